@@ -1,0 +1,31 @@
+"""The one error a user causes and can mend, and help with misspelt names."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+  """Bad input, told in one sentence: what, which value, what is allowed, fix.
+
+  `zoo` prints the message without a traceback and exits with code 2.
+  """
+
+
+def nearest(name: str, allowed: Iterable[str], most: int = 3) -> str:
+  """Returns the clause that names what a misspelt `name` may have meant.
+
+  Args:
+    name: what the user wrote.
+    allowed: every name that exists.
+    most: how many suggestions at the most.
+
+  Returns:
+    `"; did you mean 'a', 'b'?"` with the nearest names, or, where nothing is
+    near, `"; allowed: 'a', 'b', ..."` with the first ones in order.
+  """
+  allowed = sorted(set(allowed))
+  close = difflib.get_close_matches(name, allowed, n=most, cutoff=0.5)
+  if close:
+    return "; did you mean " + ", ".join(map(repr, close)) + "?"
+  shown = ", ".join(map(repr, allowed[:8])) or "none"
+  return "; allowed: " + shown + (", ..." if len(allowed) > 8 else "")
