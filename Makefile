@@ -1,0 +1,55 @@
+# `make quickstart` and `make test` set up everything that they need.
+
+VENV := .venv
+VENV_PYTHON := $(VENV)/bin/python
+# The oldest first: constraints.txt was tested with 3.11.
+PYTHON := $(shell for name in python3.11 python3.12 python3.13 python3.14 \
+  python3; do \
+    if $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+      2>/dev/null; then echo $$name; break; fi; done)
+STATE := $(shell cat setup.py constraints.txt | cksum | cut -d' ' -f1)
+RUNTIME := $(VENV)/.installed-data-$(STATE)
+TESTING := $(VENV)/.installed-test-$(STATE)
+ORACLES := $(VENV)/.installed-oracles-$(STATE)
+INSTALL := $(VENV_PYTHON) -m pip install --quiet --constraint constraints.txt
+
+export HF_HUB_OFFLINE := 1
+
+.PHONY: quickstart test test-oracles lint clean
+
+quickstart: $(RUNTIME)
+	$(VENV)/bin/zoo ablate quickstart
+
+test: $(TESTING) lint
+	$(VENV_PYTHON) -m pytest --numprocesses=2 --dist=worksteal \
+	  --ignore=tests/oracles tests
+
+# The live comparison with PyTorch's implementation of the same models.
+test-oracles: $(ORACLES)
+	$(VENV_PYTHON) -m pytest tests/oracles
+
+lint: $(TESTING)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports
+
+$(VENV_PYTHON):
+	@test -n "$(PYTHON)" || \
+	  { echo "Python 3.11 or newer is needed, and was not found." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(RUNTIME): $(VENV_PYTHON)
+	$(INSTALL) --editable '.[data]'
+	touch $@
+
+$(TESTING): $(VENV_PYTHON)
+	$(INSTALL) --editable '.[test]'
+	touch $(RUNTIME) $@
+
+# By plain pip: elsewhere than on Linux with x86, torch has other names.
+$(ORACLES): $(TESTING)
+	$(INSTALL) torch==2.13.0 transformers safetensors
+	touch $@
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .compilation_cache

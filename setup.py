@@ -1,0 +1,73 @@
+"""Packaging: what is installed, with which extras, and the command `zoo`."""
+
+import pathlib
+import re
+
+import setuptools
+
+HERE = pathlib.Path(__file__).parent
+VERSION = re.search(
+  r'__version__ = "(.+)"',
+  (HERE / "transformer_zoo" / "__init__.py").read_text(encoding="utf-8"),
+).group(1)
+
+CORE = [
+  "array_record",
+  "flax",
+  "gin-config",
+  "grain",
+  "jax",
+  "matplotlib",
+  "msgpack",
+  "numpy",
+  "optax",
+  "orbax-checkpoint",
+  "rich",
+  "rouge-score",
+  "sacrebleu",
+  "scikit-learn",
+  "scipy",
+  "sentencepiece",
+  "tensorboard",
+]
+# TensorFlow and its companions prepare data and do nothing else. Versions:
+# sentencepiece 0.2.3 demands a newer protobuf at import than apache-beam and
+# these packages allow together, so constraints.txt holds sentencepiece 0.2.2
+# with protobuf 6.33.6, and apache-beam (SeqIO's `cache-tasks`) stays out.
+DATA = [
+  "importlib_resources",
+  "seqio",
+  "tensorflow",
+  "tensorflow-datasets",
+  "tensorflow-text",
+]
+TEST = ["import-linter", "pytest", "pytest-xdist", "ruff", *DATA]
+
+setuptools.setup(
+  name="transformer_zoo",
+  version=VERSION,
+  description="Controlled experiments on how Transformers transfer.",
+  license="Apache-2.0",
+  python_requires=">=3.11",
+  # Found as namespace packages: a forgotten __init__.py must not leave a
+  # folder of Python or gin files out of the wheel.
+  packages=setuptools.find_namespace_packages(
+    include=[
+      "transformer_zoo*",
+      "tasks*",
+      "mixtures*",
+      "gin_configs*",
+    ],
+    exclude=["*__pycache__*"],
+  ),
+  package_data={"": ["*.gin", "*.model", "*.json", "*.html", "*.css"]},
+  include_package_data=False,
+  install_requires=CORE,
+  extras_require={
+    "data": DATA,
+    "test": TEST,
+    "tpu": ["libtpu"],
+    "interop": ["torch", "transformers", "safetensors"],
+  },
+  entry_points={"console_scripts": ["zoo = transformer_zoo.cli.main:main"]},
+)
