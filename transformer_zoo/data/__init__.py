@@ -1,0 +1,1 @@
+"""Data: prepared record files, and the loader that turns them into batches."""

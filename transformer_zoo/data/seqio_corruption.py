@@ -1,0 +1,96 @@
+"""A corruption as the step of a SeqIO task."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from transformer_zoo.data import vocabularies
+from transformer_zoo.errors import UserError
+
+if TYPE_CHECKING:
+  import tensorflow as tf
+
+
+class CorruptionStep:
+  """SeqIO preprocessor: joins, cuts and corrupts an unlabelled token stream.
+
+  The `targets` of all documents are joined into one stream, which is cut into
+  chunks of `corruption.raw_length(sequence_length)` tokens (the incomplete
+  last one is dropped); chunk `index` is corrupted with a generator that depends
+  on `(seed, index)` alone. The loader does the same with the same functions,
+  from prepared files, so a task read with SeqIO gives the examples of
+  `loader.evaluation_batches`.
+
+  In a task it stands after tokenisation and before `append_eos_after_trim`;
+  `prepare` runs the steps before it and leaves the corruption to the loader.
+
+  Not a dataclass: SeqIO would pass lengths and features to one as fields
+  (seqio/utils.py, `add_kwargs_to_transform`).
+
+  Attributes:
+    corruption: an object of `transformer_zoo.corruption`.
+    seed: first word of the key of every chunk's generator.
+  """
+
+  def __init__(
+    self, corruption: Callable[..., dict[str, np.ndarray]], seed: int = 0
+  ):
+    self.corruption = corruption
+    self.seed = seed
+
+  @property
+  def __name__(self) -> str:
+    """What SeqIO writes in its messages about this step."""
+    return f"corrupt_{type(self.corruption).__name__}"
+
+  def __call__(
+    self,
+    dataset: "tf.data.Dataset",
+    sequence_length: Mapping[str, int] | None,
+    output_features: Mapping[str, Any],
+  ) -> "tf.data.Dataset":
+    """Returns a dataset of `inputs` and `targets`, int32, without EOS.
+
+    Args:
+      dataset: examples with int32 `targets` of any length.
+      sequence_length: length of `inputs` and `targets`, EOS included.
+      output_features: the task's features; `targets` has the vocabulary.
+
+    Raises:
+      UserError: no lengths are given, or the corruption does not fit them.
+    """
+    import tensorflow as tf  # pylint: disable=g-import-not-at-top
+
+    if sequence_length is None:
+      raise UserError(
+        "A corruption needs the lengths of inputs and targets; pass "
+        "sequence_length={'inputs': ..., 'targets': ...}."
+      )
+    vocabulary = vocabularies.from_seqio(output_features["targets"].vocabulary)
+    self.corruption.check(sequence_length, vocabulary)
+    raw_length = self.corruption.raw_length(sequence_length)
+
+    def corrupt(index, tokens):
+      example = self.corruption(
+        tokens, generator(self.seed, int(index)), vocabulary
+      )
+      return example["inputs"], example["targets"]
+
+    def to_example(index, tokens):
+      inputs, targets = tf.numpy_function(
+        corrupt, [index, tokens], (tf.int32, tf.int32), stateful=False
+      )
+      return {
+        "inputs": tf.ensure_shape(inputs, [None]),
+        "targets": tf.ensure_shape(targets, [None]),
+      }
+
+    stream = dataset.map(lambda example: example["targets"])
+    chunks = stream.rebatch(raw_length, drop_remainder=True).enumerate()
+    return chunks.map(to_example, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def generator(seed: int, index: int) -> np.random.Generator:
+  """Returns the generator of example `index`: a pure function of both."""
+  return np.random.Generator(np.random.Philox(key=(seed, index)))
