@@ -1,0 +1,1 @@
+"""Architectures: the wiring of embedder, stacks and heads."""

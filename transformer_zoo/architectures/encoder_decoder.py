@@ -1,0 +1,167 @@
+"""Encoder-decoder Transformers.
+
+T5 v1.0 (Raffel et al. 2020): pre-norm with RMSNorm, no biases, a relative
+position bias shared by the layers of a stack, unscaled attention, ReLU, tied
+and scaled softmax. T5 v1.1 (`released_checkpoints.md` of the T5 repository):
+gated GELU, untied softmax. Both are `gin_configs/architectures/t5_1_*.gin`
+over the modules below.
+"""
+
+from flax import linen as nn
+import gin
+import jax
+import jax.numpy as jnp
+
+from transformer_zoo.modules import kv_cache, masks
+
+
+@gin.register
+class Decoder(nn.Module):
+  """A stack of decoder layers and the head that makes its logits.
+
+  The parameters of both lie directly under the decoder, as in T5X.
+
+  Attributes:
+    stack: the layers.
+    head: from the output of the stack to logits.
+  """
+
+  stack: nn.Module
+  head: nn.Module
+
+  def setup(self):
+    nn.share_scope(self, self.stack)
+    nn.share_scope(self, self.head)
+
+  def __call__(
+    self,
+    y_BLD: jax.Array,
+    encoded_BMD: jax.Array,
+    *,
+    embedder: nn.Module,
+    **keywords,
+  ) -> jax.Array:
+    """Returns float32 logits [B, L, V]; keywords are the stack's."""
+    return self.head(self.stack(y_BLD, encoded_BMD, **keywords), embedder)
+
+
+@gin.register
+class EncoderDecoder(nn.Module):
+  """An encoder reads the inputs, a decoder predicts the targets.
+
+  Token id 0 is padding. The batch follows SeqIO's encoder-decoder converter;
+  packed examples are told apart by their segment ids.
+
+  Attributes:
+    token_embedder: embeds the tokens of both sides.
+    encoder: a stack of encoder layers.
+    decoder: a decoder.
+  """
+
+  token_embedder: nn.Module
+  encoder: nn.Module
+  decoder: nn.Module
+
+  def __call__(
+    self,
+    encoder_input_tokens: jax.Array,
+    decoder_input_tokens: jax.Array,
+    decoder_target_tokens: jax.Array,
+    *,
+    encoder_segment_ids: jax.Array | None = None,
+    decoder_segment_ids: jax.Array | None = None,
+    deterministic: bool = True,
+  ) -> jax.Array:
+    """Teacher-forced logits.
+
+    Args:
+      encoder_input_tokens: [B, M] ids.
+      decoder_input_tokens: [B, L] ids, the targets shifted right.
+      decoder_target_tokens: [B, L] ids; tell which positions are real.
+      encoder_segment_ids: [B, M], 1, 2, ... for packed examples, 0 padding.
+      decoder_segment_ids: [B, L], likewise.
+      deterministic: no dropout.
+
+    Returns:
+      float32 logits [B, L, V].
+    """
+    encoded_BMD = self.encode(
+      encoder_input_tokens,
+      encoder_segment_ids=encoder_segment_ids,
+      deterministic=deterministic,
+    )
+    target_valid_BL = decoder_target_tokens > 0
+    mask_B1LL = masks.combine(
+      masks.causal_mask(decoder_input_tokens.shape[1]),
+      masks.padding_mask(target_valid_BL, target_valid_BL),
+    )
+    encoder_mask_B1LM = masks.padding_mask(
+      target_valid_BL, encoder_input_tokens > 0
+    )
+    if decoder_segment_ids is not None:
+      mask_B1LL &= masks.segment_mask(decoder_segment_ids, decoder_segment_ids)
+      encoder_mask_B1LM &= masks.segment_mask(
+        decoder_segment_ids, encoder_segment_ids
+      )
+    return self.decoder(
+      self.token_embedder(decoder_input_tokens),
+      encoded_BMD,
+      embedder=self.token_embedder,
+      mask_B1LM=mask_B1LL,
+      encoder_mask_B1LM=encoder_mask_B1LM,
+      decoding=None,
+      deterministic=deterministic,
+    )
+
+  def encode(
+    self,
+    encoder_input_tokens: jax.Array,
+    *,
+    encoder_segment_ids: jax.Array | None = None,
+    deterministic: bool = True,
+  ) -> jax.Array:
+    """Encodes [B, M] ids into [B, M, D]."""
+    valid_BM = encoder_input_tokens > 0
+    mask_B1MM = masks.padding_mask(valid_BM, valid_BM)
+    if encoder_segment_ids is not None:
+      mask_B1MM &= masks.segment_mask(encoder_segment_ids, encoder_segment_ids)
+    return self.encoder(
+      self.token_embedder(encoder_input_tokens),
+      mask_B1LM=mask_B1MM,
+      deterministic=deterministic,
+    )
+
+  def decode_step(
+    self,
+    decoder_input_tokens: jax.Array,
+    encoded_BMD: jax.Array,
+    encoder_input_tokens: jax.Array,
+    decoding: kv_cache.Decoding,
+  ) -> jax.Array:
+    """Logits of the next token; reads and writes the `cache` collection.
+
+    Args:
+      decoder_input_tokens: [B, 1] ids at `decoding.position`.
+      encoded_BMD: output of `encode`.
+      encoder_input_tokens: [B, M] ids; tell which of them are padding.
+      decoding: position of the tokens and room in the cache.
+
+    Returns:
+      float32 logits [B, 1, V].
+    """
+    key_positions_M = jnp.arange(decoding.length)
+    query_positions_L = decoding.position + jnp.arange(1)
+    mask_11LM = (key_positions_M[None] <= query_positions_L[:, None])[
+      None, None
+    ]
+    return self.decoder(
+      self.token_embedder(decoder_input_tokens),
+      encoded_BMD,
+      embedder=self.token_embedder,
+      query_positions_L=query_positions_L,
+      key_positions_M=key_positions_M,
+      mask_B1LM=mask_11LM,
+      encoder_mask_B1LM=(encoder_input_tokens > 0)[:, None, None, :],
+      decoding=decoding,
+      deterministic=True,
+    )

@@ -1,0 +1,46 @@
+"""Token embeddings."""
+
+from collections.abc import Callable
+
+from flax import linen as nn
+import gin
+import jax
+import jax.numpy as jnp
+
+from transformer_zoo import axes
+from transformer_zoo.modules import initializers
+
+
+@gin.register
+class Embed(nn.Module):
+  """A table of token embeddings; sets the compute dtype of what follows.
+
+  Attributes:
+    num_embeddings: rows, at least the vocabulary's size (T5 pads 32,100 to
+      32,128 so that the table divides over a mesh).
+    features: d_model.
+    dtype: compute dtype, 'float32' or 'bfloat16'.
+    embedding_init: distribution of the table; T5's is N(0, 1).
+  """
+
+  num_embeddings: int
+  features: int
+  dtype: str = "float32"
+  embedding_init: Callable = initializers.unit_normal
+
+  def setup(self):
+    self.embedding = self.param(
+      "embedding",
+      axes.partitioned(self.embedding_init, "vocab", "embed"),
+      (self.num_embeddings, self.features),
+      jnp.float32,
+    )
+
+  def __call__(self, tokens_BL: jax.Array) -> jax.Array:
+    """Looks up embeddings: [B, L] ids to [B, L, D] in the compute dtype."""
+    x_BLD = jnp.take(self.embedding, tokens_BL, axis=0, mode="clip")
+    return axes.constrain(x_BLD.astype(self.dtype), "batch", "length", "embed")
+
+  def attend(self, x_BLD: jax.Array) -> jax.Array:
+    """Dot products with every embedding: [B, L, D] to [B, L, V]."""
+    return x_BLD @ self.embedding.astype(x_BLD.dtype).T

@@ -1,0 +1,85 @@
+"""Position-wise feed-forward networks."""
+
+from flax import linen as nn
+import gin
+import jax
+
+from transformer_zoo import axes
+from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.modules.linear import Linear
+from transformer_zoo.modules.parts import part
+
+ACTIVATIONS = {
+  "relu": jax.nn.relu,
+  # The tanh form, which T5.1.1 was trained with (`gelu_new` elsewhere).
+  "gelu": lambda x: jax.nn.gelu(x, approximate=True),
+  "silu": jax.nn.silu,
+  "linear": lambda x: x,
+}
+
+
+def _check_activation(name: str):
+  if name not in ACTIVATIONS:
+    raise ValueError(
+      f"unknown activation {name!r}; allowed: {', '.join(ACTIVATIONS)}"
+    )
+
+
+@gin.register
+class Mlp(nn.Module):
+  """wo(activation(wi(x))) (Vaswani et al. 2017, section 3.3).
+
+  Attributes:
+    d_ff: width of the hidden layer.
+    activation: a key of `ACTIVATIONS`.
+    wi, wo: the projections in and out.
+    dropout: applied to the hidden layer.
+  """
+
+  d_ff: int
+  activation: str = "relu"
+  wi: nn.Module = part(Linear, kernel_axes=("embed", "mlp"))
+  wo: nn.Module = part(Linear, kernel_axes=("mlp", "embed"))
+  dropout: nn.Module = part(Dropout)
+
+  def __post_init__(self):
+    _check_activation(self.activation)
+    super().__post_init__()
+
+  @nn.compact
+  def __call__(self, x_BLD: jax.Array, *, deterministic: bool) -> jax.Array:
+    hidden_BLF = ACTIVATIONS[self.activation](self.wi(x_BLD, self.d_ff))
+    hidden_BLF = self.dropout(hidden_BLF, deterministic=deterministic)
+    hidden_BLF = axes.constrain(hidden_BLF, "batch", "length", "mlp")
+    return self.wo(hidden_BLF, x_BLD.shape[-1])
+
+
+@gin.register
+class GatedMlp(nn.Module):
+  """wo(activation(wi_0(x)) * wi_1(x)) (Shazeer 2020).
+
+  Attributes:
+    d_ff: width of the hidden layer.
+    activation: of the gate, a key of `ACTIVATIONS`; 'gelu' is GEGLU.
+    wi_0, wi_1, wo: the projections of gate and value, and out.
+    dropout: applied to the hidden layer.
+  """
+
+  d_ff: int
+  activation: str = "gelu"
+  wi_0: nn.Module = part(Linear, kernel_axes=("embed", "mlp"))
+  wi_1: nn.Module = part(Linear, kernel_axes=("embed", "mlp"))
+  wo: nn.Module = part(Linear, kernel_axes=("mlp", "embed"))
+  dropout: nn.Module = part(Dropout)
+
+  def __post_init__(self):
+    _check_activation(self.activation)
+    super().__post_init__()
+
+  @nn.compact
+  def __call__(self, x_BLD: jax.Array, *, deterministic: bool) -> jax.Array:
+    gate_BLF = ACTIVATIONS[self.activation](self.wi_0(x_BLD, self.d_ff))
+    hidden_BLF = gate_BLF * self.wi_1(x_BLD, self.d_ff)
+    hidden_BLF = self.dropout(hidden_BLF, deterministic=deterministic)
+    hidden_BLF = axes.constrain(hidden_BLF, "batch", "length", "mlp")
+    return self.wo(hidden_BLF, x_BLD.shape[-1])
