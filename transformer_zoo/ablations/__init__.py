@@ -1,0 +1,1 @@
+"""Studies: tables of runs that differ in one thing at a time."""
