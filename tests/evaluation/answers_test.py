@@ -1,0 +1,81 @@
+"""Answers against the goldens of t5's `postprocessors_test.py`."""
+
+import functools
+
+import pytest
+
+from transformer_zoo.evaluation import answers
+
+
+@pytest.mark.parametrize(
+  "text, expected",
+  [
+    ("10", 10.0),
+    ("10.", 10.0),
+    ("3.8", 3.8),
+    ("asdf", -1.0),
+    ("", -1.0),
+    ("nan", -1.0),
+    ("inf", -1.0),
+  ],
+)
+def test_string_to_float(text, expected):
+  assert answers.string_to_float(text) == expected
+
+
+def test_string_to_float_default():
+  assert answers.string_to_float("asdf", default=-2.0) == -2.0
+
+
+def test_lower_text():
+  assert answers.lower_text("TeST") == "test"
+
+
+@pytest.mark.parametrize(
+  "text, expected", [("one", 0), ("two", 1), ("foo", -1), ("One", -1)]
+)
+def test_string_label_to_class_id(text, expected):
+  answer = functools.partial(
+    answers.string_label_to_class_id, label_classes=["one", "two"]
+  )
+  assert answer(text, example={}, is_target=False) == expected
+
+
+def test_string_label_to_class_id_default():
+  answer = answers.string_label_to_class_id
+  assert answer("foo", label_classes=["one"], default=2) == 2
+
+
+@pytest.mark.parametrize("accepted", [[b"a1", b"a2"], ["a1", "a2"]])
+def test_qa(accepted):
+  example = {"answers": accepted}
+  assert answers.qa("answer", example, is_target=True) == ["a1", "a2"]
+  assert answers.qa("answer", example, is_target=False) == "answer"
+
+
+@pytest.mark.parametrize("label", [1, 0, -1])
+def test_wsc_simple_target(label):
+  assert answers.wsc_simple("x", {"label": label}, is_target=True) == label
+
+
+@pytest.mark.parametrize(
+  "prediction, referent, expected",
+  [
+    ("potato", b"turnip", 0),
+    ("turnip", b"turnip", 1),
+    ("turnip", "turnip", 1),
+    ("the cat", b"cat", 1),
+    ("Bob's hat", b"Bob", 0),
+    ("Bob", b"Bob's hat", 0),
+    ("Bob's hat", b"Bob's hat", 1),
+    ("potato", b"Potato", 1),
+    ("a potato", b"my potato", 1),
+    ("fuzzy bunny", b"fuzzy hungry bunny", 1),
+    ("fuzzy bunny", b"bunny", 1),
+    ("", b"cat", -1),
+    ("a this", b"cat", -1),
+  ],
+)
+def test_wsc_simple_prediction(prediction, referent, expected):
+  example = {"targets_pretokenized": referent}
+  assert answers.wsc_simple(prediction, example) == expected

@@ -1,0 +1,1 @@
+"""Evaluation: answers out of text, metrics, averages, the evaluator."""

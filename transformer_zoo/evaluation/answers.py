@@ -1,0 +1,120 @@
+"""Answers: decoded text turned into what a metric compares.
+
+SeqIO's signature: `(answer, example=None, is_target=False, **kwargs)`, called
+once with the model's text and once, with `is_target=True`, with the target's.
+`example` is the whole example; its strings may be bytes. A task gives the
+keyword-only arguments with `functools.partial`. From t5
+`data/postprocessors.py`.
+"""
+
+from collections.abc import Mapping, Sequence
+import math
+from typing import Any
+
+# t5/data/postprocessors.py:95, `wsc_simple`.
+_DETERMINERS = frozenset(
+  "a an few her his each every many much my our some that the their these this "
+  "those which whose your".split()
+)
+
+
+def string_label_to_class_id(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+  *,
+  label_classes: Sequence[str],
+  default: int = -1,
+) -> int:
+  """Returns the index of `answer` in `label_classes`, else `default`."""
+  del example, is_target
+  classes = list(label_classes)
+  return classes.index(answer) if answer in classes else default
+
+
+def string_to_float(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+  *,
+  default: float = -1.0,
+) -> float:
+  """Returns the number `answer` spells, else `default`.
+
+  `nan` and `inf` give `default` as well: t5 lets them through, and one such
+  prediction would make the whole correlation undefined.
+  """
+  del example, is_target
+  try:
+    number = float(answer)
+  except ValueError:
+    return default
+  return number if math.isfinite(number) else default
+
+
+def lower_text(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+) -> str:
+  """Returns `answer` in lower case."""
+  del example, is_target
+  return answer.lower()
+
+
+def qa(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+) -> str | list[str]:
+  """Returns the prediction, or every accepted answer of the target.
+
+  Args:
+    answer: the text.
+    example: has `answers`, the accepted ones.
+    is_target: which of the two is asked for.
+  """
+  if is_target:
+    return [_as_text(accepted) for accepted in example["answers"]]
+  return answer
+
+
+def wsc_simple(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+) -> int:
+  """Returns whether `answer` names the referent of the Winograd schema.
+
+  Case, determiners and possessive pronouns are set aside; then the words of
+  one side must be among those of the other (`fuzzy bunny` is `bunny`), unless
+  exactly one side has an apostrophe (`Bob` is not `Bob's hat`).
+
+  Args:
+    answer: the text.
+    example: has `label` (0 or 1; -1 unknown) and, for a prediction, the
+      referent as `targets_pretokenized`.
+    is_target: return the label.
+
+  Returns:
+    1 or 0; -1 for a prediction with nothing in it, which is always wrong.
+  """
+  if is_target:
+    return int(example["label"])
+  predicted = _content_words(answer)
+  if not predicted:
+    return -1
+  referent = _content_words(_as_text(example["targets_pretokenized"]))
+  if ("'" in "".join(predicted)) != ("'" in "".join(referent)):
+    return 0
+  return int(predicted <= referent or referent <= predicted)
+
+
+def _content_words(text: str) -> set[str]:
+  """Returns the lower-case words of `text` that are no determiners."""
+  return set(text.lower().split()) - _DETERMINERS
+
+
+def _as_text(value: str | bytes) -> str:
+  """Returns `value` as a string; SeqIO keeps an example's strings as bytes."""
+  return value.decode("utf-8") if isinstance(value, bytes) else value
