@@ -1,0 +1,143 @@
+"""What a task's prepared records depend on, and how its scoring is imported.
+
+Works on SeqIO's objects without importing SeqIO.
+"""
+
+import functools
+import hashlib
+import importlib
+import inspect
+import json
+import os
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from transformer_zoo.data import manifest
+from transformer_zoo.errors import UserError
+
+
+def hash_definition(
+  task: Any, steps: Sequence[Callable[..., Any]], vocabulary: Any
+) -> str:
+  """Returns a hash of all that the records of a task depend on.
+
+  That is: the source with the sizes and times of its files, or the source code
+  of its function; the steps with their arguments and source code; the features;
+  the vocabulary. A source of another kind may say what it depends on by a
+  method `fingerprint() -> str`.
+
+  Args:
+    task: a `seqio.Task`.
+    steps: those of its preprocessors that the records went through.
+    vocabulary: of the task.
+  """
+  content = {
+    "format": manifest.FORMAT,
+    "source": _describe_source(task.source),
+    "steps": [_describe(step) for step in steps],
+    "features": {k: f.add_eos for k, f in task.output_features.items()},
+    "vocabulary": [vocabulary.checksum, vocabulary.extra_ids],
+  }
+  text = json.dumps(content, sort_keys=True)
+  return hashlib.sha256(text.encode()).hexdigest()
+
+
+def refer_to(function: Callable[..., Any], task: str) -> dict[str, Any]:
+  """Returns {'function': 'module:name', 'kwargs': {...}} for a function.
+
+  Raises:
+    UserError: the function cannot be imported by name, or its bound arguments
+      are not JSON.
+  """
+  kwargs, inner = {}, function
+  while isinstance(inner, functools.partial):
+    kwargs = dict(inner.keywords) | kwargs
+    if inner.args:
+      raise UserError(
+        f"Task {task!r} scores with {inner.func!r} bound to positional "
+        "arguments; bind them by keyword."
+      )
+    inner = inner.func
+  module = getattr(inner, "__module__", None)
+  name = getattr(inner, "__qualname__", "")
+  reference = f"{module}:{name}"
+  try:
+    found = resolve({"function": reference, "kwargs": {}})
+    json.dumps(kwargs)
+  except (AttributeError, ImportError, TypeError):
+    found = None
+  if found is not inner:
+    raise UserError(
+      f"Task {task!r} scores with {reference}, which cannot be written into a "
+      "manifest; use a function of a module, or functools.partial of one with "
+      "JSON keyword arguments."
+    )
+  return {"function": reference, "kwargs": kwargs}
+
+
+def resolve(reference: dict[str, Any]) -> Callable[..., Any]:
+  """Returns the function that `refer_to` wrote down."""
+  module, _, name = reference["function"].partition(":")
+  function = getattr(importlib.import_module(module), name)
+  if reference["kwargs"]:
+    return functools.partial(function, **reference["kwargs"])
+  return function
+
+
+def _describe_source(source: Any) -> dict[str, Any]:
+  """Returns JSON that changes when a data source yields other examples."""
+  if hasattr(source, "fingerprint"):
+    return {"fingerprint": source.fingerprint()}
+  content = {"class": type(source).__name__}
+  builder = getattr(source, "tfds_dataset", None)
+  if builder is not None:
+    content["tfds"] = builder.name
+  function = getattr(source, "_dataset_fn", None)
+  if function is not None:
+    content["function"] = _describe(function)
+  for split in source.splits or ():
+    files = builder.files(split) if builder else source.list_shards(split)
+    content[split] = [_describe_file(file) for file in files]
+  return content
+
+
+def _describe_file(file: Any) -> list[Any]:
+  path = str(getattr(file, "filename", file))
+  try:
+    status = os.stat(path)
+  except OSError:  # a shard that is no file has its name only
+    return [path]
+  return [path, status.st_size, status.st_mtime_ns]
+
+
+def _describe(value: Any) -> Any:
+  """Returns JSON of a step or of its arguments, without memory addresses."""
+  if value is None or isinstance(value, (bool, int, float, str)):
+    return value
+  if isinstance(value, dict):
+    return {str(k): _describe(v) for k, v in value.items()}
+  if isinstance(value, (list, tuple)):
+    return [_describe(item) for item in value]
+  if isinstance(value, functools.partial):
+    return [_describe(value.func), _describe(value.args),
+            _describe(value.keywords)]
+  if inspect.isfunction(value):
+    closure = inspect.getclosurevars(inspect.unwrap(value)).nonlocals
+    # SeqIO's decorators close over the function that they wrap.
+    closure = {} if hasattr(value, "__wrapped__") else closure
+    return [f"{value.__module__}.{value.__qualname__}", _source_code(value),
+            _describe(closure)]
+  fields = getattr(value, "__dict__", {})
+  if inspect.isbuiltin(value) or inspect.isclass(value):
+    return f"{value.__module__}.{value.__qualname__}"
+  public = {k: v for k, v in fields.items() if not k.startswith("_")}
+  return [f"{type(value).__module__}.{type(value).__qualname__}",
+          _source_code(type(value)), _describe(public)]
+
+
+def _source_code(value: Any) -> str:
+  try:
+    return textwrap.dedent(inspect.getsource(value))
+  except (OSError, TypeError):  # made in a shell, or compiled
+    return ""

@@ -1,0 +1,302 @@
+"""What `prepare` wrote and where: the manifests of prepared tasks.
+
+A prepared folder holds
+
+    vocabularies/<checksum>.model
+    <task>/manifest.json
+    <task>/<split>.array_record     records, see below
+    <task>/<split>.lengths.npy      int32 [records, features], untrimmed
+    <mixture>.mixture.json          the tasks of a mixture and their rates
+
+Two kinds of task: `examples` has one record per example, a msgpack map of each
+feature to int32 bytes and of `text` to the JSON-able rest of the example;
+`tokens` is the joined token stream of unlabelled text, without EOS, in records
+of `BLOCK_LENGTH` ids, of which the last may be shorter.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import pathlib
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
+from transformer_zoo.errors import nearest
+
+FORMAT = 1  # raised when the record files change their meaning
+BLOCK_LENGTH = 4096
+# Larger files are checked by their size alone: a checksum runs at about
+# 1 GB/s, and starting a run should not take minutes.
+_LARGEST_CHECKED = 1 << 28
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitInfo:
+  """One split of a prepared task.
+
+  Attributes:
+    num_examples: examples, or documents of a `tokens` task.
+    num_tokens: tokens of all features together, untrimmed, EOS counted.
+    quantiles: feature -> {percentile: length in tokens}; percentiles are '0',
+      '50', '90', '99', '100'; of documents in a `tokens` task.
+    file: name of the record file within the task's folder.
+    sha256: checksum of the record file.
+    num_bytes: size of the record file.
+    lengths_sha256: checksum of the lengths file.
+  """
+
+  num_examples: int
+  num_tokens: int
+  quantiles: dict[str, dict[str, int]]
+  file: str
+  sha256: str
+  num_bytes: int
+  lengths_sha256: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Scoring:
+  """How predictions are scored, importable without TensorFlow.
+
+  Attributes:
+    postprocess: {'function': 'module:name', 'kwargs': {...}}, or None.
+    metrics: the same for each metric.
+  """
+
+  postprocess: dict[str, Any] | None
+  metrics: tuple[dict[str, Any], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedTask:
+  """A task as record files.
+
+  Attributes:
+    name: the task's.
+    folder: where its files are.
+    kind: 'examples' or 'tokens'.
+    features: the features an example gets in the end.
+    vocabulary: of all features.
+    eos_after_trim: a trimmed example still ends in EOS.
+    corruption: the spec of the task's corruption ('tokens' only).
+    splits: name -> files and counts.
+    scoring: None where the task has no metric.
+    definition: hash of all that the records depend on.
+  """
+
+  name: str
+  folder: str
+  kind: str
+  features: tuple[str, ...]
+  vocabulary: Vocabulary
+  eos_after_trim: bool
+  corruption: dict[str, Any] | None
+  splits: dict[str, SplitInfo]
+  scoring: Scoring | None
+  definition: str
+
+  def split(self, name: str) -> SplitInfo:
+    """Returns the split of that name.
+
+    Raises:
+      UserError: the task does not have it.
+    """
+    if name not in self.splits:
+      raise UserError(
+        f"Task {self.name!r} has no split {name!r}"
+        + nearest(name, self.splits)
+      )
+    return self.splits[name]
+
+  def record_file(self, split: str) -> str:
+    """Returns the path of a split's records, after checking the file.
+
+    Raises:
+      UserError: the file is absent, or its size or checksum is not the one in
+        the manifest.
+    """
+    info = self.split(split)
+    path = os.path.join(self.folder, info.file)
+    _check_file(path, info.num_bytes, info.sha256)
+    return path
+
+  def lengths(self, split: str) -> np.ndarray:
+    """Returns the untrimmed lengths of a split: int32 [records, features].
+
+    Raises:
+      UserError: the file is absent or damaged.
+    """
+    path = os.path.join(self.folder, f"{split}.lengths.npy")
+    _check_file(path, None, self.split(split).lengths_sha256)
+    return np.load(path)
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedMixture:
+  """Prepared tasks and how often each is drawn; a task alone has rate 1."""
+
+  name: str
+  tasks: tuple[PreparedTask, ...]
+  rates: tuple[float, ...]
+
+
+def save_task(task: PreparedTask, folder: str | os.PathLike[str]) -> None:
+  """Writes the manifest of `task` into `folder`, whole or not at all."""
+  content = dataclasses.asdict(task)
+  del content["folder"]  # known from where the manifest is
+  content["format"] = FORMAT
+  content["vocabulary"] = {
+    "file": os.path.basename(task.vocabulary.path),
+    "extra_ids": task.vocabulary.extra_ids,
+    "size": task.vocabulary.size,
+    "sha256": task.vocabulary.checksum,
+  }
+  _write_json(pathlib.Path(folder) / "manifest.json", content)
+
+
+def save_mixture(
+  mixture: PreparedMixture, prepared_dir: str | os.PathLike[str]
+) -> None:
+  """Writes the tasks and rates of `mixture` into `prepared_dir`."""
+  content = {
+    "name": mixture.name,
+    "tasks": [task.name for task in mixture.tasks],
+    "rates": list(mixture.rates),
+  }
+  _write_json(_mixture_file(mixture.name, prepared_dir), content)
+
+
+def load(name: str, prepared_dir: str | os.PathLike[str]) -> PreparedMixture:
+  """Returns the prepared mixture, or task, of that name.
+
+  Raises:
+    UserError: it has not been prepared, or its manifest is damaged.
+  """
+  path = _mixture_file(name, prepared_dir)
+  if path.exists():
+    content = _read_json(path)
+    tasks = tuple(load_task(task, prepared_dir) for task in content["tasks"])
+    return PreparedMixture(name, tasks, tuple(content["rates"]))
+  return PreparedMixture(name, (load_task(name, prepared_dir),), (1.0,))
+
+
+def load_task(
+  name: str, prepared_dir: str | os.PathLike[str]
+) -> PreparedTask:
+  """Returns the prepared task of that name.
+
+  Raises:
+    UserError: it has not been prepared, or its manifest is damaged.
+  """
+  prepared_dir = pathlib.Path(prepared_dir)
+  folder = prepared_dir / name
+  path = folder / "manifest.json"
+  if not path.exists():
+    there = [p.parent.name for p in prepared_dir.glob("*/manifest.json")]
+    there += [
+      p.name.removesuffix(".mixture.json")
+      for p in prepared_dir.glob("*.mixture.json")
+    ]
+    raise UserError(
+      f"Nothing named {name!r} is prepared in {str(prepared_dir)!r}; run "
+      "`zoo prepare` first" + nearest(name, there)
+    )
+  content = _read_json(path)
+  if content.get("format") != FORMAT:
+    raise UserError(
+      f"The prepared files in {str(folder)!r} have format "
+      f"{content.get('format')}, not {FORMAT}; run `zoo prepare` again."
+    )
+  del content["format"]
+  vocabulary = content["vocabulary"]
+  path = prepared_dir / "vocabularies" / vocabulary["file"]
+  scoring = content["scoring"]
+  return PreparedTask(**content | {
+    "folder": str(folder),
+    "features": tuple(content["features"]),
+    "vocabulary": Vocabulary(str(path), vocabulary["extra_ids"]),
+    "splits": {k: SplitInfo(**v) for k, v in content["splits"].items()},
+    "scoring": scoring
+    and Scoring(scoring["postprocess"], tuple(scoring["metrics"])),
+  })
+
+
+def encode_example(
+  tokens: dict[str, np.ndarray], text: dict[str, Any]
+) -> bytes:
+  """Returns the record of an example: int32 ids per feature, and the rest."""
+  record = {k: v.astype("<i4").tobytes() for k, v in tokens.items()}
+  return msgpack.packb(record | {"text": text})
+
+
+def decode_example(
+  record: bytes,
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+  """Inverse of `encode_example`."""
+  content = msgpack.unpackb(record)
+  text = content.pop("text")
+  return {k: np.frombuffer(v, "<i4") for k, v in content.items()}, text
+
+
+def sha256(path: str | os.PathLike[str]) -> str:
+  """Returns the SHA-256 of a file, in hexadecimal."""
+  with open(path, "rb") as file:
+    return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _check_file(path: str, num_bytes: int | None, checksum: str) -> None:
+  try:
+    status = os.stat(path)
+  except OSError as error:
+    raise UserError(
+      f"The prepared file {path!r} cannot be read ({error.strerror}); run "
+      "`zoo prepare` again."
+    ) from None
+  if num_bytes is not None and status.st_size != num_bytes:
+    raise UserError(
+      f"The prepared file {path!r} is damaged: it has {status.st_size} bytes, "
+      f"its manifest says {num_bytes}; run `zoo prepare` again."
+    )
+  if status.st_size <= _LARGEST_CHECKED and checksum != _cached_sha256(
+    path, status.st_mtime_ns, status.st_size
+  ):
+    raise UserError(
+      f"The prepared file {path!r} is damaged: its checksum is not the one in "
+      "its manifest; delete it and run `zoo prepare` again."
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _cached_sha256(path: str, modified: int, size: int) -> str:
+  del modified, size  # part of the cache key only
+  return sha256(path)
+
+
+def _mixture_file(
+  name: str, prepared_dir: str | os.PathLike[str]
+) -> pathlib.Path:
+  return pathlib.Path(prepared_dir) / f"{name}.mixture.json"
+
+
+def _read_json(path: pathlib.Path) -> dict[str, Any]:
+  try:
+    return json.loads(path.read_text(encoding="utf-8"))
+  except (OSError, ValueError) as error:
+    raise UserError(
+      f"The manifest {str(path)!r} cannot be read ({type(error).__name__}); "
+      "delete it and run `zoo prepare` again."
+    ) from None
+
+
+def _write_json(path: pathlib.Path, content: dict[str, Any]) -> None:
+  """Renames a finished temporary file: a reader sees the old or the new."""
+  temporary = path.with_name(f".{path.name}.{os.getpid()}")
+  text = json.dumps(content, indent=2, sort_keys=True) + "\n"
+  temporary.write_text(text, encoding="utf-8")
+  os.replace(temporary, path)

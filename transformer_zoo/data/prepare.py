@@ -1,0 +1,369 @@
+"""Runs the deterministic steps of SeqIO tasks once, into record files.
+
+Everything of a task but its corruption is run here: source, text-to-text
+formatting, tokenisation, EOS. The training machine then needs neither SeqIO nor
+TensorFlow. A task is written into a temporary folder that is renamed at the
+end, under a lock: an interrupted `prepare` leaves nothing that is later read,
+and of several processes one prepares while the others wait and reuse.
+"""
+
+import contextlib
+import dataclasses
+import fcntl
+import functools
+import importlib
+import os
+import pathlib
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from transformer_zoo import corruption
+from transformer_zoo.data import definitions
+from transformer_zoo.data import manifest
+from transformer_zoo.data import records
+from transformer_zoo.data import vocabularies
+from transformer_zoo.data.seqio_corruption import CorruptionStep
+from transformer_zoo.errors import UserError
+from transformer_zoo.errors import nearest
+
+if TYPE_CHECKING:
+  import seqio
+
+Report = Callable[[str], None]
+
+
+def prepare(
+  name: str,
+  *,
+  prepared_dir: str | os.PathLike[str],
+  data_dir: str | None = None,
+  splits: Sequence[str] | None = None,
+  report: Report = lambda line: None,
+) -> manifest.PreparedMixture:
+  """Prepares a task or all tasks of a mixture; reuses what is unchanged.
+
+  Args:
+    name: a registered task or mixture.
+    prepared_dir: folder of the prepared files, made if absent.
+    data_dir: where the sources find their raw data: TFDS datasets in it or in
+      its folder `tfds`, and for the project's tasks the variable ZOO_DATA_DIR.
+    splits: the splits to prepare; all that a task has if None.
+    report: called with one line for each split written.
+
+  Returns:
+    The prepared tasks and their rates.
+
+  Raises:
+    UserError: no task or mixture has the name; a task lacks an asked split, or
+      has an empty one, or unreadable files, or ids outside its vocabulary.
+  """
+  _import_quietly()
+  _find_data(data_dir)
+  provider = _find(name)
+  rates = _rates(provider)
+  prepared_dir = pathlib.Path(prepared_dir)
+  prepared_dir.mkdir(parents=True, exist_ok=True)
+  tasks = []
+  for task, rate in rates:
+    has = _read_or_explain(lambda task=task: task.splits, task, "splits")
+    for split in splits or ():
+      # A task of rate 0 is in the mixture for evaluation only.
+      if split not in has and rate > 0:
+        raise UserError(
+          f"Task {task.name!r} has no split {split!r}" + nearest(split, has)
+        )
+    wanted = [s for s in has if splits is None or s in splits]
+    tasks.append(_prepare_task(task, wanted, prepared_dir, report))
+  if len({task.vocabulary for task in tasks}) > 1:
+    raise UserError(
+      f"Mixture {name!r} has tasks with different vocabularies; one model has "
+      "one vocabulary."
+    )
+  mixture = manifest.PreparedMixture(
+    name, tuple(tasks), tuple(rate for _, rate in rates)
+  )
+  if [task.name for task in tasks] != [name]:
+    manifest.save_mixture(mixture, prepared_dir)
+  return mixture
+
+
+def _prepare_task(
+  task: "seqio.Task",
+  splits: Sequence[str],
+  prepared_dir: pathlib.Path,
+  report: Report,
+) -> manifest.PreparedTask:
+  """Returns the prepared task, from earlier files where they are current."""
+  vocabulary = _store_vocabulary(task, prepared_dir)
+  steps, step, eos_after_trim = _divide_steps(task)
+  template = manifest.PreparedTask(
+    name=task.name,
+    folder=str(prepared_dir / task.name),
+    kind="examples" if step is None else "tokens",
+    features=tuple(task.output_features),
+    vocabulary=vocabulary,
+    eos_after_trim=eos_after_trim,
+    corruption=step and corruption.to_spec(step.corruption),
+    splits={},
+    scoring=_scoring(task),
+    definition=_read_or_explain(
+      lambda: definitions.hash_definition(task, steps, vocabulary),
+      task,
+      "source",
+    ),
+  )
+  with _lock(prepared_dir / f".{task.name}.lock"):
+    old = _reusable(template, prepared_dir)
+    if old is not None:
+      new = dataclasses.replace(template, splits=old.splits)
+      if set(splits) <= set(old.splits):
+        if new != old:  # the same records under another scoring or corruption
+          manifest.save_task(new, new.folder)
+        return new
+      splits = [*old.splits, *(s for s in splits if s not in old.splits)]
+    return _write_task(task, template, steps, splits, report)
+
+
+def _write_task(
+  task: "seqio.Task",
+  template: manifest.PreparedTask,
+  steps: Sequence[Callable[..., Any]],
+  splits: Sequence[str],
+  report: Report,
+) -> manifest.PreparedTask:
+  """Writes records and manifest into a temporary folder and renames it."""
+  folder = pathlib.Path(template.folder)
+  partial = folder.with_name(f".{task.name}.partial")
+  shutil.rmtree(partial, ignore_errors=True)  # of a killed process
+  partial.mkdir()
+  try:
+    infos = {}
+    for split in splits:
+      start = time.monotonic()
+      examples = _read(task, steps, split, template.kind)
+      infos[split] = info = records.write_split(
+        examples, split, template, partial
+      )
+      report(
+        f"prepared {task.name} {split}: {info.num_examples:,} examples, "
+        f"{info.num_tokens:,} tokens in {time.monotonic() - start:.1f} s"
+      )
+    new = dataclasses.replace(template, splits=infos)
+    manifest.save_task(new, partial)
+    if folder.exists():
+      retired = folder.with_name(f".{task.name}.retired")
+      shutil.rmtree(retired, ignore_errors=True)
+      folder.rename(retired)
+      partial.rename(folder)
+      shutil.rmtree(retired)
+    else:
+      partial.rename(folder)
+    return new
+  finally:
+    shutil.rmtree(partial, ignore_errors=True)
+
+
+def _read(
+  task: "seqio.Task", steps: Sequence[Any], split: str, kind: str
+) -> Iterator[dict[str, Any]]:
+  """Yields the examples of a split after `steps`, as numpy values."""
+  import seqio  # pylint: disable=g-import-not-at-top
+
+  def build():
+    dataset = task.source.get_dataset(split=split, shuffle=False)
+    with seqio.utils.map_seed_manager(0):
+      for step in steps:
+        dataset = seqio.utils.add_kwargs_to_transform(
+          step, sequence_length=None, output_features=task.output_features
+        )(dataset)
+    if kind == "tokens":
+      dataset = dataset.map(lambda example: {"targets": example["targets"]})
+    return dataset.prefetch(64).as_numpy_iterator()
+
+  examples = _read_or_explain(build, task, f"split {split!r}")
+  end = object()
+  while True:
+    example = _read_or_explain(
+      lambda: next(examples, end), task, f"split {split!r}"
+    )
+    if example is end:
+      return
+    yield example
+
+
+def _divide_steps(
+  task: "seqio.Task",
+) -> tuple[list[Callable[..., Any]], CorruptionStep | None, bool]:
+  """Returns the steps to run now, the corruption, and eos_after_trim."""
+  import seqio  # pylint: disable=g-import-not-at-top
+
+  steps = [
+    step
+    for step in task.preprocessors
+    if not isinstance(step, seqio.CacheDatasetPlaceholder)
+  ]
+  eos_after_trim = seqio.preprocessors.append_eos_after_trim in steps
+  where = [i for i, s in enumerate(steps) if isinstance(s, CorruptionStep)]
+  if not where:
+    return steps, None, eos_after_trim
+  after = steps[where[0] + 1 :]
+  allowed = (
+    seqio.preprocessors.append_eos, seqio.preprocessors.append_eos_after_trim
+  )
+  if len(after) != 1 or after[0] not in allowed:
+    raise UserError(
+      f"Task {task.name!r} must have one step after its corruption, "
+      "append_eos_after_trim or append_eos: the loader does the corruption and "
+      "knows no other step."
+    )
+  return steps[: where[0]], steps[where[0]], eos_after_trim
+
+
+def _reusable(
+  template: manifest.PreparedTask, prepared_dir: pathlib.Path
+) -> manifest.PreparedTask | None:
+  """Returns the task prepared earlier if it is whole and of one definition."""
+  try:
+    old = manifest.load_task(template.name, prepared_dir)
+    if old.definition != template.definition or old.kind != template.kind:
+      return None
+    for split in old.splits:
+      old.record_file(split)
+      old.lengths(split)
+  except (UserError, TypeError, KeyError):  # absent, damaged or foreign
+    return None
+  return old
+
+
+def _store_vocabulary(
+  task: "seqio.Task", prepared_dir: pathlib.Path
+) -> vocabularies.Vocabulary:
+  """Returns the task's vocabulary, copied to where the manifests find it."""
+  found = {
+    vocabularies.from_seqio(feature.vocabulary)
+    for feature in task.output_features.values()
+  }
+  if len(found) != 1:
+    raise UserError(
+      f"Task {task.name!r} has features with different vocabularies; one model "
+      "has one vocabulary."
+    )
+  vocabulary = found.pop()
+  path = prepared_dir / "vocabularies" / f"{vocabulary.checksum[:16]}.model"
+  if not path.exists():
+    path.parent.mkdir(exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}")
+    shutil.copyfile(vocabulary.path, temporary)
+    os.replace(temporary, path)
+  return vocabularies.Vocabulary(str(path), vocabulary.extra_ids)
+
+
+def _scoring(task: "seqio.Task") -> manifest.Scoring | None:
+  if not task.metric_fns:
+    return None
+  post = task.postprocessor
+  return manifest.Scoring(
+    postprocess=post and definitions.refer_to(post, task.name),
+    metrics=tuple(
+      definitions.refer_to(metric, task.name) for metric in task.metric_fns
+    ),
+  )
+
+
+def _rates(provider: Any) -> list[tuple["seqio.Task", float]]:
+  """Returns the tasks of a provider in order of name, with their rates."""
+  import seqio  # pylint: disable=g-import-not-at-top
+
+  if isinstance(provider, seqio.Task):
+    return [(provider, 1.0)]
+  return [
+    (
+      task,
+      _read_or_explain(
+        functools.partial(provider.get_rate, task), task, "size"
+      ),
+    )
+    for task in provider.tasks
+  ]
+
+
+def _find(name: str) -> Any:
+  """Returns the registered task or mixture of that name."""
+  import seqio  # pylint: disable=g-import-not-at-top
+
+  names = [*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()]
+  if name not in names:
+    raise UserError(
+      f"No task or mixture is named {name!r}" + nearest(name, names)
+    )
+  return seqio.get_mixture_or_task(name)
+
+
+def _read_or_explain(
+  read: Callable[[], Any], task: "seqio.Task", what: str
+) -> Any:
+  """Returns `read()`; what the user's files can cause becomes a UserError."""
+  import tensorflow as tf  # pylint: disable=g-import-not-at-top
+
+  try:
+    return read()
+  except UserError:
+    raise
+  # TFDS asserts that a dataset is on disk.
+  except (OSError, EOFError, AssertionError, tf.errors.OpError) as error:
+    reason = str(error).strip().split("\n")[0]
+    raise UserError(
+      f"Task {task.name!r} cannot read its {what}: {reason}"
+    ) from error
+
+
+def _find_data(data_dir: str | None) -> None:
+  """Registers the project's tasks and points their sources to `data_dir`."""
+  import seqio  # pylint: disable=g-import-not-at-top
+
+  if data_dir is not None:
+    if not os.path.isdir(data_dir):
+      raise UserError(f"The data folder {data_dir!r} does not exist.")
+    os.environ["ZOO_DATA_DIR"] = data_dir
+    tfds_dir = os.path.join(data_dir, "tfds")
+    seqio.set_tfds_data_dir_override(
+      tfds_dir if os.path.isdir(tfds_dir) else data_dir
+    )
+  for package in ("tasks", "mixtures"):
+    importlib.import_module(package)
+
+
+def _import_quietly() -> None:
+  """Imports TensorFlow and SeqIO without their start-up lines or accelerators.
+
+  TensorFlow writes some lines from C++ before it reads its settings, so the
+  file descriptor of stderr is away during the imports; an exception still has
+  its traceback.
+  """
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+  sys.stderr.flush()
+  saved = os.dup(2)
+  try:
+    with open(os.devnull, "wb") as nowhere:
+      os.dup2(nowhere.fileno(), 2)
+    import seqio  # pylint: disable=g-import-not-at-top,unused-import
+    import tensorflow as tf  # pylint: disable=g-import-not-at-top
+
+    with contextlib.suppress(RuntimeError):  # devices are in use already
+      tf.config.set_visible_devices([], "GPU")
+      tf.config.set_visible_devices([], "TPU")
+    tf.constant(0)  # the first operation writes lines as well
+  finally:
+    os.dup2(saved, 2)
+    os.close(saved)
+
+
+@contextlib.contextmanager
+def _lock(path: pathlib.Path) -> Iterator[None]:
+  """Holds the lock file `path`; the system frees it when the process ends."""
+  with open(path, "w", encoding="utf-8") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    yield
