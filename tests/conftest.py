@@ -1,0 +1,52 @@
+"""How every test runs: 8 simulated devices, strict shapes, no downloads."""
+
+import os
+import pathlib
+import shutil
+import tempfile
+
+import pytest
+
+# Environment variables and not jax.config: subprocesses and the workers of
+# pytest-xdist inherit them, and they stand before anything imports JAX.
+os.environ["XLA_FLAGS"] = (
+  os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
+).strip()
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+_CACHE = "JAX_COMPILATION_CACHE_DIR"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def pytest_configure(config):
+  """Gives the run one compilation cache, shared by workers and subprocesses."""
+  if _CACHE not in os.environ:
+    config.compilation_cache = tempfile.mkdtemp(prefix="zoo_test_cache_")
+    os.environ[_CACHE] = config.compilation_cache
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.5"
+
+
+def pytest_unconfigure(config):
+  """Removes the compilation cache with the run that made it."""
+  folder = getattr(config, "compilation_cache", None)
+  if folder:
+    shutil.rmtree(folder, ignore_errors=True)
+    del os.environ[_CACHE]
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> pathlib.Path:
+  """The folder with real data; tests that need it are skipped without it."""
+  named = os.environ.get("ZOO_SHARED_DATA")
+  places = [pathlib.Path(named)] if named else [ROOT.parent / "shared" / "data"]
+  if named:
+    places.append(pathlib.Path(named) / "data")
+  for place in places:
+    if (place / "tfds").is_dir():
+      return place
+  pytest.skip(
+    "no real data: set ZOO_SHARED_DATA to a folder with tfds/, text/, vocab/"
+  )

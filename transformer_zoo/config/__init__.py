@@ -1,0 +1,186 @@
+"""gin: load files and overrides, check them, explain mistakes, write back.
+
+`load` reads and checks; `call` runs a root such as `train`; `value` builds
+what a macro stands for; `operative_config`, `config_hash` and `difference`
+say which configuration a run has.
+"""
+
+from collections.abc import Sequence
+import dataclasses
+import functools
+import importlib
+import inspect
+import pkgutil
+from typing import Any
+
+import gin
+
+from transformer_zoo.config import checks
+from transformer_zoo.config import reading
+from transformer_zoo.config import registry
+from transformer_zoo.config.reach import Reach
+from transformer_zoo.config.reading import Binding
+from transformer_zoo.config.reading import folders
+from transformer_zoo.config.reading import MACRO
+from transformer_zoo.config.writing import difference
+from transformer_zoo.config.writing import digest
+from transformer_zoo.config.writing import write
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+
+__all__ = [
+  "call",
+  "config_hash",
+  "difference",
+  "folders",
+  "load",
+  "operative_config",
+  "register_all",
+  "value",
+]
+
+# Importing these, with the modules inside them, registers every configurable.
+REGISTERING = (
+  "transformer_zoo.modules",
+  "transformer_zoo.architectures",
+  "transformer_zoo.objectives",
+  "transformer_zoo.training",
+  "transformer_zoo.decoding",
+  "transformer_zoo.experiment",
+)
+# Kinds of runs: a gin file may configure several, a command runs one.
+ROOTS = ("train", "evaluate", "infer")
+
+_loaded: list[Binding] = []
+_loaded_root: str | None = None
+
+
+def load(
+  gin_files: Sequence[str] = (),
+  bindings: Sequence[str] = (),
+  search_paths: Sequence[str] = (),
+  *,
+  root: str | None = "train",
+) -> None:
+  """Replaces gin's configuration by files and overrides, and checks it.
+
+  Args:
+    gin_files: read in order; each is looked for in the search paths, in the
+      current folder and in the gin files that the package ships.
+    bindings: overrides `NAME=VALUE`, NAME a macro or `Configurable.parameter`.
+    search_paths: folders that come first.
+    root: the configurable that will run, or a macro such as `MODEL`, of which
+      nothing but what it needs is checked; None checks all but what is
+      required and what is used.
+
+  Raises:
+    UserError: a file is missing or does not parse, a name does not exist, a
+      value has the wrong type, something required is missing, or a binding is
+      used by nothing.
+  """
+  global _loaded_root
+  register_all()
+  read = []
+  for name in gin_files:
+    read += reading.read_file(name, search_paths)
+  read += [reading.read_override(text) for text in bindings]
+  gin.clear_config()
+  for binding in read:
+    gin.bind_parameter(binding.key, binding.value)
+  _loaded[:] = read
+  _loaded_root = root
+  try:
+    _check(root)
+  except RecursionError as error:
+    raise UserError("macros refer to each other in a circle") from error
+
+
+def call(name: str, **arguments: Any) -> Any:
+  """Calls a configurable, such as `train`, with what gin binds to it."""
+  return _without_gin_trace(
+    functools.partial(gin.get_configurable(name), **arguments)
+  )
+
+
+def value(macro: str) -> Any:
+  """Builds what a macro stands for, as `MODEL`.
+
+  Raises:
+    UserError: nothing defines the macro.
+  """
+  macros = [b.scope for b in _loaded if b.selector == MACRO]
+  if macro not in macros:
+    raise UserError(
+      f"the configuration defines no {macro!r}{nearest(macro, macros)}"
+    )
+  return _without_gin_trace(gin.get_configurable(f"{macro}/{MACRO}"))
+
+
+def operative_config(root: str | None = None) -> str:
+  """The bindings that a root reaches, as text that `load` reads again.
+
+  Args:
+    root: by default the root that was loaded.
+  """
+  return write(_reach(root or _loaded_root))
+
+
+def config_hash(root: str | None = None) -> str:
+  """Twelve hexadecimal digits that two runs share if they compute the same.
+
+  Where a run is written (`writing.PLACES`) does not count.
+  """
+  return digest(operative_config(root))
+
+
+def register_all() -> None:
+  """Imports all that registers configurables.
+
+  The corruptions are registered here: their room imports numpy only.
+  """
+  for name in REGISTERING:
+    package = importlib.import_module(name)
+    for module in pkgutil.iter_modules(getattr(package, "__path__", ())):
+      importlib.import_module(f"{name}.{module.name}")
+  corruption = importlib.import_module("transformer_zoo.corruption")
+  for name, target in vars(corruption).items():
+    if inspect.isclass(target) and dataclasses.is_dataclass(target):
+      if not registry.exists(f"corruption.{name}"):
+        gin.external_configurable(target, name, module="corruption")
+
+
+def _check(root: str | None) -> None:
+  reach = _reach(root)
+  checks.check_macros(reach, _loaded)
+  checks.check_types(reach)
+  if root is None:
+    return
+  if registry.exists(root):
+    ever = Reach(_loaded, overridden=True)
+    for name in {root, *filter(registry.exists, ROOTS)}:
+      ever.follow((), registry.find(name, "root").selector)
+    checks.check_unused(_loaded, ever.used, reach.used, root)
+  checks.check_required(reach)
+
+
+def _reach(root: str | None) -> Reach:
+  """What a root reaches; without a root, everything that is bound."""
+  reach = Reach(_loaded, overridden=False)
+  if root is None:
+    for binding in _loaded:
+      scopes = tuple(filter(None, binding.scope.split("/")))
+      reach.follow(scopes, binding.selector)
+  elif registry.exists(root):
+    reach.follow((), registry.find(root, "root").selector)
+  else:
+    reach.follow((root,), MACRO)
+  return reach
+
+
+def _without_gin_trace(function: Any) -> Any:
+  """Calls; takes off what gin appends to the sentence of a UserError."""
+  try:
+    return function()
+  except UserError as error:
+    sentence = str(error).partition("\n  In call to configurable")[0]
+    raise UserError(sentence) from error

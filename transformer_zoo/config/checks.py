@@ -1,0 +1,101 @@
+"""What is wrong with a configuration, one sentence each, before it runs."""
+
+from collections.abc import Iterable
+
+from transformer_zoo.config import registry
+from transformer_zoo.config import types
+from transformer_zoo.config.reach import is_macro
+from transformer_zoo.config.reach import is_required
+from transformer_zoo.config.reach import Reach
+from transformer_zoo.config.reach import Visit
+from transformer_zoo.config.reading import Binding
+from transformer_zoo.config.reading import MACRO
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+
+
+def check_macros(reach: Reach, bindings: Iterable[Binding]) -> None:
+  """Raises UserError for a macro that is read and that nothing defines."""
+  for visit in reach.visits.values():
+    if visit.selector == MACRO and not visit.bindings:
+      name = "/".join(visit.scopes)
+      macros = {b.scope for b in bindings if b.selector == MACRO}
+      raise UserError(
+        f"{visit.via.where}: {visit.via.name} reads the macro {name!r}, which "
+        f"nothing defines{nearest(name, macros)}"
+      )
+
+
+def check_unused(
+  bindings: Iterable[Binding], used: set, used_now: set, root: str
+) -> None:
+  """Raises UserError for a binding that nothing uses.
+
+  Args:
+    bindings: in order.
+    used: keys of what some kind of run reads, with the values that were
+      replaced followed as well.
+    used_now: keys of what this run reads; an override has to be among them.
+    root: the name of the run's root.
+  """
+  readable = {b.name for b in bindings if b.key in used_now}
+  for binding in bindings:
+    if binding.key in (used_now if binding.override else used):
+      continue
+    kind = "macro" if binding.selector == MACRO else "binding"
+    near = readable - {binding.name}
+    if binding.selector == MACRO:
+      near = {name for name in near if "." not in name}
+    hint = nearest(binding.name, near) if near else ""
+    raise UserError(
+      f"{binding.where}: the {kind} {binding.name!r} is used by nothing that "
+      f"{root!r} reads{hint}"
+    )
+
+
+def check_required(reach: Reach) -> None:
+  """Raises UserError for what has to be given and is not."""
+  for visit in reach.visits.values():
+    for binding in visit.bindings.values():
+      if is_required(binding.value):
+        raise UserError(_required(binding.name, f" ({binding.where})"))
+    if visit.selector == MACRO or not visit.evaluated:
+      continue
+    configurable = registry.find(visit.selector, "")
+    for name, parameter in registry.parameters(configurable).items():
+      if parameter.required and name not in visit.bindings:
+        by = f" (reached from {visit.via.where})" if visit.via else ""
+        raise UserError(_required(_full_name(visit, name), by))
+
+
+def check_types(reach: Reach) -> None:
+  """Raises UserError for a value that its parameter's annotation excludes."""
+  for visit in reach.visits.values():
+    if visit.selector == MACRO:
+      continue
+    parameters = registry.parameters(registry.find(visit.selector, ""))
+    for name, binding in visit.bindings.items():
+      if name not in parameters:
+        continue
+      annotation = parameters[name].annotation
+      value = reach.resolved(binding.value)
+      if types.suits(value, annotation):
+        continue
+      source, through = binding, ""
+      while is_macro(source.value):
+        through = f" through the macro {'/'.join(source.value.scopes)!r}"
+        source = reach.macro(source.value)
+      raise UserError(
+        f"{source.where}: {binding.name} must be {types.describe(annotation)} "
+        f"and is {types.describe_value(value)}{through}"
+      )
+
+
+def _full_name(visit: Visit, parameter: str) -> str:
+  scope = "/".join(visit.scopes)
+  prefix = scope + "/" if scope else ""
+  return f"{prefix}{registry.short_name(visit.selector)}.{parameter}"
+
+
+def _required(name: str, by: str) -> str:
+  return f"{name} is required{by}: set it with --gin.{name}=..."

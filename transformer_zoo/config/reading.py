@@ -1,0 +1,212 @@
+"""Reads gin files and overrides into bindings that remember where they stand.
+
+gin's own loader stops at the first unknown name with a message that names
+neither the file nor what was meant, and reports a missing include as an
+unreadable file. The grammar is gin's parser; looking files up and judging
+names happens here.
+"""
+
+from collections.abc import Iterator, Sequence
+import importlib
+import pathlib
+import sys
+import tokenize
+from typing import Any, NamedTuple
+
+from gin import config as gin_config
+from gin import config_parser
+
+from transformer_zoo.config import registry
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+
+MACRO = "gin.macro"
+# Gin files that are installed beside the package.
+SHIPPED = pathlib.Path(__file__).resolve().parents[2] / "gin_configs"
+
+
+class Binding(NamedTuple):
+  """One statement `scope/selector.parameter = value`.
+
+  A macro has the selector `gin.macro`, its name is the scope and its
+  parameter is `value`, as in gin.
+  """
+
+  scope: str
+  selector: str
+  parameter: str
+  value: Any
+  where: str
+  override: bool
+
+  @property
+  def key(self) -> tuple[str, str, str]:
+    """What the statement binds."""
+    return self.scope, self.selector, self.parameter
+
+  @property
+  def name(self) -> str:
+    """What a user writes left of the equals sign."""
+    if self.selector == MACRO:
+      return self.scope
+    scope = self.scope + "/" if self.scope else ""
+    return f"{scope}{registry.short_name(self.selector)}.{self.parameter}"
+
+
+def folders(search_paths: Sequence[str] = ()) -> list[pathlib.Path]:
+  """Where gin files are looked for: given folders, the current one, shipped."""
+  return [*map(pathlib.Path, search_paths), pathlib.Path("."), SHIPPED]
+
+
+def find(name: str, search_paths: Sequence[str], wanted_by: str = "") -> str:
+  """Returns the path of a gin file.
+
+  Args:
+    name: absolute path, or path below one of `folders(search_paths)`.
+    search_paths: folders that come first.
+    wanted_by: `file:line` of the include, empty for a file of the command.
+
+  Raises:
+    UserError: there is no such file.
+  """
+  places = folders(search_paths)
+  for folder in places:
+    if (folder / name).is_file():
+      return str(folder / name)
+  known = [str(path.relative_to(SHIPPED)) for path in SHIPPED.glob("**/*.gin")]
+  hint = nearest(name, known) if known else ""
+  looked = ", ".join(map(str, places))
+  subject = f"{wanted_by} includes" if wanted_by else "--gin_file names"
+  raise UserError(
+    f"{subject} {name!r}, which is in none of the folders {looked}{hint}"
+  )
+
+
+def read_file(
+  name: str,
+  search_paths: Sequence[str] = (),
+  wanted_by: str = "",
+  outer: tuple[str, ...] = (),
+) -> list[Binding]:
+  """Returns the bindings of a gin file and its includes, in order.
+
+  Args:
+    name: see `find`.
+    search_paths: see `find`.
+    wanted_by: see `find`.
+    outer: the files that are being read, to stop an include of itself.
+
+  Raises:
+    UserError: a file is missing or unreadable, does not parse, or names
+      something that does not exist.
+  """
+  path = find(name, search_paths, wanted_by)
+  if path in outer:
+    raise UserError(f"{wanted_by} includes {path!r}, which includes it in turn")
+  try:
+    text = pathlib.Path(path).read_text(encoding="utf-8")
+  except (OSError, UnicodeDecodeError) as error:
+    raise UserError(f"cannot read the gin file {path!r}: {error}") from error
+  bindings = []
+  for statement in _statements(text, path):
+    where = f"{path}:{statement.location.line_num}"
+    if isinstance(statement, config_parser.IncludeStatement):
+      bindings += read_file(
+        statement.filename, search_paths, where, (*outer, path)
+      )
+    elif isinstance(statement, config_parser.ImportStatement):
+      _import(statement.module, where)
+    elif isinstance(statement, config_parser.BindingStatement):
+      bindings.append(_binding(statement, where, override=False))
+  return bindings
+
+
+def read_override(text: str) -> Binding:
+  """Returns the binding of `NAME=VALUE`, the part after `--gin.`.
+
+  A value that is a bare word or path is taken as a string, and a note on
+  standard error says how to quote it.
+
+  Raises:
+    UserError: it does not parse, or names something that does not exist.
+  """
+  name, equals, value = text.partition("=")
+  name, value = name.strip(), value.strip()
+  where = f"--gin.{name}"
+  if not equals or not name or not value:
+    raise UserError(f"--gin.{text} has no value: write --gin.NAME=VALUE")
+  try:
+    statement = next(_statements(f"{name} = {value}\n", where))
+  except UserError as error:
+    quoted = f"--gin.{name}=\"'{value}'\""
+    if value[0] in "@%([{'\"-" or any(c in value for c in "'\"\n#="):
+      raise UserError(
+        f"{where} has the value {value}, which gin cannot read; a string is "
+        f"""quoted twice, once for the shell: --gin.{name}="'text'\""""
+      ) from error
+    print(
+      f"zoo: note: took {value} as a string; gin wants {quoted}",
+      file=sys.stderr,
+    )
+    statement = next(_statements(f"{name} = {value!r}\n", where))
+  if not isinstance(statement, config_parser.BindingStatement):
+    raise UserError(f"--gin.{text} is no binding: write --gin.NAME=VALUE")
+  return _binding(statement, where, override=True)
+
+
+def _statements(text: str, where: str) -> Iterator[Any]:
+  """Parses; unknown references stay in the values, for `_binding` to judge."""
+  delegate = gin_config.ParserDelegate(skip_unknown=True)
+  try:
+    yield from config_parser.ConfigParser(text, delegate)
+  except SyntaxError as error:
+    reason = error.msg.splitlines()[0].rstrip(".")
+    place = where if where.startswith("--") else f"{where}:{error.lineno}"
+    line = (error.text or "").strip()
+    raise UserError(f"{place}: {reason}, in the line {line!r}") from error
+  except tokenize.TokenError as error:
+    raise UserError(
+      f"{where}: a bracket or quote is opened and never closed"
+    ) from error
+  except KeyError as error:
+    raise UserError(f"{where}: {error.args[0]}") from error
+
+
+def _import(module: str, where: str) -> None:
+  """Runs a gin `import`, by which a user registers parts of their own."""
+  if module.startswith("__gin__"):
+    raise UserError(
+      f"{where}: dynamic registration is not supported; parts are registered "
+      "where they are defined, so the line can be removed"
+    )
+  try:
+    importlib.import_module(module)
+  except ModuleNotFoundError as error:
+    raise UserError(f"{where}: cannot import {module!r}: {error}") from error
+
+
+def _binding(
+  statement: config_parser.BindingStatement, where: str, *, override: bool
+) -> Binding:
+  for reference in registry.references(statement.value):
+    if isinstance(reference, gin_config._UnknownConfigurableReference):
+      registry.find(reference.selector, where)
+  if not statement.arg_name:
+    scope = f"{statement.scope}/" if statement.scope else ""
+    name = scope + statement.selector
+    return Binding(name, MACRO, "value", statement.value, where, override)
+  configurable = registry.find(statement.selector, where)
+  allowed = registry.parameters(configurable)
+  if statement.arg_name not in allowed and not registry.takes_any(configurable):
+    raise UserError(
+      f"{where}: {statement.selector} has no parameter "
+      f"{statement.arg_name!r}{nearest(statement.arg_name, allowed)}"
+    )
+  return Binding(
+    statement.scope,
+    configurable.selector,
+    statement.arg_name,
+    statement.value,
+    where,
+    override,
+  )

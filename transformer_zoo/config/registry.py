@@ -1,0 +1,162 @@
+"""What is registered with gin: names, parameters, references.
+
+gin offers no public way to ask which names exist, which a helpful message
+needs; the one private name of gin that this takes is used here alone.
+"""
+
+from collections.abc import Iterator
+import dataclasses
+import inspect
+import sys
+from typing import Any, NamedTuple
+
+from gin import config as gin_config
+
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+
+_REGISTRY = gin_config._REGISTRY
+# Flax gives these to every module; a tree of parts never sets them by gin.
+_LINEN_FIELDS = frozenset({"name", "parent"})
+
+
+class Parameter(NamedTuple):
+  """A parameter of a configurable."""
+
+  annotation: Any
+  default: Any
+
+  @property
+  def required(self) -> bool:
+    """Whether it has to be bound."""
+    return self.default is inspect.Parameter.empty or (
+      self.default is gin_config.REQUIRED
+    )
+
+
+def short_name(selector: str) -> str:
+  """The shortest name that means one configurable."""
+  return _REGISTRY.minimal_selector(selector)
+
+
+def names() -> list[str]:
+  """The short names of all configurables, gin's own left out."""
+  return [
+    short_name(selector)
+    for selector, _ in _REGISTRY.items()
+    if not selector.startswith("gin.")
+  ]
+
+
+def exists(name: str) -> bool:
+  """Whether a configurable of this name is registered."""
+  return bool(_REGISTRY.matching_selectors(name))
+
+
+def find(name: str, where: str) -> gin_config.Configurable:
+  """Returns the configurable that a file or command names.
+
+  Raises:
+    UserError: there is none, or the name means several.
+  """
+  matches = _REGISTRY.matching_selectors(name)
+  if not matches:
+    raise UserError(
+      f"{where}: no configurable is called {name!r}{nearest(name, names())}"
+    )
+  if len(matches) > 1:
+    raise UserError(
+      f"{where}: {name!r} may mean "
+      + " or ".join(sorted(map(short_name, matches)))
+    )
+  return _REGISTRY[matches[0]]
+
+
+def parameters(
+  configurable: gin_config.Configurable,
+) -> dict[str, Parameter]:
+  """The parameters that gin may bind, with what is written about each."""
+  target = configurable.wrapped
+  annotations = _annotations(target)
+  hidden = set(configurable.denylist or ())
+  if is_linen(target):
+    hidden |= _LINEN_FIELDS
+  found = {}
+  for name, parameter in inspect.signature(target).parameters.items():
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+      continue
+    if configurable.allowlist and name not in configurable.allowlist:
+      continue
+    if name not in hidden:
+      annotation = annotations.get(name, Any)
+      found[name] = Parameter(annotation, parameter.default)
+  return found
+
+
+def takes_any(configurable: gin_config.Configurable) -> bool:
+  """Whether it has `**kwargs`."""
+  return any(
+    parameter.kind is parameter.VAR_KEYWORD
+    for parameter in inspect.signature(configurable.wrapped).parameters.values()
+  )
+
+
+def result_type(configurable: gin_config.Configurable) -> Any:
+  """What calling it gives: the class itself, or what a function returns."""
+  target = configurable.wrapped
+  if inspect.isclass(target):
+    return target
+  return _annotations(target).get("return", Any)
+
+
+def references(value: Any) -> Iterator[Any]:
+  """Every configurable reference in a value, however deep."""
+  if isinstance(value, dict):
+    for key, item in value.items():
+      yield from references(key)
+      yield from references(item)
+  elif isinstance(value, list | tuple):
+    for item in value:
+      yield from references(item)
+  elif isinstance(
+    value,
+    gin_config.ConfigurableReference | gin_config._UnknownConfigurableReference,
+  ):
+    yield value
+
+
+def is_linen(target: Any) -> bool:
+  """Whether it is a Flax module, asked without importing Flax."""
+  return inspect.isclass(target) and any(
+    base.__name__ == "Module" and base.__module__.startswith("flax.linen")
+    for base in target.__mro__
+  )
+
+
+def _annotations(target: Any) -> dict[str, Any]:
+  """Annotations as objects; one that cannot be resolved becomes Any.
+
+  `typing.get_type_hints` would give up on all of a class for one name that
+  only a type checker sees, as Flax has them.
+  """
+  if not inspect.isclass(target):
+    found = dict(inspect.get_annotations(target))
+    scope = getattr(target, "__globals__", {})
+    return {name: _resolve(note, scope) for name, note in found.items()}
+  if not dataclasses.is_dataclass(target):
+    return _annotations(target.__init__)
+  found = {}
+  for base in reversed(target.__mro__):
+    scope = vars(sys.modules.get(base.__module__, object))
+    for name, note in inspect.get_annotations(base).items():
+      found[name] = _resolve(note, scope)
+  return found
+
+
+def _resolve(annotation: Any, scope: dict[str, Any]) -> Any:
+  if not isinstance(annotation, str):
+    return annotation
+  try:
+    return eval(annotation, dict(scope))
+  except (NameError, AttributeError, TypeError, SyntaxError):
+    return Any

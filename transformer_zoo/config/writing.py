@@ -1,0 +1,104 @@
+"""Writes a configuration as gin text, hashes it, compares two."""
+
+import hashlib
+import inspect
+import re
+
+from gin import config as gin_config
+
+from transformer_zoo.config import registry
+from transformer_zoo.config.reach import Reach
+from transformer_zoo.config.reading import MACRO
+
+# Macros that say where a run reads and writes, not what it computes.
+PLACES = frozenset({"DATA_DIR", "MODEL_DIR", "PREPARED_DIR"})
+_STATEMENT = re.compile(r"^([\w./]+) = (.*)$", re.MULTILINE)
+_SHOWN = 4
+
+
+def write(reach: Reach) -> str:
+  """What `reach` visited, as sorted text; defaults stand as comments."""
+  macros, bindings, defaults = {}, {}, {}
+  for visit in reach.visits.values():
+    for binding in visit.bindings.values():
+      target = macros if binding.selector == MACRO else bindings
+      target[binding.name] = _literal(binding.value)
+    if visit.selector == MACRO:
+      continue
+    name = registry.short_name(visit.selector)
+    parameters = registry.parameters(registry.find(visit.selector, ""))
+    for parameter, (_, default) in parameters.items():
+      if parameter not in visit.bindings and _is_literal(default):
+        scope = "/".join([*visit.scopes, name])
+        defaults[f"{scope}.{parameter}"] = repr(default)
+  lines = [f"{name} = {macros[name]}" for name in sorted(macros)]
+  lines += [""] * bool(macros)
+  lines += [f"{name} = {bindings[name]}" for name in sorted(bindings)]
+  if defaults:
+    lines += ["", "# Defaults, as they were:"]
+    lines += [f"# {name} = {defaults[name]}" for name in sorted(defaults)]
+  return "\n".join(lines) + "\n"
+
+
+def digest(text: str) -> str:
+  """Twelve hexadecimal digits of what a text binds, `PLACES` left out."""
+  bound = "\n".join(
+    f"{name} = {value}" for name, value in sorted(_bound(text).items())
+  )
+  return hashlib.sha256(bound.encode()).hexdigest()[:12]
+
+
+def difference(old: str, new: str) -> str:
+  """Names what differs between two configurations, "" where nothing does.
+
+  Args:
+    old: text of `operative_config`, of a run folder.
+    new: the same, of the command.
+
+  Returns:
+    For example `TRAIN_STEPS was 100 and is 200, Mlp.d_ff was 64 and is unset`.
+  """
+  before, after = _bound(old), _bound(new)
+  changes = [
+    f"{name} was {before.get(name, 'unset')} and is {after.get(name, 'unset')}"
+    for name in sorted(before.keys() | after.keys())
+    if before.get(name) != after.get(name)
+  ]
+  rest = len(changes) - _SHOWN
+  shown = ", ".join(changes[:_SHOWN])
+  return shown + (f", and {rest} more" if rest > 0 else "")
+
+
+def _bound(text: str) -> dict[str, str]:
+  return {
+    name: value
+    for name, value in _STATEMENT.findall(text)
+    if name not in PLACES
+  }
+
+
+def _is_literal(value: object) -> bool:
+  if value is inspect.Parameter.empty:
+    return False
+  if isinstance(value, tuple | list):
+    return all(map(_is_literal, value))
+  return value is None or isinstance(value, bool | int | float | str)
+
+
+def _literal(value: object) -> str:
+  """gin's text of a value, references by their shortest names."""
+  if isinstance(value, dict):
+    items = (f"{_literal(k)}: {_literal(v)}" for k, v in value.items())
+    return "{" + ", ".join(items) + "}"
+  if isinstance(value, list):
+    return "[" + ", ".join(map(_literal, value)) + "]"
+  if isinstance(value, tuple):
+    inside = ", ".join(map(_literal, value))
+    return f"({inside},)" if len(value) == 1 else f"({inside})"
+  if isinstance(value, gin_config.ConfigurableReference):
+    selector = value.configurable.selector
+    if selector.startswith("gin.") and value.evaluate:
+      return repr(value)
+    name = "/".join([*value.scopes, registry.short_name(selector)])
+    return f"@{name}{'()' if value.evaluate else ''}"
+  return repr(value)
