@@ -85,6 +85,7 @@ class PreparedTask:
     vocabulary: of all features.
     eos_after_trim: a trimmed example still ends in EOS.
     corruption: the spec of the task's corruption ('tokens' only).
+    corruption_seed: of its `CorruptionStep`; used in evaluation.
     splits: name -> files and counts.
     scoring: None where the task has no metric.
     definition: hash of all that the records depend on.
@@ -97,6 +98,7 @@ class PreparedTask:
   vocabulary: Vocabulary
   eos_after_trim: bool
   corruption: dict[str, Any] | None
+  corruption_seed: int
   splits: dict[str, SplitInfo]
   scoring: Scoring | None
   definition: str

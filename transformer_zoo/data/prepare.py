@@ -107,6 +107,7 @@ def _prepare_task(
     vocabulary=vocabulary,
     eos_after_trim=eos_after_trim,
     corruption=step and corruption.to_spec(step.corruption),
+    corruption_seed=step.seed if step else 0,
     splits={},
     scoring=_scoring(task),
     definition=_read_or_explain(

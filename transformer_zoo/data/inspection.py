@@ -1,0 +1,107 @@
+"""What a task gives: examples as text and ids, lengths, truncation."""
+
+from collections.abc import Mapping
+import itertools
+from typing import Any
+
+import numpy as np
+
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+
+QUANTILES = {"50 %": 0.5, "90 %": 0.9, "99 %": 0.99, "longest": 1.0}
+# T5's pre-training lengths (Raffel et al. 2020, sections 3.1.2 and 3.1.4): a
+# corruption needs lengths to cut its chunks.
+CORRUPTED_LENGTHS = {"inputs": 512, "targets": 114}
+
+
+def inspect_task(
+  task: Any,
+  *,
+  split: str,
+  lengths: Mapping[str, int],
+  shown: int = 5,
+  measured: int = 1000,
+) -> dict[str, Any]:
+  """Reads the first examples of a split.
+
+  Args:
+    task: a SeqIO task.
+    split: one of its splits.
+    lengths: by feature; where given, the truncated share is told.
+    shown: examples that are returned as text and ids.
+    measured: examples whose lengths are measured.
+
+  Returns:
+    JSON: `examples` (a list of {feature: {text, ids}}), `measured` (how many
+    there were), and for each of `features` the `quantiles` of its length in
+    tokens with EOS and, for a feature with a length, the `truncated` share.
+
+  Raises:
+    UserError: the task has no such split, or `lengths` names no feature.
+  """
+  if split not in task.splits:
+    raise UserError(
+      f"task {task.name!r} has no split {split!r}{nearest(split, task.splits)}"
+    )
+  features = task.output_features
+  for name in lengths:
+    if name not in features:
+      raise UserError(
+        f"--length names {name!r}, which is no feature of task {task.name!r}"
+        f"{nearest(name, features)}"
+      )
+  corrupted = any(
+    type(step).__name__ == "CorruptionStep" for step in task.preprocessors
+  )
+  dataset = task.get_dataset(
+    sequence_length={**CORRUPTED_LENGTHS, **lengths} if corrupted else None,
+    split=split,
+    shuffle=False,
+  )
+  examples, sizes = [], {name: [] for name in features}
+  total = max(shown, measured)
+  for example in itertools.islice(dataset.as_numpy_iterator(), total):
+    if len(examples) < shown:
+      examples.append(_readable(example, features))
+    for name in features:
+      sizes[name].append(len(example[name]))
+  count = len(next(iter(sizes.values())))
+  if not count:
+    raise UserError(f"split {split!r} of task {task.name!r} is empty")
+  return {
+    "task": task.name,
+    "split": split,
+    "measured": count,
+    "examples": examples,
+    "features": {
+      name: _measure(np.asarray(sizes[name]), lengths.get(name))
+      for name in features
+    },
+  }
+
+
+def _readable(example: Mapping[str, Any], features: Mapping[str, Any]) -> dict:
+  found = {}
+  for name, feature in features.items():
+    ids = np.asarray(example[name]).tolist()
+    before = example.get(f"{name}_pretokenized")
+    text = (
+      before.decode("utf-8")
+      if isinstance(before, bytes)
+      else feature.vocabulary.decode(ids)
+    )
+    found[name] = {"text": text, "ids": ids}
+  return found
+
+
+def _measure(sizes: np.ndarray, length: int | None) -> dict[str, Any]:
+  found = {
+    "quantiles": {
+      name: int(np.quantile(sizes, share, method="higher"))
+      for name, share in QUANTILES.items()
+    }
+  }
+  if length is not None:
+    found["truncated"] = float((sizes > length).mean())
+  return found

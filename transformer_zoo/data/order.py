@@ -1,0 +1,124 @@
+"""Which example comes where: shuffling and mixing as pure index arithmetic.
+
+Nothing here has state: the example at any place of a run is computed from the
+seed and the place, for whole arrays of places at once.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from transformer_zoo.errors import UserError
+
+# The longest cycle of a mixture: rates are met to one in a million.
+_LONGEST_CYCLE = 1 << 20
+_ROUNDS = 6
+
+
+class MixtureOrder:
+  """Deals the places of a mixture to its tasks at their rates.
+
+  One cycle is a table that holds task t `counts[t]` times, evenly spread (the
+  j-th of n at (j + u) / n of the cycle, with a phase u per task drawn from the
+  seed), so that every stretch of the mixture has each task's share to within
+  about one example. Cycle after cycle repeats the table with later examples.
+
+  Attributes:
+    counts: int64 [tasks], how often each task occurs in a cycle.
+  """
+
+  def __init__(self, rates: Sequence[float], seed: int):
+    """Builds the table.
+
+    Args:
+      rates: share of each task, of any positive sum. Whole numbers with a sum
+        up to 2^20 are met exactly, others to one part in 2^20.
+      seed: of the phases.
+
+    Raises:
+      UserError: a rate is negative or none is positive.
+    """
+    self.counts = _whole_rates(np.asarray(rates, np.float64))
+    phases = np.random.default_rng(seed).random(len(rates))
+    places = [(np.arange(n) + u) / n for n, u in zip(self.counts, phases) if n]
+    order = np.argsort(np.concatenate(places), kind="stable")
+    tasks = np.repeat(np.arange(len(rates), dtype=np.int32), self.counts)
+    ranks = np.concatenate([np.arange(n) for n in self.counts])
+    self._tasks = tasks[order]
+    self._ranks = ranks[order]
+
+  def __call__(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns (task, how many of this task came before), int64 as `places`."""
+    cycle, slot = np.divmod(places, len(self._tasks))
+    tasks = self._tasks[slot]
+    return tasks, cycle * self.counts[tasks] + self._ranks[slot]
+
+
+def shuffled(
+  ranks: np.ndarray, num_examples: int, seed: int, task: int
+) -> np.ndarray:
+  """Returns which example of a task has the given ranks in training.
+
+  Ranks run through epochs of `num_examples`; each epoch is a permutation of its
+  own, keyed by (seed, task, epoch): a Feistel network of six rounds on the next
+  power of four, walked until the value is inside. It needs no table, whatever
+  the size of the data.
+
+  Args:
+    ranks: int64 [n], not negative.
+    num_examples: of the task.
+    seed: of the run.
+    task: number of the task in the mixture.
+
+  Returns:
+    int64 [n], in [0, num_examples).
+  """
+  epoch, position = np.divmod(ranks, num_examples)
+  half = np.uint64(max(1, ((num_examples - 1).bit_length() + 1) // 2))
+  mask = (np.uint64(1) << half) - np.uint64(1)
+  key = _mix(np.array([seed], np.uint64))
+  key = _mix(key + np.uint64(task))
+  key = _mix(key + epoch.astype(np.uint64))
+
+  def walk(value, key):
+    left, right = value >> half, value & mask
+    for i in range(_ROUNDS):
+      left, right = right, left ^ (_mix(key + right + np.uint64(i << 48)) & mask)
+    return left << half | right
+
+  value = walk(position.astype(np.uint64), key)
+  outside = np.flatnonzero(value >= num_examples)
+  while outside.size:
+    value[outside] = walk(value[outside], key[outside])
+    outside = outside[value[outside] >= num_examples]
+  return value.astype(np.int64)
+
+
+def _mix(x: np.ndarray) -> np.ndarray:
+  """SplitMix64 (Steele et al. 2014): a hash of 64 bits, wrapping on purpose."""
+  x = x + np.uint64(0x9E3779B97F4A7C15)
+  x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+  x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+  return x ^ (x >> np.uint64(31))
+
+
+def _whole_rates(rates: np.ndarray) -> np.ndarray:
+  """Returns small whole numbers in the proportion of `rates`, int64."""
+  if (
+    not np.isfinite(rates).all() or (rates < 0).any() or not (rates > 0).any()
+  ):
+    raise UserError(
+      f"The rates {rates.tolist()} cannot be mixed: none may be negative, and "
+      "one must be positive."
+    )
+  whole = np.rint(rates)
+  if (whole == rates).all() and rates.sum() <= _LONGEST_CYCLE:
+    counts = whole.astype(np.int64)
+  else:
+    # Largest remainders, and at least one place for a positive rate.
+    exact = rates / rates.sum() * _LONGEST_CYCLE
+    counts = np.floor(exact).astype(np.int64)
+    short = _LONGEST_CYCLE - counts.sum()
+    counts[np.argsort(counts - exact, kind="stable")[:short]] += 1
+    counts = np.where(rates > 0, np.maximum(counts, 1), 0)
+  return counts // np.gcd.reduce(counts)

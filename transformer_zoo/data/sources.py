@@ -1,0 +1,169 @@
+"""Reads examples of a prepared task by index, trimmed and with EOS."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import grain
+import numpy as np
+
+from transformer_zoo import corruption as corruptions
+from transformer_zoo.data import features
+from transformer_zoo.data import manifest
+from transformer_zoo.data.seqio_corruption import generator
+from transformer_zoo.errors import UserError
+
+FEATURES = ("inputs", "targets")
+Example = tuple[np.ndarray, np.ndarray, dict[str, Any]]
+
+
+class Source(Protocol):
+  """Random access to the examples of one split of one task.
+
+  Attributes:
+    num_examples: how many there are in an epoch.
+  """
+
+  num_examples: int
+
+  def lengths(self, indices: np.ndarray) -> np.ndarray:
+    """Returns trimmed lengths, int32 [n, 2], without reading the records."""
+
+  def read(
+    self, indices: np.ndarray, keys: Sequence[tuple[int, int]]
+  ) -> list[Example]:
+    """Returns (inputs, targets, text) of each index, int32, trimmed.
+
+    Args:
+      indices: int64 [n].
+      keys: of the random generator of each example.
+    """
+
+
+def open_source(
+  task: manifest.PreparedTask,
+  split: str,
+  lengths: Mapping[str, int],
+  corruption: Callable[..., dict[str, np.ndarray]] | None,
+) -> Source:
+  """Returns the source of a split.
+
+  Args:
+    task: the prepared task.
+    split: one of its splits.
+    lengths: tokens of 'inputs' and 'targets', EOS counted.
+    corruption: instead of the task's own, in a 'tokens' task.
+
+  Raises:
+    UserError: the task lacks the split or a feature; its files are damaged;
+      the lengths are not positive, do not fit the corruption, or exceed the
+      split's text.
+  """
+  for feature in FEATURES:
+    length = lengths.get(feature)
+    if not isinstance(length, (int, np.integer)) or length < 1:
+      raise UserError(
+        f"The length of {feature!r} is {length!r}; give a whole number of "
+        "tokens, 1 or more, for 'inputs' and 'targets'."
+      )
+    if feature not in task.features:
+      raise UserError(
+        f"Task {task.name!r} has no feature {feature!r}, which an "
+        f"encoder-decoder needs; it has {', '.join(task.features)}."
+      )
+  if task.kind == "tokens":
+    return _TokenSource(task, split, lengths, corruption)
+  return _ExampleSource(task, split, lengths)
+
+
+class _ExampleSource:
+  """Examples as the task made them."""
+
+  def __init__(
+    self,
+    task: manifest.PreparedTask,
+    split: str,
+    lengths: Mapping[str, int],
+  ):
+    self._records = grain.sources.ArrayRecordDataSource(task.record_file(split))
+    self._widths = [lengths[feature] for feature in FEATURES]
+    columns = [task.features.index(feature) for feature in FEATURES]
+    self._lengths = np.minimum(task.lengths(split)[:, columns], self._widths)
+    self._eos_after_trim = task.eos_after_trim
+    self.num_examples = task.split(split).num_examples
+
+  def lengths(self, indices: np.ndarray) -> np.ndarray:
+    return self._lengths[indices]
+
+  def read(
+    self, indices: np.ndarray, keys: Sequence[tuple[int, int]]
+  ) -> list[Example]:
+    del keys  # nothing is drawn
+    examples = []
+    for record in self._records.__getitems__(indices.tolist()):
+      tokens, text = manifest.decode_example(record)
+      inputs, targets = (
+        features.trim(tokens[feature], width, self._eos_after_trim)
+        for feature, width in zip(FEATURES, self._widths)
+      )
+      examples.append((inputs, targets, text))
+    return examples
+
+
+class _TokenSource:
+  """Chunks of a token stream, corrupted when they are read."""
+
+  def __init__(
+    self,
+    task: manifest.PreparedTask,
+    split: str,
+    lengths: Mapping[str, int],
+    corruption: Callable[..., dict[str, np.ndarray]] | None,
+  ):
+    if corruption is None:
+      corruption = corruptions.from_spec(task.corruption)
+    corruption.check(lengths, task.vocabulary)
+    self._corruption = corruption
+    self._records = grain.sources.ArrayRecordDataSource(task.record_file(split))
+    self._vocabulary = task.vocabulary
+    self._eos_after_trim = task.eos_after_trim
+    self._widths = [lengths[feature] for feature in FEATURES]
+    self._raw_length = corruption.raw_length(lengths)
+    num_tokens = task.split(split).num_tokens
+    self.num_examples = num_tokens // self._raw_length
+    if not self.num_examples:
+      raise UserError(
+        f"Split {split!r} of task {task.name!r} has {num_tokens} tokens, fewer "
+        f"than one example of {self._raw_length} at inputs length "
+        f"{lengths['inputs']}; use a smaller length or more text."
+      )
+
+  def lengths(self, indices: np.ndarray) -> np.ndarray:
+    # A chunk is cut to fill the inputs, so it always has a row of its own.
+    return np.tile(np.array(self._widths, np.int32), (len(indices), 1))
+
+  def read(
+    self, indices: np.ndarray, keys: Sequence[tuple[int, int]]
+  ) -> list[Example]:
+    size = manifest.BLOCK_LENGTH
+    starts = indices * self._raw_length
+    first = starts // size
+    last = (starts + self._raw_length - 1) // size
+    needed = sorted({b for f, l in zip(first, last) for b in range(f, l + 1)})
+    records = self._records.__getitems__([int(block) for block in needed])
+    blocks = {b: np.frombuffer(r, "<i4") for b, r in zip(needed, records)}
+    examples = []
+    for start, f, l, key in zip(starts, first, last, keys):
+      stream = np.concatenate([blocks[b] for b in range(f, l + 1)])
+      begin = start - f * size
+      chunk = stream[begin : begin + self._raw_length]
+      pair = self._corruption(chunk, generator(*key), self._vocabulary)
+      inputs, targets = (
+        features.trim(
+          np.append(pair[feature], np.int32(self._vocabulary.eos_id)),
+          width,
+          self._eos_after_trim,
+        )
+        for feature, width in zip(FEATURES, self._widths)
+      )
+      examples.append((inputs, targets, {}))
+    return examples
