@@ -11,7 +11,9 @@ import rich.console
 from tensorboard.backend.event_processing import event_accumulator
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training import environment, progress, recorder
+from transformer_zoo.training import environment
+from transformer_zoo.training import progress
+from transformer_zoo.training import recorder
 
 
 def _steps(path):

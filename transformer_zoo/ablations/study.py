@@ -19,19 +19,23 @@ A study is one gin file, `gin_configs/studies/<name>.gin`:
     finetune/Phase.starts_from = "pretrain"
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import os
 import pathlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
 
 import gin
 
 import transformer_zoo
-from transformer_zoo.errors import UserError, nearest
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
 
-CONFIGS = pathlib.Path(transformer_zoo.__file__).resolve().parents[1].joinpath(
-  "gin_configs"
+CONFIGS = (
+  pathlib.Path(transformer_zoo.__file__)
+  .resolve()
+  .parents[1]
+  .joinpath("gin_configs")
 )
 
 

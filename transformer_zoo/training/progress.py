@@ -1,7 +1,7 @@
 """The progress of one run on the terminal."""
 
-import time
 from collections.abc import Callable
+import time
 
 import rich.console
 import rich.progress
@@ -85,9 +85,7 @@ class Progress:
       self._origin = (now, step)
     text = self._text(step, loss, tokens_per_second, now)
     if self._bar is not None:
-      self._bar.update(
-        self._task, completed=step - self._first_step, text=text
-      )
+      self._bar.update(self._task, completed=step - self._first_step, text=text)
       return
     due = (
       self._last_line is None or now - self._last_line >= self._every_seconds

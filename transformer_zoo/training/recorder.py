@@ -6,14 +6,15 @@ decides (seconds, tokens per second). TensorBoard shows both. Event files are
 written with TensorBoard's own record writer, which needs no TensorFlow.
 """
 
+from collections.abc import Mapping
 import json
 import os
 import pathlib
 import socket
 import time
-from collections.abc import Mapping
 
-from tensorboard.compat.proto import event_pb2, summary_pb2
+from tensorboard.compat.proto import event_pb2
+from tensorboard.compat.proto import summary_pb2
 from tensorboard.summary.writer import record_writer
 
 from transformer_zoo.errors import UserError

@@ -1,0 +1,158 @@
+"""Runs that train nothing: they write what a run folder holds, in no time."""
+
+import hashlib
+import json
+import pathlib
+
+import gin
+import numpy as np
+import pytest
+
+from transformer_zoo.ablations import plan
+from transformer_zoo.ablations import runner
+from transformer_zoo.errors import UserError
+from transformer_zoo.training import recorder
+
+STUDY = """
+Study.name = 'tiny'
+Study.question = 'Does <pre-training> help?'
+Study.seeds = (0, 1, 2)
+Study.rows = (@baseline/Row(), @no_pretraining/Row(), @same/Row())
+baseline/Row.name = 'baseline'
+baseline/Row.phases = (@pretrain/Phase(), @finetune/Phase())
+baseline/Row.published = {'average': 83.28}
+no_pretraining/Row.name = 'no_pretraining'
+no_pretraining/Row.phases = (@scratch/Phase(),)
+same/Row.name = 'half_as_long'
+same/Row.phases = (@pretrain/Phase(), @short/Phase())
+pretrain/Phase.name = 'pretrain'
+pretrain/Phase.bindings = ("MIXTURE_OR_TASK_NAME='corpus'", 'TRAIN_STEPS=40')
+finetune/Phase.name = 'finetune'
+finetune/Phase.bindings = ("MIXTURE_OR_TASK_NAME='tasks'", 'TRAIN_STEPS=20')
+finetune/Phase.starts_from = 'pretrain'
+short/Phase.name = 'finetune'
+short/Phase.bindings = ("MIXTURE_OR_TASK_NAME='tasks'", 'TRAIN_STEPS=10')
+short/Phase.starts_from = 'pretrain'
+scratch/Phase.name = 'finetune'
+scratch/Phase.bindings = ("MIXTURE_OR_TASK_NAME='tasks'", 'TRAIN_STEPS=20')
+"""
+
+
+class FakeRuns:
+  """Stands in for `transformer_zoo.config` and the training behind it."""
+
+  def __init__(self):
+    self.trained = []  # Folder of every run that trained.
+    self.started_from = {}  # Folder -> checkpoint.
+    self.data_dirs = None
+    self.broken = lambda folder: False
+
+  def load(self, gin_files=(), bindings=(), search_paths=()):
+    for name in gin_files:
+      raise UserError(f"there is no gin file {name!r}")
+    gin.clear_config()
+    gin.parse_config(list(bindings))
+
+  def config_hash(self):
+    lines = gin.config_str().splitlines()
+    text = "".join(line for line in lines if not line.startswith("MODEL_DIR"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+  def call(self, name, data_dirs=()):
+    assert name == "train"
+    self.data_dirs = data_dirs
+    return train(self)
+
+
+def train(runs):
+  folder = pathlib.Path(gin.query_parameter("%MODEL_DIR"))
+  folder.mkdir(parents=True, exist_ok=True)
+  if (folder / "result.json").exists():
+    return folder / "result.json"
+  if runs.broken(folder.as_posix()):
+    raise FloatingPointError("loss is NaN at step 7\nmore detail")
+  runs.trained.append(folder)
+  steps = gin.query_parameter("%TRAIN_STEPS")
+  seed = gin.query_parameter("%RANDOM_SEED")
+  started = "INITIAL_CHECKPOINT_PATH" in gin.config_str()
+  if started:
+    runs.started_from[folder] = gin.query_parameter("%INITIAL_CHECKPOINT_PATH")
+  rng = np.random.default_rng([seed, steps, started])
+  finetuning = gin.query_parameter("%MIXTURE_OR_TASK_NAME") == "tasks"
+  level = 80.0 + steps / 10 if started else 50.0
+  scores = {}
+  with recorder.Recorder(folder) as run:
+    for step in range(1, steps + 1):
+      loss = 1.0 + 3.0 / step + rng.normal() / 20
+      run.record(step, {"train/loss": loss, "train/learning_rate": 0.01})
+      if step % 5 == 0 and finetuning:
+        scores = {
+          "sentiment": {"accuracy": level + rng.normal()},
+          "similarity": {
+            "pearson_corrcoef": level - 9 + rng.normal(),
+            "spearman_corrcoef": level - 12 + rng.normal(),
+          },
+        }
+        values = {
+          f"validation/{task}/{metric}": value * step / steps
+          for task, metrics in scores.items()
+          for metric, value in metrics.items()
+        }
+        run.record(step, {"validation/loss": loss + 0.2, **values})
+  for task in scores:
+    path = folder / "predictions" / str(steps - 5) / f"{task}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sample = {"input": f"{task}: a <b> & c", "target": "x", "prediction": "y"}
+    path.write_text((json.dumps(sample) + "\n") * 8)
+  config = gin.config_str().replace("\\\n    ", "")  # One line each, as ours.
+  (folder / "config.gin").write_text(config)
+  (folder / "environment.json").write_text(
+    json.dumps(
+      {
+        "python": "3.11.1",
+        "packages": {"jax": "0.10", "seqio": None},
+        "platform": "Linux",
+        "cpu_count": 2,
+        "memory_gib": 8.0,
+        "devices": {"backend": "cpu", "kind": "cpu", "count": 1},
+        "git": {"commit": "f" * 40, "dirty": True},
+      }
+    )
+  )
+  result = {
+    "step": steps,
+    "best_step": steps - 5 if finetuning else None,
+    "selection": "highest average validation score" if finetuning else "last",
+    "scores": scores,
+    "average": None,
+    "loss": {},
+    "config_hash": runs.config_hash(),
+    "seconds": 61.0,
+    "tokens": steps * 1000,
+  }
+  (folder / "result.json").write_text(json.dumps(result))
+  return folder / "result.json"
+
+
+@pytest.fixture
+def fake(monkeypatch):
+  runs = FakeRuns()
+  monkeypatch.setattr(plan, "config", runs)
+  monkeypatch.setattr(runner, "config", runs)
+  return runs
+
+
+@pytest.fixture
+def run_tiny(fake, tmp_path):
+  """Runs the study, with text replaced in it, and returns what came of it."""
+
+  def run(*replacements, **options):
+    text = STUDY
+    for old, new in replacements:
+      assert old in text
+      text = text.replace(old, new)
+    path = tmp_path / "tiny.gin"
+    path.write_text(text)
+    return runner.run_study(str(path), output_dir=tmp_path / "runs", **options)
+
+  return run

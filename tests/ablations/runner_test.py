@@ -1,0 +1,167 @@
+"""The order of a study's runs, what they share, reuse and survive."""
+
+import json
+import re
+
+import gin
+import jax
+import pytest
+
+from transformer_zoo.ablations import results
+from transformer_zoo.errors import UserError
+
+
+def _relative(outcome, folders):
+  return [f.relative_to(outcome.folder).as_posix() for f in folders]
+
+
+def test_each_distinct_run_trains_once_in_order(run_tiny, fake, capsys):
+  outcome = run_tiny(seeds=[5])
+  assert _relative(outcome, fake.trained) == [
+    "baseline/seed_5/pretrain",
+    "baseline/seed_5/finetune",
+    "no_pretraining/seed_5/finetune",
+    "half_as_long/seed_5/finetune",
+  ]
+  assert outcome.failures == ()
+  out = capsys.readouterr().out
+  assert "study tiny: 4 runs (rows: 3, seeds: 1, shared runs: 1)" in out
+  assert "run 2 of 4: baseline / seed 5 / finetune  finished" in out
+  assert "about 1 min 01 s left" in out
+  assert "all done" in out
+
+
+def test_a_phase_starts_from_the_best_checkpoint_or_the_last(run_tiny, fake):
+  outcome = run_tiny(seeds=[0])
+  folder = outcome.folder
+  shared = str(folder / "baseline" / "seed_0" / "pretrain" / "checkpoints/40")
+  assert fake.started_from == {
+    folder / "baseline" / "seed_0" / "finetune": shared,
+    folder / "half_as_long" / "seed_0" / "finetune": shared,
+  }
+
+
+def test_sharing_is_written_down(run_tiny):
+  read = results.read(run_tiny(seeds=[0]).folder)
+  shared = [(r.row, r.phase) for r in read.runs if r.shared]
+  assert shared == [("half_as_long", "pretrain")]
+  (run,) = [r for r in read.runs if r.shared]
+  assert run.folder == read.folder / "baseline" / "seed_0" / "pretrain"
+  assert run.state == "finished"
+
+
+def test_a_second_call_reuses_everything(run_tiny, fake, capsys):
+  run_tiny()
+  count = len(fake.trained)
+  capsys.readouterr()
+  assert run_tiny().failures == ()
+  assert len(fake.trained) == count
+  out = capsys.readouterr().out
+  assert out.count("  reused (") == count
+  assert "  finished (" not in out
+
+
+def test_a_failed_run_does_not_lose_the_others(run_tiny, fake, capsys):
+  fake.broken = lambda folder: "seed_1/pretrain" in folder
+  outcome = run_tiny(seeds=[0, 1])
+  assert outcome.failures == (
+    "baseline / seed 1 / pretrain: FloatingPointError: loss is NaN at step 7",
+    "baseline / seed 1 / finetune: not run, because pretrain failed",
+    "half_as_long / seed 1 / finetune: not run, because pretrain failed",
+  )
+  assert len(fake.trained) == 5
+  captured = capsys.readouterr()
+  assert f"failed: {outcome.failures[0]}" in captured.err
+  error = outcome.folder / "baseline" / "seed_1" / "pretrain" / "error.txt"
+  assert "more detail" in error.read_text()
+  assert "1 of 2 seeds" in (outcome.folder / "table.md").read_text()
+  assert outcome.failures[0] in (outcome.folder / "table.md").read_text()
+  assert "loss is NaN" in (outcome.folder / "report.html").read_text()
+
+  fake.broken = lambda folder: False
+  assert run_tiny(seeds=[0, 1]).failures == ()
+  assert not error.exists()
+
+
+def test_the_users_own_mistake_reads_as_one_sentence(run_tiny, fake):
+  def refuse(name, **arguments):
+    raise UserError("the folder belongs to another configuration")
+
+  fake.call = refuse
+  assert run_tiny(seeds=[0]).failures[0] == (
+    "baseline / seed 0 / pretrain: the folder belongs to another configuration"
+  )
+
+
+def test_a_mistake_in_the_last_row_costs_no_training(run_tiny, fake):
+  line = "short/Phase.name = 'finetune'"
+  with pytest.raises(UserError, match="there is no gin file 'nowhere.gin'"):
+    run_tiny((line, line + "\nshort/Phase.gin_files = ('nowhere.gin',)"))
+  assert fake.trained == []
+
+
+def test_stopping_is_not_a_failure_to_go_on_from(run_tiny, fake):
+  def stop(name, **arguments):
+    raise SystemExit(75)
+
+  fake.call = stop
+  with pytest.raises(SystemExit):
+    run_tiny(seeds=[0])
+  assert gin.config_str() == ""
+
+
+def test_data_folders_reach_the_training(run_tiny, fake, tmp_path):
+  run_tiny(seeds=[0], data_dirs=[tmp_path / "data"])
+  assert fake.data_dirs == (tmp_path / "data",)
+
+
+def test_runs_share_one_compilation_cache(run_tiny, fake):
+  seen, call = [], fake.call
+
+  def look(name, **arguments):
+    seen.append(jax.config.jax_compilation_cache_dir)
+    return call(name, **arguments)
+
+  fake.call = look
+  chosen = jax.config.jax_compilation_cache_dir
+  jax.config.update("jax_compilation_cache_dir", None)
+  try:
+    outcome = run_tiny(seeds=[0])
+    assert jax.config.jax_compilation_cache_dir is None
+  finally:
+    jax.config.update("jax_compilation_cache_dir", chosen)
+  assert set(seen) == {str(outcome.folder.resolve() / ".compilation_cache")}
+
+  seen.clear()
+  jax.config.update("jax_compilation_cache_dir", "/nowhere/of/the/users")
+  try:
+    run_tiny(seeds=[0])
+  finally:
+    jax.config.update("jax_compilation_cache_dir", chosen)
+  assert set(seen) == {"/nowhere/of/the/users"}
+
+
+def test_commands_name_files_bindings_and_the_checkpoint(run_tiny):
+  read = results.read(run_tiny(seeds=[0]).folder)
+  assert re.match(r"zoo ablate \S+/tiny.gin --seeds=0 --output", read.command)
+  finetune = read.runs[1].command
+  assert finetune.startswith("zoo train '--gin.MIXTURE_OR_TASK_NAME=")
+  assert "--gin.RANDOM_SEED=0" in finetune
+  assert "pretrain/checkpoints/40" in finetune
+
+
+def test_a_folder_without_a_study(tmp_path):
+  with pytest.raises(UserError) as error:
+    results.read(tmp_path)
+  assert str(error.value) == (
+    f"{tmp_path} is not the folder of a study: it has no study.json"
+  )
+
+
+def test_a_damaged_result_is_named(run_tiny):
+  outcome = run_tiny(seeds=[0])
+  path = outcome.folder / "baseline" / "seed_0" / "finetune" / "result.json"
+  path.write_text("{")
+  with pytest.raises(UserError, match="result.json cannot be read"):
+    results.read(outcome.folder)
+  path.write_text(json.dumps({}))
