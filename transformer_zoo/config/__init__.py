@@ -61,6 +61,7 @@ def load(
   search_paths: Sequence[str] = (),
   *,
   root: str | None = "train",
+  given: Sequence[str] = (),
 ) -> None:
   """Replaces gin's configuration by files and overrides, and checks it.
 
@@ -72,6 +73,7 @@ def load(
     root: the configurable that will run, or a macro such as `MODEL`, of which
       nothing but what it needs is checked; None checks all but what is
       required and what is used.
+    given: parameters of the root that `call` will pass, so that gin need not.
 
   Raises:
     UserError: a file is missing or does not parse, a name does not exist, a
@@ -90,7 +92,7 @@ def load(
   _loaded[:] = read
   _loaded_root = root
   try:
-    _check(root)
+    _check(root, given)
   except RecursionError as error:
     raise UserError("macros refer to each other in a circle") from error
 
@@ -149,7 +151,7 @@ def register_all() -> None:
         gin.external_configurable(target, name, module="corruption")
 
 
-def _check(root: str | None) -> None:
+def _check(root: str | None, given: Sequence[str]) -> None:
   reach = _reach(root)
   checks.check_macros(reach, _loaded)
   checks.check_types(reach)
@@ -160,7 +162,7 @@ def _check(root: str | None) -> None:
     for name in {root, *filter(registry.exists, ROOTS)}:
       ever.follow((), registry.find(name, "root").selector)
     checks.check_unused(_loaded, ever.used, reach.used, root)
-  checks.check_required(reach)
+  checks.check_required(reach, given)
 
 
 def _reach(root: str | None) -> Reach:

@@ -1,6 +1,6 @@
 """What is wrong with a configuration, one sentence each, before it runs."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from transformer_zoo.config import registry
 from transformer_zoo.config import types
@@ -53,8 +53,13 @@ def check_unused(
     )
 
 
-def check_required(reach: Reach) -> None:
-  """Raises UserError for what has to be given and is not."""
+def check_required(reach: Reach, given: Container[str]) -> None:
+  """Raises UserError for what has to be bound and is not.
+
+  Args:
+    reach: from the root.
+    given: parameters of the root that its caller passes.
+  """
   for visit in reach.visits.values():
     for binding in visit.bindings.values():
       if is_required(binding.value):
@@ -63,6 +68,8 @@ def check_required(reach: Reach) -> None:
       continue
     configurable = registry.find(visit.selector, "")
     for name, parameter in registry.parameters(configurable).items():
+      if visit.via is None and name in given:
+        continue
       if parameter.required and name not in visit.bindings:
         by = f" (reached from {visit.via.where})" if visit.via else ""
         raise UserError(_required(_full_name(visit, name), by))

@@ -1,0 +1,1 @@
+"""The command `zoo`. A subcommand imports what it needs when it runs."""

@@ -1,0 +1,168 @@
+"""Arguments that several subcommands share, and what they do with them."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+import contextlib
+import json
+import os
+import pathlib
+import tempfile
+from typing import Any
+
+from transformer_zoo.errors import UserError
+
+
+def add_gin_arguments(parser: argparse.ArgumentParser) -> None:
+  """Adds `--gin_file`, `--gin_search_paths`; main.py reads `--gin.NAME=`."""
+  parser.add_argument(
+    "--gin_file",
+    action="append",
+    default=[],
+    metavar="FILE",
+    help="gin file, of yours or among those shipped; repeatable",
+  )
+  parser.add_argument(
+    "--gin_search_paths",
+    default="",
+    metavar="DIRS",
+    help="folders with gin files, separated by commas; looked at first",
+  )
+  parser.add_argument(
+    "--gin.NAME=VALUE",
+    dest="shown_in_help_only",
+    action="store_const",
+    const=None,
+    help="binds a macro (TRAIN_STEPS) or a parameter (Dropout.rate); a string "
+    "is quoted twice: --gin.MODEL_DIR=\"'runs/a'\"",
+  )
+
+
+def add_data_argument(parser: argparse.ArgumentParser) -> None:
+  """Adds `--data_dir`, which main.py puts into ZOO_DATA_DIR."""
+  parser.add_argument(
+    "--data_dir",
+    action="append",
+    default=[],
+    metavar="DIR",
+    help="folder with raw data (tfds/, text/, vocab/); repeatable",
+  )
+
+
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+  """Adds `--json`."""
+  parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def search_paths(arguments: argparse.Namespace) -> list[str]:
+  """The folders of `--gin_search_paths`."""
+  return [path for path in arguments.gin_search_paths.split(",") if path]
+
+
+def load_gin(
+  arguments: argparse.Namespace,
+  root: str,
+  *,
+  gin_files: Sequence[str] | None = None,
+  extra: Sequence[str] = (),
+  given: Sequence[str] = (),
+) -> None:
+  """Loads the gin files and overrides of the command line.
+
+  Args:
+    arguments: of the command line.
+    root: see `config.load`.
+    gin_files: in place of those of the command line.
+    extra: overrides that come before the user's.
+    given: see `config.load`.
+
+  Raises:
+    UserError: there is no gin file, or what `config.load` refuses.
+  """
+  from transformer_zoo import config
+
+  files = arguments.gin_file if gin_files is None else gin_files
+  if not files:
+    raise UserError(
+      f"no configuration: give a gin file, as in the example of `zoo {root} "
+      "--help`"
+    )
+  overrides = [*extra, *arguments.overrides]
+  config.load(files, overrides, search_paths(arguments), root=root, given=given)
+
+
+def files_of_checkpoint(arguments: argparse.Namespace, kind: str) -> list[str]:
+  """The gin files for a checkpoint: those given, or those of its own run.
+
+  Args:
+    arguments: with `gin_file` and `checkpoint`.
+    kind: `evaluate` or `infer`; `runs/<kind>.gin` is shipped.
+
+  Raises:
+    UserError: none is given and no config.gin lies above the checkpoint.
+  """
+  checkpoint = pathlib.Path(arguments.checkpoint).absolute()
+  if not checkpoint.exists():
+    raise UserError(f"there is no checkpoint {arguments.checkpoint!r}")
+  if arguments.gin_file:
+    return arguments.gin_file
+  for folder in (checkpoint, *checkpoint.parents[:3]):
+    if (folder / "config.gin").is_file():
+      return [str(folder / "config.gin"), f"runs/{kind}.gin"]
+  raise UserError(
+    f"no config.gin lies beside the checkpoint {arguments.checkpoint!r}: name "
+    "the configuration with --gin_file"
+  )
+
+
+def parse_lengths(text: str) -> dict[str, int]:
+  """Reads `inputs=512,targets=114`.
+
+  Raises:
+    UserError: it is written otherwise.
+  """
+  lengths = {}
+  for part in filter(None, text.split(",")):
+    name, _, number = part.partition("=")
+    if not name or not number.isdigit():
+      raise UserError(
+        f"--length is {text!r}; write it as inputs=512,targets=114"
+      )
+    lengths[name] = int(number)
+  return lengths
+
+
+def registered_tasks() -> Any:
+  """Imports SeqIO with the project's tasks and mixtures; returns `seqio`."""
+  with _quiet_stderr():
+    import seqio
+
+    import mixtures  # noqa: F401
+    import tasks  # noqa: F401
+
+  return seqio
+
+
+@contextlib.contextmanager
+def _quiet_stderr() -> Iterator[None]:
+  """Keeps back what is written to stderr, unless it ends in an exception.
+
+  TensorFlow's libraries write a page about drivers and instruction sets while
+  they load, before any setting of theirs is read.
+  """
+  with tempfile.TemporaryFile() as kept:
+    stderr = os.dup(2)
+    os.dup2(kept.fileno(), 2)
+    try:
+      yield
+    except BaseException:
+      kept.seek(0)
+      os.write(stderr, kept.read())
+      raise
+    finally:
+      os.dup2(stderr, 2)
+      os.close(stderr)
+
+
+def print_json(value: Any) -> None:
+  """Prints JSON, indented."""
+  print(json.dumps(value, indent=2, ensure_ascii=False))

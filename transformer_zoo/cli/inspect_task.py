@@ -1,0 +1,67 @@
+"""Shows what a task gives: examples as text and ids, lengths, truncation."""
+
+import argparse
+from typing import Any
+
+from transformer_zoo.cli import common
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+
+SUMMARY = "examples of a task, how long they are, how many are truncated"
+EXAMPLE = "zoo inspect task mini_sst2 -n 2 --length inputs=64,targets=8"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+  """Adds the task and how much of it is read."""
+  parser.add_argument("name", metavar="NAME")
+  parser.add_argument("-n", type=int, default=5, help="examples shown")
+  parser.add_argument("--split", default="train")
+  parser.add_argument(
+    "--length",
+    default="",
+    metavar="inputs=512,targets=114",
+    help="lengths for which the truncated share is told",
+  )
+  parser.add_argument(
+    "--examples", type=int, default=1000, help="examples that are measured"
+  )
+  common.add_data_argument(parser)
+  common.add_json_argument(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+  """Prints the examples, then a line of quantiles for each feature."""
+  lengths = common.parse_lengths(arguments.length)
+  seqio = common.registered_tasks()
+  from transformer_zoo.data import inspection
+
+  names = seqio.TaskRegistry.names()
+  if arguments.name not in names:
+    raise UserError(
+      f"no task is named {arguments.name!r}{nearest(arguments.name, names)}"
+    )
+  found = inspection.inspect_task(
+    seqio.TaskRegistry.get(arguments.name),
+    split=arguments.split,
+    lengths=lengths,
+    shown=arguments.n,
+    measured=arguments.examples,
+  )
+  if arguments.json:
+    common.print_json(found)
+    return
+  for number, example in enumerate(found["examples"], start=1):
+    for feature, shown in example.items():
+      print(f"{number} {feature}: {shown['text']}")
+      print(f"{number} {feature} ids: {' '.join(map(str, shown['ids']))}")
+  for feature, measured in found["features"].items():
+    print(f"{feature}: {_lengths_line(measured, found['measured'])}")
+
+
+def _lengths_line(measured: dict[str, Any], count: int) -> str:
+  quantiles = ", ".join(
+    f"{name} {value}" for name, value in measured["quantiles"].items()
+  )
+  share = measured.get("truncated")
+  truncated = "" if share is None else f"; {share:.1%} are truncated"
+  return f"length of {count} examples: {quantiles}{truncated}"

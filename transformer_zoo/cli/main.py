@@ -1,0 +1,133 @@
+"""`zoo`: parses the command line and hands over to one subcommand."""
+
+import argparse
+from collections.abc import Sequence
+import os
+import sys
+
+from transformer_zoo import __version__
+from transformer_zoo.cli import ablate
+from transformer_zoo.cli import doctor
+from transformer_zoo.cli import evaluate
+from transformer_zoo.cli import infer
+from transformer_zoo.cli import inspect_model
+from transformer_zoo.cli import inspect_task
+from transformer_zoo.cli import listing
+from transformer_zoo.cli import prepare
+from transformer_zoo.cli import train
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+
+COMMANDS = {
+  "list": listing,
+  "inspect": {"task": inspect_task, "model": inspect_model},
+  "prepare": prepare,
+  "train": train,
+  "evaluate": evaluate,
+  "infer": infer,
+  "ablate": ablate,
+  "doctor": doctor,
+}
+USER_ERROR = 2
+# What a shell reports for a process that SIGINT or SIGPIPE has ended.
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+class _Parser(argparse.ArgumentParser):
+  """Reports a bad command line like any other bad input."""
+
+  def __init__(self, **keywords):
+    super().__init__(
+      formatter_class=argparse.RawDescriptionHelpFormatter,
+      allow_abbrev=False,
+      **keywords,
+    )
+
+  def error(self, message):
+    raise UserError(f"{message} (see `{self.prog} --help`)")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+  """Runs `zoo`.
+
+  Args:
+    argv: the arguments; those of the process if None.
+
+  Returns:
+    The exit code: 0, 2 for bad input, 130 for Ctrl-C; a run that was asked to
+    stop by SIGTERM leaves by itself.
+  """
+  try:
+    _dispatch(sys.argv[1:] if argv is None else argv)
+    sys.stdout.flush()
+  except UserError as error:
+    print(f"zoo: error: {error}", file=sys.stderr)
+    return USER_ERROR
+  except KeyboardInterrupt:
+    print("zoo: interrupted", file=sys.stderr)
+    return INTERRUPTED
+  except BrokenPipeError:
+    # `zoo list tasks | head`: nothing is left to write to, at exit as well.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return BROKEN_PIPE
+  return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+  """The parser with all subcommands."""
+  parser = _Parser(
+    prog="zoo",
+    description="Controlled experiments on how Transformers transfer.",
+    epilog="example:\n  zoo ablate quickstart",
+  )
+  parser.add_argument("--version", action="version", version=__version__)
+  _add_commands(parser, COMMANDS)
+  return parser
+
+
+def _add_commands(parser: argparse.ArgumentParser, commands: dict) -> None:
+  subparsers = parser.add_subparsers(
+    metavar="COMMAND", required=True, parser_class=_Parser
+  )
+  for name, command in commands.items():
+    if isinstance(command, dict):
+      group = subparsers.add_parser(
+        name, help=f"{name} a {' or a '.join(command)}"
+      )
+      group.epilog = "example:\n  zoo inspect task mini_sst2 -n 2"
+      _add_commands(group, command)
+      continue
+    sub = subparsers.add_parser(
+      name,
+      help=command.SUMMARY,
+      description=command.__doc__,
+      epilog=f"example:\n  {command.EXAMPLE}",
+    )
+    command.add_arguments(sub)
+    sub.set_defaults(run=command.run)
+
+
+def _dispatch(argv: Sequence[str]) -> None:
+  words = [word for word in argv if not word.startswith("--gin.")]
+  overrides = [
+    word.removeprefix("--gin.") for word in argv if word.startswith("--gin.")
+  ]
+  if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+    raise UserError(
+      f"there is no command {words[0]!r}{nearest(words[0], COMMANDS)}"
+    )
+  arguments = build_parser().parse_args(words)
+  if overrides and not hasattr(arguments, "gin_file"):
+    raise UserError(f"this command takes no --gin.{overrides[0]}")
+  arguments.overrides = overrides
+  for folder in getattr(arguments, "data_dir", []):
+    if not os.path.isdir(folder):
+      raise UserError(f"there is no data folder {folder!r}")
+  if getattr(arguments, "data_dir", []):
+    os.environ["ZOO_DATA_DIR"] = os.pathsep.join(arguments.data_dir)
+  arguments.run(arguments)
+
+
+if __name__ == "__main__":
+  sys.exit(main())

@@ -1,0 +1,29 @@
+"""Trains as gin says; started again, it goes on where it was.
+
+Data that is not prepared is prepared first. The last line printed is the path
+of the run's result.json.
+"""
+
+import argparse
+
+from transformer_zoo.cli import common
+
+SUMMARY = "train: pre-train or fine-tune, as the gin files say"
+EXAMPLE = (
+  "zoo train --gin_file=runs/miniature_pretrain.gin --gin.TRAIN_STEPS=1000 "
+  "--gin.MODEL_DIR=\"'runs/first'\""
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+  """Adds the gin arguments and the data folders."""
+  common.add_gin_arguments(parser)
+  common.add_data_argument(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+  """Loads, trains, prints where the result is."""
+  common.load_gin(arguments, "train")
+  from transformer_zoo import config
+
+  print(config.call("train"))
