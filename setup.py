@@ -41,7 +41,14 @@ DATA = [
   "tensorflow-datasets",
   "tensorflow-text",
 ]
-TEST = ["import-linter", "pytest", "pytest-xdist", "ruff", *DATA]
+TEST = [
+  "import-linter",
+  "pytest",
+  "pytest-xdist",
+  "ruff",
+  "setuptools",
+  *DATA,
+]
 
 setuptools.setup(
   name="transformer_zoo",

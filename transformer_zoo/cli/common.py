@@ -133,7 +133,7 @@ def parse_lengths(text: str) -> dict[str, int]:
 
 def registered_tasks() -> Any:
   """Imports SeqIO with the project's tasks and mixtures; returns `seqio`."""
-  with _quiet_stderr():
+  with quiet_stderr():
     import seqio
 
     import mixtures  # noqa: F401
@@ -143,8 +143,8 @@ def registered_tasks() -> Any:
 
 
 @contextlib.contextmanager
-def _quiet_stderr() -> Iterator[None]:
-  """Keeps back what is written to stderr, unless it ends in an exception.
+def quiet_stderr() -> Iterator[None]:
+  """Keeps back what is written to stderr, unless it ends in a crash.
 
   TensorFlow's libraries write a page about drivers and instruction sets while
   they load, before any setting of theirs is read.
@@ -154,6 +154,8 @@ def _quiet_stderr() -> Iterator[None]:
     os.dup2(kept.fileno(), 2)
     try:
       yield
+    except UserError:
+      raise
     except BaseException:
       kept.seek(0)
       os.write(stderr, kept.read())

@@ -40,13 +40,14 @@ def run(arguments: argparse.Namespace) -> None:
     raise UserError(
       f"no task is named {arguments.name!r}{nearest(arguments.name, names)}"
     )
-  found = inspection.inspect_task(
-    seqio.TaskRegistry.get(arguments.name),
-    split=arguments.split,
-    lengths=lengths,
-    shown=arguments.n,
-    measured=arguments.examples,
-  )
+  with common.quiet_stderr():
+    found = inspection.inspect_task(
+      seqio.TaskRegistry.get(arguments.name),
+      split=arguments.split,
+      lengths=lengths,
+      shown=arguments.n,
+      measured=arguments.examples,
+    )
   if arguments.json:
     common.print_json(found)
     return

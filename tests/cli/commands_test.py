@@ -1,0 +1,105 @@
+"""What the subcommands print."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from transformer_zoo.cli import main as cli
+
+SMALL = [
+  "inspect",
+  "model",
+  "--gin_file=architectures/t5_1_1.gin",
+  "--gin_file=sizes/t5_1_1_small.gin",
+]
+
+
+def printed(capsys, *words) -> str:
+  assert cli.main(words) == 0, capsys.readouterr().err
+  return capsys.readouterr().out
+
+
+def test_list_architectures(capsys):
+  rows = json.loads(printed(capsys, "list", "architectures", "--json"))
+  names = {row["name"]: row for row in rows}
+  assert names["t5_1_1"]["gin_file"] == "architectures/t5_1_1.gin"
+  assert names["t5_1_1"]["summary"].startswith("T5 v1.1")
+  assert "\nt5_1_1  T5 v1.1" in printed(capsys, "list", "architectures")
+
+
+def test_list_tasks_and_mixtures(capsys):
+  pytest.importorskip("seqio")
+  assert "mini_sst2" in printed(capsys, "list", "tasks")
+  rows = json.loads(printed(capsys, "list", "mixtures", "--json"))
+  assert "miniature" in [row["name"] for row in rows]
+
+
+def test_inspect_task(capsys):
+  pytest.importorskip("seqio")
+  words = ["inspect", "task", "mini_sst2", "-n", "2", "--examples", "50"]
+  words += ["--length", "inputs=1,targets=64"]
+  found = json.loads(printed(capsys, *words, "--json"))
+  assert found["measured"] == 50
+  first = found["examples"][0]
+  assert first["inputs"]["text"].startswith("mini_sst2 sentence: ")
+  assert first["targets"]["ids"][-1] == 1
+  assert found["features"]["inputs"]["truncated"] == 1.0
+  assert found["features"]["targets"]["truncated"] == 0.0
+  quantiles = list(found["features"]["inputs"]["quantiles"].values())
+  assert quantiles == sorted(quantiles)
+  text = printed(capsys, *words)
+  assert "1 inputs: mini_sst2 sentence: " in text
+  assert "100.0% are truncated" in text
+
+
+def test_inspect_task_refuses(capsys):
+  pytest.importorskip("seqio")
+  for words, sentence in (
+    (["mini_sst"], "no task is named 'mini_sst'; did you mean 'mini_sst2'"),
+    (["mini_sst2", "--split=dev"], "task 'mini_sst2' has no split 'dev'"),
+    (
+      ["mini_sst2", "--length=input=3"],
+      "--length names 'input', which is no feature of task 'mini_sst2'; did "
+      "you mean 'inputs'?",
+    ),
+  ):
+    assert cli.main(["inspect", "task", *words]) == 2
+    assert capsys.readouterr().err.startswith(f"zoo: error: {sentence}")
+
+
+def test_inspect_model(capsys):
+  found = json.loads(printed(capsys, *SMALL, "--json"))
+  # Table of recorded sizes: T5.1.1 small has 76,961,152 parameters.
+  assert found["total_parameters"] == 76_961_152
+  assert found["flops_per_token"] > 0
+  text = printed(capsys, *SMALL)
+  assert "76,961,152" in text and "EncoderDecoder(" in text
+
+
+def test_inspect_model_imports_no_tensorflow():
+  script = (
+    "import sys\nfrom transformer_zoo.cli import main\n"
+    f"code = main.main({SMALL!r})\n"
+    "assert code == 0 and not {'tensorflow', 'seqio'} & set(sys.modules)"
+  )
+  subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_inspect_model_refuses_an_unknown_macro(capsys):
+  assert cli.main([*SMALL, "--gin.NUM_HEAD=3"]) == 2
+  assert capsys.readouterr().err == (
+    "zoo: error: --gin.NUM_HEAD: the macro 'NUM_HEAD' is used by nothing that "
+    "'MODEL' reads; did you mean 'NUM_HEADS'?\n"
+  )
+
+
+def test_doctor(capsys, monkeypatch, tmp_path):
+  (tmp_path / "tfds").mkdir()
+  monkeypatch.setenv("ZOO_DATA_DIR", str(tmp_path))
+  found = json.loads(printed(capsys, "doctor", "--json"))
+  assert found["jax"] != "not installed"
+  assert found["devices"].startswith("8 x ")
+  assert found[f"data in {tmp_path}"] == "tfds"
+  assert "GiB" in printed(capsys, "doctor")

@@ -1,0 +1,42 @@
+"""The core runs where TensorFlow and SeqIO are not installed."""
+
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Modules that are there for SeqIO's sake.
+EXEMPT = {
+  "transformer_zoo.data.prepare",
+  "transformer_zoo.data.seqio_corruption",
+}
+SCRIPT = """
+import importlib, sys
+
+BLOCKED = {"tensorflow", "tensorflow_text", "tensorflow_datasets", "seqio",
+           "clu", "t5"}
+
+class Block:
+  def find_spec(self, name, path=None, target=None):
+    if name.partition(".")[0] in BLOCKED:
+      raise ImportError(f"{name} is blocked")
+
+sys.meta_path.insert(0, Block())
+for name in sys.argv[1:]:
+  importlib.import_module(name)
+assert not BLOCKED & set(sys.modules), BLOCKED & set(sys.modules)
+"""
+
+
+def test_the_core_imports_without_tensorflow_and_seqio():
+  names = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in (ROOT / "transformer_zoo").rglob("*.py")
+  )
+  names = [name.removesuffix(".__init__") for name in names]
+  result = subprocess.run(
+    [sys.executable, "-c", SCRIPT, *sorted(set(names) - EXEMPT)],
+    capture_output=True,
+    text=True,
+  )
+  assert result.returncode == 0, result.stderr
