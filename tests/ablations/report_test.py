@@ -65,8 +65,10 @@ def test_configurations_mark_what_differs_from_the_baseline(run_tiny):
   page = (run_tiny().folder / "report.html").read_text()
   assert "<ins>+ TRAIN_STEPS = 10</ins>" in page
   assert "<del>- TRAIN_STEPS = 20</del>" in page
-  assert "half_as_long: finetune — 2 lines differ" in page
-  assert "no_pretraining: finetune — no line differs" in page
+  assert "half_as_long: finetune — lines that differ: 2" in page
+  assert "half_as_long: pretrain — lines that differ: 0" in page
+  assert "no_pretraining: finetune — lines that differ: 1" in page
+  assert "<del>- INITIAL_CHECKPOINT_PATH = " in page
   assert "MODEL_DIR" not in "".join(re.findall(r"<(?:ins|del)>.*?</", page))
 
 
@@ -80,15 +82,18 @@ def test_curves_are_read_by_metric_row_and_seed(run_tiny):
   assert sorted(by_seed[0]) == [5, 10, 15, 20]
 
 
+def test_a_shared_run_is_drawn_once(run_tiny):
+  study = results.read(run_tiny(seeds=[0]).folder)
+  assert list(plots.curves(study, "pretrain")["train/loss"]) == ["baseline"]
+
+
 def test_plots_are_svg_that_follows_the_page(run_tiny):
   study = results.read(run_tiny().folder)
   svg = plots.learning_curves(study, "finetune")
   xml.etree.ElementTree.fromstring(svg)
   assert "var(--series-0)" in svg and "currentColor" in svg
   assert "#0a0" not in svg
-  assert "width" not in svg.split(">")[0].replace("max-width", "").replace(
-    "width:100%", ""
-  )
+  assert not re.search(r' (width|height)="', svg.split(">")[0])
   assert svg == plots.learning_curves(study, "finetune")
   assert plots.learning_curves(study, "no such phase") is None
 

@@ -66,7 +66,12 @@ figure svg { height: auto; display: block; }
 .verdict { background: var(--card); border-left: 4px solid var(--accent);
            padding: .7rem 1rem; border-radius: 0 6px 6px 0; margin: .8rem 0; }
 .failed { border-left-color: var(--series-1); }
-td.words { max-width: 22rem; overflow-wrap: anywhere; }
+table.words th, table.words td { max-width: 22rem; min-width: 8rem;
+  font-weight: 400; overflow-wrap: anywhere; white-space: pre-wrap; }
+table.words thead th { font-weight: 600; }
+table.runs { font-size: .85rem; }
+table.runs th, table.runs td { white-space: nowrap; font-weight: 400; }
+table.runs thead th { font-weight: 600; }
 """
 
 
@@ -104,7 +109,6 @@ def table(
   lines: Iterable[Sequence[str]],
   *,
   kind: str = "",
-  cell_kind: str = "",
 ) -> str:
   """Returns a table that scrolls by itself where the page is narrow.
 
@@ -112,13 +116,11 @@ def table(
     head: column titles, plain text.
     lines: cells, HTML; the first of a line is its title.
     kind: CSS class of the table.
-    cell_kind: CSS class of the cells but the first.
   """
   top = "".join(f'<th scope="col">{text(one)}</th>' for one in head)
-  mark = f' class="{cell_kind}"' if cell_kind else ""
   body = "\n".join(
     f'<tr><th scope="row">{first}</th>'
-    + "".join(f"<td{mark}>{cell}</td>" for cell in rest)
+    + "".join(f"<td>{cell}</td>" for cell in rest)
     + "</tr>"
     for first, *rest in lines
   )

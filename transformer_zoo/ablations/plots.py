@@ -41,10 +41,11 @@ def curves(
 
   Returns:
     `{metric: {row: {seed: {step: value}}}}`; losses and averages come first.
+    A shared run appears under the first row that has it.
   """
   found = {}
   for run in study.runs:
-    if run.phase != phase:
+    if run.phase != phase or run.shared:
       continue
     for line in recorder.read_lines(run.folder / recorder.METRICS_FILE):
       for name, value in line.items():
@@ -176,5 +177,7 @@ def _svg(figure: Figure) -> str:
   opening, rest = text.split(">", 1)
   # The page decides the width; the view box keeps the proportions.
   opening = re.sub(r' (width|height)="[^"]*"', "", opening)
-  width = figure.get_figwidth() * 96
-  return f'{opening} style="width:100%;max-width:{width:.0f}px">{rest}'
+  width = round(figure.get_figwidth() * 96)
+  # Letters stay legible on a phone, where the plot scrolls instead.
+  style = f"width:100%;max-width:{width}px;min-width:{width * 2 // 3}px"
+  return f'{opening} style="{style}">{rest}'

@@ -104,7 +104,8 @@ def _curves(study) -> Iterator[str]:
     if svg is not None:
       yield f"<h3>{page.text(phase)}</h3>"
       yield page.legend(study.rows, plots.NUM_COLOURS)
-      yield page.figure(svg, "Seeds thin, their mean bold.")
+      caption = "Seeds thin, their mean bold; a shared run is drawn once."
+      yield page.figure(svg, caption)
 
 
 def _predictions(study) -> Iterator[str]:
@@ -123,7 +124,10 @@ def _predictions(study) -> Iterator[str]:
       cells = [first.get("input"), first.get("target"), *answers]
       lines.append([page.text(_short(cell)) for cell in cells])
     head = ["input", "target", *study.rows]
-    yield page.details(task, page.table(head, lines, cell_kind="words"))
+    # One is open, to show what there is.
+    first_task = task == next(iter(by_task))
+    content = page.table(head, lines, kind="words")
+    yield page.details(task, content, opened=first_task)
 
 
 def _samples(run: RunResult, task: str) -> list[dict]:
@@ -157,26 +161,31 @@ def _configurations(study) -> Iterator[str]:
         yield page.details(title, page.code("\n".join(mine)))
       else:
         marked, count = _marked(reference[run.phase], mine)
-        title += f" — {count} lines differ" if count else " — no line differs"
+        title += f" — lines that differ: {count}"
         yield page.details(title, f"<pre>{marked}</pre>", opened=count > 0)
 
 
 def _marked(reference: list[str], mine: list[str]) -> tuple[str, int]:
   """`mine` with its differences from `reference`, and their number."""
+
+  def compared(line):
+    # That a run starts from a checkpoint counts; from which folder does not.
+    name = line.partition(" ")[0]
+    given = name in _PLACES and not line.endswith("= None")
+    return name if given else line
+
+  changes = difflib.SequenceMatcher(
+    None, [*map(compared, reference)], [*map(compared, mine)], autojunk=False
+  )
   lines, count = [], 0
-  for line in difflib.ndiff(reference, mine):
-    sign, content = line[0], page.text(line[2:])
-    if sign == "?":
+  for kind, *span in changes.get_opcodes():
+    removed, kept = reference[slice(*span[:2])], mine[slice(*span[2:])]
+    if kind == "equal":
+      lines += [f"  {page.text(line)}\n" for line in kept]
       continue
-    place = line[2:].startswith(_PLACES)
-    if place and sign == "-":
-      continue
-    if sign == " " or place:
-      lines.append(f"  {content}\n")
-    else:
-      count += 1
-      tag = "ins" if sign == "+" else "del"
-      lines.append(f"<{tag}>{sign} {content}</{tag}>\n")
+    lines += [f"<del>- {page.text(line)}</del>\n" for line in removed]
+    lines += [f"<ins>+ {page.text(line)}</ins>\n" for line in kept]
+    count += len(removed) + len(kept)
   return "".join(lines), count
 
 
@@ -199,14 +208,14 @@ def _runs(study) -> Iterator[str]:
       ]
     )
   rules = {
-    str(run.result["selection"])
+    f"{run.phase}: {run.result['selection']}": None
     for run in study.runs
     if run.result is not None and run.result.get("selection")
   }
-  for rule in sorted(rules):
-    yield f"<p>Selection of the checkpoint: {page.text(rule)}.</p>"
+  if rules:
+    yield f"<p>Selection of checkpoints: {page.text('; '.join(rules))}.</p>"
   head = ["run", "state", "steps", "best step", "tokens", "time", "folder"]
-  yield page.table(head, lines)
+  yield page.table(head, lines, kind="runs")
 
 
 def _commands(study) -> Iterator[str]:
