@@ -62,6 +62,11 @@ def fake_refuse(reason: str = "no"):
 
 
 @gin.register(module="fake")
+def fake_count(texts, by: int = 1):
+  return len(texts) * by
+
+
+@gin.register(module="fake")
 def fake_infer(beams: int = 1):
   return beams
 
@@ -205,6 +210,19 @@ class TestRefusals:
       "", "fake_infer.beams=4"
     )
 
+  def test_a_model_is_looked_at_with_the_overrides_of_a_run(self):
+    load("", "TRAIN_STEPS=3", "HEADS=4", root="MODEL")
+    assert refusal("", "HEAD=4", root="MODEL") == (
+      "--gin.HEAD: the macro 'HEAD' is used by nothing that 'MODEL' reads; did "
+      "you mean 'HEADS'?"
+    )
+
+  def test_no_model(self):
+    assert refusal(root="MODELL") == (
+      "the command reads the macro 'MODELL', which nothing defines; did you "
+      "mean 'MODEL', 'MODEL_DIR'?"
+    )
+
   def test_missing_include(self):
     sentence = refusal("include 'parts/rope.gin'")
     assert sentence.startswith(
@@ -245,6 +263,10 @@ class TestRefusals:
     assert str(caught.value) == (
       "fake_train.model is required: set it with --gin.fake_train.model=..."
     )
+
+  def test_what_the_caller_gives_is_not_required(self):
+    config.load([], ["fake_count.by=2"], root="fake_count", given=["texts"])
+    assert config.call("fake_count", texts=["a", "b"]) == 4
 
   def test_override_without_value(self):
     assert refusal("", "HEADS") == (

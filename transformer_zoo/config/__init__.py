@@ -5,7 +5,7 @@ what a macro stands for; `operative_config`, `config_hash` and `difference`
 say which configuration a run has.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 import dataclasses
 import functools
 import importlib
@@ -157,11 +157,15 @@ def _check(root: str | None, given: Sequence[str]) -> None:
   checks.check_types(reach)
   if root is None:
     return
+  runs = [name for name in ROOTS if registry.exists(name)]
   if registry.exists(root):
-    ever = Reach(_loaded, overridden=True)
-    for name in {root, *filter(registry.exists, ROOTS)}:
-      ever.follow((), registry.find(name, "root").selector)
+    ever = _follow(Reach(_loaded, overridden=True), {root, *runs})
     checks.check_unused(_loaded, ever.used, reach.used, root)
+  else:
+    # A model is looked at with the files and overrides of a whole run.
+    now = reach.used | _follow(Reach(_loaded, overridden=False), runs).used
+    in_files = {binding.key for binding in _loaded if not binding.override}
+    checks.check_unused(_loaded, now | in_files, now, root)
   checks.check_required(reach, given)
 
 
@@ -173,9 +177,15 @@ def _reach(root: str | None) -> Reach:
       scopes = tuple(filter(None, binding.scope.split("/")))
       reach.follow(scopes, binding.selector)
   elif registry.exists(root):
-    reach.follow((), registry.find(root, "root").selector)
+    _follow(reach, [root])
   else:
     reach.follow((root,), MACRO)
+  return reach
+
+
+def _follow(reach: Reach, roots: Iterable[str]) -> Reach:
+  for root in roots:
+    reach.follow((), registry.find(root, "root").selector)
   return reach
 
 

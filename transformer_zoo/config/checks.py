@@ -20,9 +20,12 @@ def check_macros(reach: Reach, bindings: Iterable[Binding]) -> None:
     if visit.selector == MACRO and not visit.bindings:
       name = "/".join(visit.scopes)
       macros = {b.scope for b in bindings if b.selector == MACRO}
+      by = (
+        f"{visit.via.where}: {visit.via.name}" if visit.via else "the command"
+      )
       raise UserError(
-        f"{visit.via.where}: {visit.via.name} reads the macro {name!r}, which "
-        f"nothing defines{nearest(name, macros)}"
+        f"{by} reads the macro {name!r}, which nothing defines"
+        f"{nearest(name, macros)}"
       )
 
 
