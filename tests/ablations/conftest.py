@@ -44,7 +44,6 @@ class FakeRuns:
   def __init__(self):
     self.trained = []  # Folder of every run that trained.
     self.started_from = {}  # Folder -> checkpoint.
-    self.data_dirs = None
     self.broken = lambda folder: False
 
   def load(self, gin_files=(), bindings=(), search_paths=()):
@@ -58,9 +57,8 @@ class FakeRuns:
     text = "".join(line for line in lines if not line.startswith("MODEL_DIR"))
     return hashlib.sha256(text.encode()).hexdigest()
 
-  def call(self, name, data_dirs=()):
+  def call(self, name):
     assert name == "train"
-    self.data_dirs = data_dirs
     return train(self)
 
 

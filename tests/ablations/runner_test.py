@@ -1,6 +1,7 @@
 """The order of a study's runs, what they share, reuse and survive."""
 
 import json
+import os
 import re
 
 import gin
@@ -70,8 +71,9 @@ def test_a_failed_run_does_not_lose_the_others(run_tiny, fake, capsys):
     "half_as_long / seed 1 / finetune: not run, because pretrain failed",
   )
   assert len(fake.trained) == 5
-  captured = capsys.readouterr()
-  assert f"failed: {outcome.failures[0]}" in captured.err
+  assert f"failed: {outcome.failures[0].partition(': ')[2]}" in (
+    capsys.readouterr().out
+  )
   error = outcome.folder / "baseline" / "seed_1" / "pretrain" / "error.txt"
   assert "more detail" in error.read_text()
   assert "1 of 2 seeds" in (outcome.folder / "table.md").read_text()
@@ -84,7 +86,7 @@ def test_a_failed_run_does_not_lose_the_others(run_tiny, fake, capsys):
 
 
 def test_the_users_own_mistake_reads_as_one_sentence(run_tiny, fake):
-  def refuse(name, **arguments):
+  def refuse(name):
     raise UserError("the folder belongs to another configuration")
 
   fake.call = refuse
@@ -101,7 +103,7 @@ def test_a_mistake_in_the_last_row_costs_no_training(run_tiny, fake):
 
 
 def test_stopping_is_not_a_failure_to_go_on_from(run_tiny, fake):
-  def stop(name, **arguments):
+  def stop(name):
     raise SystemExit(75)
 
   fake.call = stop
@@ -110,17 +112,30 @@ def test_stopping_is_not_a_failure_to_go_on_from(run_tiny, fake):
   assert gin.config_str() == ""
 
 
-def test_data_folders_reach_the_training(run_tiny, fake, tmp_path):
-  run_tiny(seeds=[0], data_dirs=[tmp_path / "data"])
-  assert fake.data_dirs == (tmp_path / "data",)
+def test_data_folders_reach_the_tasks(run_tiny, fake, tmp_path, monkeypatch):
+  monkeypatch.delenv("ZOO_DATA_DIR", raising=False)
+  seen, call = set(), fake.call
+
+  def look(name):
+    seen.add(os.environ["ZOO_DATA_DIR"])
+    return call(name)
+
+  fake.call = look
+  outcome = run_tiny(seeds=[0], data_dirs=[tmp_path / "a", tmp_path / "b"])
+  assert seen == {f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}"}
+  assert "ZOO_DATA_DIR" not in os.environ
+  command = results.read(outcome.folder).command
+  assert command.endswith(
+    f"--data_dir={tmp_path / 'a'} --data_dir={tmp_path}/b"
+  )
 
 
 def test_runs_share_one_compilation_cache(run_tiny, fake):
   seen, call = [], fake.call
 
-  def look(name, **arguments):
+  def look(name):
     seen.append(jax.config.jax_compilation_cache_dir)
-    return call(name, **arguments)
+    return call(name)
 
   fake.call = look
   chosen = jax.config.jax_compilation_cache_dir
@@ -143,11 +158,19 @@ def test_runs_share_one_compilation_cache(run_tiny, fake):
 
 def test_commands_name_files_bindings_and_the_checkpoint(run_tiny):
   read = results.read(run_tiny(seeds=[0]).folder)
-  assert re.match(r"zoo ablate \S+/tiny.gin --seeds=0 --output", read.command)
+  assert re.fullmatch(
+    r"zoo ablate \S+/tiny.gin --output_dir=\S+/runs --seeds=1", read.command
+  )
   finetune = read.runs[1].command
   assert finetune.startswith("zoo train '--gin.MIXTURE_OR_TASK_NAME=")
   assert "--gin.RANDOM_SEED=0" in finetune
   assert "pretrain/checkpoints/40" in finetune
+
+
+def test_seeds_that_no_command_can_name_are_told_in_python(run_tiny):
+  read = results.read(run_tiny(seeds=[3, 5]).folder)
+  assert read.command.startswith("run_study(")
+  assert read.command.endswith("seeds=[3, 5])")
 
 
 def test_a_folder_without_a_study(tmp_path):

@@ -6,7 +6,6 @@ import dataclasses
 import os
 import pathlib
 import shlex
-import sys
 import time
 import traceback
 
@@ -23,6 +22,8 @@ from transformer_zoo.ablations import study as studies
 from transformer_zoo.ablations import table
 from transformer_zoo.errors import UserError
 from transformer_zoo.training.progress import duration
+
+_DATA_VARIABLE = "ZOO_DATA_DIR"  # tasks/data_folders.py
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +59,7 @@ def run_study(
     output_dir: the study's folder is made in it; a run lies in
       `<study>/<row>/seed_<seed>/<phase>/`.
     seeds: in place of the study's own.
-    data_dirs: folders with data, given to `train`.
+    data_dirs: folders with raw data, where tasks look for theirs.
     search_paths: folders for gin files, before the project's own.
 
   Returns:
@@ -74,19 +75,22 @@ def run_study(
   runs = plan.plan(study, output_dir=output_dir, search_paths=search_paths)
   folder = pathlib.Path(output_dir) / study.name
   folder.mkdir(parents=True, exist_ok=True)
-  record = _Record(name, study, runs, folder, data_dirs, search_paths)
+  options = [f"--data_dir={path}" for path in data_dirs]
+  if search_paths:
+    options.append("--gin_search_paths=" + ",".join(map(str, search_paths)))
+  command = _command(name, output_dir, seeds, options)
+  record = _Record(study, runs, folder, command, options)
   record.write()
-  with _shared_compilations(folder / ".compilation_cache"):
-    _run_all(runs, record, data_dirs, search_paths)
+  cache = folder / ".compilation_cache"
+  with _data_folders(data_dirs), _shared_compilations(cache):
+    _run_all(runs, record, search_paths)
   read = results.read(folder)
   print("\n" + table.write(read))
   print(report.write(read), flush=True)
-  for failure in record.failures():
-    print(f"failed: {failure}", file=sys.stderr, flush=True)
   return Outcome(folder, record.failures())
 
 
-def _run_all(runs, record, data_dirs, search_paths) -> None:
+def _run_all(runs, record, search_paths) -> None:
   console = rich.console.Console(highlight=False)
 
   def say(text):
@@ -109,7 +113,7 @@ def _run_all(runs, record, data_dirs, search_paths) -> None:
     say(head)
     began, before = time.monotonic(), _modified(run.folder)
     try:
-      _train(run, data_dirs, search_paths)
+      _train(run, search_paths)
     except Exception as error:  # The other runs are worth having all the same.
       record.set(run.folder, "failed", _reason(error))
       say(f"{head}  failed: {_reason(error)}")
@@ -126,14 +130,13 @@ def _run_all(runs, record, data_dirs, search_paths) -> None:
     )
 
 
-def _train(run, data_dirs, search_paths) -> None:
+def _train(run, search_paths) -> None:
   checkpoint = plan.checkpoint_of(run.start) if run.start else None
   bindings = plan.run_bindings(run.phase, run.seed, run.folder, checkpoint)
   errors = run.folder / "error.txt"
   try:
     config.load(run.phase.gin_files, bindings, search_paths)
-    # Without data folders the configuration's own binding stands.
-    config.call("train", **({"data_dirs": data_dirs} if data_dirs else {}))
+    config.call("train")
   except Exception:
     errors.parent.mkdir(parents=True, exist_ok=True)
     errors.write_text(traceback.format_exc(), encoding="utf-8")
@@ -177,6 +180,31 @@ def _time_left(todo: Sequence[plan.Run], seconds: dict[plan.Run, float]) -> str:
   return f"about {duration(sum(map(estimate, todo)))} left"
 
 
+def _command(name, output_dir, seeds, options) -> str:
+  """The call as a command, or as Python where `zoo` has no word for it."""
+  seeds = None if seeds is None else list(seeds)
+  if seeds is not None and seeds != list(range(len(seeds))):
+    return f"run_study({name!r}, output_dir={str(output_dir)!r}, seeds={seeds})"
+  words = ["zoo", "ablate", name, f"--output_dir={output_dir}"]
+  words += [] if seeds is None else [f"--seeds={len(seeds)}"]
+  return shlex.join(words + options)
+
+
+@contextlib.contextmanager
+def _data_folders(folders: Sequence[str | os.PathLike[str]]) -> Iterator[None]:
+  """Names the folders to the tasks, which read this variable."""
+  before = os.environ.get(_DATA_VARIABLE)
+  if folders:
+    os.environ[_DATA_VARIABLE] = os.pathsep.join(map(str, folders))
+  try:
+    yield
+  finally:
+    if before is not None:
+      os.environ[_DATA_VARIABLE] = before
+    else:
+      os.environ.pop(_DATA_VARIABLE, None)
+
+
 @contextlib.contextmanager
 def _shared_compilations(folder: pathlib.Path) -> Iterator[None]:
   """Compiles a program once for all runs, and for the next call too."""
@@ -205,15 +233,13 @@ def _shared_compilations(folder: pathlib.Path) -> Iterator[None]:
 class _Record:
   """`study.json`: what the study is and how far each run has come."""
 
-  def __init__(self, name, study, runs, folder, data_dirs, search_paths):
+  def __init__(self, study, runs, folder, command, options):
     self.study = study
-    self._name = name
     self._runs = runs
     self._folder = folder
-    self._states = {run.folder: ("not run", "") for run in runs}
-    options = [f"--data_dir={path}" for path in data_dirs]
-    options += [f"--gin_search_paths={path}" for path in search_paths]
+    self._command = command
     self._options = options
+    self._states = {run.folder: ("not run", "") for run in runs}
 
   def state(self, folder: pathlib.Path) -> str:
     return self._states[folder][0]
@@ -231,7 +257,6 @@ class _Record:
 
   def write(self) -> None:
     study = self.study
-    seeds = ",".join(map(str, study.seeds))
     results.write_record(
       self._folder,
       {
@@ -239,10 +264,7 @@ class _Record:
         "question": study.question,
         "baseline": study.baseline_name,
         "seeds": list(study.seeds),
-        "command": shlex.join(
-          ["zoo", "ablate", self._name, f"--seeds={seeds}"]
-          + [f"--output_dir={self._folder.parent}", *self._options]
-        ),
+        "command": self._command,
         "rows": [
           {"name": row.name, "published": dict(row.published or {})}
           for row in study.rows

@@ -27,16 +27,9 @@ import re
 
 import gin
 
-import transformer_zoo
+from transformer_zoo import config
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
-
-CONFIGS = (
-  pathlib.Path(transformer_zoo.__file__)
-  .resolve()
-  .parents[1]
-  .joinpath("gin_configs")
-)
 
 
 @gin.register
@@ -140,8 +133,8 @@ def load_study(
   Args:
     name_or_path: the name of a file in a `studies/` folder, without `.gin`, or
       the path of a gin file.
-    search_paths: folders that hold `studies/`, looked at before the project's
-      own `gin_configs/`.
+    search_paths: folders that hold `studies/`, looked at before the current
+      one and the gin files that the package ships.
 
   Returns:
     The study, checked.
@@ -183,7 +176,7 @@ def with_seeds(study: Study, seeds: Sequence[int]) -> Study:
 
 def _files(search_paths) -> dict[str, pathlib.Path]:
   files = {}
-  for folder in (*search_paths, CONFIGS):
+  for folder in config.folders(search_paths):
     for path in sorted(pathlib.Path(folder).glob("studies/*.gin")):
       files.setdefault(path.stem, path)
   return files
@@ -192,7 +185,7 @@ def _files(search_paths) -> dict[str, pathlib.Path]:
 def _find(name_or_path, search_paths) -> pathlib.Path:
   path = pathlib.Path(name_or_path)
   if path.suffix == ".gin":
-    for folder in (".", *search_paths, CONFIGS):
+    for folder in config.folders(search_paths):
       if (pathlib.Path(folder) / path).is_file():
         return pathlib.Path(folder) / path
     raise UserError(f"there is no study file {str(path)!r}")
