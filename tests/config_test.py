@@ -61,6 +61,16 @@ def fake_refuse(reason: str = "no"):
   raise UserError(reason)
 
 
+@gin.register("fake_twin", module="one")
+def twin_one(x=1):
+  return x
+
+
+@gin.register("fake_twin", module="two")
+def twin_two(x=1):
+  return x
+
+
 @gin.register(module="fake")
 def fake_count(texts, by: int = 1):
   return len(texts) * by
@@ -169,6 +179,14 @@ class TestRefusals:
     assert refusal("FakeModel.encoder = @FakeLayr()").startswith(
       "run.gin:2: no configurable is called 'FakeLayr'; did you mean "
       "'FakeLayer'"
+    )
+
+  def test_a_name_that_means_several(self):
+    assert refusal("fake_twin.x = 3") == (
+      "run.gin:2: 'fake_twin' may mean one.fake_twin or two.fake_twin"
+    )
+    assert "Ambiguous selector 'fake_twin'" in refusal(
+      "fake_train.schedule = @fake_twin"
     )
 
   def test_unknown_parameter(self):
@@ -366,6 +384,14 @@ class TestOperativeConfig:
     config.load(["config.gin"], root="fake_train")
     assert config.operative_config() == text
     assert (config.config_hash(), config.call("fake_train")[0]) == before
+
+  def test_keeps_the_imports_of_a_users_own_parts(self, tmp_path):
+    load("import json.tool")
+    text = config.operative_config()
+    assert text.startswith("import json.tool\n\n")
+    (tmp_path / "config.gin").write_text(text)
+    config.load(["config.gin"], root="fake_train")
+    assert config.operative_config() == text
 
   def test_the_hash_ignores_places(self):
     load()

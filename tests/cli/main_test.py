@@ -107,6 +107,20 @@ def test_checkpoint_without_configuration(capsys, tmp_path):
   )
 
 
+def test_a_checkpoint_brings_its_configuration(tmp_path):
+  checkpoint = tmp_path / "checkpoints" / "10"
+  checkpoint.mkdir(parents=True)
+  (tmp_path / "config.gin").touch()
+  words = ["evaluate", "--mixture=m", f"--checkpoint={checkpoint}"]
+  arguments = cli.build_parser().parse_args(words)
+  assert common.files_of_checkpoint(arguments, "evaluate") == [
+    str(tmp_path / "config.gin"),
+    "runs/evaluate.gin",
+  ]
+  arguments = cli.build_parser().parse_args([*words, "--gin_file=a.gin"])
+  assert common.files_of_checkpoint(arguments, "evaluate") == ["a.gin"]
+
+
 def test_seeds_below_one(capsys):
   assert error_of(capsys, "ablate", "quickstart", "--seeds", "0") == (
     "--seeds is 0; it has to be 1 or more"

@@ -52,6 +52,7 @@ REGISTERING = (
 ROOTS = ("train", "evaluate", "infer")
 
 _loaded: list[Binding] = []
+_loaded_imports: list[str] = []
 _loaded_root: str | None = None
 
 
@@ -82,14 +83,15 @@ def load(
   """
   global _loaded_root
   register_all()
-  read = []
+  read, imported = [], []
   for name in gin_files:
-    read += reading.read_file(name, search_paths)
+    read += reading.read_file(name, search_paths, imported=imported)
   read += [reading.read_override(text) for text in bindings]
   gin.clear_config()
   for binding in read:
     gin.bind_parameter(binding.key, binding.value)
   _loaded[:] = read
+  _loaded_imports[:] = imported
   _loaded_root = root
   try:
     _check(root, given)
@@ -124,7 +126,7 @@ def operative_config(root: str | None = None) -> str:
   Args:
     root: by default the root that was loaded.
   """
-  return write(_reach(root or _loaded_root))
+  return write(_reach(root or _loaded_root), _loaded_imports)
 
 
 def config_hash(root: str | None = None) -> str:

@@ -87,6 +87,7 @@ def read_file(
   search_paths: Sequence[str] = (),
   wanted_by: str = "",
   outer: tuple[str, ...] = (),
+  imported: list[str] | None = None,
 ) -> list[Binding]:
   """Returns the bindings of a gin file and its includes, in order.
 
@@ -95,6 +96,7 @@ def read_file(
     search_paths: see `find`.
     wanted_by: see `find`.
     outer: the files that are being read, to stop an include of itself.
+    imported: takes up the modules that the files import.
 
   Raises:
     UserError: a file is missing or unreadable, does not parse, or names
@@ -112,10 +114,12 @@ def read_file(
     where = f"{path}:{statement.location.line_num}"
     if isinstance(statement, config_parser.IncludeStatement):
       bindings += read_file(
-        statement.filename, search_paths, where, (*outer, path)
+        statement.filename, search_paths, where, (*outer, path), imported
       )
     elif isinstance(statement, config_parser.ImportStatement):
       _import(statement.module, where)
+      if imported is not None:
+        imported.append(statement.module)
     elif isinstance(statement, config_parser.BindingStatement):
       bindings.append(_binding(statement, where, override=False))
   return bindings
@@ -169,7 +173,9 @@ def _statements(text: str, where: str) -> Iterator[Any]:
       f"{where}: a bracket or quote is opened and never closed"
     ) from error
   except KeyError as error:
-    raise UserError(f"{where}: {error.args[0]}") from error
+    # gin looks a reference up while it parses: the name means several.
+    sentence = str(error).splitlines()[0].strip("\"'.")
+    raise UserError(f"{where}: {sentence}") from error
 
 
 def _import(module: str, where: str) -> None:

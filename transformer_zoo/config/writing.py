@@ -1,5 +1,6 @@
 """Writes a configuration as gin text, hashes it, compares two."""
 
+from collections.abc import Iterable
 import hashlib
 import inspect
 import re
@@ -16,8 +17,13 @@ _STATEMENT = re.compile(r"^([\w./]+) = (.*)$", re.MULTILINE)
 _SHOWN = 4
 
 
-def write(reach: Reach) -> str:
-  """What `reach` visited, as sorted text; defaults stand as comments."""
+def write(reach: Reach, imports: Iterable[str] = ()) -> str:
+  """What `reach` visited, as sorted text; defaults stand as comments.
+
+  Args:
+    reach: from the root.
+    imports: modules of a user's own, without which it would not load again.
+  """
   macros, bindings, defaults = {}, {}, {}
   for visit in reach.visits.values():
     for binding in visit.bindings.values():
@@ -31,7 +37,9 @@ def write(reach: Reach) -> str:
       if parameter not in visit.bindings and _is_literal(default):
         scope = "/".join([*visit.scopes, name])
         defaults[f"{scope}.{parameter}"] = repr(default)
-  lines = [f"{name} = {macros[name]}" for name in sorted(macros)]
+  lines = [f"import {module}" for module in sorted(set(imports))]
+  lines += [""] * bool(lines)
+  lines += [f"{name} = {macros[name]}" for name in sorted(macros)]
   lines += [""] * bool(macros)
   lines += [f"{name} = {bindings[name]}" for name in sorted(bindings)]
   if defaults:
