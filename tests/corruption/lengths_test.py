@@ -5,12 +5,10 @@ import types
 import numpy as np
 import pytest
 
-from transformer_zoo.corruption import (
-  lengths,
-  noise_masks,
-  rewrites,
-  SpanCorruption,
-)
+from transformer_zoo.corruption import lengths
+from transformer_zoo.corruption import noise_masks
+from transformer_zoo.corruption import rewrites
+from transformer_zoo.corruption import SpanCorruption
 
 # 400 ids, because half a text of i.i.d. noise has more than 100 spans.
 VOCABULARY = types.SimpleNamespace(sentinel_ids=np.arange(32099, 31699, -1))

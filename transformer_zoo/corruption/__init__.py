@@ -9,7 +9,8 @@ import dataclasses
 from typing import Any
 
 from transformer_zoo.corruption.span_corruption import SpanCorruption
-from transformer_zoo.errors import nearest, UserError
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
 
 _CORRUPTIONS = {"SpanCorruption": SpanCorruption}
 
@@ -29,12 +30,12 @@ def from_spec(spec: Mapping[str, Any]) -> Any:
   name = fields.pop("name", None)
   if name not in _CORRUPTIONS:
     raise UserError(
-      f"no corruption is named {name!r}" + nearest(str(name), _CORRUPTIONS)
+      f"No corruption is named {name!r}" + nearest(str(name), _CORRUPTIONS)
     )
   allowed = {field.name for field in dataclasses.fields(_CORRUPTIONS[name])}
   for field in fields:
     if field not in allowed:
       raise UserError(
-        f"corruption {name} has no field {field!r}" + nearest(field, allowed)
+        f"Corruption {name} has no field {field!r}" + nearest(field, allowed)
       )
   return _CORRUPTIONS[name](**fields)

@@ -31,10 +31,10 @@ def noise_span_to_unique_sentinel(
   num_spans = np.count_nonzero(first)
   if num_spans > len(sentinel_ids):
     raise UserError(
-      f"an example of {len(tokens)} tokens has {num_spans} noise spans, "
+      f"An example of {len(tokens)} tokens has {num_spans} noise spans, "
       f"but the vocabulary has {len(sentinel_ids)} sentinel ids; shorten "
       "the inputs, lower noise_density, or use a vocabulary with more "
-      "extra_ids"
+      "extra_ids."
     )
   rewritten = tokens.copy()
   rewritten[first] = sentinel_ids[:num_spans]

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo.corruption import lengths as lengths_lib
-from transformer_zoo.corruption import noise_masks, rewrites
+from transformer_zoo.corruption import noise_masks
+from transformer_zoo.corruption import rewrites
 from transformer_zoo.errors import UserError
 
 
@@ -33,17 +34,17 @@ class SpanCorruption:
       value = getattr(self, field.name)
       if isinstance(value, bool) or not isinstance(value, int | float):
         raise UserError(
-          f"SpanCorruption.{field.name} is {value!r}; it must be a number"
+          f"SpanCorruption.{field.name} is {value!r}; it must be a number."
         )
     if not 0 < self.noise_density < 1:
       raise UserError(
         f"SpanCorruption.noise_density is {self.noise_density}; it must lie "
-        "between 0 and 1, both excluded"
+        "between 0 and 1, both excluded."
       )
     if not self.mean_noise_span_length >= 1:
       raise UserError(
         "SpanCorruption.mean_noise_span_length is "
-        f"{self.mean_noise_span_length}; it must be at least 1 token"
+        f"{self.mean_noise_span_length}; it must be at least 1 token."
       )
 
   def raw_length(self, lengths: Mapping[str, int]) -> int:
@@ -72,8 +73,8 @@ class SpanCorruption:
     inputs = lengths["inputs"]
     if raw < 2:
       raise UserError(
-        f"inputs of {inputs} tokens are too short for span corruption; give "
-        "them at least 8"
+        f"Inputs of {inputs} tokens are too short for span corruption; give "
+        "them at least 8."
       )
     num_noise, num_spans = noise_masks.count_spans(
       raw, self.noise_density, self.mean_noise_span_length
@@ -82,24 +83,24 @@ class SpanCorruption:
     needed_inputs = raw - num_noise + num_spans + 1
     if needed_inputs > inputs:
       raise UserError(
-        f"span corruption with noise_density {self.noise_density} makes "
+        f"Span corruption with noise_density {self.noise_density} makes "
         f"inputs of {needed_inputs} tokens where {inputs} are allowed; give "
-        "inputs more tokens"
+        "inputs more tokens."
       )
     needed_targets = num_noise + num_spans + 1
     if needed_targets > lengths["targets"]:
       raise UserError(
-        f"span corruption of {raw} tokens makes targets of {needed_targets} "
+        f"Span corruption of {raw} tokens makes targets of {needed_targets} "
         f"tokens where {lengths['targets']} are allowed, so every example "
         f"would lose the end of its targets; set targets to {needed_targets} "
-        "or shorten the inputs"
+        "or shorten the inputs."
       )
     available = len(vocabulary.sentinel_ids)
     if num_spans > available:
       raise UserError(
-        f"span corruption of {raw} tokens makes {num_spans} spans, but the "
+        f"Span corruption of {raw} tokens makes {num_spans} spans, but the "
         f"vocabulary has {available} sentinel ids; shorten the inputs, raise "
-        "mean_noise_span_length, or use a vocabulary with more extra_ids"
+        "mean_noise_span_length, or use a vocabulary with more extra_ids."
       )
 
   def __call__(

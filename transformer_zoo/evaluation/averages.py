@@ -52,12 +52,12 @@ SUPER_GLUE_GROUPS = {
 
 
 def glue_average(scores: Scores) -> float | None:
-  """Returns the mean of the 8 groups of GLUE, None unless all are there."""
+  """Returns the mean of the 8 groups of GLUE, None unless all exist."""
   return _average_of_groups(scores, GLUE_GROUPS)
 
 
 def super_glue_average(scores: Scores) -> float | None:
-  """Returns the mean of the 8 groups of SuperGLUE, None unless all are there."""
+  """Returns the mean of the 8 groups of SuperGLUE, None unless all exist."""
   return _average_of_groups(scores, SUPER_GLUE_GROUPS)
 
 

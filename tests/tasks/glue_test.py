@@ -1,0 +1,230 @@
+"""GLUE in text-to-text form: t5's strings, hidden labels, real examples."""
+
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import seqio
+import tensorflow as tf
+
+import mixtures  # noqa: F401
+from tasks import formats
+from tasks import vocabulary
+from tasks.tfds_source import PreparedTfdsDataSource
+from transformer_zoo.errors import UserError
+
+TASKS = {
+  "glue_cola_v002": (8_551, 1_043),
+  "glue_sst2_v002": (67_349, 872),
+  "glue_mrpc_v002": (3_668, 408),
+  "glue_stsb_v002": (5_749, 1_500),
+  "glue_rte_v002": (2_490, 277),
+}
+
+
+def _format(formatter, example, **kwargs):
+  dataset = tf.data.Dataset.from_tensors(example)
+  return next(formatter(dataset, **kwargs).as_numpy_iterator())
+
+
+@pytest.mark.parametrize(
+  "label, target", [(0, b"not_duplicate"), (1, b"duplicate"), (-1, b"<unk>")]
+)
+def test_labelled_golden_of_t5(label, target):
+  example = {
+    "q2": "Why not?",
+    "q1": "How so?",
+    "q3": "Who?",
+    "idx": 10,
+    "label": np.int64(label),
+  }
+  actual = _format(
+    formats.labelled,
+    example,
+    benchmark="qqp",
+    label_classes=("not_duplicate", "duplicate"),
+  )
+  assert actual == {
+    "inputs": b"qqp q1: How so? q2: Why not? q3: Who?",
+    "targets": target,
+    "idx": 10,
+  }
+
+
+def test_labelled_with_features_in_order():
+  example = {"word": "a", "sentence1": "b", "pos": "n", "idx": 0, "label": 1}
+  actual = _format(
+    formats.labelled,
+    example,
+    benchmark="wic",
+    label_classes=("False", "True"),
+    feature_names=("sentence1", "word"),
+  )
+  assert actual["inputs"] == b"wic sentence1: b word: a"
+  assert actual["targets"] == b"True"
+
+
+@pytest.mark.parametrize(
+  "label, target",
+  [
+    (3.25, b"3.2"),
+    (2.57, b"2.6"),
+    (0.0, b"0.0"),
+    (5.0, b"5.0"),
+    (4.75, b"4.8"),
+    # Halves go to even.
+    (0.5, b"0.4"),
+    (1.5, b"1.6"),
+    (2.5, b"2.4"),
+    (3.5, b"3.6"),
+    (4.5, b"4.4"),
+  ],
+)
+def test_similarity(label, target):
+  example = {
+    "sentence1": "Big news.",
+    "sentence2": "No idea.",
+    "label": np.float32(label),
+    "idx": 1,
+  }
+  actual = _format(formats.similarity, example, benchmark="stsb")
+  assert actual == {
+    "inputs": b"stsb sentence1: Big news. sentence2: No idea.",
+    "targets": target,
+    "idx": 1,
+  }
+
+
+@pytest.mark.parametrize(
+  "task, answer, expected",
+  [
+    ("glue_cola_v002", "acceptable", 1),
+    ("glue_sst2_v002", "negative", 0),
+    ("glue_mrpc_v002", "equivalent", 1),
+    ("glue_stsb_v002", "3.8", 3.8),
+    ("glue_rte_v002", "not_entailment", 1),
+    ("glue_rte_v002", "perhaps", -1),
+  ],
+)
+def test_answers(task, answer, expected):
+  task = seqio.TaskRegistry.get(task)
+  assert task.postprocess_fn(answer, example={}, is_target=False) == expected
+
+
+def test_metrics():
+  names = {
+    task: set().union(
+      *(
+        f([0, 1, 0], [0, 1, 1]) for f in seqio.TaskRegistry.get(task).metric_fns
+      )
+    )
+    for task in TASKS
+  }
+  assert names == {
+    "glue_cola_v002": {"matthews_corrcoef"},
+    "glue_sst2_v002": {"accuracy"},
+    "glue_mrpc_v002": {"f1", "accuracy"},
+    "glue_stsb_v002": {"pearson_corrcoef", "spearman_corrcoef"},
+    "glue_rte_v002": {"accuracy"},
+  }
+
+
+def test_mixture_is_examples_proportional():
+  mixture = seqio.get_mixture_or_task("glue_real_small")
+  rates = {task.name: mixture.get_rate(task) for task in mixture.tasks}
+  assert rates == {task: counts[0] for task, counts in TASKS.items()}
+
+
+@pytest.fixture
+def nowhere(monkeypatch, tmp_path):
+  """An environment in which there is no data."""
+  for name in ("ZOO_DATA_DIR", "ZOO_VOCABULARY"):
+    monkeypatch.delenv(name, raising=False)
+  monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
+
+
+def test_registered_tasks_can_be_looked_at_without_data(nowhere):
+  task = seqio.TaskRegistry.get("glue_cola_v002")
+  assert tuple(task.splits) == ("train", "validation", "test")
+  assert str(task.source) == "PreparedTfdsDataSource('glue/cola:2.0.0')"
+
+
+def test_missing_dataset_is_named(nowhere, tmp_path):
+  source = PreparedTfdsDataSource("glue/cola:2.0.0", splits=("train",))
+  with pytest.raises(UserError) as error:
+    source.get_dataset("train")
+  assert str(error.value) == (
+    f"The TFDS dataset 'glue/cola:2.0.0' is missing (looked in '{tmp_path}'); "
+    "name a folder that has tfds/ with --data_dir, or run `tfds build "
+    "glue/cola` on a connected machine."
+  )
+
+
+def test_missing_vocabulary_is_named(nowhere, monkeypatch, tmp_path):
+  lazy = vocabulary.T5Vocabulary()
+  with pytest.raises(UserError, match="'vocab/t5_cc_all_32000/.*--data_dir"):
+    lazy.encode("text")
+  monkeypatch.setenv("ZOO_DATA_DIR", str(tmp_path))
+  with pytest.raises(UserError, match=str(tmp_path)):
+    lazy.encode("text")
+  monkeypatch.setenv("ZOO_VOCABULARY", str(tmp_path / "absent.model"))
+  with pytest.raises(UserError, match="absent.model', which is not a file"):
+    lazy.encode("text")
+
+
+@pytest.fixture
+def data_dir(shared_data, monkeypatch, tmp_path):
+  """The real data as the second of two data folders."""
+  monkeypatch.delenv("ZOO_VOCABULARY", raising=False)
+  monkeypatch.setenv("ZOO_DATA_DIR", f"{tmp_path}{os.pathsep}{shared_data}")
+  return pathlib.Path(shared_data)
+
+
+def test_vocabulary_is_t5s(data_dir):
+  first, second = vocabulary.T5Vocabulary(), vocabulary.T5Vocabulary()
+  assert first.vocab_size == 32_100
+  assert (first.pad_id, first.eos_id, first.unk_id) == (0, 1, 2)
+  assert first.decode([32_099, 32_098]) == "<extra_id_0> <extra_id_1>"
+  assert first == second  # one has found its file, the other has not
+  assert second.encode("translate English to German") == [
+    13959,
+    1566,
+    12,
+    2968,
+  ]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_real_examples(data_dir, name):
+  task = seqio.TaskRegistry.get(name)
+  counts = tuple(task.num_input_examples(s) for s in ("train", "validation"))
+  assert counts == TASKS[name]
+  dataset = task.get_dataset(None, split="validation", shuffle=False)
+  vocab = task.output_features["targets"].vocabulary
+  for example in dataset.take(3).as_numpy_iterator():
+    prefix = name.split("_")[1] + " sentence"
+    assert example["inputs_pretokenized"].decode().startswith(prefix)
+    for feature in ("inputs", "targets"):
+      assert example[feature][-1] == vocab.eos_id
+    text = example["targets_pretokenized"].decode()
+    assert vocab.decode(example["targets"].tolist()) == text
+    assert task.postprocess_fn(text, example=example, is_target=True) != -1
+
+
+def test_hidden_labels_become_unk(data_dir):
+  task = seqio.TaskRegistry.get("glue_rte_v002")
+  dataset = task.get_dataset(None, split="test", shuffle=False)
+  example = next(dataset.as_numpy_iterator())
+  assert example["targets_pretokenized"] == b"<unk>"
+
+
+def test_the_example_told_in_the_task(data_dir):
+  task = seqio.TaskRegistry.get("glue_cola_v002")
+  dataset = task.get_dataset(None, split="train", shuffle=False)
+  told = dataset.filter(lambda example: example["idx"] == 3280)
+  example = next(told.as_numpy_iterator())
+  assert example["inputs_pretokenized"] == (
+    b"cola sentence: There dances a man with an umbrella."
+  )
+  assert example["targets_pretokenized"] == b"unacceptable"
