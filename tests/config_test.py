@@ -258,6 +258,10 @@ class TestRefusals:
 
   def test_syntax_error(self):
     assert refusal("HEADS 3").startswith("run.gin:2: ")
+    assert refusal("include base") == (
+      "run.gin:2: A bare word stands where a value is expected; quote a "
+      "string, in the line 'include base'"
+    )
     assert refusal("HEADS = (3").endswith("is opened and never closed")
 
   def test_missing_module(self):
@@ -288,7 +292,7 @@ class TestRefusals:
 
   def test_override_without_value(self):
     assert refusal("", "HEADS") == (
-      "--gin.HEADS has no value: write --gin.NAME=VALUE"
+      "--gin.HEADS is no binding: write --gin.NAME=VALUE"
     )
 
   def test_override_that_does_not_parse(self):

@@ -9,6 +9,7 @@ names happens here.
 from collections.abc import Iterator, Sequence
 import importlib
 import pathlib
+import re
 import sys
 import tokenize
 from typing import Any, NamedTuple
@@ -23,6 +24,13 @@ from transformer_zoo.errors import UserError
 MACRO = "gin.macro"
 # Gin files that are installed beside the package.
 SHIPPED = pathlib.Path(__file__).resolve().parents[2] / "gin_configs"
+_NAME = re.compile(r"[A-Za-z_][\w./]*\w|[A-Za-z_]")
+# Words and paths, which a shell user means as strings.
+_BARE = re.compile(r"[A-Za-z/~.][\w./:~-]*")
+
+
+class _Unparsed(UserError):
+  """gin's grammar does not allow the text."""
 
 
 class Binding(NamedTuple):
@@ -137,24 +145,22 @@ def read_override(text: str) -> Binding:
   name, equals, value = text.partition("=")
   name, value = name.strip(), value.strip()
   where = f"--gin.{name}"
-  if not equals or not name or not value:
-    raise UserError(f"--gin.{text} has no value: write --gin.NAME=VALUE")
+  if not equals or not value or not _NAME.fullmatch(name):
+    raise UserError(f"--gin.{text} is no binding: write --gin.NAME=VALUE")
   try:
     statement = next(_statements(f"{name} = {value}\n", where))
-  except UserError as error:
-    quoted = f"--gin.{name}=\"'{value}'\""
-    if value[0] in "@%([{'\"-" or any(c in value for c in "'\"\n#="):
+  except _Unparsed as error:
+    if not _BARE.fullmatch(value):
       raise UserError(
         f"{where} has the value {value}, which gin cannot read; a string is "
         f"""quoted twice, once for the shell: --gin.{name}="'text'\""""
       ) from error
     print(
-      f"zoo: note: took {value} as a string; gin wants {quoted}",
+      f"zoo: note: took {value} as a string; gin wants "
+      f"--gin.{name}=\"'{value}'\"",
       file=sys.stderr,
     )
     statement = next(_statements(f"{name} = {value!r}\n", where))
-  if not isinstance(statement, config_parser.BindingStatement):
-    raise UserError(f"--gin.{text} is no binding: write --gin.NAME=VALUE")
   return _binding(statement, where, override=True)
 
 
@@ -165,11 +171,13 @@ def _statements(text: str, where: str) -> Iterator[Any]:
     yield from config_parser.ConfigParser(text, delegate)
   except SyntaxError as error:
     reason = error.msg.splitlines()[0].rstrip(".")
+    if reason.startswith("malformed node"):
+      reason = "A bare word stands where a value is expected; quote a string"
     place = where if where.startswith("--") else f"{where}:{error.lineno}"
     line = (error.text or "").strip()
-    raise UserError(f"{place}: {reason}, in the line {line!r}") from error
+    raise _Unparsed(f"{place}: {reason}, in the line {line!r}") from error
   except tokenize.TokenError as error:
-    raise UserError(
+    raise _Unparsed(
       f"{where}: a bracket or quote is opened and never closed"
     ) from error
   except KeyError as error:
