@@ -100,7 +100,7 @@ def train(runs):
   for task in scores:
     path = folder / "predictions" / str(steps - 5) / f"{task}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
-    sample = {"input": f"{task}: a <b> & c", "target": "x", "prediction": "y"}
+    sample = {"inputs": f"{task}: <b> & c", "targets": "x", "prediction": "y"}
     path.write_text((json.dumps(sample) + "\n") * 8)
   config = gin.config_str().replace("\\\n    ", "")  # One line each, as ours.
   (folder / "config.gin").write_text(config)

@@ -55,7 +55,7 @@ def test_the_page_has_every_part(run_tiny):
   assert 'href="half_as_long/seed_0/finetune/"' in page
   assert (outcome.folder / "half_as_long/seed_0/finetune").is_dir()
   assert "finished (shared)" in page
-  assert "sentiment: a &lt;b&gt; &amp; c" in page
+  assert "sentiment: &lt;b&gt; &amp; c" in page
   assert "jax 0.10" in page and "seqio" not in page
   assert "f" * 40 + " with local changes" in page
   assert "tiny.gin --output_dir=" in page

@@ -97,8 +97,11 @@ def test_the_users_own_mistake_reads_as_one_sentence(run_tiny, fake):
 
 def test_a_mistake_in_the_last_row_costs_no_training(run_tiny, fake):
   line = "short/Phase.name = 'finetune'"
-  with pytest.raises(UserError, match="there is no gin file 'nowhere.gin'"):
+  with pytest.raises(UserError) as error:
     run_tiny((line, line + "\nshort/Phase.gin_files = ('nowhere.gin',)"))
+  assert str(error.value) == (
+    "row 'half_as_long', phase 'finetune': there is no gin file 'nowhere.gin'"
+  )
   assert fake.trained == []
 
 

@@ -11,6 +11,7 @@ import gin
 from transformer_zoo import config
 from transformer_zoo.ablations import results
 from transformer_zoo.ablations import study as studies
+from transformer_zoo.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +73,11 @@ def plan(
       done = {}  # Phase name -> its run.
       for phase in row.phases:
         start = done.get(phase.starts_from)
-        mark = _fingerprint(phase, seed, start, search_paths)
+        try:
+          mark = _fingerprint(phase, seed, start, search_paths)
+        except UserError as error:
+          where = f"row {row.name!r}, phase {phase.name!r}"
+          raise UserError(f"{where}: {error}") from error
         folder = root / row.name / f"seed_{seed}" / phase.name
         run = Run(
           row=row.name,

@@ -121,7 +121,7 @@ def _predictions(study) -> Iterator[str]:
     for by_row in samples.values():
       first = next(iter(by_row.values()))
       answers = [by_row.get(row, {}).get("prediction") for row in study.rows]
-      cells = [first.get("input"), first.get("target"), *answers]
+      cells = [first.get("inputs"), first.get("targets"), *answers]
       lines.append([page.text(_short(cell)) for cell in cells])
     head = ["input", "target", *study.rows]
     # One is open, to show what there is.
@@ -131,15 +131,14 @@ def _predictions(study) -> Iterator[str]:
 
 
 def _samples(run: RunResult, task: str) -> list[dict]:
-  """The first predictions of the reported checkpoint, as they were written."""
-  files = sorted((run.folder / "predictions").rglob(f"*{task}*.jsonl"))
+  """The first predictions of the checkpoint that the scores are of."""
   step = run.result.get("best_step")
-  step = str(run.result["step"] if step is None else step)
-  chosen = [f for f in files if step in f.parent.name or step in f.stem]
-  for file in chosen or files[-1:]:
-    with open(file, encoding="utf-8") as lines:
-      return [json.loads(line) for line in itertools.islice(lines, _SAMPLES)]
-  return []
+  step = run.result["step"] if step is None else step
+  path = run.folder / "predictions" / str(step) / f"{task}.jsonl"
+  if not path.exists():
+    return []
+  with open(path, encoding="utf-8") as lines:
+    return [json.loads(line) for line in itertools.islice(lines, _SAMPLES)]
 
 
 def _configurations(study) -> Iterator[str]:
