@@ -1,0 +1,184 @@
+"""The words of the miniature world, by lexical class.
+
+A class is a string of concepts separated by blanks. A concept is one word, or
+several separated by `/` that mean the same (synonyms). A verb may carry its
+past tense after a colon: `buy:bought/purchase`. All text is lower case, so
+that a small vocabulary can spend one piece on one word.
+"""
+
+# Open classes: a supervised split sees only its own part of each of them.
+OPEN = {
+  "woman": (
+    "anna bella clara diana emma flora grace helen iris julia karen laura "
+    "maria nora olga paula rosa sara tina vera wanda alice betty carol "
+    "edith fiona gloria hazel irene joan"
+  ),
+  "man": (
+    "adam boris carl david eric frank george henry ivan jacob kevin louis "
+    "martin nolan oscar peter robert simon thomas victor walter alan bruno "
+    "colin daniel edgar felix gustav harold james"
+  ),
+  "town": (
+    "torvale brindle melford ashby corwen dunmore elstow farnham glaston "
+    "harlow ilford kelby lynmore marden norwell oakham penrith quenby "
+    "redmoor selby tarrin upwell varley wexford yarmont zelby"
+  ),
+  "role": (
+    "baker doctor/physician teacher/instructor farmer/grower cook/chef "
+    "sailor/seaman thief/robber lawyer/attorney writer/author "
+    "painter/artist soldier/warrior merchant/trader guard/watchman "
+    "builder/mason dancer singer nurse pilot judge clerk miner tailor "
+    "barber hunter weaver potter butler plumber porter gardener"
+  ),
+  "animal": (
+    "otter badger fox dog/hound cat/feline rabbit/bunny horse/stallion "
+    "pig/swine donkey/mule hen parrot lizard camel goat wolf bear tiger "
+    "lion monkey snake/serpent frog/toad pigeon/dove eagle/hawk spider "
+    "squirrel hedgehog zebra panda turtle/tortoise beaver"
+  ),
+  "food": (
+    "apple carrot cake/gateau biscuit/cookie pie/tart potato onion banana "
+    "lemon melon pear sausage pancake/crepe sandwich/sub noodle bean "
+    "pumpkin/gourd tomato cabbage cheese soup/broth stew/casserole "
+    "candy/sweet pizza muffin bun/roll cucumber pepper mango raisin"
+  ),
+  "tool": (
+    "hammer axe/hatchet shovel/spade drill chisel wrench/spanner ladder rope "
+    "knife/blade needle brush broom rake hoe bucket/pail lantern/lamp "
+    "basket/hamper scissor ruler nail screw lever pulley tong"
+  ),
+  "garment": (
+    "coat/jacket hat/cap scarf/shawl glove/mitten shirt/blouse skirt sock "
+    "shoe belt sweater/pullover robe/gown vest apron hood tie dress "
+    "sandal slipper/moccasin"
+  ),
+  "vehicle": (
+    "car/automobile truck/lorry bicycle/bike boat/vessel train/railcar "
+    "cart/wagon tram/trolley sled/sledge van ferry canoe/kayak raft "
+    "scooter tractor taxi/cab"
+  ),
+  "instrument": (
+    "violin/fiddle piano flute guitar trumpet/bugle cello banjo harp "
+    "clarinet tuba ukulele oboe accordion/squeezebox bagpipe lute"
+  ),
+  "plant": (
+    "rose oak pine maple willow fern cactus tulip daisy lily ivy shrub/bush "
+    "vine/creeper birch elm orchid thistle moss"
+  ),
+  "place": (
+    "mill school/academy market/bazaar harbour/port bridge church/chapel "
+    "castle/fortress garden/orchard forest/wood river/stream hill library "
+    "museum/gallery tavern/inn shop/store farm/ranch theatre/playhouse "
+    "prison/jail beach/shore cave/cavern tower hospital/clinic park bakery"
+  ),
+  "product": (
+    "film/movie book/novel song/tune play/drama hotel meal/dinner show "
+    "story/tale concert party/feast game trip/journey room lesson speech "
+    "album menu service tour poem"
+  ),
+  "praise": (
+    "charming splendid delightful wonderful lovely superb brilliant "
+    "excellent marvellous pleasant gorgeous fabulous terrific magnificent "
+    "enjoyable elegant graceful witty clever touching inspiring stunning "
+    "perfect fantastic amazing refreshing impressive captivating joyful "
+    "sublime"
+  ),
+  "blame": (
+    "awful terrible dreadful horrible boring tedious nasty disgusting "
+    "dismal miserable clumsy stupid ugly annoying pathetic mediocre bland "
+    "painful unpleasant disappointing shabby messy pointless dreary "
+    "tiresome vile lousy gloomy hopeless foolish"
+  ),
+  "joy": (
+    "happy glad cheerful delighted pleased thrilled merry content overjoyed "
+    "grateful excited satisfied"
+  ),
+  "sorrow": (
+    "sad angry upset furious unhappy bored gloomed worried disappointed "
+    "bitter ashamed frustrated"
+  ),
+}
+
+# Dimensions of quality: two poles, each a concept, separated by `|`.
+POLES = (
+  "big/large/huge|small/little/tiny cheap/inexpensive|costly/expensive "
+  "old/ancient|new/modern clean/spotless|dirty/filthy wet/soaked|dry/arid "
+  "strong/sturdy|weak/frail bright/shiny|dull/dim quick/rapid|slow/sluggish "
+  "loud/noisy|quiet/silent full/packed|empty/vacant smooth/flat|rough/bumpy "
+  "safe/secure|risky/dangerous deep/bottomless|shallow/superficial "
+  "thick/dense|thin/slim hot/scorching|cold/chilly "
+  "common/ordinary|rare/unusual famous/renowned|unknown/obscure "
+  "whole/intact|broken/damaged"
+)
+
+# Words with two senses; each sense is a member of the named class.
+SENSES = (
+  "bat:animal:tool crane:animal:vehicle seal:animal:tool turkey:animal:food "
+  "duck:animal:food lamb:animal:food bass:animal:instrument "
+  "beetle:animal:vehicle jaguar:animal:vehicle ram:animal:tool "
+  "mustang:animal:vehicle cobra:animal:vehicle jersey:animal:garment "
+  "boxer:animal:garment rocket:food:vehicle mint:plant:food "
+  "date:plant:food pump:tool:garment clog:tool:garment pipe:tool:instrument "
+  "triangle:tool:instrument clipper:tool:vehicle plane:tool:vehicle "
+  "bow:tool:instrument nut:food:tool reed:plant:instrument "
+  "viola:plant:instrument horn:instrument:tool jumper:garment:animal "
+  "fig:plant:food palm:plant:tool kite:animal:vehicle sage:plant:food "
+  "olive:plant:food drum:instrument:tool bell:instrument:tool"
+)
+
+# Closed classes: the same words in every split.
+COLOURS = (
+  "red blue green yellow black white brown grey purple pink golden silver"
+)
+
+# What people do to a member of each class, and only to such a member.
+CLASS_VERBS = {
+  "animal": "feed:fed stroke/pet chase/pursue tame groom",
+  "food": "eat:ate/consume cook/prepare taste peel swallow",
+  "tool": "use/employ sharpen repair/mend grip borrow",
+  "garment": "wear:wore fold sew iron button",
+  "vehicle": "drive:drove park steer/navigate board crash",
+  "instrument": "play tune practise strum rehearse",
+  "plant": "water prune grow:grew/cultivate trim uproot",
+  "place": "visit enter leave:left/exit explore/tour inspect",
+}
+
+# How members of each class are, and only such members.
+CLASS_QUALITIES = {
+  "animal": "hungry tame furry sleepy playful",
+  "food": "ripe tasty salty rotten juicy",
+  "tool": "rusty blunt sharp handy bent",
+  "garment": "woollen wrinkled torn tight loose",
+  "vehicle": "fast speeding dented roadworthy driverless",
+  "instrument": "melodic tuned mellow shrill acoustic",
+  "plant": "leafy blooming wilted shady thorny",
+  "place": "busy peaceful remote historic deserted",
+}
+
+# What members of an animate or moving class do by themselves (no object).
+CLASS_ACTIONS = {
+  "animal": "sleep:slept growl run:ran hide:hid drink:drank",
+  "plant": "bloom wither sprout wilt spread:spread",
+  "vehicle": "stop brake honk skid rattle",
+  "role": "talk laugh work think:thought argue",
+}
+
+# What people do to any thing.
+VERBS = (
+  "buy:bought/purchase sell:sold/vend find:found/discover lose:lost/misplace "
+  "carry/haul steal:stole/snatch want/desire hide:hid/conceal "
+  "draw:drew/sketch see:saw/notice clean/wipe send:sent/dispatch "
+  "bring:brought/fetch keep:kept/retain give:gave/donate "
+  "throw:threw/toss"
+)
+
+# What people do to people.
+SOCIAL = (
+  "help/assist thank praise meet:met/encounter call/phone teach:taught "
+  "blame/accuse trust visit invite follow/trail forgive:forgave"
+)
+
+# Verbs of the second language's phrases.
+TRANSLATED_VERBS = (
+  "see:saw want find:found carry buy:bought sell:sold draw:drew hide:hid"
+)

@@ -1,0 +1,92 @@
+"""The kinds of documents of the reviews: opinions, good or bad throughout.
+
+Each function takes `(dice, world)` and returns the document's sentences. Words
+of praise stand beside words of joy, liking and recommending, words of blame
+beside their contraries; that is all that tells the two apart.
+"""
+
+from tasks.miniature import grammar
+from tasks.miniature.grammar import a
+from tasks.miniature.world import CLASS_QUALITIES
+from tasks.miniature.world import Dice
+from tasks.miniature.world import THINGS
+from tasks.miniature.world import World
+
+_MOODS = (
+  (
+    "praise",
+    "joy",
+    ("liked", "loved", "enjoyed", "admired"),
+    ("i would recommend it.", "go and see for yourself.", "five stars."),
+  ),
+  (
+    "blame",
+    "sorrow",
+    ("disliked", "hated", "regretted", "loathed"),
+    ("i would not recommend it.", "stay away from it.", "one star."),
+  ),
+)
+
+
+def opinion(dice: Dice, world: World) -> list[str]:
+  """What somebody thought of a film, a meal, a trip."""
+  nouns = world.everything.nouns
+  adjective, feeling, verbs, verdicts = dice.pick(_MOODS)
+  good = nouns[adjective]
+  product = dice.pick(nouns["product"])
+  who = grammar.person(dice, nouns)
+  he = who.pronouns.subject
+  words = [w[0] for w in dice.sample(good, 7)]
+  moods = [w[0] for w in dice.sample(nouns[feeling], 3)]
+  sentences = [
+    f"{who.name} {dice.pick(verbs)} the {dice.pick(product)}.",
+    f"it was {words[0]} and {words[1]}.",
+    f"{he} found the {dice.pick(product)} {words[2]}.",
+    f"what {a(words[3])} {dice.pick(product)}!",
+    f"{he} was {moods[0]} and {moods[1]}.",
+    f"the {dice.pick(dice.pick(nouns['product']))} was {words[4]} too.",
+    f"such {a(words[5])} {dice.pick(product)} makes people {moods[2]}.",
+    f"everybody {dice.pick(verbs)} it, because it was {words[6]}.",
+    f"{who.name} said: {dice.pick(verdicts)}",
+  ]
+  return sentences[:1] + dice.sample(sentences[1:], 5)
+
+
+def purchase(dice: Dice, world: World) -> list[str]:
+  """What a buyer writes about a thing bought."""
+  nouns = world.everything.nouns
+  adjective, feeling, verbs, verdicts = dice.pick(_MOODS)
+  words = [w[0] for w in dice.sample(nouns[adjective], 3)]
+  kind = dice.pick(THINGS[:-1])
+  concept = dice.pick(world.things[kind])
+  pole = dice.pick(dice.pick(world.everything.poles))
+  seller = dice.pick(("shop", "store", "market"))
+  return [
+    f"i bought this {dice.pick(concept)} from a {seller}.",
+    f"it is {a(words[0])} {kind}.",
+    f"the {dice.pick(concept)} is {dice.pick(pole)} and "
+    f"{dice.pick(CLASS_QUALITIES[kind])}.",
+    f"i {dice.pick(verbs)} it, it is {words[1]}.",
+    f"my friends find it {words[2]}.",
+    f"they were {dice.pick(nouns[feeling])[0]}.",
+    dice.pick(verdicts),
+  ]
+
+
+def complaint(dice: Dice, world: World) -> list[str]:
+  """A mishap, how it came about, and what the writer thinks of it."""
+  nouns = world.everything.nouns
+  event = dice.pick(world.everything.events)
+  who = grammar.person(dice, nouns)
+  product = dice.pick(nouns["product"])
+  words = [w[0] for w in dice.sample(nouns["blame"], 3)]
+  cause = grammar.fill(dice.pick(event.causes), who, by_name=True)
+  effect = grammar.fill(dice.pick(event.effects), who, by_name=False)
+  return [
+    f"we were at the {dice.pick(product)}.",
+    f"{cause}.",
+    f"as a result, {effect}.",
+    f"the {dice.pick(product)} was {words[0]} and {words[1]}.",
+    f"i was {dice.pick(nouns['sorrow'])[0]}.",
+    f"what {a(words[2])} {dice.pick(product)}!",
+  ]

@@ -1,0 +1,97 @@
+"""The corpus and its vocabulary: repeatable, of the promised shape."""
+
+import collections
+import itertools
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from tasks.miniature import documents
+from tasks.miniature import grammar
+from tasks.miniature import vocabulary
+from tasks.miniature import world
+
+
+def read(domain, start, count, seed=0):
+  return list(documents.documents(domain, seed=seed, start=start, count=count))
+
+
+@pytest.mark.parametrize("domain", documents.DOMAINS)
+def test_document_is_a_function_of_domain_seed_and_index(domain):
+  texts = read(domain, 0, 40)
+  assert texts[25:30] == read(domain, 25, 5)
+  assert texts != read(domain, 0, 40, seed=1)
+  assert all("\n" not in t and "{" not in t.replace("{ r", "") for t in texts)
+
+
+def test_domains_differ_and_unfiltered_is_littered():
+  texts = {d: " ".join(read(d, 0, 200)) for d in documents.DOMAINS}
+  assert "talu" in texts["chronicle"] and "talu" not in texts["review"]
+  assert "cookies" in texts["chronicle_unfiltered"]
+  assert "cookies" in texts["review_unfiltered"]
+  clean = read("chronicle", 0, 200)
+  sentences = {s for t in clean for s in t.split(". ")}
+  kept = {s for s in texts["chronicle_unfiltered"].split(". ")} & sentences
+  assert 0.3 < len(kept) / len(sentences) < 0.9
+
+
+def test_documents_are_short():
+  texts = read("chronicle", 0, 500)
+  words = [len(t.split()) for t in texts]
+  assert 20 <= np.quantile(words, 0.05) and max(words) <= 90
+
+
+def test_every_open_word_is_in_the_corpus():
+  text = " ".join(read("chronicle", 0, 20_000))
+  counts = collections.Counter(
+    text.replace(".", " ").replace(",", " ").replace("!", " ").split()
+  )
+  whole = world.World().everything
+  forms = [f for cs in whole.nouns.values() for c in cs for f in c]
+  forms += [w for pole in whole.poles for words in pole for w in words]
+  assert min((counts[f], f) for f in forms) > (20,)
+
+
+def test_grammar():
+  assert grammar.a("otter") == "an otter" and grammar.a("fox") == "a fox"
+  plurals = {"fox": "foxes", "cherry": "cherries", "donkey": "donkeys"}
+  plurals |= {"scarf": "scarves", "potato": "potatoes", "hen": "hens"}
+  for one, many in plurals.items():
+    assert grammar.plural(one) == many
+  assert world.verb("carry") == ("carry", "carries", "carried")
+  assert world.verb("buy:bought") == ("buy", "buys", "bought")
+  who = grammar.Person("anna", grammar.SHE)
+  fill = grammar.fill
+  assert fill("{p} limped", who, by_name=True) == "anna limped"
+  assert fill("{their} legs ached", who, by_name=True) == "anna's legs ached"
+  assert fill("police came for {p}", who, by_name=False).endswith("for her")
+
+
+def test_second_language_is_one_to_one():
+  words = world.World().second_language
+  assert len(set(words.values())) == len(words)
+  english = set(
+    itertools.chain.from_iterable(
+      c for cs in world.World().everything.nouns.values() for c in cs
+    )
+  )
+  assert not english & set(words.values())
+
+
+def test_vocabulary_has_the_same_bytes_when_trained_again(tmp_path):
+  vocabulary.train_vocabulary(str(tmp_path / "again.model"))
+  with open(vocabulary.PATH, "rb") as file:
+    assert (tmp_path / "again.model").read_bytes() == file.read()
+
+
+def test_vocabulary_spells_the_corpus_with_whole_words():
+  model = sentencepiece.SentencePieceProcessor(model_file=vocabulary.PATH)
+  assert (model.pad_id(), model.eos_id(), model.unk_id()) == (0, 1, 2)
+  assert model.bos_id() == -1 and model.get_piece_size() == vocabulary.SIZE
+  texts = read("chronicle", 50_000, 500)
+  ids = [model.encode(text) for text in texts]
+  assert not any(2 in row for row in ids)
+  assert [model.decode(row) for row in ids] == texts
+  words = sum(len(text.split()) for text in texts)
+  assert sum(map(len, ids)) / words < 1.4
