@@ -1,0 +1,1 @@
+"""Decoding: search over next-token functions, and generation with a model."""

@@ -1,0 +1,1 @@
+"""Objectives: (model, parameters, batch) -> the loss and sums of metrics."""

@@ -1,0 +1,64 @@
+"""Maximum likelihood of targets given inputs, with teacher forcing."""
+
+from collections.abc import Mapping
+
+from flax import linen as nn
+import gin
+import jax
+import jax.numpy as jnp
+
+from transformer_zoo.objectives import losses
+
+Batch = Mapping[str, jax.Array]
+
+
+@gin.register
+def sequence_to_sequence(
+  model: nn.Module,
+  params,
+  batch: Batch,
+  dropout_key: jax.Array | None = None,
+  *,
+  z_loss: float = 1e-4,
+) -> tuple[jax.Array, dict[str, jax.Array]]:
+  """The loss of one batch (Raffel et al. 2020, section 3.1.2).
+
+  Args:
+    model: an encoder-decoder.
+    params: its parameters.
+    batch: SeqIO's encoder-decoder features, packed or not, each [B, L].
+    dropout_key: key for dropout; None for no dropout.
+    z_loss: coefficient of the z-loss.
+
+  Returns:
+    The loss to differentiate, summed over targets and divided once by their
+    weight, and sums over targets from which any mean can be formed:
+    `loss_sum` (nats, without z-loss), `z_loss_sum`, `correct_sum`,
+    `weight_sum`, and `token_sum`, the tokens of both sides but padding.
+  """
+  logits_BLV = model.apply(
+    {"params": params},
+    batch["encoder_input_tokens"],
+    batch["decoder_input_tokens"],
+    batch["decoder_target_tokens"],
+    encoder_segment_ids=batch.get("encoder_segment_ids"),
+    decoder_segment_ids=batch.get("decoder_segment_ids"),
+    deterministic=dropout_key is None,
+    rngs=None if dropout_key is None else {"dropout": dropout_key},
+  )
+  targets_BL = batch["decoder_target_tokens"]
+  weights_BL = batch["decoder_loss_weights"].astype(jnp.float32)
+  nll_BL, z_BL = losses.cross_entropy(logits_BLV, targets_BL, z_loss)
+  correct_BL = jnp.argmax(logits_BLV, axis=-1) == targets_BL
+  sums = {
+    "loss_sum": jnp.sum(nll_BL * weights_BL),
+    "z_loss_sum": jnp.sum(z_BL * weights_BL),
+    "correct_sum": jnp.sum(correct_BL * weights_BL),
+    "weight_sum": jnp.sum(weights_BL),
+    "token_sum": jnp.sum(batch["encoder_input_tokens"] > 0, dtype=jnp.float32)
+    + jnp.sum(targets_BL > 0, dtype=jnp.float32),
+  }
+  loss = (sums["loss_sum"] + sums["z_loss_sum"]) / jnp.maximum(
+    sums["weight_sum"], 1.0
+  )
+  return loss, sums

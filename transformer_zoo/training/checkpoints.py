@@ -1,0 +1,273 @@
+"""Checkpoints: asynchronous, atomic, verified; the newest and the best stay.
+
+Orbax writes `checkpoints/<step>/` under a temporary name and renames it when
+it is whole. Beside the state lies `progress`, the little that the loop must
+remember (sums of an unfinished logging window, the best score so far). When a
+checkpoint is complete its files' checksums are written next to it, so damage
+that leaves a readable file is found too.
+"""
+
+from collections.abc import Sequence
+import json
+import os
+import pathlib
+from typing import Any
+import zlib
+
+import jax
+import orbax.checkpoint as ocp
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.training.state import TrainState
+
+_CHUNK = 1 << 22
+
+
+class _NewestAndBest:
+  """Orbax preservation policy: the newest checkpoints and the best one."""
+
+  def __init__(self, newest: int):
+    self.newest = newest
+    self.best_step: int | None = None
+
+  def should_preserve(self, checkpoints: Sequence[Any], *, context) -> list:
+    del context  # The same rule whoever asks.
+    first_kept = len(checkpoints) - self.newest
+    return [
+      i >= first_kept or checkpoint.step == self.best_step
+      for i, checkpoint in enumerate(checkpoints)
+    ]
+
+
+class Checkpoints:
+  """The checkpoints of one run."""
+
+  def __init__(self, folder: str | os.PathLike[str], *, keep: int = 2):
+    """Opens `folder`, made when missing.
+
+    Args:
+      folder: usually `<run>/checkpoints`.
+      keep: how many of the newest checkpoints stay, beside the best.
+    """
+    self._folder = pathlib.Path(folder).absolute()
+    self._policy = _NewestAndBest(keep)
+    self._unsealed: int | None = None
+    self._open()
+
+  def _open(self):
+    self._manager = ocp.CheckpointManager(
+      self._folder,
+      options=ocp.CheckpointManagerOptions(
+        preservation_policy=self._policy,
+        enable_async_checkpointing=True,
+        cleanup_tmp_directories=True,
+      ),
+    )
+
+  def save(self, step: int, state: TrainState, progress: dict) -> None:
+    """Starts to save; waits only for the checkpoint before to be complete.
+
+    Args:
+      step: steps made.
+      state: copied to the host before this returns, so it may be donated.
+      progress: JSON; `best_step` in it names the checkpoint to keep.
+    """
+    self._seal()
+    self._policy.best_step = progress.get("best_step")
+    if step in self._manager.all_steps():
+      return
+    self._manager.save(
+      step,
+      args=ocp.args.Composite(
+        state=ocp.args.StandardSave(state),
+        progress=ocp.args.JsonSave(progress),
+      ),
+    )
+    self._unsealed = step
+
+  def restore_newest(
+    self, abstract_state: TrainState, report=print
+  ) -> tuple[TrainState, dict] | None:
+    """Restores the newest checkpoint that is whole.
+
+    Args:
+      abstract_state: shapes, dtypes and shardings of the state.
+      report: called with one sentence for each damaged checkpoint, which is
+        put aside as `<step>.damaged`.
+
+    Returns:
+      The state and the progress saved with it, or None without a checkpoint.
+    """
+    for step in sorted(self._manager.all_steps(), reverse=True):
+      try:
+        _verify(self._folder / str(step))
+        restored = self._manager.restore(
+          step,
+          args=ocp.args.Composite(
+            state=ocp.args.StandardRestore(abstract_state),
+            progress=ocp.args.JsonRestore(),
+          ),
+        )
+      except Exception as error:  # Orbax raises many kinds for a bad file.
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        damaged = self._folder / f"{step}.damaged"
+        report(
+          f"checkpoint {step} is damaged ({reason[0][:200]}); it is put aside "
+          f"as {damaged} and the one before is used"
+        )
+        self._manager.close()
+        os.rename(self._folder / str(step), damaged)
+        self._open()
+        continue
+      return restored["state"], restored["progress"]
+    return None
+
+  def close(self) -> None:
+    """Waits until the last checkpoint is complete."""
+    self._seal()
+    self._manager.close()
+
+  def _seal(self) -> None:
+    self._manager.wait_until_finished()
+    if self._unsealed is not None and jax.process_index() == 0:
+      folder = self._folder / str(self._unsealed)
+      if folder.exists():
+        _write_checksums(folder)
+    self._unsealed = None
+
+
+def resolve(path: str | os.PathLike[str]) -> pathlib.Path:
+  """Finds the checkpoint that a user's path means.
+
+  Args:
+    path: a step's folder, a folder of checkpoints, or a run folder; of several
+      steps it is the best one of a finished run, else the newest.
+
+  Raises:
+    UserError: there is none.
+  """
+  path = pathlib.Path(path).absolute()
+  if (path / "state").is_dir():
+    return path
+  run = path.parent if path.name == "checkpoints" else path
+  steps = {
+    int(entry.name): entry
+    for entry in (run / "checkpoints").glob("*")
+    if entry.name.isdigit() and (entry / "state").is_dir()
+  }
+  if not steps:
+    raise UserError(
+      f"no checkpoint in {str(path)!r}; give a run folder, or the folder of "
+      "one step in its checkpoints/"
+    )
+  result = run / "result.json"
+  best = (
+    json.loads(result.read_text())["best_step"] if result.exists() else None
+  )
+  return steps.get(best, steps[max(steps)])
+
+
+def restore_params(path: str | os.PathLike[str], abstract_params) -> Any:
+  """Restores parameters alone, as a run that starts from another needs them.
+
+  Args:
+    path: see `resolve`.
+    abstract_params: shapes, dtypes and shardings of the parameters.
+
+  Raises:
+    UserError: there is no checkpoint, or its parameters are others: which are
+      missing, which are extra, and whose shapes differ.
+  """
+  path = resolve(path)
+  try:
+    _verify(path)
+  except ValueError as error:
+    raise UserError(f"checkpoint {str(path)!r} is damaged: {error}") from error
+  with ocp.PyTreeCheckpointer() as checkpointer:
+    there = checkpointer.metadata(path / "state").item_metadata.tree["params"]
+    _check_same(path, _shapes(there), _shapes(abstract_params))
+    restored = checkpointer.restore(
+      path / "state",
+      args=ocp.args.PyTreeRestore(
+        item={"params": abstract_params},
+        restore_args=ocp.checkpoint_utils.construct_restore_args(
+          {"params": abstract_params}
+        ),
+        partial_restore=True,
+      ),
+    )
+  return restored["params"]
+
+
+def _shapes(tree) -> dict[str, tuple[int, ...]]:
+  return {
+    jax.tree_util.keystr(path, simple=True, separator="/"): tuple(leaf.shape)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+  }
+
+
+def _check_same(path, there, wanted):
+  def some(names):
+    names = sorted(names)
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
+
+  complaints = []
+  if missing := wanted.keys() - there.keys():
+    complaints.append(f"missing {some(missing)}")
+  if extra := there.keys() - wanted.keys():
+    complaints.append(f"extra {some(extra)}")
+  if changed := {
+    f"{name} {there[name]} instead of {wanted[name]}"
+    for name in wanted.keys() & there.keys()
+    if wanted[name] != there[name]
+  }:
+    complaints.append(f"other shapes {some(changed)}")
+  if complaints:
+    raise UserError(
+      f"the parameters in {str(path)!r} are not the model's: "
+      + "; ".join(complaints)
+    )
+
+
+def _files(folder: pathlib.Path) -> list[pathlib.Path]:
+  return sorted(
+    path
+    for path in folder.rglob("*")
+    if path.is_file() and path.name != "checksums.json"
+  )
+
+
+def _checksum(path: pathlib.Path) -> int:
+  checksum = 0
+  with open(path, "rb") as file:
+    while chunk := file.read(_CHUNK):
+      checksum = zlib.crc32(chunk, checksum)
+  return checksum
+
+
+def _write_checksums(folder: pathlib.Path) -> None:
+  checksums = {
+    path.relative_to(folder).as_posix(): _checksum(path)
+    for path in _files(folder)
+  }
+  temporary = folder / "checksums.json.new"
+  temporary.write_text(json.dumps(checksums, indent=1))
+  os.replace(temporary, folder / "checksums.json")
+
+
+def _verify(folder: pathlib.Path) -> None:
+  """Compares files with their checksums, where these were written.
+
+  Raises:
+    ValueError: a file is missing or changed.
+  """
+  path = folder / "checksums.json"
+  if not path.exists():
+    return
+  for name, checksum in json.loads(path.read_text()).items():
+    file = folder / name
+    if not file.exists():
+      raise ValueError(f"{name} is missing")
+    if _checksum(file) != checksum:
+      raise ValueError(f"{name} has changed since it was written")

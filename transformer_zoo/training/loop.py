@@ -1,0 +1,258 @@
+"""The training loop: linear, without callbacks.
+
+The next step is dispatched before the metrics of the last one are read, so the
+device does not wait for the host.
+"""
+
+from collections.abc import Callable, Iterator
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import time
+from typing import Any
+
+import gin
+import jax
+import numpy as np
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.training.checkpoints import Checkpoints
+from transformer_zoo.training.progress import Progress
+from transformer_zoo.training.recorder import Recorder
+from transformer_zoo.training.state import TrainState
+
+PREEMPTED_EXIT_CODE = 143  # 128 + SIGTERM, as a shell reports it.
+
+Batch = dict[str, np.ndarray]
+RunStep = Callable[[TrainState, Batch], tuple[TrainState, dict[str, jax.Array]]]
+# parameters, step -> values to record, and the score to select by (or None).
+Evaluate = Callable[[Any, int], tuple[dict[str, float], float | None]]
+
+
+class Preempted(SystemExit):
+  """The run was asked to stop and has saved its state."""
+
+  def __init__(self):
+    super().__init__(PREEMPTED_EXIT_CODE)
+
+
+class NotFinite(FloatingPointError):
+  """The loss became NaN or infinite."""
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class Periods:
+  """How often things happen, in steps; a last time at the end.
+
+  Attributes:
+    log: a line of metrics: means over the steps since the last one.
+    checkpoint: a checkpoint.
+    evaluate: an evaluation; the best score's checkpoint is kept, so this is a
+      multiple of `checkpoint`. 0 evaluates at the end only.
+  """
+
+  log: int = 100
+  checkpoint: int = 1000
+  evaluate: int = 1000
+
+  def __post_init__(self):
+    if self.log < 1 or self.checkpoint < 1 or self.evaluate < 0:
+      raise UserError(
+        f"periods must be positive, not log={self.log}, "
+        f"checkpoint={self.checkpoint}, evaluate={self.evaluate}"
+      )
+    if self.evaluate % self.checkpoint:
+      raise UserError(
+        f"EVAL_PERIOD={self.evaluate} is not a multiple of "
+        f"CHECKPOINT_PERIOD={self.checkpoint}: an evaluated step must have a "
+        "checkpoint; choose a multiple"
+      )
+
+
+@dataclasses.dataclass
+class _Window:
+  """Sums over the steps since the last line of metrics."""
+
+  sums: dict[str, float] = dataclasses.field(default_factory=dict)
+  steps: int = 0
+
+  def add(self, sums: dict[str, jax.Array]) -> None:
+    for name, value in sums.items():
+      self.sums[name] = self.sums.get(name, 0.0) + float(value)
+    self.steps += 1
+
+  def means(self) -> dict[str, float]:
+    weight = max(self.sums["weight_sum"], 1.0)
+    return {
+      "train/loss": self.sums["loss_sum"] / weight,
+      "train/z_loss": self.sums["z_loss_sum"] / weight,
+      "train/accuracy": self.sums["correct_sum"] / weight,
+      "train/gradient_norm": self.sums["gradient_norm"] / self.steps,
+      "train/learning_rate": self.sums["learning_rate"] / self.steps,
+      "train/tokens": self.sums["token_sum"],
+    }
+
+
+@dataclasses.dataclass
+class Outcome:
+  """What a finished loop leaves.
+
+  Attributes:
+    state: after the last step.
+    best_step: the step with the best score; None without scores.
+    best_score: its score.
+    seconds: of this process, compilation and evaluation included.
+    tokens: non-padding tokens of inputs and targets, over all steps.
+  """
+
+  state: TrainState
+  best_step: int | None
+  best_score: float | None
+  seconds: float
+  tokens: float
+
+
+def train(
+  state: TrainState,
+  progress: dict,
+  *,
+  train_steps: int,
+  batches: Iterator[Batch],
+  run_step: RunStep,
+  evaluate: Evaluate | None,
+  periods: Periods,
+  recorder: Recorder,
+  checkpoints: Checkpoints,
+  folder: str | os.PathLike[str],
+) -> Outcome:
+  """Trains from the state's step to `train_steps`.
+
+  Args:
+    state: where to start; donated step by step.
+    progress: what `Checkpoints.restore_newest` gave with the state, or {}.
+    train_steps: the step to end at.
+    batches: from the state's step on.
+    run_step: one step; it lays the batch out on the devices.
+    evaluate: scores parameters, or None.
+    periods: when to log, save and evaluate.
+    recorder: where values are written.
+    checkpoints: where states are written.
+    folder: the run folder, for a batch that gave a loss that is not finite.
+
+  Returns:
+    What the run came to.
+
+  Raises:
+    Preempted: SIGTERM came; the state is saved.
+    NotFinite: the loss is NaN or infinite; the batch is saved.
+  """
+  step = int(state.step)
+  window = _Window(**progress.get("window", {}))
+  best_step = progress.get("best_step")
+  best_score = progress.get("best_score")
+  tokens = progress.get("tokens", 0.0)
+  started = logged = time.perf_counter()
+  tokens_per_second = None
+  loss = None
+  pending = None  # Step, sums and batch of the step whose sums are not read.
+
+  def read_pending():
+    nonlocal pending, tokens, loss
+    if pending is None:
+      return
+    read_step, sums, batch = pending
+    pending = None
+    sums = {name: float(value) for name, value in jax.device_get(sums).items()}
+    if not np.isfinite(sums["loss_sum"] + sums["z_loss_sum"]):
+      raise _not_finite(folder, read_step, sums, batch)
+    window.add(sums)
+    tokens += sums["token_sum"]
+    loss = sums["loss_sum"] / max(sums["weight_sum"], 1.0)
+
+  with (
+    _stop_requests() as stop,
+    Progress(first_step=step, last_step=train_steps) as display,
+  ):
+    while step < train_steps:
+      batch = next(batches)
+      state, sums = run_step(state, batch)
+      read_pending()
+      display.update(step, loss=loss, tokens_per_second=tokens_per_second)
+      step += 1
+      pending = (step, sums, batch)
+      last = step == train_steps
+      save = last or stop() or step % periods.checkpoint == 0
+      if step % periods.log == 0 or save:
+        read_pending()
+      if step % periods.log == 0 or last:
+        recorder.record(step, window.means())
+        now = time.perf_counter()
+        tokens_per_second = window.sums["token_sum"] / (now - logged)
+        recorder.timing(
+          step,
+          {
+            "timing/seconds_per_step": (now - logged) / window.steps,
+            "timing/tokens_per_second": tokens_per_second,
+          },
+        )
+        window, logged = _Window(), now
+      due = periods.evaluate and step % periods.evaluate == 0
+      if evaluate is not None and (last or due):
+        values, score = evaluate(state.params, step)
+        recorder.record(step, values)
+        if score is not None and (best_score is None or score > best_score):
+          best_step, best_score = step, score
+        logged = time.perf_counter()
+      if save:
+        progress = {
+          "window": dataclasses.asdict(window),
+          "best_step": best_step,
+          "best_score": best_score,
+          "tokens": tokens,
+        }
+        checkpoints.save(step, state, progress)
+        if stop() and not last:
+          checkpoints.close()
+          display.note(f"SIGTERM: saved step {step}; the same command resumes")
+          raise Preempted
+    display.update(step, loss=loss, tokens_per_second=tokens_per_second)
+  checkpoints.close()
+  return Outcome(
+    state, best_step, best_score, time.perf_counter() - started, tokens
+  )
+
+
+def _not_finite(folder, step, sums, batch) -> NotFinite:
+  folder = pathlib.Path(folder) / "not_finite"
+  folder.mkdir(parents=True, exist_ok=True)
+  np.savez(folder / f"batch_{step}.npz", **batch)
+  (folder / f"metrics_{step}.json").write_text(
+    json.dumps({"step": step, **{k: repr(v) for k, v in sums.items()}})
+  )
+  return NotFinite(
+    f"the loss of step {step} is not finite (loss_sum {sums['loss_sum']}, "
+    f"gradient_norm {sums['gradient_norm']}); its batch is saved as "
+    f"{folder / f'batch_{step}.npz'}; lower the learning rate or look at it"
+  )
+
+
+@contextlib.contextmanager
+def _stop_requests() -> Iterator[Callable[[], bool]]:
+  """Yields a function that tells whether SIGTERM has come.
+
+  Outside of the main thread no handler can be set, and none is.
+  """
+  came = []
+  try:
+    before = signal.signal(signal.SIGTERM, lambda *_: came.append(True))
+  except ValueError:
+    yield lambda: False
+    return
+  try:
+    yield lambda: bool(came)
+  finally:
+    signal.signal(signal.SIGTERM, before)

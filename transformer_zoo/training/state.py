@@ -1,0 +1,40 @@
+"""What a training step reads and writes."""
+
+from flax import linen as nn
+from flax import struct
+import jax
+import jax.numpy as jnp
+import optax
+
+
+@struct.dataclass
+class TrainState:
+  """Everything that a run needs to go on.
+
+  Attributes:
+    step: steps made, int32 scalar.
+    params: the parameters, float32, without axis metadata.
+    opt_state: the optimizer's state.
+  """
+
+  step: jax.Array
+  params: optax.Params
+  opt_state: optax.OptState
+
+
+def initial_variables(model: nn.Module, key: jax.Array):
+  """Parameters with their logical axes (boxed), from shapes of one token."""
+  token = jnp.ones((1, 1), jnp.int32)
+  return model.init(key, token, token, token)["params"]
+
+
+def initial_state(
+  model: nn.Module, optimizer: optax.GradientTransformation, key: jax.Array
+) -> TrainState:
+  """State at step 0."""
+  params = nn.meta.unbox(initial_variables(model, key))
+  return TrainState(
+    step=jnp.zeros([], jnp.int32),
+    params=params,
+    opt_state=optimizer.init(params),
+  )

@@ -1,0 +1,108 @@
+"""What a model is made of, from shapes alone: no data, no memory."""
+
+from flax import linen as nn
+import jax
+import jax.numpy as jnp
+
+from transformer_zoo.training import state
+
+
+def parameter_table(model: nn.Module) -> list[dict]:
+  """One row per parameter: path, shape, logical axes, count."""
+  boxed = jax.eval_shape(
+    lambda: state.initial_variables(model, jax.random.key(0))
+  )
+  rows = []
+  for path, leaf in jax.tree_util.tree_leaves_with_path(
+    boxed, is_leaf=lambda x: isinstance(x, nn.meta.AxisMetadata)
+  ):
+    rows.append(
+      {
+        "path": jax.tree_util.keystr(path, simple=True, separator="/"),
+        "shape": list(leaf.value.shape),
+        "axes": list(leaf.names),
+        "count": leaf.value.size,
+      }
+    )
+  return rows
+
+
+def forward_flops(model: nn.Module, inputs: int, targets: int) -> int:
+  """Matmul FLOPs of one forward pass over one example, from its jaxpr.
+
+  Two per multiply-add, dot products only: projections, attention scores and
+  contexts, logits. A training step costs three times as many.
+
+  Args:
+    model: an encoder-decoder.
+    inputs: encoder length.
+    targets: decoder length.
+  """
+  params = jax.eval_shape(
+    lambda: nn.meta.unbox(state.initial_variables(model, jax.random.key(0)))
+  )
+  encoder = jnp.ones((1, inputs), jnp.int32)
+  decoder = jnp.ones((1, targets), jnp.int32)
+  jaxpr = jax.make_jaxpr(
+    lambda p: model.apply({"params": p}, encoder, decoder, decoder)
+  )(params)
+  return _dot_flops(jaxpr.jaxpr)
+
+
+def _dot_flops(jaxpr) -> int:
+  total = 0
+  for equation in jaxpr.eqns:
+    if equation.primitive.name == "dot_general":
+      (contracted, _), _ = equation.params["dimension_numbers"]
+      left = equation.invars[0].aval
+      depth = 1
+      for axis in contracted:
+        depth *= left.shape[axis]
+      total += 2 * equation.outvars[0].aval.size * depth
+    repeats = equation.params.get("length", 1)
+    for inner in jax.core.jaxprs_in_params(equation.params):
+      total += repeats * _dot_flops(inner)
+  return total
+
+
+def summarize(
+  model: nn.Module, *, inputs: int = 512, targets: int = 114
+) -> dict:
+  """The printed tree, the parameters, their total and FLOPs per token.
+
+  Args:
+    model: an encoder-decoder.
+    inputs: encoder length for the FLOPs.
+    targets: decoder length for the FLOPs.
+
+  Returns:
+    `tree`, `parameters` (rows of `parameter_table`), `total_parameters`,
+    `flops_per_token` (forward pass over inputs + targets).
+  """
+  rows = parameter_table(model)
+  return {
+    "tree": str(model),
+    "parameters": rows,
+    "total_parameters": sum(row["count"] for row in rows),
+    "flops_per_token": forward_flops(model, inputs, targets)
+    // (inputs + targets),
+  }
+
+
+def as_text(summary: dict) -> str:
+  """The summary as it stands in a run's `model.txt`."""
+  rows = summary["parameters"]
+  width = max(len(row["path"]) for row in rows)
+  lines = [summary["tree"], ""]
+  for row in rows:
+    shape = " x ".join(map(str, row["shape"]))
+    named = ", ".join(map(str, row["axes"]))
+    lines.append(
+      f"{row['path']:{width}}  {row['count']:>14,}  {shape}  ({named})"
+    )
+  lines += [
+    "",
+    f"parameters       {summary['total_parameters']:,}",
+    f"FLOPs per token  {summary['flops_per_token']:,} (forward)",
+  ]
+  return "\n".join(lines) + "\n"
