@@ -48,8 +48,9 @@ def prepare(
   Args:
     name: a registered task or mixture.
     prepared_dir: folder of the prepared files, made if absent.
-    data_dir: where the sources find their raw data: TFDS datasets in it or in
-      its folder `tfds`, and for the project's tasks the variable ZOO_DATA_DIR.
+    data_dir: folders with raw data, separated as in PATH; exported as
+      ZOO_DATA_DIR (tasks/data_folders.py), and to SeqIO's TFDS sources where
+      a folder has `tfds/`.
     splits: the splits to prepare; all that a task has if None.
     report: called with one line for each split written.
 
@@ -326,13 +327,13 @@ def _find_data(data_dir: str | None) -> None:
   import seqio  # pylint: disable=g-import-not-at-top
 
   if data_dir is not None:
-    if not os.path.isdir(data_dir):
-      raise UserError(f"The data folder {data_dir!r} does not exist.")
+    for folder in data_dir.split(os.pathsep):
+      if not os.path.isdir(folder):
+        raise UserError(f"The data folder {folder!r} does not exist.")
+      tfds_dir = os.path.join(folder, "tfds")
+      if os.path.isdir(tfds_dir):
+        seqio.set_tfds_data_dir_override(tfds_dir)
     os.environ["ZOO_DATA_DIR"] = data_dir
-    tfds_dir = os.path.join(data_dir, "tfds")
-    seqio.set_tfds_data_dir_override(
-      tfds_dir if os.path.isdir(tfds_dir) else data_dir
-    )
   for package in ("tasks", "mixtures"):
     importlib.import_module(package)
 

@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+
+from transformer_zoo.data.order import MixtureOrder
+from transformer_zoo.data.order import shuffled
+from transformer_zoo.errors import UserError
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 17, 64, 1000, 4097])
+def test_every_epoch_is_a_permutation(number):
+  ranks = np.arange(3 * number)
+  epochs = shuffled(ranks, number, seed=5, task=2).reshape(3, number)
+  for epoch in epochs:
+    assert sorted(epoch) == list(range(number))
+  if number > 16:
+    assert (epochs[0] != epochs[1]).any()
+    assert (epochs[0] != np.arange(number)).any()
+
+
+def test_order_depends_on_seed_and_task():
+  ranks = np.arange(100)
+  orders = {
+    tuple(shuffled(ranks, 100, seed, task))
+    for seed, task in [(0, 0), (1, 0), (0, 1)]
+  }
+  assert len(orders) == 3
+
+
+def test_neighbours_are_spread():
+  places = shuffled(np.arange(10_000), 10_000, seed=0, task=0)
+  correlation = np.corrcoef(np.arange(10_000), places)[0, 1]
+  assert abs(correlation) < 0.03
+  steps = np.abs(np.diff(places))
+  # A third of the range for a random permutation.
+  assert 3200 < steps.mean() < 3470
+
+
+def test_any_order_of_asking_gives_the_same():
+  whole = shuffled(np.arange(500), 77, seed=3, task=1)
+  some = np.array([499, 3, 250, 77])
+  np.testing.assert_array_equal(shuffled(some, 77, 3, 1), whole[some])
+
+
+@pytest.mark.parametrize(
+  "rates", [(1, 1), (8551, 67349, 3668), (0.7, 0.2, 0.1), (1e-5, 1.0)]
+)
+def test_every_window_has_the_rates(rates):
+  order = MixtureOrder(rates, seed=4)
+  share = np.array(rates) / np.sum(rates)
+  for start in (0, 12_345, 10**9):
+    for number in (10, 1000, 50_000):
+      tasks, _ = order(np.arange(start, start + number))
+      counts = np.bincount(tasks, minlength=len(rates))
+      assert np.abs(counts - share * number).max() < 2 + 1e-6 * number
+
+
+def test_ranks_count_each_task_without_gap():
+  order = MixtureOrder((3, 0, 5), seed=0)
+  tasks, ranks = order(np.arange(1000))
+  assert 1 not in tasks
+  for task in (0, 2):
+    mine = ranks[tasks == task]
+    assert mine.tolist() == list(range(len(mine)))
+
+
+@pytest.mark.parametrize("rates", [(0.0,), (1.0, -1.0), (np.nan, 1.0)])
+def test_impossible_rates_are_refused(rates):
+  with pytest.raises(UserError, match="cannot be mixed"):
+    MixtureOrder(rates, seed=0)
