@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Iterator, Sequence
 import contextlib
+import importlib
 import json
 import os
 import pathlib
@@ -134,12 +135,9 @@ def parse_lengths(text: str) -> dict[str, int]:
 def registered_tasks() -> Any:
   """Imports SeqIO with the project's tasks and mixtures; returns `seqio`."""
   with quiet_stderr():
-    import seqio
-
-    import mixtures  # noqa: F401
-    import tasks  # noqa: F401
-
-  return seqio
+    for name in ("tasks", "mixtures"):
+      importlib.import_module(name)
+    return importlib.import_module("seqio")
 
 
 @contextlib.contextmanager

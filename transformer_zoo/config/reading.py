@@ -202,9 +202,7 @@ def _import(module: str, where: str) -> None:
 def _binding(
   statement: config_parser.BindingStatement, where: str, *, override: bool
 ) -> Binding:
-  for reference in registry.references(statement.value):
-    if isinstance(reference, gin_config._UnknownConfigurableReference):
-      registry.find(reference.selector, where)
+  registry.check_references(statement.value, where)
   if not statement.arg_name:
     scope = f"{statement.scope}/" if statement.scope else ""
     name = scope + statement.selector

@@ -1,7 +1,8 @@
 """What is registered with gin: names, parameters, references.
 
-gin offers no public way to ask which names exist, which a helpful message
-needs; the one private name of gin that this takes is used here alone.
+gin offers no public way to ask which names exist, or whether a parsed reference
+is to one of them, which helpful messages need; its private names that answer
+this stand here and nowhere else.
 """
 
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
 _REGISTRY = gin_config._REGISTRY
+_Unknown = gin_config._UnknownConfigurableReference
 # Flax gives these to every module; a tree of parts never sets them by gin.
 _LINEN_FIELDS = frozenset({"name", "parent"})
 
@@ -118,11 +120,15 @@ def references(value: Any) -> Iterator[Any]:
   elif isinstance(value, list | tuple):
     for item in value:
       yield from references(item)
-  elif isinstance(
-    value,
-    gin_config.ConfigurableReference | gin_config._UnknownConfigurableReference,
-  ):
+  elif isinstance(value, gin_config.ConfigurableReference | _Unknown):
     yield value
+
+
+def check_references(value: Any, where: str) -> None:
+  """Raises UserError for a reference in `value` to what is not registered."""
+  for reference in references(value):
+    if isinstance(reference, _Unknown):
+      find(reference.selector, where)
 
 
 def is_linen(target: Any) -> bool:
