@@ -202,7 +202,8 @@ class TestRefusals:
   def test_unknown_macro_in_a_file(self):
     assert refusal("fake_train.total_steps = %TRAIN_STEP") == (
       "run.gin:2: fake_train.total_steps reads the macro 'TRAIN_STEP', which "
-      "nothing defines; did you mean 'TRAIN_STEPS'?"
+      "nothing defines: set it with --gin.TRAIN_STEP=...; did you mean "
+      "'TRAIN_STEPS'?"
     )
 
   def test_unknown_macro_on_the_command_line(self):
@@ -237,8 +238,8 @@ class TestRefusals:
 
   def test_no_model(self):
     assert refusal(root="MODELL") == (
-      "the command reads the macro 'MODELL', which nothing defines; did you "
-      "mean 'MODEL', 'MODEL_DIR'?"
+      "the command reads the macro 'MODELL', which nothing defines: set it "
+      "with --gin.MODELL=...; did you mean 'MODEL', 'MODEL_DIR'?"
     )
 
   def test_missing_include(self):

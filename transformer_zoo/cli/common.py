@@ -106,7 +106,7 @@ def files_of_checkpoint(arguments: argparse.Namespace, kind: str) -> list[str]:
     raise UserError(f"there is no checkpoint {arguments.checkpoint!r}")
   if arguments.gin_file:
     return arguments.gin_file
-  for folder in (checkpoint, *checkpoint.parents[:3]):
+  for folder in (checkpoint, *checkpoint.parents[:2]):
     if (folder / "config.gin").is_file():
       return [str(folder / "config.gin"), f"runs/{kind}.gin"]
   raise UserError(
@@ -135,8 +135,9 @@ def parse_lengths(text: str) -> dict[str, int]:
 def registered_tasks() -> Any:
   """Imports SeqIO with the project's tasks and mixtures; returns `seqio`."""
   with quiet_stderr():
-    for name in ("tasks", "mixtures"):
-      importlib.import_module(name)
+    from transformer_zoo.data import prepare
+
+    prepare.register_tasks(os.environ.get("ZOO_DATA_DIR") or None)
     return importlib.import_module("seqio")
 
 

@@ -9,9 +9,7 @@ import argparse
 from transformer_zoo.cli import common
 
 SUMMARY = "score a checkpoint on a mixture"
-EXAMPLE = (
-  "zoo evaluate --checkpoint runs/first/checkpoints/1000 --mixture miniature"
-)
+EXAMPLE = "zoo evaluate --checkpoint runs/first --mixture miniature"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,8 +13,8 @@ from transformer_zoo.errors import UserError
 
 SUMMARY = "answer the lines of a text file"
 EXAMPLE = (
-  "echo 'sentiment sentence: a fine day' | "
-  "zoo infer --checkpoint runs/first/checkpoints/1000"
+  "echo 'mini_sst2 sentence: a fine day.' | zoo infer "
+  "--checkpoint runs/first --vocabulary tasks/miniature/vocabulary.model"
 )
 
 
@@ -27,16 +27,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   parser.add_argument(
     "--output", metavar="FILE", help="standard output if left out"
   )
+  parser.add_argument(
+    "--vocabulary", metavar="FILE", help="SentencePiece model of the checkpoint"
+  )
   common.add_gin_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
   """Loads, reads the lines, writes an answer for each."""
+  extra = [f"CHECKPOINT_PATH={arguments.checkpoint!r}"]
+  if arguments.vocabulary:
+    extra.append(f"VOCABULARY_PATH={arguments.vocabulary!r}")
   common.load_gin(
     arguments,
     "infer",
     gin_files=common.files_of_checkpoint(arguments, "infer"),
-    extra=[f"CHECKPOINT_PATH={arguments.checkpoint!r}"],
+    extra=extra,
     given=["texts"],
   )
   from transformer_zoo import config

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import os
 
 from transformer_zoo.cli import common
 
@@ -25,11 +26,10 @@ def run(arguments: argparse.Namespace) -> None:
   """Prints a line for each split that is written, then the totals."""
   from transformer_zoo.data import prepare
 
-  folders = arguments.data_dir
   mixture = prepare.prepare(
     arguments.mixture,
     prepared_dir=arguments.prepared_dir,
-    data_dir=folders[0] if len(folders) == 1 else None,
+    data_dir=os.environ.get("ZOO_DATA_DIR") or None,
     report=print,
   )
   for task, rate in zip(mixture.tasks, mixture.rates, strict=True):

@@ -23,9 +23,10 @@ def check_macros(reach: Reach, bindings: Iterable[Binding]) -> None:
       by = (
         f"{visit.via.where}: {visit.via.name}" if visit.via else "the command"
       )
+      near = nearest(name, macros) if macros else ""
       raise UserError(
-        f"{by} reads the macro {name!r}, which nothing defines"
-        f"{nearest(name, macros)}"
+        f"{by} reads the macro {name!r}, which nothing defines: set it with "
+        f"--gin.{name}=..." + (near if near.startswith("; did") else "")
       )
 
 
