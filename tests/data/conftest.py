@@ -39,7 +39,9 @@ def vocabulary(tmp_path_factory):
 def make_task(tmp_path, vocabulary):
   """Returns a function that writes a prepared task."""
 
-  def make(name, examples, *, kind="examples", eos_after_trim=True, split="train"):
+  def make(
+    name, examples, *, kind="examples", eos_after_trim=True, split="train"
+  ):
     folder = tmp_path / name
     folder.mkdir()
     (tmp_path / "vocabularies").mkdir(exist_ok=True)
@@ -77,12 +79,14 @@ def short_examples():
       name = [3 + (first + i) // 40, 3 + (first + i) % 40]
       body = rng.integers(3, 43, rng.integers(1, 9))
       target = rng.integers(3, 43, rng.integers(1, 4))
-      examples.append({
-        "inputs": np.array([*name, *body, 1], np.int32),
-        "targets": np.array([*name, *target, 1], np.int32),
-        "idx": np.int32(first + i),
-        "inputs_pretokenized": f"text {first + i}".encode(),
-      })
+      examples.append(
+        {
+          "inputs": np.array([*name, *body, 1], np.int32),
+          "targets": np.array([*name, *target, 1], np.int32),
+          "idx": np.int32(first + i),
+          "inputs_pretokenized": f"text {first + i}".encode(),
+        }
+      )
     return examples
 
   return draw

@@ -77,7 +77,9 @@ def test_is_read_at_first_use_only():
 def test_damaged_file_is_named(tmp_path):
   path = tmp_path / "bad.model"
   path.write_bytes(b"not a model")
-  with pytest.raises(UserError, match="bad.model' is not a SentencePiece model"):
+  with pytest.raises(
+    UserError, match="bad.model' is not a SentencePiece model"
+  ):
     _ = Vocabulary(str(path)).size
 
 

@@ -3,6 +3,7 @@
 Works on SeqIO's objects without importing SeqIO.
 """
 
+from collections.abc import Callable, Sequence
 import functools
 import hashlib
 import importlib
@@ -10,7 +11,6 @@ import inspect
 import json
 import os
 import textwrap
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from transformer_zoo.data import manifest
@@ -41,6 +41,17 @@ def hash_definition(
   }
   text = json.dumps(content, sort_keys=True)
   return hashlib.sha256(text.encode()).hexdigest()
+
+
+def describe_scoring(task: Any) -> manifest.Scoring | None:
+  """Returns how a `seqio.Task` is scored, None where it has no metric."""
+  if not task.metric_fns:
+    return None
+  post = task.postprocessor
+  return manifest.Scoring(
+    postprocess=post and refer_to(post, task.name),
+    metrics=tuple(refer_to(metric, task.name) for metric in task.metric_fns),
+  )
 
 
 def refer_to(function: Callable[..., Any], task: str) -> dict[str, Any]:
@@ -120,20 +131,29 @@ def _describe(value: Any) -> Any:
   if isinstance(value, (list, tuple)):
     return [_describe(item) for item in value]
   if isinstance(value, functools.partial):
-    return [_describe(value.func), _describe(value.args),
-            _describe(value.keywords)]
+    return [
+      _describe(value.func),
+      _describe(value.args),
+      _describe(value.keywords),
+    ]
   if inspect.isfunction(value):
     closure = inspect.getclosurevars(inspect.unwrap(value)).nonlocals
     # SeqIO's decorators close over the function that they wrap.
     closure = {} if hasattr(value, "__wrapped__") else closure
-    return [f"{value.__module__}.{value.__qualname__}", _source_code(value),
-            _describe(closure)]
+    return [
+      f"{value.__module__}.{value.__qualname__}",
+      _source_code(value),
+      _describe(closure),
+    ]
   fields = getattr(value, "__dict__", {})
   if inspect.isbuiltin(value) or inspect.isclass(value):
     return f"{value.__module__}.{value.__qualname__}"
   public = {k: v for k, v in fields.items() if not k.startswith("_")}
-  return [f"{type(value).__module__}.{type(value).__qualname__}",
-          _source_code(type(value)), _describe(public)]
+  return [
+    f"{type(value).__module__}.{type(value).__qualname__}",
+    _source_code(type(value)),
+    _describe(public),
+  ]
 
 
 def _source_code(value: Any) -> str:

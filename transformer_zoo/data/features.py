@@ -11,9 +11,7 @@ import numpy as np
 from transformer_zoo.data.vocabularies import Vocabulary
 
 
-def trim(
-  ids: np.ndarray, length: int, eos_after_trim: bool
-) -> np.ndarray:
+def trim(ids: np.ndarray, length: int, eos_after_trim: bool) -> np.ndarray:
   """Returns at most `length` ids.
 
   Args:

@@ -127,7 +127,7 @@ def evaluation_batches(
     for start in range(0, total, batch_size):
       indices = np.arange(start, min(start + batch_size, total))
       keys = [(task.corruption_seed, int(index)) for index in indices]
-      inputs, targets, texts = zip(*source.read(indices, keys))
+      inputs, targets, texts = zip(*source.read(indices, keys), strict=True)
       batch = features.to_batch(
         inputs,
         targets,
@@ -153,7 +153,11 @@ class _Stream:
     packing: bool,
     corruption: Callable[..., dict[str, np.ndarray]] | None,
   ):
-    used = [(t, r) for t, r in zip(mixture.tasks, mixture.rates) if r != 0]
+    used = [
+      (t, r)
+      for t, r in zip(mixture.tasks, mixture.rates, strict=True)
+      if r != 0
+    ]
     self._order = order.MixtureOrder([rate for _, rate in used], seed)
     self._sources = [
       sources.open_source(task, split, lengths, corruption) for task, _ in used
@@ -176,9 +180,9 @@ class _Stream:
     examples = [None] * len(places)
     for source, where, indices in self._locate(places):
       keys = [(self._seed, int(place)) for place in places[where]]
-      for i, example in zip(where, source.read(indices, keys)):
+      for i, example in zip(where, source.read(indices, keys), strict=True):
         examples[i] = example
-    inputs, targets, _ = zip(*examples)
+    inputs, targets, _ = zip(*examples, strict=True)
     return features.to_batch(
       inputs,
       targets,
@@ -203,8 +207,10 @@ class _Stream:
     for task, source in enumerate(self._sources):
       where = np.flatnonzero(tasks == task)
       if where.size:
-        yield source, where, order.shuffled(
-          ranks[where], source.num_examples, self._seed, task
+        yield (
+          source,
+          where,
+          order.shuffled(ranks[where], source.num_examples, self._seed, task),
         )
 
 

@@ -26,13 +26,14 @@ import msgpack
 import numpy as np
 
 from transformer_zoo.data.vocabularies import Vocabulary
-from transformer_zoo.errors import UserError
 from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+
+Path = str | os.PathLike[str]
 
 FORMAT = 1  # raised when the record files change their meaning
 BLOCK_LENGTH = 4096
-# Larger files are checked by their size alone: a checksum runs at about
-# 1 GB/s, and starting a run should not take minutes.
+# Larger files are checked by size alone: a checksum takes a second per GB.
 _LARGEST_CHECKED = 1 << 28
 
 
@@ -111,8 +112,7 @@ class PreparedTask:
     """
     if name not in self.splits:
       raise UserError(
-        f"Task {self.name!r} has no split {name!r}"
-        + nearest(name, self.splits)
+        f"Task {self.name!r} has no split {name!r}" + nearest(name, self.splits)
       )
     return self.splits[name]
 
@@ -148,7 +148,7 @@ class PreparedMixture:
   rates: tuple[float, ...]
 
 
-def save_task(task: PreparedTask, folder: str | os.PathLike[str]) -> None:
+def save_task(task: PreparedTask, folder: Path) -> None:
   """Writes the manifest of `task` into `folder`, whole or not at all."""
   content = dataclasses.asdict(task)
   del content["folder"]  # known from where the manifest is
@@ -162,9 +162,7 @@ def save_task(task: PreparedTask, folder: str | os.PathLike[str]) -> None:
   _write_json(pathlib.Path(folder) / "manifest.json", content)
 
 
-def save_mixture(
-  mixture: PreparedMixture, prepared_dir: str | os.PathLike[str]
-) -> None:
+def save_mixture(mixture: PreparedMixture, prepared_dir: Path) -> None:
   """Writes the tasks and rates of `mixture` into `prepared_dir`."""
   content = {
     "name": mixture.name,
@@ -174,7 +172,7 @@ def save_mixture(
   _write_json(_mixture_file(mixture.name, prepared_dir), content)
 
 
-def load(name: str, prepared_dir: str | os.PathLike[str]) -> PreparedMixture:
+def load(name: str, prepared_dir: Path) -> PreparedMixture:
   """Returns the prepared mixture, or task, of that name.
 
   Raises:
@@ -188,9 +186,7 @@ def load(name: str, prepared_dir: str | os.PathLike[str]) -> PreparedMixture:
   return PreparedMixture(name, (load_task(name, prepared_dir),), (1.0,))
 
 
-def load_task(
-  name: str, prepared_dir: str | os.PathLike[str]
-) -> PreparedTask:
+def load_task(name: str, prepared_dir: Path) -> PreparedTask:
   """Returns the prepared task of that name.
 
   Raises:
@@ -219,14 +215,17 @@ def load_task(
   vocabulary = content["vocabulary"]
   path = prepared_dir / "vocabularies" / vocabulary["file"]
   scoring = content["scoring"]
-  return PreparedTask(**content | {
-    "folder": str(folder),
-    "features": tuple(content["features"]),
-    "vocabulary": Vocabulary(str(path), vocabulary["extra_ids"]),
-    "splits": {k: SplitInfo(**v) for k, v in content["splits"].items()},
-    "scoring": scoring
-    and Scoring(scoring["postprocess"], tuple(scoring["metrics"])),
-  })
+  return PreparedTask(
+    **content
+    | {
+      "folder": str(folder),
+      "features": tuple(content["features"]),
+      "vocabulary": Vocabulary(str(path), vocabulary["extra_ids"]),
+      "splits": {k: SplitInfo(**v) for k, v in content["splits"].items()},
+      "scoring": scoring
+      and Scoring(scoring["postprocess"], tuple(scoring["metrics"])),
+    }
+  )
 
 
 def encode_example(
@@ -246,7 +245,7 @@ def decode_example(
   return {k: np.frombuffer(v, "<i4") for k, v in content.items()}, text
 
 
-def sha256(path: str | os.PathLike[str]) -> str:
+def sha256(path: Path) -> str:
   """Returns the SHA-256 of a file, in hexadecimal."""
   with open(path, "rb") as file:
     return hashlib.file_digest(file, "sha256").hexdigest()
@@ -280,9 +279,7 @@ def _cached_sha256(path: str, modified: int, size: int) -> str:
   return sha256(path)
 
 
-def _mixture_file(
-  name: str, prepared_dir: str | os.PathLike[str]
-) -> pathlib.Path:
+def _mixture_file(name: str, prepared_dir: Path) -> pathlib.Path:
   return pathlib.Path(prepared_dir) / f"{name}.mixture.json"
 
 

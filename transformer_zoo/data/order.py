@@ -40,7 +40,11 @@ class MixtureOrder:
     """
     self.counts = _whole_rates(np.asarray(rates, np.float64))
     phases = np.random.default_rng(seed).random(len(rates))
-    places = [(np.arange(n) + u) / n for n, u in zip(self.counts, phases) if n]
+    places = [
+      (np.arange(n) + u) / n
+      for n, u in zip(self.counts, phases, strict=True)
+      if n
+    ]
     order = np.argsort(np.concatenate(places), kind="stable")
     tasks = np.repeat(np.arange(len(rates), dtype=np.int32), self.counts)
     ranks = np.concatenate([np.arange(n) for n in self.counts])
@@ -83,7 +87,10 @@ def shuffled(
   def walk(value, key):
     left, right = value >> half, value & mask
     for i in range(_ROUNDS):
-      left, right = right, left ^ (_mix(key + right + np.uint64(i << 48)) & mask)
+      left, right = (
+        right,
+        left ^ (_mix(key + right + np.uint64(i << 48)) & mask),
+      )
     return left << half | right
 
   value = walk(position.astype(np.uint64), key)
@@ -104,9 +111,7 @@ def _mix(x: np.ndarray) -> np.ndarray:
 
 def _whole_rates(rates: np.ndarray) -> np.ndarray:
   """Returns small whole numbers in the proportion of `rates`, int64."""
-  if (
-    not np.isfinite(rates).all() or (rates < 0).any() or not (rates > 0).any()
-  ):
+  if not np.isfinite(rates).all() or (rates < 0).any() or not (rates > 0).any():
     raise UserError(
       f"The rates {rates.tolist()} cannot be mixed: none may be negative, and "
       "one must be positive."

@@ -4,12 +4,13 @@ The mixture is cut into windows of `WINDOW` examples, each packed by itself, so
 the plan of a window is a pure function of its lengths. A row number is turned
 into examples by counting the rows of the windows before; windows are packed
 many at a time, numpy-vectorised over windows, because a resumed run has to
-count from the start: 0.17 us per example here, and about 0.3 us for shuffling and mixing.
+count from the start: 0.17 us per example, and about 0.3 us for shuffling and
+mixing, so 10 s for 20 million examples.
 """
 
 import collections
-import threading
 from collections.abc import Callable, Sequence
+import threading
 
 import numpy as np
 

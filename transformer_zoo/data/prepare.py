@@ -7,9 +7,9 @@ end, under a lock: an interrupted `prepare` leaves nothing that is later read,
 and of several processes one prepares while the others wait and reuse.
 """
 
+from collections.abc import Callable, Iterator, Sequence
 import contextlib
 import dataclasses
-import fcntl
 import functools
 import importlib
 import os
@@ -17,17 +17,16 @@ import pathlib
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TYPE_CHECKING
 
 from transformer_zoo import corruption
 from transformer_zoo.data import definitions
+from transformer_zoo.data import folders
 from transformer_zoo.data import manifest
 from transformer_zoo.data import records
-from transformer_zoo.data import vocabularies
 from transformer_zoo.data.seqio_corruption import CorruptionStep
-from transformer_zoo.errors import UserError
 from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
 
 if TYPE_CHECKING:
   import seqio
@@ -61,8 +60,7 @@ def prepare(
     UserError: no task or mixture has the name; a task lacks an asked split, or
       has an empty one, or unreadable files, or ids outside its vocabulary.
   """
-  _import_quietly()
-  _find_data(data_dir)
+  register_tasks(data_dir)
   provider = _find(name)
   rates = _rates(provider)
   prepared_dir = pathlib.Path(prepared_dir)
@@ -91,6 +89,27 @@ def prepare(
   return mixture
 
 
+def register_tasks(data_dir: str | None = None) -> None:
+  """Imports SeqIO and the project's tasks and points them to `data_dir`.
+
+  Raises:
+    UserError: a folder of `data_dir` does not exist.
+  """
+  _import_quietly()
+  import seqio  # pylint: disable=g-import-not-at-top
+
+  if data_dir is not None:
+    for folder in data_dir.split(os.pathsep):
+      if not os.path.isdir(folder):
+        raise UserError(f"The data folder {folder!r} does not exist.")
+      tfds_dir = os.path.join(folder, "tfds")
+      if os.path.isdir(tfds_dir):
+        seqio.set_tfds_data_dir_override(tfds_dir)
+    os.environ["ZOO_DATA_DIR"] = data_dir
+  for package in ("tasks", "mixtures"):
+    importlib.import_module(package)
+
+
 def _prepare_task(
   task: "seqio.Task",
   splits: Sequence[str],
@@ -98,7 +117,7 @@ def _prepare_task(
   report: Report,
 ) -> manifest.PreparedTask:
   """Returns the prepared task, from earlier files where they are current."""
-  vocabulary = _store_vocabulary(task, prepared_dir)
+  vocabulary = folders.store_vocabulary(task, prepared_dir)
   steps, step, eos_after_trim = _divide_steps(task)
   template = manifest.PreparedTask(
     name=task.name,
@@ -110,15 +129,15 @@ def _prepare_task(
     corruption=step and corruption.to_spec(step.corruption),
     corruption_seed=step.seed if step else 0,
     splits={},
-    scoring=_scoring(task),
+    scoring=definitions.describe_scoring(task),
     definition=_read_or_explain(
       lambda: definitions.hash_definition(task, steps, vocabulary),
       task,
       "source",
     ),
   )
-  with _lock(prepared_dir / f".{task.name}.lock"):
-    old = _reusable(template, prepared_dir)
+  with folders.lock(prepared_dir / f".{task.name}.lock"):
+    old = folders.find_reusable(template, prepared_dir)
     if old is not None:
       new = dataclasses.replace(template, splits=old.splits)
       if set(splits) <= set(old.splits):
@@ -155,14 +174,7 @@ def _write_task(
       )
     new = dataclasses.replace(template, splits=infos)
     manifest.save_task(new, partial)
-    if folder.exists():
-      retired = folder.with_name(f".{task.name}.retired")
-      shutil.rmtree(retired, ignore_errors=True)
-      folder.rename(retired)
-      partial.rename(folder)
-      shutil.rmtree(retired)
-    else:
-      partial.rename(folder)
+    folders.move(partial, folder)
     return new
   finally:
     shutil.rmtree(partial, ignore_errors=True)
@@ -213,7 +225,8 @@ def _divide_steps(
     return steps, None, eos_after_trim
   after = steps[where[0] + 1 :]
   allowed = (
-    seqio.preprocessors.append_eos, seqio.preprocessors.append_eos_after_trim
+    seqio.preprocessors.append_eos,
+    seqio.preprocessors.append_eos_after_trim,
   )
   if len(after) != 1 or after[0] not in allowed:
     raise UserError(
@@ -224,72 +237,17 @@ def _divide_steps(
   return steps[: where[0]], steps[where[0]], eos_after_trim
 
 
-def _reusable(
-  template: manifest.PreparedTask, prepared_dir: pathlib.Path
-) -> manifest.PreparedTask | None:
-  """Returns the task prepared earlier if it is whole and of one definition."""
-  try:
-    old = manifest.load_task(template.name, prepared_dir)
-    if old.definition != template.definition or old.kind != template.kind:
-      return None
-    for split in old.splits:
-      old.record_file(split)
-      old.lengths(split)
-  except (UserError, TypeError, KeyError):  # absent, damaged or foreign
-    return None
-  return old
-
-
-def _store_vocabulary(
-  task: "seqio.Task", prepared_dir: pathlib.Path
-) -> vocabularies.Vocabulary:
-  """Returns the task's vocabulary, copied to where the manifests find it."""
-  found = {
-    vocabularies.from_seqio(feature.vocabulary)
-    for feature in task.output_features.values()
-  }
-  if len(found) != 1:
-    raise UserError(
-      f"Task {task.name!r} has features with different vocabularies; one model "
-      "has one vocabulary."
-    )
-  vocabulary = found.pop()
-  path = prepared_dir / "vocabularies" / f"{vocabulary.checksum[:16]}.model"
-  if not path.exists():
-    path.parent.mkdir(exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}")
-    shutil.copyfile(vocabulary.path, temporary)
-    os.replace(temporary, path)
-  return vocabularies.Vocabulary(str(path), vocabulary.extra_ids)
-
-
-def _scoring(task: "seqio.Task") -> manifest.Scoring | None:
-  if not task.metric_fns:
-    return None
-  post = task.postprocessor
-  return manifest.Scoring(
-    postprocess=post and definitions.refer_to(post, task.name),
-    metrics=tuple(
-      definitions.refer_to(metric, task.name) for metric in task.metric_fns
-    ),
-  )
-
-
 def _rates(provider: Any) -> list[tuple["seqio.Task", float]]:
   """Returns the tasks of a provider in order of name, with their rates."""
   import seqio  # pylint: disable=g-import-not-at-top
 
   if isinstance(provider, seqio.Task):
     return [(provider, 1.0)]
-  return [
-    (
-      task,
-      _read_or_explain(
-        functools.partial(provider.get_rate, task), task, "size"
-      ),
-    )
-    for task in provider.tasks
-  ]
+  rates = []
+  for task in provider.tasks:
+    rate = functools.partial(provider.get_rate, task)
+    rates.append((task, _read_or_explain(rate, task, "size")))
+  return rates
 
 
 def _find(name: str) -> Any:
@@ -322,22 +280,6 @@ def _read_or_explain(
     ) from error
 
 
-def _find_data(data_dir: str | None) -> None:
-  """Registers the project's tasks and points their sources to `data_dir`."""
-  import seqio  # pylint: disable=g-import-not-at-top
-
-  if data_dir is not None:
-    for folder in data_dir.split(os.pathsep):
-      if not os.path.isdir(folder):
-        raise UserError(f"The data folder {folder!r} does not exist.")
-      tfds_dir = os.path.join(folder, "tfds")
-      if os.path.isdir(tfds_dir):
-        seqio.set_tfds_data_dir_override(tfds_dir)
-    os.environ["ZOO_DATA_DIR"] = data_dir
-  for package in ("tasks", "mixtures"):
-    importlib.import_module(package)
-
-
 def _import_quietly() -> None:
   """Imports TensorFlow and SeqIO without their start-up lines or accelerators.
 
@@ -351,7 +293,6 @@ def _import_quietly() -> None:
   try:
     with open(os.devnull, "wb") as nowhere:
       os.dup2(nowhere.fileno(), 2)
-    import seqio  # pylint: disable=g-import-not-at-top,unused-import
     import tensorflow as tf  # pylint: disable=g-import-not-at-top
 
     with contextlib.suppress(RuntimeError):  # devices are in use already
@@ -361,11 +302,3 @@ def _import_quietly() -> None:
   finally:
     os.dup2(saved, 2)
     os.close(saved)
-
-
-@contextlib.contextmanager
-def _lock(path: pathlib.Path) -> Iterator[None]:
-  """Holds the lock file `path`; the system frees it when the process ends."""
-  with open(path, "w", encoding="utf-8") as file:
-    fcntl.flock(file, fcntl.LOCK_EX)
-    yield

@@ -1,11 +1,11 @@
 """Writes the examples or the token stream of a split as records."""
 
-import pathlib
 from collections.abc import Iterable, Iterator, Mapping
+import pathlib
 from typing import Any
 
-import numpy as np
 from array_record.python import array_record_module
+import numpy as np
 
 from transformer_zoo.data import manifest
 from transformer_zoo.errors import UserError
@@ -122,7 +122,9 @@ def _cut(stream: Iterable[np.ndarray]) -> Iterator[bytes]:
     joined = np.concatenate(waiting)
     num_whole = num_waiting - num_waiting % manifest.BLOCK_LENGTH
     for start in range(0, num_whole, manifest.BLOCK_LENGTH):
-      yield joined[start : start + manifest.BLOCK_LENGTH].astype("<i4").tobytes()
+      yield (
+        joined[start : start + manifest.BLOCK_LENGTH].astype("<i4").tobytes()
+      )
     waiting, num_waiting = [joined[num_whole:]], num_waiting - num_whole
   if num_waiting:
     yield np.concatenate(waiting).astype("<i4").tobytes()
@@ -133,8 +135,8 @@ def _quantiles(
 ) -> dict[str, dict[str, int]]:
   values = np.percentile(lengths, _PERCENTILES, axis=0, method="lower")
   return {
-    feature: dict(zip(map(str, _PERCENTILES), map(int, column)))
-    for feature, column in zip(features, values.T)
+    feature: dict(zip(map(str, _PERCENTILES), map(int, column), strict=True))
+    for feature, column in zip(features, values.T, strict=True)
   }
 
 

@@ -1,7 +1,7 @@
 """A corruption as the step of a SeqIO task."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 

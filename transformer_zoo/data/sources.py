@@ -103,7 +103,7 @@ class _ExampleSource:
       tokens, text = manifest.decode_example(record)
       inputs, targets = (
         features.trim(tokens[feature], width, self._eos_after_trim)
-        for feature, width in zip(FEATURES, self._widths)
+        for feature, width in zip(FEATURES, self._widths, strict=True)
       )
       examples.append((inputs, targets, text))
     return examples
@@ -148,13 +148,16 @@ class _TokenSource:
     starts = indices * self._raw_length
     first = starts // size
     last = (starts + self._raw_length - 1) // size
-    needed = sorted({b for f, l in zip(first, last) for b in range(f, l + 1)})
+    spans = [range(f, end + 1) for f, end in zip(first, last, strict=True)]
+    needed = sorted(set().union(*spans))
     records = self._records.__getitems__([int(block) for block in needed])
-    blocks = {b: np.frombuffer(r, "<i4") for b, r in zip(needed, records)}
+    blocks = {
+      b: np.frombuffer(r, "<i4") for b, r in zip(needed, records, strict=True)
+    }
     examples = []
-    for start, f, l, key in zip(starts, first, last, keys):
-      stream = np.concatenate([blocks[b] for b in range(f, l + 1)])
-      begin = start - f * size
+    for start, span, key in zip(starts, spans, keys, strict=True):
+      stream = np.concatenate([blocks[block] for block in span])
+      begin = start - span[0] * size
       chunk = stream[begin : begin + self._raw_length]
       pair = self._corruption(chunk, generator(*key), self._vocabulary)
       inputs, targets = (
@@ -163,7 +166,7 @@ class _TokenSource:
           width,
           self._eos_after_trim,
         )
-        for feature, width in zip(FEATURES, self._widths)
+        for feature, width in zip(FEATURES, self._widths, strict=True)
       )
       examples.append((inputs, targets, {}))
     return examples

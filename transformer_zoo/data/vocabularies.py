@@ -10,13 +10,13 @@ the 100 sentinels (`size`), and 32,128 rows in the published embedding tables,
 which are padded to a multiple of 128.
 """
 
+from collections.abc import Iterable
 import dataclasses
 import functools
 import hashlib
 import os
 import threading
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 import sentencepiece

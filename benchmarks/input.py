@@ -1,0 +1,114 @@
+"""Measures the input path: prepare, then the loader alone.
+
+    python benchmarks/input.py --mixture miniature --json
+    python benchmarks/input.py --task wikipedia_text_span_corruption \
+      --data_dir ../shared/data
+
+Prints examples/s and tokens/s of `prepare` (into an empty folder), and of the
+loader steps/s, tokens/s and the share of tokens that are no padding, with the
+seconds until the first batch. Tokens are those that are no padding, inputs and
+targets together. The loader is measured with nothing beside it; `cpu` figures
+divide by the processor time of all its threads.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+
+import numpy as np
+
+from transformer_zoo.data import loader
+from transformer_zoo.data import prepare
+
+
+def measure_prepare(name, prepared_dir, data_dir):
+  # TensorFlow's and SeqIO's imports are not what is measured.
+  prepare.register_tasks(data_dir)
+  start = time.perf_counter()
+  mixture = prepare.prepare(name, prepared_dir=prepared_dir, data_dir=data_dir)
+  seconds = time.perf_counter() - start
+  splits = [split for task in mixture.tasks for split in task.splits.values()]
+  examples = sum(split.num_examples for split in splits)
+  tokens = sum(split.num_tokens for split in splits)
+  return mixture, {
+    "seconds": seconds,
+    "examples_per_second": examples / seconds,
+    "tokens_per_second": tokens / seconds,
+    "examples": examples,
+    "tokens": tokens,
+  }
+
+
+def measure_loader(mixture, arguments):
+  lengths = {"inputs": arguments.inputs, "targets": arguments.targets}
+  start = time.perf_counter()
+  batches = loader.training_batches(
+    mixture,
+    split=arguments.split,
+    lengths=lengths,
+    batch_size=arguments.batch_size,
+    seed=0,
+    packing=not arguments.no_packing,
+  )
+  next(batches)
+  first = time.perf_counter() - start
+  filled = dict.fromkeys(("encoder_input_tokens", "decoder_target_tokens"), 0)
+  segments = 0
+  start, cpu = time.perf_counter(), time.process_time()
+  for _ in range(arguments.steps):
+    batch = next(batches)
+    for key in filled:
+      filled[key] += np.count_nonzero(batch[key])
+    if "decoder_segment_ids" in batch:
+      segments += int(batch["decoder_segment_ids"].max(axis=1).sum())
+    else:
+      segments += arguments.batch_size
+  seconds = time.perf_counter() - start
+  cpu = time.process_time() - cpu
+  rows = arguments.steps * arguments.batch_size
+  return {
+    "seconds_to_first_batch": first,
+    "steps_per_second": arguments.steps / seconds,
+    "examples_per_second": segments / seconds,
+    "tokens_per_second": sum(filled.values()) / seconds,
+    "tokens_per_cpu_second": sum(filled.values()) / cpu,
+    "filled_inputs": filled["encoder_input_tokens"] / (rows * arguments.inputs),
+    "filled_targets": filled["decoder_target_tokens"]
+    / (rows * arguments.targets),
+  }
+
+
+def main():
+  parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+  name = parser.add_mutually_exclusive_group(required=True)
+  name.add_argument("--task")
+  name.add_argument("--mixture")
+  parser.add_argument("--data_dir")
+  parser.add_argument("--split", default="train")
+  parser.add_argument("--inputs", type=int, default=512)
+  parser.add_argument("--targets", type=int, default=114)
+  parser.add_argument("--batch_size", type=int, default=32)
+  parser.add_argument("--steps", type=int, default=200)
+  parser.add_argument("--no_packing", action="store_true")
+  parser.add_argument("--json", action="store_true", help="one JSON object")
+  arguments = parser.parse_args()
+  with tempfile.TemporaryDirectory() as prepared_dir:
+    mixture, prepared = measure_prepare(
+      arguments.task or arguments.mixture, prepared_dir, arguments.data_dir
+    )
+    result = {
+      "name": mixture.name,
+      "prepare": prepared,
+      "loader": measure_loader(mixture, arguments),
+    }
+  if arguments.json:
+    print(json.dumps(result))
+    return
+  for part in ("prepare", "loader"):
+    for key, value in result[part].items():
+      print(f"{part:8} {key:24} {value:,.3f}")
+
+
+if __name__ == "__main__":
+  main()
