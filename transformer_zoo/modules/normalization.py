@@ -13,7 +13,8 @@ def rms_norm(x: jax.Array, scale: jax.Array, epsilon: float) -> jax.Array:
   x_float32 = x.astype(jnp.float32)
   mean_square = jnp.mean(jnp.square(x_float32), axis=-1, keepdims=True)
   normalized = x_float32 * jax.lax.rsqrt(mean_square + epsilon)
-  return normalized.astype(x.dtype) * scale.astype(x.dtype)
+  scale = jnp.broadcast_to(scale.astype(x.dtype), x.shape)
+  return normalized.astype(x.dtype) * scale
 
 
 @gin.register
