@@ -12,7 +12,8 @@ import gin
 import jax
 import jax.numpy as jnp
 
-from transformer_zoo.modules import kv_cache, masks
+from transformer_zoo.modules import kv_cache
+from transformer_zoo.modules import masks
 
 
 @gin.register

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
-from transformer_zoo.modules import initializers, kv_cache
+from transformer_zoo.modules import initializers
+from transformer_zoo.modules import kv_cache
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.parts import part

@@ -5,6 +5,8 @@ import gin
 import jax
 import jax.numpy as jnp
 
+from transformer_zoo.errors import UserError
+
 
 @gin.register
 class Dropout(nn.Module):
@@ -22,7 +24,7 @@ class Dropout(nn.Module):
 
   def __post_init__(self):
     if not 0.0 <= self.rate < 1.0:
-      raise ValueError(f"dropout rate {self.rate} is not in [0, 1)")
+      raise UserError(f"dropout rate {self.rate} is not in [0, 1)")
     super().__post_init__()
 
   @nn.compact

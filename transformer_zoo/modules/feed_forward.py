@@ -5,6 +5,7 @@ import gin
 import jax
 
 from transformer_zoo import axes
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.parts import part
@@ -20,7 +21,7 @@ ACTIVATIONS = {
 
 def _check_activation(name: str):
   if name not in ACTIVATIONS:
-    raise ValueError(
+    raise UserError(
       f"unknown activation {name!r}; allowed: {', '.join(ACTIVATIONS)}"
     )
 

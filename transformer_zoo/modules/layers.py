@@ -8,7 +8,8 @@ import gin
 import jax
 
 from transformer_zoo import axes
-from transformer_zoo.modules import connections, kv_cache
+from transformer_zoo.modules import connections
+from transformer_zoo.modules import kv_cache
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.normalization import RMSNorm
 from transformer_zoo.modules.parts import part

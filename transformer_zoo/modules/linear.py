@@ -11,6 +11,34 @@ from transformer_zoo import axes
 from transformer_zoo.modules import initializers
 
 
+@jax.custom_vjp
+def project(x: jax.Array, kernel: jax.Array) -> jax.Array:
+  """Returns x @ kernel, [..., in] by [in, out].
+
+  The gradient of the kernel is written as x^T g. JAX derives (g^T x)^T, for
+  which XLA on CPU computes g again element by element in transposed order;
+  that made a whole training step a third slower. Elsewhere both are one dot.
+  """
+  return x @ kernel
+
+
+def _project_forward(x, kernel):
+  return x @ kernel, (x, kernel)
+
+
+def _project_backward(residuals, gradient):
+  x, kernel = residuals
+  rows = tuple(range(x.ndim - 1))
+  x_gradient = jax.lax.dot_general(
+    gradient, kernel, (((x.ndim - 1,), (1,)), ((), ()))
+  )
+  kernel_gradient = jax.lax.dot_general(x, gradient, ((rows, rows), ((), ())))
+  return x_gradient, kernel_gradient
+
+
+project.defvjp(_project_forward, _project_backward)
+
+
 @gin.register
 class Linear(nn.Module):
   """x @ kernel (+ bias), in the dtype of x; parameters are float32.
@@ -34,7 +62,7 @@ class Linear(nn.Module):
       (x.shape[-1], features),
       jnp.float32,
     )
-    y = x @ kernel.astype(x.dtype)
+    y = project(x, kernel.astype(x.dtype))
     if self.use_bias:
       bias = self.param(
         "bias",
@@ -42,5 +70,5 @@ class Linear(nn.Module):
         (features,),
         jnp.float32,
       )
-      y = y + bias.astype(x.dtype)
+      y = y + bias.astype(x.dtype).reshape((1,) * (x.ndim - 1) + (features,))
     return y

@@ -5,6 +5,7 @@ import gin
 import jax
 import jax.numpy as jnp
 
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.normalization import RMSNorm
 from transformer_zoo.modules.parts import part
@@ -45,7 +46,7 @@ class Stack(nn.Module):
 
   def __post_init__(self):
     if self.remat not in REMAT_POLICIES:
-      raise ValueError(
+      raise UserError(
         f"unknown remat policy {self.remat!r}; "
         f"allowed: {', '.join(REMAT_POLICIES)}"
       )

@@ -45,8 +45,8 @@ def _backward(z_loss, residuals, gradients):
   softmax_gradient_BL = (
     nll_gradient_BL + z_gradient_BL * 2.0 * z_loss * log_normalizer_BL
   )
-  vocabulary_V = jnp.arange(logits_BLV.shape[-1], dtype=targets_BL.dtype)
-  is_target_BLV = targets_BL[..., None] == vocabulary_V
+  ids_BLV = jax.lax.broadcasted_iota(targets_BL.dtype, logits_BLV.shape, 2)
+  is_target_BLV = ids_BLV == targets_BL[..., None]
   logits_gradient_BLV = softmax_gradient_BL[
     ..., None
   ] * softmax_BLV - jnp.where(is_target_BLV, nll_gradient_BL[..., None], 0.0)

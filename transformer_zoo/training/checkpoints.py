@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import json
 import os
 import pathlib
+import shutil
 from typing import Any
 import zlib
 
@@ -97,10 +98,14 @@ class Checkpoints:
 
     Returns:
       The state and the progress saved with it, or None without a checkpoint.
+
+    Raises:
+      UserError: a checkpoint is whole, but of another program.
     """
     for step in sorted(self._manager.all_steps(), reverse=True):
+      whole = False
       try:
-        _verify(self._folder / str(step))
+        whole = _verify(self._folder / str(step))
         restored = self._manager.restore(
           step,
           args=ocp.args.Composite(
@@ -110,20 +115,29 @@ class Checkpoints:
         )
       except Exception as error:  # Orbax raises many kinds for a bad file.
         reason = str(error).strip().splitlines() or [type(error).__name__]
+        if whole:
+          raise UserError(
+            f"checkpoint {str(self._folder / str(step))!r} is whole but cannot "
+            f"be restored ({reason[0][:200]}); it was written by another "
+            "version of the program: use that one, or another MODEL_DIR"
+          ) from error
         damaged = self._folder / f"{step}.damaged"
         report(
           f"checkpoint {step} is damaged ({reason[0][:200]}); it is put aside "
           f"as {damaged} and the one before is used"
         )
         self._manager.close()
+        shutil.rmtree(damaged, ignore_errors=True)
         os.rename(self._folder / str(step), damaged)
         self._open()
         continue
+      if not whole:  # The run was killed before the checksums were written.
+        self._unsealed = step
       return restored["state"], restored["progress"]
     return None
 
   def close(self) -> None:
-    """Waits until the last checkpoint is complete."""
+    """Waits until the last checkpoint is complete; closing twice is fine."""
     self._seal()
     self._manager.close()
 
@@ -256,18 +270,19 @@ def _write_checksums(folder: pathlib.Path) -> None:
   os.replace(temporary, folder / "checksums.json")
 
 
-def _verify(folder: pathlib.Path) -> None:
-  """Compares files with their checksums, where these were written.
+def _verify(folder: pathlib.Path) -> bool:
+  """Compares files with their checksums; False where these are not there.
 
   Raises:
     ValueError: a file is missing or changed.
   """
   path = folder / "checksums.json"
   if not path.exists():
-    return
+    return False
   for name, checksum in json.loads(path.read_text()).items():
     file = folder / name
     if not file.exists():
       raise ValueError(f"{name} is missing")
     if _checksum(file) != checksum:
       raise ValueError(f"{name} has changed since it was written")
+  return True

@@ -40,7 +40,7 @@ class Preempted(SystemExit):
 
 
 class NotFinite(FloatingPointError):
-  """The loss became NaN or infinite."""
+  """The loss or its gradient became NaN or infinite."""
 
 
 @gin.register
@@ -148,7 +148,8 @@ def train(
 
   Raises:
     Preempted: SIGTERM came; the state is saved.
-    NotFinite: the loss is NaN or infinite; the batch is saved.
+    NotFinite: the loss or its gradient is NaN or infinite; the batch and the
+      sums are saved.
   """
   step = int(state.step)
   window = _Window(**progress.get("window", {}))
@@ -167,7 +168,11 @@ def train(
     read_step, sums, batch = pending
     pending = None
     sums = {name: float(value) for name, value in jax.device_get(sums).items()}
-    if not np.isfinite(sums["loss_sum"] + sums["z_loss_sum"]):
+    # A gradient that is not finite spoils the next loss, and a checkpoint
+    # between the two.
+    if not np.isfinite(
+      sums["loss_sum"] + sums["z_loss_sum"] + sums["gradient_norm"]
+    ):
       raise _not_finite(folder, read_step, sums, batch)
     window.add(sums)
     tokens += sums["token_sum"]

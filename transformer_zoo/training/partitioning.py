@@ -146,6 +146,19 @@ class Partitioning:
     return jax.tree_util.tree_map_with_path(sharding, state_shapes)
 
 
+# Every device holds the whole model and its rows of the batch.
+ONE_COPY_PER_DEVICE = Partitioning()
+
+
+def abstract(shapes, shardings):
+  """Shapes with their shardings, as a checkpoint is restored to."""
+  return jax.tree.map(
+    lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s),
+    shapes,
+    shardings,
+  )
+
+
 def _names_of(path) -> tuple[str, ...]:
   """Keys and fields on the way to a leaf, as strings."""
   return tuple(

@@ -28,6 +28,11 @@ def initial_variables(model: nn.Module, key: jax.Array):
   return model.init(key, token, token, token)["params"]
 
 
+def abstract_variables(model: nn.Module):
+  """The shapes of `initial_variables`."""
+  return jax.eval_shape(lambda: initial_variables(model, jax.random.key(0)))
+
+
 def initial_state(
   model: nn.Module, optimizer: optax.GradientTransformation, key: jax.Array
 ) -> TrainState:

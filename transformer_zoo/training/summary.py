@@ -9,9 +9,7 @@ from transformer_zoo.training import state
 
 def parameter_table(model: nn.Module) -> list[dict]:
   """One row per parameter: path, shape, logical axes, count."""
-  boxed = jax.eval_shape(
-    lambda: state.initial_variables(model, jax.random.key(0))
-  )
+  boxed = state.abstract_variables(model)
   rows = []
   for path, leaf in jax.tree_util.tree_leaves_with_path(
     boxed, is_leaf=lambda x: isinstance(x, nn.meta.AxisMetadata)
@@ -38,9 +36,7 @@ def forward_flops(model: nn.Module, inputs: int, targets: int) -> int:
     inputs: encoder length.
     targets: decoder length.
   """
-  params = jax.eval_shape(
-    lambda: nn.meta.unbox(state.initial_variables(model, jax.random.key(0)))
-  )
+  params = nn.meta.unbox(state.abstract_variables(model))
   encoder = jnp.ones((1, inputs), jnp.int32)
   decoder = jnp.ones((1, targets), jnp.int32)
   jaxpr = jax.make_jaxpr(
