@@ -198,7 +198,7 @@ def scene(dice: Dice, world: World) -> list[str]:
     f"{dice.pick(CLASS_QUALITIES[name])}.",
     f"the {near} was {dice.pick(CLASS_QUALITIES[other])}.",
     f"{second.name} {social} {first.name}, because "
-    f"{second.pronouns.subject} liked {first.pronouns.object}.",
+    f"{second.pronouns.subject} knew {first.pronouns.object}.",
     f"{second.name} saw {second.pronouns.reflexive} in the mirror.",
     f"then {first.name} was proud of {first.pronouns.reflexive}.",
     f"these {plural(role)} {act.base} while this {role} {act.third}.",

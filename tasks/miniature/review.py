@@ -14,12 +14,14 @@ from tasks.miniature.world import World
 
 _MOODS = (
   (
+    "good",
     "praise",
     "joy",
     ("liked", "loved", "enjoyed", "admired"),
     ("i would recommend it.", "go and see for yourself.", "five stars."),
   ),
   (
+    "bad",
     "blame",
     "sorrow",
     ("disliked", "hated", "regretted", "loathed"),
@@ -31,7 +33,7 @@ _MOODS = (
 def opinion(dice: Dice, world: World) -> list[str]:
   """What somebody thought of a film, a meal, a trip."""
   nouns = world.everything.nouns
-  adjective, feeling, verbs, verdicts = dice.pick(_MOODS)
+  quality, adjective, feeling, verbs, verdicts = dice.pick(_MOODS)
   good = nouns[adjective]
   product = dice.pick(nouns["product"])
   who = grammar.person(dice, nouns)
@@ -39,14 +41,14 @@ def opinion(dice: Dice, world: World) -> list[str]:
   words = [w[0] for w in dice.sample(good, 7)]
   moods = [w[0] for w in dice.sample(nouns[feeling], 3)]
   sentences = [
-    f"{who.name} {dice.pick(verbs)} the {dice.pick(product)}.",
-    f"it was {words[0]} and {words[1]}.",
-    f"{he} found the {dice.pick(product)} {words[2]}.",
-    f"what {a(words[3])} {dice.pick(product)}!",
-    f"{he} was {moods[0]} and {moods[1]}.",
-    f"the {dice.pick(dice.pick(nouns['product']))} was {words[4]} too.",
-    f"such {a(words[5])} {dice.pick(product)} makes people {moods[2]}.",
-    f"everybody {dice.pick(verbs)} it, because it was {words[6]}.",
+    f"{who.name} {dice.pick(verbs)} the {words[0]} {dice.pick(product)}.",
+    f"it was {words[1]}, so {he} {dice.pick(verbs)} it.",
+    f"{a(words[2])} {dice.pick(product)} is a {quality} {product[0]}.",
+    f"{words[3]} things are {quality} and make people {moods[0]}.",
+    f"what {a(words[4])} {dice.pick(product)}! {dice.pick(verdicts)}",
+    f"{he} was {moods[1]}, because it was {words[5]} and {words[6]}.",
+    f"{moods[2]} people feel {quality}.",
+    f"everybody {dice.pick(verbs)} the {dice.pick(product)}.",
     f"{who.name} said: {dice.pick(verdicts)}",
   ]
   return sentences[:1] + dice.sample(sentences[1:], 5)
@@ -55,7 +57,7 @@ def opinion(dice: Dice, world: World) -> list[str]:
 def purchase(dice: Dice, world: World) -> list[str]:
   """What a buyer writes about a thing bought."""
   nouns = world.everything.nouns
-  adjective, feeling, verbs, verdicts = dice.pick(_MOODS)
+  quality, adjective, feeling, verbs, verdicts = dice.pick(_MOODS)
   words = [w[0] for w in dice.sample(nouns[adjective], 3)]
   kind = dice.pick(THINGS[:-1])
   concept = dice.pick(world.things[kind])
@@ -68,7 +70,7 @@ def purchase(dice: Dice, world: World) -> list[str]:
     f"{dice.pick(CLASS_QUALITIES[kind])}.",
     f"i {dice.pick(verbs)} it, it is {words[1]}.",
     f"my friends find it {words[2]}.",
-    f"they were {dice.pick(nouns[feeling])[0]}.",
+    f"they were {dice.pick(nouns[feeling])[0]}, it is {quality}.",
     dice.pick(verdicts),
   ]
 
