@@ -57,6 +57,14 @@ class Evaluator:
   batch_size: int
   max_examples: int | None = None
 
+  def check(self, task: manifest.PreparedTask, split: str) -> None:
+    """Looks at a split before anything is compiled.
+
+    Raises:
+      UserError: what a call would raise.
+    """
+    self._batches(task, split)
+
   def __call__(
     self, params, task: manifest.PreparedTask, split: str
   ) -> TaskResult:
@@ -67,13 +75,7 @@ class Evaluator:
     """
     decodes = task.scoring is not None and bool(task.scoring.metrics)
     totals, examples, outputs = [], [], []
-    for batch, texts in loader.evaluation_batches(
-      task,
-      split=split,
-      lengths=self.lengths,
-      batch_size=self.batch_size,
-      max_examples=self.max_examples,
-    ):
+    for batch, texts in self._batches(task, split):
       batch = self.put(batch)
       totals.append(self.sums(params, batch))
       if decodes:
@@ -106,6 +108,15 @@ class Evaluator:
       accuracy=total["correct_sum"] / weight,
       scores=scores,
       predictions=predictions,
+    )
+
+  def _batches(self, task, split):
+    return loader.evaluation_batches(
+      task,
+      split=split,
+      lengths=self.lengths,
+      batch_size=self.batch_size,
+      max_examples=self.max_examples,
     )
 
 

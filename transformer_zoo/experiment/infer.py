@@ -1,0 +1,70 @@
+"""Answers of a checkpoint to texts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+import functools
+
+from flax import linen as nn
+import gin
+import jax
+import numpy as np
+
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.decoding.generate import generate
+from transformer_zoo.experiment import inputs
+from transformer_zoo.experiment import scoring
+from transformer_zoo.training import checkpoints
+from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
+from transformer_zoo.training.partitioning import Partitioning
+
+
+@gin.register
+def infer(
+  texts: Sequence[str],
+  *,
+  model: nn.Module,
+  checkpoint_path: str,
+  vocabulary_path: str,
+  task_feature_lengths: Mapping[str, int],
+  batch_size: int,
+  extra_ids: int = 100,
+  partitioning: Partitioning = ONE_COPY_PER_DEVICE,
+) -> Iterator[str]:
+  """Answers texts.
+
+  Args:
+    texts: inputs as the model was trained on, task prefix included.
+    model: an architecture.
+    checkpoint_path: a run folder, or the folder of one step.
+    vocabulary_path: SentencePiece model file.
+    task_feature_lengths: feature -> tokens; longer inputs are cut.
+    batch_size: texts at a time.
+    extra_ids: sentinels of the vocabulary.
+    partitioning: mesh and rules.
+
+  Yields:
+    The answer to each text.
+
+  Raises:
+    UserError: the configuration cannot be used as it is.
+  """
+  vocabulary = Vocabulary(vocabulary_path, extra_ids)
+  inputs.check_vocabulary(model, vocabulary, repr(vocabulary_path))
+  checkpoint = checkpoints.resolve(checkpoint_path)
+  mesh = partitioning.mesh()
+  length = task_feature_lengths["inputs"]
+  with partitioning.activate(mesh):
+    params = scoring.restore(model, partitioning, mesh, batch_size, checkpoint)
+    decode = jax.jit(
+      functools.partial(
+        generate, model, max_length=task_feature_lengths["targets"]
+      )
+    )
+    for start in range(0, len(texts), batch_size):
+      some = texts[start : start + batch_size]
+      ids_BM = np.zeros((batch_size, length), np.int32)
+      for row, text in enumerate(some):
+        ids = [*vocabulary.encode(text)[: length - 1], vocabulary.eos_id]
+        ids_BM[row, : len(ids)] = ids
+      outputs_BL = np.asarray(decode(params, ids_BM))
+      for ids in outputs_BL[: len(some)].tolist():
+        yield vocabulary.decode(ids)

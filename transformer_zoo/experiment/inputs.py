@@ -1,0 +1,40 @@
+"""What runs read: prepared data, and checks that a model fits its vocabulary."""
+
+import importlib.util
+
+from flax import linen as nn
+
+from transformer_zoo.data import manifest
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
+
+
+def prepared(name: str, prepared_dir: str) -> manifest.PreparedMixture:
+  """The prepared mixture: made, or made anew, where SeqIO is installed.
+
+  On a machine without SeqIO what lies in `prepared_dir` is taken as it is. Raw
+  data is looked for in the folders of the variable ZOO_DATA_DIR.
+  """
+  if importlib.util.find_spec("seqio") is None:
+    return manifest.load(name, prepared_dir)
+  from transformer_zoo.data import prepare
+
+  return prepare.prepare(
+    name, prepared_dir=prepared_dir, report=lambda line: print(line, flush=True)
+  )
+
+
+def check_mixture(model: nn.Module, mixture: manifest.PreparedMixture) -> None:
+  """Raises UserError where a task's vocabulary exceeds the embedding."""
+  for task in mixture.tasks:
+    check_vocabulary(model, task.vocabulary, f"task {task.name!r}")
+
+
+def check_vocabulary(model: nn.Module, vocabulary: Vocabulary, of: str) -> None:
+  """Raises UserError where the vocabulary `of` something is too large."""
+  rows = model.token_embedder.num_embeddings
+  if vocabulary.size > rows:
+    raise UserError(
+      f"the vocabulary of {of} has {vocabulary.size} ids but the embedding "
+      f"has {rows} rows; set VOCAB_SIZE to at least {vocabulary.size}"
+    )

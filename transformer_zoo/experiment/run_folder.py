@@ -1,0 +1,108 @@
+"""A run's folder: whose it is, what describes the run, what came of it."""
+
+from collections.abc import Mapping
+import json
+import os
+import pathlib
+import sys
+
+from flax import linen as nn
+
+from transformer_zoo import config
+from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation import averages
+from transformer_zoo.evaluation.evaluator import TaskResult
+from transformer_zoo.training import environment
+from transformer_zoo.training import loop
+from transformer_zoo.training import recorder
+from transformer_zoo.training import summary
+
+CONFIG = "config.gin"
+RESULT = "result.json"
+BEST = "highest mean of the task scores on the validation split"
+LAST = "last step: no task has a metric"
+
+
+def check(folder: pathlib.Path, configuration: str) -> None:
+  """Raises UserError where another configuration has claimed the folder."""
+  path = folder / CONFIG
+  if not path.exists():
+    return
+  changes = config.difference(path.read_text(), configuration)
+  if changes:
+    raise UserError(
+      f"run folder {str(folder)!r} belongs to another configuration "
+      f"({changes}); choose another MODEL_DIR or remove the folder"
+    )
+
+
+def claim(
+  folder: pathlib.Path,
+  configuration: str,
+  model: nn.Module,
+  lengths: Mapping[str, int],
+) -> None:
+  """Writes what describes the run; from then on the folder is this run's."""
+  folder.mkdir(parents=True, exist_ok=True)
+  found = summary.summarize(
+    model, inputs=lengths["inputs"], targets=lengths["targets"]
+  )
+  (folder / "model.txt").write_text(summary.as_text(found))
+  environment.write_environment(folder / "environment.json")
+  with open(folder / "commands.txt", "a", encoding="utf-8") as commands:
+    commands.write(" ".join(sys.argv) + "\n")
+  # Last: a folder with a configuration is one that a run has claimed.
+  _replace(folder / CONFIG, configuration)
+
+
+def write_predictions(path: pathlib.Path, result: TaskResult) -> None:
+  """Writes a line of JSON per example."""
+  path.parent.mkdir(parents=True, exist_ok=True)
+  with open(path, "w", encoding="utf-8") as file:
+    for line in result.predictions:
+      file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def write_result(
+  folder: pathlib.Path, outcome: loop.Outcome, train_steps: int
+) -> pathlib.Path:
+  """Writes `result.json` from the metrics of the best step, or of the last."""
+  reported = outcome.best_step or train_steps
+  scores, losses = _validation(folder, reported)
+  result = {
+    "step": train_steps,
+    "best_step": outcome.best_step,
+    "selection": LAST if outcome.best_step is None else BEST,
+    "scores": scores,
+    "average": averages.average(scores),
+    "loss": losses,
+    "config_hash": config.config_hash("train"),
+    "seconds": outcome.seconds,
+    "tokens": outcome.tokens,
+  }
+  path = folder / RESULT
+  _replace(path, json.dumps(result, indent=2) + "\n")
+  return path
+
+
+def _validation(folder, step) -> tuple[dict, dict]:
+  """Scores {task: {metric: value}} and losses {task: value} of a step."""
+  scores, losses = {}, {}
+  for line in recorder.read_lines(folder / recorder.METRICS_FILE):
+    for name, value in line.items() if line["step"] == step else ():
+      kind, _, rest = name.partition("/")
+      task, _, metric = rest.partition("/")
+      if kind != "validation" or not metric:
+        continue
+      if metric == "loss":
+        losses[task] = value
+      elif metric != "token_accuracy":
+        scores.setdefault(task, {})[metric] = value
+  return scores, losses
+
+
+def _replace(path: pathlib.Path, text: str) -> None:
+  """Writes `text` so that a kill leaves either the old file or the new."""
+  temporary = path.with_name(path.name + ".new")
+  temporary.write_text(text, encoding="utf-8")
+  os.replace(temporary, path)

@@ -1,0 +1,58 @@
+"""What training and evaluation share: the evaluator, and restored parameters."""
+
+from collections.abc import Callable, Mapping
+import functools
+
+from flax import linen as nn
+import jax
+
+from transformer_zoo.decoding.generate import generate
+from transformer_zoo.evaluation.evaluator import Evaluator
+from transformer_zoo.training import checkpoints
+from transformer_zoo.training import partitioning as partitioning_lib
+from transformer_zoo.training import state as state_lib
+from transformer_zoo.training.partitioning import Partitioning
+
+
+def make_evaluator(
+  model: nn.Module,
+  objective: Callable,
+  mesh: jax.sharding.Mesh,
+  lengths: Mapping[str, int],
+  batch_size: int,
+  max_examples: int | None,
+) -> Evaluator:
+  """An evaluator whose batches divide over the mesh."""
+  data_parallel = mesh.shape["data"]
+  rows = -(-batch_size // data_parallel) * data_parallel
+  return Evaluator(
+    generate=jax.jit(
+      functools.partial(generate, model, max_length=lengths["targets"])
+    ),
+    sums=jax.jit(lambda params, batch: objective(model, params, batch)[1]),
+    put=functools.partial(partitioning_lib.put_batch, mesh=mesh),
+    lengths=lengths,
+    batch_size=rows,
+    max_examples=max_examples,
+  )
+
+
+def restore(
+  model: nn.Module,
+  partitioning: Partitioning,
+  mesh: jax.sharding.Mesh,
+  batch_size: int,
+  checkpoint_path: str,
+):
+  """The parameters in a checkpoint, laid out on the mesh.
+
+  Raises:
+    UserError: model or batch do not divide over the mesh, or the checkpoint is
+      not the model's.
+  """
+  boxed = state_lib.abstract_variables(model)
+  partitioning.check(mesh, boxed, batch_size)
+  shapes = nn.meta.unbox(boxed)
+  shardings = partitioning.shardings(mesh, boxed, shapes)
+  abstract = partitioning_lib.abstract(shapes, shardings)
+  return checkpoints.restore_params(checkpoint_path, abstract)

@@ -1,0 +1,218 @@
+"""Training runs."""
+
+from collections.abc import Callable, Mapping
+import contextlib
+import functools
+import pathlib
+
+from flax import linen as nn
+import gin
+import jax
+import optax
+
+from transformer_zoo import config
+from transformer_zoo.data import loader
+from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation import averages
+from transformer_zoo.experiment import inputs
+from transformer_zoo.experiment import run_folder
+from transformer_zoo.experiment import scoring
+from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.training import loop
+from transformer_zoo.training import partitioning as partitioning_lib
+from transformer_zoo.training import state as state_lib
+from transformer_zoo.training.checkpoints import Checkpoints
+from transformer_zoo.training.checkpoints import restore_params
+from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
+from transformer_zoo.training.partitioning import Partitioning
+from transformer_zoo.training.recorder import Recorder
+from transformer_zoo.training.step import train_step
+
+DEFAULT_PERIODS = loop.Periods()
+
+
+@gin.register
+def train(
+  *,
+  model: nn.Module,
+  model_dir: str,
+  mixture_or_task_name: str,
+  task_feature_lengths: Mapping[str, int],
+  train_steps: int,
+  batch_size: int,
+  learning_rate: Callable,
+  optimizer: Callable[..., optax.GradientTransformation],
+  objective: Callable = sequence_to_sequence,
+  partitioning: Partitioning = ONE_COPY_PER_DEVICE,
+  periods: loop.Periods = DEFAULT_PERIODS,
+  seed: int = 0,
+  initial_checkpoint_path: str | None = None,
+  prepared_dir: str = "runs/prepared",
+  packing: bool = True,
+  corruption: Callable | None = None,
+  evaluation_batch_size: int | None = None,
+  evaluation_max_examples: int | None = None,
+) -> str:
+  """Trains a model and evaluates it on the validation splits.
+
+  Started again, it resumes, or returns at once if it had finished. Fine-tuning
+  counts its own steps: `train_steps` never includes pre-training's.
+
+  Args:
+    model: an architecture.
+    model_dir: the run folder.
+    mixture_or_task_name: what to train on.
+    task_feature_lengths: feature -> tokens, inputs and targets.
+    train_steps: steps of this run.
+    batch_size: rows of the global batch; packed rows hold several examples.
+    learning_rate: a schedule of the run's own steps.
+    optimizer: makes the optimizer of the schedule.
+    objective: the loss.
+    partitioning: mesh and rules.
+    periods: when to log, save and evaluate.
+    seed: of the parameters, the data's order and dropout.
+    initial_checkpoint_path: where to take the parameters from; None for new
+      ones.
+    prepared_dir: where prepared data lies or is put.
+    packing: whether several examples share a row.
+    corruption: in place of that of the tasks.
+    evaluation_batch_size: `batch_size` by default.
+    evaluation_max_examples: the most examples of a split in evaluation.
+
+  Returns:
+    The path of `result.json`.
+
+  Raises:
+    UserError: the configuration or the data cannot be used as it is.
+  """
+  folder = pathlib.Path(model_dir)
+  configuration = config.operative_config("train")
+  run_folder.check(folder, configuration)
+  result = folder / run_folder.RESULT
+  if result.exists():
+    print(f"{folder} has finished before; its result stands")
+    return str(result)
+  if train_steps < 1:
+    raise UserError(f"TRAIN_STEPS={train_steps} must be at least 1")
+  mesh = partitioning.mesh()
+  boxed = state_lib.abstract_variables(model)
+  partitioning.check(mesh, boxed, batch_size)
+  mixture = inputs.prepared(mixture_or_task_name, prepared_dir)
+  inputs.check_mixture(model, mixture)
+  evaluator = scoring.make_evaluator(
+    model,
+    objective,
+    mesh,
+    task_feature_lengths,
+    evaluation_batch_size or batch_size,
+    evaluation_max_examples,
+  )
+  tasks = [task for task in mixture.tasks if "validation" in task.splits]
+  for task in tasks:
+    evaluator.check(task, "validation")
+
+  with contextlib.ExitStack() as stack:
+    stack.enter_context(partitioning.activate(mesh))
+    transformation = optimizer(learning_rate)
+    make_state = functools.partial(
+      state_lib.initial_state, model, transformation
+    )
+    shapes = jax.eval_shape(make_state, jax.random.key(0))
+    shardings = partitioning.shardings(mesh, boxed, shapes)
+    abstract = partitioning_lib.abstract(shapes, shardings)
+    checkpoints = stack.enter_context(
+      contextlib.closing(Checkpoints(folder / "checkpoints"))
+    )
+    restored = checkpoints.restore_newest(abstract)
+    initial_params = None
+    if initial_checkpoint_path and restored is None:
+      initial_params = restore_params(initial_checkpoint_path, abstract.params)
+    start_step = int(restored[0].step) if restored else 0
+    batches = loader.training_batches(
+      mixture,
+      split="train",
+      lengths=task_feature_lengths,
+      batch_size=batch_size,
+      seed=seed,
+      packing=packing,
+      corruption=corruption,
+      start_step=start_step,
+      process_index=jax.process_index(),
+      process_count=jax.process_count(),
+    )
+    # Nothing is wrong with the input, and nothing is compiled yet.
+    run_folder.claim(folder, configuration, model, task_feature_lengths)
+
+    parameter_key, dropout_key = jax.random.split(jax.random.key(seed))
+    if restored:
+      state, progress = restored
+    else:
+      state = jax.jit(make_state, out_shardings=shardings)(parameter_key)
+      progress = {}
+    if initial_params is not None:
+      state = state.replace(params=initial_params)
+    step = jax.jit(
+      functools.partial(
+        _step,
+        objective=functools.partial(objective, model),
+        optimizer=transformation,
+        rate=learning_rate,
+      ),
+      donate_argnums=0,
+      out_shardings=(shardings, None),
+    )
+
+    def run_step(state, batch):
+      return step(state, partitioning_lib.put_batch(batch, mesh), dropout_key)
+
+    evaluate = functools.partial(
+      _evaluate, evaluator, tasks, folder / "predictions"
+    )
+    steps = train_steps - start_step
+    row_tokens = sum(task_feature_lengths.values())
+    print(
+      f"training {steps} steps, {start_step} to {train_steps}, "
+      f"{steps * batch_size * row_tokens:,} tokens "
+      f"({batch_size} rows of {row_tokens}, padding included)",
+      flush=True,
+    )
+    recorder = stack.enter_context(Recorder(folder))
+    recorder.truncate_after(start_step if restored else -1)
+    outcome = loop.train(
+      state,
+      progress,
+      train_steps=train_steps,
+      batches=batches,
+      run_step=run_step,
+      evaluate=evaluate if tasks else None,
+      periods=periods,
+      recorder=recorder,
+      checkpoints=checkpoints,
+      folder=folder,
+    )
+  return str(run_folder.write_result(folder, outcome, train_steps))
+
+
+def _step(state, batch, key, *, objective, optimizer, rate):
+  new_state, sums = train_step(
+    state, batch, key, objective=objective, optimizer=optimizer
+  )
+  return new_state, {**sums, "learning_rate": rate(state.step)}
+
+
+def _evaluate(evaluator, tasks, folder, params, step):
+  values, scores = {}, {}
+  for task in tasks:
+    result = evaluator(params, task, "validation")
+    values[f"validation/{task.name}/loss"] = result.loss
+    values[f"validation/{task.name}/token_accuracy"] = result.accuracy
+    for metric, value in result.scores.items():
+      values[f"validation/{task.name}/{metric}"] = value
+    if result.scores:
+      scores[task.name] = result.scores
+      path = folder / str(step) / f"{task.name}.jsonl"
+      run_folder.write_predictions(path, result)
+  average = averages.average(scores)
+  if average is not None:
+    values["validation/average"] = average
+  return values, average
