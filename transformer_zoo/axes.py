@@ -15,6 +15,8 @@ Dimension letters, as suffixes of tensor names and (lower case) in einsum:
 from flax import linen as nn
 import jax
 
+from transformer_zoo.errors import UserError
+
 LOGICAL_AXES = (
   "batch",
   "length",
@@ -37,11 +39,11 @@ def names(*axes: str | None) -> tuple[str | None, ...]:
   """Returns `axes` unchanged.
 
   Raises:
-    ValueError: a name is not one of `LOGICAL_AXES`.
+    UserError: a name is not one of `LOGICAL_AXES`.
   """
   for axis in axes:
     if axis is not None and axis not in LOGICAL_AXES:
-      raise ValueError(
+      raise UserError(
         f"unknown logical axis {axis!r}; allowed: {', '.join(LOGICAL_AXES)}"
       )
   return axes
