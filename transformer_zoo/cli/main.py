@@ -29,6 +29,7 @@ COMMANDS = {
   "doctor": doctor,
 }
 USER_ERROR = 2
+NOT_FINITE = 3
 # What a shell reports for a process that SIGINT or SIGPIPE has ended.
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -55,8 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv: the arguments; those of the process if None.
 
   Returns:
-    The exit code: 0, 2 for bad input, 130 for Ctrl-C; a run that was asked to
-    stop by SIGTERM leaves by itself.
+    The exit code: 0, 2 for bad input, 3 for a loss that is not finite, 130 for
+    Ctrl-C; a run that was asked to stop by SIGTERM leaves by itself.
   """
   try:
     _dispatch(sys.argv[1:] if argv is None else argv)
@@ -64,6 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
   except UserError as error:
     print(f"zoo: error: {error}", file=sys.stderr)
     return USER_ERROR
+  except FloatingPointError as error:
+    print(f"zoo: error: {error}", file=sys.stderr)
+    return NOT_FINITE
   except KeyboardInterrupt:
     print("zoo: interrupted", file=sys.stderr)
     return INTERRUPTED
