@@ -39,7 +39,7 @@ class Stack(nn.Module):
   num_layers: int
   position_bias: nn.Module | None = None
   norm: nn.Module | None = part(RMSNorm)
-  norm_name: str = "norm"
+  norm_name: str = "final_norm"
   dropout: nn.Module = part(Dropout)
   scan: bool = False
   remat: str = "none"
