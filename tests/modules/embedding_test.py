@@ -1,0 +1,45 @@
+"""Token embeddings: lookup and its reverse."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from transformer_zoo.modules.embedding import Embed
+
+TABLE = np.random.RandomState(0).standard_normal((11, 4)).astype(np.float32)
+VARIABLES = {"params": {"embedding": TABLE}}
+
+
+def test_looks_up_rows():
+  tokens = jnp.asarray([[3, 0], [10, 3]])
+  x = Embed(num_embeddings=11, features=4).apply(VARIABLES, tokens)
+  np.testing.assert_array_equal(x, TABLE[np.asarray(tokens)])
+
+
+def test_attend_is_a_dot_product_with_every_row():
+  x = np.random.RandomState(1).standard_normal((2, 3, 4)).astype(np.float32)
+  embed = Embed(num_embeddings=11, features=4)
+  y = embed.apply(VARIABLES, x, method=embed.attend)
+  np.testing.assert_allclose(y, x @ TABLE.T, rtol=1e-5, atol=1e-6)
+
+
+def test_sets_the_compute_dtype_and_keeps_float32_parameters():
+  embed = Embed(num_embeddings=11, features=4, dtype="bfloat16")
+  x, variables = embed.init_with_output(
+    jax.random.key(0), jnp.zeros((1, 2), jnp.int32)
+  )
+  assert x.dtype == jnp.bfloat16
+  table = variables["params"]["embedding"]
+  assert table.names == ("vocab", "embed")
+  assert table.unbox().dtype == jnp.float32
+
+
+def test_gradient_reaches_the_rows_that_were_read_as_often_as_they_were():
+  def total(table):
+    embed = Embed(num_embeddings=11, features=4)
+    return embed.apply(
+      {"params": {"embedding": table}}, jnp.asarray([[3, 5, 3]])
+    ).sum()
+
+  rows = np.asarray(jax.grad(total)(jnp.asarray(TABLE)))[:, 0]
+  np.testing.assert_array_equal(rows, [0, 0, 0, 2, 0, 1, 0, 0, 0, 0, 0])

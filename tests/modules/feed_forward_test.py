@@ -1,0 +1,74 @@
+"""Feed-forward networks against numpy formulas."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.modules.feed_forward import GatedMlp
+from transformer_zoo.modules.feed_forward import Mlp
+
+FORMULAS = {
+  "relu": lambda x: np.maximum(x, 0),
+  "gelu": lambda x: (
+    x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+  ),
+  "silu": lambda x: x / (1 + np.exp(-x)),
+  "linear": lambda x: x,
+}
+RANDOM = np.random.RandomState(0)
+X = RANDOM.standard_normal((2, 3, 5))
+WI_0, WI_1 = RANDOM.standard_normal((2, 5, 7))
+WO = RANDOM.standard_normal((7, 5))
+
+
+def apply(mlp, **kernels):
+  params = {name: {"kernel": jnp.float32(k)} for name, k in kernels.items()}
+  return mlp.apply({"params": params}, jnp.float32(X), deterministic=True)
+
+
+@pytest.mark.parametrize("activation", FORMULAS)
+def test_mlp(activation):
+  y = apply(Mlp(d_ff=7, activation=activation), wi=WI_0, wo=WO)
+  expected = FORMULAS[activation](X @ WI_0) @ WO
+  np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("activation", FORMULAS)
+def test_gated_mlp(activation):
+  y = apply(
+    GatedMlp(d_ff=7, activation=activation), wi_0=WI_0, wi_1=WI_1, wo=WO
+  )
+  expected = (FORMULAS[activation](X @ WI_0) * (X @ WI_1)) @ WO
+  np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("module", [Mlp, GatedMlp])
+def test_dropout_acts_on_the_hidden_layer(module):
+  mlp = module(d_ff=7, dropout=Dropout(rate=0.5))
+  x = jnp.float32(X)
+  variables = mlp.init(jax.random.key(0), x, deterministic=True)
+  # With the output projection an identity, the hidden layer is seen.
+  variables["params"]["wo"]["kernel"] = variables["params"]["wo"][
+    "kernel"
+  ].replace_boxed(jnp.eye(7, 5))
+  keep = mlp.apply(variables, x, deterministic=True)
+  dropped = mlp.apply(
+    variables, x, deterministic=False, rngs={"dropout": jax.random.key(1)}
+  )
+  is_zero = np.isclose(dropped, 0)
+  is_double = np.isclose(dropped, 2 * keep, rtol=1e-5)
+  assert (is_zero | is_double).all()
+  assert (is_zero & ~np.isclose(keep, 0)).any() and (is_double & ~is_zero).any()
+
+
+@pytest.mark.parametrize("module", [Mlp, GatedMlp])
+def test_an_unknown_activation_is_refused(module):
+  with pytest.raises(
+    ValueError,
+    match="unknown activation 'gleu'; allowed: relu, gelu, silu, linear",
+  ):
+    module(d_ff=7, activation="gleu")

@@ -1,0 +1,41 @@
+"""Initial distributions: the standard deviations of T5's parameters."""
+
+import gin
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from transformer_zoo.modules import initializers
+
+SHAPE = (256, 512)
+
+
+@pytest.mark.parametrize(
+  ("init", "deviation"),
+  [
+    (initializers.fan_in_normal, 256**-0.5),
+    (initializers.fan_in_truncated_normal, 256**-0.5),
+    (initializers.attention_query(head_dim=64), (256 * 64) ** -0.5),
+    (initializers.unit_normal, 1.0),
+    (initializers.fan_average_uniform, ((256 + 512) / 2) ** -0.5),
+  ],
+)
+def test_deviation(init, deviation):
+  drawn = np.asarray(init(jax.random.key(0), SHAPE, jnp.float32))
+  assert drawn.dtype == np.float32
+  assert abs(drawn.mean()) < 0.02 * deviation
+  np.testing.assert_allclose(drawn.std(), deviation, rtol=0.02)
+
+
+def test_truncated_at_two_deviations_of_the_untruncated():
+  drawn = np.asarray(
+    initializers.fan_in_truncated_normal(jax.random.key(0), SHAPE, jnp.float32)
+  )
+  # 0.87962566 is the deviation of a unit normal truncated at two.
+  assert np.abs(drawn).max() <= 2 * 256**-0.5 / 0.87962566 * (1 + 1e-6)
+
+
+def test_gin_knows_them():
+  for name in ("fan_in_normal", "fan_in_truncated_normal", "attention_query"):
+    assert callable(gin.get_configurable(f"initializers.{name}"))

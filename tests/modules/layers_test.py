@@ -1,0 +1,79 @@
+"""Layers: what a block computes and how its parameters are called."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from transformer_zoo.modules import connections
+from transformer_zoo.modules.attention import Attention
+from transformer_zoo.modules.feed_forward import Mlp
+from transformer_zoo.modules.layers import DecoderLayer
+from transformer_zoo.modules.layers import EncoderLayer
+from transformer_zoo.modules.normalization import rms_norm
+
+X = np.random.RandomState(0).standard_normal((2, 3, 6)).astype(np.float32)
+ONES = jnp.ones(6)
+
+
+def attention():
+  return Attention(num_heads=2, head_dim=3)
+
+
+def encoder_layer(**settings):
+  return EncoderLayer(attention=attention(), mlp=Mlp(d_ff=5), **settings)
+
+
+def run(layer, x=X):
+  return layer.init_with_output(
+    jax.random.key(0), x, mask_B1LM=None, bias_1HLM=None, deterministic=True
+  )
+
+
+def test_pre_norm_encoder_layer_is_the_sum_of_its_sublayers():
+  y, variables = run(encoder_layer())
+  params = variables["params"]
+  normed = rms_norm(X, ONES, 1e-6)
+  x = X + attention().apply({"params": params["attention"]}, normed)
+  normed = rms_norm(x, ONES, 1e-6)
+  expected = x + Mlp(d_ff=5).apply(
+    {"params": params["mlp"]}, normed, deterministic=True
+  )
+  np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_post_norm_is_a_setting():
+  y, _ = run(encoder_layer(connect=connections.post_norm))
+  np.testing.assert_allclose((np.asarray(y) ** 2).mean(-1), 1.0, rtol=1e-3)
+
+
+def test_encoder_layer_parameters():
+  _, variables = run(encoder_layer())
+  assert set(variables["params"]) == {
+    "attention", "mlp", "pre_attention_layer_norm", "pre_mlp_layer_norm"
+  }  # fmt: skip
+
+
+def test_decoder_layer_parameters():
+  layer = DecoderLayer(
+    self_attention=attention(),
+    encoder_decoder_attention=attention(),
+    mlp=Mlp(d_ff=5),
+  )
+  variables = layer.init(
+    jax.random.key(0),
+    X,
+    X,
+    mask_B1LM=None,
+    bias_1HLM=None,
+    encoder_mask_B1LM=None,
+    decoding=None,
+    deterministic=True,
+  )
+  assert set(variables["params"]) == {
+    "self_attention",
+    "encoder_decoder_attention",
+    "mlp",
+    "pre_self_attention_layer_norm",
+    "pre_cross_attention_layer_norm",
+    "pre_mlp_layer_norm",
+  }

@@ -1,0 +1,94 @@
+"""Stacks: settings, and what stands around the layers."""
+
+from flax import linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.modules.linear import Linear
+from transformer_zoo.modules.stack import REMAT_POLICIES
+from transformer_zoo.modules.stack import Stack
+
+X = np.random.RandomState(0).standard_normal((2, 3, 4)).astype(np.float32)
+
+
+class LinearLayer(nn.Module):
+  """The least layer: a matrix; its keywords are a stack's."""
+
+  linear: nn.Module
+
+  def __call__(self, x, *, bias_1HLM, deterministic):
+    return self.linear(x, x.shape[-1])
+
+
+def stack(**settings):
+  return Stack(
+    layer=LinearLayer(Linear(kernel_axes=("embed", "embed"))),
+    num_layers=3,
+    **settings,
+  )
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_applies_the_layers_in_order_without_a_norm(scan):
+  module = stack(scan=scan, norm=None)
+  y, variables = module.init_with_output(jax.random.key(0), X)
+  params = nn.unbox(variables["params"])
+  if scan:
+    kernels = params["layers"]["linear"]["kernel"]
+    names = variables["params"]["layers"]["linear"]["kernel"].names
+    assert names == ("layers", "embed", "embed")
+  else:
+    kernels = [params[f"layers_{i}"]["linear"]["kernel"] for i in range(3)]
+  expected = X
+  for kernel in kernels:
+    expected = expected @ np.asarray(kernel)
+  np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+  assert np.ptp(np.stack(kernels), axis=0).min() > 0
+
+
+def test_final_norm_has_the_name_that_is_given():
+  params = stack(norm_name="encoder_norm").init(jax.random.key(0), X)["params"]
+  assert set(params) == {"layers_0", "layers_1", "layers_2", "encoder_norm"}
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_dropout_stands_before_the_layers_and_after_the_norm(scan):
+  module = stack(scan=scan, dropout=Dropout(rate=0.5))
+  y, _ = module.init_with_output(
+    {"params": jax.random.key(0), "dropout": jax.random.key(1)},
+    jnp.ones((4, 6, 64)),
+    deterministic=False,
+  )
+  zero = np.asarray(y) == 0
+  np.testing.assert_array_equal(zero, np.broadcast_to(zero[:, :1], zero.shape))
+  assert 0.3 < zero.mean() < 0.7
+
+
+@pytest.mark.parametrize("scan", [False, True])
+@pytest.mark.parametrize("remat", REMAT_POLICIES)
+def test_what_is_computed_again_changes_nothing(scan, remat):
+  def value_and_gradient(module):
+    params = nn.unbox(stack(scan=scan).init(jax.random.key(0), X)["params"])
+
+    def total(params):
+      return (module.apply({"params": params}, X) ** 3).sum()
+
+    return jax.value_and_grad(total)(params)
+
+  for one, other in zip(
+    jax.tree.leaves(value_and_gradient(stack(scan=scan, remat=remat))),
+    jax.tree.leaves(value_and_gradient(stack(scan=scan))),
+    strict=True,
+  ):
+    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_an_unknown_remat_policy_is_refused():
+  with pytest.raises(
+    ValueError,
+    match="unknown remat policy 'some'; allowed: none, minimal, full",
+  ):
+    stack(remat="some")

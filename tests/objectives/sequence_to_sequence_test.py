@@ -1,0 +1,72 @@
+"""The sequence-to-sequence objective: what is summed and divided."""
+
+import functools
+
+import jax
+import numpy as np
+import optax
+
+from tests import tiny_t5
+from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+
+ONE_LAYER = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
+
+
+def test_sums_and_the_loss():
+  model = tiny_t5.build(**ONE_LAYER)
+  params = tiny_t5.random_parameters(model)
+  batch = tiny_t5.random_batch()
+  batch["decoder_loss_weights"][0, :2] = 0
+  objective = functools.partial(sequence_to_sequence, model, z_loss=1e-2)
+  loss, sums = jax.jit(objective)(params, batch)
+
+  logits = tiny_t5.logits(model, params, batch)
+  targets = batch["decoder_target_tokens"]
+  weights = batch["decoder_loss_weights"]
+  nll = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
+  z = 1e-2 * np.square(jax.nn.logsumexp(logits, axis=-1))
+  correct = logits.argmax(-1) == targets
+  expected = {
+    "loss_sum": (nll * weights).sum(),
+    "z_loss_sum": (z * weights).sum(),
+    "correct_sum": (correct * weights).sum(),
+    "weight_sum": weights.sum(),
+    "token_sum": (batch["encoder_input_tokens"] > 0).sum()
+    + (targets > 0).sum(),
+  }
+  assert set(sums) == set(expected)
+  for name, value in expected.items():
+    np.testing.assert_allclose(sums[name], value, rtol=1e-5, err_msg=name)
+  np.testing.assert_allclose(
+    loss,
+    (expected["loss_sum"] + expected["z_loss_sum"]) / expected["weight_sum"],
+    rtol=1e-5,
+  )
+
+
+def test_a_batch_without_weight_has_loss_zero_and_a_finite_gradient():
+  model = tiny_t5.build(**ONE_LAYER)
+  params = tiny_t5.random_parameters(model)
+  batch = {k: np.zeros_like(v) for k, v in tiny_t5.random_batch().items()}
+  objective = functools.partial(sequence_to_sequence, model)
+  (loss, _), gradient = jax.jit(jax.value_and_grad(objective, has_aux=True))(
+    params, batch
+  )
+  assert loss == 0.0
+  assert all((np.asarray(g) == 0).all() for g in jax.tree.leaves(gradient))
+
+
+def test_a_key_means_dropout():
+  model = tiny_t5.build("t5_1_0", DROPOUT_RATE=0.3, **ONE_LAYER)
+  params = tiny_t5.random_parameters(model)
+  batch = tiny_t5.random_batch()
+
+  objective = jax.jit(functools.partial(sequence_to_sequence, model))
+
+  def loss(key):
+    return float(objective(params, batch, key)[0])
+
+  assert loss(None) == loss(None)
+  assert loss(jax.random.key(0)) == loss(jax.random.key(0))
+  drawn = {loss(None), loss(jax.random.key(0)), loss(jax.random.key(1))}
+  assert len(drawn) == 3
