@@ -9,7 +9,7 @@ from transformer_zoo.errors import UserError
 @pytest.mark.parametrize("number", [1, 2, 3, 17, 64, 1000, 4097])
 def test_every_epoch_is_a_permutation(number):
   ranks = np.arange(3 * number)
-  epochs = shuffled(ranks, number, seed=5, task=2).reshape(3, number)
+  epochs = shuffled(ranks, number, seed=5, tasks=2).reshape(3, number)
   for epoch in epochs:
     assert sorted(epoch) == list(range(number))
   if number > 16:
@@ -27,7 +27,7 @@ def test_order_depends_on_seed_and_task():
 
 
 def test_neighbours_are_spread():
-  places = shuffled(np.arange(10_000), 10_000, seed=0, task=0)
+  places = shuffled(np.arange(10_000), 10_000, seed=0, tasks=0)
   correlation = np.corrcoef(np.arange(10_000), places)[0, 1]
   assert abs(correlation) < 0.03
   steps = np.abs(np.diff(places))
@@ -36,7 +36,7 @@ def test_neighbours_are_spread():
 
 
 def test_any_order_of_asking_gives_the_same():
-  whole = shuffled(np.arange(500), 77, seed=3, task=1)
+  whole = shuffled(np.arange(500), 77, seed=3, tasks=1)
   some = np.array([499, 3, 250, 77])
   np.testing.assert_array_equal(shuffled(some, 77, 3, 1), whole[some])
 

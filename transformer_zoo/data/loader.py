@@ -162,6 +162,7 @@ class _Stream:
     self._sources = [
       sources.open_source(task, split, lengths, corruption) for task, _ in used
     ]
+    self._sizes = np.array([source.num_examples for source in self._sources])
     self._seed = seed
     self._lengths = lengths
     self._packing = packing
@@ -204,14 +205,11 @@ class _Stream:
   ) -> Iterator[tuple[sources.Source, np.ndarray, np.ndarray]]:
     """Yields per task: its source, which of `places` are its, their indices."""
     tasks, ranks = self._order(places)
+    indices = order.shuffled(ranks, self._sizes[tasks], self._seed, tasks)
     for task, source in enumerate(self._sources):
       where = np.flatnonzero(tasks == task)
       if where.size:
-        yield (
-          source,
-          where,
-          order.shuffled(ranks[where], source.num_examples, self._seed, task),
-        )
+        yield source, where, indices[where]
 
 
 class _Batches:

@@ -22,7 +22,6 @@ import os
 import pathlib
 from typing import Any
 
-import msgpack
 import numpy as np
 
 from transformer_zoo.data.vocabularies import Vocabulary
@@ -213,36 +212,20 @@ def load_task(name: str, prepared_dir: Path) -> PreparedTask:
     )
   del content["format"]
   vocabulary = content["vocabulary"]
-  path = prepared_dir / "vocabularies" / vocabulary["file"]
-  scoring = content["scoring"]
+  path, scoring = prepared_dir / "vocabularies", content["scoring"]
   return PreparedTask(
     **content
     | {
       "folder": str(folder),
       "features": tuple(content["features"]),
-      "vocabulary": Vocabulary(str(path), vocabulary["extra_ids"]),
+      "vocabulary": Vocabulary(
+        str(path / vocabulary["file"]), vocabulary["extra_ids"]
+      ),
       "splits": {k: SplitInfo(**v) for k, v in content["splits"].items()},
       "scoring": scoring
       and Scoring(scoring["postprocess"], tuple(scoring["metrics"])),
     }
   )
-
-
-def encode_example(
-  tokens: dict[str, np.ndarray], text: dict[str, Any]
-) -> bytes:
-  """Returns the record of an example: int32 ids per feature, and the rest."""
-  record = {k: v.astype("<i4").tobytes() for k, v in tokens.items()}
-  return msgpack.packb(record | {"text": text})
-
-
-def decode_example(
-  record: bytes,
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-  """Inverse of `encode_example`."""
-  content = msgpack.unpackb(record)
-  text = content.pop("text")
-  return {k: np.frombuffer(v, "<i4") for k, v in content.items()}, text
 
 
 def sha256(path: Path) -> str:

@@ -59,7 +59,10 @@ class MixtureOrder:
 
 
 def shuffled(
-  ranks: np.ndarray, num_examples: int, seed: int, task: int
+  ranks: np.ndarray,
+  num_examples: np.ndarray | int,
+  seed: int,
+  tasks: np.ndarray | int,
 ) -> np.ndarray:
   """Returns which example of a task has the given ranks in training.
 
@@ -70,35 +73,37 @@ def shuffled(
 
   Args:
     ranks: int64 [n], not negative.
-    num_examples: of the task.
+    num_examples: of the task of each rank, int64 [n], or of all.
     seed: of the run.
-    task: number of the task in the mixture.
+    tasks: number of the task of each rank in the mixture, or of all.
 
   Returns:
     int64 [n], in [0, num_examples).
   """
+  num_examples = np.broadcast_to(np.int64(num_examples), ranks.shape)
   epoch, position = np.divmod(ranks, num_examples)
-  half = np.uint64(max(1, ((num_examples - 1).bit_length() + 1) // 2))
-  mask = (np.uint64(1) << half) - np.uint64(1)
+  # frexp's exponent is the bit length of a whole number.
+  bits = np.frexp(num_examples - 1)[1]
+  half = np.maximum(1, (bits + 1) // 2).astype(np.uint64)
   key = _mix(np.array([seed], np.uint64))
-  key = _mix(key + np.uint64(task))
+  key = _mix(key + np.asarray(tasks).astype(np.uint64))
   key = _mix(key + epoch.astype(np.uint64))
-
-  def walk(value, key):
-    left, right = value >> half, value & mask
-    for i in range(_ROUNDS):
-      left, right = (
-        right,
-        left ^ (_mix(key + right + np.uint64(i << 48)) & mask),
-      )
-    return left << half | right
-
-  value = walk(position.astype(np.uint64), key)
+  value = _walk(position.astype(np.uint64), half, key)
   outside = np.flatnonzero(value >= num_examples)
   while outside.size:
-    value[outside] = walk(value[outside], key[outside])
-    outside = outside[value[outside] >= num_examples]
+    value[outside] = _walk(value[outside], half[outside], key[outside])
+    outside = outside[value[outside] >= num_examples[outside]]
   return value.astype(np.int64)
+
+
+def _walk(value: np.ndarray, half: np.ndarray, key: np.ndarray) -> np.ndarray:
+  """Permutes the numbers of `2 * half` bits: all arguments uint64 [n]."""
+  mask = (np.uint64(1) << half) - np.uint64(1)
+  left, right = value >> half, value & mask
+  for i in range(_ROUNDS):
+    hashed = _mix(key + right + np.uint64(i << 48))
+    left, right = right, left ^ (hashed & mask)
+  return left << half | right
 
 
 def _mix(x: np.ndarray) -> np.ndarray:

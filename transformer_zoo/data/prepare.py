@@ -2,9 +2,9 @@
 
 Everything of a task but its corruption is run here: source, text-to-text
 formatting, tokenisation, EOS. The training machine then needs neither SeqIO nor
-TensorFlow. A task is written into a temporary folder that is renamed at the
-end, under a lock: an interrupted `prepare` leaves nothing that is later read,
-and of several processes one prepares while the others wait and reuse.
+TensorFlow. A task is written aside and renamed at the end, under a lock: an
+interrupted `prepare` leaves nothing that is later read, and of several
+processes one prepares while the others wait and reuse.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,8 +31,6 @@ from transformer_zoo.errors import UserError
 if TYPE_CHECKING:
   import seqio
 
-Report = Callable[[str], None]
-
 
 def prepare(
   name: str,
@@ -40,7 +38,7 @@ def prepare(
   prepared_dir: str | os.PathLike[str],
   data_dir: str | None = None,
   splits: Sequence[str] | None = None,
-  report: Report = lambda line: None,
+  report: Callable[[str], None] = lambda line: None,
 ) -> manifest.PreparedMixture:
   """Prepares a task or all tasks of a mixture; reuses what is unchanged.
 
@@ -99,7 +97,7 @@ def register_tasks(data_dir: str | None = None) -> None:
   import seqio  # pylint: disable=g-import-not-at-top
 
   if data_dir is not None:
-    for folder in data_dir.split(os.pathsep):
+    for folder in reversed(data_dir.split(os.pathsep)):
       if not os.path.isdir(folder):
         raise UserError(f"The data folder {folder!r} does not exist.")
       tfds_dir = os.path.join(folder, "tfds")
@@ -114,11 +112,14 @@ def _prepare_task(
   task: "seqio.Task",
   splits: Sequence[str],
   prepared_dir: pathlib.Path,
-  report: Report,
+  report: Callable[[str], None],
 ) -> manifest.PreparedTask:
   """Returns the prepared task, from earlier files where they are current."""
   vocabulary = folders.store_vocabulary(task, prepared_dir)
   steps, step, eos_after_trim = _divide_steps(task)
+  definition = functools.partial(
+    definitions.hash_definition, task, steps, vocabulary
+  )
   template = manifest.PreparedTask(
     name=task.name,
     folder=str(prepared_dir / task.name),
@@ -130,11 +131,7 @@ def _prepare_task(
     corruption_seed=step.seed if step else 0,
     splits={},
     scoring=definitions.describe_scoring(task),
-    definition=_read_or_explain(
-      lambda: definitions.hash_definition(task, steps, vocabulary),
-      task,
-      "source",
-    ),
+    definition=_read_or_explain(definition, task, "source"),
   )
   with folders.lock(prepared_dir / f".{task.name}.lock"):
     old = folders.find_reusable(template, prepared_dir)
@@ -153,7 +150,7 @@ def _write_task(
   template: manifest.PreparedTask,
   steps: Sequence[Callable[..., Any]],
   splits: Sequence[str],
-  report: Report,
+  report: Callable[[str], None],
 ) -> manifest.PreparedTask:
   """Writes records and manifest into a temporary folder and renames it."""
   folder = pathlib.Path(template.folder)
@@ -270,8 +267,6 @@ def _read_or_explain(
 
   try:
     return read()
-  except UserError:
-    raise
   # TFDS asserts that a dataset is on disk.
   except (OSError, EOFError, AssertionError, tf.errors.OpError) as error:
     reason = str(error).strip().split("\n")[0]

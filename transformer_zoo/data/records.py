@@ -1,10 +1,11 @@
-"""Writes the examples or the token stream of a split as records."""
+"""Examples and token streams as records: how they are written and decoded."""
 
 from collections.abc import Iterable, Iterator, Mapping
 import pathlib
 from typing import Any
 
 from array_record.python import array_record_module
+import msgpack
 import numpy as np
 
 from transformer_zoo.data import manifest
@@ -56,7 +57,7 @@ def write_split(
     pieces = _cut(tokens_of(example)["targets"] for example in examples)
   else:
     pieces = (
-      manifest.encode_example(
+      encode_example(
         tokens_of(example),
         {k: _to_json(v) for k, v in example.items() if k not in features},
       )
@@ -89,6 +90,23 @@ def write_split(
     num_bytes=path.stat().st_size,
     lengths_sha256=manifest.sha256(lengths_path),
   )
+
+
+def encode_example(
+  tokens: dict[str, np.ndarray], text: dict[str, Any]
+) -> bytes:
+  """Returns the record of an example: int32 ids per feature, and the rest."""
+  record = {k: v.astype("<i4").tobytes() for k, v in tokens.items()}
+  return msgpack.packb(record | {"text": text})
+
+
+def decode_example(
+  record: bytes,
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+  """Inverse of `encode_example`."""
+  content = msgpack.unpackb(record)
+  text = content.pop("text")
+  return {k: np.frombuffer(v, "<i4") for k, v in content.items()}, text
 
 
 def _checked(

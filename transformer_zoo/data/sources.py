@@ -9,10 +9,14 @@ import numpy as np
 from transformer_zoo import corruption as corruptions
 from transformer_zoo.data import features
 from transformer_zoo.data import manifest
+from transformer_zoo.data import records
 from transformer_zoo.data.seqio_corruption import generator
 from transformer_zoo.errors import UserError
 
 FEATURES = ("inputs", "targets")
+# Splits up to this size stay in memory once read (about 2 KB an example): small
+# tasks are read for many epochs, and a read of few records costs 30 us each.
+_MOST_KEPT = 100_000
 Example = tuple[np.ndarray, np.ndarray, dict[str, Any]]
 
 
@@ -90,6 +94,8 @@ class _ExampleSource:
     self._lengths = np.minimum(task.lengths(split)[:, columns], self._widths)
     self._eos_after_trim = task.eos_after_trim
     self.num_examples = task.split(split).num_examples
+    self._kept = {}
+    self._keep = self.num_examples <= _MOST_KEPT
 
   def lengths(self, indices: np.ndarray) -> np.ndarray:
     return self._lengths[indices]
@@ -98,15 +104,27 @@ class _ExampleSource:
     self, indices: np.ndarray, keys: Sequence[tuple[int, int]]
   ) -> list[Example]:
     del keys  # nothing is drawn
-    examples = []
-    for record in self._records.__getitems__(indices.tolist()):
-      tokens, text = manifest.decode_example(record)
-      inputs, targets = (
-        features.trim(tokens[feature], width, self._eos_after_trim)
-        for feature, width in zip(FEATURES, self._widths, strict=True)
-      )
-      examples.append((inputs, targets, text))
-    return examples
+    wanted = indices.tolist()
+    missing = [index for index in wanted if index not in self._kept]
+    read = {}
+    if missing:
+      for index, record in zip(
+        missing, self._records.__getitems__(missing), strict=True
+      ):
+        read[index] = self._decode(record)
+      if self._keep:
+        self._kept.update(read)
+    return [
+      read[index] if index in read else self._kept[index] for index in wanted
+    ]
+
+  def _decode(self, record: bytes) -> Example:
+    tokens, text = records.decode_example(record)
+    inputs, targets = (
+      features.trim(tokens[feature], width, self._eos_after_trim)
+      for feature, width in zip(FEATURES, self._widths, strict=True)
+    )
+    return inputs, targets, text
 
 
 class _TokenSource:
@@ -150,9 +168,9 @@ class _TokenSource:
     last = (starts + self._raw_length - 1) // size
     spans = [range(f, end + 1) for f, end in zip(first, last, strict=True)]
     needed = sorted(set().union(*spans))
-    records = self._records.__getitems__([int(block) for block in needed])
+    read = self._records.__getitems__([int(block) for block in needed])
     blocks = {
-      b: np.frombuffer(r, "<i4") for b, r in zip(needed, records, strict=True)
+      b: np.frombuffer(r, "<i4") for b, r in zip(needed, read, strict=True)
     }
     examples = []
     for start, span, key in zip(starts, spans, keys, strict=True):
