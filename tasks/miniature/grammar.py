@@ -9,7 +9,7 @@ from tasks.miniature.world import Dice
 from tasks.miniature.world import Verb
 from tasks.miniature.world import VERBS
 
-_VOWELS = frozenset("aeio")
+_VOWELS = frozenset("aeiou")
 _PLURALS = {"knife": "knives", "wolf": "wolves", "scarf": "scarves"}
 
 
@@ -35,7 +35,8 @@ HE = Pronouns("he", "him", "his", "himself")
 
 def a(noun: str) -> str:
   """Returns the noun (or its phrase) with its indefinite article."""
-  return ("an " if noun[0] in _VOWELS else "a ") + noun
+  vowel = noun[0] in _VOWELS and not noun.startswith("uku")
+  return ("an " if vowel else "a ") + noun
 
 
 def plural(noun: str) -> str:
