@@ -1,0 +1,200 @@
+"""The loop, with steps and evaluations that cost nothing."""
+
+import itertools
+import json
+import os
+import signal
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.training import loop
+from transformer_zoo.training import recorder
+from transformer_zoo.training.state import TrainState
+
+PERIODS = loop.Periods(log=3, checkpoint=2, evaluate=4)
+
+
+class Memory:
+  """Checkpoints in memory."""
+
+  def __init__(self):
+    self.saved = {}
+    self.closed = False
+
+  def save(self, step, state, progress):
+    # As JSON would bring it back.
+    self.saved[step] = (state, json.loads(json.dumps(progress)))
+
+  def close(self):
+    self.closed = True
+
+
+def run_step(state, batch):
+  """Adds the batch's number to the only parameter."""
+  number = float(batch["number"])
+  sums = {
+    "loss_sum": jnp.float32(number / 7),
+    "z_loss_sum": jnp.float32(0.25),
+    "correct_sum": jnp.float32(1),
+    "weight_sum": jnp.float32(2),
+    "token_sum": jnp.float32(10),
+    "gradient_norm": jnp.float32(number),
+    "learning_rate": jnp.float32(0.5),
+  }
+  return TrainState(state.step + 1, state.params + number, ()), sums
+
+
+def evaluate(params, step):
+  score = {4: 0.9, 8: 0.3}.get(step, 0.5)
+  return {"validation/score": score}, score
+
+
+@pytest.fixture
+def run(tmp_path):
+  """Returns a function that runs the loop and returns outcome and saves."""
+
+  def start(name="run", *, state=None, progress=None, **changes):
+    state = state or TrainState(jnp.int32(0), jnp.float32(0), ())
+    memory = changes.setdefault("checkpoints", Memory())
+    first = int(state.step)
+    arguments = {
+      "train_steps": 10,
+      "batches": ({"number": np.int32(i)} for i in itertools.count(first)),
+      "run_step": run_step,
+      "evaluate": evaluate,
+      "periods": PERIODS,
+      "folder": tmp_path / name,
+    } | changes
+    with recorder.Recorder(tmp_path / name) as lines:
+      outcome = loop.train(state, progress or {}, recorder=lines, **arguments)
+    return outcome, memory
+
+  return start
+
+
+def metrics(folder):
+  return recorder.read_lines(folder / "metrics.jsonl")
+
+
+def test_records_saves_and_selects(run, tmp_path):
+  outcome, memory = run()
+  assert outcome.state.step == 10 and outcome.state.params == 45
+  assert (outcome.best_step, outcome.best_score) == (4, 0.9)
+  assert outcome.tokens == 100
+  assert list(memory.saved) == [2, 4, 6, 8, 10] and memory.closed
+  assert memory.saved[2][1]["best_step"] is None
+  assert memory.saved[10][1]["best_step"] == 4
+  lines = metrics(tmp_path / "run")
+  training = [line for line in lines if "train/loss" in line]
+  assert [line["step"] for line in training] == [3, 6, 9, 10]
+  evaluated = [line["step"] for line in lines if "validation/score" in line]
+  assert evaluated == [4, 8, 10]
+  # Sums over steps 4 to 6 divided once, gradient and rate by steps.
+  means = training[1]
+  assert means["train/loss"] == pytest.approx((3 + 4 + 5) / 7 / 6)
+  assert means["train/z_loss"] == 0.125
+  assert means["train/accuracy"] == 0.5
+  assert means["train/gradient_norm"] == 4.0
+  assert means["train/learning_rate"] == 0.5
+  assert means["train/tokens"] == 30
+
+
+@pytest.mark.parametrize("step", [2, 4, 8])
+def test_goes_on_from_any_checkpoint(run, tmp_path, step):
+  outcome, memory = run("whole")
+  state, progress = memory.saved[step]
+  again, _ = run("resumed", state=state, progress=progress)
+  assert again.best_step == outcome.best_step
+  assert again.tokens == outcome.tokens
+  assert again.state.params == outcome.state.params
+  whole = metrics(tmp_path / "whole")
+  later = [line for line in whole if line["step"] > step]
+  assert metrics(tmp_path / "resumed") == later
+
+
+def test_a_run_that_has_all_its_steps_only_ends(run):
+  _, memory = run()
+  outcome, again = run("again", state=memory.saved[10][0], progress={})
+  assert outcome.state.step == 10 and not again.saved
+
+
+def test_an_equal_score_does_not_move_the_best(run):
+  outcome, _ = run(evaluate=lambda params, step: ({}, 0.5))
+  assert outcome.best_step == 4
+
+
+def test_without_scores_there_is_no_best(run):
+  outcome, memory = run(evaluate=lambda params, step: ({"loss": 1.0}, None))
+  assert outcome.best_step is None
+  outcome, _ = run("none", evaluate=None)
+  assert outcome.best_step is None
+
+
+def test_evaluates_at_the_end_only(run, tmp_path):
+  outcome, _ = run(periods=loop.Periods(log=5, checkpoint=5, evaluate=0))
+  assert outcome.best_step == 10
+
+
+def test_sigterm_saves_the_step_and_the_rest_is_the_same(run, tmp_path):
+  def terminated(state, batch):
+    if batch["number"] == 4:
+      os.kill(os.getpid(), signal.SIGTERM)
+    return run_step(state, batch)
+
+  before = signal.getsignal(signal.SIGTERM)
+  memory = Memory()
+  with pytest.raises(SystemExit) as caught:
+    run("cut", run_step=terminated, checkpoints=memory)
+  assert caught.value.code == 143
+  assert signal.getsignal(signal.SIGTERM) is before
+  assert list(memory.saved) == [2, 4, 5] and memory.closed
+  state, progress = memory.saved[5]
+  assert progress["window"]["steps"] == 2
+  run("cut", state=state, progress=progress)
+  outcome, _ = run("whole")
+  assert metrics(tmp_path / "cut") == metrics(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("name", ["loss_sum", "z_loss_sum", "gradient_norm"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_not_finite(run, tmp_path, name, value):
+  def spoilt(state, batch):
+    state, sums = run_step(state, batch)
+    if batch["number"] == 5:
+      sums[name] = jnp.float32(value)
+    return state, sums
+
+  memory = Memory()
+  with pytest.raises(loop.NotFinite) as caught:
+    run(run_step=spoilt, checkpoints=memory)
+  assert list(memory.saved) == [2, 4]
+  folder = tmp_path / "run" / "not_finite"
+  saved = json.loads((folder / "metrics_6.json").read_text())
+  assert saved["step"] == 6 and saved[name] == str(value)
+  assert np.load(folder / "batch_6.npz")["number"] == 5
+  sentence = str(caught.value)
+  assert sentence.startswith("the loss of step 6 is not finite (loss_sum ")
+  assert f"its batch is saved as {folder / 'batch_6.npz'}" in sentence
+
+
+@pytest.mark.parametrize(
+  "periods, sentence",
+  [
+    (
+      {"log": 0},
+      "periods must be positive, not log=0, checkpoint=1000, evaluate=1000",
+    ),
+    (
+      {"checkpoint": 300},
+      "EVAL_PERIOD=1000 is not a multiple of CHECKPOINT_PERIOD=300: an "
+      "evaluated step must have a checkpoint; choose a multiple",
+    ),
+  ],
+)
+def test_periods_that_are_refused(periods, sentence):
+  with pytest.raises(UserError) as caught:
+    loop.Periods(**periods)
+  assert str(caught.value) == sentence

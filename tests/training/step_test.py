@@ -1,0 +1,180 @@
+"""The training step: sums, precision, donation, and that a model learns."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from transformer_zoo.data import features
+from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.training import schedules
+from transformer_zoo.training import state as state_lib
+from transformer_zoo.training.adafactor import adafactor
+from transformer_zoo.training.step import train_step
+
+KEY = jax.random.key(1)
+# Compiling takes most of the time here.
+QUICKLY = {"xla_backend_optimization_level": 0}
+
+
+def make_step(model, optimizer, **keywords):
+  return jax.jit(
+    functools.partial(
+      train_step,
+      objective=functools.partial(sequence_to_sequence, model, **keywords),
+      optimizer=optimizer,
+    ),
+    donate_argnums=0,
+    compiler_options=QUICKLY,
+  )
+
+
+@pytest.fixture(scope="module")
+def model(make_model):
+  return make_model()
+
+
+@pytest.fixture(scope="module")
+def params(model):
+  optimizer = optax.sgd(0.0)
+  return state_lib.initial_state(model, optimizer, jax.random.key(0)).params
+
+
+@pytest.fixture(scope="module")
+def objective(model):
+  return jax.jit(
+    functools.partial(sequence_to_sequence, model),
+    static_argnames="z_loss",
+    compiler_options=QUICKLY,
+  )
+
+
+def test_sums_are_over_targets_and_divided_once(
+  objective, params, packed_batch
+):
+  batch = dict(packed_batch)
+  weights = np.array(batch["decoder_loss_weights"])
+  weights[4:] *= np.arange(12) < 3  # Rows of very different weight.
+  batch["decoder_loss_weights"] = weights
+  loss, sums = objective(params, batch)
+  halves = [
+    objective(params, {key: x[rows] for key, x in batch.items()})
+    for rows in (slice(0, 4), slice(4, 8))
+  ]
+  for name, value in sums.items():
+    parts = [float(half[name]) for _, half in halves]
+    assert value == pytest.approx(sum(parts), rel=1e-5), name
+  total = sums["loss_sum"] + sums["z_loss_sum"]
+  assert loss == pytest.approx(float(total / sums["weight_sum"]), rel=1e-6)
+  mean_of_means = np.mean([float(half) for half, _ in halves])
+  assert abs(loss - mean_of_means) > 1e-4
+  assert sums["weight_sum"] == weights.sum()
+  assert sums["token_sum"] == np.sum(batch["encoder_input_tokens"] > 0) + (
+    np.sum(batch["decoder_target_tokens"] > 0)
+  )
+
+
+def test_z_loss_is_apart_from_the_loss_that_is_reported(
+  objective, params, packed_batch
+):
+  loss, sums = objective(params, packed_batch, z_loss=1e-4)
+  plain_loss, plain_sums = objective(params, packed_batch, z_loss=0.0)
+  assert sums["loss_sum"] == plain_sums["loss_sum"]
+  assert plain_sums["z_loss_sum"] == 0.0
+  more = sums["z_loss_sum"] / sums["weight_sum"]
+  assert loss - plain_loss == pytest.approx(float(more), rel=1e-2)
+
+
+def test_an_empty_batch_has_no_loss_and_no_nan(objective, params, packed_batch):
+  empty = {key: np.zeros_like(value) for key, value in packed_batch.items()}
+  loss, sums = objective(params, empty)
+  assert loss == 0.0 and sums["weight_sum"] == 0.0
+
+
+def test_metrics_step_and_donation(model, packed_batch):
+  optimizer = adafactor(schedules.constant(0.1))
+  state = state_lib.initial_state(model, optimizer, jax.random.key(0))
+  before = state.params["token_embedder"]["embedding"]
+  state, sums = make_step(model, optimizer)(state, packed_batch, KEY)
+  assert set(sums) == {
+    "loss_sum",
+    "z_loss_sum",
+    "correct_sum",
+    "weight_sum",
+    "token_sum",
+    "gradient_norm",
+  }
+  assert state.step == 1 and state.step.dtype == jnp.int32
+  assert before.is_deleted()
+  assert sums["gradient_norm"] > 0
+
+
+def test_dropout_depends_on_the_step_alone(make_model, packed_batch):
+  model = make_model(DROPOUT_RATE=0.3)
+  optimizer = optax.sgd(0.0)
+  step = make_step(model, optimizer)
+
+  def losses(first_step, steps):
+    state = state_lib.initial_state(model, optimizer, jax.random.key(0))
+    state = state.replace(step=jnp.int32(first_step))
+    found = []
+    for _ in range(steps):
+      state, sums = step(state, packed_batch, KEY)
+      found.append(float(sums["loss_sum"]))
+    return found
+
+  all_losses = losses(0, 3)
+  assert len(set(all_losses)) == 3
+  assert losses(2, 1) == all_losses[2:]  # As after a restart.
+
+
+def test_bfloat16_computes_but_does_not_store(
+  make_model, objective, params, packed_batch
+):
+  lower = make_model(DTYPE="bfloat16")
+  optimizer = adafactor(schedules.constant(0.1))
+  state = state_lib.initial_state(lower, optimizer, jax.random.key(0))
+  state, sums = make_step(lower, optimizer)(state, packed_batch, KEY)
+  for leaf in jax.tree.leaves((state.params, state.opt_state.moments)):
+    assert leaf.dtype == jnp.float32
+  _, expected = objective(params, packed_batch)
+  assert sums["loss_sum"].dtype == jnp.float32
+  assert sums["loss_sum"] != expected["loss_sum"]
+  assert sums["loss_sum"] == pytest.approx(
+    float(expected["loss_sum"]), rel=1e-2
+  )
+
+
+def test_learns_to_copy(make_model):
+  model = make_model(EMBED_DIM=32, MLP_DIM=64, NUM_HEADS=4, HEAD_DIM=8)
+  optimizer = adafactor(schedules.constant(0.03))
+  rng = np.random.default_rng(0)
+  rows = np.arange(32)
+
+  def draw():
+    tokens = [
+      np.append(rng.integers(3, 12, 3), 1).astype(np.int32) for _ in rows
+    ]
+    return features.to_batch(
+      tokens,
+      tokens,
+      rows,
+      num_rows=32,
+      lengths={"inputs": 4, "targets": 4},
+      packing=False,
+    )
+
+  step = make_step(model, optimizer)
+  state = state_lib.initial_state(model, optimizer, jax.random.key(0))
+  losses, accuracies = [], []
+  for _ in range(300):
+    state, sums = step(state, draw(), KEY)
+    losses.append(float(sums["loss_sum"] / sums["weight_sum"]))
+    accuracies.append(float(sums["correct_sum"] / sums["weight_sum"]))
+  # Guessing among nine tokens, EOS known, costs 3/4 ln 9 = 1.65 nats.
+  assert losses[0] > 3.0
+  assert np.mean(losses[-20:]) < 0.4
+  assert np.mean(accuracies[-20:]) > 0.85
