@@ -192,9 +192,10 @@ def _follow(reach: Reach, roots: Iterable[str]) -> Reach:
 
 
 def _without_gin_trace(function: Any) -> Any:
-  """Calls; takes off what gin appends to the sentence of a UserError."""
+  """Calls; takes off what gin appends to a sentence that users will read."""
   try:
     return function()
-  except UserError as error:
+  except (UserError, FloatingPointError) as error:
     sentence = str(error).partition("\n  In call to configurable")[0]
-    raise UserError(sentence) from error
+    kind = UserError if isinstance(error, UserError) else FloatingPointError
+    raise kind(sentence) from error

@@ -52,7 +52,7 @@ def restore(
   """
   boxed = state_lib.abstract_variables(model)
   partitioning.check(mesh, boxed, batch_size)
-  shapes = nn.meta.unbox(boxed)
+  shapes = state_lib.abstract_params(model)
   shardings = partitioning.shardings(mesh, boxed, shapes)
   abstract = partitioning_lib.abstract(shapes, shardings)
   return checkpoints.restore_params(checkpoint_path, abstract)

@@ -33,6 +33,17 @@ def abstract_variables(model: nn.Module):
   return jax.eval_shape(lambda: initial_variables(model, jax.random.key(0)))
 
 
+def abstract_params(model: nn.Module):
+  """The shapes of the parameters, without axis metadata.
+
+  Unboxed while they are traced: on shapes that stand alone, Linen's sharding
+  constraints fail inside a mesh.
+  """
+  return jax.eval_shape(
+    lambda: nn.meta.unbox(initial_variables(model, jax.random.key(0)))
+  )
+
+
 def initial_state(
   model: nn.Module, optimizer: optax.GradientTransformation, key: jax.Array
 ) -> TrainState:

@@ -2,6 +2,7 @@
 
 from flax import linen as nn
 import jax
+import jax.extend
 import jax.numpy as jnp
 
 from transformer_zoo.training import state
@@ -36,7 +37,7 @@ def forward_flops(model: nn.Module, inputs: int, targets: int) -> int:
     inputs: encoder length.
     targets: decoder length.
   """
-  params = nn.meta.unbox(state.abstract_variables(model))
+  params = state.abstract_params(model)
   encoder = jnp.ones((1, inputs), jnp.int32)
   decoder = jnp.ones((1, targets), jnp.int32)
   jaxpr = jax.make_jaxpr(
@@ -56,7 +57,7 @@ def _dot_flops(jaxpr) -> int:
         depth *= left.shape[axis]
       total += 2 * equation.outvars[0].aval.size * depth
     repeats = equation.params.get("length", 1)
-    for inner in jax.core.jaxprs_in_params(equation.params):
+    for inner in jax.extend.core.jaxprs_in_params(equation.params):
       total += repeats * _dot_flops(inner)
   return total
 
