@@ -1,0 +1,191 @@
+"""Bad input: one sentence, exit code 2, nothing compiled, nothing claimed."""
+
+import shutil
+
+import pytest
+
+
+@pytest.fixture
+def refused(train, tmp_path, monkeypatch):
+  """Returns a function that trains and returns the sentence it refuses with."""
+
+  def no_compilation(*arguments):
+    raise AssertionError("a run with bad input came to its first step")
+
+  monkeypatch.setattr("transformer_zoo.training.loop.train", no_compilation)
+
+  def call(*overrides, **keywords) -> str:
+    code, _, error = train(tmp_path / "run", *overrides, **keywords)
+    assert code == 2, error
+    assert error.startswith("zoo: error: ") and error.count("\n") == 1
+    # The mended command may use the folder.
+    assert not (tmp_path / "run" / "config.gin").exists()
+    return error.removeprefix("zoo: error: ").strip()
+
+  return call
+
+
+@pytest.fixture
+def copied(prepared_dir, tmp_path):
+  """A copy of the prepared data, to be damaged."""
+  return shutil.copytree(prepared_dir, tmp_path / "prepared")
+
+
+@pytest.mark.parametrize(
+  "override, sentence",
+  [
+    (
+      "TRAIN_STEP=3",
+      "--gin.TRAIN_STEP: the macro 'TRAIN_STEP' is used by nothing that "
+      "'train' reads; did you mean 'TRAIN_STEPS'",
+    ),
+    (
+      "Dropout.rat=0.1",
+      "--gin.Dropout.rat: Dropout has no parameter 'rat'; did you mean 'rate'",
+    ),
+    (
+      "Dropuot.rate=0.1",
+      "--gin.Dropuot.rate: no configurable is called 'Dropuot'; did you mean "
+      "'Dropout'",
+    ),
+    (
+      "Mlp.d_ff=64",
+      "--gin.Mlp.d_ff: the binding 'Mlp.d_ff' is used by nothing that 'train' "
+      "reads",
+    ),
+    (
+      "TRAIN_STEPS='many'",
+      "--gin.TRAIN_STEPS: train.train_steps must be int and is 'many', a str "
+      "through the macro 'TRAIN_STEPS'",
+    ),
+    ("TRAIN_STEPS=0", "TRAIN_STEPS=0 must be at least 1"),
+    (
+      "EVAL_PERIOD=3",
+      "EVAL_PERIOD=3 is not a multiple of CHECKPOINT_PERIOD=2: an evaluated "
+      "step must have a checkpoint; choose a multiple",
+    ),
+    ("DROPOUT_RATE=2.0", "dropout rate 2.0 is not in [0, 1)"),
+    (
+      "GatedMlp.activation='gleu'",
+      "unknown activation 'gleu'; allowed: relu, gelu, silu, linear",
+    ),
+    (
+      "REMAT='some'",
+      "unknown remat policy 'some'; allowed: none, minimal, full",
+    ),
+    (
+      "VOCAB_SIZE=32",
+      "the vocabulary of task 'colours' has 38 ids but the embedding has 32 "
+      "rows; set VOCAB_SIZE to at least 38",
+    ),
+    (
+      "NUM_PARTITIONS=3",
+      "num_partitions=3 does not fit 8 devices; choose one of 1, 2, 4, 8",
+    ),
+    (
+      "NUM_PARTITIONS=4",
+      "axis 'heads' of decoder/relpos_bias/rel_embedding has size 2, which "
+      "does not divide over 4 partitions; choose num_partitions from 1, 2",
+    ),
+    (
+      "BATCH_SIZE=12",
+      "BATCH_SIZE=12 does not divide over the mesh's data axis of 8; choose a "
+      "multiple of 8",
+    ),
+    (
+      "Partitioning.rules=(('mlp', 'modl'),)",
+      "partitioning rule for 'mlp' names mesh axis 'modl'; allowed: 'data', "
+      "'model' or None",
+    ),
+    (
+      "Partitioning.rules=(('mpl', 'model'),)",
+      "unknown logical axis 'mpl'; allowed: batch, length, embed",
+    ),
+    (
+      "MIXTURE_OR_TASK_NAME='colour'",
+      "Nothing named 'colour' is prepared in ",
+    ),
+    (
+      "MIXTURE_OR_TASK_NAME='no_training'",
+      "Task 'no_training' has no split 'train'; allowed: 'validation'",
+    ),
+    (
+      "INITIAL_CHECKPOINT_PATH='/no/such'",
+      "no checkpoint in '/no/such'; give a run folder, or the folder of one "
+      "step in its checkpoints/",
+    ),
+  ],
+)
+def test_one_sentence(refused, override, sentence):
+  assert refused(override).startswith(sentence)
+
+
+def test_unknown_task_is_given_the_nearest_names(refused):
+  assert refused("MIXTURE_OR_TASK_NAME='colour'").endswith(
+    "did you mean 'colours'?"
+  )
+
+
+def test_missing_include(refused, tmp_path):
+  path = tmp_path / "mine.gin"
+  path.write_text("include 'sizes/t5_1_1_smal.gin'\n")
+  assert refused(files=[path]).startswith(
+    f"{path}:1 includes 'sizes/t5_1_1_smal.gin', which is in none of the "
+  )
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_unreadable_data_is_named(refused, copied, split):
+  path = copied / "colours" / f"{split}.array_record"
+  override = f"PREPARED_DIR={str(copied)!r}"
+  path.write_bytes(b"")
+  assert refused(override).startswith(
+    f"The prepared file {str(path)!r} is damaged: it has 0 bytes"
+  )
+  path.unlink()
+  assert refused(override).startswith(
+    f"The prepared file {str(path)!r} cannot be read (No such file"
+  )
+
+
+def test_evaluation_of_a_split_that_is_not_there(
+  zoo, train, tmp_path, gin_file
+):
+  folder = tmp_path / "run"
+  # A checkpoint's folder is all that is looked at before the data.
+  (folder / "checkpoints" / "2" / "state").mkdir(parents=True)
+  code, _, error = zoo(
+    "evaluate",
+    f"--checkpoint={folder}",
+    "--mixture=colours",
+    f"--gin_file={gin_file}",
+    "--gin_file=runs/evaluate.gin",
+    "--gin.evaluate.split='test'",
+  )
+  assert code == 2
+  assert error == (
+    "zoo: error: Task 'colours' has no split 'test'; allowed: 'train', "
+    "'validation'\n"
+  )
+
+
+def test_inference_with_a_vocabulary_that_is_too_large(
+  zoo, prepared_dir, tmp_path, gin_file
+):
+  folder = tmp_path / "run"
+  (folder / "checkpoints" / "2" / "state").mkdir(parents=True)
+  vocabulary = prepared_dir / "vocabularies" / "tiny.model"
+  (tmp_path / "lines").write_text("red car\n")
+  code, _, error = zoo(
+    "infer",
+    tmp_path / "lines",
+    f"--checkpoint={folder}",
+    f"--vocabulary={vocabulary}",
+    f"--gin_file={gin_file}",
+    "--gin_file=runs/infer.gin",
+  )
+  assert code == 2
+  assert error == (
+    f"zoo: error: the vocabulary of {str(vocabulary)!r} has 128 ids but the "
+    "embedding has 64 rows; set VOCAB_SIZE to at least 128\n"
+  )
