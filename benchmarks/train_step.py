@@ -20,7 +20,10 @@ import numpy as np
 
 from transformer_zoo import config
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
-from transformer_zoo.training import partitioning, schedules, state, step
+from transformer_zoo.training import partitioning
+from transformer_zoo.training import schedules
+from transformer_zoo.training import state
+from transformer_zoo.training import step
 from transformer_zoo.training import summary
 from transformer_zoo.training.adafactor import adafactor
 
@@ -66,8 +69,9 @@ def measure(arguments) -> dict:
   config.load(
     ["architectures/t5_1_1.gin", size],
     [f"DTYPE='{arguments.dtype}'", f"DROPOUT_RATE={arguments.dropout}"],
+    root="MODEL",
   )
-  model = config.resolve("MODEL")
+  model = config.value("MODEL")
   optimizer = adafactor(schedules.rsqrt())
   layout = partitioning.Partitioning()
   mesh = layout.mesh()

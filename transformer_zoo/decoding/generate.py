@@ -8,7 +8,11 @@ from transformer_zoo.modules.kv_cache import Decoding
 
 
 def generate(
-  model: nn.Module, params, encoder_input_tokens: jax.Array, max_length: int
+  model: nn.Module,
+  params,
+  encoder_input_tokens: jax.Array,
+  max_length: int,
+  eos_id: int = 1,
 ) -> jax.Array:
   """Decodes greedily with a key-value cache.
 
@@ -20,6 +24,7 @@ def generate(
     params: its parameters.
     encoder_input_tokens: int32 ids [B, M].
     max_length: the most tokens to make.
+    eos_id: ends an output.
 
   Returns:
     int32 ids [B, max_length], padded after EOS.
@@ -46,4 +51,5 @@ def generate(
     next_logits,
     batch_size=encoder_input_tokens.shape[0],
     max_length=max_length,
+    eos_id=eos_id,
   )
