@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -159,6 +160,20 @@ def test_a_damaged_newest_is_reported_and_put_aside(
   save({4: {}, 6: {}})
   (state, _), reports = restore(folder, abstract)
   assert state.step == 6 and not reports
+
+
+def test_damage_beside_what_a_kill_left(folder, save, make_state, abstract):
+  save({2: {}, 4: {}})
+  shutil.copytree(folder / "4", folder / "6.orbax-checkpoint-tmp")
+  flip(folder / "4")
+  checkpoints = Checkpoints(folder)
+  state, _ = checkpoints.restore_newest(abstract, report=lambda _: None)
+  assert state.step == 2
+  checkpoints.save(4, make_state(4), {})
+  checkpoints.save(6, make_state(6), {})
+  checkpoints.close()
+  names = {path.name for path in folder.iterdir()}
+  assert names == {"4", "4.damaged", "6"}
 
 
 def test_damage_is_found_without_checksums(folder, save, make_state, abstract):

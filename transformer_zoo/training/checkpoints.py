@@ -53,9 +53,6 @@ class Checkpoints:
     self._folder = pathlib.Path(folder).absolute()
     self._policy = _NewestAndBest(keep)
     self._unsealed: int | None = None
-    self._open()
-
-  def _open(self):
     self._manager = ocp.CheckpointManager(
       self._folder,
       options=ocp.CheckpointManagerOptions(
@@ -126,10 +123,9 @@ class Checkpoints:
           f"checkpoint {step} is damaged ({reason[0][:200]}); it is put aside "
           f"as {damaged} and the one before is used"
         )
-        self._manager.close()
         shutil.rmtree(damaged, ignore_errors=True)
         os.rename(self._folder / str(step), damaged)
-        self._open()
+        self._manager.reload()
         continue
       if not whole:  # The run was killed before the checksums were written.
         self._unsealed = step
