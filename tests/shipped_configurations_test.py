@@ -1,0 +1,166 @@
+"""Every shipped gin file: it resolves, and its train step has shapes.
+
+No data and no memory: the models of 11 billion parameters too.
+"""
+
+import functools
+import pathlib
+import re
+
+import gin
+import jax
+import jax.numpy as jnp
+import pytest
+
+import transformer_zoo
+from transformer_zoo import config
+from transformer_zoo.ablations import plan
+from transformer_zoo.ablations import study as studies
+from transformer_zoo.training import state as state_lib
+from transformer_zoo.training.step import train_step
+
+GIN = pathlib.Path(transformer_zoo.__file__).parent.parent / "gin_configs"
+SIZES = sorted(path.stem for path in (GIN / "sizes").glob("*.gin"))
+ARCHITECTURES = sorted(p.stem for p in (GIN / "architectures").glob("*.gin"))
+# Macros without which a general run file says too little.
+REQUIRED = ("MODEL_DIR='run'", "MIXTURE_OR_TASK_NAME='task'")
+
+
+@pytest.fixture(autouse=True)
+def clean():
+  yield
+  gin.clear_config()
+
+
+def shapes_of_step(*, partitions=None):
+  """Evaluates the loaded run's step; returns the state's shapes before it."""
+  run = gin.get_bindings("train")
+  model, lengths = run["model"], run["task_feature_lengths"]
+  partitioning = run["partitioning"]
+  if partitions is not None:
+    partitioning = type(partitioning)(num_partitions=partitions)
+  mesh = partitioning.mesh()
+  boxed = state_lib.abstract_variables(model)
+  partitioning.check(mesh, boxed, run["batch_size"])
+  optimizer = run["optimizer"](run["learning_rate"])
+  widths = {"encoder": lengths["inputs"], "decoder": lengths["targets"]}
+  batch = {
+    f"{side}_{name}": jax.ShapeDtypeStruct(
+      (run["batch_size"], widths[side]), jnp.int32
+    )
+    for side, names in {
+      "encoder": ("input_tokens", "segment_ids", "positions"),
+      "decoder": (
+        *("input_tokens", "target_tokens", "loss_weights"),
+        *("segment_ids", "positions"),
+      ),
+    }.items()
+    for name in names
+  }
+  with partitioning.activate(mesh):
+    before = jax.eval_shape(
+      functools.partial(state_lib.initial_state, model, optimizer),
+      jax.random.key(0),
+    )
+    partitioning.shardings(mesh, boxed, before)
+    after, sums = jax.eval_shape(
+      functools.partial(
+        train_step,
+        objective=functools.partial(run["objective"], model),
+        optimizer=optimizer,
+      ),
+      before,
+      batch,
+      jax.random.key(0),
+    )
+  assert jax.tree.map(lambda x: (x.shape, x.dtype), after) == jax.tree.map(
+    lambda x: (x.shape, x.dtype), before
+  )
+  assert all(value.shape == () for value in sums.values())
+  return before
+
+
+def of_architecture(size):
+  named = [name for name in ARCHITECTURES if size.startswith(name)]
+  return named or ["t5_1_1"]
+
+
+def combinations():
+  for size in SIZES:
+    for architecture in of_architecture(size):
+      yield architecture, size, "pretrain"
+      # Fine-tuning differs in dropout and the schedule only.
+      if size.endswith(("small", "miniature")):
+        yield architecture, size, "finetune"
+
+
+@pytest.mark.parametrize("architecture, size, run", list(combinations()))
+def test_architectures_and_sizes(architecture, size, run):
+  files = [
+    f"architectures/{architecture}.gin",
+    f"sizes/{size}.gin",
+    f"runs/{run}.gin",
+  ]
+  # Scanned layers are traced once; their parameters are stacked.
+  large = size.endswith(("base", "large", "3b", "xl", "xxl", "11b"))
+  config.load(files, [*REQUIRED, f"SCAN_LAYERS={large}"])
+  state = shapes_of_step(partitions=2)
+  header = (GIN / "sizes" / f"{size}.gin").read_text().splitlines()[0]
+  if stated := re.search(r"([\d,]+) parameters", header):
+    total = sum(leaf.size for leaf in jax.tree.leaves(state.params))
+    assert f"{total:,}" == stated[1]
+
+
+def complete_runs():
+  """The run files that name an architecture, a task and a size."""
+  for path in sorted((GIN / "runs").glob("*.gin")):
+    if "include 'sizes/" in path.read_text():
+      yield path.stem
+
+
+@pytest.mark.parametrize("name", list(complete_runs()))
+def test_complete_runs(name):
+  config.load([f"runs/{name}.gin"], [REQUIRED[0]])
+  shapes_of_step()
+
+
+@pytest.mark.parametrize("kind", ["evaluate", "infer"])
+def test_other_kinds_of_runs(kind):
+  files = [
+    "architectures/t5_1_1.gin",
+    "sizes/tiny.gin",
+    "runs/finetune.gin",
+    f"runs/{kind}.gin",
+  ]
+  given = (
+    [*REQUIRED[1:], "CHECKPOINT_PATH='x'"]
+    if kind == "evaluate"
+    else [
+      "CHECKPOINT_PATH='x'",
+      "VOCABULARY_PATH='y'",
+    ]
+  )
+  config.load(files, given, root=kind, given=["texts"])
+  assert "CHECKPOINT_PATH = 'x'" in config.operative_config()
+
+
+@pytest.mark.parametrize("name", studies.study_names())
+def test_studies(name, tmp_path):
+  """Every phase of every row, with the first seed."""
+  study = studies.load_study(name)
+  seen = set()
+  study = studies.with_seeds(study, study.seeds[:1])
+  for run in plan.plan(study, output_dir=tmp_path):
+    start = tmp_path / "start" if run.start else None
+    bindings = plan.run_bindings(run.phase, run.seed, run.folder, start)
+    config.load(run.phase.gin_files, bindings)
+    if config.config_hash() not in seen:
+      seen.add(config.config_hash())
+      shapes_of_step()
+
+
+def test_no_file_is_forgotten():
+  """A folder that a test above does not read has no gin file."""
+  tested = {"architectures", "runs", "sizes", "studies"}
+  others = {path.parent.name for path in GIN.rglob("*.gin")} - tested
+  assert not others
