@@ -67,6 +67,26 @@ def test_dropout_stands_before_the_layers_and_after_the_norm(scan):
   assert 0.3 < zero.mean() < 0.7
 
 
+class AddDropout(nn.Module):
+  """Adds 0 or 2 to every feature."""
+
+  @nn.compact
+  def __call__(self, x, *, bias_1HLM, deterministic):
+    return x + Dropout(rate=0.5)(jnp.ones_like(x), deterministic=deterministic)
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_layers_draw_dropout_apart(scan):
+  module = Stack(layer=AddDropout(), num_layers=2, norm=None, scan=scan)
+  y = module.apply(
+    {},
+    jnp.zeros((1, 1, 64)),
+    deterministic=False,
+    rngs={"dropout": jax.random.key(0)},
+  )
+  assert set(np.unique(y)) == {0.0, 2.0, 4.0}
+
+
 @pytest.mark.parametrize("scan", [False, True])
 @pytest.mark.parametrize("remat", REMAT_POLICIES)
 def test_what_is_computed_again_changes_nothing(scan, remat):
