@@ -1,4 +1,4 @@
-"""What runs read: prepared data, and checks that a model fits its vocabulary."""
+"""What runs read: prepared data, whose vocabulary has to fit the model."""
 
 import importlib.util
 

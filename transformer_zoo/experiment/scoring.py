@@ -1,4 +1,4 @@
-"""What training and evaluation share: the evaluator, and restored parameters."""
+"""What training and evaluation share: the evaluator, restored parameters."""
 
 from collections.abc import Callable, Mapping
 import functools
