@@ -12,9 +12,41 @@ from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.parts import part
 
-# Added to nothing: scores of masked pairs are replaced by it, so that a query
-# without any key still has a finite softmax (T5X uses the same number).
+# Scores of masked pairs are replaced by it, so that a query without any key
+# still has a finite softmax (T5X adds the same number).
 MASKED_SCORE = -1e10
+
+
+@jax.custom_vjp
+def masked_softmax(
+  scores_BHLM: jax.Array, mask_B1LM: jax.Array | None
+) -> jax.Array:
+  """Softmax over the keys that the mask allows; uniform where it allows none.
+
+  The gradient is written from the weights alone, w * (g - sum(w * g)). JAX's
+  own keeps the exponentials and their sums too and reads them again.
+  """
+  if mask_B1LM is not None:
+    scores_BHLM = jnp.where(mask_B1LM, scores_BHLM, MASKED_SCORE)
+  return jax.nn.softmax(scores_BHLM, axis=-1)
+
+
+def _softmax_forward(scores_BHLM, mask_B1LM):
+  weights_BHLM = masked_softmax(scores_BHLM, mask_B1LM)
+  return weights_BHLM, (weights_BHLM, mask_B1LM)
+
+
+def _softmax_backward(residuals, gradient_BHLM):
+  weights_BHLM, mask_B1LM = residuals
+  weighted_BHLM = weights_BHLM * gradient_BHLM
+  total_BHL1 = jnp.sum(weighted_BHLM, axis=-1, keepdims=True)
+  scores_gradient_BHLM = weighted_BHLM - weights_BHLM * total_BHL1
+  if mask_B1LM is not None:
+    scores_gradient_BHLM = jnp.where(mask_B1LM, scores_gradient_BHLM, 0.0)
+  return scores_gradient_BHLM, None
+
+
+masked_softmax.defvjp(_softmax_forward, _softmax_backward)
 
 
 def attention_weights(
@@ -32,9 +64,7 @@ def attention_weights(
   )
   if bias_1HLM is not None:
     scores_BHLM = scores_BHLM + bias_1HLM
-  if mask_B1LM is not None:
-    scores_BHLM = jnp.where(mask_B1LM, scores_BHLM, MASKED_SCORE)
-  return jax.nn.softmax(scores_BHLM, axis=-1).astype(query_BLHK.dtype)
+  return masked_softmax(scores_BHLM, mask_B1LM).astype(query_BLHK.dtype)
 
 
 @gin.register
