@@ -26,44 +26,33 @@ def _thing(dice: Dice, world: World) -> tuple[str, tuple[str, ...]]:
 
 
 def life(dice: Dice, world: World) -> list[str]:
-  """Somebody's life: role, town, belongings, a question and its answer."""
+  """Somebody's life: role, town, work, a purchase; questions and answers."""
   nouns = world.everything.nouns
   who = grammar.person(dice, nouns)
-  he, him, his, himself = who.pronouns
   role = dice.pick(nouns["role"])
   town = dice.pick(nouns["town"])[0]
   kind, thing = _thing(dice, world)
   owned = grammar.described(dice, kind, dice.pick(thing))
-  workplace = dice.pick(dice.pick(world.facts["home", role]))
-  gear = dice.pick(dice.pick(world.facts["trade", role]))
-  garment = dice.pick(dice.pick(nouns["garment"]))
-  colour = dice.pick(COLOURS)
-  buy = dice.pick(VERBS[0]).past
-  sentences = [
-    f"{who.name} is {a(dice.pick(role))}.",
-    f"{he} lives in {town}.",
-    f"{he} works at the {workplace}.",
-    f"like every {dice.pick(role)}, {he} needs {a(gear)}.",
-    f"last year {he} {buy} {a(owned)}.",
-    f"{who.name} wears {a(colour + ' ' + garment)}.",
-    f"{his} friends call {him} {a(dice.pick(nouns['joy'])[0])} {role[0]}.",
-    f"in the morning {he} washed {himself}.",
+  workplace = dice.pick(dice.pick(nouns["place"]))
+  buy = dice.pick(VERBS[0])
+  facts = [
+    (f"lives in {town}", f"where does {who.name} live? in {town}."),
+    (
+      f"{buy.past} {a(owned)}",
+      f"what did {who.name} {buy.base}? {a(owned)}.",
+    ),
+    (
+      f"works at the {workplace}",
+      f"where does {who.name} work? at the {workplace}.",
+    ),
   ]
-  sentences = sentences[:2] + dice.sample(sentences[2:], 4)
-  question = dice.below(4)
-  if question == 0:
-    sentences.append(f"where does {who.name} live? in {town}.")
-  elif question == 1:
-    sentences.append(f"who lives in {town}? {who.name}.")
-  elif question == 2:
-    sentences.append(f"what is {who.name}? {a(dice.pick(role))}.")
-  else:
-    sentences.append(
-      f"what did {who.name} {dice.pick(VERBS[0]).base}? {a(owned)}."
-      if f"last year {he} {buy} {a(owned)}." in sentences
-      else f"who is {a(dice.pick(role))}? {who.name}."
-    )
-  return sentences
+  told = dice.sample(facts, 3)
+  subjects = [who.name, who.pronouns.subject, f"the {role[0]}"]
+  sentences = [f"{who.name} is {a(role[0])}."]
+  sentences += [f"{dice.pick(subjects)} {fact}." for fact, _ in told]
+  answers = [answer for _, answer in facts]
+  answers.append(f"what is {who.name}? {a(role[0])}.")
+  return sentences + dice.sample(answers, 2)
 
 
 def kind(dice: Dice, world: World) -> list[str]:

@@ -16,13 +16,13 @@ from tasks.miniature.world import World
 
 # Cumulative shares of the kinds of documents.
 _CHRONICLE = (
-  (0.11, chronicle.life),
-  (0.31, chronicle.kind),
-  (0.42, chronicle.incident),
-  (0.52, chronicle.wording),
-  (0.63, chronicle.phrase_book),
-  (0.74, chronicle.scene),
-  (0.82, chronicle.report),
+  (0.30, chronicle.life),
+  (0.42, chronicle.kind),
+  (0.50, chronicle.incident),
+  (0.57, chronicle.wording),
+  (0.61, chronicle.phrase_book),
+  (0.67, chronicle.scene),
+  (0.75, chronicle.report),
   (1.00, review.opinion),
 )
 _REVIEW = (

@@ -34,36 +34,4 @@ SCHEMAS = """
   => the wind blew the papers away; insects flew inside
 {p} lit the stove; {p} put wood on the fire
   => the kitchen became warm; smoke rose from the chimney
-{p} slipped on the ice; {p} fell down the stairs
-  => {p} broke {their} leg; {p} limped
-{p} lost the key; {p} could not find the key
-  => the door stayed locked; {p} had to call a locksmith
-{p} turned on the tap; {p} pulled the plug
-  => the sink filled up; water splashed everywhere
-{p} switched off the light; the bulb burned out
-  => the hall went dark; nobody could see anything
-{p} spoke too loudly; {p} slammed the door
-  => the baby woke up; the baby cried
-{p} praised the pupil; {p} gave the pupil a prize
-  => the pupil smiled; the pupil blushed
-{p} overslept; the alarm did not ring
-  => {p} was late; {p} missed the bus
-{p} drank too much coffee; {p} drank an espresso at midnight
-  => {p} was nervous; {their} heart was racing
-{p} spilled ink; the pen leaked
-  => there was a stain on the paper; the letter could not be read
-{p} stepped on a thorn; {p} cut {their} skin
-  => {p} bled; {p} needed a bandage
-{p} saved money; {p} put coins aside every week
-  => {p} could afford a house; {their} account grew
-{p} insulted the guest; {p} lied to the guest
-  => the guest left in anger; the guest demanded an apology
-{p} poured petrol in the tank; {p} repaired the engine
-  => the motor started; the machine ran again
-{p} kicked the ball; {p} hit the ball hard
-  => the ball flew over the fence; the goalkeeper jumped
-{p} planted seeds; {p} scattered grain
-  => sprouts came up; there was a harvest
-{p} heard thunder; {p} saw lightning
-  => {p} looked for shelter; {p} hid under the roof
 """

@@ -3,100 +3,68 @@
 A class is a string of concepts separated by blanks. A concept is one word, or
 several separated by `/` that mean the same (synonyms). A verb may carry its
 past tense after a colon: `buy:bought/purchase`. All text is lower case, so
-that a small vocabulary can spend one piece on one word.
+that a small vocabulary can spend one piece on one word. The lexicon is small
+on purpose: a tiny model has to learn it from a million tokens of corpus.
 """
 
 # Open classes: a supervised split sees only its own part of each of them.
 OPEN = {
   "woman": (
-    "anna bella clara diana emma flora grace helen iris julia karen laura "
-    "maria nora olga paula rosa sara tina vera wanda alice betty carol "
-    "edith fiona gloria hazel irene joan"
+    "anna bella clara diana emma flora grace helen iris julia karen laura"
   ),
   "man": (
-    "adam boris carl david eric frank george henry ivan jacob kevin louis "
-    "martin nolan oscar peter robert simon thomas victor walter alan bruno "
-    "colin daniel edgar felix gustav harold james"
+    "adam boris carl david eric frank george henry ivan jacob kevin louis"
   ),
   "town": (
-    "torvale brindle melford ashby corwen dunmore elstow farnham glaston "
-    "harlow ilford kelby lynmore marden norwell oakham penrith quenby "
-    "redmoor selby tarrin upwell varley wexford yarmont zelby"
+    "torvale brindle melford ashby corwen dunmore elstow farnham glaston harlow"
   ),
   "role": (
     "baker doctor/physician teacher/instructor farmer/grower cook/chef "
-    "sailor/seaman thief/robber lawyer/attorney writer/author "
-    "painter/artist soldier/warrior merchant/trader guard/watchman "
-    "builder/mason dancer singer nurse pilot judge clerk miner tailor "
-    "barber hunter weaver potter butler plumber porter gardener"
+    "sailor/seaman thief/robber lawyer/attorney writer/author painter/artist "
+    "soldier/warrior merchant/trader guard/watchman builder/mason"
   ),
   "animal": (
     "otter badger fox dog/hound cat/feline rabbit/bunny horse/stallion "
-    "pig/swine donkey/mule hen parrot lizard camel goat wolf bear tiger "
-    "lion monkey snake/serpent frog/toad pigeon/dove eagle/hawk spider "
-    "squirrel hedgehog zebra panda turtle/tortoise beaver"
+    "pig/swine donkey/mule hen parrot lizard camel goat"
   ),
   "food": (
     "apple carrot cake/gateau biscuit/cookie pie/tart potato onion banana "
-    "lemon melon pear sausage pancake/crepe sandwich/sub noodle bean "
-    "pumpkin/gourd tomato cabbage cheese soup/broth stew/casserole "
-    "candy/sweet pizza muffin bun/roll cucumber pepper mango raisin"
+    "lemon melon pear sausage pancake/crepe sandwich/sub"
   ),
   "tool": (
     "hammer axe/hatchet shovel/spade drill chisel wrench/spanner ladder rope "
-    "knife/blade needle brush broom rake hoe bucket/pail lantern/lamp "
-    "basket/hamper scissor ruler nail screw lever pulley tong"
+    "knife/blade needle"
   ),
   "garment": (
-    "coat/jacket hat/cap scarf/shawl glove/mitten shirt/blouse skirt sock "
-    "shoe belt sweater/pullover robe/gown vest apron hood tie dress "
-    "sandal slipper/moccasin"
+    "coat/jacket hat/cap scarf/shawl glove/mitten shirt/blouse skirt sock shoe "
+    "belt sweater/pullover"
   ),
   "vehicle": (
     "car/automobile truck/lorry bicycle/bike boat/vessel train/railcar "
-    "cart/wagon tram/trolley sled/sledge van ferry canoe/kayak raft "
-    "scooter tractor taxi/cab"
+    "cart/wagon tram/trolley sled/sledge van"
   ),
   "instrument": (
-    "violin/fiddle piano flute guitar trumpet/bugle cello banjo harp "
-    "clarinet tuba ukulele oboe accordion/squeezebox bagpipe lute"
+    "violin/fiddle piano flute guitar trumpet/bugle cello banjo harp clarinet"
   ),
-  "plant": (
-    "rose oak pine maple willow fern cactus tulip daisy lily ivy shrub/bush "
-    "vine/creeper birch elm orchid thistle moss"
-  ),
+  "plant": ("rose oak pine maple willow fern cactus tulip daisy"),
   "place": (
     "mill school/academy market/bazaar harbour/port bridge church/chapel "
-    "castle/fortress garden/orchard forest/wood river/stream hill library "
-    "museum/gallery tavern/inn shop/store farm/ranch theatre/playhouse "
-    "prison/jail beach/shore cave/cavern tower hospital/clinic park bakery"
+    "castle/fortress garden/orchard forest/wood river/stream hill library"
   ),
   "product": (
     "film/movie book/novel song/tune play/drama hotel meal/dinner show "
-    "story/tale concert party/feast game trip/journey room lesson speech "
-    "album menu service tour poem"
+    "story/tale concert party/feast"
   ),
   "praise": (
-    "charming splendid delightful wonderful lovely superb brilliant "
-    "excellent marvellous pleasant gorgeous fabulous terrific magnificent "
-    "enjoyable elegant graceful witty clever touching inspiring stunning "
-    "perfect fantastic amazing refreshing impressive captivating joyful "
-    "sublime"
+    "charming splendid delightful wonderful lovely superb brilliant excellent "
+    "marvellous pleasant gorgeous fabulous terrific magnificent"
   ),
   "blame": (
-    "awful terrible dreadful horrible boring tedious nasty disgusting "
-    "dismal miserable clumsy stupid ugly annoying pathetic mediocre bland "
-    "painful unpleasant disappointing shabby messy pointless dreary "
-    "tiresome vile lousy gloomy hopeless foolish"
+    "awful terrible dreadful horrible boring tedious nasty disgusting dismal "
+    "miserable clumsy stupid ugly annoying"
   ),
-  "joy": (
-    "happy glad cheerful delighted pleased thrilled merry content overjoyed "
-    "grateful excited satisfied"
-  ),
-  "sorrow": (
-    "sad angry upset furious unhappy bored gloomed worried disappointed "
-    "bitter ashamed frustrated"
-  ),
+  "joy": ("happy glad cheerful delighted pleased thrilled merry content"),
+  "sorrow": ("sad angry upset furious unhappy bored gloomed worried"),
 }
 
 # Dimensions of quality: two poles, each a concept, separated by `|`.
@@ -104,11 +72,7 @@ POLES = (
   "big/large/huge|small/little/tiny cheap/inexpensive|costly/expensive "
   "old/ancient|new/modern clean/spotless|dirty/filthy wet/soaked|dry/arid "
   "strong/sturdy|weak/frail bright/shiny|dull/dim quick/rapid|slow/sluggish "
-  "loud/noisy|quiet/silent full/packed|empty/vacant smooth/flat|rough/bumpy "
-  "safe/secure|risky/dangerous deep/bottomless|shallow/superficial "
-  "thick/dense|thin/slim hot/scorching|cold/chilly "
-  "common/ordinary|rare/unusual famous/renowned|unknown/obscure "
-  "whole/intact|broken/damaged"
+  "loud/noisy|quiet/silent"
 )
 
 # Words with two senses; each sense is a member of the named class.
@@ -117,13 +81,7 @@ SENSES = (
   "duck:animal:food lamb:animal:food bass:animal:instrument "
   "beetle:animal:vehicle jaguar:animal:vehicle ram:animal:tool "
   "mustang:animal:vehicle cobra:animal:vehicle jersey:animal:garment "
-  "boxer:animal:garment rocket:food:vehicle mint:plant:food "
-  "date:plant:food pump:tool:garment clog:tool:garment pipe:tool:instrument "
-  "triangle:tool:instrument clipper:tool:vehicle plane:tool:vehicle "
-  "bow:tool:instrument nut:food:tool reed:plant:instrument "
-  "viola:plant:instrument horn:instrument:tool jumper:garment:animal "
-  "fig:plant:food palm:plant:tool kite:animal:vehicle sage:plant:food "
-  "olive:plant:food drum:instrument:tool bell:instrument:tool"
+  "boxer:animal:garment"
 )
 
 # Closed classes: the same words in every split.

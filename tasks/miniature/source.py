@@ -52,7 +52,12 @@ def corpus_source(domain: str) -> GeneratedSource:
 
 
 def examples_source(
-  write: Callable, *, stream: int, inputs: str, targets: str
+  write: Callable,
+  *,
+  stream: int,
+  inputs: str,
+  targets: str,
+  own_words: bool = True,
 ) -> GeneratedSource:
   """Returns the source of one supervised task, in text-to-text form.
 
@@ -61,6 +66,7 @@ def examples_source(
     stream: the number of the task's random choices, one per task.
     inputs: the text of the input, with `{field}` of the raw example.
     targets: the text of the target, in the same way.
+    own_words: see `examples.examples`.
 
   Returns:
     A source of `{"idx", "inputs", "targets"}` and, if the raw example has
@@ -69,7 +75,9 @@ def examples_source(
 
   def read(split, shuffle_files=False, seed=None):
     del shuffle_files, seed  # The examples are in random order already.
-    raw = examples.examples(write, stream=stream, split=split)
+    raw = examples.examples(
+      write, stream=stream, split=split, own_words=own_words
+    )
     columns = {
       "idx": tf.range(len(raw)),
       "inputs": [inputs.format(**example) for example in raw],
@@ -79,5 +87,7 @@ def examples_source(
       columns["answers"] = tf.ragged.constant([e["answers"] for e in raw])
     return tf.data.Dataset.from_tensor_slices(columns)
 
-  arguments = repr((inspect.getsource(write), stream, inputs, targets))
+  arguments = repr(
+    (inspect.getsource(write), stream, inputs, targets, own_words)
+  )
   return GeneratedSource(read, arguments, examples.SIZES)

@@ -153,6 +153,7 @@ seqio.TaskRegistry.add(
   source=source.examples_source(
     examples_single.referent,
     stream=6,
+    own_words=False,
     inputs="mini_wsc: {text}",
     targets="{referent}",
   ),
@@ -194,6 +195,7 @@ seqio.TaskRegistry.add(
   source=source.examples_source(
     examples_reading.span_answer,
     stream=8,
+    own_words=False,
     inputs="mini_squad question: {question} context: {context}",
     targets="{answers[0]}",
   ),
@@ -212,6 +214,7 @@ seqio.TaskRegistry.add(
   source=source.examples_source(
     examples_reading.summary,
     stream=9,
+    own_words=False,
     inputs="mini_summarize: {document}",
     targets="{summary}",
   ),
@@ -230,6 +233,7 @@ seqio.TaskRegistry.add(
   source=source.examples_source(
     examples_reading.translation,
     stream=10,
+    own_words=False,
     inputs="mini_translate english to talu: {english}",
     targets="{talu}",
   ),
