@@ -1,7 +1,7 @@
 """The one error a user causes and can mend, and help with misspelt names."""
 
-import difflib
 from collections.abc import Iterable
+import difflib
 
 
 class UserError(ValueError):

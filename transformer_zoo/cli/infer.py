@@ -28,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     "--output", metavar="FILE", help="standard output if left out"
   )
   parser.add_argument(
-    "--vocabulary", metavar="FILE", help="SentencePiece model of the checkpoint"
+    "--vocabulary",
+    metavar="FILE",
+    help="SentencePiece model, if not that of the task trained on",
   )
   common.add_gin_arguments(parser)
 

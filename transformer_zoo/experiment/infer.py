@@ -8,8 +8,10 @@ import gin
 import jax
 import numpy as np
 
+from transformer_zoo.data import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.generate import generate
+from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import scoring
 from transformer_zoo.training import checkpoints
@@ -23,9 +25,11 @@ def infer(
   *,
   model: nn.Module,
   checkpoint_path: str,
-  vocabulary_path: str,
   task_feature_lengths: Mapping[str, int],
   batch_size: int,
+  mixture_or_task_name: str | None = None,
+  prepared_dir: str = "runs/prepared",
+  vocabulary_path: str | None = None,
   extra_ids: int = 100,
   partitioning: Partitioning = ONE_COPY_PER_DEVICE,
 ) -> Iterator[str]:
@@ -35,10 +39,12 @@ def infer(
     texts: inputs as the model was trained on, task prefix included.
     model: an architecture.
     checkpoint_path: a run folder, or the folder of one step.
-    vocabulary_path: SentencePiece model file.
     task_feature_lengths: feature -> tokens; longer inputs are cut.
     batch_size: texts at a time.
-    extra_ids: sentinels of the vocabulary.
+    mixture_or_task_name: a prepared one, whose vocabulary is taken.
+    prepared_dir: where it lies.
+    vocabulary_path: SentencePiece model file to take instead.
+    extra_ids: the sentinels of that file.
     partitioning: mesh and rules.
 
   Yields:
@@ -47,8 +53,17 @@ def infer(
   Raises:
     UserError: the configuration cannot be used as it is.
   """
-  vocabulary = Vocabulary(vocabulary_path, extra_ids)
-  inputs.check_vocabulary(model, vocabulary, repr(vocabulary_path))
+  if vocabulary_path is not None:
+    vocabulary = Vocabulary(vocabulary_path, extra_ids)
+  elif mixture_or_task_name is not None:
+    mixture = manifest.load(mixture_or_task_name, prepared_dir)
+    vocabulary = mixture.tasks[0].vocabulary
+  else:
+    raise UserError(
+      "no vocabulary: name its file with --vocabulary, or the task that the "
+      "model was trained on with --gin.MIXTURE_OR_TASK_NAME=..."
+    )
+  inputs.check_vocabulary(model, vocabulary, repr(vocabulary.path))
   checkpoint = checkpoints.resolve(checkpoint_path)
   mesh = partitioning.mesh()
   length = task_feature_lengths["inputs"]
