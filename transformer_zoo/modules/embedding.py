@@ -8,7 +8,20 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
+
+COMPUTE_DTYPES = ("auto", "float32", "bfloat16")
+
+
+def compute_dtype(name: str) -> str:
+  """The compute dtype that 'auto' means here: bfloat16 but on CPU.
+
+  XLA's bfloat16 matmul on CPU is slower than its float32 one.
+  """
+  if name != "auto":
+    return name
+  return "float32" if jax.default_backend() == "cpu" else "bfloat16"
 
 
 @gin.register
@@ -19,14 +32,22 @@ class Embed(nn.Module):
     num_embeddings: rows, at least the vocabulary's size (T5 pads 32,100 to
       32,128 so that the table divides over a mesh).
     features: d_model.
-    dtype: compute dtype, 'float32' or 'bfloat16'.
+    dtype: compute dtype, one of `COMPUTE_DTYPES`; 'auto' chooses by device.
     embedding_init: distribution of the table; T5's is N(0, 1).
   """
 
   num_embeddings: int
   features: int
-  dtype: str = "float32"
+  dtype: str = "auto"
   embedding_init: Callable = initializers.unit_normal
+
+  def __post_init__(self):
+    if self.dtype not in COMPUTE_DTYPES:
+      raise UserError(
+        f"unknown compute dtype {self.dtype!r}; "
+        f"allowed: {', '.join(COMPUTE_DTYPES)}"
+      )
+    super().__post_init__()
 
   def setup(self):
     self.embedding = self.param(
@@ -39,7 +60,9 @@ class Embed(nn.Module):
   def __call__(self, tokens_BL: jax.Array) -> jax.Array:
     """Looks up embeddings: [B, L] ids to [B, L, D] in the compute dtype."""
     x_BLD = jnp.take(self.embedding, tokens_BL, axis=0, mode="clip")
-    return axes.constrain(x_BLD.astype(self.dtype), "batch", "length", "embed")
+    return axes.constrain(
+      x_BLD.astype(compute_dtype(self.dtype)), "batch", "length", "embed"
+    )
 
   def attend(self, x_BLD: jax.Array) -> jax.Array:
     """Dot products with every embedding: [B, L, D] to [B, L, V]."""
