@@ -132,14 +132,7 @@ def test_other_kinds_of_runs(kind):
     "runs/finetune.gin",
     f"runs/{kind}.gin",
   ]
-  given = (
-    [*REQUIRED[1:], "CHECKPOINT_PATH='x'"]
-    if kind == "evaluate"
-    else [
-      "CHECKPOINT_PATH='x'",
-      "VOCABULARY_PATH='y'",
-    ]
-  )
+  given = [*REQUIRED[1:], "CHECKPOINT_PATH='x'"]
   config.load(files, given, root=kind, given=["texts"])
   assert "CHECKPOINT_PATH = 'x'" in config.operative_config()
 

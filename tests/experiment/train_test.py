@@ -141,7 +141,10 @@ def test_evaluate_gives_the_scores_of_the_result(finished, zoo, prepared_dir):
   assert found["checkpoint"] == str(best) and found["split"] == "validation"
 
 
-def test_infer_answers_each_line(finished, zoo, prepared_dir, tmp_path):
+@pytest.mark.parametrize("named", [False, True])
+def test_infer_answers_each_line(finished, zoo, prepared_dir, tmp_path, named):
+  """With the vocabulary of the task trained on, or with a named one."""
+  vocabulary = prepared_dir / "vocabularies" / "tiny.model"
   best = read_result(finished)["best_step"]
   predictions = finished / "predictions" / str(best) / "colours.jsonl"
   rows = [json.loads(text) for text in predictions.read_text().splitlines()]
@@ -151,8 +154,8 @@ def test_infer_answers_each_line(finished, zoo, prepared_dir, tmp_path):
     "infer",
     lines,
     f"--checkpoint={finished}",
-    f"--vocabulary={prepared_dir / 'vocabularies' / 'tiny.model'}",
-    "--gin.infer.extra_ids=10",
+    *([f"--vocabulary={vocabulary}"] if named else []),
+    *(["--gin.infer.extra_ids=10"] if named else []),
   )
   assert code == 0, error
   assert output.split("\n")[:-1] == [row["prediction"] for row in rows]

@@ -39,5 +39,5 @@ def train_step(
     gradients, state.opt_state, state.params
   )
   params = jax.tree.map(jnp.add, state.params, updates)
-  sums = {**sums, "gradient_norm": optax.global_norm(gradients)}
+  sums = {**sums, "gradient_norm": optax.tree.norm(gradients)}
   return TrainState(state.step + 1, params, opt_state), sums
