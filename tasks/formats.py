@@ -37,11 +37,9 @@ def labelled(
     `inputs`, `targets` and `idx`.
   """
   names = feature_names or sorted(set(example) - {"idx", "label"})
-  label = example["label"]
-  words = tf.constant(["<unk>", *label_classes])
   return {
-    "inputs": _join(benchmark, names, example),
-    "targets": tf.gather(words, label + 1),
+    "inputs": join_fields(benchmark, names, example),
+    "targets": label_word(example["label"], label_classes),
     "idx": example["idx"],
   }
 
@@ -67,7 +65,7 @@ def similarity(
     `inputs`, `targets` and `idx`.
   """
   return {
-    "inputs": _join(benchmark, ["sentence1", "sentence2"], example),
+    "inputs": join_fields(benchmark, ["sentence1", "sentence2"], example),
     "targets": tf.strings.as_string(
       tf.round(example["label"] * 5) / 5, precision=1
     ),
@@ -75,11 +73,16 @@ def similarity(
   }
 
 
-def _join(
+def join_fields(
   benchmark: str, names: Sequence[str], example: dict[str, tf.Tensor]
 ) -> tf.Tensor:
-  """Returns `benchmark name: value name: value`."""
+  """Returns the string `benchmark name: value name: value`."""
   parts = [benchmark]
   for name in names:
     parts += [f"{name}:", example[name]]
   return tf.strings.join(parts, separator=" ")
+
+
+def label_word(label: tf.Tensor, label_classes: Sequence[str]) -> tf.Tensor:
+  """Returns the target word of an integer label; `<unk>` for -1 (hidden)."""
+  return tf.gather(tf.constant(["<unk>", *label_classes]), label + 1)

@@ -1,10 +1,14 @@
 """TFDS datasets read from the data folders."""
 
+from collections.abc import Mapping, Sequence
+import json
 import os
 
 import seqio
+import tensorflow as tf
 
 from tasks import data_folders
+from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
 
@@ -17,12 +21,15 @@ class PreparedTfdsDataSource(seqio.TfdsDataSource):
   without a network TFDS tries for minutes before it says so.
   """
 
-  def __init__(self, tfds_name: str, *, splits: tuple[str, ...]):
+  def __init__(
+    self, tfds_name: str, *, splits: Sequence[str] | Mapping[str, str]
+  ):
     """Names a dataset.
 
     Args:
       tfds_name: `<dataset>/<config>:<version>`.
-      splits: the splits it has, so that listing a task reads no file.
+      splits: the splits it has, so that a task can be listed without data;
+        or a mapping from the task's names for them to the dataset's.
     """
     super().__init__(tfds_name, splits=splits, read_only=True)
     self._tfds_name = tfds_name
@@ -33,27 +40,101 @@ class PreparedTfdsDataSource(seqio.TfdsDataSource):
   __str__ = __repr__
 
   @property
-  def tfds_dataset(self):
+  def splits(self) -> dict[str, str]:
+    """The splits by name: of the dataset that is found, else all it can have.
+
+    A dataset may have been prepared with some of its splits only.
+    """
+    root = self._root()
+    if root is None:
+      return dict(self._splits)
+    present = self._present(root)
+    return {k: v for k, v in self._splits.items() if v in present}
+
+  @property
+  def tfds_dataset(self) -> seqio.utils.LazyTfdsLoader:
     """SeqIO's loader, which every reading method of the source goes through.
 
     Raises:
       UserError: the dataset is in none of the places.
     """
+    root = self._root()
+    if root is None:
+      raise UserError(
+        f"The TFDS dataset {self._tfds_name!r} is missing (looked in "
+        + ", ".join(map(repr, _roots()))
+        + "); name a folder that has tfds/ with --data_dir, or run `tfds build "
+        f"{self._tfds_name.partition(':')[0]}` on a connected machine."
+      )
+    self._tfds_dataset.override_data_dir(root)
+    return self._tfds_dataset
+
+  def get_dataset(
+    self, split: str | None = None, *args, **kwargs
+  ) -> tf.data.Dataset:
+    """Returns the raw examples of a split; as SeqIO's, but see below.
+
+    Raises:
+      UserError: the dataset, or this split of it, is not there.
+    """
+    split = split or "train"
+    self._check(split)
+    return super().get_dataset(split, *args, **kwargs)
+
+  def num_input_examples(self, split: str) -> int:
+    """Returns the number of raw examples; raises as `get_dataset`."""
+    self._check(split)
+    return super().num_input_examples(split)
+
+  def list_shards(self, split: str) -> list[str]:
+    """Returns the files of a split; raises as `get_dataset`."""
+    self._check(split)
+    return super().list_shards(split)
+
+  def _check(self, split: str) -> None:
+    """Raises UserError unless the dataset has the split."""
+    data_dir = self.tfds_dataset.data_dir
+    if split in self.splits:
+      return
+    message = (
+      f"The TFDS dataset {self._tfds_name!r} in {data_dir!r} has no split "
+      f"{self._splits.get(split, split)!r}"
+    )
+    if split in self._splits:
+      message += (
+        ": it was prepared without it and has only "
+        + ", ".join(sorted(self._present(data_dir)))
+        + "."
+      )
+    else:
+      message += nearest(split, self.splits)
+    raise UserError(message)
+
+  def _root(self) -> str | None:
+    """Returns the first of the places that has the dataset."""
+    for root in _roots():
+      if os.path.isfile(self._info_file(root)):
+        return root
+    return None
+
+  def _present(self, root: str) -> set[str]:
+    """Returns the names of the splits that are on disk."""
+    with open(self._info_file(root), encoding="utf-8") as file:
+      return {split["name"] for split in json.load(file).get("splits", ())}
+
+  def _info_file(self, root: str) -> str:
+    """Returns where TFDS describes a dataset that it has prepared."""
     relative = self._tfds_name.replace(":", "/")
-    roots = []
-    for folder in data_folders.data_folders():
-      roots += [os.path.join(folder, "tfds"), folder]
-    roots.append(
-      os.environ.get("TFDS_DATA_DIR")
-      or os.path.expanduser("~/tensorflow_datasets")
-    )
-    for root in roots:
-      if os.path.isfile(os.path.join(root, relative, "dataset_info.json")):
-        self._tfds_dataset.override_data_dir(root)
-        return self._tfds_dataset
-    raise UserError(
-      f"The TFDS dataset {self._tfds_name!r} is missing (looked in "
-      + ", ".join(map(repr, roots))
-      + "); name a folder that has tfds/ with --data_dir, or run `tfds build "
-      f"{self._tfds_name.partition(':')[0]}` on a connected machine."
-    )
+    return os.path.join(root, relative, "dataset_info.json")
+
+
+def _roots() -> list[str]:
+  """Returns the folders that may hold TFDS datasets, the first one first."""
+  roots = []
+  for folder in data_folders.data_folders():
+    roots += [os.path.join(folder, "tfds"), folder]
+  roots.append(
+    os.environ.get("TFDS_DATA_DIR")
+    or os.path.expanduser("~/tensorflow_datasets")
+  )
+  return roots
