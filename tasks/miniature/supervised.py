@@ -14,6 +14,8 @@ from tasks.miniature import examples_single
 from tasks.miniature import source
 from transformer_zoo.evaluation import answers
 from transformer_zoo.evaluation import metrics
+from transformer_zoo.evaluation import question_answering
+from transformer_zoo.evaluation import text_overlap
 
 _STEPS = (
   seqio.preprocessors.tokenize,
@@ -202,7 +204,7 @@ seqio.TaskRegistry.add(
   preprocessors=_STEPS,
   output_features=source.FEATURES,
   postprocess_fn=answers.qa,
-  metric_fns=[metrics.squad],
+  metric_fns=[question_answering.squad],
 )
 
 # Summary. {"document": "nora is a nurse from varley. ... on that day she sold
@@ -221,7 +223,7 @@ seqio.TaskRegistry.add(
   preprocessors=_STEPS,
   output_features=source.FEATURES,
   postprocess_fn=answers.lower_text,
-  metric_fns=[metrics.rouge],
+  metric_fns=[text_overlap.rouge],
 )
 
 # Translation. {"english": "the red fox saw the pie.", "talu": "vudi lemo kapek
@@ -240,5 +242,5 @@ seqio.TaskRegistry.add(
   preprocessors=_STEPS,
   output_features=source.FEATURES,
   postprocess_fn=answers.lower_text,
-  metric_fns=[metrics.bleu],
+  metric_fns=[text_overlap.bleu],
 )

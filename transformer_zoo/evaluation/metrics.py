@@ -1,16 +1,19 @@
 """Metrics: `(targets, predictions) -> {name: value in percent}`.
 
 Both arguments are sequences of equal length, of what the task's answer
-function returns: class ids, numbers, strings, or lists of strings. Names and
-values are those of `t5/evaluation/metrics.py`, except where said otherwise.
-The heavy packages are imported where they are used, so that reading a task's
-definition stays cheap.
+function returns: class ids, numbers, texts. Names and values are those of
+`t5/evaluation/metrics.py`, except where said otherwise. A metric whose second
+parameter is called `scores` gets the log-likelihood of each example's targets
+instead (SeqIO's convention). Question answering and the overlap of texts have
+files of their own: `question_answering`, `text_overlap`.
+
+An empty set scores 0. The heavy packages are imported where they are used, so
+that reading a task's definition stays cheap.
 """
 
 import collections
-from collections.abc import Callable, Sequence
-import re
-import string
+from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +39,7 @@ def matthews_corrcoef(
   """
   import sklearn.metrics
 
+  check_lengths(targets, predictions)
   if len(set(targets) | set(predictions)) < 2:
     return {"matthews_corrcoef": 0.0}
   value = sklearn.metrics.matthews_corrcoef(targets, predictions)
@@ -48,6 +52,9 @@ def f1_score_with_invalid(
   """F1 of class 1; a prediction other than 0 and 1 counts as the wrong one."""
   import sklearn.metrics
 
+  check_lengths(targets, predictions)
+  if not len(targets):
+    return {"f1": 0.0}
   targets = np.asarray(targets)
   predictions = np.asarray(predictions)
   valid = (predictions == 0) | (predictions == 1)
@@ -75,6 +82,10 @@ def mean_multiclass_f1(
   """
   import sklearn.metrics
 
+  check_lengths(targets, predictions)
+  name = f"mean_{num_classes}class_f1"
+  if not len(targets):
+    return {name: 0.0}
   value = sklearn.metrics.f1_score(
     targets,
     predictions,
@@ -82,7 +93,7 @@ def mean_multiclass_f1(
     average="macro",
     zero_division=0,
   )
-  return {f"mean_{num_classes}class_f1": 100 * float(value)}
+  return {name: 100 * float(value)}
 
 
 def pearson_corrcoef(
@@ -114,156 +125,105 @@ def spearman_corrcoef(
   }
 
 
-def squad(
-  targets: Sequence[Sequence[str]], predictions: Sequence[str]
+def entity_f1(
+  targets: Sequence[Iterable[Sequence[Hashable]]],
+  predictions: Sequence[Iterable[Sequence[Hashable]] | None],
 ) -> dict[str, float]:
-  """Exact match and token F1 of SQuAD, the best over each question's answers.
+  """F1 of named entities: exact span and type, micro-averaged over the corpus.
+
+  The rule of CoNLL-2003 (Tjong Kim Sang and De Meulder 2003, `conlleval`): an
+  entity is right where type, first and last word are all right; of two equal
+  predictions one counts as wrong.
 
   Args:
-    targets: all accepted answers of each question.
-    predictions: one answer each.
+    targets: the entities of each sentence, (type, start, end) each, as
+      `tagging.entities` gives them.
+    predictions: the same; None, which is no entity, for text that says nothing
+      readable.
+
+  Raises:
+    ValueError: the lengths differ.
   """
+  check_lengths(targets, predictions)
+  num_right = num_targets = num_predictions = 0
+  for target, prediction in zip(targets, predictions, strict=True):
+    expected = collections.Counter(map(tuple, target))
+    found = collections.Counter(map(tuple, prediction or ()))
+    num_right += (expected & found).total()
+    num_targets += expected.total()
+    num_predictions += found.total()
+  total = num_targets + num_predictions
+  return {"entity_f1": 100 * 2 * num_right / total if total else 0.0}
 
-  def normalize(text):
-    return _normalize_answer(text, string.punctuation, "")
 
-  return _qa_scores(targets, predictions, normalize)
-
-
-def trivia_qa(
-  targets: Sequence[Sequence[str]], predictions: Sequence[str]
+def rank_classification(
+  targets: Sequence[tuple[Sequence[int], bool, float, int]],
+  scores: Sequence[float],
+  *,
+  length_normalized: bool = False,
 ) -> dict[str, float]:
-  """Exact match and token F1 of TriviaQA, which also strips curly quotes.
+  """Accuracy of the choice that the model finds likeliest (GPT-3, T0).
+
+  Rows of one question, in any order, are its choices; the likeliest one counts
+  as right if it is a right one. Of equally likely choices the first counts.
 
   Args:
-    targets: all accepted answers of each question.
-    predictions: one answer each.
+    targets: ((question, choice), right or not, weight of the question, number
+      of target tokens) for each choice.
+    scores: the summed log-likelihood of each choice's targets, in nats.
+    length_normalized: divide each score by its number of target tokens.
+
+  Raises:
+    ValueError: the lengths differ.
   """
-
-  def normalize(text):
-    return _normalize_answer(text, string.punctuation + "‘’´`_", " ")
-
-  return _qa_scores(targets, predictions, normalize)
-
-
-def rouge(
-  targets: Sequence[str], predictions: Sequence[str]
-) -> dict[str, float]:
-  """ROUGE-1, ROUGE-2 and ROUGE-Lsum F-measures times 100, without stemming.
-
-  The mean over the documents. t5 reports the middle of 1,000 bootstrap samples
-  instead, which scatters around this mean with the random state; the mean is
-  the same on every run (t5 `rouge_mean`).
-  """
-  from rouge_score import rouge_scorer
-
-  keys = ("rouge1", "rouge2", "rougeLsum")
-  if not targets:
-    return dict.fromkeys(keys, 0.0)
-  scorer = rouge_scorer.RougeScorer(rouge_types=keys)
-  scores = [
-    scorer.score(
-      target=_one_sentence_per_line(target),
-      prediction=_one_sentence_per_line(prediction),
+  check_lengths(targets, scores, "scores")
+  questions = collections.defaultdict(list)
+  for (index, is_right, weight, num_tokens), score in zip(
+    targets, scores, strict=True
+  ):
+    question, choice = (int(i) for i in index)
+    likelihood = score / num_tokens if length_normalized else score
+    questions[question].append(
+      (-float(likelihood), choice, bool(is_right), float(weight))
     )
-    for target, prediction in zip(targets, predictions, strict=True)
-  ]
-  return {
-    key: 100 * float(np.mean([score[key].fmeasure for score in scores]))
-    for key in keys
-  }
+  chosen = [min(choices) for choices in questions.values()]
+  total = sum(weight for *_, weight in chosen)
+  right = sum(weight for *_, is_right, weight in chosen if is_right)
+  return {"accuracy": 100 * right / total if total else 0.0}
 
 
-def bleu(
-  targets: Sequence[str] | Sequence[Sequence[str]], predictions: Sequence[str]
-) -> dict[str, float]:
-  """Corpus BLEU of sacrebleu: exponential smoothing, international tokens.
+def check_lengths(
+  targets: Sized, predictions: Sized, name: str = "predictions"
+) -> None:
+  """Refuses what is not one prediction for each target.
 
-  Args:
-    targets: one reference per prediction, or a list of them, as many for every
-      prediction. (t5 hands the lists on as if they were reference files, which
-      is right only when there are as many references as predictions.)
-    predictions: one text each.
+  Raises:
+    ValueError: the lengths differ.
   """
-  import sacrebleu
+  if len(targets) != len(predictions):
+    raise ValueError(
+      f"{len(targets)} targets and {len(predictions)} {name}: a metric needs as "
+      "many of both"
+    )
 
-  if not targets:
-    return {"bleu": 0.0}
-  single = isinstance(targets[0], str)
-  references = [targets] if single else list(zip(*targets, strict=True))
-  score = sacrebleu.corpus_bleu(
-    list(predictions),
-    [list(reference) for reference in references],
-    smooth_method="exp",
-    force=False,
-    lowercase=False,
-    tokenize="intl",
-    use_effective_order=False,
-  )
-  return {"bleu": score.score}
+
+def percentage(values: Sequence[float]) -> float:
+  """Returns 100 times the mean of `values`; 0 of none."""
+  return 100 * float(np.mean(values)) if len(values) else 0.0
 
 
 def _share_equal(targets: Sequence, predictions: Sequence) -> float:
-  """Returns the percentage of equal pairs; 0 of none."""
-  equal = [t == p for t, p in zip(targets, predictions, strict=True)]
-  return 100 * float(np.mean(equal)) if equal else 0.0
+  check_lengths(targets, predictions)
+  return percentage([t == p for t, p in zip(targets, predictions, strict=True)])
 
 
 def _correlation(
-  correlate: Callable, targets: Sequence[float], predictions: Sequence[float]
+  correlate: Callable[..., Any],
+  targets: Sequence[float],
+  predictions: Sequence[float],
 ) -> float:
   """Returns 100 times a scipy correlation, 0 where that is undefined."""
+  check_lengths(targets, predictions)
   if len(set(targets)) < 2 or len(set(predictions)) < 2:
     return 0.0
   return 100 * float(correlate(targets, predictions)[0])
-
-
-def _normalize_answer(text: str, punctuation: str, replacement: str) -> str:
-  """Lowers case and removes punctuation, articles and extra whitespace.
-
-  The order of the steps is that of the official evaluation scripts.
-  """
-  text = "".join(
-    replacement if character in punctuation else character
-    for character in text.lower()
-  )
-  return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
-
-
-def _token_f1(target: str, prediction: str) -> float:
-  """Returns the F1 of the two bags of words, between 0 and 1."""
-  target_words, predicted_words = target.split(), prediction.split()
-  common = collections.Counter(target_words) & collections.Counter(
-    predicted_words
-  )
-  num_same = sum(common.values())
-  if not num_same:
-    return 0.0
-  precision = num_same / len(predicted_words)
-  recall = num_same / len(target_words)
-  return 2 * precision * recall / (precision + recall)
-
-
-def _qa_scores(
-  targets: Sequence[Sequence[str]],
-  predictions: Sequence[str],
-  normalize: Callable[[str], str],
-) -> dict[str, float]:
-  """Returns exact match `em` and token `f1`, the best over the answers."""
-  matches, overlaps = [], []
-  for answers, prediction in zip(targets, predictions, strict=True):
-    prediction = normalize(prediction)
-    answers = [normalize(answer) for answer in answers]
-    matches.append(any(answer == prediction for answer in answers))
-    overlaps.append(max(_token_f1(answer, prediction) for answer in answers))
-  if not matches:
-    return {"em": 0.0, "f1": 0.0}
-  return {
-    "em": 100 * float(np.mean(matches)),
-    "f1": 100 * float(np.mean(overlaps)),
-  }
-
-
-def _one_sentence_per_line(text: str) -> str:
-  """Breaks lines after sentences, which is where ROUGE-Lsum looks for them."""
-  return text.replace(" . ", " .\n")
