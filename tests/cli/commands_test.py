@@ -103,3 +103,13 @@ def test_doctor(capsys, monkeypatch, tmp_path):
   assert found["devices"].startswith("8 x ")
   assert found[f"data in {tmp_path}"] == "tfds"
   assert "GiB" in printed(capsys, "doctor")
+
+
+def test_doctor_tells_how_to_ask_for_huge_pages(capsys, monkeypatch):
+  setting = "glibc.malloc.hugetlb=1"
+  monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+  found = json.loads(printed(capsys, "doctor", "--json"))
+  assert setting in found["huge pages"]
+  monkeypatch.setenv("GLIBC_TUNABLES", setting)
+  found = json.loads(printed(capsys, "doctor", "--json"))
+  assert found["huge pages"] == "asked for"
