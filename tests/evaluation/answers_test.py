@@ -74,8 +74,61 @@ def test_wsc_simple_target(label):
     ("fuzzy bunny", b"bunny", 1),
     ("", b"cat", -1),
     ("a this", b"cat", -1),
+    ("Bob", b"his", 0),
+    ("fuzzy bunny", b"hungry  bunny", 0),
   ],
 )
 def test_wsc_simple_prediction(prediction, referent, expected):
   example = {"targets_pretokenized": referent}
   assert answers.wsc_simple(prediction, example) == expected
+
+
+@pytest.mark.parametrize(
+  "text, expected",
+  [
+    ("start: 3 end: 6", (3, 6)),
+    ("start:3 end:6", (3, 6)),
+    ("start 3 to 6 or so", (3, 6)),
+    ("start: three end: six", None),
+    ("start: 3", None),
+    ("start: 3 end: 6.5", (3, 6)),
+    ("", None),
+  ],
+)
+def test_positions(text, expected):
+  assert answers.positions(text) == expected
+
+
+@pytest.mark.parametrize(
+  "function, kwargs, texts, expected",
+  [
+    (
+      "string_label_to_class_id",
+      {"label_classes": ["no", "yes"]},
+      ["no", "maybe", "", "yes"],
+      2,
+    ),
+    (
+      "string_label_to_class_id",
+      {"label_classes": ["no", "yes"], "default": 2},
+      ["no", "maybe"],
+      1,
+    ),
+    ("string_to_float", {}, ["3.2", "-0.5", "nan", "x"], 2),
+    ("string_to_float", {"default": 0.0}, ["3.2", "x"], 1),
+    ("wsc_simple", {}, ["Bob", "the", "", "Tom"], 2),
+    ("lower_text", {}, ["", "a"], None),
+  ],
+)
+def test_count_invalid(function, kwargs, texts, expected):
+  answer = functools.partial(getattr(answers, function), **kwargs)
+  example = {"targets_pretokenized": "Bob"}
+  reference = {"function": f"{answers.__name__}:{function}", "kwargs": kwargs}
+  predictions = [answer(text, example=example) for text in texts]
+  assert answers.count_invalid(reference, predictions) == expected
+
+
+def test_count_invalid_of_other_functions():
+  assert answers.count_invalid(None, ["", "a"]) is None
+  foreign = {"function": "elsewhere:string_to_float", "kwargs": {}}
+  assert answers.count_invalid(foreign, [-1.0]) is None

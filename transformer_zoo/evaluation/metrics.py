@@ -202,8 +202,8 @@ def check_lengths(
   """
   if len(targets) != len(predictions):
     raise ValueError(
-      f"{len(targets)} targets and {len(predictions)} {name}: a metric needs as "
-      "many of both"
+      f"{len(targets)} targets and {len(predictions)} {name}: a metric needs "
+      "as many of both"
     )
 
 

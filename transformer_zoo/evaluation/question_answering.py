@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.evaluation import answers
 from transformer_zoo.evaluation import metrics
 
 _TRIVIA_QA_PUNCTUATION = string.punctuation + "‘’´`_"
@@ -84,16 +85,16 @@ def squad_v2(
   """
   metrics.check_lengths(targets, predictions)
   matches, overlaps, answerable = [], [], []
-  for answers, prediction in zip(targets, predictions, strict=True):
+  for texts, prediction in zip(targets, predictions, strict=True):
     # An accepted answer with no word in it is none, officially.
-    accepted = [a for a in map(_normalize_squad, answers) if a] or [""]
+    accepted = [a for a in map(_normalize_squad, texts) if a] or [""]
     predicted = _normalize_squad(prediction)
     matches.append(predicted in accepted)
     if predicted and accepted != [""]:
       overlaps.append(max(_token_f1(answer, predicted) for answer in accepted))
     else:
       overlaps.append(float(matches[-1]))
-    answerable.append(bool(answers))
+    answerable.append(len(texts) > 0)
   scores = _em_and_f1(matches, overlaps)
   for prefix, wanted in (("has_answer", True), ("no_answer", False)):
     where = [i for i, known in enumerate(answerable) if known == wanted]
@@ -126,7 +127,7 @@ def span_squad(
   """
   metrics.check_lengths(targets, predictions)
   texts = [
-    _words_at(prediction, _words(target["context"]))
+    _text_at(answers.positions(prediction), target["context"])
     for target, prediction in zip(targets, predictions, strict=True)
   ]
   return squad([target["answers"] for target in targets], texts)
@@ -154,7 +155,7 @@ def multirc(
   for target, prediction in zip(targets, predictions, strict=True):
     right = target["value"] == prediction["value"]
     questions[_group(target)].append(right)
-  matches = [all(answers) for answers in questions.values()]
+  matches = [all(candidates) for candidates in questions.values()]
   f1 = metrics.f1_score_with_invalid(
     [target["value"] for target in targets],
     [prediction["value"] for prediction in predictions],
@@ -198,19 +199,12 @@ def _group(target: Mapping[str, Any]) -> Hashable:
   return tuple(group) if isinstance(group, (list, np.ndarray)) else group
 
 
-def _words(text: str) -> list[str]:
-  """Returns the words of `text` that the positions of `span_squad` count."""
-  return re.sub(r"\W", " ", text).split()
-
-
-def _words_at(prediction: str, context: Sequence[str]) -> str:
-  """Returns the words of `context` at `start: 3 end: 6`, else nothing."""
-  parts = _words(prediction)
-  try:
-    start, end = int(parts[1]), int(parts[3])
-  except (IndexError, ValueError):
+def _text_at(span: tuple[int, int] | None, context: str) -> str:
+  """Returns the words of `context` from the first to the last of `span`."""
+  if span is None:
     return ""
-  return " ".join(context[start : end + 1])
+  first, last = span
+  return " ".join(re.sub(r"\W", " ", context).split()[first : last + 1])
 
 
 def _normalize_squad(text: str) -> str:
@@ -255,16 +249,16 @@ def _best_over_answers(
   """Returns exact match `em` and token `f1`, the best over the answers."""
   metrics.check_lengths(targets, predictions)
   matches, overlaps = [], []
-  for i, (answers, prediction) in enumerate(
+  for i, (texts, prediction) in enumerate(
     zip(targets, predictions, strict=True)
   ):
-    if not len(answers):
+    if not len(texts):
       raise ValueError(
         f"question {i} has no accepted answer; question_answering.squad_v2 is "
         "the metric for questions without one"
       )
     predicted = normalize(prediction)
-    accepted = [normalize(answer) for answer in answers]
+    accepted = [normalize(text) for text in texts]
     matches.append(predicted in accepted)
     overlaps.append(max(_token_f1(answer, predicted) for answer in accepted))
   return _em_and_f1(matches, overlaps)
