@@ -44,13 +44,31 @@ def hash_definition(
 
 
 def describe_scoring(task: Any) -> manifest.Scoring | None:
-  """Returns how a `seqio.Task` is scored, None where it has no metric."""
-  if not task.metric_fns:
-    return None
+  """Returns how a `seqio.Task` is scored, None where it has no metric.
+
+  SeqIO tells the kinds of metric apart by the names of their parameters.
+
+  Raises:
+    UserError: a metric has other parameters than (targets, predictions) or
+      (targets, scores), or cannot be imported by name.
+  """
+  try:
+    if not task.metric_fns:
+      return None
+    refused = [str(metric) for metric in task.predict_with_aux_metric_fns]
+  except ValueError as error:
+    refused = [str(error).rpartition("Got: ")[2]]
+  if refused:
+    raise UserError(
+      f"Task {task.name!r} has a metric that cannot be called ({refused[0]}); "
+      "the parameters of a metric are (targets, predictions) or (targets, "
+      "scores)."
+    )
   post = task.postprocessor
   return manifest.Scoring(
     postprocess=post and refer_to(post, task.name),
-    metrics=tuple(refer_to(metric, task.name) for metric in task.metric_fns),
+    metrics=_refer_to_all(task.predict_metric_fns, task.name),
+    score_metrics=_refer_to_all(task.score_metric_fns, task.name),
   )
 
 
@@ -94,6 +112,12 @@ def resolve(reference: dict[str, Any]) -> Callable[..., Any]:
   if reference["kwargs"]:
     return functools.partial(function, **reference["kwargs"])
   return function
+
+
+def _refer_to_all(
+  functions: Sequence[Callable[..., Any]], task: str
+) -> tuple[dict[str, Any], ...]:
+  return tuple(refer_to(function, task) for function in functions)
 
 
 def _describe_source(source: Any) -> dict[str, Any]:

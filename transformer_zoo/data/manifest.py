@@ -66,11 +66,14 @@ class Scoring:
 
   Attributes:
     postprocess: {'function': 'module:name', 'kwargs': {...}}, or None.
-    metrics: the same for each metric.
+    metrics: the same for each metric of (targets, predictions).
+    score_metrics: for each metric of (targets, scores), a score being the
+      summed log-likelihood of an example's targets.
   """
 
   postprocess: dict[str, Any] | None
   metrics: tuple[dict[str, Any], ...]
+  score_metrics: tuple[dict[str, Any], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,7 +226,11 @@ def load_task(name: str, prepared_dir: Path) -> PreparedTask:
       ),
       "splits": {k: SplitInfo(**v) for k, v in content["splits"].items()},
       "scoring": scoring
-      and Scoring(scoring["postprocess"], tuple(scoring["metrics"])),
+      and Scoring(
+        scoring["postprocess"],
+        tuple(scoring["metrics"]),
+        tuple(scoring.get("score_metrics", ())),
+      ),
     }
   )
 

@@ -1,0 +1,76 @@
+"""Which metrics get decoded texts, which likelihoods, which are refused."""
+
+import functools
+
+import pytest
+
+from transformer_zoo.data import definitions
+from transformer_zoo.data import manifest
+from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation import metrics
+
+seqio = pytest.importorskip("seqio")
+
+
+def no_data(split, shuffle_files):
+  del split, shuffle_files
+
+
+def with_aux(targets, predictions, aux_values):
+  del targets, predictions, aux_values
+  return {}
+
+
+def with_labels(labels, guesses):
+  del labels, guesses
+  return {}
+
+
+@pytest.fixture
+def describe(vocabulary):
+  def call(*metric_fns):
+    task = seqio.Task(
+      "zt_scored",
+      source=seqio.FunctionDataSource(no_data, splits=("train",)),
+      output_features={"targets": seqio.Feature(vocabulary.to_seqio())},
+      metric_fns=metric_fns,
+    )
+    return definitions.describe_scoring(task)
+
+  return call
+
+
+def test_metrics_are_told_apart_by_their_second_parameter(describe):
+  normalized = functools.partial(
+    metrics.rank_classification, length_normalized=True
+  )
+  found = describe(normalized, metrics.accuracy)
+  module = "transformer_zoo.evaluation.metrics"
+  assert found == manifest.Scoring(
+    postprocess=None,
+    metrics=({"function": f"{module}:accuracy", "kwargs": {}},),
+    score_metrics=(
+      {
+        "function": f"{module}:rank_classification",
+        "kwargs": {"length_normalized": True},
+      },
+    ),
+  )
+
+
+def test_a_task_without_metrics_is_not_scored(describe):
+  assert describe() is None
+
+
+@pytest.mark.parametrize(
+  "metric, named",
+  [(with_aux, "function with_aux"), (with_labels, r"\('labels', 'guesses'\)")],
+)
+def test_metrics_of_other_parameters_are_refused(describe, metric, named):
+  with pytest.raises(
+    UserError,
+    match=f"Task 'zt_scored' has a metric that cannot be called .*{named}.*; "
+    r"the parameters of a metric are \(targets, predictions\) or \(targets, "
+    r"scores\)\.",
+  ):
+    describe(metric)
