@@ -12,6 +12,9 @@ import math
 import re
 from typing import Any
 
+from transformer_zoo.evaluation import tagged_text
+from transformer_zoo.evaluation import tagging
+
 # t5/data/postprocessors.py:95, `wsc_simple`.
 _DETERMINERS = frozenset(
   "a an few her his each every many much my our some that the their these this "
@@ -80,6 +83,125 @@ def qa(
   return answer
 
 
+def multirc(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+) -> dict[str, Any]:
+  """Returns whether a candidate answer of MultiRC is said to be right.
+
+  Args:
+    answer: the text.
+    example: has `idx/question`, whose answers are scored together.
+    is_target: which of the two is asked for.
+
+  Returns:
+    {'value': 0 for `False`, 1 for `True`, -1 for anything else}; for a target
+    also `group`, the question's number.
+  """
+  value = string_label_to_class_id(answer, label_classes=("False", "True"))
+  if is_target:
+    return {"value": value, "group": example["idx/question"]}
+  return {"value": value}
+
+
+def record(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+) -> dict[str, Any]:
+  """Returns the entity predicted for ReCoRD, or every accepted one.
+
+  Args:
+    answer: the text.
+    example: has `answers`, the accepted ones, `idx/passage` and `idx/query`;
+      the examples of one query are scored as one.
+    is_target: which of the two is asked for.
+
+  Returns:
+    {'value': text}; for a target {'value': texts, 'group': (passage, query)}.
+  """
+  if is_target:
+    return {
+      "value": [_as_text(accepted) for accepted in example["answers"]],
+      "group": (example["idx/passage"], example["idx/query"]),
+    }
+  return {"value": answer}
+
+
+def first_answer(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+) -> str | list[str]:
+  """Returns the prediction, or the target as the only accepted answer."""
+  del example
+  return [answer] if is_target else answer
+
+
+def squad_v2(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+  *,
+  no_answer: str,
+) -> str | list[str]:
+  """Returns the prediction, empty if it declines, or the accepted answers.
+
+  Args:
+    answer: the text.
+    example: has `answers`, none of them for an unanswerable question.
+    is_target: which of the two is asked for.
+    no_answer: the text that says there is no answer; case, and spaces and full
+      stops around it, do not matter.
+  """
+  if is_target:
+    return [_as_text(accepted) for accepted in example["answers"]]
+  return "" if answer.strip(" .").lower() == no_answer else answer
+
+
+def span_qa(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+) -> str | dict[str, Any]:
+  """Returns the predicted place, or the accepted answers and the passage.
+
+  Args:
+    answer: a place such as `start: 3 end: 6`.
+    example: has `answers` and `context`.
+    is_target: which of the two is asked for.
+  """
+  if is_target:
+    return {
+      "answers": [_as_text(accepted) for accepted in example["answers"]],
+      "context": _as_text(example["context"]),
+    }
+  return answer
+
+
+def bracketed_entities(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+) -> list[tuple[str, int, int]] | None:
+  """Returns the entities of a sentence, of its tags or of the brackets.
+
+  Args:
+    answer: the sentence with its entities in brackets.
+    example: has `tokens`, and for a target their `tags`.
+    is_target: take the tags.
+
+  Returns:
+    (type, index of the first word, index after the last word) of each; None
+    for a prediction that has no word of the sentence.
+  """
+  if is_target:
+    return tagging.entities([_as_text(tag) for tag in example["tags"]])
+  tokens = [_as_text(token) for token in example["tokens"]]
+  return tagged_text.find_entities(answer, tokens)
+
+
 def wsc_simple(
   answer: str,
   example: Mapping[str, Any] | None = None,
@@ -102,73 +224,28 @@ def wsc_simple(
   """
   if is_target:
     return int(example["label"])
-  predicted = _content(answer)
-  if not predicted:
+  predicted = _content_words(answer)
+  if not any(predicted) and len(predicted) < 2:
     return -1
-  referent = _content(_as_text(example["targets_pretokenized"]))
-  if ("'" in predicted) != ("'" in referent):
+  referent = _content_words(_as_text(example["targets_pretokenized"]))
+  if _has_apostrophe(predicted) != _has_apostrophe(referent):
     return 0
-  words, others = set(predicted.split(" ")), set(referent.split(" "))
-  return int(words <= others or others <= words)
+  # Nothing at all is, as in t5, one empty word.
+  predicted, referent = set(predicted or [""]), set(referent or [""])
+  return int(predicted <= referent or referent <= predicted)
 
 
-def positions(text: str) -> tuple[int, int] | None:
-  """Returns the first and last word that `start: 3 end: 6` names, else None.
-
-  As in t5's `span_squad`: of the words of `text` the second and the fourth
-  have to be whole numbers, whatever the others are.
-  """
-  words = re.sub(r"\W", " ", text).split()
-  try:
-    return int(words[1]), int(words[3])
-  except (IndexError, ValueError):
-    return None
-
-
-def count_invalid(
-  postprocess: Mapping[str, Any] | None, predictions: Sequence[Any]
-) -> int | None:
-  """Returns how many predictions are no possible answer, such as no class.
-
-  Args:
-    postprocess: the manifest's reference {'function': 'module:name', 'kwargs':
-      {...}} of the task's answer function.
-    predictions: what that function returned for each predicted text.
-
-  Returns:
-    The number of class ids of no class, of numbers that stand for unreadable
-    text, of referents with nothing in them, of spans without positions. None
-    where every text is a possible answer, and for a function that is not of
-    this module.
-  """
-  module, _, name = (postprocess or {}).get("function", "").partition(":")
-  if module != __name__ or name not in _IS_INVALID:
-    return None
-  is_invalid, kwargs = _IS_INVALID[name], postprocess["kwargs"]
-  return sum(is_invalid(prediction, kwargs) for prediction in predictions)
-
-
-# Answer function -> (its prediction, its keyword arguments) -> no answer?
-_IS_INVALID = {
-  "string_label_to_class_id": lambda prediction, kwargs: (
-    not 0 <= prediction < len(kwargs["label_classes"])
-  ),
-  "string_to_float": lambda prediction, kwargs: (
-    prediction == kwargs.get("default", -1.0)
-  ),
-  "wsc_simple": lambda prediction, _: prediction == -1,
-  "multirc": lambda prediction, _: prediction["value"] not in (0, 1),
-  "span_qa": lambda prediction, _: positions(prediction) is None,
-}
-
-
-def _content(text: str) -> str:
+def _content_words(text: str) -> list[str]:
   """Returns the lower-case words of `text` that are no determiners.
 
-  Divided at single spaces, as t5 does: further ones make an empty word.
+  Between two spaces is an empty word, as in t5.
   """
   words = text.strip().lower().split(" ")
-  return " ".join(word for word in words if word not in _DETERMINERS)
+  return [word for word in words if word not in _DETERMINERS]
+
+
+def _has_apostrophe(words: Sequence[str]) -> bool:
+  return any("'" in word for word in words)
 
 
 def _as_text(value: str | bytes) -> str:
