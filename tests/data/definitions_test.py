@@ -74,3 +74,15 @@ def test_metrics_of_other_parameters_are_refused(describe, metric, named):
     r"scores\)\.",
   ):
     describe(metric)
+
+
+@pytest.mark.parametrize(
+  "name", ["transformer_zoo.evaluation.metrics:squad", "no_such_module:f"]
+)
+def test_a_function_that_moved_is_named_with_the_way_out(name):
+  with pytest.raises(
+    UserError,
+    match=f"The prepared data is scored with '{name}', which cannot be imported"
+    r" here \(.*\); run `zoo prepare` again",
+  ):
+    definitions.resolve({"function": name, "kwargs": {}})

@@ -94,7 +94,7 @@ def refer_to(function: Callable[..., Any], task: str) -> dict[str, Any]:
   try:
     found = resolve({"function": reference, "kwargs": {}})
     json.dumps(kwargs)
-  except (AttributeError, ImportError, TypeError):
+  except (TypeError, UserError):
     found = None
   if found is not inner:
     raise UserError(
@@ -106,9 +106,20 @@ def refer_to(function: Callable[..., Any], task: str) -> dict[str, Any]:
 
 
 def resolve(reference: dict[str, Any]) -> Callable[..., Any]:
-  """Returns the function that `refer_to` wrote down."""
+  """Returns the function that `refer_to` wrote down.
+
+  Raises:
+    UserError: it is not there, as after an upgrade that moved it.
+  """
   module, _, name = reference["function"].partition(":")
-  function = getattr(importlib.import_module(module), name)
+  try:
+    function = getattr(importlib.import_module(module), name)
+  except (AttributeError, ImportError) as error:
+    raise UserError(
+      f"The prepared data is scored with {reference['function']!r}, which "
+      f"cannot be imported here ({error}); run `zoo prepare` again: it keeps "
+      "the records and names the functions anew."
+    ) from None
   if reference["kwargs"]:
     return functools.partial(function, **reference["kwargs"])
   return function
