@@ -35,6 +35,47 @@ SUPER_GLUE_COLUMNS = {
   "WiC_Acc": ("super_glue_wic_v102", "accuracy"),
   "WSC_Acc": ("super_glue_wsc_v102_simple_eval", "accuracy"),
 }
+# The columns of table 14, in the same order.
+GLUE_TEST_COLUMNS = dict(
+  zip(
+    [
+      "GLUE_CoLA_MCC",
+      "GLUE_SST-2_Accuracy",
+      "GLUE_MRPC_F1",
+      "GLUE_MRPC_Accuracy",
+      "GLUE_STS-B_Pearson",
+      "GLUE_STS-B_Spearman",
+      "GLUE_QQP_F1",
+      "GLUE_QQP_Accuracy",
+      "GLUE_MNLI-m_Accuracy",
+      "GLUE_MNLI-mm_Accuracy",
+      "GLUE_QNLI_Accuracy",
+      "GLUE_RTE_Accuracy",
+      "GLUE_WNLI_Accuracy",
+    ],
+    [*GLUE_COLUMNS.values(), ("glue_wnli_v002_simple_eval", "accuracy")],
+    strict=True,
+  )
+)
+SUPER_GLUE_TEST_COLUMNS = dict(
+  zip(
+    [
+      "SuperGLUE_BoolQ_Accuracy",
+      "SuperGLUE_CB_F1",
+      "SuperGLUE_CB_Accuracy",
+      "SuperGLUE_COPA_Accuracy",
+      "SuperGLUE_MultiRC_F1a",
+      "SuperGLUE_MultiRC_EM",
+      "SuperGLUE_ReCoRD_F1",
+      "SuperGLUE_ReCoRD_Accuracy",
+      "SuperGLUE_RTE_Accuracy",
+      "SuperGLUE_WiC_Accuracy",
+      "SuperGLUE_WSC_Accuracy",
+    ],
+    SUPER_GLUE_COLUMNS.values(),
+    strict=True,
+  )
+)
 # The first row of table 16, "Baseline average": 83.28 and 71.36 are printed.
 BASELINE_GLUE = dict(
   zip(
@@ -88,6 +129,11 @@ def _scores(row, columns):
   return scores
 
 
+BASELINE_SCORES = _scores(BASELINE_GLUE, GLUE_COLUMNS) | _scores(
+  BASELINE_SUPER_GLUE, SUPER_GLUE_COLUMNS
+)
+
+
 def test_baseline_of_the_paper():
   glue = averages.glue_average(_scores(BASELINE_GLUE, GLUE_COLUMNS))
   super_glue = averages.super_glue_average(
@@ -98,42 +144,132 @@ def test_baseline_of_the_paper():
 
 
 @pytest.fixture
-def table_16():
-  """The per-task scores of every experiment of the T5 paper."""
-  named = os.environ.get("ZOO_SHARED_DATA")
-  root = pathlib.Path(named or pathlib.Path(__file__).parents[3] / "shared")
-  name = "reference/t5_tables/table16_all_per_task_scores.csv"
-  for path in (root / name, root.parent / name):
-    if path.exists():
-      return path
-  pytest.skip(f"no shared data: {root / name} does not exist")
+def read_table():
+  """Reads a results table of the T5 paper."""
+
+  def read(name):
+    named = os.environ.get("ZOO_SHARED_DATA")
+    root = pathlib.Path(named or pathlib.Path(__file__).parents[3] / "shared")
+    folder = pathlib.Path("reference", "t5_tables")
+    for path in (root / folder / name, root.parent / folder / name):
+      if path.exists():
+        return list(csv.DictReader(path.read_text("utf-8").splitlines()))
+    pytest.skip(f"no shared data: {root / folder / name} does not exist")
+
+  return read
 
 
-def test_every_row_of_table_16(table_16):
-  rows = [
-    row
-    for row in csv.DictReader(table_16.read_text(encoding="utf-8").splitlines())
-    if "deviation" not in row["experiment"] and row["GLUE_avg"]
-  ]
-  assert len(rows) > 50
+def test_every_row_of_table_16(read_table):
+  rows = read_table("table16_all_per_task_scores.csv")
+  rows = [row for row in rows if "deviation" not in row["experiment"]]
+  assert len(rows) == 68
   for row in rows:
-    # The cells are rounded to 0.01, so the printed average is off by as much.
-    assert averages.glue_average(_scores(row, GLUE_COLUMNS)) == pytest.approx(
-      float(row["GLUE_avg"]), abs=0.0151
-    ), row["experiment"]
-    assert averages.super_glue_average(
-      _scores(row, SUPER_GLUE_COLUMNS)
-    ) == pytest.approx(float(row["SuperGLUE_avg"]), abs=0.0151), row[
-      "experiment"
-    ]
+    # No member is left out of the columns here: they are all of the table's.
+    columns = list(row)
+    first, last = columns.index("GLUE_avg"), columns.index("CNNDM_R1F")
+    assert columns[first + 1 : last] == list(GLUE_COLUMNS)
+    first, last = columns.index("SuperGLUE_avg"), columns.index("EnDe_BLEU")
+    assert columns[first + 1 : last] == list(SUPER_GLUE_COLUMNS)
+    glue = averages.glue_average(_scores(row, GLUE_COLUMNS))
+    assert glue == pytest.approx(float(row["GLUE_avg"]), abs=0.01)
+    super_glue = averages.super_glue_average(_scores(row, SUPER_GLUE_COLUMNS))
+    assert super_glue == pytest.approx(float(row["SuperGLUE_avg"]), abs=0.01)
 
 
-@pytest.mark.parametrize("column", GLUE_COLUMNS)
-def test_no_average_without_every_member(column):
-  scores = _scores(BASELINE_GLUE, GLUE_COLUMNS)
-  task, metric = GLUE_COLUMNS[column]
-  del scores[task][metric]
-  assert averages.glue_average(scores) is None
+def test_test_scores_of_table_14(read_table):
+  rows = read_table("table14_final_test_results.csv")
+  rows = {r["model"]: r for r in rows if r["model"].startswith("T5-")}
+  assert len(rows) == 5
+  for model, row in rows.items():
+    glue = _scores(row, GLUE_TEST_COLUMNS)
+    assert round(averages.glue_test_average(glue), 1) == float(row["GLUE_avg"])
+    # Eight groups give another number: WNLI belongs to the test average.
+    assert round(averages.glue_average(glue), 1) != float(row["GLUE_avg"])
+    super_glue = averages.super_glue_average(
+      _scores(row, SUPER_GLUE_TEST_COLUMNS)
+    )
+    # The cells of the largest model average to 89.25; 88.9 is printed.
+    printed = 89.25 if model == "T5-11B" else float(row["SuperGLUE_avg"])
+    assert super_glue == pytest.approx(printed, abs=0.0501)
+
+
+def test_test_average_of_the_published_models():
+  # T5 paper, table 14: T5-Small and T5-Base, in the order of the columns.
+  small = [41.0, 91.8, 89.7, 86.6, 85.6, 85.0, 70.0, 88.0, 82.4, 82.3, 90.3]
+  small += [69.9, 69.2]
+  base = [51.1, 95.2, 90.7, 87.5, 89.4, 88.6, 72.6, 89.4, 87.1, 86.2, 93.7]
+  base += [80.1, 78.8]
+  for cells, printed in ((small, 77.4), (base, 82.7)):
+    row = dict(zip(GLUE_TEST_COLUMNS, cells, strict=True))
+    average = averages.glue_test_average(_scores(row, GLUE_TEST_COLUMNS))
+    assert round(average, 1) == printed
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
+@pytest.mark.parametrize("column", [*GLUE_COLUMNS, *SUPER_GLUE_COLUMNS])
+def test_no_average_without_every_member(column, value):
+  scores = BASELINE_SCORES | {}
+  task, metric = (GLUE_COLUMNS | SUPER_GLUE_COLUMNS)[column]
+  scores[task] = {k: v for k, v in scores[task].items() if k != metric}
+  if value is not None:
+    scores[task][metric] = value
+  hit = column in GLUE_COLUMNS
+  assert (averages.glue_average(scores) is None) == hit
+  assert (averages.super_glue_average(scores) is None) == (not hit)
+  groups = averages.GLUE_GROUPS if hit else averages.SUPER_GLUE_GROUPS
+  assert averages.missing_members(scores, groups) == [f"{task}/{metric}"]
+
+
+def test_describe_and_report_what_is_there():
+  assert averages.describe({"mini_cola": {"matthews_corrcoef": 1.0}}) == {}
+  assert averages.report({}) == []
+  scores = dict(BASELINE_SCORES)
+  assert averages.describe(scores) == {
+    "glue": pytest.approx(83.28, abs=0.005),
+    "glue_missing": [],
+    "super_glue": pytest.approx(71.36, abs=0.005),
+    "super_glue_missing": [],
+  }
+  assert averages.report(scores) == [
+    "GLUE average of 8 tasks: 83.28",
+    "SuperGLUE average of 8 tasks: 71.36",
+  ]
+  del scores["glue_qqp_v002"], scores["glue_mnli_matched_v002"]
+  for task in list(scores):
+    if task.startswith("super_glue"):
+      del scores[task]
+  missing = [
+    "glue_qqp_v002/f1",
+    "glue_qqp_v002/accuracy",
+    "glue_mnli_matched_v002/accuracy",
+  ]
+  assert averages.describe(scores) == {"glue": None, "glue_missing": missing}
+  assert averages.report(scores) == [
+    "GLUE average: not given, without a score of glue_qqp_v002/f1, "
+    "glue_qqp_v002/accuracy, glue_mnli_matched_v002/accuracy"
+  ]
+
+
+def test_the_same_task_by_another_name_counts_where_its_own_is_absent():
+  expected = averages.super_glue_average(BASELINE_SCORES)
+  for other, member in averages.SAME_TASKS.items():
+    scores = dict(BASELINE_SCORES)
+    scores[other] = dict.fromkeys(scores[member], 0.0)
+    assert averages.super_glue_average(scores) == expected
+    scores[other] = scores.pop(member)
+    assert averages.super_glue_average(scores) == expected
+
+
+def test_a_prompted_task_or_another_version_stands_for_no_member():
+  scores = dict(BASELINE_SCORES)
+  scores["super_glue_copa_prompted"] = scores.pop("super_glue_copa_v102")
+  scores["glue_rte_v003"] = scores.pop("glue_rte_v002")
+  assert averages.describe(scores) == {
+    "glue": None,
+    "glue_missing": ["glue_rte_v002/accuracy"],
+    "super_glue": None,
+    "super_glue_missing": ["super_glue_copa_v102/accuracy"],
+  }
 
 
 def test_other_tasks_do_not_count():
@@ -150,6 +286,11 @@ def test_task_score_and_plain_average():
   }
   assert averages.task_score(scores["mrpc"]) == 85.0
   assert averages.average(scores) == 65.0
+
+
+def test_scores_of_a_part_are_no_score_of_the_task():
+  metrics = {"em": 60.0, "f1": 70.0, "has_answer_f1": 0.0, "no_answer_em": 0.0}
+  assert averages.task_score(metrics) == 65.0
 
 
 def test_nothing_to_average():

@@ -1,17 +1,25 @@
 """Averages over tasks: GLUE and SuperGLUE as T5 reports them, and a plain one.
 
 Scores are `{task: {metric: value in percent}}`, as a run's `result.json`
-holds them. An average is None as long as one of its members is missing, so
-that a mean over part of a benchmark never goes by the benchmark's name.
+holds them. A benchmark's average is None as long as one of its members is
+missing or not a finite number, so that a mean over part of a benchmark never
+goes by the benchmark's name.
+
+Members go by the names of the t5 package's tasks. `SAME_TASKS` has the few
+other names that count; any other task (prompted, few-shot, of another version)
+has a score of its own and stands for no member.
 """
 
 from collections.abc import Mapping
+import math
+from typing import Any
 
 Scores = Mapping[str, Mapping[str, float]]
+# Group -> its (task, metric) members; a group counts once.
+Groups = Mapping[str, tuple[tuple[str, str], ...]]
 
-# Groups of (task, metric); a group counts once. t5/evaluation/eval_utils.py,
-# METRIC_NAMES and compute_avg_glue. The validation average has 8 groups: WNLI
-# and ax are left out. (The published test averages count WNLI as a ninth.)
+# t5/evaluation/eval_utils.py, METRIC_NAMES and compute_avg_glue. The validation
+# average has 8 groups: WNLI and ax are left out.
 GLUE_GROUPS = {
   "CoLA": (("glue_cola_v002", "matthews_corrcoef"),),
   "SST-2": (("glue_sst2_v002", "accuracy"),),
@@ -27,6 +35,11 @@ GLUE_GROUPS = {
   ),
   "QNLI": (("glue_qnli_v002", "accuracy"),),
   "RTE": (("glue_rte_v002", "accuracy"),),
+}
+
+# The server's average over the test sets counts WNLI: T5 paper, table 14.
+GLUE_TEST_GROUPS = GLUE_GROUPS | {
+  "WNLI": (("glue_wnli_v002_simple_eval", "accuracy"),),
 }
 
 # DPR, axb and axg are left out.
@@ -51,28 +64,114 @@ SUPER_GLUE_GROUPS = {
 }
 
 
+# Task -> the member for which it counts where that itself is absent: the same
+# examples and metric, with one sentinel in the format; WSC with marked words.
+SAME_TASKS = {
+  "super_glue_boolq_v102_1_sentinel": "super_glue_boolq_v102",
+  "super_glue_cb_v102_1_sentinel": "super_glue_cb_v102",
+  "super_glue_copa_v102_1_sentinel": "super_glue_copa_v102",
+  "super_glue_multirc_v102_1_sentinel": "super_glue_multirc_v102",
+  "super_glue_record_v102_1_sentinel": "super_glue_record_v102",
+  "super_glue_rte_v102_1_sentinel": "super_glue_rte_v102",
+  "super_glue_wic_v102_1_sentinel": "super_glue_wic_v102",
+  "super_glue_wsc_v102_simple_1_sentinel_eval": (
+    "super_glue_wsc_v102_simple_eval"
+  ),
+  "super_glue_wsc_v102": "super_glue_wsc_v102_simple_eval",
+}
+
+# Key of `describe` -> name and groups. The test form is not among them: test
+# labels are hidden, so its scores come from the server.
+_BENCHMARKS = {
+  "glue": ("GLUE", GLUE_GROUPS),
+  "super_glue": ("SuperGLUE", SUPER_GLUE_GROUPS),
+}
+# Scores over a part of a task's examples, beside the score over all of them.
+_PARTS = ("has_answer_", "no_answer_")
+
+
 def glue_average(scores: Scores) -> float | None:
   """Returns the mean of the 8 groups of GLUE, None unless all exist."""
-  return _average_of_groups(scores, GLUE_GROUPS)
+  return average_of_groups(scores, GLUE_GROUPS)
+
+
+def glue_test_average(scores: Scores) -> float | None:
+  """Returns the mean of 9 groups, with WNLI, as the GLUE server gives it."""
+  return average_of_groups(scores, GLUE_TEST_GROUPS)
 
 
 def super_glue_average(scores: Scores) -> float | None:
   """Returns the mean of the 8 groups of SuperGLUE, None unless all exist."""
-  return _average_of_groups(scores, SUPER_GLUE_GROUPS)
+  return average_of_groups(scores, SUPER_GLUE_GROUPS)
+
+
+def average_of_groups(scores: Scores, groups: Groups) -> float | None:
+  """Returns the mean of the groups' means, None unless every member exists."""
+  if missing_members(scores, groups):
+    return None
+  means = [
+    sum(_value(scores, *member) for member in members) / len(members)
+    for members in groups.values()
+  ]
+  return sum(means) / len(means)
+
+
+def missing_members(scores: Scores, groups: Groups) -> list[str]:
+  """Returns the members without a score, as `<task>/<metric>` in order."""
+  return [
+    f"{task}/{metric}"
+    for members in groups.values()
+    for task, metric in members
+    if _value(scores, task, metric) is None
+  ]
+
+
+def describe(scores: Scores) -> dict[str, Any]:
+  """Returns the averages of the benchmarks that `scores` has members of.
+
+  Returns:
+    For each of them, `glue` and `super_glue`: the average or None, and under
+    `glue_missing` or `super_glue_missing` its `missing_members`.
+  """
+  described = {}
+  for key, (_, groups) in _BENCHMARKS.items():
+    missing = missing_members(scores, groups)
+    if len(missing) < sum(map(len, groups.values())):
+      described[key] = average_of_groups(scores, groups)
+      described[f"{key}_missing"] = missing
+  return described
+
+
+def report(scores: Scores) -> list[str]:
+  """Returns `describe` as one line for each benchmark."""
+  described, lines = describe(scores), []
+  for key, (name, groups) in _BENCHMARKS.items():
+    if key not in described:
+      continue
+    if described[key] is None:
+      members = ", ".join(described[f"{key}_missing"])
+      lines.append(f"{name} average: not given, without a score of {members}")
+    else:
+      lines.append(
+        f"{name} average of {len(groups)} tasks: {described[key]:.2f}"
+      )
+  return lines
 
 
 def task_score(metrics: Mapping[str, float]) -> float:
   """Returns the one number of a task: the mean of its metrics.
 
   GLUE's own rule for its two-metric tasks (F1 and accuracy, Pearson and
-  Spearman), applied to any task.
+  Spearman), applied to any task. Scores of a part of the examples
+  (`has_answer_f1` of SQuAD 2.0) are left out.
 
   Raises:
     ValueError: the task has no metric.
   """
-  if not metrics:
+  values = [v for name, v in metrics.items() if not name.startswith(_PARTS)]
+  if not values:
     raise ValueError("a task without metrics has no score")
-  return sum(metrics.values()) / len(metrics)
+  return sum(values) / len(values)
 
 
 def average(scores: Scores) -> float | None:
@@ -86,14 +185,9 @@ def average(scores: Scores) -> float | None:
   return sum(values) / len(values) if values else None
 
 
-def _average_of_groups(
-  scores: Scores, groups: Mapping[str, tuple[tuple[str, str], ...]]
-) -> float | None:
-  """Returns the mean of the groups' means, None unless all are there."""
-  means = []
-  for members in groups.values():
-    values = [scores.get(task, {}).get(metric) for task, metric in members]
-    if None in values:
-      return None
-    means.append(sum(values) / len(values))
-  return sum(means) / len(means)
+def _value(scores: Scores, task: str, metric: str) -> float | None:
+  """Returns the score of a member, by its own name or one of `SAME_TASKS`."""
+  names = [task, *(name for name, same in SAME_TASKS.items() if same == task)]
+  values = (scores.get(name, {}).get(metric) for name in names)
+  known = (v for v in values if v is not None and math.isfinite(v))
+  return next(known, None)
