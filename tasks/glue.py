@@ -1,6 +1,8 @@
 """GLUE (Wang et al. 2019) in text-to-text form, named as in the t5 package.
 
-Test labels are hidden (-1, target `<unk>`): scores are on validation.
+Test labels are hidden (-1, target `<unk>`): scores are on validation. Where
+the paper and the released code of T5 disagree, the code is followed: MNLI puts
+the hypothesis first, and STS-B has 26 targets from 0.0, not 21 from 1.0.
 """
 
 import functools
@@ -8,6 +10,7 @@ import functools
 import seqio
 
 from tasks import formats
+from tasks import winograd
 from tasks.tfds_source import PreparedTfdsDataSource
 from tasks.vocabulary import t5_features
 from transformer_zoo.evaluation import answers
@@ -86,6 +89,28 @@ seqio.TaskRegistry.add(
   output_features=t5_features(),
 )
 
+# Do two questions of Quora ask the same?
+#   {'question1': 'How can I learn to swim?',
+#    'question2': 'What is the best way to learn swimming?', 'label': 1, ...}
+#   -> 'qqp question1: How can I learn to swim? question2: What is the best way
+#       to learn swimming?', 'duplicate'
+_QQP_CLASSES = ("not_duplicate", "duplicate")
+seqio.TaskRegistry.add(
+  "glue_qqp_v002",
+  source=PreparedTfdsDataSource("glue/qqp:2.0.0", splits=_SPLITS),
+  preprocessors=[
+    functools.partial(
+      formats.labelled, benchmark="qqp", label_classes=_QQP_CLASSES
+    ),
+    *_TOKENIZED,
+  ],
+  postprocess_fn=functools.partial(
+    answers.string_label_to_class_id, label_classes=_QQP_CLASSES
+  ),
+  metric_fns=[metrics.f1_and_accuracy],
+  output_features=t5_features(),
+)
+
 # How alike in meaning are two sentences, from 0 to 5?
 #   {'sentence1': 'A kangaroo is eating.', 'sentence2': 'Kangaroo eating.',
 #    'label': 4.75, ...}
@@ -100,6 +125,102 @@ seqio.TaskRegistry.add(
   ],
   postprocess_fn=answers.string_to_float,
   metric_fns=[metrics.pearson_corrcoef, metrics.spearman_corrcoef],
+  output_features=t5_features(),
+)
+
+# Does the hypothesis follow from the premise, or contradict it?
+#   {'premise': 'I hate pigeons.', 'hypothesis': 'My feelings towards pigeons
+#    are filled with animosity.', 'label': 0, ...}
+#   -> 'mnli hypothesis: My feelings towards pigeons are filled with animosity.
+#       premise: I hate pigeons.', 'entailment'
+_MNLI_CLASSES = ("entailment", "neutral", "contradiction")
+_MNLI_STEPS = (
+  functools.partial(
+    formats.labelled, benchmark="mnli", label_classes=_MNLI_CLASSES
+  ),
+  *_TOKENIZED,
+)
+_mnli_answer = functools.partial(
+  answers.string_label_to_class_id, label_classes=_MNLI_CLASSES
+)
+seqio.TaskRegistry.add(
+  "glue_mnli_v002",
+  source=PreparedTfdsDataSource(
+    "glue/mnli:2.0.0",
+    splits=(
+      "train",
+      "validation_matched",
+      "validation_mismatched",
+      "test_matched",
+      "test_mismatched",
+    ),
+  ),
+  preprocessors=_MNLI_STEPS,
+  postprocess_fn=_mnli_answer,
+  metric_fns=[metrics.accuracy],
+  output_features=t5_features(),
+)
+
+# MNLI's evaluation in the genres that are trained on. TFDS has these rows as
+# glue/mnli_matched also; here they are read from glue/mnli.
+seqio.TaskRegistry.add(
+  "glue_mnli_matched_v002",
+  source=PreparedTfdsDataSource(
+    "glue/mnli:2.0.0",
+    splits={"validation": "validation_matched", "test": "test_matched"},
+  ),
+  preprocessors=_MNLI_STEPS,
+  postprocess_fn=_mnli_answer,
+  metric_fns=[metrics.accuracy],
+  output_features=t5_features(),
+)
+
+# MNLI's evaluation in other genres.
+seqio.TaskRegistry.add(
+  "glue_mnli_mismatched_v002",
+  source=PreparedTfdsDataSource(
+    "glue/mnli:2.0.0",
+    splits={"validation": "validation_mismatched", "test": "test_mismatched"},
+  ),
+  preprocessors=_MNLI_STEPS,
+  postprocess_fn=_mnli_answer,
+  metric_fns=[metrics.accuracy],
+  output_features=t5_features(),
+)
+
+# The diagnostic set, put as MNLI. All labels are hidden: nothing to score.
+#   {'premise': 'The cat sat on the mat.',
+#    'hypothesis': 'The cat did not sit on the mat.', 'label': -1, ...}
+#   -> 'mnli hypothesis: The cat did not sit on the mat. premise: The cat sat on
+#       the mat.', '<unk>'
+seqio.TaskRegistry.add(
+  "glue_ax_v002",
+  source=PreparedTfdsDataSource("glue/ax:2.0.0", splits=("test",)),
+  preprocessors=_MNLI_STEPS,
+  postprocess_fn=_mnli_answer,
+  metric_fns=[],
+  output_features=t5_features(),
+)
+
+# Does the sentence answer the question?
+#   {'question': 'How many siblings did Tesla have?',
+#    'sentence': 'Tesla was the fourth of five children.', 'label': 0, ...}
+#   -> 'qnli question: How many siblings did Tesla have? sentence: Tesla was the
+#       fourth of five children.', 'entailment'
+_QNLI_CLASSES = ("entailment", "not_entailment")
+seqio.TaskRegistry.add(
+  "glue_qnli_v002",
+  source=PreparedTfdsDataSource("glue/qnli:2.0.0", splits=_SPLITS),
+  preprocessors=[
+    functools.partial(
+      formats.labelled, benchmark="qnli", label_classes=_QNLI_CLASSES
+    ),
+    *_TOKENIZED,
+  ],
+  postprocess_fn=functools.partial(
+    answers.string_label_to_class_id, label_classes=_QNLI_CLASSES
+  ),
+  metric_fns=[metrics.accuracy],
   output_features=t5_features(),
 )
 
@@ -121,6 +242,45 @@ seqio.TaskRegistry.add(
   postprocess_fn=functools.partial(
     answers.string_label_to_class_id, label_classes=_RTE_CLASSES
   ),
+  metric_fns=[metrics.accuracy],
+  output_features=t5_features(),
+)
+
+# Does the second sentence follow, once its pronoun is understood?
+#   {'sentence1': 'The fish ate the worm. It was tasty.',
+#    'sentence2': 'The fish was tasty.', 'label': 0, ...}
+#   -> 'wnli sentence1: The fish ate the worm. It was tasty. sentence2: The fish
+#       was tasty.', 'not_entailment'
+# No mixture trains on it: its validation set contradicts its training set.
+_WNLI_CLASSES = ("not_entailment", "entailment")
+seqio.TaskRegistry.add(
+  "glue_wnli_v002",
+  source=PreparedTfdsDataSource("glue/wnli:2.0.0", splits=_SPLITS),
+  preprocessors=[
+    functools.partial(
+      formats.labelled, benchmark="wnli", label_classes=_WNLI_CLASSES
+    ),
+    *_TOKENIZED,
+  ],
+  postprocess_fn=functools.partial(
+    answers.string_label_to_class_id, label_classes=_WNLI_CLASSES
+  ),
+  metric_fns=[metrics.accuracy],
+  output_features=t5_features(),
+)
+
+# WNLI scored by a model that was trained to name the referents of WSC and DPR.
+#   {'sentence1': 'The drain is clogged with hair. It has to be cleaned.',
+#    'sentence2': 'The drain has to be cleaned.', 'label': 1, 'idx': 39}
+#   -> 'wsc: The drain is clogged with hair. *It* has to be cleaned.',
+#      'The drain'
+seqio.TaskRegistry.add(
+  "glue_wnli_v002_simple_eval",
+  source=PreparedTfdsDataSource(
+    "glue/wnli:2.0.0", splits=("validation", "test")
+  ),
+  preprocessors=[winograd.entailment_pair, *_TOKENIZED],
+  postprocess_fn=answers.wsc_simple,
   metric_fns=[metrics.accuracy],
   output_features=t5_features(),
 )

@@ -31,8 +31,11 @@ class PreparedTfdsDataSource(seqio.TfdsDataSource):
       splits: the splits it has, so that a task can be listed without data;
         or a mapping from the task's names for them to the dataset's.
     """
-    super().__init__(tfds_name, splits=splits, read_only=True)
+    if not isinstance(splits, Mapping):
+      splits = {split: split for split in splits}
+    super().__init__(tfds_name, splits=dict(splits), read_only=True)
     self._tfds_name = tfds_name
+    self._tfds_splits = dict(splits)
 
   def __repr__(self) -> str:
     return f"PreparedTfdsDataSource({self._tfds_name!r})"
@@ -47,9 +50,9 @@ class PreparedTfdsDataSource(seqio.TfdsDataSource):
     """
     root = self._root()
     if root is None:
-      return dict(self._splits)
+      return dict(self._tfds_splits)
     present = self._present(root)
-    return {k: v for k, v in self._splits.items() if v in present}
+    return {k: v for k, v in self._tfds_splits.items() if v in present}
 
   @property
   def tfds_dataset(self) -> seqio.utils.LazyTfdsLoader:
@@ -98,9 +101,9 @@ class PreparedTfdsDataSource(seqio.TfdsDataSource):
       return
     message = (
       f"The TFDS dataset {self._tfds_name!r} in {data_dir!r} has no split "
-      f"{self._splits.get(split, split)!r}"
+      f"{self._tfds_splits.get(split, split)!r}"
     )
-    if split in self._splits:
+    if split in self._tfds_splits:
       message += (
         ": it was prepared without it and has only "
         + ", ".join(sorted(self._present(data_dir)))
