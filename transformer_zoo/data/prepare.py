@@ -7,7 +7,7 @@ interrupted `prepare` leaves nothing that is later read, and of several
 processes one prepares while the others wait and reuse.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 import contextlib
 import dataclasses
 import functools
@@ -23,8 +23,8 @@ from transformer_zoo import corruption
 from transformer_zoo.data import definitions
 from transformer_zoo.data import folders
 from transformer_zoo.data import manifest
+from transformer_zoo.data import reading
 from transformer_zoo.data import records
-from transformer_zoo.data.seqio_corruption import CorruptionStep
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -65,7 +65,7 @@ def prepare(
   prepared_dir.mkdir(parents=True, exist_ok=True)
   tasks = []
   for task, rate in rates:
-    has = _read_or_explain(lambda task=task: task.splits, task, "splits")
+    has = reading.explain(lambda task=task: task.splits, task, "splits")
     for split in splits or ():
       # A task of rate 0 is in the mixture for evaluation only.
       if split not in has and rate > 0:
@@ -116,7 +116,7 @@ def _prepare_task(
 ) -> manifest.PreparedTask:
   """Returns the prepared task, from earlier files where they are current."""
   vocabulary = folders.store_vocabulary(task, prepared_dir)
-  steps, step, eos_after_trim = _divide_steps(task)
+  steps, step, eos_after_trim = reading.divide_steps(task)
   definition = functools.partial(
     definitions.hash_definition, task, steps, vocabulary
   )
@@ -131,7 +131,7 @@ def _prepare_task(
     corruption_seed=step.seed if step else 0,
     splits={},
     scoring=definitions.describe_scoring(task),
-    definition=_read_or_explain(definition, task, "source"),
+    definition=reading.explain(definition, task, "source"),
   )
   with folders.lock(prepared_dir / f".{task.name}.lock"):
     old = folders.find_reusable(template, prepared_dir)
@@ -161,7 +161,9 @@ def _write_task(
     infos = {}
     for split in splits:
       start = time.monotonic()
-      examples = _read(task, steps, split, template.kind)
+      examples = reading.read_split(
+        task, steps, split, targets_only=template.kind == "tokens"
+      )
       infos[split] = info = records.write_split(
         examples, split, template, partial
       )
@@ -177,63 +179,6 @@ def _write_task(
     shutil.rmtree(partial, ignore_errors=True)
 
 
-def _read(
-  task: "seqio.Task", steps: Sequence[Any], split: str, kind: str
-) -> Iterator[dict[str, Any]]:
-  """Yields the examples of a split after `steps`, as numpy values."""
-  import seqio  # pylint: disable=g-import-not-at-top
-
-  def build():
-    dataset = task.source.get_dataset(split=split, shuffle=False)
-    with seqio.utils.map_seed_manager(0):
-      for step in steps:
-        dataset = seqio.utils.add_kwargs_to_transform(
-          step, sequence_length=None, output_features=task.output_features
-        )(dataset)
-    if kind == "tokens":
-      dataset = dataset.map(lambda example: {"targets": example["targets"]})
-    return dataset.prefetch(64).as_numpy_iterator()
-
-  examples = _read_or_explain(build, task, f"split {split!r}")
-  end = object()
-  while True:
-    example = _read_or_explain(
-      lambda: next(examples, end), task, f"split {split!r}"
-    )
-    if example is end:
-      return
-    yield example
-
-
-def _divide_steps(
-  task: "seqio.Task",
-) -> tuple[list[Callable[..., Any]], CorruptionStep | None, bool]:
-  """Returns the steps to run now, the corruption, and eos_after_trim."""
-  import seqio  # pylint: disable=g-import-not-at-top
-
-  steps = [
-    step
-    for step in task.preprocessors
-    if not isinstance(step, seqio.CacheDatasetPlaceholder)
-  ]
-  eos_after_trim = seqio.preprocessors.append_eos_after_trim in steps
-  where = [i for i, s in enumerate(steps) if isinstance(s, CorruptionStep)]
-  if not where:
-    return steps, None, eos_after_trim
-  after = steps[where[0] + 1 :]
-  allowed = (
-    seqio.preprocessors.append_eos,
-    seqio.preprocessors.append_eos_after_trim,
-  )
-  if len(after) != 1 or after[0] not in allowed:
-    raise UserError(
-      f"Task {task.name!r} must have one step after its corruption, "
-      "append_eos_after_trim or append_eos: the loader does the corruption and "
-      "knows no other step."
-    )
-  return steps[: where[0]], steps[where[0]], eos_after_trim
-
-
 def _rates(provider: Any) -> list[tuple["seqio.Task", float]]:
   """Returns the tasks of a provider in order of name, with their rates."""
   import seqio  # pylint: disable=g-import-not-at-top
@@ -243,7 +188,7 @@ def _rates(provider: Any) -> list[tuple["seqio.Task", float]]:
   rates = []
   for task in provider.tasks:
     rate = functools.partial(provider.get_rate, task)
-    rates.append((task, _read_or_explain(rate, task, "size")))
+    rates.append((task, reading.explain(rate, task, "size")))
   return rates
 
 
@@ -257,22 +202,6 @@ def _find(name: str) -> Any:
       f"No task or mixture is named {name!r}" + nearest(name, names)
     )
   return seqio.get_mixture_or_task(name)
-
-
-def _read_or_explain(
-  read: Callable[[], Any], task: "seqio.Task", what: str
-) -> Any:
-  """Returns `read()`; what the user's files can cause becomes a UserError."""
-  import tensorflow as tf  # pylint: disable=g-import-not-at-top
-
-  try:
-    return read()
-  # TFDS asserts that a dataset is on disk.
-  except (OSError, EOFError, AssertionError, tf.errors.OpError) as error:
-    reason = str(error).strip().split("\n")[0]
-    raise UserError(
-      f"Task {task.name!r} cannot read its {what}: {reason}"
-    ) from error
 
 
 def _import_quietly() -> None:

@@ -1,6 +1,7 @@
 """Examples and token streams as records: how they are written and decoded."""
 
 from collections.abc import Iterable, Iterator, Mapping
+import itertools
 import pathlib
 from typing import Any
 
@@ -41,6 +42,7 @@ def write_split(
   """
   features = ("targets",) if task.kind == "tokens" else task.features
   example_lengths = []
+  size = task.vocabulary.size
 
   def tokens_of(example):
     tokens = {}
@@ -49,20 +51,29 @@ def write_split(
         raise UserError(
           f"Task {task.name!r} makes no feature {feature!r} in split {split!r}."
         )
-      tokens[feature] = _checked(example[feature], feature, split, task)
+      tokens[feature] = _checked(example[feature], size, feature, split, task)
     example_lengths.append([len(ids) for ids in tokens.values()])
     return tokens
+
+  def encoded(number, example):
+    text = {}
+    for key in example:
+      if key in features:
+        continue
+      try:
+        text[key] = _to_json(example[key])
+      except UnicodeDecodeError as error:
+        raise UserError(
+          f"Task {task.name!r} has text that is not UTF-8 in field {key!r} of "
+          f"split {split!r}, example {number} (byte {error.start}: "
+          f"{error.object[error.start : error.end]!r}); mend the data."
+        ) from None
+    return encode_example(tokens_of(example), text)
 
   if task.kind == "tokens":
     pieces = _cut(tokens_of(example)["targets"] for example in examples)
   else:
-    pieces = (
-      encode_example(
-        tokens_of(example),
-        {k: _to_json(v) for k, v in example.items() if k not in features},
-      )
-      for example in examples
-    )
+    pieces = itertools.starmap(encoded, enumerate(examples))
   path = folder / f"{split}.array_record"
   writer = array_record_module.ArrayRecordWriter(str(path), _WRITER_OPTIONS)
   num_records = 0
@@ -110,17 +121,17 @@ def decode_example(
 
 
 def _checked(
-  ids: Any, feature: str, split: str, task: manifest.PreparedTask
+  ids: Any, size: int, feature: str, split: str, task: manifest.PreparedTask
 ) -> np.ndarray:
-  """Returns the ids as int32 [length]."""
+  """Returns the ids as int32 [length], all below `size`."""
   ids = np.asarray(ids)
   if ids.ndim != 1 or ids.dtype.kind != "i":
     raise UserError(
       f"Task {task.name!r} makes {feature!r} of shape {ids.shape} and type "
       f"{ids.dtype} in split {split!r}; one row of integer ids is needed."
     )
-  size = task.vocabulary.size
-  if ids.size and not 0 <= ids.min() <= ids.max() < size:
+  # Unsigned, a negative id is a large one.
+  if ids.size and ids.view(f"u{ids.itemsize}").max() >= size:
     wrong = ids[(ids < 0) | (ids >= size)][0]
     raise UserError(
       f"Task {task.name!r} has the id {wrong} in {feature!r} of split {split!r}"
@@ -165,7 +176,7 @@ def _to_json(value: Any) -> Any:
   elif isinstance(value, (np.ndarray, np.generic)):
     value = value.tolist()
   if isinstance(value, bytes):
-    return value.decode("utf-8", errors="replace")
+    return value.decode("utf-8")
   if isinstance(value, (list, tuple)):
     return [_to_json(item) for item in value]
   if isinstance(value, Mapping):
