@@ -27,20 +27,21 @@ def labelled(
   From t5 `preprocessors.glue`.
 
   Args:
-    example: strings, an integer `label`, and `idx`.
+    example: strings, an integer `label`, and mostly `idx`.
     benchmark: first word of the inputs.
     label_classes: the target words in the order of the labels; label -1 (a
       hidden one) becomes `<unk>`.
     feature_names: the strings in order; without it, all in alphabetical order.
 
   Returns:
-    `inputs`, `targets` and `idx`.
+    `inputs`, `targets`, and `idx` where the example has one.
   """
   names = feature_names or sorted(set(example) - {"idx", "label"})
+  index = {"idx": example["idx"]} if "idx" in example else {}
   return {
     "inputs": join_fields(benchmark, names, example),
     "targets": label_word(example["label"], label_classes),
-    "idx": example["idx"],
+    **index,
   }
 
 
