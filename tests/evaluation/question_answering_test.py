@@ -1,0 +1,320 @@
+"""Question answering by the official rules, on thousands of bad answers."""
+
+import functools
+import random
+
+import numpy as np
+import pytest
+
+from tests.evaluation import official_rules
+from transformer_zoo.evaluation import question_answering
+
+NUMBER = 2000
+VOCABULARY = (
+  "the a an The An and of in Queen Élise 1066 1,066 U.S. $5 —  naïve “fox” "
+  "o'clock Bob's anthem theme a.m. re-entry ﬁn ½ _id ’twas İzmir straße"
+).split(" ")
+
+
+def generated_rows(number):
+  """(accepted answers, context), some answers with no word in them."""
+  rng = random.Random(0)
+  for _ in range(number):
+    context = " ".join(rng.choices(VOCABULARY, k=rng.randrange(1, 30)))
+    parts = context.split(" ")
+    starts = rng.choices(range(len(parts)), k=rng.randrange(1, 5))
+    answers = [" ".join(parts[s : s + rng.randrange(1, 6)]) for s in starts]
+    yield answers, context
+
+
+def real_rows(shared_data, number):
+  """The same of SQuAD 1.1 validation."""
+  tfds = pytest.importorskip("tensorflow_datasets")
+  builder = tfds.builder("squad/v1.1", data_dir=shared_data / "tfds")
+  dataset = builder.as_dataset(split="validation").shuffle(number, seed=0)
+  for row in dataset.take(number).as_numpy_iterator():
+    answers = [text.decode() for text in row["answers"]["text"]]
+    yield answers, row["context"].decode()
+
+
+@pytest.fixture(scope="module", params=["generated", "real"])
+def questions(request):
+  """Accepted answers and a perturbed prediction for each question."""
+  if request.param == "real":
+    rows = real_rows(request.getfixturevalue("shared_data"), NUMBER)
+  else:
+    rows = generated_rows(NUMBER)
+  rng = random.Random(1)
+  return [
+    (answers, official_rules.perturb(rng, answers, context))
+    for answers, context in rows
+  ]
+
+
+@pytest.fixture(scope="module")
+def unanswerable_too(questions):
+  """The same with a third of the questions unanswerable, a third declined."""
+  rng = random.Random(2)
+  return [
+    ([] if rng.random() < 1 / 3 else answers, prediction)
+    if rng.random() < 2 / 3
+    else (rng.choice([answers, []]), "")
+    for answers, prediction in questions
+  ]
+
+
+def test_squad_is_the_official_score(questions):
+  targets, predictions = zip(*questions, strict=True)
+  expected = [official_rules.score_v1(*question) for question in questions]
+  assert question_answering.squad(targets, predictions) == pytest.approx(
+    official_rules.mean(expected), abs=1e-9
+  )
+  # One by one: in a mean, errors of opposite sign could cancel.
+  for (answers, prediction), (em, f1) in zip(questions, expected, strict=True):
+    assert question_answering.squad([answers], [prediction]) == pytest.approx(
+      {"em": 100 * em, "f1": 100 * float(f1)}, abs=1e-9
+    ), (answers, prediction)
+  # Perturbed, not destroyed: all kinds of score occur.
+  overlaps = [f1 for _, f1 in expected]
+  assert {0, 1} < set(overlaps) and len(set(overlaps)) > 15
+
+
+def test_squad_v2_is_the_official_score(unanswerable_too):
+  targets, predictions = zip(*unanswerable_too, strict=True)
+  expected = [official_rules.score_v2(*row) for row in unanswerable_too]
+  scores = official_rules.mean(expected)
+  for prefix, answerable in (("has_answer", True), ("no_answer", False)):
+    part = official_rules.mean(
+      [
+        score
+        for score, answers in zip(expected, targets, strict=True)
+        if bool(answers) == answerable
+      ]
+    )
+    scores |= {f"{prefix}_{name}": value for name, value in part.items()}
+  actual = question_answering.squad_v2(targets, predictions)
+  assert actual == pytest.approx(scores, abs=1e-9)
+  for row, (em, f1) in zip(unanswerable_too, expected, strict=True):
+    one = question_answering.squad_v2([row[0]], [row[1]])
+    assert (one["em"], one["f1"]) == pytest.approx(
+      (100 * em, 100 * float(f1)), abs=1e-9
+    ), row
+
+
+@pytest.mark.parametrize(
+  "metric", [question_answering.squad, question_answering.trivia_qa]
+)
+def test_more_accepted_answers_never_lower_a_score(metric, questions):
+  rng = random.Random(3)
+  for answers, prediction in questions[:300]:
+    fewer = metric([answers[:1]], [prediction])
+    more = metric([[*answers, rng.choice(VOCABULARY)]], [prediction])
+    assert fewer["em"] <= more["em"] and fewer["f1"] <= more["f1"]
+
+
+@pytest.mark.parametrize(
+  "metric",
+  [
+    question_answering.squad,
+    question_answering.squad_v2,
+    question_answering.trivia_qa,
+  ],
+)
+def test_the_order_of_questions_does_not_matter(metric, questions):
+  shuffled = random.Random(4).sample(questions, len(questions))
+  first = metric(*zip(*questions, strict=True))
+  second = metric(*zip(*shuffled, strict=True))
+  assert first == pytest.approx(second, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+  "prediction, squad, trivia_qa",
+  [
+    ("The Big-Apple!", 100, 100),
+    ("big apple", 0, 100),
+    ("a big apple", 0, 100),
+    ("‘big apple’", 0, 100),
+    ("big_apple", 100, 100),
+    ("“big apple”", 0, 0),
+    ("BIGAPPLE", 100, 0),
+  ],
+)
+def test_punctuation_is_dropped_by_squad_and_a_space_in_trivia_qa(
+  prediction, squad, trivia_qa
+):
+  accepted = [["big-apple"]]
+  assert question_answering.squad(accepted, [prediction])["em"] == squad
+  assert question_answering.trivia_qa(accepted, [prediction])["em"] == trivia_qa
+
+
+@pytest.mark.parametrize("empty", ["", " \n", "the", "a, an.", "!"])
+def test_answers_with_nothing_in_them(empty):
+  # SQuAD 1.1 has no overlap of nothing with nothing, SQuAD 2.0 has.
+  assert question_answering.squad([["."]], [empty]) == {"em": 100, "f1": 0}
+  assert question_answering.squad([["fox"]], [empty]) == {"em": 0, "f1": 0}
+  for accepted in ([], ["the"], ["", "?"]):
+    scores = question_answering.squad_v2([accepted], [empty])
+    assert (scores["em"], scores["f1"]) == (100, 100)
+    scores = question_answering.squad_v2([accepted], ["fox"])
+    assert (scores["em"], scores["f1"]) == (0, 0)
+  # An accepted answer without words is none, beside one with words.
+  scores = question_answering.squad_v2([["the", "fox"]], [empty])
+  assert (scores["em"], scores["f1"]) == (0, 0)
+
+
+def test_squad_v2_gives_the_parts_that_there_are():
+  answerable = question_answering.squad_v2([["fox"]], ["fox"])
+  assert answerable == {
+    "em": 100,
+    "f1": 100,
+    "has_answer_em": 100,
+    "has_answer_f1": 100,
+  }
+  declined = question_answering.squad_v2([[], ["red fox"]], ["", "fox"])
+  assert declined == {
+    "em": 50,
+    "f1": pytest.approx(100 * 5 / 6),
+    "has_answer_em": 0,
+    "has_answer_f1": pytest.approx(200 / 3),
+    "no_answer_em": 100,
+    "no_answer_f1": 100,
+  }
+
+
+@pytest.mark.parametrize("name", ["squad", "trivia_qa"])
+def test_a_question_without_accepted_answer_is_refused(name):
+  metric = getattr(question_answering, name)
+  with pytest.raises(
+    ValueError,
+    match=r"^question 1 has no accepted answer; question_answering\.squad_v2 "
+    "is the metric for questions without one$",
+  ):
+    metric([["fox"], []], ["fox", ""])
+
+
+@pytest.mark.parametrize(
+  "metric",
+  [
+    question_answering.squad,
+    question_answering.squad_v2,
+    question_answering.trivia_qa,
+    question_answering.span_squad,
+    question_answering.multirc,
+    question_answering.record,
+  ],
+)
+def test_empty_sets_and_unequal_lengths(metric):
+  assert set(metric([], []).values()) == {0.0}
+  with pytest.raises(
+    ValueError,
+    match="^0 targets and 1 predictions: a metric needs as many of both$",
+  ):
+    metric([], ["fox"])
+
+
+CONTEXT = "Élise's red-brown fox (born 1999) ran _off_ to the sea."
+
+
+@pytest.mark.parametrize(
+  "prediction, text",
+  [
+    ("start: 0 end: 1", "Élise s"),
+    ("start: 2 end: 4", "red brown fox"),
+    ("start:4 end:4", "fox"),
+    ("start: 8 end: 99", "_off_ to the sea"),
+    ("start: 3 end: 2", ""),
+    ("start: 50 end: 60", ""),
+    ("from 4 to 5", "fox born"),
+    ("start: x end: 3", ""),
+    ("fox", ""),
+    ("", ""),
+  ],
+)
+def test_span_squad_reads_positions(prediction, text):
+  target = {"answers": [text or "fox"], "context": CONTEXT}
+  scores = question_answering.span_squad([target], [prediction])
+  assert scores == {"em": 100 * bool(text), "f1": 100 * bool(text)}
+
+
+def test_span_squad_takes_the_best_answer():
+  targets = [{"answers": ["ran", "brown fox"], "context": CONTEXT}] * 2
+  predictions = ["start: 3 end: 4", "start: 2 end: 4"]
+  assert question_answering.span_squad(targets, predictions) == {
+    "em": 50,
+    "f1": pytest.approx((100 + 80) / 2),
+  }
+
+
+def _answers_of(questions):
+  """MultiRC's targets and predictions of {question: [(target, prediction)]}."""
+  pairs = [(g, t, p) for g, answers in questions.items() for t, p in answers]
+  random.Random(5).shuffle(pairs)
+  targets = [{"group": group, "value": target} for group, target, _ in pairs]
+  return targets, [{"value": prediction} for *_, prediction in pairs]
+
+
+def test_multirc():
+  # By hand: right ones among the answers marked right 3 of 4, found 3 of 5.
+  targets, predictions = _answers_of(
+    {
+      "0": [(1, 1), (0, 0), (0, 0)],
+      "1": [(1, 1), (1, -1), (0, 1)],
+      "2": [(0, 0)],
+      "3": [(1, 1), (1, 0)],
+    }
+  )
+  assert question_answering.multirc(targets, predictions) == {
+    "f1": pytest.approx(100 * 2 * 3 / (4 + 5)),
+    "exact_match": 50,
+  }
+
+
+@pytest.mark.parametrize(
+  "group",
+  [7, np.int64(7), "7", (0, 7), [0, 7], np.array([0, 7])],
+  ids=lambda group: type(group).__name__,
+)
+def test_groups_of_any_form(group):
+  other = 8 if np.ndim(group) == 0 else (1, 7)
+  targets = [{"group": g, "value": 1} for g in (group, group, other)]
+  predictions = [{"value": value} for value in (1, 0, 1)]
+  scores = question_answering.multirc(targets, predictions)
+  assert scores["exact_match"] == 50
+  targets = [{"group": g, "value": ["fox"]} for g in (group, group, other)]
+  scores = question_answering.record(targets, ["fox", "sea", "fox"])
+  assert scores == {"em": 100, "f1": 100}
+
+
+def test_invalid_answers_of_multirc_are_wrong():
+  targets, predictions = _answers_of({0: [(1, -1)], 1: [(0, -1)]})
+  scores = question_answering.multirc(targets, predictions)
+  assert scores == {"f1": 0, "exact_match": 0}
+
+
+@pytest.mark.parametrize("form", [str, lambda text: {"value": text}])
+def test_record_counts_a_query_once(form):
+  targets = [
+    {"group": (0, 0), "value": ["The Fox", "Foxes Inc."]},
+    {"group": (0, 0), "value": ["The Fox", "Foxes Inc."]},
+    {"group": (0, 1), "value": ["sea"]},
+    {"group": (1, 0), "value": ["red sea"]},
+  ]
+  predictions = [form(text) for text in ("foxes inc", "fox", "fox", "sea")]
+  assert question_answering.record(targets, predictions) == {
+    "em": pytest.approx(100 / 3),
+    "f1": pytest.approx((100 + 0 + 200 / 3) / 3),
+  }
+
+
+def test_targets_may_be_arrays_of_strings():
+  targets = [np.array(["fox", "the sea"], object)]
+  for metric in (question_answering.squad, question_answering.squad_v2):
+    assert metric(targets, ["sea"])["em"] == 100
+
+
+def test_the_second_implementation_knows_its_golden():
+  score = functools.partial(official_rules.score_v1, ["abc abd", "$$$$"])
+  assert score("abd")[0] == 0
+  assert float(score("abd")[1]) == pytest.approx(2 / 3)
+  assert official_rules.score_v1(["the Fox!"], "a fox") == (1, 1)
+  assert official_rules.score_v2([], "the") == (1, 1)
