@@ -27,7 +27,8 @@ test: $(TESTING) lint
 	$(VENV_PYTHON) -m pytest --numprocesses=2 --dist=worksteal \
 	  --ignore=tests/oracles tests
 
-# The live comparison with PyTorch's implementation of the same models.
+# The live comparisons: with PyTorch's implementation of the same models, and
+# with the tasks of the t5 package.
 test-oracles: $(ORACLES)
 	$(VENV_PYTHON) -m pytest tests/oracles
 
@@ -52,6 +53,8 @@ $(TESTING): $(VENV_PYTHON)
 # By plain pip: elsewhere than on Linux with x86, torch has other names.
 $(ORACLES): $(TESTING)
 	$(INSTALL) torch==2.13.0 transformers safetensors
+	rm -rf $(VENV)/t5_package
+	$(INSTALL) --no-deps --target $(VENV)/t5_package t5==0.9.4 babel==2.18.0
 	touch $@
 
 clean:

@@ -1,0 +1,132 @@
+"""Our tasks against those of the t5 package, row by row: make test-oracles.
+
+Both make text of the same rows and score the same predictions; the first line
+that differs is shown. `text_to_text_rows` says what is compared.
+"""
+
+from collections.abc import Iterator
+import itertools
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import tasks  # noqa: F401 (registers ours)
+from tests.oracles import text_to_text_rows
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+T5_PACKAGE = pathlib.Path(sys.prefix) / "t5_package"
+
+# Task, data set, splits: every set of the data folder, over whole splits.
+ALL = ("train", "validation", "test")
+ON_DISK = [
+  ("glue_cola_v002", "glue/cola:2.0.0", ALL),
+  ("glue_sst2_v002", "glue/sst2:2.0.0", ALL),
+  ("glue_mrpc_v002", "glue/mrpc:2.0.0", ALL),
+  ("glue_stsb_v002", "glue/stsb:2.0.0", ALL),
+  ("glue_qnli_v002", "glue/qnli:2.0.0", ("validation", "test")),
+  ("glue_rte_v002", "glue/rte:2.0.0", ALL),
+  ("glue_wnli_v002", "glue/wnli:2.0.0", ALL),
+  ("glue_wnli_v002_simple_eval", "glue/wnli:2.0.0", ("validation", "test")),
+  ("super_glue_boolq_v102", "super_glue/boolq:1.0.2", ALL),
+  ("super_glue_cb_v102", "super_glue/cb:1.0.2", ALL),
+  ("super_glue_copa_v102", "super_glue/copa:1.0.2", ALL),
+  ("super_glue_record_v102", "super_glue/record:1.0.2", ("train",)),
+  ("super_glue_rte_v102", "super_glue/rte:1.0.2", ALL),
+  ("super_glue_axb_v102", "super_glue/axb:1.0.2", ("test",)),
+  ("super_glue_axg_v102", "super_glue/axg:1.0.2", ("test",)),
+  ("super_glue_wic_v102", "super_glue/wic:1.0.2", ALL),
+  ("super_glue_wsc_v102", "super_glue/wsc:1.0.2", ALL),
+  ("super_glue_wsc_v102", "super_glue/wsc.fixed:1.0.2", ALL),
+  (
+    "super_glue_wsc_v102_simple_train",
+    "super_glue/wsc.fixed:1.0.2",
+    ("train",),
+  ),
+  (
+    "super_glue_wsc_v102_simple_eval",
+    "super_glue/wsc.fixed:1.0.2",
+    ("validation", "test"),
+  ),
+]
+
+
+def unreadable_number(ours: list[Any], theirs: list[Any]) -> list[Any]:
+  """A prediction `nan` or `inf` is no number for us; t5 lets it through."""
+  values = [
+    [text, value if math.isfinite(value) else -1.0] for text, value in theirs[2]
+  ]
+  return [*theirs[:2], values]
+
+
+# Task -> (our line, t5's line) -> t5's line with what differs on purpose.
+DELIBERATE = {"glue_stsb_v002": unreadable_number}
+
+
+@pytest.fixture(scope="module")
+def t5_package(shared_data):
+  """Returns a function from a request to the lines of the t5 package."""
+  if not T5_PACKAGE.is_dir():
+    pytest.skip(f"no {T5_PACKAGE}: `make test-oracles` installs it")
+  process = subprocess.Popen(
+    [sys.executable, "-m", "tests.oracles.t5_package", shared_data / "tfds"],
+    cwd=ROOT,
+    env=os.environ | {"PYTHONPATH": str(T5_PACKAGE)},
+    stdin=subprocess.PIPE,
+    stdout=subprocess.PIPE,
+    text=True,
+    encoding="utf-8",
+  )
+
+  def lines(request: dict[str, Any]) -> Iterator[str]:
+    process.stdin.write(json.dumps(request) + "\n")
+    process.stdin.flush()
+    for line in process.stdout:
+      line = line.rstrip("\n")
+      if line == "null":
+        return
+      assert line.startswith("["), f"the t5 package fails: {line}"
+      yield line
+    raise AssertionError("the process of the t5 package has ended")
+
+  yield lines
+  process.stdin.close()
+  process.wait()
+
+
+def compare(request, t5_package, data_dir) -> tuple[int, int]:
+  """Compares all lines; returns how many there are and how many failed."""
+  ours = text_to_text_rows.lines(request, str(data_dir / "tfds"))
+  theirs = t5_package(request)
+  count = failed = 0
+  difference = None
+  # All lines are read even then: the next request comes after them.
+  for our, their in itertools.zip_longest(ours, theirs):
+    if our != their and difference is None:
+      our, their = _without_deliberate(request["task"], our, their)
+      if our != their:
+        difference = f"example {count}\nours: {our}\nt5's: {their}"
+    failed += our == '["error"]'
+    count += 1
+  assert difference is None, difference
+  return count, failed
+
+
+def _without_deliberate(task, our, their):
+  if task not in DELIBERATE or our is None or their is None:
+    return our, their
+  our, their = json.loads(our), json.loads(their)
+  return our, DELIBERATE[task](our, their)
+
+
+@pytest.mark.parametrize("task, dataset, splits", ON_DISK)
+def test_whole_splits(task, dataset, splits, t5_package, shared_data):
+  for split in splits:
+    request = {"task": task, "dataset": dataset, "split": split}
+    count, _ = compare(request, t5_package, shared_data)
+    assert count

@@ -1,0 +1,151 @@
+"""What a task makes of the rows of a data set, one line for each example.
+
+Two processes write these lines with their own tasks: the tests with ours,
+`t5_package` with those of the t5 package. A request that both understand is
+    {'task': name, 'dataset': name of a TFDS dataset, 'split': name} or
+    {'task': name, 'dataset': name, 'rows': [row, ...]} or
+    {'task': name, 'spec': {feature: dtype}, 'rows': [row, ...]}
+with rows in memory, which have the features of the dataset or those given.
+"""
+
+from collections.abc import Iterator
+import json
+import tempfile
+from typing import Any
+
+import numpy as np
+import seqio
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+# Rows beyond this one are asked for some of the predictions only.
+_EVERY_PREDICTION = 500
+_ERROR = json.dumps(["error"])
+
+
+def lines(request: dict[str, Any], data_dir: str) -> Iterator[str]:
+  """Yields JSON of [fields, target, predictions] for each example.
+
+  A row in memory on which the task fails gives `["error"]`.
+  """
+  task = seqio.TaskRegistry.get(request["task"])
+  dataset = _dataset(request, data_dir)
+  for step in task.preprocessors:
+    if step is seqio.preprocessors.tokenize:
+      break
+    dataset = step(dataset)
+  examples = dataset.as_numpy_iterator()
+  in_memory = "rows" in request
+  last = ""
+  for number in range(_number_of_steps(request)):
+    try:
+      example = next(examples, None)
+    except (tf.errors.OpError, ValueError):
+      if not in_memory:
+        raise
+      yield _ERROR
+      continue
+    if example is None:
+      return
+    line, last = _line(task, example, number, last)
+    yield line
+
+
+def predictions(target: str, other: str) -> list[str]:
+  """Returns texts a model might give where `target` is asked for.
+
+  Args:
+    target: the right text.
+    other: that of another row.
+  """
+  half = target[: len(target) // 2]
+  words = target.split()
+  return [
+    target,
+    other,
+    "",
+    target.upper(),
+    f"the {target}",
+    f"  {target} ",
+    target.replace(" ", "  "),
+    f"{target}'s",
+    half,
+    " ".join(words[1:]),
+    " ".join(reversed(words)),
+    f"{target} {other}",
+    f"{target}.",
+    f"\t{target}\n",
+    " ",
+    "a  the",
+    "a",
+    "True",
+    "-1",
+    "3.8",
+    "1e2",
+    "nan",
+    "-inf",
+    "start: 1 end: 2",
+    "naïve ☃ 漢字",
+    "<unk>",
+  ]
+
+
+def _number_of_steps(request: dict[str, Any]) -> int:
+  """Returns an upper bound on the examples, so that errors come to an end."""
+  return 50 * len(request["rows"]) if "rows" in request else 10**9
+
+
+def _dataset(request: dict[str, Any], data_dir: str) -> tf.data.Dataset:
+  if "rows" not in request:
+    builder = tfds.builder(request["dataset"], data_dir=data_dir)
+    read_config = tfds.ReadConfig(skip_prefetch=True)
+    return builder.as_dataset(split=request["split"], read_config=read_config)
+  if "spec" in request:
+    spec = {
+      name: tf.TensorSpec([], dtype) for name, dtype in request["spec"].items()
+    }
+  else:
+    with tempfile.TemporaryDirectory() as empty:
+      builder = tfds.builder(request["dataset"], data_dir=empty)
+      spec = builder.info.features.get_tensor_spec()
+  return tf.data.Dataset.from_generator(
+    lambda: iter(request["rows"]), output_signature=spec
+  )
+
+
+def _line(
+  task: seqio.Task, example: dict[str, Any], number: int, other: str
+) -> tuple[str, str]:
+  """Returns the line of an example, and its target."""
+  target = _text(example["targets"])
+  example = example | {"targets_pretokenized": example["targets"]}
+  texts = predictions(target, other)
+  if number >= _EVERY_PREDICTION:
+    texts = [target, *(texts[(number + i) % len(texts)] for i in (0, 7, 13))]
+
+  def answer(text: str, is_target: bool) -> Any:
+    return task.postprocess_fn(text, example=example, is_target=is_target)
+
+  content = [
+    dict(sorted(_plain(example).items())),
+    _plain(answer(target, True)),
+    [[text, _plain(answer(text, False))] for text in texts],
+  ]
+  return json.dumps(content, ensure_ascii=False), target
+
+
+def _plain(value: Any) -> Any:
+  """Returns JSON values for what numpy and TensorFlow give."""
+  if isinstance(value, dict):
+    return {str(key): _plain(item) for key, item in value.items()}
+  if isinstance(value, (list, tuple)):
+    return [_plain(item) for item in value]
+  if isinstance(value, np.ndarray):
+    return _plain(value.tolist())
+  if isinstance(value, np.generic):
+    return value.item()
+  return _text(value) if isinstance(value, bytes) else value
+
+
+def _text(value: bytes) -> str:
+  return value.decode("utf-8", "backslashreplace")
