@@ -29,7 +29,8 @@ class PreparedTfdsDataSource(seqio.TfdsDataSource):
     Args:
       tfds_name: `<dataset>/<config>:<version>`.
       splits: the splits it has, so that a task can be listed without data;
-        or a mapping from the task's names for them to the dataset's.
+        or a mapping from the task's names for them to the dataset's, or to
+        parts of them (`train[:90%]`, `train+validation`).
     """
     if not isinstance(splits, Mapping):
       splits = {split: split for split in splits}
@@ -46,13 +47,18 @@ class PreparedTfdsDataSource(seqio.TfdsDataSource):
   def splits(self) -> dict[str, str]:
     """The splits by name: of the dataset that is found, else all it can have.
 
-    A dataset may have been prepared with some of its splits only.
+    A dataset may have been prepared with some of its splits only, or with so
+    few examples that a part of a split has none.
     """
     root = self._root()
     if root is None:
       return dict(self._tfds_splits)
     present = self._present(root)
-    return {k: v for k, v in self._tfds_splits.items() if v in present}
+    return {
+      name: part
+      for name, part in self._tfds_splits.items()
+      if set(_names(part)) <= present and self._has_examples(part)
+    }
 
   @property
   def tfds_dataset(self) -> seqio.utils.LazyTfdsLoader:
@@ -99,11 +105,18 @@ class PreparedTfdsDataSource(seqio.TfdsDataSource):
     data_dir = self.tfds_dataset.data_dir
     if split in self.splits:
       return
+    part = self._tfds_splits.get(split, split)
+    declared = split in self._tfds_splits
+    if declared and set(_names(part)) <= self._present(data_dir):
+      raise UserError(
+        f"The TFDS dataset {self._tfds_name!r} in {data_dir!r} has too few "
+        f"examples for the split {part!r}."
+      )
     message = (
       f"The TFDS dataset {self._tfds_name!r} in {data_dir!r} has no split "
-      f"{self._tfds_splits.get(split, split)!r}"
+      f"{part!r}"
     )
-    if split in self._tfds_splits:
+    if declared:
       message += (
         ": it was prepared without it and has only "
         + ", ".join(sorted(self._present(data_dir)))
@@ -125,10 +138,27 @@ class PreparedTfdsDataSource(seqio.TfdsDataSource):
     with open(self._info_file(root), encoding="utf-8") as file:
       return {split["name"] for split in json.load(file).get("splits", ())}
 
+  def _has_examples(self, part: str) -> bool:
+    """Returns whether a part of the splits on disk has examples.
+
+    SeqIO ends the process where there are none.
+    """
+    if [part] == _names(part):
+      return True
+    try:
+      return self.tfds_dataset.info.splits[part].num_examples > 0
+    except ValueError:  # a place beyond the last example
+      return False
+
   def _info_file(self, root: str) -> str:
     """Returns where TFDS describes a dataset that it has prepared."""
     relative = self._tfds_name.replace(":", "/")
     return os.path.join(root, relative, "dataset_info.json")
+
+
+def _names(part: str) -> list[str]:
+  """Returns the names of the splits in `train[:90%]+validation`."""
+  return [term.partition("[")[0].strip() for term in part.split("+")]
 
 
 def _roots() -> list[str]:

@@ -150,11 +150,13 @@ def _describe_source(source: Any) -> dict[str, Any]:
 
 def _describe_file(file: Any) -> list[Any]:
   path = str(getattr(file, "filename", file))
+  # The part of a TFDS file that belongs to a split such as `train[:90%]`.
+  part = [getattr(file, "skip", 0), getattr(file, "take", -1)]
   try:
     status = os.stat(path)
   except OSError:  # a shard that is no file has its name only
-    return [path]
-  return [path, status.st_size, status.st_mtime_ns]
+    return [path, *part]
+  return [path, status.st_size, status.st_mtime_ns, *part]
 
 
 def _describe(value: Any) -> Any:
