@@ -7,8 +7,9 @@ in PATH. A data folder is laid out as
     text/<corpus>/*.jsonl.gz             unlabelled text
     vocab/t5_cc_all_32000/sentencepiece.model
 
-Files are looked for when a task is read, not when it is registered, so every
-task can be listed where its data is absent.
+What no data folder has is looked for in the current folder. Files are looked
+for when a task is read, not when it is registered, so every task can be listed
+where its data is absent.
 """
 
 import glob
@@ -24,8 +25,11 @@ def data_folders() -> list[str]:
 
 
 def find(relative: str) -> str | None:
-  """Returns the path of the first data folder that has `relative`."""
-  for folder in data_folders():
+  """Returns the path of the first folder that has `relative`.
+
+  The current folder comes after the data folders.
+  """
+  for folder in [*data_folders(), os.curdir]:
     path = os.path.join(folder, relative)
     if os.path.exists(path):
       return path
@@ -36,17 +40,16 @@ def find_files(pattern: str) -> list[str]:
   """Returns the sorted files that match a pattern.
 
   Args:
-    pattern: a glob pattern, absolute or relative to a data folder; the first
-      data folder with a match has them all.
+    pattern: a glob pattern, absolute or relative to a data folder or to the
+      current folder, which comes last; the first with a match has them all.
 
   Raises:
     UserError: nothing matches.
   """
-  if os.path.isabs(pattern):
-    candidates = [pattern]
-  else:
-    candidates = [os.path.join(folder, pattern) for folder in data_folders()]
-  for candidate in candidates:
+  for folder in [*data_folders(), os.curdir]:
+    candidate = os.path.normpath(os.path.join(folder, pattern))
+    if os.path.exists(candidate):  # a name with a bracket in it
+      return [candidate]
     if files := sorted(glob.glob(candidate)):
       return files
   raise UserError(f"No file matches {pattern!r}; {where_searched()}.")

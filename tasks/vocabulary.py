@@ -1,4 +1,4 @@
-"""T5's own vocabulary as a SeqIO vocabulary that finds its file at first use.
+"""T5's own vocabulary, and others, which find their files at first use.
 
 32,000 SentencePiece pieces trained on English, German, French and Romanian
 web text (`cc_all.32000` of the t5 package) and 100 sentinels.
@@ -9,6 +9,7 @@ import os
 import seqio
 
 from tasks import data_folders
+from transformer_zoo.data import vocabularies
 from transformer_zoo.errors import UserError
 
 _FILE = "vocab/t5_cc_all_32000/sentencepiece.model"
@@ -35,8 +36,19 @@ def t5_vocabulary_file() -> str:
   return path
 
 
-class T5Vocabulary(seqio.SentencePieceVocabulary):
-  """SeqIO's SentencePiece vocabulary, looking for T5's file at first use.
+class _LazyVocabulary(seqio.SentencePieceVocabulary):
+  """SeqIO's SentencePiece vocabulary, looking for its file at first use."""
+
+  def _model_context(self):
+    if self._model is None:
+      self._model = seqio.SentencePieceVocabulary(
+        self.sentencepiece_model_file, self.extra_ids
+      )._model_context()
+    return self._model
+
+
+class T5Vocabulary(_LazyVocabulary):
+  """T5's vocabulary.
 
   All instances are equal, whether their file has been found yet or not.
   """
@@ -49,12 +61,52 @@ class T5Vocabulary(seqio.SentencePieceVocabulary):
     """The path of the model file; raises UserError where there is none."""
     return t5_vocabulary_file()
 
-  def _model_context(self):
-    if self._model is None:
-      self._model = seqio.SentencePieceVocabulary(
-        self.sentencepiece_model_file, self.extra_ids
-      )._model_context()
-    return self._model
+
+class FileVocabulary(_LazyVocabulary):
+  """The vocabulary of a SentencePiece model file with pad 0, EOS 1, unknown 2.
+
+  Instances of the same file as it was named, and of as many sentinels, are
+  equal.
+  """
+
+  def __init__(self, path: str, extra_ids: int = 100):
+    """Names the file.
+
+    Args:
+      path: absolute, or relative to a data folder or to the current one.
+      extra_ids: sentinels beside the pieces.
+    """
+    super().__init__(path, extra_ids=extra_ids)
+
+  @property
+  def sentencepiece_model_file(self) -> str:
+    """The path of the model file; raises UserError where it is none."""
+    path = os.fspath(self._sentencepiece_model_file)
+    found = data_folders.find(path)
+    if found is None:
+      raise UserError(
+        f"The vocabulary file {path!r} is missing; "
+        f"{data_folders.where_searched()}."
+      )
+    vocabularies.Vocabulary(found, self.extra_ids).check()
+    return found
+
+
+def features(
+  path: str | None = None, extra_ids: int = 100
+) -> dict[str, seqio.Feature]:
+  """Returns the features of a text-to-text task.
+
+  Args:
+    path: see `FileVocabulary`; None for T5's vocabulary.
+    extra_ids: see `FileVocabulary`.
+  """
+  if path is None:
+    return t5_features()
+  return {
+    "inputs": seqio.Feature(FileVocabulary(path, extra_ids), required=False),
+    "targets": seqio.Feature(FileVocabulary(path, extra_ids)),
+  }
 
 
 def t5_features() -> dict[str, seqio.Feature]:

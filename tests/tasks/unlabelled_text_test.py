@@ -8,7 +8,6 @@ import pytest
 import sentencepiece
 import seqio
 
-from tasks import text_files
 from tasks import unlabelled_text
 from tasks.text_files import TextFilesDataSource
 from transformer_zoo.corruption import SpanCorruption
@@ -96,7 +95,19 @@ def test_another_field_and_fingerprint(tmp_path):
       gzip.compress(_json_lines("a" * 999, "b").encode())[:-9],
       "'{}' is unreadable or damaged",
     ),
-    ("a.txt", b"fine\n\xff\xfe\n", "'{}' is not UTF-8"),
+    (
+      "a.txt",
+      b"fine\n\xff\xfe\n",
+      "Line 2 of the data file '{}' has the byte 0xff, which is not UTF-8",
+    ),
+    ("a.txt", "fine".encode("utf-16"), "'{}' is not UTF-8 but UTF-16"),
+    ("a.txt", b"fi\0ne\n", "Line 1 .* '{}' has a NUL character"),
+    (
+      "a.jsonl",
+      b'{"text": "\xe4"}\n',
+      "Line 1 .* '{}' has the byte 0xe4, which is not UTF-8, in 'text'",
+    ),
+    ("a.jsonl", b'{"text": ""}\n', "Line 1 .* '{}' has an empty text in 'te"),
     (
       "a.jsonl",
       b'{"text": "a"}\n{"text',
@@ -124,7 +135,7 @@ def test_a_damaged_middle_is_found(tmp_path):
   path = tmp_path / "a.jsonl.gz"
   path.write_bytes(packed)
   with pytest.raises(UserError, match=str(path)):
-    list(text_files.read_documents(str(path)))
+    TextFilesDataSource({"train": str(path)}).get_dataset("train")
 
 
 def test_unreadable_file_is_named(tmp_path):

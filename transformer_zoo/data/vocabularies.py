@@ -63,6 +63,14 @@ class Vocabulary:
     """SHA-256 of the model file, in hexadecimal."""
     return _checksum(*_file_key(self.path))
 
+  def check(self) -> None:
+    """Reads the file now.
+
+    Raises:
+      UserError: it is absent, or no model of this kind.
+    """
+    _load(*_file_key(self.path), self.extra_ids)
+
   def encode(self, text: str) -> list[int]:
     """Returns the ids of `text`, without EOS."""
     return self._processor.EncodeAsIds(text)
