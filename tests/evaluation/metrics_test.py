@@ -1,91 +1,114 @@
-"""Metrics against the goldens of t5's `metrics_test.py`, and their edges."""
+"""Metrics: t5's goldens, a second computation by hand, and their edges."""
 
 import functools
 import json
+import math
+import random
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from transformer_zoo.evaluation import metrics
-from transformer_zoo.evaluation import question_answering
-from transformer_zoo.evaluation import text_overlap
 
-MODULES = (metrics, question_answering, text_overlap)
-QA_TARGETS = [
-  ["big moose", "hippo"],
-  ["correct1"],
-  ["correct2.1", "correct2.2"],
-  ["a", "b"],
-]
-QA_PREDICTIONS = ["‘a big  Moose!‘", "wrong", "correct2.2", "c"]
-TEXT = "this is a string"
-
-
-def named(metric):
-  (found,) = (m for m in MODULES if hasattr(m, metric))
-  return getattr(found, metric)
+NAN = math.nan
+mean_3class_f1 = functools.partial(metrics.mean_multiclass_f1, num_classes=3)
 
 
 @pytest.mark.parametrize(
   "metric, targets, predictions, expected",
   [
-    ("accuracy", [0, 0, 2, 1], [0, 1, 2, 1], {"accuracy": 75}),
+    (metrics.accuracy, [0, 0, 2, 1], [0, 1, 2, 1], {"accuracy": 75}),
     (
-      "matthews_corrcoef",
+      metrics.matthews_corrcoef,
       [0, 0, 2, 1],
       [0, 1, 2, 1],
       {"matthews_corrcoef": 70},
     ),
-    ("f1_score_with_invalid", [0, 1, 1, 0], [0, 1, 2, 2], {"f1": 50}),
+    (metrics.f1_score_with_invalid, [0, 1, 1, 0], [0, 1, 2, 2], {"f1": 50}),
     (
-      "f1_and_accuracy",
+      metrics.f1_and_accuracy,
       [0, 1, 1, 0],
       [0, 1, -1, -1],
       {"f1": 50, "accuracy": 50},
     ),
-    ("pearson_corrcoef", [0, 2], [0, 1], {"pearson_corrcoef": 100}),
-    ("spearman_corrcoef", [0, 2, 1], [0, 1, 2], {"spearman_corrcoef": 50}),
-    ("squad", [["abc abd", "$$$$"]], ["abd"], {"em": 0, "f1": 200 / 3}),
-    ("squad", [["", TEXT], [TEXT, TEXT]], [TEXT] * 2, {"em": 100, "f1": 100}),
-    ("squad", [[TEXT, TEXT]] * 2, ["", ""], {"em": 0, "f1": 0}),
-    ("squad", QA_TARGETS, QA_PREDICTIONS, {"em": 25, "f1": 35}),
-    ("trivia_qa", QA_TARGETS, QA_PREDICTIONS, {"em": 50, "f1": 50}),
     (
-      "sequence_accuracy",
+      mean_3class_f1,
+      [0, 1, 1, 2],
+      [0, 0, 2, 2],
+      {"mean_3class_f1": 400 / 9},
+    ),
+    (metrics.pearson_corrcoef, [0, 2], [0, 1], {"pearson_corrcoef": 100}),
+    (
+      metrics.spearman_corrcoef,
+      [0, 2, 1],
+      [0, 1, 2],
+      {"spearman_corrcoef": 50},
+    ),
+    (
+      metrics.sequence_accuracy,
       ["this is a string.", "this is a completely different string."],
       ["this is a string."] * 2,
       {"sequence_accuracy": 50},
     ),
-    ("bleu", [TEXT] * 2, [TEXT] * 2, {"bleu": 100}),
-    ("bleu", [TEXT] * 2, ["", ""], {"bleu": 0}),
-    ("bleu", [["", TEXT], [TEXT, ""]], [TEXT] * 2, {"bleu": 100}),
-    (
-      "rouge",
-      [TEXT] * 2,
-      [TEXT] * 2,
-      {"rouge1": 100, "rouge2": 100, "rougeLsum": 100},
-    ),
-    (
-      "rouge",
-      [TEXT] * 2,
-      ["", ""],
-      {"rouge1": 0, "rouge2": 0, "rougeLsum": 0},
-    ),
   ],
 )
 def test_goldens(metric, targets, predictions, expected):
-  actual = named(metric)(targets, predictions)
+  actual = metric(targets, predictions)
   assert actual == pytest.approx(expected, abs=5e-3)
   assert list(actual) == list(expected)
   json.dumps(actual)
 
 
-def test_mean_multiclass_f1():
-  metric = functools.partial(metrics.mean_multiclass_f1, num_classes=3)
-  assert metric([0, 1, 1, 2], [0, 0, 2, 2]) == {
-    "mean_3class_f1": pytest.approx(44.44444)
-  }
+@pytest.fixture(params=range(20))
+def classes(request):
+  """Targets of three classes and predictions of four, of 1 to 40 examples."""
+  rng = random.Random(request.param)
+  number = rng.randrange(1, 40)
+  targets = [rng.randrange(3) for _ in range(number)]
+  predictions = [
+    t if rng.random() < 0.6 else rng.randrange(-1, 3) for t in targets
+  ]
+  return targets, predictions
+
+
+def _f1(targets, predictions, label):
+  right = sum(
+    t == p == label for t, p in zip(targets, predictions, strict=True)
+  )
+  total = targets.count(label) + predictions.count(label)
+  return 200 * right / total if total else 0.0
+
+
+def test_mean_f1_by_counting(classes):
+  expected = np.mean([_f1(*classes, label) for label in range(3)])
+  assert mean_3class_f1(*classes) == {"mean_3class_f1": pytest.approx(expected)}
+
+
+def test_f1_with_invalid_by_counting(classes):
+  targets, predictions = ([x % 2 for x in classes[0]], classes[1])
+  filled = [
+    p if p in (0, 1) else 1 - t
+    for t, p in zip(targets, predictions, strict=True)
+  ]
+  actual = metrics.f1_score_with_invalid(targets, predictions)
+  assert actual == {"f1": pytest.approx(_f1(targets, filled, 1))}
+
+
+def test_matthews_correlation_is_the_correlation_of_indicators(classes):
+  targets, predictions = (
+    (np.array(side)[:, None] == np.arange(-1, 3)).astype(float)
+    for side in classes
+  )
+  targets, predictions = (
+    targets - targets.mean(0),
+    predictions - predictions.mean(0),
+  )
+  scale = np.sqrt((targets**2).sum() * (predictions**2).sum())
+  expected = 100 * (targets * predictions).sum() / scale if scale else 0.0
+  actual = metrics.matthews_corrcoef(*classes)
+  assert actual == {"matthews_corrcoef": pytest.approx(expected, abs=1e-9)}
 
 
 def test_predictions_are_left_alone():
@@ -98,59 +121,176 @@ def test_predictions_are_left_alone():
   "metric", ["matthews_corrcoef", "pearson_corrcoef", "spearman_corrcoef"]
 )
 @pytest.mark.parametrize(
-  "targets, predictions", [([], []), ([1], [1]), ([0, 1, 1], [-1, -1, -1])]
+  "targets, predictions",
+  [([], []), ([1], [1]), ([0, 1, 1], [-1, -1, -1]), ([2, 2], [0, 1])],
 )
 @pytest.mark.filterwarnings("error")
 def test_undefined_correlations_are_zero(metric, targets, predictions):
-  assert named(metric)(targets, predictions) == {metric: 0.0}
+  assert getattr(metrics, metric)(targets, predictions) == {metric: 0.0}
+
+
+@pytest.mark.parametrize("value", [NAN, math.inf, -math.inf])
+@pytest.mark.parametrize("metric", ["pearson_corrcoef", "spearman_corrcoef"])
+@pytest.mark.filterwarnings("error")
+def test_correlations_with_what_is_no_number_are_zero(metric, value):
+  correlate = getattr(metrics, metric)
+  assert correlate([1.0, 2.0, 3.0], [1.0, value, 2.0]) == {metric: 0.0}
+
+
+def test_not_a_number_is_no_right_answer():
+  assert metrics.accuracy([NAN, 1.0], [NAN, 1.0]) == {"accuracy": 50}
 
 
 @pytest.mark.filterwarnings("error")
-def test_f1_without_any_positive_is_zero():
-  assert metrics.f1_score_with_invalid([0, 0], [0, 0]) == {"f1": 0.0}
+def test_one_class_only():
+  assert metrics.f1_score_with_invalid([0, 0], [0, 0]) == {"f1": 0}
+  assert metrics.f1_score_with_invalid([1, 1], [1, 1]) == {"f1": 100}
+  assert metrics.f1_score_with_invalid([1, 1], [-1, -1]) == {"f1": 0}
+  # A class that occurs on neither side counts with 0, as in scikit-learn.
+  scores = mean_3class_f1([1, 1], [1, 1])
+  assert scores == {"mean_3class_f1": pytest.approx(100 / 3)}
+  assert mean_3class_f1([0, 1, 2], [-1, -1, -1]) == {"mean_3class_f1": 0}
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "squad", "rouge", "bleu"])
+def test_f1_of_targets_without_label_is_refused():
+  with pytest.raises(
+    ValueError,
+    match=r"^the class ids of the targets are 0 and 1 for this F1, not -1 "
+    r"\(-1 is a row without label\)$",
+  ):
+    metrics.f1_score_with_invalid([0, 1, -1], [0, 1, 1])
+
+
+SENTENCE = [("PER", 0, 2), ("LOC", 3, 4)]
+
+
+@pytest.mark.parametrize(
+  "predicted, expected",
+  [
+    (SENTENCE, 100),
+    ([["LOC", 3, 4], ["PER", 0, 2]], 100),
+    ([("PER", 0, 2)], 200 / 3),
+    ([("PER", 0, 2), ("LOC", 3, 5)], 50),
+    ([("PER", 0, 2), ("ORG", 3, 4)], 50),
+    ([*SENTENCE, ("LOC", 3, 4)], 80),
+    ([], 0),
+    (None, 0),
+  ],
+)
+def test_entities_count_where_type_and_span_are_right(predicted, expected):
+  actual = metrics.entity_f1([SENTENCE], [predicted])
+  assert actual == {"entity_f1": pytest.approx(expected)}
+
+
+def test_entity_f1_is_over_the_corpus_and_by_sentence():
+  rng = random.Random(0)
+
+  def some():
+    spans = [(rng.choice("AB"), rng.randrange(3), 3) for _ in range(3)]
+    return list(dict.fromkeys(spans))
+
+  targets = [some() for _ in range(50)]
+  predictions = [rng.choice([some(), None]) for _ in range(50)]
+  # Every pair of places is compared, instead of sets of them.
+  places = [
+    [(i, e) for i, sentence in enumerate(side) for e in sentence or ()]
+    for side in (targets, predictions)
+  ]
+  right = sum(t == p for t in places[0] for p in places[1])
+  precision, recall = right / len(places[1]), right / len(places[0])
+  expected = 200 * precision * recall / (precision + recall)
+  actual = metrics.entity_f1(targets, predictions)
+  assert actual == {"entity_f1": pytest.approx(expected)}
+  assert 0 < expected < 100
+
+
+def test_no_entity_at_all_scores_zero():
+  assert metrics.entity_f1([[], []], [[], None]) == {"entity_f1": 0}
+
+
+RANKED = [
+  # Question 0: choice 1 is right and has most tokens.
+  (((0, 0), False, 1.0, 1), -2.0),
+  (((0, 1), True, 1.0, 4), -4.0),
+  # Question 1, weight 3: choice 0 is right and likeliest either way.
+  (((1, 0), True, 3.0, 2), -1.0),
+  (((1, 1), False, 3.0, 1), -8.0),
+  (((1, 2), False, 3.0, 1), -math.inf),
+]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rank_classification_in_any_order(seed):
+  rows = random.Random(seed).sample(RANKED, len(RANKED))
+  targets, scores = zip(*rows, strict=True)
+  assert metrics.rank_classification(targets, scores) == {"accuracy": 75}
+  normalized = metrics.rank_classification(
+    targets, scores, length_normalized=True
+  )
+  assert normalized == {"accuracy": 100}
+
+
+@pytest.mark.parametrize(
+  "scores, expected", [([-1, -1], 0), ([NAN, -9], 100), ([NAN, NAN], 0)]
+)
+def test_rank_classification_of_equal_and_of_broken_choices(scores, expected):
+  targets = [((7, 0), False, 1.0, 1), ((7, 1), True, 1.0, 1)]
+  actual = metrics.rank_classification(targets, scores)
+  assert actual == {"accuracy": expected}
+
+
+def test_several_choices_may_be_right():
+  targets = [((0, i), i > 0, 1.0, 0) for i in range(3)]
+  for scores, expected in (([-3, -2, -1], 100), ([-1, -2, -3], 0)):
+    actual = metrics.rank_classification(
+      targets, scores, length_normalized=True
+    )
+    assert actual == {"accuracy": expected}
+
+
+every_metric = pytest.mark.parametrize(
+  "metric",
+  [
+    metrics.accuracy,
+    metrics.sequence_accuracy,
+    metrics.matthews_corrcoef,
+    metrics.f1_score_with_invalid,
+    metrics.f1_and_accuracy,
+    mean_3class_f1,
+    metrics.pearson_corrcoef,
+    metrics.spearman_corrcoef,
+    metrics.entity_f1,
+    metrics.rank_classification,
+  ],
+)
+
+
+@every_metric
+@pytest.mark.filterwarnings("error")
 def test_no_example_scores_zero(metric):
-  assert set(named(metric)([], []).values()) == {0.0}
+  assert set(metric([], []).values()) == {0.0}
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "squad", "rouge"])
+@every_metric
 def test_unequal_lengths_are_refused(metric):
-  with pytest.raises(ValueError):
-    named(metric)(["a", "b"], ["a"])
+  name = "scores" if metric is metrics.rank_classification else "predictions"
+  with pytest.raises(
+    ValueError,
+    match=f"^2 targets and 1 {name}: a metric needs as many of both$",
+  ):
+    metric([0, 1], [0])
 
 
-def test_bleu_takes_any_number_of_references():
-  references = [["the cat sat down", "a cat was sitting"]] * 3
-  predictions = ["a cat was sitting", "the cat sat down", "the cat sat down"]
-  assert text_overlap.bleu(references, predictions) == {
-    "bleu": pytest.approx(100)
-  }
-
-
-def test_bleu_by_hand():
-  # By hand: 10 of 12 words, 5 of 10, 2 of 8 and 1 of 6 longer n-grams match,
-  # 12 words against 14 of the references: exp(1 - 14 / 12) * (1 / 57.6)^0.25.
-  actual = text_overlap.bleu(
-    ["The cat sat on the mat, quietly.", "It is raining today."],
-    ["The cat sat on a mat quietly.", "It rains today."],
-  )
-  assert actual == {"bleu": pytest.approx(30.72642)}
-
-
-def test_rouge_breaks_sentences_and_is_the_mean():
-  # Summary-level LCS takes each sentence of the target on its own, so swapped
-  # sentences still match; the second document shares one word of two.
-  actual = text_overlap.rouge(
-    ["a b . c d .", "e f"],
-    ["c d . a b .", "e g"],
-  )
-  assert actual == {
-    "rouge1": pytest.approx(75),
-    "rouge2": pytest.approx(100 / 3),
-    "rougeLsum": pytest.approx(75),
-  }
+@every_metric
+def test_values_are_floats_that_json_takes(metric):
+  if metric is metrics.entity_f1:
+    targets = predictions = [SENTENCE]
+  elif metric is metrics.rank_classification:
+    targets, predictions = zip(*RANKED, strict=True)
+  else:
+    targets, predictions = np.array([0, 1, 1]), np.array([0, 1, 0])
+  for value in metric(targets, predictions).values():
+    assert type(value) is float and 0 < value <= 100
 
 
 def test_import_loads_no_heavy_package():

@@ -1,6 +1,7 @@
 """Question answering by the official rules, on thousands of bad answers."""
 
 import functools
+import json
 import random
 
 import numpy as np
@@ -14,6 +15,58 @@ VOCABULARY = (
   "the a an The An and of in Queen Élise 1066 1,066 U.S. $5 —  naïve “fox” "
   "o'clock Bob's anthem theme a.m. re-entry ﬁn ½ _id ’twas İzmir straße"
 ).split(" ")
+
+
+QA_TARGETS = [
+  ["big moose", "hippo"],
+  ["correct1"],
+  ["correct2.1", "correct2.2"],
+  ["a", "b"],
+]
+QA_PREDICTIONS = ["‘a big  Moose!‘", "wrong", "correct2.2", "c"]
+TEXT = "this is a string"
+
+
+@pytest.mark.parametrize(
+  "metric, targets, predictions, expected",
+  [
+    (
+      question_answering.squad,
+      [["abc abd", "$$$$"]],
+      ["abd"],
+      {"em": 0, "f1": 200 / 3},
+    ),
+    (
+      question_answering.squad,
+      [["", TEXT], [TEXT, TEXT]],
+      [TEXT] * 2,
+      {"em": 100, "f1": 100},
+    ),
+    (
+      question_answering.squad,
+      [[TEXT, TEXT]] * 2,
+      ["", ""],
+      {"em": 0, "f1": 0},
+    ),
+    (
+      question_answering.squad,
+      QA_TARGETS,
+      QA_PREDICTIONS,
+      {"em": 25, "f1": 35},
+    ),
+    (
+      question_answering.trivia_qa,
+      QA_TARGETS,
+      QA_PREDICTIONS,
+      {"em": 50, "f1": 50},
+    ),
+  ],
+)
+def test_goldens_of_t5(metric, targets, predictions, expected):
+  actual = metric(targets, predictions)
+  assert actual == pytest.approx(expected)
+  assert list(actual) == list(expected)
+  json.dumps(actual)
 
 
 def generated_rows(number):

@@ -13,6 +13,7 @@ that reading a task's definition stays cheap.
 
 import collections
 from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
+import math
 from typing import Any
 
 import numpy as np
@@ -49,13 +50,22 @@ def matthews_corrcoef(
 def f1_score_with_invalid(
   targets: Sequence[int], predictions: Sequence[int]
 ) -> dict[str, float]:
-  """F1 of class 1; a prediction other than 0 and 1 counts as the wrong one."""
+  """F1 of class 1; a prediction other than 0 and 1 counts as the wrong one.
+
+  Raises:
+    ValueError: the lengths differ, or a target is neither 0 nor 1.
+  """
   import sklearn.metrics
 
   check_lengths(targets, predictions)
   if not len(targets):
     return {"f1": 0.0}
   targets = np.asarray(targets)
+  if other := set(targets.tolist()) - {0, 1}:
+    raise ValueError(
+      f"the class ids of the targets are 0 and 1 for this F1, not {min(other)} "
+      "(-1 is a row without label)"
+    )
   predictions = np.asarray(predictions)
   valid = (predictions == 0) | (predictions == 1)
   predictions = np.where(valid, predictions, 1 - targets)
@@ -102,8 +112,9 @@ def pearson_corrcoef(
   """Pearson correlation times 100.
 
   0 where it is undefined (fewer than two examples, or one side constant, as
-  from a model that always answers the same), where t5 gives not-a-number:
-  averages and the choice of the best checkpoint need a number.
+  from a model that always answers the same, or a value that is no finite
+  number), where t5 gives not-a-number: averages and the choice of the best
+  checkpoint need a number.
   """
   import scipy.stats
 
@@ -165,13 +176,17 @@ def rank_classification(
   """Accuracy of the choice that the model finds likeliest (GPT-3, T0).
 
   Rows of one question, in any order, are its choices; the likeliest one counts
-  as right if it is a right one. Of equally likely choices the first counts.
+  as right if it is a right one. Of equally likely choices the first counts; a
+  choice whose likelihood is not-a-number is the last.
 
   Args:
     targets: ((question, choice), right or not, weight of the question, number
       of target tokens) for each choice.
     scores: the summed log-likelihood of each choice's targets, in nats.
     length_normalized: divide each score by its number of target tokens.
+
+  Returns:
+    `accuracy`, weighted.
 
   Raises:
     ValueError: the lengths differ.
@@ -181,10 +196,11 @@ def rank_classification(
   for (index, is_right, weight, num_tokens), score in zip(
     targets, scores, strict=True
   ):
-    question, choice = (int(i) for i in index)
-    likelihood = score / num_tokens if length_normalized else score
-    questions[question].append(
-      (-float(likelihood), choice, bool(is_right), float(weight))
+    *question, choice = (int(i) for i in index)
+    cost = -float(score) / (max(num_tokens, 1) if length_normalized else 1)
+    cost = math.inf if math.isnan(cost) else cost
+    questions[tuple(question)].append(
+      (cost, choice, bool(is_right), float(weight))
     )
   chosen = [min(choices) for choices in questions.values()]
   total = sum(weight for *_, weight in chosen)
@@ -225,5 +241,7 @@ def _correlation(
   """Returns 100 times a scipy correlation, 0 where that is undefined."""
   check_lengths(targets, predictions)
   if len(set(targets)) < 2 or len(set(predictions)) < 2:
+    return 0.0
+  if not np.isfinite([*targets, *predictions]).all():
     return 0.0
   return 100 * float(correlate(targets, predictions)[0])

@@ -24,8 +24,8 @@ def bleu(
     predictions: one text each.
 
   Raises:
-    ValueError: the lengths differ, or predictions have different numbers of
-      references.
+    ValueError: the lengths differ, or predictions have no reference or
+      different numbers of them.
   """
   metrics.check_lengths(targets, predictions)
   if not targets:
@@ -98,10 +98,10 @@ def _reference_files(
   """Returns the first reference of all targets, then the second, and so on."""
   rows = [[t] if isinstance(t, str) else list(t) for t in targets]
   counts = sorted({len(row) for row in rows})
-  if len(counts) > 1:
+  if len(counts) > 1 or not counts[0]:
     raise ValueError(
-      f"predictions have between {counts[0]} and {counts[-1]} references; BLEU "
-      "needs as many for each"
+      f"predictions have from {counts[0]} to {counts[-1]} references; BLEU "
+      "needs as many for each, and at least one"
     )
   return [list(references) for references in zip(*rows, strict=True)]
 
