@@ -49,6 +49,7 @@ class SplitInfo:
     sha256: checksum of the record file.
     num_bytes: size of the record file.
     lengths_sha256: checksum of the lengths file.
+    num_skipped: bad rows that were left out, as --skip_bad_rows asks.
   """
 
   num_examples: int
@@ -58,6 +59,7 @@ class SplitInfo:
   sha256: str
   num_bytes: int
   lengths_sha256: str
+  num_skipped: int = 0  # manifests of version 0.1 lack it
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ interrupted `prepare` leaves nothing that is later read, and of several
 processes one prepares while the others wait and reuse.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 import contextlib
 import dataclasses
 import functools
@@ -23,6 +23,7 @@ from transformer_zoo import corruption
 from transformer_zoo.data import definitions
 from transformer_zoo.data import folders
 from transformer_zoo.data import manifest
+from transformer_zoo.data import mixing
 from transformer_zoo.data import reading
 from transformer_zoo.data import records
 from transformer_zoo.errors import nearest
@@ -30,6 +31,9 @@ from transformer_zoo.errors import UserError
 
 if TYPE_CHECKING:
   import seqio
+
+
+_REPORT_SECONDS = 5.0
 
 
 def prepare(
@@ -60,28 +64,35 @@ def prepare(
   """
   register_tasks(data_dir)
   provider = _find(name)
-  rates = _rates(provider)
+  members = _members(provider)
+  has = {
+    task.name: reading.explain(lambda task=task: task.splits, task, "splits")
+    for task in members
+  }
+  for split in splits or ():
+    if not any(split in of_task for of_task in has.values()):
+      _refuse_split(members[0], split, has[members[0].name])
   prepared_dir = pathlib.Path(prepared_dir)
   prepared_dir.mkdir(parents=True, exist_ok=True)
   tasks = []
-  for task, rate in rates:
-    has = reading.explain(lambda task=task: task.splits, task, "splits")
-    for split in splits or ():
-      # A task of rate 0 is in the mixture for evaluation only.
-      if split not in has and rate > 0:
-        raise UserError(
-          f"Task {task.name!r} has no split {split!r}" + nearest(split, has)
-        )
-    wanted = [s for s in has if splits is None or s in splits]
+  for task in members:
+    for split in getattr(task.source, "declared_splits", ()):
+      if split not in has[task.name]:
+        report(f"{task.name}: no split {split!r} on disk")
+    wanted = [s for s in has[task.name] if splits is None or s in splits]
     tasks.append(_prepare_task(task, wanted, prepared_dir, report))
   if len({task.vocabulary for task in tasks}) > 1:
     raise UserError(
       f"Mixture {name!r} has tasks with different vocabularies; one model has "
       "one vocabulary."
     )
-  mixture = manifest.PreparedMixture(
-    name, tuple(tasks), tuple(rate for _, rate in rates)
-  )
+  rates = _rates(provider, members, tasks)
+  for task, rate in zip(members, rates, strict=True):
+    for split in splits or ():
+      # A task of rate 0 is in the mixture for evaluation only.
+      if split not in has[task.name] and rate > 0:
+        _refuse_split(task, split, has[task.name])
+  mixture = manifest.PreparedMixture(name, tuple(tasks), rates)
   if [task.name for task in tasks] != [name]:
     manifest.save_mixture(mixture, prepared_dir)
   return mixture
@@ -164,9 +175,15 @@ def _write_task(
       examples = reading.read_split(
         task, steps, split, targets_only=template.kind == "tokens"
       )
-      infos[split] = info = records.write_split(
-        examples, split, template, partial
-      )
+      examples = _with_progress(examples, f"{task.name} {split}", report)
+      info = records.write_split(examples, split, template, partial)
+      skipped = getattr(task.source, "skipped_rows", lambda _: [])(split)
+      infos[split] = info = dataclasses.replace(info, num_skipped=len(skipped))
+      if skipped:
+        report(
+          f"skipped {len(skipped):,} bad rows of {task.name} {split}, first: "
+          f"{skipped[0]}"
+        )
       report(
         f"prepared {task.name} {split}: {info.num_examples:,} examples, "
         f"{info.num_tokens:,} tokens in {time.monotonic() - start:.1f} s"
@@ -179,17 +196,58 @@ def _write_task(
     shutil.rmtree(partial, ignore_errors=True)
 
 
-def _rates(provider: Any) -> list[tuple["seqio.Task", float]]:
-  """Returns the tasks of a provider in order of name, with their rates."""
+def _with_progress(
+  examples: Iterable[Any], what: str, report: Callable[[str], None]
+) -> Iterator[Any]:
+  """Yields the examples; reports how many there were every few seconds."""
+  told = time.monotonic()
+  for number, example in enumerate(examples):
+    if number % 256 == 0 and time.monotonic() - told > _REPORT_SECONDS:
+      told = time.monotonic()
+      report(f"preparing {what}: {number:,} examples so far")
+    yield example
+
+
+def _members(provider: Any) -> list["seqio.Task"]:
+  """Returns the tasks of a task or mixture in order of name."""
   import seqio  # pylint: disable=g-import-not-at-top
 
   if isinstance(provider, seqio.Task):
-    return [(provider, 1.0)]
+    return [provider]
+  if not provider.tasks:
+    raise UserError(
+      f"Mixture {provider.name!r} has no task whose data is on disk; name a "
+      "folder that has tfds/ with --data_dir."
+    )
+  return list(provider.tasks)
+
+
+def _rates(
+  provider: Any,
+  members: Sequence["seqio.Task"],
+  prepared: Sequence[manifest.PreparedTask],
+) -> tuple[float, ...]:
+  """Returns the rate of each member; a task alone has rate 1."""
+  if provider in members:
+    return (1.0,)
+  # A training split that was not prepared is counted by the rates.
+  counts = {
+    new.name: mixing.train_count(new)
+    for task, new in zip(members, prepared, strict=True)
+    if "train" in new.splits or "train" not in task.splits
+  }
   rates = []
-  for task in provider.tasks:
-    rate = functools.partial(provider.get_rate, task)
-    rates.append((task, reading.explain(rate, task, "size")))
-  return rates
+  with mixing.known_counts(counts):
+    for task in members:
+      rate = functools.partial(provider.get_rate, task)
+      rates.append(reading.explain(rate, task, "number of examples"))
+  return tuple(rates)
+
+
+def _refuse_split(task: "seqio.Task", split: str, has: Sequence[str]) -> None:
+  raise UserError(
+    f"Task {task.name!r} has no split {split!r}" + nearest(split, has)
+  )
 
 
 def _find(name: str) -> Any:

@@ -12,6 +12,7 @@ import optax
 
 from transformer_zoo import config
 from transformer_zoo.data import loader
+from transformer_zoo.data import mixing
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import averages
 from transformer_zoo.experiment import inputs
@@ -50,6 +51,7 @@ def train(
   prepared_dir: str = "runs/prepared",
   packing: bool = True,
   corruption: Callable | None = None,
+  rates: Callable | None = None,
   evaluation_batch_size: int | None = None,
   evaluation_max_examples: int | None = None,
 ) -> str:
@@ -76,6 +78,8 @@ def train(
     prepared_dir: where prepared data lies or is put.
     packing: whether several examples share a row.
     corruption: in place of that of the tasks.
+    rates: `Equal`, `ExamplesProportional` (data/mixing.py) in place of the
+      mixture's own.
     evaluation_batch_size: `batch_size` by default.
     evaluation_max_examples: the most examples of a split in evaluation.
 
@@ -99,6 +103,8 @@ def train(
   partitioning.check(mesh, boxed, batch_size)
   mixture = inputs.prepared(mixture_or_task_name, prepared_dir)
   inputs.check_mixture(model, mixture)
+  if rates is not None:
+    mixture = mixing.with_rates(mixture, rates)
   evaluator = scoring.make_evaluator(
     model,
     objective,

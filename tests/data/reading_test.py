@@ -1,0 +1,199 @@
+"""Examples read in batches are those read one by one, byte by byte."""
+
+import functools
+import hashlib
+
+import pytest
+
+seqio = pytest.importorskip("seqio")
+import tensorflow as tf  # noqa: E402
+
+from transformer_zoo.data import mixing  # noqa: E402
+from transformer_zoo.data import reading  # noqa: E402
+from transformer_zoo.data import records  # noqa: E402
+from transformer_zoo.data.prepare import prepare  # noqa: E402
+from transformer_zoo.errors import UserError  # noqa: E402
+
+NUMBER = 600  # more than two batches
+
+
+@seqio.map_over_dataset
+def as_text(example):
+  number = tf.strings.as_string(example["i"])
+  return {
+    "z": example["i"],
+    "inputs": tf.strings.join(["the cat ", number]),
+    "targets": tf.strings.join(["Ünï ", number]),
+    "flag": example["i"] % 2 == 0,
+    "score": tf.cast(example["i"], tf.float32) / 3,
+    "pair": tf.stack([example["i"], -example["i"]]),
+    "words": tf.strings.split(tf.strings.join(["a b Ünï ", number])),
+    "table": tf.zeros([example["i"] % 3, 2], tf.int64),
+    "empty": tf.zeros([0], tf.string),
+    "idx": {"row": example["i"], "names": tf.strings.split([number, "x y"])},
+  }
+
+
+def odd_rows_twice(dataset):
+  dataset = dataset.filter(lambda e: e["z"] % 2 == 1)
+  return dataset.flat_map(lambda e: tf.data.Dataset.from_tensors(e).repeat(2))
+
+
+def of_any_rank(dataset):
+  def change(example):
+    side = tf.reshape(
+      example["pair"], tf.where(example["flag"], [2, 1], [1, 2])
+    )
+    side = tf.numpy_function(lambda x: x, [side], tf.int32)  # no known rank
+    return {k: example[k] for k in ("inputs", "targets", "z")} | {"side": side}
+
+  return dataset.map(change)
+
+
+@pytest.fixture
+def add_task(vocabulary):
+  """Returns a function that registers a task over the numbers 0, 1, ..."""
+  added = []
+
+  def add(name, *steps, tokenized=True, splits=("train", "validation")):
+    def read(split, shuffle_files=False, seed=None):
+      del split, shuffle_files, seed
+      return tf.data.Dataset.from_tensor_slices({"i": tf.range(NUMBER)})
+
+    feature = seqio.Feature(vocabulary.to_seqio(), required=False)
+    end = [
+      seqio.preprocessors.tokenize,
+      seqio.CacheDatasetPlaceholder(),
+      seqio.preprocessors.append_eos_after_trim,
+    ]
+    added.append(name)
+    return seqio.TaskRegistry.add(
+      name,
+      source=seqio.FunctionDataSource(
+        read,
+        splits=splits,
+        num_input_examples=dict.fromkeys(splits, NUMBER),
+      ),
+      preprocessors=[as_text, *steps, *(end if tokenized else [])],
+      output_features={"inputs": feature, "targets": feature},
+    )
+
+  yield add
+  for name in added:
+    seqio.TaskRegistry.remove(name)
+
+
+def one_by_one(task):
+  """The examples as `as_numpy_iterator` gives them."""
+  dataset = task.source.get_dataset("train", shuffle=False)
+  for step in reading.divide_steps(task)[0]:
+    dataset = seqio.utils.add_kwargs_to_transform(
+      step, sequence_length=None, output_features=task.output_features
+    )(dataset)
+  return dataset.as_numpy_iterator()
+
+
+@pytest.mark.parametrize("steps", [(), (odd_rows_twice,), (of_any_rank,)])
+def test_records_are_the_same_bytes(add_task, tmp_path, steps):
+  task = add_task("zt_read", *steps)
+  made = prepare("zt_read", prepared_dir=tmp_path / "a").tasks[0]
+  folder = tmp_path / "b"
+  folder.mkdir()
+  info = records.write_split(one_by_one(task), "train", made, folder)
+  assert info == made.splits["train"]
+  digests = [
+    hashlib.sha256((path / "train.array_record").read_bytes()).hexdigest()
+    for path in (folder, tmp_path / "a" / "zt_read")
+  ]
+  assert digests[0] == digests[1]
+
+
+def test_only_a_known_structure_is_batched(add_task):
+  batched = add_task("zt_known")
+  alone = add_task("zt_unknown", of_any_rank)
+  steps = [reading.divide_steps(task)[0] for task in (batched, alone)]
+  for task, its_steps, allowed in zip(
+    (batched, alone), steps, (True, False), strict=True
+  ):
+    dataset = reading._build(task, its_steps, "train", False)
+    assert (reading._batched(dataset, task) is not None) == allowed
+
+
+def test_an_example_that_fails_is_named(add_task, tmp_path):
+  def fail(dataset):
+    def check(example):
+      with tf.control_dependencies(
+        [tf.debugging.assert_less(example["z"], 300, "label out of range")]
+      ):
+        return example | {"z": tf.identity(example["z"])}
+
+    return dataset.map(check)
+
+  add_task("zt_fails", fail)
+  with pytest.raises(
+    UserError,
+    match="Task 'zt_fails' cannot read its split 'train', example 300: .*"
+    "label out of range",
+  ) as raised:
+    prepare("zt_fails", prepared_dir=tmp_path)
+  assert "function_node" not in str(raised.value)
+
+
+def test_bytes_that_are_not_text_are_refused(add_task, tmp_path):
+  def spoil(dataset):
+    def change(example):
+      bad = tf.where(example["z"] == 259, b"caf\xe9", "café")
+      return example | {"place": [bad]}
+
+    return dataset.map(change)
+
+  add_task("zt_bytes", spoil)
+  with pytest.raises(UserError) as raised:
+    prepare("zt_bytes", prepared_dir=tmp_path)
+  assert str(raised.value) == (
+    "Task 'zt_bytes' has text that is not UTF-8 in field 'place' of split "
+    r"'train', example 259 (byte 3: b'\xe9'); mend the data."
+  )
+
+
+def test_rates_are_the_same_on_the_fly_and_prepared(add_task, tmp_path):
+  # SeqIO's own rate counts the 600 raw rows of both.
+  add_task("zt_plain")
+  add_task("zt_twice", odd_rows_twice, lambda d: d.repeat(2))
+  add_task("zt_validation", splits=("validation",))
+  rates = mixing.ExamplesProportional(maximum=1100, temperature=2.0)
+  names = ["zt_plain", "zt_twice", "zt_validation"]
+  mixture = seqio.MixtureRegistry.add(
+    "zt_rates", [(name, rates) for name in names]
+  )
+  try:
+    on_the_fly = [mixture.get_rate(task) for task in mixture.tasks]
+    made = prepare("zt_rates", prepared_dir=tmp_path)
+  finally:
+    seqio.MixtureRegistry.remove("zt_rates")
+  assert [task.name for task in made.tasks] == names
+  assert list(made.rates) == on_the_fly == [600**0.5, 1100**0.5, 0]
+
+
+def test_progress_is_told(add_task, tmp_path, monkeypatch):
+  from transformer_zoo.data import prepare as module
+
+  monkeypatch.setattr(module, "_REPORT_SECONDS", 0.0)
+  add_task("zt_progress")
+  lines = []
+  prepare("zt_progress", prepared_dir=tmp_path, report=lines.append)
+  assert "preparing zt_progress train: 256 examples so far" in lines
+
+
+def test_skipped_rows_are_told_and_stored(add_task, tmp_path):
+  task = add_task("zt_skipped")
+  task.source.skipped_rows = functools.partial(
+    {"train": ["row 3 is bad.", "row 9 is bad."], "validation": []}.get
+  )
+  lines = []
+  made = prepare("zt_skipped", prepared_dir=tmp_path, report=lines.append)
+  assert lines[0] == (
+    "skipped 2 bad rows of zt_skipped train, first: row 3 is bad."
+  )
+  splits = made.tasks[0].splits
+  assert [splits[s].num_skipped for s in ("train", "validation")] == [2, 0]

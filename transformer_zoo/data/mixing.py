@@ -1,0 +1,168 @@
+"""How often each task of a mixture is drawn.
+
+A rate is a frozen dataclass. SeqIO calls it with a task, like any rate function
+of a mixture; `prepare` and `train` know the counts of prepared tasks. All count
+the same: the training examples after the task's steps, which may filter rows or
+make several examples of one. (SeqIO's own `mixing_rate_num_examples` counts raw
+rows until a task is cached and examples from then on, so that caching ReCoRD,
+one example per answer, changes the mixture.)
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+import contextvars
+import dataclasses
+import types
+from typing import Any
+
+import gin
+
+from transformer_zoo.data import manifest
+from transformer_zoo.errors import UserError
+
+_NOTHING: Mapping[str, int] = types.MappingProxyType({})
+_known = contextvars.ContextVar("known counts", default=_NOTHING)
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class Equal:
+  """The same rate for every task that has training examples."""
+
+  def rate(self, count: int, name: str = "") -> float:
+    """Returns 1, or 0 where there is nothing to train on."""
+    del name
+    return 1.0 if count else 0.0
+
+  def __call__(self, task: Any) -> float:
+    """Returns the rate of a `seqio.Task`."""
+    return 1.0 if "train" in task.splits else 0.0
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class ExamplesProportional:
+  """Rates by the number of examples (Raffel et al. 2020, section 3.5.2).
+
+  rate = min(count * scale, maximum) ^ (1 / temperature), in SeqIO's order.
+  The paper's artificial limit K is `maximum`; its temperature-scaled mixing has
+  a `temperature` T of 2, 4 or 8 and K = 2^21. K clips every task.
+
+  Attributes:
+    maximum: K, or None for no limit.
+    temperature: T; the larger, the nearer to equal rates.
+    scale: factor on every count.
+    counts: task -> count that stands for its own, such as a published one, or
+      the virtual size of an unlabelled task.
+    unclipped: tasks whose rate is their count, whatever the rest says: in the
+      released t5 code K clips neither GLUE nor SuperGLUE.
+    halved: tasks that the mixture has twice under two names (RTE); each gets
+      half of the rate.
+  """
+
+  maximum: float | None = None
+  temperature: float = 1.0
+  scale: float = 1.0
+  counts: Mapping[str, int] | None = None
+  unclipped: Sequence[str] = ()
+  halved: Sequence[str] = ()
+
+  def __post_init__(self):
+    for name in ("maximum", "temperature", "scale"):
+      value = getattr(self, name)
+      if value is not None and not value > 0:
+        raise UserError(
+          f"ExamplesProportional.{name} is {value}; it must be above 0."
+        )
+    for task, count in (self.counts or {}).items():
+      if count < 0:
+        raise UserError(
+          f"ExamplesProportional.counts has {count} for {task!r}; a count is "
+          "not negative."
+        )
+
+  def rate(self, count: int, name: str = "") -> float:
+    """Returns the rate of a task.
+
+    Args:
+      count: its training examples.
+      name: of the task, for what the attributes say of it.
+    """
+    count = (self.counts or {}).get(name, count)
+    rate = float(count)
+    if name not in self.unclipped:
+      rate *= self.scale
+      if self.maximum is not None:
+        rate = min(rate, self.maximum)
+      rate **= 1 / self.temperature
+    return rate / 2 if name in self.halved else rate
+
+  def __call__(self, task: Any) -> float:
+    """Returns the rate of a `seqio.Task`; reads it once if nobody counted it.
+
+    Raises:
+      UserError: its training split cannot be read.
+    """
+    if task.name in (self.counts or {}):
+      return self.rate(0, task.name)
+    return self.rate(_count(task), task.name)
+
+
+@contextlib.contextmanager
+def known_counts(counts: Mapping[str, int]) -> Iterator[None]:
+  """Spares rates the counting of the tasks in `counts`."""
+  token = _known.set(counts)
+  try:
+    yield
+  finally:
+    _known.reset(token)
+
+
+def train_count(task: manifest.PreparedTask) -> int:
+  """Returns the number of training examples, 0 without a training split."""
+  return task.splits["train"].num_examples if "train" in task.splits else 0
+
+
+def with_rates(
+  mixture: manifest.PreparedMixture, rates: Any
+) -> manifest.PreparedMixture:
+  """Returns the mixture with other rates, computed from the manifests.
+
+  A task of rate 0 is there for evaluation alone and keeps it.
+
+  Args:
+    mixture: prepared.
+    rates: `Equal`, `ExamplesProportional`, or another object with a method
+      `rate(count, name) -> float`.
+
+  Raises:
+    UserError: no task has training examples.
+  """
+  new = tuple(
+    rates.rate(train_count(task), task.name) if old else 0.0
+    for task, old in zip(mixture.tasks, mixture.rates, strict=True)
+  )
+  if not any(new):
+    raise UserError(
+      f"Mixture {mixture.name!r} has no task with training examples among "
+      + ", ".join(task.name for task in mixture.tasks)
+      + "."
+    )
+  return dataclasses.replace(mixture, rates=new)
+
+
+def normalized(rates: Sequence[float]) -> list[float]:
+  """Returns the rates with a sum of 1, or all 0."""
+  total = sum(rates)
+  return [rate / total if total else 0.0 for rate in rates]
+
+
+def _count(task: Any) -> int:
+  """Returns the training examples of a `seqio.Task`: known, or counted."""
+  known = _known.get()
+  if task.name in known:
+    return known[task.name]
+  # Needs SeqIO, as the caller does.
+  from transformer_zoo.data import reading
+
+  return reading.count_examples(task)
