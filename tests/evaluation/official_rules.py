@@ -1,4 +1,4 @@
-"""The official rules of SQuAD 1.1 and 2.0 a second time, and bad answers.
+"""The official rules of SQuAD 1.1 and 2.0 a second time, rows, bad answers.
 
 Nothing of `transformer_zoo` is used here, and each rule is written another way
 than there: characters by their class, articles word by word, the overlap by
@@ -8,6 +8,8 @@ crossing out. Sources: the text of the evaluation pages of both versions.
 import fractions
 import random
 import string
+
+import pytest
 
 
 def words(text):
@@ -68,6 +70,10 @@ def mean(scores):
   }
 
 
+VOCABULARY = (
+  "the a an The An and of in Queen Élise 1066 1,066 U.S. $5 —  naïve “fox” "
+  "o'clock Bob's anthem theme a.m. re-entry ﬁn ½ _id ’twas İzmir straße"
+).split(" ")
 _ODD = [
   "",
   " ",
@@ -85,7 +91,7 @@ _ODD = [
 
 
 def perturb(rng: random.Random, answers, context):
-  """A prediction: an accepted answer, damaged in one to three ways, or none."""
+  """A prediction: an accepted answer, damaged in up to three ways."""
   text = rng.choice(answers) if answers else rng.choice(_ODD)
   for _ in range(rng.randrange(4)):
     parts = text.split(" ")
@@ -118,6 +124,27 @@ def perturb(rng: random.Random, answers, context):
       case 12:
         parts = ["-".join(parts)]
       case 13:
-        parts += (rng.choice(context.split(" ") or [""]),)
+        parts.append(rng.choice(context.split(" ")))
     text = " ".join(parts)
   return text
+
+
+def generated_rows(number):
+  """(accepted answers, context), some answers with no word in them."""
+  rng = random.Random(0)
+  for _ in range(number):
+    context = " ".join(rng.choices(VOCABULARY, k=rng.randrange(1, 30)))
+    parts = context.split(" ")
+    starts = rng.choices(range(len(parts)), k=rng.randrange(1, 5))
+    answers = [" ".join(parts[s : s + rng.randrange(1, 6)]) for s in starts]
+    yield answers, context
+
+
+def real_rows(shared_data, number):
+  """The same of SQuAD 1.1 validation."""
+  tfds = pytest.importorskip("tensorflow_datasets")
+  builder = tfds.builder("squad/v1.1", data_dir=shared_data / "tfds")
+  dataset = builder.as_dataset(split="validation").shuffle(number, seed=0)
+  for row in dataset.take(number).as_numpy_iterator():
+    answers = [text.decode() for text in row["answers"]["text"]]
+    yield answers, row["context"].decode()

@@ -11,12 +11,6 @@ from tests.evaluation import official_rules
 from transformer_zoo.evaluation import question_answering
 
 NUMBER = 2000
-VOCABULARY = (
-  "the a an The An and of in Queen Élise 1066 1,066 U.S. $5 —  naïve “fox” "
-  "o'clock Bob's anthem theme a.m. re-entry ﬁn ½ _id ’twas İzmir straße"
-).split(" ")
-
-
 QA_TARGETS = [
   ["big moose", "hippo"],
   ["correct1"],
@@ -69,34 +63,15 @@ def test_goldens_of_t5(metric, targets, predictions, expected):
   json.dumps(actual)
 
 
-def generated_rows(number):
-  """(accepted answers, context), some answers with no word in them."""
-  rng = random.Random(0)
-  for _ in range(number):
-    context = " ".join(rng.choices(VOCABULARY, k=rng.randrange(1, 30)))
-    parts = context.split(" ")
-    starts = rng.choices(range(len(parts)), k=rng.randrange(1, 5))
-    answers = [" ".join(parts[s : s + rng.randrange(1, 6)]) for s in starts]
-    yield answers, context
-
-
-def real_rows(shared_data, number):
-  """The same of SQuAD 1.1 validation."""
-  tfds = pytest.importorskip("tensorflow_datasets")
-  builder = tfds.builder("squad/v1.1", data_dir=shared_data / "tfds")
-  dataset = builder.as_dataset(split="validation").shuffle(number, seed=0)
-  for row in dataset.take(number).as_numpy_iterator():
-    answers = [text.decode() for text in row["answers"]["text"]]
-    yield answers, row["context"].decode()
-
-
 @pytest.fixture(scope="module", params=["generated", "real"])
 def questions(request):
   """Accepted answers and a perturbed prediction for each question."""
   if request.param == "real":
-    rows = real_rows(request.getfixturevalue("shared_data"), NUMBER)
+    rows = official_rules.real_rows(
+      request.getfixturevalue("shared_data"), NUMBER
+    )
   else:
-    rows = generated_rows(NUMBER)
+    rows = official_rules.generated_rows(NUMBER)
   rng = random.Random(1)
   return [
     (answers, official_rules.perturb(rng, answers, context))
@@ -161,7 +136,9 @@ def test_more_accepted_answers_never_lower_a_score(metric, questions):
   rng = random.Random(3)
   for answers, prediction in questions[:300]:
     fewer = metric([answers[:1]], [prediction])
-    more = metric([[*answers, rng.choice(VOCABULARY)]], [prediction])
+    more = metric(
+      [[*answers, rng.choice(official_rules.VOCABULARY)]], [prediction]
+    )
     assert fewer["em"] <= more["em"] and fewer["f1"] <= more["f1"]
 
 
