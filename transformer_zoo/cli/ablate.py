@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     metavar="DIRS",
     help="folders with gin files, separated by commas; looked at first",
   )
-  common.add_data_argument(parser)
+  common.add_task_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -49,6 +49,29 @@ def add_data_argument(parser: argparse.ArgumentParser) -> None:
   )
 
 
+def add_task_arguments(parser: argparse.ArgumentParser) -> None:
+  """Adds `--data_dir`, `--module` and `--skip_bad_rows`."""
+  add_data_argument(parser)
+  add_module_argument(parser)
+  parser.add_argument(
+    "--skip_bad_rows",
+    action="store_true",
+    help="pass over and count bad rows of text, TSV, CSV and JSON Lines files",
+  )
+
+
+def add_module_argument(parser: argparse.ArgumentParser) -> None:
+  """Adds `--module`, which main.py puts into ZOO_MODULES."""
+  parser.add_argument(
+    "--module",
+    action="append",
+    default=[],
+    metavar="NAME",
+    help="Python module of yours that registers tasks, in the current folder "
+    "or on PYTHONPATH; repeatable",
+  )
+
+
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
   """Adds `--json`."""
   parser.add_argument("--json", action="store_true", help="print JSON")

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   parser.add_argument("--checkpoint", required=True, metavar="DIR")
   parser.add_argument("--mixture", required=True, help="a mixture or a task")
   common.add_gin_arguments(parser)
-  common.add_data_argument(parser)
+  common.add_task_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

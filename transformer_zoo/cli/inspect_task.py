@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   parser.add_argument(
     "--examples", type=int, default=1000, help="examples that are measured"
   )
-  common.add_data_argument(parser)
+  common.add_task_arguments(parser)
   common.add_json_argument(parser)
 
 
@@ -34,11 +34,13 @@ def run(arguments: argparse.Namespace) -> None:
   lengths = common.parse_lengths(arguments.length)
   seqio = common.registered_tasks()
   from transformer_zoo.data import inspection
+  from transformer_zoo.data import user_modules
 
   names = seqio.TaskRegistry.names()
   if arguments.name not in names:
     raise UserError(
       f"no task is named {arguments.name!r}{nearest(arguments.name, names)}"
+      f"{user_modules.HINT}"
     )
   with common.quiet_stderr():
     found = inspection.inspect_task(
@@ -55,6 +57,8 @@ def run(arguments: argparse.Namespace) -> None:
     for feature, shown in example.items():
       print(f"{number} {feature}: {shown['text']}")
       print(f"{number} {feature} ids: {' '.join(map(str, shown['ids']))}")
+  if found["skipped"]:
+    print(f"skipped {len(found['skipped'])} bad rows: {found['skipped'][0]}")
   for feature, measured in found["features"].items():
     print(f"{feature}: {_lengths_line(measured, found['measured'])}")
 

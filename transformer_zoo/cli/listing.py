@@ -10,8 +10,9 @@ EXAMPLE = "zoo list tasks --json"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-  """Adds what is listed, and `--json`."""
+  """Adds what is listed, `--module` and `--json`."""
   parser.add_argument("kind", choices=list(_LISTS))
+  common.add_module_argument(parser)
   common.add_json_argument(parser)
 
 

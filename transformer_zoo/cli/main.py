@@ -15,6 +15,7 @@ from transformer_zoo.cli import inspect_task
 from transformer_zoo.cli import listing
 from transformer_zoo.cli import prepare
 from transformer_zoo.cli import train
+from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -130,6 +131,11 @@ def _dispatch(argv: Sequence[str]) -> None:
       raise UserError(f"there is no data folder {folder!r}")
   if getattr(arguments, "data_dir", []):
     os.environ["ZOO_DATA_DIR"] = os.pathsep.join(arguments.data_dir)
+  if getattr(arguments, "module", []):
+    os.environ[user_modules.VARIABLE] = ",".join(arguments.module)
+  if getattr(arguments, "skip_bad_rows", False):
+    os.environ["ZOO_SKIP_BAD_ROWS"] = "1"
+  user_modules.find_in_current_folder()
   arguments.run(arguments)
 
 

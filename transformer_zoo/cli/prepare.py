@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the mixture and the folders."""
   parser.add_argument("--mixture", required=True, help="a mixture or a task")
   parser.add_argument("--prepared_dir", required=True, metavar="DIR")
-  common.add_data_argument(parser)
+  common.add_task_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -18,7 +18,7 @@ EXAMPLE = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the gin arguments and the data folders."""
   common.add_gin_arguments(parser)
-  common.add_data_argument(parser)
+  common.add_task_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -197,6 +197,10 @@ def _import(module: str, where: str) -> None:
     importlib.import_module(module)
   except ModuleNotFoundError as error:
     raise UserError(f"{where}: cannot import {module!r}: {error}") from error
+  except Exception as error:  # A user's module may raise anything.
+    raise UserError(
+      f"{where}: cannot import {module!r}: {type(error).__name__}: {error}"
+    ) from error
 
 
 def _binding(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.data import vocabularies
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -34,11 +35,13 @@ def inspect_task(
 
   Returns:
     JSON: `examples` (a list of {feature: {text, ids}}), `measured` (how many
-    there were), and for each of `features` the `quantiles` of its length in
-    tokens with EOS and, for a feature with a length, the `truncated` share.
+    there were), `skipped` (a sentence per bad row), and for each of `features`
+    the `quantiles` of its length in tokens with EOS and, for a feature with a
+    length, the `truncated` share.
 
   Raises:
-    UserError: the task has no such split, or `lengths` names no feature.
+    UserError: the task has no such split, bad rows or a bad vocabulary, or
+      `lengths` names no feature.
   """
   if split not in task.splits:
     raise UserError(
@@ -51,6 +54,9 @@ def inspect_task(
         f"--length names {name!r}, which is no feature of task {task.name!r}"
         f"{nearest(name, features)}"
       )
+  for feature in features.values():
+    # SeqIO would crash on a bad one in the middle of a page of TensorFlow's.
+    vocabularies.from_seqio(feature.vocabulary).check()
   corrupted = any(
     type(step).__name__ == "CorruptionStep" for step in task.preprocessors
   )
@@ -73,6 +79,7 @@ def inspect_task(
     "task": task.name,
     "split": split,
     "measured": count,
+    "skipped": getattr(task.source, "skipped_rows", lambda _: [])(split),
     "examples": examples,
     "features": {
       name: _measure(np.asarray(sizes[name]), lengths.get(name))

@@ -26,6 +26,7 @@ from transformer_zoo.data import manifest
 from transformer_zoo.data import mixing
 from transformer_zoo.data import reading
 from transformer_zoo.data import records
+from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -99,10 +100,11 @@ def prepare(
 
 
 def register_tasks(data_dir: str | None = None) -> None:
-  """Imports SeqIO and the project's tasks and points them to `data_dir`.
+  """Imports SeqIO and all tasks and points them to `data_dir`.
 
   Raises:
-    UserError: a folder of `data_dir` does not exist.
+    UserError: a folder of `data_dir` does not exist, or a module of the user's
+      cannot be imported.
   """
   _import_quietly()
   import seqio  # pylint: disable=g-import-not-at-top
@@ -117,6 +119,7 @@ def register_tasks(data_dir: str | None = None) -> None:
     os.environ["ZOO_DATA_DIR"] = data_dir
   for package in ("tasks", "mixtures"):
     importlib.import_module(package)
+  user_modules.import_all()
 
 
 def _prepare_task(
@@ -257,7 +260,8 @@ def _find(name: str) -> Any:
   names = [*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()]
   if name not in names:
     raise UserError(
-      f"No task or mixture is named {name!r}" + nearest(name, names)
+      f"No task or mixture is named {name!r}{nearest(name, names)}"
+      f"{user_modules.HINT}"
     )
   return seqio.get_mixture_or_task(name)
 
