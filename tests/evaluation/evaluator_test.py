@@ -1,18 +1,22 @@
-"""The evaluator: weighting, order, post-processing, what is refused."""
+"""The evaluator: weighting, order, what is kept, what is refused, journals."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 
-from transformer_zoo.data import loader
+from transformer_zoo.data import evaluation_split
 from transformer_zoo.data import manifest
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import evaluator
+from transformer_zoo.evaluation.journal import Journal
 
 METRICS = "transformer_zoo.evaluation.metrics"
 ANSWERS = "transformer_zoo.evaluation.answers"
 TEXTS = ["zero", "one", "two", "three", "four"]
+# What a split that is grouped by length may come in.
+ORDER = np.array([3, 0, 4, 1, 2])
 
 
 class Words:
@@ -31,36 +35,46 @@ class Task:
   vocabulary: Words = dataclasses.field(default_factory=Words)
 
 
-@pytest.fixture(autouse=True)
-def batches(monkeypatch):
+class Split:
   """Five examples in batches of two; the last row of the last is filling."""
 
-  def evaluation_batches(task, *, split, lengths, batch_size, max_examples):
+  truncated = {"inputs": 1}
+
+  def __init__(self, task, split, lengths, batch_size, *, max_examples):
     if split != "validation":
       raise UserError(f"no split {split!r}")
     assert (lengths, batch_size) == ({"inputs": 1, "targets": 1}, 2)
-    number = 5 if max_examples is None else max_examples
-    return (
-      (
-        {"encoder_input_tokens": np.array([[start + 10], [start + 11]])},
+    self.num_examples = max_examples or 5
+    self._order = ORDER[ORDER < self.num_examples]
+
+  def __iter__(self):
+    for start in range(0, self.num_examples, 2):
+      places = self._order[start : start + 2]
+      ids = np.zeros((2, 1), np.int32)
+      ids[: len(places), 0] = 10 + places
+      yield evaluation_split.EvaluationBatch(
+        {"encoder_input_tokens": ids},
+        places,
         [
           {"inputs_pretokenized": str(i), "targets_pretokenized": TEXTS[i]}
-          for i in range(start, min(start + 2, number))
+          for i in places
         ],
+        [{"inputs": row, "targets": row} for row in ids[: len(places)]],
       )
-      for start in range(0, number, 2)
-    )
-
-  monkeypatch.setattr(loader, "evaluation_batches", evaluation_batches)
 
 
-def sums(params, batch):
-  # The third batch has one row: its loss must count half.
-  weight = 1.0 if batch["encoder_input_tokens"][0, 0] == 14 else 2.0
+@pytest.fixture(autouse=True)
+def batches(monkeypatch):
+  monkeypatch.setattr(evaluation_split, "EvaluationSplit", Split)
+
+
+def example_sums(params, batch):
+  """Example `two` has a loss of 6 and one target; the others 1 and two."""
+  is_two = batch["encoder_input_tokens"][:, 0] == 12
   return {
-    "loss_sum": weight * (6.0 if weight == 1.0 else 1.0),
-    "correct_sum": weight,
-    "weight_sum": 2 * weight,
+    "loss_sum": np.where(is_two, 6.0, 1.0),
+    "correct_sum": np.ones(len(is_two)),
+    "weight_sum": np.where(is_two, 1.0, 2.0),
   }
 
 
@@ -74,8 +88,9 @@ def make_evaluator():
   def make(**changes):
     settings = {
       "generate": generate,
-      "sums": sums,
+      "example_sums": example_sums,
       "put": lambda batch: batch,
+      "fetch": np.asarray,
       "lengths": {"inputs": 1, "targets": 1},
       "batch_size": 2,
     }
@@ -91,8 +106,8 @@ def scored(name="accuracy", postprocess=None):
 
 def test_loss_is_a_mean_over_tokens_and_not_over_batches(make_evaluator):
   result = make_evaluator()(None, scored(), "validation")
-  assert result.loss == pytest.approx((2 + 2 + 6) / 10)
-  assert result.accuracy == 0.5
+  assert result.loss == pytest.approx((4 * 1 + 6) / 9)
+  assert result.accuracy == 5 / 9
 
 
 def test_predictions_keep_their_order_and_leave_out_filling(make_evaluator):
@@ -121,39 +136,135 @@ def test_without_metrics_nothing_is_decoded(make_evaluator, scoring):
 
   result = make_evaluator(generate=fail)(None, Task(scoring), "validation")
   assert result.scores == {} and result.predictions == []
-  assert result.loss == 1.0
+  assert result.loss == pytest.approx(10 / 9)
+  assert result.num_examples == 5 and result.truncated == {"inputs": 1}
 
 
-def test_check_refuses_what_a_call_would(make_evaluator):
-  make_evaluator().check(scored(), "validation")
+def test_refuses_what_cannot_be_opened(make_evaluator):
+  assert make_evaluator().open(scored(), "validation").num_examples == 5
   with pytest.raises(UserError, match="no split 'test'"):
-    make_evaluator().check(scored(), "test")
+    make_evaluator().open(scored(), "test")
 
 
-def test_answers_are_post_processed_on_both_sides():
+def test_lines_hold_answers_and_likelihoods(make_evaluator):
   postprocess = {
     "function": f"{ANSWERS}:string_label_to_class_id",
-    "kwargs": {"label_classes": ["no", "yes"]},
+    "kwargs": {"label_classes": TEXTS[:3]},
   }
-  scoring = scored(postprocess=postprocess).scoring
-  examples = [{"targets_pretokenized": text} for text in ("no", "yes", "yes")]
-  scores = evaluator.score(scoring, examples, ["no", "maybe", "yes"])
-  assert scores == {"accuracy": pytest.approx(200 / 3)}
+  result = make_evaluator()(None, scored(postprocess=postprocess), "validation")
+  assert result.predictions[2] == {
+    "inputs": "2",
+    "targets": "two",
+    "prediction": "three",
+    "answer": -1,
+    "target_answer": 2,
+    "log_likelihood": -6.0,
+    "target_tokens": 1,
+  }
+  assert result.invalid == 3  # `three` is no class here, and came twice.
+  assert result.answers == [0, 1, -1, -1, -1]
 
 
-def test_several_metrics_are_joined():
-  metrics = tuple(
-    {"function": f"{METRICS}:{name}", "kwargs": {}}
-    for name in ("accuracy", "sequence_accuracy")
+def likelihoods(targets, scores):
+  """A score metric over `sides` below."""
+  assert [side["ids"] for side in targets] == [[10], [11], [12], [13], [14]]
+  return {"lowest": min(scores), "place": scores.index(min(scores))}
+
+
+def sides(answer, example=None, is_target=False):
+  assert is_target, "there is no text to post-process"
+  return {"text": answer, "ids": example["targets"].tolist()}
+
+
+def test_score_metrics_get_likelihoods_and_nothing_is_decoded(
+  make_evaluator, monkeypatch
+):
+  found = {"sides": sides, "likelihoods": likelihoods}
+  monkeypatch.setattr(
+    "transformer_zoo.data.definitions.resolve",
+    lambda reference: found[reference["function"]],
   )
-  examples = [{"targets_pretokenized": "a b c d"}]
-  scores = evaluator.score(
-    manifest.Scoring(None, metrics), examples, ["a b c d"]
-  )
-  assert scores == {"accuracy": 100.0, "sequence_accuracy": 100.0}
-  assert all(type(value) is float for value in scores.values())
+  sides_, likelihoods_ = ({"function": name, "kwargs": {}} for name in found)
+  scoring = manifest.Scoring(sides_, (), (likelihoods_,))
+
+  def fail(*_):
+    raise AssertionError("decoded for nothing")
+
+  result = make_evaluator(generate=fail)(None, Task(scoring), "validation")
+  assert result.scores == {"lowest": -6.0, "place": 2.0}
+  assert "prediction" not in result.predictions[0]
+  assert result.predictions[0]["target_answer"] == {"text": "zero", "ids": [10]}
 
 
-def test_as_many_predictions_as_examples():
-  with pytest.raises(ValueError, match="shorter"):
-    evaluator.score(scored().scoring, [], ["a"])
+def test_hidden_targets_are_decoded_and_not_scored(make_evaluator):
+  result = make_evaluator()(None, scored(), "validation", measured=False)
+  assert result.scores == {}
+  assert result.answers == ["zero", "one", "three", "three", "four"]
+
+
+class TestJournal:
+  FINGERPRINT = {"model": "a", "checkpoint": "b"}
+
+  @pytest.fixture
+  def run(self, make_evaluator, tmp_path):
+    """Evaluates with the journal until `generate` has been called n times."""
+    path = tmp_path / "numbers.journal"
+    reports = []
+
+    def call(most=None, fingerprint=self.FINGERPRINT):
+      calls = []
+
+      def counted(params, inputs):
+        if len(calls) == most:
+          raise KeyboardInterrupt
+        calls.append(inputs)
+        return generate(params, inputs)
+
+      with Journal(path, fingerprint, report=reports.append) as journal:
+        result = make_evaluator(generate=counted)(
+          None, scored(), "validation", journal=journal
+        )
+      return result, len(calls)
+
+    call.path, call.reports = path, reports
+    return call
+
+  @pytest.mark.parametrize("most", [0, 1, 2])
+  def test_an_interrupted_evaluation_continues(self, run, most):
+    whole, _ = run()
+    expected = run.path.read_bytes()
+    run.path.unlink()
+    with pytest.raises(KeyboardInterrupt):
+      run(most)
+    result, calls = run()
+    # A batch is written when the next one is under way.
+    assert calls == 3 - max(most - 1, 0)
+    assert result.predictions == whole.predictions
+    assert (result.scores, result.loss) == (whole.scores, whole.loss)
+    assert run.path.read_bytes() == expected
+
+  @pytest.mark.parametrize("lost", [1, 7, 40])
+  def test_a_line_that_was_cut_short_is_done_again(self, run, lost):
+    whole, _ = run()
+    expected = run.path.read_bytes()
+    run.path.write_bytes(expected[:-lost])
+    result, calls = run()
+    assert calls == 1 and result.predictions == whole.predictions
+    assert run.path.read_bytes() == expected
+
+  def test_another_evaluation_starts_anew_and_is_named(self, run):
+    run()
+    _, calls = run(fingerprint=self.FINGERPRINT | {"checkpoint": "c"})
+    assert calls == 3
+    assert run.reports == [
+      f"{run.path} is of another evaluation (checkpoint): it is made anew"
+    ]
+    _, calls = run(fingerprint=self.FINGERPRINT | {"checkpoint": "c"})
+    assert calls == 0
+
+  def test_what_is_no_journal_is_made_anew(self, run):
+    run.path.write_text("[]")
+    _, calls = run()
+    assert calls == 3
+    assert "(it cannot be read)" in run.reports[0]
+    assert len(json.loads(run.path.read_text().splitlines()[1])) == 2

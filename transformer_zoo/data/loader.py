@@ -19,6 +19,7 @@ from typing import Any
 import grain
 import numpy as np
 
+from transformer_zoo.data import evaluation_split
 from transformer_zoo.data import features
 from transformer_zoo.data import manifest
 from transformer_zoo.data import order
@@ -97,9 +98,6 @@ def evaluation_batches(
 ) -> Iterator[tuple[Batch, list[dict[str, Any]]]]:
   """Returns an iterator once over a split, in its order, unpacked.
 
-  Chunk i of an unlabelled task always gets the corruption of the key
-  `(task.corruption_seed, i)`, as in SeqIO.
-
   Args:
     task: the prepared task.
     split: one of its splits.
@@ -111,34 +109,22 @@ def evaluation_batches(
 
   Returns:
     Iterator of (batch, texts): {SeqIO's key: int32 [batch_size, length]} and,
-    for each row that has an example, the untokenised rest of it.
+    for each row that has an example, the untokenised rest of it. The evaluator
+    uses `EvaluationSplit` itself, whose batches are grouped by length.
 
   Raises:
     UserError: at once, if the arguments do not fit each other or the data.
   """
-  if batch_size < 1:
-    raise UserError(f"The batch size {batch_size} must be 1 or more.")
-  source = sources.open_source(task, split, lengths, corruption)
-  total = source.num_examples
-  if max_examples is not None:
-    total = min(total, max_examples)
-
-  def batches():
-    for start in range(0, total, batch_size):
-      indices = np.arange(start, min(start + batch_size, total))
-      keys = [(task.corruption_seed, int(index)) for index in indices]
-      inputs, targets, texts = zip(*source.read(indices, keys), strict=True)
-      batch = features.to_batch(
-        inputs,
-        targets,
-        indices - start,
-        num_rows=batch_size,
-        lengths=lengths,
-        packing=False,
-      )
-      yield batch, list(texts)
-
-  return batches()
+  batches = evaluation_split.EvaluationSplit(
+    task,
+    split,
+    lengths,
+    batch_size,
+    corruption=corruption,
+    max_examples=max_examples,
+    grouped=False,
+  )
+  return ((batch.arrays, batch.texts) for batch in batches)
 
 
 class _Stream:

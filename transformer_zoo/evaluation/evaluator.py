@@ -1,21 +1,23 @@
 """Scores a model on prepared tasks: decode, post-process, measure."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 import dataclasses
-import functools
-import importlib
+import json
+import math
 from typing import Any
 
 import jax
 import numpy as np
 
-from transformer_zoo.data import loader
+from transformer_zoo.data import evaluation_split
 from transformer_zoo.data import manifest
+from transformer_zoo.evaluation import task_scores
+from transformer_zoo.evaluation.journal import Journal
 
 # (params, [B, M] ids) -> [B, L] ids.
 Generate = Callable[[Any, jax.Array], jax.Array]
-# (params, batch) -> sums with `loss_sum`, `correct_sum` and `weight_sum`.
-Sums = Callable[[Any, Mapping[str, jax.Array]], dict[str, jax.Array]]
+# (params, batch) -> `loss_sum`, `correct_sum` and `weight_sum`, each [B].
+ExampleSums = Callable[[Any, Mapping[str, jax.Array]], dict[str, jax.Array]]
 Put = Callable[[dict[str, np.ndarray]], dict[str, jax.Array]]
 
 
@@ -27,14 +29,30 @@ class TaskResult:
     loss: teacher-forced negative log-likelihood per target token, in nats.
     accuracy: share of target tokens predicted with teacher forcing.
     scores: the task's metrics; empty where it has none.
-    predictions: one dictionary per example: `inputs`, `targets` and
-      `prediction` as text; empty where the task has no metric.
+    predictions: one dictionary per example, in the split's order: `inputs` and
+      `targets` as text; `log_likelihood` of the targets, summed over their
+      `target_tokens`; `target_answer`, what the metrics compare with; and where
+      something was decoded `prediction`, its text, and `answer`, what became of
+      it. Empty where the task has no metric.
+    num_examples: how many examples were evaluated.
+    truncated: feature -> how many of them are longer than the given length.
+    invalid: how many predictions are no possible answer of the task; None where
+      the task has no such notion.
+    signature: BLEU's, where it is among the metrics.
+    answers: what became of each decoded text; empty where none was.
+    examples: the untokenised rest of each example.
   """
 
   loss: float
   accuracy: float
   scores: dict[str, float]
   predictions: list[dict[str, Any]]
+  num_examples: int = 0
+  truncated: dict[str, int] = dataclasses.field(default_factory=dict)
+  invalid: int | None = None
+  signature: str | None = None
+  answers: list[Any] = dataclasses.field(default_factory=list)
+  examples: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,120 +61,194 @@ class Evaluator:
 
   Attributes:
     generate: decodes a batch.
-    sums: teacher-forced sums of a batch.
+    example_sums: teacher-forced sums of each example of a batch.
     put: lays a batch of the host out on the devices.
+    fetch: brings an array back.
     lengths: feature -> length that examples are trimmed and padded to.
     batch_size: examples a batch.
     max_examples: the most examples of a split; all if None.
   """
 
   generate: Generate
-  sums: Sums
+  example_sums: ExampleSums
   put: Put
+  fetch: Callable[[jax.Array], np.ndarray]
   lengths: Mapping[str, int]
   batch_size: int
   max_examples: int | None = None
 
-  def check(self, task: manifest.PreparedTask, split: str) -> None:
-    """Looks at a split before anything is compiled.
-
-    Raises:
-      UserError: what a call would raise.
-    """
-    self._batches(task, split)
-
-  def __call__(
-    self, params, task: manifest.PreparedTask, split: str
-  ) -> TaskResult:
-    """Evaluates `params` on a split of `task`.
+  def open(
+    self, task: manifest.PreparedTask, split: str
+  ) -> evaluation_split.EvaluationSplit:
+    """Opens a split, before anything is compiled.
 
     Raises:
       UserError: the task has no such split, or its files are damaged.
     """
-    decodes = task.scoring is not None and bool(task.scoring.metrics)
-    totals, examples, outputs = [], [], []
-    for batch, texts in self._batches(task, split):
-      batch = self.put(batch)
-      totals.append(self.sums(params, batch))
-      if decodes:
-        ids_BL = self.generate(params, batch["encoder_input_tokens"])
-        examples += texts
-        outputs.append((ids_BL, len(texts)))
-    total = {
-      name: float(np.sum([np.float64(sums[name]) for sums in totals]))
-      for name in ("loss_sum", "correct_sum", "weight_sum")
-    }
-    texts = [
-      task.vocabulary.decode(ids)
-      for ids_BL, count in outputs
-      for ids in np.asarray(ids_BL)[:count].tolist()
-    ]
-    scores, predictions = {}, []
-    if decodes:
-      scores = score(task.scoring, examples, texts)
-      predictions = [
-        {
-          "inputs": example.get("inputs_pretokenized", ""),
-          "targets": example.get("targets_pretokenized", ""),
-          "prediction": text,
-        }
-        for example, text in zip(examples, texts, strict=True)
-      ]
-    weight = max(total["weight_sum"], 1.0)
-    return TaskResult(
-      loss=total["loss_sum"] / weight,
-      accuracy=total["correct_sum"] / weight,
-      scores=scores,
-      predictions=predictions,
-    )
-
-  def _batches(self, task, split):
-    return loader.evaluation_batches(
+    return evaluation_split.EvaluationSplit(
       task,
-      split=split,
-      lengths=self.lengths,
-      batch_size=self.batch_size,
+      split,
+      self.lengths,
+      self.batch_size,
       max_examples=self.max_examples,
     )
 
+  def __call__(
+    self,
+    params,
+    task: manifest.PreparedTask,
+    split: str,
+    *,
+    journal: Journal | None = None,
+    report: Callable[[int], None] = lambda done: None,
+    measured: bool = True,
+  ) -> TaskResult:
+    """Evaluates `params` on a split of `task`.
 
-def score(
-  scoring: manifest.Scoring,
-  examples: Iterable[Mapping[str, Any]],
-  texts: Iterable[str],
-) -> dict[str, float]:
-  """Applies a task's post-processing and metrics to decoded texts.
+    Args:
+      params: of the model.
+      task: the prepared task.
+      split: one of its splits.
+      journal: holds the batches that an interrupted evaluation has done, and
+        gets the others.
+      report: called with the number of examples done.
+      measured: False where the targets are not known, as in a benchmark's test
+        split: texts are decoded and nothing is scored.
+
+    Raises:
+      UserError: what `open` raises.
+    """
+    data = self.open(task, split)
+    scoring = task.scoring
+    decoded = decodes(task, measured)
+    rows = [None] * data.num_examples
+    examples = [None] * data.num_examples
+    known = sum(map(len, journal.batches)) if journal else 0
+    done = 0
+    for batch, computed in self._batches(params, task, data, decoded, journal):
+      for place, text, ids, row in zip(
+        batch.places, batch.texts, batch.ids, computed, strict=True
+      ):
+        examples[place], rows[place] = _example(text, ids, task), row
+      done += len(computed)
+      if done > known:
+        report(done)
+    weight = max(sum(row["target_tokens"] for row in rows), 1)
+    log_likelihoods = [row["log_likelihood"] for row in rows]
+    result = TaskResult(
+      loss=-math.fsum(log_likelihoods) / weight,
+      accuracy=math.fsum(row["correct_tokens"] for row in rows) / weight,
+      scores={},
+      predictions=[],
+      num_examples=data.num_examples,
+      truncated=data.truncated,
+      examples=examples,
+    )
+    if scoring is None or not (scoring.metrics or scoring.score_metrics):
+      return result
+    texts = [row["prediction"] for row in rows] if decoded else None
+    found = task_scores.post_process(scoring, examples, texts)
+    return dataclasses.replace(
+      result,
+      scores=task_scores.measure(scoring, found, log_likelihoods, task.name)
+      if measured
+      else {},
+      predictions=_lines(examples, rows, found),
+      invalid=found.invalid,
+      signature=task_scores.signature(scoring, found),
+      answers=found.predictions or [],
+    )
+
+  def _batches(
+    self, params, task, data, decoded, journal
+  ) -> Iterator[tuple[evaluation_split.EvaluationBatch, list[dict[str, Any]]]]:
+    """Yields each batch with what was computed of its examples.
+
+    The next batch is dispatched before the results of the last one are read.
+    """
+    known = journal.batches if journal else []
+    pending = None
+    for number, batch in enumerate(data):
+      if number < len(known):
+        yield batch, known[number]
+        continue
+      arrays = self.put(batch.arrays)
+      outputs = [self.example_sums(params, arrays)]
+      if decoded:
+        outputs.append(self.generate(params, arrays["encoder_input_tokens"]))
+      if pending is not None:
+        yield self._finish(task, journal, *pending)
+      pending = (batch, outputs)
+    if pending is not None:
+      yield self._finish(task, journal, *pending)
+
+  def _finish(self, task, journal, batch, outputs):
+    """Reads what the devices computed and writes it into the journal."""
+    sums = {name: self.fetch(array) for name, array in outputs[0].items()}
+    rows = [
+      {
+        "log_likelihood": -float(loss),
+        "correct_tokens": int(correct),
+        "target_tokens": int(weight),
+      }
+      for loss, correct, weight, _ in zip(
+        sums["loss_sum"],
+        sums["correct_sum"],
+        sums["weight_sum"],
+        batch.places,  # the rows after them are filling
+        strict=False,
+      )
+    ]
+    for ids_BL in outputs[1:]:
+      for row, ids in zip(rows, self.fetch(ids_BL).tolist(), strict=False):
+        row["prediction"] = task.vocabulary.decode(ids)
+    if journal:
+      journal.append(rows)
+    return batch, rows
+
+
+def decodes(task: manifest.PreparedTask, measured: bool) -> bool:
+  """Whether an evaluation of a task generates text.
 
   Args:
-    scoring: references to the functions.
-    examples: the texts of each example, `targets_pretokenized` among them.
-    texts: the decoded prediction for each.
-
-  Returns:
-    All metrics by name.
+    task: the task.
+    measured: False where predictions are wanted without scores.
   """
-  examples, texts = list(examples), list(texts)
-  answer = _function(scoring.postprocess) if scoring.postprocess else _as_it_is
-  targets = [
-    answer(example["targets_pretokenized"], example=example, is_target=True)
-    for example in examples
-  ]
-  predictions = [
-    answer(text, example=example, is_target=False)
-    for text, example in zip(texts, examples, strict=True)
-  ]
-  scores = {}
-  for reference in scoring.metrics:
-    scores.update(_function(reference)(targets, predictions))
-  return {name: float(value) for name, value in scores.items()}
+  scoring = task.scoring
+  return scoring is not None and bool(scoring.metrics or not measured)
 
 
-def _as_it_is(text: str, **_) -> str:
-  return text
+def _example(text, ids, task) -> dict[str, Any]:
+  """What post-processing gets of an example, as from SeqIO."""
+  example = dict(text)
+  for feature, some in ids.items():
+    # A task over ready-made ids has no texts.
+    if f"{feature}_pretokenized" not in example and task.scoring is not None:
+      example[f"{feature}_pretokenized"] = task.vocabulary.decode(some.tolist())
+    example[feature] = some
+  return example
 
 
-def _function(reference: Mapping[str, Any]) -> Callable[..., Any]:
-  """The function that a manifest refers to, with its keyword arguments."""
-  module, _, name = reference["function"].partition(":")
-  function = getattr(importlib.import_module(module), name)
-  return functools.partial(function, **reference["kwargs"])
+def _lines(examples, rows, found) -> list[dict[str, Any]]:
+  lines = []
+  for place, (example, row) in enumerate(zip(examples, rows, strict=True)):
+    line = {
+      "inputs": example["inputs_pretokenized"],
+      "targets": example["targets_pretokenized"],
+    }
+    if found.predictions is not None:
+      line["prediction"] = row["prediction"]
+      line |= _if_json("answer", found.predictions[place])
+    line |= _if_json("target_answer", found.targets[place])
+    line["log_likelihood"] = row["log_likelihood"]
+    line["target_tokens"] = row["target_tokens"]
+    lines.append(line)
+  return lines
+
+
+def _if_json(name: str, value: Any) -> dict[str, Any]:
+  try:
+    json.dumps(value)
+  except (TypeError, ValueError):
+    return {}
+  return {name: value}

@@ -1,20 +1,34 @@
-"""Evaluation of a checkpoint."""
+"""Evaluation of one or all checkpoints of a run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+import dataclasses
+import functools
 import json
 import pathlib
+import sys
+from typing import Any
 
 from flax import linen as nn
 import gin
+import jax
+import rich.console
 
-from transformer_zoo.evaluation import averages
+from transformer_zoo.data import manifest
+from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation import best
+from transformer_zoo.evaluation import submission
+from transformer_zoo.evaluation.evaluator import Evaluator
+from transformer_zoo.evaluation.evaluator import TaskResult
+from transformer_zoo.evaluation.journal import Journal
+from transformer_zoo.experiment import evaluation_report
+from transformer_zoo.experiment import fingerprint
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.experiment import scoring
-from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import checkpoints
 from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.partitioning import Partitioning
+from transformer_zoo.training.progress import Progress
 
 
 @gin.register
@@ -25,14 +39,19 @@ def evaluate(
   mixture_or_task_name: str,
   task_feature_lengths: Mapping[str, int],
   batch_size: int,
-  objective: Callable = sequence_to_sequence,
   partitioning: Partitioning = ONE_COPY_PER_DEVICE,
   prepared_dir: str = "runs/prepared",
   split: str = "validation",
   max_examples: int | None = None,
   output_dir: str | None = None,
+  all_checkpoints: bool = False,
+  submission_dir: str | None = None,
 ) -> str:
   """Scores a checkpoint on a split of every task of a mixture.
+
+  Killed and started again, it continues: what has been computed lies in
+  `<task>.journal` files of the output folder, and counts as long as
+  checkpoint, model, data and code are the same.
 
   Args:
     model: an architecture.
@@ -40,12 +59,16 @@ def evaluate(
     mixture_or_task_name: what to evaluate on.
     task_feature_lengths: feature -> tokens.
     batch_size: examples a batch.
-    objective: gives the teacher-forced loss.
     partitioning: mesh and rules.
     prepared_dir: where prepared data lies or is put.
-    split: which split.
+    split: which split; tasks without it are named and passed over.
     max_examples: the most examples of a split.
-    output_dir: where predictions are written, if anywhere.
+    output_dir: where predictions and `result.json` are written; in the run
+      folder, `evaluation/<mixture>/<split>`, unless given. Each step has a
+      folder in it.
+    all_checkpoints: scores every checkpoint of the run and chooses the best.
+    submission_dir: decodes without scoring and writes the files for the GLUE
+      and SuperGLUE servers there.
 
   Returns:
     The scores as JSON text.
@@ -53,34 +76,210 @@ def evaluate(
   Raises:
     UserError: the configuration or the data cannot be used as it is.
   """
-  checkpoint = checkpoints.resolve(checkpoint_path)
+  if submission_dir and (all_checkpoints or max_examples is not None):
+    raise UserError(
+      "a submission is of one checkpoint and of every row: leave out "
+      + ("--all_checkpoints" if all_checkpoints else "evaluate.max_examples")
+    )
+  found = (
+    list(checkpoints.steps(checkpoint_path).values())
+    if all_checkpoints
+    else [checkpoints.resolve(checkpoint_path)]
+  )
   mesh = partitioning.mesh()
   mixture = inputs.prepared(mixture_or_task_name, prepared_dir)
   inputs.check_mixture(model, mixture)
+  tasks, skipped = _tasks(mixture, split, submitted=bool(submission_dir))
+  output = pathlib.Path(
+    output_dir or _run_folder(found[0]) / "evaluation" / mixture.name / split
+  )
   with partitioning.activate(mesh):
     evaluator = scoring.make_evaluator(
-      model, objective, mesh, task_feature_lengths, batch_size, max_examples
+      model, mesh, task_feature_lengths, batch_size, max_examples
     )
-    for task in mixture.tasks:
-      evaluator.check(task, split)
-    params = scoring.restore(model, partitioning, mesh, batch_size, checkpoint)
-    results = {
-      task.name: evaluator(params, task, split) for task in mixture.tasks
-    }
-  if output_dir:
-    for name, result in results.items():
-      path = pathlib.Path(output_dir) / f"{name}.jsonl"
-      run_folder.write_predictions(path, result)
-  scores = {
-    name: result.scores for name, result in results.items() if result.scores
+    for task in tasks:
+      evaluator.open(task, split)
+    evaluation = _Evaluation(
+      model=model,
+      evaluator=evaluator,
+      restore=functools.partial(
+        scoring.restore, model, partitioning, mesh, evaluator.batch_size
+      ),
+      tasks=tasks,
+      split=split,
+      submission_dir=submission_dir,
+    )
+    results, damaged = {}, {}
+    if all_checkpoints:
+      damaged |= checkpoints.unusable(checkpoint_path)
+    for checkpoint in found:
+      try:
+        results[checkpoint.name] = evaluation.run(
+          checkpoint, output / checkpoint.name, skipped
+        )
+      except checkpoints.DamagedCheckpointError as error:
+        if not all_checkpoints:
+          raise
+        damaged[checkpoint.name] = str(error)
+  for reason in damaged.values():
+    _say(f"passed over: {reason}")
+  if not all_checkpoints:
+    return json.dumps(results[found[0].name], indent=2)
+  chosen = best.choose({int(k): v["scores"] for k, v in results.items()})
+  _say("\n".join(evaluation_report.of_choice(chosen)))
+  content = {
+    "split": split,
+    "checkpoints": results,
+    "damaged": damaged,
+    "best": chosen,
   }
-  return json.dumps(
-    {
-      "checkpoint": str(checkpoint),
-      "split": split,
-      "scores": scores,
-      "average": averages.average(scores),
-      "loss": {name: result.loss for name, result in results.items()},
-    },
-    indent=2,
-  )
+  text = json.dumps(content, indent=2)
+  if jax.process_index() == 0 and results:
+    run_folder.replace(output / run_folder.RESULT, text + "\n")
+  return text
+
+
+@dataclasses.dataclass(frozen=True)
+class _Evaluation:
+  """What is the same for all checkpoints."""
+
+  model: nn.Module
+  evaluator: Evaluator
+  restore: Any
+  tasks: list[manifest.PreparedTask]
+  split: str
+  submission_dir: str | None
+
+  def run(
+    self, checkpoint: pathlib.Path, output: pathlib.Path, skipped: list[str]
+  ) -> dict[str, Any]:
+    """Evaluates a checkpoint; writes and returns its result."""
+    _make(output)
+    params = None
+    results = {}
+    for task in self.tasks:
+      with self._journal(task, checkpoint, output) as journal:
+        data = self.evaluator.open(task, self.split)
+        known = sum(map(len, journal.batches))
+        if known < data.num_examples and params is None:
+          params = self.restore(str(checkpoint))
+        if known:
+          _say(
+            f"{task.name}: {known} of {data.num_examples} examples are in "
+            f"{output} from before; remove it to make them anew"
+          )
+        with Progress(
+          first_step=known,
+          last_step=data.num_examples,
+          name=task.name,
+          unit="example",
+          console=rich.console.Console(stderr=True, highlight=False),
+        ) as display:
+          results[task.name] = self.evaluator(
+            params,
+            task,
+            self.split,
+            journal=journal,
+            report=display.update,
+            measured=not self.submission_dir,
+          )
+      if jax.process_index() == 0 and results[task.name].predictions:
+        path = output / f"{task.name}.jsonl"
+        run_folder.write_predictions(path, results[task.name])
+    result = evaluation_report.as_json(
+      str(checkpoint), self.split, results, skipped
+    )
+    if self.submission_dir:
+      result["submission"] = self._submit(results)
+    if jax.process_index() == 0:
+      text = json.dumps(result, indent=2) + "\n"
+      run_folder.replace(output / run_folder.RESULT, text)
+    _say(
+      "\n".join(evaluation_report.of_checkpoint(result, self.evaluator.lengths))
+    )
+    return result
+
+  def _journal(self, task, checkpoint, output) -> Journal:
+    parts = fingerprint.of_evaluation(
+      self.model,
+      self.evaluator,
+      task,
+      self.split,
+      checkpoint,
+      measured=not self.submission_dir,
+    )
+    return Journal(
+      output / f"{task.name}.journal",
+      parts,
+      writes=jax.process_index() == 0,
+      report=_say,
+    )
+
+  def _submit(self, results: Mapping[str, TaskResult]) -> dict[str, Any]:
+    files = {}
+    for name, result in results.items():
+      written = submission.write(
+        self.submission_dir, name, result.examples, result.answers
+      )
+      files[written.path.name] = {
+        "rows": written.rows,
+        "invalid": written.invalid,
+      }
+    return {
+      "folder": str(self.submission_dir),
+      "files": files,
+      "invalid_rule": submission.INVALID_RULE,
+      "missing": submission.missing(list(files)),
+    }
+
+
+def _tasks(
+  mixture: manifest.PreparedMixture, split: str, *, submitted: bool
+) -> tuple[list[manifest.PreparedTask], list[str]]:
+  """The tasks that have the split, and the names of those that do not.
+
+  Raises:
+    UserError: no task has it, or none of them belongs to a benchmark.
+  """
+  tasks = list(mixture.tasks)
+  if submitted:
+    tasks = [task for task in tasks if submission.form_of(task.name)]
+    if not tasks:
+      raise UserError(
+        f"no task of {mixture.name!r} belongs to a submission; those that do "
+        f"are {', '.join(submission.FORMATS)}"
+      )
+  having = [task for task in tasks if split in task.splits]
+  if not having and len(tasks) == 1:
+    tasks[0].split(split)
+  if not having:
+    there = sorted({name for task in tasks for name in task.splits})
+    raise UserError(
+      f"no task of mixture {mixture.name!r} has a split {split!r}; there are "
+      f"{', '.join(there)}"
+    )
+  skipped = [task.name for task in tasks if split not in task.splits]
+  if skipped:
+    _say(f"without a split {split!r}, passed over: {', '.join(skipped)}")
+  return having, skipped
+
+
+def _run_folder(checkpoint: pathlib.Path) -> pathlib.Path:
+  parent = checkpoint.parent
+  return parent.parent if parent.name == "checkpoints" else parent
+
+
+def _make(folder: pathlib.Path) -> None:
+  try:
+    folder.mkdir(parents=True, exist_ok=True)
+  except OSError as error:
+    raise UserError(
+      f"predictions cannot be written into {str(folder)!r} ({error.strerror}); "
+      "choose another folder with --output_dir"
+    ) from None
+
+
+def _say(text: str) -> None:
+  """On stderr: standard output is for the JSON."""
+  if jax.process_index() == 0:
+    print(text, file=sys.stderr, flush=True)

@@ -9,6 +9,7 @@ import sys
 from flax import linen as nn
 
 from transformer_zoo import config
+from transformer_zoo.data.evaluation_split import EvaluationSplit
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import averages
 from transformer_zoo.evaluation.evaluator import TaskResult
@@ -52,23 +53,32 @@ def claim(
   with open(folder / "commands.txt", "a", encoding="utf-8") as commands:
     commands.write(" ".join(sys.argv) + "\n")
   # Last: a folder with a configuration is one that a run has claimed.
-  _replace(folder / CONFIG, configuration)
+  replace(folder / CONFIG, configuration)
 
 
 def write_predictions(path: pathlib.Path, result: TaskResult) -> None:
-  """Writes a line of JSON per example."""
+  """Writes a line of JSON per example, all of them or none."""
   path.parent.mkdir(parents=True, exist_ok=True)
-  with open(path, "w", encoding="utf-8") as file:
-    for line in result.predictions:
-      file.write(json.dumps(line, ensure_ascii=False) + "\n")
+  lines = [json.dumps(line, ensure_ascii=False) for line in result.predictions]
+  replace(path, "".join(f"{line}\n" for line in lines))
 
 
 def write_result(
-  folder: pathlib.Path, outcome: loop.Outcome, train_steps: int
+  folder: pathlib.Path,
+  outcome: loop.Outcome,
+  train_steps: int,
+  splits: Mapping[str, EvaluationSplit],
 ) -> pathlib.Path:
-  """Writes `result.json` from the metrics of the best step, or of the last."""
+  """Writes `result.json` from the metrics of the best step, or of the last.
+
+  Args:
+    folder: of the run.
+    outcome: what the loop came to.
+    train_steps: its last step.
+    splits: what was evaluated, by task.
+  """
   reported = outcome.best_step or train_steps
-  scores, losses = _validation(folder, reported)
+  scores, losses, invalid = _validation(folder, reported)
   result = {
     "step": train_steps,
     "best_step": outcome.best_step,
@@ -76,18 +86,25 @@ def write_result(
     "scores": scores,
     "average": averages.average(scores),
     "loss": losses,
+    "num_examples": {name: s.num_examples for name, s in splits.items()},
+    "truncated": {
+      name: split.truncated
+      for name, split in splits.items()
+      if any(split.truncated.values())
+    },
+    "invalid": invalid,
     "config_hash": config.config_hash("train"),
     "seconds": outcome.seconds,
     "tokens": outcome.tokens,
   }
   path = folder / RESULT
-  _replace(path, json.dumps(result, indent=2) + "\n")
+  replace(path, json.dumps(result, indent=2) + "\n")
   return path
 
 
-def _validation(folder, step) -> tuple[dict, dict]:
-  """Scores {task: {metric: value}} and losses {task: value} of a step."""
-  scores, losses = {}, {}
+def _validation(folder, step) -> tuple[dict, dict, dict]:
+  """Scores {task: {metric: value}}, losses and invalid predictions by task."""
+  scores, losses, invalid = {}, {}, {}
   for line in recorder.read_lines(folder / recorder.METRICS_FILE):
     for name, value in line.items() if line["step"] == step else ():
       kind, _, rest = name.partition("/")
@@ -96,12 +113,14 @@ def _validation(folder, step) -> tuple[dict, dict]:
         continue
       if metric == "loss":
         losses[task] = value
+      elif metric == "invalid":
+        invalid[task] = int(value)
       elif metric != "token_accuracy":
         scores.setdefault(task, {})[metric] = value
-  return scores, losses
+  return scores, losses, invalid
 
 
-def _replace(path: pathlib.Path, text: str) -> None:
+def replace(path: pathlib.Path, text: str) -> None:
   """Writes `text` so that a kill leaves either the old file or the new."""
   temporary = path.with_name(path.name + ".new")
   temporary.write_text(text, encoding="utf-8")

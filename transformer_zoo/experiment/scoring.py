@@ -1,6 +1,6 @@
 """What training and evaluation share: the evaluator, restored parameters."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 import functools
 
 from flax import linen as nn
@@ -8,6 +8,7 @@ import jax
 
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.evaluation.evaluator import Evaluator
+from transformer_zoo.objectives.sequence_to_sequence import example_sums
 from transformer_zoo.training import checkpoints
 from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import state as state_lib
@@ -16,21 +17,24 @@ from transformer_zoo.training.partitioning import Partitioning
 
 def make_evaluator(
   model: nn.Module,
-  objective: Callable,
   mesh: jax.sharding.Mesh,
   lengths: Mapping[str, int],
   batch_size: int,
   max_examples: int | None,
 ) -> Evaluator:
-  """An evaluator whose batches divide over the mesh."""
+  """An evaluator whose batches divide over the mesh.
+
+  Every process reads whole batches and computes its share of their rows.
+  """
   data_parallel = mesh.shape["data"]
   rows = -(-batch_size // data_parallel) * data_parallel
   return Evaluator(
     generate=jax.jit(
       functools.partial(generate, model, max_length=lengths["targets"])
     ),
-    sums=jax.jit(lambda params, batch: objective(model, params, batch)[1]),
-    put=functools.partial(partitioning_lib.put_batch, mesh=mesh),
+    example_sums=jax.jit(functools.partial(example_sums, model)),
+    put=functools.partial(partitioning_lib.put_whole_batch, mesh=mesh),
+    fetch=partitioning_lib.fetch_whole,
     lengths=lengths,
     batch_size=rows,
     max_examples=max_examples,
@@ -48,7 +52,7 @@ def restore(
 
   Raises:
     UserError: model or batch do not divide over the mesh, or the checkpoint is
-      not the model's.
+      damaged, or not the model's.
   """
   boxed = state_lib.abstract_variables(model)
   partitioning.check(mesh, boxed, batch_size)

@@ -15,6 +15,7 @@ from transformer_zoo.data import loader
 from transformer_zoo.data import mixing
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import averages
+from transformer_zoo.experiment import evaluation_report
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.experiment import scoring
@@ -107,15 +108,13 @@ def train(
     mixture = mixing.with_rates(mixture, rates)
   evaluator = scoring.make_evaluator(
     model,
-    objective,
     mesh,
     task_feature_lengths,
     evaluation_batch_size or batch_size,
     evaluation_max_examples,
   )
   tasks = [task for task in mixture.tasks if "validation" in task.splits]
-  for task in tasks:
-    evaluator.check(task, "validation")
+  splits = {task.name: evaluator.open(task, "validation") for task in tasks}
 
   with contextlib.ExitStack() as stack:
     stack.enter_context(partitioning.activate(mesh))
@@ -176,6 +175,11 @@ def train(
     )
     steps = train_steps - start_step
     row_tokens = sum(task_feature_lengths.values())
+    for name, split in splits.items():
+      for line in evaluation_report.truncation(
+        split.truncated, split.num_examples, task_feature_lengths
+      ):
+        print(f"validation of {name}: {line}")
     print(
       f"training {steps} steps, {start_step} to {train_steps}, "
       f"{steps * batch_size * row_tokens:,} tokens "
@@ -196,7 +200,7 @@ def train(
       checkpoints=checkpoints,
       folder=folder,
     )
-  return str(run_folder.write_result(folder, outcome, train_steps))
+  return str(run_folder.write_result(folder, outcome, train_steps, splits))
 
 
 def _step(state, batch, key, *, objective, optimizer, rate):
@@ -214,6 +218,8 @@ def _evaluate(evaluator, tasks, folder, params, step):
     values[f"validation/{task.name}/token_accuracy"] = result.accuracy
     for metric, value in result.scores.items():
       values[f"validation/{task.name}/{metric}"] = value
+    if result.invalid is not None:
+      values[f"validation/{task.name}/invalid"] = result.invalid
     if result.scores:
       scores[task.name] = result.scores
       path = folder / str(step) / f"{task.name}.jsonl"

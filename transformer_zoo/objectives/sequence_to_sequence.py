@@ -36,6 +36,51 @@ def sequence_to_sequence(
     `loss_sum` (nats, without z-loss), `z_loss_sum`, `correct_sum`,
     `weight_sum`, and `token_sum`, the tokens of both sides but padding.
   """
+  rngs = None if dropout_key is None else {"dropout": dropout_key}
+  nll_BL, z_BL, correct_BL, weights_BL = _of_tokens(
+    model, params, batch, rngs, z_loss
+  )
+  sums = {
+    "loss_sum": jnp.sum(nll_BL * weights_BL),
+    "z_loss_sum": jnp.sum(z_BL * weights_BL),
+    "correct_sum": jnp.sum(correct_BL * weights_BL),
+    "weight_sum": jnp.sum(weights_BL),
+    "token_sum": jnp.sum(batch["encoder_input_tokens"] > 0, dtype=jnp.float32)
+    + jnp.sum(batch["decoder_target_tokens"] > 0, dtype=jnp.float32),
+  }
+  loss = (sums["loss_sum"] + sums["z_loss_sum"]) / jnp.maximum(
+    sums["weight_sum"], 1.0
+  )
+  return loss, sums
+
+
+def example_sums(
+  model: nn.Module, params, batch: Batch
+) -> dict[str, jax.Array]:
+  """What the model makes of each example's targets, without dropout.
+
+  Args:
+    model: an encoder-decoder.
+    params: its parameters.
+    batch: SeqIO's encoder-decoder features, one example a row.
+
+  Returns:
+    float32 [B] each: `loss_sum`, the negative log-likelihood of the targets in
+    nats; `correct_sum`, how many of them are the likeliest; `weight_sum`, how
+    many there are.
+  """
+  nll_BL, _, correct_BL, weights_BL = _of_tokens(
+    model, params, batch, None, 0.0
+  )
+  return {
+    "loss_sum": jnp.sum(nll_BL * weights_BL, axis=-1),
+    "correct_sum": jnp.sum(correct_BL * weights_BL, axis=-1),
+    "weight_sum": jnp.sum(weights_BL, axis=-1),
+  }
+
+
+def _of_tokens(model, params, batch, rngs, z_loss):
+  """Loss, z-loss, whether it is the likeliest, weight; of each target."""
   logits_BLV = model.apply(
     {"params": params},
     batch["encoder_input_tokens"],
@@ -43,8 +88,8 @@ def sequence_to_sequence(
     batch["decoder_target_tokens"],
     encoder_segment_ids=batch.get("encoder_segment_ids"),
     decoder_segment_ids=batch.get("decoder_segment_ids"),
-    deterministic=dropout_key is None,
-    rngs=None if dropout_key is None else {"dropout": dropout_key},
+    deterministic=rngs is None,
+    rngs=rngs,
   )
   targets_BL = batch["decoder_target_tokens"]
   weights_BL = batch["decoder_loss_weights"].astype(jnp.float32)
@@ -54,15 +99,4 @@ def sequence_to_sequence(
     logits_BLV, targets_BL[..., None], axis=-1
   )[..., 0]
   correct_BL = target_logits_BL == jnp.max(logits_BLV, axis=-1)
-  sums = {
-    "loss_sum": jnp.sum(nll_BL * weights_BL),
-    "z_loss_sum": jnp.sum(z_BL * weights_BL),
-    "correct_sum": jnp.sum(correct_BL * weights_BL),
-    "weight_sum": jnp.sum(weights_BL),
-    "token_sum": jnp.sum(batch["encoder_input_tokens"] > 0, dtype=jnp.float32)
-    + jnp.sum(targets_BL > 0, dtype=jnp.float32),
-  }
-  loss = (sums["loss_sum"] + sums["z_loss_sum"]) / jnp.maximum(
-    sums["weight_sum"], 1.0
-  )
-  return loss, sums
+  return nll_BL, z_BL, correct_BL, weights_BL

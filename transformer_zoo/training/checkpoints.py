@@ -13,15 +13,17 @@ import os
 import pathlib
 import shutil
 from typing import Any
-import zlib
 
 import jax
 import orbax.checkpoint as ocp
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.training import checksums
 from transformer_zoo.training.state import TrainState
 
-_CHUNK = 1 << 22
+
+class DamagedCheckpointError(UserError):
+  """The files of a checkpoint are not those that were written."""
 
 
 class _NewestAndBest:
@@ -102,7 +104,7 @@ class Checkpoints:
     for step in sorted(self._manager.all_steps(), reverse=True):
       whole = False
       try:
-        whole = _verify(self._folder / str(step))
+        whole = checksums.verify(self._folder / str(step))
         restored = self._manager.restore(
           step,
           args=ocp.args.Composite(
@@ -142,7 +144,7 @@ class Checkpoints:
     if self._unsealed is not None and jax.process_index() == 0:
       folder = self._folder / str(self._unsealed)
       if folder.exists():
-        _write_checksums(folder)
+        checksums.write(folder)
     self._unsealed = None
 
 
@@ -159,22 +161,52 @@ def resolve(path: str | os.PathLike[str]) -> pathlib.Path:
   path = pathlib.Path(path).absolute()
   if (path / "state").is_dir():
     return path
-  run = path.parent if path.name == "checkpoints" else path
-  steps = {
-    int(entry.name): entry
-    for entry in (run / "checkpoints").glob("*")
-    if entry.name.isdigit() and (entry / "state").is_dir()
-  }
-  if not steps:
-    raise UserError(
-      f"no checkpoint in {str(path)!r}; give a run folder, or the folder of "
-      "one step in its checkpoints/"
-    )
+  run = _run_of(path)
+  found = steps(path)
   result = run / "result.json"
   best = (
     json.loads(result.read_text())["best_step"] if result.exists() else None
   )
-  return steps.get(best, steps[max(steps)])
+  return found.get(best, found[max(found)])
+
+
+def steps(path: str | os.PathLike[str]) -> dict[int, pathlib.Path]:
+  """Finds the checkpoints of a run: step -> folder, ascending.
+
+  Args:
+    path: a run folder, or its folder of checkpoints.
+
+  Raises:
+    UserError: there is none.
+  """
+  path = pathlib.Path(path).absolute()
+  found = {
+    int(entry.name): entry
+    for entry in (_run_of(path) / "checkpoints").glob("*")
+    if entry.name.isdigit() and (entry / "state").is_dir()
+  }
+  if not found:
+    raise UserError(
+      f"no checkpoint in {str(path)!r}; give a run folder, or the folder of "
+      "one step in its checkpoints/"
+    )
+  return dict(sorted(found.items()))
+
+
+def unusable(path: str | os.PathLike[str]) -> dict[str, str]:
+  """Finds what cannot be restored of a run: name of the folder -> a sentence.
+
+  Args:
+    path: a run folder, or its folder of checkpoints.
+  """
+  reasons = {}
+  folder = _run_of(pathlib.Path(path).absolute()) / "checkpoints"
+  for entry in sorted(folder.glob("*")):
+    if entry.name.endswith(".damaged"):
+      reasons[entry.name] = f"{str(entry)!r} was put aside as damaged"
+    elif entry.name.isdigit() and not (entry / "state").is_dir():
+      reasons[entry.name] = f"checkpoint {str(entry)!r} is damaged: no state/"
+  return reasons
 
 
 def restore_params(path: str | os.PathLike[str], abstract_params) -> Any:
@@ -185,28 +217,41 @@ def restore_params(path: str | os.PathLike[str], abstract_params) -> Any:
     abstract_params: shapes, dtypes and shardings of the parameters.
 
   Raises:
+    DamagedCheckpointError: its files are not those that were written.
     UserError: there is no checkpoint, or its parameters are others: which are
       missing, which are extra, and whose shapes differ.
   """
   path = resolve(path)
   try:
-    _verify(path)
-  except ValueError as error:
-    raise UserError(f"checkpoint {str(path)!r} is damaged: {error}") from error
-  with ocp.PyTreeCheckpointer() as checkpointer:
-    there = checkpointer.metadata(path / "state").item_metadata.tree["params"]
+    checksums.verify(path)
+    # The handler's own: the checkpointer's also looks for, and warns of, a file
+    # that lies one folder higher.
+    handler = ocp.PyTreeCheckpointHandler()
+    there = handler.metadata(path / "state").tree["params"]
     _check_same(path, _shapes(there), _shapes(abstract_params))
-    restored = checkpointer.restore(
-      path / "state",
-      args=ocp.args.PyTreeRestore(
-        item={"params": abstract_params},
-        restore_args=ocp.checkpoint_utils.construct_restore_args(
-          {"params": abstract_params}
+    with ocp.Checkpointer(handler) as checkpointer:
+      restored = checkpointer.restore(
+        path / "state",
+        args=ocp.args.PyTreeRestore(
+          item={"params": abstract_params},
+          restore_args=ocp.checkpoint_utils.construct_restore_args(
+            {"params": abstract_params}
+          ),
+          partial_restore=True,
         ),
-        partial_restore=True,
-      ),
-    )
+      )
+  except UserError:
+    raise
+  except Exception as error:  # Orbax raises many kinds for a bad file.
+    reason = str(error).strip().splitlines() or [type(error).__name__]
+    raise DamagedCheckpointError(
+      f"checkpoint {str(path)!r} is damaged: {reason[0][:200]}"
+    ) from error
   return restored["params"]
+
+
+def _run_of(path: pathlib.Path) -> pathlib.Path:
+  return path.parent if path.name == "checkpoints" else path
 
 
 def _shapes(tree) -> dict[str, tuple[int, ...]]:
@@ -238,47 +283,3 @@ def _check_same(path, there, wanted):
       f"the parameters in {str(path)!r} are not the model's: "
       + "; ".join(complaints)
     )
-
-
-def _files(folder: pathlib.Path) -> list[pathlib.Path]:
-  return sorted(
-    path
-    for path in folder.rglob("*")
-    if path.is_file() and path.name != "checksums.json"
-  )
-
-
-def _checksum(path: pathlib.Path) -> int:
-  checksum = 0
-  with open(path, "rb") as file:
-    while chunk := file.read(_CHUNK):
-      checksum = zlib.crc32(chunk, checksum)
-  return checksum
-
-
-def _write_checksums(folder: pathlib.Path) -> None:
-  checksums = {
-    path.relative_to(folder).as_posix(): _checksum(path)
-    for path in _files(folder)
-  }
-  temporary = folder / "checksums.json.new"
-  temporary.write_text(json.dumps(checksums, indent=1))
-  os.replace(temporary, folder / "checksums.json")
-
-
-def _verify(folder: pathlib.Path) -> bool:
-  """Compares files with their checksums; False where these are not there.
-
-  Raises:
-    ValueError: a file is missing or changed.
-  """
-  path = folder / "checksums.json"
-  if not path.exists():
-    return False
-  for name, checksum in json.loads(path.read_text()).items():
-    file = folder / name
-    if not file.exists():
-      raise ValueError(f"{name} is missing")
-    if _checksum(file) != checksum:
-      raise ValueError(f"{name} has changed since it was written")
-  return True

@@ -11,6 +11,7 @@ import dataclasses
 from flax import linen as nn
 import gin
 import jax
+from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec
 import numpy as np
@@ -197,3 +198,23 @@ def put_batch(
     key: jax.make_array_from_process_local_data(sharding, value)
     for key, value in batch.items()
   }
+
+
+def put_whole_batch(
+  batch: dict[str, np.ndarray], mesh: jax.sharding.Mesh
+) -> dict[str, jax.Array]:
+  """Lays a batch that every process has whole over the mesh's data axis."""
+  sharding = NamedSharding(mesh, PartitionSpec("data"))
+  return {
+    key: jax.make_array_from_callback(
+      value.shape, sharding, lambda index, value=value: value[index]
+    )
+    for key, value in batch.items()
+  }
+
+
+def fetch_whole(array: jax.Array) -> np.ndarray:
+  """The array on the host of every process, whatever its layout."""
+  if jax.process_count() > 1:
+    array = multihost_utils.process_allgather(array, tiled=True)
+  return np.asarray(array)

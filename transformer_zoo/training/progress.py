@@ -30,6 +30,7 @@ class Progress:
     first_step: int,
     last_step: int,
     name: str = "training",
+    unit: str = "step",
     every_seconds: float = 10.0,
     console: rich.console.Console | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -40,6 +41,7 @@ class Progress:
       first_step: the step that the run starts (or resumes) from.
       last_step: the step at which it ends.
       name: what stands at the beginning of the line.
+      unit: what is counted.
       every_seconds: seconds between two plain lines.
       console: where to write; standard output by default.
       clock: seconds since any moment.
@@ -47,6 +49,7 @@ class Progress:
     self._first_step = first_step
     self._last_step = last_step
     self._name = name
+    self._unit = unit
     self._every_seconds = every_seconds
     self._console = console or rich.console.Console(highlight=False)
     self._clock = clock
@@ -114,7 +117,7 @@ class Progress:
     self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
   def _text(self, step, loss, tokens_per_second, now) -> str:
-    parts = [f"step {step}/{self._last_step}"]
+    parts = [f"{self._unit} {step}/{self._last_step}"]
     if loss is not None:
       parts.append(f"loss {loss:.3f}")
     if tokens_per_second is not None:

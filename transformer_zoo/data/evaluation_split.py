@@ -1,0 +1,131 @@
+"""A split of a prepared task in batches, for evaluation: each example once."""
+
+from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from transformer_zoo.data import features
+from transformer_zoo.data import length_groups
+from transformer_zoo.data import manifest
+from transformer_zoo.data import sources
+from transformer_zoo.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationBatch:
+  """Some examples of a split.
+
+  Attributes:
+    arrays: {SeqIO's key: int32 [batch size, width]}; rows without an example
+      have weights of 0.
+    places: place in the split of each example, int64 [examples].
+    texts: the untokenised rest of each example.
+    ids: {'inputs', 'targets': int32 ids} of each example, trimmed.
+  """
+
+  arrays: dict[str, np.ndarray]
+  places: np.ndarray
+  texts: list[dict[str, Any]]
+  ids: list[dict[str, np.ndarray]]
+
+
+class EvaluationSplit:
+  """A split of a task in batches.
+
+  Attributes:
+    num_examples: how many examples the batches hold together.
+    num_batches: how many batches there are.
+    truncated: feature -> examples that are longer than its given length;
+      nothing for unlabelled text, which is cut to fit.
+  """
+
+  def __init__(
+    self,
+    task: manifest.PreparedTask,
+    split: str,
+    lengths: Mapping[str, int],
+    batch_size: int,
+    *,
+    corruption: Callable[..., dict[str, np.ndarray]] | None = None,
+    max_examples: int | None = None,
+    grouped: bool = True,
+  ):
+    """Opens the split and plans its batches.
+
+    Args:
+      task: the prepared task.
+      split: one of its splits.
+      lengths: tokens of 'inputs' and 'targets', EOS counted.
+      batch_size: rows of every batch; the last is filled with empty rows.
+      corruption: instead of the task's own.
+      max_examples: so many of the first examples at most; all if None.
+      grouped: examples of similar lengths share a batch, which is as narrow as
+        they allow; otherwise all have the full widths and the split's order.
+
+    Raises:
+      UserError: the arguments do not fit each other or the data.
+    """
+    if batch_size < 1:
+      raise UserError(f"The batch size {batch_size} must be 1 or more.")
+    if max_examples is not None and max_examples < 1:
+      raise UserError(
+        f"The number of examples {max_examples} must be 1 or more; leave it "
+        "out for all."
+      )
+    self._source = sources.open_source(task, split, lengths, corruption)
+    self._seed = task.corruption_seed
+    self._batch_size = batch_size
+    total = self._source.num_examples
+    self.num_examples = (
+      total if max_examples is None else min(total, max_examples)
+    )
+    full = tuple(lengths[feature] for feature in sources.FEATURES)
+    if grouped:
+      self._plan = length_groups.group(
+        self._source.lengths(np.arange(self.num_examples)),
+        [
+          length_groups.widths(feature, width)
+          for feature, width in zip(sources.FEATURES, full, strict=True)
+        ],
+        batch_size,
+      )
+    else:
+      places = np.arange(self.num_examples)
+      cuts = range(batch_size, self.num_examples, batch_size)
+      self._plan = [(some, full) for some in np.split(places, cuts)]
+    self.num_batches = len(self._plan)
+    self.truncated = {}
+    if task.kind == "examples":
+      untrimmed = task.lengths(split)[: self.num_examples]
+      self.truncated = {
+        feature: int(np.sum(untrimmed[:, i] > lengths[feature]))
+        for i, feature in enumerate(task.features)
+        if feature in sources.FEATURES
+      }
+
+  def __iter__(self) -> Iterator[EvaluationBatch]:
+    """Yields every example once; the same batches each time.
+
+    Chunk i of an unlabelled task always gets the corruption of the key
+    `(task.corruption_seed, i)`, as in SeqIO.
+    """
+    for places, widths in self._plan:
+      keys = [(self._seed, int(place)) for place in places]
+      inputs, targets, texts = zip(
+        *self._source.read(places, keys), strict=True
+      )
+      arrays = features.to_batch(
+        inputs,
+        targets,
+        np.arange(len(places)),
+        num_rows=self._batch_size,
+        lengths=dict(zip(sources.FEATURES, widths, strict=True)),
+        packing=False,
+      )
+      ids = [
+        {"inputs": some, "targets": others}
+        for some, others in zip(inputs, targets, strict=True)
+      ]
+      yield EvaluationBatch(arrays, places, list(texts), ids)

@@ -1,0 +1,110 @@
+"""A task's own scoring: decoded texts into answers, answers into metrics.
+
+The functions are those that the task's manifest refers to.
+"""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+from typing import Any
+
+from transformer_zoo.data import definitions
+from transformer_zoo.data import manifest
+from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation import answers
+from transformer_zoo.evaluation import text_overlap
+
+_BLEU = f"{text_overlap.__name__}:bleu"
+
+
+@dataclasses.dataclass(frozen=True)
+class Answers:
+  """What a task's metrics compare.
+
+  Attributes:
+    targets: one per example.
+    predictions: one per example; None where nothing was decoded.
+    invalid: how many predictions are no possible answer; None where the task
+      has no such notion.
+  """
+
+  targets: list[Any]
+  predictions: list[Any] | None
+  invalid: int | None
+
+
+def post_process(
+  scoring: manifest.Scoring,
+  examples: Sequence[Mapping[str, Any]],
+  texts: Sequence[str] | None,
+) -> Answers:
+  """Applies a task's post-processing to targets and decoded texts.
+
+  Args:
+    scoring: refers to the function.
+    examples: the texts of each example, `targets_pretokenized` among them, and
+      its ids as `inputs` and `targets`.
+    texts: the decoded prediction for each; None where nothing was decoded.
+
+  Raises:
+    ValueError: there are not as many texts as examples.
+  """
+  reference = scoring.postprocess
+  answer = definitions.resolve(reference) if reference else _as_it_is
+  targets = [
+    answer(example["targets_pretokenized"], example=example, is_target=True)
+    for example in examples
+  ]
+  if texts is None:
+    return Answers(targets, None, None)
+  predictions = [
+    answer(text, example=example, is_target=False)
+    for text, example in zip(texts, examples, strict=True)
+  ]
+  invalid = answers.count_invalid(reference, predictions)
+  return Answers(targets, predictions, invalid)
+
+
+def measure(
+  scoring: manifest.Scoring,
+  found: Answers,
+  log_likelihoods: Sequence[float],
+  task: str,
+) -> dict[str, float]:
+  """Returns all metrics of a task by name.
+
+  Args:
+    scoring: refers to the functions.
+    found: what `post_process` returned.
+    log_likelihoods: of each example's targets, in nats, for score metrics.
+    task: its name, for messages.
+
+  Raises:
+    UserError: two metrics give a value of the same name.
+  """
+  scores = {}
+  for references, compared in (
+    (scoring.metrics, found.predictions),
+    (scoring.score_metrics, list(log_likelihoods)),
+  ):
+    for reference in references:
+      values = definitions.resolve(reference)(found.targets, compared)
+      if same := scores.keys() & values.keys():
+        raise UserError(
+          f"Two metrics of task {task!r} are both called {min(same)!r}; wrap "
+          "one in a function that names its value otherwise."
+        )
+      scores |= values
+  return {name: float(value) for name, value in scores.items()}
+
+
+def signature(scoring: manifest.Scoring, found: Answers) -> str | None:
+  """Returns BLEU's signature, None where it is not among the metrics."""
+  if _BLEU not in [reference["function"] for reference in scoring.metrics]:
+    return None
+  first = found.targets[0] if found.targets else ""
+  references = 1 if isinstance(first, str) else len(first)
+  return text_overlap.bleu_signature(references)
+
+
+def _as_it_is(text: str, **_) -> str:
+  return text

@@ -1,0 +1,59 @@
+"""All that the predictions of an evaluation depend on."""
+
+from collections.abc import Mapping
+import functools
+import hashlib
+import pathlib
+import re
+
+from flax import linen as nn
+import jax
+
+import transformer_zoo
+from transformer_zoo.data import manifest
+from transformer_zoo.evaluation.evaluator import decodes
+from transformer_zoo.evaluation.evaluator import Evaluator
+from transformer_zoo.training import checksums
+
+# Rooms whose code makes the predictions. Metrics are computed anew each time.
+_ROOMS = ("architectures", "decoding", "modules", "objectives")
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+def of_evaluation(
+  model: nn.Module,
+  evaluator: Evaluator,
+  task: manifest.PreparedTask,
+  split: str,
+  checkpoint: pathlib.Path,
+  *,
+  measured: bool,
+) -> Mapping[str, str]:
+  """Returns the parts by name; equal parts make equal predictions."""
+  info = task.split(split)
+  return {
+    "model": _digest(_ADDRESS.sub("", repr(model))),
+    "checkpoint": _digest(checksums.identity(checkpoint)),
+    "lengths": str(sorted(evaluator.lengths.items())),
+    "batch size": str(evaluator.batch_size),
+    "number of examples": str(evaluator.max_examples),
+    "decoding": str(decodes(task, measured)),
+    "data": _digest(
+      f"{split} {info.sha256} {info.lengths_sha256} {task.features} "
+      f"{task.vocabulary.checksum} {task.vocabulary.extra_ids} "
+      f"{task.eos_after_trim} {task.corruption} {task.corruption_seed}"
+    ),
+    "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
+    "code": _code(),
+  }
+
+
+@functools.cache
+def _code() -> str:
+  root = pathlib.Path(transformer_zoo.__file__).parent
+  files = sorted(path for room in _ROOMS for path in (root / room).glob("*.py"))
+  return _digest("".join(path.read_text(encoding="utf-8") for path in files))
+
+
+def _digest(text: str) -> str:
+  return hashlib.sha256(text.encode()).hexdigest()[:16]

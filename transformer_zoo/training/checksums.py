@@ -1,0 +1,59 @@
+"""Checksums of a checkpoint's files, in `checksums.json` beside them."""
+
+import json
+import os
+import pathlib
+import zlib
+
+_NAME = "checksums.json"
+_CHUNK = 1 << 22
+
+
+def write(folder: pathlib.Path) -> None:
+  """Writes the checksums of a checkpoint that is complete."""
+  sums = {
+    path.relative_to(folder).as_posix(): _checksum(path)
+    for path in _files(folder)
+  }
+  temporary = folder / f"{_NAME}.new"
+  temporary.write_text(json.dumps(sums, indent=1))
+  os.replace(temporary, folder / _NAME)
+
+
+def verify(folder: pathlib.Path) -> bool:
+  """Compares files with their checksums; False where these are not there.
+
+  Raises:
+    ValueError: a file is missing or changed.
+  """
+  path = folder / _NAME
+  if not path.exists():
+    return False
+  for name, checksum in json.loads(path.read_text()).items():
+    file = folder / name
+    if not file.exists():
+      raise ValueError(f"{name} is missing")
+    if _checksum(file) != checksum:
+      raise ValueError(f"{name} has changed since it was written")
+  return True
+
+
+def identity(folder: pathlib.Path) -> str:
+  """Returns a text that changes when the files of a checkpoint do."""
+  path = folder / _NAME
+  summed = [path] if path.exists() else _files(folder)
+  return " ".join(f"{_checksum(file):08x}" for file in summed)
+
+
+def _files(folder: pathlib.Path) -> list[pathlib.Path]:
+  return sorted(
+    path for path in folder.rglob("*") if path.is_file() and path.name != _NAME
+  )
+
+
+def _checksum(path: pathlib.Path) -> int:
+  checksum = 0
+  with open(path, "rb") as file:
+    while chunk := file.read(_CHUNK):
+      checksum = zlib.crc32(chunk, checksum)
+  return checksum
