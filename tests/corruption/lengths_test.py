@@ -5,13 +5,22 @@ import types
 import numpy as np
 import pytest
 
+from transformer_zoo.corruption import Denoising
+from transformer_zoo.corruption import Iid
 from transformer_zoo.corruption import lengths
-from transformer_zoo.corruption import noise_masks
+from transformer_zoo.corruption import RandomSpans
 from transformer_zoo.corruption import rewrites
 from transformer_zoo.corruption import SpanCorruption
+from transformer_zoo.corruption.draws import Draws
+from transformer_zoo.errors import UserError
 
 # 400 ids, because half a text of i.i.d. noise has more than 100 spans.
-VOCABULARY = types.SimpleNamespace(sentinel_ids=np.arange(32099, 31699, -1))
+MANY = types.SimpleNamespace(
+  sentinel_ids=np.arange(32099, 31699, -1), size=32100
+)
+PUBLISHED = types.SimpleNamespace(
+  sentinel_ids=np.arange(32099, 31999, -1), size=32100
+)
 
 
 @pytest.mark.parametrize(
@@ -34,27 +43,10 @@ VOCABULARY = types.SimpleNamespace(sentinel_ids=np.arange(32099, 31699, -1))
     (64, 0.2, 1.0, (63, 27)),
   ],
 )
-def test_random_spans_helper(inputs, density, mean, expected):
+def test_published_lengths(inputs, density, mean, expected):
   assert lengths.random_spans_helper(inputs, density, mean) == expected
-
-
-class _IidReplaceSpans:
-  """The objective of T5's baseline: i.i.d. noise, spans to sentinels."""
-
-  def __init__(self, noise_density):
-    self.noise_density = noise_density
-
-  def raw_length(self, feature_lengths):
-    return feature_lengths["inputs"] - 1
-
-  def __call__(self, tokens, rng, vocabulary):
-    mask = noise_masks.iid(len(tokens), self.noise_density, rng)
-    sentinels = vocabulary.sentinel_ids
-    return {
-      "targets": rewrites.nonnoise_span_to_unique_sentinel(
-        tokens, mask, sentinels
-      )
-    }
+  raw = SpanCorruption(density, mean).raw_length({"inputs": inputs})
+  assert raw == expected[0]
 
 
 @pytest.mark.parametrize(
@@ -64,23 +56,54 @@ class _IidReplaceSpans:
 def test_share_of_cut_targets_of_the_published_iid_recipes(
   density, targets, expected
 ):
-  share = lengths.share_of_cut_targets(
-    _IidReplaceSpans(density),
-    {"inputs": 512, "targets": targets},
-    VOCABULARY,
-    np.random.default_rng(0),
-    draws=2000,
+  share = Denoising(Iid(density)).check(
+    {"inputs": 512, "targets": targets}, MANY
   )
-  assert share == pytest.approx(expected, abs=0.03 if expected else 0.002)
+  assert share == pytest.approx(expected, abs=0.05 if expected else 0.004)
 
 
-@pytest.mark.parametrize("targets, expected", [(114, 0.0), (113, 1.0)])
-def test_span_corruption_cuts_all_or_none(targets, expected):
-  share = lengths.share_of_cut_targets(
-    SpanCorruption(),
-    {"inputs": 512, "targets": targets},
-    VOCABULARY,
-    np.random.default_rng(0),
-    draws=20,
+def test_the_published_iid_50_overruns_its_sentinels():
+  # Raffel et al.'s iid_50_u_u writes ids of real pieces: every example has
+  # more than 100 spans.
+  with pytest.raises(UserError, match=r"100 sentinel ids \(100% of the exampl"):
+    Denoising(Iid(0.5)).check({"inputs": 512, "targets": 512}, PUBLISHED)
+  with pytest.raises(UserError, match=r"\(2\d% of the examples have more\)"):
+    Denoising(Iid(0.25)).check({"inputs": 512, "targets": 512}, PUBLISHED)
+
+
+def test_span_corruption_cuts_all_or_none():
+  published = {"inputs": 512, "targets": 114}
+  assert SpanCorruption().check(published, PUBLISHED) == 0
+  with pytest.raises(UserError, match="targets of 114 tokens where 113"):
+    SpanCorruption().check({"inputs": 512, "targets": 113}, PUBLISHED)
+
+
+@pytest.mark.parametrize("name", sorted(rewrites.REWRITES))
+@pytest.mark.parametrize("roll", [False, True])
+def test_sizes_are_those_of_the_rewrite(name, roll):
+  tokens = np.tile(np.arange(3, 53, dtype=np.int32), (30, 1))
+  draws = Draws(0, np.arange(30))
+  masks = RandomSpans(0.3, 2, random_roll=roll)(draws, 50)
+  rewritten = rewrites.find(name)(tokens, masks, draws, MANY)
+  np.testing.assert_array_equal(lengths.sizes(name, masks), rewritten.lengths)
+  sentinels = [np.unique(row[row > 31699]).size for row in rewritten.rows()]
+  if "unique" in name:
+    assert lengths.num_sentinels(name, masks).tolist() == sentinels
+
+
+@pytest.mark.parametrize(
+  "inputs, targets",
+  [
+    ("noise_span_to_unique_sentinel", "nonnoise_span_to_unique_sentinel"),
+    ("noise_span_to_sentinel", "keep"),
+    ("drop_noise_tokens", "drop_nonnoise_tokens"),
+    ("noise_token_to_sentinel", "keep"),
+  ],
+)
+def test_random_spans_fill_the_inputs_under_every_rewrite(inputs, targets):
+  corruption = Denoising(RandomSpans(), inputs, targets)
+  raw = corruption.raw_length({"inputs": 256, "targets": 512})
+  example = corruption(
+    np.zeros((3, raw), np.int32), Draws(0, np.arange(3)), PUBLISHED
   )
-  assert share == expected
+  assert example["inputs"].lengths.tolist() == [255] * 3

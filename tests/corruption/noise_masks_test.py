@@ -5,13 +5,26 @@ import math
 import numpy as np
 import pytest
 
+from transformer_zoo.corruption import Everything
+from transformer_zoo.corruption import Fragment
+from transformer_zoo.corruption import Iid
 from transformer_zoo.corruption import noise_masks
+from transformer_zoo.corruption import RandomPrefix
+from transformer_zoo.corruption import RandomSpans
+from transformer_zoo.corruption import RegularSpans
+from transformer_zoo.corruption import WordSpans
+from transformer_zoo.corruption.draws import Draws
+from transformer_zoo.errors import UserError
 
 
 def _spans(mask):
   """Returns the lengths of the runs of True."""
   edges = np.flatnonzero(np.diff(np.concatenate([[0], mask, [0]])))
   return edges[1::2] - edges[::2]
+
+
+def _draw(mask, length, rows, seed=0):
+  return mask(Draws(seed, np.arange(rows)), length)
 
 
 @pytest.mark.parametrize(
@@ -24,18 +37,18 @@ def _spans(mask):
     (10, 0.9, 1.0, (9, 1)),
   ],
 )
-def test_count_spans(length, density, mean, expected):
-  assert noise_masks.count_spans(length, density, mean) == expected
+def test_counts_of_random_spans(length, density, mean, expected):
+  assert RandomSpans(density, mean).counts(length) == expected
 
 
 @pytest.mark.parametrize("density, mean", [(0.15, 3), (0.5, 3), (0.9, 1)])
 @pytest.mark.parametrize("length", [2, 3, 17, 568])
 def test_random_spans_have_exact_counts_and_end_in_noise(length, density, mean):
-  rng = np.random.default_rng(0)
-  num_noise, num_spans = noise_masks.count_spans(length, density, mean)
-  for _ in range(20):
-    mask = noise_masks.random_spans(length, density, mean, rng)
-    assert mask.shape == (length,) and mask.dtype == bool
+  noise = RandomSpans(density, mean)
+  num_noise, num_spans = noise.counts(length)
+  masks = _draw(noise, length, 20)
+  assert masks.shape == (20, length) and masks.dtype == bool
+  for mask in masks:
     assert mask.sum() == num_noise
     assert len(_spans(mask)) == num_spans
     assert not mask[0] and mask[-1]
@@ -43,51 +56,150 @@ def test_random_spans_have_exact_counts_and_end_in_noise(length, density, mean):
 
 @pytest.mark.parametrize("length", [0, 1])
 def test_nothing_to_corrupt_in_less_than_two_tokens(length):
-  mask = noise_masks.random_spans(length, 0.15, 3, np.random.default_rng(0))
-  assert mask.tolist() == [False] * length
+  assert _draw(RandomSpans(), length, 3).tolist() == [[False] * length] * 3
 
 
-def test_segmentation_is_uniform_over_compositions():
-  # 6 items in 3 parts: 10 compositions, each expected 600 times.
-  rng = np.random.default_rng(1)
-  seen = {}
-  for _ in range(6000):
-    parts = tuple(noise_masks.random_segmentation(6, 3, rng).tolist())
-    seen[parts] = seen.get(parts, 0) + 1
-  assert len(seen) == math.comb(5, 2)
-  assert all(sum(parts) == 6 and min(parts) >= 1 for parts in seen)
-  chi_square = sum((count - 600) ** 2 / 600 for count in seen.values())
-  assert chi_square < 27.9  # 99.9 % quantile at 9 degrees of freedom
+def test_random_spans_are_uniform_over_both_segmentations():
+  # 12 tokens, 6 of noise, in 3 spans: 10 x 10 masks, each expected 600 times.
+  masks = _draw(RandomSpans(0.5, 2), 12, 60_000)
+  _, counts = np.unique(masks, axis=0, return_counts=True)
+  assert len(counts) == math.comb(5, 2) ** 2
+  chi_square = ((counts - 600) ** 2 / 600).sum()
+  assert chi_square < 148.2  # 99.9 % quantile at 99 degrees of freedom
 
 
 def test_span_lengths_follow_the_composition_law():
   # P(first of s parts of n items = k) = C(n - k - 1, s - 2) / C(n - 1, s - 1).
-  rng = np.random.default_rng(2)
-  draws = 2000
-  lengths = np.concatenate(
-    [
-      _spans(noise_masks.random_spans(568, 0.15, 3.0, rng))
-      for _ in range(draws)
-    ]
-  )
+  masks = _draw(RandomSpans(), 568, 2000, seed=2)
+  lengths = np.concatenate([_spans(mask) for mask in masks])
   assert lengths.mean() == pytest.approx(85 / 28)
   for k in range(1, 8):
     expected = math.comb(84 - k, 26) / math.comb(84, 27)
     assert np.mean(lengths == k) == pytest.approx(expected, abs=0.01)
 
 
+def test_random_roll_makes_every_place_noise_equally_often():
+  noise = RandomSpans(0.25, 2, random_roll=True)
+  masks = _draw(noise, 16, 100_000)
+  assert set(masks.sum(axis=1).tolist()) == {4}
+  np.testing.assert_allclose(masks.mean(axis=0), 0.25, atol=0.006)
+  assert masks[:, 0].any() and not masks[:, -1].all()
+
+
 def test_iid_rate_and_number_of_spans():
-  rng = np.random.default_rng(3)
-  masks = [noise_masks.iid(511, 0.15, rng) for _ in range(2000)]
-  assert np.mean(masks) == pytest.approx(0.15, abs=0.002)
-  spans = np.mean([len(_spans(mask)) for mask in masks])
-  assert spans == pytest.approx(511 * 0.15 * 0.85, abs=1)
+  masks = _draw(Iid(0.15), 511, 2000, seed=3)
+  assert masks.mean() == pytest.approx(0.15, abs=0.002)
+  opens = (masks[:, 1:] & ~masks[:, :-1]).sum(axis=1) + masks[:, 0]
+  assert opens.mean() == pytest.approx(511 * 0.15 * 0.85, abs=1)
+  # Neighbours are independent.
+  both = (masks[:, 1:] & masks[:, :-1]).mean()
+  assert both == pytest.approx(0.15**2, abs=0.001)
 
 
-def test_masks_are_functions_of_the_generator_state():
-  def draw(seed):
-    rng = np.random.Generator(np.random.Philox(key=(seed, 5)))
-    return noise_masks.random_spans(568, 0.15, 3.0, rng)
+def test_regular_spans():
+  masks = _draw(RegularSpans(0.25, 2, 2), 64, 500)
+  for mask in masks:
+    starts = np.flatnonzero(mask[1:] & ~mask[:-1]) + 1
+    assert set(np.diff(starts).tolist()) == {8}
+    assert set(_spans(mask)[1:-1].tolist()) == {2}
+  assert masks.mean() == pytest.approx(0.25, abs=0.01)
+  lengths = {max(_spans(mask)) for mask in _draw(RegularSpans(0.2), 64, 200)}
+  assert lengths == {1, 2, 3, 4, 5}
 
-  np.testing.assert_array_equal(draw(0), draw(0))
-  assert (draw(0) != draw(1)).any()
+
+@pytest.mark.parametrize("density, shortest", [(0.5, 1), (0.25, 5)])
+def test_random_prefix_is_uniform(density, shortest):
+  masks = _draw(RandomPrefix(density), 10, 50_000)
+  sizes = masks.sum(axis=1)
+  assert (np.sort(masks, axis=1)[:, ::-1] == masks).all()
+  values, counts = np.unique(sizes, return_counts=True)
+  # t5 rounds half to even: round(0.5 * 9) = 4.
+  shortest = max(1, round((1 - 2 * density) * 9))
+  assert values.tolist() == list(range(shortest, 10))
+  np.testing.assert_allclose(counts / 50_000, 1 / len(values), atol=0.01)
+
+
+def test_fragment_of_mass():
+  masks = _draw(Fragment(), 20, 50_000)
+  assert set(masks.sum(axis=1).tolist()) == {10}
+  assert all(len(_spans(mask)) == 1 for mask in masks[:200])
+  starts = masks.argmax(axis=1)
+  # 0.2, and 0.6 of a uniform place among 11.
+  assert np.mean(starts == 0) == pytest.approx(0.2 + 0.6 / 11, abs=0.01)
+  assert np.mean(starts == 10) == pytest.approx(0.2 + 0.6 / 11, abs=0.01)
+  assert np.mean(starts == 5) == pytest.approx(0.6 / 11, abs=0.01)
+
+
+def test_everything():
+  assert _draw(Everything(), 4, 2).all()
+
+
+def test_word_spans_keep_words_whole_and_the_budget():
+  word_starts = np.tile(np.arange(60) % 3 == 0, (40, 1))
+  noise = WordSpans(0.2)
+  masks = noise(Draws(0, np.arange(40)), 60, word_starts)
+  words = masks.reshape(40, 20, 3)
+  assert (words.all(axis=2) == words.any(axis=2)).all()
+  assert (masks.sum(axis=1) == 12).all()
+
+
+def test_word_spans_of_spanbert_meet_the_budget_and_the_mean():
+  weights = noise_masks.geometric_weights(0.2, 10)
+  lengths = np.arange(1, 11)
+  mean = np.dot(weights, lengths) / sum(weights)
+  assert mean == pytest.approx(3.8, abs=0.01)  # Joshi et al. 2020, figure 2
+  noise = WordSpans(0.15, weights, cut_last=True)
+  masks = _draw(noise, 400, 200)
+  assert (masks.sum(axis=1) == 60).all()
+  # Fewer spans than words: they are drawn as spans.
+  counts = [len(_spans(mask)) for mask in masks]
+  assert 12 < np.mean(counts) < 18
+
+
+def test_word_spans_leave_special_tokens_alone():
+  allowed = np.ones((30, 50), bool)
+  allowed[:, [0, 20, 49]] = False
+  masks = WordSpans(0.3, (1, 1 / 2, 1 / 3))(
+    Draws(0, np.arange(30)), 50, None, allowed
+  )
+  assert not masks[:, [0, 20, 49]].any()
+  assert (masks.sum(axis=1) == 14).all()
+  none = WordSpans()(Draws(0, [0]), 4, None, np.zeros((1, 4), bool))
+  assert not none.any()
+
+
+@pytest.mark.parametrize(
+  "noise",
+  [
+    Iid(0.3),
+    RandomSpans(),
+    RandomSpans(random_roll=True),
+    RegularSpans(),
+    RandomPrefix(),
+    Fragment(),
+    WordSpans(),
+  ],
+)
+def test_a_row_is_a_function_of_its_key(noise):
+  together = noise(Draws(9, np.array([4, 11])), 40)
+  alone = noise(Draws(9, np.array([11])), 40)
+  np.testing.assert_array_equal(together[1], alone[0])
+  assert (noise(Draws(8, np.arange(20)), 40) != together[0]).any()
+
+
+@pytest.mark.parametrize(
+  "make, message",
+  [
+    (lambda: Iid(0.0), "Iid.noise_density is 0.0; .* above 0 and at most 1"),
+    (lambda: Iid("0.1"), "Iid.noise_density is '0.1'"),
+    (lambda: RandomPrefix(0.6), "is 0.6; .* at most 0.5"),
+    (lambda: RandomSpans(0.15, 0.5), "span_length is 0.5; .* at least 1"),
+    (lambda: RegularSpans(0.1, 3, 2), "span lengths from 3 to 2"),
+    (lambda: Fragment(0.5, 0.7, 0.7), r"chances \(0.7, 0.7\)"),
+    (lambda: WordSpans(0.1, ()), "weights is \\(\\); give non-negative"),
+    (lambda: noise_masks.geometric_weights(1.0, 3), "p must lie between"),
+  ],
+)
+def test_fields_are_checked(make, message):
+  with pytest.raises(UserError, match=message):
+    make()

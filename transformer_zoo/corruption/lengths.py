@@ -1,6 +1,5 @@
 """How long raw text, inputs and targets of a corruption are, in tokens."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -49,32 +48,57 @@ def random_spans_helper(
   return raw_length, targets
 
 
-def share_of_cut_targets(
-  corruption: Any,
-  lengths: Mapping[str, int],
-  vocabulary: Any,
-  rng: np.random.Generator,
-  draws: int = 1000,
-) -> float:
-  """Estimates how many full examples lose the end of their targets.
+# Rewrites after which inputs are shorter than the text, and what a span leaves.
+_LEFT_OF_A_SPAN = {
+  "noise_span_to_unique_sentinel": 1,
+  "noise_span_to_sentinel": 1,
+  "drop_noise_tokens": 0,
+}
 
-  Span corruption cuts all or none; i.i.d. noise cuts some: the published
-  10 % row of T5 cut a third of its targets at length 103.
+
+def raw_length_of_spans(
+  noise: Any, inputs: str, targets: str, inputs_length: int
+) -> int:
+  """Returns the raw tokens that fill the inputs under random spans.
 
   Args:
-    corruption: an object with `raw_length` and `__call__` as `SpanCorruption`.
-    lengths: tokens of `inputs` and `targets`, EOS counted.
-    vocabulary: an object with `sentinel_ids`.
-    rng: source of the draws.
-    draws: examples drawn.
-
-  Returns:
-    share between 0 and 1 of examples whose targets with EOS are longer than
-    `lengths['targets']`.
+    noise: a `RandomSpans`.
+    inputs, targets: names of the rewrites.
+    inputs_length: tokens the inputs may take, EOS counted.
   """
-  tokens = np.zeros(corruption.raw_length(lengths), np.int32)
-  cut = [
-    len(corruption(tokens, rng, vocabulary)["targets"]) + 1 > lengths["targets"]
-    for _ in range(draws)
-  ]
-  return float(np.mean(cut))
+  if inputs not in _LEFT_OF_A_SPAN:
+    return inputs_length - 1
+  raw, _ = random_spans_helper(
+    inputs_length,
+    noise.noise_density,
+    noise.mean_noise_span_length,
+    _LEFT_OF_A_SPAN[inputs],
+    int("sentinel" in targets),
+  )
+  return raw
+
+
+def sizes(rewrite: str, masks: np.ndarray) -> np.ndarray:
+  """Returns how many tokens a rewrite leaves under each mask, int64 [B]."""
+  if rewrite == "nothing":
+    return np.zeros(len(masks), np.int64)
+  if "nonnoise" in rewrite:
+    rewrite, masks = rewrite.replace("nonnoise", "noise"), ~masks
+  left = _LEFT_OF_A_SPAN.get(rewrite)
+  if left is None:
+    return np.full(len(masks), masks.shape[1])
+  return np.count_nonzero(~masks, axis=1) + left * _num_spans(masks)
+
+
+def num_sentinels(rewrite: str, masks: np.ndarray) -> np.ndarray:
+  """Returns how many different sentinels a rewrite needs, int64 [B]."""
+  if rewrite == "noise_span_to_unique_sentinel":
+    return _num_spans(masks)
+  if rewrite == "nonnoise_span_to_unique_sentinel":
+    return _num_spans(~masks)
+  return np.zeros(len(masks), np.int64)
+
+
+def _num_spans(masks: np.ndarray) -> np.ndarray:
+  opens = masks[:, 1:] & ~masks[:, :-1]
+  return np.count_nonzero(opens, axis=1) + masks[:, 0]

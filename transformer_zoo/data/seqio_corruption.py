@@ -5,6 +5,8 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
+from transformer_zoo.corruption.draws import Draws
+from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import vocabularies
 from transformer_zoo.errors import UserError
 
@@ -17,8 +19,8 @@ class CorruptionStep:
 
   The `targets` of all documents are joined into one stream, which is cut into
   chunks of `corruption.raw_length(sequence_length)` tokens (the incomplete
-  last one is dropped); chunk `index` is corrupted with a generator that depends
-  on `(seed, index)` alone. The loader does the same with the same functions,
+  last one is dropped); chunk `index` is corrupted with draws of the key
+  `(seed, index)` alone. The loader does the same with the same functions,
   from prepared files, so a task read with SeqIO gives the examples of
   `loader.evaluation_batches`.
 
@@ -30,11 +32,11 @@ class CorruptionStep:
 
   Attributes:
     corruption: an object of `transformer_zoo.corruption`.
-    seed: first word of the key of every chunk's generator.
+    seed: first word of the key of every chunk's draws.
   """
 
   def __init__(
-    self, corruption: Callable[..., dict[str, np.ndarray]], seed: int = 0
+    self, corruption: Callable[..., dict[str, Ragged]], seed: int = 0
   ):
     self.corruption = corruption
     self.seed = seed
@@ -72,10 +74,9 @@ class CorruptionStep:
     raw_length = self.corruption.raw_length(sequence_length)
 
     def corrupt(index, tokens):
-      example = self.corruption(
-        tokens, generator(self.seed, int(index)), vocabulary
-      )
-      return example["inputs"], example["targets"]
+      draws = Draws(self.seed, np.array([index]))
+      example = self.corruption(tokens[None], draws, vocabulary)
+      return example["inputs"].values, example["targets"].values
 
     def to_example(index, tokens):
       inputs, targets = tf.numpy_function(
@@ -89,8 +90,3 @@ class CorruptionStep:
     stream = dataset.map(lambda example: example["targets"])
     chunks = stream.rebatch(raw_length, drop_remainder=True).enumerate()
     return chunks.map(to_example, num_parallel_calls=tf.data.AUTOTUNE)
-
-
-def generator(seed: int, index: int) -> np.random.Generator:
-  """Returns the generator of example `index`: a pure function of both."""
-  return np.random.Generator(np.random.Philox(key=(seed, index)))

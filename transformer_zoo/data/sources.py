@@ -7,10 +7,10 @@ import grain
 import numpy as np
 
 from transformer_zoo import corruption as corruptions
+from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.data import features
 from transformer_zoo.data import manifest
 from transformer_zoo.data import records
-from transformer_zoo.data.seqio_corruption import generator
 from transformer_zoo.errors import UserError
 
 FEATURES = ("inputs", "targets")
@@ -162,29 +162,29 @@ class _TokenSource:
   def read(
     self, indices: np.ndarray, keys: Sequence[tuple[int, int]]
   ) -> list[Example]:
+    chunks = self._chunks(indices * self._raw_length)
+    # Rows of one batch share the seed; evaluation and training have their own.
+    seed = keys[0][0]
+    draws = Draws(seed, np.array([index for _, index in keys]))
+    corrupted = self._corruption(chunks, draws, self._vocabulary)
+    eos = np.array([self._vocabulary.eos_id], np.int32)
+    inputs, targets = (
+      [
+        features.trim(np.append(row, eos), width, self._eos_after_trim)
+        for row in corrupted[feature].rows()
+      ]
+      for feature, width in zip(FEATURES, self._widths, strict=True)
+    )
+    return [(i, t, {}) for i, t in zip(inputs, targets, strict=True)]
+
+  def _chunks(self, starts: np.ndarray) -> np.ndarray:
+    """Returns the stream from each of `starts` on, int32 [n, raw_length]."""
     size = manifest.BLOCK_LENGTH
-    starts = indices * self._raw_length
-    first = starts // size
-    last = (starts + self._raw_length - 1) // size
-    spans = [range(f, end + 1) for f, end in zip(first, last, strict=True)]
-    needed = sorted(set().union(*spans))
-    read = self._records.__getitems__([int(block) for block in needed])
-    blocks = {
-      b: np.frombuffer(r, "<i4") for b, r in zip(needed, read, strict=True)
-    }
-    examples = []
-    for start, span, key in zip(starts, spans, keys, strict=True):
-      stream = np.concatenate([blocks[block] for block in span])
-      begin = start - span[0] * size
-      chunk = stream[begin : begin + self._raw_length]
-      pair = self._corruption(chunk, generator(*key), self._vocabulary)
-      inputs, targets = (
-        features.trim(
-          np.append(pair[feature], np.int32(self._vocabulary.eos_id)),
-          width,
-          self._eos_after_trim,
-        )
-        for feature, width in zip(FEATURES, self._widths, strict=True)
-      )
-      examples.append((inputs, targets, {}))
-    return examples
+    places = starts[:, None] + np.arange(self._raw_length)
+    blocks, which = np.unique(places // size, return_inverse=True)
+    read = self._records.__getitems__([int(block) for block in blocks])
+    stream = np.zeros((len(blocks), size), np.int32)
+    for row, record in zip(stream, read, strict=True):
+      tokens = np.frombuffer(record, "<i4")
+      row[: len(tokens)] = tokens
+    return stream[which.reshape(places.shape), places % size]

@@ -1,0 +1,196 @@
+"""Denoising: the objectives of the T5 paper's table 3, specs, refusals."""
+
+import json
+import types
+
+import numpy as np
+import pytest
+
+from transformer_zoo import corruption
+from transformer_zoo.corruption import Denoising
+from transformer_zoo.corruption import Everything
+from transformer_zoo.corruption import Iid
+from transformer_zoo.corruption import RandomPrefix
+from transformer_zoo.corruption import RandomSpans
+from transformer_zoo.corruption import WordSpans
+from transformer_zoo.corruption.draws import Draws
+from transformer_zoo.errors import UserError
+
+TEXT = "Thank you for inviting me to your party last week .".split()
+WORDS = [*TEXT, "apple"]
+SENTINELS = ("X", "Y", "Z")
+FIRST = 10
+VOCABULARY = types.SimpleNamespace(
+  sentinel_ids=np.array([97, 96, 95]), size=FIRST + len(WORDS)
+)
+LENGTHS = {"inputs": 512, "targets": 512}
+
+
+class _Fixed:
+  """A mask over given words."""
+
+  def __init__(self, *words):
+    self._words = words
+
+  def __call__(self, draws, length):
+    mask = [word in self._words for word in TEXT]
+    return np.tile(np.array(mask), (draws.batch_size, 1))
+
+
+def _corrupt(noise, inputs, targets):
+  """Returns the two sides of the paper's sentence as words."""
+  tokens = FIRST + np.arange(len(TEXT), dtype=np.int32)[None]
+  pair = Denoising(noise, inputs, targets)(
+    tokens, Draws(0, np.arange(1)), VOCABULARY
+  )
+
+  def word(token):
+    if token in VOCABULARY.sentinel_ids:
+      return f"<{SENTINELS[97 - token]}>"
+    return WORDS[token - FIRST]
+
+  return tuple(
+    " ".join(map(word, pair[side].values.tolist()))
+    for side in ("inputs", "targets")
+  )
+
+
+# Raffel et al. 2020, table 3 (and t5_tables/table03), with its mask fixed.
+# There <M> is the one mask token, here the first sentinel, as in the code.
+@pytest.mark.parametrize(
+  "noise, inputs, targets, expected",
+  [
+    (
+      _Fixed("Thank", "you", "for", "inviting"),
+      "drop_nonnoise_tokens",
+      "drop_noise_tokens",
+      ("Thank you for inviting", "me to your party last week ."),
+    ),
+    (
+      _Fixed("for", "inviting", "last"),
+      "noise_token_to_sentinel",
+      "keep",
+      ("Thank you <X> <X> me to your party <X> week .", " ".join(TEXT)),
+    ),
+    (
+      _Fixed("for", "inviting", "last"),
+      "noise_span_to_unique_sentinel",
+      "nonnoise_span_to_unique_sentinel",
+      # The paper closes the targets with <Z>: the text after the last span.
+      (
+        "Thank you <X> me to your party <Y> week .",
+        "<X> for inviting <Y> last <Z>",
+      ),
+    ),
+    (
+      _Fixed("for", "inviting", "last"),
+      "drop_noise_tokens",
+      "drop_nonnoise_tokens",
+      ("Thank you me to your party week .", "for inviting last"),
+    ),
+    (
+      _Fixed("for", "inviting", "me", "your", "party", "last"),
+      "noise_span_to_unique_sentinel",
+      "nonnoise_span_to_unique_sentinel",
+      (
+        "Thank you <X> to <Y> week .",
+        "<X> for inviting me <Y> your party last <Z>",
+      ),
+    ),
+  ],
+)
+def test_table_3(noise, inputs, targets, expected):
+  assert _corrupt(noise, inputs, targets) == expected
+
+
+def test_table_3_where_words_are_drawn():
+  noisy, original = _corrupt(Everything(), "permute_noise_tokens", "keep")
+  assert original == " ".join(TEXT) != noisy
+  assert sorted(noisy.split()) == sorted(TEXT)
+  noisy, original = _corrupt(
+    _Fixed("for", "inviting", "last"),
+    "noise_token_to_random_token_or_sentinel",
+    "keep",
+  )
+  assert original == " ".join(TEXT)
+  changed = [a for a, b in zip(TEXT, noisy.split(), strict=True) if a != b]
+  assert set(changed) <= {"for", "inviting", "last"}
+
+
+def test_inputs_and_targets_share_the_mask_and_not_the_draws():
+  corrupt = Denoising(
+    Iid(0.5), "noise_token_to_random_token", "noise_token_to_random_token"
+  )
+  tokens = np.full((20, 50), 7, np.int32)
+  vocabulary = types.SimpleNamespace(sentinel_ids=[99], size=10**6)
+  pair = corrupt(tokens, Draws(0, np.arange(20)), vocabulary)
+  inputs, targets = pair["inputs"].values, pair["targets"].values
+  np.testing.assert_array_equal(inputs != 7, targets != 7)
+  assert (inputs[inputs != 7] != targets[inputs != 7]).mean() > 0.99
+
+
+@pytest.mark.parametrize(
+  "corrupt, lengths, expected",
+  [
+    (Denoising(Iid(0.15)), {"inputs": 512, "targets": 192}, 511),
+    (Denoising(RandomSpans()), {"inputs": 512, "targets": 114}, 568),
+    (
+      Denoising(RandomPrefix(), "drop_nonnoise_tokens", "drop_noise_tokens"),
+      {"inputs": 512, "targets": 512},
+      511,
+    ),
+    (
+      Denoising(Everything(), "nothing", "keep"),
+      {"inputs": 1, "targets": 512},
+      511,
+    ),
+  ],
+)
+def test_raw_length(corrupt, lengths, expected):
+  assert corrupt.raw_length(lengths) == expected
+  vocabulary = types.SimpleNamespace(sentinel_ids=np.arange(400), size=900)
+  corrupt.check(lengths, vocabulary)
+
+
+@pytest.mark.parametrize(
+  "corrupt, lengths, message",
+  [
+    (
+      Denoising(Iid(0.15), "noise_token_to_sentinel", "keep"),
+      {"inputs": 512, "targets": 114},
+      r"Iid \(noise_density 0.15\) of 511 tokens makes targets of 512 tokens "
+      "where 114 are allowed",
+    ),
+    (
+      Denoising(Everything(), "permute_noise_tokens", "keep"),
+      {"inputs": 2, "targets": 9},
+      "Inputs of 2 tokens are too short for Everything; give them at least 8",
+    ),
+  ],
+)
+def test_check_refuses(corrupt, lengths, message):
+  with pytest.raises(UserError, match=message):
+    corrupt.check(lengths, VOCABULARY)
+
+
+def test_fields_are_checked():
+  with pytest.raises(
+    UserError, match="named 'drop_noise'; did you mean 'drop_"
+  ):
+    Denoising(Iid(), "drop_noise")
+  with pytest.raises(UserError, match="noise is 0.15; it must be a noise mask"):
+    Denoising(0.15)
+
+
+@pytest.mark.parametrize(
+  "corrupt",
+  [
+    Denoising(Iid(0.25), "drop_noise_tokens", "drop_nonnoise_tokens"),
+    Denoising(RandomSpans(random_roll=True)),
+    Denoising(WordSpans(0.15, (1.0, 0.5)), "noise_token_to_sentinel", "keep"),
+  ],
+)
+def test_spec_goes_through_json(corrupt):
+  spec = json.loads(json.dumps(corruption.to_spec(corrupt)))
+  assert corruption.from_spec(spec) == corrupt
+  assert spec["noise"]["name"] == type(corrupt.noise).__name__
