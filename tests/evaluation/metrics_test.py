@@ -298,7 +298,8 @@ def test_import_loads_no_heavy_package():
     "import sys, transformer_zoo.evaluation.question_answering, "
     "transformer_zoo.evaluation.text_overlap, "
     "transformer_zoo.evaluation.metrics, transformer_zoo.evaluation.tagging, "
-    "transformer_zoo.evaluation.answers, transformer_zoo.evaluation.averages; "
+    "transformer_zoo.evaluation.answers, transformer_zoo.evaluation.averages, "
+    "transformer_zoo.evaluation.invalid_answers; "
     "print({'sklearn', 'scipy', 'sacrebleu', 'rouge_score', 'tensorflow', "
     "'seqio'} & set(sys.modules))"
   )

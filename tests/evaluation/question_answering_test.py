@@ -242,6 +242,22 @@ def test_empty_sets_and_unequal_lengths(metric):
     metric([], ["fox"])
 
 
+@pytest.mark.parametrize(
+  "text, expected",
+  [
+    ("start: 3 end: 6", (3, 6)),
+    ("start:3 end:6", (3, 6)),
+    ("start 3 to 6 or so", (3, 6)),
+    ("start: three end: six", None),
+    ("start: 3", None),
+    ("start: 3 end: 6.5", (3, 6)),
+    ("", None),
+  ],
+)
+def test_positions(text, expected):
+  assert question_answering.positions(text) == expected
+
+
 CONTEXT = "Élise's red-brown fox (born 1999) ran _off_ to the sea."
 
 

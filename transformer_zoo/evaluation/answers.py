@@ -9,7 +9,6 @@ keyword-only arguments with `functools.partial`. From t5
 
 from collections.abc import Mapping, Sequence
 import math
-import re
 from typing import Any
 
 from transformer_zoo.evaluation import tagged_text
@@ -232,57 +231,6 @@ def wsc_simple(
     return 0
   words, others = set(predicted.split(" ")), set(referent.split(" "))
   return int(words <= others or others <= words)
-
-
-def positions(text: str) -> tuple[int, int] | None:
-  """Returns the first and last word that `start: 3 end: 6` names, else None.
-
-  As in t5's `span_squad`: of the words of `text` the second and the fourth
-  have to be whole numbers, whatever the others are.
-  """
-  words = re.sub(r"\W", " ", text).split()
-  try:
-    return int(words[1]), int(words[3])
-  except (IndexError, ValueError):
-    return None
-
-
-def count_invalid(
-  postprocess: Mapping[str, Any] | None, predictions: Sequence[Any]
-) -> int | None:
-  """Returns how many predictions are no possible answer, such as no class.
-
-  Args:
-    postprocess: the manifest's reference {'function': 'module:name', 'kwargs':
-      {...}} of the task's answer function.
-    predictions: what that function returned for each predicted text.
-
-  Returns:
-    The number of class ids of no class, of numbers that stand for unreadable
-    text, of referents with nothing in them, of spans without positions. None
-    where every text is a possible answer, and for a function that is not of
-    this module.
-  """
-  module, _, name = (postprocess or {}).get("function", "").partition(":")
-  if module != __name__ or name not in _IS_INVALID:
-    return None
-  is_invalid, kwargs = _IS_INVALID[name], postprocess["kwargs"]
-  return sum(is_invalid(prediction, kwargs) for prediction in predictions)
-
-
-# Answer function -> (its prediction, its keyword arguments) -> no answer?
-_IS_INVALID = {
-  "string_label_to_class_id": lambda prediction, kwargs: (
-    not 0 <= prediction < len(kwargs["label_classes"])
-  ),
-  "string_to_float": lambda prediction, kwargs: (
-    prediction == kwargs.get("default", -1.0)
-  ),
-  "wsc_simple": lambda prediction, _: prediction == -1,
-  "multirc": lambda prediction, _: prediction["value"] not in (0, 1),
-  "span_qa": lambda prediction, _: positions(prediction) is None,
-  "bracketed_entities": lambda prediction, _: prediction is None,
-}
 
 
 def _content(text: str) -> str:

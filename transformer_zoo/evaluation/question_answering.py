@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from transformer_zoo.evaluation import answers
 from transformer_zoo.evaluation import metrics
 
 _TRIVIA_QA_PUNCTUATION = string.punctuation + "‘’´`_"
@@ -127,10 +126,23 @@ def span_squad(
   """
   metrics.check_lengths(targets, predictions)
   texts = [
-    _text_at(answers.positions(prediction), target["context"])
+    _text_at(positions(prediction), target["context"])
     for target, prediction in zip(targets, predictions, strict=True)
   ]
   return squad([target["answers"] for target in targets], texts)
+
+
+def positions(text: str) -> tuple[int, int] | None:
+  """Returns the first and last word that `start: 3 end: 6` names, else None.
+
+  As in t5's `span_squad`: of the words of `text` the second and the fourth
+  have to be whole numbers, whatever the others are.
+  """
+  words = re.sub(r"\W", " ", text).split()
+  try:
+    return int(words[1]), int(words[3])
+  except (IndexError, ValueError):
+    return None
 
 
 def multirc(

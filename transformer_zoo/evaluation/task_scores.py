@@ -10,7 +10,7 @@ from typing import Any
 from transformer_zoo.data import definitions
 from transformer_zoo.data import manifest
 from transformer_zoo.errors import UserError
-from transformer_zoo.evaluation import answers
+from transformer_zoo.evaluation import invalid_answers
 from transformer_zoo.evaluation import text_overlap
 
 _BLEU = f"{text_overlap.__name__}:bleu"
@@ -60,7 +60,7 @@ def post_process(
     answer(text, example=example, is_target=False)
     for text, example in zip(texts, examples, strict=True)
   ]
-  invalid = answers.count_invalid(reference, predictions)
+  invalid = invalid_answers.count_invalid(reference, predictions)
   return Answers(targets, predictions, invalid)
 
 
