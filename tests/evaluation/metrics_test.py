@@ -161,53 +161,6 @@ def test_f1_of_targets_without_label_is_refused():
     metrics.f1_score_with_invalid([0, 1, -1], [0, 1, 1])
 
 
-SENTENCE = [("PER", 0, 2), ("LOC", 3, 4)]
-
-
-@pytest.mark.parametrize(
-  "predicted, expected",
-  [
-    (SENTENCE, 100),
-    ([["LOC", 3, 4], ["PER", 0, 2]], 100),
-    ([("PER", 0, 2)], 200 / 3),
-    ([("PER", 0, 2), ("LOC", 3, 5)], 50),
-    ([("PER", 0, 2), ("ORG", 3, 4)], 50),
-    ([*SENTENCE, ("LOC", 3, 4)], 80),
-    ([], 0),
-    (None, 0),
-  ],
-)
-def test_entities_count_where_type_and_span_are_right(predicted, expected):
-  actual = metrics.entity_f1([SENTENCE], [predicted])
-  assert actual == {"entity_f1": pytest.approx(expected)}
-
-
-def test_entity_f1_is_over_the_corpus_and_by_sentence():
-  rng = random.Random(0)
-
-  def some():
-    spans = [(rng.choice("AB"), rng.randrange(3), 3) for _ in range(3)]
-    return list(dict.fromkeys(spans))
-
-  targets = [some() for _ in range(50)]
-  predictions = [rng.choice([some(), None]) for _ in range(50)]
-  # Every pair of places is compared, instead of sets of them.
-  places = [
-    [(i, e) for i, sentence in enumerate(side) for e in sentence or ()]
-    for side in (targets, predictions)
-  ]
-  right = sum(t == p for t in places[0] for p in places[1])
-  precision, recall = right / len(places[1]), right / len(places[0])
-  expected = 200 * precision * recall / (precision + recall)
-  actual = metrics.entity_f1(targets, predictions)
-  assert actual == {"entity_f1": pytest.approx(expected)}
-  assert 0 < expected < 100
-
-
-def test_no_entity_at_all_scores_zero():
-  assert metrics.entity_f1([[], []], [[], None]) == {"entity_f1": 0}
-
-
 RANKED = [
   # Question 0: choice 1 is right and has most tokens.
   (((0, 0), False, 1.0, 1), -2.0),
@@ -284,7 +237,7 @@ def test_unequal_lengths_are_refused(metric):
 @every_metric
 def test_values_are_floats_that_json_takes(metric):
   if metric is metrics.entity_f1:
-    targets = predictions = [SENTENCE]
+    targets = predictions = [[("PER", 0, 2)]]
   elif metric is metrics.rank_classification:
     targets, predictions = zip(*RANKED, strict=True)
   else:
