@@ -7,6 +7,7 @@ SuperGLUE's WSC, whose form it takes.
 import seqio
 
 from tasks import winograd
+from tasks.steps import TOKENIZED
 from tasks.tfds_source import PreparedTfdsDataSource
 from tasks.vocabulary import t5_features
 from transformer_zoo.evaluation import metrics
@@ -23,9 +24,7 @@ seqio.TaskRegistry.add(
   ),
   preprocessors=[
     winograd.definite_pronoun,
-    seqio.preprocessors.tokenize,
-    seqio.CacheDatasetPlaceholder(),
-    seqio.preprocessors.append_eos_after_trim,
+    *TOKENIZED,
   ],
   metric_fns=[metrics.accuracy],
   output_features=t5_features(),

@@ -11,17 +11,13 @@ import seqio
 
 from tasks import formats
 from tasks import winograd
+from tasks.steps import TOKENIZED
 from tasks.tfds_source import PreparedTfdsDataSource
 from tasks.vocabulary import t5_features
 from transformer_zoo.evaluation import answers
 from transformer_zoo.evaluation import metrics
 
 _SPLITS = ("train", "validation", "test")
-_TOKENIZED = (
-  seqio.preprocessors.tokenize,
-  seqio.CacheDatasetPlaceholder(),
-  seqio.preprocessors.append_eos_after_trim,
-)
 
 
 # Is the sentence acceptable English?
@@ -36,7 +32,7 @@ seqio.TaskRegistry.add(
     functools.partial(
       formats.labelled, benchmark="cola", label_classes=_COLA_CLASSES
     ),
-    *_TOKENIZED,
+    *TOKENIZED,
   ],
   postprocess_fn=functools.partial(
     answers.string_label_to_class_id, label_classes=_COLA_CLASSES
@@ -56,7 +52,7 @@ seqio.TaskRegistry.add(
     functools.partial(
       formats.labelled, benchmark="sst2", label_classes=_SST2_CLASSES
     ),
-    *_TOKENIZED,
+    *TOKENIZED,
   ],
   postprocess_fn=functools.partial(
     answers.string_label_to_class_id, label_classes=_SST2_CLASSES
@@ -80,7 +76,7 @@ seqio.TaskRegistry.add(
     functools.partial(
       formats.labelled, benchmark="mrpc", label_classes=_MRPC_CLASSES
     ),
-    *_TOKENIZED,
+    *TOKENIZED,
   ],
   postprocess_fn=functools.partial(
     answers.string_label_to_class_id, label_classes=_MRPC_CLASSES
@@ -102,7 +98,7 @@ seqio.TaskRegistry.add(
     functools.partial(
       formats.labelled, benchmark="qqp", label_classes=_QQP_CLASSES
     ),
-    *_TOKENIZED,
+    *TOKENIZED,
   ],
   postprocess_fn=functools.partial(
     answers.string_label_to_class_id, label_classes=_QQP_CLASSES
@@ -121,7 +117,7 @@ seqio.TaskRegistry.add(
   source=PreparedTfdsDataSource("glue/stsb:2.0.0", splits=_SPLITS),
   preprocessors=[
     functools.partial(formats.similarity, benchmark="stsb"),
-    *_TOKENIZED,
+    *TOKENIZED,
   ],
   postprocess_fn=answers.string_to_float,
   metric_fns=[metrics.pearson_corrcoef, metrics.spearman_corrcoef],
@@ -138,7 +134,7 @@ _MNLI_STEPS = (
   functools.partial(
     formats.labelled, benchmark="mnli", label_classes=_MNLI_CLASSES
   ),
-  *_TOKENIZED,
+  *TOKENIZED,
 )
 _mnli_answer = functools.partial(
   answers.string_label_to_class_id, label_classes=_MNLI_CLASSES
@@ -215,7 +211,7 @@ seqio.TaskRegistry.add(
     functools.partial(
       formats.labelled, benchmark="qnli", label_classes=_QNLI_CLASSES
     ),
-    *_TOKENIZED,
+    *TOKENIZED,
   ],
   postprocess_fn=functools.partial(
     answers.string_label_to_class_id, label_classes=_QNLI_CLASSES
@@ -237,7 +233,7 @@ seqio.TaskRegistry.add(
     functools.partial(
       formats.labelled, benchmark="rte", label_classes=_RTE_CLASSES
     ),
-    *_TOKENIZED,
+    *TOKENIZED,
   ],
   postprocess_fn=functools.partial(
     answers.string_label_to_class_id, label_classes=_RTE_CLASSES
@@ -260,7 +256,7 @@ seqio.TaskRegistry.add(
     functools.partial(
       formats.labelled, benchmark="wnli", label_classes=_WNLI_CLASSES
     ),
-    *_TOKENIZED,
+    *TOKENIZED,
   ],
   postprocess_fn=functools.partial(
     answers.string_label_to_class_id, label_classes=_WNLI_CLASSES
@@ -279,7 +275,7 @@ seqio.TaskRegistry.add(
   source=PreparedTfdsDataSource(
     "glue/wnli:2.0.0", splits=("validation", "test")
   ),
-  preprocessors=[winograd.entailment_pair, *_TOKENIZED],
+  preprocessors=[winograd.entailment_pair, *TOKENIZED],
   postprocess_fn=answers.wsc_simple,
   metric_fns=[metrics.accuracy],
   output_features=t5_features(),

@@ -13,6 +13,7 @@ import seqio
 from tasks import formats
 from tasks import super_glue_formats
 from tasks import winograd
+from tasks.steps import TOKENIZED
 from tasks.tfds_source import PreparedTfdsDataSource
 from tasks.vocabulary import t5_features
 from transformer_zoo.evaluation import answers
@@ -20,11 +21,6 @@ from transformer_zoo.evaluation import metrics
 from transformer_zoo.evaluation import question_answering
 
 _SPLITS = ("train", "validation", "test")
-_TOKENIZED = (
-  seqio.preprocessors.tokenize,
-  seqio.CacheDatasetPlaceholder(),
-  seqio.preprocessors.append_eos_after_trim,
-)
 _TRUTH_CLASSES = ("False", "True")
 _truth_answer = functools.partial(
   answers.string_label_to_class_id, label_classes=_TRUTH_CLASSES
@@ -43,7 +39,7 @@ seqio.TaskRegistry.add(
     functools.partial(
       formats.labelled, benchmark="boolq", label_classes=_TRUTH_CLASSES
     ),
-    *_TOKENIZED,
+    *TOKENIZED,
   ],
   postprocess_fn=_truth_answer,
   metric_fns=[metrics.accuracy],
@@ -64,7 +60,7 @@ seqio.TaskRegistry.add(
     functools.partial(
       formats.labelled, benchmark="cb", label_classes=_CB_CLASSES
     ),
-    *_TOKENIZED,
+    *TOKENIZED,
   ],
   postprocess_fn=functools.partial(
     answers.string_label_to_class_id, label_classes=_CB_CLASSES
@@ -90,7 +86,7 @@ seqio.TaskRegistry.add(
     functools.partial(
       formats.labelled, benchmark="copa", label_classes=_COPA_CLASSES
     ),
-    *_TOKENIZED,
+    *TOKENIZED,
   ],
   postprocess_fn=functools.partial(
     answers.string_label_to_class_id, label_classes=_COPA_CLASSES
@@ -108,7 +104,7 @@ seqio.TaskRegistry.add(
 seqio.TaskRegistry.add(
   "super_glue_multirc_v102",
   source=PreparedTfdsDataSource("super_glue/multirc:1.0.2", splits=_SPLITS),
-  preprocessors=[super_glue_formats.multirc, *_TOKENIZED],
+  preprocessors=[super_glue_formats.multirc, *TOKENIZED],
   postprocess_fn=answers.multirc,
   metric_fns=[question_answering.multirc],
   output_features=t5_features(),
@@ -124,7 +120,7 @@ seqio.TaskRegistry.add(
 seqio.TaskRegistry.add(
   "super_glue_record_v102",
   source=PreparedTfdsDataSource("super_glue/record:1.0.2", splits=_SPLITS),
-  preprocessors=[super_glue_formats.record, *_TOKENIZED],
+  preprocessors=[super_glue_formats.record, *TOKENIZED],
   postprocess_fn=answers.record,
   metric_fns=[question_answering.record],
   output_features=t5_features(),
@@ -140,7 +136,7 @@ _RTE_STEPS = (
   functools.partial(
     formats.labelled, benchmark="rte", label_classes=_RTE_CLASSES
   ),
-  *_TOKENIZED,
+  *TOKENIZED,
 )
 _rte_answer = functools.partial(
   answers.string_label_to_class_id, label_classes=_RTE_CLASSES
@@ -208,7 +204,7 @@ seqio.TaskRegistry.add(
       label_classes=_TRUTH_CLASSES,
       feature_names=("sentence1", "sentence2", "word"),
     ),
-    *_TOKENIZED,
+    *TOKENIZED,
   ],
   postprocess_fn=_truth_answer,
   metric_fns=[metrics.accuracy],
@@ -223,7 +219,7 @@ seqio.TaskRegistry.add(
 seqio.TaskRegistry.add(
   "super_glue_wsc_v102",
   source=PreparedTfdsDataSource("super_glue/wsc.fixed:1.0.2", splits=_SPLITS),
-  preprocessors=[winograd.judged, *_TOKENIZED],
+  preprocessors=[winograd.judged, *TOKENIZED],
   postprocess_fn=_truth_answer,
   metric_fns=[metrics.accuracy],
   output_features=t5_features(),
@@ -240,7 +236,7 @@ seqio.TaskRegistry.add(
   ),
   preprocessors=[
     functools.partial(winograd.schema, correct_only=True),
-    *_TOKENIZED,
+    *TOKENIZED,
   ],
   metric_fns=[],
   output_features=t5_features(),
@@ -253,7 +249,7 @@ seqio.TaskRegistry.add(
   source=PreparedTfdsDataSource(
     "super_glue/wsc.fixed:1.0.2", splits=("validation", "test")
   ),
-  preprocessors=[winograd.schema, *_TOKENIZED],
+  preprocessors=[winograd.schema, *TOKENIZED],
   postprocess_fn=answers.wsc_simple,
   metric_fns=[metrics.accuracy],
   output_features=t5_features(),

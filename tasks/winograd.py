@@ -14,14 +14,13 @@ from tasks import formats
 from tasks import winograd_pairs
 
 # Two texts of SuperGLUE whose pronoun is not the word that the row points to,
-# with the text where it is one and how many words further it stands.
-_REPAIRS = (
+# with X where it is.
+_BLANKED = (
   (
     "The boy continued to whip the pony , and eventually the pony threw him "
     'over. John laughed out quite loud. "Good for him," he said. ',
     "The boy continued to whip the pony , and eventually the pony threw him "
-    'over. John laughed out quite loud. "Good for him ," he said.',
-    0,
+    'over. John laughed out quite loud. "Good for X ," he said.',
   ),
   (
     "When they had eventually calmed down a bit , and had gotten home, Mr. "
@@ -29,8 +28,7 @@ _REPAIRS = (
     "use it , but really for now, what more could they wish for?",
     "When they had eventually calmed down a bit , and had gotten home, Mr. "
     "Farley put the magic pebble in an iron safe . Some day they might want to "
-    "use it , but really for now, what more could they wish for?",
-    1,
+    "use X , but really for now, what more could they wish for?",
   ),
 )
 
@@ -162,6 +160,9 @@ def _mark(
   text: tf.Tensor, index: tf.Tensor, span: tf.Tensor, mark: str
 ) -> tf.Tensor:
   """Puts `mark` before and behind the span that starts at word `index`."""
+  # A span is put into the pattern as a replacement, as in t5: a backslash in it
+  # is an escape.
+  span = tf.strings.regex_replace("W", "W", span)
   pattern = tf.strings.join(
     [r"^((?:\S+\s){", tf.strings.as_string(index), "})(", span, ")"]
   )
@@ -171,12 +172,8 @@ def _mark(
 def _schema(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
   """Formats one row for `schema`."""
   text, index = example["text"], example["span2_index"]
-  for found, repaired, further in _REPAIRS:
-    is_found = tf.equal(text, found)
-    text = tf.where(is_found, repaired, text)
-    index += tf.where(is_found, further, 0)
-  words = tf.strings.split(text, sep=" ")
   pronoun = example["span2_text"]
+  words = tf.strings.split(text, sep=" ")
   in_text = [
     tf.debugging.assert_positive(
       index, "span2_index is the first word of the text, or none"
@@ -186,14 +183,23 @@ def _schema(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     ),
   ]
   with tf.control_dependencies(in_text):
-    word = words[index]
-  is_pronoun = tf.debugging.assert_equal(
-    word, pronoun, "span2_text is not the word at span2_index"
+    before, word, after = words[:index], words[index], words[index + 1 :]
+  is_known = tf.reduce_any([tf.equal(text, found) for found, _ in _BLANKED])
+  is_pronoun = tf.debugging.Assert(
+    tf.equal(word, pronoun) | is_known,
+    ["span2_text is not the word at span2_index:", pronoun, word],
   )
   with tf.control_dependencies([is_pronoun]):
-    before = tf.strings.reduce_join(words[:index], separator=" ")
-  after = tf.strings.reduce_join(words[index + 1 :], separator=" ")
-  blanked = tf.strings.join([before, "X", after], separator=" ")
+    blanked = tf.strings.join(
+      [
+        tf.strings.reduce_join(before, separator=" "),
+        "X",
+        tf.strings.reduce_join(after, separator=" "),
+      ],
+      separator=" ",
+    )
+  for found, written in _BLANKED:
+    blanked = tf.where(tf.equal(text, found), written, blanked)
   # Every X that is a word, as in t5.
   marked = tf.strings.regex_replace(blanked, " X ", " *" + pronoun + "* ")
   return {

@@ -29,8 +29,8 @@ def recast(premise: bytes, hypothesis: bytes) -> tuple[bytes, bytes]:
     hypothesis: UTF-8 text.
 
   Raises:
-    ValueError: the premise has no pronoun, or the hypothesis does not repeat
-      what is around it.
+    ValueError: the premise has no pronoun, or several spaces in a row before
+      it; or the hypothesis does not repeat what is around it.
   """
   premise, hypothesis = premise.decode(), hypothesis.decode()
   words, repeated = _words(premise), _words(hypothesis)
@@ -109,6 +109,8 @@ def _mark(premise: str, place: int) -> str:
   """Returns the premise with asterisks around its word number `place`."""
   words = premise.split(" ")
   word, mark = words[place], ""
+  if not word:
+    raise ValueError(f"the premise {premise!r} has several spaces in a row")
   if word.endswith(_PUNCTUATION):
     word, mark = word[:-1], " " + word[-1]
   return " ".join([*words[:place], f"*{word}*{mark}", *words[place + 1 :]])

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import tasks  # noqa: F401 (registers ours)
+from tests.oracles import odd_rows
 from tests.oracles import text_to_text_rows
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -52,6 +53,47 @@ ON_DISK = [
     "super_glue_wsc_v102_simple_eval",
     "super_glue/wsc.fixed:1.0.2",
     ("validation", "test"),
+  ),
+]
+
+# Task, data set: rows in memory with the features of the data set.
+IN_MEMORY = [
+  ("glue_cola_v002", "glue/cola:2.0.0"),
+  ("glue_sst2_v002", "glue/sst2:2.0.0"),
+  ("glue_mrpc_v002", "glue/mrpc:2.0.0"),
+  ("glue_qqp_v002", "glue/qqp:2.0.0"),
+  ("glue_stsb_v002", "glue/stsb:2.0.0"),
+  ("glue_mnli_v002", "glue/mnli:2.0.0"),
+  ("glue_mnli_matched_v002", "glue/mnli_matched:2.0.0"),
+  ("glue_mnli_mismatched_v002", "glue/mnli_mismatched:2.0.0"),
+  ("glue_qnli_v002", "glue/qnli:2.0.0"),
+  ("glue_rte_v002", "glue/rte:2.0.0"),
+  ("glue_wnli_v002", "glue/wnli:2.0.0"),
+  ("glue_wnli_v002_simple_eval", "glue/wnli:2.0.0"),
+  ("glue_ax_v002", "glue/ax:2.0.0"),
+  ("super_glue_boolq_v102", "super_glue/boolq:1.0.2"),
+  ("super_glue_cb_v102", "super_glue/cb:1.0.2"),
+  ("super_glue_copa_v102", "super_glue/copa:1.0.2"),
+  ("super_glue_multirc_v102", "super_glue/multirc:1.0.2"),
+  ("super_glue_record_v102", "super_glue/record:1.0.2"),
+  ("super_glue_rte_v102", "super_glue/rte:1.0.2"),
+  ("super_glue_axb_v102", "super_glue/axb:1.0.2"),
+  ("super_glue_axg_v102", "super_glue/axg:1.0.2"),
+  ("super_glue_wic_v102", "super_glue/wic:1.0.2"),
+  ("super_glue_wsc_v102", "super_glue/wsc.fixed:1.0.2"),
+  ("super_glue_wsc_v102_simple_train", "super_glue/wsc.fixed:1.0.2"),
+  ("super_glue_wsc_v102_simple_eval", "super_glue/wsc.fixed:1.0.2"),
+  ("dpr_v001_simple", "definite_pronoun_resolution:1.1.0"),
+]
+# Task, data set, split: its rows with characters and numbers changed.
+DAMAGED = [
+  ("glue_wnli_v002_simple_eval", "glue/wnli:2.0.0", "train"),
+  ("super_glue_record_v102", "super_glue/record:1.0.2", "train"),
+  ("super_glue_wsc_v102", "super_glue/wsc:1.0.2", "train"),
+  (
+    "super_glue_wsc_v102_simple_eval",
+    "super_glue/wsc.fixed:1.0.2",
+    "validation",
   ),
 ]
 
@@ -130,3 +172,20 @@ def test_whole_splits(task, dataset, splits, t5_package, shared_data):
     request = {"task": task, "dataset": dataset, "split": split}
     count, _ = compare(request, t5_package, shared_data)
     assert count
+
+
+@pytest.mark.parametrize("task, dataset", IN_MEMORY)
+def test_odd_rows(task, dataset, t5_package, shared_data):
+  rows = odd_rows.odd_rows(dataset)
+  request = {"task": task, "dataset": dataset, "rows": rows}
+  compare(request, t5_package, shared_data)
+
+
+@pytest.mark.parametrize("task, dataset, split", DAMAGED)
+def test_damaged_rows(task, dataset, split, t5_package, shared_data):
+  data_dir = str(shared_data / "tfds")
+  rows = text_to_text_rows.raw_rows(dataset, split, data_dir)
+  request = {"task": task, "dataset": dataset}
+  request["rows"] = rows[:700] + odd_rows.damaged(rows, 1_000)
+  count, failed = compare(request, t5_package, shared_data)
+  assert count - failed > 200

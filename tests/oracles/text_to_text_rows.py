@@ -34,21 +34,26 @@ def lines(request: dict[str, Any], data_dir: str) -> Iterator[str]:
     if step is seqio.preprocessors.tokenize:
       break
     dataset = step(dataset)
-  examples = dataset.as_numpy_iterator()
-  in_memory = "rows" in request
   last = ""
-  for number in range(_number_of_steps(request)):
-    try:
-      example = next(examples, None)
-    except (tf.errors.OpError, ValueError):
-      if not in_memory:
-        raise
-      yield _ERROR
-      continue
+  for number, example in enumerate(_examples(dataset, request)):
     if example is None:
-      return
-    line, last = _line(task, example, number, last)
-    yield line
+      yield _ERROR
+    else:
+      line, last = _line(task, example, number, last)
+      yield line
+
+
+def features(dataset: str) -> tfds.features.FeaturesDict:
+  """Returns the features of a TFDS dataset, which need not be on disk."""
+  with tempfile.TemporaryDirectory() as empty:
+    return tfds.builder(dataset, data_dir=empty).info.features
+
+
+def raw_rows(dataset: str, split: str, data_dir: str) -> list[dict[str, Any]]:
+  """Returns the rows of a TFDS dataset as they may stand in a request."""
+  request = {"dataset": dataset, "split": split}
+  rows = _dataset(request, data_dir).as_numpy_iterator()
+  return [_plain(row) for row in rows]
 
 
 def predictions(target: str, other: str) -> list[str]:
@@ -90,9 +95,38 @@ def predictions(target: str, other: str) -> list[str]:
   ]
 
 
-def _number_of_steps(request: dict[str, Any]) -> int:
-  """Returns an upper bound on the examples, so that errors come to an end."""
-  return 50 * len(request["rows"]) if "rows" in request else 10**9
+def _examples(
+  dataset: tf.data.Dataset, request: dict[str, Any]
+) -> Iterator[dict[str, Any] | None]:
+  """Yields each example as Python values; None for a row that fails."""
+  if "rows" not in request:  # batches for speed: 10 times faster
+    for batch in dataset.ragged_batch(512).prefetch(1).as_numpy_iterator():
+      columns = {key: _plain_list(value) for key, value in batch.items()}
+      for values in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, values, strict=True))
+    return
+  examples = dataset.as_numpy_iterator()
+  # Errors do not end the dataset, and should one do so: they come to an end.
+  for _ in range(50 * len(request["rows"])):
+    try:
+      example = next(examples)
+    except StopIteration:
+      return
+    except (tf.errors.OpError, ValueError):
+      yield None
+    else:
+      yield {key: _as_python(value) for key, value in example.items()}
+
+
+def _as_python(value: Any) -> Any:
+  """Returns a numpy value as numbers, bytes and lists of them."""
+  is_numpy = isinstance(value, (np.generic, np.ndarray))
+  return value.tolist() if is_numpy else value
+
+
+def _plain_list(column: Any) -> list[Any]:
+  """Returns a batch of values, of arrays or ragged, as a list."""
+  return column.to_list() if hasattr(column, "to_list") else column.tolist()
 
 
 def _dataset(request: dict[str, Any], data_dir: str) -> tf.data.Dataset:
@@ -105,9 +139,7 @@ def _dataset(request: dict[str, Any], data_dir: str) -> tf.data.Dataset:
       name: tf.TensorSpec([], dtype) for name, dtype in request["spec"].items()
     }
   else:
-    with tempfile.TemporaryDirectory() as empty:
-      builder = tfds.builder(request["dataset"], data_dir=empty)
-      spec = builder.info.features.get_tensor_spec()
+    spec = features(request["dataset"]).get_tensor_spec()
   return tf.data.Dataset.from_generator(
     lambda: iter(request["rows"]), output_signature=spec
   )
@@ -135,16 +167,15 @@ def _line(
 
 
 def _plain(value: Any) -> Any:
-  """Returns JSON values for what numpy and TensorFlow give."""
+  """Returns JSON values for bytes, numpy values, and what holds them."""
+  value = _as_python(value)
+  if isinstance(value, bytes):
+    return _text(value)
   if isinstance(value, dict):
-    return {str(key): _plain(item) for key, item in value.items()}
+    return {key: _plain(item) for key, item in value.items()}
   if isinstance(value, (list, tuple)):
     return [_plain(item) for item in value]
-  if isinstance(value, np.ndarray):
-    return _plain(value.tolist())
-  if isinstance(value, np.generic):
-    return value.item()
-  return _text(value) if isinstance(value, bytes) else value
+  return value
 
 
 def _text(value: bytes) -> str:
