@@ -146,6 +146,21 @@ def test_refuses_what_cannot_be_opened(make_evaluator):
     make_evaluator().open(scored(), "test")
 
 
+@pytest.mark.parametrize(
+  "scoring",
+  [
+    manifest.Scoring(None, ({"function": f"{METRICS}:gone", "kwargs": {}},)),
+    manifest.Scoring(None, (), ({"function": "gone:metric", "kwargs": {}},)),
+    manifest.Scoring({"function": f"{ANSWERS}:gone", "kwargs": {}}, ()),
+  ],
+)
+def test_scoring_that_moved_is_told_before_anything_is_decoded(
+  make_evaluator, scoring
+):
+  with pytest.raises(UserError, match="gone.* cannot be imported here"):
+    make_evaluator().open(Task(scoring), "validation")
+
+
 def test_lines_hold_answers_and_likelihoods(make_evaluator):
   postprocess = {
     "function": f"{ANSWERS}:string_label_to_class_id",

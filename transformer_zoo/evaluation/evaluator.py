@@ -83,8 +83,11 @@ class Evaluator:
     """Opens a split, before anything is compiled.
 
     Raises:
-      UserError: the task has no such split, or its files are damaged.
+      UserError: the task has no such split, its files are damaged, or it is
+        scored with a function that is not there.
     """
+    if task.scoring is not None:
+      task_scores.check(task.scoring)
     return evaluation_split.EvaluationSplit(
       task,
       split,

@@ -32,6 +32,17 @@ class Answers:
   invalid: int | None
 
 
+def check(scoring: manifest.Scoring) -> None:
+  """Imports every function that a task is scored with.
+
+  Raises:
+    UserError: one is not there.
+  """
+  post = [scoring.postprocess] if scoring.postprocess else []
+  for reference in (*post, *scoring.metrics, *scoring.score_metrics):
+    definitions.resolve(reference)
+
+
 def post_process(
   scoring: manifest.Scoring,
   examples: Sequence[Mapping[str, Any]],
