@@ -1,0 +1,95 @@
+"""The README's section on a data set of one's own, done as it says."""
+
+import json
+import pathlib
+import re
+import shlex
+import sys
+
+import gin
+import pytest
+
+from transformer_zoo.cli import main as cli
+
+ROOT = pathlib.Path(__file__).parents[1]
+ROWS = [
+  ("anna saw a fish.", "anna saw an animal.", "entailment"),
+  ("iris sold a boat.", "iris was glad.", "neutral"),
+  ("walter left.", "walter stayed.", "contradiction"),
+] * 4
+QUICK = [
+  "--gin.TRAIN_STEPS=2",
+  "--gin.BATCH_SIZE=8",
+  "--gin.EVAL_PERIOD=2",
+  "--gin.CHECKPOINT_PERIOD=2",
+  "--gin.EMBED_DIM=32",
+  "--gin.MLP_DIM=32",
+  "--gin.NUM_HEADS=2",
+  "--gin.HEAD_DIM=8",
+  "--gin.VOCAB_SIZE=1024",
+  "--gin.NUM_ENCODER_LAYERS=1",
+  "--gin.NUM_DECODER_LAYERS=1",
+  "--gin.TASK_FEATURE_LENGTHS={'inputs': 48, 'targets': 8}",
+]
+
+
+def section(title):
+  text = (ROOT / "README.md").read_text(encoding="utf-8")
+  return re.search(rf"^## {title}\n(.*?)^## ", text, re.M | re.S)[1]
+
+
+def commands(text):
+  """The commands of the indented blocks, each as a list of words."""
+  lines = re.findall(r"^    (.*)$", text, re.M)
+  joined = "\n".join(lines).replace("\\\n", " ")
+  return [shlex.split(line) for line in joined.splitlines()]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+  """The current folder of the user: the module and its rows."""
+  seqio = pytest.importorskip("seqio")
+  (source,) = re.findall(
+    r"```python\n(.*?)```", section("Add a data set"), re.S
+  )
+  assert len(source.splitlines()) <= 20
+  (tmp_path / "my_tasks.py").write_text(source)
+  (tmp_path / "nli").mkdir()
+  lines = ["premise\thypothesis\tlabel", *("\t".join(row) for row in ROWS)]
+  for split in ("train", "validation"):
+    (tmp_path / "nli" / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+  (tmp_path / "data").mkdir()
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.setattr(sys, "path", list(sys.path))
+  # In place of T5's: a vocabulary that is always there.
+  vocabulary = ROOT / "tasks" / "miniature" / "vocabulary.model"
+  monkeypatch.setenv("ZOO_VOCABULARY", str(vocabulary))
+  for variable in ("ZOO_DATA_DIR", "ZOO_MODULES", "ZOO_SKIP_BAD_ROWS"):
+    # Set first, so that what a command sets is taken back after the test.
+    monkeypatch.setenv(variable, "")
+  yield tmp_path
+  gin.clear_config()
+  sys.modules.pop("my_tasks", None)
+  seqio.TaskRegistry.remove("my_nli")
+
+
+def test_the_section_runs_as_it_stands(folder, capsys):
+  outputs = {}
+  for words in commands(section("Add a data set")):
+    assert words[0] == "zoo"
+    words = [word.replace("=DATA", "=data") for word in words[1:]]
+    code = cli.main(words + (QUICK if words[0] == "train" else []))
+    printed = capsys.readouterr()
+    assert code == 0, printed.out + printed.err
+    outputs[words[0]] = printed.out
+    gin.clear_config()
+  premise, hypothesis, _ = ROWS[0]
+  assert outputs["inspect"].splitlines()[0] == (
+    f"1 inputs: nli premise: {premise} hypothesis: {hypothesis}"
+  )
+  result = json.loads((folder / "runs/my_nli/result.json").read_text())
+  assert result["step"] == 2
+  assert set(result["scores"]["my_nli"]) == {"accuracy"}
+  assert outputs["train"].strip().endswith("runs/my_nli/result.json")
+  assert '"my_nli"' in outputs["evaluate"]
+  assert '"accuracy"' in outputs["evaluate"]
