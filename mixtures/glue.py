@@ -2,7 +2,29 @@
 
 import seqio
 
+from mixtures import counts
+from mixtures.available import AvailableMixture
 from tasks import glue as _tasks  # noqa: F401 (registers what is mixed)
+from transformer_zoo.data.mixing import Equal
+from transformer_zoo.data.mixing import ExamplesProportional
+
+# GLUE as one task, as T5 is fine-tuned on it. WNLI is left out.
+seqio.MixtureRegistry.add("glue_v002_proportional", list(counts.GLUE.items()))
+
+# MNLI with its validation sets in tasks of their own.
+seqio.MixtureRegistry.add(
+  "glue_mnli_and_dev_v002",
+  ["glue_mnli_v002", "glue_mnli_matched_v002", "glue_mnli_mismatched_v002"],
+  default_rate=Equal(),
+)
+
+# What is on disk, at the counts of what is there.
+seqio.MixtureRegistry.add(
+  "glue_available",
+  list(counts.GLUE),
+  default_rate=ExamplesProportional(),
+  mixture_cls=AvailableMixture,
+)
 
 # The part of GLUE whose training sets are small or at hand. Its average is one
 # over five tasks, not a GLUE average.

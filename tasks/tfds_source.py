@@ -61,6 +61,16 @@ class PreparedTfdsDataSource(seqio.TfdsDataSource):
     }
 
   @property
+  def declared_splits(self) -> tuple[str, ...]:
+    """The splits that the dataset can have, whether they are there or not."""
+    return tuple(self._tfds_splits)
+
+  @property
+  def exists(self) -> bool:
+    """Whether the dataset is in one of the places."""
+    return self._root() is not None
+
+  @property
   def tfds_dataset(self) -> seqio.utils.LazyTfdsLoader:
     """SeqIO's loader, which every reading method of the source goes through.
 

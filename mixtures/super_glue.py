@@ -1,0 +1,32 @@
+"""Mixtures of SuperGLUE tasks. A rate is the number of training examples."""
+
+import seqio
+
+from mixtures import counts
+from mixtures.available import AvailableMixture
+from tasks import definite_pronouns as _dpr  # noqa: F401 (registers)
+from tasks import super_glue as _super_glue  # noqa: F401 (registers)
+from transformer_zoo.data.mixing import ExamplesProportional
+
+# SuperGLUE as one task, with definite pronouns beside the small WSC.
+seqio.MixtureRegistry.add(
+  "super_glue_v102_proportional", list(counts.SUPER_GLUE.items())
+)
+
+# What is on disk, at the counts of what is there.
+seqio.MixtureRegistry.add(
+  "super_glue_available",
+  list(counts.SUPER_GLUE),
+  default_rate=ExamplesProportional(),
+  mixture_cls=AvailableMixture,
+)
+
+# The Winograd schemas alone: "wsc: ... *it* ..." -> the referent.
+seqio.MixtureRegistry.add(
+  "wsc_dpr_simple_proportional",
+  [
+    ("dpr_v001_simple", 1_322),
+    ("super_glue_wsc_v102_simple_train", 259),
+    ("super_glue_wsc_v102_simple_eval", 0),
+  ],
+)
