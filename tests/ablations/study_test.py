@@ -173,3 +173,28 @@ def test_what_gin_refuses_names_the_file(load, tmp_path, wrong):
     load(GOOD + wrong + "\n")
   assert "\n" not in str(error.value)
   assert gin.config_str() == ""
+
+
+def test_a_study_may_include_another_and_change_it(tmp_path):
+  path = tmp_path / "shorter.gin"
+  path.write_text(
+    "include 'studies/quickstart.gin'\n"
+    "Study.name = 'shorter'\n"
+    "finetune/Phase.bindings = ('TRAIN_STEPS=1',)\n"
+  )
+  shipped = study.load_study("quickstart")
+  changed = study.load_study(str(path))
+  assert changed.name == "shorter"
+  assert [row.name for row in changed.rows] == [
+    row.name for row in shipped.rows
+  ]
+  assert changed.rows[0].phases[1].bindings == ("TRAIN_STEPS=1",)
+
+
+def test_a_missing_include_is_named(tmp_path):
+  path = tmp_path / "shorter.gin"
+  path.write_text("include 'studies/quickstrt.gin'\n")
+  with pytest.raises(
+    UserError, match="includes 'studies/quickstrt.gin', .* me"
+  ):
+    study.load_study(str(path))

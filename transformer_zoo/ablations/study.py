@@ -28,6 +28,7 @@ import re
 import gin
 
 from transformer_zoo import config
+from transformer_zoo.config import reading
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -132,7 +133,8 @@ def load_study(
 
   Args:
     name_or_path: the name of a file in a `studies/` folder, without `.gin`, or
-      the path of a gin file.
+      the path of a gin file. It may include others, as
+      `include 'studies/quickstart.gin'`.
     search_paths: folders that hold `studies/`, looked at before the current
       one and the gin files that the package ships.
 
@@ -146,7 +148,8 @@ def load_study(
   path = _find(name_or_path, search_paths)
   gin.clear_config()
   try:
-    gin.parse_config_file(str(path))
+    for binding in reading.read_file(str(path), tuple(search_paths)):
+      gin.bind_parameter(binding.key, binding.value)
     study = gin.get_configurable("Study")()
   except (ValueError, TypeError, RuntimeError, SyntaxError, OSError) as error:
     reason = str(error).strip().splitlines() or [type(error).__name__]
