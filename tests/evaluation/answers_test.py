@@ -68,6 +68,8 @@ def test_wsc_simple_target(label):
     ("Bob's hat", b"Bob", 0),
     ("Bob", b"Bob's hat", 0),
     ("Bob's hat", b"Bob's hat", 1),
+    ("hat", b"Bob's hat", 0),
+    ("Bob's hat", b"hat", 0),
     ("potato", b"Potato", 1),
     ("a potato", b"my potato", 1),
     ("fuzzy bunny", b"fuzzy hungry bunny", 1),

@@ -80,6 +80,11 @@ def test_punctuation_is_dropped_by_squad_and_a_space_in_trivia_qa(
   assert question_answering.trivia_qa(accepted, [prediction])["em"] == trivia_qa
 
 
+def test_an_article_leaves_a_space():
+  assert question_answering.squad([["“The” fox"]], ["“ ” fox"])["em"] == 100
+  assert question_answering.squad([["“The” fox"]], ["“” fox"])["em"] == 0
+
+
 @pytest.mark.parametrize("empty", ["", " \n", "the", "a, an.", "!"])
 def test_answers_with_nothing_in_them(empty):
   # SQuAD 1.1 has no overlap of nothing with nothing, SQuAD 2.0 has.

@@ -89,7 +89,7 @@ def squad_v2(
     accepted = [a for a in map(_normalize_squad, texts) if a] or [""]
     predicted = _normalize_squad(prediction)
     matches.append(predicted in accepted)
-    if predicted and accepted != [""]:
+    if predicted:
       overlaps.append(max(_token_f1(answer, predicted) for answer in accepted))
     else:
       overlaps.append(float(matches[-1]))
