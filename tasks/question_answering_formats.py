@@ -235,6 +235,7 @@ def _place_of(answer: tf.Tensor, context: tf.Tensor) -> tf.Tensor:
   # t5 leaves out the last place that the answer could have.
   places = tf.maximum(tf.size(context_pieces) - length, 0)
   found = _starts_of(answer_pieces, context_pieces)[:places]
+  found = tf.concat([found, [False]], 0)  # no reduction of nothing
   start = tf.argmax(tf.cast(found, tf.int32), output_type=tf.int32)
   text = tf.strings.join(
     [
@@ -264,10 +265,10 @@ def _find_each(answers: tf.Tensor, passages: tf.Tensor) -> tf.Tensor:
     lambda pattern: tf.strings.regex_full_match(
       passages, tf.strings.join([".*", pattern, ".*"])
     ),
-    patterns,
+    tf.concat([patterns, [""]], 0),  # a question may have no answer
     fn_output_signature=tf.TensorSpec([None], tf.bool),
   )
-  return tf.transpose(found)
+  return tf.transpose(found[:-1])
 
 
 def _window(

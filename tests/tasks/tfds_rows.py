@@ -1,0 +1,64 @@
+"""Rows in memory with the features of a TFDS dataset that is not on disk."""
+
+from collections.abc import Iterator, Mapping
+import tempfile
+from typing import Any
+
+import seqio
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+
+def text_of(task: str, *rows: Mapping[str, Any]) -> list[dict[str, Any]]:
+  """Returns what a task makes of rows, before tokenisation.
+
+  Args:
+    task: a registered task over a TFDS dataset.
+    rows: with every feature that the installed builder of the dataset and
+      version gives.
+  """
+  task = seqio.TaskRegistry.get(task)
+  spec = features(task).get_tensor_spec()
+  dataset = tf.data.Dataset.from_generator(
+    lambda: (_fill(row, spec) for row in rows), output_signature=spec
+  )
+  for step in task.preprocessors:
+    if step is seqio.preprocessors.tokenize:
+      break
+    dataset = step(dataset)
+  return list(dataset.as_numpy_iterator())
+
+
+def texts_of(task: str, *rows: Mapping[str, Any]) -> list[tuple[str, str]]:
+  """Returns inputs and targets of the examples that a task makes of rows."""
+  return [
+    (example["inputs"].decode(), example["targets"].decode())
+    for example in text_of(task, *rows)
+  ]
+
+
+def features(task: seqio.Task) -> tfds.features.FeaturesDict:
+  """Returns the features of a task's dataset, of the version it names."""
+  with tempfile.TemporaryDirectory() as empty:
+    return tfds.builder(task.source._tfds_name, data_dir=empty).info.features
+
+
+def _fill(value: Any, spec: Any) -> Any:
+  """Returns a value as TFDS would, empty where a feature is not given."""
+  if isinstance(spec, dict):
+    value = value or {}
+    assert set(value) <= set(spec), (set(value), set(spec))
+    return {name: _fill(value.get(name), spec[name]) for name in spec}
+  if isinstance(spec, tf.RaggedTensorSpec):
+    return tf.ragged.constant(value, dtype=spec.dtype)
+  if value is not None:
+    return value
+  empty = "" if spec.dtype == tf.string else 0
+  return [] if spec.shape.rank else empty
+
+
+def declared_splits(task: seqio.Task) -> Iterator[str]:
+  """Yields the names of the dataset's own splits that a task needs."""
+  for part in task.source.splits.values():
+    for term in part.split("+"):
+      yield term.partition("[")[0]
