@@ -113,3 +113,35 @@ def test_doctor_tells_how_to_ask_for_huge_pages(capsys, monkeypatch):
   monkeypatch.setenv("GLIBC_TUNABLES", setting)
   found = json.loads(printed(capsys, "doctor", "--json"))
   assert found["huge pages"] == "asked for"
+
+
+def test_inspect_mixture(capsys, tmp_path):
+  pytest.importorskip("seqio")
+  words = ["inspect", "mixture", "miniature", "--prepared_dir", str(tmp_path)]
+  words += ["--steps", "350", "--batch_size", "32"]
+  found = json.loads(printed(capsys, *words, "--json"))
+  assert [task["name"] for task in found["tasks"]][0] == "mini_cola"
+  assert sum(task["share"] for task in found["tasks"]) == pytest.approx(1)
+  assert all(task["epochs"] > 0 for task in found["tasks"])
+  text = printed(capsys, *words, "--length", "inputs=72,targets=16")
+  assert "packed to inputs 72, targets 16 with " in text
+  by_size = json.loads(printed(capsys, *words, "--json", "--maximum", "100"))
+  assert {task["rate"] for task in by_size["tasks"]} == {100.0}
+
+
+def test_inspect_mixture_refuses(capsys, tmp_path, monkeypatch):
+  pytest.importorskip("seqio")
+  monkeypatch.setenv("ZOO_DATA_DIR", "")
+  monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
+  for name, sentence in (
+    ("minature", "no mixture is named 'minature'; did you mean 'miniature'"),
+    (
+      "glue_real_small",
+      "Mixture 'glue_real_small' has members that cannot be read: "
+      "glue_cola_v002, glue_mrpc_v002, glue_rte_v002, glue_sst2_v002, "
+      "glue_stsb_v002. glue_cola_v002: The TFDS dataset 'glue/cola:2.0.0' is",
+    ),
+  ):
+    words = ["inspect", "mixture", name, "--prepared_dir", str(tmp_path)]
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err.startswith(f"zoo: error: {sentence}")

@@ -40,7 +40,8 @@ def _mixtures() -> list[dict[str, Any]]:
   return [
     {
       "name": name,
-      "summary": ", ".join(task.name for task in registry.get(name).tasks),
+      "summary": ", ".join(task.name for task in registry.get(name).tasks)
+      or "none of its tasks has data on disk",
     }
     for name in sorted(registry.names())
   ]

@@ -10,6 +10,7 @@ from transformer_zoo.cli import ablate
 from transformer_zoo.cli import doctor
 from transformer_zoo.cli import evaluate
 from transformer_zoo.cli import infer
+from transformer_zoo.cli import inspect_mixture
 from transformer_zoo.cli import inspect_model
 from transformer_zoo.cli import inspect_task
 from transformer_zoo.cli import listing
@@ -21,7 +22,11 @@ from transformer_zoo.errors import UserError
 
 COMMANDS = {
   "list": listing,
-  "inspect": {"task": inspect_task, "model": inspect_model},
+  "inspect": {
+    "task": inspect_task,
+    "mixture": inspect_mixture,
+    "model": inspect_model,
+  },
   "prepare": prepare,
   "train": train,
   "evaluate": evaluate,

@@ -127,6 +127,29 @@ def evaluation_batches(
   return ((batch.arrays, batch.texts) for batch in batches)
 
 
+def examples_per_row(
+  mixture: manifest.PreparedMixture,
+  *,
+  split: str,
+  lengths: Mapping[str, int],
+  rows: int,
+  seed: int = 0,
+) -> float:
+  """Returns how many examples packed rows hold on average.
+
+  Args:
+    mixture: prepared tasks and rates.
+    split: of every task with a rate above 0.
+    lengths: tokens of 'inputs' and 'targets', EOS counted.
+    rows: how many rows are counted, the first ones of training.
+    seed: of the order.
+
+  Raises:
+    UserError: as `training_batches`.
+  """
+  return _Stream(mixture, split, lengths, seed, True, None).fill(rows)
+
+
 class _Stream:
   """The rows of an endless mixture, by number."""
 
@@ -156,6 +179,13 @@ class _Stream:
     if packing and any(task.kind == "examples" for task, _ in used):
       widths = [lengths[feature] for feature in sources.FEATURES]
       self._plan = packing_lib.RowPlan(self._example_lengths, widths)
+
+  def fill(self, number: int) -> float:
+    """Returns the examples per row of the first `number` rows."""
+    if self._plan is None:
+      return 1.0
+    places, _ = self._plan(np.arange(number))
+    return len(places) / number
 
   def rows(self, first: int, number: int) -> Batch:
     """Returns `number` rows from row `first` on as a batch."""

@@ -81,7 +81,12 @@ def prepare(
       if split not in has[task.name]:
         report(f"{task.name}: no split {split!r} on disk")
     wanted = [s for s in has[task.name] if splits is None or s in splits]
-    tasks.append(_prepare_task(task, wanted, prepared_dir, report))
+    try:
+      tasks.append(_prepare_task(task, wanted, prepared_dir, report))
+    except UserError as error:
+      if task.name in str(error):
+        raise
+      raise UserError(f"Task {task.name!r}: {error}") from error
   if len({task.vocabulary for task in tasks}) > 1:
     raise UserError(
       f"Mixture {name!r} has tasks with different vocabularies; one model has "

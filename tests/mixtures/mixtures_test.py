@@ -1,0 +1,164 @@
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("seqio")
+import seqio  # noqa: E402
+
+import mixtures  # noqa: E402, F401
+from mixtures import composition  # noqa: E402
+from mixtures import counts  # noqa: E402
+from transformer_zoo.data import mixing  # noqa: E402
+from transformer_zoo.data.prepare import prepare  # noqa: E402
+from transformer_zoo.errors import UserError  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def rates_of(name):
+  mixture = seqio.MixtureRegistry.get(name)
+  return {task.name: mixture.get_rate(task) for task in mixture.tasks}
+
+
+def test_published_counts():
+  # Sums of Raffel et al. 2020's GLUE and SuperGLUE as one task each.
+  assert sum(rates_of("glue_v002_proportional").values()) == 949_101
+  assert sum(rates_of("super_glue_v102_proportional").values()) == 185_673
+  assert rates_of("wsc_dpr_simple_proportional") == {
+    "dpr_v001_simple": 1_322,
+    "super_glue_wsc_v102_simple_train": 259,
+    "super_glue_wsc_v102_simple_eval": 0,
+  }
+
+
+def test_equal_rates_leave_out_what_has_no_training_set(monkeypatch):
+  monkeypatch.setenv("ZOO_DATA_DIR", "")
+  assert rates_of("glue_mnli_and_dev_v002") == {
+    "glue_mnli_v002": 1,
+    "glue_mnli_matched_v002": 0,
+    "glue_mnli_mismatched_v002": 0,
+  }
+
+
+@pytest.fixture
+def data_dir(tmp_path, monkeypatch):
+  """A data folder where CoLA is whole and QNLI has no training set."""
+  for name, splits in (
+    ("cola", ("train", "validation", "test")),
+    ("qnli", ("validation", "test")),
+  ):
+    folder = tmp_path / "tfds" / "glue" / name / "2.0.0"
+    folder.mkdir(parents=True)
+    info = {"splits": [{"name": split} for split in splits]}
+    (folder / "dataset_info.json").write_text(json.dumps(info))
+  monkeypatch.setenv("ZOO_DATA_DIR", str(tmp_path))
+  monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "none"))
+  return tmp_path
+
+
+def test_available_is_what_is_on_disk(data_dir):
+  mixture = seqio.MixtureRegistry.get("glue_available")
+  assert [task.name for task in mixture.tasks] == [
+    "glue_cola_v002",
+    "glue_qnli_v002",
+  ]
+  with mixing.known_counts({"glue_cola_v002": 9, "glue_qnli_v002": 0}):
+    assert rates_of("glue_available") == {
+      "glue_cola_v002": 9,
+      "glue_qnli_v002": 0,
+    }
+    assert mixture.total_rate == 9
+  assert set(mixture.output_features) == {"inputs", "targets"}
+  assert seqio.MixtureRegistry.get("super_glue_available").tasks == []
+
+
+def test_nothing_available_is_told(data_dir, tmp_path):
+  with pytest.raises(
+    UserError, match="'super_glue_available' has no task whose data is on disk"
+  ):
+    prepare("super_glue_available", prepared_dir=tmp_path / "prepared")
+  with pytest.raises(UserError, match="name a folder that has tfds/"):
+    seqio.MixtureRegistry.get("super_glue_available").get_dataset()
+
+
+def test_leave_out():
+  rates = composition.members("super_glue_v102_proportional")
+  left = composition.leave_out(rates, ["super_glue_record_v102"])
+  assert len(left) == len(rates) - 1
+  assert ("super_glue_cb_v102", 250) in left
+  assert "super_glue_record_v102" not in dict(left)
+
+
+@pytest.mark.parametrize(
+  "names, sentence",
+  [
+    (
+      ["super_glue_recrd_v102"],
+      "not in the mixture; did you mean 'super_glue_",
+    ),
+    (list(counts.SUPER_GLUE), "Every task of the mixture is left out"),
+  ],
+)
+def test_leave_out_refuses(names, sentence):
+  rates = composition.members("super_glue_v102_proportional")
+  with pytest.raises(UserError, match=sentence):
+    composition.leave_out(rates, names)
+
+
+def test_members_of_an_unknown_mixture():
+  with pytest.raises(
+    UserError,
+    match="No mixture is named 'glue_v002_proportion'; did you mean 'glue_",
+  ):
+    composition.members("glue_v002_proportion")
+
+
+@pytest.fixture(scope="module")
+def with_c4():
+  """The rates of the mixtures that need C4, with a stand-in for it."""
+  done = subprocess.run(
+    [sys.executable, "-m", "tests.oracles.mixture_rates", "ours"],
+    cwd=ROOT,
+    env=os.environ | {"ZOO_DATA_DIR": ""},
+    capture_output=True,
+    text=True,
+  )
+  assert done.returncode == 0, done.stderr
+  return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("exponent", range(16, 22))
+def test_table_11_limits(with_c4, exponent):
+  rates = with_c4[f"all_proportional_2_to_{exponent}"]
+  limit = 2**exponent
+  assert rates["c4_v020_unsupervised"] == limit
+  assert rates["glue_mnli_v002"] == min(392_702, limit)
+  assert rates["super_glue_record_v102"] == min(138_854, limit)
+  assert rates["glue_rte_v002"] == rates["super_glue_rte_v102"] == 1_245
+
+
+@pytest.mark.parametrize("temperature", [2, 4, 8])
+def test_table_11_temperatures(with_c4, temperature):
+  rates = with_c4[f"all_temperature_{temperature}"]
+  root = 1 / temperature
+  assert rates["c4_v020_unsupervised"] == pytest.approx(2 ** (21 * root))
+  assert rates["glue_mnli_v002"] == pytest.approx(392_702**root)
+  assert rates["glue_rte_v002"] == pytest.approx(2_490**root / 2)
+
+
+def test_leave_one_out(with_c4):
+  everything = set(with_c4["all_proportional"])
+  for name, left_out in (
+    ("glue_v002_proportional", set(counts.GLUE)),
+    ("super_glue_v102_proportional", set(counts.SUPER_GLUE)),
+    ("squad_v010_allanswers", {"squad_v010_allanswers"}),
+  ):
+    assert set(with_c4[f"leave_one_out_{name}"]) == everything - left_out
+  # RTE is there once where one of the benchmarks is left out.
+  name = "leave_one_out_glue_v002_proportional"
+  assert with_c4[name]["super_glue_rte_v102"] == 2_490
+  assert with_c4["supervised_proportional"]["glue_rte_v002"] == 1_245

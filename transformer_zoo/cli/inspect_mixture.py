@@ -1,0 +1,78 @@
+"""Shows a mixture: its tasks, their sizes, rates, shares and epochs.
+
+What is not prepared is prepared, as `zoo train` would. A task that cannot be
+read is named, and nothing else is printed.
+"""
+
+import argparse
+import os
+import sys
+
+from transformer_zoo.cli import common
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+
+SUMMARY = "sizes, rates and expected epochs of the tasks of a mixture"
+EXAMPLE = "zoo inspect mixture miniature --steps 350 --batch_size 32"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+  """Adds the mixture, the run it is for, and other rates."""
+  parser.add_argument("name", metavar="NAME")
+  parser.add_argument("--steps", type=int, help="steps of the run")
+  parser.add_argument("--batch_size", type=int, default=128, help="rows a step")
+  parser.add_argument(
+    "--length",
+    default="",
+    metavar="inputs=512,targets=84",
+    help="examples are packed into rows of these lengths; else one a row",
+  )
+  parser.add_argument(
+    "--maximum", type=float, help="rates by examples with this limit K"
+  )
+  parser.add_argument(
+    "--temperature", type=float, help="rates by examples to the power 1/T"
+  )
+  parser.add_argument("--prepared_dir", default="runs/prepared", metavar="DIR")
+  common.add_task_arguments(parser)
+  common.add_json_argument(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+  """Prepares the mixture and prints a line for each task."""
+  lengths = common.parse_lengths(arguments.length)
+  registry, name = common.registered_tasks().MixtureRegistry, arguments.name
+  if name not in registry.names():
+    near = nearest(name, registry.names())
+    raise UserError(f"no mixture is named {name!r}{near}")
+  from transformer_zoo.data import mixing
+  from transformer_zoo.data import mixture_inspection
+  from transformer_zoo.data import prepare
+
+  members = registry.get(name).tasks
+  mixture_inspection.check_readable(name, members)
+  mixture = prepare.prepare(
+    name,
+    prepared_dir=arguments.prepared_dir,
+    data_dir=os.environ.get("ZOO_DATA_DIR") or None,
+    report=lambda line: print(line, file=sys.stderr),
+  )
+  if arguments.maximum is not None or arguments.temperature is not None:
+    rates = mixing.ExamplesProportional(
+      arguments.maximum, arguments.temperature or 1.0
+    )
+    mixture = mixing.with_rates(mixture, rates)
+  declared = {
+    task.name: getattr(task.source, "declared_splits", ()) for task in members
+  }
+  found = mixture_inspection.inspect_mixture(
+    mixture,
+    declared=declared,
+    steps=arguments.steps,
+    batch_size=arguments.batch_size,
+    lengths=lengths,
+  )
+  if arguments.json:
+    common.print_json(found)
+  else:
+    print(mixture_inspection.as_text(found), end="")
