@@ -55,10 +55,9 @@ _LANGUAGES = {
 }
 
 
-@seqio.map_over_dataset
 def translate(
-  example: dict[str, tf.Tensor], source_language: str, target_language: str
-) -> dict[str, tf.Tensor]:
+  dataset: tf.data.Dataset, source_language: str, target_language: str
+) -> tf.data.Dataset:
   """Writes a sentence and its translation.
 
       {'de': 'Das ist gut.', 'en': 'That is good.'}
@@ -67,7 +66,7 @@ def translate(
   From t5 `preprocessors.translate`.
 
   Args:
-    example: a sentence in each language, by its code.
+    dataset: of a sentence in each language, by its code.
     source_language: code to translate from; its first two letters count, so
       that `zh-cn` is Chinese.
     target_language: code to translate to.
@@ -79,12 +78,16 @@ def translate(
     UserError: a language is not known.
   """
   source, target = _name(source_language), _name(target_language)
-  return {
-    "inputs": tf.strings.join(
-      [f"translate {source} to {target}: ", example[source_language]]
-    ),
-    "targets": example[target_language],
-  }
+
+  def write(example):
+    return {
+      "inputs": tf.strings.join(
+        [f"translate {source} to {target}: ", example[source_language]]
+      ),
+      "targets": example[target_language],
+    }
+
+  return dataset.map(write, num_parallel_calls=tf.data.experimental.AUTOTUNE)
 
 
 @seqio.map_over_dataset

@@ -50,7 +50,7 @@ def _fill(value: Any, spec: Any) -> Any:
     assert set(value) <= set(spec), (set(value), set(spec))
     return {name: _fill(value.get(name), spec[name]) for name in spec}
   if isinstance(spec, tf.RaggedTensorSpec):
-    return tf.ragged.constant(value, dtype=spec.dtype)
+    return tf.ragged.constant(value, spec.dtype, spec.ragged_rank)
   if value is not None:
     return value
   empty = "" if spec.dtype == tf.string else 0
