@@ -30,14 +30,20 @@ def recast(premise: bytes, hypothesis: bytes) -> tuple[bytes, bytes]:
 
   Raises:
     ValueError: the premise has no pronoun, or several spaces in a row before
-      it; or the hypothesis does not repeat what is around it.
+      it, or signs that are no pattern; or the hypothesis divides the words of
+      the referent otherwise than by one space.
   """
   premise, hypothesis = premise.decode(), hypothesis.decode()
   words, repeated = _words(premise), _words(hypothesis)
   places = [i for i, word in enumerate(words) if word in _PRONOUNS]
   if not places:
     raise ValueError(f"the premise {premise!r} has no pronoun")
-  matches = [_match(words[:i], words[i + 1 :], repeated) for i in places]
+  try:
+    matches = [_match(words[:i], words[i + 1 :], repeated) for i in places]
+  except re.error as error:
+    raise ValueError(
+      f"the premise {premise!r} has signs that are no pattern ({error})"
+    ) from error
   best = max(range(len(places)), key=lambda i: matches[i][0])
   referent = _as_written(matches[best][1], hypothesis)
   return _mark(premise, places[best]).encode(), referent.encode()
@@ -94,8 +100,8 @@ def _as_written(candidate: str, hypothesis: str) -> str:
   found = re.search(pattern, hypothesis, re.IGNORECASE)
   if not found:
     raise ValueError(
-      f"the hypothesis {hypothesis!r} does not repeat what is around the "
-      "pronoun of its premise"
+      f"the referent {candidate!r} is not so written in the hypothesis "
+      f"{hypothesis!r}"
     )
   written = found.group()
   if written.endswith(_PUNCTUATION):

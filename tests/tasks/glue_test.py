@@ -12,6 +12,7 @@ import mixtures  # noqa: F401
 from tasks import formats
 from tasks import vocabulary
 from tasks.tfds_source import PreparedTfdsDataSource
+from tests.tasks import tfds_rows
 from transformer_zoo.errors import UserError
 
 TASKS = {
@@ -21,6 +22,16 @@ TASKS = {
   "glue_stsb_v002": (5_749, 1_500),
   "glue_rte_v002": (2_490, 277),
 }
+OTHERS = (
+  "glue_qqp_v002",
+  "glue_mnli_v002",
+  "glue_mnli_matched_v002",
+  "glue_mnli_mismatched_v002",
+  "glue_ax_v002",
+  "glue_qnli_v002",
+  "glue_wnli_v002",
+  "glue_wnli_v002_simple_eval",
+)
 
 
 def _format(formatter, example, **kwargs):
@@ -96,6 +107,91 @@ def test_similarity(label, target):
   }
 
 
+PAIR = {"sentence1": "The fish ate the worm.", "sentence2": "It ate.", "idx": 3}
+SCHEMA = "sentence1: The fish ate the worm. sentence2: It ate."
+MNLI = {"premise": "I hate pigeons.", "hypothesis": "I  like\tthem.", "idx": 3}
+
+
+@pytest.mark.parametrize(
+  "task, row, label, inputs, target",
+  [
+    (
+      "glue_cola_v002",
+      {"sentence": "There dances a man with an umbrella.", "idx": 3},
+      0,
+      "cola sentence: There dances a man with an umbrella.",
+      "unacceptable",
+    ),
+    (
+      "glue_qqp_v002",
+      {"question1": "How can I swim?", "question2": "Can I swim?", "idx": 3},
+      1,
+      "qqp question1: How can I swim? question2: Can I swim?",
+      "duplicate",
+    ),
+    (
+      "glue_qqp_v002",
+      {"question1": "", "question2": " naïve\n☃ ", "idx": 3},
+      0,
+      "qqp question1:  question2:  naïve\n☃ ",
+      "not_duplicate",
+    ),
+    (
+      "glue_mnli_v002",
+      MNLI,
+      2,
+      "mnli hypothesis: I  like\tthem. premise: I hate pigeons.",
+      "contradiction",
+    ),
+    (
+      "glue_mnli_matched_v002",
+      MNLI,
+      0,
+      "mnli hypothesis: I  like\tthem. premise: I hate pigeons.",
+      "entailment",
+    ),
+    (
+      "glue_mnli_mismatched_v002",
+      MNLI,
+      1,
+      "mnli hypothesis: I  like\tthem. premise: I hate pigeons.",
+      "neutral",
+    ),
+    (
+      "glue_ax_v002",
+      MNLI,
+      -1,
+      "mnli hypothesis: I  like\tthem. premise: I hate pigeons.",
+      "<unk>",
+    ),
+    (
+      "glue_qnli_v002",
+      {"question": "Who was it?", "sentence": "It was she.", "idx": 3},
+      0,
+      "qnli question: Who was it? sentence: It was she.",
+      "entailment",
+    ),
+    ("glue_rte_v002", PAIR, 1, f"rte {SCHEMA}", "not_entailment"),
+    ("glue_mrpc_v002", PAIR, 0, f"mrpc {SCHEMA}", "not_equivalent"),
+    ("glue_wnli_v002", PAIR, 0, f"wnli {SCHEMA}", "not_entailment"),
+    ("glue_wnli_v002", PAIR, 1, f"wnli {SCHEMA}", "entailment"),
+  ],
+)
+def test_text_of_rows(task, row, label, inputs, target):
+  (example,) = tfds_rows.text_of(task, row | {"label": label})
+  assert example == {
+    "inputs": inputs.encode(),
+    "targets": target.encode(),
+    "idx": 3,
+  }
+
+
+@pytest.mark.parametrize("label", [3, -2])
+def test_a_label_that_is_no_class_is_refused(label):
+  with pytest.raises(tf.errors.InvalidArgumentError, match="is not in"):
+    tfds_rows.text_of("glue_mnli_v002", MNLI | {"label": label})
+
+
 @pytest.mark.parametrize(
   "task, answer, expected",
   [
@@ -105,6 +201,12 @@ def test_similarity(label, target):
     ("glue_stsb_v002", "3.8", 3.8),
     ("glue_rte_v002", "not_entailment", 1),
     ("glue_rte_v002", "perhaps", -1),
+    ("glue_qqp_v002", "duplicate", 1),
+    ("glue_mnli_v002", "contradiction", 2),
+    ("glue_mnli_matched_v002", "neutral", 1),
+    ("glue_mnli_mismatched_v002", "entailment", 0),
+    ("glue_qnli_v002", "entailment", 0),
+    ("glue_wnli_v002", "entailment", 1),
   ],
 )
 def test_answers(task, answer, expected):
@@ -119,7 +221,7 @@ def test_metrics():
         f([0, 1, 0], [0, 1, 1]) for f in seqio.TaskRegistry.get(task).metric_fns
       )
     )
-    for task in TASKS
+    for task in (*TASKS, *OTHERS)
   }
   assert names == {
     "glue_cola_v002": {"matthews_corrcoef"},
@@ -127,6 +229,14 @@ def test_metrics():
     "glue_mrpc_v002": {"f1", "accuracy"},
     "glue_stsb_v002": {"pearson_corrcoef", "spearman_corrcoef"},
     "glue_rte_v002": {"accuracy"},
+    "glue_qqp_v002": {"f1", "accuracy"},
+    "glue_mnli_v002": {"accuracy"},
+    "glue_mnli_matched_v002": {"accuracy"},
+    "glue_mnli_mismatched_v002": {"accuracy"},
+    "glue_ax_v002": set(),
+    "glue_qnli_v002": {"accuracy"},
+    "glue_wnli_v002": {"accuracy"},
+    "glue_wnli_v002_simple_eval": {"accuracy"},
   }
 
 
@@ -144,10 +254,30 @@ def nowhere(monkeypatch, tmp_path):
   monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
 
 
-def test_registered_tasks_can_be_looked_at_without_data(nowhere):
-  task = seqio.TaskRegistry.get("glue_cola_v002")
-  assert tuple(task.splits) == ("train", "validation", "test")
-  assert str(task.source) == "PreparedTfdsDataSource('glue/cola:2.0.0')"
+@pytest.mark.parametrize(
+  "task, splits",
+  [
+    ("glue_cola_v002", ["train", "validation", "test"]),
+    (
+      "glue_mnli_v002",
+      [
+        "train",
+        "validation_matched",
+        "validation_mismatched",
+        "test_matched",
+        "test_mismatched",
+      ],
+    ),
+    ("glue_mnli_matched_v002", ["validation", "test"]),
+    ("glue_mnli_mismatched_v002", ["validation", "test"]),
+    ("glue_ax_v002", ["test"]),
+    ("glue_wnli_v002_simple_eval", ["validation", "test"]),
+  ],
+)
+def test_registered_tasks_can_be_looked_at_without_data(task, splits, nowhere):
+  task = seqio.TaskRegistry.get(task)
+  assert list(task.splits) == splits
+  assert str(task.source).startswith("PreparedTfdsDataSource('glue/")
 
 
 def test_missing_dataset_is_named(nowhere, tmp_path):
@@ -193,6 +323,18 @@ def test_vocabulary_is_t5s(data_dir):
     12,
     2968,
   ]
+
+
+def test_a_split_that_is_not_on_disk(data_dir):
+  task = seqio.TaskRegistry.get("glue_qnli_v002")
+  assert list(task.splits) == ["validation", "test"]
+  assert task.num_input_examples("validation") == 5_463
+  with pytest.raises(UserError) as error:
+    task.get_dataset(None, split="train")
+  assert str(error.value) == (
+    f"The TFDS dataset 'glue/qnli:2.0.0' in '{data_dir / 'tfds'}' has no split "
+    "'train': it was prepared without it and has only test, validation."
+  )
 
 
 @pytest.mark.parametrize("name", TASKS)
