@@ -12,7 +12,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import tagged_text
 from transformer_zoo.evaluation import tagging
 
-_COUNTS = {"train": 14_041, "validation": 3_250, "test": 3_453}
+_COUNTS = {"validation": 3_250, "test": 3_453}  # README of the data
 
 
 def _write(tokens, tags):
