@@ -35,6 +35,7 @@ CORE = [
 # these packages allow together, so constraints.txt holds sentencepiece 0.2.2
 # with protobuf 6.33.6, and apache-beam (SeqIO's `cache-tasks`) stays out.
 DATA = [
+  "PyYAML",
   "importlib_resources",
   "seqio",
   "tensorflow",
@@ -67,7 +68,9 @@ setuptools.setup(
     ],
     exclude=["*__pycache__*"],
   ),
-  package_data={"": ["*.gin", "*.model", "*.json", "*.html", "*.css"]},
+  package_data={
+    "": ["*.gin", "*.model", "*.json", "*.html", "*.css", "*.yaml"]
+  },
   include_package_data=False,
   install_requires=CORE,
   extras_require={

@@ -8,6 +8,7 @@ from tasks import flores200 as _flores200  # noqa: F401
 from tasks import glue as _glue  # noqa: F401
 from tasks import hellaswag as _hellaswag  # noqa: F401
 from tasks import multi30k as _multi30k  # noqa: F401
+from tasks import prompted_benchmarks as _prompted_benchmarks  # noqa: F401
 from tasks import race as _race  # noqa: F401
 from tasks import samsum as _samsum  # noqa: F401
 from tasks import sci_tail as _sci_tail  # noqa: F401

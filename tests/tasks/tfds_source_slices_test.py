@@ -58,7 +58,7 @@ def test_all_parts_are_there_without_data(monkeypatch, tmp_path):
 
 def test_another_part_is_another_definition(data_dir):
   described = [
-    definitions._describe_source(_source(train=part))
+    definitions.describe_source(_source(train=part))
     for part in ("train[:200]", "train[:201]", "train[:200]")
   ]
   assert described[0] != described[1]

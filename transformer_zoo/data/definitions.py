@@ -34,7 +34,7 @@ def hash_definition(
   """
   content = {
     "format": manifest.FORMAT,
-    "source": _describe_source(task.source),
+    "source": describe_source(task.source),
     "steps": [_describe(step) for step in steps],
     "features": {k: f.add_eos for k, f in task.output_features.items()},
     "vocabulary": [vocabulary.checksum, vocabulary.extra_ids],
@@ -131,8 +131,8 @@ def _refer_to_all(
   return tuple(refer_to(function, task) for function in functions)
 
 
-def _describe_source(source: Any) -> dict[str, Any]:
-  """Returns JSON that changes when a data source yields other examples."""
+def describe_source(source: Any) -> dict[str, Any]:
+  """Returns JSON that changes when a SeqIO source yields other examples."""
   if hasattr(source, "fingerprint"):
     return {"fingerprint": source.fingerprint()}
   content = {"class": type(source).__name__}

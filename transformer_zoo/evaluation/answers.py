@@ -179,6 +179,32 @@ def span_qa(
   return answer
 
 
+def rank_classification(
+  answer: Any,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+) -> Any:
+  """Returns the score, or what `metrics.rank_classification` ranks it by.
+
+  Args:
+    answer: the log-likelihood of the targets; their text for a target.
+    example: has `idx` (row and choice), `is_correct`, the ids `targets`, and
+      perhaps `weight` (1 by default).
+    is_target: which of the two is asked for.
+
+  Returns:
+    For a target ((row, choice), is_correct, weight, number of target tokens).
+  """
+  if not is_target:
+    return answer
+  return (
+    tuple(int(number) for number in example["idx"]),
+    bool(example["is_correct"]),
+    float(example.get("weight", 1.0)),
+    len(example["targets"]),
+  )
+
+
 def bracketed_entities(
   answer: str,
   example: Mapping[str, Any] | None = None,
