@@ -176,9 +176,7 @@ def test_rates_are_the_same_on_the_fly_and_prepared(add_task, tmp_path):
 
 
 def test_progress_is_told(add_task, tmp_path, monkeypatch):
-  from transformer_zoo.data import prepare as module
-
-  monkeypatch.setattr(module, "_REPORT_SECONDS", 0.0)
+  monkeypatch.setattr(reading, "_REPORT_SECONDS", 0.0)
   add_task("zt_progress")
   lines = []
   prepare("zt_progress", prepared_dir=tmp_path, report=lines.append)
@@ -192,8 +190,69 @@ def test_skipped_rows_are_told_and_stored(add_task, tmp_path):
   )
   lines = []
   made = prepare("zt_skipped", prepared_dir=tmp_path, report=lines.append)
-  assert lines[0] == (
-    "skipped 2 bad rows of zt_skipped train, first: row 3 is bad."
-  )
+  assert "skipped 2 bad rows of zt_skipped train, first: row 3 is bad." in lines
   splits = made.tasks[0].splits
   assert [splits[s].num_skipped for s in ("train", "validation")] == [2, 0]
+
+
+def test_what_is_on_disk_is_prepared(add_task, tmp_path):
+  task = add_task("zt_partial", splits=("validation",))
+  task.source.declared_splits = ("train", "validation", "test")
+  lines = []
+  made = prepare("zt_partial", prepared_dir=tmp_path, report=lines.append)
+  assert list(made.tasks[0].splits) == ["validation"]
+  assert lines[:2] == [
+    "zt_partial: no split 'train' on disk",
+    "zt_partial: no split 'test' on disk",
+  ]
+  # A split that was asked for is no detail.
+  with pytest.raises(UserError, match="'zt_partial' has no split 'train'"):
+    prepare("zt_partial", prepared_dir=tmp_path, splits=["train"])
+
+
+def test_a_member_without_an_asked_split_has_to_have_rate_0(add_task, tmp_path):
+  add_task("zt_whole")
+  add_task("zt_partial", splits=("validation",))
+  for rate in (0, 2):
+    seqio.MixtureRegistry.add("zt_mix", [("zt_whole", 1), ("zt_partial", rate)])
+    try:
+      if rate:
+        with pytest.raises(UserError, match="'zt_partial' has no split 'trai"):
+          prepare("zt_mix", prepared_dir=tmp_path, splits=["train"])
+      else:
+        made = prepare("zt_mix", prepared_dir=tmp_path, splits=["train"])
+        assert made.rates == (0.0, 1.0)
+    finally:
+      seqio.MixtureRegistry.remove("zt_mix")
+
+
+def test_the_member_that_fails_is_named(add_task, tmp_path):
+  task = add_task("zt_broken")
+
+  def fail(split, shuffle_files=False, seed=None):
+    raise UserError("No file matches 'x'.")
+
+  task.source._dataset_fn = fail
+  seqio.MixtureRegistry.add("zt_mix", [("zt_broken", 1)])
+  try:
+    with pytest.raises(UserError, match="Task 'zt_broken': No file matches"):
+      prepare("zt_mix", prepared_dir=tmp_path)
+  finally:
+    seqio.MixtureRegistry.remove("zt_mix")
+
+
+def test_rates_that_seqio_cannot_count_are_told(add_task, tmp_path):
+  task = add_task("zt_uncounted")
+  task.source._num_input_examples = None
+  seqio.MixtureRegistry.add(
+    "zt_mix", [("zt_uncounted", seqio.mixing_rate_num_examples)]
+  )
+  try:
+    with pytest.raises(
+      UserError,
+      match="SeqIO does not know how many examples task 'zt_uncounted' has; "
+      "use ExamplesProportional",
+    ):
+      prepare("zt_mix", prepared_dir=tmp_path)
+  finally:
+    seqio.MixtureRegistry.remove("zt_mix")

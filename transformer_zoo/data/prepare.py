@@ -7,7 +7,7 @@ interrupted `prepare` leaves nothing that is later read, and of several
 processes one prepares while the others wait and reuse.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 import contextlib
 import dataclasses
 import functools
@@ -32,9 +32,6 @@ from transformer_zoo.errors import UserError
 
 if TYPE_CHECKING:
   import seqio
-
-
-_REPORT_SECONDS = 5.0
 
 
 def prepare(
@@ -183,7 +180,7 @@ def _write_task(
       examples = reading.read_split(
         task, steps, split, targets_only=template.kind == "tokens"
       )
-      examples = _with_progress(examples, f"{task.name} {split}", report)
+      examples = reading.with_progress(examples, f"{task.name} {split}", report)
       info = records.write_split(examples, split, template, partial)
       skipped = getattr(task.source, "skipped_rows", lambda _: [])(split)
       infos[split] = info = dataclasses.replace(info, num_skipped=len(skipped))
@@ -202,18 +199,6 @@ def _write_task(
     return new
   finally:
     shutil.rmtree(partial, ignore_errors=True)
-
-
-def _with_progress(
-  examples: Iterable[Any], what: str, report: Callable[[str], None]
-) -> Iterator[Any]:
-  """Yields the examples; reports how many there were every few seconds."""
-  told = time.monotonic()
-  for number, example in enumerate(examples):
-    if number % 256 == 0 and time.monotonic() - told > _REPORT_SECONDS:
-      told = time.monotonic()
-      report(f"preparing {what}: {number:,} examples so far")
-    yield example
 
 
 def _members(provider: Any) -> list["seqio.Task"]:
@@ -248,7 +233,14 @@ def _rates(
   with mixing.known_counts(counts):
     for task in members:
       rate = functools.partial(provider.get_rate, task)
-      rates.append(reading.explain(rate, task, "number of examples"))
+      try:
+        rates.append(reading.explain(rate, task, "number of examples"))
+      except TypeError as error:  # SeqIO calculates with None
+        raise UserError(
+          f"SeqIO does not know how many examples task {task.name!r} has; use "
+          "ExamplesProportional (data/mixing.py), which counts them, as the "
+          f"rate in mixture {provider.name!r}."
+        ) from error
   return tuple(rates)
 
 

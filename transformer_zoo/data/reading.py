@@ -6,9 +6,10 @@ task cannot be batched (their features change in rank), and to find the example
 that an error came from, they are read one by one.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 import functools
 import re
+import time
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Example = dict[str, Any]
 Steps = Sequence[Callable[..., Any]]
 _BATCH = 256
+_REPORT_SECONDS = 5.0
 _NODE = re.compile(r"\{\{function_node .*?\}\}\s*")
 
 
@@ -103,6 +105,19 @@ def read_split(
       return
     yield example
     done += 1
+
+
+def with_progress(
+  examples: Iterable[Any], what: str, report: Callable[[str], None]
+) -> Iterator[Any]:
+  """Yields the examples; reports how many there were every few seconds."""
+  told = time.monotonic()
+  for number, example in enumerate(examples):
+    now = time.monotonic() if number and number % _BATCH == 0 else told
+    if now - told > _REPORT_SECONDS:
+      told = now
+      report(f"preparing {what}: {number:,} examples so far")
+    yield example
 
 
 @functools.lru_cache(maxsize=1024)
