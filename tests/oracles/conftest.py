@@ -20,6 +20,17 @@ def report(request):
   return note
 
 
+@pytest.fixture(scope="session")
+def t5_package(shared_data):
+  """Returns a function from a request to the lines of the t5 package."""
+  from tests.oracles import row_by_row
+
+  if not row_by_row.T5_PACKAGE.is_dir():
+    pytest.skip(f"no {row_by_row.T5_PACKAGE}: `make test-oracles` installs it")
+  with row_by_row.running(shared_data) as lines:
+    yield lines
+
+
 def pytest_terminal_summary(terminalreporter, config):
   terminalreporter.section("largest relative differences")
   for line in config.stash[_MEASURED]:

@@ -4,24 +4,11 @@ Both make text of the same rows and score the same predictions; the first line
 that differs is shown. `text_to_text_rows` says what is compared.
 """
 
-from collections.abc import Iterator
-import itertools
-import json
-import math
-import os
-import pathlib
-import subprocess
-import sys
-from typing import Any
-
 import pytest
 
-import tasks  # noqa: F401 (registers ours)
 from tests.oracles import odd_rows
+from tests.oracles import row_by_row
 from tests.oracles import text_to_text_rows
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-T5_PACKAGE = pathlib.Path(sys.prefix) / "t5_package"
 
 # Task, data set, splits: every set of the data folder, over whole splits.
 ALL = ("train", "validation", "test")
@@ -98,79 +85,11 @@ DAMAGED = [
 ]
 
 
-def unreadable_number(ours: list[Any], theirs: list[Any]) -> list[Any]:
-  """A prediction `nan` or `inf` is no number for us; t5 lets it through."""
-  values = [
-    [text, value if math.isfinite(value) else -1.0] for text, value in theirs[2]
-  ]
-  return [*theirs[:2], values]
-
-
-# Task -> (our line, t5's line) -> t5's line with what differs on purpose.
-DELIBERATE = {"glue_stsb_v002": unreadable_number}
-
-
-@pytest.fixture(scope="module")
-def t5_package(shared_data):
-  """Returns a function from a request to the lines of the t5 package."""
-  if not T5_PACKAGE.is_dir():
-    pytest.skip(f"no {T5_PACKAGE}: `make test-oracles` installs it")
-  process = subprocess.Popen(
-    [sys.executable, "-m", "tests.oracles.t5_package", shared_data / "tfds"],
-    cwd=ROOT,
-    env=os.environ | {"PYTHONPATH": str(T5_PACKAGE)},
-    stdin=subprocess.PIPE,
-    stdout=subprocess.PIPE,
-    text=True,
-    encoding="utf-8",
-  )
-
-  def lines(request: dict[str, Any]) -> Iterator[str]:
-    process.stdin.write(json.dumps(request) + "\n")
-    process.stdin.flush()
-    for line in process.stdout:
-      line = line.rstrip("\n")
-      if line == "null":
-        return
-      assert line.startswith("["), f"the t5 package fails: {line}"
-      yield line
-    raise AssertionError("the process of the t5 package has ended")
-
-  yield lines
-  process.stdin.close()
-  process.wait()
-
-
-def compare(request, t5_package, data_dir) -> tuple[int, int]:
-  """Compares all lines; returns how many there are and how many failed."""
-  ours = text_to_text_rows.lines(request, str(data_dir / "tfds"))
-  theirs = t5_package(request)
-  count = failed = 0
-  difference = None
-  # All lines are read even then: the next request comes after them.
-  for our, their in itertools.zip_longest(ours, theirs):
-    if our != their and difference is None:
-      our, their = _without_deliberate(request["task"], our, their)
-      if our != their:
-        difference = f"example {count}\nours: {our}\nt5's: {their}"
-    failed += our == '["error"]'
-    count += 1
-  assert difference is None, difference
-  return count, failed
-
-
-def _without_deliberate(task, our, their):
-  if task not in DELIBERATE or our is None or their is None:
-    return our, their
-  our, their = json.loads(our), json.loads(their)
-  return our, DELIBERATE[task](our, their)
-
-
 @pytest.mark.parametrize("task, dataset, splits", ON_DISK)
 def test_whole_splits(task, dataset, splits, t5_package, shared_data):
   for split in splits:
     request = {"task": task, "dataset": dataset, "split": split}
-    count, _ = compare(request, t5_package, shared_data)
+    count, _ = row_by_row.compare(request, t5_package, shared_data)
     assert count
 
 
@@ -178,7 +97,7 @@ def test_whole_splits(task, dataset, splits, t5_package, shared_data):
 def test_odd_rows(task, dataset, t5_package, shared_data):
   rows = odd_rows.odd_rows(dataset)
   request = {"task": task, "dataset": dataset, "rows": rows}
-  compare(request, t5_package, shared_data)
+  row_by_row.compare(request, t5_package, shared_data)
 
 
 @pytest.mark.parametrize("task, dataset, split", DAMAGED)
@@ -187,5 +106,5 @@ def test_damaged_rows(task, dataset, split, t5_package, shared_data):
   rows = text_to_text_rows.raw_rows(dataset, split, data_dir)
   request = {"task": task, "dataset": dataset}
   request["rows"] = rows[:700] + odd_rows.damaged(rows, 1_000)
-  count, failed = compare(request, t5_package, shared_data)
+  count, failed = row_by_row.compare(request, t5_package, shared_data)
   assert count - failed > 200

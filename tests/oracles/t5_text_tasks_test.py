@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from tests.oracles import odd_rows
-from tests.oracles import t5_package_test
+from tests.oracles import row_by_row
 from tests.oracles import text_to_text_rows
-
-t5_package = t5_package_test.t5_package
 
 _SQUAD_TASKS = (
   "squad_v010_allanswers",
@@ -64,7 +62,7 @@ _PIECES = (
 def test_whole_splits_of_squad(task, t5_package, shared_data):
   for split in ("train", "validation"):
     request = {"task": task, "dataset": "squad/v1.1:3.0.0", "split": split}
-    count, _ = t5_package_test.compare(request, t5_package, shared_data)
+    count, _ = row_by_row.compare(request, t5_package, shared_data)
     assert count > 10_000
 
 
@@ -88,7 +86,7 @@ def test_damaged_rows_of_squad(task, t5_package, shared_data):
       }
     )
   request = {"task": task, "dataset": "squad/v1.1:3.0.0", "rows": damaged}
-  count, failed = t5_package_test.compare(request, t5_package, shared_data)
+  count, failed = row_by_row.compare(request, t5_package, shared_data)
   assert not failed
   assert count > 200
 
@@ -113,7 +111,7 @@ def test_trivia_qa_over_passages_of_squad(t5_package, shared_data):
     "dataset": "trivia_qa/rc:1.1.0",
     "rows": rows,
   }
-  count, failed = t5_package_test.compare(request, t5_package, shared_data)
+  count, failed = row_by_row.compare(request, t5_package, shared_data)
   assert not failed
   assert count > len(rows)
 
@@ -122,7 +120,7 @@ def test_trivia_qa_over_passages_of_squad(t5_package, shared_data):
 def test_odd_rows(task, dataset, t5_package, shared_data):
   rows = odd_rows.odd_rows(dataset)
   request = {"task": task, "dataset": dataset, "rows": rows}
-  count, failed = t5_package_test.compare(request, t5_package, shared_data)
+  count, failed = row_by_row.compare(request, t5_package, shared_data)
   assert (count, failed) == (len(rows), 0)
 
 
