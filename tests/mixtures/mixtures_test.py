@@ -12,6 +12,7 @@ import seqio  # noqa: E402
 import mixtures  # noqa: E402, F401
 from mixtures import composition  # noqa: E402
 from mixtures import counts  # noqa: E402
+from tasks.vocabulary import t5_features  # noqa: E402
 from transformer_zoo.data import mixing  # noqa: E402
 from transformer_zoo.data.prepare import prepare  # noqa: E402
 from transformer_zoo.errors import UserError  # noqa: E402
@@ -115,6 +116,27 @@ def test_members_of_an_unknown_mixture():
     match="No mixture is named 'glue_v002_proportion'; did you mean 'glue_",
   ):
     composition.members("glue_v002_proportion")
+
+
+def test_the_mixture_of_the_readme(tmp_path):
+  text = (ROOT / "README.md").read_text(encoding="utf-8")
+  section = text.partition("\n## Mix tasks\n")[2]
+  source = section.partition("```python\n")[2].partition("```")[0]
+  seqio.TaskRegistry.add(
+    "my_nli",
+    source=seqio.TextLineDataSource({"train": str(tmp_path / "absent")}),
+    preprocessors=[],
+    output_features=t5_features(),
+  )
+  try:
+    exec(source, {})
+    with mixing.known_counts({"my_nli": 100_000}):
+      rates = rates_of("my_mixture")
+  finally:
+    seqio.TaskRegistry.remove("my_nli")
+    seqio.MixtureRegistry.remove("my_mixture")
+  assert rates["my_nli"] == 65_536
+  assert "glue_sst2_v002" in rates and "glue_rte_v002" not in rates
 
 
 @pytest.fixture(scope="module")
