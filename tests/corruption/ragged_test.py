@@ -1,22 +1,37 @@
-"""Ragged rows: cut and padded as one would by hand."""
+"""Ragged rows: ended, cut and reordered as one would by hand."""
 
 import numpy as np
 import pytest
 
+from transformer_zoo.corruption.ragged import join
 from transformer_zoo.corruption.ragged import Ragged
 
 ROWS = [[5, 6, 7], [], [8, 9, 10, 11]]
 
 
-@pytest.mark.parametrize("width", [1, 3, 6])
-@pytest.mark.parametrize("eos_id", [None, 1])
-def test_padded(width, eos_id):
-  padded = Ragged.of([np.array(row) for row in ROWS]).padded(width, eos_id)
-  for row, expected in zip(padded.tolist(), ROWS, strict=True):
-    if eos_id is not None:
-      expected = [*expected[: width - 1], eos_id]
-    expected = expected[:width]
-    assert row == expected + [0] * (width - len(expected))
+@pytest.mark.parametrize("width", [1, 3, 4, 6])
+@pytest.mark.parametrize("eos_after_trim", [False, True])
+def test_ended(width, eos_after_trim):
+  ragged = Ragged.of([np.array(row) for row in ROWS])
+  ended = ragged.ended(1, width, eos_after_trim).rows()
+  for row, expected in zip(ended, ROWS, strict=True):
+    whole = [*expected, 1]
+    if len(whole) > width and eos_after_trim:
+      assert row.tolist() == [*whole[: width - 1], 1]
+    else:
+      assert row.tolist() == whole[:width]
+
+
+def test_take_and_join():
+  ragged = Ragged.of([np.array(row) for row in ROWS])
+  taken = ragged.take(np.array([2, 0, 2, 1]))
+  assert [row.tolist() for row in taken.rows()] == [
+    ROWS[i] for i in (2, 0, 2, 1)
+  ]
+  joined = join([ragged, taken])
+  assert [row.tolist() for row in joined.rows()][3:] == [
+    row.tolist() for row in taken.rows()
+  ]
 
 
 def test_rows_and_back():

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import to_batch
 from transformer_zoo.data.features import trim
 
@@ -35,8 +36,8 @@ def draw_examples(number, seed):
 def test_unpacked_batch_equals_seqio(seed):
   examples = draw_examples(6, seed)
   batch = to_batch(
-    [e["inputs"] for e in examples],
-    [e["targets"] for e in examples],
+    Ragged.of([e["inputs"] for e in examples]),
+    Ragged.of([e["targets"] for e in examples]),
     np.arange(6),
     num_rows=6,
     lengths=LENGTHS,
@@ -61,8 +62,8 @@ def test_packed_batch_equals_seqio(seed):
     assert len(packed) == 1
     theirs += packed
   batch = to_batch(
-    [e["inputs"] for e in examples],
-    [e["targets"] for e in examples],
+    Ragged.of([e["inputs"] for e in examples]),
+    Ragged.of([e["targets"] for e in examples]),
     np.array(rows),
     num_rows=4,
     lengths=LENGTHS,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from transformer_zoo import config
+from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import features
 
 # Heads, vocabulary and feed-forward divide over up to 8 devices.
@@ -49,8 +50,8 @@ def packed_batch():
     ]
 
   return features.to_batch(
-    draw(5, 13),
-    draw(2, 7),
+    Ragged.of(draw(5, 13)),
+    Ragged.of(draw(2, 7)),
     rows,
     num_rows=8,
     lengths={"inputs": 24, "targets": 12},

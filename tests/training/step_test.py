@@ -8,6 +8,7 @@ import numpy as np
 import optax
 import pytest
 
+from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import features
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import schedules
@@ -159,8 +160,8 @@ def test_learns_to_copy(make_model):
       np.append(rng.integers(3, 12, 3), 1).astype(np.int32) for _ in rows
     ]
     return features.to_batch(
-      tokens,
-      tokens,
+      Ragged.of(tokens),
+      Ragged.of(tokens),
       rows,
       num_rows=32,
       lengths={"inputs": 4, "targets": 4},

@@ -41,24 +41,41 @@ class Ragged:
     """Returns the sequences one by one."""
     return np.split(self.values, np.cumsum(self.lengths)[:-1])
 
-  def padded(self, width: int, eos_id: int | None = None) -> np.ndarray:
-    """Returns int32 [B, width], cut or padded with 0.
+  def take(self, order: np.ndarray) -> "Ragged":
+    """Returns the sequences in another order, int64 [any number]."""
+    lengths = self.lengths[order]
+    starts = (np.cumsum(self.lengths) - self.lengths)[order]
+    shifts = starts - (np.cumsum(lengths) - lengths)
+    places = np.arange(lengths.sum()) + np.repeat(shifts, lengths)
+    return Ragged(self.values[places], lengths)
+
+  def ended(self, eos_id: int, width: int, eos_after_trim: bool) -> "Ragged":
+    """Returns the sequences with EOS, none longer than `width`.
 
     Args:
-      width: tokens of a row.
-      eos_id: ends every row, also a cut one; none if None.
+      eos_id: goes behind every sequence.
+      width: the most tokens of one, EOS counted.
+      eos_after_trim: a sequence that is cut still ends in EOS, as after
+        SeqIO's `append_eos_after_trim`; otherwise the end is cut off with it.
     """
-    room = width - (eos_id is not None)
-    kept = np.minimum(self.lengths, room)
-    places = np.arange(width)
-    padded = np.zeros((len(kept), width), np.int32)
-    if (self.lengths > room).any():
+    body = np.minimum(self.lengths, width - eos_after_trim)
+    has_eos = (self.lengths < width) | eos_after_trim
+    lengths = body + has_eos
+    values = self.values
+    if (body < self.lengths).any():
       starts = np.cumsum(self.lengths) - self.lengths
-      within = np.arange(len(self.values)) - np.repeat(starts, self.lengths)
-      values = self.values[within < room]
-    else:
-      values = self.values
-    padded[places < kept[:, None]] = values
-    if eos_id is not None:
-      padded[np.arange(len(kept)), kept] = eos_id
-    return padded
+      within = np.arange(len(values)) - np.repeat(starts, self.lengths)
+      values = values[within < np.repeat(body, self.lengths)]
+    ended = np.full(lengths.sum(), eos_id, np.int32)
+    is_body = np.ones(len(ended), bool)
+    is_body[np.cumsum(lengths)[has_eos] - 1] = False
+    ended[is_body] = values
+    return Ragged(ended, lengths)
+
+
+def join(parts: Sequence[Ragged]) -> Ragged:
+  """Returns the sequences of all parts, one part behind the other."""
+  return Ragged(
+    np.concatenate([part.values for part in parts]),
+    np.concatenate([part.lengths for part in parts]),
+  )

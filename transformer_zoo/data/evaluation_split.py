@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import features
 from transformer_zoo.data import length_groups
 from transformer_zoo.data import manifest
@@ -48,7 +49,7 @@ class EvaluationSplit:
     lengths: Mapping[str, int],
     batch_size: int,
     *,
-    corruption: Callable[..., dict[str, np.ndarray]] | None = None,
+    corruption: Callable[..., dict[str, Ragged]] | None = None,
     max_examples: int | None = None,
     grouped: bool = True,
   ):
@@ -113,12 +114,10 @@ class EvaluationSplit:
     """
     for places, widths in self._plan:
       keys = [(self._seed, int(place)) for place in places]
-      inputs, targets, texts = zip(
-        *self._source.read(places, keys), strict=True
-      )
+      read = self._source.read(places, keys)
       arrays = features.to_batch(
-        inputs,
-        targets,
+        read.inputs,
+        read.targets,
         np.arange(len(places)),
         num_rows=self._batch_size,
         lengths=dict(zip(sources.FEATURES, widths, strict=True)),
@@ -126,6 +125,8 @@ class EvaluationSplit:
       )
       ids = [
         {"inputs": some, "targets": others}
-        for some, others in zip(inputs, targets, strict=True)
+        for some, others in zip(
+          read.inputs.rows(), read.targets.rows(), strict=True
+        )
       ]
-      yield EvaluationBatch(arrays, places, list(texts), ids)
+      yield EvaluationBatch(arrays, places, read.texts, ids)

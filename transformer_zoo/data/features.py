@@ -4,10 +4,11 @@
 (seqio/feature_converters.py), in numpy, for a whole batch at once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
+from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.vocabularies import Vocabulary
 
 
@@ -30,8 +31,8 @@ def trim(ids: np.ndarray, length: int, eos_after_trim: bool) -> np.ndarray:
 
 
 def to_batch(
-  inputs: Sequence[np.ndarray],
-  targets: Sequence[np.ndarray],
+  inputs: Ragged,
+  targets: Ragged,
   rows: np.ndarray,
   *,
   num_rows: int,
@@ -78,7 +79,7 @@ def to_batch(
 
 
 def _scatter(
-  sequences: Sequence[np.ndarray],
+  sequences: Ragged,
   rows: np.ndarray,
   segments: np.ndarray,
   num_rows: int,
@@ -89,9 +90,9 @@ def _scatter(
     key: np.zeros((num_rows, width), np.int32)
     for key in ("tokens", "segment_ids", "positions")
   }
-  if not len(sequences):
+  sizes = sequences.lengths
+  if not sizes.size:
     return result
-  sizes = np.array([len(ids) for ids in sequences], np.int64)
   ends = np.cumsum(sizes)
   starts = ends - sizes
   # Tokens before an example within its row: those before it in the batch, less
@@ -100,7 +101,7 @@ def _scatter(
   offsets = rows * width + starts - starts[first_of_row]
   positions = np.arange(ends[-1]) - np.repeat(starts, sizes)
   places = np.repeat(offsets, sizes) + positions
-  result["tokens"].reshape(-1)[places] = np.concatenate(sequences)
+  result["tokens"].reshape(-1)[places] = sequences.values
   result["segment_ids"].reshape(-1)[places] = np.repeat(segments, sizes)
   result["positions"].reshape(-1)[places] = positions
   return result

@@ -19,6 +19,8 @@ from typing import Any
 import grain
 import numpy as np
 
+from transformer_zoo.corruption.ragged import join
+from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import evaluation_split
 from transformer_zoo.data import features
 from transformer_zoo.data import manifest
@@ -41,7 +43,7 @@ def training_batches(
   batch_size: int,
   seed: int,
   packing: bool = True,
-  corruption: Callable[..., dict[str, np.ndarray]] | None = None,
+  corruption: Callable[..., dict[str, Ragged]] | None = None,
   start_step: int = 0,
   process_index: int = 0,
   process_count: int = 1,
@@ -93,7 +95,7 @@ def evaluation_batches(
   split: str,
   lengths: Mapping[str, int],
   batch_size: int,
-  corruption: Callable[..., dict[str, np.ndarray]] | None = None,
+  corruption: Callable[..., dict[str, Ragged]] | None = None,
   max_examples: int | None = None,
 ) -> Iterator[tuple[Batch, list[dict[str, Any]]]]:
   """Returns an iterator once over a split, in its order, unpacked.
@@ -160,7 +162,7 @@ class _Stream:
     lengths: Mapping[str, int],
     seed: int,
     packing: bool,
-    corruption: Callable[..., dict[str, np.ndarray]] | None,
+    corruption: Callable[..., dict[str, Ragged]] | None,
   ):
     used = [
       (t, r)
@@ -194,12 +196,16 @@ class _Stream:
       places, owners = rows, rows - first
     else:
       places, owners = self._plan(rows)
-    examples = [None] * len(places)
+    read, come_from = [], []
     for source, where, indices in self._locate(places):
       keys = [(self._seed, int(place)) for place in places[where]]
-      for i, example in zip(where, source.read(indices, keys), strict=True):
-        examples[i] = example
-    inputs, targets, _ = zip(*examples, strict=True)
+      read.append(source.read(indices, keys))
+      come_from.append(where)
+    inputs = join([examples.inputs for examples in read])
+    targets = join([examples.targets for examples in read])
+    if len(read) > 1:
+      back = np.argsort(np.concatenate(come_from))
+      inputs, targets = inputs.take(back), targets.take(back)
     return features.to_batch(
       inputs,
       targets,

@@ -1,6 +1,7 @@
 """Reads examples of a prepared task by index, trimmed and with EOS."""
 
 from collections.abc import Callable, Mapping, Sequence
+import dataclasses
 from typing import Any, Protocol
 
 import grain
@@ -8,6 +9,7 @@ import numpy as np
 
 from transformer_zoo import corruption as corruptions
 from transformer_zoo.corruption.draws import Draws
+from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import features
 from transformer_zoo.data import manifest
 from transformer_zoo.data import records
@@ -17,7 +19,21 @@ FEATURES = ("inputs", "targets")
 # Splits up to this size stay in memory once read (about 2 KB an example): small
 # tasks are read for many epochs, and a read of few records costs 30 us each.
 _MOST_KEPT = 100_000
-Example = tuple[np.ndarray, np.ndarray, dict[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+  """Examples as they were read, trimmed, EOS included.
+
+  Attributes:
+    inputs: ids of each.
+    targets: ids of each.
+    texts: the untokenised rest of each.
+  """
+
+  inputs: Ragged
+  targets: Ragged
+  texts: list[dict[str, Any]]
 
 
 class Source(Protocol):
@@ -34,8 +50,8 @@ class Source(Protocol):
 
   def read(
     self, indices: np.ndarray, keys: Sequence[tuple[int, int]]
-  ) -> list[Example]:
-    """Returns (inputs, targets, text) of each index, int32, trimmed.
+  ) -> Examples:
+    """Reads the examples of some indices.
 
     Args:
       indices: int64 [n].
@@ -47,7 +63,7 @@ def open_source(
   task: manifest.PreparedTask,
   split: str,
   lengths: Mapping[str, int],
-  corruption: Callable[..., dict[str, np.ndarray]] | None,
+  corruption: Callable[..., dict[str, Ragged]] | None,
 ) -> Source:
   """Returns the source of a split.
 
@@ -102,7 +118,7 @@ class _ExampleSource:
 
   def read(
     self, indices: np.ndarray, keys: Sequence[tuple[int, int]]
-  ) -> list[Example]:
+  ) -> Examples:
     del keys  # nothing is drawn
     wanted = indices.tolist()
     missing = [index for index in wanted if index not in self._kept]
@@ -114,11 +130,14 @@ class _ExampleSource:
         read[index] = self._decode(record)
       if self._keep:
         self._kept.update(read)
-    return [
-      read[index] if index in read else self._kept[index] for index in wanted
-    ]
+    inputs, targets, texts = zip(
+      *(read[i] if i in read else self._kept[i] for i in wanted), strict=True
+    )
+    return Examples(Ragged.of(inputs), Ragged.of(targets), list(texts))
 
-  def _decode(self, record: bytes) -> Example:
+  def _decode(
+    self, record: bytes
+  ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     tokens, text = records.decode_example(record)
     inputs, targets = (
       features.trim(tokens[feature], width, self._eos_after_trim)
@@ -135,7 +154,7 @@ class _TokenSource:
     task: manifest.PreparedTask,
     split: str,
     lengths: Mapping[str, int],
-    corruption: Callable[..., dict[str, np.ndarray]] | None,
+    corruption: Callable[..., dict[str, Ragged]] | None,
   ):
     if corruption is None:
       corruption = corruptions.from_spec(task.corruption)
@@ -161,30 +180,33 @@ class _TokenSource:
 
   def read(
     self, indices: np.ndarray, keys: Sequence[tuple[int, int]]
-  ) -> list[Example]:
+  ) -> Examples:
     chunks = self._chunks(indices * self._raw_length)
     # Rows of one batch share the seed; evaluation and training have their own.
     seed = keys[0][0]
     draws = Draws(seed, np.array([index for _, index in keys]))
     corrupted = self._corruption(chunks, draws, self._vocabulary)
-    eos = np.array([self._vocabulary.eos_id], np.int32)
     inputs, targets = (
-      [
-        features.trim(np.append(row, eos), width, self._eos_after_trim)
-        for row in corrupted[feature].rows()
-      ]
+      corrupted[feature].ended(
+        self._vocabulary.eos_id, width, self._eos_after_trim
+      )
       for feature, width in zip(FEATURES, self._widths, strict=True)
     )
-    return [(i, t, {}) for i, t in zip(inputs, targets, strict=True)]
+    return Examples(inputs, targets, [{} for _ in keys])
 
   def _chunks(self, starts: np.ndarray) -> np.ndarray:
     """Returns the stream from each of `starts` on, int32 [n, raw_length]."""
     size = manifest.BLOCK_LENGTH
-    places = starts[:, None] + np.arange(self._raw_length)
-    blocks, which = np.unique(places // size, return_inverse=True)
-    read = self._records.__getitems__([int(block) for block in blocks])
+    first = starts // size
+    last = (starts + self._raw_length - 1) // size
+    spanned = first[:, None] + np.arange((last - first).max() + 1)
+    blocks = np.unique(spanned[spanned <= last[:, None]])
+    read = self._records.__getitems__(blocks.tolist())
     stream = np.zeros((len(blocks), size), np.int32)
     for row, record in zip(stream, read, strict=True):
       tokens = np.frombuffer(record, "<i4")
       row[: len(tokens)] = tokens
-    return stream[which.reshape(places.shape), places % size]
+    # The blocks of a chunk follow each other in `stream` as they do on disk.
+    begins = np.searchsorted(blocks, first) * size + starts % size
+    places = begins[:, None] + np.arange(self._raw_length)
+    return stream.ravel()[places]
