@@ -2,14 +2,13 @@
 
 Prints seconds per step (median), tokens per second, model FLOPs utilisation
 against a matmul peak measured in the same process, compile seconds and peak
-memory. Shapes: tiny is d_model 256, d_ff 512 gated GELU, 4+4 layers, 4 heads
-of 64, vocabulary 8192, batch 16, inputs 128, targets 32; small is T5.1.1-small
-at batch 8, inputs 512, targets 114.
+memory. Shapes (shapes.py): tiny is d_model 256, d_ff 512 gated GELU, 4+4
+layers, 4 heads of 64, vocabulary 8192, batch 16, inputs 128, targets 32; small
+is T5.1.1-small at batch 8, inputs 512, targets 114.
 """
 
 import argparse
 import functools
-import json
 import resource
 import statistics
 import time
@@ -17,8 +16,8 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+import shapes
 
-from transformer_zoo import config
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import partitioning
 from transformer_zoo.training import schedules
@@ -26,11 +25,6 @@ from transformer_zoo.training import state
 from transformer_zoo.training import step
 from transformer_zoo.training import summary
 from transformer_zoo.training.adafactor import adafactor
-
-SHAPES = {
-  "tiny": ("sizes/tiny.gin", 16, 128, 32),
-  "small": ("sizes/t5_1_1_small.gin", 8, 512, 114),
-}
 
 
 def matmul_peak(dtype: str, size: int = 2048) -> float:
@@ -65,13 +59,10 @@ def make_batch(batch_size, inputs, targets, vocab_size):
 
 def measure(arguments) -> dict:
   """Runs the steps and returns the figures."""
-  size, batch_size, inputs, targets = SHAPES[arguments.shape]
-  config.load(
-    ["architectures/t5_1_1.gin", size],
-    [f"DTYPE='{arguments.dtype}'", f"DROPOUT_RATE={arguments.dropout}"],
-    root="MODEL",
+  model, shape = shapes.model_of(
+    arguments, [f"DROPOUT_RATE={arguments.dropout}"]
   )
-  model = config.value("MODEL")
+  batch_size, inputs, targets = shape.batch_size, shape.inputs, shape.targets
   optimizer = adafactor(schedules.rsqrt())
   layout = partitioning.Partitioning()
   mesh = layout.mesh()
@@ -129,21 +120,11 @@ def measure(arguments) -> dict:
 def main():
   """Parses arguments, measures, prints."""
   parser = argparse.ArgumentParser(description=__doc__)
-  parser.add_argument("--shape", choices=SHAPES, default="tiny")
-  parser.add_argument(
-    "--dtype", choices=("float32", "bfloat16"), default="float32"
-  )
   parser.add_argument("--dropout", type=float, default=0.1)
   parser.add_argument("--steps", type=int, default=10)
   parser.add_argument("--warmup", type=int, default=2)
-  parser.add_argument("--json", action="store_true")
-  arguments = parser.parse_args()
-  figures = measure(arguments)
-  if arguments.json:
-    print(json.dumps(figures))
-  else:
-    for name, value in figures.items():
-      print(f"{name:30} {value}")
+  arguments = shapes.parse(parser)
+  shapes.show(measure(arguments), arguments.json)
 
 
 if __name__ == "__main__":

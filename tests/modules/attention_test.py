@@ -109,8 +109,8 @@ def test_with_a_cache_step_by_step_equals_all_at_once(memory):
   kept = jax.tree.map(jnp.shape, variables["cache"])
   length = L if memory is None else M
   assert kept == {
-    "cached_key": (B, length, H, K),
-    "cached_value": (B, length, H, K),
+    "cached_key": (B, H, K, length),
+    "cached_value": (B, H, K, length),
   }
 
 

@@ -1,7 +1,9 @@
 """Keys and values kept from one decoding step to the next.
 
 They live in the `cache` collection of the module that owns them, so a stack
-built by scan carries them stacked like its parameters.
+built by scan carries them stacked like its parameters. They are kept as
+[B, H, K, M], which the products of attention read as it is: any other layout is
+copied into this one at every step.
 """
 
 from collections.abc import Callable
@@ -37,12 +39,12 @@ def append(
   kept = []
   for name, new in zip(("cached_key", "cached_value"), new_BLHK, strict=True):
     batch, _, heads, head_dim = new.shape
-    shape = (batch, decoding.length, heads, head_dim)
+    shape = (batch, heads, head_dim, decoding.length)
     cached = module.variable("cache", name, jnp.zeros, shape, new.dtype)
     cached.value = jax.lax.dynamic_update_slice_in_dim(
-      cached.value, new, decoding.position, axis=1
+      cached.value, _positions_last(new), decoding.position, axis=3
     )
-    kept.append(cached.value)
+    kept.append(_positions_second(cached.value))
   return tuple(kept)
 
 
@@ -52,10 +54,22 @@ def compute_once(
   """Keys and values of a memory that stays: projected at the first step."""
   if not module.has_variable("cache", "cached_key"):
     key, value = project()
-    module.variable("cache", "cached_key", lambda: key)
-    module.variable("cache", "cached_value", lambda: value)
+    # Without a barrier XLA moves the transposition into the loop over steps.
+    kept = jax.lax.optimization_barrier(
+      (_positions_last(key), _positions_last(value))
+    )
+    module.variable("cache", "cached_key", lambda: kept[0])
+    module.variable("cache", "cached_value", lambda: kept[1])
     return key, value
   return (
-    module.get_variable("cache", "cached_key"),
-    module.get_variable("cache", "cached_value"),
+    _positions_second(module.get_variable("cache", "cached_key")),
+    _positions_second(module.get_variable("cache", "cached_value")),
   )
+
+
+def _positions_last(x_BMHK: jax.Array) -> jax.Array:
+  return jnp.transpose(x_BMHK, (0, 2, 3, 1))
+
+
+def _positions_second(x_BHKM: jax.Array) -> jax.Array:
+  return jnp.transpose(x_BHKM, (0, 3, 1, 2))
