@@ -50,13 +50,15 @@ seqio.TaskRegistry.add(
   output_features=t5_features(),
 )
 
-# The place of the answer in the passage.
-#   -> 'question: ... context: ...', 'start: 82 end: 84'
+# The place of the answer in the passage. As in t5, questions whose answer is
+# not found are left out, 451 of the 10,570 of validation; unlike t5, places are
+# scored as the targets count them (`answers.span_qa`).
+#   -> 'question: ... context: ...', 'start: 89 end: 93'
 seqio.TaskRegistry.add(
   "squad_v010_allanswers_span",
   source=PreparedTfdsDataSource("squad/v1.1:3.0.0", splits=_SPLITS),
   preprocessors=[formats.squad_span, *TOKENIZED],
-  postprocess_fn=answers.span_qa,
+  postprocess_fn=functools.partial(answers.span_qa, gaps_count=True),
   metric_fns=[question_answering.span_squad],
   output_features=t5_features(),
 )

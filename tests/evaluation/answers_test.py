@@ -83,3 +83,29 @@ def test_wsc_simple_target(label):
 def test_wsc_simple_prediction(prediction, referent, expected):
   example = {"targets_pretokenized": referent}
   assert answers.wsc_simple(prediction, example) == expected
+
+
+@pytest.mark.parametrize("accepted", [[b"a1", b"a2"], ["a1", "a2"]])
+def test_squad_v2(accepted):
+  answer = functools.partial(answers.squad_v2, no_answer="unanswerable")
+  assert answer("x", {"answers": accepted}, is_target=True) == ["a1", "a2"]
+  assert answer("unanswerable", {"answers": []}, is_target=True) == []
+  said = ["unanswerable", " Unanswerable. ", "It is unanswerable", "", "a1"]
+  assert [answer(text) for text in said] == ["", "", said[2], "", "a1"]
+
+
+@pytest.mark.parametrize("gaps_count", [False, True])
+def test_span_qa(gaps_count):
+  example = {"answers": [b"2"], "context": "a 2 - 0 ( \u00e9 ) b ".encode()}
+  answer = functools.partial(answers.span_qa, gaps_count=gaps_count)
+  assert answer("start: 1 end: 2", example) == "start: 1 end: 2"
+  filled = "a 2 _ _ 0 _ _ _ _ _ _ b _"
+  assert answer("", example, is_target=True) == {
+    "answers": ["2"],
+    "context": filled if gaps_count else "a 2 - 0 ( \u00e9 ) b ",
+  }
+
+
+def test_first_answer():
+  assert answers.first_answer("a", is_target=True) == ["a"]
+  assert answers.first_answer("a") == "a"

@@ -88,13 +88,21 @@ def test_span(context, answer, place):
 def test_a_predicted_place_is_scored_by_its_words():
   task = seqio.TaskRegistry.get("squad_v010_allanswers_span")
   row = _ROW | {
-    "context": "Called the Denver Broncos.",
-    "answers": {"text": ["Denver Broncos"]},
+    "context": "It (the team) is called the Denver 2-0 Broncos, here.",
+    "answers": {"text": ["Denver 2-0 Broncos"]},
   }
   (example,) = tfds_rows.text_of("squad_v010_allanswers_span", row)
   target = task.postprocess_fn("", example=example, is_target=True)
   (metric,) = task.metric_fns
-  for text, em in [("start: 2 end: 3", 100), ("start: 0 end: 3", 0), ("?", 0)]:
+  assert example["targets"] == b"start: 10 end: 15"
+  # t5's metric counts no gaps between the signs: it would take 6 to 9.
+  for text, em in [
+    ("start: 10 end: 15", 100),
+    ("start: 9 end: 15", 100),  # with an article
+    ("start: 11 end: 15", 0),
+    ("start: 6 end: 9", 0),
+    ("?", 0),
+  ]:
     prediction = task.postprocess_fn(text, example=example, is_target=False)
     assert metric([target], [prediction])["em"] == em
 

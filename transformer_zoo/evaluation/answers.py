@@ -9,6 +9,7 @@ keyword-only arguments with `functools.partial`. From t5
 
 from collections.abc import Mapping, Sequence
 import math
+import re
 from typing import Any
 
 from transformer_zoo.evaluation import tagged_text
@@ -163,20 +164,32 @@ def span_qa(
   answer: str,
   example: Mapping[str, Any] | None = None,
   is_target: bool = False,
+  *,
+  gaps_count: bool = False,
 ) -> str | dict[str, Any]:
   """Returns the predicted place, or the accepted answers and the passage.
+
+  The places in t5's targets count the gaps between neighbouring spaces as
+  words, the places in its metric do not: on real rows, places that are all
+  right have an exact match of 11 %. With `gaps_count` an underscore, which
+  scoring removes from answers, stands in each gap for the metric to count.
 
   Args:
     answer: a place such as `start: 3 end: 6`.
     example: has `answers` and `context`.
     is_target: which of the two is asked for.
+    gaps_count: see above.
   """
-  if is_target:
-    return {
-      "answers": [_as_text(accepted) for accepted in example["answers"]],
-      "context": _as_text(example["context"]),
-    }
-  return answer
+  if not is_target:
+    return answer
+  context = _as_text(example["context"])
+  if gaps_count:
+    pieces = re.sub("[^0-9A-Za-z_]", " ", context).split(" ")
+    context = " ".join(piece or "_" for piece in pieces)
+  return {
+    "answers": [_as_text(accepted) for accepted in example["answers"]],
+    "context": context,
+  }
 
 
 def rank_classification(
