@@ -81,7 +81,7 @@ def assert_equal(batch, theirs):
 
 
 def test_rows_without_examples_are_empty():
-  one = [np.array([5, 1], np.int32)]
+  one = Ragged.of([np.array([5, 1])])
   batch = to_batch(
     one, one, np.array([1]), num_rows=3, lengths=LENGTHS, packing=True
   )
