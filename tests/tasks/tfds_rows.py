@@ -1,6 +1,6 @@
 """Rows in memory with the features of a TFDS dataset that is not on disk."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 import tempfile
 from typing import Any
 
@@ -55,10 +55,3 @@ def _fill(value: Any, spec: Any) -> Any:
     return value
   empty = "" if spec.dtype == tf.string else 0
   return [] if spec.shape.rank else empty
-
-
-def declared_splits(task: seqio.Task) -> Iterator[str]:
-  """Yields the names of the dataset's own splits that a task needs."""
-  for part in task.source.splits.values():
-    for term in part.split("+"):
-      yield term.partition("[")[0]
