@@ -85,5 +85,15 @@ def join_fields(
 
 
 def label_word(label: tf.Tensor, label_classes: Sequence[str]) -> tf.Tensor:
-  """Returns the target word of an integer label; `<unk>` for -1 (hidden)."""
-  return tf.gather(tf.constant(["<unk>", *label_classes]), label + 1)
+  """Returns the target word of an integer label; `<unk>` for -1 (hidden).
+
+  Raises:
+    tf.errors.InvalidArgumentError: when read, a label that is no class.
+  """
+  classes = ", ".join(label_classes)
+  is_label = tf.debugging.Assert(
+    (label >= -1) & (label < len(label_classes)),
+    [f"label is neither -1 (hidden) nor one of {classes}:", label],
+  )
+  with tf.control_dependencies([is_label]):
+    return tf.gather(tf.constant(["<unk>", *label_classes]), label + 1)

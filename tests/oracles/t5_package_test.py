@@ -6,9 +6,11 @@ that differs is shown. `text_to_text_rows` says what is compared.
 
 import pytest
 
+from tasks import formats
 from tests.oracles import odd_rows
 from tests.oracles import row_by_row
 from tests.oracles import text_to_text_rows
+from transformer_zoo.evaluation import answers
 
 # Task, data set, splits: every set of the data folder, over whole splits.
 ALL = ("train", "validation", "test")
@@ -108,3 +110,24 @@ def test_damaged_rows(task, dataset, split, t5_package, shared_data):
   request["rows"] = rows[:700] + odd_rows.damaged(rows, 1_000)
   count, failed = row_by_row.compare(request, t5_package, shared_data)
   assert count - failed > 200
+
+
+def test_a_difference_is_shown(t5_package, shared_data, monkeypatch):
+  request = {"dataset": "super_glue/cb:1.0.2", "split": "validation"}
+  request["task"] = "super_glue_cb_v102"
+  join = formats.join_fields
+  monkeypatch.setattr(
+    formats, "join_fields", lambda benchmark, *rest: join("a cb", *rest)
+  )
+  with pytest.raises(AssertionError, match="\nours: .*a cb hypothesis"):
+    row_by_row.compare(request, t5_package, shared_data)
+  monkeypatch.undo()
+  assert row_by_row.compare(request, t5_package, shared_data) == (56, 0)
+
+
+def test_a_wrong_score_is_shown(t5_package, shared_data, monkeypatch):
+  request = {"dataset": "super_glue/wsc.fixed:1.0.2", "split": "validation"}
+  request["task"] = "super_glue_wsc_v102_simple_eval"
+  monkeypatch.setattr(answers, "_DETERMINERS", frozenset(["the"]))
+  with pytest.raises(AssertionError, match="\nours: "):
+    row_by_row.compare(request, t5_package, shared_data)

@@ -188,7 +188,11 @@ def test_text_of_rows(task, row, label, inputs, target):
 
 @pytest.mark.parametrize("label", [3, -2])
 def test_a_label_that_is_no_class_is_refused(label):
-  with pytest.raises(tf.errors.InvalidArgumentError, match="is not in"):
+  with pytest.raises(
+    tf.errors.InvalidArgumentError,
+    match=r"label is neither -1 \(hidden\) nor one of entailment, neutral, "
+    rf"contradiction:\] \[{label}\]",
+  ):
     tfds_rows.text_of("glue_mnli_v002", MNLI | {"label": label})
 
 
