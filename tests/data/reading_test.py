@@ -2,12 +2,14 @@
 
 import functools
 import hashlib
+import json
 
 import pytest
 
 seqio = pytest.importorskip("seqio")
 import tensorflow as tf  # noqa: E402
 
+from transformer_zoo.data import manifest  # noqa: E402
 from transformer_zoo.data import mixing  # noqa: E402
 from transformer_zoo.data import reading  # noqa: E402
 from transformer_zoo.data import records  # noqa: E402
@@ -116,7 +118,7 @@ def test_only_a_known_structure_is_batched(add_task):
     (batched, alone), steps, (True, False), strict=True
   ):
     dataset = reading._build(task, its_steps, "train", False)
-    assert (reading._batched(dataset, task) is not None) == allowed
+    assert (reading._batched(dataset, task, 16) is not None) == allowed
 
 
 def test_an_example_that_fails_is_named(add_task, tmp_path):
@@ -193,6 +195,13 @@ def test_skipped_rows_are_told_and_stored(add_task, tmp_path):
   assert "skipped 2 bad rows of zt_skipped train, first: row 3 is bad." in lines
   splits = made.tasks[0].splits
   assert [splits[s].num_skipped for s in ("train", "validation")] == [2, 0]
+  # Manifests of earlier versions do not have the field.
+  path = tmp_path / "zt_skipped" / "manifest.json"
+  content = json.loads(path.read_text())
+  del content["splits"]["train"]["num_skipped"]
+  path.write_text(json.dumps(content))
+  old = manifest.load("zt_skipped", tmp_path).tasks[0]
+  assert old.splits["train"].num_skipped == 0
 
 
 def test_what_is_on_disk_is_prepared(add_task, tmp_path):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Example = dict[str, Any]
 Steps = Sequence[Callable[..., Any]]
 _BATCH = 256
+_DOCUMENTS = 16  # which may have a megabyte each
 _REPORT_SECONDS = 5.0
 _NODE = re.compile(r"\{\{function_node .*?\}\}\s*")
 
@@ -86,7 +87,8 @@ def read_split(
     lambda: _build(task, steps, split, targets_only), task, what
   )
   done = 0
-  if (batches := _batched(dataset, task)) is not None:
+  size = _DOCUMENTS if targets_only else _BATCH
+  if (batches := _batched(dataset, task, size)) is not None:
     try:
       for batch in batches:
         for example in _take_apart(batch):
@@ -179,9 +181,9 @@ def _build(
 
 
 def _batched(
-  dataset: "tf.data.Dataset", task: "seqio.Task"
+  dataset: "tf.data.Dataset", task: "seqio.Task", size: int
 ) -> "tf.data.Dataset | None":
-  """Returns the dataset in batches, None where its structure allows none."""
+  """Returns batches of `size`, None where the structure allows none."""
   import tensorflow as tf  # pylint: disable=g-import-not-at-top
 
   structure = dataset.element_spec
@@ -198,7 +200,7 @@ def _batched(
       return None
     if isinstance(spec, tf.TensorSpec) and spec.shape.rank != 1:
       return None
-  return dataset.ragged_batch(_BATCH).prefetch(2)
+  return dataset.ragged_batch(size).prefetch(2)
 
 
 def _take_apart(batch: Any) -> Iterator[Example]:
