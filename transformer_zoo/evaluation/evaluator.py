@@ -67,6 +67,7 @@ class Evaluator:
     lengths: feature -> length that examples are trimmed and padded to.
     batch_size: examples a batch.
     max_examples: the most examples of a split; all if None.
+    corruption: of unlabelled tasks, in place of their own.
   """
 
   generate: Generate
@@ -76,6 +77,7 @@ class Evaluator:
   lengths: Mapping[str, int]
   batch_size: int
   max_examples: int | None = None
+  corruption: Callable | None = None
 
   def open(
     self, task: manifest.PreparedTask, split: str
@@ -93,6 +95,7 @@ class Evaluator:
       split,
       self.lengths,
       self.batch_size,
+      corruption=self.corruption,
       max_examples=self.max_examples,
     )
 

@@ -1,6 +1,6 @@
 """Evaluation of one or all checkpoints of a run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import dataclasses
 import functools
 import json
@@ -44,6 +44,7 @@ def evaluate(
   split: str = "validation",
   max_examples: int | None = None,
   output_dir: str | None = None,
+  corruption: Callable | None = None,
   all_checkpoints: bool = False,
   submission_dir: str | None = None,
 ) -> str:
@@ -66,6 +67,8 @@ def evaluate(
     output_dir: where predictions and `result.json` are written; in the run
       folder, `evaluation/<mixture>/<split>`, unless given. Each step has a
       folder in it.
+    corruption: of unlabelled tasks, in place of their own; a run that was
+      trained with another one binds it here as well.
     all_checkpoints: scores every checkpoint of the run and chooses the best.
     submission_dir: decodes without scoring and writes the files for the GLUE
       and SuperGLUE servers there.
@@ -95,7 +98,12 @@ def evaluate(
   )
   with partitioning.activate(mesh):
     evaluator = scoring.make_evaluator(
-      model, mesh, task_feature_lengths, batch_size, max_examples
+      model,
+      mesh,
+      task_feature_lengths,
+      batch_size,
+      max_examples,
+      corruption,
     )
     for task in tasks:
       evaluator.open(task, split)

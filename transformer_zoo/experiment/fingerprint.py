@@ -16,7 +16,7 @@ from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.training import checksums
 
 # Rooms whose code makes the predictions. Metrics are computed anew each time.
-_ROOMS = ("architectures", "decoding", "modules", "objectives")
+_ROOMS = ("architectures", "corruption", "decoding", "modules", "objectives")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -41,7 +41,8 @@ def of_evaluation(
     "data": _digest(
       f"{split} {info.sha256} {info.lengths_sha256} {task.features} "
       f"{task.vocabulary.checksum} {task.vocabulary.extra_ids} "
-      f"{task.eos_after_trim} {task.corruption} {task.corruption_seed}"
+      f"{task.eos_after_trim} {evaluator.corruption or task.corruption} "
+      f"{task.corruption_seed}"
     ),
     "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
     "code": _code(),

@@ -1,6 +1,6 @@
 """What training and evaluation share: the evaluator, restored parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import functools
 
 from flax import linen as nn
@@ -21,6 +21,7 @@ def make_evaluator(
   lengths: Mapping[str, int],
   batch_size: int,
   max_examples: int | None,
+  corruption: Callable | None = None,
 ) -> Evaluator:
   """An evaluator whose batches divide over the mesh.
 
@@ -38,6 +39,7 @@ def make_evaluator(
     lengths=lengths,
     batch_size=rows,
     max_examples=max_examples,
+    corruption=corruption,
   )
 
 

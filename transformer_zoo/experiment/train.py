@@ -112,6 +112,7 @@ def train(
     task_feature_lengths,
     evaluation_batch_size or batch_size,
     evaluation_max_examples,
+    corruption,
   )
   tasks = [task for task in mixture.tasks if "validation" in task.splits]
   splits = {task.name: evaluator.open(task, "validation") for task in tasks}
