@@ -8,7 +8,6 @@ import pytest
 from transformer_zoo.corruption import Everything
 from transformer_zoo.corruption import Fragment
 from transformer_zoo.corruption import Iid
-from transformer_zoo.corruption import noise_masks
 from transformer_zoo.corruption import RandomPrefix
 from transformer_zoo.corruption import RandomSpans
 from transformer_zoo.corruption import RegularSpans
@@ -134,40 +133,6 @@ def test_everything():
   assert _draw(Everything(), 4, 2).all()
 
 
-def test_word_spans_keep_words_whole_and_the_budget():
-  word_starts = np.tile(np.arange(60) % 3 == 0, (40, 1))
-  noise = WordSpans(0.2)
-  masks = noise(Draws(0, np.arange(40)), 60, word_starts)
-  words = masks.reshape(40, 20, 3)
-  assert (words.all(axis=2) == words.any(axis=2)).all()
-  assert (masks.sum(axis=1) == 12).all()
-
-
-def test_word_spans_of_spanbert_meet_the_budget_and_the_mean():
-  weights = noise_masks.geometric_weights(0.2, 10)
-  lengths = np.arange(1, 11)
-  mean = np.dot(weights, lengths) / sum(weights)
-  assert mean == pytest.approx(3.8, abs=0.01)  # Joshi et al. 2020, figure 2
-  noise = WordSpans(0.15, weights, cut_last=True)
-  masks = _draw(noise, 400, 200)
-  assert (masks.sum(axis=1) == 60).all()
-  # Fewer spans than words: they are drawn as spans.
-  counts = [len(_spans(mask)) for mask in masks]
-  assert 12 < np.mean(counts) < 18
-
-
-def test_word_spans_leave_special_tokens_alone():
-  allowed = np.ones((30, 50), bool)
-  allowed[:, [0, 20, 49]] = False
-  masks = WordSpans(0.3, (1, 1 / 2, 1 / 3))(
-    Draws(0, np.arange(30)), 50, None, allowed
-  )
-  assert not masks[:, [0, 20, 49]].any()
-  assert (masks.sum(axis=1) == 14).all()
-  none = WordSpans()(Draws(0, [0]), 4, None, np.zeros((1, 4), bool))
-  assert not none.any()
-
-
 @pytest.mark.parametrize(
   "noise",
   [
@@ -197,7 +162,6 @@ def test_a_row_is_a_function_of_its_key(noise):
     (lambda: RegularSpans(0.1, 3, 2), "span lengths from 3 to 2"),
     (lambda: Fragment(0.5, 0.7, 0.7), r"chances \(0.7, 0.7\)"),
     (lambda: WordSpans(0.1, ()), "weights is \\(\\); give non-negative"),
-    (lambda: noise_masks.geometric_weights(1.0, 3), "p must lie between"),
   ],
 )
 def test_fields_are_checked(make, message):

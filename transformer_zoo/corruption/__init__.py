@@ -15,8 +15,8 @@ from transformer_zoo.corruption.noise_masks import Iid
 from transformer_zoo.corruption.noise_masks import RandomPrefix
 from transformer_zoo.corruption.noise_masks import RandomSpans
 from transformer_zoo.corruption.noise_masks import RegularSpans
-from transformer_zoo.corruption.noise_masks import WordSpans
 from transformer_zoo.corruption.span_corruption import SpanCorruption
+from transformer_zoo.corruption.word_spans import WordSpans
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
