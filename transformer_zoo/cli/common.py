@@ -1,16 +1,25 @@
 """Arguments that several subcommands share, and what they do with them."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 import contextlib
 import importlib
 import json
 import os
 import pathlib
+import re
+import sys
 import tempfile
 from typing import Any
 
 from transformer_zoo.errors import UserError
+
+# A line of absl's C++ logging, as in `I0000 00:00:1764 2142 port.cc:153] ...`.
+_LOGGED = re.compile(
+  rb"[IWEF]\d{4} [\d:.]+ +\d+ [\w./]+:\d+\] |"
+  rb"\d{4}-\d\d-\d\d [\d:.]+: [IWEF] |"
+  rb"WARNING: All log messages before absl::InitializeLog\(\) is called"
+)
 
 
 def add_gin_arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,7 +120,11 @@ def load_gin(
       "--help`"
     )
   overrides = [*extra, *arguments.overrides]
-  config.load(files, overrides, search_paths(arguments), root=root, given=given)
+  # A gin file may import a module of tasks, and that TensorFlow.
+  with quiet_stderr(keep=_not_logged_by_libraries):
+    config.load(
+      files, overrides, search_paths(arguments), root=root, given=given
+    )
 
 
 def files_of_checkpoint(arguments: argparse.Namespace, kind: str) -> list[str]:
@@ -164,18 +177,31 @@ def registered_tasks() -> Any:
     return importlib.import_module("seqio")
 
 
+def _not_logged_by_libraries(line: bytes) -> bool:
+  return _LOGGED.match(line) is None
+
+
 @contextlib.contextmanager
-def quiet_stderr() -> Iterator[None]:
+def quiet_stderr(
+  keep: Callable[[bytes], bool] = lambda line: False,
+) -> Iterator[None]:
   """Keeps back what is written to stderr, unless it ends in a crash.
 
   TensorFlow's libraries write a page about drivers and instruction sets while
   they load, before any setting of theirs is read.
+
+  Args:
+    keep: tells which lines are written nevertheless, at the end.
   """
   with tempfile.TemporaryFile() as kept:
+    sys.stderr.flush()
     stderr = os.dup(2)
     os.dup2(kept.fileno(), 2)
     try:
       yield
+      sys.stderr.flush()
+      kept.seek(0)
+      os.write(stderr, b"".join(filter(keep, kept)))
     except UserError:
       raise
     except BaseException:
