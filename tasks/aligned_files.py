@@ -69,7 +69,7 @@ class AlignedFilesDataSource(line_files.LineFilesDataSource):
       for (number, line), suffix, file in zip(
         lines, self._suffixes, paths, strict=True
       ):
-        row[suffix] = line and line.strip()
+        row[suffix] = line and line.strip(" \t\r\n")
         if problem is None and (reason := _problem(row[suffix])):
           where = line_files.line_name(number, file)
           problem = f"{where} {reason}"
@@ -108,4 +108,4 @@ def _problem(line: str | None) -> str | None:
     return f"has more than {_MOST_BYTES:,} bytes"
   if problem := line_files.find_problem(line):
     return f"has {problem}"
-  return None if line else "is empty"
+  return None if line.strip() else "is empty"

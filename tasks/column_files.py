@@ -4,6 +4,7 @@ A word a line, its annotations in columns, a blank line after each sentence.
 """
 
 from collections.abc import Iterator, Mapping
+import re
 from typing import Any
 
 import tensorflow as tf
@@ -13,6 +14,8 @@ from tasks.line_files import BadRow
 from transformer_zoo.evaluation import tagging
 
 _DOCUMENT_START = "-DOCSTART-"
+# Other white space, such as a no-break space, may be part of a word.
+_SEPARATOR = re.compile("[ \t]+")
 
 
 class ColumnFilesDataSource(line_files.LineFilesDataSource):
@@ -47,8 +50,8 @@ class ColumnFilesDataSource(line_files.LineFilesDataSource):
     """
     num_columns, rows, problem = None, [], None
     for number, line in line_files.read_lines(path):
-      columns = line.split()
-      if not columns or columns[0] == _DOCUMENT_START:
+      columns = _SEPARATOR.split(line.strip(" \t\r\n"))
+      if columns[0] in ("", _DOCUMENT_START):
         yield from _sentence(rows, problem)
         rows, problem = [], None
         continue

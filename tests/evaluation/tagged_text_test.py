@@ -55,6 +55,32 @@ def test_words_that_are_not_in_the_sentence_count_as_wrong():
   assert metrics.entity_f1([_ENTITIES], [found]) == {"entity_f1": 50}
 
 
+@pytest.mark.parametrize(
+  "token, written",
+  [
+    # What a vocabulary's normalisation makes of a word.
+    ("½", "1⁄2"),
+    ("ﬁne", "fine"),
+    ("2\u00a0000", "2 000"),
+    ("Ａ", "A"),
+    ("e\u0301t\u00e9", "\u00e9t\u00e9"),
+  ],
+)
+def test_words_that_a_vocabulary_writes_otherwise(token, written):
+  tokens = ["a", token, "\u00a0", "b", token]
+  text = f"a {written} b [ {written} | X ]"
+  assert tagged_text.find_entities(text, tokens) == [("X", 4, 5)]
+
+
+def test_a_part_of_a_word_is_no_entity():
+  tokens = ["a", "2\u00a0000", "b"]
+  text = "a [ 2 | X ] 000 [ b | Y ]"
+  assert tagged_text.find_entities(text, tokens) == [
+    ("X", -1, -1),
+    ("Y", 2, 3),
+  ]
+
+
 def test_the_second_of_two_equal_words():
   tokens = "German beef and German wine".split()
   text = "German beef and [ German | MISC ] wine"

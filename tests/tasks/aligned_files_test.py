@@ -77,6 +77,7 @@ def test_an_empty_file(write, tmp_path):
   [
     (b"a\nb\xff\n", b"a\nb\n", "t.en", "has the byte 0xff, which is not UTF-8"),
     (b"a\nb\n", b"a\n \t\n", "t.de", "is empty"),
+    (b"a\n\xc2\xa0\n", b"a\nb\n", "t.en", "is empty"),
     (b"a\nb\0\n", b"a\nb\n", "t.en", "has a NUL character"),
     (
       b"a\n" + b"b" * 1_100_000 + b"\n",

@@ -95,11 +95,13 @@ def test_columns(source):
     "-DOCSTART- -X- O O\n\n"
     "EU NNP I-NP I-ORG\r\nsagt VVFIN I-VP O\n\n \n\n"
     "-DOCSTART- -X- O O\n"
-    "Zürich NE I-NP I-LOC"
+    "Zürich NE I-NP I-LOC\n\n"
+    "2\u00a0000\tCARD \tI-NP  O"
   )
   assert _sentences(source(content.encode())) == [
     ("EU sagt", "I-ORG O"),
     ("Zürich", "I-LOC"),
+    ("2\u00a0000", "O"),
   ]
 
 

@@ -11,6 +11,7 @@ left out, added or misspelt spoils its own entity only.
 from collections.abc import Sequence
 import difflib
 import re
+import unicodedata
 
 _OPEN, _DIVIDE, _CLOSE = "[", "|", "]"
 _ESCAPED = re.compile(r"\[{2,}|\|{2,}|\]{2,}")
@@ -37,15 +38,17 @@ def find_entities(
     sentence at all.
   """
   words, marked = _parse(text)
-  place = _align(words, tokens)
-  if not place and tokens:
+  pieces, first_of, last_of = _pieces(tokens)
+  places = _align(words, pieces)
+  if pieces and not places:
     return None
   found = []
   for kind, start, stop in marked:
-    places = [place.get(i, -1) for i in range(start, stop)]
-    is_run = places == list(range(places[0], places[0] + len(places)))
-    if is_run and places[0] >= 0:
-      found.append((kind, places[0], places[-1] + 1))
+    run = [places.get(i, -1) for i in range(start, stop)]
+    is_run = run == list(range(run[0], run[0] + len(run)))
+    # A part of a word is no entity.
+    if is_run and run[0] in first_of and run[-1] in last_of:
+      found.append((kind, first_of[run[0]], last_of[run[-1]] + 1))
     else:
       found.append((kind, *_NOWHERE))
   return found
@@ -72,13 +75,39 @@ def _parse(text: str) -> tuple[list[str], list[tuple[str, int, int]]]:
   return words, marked
 
 
-def _align(words: Sequence[str], tokens: Sequence[str]) -> dict[int, int]:
-  """Returns the index in `tokens` of each word that is there, in order."""
-  if list(words) == list(tokens):
+def _pieces(
+  tokens: Sequence[str],
+) -> tuple[list[str], dict[int, int], dict[int, int]]:
+  """Returns a sentence as a model writes it, its words as SentencePiece's.
+
+  SentencePiece normalises text (NFKC), which may make several words of one.
+
+  Returns:
+    The words; for each that begins a word of the sentence, the index of that
+    one; and the same for each that ends one.
+  """
+  pieces, first_of, last_of = [], {}, {}
+  for i, token in enumerate(tokens):
+    normalized = _normalize(token).split()
+    if normalized:
+      first_of[len(pieces)] = i
+      pieces += normalized
+      last_of[len(pieces) - 1] = i
+  return pieces, first_of, last_of
+
+
+def _align(words: Sequence[str], pieces: Sequence[str]) -> dict[int, int]:
+  """Returns the index in `pieces` of each word that is there, in order."""
+  words = [_normalize(word) for word in words]
+  if words == pieces:
     return {i: i for i in range(len(words))}
-  matcher = difflib.SequenceMatcher(None, words, tokens, autojunk=False)
+  matcher = difflib.SequenceMatcher(None, words, pieces, autojunk=False)
   return {
     block.a + i: block.b + i
     for block in matcher.get_matching_blocks()
     for i in range(block.size)
   }
+
+
+def _normalize(text: str) -> str:
+  return unicodedata.normalize("NFKC", text)
