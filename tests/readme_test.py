@@ -1,4 +1,4 @@
-"""The README's section on a data set of one's own, done as it says."""
+"""What the README says of a data set of one's own, done as it says."""
 
 import json
 import pathlib
@@ -38,6 +38,11 @@ def section(title):
   return re.search(rf"^## {title}\n(.*?)^## ", text, re.M | re.S)[1]
 
 
+def blocks(title, language):
+  """The code blocks of a section."""
+  return re.findall(rf"```{language}\n(.*?)```", section(title), re.S)
+
+
 def commands(text):
   """The commands of the indented blocks, each as a list of words."""
   lines = re.findall(r"^    (.*)$", text, re.M)
@@ -49,9 +54,7 @@ def commands(text):
 def folder(tmp_path, monkeypatch):
   """The current folder of the user: the module and its rows."""
   seqio = pytest.importorskip("seqio")
-  (source,) = re.findall(
-    r"```python\n(.*?)```", section("Add a data set"), re.S
-  )
+  (source,) = blocks("Add a data set", "python")
   assert len(source.splitlines()) <= 20
   (tmp_path / "my_tasks.py").write_text(source)
   (tmp_path / "nli").mkdir()
@@ -70,7 +73,8 @@ def folder(tmp_path, monkeypatch):
   yield tmp_path
   gin.clear_config()
   sys.modules.pop("my_tasks", None)
-  seqio.TaskRegistry.remove("my_nli")
+  if "my_nli" in seqio.TaskRegistry.names():
+    seqio.TaskRegistry.remove("my_nli")
 
 
 def test_the_section_runs_as_it_stands(folder, capsys):
@@ -93,3 +97,29 @@ def test_the_section_runs_as_it_stands(folder, capsys):
   assert outputs["train"].strip().endswith("runs/my_nli/result.json")
   assert '"my_nli"' in outputs["evaluate"]
   assert '"accuracy"' in outputs["evaluate"]
+
+
+def test_prompts_and_demonstrations(folder, capsys):
+  (prompts,) = blocks("Prompts and demonstrations", "yaml")
+  (source,) = blocks("Prompts and demonstrations", "python")
+  (folder / "my_prompts.yaml").write_text(prompts)
+  (folder / "my_prompted.py").write_text(source)
+  names = ["prompted_my_nli_true", "my_nli_4_shot"]
+  shown = []
+  try:
+    for name in names:
+      words = ["--module=my_tasks", "--module=my_prompted", "--json"]
+      words += ["--split=validation", "--data_dir=data"]
+      code = cli.main(["inspect", "task", name, *words])
+      printed = capsys.readouterr()
+      assert code == 0, printed.err
+      shown.append(json.loads(printed.out)["examples"][0]["inputs"]["text"])
+  finally:
+    seqio = sys.modules["seqio"]
+    for name in names:
+      seqio.TaskRegistry.remove(name)
+    seqio.MixtureRegistry.remove("prompted_my_nli")
+    sys.modules.pop("my_prompted", None)
+  assert shown[0] == "anna saw a fish. Is it true that anna saw an animal."
+  assert shown[1].endswith(f"\n\n{shown[0]}\nanswer: ")
+  assert shown[1].count("\nanswer: ") == 5

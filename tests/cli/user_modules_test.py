@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -72,9 +73,8 @@ def test_every_command_knows_it(own, capsys, tmp_path):
   name = own("own_words")
   option = f"--module={name}"
   assert name in printed(capsys, "list", "tasks", option)
-  assert f"{name}_mixture  {name}" in printed(
-    capsys, "list", "mixtures", option
-  )
+  listed = printed(capsys, "list", "mixtures", option)
+  assert re.search(rf"^{name}_mixture +{name}$", listed, re.M)
   shown = printed(capsys, "inspect", "task", name, option, "--json")
   found = json.loads(shown)
   assert found["examples"][0]["inputs"]["text"] == "word: fish"
@@ -86,6 +86,8 @@ def test_every_command_knows_it(own, capsys, tmp_path):
     tmp_path / "prepared",
   ]
   assert "2 examples" in printed(capsys, "prepare", *words, option)
+  words = [f"{name}_mixture", "--prepared_dir", tmp_path / "prepared"]
+  assert name in printed(capsys, "inspect", "mixture", *words, option)
 
 
 def test_bad_rows_are_told_or_skipped(own, capsys, tmp_path):
@@ -112,6 +114,7 @@ def test_bad_rows_are_told_or_skipped(own, capsys, tmp_path):
 def test_a_name_that_is_not_registered(own, capsys, tmp_path):
   for words in (
     ["inspect", "task", "own_nothing"],
+    ["inspect", "mixture", "own_nothing"],
     ["prepare", "--mixture", "own_nothing", "--prepared_dir", tmp_path],
   ):
     assert error_of(capsys, *words).endswith(
@@ -162,6 +165,17 @@ def test_a_file_is_no_name_of_a_module(own, monkeypatch):
       f"--module '{name}' is no name of a module; write it as in an import, "
       f"such as --module {instead}."
     )
+
+
+def test_a_study_tells_the_options_to_repeat_it_with(own, monkeypatch):
+  assert user_modules.command_options() == []
+  monkeypatch.setenv(user_modules.VARIABLE, "own_a,own_b")
+  monkeypatch.setenv("ZOO_SKIP_BAD_ROWS", "1")
+  assert user_modules.command_options() == [
+    "--module=own_a",
+    "--module=own_b",
+    "--skip_bad_rows",
+  ]
 
 
 def test_gin_imports_from_the_current_folder(own, tmp_path):

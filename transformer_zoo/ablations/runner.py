@@ -20,6 +20,7 @@ from transformer_zoo.ablations import report
 from transformer_zoo.ablations import results
 from transformer_zoo.ablations import study as studies
 from transformer_zoo.ablations import table
+from transformer_zoo.data import user_modules
 from transformer_zoo.errors import UserError
 from transformer_zoo.training.progress import duration
 
@@ -76,6 +77,7 @@ def run_study(
   folder = pathlib.Path(output_dir) / study.name
   folder.mkdir(parents=True, exist_ok=True)
   options = [f"--data_dir={path}" for path in data_dirs]
+  options += user_modules.command_options()
   if search_paths:
     options.append("--gin_search_paths=" + ",".join(map(str, search_paths)))
   command = _command(name, output_dir, seeds, options)

@@ -9,6 +9,7 @@ import os
 import sys
 
 from transformer_zoo.cli import common
+from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
   registry, name = common.registered_tasks().MixtureRegistry, arguments.name
   if name not in registry.names():
     near = nearest(name, registry.names())
-    raise UserError(f"no mixture is named {name!r}{near}")
+    raise UserError(f"no mixture is named {name!r}{near}{user_modules.HINT}")
   from transformer_zoo.data import mixing
   from transformer_zoo.data import mixture_inspection
   from transformer_zoo.data import prepare

@@ -10,8 +10,9 @@ EXAMPLE = "zoo list tasks --json"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-  """Adds what is listed, `--module` and `--json`."""
+  """Adds what is listed, the data folders, `--module` and `--json`."""
   parser.add_argument("kind", choices=list(_LISTS))
+  common.add_data_argument(parser)
   common.add_module_argument(parser)
   common.add_json_argument(parser)
 

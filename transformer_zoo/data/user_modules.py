@@ -31,6 +31,14 @@ def import_all() -> None:
     _import(name)
 
 
+def command_options() -> list[str]:
+  """Returns the options of `zoo` that give this process its tasks."""
+  names = filter(None, os.environ.get(VARIABLE, "").split(","))
+  options = [f"--module={name}" for name in names]
+  skips = os.environ.get("ZOO_SKIP_BAD_ROWS") == "1"
+  return options + ["--skip_bad_rows"] * skips
+
+
 def find_in_current_folder() -> None:
   """Appends the current folder to the places where modules are looked for."""
   if os.getcwd() not in sys.path:
