@@ -40,7 +40,7 @@ class Split:
 
   truncated = {"inputs": 1}
 
-  def __init__(self, task, split, lengths, batch_size, *, max_examples):
+  def __init__(self, task, split, lengths, batch_size, *, max_examples, **_):
     if split != "validation":
       raise UserError(f"no split {split!r}")
     assert (lengths, batch_size) == ({"inputs": 1, "targets": 1}, 2)

@@ -1,5 +1,6 @@
 """A tiny prepared task, a gin file for it, and `zoo` as a process runs it."""
 
+import json
 import os
 import pathlib
 import random
@@ -105,6 +106,11 @@ def prepared_dir(tmp_path_factory) -> pathlib.Path:
   write("colours", splits, (accuracy,))
   write("unscored", splits, ())
   write("no_training", {"validation": sentences[100:]}, (accuracy,))
+  write("no_validation", {"train": sentences[:100]}, (accuracy,))
+  tasks = ["colours", "no_validation", "unscored"]
+  rates = [1.0, 0.0, 1.0]
+  content = {"name": "mixed", "tasks": tasks, "rates": rates}
+  (folder / "mixed.mixture.json").write_text(json.dumps(content))
   return folder
 
 

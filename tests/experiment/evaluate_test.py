@@ -1,0 +1,262 @@
+"""`zoo evaluate`: a mixture in one go, interrupted, over all checkpoints."""
+
+import json
+import shutil
+
+import pytest
+
+from transformer_zoo.data import length_groups
+from transformer_zoo.evaluation import journal
+from transformer_zoo.evaluation import submission
+from transformer_zoo.training import checkpoints
+
+SMALL = ("TRAIN_STEPS=4", "EVAL_PERIOD=2", "CHECKPOINT_PERIOD=2")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+  return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture
+def trained(train, runs):
+  """A run folder with checkpoints of steps 2 and 4."""
+  folder = runs / "run"
+  if not (folder / "result.json").exists():
+    code, _, error = train(folder, *SMALL)
+    assert code == 0, error
+  return folder
+
+
+@pytest.fixture
+def evaluate(zoo, trained):
+  """Returns a function that evaluates: JSON (None if refused) and stderr."""
+
+  def call(*words, checkpoint=trained, mixture="mixed", refused=False):
+    code, output, error = zoo(
+      "evaluate", f"--checkpoint={checkpoint}", f"--mixture={mixture}", *words
+    )
+    assert code == (2 if refused else 0), error
+    return (None if refused else json.loads(output)), error
+
+  return call
+
+
+def final_files(folder):
+  return {
+    path.relative_to(folder).as_posix(): path.read_bytes()
+    for path in sorted(folder.rglob("*"))
+    if path.is_file()
+  }
+
+
+def test_a_mixture_in_one_go(evaluate, trained, tmp_path):
+  found, error = evaluate(f"--output_dir={tmp_path}")
+  assert set(found["scores"]) == {"colours"}
+  assert found["num_examples"] == {"colours": 20, "unscored": 20}
+  assert set(found["loss"]) == {"colours", "unscored"}
+  assert found["without_split"] == ["no_validation"]
+  assert "without a split 'validation', passed over: no_validation" in error
+  assert "average of 1 scored tasks" in error
+  step = found["checkpoint"].rpartition("/")[2]
+  assert json.loads((tmp_path / step / "result.json").read_text()) == found
+  lines = (tmp_path / step / "colours.jsonl").read_text().splitlines()
+  line = json.loads(lines[0])
+  assert len(lines) == 20 and line["answer"] == line["prediction"]
+  assert line["log_likelihood"] < 0 < line["target_tokens"]
+
+
+def test_results_lie_in_the_run_folder_by_default(evaluate, trained):
+  found, _ = evaluate(mixture="colours")
+  step = found["checkpoint"].rpartition("/")[2]
+  folder = trained / "evaluation" / "colours" / "validation" / step
+  assert (folder / "colours.jsonl").exists()
+  _, error = evaluate(mixture="colours")
+  assert f"colours: 20 of 20 examples are in {folder} from before" in error
+
+
+def test_truncated_examples_are_told(evaluate, tmp_path):
+  found, error = evaluate(
+    f"--output_dir={tmp_path}",
+    "--gin.TASK_FEATURE_LENGTHS={'inputs': 4, 'targets': 8}",
+    mixture="colours",
+  )
+  number = found["truncated"]["colours"]["inputs"]
+  assert 0 < number <= 20
+  assert (
+    f"{number} of 20 examples have more inputs than 4 tokens and are cut"
+    in error
+  )
+
+
+@pytest.fixture
+def interrupt(monkeypatch):
+  """Returns a function: the journal takes so many batches, then Ctrl-C."""
+
+  def after(most):
+    taken = []
+    append = journal.Journal.append
+
+    def counted(self, rows):
+      if len(taken) == most:
+        raise KeyboardInterrupt
+      taken.append(rows)
+      append(self, rows)
+
+    monkeypatch.setattr(journal.Journal, "append", counted)
+    return lambda: monkeypatch.setattr(journal.Journal, "append", append)
+
+  return after
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_interrupted_it_continues_to_the_same_files(
+  evaluate, zoo, trained, interrupt, tmp_path, most
+):
+  """Three batches a task: within the first task, and within the second."""
+  evaluate(f"--output_dir={tmp_path / 'whole'}")
+  undo = interrupt(most)
+  code, _, _ = zoo(
+    "evaluate",
+    f"--checkpoint={trained}",
+    "--mixture=mixed",
+    f"--output_dir={tmp_path / 'cut'}",
+  )
+  assert code == 130
+  assert not list((tmp_path / "cut").rglob("result.json"))
+  undo()
+  _, error = evaluate(f"--output_dir={tmp_path / 'cut'}")
+  assert f"{8 if most == 1 else 20} of 20 examples are in " in error
+  assert final_files(tmp_path / "cut") == final_files(tmp_path / "whole")
+
+
+def test_another_checkpoint_shares_nothing(evaluate, trained, tmp_path):
+  folder = trained / "checkpoints"
+  place = tmp_path / "same"
+  shutil.copytree(folder / "2", place)
+  evaluate(f"--output_dir={tmp_path / 'out'}", checkpoint=folder / "2")
+  first = final_files(tmp_path / "out" / "2")
+  (tmp_path / "out" / "2").rename(tmp_path / "out" / "4")
+  _, error = evaluate(
+    f"--output_dir={tmp_path / 'out'}", checkpoint=folder / "4"
+  )
+  assert "colours.journal is of another evaluation (checkpoint): it" in error
+  assert final_files(tmp_path / "out" / "4") != first
+
+
+def test_groups_change_nothing(evaluate, monkeypatch, tmp_path):
+  grouped, _ = evaluate(f"--output_dir={tmp_path / 'a'}", mixture="colours")
+  monkeypatch.setattr(
+    length_groups, "_MENUS", {"inputs": (1 / 2, 4), "targets": (1 / 2, 2)}
+  )
+  narrow, _ = evaluate(f"--output_dir={tmp_path / 'b'}", mixture="colours")
+  assert narrow["scores"] == grouped["scores"]
+  assert narrow["loss"] == pytest.approx(grouped["loss"], rel=1e-5)
+  lines = [
+    [
+      json.loads(line)["prediction"]
+      for line in next(folder.rglob("colours.jsonl")).read_text().splitlines()
+    ]
+    for folder in (tmp_path / "a", tmp_path / "b")
+  ]
+  assert lines[0] == lines[1]
+
+
+def test_all_checkpoints_and_the_best(evaluate, trained, tmp_path):
+  run = shutil.copytree(trained, tmp_path / "run")
+  (run / "checkpoints" / "1.damaged").mkdir()
+  found, error = evaluate("--all_checkpoints", checkpoint=run)
+  assert list(found["checkpoints"]) == ["2", "4"]
+  scores = {
+    int(step): result["average"]
+    for step, result in found["checkpoints"].items()
+  }
+  step = max(scores, key=scores.get)
+  best = found["best"]
+  assert best["tasks"]["colours"]["step"] == step
+  assert best["groups"]["all tasks"] == {"step": step, "average": scores[step]}
+  assert f"  colours: {scores[step]:.2f} at step {step}" in error
+  assert "best per task (highest mean of the task's metrics" in error
+  assert list(found["damaged"]) == ["1.damaged"]
+  result = run / "evaluation" / "mixed" / "validation" / "result.json"
+  assert json.loads(result.read_text()) == found
+
+
+def test_damaged_checkpoints_are_named_and_passed_over(
+  evaluate, trained, tmp_path
+):
+  run = shutil.copytree(trained, tmp_path / "run")
+  for path in (run / "checkpoints" / "2" / "state" / "d").iterdir():
+    path.write_bytes(path.read_bytes()[:-7])
+  found, error = evaluate("--all_checkpoints", checkpoint=run)
+  assert list(found["checkpoints"]) == ["4"] and list(found["damaged"]) == ["2"]
+  damaged = str(run / "checkpoints" / "2")
+  assert f"passed over: checkpoint {damaged!r} is damaged: " in error
+  _, error = evaluate(checkpoint=damaged, refused=True)
+  assert f"zoo: error: checkpoint {damaged!r} is damaged: " in error
+
+
+def test_a_split_that_no_task_has(evaluate):
+  _, error = evaluate("--split=test", refused=True)
+  assert error.splitlines()[-1] == (
+    "zoo: error: no task of mixture 'mixed' has a split 'test'; there are "
+    "train, validation"
+  )
+
+
+def test_submission(evaluate, prepared_dir, monkeypatch, tmp_path):
+  """Answers of the split, without scores, as the server wants them."""
+  form = submission.Format("Colours.jsonl", None)
+  monkeypatch.setitem(submission.FORMATS, "colours", form)
+  monkeypatch.setitem(
+    submission._INDICES,
+    "Colours.jsonl",
+    lambda example: example["inputs_pretokenized"],
+  )
+  found, error = evaluate(
+    f"--submission={tmp_path / 'files'}",
+    "--split=validation",
+    f"--output_dir={tmp_path / 'out'}",
+  )
+  assert found["scores"] == {} and found["num_examples"] == {"colours": 20}
+  files = found["submission"]["files"]
+  assert files == {"Colours.jsonl": {"rows": 20, "invalid": 0}}
+  assert "  Colours.jsonl: 20 rows" in error
+  lines = (tmp_path / "files" / "Colours.jsonl").read_text().splitlines()
+  rows = {row["idx"]: row["label"] for row in map(json.loads, lines)}
+  path = next((tmp_path / "out").rglob("colours.jsonl"))
+  predicted = map(json.loads, path.read_text().splitlines())
+  assert rows == {row["inputs"]: row["answer"] for row in predicted}
+
+
+@pytest.mark.parametrize(
+  "words, sentence",
+  [
+    ((), "no task of 'mixed' belongs to a submission; those that do are glue_"),
+    (
+      ("--all_checkpoints",),
+      "a submission is of one checkpoint and of every row: leave out "
+      "--all_checkpoints",
+    ),
+    (
+      ("--gin.evaluate.max_examples=5",),
+      "a submission is of one checkpoint and of every row: leave out "
+      "evaluate.max_examples",
+    ),
+  ],
+)
+def test_submissions_that_are_refused(evaluate, tmp_path, words, sentence):
+  _, error = evaluate(f"--submission={tmp_path}", *words, refused=True)
+  assert f"zoo: error: {sentence}" in error
+
+
+def test_a_folder_that_cannot_be_written(evaluate, tmp_path):
+  (tmp_path / "file").write_text("")
+  _, error = evaluate(f"--output_dir={tmp_path / 'file'}", refused=True)
+  assert "predictions cannot be written into " in error
+  assert "choose another folder with --output_dir" in error
+
+
+def test_steps_of_a_run(trained):
+  assert list(checkpoints.steps(trained)) == [2, 4]
+  assert checkpoints.unusable(trained) == {}
