@@ -11,6 +11,7 @@ STATE := $(shell cat setup.py constraints.txt | cksum | cut -d' ' -f1)
 RUNTIME := $(VENV)/.installed-data-$(STATE)
 TESTING := $(VENV)/.installed-test-$(STATE)
 ORACLES := $(VENV)/.installed-oracles-$(STATE)
+T5_PACKAGE := $(VENV)/t5_package
 INSTALL := $(VENV_PYTHON) -m pip install --quiet --constraint constraints.txt
 
 export HF_HUB_OFFLINE := 1
@@ -29,7 +30,7 @@ test: $(TESTING) lint
 
 # The live comparisons: with PyTorch's implementation of the same models, and
 # with the tasks of the t5 package.
-test-oracles: $(ORACLES)
+test-oracles: $(ORACLES) $(T5_PACKAGE)
 	$(VENV_PYTHON) -m pytest tests/oracles
 
 lint: $(TESTING)
@@ -53,9 +54,14 @@ $(TESTING): $(VENV_PYTHON)
 # By plain pip: elsewhere than on Linux with x86, torch has other names.
 $(ORACLES): $(TESTING)
 	$(INSTALL) torch==2.13.0 transformers safetensors
-	rm -rf $(VENV)/t5_package
-	$(INSTALL) --no-deps --target $(VENV)/t5_package t5==0.9.4 babel==2.18.0
 	touch $@
+
+# Apart from the project, whose tasks have the same names, and without most of
+# what it depends on.
+$(T5_PACKAGE): | $(TESTING)
+	rm -rf $@.partial
+	$(INSTALL) --no-deps --target $@.partial t5==0.9.4 babel==2.18.0
+	mv $@.partial $@
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .compilation_cache
