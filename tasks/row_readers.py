@@ -124,7 +124,7 @@ def read_json(
       )
     except (ValueError, RecursionError) as error:
       reason = getattr(error, "msg", None) or str(error)
-      yield BadRow(f"{where} is not JSON ({reason})")
+      yield BadRow(f"{where} is not JSON ({reason}), an object on each line")
       continue
     if isinstance(values, dict):
       yield where, values

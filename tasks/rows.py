@@ -15,6 +15,7 @@ what the conversion of a row refuses: a missing or empty field, for one.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import dataclasses
+import os
 from typing import Any
 
 import tensorflow as tf
@@ -55,6 +56,12 @@ class RowFiles:
     if self.kind not in kinds:
       raise UserError(
         f"Rows are of no kind {self.kind!r}" + nearest(self.kind, kinds)
+      )
+    patterns = self.splits.values() if isinstance(self.splits, Mapping) else [0]
+    if not all(isinstance(pattern, (str, os.PathLike)) for pattern in patterns):
+      raise UserError(
+        f"splits={self.splits!r} is no file or pattern per split; write it as "
+        "{'train': 'train.tsv'}."
       )
     if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
       raise UserError(
@@ -108,8 +115,10 @@ class RowFiles:
         is_first = False
         if names is None:
           names = cells
+          if problem := _find_bad_text(names):
+            raise UserError(f"{where} has {problem}.")
           _check_names(names, where)
-          _check_has(names, fields, where)
+          _check_has(names, fields, where, _HEADERLESS)
           continue
         if cells == names:
           raise UserError(
@@ -128,6 +137,7 @@ class RowFiles:
         )
 
 
+_HEADERLESS = " (columns= names those of a file without a header)"
 _QUOTED = (
   " (a file whose fields are quoted is read by from_csv with delimiter='\\t')"
 )
@@ -205,8 +215,12 @@ def _check_names(names: Sequence[str], where: str) -> None:
     raise UserError(f"{where} names the column {twice[0]!r} twice.")
 
 
-def _check_has(names: Sequence[str], fields: Iterable[str], where: str) -> None:
+def _check_has(
+  names: Sequence[str], fields: Iterable[str], where: str, hint: str = ""
+) -> None:
   """Raises UserError where a needed column is not there."""
   for field in fields:
     if field not in names and field.partition(".")[0] not in names:
-      raise UserError(f"{where} has no column {field!r}{nearest(field, names)}")
+      raise UserError(
+        f"{where} has no column {field!r}{nearest(field, names)}{hint}"
+      )

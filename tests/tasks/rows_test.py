@@ -184,6 +184,16 @@ def test_a_bad_row_is_skipped_and_counted(
       "Line 1 of the data file '{}' has no column 'b'; did you mean 'bb'",
     ),
     ("csv", 'a,b\n"1,2\n3,4\n', "lines 2 to 3 .* quote that is never closed"),
+    (
+      "tsv",
+      "1\t2\n3\t4\n",
+      r"'{}' has no column 'a'.* \(columns= names those of a file without a he",
+    ),
+    (
+      "tsv",
+      gzip.compress(b"a\tb\n"),
+      "Line 1 .* has a NUL character, in the fi",
+    ),
     ("tsv", "a\tb\n1\t2\n".encode("utf-16"), "'{}' is not UTF-8 but UTF-16"),
     ("tsv", LONG, "Line 1 .* is longer .* It should name the columns."),
   ],
@@ -255,6 +265,9 @@ def test_the_fingerprint_tells_files_settings_and_switch(tmp_path, monkeypatch):
 def test_impossible_arguments():
   with pytest.raises(UserError, match="of no kind 'tvs'; did you mean 'tsv'"):
     RowFiles({}, "tvs")
+  for splits in ("train.tsv", {"train": ["a.tsv"]}, {"train": None}):
+    with pytest.raises(UserError, match="^splits=.* is no file or pattern per"):
+      RowFiles(splits, "tsv")
   with pytest.raises(UserError, match="columns= names the column 'a' twice"):
     RowFiles({}, "tsv", ("a", "a"))
   with pytest.raises(UserError, match="delimiter='::' cannot separate columns"):
