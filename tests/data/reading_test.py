@@ -265,3 +265,36 @@ def test_rates_that_seqio_cannot_count_are_told(add_task, tmp_path):
       prepare("zt_mix", prepared_dir=tmp_path)
   finally:
     seqio.MixtureRegistry.remove("zt_mix")
+
+
+@pytest.fixture
+def nested(add_task):
+  """Returns a function that registers a mixture of a task and a mixture."""
+  rates = mixing.ExamplesProportional()
+  for name, steps in (("zt_a", ()), ("zt_b", (odd_rows_twice,)), ("zt_c", ())):
+    add_task(name, *steps)
+  inner = [("zt_a", rates), ("zt_b", 200)]
+  seqio.MixtureRegistry.add("zt_inner", inner)
+
+  def add(rate):
+    members = [("zt_inner", rate), ("zt_c", rates)]
+    return seqio.MixtureRegistry.add("zt_outer", members)
+
+  yield add
+  seqio.MixtureRegistry.remove("zt_inner")
+  seqio.MixtureRegistry.remove("zt_outer")
+
+
+def test_a_mixture_of_mixtures_shares_its_rate(nested, tmp_path):
+  mixture = nested(80)
+  made = prepare("zt_outer", prepared_dir=tmp_path)
+  assert made.rates == (60.0, 20.0, 600.0)
+  assert [mixture.get_rate(task) for task in mixture.tasks] == list(made.rates)
+
+
+def test_the_rate_of_a_mixture_in_a_mixture_is_a_number(nested, tmp_path):
+  nested(mixing.Equal())
+  with pytest.raises(
+    UserError, match="'zt_outer' has no rate for 'zt_a': .* must be a number"
+  ):
+    prepare("zt_outer", prepared_dir=tmp_path)

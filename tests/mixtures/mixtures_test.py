@@ -14,6 +14,7 @@ from mixtures import composition  # noqa: E402
 from mixtures import counts  # noqa: E402
 from tasks.vocabulary import t5_features  # noqa: E402
 from transformer_zoo.data import mixing  # noqa: E402
+from transformer_zoo.data import reading  # noqa: E402
 from transformer_zoo.data.prepare import prepare  # noqa: E402
 from transformer_zoo.errors import UserError  # noqa: E402
 
@@ -184,3 +185,19 @@ def test_leave_one_out(with_c4):
   name = "leave_one_out_glue_v002_proportional"
   assert with_c4[name]["super_glue_rte_v102"] == 2_490
   assert with_c4["supervised_proportional"]["glue_rte_v002"] == 1_245
+
+
+def test_published_counts_are_those_of_the_data(shared_data, monkeypatch):
+  monkeypatch.setenv("ZOO_DATA_DIR", str(shared_data))
+  published = counts.GLUE | counts.SUPER_GLUE
+  for name in (
+    "glue_rte_v002",
+    "glue_mnli_matched_v002",
+    "super_glue_cb_v102",
+    "super_glue_copa_v102",
+    "super_glue_wsc_v102_simple_train",
+    "super_glue_wsc_v102_simple_eval",
+    "super_glue_axg_v102",
+  ):
+    task = seqio.TaskRegistry.get(name)
+    assert reading.count_examples(task) == published[name], name

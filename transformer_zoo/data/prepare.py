@@ -241,6 +241,12 @@ def _rates(
           "ExamplesProportional (data/mixing.py), which counts them, as the "
           f"rate in mixture {provider.name!r}."
         ) from error
+      except UserError:
+        raise
+      except ValueError as error:  # SeqIO: a mixture within it has no number
+        raise UserError(
+          f"Mixture {provider.name!r} has no rate for {task.name!r}: {error}"
+        ) from error
   return tuple(rates)
 
 
