@@ -91,6 +91,8 @@ def test_result_is_the_best_step_of_validation(finished):
   }
   assert result["loss"] == {"colours": line["validation/colours/loss"]}
   assert result["tokens"] > 0
+  assert result["num_examples"] == {"colours": 20}
+  assert result["truncated"] == {} and result["invalid"] == {}
   steps = {int(path.name) for path in (finished / "checkpoints").iterdir()}
   assert steps == {best, 10, 12}
   predictions = finished / "predictions" / str(best) / "colours.jsonl"
@@ -209,6 +211,22 @@ def test_a_task_without_metrics_ends_with_its_last_step(train, tmp_path):
   assert result["best_step"] is None and result["average"] is None
   assert result["selection"] == "last step: no task has a metric"
   assert result["scores"] == {} and set(result["loss"]) == {"unscored"}
+
+
+def test_truncated_validation_examples_are_told(train, tmp_path):
+  code, output, error = train(
+    tmp_path,
+    "TRAIN_STEPS=2",
+    "EVAL_PERIOD=0",
+    "TASK_FEATURE_LENGTHS={'inputs': 4, 'targets': 8}",
+  )
+  assert code == 0, error
+  number = read_result(tmp_path)["truncated"]["colours"]["inputs"]
+  assert 0 < number <= 20
+  assert (
+    f"validation of colours: {number} of 20 examples have more inputs than 4 "
+    "tokens and are cut" in output
+  )
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(train, tmp_path):

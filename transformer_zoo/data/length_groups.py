@@ -25,7 +25,10 @@ def widths(feature: str, length: int) -> tuple[int, ...]:
   """
   ratio, smallest = _MENUS[feature]
   found = [length]
-  while (narrower := -(-int(found[0] * ratio) // 8) * 8) >= smallest:
+  while True:
+    narrower = -(-int(found[0] * ratio) // 8) * 8
+    if not smallest <= narrower < found[0]:
+      break
     found.insert(0, narrower)
   return tuple(found)
 
