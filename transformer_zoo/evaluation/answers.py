@@ -171,7 +171,7 @@ def span_qa(
 
   The places in t5's targets count the gaps between neighbouring spaces as
   words, the places in its metric do not: on real rows, places that are all
-  right have an exact match of 11 %. With `gaps_count` an underscore, which
+  right have an exact match of 12 %. With `gaps_count` an underscore, which
   scoring removes from answers, stands in each gap for the metric to count.
 
   Args:
