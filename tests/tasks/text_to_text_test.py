@@ -251,7 +251,7 @@ def test_labels_out_of_range(add, nli, tmp_path, monkeypatch, label, sentence):
     TextToTextTask.from_tsv, splits={"train": str(nli)}, labels=LABELS, **NLI
   )
   prepared_dir = tmp_path / "prepared"
-  with pytest.raises(UserError, match=f"^Line 5 of the .*'{nli}' {sentence}"):
+  with pytest.raises(UserError, match=f"Line 5 of the .*'{nli}' {sentence}"):
     prepare(task.name, prepared_dir=prepared_dir)
   assert not list(prepared_dir.glob("text_to_text*"))
   monkeypatch.setenv("ZOO_SKIP_BAD_ROWS", "1")
