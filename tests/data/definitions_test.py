@@ -7,6 +7,7 @@ import pytest
 from transformer_zoo.data import definitions
 from transformer_zoo.data import manifest
 from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation import answers
 from transformer_zoo.evaluation import metrics
 
 seqio = pytest.importorskip("seqio")
@@ -28,12 +29,13 @@ def with_labels(labels, guesses):
 
 @pytest.fixture
 def describe(vocabulary):
-  def call(*metric_fns):
+  def call(*metric_fns, postprocess_fn=None):
     task = seqio.Task(
       "zt_scored",
       source=seqio.FunctionDataSource(no_data, splits=("train",)),
       output_features={"targets": seqio.Feature(vocabulary.to_seqio())},
       metric_fns=metric_fns,
+      postprocess_fn=postprocess_fn,
     )
     return definitions.describe_scoring(task)
 
@@ -60,6 +62,14 @@ def test_metrics_are_told_apart_by_their_second_parameter(describe):
 
 def test_a_task_without_metrics_is_not_scored(describe):
   assert describe() is None
+
+
+def test_post_processing_stays_without_metrics(describe):
+  """AX has labels at the server alone; its answers are submitted."""
+  function = "transformer_zoo.evaluation.answers:lower_text"
+  assert describe(postprocess_fn=answers.lower_text) == manifest.Scoring(
+    {"function": function, "kwargs": {}}, (), ()
+  )
 
 
 @pytest.mark.parametrize(

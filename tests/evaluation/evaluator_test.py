@@ -211,8 +211,11 @@ def test_score_metrics_get_likelihoods_and_nothing_is_decoded(
   assert result.predictions[0]["target_answer"] == {"text": "zero", "ids": [10]}
 
 
-def test_hidden_targets_are_decoded_and_not_scored(make_evaluator):
-  result = make_evaluator()(None, scored(), "validation", measured=False)
+@pytest.mark.parametrize(
+  "task", [scored(), Task(manifest.Scoring(None, (), ()))]
+)
+def test_hidden_targets_are_decoded_and_not_scored(make_evaluator, task):
+  result = make_evaluator()(None, task, "validation", measured=False)
   assert result.scores == {}
   assert result.answers == ["zero", "one", "three", "three", "four"]
 

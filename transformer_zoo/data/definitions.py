@@ -44,7 +44,10 @@ def hash_definition(
 
 
 def describe_scoring(task: Any) -> manifest.Scoring | None:
-  """Returns how a `seqio.Task` is scored, None where it has no metric.
+  """Returns how a `seqio.Task` is scored, None if it says nothing of that.
+
+  A task without metrics may still say what becomes of a predicted text: the
+  labels of a benchmark's diagnostic set are the server's alone.
 
   SeqIO tells the kinds of metric apart by the names of their parameters.
 
@@ -53,7 +56,7 @@ def describe_scoring(task: Any) -> manifest.Scoring | None:
       (targets, scores), or cannot be imported by name.
   """
   try:
-    if not task.metric_fns:
+    if not task.metric_fns and task.postprocessor is None:
       return None
     refused = [str(metric) for metric in task.predict_with_aux_metric_fns]
   except ValueError as error:

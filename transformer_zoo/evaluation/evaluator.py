@@ -150,7 +150,7 @@ class Evaluator:
       truncated=data.truncated,
       examples=examples,
     )
-    if scoring is None or not (scoring.metrics or scoring.score_metrics):
+    if not decoded and (scoring is None or not scoring.score_metrics):
       return result
     texts = [row["prediction"] for row in rows] if decoded else None
     found = task_scores.post_process(scoring, examples, texts)

@@ -257,6 +257,12 @@ def _tasks(
         f"no task of {mixture.name!r} belongs to a submission; those that do "
         f"are {', '.join(submission.FORMATS)}"
       )
+    for task in tasks:
+      if task.scoring is None:
+        raise UserError(
+          f"task {task.name!r} has no post-processing that makes labels of "
+          "texts, so it cannot be submitted; give it one and prepare it again"
+        )
   having = [task for task in tasks if split in task.splits]
   if not having and len(tasks) == 1:
     tasks[0].split(split)
