@@ -81,15 +81,11 @@ def race(dataset: tf.data.Dataset) -> tf.data.Dataset:
       separator=" ",
     )
     is_answer = example["answers"][:, tf.newaxis] == tf.constant(_LETTERS)
-    label = tf.where(
-      tf.reduce_any(is_answer, axis=1),
-      tf.argmax(tf.cast(is_answer, tf.int32), axis=1),
-      -1,
-    )
-    places = tf.strings.as_string(tf.range(tf.size(label)))
+    answer = tf.gather(CHOICES, tf.argmax(tf.cast(is_answer, tf.int32), axis=1))
+    places = tf.strings.as_string(tf.range(tf.size(answer)))
     return {
       "inputs": inputs,
-      "targets": formats.label_word(label, CHOICES),
+      "targets": tf.where(tf.reduce_any(is_answer, axis=1), answer, "<unk>"),
       "idx": tf.strings.join([example["example_id"], places], separator="/"),
     }
 
