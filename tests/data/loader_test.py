@@ -8,10 +8,15 @@ import textwrap
 import numpy as np
 import pytest
 
+from transformer_zoo.corruption import Denoising
+from transformer_zoo.corruption import Everything
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.data import loader
 from transformer_zoo.data import manifest
+from transformer_zoo.data import records
+from transformer_zoo.data.evaluation_split import EvaluationSplit
 from transformer_zoo.data.manifest import PreparedMixture
+from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 
 LENGTHS = {"inputs": 32, "targets": 16}
@@ -317,3 +322,34 @@ def test_loads_and_reads_without_tensorflow_and_seqio(mixture, tmp_path):
   assert done.returncode == 0, done.stderr
   here = take(mixture, 1)[0]["encoder_input_tokens"].sum()
   assert int(done.stdout) == here
+
+
+@pytest.mark.parametrize("extra_ids, dtype", [(30, "<u2"), (70_000, "<i4")])
+def test_ids_of_small_and_large_vocabularies_survive(
+  tmp_path, vocabulary, extra_ids, dtype
+):
+  large = Vocabulary(vocabulary.path, extra_ids)
+  task = manifest.PreparedTask(
+    name="wide",
+    folder=str(tmp_path),
+    kind="tokens",
+    features=("inputs", "targets"),
+    vocabulary=large,
+    eos_after_trim=True,
+    corruption=None,
+    corruption_seed=0,
+    splits={},
+    scoring=None,
+    definition="",
+  )
+  assert task.token_dtype == dtype
+  ids = np.arange(10_000, dtype=np.int32) % large.size
+  ids[5000:] = large.size - 1
+  examples = [{"targets": ids}]
+  task.splits["train"] = records.write_split(examples, "train", task, tmp_path)
+  whole = Denoising(Everything(), "nothing", "keep")
+  lengths = {"inputs": 1, "targets": 101}
+  split = EvaluationSplit(task, "train", lengths, 100, corruption=whole)
+  (batch,) = split
+  targets = batch.arrays["decoder_target_tokens"]
+  np.testing.assert_array_equal(targets[:, :100].ravel(), ids)

@@ -11,7 +11,8 @@ A prepared folder holds
 Two kinds of task: `examples` has one record per example, a msgpack map of each
 feature to int32 bytes and of `text` to the JSON-able rest of the example;
 `tokens` is the joined token stream of unlabelled text, without EOS, in records
-of `BLOCK_LENGTH` ids, of which the last may be shorter.
+of `BLOCK_LENGTH` ids (`PreparedTask.token_dtype`), of which the last may be
+shorter.
 """
 
 import dataclasses
@@ -30,7 +31,7 @@ from transformer_zoo.errors import UserError
 
 Path = str | os.PathLike[str]
 
-FORMAT = 1  # raised when the record files change their meaning
+FORMAT = 2  # raised when the record files change their meaning
 BLOCK_LENGTH = 4096
 # Larger files are checked by size alone: a checksum takes a second per GB.
 _LARGEST_CHECKED = 1 << 28
@@ -107,6 +108,11 @@ class PreparedTask:
   splits: dict[str, SplitInfo]
   scoring: Scoring | None
   definition: str
+
+  @property
+  def token_dtype(self) -> str:
+    """How the ids of a 'tokens' task are stored: two bytes where that holds."""
+    return "<u2" if self.vocabulary.size <= 1 << 16 else "<i4"
 
   def split(self, name: str) -> SplitInfo:
     """Returns the split of that name.

@@ -12,9 +12,13 @@ import numpy as np
 from transformer_zoo.data import manifest
 from transformer_zoo.errors import UserError
 
-# Each record is compressed alone, as Grain asks: a block of 4096 ids is read at
-# random in 18 us so, in groups of 16 in 164 us.
-_WRITER_OPTIONS = "group_size:1"
+# Each record is alone in its group, as Grain asks: a block of 4096 ids is read
+# at random in a tenth of the time of groups of 16. Blocks of ids stay as they
+# are: compressed, they are a third smaller and take twice as long to read.
+_WRITER_OPTIONS = {
+  "examples": "group_size:1",
+  "tokens": "group_size:1,uncompressed",
+}
 _PERCENTILES = (0, 50, 90, 99, 100)
 
 
@@ -71,11 +75,13 @@ def write_split(
     return encode_example(tokens_of(example), text)
 
   if task.kind == "tokens":
-    pieces = _cut(tokens_of(example)["targets"] for example in examples)
+    stream = (tokens_of(example)["targets"] for example in examples)
+    pieces = _cut(stream, task.token_dtype)
   else:
     pieces = itertools.starmap(encoded, enumerate(examples))
   path = folder / f"{split}.array_record"
-  writer = array_record_module.ArrayRecordWriter(str(path), _WRITER_OPTIONS)
+  options = _WRITER_OPTIONS[task.kind]
+  writer = array_record_module.ArrayRecordWriter(str(path), options)
   num_records = 0
   for piece in pieces:
     writer.write(piece)
@@ -140,7 +146,7 @@ def _checked(
   return ids.astype(np.int32)
 
 
-def _cut(stream: Iterable[np.ndarray]) -> Iterator[bytes]:
+def _cut(stream: Iterable[np.ndarray], dtype: str) -> Iterator[bytes]:
   """Yields the joined stream in blocks of BLOCK_LENGTH ids."""
   waiting, num_waiting = [], 0
   for ids in stream:
@@ -152,11 +158,11 @@ def _cut(stream: Iterable[np.ndarray]) -> Iterator[bytes]:
     num_whole = num_waiting - num_waiting % manifest.BLOCK_LENGTH
     for start in range(0, num_whole, manifest.BLOCK_LENGTH):
       yield (
-        joined[start : start + manifest.BLOCK_LENGTH].astype("<i4").tobytes()
+        joined[start : start + manifest.BLOCK_LENGTH].astype(dtype).tobytes()
       )
     waiting, num_waiting = [joined[num_whole:]], num_waiting - num_whole
   if num_waiting:
-    yield np.concatenate(waiting).astype("<i4").tobytes()
+    yield np.concatenate(waiting).astype(dtype).tobytes()
 
 
 def _quantiles(

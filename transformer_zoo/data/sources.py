@@ -161,6 +161,7 @@ class _TokenSource:
     corruption.check(lengths, task.vocabulary)
     self._corruption = corruption
     self._records = grain.sources.ArrayRecordDataSource(task.record_file(split))
+    self._dtype = task.token_dtype
     self._vocabulary = task.vocabulary
     self._eos_after_trim = task.eos_after_trim
     self._widths = [lengths[feature] for feature in FEATURES]
@@ -204,7 +205,7 @@ class _TokenSource:
     read = self._records.__getitems__(blocks.tolist())
     stream = np.zeros((len(blocks), size), np.int32)
     for row, record in zip(stream, read, strict=True):
-      tokens = np.frombuffer(record, "<i4")
+      tokens = np.frombuffer(record, self._dtype)
       row[: len(tokens)] = tokens
     # The blocks of a chunk follow each other in `stream` as they do on disk.
     begins = np.searchsorted(blocks, first) * size + starts % size
