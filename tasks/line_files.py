@@ -20,6 +20,7 @@ import seqio
 import tensorflow as tf
 
 from tasks import data_folders
+from tasks import python_examples
 from transformer_zoo.errors import UserError
 
 _SWITCH = "ZOO_SKIP_BAD_ROWS"
@@ -215,9 +216,7 @@ class LineFilesDataSource(seqio.DataSource, abc.ABC):
           if not isinstance(example, BadRow):
             yield example
 
-    return tf.data.Dataset.from_generator(
-      examples, output_signature=self._signature
-    )
+    return python_examples.to_dataset(examples, self._signature)
 
   def _check(self, path: str) -> list[str]:
     """Reads a file through; returns the sentences of its bad rows.

@@ -26,6 +26,7 @@ import seqio
 import tensorflow as tf
 
 from tasks import prompt_files
+from tasks import python_examples
 from tasks import scoring_by_name
 from tasks import vocabulary as vocabularies
 from tasks.prompt_files import Prompt
@@ -159,9 +160,7 @@ class PromptedDataSource(seqio.DataSource):
         # Published data sets have empty texts: they are part of the benchmark.
         yield from convert(row, may_be_empty=True)
 
-    return tf.data.Dataset.from_generator(
-      examples, output_signature=self._signature(split)
-    )
+    return python_examples.to_dataset(examples, self._signature(split))
 
 
 def register_prompts(

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 import math
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from tasks import templates
@@ -97,9 +96,7 @@ class RowExamples:
       ]
       if not accepted:
         raise RowProblem("has no accepted answer")
-      example["answers"] = np.array(
-        [text.encode("utf-8") for text in accepted], dtype=object
-      )
+      example["answers"] = accepted
     yield example
 
 
