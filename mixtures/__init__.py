@@ -1,12 +1,7 @@
 """The SeqIO mixtures: importing this package registers all of them."""
 
-import seqio
-
+from mixtures import co_training as _co_training  # noqa: F401
 from mixtures import glue as _glue  # noqa: F401
 from mixtures import miniature as _miniature  # noqa: F401
 from mixtures import super_glue as _super_glue  # noqa: F401
 from mixtures import supervised as _supervised  # noqa: F401
-
-# A mixture cannot be registered before its members.
-if "c4_v020_unsupervised" in seqio.TaskRegistry.names():
-  from mixtures import co_training as _co_training  # noqa: F401

@@ -1,5 +1,6 @@
 """The SeqIO tasks: importing this package registers all of them."""
 
+from tasks import c4 as _c4  # noqa: F401
 from tasks import closed_book as _closed_book  # noqa: F401
 from tasks import cnn_dailymail as _cnn_dailymail  # noqa: F401
 from tasks import conll2003 as _conll2003  # noqa: F401
@@ -18,6 +19,7 @@ from tasks import super_glue as _super_glue  # noqa: F401
 from tasks import swag as _swag  # noqa: F401
 from tasks import trivia_qa as _trivia_qa  # noqa: F401
 from tasks import unlabelled_text as _unlabelled_text  # noqa: F401
+from tasks import wikipedia as _wikipedia  # noqa: F401
 from tasks import wmt as _wmt  # noqa: F401
 from tasks import xsum as _xsum  # noqa: F401
 from tasks.miniature import corpus as _miniature_corpus  # noqa: F401

@@ -10,7 +10,7 @@ Documents are joined before they are cut into examples, so an example may hold
 the end of one and the beginning of the next.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import functools
 from typing import Any
 
@@ -50,15 +50,25 @@ def register_text_task(
   return seqio.TaskRegistry.add(
     name,
     source=TextFilesDataSource(split_to_pattern, text_key),
-    preprocessors=[
-      functools.partial(seqio.preprocessors.rekey, key_map={"targets": "text"}),
-      # Whole documents as strings beside their tokens would fill the memory.
-      functools.partial(seqio.preprocessors.tokenize, copy_pretokenized=False),
-      CorruptionStep(corruption or SpanCorruption()),
-      seqio.preprocessors.append_eos_after_trim,
-    ],
+    preprocessors=steps(corruption or SpanCorruption()),
     output_features=output_features or t5_features(),
   )
+
+
+def steps(corruption: Any) -> list[Callable[..., Any]]:
+  """Returns the steps of an unlabelled task, from `text` to ids with EOS.
+
+  Args:
+    corruption: an object of `transformer_zoo.corruption`. A run may take
+      another (`CORRUPTION`): the prepared files are the same.
+  """
+  return [
+    functools.partial(seqio.preprocessors.rekey, key_map={"targets": "text"}),
+    # Whole documents as strings beside their tokens would fill the memory.
+    functools.partial(seqio.preprocessors.tokenize, copy_pretokenized=False),
+    CorruptionStep(corruption),
+    seqio.preprocessors.append_eos_after_trim,
+  ]
 
 
 # Encyclopaedia articles, about 16 M tokens.

@@ -142,7 +142,7 @@ def test_the_mixture_of_the_readme(tmp_path):
 
 @pytest.fixture(scope="module")
 def with_c4():
-  """The rates of the mixtures that need C4, with a stand-in for it."""
+  """The rates of all mixtures, with given counts."""
   done = subprocess.run(
     [sys.executable, "-m", "tests.oracles.mixture_rates", "ours"],
     cwd=ROOT,

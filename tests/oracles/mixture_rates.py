@@ -31,18 +31,9 @@ def counts_of_all() -> dict[str, int]:
 
 
 def ours() -> None:
-  """Registers our mixtures, those with C4 too."""
-  import tasks  # noqa: F401
-  from tasks.vocabulary import t5_features
-
-  if "c4_v020_unsupervised" not in seqio.TaskRegistry.names():
-    seqio.TaskRegistry.add(
-      "c4_v020_unsupervised",
-      source=seqio.TextLineDataSource({"train": "c4.txt"}),
-      preprocessors=[],
-      output_features=t5_features(),
-    )
+  """Registers our mixtures."""
   import mixtures  # noqa: F401
+  import tasks  # noqa: F401
 
 
 def main() -> None:
