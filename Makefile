@@ -29,9 +29,11 @@ test: $(TESTING) lint
 	  --ignore=tests/oracles tests
 
 # The live comparisons: with PyTorch's implementation of the same models, and
-# with the tasks of the t5 package.
+# with the tasks of the t5 package. Two processes: PyTorch crashes where
+# TensorFlow has been imported.
 test-oracles: $(ORACLES) $(T5_PACKAGE)
-	$(VENV_PYTHON) -m pytest tests/oracles
+	$(VENV_PYTHON) -m pytest tests/oracles/t5_test.py
+	$(VENV_PYTHON) -m pytest --ignore=tests/oracles/t5_test.py tests/oracles
 
 lint: $(TESTING)
 	$(VENV)/bin/ruff check .
