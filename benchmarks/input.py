@@ -6,7 +6,8 @@
 
 Prints examples/s and tokens/s of `prepare` (into an empty folder), and of the
 loader steps/s, tokens/s and the share of tokens that are no padding, with the
-seconds until the first batch. Tokens are those that are no padding, inputs and
+seconds until the first batch; of unlabelled text also the raw tokens/s of its
+corruption alone. Tokens are those that are no padding, inputs and
 targets together. The loader is measured with nothing beside it; `cpu` figures
 divide by the processor time of all its threads.
 """
@@ -18,6 +19,8 @@ import time
 
 import numpy as np
 
+from transformer_zoo import corruption
+from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.data import loader
 from transformer_zoo.data import prepare
 
@@ -79,6 +82,25 @@ def measure_loader(mixture, arguments):
   }
 
 
+def measure_corruption(task, arguments):
+  """Corrupts the same random batch again and again."""
+  lengths = {"inputs": arguments.inputs, "targets": arguments.targets}
+  corrupt = corruption.from_spec(task.corruption)
+  rows = np.arange(arguments.batch_size)
+  shape = len(rows), corrupt.raw_length(lengths)
+  tokens = np.random.default_rng(0).integers(3, 1000, shape, np.int32)
+  corrupt(tokens, Draws(0, rows), task.vocabulary)
+  start, cpu = time.perf_counter(), time.process_time()
+  for step in range(arguments.steps):
+    draws = Draws(0, rows + step * len(rows))
+    corrupt(tokens, draws, task.vocabulary)
+  seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+  return {
+    "tokens_per_second": arguments.steps * tokens.size / seconds,
+    "tokens_per_cpu_second": arguments.steps * tokens.size / cpu,
+  }
+
+
 def main():
   parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
   name = parser.add_mutually_exclusive_group(required=True)
@@ -102,12 +124,14 @@ def main():
       "prepare": prepared,
       "loader": measure_loader(mixture, arguments),
     }
+    if mixture.tasks[0].corruption:
+      result["corruption"] = measure_corruption(mixture.tasks[0], arguments)
   if arguments.json:
     print(json.dumps(result))
     return
-  for part in ("prepare", "loader"):
-    for key, value in result[part].items():
-      print(f"{part:8} {key:24} {value:,.3f}")
+  for part in ("prepare", "loader", "corruption"):
+    for key, value in result.get(part, {}).items():
+      print(f"{part:10} {key:24} {value:,.3f}")
 
 
 if __name__ == "__main__":

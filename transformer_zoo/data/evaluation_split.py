@@ -113,8 +113,7 @@ class EvaluationSplit:
     `(task.corruption_seed, i)`, as in SeqIO.
     """
     for places, widths in self._plan:
-      keys = [(self._seed, int(place)) for place in places]
-      read = self._source.read(places, keys)
+      read = self._source.read(places, self._seed, places)
       arrays = features.to_batch(
         read.inputs,
         read.targets,

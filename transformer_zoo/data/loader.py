@@ -198,8 +198,7 @@ class _Stream:
       places, owners = self._plan(rows)
     read, come_from = [], []
     for source, where, indices in self._locate(places):
-      keys = [(self._seed, int(place)) for place in places[where]]
-      read.append(source.read(indices, keys))
+      read.append(source.read(indices, self._seed, places[where]))
       come_from.append(where)
     inputs = join([examples.inputs for examples in read])
     targets = join([examples.targets for examples in read])

@@ -1,6 +1,6 @@
 """Reads examples of a prepared task by index, trimmed and with EOS."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 import dataclasses
 from typing import Any, Protocol
 
@@ -49,13 +49,14 @@ class Source(Protocol):
     """Returns trimmed lengths, int32 [n, 2], without reading the records."""
 
   def read(
-    self, indices: np.ndarray, keys: Sequence[tuple[int, int]]
+    self, indices: np.ndarray, seed: int, places: np.ndarray
   ) -> Examples:
     """Reads the examples of some indices.
 
     Args:
       indices: int64 [n].
-      keys: of the random generator of each example.
+      seed: of what is drawn.
+      places: int64 [n], with `seed` the key of what each example draws.
     """
 
 
@@ -117,9 +118,9 @@ class _ExampleSource:
     return self._lengths[indices]
 
   def read(
-    self, indices: np.ndarray, keys: Sequence[tuple[int, int]]
+    self, indices: np.ndarray, seed: int, places: np.ndarray
   ) -> Examples:
-    del keys  # nothing is drawn
+    del seed, places  # nothing is drawn
     wanted = indices.tolist()
     missing = [index for index in wanted if index not in self._kept]
     read = {}
@@ -180,20 +181,17 @@ class _TokenSource:
     return np.tile(np.array(self._widths, np.int32), (len(indices), 1))
 
   def read(
-    self, indices: np.ndarray, keys: Sequence[tuple[int, int]]
+    self, indices: np.ndarray, seed: int, places: np.ndarray
   ) -> Examples:
     chunks = self._chunks(indices * self._raw_length)
-    # Rows of one batch share the seed; evaluation and training have their own.
-    seed = keys[0][0]
-    draws = Draws(seed, np.array([index for _, index in keys]))
-    corrupted = self._corruption(chunks, draws, self._vocabulary)
+    corrupted = self._corruption(chunks, Draws(seed, places), self._vocabulary)
     inputs, targets = (
       corrupted[feature].ended(
         self._vocabulary.eos_id, width, self._eos_after_trim
       )
       for feature, width in zip(FEATURES, self._widths, strict=True)
     )
-    return Examples(inputs, targets, [{} for _ in keys])
+    return Examples(inputs, targets, [{} for _ in places])
 
   def _chunks(self, starts: np.ndarray) -> np.ndarray:
     """Returns the stream from each of `starts` on, int32 [n, raw_length]."""
