@@ -69,6 +69,7 @@ def test_dropout_acts_on_the_hidden_layer(module):
 def test_an_unknown_activation_is_refused(module):
   with pytest.raises(
     ValueError,
-    match="unknown activation 'gleu'; allowed: relu, gelu, silu, linear",
+    match="unknown activation 'gleu'; allowed: relu, gelu, gelu_exact, "
+    "silu, sigmoid, linear",
   ):
     module(d_ff=7, activation="gleu")

@@ -25,7 +25,7 @@ def encoder_layer(**settings):
 
 def run(layer, x=X):
   return layer.init_with_output(
-    jax.random.key(0), x, mask_B1LM=None, bias_1HLM=None, deterministic=True
+    jax.random.key(0), x, mask_B1LM=None, bias_1HLM=None, positions=None, deterministic=True
   )
 
 
@@ -65,6 +65,7 @@ def test_decoder_layer_parameters():
     X,
     mask_B1LM=None,
     bias_1HLM=None,
+    positions=None,
     encoder_mask_B1LM=None,
     decoding=None,
     deterministic=True,

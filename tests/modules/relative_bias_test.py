@@ -5,6 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from transformer_zoo.modules.positions import Positions
+from transformer_zoo.modules.relative_bias import Alibi
+from transformer_zoo.modules.relative_bias import alibi_slopes
 from transformer_zoo.modules.relative_bias import relative_position_bucket
 from transformer_zoo.modules.relative_bias import RelativePositionBias
 
@@ -74,9 +77,8 @@ def bias(table, query, key, bidirectional=False):
   module = RelativePositionBias(
     num_heads=table.shape[0], bidirectional=bidirectional
   )
-  return module.apply(
-    {"params": {"rel_embedding": table}}, jnp.asarray(query), jnp.asarray(key)
-  )
+  positions = Positions(jnp.asarray(query)[None], jnp.asarray(key)[None])
+  return module.apply({"params": {"rel_embedding": table}}, positions)
 
 
 def test_bias_is_the_entry_of_head_and_bucket():
@@ -98,9 +100,60 @@ def test_bias_of_one_position_is_that_row_of_the_whole():
 
 def test_table_is_labelled():
   module = RelativePositionBias(num_heads=3, bidirectional=True)
-  positions = jnp.arange(2)
-  table = module.init(jax.random.key(0), positions, positions)["params"][
-    "rel_embedding"
-  ]
+  params = module.init(jax.random.key(0), Positions.of_length(2))["params"]
+  table = params["rel_embedding"]
   assert table.names == ("heads", "relpos_buckets")
   assert table.unbox().shape == (3, 32)
+
+
+def test_rows_with_positions_of_their_own():
+  table = np.random.RandomState(0).standard_normal((3, 32)).astype(np.float32)
+  module = RelativePositionBias(num_heads=3, bidirectional=True)
+  query_BL = jnp.array([[3], [7]])
+  key_BM = jnp.array([[0, 1, 2, 3], [4, 5, 6, 7]])
+  variables = {"params": {"rel_embedding": table}}
+  rows = module.apply(variables, Positions(query_BL, key_BM))
+  assert rows.shape == (2, 3, 1, 4)
+  for row in range(2):
+    one = Positions(query_BL[row : row + 1], key_BM[row : row + 1])
+    np.testing.assert_array_equal(rows[row], module.apply(variables, one)[0])
+
+
+@pytest.mark.parametrize(
+  ("num_heads", "expected"),
+  [
+    (8, [2.0**-i for i in range(1, 9)]),
+    (4, [2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8]),
+    # Between powers of two: those of the power below, then every second one of
+    # the power above.
+    (6, [2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8, 2.0**-1, 2.0**-3]),
+    (1, [2.0**-8]),
+  ],
+)
+def test_alibi_slopes(num_heads, expected):
+  np.testing.assert_allclose(alibi_slopes(num_heads), expected, rtol=1e-6)
+
+
+def test_alibi_is_the_slope_times_the_distance():
+  y = Alibi(num_heads=2).apply({}, Positions.of_length(3))
+  slopes = [2.0**-4, 2.0**-8]
+  for head, slope in enumerate(slopes):
+    np.testing.assert_allclose(
+      y[0, head], -slope * np.array([[0, 1, 2], [1, 0, 1], [2, 1, 0]])
+    )
+
+
+def test_biases_depend_on_distances_alone():
+  table = np.random.RandomState(0).standard_normal((2, 32)).astype(np.float32)
+  here = Positions.of_length(40)
+  there = Positions(here.query_1L + 1000, here.key_1M + 1000)
+  for module, variables in (
+    (Alibi(num_heads=2), {}),
+    (
+      RelativePositionBias(num_heads=2, bidirectional=True),
+      {"params": {"rel_embedding": table}},
+    ),
+  ):
+    np.testing.assert_array_equal(
+      module.apply(variables, here), module.apply(variables, there)
+    )

@@ -19,7 +19,7 @@ class LinearLayer(nn.Module):
 
   linear: nn.Module
 
-  def __call__(self, x, *, bias_1HLM, deterministic):
+  def __call__(self, x, *, mask_B1LM, bias_1HLM, positions, deterministic):
     return self.linear(x, x.shape[-1])
 
 
@@ -71,7 +71,7 @@ class AddDropout(nn.Module):
   """Adds 0 or 2 to every feature."""
 
   @nn.compact
-  def __call__(self, x, *, bias_1HLM, deterministic):
+  def __call__(self, x, *, mask_B1LM, bias_1HLM, positions, deterministic):
     return x + Dropout(rate=0.5)(jnp.ones_like(x), deterministic=deterministic)
 
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from transformer_zoo.modules import kv_cache
 from transformer_zoo.modules import masks
+from transformer_zoo.modules.positions import Positions
 
 
 @gin.register
@@ -37,7 +38,7 @@ class Decoder(nn.Module):
   def __call__(
     self,
     y_BLD: jax.Array,
-    encoded_BMD: jax.Array,
+    encoded_BMD: jax.Array | None = None,
     *,
     embedder: nn.Module,
     **keywords,
@@ -71,6 +72,8 @@ class EncoderDecoder(nn.Module):
     *,
     encoder_segment_ids: jax.Array | None = None,
     decoder_segment_ids: jax.Array | None = None,
+    encoder_positions: jax.Array | None = None,
+    decoder_positions: jax.Array | None = None,
     deterministic: bool = True,
   ) -> jax.Array:
     """Teacher-forced logits.
@@ -81,6 +84,8 @@ class EncoderDecoder(nn.Module):
       decoder_target_tokens: [B, L] ids; tell which positions are real.
       encoder_segment_ids: [B, M], 1, 2, ... for packed examples, 0 padding.
       decoder_segment_ids: [B, L], likewise.
+      encoder_positions: [B, M], of each token in its example; 0 to M-1 if None.
+      decoder_positions: [B, L], likewise.
       deterministic: no dropout.
 
     Returns:
@@ -89,6 +94,7 @@ class EncoderDecoder(nn.Module):
     encoded_BMD = self.encode(
       encoder_input_tokens,
       encoder_segment_ids=encoder_segment_ids,
+      encoder_positions=encoder_positions,
       deterministic=deterministic,
     )
     target_valid_BL = decoder_target_tokens > 0
@@ -110,7 +116,7 @@ class EncoderDecoder(nn.Module):
       embedder=self.token_embedder,
       mask_B1LM=mask_B1LL,
       encoder_mask_B1LM=encoder_mask_B1LM,
-      decoding=None,
+      token_positions_1L=decoder_positions,
       deterministic=deterministic,
     )
 
@@ -119,6 +125,7 @@ class EncoderDecoder(nn.Module):
     encoder_input_tokens: jax.Array,
     *,
     encoder_segment_ids: jax.Array | None = None,
+    encoder_positions: jax.Array | None = None,
     deterministic: bool = True,
   ) -> jax.Array:
     """Encodes [B, M] ids into [B, M, D]."""
@@ -129,6 +136,7 @@ class EncoderDecoder(nn.Module):
     return self.encoder(
       self.token_embedder(encoder_input_tokens),
       mask_B1LM=mask_B1MM,
+      token_positions_1L=encoder_positions,
       deterministic=deterministic,
     )
 
@@ -150,18 +158,16 @@ class EncoderDecoder(nn.Module):
     Returns:
       float32 logits [B, 1, V].
     """
-    key_positions_M = jnp.arange(decoding.length)
-    query_positions_L = decoding.position + jnp.arange(1)
-    mask_11LM = (key_positions_M[None] <= query_positions_L[:, None])[
-      None, None
-    ]
+    positions = Positions(
+      query_1L=(decoding.position + jnp.arange(1))[None],
+      key_1M=jnp.arange(decoding.length)[None],
+    )
     return self.decoder(
       self.token_embedder(decoder_input_tokens),
       encoded_BMD,
       embedder=self.token_embedder,
-      query_positions_L=query_positions_L,
-      key_positions_M=key_positions_M,
-      mask_B1LM=mask_11LM,
+      positions=positions,
+      mask_B1LM=(positions.distance_1LM <= 0)[:, None],
       encoder_mask_B1LM=(encoder_input_tokens > 0)[:, None, None, :],
       decoding=decoding,
       deterministic=True,

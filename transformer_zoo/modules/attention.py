@@ -6,11 +6,13 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
 from transformer_zoo.modules import kv_cache
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.parts import part
+from transformer_zoo.modules.positions import Positions
 
 # Scores of masked pairs are replaced by it, so that a query without any key
 # still has a finite softmax (T5X adds the same number).
@@ -49,40 +51,65 @@ def _softmax_backward(residuals, gradient_BHLM):
 masked_softmax.defvjp(_softmax_forward, _softmax_backward)
 
 
-def attention_weights(
-  query_BLHK: jax.Array,
-  key_BMHK: jax.Array,
-  mask_B1LM: jax.Array | None,
-  bias_1HLM: jax.Array | None,
-) -> jax.Array:
-  """Softmax over keys of the scores, [B, H, L, M], computed in float32."""
-  scores_BHLM = jnp.einsum(
-    "blhk,bmhk->bhlm",
-    query_BLHK,
-    key_BMHK,
+def attention_scores(query_BLHK: jax.Array, key_BMGK: jax.Array) -> jax.Array:
+  """Returns the products of queries and keys, float32 [B, H, L, M].
+
+  Of H query heads, H / G neighbours share a key head (grouped queries, Ainslie
+  et al. 2023).
+  """
+  batch, length, heads, head_dim = query_BLHK.shape
+  groups = key_BMGK.shape[2]
+  if groups == heads:
+    return jnp.einsum(
+      "blhk,bmhk->bhlm",
+      query_BLHK,
+      key_BMGK,
+      preferred_element_type=jnp.float32,
+    )
+  query_BLGRK = query_BLHK.reshape(batch, length, groups, -1, head_dim)
+  scores_BGRLM = jnp.einsum(
+    "blgrk,bmgk->bgrlm",
+    query_BLGRK,
+    key_BMGK,
     preferred_element_type=jnp.float32,
   )
-  if bias_1HLM is not None:
-    scores_BHLM = scores_BHLM + bias_1HLM
-  return masked_softmax(scores_BHLM, mask_B1LM).astype(query_BLHK.dtype)
+  return scores_BGRLM.reshape(batch, heads, length, -1)
+
+
+def weighted_values(
+  weights_BHLM: jax.Array, value_BMGK: jax.Array
+) -> jax.Array:
+  """Returns the sums of the values under the weights, [B, L, H, K]."""
+  batch, heads, length, memory = weights_BHLM.shape
+  groups = value_BMGK.shape[2]
+  if groups == heads:
+    return jnp.einsum("bhlm,bmhk->blhk", weights_BHLM, value_BMGK)
+  weights_BGRLM = weights_BHLM.reshape(batch, groups, -1, length, memory)
+  context_BLGRK = jnp.einsum("bgrlm,bmgk->blgrk", weights_BGRLM, value_BMGK)
+  return context_BLGRK.reshape(batch, length, heads, -1)
 
 
 @gin.register
 class Attention(nn.Module):
   """Multi-head attention from x to a memory (to x itself by default).
 
-  Scores are not scaled: T5 folds 1/sqrt(head_dim) into the distribution of
-  the query kernel.
-
   Attributes:
     num_heads: H.
     head_dim: K; H * K need not be d_model.
+    num_kv_heads: G, heads of keys and values, a divisor of H; H if None.
+    scale_scores: multiply scores by 1/sqrt(head_dim). T5 folds it into the
+      distribution of the query kernel instead.
     query, key, value, out: the projections; parameters are theirs.
     dropout: applied to the attention weights.
+    rotary: turns queries and keys by their positions, or None.
+    position_bias: a bias of this layer's own, or None.
+    relative_vectors: vectors by distance for keys, or keys and values, or None.
   """
 
   num_heads: int
   head_dim: int
+  num_kv_heads: int | None = None
+  scale_scores: bool = False
   query: nn.Module = part(
     Linear,
     kernel_axes=("embed", "joined_kv"),
@@ -104,6 +131,19 @@ class Attention(nn.Module):
     kernel_init=initializers.fan_in_normal,
   )
   dropout: nn.Module = part(Dropout)
+  rotary: nn.Module | None = None
+  position_bias: nn.Module | None = None
+  relative_vectors: nn.Module | None = None
+
+  def __post_init__(self):
+    if self.num_kv_heads is not None and (
+      self.num_kv_heads < 1 or self.num_heads % self.num_kv_heads
+    ):
+      raise UserError(
+        f"{self.num_heads} heads cannot share {self.num_kv_heads} heads of "
+        "keys and values evenly; num_kv_heads must divide num_heads"
+      )
+    super().__post_init__()
 
   @nn.compact
   def __call__(
@@ -113,6 +153,7 @@ class Attention(nn.Module):
     *,
     mask_B1LM: jax.Array | None = None,
     bias_1HLM: jax.Array | None = None,
+    positions: Positions | None = None,
     decoding: kv_cache.Decoding | None = None,
     deterministic: bool = True,
   ) -> jax.Array:
@@ -123,34 +164,60 @@ class Attention(nn.Module):
       memory_BMD: where keys and values come from; x if None.
       mask_B1LM: True where a query may attend.
       bias_1HLM: added to the scores.
+      positions: of queries and keys, for attention to x itself; 0 to L - 1 by
+        default.
       decoding: if given, keys and values are kept in the `cache` collection:
         those of x are appended, those of a memory are computed once.
       deterministic: no dropout.
     """
-
-    def split_heads(y):
-      y_BLHK = y.reshape(*y.shape[:-1], self.num_heads, self.head_dim)
-      return axes.constrain(y_BLHK, "batch", "length", "heads", "kv")
-
-    width = self.num_heads * self.head_dim
-    query_BLHK = split_heads(self.query(x_BLD, width))
+    if positions is None:
+      positions = Positions.of_length(x_BLD.shape[1])
+    query_BLHK = self._project(self.query, x_BLD, self.num_heads)
+    if self.scale_scores:
+      query_BLHK = query_BLHK * self.head_dim**-0.5
+    if memory_BMD is None:
+      query_BLHK = self._turned(query_BLHK, positions)
 
     def project():
       source = x_BLD if memory_BMD is None else memory_BMD
-      return (
-        split_heads(self.key(source, width)),
-        split_heads(self.value(source, width)),
-      )
+      num_heads = self.num_kv_heads or self.num_heads
+      key_BMGK = self._project(self.key, source, num_heads)
+      if memory_BMD is None:
+        key_BMGK = self._turned(key_BMGK, positions)
+      return key_BMGK, self._project(self.value, source, num_heads)
 
     if decoding is None:
-      key_BMHK, value_BMHK = project()
+      key_BMGK, value_BMGK = project()
     elif memory_BMD is None:
-      key_BMHK, value_BMHK = kv_cache.append(self, project(), decoding)
+      key_BMGK, value_BMGK = kv_cache.append(self, project(), decoding)
     else:
-      key_BMHK, value_BMHK = kv_cache.compute_once(self, project)
+      key_BMGK, value_BMGK = kv_cache.compute_once(self, project)
 
-    weights_BHLM = attention_weights(query_BLHK, key_BMHK, mask_B1LM, bias_1HLM)
-    weights_BHLM = self.dropout(weights_BHLM, deterministic=deterministic)
-    context_BLHK = jnp.einsum("bhlm,bmhk->blhk", weights_BHLM, value_BMHK)
-    context_BLX = context_BLHK.reshape(*x_BLD.shape[:-1], width)
+    scores_BHLM = attention_scores(query_BLHK, key_BMGK)
+    if bias_1HLM is not None:
+      scores_BHLM += bias_1HLM
+    if self.position_bias is not None:
+      scores_BHLM += self.position_bias.copy(name="relpos_bias")(positions)
+    if self.relative_vectors is not None:
+      scores_BHLM += self.relative_vectors.scores(query_BLHK, positions)
+    weights_BHLM = masked_softmax(scores_BHLM, mask_B1LM)
+    weights_BHLM = self.dropout(
+      weights_BHLM.astype(x_BLD.dtype), deterministic=deterministic
+    )
+    context_BLHK = weighted_values(weights_BHLM, value_BMGK)
+    if self.relative_vectors is not None:
+      context_BLHK += self.relative_vectors.values(weights_BHLM, positions)
+    context_BLX = context_BLHK.reshape(*x_BLD.shape[:-1], -1)
     return self.out(context_BLX, x_BLD.shape[-1])
+
+  def _project(self, linear: nn.Module, y: jax.Array, num_heads: int):
+    """Returns y projected and split into heads, [B, L or M, heads, K]."""
+    y = linear(y, num_heads * self.head_dim)
+    y_BLHK = y.reshape(*y.shape[:-1], num_heads, self.head_dim)
+    return axes.constrain(y_BLHK, "batch", "length", "heads", "kv")
+
+  def _turned(self, y_BLHK: jax.Array, positions: Positions) -> jax.Array:
+    """Returns queries, or keys of the same tokens, turned by position."""
+    if self.rotary is None:
+      return y_BLHK
+    return self.rotary(y_BLHK, positions.query_1L)

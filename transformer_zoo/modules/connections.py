@@ -1,24 +1,86 @@
-"""How a sublayer meets the residual stream."""
+"""How the sublayers of a layer meet the residual stream.
 
-from collections.abc import Callable
+A connection takes x and the sublayers by name, in their order, and is a choice
+of where to normalize: `norm(name)` makes a normalization of that name.
+"""
+
+from collections.abc import Callable, Mapping
 
 import gin
 import jax
 
 Function = Callable[[jax.Array], jax.Array]
+Sublayers = Mapping[str, Function]
 
 
 @gin.register(module="connections")
 def pre_norm(
-  x: jax.Array, sublayer: Function, *, norm: Function, dropout: Function
+  x: jax.Array,
+  sublayers: Sublayers,
+  *,
+  norm: Callable[[str], Function],
+  dropout: Function,
 ) -> jax.Array:
   """Adds dropout(sublayer(norm(x))) to x: T5, GPT-2."""
-  return x + dropout(sublayer(norm(x)))
+  for name, sublayer in sublayers.items():
+    x = x + dropout(sublayer(norm(f"pre_{name}_layer_norm")(x)))
+  return x
 
 
 @gin.register(module="connections")
 def post_norm(
-  x: jax.Array, sublayer: Function, *, norm: Function, dropout: Function
+  x: jax.Array,
+  sublayers: Sublayers,
+  *,
+  norm: Callable[[str], Function],
+  dropout: Function,
 ) -> jax.Array:
-  """Returns norm(x + dropout(sublayer(x))): Transformer of 2017, BERT."""
-  return norm(x + dropout(sublayer(x)))
+  """Makes x norm(x + dropout(sublayer(x))): Transformer of 2017, BERT."""
+  for name, sublayer in sublayers.items():
+    x = norm(f"post_{name}_layer_norm")(x + dropout(sublayer(x)))
+  return x
+
+
+@gin.register(module="connections")
+def residual_post_norm(
+  x: jax.Array,
+  sublayers: Sublayers,
+  *,
+  norm: Callable[[str], Function],
+  dropout: Function,
+) -> jax.Array:
+  """Adds dropout(norm(sublayer(x))) to x: the residual stream stays as it is.
+
+  "Res-post-norm" of Swin Transformer v2 (Liu et al. 2022).
+  """
+  for name, sublayer in sublayers.items():
+    x = x + dropout(norm(f"post_{name}_layer_norm")(sublayer(x)))
+  return x
+
+
+@gin.register(module="connections")
+def sandwich_norm(
+  x: jax.Array,
+  sublayers: Sublayers,
+  *,
+  norm: Callable[[str], Function],
+  dropout: Function,
+) -> jax.Array:
+  """Adds dropout(norm(sublayer(norm(x)))) to x: CogView (Ding et al. 2021)."""
+  for name, sublayer in sublayers.items():
+    y = sublayer(norm(f"pre_{name}_layer_norm")(x))
+    x = x + dropout(norm(f"post_{name}_layer_norm")(y))
+  return x
+
+
+@gin.register(module="connections")
+def parallel(
+  x: jax.Array,
+  sublayers: Sublayers,
+  *,
+  norm: Callable[[str], Function],
+  dropout: Function,
+) -> jax.Array:
+  """Adds all sublayers of one norm(x) to x: GPT-J, PaLM."""
+  y = norm("pre_layer_norm")(x)
+  return x + sum(dropout(sublayer(y)) for sublayer in sublayers.values())

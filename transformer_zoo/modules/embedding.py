@@ -34,12 +34,15 @@ class Embed(nn.Module):
     features: d_model.
     dtype: compute dtype, one of `COMPUTE_DTYPES`; 'auto' chooses by device.
     embedding_init: distribution of the table; T5's is N(0, 1).
+    multiply_by_sqrt_depth: embeddings times sqrt(d_model), as the Transformer
+      of 2017 does (section 3.4), whose table is the softmax's too.
   """
 
   num_embeddings: int
   features: int
   dtype: str = "auto"
   embedding_init: Callable = initializers.unit_normal
+  multiply_by_sqrt_depth: bool = False
 
   def __post_init__(self):
     if self.dtype not in COMPUTE_DTYPES:
@@ -60,6 +63,8 @@ class Embed(nn.Module):
   def __call__(self, tokens_BL: jax.Array) -> jax.Array:
     """Looks up embeddings: [B, L] ids to [B, L, D] in the compute dtype."""
     x_BLD = jnp.take(self.embedding, tokens_BL, axis=0, mode="clip")
+    if self.multiply_by_sqrt_depth:
+      x_BLD = x_BLD * self.features**0.5
     return axes.constrain(
       x_BLD.astype(compute_dtype(self.dtype)), "batch", "length", "embed"
     )

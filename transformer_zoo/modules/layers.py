@@ -13,6 +13,7 @@ from transformer_zoo.modules import kv_cache
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.normalization import RMSNorm
 from transformer_zoo.modules.parts import part
+from transformer_zoo.modules.positions import Positions
 
 
 @gin.register
@@ -22,9 +23,9 @@ class EncoderLayer(nn.Module):
   Attributes:
     attention: the self-attention.
     mlp: the feed-forward network.
-    norm: normalization; each sublayer has a copy of its own.
+    norm: normalization; each sublayer has copies of its own.
     dropout: applied to the output of each sublayer.
-    connect: how a sublayer meets the residual stream.
+    connect: how the sublayers meet the residual stream.
   """
 
   attention: nn.Module
@@ -40,46 +41,45 @@ class EncoderLayer(nn.Module):
     *,
     mask_B1LM: jax.Array | None,
     bias_1HLM: jax.Array | None,
+    positions: Positions,
     deterministic: bool,
   ) -> jax.Array:
     """Returns [B, L, D]."""
-    dropout = functools.partial(self.dropout, deterministic=deterministic)
-    x_BLD = axes.constrain(x_BLD, "batch", "length", "embed")
-    x_BLD = self.connect(
-      x_BLD,
-      functools.partial(
+    sublayers = {
+      "attention": functools.partial(
         self.attention,
         mask_B1LM=mask_B1LM,
         bias_1HLM=bias_1HLM,
+        positions=positions,
         deterministic=deterministic,
       ),
-      norm=self.norm.copy(name="pre_attention_layer_norm"),
-      dropout=dropout,
-    )
+      "mlp": functools.partial(self.mlp, deterministic=deterministic),
+    }
     return self.connect(
-      x_BLD,
-      functools.partial(self.mlp, deterministic=deterministic),
-      norm=self.norm.copy(name="pre_mlp_layer_norm"),
-      dropout=dropout,
+      axes.constrain(x_BLD, "batch", "length", "embed"),
+      sublayers,
+      norm=lambda name: self.norm.copy(name=name),
+      dropout=functools.partial(self.dropout, deterministic=deterministic),
     )
 
 
 @gin.register
 class DecoderLayer(nn.Module):
-  """Causal self-attention, attention to the encoder, and feed-forward.
+  """Causal self-attention, attention to an encoder if any, and feed-forward.
 
   Attributes:
-    self_attention: attention to earlier targets.
-    encoder_decoder_attention: attention to the encoder's output.
+    self_attention: attention to earlier tokens.
     mlp: the feed-forward network.
-    norm: normalization; each sublayer has a copy of its own.
+    encoder_decoder_attention: attention to the encoder's output; None in a
+      decoder-only model.
+    norm: normalization; each sublayer has copies of its own.
     dropout: applied to the output of each sublayer.
-    connect: how a sublayer meets the residual stream.
+    connect: how the sublayers meet the residual stream.
   """
 
   self_attention: nn.Module
-  encoder_decoder_attention: nn.Module
   mlp: nn.Module
+  encoder_decoder_attention: nn.Module | None = None
   norm: nn.Module = part(RMSNorm)
   dropout: nn.Module = part(Dropout)
   connect: Callable = connections.pre_norm
@@ -88,44 +88,42 @@ class DecoderLayer(nn.Module):
   def __call__(
     self,
     x_BLD: jax.Array,
-    encoded_BMD: jax.Array,
+    encoded_BMD: jax.Array | None = None,
     *,
     mask_B1LM: jax.Array | None,
     bias_1HLM: jax.Array | None,
-    encoder_mask_B1LM: jax.Array | None,
-    decoding: kv_cache.Decoding | None,
+    positions: Positions,
     deterministic: bool,
+    encoder_mask_B1LM: jax.Array | None = None,
+    decoding: kv_cache.Decoding | None = None,
   ) -> jax.Array:
-    """Returns [B, L, D]."""
-    dropout = functools.partial(self.dropout, deterministic=deterministic)
-    x_BLD = axes.constrain(x_BLD, "batch", "length", "embed")
-    x_BLD = self.connect(
-      x_BLD,
-      functools.partial(
+    """Returns [B, L, D].
+
+    Without `encoded_BMD` the attention to an encoder is left out: so a layer
+    also serves as one of the encoder that shares its weights.
+    """
+    sublayers = {
+      "self_attention": functools.partial(
         self.self_attention,
         mask_B1LM=mask_B1LM,
         bias_1HLM=bias_1HLM,
+        positions=positions,
         decoding=decoding,
         deterministic=deterministic,
-      ),
-      norm=self.norm.copy(name="pre_self_attention_layer_norm"),
-      dropout=dropout,
-    )
-    x_BLD = self.connect(
-      x_BLD,
-      functools.partial(
+      )
+    }
+    if encoded_BMD is not None:
+      sublayers["cross_attention"] = functools.partial(
         self.encoder_decoder_attention,
         memory_BMD=encoded_BMD,
         mask_B1LM=encoder_mask_B1LM,
         decoding=decoding,
         deterministic=deterministic,
-      ),
-      norm=self.norm.copy(name="pre_cross_attention_layer_norm"),
-      dropout=dropout,
-    )
+      )
+    sublayers["mlp"] = functools.partial(self.mlp, deterministic=deterministic)
     return self.connect(
-      x_BLD,
-      functools.partial(self.mlp, deterministic=deterministic),
-      norm=self.norm.copy(name="pre_mlp_layer_norm"),
-      dropout=dropout,
+      axes.constrain(x_BLD, "batch", "length", "embed"),
+      sublayers,
+      norm=lambda name: self.norm.copy(name=name),
+      dropout=functools.partial(self.dropout, deterministic=deterministic),
     )

@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+from transformer_zoo.modules.positions import Positions
+
 
 def padding_mask(query_valid_BL: jax.Array, key_valid_BM: jax.Array):
   """[B, 1, L, M]: both the query and the key are real tokens."""
@@ -18,6 +20,16 @@ def causal_mask(length: int) -> jax.Array:
   """[1, 1, L, L]: the key is not after the query."""
   positions = jnp.arange(length)
   return (positions[:, None] >= positions[None, :])[None, None]
+
+
+def prefix_mask(prefix_BL: jax.Array) -> jax.Array:
+  """[B, 1, L, L]: query and key both belong to the prefix."""
+  return prefix_BL[:, None, :, None] & prefix_BL[:, None, None, :]
+
+
+def window_mask(positions: Positions, window: jax.Array | int) -> jax.Array:
+  """[1 or B, 1, L, M]: the key is fewer than `window` tokens before."""
+  return (positions.distance_1LM > -window)[:, None]
 
 
 def combine(*masks: jax.Array | None) -> jax.Array | None:

@@ -38,3 +38,50 @@ class RMSNorm(nn.Module):
       jnp.float32,
     )
     return rms_norm(x, scale, self.epsilon)
+
+
+@gin.register
+class LayerNorm(nn.Module):
+  """Layer normalization (Ba et al. 2016); statistics are float32.
+
+  Attributes:
+    epsilon: added to the variance.
+    use_bias: whether there is a shift beside the scale.
+  """
+
+  epsilon: float = 1e-5
+  use_bias: bool = True
+
+  @nn.compact
+  def __call__(self, x: jax.Array) -> jax.Array:
+    x_float32 = x.astype(jnp.float32)
+    centred = x_float32 - jnp.mean(x_float32, axis=-1, keepdims=True)
+    y = self._scaled(centred).astype(x.dtype)
+    y = y * self._vector("scale", nn.initializers.ones, x)
+    if self.use_bias:
+      y = y + self._vector("bias", nn.initializers.zeros, x)
+    return y
+
+  def _scaled(self, centred: jax.Array) -> jax.Array:
+    variance = jnp.mean(jnp.square(centred), axis=-1, keepdims=True)
+    return centred * jax.lax.rsqrt(variance + self.epsilon)
+
+  def _vector(self, name: str, init, x: jax.Array) -> jax.Array:
+    """Returns a parameter [D], broadcast to x in its dtype."""
+    vector_D = self.param(
+      name, axes.partitioned(init, "embed"), (x.shape[-1],), jnp.float32
+    )
+    return jnp.broadcast_to(vector_D.astype(x.dtype), x.shape)
+
+
+@gin.register
+class AnnotatedLayerNorm(LayerNorm):
+  """The form of The Annotated Transformer (Rush 2018).
+
+  Divides by the unbiased standard deviation plus epsilon.
+  """
+
+  def _scaled(self, centred: jax.Array) -> jax.Array:
+    total = jnp.sum(jnp.square(centred), axis=-1, keepdims=True)
+    deviation = jnp.sqrt(total / (centred.shape[-1] - 1))
+    return centred / (deviation + self.epsilon)

@@ -1,4 +1,4 @@
-"""T5's relative position bias (Raffel et al. 2020, section 2.1)."""
+"""Biases of the scores by distance: T5's buckets and ALiBi."""
 
 from flax import linen as nn
 import gin
@@ -8,6 +8,7 @@ import numpy as np
 
 from transformer_zoo import axes
 from transformer_zoo.modules import initializers
+from transformer_zoo.modules.positions import Positions
 
 
 def relative_position_bucket(
@@ -49,7 +50,8 @@ def relative_position_bucket(
 class RelativePositionBias(nn.Module):
   """A learned number per head and bucketed distance, added to the scores.
 
-  One table serves all layers of a stack.
+  One table serves all layers of a stack (T5: Raffel et al. 2020, section 2.1)
+  where the stack holds it, and one layer where its attention does (umT5).
 
   Attributes:
     num_heads: heads of the attention that it is added to.
@@ -64,10 +66,8 @@ class RelativePositionBias(nn.Module):
   max_distance: int = 128
 
   @nn.compact
-  def __call__(
-    self, query_positions_L: jax.Array, key_positions_M: jax.Array
-  ) -> jax.Array:
-    """Returns bias [1, H, L, M], float32."""
+  def __call__(self, positions: Positions) -> jax.Array:
+    """Returns bias [1 or B, H, L, M], float32."""
     table_HR = self.param(
       "rel_embedding",
       axes.partitioned(
@@ -76,10 +76,42 @@ class RelativePositionBias(nn.Module):
       (self.num_heads, self.num_buckets),
       jnp.float32,
     )
-    buckets_LM = relative_position_bucket(
-      key_positions_M[None, :] - query_positions_L[:, None],
+    buckets_1LM = relative_position_bucket(
+      positions.distance_1LM,
       bidirectional=self.bidirectional,
       num_buckets=self.num_buckets,
       max_distance=self.max_distance,
     )
-    return jnp.take(table_HR, buckets_LM, axis=1)[None]
+    return jnp.moveaxis(jnp.take(table_HR, buckets_1LM, axis=1), 0, 1)
+
+
+def alibi_slopes(num_heads: int) -> np.ndarray:
+  """Returns the slope of each head, float32 [H] (Press et al. 2022).
+
+  For n heads, a power of two, 2^(-8/n), 2^(-16/n), ... Other numbers take the
+  slopes of the power below, and every second one of the power above.
+  """
+  power = 1 << (num_heads.bit_length() - 1)
+  slopes = 2.0 ** (-8.0 / power * np.arange(1, power + 1))
+  more = 2.0 ** (-4.0 / power * np.arange(1, 2 * power + 1, 2))
+  return np.concatenate([slopes, more])[:num_heads].astype(np.float32)
+
+
+@gin.register
+class Alibi(nn.Module):
+  """Attention with linear biases: a fixed penalty on distance.
+
+  Press et al. 2022. Where keys after the query are seen, they count as those
+  before it at the same distance.
+
+  Attributes:
+    num_heads: heads of the attention that it is added to.
+  """
+
+  num_heads: int
+
+  def __call__(self, positions: Positions) -> jax.Array:
+    """Returns bias [1 or B, H, L, M], float32."""
+    distance_1LM = jnp.abs(positions.distance_1LM).astype(jnp.float32)
+    slopes_H = jnp.asarray(alibi_slopes(self.num_heads))
+    return -slopes_H[None, :, None, None] * distance_1LM[:, None]

@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.modules import masks
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.normalization import RMSNorm
 from transformer_zoo.modules.parts import part
+from transformer_zoo.modules.positions import Positions
 
 REMAT_POLICIES = {
   "none": None,
@@ -27,20 +29,30 @@ class Stack(nn.Module):
   Attributes:
     layer: the layer to repeat.
     num_layers: N.
+    position_embedder: adds a vector to each embedding by its position, or None.
     position_bias: gives all layers a bias [1, H, L, M], or None.
+    windows: how far back the layers see, in tokens, one after the other and
+      over again; None is everything. (None, 256) alternates dense and banded
+      layers, as GPT-3 does.
+    input_norm: normalization of what enters, or None.
     norm: final normalization, or None (post-norm stacks).
     norm_name: what the final norm is called in the parameter tree.
-    dropout: applied to the input and to the output.
+    dropout: applied to the input.
+    output_dropout: applied to the output; as `dropout` if None.
     scan: whether to scan over the layers.
     remat: what the backward pass computes again: a key of `REMAT_POLICIES`.
   """
 
   layer: nn.Module
   num_layers: int
+  position_embedder: nn.Module | None = None
   position_bias: nn.Module | None = None
+  windows: tuple[int | None, ...] = (None,)
+  input_norm: nn.Module | None = None
   norm: nn.Module | None = part(RMSNorm)
   norm_name: str = "final_norm"
   dropout: nn.Module = part(Dropout)
+  output_dropout: nn.Module | None = None
   scan: bool = False
   remat: str = "none"
 
@@ -50,6 +62,11 @@ class Stack(nn.Module):
         f"unknown remat policy {self.remat!r}; "
         f"allowed: {', '.join(REMAT_POLICIES)}"
       )
+    if not self.windows or any(w is not None and w < 1 for w in self.windows):
+      raise UserError(
+        f"Stack.windows is {self.windows}; each must be a positive number of "
+        "tokens or None"
+      )
     super().__post_init__()
 
   @nn.compact
@@ -57,8 +74,9 @@ class Stack(nn.Module):
     self,
     x_BLD: jax.Array,
     *layer_arguments: jax.Array,
-    query_positions_L: jax.Array | None = None,
-    key_positions_M: jax.Array | None = None,
+    mask_B1LM: jax.Array | None = None,
+    positions: Positions | None = None,
+    token_positions_1L: jax.Array | None = None,
     deterministic: bool = True,
     **layer_keywords,
   ) -> jax.Array:
@@ -67,25 +85,40 @@ class Stack(nn.Module):
     Args:
       x_BLD: embeddings.
       *layer_arguments: further positional arguments of every layer.
-      query_positions_L, key_positions_M: positions for `position_bias`;
-        0 to L-1 by default.
+      mask_B1LM: True where a query may attend.
+      positions: of queries and keys; 0 to L-1 by default.
+      token_positions_1L: [1 or B, L] for `position_embedder`: packed examples
+        each start from 0; those of the queries by default.
       deterministic: no dropout.
       **layer_keywords: further keyword arguments of every layer.
 
     Returns:
       [B, L, D].
     """
-    positions_L = jnp.arange(x_BLD.shape[1])
-    if query_positions_L is None:
-      query_positions_L = positions_L
-    if key_positions_M is None:
-      key_positions_M = positions_L
+    if positions is None:
+      positions = Positions.of_length(x_BLD.shape[1])
+    if self.position_embedder is not None:
+      embedder = self.position_embedder.copy(name="position_embedder")
+      if token_positions_1L is None:
+        token_positions_1L = positions.query_1L
+      x_BLD += embedder(token_positions_1L).astype(x_BLD.dtype)
+    if self.input_norm is not None:
+      x_BLD = self.input_norm.copy(name="input_norm")(x_BLD)
     bias_1HLM = None
     if self.position_bias is not None:
-      relpos_bias = self.position_bias.copy(name="relpos_bias")
-      bias_1HLM = relpos_bias(query_positions_L, key_positions_M)
+      bias_1HLM = self.position_bias.copy(name="relpos_bias")(positions)
+    keywords = {
+      **layer_keywords,
+      "mask_B1LM": mask_B1LM,
+      "bias_1HLM": bias_1HLM,
+      "positions": positions,
+    }
 
-    def apply_layer(layer, x, arguments, keywords):
+    def apply_layer(layer, x, window, arguments, keywords):
+      if window is not None:
+        band = masks.window_mask(keywords["positions"], window)
+        mask = masks.combine(keywords["mask_B1LM"], band)
+        keywords = {**keywords, "mask_B1LM": mask}
       x = layer(x, *arguments, **keywords, deterministic=deterministic)
       return x, None
 
@@ -96,23 +129,33 @@ class Stack(nn.Module):
         policy=REMAT_POLICIES[self.remat],
         prevent_cse=not self.scan,
       )
-    keywords = {**layer_keywords, "bias_1HLM": bias_1HLM}
+    windows_N = self._windows()
     x_BLD = self.dropout(x_BLD, deterministic=deterministic)
     if self.scan:
       scanned = nn.scan(
         apply_layer,
         variable_axes={"params": 0, "cache": 0},
         split_rngs={"params": True, "dropout": True},
-        in_axes=nn.broadcast,
+        in_axes=(0, nn.broadcast, nn.broadcast),
         length=self.num_layers,
         metadata_params={nn.PARTITION_NAME: "layers"},
       )
       layers = self.layer.copy(name="layers")
-      x_BLD, _ = scanned(layers, x_BLD, layer_arguments, keywords)
+      x_BLD, _ = scanned(layers, x_BLD, windows_N, layer_arguments, keywords)
     else:
       for i in range(self.num_layers):
         layer = self.layer.copy(name=f"layers_{i}")
-        x_BLD, _ = apply_layer(layer, x_BLD, layer_arguments, keywords)
+        window = None if windows_N is None else windows_N[i]
+        x_BLD, _ = apply_layer(layer, x_BLD, window, layer_arguments, keywords)
     if self.norm is not None:
       x_BLD = self.norm.copy(name=self.norm_name)(x_BLD)
-    return self.dropout(x_BLD, deterministic=deterministic)
+    output_dropout = self.output_dropout or self.dropout
+    return output_dropout(x_BLD, deterministic=deterministic)
+
+  def _windows(self) -> jax.Array | None:
+    """Returns the window of each layer, int32 [N]; None if all see all."""
+    if all(window is None for window in self.windows):
+      return None
+    largest = jnp.iinfo(jnp.int32).max
+    pattern = [largest if w is None else w for w in self.windows]
+    return jnp.resize(jnp.array(pattern, jnp.int32), self.num_layers)

@@ -1,0 +1,110 @@
+"""Positions as vectors that are added to the embeddings."""
+
+from collections.abc import Callable
+
+from flax import linen as nn
+import gin
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from transformer_zoo import axes
+from transformer_zoo.errors import UserError
+from transformer_zoo.modules import initializers
+
+
+def sinusoids(
+  positions: jax.Array,
+  features: int,
+  *,
+  interleaved: bool = True,
+  reach_longest: bool = False,
+) -> jax.Array:
+  """Sines and cosines of positions, float32 [..., features].
+
+  Wave i of n = features / 2 has wavelength 2 pi * 10000^(i / n) (Vaswani et al.
+  2017, section 3.5).
+
+  Args:
+    positions: [...].
+    features: how many numbers a position gets, even.
+    interleaved: sine and cosine of a wave side by side, as in the paper;
+      otherwise all sines come first, as in most code (tensor2tensor, Marian).
+    reach_longest: wavelengths go by i / (n - 1), so that the longest is 2 pi *
+      10000 (tensor2tensor's `get_timing_signal_1d`, fairseq).
+  """
+  waves = features // 2
+  steps = max(waves - 1, 1) if reach_longest else waves
+  frequencies = 10000.0 ** (-np.arange(waves) / steps)
+  angles = positions[..., None] * jnp.asarray(frequencies, jnp.float32)
+  both = jnp.sin(angles), jnp.cos(angles)
+  if interleaved:
+    return jnp.stack(both, axis=-1).reshape(*positions.shape, features)
+  return jnp.concatenate(both, axis=-1)
+
+
+@gin.register
+class SinusoidalPositions(nn.Module):
+  """Fixed sines and cosines; any length.
+
+  Attributes:
+    features: d_model, even.
+    interleaved, reach_longest: as in `sinusoids`; the paper's by default.
+  """
+
+  features: int
+  interleaved: bool = True
+  reach_longest: bool = False
+
+  def __post_init__(self):
+    if self.features % 2:
+      raise UserError(
+        f"SinusoidalPositions.features is {self.features}; sines and cosines "
+        "come in pairs, so it must be even"
+      )
+    super().__post_init__()
+
+  def __call__(self, positions_BL: jax.Array) -> jax.Array:
+    """Returns float32 [B, L, D]."""
+    return sinusoids(
+      positions_BL,
+      self.features,
+      interleaved=self.interleaved,
+      reach_longest=self.reach_longest,
+    )
+
+
+@gin.register
+class LearnedPositions(nn.Module):
+  """A learned vector for each position (Gehring et al. 2017; BERT, GPT).
+
+  Attributes:
+    num_positions: rows of the table, the longest sequence.
+    features: d_model.
+    embedding_init: distribution of the table.
+  """
+
+  num_positions: int
+  features: int
+  embedding_init: Callable = initializers.unit_normal
+
+  @nn.compact
+  def __call__(self, positions_BL: jax.Array) -> jax.Array:
+    """Returns float32 [B, L, D].
+
+    Raises:
+      UserError: the sequence is longer than the table.
+    """
+    if positions_BL.shape[-1] > self.num_positions:
+      raise UserError(
+        f"a sequence of {positions_BL.shape[-1]} tokens has no learned "
+        f"position beyond LearnedPositions.num_positions={self.num_positions}; "
+        "shorten TASK_FEATURE_LENGTHS or raise num_positions"
+      )
+    table_PD = self.param(
+      "pos_embedding",
+      axes.partitioned(self.embedding_init, "abspos_buckets", "embed"),
+      (self.num_positions, self.features),
+      jnp.float32,
+    )
+    return jnp.take(table_PD, positions_BL, axis=0, mode="clip")

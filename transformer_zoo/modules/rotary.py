@@ -1,0 +1,66 @@
+"""Rotary positions (Su et al. 2021, RoFormer)."""
+
+from flax import linen as nn
+import gin
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from transformer_zoo.errors import UserError
+
+
+@gin.register
+class Rotary(nn.Module):
+  """Turns pairs of features of queries and keys by angles of their position.
+
+  The score of a query and a key then depends on their distance alone. Pair i
+  of n turns by theta^(-i / n) radians a position.
+
+  Attributes:
+    theta: base of the frequencies.
+    interleaved: a pair is two neighbours (RoFormer, GPT-J); otherwise feature
+      i goes with feature i + n (GPT-NeoX, LLaMA).
+    rotated: how many of the first features turn, even; all if None.
+  """
+
+  theta: float = 10000.0
+  interleaved: bool = False
+  rotated: int | None = None
+
+  def __call__(self, x_BLHK: jax.Array, positions_1L: jax.Array) -> jax.Array:
+    """Returns the turned [B, L, H, K] for positions [1 or B, L].
+
+    Raises:
+      UserError: there is no even number of features to turn.
+    """
+    head_dim = x_BLHK.shape[-1]
+    size = head_dim if self.rotated is None else self.rotated
+    if size % 2 or not 0 < size <= head_dim:
+      raise UserError(
+        f"Rotary turns pairs: {size} of {head_dim} features cannot be; set "
+        "Rotary.rotated to an even number up to the head's size"
+      )
+    turned = _turn(
+      x_BLHK[..., :size].astype(jnp.float32),
+      positions_1L,
+      self.theta,
+      self.interleaved,
+    )
+    return jnp.concatenate(
+      [turned.astype(x_BLHK.dtype), x_BLHK[..., size:]], axis=-1
+    )
+
+
+def _turn(x_BLHK, positions_1L, theta, interleaved):
+  half = x_BLHK.shape[-1] // 2
+  frequencies = theta ** (-np.arange(half) / half)
+  angles = positions_1L[..., None, None] * jnp.asarray(frequencies, jnp.float32)
+  cos, sin = jnp.cos(angles), jnp.sin(angles)
+  if interleaved:
+    first, second = x_BLHK[..., 0::2], x_BLHK[..., 1::2]
+  else:
+    first, second = x_BLHK[..., :half], x_BLHK[..., half:]
+  pair = first * cos - second * sin, second * cos + first * sin
+  if interleaved:
+    return jnp.stack(pair, axis=-1).reshape(x_BLHK.shape)
+  return jnp.concatenate(pair, axis=-1)
