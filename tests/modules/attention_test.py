@@ -1,5 +1,6 @@
 """Attention against numpy, its mask and its cache."""
 
+from flax import linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +10,9 @@ from transformer_zoo.modules import masks
 from transformer_zoo.modules.attention import Attention
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.kv_cache import Decoding
+from transformer_zoo.modules.positions import Positions
+from transformer_zoo.modules.relative_bias import RelativePositionBias
+from transformer_zoo.modules.rotary import Rotary
 
 B, L, M, D, H, K = 2, 4, 5, 6, 3, 2
 RANDOM = np.random.RandomState(0)
@@ -164,3 +168,71 @@ def test_parameters_are_labelled():
   assert labels == {
     "query": into, "key": into, "value": into, "out": into[::-1]
   }  # fmt: skip
+
+
+def test_scores_scaled_by_the_head_size():
+  scaled = attention(scale_scores=True).apply({"params": PARAMS}, X)
+  smaller = {
+    **PARAMS,
+    "query": {"kernel": PARAMS["query"]["kernel"] / np.sqrt(K)},
+  }
+  np.testing.assert_allclose(
+    scaled, attention().apply({"params": smaller}, X), rtol=1e-5, atol=1e-5
+  )
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_grouped_queries_are_shared_keys_and_values_repeated(groups):
+  grouped = Attention(num_heads=4, head_dim=K, num_kv_heads=groups)
+  y, variables = grouped.init_with_output(
+    jax.random.key(0), X, mask_B1LM=masks.causal_mask(L)
+  )
+  params = nn.unbox(variables)["params"]
+  assert params["key"]["kernel"].shape == (D, groups * K)
+  repeated = {
+    name: {
+      "kernel": np.repeat(
+        np.asarray(params[name]["kernel"]).reshape(D, groups, K),
+        4 // groups,
+        axis=1,
+      ).reshape(D, 4 * K)
+    }
+    for name in ("key", "value")
+  }
+  expected = Attention(num_heads=4, head_dim=K).apply(
+    {"params": {**params, **repeated}}, X, mask_B1LM=masks.causal_mask(L)
+  )
+  np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("groups", [0, 3, 8])
+def test_heads_that_cannot_be_shared_are_refused(groups):
+  with pytest.raises(ValueError, match=f"4 heads cannot share {groups} heads"):
+    Attention(num_heads=4, head_dim=K, num_kv_heads=groups)
+
+
+def test_a_layer_may_have_a_bias_of_its_own():
+  own = RelativePositionBias(num_heads=H, bidirectional=True)
+  table = RANDOM.standard_normal((H, 32)).astype(np.float32)
+  y = attention(position_bias=own).apply(
+    {"params": {**PARAMS, "relpos_bias": {"rel_embedding": table}}}, X
+  )
+  bias = own.apply({"params": {"rel_embedding": table}}, Positions.of_length(L))
+  np.testing.assert_allclose(y, apply(X, bias_1HLM=bias), rtol=1e-5, atol=1e-5)
+
+
+def test_rotary_turns_queries_and_keys_of_self_attention_alone():
+  turned = attention(rotary=Rotary())
+  y = turned.apply({"params": PARAMS}, X)
+  assert np.abs(y - apply(X)).max() > 1e-3
+  there = Positions.of_length(L)
+  there = there.replace(query_1L=there.query_1L + 9, key_1M=there.key_1M + 9)
+  np.testing.assert_allclose(
+    y,
+    turned.apply({"params": PARAMS}, X, positions=there),
+    rtol=1e-4,
+    atol=1e-4,
+  )
+  np.testing.assert_array_equal(
+    turned.apply({"params": PARAMS}, X, MEMORY), apply(X, MEMORY)
+  )

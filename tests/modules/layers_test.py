@@ -25,7 +25,12 @@ def encoder_layer(**settings):
 
 def run(layer, x=X):
   return layer.init_with_output(
-    jax.random.key(0), x, mask_B1LM=None, bias_1HLM=None, positions=None, deterministic=True
+    jax.random.key(0),
+    x,
+    mask_B1LM=None,
+    bias_1HLM=None,
+    positions=None,
+    deterministic=True,
   )
 
 

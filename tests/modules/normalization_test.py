@@ -1,10 +1,12 @@
-"""RMSNorm against its formula."""
+"""Normalizations against their formulas."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from transformer_zoo.modules.normalization import AnnotatedLayerNorm
+from transformer_zoo.modules.normalization import LayerNorm
 from transformer_zoo.modules.normalization import rms_norm
 from transformer_zoo.modules.normalization import RMSNorm
 
@@ -45,3 +47,34 @@ def test_statistics_of_bfloat16_are_float32():
   y = rms_norm(x, jnp.ones(4096), 1e-6)
   assert y.dtype == jnp.bfloat16
   np.testing.assert_allclose(np.asarray(y, np.float32), 1.0)
+
+
+def layer_norm_of(x, scale, bias, epsilon):
+  centred = x - x.mean(-1, keepdims=True)
+  deviation = np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon)
+  return centred / deviation * scale + bias
+
+
+def test_layer_norm():
+  scale, bias = np.array([1.0, 2.0, -1.0, 0.5]), np.array([0.0, 1.0, 2.0, 3.0])
+  x = np.random.RandomState(0).standard_normal((2, 3, 4)).astype(np.float32)
+  y = LayerNorm(epsilon=0.1).apply(
+    {"params": {"scale": scale, "bias": bias}}, x
+  )
+  np.testing.assert_allclose(
+    y, layer_norm_of(x, scale, bias, 0.1), rtol=1e-5, atol=1e-6
+  )
+  y = LayerNorm(use_bias=False).apply({"params": {"scale": scale}}, x)
+  np.testing.assert_allclose(
+    y, layer_norm_of(x, scale, 0.0, 1e-5), rtol=1e-5, atol=1e-6
+  )
+
+
+def test_annotated_layer_norm_divides_by_the_unbiased_deviation():
+  x = np.random.RandomState(0).standard_normal((2, 3, 4)).astype(np.float32)
+  module = AnnotatedLayerNorm(epsilon=0.1)
+  y, variables = module.init_with_output(jax.random.key(0), x)
+  assert set(variables["params"]) == {"scale", "bias"}
+  centred = x - x.mean(-1, keepdims=True)
+  expected = centred / (x.std(-1, ddof=1, keepdims=True) + 0.1)
+  np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)

@@ -6,8 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from transformer_zoo.modules import masks
+from transformer_zoo.modules.absolute_positions import SinusoidalPositions
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.linear import Linear
+from transformer_zoo.modules.normalization import LayerNorm
 from transformer_zoo.modules.stack import REMAT_POLICIES
 from transformer_zoo.modules.stack import Stack
 
@@ -112,3 +115,75 @@ def test_an_unknown_remat_policy_is_refused():
     match="unknown remat policy 'some'; allowed: none, minimal, full",
   ):
     stack(remat="some")
+
+
+class SeenLayer(nn.Module):
+  """Adds the number of tokens that each token may attend to."""
+
+  def __call__(self, x, *, mask_B1LM, bias_1HLM, positions, deterministic):
+    return x + jnp.sum(mask_B1LM, axis=-1)[:, 0, :, None]
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_windows_alternate_over_the_layers(scan):
+  length = 6
+  causal = masks.causal_mask(length)
+
+  def seen(num_layers):
+    module = Stack(
+      layer=SeenLayer(),
+      num_layers=num_layers,
+      windows=(None, 2),
+      norm=None,
+      scan=scan,
+    )
+    x = jnp.zeros((1, length, 1))
+    return np.asarray(module.apply({}, x, mask_B1LM=causal))[0, :, 0]
+
+  dense, banded = np.arange(1, 7), np.minimum(np.arange(1, 7), 2)
+  np.testing.assert_array_equal(seen(1), dense)
+  np.testing.assert_array_equal(seen(2), dense + banded)
+  np.testing.assert_array_equal(seen(5), 3 * dense + 2 * banded)
+
+
+@pytest.mark.parametrize("windows", [(), (0,), (None, -3)])
+def test_windows_that_show_nothing_are_refused(windows):
+  with pytest.raises(ValueError, match="each must be a positive number"):
+    stack(windows=windows)
+
+
+def test_positions_and_a_norm_before_the_layers():
+  module = Stack(
+    layer=AddDropout(),
+    num_layers=0,
+    norm=None,
+    position_embedder=SinusoidalPositions(4),
+    input_norm=LayerNorm(),
+  )
+  params = {"params": {"input_norm": {"scale": np.ones(4), "bias": [1.0] * 4}}}
+  positions = jnp.array([[0, 1, 0], [2, 3, 4]])
+  y = module.apply(params, X, token_positions_1L=positions)
+  x = X + np.asarray(SinusoidalPositions(4).apply({}, positions))
+  expected = LayerNorm().apply({"params": params["params"]["input_norm"]}, x)
+  np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
+  np.testing.assert_array_equal(
+    module.apply(params, X),
+    module.apply(params, X, token_positions_1L=jnp.arange(3)[None]),
+  )
+
+
+def test_dropout_of_the_output_may_be_another():
+  module = Stack(
+    layer=LinearLayer(Linear()),
+    num_layers=0,
+    norm=None,
+    dropout=Dropout(rate=0.5),
+    output_dropout=Dropout(),
+  )
+  y = module.apply(
+    {},
+    jnp.ones((1, 2, 400)),
+    deterministic=False,
+    rngs={"dropout": jax.random.key(0)},
+  )
+  assert 0.4 < np.mean(np.asarray(y) == 0) < 0.6

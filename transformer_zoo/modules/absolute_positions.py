@@ -36,7 +36,9 @@ def sinusoids(
   waves = features // 2
   steps = max(waves - 1, 1) if reach_longest else waves
   frequencies = 10000.0 ** (-np.arange(waves) / steps)
-  angles = positions[..., None] * jnp.asarray(frequencies, jnp.float32)
+  angles = jnp.multiply.outer(
+    positions.astype(jnp.float32), frequencies.astype(np.float32)
+  )
   both = jnp.sin(angles), jnp.cos(angles)
   if interleaved:
     return jnp.stack(both, axis=-1).reshape(*positions.shape, features)

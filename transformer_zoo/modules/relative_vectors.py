@@ -64,9 +64,7 @@ class RelativeVectors(nn.Module):
     one_hot_1LMR = jax.nn.one_hot(
       self._rows(positions), 2 * self.max_distance + 1, dtype=weights_BHLM.dtype
     )
-    by_distance_BHLR = jnp.einsum(
-      "bhlm,blmr->bhlr", weights_BHLM, one_hot_1LMR
-    )
+    by_distance_BHLR = jnp.einsum("bhlm,blmr->bhlr", weights_BHLM, one_hot_1LMR)
     return jnp.einsum(
       "bhlr,hrk->blhk" if self.num_heads else "bhlr,rk->blhk",
       by_distance_BHLR,

@@ -54,7 +54,10 @@ class Rotary(nn.Module):
 def _turn(x_BLHK, positions_1L, theta, interleaved):
   half = x_BLHK.shape[-1] // 2
   frequencies = theta ** (-np.arange(half) / half)
-  angles = positions_1L[..., None, None] * jnp.asarray(frequencies, jnp.float32)
+  angles_1LP = jnp.multiply.outer(
+    positions_1L.astype(jnp.float32), frequencies.astype(np.float32)
+  )
+  angles = angles_1LP[:, :, None]  # the same for all heads
   cos, sin = jnp.cos(angles), jnp.sin(angles)
   if interleaved:
     first, second = x_BLHK[..., 0::2], x_BLHK[..., 1::2]

@@ -98,12 +98,11 @@ class Stack(nn.Module):
     if positions is None:
       positions = Positions.of_length(x_BLD.shape[1])
     if self.position_embedder is not None:
-      embedder = self.position_embedder.copy(name="position_embedder")
       if token_positions_1L is None:
         token_positions_1L = positions.query_1L
-      x_BLD += embedder(token_positions_1L).astype(x_BLD.dtype)
+      x_BLD += self.position_embedder(token_positions_1L).astype(x_BLD.dtype)
     if self.input_norm is not None:
-      x_BLD = self.input_norm.copy(name="input_norm")(x_BLD)
+      x_BLD = self.input_norm(x_BLD)
     bias_1HLM = None
     if self.position_bias is not None:
       bias_1HLM = self.position_bias.copy(name="relpos_bias")(positions)

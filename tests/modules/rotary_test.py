@@ -1,0 +1,66 @@
+"""Rotary positions: against complex numbers, and their properties."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from transformer_zoo.modules.rotary import Rotary
+
+X = np.random.RandomState(0).standard_normal((2, 5, 3, 8)).astype(np.float32)
+POSITIONS = jnp.arange(5)[None]
+
+
+def by_complex_numbers(x, positions, theta, interleaved):
+  half = x.shape[-1] // 2
+  if interleaved:
+    z = x[..., 0::2] + 1j * x[..., 1::2]
+  else:
+    z = x[..., :half] + 1j * x[..., half:]
+  angles = np.asarray(positions)[..., None] * theta ** (-np.arange(half) / half)
+  z = z * np.exp(1j * angles)[:, :, None]
+  if interleaved:
+    return np.stack([z.real, z.imag], axis=-1).reshape(x.shape)
+  return np.concatenate([z.real, z.imag], axis=-1)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("theta", [10000.0, 500.0])
+def test_is_a_product_of_complex_numbers(interleaved, theta):
+  y = Rotary(theta=theta, interleaved=interleaved).apply({}, X, POSITIONS)
+  expected = by_complex_numbers(X, POSITIONS, theta, interleaved)
+  np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_scores_depend_on_distances_alone(interleaved):
+  rotary = Rotary(interleaved=interleaved)
+
+  def scores(offset):
+    turned = rotary.apply({}, X, POSITIONS + offset)
+    return np.einsum("blhk,bmhk->bhlm", turned, turned)
+
+  np.testing.assert_allclose(scores(0), scores(300), rtol=1e-4, atol=1e-4)
+  assert np.abs(scores(0) - np.einsum("blhk,bmhk->bhlm", X, X)).max() > 0.1
+
+
+def test_some_features_may_stay():
+  y = np.asarray(Rotary(rotated=4).apply({}, X, POSITIONS))
+  np.testing.assert_array_equal(y[..., 4:], X[..., 4:])
+  np.testing.assert_array_equal(
+    y[..., :4], Rotary().apply({}, X[..., :4], POSITIONS)
+  )
+
+
+def test_rows_have_positions_of_their_own():
+  positions = jnp.array([[0, 1, 2, 3, 4], [7, 8, 9, 10, 11]])
+  y = Rotary().apply({}, X, positions)
+  for row in range(2):
+    np.testing.assert_array_equal(
+      y[row], Rotary().apply({}, X[row : row + 1], positions[row : row + 1])[0]
+    )
+
+
+@pytest.mark.parametrize("rotated", [3, 0, 10])
+def test_what_cannot_be_turned_is_refused(rotated):
+  with pytest.raises(ValueError, match=f"{rotated} of 8 features cannot be"):
+    Rotary(rotated=rotated).apply({}, X, POSITIONS)
