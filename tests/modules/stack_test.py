@@ -160,11 +160,12 @@ def test_positions_and_a_norm_before_the_layers():
     position_embedder=SinusoidalPositions(4),
     input_norm=LayerNorm(),
   )
-  params = {"params": {"input_norm": {"scale": np.ones(4), "bias": [1.0] * 4}}}
+  weights = {"scale": np.full(4, 2.0), "bias": np.full(4, 1.0)}
+  params = {"params": {"input_norm": weights}}
   positions = jnp.array([[0, 1, 0], [2, 3, 4]])
   y = module.apply(params, X, token_positions_1L=positions)
   x = X + np.asarray(SinusoidalPositions(4).apply({}, positions))
-  expected = LayerNorm().apply({"params": params["params"]["input_norm"]}, x)
+  expected = LayerNorm().apply({"params": weights}, x)
   np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
   np.testing.assert_array_equal(
     module.apply(params, X),

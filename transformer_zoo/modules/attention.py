@@ -104,6 +104,7 @@ class Attention(nn.Module):
     rotary: turns queries and keys by their positions, or None.
     position_bias: a bias of this layer's own, or None.
     relative_vectors: vectors by distance for keys, or keys and values, or None.
+      All three are of attention to x itself: a memory has no distances.
   """
 
   num_heads: int
@@ -170,25 +171,26 @@ class Attention(nn.Module):
         those of x are appended, those of a memory are computed once.
       deterministic: no dropout.
     """
+    to_itself = memory_BMD is None
     if positions is None:
       positions = Positions.of_length(x_BLD.shape[1])
     query_BLHK = self._project(self.query, x_BLD, self.num_heads)
     if self.scale_scores:
       query_BLHK = query_BLHK * self.head_dim**-0.5
-    if memory_BMD is None:
-      query_BLHK = self._turned(query_BLHK, positions)
+    if self.rotary is not None and to_itself:
+      query_BLHK = self.rotary(query_BLHK, positions.query_1L)
 
     def project():
-      source = x_BLD if memory_BMD is None else memory_BMD
+      source = x_BLD if to_itself else memory_BMD
       num_heads = self.num_kv_heads or self.num_heads
       key_BMGK = self._project(self.key, source, num_heads)
-      if memory_BMD is None:
-        key_BMGK = self._turned(key_BMGK, positions)
+      if self.rotary is not None and to_itself:
+        key_BMGK = self.rotary(key_BMGK, positions.query_1L)
       return key_BMGK, self._project(self.value, source, num_heads)
 
     if decoding is None:
       key_BMGK, value_BMGK = project()
-    elif memory_BMD is None:
+    elif to_itself:
       key_BMGK, value_BMGK = kv_cache.append(self, project(), decoding)
     else:
       key_BMGK, value_BMGK = kv_cache.compute_once(self, project)
@@ -196,16 +198,16 @@ class Attention(nn.Module):
     scores_BHLM = attention_scores(query_BLHK, key_BMGK)
     if bias_1HLM is not None:
       scores_BHLM += bias_1HLM
-    if self.position_bias is not None:
+    if self.position_bias is not None and to_itself:
       scores_BHLM += self.position_bias.copy(name="relpos_bias")(positions)
-    if self.relative_vectors is not None:
+    if self.relative_vectors is not None and to_itself:
       scores_BHLM += self.relative_vectors.scores(query_BLHK, positions)
     weights_BHLM = masked_softmax(scores_BHLM, mask_B1LM)
     weights_BHLM = self.dropout(
       weights_BHLM.astype(x_BLD.dtype), deterministic=deterministic
     )
     context_BLHK = weighted_values(weights_BHLM, value_BMGK)
-    if self.relative_vectors is not None:
+    if self.relative_vectors is not None and to_itself:
       context_BLHK += self.relative_vectors.values(weights_BHLM, positions)
     context_BLX = context_BLHK.reshape(*x_BLD.shape[:-1], -1)
     return self.out(context_BLX, x_BLD.shape[-1])
@@ -215,9 +217,3 @@ class Attention(nn.Module):
     y = linear(y, num_heads * self.head_dim)
     y_BLHK = y.reshape(*y.shape[:-1], num_heads, self.head_dim)
     return axes.constrain(y_BLHK, "batch", "length", "heads", "kv")
-
-  def _turned(self, y_BLHK: jax.Array, positions: Positions) -> jax.Array:
-    """Returns queries, or keys of the same tokens, turned by position."""
-    if self.rotary is None:
-      return y_BLHK
-    return self.rotary(y_BLHK, positions.query_1L)
