@@ -60,6 +60,6 @@ def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
   )
 
 
-def partitioned(init, *axes: str):
+def partitioned(init, *axes: str | None):
   """Returns initializer `init` with its result labelled by logical axes."""
   return nn.with_logical_partitioning(init, names(*axes))

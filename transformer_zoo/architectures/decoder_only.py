@@ -7,6 +7,8 @@ they are `gin_configs/architectures/{lm,prefix_lm}.gin`; GPT-1, GPT-2, GPT-3 and
 a Llama-like baseline are other parts in the same wiring.
 """
 
+from collections.abc import Mapping
+
 from flax import linen as nn
 import gin
 import jax
@@ -61,5 +63,17 @@ class DecoderOnly(nn.Module):
       embedder=self.token_embedder,
       mask_B1LM=mask_B1LL,
       token_positions_1L=decoder_positions,
+      deterministic=deterministic,
+    )
+
+  def logits_of_batch(
+    self, batch: Mapping[str, jax.Array], *, deterministic: bool = True
+  ) -> jax.Array:
+    """Teacher-forced logits [B, L, V] of SeqIO's decoder-only features."""
+    return self(
+      batch["decoder_input_tokens"],
+      decoder_causal_attention=batch.get("decoder_causal_attention"),
+      decoder_segment_ids=batch.get("decoder_segment_ids"),
+      decoder_positions=batch.get("decoder_positions"),
       deterministic=deterministic,
     )

@@ -7,6 +7,8 @@ gated GELU, untied softmax. Both are `gin_configs/architectures/t5_1_*.gin`
 over the modules below.
 """
 
+from collections.abc import Mapping
+
 from flax import linen as nn
 import gin
 import jax
@@ -46,6 +48,10 @@ class Decoder(nn.Module):
     """Returns float32 logits [B, L, V]; keywords are the stack's."""
     return self.head(self.stack(y_BLD, encoded_BMD, **keywords), embedder)
 
+  def encode(self, x_BLD: jax.Array, **keywords) -> jax.Array:
+    """Returns [B, L, D]: the layers without attention to an encoder."""
+    return self.stack(x_BLD, **keywords)
+
 
 @gin.register
 class EncoderDecoder(nn.Module):
@@ -56,13 +62,15 @@ class EncoderDecoder(nn.Module):
 
   Attributes:
     token_embedder: embeds the tokens of both sides.
-    encoder: a stack of encoder layers.
     decoder: a decoder.
+    encoder: a stack of encoder layers. None where the decoder's own layers
+      encode too, without their attention to an encoder (Raffel et al. 2020,
+      section 3.2.2, "shared").
   """
 
   token_embedder: nn.Module
-  encoder: nn.Module
   decoder: nn.Module
+  encoder: nn.Module | None = None
 
   def __call__(
     self,
@@ -120,6 +128,21 @@ class EncoderDecoder(nn.Module):
       deterministic=deterministic,
     )
 
+  def logits_of_batch(
+    self, batch: Mapping[str, jax.Array], *, deterministic: bool = True
+  ) -> jax.Array:
+    """Teacher-forced logits [B, L, V] of SeqIO's encoder-decoder features."""
+    return self(
+      batch["encoder_input_tokens"],
+      batch["decoder_input_tokens"],
+      batch["decoder_target_tokens"],
+      encoder_segment_ids=batch.get("encoder_segment_ids"),
+      decoder_segment_ids=batch.get("decoder_segment_ids"),
+      encoder_positions=batch.get("encoder_positions"),
+      decoder_positions=batch.get("decoder_positions"),
+      deterministic=deterministic,
+    )
+
   def encode(
     self,
     encoder_input_tokens: jax.Array,
@@ -133,9 +156,11 @@ class EncoderDecoder(nn.Module):
     mask_B1MM = masks.padding_mask(valid_BM, valid_BM)
     if encoder_segment_ids is not None:
       mask_B1MM &= masks.segment_mask(encoder_segment_ids, encoder_segment_ids)
-    return self.encoder(
+    encoder = self.decoder.encode if self.encoder is None else self.encoder
+    return encoder(
       self.token_embedder(encoder_input_tokens),
       mask_B1LM=mask_B1MM,
+      positions=Positions.of_length(valid_BM.shape[1], bidirectional=True),
       token_positions_1L=encoder_positions,
       deterministic=deterministic,
     )

@@ -34,6 +34,8 @@ class Embed(nn.Module):
     features: d_model.
     dtype: compute dtype, one of `COMPUTE_DTYPES`; 'auto' chooses by device.
     embedding_init: distribution of the table; T5's is N(0, 1).
+    inner_features: if given, the table has this width and a matrix leads to
+      `features`, and back for a tied softmax (Lan et al. 2020, section 3.1).
     multiply_by_sqrt_depth: embeddings times sqrt(d_model), as the Transformer
       of 2017 does (section 3.4), whose table is the softmax's too.
   """
@@ -42,6 +44,7 @@ class Embed(nn.Module):
   features: int
   dtype: str = "auto"
   embedding_init: Callable = initializers.unit_normal
+  inner_features: int | None = None
   multiply_by_sqrt_depth: bool = False
 
   def __post_init__(self):
@@ -53,16 +56,26 @@ class Embed(nn.Module):
     super().__post_init__()
 
   def setup(self):
+    width_axis = "embed" if self.inner_features is None else None
     self.embedding = self.param(
       "embedding",
-      axes.partitioned(self.embedding_init, "vocab", "embed"),
-      (self.num_embeddings, self.features),
+      axes.partitioned(self.embedding_init, "vocab", width_axis),
+      (self.num_embeddings, self.inner_features or self.features),
       jnp.float32,
     )
+    if self.inner_features is not None:
+      self.projection = self.param(
+        "projection",
+        axes.partitioned(initializers.fan_in_truncated_normal, None, "embed"),
+        (self.inner_features, self.features),
+        jnp.float32,
+      )
 
   def __call__(self, tokens_BL: jax.Array) -> jax.Array:
     """Looks up embeddings: [B, L] ids to [B, L, D] in the compute dtype."""
     x_BLD = jnp.take(self.embedding, tokens_BL, axis=0, mode="clip")
+    if self.inner_features is not None:
+      x_BLD = x_BLD @ self.projection
     if self.multiply_by_sqrt_depth:
       x_BLD = x_BLD * self.features**0.5
     return axes.constrain(
@@ -71,4 +84,6 @@ class Embed(nn.Module):
 
   def attend(self, x_BLD: jax.Array) -> jax.Array:
     """Dot products with every embedding: [B, L, D] to [B, L, V]."""
+    if self.inner_features is not None:
+      x_BLD = x_BLD @ self.projection.astype(x_BLD.dtype).T
     return x_BLD @ self.embedding.astype(x_BLD.dtype).T

@@ -29,13 +29,22 @@ def _check_activation(name: str):
 
 
 @gin.register(module="feed_forward")
-def gated_width(d_ff: int, multiple_of: int = 1) -> int:
-  """Width of a gated layer with the parameters of a plain one of `d_ff`.
+def equal_width(
+  d_ff: int, *, of_matrices: int, matrices: int, multiple_of: int = 1
+) -> int:
+  """Width that gives another feed-forward network the same parameters.
 
-  Three matrices in place of two: two thirds of the width (Shazeer 2020, section
-  3.1), rounded to the nearest multiple.
+  A gated layer has three matrices where a plain one has two, so it gets two
+  thirds of the width (Shazeer 2020, section 3.1).
+
+  Args:
+    d_ff: a width.
+    of_matrices: matrices of the network that has it.
+    matrices: of the other.
+    multiple_of: what the other width is rounded to.
   """
-  return max(1, round(2 * d_ff / 3 / multiple_of)) * multiple_of
+  width = d_ff * of_matrices / matrices
+  return max(1, round(width / multiple_of)) * multiple_of
 
 
 @gin.register

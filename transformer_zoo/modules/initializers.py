@@ -1,4 +1,4 @@
-"""Initial distributions of T5's parameters (T5X `layers.py`)."""
+"""Initial distributions of parameters, T5's first (T5X `layers.py`)."""
 
 import gin
 import jax
@@ -8,6 +8,8 @@ fan_in_normal = initializers.variance_scaling(1.0, "fan_in", "normal")
 fan_in_truncated_normal = initializers.variance_scaling(
   1.0, "fan_in", "truncated_normal"
 )
+# Of an embedding table: rows of length about 1 (Vaswani et al. 2017's code).
+fan_out_normal = initializers.variance_scaling(1.0, "fan_out", "normal")
 fan_average_uniform = initializers.variance_scaling(1.0, "fan_avg", "uniform")
 unit_normal = initializers.normal(stddev=1.0)
 
@@ -26,11 +28,26 @@ def attention_query(head_dim: int) -> jax.nn.initializers.Initializer:
   return init
 
 
-gin.external_configurable(
-  fan_in_normal, name="fan_in_normal", module="initializers"
-)
-gin.external_configurable(
-  fan_in_truncated_normal,
-  name="fan_in_truncated_normal",
-  module="initializers",
-)
+@gin.register(module="initializers")
+def normal(stddev: float) -> jax.nn.initializers.Initializer:
+  """N(0, stddev^2), as BERT and GPT initialise every matrix with 0.02."""
+  return initializers.normal(stddev)
+
+
+@gin.register(module="initializers")
+def residual_deviation(stddev: float, num_layers: int) -> float:
+  """`stddev` / sqrt(2 * num_layers), for the matrices that end sublayers.
+
+  A decoder-only layer adds to the residual stream twice (Radford et al. 2019,
+  section 2.3).
+  """
+  return stddev / (2 * num_layers) ** 0.5
+
+
+for _name in (
+  "fan_in_normal",
+  "fan_in_truncated_normal",
+  "fan_out_normal",
+  "fan_average_uniform",
+):
+  gin.external_configurable(globals()[_name], name=_name, module="initializers")

@@ -15,16 +15,20 @@ class Positions:
   Attributes:
     query_1L: int32 [1, L] or [B, L].
     key_1M: int32 [1, M] or [B, M].
+    bidirectional: whether queries see keys after them; static.
   """
 
   query_1L: jax.Array
   key_1M: jax.Array
+  bidirectional: bool = struct.field(pytree_node=False, default=False)
 
   @classmethod
-  def of_length(cls, length: int) -> "Positions":
+  def of_length(
+    cls, length: int, *, bidirectional: bool = False
+  ) -> "Positions":
     """Returns those of a whole sequence: 0 to length - 1 on both sides."""
     positions_1L = jnp.arange(length)[None]
-    return cls(positions_1L, positions_1L)
+    return cls(positions_1L, positions_1L, bidirectional)
 
   @property
   def distance_1LM(self) -> jax.Array:

@@ -55,13 +55,14 @@ class RelativePositionBias(nn.Module):
 
   Attributes:
     num_heads: heads of the attention that it is added to.
-    bidirectional: whether keys after the query have buckets of their own.
+    bidirectional: whether keys after the query have buckets of their own; None
+      where they have if they are seen.
     num_buckets: rows of the table.
     max_distance: distance from which all share a bucket.
   """
 
   num_heads: int
-  bidirectional: bool
+  bidirectional: bool | None
   num_buckets: int = 32
   max_distance: int = 128
 
@@ -78,7 +79,11 @@ class RelativePositionBias(nn.Module):
     )
     buckets_1LM = relative_position_bucket(
       positions.distance_1LM,
-      bidirectional=self.bidirectional,
+      bidirectional=(
+        positions.bidirectional
+        if self.bidirectional is None
+        else self.bidirectional
+      ),
       num_buckets=self.num_buckets,
       max_distance=self.max_distance,
     )

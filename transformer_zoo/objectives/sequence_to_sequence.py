@@ -24,9 +24,9 @@ def sequence_to_sequence(
   """The loss of one batch (Raffel et al. 2020, section 3.1.2).
 
   Args:
-    model: an encoder-decoder.
+    model: an encoder-decoder or a decoder-only model.
     params: its parameters.
-    batch: SeqIO's encoder-decoder features, packed or not, each [B, L].
+    batch: SeqIO's features for such a model, packed or not, each [B, L].
     dropout_key: key for dropout; None for no dropout.
     z_loss: coefficient of the z-loss.
 
@@ -45,8 +45,11 @@ def sequence_to_sequence(
     "z_loss_sum": jnp.sum(z_BL * weights_BL),
     "correct_sum": jnp.sum(correct_BL * weights_BL),
     "weight_sum": jnp.sum(weights_BL),
-    "token_sum": jnp.sum(batch["encoder_input_tokens"] > 0, dtype=jnp.float32)
-    + jnp.sum(batch["decoder_target_tokens"] > 0, dtype=jnp.float32),
+    "token_sum": sum(
+      jnp.sum(batch[tokens] > 0, dtype=jnp.float32)
+      for tokens in ("encoder_input_tokens", "decoder_target_tokens")
+      if tokens in batch
+    ),
   }
   loss = (sums["loss_sum"] + sums["z_loss_sum"]) / jnp.maximum(
     sums["weight_sum"], 1.0
@@ -60,9 +63,9 @@ def example_sums(
   """What the model makes of each example's targets, without dropout.
 
   Args:
-    model: an encoder-decoder.
+    model: an encoder-decoder or a decoder-only model.
     params: its parameters.
-    batch: SeqIO's encoder-decoder features, one example a row.
+    batch: SeqIO's features for such a model, one example a row.
 
   Returns:
     float32 [B] each: `loss_sum`, the negative log-likelihood of the targets in
@@ -83,13 +86,10 @@ def _of_tokens(model, params, batch, rngs, z_loss):
   """Loss, z-loss, whether it is the likeliest, weight; of each target."""
   logits_BLV = model.apply(
     {"params": params},
-    batch["encoder_input_tokens"],
-    batch["decoder_input_tokens"],
-    batch["decoder_target_tokens"],
-    encoder_segment_ids=batch.get("encoder_segment_ids"),
-    decoder_segment_ids=batch.get("decoder_segment_ids"),
+    batch,
     deterministic=rngs is None,
     rngs=rngs,
+    method="logits_of_batch",
   )
   targets_BL = batch["decoder_target_tokens"]
   weights_BL = batch["decoder_loss_weights"].astype(jnp.float32)
