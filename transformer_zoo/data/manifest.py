@@ -95,6 +95,8 @@ class PreparedTask:
     splits: name -> files and counts.
     scoring: None where the task has no metric.
     definition: hash of all that the records depend on.
+    trimming: spec of how long examples are cut (trimming.py); None: at their
+      end.
   """
 
   name: str
@@ -108,6 +110,7 @@ class PreparedTask:
   splits: dict[str, SplitInfo]
   scoring: Scoring | None
   definition: str
+  trimming: dict[str, Any] | None = None  # manifests of version 0.1 lack it
 
   @property
   def token_dtype(self) -> str:

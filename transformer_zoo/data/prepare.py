@@ -26,6 +26,7 @@ from transformer_zoo.data import manifest
 from transformer_zoo.data import mixing
 from transformer_zoo.data import reading
 from transformer_zoo.data import records
+from transformer_zoo.data import trimming
 from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
@@ -148,6 +149,7 @@ def _prepare_task(
     splits={},
     scoring=definitions.describe_scoring(task),
     definition=reading.explain(definition, task, "source"),
+    trimming=trimming.find(task.preprocessors),
   )
   with folders.lock(prepared_dir / f".{task.name}.lock"):
     old = folders.find_reusable(template, prepared_dir)

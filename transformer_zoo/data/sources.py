@@ -10,9 +10,9 @@ import numpy as np
 from transformer_zoo import corruption as corruptions
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.data import features
 from transformer_zoo.data import manifest
 from transformer_zoo.data import records
+from transformer_zoo.data import trimming
 from transformer_zoo.errors import UserError
 
 FEATURES = ("inputs", "targets")
@@ -106,10 +106,12 @@ class _ExampleSource:
     lengths: Mapping[str, int],
   ):
     self._records = grain.sources.ArrayRecordDataSource(task.record_file(split))
-    self._widths = [lengths[feature] for feature in FEATURES]
+    widths = [lengths[feature] for feature in FEATURES]
     columns = [task.features.index(feature) for feature in FEATURES]
-    self._lengths = np.minimum(task.lengths(split)[:, columns], self._widths)
-    self._eos_after_trim = task.eos_after_trim
+    self._lengths = np.minimum(task.lengths(split)[:, columns], widths)
+    self._trim = trimming.Trimmer(
+      task, dict(zip(FEATURES, widths, strict=True))
+    )
     self.num_examples = task.split(split).num_examples
     self._kept = {}
     self._keep = self.num_examples <= _MOST_KEPT
@@ -120,7 +122,6 @@ class _ExampleSource:
   def read(
     self, indices: np.ndarray, seed: int, places: np.ndarray
   ) -> Examples:
-    del seed, places  # nothing is drawn
     wanted = indices.tolist()
     missing = [index for index in wanted if index not in self._kept]
     read = {}
@@ -131,20 +132,24 @@ class _ExampleSource:
         read[index] = self._decode(record)
       if self._keep:
         self._kept.update(read)
-    inputs, targets, texts = zip(
-      *(read[i] if i in read else self._kept[i] for i in wanted), strict=True
+    examples = [read[i] if i in read else self._kept[i] for i in wanted]
+    if self._trim.drawn:
+      examples = [
+        (self._trim(tokens, text, (seed, place)), text)
+        for (tokens, text), place in zip(examples, places.tolist(), strict=True)
+      ]
+    inputs, targets = (
+      Ragged.of([tokens[feature] for tokens, _ in examples])
+      for feature in FEATURES
     )
-    return Examples(Ragged.of(inputs), Ragged.of(targets), list(texts))
+    return Examples(inputs, targets, [text for _, text in examples])
 
   def _decode(
     self, record: bytes
-  ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+  ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Returns ids by feature, trimmed unless that is drawn, and the texts."""
     tokens, text = records.decode_example(record)
-    inputs, targets = (
-      features.trim(tokens[feature], width, self._eos_after_trim)
-      for feature, width in zip(FEATURES, self._widths, strict=True)
-    )
-    return inputs, targets, text
+    return (tokens if self._trim.drawn else self._trim(tokens, text)), text
 
 
 class _TokenSource:
