@@ -77,6 +77,7 @@ class EvaluationSplit:
       )
     self._source = sources.open_source(task, split, lengths, corruption)
     self._seed = task.corruption_seed
+    self._pad_id = task.vocabulary.pad_id
     self._batch_size = batch_size
     total = self._source.num_examples
     self.num_examples = (
@@ -114,13 +115,13 @@ class EvaluationSplit:
     """
     for places, widths in self._plan:
       read = self._source.read(places, self._seed, places)
-      arrays = features.to_batch(
-        read.inputs,
-        read.targets,
+      arrays = features.EncoderDecoder()(
+        {"inputs": read.inputs, "targets": read.targets},
         np.arange(len(places)),
         num_rows=self._batch_size,
         lengths=dict(zip(sources.FEATURES, widths, strict=True)),
         packing=False,
+        pad_id=self._pad_id,
       )
       ids = [
         {"inputs": some, "targets": others}
