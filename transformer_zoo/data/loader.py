@@ -7,7 +7,7 @@ a run resumes from its step number alone, on any number of processes.
     place -> (task, rank)            order.MixtureOrder
     rank -> example of the epoch     order.shuffled
     example -> tokens                sources, Grain's ArrayRecord reader
-    tokens -> batch                  features.to_batch
+    tokens -> batch                  features
 
 Grain reads ahead in threads. The index arithmetic is numpy's because Grain's
 own `mix` takes about 290 us per index.
@@ -177,6 +177,7 @@ class _Stream:
     self._seed = seed
     self._lengths = lengths
     self._packing = packing
+    self._pad_id = used[0][0].vocabulary.pad_id
     self._plan = None
     if packing and any(task.kind == "examples" for task, _ in used):
       widths = [lengths[feature] for feature in sources.FEATURES]
@@ -205,13 +206,13 @@ class _Stream:
     if len(read) > 1:
       back = np.argsort(np.concatenate(come_from))
       inputs, targets = inputs.take(back), targets.take(back)
-    return features.to_batch(
-      inputs,
-      targets,
+    return features.EncoderDecoder()(
+      {"inputs": inputs, "targets": targets},
       owners,
       num_rows=number,
       lengths=self._lengths,
       packing=self._packing,
+      pad_id=self._pad_id,
     )
 
   def _example_lengths(self, places: np.ndarray) -> np.ndarray:
