@@ -22,8 +22,9 @@ def find_reusable(
     if old.definition != template.definition or old.kind != template.kind:
       return None
     for split in old.splits:
-      old.record_file(split)
-      old.lengths(split)
+      old.record_files(split)
+      for table in old.splits[split].tables:
+        old.table(split, table)
   except (UserError, TypeError, KeyError):  # absent, damaged or foreign
     return None
   return old

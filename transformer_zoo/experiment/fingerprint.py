@@ -39,7 +39,7 @@ def of_evaluation(
     "number of examples": str(evaluator.max_examples),
     "decoding": str(decodes(task, measured)),
     "data": _digest(
-      f"{split} {info.sha256} {info.lengths_sha256} {task.features} "
+      f"{split} {info.checksum} {task.features} "
       f"{task.vocabulary.checksum} {task.vocabulary.extra_ids} "
       f"{task.eos_after_trim} {evaluator.corruption or task.corruption} "
       f"{task.corruption_seed} {task.trimming}"
