@@ -30,6 +30,7 @@ import numpy as np
 
 from transformer_zoo.data import integrity
 from transformer_zoo.data.splits import SplitInfo
+from transformer_zoo.data.vocabularies import storage
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
@@ -162,12 +163,7 @@ def save_task(task: PreparedTask, folder: Path) -> None:
   content = dataclasses.asdict(task)
   del content["folder"]  # known from where the manifest is
   content["format"] = FORMAT
-  content["vocabulary"] = {
-    "file": os.path.basename(task.vocabulary.path),
-    "extra_ids": task.vocabulary.extra_ids,
-    "size": task.vocabulary.size,
-    "sha256": task.vocabulary.checksum,
-  }
+  content["vocabulary"] = storage.to_json(task.vocabulary)
   _write_json(pathlib.Path(folder) / "manifest.json", content)
 
 
@@ -221,15 +217,14 @@ def load_task(name: str, prepared_dir: Path) -> PreparedTask:
       f"{content.get('format')}, not {FORMAT}; run `zoo prepare` again."
     )
   del content["format"]
-  vocabulary = content["vocabulary"]
-  path, scoring = prepared_dir / "vocabularies", content["scoring"]
+  scoring = content["scoring"]
   return PreparedTask(
     **content
     | {
       "folder": str(folder),
       "features": tuple(content["features"]),
-      "vocabulary": Vocabulary(
-        str(path / vocabulary["file"]), vocabulary["extra_ids"]
+      "vocabulary": storage.from_json(
+        content["vocabulary"], prepared_dir / "vocabularies"
       ),
       "splits": {
         name: SplitInfo.from_json(split)
