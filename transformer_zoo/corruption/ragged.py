@@ -37,6 +37,13 @@ class Ragged:
     lengths = np.array([len(sequence) for sequence in sequences], np.int64)
     return cls(np.concatenate(sequences).astype(np.int32), lengths)
 
+  def padded(self, width: int, pad_id: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns rows, int32 [B, width], and True where they are filled."""
+    filled = np.arange(width) < self.lengths[:, None]
+    rows = np.full(filled.shape, pad_id, np.int32)
+    rows[filled] = self.values
+    return rows, filled
+
   def rows(self) -> list[np.ndarray]:
     """Returns the sequences one by one."""
     return np.split(self.values, np.cumsum(self.lengths)[:-1])
@@ -79,3 +86,11 @@ def join(parts: Sequence[Ragged]) -> Ragged:
     np.concatenate([part.values for part in parts]),
     np.concatenate([part.lengths for part in parts]),
   )
+
+
+def interleave(parts: Sequence[Ragged]) -> Ragged:
+  """Returns B sequences, each made of one sequence of every part, in order."""
+  number = len(parts[0].lengths)
+  in_turn = np.arange(len(parts) * number).reshape(len(parts), number).T
+  lengths = np.sum([part.lengths for part in parts], axis=0)
+  return Ragged(join(parts).take(in_turn.ravel()).values, lengths)

@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from transformer_zoo.corruption.ragged import join
+from transformer_zoo.corruption.ragged import interleave
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.row_places import decoder_features
 from transformer_zoo.data.row_places import label_of_rows
@@ -212,13 +212,10 @@ class PrefixLanguageModel:
   ) -> dict[str, np.ndarray]:
     """As `Converter.__call__`."""
     inputs, targets = examples["inputs"], examples["targets"]
-    number = len(rows)
-    in_turn = np.arange(2 * number).reshape(2, number).T.ravel()
-    joined = join([inputs, targets]).take(in_turn).values
-    sizes = inputs.lengths + targets.lengths
-    places = RowPlaces(sizes, rows, num_rows, *self.capacities(lengths))
-    prefix = np.repeat(inputs.lengths, sizes)
-    batch = decoder_features(places, joined, packing, pad_id, self.bos_id)
+    both = interleave([inputs, targets])
+    places = RowPlaces(both.lengths, rows, num_rows, *self.capacities(lengths))
+    prefix = np.repeat(inputs.lengths, both.lengths)
+    batch = decoder_features(places, both.values, packing, pad_id, self.bos_id)
     batch["decoder_causal_attention"] = places.put(places.positions <= prefix)
     if self.loss_on_targets_only:
       batch["decoder_loss_weights"] = places.put(places.positions >= prefix)
