@@ -5,7 +5,8 @@ a byte-level BPE or, with the path "bytes", the bytes of UTF-8; the files tell
 which. `to_seqio()` and `from_seqio` go to SeqIO's vocabularies and back.
 """
 
+from transformer_zoo.data.vocabularies.files import BYTES
 from transformer_zoo.data.vocabularies.vocabulary import from_seqio
 from transformer_zoo.data.vocabularies.vocabulary import Vocabulary
 
-__all__ = ["Vocabulary", "from_seqio"]
+__all__ = ["BYTES", "Vocabulary", "from_seqio"]

@@ -45,3 +45,8 @@ class BytesOfText:
     """Returns the text of the byte ids; other ids and broken bytes go."""
     found = bytes(i - _FIRST for i in ids if _FIRST <= i < _END)
     return found.decode("utf-8", errors="ignore")
+
+  def pieces(self) -> list[str | None]:
+    """Returns the character of each byte id that is ASCII."""
+    found = [chr(byte) if byte < 128 else None for byte in range(256)]
+    return [None] * _FIRST + found + [None] * (self.size - _END)

@@ -72,6 +72,10 @@ class SentencePieceModel:
     """Returns the text of the ids, all below `size`."""
     return self._processor.DecodeIds(ids)
 
+  def pieces(self) -> list[str | None]:
+    """Returns the piece of each id."""
+    return self._processor.IdToPiece(list(range(self.size)))
+
   def _id_of(self, piece: str) -> int | None:
     found = self._processor.PieceToId(piece)
     return found if self._processor.IdToPiece(found) == piece else None

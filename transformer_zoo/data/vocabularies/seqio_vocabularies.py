@@ -1,6 +1,7 @@
 """The same vocabularies for SeqIO tasks; imported where SeqIO is wanted."""
 
 from collections.abc import Sequence
+import functools
 
 import numpy as np
 import seqio
@@ -24,6 +25,59 @@ def to_seqio(vocabulary: Vocabulary) -> seqio.Vocabulary:
     if (theirs.pad_id, theirs.eos_id) == (vocabulary.pad_id, vocabulary.eos_id):
       return theirs
   return AdaptedVocabulary(vocabulary)
+
+
+class LazyVocabulary(seqio.Vocabulary):
+  """A vocabulary of SeqIO's whose files are looked for at first use.
+
+  A subclass has a property `zoo_vocabulary` that finds them.
+  """
+
+  zoo_vocabulary: Vocabulary
+
+  @functools.cached_property
+  def _found(self) -> seqio.Vocabulary:
+    return to_seqio(self.zoo_vocabulary)
+
+  @property
+  def extra_ids(self) -> int:
+    return self._found.extra_ids
+
+  @property
+  def vocab_size(self) -> int:
+    return self._found.vocab_size
+
+  @property
+  def _base_vocab_size(self) -> int:
+    return self._found._base_vocab_size
+
+  @property
+  def pad_id(self) -> int:
+    return self._found.pad_id
+
+  @property
+  def eos_id(self) -> int | None:
+    return self._found.eos_id
+
+  @property
+  def unk_id(self) -> int | None:
+    return self._found.unk_id
+
+  @property
+  def bos_id(self) -> int | None:
+    return self._found.bos_id
+
+  def _encode(self, s: str) -> Sequence[int]:
+    return self._found._encode(s)
+
+  def _decode(self, ids: Sequence[int]) -> str:
+    return self._found._decode(ids)
+
+  def _encode_tf(self, s: tf.Tensor) -> tf.Tensor | tf.RaggedTensor:
+    return self._found._encode_tf(s)
+
+  def _decode_tf(self, ids: tf.Tensor) -> tf.Tensor:
+    return self._found._decode_tf(ids)
 
 
 class AdaptedVocabulary(seqio.Vocabulary):

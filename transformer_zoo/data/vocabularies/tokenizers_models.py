@@ -81,6 +81,10 @@ class TokenizersModel:
     written = [i for i in ids if i not in self._unwritten]
     return self._tokenizer.decode(written, skip_special_tokens=False)
 
+  def pieces(self) -> list[str | None]:
+    """Returns the piece of each id, None for those without."""
+    return [self._tokenizer.id_to_token(i) for i in range(self.size)]
+
 
 def wordpiece(
   path: str, extra_ids: int | None, lower_case: bool | None

@@ -13,6 +13,7 @@ from transformer_zoo.data.vocabularies import bytes_of_text
 from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import sentencepiece_model
 from transformer_zoo.data.vocabularies import tokenizers_models
+from transformer_zoo.data.vocabularies import word_starts
 from transformer_zoo.data.vocabularies.special_ids import SpecialIds
 from transformer_zoo.errors import UserError
 
@@ -39,6 +40,9 @@ class Tokenizer(Protocol):
 
   def decode(self, ids: Sequence[int]) -> str:
     """Returns the text of ids, all below `size`."""
+
+  def pieces(self) -> list[str | None]:
+    """Returns what each id is written as; None for what is no text."""
 
 
 class Vocabulary:
@@ -135,6 +139,15 @@ class Vocabulary:
     """Ids of `<extra_id_0>`, `<extra_id_1>`, ...: int32, maybe empty."""
     return self._tokenizer.sentinel_ids
 
+  @functools.cached_property
+  def word_starts(self) -> np.ndarray | None:
+    """True for each id that a word may begin with, bool [size].
+
+    None where pieces do not tell. Special ids are no words: see
+    `transformer_zoo.corruption.rows`.
+    """
+    return word_starts.find(self._tokenizer.pieces())
+
   @property
   def checksum(self) -> str:
     """SHA-256 in hexadecimal of the files, and of the case if that is chosen.
@@ -195,9 +208,10 @@ class Vocabulary:
       return NotImplemented
     if self.path != other.path:
       return False
-    return self._settings == other._settings or (
-      (self.extra_ids, self.lower_case) == (other.extra_ids, other.lower_case)
-    )
+    if self._settings == other._settings:
+      return True
+    settings = other.extra_ids, other.lower_case
+    return (self.extra_ids, self.lower_case) == settings
 
   def __hash__(self) -> int:
     return hash(self.path)
