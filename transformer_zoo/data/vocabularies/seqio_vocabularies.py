@@ -7,6 +7,7 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
+from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies.vocabulary import Vocabulary
 
 
@@ -19,9 +20,8 @@ def to_seqio(vocabulary: Vocabulary) -> seqio.Vocabulary:
   if vocabulary.kind == "bytes":
     return seqio.ByteVocabulary(vocabulary.extra_ids)
   if vocabulary.kind == "sentencepiece" and not vocabulary.lower_case:
-    theirs = seqio.SentencePieceVocabulary(
-      vocabulary.path, vocabulary.extra_ids
-    )
+    (path,) = files.recognise(vocabulary.path).paths
+    theirs = seqio.SentencePieceVocabulary(path, vocabulary.extra_ids)
     if (theirs.pad_id, theirs.eos_id) == (vocabulary.pad_id, vocabulary.eos_id):
       return theirs
   return AdaptedVocabulary(vocabulary)
@@ -137,6 +137,7 @@ class AdaptedVocabulary(seqio.Vocabulary):
       ids = np.array([i for row in rows for i in row], np.int32)
       return ids, np.array([len(row) for row in rows], np.int64)
 
+    s = tf.convert_to_tensor(s)
     ids, lengths = tf.numpy_function(
       encode, [tf.reshape(s, [-1])], (tf.int32, tf.int64), stateful=False
     )

@@ -190,5 +190,4 @@ def _is_without_case(path: str, pieces: dict[str, int]) -> bool:
       stated = json.load(file).get("do_lower_case")
     if stated is not None:
       return bool(stated)
-  words = (piece for piece in pieces if not piece.startswith("["))
-  return not any(character.isupper() for word in words for character in word)
+  return all(piece == piece.lower() or piece[0] == "[" for piece in pieces)
