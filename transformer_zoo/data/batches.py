@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 
+from transformer_zoo.data import manifest
 from transformer_zoo.data.length_buckets import Bucket
 from transformer_zoo.data.length_buckets import BucketPlan
 from transformer_zoo.data.mixture_reader import MixtureReader
@@ -77,6 +78,9 @@ class Batches:
       for lengths in phases
     ]
     self._is_bucketed = len(batching.buckets) > 1
+    self._is_packed = batching.packing and any(
+      task.kind == "examples" for task in recipe.tasks
+    )
     self._plans = []
     self._lock = threading.Lock()
     self._bucket_plan = BucketPlan(
@@ -111,6 +115,26 @@ class Batches:
       pad_id=self._pad_id,
     )
 
+  @property
+  def tasks(self) -> tuple[manifest.PreparedTask, ...]:
+    """The tasks of the mixture that have a rate above 0."""
+    return self._recipe.tasks
+
+  @property
+  def num_examples(self) -> np.ndarray:
+    """Examples in an epoch of each task, int64 [tasks]."""
+    return self._readers[-1].num_examples
+
+  @property
+  def batching(self) -> Batching:
+    """How the examples become batches."""
+    return self._batching
+
+  @property
+  def must_count(self) -> bool:
+    """Whether it takes counting to know which examples a batch has."""
+    return self._is_bucketed or self._is_packed
+
   def examples_before(self, step: int) -> np.ndarray:
     """Returns the examples of each task in the batches before, int64 [tasks].
 
@@ -123,11 +147,6 @@ class Batches:
       self._count(self._plan(phase).used(number))
       for phase, number in enumerate(rows)
     )
-
-  @property
-  def num_examples(self) -> np.ndarray:
-    """Examples in an epoch of each task, int64 [tasks]."""
-    return self._readers[-1].num_examples
 
   def _share(self, batch_size: int) -> np.ndarray:
     """Returns which rows of a batch are those of this process."""
@@ -152,7 +171,7 @@ class Batches:
       rows = self._batching.stages.rows_of(phase - 1)
       first_place = self._plans[-1].used(rows).following
     reader, converter = self._readers[phase], self._recipe.converter
-    if not self._batching.packing or not reader.has_short_examples:
+    if not self._is_packed:
       return OneEach(first_place)
     return RowPlan(
       lambda places: converter.sizes(reader.lengths(places)),

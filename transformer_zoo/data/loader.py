@@ -17,6 +17,7 @@ because Grain's own `mix` takes about 290 us per index.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from absl import flags
 import grain
 
 from transformer_zoo.corruption.ragged import Ragged
@@ -157,6 +158,9 @@ def read_ahead(
   dataset = grain.MapDataset.source(batches)[start_step:]
   dataset = dataset.to_iter_dataset(_READ)
   if num_workers:
+    # Grain asks absl's flags, which nobody parses where absl's app is not used.
+    if not flags.FLAGS.is_parsed():
+      flags.FLAGS.mark_as_parsed()
     dataset = dataset.mp_prefetch(
       grain.MultiprocessingOptions(num_workers, _WORKER_BUFFER)
     )

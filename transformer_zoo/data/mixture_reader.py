@@ -99,11 +99,6 @@ class MixtureReader:
     self.num_examples = np.array([s.num_examples for s in self._sources])
     self._block = functools.lru_cache(maxsize=8)(self._find_block)
 
-  @property
-  def has_short_examples(self) -> bool:
-    """Whether several examples can share a row."""
-    return any(task.kind == "examples" for task in self._recipe.tasks)
-
   def read(self, places: np.ndarray) -> dict[str, Ragged]:
     """Returns the features of the examples of `places`, int64 [n]."""
     read, come_from = [], []

@@ -108,6 +108,14 @@ class Stages:
       rows.append(stage.first_row + steps * stage.batch_size)
     return rows
 
+  def tokens_before(self, step: int) -> int:
+    """Returns the places of tokens, padding included, before a step."""
+    rows = self.rows_before(step)
+    return sum(
+      number * sum(lengths.values())
+      for number, lengths in zip(rows, self.phases, strict=False)
+    )
+
 
 def _is_count(value: Any) -> bool:
   whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
