@@ -29,14 +29,20 @@ CORE = [
   "scipy",
   "sentencepiece",
   "tensorboard",
+  # Decoding with a WordPiece or byte-level vocabulary needs it.
+  "tokenizers",
 ]
-# TensorFlow and its companions prepare data and do nothing else. Versions:
-# sentencepiece 0.2.3 demands a newer protobuf at import than apache-beam and
-# these packages allow together, so constraints.txt holds sentencepiece 0.2.2
-# with protobuf 6.33.6, and apache-beam (SeqIO's `cache-tasks`) stays out.
+# TensorFlow and its companions prepare data and do nothing else; Beam,
+# sentencex and py3langid clean and split text. Versions: sentencepiece 0.2.3
+# demands a newer protobuf at import than these packages allow together, so
+# constraints.txt holds sentencepiece 0.2.2 with protobuf 6.33.6, which
+# apache-beam 2.77.0 allows too.
 DATA = [
   "PyYAML",
+  "apache-beam",
   "importlib_resources",
+  "py3langid",
+  "sentencex",
   "seqio",
   "tensorflow",
   "tensorflow-datasets",

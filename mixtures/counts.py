@@ -37,3 +37,18 @@ SUPER_GLUE = {
   "super_glue_axb_v102": 0,
   "super_glue_axg_v102": 0,
 }
+
+SUPER_GLUE_SENTINEL = {
+  "dpr_v001_simple_1_sentinel": 1_322,
+  "super_glue_wsc_v102_simple_1_sentinel_train": 259,
+  "super_glue_wsc_v102_simple_1_sentinel_eval": 0,
+  "super_glue_boolq_v102_1_sentinel": 9_427,
+  "super_glue_cb_v102_1_sentinel": 250,
+  "super_glue_copa_v102_1_sentinel": 400,
+  "super_glue_multirc_v102_1_sentinel": 27_243,
+  "super_glue_record_v102_1_sentinel": 138_854,
+  "super_glue_rte_v102_1_sentinel": 2_490,
+  "super_glue_wic_v102_1_sentinel": 5_428,
+  "super_glue_axb_v102_1_sentinel": 0,
+  "super_glue_axg_v102_1_sentinel": 0,
+}

@@ -6,11 +6,18 @@ from mixtures import counts
 from mixtures.available import AvailableMixture
 from tasks import definite_pronouns as _dpr  # noqa: F401 (registers)
 from tasks import super_glue as _super_glue  # noqa: F401 (registers)
+from tasks import super_glue_sentinel as _sentinel  # noqa: F401 (registers)
 from transformer_zoo.data.mixing import ExamplesProportional
 
 # SuperGLUE as one task, with definite pronouns beside the small WSC.
 seqio.MixtureRegistry.add(
   "super_glue_v102_proportional", list(counts.SUPER_GLUE.items())
+)
+
+# The same with a sentinel that asks for the answer, as in span corruption.
+seqio.MixtureRegistry.add(
+  "super_glue_v102_proportional_sentinel",
+  list(counts.SUPER_GLUE_SENTINEL.items()),
 )
 
 # What is on disk, at the counts of what is there.

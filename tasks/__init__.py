@@ -16,6 +16,7 @@ from tasks import sci_tail as _sci_tail  # noqa: F401
 from tasks import snli as _snli  # noqa: F401
 from tasks import squad as _squad  # noqa: F401
 from tasks import super_glue as _super_glue  # noqa: F401
+from tasks import super_glue_sentinel as _super_glue_sentinel  # noqa: F401
 from tasks import swag as _swag  # noqa: F401
 from tasks import trivia_qa as _trivia_qa  # noqa: F401
 from tasks import unlabelled_text as _unlabelled_text  # noqa: F401

@@ -170,7 +170,7 @@ def register_prompts(
   length_normalized: bool = False,
   metrics: Metrics = (),
   vocabulary: str | None = None,
-  extra_ids: int = 100,
+  extra_ids: int | None = None,
   features: Mapping[str, seqio.Feature] | None = None,
 ) -> list[seqio.Task]:
   """Registers a task for every template of a file, and their mixture.
@@ -181,8 +181,8 @@ def register_prompts(
     length_normalized: divide the log-likelihood of a choice by its number of
       tokens before choices are compared.
     metrics: of the templates without choices, by name or as functions.
-    vocabulary: a SentencePiece model file; by default T5's.
-    extra_ids: its sentinels.
+    vocabulary: of any kind, by its path; by default T5's.
+    extra_ids: its sentinels, by default as is usual for the kind.
     features: in place of both.
 
   Returns:

@@ -8,6 +8,8 @@ apart and white space is one space.
 import seqio
 import tensorflow as tf
 
+from transformer_zoo.data.trimming import WindowWithTargets
+
 UNANSWERABLE = "unanswerable"
 
 
@@ -145,27 +147,35 @@ def keep_answer_in_window(
 
   An example whose inputs are too long and do not have its targets as a run of
   tokens is dropped; of several runs the first is kept. From t5
-  `preprocessors.trivia_qa_truncate_inputs`. Steps that need lengths run once
-  when a task is prepared, before lengths are known: T5's 512 is taken then.
+  `preprocessors.trivia_qa_truncate_inputs`.
+
+  Prepared before the lengths are known, inputs stay whole, and the window is
+  drawn anew each time that the loader reads the example. What is dropped then
+  is what t5 drops at its 512 tokens.
 
   Args:
     dataset: `inputs` and `targets` as token ids.
-    sequence_length: the most tokens of `inputs`; without it `default_length`.
-    default_length: see above.
+    sequence_length: the most tokens of `inputs`.
+    default_length: what counts as too long without it.
 
   Returns:
     `inputs` and `targets` alone.
   """
-  length = (sequence_length or {}).get("inputs", default_length)
+  given = (sequence_length or {}).get("inputs")
+  length = default_length if given is None else given
 
   @seqio.map_over_dataset(num_seeds=1)
   def cut(example, seed):
     inputs, targets = example["inputs"], example["targets"]
     if tf.size(inputs) > length:
-      inputs = _window(inputs, targets, length, seed)
+      window = _window(inputs, targets, length, seed)
+      inputs = window if given is not None or tf.size(window) == 0 else inputs
     return {"inputs": inputs, "targets": targets}
 
   return cut(dataset).filter(lambda example: tf.size(example["inputs"]) > 0)
+
+
+keep_answer_in_window.trimming = WindowWithTargets()
 
 
 @seqio.map_over_dataset

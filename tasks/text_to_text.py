@@ -61,8 +61,10 @@ class TextToTextTask(seqio.Task):
       several texts with fields. A text that is one `{field}` may name a list,
       which gives its elements. By default the targets.
     may_be_empty: fields that may be empty or null.
-    vocabulary: a SentencePiece model file; by default T5's.
-    extra_ids: the sentinels beside its pieces.
+    vocabulary: a SentencePiece model, a WordPiece list, a byte-level BPE or
+      'bytes' (`transformer_zoo.data.vocabularies`); by default T5's.
+    extra_ids: the sentinels beside its pieces; by default as is usual for the
+      kind, 100 for SentencePiece.
     max_row_bytes: a longer row is a bad one.
 
   Of TSV and CSV:
@@ -128,7 +130,7 @@ def register(
   answers: str | Sequence[str] | None = None,
   may_be_empty: Sequence[str] = (),
   vocabulary: str | None = None,
-  extra_ids: int = 100,
+  extra_ids: int | None = None,
 ) -> TextToTextTask:
   """Registers a task over `files`; the arguments are those of the class."""
   if labels is not None:

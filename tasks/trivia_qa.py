@@ -10,8 +10,7 @@ for questions without passages see `closed_book`.
     -> 'question: What is the answer ? context: The answer is the key . ', 'key'
 
 A passage that is too long is cut to a window with the answer, at another place
-in each epoch when SeqIO reads the task; prepared, each example is cut once, to
-512 tokens. As in t5 there is no metric: the examples are not the questions.
+in each epoch. As in t5 there is no metric: the examples are not the questions.
 """
 
 import seqio

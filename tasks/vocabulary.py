@@ -10,6 +10,7 @@ import seqio
 
 from tasks import data_folders
 from transformer_zoo.data import vocabularies
+from transformer_zoo.data.vocabularies.seqio_vocabularies import LazyVocabulary
 from transformer_zoo.errors import UserError
 
 _FILE = "vocab/t5_cc_all_32000/sentencepiece.model"
@@ -36,18 +37,7 @@ def t5_vocabulary_file() -> str:
   return path
 
 
-class _LazyVocabulary(seqio.SentencePieceVocabulary):
-  """SeqIO's SentencePiece vocabulary, looking for its file at first use."""
-
-  def _model_context(self):
-    if self._model is None:
-      self._model = seqio.SentencePieceVocabulary(
-        self.sentencepiece_model_file, self.extra_ids
-      )._model_context()
-    return self._model
-
-
-class T5Vocabulary(_LazyVocabulary):
+class T5Vocabulary(seqio.SentencePieceVocabulary):
   """T5's vocabulary.
 
   All instances are equal, whether their file has been found yet or not.
@@ -61,51 +51,77 @@ class T5Vocabulary(_LazyVocabulary):
     """The path of the model file; raises UserError where there is none."""
     return t5_vocabulary_file()
 
+  def _model_context(self):
+    if self._model is None:
+      self._model = seqio.SentencePieceVocabulary(
+        self.sentencepiece_model_file, self.extra_ids
+      )._model_context()
+    return self._model
 
-class FileVocabulary(_LazyVocabulary):
-  """The vocabulary of a SentencePiece model file with pad 0, EOS 1, unknown 2.
 
-  Instances of the same file as it was named, and of as many sentinels, are
-  equal.
+class FileVocabulary(LazyVocabulary):
+  """A vocabulary of any kind, which looks for its files at first use.
+
+  Instances of the same file as it was named, and of as many sentinels and the
+  same case, are equal.
   """
 
-  def __init__(self, path: str, extra_ids: int = 100):
-    """Names the file.
+  def __init__(
+    self,
+    path: str,
+    extra_ids: int | None = None,
+    lower_case: bool | None = None,
+  ):
+    """Names the files.
 
     Args:
-      path: absolute, or relative to a data folder or to the current one.
-      extra_ids: sentinels beside the pieces.
+      path: see `Vocabulary`; absolute, or relative to a data folder or to the
+        current one.
+      extra_ids: sentinels beside the pieces; see `Vocabulary`.
+      lower_case: text is read without case; see `Vocabulary`.
     """
-    super().__init__(path, extra_ids=extra_ids)
+    super().__init__()
+    self._named = (os.fspath(path), extra_ids, lower_case)
 
   @property
-  def sentencepiece_model_file(self) -> str:
-    """The path of the model file; raises UserError where it is none."""
-    path = os.fspath(self._sentencepiece_model_file)
-    found = data_folders.find(path)
+  def zoo_vocabulary(self) -> vocabularies.Vocabulary:
+    """The vocabulary; raises UserError where its files are absent or none."""
+    path, *settings = self._named
+    found = path if path == vocabularies.BYTES else data_folders.find(path)
     if found is None:
       raise UserError(
         f"The vocabulary file {path!r} is missing; "
         f"{data_folders.where_searched()}."
       )
-    vocabularies.Vocabulary(found, self.extra_ids).check()
-    return found
+    vocabulary = vocabularies.Vocabulary(found, *settings)
+    vocabulary.check()
+    return vocabulary
+
+  def __eq__(self, other: object) -> bool:
+    return isinstance(other, FileVocabulary) and self._named == other._named
+
+  def __hash__(self) -> int:
+    return hash(self._named)
 
 
 def features(
-  path: str | None = None, extra_ids: int = 100
+  path: str | None = None,
+  extra_ids: int | None = None,
+  lower_case: bool | None = None,
 ) -> dict[str, seqio.Feature]:
   """Returns the features of a text-to-text task.
 
   Args:
     path: see `FileVocabulary`; None for T5's vocabulary.
     extra_ids: see `FileVocabulary`.
+    lower_case: see `FileVocabulary`.
   """
   if path is None:
     return t5_features()
+  vocabulary = FileVocabulary(path, extra_ids, lower_case)
   return {
-    "inputs": seqio.Feature(FileVocabulary(path, extra_ids), required=False),
-    "targets": seqio.Feature(FileVocabulary(path, extra_ids)),
+    "inputs": seqio.Feature(vocabulary, required=False),
+    "targets": seqio.Feature(vocabulary),
   }
 
 

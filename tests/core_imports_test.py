@@ -9,6 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXEMPT = {
   "transformer_zoo.data.prepare",
   "transformer_zoo.data.seqio_corruption",
+  "transformer_zoo.data.vocabularies.seqio_vocabularies",
 }
 SCRIPT = """
 import importlib, sys

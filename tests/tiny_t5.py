@@ -9,10 +9,10 @@ import zlib
 from flax import linen as nn
 from flax import traverse_util
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from transformer_zoo import config
+from transformer_zoo.training import state
 
 ARCHITECTURES = ("t5_1_0", "t5_1_1")
 # No two sizes agree, and heads times head_dim is not d_model: a transposed or
@@ -42,10 +42,7 @@ def build(architecture: str = "t5_1_1", **macros) -> nn.Module:
 
 def shapes(model: nn.Module):
   """The boxed parameter tree by shape evaluation: no memory, no compute."""
-  token = jnp.ones((1, 1), jnp.int32)
-  return jax.eval_shape(model.init, jax.random.key(0), token, token, token)[
-    "params"
-  ]
+  return state.abstract_variables(model)
 
 
 def random_parameters(model: nn.Module, seed: int = 0) -> dict:

@@ -1,11 +1,11 @@
 """Denoising: the objectives of the T5 paper's table 3, specs, refusals."""
 
 import json
-import types
 
 import numpy as np
 import pytest
 
+from tests.corruption import vocabulary as vocabularies
 from transformer_zoo import corruption
 from transformer_zoo.corruption import Denoising
 from transformer_zoo.corruption import Everything
@@ -20,8 +20,8 @@ TEXT = "Thank you for inviting me to your party last week .".split()
 WORDS = [*TEXT, "apple"]
 SENTINELS = ("X", "Y", "Z")
 FIRST = 10
-VOCABULARY = types.SimpleNamespace(
-  sentinel_ids=np.array([97, 96, 95]), size=FIRST + len(WORDS)
+VOCABULARY = vocabularies.t5(
+  sentinel_ids=np.array([97, 96, 95]), size=FIRST + len(WORDS) + 90
 )
 LENGTHS = {"inputs": 512, "targets": 512}
 
@@ -32,7 +32,7 @@ class _Fixed:
   def __init__(self, *words):
     self._words = words
 
-  def __call__(self, draws, length):
+  def __call__(self, draws, length, rows=None):
     mask = [word in self._words for word in TEXT]
     return np.tile(np.array(mask), (draws.batch_size, 1))
 
@@ -122,7 +122,7 @@ def test_inputs_and_targets_share_the_mask_and_not_the_draws():
     Iid(0.5), "noise_token_to_random_token", "noise_token_to_random_token"
   )
   tokens = np.full((20, 50), 7, np.int32)
-  vocabulary = types.SimpleNamespace(sentinel_ids=[99], size=10**6)
+  vocabulary = vocabularies.t5(1, 10**6)
   pair = corrupt(tokens, Draws(0, np.arange(20)), vocabulary)
   inputs, targets = pair["inputs"].values, pair["targets"].values
   np.testing.assert_array_equal(inputs != 7, targets != 7)
@@ -148,7 +148,7 @@ def test_inputs_and_targets_share_the_mask_and_not_the_draws():
 )
 def test_raw_length(corrupt, lengths, expected):
   assert corrupt.raw_length(lengths) == expected
-  vocabulary = types.SimpleNamespace(sentinel_ids=np.arange(400), size=900)
+  vocabulary = vocabularies.t5(400, 900)
   corrupt.check(lengths, vocabulary)
 
 

@@ -1,10 +1,9 @@
 """Lengths: the published figures, and the share of cut targets."""
 
-import types
-
 import numpy as np
 import pytest
 
+from tests.corruption import vocabulary
 from transformer_zoo.corruption import Denoising
 from transformer_zoo.corruption import Iid
 from transformer_zoo.corruption import lengths
@@ -15,12 +14,8 @@ from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.errors import UserError
 
 # 400 ids, because half a text of i.i.d. noise has more than 100 spans.
-MANY = types.SimpleNamespace(
-  sentinel_ids=np.arange(32099, 31699, -1), size=32100
-)
-PUBLISHED = types.SimpleNamespace(
-  sentinel_ids=np.arange(32099, 31999, -1), size=32100
-)
+MANY = vocabulary.t5(400, 32100)
+PUBLISHED = vocabulary.t5(100, 32100)
 
 
 @pytest.mark.parametrize(

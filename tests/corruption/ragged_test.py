@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from transformer_zoo.corruption.ragged import interleave
 from transformer_zoo.corruption.ragged import join
 from transformer_zoo.corruption.ragged import Ragged
 
@@ -48,4 +49,21 @@ def test_selected():
   assert [row.tolist() for row in Ragged.full(tokens).rows()] == [
     [0, 1, 2],
     [3, 4, 5],
+  ]
+
+
+def test_padded():
+  rows, filled = Ragged.of([np.array(row) for row in ROWS]).padded(9, 7)
+  assert rows.dtype == np.int32
+  for row, some, expected in zip(rows, filled, ROWS, strict=True):
+    assert row[some].tolist() == expected
+    assert row.tolist() == expected + [7] * (9 - len(expected))
+
+
+def test_interleave_goes_example_by_example():
+  ragged = Ragged.of([np.array(row) for row in ROWS])
+  ones = Ragged.full(np.ones((len(ROWS), 1), np.int32))
+  joined = interleave([ones, ragged, ragged])
+  assert [row.tolist() for row in joined.rows()] == [
+    [1, *row, *row] for row in ROWS
   ]

@@ -1,10 +1,9 @@
 """Rewrites against the goldens of t5's `preprocessors_test.py`."""
 
-import types
-
 import numpy as np
 import pytest
 
+from tests.corruption import vocabulary as vocabularies
 from transformer_zoo.corruption import rewrites
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.errors import UserError
@@ -12,9 +11,7 @@ from transformer_zoo.errors import UserError
 # A row and its mask, and another row with other spans beside it.
 TOKENS = np.array([np.arange(10, 16), np.arange(20, 26)], np.int32)
 MASK = np.array([[1, 1, 0, 0, 1, 0], [0, 0, 0, 0, 0, 1]], bool)
-VOCABULARY = types.SimpleNamespace(
-  sentinel_ids=np.arange(999, 899, -1), size=1000
-)
+VOCABULARY = vocabularies.t5(100, 1000)
 
 
 def _rewrite(name, tokens=TOKENS, mask=MASK, vocabulary=VOCABULARY, seed=0):
@@ -105,7 +102,7 @@ def test_permuted_tokens_stay_among_the_places_of_noise():
 
 
 def test_overrun_of_sentinels_is_refused():
-  few = types.SimpleNamespace(sentinel_ids=np.array([999]), size=1000)
+  few = vocabularies.t5(1, 1000)
   with pytest.raises(
     UserError, match="6 tokens has 2 noise spans.* has 1 sent"
   ):

@@ -1,19 +1,17 @@
 """Span corruption: lengths, invertibility, errors, specs."""
 
 import json
-import types
 
 import numpy as np
 import pytest
 
+from tests.corruption import vocabulary
 from transformer_zoo import corruption
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.errors import UserError
 
-VOCABULARY = types.SimpleNamespace(
-  sentinel_ids=np.arange(32099, 31999, -1), size=32100
-)
+VOCABULARY = vocabulary.t5(100, 32100)
 
 
 def _corrupt(corrupt, tokens, rows=1):

@@ -9,7 +9,7 @@ import sentencepiece
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.corruption import to_spec
 from transformer_zoo.data import manifest
-from transformer_zoo.data import records
+from transformer_zoo.data import shards
 from transformer_zoo.data.vocabularies import Vocabulary
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "while", "dogs", "bark", "Ünï"]
@@ -60,7 +60,7 @@ def make_task(tmp_path, vocabulary):
       scoring=None,
       definition="",
     )
-    task.splits[split] = records.write_split(examples, split, task, folder)
+    task.splits[split] = shards.write_split(examples, split, task, folder)
     manifest.save_task(task, folder)
     return task
 

@@ -13,7 +13,7 @@ from transformer_zoo.corruption import Everything
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.data import loader
 from transformer_zoo.data import manifest
-from transformer_zoo.data import records
+from transformer_zoo.data import shards
 from transformer_zoo.data.evaluation_split import EvaluationSplit
 from transformer_zoo.data.manifest import PreparedMixture
 from transformer_zoo.data.vocabularies import Vocabulary
@@ -255,7 +255,8 @@ def test_evaluation_corrupts_the_same_each_time(mixture):
     ({"lengths": {"inputs": 8}}, "The length of 'targets' is None; give"),
     ({"lengths": {"inputs": 8, "targets": 0}}, "length of 'targets' is 0"),
     ({"batch_size": 6, "process_count": 4}, "batch size 6 cannot be shared by"),
-    ({"seed": -1}, "Seed -1 and start step 0 must not be negative"),
+    ({"seed": -1}, "The seed -1 must not be negative"),
+    ({"start_step": -1}, "Start step -1 and num_workers 0 must not be"),
   ],
 )
 def test_bad_arguments_are_told_at_once(mixture, kwargs, message):
@@ -277,21 +278,19 @@ def test_lengths_must_fit_the_corruption(mixture):
 
 
 def test_damaged_record_file_is_named(mixture):
-  path = pathlib.Path(mixture.tasks[0].folder) / "train.array_record"
+  few = mixture.tasks[0]
+  name = few.split("train").shards[0].name
+  path = pathlib.Path(few.folder) / name
   content = bytearray(path.read_bytes())
   content[len(content) // 2] ^= 255
   path.write_bytes(content)
-  with pytest.raises(
-    UserError, match="few/train.array_record' is damaged: its"
-  ):
+  with pytest.raises(UserError, match=f"few/{name}' is damaged in the 8192 by"):
     take(mixture, 0)
   path.write_bytes(content[:-10])
-  with pytest.raises(
-    UserError, match="few/train.array_record' is damaged: it h"
-  ):
+  with pytest.raises(UserError, match=f"few/{name}' is damaged from byte .* on"):
     take(mixture, 0)
   path.unlink()
-  with pytest.raises(UserError, match="few/train.array_record' cannot be read"):
+  with pytest.raises(UserError, match=f"few/{name}' cannot be read"):
     take(mixture, 0)
 
 
@@ -346,7 +345,7 @@ def test_ids_of_small_and_large_vocabularies_survive(
   ids = np.arange(10_000, dtype=np.int32) % large.size
   ids[5000:] = large.size - 1
   examples = [{"targets": ids}]
-  task.splits["train"] = records.write_split(examples, "train", task, tmp_path)
+  task.splits["train"] = shards.write_split(examples, "train", task, tmp_path)
   whole = Denoising(Everything(), "nothing", "keep")
   lengths = {"inputs": 1, "targets": 101}
   split = EvaluationSplit(task, "train", lengths, 100, corruption=whole)

@@ -200,8 +200,8 @@ def test_reuses_what_is_unchanged_and_redoes_what_is_not(
   (tmp_path / "train.txt").write_text("\n".join(SENTENCES[:7]))
   assert again().tasks[0].splits["train"].num_examples == 7
   assert len(lines) == 6
-  (prepared_dir / "zt_task" / "train.array_record").write_bytes(b"")
-  assert again().tasks[0].record_file("train")
+  pathlib.Path(again().tasks[0].record_files("train")[0]).write_bytes(b"")
+  assert again().tasks[0].record_files("train")
   assert len(lines) == 8
 
 
@@ -226,14 +226,14 @@ def test_splits_can_be_added(add_task, prepared_dir):
 def test_killed_prepare_leaves_nothing_that_is_read(prepared_dir, tmp_path):
   program = textwrap.dedent(f"""
     import os, signal, sys
-    from transformer_zoo.data import records
-    write = records.write_split
+    from transformer_zoo.data import shards
+    write = shards.write_split
     def killed(examples, split, *rest):
       info = write(examples, split, *rest)
       if split == "validation":
         os.kill(os.getpid(), signal.SIGKILL)
       return info
-    records.write_split = killed if sys.argv[1] == "kill" else write
+    shards.write_split = killed if sys.argv[1] == "kill" else write
     from transformer_zoo.data.prepare import prepare
     prepare("mini_copa", prepared_dir={str(prepared_dir)!r})
   """)
@@ -249,7 +249,7 @@ def test_killed_prepare_leaves_nothing_that_is_read(prepared_dir, tmp_path):
   with pytest.raises(UserError, match="Nothing named 'mini_copa'"):
     manifest.load("mini_copa", prepared_dir)
   made = prepare("mini_copa", prepared_dir=prepared_dir)
-  assert made.tasks[0].record_file("train")
+  assert made.tasks[0].record_files("train")
   assert not (prepared_dir / ".mini_copa.partial").exists()
 
 
@@ -260,7 +260,7 @@ def test_failure_keeps_the_earlier_files(add_task, prepared_dir, tmp_path):
   with pytest.raises(UserError, match="'zt_task' has no examples in split 'va"):
     prepare("zt_task", prepared_dir=prepared_dir)
   assert manifest.load("zt_task", prepared_dir) == first
-  assert first.tasks[0].record_file("validation")
+  assert first.tasks[0].record_files("validation")
 
 
 def test_unknown_name_has_suggestions(add_task, prepared_dir):

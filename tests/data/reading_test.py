@@ -12,7 +12,7 @@ import tensorflow as tf  # noqa: E402
 from transformer_zoo.data import manifest  # noqa: E402
 from transformer_zoo.data import mixing  # noqa: E402
 from transformer_zoo.data import reading  # noqa: E402
-from transformer_zoo.data import records  # noqa: E402
+from transformer_zoo.data import shards  # noqa: E402
 from transformer_zoo.data.prepare import prepare  # noqa: E402
 from transformer_zoo.errors import UserError  # noqa: E402
 
@@ -101,10 +101,10 @@ def test_records_are_the_same_bytes(add_task, tmp_path, steps):
   made = prepare("zt_read", prepared_dir=tmp_path / "a").tasks[0]
   folder = tmp_path / "b"
   folder.mkdir()
-  info = records.write_split(one_by_one(task), "train", made, folder)
+  info = shards.write_split(one_by_one(task), "train", made, folder)
   assert info == made.splits["train"]
   digests = [
-    hashlib.sha256((path / "train.array_record").read_bytes()).hexdigest()
+    hashlib.sha256((path / info.shards[0].name).read_bytes()).hexdigest()
     for path in (folder, tmp_path / "a" / "zt_read")
   ]
   assert digests[0] == digests[1]

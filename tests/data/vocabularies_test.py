@@ -83,15 +83,16 @@ def test_damaged_file_is_named(tmp_path):
     _ = Vocabulary(str(path)).size
 
 
-def test_rewritten_file_is_read_again(tmp_path, vocabulary):
+def test_rewritten_file_is_another_vocabulary(tmp_path, vocabulary):
   path = tmp_path / "copy.model"
-  path.write_bytes(b"not a model")
-  copy = Vocabulary(str(path), 30)
-  before = copy.checksum
+  path.write_text("[UNK]\nword\n")
+  copy = Vocabulary(path, 30)
+  before, size = copy.checksum, copy.size
   path.write_bytes(pathlib.Path(vocabulary.path).read_bytes())
   assert copy.checksum == vocabulary.checksum != before
+  assert Vocabulary(path, 30).size == vocabulary.size != size
 
 
 def test_other_kinds_are_refused():
-  with pytest.raises(UserError, match="object is not a SentencePiece one"):
+  with pytest.raises(UserError, match="object is neither SentencePiece nor WordPiece"):
     vocabularies.from_seqio(object())

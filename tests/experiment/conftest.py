@@ -15,7 +15,7 @@ import sentencepiece
 
 from transformer_zoo.cli import main as cli
 from transformer_zoo.data import manifest
-from transformer_zoo.data import records
+from transformer_zoo.data import shards
 from transformer_zoo.data.vocabularies import Vocabulary
 
 WORDS = "red green blue car boat house sees likes".split()
@@ -93,7 +93,7 @@ def prepared_dir(tmp_path_factory) -> pathlib.Path:
     )
     for split, some in splits.items():
       examples = [example(sentence) for sentence in some]
-      task.splits[split] = records.write_split(
+      task.splits[split] = shards.write_split(
         examples, split, task, folder / name
       )
     manifest.save_task(task, folder / name)

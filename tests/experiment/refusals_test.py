@@ -136,7 +136,7 @@ def test_missing_include(refused, tmp_path):
 
 @pytest.mark.parametrize("split", ["train", "validation"])
 def test_unreadable_data_is_named(refused, copied, split):
-  path = copied / "colours" / f"{split}.array_record"
+  path = copied / "colours" / f"{split}-00000-of-00001.array_record"
   override = f"PREPARED_DIR={str(copied)!r}"
   path.write_bytes(b"")
   assert refused(override).startswith(

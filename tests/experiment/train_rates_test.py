@@ -21,7 +21,7 @@ def used_rates(monkeypatch):
     used.append(dict(zip(names, mixture.rates, strict=True)))
     raise _Stopped
 
-  monkeypatch.setattr(loader, "training_batches", stop)
+  monkeypatch.setattr(loader, "open_batches", stop)
   return used
 
 

@@ -9,6 +9,7 @@ each to its standard output, then `null`, or a JSON string where it fails.
 import functools
 import json
 import os
+import pathlib
 import sys
 
 import seqio
@@ -17,6 +18,8 @@ from t5.data import preprocessors
 import t5.data.tasks  # noqa: F401 (registers them)
 
 from tests.oracles import text_to_text_rows
+
+VOCABULARY = "t5_cc_all_32000/sentencepiece.model"
 
 # The marked form of WSC has its functions in t5, but no task.
 seqio.TaskRegistry.add(
@@ -32,6 +35,10 @@ seqio.TaskRegistry.add(
 
 def main() -> None:
   """Answers requests until the standard input ends."""
+  vocabulary = pathlib.Path(sys.argv[1]).parent / "vocab" / VOCABULARY
+  for feature in t5.data.tasks.DEFAULT_OUTPUT_FEATURES.values():
+    # t5's is in a bucket; answers to sentinels are decoded with it.
+    feature.vocabulary._sentencepiece_model_file = str(vocabulary)
   # What a library prints must not come among the lines.
   output = os.fdopen(os.dup(1), "w", encoding="utf-8")
   os.dup2(2, 1)

@@ -73,6 +73,25 @@ IN_MEMORY = [
   ("super_glue_wsc_v102_simple_train", "super_glue/wsc.fixed:1.0.2"),
   ("super_glue_wsc_v102_simple_eval", "super_glue/wsc.fixed:1.0.2"),
   ("dpr_v001_simple", "definite_pronoun_resolution:1.1.0"),
+  # Here the answers are what differs from the tasks without sentinels.
+  ("super_glue_boolq_v102_1_sentinel", "super_glue/boolq:1.0.2"),
+  ("super_glue_cb_v102_1_sentinel", "super_glue/cb:1.0.2"),
+  ("super_glue_copa_v102_1_sentinel", "super_glue/copa:1.0.2"),
+  ("super_glue_multirc_v102_1_sentinel", "super_glue/multirc:1.0.2"),
+  ("super_glue_record_v102_1_sentinel", "super_glue/record:1.0.2"),
+  ("super_glue_rte_v102_1_sentinel", "super_glue/rte:1.0.2"),
+  ("super_glue_wic_v102_1_sentinel", "super_glue/wic:1.0.2"),
+  ("super_glue_axb_v102_1_sentinel", "super_glue/axb:1.0.2"),
+  ("super_glue_axg_v102_1_sentinel", "super_glue/axg:1.0.2"),
+  (
+    "super_glue_wsc_v102_simple_1_sentinel_train",
+    "super_glue/wsc.fixed:1.0.2",
+  ),
+  (
+    "super_glue_wsc_v102_simple_1_sentinel_eval",
+    "super_glue/wsc.fixed:1.0.2",
+  ),
+  ("dpr_v001_simple_1_sentinel", "definite_pronoun_resolution:1.1.0"),
 ]
 # Task, data set, split: its rows with characters and numbers changed.
 DAMAGED = [

@@ -90,6 +90,8 @@ def predictions(target: str, other: str) -> list[str]:
     "nan",
     "-inf",
     "start: 1 end: 2",
+    f"<extra_id_0> {target}",
+    f"<extra_id_0>{target} <extra_id_0>",
     "naïve ☃ 漢字",
     "<unk>",
   ]

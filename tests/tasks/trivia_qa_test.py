@@ -1,5 +1,9 @@
 """TriviaQA with its passages, and questions without passages."""
 
+import json
+import types
+
+import numpy as np
 import pytest
 import seqio
 import tensorflow as tf
@@ -7,6 +11,8 @@ import tensorflow as tf
 import tasks  # noqa: F401
 from tasks import question_answering_formats as formats
 from tests.tasks import tfds_rows
+from transformer_zoo.corruption import draws
+from transformer_zoo.data import trimming
 
 
 def _trivia(question, aliases, wiki=(), search=(), value=""):
@@ -119,9 +125,45 @@ def test_windows_recorded_from_t5():
   assert starts == [39, 40, 27, 27, 33, 33, 29, 28, 37, 37, 29, 30]
 
 
-def test_without_lengths_a_window_of_512():
-  (window,) = _windows(range(2_000), [1_000], None, 1)
-  assert len(window) == 512 and 1_000 in window
+def test_without_lengths_inputs_stay_whole_if_they_have_the_answer():
+  assert _windows(range(2_000), [1_000], None, 1) == [[*range(2_000)]]
+  assert _windows(range(2_000), [2_001], None, 1) == []
+  assert _windows(range(512), [2_001], None, 1) == [[*range(512)]]
+
+
+def test_prepared_windows_are_drawn_when_they_are_read():
+  task = seqio.TaskRegistry.get("trivia_qa_v010")
+  spec = trimming.find(task.preprocessors)
+  rule = trimming.from_spec(json.loads(json.dumps(spec)))
+  tokens = {
+    "inputs": np.array([*range(10, 30), 1]),
+    "targets": np.array([15, 16, 1]),
+  }
+
+  def windows(tokens, length):
+    return {
+      tuple(
+        rule(
+          tokens,
+          {},
+          {"inputs": length, "targets": 8},
+          vocabulary=types.SimpleNamespace(eos_id=1),
+          draws=draws.Draws(0, [place]),
+        )["inputs"].tolist()
+      )
+      for place in range(60)
+    }
+
+  assert windows(tokens, 4) == {
+    (13, 14, 15, 16, 1),
+    (14, 15, 16, 17, 1),
+    (15, 16, 17, 18, 1),
+  }
+  assert windows(tokens, 20) == {(*range(10, 30), 1)}
+  # The answer is longer than the window.
+  assert windows(tokens, 1) == {(16, 1)}
+  lost = tokens | {"targets": np.array([16, 15, 1])}
+  assert windows(lost, 4) == {(*range(10, 30), 1)}
 
 
 @pytest.mark.parametrize(

@@ -49,13 +49,13 @@ def packed_batch():
       for _ in rows
     ]
 
-  return features.to_batch(
-    Ragged.of(draw(5, 13)),
-    Ragged.of(draw(2, 7)),
+  return features.EncoderDecoder()(
+    {"inputs": Ragged.of(draw(5, 13)), "targets": Ragged.of(draw(2, 7))},
     rows,
     num_rows=8,
     lengths={"inputs": 24, "targets": 12},
     packing=True,
+    pad_id=0,
   )
 
 

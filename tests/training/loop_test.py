@@ -63,6 +63,7 @@ def run(tmp_path):
     arguments = {
       "train_steps": 10,
       "batches": ({"number": np.int32(i)} for i in itertools.count(first)),
+      "put": dict,
       "run_step": run_step,
       "evaluate": evaluate,
       "periods": PERIODS,
@@ -73,6 +74,39 @@ def run(tmp_path):
     return outcome, memory
 
   return start
+
+
+def test_the_next_batch_is_laid_out_while_a_step_runs(run):
+  """A step is over when its sums are read: the next batch is there by then."""
+  calls = []
+
+  def put(batch):
+    calls.append(f"put {batch['number']}")
+    return batch
+
+  def noted_step(state, batch):
+    calls.append(f"run {batch['number']}")
+    return run_step(state, batch)
+
+  def read(sums):
+    calls.append(f"read {round(float(sums['gradient_norm']))}")
+    return sums
+
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(loop.jax, "device_get", read)
+    run(
+      train_steps=4,
+      put=put,
+      run_step=noted_step,
+      evaluate=None,
+      periods=loop.Periods(log=4, checkpoint=4, evaluate=0),
+    )
+  assert calls == [
+    *("put 0", "run 0", "put 1"),
+    *("run 1", "put 2", "read 0"),
+    *("run 2", "put 3", "read 1"),
+    *("run 3", "read 2", "read 3"),
+  ]
 
 
 def metrics(folder):

@@ -159,13 +159,13 @@ def test_learns_to_copy(make_model):
     tokens = [
       np.append(rng.integers(3, 12, 3), 1).astype(np.int32) for _ in rows
     ]
-    return features.to_batch(
-      Ragged.of(tokens),
-      Ragged.of(tokens),
+    return features.EncoderDecoder()(
+      {"inputs": Ragged.of(tokens), "targets": Ragged.of(tokens)},
       rows,
       num_rows=32,
       lengths={"inputs": 4, "targets": 4},
       packing=False,
+      pad_id=0,
     )
 
   step = make_step(model, optimizer)

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   parser.add_argument(
     "--vocabulary",
     metavar="FILE",
-    help="SentencePiece model, if not that of the task trained on",
+    help="of any kind, if not that of the task trained on",
   )
   common.add_gin_arguments(parser)
 

@@ -51,6 +51,7 @@ REGISTERING = (
 # Kinds of runs: a gin file may configure several, a command runs one.
 ROOTS = ("train", "evaluate", "infer")
 
+_ZOO = "transformer_zoo."
 _loaded: list[Binding] = []
 _loaded_imports: list[str] = []
 _loaded_root: str | None = None
@@ -140,17 +141,19 @@ def config_hash(root: str | None = None) -> str:
 def register_all() -> None:
   """Imports all that registers configurables.
 
-  The corruptions are registered here: their room imports numpy only.
+  Corruptions and feature converters are registered here: their rooms import
+  numpy only.
   """
   for name in REGISTERING:
     package = importlib.import_module(name)
     for module in pkgutil.iter_modules(getattr(package, "__path__", ())):
       importlib.import_module(f"{name}.{module.name}")
-  corruption = importlib.import_module("transformer_zoo.corruption")
-  for name, target in vars(corruption).items():
-    if inspect.isclass(target) and dataclasses.is_dataclass(target):
-      if not registry.exists(f"corruption.{name}"):
-        gin.external_configurable(target, name, module="corruption")
+  # A converter has the name of the architecture that it is for.
+  for room, suffix in (("corruption", ""), ("data.features", "Features")):
+    for name, target in vars(importlib.import_module(_ZOO + room)).items():
+      if inspect.isclass(target) and dataclasses.is_dataclass(target):
+        if not registry.exists(f"{room}.{name}{suffix}"):
+          gin.external_configurable(target, name + suffix, module=room)
 
 
 def _check(root: str | None, given: Sequence[str]) -> None:

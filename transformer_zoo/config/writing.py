@@ -11,8 +11,9 @@ from transformer_zoo.config import registry
 from transformer_zoo.config.reach import Reach
 from transformer_zoo.config.reading import MACRO
 
-# Macros that say where a run reads and writes, not what it computes.
-PLACES = frozenset({"DATA_DIR", "MODEL_DIR", "PREPARED_DIR"})
+# Macros that say where a run reads and writes and with how many processes, not
+# what it computes.
+PLACES = frozenset({"DATA_DIR", "MODEL_DIR", "NUM_WORKERS", "PREPARED_DIR"})
 _STATEMENT = re.compile(r"^([\w./]+) = (.*)$", re.MULTILINE)
 _SHOWN = 4
 

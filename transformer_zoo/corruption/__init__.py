@@ -1,7 +1,8 @@
 """Corruptions of text: the input side of the denoising objectives.
 
 A corruption is a frozen dataclass with `raw_length`, `check` and `__call__`
-(see `Denoising`). Manifests keep it as JSON, its spec.
+(see `Denoising`). Manifests keep it as JSON, its spec. One whose class says
+`layout = "encoder"` makes whole rows of an encoder (see `MaskedLanguageModel`).
 """
 
 from collections.abc import Mapping
@@ -9,13 +10,24 @@ import dataclasses
 from typing import Any
 
 from transformer_zoo.corruption.denoising import Denoising
+from transformer_zoo.corruption.fixed_number import FixedNumber
+from transformer_zoo.corruption.infilling import TextInfilling
+from transformer_zoo.corruption.infilling import TokenDeletion
+from transformer_zoo.corruption.infilling import TokenMasking
+from transformer_zoo.corruption.masked_lm import MaskedLanguageModel
+from transformer_zoo.corruption.masked_lm import Masking
 from transformer_zoo.corruption.noise_masks import Everything
 from transformer_zoo.corruption.noise_masks import Fragment
 from transformer_zoo.corruption.noise_masks import Iid
 from transformer_zoo.corruption.noise_masks import RandomPrefix
 from transformer_zoo.corruption.noise_masks import RandomSpans
 from transformer_zoo.corruption.noise_masks import RegularSpans
+from transformer_zoo.corruption.replacement import Replacement
+from transformer_zoo.corruption.sequence_noise import DocumentRotation
+from transformer_zoo.corruption.sequence_noise import SentencePermutation
+from transformer_zoo.corruption.sequence_noise import SequenceNoise
 from transformer_zoo.corruption.span_corruption import SpanCorruption
+from transformer_zoo.corruption.unified_lm import UnifiedLanguageModel
 from transformer_zoo.corruption.word_spans import WordSpans
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
@@ -24,13 +36,24 @@ _CLASSES = {
   cls.__name__: cls
   for cls in (
     Denoising,
+    DocumentRotation,
     Everything,
+    FixedNumber,
     Fragment,
     Iid,
+    MaskedLanguageModel,
+    Masking,
     RandomPrefix,
     RandomSpans,
     RegularSpans,
+    Replacement,
+    SentencePermutation,
+    SequenceNoise,
     SpanCorruption,
+    TextInfilling,
+    TokenDeletion,
+    TokenMasking,
+    UnifiedLanguageModel,
     WordSpans,
   )
 }
@@ -38,13 +61,15 @@ _CLASSES = {
 
 def to_spec(corruption: Any) -> dict[str, Any]:
   """Returns JSON `{'name': class name, field: value, ...}`, parts included."""
-  spec = {"name": type(corruption).__name__}
-  for field in dataclasses.fields(corruption):
-    value = getattr(corruption, field.name)
+
+  def written(value):
     if dataclasses.is_dataclass(value):
-      value = to_spec(value)
-    spec[field.name] = list(value) if isinstance(value, tuple) else value
-  return spec
+      return to_spec(value)
+    return [*map(written, value)] if isinstance(value, tuple) else value
+
+  fields = dataclasses.fields(corruption)
+  values = {f.name: written(getattr(corruption, f.name)) for f in fields}
+  return {"name": type(corruption).__name__, **values}
 
 
 def from_spec(spec: Mapping[str, Any]) -> Any:
@@ -65,6 +90,11 @@ def from_spec(spec: Mapping[str, Any]) -> Any:
       raise UserError(
         f"Corruption {name} has no field {field!r}" + nearest(field, allowed)
       )
-    if isinstance(value, Mapping):
-      fields[field] = from_spec(value)
+    fields[field] = _read(value)
   return _CLASSES[name](**fields)
+
+
+def _read(value: Any) -> Any:
+  if isinstance(value, Mapping):
+    return from_spec(value)
+  return tuple(map(_read, value)) if isinstance(value, list) else value

@@ -8,9 +8,12 @@ import numpy as np
 
 from transformer_zoo.corruption import lengths as lengths_lib
 from transformer_zoo.corruption import rewrites
+from transformer_zoo.corruption import special_tokens
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.noise_masks import RandomSpans
 from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.corruption.rows import Rows
+from transformer_zoo.corruption.word_spans import check_words
 from transformer_zoo.errors import UserError
 
 # Masks that `check` draws where sizes are not fixed by the lengths.
@@ -28,6 +31,8 @@ class Denoising:
         Iid(0.15), noise_span_to_unique_sentinel,
         nonnoise_span_to_unique_sentinel
       MASS-style:  Iid(0.15), noise_token_to_sentinel, keep
+      MASS itself: Fragment(), noise_token_to_mask_random_or_same_token,
+        drop_nonnoise_tokens
       deshuffling: Everything(), permute_noise_tokens, keep
       prefix LM:   RandomPrefix(), drop_nonnoise_tokens, drop_noise_tokens
 
@@ -37,7 +42,7 @@ class Denoising:
     targets: name of the rewrite that makes the targets.
   """
 
-  noise: Callable[[Draws, int], np.ndarray]
+  noise: Callable[..., np.ndarray]
   inputs: str = "noise_span_to_unique_sentinel"
   targets: str = "nonnoise_span_to_unique_sentinel"
 
@@ -73,15 +78,15 @@ class Denoising:
 
     Args:
       lengths: tokens of `inputs` and `targets`, EOS counted.
-      vocabulary: an object with `sentinel_ids` and `size`.
+      vocabulary: of the text.
 
     Returns:
       the share of examples whose targets will be cut: 0 for noise of an exact
       size, estimated from draws for the others.
 
     Raises:
-      UserError: the inputs are too short, an example does not fit, or there
-        are more spans than sentinel ids.
+      UserError: the inputs are too short, an example does not fit, there are
+        more spans than sentinel ids, or the vocabulary lacks a mask or words.
     """
     raw = self.raw_length(lengths)
     if raw < 2:
@@ -104,6 +109,9 @@ class Denoising:
           "more, or change the other length."
         )
     self._check_sentinels(masks, vocabulary)
+    check_words(self.noise, vocabulary)
+    for name in filter(rewrites.needs_mask, (self.inputs, self.targets)):
+      special_tokens.mask_id(vocabulary, name)
     return float(np.mean(sizes["targets"] + 1 > lengths["targets"]))
 
   def _check_sentinels(self, masks: np.ndarray, vocabulary: Any) -> None:
@@ -128,16 +136,18 @@ class Denoising:
     Args:
       tokens: integer ids without EOS, [B, length].
       draws: source of randomness, one key per row.
-      vocabulary: an object with `sentinel_ids`, in order of use, and `size`.
+      vocabulary: of the text; `sentinel_ids` are in order of use.
 
     Returns:
-      `inputs` and `targets`, without EOS.
-
-    Raises:
-      UserError: there are more spans than sentinel ids.
+      `inputs` and `targets`, without EOS. Noise for which there is no sentinel
+      left stays as it is.
     """
     tokens = np.asarray(tokens, np.int32)
-    mask = self.noise(draws, tokens.shape[1])
+    mask = self.noise(draws, tokens.shape[1], Rows(tokens, vocabulary))
+    if any("unique" in name for name in (self.inputs, self.targets)):
+      # `check` refuses noise that overruns the sentinels now and then. What it
+      # cannot see, one example in millions, must not end a long run.
+      mask = rewrites.within_sentinels(mask, len(vocabulary.sentinel_ids))
     return {
       "inputs": rewrites.find(self.inputs)(tokens, mask, draws, vocabulary),
       "targets": rewrites.find(self.targets)(tokens, mask, draws, vocabulary),

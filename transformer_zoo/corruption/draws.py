@@ -6,6 +6,8 @@ What example i draws depends on (seed, i) and on the order of the calls, never
 on the batch that it is in.
 """
 
+import copy
+
 import numpy as np
 
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
@@ -13,6 +15,11 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _ROUNDS = 10
+# Calls of a branch, at most: they are numbered apart from those of its source.
+_BRANCH_BITS = 16
+# Of the place within a row, beside a key of 33 bits: rows of up to 2^30.
+_PLACE_BITS = np.uint64(30)
+_PLACES = np.uint64(2**30 - 1)
 
 
 def philox(
@@ -64,6 +71,17 @@ class Draws:
     self._index_words = indices & _LOW, indices >> _HALF
     self._calls = 0
 
+  def branch(self) -> "Draws":
+    """Returns a source of its own, for one call's worth of this source.
+
+    However often the branch is used, what is drawn here stays the same: a loop
+    that ends when the last row of a batch is done draws from a branch.
+    """
+    branch = copy.copy(self)
+    self._calls += 1
+    branch._calls = self._calls << _BRANCH_BITS
+    return branch
+
   def bits(self, number: int) -> np.ndarray:
     """Returns uint32 [B, number], every word equally likely."""
     num_blocks = -(-number // 4)
@@ -87,8 +105,7 @@ class Draws:
         number]. A value's chance is off by less than bound / 2^32 of itself.
       number: draws per example.
     """
-    bounds = np.asarray(bounds, np.uint64)
-    return ((self.bits(number) * bounds) >> _HALF).astype(np.int64)
+    return _scaled(self.bits(number), bounds)
 
   def subsets(self, bounds: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Draws a subset of [0, bound) per example, all equally likely.
@@ -106,10 +123,14 @@ class Draws:
     rows = np.arange(self.batch_size)
     steps = int(sizes.max(initial=0))
     chosen = np.zeros((self.batch_size, int(bounds.max(initial=0))), bool)
-    # Rows with small subsets start late, so that all end together.
-    last = bounds[:, None] - np.arange(steps, 0, -1)
-    ready = np.arange(steps, 0, -1) <= sizes[:, None]
-    candidates = self.integers(np.maximum(last + 1, 1), steps)
+    # Rows with small subsets start late, so that all end together. A row's
+    # words are its first ones nevertheless: it knows nothing of the others.
+    countdown = np.arange(steps, 0, -1)
+    last = bounds[:, None] - countdown
+    ready = countdown <= sizes[:, None]
+    words = np.maximum(sizes[:, None] - countdown, 0)
+    bits = np.take_along_axis(self.bits(steps), words, axis=1)
+    candidates = _scaled(bits, np.maximum(last + 1, 1))
     if ready.all():
       for step in range(steps):
         candidate = candidates[:, step]
@@ -139,4 +160,12 @@ class Draws:
     keys = np.where(
       places < lengths[:, None], self.bits(width), _LOW + places + np.uint64(1)
     )
-    return np.argsort(keys, axis=1, kind="stable")
+    # Key and place in one word: a plain sort is much faster than an argsort.
+    keys = (keys << _PLACE_BITS) | places
+    keys.sort(axis=1)
+    return (keys & _PLACES).astype(np.int64)
+
+
+def _scaled(bits: np.ndarray, bounds: np.ndarray | int) -> np.ndarray:
+  """Maps 32-bit words to int64 in [0, bound)."""
+  return ((bits * np.asarray(bounds, np.uint64)) >> _HALF).astype(np.int64)

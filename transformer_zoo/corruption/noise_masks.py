@@ -1,8 +1,10 @@
 """Noise masks: which tokens of a batch are corrupted (True is noise).
 
-A mask is a frozen dataclass; called with a source of draws and the length of
-the rows it returns a boolean array [B, length]. Row b is a function of what
-example b draws, and of nothing else in the batch.
+A mask is a frozen dataclass; called with a source of draws, the length of the
+rows and, where it is known, the text (`Rows`), it returns a boolean array
+[B, length]. Row b is a function of what example b draws and of its text, and of
+nothing else in the batch. Most masks do not look at the text: who uses them
+leaves special tokens out.
 """
 
 import dataclasses
@@ -10,16 +12,23 @@ import dataclasses
 import numpy as np
 
 from transformer_zoo.corruption.draws import Draws
+from transformer_zoo.corruption.rows import Rows
 from transformer_zoo.errors import UserError
 
 
-def check_density(mask: object, density: float, highest: float = 1.0) -> None:
+def check_density(
+  mask: object,
+  density: float,
+  highest: float = 1.0,
+  *,
+  name: str = "noise_density",
+) -> None:
   """Raises UserError unless `density` is above 0 and at most `highest`."""
   is_number = isinstance(density, int | float) and not isinstance(density, bool)
   if not is_number or not 0 < density <= highest:
     raise UserError(
-      f"{type(mask).__name__}.noise_density is {density!r}; it must be a "
-      f"number above 0 and at most {highest:g}."
+      f"{type(mask).__name__}.{name} is {density!r}; it must be a number above "
+      f"0 and at most {highest:g}."
     )
 
 
@@ -36,7 +45,10 @@ class Iid:
   def __post_init__(self):
     check_density(self, self.noise_density)
 
-  def __call__(self, draws: Draws, length: int) -> np.ndarray:
+  def __call__(
+    self, draws: Draws, length: int, rows: Rows | None = None
+  ) -> np.ndarray:
+    del rows
     return draws.uniform(length) < np.float32(self.noise_density)
 
 
@@ -82,17 +94,20 @@ class RandomSpans:
     spans = max(1, round(noise / self.mean_noise_span_length))
     return noise, min(spans, noise, length - noise)
 
-  def __call__(self, draws: Draws, length: int) -> np.ndarray:
-    rows = draws.batch_size
+  def __call__(
+    self, draws: Draws, length: int, rows: Rows | None = None
+  ) -> np.ndarray:
+    del rows
+    batch_size = draws.batch_size
     if length < 2:
-      return np.zeros((rows, length), bool)
+      return np.zeros((batch_size, length), bool)
     num_noise, num_spans = self.counts(length)
     noise_ends = _segment_ends(draws, num_noise, num_spans)
     other_ends = _segment_ends(draws, length - num_noise, num_spans)
     # Span k of noise begins after k + 1 segments of the rest and k of noise.
     noise_starts = np.pad(noise_ends, ((0, 0), (1, 0)))[:, :-1]
-    steps = np.zeros((rows, length + 1), np.int8)
-    row = np.arange(rows)[:, None]
+    steps = np.zeros((batch_size, length + 1), np.int8)
+    row = np.arange(batch_size)[:, None]
     steps[row, other_ends + noise_starts] = 1
     steps[row, other_ends + noise_ends] = -1
     mask = np.cumsum(steps[:, :-1], axis=1, dtype=np.int8).view(bool)
@@ -136,7 +151,10 @@ class RegularSpans:
         f"{self.max_span_length}; they must be at least 1 and in order."
       )
 
-  def __call__(self, draws: Draws, length: int) -> np.ndarray:
+  def __call__(
+    self, draws: Draws, length: int, rows: Rows | None = None
+  ) -> np.ndarray:
+    del rows
     choices = self.max_span_length - self.min_span_length + 1
     span_B1 = self.min_span_length + draws.integers(choices, 1)
     period_B1 = np.rint(span_B1 / self.noise_density).astype(np.int64)
@@ -161,7 +179,10 @@ class RandomPrefix:
   def __post_init__(self):
     check_density(self, self.noise_density, 0.5)
 
-  def __call__(self, draws: Draws, length: int) -> np.ndarray:
+  def __call__(
+    self, draws: Draws, length: int, rows: Rows | None = None
+  ) -> np.ndarray:
+    del rows
     longest = length - 1
     shortest = max(1, round((1 - 2 * self.noise_density) * longest))
     shortest = min(shortest, longest)
@@ -173,7 +194,10 @@ class RandomPrefix:
 class Everything:
   """Every token: the noise of deshuffling."""
 
-  def __call__(self, draws: Draws, length: int) -> np.ndarray:
+  def __call__(
+    self, draws: Draws, length: int, rows: Rows | None = None
+  ) -> np.ndarray:
+    del rows
     return np.ones((draws.batch_size, length), bool)
 
 
@@ -201,7 +225,10 @@ class Fragment:
         "negative and add up to at most 1."
       )
 
-  def __call__(self, draws: Draws, length: int) -> np.ndarray:
+  def __call__(
+    self, draws: Draws, length: int, rows: Rows | None = None
+  ) -> np.ndarray:
+    del rows
     size = round(length * self.noise_density)
     where_B1 = draws.uniform(1)
     start_B1 = draws.integers(length - size + 1, 1)

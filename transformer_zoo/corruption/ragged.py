@@ -37,15 +37,43 @@ class Ragged:
     lengths = np.array([len(sequence) for sequence in sequences], np.int64)
     return cls(np.concatenate(sequences).astype(np.int32), lengths)
 
+  def padded(self, width: int, pad_id: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns rows, int32 [B, width], and True where they are filled."""
+    filled = np.arange(width) < self.lengths[:, None]
+    rows = np.full(filled.shape, pad_id, np.int32)
+    rows[filled] = self.values
+    return rows, filled
+
   def rows(self) -> list[np.ndarray]:
     """Returns the sequences one by one."""
     return np.split(self.values, np.cumsum(self.lengths)[:-1])
 
+  @property
+  def starts(self) -> np.ndarray:
+    """Place of the first token of each sequence in `values`, int64 [B]."""
+    return np.cumsum(self.lengths) - self.lengths
+
+  def within(self, matrix_BL: np.ndarray) -> np.ndarray:
+    """Returns of each row as many entries as the sequence has tokens.
+
+    Args:
+      matrix_BL: [B, longest or more].
+
+    Returns:
+      an array that stands beside `values`.
+    """
+    return matrix_BL[np.arange(matrix_BL.shape[1]) < self.lengths[:, None]]
+
+  def where(self, keep: np.ndarray) -> "Ragged":
+    """Returns the tokens that `keep` is True for, bool beside `values`."""
+    upto = np.concatenate([[0], np.cumsum(keep)])
+    starts = self.starts
+    return Ragged(self.values[keep], upto[starts + self.lengths] - upto[starts])
+
   def take(self, order: np.ndarray) -> "Ragged":
     """Returns the sequences in another order, int64 [any number]."""
     lengths = self.lengths[order]
-    starts = (np.cumsum(self.lengths) - self.lengths)[order]
-    shifts = starts - (np.cumsum(lengths) - lengths)
+    shifts = self.starts[order] - (np.cumsum(lengths) - lengths)
     places = np.arange(lengths.sum()) + np.repeat(shifts, lengths)
     return Ragged(self.values[places], lengths)
 
@@ -63,8 +91,7 @@ class Ragged:
     lengths = body + has_eos
     values = self.values
     if (body < self.lengths).any():
-      starts = np.cumsum(self.lengths) - self.lengths
-      within = np.arange(len(values)) - np.repeat(starts, self.lengths)
+      within = np.arange(len(values)) - np.repeat(self.starts, self.lengths)
       values = values[within < np.repeat(body, self.lengths)]
     ended = np.full(lengths.sum(), eos_id, np.int32)
     is_body = np.ones(len(ended), bool)
@@ -79,3 +106,11 @@ def join(parts: Sequence[Ragged]) -> Ragged:
     np.concatenate([part.values for part in parts]),
     np.concatenate([part.lengths for part in parts]),
   )
+
+
+def interleave(parts: Sequence[Ragged]) -> Ragged:
+  """Returns B sequences, each made of one sequence of every part, in order."""
+  number = len(parts[0].lengths)
+  in_turn = np.arange(len(parts) * number).reshape(len(parts), number).T
+  lengths = np.sum([part.lengths for part in parts], axis=0)
+  return Ragged(join(parts).take(in_turn.ravel()).values, lengths)

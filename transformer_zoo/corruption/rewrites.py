@@ -2,8 +2,10 @@
 
 `tokens` is an int32 array [B, length], `mask` a boolean one of the same shape
 (True is noise). `vocabulary` has `sentinel_ids`, the ids that stand for removed
-spans in order of use (T5: the last ids of its vocabulary, descending), and
-`size`. Where nothing is drawn, `draws` is not used.
+spans in order of use (T5: the last ids of its vocabulary, descending). What is
+called a sentinel without being unique is `mask_id`: the first sentinel in T5's
+vocabulary, as in its code, and [MASK] in BERT's. Where nothing is drawn,
+`draws` is not used.
 """
 
 from collections.abc import Callable
@@ -11,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.corruption import special_tokens
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.corruption.replacement import Replacement
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
 Rewrite = Callable[[np.ndarray, np.ndarray, Draws, Any], Ragged]
-
-# Ids 0, 1, 2 (padding, EOS, unknown) are never drawn as noise.
-_RESERVED = 3
 
 
 def _first_of_span(mask: np.ndarray) -> np.ndarray:
@@ -71,7 +72,7 @@ def nonnoise_span_to_unique_sentinel(
 def noise_span_to_sentinel(
   tokens: np.ndarray, mask: np.ndarray, draws: Draws, vocabulary: Any
 ) -> Ragged:
-  """Replaces each noise span by the first sentinel, the same for all."""
+  """Replaces each noise span by the mask, the same for all."""
   del draws
   rewritten = _masked(tokens, mask, vocabulary)
   return Ragged.selected(rewritten, _first_of_span(mask) | ~mask)
@@ -80,14 +81,14 @@ def noise_span_to_sentinel(
 def nonnoise_span_to_sentinel(
   tokens: np.ndarray, mask: np.ndarray, draws: Draws, vocabulary: Any
 ) -> Ragged:
-  """Replaces each non-noise span by the first sentinel, the same for all."""
+  """Replaces each non-noise span by the mask, the same for all."""
   return noise_span_to_sentinel(tokens, ~mask, draws, vocabulary)
 
 
 def noise_token_to_sentinel(
   tokens: np.ndarray, mask: np.ndarray, draws: Draws, vocabulary: Any
 ) -> Ragged:
-  """Replaces each noise token by the first sentinel; the length stays."""
+  """Replaces each noise token by the mask; the length stays."""
   del draws
   return Ragged.full(_masked(tokens, mask, vocabulary))
 
@@ -95,7 +96,10 @@ def noise_token_to_sentinel(
 def noise_token_to_random_token(
   tokens: np.ndarray, mask: np.ndarray, draws: Draws, vocabulary: Any
 ) -> Ragged:
-  """Replaces each noise token by a random id from 3 up; the length stays."""
+  """Replaces each noise token by a random id; the length stays.
+
+  Padding, EOS and unknown are never drawn; sentinels are, as in t5.
+  """
   return Ragged.full(np.where(mask, _random(tokens, draws, vocabulary), tokens))
 
 
@@ -106,7 +110,7 @@ def noise_token_to_random_token_or_sentinel(
   vocabulary: Any,
   random_share: float = 0.1,
 ) -> Ragged:
-  """Replaces each noise token by the first sentinel or by a random id.
+  """Replaces each noise token by the mask or by a random id.
 
   T5's "BERT-style": 90 % masked, 10 % random, none kept.
 
@@ -116,8 +120,18 @@ def noise_token_to_random_token_or_sentinel(
   """
   use_random = draws.uniform(tokens.shape[1]) < np.float32(random_share)
   random = _random(tokens, draws, vocabulary)
-  noise = np.where(use_random, random, _first_sentinel(vocabulary))
+  noise = np.where(use_random, random, _mask_id(vocabulary))
   return Ragged.full(np.where(mask, noise, tokens))
+
+
+def noise_token_to_mask_random_or_same_token(
+  tokens: np.ndarray, mask: np.ndarray, draws: Draws, vocabulary: Any
+) -> Ragged:
+  """Replaces noise tokens as BERT and MASS: 80 % mask, 10 % random, 10 % kept.
+
+  Random ids are those of text: no sentinel is drawn.
+  """
+  return Ragged.full(Replacement()(tokens, mask, draws, vocabulary))
 
 
 def noise_token_to_gathered_token(
@@ -185,6 +199,7 @@ REWRITES: dict[str, Rewrite] = {
     noise_token_to_sentinel,
     noise_token_to_random_token,
     noise_token_to_random_token_or_sentinel,
+    noise_token_to_mask_random_or_same_token,
     noise_token_to_gathered_token,
     permute_noise_tokens,
     drop_noise_tokens,
@@ -208,14 +223,39 @@ def find(name: str) -> Rewrite:
   return REWRITES[name]
 
 
-def _first_sentinel(vocabulary: Any) -> np.int32:
-  return np.int32(vocabulary.sentinel_ids[0])
+def needs_mask(name: str) -> bool:
+  """Returns whether the rewrite of that name writes the vocabulary's mask."""
+  return "mask" in name or ("sentinel" in name and "unique" not in name)
+
+
+def within_sentinels(mask: np.ndarray, available: int) -> np.ndarray:
+  """Takes noise away behind the last span that has a sentinel of its own.
+
+  Args:
+    mask: bool [B, length].
+    available: sentinels, for the spans of noise and those between.
+
+  Returns:
+    the mask itself where there are enough for both.
+  """
+  spans = np.cumsum(_first_of_span(mask), axis=1, dtype=np.int32)
+  # There may be one span more between than of noise.
+  crowded = spans[:, -1:] >= available if spans.size else spans
+  if not crowded.any():
+    return mask
+  others = np.count_nonzero(_first_of_span(~mask), axis=1)[:, None]
+  crowded &= np.maximum(spans[:, -1:], others) > available
+  return mask & ~(crowded & (spans >= available))
+
+
+def _mask_id(vocabulary: Any) -> np.int32:
+  return special_tokens.mask_id(vocabulary, "This objective")
 
 
 def _masked(tokens: np.ndarray, mask: np.ndarray, vocabulary: Any):
-  return np.where(mask, _first_sentinel(vocabulary), tokens)
+  return np.where(mask, _mask_id(vocabulary), tokens)
 
 
 def _random(tokens: np.ndarray, draws: Draws, vocabulary: Any) -> np.ndarray:
-  ids = draws.integers(vocabulary.size - _RESERVED, tokens.shape[1])
-  return (ids + _RESERVED).astype(np.int32)
+  ids = special_tokens.ordinary_ids(vocabulary, sentinels=True)
+  return ids[draws.integers(len(ids), tokens.shape[1])]

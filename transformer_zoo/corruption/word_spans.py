@@ -1,13 +1,25 @@
-"""Noise in spans of whole words: BERT's, ALBERT's and SpanBERT's."""
+"""Noise in spans of whole words: BERT's, ALBERT's, SpanBERT's and UniLM's."""
 
 from collections.abc import Sequence
 import dataclasses
+from typing import Any
 
 import numpy as np
 
 from transformer_zoo.corruption.draws import Draws
+from transformer_zoo.corruption.fixed_number import budgets
+from transformer_zoo.corruption.fixed_number import check_most
 from transformer_zoo.corruption.noise_masks import check_density
+from transformer_zoo.corruption.rows import Rows
+from transformer_zoo.corruption.rows import word_starts
 from transformer_zoo.errors import UserError
+
+# Proposals that are drawn at a time.
+_CHUNK = 32
+# Proposals per word after which a row stays below its budget.
+_PATIENCE = 4
+# More tokens than a row can have.
+_NEVER = 2**31
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,25 +27,40 @@ class WordSpans:
   """Spans of whole words until a budget of tokens is used up.
 
   The number of words of a span is drawn from given weights, its place
-  uniformly; a span that would overlap one drawn before, or hold a token that
-  may not be noise, is drawn again. BERT's whole-word masking has weights (1,);
-  ALBERT's n-grams (1, 1/2, 1/3) (`create_pretraining_data.py` b772393);
-  SpanBERT's spans `geometric_weights(0.2, 10)` (Joshi et al. 2020, section
-  3.1), whose budget is met exactly by cutting the last span.
+  uniformly among the words; a span that overlaps one drawn before, or holds a
+  special token, is drawn again. A span that exceeds what is left of the budget
+  gives up words at its end (ALBERT), or is cut within a word (SpanBERT).
+
+      BERT, whole words:    WordSpans()
+      ALBERT, n-grams:      weights (1, 1/2, 1/3)
+                            (`create_pretraining_data.py` b772393)
+      SpanBERT, geometric:  weights `geometric_weights(0.2, 10)`, cut_last
+                            (Joshi et al. 2020, section 3.1)
+      UniLM, cloze:         weights (0.8, 0.1, 0.1), tokens as words
+                            (Dong et al. 2019, section 2.3)
+
+  SpanBERT's code also lets a span run into one before it, and begins spans at
+  the word of a uniform token, so that long words are begun at more often.
 
   Attributes:
-    noise_density: share of the tokens that may be noise.
+    noise_density: share of the tokens of a row, special ones counted, that are
+      noise: `round(size * density)`, rounded up where spans are cut.
     weights: of spans of 1, 2, ... words; they need not add up to 1.
-    cut_last: cut the span that would exceed the budget (SpanBERT) instead of
-      leaving it out (BERT, ALBERT).
+    cut_last: meet the budget exactly, with a part of a word if need be.
+    whole_words: words as the vocabulary tells them; otherwise, and where the
+      text is not known, every token is a word.
+    most: of the noise tokens of a row; None is no limit.
   """
 
   noise_density: float = 0.15
   weights: Sequence[float] = (1.0,)
   cut_last: bool = False
+  whole_words: bool = True
+  most: int | None = None
 
   def __post_init__(self):
     check_density(self, self.noise_density)
+    check_most(self, self.most)
     if not self.weights or min(self.weights) < 0 or sum(self.weights) <= 0:
       raise UserError(
         f"WordSpans.weights is {self.weights!r}; give non-negative weights of "
@@ -42,60 +69,110 @@ class WordSpans:
     object.__setattr__(self, "weights", tuple(self.weights))
 
   def __call__(
-    self,
-    draws: Draws,
-    length: int,
-    word_starts: np.ndarray | None = None,
-    allowed: np.ndarray | None = None,
+    self, draws: Draws, length: int, rows: Rows | None = None
   ) -> np.ndarray:
-    """Draws the masks.
+    shape = draws.batch_size, length
+    allowed = np.ones(shape, bool) if rows is None else rows.allowed
+    sizes = np.full(shape[0], length) if rows is None else rows.sizes
+    starts = np.ones(shape, bool)
+    if self.whole_words and rows is not None:
+      starts = rows.word_starts
+    rounding = np.ceil if self.cut_last else np.rint
+    noise = rounding(np.round(sizes * self.noise_density, 6))
+    left = budgets(noise, allowed, self.most)
+    # Rows need different numbers of proposals.
+    draws = draws.branch()
+    words = _Words(starts, allowed, len(self.weights))
+    enough = 1 if self.cut_last else words.shortest
+    edges = np.zeros((shape[0], length + 1), np.int8)
+    for tried in range(0, _PATIENCE * length, _CHUNK):
+      # A row that cannot reach its budget gives up, whatever the others do.
+      left[tried >= _PATIENCE * words.number] = 0
+      if not (left >= enough).any():
+        break
+      rows_of, begins, sizes = words.take(
+        *self._proposals(draws, words.number), left, self.cut_last
+      )
+      edges[rows_of, begins] += 1
+      edges[rows_of, begins + sizes] -= 1
+    return np.cumsum(edges[:, :-1], axis=1, dtype=np.int8).view(bool)
+
+  def _proposals(
+    self, draws: Draws, number: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Draws first words and numbers of words of spans, int64 [_CHUNK, B]."""
+    # One draw gives both: what is left of it after the word is uniform too.
+    scaled = draws.bits(_CHUNK).T * number.astype(np.uint64)
+    firsts = (scaled >> np.uint64(32)).astype(np.int64)
+    rest = (scaled & np.uint64(0xFFFFFFFF)) / 2**32
+    chances = np.cumsum(self.weights) / sum(self.weights)
+    return firsts, 1 + np.searchsorted(chances[:-1], rest, side="right")
+
+
+class _Words:
+  """The words of each row, and which may not be taken any more.
+
+  Attributes:
+    number: words of each row, int64 [B].
+    shortest: tokens of the shortest word of each row that may be noise, [B].
+  """
+
+  def __init__(self, starts: np.ndarray, allowed: np.ndarray, longest: int):
+    batch_size, self._length = starts.shape
+    self.number = np.count_nonzero(starts, axis=1)
+    self._longest = longest
+    # Behind the last word of a row there are empty ones that nobody may take.
+    self._width = int(self.number.max(initial=0)) + longest
+    filled = np.arange(self._width) < self.number[:, None]
+    self._begins = np.full((batch_size, self._width + 1), self._length)
+    self._begins[:, :-1][filled] = np.nonzero(starts)[1]
+    self._busy = np.ones((batch_size, self._width), bool)
+    self._busy[filled] = ~allowed[starts]
+    sizes = np.diff(self._begins, axis=1)
+    self.shortest = np.where(self._busy, self._length + 1, sizes).min(axis=1)
+
+  def take(
+    self, firsts: np.ndarray, counts: np.ndarray, left: np.ndarray, cut: bool
+  ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Takes spans one after the other, those of a row where they can be had.
 
     Args:
-      draws: source of randomness.
-      length: tokens of a row.
-      word_starts: True where a word begins, [B, length]; every token is a
-        word if None.
-      allowed: False where a token may not be noise (padding, [CLS], [SEP]),
-        [B, length]; all may if None.
+      firsts: first word of each span, int64 [proposals, B].
+      counts: words of each span, at most.
+      left: tokens that a row may still take, int64 [B]; written to.
+      cut: a span ends within a word where the tokens do.
 
     Returns:
-      boolean [B, length].
+      of the spans that were taken: row, first token, number of tokens.
     """
-    shape = draws.batch_size, length
-    if word_starts is None:
-      word_starts = np.ones(shape, bool)
-    if allowed is None:
-      allowed = np.ones(shape, bool)
-    mask = np.zeros(shape, bool)
-    budgets = np.rint(allowed.sum(axis=1) * self.noise_density).astype(int)
-    budgets = np.where(allowed.any(axis=1), np.maximum(budgets, 1), 0)
-    # Enough tries for every token to be proposed several times over.
-    tries = 4 * length
-    sizes = np.searchsorted(
-      np.cumsum(self.weights) / sum(self.weights),
-      draws.uniform(tries),
-      side="right",
-    )
-    places = draws.uniform(tries)
-    for row in range(shape[0]):
-      starts = np.flatnonzero(word_starts[row])
-      ends = np.append(starts[1:], length)
-      left = budgets[row]
-      for size, place in zip(sizes[row], places[row], strict=True):
-        if left <= 0 or not len(starts):
-          break
-        first = int(place * len(starts))
-        last = min(first + size, len(starts) - 1)
-        begin, end = starts[first], ends[last]
-        if end - begin > left:
-          if not self.cut_last:
-            continue
-          end = begin + left
-        if mask[row, begin:end].any() or not allowed[row, begin:end].all():
-          continue
-        mask[row, begin:end] = True
-        left -= end - begin
-    return mask
+    rows = np.arange(len(left))
+    window = np.arange(self._longest)
+    words = (rows * self._width + firsts)[:, :, None] + window
+    # The tokens of the span up to each word of the window, and with it.
+    begins = self._begins[rows, firsts]
+    before = self._begins[rows[:, None], firsts[:, :, None] + window]
+    upto = self._begins[rows[:, None], firsts[:, :, None] + window + 1]
+    before, upto = before - begins[:, :, None], upto - begins[:, :, None]
+    last = np.minimum(counts, self.number - firsts)[:, :, None]
+    # What has to be left for a word to belong to the span.
+    needed = np.where(window < last, before + 1 if cut else upto, _NEVER)
+    busy = self._busy.reshape(-1)
+    sizes = np.zeros(firsts.shape, np.int64)
+    for i in range(len(firsts)):
+      fits = needed[i] <= left[:, None]
+      fits &= ~(fits & busy.take(words[i])).any(axis=1, keepdims=True)
+      busy[words[i][fits]] = True
+      taken = np.where(fits, upto[i], 0).max(axis=1)
+      sizes[i] = np.minimum(taken, left)
+      left -= sizes[i]
+    proposal, row = np.nonzero(sizes)
+    return row, begins[proposal, row], sizes[proposal, row]
+
+
+def check_words(noise: object, vocabulary: Any) -> None:
+  """Raises UserError if `noise` asks for words that are not known."""
+  if isinstance(noise, WordSpans) and noise.whole_words:
+    word_starts(vocabulary)
 
 
 def geometric_weights(p: float, longest: int) -> tuple[float, ...]:

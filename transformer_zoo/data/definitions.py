@@ -10,10 +10,10 @@ import importlib
 import inspect
 import json
 import os
-import textwrap
 from typing import Any
 
 from transformer_zoo.data import manifest
+from transformer_zoo.data import reached_code
 from transformer_zoo.errors import UserError
 
 
@@ -22,10 +22,10 @@ def hash_definition(
 ) -> str:
   """Returns a hash of all that the records of a task depend on.
 
-  That is: the source with the sizes and times of its files, or the source code
-  of its function; the steps with their arguments and source code; the features;
-  the vocabulary. A source of another kind may say what it depends on by a
-  method `fingerprint() -> str`.
+  That is: the source with the sizes and times of its files; the steps with
+  their arguments; the code of both, and that of ours and the user's which they
+  call (reached_code.py); the features; the vocabulary. A source of another kind
+  may say what it depends on by a method `fingerprint() -> str`.
 
   Args:
     task: a `seqio.Task`.
@@ -36,6 +36,9 @@ def hash_definition(
     "format": manifest.FORMAT,
     "source": describe_source(task.source),
     "steps": [_describe(step) for step in steps],
+    "code": reached_code.reached_code(
+      *steps, type(task.source), *filter(callable, vars(task.source).values())
+    ),
     "features": {k: f.add_eos for k, f in task.output_features.items()},
     "vocabulary": [vocabulary.checksum, vocabulary.extra_ids],
   }
@@ -182,7 +185,7 @@ def _describe(value: Any) -> Any:
     closure = {} if hasattr(value, "__wrapped__") else closure
     return [
       f"{value.__module__}.{value.__qualname__}",
-      _source_code(value),
+      reached_code.source_code(value),
       _describe(closure),
     ]
   fields = getattr(value, "__dict__", {})
@@ -191,13 +194,6 @@ def _describe(value: Any) -> Any:
   public = {k: v for k, v in fields.items() if not k.startswith("_")}
   return [
     f"{type(value).__module__}.{type(value).__qualname__}",
-    _source_code(type(value)),
+    reached_code.source_code(type(value)),
     _describe(public),
   ]
-
-
-def _source_code(value: Any) -> str:
-  try:
-    return textwrap.dedent(inspect.getsource(value))
-  except (OSError, TypeError):  # made in a shell, or compiled
-    return ""

@@ -13,6 +13,8 @@ from transformer_zoo.data import manifest
 from transformer_zoo.data import sources
 from transformer_zoo.errors import UserError
 
+ENCODER_DECODER = features.EncoderDecoder()
+
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationBatch:
@@ -23,7 +25,7 @@ class EvaluationBatch:
       have weights of 0.
     places: place in the split of each example, int64 [examples].
     texts: the untokenised rest of each example.
-    ids: {'inputs', 'targets': int32 ids} of each example, trimmed.
+    ids: feature -> int32 ids of each example, trimmed.
   """
 
   arrays: dict[str, np.ndarray]
@@ -50,6 +52,7 @@ class EvaluationSplit:
     batch_size: int,
     *,
     corruption: Callable[..., dict[str, Ragged]] | None = None,
+    converter: features.Converter = ENCODER_DECODER,
     max_examples: int | None = None,
     grouped: bool = True,
   ):
@@ -61,6 +64,7 @@ class EvaluationSplit:
       lengths: tokens of 'inputs' and 'targets', EOS counted.
       batch_size: rows of every batch; the last is filled with empty rows.
       corruption: instead of the task's own.
+      converter: lays the examples out as a model reads them.
       max_examples: so many of the first examples at most; all if None.
       grouped: examples of similar lengths share a batch, which is as narrow as
         they allow; otherwise all have the full widths and the split's order.
@@ -75,20 +79,24 @@ class EvaluationSplit:
         f"The number of examples {max_examples} must be 1 or more; leave it "
         "out for all."
       )
-    self._source = sources.open_source(task, split, lengths, corruption)
+    self._converter = converter
+    self._source = sources.open_source(
+      task, split, lengths, corruption, features=converter.features
+    )
     self._seed = task.corruption_seed
+    self._pad_id = task.vocabulary.pad_id
     self._batch_size = batch_size
     total = self._source.num_examples
     self.num_examples = (
       total if max_examples is None else min(total, max_examples)
     )
-    full = tuple(lengths[feature] for feature in sources.FEATURES)
+    full = tuple(lengths[feature] for feature in converter.features)
     if grouped:
       self._plan = length_groups.group(
         self._source.lengths(np.arange(self.num_examples)),
         [
           length_groups.widths(feature, width)
-          for feature, width in zip(sources.FEATURES, full, strict=True)
+          for feature, width in zip(converter.features, full, strict=True)
         ],
         batch_size,
       )
@@ -103,7 +111,7 @@ class EvaluationSplit:
       self.truncated = {
         feature: int(np.sum(untrimmed[:, i] > lengths[feature]))
         for i, feature in enumerate(task.features)
-        if feature in sources.FEATURES
+        if feature in converter.features
       }
 
   def __iter__(self) -> Iterator[EvaluationBatch]:
@@ -114,18 +122,19 @@ class EvaluationSplit:
     """
     for places, widths in self._plan:
       read = self._source.read(places, self._seed, places)
-      arrays = features.to_batch(
-        read.inputs,
-        read.targets,
+      arrays = self._converter(
+        read.features,
         np.arange(len(places)),
         num_rows=self._batch_size,
-        lengths=dict(zip(sources.FEATURES, widths, strict=True)),
+        lengths=dict(zip(self._converter.features, widths, strict=True)),
         packing=False,
+        pad_id=self._pad_id,
       )
       ids = [
-        {"inputs": some, "targets": others}
-        for some, others in zip(
-          read.inputs.rows(), read.targets.rows(), strict=True
+        dict(zip(self._converter.features, rows, strict=True))
+        for rows in zip(
+          *(read.features[name].rows() for name in self._converter.features),
+          strict=True,
         )
       ]
       yield EvaluationBatch(arrays, places, read.texts, ids)

@@ -1,18 +1,29 @@
-"""Token features of an encoder-decoder model, equal to SeqIO's key by key.
+"""Token features of a model, equal to SeqIO's key by key.
 
-`seqio.EncDecFeatureConverter(pack=False)` and `(pack=True)`
-(seqio/feature_converters.py), in numpy, for a whole batch at once.
+A converter lays out the trimmed examples of a whole batch at once, in numpy, as
+SeqIO's feature converter of the same architecture does one by one
+(seqio/feature_converters.py), with three differences that a vocabulary whose
+padding is not id 0 needs: padding is `pad_id`, loss weights come from the
+places that are filled and not from their ids, and the places that a masked
+language model predicts are given and not found by the id of the mask.
 """
 
 from collections.abc import Mapping
+import dataclasses
+from typing import ClassVar, Protocol
 
 import numpy as np
 
+from transformer_zoo.corruption.ragged import interleave
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.data.row_places import decoder_features
+from transformer_zoo.data.row_places import label_of_rows
+from transformer_zoo.data.row_places import RowPlaces
 
 
-def trim(ids: np.ndarray, length: int, eos_after_trim: bool) -> np.ndarray:
+def trim(
+  ids: np.ndarray, length: int, eos_after_trim: bool, eos_id: int
+) -> np.ndarray:
   """Returns at most `length` ids.
 
   Args:
@@ -20,93 +31,245 @@ def trim(ids: np.ndarray, length: int, eos_after_trim: bool) -> np.ndarray:
     length: the most that stays.
     eos_after_trim: a sequence that ended in EOS still does, as after SeqIO's
       `append_eos_after_trim`; otherwise the end is cut off with it.
+    eos_id: of the vocabulary.
   """
   if len(ids) <= length:
     return ids
   trimmed = ids[:length]
-  if eos_after_trim and ids[-1] == Vocabulary.eos_id:
+  if eos_after_trim and ids[-1] == eos_id:
     trimmed = trimmed.copy()
-    trimmed[-1] = Vocabulary.eos_id
+    trimmed[-1] = eos_id
   return trimmed
 
 
-def to_batch(
-  inputs: Ragged,
-  targets: Ragged,
-  rows: np.ndarray,
-  *,
-  num_rows: int,
-  lengths: Mapping[str, int],
-  packing: bool,
-) -> dict[str, np.ndarray]:
-  """Lays examples out in rows.
+class Converter(Protocol):
+  """From examples to the features that a model reads.
 
-  Args:
-    inputs: trimmed ids of each example.
-    targets: trimmed ids of each example.
-    rows: int [examples], the row of each, ascending; without packing no two
-      are the same.
-    num_rows: rows of the batch; those without an example are all 0.
-    lengths: width of a row for 'inputs' and 'targets'; all examples of a row
-      fit into it together.
-    packing: adds segment ids and positions.
-
-  Returns:
-    {SeqIO's key: int32 [num_rows, lengths['inputs' or 'targets']]}
+  Attributes:
+    features: names of the token features that it lays out; their lengths are
+      needed.
   """
-  segments = _count_within(rows) + 1
-  encoder = _scatter(inputs, rows, segments, num_rows, lengths["inputs"])
-  decoder = _scatter(targets, rows, segments, num_rows, lengths["targets"])
-  target_tokens = decoder["tokens"]
-  input_tokens = np.zeros_like(target_tokens)
-  input_tokens[:, 1:] = target_tokens[:, :-1]
-  if packing:
-    segment_ids = decoder["segment_ids"]
-    input_tokens[:, 1:] *= segment_ids[:, 1:] == segment_ids[:, :-1]
-  batch = {
-    "encoder_input_tokens": encoder["tokens"],
-    "decoder_target_tokens": target_tokens,
-    "decoder_input_tokens": input_tokens,
-    "decoder_loss_weights": (target_tokens != Vocabulary.pad_id).astype(
-      np.int32
-    ),
-  }
-  if packing:
-    for key in ("segment_ids", "positions"):
-      batch["encoder_" + key] = encoder[key]
-      batch["decoder_" + key] = decoder[key]
-  return batch
+
+  features: ClassVar[tuple[str, ...]]
+
+  def capacities(self, lengths: Mapping[str, int]) -> tuple[int, ...]:
+    """Returns the tokens that a row has room for, in each of its parts.
+
+    Args:
+      lengths: tokens of an example, per feature, at most.
+    """
+
+  def sizes(self, lengths: np.ndarray) -> np.ndarray:
+    """Returns the tokens that examples take in each part of a row.
+
+    Args:
+      lengths: trimmed tokens of each example, int [n, features].
+
+    Returns:
+      int [n, parts], for a plan of packed rows with `capacities`.
+    """
+
+  def __call__(
+    self,
+    examples: Mapping[str, Ragged],
+    rows: np.ndarray,
+    *,
+    num_rows: int,
+    lengths: Mapping[str, int],
+    packing: bool,
+    pad_id: int,
+  ) -> dict[str, np.ndarray]:
+    """Lays examples out in rows.
+
+    Args:
+      examples: trimmed ids of each example, per feature, EOS included.
+      rows: int [examples], the row of each, ascending; without packing no two
+        are the same.
+      num_rows: rows of the batch; those without an example are padding.
+      lengths: as for `capacities`; all examples of a row fit into it together.
+      packing: adds segment ids, from 1 on and 0 for padding, and positions,
+        from 0 on in each example.
+      pad_id: of the vocabulary.
+
+    Returns:
+      {SeqIO's key: int32 [num_rows, capacity]}
+    """
 
 
-def _scatter(
-  sequences: Ragged,
-  rows: np.ndarray,
-  segments: np.ndarray,
-  num_rows: int,
-  width: int,
-) -> dict[str, np.ndarray]:
-  """Returns tokens, segment_ids and positions, int32 [num_rows, width]."""
-  result = {
-    key: np.zeros((num_rows, width), np.int32)
-    for key in ("tokens", "segment_ids", "positions")
-  }
-  sizes = sequences.lengths
-  if not sizes.size:
-    return result
-  ends = np.cumsum(sizes)
-  starts = ends - sizes
-  # Tokens before an example within its row: those before it in the batch, less
-  # those before the row's first example.
-  first_of_row = np.searchsorted(rows, rows)
-  offsets = rows * width + starts - starts[first_of_row]
-  positions = np.arange(ends[-1]) - np.repeat(starts, sizes)
-  places = np.repeat(offsets, sizes) + positions
-  result["tokens"].reshape(-1)[places] = sequences.values
-  result["segment_ids"].reshape(-1)[places] = np.repeat(segments, sizes)
-  result["positions"].reshape(-1)[places] = positions
-  return result
+@dataclasses.dataclass(frozen=True)
+class EncoderDecoder:
+  """Inputs to the encoder, targets to the decoder.
+
+  SeqIO's `EncDecFeatureConverter`.
+
+  Attributes:
+    bos_id: what the decoder reads first; padding if None (T5).
+  """
+
+  bos_id: int | None = None
+  features: ClassVar[tuple[str, ...]] = ("inputs", "targets")
+
+  def capacities(self, lengths: Mapping[str, int]) -> tuple[int, ...]:
+    """As `Converter.capacities`: one part for each side."""
+    return lengths["inputs"], lengths["targets"]
+
+  def sizes(self, lengths: np.ndarray) -> np.ndarray:
+    """As `Converter.sizes`."""
+    return lengths
+
+  def __call__(
+    self,
+    examples: Mapping[str, Ragged],
+    rows: np.ndarray,
+    *,
+    num_rows: int,
+    lengths: Mapping[str, int],
+    packing: bool,
+    pad_id: int,
+  ) -> dict[str, np.ndarray]:
+    """As `Converter.__call__`."""
+    inputs, targets = examples["inputs"], examples["targets"]
+    encoder = RowPlaces(inputs.lengths, rows, num_rows, lengths["inputs"])
+    decoder = RowPlaces(targets.lengths, rows, num_rows, lengths["targets"])
+    batch = {"encoder_input_tokens": encoder.put(inputs.values, pad_id)}
+    if packing:
+      batch |= encoder.packed("encoder")
+    return batch | decoder_features(
+      decoder, targets.values, packing, pad_id, self.bos_id
+    )
 
 
-def _count_within(rows: np.ndarray) -> np.ndarray:
-  """Returns 0, 1, ... within each run of equal `rows`."""
-  return np.arange(len(rows)) - np.searchsorted(rows, rows)
+@dataclasses.dataclass(frozen=True)
+class LanguageModel:
+  """Targets alone, read from left to right. SeqIO's `LMFeatureConverter`.
+
+  Attributes:
+    bos_id: what the decoder reads first; padding if None.
+  """
+
+  bos_id: int | None = None
+  features: ClassVar[tuple[str, ...]] = ("targets",)
+
+  def capacities(self, lengths: Mapping[str, int]) -> tuple[int, ...]:
+    """As `Converter.capacities`."""
+    return (lengths["targets"],)
+
+  def sizes(self, lengths: np.ndarray) -> np.ndarray:
+    """As `Converter.sizes`."""
+    return lengths
+
+  def __call__(
+    self,
+    examples: Mapping[str, Ragged],
+    rows: np.ndarray,
+    *,
+    num_rows: int,
+    lengths: Mapping[str, int],
+    packing: bool,
+    pad_id: int,
+  ) -> dict[str, np.ndarray]:
+    """As `Converter.__call__`."""
+    targets = examples["targets"]
+    places = RowPlaces(targets.lengths, rows, num_rows, lengths["targets"])
+    return decoder_features(
+      places, targets.values, packing, pad_id, self.bos_id
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class PrefixLanguageModel:
+  """Inputs and targets behind each other. SeqIO's `PrefixLMFeatureConverter`.
+
+  `decoder_causal_attention` is 1 where every place of the prefix may be seen:
+  at the inputs, and at the place that reads their last token.
+
+  Attributes:
+    loss_on_targets_only: inputs have no weight.
+    bos_id: what the decoder reads first; padding if None.
+  """
+
+  loss_on_targets_only: bool = True
+  bos_id: int | None = None
+  features: ClassVar[tuple[str, ...]] = ("inputs", "targets")
+
+  def capacities(self, lengths: Mapping[str, int]) -> tuple[int, ...]:
+    """As `Converter.capacities`: one part for both sides."""
+    return (lengths["inputs"] + lengths["targets"],)
+
+  def sizes(self, lengths: np.ndarray) -> np.ndarray:
+    """As `Converter.sizes`."""
+    return lengths.sum(axis=1, keepdims=True)
+
+  def __call__(
+    self,
+    examples: Mapping[str, Ragged],
+    rows: np.ndarray,
+    *,
+    num_rows: int,
+    lengths: Mapping[str, int],
+    packing: bool,
+    pad_id: int,
+  ) -> dict[str, np.ndarray]:
+    """As `Converter.__call__`."""
+    inputs, targets = examples["inputs"], examples["targets"]
+    both = interleave([inputs, targets])
+    places = RowPlaces(both.lengths, rows, num_rows, *self.capacities(lengths))
+    prefix = np.repeat(inputs.lengths, both.lengths)
+    batch = decoder_features(places, both.values, packing, pad_id, self.bos_id)
+    batch["decoder_causal_attention"] = places.put(places.positions <= prefix)
+    if self.loss_on_targets_only:
+      batch["decoder_loss_weights"] = places.put(places.positions >= prefix)
+    return batch
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoder:
+  """Inputs and, place by place, what they should be.
+
+  SeqIO's `EncoderFeatureConverter`, with weights of its own: `inputs`,
+  `targets`, `weights` and, where a corruption makes them, `token_types` are
+  sequences of the same lengths. Every other feature has one number per example
+  (`next_sentence`) and becomes an array [num_rows] with `NO_LABEL` in the rows
+  that have no example.
+  """
+
+  features: ClassVar[tuple[str, ...]] = ("inputs",)
+
+  def capacities(self, lengths: Mapping[str, int]) -> tuple[int, ...]:
+    """As `Converter.capacities`."""
+    return (lengths["inputs"],)
+
+  def sizes(self, lengths: np.ndarray) -> np.ndarray:
+    """As `Converter.sizes`."""
+    return lengths
+
+  def __call__(
+    self,
+    examples: Mapping[str, Ragged],
+    rows: np.ndarray,
+    *,
+    num_rows: int,
+    lengths: Mapping[str, int],
+    packing: bool,
+    pad_id: int,
+  ) -> dict[str, np.ndarray]:
+    """As `Converter.__call__`.
+
+    Raises:
+      UserError: a row has several examples with a number each.
+    """
+    rest = dict(examples)
+    inputs = rest.pop("inputs")
+    places = RowPlaces(inputs.lengths, rows, num_rows, lengths["inputs"])
+    batch = {
+      "encoder_input_tokens": places.put(inputs.values, pad_id),
+      "encoder_target_tokens": places.put(rest.pop("targets").values, pad_id),
+      "encoder_loss_weights": places.put(rest.pop("weights").values),
+    }
+    if "token_types" in rest:
+      batch["encoder_token_types"] = places.put(rest.pop("token_types").values)
+    if packing:
+      batch |= places.packed("encoder")
+    for name, labels in rest.items():
+      batch[name] = label_of_rows(name, labels.values, rows, num_rows)
+    return batch

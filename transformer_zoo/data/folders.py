@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 import contextlib
 import fcntl
-import os
 import pathlib
 import shutil
 from typing import Any
 
 from transformer_zoo.data import manifest
 from transformer_zoo.data import vocabularies
+from transformer_zoo.data.vocabularies import storage
 from transformer_zoo.errors import UserError
 
 
@@ -22,8 +22,9 @@ def find_reusable(
     if old.definition != template.definition or old.kind != template.kind:
       return None
     for split in old.splits:
-      old.record_file(split)
-      old.lengths(split)
+      old.record_files(split)
+      for table in old.splits[split].tables:
+        old.table(split, table)
   except (UserError, TypeError, KeyError):  # absent, damaged or foreign
     return None
   return old
@@ -46,14 +47,7 @@ def store_vocabulary(
       f"Task {task.name!r} has features with different vocabularies; one model "
       "has one vocabulary."
     )
-  vocabulary = found.pop()
-  path = prepared_dir / "vocabularies" / f"{vocabulary.checksum[:16]}.model"
-  if not path.exists():
-    path.parent.mkdir(exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}")
-    shutil.copyfile(vocabulary.path, temporary)
-    os.replace(temporary, path)
-  return vocabularies.Vocabulary(str(path), vocabulary.extra_ids)
+  return storage.store(found.pop(), prepared_dir / "vocabularies")
 
 
 def move(source: pathlib.Path, target: pathlib.Path) -> None:

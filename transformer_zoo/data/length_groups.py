@@ -39,7 +39,7 @@ def group(
   """Divides examples into batches, the longest first.
 
   Sorted by the width that the first feature needs, then by the length of the
-  second: the first is the cost of the encoder, the second tells how many steps
+  last: the first is the cost of the encoder, the second tells how many steps
   decoding will take. All batches but the last are full.
 
   Args:
@@ -59,7 +59,7 @@ def group(
     axis=1,
   )
   # The last key is the first to sort by.
-  order = np.lexsort((-lengths[:, 1], -needed[:, 0]))
+  order = np.lexsort((-lengths[:, -1], -needed[:, 0]))
   batches = []
   for start in range(0, len(order), batch_size):
     places = order[start : start + batch_size]

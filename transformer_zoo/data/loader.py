@@ -3,39 +3,70 @@
 Row r of step s is a pure function of (seed, s, r). There is no iterator state:
 a run resumes from its step number alone, on any number of processes.
 
+    step -> rows, their widths       stages.Stages, length_buckets.BucketPlan
     row -> places in the mixture     packing.RowPlan, from lengths alone
     place -> (task, rank)            order.MixtureOrder
     rank -> example of the epoch     order.shuffled
-    example -> tokens                sources, Grain's ArrayRecord reader
-    tokens -> batch                  features.to_batch
+    example -> tokens                sources
+    tokens -> batch                  features
 
-Grain reads ahead in threads. The index arithmetic is numpy's because Grain's
-own `mix` takes about 290 us per index.
+Grain reads ahead, in threads or in processes. The index arithmetic is numpy's
+because Grain's own `mix` takes about 290 us per index.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from absl import flags
 import grain
-import numpy as np
 
-from transformer_zoo.corruption.ragged import join
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import evaluation_split
 from transformer_zoo.data import features
+from transformer_zoo.data import length_buckets as bucketing
 from transformer_zoo.data import manifest
-from transformer_zoo.data import order
-from transformer_zoo.data import packing as packing_lib
-from transformer_zoo.data import sources
+from transformer_zoo.data.batches import Batch
+from transformer_zoo.data.batches import Batches
+from transformer_zoo.data.batches import Batching
+from transformer_zoo.data.evaluation_split import ENCODER_DECODER
+from transformer_zoo.data.mixture_reader import Recipe
+from transformer_zoo.data.stages import Stages
 from transformer_zoo.errors import UserError
 
-Batch = dict[str, np.ndarray]
 # Two threads: one batch is computed while another waits for the disk. More
 # would wait for the interpreter.
 _READ = grain.ReadOptions(num_threads=2, prefetch_buffer_size=8)
+# Batches that wait in each worker process.
+_WORKER_BUFFER = 2
 
 
 def training_batches(
+  mixture: manifest.PreparedMixture,
+  *,
+  start_step: int = 0,
+  num_workers: int = 0,
+  **arguments: Any,
+) -> Iterator[Batch]:
+  """Returns an endless iterator of batches from `start_step` on.
+
+  Args:
+    mixture: prepared tasks and rates.
+    start_step: number of the first batch.
+    num_workers: processes that make the batches; 0 for threads of this one.
+    **arguments: of `open_batches`.
+
+  Returns:
+    Iterator of {SeqIO's key: int32 [rows of this process, length]}.
+
+  Raises:
+    UserError: at once, if the arguments do not fit each other or the data;
+      while it goes on, if a file has been damaged since.
+  """
+  batches = open_batches(mixture, **arguments)
+  return read_ahead(batches, start_step=start_step, num_workers=num_workers)
+
+
+def open_batches(
   mixture: manifest.PreparedMixture,
   *,
   split: str,
@@ -44,49 +75,96 @@ def training_batches(
   seed: int,
   packing: bool = True,
   corruption: Callable[..., dict[str, Ragged]] | None = None,
-  start_step: int = 0,
+  converter: features.Converter = ENCODER_DECODER,
+  static_copies: int | None = None,
+  max_tokens: int | None = None,
+  batch_size_warmup: Mapping[int, int] | None = None,
+  length_warmup: Mapping[int, Mapping[str, int]] | None = None,
+  length_buckets: Sequence[Mapping[str, int]] = (),
   process_index: int = 0,
   process_count: int = 1,
-) -> Iterator[Batch]:
-  """Returns an endless iterator of batches from `start_step` on.
+) -> Batches:
+  """Returns the batches of a run by step.
 
   Args:
     mixture: prepared tasks and rates; each task is repeated in epochs, in
       which every example occurs once.
     split: of every task with a rate above 0.
-    lengths: tokens of 'inputs' and 'targets', EOS counted.
+    lengths: tokens of each feature of the converter, EOS counted.
     batch_size: rows of a batch over all processes.
     seed: of order and corruption, not negative.
     packing: several examples in one row where they fit. Without it, row r of
       step s is example `s * batch_size + r` of the mixture.
     corruption: instead of that of the 'tokens' tasks.
-    start_step: number of the first batch.
+    converter: lays the examples out as a model reads them.
+    static_copies: None for dynamic masking, N for static masking with N
+      copies; see `Recipe`.
+    max_tokens: only so many of the first tokens of each 'tokens' task.
+    batch_size_warmup: step -> rows of the batches before it; see `Stages`.
+    length_warmup: step -> lengths before it; see `Stages`. The same places are
+      cut shorter: a text to its first tokens, an example as always.
+    length_buckets: lengths and batch sizes of batches of short examples; see
+      `length_buckets.buckets`. Without packing and warm-up.
     process_index: of this process; it reads only its own rows.
     process_count: processes that share each batch.
 
-  Returns:
-    Iterator of {SeqIO's key: int32 [batch_size / process_count, length]}.
+  Raises:
+    UserError: the arguments do not fit each other or the data.
+  """
+  if seed < 0:
+    raise UserError(f"The seed {seed} must not be negative.")
+  if length_buckets and (packing or batch_size_warmup or length_warmup):
+    raise UserError(
+      "length_buckets cannot be used with packing, batch_size_warmup or "
+      "length_warmup: the length of its examples decides where and how large "
+      "a batch is; set packing to False and leave the others out."
+    )
+  recipe = Recipe(
+    mixture, split, seed, corruption, converter, static_copies, max_tokens
+  )
+  batching = Batching(
+    Stages(batch_size, lengths, batch_size_warmup, length_warmup),
+    packing,
+    bucketing.buckets(length_buckets, lengths, batch_size),
+  )
+  for size in batching.batch_sizes:
+    if size % process_count:
+      raise UserError(
+        f"The batch size {size} cannot be shared by {process_count} processes; "
+        "choose a positive multiple of their number."
+      )
+  return Batches(recipe, batching, process_index, process_count)
+
+
+def read_ahead(
+  batches: Batches, *, start_step: int = 0, num_workers: int = 0
+) -> Iterator[Batch]:
+  """Returns an endless iterator that makes batches before they are asked for.
+
+  Args:
+    batches: of a run.
+    start_step: number of the first.
+    num_workers: processes that make them, each with a bounded number in store;
+      0 for threads of this one. The batches are the same.
 
   Raises:
-    UserError: at once, if the arguments do not fit each other or the data.
+    UserError: a number is negative.
   """
-  if batch_size < 1 or batch_size % process_count:
+  if start_step < 0 or num_workers < 0:
     raise UserError(
-      f"The batch size {batch_size} cannot be shared by {process_count} "
-      "processes; choose a positive multiple of their number."
+      f"Start step {start_step} and num_workers {num_workers} must not be "
+      "negative."
     )
-  if seed < 0 or start_step < 0:
-    raise UserError(
-      f"Seed {seed} and start step {start_step} must not be negative."
-    )
-  batches = _Batches(
-    _Stream(mixture, split, lengths, seed, packing, corruption),
-    batch_size,
-    process_index,
-    process_count,
-  )
   dataset = grain.MapDataset.source(batches)[start_step:]
-  return iter(dataset.to_iter_dataset(_READ))
+  dataset = dataset.to_iter_dataset(_READ)
+  if num_workers:
+    # Grain asks absl's flags, which nobody parses where absl's app is not used.
+    if not flags.FLAGS.is_parsed():
+      flags.FLAGS.mark_as_parsed()
+    dataset = dataset.mp_prefetch(
+      grain.MultiprocessingOptions(num_workers, _WORKER_BUFFER)
+    )
+  return iter(dataset)
 
 
 def evaluation_batches(
@@ -96,6 +174,7 @@ def evaluation_batches(
   lengths: Mapping[str, int],
   batch_size: int,
   corruption: Callable[..., dict[str, Ragged]] | None = None,
+  converter: features.Converter = ENCODER_DECODER,
   max_examples: int | None = None,
 ) -> Iterator[tuple[Batch, list[dict[str, Any]]]]:
   """Returns an iterator once over a split, in its order, unpacked.
@@ -107,6 +186,7 @@ def evaluation_batches(
     batch_size: rows of every batch; the last is filled with empty rows, whose
       weights are 0.
     corruption: instead of the task's own.
+    converter: lays the examples out as a model reads them.
     max_examples: how many examples at most; all if None.
 
   Returns:
@@ -123,6 +203,7 @@ def evaluation_batches(
     lengths,
     batch_size,
     corruption=corruption,
+    converter=converter,
     max_examples=max_examples,
     grouped=False,
   )
@@ -147,110 +228,9 @@ def examples_per_row(
     seed: of the order.
 
   Raises:
-    UserError: as `training_batches`.
+    UserError: as `open_batches`.
   """
-  return _Stream(mixture, split, lengths, seed, True, None).fill(rows)
-
-
-class _Stream:
-  """The rows of an endless mixture, by number."""
-
-  def __init__(
-    self,
-    mixture: manifest.PreparedMixture,
-    split: str,
-    lengths: Mapping[str, int],
-    seed: int,
-    packing: bool,
-    corruption: Callable[..., dict[str, Ragged]] | None,
-  ):
-    used = [
-      (t, r)
-      for t, r in zip(mixture.tasks, mixture.rates, strict=True)
-      if r != 0
-    ]
-    self._order = order.MixtureOrder([rate for _, rate in used], seed)
-    self._sources = [
-      sources.open_source(task, split, lengths, corruption) for task, _ in used
-    ]
-    self._sizes = np.array([source.num_examples for source in self._sources])
-    self._seed = seed
-    self._lengths = lengths
-    self._packing = packing
-    self._plan = None
-    if packing and any(task.kind == "examples" for task, _ in used):
-      widths = [lengths[feature] for feature in sources.FEATURES]
-      self._plan = packing_lib.RowPlan(self._example_lengths, widths)
-
-  def fill(self, number: int) -> float:
-    """Returns the examples per row of the first `number` rows."""
-    if self._plan is None:
-      return 1.0
-    places, _ = self._plan(np.arange(number))
-    return len(places) / number
-
-  def rows(self, first: int, number: int) -> Batch:
-    """Returns `number` rows from row `first` on as a batch."""
-    rows = np.arange(first, first + number)
-    if self._plan is None:
-      places, owners = rows, rows - first
-    else:
-      places, owners = self._plan(rows)
-    read, come_from = [], []
-    for source, where, indices in self._locate(places):
-      read.append(source.read(indices, self._seed, places[where]))
-      come_from.append(where)
-    inputs = join([examples.inputs for examples in read])
-    targets = join([examples.targets for examples in read])
-    if len(read) > 1:
-      back = np.argsort(np.concatenate(come_from))
-      inputs, targets = inputs.take(back), targets.take(back)
-    return features.to_batch(
-      inputs,
-      targets,
-      owners,
-      num_rows=number,
-      lengths=self._lengths,
-      packing=self._packing,
-    )
-
-  def _example_lengths(self, places: np.ndarray) -> np.ndarray:
-    """Returns trimmed lengths, int32 [n, 2]."""
-    lengths = np.empty((len(places), len(sources.FEATURES)), np.int32)
-    for source, where, indices in self._locate(places):
-      lengths[where] = source.lengths(indices)
-    return lengths
-
-  def _locate(
-    self, places: np.ndarray
-  ) -> Iterator[tuple[sources.Source, np.ndarray, np.ndarray]]:
-    """Yields per task: its source, which of `places` are its, their indices."""
-    tasks, ranks = self._order(places)
-    indices = order.shuffled(ranks, self._sizes[tasks], self._seed, tasks)
-    for task, source in enumerate(self._sources):
-      where = np.flatnonzero(tasks == task)
-      if where.size:
-        yield source, where, indices[where]
-
-
-class _Batches:
-  """Random access to the batches of one process, for Grain."""
-
-  def __init__(
-    self,
-    stream: _Stream,
-    batch_size: int,
-    process_index: int,
-    process_count: int,
-  ):
-    self._stream = stream
-    self._batch_size = batch_size
-    self._num_rows = batch_size // process_count
-    self._offset = process_index * self._num_rows
-
-  def __len__(self) -> int:
-    return 1 << 40  # more steps than any run has
-
-  def __getitem__(self, step: int) -> Batch:
-    first = int(step) * self._batch_size + self._offset
-    return self._stream.rows(first, self._num_rows)
+  batches = open_batches(
+    mixture, split=split, lengths=lengths, batch_size=rows, seed=seed
+  )
+  return float(batches.examples_before(1).sum() / rows)

@@ -4,20 +4,23 @@ A prepared folder holds
 
     vocabularies/<checksum>.model
     <task>/manifest.json
-    <task>/<split>.array_record     records, see below
-    <task>/<split>.lengths.npy      int32 [records, features], untrimmed
-    <mixture>.mixture.json          the tasks of a mixture and their rates
+    <task>/<split>-00000-of-00008.array_record    records, or
+    <task>/<split>-00000-of-00008.tokens          ids
+    <task>/<split>.<table>.npy                    arrays over all shards
+    <mixture>.mixture.json                        its tasks and their rates
 
 Two kinds of task: `examples` has one record per example, a msgpack map of each
 feature to int32 bytes and of `text` to the JSON-able rest of the example;
-`tokens` is the joined token stream of unlabelled text, without EOS, in records
-of `BLOCK_LENGTH` ids (`PreparedTask.token_dtype`), of which the last may be
-shorter.
+`tokens` is the joined token stream of unlabelled text, without EOS, as bare ids
+(`PreparedTask.token_dtype`). A split is the concatenation of its shards.
+
+Tables: `checksums` has a CRC-32 per block of the shards (`data/integrity.py`);
+`lengths` (of 'examples') is int32 [examples, features], untrimmed;
+`document_ends` and, where the task splits sentences, `sentence_ends` (of
+'tokens') are int64, exclusive offsets into the stream.
 """
 
 import dataclasses
-import functools
-import hashlib
 import json
 import os
 import pathlib
@@ -25,42 +28,16 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.data import integrity
+from transformer_zoo.data.splits import SplitInfo
+from transformer_zoo.data.vocabularies import storage
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
 Path = str | os.PathLike[str]
 
-FORMAT = 2  # raised when the record files change their meaning
-BLOCK_LENGTH = 4096
-# Larger files are checked by size alone: a checksum takes a second per GB.
-_LARGEST_CHECKED = 1 << 28
-
-
-@dataclasses.dataclass(frozen=True)
-class SplitInfo:
-  """One split of a prepared task.
-
-  Attributes:
-    num_examples: examples, or documents of a `tokens` task.
-    num_tokens: tokens of all features together, untrimmed, EOS counted.
-    quantiles: feature -> {percentile: length in tokens}; percentiles are '0',
-      '50', '90', '99', '100'; of documents in a `tokens` task.
-    file: name of the record file within the task's folder.
-    sha256: checksum of the record file.
-    num_bytes: size of the record file.
-    lengths_sha256: checksum of the lengths file.
-    num_skipped: bad rows that were left out, as --skip_bad_rows asks.
-  """
-
-  num_examples: int
-  num_tokens: int
-  quantiles: dict[str, dict[str, int]]
-  file: str
-  sha256: str
-  num_bytes: int
-  lengths_sha256: str
-  num_skipped: int = 0  # manifests of version 0.1 lack it
+FORMAT = 3  # raised when the record files change their meaning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +72,8 @@ class PreparedTask:
     splits: name -> files and counts.
     scoring: None where the task has no metric.
     definition: hash of all that the records depend on.
+    trimming: spec of how long examples are cut (trimming.py); None: at their
+      end.
   """
 
   name: str
@@ -108,6 +87,7 @@ class PreparedTask:
   splits: dict[str, SplitInfo]
   scoring: Scoring | None
   definition: str
+  trimming: dict[str, Any] | None = None  # manifests of version 0.1 lack it
 
   @property
   def token_dtype(self) -> str:
@@ -126,27 +106,47 @@ class PreparedTask:
       )
     return self.splits[name]
 
-  def record_file(self, split: str) -> str:
-    """Returns the path of a split's records, after checking the file.
+  def record_files(self, split: str) -> list[str]:
+    """Returns the paths of a split's shards, after checking the files.
 
     Raises:
-      UserError: the file is absent, or its size or checksum is not the one in
-        the manifest.
+      UserError: a file is absent, or its size is not the one in the manifest,
+        or (where the split is small enough to be read through) its content is
+        not what was written.
     """
     info = self.split(split)
-    path = os.path.join(self.folder, info.file)
-    _check_file(path, info.num_bytes, info.sha256)
-    return path
+    paths = [os.path.join(self.folder, shard.name) for shard in info.shards]
+    for path, shard in zip(paths, info.shards, strict=True):
+      integrity.check_size(path, shard.num_bytes)
+    if info.num_bytes <= integrity.LARGEST_CHECKED:
+      for path, checksums in zip(paths, self.checksums(split), strict=True):
+        integrity.check_blocks(path, checksums)
+    return paths
 
-  def lengths(self, split: str) -> np.ndarray:
-    """Returns the untrimmed lengths of a split: int32 [records, features].
+  def checksums(self, split: str) -> list[np.ndarray]:
+    """Returns the CRC-32 of the blocks of each shard, uint32 [blocks] each."""
+    sizes = [shard.num_bytes for shard in self.split(split).shards]
+    counts = [-(-size // integrity.BLOCK_BYTES) for size in sizes]
+    return np.split(self.table(split, "checksums"), np.cumsum(counts)[:-1])
+
+  def table(self, split: str, name: str) -> np.ndarray:
+    """Returns an array beside the shards of a split, memory-mapped.
 
     Raises:
       UserError: the file is absent or damaged.
     """
-    path = os.path.join(self.folder, f"{split}.lengths.npy")
-    _check_file(path, None, self.split(split).lengths_sha256)
-    return np.load(path)
+    stored = self.split(split).tables[name]
+    path = os.path.join(self.folder, stored.name)
+    integrity.check_whole(path, stored)
+    return np.load(path, mmap_mode="r")
+
+  def lengths(self, split: str) -> np.ndarray:
+    """Returns the untrimmed lengths of a split: int32 [examples, features].
+
+    Raises:
+      UserError: the file is absent or damaged.
+    """
+    return self.table(split, "lengths")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,12 +163,7 @@ def save_task(task: PreparedTask, folder: Path) -> None:
   content = dataclasses.asdict(task)
   del content["folder"]  # known from where the manifest is
   content["format"] = FORMAT
-  content["vocabulary"] = {
-    "file": os.path.basename(task.vocabulary.path),
-    "extra_ids": task.vocabulary.extra_ids,
-    "size": task.vocabulary.size,
-    "sha256": task.vocabulary.checksum,
-  }
+  content["vocabulary"] = storage.to_json(task.vocabulary)
   _write_json(pathlib.Path(folder) / "manifest.json", content)
 
 
@@ -222,17 +217,19 @@ def load_task(name: str, prepared_dir: Path) -> PreparedTask:
       f"{content.get('format')}, not {FORMAT}; run `zoo prepare` again."
     )
   del content["format"]
-  vocabulary = content["vocabulary"]
-  path, scoring = prepared_dir / "vocabularies", content["scoring"]
+  scoring = content["scoring"]
   return PreparedTask(
     **content
     | {
       "folder": str(folder),
       "features": tuple(content["features"]),
-      "vocabulary": Vocabulary(
-        str(path / vocabulary["file"]), vocabulary["extra_ids"]
+      "vocabulary": storage.from_json(
+        content["vocabulary"], prepared_dir / "vocabularies"
       ),
-      "splits": {k: SplitInfo(**v) for k, v in content["splits"].items()},
+      "splits": {
+        name: SplitInfo.from_json(split)
+        for name, split in content["splits"].items()
+      },
       "scoring": scoring
       and Scoring(
         scoring["postprocess"],
@@ -241,40 +238,6 @@ def load_task(name: str, prepared_dir: Path) -> PreparedTask:
       ),
     }
   )
-
-
-def sha256(path: Path) -> str:
-  """Returns the SHA-256 of a file, in hexadecimal."""
-  with open(path, "rb") as file:
-    return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _check_file(path: str, num_bytes: int | None, checksum: str) -> None:
-  try:
-    status = os.stat(path)
-  except OSError as error:
-    raise UserError(
-      f"The prepared file {path!r} cannot be read ({error.strerror}); run "
-      "`zoo prepare` again."
-    ) from None
-  if num_bytes is not None and status.st_size != num_bytes:
-    raise UserError(
-      f"The prepared file {path!r} is damaged: it has {status.st_size} bytes, "
-      f"its manifest says {num_bytes}; run `zoo prepare` again."
-    )
-  if status.st_size <= _LARGEST_CHECKED and checksum != _cached_sha256(
-    path, status.st_mtime_ns, status.st_size
-  ):
-    raise UserError(
-      f"The prepared file {path!r} is damaged: its checksum is not the one in "
-      "its manifest; delete it and run `zoo prepare` again."
-    )
-
-
-@functools.lru_cache(maxsize=1024)
-def _cached_sha256(path: str, modified: int, size: int) -> str:
-  del modified, size  # part of the cache key only
-  return sha256(path)
 
 
 def _mixture_file(name: str, prepared_dir: Path) -> pathlib.Path:

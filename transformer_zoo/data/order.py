@@ -57,6 +57,12 @@ class MixtureOrder:
     tasks = self._tasks[slot]
     return tasks, cycle * self.counts[tasks] + self._ranks[slot]
 
+  def examples_before(self, places: int) -> np.ndarray:
+    """Returns how many of the first `places` each task has, int64 [tasks]."""
+    cycles, rest = divmod(places, len(self._tasks))
+    part = np.bincount(self._tasks[:rest], minlength=len(self.counts))
+    return cycles * self.counts + part
+
 
 def shuffled(
   ranks: np.ndarray,

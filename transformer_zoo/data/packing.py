@@ -10,6 +10,7 @@ mixing, so 10 s for 20 million examples.
 
 import collections
 from collections.abc import Callable, Sequence
+import dataclasses
 import threading
 
 import numpy as np
@@ -69,6 +70,45 @@ def pack(
   return np.ascontiguousarray(row_of.T), num_rows
 
 
+def _no_places() -> np.ndarray:
+  return np.zeros(0, np.int64)
+
+
+@dataclasses.dataclass(frozen=True)
+class Used:
+  """Which places of a mixture some batches consist of.
+
+  Attributes:
+    first: all places from here on,
+    end: up to this one, exclusive,
+    besides: and these,
+    except_for: without these.
+    following: the first place behind all windows that were begun.
+  """
+
+  first: int
+  end: int
+  following: int
+  besides: np.ndarray = dataclasses.field(default_factory=_no_places)
+  except_for: np.ndarray = dataclasses.field(default_factory=_no_places)
+
+
+class OneEach:
+  """Rows of one example each: row r has the place `first_place + r`."""
+
+  def __init__(self, first_place: int = 0):
+    self._first_place = first_place
+
+  def __call__(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As `RowPlan.__call__`."""
+    return self._first_place + rows, rows - rows[0]
+
+  def used(self, rows: int) -> Used:
+    """As `RowPlan.used`."""
+    end = self._first_place + rows
+    return Used(self._first_place, end, end)
+
+
 class RowPlan:
   """Finds the examples of any packed row of an endless mixture."""
 
@@ -76,6 +116,7 @@ class RowPlan:
     self,
     lengths: Callable[[np.ndarray], np.ndarray],
     capacity: Sequence[int],
+    first_place: int = 0,
   ):
     """Prepares an empty plan.
 
@@ -83,9 +124,11 @@ class RowPlan:
       lengths: from places in the mixture, int64 [n], to trimmed lengths, int
         [n, features].
       capacity: tokens of a row, per feature.
+      first_place: where the first window begins.
     """
     self._lengths = lengths
     self._capacity = capacity
+    self._first_place = first_place
     self._first_rows = [0]  # of each group counted so far, and the next one
     self._groups = collections.OrderedDict()
     self._lock = threading.Lock()
@@ -116,6 +159,19 @@ class RowPlan:
         row = stop
     return np.concatenate(places), np.concatenate(owners)
 
+  def used(self, rows: int) -> Used:
+    """Returns which places are in the first `rows` rows."""
+    if not rows:
+      first = self._first_place
+      return Used(first, first, first)
+    with self._lock:
+      group = self._find(rows - 1)
+      members, starts = self._group(group)
+      taken = members[: starts[rows - self._first_rows[group]]]
+    last = int(taken[-1]) - self._first_place
+    begin = self._first_place + last // WINDOW * WINDOW
+    return Used(self._first_place, begin, begin + WINDOW, taken[taken >= begin])
+
   def _find(self, row: int) -> int:
     """Returns the group that has the row, after counting up to it."""
     while row >= self._first_rows[-1]:
@@ -126,7 +182,7 @@ class RowPlan:
     """Returns (examples in order of rows, where each row starts among them)."""
     if group in self._groups:
       return self._groups[group]
-    first = group * _GROUP * WINDOW
+    first = self._first_place + group * _GROUP * WINDOW
     places = np.arange(first, first + _GROUP * WINDOW)
     lengths = self._lengths(places).reshape(_GROUP, WINDOW, -1)
     row_of, num_rows = pack(lengths, self._capacity)

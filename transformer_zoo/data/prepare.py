@@ -25,7 +25,8 @@ from transformer_zoo.data import folders
 from transformer_zoo.data import manifest
 from transformer_zoo.data import mixing
 from transformer_zoo.data import reading
-from transformer_zoo.data import records
+from transformer_zoo.data import shards
+from transformer_zoo.data import trimming
 from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
@@ -148,6 +149,7 @@ def _prepare_task(
     splits={},
     scoring=definitions.describe_scoring(task),
     definition=reading.explain(definition, task, "source"),
+    trimming=trimming.find(task.preprocessors),
   )
   with folders.lock(prepared_dir / f".{task.name}.lock"):
     old = folders.find_reusable(template, prepared_dir)
@@ -181,7 +183,7 @@ def _write_task(
         task, steps, split, targets_only=template.kind == "tokens"
       )
       examples = reading.with_progress(examples, f"{task.name} {split}", report)
-      info = records.write_split(examples, split, template, partial)
+      info = shards.write_split(examples, split, template, partial)
       skipped = getattr(task.source, "skipped_rows", lambda _: [])(split)
       infos[split] = info = dataclasses.replace(info, num_skipped=len(skipped))
       if skipped:

@@ -1,24 +1,22 @@
 """Reads examples of a prepared task by index, trimmed and with EOS."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 from typing import Any, Protocol
 
-import grain
 import numpy as np
 
 from transformer_zoo import corruption as corruptions
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.data import features
 from transformer_zoo.data import manifest
 from transformer_zoo.data import records
+from transformer_zoo.data import token_stream
+from transformer_zoo.data import trimming
+from transformer_zoo.data.example_cache import ExampleCache
 from transformer_zoo.errors import UserError
 
 FEATURES = ("inputs", "targets")
-# Splits up to this size stay in memory once read (about 2 KB an example): small
-# tasks are read for many epochs, and a read of few records costs 30 us each.
-_MOST_KEPT = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,13 +24,11 @@ class Examples:
   """Examples as they were read, trimmed, EOS included.
 
   Attributes:
-    inputs: ids of each.
-    targets: ids of each.
+    features: name -> ids of each example.
     texts: the untokenised rest of each.
   """
 
-  inputs: Ragged
-  targets: Ragged
+  features: dict[str, Ragged]
   texts: list[dict[str, Any]]
 
 
@@ -41,22 +37,25 @@ class Source(Protocol):
 
   Attributes:
     num_examples: how many there are in an epoch.
+    layout: 'encoder_decoder' or 'encoder', for which converters its features
+      are made.
+    cached_bytes: of memory that its examples may take.
   """
 
   num_examples: int
+  layout: str
+  cached_bytes: int
 
   def lengths(self, indices: np.ndarray) -> np.ndarray:
-    """Returns trimmed lengths, int32 [n, 2], without reading the records."""
+    """Returns trimmed lengths, int32 [n, features], without reading records."""
 
-  def read(
-    self, indices: np.ndarray, seed: int, places: np.ndarray
-  ) -> Examples:
+  def read(self, indices: np.ndarray, seed: int, keys: np.ndarray) -> Examples:
     """Reads the examples of some indices.
 
     Args:
       indices: int64 [n].
       seed: of what is drawn.
-      places: int64 [n], with `seed` the key of what each example draws.
+      keys: int64 [n], with `seed` the key of what each example draws.
     """
 
 
@@ -65,90 +64,109 @@ def open_source(
   split: str,
   lengths: Mapping[str, int],
   corruption: Callable[..., dict[str, Ragged]] | None,
+  *,
+  features: Sequence[str] = FEATURES,
+  longest: Mapping[str, int] | None = None,
+  max_tokens: int | None = None,
+  cache_bytes: int = 0,
 ) -> Source:
   """Returns the source of a split.
 
   Args:
     task: the prepared task.
     split: one of its splits.
-    lengths: tokens of 'inputs' and 'targets', EOS counted.
+    lengths: tokens of each feature, EOS counted.
     corruption: instead of the task's own, in a 'tokens' task.
+    features: those that are needed.
+    longest: lengths that text is cut into chunks for; of each chunk the first
+      tokens are read, as `lengths` allow. By default `lengths`.
+    max_tokens: only so many of the first tokens of a 'tokens' task.
+    cache_bytes: a task of examples that takes no more stays in memory.
 
   Raises:
     UserError: the task lacks the split or a feature; its files are damaged;
       the lengths are not positive, do not fit the corruption, or exceed the
-      split's text.
+      split's text; it has fewer than `max_tokens`.
   """
-  for feature in FEATURES:
+  for feature in features:
     length = lengths.get(feature)
     if not isinstance(length, (int, np.integer)) or length < 1:
       raise UserError(
         f"The length of {feature!r} is {length!r}; give a whole number of "
-        "tokens, 1 or more, for 'inputs' and 'targets'."
+        f"tokens, 1 or more, for {' and '.join(map(repr, features))}."
       )
     if feature not in task.features:
       raise UserError(
-        f"Task {task.name!r} has no feature {feature!r}, which an "
-        f"encoder-decoder needs; it has {', '.join(task.features)}."
+        f"Task {task.name!r} has no feature {feature!r}, which the model "
+        f"needs; it has {', '.join(task.features)}."
       )
   if task.kind == "tokens":
-    return _TokenSource(task, split, lengths, corruption)
-  return _ExampleSource(task, split, lengths)
+    return _TokenSource(
+      task, split, lengths, corruption, features, longest or lengths, max_tokens
+    )
+  return _ExampleSource(task, split, lengths, features, cache_bytes)
 
 
 class _ExampleSource:
   """Examples as the task made them."""
+
+  layout = "encoder_decoder"
 
   def __init__(
     self,
     task: manifest.PreparedTask,
     split: str,
     lengths: Mapping[str, int],
+    features: Sequence[str],
+    cache_bytes: int,
   ):
-    self._records = grain.sources.ArrayRecordDataSource(task.record_file(split))
-    self._widths = [lengths[feature] for feature in FEATURES]
-    columns = [task.features.index(feature) for feature in FEATURES]
-    self._lengths = np.minimum(task.lengths(split)[:, columns], self._widths)
-    self._eos_after_trim = task.eos_after_trim
+    self._records = records.ExampleRecords(task, split)
+    self._features = tuple(features)
+    self._widths = np.array([lengths[name] for name in features], np.int32)
+    self._columns = [task.features.index(name) for name in features]
+    self._untrimmed = task.lengths(split)
+    self._trim = trimming.Trimmer(
+      task, {name: lengths[name] for name in features}
+    )
     self.num_examples = task.split(split).num_examples
-    self._kept = {}
-    self._keep = self.num_examples <= _MOST_KEPT
+    self._cache, self.cached_bytes = None, 0
+    # The lengths of a large task need not be summed.
+    if 4 * self.num_examples <= cache_bytes and not self._trim.drawn:
+      trimmed = self.lengths(slice(None))
+      num_bytes = ExampleCache.num_bytes(trimmed)
+      if num_bytes <= cache_bytes:
+        self._cache = ExampleCache(trimmed, self._features)
+        self.cached_bytes = num_bytes
 
-  def lengths(self, indices: np.ndarray) -> np.ndarray:
-    return self._lengths[indices]
+  def lengths(self, indices: np.ndarray | slice) -> np.ndarray:
+    return np.minimum(self._untrimmed[indices][:, self._columns], self._widths)
 
-  def read(
-    self, indices: np.ndarray, seed: int, places: np.ndarray
-  ) -> Examples:
-    del seed, places  # nothing is drawn
-    wanted = indices.tolist()
-    missing = [index for index in wanted if index not in self._kept]
-    read = {}
-    if missing:
-      for index, record in zip(
-        missing, self._records.__getitems__(missing), strict=True
-      ):
-        read[index] = self._decode(record)
-      if self._keep:
-        self._kept.update(read)
-    inputs, targets, texts = zip(
-      *(read[i] if i in read else self._kept[i] for i in wanted), strict=True
-    )
-    return Examples(Ragged.of(inputs), Ragged.of(targets), list(texts))
+  def read(self, indices: np.ndarray, seed: int, keys: np.ndarray) -> Examples:
+    if self._cache is None:
+      return self._read(indices, seed, keys)
+    missing = self._cache.missing(indices)
+    if missing.size:
+      read = self._read(missing, seed, missing)
+      self._cache.put(missing, read.features)
+    return Examples(self._cache.take(indices), [])
 
-  def _decode(
-    self, record: bytes
-  ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    tokens, text = records.decode_example(record)
-    inputs, targets = (
-      features.trim(tokens[feature], width, self._eos_after_trim)
-      for feature, width in zip(FEATURES, self._widths, strict=True)
-    )
-    return inputs, targets, text
+  def _read(self, indices: np.ndarray, seed: int, keys: np.ndarray) -> Examples:
+    examples, texts = [], []
+    read = self._records.read(indices)
+    for (tokens, text), key in zip(read, keys.tolist(), strict=True):
+      examples.append(self._trim(tokens, text, (seed, key)))
+      texts.append(text)
+    joined = {
+      name: Ragged.of([tokens[name] for tokens in examples])
+      for name in self._features
+    }
+    return Examples(joined, texts)
 
 
 class _TokenSource:
   """Chunks of a token stream, corrupted when they are read."""
+
+  cached_bytes = 0
 
   def __init__(
     self,
@@ -156,56 +174,51 @@ class _TokenSource:
     split: str,
     lengths: Mapping[str, int],
     corruption: Callable[..., dict[str, Ragged]] | None,
+    features: Sequence[str],
+    longest: Mapping[str, int],
+    max_tokens: int | None,
   ):
     if corruption is None:
       corruption = corruptions.from_spec(task.corruption)
     corruption.check(lengths, task.vocabulary)
+    self.layout = getattr(corruption, "layout", "encoder_decoder")
     self._corruption = corruption
-    self._records = grain.sources.ArrayRecordDataSource(task.record_file(split))
-    self._dtype = task.token_dtype
     self._vocabulary = task.vocabulary
     self._eos_after_trim = task.eos_after_trim
-    self._widths = [lengths[feature] for feature in FEATURES]
+    self._widths = {name: lengths[name] for name in features}
     self._raw_length = corruption.raw_length(lengths)
-    num_tokens = task.split(split).num_tokens
-    self.num_examples = num_tokens // self._raw_length
+    self._stride = corruption.raw_length(longest)
+    self._stream = token_stream.TokenStream(task, split)
+    num_tokens = self._stream.num_tokens
+    if max_tokens is not None:
+      if not 1 <= max_tokens <= num_tokens:
+        raise UserError(
+          f"max_tokens is {max_tokens}, but split {split!r} of task "
+          f"{task.name!r} has {num_tokens} tokens; give at most these, or None "
+          "for all."
+        )
+      num_tokens = max_tokens
+    self.num_examples = num_tokens // self._stride
     if not self.num_examples:
       raise UserError(
         f"Split {split!r} of task {task.name!r} has {num_tokens} tokens, fewer "
-        f"than one example of {self._raw_length} at inputs length "
-        f"{lengths['inputs']}; use a smaller length or more text."
+        f"than one example of {self._stride} at lengths {dict(longest)}; use "
+        "smaller lengths or more text."
       )
 
   def lengths(self, indices: np.ndarray) -> np.ndarray:
     # A chunk is cut to fill the inputs, so it always has a row of its own.
-    return np.tile(np.array(self._widths, np.int32), (len(indices), 1))
+    widths = np.array([*self._widths.values()], np.int32)
+    return np.tile(widths, (len(indices), 1))
 
-  def read(
-    self, indices: np.ndarray, seed: int, places: np.ndarray
-  ) -> Examples:
-    chunks = self._chunks(indices * self._raw_length)
-    corrupted = self._corruption(chunks, Draws(seed, places), self._vocabulary)
-    inputs, targets = (
-      corrupted[feature].ended(
-        self._vocabulary.eos_id, width, self._eos_after_trim
-      )
-      for feature, width in zip(FEATURES, self._widths, strict=True)
-    )
-    return Examples(inputs, targets, [{} for _ in places])
-
-  def _chunks(self, starts: np.ndarray) -> np.ndarray:
-    """Returns the stream from each of `starts` on, int32 [n, raw_length]."""
-    size = manifest.BLOCK_LENGTH
-    first = starts // size
-    last = (starts + self._raw_length - 1) // size
-    spanned = first[:, None] + np.arange((last - first).max() + 1)
-    blocks = np.unique(spanned[spanned <= last[:, None]])
-    read = self._records.__getitems__(blocks.tolist())
-    stream = np.zeros((len(blocks), size), np.int32)
-    for row, record in zip(stream, read, strict=True):
-      tokens = np.frombuffer(record, self._dtype)
-      row[: len(tokens)] = tokens
-    # The blocks of a chunk follow each other in `stream` as they do on disk.
-    begins = np.searchsorted(blocks, first) * size + starts % size
-    places = begins[:, None] + np.arange(self._raw_length)
-    return stream.ravel()[places]
+  def read(self, indices: np.ndarray, seed: int, keys: np.ndarray) -> Examples:
+    chunks = self._stream.read(indices * self._stride, self._raw_length)
+    corrupted = self._corruption(chunks, Draws(seed, keys), self._vocabulary)
+    if self.layout == "encoder_decoder":
+      corrupted = {
+        name: corrupted[name].ended(
+          self._vocabulary.eos_id, width, self._eos_after_trim
+        )
+        for name, width in self._widths.items()
+      }
+    return Examples(corrupted, [{} for _ in keys])

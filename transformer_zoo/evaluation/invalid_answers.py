@@ -5,6 +5,7 @@ from typing import Any
 
 from transformer_zoo.evaluation import answers
 from transformer_zoo.evaluation import question_answering
+from transformer_zoo.evaluation import sentinels
 
 # Function of `answers` -> (its prediction, its keyword arguments) -> no answer?
 _IS_INVALID = {
@@ -41,6 +42,7 @@ def count_invalid(
     sentences without a word of the input. None where every text is a possible
     answer, and for a function that is not of `answers`.
   """
+  postprocess = sentinels.without_reference(postprocess)
   module, _, name = (postprocess or {}).get("function", "").partition(":")
   if module != answers.__name__ or name not in _IS_INVALID:
     return None

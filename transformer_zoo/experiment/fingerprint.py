@@ -39,10 +39,10 @@ def of_evaluation(
     "number of examples": str(evaluator.max_examples),
     "decoding": str(decodes(task, measured)),
     "data": _digest(
-      f"{split} {info.sha256} {info.lengths_sha256} {task.features} "
+      f"{split} {info.checksum} {task.features} "
       f"{task.vocabulary.checksum} {task.vocabulary.extra_ids} "
       f"{task.eos_after_trim} {evaluator.corruption or task.corruption} "
-      f"{task.corruption_seed}"
+      f"{task.corruption_seed} {task.trimming}"
     ),
     "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
     "code": _code(),

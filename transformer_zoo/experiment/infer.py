@@ -30,7 +30,7 @@ def infer(
   mixture_or_task_name: str | None = None,
   prepared_dir: str = "runs/prepared",
   vocabulary_path: str | None = None,
-  extra_ids: int = 100,
+  extra_ids: int | None = None,
   partitioning: Partitioning = ONE_COPY_PER_DEVICE,
 ) -> Iterator[str]:
   """Answers texts.
@@ -43,8 +43,8 @@ def infer(
     batch_size: texts at a time.
     mixture_or_task_name: a prepared one, whose vocabulary is taken.
     prepared_dir: where it lies.
-    vocabulary_path: SentencePiece model file to take instead.
-    extra_ids: the sentinels of that file.
+    vocabulary_path: a vocabulary to take instead, of any kind.
+    extra_ids: its sentinels, by default as is usual for the kind.
     partitioning: mesh and rules.
 
   Yields:

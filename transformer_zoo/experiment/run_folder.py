@@ -9,6 +9,7 @@ import sys
 from flax import linen as nn
 
 from transformer_zoo import config
+from transformer_zoo.data.epochs import Repeats
 from transformer_zoo.data.evaluation_split import EvaluationSplit
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import averages
@@ -68,6 +69,7 @@ def write_result(
   outcome: loop.Outcome,
   train_steps: int,
   splits: Mapping[str, EvaluationSplit],
+  repeats: Mapping[str, Repeats],
 ) -> pathlib.Path:
   """Writes `result.json` from the metrics of the best step, or of the last.
 
@@ -76,6 +78,7 @@ def write_result(
     outcome: what the loop came to.
     train_steps: its last step.
     splits: what was evaluated, by task.
+    repeats: how often each training task was gone through.
   """
   reported = outcome.best_step or train_steps
   scores, losses, invalid = _validation(folder, reported)
@@ -93,6 +96,8 @@ def write_result(
       if any(split.truncated.values())
     },
     "invalid": invalid,
+    "train_examples": {name: r.examples for name, r in repeats.items()},
+    "epochs": {name: r.epochs for name, r in repeats.items()},
     "config_hash": config.config_hash("train"),
     "seconds": outcome.seconds,
     "tokens": outcome.tokens,

@@ -1,6 +1,6 @@
 """Training runs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import functools
 import pathlib
@@ -11,8 +11,10 @@ import jax
 import optax
 
 from transformer_zoo import config
+from transformer_zoo.data import epochs
 from transformer_zoo.data import loader
 from transformer_zoo.data import mixing
+from transformer_zoo.data.batches import Batches
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import averages
 from transformer_zoo.experiment import evaluation_report
@@ -52,6 +54,13 @@ def train(
   prepared_dir: str = "runs/prepared",
   packing: bool = True,
   corruption: Callable | None = None,
+  converter: Callable = loader.ENCODER_DECODER,
+  static_copies: int | None = None,
+  max_tokens: int | None = None,
+  batch_size_warmup: Mapping[int, int] | None = None,
+  length_warmup: Mapping[int, Mapping[str, int]] | None = None,
+  length_buckets: Sequence[Mapping[str, int]] = (),
+  num_workers: int = 0,
   rates: Callable | None = None,
   evaluation_batch_size: int | None = None,
   evaluation_max_examples: int | None = None,
@@ -79,6 +88,15 @@ def train(
     prepared_dir: where prepared data lies or is put.
     packing: whether several examples share a row.
     corruption: in place of that of the tasks.
+    converter: lays examples out as the model reads them (data/features.py).
+    static_copies: None for dynamic masking; N for static masking with N masks
+      of each text.
+    max_tokens: only so many of the first tokens of each unlabelled task.
+    batch_size_warmup: step -> rows of the batches before it.
+    length_warmup: step -> lengths of the features before it.
+    length_buckets: lengths and batch sizes of batches of short examples
+      (data/length_buckets.py).
+    num_workers: processes that prepare the batches; 0 for threads of this one.
     rates: `Equal`, `ExamplesProportional` (data/mixing.py) in place of the
       mixture's own.
     evaluation_batch_size: `batch_size` by default.
@@ -134,7 +152,7 @@ def train(
     if initial_checkpoint_path and restored is None:
       initial_params = restore_params(initial_checkpoint_path, abstract.params)
     start_step = int(restored[0].step) if restored else 0
-    batches = loader.training_batches(
+    batches = loader.open_batches(
       mixture,
       split="train",
       lengths=task_feature_lengths,
@@ -142,9 +160,23 @@ def train(
       seed=seed,
       packing=packing,
       corruption=corruption,
-      start_step=start_step,
+      converter=converter,
+      static_copies=static_copies,
+      max_tokens=max_tokens,
+      batch_size_warmup=batch_size_warmup,
+      length_warmup=length_warmup,
+      length_buckets=length_buckets,
       process_index=jax.process_index(),
       process_count=jax.process_count(),
+    )
+    for size in batches.batching.batch_sizes:
+      partitioning.check(mesh, boxed, size)
+    read_ahead = stack.enter_context(
+      contextlib.closing(
+        loader.read_ahead(
+          batches, start_step=start_step, num_workers=num_workers
+        )
+      )
     )
     # Nothing is wrong with the input, and nothing is compiled yet.
     run_folder.claim(folder, configuration, model, task_feature_lengths)
@@ -168,40 +200,49 @@ def train(
       out_shardings=(shardings, None),
     )
 
-    def run_step(state, batch):
-      return step(state, partitioning_lib.put_batch(batch, mesh), dropout_key)
-
     evaluate = functools.partial(
       _evaluate, evaluator, tasks, folder / "predictions"
     )
-    steps = train_steps - start_step
-    row_tokens = sum(task_feature_lengths.values())
     for name, split in splits.items():
       for line in evaluation_report.truncation(
         split.truncated, split.num_examples, task_feature_lengths
       ):
         print(f"validation of {name}: {line}")
-    print(
-      f"training {steps} steps, {start_step} to {train_steps}, "
-      f"{steps * batch_size * row_tokens:,} tokens "
-      f"({batch_size} rows of {row_tokens}, padding included)",
-      flush=True,
-    )
+    _announce(batches, start_step, train_steps)
     recorder = stack.enter_context(Recorder(folder))
     recorder.truncate_after(start_step if restored else -1)
     outcome = loop.train(
       state,
       progress,
       train_steps=train_steps,
-      batches=batches,
-      run_step=run_step,
+      batches=read_ahead,
+      put=functools.partial(partitioning_lib.put_batch, mesh=mesh),
+      run_step=lambda state, batch: step(state, batch, dropout_key),
       evaluate=evaluate if tasks else None,
       periods=periods,
       recorder=recorder,
       checkpoints=checkpoints,
       folder=folder,
     )
-  return str(run_folder.write_result(folder, outcome, train_steps, splits))
+  repeats = epochs.repeats(batches, train_steps, exact=True)
+  return str(
+    run_folder.write_result(folder, outcome, train_steps, splits, repeats)
+  )
+
+
+def _announce(batches: Batches, start_step: int, train_steps: int) -> None:
+  """Prints what the run will read."""
+  for name, repeats in epochs.repeats(batches, train_steps).items():
+    print(f"train of {name}: {repeats}")
+  stages = batches.batching.stages
+  tokens = stages.tokens_before(train_steps) - stages.tokens_before(start_step)
+  row = sum(stages.phases[-1].values())
+  print(
+    f"training {train_steps - start_step} steps, {start_step} to "
+    f"{train_steps}, {tokens:,} tokens ({stages.stages[-1].batch_size} rows of "
+    f"{row}, padding included)",
+    flush=True,
+  )
 
 
 def _step(state, batch, key, *, objective, optimizer, rate):

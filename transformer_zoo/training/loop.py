@@ -1,7 +1,8 @@
 """The training loop: linear, without callbacks.
 
-The next step is dispatched before the metrics of the last one are read, so the
-device does not wait for the host.
+While a step runs, the next batch is laid out on the devices; the next step is
+dispatched before the metrics of the last one are read. So the devices do not
+wait for the host.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +28,9 @@ from transformer_zoo.training.state import TrainState
 PREEMPTED_EXIT_CODE = 143  # 128 + SIGTERM, as a shell reports it.
 
 Batch = dict[str, np.ndarray]
-RunStep = Callable[[TrainState, Batch], tuple[TrainState, dict[str, jax.Array]]]
+RunStep = Callable[
+  [TrainState, dict[str, jax.Array]], tuple[TrainState, dict[str, jax.Array]]
+]
 # parameters, step -> values to record, and the score to select by (or None).
 Evaluate = Callable[[Any, int], tuple[dict[str, float], float | None]]
 
@@ -122,6 +125,7 @@ def train(
   *,
   train_steps: int,
   batches: Iterator[Batch],
+  put: Callable[[Batch], dict[str, jax.Array]],
   run_step: RunStep,
   evaluate: Evaluate | None,
   periods: Periods,
@@ -136,7 +140,9 @@ def train(
     progress: what `Checkpoints.restore_newest` gave with the state, or {}.
     train_steps: the step to end at.
     batches: from the state's step on.
-    run_step: one step; it lays the batch out on the devices.
+    put: begins to lay a batch out on the devices; called for the next batch
+      when a step has been dispatched, while it runs.
+    run_step: one step on a batch on the devices.
     evaluate: scores parameters, or None.
     periods: when to log, save and evaluate.
     recorder: where values are written.
@@ -161,6 +167,10 @@ def train(
   loss = None
   pending = None  # Step, sums and batch of the step whose sums are not read.
 
+  def next_batch():
+    batch = next(batches)
+    return batch, put(batch)
+
   def read_pending():
     nonlocal pending, tokens, loss
     if pending is None:
@@ -182,9 +192,13 @@ def train(
     _stop_requests() as stop,
     Progress(first_step=step, last_step=train_steps) as display,
   ):
+    if step < train_steps:
+      following = next_batch()
     while step < train_steps:
-      batch = next(batches)
-      state, sums = run_step(state, batch)
+      batch, on_device = following
+      state, sums = run_step(state, on_device)
+      if step + 1 < train_steps:
+        following = next_batch()
       read_pending()
       display.update(step, loss=loss, tokens_per_second=tokens_per_second)
       step += 1

@@ -25,7 +25,12 @@ class TrainState:
 def initial_variables(model: nn.Module, key: jax.Array):
   """Parameters with their logical axes (boxed), from shapes of one token."""
   token = jnp.ones((1, 1), jnp.int32)
-  return model.init(key, token, token, token)["params"]
+  batch = {
+    "encoder_input_tokens": token,
+    "decoder_input_tokens": token,
+    "decoder_target_tokens": token,
+  }
+  return model.init(key, batch, method="logits_of_batch")["params"]
 
 
 def abstract_variables(model: nn.Module):

@@ -1,0 +1,61 @@
+"""With which pieces a word begins, in every kind of vocabulary."""
+
+import numpy as np
+import pytest
+
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.data.vocabularies import word_starts
+
+TEXT = "good-natured people, unbelievably so."
+
+
+@pytest.mark.parametrize(
+  "pieces, expected",
+  [
+    (["<s>", "▁good", "nature", "▁"], [False, True, False, True]),
+    (["Ġgood", "nature", "Ċ", "##"], [True, False, True, False]),
+    (["[CLS]", "good", "##nature", ","], [True, True, False, True]),
+    ([None, "a", " ", "\n"], [False, False, True, True]),
+  ],
+)
+def test_kinds_of_pieces(pieces, expected):
+  assert word_starts.find(pieces).tolist() == expected
+
+
+def test_pieces_that_do_not_tell():
+  assert word_starts.find([None, "good", "nature"]) is None
+
+
+@pytest.mark.parametrize(
+  "path, words",
+  [
+    (
+      "t5_cc_all_32000/sentencepiece.model",
+      ["good-natured", "people,", "unbelievably", "so."],
+    ),
+    (
+      "bert_uncased_30522/vocab.txt",
+      ["good", "-", "natured", "people", ",", "unbelievably", "so", "."],
+    ),
+    (
+      "gpt2_50257/vocab.json",
+      ["good-natured", " people,", " unbelievably", " so."],
+    ),
+  ],
+)
+def test_words_of_a_text(shared_data, path, words):
+  vocabulary = Vocabulary(str(shared_data / "vocab" / path))
+  ids = np.array(vocabulary.encode(TEXT))
+  starts = vocabulary.word_starts[ids]
+  starts[0] = True
+  parts = np.split(ids, np.flatnonzero(starts)[1:])
+  assert [vocabulary.decode(part) for part in parts] == words
+
+
+def test_words_of_bytes_begin_with_their_space():
+  vocabulary = Vocabulary("bytes")
+  ids = np.array(vocabulary.encode("a bc\nd"))
+  assert vocabulary.word_starts[ids].tolist() == [
+    *(False, True, False, False),
+    *(True, False),
+  ]

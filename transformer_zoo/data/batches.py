@@ -1,0 +1,188 @@
+"""The batches of a run by step: which rows, of which places, laid out how."""
+
+import dataclasses
+import threading
+
+import numpy as np
+
+from transformer_zoo.data import manifest
+from transformer_zoo.data.length_buckets import Bucket
+from transformer_zoo.data.length_buckets import BucketPlan
+from transformer_zoo.data.mixture_reader import MixtureReader
+from transformer_zoo.data.mixture_reader import Recipe
+from transformer_zoo.data.packing import OneEach
+from transformer_zoo.data.packing import RowPlan
+from transformer_zoo.data.packing import Used
+from transformer_zoo.data.stages import Stages
+
+Batch = dict[str, np.ndarray]
+
+# Small tasks stay in memory up to this sum.
+CACHE_BYTES = 1 << 28
+
+
+@dataclasses.dataclass(frozen=True)
+class Batching:
+  """How examples become batches.
+
+  Attributes:
+    stages: batch sizes and lengths of the rows.
+    packing: several examples in one row where they fit.
+    buckets: of length bucketing; one alone for none.
+  """
+
+  stages: Stages
+  packing: bool
+  buckets: tuple[Bucket, ...]
+
+  @property
+  def batch_sizes(self) -> set[int]:
+    """The sizes that batches have."""
+    sizes = {stage.batch_size for stage in self.stages.stages}
+    return sizes | {bucket.batch_size for bucket in self.buckets}
+
+
+class Batches:
+  """Random access to the batches of one process, by step.
+
+  A copy in another process (pickled) opens the files itself.
+  """
+
+  def __init__(
+    self,
+    recipe: Recipe,
+    batching: Batching,
+    process_index: int = 0,
+    process_count: int = 1,
+  ):
+    """Opens the files.
+
+    Args:
+      recipe: what the examples are.
+      batching: how they become batches.
+      process_index: of this process; it reads only its own rows.
+      process_count: processes that share each batch.
+
+    Raises:
+      UserError: as `MixtureReader`.
+    """
+    self._arguments = recipe, batching, process_index, process_count
+    self._recipe = recipe
+    self._batching = batching
+    self._process_index = process_index
+    self._process_count = process_count
+    self._pad_id = recipe.tasks[0].vocabulary.pad_id
+    phases = batching.stages.phases
+    self._readers = [
+      MixtureReader(recipe, lengths, phases[-1], CACHE_BYTES // len(phases))
+      for lengths in phases
+    ]
+    self._is_bucketed = len(batching.buckets) > 1
+    self._is_packed = batching.packing and any(
+      task.kind == "examples" for task in recipe.tasks
+    )
+    self._plans = []
+    self._lock = threading.Lock()
+    self._bucket_plan = BucketPlan(
+      self._readers[-1].lengths, batching.buckets, recipe.seed
+    )
+
+  def __reduce__(self):
+    return type(self), self._arguments
+
+  def __len__(self) -> int:
+    return 1 << 40  # more steps than any run has
+
+  def __getitem__(self, step: int) -> Batch:
+    """Returns {SeqIO's key: int32 [rows of this process, width]}."""
+    if self._is_bucketed:
+      bucket, places = self._bucket_plan(int(step))
+      mine = self._share(bucket.batch_size)
+      owners, lengths, reader = mine - mine[0], bucket.lengths, self._readers[0]
+      places = places[mine]
+    else:
+      stage, first_row = self._batching.stages(int(step))
+      mine = self._share(stage.batch_size)
+      places, owners = self._plan(stage.phase)(first_row + mine)
+      lengths = self._batching.stages.phases[stage.phase]
+      reader = self._readers[stage.phase]
+    return self._recipe.converter(
+      reader.read(places),
+      owners,
+      num_rows=len(mine),
+      lengths=lengths,
+      packing=self._batching.packing,
+      pad_id=self._pad_id,
+    )
+
+  @property
+  def tasks(self) -> tuple[manifest.PreparedTask, ...]:
+    """The tasks of the mixture that have a rate above 0."""
+    return self._recipe.tasks
+
+  @property
+  def num_examples(self) -> np.ndarray:
+    """Examples in an epoch of each task, int64 [tasks]."""
+    return self._readers[-1].num_examples
+
+  @property
+  def batching(self) -> Batching:
+    """How the examples become batches."""
+    return self._batching
+
+  @property
+  def must_count(self) -> bool:
+    """Whether it takes counting to know which examples a batch has."""
+    return self._is_bucketed or self._is_packed
+
+  def examples_before(self, step: int) -> np.ndarray:
+    """Returns the examples of each task in the batches before, int64 [tasks].
+
+    Packed rows and buckets are counted from the start.
+    """
+    if self._is_bucketed:
+      return self._count(self._bucket_plan.used(step))
+    rows = self._batching.stages.rows_before(step)
+    return sum(
+      self._count(self._plan(phase).used(number))
+      for phase, number in enumerate(rows)
+    )
+
+  def _share(self, batch_size: int) -> np.ndarray:
+    """Returns which rows of a batch are those of this process."""
+    number = batch_size // self._process_count
+    return self._process_index * number + np.arange(number)
+
+  def _plan(self, phase: int) -> OneEach | RowPlan:
+    """Returns where the rows of a phase are.
+
+    It begins with the first place that no row before has. Of packed rows, with
+    the first window that none has begun: what is left of the one before, less
+    than a window, is passed over.
+    """
+    with self._lock:
+      while len(self._plans) <= phase:
+        self._plans.append(self._following_plan())
+      return self._plans[phase]
+
+  def _following_plan(self) -> OneEach | RowPlan:
+    phase, first_place = len(self._plans), 0
+    if phase:
+      rows = self._batching.stages.rows_of(phase - 1)
+      first_place = self._plans[-1].used(rows).following
+    reader, converter = self._readers[phase], self._recipe.converter
+    if not self._is_packed:
+      return OneEach(first_place)
+    return RowPlan(
+      lambda places: converter.sizes(reader.lengths(places)),
+      converter.capacities(self._batching.stages.phases[phase]),
+      first_place,
+    )
+
+  def _count(self, used: Used) -> np.ndarray:
+    order = self._readers[-1].order
+    counts = order.examples_before(used.end) - order.examples_before(used.first)
+    for places, sign in ((used.besides, 1), (used.except_for, -1)):
+      tasks, _ = order(places)
+      counts += sign * np.bincount(tasks, minlength=len(counts))
+    return counts

@@ -1,0 +1,12 @@
+"""Vocabularies of four kinds behind one interface, without TensorFlow.
+
+`Vocabulary(path)` is a SentencePiece model (unigram or BPE), a WordPiece list,
+a byte-level BPE or, with the path "bytes", the bytes of UTF-8; the files tell
+which. `to_seqio()` and `from_seqio` go to SeqIO's vocabularies and back.
+"""
+
+from transformer_zoo.data.vocabularies.files import BYTES
+from transformer_zoo.data.vocabularies.vocabulary import from_seqio
+from transformer_zoo.data.vocabularies.vocabulary import Vocabulary
+
+__all__ = ["BYTES", "Vocabulary", "from_seqio"]

@@ -1,0 +1,121 @@
+"""Which files a vocabulary is made of, and of which kind it is."""
+
+import dataclasses
+import functools
+import hashlib
+import os
+
+from transformer_zoo.errors import UserError
+
+BYTES = "bytes"  # the path of the vocabulary that has no file
+_KINDS = (
+  "SentencePiece model (*.model), WordPiece list (vocab.txt), byte-level BPE "
+  "(vocab.json beside merges.txt) or tokenizer.json"
+)
+_PAIR = ("vocab.json", "merges.txt")
+_ENOUGH = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class VocabularyFiles:
+  """The files of a vocabulary.
+
+  Attributes:
+    kind: 'sentencepiece', 'wordpiece', 'byte_bpe', 'tokenizer_json' or 'bytes'.
+    paths: the files; two of a byte-level BPE, vocab.json first; none of bytes.
+    stamps: modification time and size of each: rewritten files are other ones.
+  """
+
+  kind: str
+  paths: tuple[str, ...]
+  stamps: tuple[tuple[int, int], ...]
+
+
+def recognise(path: str) -> VocabularyFiles:
+  """Returns the files at `path`, by their content.
+
+  Args:
+    path: a file, one of a byte-level BPE's two, a folder with one vocabulary,
+      or 'bytes'.
+
+  Raises:
+    UserError: nothing can be read there, or it is no vocabulary.
+  """
+  if path == BYTES:
+    return VocabularyFiles(BYTES, (), ())
+  file = _in_folder(path) if os.path.isdir(path) else path
+  try:
+    return _recognise(file, _stamp(file))
+  except OSError as error:
+    raise UserError(
+      f"The vocabulary file {file!r} cannot be read ({error.strerror})."
+    ) from None
+
+
+def checksum(files: VocabularyFiles) -> str:
+  """Returns the SHA-256 of one file, or of the checksums of several."""
+  if files.kind == BYTES:
+    return hashlib.sha256(b"bytes").hexdigest()
+  found = [
+    _sha256(path, stamp)
+    for path, stamp in zip(files.paths, files.stamps, strict=True)
+  ]
+  if len(found) == 1:
+    return found[0]
+  return hashlib.sha256(" ".join(found).encode()).hexdigest()
+
+
+def _in_folder(folder: str) -> str:
+  """Returns the main file of the one vocabulary in a folder."""
+  names = sorted(os.listdir(folder))
+  models = [name for name in names if name.endswith(".model")]
+  if len(models) == 1:
+    return os.path.join(folder, models[0])
+  for name in ("tokenizer.json", *_PAIR, "vocab.txt"):
+    if not models and name in names:
+      return os.path.join(folder, name)
+  there = ", ".join(models) or "none"
+  raise UserError(
+    f"The folder {folder!r} does not hold one vocabulary (models: {there}); "
+    f"name a {_KINDS}."
+  )
+
+
+@functools.lru_cache(maxsize=32)
+def _recognise(path: str, stamp: tuple[int, int]) -> VocabularyFiles:
+  with open(path, "rb") as file:
+    start = file.read(_ENOUGH)
+  if os.path.basename(path) in _PAIR:
+    both = tuple(os.path.join(os.path.dirname(path), name) for name in _PAIR)
+    absent = [other for other in both if not os.path.exists(other)]
+    if absent:
+      raise UserError(
+        f"The vocabulary file {path!r} is half of a byte-level BPE; "
+        f"{absent[0]!r} is missing."
+      )
+    return VocabularyFiles("byte_bpe", both, tuple(map(_stamp, both)))
+  kind = _kind(start)
+  if kind is None:
+    raise UserError(f"The vocabulary file {path!r} is not a {_KINDS}.")
+  return VocabularyFiles(kind, (path,), (stamp,))
+
+
+def _kind(start: bytes) -> str | None:
+  # A serialized model begins with its first piece: field 1, of bytes (0x0a).
+  if start.startswith(b"\n"):
+    return "sentencepiece"
+  if start.lstrip().startswith(b"{"):
+    return "tokenizer_json"
+  return "wordpiece" if b"[UNK]" in start.split() else None
+
+
+def _stamp(path: str) -> tuple[int, int]:
+  status = os.stat(path)
+  return status.st_mtime_ns, status.st_size
+
+
+@functools.lru_cache(maxsize=32)
+def _sha256(path: str, stamp: tuple[int, int]) -> str:
+  del stamp  # part of the cache key only
+  with open(path, "rb") as file:
+    return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,142 @@
+"""SentencePiece models, unigram or BPE, with sentinels.
+
+Encoding and decoding equal `seqio.SentencePieceVocabulary`: the sentinels
+`<extra_id_0>`, `<extra_id_1>`, ... are added to the model as user-defined
+pieces in reverse order, so that `<extra_id_0>` has the highest id
+(seqio/vocabularies.py, `_load_model_internal`).
+
+Three numbers for one T5 vocabulary: 32,000 pieces in the file, 32,100 ids with
+the 100 sentinels (`size`), and 32,128 rows in the published embedding tables,
+which are padded to a multiple of 128.
+"""
+
+from collections.abc import Sequence
+import threading
+from typing import Any, TYPE_CHECKING
+import unicodedata
+
+from transformer_zoo.data.vocabularies import special_ids
+from transformer_zoo.errors import UserError
+
+if TYPE_CHECKING:
+  import sentencepiece
+
+# Loading a serialized model is not thread-safe in SentencePiece.
+_load_lock = threading.Lock()
+DEFAULT_EXTRA_IDS = 100  # T5's; none where the file has its own, or a mask
+
+
+class SentencePieceModel:
+  """Encodes and decodes; the attributes are those of every tokenizer."""
+
+  def __init__(self, path: str, extra_ids: int | None, lower_case: bool):
+    """Reads the model file.
+
+    Args:
+      path: the model file.
+      extra_ids: sentinels to add; None for 100, or for none where the file has
+        sentinels (mT5, umT5) or a mask (ALBERT, XLNet) of its own.
+      lower_case: text is read without case and accents, as ALBERT's uncased
+        models read it.
+
+    Raises:
+      UserError: the file is no such model, or has sentinels already.
+    """
+    self._processor, self.extra_ids = _load(path, extra_ids)
+    self.lower_case = lower_case
+    processor = self._processor
+    self.size = processor.GetPieceSize()
+    self.sentinel_ids = special_ids.find_sentinels(self._id_of)
+    self.special = special_ids.find(
+      self._id_of,
+      self.sentinel_ids,
+      pad=_existing(processor.pad_id()),
+      eos=_existing(processor.eos_id()),
+      unk=_existing(processor.unk_id()),
+      bos=_existing(processor.bos_id()),
+    )
+    if not lower_case:
+      self.encode = processor.EncodeAsIds  # not one call more than necessary
+
+  def encode(self, text: str) -> list[int]:
+    """Returns the ids of `text`."""
+    return self._processor.EncodeAsIds(without_case(text))
+
+  def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+    """Returns the ids of each text, on one thread."""
+    if self.lower_case:
+      texts = [without_case(text) for text in texts]
+    return self._processor.Encode(list(texts), num_threads=1)
+
+  def decode(self, ids: Sequence[int]) -> str:
+    """Returns the text of the ids, all below `size`."""
+    return self._processor.DecodeIds(ids)
+
+  def pieces(self) -> list[str | None]:
+    """Returns the piece of each id."""
+    return self._processor.IdToPiece(list(range(self.size)))
+
+  def _id_of(self, piece: str) -> int | None:
+    found = self._processor.PieceToId(piece)
+    return found if self._processor.IdToPiece(found) == piece else None
+
+
+def without_case(text: str) -> str:
+  """Returns the text as ALBERT's uncased models read it.
+
+  Quotes of Penn Treebank style become plain ones, accents and capitals go
+  (google-research/albert, tokenization.py, `preprocess_text`).
+  """
+  text = text.replace("``", '"').replace("''", '"')
+  text = unicodedata.normalize("NFKD", text)
+  return "".join(c for c in text if not unicodedata.combining(c)).lower()
+
+
+def _existing(special: int) -> int | None:
+  """SentencePiece says -1 for an id that a model lacks."""
+  return None if special < 0 else special
+
+
+def _load(
+  path: str, extra_ids: int | None
+) -> tuple["sentencepiece.SentencePieceProcessor", int]:
+  """Returns the model with its sentinels, and how many were added."""
+  # Both are slow to import, the second one for protobuf.
+  import sentencepiece
+  from sentencepiece import sentencepiece_model_pb2
+
+  with _load_lock:
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+      with open(path, "rb") as file:
+        model = sentencepiece_model_pb2.ModelProto.FromString(file.read())
+      extra_ids = _number_to_add(model, path, extra_ids)
+      for i in reversed(range(extra_ids)):
+        model.pieces.add(
+          piece=f"▁<extra_id_{i}>",
+          score=0.0,
+          type=sentencepiece_model_pb2.ModelProto.SentencePiece.USER_DEFINED,
+        )
+      processor.LoadFromSerializedProto(model.SerializeToString())
+    except UserError:
+      raise
+    except Exception as error:  # protobuf and SentencePiece raise their own
+      raise UserError(
+        f"The vocabulary file {path!r} is not a SentencePiece model "
+        f"({type(error).__name__})."
+      ) from error
+  return processor, extra_ids
+
+
+def _number_to_add(model: Any, path: str, extra_ids: int | None) -> int:
+  pieces = {piece.piece for piece in model.pieces}
+  has_sentinels = not pieces.isdisjoint({"<extra_id_0>", "▁<extra_id_0>"})
+  if extra_ids is None:
+    has_own = has_sentinels or not pieces.isdisjoint({"[MASK]", "<mask>"})
+    return 0 if has_own else DEFAULT_EXTRA_IDS
+  if extra_ids and has_sentinels:
+    raise UserError(
+      f"The vocabulary file {path!r} has sentinels of its own, so that "
+      f"extra_ids={extra_ids} cannot be added; use extra_ids=0."
+    )
+  return extra_ids

@@ -1,0 +1,99 @@
+"""Which ids are special, by the names that the field's vocabularies use."""
+
+from collections.abc import Callable
+import dataclasses
+
+import numpy as np
+
+_PAD = ("<pad>", "[PAD]")
+_EOS = ("</s>", "<|endoftext|>", "<eos>")
+_UNK = ("<unk>", "[UNK]")
+_BOS = ("<s>", "<|endoftext|>", "<bos>")
+_CLS = ("[CLS]", "<cls>")
+_SEP = ("[SEP]", "<sep>")
+_MASK = ("[MASK]", "<mask>")
+
+
+@dataclasses.dataclass(frozen=True)
+class SpecialIds:
+  """The special ids of a vocabulary; None where it lacks one.
+
+  Attributes:
+    pad: fills rows. A vocabulary without padding (GPT-2's) has EOS here.
+    eos: ends a text. It is the separator where nothing else ends one (BERT,
+      ALBERT), as in `seqio.BertWordPieceVocabulary`.
+    unk: stands for what the vocabulary cannot spell.
+    bos: begins a text.
+    cls: stands before the text of an encoder.
+    sep: stands behind each of its segments.
+    mask: hides a token; the first sentinel where there is no such piece.
+  """
+
+  pad: int
+  eos: int | None
+  unk: int | None
+  bos: int | None = None
+  cls: int | None = None
+  sep: int | None = None
+  mask: int | None = None
+
+  @property
+  def unwritten(self) -> frozenset[int]:
+    """The ids that are no part of a decoded text: all but `unk`, `mask`."""
+    ids = {self.pad, self.eos, self.bos, self.cls, self.sep}
+    return frozenset(ids - {None, self.unk})
+
+
+def find(
+  id_of: Callable[[str], int | None],
+  sentinel_ids: np.ndarray,
+  *,
+  pad: int | None = None,
+  eos: int | None = None,
+  unk: int | None = None,
+  bos: int | None = None,
+) -> SpecialIds:
+  """Returns the special ids of a vocabulary.
+
+  Where there is a mask but no [CLS], `<s>` and `</s>` take the places of [CLS]
+  and [SEP] (RoBERTa, BART, XLM-R).
+
+  Args:
+    id_of: the id of a piece, None where it is absent.
+    sentinel_ids: of the vocabulary, int [sentinels].
+    pad: what the file itself says, which goes before the names; as the others.
+    eos: the same.
+    unk: the same.
+    bos: the same.
+  """
+
+  def first(names):
+    return next((i for i in map(id_of, names) if i is not None), None)
+
+  cls, sep, mask = first(_CLS), first(_SEP), first(_MASK)
+  if mask is not None and cls is None:
+    cls, sep = id_of("<s>"), id_of("</s>")
+  if mask is None and len(sentinel_ids):
+    mask = int(sentinel_ids[0])
+  unk = first(_UNK) if unk is None else unk
+  eos = first(_EOS) if eos is None else eos
+  eos = sep if eos is None else eos
+  pad = first(_PAD) if pad is None else pad
+  filler = next((i for i in (pad, eos, unk) if i is not None), 0)
+  bos = first(_BOS) if bos is None else bos
+  return SpecialIds(filler, eos, unk, bos, cls, sep, mask)
+
+
+def find_sentinels(id_of: Callable[[str], int | None]) -> np.ndarray:
+  """Returns the ids of `<extra_id_0>`, `<extra_id_1>`, ...: int32 [found].
+
+  SentencePiece writes a space before them (seqio/vocabularies.py).
+  """
+  found = []
+  while True:
+    name = f"<extra_id_{len(found)}>"
+    piece = id_of("▁" + name)
+    piece = id_of(name) if piece is None else piece
+    if piece is None:
+      return np.array(found, np.int32)
+    found.append(piece)

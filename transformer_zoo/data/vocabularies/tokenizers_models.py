@@ -1,0 +1,193 @@
+"""WordPiece, byte-level BPE and tokenizer.json, by the `tokenizers` library.
+
+Special pieces that are written out in a text ("[SEP]", "<|endoftext|>") are
+text like any other, so that no document can end itself; sentinels are read, as
+SeqIO reads them.
+"""
+
+from collections.abc import Sequence
+import json
+import os
+from typing import TYPE_CHECKING
+
+from transformer_zoo.data.vocabularies import special_ids
+from transformer_zoo.errors import UserError
+
+if TYPE_CHECKING:
+  import tokenizers
+
+# google-research/bert, tokenization.py: longer words are unknown.
+_LONGEST_WORD = 100
+
+
+class TokenizersModel:
+  """Encodes and decodes; the attributes are those of every tokenizer."""
+
+  def __init__(
+    self,
+    tokenizer: "tokenizers.Tokenizer",
+    path: str,
+    extra_ids: int | None,
+    lower_case: bool = False,
+  ):
+    """Adds sentinels and finds the special ids.
+
+    Args:
+      tokenizer: of the library; it is changed.
+      path: of the file, for errors.
+      extra_ids: sentinels to add behind the pieces; None for none.
+      lower_case: told to whoever asks.
+
+    Raises:
+      UserError: it has sentinels already.
+    """
+    # Imported here: only vocabularies of these kinds need the package.
+    from tokenizers import AddedToken
+
+    self.lower_case = lower_case
+    self.extra_ids = extra_ids or 0
+    if self.extra_ids:
+      if tokenizer.token_to_id("<extra_id_0>") is not None:
+        raise UserError(
+          f"The vocabulary file {path!r} has sentinels of its own, so that "
+          f"extra_ids={extra_ids} cannot be added; use extra_ids=0."
+        )
+      tokenizer.add_tokens(
+        [
+          AddedToken(f"<extra_id_{i}>", normalized=False)
+          for i in reversed(range(self.extra_ids))
+        ]
+      )
+    tokenizer.encode_special_tokens = True
+    self._tokenizer = tokenizer
+    self.size = 1 + max(tokenizer.get_vocab().values())
+    self.sentinel_ids = special_ids.find_sentinels(tokenizer.token_to_id)
+    self.special = special_ids.find(tokenizer.token_to_id, self.sentinel_ids)
+    self._unwritten = self.special.unwritten
+
+  def encode(self, text: str) -> list[int]:
+    """Returns the ids of `text`."""
+    return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+  def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+    """Returns the ids of each text, on the library's threads."""
+    found = self._tokenizer.encode_batch_fast(
+      list(texts), add_special_tokens=False
+    )
+    return [encoding.ids for encoding in found]
+
+  def decode(self, ids: Sequence[int]) -> str:
+    """Returns the text of the ids, all below `size`."""
+    written = [i for i in ids if i not in self._unwritten]
+    return self._tokenizer.decode(written, skip_special_tokens=False)
+
+  def pieces(self) -> list[str | None]:
+    """Returns the piece of each id, None for those without."""
+    return [self._tokenizer.id_to_token(i) for i in range(self.size)]
+
+
+def wordpiece(
+  path: str, extra_ids: int | None, lower_case: bool | None
+) -> TokenizersModel:
+  """Returns BERT's tokenizer over a list of pieces.
+
+  BERT's basic tokenisation (cleaning, splitting at punctuation and around
+  Chinese characters; without case, accents go too), then greedy WordPiece.
+
+  Args:
+    path: one piece a line, its id the number of the line.
+    extra_ids: see `TokenizersModel`.
+    lower_case: None to take `do_lower_case` of a tokenizer_config.json beside
+      the file or, where there is none, to find out: a list without any capital
+      letter is one of text without case.
+
+  Raises:
+    UserError: the file is no such list.
+  """
+  import tokenizers
+  from tokenizers import decoders
+  from tokenizers import models
+  from tokenizers import normalizers
+  from tokenizers import pre_tokenizers
+
+  ids = {piece: i for i, piece in enumerate(_lines(path))}
+  if "[UNK]" not in ids:
+    raise UserError(
+      f"The vocabulary file {path!r} is no WordPiece list: [UNK] is missing."
+    )
+  if lower_case is None:
+    lower_case = _is_without_case(path, ids)
+  tokenizer = tokenizers.Tokenizer(
+    models.WordPiece(
+      ids, unk_token="[UNK]", max_input_chars_per_word=_LONGEST_WORD
+    )
+  )
+  tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower_case)
+  tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+  tokenizer.decoder = decoders.WordPiece()
+  return TokenizersModel(tokenizer, path, extra_ids, lower_case)
+
+
+def byte_level_bpe(
+  vocab: str, merges: str, extra_ids: int | None
+) -> TokenizersModel:
+  """Returns GPT-2's tokenizer, without a space added in front of the text.
+
+  Args:
+    vocab: vocab.json, from pieces to ids.
+    merges: merges.txt, a merge a line, the first one goes first.
+    extra_ids: see `TokenizersModel`.
+
+  Raises:
+    UserError: the files do not fit each other.
+  """
+  import tokenizers
+  from tokenizers import decoders
+  from tokenizers import models
+  from tokenizers import pre_tokenizers
+
+  try:
+    model = models.BPE.from_file(vocab, merges)
+  except Exception as error:  # the library raises plain ones
+    raise UserError(
+      f"The vocabulary files {vocab!r} and {merges!r} are no byte-level BPE "
+      f"({error})."
+    ) from None
+  tokenizer = tokenizers.Tokenizer(model)
+  tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+  tokenizer.decoder = decoders.ByteLevel()
+  return TokenizersModel(tokenizer, vocab, extra_ids)
+
+
+def tokenizer_json(path: str, extra_ids: int | None) -> TokenizersModel:
+  """Returns the tokenizer of a tokenizer.json, whichever its model.
+
+  Raises:
+    UserError: the library cannot read it.
+  """
+  import tokenizers
+
+  try:
+    tokenizer = tokenizers.Tokenizer.from_file(path)
+  except Exception as error:  # the library raises plain ones
+    raise UserError(
+      f"The vocabulary file {path!r} is no tokenizer.json ({error})."
+    ) from None
+  tokenizer.no_padding()
+  tokenizer.no_truncation()
+  return TokenizersModel(tokenizer, path, extra_ids)
+
+
+def _lines(path: str) -> list[str]:
+  with open(path, encoding="utf-8") as file:
+    return file.read().removesuffix("\n").split("\n")
+
+
+def _is_without_case(path: str, pieces: dict[str, int]) -> bool:
+  config = os.path.join(os.path.dirname(path), "tokenizer_config.json")
+  if os.path.exists(config):
+    with open(config, encoding="utf-8") as file:
+      stated = json.load(file).get("do_lower_case")
+    if stated is not None:
+      return bool(stated)
+  return all(piece == piece.lower() or piece[0] == "[" for piece in pieces)

@@ -1,0 +1,287 @@
+"""The interface of all vocabularies, with SeqIO's semantics."""
+
+from collections.abc import Iterable, Sequence
+import functools
+import hashlib
+import os
+import threading
+from typing import Any, Protocol, TYPE_CHECKING
+
+import numpy as np
+
+from transformer_zoo.data.vocabularies import bytes_of_text
+from transformer_zoo.data.vocabularies import files
+from transformer_zoo.data.vocabularies import sentencepiece_model
+from transformer_zoo.data.vocabularies import tokenizers_models
+from transformer_zoo.data.vocabularies import word_starts
+from transformer_zoo.data.vocabularies.special_ids import SpecialIds
+from transformer_zoo.errors import UserError
+
+if TYPE_CHECKING:
+  import seqio
+
+_load_lock = threading.Lock()
+
+
+class Tokenizer(Protocol):
+  """What every kind of vocabulary gives; `Vocabulary` tells what it means."""
+
+  size: int
+  extra_ids: int
+  lower_case: bool
+  special: SpecialIds
+  sentinel_ids: np.ndarray
+
+  def encode(self, text: str) -> list[int]:
+    """Returns the ids of a text."""
+
+  def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+    """Returns the ids of texts."""
+
+  def decode(self, ids: Sequence[int]) -> str:
+    """Returns the text of ids, all below `size`."""
+
+  def pieces(self) -> list[str | None]:
+    """Returns what each id is written as; None for what is no text."""
+
+
+class Vocabulary:
+  """Texts to ids and back, as a file says.
+
+  The files are read at the first use, not at construction. Instances are equal
+  that name the same path, sentinels and case; they are immutable, survive
+  pickling, and may be used by several threads.
+
+  Attributes:
+    path: a SentencePiece model, a WordPiece list (vocab.txt), a vocab.json or
+      merges.txt that lie beside each other, a tokenizer.json, a folder with one
+      of these, or 'bytes'.
+  """
+
+  def __init__(
+    self,
+    path: str | os.PathLike[str],
+    extra_ids: int | None = None,
+    lower_case: bool | None = None,
+  ):
+    """Names a vocabulary.
+
+    Args:
+      path: see the class.
+      extra_ids: how many sentinels follow the pieces. By default 100 for
+        SentencePiece (T5), none where the model has sentinels or a mask of its
+        own (mT5, ALBERT); 125 for bytes (ByT5); none for the others.
+      lower_case: text is read without case and accents. By default what a
+        WordPiece list asks for; of SentencePiece models, ALBERT's uncased ones
+        need it.
+    """
+    self.path = os.fspath(path)
+    self._settings = (extra_ids, lower_case)
+
+  @property
+  def kind(self) -> str:
+    """'sentencepiece', 'wordpiece', 'byte_bpe', 'tokenizer_json', 'bytes'."""
+    return files.recognise(self.path).kind
+
+  @property
+  def extra_ids(self) -> int:
+    """How many sentinels follow the pieces of the file."""
+    given = self._settings[0]
+    return self._tokenizer.extra_ids if given is None else given
+
+  @property
+  def lower_case(self) -> bool:
+    """Whether text is read without case and accents."""
+    return self._tokenizer.lower_case
+
+  @property
+  def size(self) -> int:
+    """The number of ids: pieces and sentinels."""
+    return self._tokenizer.size
+
+  @property
+  def pad_id(self) -> int:
+    """Fills rows; EOS in a vocabulary without padding (GPT-2)."""
+    return self._tokenizer.special.pad
+
+  @property
+  def eos_id(self) -> int | None:
+    """Ends a text; the separator where nothing else does (BERT, ALBERT)."""
+    return self._tokenizer.special.eos
+
+  @property
+  def unk_id(self) -> int | None:
+    """Stands for what cannot be spelt."""
+    return self._tokenizer.special.unk
+
+  @property
+  def bos_id(self) -> int | None:
+    """Begins a text."""
+    return self._tokenizer.special.bos
+
+  @property
+  def cls_id(self) -> int | None:
+    """Stands before the text of an encoder: [CLS], RoBERTa's <s>."""
+    return self._tokenizer.special.cls
+
+  @property
+  def sep_id(self) -> int | None:
+    """Stands behind a segment of it: [SEP], RoBERTa's </s>."""
+    return self._tokenizer.special.sep
+
+  @property
+  def mask_id(self) -> int | None:
+    """Hides a token: [MASK], <mask>, or the first sentinel."""
+    return self._tokenizer.special.mask
+
+  @property
+  def sentinel_ids(self) -> np.ndarray:
+    """Ids of `<extra_id_0>`, `<extra_id_1>`, ...: int32, maybe empty."""
+    return self._tokenizer.sentinel_ids
+
+  @functools.cached_property
+  def word_starts(self) -> np.ndarray | None:
+    """True for each id that a word may begin with, bool [size].
+
+    None where pieces do not tell. Special ids are no words: see
+    `transformer_zoo.corruption.rows`.
+    """
+    return word_starts.find(self._tokenizer.pieces())
+
+  @property
+  def checksum(self) -> str:
+    """SHA-256 in hexadecimal of the files, and of the case if that is chosen.
+
+    It tells all that ids depend on beside `extra_ids`.
+    """
+    found = files.recognise(self.path)
+    checksum = files.checksum(found)
+    lower_case = self._settings[1]
+    if found.kind == "wordpiece":  # the case may be told by another file
+      lower_case = self.lower_case
+    if lower_case:
+      checksum = hashlib.sha256(f"{checksum} lower".encode()).hexdigest()
+    return checksum
+
+  def check(self) -> None:
+    """Reads the files now.
+
+    Raises:
+      UserError: they are absent, or no vocabulary.
+    """
+    _ = self._tokenizer
+
+  def encode(self, text: str) -> list[int]:
+    """Returns the ids of `text`, without EOS."""
+    return self._tokenizer.encode(text)
+
+  def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+    """Returns the ids of each text, without EOS: faster than one by one."""
+    return self._tokenizer.encode_batch(texts)
+
+  def decode(self, ids: Iterable[int]) -> str:
+    """Returns the text of `ids` up to the first EOS.
+
+    Padding, EOS and the like are left out, sentinels are written
+    `<extra_id_0>` ... (not by 'bytes', as in SeqIO); an id from `size` on (a
+    padded row of the embedding table) is read as unknown.
+    """
+    size, eos_id, unk_id = self.size, self.eos_id, self.unk_id
+    clean = [i if i < size else unk_id for i in map(int, ids)]
+    if eos_id is not None and eos_id in clean:
+      clean = clean[: clean.index(eos_id) + 1]
+    return self._tokenizer.decode([i for i in clean if i is not None])
+
+  def to_seqio(self) -> "seqio.Vocabulary":
+    """Returns the same vocabulary for a SeqIO task; imports SeqIO."""
+    from transformer_zoo.data.vocabularies import seqio_vocabularies
+
+    return seqio_vocabularies.to_seqio(self)
+
+  @functools.cached_property
+  def _tokenizer(self) -> Tokenizer:
+    with _load_lock:
+      return _load(files.recognise(self.path), *self._settings)
+
+  def __eq__(self, other: Any) -> bool:
+    if not isinstance(other, Vocabulary):
+      return NotImplemented
+    if self.path != other.path:
+      return False
+    if self._settings == other._settings:
+      return True
+    settings = other.extra_ids, other.lower_case
+    return (self.extra_ids, self.lower_case) == settings
+
+  def __hash__(self) -> int:
+    return hash(self.path)
+
+  def __reduce__(self):
+    return Vocabulary, (self.path, *self._settings)
+
+  def __repr__(self) -> str:
+    extra_ids, lower_case = self._settings
+    return f"Vocabulary({self.path!r}, {extra_ids=}, {lower_case=})"
+
+
+def from_seqio(vocabulary: Any) -> Vocabulary:
+  """Returns the `Vocabulary` of a SeqIO one; the inverse of `to_seqio`.
+
+  SeqIO is not imported: its kinds are known by their attributes.
+
+  Args:
+    vocabulary: one that `to_seqio` made, or SeqIO's own SentencePiece, byte or
+      BERT WordPiece vocabulary; a subclass may find its file lazily.
+
+  Raises:
+    UserError: `vocabulary` is of another kind, or normalises text in a way that
+      its file does not say.
+  """
+  ours = getattr(vocabulary, "zoo_vocabulary", None)
+  if ours is not None:
+    return ours
+  path = getattr(vocabulary, "sentencepiece_model_file", None)
+  if path is not None:
+    if (
+      getattr(vocabulary, "_normalizer_spec_overrides", None) is not None
+      or getattr(vocabulary, "_reverse_extra_ids", True) is not True
+    ):
+      raise UserError(
+        f"The vocabulary of {os.fspath(path)!r} overrides the normalizer or "
+        "the order of the sentinels, which a model file has to say itself."
+      )
+    return Vocabulary(path, vocabulary.extra_ids)
+  name = type(vocabulary).__name__
+  if "ByteVocabulary" in [base.__name__ for base in type(vocabulary).__mro__]:
+    return Vocabulary(files.BYTES, vocabulary.extra_ids)
+  path = getattr(vocabulary, "_vocab_lookup_table", None)
+  if isinstance(path, str) and hasattr(vocabulary, "_lower_case"):
+    return Vocabulary(path, 0, bool(vocabulary._lower_case))
+  raise UserError(
+    f"The vocabulary {name} is neither SentencePiece nor WordPiece nor bytes; "
+    "use transformer_zoo.data.vocabularies.Vocabulary(path).to_seqio()."
+  )
+
+
+@functools.lru_cache(maxsize=16)
+def _load(
+  found: files.VocabularyFiles, extra_ids: int | None, lower_case: bool | None
+) -> Tokenizer:
+  if extra_ids is not None and extra_ids < 0:
+    raise UserError(f"extra_ids={extra_ids} is negative; use 0 for none.")
+  if found.kind == "sentencepiece":
+    return sentencepiece_model.SentencePieceModel(
+      *found.paths, extra_ids, bool(lower_case)
+    )
+  if found.kind == "wordpiece":
+    return tokenizers_models.wordpiece(*found.paths, extra_ids, lower_case)
+  if lower_case:
+    raise UserError(
+      f"lower_case is for WordPiece and SentencePiece, not for {found.kind!r}; "
+      "leave it out."
+    )
+  if found.kind == "byte_bpe":
+    return tokenizers_models.byte_level_bpe(*found.paths, extra_ids)
+  if found.kind == "tokenizer_json":
+    return tokenizers_models.tokenizer_json(*found.paths, extra_ids)
+  return bytes_of_text.BytesOfText(extra_ids)
