@@ -287,7 +287,9 @@ def test_damaged_record_file_is_named(mixture):
   with pytest.raises(UserError, match=f"few/{name}' is damaged in the 8192 by"):
     take(mixture, 0)
   path.write_bytes(content[:-10])
-  with pytest.raises(UserError, match=f"few/{name}' is damaged from byte .* on"):
+  with pytest.raises(
+    UserError, match=f"few/{name}' is damaged from byte .* on"
+  ):
     take(mixture, 0)
   path.unlink()
   with pytest.raises(UserError, match=f"few/{name}' cannot be read"):

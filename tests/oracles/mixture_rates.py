@@ -27,9 +27,7 @@ def counts_of_all() -> dict[str, int]:
   """Returns the training examples of every task."""
   from mixtures import counts
 
-  return (
-    counts.GLUE | counts.SUPER_GLUE | counts.SUPER_GLUE_SENTINEL | COUNTS
-  )
+  return counts.GLUE | counts.SUPER_GLUE | counts.SUPER_GLUE_SENTINEL | COUNTS
 
 
 def ours() -> None:

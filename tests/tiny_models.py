@@ -1,0 +1,125 @@
+"""Any shipped architecture with any shipped parts, tiny, and batches for it."""
+
+import functools
+import pathlib
+import zlib
+
+from flax import linen as nn
+from flax import traverse_util
+import jax
+import numpy as np
+
+import transformer_zoo
+from transformer_zoo import config
+from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.objectives.sequence_to_sequence import example_sums
+from transformer_zoo.training import state
+
+GIN = pathlib.Path(transformer_zoo.__file__).parent.parent / "gin_configs"
+ARCHITECTURES = sorted(p.stem for p in (GIN / "architectures").glob("*.gin"))
+PARTS = sorted(
+  str(path.relative_to(GIN / "parts"))
+  for path in (GIN / "parts").glob("*/*.gin")
+)
+# Those whose gin files read no number of encoder layers.
+WITHOUT_ENCODER_LAYERS = (
+  "gpt_1", "gpt_2", "gpt_3", "llama", "lm", "prefix_lm", "shared"
+)  # fmt: skip
+TINY = {
+  "EMBED_DIM": 24,
+  "MLP_DIM": 36,
+  "NUM_HEADS": 4,
+  "HEAD_DIM": 8,
+  "NUM_ENCODER_LAYERS": 2,
+  "NUM_DECODER_LAYERS": 2,
+  "VOCAB_SIZE": 48,
+}
+
+
+@functools.cache
+def build(architecture: str, *parts: str, **macros):
+  """Returns (model, converter) of architectures/<architecture>.gin and parts/."""
+  settings = {**TINY, **macros}
+  if architecture in WITHOUT_ENCODER_LAYERS:
+    settings.pop("NUM_ENCODER_LAYERS")
+  files = [f"architectures/{architecture}.gin"]
+  files += [f"parts/{part}" for part in parts]
+  bindings = [f"{name}={value!r}" for name, value in settings.items()]
+  config.load(files, bindings, root="MODEL")
+  return config.value("MODEL"), config.value("CONVERTER")
+
+
+def random_parameters(model: nn.Module) -> dict:
+  """Float32 weights, a function of their path, without axis metadata."""
+  flat = traverse_util.flatten_dict(
+    jax.device_get(nn.unbox(state.abstract_params(model))), sep="/"
+  )
+  drawn = {}
+  for path, leaf in flat.items():
+    random = np.random.RandomState(zlib.crc32(path.encode()))
+    normal = random.standard_normal(leaf.shape).astype(np.float32)
+    if path.endswith("scale"):
+      normal = 1 + 0.2 * normal
+    elif path.endswith("kernel"):
+      normal *= leaf.shape[-2] ** -0.5
+    drawn[path] = normal
+  return traverse_util.unflatten_dict(drawn, sep="/")
+
+
+def random_examples(number: int = 4, longest: int = 9) -> dict[str, Ragged]:
+  """Inputs and targets of random lengths that end in EOS."""
+  random = np.random.RandomState(0)
+
+  def side():
+    return Ragged.of(
+      [
+        np.append(random.randint(3, 48, random.randint(2, longest)), 1)
+        for _ in range(number)
+      ]
+    )
+
+  return {"inputs": side(), "targets": side()}
+
+
+def lay_out(converter, examples, *, packing: bool):
+  """A batch: a row for each example, or all of them in one row."""
+  examples = {name: examples[name] for name in converter.features}
+  number = len(next(iter(examples.values())).lengths)
+  width = 40 if packing else 12
+  return converter(
+    examples,
+    np.zeros(number, int) if packing else np.arange(number),
+    num_rows=1 if packing else number,
+    lengths={"inputs": width, "targets": width},
+    packing=packing,
+    pad_id=0,
+  )
+
+
+def logits(model: nn.Module, params, batch) -> np.ndarray:
+  """Teacher-forced logits [B, L, V]."""
+  apply = jax.jit(
+    lambda params, batch: model.apply(
+      {"params": params}, batch, method="logits_of_batch"
+    )
+  )
+  return np.asarray(apply(params, batch))
+
+
+def stack_layers(params: dict) -> dict:
+  """A looped model's parameters, for the scanned model that equals it."""
+  stacked = {}
+  for name, subtree in params.items():
+    names = [key for key in subtree if key.startswith("layers_")]
+    if names:
+      layers = [subtree[f"layers_{i}"] for i in range(len(names))]
+      subtree = {k: v for k, v in subtree.items() if k not in names}
+      subtree["layers"] = jax.tree.map(lambda *xs: np.stack(xs), *layers)
+    stacked[name] = subtree
+  return stacked
+
+
+def loss_sum(model: nn.Module, params, batch) -> float:
+  """The negative log-likelihood of all targets of a batch."""
+  sums = jax.jit(functools.partial(example_sums, model))(params, batch)
+  return float(np.sum(sums["loss_sum"]))
