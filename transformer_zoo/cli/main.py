@@ -7,6 +7,7 @@ import sys
 
 from transformer_zoo import __version__
 from transformer_zoo.cli import ablate
+from transformer_zoo.cli import clean
 from transformer_zoo.cli import doctor
 from transformer_zoo.cli import evaluate
 from transformer_zoo.cli import infer
@@ -27,6 +28,7 @@ COMMANDS = {
     "mixture": inspect_mixture,
     "model": inspect_model,
   },
+  "clean": clean,
   "prepare": prepare,
   "train": train,
   "evaluate": evaluate,
@@ -127,7 +129,10 @@ def _dispatch(argv: Sequence[str]) -> None:
     raise UserError(
       f"there is no command {words[0]!r}{nearest(words[0], COMMANDS)}"
     )
-  arguments = build_parser().parse_args(words)
+  parser = build_parser()
+  arguments, arguments.more = parser.parse_known_args(words)
+  if arguments.more and not hasattr(arguments, "takes_more"):
+    parser.error(f"unrecognized arguments: {' '.join(arguments.more)}")
   if overrides and not hasattr(arguments, "gin_file"):
     raise UserError(f"this command takes no --gin.{overrides[0]}")
   arguments.overrides = overrides

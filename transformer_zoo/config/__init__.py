@@ -47,9 +47,10 @@ REGISTERING = (
   "transformer_zoo.training",
   "transformer_zoo.decoding",
   "transformer_zoo.experiment",
+  "transformer_zoo.cleaning.run",
 )
 # Kinds of runs: a gin file may configure several, a command runs one.
-ROOTS = ("train", "evaluate", "infer")
+ROOTS = ("train", "evaluate", "infer", "clean")
 
 _loaded: list[Binding] = []
 _loaded_imports: list[str] = []
