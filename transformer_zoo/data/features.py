@@ -143,6 +143,9 @@ class EncoderDecoder:
 class LanguageModel:
   """Targets alone, read from left to right. SeqIO's `LMFeatureConverter`.
 
+  Where examples have `segment_lengths`, the tokens of each document in a row
+  (concatenate and split), each document has a segment id when packed.
+
   Attributes:
     bos_id: what the decoder reads first; padding if None.
   """
@@ -170,7 +173,8 @@ class LanguageModel:
   ) -> dict[str, np.ndarray]:
     """As `Converter.__call__`."""
     targets = examples["targets"]
-    places = RowPlaces(targets.lengths, rows, num_rows, lengths["targets"])
+    sizes, owners = _segments(examples, "targets", rows)
+    places = RowPlaces(sizes, owners, num_rows, lengths["targets"])
     return decoder_features(
       places, targets.values, packing, pad_id, self.bos_id
     )
@@ -228,9 +232,9 @@ class Encoder:
 
   SeqIO's `EncoderFeatureConverter`, with weights of its own: `inputs`,
   `targets`, `weights` and, where a corruption makes them, `token_types` are
-  sequences of the same lengths. Every other feature has one number per example
-  (`next_sentence`) and becomes an array [num_rows] with `NO_LABEL` in the rows
-  that have no example.
+  sequences of the same lengths; `segment_lengths` is as for `LanguageModel`.
+  Every other feature has one number per example (`next_sentence`) and becomes
+  an array [num_rows] with `NO_LABEL` in the rows that have no example.
   """
 
   features: ClassVar[tuple[str, ...]] = ("inputs",)
@@ -260,7 +264,9 @@ class Encoder:
     """
     rest = dict(examples)
     inputs = rest.pop("inputs")
-    places = RowPlaces(inputs.lengths, rows, num_rows, lengths["inputs"])
+    sizes, owners = _segments(examples, "inputs", rows)
+    places = RowPlaces(sizes, owners, num_rows, lengths["inputs"])
+    rest.pop("segment_lengths", None)
     batch = {
       "encoder_input_tokens": places.put(inputs.values, pad_id),
       "encoder_target_tokens": places.put(rest.pop("targets").values, pad_id),
@@ -273,3 +279,13 @@ class Encoder:
     for name, labels in rest.items():
       batch[name] = label_of_rows(name, labels.values, rows, num_rows)
     return batch
+
+
+def _segments(
+  examples: Mapping[str, Ragged], feature: str, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the tokens of each segment, and its row: int64 [segments]."""
+  if "segment_lengths" not in examples:
+    return examples[feature].lengths, rows
+  inner = examples["segment_lengths"]
+  return inner.values, np.repeat(rows, inner.lengths)
