@@ -17,6 +17,7 @@ from transformer_zoo.cli import inspect_task
 from transformer_zoo.cli import listing
 from transformer_zoo.cli import prepare
 from transformer_zoo.cli import train
+from transformer_zoo.cli import train_vocabulary
 from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
@@ -34,6 +35,7 @@ COMMANDS = {
   "evaluate": evaluate,
   "infer": infer,
   "ablate": ablate,
+  "train-vocabulary": train_vocabulary,
   "doctor": doctor,
 }
 USER_ERROR = 2
