@@ -185,8 +185,32 @@ def test_objectives(name):
   shapes_of_step()
 
 
+# Raffel et al. 2020, table 9.
+CORPORA = {
+  "full_data_set": None,
+  **{f"2_{n}": 1 << n for n in (23, 25, 27, 29)},
+}
+
+
+@pytest.mark.parametrize(
+  "name", sorted(path.stem for path in (GIN / "corpora").glob("*.gin"))
+)
+def test_corpora(name):
+  files = [
+    "architectures/t5_1_1.gin",
+    "sizes/tiny.gin",
+    "runs/pretrain.gin",
+    f"corpora/{name}.gin",
+  ]
+  config.load(files, REQUIRED)
+  assert gin.get_bindings("train")["max_tokens"] == CORPORA[name]
+
+
 def test_no_file_is_forgotten():
   """A folder that a test above does not read has no gin file."""
-  tested = {"architectures", "objectives", "runs", "sizes", "studies"}
+  tested = {
+    *("architectures", "corpora", "decoding", "objectives", "runs", "sizes"),
+    "studies",
+  }
   others = {path.parent.name for path in GIN.rglob("*.gin")} - tested
   assert not others

@@ -5,13 +5,15 @@ SeqIO's feature converter of the same architecture does one by one
 (seqio/feature_converters.py), with three differences that a vocabulary whose
 padding is not id 0 needs: padding is `pad_id`, loss weights come from the
 places that are filled and not from their ids, and the places that a masked
-language model predicts are given and not found by the id of the mask.
+language model predicts are given and not found by the id of the mask. In gin
+they have the names of SeqIO's.
 """
 
 from collections.abc import Mapping
 import dataclasses
 from typing import ClassVar, Protocol
 
+import gin
 import numpy as np
 
 from transformer_zoo.corruption.ragged import interleave
@@ -96,6 +98,7 @@ class Converter(Protocol):
     """
 
 
+@gin.register("EncDecFeatureConverter")
 @dataclasses.dataclass(frozen=True)
 class EncoderDecoder:
   """Inputs to the encoder, targets to the decoder.
@@ -139,6 +142,7 @@ class EncoderDecoder:
     )
 
 
+@gin.register("LMFeatureConverter")
 @dataclasses.dataclass(frozen=True)
 class LanguageModel:
   """Targets alone, read from left to right. SeqIO's `LMFeatureConverter`.
@@ -180,6 +184,7 @@ class LanguageModel:
     )
 
 
+@gin.register("PrefixLMFeatureConverter")
 @dataclasses.dataclass(frozen=True)
 class PrefixLanguageModel:
   """Inputs and targets behind each other. SeqIO's `PrefixLMFeatureConverter`.
@@ -226,6 +231,7 @@ class PrefixLanguageModel:
     return batch
 
 
+@gin.register("EncoderFeatureConverter")
 @dataclasses.dataclass(frozen=True)
 class Encoder:
   """Inputs and, place by place, what they should be.

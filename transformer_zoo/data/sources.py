@@ -112,6 +112,8 @@ def _open_text(
   """Returns the source of unlabelled text that a corruption works on."""
   if corruption is None:
     corruption = corruptions.from_spec(task.corruption)
+  layout = getattr(corruption, "layout", "encoder_decoder")
+  lengths, longest = _completed(lengths, layout), _completed(longest, layout)
   if isinstance(corruption, sentence_source.Objective):
     return sentence_source.SentenceSource(
       task, split, lengths, corruption, max_tokens
@@ -229,3 +231,14 @@ class _TokenSource:
         for name, width in self._widths.items()
       }
     return Examples(corrupted, [{} for _ in keys])
+
+
+def _completed(lengths: Mapping[str, int], layout: str) -> dict[str, int]:
+  """Adds the lengths that a converter of one feature leaves out.
+
+  What an encoder should predict is as long as what it reads; a language model
+  reads nothing before its targets, EOS apart.
+  """
+  inputs = lengths.get("inputs", 1)
+  targets = inputs if layout == "encoder" else 1
+  return {"inputs": inputs, "targets": targets, **lengths}
