@@ -31,6 +31,13 @@ _THREADS = 16  # part of the result: sums over threads are in their order
 _LONGEST_LINE = 1 << 14  # bytes; SentencePiece passes over longer ones
 _LONGEST_WORD = 100  # characters; WordPiece reads longer ones as unknown
 _CONTINUES = "##"
+# SentencePiece's names for the pieces that it treats apart.
+_ROLES = {
+  "pad_id": "<pad>",
+  "eos_id": "</s>",
+  "unk_id": "<unk>",
+  "bos_id": "<s>",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,15 +89,16 @@ def train(
     _train_sentencepiece(lines, settings, folder)
 
 
-def _train_sentencepiece(lines, settings, folder):
+def _train_sentencepiece(
+  lines: Sequence[str], settings: Settings, folder: pathlib.Path
+) -> None:
   import sentencepiece  # slow to import
 
   special = settings.special
   ids = {
-    f"{name}_id": special.index(piece) if piece in special else -1
-    for name, piece in
-    {"pad": "<pad>", "eos": "</s>", "unk": "<unk>", "bos": "<s>"}.items()
-  }  # fmt: skip
+    role: special.index(piece) if piece in special else -1
+    for role, piece in _ROLES.items()
+  }
   model = io.BytesIO()
   try:
     sentencepiece.SentencePieceTrainer.Train(
@@ -127,7 +135,9 @@ def _reason(message: str, size: int) -> str:
   )
 
 
-def _train_wordpiece(lines, settings, folder):
+def _train_wordpiece(
+  lines: Sequence[str], settings: Settings, folder: pathlib.Path
+) -> None:
   from tokenizers import normalizers
   from tokenizers import pre_tokenizers
 
@@ -155,7 +165,9 @@ def _train_wordpiece(lines, settings, folder):
   (folder / "tokenizer_config.json").write_text(json.dumps(config) + "\n")
 
 
-def _train_byte_bpe(lines, settings, folder):
+def _train_byte_bpe(
+  lines: Sequence[str], settings: Settings, folder: pathlib.Path
+) -> None:
   from tokenizers import pre_tokenizers
 
   splitter = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -163,11 +175,9 @@ def _train_byte_bpe(lines, settings, folder):
   gap = settings.special.index("...")
   before, after = settings.special[:gap], settings.special[gap + 1 :]
   pieces, merges = _learn(
-    words,
-    [*before, *sorted(splitter.alphabet())],
-    settings.size - len(after),
+    words, [*before, *sorted(splitter.alphabet())], settings.size, after=after
   )
-  ids = {piece: i for i, piece in enumerate([*pieces, *after])}
+  ids = {piece: i for i, piece in enumerate(pieces)}
   text = json.dumps(ids, ensure_ascii=False)
   (folder / "vocab.json").write_text(text + "\n", encoding="utf-8")
   _write_lines(folder / "merges.txt", ["#version: 0.2", *map(" ".join, merges)])
@@ -178,20 +188,21 @@ def _learn(
   first_pieces: list[str],
   size: int,
   join: Callable[[str, str], str] = str.__add__,
+  after: Sequence[str] = (),
 ) -> tuple[list[str], list[bpe.Pair]]:
-  """Returns `size` pieces, and the merges that made them."""
+  """Returns `size` pieces, the last ones `after`, and the merges to them."""
   pieces = dict.fromkeys(first_pieces)
-  if size < len(pieces):
-    raise UserError(_too_small(size, len(pieces)))
+  if size < len(pieces) + len(after):
+    raise UserError(_too_small(size, len(pieces) + len(after)))
   merges = []
   learned = bpe.learn(words, join=join)
-  while len(pieces) < size:
+  while len(pieces) + len(after) < size:
     pair, piece = next(learned, (None, None))
     if pair is None:
-      raise UserError(_too_large(size, len(pieces)))
+      raise UserError(_too_large(size, len(pieces) + len(after)))
     pieces[piece] = None  # two merges may make one piece
     merges.append(pair)
-  return list(pieces), merges
+  return [*pieces, *after], merges
 
 
 def _count_words(
