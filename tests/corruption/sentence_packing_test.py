@@ -34,14 +34,18 @@ def text(request):
   return documents.text_of(documents.draw_documents(request.param))
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize(
+  "objective", OBJECTIVES, ids=lambda o: type(o).__name__
+)
 def test_every_token_is_in_one_row_of_an_epoch(objective, text):
   rows = examples_of(objective, text)["targets"].rows()
   places = np.concatenate([documents.places_of(row) for row in rows])
   np.testing.assert_array_equal(places, np.arange(text.ends[-1]))
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize(
+  "objective", OBJECTIVES, ids=lambda o: type(o).__name__
+)
 def test_rows_are_no_longer_than_told(objective, text):
   starts, ends = cut(text, objective.chunking(LENGTH))
   sizes = examples_of(objective, text)["inputs"].lengths
@@ -50,7 +54,9 @@ def test_rows_are_no_longer_than_told(objective, text):
   np.testing.assert_array_equal(sizes, told)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize(
+  "objective", OBJECTIVES, ids=lambda o: type(o).__name__
+)
 def test_a_separator_stands_behind_each_document_of_a_row(objective, text):
   crossed = 0
   for row in examples_of(objective, text)["targets"].rows():
@@ -70,7 +76,9 @@ def test_a_separator_stands_behind_each_document_of_a_row(objective, text):
   assert bool(crossed) == objective.crossing
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize(
+  "objective", OBJECTIVES, ids=lambda o: type(o).__name__
+)
 def test_a_row_ends_with_a_sentence_unless_that_is_longer(objective, text):
   for row in examples_of(objective, text)["targets"].rows():
     last = documents.places_of(row)[-1]
@@ -89,7 +97,9 @@ def test_full_rows_are_fuller(text):
   assert full < short
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize(
+  "objective", OBJECTIVES, ids=lambda o: type(o).__name__
+)
 def test_special_tokens_are_never_hidden(objective, text):
   examples = examples_of(objective, text)
   hidden = examples["weights"].values == 1
@@ -98,7 +108,9 @@ def test_special_tokens_are_never_hidden(objective, text):
   assert set(examples) == {"inputs", "targets", "weights"}
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize(
+  "objective", OBJECTIVES, ids=lambda o: type(o).__name__
+)
 def test_an_example_knows_nothing_of_its_batch(objective, text):
   together = examples_of(objective, text)
   for some in (slice(0, 1), slice(3, 11)):
@@ -140,6 +152,8 @@ def test_bad_fields_and_lengths_are_refused():
     DocSentences().check({"inputs": 3, "targets": 3}, vocab)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize(
+  "objective", OBJECTIVES, ids=lambda o: type(o).__name__
+)
 def test_specs(objective):
   assert corruptions.from_spec(corruptions.to_spec(objective)) == objective

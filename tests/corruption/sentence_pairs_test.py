@@ -57,7 +57,9 @@ def text():
   return documents.text_of(documents.draw_documents(0))
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize(
+  "objective", OBJECTIVES, ids=lambda o: type(o).__name__
+)
 def test_rows_are_framed_pairs_with_token_types(objective, text):
   examples = examples_of(objective, text)
   sizes = examples["targets"].lengths
@@ -78,7 +80,9 @@ def test_rows_are_framed_pairs_with_token_types(objective, text):
     np.testing.assert_array_equal(examples[name].lengths, sizes)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize(
+  "objective", OBJECTIVES, ids=lambda o: type(o).__name__
+)
 def test_special_tokens_are_never_hidden(objective, text):
   examples = examples_of(objective, text)
   hidden = examples["weights"].values == 1
@@ -88,7 +92,9 @@ def test_special_tokens_are_never_hidden(objective, text):
   assert 0.1 < hidden.mean() < 0.2
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize(
+  "objective", OBJECTIVES, ids=lambda o: type(o).__name__
+)
 def test_labels_tell_where_the_second_segment_is_from(objective, text):
   examples = examples_of(objective, text)
   labels = examples[objective.label].values
@@ -108,7 +114,9 @@ def test_labels_tell_where_the_second_segment_is_from(objective, text):
       assert len(set(found.tolist())) == 1
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize(
+  "objective", OBJECTIVES, ids=lambda o: type(o).__name__
+)
 def test_an_example_knows_nothing_of_its_batch(objective, text):
   number = len(cut(text, objective.chunking(LENGTH))[0])
   chunks = np.random.default_rng(0).permutation(number)
@@ -308,7 +316,9 @@ def test_segments_of_any_length_are_shortened():
   assert abs(fronts[1, 1] - 450_000) < 1000
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize(
+  "objective", OBJECTIVES, ids=lambda o: type(o).__name__
+)
 def test_a_vocabulary_without_special_tokens(objective, text):
   """T5's: EOS separates, and nothing stands in front."""
   size = documents.FIRST + int(text.ends[-1])
@@ -327,7 +337,9 @@ def test_a_vocabulary_without_special_tokens(objective, text):
     assert row[-1] == 1
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize(
+  "objective", OBJECTIVES, ids=lambda o: type(o).__name__
+)
 def test_specs(objective):
   assert corruptions.from_spec(corruptions.to_spec(objective)) == objective
 
