@@ -18,6 +18,7 @@ import gin
 from transformer_zoo.config import checks
 from transformer_zoo.config import reading
 from transformer_zoo.config import registry
+from transformer_zoo.config import task_modules
 from transformer_zoo.config.reach import Reach
 from transformer_zoo.config.reading import Binding
 from transformer_zoo.config.reading import folders
@@ -88,6 +89,7 @@ def load(
   for name in gin_files:
     read += reading.read_file(name, search_paths, imported=imported)
   read += [reading.read_override(text) for text in bindings]
+  read = task_modules.take_out(read)
   gin.clear_config()
   for binding in read:
     gin.bind_parameter(binding.key, binding.value)
@@ -127,7 +129,9 @@ def operative_config(root: str | None = None) -> str:
   Args:
     root: by default the root that was loaded.
   """
-  return write(_reach(root or _loaded_root), _loaded_imports)
+  return write(
+    _reach(root or _loaded_root), _loaded_imports, task_modules.operative()
+  )
 
 
 def config_hash(root: str | None = None) -> str:
