@@ -22,7 +22,8 @@ def normalized(url: str) -> str:
 
 def host(url: str) -> str:
   """Returns the name of the host, in lower case and without `www.`."""
-  return re.split(r"[/?#:]", normalized(url), maxsplit=1)[0].lower()
+  name = re.split(r"[/?#:]", normalized(url), maxsplit=1)[0]
+  return name.lower().removeprefix("www.")
 
 
 def is_listed(url: str, hosts: Hosts) -> bool:

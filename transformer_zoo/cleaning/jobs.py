@@ -122,7 +122,7 @@ class Steps:
     )
     output = f"{self._work}/{name}/pages"
     _write(stage(pages), output, self._num_shards)
-    self.counts.append(_run(pipeline))
+    self.counts.append(run(pipeline))
     read, written = (
       self.counts[-1][TOTALS, f"pages_{what}"] for what in ("read", "written")
     )
@@ -141,7 +141,12 @@ def page_key(page: Page) -> bytes:
   return duplicates.page_key(page["text"], page.get("url") or "")
 
 
-def _run(pipeline: beam.Pipeline) -> Counts:
+def run(pipeline: beam.Pipeline) -> Counts:
+  """Runs a pipeline; returns what it counted.
+
+  Raises:
+    UserError: a worker raised one.
+  """
   try:
     result = pipeline.run()
     result.wait_until_finish()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 import contextlib
+import os
 from typing import TypeVar
 import uuid
 
@@ -62,18 +63,31 @@ def appearing(folder: str) -> Iterator[str]:
     UserError: `folder` is a file, or something is in it.
   """
   folder = folder.rstrip("/")
-  (inside,) = FileSystems.match([f"{folder}/*"])
-  if inside.metadata_list:
+  if not _is_free(folder):
     raise UserError(
       f"The output folder {folder!r} is not empty; name another one."
     )
-  if FileSystems.exists(folder):
-    raise UserError(f"The output folder {folder!r} exists; remove it.")
   work = f"{folder}.partial-{uuid.uuid4().hex[:8]}"
   FileSystems.mkdirs(f"{work}/output")
   try:
     yield work
-    FileSystems.rename([f"{work}/output"], [folder])
-  finally:
-    with contextlib.suppress(BeamIOError):
-      FileSystems.delete([work])
+  except BaseException:
+    FileSystems.delete([work])
+    raise
+  if not _is_free(folder):
+    raise UserError(
+      f"The output folder {folder!r} has been filled meanwhile; the result is "
+      f"in '{work}/output'."
+    )
+  if os.path.isdir(folder):
+    os.rmdir(folder)
+  FileSystems.rename([f"{work}/output"], [folder])
+  FileSystems.delete([work])
+
+
+def _is_free(folder: str) -> bool:
+  """Whether there is nothing of this name, or a local folder that is empty."""
+  if os.path.isdir(folder):
+    return not os.listdir(folder)
+  (inside,) = FileSystems.match([f"{folder}/*"])
+  return not FileSystems.exists(folder) and not inside.metadata_list
