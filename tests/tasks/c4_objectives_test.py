@@ -31,7 +31,7 @@ RENAMED = {
 ON_SENTENCES = {
   path.stem
   for path in (GIN / "objectives").glob("*.gin")
-  if "sentences of" in path.read_text()
+  if "Needs the sentences of" in path.read_text()
 }
 OBJECTIVES = {path.stem for path in (GIN / "objectives").glob("*.gin")}
 
