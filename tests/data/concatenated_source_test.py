@@ -160,7 +160,7 @@ def test_cls_belongs_to_the_first_document_of_a_row(task):
   )
   objective = ConcatenatedDocuments(masking=Masking())
   lengths = {"inputs": 16, "targets": 16}
-  assert objective.raw_length(lengths, vocabulary) == 15
+  assert objective.row_length(lengths, vocabulary) == 15
   stream = TokenStream(task, "train")
   rows = ConcatenatedRows(stream, EOS, 15, stream.num_tokens)
   tokens, segments = rows(np.arange(rows.num_rows), 15)

@@ -61,7 +61,7 @@ class ConcatenatedDocuments:
       )
     return 0.0
 
-  def raw_length(self, lengths: Mapping[str, int], vocabulary: Any) -> int:
+  def row_length(self, lengths: Mapping[str, int], vocabulary: Any) -> int:
     """Returns the tokens of the stream in a row."""
     if self.masking is None:
       return lengths["targets"]
@@ -77,7 +77,7 @@ class ConcatenatedDocuments:
     """Makes the examples of some rows of the stream.
 
     Args:
-      tokens: int32 [B, raw length].
+      tokens: int32 [B, row length].
       segment_lengths: tokens of each document in a row.
       draws: source of randomness, one key per row.
       vocabulary: of the tokens.

@@ -141,8 +141,8 @@ class ConcatenatedSource:
     self._objective = objective
     self._vocabulary = task.vocabulary
     self._width = lengths[made[0]]
-    self._raw_length = objective.raw_length(lengths, task.vocabulary)
-    stride = objective.raw_length(longest, task.vocabulary)
+    self._row_length = objective.row_length(lengths, task.vocabulary)
+    stride = objective.row_length(longest, task.vocabulary)
     num_tokens = used_tokens(task, split, max_tokens)
     self._rows = ConcatenatedRows(
       TokenStream(task, split), end_id(task.vocabulary), stride, num_tokens
@@ -160,7 +160,7 @@ class ConcatenatedSource:
 
   def read(self, indices: np.ndarray, seed: int, keys: np.ndarray) -> Examples:
     """As `Source.read`."""
-    tokens, segments = self._rows(indices, self._raw_length)
+    tokens, segments = self._rows(indices, self._row_length)
     features = self._objective(
       tokens, segments, Draws(seed, keys), self._vocabulary
     )

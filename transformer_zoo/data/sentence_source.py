@@ -107,7 +107,7 @@ class SentenceSource:
 
 def _sentences_of(stream: TokenStream, num_tokens: int) -> sentences.Sentences:
   """Returns the whole sentences among the first tokens of a stream."""
-  ends = stream.sentence_ends
+  ends = np.asarray(stream.sentence_ends)
   ends = ends[: np.searchsorted(ends, num_tokens, side="right")]
   if _has_empty(ends):
     ends = np.unique(ends[ends > 0])
