@@ -94,5 +94,7 @@ def test_rewritten_file_is_another_vocabulary(tmp_path, vocabulary):
 
 
 def test_other_kinds_are_refused():
-  with pytest.raises(UserError, match="object is neither SentencePiece nor WordPiece"):
+  with pytest.raises(
+    UserError, match="object is neither SentencePiece nor WordPiece"
+  ):
     vocabularies.from_seqio(object())
