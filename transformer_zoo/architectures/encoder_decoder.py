@@ -132,6 +132,28 @@ class EncoderDecoder(nn.Module):
       deterministic=deterministic,
     )
 
+  def prefill(
+    self,
+    encoder_input_tokens: jax.Array,
+    *,
+    start_id: int,
+    decoding: kv_cache.Decoding,
+  ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    """Reads the inputs before the first `decode_step`.
+
+    Args:
+      encoder_input_tokens: [B, M] ids.
+      start_id: what the decoder is fed first.
+      decoding: the room that its cache will have.
+
+    Returns:
+      What to feed first, [B], and what every step is given: the encoded inputs
+      and the inputs.
+    """
+    del decoding  # the keys of the inputs are computed by the first step
+    first_B = jnp.full(len(encoder_input_tokens), start_id, jnp.int32)
+    return first_B, (self.encode(encoder_input_tokens), encoder_input_tokens)
+
   def decode_step(
     self,
     decoder_input_tokens: jax.Array,
@@ -142,26 +164,23 @@ class EncoderDecoder(nn.Module):
     """Logits of the next token; reads and writes the `cache` collection.
 
     Args:
-      decoder_input_tokens: [B, 1] ids at `decoding.position`.
+      decoder_input_tokens: [B, W] ids, one for each of the W outputs of a row
+        that are in the making, all at `decoding.position`.
       encoded_BMD: output of `encode`.
       encoder_input_tokens: [B, M] ids; tell which of them are padding.
       decoding: position of the tokens and room in the cache.
 
     Returns:
-      float32 logits [B, 1, V].
+      float32 logits [B, W, V].
     """
-    key_positions_M = jnp.arange(decoding.length)
-    query_positions_L = decoding.position + jnp.arange(1)
-    mask_11LM = (key_positions_M[None] <= query_positions_L[:, None])[
-      None, None
-    ]
     return self.decoder(
       self.token_embedder(decoder_input_tokens),
       encoded_BMD,
       embedder=self.token_embedder,
-      query_positions_L=query_positions_L,
-      key_positions_M=key_positions_M,
-      mask_B1LM=mask_11LM,
+      # One position for all: their biases are the same.
+      query_positions_L=decoding.position + jnp.arange(1),
+      key_positions_M=decoding.key_positions_M,
+      mask_B1LM=decoding.mask_B1WM,
       encoder_mask_B1LM=(encoder_input_tokens > 0)[:, None, None, :],
       decoding=decoding,
       deterministic=True,
