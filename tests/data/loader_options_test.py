@@ -13,6 +13,7 @@ from transformer_zoo.corruption.masked_lm import MaskedLanguageModel
 from transformer_zoo.data import epochs
 from transformer_zoo.data import features
 from transformer_zoo.data import loader
+from transformer_zoo.data import packing
 from transformer_zoo.data.manifest import PreparedMixture
 from transformer_zoo.errors import UserError
 
@@ -201,7 +202,7 @@ def test_a_length_warm_up_repeats_no_packed_example(few, monkeypatch):
   places = np.concatenate(places)
   assert len(np.unique(places)) == len(places)
   # What is passed over is less than a window of packing.
-  assert len(places) > places.max() + 1 - 2 * 1024
+  assert len(places) > places.max() + 1 - 2 * packing.WINDOW
 
 
 def test_buckets_have_their_shapes_and_every_example_once(few):

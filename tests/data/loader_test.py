@@ -120,7 +120,7 @@ def test_packing_loses_no_token_and_no_example(mixture):
   few = only(mixture, "few")
   batches = take(few, 200)
   counts = names_in(batches)
-  # Rows are handed out by windows of 1024 examples: 20 epochs and 24 more.
+  # Rows are handed out by windows of examples, not by epochs.
   assert set(counts) == set(range(50))
   assert max(counts.values()) - min(counts.values()) <= 2
   tokens = np.concatenate([b["encoder_input_tokens"] for b in batches])
@@ -287,7 +287,9 @@ def test_damaged_record_file_is_named(mixture):
   with pytest.raises(UserError, match=f"few/{name}' is damaged in the 8192 by"):
     take(mixture, 0)
   path.write_bytes(content[:-10])
-  with pytest.raises(UserError, match=f"few/{name}' is damaged from byte .* on"):
+  with pytest.raises(
+    UserError, match=f"few/{name}' is damaged from byte .* on"
+  ):
     take(mixture, 0)
   path.unlink()
   with pytest.raises(UserError, match=f"few/{name}' cannot be read"):
