@@ -32,6 +32,25 @@ class Sentences:
   first_sentences: np.ndarray
   read: Callable[[np.ndarray, np.ndarray], Ragged]
 
+  @classmethod
+  def without_empty(
+    cls,
+    ends: np.ndarray,
+    document_ends: np.ndarray,
+    read: Callable[[np.ndarray, np.ndarray], Ragged],
+  ) -> "Sentences":
+    """Returns a text without the sentences and documents that have no token.
+
+    Args:
+      ends: of its sentences, int64; they are not copied where none is empty.
+      document_ends: of its documents, int64; further ones are left out.
+      read: as the attribute.
+    """
+    if _has_empty(ends):
+      ends = np.unique(ends[ends > 0])
+    followed = np.searchsorted(ends, document_ends, side="right")
+    return cls(ends, np.unique(np.append(followed, 0)), read)
+
   @property
   def num_documents(self) -> int:
     """How many documents there are."""
@@ -91,6 +110,14 @@ def cut(text: Sentences, chunking: Chunking) -> tuple[np.ndarray, np.ndarray]:
   while first < number:
     first = _cut_block(text, chunking, first, starts, ends)
   return np.array(starts, np.int64), np.array(ends, np.int64)
+
+
+def _has_empty(ends: np.ndarray) -> bool:
+  """Returns whether a sentence has no token, block by block."""
+  return bool(len(ends) and ends[0] == 0) or any(
+    (np.diff(ends[start : start + _BLOCK + 1]) == 0).any()
+    for start in range(0, len(ends), _BLOCK)
+  )
 
 
 def _cut_block(

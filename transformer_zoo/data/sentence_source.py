@@ -17,11 +17,8 @@ from transformer_zoo.data.examples import used_tokens
 from transformer_zoo.data.token_stream import TokenStream
 from transformer_zoo.errors import UserError
 
-Objective = (
-  DocSentences | FullSentences | NextSentence | SentenceOrder | SentencePair
-)
-# Sentences that are looked at together.
-_BLOCK = 1 << 20
+Pairs = NextSentence | SentenceOrder | SentencePair
+Objective = Pairs | DocSentences | FullSentences
 
 
 class SentenceSource:
@@ -68,23 +65,20 @@ class SentenceSource:
         f"which {type(objective).__name__} needs; prepare it with the step "
         "that does."
       )
-    num_tokens = used_tokens(task, split, max_tokens)
-    self._text = _sentences_of(stream, num_tokens)
-    if self._text.num_documents < objective.fewest_documents:
-      raise UserError(
-        f"Split {split!r} of task {task.name!r} has {self._text.num_documents} "
-        f"documents with text; {type(objective).__name__} needs at least "
-        f"{objective.fewest_documents}."
-      )
-    self._starts, self._ends = sentences.cut(
-      self._text, objective.chunking(self._length)
+    ends = np.asarray(stream.sentence_ends)
+    used = np.searchsorted(
+      ends, used_tokens(task, split, max_tokens), side="right"
+    )
+    self._text = sentences.Sentences.without_empty(
+      ends[:used], stream.document_ends, stream.read_pieces
+    )
+    self._starts, self._ends = cut(
+      objective,
+      self._text,
+      self._length,
+      f"Split {split!r} of task {task.name!r}",
     )
     self.num_examples = len(self._starts)
-    if not self.num_examples:
-      raise UserError(
-        f"Split {split!r} of task {task.name!r} has no document with as many "
-        f"sentences as {type(objective).__name__} needs."
-      )
 
   def lengths(self, indices: np.ndarray | slice) -> np.ndarray:
     """As `Source.lengths`."""
@@ -105,21 +99,32 @@ class SentenceSource:
     return Examples(features, [{} for _ in keys])
 
 
-def _sentences_of(stream: TokenStream, num_tokens: int) -> sentences.Sentences:
-  """Returns the whole sentences among the first tokens of a stream."""
-  ends = np.asarray(stream.sentence_ends)
-  ends = ends[: np.searchsorted(ends, num_tokens, side="right")]
-  if _has_empty(ends):
-    ends = np.unique(ends[ends > 0])
-  followed = np.searchsorted(ends, stream.document_ends, side="right")
-  return sentences.Sentences(
-    ends, np.unique(np.append(followed, 0)), stream.read_pieces
-  )
+def cut(
+  objective: Objective, text: sentences.Sentences, length: int, where: str
+) -> tuple[np.ndarray, np.ndarray]:
+  """Cuts a text for an objective.
 
+  Args:
+    objective: pairs or packed sentences.
+    text: its sentences.
+    length: tokens of a row.
+    where: what the text is of, for messages.
 
-def _has_empty(ends: np.ndarray) -> bool:
-  """Returns whether a sentence has no token, block by block."""
-  return any(
-    (np.diff(ends[start : start + _BLOCK + 1]) == 0).any()
-    for start in range(0, len(ends), _BLOCK)
-  ) or bool(len(ends) and ends[0] == 0)
+  Returns:
+    starts and ends of the chunks, as `sentences.cut`.
+
+  Raises:
+    UserError: there is too little text.
+  """
+  name = type(objective).__name__
+  if text.num_documents < objective.fewest_documents:
+    raise UserError(
+      f"{where} has {text.num_documents} documents with text; {name} needs at "
+      f"least {objective.fewest_documents}."
+    )
+  starts, ends = sentences.cut(text, objective.chunking(length))
+  if not len(starts):
+    raise UserError(
+      f"{where} has no document with as many sentences as {name} needs."
+    )
+  return starts, ends

@@ -7,6 +7,8 @@ import numpy as np
 
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.data import sentence_source
+from transformer_zoo.data import seqio_sentences
 from transformer_zoo.data import vocabularies
 from transformer_zoo.errors import UserError
 
@@ -26,6 +28,7 @@ class CorruptionStep:
 
   In a task it stands after tokenisation and before `append_eos_after_trim`;
   `prepare` runs the steps before it and leaves the corruption to the loader.
+  Objectives on sentences read the whole dataset first (`seqio_sentences.py`).
   An encoder's rows have no EOS added: the features of a task whose corruption
   makes them say `add_eos=False`.
 
@@ -79,6 +82,14 @@ class CorruptionStep:
     self._check_eos(output_features)
     vocabulary = vocabularies.from_seqio(output_features["targets"].vocabulary)
     self.corruption.check(sequence_length, vocabulary)
+    if isinstance(self.corruption, sentence_source.Objective):
+      return seqio_sentences.examples_of(
+        dataset,
+        self.corruption,
+        sequence_length["inputs"],
+        vocabulary,
+        self.seed,
+      )
     raw_length = self.corruption.raw_length(sequence_length)
 
     def corrupt(index, tokens):
