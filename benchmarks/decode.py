@@ -30,12 +30,12 @@ def measure(arguments) -> dict:
     functools.partial(generate, model, max_length=targets, eos_id=-1)
   )
   start = time.perf_counter()
-  decode(params, tokens).block_until_ready()
+  decode(params, tokens).tokens.block_until_ready()
   compile_seconds = time.perf_counter() - start
   seconds = []
   for _ in range(arguments.repeats):
     start = time.perf_counter()
-    decode(params, tokens).block_until_ready()
+    decode(params, tokens).tokens.block_until_ready()
     seconds.append(time.perf_counter() - start)
   median = statistics.median(seconds)
   return {

@@ -18,6 +18,7 @@ import jax
 import shapes
 
 from transformer_zoo.data import prepare
+from transformer_zoo.data import registration
 from transformer_zoo.experiment import scoring
 from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
 
@@ -40,6 +41,7 @@ def measure_evaluation(arguments, prepared_dir) -> dict:
       lengths,
       arguments.batch_size or shape.batch_size,
       arguments.rows,
+      vocabulary=mixture.tasks[0].vocabulary,
     )
     start, cpu = time.perf_counter(), time.process_time()
     result = evaluator(params, mixture.tasks[0], "validation")
@@ -64,7 +66,7 @@ def measure_evaluation(arguments, prepared_dir) -> dict:
 
 def measure_preparation(names, data_dir) -> dict:
   # TensorFlow's and SeqIO's imports are not what is measured.
-  prepare.register_tasks(data_dir)
+  registration.register_tasks(data_dir)
   figures = {}
   with tempfile.TemporaryDirectory() as prepared_dir:
     for name in names:

@@ -1,5 +1,6 @@
 """The SeqIO mixtures: importing this package registers all of them."""
 
+from mixtures import closed_book as _closed_book  # noqa: F401
 from mixtures import co_training as _co_training  # noqa: F401
 from mixtures import glue as _glue  # noqa: F401
 from mixtures import miniature as _miniature  # noqa: F401

@@ -1,6 +1,7 @@
 """The SeqIO tasks: importing this package registers all of them."""
 
 from tasks import c4 as _c4  # noqa: F401
+from tasks import c4_objectives as _c4_objectives  # noqa: F401
 from tasks import closed_book as _closed_book  # noqa: F401
 from tasks import cnn_dailymail as _cnn_dailymail  # noqa: F401
 from tasks import conll2003 as _conll2003  # noqa: F401
@@ -9,6 +10,7 @@ from tasks import flores200 as _flores200  # noqa: F401
 from tasks import glue as _glue  # noqa: F401
 from tasks import hellaswag as _hellaswag  # noqa: F401
 from tasks import multi30k as _multi30k  # noqa: F401
+from tasks import natural_questions as _natural_questions  # noqa: F401
 from tasks import prompted_benchmarks as _prompted_benchmarks  # noqa: F401
 from tasks import race as _race  # noqa: F401
 from tasks import samsum as _samsum  # noqa: F401

@@ -10,8 +10,10 @@ The inputs become k solved examples of `train` and then the example's own:
 
 Targets, answers and metrics are the task's own, rank classification among them:
 the choices of one row come after the same demonstrations. T5's vocabulary reads
-a line break as a space. Long inputs are cut at their end, where the question
-is: `zoo inspect task NAME --length inputs=...` tells how many are.
+a line break as a space. Inputs that are too long lose demonstrations, the first
+ones first, until they fit; inputs that do not fit without any lose their
+beginning: the question, which is at the end, stays. `zoo inspect task NAME
+--length inputs=...` tells how many are too long.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,6 +24,7 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
+from tasks.few_shot_fitting import FittingStep
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -79,7 +82,7 @@ def register_few_shot(
   if seed < 0:
     raise UserError(f"seed={seed} is negative.")
   task = seqio.TaskRegistry.get(task_name)
-  before, after = _divide_at_tokenization(task)
+  before, tokenized, after = _divide_at_tokenization(task)
   step = FewShotStep(
     task,
     before,
@@ -92,7 +95,7 @@ def register_few_shot(
   return seqio.TaskRegistry.add(
     name,
     source=task.source,
-    preprocessors=[*before, step, *after],
+    preprocessors=[*before, step, *tokenized, FittingStep(), *after],
     output_features=task.output_features,
     postprocess_fn=task.postprocessor,
     metric_fns=task.metric_fns,
@@ -138,22 +141,32 @@ class FewShotStep:
     def with_demonstrations(number, example):
       # The choices of a row have the row in their `idx`.
       row = example["idx"][0] if "is_correct" in example else number
-      inputs = tf.numpy_function(
-        self._write, [row, example["inputs"]], tf.string, stateful=False
+      inputs, starts = tf.numpy_function(
+        self._write,
+        [row, example["inputs"]],
+        (tf.string, tf.int64),
+        stateful=False,
       )
-      return {**example, "inputs": tf.ensure_shape(inputs, ())}
+      return {
+        **example,
+        "inputs": tf.ensure_shape(inputs, ()),
+        "demonstration_starts": tf.ensure_shape(starts, (self.num_shots + 1,)),
+      }
 
     return dataset.enumerate().map(with_demonstrations)
 
-  def _write(self, row: np.ndarray, inputs: bytes) -> bytes:
-    """Returns the inputs after their demonstrations."""
+  def _write(self, row: np.ndarray, inputs: bytes) -> tuple[bytes, np.ndarray]:
+    """Returns the inputs after their demonstrations, and where these begin."""
     prompt, inputs_prefix, targets_prefix, separator = (
       text.encode("utf-8") for text in self.texts
     )
-    parts = [prompt, separator] if prompt else []
+    text, starts = prompt + separator if prompt else b"", []
     for shown, targets in self._demonstrations(int(row), inputs):
-      parts += [inputs_prefix, shown, targets_prefix, targets, separator]
-    return b"".join([*parts, inputs_prefix, inputs, targets_prefix])
+      starts.append(len(text))
+      text += inputs_prefix + shown + targets_prefix + targets + separator
+    starts.append(len(text))
+    text += inputs_prefix + inputs + targets_prefix
+    return text, np.array(starts, np.int64)
 
   def _demonstrations(
     self, row: int, inputs: bytes
@@ -219,11 +232,12 @@ def _generator(seed: int, index: int) -> np.random.Generator:
 
 def _divide_at_tokenization(
   task: seqio.Task,
-) -> tuple[list[Callable[..., Any]], list[Callable[..., Any]]]:
-  """Returns the steps before the tokenisation, and the others.
+) -> tuple[list[Callable[..., Any]], ...]:
+  """Returns the steps before the tokenisation, it and its cache, the others.
 
   Raises:
-    UserError: there is no text before the tokenisation, or nothing to score.
+    UserError: there is no text before the tokenisation, or nothing to score, or
+      the task cuts its examples in a way of its own.
   """
   steps = list(task.preprocessors)
   functions = [
@@ -239,4 +253,13 @@ def _divide_at_tokenization(
       f"Task {task.name!r} has no few-shot form: it needs inputs as text, "
       "seqio.preprocessors.tokenize among its steps, and a metric."
     )
-  return steps[:place], steps[place:]
+  if any(hasattr(step, "trimming") for step in steps):
+    raise UserError(
+      f"Task {task.name!r} has no few-shot form: a step of its own cuts long "
+      "examples, and demonstrations have to be cut otherwise."
+    )
+  end = place + 1
+  # What depends on lengths cannot be cached.
+  if isinstance((steps[end:] or [None])[0], seqio.CacheDatasetPlaceholder):
+    end += 1
+  return steps[:place], steps[place:end], steps[end:]

@@ -7,7 +7,7 @@ counted instead. No text is ever repaired: what comes out is what the file has.
 """
 
 import abc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import gzip
 import json
@@ -218,6 +218,39 @@ class LineFilesDataSource(seqio.DataSource, abc.ABC):
 
     return python_examples.to_dataset(examples, self._signature)
 
+  def good_rows(
+    self, path: str, on_skipped: Callable[[str], None]
+  ) -> Iterator[dict[str, Any]]:
+    """Yields the examples of one file.
+
+    Args:
+      path: of the file.
+      on_skipped: called with a sentence for each row that is skipped as bad.
+
+    Raises:
+      UserError: it is damaged, has a bad row that is not skipped, or has
+        nothing else.
+    """
+    num_examples, num_skipped, first = 0, 0, ""
+    for example in self.read(path):
+      if not isinstance(example, BadRow):
+        num_examples += 1
+        yield example
+      elif skips_bad_rows():
+        num_skipped, first = num_skipped + 1, first or example.sentence
+        on_skipped(example.sentence)
+      else:
+        raise example
+    if not num_examples and num_skipped:
+      raise UserError(
+        f"The data file {path!r} has no {self._content} that can be used; "
+        f"the first of {num_skipped} skipped: {first}"
+      )
+    if not num_examples:
+      raise UserError(
+        f"The data file {path!r} is empty: it has no {self._content}."
+      )
+
   def _check(self, path: str) -> list[str]:
     """Reads a file through; returns the sentences of its bad rows.
 
@@ -229,23 +262,9 @@ class LineFilesDataSource(seqio.DataSource, abc.ABC):
       status = os.stat(path)
     key = (path, status.st_mtime_ns, status.st_size, skips_bad_rows())
     if key not in self._checked:
-      num_examples, skipped = 0, []
-      for example in self.read(path):
-        if not isinstance(example, BadRow):
-          num_examples += 1
-        elif skips_bad_rows():
-          skipped.append(example.sentence)
-        else:
-          raise example
-      if not num_examples and skipped:
-        raise UserError(
-          f"The data file {path!r} has no {self._content} that can be used; "
-          f"the first of {len(skipped)} skipped: {skipped[0]}"
-        )
-      if not num_examples:
-        raise UserError(
-          f"The data file {path!r} is empty: it has no {self._content}."
-        )
+      skipped = []
+      for _ in self.good_rows(path, skipped.append):
+        pass
       self._checked[key] = skipped
     return self._checked[key]
 

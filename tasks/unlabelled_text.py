@@ -19,6 +19,7 @@ import seqio
 from tasks.text_files import TextFilesDataSource
 from tasks.vocabulary import t5_features
 from transformer_zoo.corruption import SpanCorruption
+from transformer_zoo.data.sentences import TokenizeSentences
 from transformer_zoo.data.seqio_corruption import CorruptionStep
 
 
@@ -29,6 +30,8 @@ def register_text_task(
   corruption: Any = None,
   output_features: Mapping[str, seqio.Feature] | None = None,
   text_key: str = "text",
+  documents: str = "lines",
+  sentences: str | None = None,
 ) -> seqio.Task:
   """Registers a task over text files: JSON Lines or plain text, gzip or not.
 
@@ -40,32 +43,45 @@ def register_text_task(
       corruption, 15 % in spans of 3.
     output_features: `inputs` and `targets`; by default in T5's vocabulary.
     text_key: the field of a JSON object that holds the document.
+    documents: in plain text, 'lines' (each is one) or 'paragraphs' (blank lines
+      lie between them).
+    sentences: language, as in 'en', whose sentences are tokenised one by one,
+      for objectives that ask where they end; by default whole documents are.
 
   Returns:
     the task.
 
   Raises:
+    UserError: `documents` is something else, or the language no string.
     ValueError: a task of that name exists.
   """
   return seqio.TaskRegistry.add(
     name,
-    source=TextFilesDataSource(split_to_pattern, text_key),
-    preprocessors=steps(corruption or SpanCorruption()),
+    source=TextFilesDataSource(split_to_pattern, text_key, documents),
+    preprocessors=steps(corruption or SpanCorruption(), sentences),
     output_features=output_features or t5_features(),
   )
 
 
-def steps(corruption: Any) -> list[Callable[..., Any]]:
+def steps(
+  corruption: Any, sentences: str | None = None
+) -> list[Callable[..., Any]]:
   """Returns the steps of an unlabelled task, from `text` to ids with EOS.
+
+  `prepare` knows the first two and does them without TensorFlow.
 
   Args:
     corruption: an object of `transformer_zoo.corruption`. A run may take
       another (`CORRUPTION`): the prepared files are the same.
+    sentences: see `register_text_task`.
   """
+  # Whole documents as strings beside their tokens would fill the memory.
+  tokenize = functools.partial(
+    seqio.preprocessors.tokenize, copy_pretokenized=False
+  )
   return [
     functools.partial(seqio.preprocessors.rekey, key_map={"targets": "text"}),
-    # Whole documents as strings beside their tokens would fill the memory.
-    functools.partial(seqio.preprocessors.tokenize, copy_pretokenized=False),
+    tokenize if sentences is None else TokenizeSentences(sentences),
     CorruptionStep(corruption),
     seqio.preprocessors.append_eos_after_trim,
   ]

@@ -1,12 +1,15 @@
-"""The core runs where TensorFlow and SeqIO are not installed."""
+"""The core runs where TensorFlow, SeqIO and Beam are not installed."""
 
 import pathlib
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Modules that are there for SeqIO's sake.
+# Modules that are there for the sake of SeqIO or Beam.
 EXEMPT = {
+  "transformer_zoo.cleaning.jobs",
+  "transformer_zoo.cleaning.places",
+  "transformer_zoo.cleaning.stages",
   "transformer_zoo.data.prepare",
   "transformer_zoo.data.seqio_corruption",
   "transformer_zoo.data.vocabularies.seqio_vocabularies",
@@ -15,7 +18,7 @@ SCRIPT = """
 import importlib, sys
 
 BLOCKED = {"tensorflow", "tensorflow_text", "tensorflow_datasets", "seqio",
-           "clu", "t5"}
+           "clu", "t5", "apache_beam", "py3langid", "sentencex"}
 
 class Block:
   def find_spec(self, name, path=None, target=None):

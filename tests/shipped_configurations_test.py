@@ -6,7 +6,6 @@ No data and no memory: the models of 11 billion parameters too.
 import functools
 import pathlib
 import re
-import types
 
 import gin
 import jax
@@ -14,10 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.corruption import vocabulary as vocabularies
 import transformer_zoo
 from transformer_zoo import config
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations import study as studies
+from transformer_zoo.corruption.draws import Draws
+from transformer_zoo.data.features import Encoder
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.step import train_step
@@ -159,6 +161,12 @@ OBJECTIVES = sorted(path.stem for path in (GIN / "objectives").glob("*.gin"))
 # Objectives that are refused with T5's 100 sentinels: the published runs wrote
 # ids of real pieces.
 OVERRUNNING = ("iid_25", "iid_50")
+SEEN_LENGTHS = set()
+
+
+def _vocabulary(sentinels):
+  words = np.arange(32100) % 3 > 0
+  return vocabularies.t5(sentinels, 32100, word_starts=words)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -172,21 +180,53 @@ def test_objectives(name):
   config.load(files, REQUIRED)
   run = gin.get_bindings("train")
   lengths, corrupt = run["task_feature_lengths"], run["corruption"]
-  sentinels = 200 if name in OVERRUNNING else 100
-  ids = np.arange(32099, 32099 - sentinels, -1)
-  vocabulary = types.SimpleNamespace(sentinel_ids=ids, size=32100)
-  share_cut = corrupt.check(lengths, vocabulary)
+  share_cut = corrupt.check(
+    lengths, _vocabulary(200 if name in OVERRUNNING else 100)
+  )
   # t5's own length of 104 cuts one in fifty of the dropped tokens.
   assert share_cut < (0.05 if name == "iid_drop_tokens" else 0.03)
   if name in OVERRUNNING:
-    vocabulary.sentinel_ids = ids[:100]
     with pytest.raises(UserError, match="100 sentinel ids"):
-      corrupt.check(lengths, vocabulary)
-  shapes_of_step()
+      corrupt.check(lengths, _vocabulary(100))
+  if getattr(corrupt, "layout", "encoder_decoder") == "encoder_decoder":
+    if tuple(lengths.values()) not in SEEN_LENGTHS:  # all that the step sees
+      SEEN_LENGTHS.add(tuple(lengths.values()))
+      shapes_of_step()
+  elif hasattr(corrupt, "raw_length"):  # the others need sentences
+    batch_of_an_encoder(corrupt, lengths)
+
+
+def batch_of_an_encoder(corrupt, lengths):
+  """Makes a batch of random text and looks at its shapes and loss weights."""
+  vocabulary = vocabularies.bert(
+    size=32000, word_starts=np.arange(32000) < 9000
+  )
+  tokens = np.random.default_rng(0).integers(
+    6, 32000, (8, corrupt.raw_length(lengths)), np.int32
+  )
+  batch = Encoder()(
+    corrupt(tokens, Draws(0, np.arange(8)), vocabulary),
+    np.arange(8),
+    num_rows=8,
+    lengths=lengths,
+    packing=False,
+    pad_id=vocabulary.pad_id,
+  )
+  shape = 8, lengths["inputs"]
+  for key in ("input_tokens", "target_tokens", "loss_weights"):
+    assert batch[f"encoder_{key}"].shape == shape
+  share = 0.25 if corrupt.masking.noise.noise_density == 0.25 else 0.15
+  weights = batch["encoder_loss_weights"]
+  assert weights.mean() == pytest.approx(share, abs=0.003)
+  same = batch["encoder_input_tokens"] == batch["encoder_target_tokens"]
+  assert same[weights == 0].all() and same[weights == 1].mean() < 0.25
 
 
 def test_no_file_is_forgotten():
   """A folder that a test above does not read has no gin file."""
-  tested = {"architectures", "objectives", "runs", "sizes", "studies"}
+  tested = {
+    *("architectures", "corpora", "decoding", "objectives", "runs", "sizes"),
+    *("cleaning", "studies"),
+  }
   others = {path.parent.name for path in GIN.rglob("*.gin")} - tested
   assert not others

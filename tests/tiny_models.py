@@ -38,7 +38,7 @@ TINY = {
 
 @functools.cache
 def build(architecture: str, *parts: str, **macros):
-  """Returns (model, converter) of architectures/<architecture>.gin and parts/."""
+  """Returns (model, converter) of the gin files of these names."""
   settings = {**TINY, **macros}
   if architecture in WITHOUT_ENCODER_LAYERS:
     settings.pop("NUM_ENCODER_LAYERS")

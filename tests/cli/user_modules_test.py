@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from transformer_zoo import config
 from transformer_zoo.cli import main as cli
 from transformer_zoo.data import user_modules
 from transformer_zoo.errors import UserError
@@ -190,3 +191,74 @@ def test_gin_imports_from_the_current_folder(own, tmp_path):
     text=True,
   )
   assert "imported" in output.stdout, output.stderr
+
+
+def in_a_new_process(*words):
+  script = (
+    "import sys\nfrom transformer_zoo.cli import main\nsys.exit(main.main())"
+  )
+  return subprocess.run(
+    [sys.executable, "-P", "-c", script, *map(str, words)],
+    env={k: v for k, v in os.environ.items() if k != user_modules.VARIABLE}
+    | {"PYTHONPATH": str(ROOT)},
+    capture_output=True,
+    text=True,
+  )
+
+
+def test_a_run_begins_again_from_its_config_gin(own, capsys, tmp_path):
+  name = own("own_run")
+  tiny = {
+    "EMBED_DIM": 8,
+    "MLP_DIM": 8,
+    "NUM_HEADS": 1,
+    "HEAD_DIM": 8,
+    "NUM_ENCODER_LAYERS": 1,
+    "NUM_DECODER_LAYERS": 1,
+    "VOCAB_SIZE": 4096,
+    "TRAIN_STEPS": 1,
+    "BATCH_SIZE": 8,
+    "MIXTURE_OR_TASK_NAME": repr(name),
+    "TASK_FEATURE_LENGTHS": {"inputs": 8, "targets": 4},
+    "MODEL_DIR": repr(str(tmp_path / "first")),
+    "PREPARED_DIR": repr(str(tmp_path / "prepared")),
+  }
+  files = ["architectures/t5_1_1.gin", "runs/finetune.gin"]
+  printed(
+    capsys,
+    "train",
+    f"--module={name}",
+    *(f"--gin_file={file}" for file in files),
+    *(f"--gin.{key}={value}" for key, value in tiny.items()),
+  )
+  written = tmp_path / "first" / "config.gin"
+  assert f"MIXTURE_OR_TASK_MODULE = '{name}'\n" in written.read_text()
+  again = [
+    f"--gin_file={written}",
+    f"--gin.MODEL_DIR='{tmp_path / 'second'}'",
+    f"--gin.PREPARED_DIR='{tmp_path / 'prepared_again'}'",
+  ]
+  done = in_a_new_process("train", *again)
+  assert done.returncode == 0, done.stderr
+  first, second = (
+    json.loads((tmp_path / run / "result.json").read_text())
+    for run in ("first", "second")
+  )
+  assert first["config_hash"] == second["config_hash"]
+  assert first["loss"] == second["loss"]
+
+
+@pytest.mark.parametrize("value, names", [("'a, b'", ["a", "b"]), (None, [])])
+def test_the_macro_in_a_gin_file(own, tmp_path, value, names):
+  (tmp_path / "own.gin").write_text(f"MIXTURE_OR_TASK_MODULE = {value}\n")
+  config.load(["own.gin"], root=None)
+  assert user_modules.names() == names
+
+
+def test_a_macro_that_is_no_name(own, tmp_path):
+  (tmp_path / "own.gin").write_text("MIXTURE_OR_TASK_MODULE = 3\n")
+  with pytest.raises(
+    UserError,
+    match="own.gin:1: MIXTURE_OR_TASK_MODULE is 3; it is the name of a Python",
+  ):
+    config.load(["own.gin"], root=None)

@@ -9,7 +9,9 @@ from tests.corruption import vocabulary as vocabularies
 from transformer_zoo import corruption
 from transformer_zoo.corruption import Denoising
 from transformer_zoo.corruption import Everything
+from transformer_zoo.corruption import Fragment
 from transformer_zoo.corruption import Iid
+from transformer_zoo.corruption import lengths
 from transformer_zoo.corruption import RandomPrefix
 from transformer_zoo.corruption import RandomSpans
 from transformer_zoo.corruption import WordSpans
@@ -37,11 +39,11 @@ class _Fixed:
     return np.tile(np.array(mask), (draws.batch_size, 1))
 
 
-def _corrupt(noise, inputs, targets):
+def _corrupt(noise, inputs, targets, draws=None):
   """Returns the two sides of the paper's sentence as words."""
   tokens = FIRST + np.arange(len(TEXT), dtype=np.int32)[None]
   pair = Denoising(noise, inputs, targets)(
-    tokens, Draws(0, np.arange(1)), VOCABULARY
+    tokens, draws or Draws(0, np.arange(1)), VOCABULARY
   )
 
   def word(token):
@@ -103,18 +105,49 @@ def test_table_3(noise, inputs, targets, expected):
   assert _corrupt(noise, inputs, targets) == expected
 
 
-def test_table_3_where_words_are_drawn():
-  noisy, original = _corrupt(Everything(), "permute_noise_tokens", "keep")
-  assert original == " ".join(TEXT) != noisy
-  assert sorted(noisy.split()) == sorted(TEXT)
-  noisy, original = _corrupt(
+class _Scripted(Draws):
+  """Draws that were decided before."""
+
+  def __init__(self, **drawn):
+    super().__init__(0, [0])
+    self._drawn = drawn
+
+  def uniform(self, number):
+    return np.array([self._drawn["uniform"]])
+
+  def integers(self, bounds, number):
+    return np.array([self._drawn["integers"]])
+
+  def permutations(self, lengths):
+    return np.array([self._drawn["permutation"]])
+
+
+def test_table_3_bert_style_where_words_are_drawn():
+  # "for" and "inviting" are masked, "last" becomes a random word: "apple".
+  apple = FIRST + WORDS.index("apple") - 3
+  draws = _Scripted(
+    uniform=[0.0 if word == "last" else 0.5 for word in TEXT],
+    integers=[apple] * len(TEXT),
+  )
+  assert _corrupt(
     _Fixed("for", "inviting", "last"),
     "noise_token_to_random_token_or_sentinel",
     "keep",
-  )
-  assert original == " ".join(TEXT)
-  changed = [a for a, b in zip(TEXT, noisy.split(), strict=True) if a != b]
-  assert set(changed) <= {"for", "inviting", "last"}
+    draws,
+  ) == ("Thank you <X> <X> me to your party apple week .", " ".join(TEXT))
+
+
+def test_table_3_deshuffling_where_the_order_is_drawn():
+  printed = "party me for your to . last fun you inviting week Thank"
+  # "fun" is not in the text: the table has a word too many.
+  printed = printed.replace(" fun", "")
+  order = [TEXT.index(word) for word in printed.split()]
+  assert _corrupt(
+    Everything(),
+    "permute_noise_tokens",
+    "keep",
+    _Scripted(permutation=order),
+  ) == (printed, " ".join(TEXT))
 
 
 def test_inputs_and_targets_share_the_mask_and_not_the_draws():
@@ -194,3 +227,57 @@ def test_spec_goes_through_json(corrupt):
   spec = json.loads(json.dumps(corruption.to_spec(corrupt)))
   assert corruption.from_spec(spec) == corrupt
   assert spec["noise"]["name"] == type(corrupt.noise).__name__
+
+
+def test_a_vocabulary_without_a_mask_is_refused():
+  masking = Denoising(Iid(), "noise_token_to_sentinel", "keep")
+  with pytest.raises(UserError, match="noise_token_to_sentinel hides tokens"):
+    masking.check(LENGTHS, vocabularies.bert(mask_id=None))
+  with pytest.raises(UserError, match="but the vocabulary has 0 sentinel ids"):
+    Denoising(Iid()).check(LENGTHS, vocabularies.bert())
+
+
+def test_a_rare_overrun_does_not_end_a_run():
+  # 1 example in 10^8 of the baseline has more spans than T5's 100 sentinels.
+  noise = Iid(0.15)
+  tokens = np.tile(np.arange(3, 54, dtype=np.int32), (400, 1))
+  masks = noise(Draws(0, np.arange(400)), 51)
+  name = "noise_span_to_unique_sentinel"
+  few = vocabularies.t5(int(lengths.num_sentinels(name, masks).max()) - 3)
+  made = Denoising(noise)(tokens, Draws(0, np.arange(400)), few)
+  for inputs, targets, text in zip(
+    made["inputs"].rows(), made["targets"].rows(), tokens, strict=True
+  ):
+    both = np.concatenate([inputs, targets])
+    pieces = both[~np.isin(both, few.sentinel_ids)]
+    np.testing.assert_array_equal(np.sort(pieces), text)
+    # Noise without a sentinel has stayed, and every span has its own.
+    for side in (inputs, targets):
+      sentinels = side[np.isin(side, few.sentinel_ids)]
+      assert sentinels.tolist() == few.sentinel_ids[: len(sentinels)].tolist()
+
+
+def test_mass_itself():
+  corrupt = Denoising(
+    Fragment(),
+    "noise_token_to_mask_random_or_same_token",
+    "drop_nonnoise_tokens",
+  )
+  tokens = vocabularies.text(2000, 100)
+  bert = vocabularies.bert()
+  made = corrupt(tokens, Draws(0, np.arange(2000)), bert)
+  assert corrupt.check({"inputs": 101, "targets": 51}, bert) == 0
+  inputs = made["inputs"].values.reshape(tokens.shape)
+  fragments = made["targets"].values.reshape(2000, 50)
+  for row in range(2000):
+    (first,) = [
+      place
+      for place in range(51)
+      if (tokens[row, place : place + 50] == fragments[row]).all()
+    ]
+    same = inputs[row] == tokens[row]
+    assert same[:first].all() and same[first + 50 :].all()
+  masked = (inputs == vocabularies.MASK).sum() / fragments.size
+  assert masked == pytest.approx(0.8, abs=0.005)
+  kept = ((inputs == tokens).sum() - fragments.size) / fragments.size
+  assert kept == pytest.approx(0.1, abs=0.005)

@@ -30,17 +30,17 @@ def bert(**changed) -> types.SimpleNamespace:
 def t5(sentinels: int = 100, size: int = SIZE, **changed):
   """Returns a vocabulary without [CLS] and [SEP] whose mask is a sentinel."""
   ids = changed.pop("sentinel_ids", size - 1 - np.arange(sentinels))
-  return bert(
-    size=size,
-    unk_id=2,
-    cls_id=None,
-    sep_id=None,
-    eos_id=1,
-    mask_id=int(ids[0]),
-    sentinel_ids=ids,
-    word_starts=None,
-    **changed,
-  )
+  attributes = {
+    "size": size,
+    "unk_id": 2,
+    "cls_id": None,
+    "sep_id": None,
+    "eos_id": 1,
+    "mask_id": int(ids[0]),
+    "sentinel_ids": ids,
+    "word_starts": None,
+  }
+  return bert(**{**attributes, **changed})
 
 
 def text(rows: int, length: int, words: bool = False) -> np.ndarray:

@@ -1,5 +1,6 @@
 """A tiny vocabulary, and prepared tasks written without SeqIO."""
 
+import functools
 import random
 
 import numpy as np
@@ -35,17 +36,23 @@ def vocabulary(tmp_path_factory):
   return Vocabulary(str(folder / "tiny.model"), extra_ids=30)
 
 
-@pytest.fixture
-def make_task(tmp_path, vocabulary):
-  """Returns a function that writes a prepared task."""
+@pytest.fixture(scope="session")
+def make_task_in(vocabulary):
+  """Returns a function that writes a prepared task into a folder."""
 
   def make(
-    name, examples, *, kind="examples", eos_after_trim=True, split="train"
+    parent,
+    name,
+    examples,
+    *,
+    kind="examples",
+    eos_after_trim=True,
+    split="train",
   ):
-    folder = tmp_path / name
+    folder = parent / name
     folder.mkdir()
-    (tmp_path / "vocabularies").mkdir(exist_ok=True)
-    path = tmp_path / "vocabularies" / "tiny.model"
+    (parent / "vocabularies").mkdir(exist_ok=True)
+    path = parent / "vocabularies" / "tiny.model"
     path.write_bytes(open(vocabulary.path, "rb").read())
     task = manifest.PreparedTask(
       name=name,
@@ -68,6 +75,12 @@ def make_task(tmp_path, vocabulary):
 
 
 @pytest.fixture
+def make_task(make_task_in, tmp_path):
+  """Returns a function that writes a prepared task."""
+  return functools.partial(make_task_in, tmp_path)
+
+
+@pytest.fixture(scope="session")
 def short_examples():
   """Returns a function that draws examples whose first input id names them."""
 
@@ -92,7 +105,7 @@ def short_examples():
   return draw
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def stream():
   """Returns a function that draws documents of an unlabelled task."""
 

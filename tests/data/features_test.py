@@ -165,6 +165,42 @@ def test_another_padding_changes_the_empty_places_alone(name):
     np.testing.assert_array_equal(other[key], expected, key)
 
 
+def contexts(batch, side, causal):
+  """What each filled place may see: (own id, weight, [(position, id), ...])."""
+  inputs = batch[f"{side}_input_tokens"]
+  targets = batch[f"{side}_target_tokens"]
+  weights = batch[f"{side}_loss_weights"]
+  width = inputs.shape[1]
+  segments = batch.get(f"{side}_segment_ids", (targets > 0).astype(np.int32))
+  positions = batch.get(f"{side}_positions", np.arange(width) + 0 * inputs)
+  prefix = batch.get(f"{side}_causal_attention", np.zeros_like(inputs))
+  seen = []
+  for row, column in zip(*np.nonzero(segments), strict=True):
+    visible = segments[row] == segments[row, column]
+    if causal:
+      visible &= (np.arange(width) <= column) | (prefix[row] == 1)
+    pairs = zip(positions[row][visible], inputs[row][visible], strict=True)
+    seen.append((targets[row, column], weights[row, column], sorted(pairs)))
+  return seen
+
+
+@pytest.mark.parametrize(
+  "name", ["encoder", "language_model", "prefix", "prefix_all"]
+)
+def test_packing_shows_every_token_the_same(name):
+  """So a model that heeds segments has the same loss for it."""
+  examples, rows = pack_as_seqio(name, 0)
+  converter, _, _ = PAIRS[name]
+  side = "encoder" if name == "encoder" else "decoder"
+  packed, apart = (
+    contexts(
+      lay_out(converter, examples, some, packing), side, side == "decoder"
+    )
+    for some, packing in ((rows, True), (np.arange(len(rows)), False))
+  )
+  assert packed == apart
+
+
 @pytest.mark.parametrize("packing", [True, False])
 def test_weights_come_from_places_and_not_from_ids(packing):
   """An id of 0 in the text is a target; SeqIO takes it for padding."""
@@ -278,6 +314,29 @@ def test_examples_with_a_number_each_cannot_share_a_row():
     "Examples with a number of their own, 'sentence_order', cannot share a "
     "row; set packing to False."
   )
+
+
+def test_documents_of_a_row_are_told_apart():
+  """Concatenate and split: one example, several segments."""
+  examples = {
+    "targets": Ragged.of([np.array([5, 1, 6, 7, 1]), np.array([8, 9])]),
+    "segment_lengths": Ragged.of([np.array([2, 3]), np.array([2])]),
+  }
+  arguments = {"num_rows": 2, "lengths": {"targets": 6}, "pad_id": 0}
+  rows = np.array([0, 1])
+  packed = LanguageModel()(examples, rows, packing=True, **arguments)
+  assert {key: value.tolist() for key, value in packed.items()} == {
+    "decoder_target_tokens": [[5, 1, 6, 7, 1, 0], [8, 9, 0, 0, 0, 0]],
+    "decoder_input_tokens": [[0, 5, 0, 6, 7, 0], [0, 8, 0, 0, 0, 0]],
+    "decoder_loss_weights": [[1, 1, 1, 1, 1, 0], [1, 1, 0, 0, 0, 0]],
+    "decoder_segment_ids": [[1, 1, 2, 2, 2, 0], [1, 1, 0, 0, 0, 0]],
+    "decoder_positions": [[0, 1, 0, 1, 2, 0], [0, 1, 0, 0, 0, 0]],
+  }
+  apart = LanguageModel()(examples, rows, packing=False, **arguments)
+  assert apart["decoder_input_tokens"].tolist() == [
+    [0, 5, 1, 6, 7, 1],
+    [0, 8, 9, 0, 0, 0],
+  ]
 
 
 def test_capacities_and_sizes():

@@ -120,7 +120,7 @@ def test_packing_loses_no_token_and_no_example(mixture):
   few = only(mixture, "few")
   batches = take(few, 200)
   counts = names_in(batches)
-  # Rows are handed out by windows of 1024 examples: 20 epochs and 24 more.
+  # Rows are handed out by windows of examples, not by epochs.
   assert set(counts) == set(range(50))
   assert max(counts.values()) - min(counts.values()) <= 2
   tokens = np.concatenate([b["encoder_input_tokens"] for b in batches])

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -67,3 +69,39 @@ def test_ranks_count_each_task_without_gap():
 def test_impossible_rates_are_refused(rates):
   with pytest.raises(UserError, match="cannot be mixed"):
     MixtureOrder(rates, seed=0)
+
+
+def test_a_trillion_examples_need_no_table():
+  number = 10**12
+  ranks = 3 * number + np.arange(100_000) * 9_999_991
+  tracemalloc.start()
+  places = shuffled(ranks, number, seed=1, tasks=0)
+  _, peak = tracemalloc.get_traced_memory()
+  tracemalloc.stop()
+  assert peak < 500 * len(ranks)
+  # Distinct, inside, and spread evenly.
+  assert len(np.unique(places)) == len(places)
+  assert places.min() >= 0 and places.max() < number
+  shares = np.bincount(places * 10 // number, minlength=10) / len(places)
+  np.testing.assert_allclose(shares, 0.1, atol=0.005)
+  np.testing.assert_array_equal(
+    shuffled(ranks[-7:], number, seed=1, tasks=0), places[-7:]
+  )
+
+
+@pytest.mark.parametrize(
+  "rates", [(1, 3), (8551, 67349, 3668), (0.7, 0.2, 0.1)]
+)
+@pytest.mark.parametrize("places", [0, 1, 999, 10**6, 10**12 + 7])
+def test_rates_are_exact_in_the_long_run(rates, places):
+  order = MixtureOrder(rates, seed=4)
+  counts = order.examples_before(places)
+  assert counts.sum() == places
+  expected = np.array(rates) / np.sum(rates) * places
+  # Whole rates are exact but for one example, others to one in 2^20.
+  slack = 0 if np.sum(rates) > 1.5 else places / 2**20
+  assert np.abs(counts - expected).max() <= 1 + slack
+  # The ranks that the next places get are these counts.
+  tasks, ranks = order(places + np.arange(100_000))
+  for task in range(len(rates)):
+    assert ranks[tasks == task][0] == counts[task]

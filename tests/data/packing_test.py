@@ -1,7 +1,10 @@
 import numpy as np
+import pytest
 
+from transformer_zoo.data.packing import OneEach
 from transformer_zoo.data.packing import pack
 from transformer_zoo.data.packing import RowPlan
+from transformer_zoo.data.packing import WINDOW
 
 
 def draw_lengths(places):
@@ -62,5 +65,35 @@ def test_plan_has_every_example_once():
   places, _ = plan(np.arange(5000))
   assert len(set(places.tolist())) == len(places)
   # All windows that are whole within these rows.
-  whole = (places.max() // 1024) * 1024
+  whole = places.max() // WINDOW * WINDOW
   assert set(range(whole)) <= set(places.tolist())
+
+
+def test_rows_of_examples_as_short_as_those_of_glue_are_full():
+  """Lognormal lengths: a median of 20 tokens, one in a hundred above 110."""
+  rng = np.random.default_rng(0)
+  table = np.exp(rng.normal(3.0, 0.73, 5003)).clip(3, 512).astype(np.int32)
+  table = np.stack([table, np.full_like(table, 3)], axis=1)
+  plan = RowPlan(lambda places: table[places % 5003], (512, 114))
+  places, _ = plan(np.arange(2000))
+  assert table[places % 5003, 0].sum() / (2000 * 512) > 0.985
+
+
+def test_plan_begins_where_it_is_told():
+  first = 12_345
+  rows = np.arange(500)
+  shifted, _ = RowPlan(lambda p: draw_lengths(p + first), (64, 20))(rows)
+  places, _ = RowPlan(draw_lengths, (64, 20), first)(rows)
+  np.testing.assert_array_equal(places, shifted + first)
+
+
+@pytest.mark.parametrize(
+  "plan", [RowPlan(draw_lengths, (64, 20), 7), OneEach(7)]
+)
+@pytest.mark.parametrize("rows", [0, 1, 700, 5000])
+def test_used_places_are_those_of_the_rows(plan, rows):
+  used = plan.used(rows)
+  expected = plan(np.arange(rows))[0].tolist() if rows else []
+  found = [*range(used.first, used.end), *used.besides.tolist()]
+  assert sorted(found) == sorted(expected)
+  assert used.following >= max(expected, default=6) + 1

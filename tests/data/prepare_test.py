@@ -2,10 +2,6 @@ import functools
 import itertools
 import os
 import pathlib
-import signal
-import subprocess
-import sys
-import textwrap
 
 import numpy as np
 import pytest
@@ -20,7 +16,6 @@ from transformer_zoo.data.prepare import prepare
 from transformer_zoo.data.seqio_corruption import CorruptionStep
 from transformer_zoo.errors import UserError
 
-ROOT = pathlib.Path(__file__).parents[2]
 LENGTHS = {"inputs": 24, "targets": 16}
 SENTENCES = [f"the cat sat on a mat while {i} dogs bark" for i in range(40)]
 EOS = seqio.preprocessors.append_eos_after_trim
@@ -221,36 +216,6 @@ def test_splits_can_be_added(add_task, prepared_dir):
   for splits in (["validation"], ["train"]):
     made = prepare("zt_task", prepared_dir=prepared_dir, splits=splits)
   assert set(made.tasks[0].splits) == {"train", "validation"}
-
-
-def test_killed_prepare_leaves_nothing_that_is_read(prepared_dir, tmp_path):
-  program = textwrap.dedent(f"""
-    import os, signal, sys
-    from transformer_zoo.data import shards
-    write = shards.write_split
-    def killed(examples, split, *rest):
-      info = write(examples, split, *rest)
-      if split == "validation":
-        os.kill(os.getpid(), signal.SIGKILL)
-      return info
-    shards.write_split = killed if sys.argv[1] == "kill" else write
-    from transformer_zoo.data.prepare import prepare
-    prepare("mini_copa", prepared_dir={str(prepared_dir)!r})
-  """)
-  done = subprocess.run(
-    [sys.executable, "-c", program, "kill"],
-    cwd=ROOT,
-    check=False,
-    capture_output=True,
-    text=True,
-  )
-  assert done.returncode == -signal.SIGKILL, done.stderr
-  assert (prepared_dir / ".mini_copa.partial").exists()
-  with pytest.raises(UserError, match="Nothing named 'mini_copa'"):
-    manifest.load("mini_copa", prepared_dir)
-  made = prepare("mini_copa", prepared_dir=prepared_dir)
-  assert made.tasks[0].record_files("train")
-  assert not (prepared_dir / ".mini_copa.partial").exists()
 
 
 def test_failure_keeps_the_earlier_files(add_task, prepared_dir, tmp_path):

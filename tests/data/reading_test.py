@@ -13,6 +13,7 @@ from transformer_zoo.data import manifest  # noqa: E402
 from transformer_zoo.data import mixing  # noqa: E402
 from transformer_zoo.data import reading  # noqa: E402
 from transformer_zoo.data import shards  # noqa: E402
+from transformer_zoo.data import workers  # noqa: E402
 from transformer_zoo.data.prepare import prepare  # noqa: E402
 from transformer_zoo.errors import UserError  # noqa: E402
 
@@ -117,7 +118,7 @@ def test_only_a_known_structure_is_batched(add_task):
   for task, its_steps, allowed in zip(
     (batched, alone), steps, (True, False), strict=True
   ):
-    dataset = reading._build(task, its_steps, "train", False)
+    dataset = reading._build(task, its_steps, "train")
     assert (reading._batched(dataset, task, 16) is not None) == allowed
 
 
@@ -178,11 +179,13 @@ def test_rates_are_the_same_on_the_fly_and_prepared(add_task, tmp_path):
 
 
 def test_progress_is_told(add_task, tmp_path, monkeypatch):
-  monkeypatch.setattr(reading, "_REPORT_SECONDS", 0.0)
+  monkeypatch.setattr(workers, "_TELL_SECONDS", 0.0)
   add_task("zt_progress")
   lines = []
   prepare("zt_progress", prepared_dir=tmp_path, report=lines.append)
-  assert "preparing zt_progress train: 256 examples so far" in lines
+  told = [line for line in lines if "zt_progress train: 256 examples" in line]
+  assert told and told[0].startswith("preparing ")
+  assert ", 43%, about " in told[0]  # of the 600 that the source has
 
 
 def test_skipped_rows_are_told_and_stored(add_task, tmp_path):

@@ -1,78 +1,133 @@
-"""Greedy search over toy next-token functions."""
+"""Greedy search and sampling over toy next-token functions."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from transformer_zoo.decoding import search
+from tests.decoding import toy
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.decoding.search import search
 
 EOS = 1
 
 
-def follow(table, calls=None):
-  """After token t comes table[t]; the cache counts the steps."""
+def follow(table, length, calls=None):
+  """After token t comes table[t]; one that lost its past ends at once."""
   table = jnp.asarray(table)
 
-  def next_logits(tokens_B1, position, cache):
+  def step(tokens_BW, parents_BW, position, state):
+    assert parents_BW is None
     if calls is not None:
       jax.debug.callback(lambda p: calls.append(int(p)), position)
-    cache = jnp.asarray(0) if cache is None else cache + 1
-    logits = jax.nn.one_hot(table[tokens_B1[:, 0]], table.shape[0])
-    # A cache that loses step ends the row at once.
-    lost = jax.nn.one_hot(jnp.full_like(tokens_B1[:, 0], EOS), table.shape[0])
-    return jnp.where(cache == position, logits, lost), cache
+    state = jnp.asarray(0) if state is None else state + 1
+    logits = jax.nn.one_hot(table[tokens_BW], table.shape[0])
+    lost = jax.nn.one_hot(jnp.full_like(tokens_BW, EOS), table.shape[0])
+    return jnp.where(state == position, logits, lost), state
 
-  return next_logits
+  def run(rows=1, start_id=0, **keywords):
+    first_B = jnp.full(rows, start_id, jnp.int32)
+    options = DecodingOptions(max_length=length)
+    return search(step, None, first_B, options=options, **keywords).tokens
+
+  return run
 
 
 def test_follows_the_likeliest_token_until_eos_then_pads():
   # 0 -> 3 -> 2 -> 4 -> 1
-  tokens = search.greedy(follow([3, 0, 4, 2, 1]), batch_size=2, max_length=7)
-  np.testing.assert_array_equal(tokens, [[3, 2, 4, 1, 0, 0, 0]] * 2)
+  tokens = follow([3, 0, 4, 2, 1], 7)(rows=2)
+  np.testing.assert_array_equal(tokens, [[[3, 2, 4, 1, 0, 0, 0]]] * 2)
   assert tokens.dtype == jnp.int32
 
 
 def test_stops_when_every_row_has_ended():
   calls = []
-  search.greedy(
-    follow([3, 0, 4, 2, 1], calls), batch_size=2, max_length=50
-  ).block_until_ready()
+  follow([3, 0, 4, 2, 1], 50, calls)(rows=2).block_until_ready()
   jax.effects_barrier()
   assert sorted(calls) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("max_length", [1, 2, 5])
 def test_never_makes_more_than_max_length(max_length):
-  tokens = search.greedy(follow([2, 0, 2]), batch_size=1, max_length=max_length)
-  np.testing.assert_array_equal(tokens, [[2] * max_length])
+  tokens = follow([2, 0, 2], max_length)()
+  np.testing.assert_array_equal(tokens, [[[2] * max_length]])
 
 
 def test_rows_end_apart_and_an_ended_row_stays_ended():
-  ends_at = jnp.asarray([0, 2, 9])
+  ends_at = jnp.asarray([[0], [2], [9]])
 
-  def next_logits(tokens_B1, position, cache):
-    choice = jnp.where(position == ends_at, EOS, 2)
-    return jax.nn.one_hot(choice, 3), cache
+  def step(tokens_BW, parents_BW, position, state):
+    # Says something else after the end, which nobody listens to.
+    return jax.nn.one_hot(jnp.where(position == ends_at, EOS, 2), 3), 0
 
-  # A row that ended is not ended again, whatever the model says.
-  tokens = search.greedy(
-    lambda t, p, c: (next_logits(t, p, c)[0], jnp.asarray(0)),
-    batch_size=3,
-    max_length=5,
+  outputs = search(
+    step, 0, jnp.zeros(3, jnp.int32), options=DecodingOptions(max_length=5)
   )
   np.testing.assert_array_equal(
-    tokens, [[1, 0, 0, 0, 0], [2, 2, 1, 0, 0], [2, 2, 2, 2, 2]]
+    outputs.tokens[:, 0], [[1, 0, 0, 0, 0], [2, 2, 1, 0, 0], [2, 2, 2, 2, 2]]
+  )
+  one = 1 - np.log(np.e + 2)
+  np.testing.assert_allclose(
+    outputs.log_likelihoods[:, 0], [one, 3 * one, 5 * one], rtol=1e-6
   )
 
 
 def test_special_ids_are_settings():
-  tokens = search.greedy(
-    follow([0, 0, 3, 4, 2]),
-    batch_size=1,
-    max_length=6,
-    start_id=2,
-    eos_id=4,
-    pad_id=9,
+  tokens = follow([0, 0, 3, 4, 2], 6)(start_id=2, eos_id=4, pad_id=9)
+  np.testing.assert_array_equal(tokens, [[[3, 4, 9, 9, 9, 9]]])
+
+
+SAMPLED = DecodingOptions(
+  max_length=5, temperature=0.8, top_k=4, num_return=3, seed=7
+)
+
+
+def sample(example_ids, options=SAMPLED):
+  step = toy.Table(toy.random_table(0, length=5, vocabulary=6))
+  return search(
+    step,
+    None,
+    jnp.zeros(len(example_ids), jnp.int32),
+    options=options,
+    example_ids_B=jnp.asarray(example_ids),
   )
-  np.testing.assert_array_equal(tokens, [[3, 4, 9, 9, 9, 9]])
+
+
+def test_draws_depend_on_the_example_and_not_on_its_batch():
+  alone = [sample([number]).tokens[0] for number in (3, 4, 90)]
+  together = sample([90, 3, 5, 4]).tokens
+  for row, expected in zip((1, 3, 0), alone, strict=True):
+    np.testing.assert_array_equal(together[row], expected)
+  # Other examples, other outputs of one example and other seeds: other draws.
+  assert len({np.asarray(row).tobytes() for row in together}) > 1
+  outputs = together.reshape(-1, 5)
+  assert len({np.asarray(row).tobytes() for row in outputs}) > len(together)
+  other = DecodingOptions(
+    max_length=5, temperature=0.8, top_k=4, num_return=3, seed=8
+  )
+  assert np.any(sample([90, 3, 5, 4], other).tokens != together)
+
+
+def test_examples_are_numbered_from_zero_unless_told():
+  step = toy.Table(toy.random_table(0, length=5, vocabulary=6))
+  first_B = jnp.zeros(3, jnp.int32)
+  found = search(step, None, first_B, options=SAMPLED).tokens
+  np.testing.assert_array_equal(found, sample([0, 1, 2]).tokens)
+
+
+def test_log_likelihood_of_a_sample_is_by_the_model_itself():
+  """Neither the temperature nor what was cut off is in it."""
+  table = toy.random_table(0, length=5, vocabulary=6)
+  outputs = sample([0, 1])
+  for tokens, found in zip(
+    np.asarray(outputs.tokens).reshape(-1, 5),
+    np.asarray(outputs.log_likelihoods).reshape(-1),
+    strict=True,
+  ):
+    made = tuple(tokens.tolist())
+    made = made[: made.index(EOS) + 1] if EOS in made else made
+    expected = sum(
+      toy.log_probs(table, made[:i])[token] for i, token in enumerate(made)
+    )
+    assert found == pytest.approx(expected, abs=1e-5)
+  np.testing.assert_array_equal(outputs.scores, outputs.log_likelihoods)

@@ -78,7 +78,7 @@ def example_sums(params, batch):
   }
 
 
-def generate(params, inputs):
+def generate(params, inputs, example_ids):
   """Repeats the input, except that `two` is mistaken for `three`."""
   return np.where(inputs == 12, 13, np.minimum(inputs, 14))
 
@@ -232,11 +232,11 @@ class TestJournal:
     def call(most=None, fingerprint=self.FINGERPRINT):
       calls = []
 
-      def counted(params, inputs):
+      def counted(params, inputs, example_ids):
         if len(calls) == most:
           raise KeyboardInterrupt
         calls.append(inputs)
-        return generate(params, inputs)
+        return generate(params, inputs, example_ids)
 
       with Journal(path, fingerprint, report=reports.append) as journal:
         result = make_evaluator(generate=counted)(

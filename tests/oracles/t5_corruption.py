@@ -3,8 +3,13 @@
 Reads a JSON object from standard input and writes one to standard output:
 
     {"rewrites": [name, ...], "tokens": [[...], ...], "masks": [[...], ...],
-     "vocab_size": n, "lengths": [[inputs, density, mean], ...]}
-    -> {"rewrites": {name: [[...], ...]}, "lengths": [[raw, targets], ...]}
+     "vocab_size": n, "lengths": [[inputs, density, mean], ...],
+     "noise": [[name, length, {keyword: value}], ...]}
+    -> {"rewrites": {name: [[...], ...]}, "places": {name: [[...], ...]},
+        "lengths": [[raw, targets], ...], "noise": [[...], ...]}
+
+`places` is what a rewrite makes of the places 0, 1, ... in place of the tokens,
+with the same draws.
 """
 
 import json
@@ -15,24 +20,30 @@ from t5.data import preprocessors
 import tensorflow as tf
 
 
+def _seeds(number: int, row: int) -> tf.Tensor:
+  return tf.constant([[row, i] for i in range(number)], tf.int32)
+
+
+def _rewritten(name, tokens, masks, vocabulary):
+  return [
+    getattr(preprocessors, name)(
+      tf.constant(row, tf.int32),
+      tf.constant(mask, tf.bool),
+      vocabulary,
+      seeds=_seeds(2, i),
+    )
+    .numpy()
+    .tolist()
+    for i, (row, mask) in enumerate(zip(tokens, masks, strict=True))
+  ]
+
+
 def main():
   """Answers one request."""
   asked = json.load(sys.stdin)
   vocabulary = types.SimpleNamespace(vocab_size=asked["vocab_size"])
-  rewritten = {
-    name: [
-      getattr(preprocessors, name)(
-        tf.constant(tokens, tf.int32),
-        tf.constant(mask, tf.bool),
-        vocabulary,
-        seeds=tf.zeros((2, 2), tf.int32),
-      )
-      .numpy()
-      .tolist()
-      for tokens, mask in zip(asked["tokens"], asked["masks"], strict=True)
-    ]
-    for name in asked["rewrites"]
-  }
+  tokens, masks = asked["tokens"], asked["masks"]
+  places = [list(range(len(row))) for row in tokens]
   lengths = [
     preprocessors.random_spans_helper(
       inputs_length=inputs,
@@ -43,7 +54,25 @@ def main():
     )
     for inputs, density, mean in asked["lengths"]
   ]
-  json.dump({"rewrites": rewritten, "lengths": lengths}, sys.stdout)
+  noise = [
+    getattr(preprocessors, name)(length, seeds=_seeds(2, i), **keywords)
+    .numpy()
+    .tolist()
+    for i, (name, length, keywords) in enumerate(asked["noise"])
+  ]
+  answer = {
+    "rewrites": {
+      name: _rewritten(name, tokens, masks, vocabulary)
+      for name in asked["rewrites"]
+    },
+    "places": {
+      name: _rewritten(name, places, masks, vocabulary)
+      for name in asked["rewrites"]
+    },
+    "lengths": lengths,
+    "noise": noise,
+  }
+  json.dump(answer, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ from tasks import unlabelled_text  # noqa: F401 (registers a task without text)
 from tasks.few_shot import register_few_shot
 from tasks.miniature import source
 from tasks.miniature import supervised  # noqa: F401 (registers `mini_...`)
+from tasks.sentinels import with_sentinels
 from tasks.steps import TOKENIZED
+from transformer_zoo.data.evaluation_split import EvaluationSplit
 from transformer_zoo.data.prepare import prepare
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import metrics
@@ -219,6 +221,76 @@ def test_too_few_others_are_told(add, words, tmp_path):
   task = add(base.name, num_shots=2)
   with pytest.raises(UserError, match="has 1 training examples that can be sh"):
     prepare(task.name, prepared_dir=tmp_path)
+
+
+CLASSES = "abcdefgh"
+# The vocabulary of the miniature suite has no line break.
+IN_A_LINE = {"targets_prefix": " so: ", "example_separator": " ; "}
+LONG = [(f"the {x} sat on the {x}", f"it was {x}") for x in CLASSES]
+
+
+def texts_at(task, length, tmp_path):
+  """The texts of the inputs at a length, from SeqIO and from prepared data."""
+  lengths = {"inputs": length, "targets": 16}
+  dataset = task.get_dataset(lengths, split="validation", shuffle=False)
+  live = [example["inputs"].tolist() for example in dataset.as_numpy_iterator()]
+  prepared = prepare(task.name, prepared_dir=tmp_path).tasks[0]
+  (batch,) = EvaluationSplit(prepared, "validation", lengths, 8, grouped=False)
+  assert [ids["inputs"].tolist() for ids in batch.ids] == live
+  assert all(len(ids) <= length and ids[-1] == 1 for ids in live)
+  return [prepared.vocabulary.decode(ids) for ids in live]
+
+
+def test_demonstrations_go_until_the_inputs_fit(add, words, tmp_path):
+  base = words(LONG, [("the mat", "a"), ("the dog sat on a mat", "b")])
+  task = add(base.name, num_shots=6, prompt="yes", **IN_A_LINE)
+  whole = [text.strip() for text in shown(task)]
+  assert texts_at(task, 500, tmp_path) == whole
+  numbers = set()
+  for length in range(28, 300, 20):
+    for text, full in zip(texts_at(task, length, tmp_path), whole, strict=True):
+      prompt, *demonstrations, own = full.split(" ; ")
+      *left, question = text.split(" ; ")
+      assert question == own
+      assert left[:1] == [prompt]
+      kept = left[1:]
+      assert kept == demonstrations[len(demonstrations) - len(kept) :]
+      numbers.add(len(kept))
+  assert {0, 6} < numbers
+
+
+def test_without_demonstrations_the_end_of_the_question_stays(
+  add, words, tmp_path
+):
+  base = words(LONG, [("the dog sat on the mat and it saw a cat", "a")])
+  for shots in (0, 3):
+    task = add(base.name, num_shots=shots, prompt="yes no yes no", **IN_A_LINE)
+    (text,) = texts_at(task, 9, tmp_path)
+    (full,) = shown(task)
+    assert 0 < len(text) < 30
+    assert full.strip().endswith(text)
+
+
+def test_letters_of_several_bytes(add, words, tmp_path):
+  base = words([("é ☃ 漢", "ü"), ("ö", "ß")], [("naïve ☃", "a")])
+  task = add(base.name, num_shots=1)
+  for length in (8, 12, 16, 24, 64):
+    texts_at(task, length, tmp_path)
+
+
+def test_a_task_that_cuts_long_examples_itself_is_refused(add, words):
+  base = words([("a", "1")])
+  marked = seqio.TaskRegistry.add(
+    "few_shot_marked", **with_sentinels(base.name)
+  )
+  try:
+    with pytest.raises(
+      UserError,
+      match="'few_shot_marked' has no few-shot form: a step of its own cuts",
+    ):
+      add(marked.name, num_shots=1)
+  finally:
+    seqio.TaskRegistry.remove("few_shot_marked")
 
 
 def test_refusals(add, words):

@@ -83,6 +83,59 @@ def test_another_field_and_fingerprint(tmp_path):
   assert text.fingerprint() != before
 
 
+def test_paragraphs_are_documents(tmp_path):
+  path = tmp_path / "a.txt"
+  path.write_text("\n one\ntwo \n \t\n\n\nthree\n\n")
+  for kind, expected in (
+    ("paragraphs", ["one\ntwo", "three"]),
+    ("lines", ["one", "two", "three"]),
+  ):
+    source = TextFilesDataSource({"train": str(path)}, documents=kind)
+    assert _texts(source) == expected
+    assert list(source.documents(str(path), None)) == expected
+
+
+def test_a_bad_paragraph_is_named_by_its_lines(tmp_path):
+  path = tmp_path / "a.txt"
+  path.write_bytes(b"one\n\ntwo\nthr\0ee\nfour\n\nfive")
+  source = TextFilesDataSource({"train": str(path)}, documents="paragraphs")
+  with pytest.raises(
+    UserError,
+    match=f"The row in lines 3 to 5 of the data file '{path}' has a NUL char",
+  ):
+    list(source.documents(str(path), None))
+
+
+def test_other_kinds_of_documents_are_refused():
+  with pytest.raises(
+    UserError, match="documents is 'pages'; write 'lines' where each line"
+  ):
+    TextFilesDataSource({"train": "x"}, documents="pages")
+
+
+def test_bad_rows_are_passed_over_where_that_is_asked(tmp_path, monkeypatch):
+  path = tmp_path / "a.jsonl"
+  path.write_text('{"text": "a"}\n{"txt": "b"}\n{"text": "c"}\n')
+  source = TextFilesDataSource({"train": str(path)})
+  with pytest.raises(
+    UserError, match="Line 2 .* has no string 'text'; correct"
+  ):
+    list(source.documents(str(path), None))
+  monkeypatch.setenv("ZOO_SKIP_BAD_ROWS", "1")
+  skipped = []
+  assert list(source.documents(str(path), skipped.append)) == ["a", "c"]
+  assert skipped == [f"Line 2 of the data file '{path}' has no string 'text'."]
+  assert source.skipped_rows("train") == skipped
+
+
+def test_a_document_may_have_five_megabytes(tmp_path):
+  text = "word " * 1_000_000 + "end"
+  path = tmp_path / "a.jsonl"
+  path.write_text(_json_lines(text, "short"))
+  source = TextFilesDataSource({"train": str(path)})
+  assert list(source.documents(str(path), None)) == [text, "short"]
+
+
 @pytest.mark.parametrize(
   "name, content, message",
   [

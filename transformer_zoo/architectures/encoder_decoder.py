@@ -165,6 +165,28 @@ class EncoderDecoder(nn.Module):
       deterministic=deterministic,
     )
 
+  def prefill(
+    self,
+    encoder_input_tokens: jax.Array,
+    *,
+    start_id: int,
+    decoding: kv_cache.Decoding,
+  ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    """Reads the inputs before the first `decode_step`.
+
+    Args:
+      encoder_input_tokens: [B, M] ids.
+      start_id: what the decoder is fed first.
+      decoding: the room that its cache will have.
+
+    Returns:
+      What to feed first, [B], and what every step is given: the encoded inputs
+      and the inputs.
+    """
+    del decoding  # the keys of the inputs are computed by the first step
+    first_B = jnp.full(len(encoder_input_tokens), start_id, jnp.int32)
+    return first_B, (self.encode(encoder_input_tokens), encoder_input_tokens)
+
   def decode_step(
     self,
     decoder_input_tokens: jax.Array,
@@ -175,24 +197,26 @@ class EncoderDecoder(nn.Module):
     """Logits of the next token; reads and writes the `cache` collection.
 
     Args:
-      decoder_input_tokens: [B, 1] ids at `decoding.position`.
+      decoder_input_tokens: [B, W] ids, one for each of the W outputs of a row
+        that are in the making, all at `decoding.position`.
       encoded_BMD: output of `encode`.
       encoder_input_tokens: [B, M] ids; tell which of them are padding.
       decoding: position of the tokens and room in the cache.
 
     Returns:
-      float32 logits [B, 1, V].
+      float32 logits [B, W, V].
     """
+    # One position for all outputs: their biases are the same.
     positions = Positions(
-      query_1L=(decoding.position + jnp.arange(1))[None],
-      key_1M=jnp.arange(decoding.length)[None],
+      query_1L=jnp.full((1, 1), decoding.position),
+      key_1M=decoding.key_positions_M[None],
     )
     return self.decoder(
       self.token_embedder(decoder_input_tokens),
       encoded_BMD,
       embedder=self.token_embedder,
       positions=positions,
-      mask_B1LM=(positions.distance_1LM <= 0)[:, None],
+      mask_B1LM=decoding.mask_B1WM,
       encoder_mask_B1LM=(encoder_input_tokens > 0)[:, None, None, :],
       decoding=decoding,
       deterministic=True,

@@ -171,9 +171,9 @@ def parse_lengths(text: str) -> dict[str, int]:
 def registered_tasks() -> Any:
   """Imports SeqIO with the project's tasks and mixtures; returns `seqio`."""
   with quiet_stderr():
-    from transformer_zoo.data import prepare
+    from transformer_zoo.data import registration
 
-    prepare.register_tasks(os.environ.get("ZOO_DATA_DIR") or None)
+    registration.register_tasks(os.environ.get("ZOO_DATA_DIR") or None)
     return importlib.import_module("seqio")
 
 

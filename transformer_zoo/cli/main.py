@@ -7,6 +7,7 @@ import sys
 
 from transformer_zoo import __version__
 from transformer_zoo.cli import ablate
+from transformer_zoo.cli import clean
 from transformer_zoo.cli import doctor
 from transformer_zoo.cli import evaluate
 from transformer_zoo.cli import infer
@@ -16,6 +17,7 @@ from transformer_zoo.cli import inspect_task
 from transformer_zoo.cli import listing
 from transformer_zoo.cli import prepare
 from transformer_zoo.cli import train
+from transformer_zoo.cli import train_vocabulary
 from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
@@ -27,11 +29,13 @@ COMMANDS = {
     "mixture": inspect_mixture,
     "model": inspect_model,
   },
+  "clean": clean,
   "prepare": prepare,
   "train": train,
   "evaluate": evaluate,
   "infer": infer,
   "ablate": ablate,
+  "train-vocabulary": train_vocabulary,
   "doctor": doctor,
 }
 USER_ERROR = 2
@@ -127,7 +131,10 @@ def _dispatch(argv: Sequence[str]) -> None:
     raise UserError(
       f"there is no command {words[0]!r}{nearest(words[0], COMMANDS)}"
     )
-  arguments = build_parser().parse_args(words)
+  parser = build_parser()
+  arguments, arguments.more = parser.parse_known_args(words)
+  if arguments.more and not hasattr(arguments, "takes_more"):
+    parser.error(f"unrecognized arguments: {' '.join(arguments.more)}")
   if overrides and not hasattr(arguments, "gin_file"):
     raise UserError(f"this command takes no --gin.{overrides[0]}")
   arguments.overrides = overrides

@@ -18,6 +18,7 @@ import gin
 from transformer_zoo.config import checks
 from transformer_zoo.config import reading
 from transformer_zoo.config import registry
+from transformer_zoo.config import task_modules
 from transformer_zoo.config.reach import Reach
 from transformer_zoo.config.reading import Binding
 from transformer_zoo.config.reading import folders
@@ -47,9 +48,10 @@ REGISTERING = (
   "transformer_zoo.training",
   "transformer_zoo.decoding",
   "transformer_zoo.experiment",
+  "transformer_zoo.cleaning.run",
 )
 # Kinds of runs: a gin file may configure several, a command runs one.
-ROOTS = ("train", "evaluate", "infer")
+ROOTS = ("train", "evaluate", "infer", "clean")
 
 _ZOO = "transformer_zoo."
 _loaded: list[Binding] = []
@@ -88,6 +90,7 @@ def load(
   for name in gin_files:
     read += reading.read_file(name, search_paths, imported=imported)
   read += [reading.read_override(text) for text in bindings]
+  read = task_modules.take_out(read)
   gin.clear_config()
   for binding in read:
     gin.bind_parameter(binding.key, binding.value)
@@ -127,7 +130,9 @@ def operative_config(root: str | None = None) -> str:
   Args:
     root: by default the root that was loaded.
   """
-  return write(_reach(root or _loaded_root), _loaded_imports)
+  return write(
+    _reach(root or _loaded_root), _loaded_imports, task_modules.operative()
+  )
 
 
 def config_hash(root: str | None = None) -> str:

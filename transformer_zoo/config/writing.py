@@ -10,22 +10,30 @@ from gin import config as gin_config
 from transformer_zoo.config import registry
 from transformer_zoo.config.reach import Reach
 from transformer_zoo.config.reading import MACRO
+from transformer_zoo.config.task_modules import TASK_MODULES
 
 # Macros that say where a run reads and writes and with how many processes, not
 # what it computes.
-PLACES = frozenset({"DATA_DIR", "MODEL_DIR", "NUM_WORKERS", "PREPARED_DIR"})
+PLACES = frozenset(
+  {"DATA_DIR", "MODEL_DIR", "NUM_WORKERS", "PREPARED_DIR", TASK_MODULES}
+)
 _STATEMENT = re.compile(r"^([\w./]+) = (.*)$", re.MULTILINE)
 _SHOWN = 4
 
 
-def write(reach: Reach, imports: Iterable[str] = ()) -> str:
+def write(
+  reach: Reach, imports: Iterable[str] = (), task_modules: str | None = None
+) -> str:
   """What `reach` visited, as sorted text; defaults stand as comments.
 
   Args:
     reach: from the root.
     imports: modules of a user's own, without which it would not load again.
+    task_modules: the value of `TASK_MODULES`.
   """
   macros, bindings, defaults = {}, {}, {}
+  if task_modules:
+    macros[TASK_MODULES] = repr(task_modules)
   for visit in reach.visits.values():
     for binding in visit.bindings.values():
       target = macros if binding.selector == MACRO else bindings

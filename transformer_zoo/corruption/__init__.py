@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import dataclasses
 from typing import Any
 
+from transformer_zoo.corruption.concatenation import ConcatenatedDocuments
 from transformer_zoo.corruption.denoising import Denoising
 from transformer_zoo.corruption.fixed_number import FixedNumber
 from transformer_zoo.corruption.infilling import TextInfilling
@@ -23,6 +24,11 @@ from transformer_zoo.corruption.noise_masks import RandomPrefix
 from transformer_zoo.corruption.noise_masks import RandomSpans
 from transformer_zoo.corruption.noise_masks import RegularSpans
 from transformer_zoo.corruption.replacement import Replacement
+from transformer_zoo.corruption.sentence_packing import DocSentences
+from transformer_zoo.corruption.sentence_packing import FullSentences
+from transformer_zoo.corruption.sentence_pairs import NextSentence
+from transformer_zoo.corruption.sentence_pairs import SentenceOrder
+from transformer_zoo.corruption.sentence_pairs import SentencePair
 from transformer_zoo.corruption.sequence_noise import DocumentRotation
 from transformer_zoo.corruption.sequence_noise import SentencePermutation
 from transformer_zoo.corruption.sequence_noise import SequenceNoise
@@ -35,18 +41,24 @@ from transformer_zoo.errors import UserError
 _CLASSES = {
   cls.__name__: cls
   for cls in (
+    ConcatenatedDocuments,
     Denoising,
+    DocSentences,
     DocumentRotation,
     Everything,
     FixedNumber,
     Fragment,
+    FullSentences,
     Iid,
     MaskedLanguageModel,
     Masking,
+    NextSentence,
     RandomPrefix,
     RandomSpans,
     RegularSpans,
     Replacement,
+    SentenceOrder,
+    SentencePair,
     SentencePermutation,
     SequenceNoise,
     SpanCorruption,

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 import dataclasses
-import math
 from typing import Any
 
 import numpy as np
@@ -46,24 +45,21 @@ class UnifiedLanguageModel:
   Attributes:
     masking: which tokens are hidden, and how: by default the paper's cloze,
       15 %, one in five times a bigram or a trigram, then 80/10/10.
-    shares: of `ATTENTION_KINDS`, in that order; they add up to 1.
+    weights: of `ATTENTION_KINDS`, in that order; they need not add up to 1.
   """
 
   masking: Masking = dataclasses.field(default_factory=_cloze)
-  shares: Sequence[float] = (1 / 3, 1 / 3, 1 / 6, 1 / 6)
+  weights: Sequence[float] = (2, 2, 1, 1)
   layout = "encoder"
 
   def __post_init__(self):
-    shares = tuple(self.shares)
-    object.__setattr__(self, "shares", shares)
-    if (
-      len(shares) != len(ATTENTION_KINDS)
-      or min(shares) < 0
-      or not math.isclose(sum(shares), 1, abs_tol=1e-6)
-    ):
+    weights = tuple(self.weights)
+    object.__setattr__(self, "weights", weights)
+    known = len(weights) == len(ATTENTION_KINDS)
+    if not known or min(weights) < 0 or sum(weights) <= 0:
       raise UserError(
-        f"UnifiedLanguageModel.shares is {shares}; give one share for each of "
-        f"{', '.join(ATTENTION_KINDS)}, not negative, that add up to 1."
+        f"UnifiedLanguageModel.weights is {weights}; give a weight for each of "
+        f"{', '.join(ATTENTION_KINDS)}, not negative, of which one is positive."
       )
 
   def raw_length(self, lengths: Mapping[str, int]) -> int:
@@ -91,8 +87,8 @@ class UnifiedLanguageModel:
       number per example.
     """
     tokens = np.asarray(tokens, np.int32)
-    bounds = np.cumsum(self.shares)[:-1]
-    kinds = np.searchsorted(bounds, draws.uniform(1)[:, 0], side="right")
+    chances = np.cumsum(self.weights)[:-1] / sum(self.weights)
+    kinds = np.searchsorted(chances, draws.uniform(1)[:, 0], side="right")
     cut_B1 = 1 + draws.integers(tokens.shape[1] - 1, 1)
     parted, second = _parted(tokens, cut_B1, vocabulary)
     targets = special_tokens.framed(parted, vocabulary)

@@ -32,7 +32,7 @@ class WordSpans:
   gives up words at its end (ALBERT), or is cut within a word (SpanBERT).
 
       BERT, whole words:    WordSpans()
-      ALBERT, n-grams:      weights (1, 1/2, 1/3)
+      ALBERT, n-grams:      weights (6, 3, 2), as 1/n
                             (`create_pretraining_data.py` b772393)
       SpanBERT, geometric:  weights `geometric_weights(0.2, 10)`, cut_last
                             (Joshi et al. 2020, section 3.1)

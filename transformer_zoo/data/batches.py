@@ -78,9 +78,7 @@ class Batches:
       for lengths in phases
     ]
     self._is_bucketed = len(batching.buckets) > 1
-    self._is_packed = batching.packing and any(
-      task.kind == "examples" for task in recipe.tasks
-    )
+    self._is_packed = batching.packing and self._readers[-1].shares_rows
     self._plans = []
     self._lock = threading.Lock()
     self._bucket_plan = BucketPlan(

@@ -5,13 +5,15 @@ SeqIO's feature converter of the same architecture does one by one
 (seqio/feature_converters.py), with three differences that a vocabulary whose
 padding is not id 0 needs: padding is `pad_id`, loss weights come from the
 places that are filled and not from their ids, and the places that a masked
-language model predicts are given and not found by the id of the mask.
+language model predicts are given and not found by the id of the mask. In gin
+they have the names of SeqIO's.
 """
 
 from collections.abc import Mapping
 import dataclasses
 from typing import ClassVar, Protocol
 
+import gin
 import numpy as np
 
 from transformer_zoo.corruption.ragged import interleave
@@ -96,6 +98,7 @@ class Converter(Protocol):
     """
 
 
+@gin.register("EncDecFeatureConverter")
 @dataclasses.dataclass(frozen=True)
 class EncoderDecoder:
   """Inputs to the encoder, targets to the decoder.
@@ -139,9 +142,13 @@ class EncoderDecoder:
     )
 
 
+@gin.register("LMFeatureConverter")
 @dataclasses.dataclass(frozen=True)
 class LanguageModel:
   """Targets alone, read from left to right. SeqIO's `LMFeatureConverter`.
+
+  Where examples have `segment_lengths`, the tokens of each document in a row
+  (concatenate and split), each document has a segment id when packed.
 
   Attributes:
     bos_id: what the decoder reads first; padding if None.
@@ -170,12 +177,14 @@ class LanguageModel:
   ) -> dict[str, np.ndarray]:
     """As `Converter.__call__`."""
     targets = examples["targets"]
-    places = RowPlaces(targets.lengths, rows, num_rows, lengths["targets"])
+    sizes, owners = _segments(examples, "targets", rows)
+    places = RowPlaces(sizes, owners, num_rows, lengths["targets"])
     return decoder_features(
       places, targets.values, packing, pad_id, self.bos_id
     )
 
 
+@gin.register("PrefixLMFeatureConverter")
 @dataclasses.dataclass(frozen=True)
 class PrefixLanguageModel:
   """Inputs and targets behind each other. SeqIO's `PrefixLMFeatureConverter`.
@@ -222,15 +231,16 @@ class PrefixLanguageModel:
     return batch
 
 
+@gin.register("EncoderFeatureConverter")
 @dataclasses.dataclass(frozen=True)
 class Encoder:
   """Inputs and, place by place, what they should be.
 
   SeqIO's `EncoderFeatureConverter`, with weights of its own: `inputs`,
   `targets`, `weights` and, where a corruption makes them, `token_types` are
-  sequences of the same lengths. Every other feature has one number per example
-  (`next_sentence`) and becomes an array [num_rows] with `NO_LABEL` in the rows
-  that have no example.
+  sequences of the same lengths; `segment_lengths` is as for `LanguageModel`.
+  Every other feature has one number per example (`next_sentence`) and becomes
+  an array [num_rows] with `NO_LABEL` in the rows that have no example.
   """
 
   features: ClassVar[tuple[str, ...]] = ("inputs",)
@@ -260,7 +270,9 @@ class Encoder:
     """
     rest = dict(examples)
     inputs = rest.pop("inputs")
-    places = RowPlaces(inputs.lengths, rows, num_rows, lengths["inputs"])
+    sizes, owners = _segments(examples, "inputs", rows)
+    places = RowPlaces(sizes, owners, num_rows, lengths["inputs"])
+    rest.pop("segment_lengths", None)
     batch = {
       "encoder_input_tokens": places.put(inputs.values, pad_id),
       "encoder_target_tokens": places.put(rest.pop("targets").values, pad_id),
@@ -273,3 +285,13 @@ class Encoder:
     for name, labels in rest.items():
       batch[name] = label_of_rows(name, labels.values, rows, num_rows)
     return batch
+
+
+def _segments(
+  examples: Mapping[str, Ragged], feature: str, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the tokens of each segment, and its row: int64 [segments]."""
+  if "segment_lengths" not in examples:
+    return examples[feature].lengths, rows
+  inner = examples["segment_lengths"]
+  return inner.values, np.repeat(rows, inner.lengths)

@@ -73,6 +73,7 @@ class MixtureReader:
   Attributes:
     order: deals places to tasks.
     num_examples: of an epoch of each task, int64 [tasks].
+    shares_rows: whether several examples may fit into a row.
   """
 
   def __init__(
@@ -97,6 +98,7 @@ class MixtureReader:
     self._recipe = recipe
     self._sources = _open(recipe, lengths, longest, cache_bytes)
     self.num_examples = np.array([s.num_examples for s in self._sources])
+    self.shares_rows = any(source.shares_rows for source in self._sources)
     self._block = functools.lru_cache(maxsize=8)(self._find_block)
 
   def read(self, places: np.ndarray) -> dict[str, Ragged]:

@@ -15,9 +15,9 @@ import threading
 
 import numpy as np
 
-WINDOW = 1024
+WINDOW = 2048
 _OPEN_ROWS = 32
-_GROUP = 256  # windows packed together; changes speed and nothing else
+_GROUP = 128  # windows packed together; changes speed and nothing else
 _NONE_FITS = np.int32(1 << 30)
 
 

@@ -3,20 +3,15 @@
 Everything of a task but its corruption is run here: source, text-to-text
 formatting, tokenisation, EOS. The training machine then needs neither SeqIO nor
 TensorFlow. A task is written aside and renamed at the end, under a lock: an
-interrupted `prepare` leaves nothing that is later read, and of several
-processes one prepares while the others wait and reuse.
+interrupted `prepare` leaves nothing that is later read but goes on where it
+was, and of several of them one prepares while the others wait and reuse.
 """
 
 from collections.abc import Callable, Sequence
-import contextlib
 import dataclasses
 import functools
-import importlib
 import os
 import pathlib
-import shutil
-import sys
-import time
 from typing import Any, TYPE_CHECKING
 
 from transformer_zoo import corruption
@@ -24,8 +19,9 @@ from transformer_zoo.data import definitions
 from transformer_zoo.data import folders
 from transformer_zoo.data import manifest
 from transformer_zoo.data import mixing
+from transformer_zoo.data import preparation
 from transformer_zoo.data import reading
-from transformer_zoo.data import shards
+from transformer_zoo.data import registration
 from transformer_zoo.data import trimming
 from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
@@ -41,6 +37,9 @@ def prepare(
   prepared_dir: str | os.PathLike[str],
   data_dir: str | None = None,
   splits: Sequence[str] | None = None,
+  processes: int | None = None,
+  beam_runner: str | None = None,
+  beam_options: Sequence[str] = (),
   report: Callable[[str], None] = lambda line: None,
 ) -> manifest.PreparedMixture:
   """Prepares a task or all tasks of a mixture; reuses what is unchanged.
@@ -52,7 +51,14 @@ def prepare(
       ZOO_DATA_DIR (tasks/data_folders.py), and to SeqIO's TFDS sources where
       a folder has `tfds/`.
     splits: the splits to prepare; all that a task has if None.
-    report: called with one line for each split written.
+    processes: how many write the shards of large sources, and how many threads
+      tokenise where there is one shard; as many as there are cores if None.
+      The files are the same whatever their number.
+    beam_runner: runner of Apache Beam that writes the shards instead, 'local'
+      or one that Beam knows; its workers need the raw data and `prepared_dir`.
+    beam_options: flags for Beam.
+    report: called with one line for each split written, and now and then with
+      how far it is.
 
   Returns:
     The prepared tasks and their rates.
@@ -61,7 +67,15 @@ def prepare(
     UserError: no task or mixture has the name; a task lacks an asked split, or
       has an empty one, or unreadable files, or ids outside its vocabulary.
   """
-  register_tasks(data_dir)
+  if processes is not None and processes < 1:
+    raise UserError(f"The number of processes is {processes}; give 1 or more.")
+  registration.register_tasks(data_dir)
+  writer = preparation.Writer(
+    processes=processes or len(os.sched_getaffinity(0)),
+    beam_runner=beam_runner,
+    beam_options=tuple(beam_options),
+    report=report,
+  )
   provider = _find(name)
   members = _members(provider)
   has = {
@@ -80,7 +94,7 @@ def prepare(
         report(f"{task.name}: no split {split!r} on disk")
     wanted = [s for s in has[task.name] if splits is None or s in splits]
     try:
-      tasks.append(_prepare_task(task, wanted, prepared_dir, report))
+      tasks.append(_prepare_task(task, wanted, prepared_dir, writer))
     except UserError as error:
       if task.name in str(error):
         raise
@@ -102,34 +116,11 @@ def prepare(
   return mixture
 
 
-def register_tasks(data_dir: str | None = None) -> None:
-  """Imports SeqIO and all tasks and points them to `data_dir`.
-
-  Raises:
-    UserError: a folder of `data_dir` does not exist, or a module of the user's
-      cannot be imported.
-  """
-  _import_quietly()
-  import seqio  # pylint: disable=g-import-not-at-top
-
-  if data_dir is not None:
-    for folder in reversed(data_dir.split(os.pathsep)):
-      if not os.path.isdir(folder):
-        raise UserError(f"The data folder {folder!r} does not exist.")
-      tfds_dir = os.path.join(folder, "tfds")
-      if os.path.isdir(tfds_dir):
-        seqio.set_tfds_data_dir_override(tfds_dir)
-    os.environ["ZOO_DATA_DIR"] = data_dir
-  for package in ("tasks", "mixtures"):
-    importlib.import_module(package)
-  user_modules.import_all()
-
-
 def _prepare_task(
   task: "seqio.Task",
   splits: Sequence[str],
   prepared_dir: pathlib.Path,
-  report: Callable[[str], None],
+  writer: preparation.Writer,
 ) -> manifest.PreparedTask:
   """Returns the prepared task, from earlier files where they are current."""
   vocabulary = folders.store_vocabulary(task, prepared_dir)
@@ -160,47 +151,7 @@ def _prepare_task(
           manifest.save_task(new, new.folder)
         return new
       splits = [*old.splits, *(s for s in splits if s not in old.splits)]
-    return _write_task(task, template, steps, splits, report)
-
-
-def _write_task(
-  task: "seqio.Task",
-  template: manifest.PreparedTask,
-  steps: Sequence[Callable[..., Any]],
-  splits: Sequence[str],
-  report: Callable[[str], None],
-) -> manifest.PreparedTask:
-  """Writes records and manifest into a temporary folder and renames it."""
-  folder = pathlib.Path(template.folder)
-  partial = folder.with_name(f".{task.name}.partial")
-  shutil.rmtree(partial, ignore_errors=True)  # of a killed process
-  partial.mkdir()
-  try:
-    infos = {}
-    for split in splits:
-      start = time.monotonic()
-      examples = reading.read_split(
-        task, steps, split, targets_only=template.kind == "tokens"
-      )
-      examples = reading.with_progress(examples, f"{task.name} {split}", report)
-      info = shards.write_split(examples, split, template, partial)
-      skipped = getattr(task.source, "skipped_rows", lambda _: [])(split)
-      infos[split] = info = dataclasses.replace(info, num_skipped=len(skipped))
-      if skipped:
-        report(
-          f"skipped {len(skipped):,} bad rows of {task.name} {split}, first: "
-          f"{skipped[0]}"
-        )
-      report(
-        f"prepared {task.name} {split}: {info.num_examples:,} examples, "
-        f"{info.num_tokens:,} tokens in {time.monotonic() - start:.1f} s"
-      )
-    new = dataclasses.replace(template, splits=infos)
-    manifest.save_task(new, partial)
-    folders.move(partial, folder)
-    return new
-  finally:
-    shutil.rmtree(partial, ignore_errors=True)
+    return writer.write(task, template, splits)
 
 
 def _members(provider: Any) -> list["seqio.Task"]:
@@ -269,27 +220,3 @@ def _find(name: str) -> Any:
       f"{user_modules.HINT}"
     )
   return seqio.get_mixture_or_task(name)
-
-
-def _import_quietly() -> None:
-  """Imports TensorFlow and SeqIO without their start-up lines or accelerators.
-
-  TensorFlow writes some lines from C++ before it reads its settings, so the
-  file descriptor of stderr is away during the imports; an exception still has
-  its traceback.
-  """
-  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-  sys.stderr.flush()
-  saved = os.dup(2)
-  try:
-    with open(os.devnull, "wb") as nowhere:
-      os.dup2(nowhere.fileno(), 2)
-    import tensorflow as tf  # pylint: disable=g-import-not-at-top
-
-    with contextlib.suppress(RuntimeError):  # devices are in use already
-      tf.config.set_visible_devices([], "GPU")
-      tf.config.set_visible_devices([], "TPU")
-    tf.constant(0)  # the first operation writes lines as well
-  finally:
-    os.dup2(saved, 2)
-    os.close(saved)

@@ -6,14 +6,16 @@ task cannot be batched (their features change in rank), and to find the example
 that an error came from, they are read one by one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+import dataclasses
 import functools
 import re
-import time
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
+from transformer_zoo.data import records
+from transformer_zoo.data.sentences import TokenizeSentences
 from transformer_zoo.data.seqio_corruption import CorruptionStep
 from transformer_zoo.errors import UserError
 
@@ -25,7 +27,6 @@ Example = dict[str, Any]
 Steps = Sequence[Callable[..., Any]]
 _BATCH = 256
 _DOCUMENTS = 16  # which may have a megabyte each
-_REPORT_SECONDS = 5.0
 _NODE = re.compile(r"\{\{function_node .*?\}\}\s*")
 
 
@@ -62,8 +63,62 @@ def divide_steps(
   return steps[: where[0]], steps[where[0]], eos_after_trim
 
 
+@dataclasses.dataclass(frozen=True)
+class TextSteps:
+  """What the steps of a task of unlabelled text do.
+
+  Attributes:
+    key: the feature of the source that is the text.
+    language: of the sentences that it is split into; None where it is not.
+  """
+
+  key: str
+  language: str | None = None
+
+
+def find_text_steps(steps: Steps) -> TextSteps | None:
+  """Returns what the steps before a corruption do; None where it is more."""
+  import seqio  # pylint: disable=g-import-not-at-top
+
+  if len(steps) != 2:
+    return None
+  (rekey, arguments), (tokenize, _) = map(_unbind, steps)
+  names = arguments.get("key_map", {})
+  key = names.get("targets")
+  others = [name for feature, name in names.items() if feature != "targets"]
+  if rekey is not seqio.preprocessors.rekey or not key or any(others):
+    return None
+  if tokenize is seqio.preprocessors.tokenize:
+    return TextSteps(key)
+  if isinstance(tokenize, TokenizeSentences):
+    return TextSteps(key, tokenize.language)
+  return None
+
+
+def read_texts(
+  task: "seqio.Task",
+  key: str,
+  split: str,
+  shard: "seqio.ShardInfo | None" = None,
+) -> Iterator[str]:
+  """Yields one feature of the raw examples of a split, or of a part of it.
+
+  Raises:
+    UserError: a file cannot be read, or has text that is not UTF-8.
+  """
+  examples = read_split(task, [], split, kept=(key,), shard=shard)
+  for number, example in enumerate(examples):
+    where = f"field {key!r} of split {split!r}, example {number}"
+    yield records.readable(example[key], where, task.name)
+
+
 def read_split(
-  task: "seqio.Task", steps: Steps, split: str, *, targets_only: bool = False
+  task: "seqio.Task",
+  steps: Steps,
+  split: str,
+  *,
+  kept: Sequence[str] = (),
+  shard: "seqio.ShardInfo | None" = None,
 ) -> Iterator[Example]:
   """Yields the examples of a split after `steps`, in their order.
 
@@ -71,7 +126,8 @@ def read_split(
     task: says source and features.
     steps: those of its preprocessors that are run.
     split: one of the task's.
-    targets_only: leave out all but `targets`.
+    kept: leave out all but these features; they may be whole documents.
+    shard: a part of the split's files; all if None.
 
   Yields:
     Mappings: features of one dimension are numpy arrays, others numpy values
@@ -83,11 +139,9 @@ def read_split(
   import tensorflow as tf  # pylint: disable=g-import-not-at-top
 
   what = f"split {split!r}"
-  dataset = explain(
-    lambda: _build(task, steps, split, targets_only), task, what
-  )
+  dataset = explain(lambda: _build(task, steps, split, kept, shard), task, what)
   done = 0
-  size = _DOCUMENTS if targets_only else _BATCH
+  size = _DOCUMENTS if kept else _BATCH
   if (batches := _batched(dataset, task, size)) is not None:
     try:
       for batch in batches:
@@ -109,19 +163,6 @@ def read_split(
     done += 1
 
 
-def with_progress(
-  examples: Iterable[Any], what: str, report: Callable[[str], None]
-) -> Iterator[Any]:
-  """Yields the examples; reports how many there were every few seconds."""
-  told = time.monotonic()
-  for number, example in enumerate(examples):
-    now = time.monotonic() if number and number % _BATCH == 0 else told
-    if now - told > _REPORT_SECONDS:
-      told = now
-      report(f"preparing {what}: {number:,} examples so far")
-    yield example
-
-
 @functools.lru_cache(maxsize=1024)
 def count_examples(task: "seqio.Task", split: str = "train") -> int:
   """Returns how many examples `prepare` would write: 0 without the split.
@@ -137,7 +178,7 @@ def count_examples(task: "seqio.Task", split: str = "train") -> int:
     return 0
 
   def count():
-    dataset = _build(task, divide_steps(task)[0], split, False)
+    dataset = _build(task, divide_steps(task)[0], split)
     return int(dataset.reduce(np.int64(0), lambda total, _: total + 1))
 
   return explain(count, task, what)
@@ -158,13 +199,18 @@ def explain(read: Callable[[], Any], task: "seqio.Task", what: str) -> Any:
 
 
 def _build(
-  task: "seqio.Task", steps: Steps, split: str, targets_only: bool
+  task: "seqio.Task",
+  steps: Steps,
+  split: str,
+  kept: Sequence[str] = (),
+  shard: "seqio.ShardInfo | None" = None,
 ) -> "tf.data.Dataset":
   """Returns the dataset of a split after `steps`."""
   import seqio  # pylint: disable=g-import-not-at-top
   import tensorflow as tf  # pylint: disable=g-import-not-at-top
 
-  dataset = task.source.get_dataset(split=split, shuffle=False)
+  part = {} if shard is None else {"shard_info": shard}
+  dataset = task.source.get_dataset(split=split, shuffle=False, **part)
   with seqio.utils.map_seed_manager(0):
     for step in steps:
       apply = seqio.utils.add_kwargs_to_transform(
@@ -175,8 +221,10 @@ def _build(
         # takes seconds in a process and a quarter of one per split.
         apply = tf.autograph.experimental.do_not_convert(apply)
       dataset = apply(dataset)
-  if targets_only:
-    dataset = dataset.map(lambda example: {"targets": example["targets"]})
+  if kept:
+    dataset = dataset.map(
+      lambda example: {name: example[name] for name in kept if name in example}
+    )
   return dataset
 
 
@@ -233,3 +281,10 @@ def _rows(tensor: Any) -> Sequence[Any]:
   return [
     values[start:end] for start, end in zip(ends[:-1], ends[1:], strict=True)
   ]
+
+
+def _unbind(step: Callable[..., Any]) -> tuple[Any, dict[str, Any]]:
+  """Returns the function of a step and the arguments bound to it."""
+  if isinstance(step, functools.partial) and not step.args:
+    return step.func, step.keywords
+  return step, {}

@@ -44,6 +44,27 @@ def to_json(value: Any) -> Any:
   return value
 
 
+def readable(value: Any, where: str, task: str) -> Any:
+  """Returns `to_json(value)`.
+
+  Args:
+    value: numpy or ragged.
+    where: place of it, for the error.
+    task: name of its task.
+
+  Raises:
+    UserError: it has text that is not UTF-8.
+  """
+  try:
+    return to_json(value)
+  except UnicodeDecodeError as error:
+    raise UserError(
+      f"Task {task!r} has text that is not UTF-8 in {where} (byte "
+      f"{error.start}: {error.object[error.start : error.end]!r}); mend the "
+      "data."
+    ) from None
+
+
 class ExampleRecords:
   """Random access to the examples of a split, over all its shards."""
 
@@ -84,14 +105,30 @@ class ExampleRecords:
       found = self._records.__getitems__(indices)
     except RuntimeError:
       found = [self._read_one(index) for index in indices]
-    return [decode_example(record) for record in found]
+    return [
+      self._decode(index, record)
+      for index, record in zip(indices, found, strict=True)
+    ]
 
   def _read_one(self, index: int) -> bytes:
     try:
       return self._records[index]
     except RuntimeError as error:
-      shard = np.searchsorted(self._ends, index, side="right")
-      raise _damaged(self._paths[shard], error) from None
+      raise _damaged(self._path(index), error) from None
+
+  def _decode(
+    self, index: int, record: bytes
+  ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    try:
+      return decode_example(record)
+    except ValueError:  # where the file has been cut, a record comes empty
+      raise integrity.damaged(
+        self._path(index),
+        f"record {index} of the split has {len(record)} bytes and is no example",
+      ) from None
+
+  def _path(self, index: int) -> str:
+    return self._paths[np.searchsorted(self._ends, index, side="right")]
 
 
 def _count(path: str) -> int:

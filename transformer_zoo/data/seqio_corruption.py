@@ -7,6 +7,8 @@ import numpy as np
 
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.data import sentence_source
+from transformer_zoo.data import seqio_sentences
 from transformer_zoo.data import vocabularies
 from transformer_zoo.errors import UserError
 
@@ -26,6 +28,9 @@ class CorruptionStep:
 
   In a task it stands after tokenisation and before `append_eos_after_trim`;
   `prepare` runs the steps before it and leaves the corruption to the loader.
+  Objectives on sentences read the whole dataset first (`seqio_sentences.py`).
+  An encoder's rows have no EOS added: the features of a task whose corruption
+  makes them say `add_eos=False`.
 
   Not a dataclass: SeqIO would pass lengths and features to one as fields
   (seqio/utils.py, `add_kwargs_to_transform`).
@@ -52,15 +57,20 @@ class CorruptionStep:
     sequence_length: Mapping[str, int] | None,
     output_features: Mapping[str, Any],
   ) -> "tf.data.Dataset":
-    """Returns a dataset of `inputs` and `targets`, int32, without EOS.
+    """Returns a dataset of what the corruption makes, int32, without EOS.
 
     Args:
       dataset: examples with int32 `targets` of any length.
       sequence_length: length of `inputs` and `targets`, EOS included.
       output_features: the task's features; `targets` has the vocabulary.
 
+    Returns:
+      examples with `inputs` and `targets`, and what else the layout of the
+      corruption has (`weights`, `token_types`, ...).
+
     Raises:
-      UserError: no lengths are given, or the corruption does not fit them.
+      UserError: no lengths are given, the corruption does not fit them, or EOS
+        would be added to an encoder's rows.
     """
     import tensorflow as tf  # pylint: disable=g-import-not-at-top
 
@@ -69,24 +79,50 @@ class CorruptionStep:
         "A corruption needs the lengths of inputs and targets; pass "
         "sequence_length={'inputs': ..., 'targets': ...}."
       )
+    self._check_eos(output_features)
     vocabulary = vocabularies.from_seqio(output_features["targets"].vocabulary)
     self.corruption.check(sequence_length, vocabulary)
+    if isinstance(self.corruption, sentence_source.Objective):
+      return seqio_sentences.examples_of(
+        dataset,
+        self.corruption,
+        sequence_length["inputs"],
+        vocabulary,
+        self.seed,
+      )
     raw_length = self.corruption.raw_length(sequence_length)
 
     def corrupt(index, tokens):
       draws = Draws(self.seed, np.array([index]))
-      example = self.corruption(tokens[None], draws, vocabulary)
-      return example["inputs"].values, example["targets"].values
+      return self.corruption(tokens[None], draws, vocabulary)
+
+    # What the features are called, from a text of unknown tokens.
+    blank = np.full(raw_length, vocabulary.unk_id or 0, np.int32)
+    names = tuple(corrupt(0, blank))
+
+    def values_of(index, tokens):
+      example = corrupt(index, tokens)
+      return [example[name].values for name in names]
 
     def to_example(index, tokens):
-      inputs, targets = tf.numpy_function(
-        corrupt, [index, tokens], (tf.int32, tf.int32), stateful=False
+      values = tf.numpy_function(
+        values_of, [index, tokens], [tf.int32] * len(names), stateful=False
       )
       return {
-        "inputs": tf.ensure_shape(inputs, [None]),
-        "targets": tf.ensure_shape(targets, [None]),
+        name: tf.ensure_shape(value, [None])
+        for name, value in zip(names, values, strict=True)
       }
 
     stream = dataset.map(lambda example: example["targets"])
     chunks = stream.rebatch(raw_length, drop_remainder=True).enumerate()
     return chunks.map(to_example, num_parallel_calls=tf.data.AUTOTUNE)
+
+  def _check_eos(self, output_features: Mapping[str, Any]) -> None:
+    layout = getattr(self.corruption, "layout", "encoder_decoder")
+    ended = [key for key, value in output_features.items() if value.add_eos]
+    if layout == "encoder" and ended:
+      raise UserError(
+        f"{type(self.corruption).__name__} makes whole rows of an encoder, but "
+        f"the task would add EOS to {', '.join(map(repr, ended))}; give its "
+        "features add_eos=False."
+      )

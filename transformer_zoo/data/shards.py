@@ -52,6 +52,23 @@ class Documents:
   sentence_lengths: np.ndarray | None = None
 
 
+class Skipped:
+  """Bad rows that are left out.
+
+  Attributes:
+    number: how many.
+    first: a sentence about the first one, '' where there is none.
+  """
+
+  def __init__(self):
+    self.number, self.first = 0, ""
+
+  def add(self, sentence: str, number: int = 1) -> None:
+    """Counts rows, of which a sentence tells the first."""
+    self.first = self.first or sentence
+    self.number += number
+
+
 @dataclasses.dataclass(frozen=True)
 class Place:
   """Which shard of a split.
@@ -92,6 +109,7 @@ def write_shard(
   place: Place,
   task: manifest.PreparedTask,
   folder: pathlib.Path,
+  skipped: Skipped | None = None,
 ) -> None:
   """Writes a shard and, last, the file that says that it is finished.
 
@@ -102,6 +120,7 @@ def write_shard(
     place: which shard.
     task: says name, kind, features and vocabulary.
     folder: where to write.
+    skipped: rows that were left out once `content` has been read.
 
   Raises:
     UserError: a feature is missing, or ids are outside the vocabulary.
@@ -119,7 +138,11 @@ def write_shard(
     num_tokens=int(arrays["lengths"].sum(dtype=np.int64)),
   )
   finished = _finished_file(folder, place)
-  note = {"shard": dataclasses.asdict(shard), "arrays": sorted(arrays)}
+  note = {
+    "shard": dataclasses.asdict(shard),
+    "arrays": sorted(arrays),
+    "skipped": vars(skipped or Skipped()),
+  }
   temporary = finished.with_suffix(".partial")
   temporary.write_text(json.dumps(note), encoding="utf-8")
   os.replace(temporary, finished)
@@ -155,8 +178,12 @@ def join_shards(
   if not num_tokens:
     raise UserError(f"Task {task.name!r} has no examples in split {split!r}.")
   arrays = {
-    name: [np.load(_array_file(folder, place, name)) for place in places]
-    for name in notes[0]["arrays"]
+    name: [
+      np.load(_array_file(folder, place, name))
+      for place, note in zip(places, notes, strict=True)
+      if name in note["arrays"]
+    ]
+    for name in sorted({name for note in notes for name in note["arrays"]})
   }
   quantiles = _quantiles(np.concatenate(arrays["lengths"]), task)
   if task.kind == "tokens":
@@ -174,12 +201,22 @@ def join_shards(
     quantiles=quantiles,
     shards=shards,
     tables=tables,
+    num_skipped=skipped_rows(split, count, folder).number,
   )
+
+
+def skipped_rows(split: str, count: int, folder: pathlib.Path) -> Skipped:
+  """Returns the bad rows that were left out of all finished shards."""
+  skipped = Skipped()
+  for index in range(count):
+    note = _read_finished(Place(split, index, count), folder)["skipped"]
+    skipped.add(note["first"], note["number"])
+  return skipped
 
 
 def remove_notes(folder: pathlib.Path) -> None:
   """Removes what is needed only until all splits are joined."""
-  shutil.rmtree(folder / _NOTES)
+  shutil.rmtree(folder / _NOTES, ignore_errors=True)  # absent without splits
 
 
 def join_documents(
@@ -204,7 +241,7 @@ def _write_documents(
   task: manifest.PreparedTask,
 ) -> dict[str, np.ndarray]:
   """Writes bare ids; returns the lengths of documents and sentences."""
-  noted = {"lengths": [], SENTENCE_LENGTHS: []}
+  noted = {"lengths": [np.zeros(0, np.int32)], SENTENCE_LENGTHS: []}
   with open(path, "wb") as file:
     for documents in content:
       _check_ids(documents.ids, "targets", split, task)
@@ -212,8 +249,6 @@ def _write_documents(
       noted["lengths"].append(documents.lengths)
       if documents.sentence_lengths is not None:
         noted[SENTENCE_LENGTHS].append(documents.sentence_lengths)
-  if not noted["lengths"]:
-    raise UserError(f"Task {task.name!r} has no examples in split {split!r}.")
   return {
     name: np.concatenate(lengths) for name, lengths in noted.items() if lengths
   }
@@ -234,8 +269,8 @@ def _write_examples(
       for feature in task.features
     }
     text = {
-      key: _readable(
-        value, f"field {key!r} of split {split!r}, example {number}", task
+      key: records.readable(
+        value, f"field {key!r} of split {split!r}, example {number}", task.name
       )
       for key, value in example.items()
       if key not in task.features
@@ -245,17 +280,6 @@ def _write_examples(
   writer.close()
   lengths = np.array(lengths, np.int32).reshape(-1, len(task.features))
   return {"lengths": lengths}
-
-
-def _readable(value: Any, where: str, task: manifest.PreparedTask) -> Any:
-  try:
-    return records.to_json(value)
-  except UnicodeDecodeError as error:
-    raise UserError(
-      f"Task {task.name!r} has text that is not UTF-8 in {where} (byte "
-      f"{error.start}: {error.object[error.start : error.end]!r}); mend the "
-      "data."
-    ) from None
 
 
 def _checked(

@@ -1,35 +1,26 @@
 """Reads examples of a prepared task by index, trimmed and with EOS."""
 
 from collections.abc import Callable, Mapping, Sequence
-import dataclasses
 from typing import Any, Protocol
 
 import numpy as np
 
 from transformer_zoo import corruption as corruptions
+from transformer_zoo.corruption.concatenation import ConcatenatedDocuments
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import manifest
 from transformer_zoo.data import records
+from transformer_zoo.data import sentence_source
 from transformer_zoo.data import token_stream
 from transformer_zoo.data import trimming
+from transformer_zoo.data.concatenated_source import ConcatenatedSource
 from transformer_zoo.data.example_cache import ExampleCache
+from transformer_zoo.data.examples import Examples
+from transformer_zoo.data.examples import used_tokens
 from transformer_zoo.errors import UserError
 
 FEATURES = ("inputs", "targets")
-
-
-@dataclasses.dataclass(frozen=True)
-class Examples:
-  """Examples as they were read, trimmed, EOS included.
-
-  Attributes:
-    features: name -> ids of each example.
-    texts: the untokenised rest of each.
-  """
-
-  features: dict[str, Ragged]
-  texts: list[dict[str, Any]]
 
 
 class Source(Protocol):
@@ -39,11 +30,13 @@ class Source(Protocol):
     num_examples: how many there are in an epoch.
     layout: 'encoder_decoder' or 'encoder', for which converters its features
       are made.
+    shares_rows: whether several examples may fit into a row.
     cached_bytes: of memory that its examples may take.
   """
 
   num_examples: int
   layout: str
+  shares_rows: bool
   cached_bytes: int
 
   def lengths(self, indices: np.ndarray) -> np.ndarray:
@@ -101,16 +94,41 @@ def open_source(
         f"needs; it has {', '.join(task.features)}."
       )
   if task.kind == "tokens":
-    return _TokenSource(
+    return _open_text(
       task, split, lengths, corruption, features, longest or lengths, max_tokens
     )
   return _ExampleSource(task, split, lengths, features, cache_bytes)
+
+
+def _open_text(
+  task: manifest.PreparedTask,
+  split: str,
+  lengths: Mapping[str, int],
+  corruption: Any,
+  features: Sequence[str],
+  longest: Mapping[str, int],
+  max_tokens: int | None,
+) -> Source:
+  """Returns the source of unlabelled text that a corruption works on."""
+  if corruption is None:
+    corruption = corruptions.from_spec(task.corruption)
+  layout = getattr(corruption, "layout", "encoder_decoder")
+  lengths, longest = _completed(lengths, layout), _completed(longest, layout)
+  if isinstance(corruption, sentence_source.Objective):
+    return sentence_source.SentenceSource(
+      task, split, lengths, corruption, max_tokens
+    )
+  arguments = task, split, lengths, corruption, features, longest, max_tokens
+  if isinstance(corruption, ConcatenatedDocuments):
+    return ConcatenatedSource(*arguments)
+  return _TokenSource(*arguments)
 
 
 class _ExampleSource:
   """Examples as the task made them."""
 
   layout = "encoder_decoder"
+  shares_rows = True
 
   def __init__(
     self,
@@ -167,19 +185,18 @@ class _TokenSource:
   """Chunks of a token stream, corrupted when they are read."""
 
   cached_bytes = 0
+  shares_rows = False
 
   def __init__(
     self,
     task: manifest.PreparedTask,
     split: str,
     lengths: Mapping[str, int],
-    corruption: Callable[..., dict[str, Ragged]] | None,
+    corruption: Callable[..., dict[str, Ragged]],
     features: Sequence[str],
     longest: Mapping[str, int],
     max_tokens: int | None,
   ):
-    if corruption is None:
-      corruption = corruptions.from_spec(task.corruption)
     corruption.check(lengths, task.vocabulary)
     self.layout = getattr(corruption, "layout", "encoder_decoder")
     self._corruption = corruption
@@ -189,15 +206,7 @@ class _TokenSource:
     self._raw_length = corruption.raw_length(lengths)
     self._stride = corruption.raw_length(longest)
     self._stream = token_stream.TokenStream(task, split)
-    num_tokens = self._stream.num_tokens
-    if max_tokens is not None:
-      if not 1 <= max_tokens <= num_tokens:
-        raise UserError(
-          f"max_tokens is {max_tokens}, but split {split!r} of task "
-          f"{task.name!r} has {num_tokens} tokens; give at most these, or None "
-          "for all."
-        )
-      num_tokens = max_tokens
+    num_tokens = used_tokens(task, split, max_tokens)
     self.num_examples = num_tokens // self._stride
     if not self.num_examples:
       raise UserError(
@@ -222,3 +231,14 @@ class _TokenSource:
         for name, width in self._widths.items()
       }
     return Examples(corrupted, [{} for _ in keys])
+
+
+def _completed(lengths: Mapping[str, int], layout: str) -> dict[str, int]:
+  """Adds the lengths that a converter of one feature leaves out.
+
+  What an encoder should predict is as long as what it reads; a language model
+  reads nothing before its targets, EOS apart.
+  """
+  inputs = lengths.get("inputs", 1)
+  targets = inputs if layout == "encoder" else 1
+  return {"inputs": inputs, "targets": targets, **lengths}

@@ -46,6 +46,14 @@ class SplitInfo:
     """Size of the record files together."""
     return sum(shard.num_bytes for shard in self.shards)
 
+  def summary(self) -> str:
+    """Returns how much it is, for a line that is printed."""
+    shards = f"{len(self.shards)} shard" + "s" * (len(self.shards) > 1)
+    return (
+      f"{self.num_examples:,} examples, {self.num_tokens:,} tokens, {shards}, "
+      f"{self.num_bytes / 1e6:.1f} MB"
+    )
+
   @property
   def checksum(self) -> str:
     """A checksum of all files, in hexadecimal."""

@@ -8,6 +8,7 @@ import zlib
 
 import numpy as np
 
+from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import integrity
 from transformer_zoo.data import manifest
 from transformer_zoo.errors import UserError
@@ -95,6 +96,23 @@ class TokenStream:
     number = np.searchsorted(blocks, first)
     rows = np.lib.stride_tricks.sliding_window_view(tokens, length)
     return rows[places[number] + starts - begins[number]].astype(np.int32)
+
+  def read_pieces(self, starts: np.ndarray, lengths: np.ndarray) -> Ragged:
+    """Returns `lengths` tokens from each of `starts` on.
+
+    Args:
+      starts: int64 [n].
+      lengths: int64 [n]; all pieces are within the stream.
+
+    Raises:
+      UserError: as `read`.
+    """
+    width = int(lengths.max(initial=0))
+    begins = np.minimum(starts, self.num_tokens - width)
+    skipped = (starts - begins)[:, None]
+    places = np.arange(width)
+    wanted = (skipped <= places) & (places < skipped + lengths[:, None])
+    return Ragged.selected(self.read(begins, width), wanted)
 
   def _blocks_of(self, offsets: np.ndarray) -> np.ndarray:
     """Returns the number of the block, over all shards, of each token."""

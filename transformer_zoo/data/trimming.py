@@ -6,7 +6,7 @@ the step says what it does in its attribute `trimming`, the manifest keeps that,
 and it is done when an example is read.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any, ClassVar, Protocol
 
@@ -94,6 +94,8 @@ class WindowWithTargets:
 
   def __call__(self, tokens, text, lengths, vocabulary, draws):
     del text
+    if "inputs" not in lengths:
+      return tokens
     inputs, ended = _without_eos(tokens["inputs"], vocabulary.eos_id)
     targets, _ = _without_eos(tokens["targets"], vocabulary.eos_id)
     length = lengths["inputs"]
@@ -106,7 +108,62 @@ class WindowWithTargets:
     return tokens | {"inputs": np.append(inputs[start : start + length], ended)}
 
 
-_RULES = {rule.__name__: rule for rule in (KeepLast, WindowWithTargets)}
+@dataclasses.dataclass(frozen=True)
+class FewerDemonstrations:
+  """Leaves out demonstrations, the first ones first, until the inputs fit.
+
+  Inputs that do not fit without any lose their beginning.
+
+  The example has `demonstration_starts`, the places in the UTF-8 of
+  `inputs_pretokenized` where each demonstration begins and, last, the example's
+  own part.
+  """
+
+  drawn: ClassVar[bool] = False
+
+  def __call__(self, tokens, text, lengths, vocabulary, draws):
+    del draws
+    if "inputs" not in lengths:
+      return tokens
+    ids, ended = _without_eos(tokens["inputs"], vocabulary.eos_id)
+    ids = self.cut(
+      ids,
+      text["inputs_pretokenized"].encode("utf-8"),
+      text["demonstration_starts"],
+      lengths["inputs"] - len(ended),
+      vocabulary,
+    )
+    return tokens | {"inputs": np.append(ids, ended)}
+
+  def cut(
+    self,
+    ids: np.ndarray,
+    text: bytes,
+    starts: Sequence[int],
+    length: int,
+    vocabulary: Vocabulary,
+  ) -> np.ndarray:
+    """Returns at most `length` ids.
+
+    Args:
+      ids: of the whole `text`, without EOS.
+      text: the inputs.
+      starts: see the class.
+      length: the most ids that stay.
+      vocabulary: that made `ids`.
+    """
+    for start in starts[1:]:
+      if len(ids) <= length:
+        break
+      shorter = (text[: starts[0]] + text[start:]).decode("utf-8")
+      ids = np.array(vocabulary.encode(shorter), np.int32)
+    return ids[max(len(ids) - length, 0) :]
+
+
+_RULES = {
+  rule.__name__: rule
+  for rule in (KeepLast, WindowWithTargets, FewerDemonstrations)
+}
 
 
 def find(steps: Iterable[Any]) -> dict[str, Any] | None:

@@ -2,8 +2,12 @@
 
 `zoo --module my_tasks` puts their names into the environment variable
 `ZOO_MODULES`, separated by commas; they are imported after the project's tasks.
+A run's config.gin has them as T5X's macro `MIXTURE_OR_TASK_MODULE`, which the
+configuration hands over here when it is read: nothing is imported on a machine
+that trains on what is prepared.
 """
 
+from collections.abc import Sequence
 import importlib
 import importlib.util
 import os
@@ -27,14 +31,23 @@ def import_all() -> None:
     UserError: one is missing or raises an error.
   """
   find_in_current_folder()
-  for name in filter(None, os.environ.get(VARIABLE, "").split(",")):
+  for name in names():
     _import(name)
+
+
+def names() -> list[str]:
+  """Returns the names of the modules."""
+  return list(filter(None, os.environ.get(VARIABLE, "").split(",")))
+
+
+def add(modules: Sequence[str]) -> None:
+  """Adds modules to those that `import_all` imports."""
+  os.environ[VARIABLE] = ",".join(dict.fromkeys([*names(), *modules]))
 
 
 def command_options() -> list[str]:
   """Returns the options of `zoo` that give this process its tasks."""
-  names = filter(None, os.environ.get(VARIABLE, "").split(","))
-  options = [f"--module={name}" for name in names]
+  options = [f"--module={name}" for name in names()]
   skips = os.environ.get("ZOO_SKIP_BAD_ROWS") == "1"
   return options + ["--skip_bad_rows"] * skips
 

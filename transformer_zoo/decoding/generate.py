@@ -1,55 +1,105 @@
-"""Outputs of an encoder-decoder for a batch of inputs."""
+"""Outputs of a model for a batch of inputs."""
+
+import dataclasses
 
 from flax import linen as nn
 import jax
+import jax.numpy as jnp
 
-from transformer_zoo.decoding import search
+from transformer_zoo.decoding import interface
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.decoding.options import GREEDY
+from transformer_zoo.decoding.search import search
 from transformer_zoo.modules.kv_cache import Decoding
 
 
 def generate(
   model: nn.Module,
   params,
-  encoder_input_tokens: jax.Array,
+  inputs_BM: jax.Array,
   max_length: int,
+  example_ids_B: jax.Array | None = None,
+  *,
+  options: DecodingOptions = GREEDY,
+  start_id: int = 0,
   eos_id: int = 1,
-) -> jax.Array:
-  """Decodes greedily with a key-value cache.
+  pad_id: int = 0,
+) -> interface.Outputs:
+  """Decodes with a key-value cache.
 
-  The inputs are encoded once, and so are their keys and values for each
-  decoder layer.
+  What a model has to offer, whether it has an encoder or not:
+
+  - `prefill(inputs_BM, start_id=, decoding=) -> (first_B, memory)` reads the
+    inputs, once for all outputs of a row; `first_B` is what `decode_step` is
+    fed first, `start_id` or the inputs' last token, and `memory` a tuple of
+    what it gets at every step. It may write into the `cache` collection.
+  - `decode_step(tokens_BW, *memory, decoding) -> logits [B, W, V]` reads and
+    writes the cache (`modules/kv_cache.py`).
 
   Args:
     model: an encoder-decoder.
     params: its parameters.
-    encoder_input_tokens: int32 ids [B, M].
-    max_length: the most tokens to make.
+    inputs_BM: int32 ids.
+    max_length: the most tokens to make, unless the options say it.
+    example_ids_B: numbers of the examples, which draws depend on.
+    options: how to search.
+    start_id: what an encoder-decoder is fed first; T5 starts with padding.
     eos_id: ends an output.
-
-  Returns:
-    int32 ids [B, max_length], padded after EOS.
+    pad_id: fills an output after its end.
   """
+  options = options.with_length(max_length)
+  width = max(options.num_beams, options.num_return)
+  decoding = Decoding(
+    position=jnp.asarray(0, jnp.int32),
+    length=options.max_length,
+    width=width,
+  )
   variables = {"params": params}
-  encoded_BMD = model.apply(
-    variables, encoder_input_tokens, method=model.encode
+  (first_B, memory), cache = model.apply(
+    variables,
+    inputs_BM,
+    start_id=start_id,
+    decoding=decoding,
+    method=model.prefill,
+    mutable=["cache"],
   )
 
-  def next_logits(tokens_B1, position, cache):
-    given = variables if cache is None else {**variables, "cache": cache}
-    logits_B1V, changed = model.apply(
-      given,
-      tokens_B1,
-      encoded_BMD,
-      encoder_input_tokens,
-      Decoding(position=position, length=max_length),
+  def step(tokens_BW, parents_BW, position, state):
+    cache, ancestors_BWL = state
+    if parents_BW is not None:
+      ancestors_BWL = _descend(ancestors_BWL, parents_BW, position)
+    logits_BWV, cache = model.apply(
+      {**variables, **cache},
+      tokens_BW,
+      *memory,
+      dataclasses.replace(
+        decoding, position=position, ancestors_BWL=ancestors_BWL
+      ),
       method=model.decode_step,
       mutable=["cache"],
     )
-    return logits_B1V[:, 0], changed["cache"]
+    return logits_BWV, (cache, ancestors_BWL)
 
-  return search.greedy(
-    next_logits,
-    batch_size=encoder_input_tokens.shape[0],
-    max_length=max_length,
+  ancestors_BWL = None
+  if options.num_beams > 1:
+    shape = len(inputs_BM), width, options.max_length
+    ancestors_BWL = jnp.zeros(shape, jnp.int32)
+  return search(
+    step,
+    (cache, ancestors_BWL),
+    first_B,
+    options=options,
+    example_ids_B=example_ids_B,
     eos_id=eos_id,
+    pad_id=pad_id,
+  )
+
+
+def _descend(ancestors_BWL, parents_BW, position):
+  """Whose slots each output reads: its parent's, and its own from now on."""
+  ancestors_BWL = interface.take_outputs(ancestors_BWL, parents_BW)
+  rows, width = parents_BW.shape
+  own_BW = jnp.broadcast_to(jnp.arange(width), (rows, width))
+  return jax.lax.dynamic_update_slice_in_dim(
+    ancestors_BWL, own_BW[..., None], position, axis=2
   )

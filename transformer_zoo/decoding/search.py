@@ -1,72 +1,93 @@
 """Search for output tokens, over any function that gives next-token logits."""
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-# (tokens [B, 1], position, cache or None) -> (logits [B, V], cache). Without a
-# cache it makes one.
-NextLogits = Callable[[jax.Array, jax.Array, Any], tuple[jax.Array, Any]]
+from transformer_zoo.decoding import beams
+from transformer_zoo.decoding import constraints
+from transformer_zoo.decoding import interface
+from transformer_zoo.decoding import sampling
+from transformer_zoo.decoding.options import DecodingOptions
 
 
-def greedy(
-  next_logits: NextLogits,
+def search(
+  step: interface.Step,
+  state: Any,
+  first_B: jax.Array,
   *,
-  batch_size: int,
-  max_length: int,
-  start_id: int = 0,
+  options: DecodingOptions,
+  example_ids_B: jax.Array | None = None,
   eos_id: int = 1,
   pad_id: int = 0,
-) -> jax.Array:
-  """Takes the likeliest token at each position.
-
-  Stops when all rows have ended.
+) -> interface.Outputs:
+  """Searches as the options say; stops when every row has ended.
 
   Args:
-    next_logits: the model.
-    batch_size: B.
-    max_length: L, the most tokens that are made, EOS counted.
-    start_id: what the model is fed first; T5 starts with padding.
-    eos_id: ends a row.
-    pad_id: fills a row after its end.
-
-  Returns:
-    int32 ids [B, L], EOS included where it came.
+    step: the model.
+    state: what its first call gets.
+    first_B: int32 ids that the model is fed first; their number is B.
+    options: with a `max_length`.
+    example_ids_B: numbers of the examples, which draws depend on; 0 to B - 1
+      unless given.
+    eos_id: ends an output.
+    pad_id: fills an output after its end.
   """
+  constrain = constraints.of_options(options, eos_id)
+  if options.num_beams > 1:
+    return beams.beam_search(
+      step,
+      state,
+      first_B,
+      options=options,
+      constrain=constrain,
+      eos_id=eos_id,
+      pad_id=pad_id,
+    )
+  if example_ids_B is None:
+    example_ids_B = jnp.arange(first_B.shape[0])
 
-  def choose(logits_BV, ended_B):
-    choice_B = jnp.argmax(logits_BV, axis=-1).astype(jnp.int32)
-    return jnp.where(ended_B, pad_id, choice_B)
+  def choose(logits_BWV, position):
+    if options.sampled:
+      return sampling.draw(logits_BWV, options, example_ids_B, position)
+    return jnp.argmax(logits_BWV, axis=-1).astype(jnp.int32)
 
   def advance(carry):
-    position, tokens_BL, token_B, ended_B, cache = carry
-    logits_BV, cache = next_logits(token_B[:, None], position, cache)
-    token_B = choose(logits_BV, ended_B)
-    tokens_BL = jax.lax.dynamic_update_slice_in_dim(
-      tokens_BL, token_B[:, None], position, axis=1
-    )
+    position, tokens_BWT, ended_BW, sums_BW, state = carry
+    fed_BW = interface.read(tokens_BWT, position)
+    logits_BWV, state = step(fed_BW, None, position, state)
+    token_BW = choose(constrain(logits_BWV, tokens_BWT, position), position)
+    free_BW = ~(ended_BW | constraints.is_forced(options, position))
+    log_probs_BW = _log_probs(logits_BWV, token_BW)
+    token_BW = jnp.where(ended_BW, pad_id, token_BW)
     return (
       position + 1,
-      tokens_BL,
-      token_B,
-      ended_B | (token_B == eos_id),
-      cache,
+      interface.write(tokens_BWT, token_BW, position),
+      ended_BW | (token_BW == eos_id),
+      sums_BW + jnp.where(free_BW, log_probs_BW, 0.0),
+      state,
     )
 
   def going(carry):
-    position, _, _, ended_B, _ = carry
-    return (position < max_length) & ~jnp.all(ended_B)
+    position, _, ended_BW, *_ = carry
+    return (position < options.max_length) & ~jnp.all(ended_BW)
 
+  shape = first_B.shape[0], options.num_return
+  # The first step is outside of the loop: it may change how the state is built.
   carry = advance(
     (
       jnp.asarray(0, jnp.int32),
-      jnp.full((batch_size, max_length), pad_id, jnp.int32),
-      jnp.full((batch_size,), start_id, jnp.int32),
-      jnp.zeros((batch_size,), bool),
-      None,
+      interface.start(first_B, shape[1], options.max_length, pad_id),
+      jnp.zeros(shape, bool),
+      jnp.zeros(shape, jnp.float32),
+      state,
     )
   )
-  _, tokens_BL, *_ = jax.lax.while_loop(going, advance, carry)
-  return tokens_BL
+  _, tokens_BWT, _, sums_BW, _ = jax.lax.while_loop(going, advance, carry)
+  return interface.Outputs(tokens_BWT[:, :, 1:], sums_BW, sums_BW)
+
+
+def _log_probs(logits_BWV, token_BW):
+  chosen_BW1 = jnp.take_along_axis(logits_BWV, token_BW[..., None], axis=-1)
+  return chosen_BW1[..., 0] - jax.nn.logsumexp(logits_BWV, axis=-1)

@@ -11,11 +11,13 @@ import numpy as np
 
 from transformer_zoo.data import evaluation_split
 from transformer_zoo.data import manifest
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.evaluation import task_scores
 from transformer_zoo.evaluation.journal import Journal
 
-# (params, [B, M] ids) -> [B, L] ids.
-Generate = Callable[[Any, jax.Array], jax.Array]
+# (params, [B, M] ids, numbers of the examples [B]) -> [B, L] ids.
+Generate = Callable[[Any, jax.Array, jax.Array], jax.Array]
 # (params, batch) -> `loss_sum`, `correct_sum` and `weight_sum`, each [B].
 ExampleSums = Callable[[Any, Mapping[str, jax.Array]], dict[str, jax.Array]]
 Put = Callable[[dict[str, np.ndarray]], dict[str, jax.Array]]
@@ -68,6 +70,7 @@ class Evaluator:
     batch_size: examples a batch.
     max_examples: the most examples of a split; all if None.
     corruption: of unlabelled tasks, in place of their own.
+    decoding: the options that `generate` follows.
   """
 
   generate: Generate
@@ -78,6 +81,7 @@ class Evaluator:
   batch_size: int
   max_examples: int | None = None
   corruption: Callable | None = None
+  decoding: DecodingOptions = GREEDY
 
   def open(
     self, task: manifest.PreparedTask, split: str
@@ -178,10 +182,12 @@ class Evaluator:
       if number < len(known):
         yield batch, known[number]
         continue
-      arrays = self.put(batch.arrays)
+      arrays = self.put({**batch.arrays, "example_ids": _numbers(batch)})
+      example_ids_B = arrays.pop("example_ids")
       outputs = [self.example_sums(params, arrays)]
       if decoded:
-        outputs.append(self.generate(params, arrays["encoder_input_tokens"]))
+        inputs_BM = arrays["encoder_input_tokens"]
+        outputs.append(self.generate(params, inputs_BM, example_ids_B))
       if pending is not None:
         yield self._finish(task, journal, *pending)
       pending = (batch, outputs)
@@ -222,6 +228,14 @@ def decodes(task: manifest.PreparedTask, measured: bool) -> bool:
   """
   scoring = task.scoring
   return scoring is not None and bool(scoring.metrics or not measured)
+
+
+def _numbers(batch: evaluation_split.EvaluationBatch) -> np.ndarray:
+  """Places of the examples in the split, and 0 for rows without one."""
+  rows = len(batch.arrays["encoder_input_tokens"])
+  numbers_B = np.zeros(rows, np.int32)
+  numbers_B[: len(batch.places)] = batch.places
+  return numbers_B
 
 
 def _example(text, ids, task) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def squad(
   Raises:
     ValueError: the lengths differ, or a question has no accepted answer.
   """
-  return _best_over_answers(targets, predictions, _normalize_squad)
+  return _best_over_answers(targets, predictions, normalize_squad)
 
 
 def trivia_qa(
@@ -86,8 +86,8 @@ def squad_v2(
   matches, overlaps, answerable = [], [], []
   for texts, prediction in zip(targets, predictions, strict=True):
     # An accepted answer with no word in it is none, officially.
-    accepted = [a for a in map(_normalize_squad, texts) if a] or [""]
-    predicted = _normalize_squad(prediction)
+    accepted = [a for a in map(normalize_squad, texts) if a] or [""]
+    predicted = normalize_squad(prediction)
     matches.append(predicted in accepted)
     if predicted:
       overlaps.append(max(_token_f1(answer, predicted) for answer in accepted))
@@ -219,7 +219,8 @@ def _text_at(span: tuple[int, int] | None, context: str) -> str:
   return " ".join(re.sub(r"\W", " ", context).split()[first : last + 1])
 
 
-def _normalize_squad(text: str) -> str:
+def normalize_squad(text: str) -> str:
+  """Returns an answer as SQuAD's scorers compare it."""
   return _normalize(text, string.punctuation, "")
 
 

@@ -14,6 +14,8 @@ import jax
 import rich.console
 
 from transformer_zoo.data import manifest
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import best
 from transformer_zoo.evaluation import submission
@@ -45,6 +47,7 @@ def evaluate(
   max_examples: int | None = None,
   output_dir: str | None = None,
   corruption: Callable | None = None,
+  decoding: DecodingOptions = GREEDY,
   all_checkpoints: bool = False,
   submission_dir: str | None = None,
 ) -> str:
@@ -69,6 +72,7 @@ def evaluate(
       folder in it.
     corruption: of unlabelled tasks, in place of their own; a run that was
       trained with another one binds it here as well.
+    decoding: how outputs are searched for.
     all_checkpoints: scores every checkpoint of the run and chooses the best.
     submission_dir: decodes without scoring and writes the files for the GLUE
       and SuperGLUE servers there.
@@ -104,6 +108,8 @@ def evaluate(
       batch_size,
       max_examples,
       corruption,
+      decoding,
+      vocabulary=mixture.tasks[0].vocabulary,
     )
     for task in tasks:
       evaluator.open(task, split)

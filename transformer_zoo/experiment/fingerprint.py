@@ -37,7 +37,7 @@ def of_evaluation(
     "lengths": str(sorted(evaluator.lengths.items())),
     "batch size": str(evaluator.batch_size),
     "number of examples": str(evaluator.max_examples),
-    "decoding": str(decodes(task, measured)),
+    "decoding": str(decodes(task, measured) and evaluator.decoding),
     "data": _digest(
       f"{split} {info.checksum} {task.features} "
       f"{task.vocabulary.checksum} {task.vocabulary.extra_ids} "

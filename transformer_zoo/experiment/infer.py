@@ -80,6 +80,6 @@ def infer(
       for row, text in enumerate(some):
         ids = [*vocabulary.encode(text)[: length - 1], vocabulary.eos_id]
         ids_BM[row, : len(ids)] = ids
-      outputs_BL = np.asarray(decode(params, ids_BM))
+      outputs_BL = np.asarray(decode(params, ids_BM).tokens[:, 0])
       for ids in outputs_BL[: len(some)].tolist():
         yield vocabulary.decode(ids)

@@ -6,7 +6,10 @@ import functools
 from flax import linen as nn
 import jax
 
+from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.generate import generate
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.objectives.sequence_to_sequence import example_sums
 from transformer_zoo.training import checkpoints
@@ -22,16 +25,29 @@ def make_evaluator(
   batch_size: int,
   max_examples: int | None,
   corruption: Callable | None = None,
+  decoding: DecodingOptions = GREEDY,
+  *,
+  vocabulary: Vocabulary,
 ) -> Evaluator:
   """An evaluator whose batches divide over the mesh.
 
   Every process reads whole batches and computes its share of their rows.
+
+  Raises:
+    UserError: the decoding options do not fit the length of the targets.
   """
   data_parallel = mesh.shape["data"]
+  decoding.with_length(lengths["targets"])
   rows = -(-batch_size // data_parallel) * data_parallel
   return Evaluator(
     generate=jax.jit(
-      functools.partial(generate, model, max_length=lengths["targets"])
+      functools.partial(
+        best_tokens,
+        model,
+        max_length=lengths["targets"],
+        options=decoding,
+        **special_ids(vocabulary),
+      )
     ),
     example_sums=jax.jit(functools.partial(example_sums, model)),
     put=functools.partial(partitioning_lib.put_whole_batch, mesh=mesh),
@@ -40,7 +56,24 @@ def make_evaluator(
     batch_size=rows,
     max_examples=max_examples,
     corruption=corruption,
+    decoding=decoding,
   )
+
+
+def special_ids(vocabulary: Vocabulary) -> dict[str, int]:
+  """What `generate` needs to know of a vocabulary."""
+  ends = vocabulary.eos_id
+  return {
+    "start_id": vocabulary.pad_id,
+    # BERT's vocabularies have a separator in its place.
+    "eos_id": vocabulary.sep_id if ends is None else ends,
+    "pad_id": vocabulary.pad_id,
+  }
+
+
+def best_tokens(model: nn.Module, params, *arguments, **keywords) -> jax.Array:
+  """Of each row the best of what `generate` makes, [B, L]."""
+  return generate(model, params, *arguments, **keywords).tokens[:, 0]
 
 
 def restore(

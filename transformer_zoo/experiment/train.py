@@ -15,6 +15,8 @@ from transformer_zoo.data import epochs
 from transformer_zoo.data import loader
 from transformer_zoo.data import mixing
 from transformer_zoo.data.batches import Batches
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import averages
 from transformer_zoo.experiment import evaluation_report
@@ -62,6 +64,7 @@ def train(
   length_buckets: Sequence[Mapping[str, int]] = (),
   num_workers: int = 0,
   rates: Callable | None = None,
+  decoding: DecodingOptions = GREEDY,
   evaluation_batch_size: int | None = None,
   evaluation_max_examples: int | None = None,
 ) -> str:
@@ -99,6 +102,7 @@ def train(
     num_workers: processes that prepare the batches; 0 for threads of this one.
     rates: `Equal`, `ExamplesProportional` (data/mixing.py) in place of the
       mixture's own.
+    decoding: how evaluations search for outputs.
     evaluation_batch_size: `batch_size` by default.
     evaluation_max_examples: the most examples of a split in evaluation.
 
@@ -131,6 +135,8 @@ def train(
     evaluation_batch_size or batch_size,
     evaluation_max_examples,
     corruption,
+    decoding,
+    vocabulary=mixture.tasks[0].vocabulary,
   )
   tasks = [task for task in mixture.tasks if "validation" in task.splits]
   splits = {task.name: evaluator.open(task, "validation") for task in tasks}

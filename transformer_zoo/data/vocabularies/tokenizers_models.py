@@ -97,9 +97,8 @@ def wordpiece(
   Args:
     path: one piece a line, its id the number of the line.
     extra_ids: see `TokenizersModel`.
-    lower_case: None to take `do_lower_case` of a tokenizer_config.json beside
-      the file or, where there is none, to find out: a list without any capital
-      letter is one of text without case.
+    lower_case: None to find out: a list without any capital letter is one of
+      text without case.
 
   Raises:
     UserError: the file is no such list.
@@ -116,7 +115,7 @@ def wordpiece(
       f"The vocabulary file {path!r} is no WordPiece list: [UNK] is missing."
     )
   if lower_case is None:
-    lower_case = _is_without_case(path, ids)
+    lower_case = _is_without_case(ids)
   tokenizer = tokenizers.Tokenizer(
     models.WordPiece(
       ids, unk_token="[UNK]", max_input_chars_per_word=_LONGEST_WORD
@@ -126,6 +125,18 @@ def wordpiece(
   tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
   tokenizer.decoder = decoders.WordPiece()
   return TokenizersModel(tokenizer, path, extra_ids, lower_case)
+
+
+def stated_case(path: str) -> bool | None:
+  """Returns `do_lower_case` of a tokenizer_config.json beside a vocab.txt."""
+  config = os.path.join(os.path.dirname(path), "tokenizer_config.json")
+  try:
+    with open(config, encoding="utf-8") as file:
+      return json.load(file).get("do_lower_case")
+  except FileNotFoundError:
+    return None
+  except (ValueError, AttributeError):
+    raise UserError(f"{config!r} is no JSON object") from None
 
 
 def byte_level_bpe(
@@ -183,11 +194,5 @@ def _lines(path: str) -> list[str]:
     return file.read().removesuffix("\n").split("\n")
 
 
-def _is_without_case(path: str, pieces: dict[str, int]) -> bool:
-  config = os.path.join(os.path.dirname(path), "tokenizer_config.json")
-  if os.path.exists(config):
-    with open(config, encoding="utf-8") as file:
-      stated = json.load(file).get("do_lower_case")
-    if stated is not None:
-      return bool(stated)
+def _is_without_case(pieces: dict[str, int]) -> bool:
   return all(piece == piece.lower() or piece[0] == "[" for piece in pieces)

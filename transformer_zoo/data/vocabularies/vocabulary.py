@@ -71,9 +71,9 @@ class Vocabulary:
       extra_ids: how many sentinels follow the pieces. By default 100 for
         SentencePiece (T5), none where the model has sentinels or a mask of its
         own (mT5, ALBERT); 125 for bytes (ByT5); none for the others.
-      lower_case: text is read without case and accents. By default what a
-        WordPiece list asks for; of SentencePiece models, ALBERT's uncased ones
-        need it.
+      lower_case: text is read without case and accents. By default as a
+        WordPiece list, or a tokenizer_config.json beside it, asks for; of
+        SentencePiece models, ALBERT's uncased ones need it.
     """
     self.path = os.fspath(path)
     self._settings = (extra_ids, lower_case)
@@ -200,8 +200,12 @@ class Vocabulary:
 
   @functools.cached_property
   def _tokenizer(self) -> Tokenizer:
+    found = files.recognise(self.path)
+    extra_ids, lower_case = self._settings
+    if found.kind == "wordpiece" and lower_case is None:
+      lower_case = tokenizers_models.stated_case(*found.paths)
     with _load_lock:
-      return _load(files.recognise(self.path), *self._settings)
+      return _load(found, extra_ids, lower_case)
 
   def __eq__(self, other: Any) -> bool:
     if not isinstance(other, Vocabulary):

@@ -1,0 +1,113 @@
+"""Pages out of WET files and JSON Lines, and what is told of bad ones."""
+
+import gzip
+import io
+import json
+
+import pytest
+
+from transformer_zoo.cleaning import reading
+from transformer_zoo.errors import UserError
+
+PAGES = [
+  {"text": "Eine Seite.\n\nWARC-Type is told here.\n", "url": "http://a.org/1"},
+  {"text": "Añother page.", "url": "http://a.org/2"},
+]
+
+
+def record(kind, content, **headers):
+  lines = ["WARC/1.0", f"WARC-Type: {kind}"]
+  lines += [f"{key}: {value}" for key, value in headers.items()]
+  lines.append(f"Content-Length: {len(content)}")
+  return "\r\n".join(lines).encode() + b"\r\n\r\n" + content + b"\r\n\r\n"
+
+
+def wet_records():
+  date = {"WARC-Date": "2019-04-18T10:00:00Z"}
+  yield record("warcinfo", b"Software-Info: a crawler\r\n", **date)
+  for page in PAGES:
+    address = {"WARC-Target-URI": page["url"]}
+    yield record("conversion", page["text"].encode(), **address, **date)
+
+
+def read(content, **keywords):
+  return list(reading.read_pages(io.BytesIO(content), "file", **keywords))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_wet(pack):
+  # Common Crawl packs every record by itself.
+  content = b"".join(map(pack, wet_records()))
+  expected = [{**page, "timestamp": "2019-04-18T10:00:00Z"} for page in PAGES]
+  assert read(content) == expected
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_json_lines(pack):
+  rows = [*PAGES, {"text": "x", "title": "others stay", "timestamp": None}]
+  lines = "\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+  assert read(pack(b"\xef\xbb\xbf" + lines.encode())) == rows
+
+
+def test_an_empty_file_has_no_pages():
+  assert read(b"") == [] and read(gzip.compress(b"")) == []
+
+
+BAD_LINES = [
+  (b'{"txt": "a"}', "has no 'text' that is a string"),
+  (b'{"text": 1}', "has no 'text' that is a string"),
+  (b'["text"]', "is not a JSON object"),
+  (b'{"text": "a"', "is not JSON"),
+  (b'{"text": "a\xff"}', "is not UTF-8 .byte 12."),
+  (b'{"text": "a", "url": 3}', "has a 'url' that is not a string"),
+  (b'{"text": "a", "timestamp": 3}', "has a 'timestamp' that is not a string"),
+  (b'{"text": "a\\u0000b"}', "has a NUL character"),
+  (b'{"text": "a\\ud800b"}', "has half a surrogate pair"),
+]
+
+
+@pytest.mark.parametrize("line, message", BAD_LINES)
+def test_a_bad_line_is_told(line, message):
+  content = b'{"text": "good"}\n' + line + b'\n{"text": "also good"}\n'
+  with pytest.raises(UserError, match=f"Line 2 of 'file' {message}"):
+    read(content)
+  told = []
+  assert len(read(content, on_bad=told.append)) == 2 and len(told) == 1
+
+
+def cut_short(content):
+  return content[: len(content) // 2]
+
+
+def altered(content):
+  middle = len(content) // 2
+  return content[:middle] + b"\0\0\0\0\0\0" + content[middle + 6 :]
+
+
+@pytest.mark.parametrize("damage", [cut_short, altered])
+def test_damaged_gzip_is_told(damage):
+  rows = [json.dumps({"text": str(hash(str(n)))}) for n in range(3000)]
+  content = damage(gzip.compress("\n".join(rows).encode()))
+  # What is altered may show as nonsense before the checksum does.
+  with pytest.raises(UserError, match="'file' is (damaged or cut|not JSON)"):
+    read(content)
+  told = []
+  assert len(read(content, on_bad=told.append)) < 3000
+  assert "'file' is damaged or cut short" in told[-1]
+
+
+@pytest.mark.parametrize(
+  "content, message",
+  [
+    (b"".join(wet_records())[:-20], "damaged or cut short .it ends within"),
+    (b"WARC/1.0\r\nWARC-Type: x\r\n\r\n", "record without Content-Length"),
+    (b"".join(wet_records()) + b"more", "something else where a WARC record"),
+    (
+      record("conversion", b"\xff", **{"WARC-Target-URI": "u"}),
+      "The record of 'u' in 'file' is not UTF-8 .byte 1.",
+    ),
+  ],
+)
+def test_a_bad_wet_file_is_told(content, message):
+  with pytest.raises(UserError, match=message):
+    read(content)

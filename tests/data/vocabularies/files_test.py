@@ -1,0 +1,180 @@
+"""Vocabularies of the field, how files tell what they are, and bad ones."""
+
+import json
+
+import pytest
+
+from tests.data.vocabularies.comparison import assert_is_one_of_seqio
+from tests.data.vocabularies.comparison import TEXTS
+from transformer_zoo.data import vocabularies
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
+
+PUBLISHED = {
+  "t5_cc_all_32000/sentencepiece.model": {
+    "kind": "sentencepiece",
+    "size": 32_100,
+    "pad_id": 0,
+    "eos_id": 1,
+    "unk_id": 2,
+    "bos_id": None,
+    "cls_id": None,
+    "sep_id": None,
+    "mask_id": 32_099,
+  },
+  "albert_30k/spiece.model": {
+    "kind": "sentencepiece",
+    "size": 30_000,
+    "pad_id": 0,
+    "eos_id": 3,
+    "unk_id": 1,
+    "bos_id": None,
+    "cls_id": 2,
+    "sep_id": 3,
+    "mask_id": 4,
+  },
+  "deberta_v3_128k/spm.model": {
+    "kind": "sentencepiece",
+    "size": 128_100,
+    "pad_id": 0,
+    "eos_id": 2,
+    "unk_id": 3,
+    "bos_id": 1,
+    "cls_id": 1,
+    "sep_id": 2,
+  },
+  "bert_uncased_30522/vocab.txt": {
+    "kind": "wordpiece",
+    "size": 30_522,
+    "lower_case": True,
+    "pad_id": 0,
+    "eos_id": 102,
+    "unk_id": 100,
+    "bos_id": None,
+    "cls_id": 101,
+    "sep_id": 102,
+    "mask_id": 103,
+  },
+  "gpt2_50257/vocab.json": {
+    "kind": "byte_bpe",
+    "size": 50_257,
+    "pad_id": 50_256,
+    "eos_id": 50_256,
+    "unk_id": None,
+    "bos_id": 50_256,
+    "cls_id": None,
+    "mask_id": None,
+  },
+}
+
+
+@pytest.mark.parametrize("file", PUBLISHED)
+def test_published_vocabularies(file, shared_data):
+  vocabulary = Vocabulary(shared_data / "vocab" / file)
+  expected = PUBLISHED[file]
+  assert {name: getattr(vocabulary, name) for name in expected} == expected
+  encodings = json.loads(
+    (shared_data / "vocab/example_encodings.json").read_text()
+  )
+  for example in encodings[file.split("/")[0]]["examples"]:
+    ids = vocabulary.encode(example["text"])
+    assert ids == example["ids"]
+    if vocabulary.kind != "wordpiece":  # its pieces do not tell all spaces
+      assert vocabulary.decode(ids) == example["text"]
+  assert_is_one_of_seqio(vocabulary, TEXTS[:6])
+
+
+def test_case_of_a_wordpiece_list(trained, tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nnaive\nℝ\n")
+  assert Vocabulary(path).encode("The NAÏVE") == [5, 6]
+  with path.open("a") as file:
+    file.write("The\n")
+  assert Vocabulary(path).encode("The the NAÏVE") == [8, 5, 1]
+  (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+  assert Vocabulary(tmp_path).encode("The the NAÏVE") == [5, 5, 6]
+  assert Vocabulary(path, lower_case=False).encode("The") == [8]
+  assert len({Vocabulary(path, None, c).checksum for c in (True, False)}) == 2
+
+
+def test_text_without_case_for_sentencepiece(shared_data):
+  path = shared_data / "vocab/albert_30k"
+  uncased = Vocabulary(path, lower_case=True)
+  expected = Vocabulary(path).encode('a "naive" cafe.')
+  assert uncased.encode("A ``Naïve'' CAFÉ.") == expected
+  assert uncased.encode_batch(["A ``Naïve'' CAFÉ."]) == [expected]
+  assert_is_one_of_seqio(uncased, TEXTS)
+
+
+def test_sentinels_of_the_file(trained, tmp_path):
+  from sentencepiece import sentencepiece_model_pb2
+
+  file = f"{trained['unigram'].path}/sentencepiece.model"
+  model = sentencepiece_model_pb2.ModelProto.FromString(open(file, "rb").read())
+  for i in range(3):
+    model.pieces.add(piece=f"<extra_id_{i}>", score=0, type=4)
+  path = tmp_path / "own.model"
+  path.write_bytes(model.SerializeToString())
+  vocabulary = Vocabulary(path)
+  assert vocabulary.extra_ids == 0 and vocabulary.size == 353
+  assert vocabulary.sentinel_ids.tolist() == [350, 351, 352]
+  assert vocabulary.mask_id == 350
+  with pytest.raises(UserError, match="own.model' has sentinels of its own"):
+    Vocabulary(path, 100).check()
+
+
+@pytest.mark.parametrize(
+  "files, message",
+  [
+    ({"v.model": b"\nno model"}, "v.model' is not a SentencePiece model"),
+    (
+      {"v.vocab": b"<pad>\t0\n<unk>\t0\n"},
+      "v.vocab' is not a SentencePiece .*",
+    ),
+    ({"vocab.txt": b"the\ncat\n"}, "vocab.txt' is not a SentencePiece model"),
+    ({"vocab.json": b"{}"}, "vocab.json' is half .*merges.txt' is missing"),
+    ({"merges.txt": b"a b"}, "merges.txt' is half .*vocab.json' is missing"),
+    (
+      {"vocab.json": b'{"a": 0}', "merges.txt": b"#version: 0.2\nx y"},
+      "merges.txt' are no byte-level BPE",
+    ),
+    ({"tokenizer.json": b'{"a": 0}'}, "tokenizer.json' is no tokenizer.json"),
+  ],
+)
+def test_what_is_no_vocabulary_is_told(files, message, tmp_path):
+  for name, content in files.items():
+    (tmp_path / name).write_bytes(content)
+  for path in (tmp_path, tmp_path / next(iter(files))):
+    if path == tmp_path and "v.vocab" in files:
+      message = "does not hold one vocabulary"
+    with pytest.raises(UserError, match=message):
+      Vocabulary(path).check()
+    message = message if "v.vocab" not in files else "v.vocab' is not a"
+
+
+def test_settings_that_cannot_be_meant(trained):
+  with pytest.raises(UserError, match="extra_ids=-1 is negative"):
+    Vocabulary("bytes", -1).check()
+  with pytest.raises(UserError, match="lower_case is for WordPiece"):
+    Vocabulary(trained["byte_bpe"].path, lower_case=True).check()
+  with pytest.raises(UserError, match="absent' cannot be read"):
+    Vocabulary("absent").check()
+
+
+def test_vocabularies_of_seqio(trained):
+  import seqio
+
+  path = f"{trained['wordpiece'].path}/vocab.txt"
+  theirs = seqio.BertWordPieceVocabulary(path, lower_case=True)
+  assert vocabularies.from_seqio(theirs) == Vocabulary(path, 0, True)
+  assert vocabularies.from_seqio(seqio.ByteVocabulary(9)) == Vocabulary(
+    "bytes", 9
+  )
+  file = f"{trained['bpe'].path}/sentencepiece.model"
+  ascending = seqio.SentencePieceVocabulary(
+    file, extra_ids=9, reverse_extra_ids=False
+  )
+  with pytest.raises(UserError, match="overrides the normalizer or the order"):
+    vocabularies.from_seqio(ascending)
+  with pytest.raises(UserError, match="PassThroughVocabulary is neither"):
+    vocabularies.from_seqio(seqio.PassThroughVocabulary(9))

@@ -1,0 +1,155 @@
+"""Beam search against enumeration and against a search with plain lists."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.decoding import toy
+from transformer_zoo.decoding import beams
+from transformer_zoo.decoding import constraints
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.decoding.search import search
+
+EOS = 1
+
+
+def run(table, **options):
+  return run_jitted(table, DecodingOptions(max_length=len(table), **options))
+
+
+@functools.partial(jax.jit, static_argnames="options")
+def run_jitted(table, options, first_B=(0, 0)):
+  first_B = jnp.asarray(first_B, jnp.int32)
+  return search(toy.Table(table), None, first_B, options=options)
+
+
+def brevity(alpha):
+  return lambda length: ((5 + length) / 6) ** alpha
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("alpha", [-0.5, 0.0, 0.6, 2.0])
+def test_enough_beams_find_the_best_of_all_outputs(seed, alpha):
+  """Every output, its score computed from the definition."""
+  table = toy.random_table(seed, length=4, vocabulary=3, sharpness=2.0)
+  # The live beams are at most the prefixes without EOS.
+  outputs = run(table, num_beams=16, num_return=16, alpha=alpha)
+  ended = [pair for pair in toy.all_outputs(table, 4) if pair[0][-1] == EOS]
+  expected = sorted(
+    ((total / brevity(alpha)(len(made)), made) for made, total in ended),
+    reverse=True,
+  )
+  # 15 outputs end: 1, 2, 4 and 8 of lengths 1 to 4. After them come the others.
+  assert len(expected) == 15
+  found = np.asarray(outputs.tokens)
+  np.testing.assert_array_equal(found[0], found[1])
+  np.testing.assert_array_equal(
+    found[0, :15], toy.padded([made for _, made in expected], 4)
+  )
+  np.testing.assert_allclose(
+    outputs.scores[0, :15], [score for score, _ in expected], rtol=1e-5
+  )
+  others = max(
+    pair[::-1] for pair in toy.all_outputs(table, 4) if pair[0][-1] != EOS
+  )
+  np.testing.assert_array_equal(found[0, 15], others[1])
+  np.testing.assert_allclose(outputs.log_likelihoods[0, 15], others[0], 1e-5)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("alpha", [-0.5, 0.0, 0.6, 2.0])
+@pytest.mark.parametrize("width", [2, 4])
+def test_equals_a_search_with_lists(seed, alpha, width):
+  """That one never stops early: stopping may not change what is found."""
+  table = toy.random_table(seed, length=7, vocabulary=9, sharpness=2.0)
+  table[:, :, EOS] += 1.0
+  outputs = run(table, num_beams=width, num_return=width, alpha=alpha)
+  expected = toy.beam_search(table, 7, width, brevity(alpha))
+  np.testing.assert_array_equal(
+    outputs.tokens[0], toy.padded([made for _, made in expected], 7)
+  )
+  np.testing.assert_allclose(
+    outputs.scores[0], [score for score, _ in expected], rtol=1e-5
+  )
+
+
+def test_default_is_the_penalty_of_t5():
+  table = toy.random_table(1, length=7, vocabulary=9, sharpness=2.0)
+  default = run(table, num_beams=4)
+  for found, expected in zip(
+    jax.tree.leaves(default),
+    jax.tree.leaves(run(table, num_beams=4, alpha=0.6)),
+    strict=True,
+  ):
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("rules", ["t5x", "transformers"])
+def test_fewer_returns_are_the_first_of_more(rules):
+  table = toy.random_table(2, length=6, vocabulary=8, sharpness=2.0)
+  many = run(table, num_beams=5, num_return=5, beam_rules=rules)
+  few = run(table, num_beams=5, num_return=2, beam_rules=rules)
+  np.testing.assert_array_equal(many.tokens[:, :2], few.tokens)
+  assert np.all(np.diff(many.scores, axis=1) <= 0)
+
+
+def test_a_beam_of_one_is_greedy():
+  """The search itself with one beam, not only the option."""
+  options = DecodingOptions(
+    max_length=8, beam_rules="transformers", early_stopping=True
+  )
+
+  @jax.jit
+  def one_beam(table):
+    return beams.beam_search(
+      toy.Table(table),
+      None,
+      jnp.zeros(2, jnp.int32),
+      options=options,
+      constrain=constraints.of_options(options, EOS),
+      eos_id=EOS,
+      pad_id=0,
+    )
+
+  for seed in range(20):
+    table = toy.random_table(seed, length=8, vocabulary=7)
+    table[:, :, EOS] += 0.7
+    one, greedy = one_beam(table), run(table)
+    np.testing.assert_array_equal(one.tokens, greedy.tokens)
+    np.testing.assert_allclose(
+      one.log_likelihoods, greedy.log_likelihoods, rtol=1e-5
+    )
+
+
+def test_stops_when_no_beam_can_get_better():
+  # EOS is nearly certain from the second token on.
+  table = toy.random_table(0, length=30, vocabulary=6)
+  table[1:, :, EOS] += 20.0
+  calls = []
+  options = DecodingOptions(max_length=30, num_beams=4)
+  search(
+    toy.Table(table, calls), None, jnp.zeros(2, jnp.int32), options=options
+  ).tokens.block_until_ready()
+  jax.effects_barrier()
+  assert max(calls) < 5
+
+
+def test_rows_do_not_change_each_other():
+  """A row that could stop is not changed by one that goes on."""
+  table = toy.random_table(3, length=8, vocabulary=7, sharpness=2.0)
+  table[:, :, EOS] += 1.5
+  for keywords in (
+    {},
+    {"beam_rules": "transformers"},
+    {"beam_rules": "transformers", "early_stopping": True},
+  ):
+    options = DecodingOptions(max_length=8, num_beams=3, **keywords)
+    first = jnp.arange(7)
+    together = run_jitted(table, options, first)
+    for row in range(7):
+      alone = run_jitted(table, options, first[row : row + 1])
+      np.testing.assert_array_equal(alone.tokens[0], together.tokens[row])
+      np.testing.assert_array_equal(alone.scores[0], together.scores[row])

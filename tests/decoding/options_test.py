@@ -1,0 +1,128 @@
+"""Options that contradict each other are refused with one sentence."""
+
+import gin
+import pytest
+
+from transformer_zoo import config
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.errors import UserError
+
+REFUSED = [
+  ({"num_beams": 0}, "num_beams=0; it has to be at least 1"),
+  ({"num_return": 0}, "num_return=0; it has to be at least 1"),
+  ({"max_length": 0}, "max_length=0; it has to be at least 1"),
+  ({"min_length": -1}, "min_length=-1; it has to be at least 0"),
+  ({"temperature": -0.5}, "temperature=-0.5; it has to be at least 0"),
+  (
+    {"temperature": 1.0, "top_k": 0},
+    "top_k=0; it has to be at least 1",
+  ),
+  (
+    {"temperature": 1.0, "top_p": 1.5},
+    "top_p=1.5; it has to be above 0 and at most 1",
+  ),
+  (
+    {"temperature": 1.0, "typical_p": 0.0},
+    "typical_p=0.0; it has to be above 0 and at most 1",
+  ),
+  (
+    {"no_repeat_ngram_size": 0},
+    "no_repeat_ngram_size=0; it has to be at least 1",
+  ),
+  (
+    {"num_beams": 4, "temperature": 0.7},
+    "temperature=0.7 with num_beams=4: a beam search draws no tokens; leave "
+    "one of the two out",
+  ),
+  (
+    {"num_beams": 2, "num_return": 3},
+    "num_return=3 is more than num_beams=2; a beam search has as many outputs "
+    "as beams",
+  ),
+  (
+    {"num_return": 2},
+    "num_return=2, but greedy search has one output; set a temperature or "
+    "num_beams",
+  ),
+  (
+    {"top_k": 5},
+    "top_k=5 limits what is drawn, but nothing is drawn; set a temperature "
+    "(1.0 leaves the model's distribution) or leave it out",
+  ),
+  (
+    {"num_beams": 4, "top_p": 0.9},
+    "top_p=0.9 limits what is drawn, but nothing is drawn; set a temperature "
+    "(1.0 leaves the model's distribution) or leave it out",
+  ),
+  (
+    {"alpha": 0.6},
+    "alpha=0.6 is a length penalty among beams, but num_beams is 1; set "
+    "num_beams or leave alpha out",
+  ),
+  (
+    {"num_beams": 4, "beam_rules": "transformer"},
+    "there are no beam_rules 'transformer' (did you mean 'transformers'?); "
+    "allowed: 't5x', 'transformers'",
+  ),
+  (
+    {"num_beams": 4, "beam_rules": "transformers", "early_stopping": "always"},
+    "early_stopping='always'; allowed: False, True, 'never'",
+  ),
+  (
+    {"num_beams": 4, "early_stopping": True},
+    "early_stopping belongs to beam_rules='transformers'; the rules 't5x' stop "
+    "where no beam can get better",
+  ),
+  (
+    {"min_length": 9, "max_length": 8},
+    "min_length=9 is more than the largest length, 8",
+  ),
+  (
+    {"forced_prefix": (5, 6, 7), "max_length": 2},
+    "forced_prefix has 3 ids, more than the largest length, 2",
+  ),
+]
+
+
+@pytest.mark.parametrize(("options", "sentence"), REFUSED)
+def test_refusals(options, sentence):
+  with pytest.raises(UserError) as error:
+    DecodingOptions(**options)
+  assert str(error.value) == sentence
+
+
+def test_length_of_the_targets_is_the_largest_unless_given():
+  assert DecodingOptions().with_length(7).max_length == 7
+  assert DecodingOptions(max_length=5).with_length(7).max_length == 5
+  with pytest.raises(UserError, match="min_length=9 is more than"):
+    DecodingOptions(min_length=9).with_length(8)
+
+
+@pytest.mark.parametrize("kind", ["evaluate", "infer", "train"])
+@pytest.mark.parametrize(
+  ("name", "options"),
+  [
+    ("beam_4", DecodingOptions(num_beams=4, alpha=0.6)),
+    ("nucleus", DecodingOptions(temperature=1.0, top_p=0.9)),
+  ],
+)
+def test_shipped_options_reach_every_kind_of_run(kind, name, options):
+  trained = kind == "train"
+  config.load(
+    [
+      "architectures/t5_1_1.gin",
+      "sizes/tiny.gin",
+      "runs/finetune.gin",
+      *([] if trained else [f"runs/{kind}.gin"]),
+      f"decoding/{name}.gin",
+    ],
+    [
+      "MIXTURE_OR_TASK_NAME='task'",
+      *(["MODEL_DIR='run'"] if trained else ["CHECKPOINT_PATH='x'"]),
+    ],
+    root=kind,
+    given=["texts"],
+  )
+  bound = gin.get_bindings(kind)["decoding"]
+  gin.clear_config()
+  assert bound == options

@@ -1,0 +1,1 @@
+"""C4's cleaning of web pages: rules, duplicates, languages, and their Beam."""

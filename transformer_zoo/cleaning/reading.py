@@ -1,0 +1,140 @@
+"""Pages out of WET files and JSON Lines, gzip or not."""
+
+from collections.abc import Callable, Iterator
+import gzip
+import json
+from typing import Any, BinaryIO
+import zlib
+
+from transformer_zoo.errors import UserError
+
+# {"text": ..., "url": ..., "timestamp": ...} and what else a JSON line has.
+Page = dict[str, Any]
+
+_GZIP = b"\x1f\x8b"
+_WARC = b"WARC/"
+
+
+def refuse(sentence: str) -> None:
+  """What is done with bad input where it is not skipped: raises UserError."""
+  raise UserError(
+    f"{sentence}; correct it, or pass over what is bad with --skip_bad_rows."
+  )
+
+
+def read_pages(
+  file: BinaryIO, name: str, on_bad: Callable[[str], None] = refuse
+) -> Iterator[Page]:
+  """Yields the pages of a file, WET or JSON Lines by its first bytes.
+
+  Args:
+    file: at its beginning, and can return there.
+    name: for errors.
+    on_bad: called with a sentence for a line or record that cannot be used, and
+      for what is damaged, after which reading ends.
+  """
+  start = file.read(len(_GZIP))
+  file.seek(0)
+  stream = gzip.GzipFile(fileobj=file) if start == _GZIP else file
+  try:
+    first = stream.readline()
+    if first.startswith(_WARC):
+      yield from _read_wet(first, stream, name, on_bad)
+    else:
+      yield from _read_json_lines(first, stream, name, on_bad)
+  except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    on_bad(f"The file {name!r} is damaged or cut short ({error})")
+
+
+def _read_json_lines(
+  line: bytes, stream: BinaryIO, name: str, on_bad: Callable[[str], None]
+) -> Iterator[Page]:
+  number = 1
+  line = line.removeprefix(b"\xef\xbb\xbf")
+  while line:
+    if line.strip():
+      page, problem = _parse_line(line)
+      if problem:
+        on_bad(f"Line {number} of {name!r} {problem}")
+      else:
+        yield page
+    number += 1
+    line = stream.readline()
+
+
+def _parse_line(line: bytes) -> tuple[Page, str | None]:
+  """Returns a page and what is wrong with it."""
+  try:
+    page = json.loads(line.decode())
+  except UnicodeDecodeError as error:
+    return {}, f"is not UTF-8 (byte {error.start + 1})"
+  except (ValueError, RecursionError):
+    return {}, "is not JSON"
+  if not isinstance(page, dict):
+    return {}, "is not a JSON object"
+  if not isinstance(page.get("text"), str):
+    return {}, "has no 'text' that is a string"
+  for field in ("url", "timestamp"):
+    if not isinstance(page.get(field) or "", str):
+      return {}, f"has a {field!r} that is not a string"
+  if b"\\u" in line:
+    try:
+      json.dumps(page, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+      return {}, "has half a surrogate pair, which is no character"
+  return page, _find_nul(page)
+
+
+def _find_nul(page: Page) -> str | None:
+  return "has a NUL character" if "\0" in page["text"] else None
+
+
+def _read_wet(
+  line: bytes, stream: BinaryIO, name: str, on_bad: Callable[[str], None]
+) -> Iterator[Page]:
+  """Yields the conversion records (ISO 28500, 6.8) of a WET file."""
+  while line:
+    if line.strip():
+      if not line.startswith(_WARC):
+        on_bad(f"{name!r} has something else where a WARC record begins")
+        return
+      headers = _read_headers(stream)
+      length = headers.get("content-length", "")
+      if not length.isdigit():
+        on_bad(f"{name!r} has a WARC record without Content-Length")
+        return
+      content = stream.read(int(length))
+      if len(content) < int(length):
+        raise EOFError("it ends within a record")
+      if headers.get("warc-type") == "conversion":
+        page, problem = _page_of(headers, content)
+        if problem:
+          on_bad(f"The record of {page['url']!r} in {name!r} {problem}")
+        else:
+          yield page
+    line = stream.readline()
+
+
+def _read_headers(stream: BinaryIO) -> dict[str, str]:
+  headers = {}
+  for line in iter(stream.readline, b""):
+    if not line.strip():
+      break
+    key, _, value = line.decode(errors="replace").partition(":")
+    headers[key.strip().lower()] = value.strip()
+  return headers
+
+
+def _page_of(
+  headers: dict[str, str], content: bytes
+) -> tuple[Page, str | None]:
+  page = {
+    "text": "",
+    "url": headers.get("warc-target-uri", ""),
+    "timestamp": headers.get("warc-date", ""),
+  }
+  try:
+    page["text"] = content.decode()
+  except UnicodeDecodeError as error:
+    return page, f"is not UTF-8 (byte {error.start + 1})"
+  return page, _find_nul(page)

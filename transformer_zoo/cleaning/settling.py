@@ -1,0 +1,48 @@
+"""What one page comes to by itself: rules and repeats until nothing changes."""
+
+import dataclasses
+
+from transformer_zoo.cleaning.counts import Counts
+from transformer_zoo.cleaning.counts import LINES
+from transformer_zoo.cleaning.counts import PAGES
+from transformer_zoo.cleaning.duplicates import DuplicateSpans
+from transformer_zoo.cleaning.rules import BadWords
+from transformer_zoo.cleaning.rules import Rules
+
+
+@dataclasses.dataclass(frozen=True)
+class Settling:
+  """Brings a page to where nothing in it changes any more.
+
+  A line that has lost a sentence may be too short, and sentences that come
+  together may make a span that the page has elsewhere.
+
+  Attributes:
+    rules: of a page, or None.
+    spans: that may not occur twice, or None.
+    bad_words: for the rule about them, or None.
+  """
+
+  rules: Rules | None = None
+  spans: DuplicateSpans | None = None
+  bad_words: BadWords | None = None
+
+  def settle(self, text: str, url: str = "") -> tuple[str | None, Counts]:
+    """Returns the text, None for a page dropped, and what was dropped."""
+    counts, before = Counts(), None
+    while text != before:
+      before = text
+      if self.rules is not None:
+        cleaned, dropped = self.rules.clean(text, url, self.bad_words)
+        counts += dropped
+        if cleaned is None:
+          return None, counts
+        text = cleaned
+      if self.spans is not None:
+        rest = self.spans.without_repeats(text)
+        counts[LINES, "repeat"] += text.count("\n") - rest.count("\n")
+        text = rest
+    if not text:
+      counts[PAGES, "empty"] += 1
+      return None, counts
+    return text, counts

@@ -1,0 +1,176 @@
+"""Does jobs in several processes, which take one after the other."""
+
+from collections.abc import Callable
+import multiprocessing
+from multiprocessing import connection
+import os
+import signal
+import sys
+import time
+from typing import Any
+import warnings
+
+from transformer_zoo.errors import UserError
+
+_TELL_SECONDS = 5.0
+
+
+class Board:
+  """What the processes tell each other: who does which job, how far it is."""
+
+  def __init__(self, count: int, processes: int, context: Any):
+    self.count = count
+    self.on_note: Callable[[], None] | None = None
+    self._processes = processes
+    self._parent = os.getpid()
+    self._next = context.Value("q", 0)
+    self._working = context.Value("q", 0)
+    self._shares = context.Array("d", count, lock=False)
+    self._numbers = context.Array("q", count, lock=False)
+
+  def take(self) -> int | None:
+    """Returns a job that nobody does; None where there is no more."""
+    with self._next.get_lock():
+      job = self._next.value
+      self._next.value += 1
+    return job if job < self.count else None
+
+  def enter(self, change: int = 1) -> None:
+    """Counts a process that begins (1) or ends (-1) to work."""
+    with self._working.get_lock():
+      self._working.value += change
+
+  def threads(self) -> int:
+    """Returns how many threads each process may use: idle ones are shared."""
+    return max(1, self._processes // max(1, self._working.value))
+
+  def note(self, job: int, share: float, number: int) -> None:
+    """Notes how much of a job is done.
+
+    A process whose parent is gone ends here: the next `prepare` waits for that
+    and goes on.
+
+    Args:
+      job: which.
+      share: from 0 to 1.
+      number: of examples.
+    """
+    if self._parent not in (os.getpid(), os.getppid()):
+      os._exit(1)
+    self._shares[job] = share
+    self._numbers[job] = number
+    if self.on_note:
+      self.on_note()
+
+  @property
+  def shares(self) -> list[float]:
+    """How much of each job is done, from 0 to 1."""
+    return list(self._shares)
+
+  @property
+  def number(self) -> int:
+    """Examples of all jobs so far."""
+    return sum(self._numbers)
+
+
+def run(
+  work: Callable[[int, Board], None],
+  count: int,
+  *,
+  processes: int,
+  fresh: bool,
+  tell: Callable[[Board], None],
+) -> None:
+  """Does the jobs 0, 1, ..., `count` - 1.
+
+  Args:
+    work: does one; can be pickled where processes are fresh.
+    count: of jobs.
+    processes: how many work at once; of one job, how many threads.
+    fresh: processes begin with nothing; otherwise they have all that this one
+      has, which is faster but forbids them TensorFlow.
+    tell: called every few seconds.
+
+  Raises:
+    UserError: one that a job raised; or a process was killed.
+  """
+  context = multiprocessing.get_context("spawn" if fresh else "fork")
+  board = Board(count, processes, context)
+  if min(processes, count) <= 1:
+    _work_here(work, board, tell)
+    return
+  errors = context.SimpleQueue()
+  children = [
+    context.Process(target=_serve, args=(work, board, errors), daemon=True)
+    for _ in range(min(processes, count))
+  ]
+  try:
+    with warnings.catch_warnings():
+      # Threads of TensorFlow and JAX do not come along, and are not needed.
+      warnings.simplefilter("ignore")
+      for child in children:
+        child.start()
+    failed = _wait(children, lambda: tell(board))
+  finally:
+    for child in children:
+      if child.pid is not None:
+        child.kill()
+        child.join()
+  if not errors.empty():
+    raise UserError(errors.get())
+  _raise_for(failed)
+
+
+def _work_here(
+  work: Callable[[int, Board], None],
+  board: Board,
+  tell: Callable[[Board], None],
+) -> None:
+  told = time.monotonic()
+
+  def tell_now_and_then():
+    nonlocal told
+    if time.monotonic() - told >= _TELL_SECONDS:
+      tell(board)
+      told = time.monotonic()
+
+  board.on_note = tell_now_and_then
+  while (job := board.take()) is not None:
+    work(job, board)
+
+
+def _serve(
+  work: Callable[[int, Board], None], board: Board, errors: Any
+) -> None:
+  """What a process does."""
+  signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this one
+  board.enter()
+  try:
+    while (job := board.take()) is not None:
+      work(job, board)
+  except UserError as error:
+    errors.put(str(error))
+    sys.exit(1)
+  board.enter(-1)
+
+
+def _wait(children: list[Any], tell: Callable[[], None]) -> int:
+  """Waits until all have ended or one fails, and returns its exit code."""
+  while running := [c.sentinel for c in children if c.exitcode is None]:
+    if not connection.wait(running, timeout=_TELL_SECONDS):
+      tell()
+    if failed := [child.exitcode for child in children if child.exitcode]:
+      return failed[0]
+  return 0
+
+
+def _raise_for(code: int) -> None:
+  """Raises what an exit code says."""
+  if code > 0:
+    raise RuntimeError("A process of `prepare` failed; its error is above.")
+  if code:
+    raise UserError(
+      f"A process of `prepare` was killed by signal {-code} (9: perhaps for "
+      "want of memory); run it again, with fewer --processes: what is finished "
+      "is kept."
+    )

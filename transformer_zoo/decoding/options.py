@@ -1,0 +1,163 @@
+"""How outputs are searched for: one validated set of options."""
+
+import dataclasses
+
+import gin
+
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+
+# Rules of a beam search -> its usual exponent of the length penalty.
+BEAM_RULES = {"t5x": 0.6, "transformers": 1.0}
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class DecodingOptions:
+  """Greedy search unless a temperature or several beams are given.
+
+  Attributes:
+    max_length: the most tokens that are made, EOS counted; None takes the
+      length of the targets.
+    min_length: the fewest, EOS counted.
+    num_beams: 4 in T5's translation and summarisation (Raffel et al. 2020,
+      section 3.1.3).
+    alpha: exponent of the length penalty that a beam's log-probability is
+      divided by; None is 0.6 by the rules `t5x`, 1 by `transformers`.
+    beam_rules: `t5x` divides by ((5 + n) / 6)^alpha, n tokens with EOS, and
+      searches on until no unfinished beam can enter the best; `transformers`
+      divides by n^alpha, lets only the first `num_beams` candidates finish, and
+      counts what reaches the largest length as finished.
+    early_stopping: of the rules `transformers`: False stops where the best
+      beam, were it to end now, is worse than the worst finished one; True as
+      soon as `num_beams` have finished; "never" where none can get better.
+    temperature: logits are divided by it and a token is drawn; 0 draws nothing.
+    top_k: draws among the k likeliest tokens.
+    top_p: draws among the likeliest tokens that together have probability p
+      (Holtzman et al. 2020).
+    typical_p: the same of the tokens whose information is nearest to the
+      expected one (Meister et al. 2023).
+    no_repeat_ngram_size: no output has an n-gram of this size twice.
+    forced_prefix: ids that every output begins with; they cost nothing.
+    num_return: outputs per input, best first; drawn ones as they were drawn.
+    seed: draws depend on it, the example's number and the position alone.
+  """
+
+  max_length: int | None = None
+  min_length: int = 0
+  num_beams: int = 1
+  alpha: float | None = None
+  beam_rules: str = "t5x"
+  early_stopping: bool | str = False
+  temperature: float = 0.0
+  top_k: int | None = None
+  top_p: float | None = None
+  typical_p: float | None = None
+  no_repeat_ngram_size: int | None = None
+  forced_prefix: tuple[int, ...] = ()
+  num_return: int = 1
+  seed: int = 0
+
+  def __post_init__(self):
+    object.__setattr__(self, "forced_prefix", tuple(self.forced_prefix))
+    for name in ("max_length", "num_beams", "top_k", "no_repeat_ngram_size",
+                 "num_return"):  # fmt: skip
+      value = getattr(self, name)
+      if value is not None and value < 1:
+        raise UserError(f"{name}={value}; it has to be at least 1")
+    for name in ("min_length", "temperature"):
+      if getattr(self, name) < 0:
+        raise UserError(
+          f"{name}={getattr(self, name)}; it has to be at least 0"
+        )
+    for name in ("top_p", "typical_p"):
+      value = getattr(self, name)
+      if value is not None and not 0 < value <= 1:
+        raise UserError(f"{name}={value}; it has to be above 0 and at most 1")
+    self._check_beams()
+    self._check_draws()
+    if self.max_length is not None:
+      self._check_lengths(self.max_length)
+
+  @property
+  def sampled(self) -> bool:
+    """Whether tokens are drawn."""
+    return self.temperature > 0
+
+  @property
+  def length_exponent(self) -> float:
+    """`alpha`, or what is usual."""
+    return BEAM_RULES[self.beam_rules] if self.alpha is None else self.alpha
+
+  def with_length(self, length: int) -> "DecodingOptions":
+    """These options with a `max_length`: `length` where they have none.
+
+    Raises:
+      UserError: the smallest length or the forced prefix exceeds it.
+    """
+    return dataclasses.replace(self, max_length=self.max_length or length)
+
+  def _check_beams(self):
+    if self.beam_rules not in BEAM_RULES:
+      raise UserError(
+        f"there are no beam_rules {self.beam_rules!r}"
+        f"{nearest(self.beam_rules, BEAM_RULES)}; allowed: "
+        + ", ".join(map(repr, BEAM_RULES))
+      )
+    if self.early_stopping not in (False, True, "never"):
+      raise UserError(
+        f"early_stopping={self.early_stopping!r}; allowed: False, True, 'never'"
+      )
+    if self.early_stopping is not False and self.beam_rules != "transformers":
+      raise UserError(
+        "early_stopping belongs to beam_rules='transformers'; the rules "
+        "'t5x' stop where no beam can get better"
+      )
+    if self.num_beams == 1:
+      if self.alpha is not None:
+        raise UserError(
+          f"alpha={self.alpha} is a length penalty among beams, but num_beams "
+          "is 1; set num_beams or leave alpha out"
+        )
+      return
+    if self.sampled:
+      raise UserError(
+        f"temperature={self.temperature} with num_beams={self.num_beams}: a "
+        "beam search draws no tokens; leave one of the two out"
+      )
+    if self.num_return > self.num_beams:
+      raise UserError(
+        f"num_return={self.num_return} is more than num_beams="
+        f"{self.num_beams}; a beam search has as many outputs as beams"
+      )
+
+  def _check_draws(self):
+    if self.sampled:
+      return
+    for name in ("top_k", "top_p", "typical_p"):
+      value = getattr(self, name)
+      if value is not None:
+        raise UserError(
+          f"{name}={value} limits what is drawn, but nothing is drawn; set a "
+          "temperature (1.0 leaves the model's distribution) or leave it out"
+        )
+    if self.num_beams == 1 and self.num_return > 1:
+      raise UserError(
+        f"num_return={self.num_return}, but greedy search has one output; set "
+        "a temperature or num_beams"
+      )
+
+  def _check_lengths(self, max_length):
+    if self.min_length > max_length:
+      raise UserError(
+        f"min_length={self.min_length} is more than the largest length, "
+        f"{max_length}"
+      )
+    if len(self.forced_prefix) > max_length:
+      raise UserError(
+        f"forced_prefix has {len(self.forced_prefix)} ids, more than the "
+        f"largest length, {max_length}"
+      )
+
+
+GREEDY = DecodingOptions()
