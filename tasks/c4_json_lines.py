@@ -4,8 +4,8 @@
     {"text": "Beginners BBQ Class ...", "timestamp": "2019-...", "url": ...}
     -> 'Beginners BBQ <extra_id_0> Place ...', '<extra_id_0> Class Taking ...'
 
-The variants of Raffel et al. 2020, table 8, without TFDS. Of each, the files are
-read that are there: some of them are a truncated corpus.
+The variants of Raffel et al. 2020, table 8, without TFDS. Of each, those files
+are read that are there: some of them are a truncated corpus.
 """
 
 from tasks.unlabelled_text import register_text_task
