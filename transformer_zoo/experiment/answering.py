@@ -87,7 +87,9 @@ class Answering:
       numbers_B = first + np.arange(self._batch_size, dtype=np.int32)
       first += len(batch)
       put = self._put(inputs=inputs_BM, numbers=numbers_B)
-      outputs = self._generate(self._params, put["inputs"], put["numbers"])
+      outputs = self._generate(
+        self._params, put["inputs"], example_ids_B=put["numbers"]
+      )
       outputs = jax.tree.map(partitioning_lib.fetch_whole, outputs)
       yield [
         {**example, **self._answer(outputs, row)}
