@@ -1,13 +1,11 @@
-"""Measures greedy decoding: `python benchmarks/decode.py --shape tiny`.
+"""Measures decoding: `python benchmarks/decode.py --shape tiny --num_beams 4`.
 
-Prints tokens per second of decoding a batch to its full length with a
-key-value cache (the median of several). The
-parameters are random and EOS is out of reach, so no row ends early. Shapes are
-those of shapes.py.
+Prints tokens per second of decoding a batch to its full length, one output a
+row (the median of several). The parameters are random and EOS is out of reach,
+so that no row ends early. Shapes are those of shapes.py.
 """
 
 import argparse
-import functools
 import statistics
 import time
 
@@ -16,33 +14,44 @@ import numpy as np
 import shapes
 
 from transformer_zoo.decoding.generate import generate
+from transformer_zoo.decoding.options import DecodingOptions
 
 
 def measure(arguments) -> dict:
   """Decodes several times and returns the figures."""
   model, shape = shapes.model_of(arguments)
-  batch_size, targets = shape.batch_size, shape.targets
+  batch_size = arguments.batch_size or shape.batch_size
+  targets = arguments.targets or shape.targets
   params = shapes.random_parameters(model)
   tokens = np.random.default_rng(0).integers(
     3, model.token_embedder.num_embeddings, (batch_size, shape.inputs), np.int32
   )
-  decode = jax.jit(
-    functools.partial(generate, model, max_length=targets, eos_id=-1)
-  )
+  options = DecodingOptions(num_beams=arguments.num_beams)
+
+  @jax.jit
+  def decode(params, tokens):
+    found = generate(
+      model, params, tokens, max_length=targets, options=options, eos_id=-1
+    )
+    return found.tokens
+
   start = time.perf_counter()
-  decode(params, tokens).tokens.block_until_ready()
+  decode(params, tokens).block_until_ready()
   compile_seconds = time.perf_counter() - start
   seconds = []
   for _ in range(arguments.repeats):
     start = time.perf_counter()
-    decode(params, tokens).tokens.block_until_ready()
+    decode(params, tokens).block_until_ready()
     seconds.append(time.perf_counter() - start)
   median = statistics.median(seconds)
   return {
     "shape": arguments.shape,
+    "batch_size": batch_size,
+    "num_beams": arguments.num_beams,
     "dtype": arguments.dtype,
     "device": jax.devices()[0].device_kind,
     "seconds_per_batch": median,
+    "fastest_seconds": min(seconds),
     "tokens_per_second": batch_size * targets / median,
     "seconds_per_token_step": median / targets,
     "first_call_seconds": compile_seconds,
@@ -53,6 +62,9 @@ def main():
   """Parses arguments, measures, prints."""
   parser = argparse.ArgumentParser(description=__doc__)
   parser.add_argument("--repeats", type=int, default=10)
+  parser.add_argument("--batch_size", type=int, help="that of the shape")
+  parser.add_argument("--num_beams", type=int, default=1)
+  parser.add_argument("--targets", type=int, help="those of the shape")
   arguments = shapes.parse(parser)
   shapes.show(measure(arguments), arguments.json)
 

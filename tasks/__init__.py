@@ -1,6 +1,7 @@
 """The SeqIO tasks: importing this package registers all of them."""
 
 from tasks import c4 as _c4  # noqa: F401
+from tasks import c4_json_lines as _c4_json_lines  # noqa: F401
 from tasks import c4_objectives as _c4_objectives  # noqa: F401
 from tasks import closed_book as _closed_book  # noqa: F401
 from tasks import cnn_dailymail as _cnn_dailymail  # noqa: F401
@@ -15,6 +16,7 @@ from tasks import prompted_benchmarks as _prompted_benchmarks  # noqa: F401
 from tasks import race as _race  # noqa: F401
 from tasks import samsum as _samsum  # noqa: F401
 from tasks import sci_tail as _sci_tail  # noqa: F401
+from tasks import sentence_text as _sentence_text  # noqa: F401
 from tasks import snli as _snli  # noqa: F401
 from tasks import squad as _squad  # noqa: F401
 from tasks import super_glue as _super_glue  # noqa: F401

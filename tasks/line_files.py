@@ -7,7 +7,7 @@ counted instead. No text is ever repaired: what comes out is what the file has.
 """
 
 import abc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
 import gzip
 import json
@@ -113,7 +113,7 @@ class LineFilesDataSource(seqio.DataSource, abc.ABC):
 
   def __init__(
     self,
-    split_to_pattern: Mapping[str, str],
+    split_to_pattern: Mapping[str, str | Sequence[str]],
     *,
     signature: Mapping[str, tf.TensorSpec],
     content: str,
@@ -122,8 +122,8 @@ class LineFilesDataSource(seqio.DataSource, abc.ABC):
     """Names the files; they are looked for when a split is first read.
 
     Args:
-      split_to_pattern: a glob pattern per split, absolute or relative to a
-        data folder or to the current one.
+      split_to_pattern: a glob pattern per split, or several in their order,
+        absolute or relative to a data folder or to the current one.
       signature: of an example.
       content: what a file holds one of on each line, for errors.
       settings: JSON of all that the examples depend on beside the files.
@@ -148,7 +148,12 @@ class LineFilesDataSource(seqio.DataSource, abc.ABC):
     return False
 
   def list_shards(self, split: str) -> list[str]:
-    return data_folders.find_files(self._split_to_pattern[split])
+    patterns = self._split_to_pattern[split]
+    if isinstance(patterns, str):
+      patterns = [patterns]
+    return [
+      file for pattern in patterns for file in data_folders.find_files(pattern)
+    ]
 
   def fingerprint(self) -> str:
     """Returns what the examples depend on, for `zoo prepare`."""

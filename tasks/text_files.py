@@ -1,6 +1,6 @@
 """A SeqIO source over text files: JSON Lines or plain text, gzip or not."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import itertools
 import json
 
@@ -21,15 +21,15 @@ class TextFilesDataSource(line_files.LineFilesDataSource):
 
   def __init__(
     self,
-    split_to_pattern: Mapping[str, str],
+    split_to_pattern: Mapping[str, str | Sequence[str]],
     text_key: str = "text",
     documents: str = "lines",
   ):
     """Names the files; they are looked for when a split is first read.
 
     Args:
-      split_to_pattern: a glob pattern per split, absolute or relative to a
-        data folder or to the current one.
+      split_to_pattern: a glob pattern per split, or several in their order,
+        absolute or relative to a data folder or to the current one.
       text_key: the field of a JSON object that holds the document.
       documents: of plain text: 'lines' or 'paragraphs', between which are blank
         lines.

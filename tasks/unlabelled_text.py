@@ -10,7 +10,7 @@ Documents are joined before they are cut into examples, so an example may hold
 the end of one and the beginning of the next.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import functools
 from typing import Any
 
@@ -25,7 +25,7 @@ from transformer_zoo.data.seqio_corruption import CorruptionStep
 
 def register_text_task(
   name: str,
-  split_to_pattern: Mapping[str, str],
+  split_to_pattern: Mapping[str, str | Sequence[str]],
   *,
   corruption: Any = None,
   output_features: Mapping[str, seqio.Feature] | None = None,
@@ -37,8 +37,8 @@ def register_text_task(
 
   Args:
     name: the task's name.
-    split_to_pattern: a glob pattern per split, absolute or relative to a data
-      folder.
+    split_to_pattern: a glob pattern per split, or several (corpora that are
+      joined), absolute or relative to a data folder.
     corruption: an object of `transformer_zoo.corruption`; by default T5's span
       corruption, 15 % in spans of 3.
     output_features: `inputs` and `targets`; by default in T5's vocabulary.
@@ -102,6 +102,19 @@ register_text_task(
   {
     "train": "text/books/train*.jsonl.gz",
     "validation": "text/books/validation*.jsonl.gz",
+  },
+)
+
+# Both: in the place of Wikipedia with the Toronto Books Corpus (Raffel et al.
+# 2020, table 8), which is no longer given out.
+register_text_task(
+  "wikipedia_books_text_span_corruption",
+  {
+    "train": ["text/wikipedia/train*.jsonl.gz", "text/books/train*.jsonl.gz"],
+    "validation": [
+      "text/wikipedia/validation*.jsonl.gz",
+      "text/books/validation*.jsonl.gz",
+    ],
   },
 )
 

@@ -99,6 +99,24 @@ def test_the_section_runs_as_it_stands(folder, capsys):
   assert '"accuracy"' in outputs["evaluate"]
 
 
+def test_a_vocabulary_of_ones_own(folder, capsys):
+  (source,) = blocks("Vocabularies", "python")
+  (folder / "my_corpus_task.py").write_text(source)
+  (folder / "corpus").mkdir()
+  (folder / "corpus/text.txt").write_text((ROOT / "README.md").read_text())
+  printed = {}
+  for words in commands(section("Vocabularies")):
+    code = cli.main(words[1:])
+    printed[words[1]] = capsys.readouterr()
+    assert code == 0, printed[words[1]].err
+  report = json.loads(printed["train-vocabulary"].out)
+  assert report["size"] == 300
+  stored = (folder / "my_vocabulary/report.json").read_text()
+  assert stored == printed["train-vocabulary"].out
+  assert "<extra_id_0>" in printed["inspect"].out
+  sys.modules["seqio"].TaskRegistry.remove("my_corpus")
+
+
 def test_prompts_and_demonstrations(folder, capsys):
   (prompts,) = blocks("Prompts and demonstrations", "yaml")
   (source,) = blocks("Prompts and demonstrations", "python")

@@ -138,7 +138,7 @@ def test_other_kinds_of_runs(kind):
     f"runs/{kind}.gin",
   ]
   given = [*REQUIRED[1:], "CHECKPOINT_PATH='x'"]
-  config.load(files, given, root=kind, given=["texts"])
+  config.load(files, given, root=kind, given=["examples"])
   assert "CHECKPOINT_PATH = 'x'" in config.operative_config()
 
 

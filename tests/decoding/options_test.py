@@ -61,8 +61,8 @@ REFUSED = [
   ),
   (
     {"num_beams": 4, "beam_rules": "transformer"},
-    "there are no beam_rules 'transformer' (did you mean 'transformers'?); "
-    "allowed: 't5x', 'transformers'",
+    "there are no beam_rules 'transformer', only 't5x' and 'transformers'; did "
+    "you mean 'transformers'?",
   ),
   (
     {"num_beams": 4, "beam_rules": "transformers", "early_stopping": "always"},
@@ -121,7 +121,7 @@ def test_shipped_options_reach_every_kind_of_run(kind, name, options):
       *(["MODEL_DIR='run'"] if trained else ["CHECKPOINT_PATH='x'"]),
     ],
     root=kind,
-    given=["texts"],
+    given=["examples"],
   )
   bound = gin.get_bindings(kind)["decoding"]
   gin.clear_config()

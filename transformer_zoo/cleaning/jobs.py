@@ -28,6 +28,7 @@ from transformer_zoo.errors import UserError
 LOCAL = "local"
 _FN_API = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 _PLAIN = CompressionTypes.UNCOMPRESSED
+_LEVEL = 5  # of gzip; 9 takes twice as long for one percent
 # An error of a worker process comes back as text, with its trace.
 _SENTENCE = re.compile(r"UserError: (.*)")
 _PLACE = re.compile(r" \[while running .*")
@@ -210,7 +211,7 @@ def _write_shard(item, output: str, num_shards: int) -> None:
   aside = f"{path}.{uuid.uuid4().hex}"
   with FileSystems.create(aside, compression_type=_PLAIN) as file:
     # Without name and time: the same pages make the same file.
-    with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+    with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
       for page in sorted(pages, key=order):
         _count_size("written", page)
         packed.write(json.dumps(page, ensure_ascii=False).encode() + b"\n")

@@ -1,42 +1,68 @@
-"""Answers each line of a text file, or of standard input.
+"""Answers texts: given as words, line by line in files, or on standard input.
 
-Without --gin_file the configuration is the config.gin of the checkpoint's own
-run, with runs/infer.gin.
+A line of a file that ends in .jsonl is a JSON object with `inputs`; its other
+fields are handed through. Any other line is a text. Without --gin_file the
+configuration is the config.gin of the checkpoint's own run, with
+runs/infer.gin; how to search say --gin.DecodingOptions.num_beams=4 and others.
 """
 
 import argparse
-import contextlib
-import sys
+import json
+import os
+import pathlib
 
 from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
 
-SUMMARY = "answer the lines of a text file"
+SUMMARY = "answer texts"
 EXAMPLE = (
-  "echo 'mini_sst2 sentence: a fine day.' | zoo infer "
-  "--checkpoint runs/first --vocabulary tasks/miniature/vocabulary.model"
+  "zoo infer --checkpoint runs/first \\\n"
+  "    --vocabulary tasks/miniature/vocabulary.model \\\n"
+  "    'mini_sst2 sentence: a fine day.'"
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-  """Adds the checkpoint, input and output, and the gin arguments."""
+  """Adds the checkpoint, inputs and output, and the gin arguments."""
   parser.add_argument("--checkpoint", required=True, metavar="DIR")
   parser.add_argument(
-    "input", nargs="?", metavar="FILE", help="standard input if left out"
+    "inputs",
+    nargs="*",
+    metavar="TEXT_OR_FILE",
+    help="what names a file is read, anything else is a text; standard input "
+    "if left out",
   )
   parser.add_argument(
-    "--output", metavar="FILE", help="standard output if left out"
+    "--output",
+    metavar="FILE",
+    help="JSON Lines, with scores; killed and started again, it is continued",
+  )
+  parser.add_argument(
+    "--json", action="store_true", help="print JSON Lines, with scores"
+  )
+  parser.add_argument(
+    "--interactive", action="store_true", help="ask for one text after another"
+  )
+  parser.add_argument(
+    "--score",
+    action="store_true",
+    help="log-likelihoods of given `targets`; a text line has them after a tab",
   )
   parser.add_argument(
     "--vocabulary",
     metavar="FILE",
-    help="of any kind, if not that of the task trained on",
+    help="SentencePiece model, if not that of the task trained on",
   )
   common.add_gin_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-  """Loads, reads the lines, writes an answer for each."""
+  """Loads, reads the examples, writes an answer for each."""
+  if arguments.interactive and (arguments.inputs or arguments.output):
+    raise UserError("--interactive takes neither texts nor files nor --output")
+  folder = os.path.dirname(arguments.output or "")
+  if folder and not os.path.isdir(folder):
+    raise UserError(f"there is no folder {folder!r} for the output")
   extra = [f"CHECKPOINT_PATH={arguments.checkpoint!r}"]
   if arguments.vocabulary:
     extra.append(f"VOCABULARY_PATH={arguments.vocabulary!r}")
@@ -45,26 +71,33 @@ def run(arguments: argparse.Namespace) -> None:
     "infer",
     gin_files=common.files_of_checkpoint(arguments, "infer"),
     extra=extra,
-    given=["texts"],
+    given=["examples"],
   )
   from transformer_zoo import config
+  from transformer_zoo.experiment import example_files
+  from transformer_zoo.experiment import run_folder
 
-  texts = _read(arguments.input)
-  with contextlib.ExitStack() as stack:
-    output = sys.stdout
-    if arguments.output:
-      output = stack.enter_context(
-        open(arguments.output, "w", encoding="utf-8")
-      )
-    for answer in config.call("infer", texts=texts):
-      print(answer, file=output, flush=True)
+  if arguments.interactive:
+    examples = example_files.asked(scored=arguments.score)
+  else:
+    examples = example_files.read(arguments.inputs, scored=arguments.score)
+  journal = f"{arguments.output}.journal" if arguments.output else None
+  answers = config.call(
+    "infer",
+    examples=examples,
+    scored=arguments.score,
+    one_by_one=arguments.interactive,
+    journal_path=journal,
+  )
+  as_json = arguments.json or arguments.score
+  if arguments.output:
+    lines = [f"{_line(answer)}\n" for answer in answers]
+    run_folder.replace(pathlib.Path(arguments.output), "".join(lines))
+    os.remove(journal)
+    return
+  for answer in answers:
+    print(_line(answer) if as_json else answer["prediction"], flush=True)
 
 
-def _read(path: str | None) -> list[str]:
-  if path is None:
-    return sys.stdin.read().splitlines()
-  try:
-    with open(path, encoding="utf-8") as lines:
-      return lines.read().splitlines()
-  except (OSError, UnicodeDecodeError) as error:
-    raise UserError(f"cannot read the input {path!r}: {error}") from error
+def _line(answer: dict) -> str:
+  return json.dumps(answer, ensure_ascii=False)

@@ -146,24 +146,24 @@ class _Words:
       of the spans that were taken: row, first token, number of tokens.
     """
     rows = np.arange(len(left))
-    window = np.arange(self._longest)
-    words = (rows * self._width + firsts)[:, :, None] + window
+    # [proposals, words of a span, B]: numpy adds up fast over the middle.
+    window = np.arange(self._longest)[:, None]
+    places = firsts[:, None] + window
+    words = rows * self._width + places
     # The tokens of the span up to each word of the window, and with it.
     begins = self._begins[rows, firsts]
-    before = self._begins[rows[:, None], firsts[:, :, None] + window]
-    upto = self._begins[rows[:, None], firsts[:, :, None] + window + 1]
-    before, upto = before - begins[:, :, None], upto - begins[:, :, None]
-    last = np.minimum(counts, self.number - firsts)[:, :, None]
+    before = self._begins[rows, places] - begins[:, None]
+    upto = self._begins[rows, places + 1] - begins[:, None]
+    last = np.minimum(counts, self.number - firsts)[:, None]
     # What has to be left for a word to belong to the span.
     needed = np.where(window < last, before + 1 if cut else upto, _NEVER)
     busy = self._busy.reshape(-1)
     sizes = np.zeros(firsts.shape, np.int64)
     for i in range(len(firsts)):
-      fits = needed[i] <= left[:, None]
-      fits &= ~(fits & busy.take(words[i])).any(axis=1, keepdims=True)
+      fits = needed[i] <= left
+      fits &= ~(fits & busy.take(words[i])).any(axis=0)
       busy[words[i][fits]] = True
-      taken = np.where(fits, upto[i], 0).max(axis=1)
-      sizes[i] = np.minimum(taken, left)
+      sizes[i] = np.minimum((upto[i] * fits).max(axis=0), left)
       left -= sizes[i]
     proposal, row = np.nonzero(sizes)
     return row, begins[proposal, row], sizes[proposal, row]

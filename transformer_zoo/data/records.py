@@ -124,7 +124,7 @@ class ExampleRecords:
     except ValueError:  # where the file has been cut, a record comes empty
       raise integrity.damaged(
         self._path(index),
-        f"record {index} of the split has {len(record)} bytes and is no example",
+        f"record {index} of the split ({len(record)} bytes) is no example",
       ) from None
 
   def _path(self, index: int) -> str:

@@ -1,16 +1,19 @@
 """All that the predictions of an evaluation depend on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import functools
 import hashlib
+import json
 import pathlib
 import re
+from typing import Any
 
 from flax import linen as nn
 import jax
 
 import transformer_zoo
 from transformer_zoo.data import manifest
+from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.evaluation.evaluator import decodes
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.training import checksums
@@ -44,6 +47,30 @@ def of_evaluation(
       f"{task.eos_after_trim} {evaluator.corruption or task.corruption} "
       f"{task.corruption_seed} {task.trimming}"
     ),
+    "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
+    "code": _code(),
+  }
+
+
+def of_inference(
+  model: nn.Module,
+  checkpoint: pathlib.Path,
+  vocabulary: Vocabulary,
+  examples: Sequence[Mapping[str, Any]],
+  *,
+  lengths: Mapping[str, int],
+  batch_size: int,
+  decoding: Any,
+) -> Mapping[str, str]:
+  """Returns the parts by name; equal parts make equal answers."""
+  return {
+    "model": _digest(_ADDRESS.sub("", repr(model))),
+    "checkpoint": _digest(checksums.identity(checkpoint)),
+    "vocabulary": f"{vocabulary.checksum} {vocabulary.extra_ids}",
+    "lengths": str(sorted(lengths.items())),
+    "batch size": str(batch_size),
+    "decoding": str(decoding),
+    "examples": _digest(json.dumps(examples)),
     "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
     "code": _code(),
   }

@@ -1,17 +1,22 @@
 """Answers of a checkpoint to texts."""
 
-from collections.abc import Iterator, Mapping, Sequence
-import functools
+from collections.abc import Iterable, Iterator, Mapping
+import itertools
+import pathlib
+import sys
+from typing import Any
 
 from flax import linen as nn
 import gin
-import jax
-import numpy as np
 
 from transformer_zoo.data import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
-from transformer_zoo.decoding.generate import generate
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation.journal import Journal
+from transformer_zoo.experiment import answering
+from transformer_zoo.experiment import fingerprint
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import scoring
 from transformer_zoo.training import checkpoints
@@ -21,7 +26,7 @@ from transformer_zoo.training.partitioning import Partitioning
 
 @gin.register
 def infer(
-  texts: Sequence[str],
+  examples: Iterable[Mapping[str, Any]],
   *,
   model: nn.Module,
   checkpoint_path: str,
@@ -32,11 +37,16 @@ def infer(
   vocabulary_path: str | None = None,
   extra_ids: int | None = None,
   partitioning: Partitioning = ONE_COPY_PER_DEVICE,
-) -> Iterator[str]:
-  """Answers texts.
+  decoding: DecodingOptions = GREEDY,
+  scored: bool = False,
+  one_by_one: bool = False,
+  journal_path: str | None = None,
+) -> Iterator[dict[str, Any]]:
+  """Answers texts, or scores targets that are given.
 
   Args:
-    texts: inputs as the model was trained on, task prefix included.
+    examples: their `inputs` as the model was trained on, task prefix included,
+      and `targets` if they are scored; anything else is handed through.
     model: an architecture.
     checkpoint_path: a run folder, or the folder of one step.
     task_feature_lengths: feature -> tokens; longer inputs are cut.
@@ -46,40 +56,96 @@ def infer(
     vocabulary_path: a vocabulary to take instead, of any kind.
     extra_ids: its sentinels, by default as is usual for the kind.
     partitioning: mesh and rules.
+    decoding: how outputs are searched for.
+    scored: gives the log-likelihood of the targets and decodes nothing.
+    one_by_one: answers each example before the next one is read.
+    journal_path: a file that keeps what is done: started again after a kill,
+      the rest is computed.
 
   Yields:
-    The answer to each text.
+    Each example with what `answering.Answering` adds to it.
 
   Raises:
-    UserError: the configuration cannot be used as it is.
+    UserError: the configuration or an example cannot be used as it is.
   """
-  if vocabulary_path is not None:
-    vocabulary = Vocabulary(vocabulary_path, extra_ids)
-  elif mixture_or_task_name is not None:
-    mixture = manifest.load(mixture_or_task_name, prepared_dir)
-    vocabulary = mixture.tasks[0].vocabulary
-  else:
-    raise UserError(
-      "no vocabulary: name its file with --vocabulary, or the task that the "
-      "model was trained on with --gin.MIXTURE_OR_TASK_NAME=..."
-    )
+  vocabulary = _vocabulary(
+    mixture_or_task_name, prepared_dir, vocabulary_path, extra_ids
+  )
   inputs.check_vocabulary(model, vocabulary, repr(vocabulary.path))
+  decoding.with_length(task_feature_lengths["targets"])
   checkpoint = checkpoints.resolve(checkpoint_path)
   mesh = partitioning.mesh()
-  length = task_feature_lengths["inputs"]
+  if one_by_one:
+    batch_size = mesh.shape["data"]
+  features = ("inputs", "targets") if scored else ("inputs",)
+  examples = answering.check(examples, features)
   with partitioning.activate(mesh):
-    params = scoring.restore(model, partitioning, mesh, batch_size, checkpoint)
-    decode = jax.jit(
-      functools.partial(
-        generate, model, max_length=task_feature_lengths["targets"]
+
+    def compute(examples, first=0):
+      answers = answering.Answering(
+        model,
+        vocabulary,
+        params=scoring.restore(
+          model, partitioning, mesh, batch_size, checkpoint
+        ),
+        mesh=mesh,
+        lengths=task_feature_lengths,
+        batch_size=batch_size,
+        decoding=decoding,
       )
-    )
-    for start in range(0, len(texts), batch_size):
-      some = texts[start : start + batch_size]
-      ids_BM = np.zeros((batch_size, length), np.int32)
-      for row, text in enumerate(some):
-        ids = [*vocabulary.encode(text)[: length - 1], vocabulary.eos_id]
-        ids_BM[row, : len(ids)] = ids
-      outputs_BL = np.asarray(decode(params, ids_BM).tokens[:, 0])
-      for ids in outputs_BL[: len(some)].tolist():
-        yield vocabulary.decode(ids)
+      if scored:
+        return answers.scores(examples)
+      if one_by_one:
+        singles = ([example] for example in examples)
+        return itertools.chain.from_iterable(
+          answers.answers(single, first) for first, single in enumerate(singles)
+        )
+      return answers.answers(examples, first)
+
+    if journal_path is None:
+      batches = compute(examples)
+    else:
+      examples = list(examples)
+      parts = fingerprint.of_inference(
+        model,
+        checkpoint,
+        vocabulary,
+        examples,
+        lengths=task_feature_lengths,
+        batch_size=batch_size,
+        decoding="scores" if scored else decoding,
+      )
+      batches = _journalled(
+        pathlib.Path(journal_path), parts, examples, compute
+      )
+    yield from itertools.chain.from_iterable(batches)
+
+
+def _journalled(path, parts, examples, compute):
+  """The batches of the journal, then the others, which are added to it."""
+  with Journal(path, parts, report=_say) as journal:
+    known = list(journal.batches)
+    done = sum(map(len, known))
+    if done:
+      _say(f"{done} of {len(examples)} examples are in {path} from before")
+    yield from known
+    if done < len(examples):
+      for batch in compute(examples[done:], done):
+        journal.append(batch)
+        yield batch
+
+
+def _vocabulary(mixture_or_task_name, prepared_dir, path, extra_ids):
+  if path is not None:
+    return Vocabulary(path, extra_ids)
+  if mixture_or_task_name is not None:
+    mixture = manifest.load(mixture_or_task_name, prepared_dir)
+    return mixture.tasks[0].vocabulary
+  raise UserError(
+    "no vocabulary: name its file with --vocabulary, or the task that the "
+    "model was trained on with --gin.MIXTURE_OR_TASK_NAME=..."
+  )
+
+
+def _say(text: str) -> None:
+  print(text, file=sys.stderr, flush=True)

@@ -71,9 +71,18 @@ def special_ids(vocabulary: Vocabulary) -> dict[str, int]:
   }
 
 
-def best_tokens(model: nn.Module, params, *arguments, **keywords) -> jax.Array:
+def best_tokens(
+  model: nn.Module,
+  params,
+  inputs_BM: jax.Array,
+  example_ids_B: jax.Array | None = None,
+  **keywords,
+) -> jax.Array:
   """Of each row the best of what `generate` makes, [B, L]."""
-  return generate(model, params, *arguments, **keywords).tokens[:, 0]
+  outputs = generate(
+    model, params, inputs_BM, example_ids_B=example_ids_B, **keywords
+  )
+  return outputs.tokens[:, 0]
 
 
 def restore(
