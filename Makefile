@@ -28,12 +28,13 @@ test: $(TESTING) lint
 	$(VENV_PYTHON) -m pytest --numprocesses=2 --dist=worksteal \
 	  --ignore=tests/oracles tests
 
-# The live comparisons: with PyTorch's implementation of the same models, and
-# with the tasks of the t5 package. Two processes: PyTorch crashes where
+# The live comparisons: with PyTorch's implementation of the same models and the
+# tokenizers beside it, and with the tasks of the t5 package. Two processes: PyTorch crashes where
 # TensorFlow has been imported.
+WITH_TRANSFORMERS := tests/oracles/t5_test.py tests/oracles/vocabularies_test.py
 test-oracles: $(ORACLES) $(T5_PACKAGE)
-	$(VENV_PYTHON) -m pytest tests/oracles/t5_test.py
-	$(VENV_PYTHON) -m pytest --ignore=tests/oracles/t5_test.py tests/oracles
+	$(VENV_PYTHON) -m pytest $(WITH_TRANSFORMERS)
+	$(VENV_PYTHON) -m pytest $(WITH_TRANSFORMERS:%=--ignore=%) tests/oracles
 
 lint: $(TESTING)
 	$(VENV)/bin/ruff check .

@@ -222,6 +222,11 @@ def batch_of_an_encoder(corrupt, lengths):
   assert same[weights == 0].all() and same[weights == 1].mean() < 0.25
 
 
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_objectives_are_documented(name):
+  assert f"`{name}`" in (GIN.parent / "docs" / "objectives.md").read_text()
+
+
 def test_no_file_is_forgotten():
   """A folder that a test above does not read has no gin file."""
   tested = {

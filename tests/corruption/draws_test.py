@@ -34,6 +34,7 @@ def test_an_example_draws_the_same_in_every_batch():
     lambda d: d.integers(1000, 3),
     lambda d: d.subsets(np.full(d.batch_size, 9), np.full(d.batch_size, 4)),
     lambda d: d.permutations(np.full(d.batch_size, 6)),
+    lambda d: d.branch().bits(3),
   ):
     expected = np.concatenate([draw(source) for source in alone])
     np.testing.assert_array_equal(draw(together), expected)
@@ -83,6 +84,31 @@ def test_subsets_of_different_sizes():
   assert chosen.sum(axis=1).tolist() == sizes.tolist()
   for row, bound in zip(chosen, bounds, strict=True):
     assert not row[bound:].any()
+
+
+def test_a_subset_knows_nothing_of_the_sizes_of_others():
+  sizes = np.array([4, 0, 7, 1])
+  together = Draws(2, np.arange(4)).subsets(sizes + 3, sizes)
+  for row, size in enumerate(sizes):
+    alone = Draws(2, [row]).subsets(np.array([size + 3]), np.array([size]))
+    np.testing.assert_array_equal(together[row, : size + 3], alone[0])
+  lengths = np.array([2, 9, 5])
+  orders = Draws(2, np.arange(3)).permutations(lengths)
+  for row, length in enumerate(lengths):
+    alone = Draws(2, [row]).permutations(np.array([length]))
+    np.testing.assert_array_equal(orders[row, :length], alone[0])
+
+
+def test_a_branch_draws_apart():
+  used, unused = Draws(0, [0, 1]), Draws(0, [0, 1])
+  branch = used.branch()
+  drawn = [branch.bits(4) for _ in range(5)]
+  unused.branch()
+  after = used.bits(4)
+  np.testing.assert_array_equal(after, unused.bits(4))
+  nested = branch.branch().bits(4)
+  words = np.concatenate([*drawn, after, nested, used.branch().bits(4)])
+  assert len(np.unique(words)) == words.size
 
 
 def test_permutations_are_equally_likely_and_leave_the_rest():

@@ -57,6 +57,26 @@ def test_share_of_cut_targets_of_the_published_iid_recipes(
   assert share == pytest.approx(expected, abs=0.05 if expected else 0.004)
 
 
+@pytest.mark.parametrize(
+  "density, mean, least, most",
+  [
+    (0.10, 46, 0.0, 0.0),
+    (0.15, 65, 0.0, 0.001),
+    (0.25, 96, 0.25, 0.28),
+    (0.50, 128, 1.0, 1.0),
+  ],
+)
+def test_spans_of_the_published_iid_recipes(density, mean, least, most):
+  masks = Iid(density)(Draws(1, np.arange(5000)), 511)
+  spans, between = (
+    lengths.num_sentinels(f"{kind}_span_to_unique_sentinel", masks)
+    for kind in ("noise", "nonnoise")
+  )
+  assert spans.mean() == pytest.approx(mean, abs=0.7)
+  # The inputs need a sentinel for each span, the targets for all between.
+  assert least <= np.mean(np.maximum(spans, between) > 100) <= most
+
+
 def test_the_published_iid_50_overruns_its_sentinels():
   # Raffel et al.'s iid_50_u_u writes ids of real pieces: every example has
   # more than 100 spans.

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from transformer_zoo.corruption import Everything
+from transformer_zoo.corruption import FixedNumber
 from transformer_zoo.corruption import Fragment
 from transformer_zoo.corruption import Iid
 from transformer_zoo.corruption import RandomPrefix
@@ -59,17 +60,17 @@ def test_nothing_to_corrupt_in_less_than_two_tokens(length):
 
 
 def test_random_spans_are_uniform_over_both_segmentations():
-  # 12 tokens, 6 of noise, in 3 spans: 10 x 10 masks, each expected 600 times.
-  masks = _draw(RandomSpans(0.5, 2), 12, 60_000)
+  # 12 tokens, 6 of noise, in 3 spans: 10 x 10 masks, each expected 1000 times.
+  masks = _draw(RandomSpans(0.5, 2), 12, 100_000)
   _, counts = np.unique(masks, axis=0, return_counts=True)
   assert len(counts) == math.comb(5, 2) ** 2
-  chi_square = ((counts - 600) ** 2 / 600).sum()
+  chi_square = ((counts - 1000) ** 2 / 1000).sum()
   assert chi_square < 148.2  # 99.9 % quantile at 99 degrees of freedom
 
 
 def test_span_lengths_follow_the_composition_law():
   # P(first of s parts of n items = k) = C(n - k - 1, s - 2) / C(n - 1, s - 1).
-  masks = _draw(RandomSpans(), 568, 2000, seed=2)
+  masks = _draw(RandomSpans(), 568, 4000, seed=2)  # 112,000 spans
   lengths = np.concatenate([_spans(mask) for mask in masks])
   assert lengths.mean() == pytest.approx(85 / 28)
   for k in range(1, 8):
@@ -86,13 +87,18 @@ def test_random_roll_makes_every_place_noise_equally_often():
 
 
 def test_iid_rate_and_number_of_spans():
-  masks = _draw(Iid(0.15), 511, 2000, seed=3)
-  assert masks.mean() == pytest.approx(0.15, abs=0.002)
+  rows, length, rate = 4000, 511, 0.15
+  masks = _draw(Iid(rate), length, rows, seed=3)
+  assert masks.mean() == pytest.approx(rate, abs=0.001)
+  np.testing.assert_allclose(masks.mean(axis=0), rate, atol=0.025)
   opens = (masks[:, 1:] & ~masks[:, :-1]).sum(axis=1) + masks[:, 0]
-  assert opens.mean() == pytest.approx(511 * 0.15 * 0.85, abs=1)
-  # Neighbours are independent.
-  both = (masks[:, 1:] & masks[:, :-1]).mean()
-  assert both == pytest.approx(0.15**2, abs=0.001)
+  spans = rate + (length - 1) * rate * (1 - rate)
+  assert opens.mean() == pytest.approx(spans, abs=0.35)
+  # Span lengths are geometric: neighbours are independent.
+  lengths = np.concatenate([_spans(mask) for mask in masks])
+  for k in range(1, 5):
+    share = rate ** (k - 1) * (1 - rate)
+    assert np.mean(lengths == k) == pytest.approx(share, abs=0.004)
 
 
 def test_regular_spans():
@@ -101,32 +107,44 @@ def test_regular_spans():
     starts = np.flatnonzero(mask[1:] & ~mask[:-1]) + 1
     assert set(np.diff(starts).tolist()) == {8}
     assert set(_spans(mask)[1:-1].tolist()) == {2}
-  assert masks.mean() == pytest.approx(0.25, abs=0.01)
-  lengths = {max(_spans(mask)) for mask in _draw(RegularSpans(0.2), 64, 200)}
-  assert lengths == {1, 2, 3, 4, 5}
+
+
+def test_regular_spans_have_all_lengths_and_offsets():
+  masks = _draw(RegularSpans(0.2), 64, 100_000)
+  # Every place is as often noise as the others, the ends too.
+  np.testing.assert_allclose(masks.mean(axis=0), 0.2, atol=0.006)
+  # Lengths 1 to 5 are equally likely; a row of 64 has a whole span of each.
+  opens = masks & ~np.pad(masks, ((0, 0), (1, 0)))[:, :-1]
+  first = np.argmax(opens[:, 1:32], axis=1) + 1
+  within = np.arange(64)
+  ended = ~masks & (within > first[:, None])
+  lengths = np.argmax(ended, axis=1) - first
+  shares = np.bincount(lengths, minlength=6)[1:] / 100_000
+  np.testing.assert_allclose(shares, 0.2, atol=0.006)
 
 
 @pytest.mark.parametrize("density, shortest", [(0.5, 1), (0.25, 5)])
 def test_random_prefix_is_uniform(density, shortest):
-  masks = _draw(RandomPrefix(density), 10, 50_000)
+  masks = _draw(RandomPrefix(density), 10, 100_000)
   sizes = masks.sum(axis=1)
   assert (np.sort(masks, axis=1)[:, ::-1] == masks).all()
   values, counts = np.unique(sizes, return_counts=True)
   # t5 rounds half to even: round(0.5 * 9) = 4.
   shortest = max(1, round((1 - 2 * density) * 9))
   assert values.tolist() == list(range(shortest, 10))
-  np.testing.assert_allclose(counts / 50_000, 1 / len(values), atol=0.01)
+  np.testing.assert_allclose(counts / 100_000, 1 / len(values), atol=0.006)
 
 
 def test_fragment_of_mass():
-  masks = _draw(Fragment(), 20, 50_000)
+  masks = _draw(Fragment(), 20, 100_000)
   assert set(masks.sum(axis=1).tolist()) == {10}
   assert all(len(_spans(mask)) == 1 for mask in masks[:200])
   starts = masks.argmax(axis=1)
   # 0.2, and 0.6 of a uniform place among 11.
-  assert np.mean(starts == 0) == pytest.approx(0.2 + 0.6 / 11, abs=0.01)
-  assert np.mean(starts == 10) == pytest.approx(0.2 + 0.6 / 11, abs=0.01)
-  assert np.mean(starts == 5) == pytest.approx(0.6 / 11, abs=0.01)
+  expected = np.full(11, 0.6 / 11)
+  expected[[0, 10]] += 0.2
+  shares = np.bincount(starts) / 100_000
+  np.testing.assert_allclose(shares, expected, atol=0.005)
 
 
 def test_everything():
@@ -142,6 +160,7 @@ def test_everything():
     RegularSpans(),
     RandomPrefix(),
     Fragment(),
+    FixedNumber(),
     WordSpans(),
   ],
 )

@@ -67,3 +67,12 @@ def test_interleave_goes_example_by_example():
   assert [row.tolist() for row in joined.rows()] == [
     [1, *row, *row] for row in ROWS
   ]
+
+
+def test_tokens_chosen_by_flat_and_by_padded_flags():
+  ragged = Ragged.of([np.arange(3), np.arange(0), np.arange(10, 12)])
+  assert ragged.starts.tolist() == [0, 3, 3]
+  matrix = np.arange(12).reshape(3, 4)
+  assert ragged.within(matrix).tolist() == [0, 1, 2, 8, 9]
+  kept = ragged.where(np.array([True, False, True, False, True]))
+  assert [row.tolist() for row in kept.rows()] == [[0, 2], [], [11]]

@@ -228,6 +228,21 @@ def test_only_the_first_tokens(task, documents):
   )
 
 
+def test_tasks_that_add_eos_are_refused(vocabulary):
+  import seqio
+
+  from transformer_zoo.data.seqio_corruption import CorruptionStep
+
+  feature = seqio.Feature(vocabulary.to_seqio())
+  step = CorruptionStep(ConcatenatedDocuments())
+  with pytest.raises(UserError) as error:
+    step(None, {"inputs": 1, "targets": 16}, {"targets": feature})
+  assert str(error.value) == (
+    "ConcatenatedDocuments makes whole rows, but the task would add EOS to "
+    "'targets'; give its features add_eos=False."
+  )
+
+
 def test_models_that_need_other_features_are_refused(task):
   with pytest.raises(UserError) as error:
     batches_of(
@@ -252,3 +267,35 @@ def test_bad_fields_and_specs():
   )
   for objective in (ConcatenatedDocuments(), ConcatenatedDocuments(Masking())):
     assert corruptions.from_spec(corruptions.to_spec(objective)) == objective
+
+
+@pytest.mark.parametrize("masking", [None, Masking()])
+def test_seqio_gives_the_rows_of_the_loader(
+  task, documents, vocabulary, masking
+):
+  import seqio
+  import tensorflow as tf
+
+  from transformer_zoo.data.seqio_corruption import CorruptionStep
+
+  objective = ConcatenatedDocuments(masking)
+  lengths = {"inputs": 16, "targets": 16}
+  feature = seqio.Feature(vocabulary.to_seqio(), add_eos=False)
+  dataset = CorruptionStep(objective, seed=4)(
+    tf.data.Dataset.from_generator(
+      lambda: ({"targets": ids} for ids in documents),
+      output_signature={"targets": tf.TensorSpec([None], tf.int32)},
+    ),
+    lengths,
+    {"inputs": feature, "targets": feature},
+  )
+  theirs = list(dataset.as_numpy_iterator())
+  made = ("targets",) if masking is None else ("inputs",)
+  source = ConcatenatedSource(task, "train", lengths, objective, made, lengths)
+  everything = np.arange(source.num_examples)
+  ours = source.read(everything, 4, everything).features
+  assert len(theirs) == source.num_examples
+  assert set(theirs[0]) == set(ours)
+  for name, feature in ours.items():
+    for example, row in zip(theirs, feature.rows(), strict=True):
+      np.testing.assert_array_equal(example[name], row, name)

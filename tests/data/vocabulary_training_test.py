@@ -168,6 +168,7 @@ def test_a_size_that_the_text_does_not_allow(kind, corpus, tmp_path):
   [
     ({"kind": "unigramm"}, "no kind of vocabulary 'unigramm'; did you mean"),
     ({"special_tokens": "bert"}, "'unigram' has no special tokens 'bert'"),
+    ({"max_lines": 0}, "0 lines are none to learn from"),
     ({"size": 0}, "a vocabulary of 0 pieces is empty"),
     ({"character_coverage": 2}, "coverage is 2; it is a share"),
     ({"kind": "byte_bpe", "byte_fallback": True}, "byte fallback is for uni"),

@@ -72,7 +72,7 @@ def make_options(flags: Sequence[str], runner: str) -> Any:
   if unknown and runner == LOCAL:
     name = unknown[0].partition("=")[0]
     raise UserError(
-      f"{name!r} is an option neither of `zoo clean` nor of Beam"
+      f"{name!r} is an option neither of this command nor of Beam"
       f"{nearest(name, parser._option_string_actions)}"
     )
   return pipeline_options.PipelineOptions(list(flags))
@@ -114,7 +114,7 @@ class Steps:
     Raises:
       UserError: a file has bad rows or is damaged.
     """
-    pipeline = beam.Pipeline(runner=self._runner, options=self._options)
+    pipeline = _make_pipeline(self._runner, self._options)
     pages = (
       pipeline
       | "files" >> beam.Create(list(files))
@@ -128,7 +128,14 @@ class Steps:
       self.counts[-1][TOTALS, f"pages_{what}"] for what in ("read", "written")
     )
     self._report(f"{name}: {read:,} pages read, {written:,} left")
-    return places.find([f"{output}-*"])
+    return places.find([f"{output}-*"]) if written else []
+
+
+def _make_pipeline(runner: Any, options: Any) -> beam.Pipeline:
+  try:
+    return beam.Pipeline(runner=runner, options=options)
+  except ValueError as error:  # options that the runner needs
+    raise UserError(" ".join(str(error).split())) from error
 
 
 def count(counts: Counts) -> None:
@@ -146,16 +153,19 @@ def run(pipeline: beam.Pipeline) -> Counts:
   """Runs a pipeline; returns what it counted.
 
   Raises:
-    UserError: a worker raised one.
+    UserError: a worker raised one, or a runner other than the local one failed.
   """
   try:
     result = pipeline.run()
     result.wait_until_finish()
   except Exception as error:
-    found = _SENTENCE.search(f"{type(error).__name__}: {error}")
-    if found is None:
+    text = f"{type(error).__name__}: {error}"
+    if found := _SENTENCE.search(text):
+      raise UserError(_PLACE.sub("", found[1])) from error
+    runner = type(pipeline.runner).__name__
+    if _FN_API.endswith(runner):
       raise
-    raise UserError(_PLACE.sub("", found[1])) from error
+    raise UserError(f"{runner} failed: {text.splitlines()[0]}") from error
   counters = result.metrics().query()["counters"]
   return Counts(
     {
@@ -186,16 +196,15 @@ def _count_size(what: str, page: Page) -> None:
 
 
 def _write(pages: beam.PCollection, output: str, num_shards: int) -> None:
-  """Writes every page to the shard that its key says, in the order of keys."""
-  empty = pages.pipeline | "shards" >> beam.Create(
-    [(shard, None) for shard in range(num_shards)]
-  )
-  sharded = pages | "shard" >> beam.Map(_with_shard, num_shards)
+  """Writes every page to the shard that its key says, in the order of keys.
+
+  A shard without pages is no file: tasks refuse empty ones.
+  """
   _ = (
-    (sharded, empty)
-    | beam.Flatten()
+    pages
+    | "shard" >> beam.Map(_with_shard, num_shards)
     | "by shard" >> beam.GroupByKey()
-    | "write" >> beam.Map(_write_shard, output, num_shards)
+    | "write" >> beam.Map(_write_shard, output)
   )
 
 
@@ -203,11 +212,10 @@ def _with_shard(page: Page, num_shards: int):
   return int.from_bytes(page_key(page)[-4:]) % num_shards, page
 
 
-def _write_shard(item, output: str, num_shards: int) -> None:
+def _write_shard(item, output: str) -> None:
   """Writes aside and renames: a shard that is retried is there once."""
   shard, pages = item
-  pages = [page for page in pages if page is not None]
-  path = f"{output}-{shard:05d}-of-{num_shards:05d}.jsonl.gz"
+  path = f"{output}-{shard:05d}.jsonl.gz"
   aside = f"{path}.{uuid.uuid4().hex}"
   with FileSystems.create(aside, compression_type=_PLAIN) as file:
     # Without name and time: the same pages make the same file.

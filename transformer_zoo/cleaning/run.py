@@ -53,7 +53,7 @@ def clean(
     urls: pattern of files with an address a line; others are dropped.
     runner: `local`, or a runner of Beam by name or import path.
     beam_options: flags for Beam.
-    num_shards: files of the output; each fits into a worker's memory.
+    num_shards: most files of the output; each fits into a worker's memory.
     skip_bad_rows: whether bad rows and damaged files are passed over and
       counted.
     report: called with a line for each stage.

@@ -6,14 +6,13 @@ SeqIO's feature converter of the same architecture does one by one
 padding is not id 0 needs: padding is `pad_id`, loss weights come from the
 places that are filled and not from their ids, and the places that a masked
 language model predicts are given and not found by the id of the mask. In gin
-they have the names of SeqIO's.
+their names end in `Features`.
 """
 
 from collections.abc import Mapping
 import dataclasses
 from typing import ClassVar, Protocol
 
-import gin
 import numpy as np
 
 from transformer_zoo.corruption.ragged import interleave
@@ -98,7 +97,6 @@ class Converter(Protocol):
     """
 
 
-@gin.register("EncDecFeatureConverter")
 @dataclasses.dataclass(frozen=True)
 class EncoderDecoder:
   """Inputs to the encoder, targets to the decoder.
@@ -142,7 +140,6 @@ class EncoderDecoder:
     )
 
 
-@gin.register("LMFeatureConverter")
 @dataclasses.dataclass(frozen=True)
 class LanguageModel:
   """Targets alone, read from left to right. SeqIO's `LMFeatureConverter`.
@@ -184,7 +181,6 @@ class LanguageModel:
     )
 
 
-@gin.register("PrefixLMFeatureConverter")
 @dataclasses.dataclass(frozen=True)
 class PrefixLanguageModel:
   """Inputs and targets behind each other. SeqIO's `PrefixLMFeatureConverter`.
@@ -231,7 +227,6 @@ class PrefixLanguageModel:
     return batch
 
 
-@gin.register("EncoderFeatureConverter")
 @dataclasses.dataclass(frozen=True)
 class Encoder:
   """Inputs and, place by place, what they should be.

@@ -19,6 +19,12 @@ class RowPlaces:
     self, sizes: np.ndarray, rows: np.ndarray, num_rows: int, width: int
   ):
     self._shape = num_rows, width
+    # Text that was cut to fill its rows: nothing has a place to be found.
+    self._is_full = len(sizes) == num_rows and bool((sizes == width).all())
+    if self._is_full:
+      self._segments = 1
+      self.positions = np.tile(np.arange(width), num_rows)
+      return
     starts = np.cumsum(sizes) - sizes
     self.positions = np.arange(sizes.sum()) - np.repeat(starts, sizes)
     # Tokens before an example within its row: those before it in the batch,
@@ -30,6 +36,9 @@ class RowPlaces:
 
   def put(self, values: np.ndarray | int, fill: int = 0) -> np.ndarray:
     """Returns `values` in their places, `fill` elsewhere, int32."""
+    if self._is_full:
+      values = np.broadcast_to(values, self._shape[0] * self._shape[1])
+      return values.astype(np.int32).reshape(self._shape)
     result = np.full(self._shape, fill, np.int32)
     result.reshape(-1)[self._places] = values
     return result

@@ -5,9 +5,11 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
+from transformer_zoo.corruption.concatenation import ConcatenatedDocuments
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import sentence_source
+from transformer_zoo.data import seqio_concatenation
 from transformer_zoo.data import seqio_sentences
 from transformer_zoo.data import vocabularies
 from transformer_zoo.errors import UserError
@@ -70,7 +72,7 @@ class CorruptionStep:
 
     Raises:
       UserError: no lengths are given, the corruption does not fit them, or EOS
-        would be added to an encoder's rows.
+        would be added to rows that are whole.
     """
     import tensorflow as tf  # pylint: disable=g-import-not-at-top
 
@@ -89,6 +91,10 @@ class CorruptionStep:
         sequence_length["inputs"],
         vocabulary,
         self.seed,
+      )
+    if isinstance(self.corruption, ConcatenatedDocuments):
+      return seqio_concatenation.examples_of(
+        dataset, self.corruption, sequence_length, vocabulary, self.seed
       )
     raw_length = self.corruption.raw_length(sequence_length)
 
@@ -119,10 +125,11 @@ class CorruptionStep:
 
   def _check_eos(self, output_features: Mapping[str, Any]) -> None:
     layout = getattr(self.corruption, "layout", "encoder_decoder")
+    whole = isinstance(self.corruption, ConcatenatedDocuments)
     ended = [key for key, value in output_features.items() if value.add_eos]
-    if layout == "encoder" and ended:
+    if ended and (whole or layout == "encoder"):
       raise UserError(
-        f"{type(self.corruption).__name__} makes whole rows of an encoder, but "
-        f"the task would add EOS to {', '.join(map(repr, ended))}; give its "
-        "features add_eos=False."
+        f"{type(self.corruption).__name__} makes whole rows, but the task "
+        f"would add EOS to {', '.join(map(repr, ended))}; give its features "
+        "add_eos=False."
       )

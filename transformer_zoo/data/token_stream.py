@@ -155,17 +155,18 @@ class TokenStream:
     self, shard: int, block: int, checksum: int, content: memoryview
   ) -> None:
     """Fills `content` with a block of a shard."""
-    with self._file(shard) as file:
-      count = os.preadv(file, [content], block * integrity.BLOCK_BYTES)
+    place = block * integrity.BLOCK_BYTES
+    if shard in self._files:
+      count = os.preadv(self._files[shard], [content], place)
+    else:
+      with self._opened(shard) as file:
+        count = os.preadv(file, [content], place)
     if count != len(content) or zlib.crc32(content) != checksum:
       raise integrity.damaged_block(self._paths[shard], block)
 
   @contextlib.contextmanager
-  def _file(self, shard: int) -> Iterator[int]:
+  def _opened(self, shard: int) -> Iterator[int]:
     """Gives the descriptor of a shard's file, kept open where it can be."""
-    if shard in self._files:
-      yield self._files[shard]
-      return
     try:
       file = os.open(self._paths[shard], os.O_RDONLY)
     except OSError as error:

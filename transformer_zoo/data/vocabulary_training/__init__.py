@@ -65,6 +65,10 @@ def train_vocabulary(
   settings = _settings(
     kind, size, special_tokens, character_coverage, byte_fallback, lower_case
   )
+  if max_lines < 1:
+    raise UserError(
+      f"{max_lines} lines are none to learn from; use --max_lines"
+    )
   output = pathlib.Path(output_dir)
   if output.exists():
     raise UserError(

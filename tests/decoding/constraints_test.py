@@ -1,0 +1,117 @@
+"""Constraints against their definitions, over toy next-token functions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.decoding import toy
+from transformer_zoo.decoding import constraints
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.decoding.search import search
+
+EOS = 1
+LENGTH = 12
+WAYS = [
+  {},
+  {"num_beams": 3, "num_return": 3},
+  {"temperature": 1.0, "num_return": 4},
+]
+each_way = pytest.mark.parametrize("way", WAYS)
+
+
+def run(way, **options):
+  table = toy.random_table(4, length=LENGTH, vocabulary=6)
+  table[:, :, EOS] += 1.0
+  options = DecodingOptions(max_length=LENGTH, **way, **options)
+
+  @jax.jit
+  def made(first_B):
+    return search(toy.Table(table), None, first_B, options=options)
+
+  outputs = made(jnp.arange(2, 7))
+  return np.asarray(outputs.tokens), np.asarray(outputs.log_likelihoods)
+
+
+def made_by(rows):
+  """What each output has before the padding."""
+  for row in rows.reshape(-1, rows.shape[-1]).tolist():
+    yield row[: row.index(EOS) + 1] if EOS in row else row
+
+
+@each_way
+def test_smallest_length_counts_the_eos(way):
+  free, _ = run(way)
+  assert min(map(len, made_by(free))) < 5
+  held, _ = run(way, min_length=5)
+  lengths = sorted(map(len, made_by(held)))
+  assert lengths[0] >= 5
+  assert 5 in lengths or way == {}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@each_way
+def test_no_ngram_comes_twice(way, size):
+  def repeats(rows):
+    count = 0
+    for first, made in zip(
+      np.repeat(np.arange(2, 7), rows.shape[1]), made_by(rows), strict=True
+    ):
+      # What is fed first is part of it.
+      whole = [int(first), *made]
+      grams = [tuple(whole[i : i + size]) for i in range(len(whole) - size + 1)]
+      count += len(grams) - len(set(grams))
+    return count
+
+  # Six tokens: an output without a repetition ends within the length.
+  assert repeats(run(way, min_length=8)[0]) > 0 or size == 3
+  assert repeats(run(way, no_repeat_ngram_size=size)[0]) == 0
+
+
+@each_way
+def test_forced_prefix_comes_first_and_costs_nothing(way):
+  tokens, sums = run(way, forced_prefix=(5, EOS + 1, 4))
+  np.testing.assert_array_equal(
+    tokens[:, :, :3], np.broadcast_to([5, 2, 4], (*tokens.shape[:2], 3))
+  )
+  table = toy.random_table(4, length=LENGTH, vocabulary=6)
+  table[:, :, EOS] += 1.0
+  outputs = zip(
+    np.repeat(np.arange(2, 7), tokens.shape[1]),
+    made_by(tokens),
+    sums.reshape(-1),
+    strict=True,
+  )
+  for first, made, found in outputs:
+    past = [int(first), *made]
+    # The table is asked by position, and by the sum of all that was read.
+    expected = 0.0
+    for position in range(3, len(made)):
+      logits_V = table[position, sum(past[: position + 1]) % 6]
+      expected += logits_V[made[position]] - np.log(np.exp(logits_V).sum())
+    assert found == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_forced_token_comes_though_another_constraint_forbids_it():
+  tokens, _ = run(
+    {}, forced_prefix=(4, 4, 4), no_repeat_ngram_size=1, min_length=9
+  )
+  np.testing.assert_array_equal(tokens[:, 0, :3], np.full((5, 3), 4))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_forbidden_ngrams_at_every_position(size):
+  random = np.random.RandomState(size)
+  tokens = random.randint(0, 3, (2, 3, 9))
+  for position in range(9):
+    logits = constraints.no_repeated_ngram(
+      jnp.zeros((2, 3, 3)), jnp.asarray(tokens), jnp.asarray(position), size
+    )
+    for place in np.ndindex(2, 3):
+      known = tokens[place][: position + 1].tolist()
+      grams = {tuple(known[i : i + size]) for i in range(len(known) - size + 1)}
+      last = known[len(known) - size + 1 :] if size > 1 else []
+      forbidden = [
+        (*last, token) in grams and len(last) == size - 1 for token in range(3)
+      ]
+      np.testing.assert_array_equal(np.isneginf(logits[place]), forbidden)

@@ -1,0 +1,101 @@
+"""Truncated distributions against their definitions; draws against them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from transformer_zoo.decoding import sampling
+from transformer_zoo.decoding.options import DecodingOptions
+
+# Probabilities of six tokens, no two alike.
+PROBABILITIES = np.array([0.05, 0.4, 0.02, 0.25, 0.18, 0.1])
+LOGITS = np.log(PROBABILITIES).astype(np.float32)
+
+
+def exact(kept, temperature=1.0):
+  """The distribution over the kept tokens."""
+  weights = np.where(
+    np.isin(np.arange(6), kept), PROBABILITIES ** (1 / temperature), 0.0
+  )
+  return weights / weights.sum()
+
+
+# The information of the tokens is 3.00, 0.92, 3.91, 1.39, 1.71, 2.30 nats; 1.48
+# are expected: 3 is nearest, then 4, 1, 5.
+CASES = [
+  ({"temperature": 1.0}, exact(range(6))),
+  ({"temperature": 0.5}, exact(range(6), 0.5)),
+  ({"temperature": 1.0, "top_k": 1}, exact([1])),
+  ({"temperature": 2.0, "top_k": 3}, exact([1, 3, 4], 2.0)),
+  ({"temperature": 1.0, "top_k": 100}, exact(range(6))),
+  ({"temperature": 1.0, "top_p": 0.3}, exact([1])),
+  ({"temperature": 1.0, "top_p": 0.66}, exact([1, 3, 4])),
+  ({"temperature": 1.0, "top_p": 1.0}, exact(range(6))),
+  ({"temperature": 1.0, "typical_p": 0.2}, exact([3])),
+  ({"temperature": 1.0, "typical_p": 0.4}, exact([3, 4])),
+  ({"temperature": 1.0, "typical_p": 0.9}, exact([1, 3, 4, 5])),
+  # 0.4, 0.25, 0.18 are left of the first, and 0.48, 0.30, 0.22 in them.
+  ({"temperature": 1.0, "top_k": 3, "top_p": 0.7}, exact([1, 3])),
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), CASES)
+def test_distribution(options, expected):
+  logits = sampling.truncate(
+    jnp.asarray(LOGITS)[None, None], DecodingOptions(**options)
+  )
+  np.testing.assert_allclose(
+    jax.nn.softmax(logits)[0, 0], expected, rtol=1e-5, atol=1e-7
+  )
+
+
+@pytest.mark.parametrize(
+  "keep",
+  [
+    lambda x: sampling.keep_top_k(x, 2),
+    lambda x: sampling.keep_top_p(x, 0.7),
+    lambda x: sampling.keep_typical(x, 0.7),
+  ],
+)
+def test_what_is_impossible_stays_so(keep):
+  logits = jnp.asarray([[[-jnp.inf, 1.0, 0.9, -jnp.inf, 0.8]]])
+  kept = np.isfinite(keep(logits))[0, 0]
+  assert not kept[0] and not kept[3] and kept.any()
+
+
+DRAWS = 20_000
+
+
+@pytest.mark.parametrize(("options", "expected"), CASES)
+def test_draws_have_the_distribution(options, expected):
+  options = DecodingOptions(**options, num_return=10, seed=3)
+  logits = jnp.broadcast_to(jnp.asarray(LOGITS), (DRAWS // 10, 10, 6))
+  drawn = jax.jit(
+    lambda logits, ids: sampling.draw(logits, options, ids, jnp.asarray(5))
+  )(logits, jnp.arange(DRAWS // 10))
+  counts = np.bincount(np.asarray(drawn).reshape(-1), minlength=6)
+  assert not counts[expected == 0].any()
+  possible = expected > 0
+  chi_square = np.sum(
+    (counts - DRAWS * expected)[possible] ** 2 / (DRAWS * expected)[possible]
+  )
+  # 5 degrees of freedom exceed 25.7 once in 10,000; the seed is fixed.
+  assert chi_square < 25.7
+
+
+def test_draws_at_other_positions_and_of_other_examples_are_independent():
+  options = DecodingOptions(temperature=1.0, num_return=2)
+  logits = jnp.zeros((3000, 2, 2))
+  drawn = [
+    np.asarray(
+      sampling.draw(logits, options, jnp.arange(3000), jnp.asarray(position))
+    )
+    for position in (0, 1)
+  ]
+  for one, other in (
+    (drawn[0], drawn[1]),
+    (drawn[0][:, 0], drawn[0][:, 1]),
+    (drawn[0][:-1], drawn[0][1:]),
+  ):
+    assert abs(np.mean(one == other) - 0.5) < 0.04

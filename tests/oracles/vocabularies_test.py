@@ -1,0 +1,130 @@
+"""Ids of our vocabularies against the tokenizers of `transformers`, live.
+
+Those read special pieces in a text as such, ours as text; no text here has one.
+The `tokenizers` library writes a capital sigma at the end of a word small as σ,
+Python (and the slow BERT tokenizer) as ς; no text here has that either.
+"""
+
+import gzip
+import json
+import shutil
+
+import pytest
+import sentencepiece
+import transformers
+from transformers.models.bert.tokenization_bert_legacy import (
+  BertTokenizerLegacy,
+)
+
+from transformer_zoo.data import vocabulary_training
+from transformer_zoo.data.vocabularies import Vocabulary
+
+ODD = [
+  "",
+  "Naïve café: e\u0301, Å, ﬁ, ½, ™ and “quotes” — ``these'' too…",
+  "emoji 🙂👩‍👩‍👧 🇩🇪; 漢字とかな 한국어 ภาษาไทย العربية Ελληνικά",
+  "control \x07\x1f, zero\u200bwidth, soft\u00adhyphen, no\u00a0break",
+  "  many   spaces \t tabs\n lines \r\n",
+  "don't we're 3.14e-7 $x_1^2$ https://a.b/c?d=e (1,000) C++",
+  "ALL CAPITALS, İstanbul, ẞ, ǅ",
+]
+
+
+@pytest.fixture(scope="module")
+def texts(shared_data):
+  path = shared_data / "text/wikipedia/validation.jsonl.gz"
+  with gzip.open(path, "rt", encoding="utf-8") as rows:
+    documents = [json.loads(row)["text"] for row in rows]
+  paragraphs = [line for text in documents for line in text.split("\n") if line]
+  return ODD + paragraphs[::4]
+
+
+def assert_equal(vocabulary, tokenizer, texts):
+  for text, ids in zip(texts, vocabulary.encode_batch(texts), strict=True):
+    assert ids == tokenizer.encode(text, add_special_tokens=False), text
+
+
+def assert_special_ids_equal(vocabulary, tokenizer, names):
+  for name in names.split():
+    theirs = getattr(tokenizer, f"{name}_token_id")
+    assert getattr(vocabulary, f"{name}_id") == theirs, name
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+@pytest.mark.parametrize(
+  "make", [BertTokenizerLegacy, transformers.BertTokenizer]
+)
+def test_bert(make, lower_case, shared_data, texts):
+  path = str(shared_data / "vocab/bert_uncased_30522/vocab.txt")
+  vocabulary = Vocabulary(path, lower_case=lower_case)
+  tokenizer = make(path, do_lower_case=lower_case)
+  assert_equal(vocabulary, tokenizer, texts)
+  assert_special_ids_equal(vocabulary, tokenizer, "pad unk cls sep mask")
+
+
+def test_gpt2(shared_data, texts):
+  folder = shared_data / "vocab/gpt2_50257"
+  vocabulary = Vocabulary(folder)
+  tokenizer = transformers.GPT2Tokenizer(
+    str(folder / "vocab.json"), str(folder / "merges.txt")
+  )
+  assert_equal(vocabulary, tokenizer, texts)
+  assert_special_ids_equal(vocabulary, tokenizer, "bos eos")
+  for text in texts:
+    assert vocabulary.decode(vocabulary.encode(text)) == text
+
+
+def test_roberta(shared_data, texts, tmp_path):
+  corpus = str(shared_data / "text/c4_sample/validation.jsonl.gz")
+  vocabulary_training.train_vocabulary(
+    [corpus], str(tmp_path / "v"), kind="byte_bpe", size=2_000
+  )
+  vocabulary = Vocabulary(tmp_path / "v")
+  tokenizer = transformers.RobertaTokenizer(
+    str(tmp_path / "v/vocab.json"), str(tmp_path / "v/merges.txt")
+  )
+  assert_equal(vocabulary, tokenizer, texts)
+  names = "pad eos unk bos cls sep mask"
+  assert_special_ids_equal(vocabulary, tokenizer, names)
+
+
+def test_byt5(texts):
+  vocabulary = Vocabulary("bytes")
+  tokenizer = transformers.ByT5Tokenizer()
+  assert_equal(vocabulary, tokenizer, texts)
+  assert_special_ids_equal(vocabulary, tokenizer, "pad eos unk")
+  assert vocabulary.size == len(tokenizer)
+
+
+def test_t5(shared_data, texts, tmp_path):
+  file = shared_data / "vocab/t5_cc_all_32000/sentencepiece.model"
+  shutil.copyfile(file, tmp_path / "spiece.model")
+  vocabulary = Vocabulary(file)
+  tokenizer = transformers.T5Tokenizer.from_pretrained(tmp_path)
+  model = sentencepiece.SentencePieceProcessor(model_file=str(file))
+  ties = 0
+  for text in texts:
+    ours = vocabulary.encode(text)
+    theirs = tokenizer.encode(text, add_special_tokens=False)
+    if ours != theirs:  # two ways to cut a text may be equally likely
+      likelihoods = [sum(map(model.GetScore, ids)) for ids in (ours, theirs)]
+      assert likelihoods[0] == pytest.approx(likelihoods[1], abs=1e-6), text
+      ties += 1
+  assert ties < 3
+  assert_special_ids_equal(vocabulary, tokenizer, "pad eos unk")
+  sentinels = [f"<extra_id_{i}>" for i in range(100)]
+  ids = tokenizer.convert_tokens_to_ids(sentinels)
+  assert vocabulary.sentinel_ids.tolist() == ids
+
+
+def test_albert(shared_data, texts, tmp_path):
+  # Theirs cuts words otherwise than SentencePiece; what it reads is compared.
+  file = shared_data / "vocab/albert_30k/spiece.model"
+  shutil.copyfile(file, tmp_path / "spiece.model")
+  tokenizer = transformers.AlbertTokenizer.from_pretrained(tmp_path)
+  read = tokenizer.backend_tokenizer.normalizer.normalize_str
+  cased, uncased = Vocabulary(file), Vocabulary(file, lower_case=True)
+  assert uncased.encode_batch(texts) == cased.encode_batch(
+    list(map(read, texts))
+  )
+  assert_special_ids_equal(uncased, tokenizer, "pad eos unk cls sep mask")
