@@ -13,12 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import tiny_models
 from tests.corruption import vocabulary as vocabularies
 import transformer_zoo
 from transformer_zoo import config
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations import study as studies
 from transformer_zoo.corruption.draws import Draws
+from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import Encoder
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import state as state_lib
@@ -48,19 +50,18 @@ def shapes_of_step(*, partitions=None):
   boxed = state_lib.abstract_variables(model)
   partitioning.check(mesh, boxed, run["batch_size"])
   optimizer = run["optimizer"](run["learning_rate"])
-  widths = {"encoder": lengths["inputs"], "decoder": lengths["targets"]}
+  # One packed row of no examples has the features, and their widths.
+  row = run["converter"](
+    {name: Ragged.of([]) for name in run["converter"].features},
+    np.zeros(0, int),
+    num_rows=1,
+    lengths=lengths,
+    packing=True,
+    pad_id=0,
+  )
   batch = {
-    f"{side}_{name}": jax.ShapeDtypeStruct(
-      (run["batch_size"], widths[side]), jnp.int32
-    )
-    for side, names in {
-      "encoder": ("input_tokens", "segment_ids", "positions"),
-      "decoder": (
-        *("input_tokens", "target_tokens", "loss_weights"),
-        *("segment_ids", "positions"),
-      ),
-    }.items()
-    for name in names
+    name: jax.ShapeDtypeStruct((run["batch_size"], *value.shape[1:]), jnp.int32)
+    for name, value in row.items()
   }
   with partitioning.activate(mesh):
     before = jax.eval_shape(
@@ -106,8 +107,10 @@ def test_architectures_and_sizes(architecture, size, run):
     f"sizes/{size}.gin",
     f"runs/{run}.gin",
   ]
+  if architecture in tiny_models.WITHOUT_ENCODER_LAYERS:
+    files.append("objectives/lm.gin")
   # Scanned layers are traced once; their parameters are stacked.
-  large = size.endswith(("base", "large", "3b", "xl", "xxl", "11b"))
+  large = not size.endswith(("small", "miniature", "tiny"))
   config.load(files, [*REQUIRED, f"SCAN_LAYERS={large}"])
   state = shapes_of_step(partitions=2)
   header = (GIN / "sizes" / f"{size}.gin").read_text().splitlines()[0]
@@ -231,7 +234,8 @@ def test_no_file_is_forgotten():
   """A folder that a test above does not read has no gin file."""
   tested = {
     *("architectures", "corpora", "decoding", "objectives", "runs", "sizes"),
-    *("cleaning", "studies"),
+    # tests/architectures/variants_test.py reads the parts.
+    *("cleaning", "parts", "studies"),
   }
-  others = {path.parent.name for path in GIN.rglob("*.gin")} - tested
+  others = {p.relative_to(GIN).parts[0] for p in GIN.rglob("*.gin")} - tested
   assert not others
