@@ -13,7 +13,6 @@ import json
 import pathlib
 import time
 
-import gin
 import numpy as np
 
 import transformer_zoo
@@ -23,12 +22,6 @@ from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.data.vocabularies import Vocabulary
 
 GIN = pathlib.Path(transformer_zoo.__file__).parent.parent / "gin_configs"
-FILES = [
-  "architectures/t5_1_1.gin",
-  "sizes/tiny.gin",
-  "runs/pretrain.gin",
-]
-GIVEN = ["MODEL_DIR='run'", "MIXTURE_OR_TASK_NAME='task'"]
 
 
 def vocabularies(data_dir):
@@ -63,10 +56,9 @@ def main():
   known = vocabularies(arguments.data_dir)
   result = {}
   for path in sorted((GIN / "objectives").glob("*.gin")):
-    gin.clear_config()
-    config.load([*FILES, f"objectives/{path.name}"], GIVEN)
-    run = gin.get_bindings("train")
-    corrupt, lengths = run["corruption"], run["task_feature_lengths"]
+    config.load([f"objectives/{path.name}"], root="CORRUPTION")
+    corrupt = config.value("CORRUPTION")
+    lengths = config.value("TASK_FEATURE_LENGTHS")
     if hasattr(corrupt, "raw_length"):
       layout = getattr(corrupt, "layout", "encoder_decoder")
       result[path.stem] = measure(corrupt, lengths, known[layout], arguments)

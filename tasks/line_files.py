@@ -10,6 +10,7 @@ import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
 import gzip
+import io
 import json
 import os
 import random
@@ -21,12 +22,13 @@ import tensorflow as tf
 
 from tasks import data_folders
 from tasks import python_examples
+from transformer_zoo.data.definitions import skips_bad_rows
 from transformer_zoo.errors import UserError
 
-_SWITCH = "ZOO_SKIP_BAD_ROWS"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _PIECE = 1 << 16  # bytes read at a time of a line that is too long
+_UNPACKED = 1 << 20  # bytes unpacked at a time
 
 
 class BadRow(UserError):
@@ -41,11 +43,6 @@ class BadRow(UserError):
       f"{sentence}; correct it, or skip such rows with --skip_bad_rows."
     )
     self.sentence = sentence + "."
-
-
-def skips_bad_rows() -> bool:
-  """Returns whether bad rows are skipped."""
-  return os.environ.get(_SWITCH) == "1"
 
 
 def line_name(number: int, path: str, last: int | None = None) -> str:
@@ -275,7 +272,10 @@ class LineFilesDataSource(seqio.DataSource, abc.ABC):
 
 
 def _open(path: str) -> Any:
-  return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")
+  if not path.endswith(".gz"):
+    return open(path, "rb")
+  # By itself gzip unpacks 8 KB at a time, which takes a third longer.
+  return io.BufferedReader(gzip.open(path, "rb"), _UNPACKED)
 
 
 @contextlib.contextmanager

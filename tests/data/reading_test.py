@@ -9,6 +9,7 @@ import pytest
 seqio = pytest.importorskip("seqio")
 import tensorflow as tf  # noqa: E402
 
+from transformer_zoo.data import explained  # noqa: E402
 from transformer_zoo.data import manifest  # noqa: E402
 from transformer_zoo.data import mixing  # noqa: E402
 from transformer_zoo.data import reading  # noqa: E402
@@ -186,6 +187,58 @@ def test_progress_is_told(add_task, tmp_path, monkeypatch):
   told = [line for line in lines if "zt_progress train: 256 examples" in line]
   assert told and told[0].startswith("preparing ")
   assert ", 43%, about " in told[0]  # of the 600 that the source has
+
+
+@seqio.map_over_dataset
+def with_bad_labels(example):
+  bad = tf.debugging.Assert(
+    example["z"] % 200 != 7, ["bad label", example["z"]]
+  )
+  with tf.control_dependencies([bad]):
+    return example | {"z": tf.identity(example["z"])}
+
+
+def test_rows_that_a_step_refuses_are_an_error_or_skipped(
+  add_task, tmp_path, monkeypatch
+):
+  add_task("zt_bad", with_bad_labels)
+  with pytest.raises(
+    UserError,
+    match="'zt_bad' cannot read its split 'train', example 7: .*; mend the "
+    "data, or skip such rows with --skip_bad_rows.",
+  ):
+    prepare("zt_bad", prepared_dir=tmp_path)
+  monkeypatch.setenv("ZOO_SKIP_BAD_ROWS", "1")
+  lines = []
+  made = prepare("zt_bad", prepared_dir=tmp_path, report=lines.append)
+  info = made.tasks[0].split("train")
+  assert (info.num_examples, info.num_skipped) == (597, 3)
+  (told,) = [line for line in lines if "bad rows of zt_bad train" in line]
+  assert "skipped 3 bad rows of zt_bad train, first: Task 'zt_bad' can" in told
+  task = seqio.TaskRegistry.get("zt_bad")
+  steps = reading.divide_steps(task)[0]
+  read = reading.read_split(task, steps, "train", on_bad=lines.append)
+  numbers = [int(example["z"]) for example in read]
+  assert numbers == [i for i in range(NUMBER) if i % 200 != 7]
+  # Without the switch what lacks rows is not reused.
+  monkeypatch.setenv("ZOO_SKIP_BAD_ROWS", "")
+  with pytest.raises(UserError, match="example 7"):
+    prepare("zt_bad", prepared_dir=tmp_path)
+
+
+def test_a_set_without_a_good_row_is_an_error(add_task, monkeypatch):
+  monkeypatch.setattr(explained, "_MOST_BAD", 50)
+  task = add_task(
+    "zt_all_bad",
+    seqio.map_over_dataset(
+      lambda e: e | {"z": tf.gather(tf.constant([1]), e["z"] + 1)}
+    ),
+  )
+  steps = reading.divide_steps(task)[0]
+  skipped = []
+  with pytest.raises(UserError, match="'zt_all_bad' cannot read its split"):
+    list(reading.read_split(task, steps, "train", on_bad=skipped.append))
+  assert len(skipped) == 49
 
 
 def test_skipped_rows_are_told_and_stored(add_task, tmp_path):

@@ -65,7 +65,7 @@ def add_task_arguments(parser: argparse.ArgumentParser) -> None:
   parser.add_argument(
     "--skip_bad_rows",
     action="store_true",
-    help="pass over and count bad rows of text, TSV, CSV and JSON Lines files",
+    help="pass over and count bad rows of files and of TFDS data sets",
   )
 
 

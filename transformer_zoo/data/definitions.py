@@ -41,9 +41,15 @@ def hash_definition(
     ),
     "features": {k: f.add_eos for k, f in task.output_features.items()},
     "vocabulary": [vocabulary.checksum, vocabulary.extra_ids],
+    "skips_bad_rows": skips_bad_rows(),
   }
   text = json.dumps(content, sort_keys=True)
   return hashlib.sha256(text.encode()).hexdigest()
+
+
+def skips_bad_rows() -> bool:
+  """Whether bad rows are passed over (`zoo ... --skip_bad_rows`)."""
+  return os.environ.get("ZOO_SKIP_BAD_ROWS") == "1"
 
 
 def describe_scoring(task: Any) -> manifest.Scoring | None:

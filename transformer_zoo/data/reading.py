@@ -9,12 +9,13 @@ that an error came from, they are read one by one.
 from collections.abc import Callable, Iterator, Sequence
 import dataclasses
 import functools
-import re
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
 from transformer_zoo.data import records
+from transformer_zoo.data.explained import explain
+from transformer_zoo.data.explained import one_by_one
 from transformer_zoo.data.sentences import TokenizeSentences
 from transformer_zoo.data.seqio_corruption import CorruptionStep
 from transformer_zoo.errors import UserError
@@ -27,7 +28,6 @@ Example = dict[str, Any]
 Steps = Sequence[Callable[..., Any]]
 _BATCH = 256
 _DOCUMENTS = 16  # which may have a megabyte each
-_NODE = re.compile(r"\{\{function_node .*?\}\}\s*")
 
 
 def divide_steps(
@@ -119,6 +119,7 @@ def read_split(
   *,
   kept: Sequence[str] = (),
   shard: "seqio.ShardInfo | None" = None,
+  on_bad: Callable[[str], None] | None = None,
 ) -> Iterator[Example]:
   """Yields the examples of a split after `steps`, in their order.
 
@@ -128,6 +129,8 @@ def read_split(
     split: one of the task's.
     kept: leave out all but these features; they may be whole documents.
     shard: a part of the split's files; all if None.
+    on_bad: called with a sentence for an example that a step refuses, which is
+      passed over; otherwise that is an error.
 
   Yields:
     Mappings: features of one dimension are numpy arrays, others numpy values
@@ -151,16 +154,7 @@ def read_split(
       return
     except tf.errors.OpError:
       dataset = dataset.skip(done)
-  examples = dataset.prefetch(64).as_numpy_iterator()
-  end = object()
-  while True:
-    example = explain(
-      lambda: next(examples, end), task, f"{what}, example {done}"
-    )
-    if example is end:
-      return
-    yield example
-    done += 1
+  yield from one_by_one(dataset, task, what, done, on_bad)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -182,20 +176,6 @@ def count_examples(task: "seqio.Task", split: str = "train") -> int:
     return int(dataset.reduce(np.int64(0), lambda total, _: total + 1))
 
   return explain(count, task, what)
-
-
-def explain(read: Callable[[], Any], task: "seqio.Task", what: str) -> Any:
-  """Returns `read()`; what the user's files can cause becomes a UserError."""
-  import tensorflow as tf  # pylint: disable=g-import-not-at-top
-
-  try:
-    return read()
-  # TFDS asserts that a dataset is on disk.
-  except (OSError, EOFError, AssertionError, tf.errors.OpError) as error:
-    lines = _NODE.sub("", str(error)).strip().split("\n")
-    raise UserError(
-      f"Task {task.name!r} cannot read its {what}: {lines[0]}"
-    ) from error
 
 
 def _build(

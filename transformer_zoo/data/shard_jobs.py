@@ -13,6 +13,7 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
+from transformer_zoo.data import definitions
 from transformer_zoo.data import manifest
 from transformer_zoo.data import reading
 from transformer_zoo.data import shards
@@ -123,7 +124,7 @@ def write(
     )
     content = progress.count_documents(documents)
   else:
-    content = progress.count_examples(_read_examples(task, steps, job))
+    content = progress.count_examples(_read_examples(task, steps, job, skipped))
     content = _then_skipped(content, task, job.place.split, skipped)
     if job.task.kind == "tokens":
       content = shards.join_documents(content, job.place.split, job.task)
@@ -186,12 +187,18 @@ def _read_texts(
 
 
 def _read_examples(
-  task: "seqio.Task", steps: Sequence[Callable[..., Any]], job: Job
+  task: "seqio.Task",
+  steps: Sequence[Callable[..., Any]],
+  job: Job,
+  skipped: shards.Skipped,
 ) -> Iterator[Any]:
   kept = ()
   if job.task.kind == "tokens":
     kept = "targets", shards.SENTENCE_LENGTHS
-  return reading.read_split(task, steps, job.place.split, kept=kept)
+  on_bad = skipped.add if definitions.skips_bad_rows() else None
+  return reading.read_split(
+    task, steps, job.place.split, kept=kept, on_bad=on_bad
+  )
 
 
 def _then_skipped(
