@@ -106,9 +106,10 @@ def test_a_branch_draws_apart():
   unused.branch()
   after = used.bits(4)
   np.testing.assert_array_equal(after, unused.bits(4))
-  nested = branch.branch().bits(4)
-  words = np.concatenate([*drawn, after, nested, used.branch().bits(4)])
+  words = np.concatenate([*drawn, after, used.branch().bits(4)])
   assert len(np.unique(words)) == words.size
+  with pytest.raises(ValueError, match="has no branches"):
+    branch.branch()
 
 
 def test_permutations_are_equally_likely_and_leave_the_rest():

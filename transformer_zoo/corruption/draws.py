@@ -76,7 +76,12 @@ class Draws:
 
     However often the branch is used, what is drawn here stays the same: a loop
     that ends when the last row of a batch is done draws from a branch.
+
+    Raises:
+      ValueError: this is a branch itself.
     """
+    if self._calls >> _BRANCH_BITS:
+      raise ValueError("A branch of draws has no branches.")
     branch = copy.copy(self)
     self._calls += 1
     branch._calls = self._calls << _BRANCH_BITS
