@@ -13,6 +13,7 @@ from transformer_zoo.corruption.sentence_packing import FullSentences
 from transformer_zoo.corruption.sentence_pairs import NextSentence
 from transformer_zoo.corruption.sentence_pairs import SentenceOrder
 from transformer_zoo.corruption.sentence_pairs import SentencePair
+from transformer_zoo.data import inspection
 from transformer_zoo.data import sentences
 from transformer_zoo.data import shards
 from transformer_zoo.data.sentence_source import SentenceSource
@@ -42,8 +43,8 @@ def draw_texts():
   ]
 
 
-def dataset_of(texts, objective, vocabulary, tokenize):
-  """A task's dataset of examples, as a reader with SeqIO opens it."""
+def task_of(texts, objective, vocabulary, tokenize):
+  """A task of one split."""
   import tensorflow as tf
 
   def source(split, shuffle_files=False, seed=None):
@@ -51,13 +52,17 @@ def dataset_of(texts, objective, vocabulary, tokenize):
     return tf.data.Dataset.from_tensor_slices({"targets": texts})
 
   feature = seqio.Feature(vocabulary.to_seqio(), add_eos=False)
-  task = seqio.Task(
+  return seqio.Task(
     "sentences",
     source=seqio.FunctionDataSource(source, splits=["train"]),
     preprocessors=[tokenize, CorruptionStep(objective, seed=4)],
     output_features={"inputs": feature, "targets": feature},
   )
-  dataset = task.get_dataset(LENGTHS, "train", shuffle=False)
+
+
+def dataset_of(*arguments):
+  """A task's dataset of examples, as a reader with SeqIO opens it."""
+  dataset = task_of(*arguments).get_dataset(LENGTHS, "train", shuffle=False)
   return list(dataset.as_numpy_iterator())
 
 
@@ -81,6 +86,15 @@ def test_a_task_gives_the_examples_of_the_loader(
   for name, feature in ours.items():
     for example, row in zip(theirs, feature.rows(), strict=True):
       np.testing.assert_array_equal(example[name], row, name)
+
+
+def test_a_task_is_inspected_at_the_lengths_of_an_encoder(vocabulary):
+  """Inputs and targets of one length, where T5's are 512 and 114."""
+  tokenize = TokenizeSentences("en")
+  task = task_of(draw_texts(), FullSentences(), vocabulary, tokenize)
+  found = inspection.inspect_task(task, split="train", lengths={}, shown=1)
+  longest = found["features"]["targets"]["quantiles"]["longest"]
+  assert 114 < longest <= 512
 
 
 def test_documents_without_sentences_are_refused(vocabulary):

@@ -14,6 +14,8 @@ QUANTILES = {"50 %": 0.5, "90 %": 0.9, "99 %": 0.99, "longest": 1.0}
 # T5's pre-training lengths (Raffel et al. 2020, sections 3.1.2 and 3.1.4): a
 # corruption needs lengths to cut its chunks.
 CORRUPTED_LENGTHS = {"inputs": 512, "targets": 114}
+# BERT's (Devlin et al. 2019, appendix A.2).
+_ENCODER_LENGTHS = {"inputs": 512, "targets": 512}
 
 
 def inspect_task(
@@ -57,11 +59,8 @@ def inspect_task(
   for feature in features.values():
     # SeqIO would crash on a bad one in the middle of a page of TensorFlow's.
     vocabularies.from_seqio(feature.vocabulary).check()
-  corrupted = any(
-    type(step).__name__ == "CorruptionStep" for step in task.preprocessors
-  )
   dataset = task.get_dataset(
-    sequence_length={**CORRUPTED_LENGTHS, **lengths} if corrupted else None,
+    sequence_length=_chunk_lengths(task, lengths),
     split=split,
     shuffle=False,
   )
@@ -86,6 +85,18 @@ def inspect_task(
       for name in features
     },
   }
+
+
+def _chunk_lengths(
+  task: Any, lengths: Mapping[str, int]
+) -> dict[str, int] | None:
+  """Returns the lengths that a corruption cuts text for; None without one."""
+  for step in task.preprocessors:
+    if type(step).__name__ == "CorruptionStep":
+      layout = getattr(step.corruption, "layout", "encoder_decoder")
+      usual = _ENCODER_LENGTHS if layout == "encoder" else CORRUPTED_LENGTHS
+      return {**usual, **lengths}
+  return None
 
 
 def _readable(example: Mapping[str, Any], features: Mapping[str, Any]) -> dict:
