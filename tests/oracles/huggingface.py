@@ -118,14 +118,41 @@ def forward(model, batch, **keywords):
   )
 
 
-def generate(model, inputs: np.ndarray, max_length: int) -> np.ndarray:
-  """Their greedy tokens [B, max_length], padded, without the start token."""
+def generate(
+  model, inputs: np.ndarray, max_length: int, **keywords
+) -> np.ndarray:
+  """Their tokens [rows, max_length], padded, without the start token.
+
+  Greedy unless keywords say otherwise; several of a row lie one below another.
+  """
+  made = _generate(model, inputs, max_length, **keywords).sequences
+  return _padded(made, max_length)
+
+
+def beam_search(
+  model, inputs: np.ndarray, max_length: int, **keywords
+) -> tuple[np.ndarray, np.ndarray]:
+  """As `generate`, with the scores of the beams."""
+  outputs = _generate(model, inputs, max_length, output_scores=True, **keywords)
+  return _padded(
+    outputs.sequences, max_length
+  ), outputs.sequences_scores.numpy()
+
+
+def _generate(model, inputs, max_length, **keywords):
   inputs = torch.tensor(inputs, dtype=torch.long)
-  made = model.generate(
+  return model.generate(
     input_ids=inputs,
     attention_mask=(inputs > 0).long(),
     max_new_tokens=max_length,
-    do_sample=False,
-    num_beams=1,
-  )[:, 1:].numpy()
-  return np.pad(made, ((0, 0), (0, max_length - made.shape[1])))
+    return_dict_in_generate=True,
+    **({"do_sample": False, "num_beams": 1} | keywords),
+  )
+
+
+def _padded(sequences, max_length) -> np.ndarray:
+  made = sequences[:, 1:].numpy()
+  made = np.pad(made, ((0, 0), (0, max_length - made.shape[1])))
+  # Their beam search fills up with EOS where the id of padding is 0.
+  ended = np.cumsum(made == 1, axis=1) - (made == 1) > 0
+  return np.where(ended, 0, made)

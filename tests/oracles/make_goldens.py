@@ -1,11 +1,12 @@
-"""Records logits, loss and greedy tokens of PyTorch's T5 as goldens.
+"""Records logits, loss, greedy tokens and beams of PyTorch's T5 as goldens.
 
 After `make test-oracles` has installed torch and transformers:
 
   .venv/bin/python -m tests.oracles.make_goldens
 
 The weights and the batch come from seeds (tests/golden/t5.py); the fast test
-tests/architectures/t5_golden_test.py compares our model with what this writes.
+tests/architectures/t5_golden_test.py compares our model with what this writes,
+tests/decoding/t5_beams_golden_test.py its beams.
 """
 
 import numpy as np
@@ -14,10 +15,26 @@ import transformers
 
 from tests import tiny_t5
 from tests.golden import t5
+from tests.golden import t5_beams
 from tests.oracles import huggingface
 
 
+def record_beams():
+  """Writes tests/golden/t5_beams.npz."""
+  _, params, inputs = t5_beams.setting(t5_beams.RECORDED)
+  theirs = huggingface.build("t5_1_1", params, **t5_beams.SIZES)
+  recorded = {"checksum": t5_beams.checksum(params, inputs)}
+  for way in t5_beams.WAYS:
+    tokens, scores = huggingface.beam_search(
+      theirs, inputs, t5_beams.MADE, **t5_beams.their_options(way)
+    )
+    recorded[f"{way}/tokens"] = tokens.astype(np.int32)
+    recorded[f"{way}/scores"] = scores
+  np.savez_compressed(t5_beams.PATH, **recorded)
+
+
 def main():
+  record_beams()
   for architecture in tiny_t5.ARCHITECTURES:
     _, params, batch = t5.setting(architecture)
     theirs = huggingface.build(architecture, params, **t5.SIZES)

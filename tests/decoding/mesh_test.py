@@ -1,0 +1,77 @@
+"""Decoding on every mesh of 8 devices gives what one device gives."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from tests import tiny_t5
+from transformer_zoo.decoding.generate import generate
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.training import partitioning as partitioning_lib
+from transformer_zoo.training import state as state_lib
+from transformer_zoo.training.partitioning import Partitioning
+
+WAYS = {
+  "beams": DecodingOptions(num_beams=3, num_return=2, min_length=3),
+  "samples": DecodingOptions(temperature=1.0, top_p=0.9, num_return=2),
+}
+
+
+@functools.cache
+def setting():
+  model = tiny_t5.build(
+    NUM_HEADS=4, VOCAB_SIZE=64, NUM_ENCODER_LAYERS=1, NUM_DECODER_LAYERS=1
+  )
+  inputs = tiny_t5.random_batch(rows=8, vocab_size=64)["encoder_input_tokens"]
+  return model, tiny_t5.random_parameters(model), inputs
+
+
+def decode(way):
+  return jax.jit(
+    functools.partial(generate, setting()[0], max_length=8, options=WAYS[way]),
+    compiler_options={"xla_backend_optimization_level": 0},
+  )
+
+
+@functools.cache
+def on_one_device(way):
+  _, params, inputs = setting()
+  return decode(way)(params, inputs, example_ids_B=np.arange(8))
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 4])
+@pytest.mark.parametrize("way", WAYS)
+def test_equals_one_device(way, partitions):
+  model, params, inputs = setting()
+  partitioning = Partitioning(num_partitions=partitions)
+  mesh = partitioning.mesh()
+  boxed = state_lib.abstract_variables(model)
+  with partitioning.activate(mesh):
+    laid_out = jax.device_put(
+      params, partitioning.shardings(mesh, boxed, params)
+    )
+    batch = partitioning_lib.put_whole_batch(
+      {"inputs": inputs, "ids": np.arange(8)}, mesh
+    )
+    lowered = decode(way).lower(
+      laid_out, batch["inputs"], example_ids_B=batch["ids"]
+    )
+    found = lowered.compile()(
+      laid_out, batch["inputs"], example_ids_B=batch["ids"]
+    )
+  expected = on_one_device(way)
+  np.testing.assert_array_equal(found.tokens, expected.tokens)
+  np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
+  # Caches [B, H, K, slots] are laid out like the model: heads over `model`.
+  width = 3 if way == "beams" else 2
+  text = lowered.as_text()
+  assert f"tensor<8x4x8x{8 * width}xf32>" in text
+  caches = [
+    line
+    for line in text.splitlines()
+    if "sharding_constraint" in line
+    and f"tensor<8x4x8x{8 * width}xf32>" in line
+  ]
+  assert caches and all('{"data"}, {"model"}, {}, {}' in c for c in caches)
