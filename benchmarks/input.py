@@ -1,8 +1,8 @@
-"""Measures the input path: prepare, then the loader alone.
+"""Measures the input path: prepare, then the loader alone, and their peers.
 
     python benchmarks/input.py --mixture miniature --json
     python benchmarks/input.py --task wikipedia_text_span_corruption \
-      --data_dir ../shared/data
+      --data_dir ../shared/data --peers
 
 Prints examples/s and tokens/s of `prepare` (into an empty folder), and of the
 loader steps/s, tokens/s and the share of tokens that are no padding, with the
@@ -10,10 +10,16 @@ seconds until the first batch; of unlabelled text also the raw tokens/s of its
 corruption alone. Tokens are those that are no padding, inputs and
 targets together. The loader is measured with nothing beside it; `cpu` figures
 divide by the processor time of all its threads.
+
+With `--peers`, of a task of unlabelled text: `prepare` of one split and the
+SentencePiece library on its documents in memory, in turn, on as many threads;
+and SeqIO on documents in memory, without a cache, with the t5 package's
+corruption where that can be imported: tokenising alone, then whole batches.
 """
 
 import argparse
 import json
+import os
 import tempfile
 import time
 
@@ -23,11 +29,12 @@ from transformer_zoo import corruption
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.data import loader
 from transformer_zoo.data import prepare
+from transformer_zoo.data import registration
 
 
 def measure_prepare(name, prepared_dir, data_dir):
   # TensorFlow's and SeqIO's imports are not what is measured.
-  prepare.register_tasks(data_dir)
+  registration.register_tasks(data_dir)
   start = time.perf_counter()
   mixture = prepare.prepare(name, prepared_dir=prepared_dir, data_dir=data_dir)
   seconds = time.perf_counter() - start
@@ -101,6 +108,42 @@ def measure_corruption(task, arguments):
   }
 
 
+def measure_peers(task, arguments):
+  """Measures the library and SeqIO; imports TensorFlow."""
+  import input_peers
+
+  documents, seconds = input_peers.read_documents(task.name, arguments.split)
+  with tempfile.TemporaryDirectory() as folder:
+    tokenising = input_peers.measure_tokenising(
+      documents,
+      task.name,
+      arguments.split,
+      lambda: tempfile.mkdtemp(dir=folder),
+      arguments.cores,
+      arguments.repeats,
+    )
+  seqio = input_peers.measure_seqio(
+    documents,
+    task.name,
+    {"inputs": arguments.inputs, "targets": arguments.targets},
+    arguments.batch_size,
+    arguments.steps // 4,
+  )
+  return {
+    "tokenising": {"seconds_to_read_documents": seconds} | tokenising,
+    "seqio": seqio,
+  }
+
+
+def show(part, values):
+  for key, value in values.items():
+    if isinstance(value, list):
+      value = " ".join(f"{each:.2f}" for each in value)
+    elif not isinstance(value, str):
+      value = f"{value:,.3f}"
+    print(f"{part:10} {key:28} {value:>18}")
+
+
 def main():
   parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
   name = parser.add_mutually_exclusive_group(required=True)
@@ -110,11 +153,18 @@ def main():
   parser.add_argument("--split", default="train")
   parser.add_argument("--inputs", type=int, default=512)
   parser.add_argument("--targets", type=int, default=114)
-  parser.add_argument("--batch_size", type=int, default=32)
+  parser.add_argument("--batch_size", type=int, default=128)
   parser.add_argument("--steps", type=int, default=200)
   parser.add_argument("--no_packing", action="store_true")
+  parser.add_argument(
+    "--peers", action="store_true", help="SentencePiece, SeqIO"
+  )
+  parser.add_argument("--cores", type=int, default=2, help="that are used")
+  parser.add_argument("--repeats", type=int, default=3, help="with --peers")
   parser.add_argument("--json", action="store_true", help="one JSON object")
   arguments = parser.parse_args()
+  cores = sorted(os.sched_getaffinity(0))[: arguments.cores]
+  os.sched_setaffinity(0, cores)  # of this process and those that it starts
   with tempfile.TemporaryDirectory() as prepared_dir:
     mixture, prepared = measure_prepare(
       arguments.task or arguments.mixture, prepared_dir, arguments.data_dir
@@ -126,12 +176,13 @@ def main():
     }
     if mixture.tasks[0].corruption:
       result["corruption"] = measure_corruption(mixture.tasks[0], arguments)
+    if arguments.peers:
+      result |= measure_peers(mixture.tasks[0], arguments)
   if arguments.json:
     print(json.dumps(result))
     return
-  for part in ("prepare", "loader", "corruption"):
-    for key, value in result.get(part, {}).items():
-      print(f"{part:10} {key:24} {value:,.3f}")
+  for part in ("prepare", "loader", "corruption", "tokenising", "seqio"):
+    show(part, result.get(part, {}))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Documents as sentences: a step of SeqIO tasks that tokenises them apart."""
 
 from collections.abc import Mapping, Sequence
+import itertools
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
@@ -93,6 +94,5 @@ def encode(
 
 def join(ids: Sequence[Sequence[int]]) -> np.ndarray:
   """Returns lists of ids as one array, int32."""
-  if not ids:
-    return np.zeros(0, np.int32)
-  return np.concatenate([np.array(some, np.int32) for some in ids])
+  every = itertools.chain.from_iterable(ids)
+  return np.fromiter(every, np.int32, sum(map(len, ids)))

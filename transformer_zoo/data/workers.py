@@ -1,6 +1,7 @@
 """Does jobs in several processes, which take one after the other."""
 
 from collections.abc import Callable
+import gc
 import multiprocessing
 from multiprocessing import connection
 import os
@@ -144,6 +145,7 @@ def _serve(
 ) -> None:
   """What a process does."""
   signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this one
+  gc.freeze()  # or each collection would copy the pages that came along
   board.enter()
   try:
     while (job := board.take()) is not None:
