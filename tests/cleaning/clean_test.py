@@ -4,12 +4,14 @@ import gzip
 import json
 import random
 
+import gin
 import pytest
 
 from transformer_zoo.cleaning.duplicates import DuplicateSpans
 from transformer_zoo.cleaning.languages import LanguageFilter
 from transformer_zoo.cleaning.rules import Rules
 from transformer_zoo.cleaning.run import clean
+from transformer_zoo.cli import main as cli
 from transformer_zoo.errors import UserError
 
 beam = pytest.importorskip("apache_beam")
@@ -60,6 +62,7 @@ def test_random_pages_hold_no_span_twice_and_stay_as_they_are(tmp_path):
     [write(tmp_path / "in.jsonl.gz", pages)], str(tmp_path / "one"), **options
   )
   assert report.duplicate_spans > 5 and report.duplicate_rounds > 1
+  assert report.lines_dropped["duplicate"] > 0
   found = [
     s for page in read(tmp_path / "one") for s in spans.spans(page["text"])
   ]
@@ -237,6 +240,8 @@ def test_tasks_read_the_output(tmp_path):
     ({"beam_options": ["--num_wrkers=2"]}, "did you mean '--num_workers'"),
     ({"beam_options": ["--direct_running_mode=x"]}, "invalid choice: 'x'"),
     ({"num_shards": 0}, "num_shards is 0"),
+    ({"inputs": ["."]}, "The file '.' cannot be read"),
+    ({"output_dir": "/dev/null/out"}, "'/dev/null/out' cannot be made"),
     ({"bad_words": "x"}, "no rules that use it"),
     ({"bad_words": "nowhere", "rules": Rules()}, "No file is 'nowhere'."),
     ({"urls": "nowhere"}, "No file is 'nowhere'."),
@@ -244,6 +249,28 @@ def test_tasks_read_the_output(tmp_path):
 )
 def test_bad_options_are_told(tmp_path, options, message):
   assert message in refused(tmp_path, **options)
+
+
+def test_the_command(tmp_path, capsys):
+  path, out = tmp_path / "in.jsonl", tmp_path / "out"
+  path.write_text(json.dumps({"text": SHARED}) + "\n" + '{"text": "Few."}')
+  words = ["clean", f"--input={path}", f"--output_dir={out}"]
+  assert cli.main([*words, "--gin.Rules.min_sentences_per_page=2"]) == 0
+  gin.clear_config()
+  printed = capsys.readouterr().out
+  assert "rules: 2 pages read, 1 left\n" in printed
+  assert [line.split() for line in printed.splitlines()[-4:]] == [
+    ["read", "2", "2"],
+    ["few", "sentences", "-1"],
+    ["few", "words", "-1"],
+    ["written", "1", "1"],
+  ]
+  assert "Rules.min_sentences_per_page = 2" in (out / "config.gin").read_text()
+  assert cli.main(words) == 2
+  assert "is not empty; name another one" in capsys.readouterr().err
+  assert cli.main([*words, "--direct_num_wrkers=2"]) == 2
+  assert "did you mean '--direct_num_workers'" in capsys.readouterr().err
+  gin.clear_config()
 
 
 def test_an_output_folder_with_something_in_it_is_left_alone(tmp_path):

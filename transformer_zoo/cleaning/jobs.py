@@ -177,10 +177,13 @@ def run(pipeline: beam.Pipeline) -> Counts:
 
 def _read(path: str, skip_bad: bool) -> Iterator[Page]:
   on_bad = _count_bad if skip_bad else reading.refuse
-  with FileSystems.open(path, compression_type=_PLAIN) as file:
-    for page in reading.read_pages(file, path, on_bad):
-      _count_size("read", page)
-      yield page
+  try:
+    with FileSystems.open(path, compression_type=_PLAIN) as file:
+      for page in reading.read_pages(file, path, on_bad):
+        _count_size("read", page)
+        yield page
+  except OSError as error:
+    on_bad(f"The file {path!r} cannot be read ({error})")
 
 
 def _count_bad(sentence: str) -> None:

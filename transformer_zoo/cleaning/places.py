@@ -60,7 +60,7 @@ def appearing(folder: str) -> Iterator[str]:
   """A folder to work in, whose `output` becomes `folder` if all goes well.
 
   Raises:
-    UserError: `folder` is a file, or something is in it.
+    UserError: `folder` is a file, something is in it, or it cannot be made.
   """
   folder = folder.rstrip("/")
   if not _is_free(folder):
@@ -68,7 +68,12 @@ def appearing(folder: str) -> Iterator[str]:
       f"The output folder {folder!r} is not empty; name another one."
     )
   work = f"{folder}.partial-{uuid.uuid4().hex[:8]}"
-  FileSystems.mkdirs(f"{work}/output")
+  try:
+    FileSystems.mkdirs(f"{work}/output")
+  except OSError as error:
+    raise UserError(
+      f"The output folder {folder!r} cannot be made: {error}."
+    ) from error
   try:
     yield work
   except BaseException:

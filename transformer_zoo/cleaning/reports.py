@@ -54,11 +54,12 @@ class Report:
     for rule in sorted(self.pages_dropped | self.lines_dropped):
       pages = self.pages_dropped.get(rule, 0)
       lines = self.lines_dropped.get(rule, 0)
-      table.add_row(
-        rule.replace("_", " "),
-        f"-{pages:,}" if pages else "",
-        f"-{lines:,}" if lines else "",
-      )
+      if pages or lines:
+        table.add_row(
+          rule.replace("_", " "),
+          f"-{pages:,}" if pages else "",
+          f"-{lines:,}" if lines else "",
+        )
     table.add_row(
       "written", f"{self.pages_written:,}", f"{self.lines_written:,}"
     )

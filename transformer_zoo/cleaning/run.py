@@ -33,6 +33,7 @@ def clean(
   beam_options: Sequence[str] = (),
   num_shards: int = 8,
   skip_bad_rows: bool = False,
+  configuration: str = "",
   report: Callable[[str], None] = lambda line: None,
 ) -> reports.Report:
   """Cleans pages as C4 was cleaned; cleaning the output changes nothing.
@@ -56,6 +57,7 @@ def clean(
     num_shards: most files of the output; each fits into a worker's memory.
     skip_bad_rows: whether bad rows and damaged files are passed over and
       counted.
+    configuration: written to `config.gin` beside the output.
     report: called with a line for each stage.
 
   Returns:
@@ -104,4 +106,6 @@ def clean(
     steps.run("output", last, files)
     found = reports.make_report(steps.counts, rounds)
     places.write(f"{work}/output/report.json", found.as_json())
+    if configuration:
+      places.write(f"{work}/output/config.gin", configuration)
   return found

@@ -13,6 +13,7 @@ from transformer_zoo.cleaning import addresses
 from transformer_zoo.cleaning import duplicates
 from transformer_zoo.cleaning.counts import Counts
 from transformer_zoo.cleaning.counts import DISCARDED
+from transformer_zoo.cleaning.counts import LINES
 from transformer_zoo.cleaning.counts import PAGES
 from transformer_zoo.cleaning.jobs import count
 from transformer_zoo.cleaning.jobs import order
@@ -194,8 +195,9 @@ def _discard(
   if not starts:
     yield page
     return
-  count(Counts({DISCARDED: len(starts)}))
   text = settling.spans.discard(page["text"], starts)
+  lines = page["text"].count("\n") - text.count("\n")
+  count(Counts({DISCARDED: len(starts), (LINES, "duplicate"): lines}))
   yield from _settle({**page, "text": text}, settling)
 
 

@@ -2,8 +2,7 @@
 
 The rules are those of a gin file, cleaning/c4.gin by default; what each drops
 is in a table and in report.json. The runner is local, in this process, unless
---runner names one of Beam; flags that are not listed here go to Beam, such as
---direct_num_workers=2 --direct_running_mode=multi_processing.
+--runner names one of Beam; flags that are not listed here go to Beam.
 """
 
 import argparse
@@ -74,6 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
       beam_options=arguments.more,
       num_shards=arguments.num_shards,
       skip_bad_rows=arguments.skip_bad_rows,
+      configuration=config.operative_config(),
       report=print,
     )
   report.print()
