@@ -22,18 +22,17 @@ sys.exit(main.main())
 """
 
 
-@pytest.fixture
-def address():
+def on_two_processes(words, output_dirs):
+  """Runs `zoo` on two processes: exit code, output and errors of each."""
   with socket.socket() as free:
     free.bind(("127.0.0.1", 0))
-    return f"127.0.0.1:{free.getsockname()[1]}"
-
-
-def on_two_processes(address, *words):
-  """Runs `zoo` on two processes; returns what each wrote on stdout."""
+    address = f"127.0.0.1:{free.getsockname()[1]}"
   processes = [
     subprocess.Popen(
-      [sys.executable, "-c", PROCESS, address, str(index), *map(str, words)],
+      [
+        *(sys.executable, "-c", PROCESS, address, str(index)),
+        *(*words, f"--output_dir={folder}"),
+      ],
       env=os.environ
       | {
         "XLA_FLAGS": "--xla_force_host_platform_device_count=1 "
@@ -44,17 +43,17 @@ def on_two_processes(address, *words):
       stderr=subprocess.PIPE,
       text=True,
     )
-    for index in range(2)
+    for index, folder in enumerate(output_dirs)
   ]
   try:
-    written = [process.communicate(timeout=300) for process in processes]
+    written = [process.communicate(timeout=500) for process in processes]
   finally:
     for process in processes:
       process.kill()
-  for process, (_, error) in zip(processes, written, strict=True):
-    assert process.returncode == 0, error
-  # Gloo writes a line as well.
-  return [json.loads(output[output.index("{") :]) for output, _ in written]
+  return [
+    (process.returncode, *texts)
+    for process, texts in zip(processes, written, strict=True)
+  ]
 
 
 def files(folder):
@@ -64,20 +63,22 @@ def files(folder):
   }
 
 
-def test_two_processes_give_what_one_gives(zoo, train, address, tmp_path):
+@pytest.fixture
+def words(train, tmp_path):
   code, _, error = train(tmp_path / "run", "TRAIN_STEPS=2")
   assert code == 0, error
-  words = [
-    "evaluate",
-    f"--checkpoint={tmp_path / 'run'}",
-    "--mixture=colours",
-  ]
+  return ["evaluate", f"--checkpoint={tmp_path / 'run'}", "--mixture=colours"]
+
+
+def test_two_processes_give_what_one_gives(zoo, words, tmp_path):
   code, _, error = zoo(*words, f"--output_dir={tmp_path / 'one'}")
   assert code == 0, error
-  first, second = on_two_processes(
-    address, *words, f"--output_dir={tmp_path / 'two'}"
-  )
-  assert first == second
+  printed = []
+  for code, output, error in on_two_processes(words, [tmp_path / "two"] * 2):
+    assert code == 0, error
+    # Gloo writes a line as well.
+    printed.append(json.loads(output[output.index("{") :]))
+  assert printed[0] == printed[1]
   ones, twos = files(tmp_path / "one"), files(tmp_path / "two")
   assert list(ones) == list(twos) and len(ones) == 2
   for name in ones:
@@ -93,3 +94,12 @@ def test_two_processes_give_what_one_gives(zoo, train, address, tmp_path):
         one.pop("log_likelihood"), rel=1e-4
       )
       assert one == two
+  # Of an evaluation that was interrupted, one process sees nothing.
+  next((tmp_path / "two").rglob("result.json")).unlink()
+  apart = [tmp_path / "two", tmp_path / "three"]
+  for code, _, error in on_two_processes(words, apart):
+    assert code == 2, error
+    assert (
+      "zoo: error: the processes do not see the same 'colours.journal' of an "
+      "interrupted evaluation: give a folder that all of them share"
+    ) in error

@@ -16,6 +16,7 @@ class Journal:
   """What has been computed so far.
 
   Attributes:
+    path: of the file.
     batches: of each batch in order, what was computed of its examples.
   """
 
@@ -35,6 +36,7 @@ class Journal:
       writes: False in all processes but one.
       report: called with a sentence where the file is of another evaluation.
     """
+    self.path = path
     self.batches: list[Rows] = []
     self._file = None
     header = json.dumps({"fingerprint": dict(fingerprint)}).encode() + b"\n"

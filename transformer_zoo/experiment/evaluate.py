@@ -22,12 +22,14 @@ from transformer_zoo.evaluation import submission
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.evaluation.evaluator import TaskResult
 from transformer_zoo.evaluation.journal import Journal
+from transformer_zoo.experiment import evaluated_tasks
 from transformer_zoo.experiment import evaluation_report
 from transformer_zoo.experiment import fingerprint
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.experiment import scoring
 from transformer_zoo.training import checkpoints
+from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.partitioning import Partitioning
 from transformer_zoo.training.progress import Progress
@@ -96,7 +98,11 @@ def evaluate(
   mesh = partitioning.mesh()
   mixture = inputs.prepared(mixture_or_task_name, prepared_dir)
   inputs.check_mixture(model, mixture)
-  tasks, skipped = _tasks(mixture, split, submitted=bool(submission_dir))
+  tasks, skipped = evaluated_tasks.choose(
+    mixture, split, submitted=bool(submission_dir)
+  )
+  if skipped:
+    _say(f"without a split {split!r}, passed over: {', '.join(skipped)}")
   output = pathlib.Path(
     output_dir or _run_folder(found[0]) / "evaluation" / mixture.name / split
   )
@@ -222,12 +228,19 @@ class _Evaluation:
       checkpoint,
       measured=not self.submission_dir,
     )
-    return Journal(
+    journal = Journal(
       output / f"{task.name}.journal",
       parts,
       writes=jax.process_index() == 0,
       report=_say,
     )
+    if not partitioning_lib.is_same_everywhere(len(journal.batches)):
+      raise UserError(
+        f"the processes do not see the same {journal.path.name!r} of an "
+        f"interrupted evaluation: give a folder that all of them share as "
+        f"--output_dir, which is {str(output)!r} here"
+      )
+    return journal
 
   def _submit(self, results: Mapping[str, TaskResult]) -> dict[str, Any]:
     files = {}
@@ -245,43 +258,6 @@ class _Evaluation:
       "invalid_rule": submission.INVALID_RULE,
       "missing": submission.missing(list(files)),
     }
-
-
-def _tasks(
-  mixture: manifest.PreparedMixture, split: str, *, submitted: bool
-) -> tuple[list[manifest.PreparedTask], list[str]]:
-  """The tasks that have the split, and the names of those that do not.
-
-  Raises:
-    UserError: no task has it, or none of them belongs to a benchmark.
-  """
-  tasks = list(mixture.tasks)
-  if submitted:
-    tasks = [task for task in tasks if submission.form_of(task.name)]
-    if not tasks:
-      raise UserError(
-        f"no task of {mixture.name!r} belongs to a submission; those that do "
-        f"are {', '.join(submission.FORMATS)}"
-      )
-    for task in tasks:
-      if task.scoring is None:
-        raise UserError(
-          f"task {task.name!r} has no post-processing that makes labels of "
-          "texts, so it cannot be submitted; give it one and prepare it again"
-        )
-  having = [task for task in tasks if split in task.splits]
-  if not having and len(tasks) == 1:
-    tasks[0].split(split)
-  if not having:
-    there = sorted({name for task in tasks for name in task.splits})
-    raise UserError(
-      f"no task of mixture {mixture.name!r} has a split {split!r}; there are "
-      f"{', '.join(there)}"
-    )
-  skipped = [task.name for task in tasks if split not in task.splits]
-  if skipped:
-    _say(f"without a split {split!r}, passed over: {', '.join(skipped)}")
-  return having, skipped
 
 
 def _run_folder(checkpoint: pathlib.Path) -> pathlib.Path:

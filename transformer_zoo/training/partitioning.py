@@ -218,3 +218,11 @@ def fetch_whole(array: jax.Array) -> np.ndarray:
   if jax.process_count() > 1:
     array = multihost_utils.process_allgather(array, tiled=True)
   return np.asarray(array)
+
+
+def is_same_everywhere(number: int) -> bool:
+  """Whether every process has the same number."""
+  if jax.process_count() == 1:
+    return True
+  numbers = multihost_utils.process_allgather(np.asarray(number))
+  return bool((numbers == number).all())
