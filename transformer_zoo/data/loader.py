@@ -102,7 +102,8 @@ def open_batches(
     max_tokens: only so many of the first tokens of each 'tokens' task.
     batch_size_warmup: step -> rows of the batches before it; see `Stages`.
     length_warmup: step -> lengths before it; see `Stages`. The same places are
-      cut shorter: a text to its first tokens, an example as always.
+      cut shorter: a text to its first tokens, an example as always. Objectives
+      of sentences cut their text anew.
     length_buckets: lengths and batch sizes of batches of short examples; see
       `length_buckets.buckets`. Without packing and warm-up.
     process_index: of this process; it reads only its own rows.
