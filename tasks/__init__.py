@@ -3,6 +3,7 @@
 from tasks import c4 as _c4  # noqa: F401
 from tasks import c4_json_lines as _c4_json_lines  # noqa: F401
 from tasks import c4_objectives as _c4_objectives  # noqa: F401
+from tasks import c4_sentences as _c4_sentences  # noqa: F401
 from tasks import closed_book as _closed_book  # noqa: F401
 from tasks import cnn_dailymail as _cnn_dailymail  # noqa: F401
 from tasks import conll2003 as _conll2003  # noqa: F401

@@ -8,8 +8,8 @@ For readers with SeqIO; a run chooses its objective by `CORRUPTION`
 (`gin_configs/objectives/`) over any corpus. Those of an encoder have `weights`
 (1 where a token is predicted), UniLM also `token_types` and `attention_kind`;
 their rows are in T5's vocabulary, whose mask is `<extra_id_0>`. The four
-objectives that the t5 package registers are in `c4.py`. Objectives on
-sentences need the sentences of a prepared corpus.
+objectives that the t5 package registers are in `c4.py`, those on sentences and
+documents in `c4_sentences.py`.
 """
 
 from typing import Any
@@ -62,7 +62,8 @@ def _masked(noise: Any, *shares: float, per_span: bool = False) -> Any:
   return MaskedLanguageModel(Masking(noise, Replacement(*shares, per_span)))
 
 
-# Raffel et al. 2020, tables 4 to 7.
+# Raffel et al. 2020, tables 2 and 4 to 7.
+_register("c4_v220_lm", Denoising(Everything(), "nothing", "keep"))
 _register(
   "c4_v220_bert_style",
   Denoising(Iid(0.15), "noise_token_to_random_token_or_sentinel", "keep"),

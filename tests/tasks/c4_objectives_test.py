@@ -1,7 +1,6 @@
 """C4 under every objective of the gin files, and encoders' rows by SeqIO."""
 
 import pathlib
-import re
 
 import gin
 import numpy as np
@@ -14,9 +13,12 @@ from tasks import unlabelled_text
 import transformer_zoo
 from transformer_zoo import config
 from transformer_zoo import corruption
+from transformer_zoo.corruption import ConcatenatedDocuments
 from transformer_zoo.corruption import MaskedLanguageModel
 from transformer_zoo.corruption import UnifiedLanguageModel
 from transformer_zoo.corruption.draws import Draws
+from transformer_zoo.data.sentence_source import Objective
+from transformer_zoo.data.sentences import TokenizeSentences
 from transformer_zoo.data.seqio_corruption import CorruptionStep
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
@@ -25,14 +27,7 @@ GIN = pathlib.Path(transformer_zoo.__file__).parent.parent / "gin_configs"
 # Named as in the t5 package.
 RENAMED = {
   "iid_15": "c4_v220_iid_denoising",
-  "lm": "c4_v220_full_lm",
   "span_3": "c4_v220_span_corruption",
-}
-# They read the sentences or documents of a prepared corpus.
-ON_DOCUMENTS = {
-  path.stem
-  for path in (GIN / "objectives").glob("*.gin")
-  if re.search("Needs the sentences|@ConcatenatedDocuments", path.read_text())
 }
 OBJECTIVES = {path.stem for path in (GIN / "objectives").glob("*.gin")}
 
@@ -56,16 +51,22 @@ def _step(task):
   return step
 
 
-@pytest.mark.parametrize("name", sorted(OBJECTIVES - ON_DOCUMENTS))
+@pytest.mark.parametrize("name", sorted(OBJECTIVES))
 def test_the_task_has_the_objective_of_the_gin_file(name):
   config.load([f"objectives/{name}.gin"], root="CORRUPTION")
   expected = corruption.to_spec(config.value("CORRUPTION"))
   task = seqio.TaskRegistry.get(RENAMED.get(name, f"c4_v220_{name}"))
   actual = _step(task).corruption
   assert _rounded(corruption.to_spec(actual)) == _rounded(expected)
-  encoder = getattr(actual, "layout", "encoder_decoder") == "encoder"
+  whole_rows = isinstance(actual, ConcatenatedDocuments) or (
+    getattr(actual, "layout", "encoder_decoder") == "encoder"
+  )
   for feature in task.output_features.values():
-    assert feature.add_eos != encoder
+    assert feature.add_eos != whole_rows
+  by_sentence = [
+    step for step in task.preprocessors if isinstance(step, TokenizeSentences)
+  ]
+  assert bool(by_sentence) == isinstance(actual, Objective)
 
 
 @pytest.fixture
