@@ -14,8 +14,9 @@ import seqio
 from tasks import unlabelled_text
 from tasks.tfds_source import PreparedTfdsDataSource
 from tasks.vocabulary import t5_features
+from tasks.vocabulary import T5Vocabulary
+from transformer_zoo.corruption import ConcatenatedDocuments
 from transformer_zoo.corruption import Denoising
-from transformer_zoo.corruption import Everything
 from transformer_zoo.corruption import Iid
 from transformer_zoo.corruption import RandomPrefix
 from transformer_zoo.corruption import SpanCorruption
@@ -79,11 +80,13 @@ seqio.TaskRegistry.add(
   output_features=t5_features(),
 )
 
+# Documents with EOS behind each, joined and cut: no EOS ends an example.
 seqio.TaskRegistry.add(
   "c4_v220_full_lm",
   source=PreparedTfdsDataSource("c4/en:2.2.0", splits=_SPLITS),
-  preprocessors=unlabelled_text.steps(
-    Denoising(Everything(), "nothing", "keep")
-  ),
-  output_features=t5_features(),
+  preprocessors=unlabelled_text.steps(ConcatenatedDocuments()),
+  output_features={
+    "inputs": seqio.Feature(T5Vocabulary(), add_eos=False, required=False),
+    "targets": seqio.Feature(T5Vocabulary(), add_eos=False),
+  },
 )

@@ -9,11 +9,14 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.corruption import vocabulary as vocabularies
+from transformer_zoo.corruption import ConcatenatedDocuments
 from transformer_zoo.corruption import Iid
 from transformer_zoo.corruption import lengths
 from transformer_zoo.corruption import RandomPrefix
@@ -21,6 +24,7 @@ from transformer_zoo.corruption import RandomSpans
 from transformer_zoo.corruption import RegularSpans
 from transformer_zoo.corruption import rewrites
 from transformer_zoo.corruption.draws import Draws
+from transformer_zoo.data.seqio_corruption import CorruptionStep
 
 T5_PACKAGE = pathlib.Path(sys.prefix) / "t5_package"
 VOCABULARY = vocabularies.t5(500, 1000)
@@ -59,6 +63,13 @@ REGULAR = [
   (length, density) for length in (9, 64, 300) for density in (0.15, 0.25)
 ]
 PREFIXES = [(length, 0.5) for length in (2, 3, 50)] + [(50, 0.3), (50, 0.1)]
+
+
+ROW_LENGTH = 16
+DOCUMENTS = np.split(
+  np.random.default_rng(1).integers(3, 500, 400, np.int32),
+  [7, 8, 39, 40, 120, 121, 180, 333],
+)
 
 
 class _Scripted:
@@ -131,6 +142,8 @@ def case():
     "vocab_size": 1000,
     "lengths": LENGTHS,
     "noise": [(name, *one) for name, all_ in noise.items() for one in all_],
+    "documents": [document.tolist() for document in DOCUMENTS],
+    "row_length": ROW_LENGTH,
   }
   done = subprocess.run(
     [sys.executable, pathlib.Path(__file__).with_name("t5_corruption.py")],
@@ -261,3 +274,22 @@ def test_iid(case):
   for one in (mask, ours):
     assert one.mean() == pytest.approx(0.15, abs=0.01)
     assert (one[1:] & one[:-1]).mean() == pytest.approx(0.15**2, abs=0.005)
+
+
+def test_full_lm(case):
+  features = {
+    "targets": types.SimpleNamespace(
+      vocabulary=types.SimpleNamespace(zoo_vocabulary=VOCABULARY),
+      add_eos=False,
+    )
+  }
+  documents = tf.data.Dataset.from_generator(
+    lambda: ({"targets": document} for document in DOCUMENTS),
+    output_signature={"targets": tf.TensorSpec([None], tf.int32)},
+  )
+  lengths = {"inputs": 1, "targets": ROW_LENGTH}
+  rows = CorruptionStep(ConcatenatedDocuments())(documents, lengths, features)
+  ours = [row["targets"].tolist() for row in rows.as_numpy_iterator()]
+  theirs = case[2]["full_lm"]
+  assert len(ours) == sum(map(len, theirs)) // ROW_LENGTH == 25
+  assert theirs[: len(ours)] == ours

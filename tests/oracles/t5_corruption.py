@@ -4,12 +4,14 @@ Reads a JSON object from standard input and writes one to standard output:
 
     {"rewrites": [name, ...], "tokens": [[...], ...], "masks": [[...], ...],
      "vocab_size": n, "lengths": [[inputs, density, mean], ...],
-     "noise": [[name, length, {keyword: value}], ...]}
+     "noise": [[name, length, {keyword: value}], ...],
+     "documents": [[...], ...], "row_length": n}
     -> {"rewrites": {name: [[...], ...]}, "places": {name: [[...], ...]},
-        "lengths": [[raw, targets], ...], "noise": [[...], ...]}
+        "lengths": [[raw, targets], ...], "noise": [[...], ...],
+        "full_lm": [[...], ...]}
 
-`places` is what a rewrite makes of the places 0, 1, ... in place of the tokens,
-with the same draws.
+`full_lm` are the rows of the documents. `places` is what a rewrite makes of the
+places 0, 1, ... in place of the tokens, with the same draws.
 """
 
 import json
@@ -36,6 +38,19 @@ def _rewritten(name, tokens, masks, vocabulary):
     .tolist()
     for i, (row, mask) in enumerate(zip(tokens, masks, strict=True))
   ]
+
+
+def _full_lm(documents, length):
+  dataset = tf.data.Dataset.from_generator(
+    lambda: ({"targets": document} for document in documents),
+    output_signature={"targets": tf.TensorSpec([None], tf.int32)},
+  )
+  vocabulary = types.SimpleNamespace(eos_id=1)
+  feature = types.SimpleNamespace(vocabulary=vocabulary, add_eos=True)
+  rows = preprocessors.full_lm(
+    dataset, {"targets": length}, {"targets": feature}
+  )
+  return [row["targets"].tolist() for row in rows.as_numpy_iterator()]
 
 
 def main():
@@ -71,6 +86,7 @@ def main():
     },
     "lengths": lengths,
     "noise": noise,
+    "full_lm": _full_lm(asked["documents"], asked["row_length"]),
   }
   json.dump(answer, sys.stdout)
 

@@ -7,8 +7,8 @@ import tensorflow as tf
 import mixtures  # noqa: F401 (needs C4 to be registered)
 import tasks  # noqa: F401 (registers them)
 from tests.tasks import tfds_rows
+from transformer_zoo.corruption import ConcatenatedDocuments
 from transformer_zoo.corruption import Denoising
-from transformer_zoo.corruption import Everything
 from transformer_zoo.corruption import Iid
 from transformer_zoo.corruption import RandomPrefix
 from transformer_zoo.corruption import SpanCorruption
@@ -25,7 +25,7 @@ OBJECTIVES = {
   "c4_v220_prefix_lm": Denoising(
     RandomPrefix(0.5), "drop_nonnoise_tokens", "drop_noise_tokens"
   ),
-  "c4_v220_full_lm": Denoising(Everything(), "nothing", "keep"),
+  "c4_v220_full_lm": ConcatenatedDocuments(),
   "wikipedia_20190301.en_v003_unsupervised": SpanCorruption(),
 }
 
