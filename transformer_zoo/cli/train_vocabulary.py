@@ -59,8 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   add(
     "--max_lines",
     type=int,
-    default=1_000_000,
-    help="more lines are sampled; default 1,000,000",
+    default=200_000,
+    help="more lines are sampled; default 200,000",
   )
   add("--seed", type=int, default=0, help="of the sample")
 

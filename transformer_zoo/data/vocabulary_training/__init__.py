@@ -16,7 +16,7 @@ from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
 REPORT_FILE = "report.json"
-MAX_LINES = 1_000_000
+MAX_LINES = 200_000
 
 
 def train_vocabulary(
@@ -37,7 +37,8 @@ def train_vocabulary(
   """Learns a vocabulary from text, and tells what it is like.
 
   The same text and arguments give the same files. Memory is bounded by
-  `max_lines`, of 2,000 characters at the most.
+  `max_lines`, of 2,000 characters at the most: 'unigram' takes 26 bytes of it per
+  character (1.8 GB for 203,000 lines of Wikipedia), the others 7.
 
   Args:
     patterns: files or glob patterns; see `text.read_lines`.
