@@ -29,19 +29,17 @@ class Settling:
 
   def settle(self, text: str, url: str = "") -> tuple[str | None, Counts]:
     """Returns the text, None for a page dropped, and what was dropped."""
-    counts, before = Counts(), None
-    while text != before:
-      before = text
+    counts, settled = Counts(), False
+    while not settled:
       if self.rules is not None:
         cleaned, dropped = self.rules.clean(text, url, self.bad_words)
         counts += dropped
         if cleaned is None:
           return None, counts
         text = cleaned
-      if self.spans is not None:
-        rest = self.spans.without_repeats(text)
-        counts[LINES, "repeat"] += text.count("\n") - rest.count("\n")
-        text = rest
+      rest = self.spans.without_repeats(text) if self.spans else text
+      counts[LINES, "repeat"] += text.count("\n") - rest.count("\n")
+      settled, text = rest == text, rest
     if not text:
       counts[PAGES, "empty"] += 1
       return None, counts
