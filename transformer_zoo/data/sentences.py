@@ -1,7 +1,6 @@
 """Documents as sentences: a step of SeqIO tasks that tokenises them apart."""
 
 from collections.abc import Mapping, Sequence
-import itertools
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
@@ -84,15 +83,10 @@ def encode(
     [documents]; the tokens of each sentence, int32 [sentences].
   """
   parts = [split(text, language) for text in texts]
-  ids = vocabulary.encode_batch([part for some in parts for part in some])
+  ids = vocabulary.encode_arrays([part for some in parts for part in some])
   sentences = np.array([len(some) for some in ids], np.int32)
   ends = np.cumsum([0, *(len(some) for some in parts)])
   before = np.concatenate([[0], np.cumsum(sentences)])
   documents = np.diff(before[ends]).astype(np.int32)
-  return join(ids), documents, sentences[sentences > 0]
-
-
-def join(ids: Sequence[Sequence[int]]) -> np.ndarray:
-  """Returns lists of ids as one array, int32."""
-  every = itertools.chain.from_iterable(ids)
-  return np.fromiter(every, np.int32, sum(map(len, ids)))
+  joined = np.concatenate(ids) if ids else np.zeros(0, np.int32)
+  return joined, documents, sentences[sentences > 0]

@@ -49,9 +49,9 @@ def _encode(
 ) -> Documents:
   if language is not None:
     return Documents(*sentences.encode(texts, vocabulary, language))
-  ids = vocabulary.encode_batch(texts)
+  ids = vocabulary.encode_arrays(texts)
   lengths = np.array([len(some) for some in ids], np.int32)
-  return Documents(sentences.join(ids), lengths)
+  return Documents(np.concatenate(ids), lengths)
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:

@@ -22,6 +22,9 @@ def test_many_texts_in_one_tensor(trained):
     vocabulary = trained[kind]
     ragged = vocabulary.to_seqio().encode_tf(tf.constant(TEXTS))
     assert ragged.to_list() == vocabulary.encode_batch(TEXTS)
+    arrays = vocabulary.encode_arrays(TEXTS)
+    assert [array.tolist() for array in arrays] == ragged.to_list()
+    assert {array.dtype for array in arrays} == {np.dtype(np.int32)}
     texts = vocabulary.to_seqio().decode_tf(ragged).numpy()
     assert [text.decode() for text in texts] == [
       vocabulary.decode(ids) for ids in vocabulary.encode_batch(TEXTS)

@@ -34,12 +34,16 @@ class BytesOfText:
 
   def encode(self, text: str) -> list[int]:
     """Returns the byte ids of `text`."""
-    array = np.frombuffer(text.encode("utf-8"), np.uint8)
-    return (array.astype(np.int32) + _FIRST).tolist()
+    return self.encode_arrays([text])[0].tolist()
 
   def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
     """Returns the byte ids of each text."""
     return [self.encode(text) for text in texts]
+
+  def encode_arrays(self, texts: Sequence[str]) -> list[np.ndarray]:
+    """Returns the byte ids of each text, int32 [bytes]."""
+    found = [np.frombuffer(text.encode("utf-8"), np.uint8) for text in texts]
+    return [array.astype(np.int32) + _FIRST for array in found]
 
   def decode(self, ids: Sequence[int]) -> str:
     """Returns the text of the byte ids; other ids and broken bytes go."""

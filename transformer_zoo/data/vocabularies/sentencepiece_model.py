@@ -15,6 +15,8 @@ import threading
 from typing import Any, TYPE_CHECKING
 import unicodedata
 
+import numpy as np
+
 from transformer_zoo.data.vocabularies import special_ids
 from transformer_zoo.errors import UserError
 
@@ -64,9 +66,18 @@ class SentencePieceModel:
 
   def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
     """Returns the ids of each text, on one thread."""
+    return self._encode(texts, int)
+
+  def encode_arrays(self, texts: Sequence[str]) -> list[np.ndarray]:
+    """Returns the ids of each text, int32 [tokens], on one thread."""
+    return self._encode(texts, "numpy")
+
+  def _encode(self, texts: Sequence[str], return_type: Any) -> list[Any]:
     if self.lower_case:
       texts = [without_case(text) for text in texts]
-    return self._processor.Encode(list(texts), num_threads=1)
+    return self._processor.Encode(
+      list(texts), num_threads=1, return_type=return_type
+    )
 
   def decode(self, ids: Sequence[int]) -> str:
     """Returns the text of the ids, all below `size`."""

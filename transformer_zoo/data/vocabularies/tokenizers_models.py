@@ -10,6 +10,8 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from transformer_zoo.data.vocabularies import special_ids
 from transformer_zoo.errors import UserError
 
@@ -75,6 +77,10 @@ class TokenizersModel:
       list(texts), add_special_tokens=False
     )
     return [encoding.ids for encoding in found]
+
+  def encode_arrays(self, texts: Sequence[str]) -> list[np.ndarray]:
+    """Returns the ids of each text, int32 [tokens]."""
+    return [np.array(ids, np.int32) for ids in self.encode_batch(texts)]
 
   def decode(self, ids: Sequence[int]) -> str:
     """Returns the text of the ids, all below `size`."""

@@ -38,6 +38,9 @@ class Tokenizer(Protocol):
   def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
     """Returns the ids of texts."""
 
+  def encode_arrays(self, texts: Sequence[str]) -> list[np.ndarray]:
+    """Returns the same as int32 [tokens] each."""
+
   def decode(self, ids: Sequence[int]) -> str:
     """Returns the text of ids, all below `size`."""
 
@@ -178,6 +181,10 @@ class Vocabulary:
   def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
     """Returns the ids of each text, without EOS: faster than one by one."""
     return self._tokenizer.encode_batch(texts)
+
+  def encode_arrays(self, texts: Sequence[str]) -> list[np.ndarray]:
+    """Returns the same as int32 [tokens] each, which is faster still."""
+    return self._tokenizer.encode_arrays(texts)
 
   def decode(self, ids: Iterable[int]) -> str:
     """Returns the text of `ids` up to the first EOS.
