@@ -1,5 +1,6 @@
 """What holds for every shipped objective that works on chunks of tokens."""
 
+import csv
 import json
 import pathlib
 import re
@@ -92,3 +93,72 @@ def test_rows_fit_their_lengths(objective):
 def test_specs_go_through_json(objective):
   spec = json.loads(json.dumps(corruption.to_spec(objective[0])))
   assert corruption.from_spec(spec) == objective[0]
+
+
+# Raffel et al. 2020: table, column that names the rows, the file of each row.
+T5_ROWS = [
+  ("table02_architectures", "objective", {"Denoising": "iid_15", "LM": "lm"}),
+  (
+    "table03_objective_examples",
+    "Objective",
+    {
+      "Prefix language modeling": "prefix_lm",
+      "BERT-style Devlin et al. (2018)": "bert_style",
+      "Deshuffling": "deshuffling",
+      "MASS-style Song et al. (2019)": "mass_style",
+      "I.i.d. noise, replace spans": "iid_15",
+      "I.i.d. noise, drop tokens": "iid_drop_tokens",
+      "Random spans": "span_3",
+    },
+  ),
+  (
+    "table04_disparate_objectives",
+    "row",
+    {
+      "Prefix language modeling": "prefix_lm",
+      "BERT-style (Devlin et al., 2018)": "bert_style",
+      "Deshuffling": "deshuffling",
+    },
+  ),
+  (
+    "table05_bert_style_variants",
+    "row",
+    {
+      "BERT-style (Devlin et al., 2018)": "bert_style",
+      "MASS-style (Song et al., 2019)": "mass_style",
+      "Replace corrupted spans": "iid_15",
+      "Drop corrupted tokens": "iid_drop_tokens",
+    },
+  ),
+  (
+    "table06_corruption_rates",
+    "row",
+    {"10%": "iid_10", "15%": "iid_15", "25%": "iid_25", "50%": "iid_50"},
+  ),
+  (
+    "table07_span_lengths",
+    "row",
+    {
+      "Baseline (i.i.d.)": "iid_15",
+      "2": "span_2",
+      "3": "span_3",
+      "5": "span_5",
+      "10": "span_10",
+    },
+  ),
+]
+
+
+@pytest.mark.parametrize("table, column, files", T5_ROWS)
+def test_every_row_of_the_t5_paper_has_a_file(
+  shared_data, table, column, files
+):
+  path = shared_data.parent / "reference" / "t5_tables" / f"{table}.csv"
+  if not path.exists():
+    pytest.skip("no published tables")
+  with path.open(newline="") as file:
+    rows = {row[column] for row in csv.DictReader(file)}
+  assert rows == set(files)
+  for name in files.values():
+    text = (GIN / "objectives" / f"{name}.gin").read_text()
+    assert "Raffel et al. 2020" in text.replace("\n# ", " ")
