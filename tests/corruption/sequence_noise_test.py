@@ -138,6 +138,7 @@ def test_lengths():
     UserError, match=r"Sequence noise on 511 tokens leaves inputs of 3\d\d tok"
   ):
     corrupt.check({"inputs": 300, "targets": 512}, BERT)
+  assert 0.1 < corrupt.check({"inputs": 400, "targets": 512}, BERT) < 0.9
   half = SequenceNoise((TokenDeletion(0.5),))
   assert half.check({"inputs": 256, "targets": 512}, BERT) == 0
   with pytest.raises(UserError, match="Targets of 2 tokens are too short"):

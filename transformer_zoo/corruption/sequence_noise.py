@@ -129,7 +129,8 @@ class SequenceNoise:
       vocabulary: of the text.
 
     Returns:
-      the share of examples whose targets will be cut: none.
+      the share of examples whose inputs will be cut, estimated from draws; the
+      targets fit.
 
     Raises:
       UserError: the targets are too short, all inputs are longer than they may
@@ -144,14 +145,15 @@ class SequenceNoise:
     draws = Draws(0, np.arange(_SIMULATED))
     ids = special_tokens.ordinary_ids(vocabulary)
     text = ids[draws.integers(len(ids), raw)]
-    needed = int(self(text, draws, vocabulary)["inputs"].lengths.min()) + 1
+    sizes = self(text, draws, vocabulary)["inputs"].lengths + 1
+    needed = int(sizes.min())
     if needed > lengths["inputs"]:
       raise UserError(
         f"Sequence noise on {raw} tokens leaves inputs of {needed} tokens or "
         f"more where {lengths['inputs']} are allowed; set inputs to "
         f"{raw + 1}, or shorten the targets."
       )
-    return 0.0
+    return float(np.mean(sizes > lengths["inputs"]))
 
   def __call__(
     self, tokens: np.ndarray, draws: Draws, vocabulary: Any
