@@ -229,6 +229,24 @@ def test_buckets_are_alone(few, arguments):
     )
 
 
+def test_reading_ahead_is_bounded(few, monkeypatch):
+  batches = open_batches(few)
+  made = []
+  make = type(batches).__getitem__
+
+  def counted(self, step):
+    made.append(step)
+    return make(self, step)
+
+  monkeypatch.setattr(type(batches), "__getitem__", counted)
+  iterator = loader.read_ahead(batches, start_step=5)
+  for taken in range(1, 60):
+    next(iterator)
+    assert len(made) <= taken + 10
+  iterator.close()
+  assert sorted(made) == list(range(5, 5 + len(made)))
+
+
 def test_worker_processes_make_the_same_batches(few):
   here = take(few, 7, start_step=3)
   there = take(few, 7, start_step=3, num_workers=2)
