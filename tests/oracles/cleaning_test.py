@@ -15,6 +15,7 @@ from transformer_zoo.cleaning import addresses
 from transformer_zoo.cleaning import reading
 from transformer_zoo.cleaning.counts import LINES
 from transformer_zoo.cleaning.counts import PAGES
+from transformer_zoo.cleaning.counts import UNMARKED
 from transformer_zoo.cleaning.duplicates import DuplicateSpans
 from transformer_zoo.cleaning.rules import BadWords
 from transformer_zoo.cleaning.rules import Rules
@@ -88,7 +89,7 @@ def theirs(text):
 def ours(text):
   """Returns our text and counts, without those of lines that end nothing."""
   cleaned, counts = TFDS.clean(text)
-  left_out = {(LINES, "blank"), (LINES, "no_end_mark")}
+  left_out = {(LINES, "blank"), (LINES, "no_end_mark"), UNMARKED}
   return cleaned, {k: n for k, n in counts.items() if k not in left_out}
 
 

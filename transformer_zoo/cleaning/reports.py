@@ -12,6 +12,7 @@ from transformer_zoo.cleaning.counts import DISCARDED
 from transformer_zoo.cleaning.counts import LINES
 from transformer_zoo.cleaning.counts import PAGES
 from transformer_zoo.cleaning.counts import TOTALS
+from transformer_zoo.cleaning.counts import UNMARKED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Report:
     lines_read: of all pages read.
     lines_written: to the output.
     lines_dropped: rule -> lines; `with_page` are those left of dropped pages.
+    citation_marks: lines that had some, which were removed.
     duplicate_spans: occurrences discarded because another page has them.
     duplicate_rounds: how often duplicates were looked for.
     bad_rows: passed over in the input.
@@ -36,6 +38,7 @@ class Report:
   lines_read: int
   lines_written: int
   lines_dropped: dict[str, int]
+  citation_marks: int
   duplicate_spans: int
   duplicate_rounds: int
   bad_rows: int
@@ -50,7 +53,11 @@ class Report:
     table.add_column("")
     table.add_column("pages", justify="right")
     table.add_column("lines", justify="right")
+    if self.bad_rows:
+      table.add_row("bad rows passed over", f"{self.bad_rows:,}", "")
     table.add_row("read", f"{self.pages_read:,}", f"{self.lines_read:,}")
+    if self.citation_marks:
+      table.add_row("with citation marks", "", f"{self.citation_marks:,}")
     for rule in sorted(self.pages_dropped | self.lines_dropped):
       pages = self.pages_dropped.get(rule, 0)
       lines = self.lines_dropped.get(rule, 0)
@@ -87,6 +94,7 @@ def make_report(stages: Sequence[Counts], rounds: int) -> Report:
     lines_read=lines_read,
     lines_written=lines_written,
     lines_dropped=lines,
+    citation_marks=added[UNMARKED],
     duplicate_spans=added[DISCARDED],
     duplicate_rounds=rounds,
     bad_rows=added[TOTALS, "bad_rows"],

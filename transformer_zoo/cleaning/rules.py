@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import dataclasses
 import functools
 import hashlib
+import operator
 import re
 
 import gin
@@ -20,6 +21,7 @@ from transformer_zoo.cleaning import addresses
 from transformer_zoo.cleaning.counts import Counts
 from transformer_zoo.cleaning.counts import LINES
 from transformer_zoo.cleaning.counts import PAGES
+from transformer_zoo.cleaning.counts import UNMARKED
 from transformer_zoo.cleaning.sentences import Sentencex
 from transformer_zoo.errors import UserError
 
@@ -166,7 +168,9 @@ class Rules:
       dropped. A page is dropped by one rule, a line by one.
     """
     counts = Counts()
-    lines = [without_citation_marks(line) for line in text.splitlines()]
+    found = [line.strip() for line in text.splitlines()]
+    lines = [without_citation_marks(line) for line in found]
+    counts[UNMARKED] += sum(map(operator.ne, found, lines))
     rule = self._find_spoiler(text, lines)
     kept: list[str] = []
     if rule is None:
