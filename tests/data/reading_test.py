@@ -10,6 +10,7 @@ seqio = pytest.importorskip("seqio")
 import tensorflow as tf  # noqa: E402
 
 from transformer_zoo.data import explained  # noqa: E402
+from transformer_zoo.data import inspection  # noqa: E402
 from transformer_zoo.data import manifest  # noqa: E402
 from transformer_zoo.data import mixing  # noqa: E402
 from transformer_zoo.data import reading  # noqa: E402
@@ -220,10 +221,17 @@ def test_rows_that_a_step_refuses_are_an_error_or_skipped(
   read = reading.read_split(task, steps, "train", on_bad=lines.append)
   numbers = [int(example["z"]) for example in read]
   assert numbers == [i for i in range(NUMBER) if i % 200 != 7]
+  shown = inspection.inspect_task(task, split="train", lengths={})
+  assert shown["measured"] == 597
+  assert [text.partition(" cannot")[0] for text in shown["skipped"]] == [
+    "Task 'zt_bad'"
+  ] * 3
   # Without the switch what lacks rows is not reused.
   monkeypatch.setenv("ZOO_SKIP_BAD_ROWS", "")
   with pytest.raises(UserError, match="example 7"):
     prepare("zt_bad", prepared_dir=tmp_path)
+  with pytest.raises(UserError, match="'zt_bad' cannot read its split 'train'"):
+    inspection.inspect_task(task, split="train", lengths={})
 
 
 def test_a_set_without_a_good_row_is_an_error(add_task, monkeypatch):

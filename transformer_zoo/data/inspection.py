@@ -1,11 +1,14 @@
 """What a task gives: examples as text and ids, lengths, truncation."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import itertools
+import os
 from typing import Any
 
 import numpy as np
 
+from transformer_zoo.data import definitions
+from transformer_zoo.data import explained
 from transformer_zoo.data import vocabularies
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
@@ -36,7 +39,7 @@ def inspect_task(
     measured: examples whose lengths are measured.
 
   Returns:
-    JSON: `examples` (a list of {feature: {text, ids}}), `measured` (how many
+    JSON: `files` (of the split: their number and bytes), `examples` (a list of {feature: {text, ids}}), `measured` (how many
     there were), `skipped` (a sentence per bad row), and for each of `features`
     the `quantiles` of its length in tokens with EOS and, for a feature with a
     length, the `truncated` share.
@@ -65,8 +68,10 @@ def inspect_task(
     shuffle=False,
   )
   examples, sizes = [], {name: [] for name in features}
-  total = max(shown, measured)
-  for example in itertools.islice(dataset.as_numpy_iterator(), total):
+  skipped = list(getattr(task.source, "skipped_rows", lambda _: [])(split))
+  on_bad = skipped.append if definitions.skips_bad_rows() else None
+  read = explained.one_by_one(dataset, task, f"split {split!r}", 0, on_bad)
+  for example in itertools.islice(read, max(shown, measured)):
     if len(examples) < shown:
       examples.append(_readable(example, features))
     for name in features:
@@ -77,8 +82,9 @@ def inspect_task(
   return {
     "task": task.name,
     "split": split,
+    "files": _measure_files(task.source.list_shards(split)),
     "measured": count,
-    "skipped": getattr(task.source, "skipped_rows", lambda _: [])(split),
+    "skipped": skipped,
     "examples": examples,
     "features": {
       name: _measure(np.asarray(sizes[name]), lengths.get(name))
@@ -97,6 +103,13 @@ def _chunk_lengths(
       usual = _ENCODER_LENGTHS if layout == "encoder" else CORRUPTED_LENGTHS
       return {**usual, **lengths}
   return None
+
+
+def _measure_files(files: Sequence[Any]) -> dict[str, int]:
+  """Returns the number and size of the files of a source, as far as they are."""
+  paths = [str(getattr(file, "filename", file)) for file in files]
+  sizes = [os.path.getsize(path) for path in paths if os.path.isfile(path)]
+  return {"number": len(sizes), "bytes": sum(sizes)}
 
 
 def _readable(example: Mapping[str, Any], features: Mapping[str, Any]) -> dict:
