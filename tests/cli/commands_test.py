@@ -1,6 +1,7 @@
 """What the subcommands print."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -52,6 +53,28 @@ def test_inspect_task(capsys):
   text = printed(capsys, *words)
   assert "1 inputs: mini_sst2 sentence: " in text
   assert "100.0% are truncated" in text
+
+
+def test_what_is_prepared_is_told(capsys, tmp_path):
+  prepared = ["--prepared_dir", str(tmp_path)]
+  assert cli.main(["prepare", "--mixture", "mini_copa", *prepared]) == 0
+  told = capsys.readouterr().out.splitlines()
+  number = r"\d[\d,]* examples, \d[\d,]* tokens, 1 shard, \d+\.\d MB"
+  assert re.fullmatch(rf"prepared mini_copa train: {number} in \S+ s", told[0])
+  train = told[told.index("mini_copa (rate 1):") + 1]
+  assert re.fullmatch(f"  train: {number}", train)
+  words = ["inspect", "task", "mini_copa", "-n", "1", "--examples", "9"]
+  assert cli.main([*words, *prepared]) == 0
+  assert f"prepared {train.strip()}" in capsys.readouterr().out
+
+
+def test_flags_of_beam_need_a_runner(capsys, tmp_path):
+  words = ["prepare", "--mixture", "mini_copa", "--prepared_dir", str(tmp_path)]
+  assert cli.main([*words, "--direct_num_workers=2"]) == 2
+  assert capsys.readouterr().err == (
+    "zoo: error: '--direct_num_workers=2' is no argument of `zoo prepare`; "
+    "flags for Beam need --beam_runner.\n"
+  )
 
 
 def test_inspect_task_refuses(capsys):

@@ -302,7 +302,7 @@ def test_progress_has_the_time_left(task, tmp_path, monkeypatch, processes):
   )
   told = [line for line in lines if line.startswith(f"preparing {NAME} train:")]
   assert any("%, about" in line and line.endswith(" left") for line in told)
-  assert lines[-1].startswith(f"prepared {NAME} train: 600 examples, ")
+  assert lines[-1].startswith(f"prepared {NAME} train: 600 documents, ")
   assert ", 4 shards, " in lines[-1]
 
 

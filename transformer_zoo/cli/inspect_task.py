@@ -25,6 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   parser.add_argument(
     "--examples", type=int, default=1000, help="examples that are measured"
   )
+  parser.add_argument(
+    "--prepared_dir",
+    metavar="DIR",
+    help="where it has been prepared: tell what is there",
+  )
   common.add_task_arguments(parser)
   common.add_json_argument(parser)
 
@@ -50,6 +55,13 @@ def run(arguments: argparse.Namespace) -> None:
       shown=arguments.n,
       measured=arguments.examples,
     )
+  splits = {}
+  if arguments.prepared_dir:
+    from transformer_zoo.data import manifest
+
+    prepared = manifest.load_task(arguments.name, arguments.prepared_dir)
+    splits = {name: s.summary() for name, s in prepared.splits.items()}
+    found["prepared"] = splits
   if arguments.json:
     common.print_json(found)
     return
@@ -59,6 +71,11 @@ def run(arguments: argparse.Namespace) -> None:
       print(f"{number} {feature} ids: {' '.join(map(str, shown['ids']))}")
   if found["skipped"]:
     print(f"skipped {len(found['skipped'])} bad rows: {found['skipped'][0]}")
+  if found["files"]["number"]:
+    number, size = found["files"]["number"], found["files"]["bytes"]
+    print(f"{arguments.split}: {number} files, {size / 1e6:.1f} MB")
+  for name, summary in splits.items():
+    print(f"prepared {name}: {summary}")
   for feature, measured in found["features"].items():
     print(f"{feature}: {_lengths_line(measured, found['measured'])}")
 

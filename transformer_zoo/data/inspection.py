@@ -39,10 +39,11 @@ def inspect_task(
     measured: examples whose lengths are measured.
 
   Returns:
-    JSON: `files` (of the split: their number and bytes), `examples` (a list of {feature: {text, ids}}), `measured` (how many
-    there were), `skipped` (a sentence per bad row), and for each of `features`
-    the `quantiles` of its length in tokens with EOS and, for a feature with a
-    length, the `truncated` share.
+    JSON: `files` (of the split: `number`, `bytes`), `examples` (a list of
+    {feature: {text, ids}}), `measured` (how many there were), `skipped` (a
+    sentence per bad row), and for each of `features` the `quantiles` of its
+    length in tokens with EOS and, for a feature with a length, the `truncated`
+    share.
 
   Raises:
     UserError: the task has no such split, bad rows or a bad vocabulary, or
@@ -106,7 +107,7 @@ def _chunk_lengths(
 
 
 def _measure_files(files: Sequence[Any]) -> dict[str, int]:
-  """Returns the number and size of the files of a source, as far as they are."""
+  """Returns the number and size of the files of a source that are there."""
   paths = [str(getattr(file, "filename", file)) for file in files]
   sizes = [os.path.getsize(path) for path in paths if os.path.isfile(path)]
   return {"number": len(sizes), "bytes": sum(sizes)}

@@ -48,9 +48,10 @@ class SplitInfo:
 
   def summary(self) -> str:
     """Returns how much it is, for a line that is printed."""
+    what = "documents" if "document_ends" in self.tables else "examples"
     shards = f"{len(self.shards)} shard" + "s" * (len(self.shards) > 1)
     return (
-      f"{self.num_examples:,} examples, {self.num_tokens:,} tokens, {shards}, "
+      f"{self.num_examples:,} {what}, {self.num_tokens:,} tokens, {shards}, "
       f"{self.num_bytes / 1e6:.1f} MB"
     )
 
