@@ -67,7 +67,7 @@ def copied(prepared_dir, tmp_path):
     ("DROPOUT_RATE=2.0", "dropout rate 2.0 is not in [0, 1)"),
     (
       "GatedMlp.activation='gleu'",
-      "unknown activation 'gleu'; allowed: relu, gelu, silu, linear",
+      "unknown activation 'gleu'; allowed: relu, gelu, gelu_exact, silu, ",
     ),
     (
       "REMAT='some'",
@@ -140,7 +140,7 @@ def test_unreadable_data_is_named(refused, copied, split):
   override = f"PREPARED_DIR={str(copied)!r}"
   path.write_bytes(b"")
   assert refused(override).startswith(
-    f"The prepared file {str(path)!r} is damaged: it has 0 bytes"
+    f"The prepared file {str(path)!r} is damaged from byte 0 on: it has 0 "
   )
   path.unlink()
   assert refused(override).startswith(
