@@ -1,9 +1,12 @@
 """What runs read: prepared data, whose vocabulary has to fit the model."""
 
+from collections.abc import Mapping, Sequence
 import importlib.util
+from typing import Any
 
 from flax import linen as nn
 
+from transformer_zoo import corruption as corruptions
 from transformer_zoo.data import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
@@ -38,3 +41,31 @@ def check_vocabulary(model: nn.Module, vocabulary: Vocabulary, of: str) -> None:
       f"the vocabulary of {of} has {vocabulary.size} ids but the embedding "
       f"has {rows} rows; set VOCAB_SIZE to at least {vocabulary.size}"
     )
+
+
+def cut_texts(
+  tasks: Sequence[manifest.PreparedTask],
+  lengths: Mapping[str, int],
+  corruption: Any,
+) -> list[str]:
+  """Returns a sentence for each task of text whose examples will be cut.
+
+  Args:
+    tasks: of a run.
+    lengths: feature -> tokens.
+    corruption: in place of the tasks' own; None for these.
+  """
+  told = []
+  for task in tasks:
+    if task.kind != "tokens":
+      continue
+    objective = corruption or corruptions.from_spec(task.corruption)
+    if getattr(objective, "layout", "encoder_decoder") == "encoder":
+      continue  # whole rows are never cut
+    share = objective.check(lengths, task.vocabulary)
+    if share:
+      told.append(
+        f"{task.name}: about {share:.1%} of the examples are longer than "
+        f"{dict(lengths)} and lose their end"
+      )
+  return told

@@ -214,6 +214,10 @@ def train(
         split.truncated, split.num_examples, task_feature_lengths
       ):
         print(f"validation of {name}: {line}")
+    for line in inputs.cut_texts(
+      batches.tasks, task_feature_lengths, corruption
+    ):
+      print(f"train of {line}")
     _announce(batches, start_step, train_steps)
     recorder = stack.enter_context(Recorder(folder))
     recorder.truncate_after(start_step if restored else -1)

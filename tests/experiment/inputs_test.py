@@ -1,0 +1,46 @@
+"""What runs tell of their input before they start."""
+
+import types
+
+from tests.corruption import vocabulary as vocabularies
+from transformer_zoo import corruption
+from transformer_zoo.corruption import Denoising
+from transformer_zoo.corruption import Iid
+from transformer_zoo.corruption import MaskedLanguageModel
+from transformer_zoo.corruption import SpanCorruption
+from transformer_zoo.experiment import inputs
+
+VOCABULARY = vocabularies.t5(100, 32100)
+# Raffel et al. 2020, table 6: a third of the targets is cut.
+PUBLISHED = {"inputs": 512, "targets": 103}
+
+
+def _task(name, objective):
+  return types.SimpleNamespace(
+    name=name,
+    kind="tokens",
+    corruption=corruption.to_spec(objective),
+    vocabulary=VOCABULARY,
+  )
+
+
+def test_cut_targets_are_told():
+  tasks = [
+    _task("tenth", Denoising(Iid(0.1))),
+    types.SimpleNamespace(name="supervised", kind="examples"),
+    _task("spans", SpanCorruption(0.1)),
+  ]
+  (line,) = inputs.cut_texts(tasks, PUBLISHED, None)
+  told, rest = line.split("%")
+  assert told.startswith("tenth: about 3")
+  assert 30 < float(told.split()[-1]) < 40
+  assert rest == (
+    " of the examples are longer than {'inputs': 512, 'targets': 103} and lose "
+    "their end"
+  )
+
+
+def test_a_corruption_of_the_run_counts():
+  tasks = [_task("tenth", Denoising(Iid(0.1)))]
+  assert not inputs.cut_texts(tasks, PUBLISHED, SpanCorruption(0.1))
+  assert not inputs.cut_texts(tasks, PUBLISHED, MaskedLanguageModel())
