@@ -254,3 +254,29 @@ def test_prints_its_tree_before_a_key_exists():
     "d_ff = 48",
   ):
     assert part in printed
+
+
+def test_padding_may_be_another_token():
+  """Ids renamed in table and batch, padding with them: nothing changes."""
+  model = tiny_t5.build("t5_1_0", **ONE_LAYER)
+  params = tiny_t5.random_parameters(model)
+  batch = tiny_t5.random_batch()
+  vocab_size = tiny_t5.TINY["VOCAB_SIZE"]
+  renamed = {
+    name: tokens if name.endswith("weights") else (tokens + 5) % vocab_size
+    for name, tokens in batch.items()
+  }
+  table = params["token_embedder"]["embedding"]
+  moved = {
+    **params, "token_embedder": {"embedding": np.roll(table, 5, axis=0)}
+  }  # fmt: skip
+  other = model.clone(pad_id=5)
+  logits = np.roll(tiny_t5.logits(model, params, batch), 5, axis=-1)
+  np.testing.assert_allclose(
+    tiny_t5.logits(other, moved, renamed), logits, rtol=1e-5, atol=1e-5
+  )
+  sums = jax.jit(functools.partial(sequence_to_sequence, model))(params, batch)
+  renamed_sums = jax.jit(functools.partial(sequence_to_sequence, other))(
+    moved, renamed
+  )
+  assert sums[1]["token_sum"] == renamed_sums[1]["token_sum"]

@@ -2,12 +2,16 @@
 
 import types
 
+import pytest
+
+from tests import tiny_models
 from tests.corruption import vocabulary as vocabularies
 from transformer_zoo import corruption
 from transformer_zoo.corruption import Denoising
 from transformer_zoo.corruption import Iid
 from transformer_zoo.corruption import MaskedLanguageModel
 from transformer_zoo.corruption import SpanCorruption
+from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import inputs
 
 VOCABULARY = vocabularies.t5(100, 32100)
@@ -44,3 +48,15 @@ def test_a_corruption_of_the_run_counts():
   tasks = [_task("tenth", Denoising(Iid(0.1)))]
   assert not inputs.cut_texts(tasks, PUBLISHED, SpanCorruption(0.1))
   assert not inputs.cut_texts(tasks, PUBLISHED, MaskedLanguageModel())
+
+
+def test_padding_of_another_vocabulary_is_refused():
+  model, _ = tiny_models.build("t5_1_1", VOCAB_SIZE=300)
+  vocabulary = types.SimpleNamespace(size=300, pad_id=1)
+  with pytest.raises(
+    UserError,
+    match="'x' pads with id 1 but the model takes 0 for padding; set "
+    "EncoderDecoder.pad_id to 1",
+  ):
+    inputs.check_vocabulary(model, vocabulary, "task 'x'")
+  inputs.check_vocabulary(model.clone(pad_id=1), vocabulary, "task 'x'")

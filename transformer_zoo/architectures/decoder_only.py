@@ -23,10 +23,13 @@ class DecoderOnly(nn.Module):
   Attributes:
     token_embedder: embeds the tokens.
     decoder: a `Decoder` over a stack whose layers attend to no encoder.
+    pad_id: the token that is padding, the vocabulary's; padding is no token of
+      a throughput.
   """
 
   token_embedder: nn.Module
   decoder: nn.Module
+  pad_id: int = 0
 
   def __call__(
     self,

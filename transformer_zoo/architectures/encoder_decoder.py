@@ -57,7 +57,7 @@ class Decoder(nn.Module):
 class EncoderDecoder(nn.Module):
   """An encoder reads the inputs, a decoder predicts the targets.
 
-  Token id 0 is padding. The batch follows SeqIO's encoder-decoder converter;
+  The batch follows SeqIO's encoder-decoder converter;
   packed examples are told apart by their segment ids.
 
   Attributes:
@@ -66,11 +66,13 @@ class EncoderDecoder(nn.Module):
     encoder: a stack of encoder layers. None where the decoder's own layers
       encode too, without their attention to an encoder (Raffel et al. 2020,
       section 3.2.2, "shared").
+    pad_id: the token that is padding, the vocabulary's.
   """
 
   token_embedder: nn.Module
   decoder: nn.Module
   encoder: nn.Module | None = None
+  pad_id: int = 0
 
   def __call__(
     self,
@@ -105,13 +107,13 @@ class EncoderDecoder(nn.Module):
       encoder_positions=encoder_positions,
       deterministic=deterministic,
     )
-    target_valid_BL = decoder_target_tokens > 0
+    target_valid_BL = decoder_target_tokens != self.pad_id
     mask_B1LL = masks.combine(
       masks.causal_mask(decoder_input_tokens.shape[1]),
       masks.padding_mask(target_valid_BL, target_valid_BL),
     )
     encoder_mask_B1LM = masks.padding_mask(
-      target_valid_BL, encoder_input_tokens > 0
+      target_valid_BL, encoder_input_tokens != self.pad_id
     )
     if decoder_segment_ids is not None:
       mask_B1LL &= masks.segment_mask(decoder_segment_ids, decoder_segment_ids)
@@ -152,7 +154,7 @@ class EncoderDecoder(nn.Module):
     deterministic: bool = True,
   ) -> jax.Array:
     """Encodes [B, M] ids into [B, M, D]."""
-    valid_BM = encoder_input_tokens > 0
+    valid_BM = encoder_input_tokens != self.pad_id
     mask_B1MM = masks.padding_mask(valid_BM, valid_BM)
     if encoder_segment_ids is not None:
       mask_B1MM &= masks.segment_mask(encoder_segment_ids, encoder_segment_ids)
@@ -217,7 +219,7 @@ class EncoderDecoder(nn.Module):
       embedder=self.token_embedder,
       positions=positions,
       mask_B1LM=decoding.mask_B1WM,
-      encoder_mask_B1LM=(encoder_input_tokens > 0)[:, None, None, :],
+      encoder_mask_B1LM=(encoder_input_tokens != self.pad_id)[:, None, None, :],
       decoding=decoding,
       deterministic=True,
     )

@@ -28,18 +28,24 @@ def prepared(name: str, prepared_dir: str) -> manifest.PreparedMixture:
 
 
 def check_mixture(model: nn.Module, mixture: manifest.PreparedMixture) -> None:
-  """Raises UserError where a task's vocabulary exceeds the embedding."""
+  """Raises UserError where a task's vocabulary does not fit the model."""
   for task in mixture.tasks:
     check_vocabulary(model, task.vocabulary, f"task {task.name!r}")
 
 
 def check_vocabulary(model: nn.Module, vocabulary: Vocabulary, of: str) -> None:
-  """Raises UserError where the vocabulary `of` something is too large."""
+  """Raises UserError where the vocabulary `of` something does not fit."""
   rows = model.token_embedder.num_embeddings
   if vocabulary.size > rows:
     raise UserError(
       f"the vocabulary of {of} has {vocabulary.size} ids but the embedding "
       f"has {rows} rows; set VOCAB_SIZE to at least {vocabulary.size}"
+    )
+  if vocabulary.pad_id != model.pad_id:
+    raise UserError(
+      f"the vocabulary of {of} pads with id {vocabulary.pad_id} but the model "
+      f"takes {model.pad_id} for padding; set {type(model).__name__}.pad_id to "
+      f"{vocabulary.pad_id}"
     )
 
 

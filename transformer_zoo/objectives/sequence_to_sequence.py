@@ -46,7 +46,7 @@ def sequence_to_sequence(
     "correct_sum": jnp.sum(correct_BL * weights_BL),
     "weight_sum": jnp.sum(weights_BL),
     "token_sum": sum(
-      jnp.sum(batch[tokens] > 0, dtype=jnp.float32)
+      jnp.sum(batch[tokens] != model.pad_id, dtype=jnp.float32)
       for tokens in ("encoder_input_tokens", "decoder_target_tokens")
       if tokens in batch
     ),
