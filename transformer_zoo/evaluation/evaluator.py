@@ -10,9 +10,11 @@ import jax
 import numpy as np
 
 from transformer_zoo.data import evaluation_split
+from transformer_zoo.data import features
 from transformer_zoo.data import manifest
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
+from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import task_scores
 from transformer_zoo.evaluation.journal import Journal
 
@@ -62,7 +64,7 @@ class Evaluator:
   """Evaluates parameters on tasks.
 
   Attributes:
-    generate: decodes a batch.
+    generate: decodes a batch; None where the model cannot.
     example_sums: teacher-forced sums of each example of a batch.
     put: lays a batch of the host out on the devices.
     fetch: brings an array back.
@@ -71,9 +73,10 @@ class Evaluator:
     max_examples: the most examples of a split; all if None.
     corruption: of unlabelled tasks, in place of their own.
     decoding: the options that `generate` follows.
+    converter: lays examples out as the model reads them.
   """
 
-  generate: Generate
+  generate: Generate | None
   example_sums: ExampleSums
   put: Put
   fetch: Callable[[jax.Array], np.ndarray]
@@ -82,6 +85,7 @@ class Evaluator:
   max_examples: int | None = None
   corruption: Callable | None = None
   decoding: DecodingOptions = GREEDY
+  converter: features.Converter = evaluation_split.ENCODER_DECODER
 
   def open(
     self, task: manifest.PreparedTask, split: str
@@ -89,17 +93,24 @@ class Evaluator:
     """Opens a split, before anything is compiled.
 
     Raises:
-      UserError: the task has no such split, its files are damaged, or it is
-        scored with a function that is not there.
+      UserError: the task has no such split, its files are damaged, it is
+        scored with a function that is not there, or by texts that the model
+        cannot make.
     """
     if task.scoring is not None:
       task_scores.check(task.scoring)
+    if self.generate is None and decodes(task, measured=True):
+      raise UserError(
+        f"Task {task.name!r} is scored by generated text, which only an "
+        "encoder-decoder makes so far; choose a task without such metrics."
+      )
     return evaluation_split.EvaluationSplit(
       task,
       split,
       self.lengths,
       self.batch_size,
       corruption=self.corruption,
+      converter=self.converter,
       max_examples=self.max_examples,
     )
 
@@ -232,7 +243,7 @@ def decodes(task: manifest.PreparedTask, measured: bool) -> bool:
 
 def _numbers(batch: evaluation_split.EvaluationBatch) -> np.ndarray:
   """Places of the examples in the split, and 0 for rows without one."""
-  rows = len(batch.arrays["encoder_input_tokens"])
+  rows = len(batch.arrays["decoder_target_tokens"])
   numbers_B = np.zeros(rows, np.int32)
   numbers_B[: len(batch.places)] = batch.places
   return numbers_B

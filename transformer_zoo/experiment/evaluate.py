@@ -90,6 +90,7 @@ def evaluate(
       "a submission is of one checkpoint and of every row: leave out "
       + ("--all_checkpoints" if all_checkpoints else "evaluate.max_examples")
     )
+  scoring.check_generates(model)
   found = (
     list(checkpoints.steps(checkpoint_path).values())
     if all_checkpoints

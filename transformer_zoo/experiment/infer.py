@@ -68,6 +68,7 @@ def infer(
   Raises:
     UserError: the configuration or an example cannot be used as it is.
   """
+  scoring.check_generates(model)
   vocabulary = _vocabulary(
     mixture_or_task_name, prepared_dir, vocabulary_path, extra_ids
   )

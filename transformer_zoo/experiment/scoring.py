@@ -6,10 +6,13 @@ import functools
 from flax import linen as nn
 import jax
 
+from transformer_zoo.data import features
+from transformer_zoo.data.evaluation_split import ENCODER_DECODER
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
+from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.objectives.sequence_to_sequence import example_sums
 from transformer_zoo.training import checkpoints
@@ -26,6 +29,7 @@ def make_evaluator(
   max_examples: int | None,
   corruption: Callable | None = None,
   decoding: DecodingOptions = GREEDY,
+  converter: features.Converter = ENCODER_DECODER,
   *,
   vocabulary: Vocabulary,
 ) -> Evaluator:
@@ -39,16 +43,15 @@ def make_evaluator(
   data_parallel = mesh.shape["data"]
   decoding.with_length(lengths["targets"])
   rows = -(-batch_size // data_parallel) * data_parallel
+  make_texts = functools.partial(
+    best_tokens,
+    model,
+    max_length=lengths["targets"],
+    options=decoding,
+    **special_ids(vocabulary),
+  )
   return Evaluator(
-    generate=jax.jit(
-      functools.partial(
-        best_tokens,
-        model,
-        max_length=lengths["targets"],
-        options=decoding,
-        **special_ids(vocabulary),
-      )
-    ),
+    generate=jax.jit(make_texts) if hasattr(model, "decode_step") else None,
     example_sums=jax.jit(functools.partial(example_sums, model)),
     put=functools.partial(partitioning_lib.put_whole_batch, mesh=mesh),
     fetch=partitioning_lib.fetch_whole,
@@ -57,7 +60,17 @@ def make_evaluator(
     max_examples=max_examples,
     corruption=corruption,
     decoding=decoding,
+    converter=converter,
   )
+
+
+def check_generates(model: nn.Module) -> None:
+  """Raises UserError where a model cannot make texts, before anything runs."""
+  if not hasattr(model, "decode_step"):
+    raise UserError(
+      f"MODEL is a {type(model).__name__}, and only an encoder-decoder reads "
+      "inputs and generates text so far; choose another architecture."
+    )
 
 
 def special_ids(vocabulary: Vocabulary) -> dict[str, int]:

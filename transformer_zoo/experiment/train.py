@@ -136,6 +136,7 @@ def train(
     evaluation_max_examples,
     corruption,
     decoding,
+    converter,
     vocabulary=mixture.tasks[0].vocabulary,
   )
   tasks = [task for task in mixture.tasks if "validation" in task.splits]

@@ -22,15 +22,24 @@ class TrainState:
   opt_state: optax.OptState
 
 
+def example_batch(inputs: int = 1, targets: int = 1) -> dict[str, jax.Array]:
+  """Returns one row of tokens, for shapes, that any kind of model reads.
+
+  Args:
+    inputs: tokens of the encoder.
+    targets: tokens of the decoder.
+  """
+  decoder = jnp.ones((1, targets), jnp.int32)
+  return {
+    "encoder_input_tokens": jnp.ones((1, inputs), jnp.int32),
+    "decoder_input_tokens": decoder,
+    "decoder_target_tokens": decoder,
+  }
+
+
 def initial_variables(model: nn.Module, key: jax.Array):
   """Parameters with their logical axes (boxed), from shapes of one token."""
-  token = jnp.ones((1, 1), jnp.int32)
-  batch = {
-    "encoder_input_tokens": token,
-    "decoder_input_tokens": token,
-    "decoder_target_tokens": token,
-  }
-  return model.init(key, batch, method="logits_of_batch")["params"]
+  return model.init(key, example_batch(), method="logits_of_batch")["params"]
 
 
 def abstract_variables(model: nn.Module):

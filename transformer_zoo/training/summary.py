@@ -3,7 +3,6 @@
 from flax import linen as nn
 import jax
 import jax.extend
-import jax.numpy as jnp
 
 from transformer_zoo.training import state
 
@@ -33,16 +32,17 @@ def forward_flops(model: nn.Module, inputs: int, targets: int) -> int:
   contexts, logits. A training step costs three times as many.
 
   Args:
-    model: an encoder-decoder.
-    inputs: encoder length.
-    targets: decoder length.
+    model: an encoder-decoder, or a decoder-only model, which reads both as one
+      sequence.
+    inputs: tokens of the inputs.
+    targets: tokens of the targets.
   """
-  params = state.abstract_params(model)
-  encoder = jnp.ones((1, inputs), jnp.int32)
-  decoder = jnp.ones((1, targets), jnp.int32)
+  if not hasattr(model, "encoder"):
+    targets += inputs
+  batch = state.example_batch(inputs, targets)
   jaxpr = jax.make_jaxpr(
-    lambda p: model.apply({"params": p}, encoder, decoder, decoder)
-  )(params)
+    lambda p: model.apply({"params": p}, batch, method="logits_of_batch")
+  )(state.abstract_params(model))
   return _dot_flops(jaxpr.jaxpr)
 
 
@@ -68,9 +68,9 @@ def summarize(
   """The printed tree, the parameters, their total and FLOPs per token.
 
   Args:
-    model: an encoder-decoder.
-    inputs: encoder length for the FLOPs.
-    targets: decoder length for the FLOPs.
+    model: an encoder-decoder or a decoder-only model.
+    inputs: tokens of the inputs for the FLOPs.
+    targets: tokens of the targets for the FLOPs.
 
   Returns:
     `tree`, `parameters` (rows of `parameter_table`), `total_parameters`,
