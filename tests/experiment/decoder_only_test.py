@@ -3,6 +3,11 @@
 import json
 
 import numpy as np
+import pytest
+
+from tests import tiny_models
+from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import scoring
 
 FILES = ("architectures/prefix_lm.gin",)
 
@@ -35,13 +40,10 @@ def test_a_task_that_needs_generated_text_is_refused(train, tmp_path):
   assert not (tmp_path / "run" / "config.gin").exists()
 
 
-def test_evaluate_refuses_before_it_reads_a_checkpoint(zoo, gin_file):
-  code, _, error = zoo(
-    "evaluate",
-    f"--gin_file={gin_file}",
-    "--gin_file=architectures/prefix_lm.gin",
-    "--checkpoint=nowhere",
-    "--mixture=colours",
-  )
-  assert code == 2
-  assert "MODEL is a DecoderOnly, and only an encoder-decoder reads" in error
+def test_what_generates_says_that_it_cannot():
+  model, _ = tiny_models.build("prefix_lm")
+  with pytest.raises(
+    UserError, match="MODEL is a DecoderOnly, and only an encoder-decoder reads"
+  ):
+    scoring.check_generates(model)
+  scoring.check_generates(tiny_models.build("t5_1_1")[0])
