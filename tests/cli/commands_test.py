@@ -27,7 +27,9 @@ def test_list_architectures(capsys):
   names = {row["name"]: row for row in rows}
   assert names["t5_1_1"]["gin_file"] == "architectures/t5_1_1.gin"
   assert names["t5_1_1"]["summary"].startswith("T5 v1.1")
-  assert "\nt5_1_1  T5 v1.1" in printed(capsys, "list", "architectures")
+  assert re.search(
+    r"^t5_1_1 +T5 v1\.1", printed(capsys, "list", "architectures"), re.M
+  )
 
 
 def test_list_tasks_and_mixtures(capsys):

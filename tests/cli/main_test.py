@@ -1,5 +1,6 @@
 """The command line: help, errors, exit codes, what is imported."""
 
+import shlex
 import subprocess
 import sys
 
@@ -36,8 +37,10 @@ def test_every_command_has_help_with_an_example(words, command, capsys):
   "words, command", list(commands()), ids=lambda value: str(value)[:24]
 )
 def test_every_example_parses(words, command):
-  example = command.EXAMPLE.rpartition("| ")[2].split()
-  parsed = [word for word in example[1:] if not word.startswith("--gin.")]
+  example = command.EXAMPLE.replace("\\\n", " ").rpartition("| ")[2]
+  given = shlex.split(example)
+  assert given[: len(words) + 1] == ["zoo", *words]
+  parsed = [word for word in given[1:] if not word.startswith("--gin.")]
   arguments = cli.build_parser().parse_args(parsed)
   assert arguments.run is command.run
 
