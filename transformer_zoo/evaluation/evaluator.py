@@ -243,7 +243,7 @@ def decodes(task: manifest.PreparedTask, measured: bool) -> bool:
 
 def _numbers(batch: evaluation_split.EvaluationBatch) -> np.ndarray:
   """Places of the examples in the split, and 0 for rows without one."""
-  rows = len(batch.arrays["decoder_target_tokens"])
+  rows = len(next(iter(batch.arrays.values())))
   numbers_B = np.zeros(rows, np.int32)
   numbers_B[: len(batch.places)] = batch.places
   return numbers_B
