@@ -1,0 +1,1 @@
+"""Checkpoints as the `transformers` package keeps them: a family, a file."""

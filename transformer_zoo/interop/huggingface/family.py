@@ -1,0 +1,58 @@
+"""What a family of Hugging Face models tells about itself."""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+from typing import Any, Protocol
+
+from flax import linen as nn
+
+from transformer_zoo.interop.links import Link
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+  """How one of our models is configured.
+
+  Attributes:
+    gin_files: relative to `gin_configs`, in order:
+      ('architectures/gpt_2.gin',).
+    bindings: gin bindings after them, macro or parameter -> value:
+      {'NUM_HEADS': 12, 'LayerNorm.epsilon': 1e-5}.
+  """
+
+  gin_files: tuple[str, ...]
+  bindings: Mapping[str, Any]
+
+
+class Family(Protocol):
+  """A kind of model: its configuration, and where its tensors lie.
+
+  Attributes:
+    model_types: values of `model_type` in config.json that it reads.
+    ignored: regular expressions of tensors that carry no parameters, such as
+      buffers with masks.
+    aliases: tensors that are another one under a second name (tied weights);
+      they may be absent, and are not written.
+  """
+
+  model_types: Sequence[str]
+  ignored: Sequence[str]
+  aliases: Mapping[str, str]
+
+  def architecture(self, config: Mapping[str, Any]) -> Architecture:
+    """Our model of a config.json, whose defaults the family knows.
+
+    Raises:
+      UserError: an attribute is unknown or asks for what is not built here;
+        the sentence names it.
+    """
+
+  def config(self, model: nn.Module) -> dict[str, Any]:
+    """The config.json of one of our models.
+
+    Raises:
+      UserError: their class cannot compute what the model computes.
+    """
+
+  def links(self, config: Mapping[str, Any]) -> list[Link]:
+    """All parameters of the model of a config.json."""
