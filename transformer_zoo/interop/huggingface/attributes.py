@@ -1,0 +1,135 @@
+"""Reading a config.json: every attribute is understood, or refused by name."""
+
+from collections.abc import Collection, Mapping
+import dataclasses
+from typing import Any
+
+from transformer_zoo.errors import UserError
+
+# Names of activations in `transformers` -> those of `feed_forward.ACTIVATIONS`.
+ACTIVATIONS = {
+  "relu": "relu",
+  "gelu": "gelu_exact",
+  "gelu_python": "gelu_exact",
+  # One function, written down in four ways.
+  "gelu_new": "gelu",
+  "gelu_fast": "gelu",
+  "gelu_accurate": "gelu",
+  "gelu_pytorch_tanh": "gelu",
+  "silu": "silu",
+  "swish": "silu",
+  "sigmoid": "sigmoid",
+  "linear": "linear",
+}
+# They tell how to train, to generate, to store or to name things: the logits of
+# a model do not depend on them.
+_WITHOUT_EFFECT = frozenset(
+  """
+  _attn_implementation_autoset _commit_hash _name_or_path _num_labels
+  architectures attn_implementation chunk_size_feed_forward dtype
+  finetuning_task gradient_checkpointing id2label initializer_range is_decoder
+  label2id model_type name_or_path num_labels output_attentions
+  output_hidden_states prefix problem_type return_dict task_specific_params
+  tf_legacy_loss tokenizer_class torch_dtype torchscript transformers_version
+  use_bfloat16 use_cache xla_device
+
+  bos_token_id cls_token_id decoder_start_token_id eos_token_id pad_token_id
+  sep_token_id
+
+  bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping
+  encoder_no_repeat_ngram_size encoder_repetition_penalty epsilon_cutoff
+  eta_cutoff exponential_decay_length_penalty force_bos_token_to_be_generated
+  forced_bos_token_id forced_eos_token_id length_penalty max_length
+  max_new_tokens min_length no_repeat_ngram_size num_beam_groups num_beams
+  num_return_sequences output_past output_scores remove_invalid_values
+  repetition_penalty return_dict_in_generate suppress_tokens temperature top_k
+  top_p typical_p
+  """.split()
+)
+_ALLOWED = {
+  "add_cross_attention": (False,),
+  "cross_attention_hidden_size": (None,),
+  "per_layer_config": (None,),
+  "pruned_heads": ({}, None),
+  "tie_encoder_decoder": (False,),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Attributes:
+  """The attributes that a class of configurations has, beyond those of all.
+
+  Attributes:
+    defaults: name -> value where it is absent, of all that a model is built
+      from.
+    allowed: name -> the values that ask for nothing that is not built here.
+    without_effect: names that no logit depends on.
+    renamed: another spelling -> name.
+  """
+
+  defaults: Mapping[str, Any]
+  allowed: Mapping[str, tuple] = dataclasses.field(default_factory=dict)
+  without_effect: Collection[str] = ()
+  renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+  def read(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the value of every name in `defaults`.
+
+    Args:
+      config: the contents of a config.json.
+
+    Raises:
+      UserError: an attribute is unknown, has a value that is not built here, or
+        is there in two spellings that disagree.
+    """
+    kind = config.get("model_type")
+    allowed = {**_ALLOWED, **self.allowed}
+    found = {}
+    for spelling, value in config.items():
+      name = self.renamed.get(spelling, spelling)
+      if name in self.defaults:
+        if found.setdefault(name, value) != value:
+          raise UserError(
+            f"config.json of a {kind} model says {name} twice, as "
+            f"{found[name]!r} and as {spelling}={value!r}; remove one of them"
+          )
+      elif name in allowed:
+        check_allowed(kind, name, value, allowed[name])
+      elif name not in _WITHOUT_EFFECT and name not in self.without_effect:
+        raise UserError(
+          f"config.json of a {kind} model has the attribute {name!r} "
+          f"({value!r}), which is not understood here; remove it if no output "
+          "of the model depends on it"
+        )
+    return {**self.defaults, **found}
+
+
+def check_allowed(
+  kind: str, name: str, value: Any, allowed: Collection
+) -> None:
+  """Refuses an attribute whose value asks for what is not built here."""
+  if value not in allowed:
+    listed = ", ".join(map(repr, allowed))
+    raise UserError(
+      f"config.json of a {kind} model has {name}={value!r}, which is not built "
+      f"here; allowed: {listed}"
+    )
+
+
+def activation(kind: str, name: str, value: str) -> str:
+  """Returns our name of an activation of theirs."""
+  check_allowed(kind, name, value, ACTIVATIONS)
+  return ACTIVATIONS[value]
+
+
+def padding_id(config: Mapping[str, Any]) -> int:
+  """The id of padding: its own, else that of EOS, else 0.
+
+  As `Vocabulary.pad_id` has it: GPT-2 and others pad with EOS.
+  """
+  for name in ("pad_token_id", "eos_token_id"):
+    value = config.get(name)
+    first = value[0] if isinstance(value, list) else value
+    if first is not None and first >= 0:
+      return first
+  return 0
