@@ -17,6 +17,12 @@ SHAPE = (256, 512)
     (initializers.fan_in_normal, 256**-0.5),
     (initializers.fan_in_truncated_normal, 256**-0.5),
     (initializers.attention_query(head_dim=64), (256 * 64) ** -0.5),
+    (
+      initializers.attention_query(
+        head_dim=64, scaled=initializers.normal(0.02)
+      ),
+      0.02 / 8,
+    ),
     (initializers.unit_normal, 1.0),
     (initializers.fan_average_uniform, ((256 + 512) / 2) ** -0.5),
   ],

@@ -1,8 +1,8 @@
 """Initial distributions of parameters, T5's first (T5X `layers.py`)."""
 
 import gin
-import jax
 from jax.nn import initializers
+from jax.nn.initializers import Initializer
 
 fan_in_normal = initializers.variance_scaling(1.0, "fan_in", "normal")
 fan_in_truncated_normal = initializers.variance_scaling(
@@ -15,21 +15,23 @@ unit_normal = initializers.normal(stddev=1.0)
 
 
 @gin.register(module="initializers")
-def attention_query(head_dim: int) -> jax.nn.initializers.Initializer:
-  """Fan-in normal divided by sqrt(head_dim).
+def attention_query(
+  head_dim: int, *, scaled: Initializer = fan_in_normal
+) -> Initializer:
+  """The distribution `scaled`, divided by sqrt(head_dim).
 
   T5 does not scale attention scores: the factor is folded into this
   distribution (Raffel et al. 2020, section 2.1; Mesh TensorFlow).
   """
 
   def init(key, shape, dtype):
-    return fan_in_normal(key, shape, dtype) * head_dim**-0.5
+    return scaled(key, shape, dtype) * head_dim**-0.5
 
   return init
 
 
 @gin.register(module="initializers")
-def normal(stddev: float) -> jax.nn.initializers.Initializer:
+def normal(stddev: float) -> Initializer:
   """N(0, stddev^2), as BERT and GPT initialise every matrix with 0.02."""
   return initializers.normal(stddev)
 

@@ -1,0 +1,108 @@
+"""Every shipped part after every shipped architecture, by tracing alone."""
+
+import functools
+import random
+import re
+
+import jax
+import pytest
+
+from tests import tiny_models
+
+ONE_LAYER = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
+T5 = {
+  "attention": "scale_in_initialization",
+  "connections": "pre_norm",
+  "feed_forward": "relu",
+  "normalization": "rms_norm",
+  "positions": "t5_buckets",
+  "softmax": "tied",
+}
+GATED_T5 = {**T5, "feed_forward": "geglu", "softmax": "untied"}
+GPT_2 = {
+  **T5,
+  "attention": "scaled",
+  "feed_forward": "gelu",
+  "normalization": "layer_norm",
+  # `learned` has fewer positions unless MAX_POSITIONS comes after it.
+  "positions": None,
+}
+LLAMA = {
+  **GATED_T5,
+  "attention": "scaled",
+  "feed_forward": "swiglu",
+  "positions": "rotary",
+}
+# The part of each folder that an architecture has already.
+OWN = {
+  "byt5": GATED_T5,
+  "gpt_1": {**GPT_2, "connections": "post_norm", "positions": "learned"},
+  "gpt_2": GPT_2,
+  "gpt_3": GPT_2,
+  "llama": LLAMA,
+  "llama_encoder_decoder": LLAMA,
+  "lm": T5,
+  "mt5": GATED_T5,
+  "prefix_lm": T5,
+  "shared": T5,
+  "t5_1_0": T5,
+  "t5_1_1": GATED_T5,
+  "transformer_2017": {
+    **T5,
+    "attention": "scaled",
+    "connections": "post_norm",
+    "normalization": "layer_norm",
+    "positions": "sinusoidal",
+  },
+  "umt5": {**GATED_T5, "positions": "t5_buckets_per_layer"},
+}
+# They name no network by themselves: the files with an activation include them.
+INCLUDED = ("feed_forward/gated.gin", "feed_forward/plain.gin")
+
+
+def program(*variant: str) -> str:
+  """Initialisation and forward pass as JAX traces them: nothing is compiled."""
+  model, converter = tiny_models.build(*variant, **ONE_LAYER)
+  batch = tiny_models.lay_out(
+    converter, tiny_models.random_examples(), packing=False
+  )
+  traced = jax.make_jaxpr(
+    functools.partial(model.init_with_output, method="logits_of_batch")
+  )(jax.random.key(0), batch)
+  rows = batch["decoder_input_tokens"].shape
+  assert traced.out_avals[0].shape == (*rows, tiny_models.TINY["VOCAB_SIZE"])
+  return re.sub("0x[0-9a-f]+", "", str(traced))
+
+
+@pytest.mark.parametrize("architecture", tiny_models.ARCHITECTURES)
+def test_a_part_changes_all_but_the_architecture_that_has_it(architecture):
+  own = {f"{a}/{b}.gin" for a, b in OWN[architecture].items()}
+  alone = program(architecture)
+  unchanged = {
+    part
+    for part in tiny_models.PARTS
+    if part not in INCLUDED and program(architecture, part) == alone
+  }
+  assert unchanged == own - {"positions/None.gin"}
+
+
+def drawn_variants(number: int):
+  """Architectures with two to six parts, none of which undoes another."""
+  draws = random.Random(0)
+  folders = {}
+  for part in sorted(set(tiny_models.PARTS) - set(INCLUDED)):
+    folders.setdefault(part.split("/")[0], []).append(part)
+  for _ in range(number):
+    architecture = draws.choice(tiny_models.ARCHITECTURES)
+    chosen = draws.sample(sorted(folders), draws.randint(2, len(folders)))
+    yield architecture, *(draws.choice(folders[name]) for name in chosen)
+
+
+@pytest.mark.parametrize(
+  "variant", list(drawn_variants(24)), ids=lambda variant: "-".join(variant)
+)
+def test_parts_add_up_whatever_their_order(variant):
+  architecture, *parts = variant
+  together = program(architecture, *parts)
+  assert together == program(architecture, *parts[::-1])
+  assert together != program(architecture)
