@@ -1,9 +1,16 @@
 """Tensors that are read when they are needed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 import dataclasses
+import hashlib
+from typing import BinaryIO
 
+import ml_dtypes
 import numpy as np
+
+# Of what is copied at a time.
+_PIECE_BYTES = 1 << 27
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,3 +32,41 @@ class Tensor:
   def of(cls, array: np.ndarray) -> "Tensor":
     """Returns a tensor that is in memory already."""
     return cls(array.shape, array.dtype, lambda: array)
+
+  def as_float32(self) -> "Tensor":
+    """Returns a tensor of the same numbers, wider where they were narrow.
+
+    Raises:
+      TypeError: its numbers are not floating-point.
+    """
+    if self.dtype == np.float32:
+      return self
+    if self.dtype != _BFLOAT16 and self.dtype.kind != "f":
+      raise TypeError(f"{self.dtype} is no type of parameters")
+    return Tensor(
+      self.shape, np.dtype(np.float32), lambda: self.read().astype(np.float32)
+    )
+
+
+def pieces(array: np.ndarray) -> Iterator[np.ndarray]:
+  """Yields an array in C order piece by piece, however it lies in memory."""
+  if array.flags.c_contiguous:
+    yield array
+    return
+  rows = max(1, _PIECE_BYTES * len(array) // array.nbytes)
+  for first in range(0, len(array), rows):
+    yield np.ascontiguousarray(array[first : first + rows])
+
+
+def write_flat(array: np.ndarray, file: BinaryIO) -> None:
+  """Writes the bytes of an array in C order."""
+  for piece in pieces(array):
+    file.write(piece.reshape(-1).view(np.uint8))
+
+
+def checksum(tensor: Tensor) -> str:
+  """Digest of shape, type and contents."""
+  digest = hashlib.sha256(f"{tensor.shape} {tensor.dtype}".encode())
+  for piece in pieces(tensor.read()):
+    digest.update(piece.reshape(-1).view(np.uint8))
+  return digest.hexdigest()

@@ -1,1 +1,27 @@
 """Checkpoints as the `transformers` package keeps them: a family, a file."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop.huggingface import t5
+from transformer_zoo.interop.huggingface.family import Family
+
+FAMILIES: tuple[Family, ...] = (*t5.FAMILIES,)
+
+
+def family_of(config: Mapping[str, Any]) -> Family:
+  """Returns the family of a config.json.
+
+  Raises:
+    UserError: there is none for its `model_type`.
+  """
+  kind = config.get("model_type")
+  known = {name: family for family in FAMILIES for name in family.model_types}
+  if kind not in known:
+    raise UserError(
+      f"config.json has the model_type {kind!r}, which is not known here"
+      + nearest(str(kind), known)
+    )
+  return known[kind]

@@ -1,6 +1,6 @@
 """What a family of Hugging Face models tells about itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 import dataclasses
 from typing import Any, Protocol
 
@@ -30,14 +30,32 @@ class Family(Protocol):
   Attributes:
     model_types: values of `model_type` in config.json that it reads.
     ignored: regular expressions of tensors that carry no parameters, such as
-      buffers with masks.
-    aliases: tensors that are another one under a second name (tied weights);
-      they may be absent, and are not written.
+      buffers with masks; they match whole names.
+    aliases: tensors that are another one under a second name (tied weights).
+      One that is there and equal, or in the place of the other, is that one; it
+      is not written. The table of the softmax is an alias too where a config
+      may tie it.
+    prefix: of the names of all tensors but the head, which a file of the bare
+      model lacks: 'transformer.'; may be empty.
   """
 
   model_types: Sequence[str]
   ignored: Sequence[str]
   aliases: Mapping[str, str]
+  prefix: str
+
+  def settle(
+    self, config: Mapping[str, Any], stored: Collection[str]
+  ) -> dict[str, Any]:
+    """Completes a config.json by what the file holds.
+
+    `transformers` ties a softmax where the file has no matrix for it, and does
+    not where it has one of other values, whatever the configuration says.
+
+    Args:
+      config: as it was read.
+      stored: names of the tensors, without aliases that equal another.
+    """
 
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """Our model of a config.json, whose defaults the family knows.

@@ -1,0 +1,186 @@
+"""Reading a Hugging Face directory: its configuration and its tensors."""
+
+from collections.abc import Mapping
+import dataclasses
+import json
+import os
+import pathlib
+import re
+from typing import Any
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop import links as links_lib
+from transformer_zoo.interop import safetensors
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import pytorch_files
+from transformer_zoo.interop.huggingface.family import Family
+from transformer_zoo.interop.tensors import checksum
+from transformer_zoo.interop.tensors import Tensor
+
+CONFIG = "config.json"
+SAFETENSORS = "model.safetensors"
+PYTORCH = "pytorch_model.bin"
+INDEX = ".index.json"
+_READERS = {SAFETENSORS: safetensors.read, PYTORCH: pytorch_files.read}
+_SHOWN = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Directory:
+  """A model as `transformers` keeps it.
+
+  Attributes:
+    path: of the directory.
+    config: config.json, completed by what the files hold (`Family.settle`).
+    tensors: theirs by name, as they are in the files but without what carries
+      no parameters and what is another tensor under a second name.
+    family: of the model.
+  """
+
+  path: pathlib.Path
+  config: Mapping[str, Any]
+  tensors: Mapping[str, Tensor]
+  family: Family
+
+  def parameters(
+    self, shapes: Mapping[str, tuple[int, ...]] | None = None
+  ) -> dict[str, Tensor]:
+    """Returns the parameters under our names.
+
+    Args:
+      shapes: of our parameters as the model of `config` has them, which are
+        compared where they are given.
+
+    Raises:
+      UserError: tensors are missing, left over, or have other shapes.
+    """
+    links = self.family.links(self.config)
+    wanted = {link.theirs for link in links}
+    complaints = _named("missing", wanted - self.tensors.keys())
+    complaints += _named("left over", self.tensors.keys() - wanted)
+    there = [link for link in links if link.theirs in self.tensors]
+    found, misshaped = {}, []
+    for link in there:
+      try:
+        ours = links_lib.to_ours([link], self.tensors)
+      except ValueError:  # It does not even split.
+        ours = {}
+      changed = [n for n, t in ours.items() if shapes and t.shape != shapes[n]]
+      if changed or not ours:
+        misshaped.append(f"{link.theirs} {self.tensors[link.theirs].shape}")
+      found.update(ours)
+    complaints += _named("of another shape than config.json says", misshaped)
+    if complaints:
+      raise UserError(
+        f"the tensors in {str(self.path)!r} are not those of its config.json: "
+        + "; ".join(complaints)
+      )
+    return found
+
+
+def is_directory(path: str | os.PathLike[str]) -> bool:
+  """Whether a folder is a Hugging Face directory."""
+  folder = pathlib.Path(path)
+  return (folder / CONFIG).is_file()
+
+
+def open_directory(path: str | os.PathLike[str]) -> Directory:
+  """Opens a directory; no tensor is read that need not be compared.
+
+  Raises:
+    UserError: there is none, its model is not known here, or a file is damaged.
+  """
+  folder = pathlib.Path(path)
+  config = read_json(folder / CONFIG)
+  family = family_of(config)
+  tensors = _without_aliases(_with_prefix(_files(folder), family), family)
+  config = family.settle(config, tensors.keys())
+  return Directory(folder, config, tensors, family)
+
+
+def read_json(path: pathlib.Path) -> dict[str, Any]:
+  """Reads a table from a JSON file.
+
+  Raises:
+    UserError: there is no such file, or it is damaged.
+  """
+  try:
+    content = json.loads(path.read_text(encoding="utf-8"))
+  except OSError as error:
+    raise UserError(f"cannot read {str(path)!r} ({error.strerror})") from error
+  except ValueError as error:
+    raise UserError(f"{str(path)!r} is no JSON file ({error})") from error
+  if not isinstance(content, dict):
+    raise UserError(f"{str(path)!r} holds no table of attributes")
+  return content
+
+
+def _files(folder: pathlib.Path) -> dict[str, Tensor]:
+  """The tensors of all files; safetensors go before PyTorch's."""
+  for name, read in _READERS.items():
+    if (folder / name).is_file():
+      return read(folder / name)
+    if (folder / f"{name}{INDEX}").is_file():
+      return _shards(folder, read_json(folder / f"{name}{INDEX}"), read)
+  raise UserError(
+    f"{str(folder)!r} has a {CONFIG} and no weights: there is neither "
+    f"{SAFETENSORS} nor {PYTORCH}, nor an {INDEX} of either"
+  )
+
+
+def _shards(folder, index, read) -> dict[str, Tensor]:
+  places = index.get("weight_map")
+  if not isinstance(places, dict):
+    raise UserError(f"the index of shards in {str(folder)!r} has no weight_map")
+  shards = sorted(set(places.values()))
+  if missing := [shard for shard in shards if not (folder / shard).is_file()]:
+    raise UserError(
+      f"{str(folder)!r} lacks shards of its index: {', '.join(missing)}"
+    )
+  tensors = {}
+  for shard in shards:
+    tensors.update(read(folder / shard))
+  if absent := _named("not in its shards", places.keys() - tensors.keys()):
+    raise UserError(
+      f"the index in {str(folder)!r} names tensors that are {absent[0]}"
+    )
+  return tensors
+
+
+def _with_prefix(tensors, family) -> dict[str, Tensor]:
+  """Names as the class with a head has them, without what is ignored."""
+  kept = {
+    name: tensor
+    for name, tensor in tensors.items()
+    if not any(re.fullmatch(pattern, name) for pattern in family.ignored)
+  }
+  prefix = family.prefix
+  if not prefix or any(name.startswith(prefix) for name in kept):
+    return kept
+  return {
+    name if name in family.aliases else prefix + name: tensor
+    for name, tensor in kept.items()
+  }
+
+
+def _without_aliases(tensors, family) -> dict[str, Tensor]:
+  kept = dict(tensors)
+  for alias, name in family.aliases.items():
+    if alias not in kept:
+      continue
+    if name not in kept:
+      kept[name] = kept.pop(alias)
+    elif _equal(kept[alias], kept[name]):
+      del kept[alias]
+  return kept
+
+
+def _equal(a: Tensor, b: Tensor) -> bool:
+  return a.shape == b.shape and checksum(a) == checksum(b)
+
+
+def _named(what: str, names) -> list[str]:
+  """Returns one complaint, or none where there are no names."""
+  names = sorted(names)
+  more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+  return [f"{what}: {', '.join(names[:_SHOWN])}{more}"] if names else []
