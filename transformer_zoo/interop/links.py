@@ -91,8 +91,12 @@ class Link:
 def to_ours(
   links: Iterable[Link], theirs: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-  """Our parameters, each read from the tensor of theirs that holds it."""
+  """Our parameters, each read from the tensor of theirs that holds it.
+
+  Those of one tensor follow each other; read in this order, they read it once.
+  """
   found = {}
+  last = _LastSplit()
   for link in links:
     source = theirs[link.theirs]
     hollow = np.broadcast_to(np.zeros((), source.dtype), source.shape)
@@ -101,10 +105,41 @@ def to_ours(
     ):
 
       def read(link=link, source=source, part=part):
-        return link.layout.split(source.read())[part]
+        return last.split(link, source)[part]
 
       found[name] = Tensor(shaped.shape, source.dtype, read)
   return found
+
+
+class _LastSplit:
+  """Keeps the last tensor that holds several of ours, for the next of them."""
+
+  def __init__(self):
+    self._kept: tuple[Link | None, Sequence[np.ndarray]] = (None, ())
+
+  def split(self, link: Link, source: Tensor) -> Sequence[np.ndarray]:
+    """Returns the parts of a tensor of theirs."""
+    last_link, parts = self._kept  # One look: others may read in threads.
+    if last_link is link:
+      return parts
+    self._kept = None, ()
+    parts = link.layout.split(source.read())
+    if len(link.ours) > 1:
+      self._kept = link, parts
+    return parts
+
+
+class _Reads(Sequence):
+  """Arrays that are read when a layout takes them, one by one."""
+
+  def __init__(self, sources: Sequence[Tensor]):
+    self._sources = sources
+
+  def __len__(self):
+    return len(self._sources)
+
+  def __getitem__(self, index):
+    return self._sources[index].read()
 
 
 def to_theirs(
@@ -118,7 +153,7 @@ def to_theirs(
     hollow = [np.broadcast_to(np.zeros((), dtype), s.shape) for s in sources]
 
     def read(link=link, sources=sources):
-      return link.layout.join([source.read() for source in sources])
+      return link.layout.join(_Reads(sources))
 
     found[link.theirs] = Tensor(link.layout.join(hollow).shape, dtype, read)
   return found

@@ -1,0 +1,248 @@
+"""Where the parameters of T5X's networks lie among ours.
+
+Most names are the same. Of T5X `examples/t5`, `examples/decoder_only` and
+`examples/scalable_t5`, and of Flaxformer's T5, these differ:
+
+- a scanned stack is `encoder/encoder/...`, its layers along axis 1;
+- a bias of every layer stands beside its attention, not in it;
+- a decoder-only model has its embedder under `decoder`;
+- Flaxformer keeps the heads of attention kernels as an axis of their own.
+"""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+import math
+import re
+
+import numpy as np
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop.links import Link
+
+# A layer's number, in names of parameters that are stacked.
+EVERY = "layers_*"
+_BESIDE = re.compile(r"(encoder|decoder)/(layers_[^/]+)/relpos_bias/(.+)")
+_WITHIN = re.compile(
+  r"(encoder|decoder)/(layers_[^/]+)/(?:self_)?attention/relpos_bias/(.+)"
+)
+_SCANNED = re.compile(r"(encoder|decoder)/(\1|layers)/(.+)")
+_LAYER = re.compile(r"(encoder|decoder)/layers_(\d+)/(.+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Layers:
+  """Ours, each reshaped, along an axis of theirs.
+
+  Attributes:
+    theirs: shape of one layer in their tensor.
+    ours: shape of one of our tensors.
+    axis: of their tensor, along which the layers lie; None where it is one.
+  """
+
+  theirs: tuple[int, ...]
+  ours: tuple[int, ...]
+  axis: int | None = None
+
+  def split(self, theirs):
+    layers = (
+      (theirs,) if self.axis is None else np.moveaxis(theirs, self.axis, 0)
+    )
+    return [layer.reshape(self.ours) for layer in layers]
+
+  def join(self, ours):
+    if self.axis is None:
+      return ours[0].reshape(self.theirs)
+    shape, first = self.whole(len(ours)), ours[0]
+    if not any(first.strides):  # Without contents: none are made.
+      return np.broadcast_to(np.zeros((), first.dtype), shape)
+    joined = np.empty(shape, first.dtype)
+    for i, layer in enumerate(ours):
+      np.moveaxis(joined, self.axis, 0)[i] = layer.reshape(self.theirs)
+    return joined
+
+  def whole(self, number: int) -> tuple[int, ...]:
+    """The shape of their tensor, with so many layers."""
+    if self.axis is None:
+      return self.theirs
+    return (*self.theirs[: self.axis], number, *self.theirs[self.axis :])
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+  """One parameter of theirs.
+
+  Attributes:
+    theirs: its name in their tree.
+    ours: our name, with `layers_*` where it holds all layers.
+    shape: of their tensor.
+    layers: the axis of the layers, or None.
+  """
+
+  theirs: str
+  ours: str
+  shape: tuple[int, ...]
+  layers: int | None
+
+  @property
+  def own_axes(self) -> tuple[int, ...]:
+    """Axes of their tensor but for that of the layers."""
+    return tuple(i for i in range(len(self.shape)) if i != self.layers)
+
+  @property
+  def row_axes(self) -> tuple[int, ...]:
+    """Axes of theirs that are our first, where ours is a matrix."""
+    own = self.own_axes
+    if len(own) == 3 and self.ours.endswith("out/kernel"):
+      return own[:2]
+    return own[:1]
+
+  @property
+  def column_axes(self) -> tuple[int, ...]:
+    """Axes of theirs that are our last, where ours is a matrix."""
+    return tuple(i for i in self.own_axes if i not in self.row_axes)
+
+  @property
+  def names(self) -> tuple[str, ...]:
+    """Our names, one for each layer."""
+    if self.layers is None:
+      return (self.ours,)
+    return tuple(
+      self.ours.replace(EVERY, f"layers_{i}")
+      for i in range(self.shape[self.layers])
+    )
+
+  def link(
+    self,
+    prefix: str,
+    theirs: str = "",
+    ours: str = "",
+    axes: Sequence[int] | None = None,
+  ) -> Link:
+    """The link of a tensor that has all, or some, of the parameter's axes.
+
+    Args:
+      prefix: what stands before the parameter's name on their side: 'target/'.
+      theirs: what stands after it.
+      ours: what stands after our names.
+      axes: which of `own_axes` it has; all by default.
+    """
+    axes = self.own_axes if axes is None else axes
+    kept = [i for i in range(len(self.shape)) if i in axes or i == self.layers]
+    sides = [
+      [self.shape[i] for i in side if i in axes]
+      for side in (self.row_axes, self.column_axes)
+    ]
+    layout = Layers(
+      theirs=tuple(self.shape[i] for i in axes),
+      ours=tuple(math.prod(side) for side in sides if side),
+      axis=None if self.layers is None else kept.index(self.layers),
+    )
+    return Link(
+      f"{prefix}{self.theirs}{theirs}",
+      tuple(f"{name}{ours}" for name in self.names),
+      layout,
+    )
+
+
+def of_theirs(shapes: Mapping[str, tuple[int, ...]]) -> list[Parameter]:
+  """Recognises the parameters of a T5X network.
+
+  Args:
+    shapes: of all of them, by their names in the tree.
+
+  Raises:
+    UserError: a parameter has more axes than one of ours can have.
+  """
+  scan_axis = _scan_axis(shapes)
+  found = []
+  for theirs, shape in shapes.items():
+    ours, layers = theirs, None
+    if match := _SCANNED.fullmatch(theirs):
+      stack, scope, rest = match.groups()
+      ours = f"{stack}/{EVERY}/{rest}"
+      layers = 0 if scope == "layers" else scan_axis
+    if match := _BESIDE.fullmatch(ours):
+      stack, layer, rest = match.groups()
+      ours = f"{stack}/{layer}/{_attention(stack)}/relpos_bias/{rest}"
+    ours = ours.replace("decoder/token_embedder/", "token_embedder/")
+    parameter = Parameter(theirs, ours, tuple(shape), layers)
+    with_heads = re.search(r"(query|key|value|out)/kernel$", ours)
+    if not 1 <= len(parameter.own_axes) <= (3 if with_heads else 2):
+      raise UserError(
+        f"the parameter {theirs!r} of the T5X checkpoint has the shape {shape};"
+        " what can be read are vectors, matrices and the heads of attentions"
+      )
+    found.append(parameter)
+  return found
+
+
+def _scan_axis(shapes) -> int:
+  """T5X's `param_scan_axis`: 1, or 0 where vectors of d_model say so."""
+  widths = {
+    shape[-1]
+    for name, shape in shapes.items()
+    if name.endswith("token_embedder/embedding")
+  }
+  vectors = {
+    tuple(shape)
+    for name, shape in shapes.items()
+    if _SCANNED.fullmatch(name) and len(shape) == 2 and name.endswith("scale")
+  }
+  first = any(
+    shape[0] not in widths and shape[1] in widths for shape in vectors
+  )
+  return 0 if first else 1
+
+
+def _attention(stack: str) -> str:
+  return "attention" if stack == "encoder" else "self_attention"
+
+
+def of_ours(
+  shapes: Mapping[str, tuple[int, ...]], *, scanned: bool = False
+) -> list[Parameter]:
+  """The parameters of the T5X network that ours make up.
+
+  Args:
+    shapes: of all of ours, layers unstacked.
+    scanned: whether its layers are scanned (`examples/scalable_t5`).
+
+  Raises:
+    UserError: the layers of a stack differ, so that they cannot be scanned.
+  """
+  without_encoder = not any(
+    name.startswith("encoder/") or "encoder_decoder_attention" in name
+    for name in shapes
+  )
+  groups: dict[str, dict[int | None, tuple[int, ...]]] = {}
+  for name, shape in shapes.items():
+    match = _LAYER.fullmatch(name) if scanned else None
+    group = f"{match[1]}/{EVERY}/{match[3]}" if match else name
+    groups.setdefault(group, {})[int(match[2]) if match else None] = shape
+  depths = {
+    stack: {
+      len(layers)
+      for name, layers in groups.items()
+      if name.startswith(f"{stack}/{EVERY}")
+    }
+    for stack in ("encoder", "decoder")
+  }
+  found = []
+  for ours, layers in groups.items():
+    shape = next(iter(layers.values()))
+    theirs, axis = ours, None
+    if match := _WITHIN.fullmatch(theirs):
+      theirs = "/".join([match[1], match[2], "relpos_bias", match[3]])
+    if EVERY in ours:
+      stack = ours.partition("/")[0]
+      if len(depths[stack]) > 1 or set(layers.values()) != {shape}:
+        raise UserError(
+          f"the layers of the {stack} differ in {ours!r}, so T5X cannot scan "
+          "them; write them unscanned"
+        )
+      theirs = theirs.replace(EVERY, stack)
+      shape, axis = (shape[0], len(layers), *shape[1:]), 1
+    if without_encoder:
+      theirs = re.sub("^token_embedder/", "decoder/token_embedder/", theirs)
+    found.append(Parameter(theirs, ours, shape, axis))
+  return found
