@@ -66,12 +66,15 @@ class EncoderDecoder(nn.Module):
     encoder: a stack of encoder layers. None where the decoder's own layers
       encode too, without their attention to an encoder (Raffel et al. 2020,
       section 3.2.2, "shared").
+    target_embedder: embeds the tokens of the decoder, and is its softmax's
+      where that is tied; None where both sides have `token_embedder`.
     pad_id: the token that is padding, the vocabulary's.
   """
 
   token_embedder: nn.Module
   decoder: nn.Module
   encoder: nn.Module | None = None
+  target_embedder: nn.Module | None = None
   pad_id: int = 0
 
   def __call__(
@@ -121,9 +124,9 @@ class EncoderDecoder(nn.Module):
         decoder_segment_ids, encoder_segment_ids
       )
     return self.decoder(
-      self.token_embedder(decoder_input_tokens),
+      self._target_embedder(decoder_input_tokens),
       encoded_BMD,
-      embedder=self.token_embedder,
+      embedder=self._target_embedder,
       mask_B1LM=mask_B1LL,
       encoder_mask_B1LM=encoder_mask_B1LM,
       token_positions_1L=decoder_positions,
@@ -214,12 +217,18 @@ class EncoderDecoder(nn.Module):
       key_1M=decoding.key_positions_M[None],
     )
     return self.decoder(
-      self.token_embedder(decoder_input_tokens),
+      self._target_embedder(decoder_input_tokens),
       encoded_BMD,
-      embedder=self.token_embedder,
+      embedder=self._target_embedder,
       positions=positions,
       mask_B1LM=decoding.mask_B1WM,
       encoder_mask_B1LM=(encoder_input_tokens != self.pad_id)[:, None, None, :],
       decoding=decoding,
       deterministic=True,
     )
+
+  @property
+  def _target_embedder(self) -> nn.Module:
+    if self.target_embedder is None:
+      return self.token_embedder
+    return self.target_embedder
