@@ -152,6 +152,17 @@ class TestLoad:
     load(steps=False, root="MODEL")
     assert isinstance(config.value("MODEL"), FakeModel)
 
+  def test_another_configuration_is_built_beside_the_loaded_one(self):
+    load("HEADS = 3", "TRAIN_STEPS=7")
+    before = config.operative_config()
+    other = config.build("MODEL", ["base.gin"], ["HEADS=5"])
+    assert other.encoder.num_heads == 5
+    with pytest.raises(UserError, match="HEDS"):
+      config.build("MODEL", ["base.gin"], ["HEDS=5"])
+    assert config.operative_config() == before
+    model, steps, *_ = config.call("fake_train")
+    assert (model.encoder.num_heads, steps) == (3, 7)
+
   def test_a_swapped_part_leaves_no_unused_binding(self):
     load("FakeLayer.attention = @FakeLayer()\nFakeLayer.rate = 0.1")
 

@@ -1,8 +1,8 @@
 """gin: load files and overrides, check them, explain mistakes, write back.
 
 `load` reads and checks; `call` runs a root such as `train`; `value` builds
-what a macro stands for; `operative_config`, `config_hash` and `difference`
-say which configuration a run has.
+what a macro stands for, `build` does in another configuration;
+`operative_config`, `config_hash` and `difference` say which one a run has.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,6 +30,7 @@ from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
 __all__ = [
+  "build",
   "call",
   "config_hash",
   "difference",
@@ -91,10 +92,7 @@ def load(
     read += reading.read_file(name, search_paths, imported=imported)
   read += [reading.read_override(text) for text in bindings]
   read = task_modules.take_out(read)
-  gin.clear_config()
-  for binding in read:
-    gin.bind_parameter(binding.key, binding.value)
-  _loaded[:] = read
+  _bind(read)
   _loaded_imports[:] = imported
   _loaded_root = root
   try:
@@ -122,6 +120,30 @@ def value(macro: str) -> Any:
       f"the configuration defines no {macro!r}{nearest(macro, macros)}"
     )
   return _without_gin_trace(gin.get_configurable(f"{macro}/{MACRO}"))
+
+
+def build(
+  macro: str, gin_files: Sequence[str], bindings: Sequence[str] = ()
+) -> Any:
+  """Builds what a macro stands for in other files; what is loaded stays so.
+
+  Args:
+    macro: `MODEL`.
+    gin_files: see `load`.
+    bindings: see `load`; each has to be used by the macro.
+
+  Raises:
+    UserError: see `load`.
+  """
+  global _loaded_root
+  kept, kept_imports, kept_root = [*_loaded], [*_loaded_imports], _loaded_root
+  try:
+    load(gin_files, bindings, root=macro)
+    return value(macro)
+  finally:
+    _bind(kept)
+    _loaded_imports[:] = kept_imports
+    _loaded_root = kept_root
 
 
 def operative_config(root: str | None = None) -> str:
@@ -159,6 +181,13 @@ def register_all() -> None:
       if inspect.isclass(target) and dataclasses.is_dataclass(target):
         if not registry.exists(f"{room}.{name}{suffix}"):
           gin.external_configurable(target, name + suffix, module=room)
+
+
+def _bind(bindings: Sequence[Binding]) -> None:
+  gin.clear_config()
+  for binding in bindings:
+    gin.bind_parameter(binding.key, binding.value)
+  _loaded[:] = bindings
 
 
 def _check(root: str | None, given: Sequence[str]) -> None:
