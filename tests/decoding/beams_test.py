@@ -109,7 +109,7 @@ def test_a_beam_of_one_is_greedy():
       None,
       jnp.zeros(2, jnp.int32),
       options=options,
-      constrain=constraints.of_options(options, EOS),
+      constrain=constraints.Constraints(options, EOS),
       eos_id=EOS,
       pad_id=0,
     )

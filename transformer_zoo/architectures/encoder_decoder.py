@@ -14,6 +14,7 @@ import gin
 import jax
 import jax.numpy as jnp
 
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules import kv_cache
 from transformer_zoo.modules import masks
 from transformer_zoo.modules.positions import Positions
@@ -51,6 +52,11 @@ class Decoder(nn.Module):
   def encode(self, x_BLD: jax.Array, **keywords) -> jax.Array:
     """Returns [B, L, D]: the layers without attention to an encoder."""
     return self.stack(x_BLD, **keywords)
+
+  @property
+  def num_positions(self) -> int | None:
+    """The longest sequence there are positions for; None if any."""
+    return getattr(self.stack.position_embedder, "num_positions", None)
 
 
 @gin.register
@@ -173,24 +179,35 @@ class EncoderDecoder(nn.Module):
   def prefill(
     self,
     encoder_input_tokens: jax.Array,
+    lengths_B: jax.Array | None = None,
     *,
-    start_id: int,
+    start_id: int | None,
     decoding: kv_cache.Decoding,
   ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     """Reads the inputs before the first `decode_step`.
 
     Args:
       encoder_input_tokens: [B, M] ids.
+      lengths_B: not used; padding tells where inputs end, as in training.
       start_id: what the decoder is fed first.
       decoding: the room that its cache will have.
 
     Returns:
-      What to feed first, [B], and what every step is given: the encoded inputs
-      and the inputs.
+      What to feed first, [B, 1], and what every step is given: the encoded
+      inputs and the inputs.
+
+    Raises:
+      UserError: there is no start token, or no room for as many positions.
     """
-    del decoding  # the keys of the inputs are computed by the first step
-    first_B = jnp.full(len(encoder_input_tokens), start_id, jnp.int32)
-    return first_B, (self.encode(encoder_input_tokens), encoder_input_tokens)
+    del lengths_B
+    if start_id is None:
+      raise UserError(
+        "start_before_prompt=False: the decoder of an encoder-decoder has to "
+        "be fed a start token; leave the option out"
+      )
+    kv_cache.check_room(self.decoder.num_positions, decoding)
+    first_B1 = jnp.full((len(encoder_input_tokens), 1), start_id, jnp.int32)
+    return first_B1, (self.encode(encoder_input_tokens), encoder_input_tokens)
 
   def decode_step(
     self,
@@ -211,16 +228,11 @@ class EncoderDecoder(nn.Module):
     Returns:
       float32 logits [B, W, V].
     """
-    # One position for all outputs: their biases are the same.
-    positions = Positions(
-      query_1L=jnp.full((1, 1), decoding.position),
-      key_1M=decoding.key_positions_M[None],
-    )
     return self.decoder(
       self._target_embedder(decoder_input_tokens),
       encoded_BMD,
       embedder=self._target_embedder,
-      positions=positions,
+      positions=decoding.positions,
       mask_B1LM=decoding.mask_B1WM,
       encoder_mask_B1LM=(encoder_input_tokens != self.pad_id)[:, None, None, :],
       decoding=decoding,

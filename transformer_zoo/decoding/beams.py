@@ -76,7 +76,7 @@ def beam_search(
   first_B: jax.Array,
   *,
   options: DecodingOptions,
-  constrain: constraints.Constrain,
+  constrain: constraints.Constraints,
   eos_id: int,
   pad_id: int,
 ) -> interface.Outputs:
@@ -144,9 +144,8 @@ def _start(state, first_B, options, pad_id) -> Beams:
 def _continue(live, logits_BWV, position, options, constrain):
   """The 2 W likeliest continuations, best first, and what they continue."""
   sums_BW = live.sums
-  forced = constraints.is_forced(options, position)
   total_BW = jax.nn.logsumexp(logits_BWV, axis=-1)
-  sums_BW = sums_BW - jnp.where(forced, 0.0, total_BW)
+  sums_BW = sums_BW - jnp.where(constrain.is_forced(position), 0.0, total_BW)
   logits_BWV = constrain(logits_BWV, live.tokens, position)
   count = 2 * options.num_beams
   # First of each beam: that needs no copy of what all beams could say.

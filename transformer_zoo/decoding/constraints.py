@@ -1,48 +1,89 @@
 """Which tokens may come next, whatever the model says."""
 
-from collections.abc import Callable
+import dataclasses
 
 import jax
 import jax.numpy as jnp
 
 from transformer_zoo.decoding.options import DecodingOptions
 
-# (logits [B, W, V], tokens so far [B, W, T], position) -> logits, forbidden
-# tokens at minus infinity. `tokens[:, :, :position + 1]` are known; the first
-# is what the model was fed first.
-Constrain = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
-
-def of_options(options: DecodingOptions, eos_id: int) -> Constrain:
-  """All constraints of the options, one after the other.
+@dataclasses.dataclass(frozen=True)
+class Constraints:
+  """All constraints of a search, one after the other.
 
   A forced token comes even where another constraint forbids it.
+
+  Attributes:
+    options: what is constrained.
+    eos_id: ends an output.
+    prompt_BP: what was read before the token that is fed first, -1 where there
+      is nothing: no n-gram of it comes again.
+    forced_BF: what each row begins with, -1 where it goes on freely; after the
+      prefix that the options give to all.
   """
 
-  def constrain(logits_BWV, tokens_BWT, position):
+  options: DecodingOptions
+  eos_id: int
+  prompt_BP: jax.Array | None = None
+  forced_BF: jax.Array | None = None
+
+  def __call__(
+    self, logits_BWV: jax.Array, tokens_BWT: jax.Array, position: jax.Array
+  ) -> jax.Array:
+    """Logits with forbidden tokens at minus infinity.
+
+    Args:
+      logits_BWV: of the next tokens.
+      tokens_BWT: `tokens[:, :, :position + 1]` are known; the first is what the
+        model was fed first.
+      position: how many were made.
+    """
+    options = self.options
     if options.no_repeat_ngram_size is not None:
+      tokens_BWT, before = self._with_prompt(tokens_BWT)
       logits_BWV = no_repeated_ngram(
-        logits_BWV, tokens_BWT, position, options.no_repeat_ngram_size
+        logits_BWV, tokens_BWT, before + position, options.no_repeat_ngram_size
       )
     if options.min_length > 1:
       early = position + 1 < options.min_length
-      logits_BWV = logits_BWV.at[:, :, eos_id].add(
+      logits_BWV = logits_BWV.at[:, :, self.eos_id].add(
         jnp.where(early, -jnp.inf, 0.0)
       )
-    if options.forced_prefix:
+    for forced_BF, first in self._prefixes():
+      token_B = _at(forced_BF, position - first)
       logits_BWV = jnp.where(
-        is_forced(options, position),
-        only(logits_BWV, _forced_token(options, position)),
+        token_B[:, None, None] >= 0,
+        only(logits_BWV, token_B[:, None, None]),
         logits_BWV,
       )
     return logits_BWV
 
-  return constrain
+  def is_forced(self, position: jax.Array) -> jax.Array:
+    """Whether the token made at a position is forced, bool [B or 1, 1]."""
+    forced_B1 = jnp.zeros((1, 1), bool)
+    for forced_BF, first in self._prefixes():
+      forced_B1 |= _at(forced_BF, position - first)[:, None] >= 0
+    return forced_B1
 
+  def _prefixes(self):
+    """Forced tokens [B or 1, F], and the position of the first."""
+    common = self.options.forced_prefix
+    if common:
+      yield jnp.asarray([common], jnp.int32), 0
+    if self.forced_BF is not None:
+      yield self.forced_BF, len(common)
 
-def is_forced(options: DecodingOptions, position: jax.Array) -> jax.Array:
-  """Whether the token made at a position is one of the forced prefix."""
-  return position < len(options.forced_prefix)
+  def _with_prompt(self, tokens_BWT):
+    """All tokens known, and how many there are before the first made."""
+    if self.prompt_BP is None:
+      return tokens_BWT, 0
+    rows, width, _ = tokens_BWT.shape
+    before = self.prompt_BP.shape[1]
+    prompt_BWP = jnp.broadcast_to(
+      self.prompt_BP[:, None], (rows, width, before)
+    )
+    return jnp.concatenate([prompt_BWP, tokens_BWT], axis=-1), before
 
 
 def only(logits_BWV: jax.Array, token: jax.Array) -> jax.Array:
@@ -58,7 +99,7 @@ def no_repeated_ngram(
   """Forbids each token that would end an n-gram that is already there.
 
   What the model was fed first counts, as in `transformers`
-  (NoRepeatNGramLogitsProcessor).
+  (NoRepeatNGramLogitsProcessor); ids below 0 are no tokens.
   """
   length = tokens_BWT.shape[-1]
   if length < size:
@@ -75,6 +116,7 @@ def no_repeated_ngram(
     some_BWS = tokens_BWT[:, :, offset : offset + len(starts)]
     same_BWS &= some_BWS == last_BW1
   ends_BWS = tokens_BWT[:, :, size - 1 :]
+  same_BWS &= ends_BWS >= 0
   rows_B11 = jnp.arange(tokens_BWT.shape[0])[:, None, None]
   beams_1W1 = jnp.arange(tokens_BWT.shape[1])[None, :, None]
   return logits_BWV.at[rows_B11, beams_1W1, ends_BWS].add(
@@ -82,6 +124,6 @@ def no_repeated_ngram(
   )
 
 
-def _forced_token(options: DecodingOptions, position: jax.Array) -> jax.Array:
-  prefix = jnp.asarray(options.forced_prefix, jnp.int32)
-  return jnp.take(prefix, position, mode="clip")
+def _at(forced_BF: jax.Array, place: jax.Array) -> jax.Array:
+  """The token forced at a place of the prefixes, -1 where there is none."""
+  return jnp.take(forced_BF, place, axis=1, mode="fill", fill_value=-1)

@@ -21,6 +21,8 @@ def generate(
   example_ids_B: jax.Array | None = None,
   *,
   options: DecodingOptions = GREEDY,
+  lengths_B: jax.Array | None = None,
+  forced_BF: jax.Array | None = None,
   start_id: int = 0,
   eos_id: int = 1,
   pad_id: int = 0,
@@ -29,25 +31,36 @@ def generate(
 
   What a model has to offer, whether it has an encoder or not:
 
-  - `prefill(inputs_BM, start_id=, decoding=) -> (first_B, memory)` reads the
-    inputs, once for all outputs of a row; `first_B` is what `decode_step` is
-    fed first, `start_id` or the inputs' last token, and `memory` a tuple of
-    what it gets at every step. It may write into the `cache` collection.
+  - `prefill(inputs_BM, lengths_B, start_id=, decoding=) -> (read_BT, memory)`
+    reads the inputs, once for all outputs of a row; `read_BT[:, -1]` is what
+    `decode_step` is fed first, `start_id` or the inputs' last token, after what
+    the outputs continue (-1 is nothing), and `memory` a tuple of what each step
+    gets. It may write into the `cache` collection.
   - `decode_step(tokens_BW, *memory, decoding) -> logits [B, W, V]` reads and
     writes the cache (`modules/kv_cache.py`).
 
   Args:
-    model: an encoder-decoder.
+    model: an architecture.
     params: its parameters.
-    inputs_BM: int32 ids.
+    inputs_BM: int32 ids, padded at their end: what an encoder reads, or the
+      prompt that a decoder continues.
     max_length: the most tokens to make, unless the options say it.
     example_ids_B: numbers of the examples, which draws depend on.
     options: how to search.
-    start_id: what an encoder-decoder is fed first; T5 starts with padding.
+    lengths_B: how many ids are a prompt, for prompts that end in what is also
+      padding; those up to the last that is no padding unless given.
+    forced_BF: ids that each row's outputs begin with, -1 after its last one;
+      they cost nothing.
+    start_id: what a decoder is fed first; T5 starts with padding.
     eos_id: ends an output.
     pad_id: fills an output after its end.
+
+  Raises:
+    UserError: options, prefixes or positions do not fit the lengths.
   """
   options = options.with_length(max_length)
+  if forced_BF is not None:
+    options.check_prefix(forced_BF.shape[1])
   width = max(options.num_beams, options.num_return)
   decoding = Decoding(
     position=jnp.asarray(0, jnp.int32),
@@ -55,10 +68,11 @@ def generate(
     width=width,
   )
   variables = {"params": params}
-  (first_B, memory), cache = model.apply(
+  (read_BT, memory), cache = model.apply(
     variables,
     inputs_BM,
-    start_id=start_id,
+    lengths_B,
+    start_id=start_id if options.start_before_prompt else None,
     decoding=decoding,
     method=model.prefill,
     mutable=["cache"],
@@ -87,11 +101,13 @@ def generate(
   return search(
     step,
     (cache, ancestors_BWL),
-    first_B,
+    read_BT[:, -1],
     options=options,
     example_ids_B=example_ids_B,
     eos_id=eos_id,
     pad_id=pad_id,
+    prompt_BP=read_BT[:, :-1] if read_BT.shape[1] > 1 else None,
+    forced_BF=forced_BF,
   )
 
 

@@ -37,8 +37,13 @@ class DecodingOptions:
       (Holtzman et al. 2020).
     typical_p: the same of the tokens whose information is nearest to the
       expected one (Meister et al. 2023).
-    no_repeat_ngram_size: no output has an n-gram of this size twice.
+    no_repeat_ngram_size: no output has an n-gram of this size twice, nor one of
+      the prompt that it continues (as in `transformers`); inputs of an encoder
+      do not count.
     forced_prefix: ids that every output begins with; they cost nothing.
+    start_before_prompt: whether a decoder-only model reads the token that its
+      training sequences begin with before a prompt; False as `transformers`
+      uses GPT.
     num_return: outputs per input, best first; drawn ones as they were drawn.
     seed: draws depend on it, the example's number and the position alone.
   """
@@ -55,6 +60,7 @@ class DecodingOptions:
   typical_p: float | None = None
   no_repeat_ngram_size: int | None = None
   forced_prefix: tuple[int, ...] = ()
+  start_before_prompt: bool = True
   num_return: int = 1
   seed: int = 0
 
@@ -96,6 +102,22 @@ class DecodingOptions:
       UserError: the smallest length or the forced prefix exceeds it.
     """
     return dataclasses.replace(self, max_length=self.max_length or length)
+
+  def check_prefix(self, length: int) -> None:
+    """Checks the forced prefixes of examples.
+
+    Args:
+      length: ids of the longest.
+
+    Raises:
+      UserError: with `forced_prefix` it exceeds the largest length.
+    """
+    forced = len(self.forced_prefix) + length
+    if forced > self.max_length:
+      raise UserError(
+        f"an output is to begin with {forced} ids, more than the largest "
+        f"length, {self.max_length}; shorten its prefix or raise max_length"
+      )
 
   def _check_beams(self):
     if self.beam_rules not in BEAM_RULES:

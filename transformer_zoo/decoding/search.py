@@ -21,6 +21,8 @@ def search(
   example_ids_B: jax.Array | None = None,
   eos_id: int = 1,
   pad_id: int = 0,
+  prompt_BP: jax.Array | None = None,
+  forced_BF: jax.Array | None = None,
 ) -> interface.Outputs:
   """Searches as the options say; stops when every row has ended.
 
@@ -33,8 +35,10 @@ def search(
       unless given.
     eos_id: ends an output.
     pad_id: fills an output after its end.
+    prompt_BP: what the model has read before, -1 where a prompt is shorter.
+    forced_BF: ids that each row begins with, -1 where it goes on freely.
   """
-  constrain = constraints.of_options(options, eos_id)
+  constrain = constraints.Constraints(options, eos_id, prompt_BP, forced_BF)
   if options.num_beams > 1:
     return beams.beam_search(
       step,
@@ -58,7 +62,7 @@ def search(
     fed_BW = interface.read(tokens_BWT, position)
     logits_BWV, state = step(fed_BW, None, position, state)
     token_BW = choose(constrain(logits_BWV, tokens_BWT, position), position)
-    free_BW = ~(ended_BW | constraints.is_forced(options, position))
+    free_BW = ~(ended_BW | constrain.is_forced(position))
     log_probs_BW = _log_probs(logits_BWV, token_BW)
     token_BW = jnp.where(ended_BW, pad_id, token_BW)
     return (

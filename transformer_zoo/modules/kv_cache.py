@@ -8,7 +8,9 @@ copied into this one at every step.
 A row may have W outputs in the making, beams or samples, which are read as W
 tokens of one position. Slot `position * W + w` holds what output w had there. A
 beam that continues another one reads that one's slots: nothing is copied, a
-mask says whose slot is read. The keys of a memory are shared by all W.
+mask says whose slot is read. The keys of a memory are shared by all W, and so
+are those of a prompt, which lie in the first slots: prompts end in the last of
+these, shorter ones begin later.
 """
 
 from collections.abc import Callable
@@ -19,6 +21,8 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
+from transformer_zoo.errors import UserError
+from transformer_zoo.modules.positions import Positions
 
 KeyValue = tuple[jax.Array, jax.Array]
 
@@ -28,26 +32,43 @@ class Decoding:
   """Where decoding stands.
 
   Attributes:
-    position: of the tokens, int32 scalar.
+    position: how many tokens every output has, int32 scalar; None while the
+      prompt is read.
     ancestors_BWL: whose slot each output reads at each position; its own where
       None.
+    prompt_BP: which slots of the prompt hold a token; None without a prompt.
     length: positions to make room for; static.
     width: W, tokens of one position; static.
   """
 
-  position: jax.Array
+  position: jax.Array | None
   ancestors_BWL: jax.Array | None = None
+  prompt_BP: jax.Array | None = None
   length: int = struct.field(pytree_node=False, kw_only=True)
   width: int = struct.field(pytree_node=False, default=1)
 
   @property
-  def key_positions_M(self) -> jax.Array:
-    """Position of each slot."""
-    return jnp.repeat(jnp.arange(self.length), self.width)
+  def prompt_slots(self) -> int:
+    """P, the slots before those of the outputs."""
+    return 0 if self.prompt_BP is None else self.prompt_BP.shape[1]
+
+  @property
+  def positions(self) -> Positions:
+    """Those of the outputs' tokens, [1, 1], and of all slots, [1, M].
+
+    They count slots of the prompt: in a row whose prompt begins later all are
+    larger by as much, and their differences the same.
+    """
+    prompt = self.prompt_slots
+    made_X = prompt + jnp.repeat(jnp.arange(self.length), self.width)
+    return Positions(
+      query_1L=jnp.full((1, 1), prompt + self.position),
+      key_1M=jnp.concatenate([jnp.arange(prompt), made_X])[None],
+    )
 
   @property
   def mask_B1WM(self) -> jax.Array:
-    """Which slots each output reads: [B or 1, 1, W, length * W]."""
+    """Which slots each output reads: [B or 1, 1, W, P + length * W]."""
     written_L = jnp.arange(self.length) <= self.position
     outputs_W = jnp.arange(self.width)
     ancestors_BWL = self.ancestors_BWL
@@ -57,29 +78,66 @@ class Decoding:
       )
     read_BWLW = ancestors_BWL[..., None] == outputs_W[None, None, None]
     read_BWLW &= written_L[None, None, :, None]
-    rows = read_BWLW.shape[0]
-    return read_BWLW.reshape(rows, 1, self.width, self.length * self.width)
+    made_B1WX = read_BWLW.reshape(-1, 1, self.width, self.length * self.width)
+    if self.prompt_BP is None:
+      return made_B1WX
+    rows, prompt = self.prompt_BP.shape
+    return jnp.concatenate(
+      [
+        jnp.broadcast_to(
+          self.prompt_BP[:, None, None], (rows, 1, self.width, prompt)
+        ),
+        jnp.broadcast_to(made_B1WX, (rows, *made_B1WX.shape[1:])),
+      ],
+      axis=-1,
+    )
+
+
+def check_room(num_positions: int | None, decoding: Decoding) -> None:
+  """Raises UserError where a table of learned positions is too short.
+
+  Args:
+    num_positions: its rows; None without a table.
+    decoding: with the prompt that is read.
+  """
+  prompt, made = decoding.prompt_slots, decoding.length
+  if num_positions is None or prompt + made <= num_positions:
+    return
+  raise UserError(
+    f"a prompt of {prompt} tokens and {made} that are made need "
+    f"{prompt + made} positions, but LearnedPositions.num_positions is "
+    f"{num_positions}; shorten the inputs or DecodingOptions.max_length"
+  )
 
 
 def append(
-  module: nn.Module, new_BWHK: KeyValue, decoding: Decoding
+  module: nn.Module, new_BLHK: KeyValue, decoding: Decoding
 ) -> KeyValue:
   """Writes keys and values at the position; returns those of all slots.
 
-  Slots not yet written hold zeros: the caller's mask must hide them.
+  Slots not yet written hold zeros: the caller's mask must hide them. While the
+  prompt is read, returns what it is given: the tokens of the prompt see each
+  other. The last of them is fed again with position 0 and is not kept.
   """
+  slots = decoding.prompt_slots + decoding.length * decoding.width
+  first = 0
+  if decoding.position is not None:
+    first = decoding.prompt_slots + decoding.position * decoding.width
   kept = []
-  for name, new in zip(("cached_key", "cached_value"), new_BWHK, strict=True):
-    batch, width, heads, head_dim = new.shape
-    shape = (batch, heads, head_dim, decoding.length * width)
+  for name, new in zip(("cached_key", "cached_value"), new_BLHK, strict=True):
+    batch, _, heads, head_dim = new.shape
+    shape = batch, heads, head_dim, slots
     cached = module.variable("cache", name, jnp.zeros, shape, new.dtype)
+    written = new
+    if decoding.position is None:
+      written = new[:, : decoding.prompt_slots]
     cached.value = _laid_out(
       jax.lax.dynamic_update_slice_in_dim(
-        cached.value, _positions_last(new), decoding.position * width, axis=3
+        cached.value, _positions_last(written), first, axis=3
       )
     )
     kept.append(_positions_second(cached.value))
-  return tuple(kept)
+  return new_BLHK if decoding.position is None else tuple(kept)
 
 
 def compute_once(
