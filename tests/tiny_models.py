@@ -37,15 +37,17 @@ TINY = {
 
 
 @functools.cache
-def build(architecture: str, *parts: str, **macros):
+def build(
+  architecture: str, *parts: str, bindings: tuple[str, ...] = (), **macros
+):
   """Returns (model, converter) of the gin files of these names."""
   settings = {**TINY, **macros}
   if architecture in WITHOUT_ENCODER_LAYERS:
     settings.pop("NUM_ENCODER_LAYERS")
   files = [f"architectures/{architecture}.gin"]
   files += [f"parts/{part}" for part in parts]
-  bindings = [f"{name}={value!r}" for name, value in settings.items()]
-  config.load(files, bindings, root="MODEL")
+  sizes = [f"{name}={value!r}" for name, value in settings.items()]
+  config.load(files, [*sizes, *bindings], root="MODEL")
   return config.value("MODEL"), config.value("CONVERTER")
 
 
@@ -81,11 +83,11 @@ def random_examples(number: int = 4, longest: int = 9) -> dict[str, Ragged]:
   return {"inputs": side(), "targets": side()}
 
 
-def lay_out(converter, examples, *, packing: bool):
+def lay_out(converter, examples, *, packing: bool, width: int | None = None):
   """A batch: a row for each example, or all of them in one row."""
   examples = {name: examples[name] for name in converter.features}
   number = len(next(iter(examples.values())).lengths)
-  width = 40 if packing else 12
+  width = width or (40 if packing else 12)
   return converter(
     examples,
     np.zeros(number, int) if packing else np.arange(number),

@@ -1,0 +1,217 @@
+"""Models that are compared with independent implementations, and on what.
+
+Two kinds: those of which PyTorch's `transformers` has no class, whose
+reference is tests/oracles/reference_transformer.py; and classes of it that are
+our language model with other parts, so that each part is seen in a whole model.
+tests/oracles/variants_test.py compares live, and records what
+tests/architectures/variants_golden_test.py compares without PyTorch.
+"""
+
+import dataclasses
+import pathlib
+import zlib
+
+from flax import traverse_util
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tests import tiny_models
+
+FOLDER = pathlib.Path(__file__).parent / "variants"
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+  """Gin files and what is bound after them."""
+
+  architecture: str
+  parts: tuple[str, ...] = ()
+  sizes: dict[str, int] = dataclasses.field(default_factory=dict)
+  bindings: tuple[str, ...] = ()
+
+  def build(self):
+    """Returns (model, converter)."""
+    return tiny_models.build(
+      self.architecture,
+      *(f"{part}.gin" for part in self.parts),
+      bindings=self.bindings,
+      **self.sizes,
+    )
+
+
+# Heads as wide as the model, and no power of two of them.
+SQUARE = {"NUM_HEADS": 6, "HEAD_DIM": 4, "MLP_DIM": 96}
+UNSCALED = "TiedLogits.scale_by_depth=False"
+WITHOUT_CLASS = {
+  "shared": Variant("shared"),
+  "lm": Variant("lm"),
+  "prefix_lm": Variant("prefix_lm"),
+  "llama_encoder_decoder": Variant(
+    "llama_encoder_decoder", sizes={"NUM_KV_HEADS": 2}
+  ),
+}
+WITH_CLASS = {
+  # ALiBi, GELU by its tanh form, LayerNorm before the layers.
+  "bloom": Variant(
+    "lm",
+    (
+      "positions/alibi",
+      "normalization/layer_norm",
+      "attention/scaled",
+      "feed_forward/gelu",
+    ),
+    SQUARE,
+    ("Linear.use_bias=True", "Stack.input_norm=%NORM", UNSCALED),
+  ),
+  # ALiBi, exact GELU, LayerNorm without a shift.
+  "mpt": Variant(
+    "lm",
+    (
+      "positions/alibi",
+      "normalization/layer_norm_without_bias",
+      "attention/scaled",
+      "feed_forward/gelu_exact",
+    ),
+    SQUARE,
+    (UNSCALED,),
+  ),
+  # Parallel, interleaved rotary positions of some features.
+  "gpt_j": Variant(
+    "lm",
+    (
+      "positions/rotary_interleaved",
+      "normalization/layer_norm",
+      "connections/parallel",
+      "attention/scaled",
+      "feed_forward/gelu",
+      "softmax/untied",
+    ),
+    {"NUM_HEADS": 3, "HEAD_DIM": 8, "MLP_DIM": 40},
+    (
+      "Rotary.rotated=6",
+      "wi/Linear.use_bias=True",
+      "wo/Linear.use_bias=True",
+      "LinearLogits.logits_dense=@logits/Linear()",
+      "logits/Linear.kernel_axes=('embed', 'vocab')",
+      "logits/Linear.use_bias=True",
+    ),
+  ),
+  # Rotary positions of a quarter of the features, by halves.
+  "gpt_neox": Variant(
+    "lm",
+    (
+      "positions/rotary",
+      "normalization/layer_norm",
+      "attention/scaled",
+      "feed_forward/gelu_exact",
+      "softmax/untied",
+    ),
+    {"NUM_HEADS": 3, "HEAD_DIM": 8, "MLP_DIM": 40},
+    ("Rotary.rotated=2", "Linear.use_bias=True"),
+  ),
+  # Parallel, multi-query.
+  "falcon": Variant(
+    "lm",
+    (
+      "positions/rotary",
+      "normalization/layer_norm",
+      "connections/parallel",
+      "attention/scaled",
+      "attention/grouped_query",
+      "feed_forward/gelu_exact",
+    ),
+    SQUARE,
+    (UNSCALED,),
+  ),
+  # Parallel, grouped queries, interleaved, LayerNorm without a shift, tied.
+  "cohere": Variant(
+    "llama",
+    (
+      "positions/rotary_interleaved",
+      "normalization/layer_norm_without_bias",
+      "connections/parallel",
+      "softmax/tied",
+    ),
+    {"NUM_HEADS": 6, "NUM_KV_HEADS": 3, "HEAD_DIM": 4},
+  ),
+  # Norms on both sides of a sublayer, GEGLU, layers that see 5 tokens back.
+  "gemma_2": Variant(
+    "llama",
+    ("connections/sandwich_norm", "softmax/tied", "feed_forward/geglu"),
+    {"NUM_KV_HEADS": 2},
+    (
+      "Embed.multiply_by_sqrt_depth=True",
+      "RMSNorm.epsilon=1e-6",
+      "Stack.windows=(5, None)",
+    ),
+  ),
+  # A norm after each sublayer, the residual stream left as it is.
+  "olmo_2": Variant(
+    "llama", ("connections/residual_post_norm",), SQUARE, ()
+  ),
+}  # fmt: skip
+VARIANTS = WITHOUT_CLASS | WITH_CLASS
+
+
+def path(name: str) -> pathlib.Path:
+  """tests/golden/variants/<name>.npz."""
+  return FOLDER / f"{name}.npz"
+
+
+def examples():
+  """Inputs and targets of 3 examples."""
+  return tiny_models.random_examples(number=3, longest=24)
+
+
+def setting(name: str, *, packing: bool = False):
+  """Returns model, weights, batch; nothing of them is recorded."""
+  model, converter = VARIANTS[name].build()
+  width = 75 if packing else 28
+  batch = tiny_models.lay_out(
+    converter, examples(), packing=packing, width=width
+  )
+  return model, tiny_models.random_parameters(model), batch
+
+
+def outputs(model, params, batch) -> dict[str, np.ndarray]:
+  """Logits at the tokens, the summed loss, its gradient by parameter."""
+
+  def loss(params):
+    logits_BLV = model.apply(
+      {"params": params}, batch, method="logits_of_batch"
+    )
+    likelihoods_BLV = jax.nn.log_softmax(logits_BLV)
+    chosen_BL1 = jnp.take_along_axis(
+      likelihoods_BLV, batch["decoder_target_tokens"][..., None], axis=-1
+    )
+    weights_BL = batch["decoder_loss_weights"]
+    return -jnp.sum(chosen_BL1[..., 0] * weights_BL), logits_BLV
+
+  (value, logits), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(
+    params
+  )
+  real = batch["decoder_target_tokens"] != 0
+  return {
+    "logits": np.asarray(logits)[real],
+    "loss": np.asarray(value),
+    **gradient_entries(traverse_util.flatten_dict(gradient, sep="/")),
+  }
+
+
+def gradient_entries(gradient) -> dict[str, np.ndarray]:
+  """gradient/<parameter> -> array."""
+  return {f"gradient/{k}": np.asarray(v) for k, v in gradient.items()}
+
+
+def digest(entry: str, value: np.ndarray) -> np.ndarray:
+  """What is recorded of an output: all of it, but of a gradient three numbers.
+
+  Its products with two vectors of random signs, and its length.
+  """
+  if not entry.startswith("gradient/"):
+    return value
+  flat = value.reshape(-1).astype(np.float64)
+  random = np.random.RandomState(zlib.crc32(entry.encode()))
+  signs = random.choice([-1.0, 1.0], (2, flat.size))
+  return np.append(signs @ flat, np.linalg.norm(flat))
