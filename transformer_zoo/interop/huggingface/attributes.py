@@ -1,6 +1,7 @@
 """Reading a config.json: every attribute is understood, or refused by name."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -18,6 +19,14 @@ ACTIVATIONS = {
   "gelu_pytorch_tanh": "gelu",
   "silu": "silu",
   "swish": "silu",
+  "sigmoid": "sigmoid",
+  "linear": "linear",
+}
+_THEIR_ACTIVATIONS = {
+  "relu": "relu",
+  "gelu_exact": "gelu",
+  "gelu": "gelu_new",
+  "silu": "silu",
   "sigmoid": "sigmoid",
   "linear": "linear",
 }
@@ -120,6 +129,25 @@ def activation(kind: str, name: str, value: str) -> str:
   """Returns our name of an activation of theirs."""
   check_allowed(kind, name, value, ACTIVATIONS)
   return ACTIVATIONS[value]
+
+
+def their_activation(kind: str, name: str) -> str:
+  """Returns their name of an activation of ours."""
+  if name not in _THEIR_ACTIVATIONS:
+    raise UserError(f"{kind} models have no activation {name!r}")
+  return _THEIR_ACTIVATIONS[name]
+
+
+@contextlib.contextmanager
+def counterpart(kind: str) -> Iterator[None]:
+  """Says of a model without a part that is looked at that it is no `kind`."""
+  try:
+    yield
+  except AttributeError as error:
+    raise UserError(
+      f"a {kind} model cannot compute what this model does: its "
+      f"{type(error.obj).__name__} has no {error.name!r}"
+    ) from error
 
 
 def padding_id(config: Mapping[str, Any]) -> int:

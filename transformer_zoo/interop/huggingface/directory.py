@@ -93,7 +93,9 @@ def open_directory(path: str | os.PathLike[str]) -> Directory:
   folder = pathlib.Path(path)
   config = read_json(folder / CONFIG)
   family = family_of(config)
-  tensors = _without_aliases(_with_prefix(_files(folder), family), family)
+  aliases = family.aliases(config)
+  tensors = _with_prefix(_files(folder), family, aliases)
+  tensors = _without_aliases(tensors, aliases)
   config = family.settle(config, tensors.keys())
   return Directory(folder, config, tensors, family)
 
@@ -147,7 +149,7 @@ def _shards(folder, index, read) -> dict[str, Tensor]:
   return tensors
 
 
-def _with_prefix(tensors, family) -> dict[str, Tensor]:
+def _with_prefix(tensors, family, aliases) -> dict[str, Tensor]:
   """Names as the class with a head has them, without what is ignored."""
   kept = {
     name: tensor
@@ -158,14 +160,14 @@ def _with_prefix(tensors, family) -> dict[str, Tensor]:
   if not prefix or any(name.startswith(prefix) for name in kept):
     return kept
   return {
-    name if name in family.aliases else prefix + name: tensor
+    name if name in aliases else prefix + name: tensor
     for name, tensor in kept.items()
   }
 
 
-def _without_aliases(tensors, family) -> dict[str, Tensor]:
+def _without_aliases(tensors, aliases) -> dict[str, Tensor]:
   kept = dict(tensors)
-  for alias, name in family.aliases.items():
+  for alias, name in aliases.items():
     if alias not in kept:
       continue
     if name not in kept:

@@ -31,18 +31,21 @@ class Family(Protocol):
     model_types: values of `model_type` in config.json that it reads.
     ignored: regular expressions of tensors that carry no parameters, such as
       buffers with masks; they match whole names.
-    aliases: tensors that are another one under a second name (tied weights).
-      One that is there and equal, or in the place of the other, is that one; it
-      is not written. The table of the softmax is an alias too where a config
-      may tie it.
     prefix: of the names of all tensors but the head, which a file of the bare
       model lacks: 'transformer.'; may be empty.
   """
 
   model_types: Sequence[str]
   ignored: Sequence[str]
-  aliases: Mapping[str, str]
   prefix: str
+
+  def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str]:
+    """Names of tensors that are another one (tied weights), and its name.
+
+    One that is there and equal, or in the place of the other, is that one; it
+    is not written. The table of the softmax is an alias too where a config may
+    tie it.
+    """
 
   def settle(
     self, config: Mapping[str, Any], stored: Collection[str]

@@ -86,17 +86,21 @@ class T5:
     r"decoder\.block\.0\.layer\.1\.EncDecAttention\."
     r"relative_attention_bias\.weight",
   )
-  aliases = {
-    "encoder.embed_tokens.weight": _TABLE,
-    "decoder.embed_tokens.weight": _TABLE,
-    _HEAD: _TABLE,
-  }
   prefix = ""
 
   @property
   def model_types(self) -> tuple[str, ...]:
     """See `Family`."""
     return (self.model_type,)
+
+  def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str]:
+    """See `Family`."""
+    del config
+    return {
+      "encoder.embed_tokens.weight": _TABLE,
+      "decoder.embed_tokens.weight": _TABLE,
+      _HEAD: _TABLE,
+    }
 
   def settle(
     self, config: Mapping[str, Any], stored: Collection[str]
