@@ -50,6 +50,17 @@ class Transposed:
 
 
 @dataclasses.dataclass(frozen=True)
+class OneRow:
+  """A vector that is kept as a matrix of one row."""
+
+  def split(self, theirs):
+    return (theirs[0],)
+
+  def join(self, ours):
+    return ours[0][None]
+
+
+@dataclasses.dataclass(frozen=True)
 class SideBySide:
   """Several of ours as equal parts of one of theirs.
 

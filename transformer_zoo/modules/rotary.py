@@ -21,11 +21,21 @@ class Rotary(nn.Module):
     interleaved: a pair is two neighbours (RoFormer, GPT-J); otherwise feature
       i goes with feature i + n (GPT-NeoX, LLaMA).
     rotated: how many of the first features turn, even; all if None.
+    stretch: pairs turn this many times slower, for texts that are this many
+      times longer than those that the model knew (Chen et al. 2023).
+    trained_length: of the texts that it knew, in tokens. If given, pairs that
+      turn fewer times in it than `partly_stretched` says first are stretched,
+      those that turn more often than it says then are not, and those between
+      are partly (Llama 3.1).
+    partly_stretched: see `trained_length`.
   """
 
   theta: float = 10000.0
   interleaved: bool = False
   rotated: int | None = None
+  stretch: float = 1.0
+  trained_length: int | None = None
+  partly_stretched: tuple[float, float] = (1.0, 4.0)
 
   def __call__(self, x_BLHK: jax.Array, positions_1L: jax.Array) -> jax.Array:
     """Returns the turned [B, L, H, K] for positions [1 or B, L].
@@ -43,17 +53,27 @@ class Rotary(nn.Module):
     turned = _turn(
       x_BLHK[..., :size].astype(jnp.float32),
       positions_1L,
-      self.theta,
+      self.frequencies(size // 2),
       self.interleaved,
     )
     return jnp.concatenate(
       [turned.astype(x_BLHK.dtype), x_BLHK[..., size:]], axis=-1
     )
 
+  def frequencies(self, pairs: int) -> np.ndarray:
+    """Returns the radians by which each pair turns at a position."""
+    frequencies = self.theta ** (-np.arange(pairs) / pairs)
+    slow = frequencies / self.stretch
+    if self.trained_length is None:
+      return slow
+    turns = self.trained_length * frequencies / (2 * np.pi)
+    fewest, most = self.partly_stretched
+    kept = np.clip((turns - fewest) / (most - fewest), 0, 1)
+    return kept * frequencies + (1 - kept) * slow
 
-def _turn(x_BLHK, positions_1L, theta, interleaved):
+
+def _turn(x_BLHK, positions_1L, frequencies, interleaved):
   half = x_BLHK.shape[-1] // 2
-  frequencies = theta ** (-np.arange(half) / half)
   angles_1LP = jnp.multiply.outer(
     positions_1L.astype(jnp.float32), frequencies.astype(np.float32)
   )

@@ -5,10 +5,22 @@ from typing import Any
 
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
+from transformer_zoo.interop.huggingface import llama
 from transformer_zoo.interop.huggingface import t5
 from transformer_zoo.interop.huggingface.family import Family
+from transformer_zoo.interop.huggingface.gpt_1 import Gpt1
+from transformer_zoo.interop.huggingface.gpt_2 import Gpt2
+from transformer_zoo.interop.huggingface.gpt_neo import GptNeo
+from transformer_zoo.interop.huggingface.marian import Marian
 
-FAMILIES: tuple[Family, ...] = (*t5.FAMILIES,)
+FAMILIES: tuple[Family, ...] = (
+  *t5.FAMILIES,
+  Marian(),
+  Gpt1(),
+  Gpt2(),
+  GptNeo(),
+  *llama.FAMILIES,
+)
 
 
 def family_of(config: Mapping[str, Any]) -> Family:

@@ -9,6 +9,13 @@ from flax import linen as nn
 from transformer_zoo.interop.links import Link
 
 
+class Reference(str):
+  """What gin builds, '@target/Embed()', as the value of a binding."""
+
+  def __repr__(self) -> str:
+    return str(self)
+
+
 @dataclasses.dataclass(frozen=True)
 class Architecture:
   """How one of our models is configured.
@@ -16,12 +23,16 @@ class Architecture:
   Attributes:
     gin_files: relative to `gin_configs`, in order:
       ('architectures/gpt_2.gin',).
-    bindings: gin bindings after them, macro or parameter -> value:
-      {'NUM_HEADS': 12, 'LayerNorm.epsilon': 1e-5}.
+    bindings: gin bindings after them, macro or parameter -> value, whose `repr`
+      gin reads: {'NUM_HEADS': 12, 'LayerNorm.epsilon': 1e-5}.
   """
 
   gin_files: tuple[str, ...]
   bindings: Mapping[str, Any]
+
+  def as_overrides(self) -> list[str]:
+    """The bindings as `config.load` and command lines have them."""
+    return [f"{name}={value!r}" for name, value in self.bindings.items()]
 
 
 class Family(Protocol):

@@ -1,0 +1,158 @@
+"""GPT-Neo (`gpt_neo`), GPT-3 as EleutherAI built it.
+
+Differences to GPT-3 here: scores are not scaled, and queries, keys and values
+have no bias. Source: `models/gpt_neo` of `transformers`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from flax import linen as nn
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop.huggingface import attributes
+from transformer_zoo.interop.huggingface import gpt
+from transformer_zoo.interop.huggingface import pytorch_modules
+from transformer_zoo.interop.huggingface import windows
+from transformer_zoo.interop.huggingface.family import Architecture
+from transformer_zoo.interop.links import Link
+
+_KIND = "gpt_neo"
+_WINDOW = 256
+# Theirs -> GPT-2's.
+_NAMES = {
+  "max_position_embeddings": "n_positions",
+  "hidden_size": "n_embd",
+  "num_layers": "n_layer",
+  "num_heads": "n_head",
+  "intermediate_size": "n_inner",
+  "resid_dropout": "resid_pdrop",
+  "embed_dropout": "embd_pdrop",
+  "attention_dropout": "attn_pdrop",
+}
+_ATTRIBUTES = attributes.Attributes(
+  defaults={
+    **gpt.DEFAULTS,
+    "vocab_size": 50257,
+    "n_positions": 2048,
+    "n_embd": 2048,
+    "n_layer": 24,
+    "n_head": 16,
+    "n_inner": None,  # four times n_embd
+    "resid_pdrop": 0.0,
+    "embd_pdrop": 0.0,
+    "attn_pdrop": 0.0,
+    "activation_function": "gelu_new",
+    "attention_types": [[["global", "local"], 12]],
+    "window_size": _WINDOW,
+  },
+  allowed={"is_encoder_decoder": (False,)},
+  # The layers are attention_types, written out.
+  without_effect=[*gpt.WITHOUT_EFFECT, "attention_layers"],
+  renamed={**gpt.RENAMED, **_NAMES},
+)
+
+
+class GptNeo:
+  """See `Family`."""
+
+  model_types = (_KIND,)
+  ignored = (r"(transformer\.)?h\.\d+\.attn\.attention\.(masked_)?bias",)
+  prefix = "transformer."
+  settle = staticmethod(gpt.settle)
+
+  def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str]:
+    """See `Family`."""
+    del config
+    return {gpt.HEAD: "transformer.wte.weight"}
+
+  def architecture(self, config: Mapping[str, Any]) -> Architecture:
+    """See `Family`."""
+    found = _ATTRIBUTES.read(config)
+    activation = attributes.activation(
+      _KIND, "activation_function", found["activation_function"]
+    )
+    return Architecture(
+      gpt.gin_files("gpt_3", found),
+      {
+        **gpt.bindings(found, config, activation),
+        "Attention.scale_scores": False,
+        "query/Linear.use_bias": False,
+        "key/Linear.use_bias": False,
+        "value/Linear.use_bias": False,
+        "Stack.windows": _windows(found),
+      },
+    )
+
+  @attributes.counterpart(_KIND)
+  def config(self, model: nn.Module) -> dict[str, Any]:
+    """See `Family`."""
+    stack = model.decoder.stack
+    banded, width = windows.of_stack(_KIND, stack)
+    kinds = ["local" if b else "global" for b in banded]
+    found = gpt.attributes_of(model)
+    return {
+      "architectures": ["GPTNeoForCausalLM"],
+      "model_type": _KIND,
+      **{name: found.pop(gpt_2) for name, gpt_2 in _NAMES.items()},
+      **found,
+      "activation_function": attributes.their_activation(
+        _KIND, stack.layer.mlp.activation
+      ),
+      "attention_types": [[kinds, 1]],
+      "window_size": width or _WINDOW,
+    }
+
+  def links(self, config: Mapping[str, Any]) -> list[Link]:
+    """See `Family`."""
+    found = _ATTRIBUTES.read(config)
+    links = [
+      Link("transformer.wte.weight", ("token_embedder/embedding",)),
+      Link(
+        "transformer.wpe.weight", ("decoder/position_embedder/pos_embedding",)
+      ),
+      *pytorch_modules.layer_norm("transformer.ln_f", "decoder/decoder_norm"),
+    ]
+    for layer in range(found["n_layer"]):
+      links += _block(layer)
+    if not found["tie_word_embeddings"]:
+      links += pytorch_modules.linear(
+        "lm_head", "decoder/logits_dense", bias=False
+      )
+    return links
+
+
+def _windows(found: Mapping[str, Any]) -> windows.Windows:
+  kinds = []
+  for pattern, times in found["attention_types"]:
+    kinds += list(pattern) * times
+  for kind in kinds:
+    attributes.check_allowed(
+      _KIND, "attention_types", kind, ("global", "local")
+    )
+  if len(kinds) != found["n_layer"]:
+    raise UserError(
+      f"config.json of a {_KIND} model has attention_types of {len(kinds)} "
+      f"layers and num_layers={found['n_layer']}; they must agree"
+    )
+  return windows.of_layers([k == "local" for k in kinds], found["window_size"])
+
+
+def _block(layer: int) -> Iterator[Link]:
+  theirs, ours = f"transformer.h.{layer}", f"decoder/layers_{layer}"
+  for norm, name in (("ln_1", "self_attention"), ("ln_2", "mlp")):
+    yield from pytorch_modules.layer_norm(
+      f"{theirs}.{norm}", f"{ours}/pre_{name}_layer_norm"
+    )
+  attention = f"{theirs}.attn.attention"
+  for name, part in {"q": "query", "k": "key", "v": "value"}.items():
+    yield from pytorch_modules.linear(
+      f"{attention}.{name}_proj", f"{ours}/self_attention/{part}", bias=False
+    )
+  yield from pytorch_modules.linear(
+    f"{attention}.out_proj", f"{ours}/self_attention/out"
+  )
+  for name, part in {"c_fc": "wi", "c_proj": "wo"}.items():
+    yield from pytorch_modules.linear(
+      f"{theirs}.mlp.{name}", f"{ours}/mlp/{part}"
+    )

@@ -1,0 +1,252 @@
+"""Llama (`llama`), Mistral (`mistral`) and Qwen 2 (`qwen2`).
+
+Differences to ours: PyTorch keeps a matrix as (out, in). Source:
+`models/llama`, `mistral` and `qwen2` of `transformers`.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+import dataclasses
+from typing import Any
+
+from flax import linen as nn
+
+from transformer_zoo.interop.huggingface import attributes
+from transformer_zoo.interop.huggingface import pytorch_modules
+from transformer_zoo.interop.huggingface import rope
+from transformer_zoo.interop.huggingface import windows
+from transformer_zoo.interop.huggingface.family import Architecture
+from transformer_zoo.interop.links import Link
+
+_HEAD = "lm_head.weight"
+_DEFAULTS = {
+  **rope.DEFAULTS,
+  "vocab_size": 32000,
+  "hidden_size": 4096,
+  "intermediate_size": 11008,
+  "num_hidden_layers": 32,
+  "max_position_embeddings": 2048,
+  "num_attention_heads": 32,
+  "num_key_value_heads": None,  # as many as num_attention_heads
+  "head_dim": None,  # hidden_size / num_attention_heads
+  "hidden_act": "silu",
+  "rms_norm_eps": 1e-6,
+  "attention_dropout": 0.0,
+  "tie_word_embeddings": False,
+}
+_WITHOUT_EFFECT = (
+  # The last cuts the same products into pieces.
+  "is_llama_config transformers.js_config pretraining_tp"
+).split()
+_ATTENTION = {"query": "q", "key": "k", "value": "v", "out": "o"}
+_MLP = {"wi_0": "gate", "wi_1": "up", "wo": "down"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Llama:
+  """One `model_type` of the family.
+
+  Attributes:
+    model_type: llama, mistral or qwen2.
+    class_name: of the class with the head.
+    defaults: values of absent attributes in which the types differ.
+  """
+
+  model_type: str
+  class_name: str
+  defaults: Mapping[str, Any]
+
+  ignored = (r"(model\.)?(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq",)
+  prefix = "model."
+
+  @property
+  def model_types(self) -> tuple[str, ...]:
+    """See `Family`."""
+    return (self.model_type,)
+
+  def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str]:
+    """See `Family`."""
+    del config
+    return {_HEAD: "model.embed_tokens.weight"}
+
+  def settle(
+    self, config: Mapping[str, Any], stored: Collection[str]
+  ) -> dict[str, Any]:
+    """See `Family`."""
+    return {**config, "tie_word_embeddings": _HEAD not in stored}
+
+  def architecture(self, config: Mapping[str, Any]) -> Architecture:
+    """See `Family`."""
+    found = self._read(config)
+    of_qkv, of_out, of_mlp = self._biases(found)
+    softmax = "tied" if found["tie_word_embeddings"] else "untied"
+    bindings = {
+      **rope.bindings(self.model_type, found),
+      "VOCAB_SIZE": found["vocab_size"],
+      "EMBED_DIM": found["hidden_size"],
+      "MLP_DIM": found["intermediate_size"],
+      "NUM_HEADS": found["num_attention_heads"],
+      "NUM_KV_HEADS": found["num_key_value_heads"],
+      "HEAD_DIM": found["head_dim"],
+      "NUM_DECODER_LAYERS": found["num_hidden_layers"],
+      "attention/Dropout.rate": float(found["attention_dropout"]),
+      "DecoderOnly.pad_id": attributes.padding_id(config),
+      "RMSNorm.epsilon": found["rms_norm_eps"],
+      "GatedMlp.activation": attributes.activation(
+        self.model_type, "hidden_act", found["hidden_act"]
+      ),
+      "query/Linear.use_bias": of_qkv,
+      "key/Linear.use_bias": of_qkv,
+      "value/Linear.use_bias": of_qkv,
+      "out/Linear.use_bias": of_out,
+      "wi/Linear.use_bias": of_mlp,
+      "wo/Linear.use_bias": of_mlp,
+      "Stack.windows": self._windows(found),
+    }
+    return Architecture(
+      ("architectures/llama.gin", f"parts/softmax/{softmax}.gin"),
+      bindings,
+    )
+
+  def config(self, model: nn.Module) -> dict[str, Any]:
+    """See `Family`."""
+    with attributes.counterpart(self.model_type):
+      stack = model.decoder.stack
+      attention, mlp = stack.layer.self_attention, stack.layer.mlp
+      head = model.decoder.head
+      banded, width = windows.of_stack(self.model_type, stack)
+      return {
+        "architectures": [self.class_name],
+        "model_type": self.model_type,
+        "vocab_size": model.token_embedder.num_embeddings,
+        "hidden_size": model.token_embedder.features,
+        "intermediate_size": mlp.d_ff,
+        "num_hidden_layers": stack.num_layers,
+        "num_attention_heads": attention.num_heads,
+        "num_key_value_heads": attention.num_kv_heads or attention.num_heads,
+        "head_dim": attention.head_dim,
+        "hidden_act": attributes.their_activation(
+          self.model_type, mlp.activation
+        ),
+        "rms_norm_eps": stack.layer.norm.epsilon,
+        "attention_dropout": attention.dropout.rate,
+        "tie_word_embeddings": type(head).__name__ == "TiedLogits",
+        "pad_token_id": model.pad_id,
+        **rope.attributes_of(attention.rotary),
+        **{
+          "llama": {
+            "attention_bias": attention.query.use_bias,
+            "mlp_bias": mlp.wo.use_bias,
+          },
+          "mistral": {"sliding_window": width},
+          "qwen2": {
+            "use_sliding_window": width is not None,
+            "sliding_window": width,
+            "layer_types": [_LAYER_TYPES[b] for b in banded],
+          },
+        }[self.model_type],
+      }
+
+  def links(self, config: Mapping[str, Any]) -> list[Link]:
+    """See `Family`."""
+    found = self._read(config)
+    links = [
+      Link("model.embed_tokens.weight", ("token_embedder/embedding",)),
+      Link("model.norm.weight", ("decoder/decoder_norm/scale",)),
+    ]
+    for layer in range(found["num_hidden_layers"]):
+      links += self._layer(layer, found)
+    if not found["tie_word_embeddings"]:
+      links += pytorch_modules.linear(
+        "lm_head", "decoder/logits_dense", bias=False
+      )
+    return links
+
+  def _layer(self, layer: int, found: Mapping[str, Any]) -> Iterator[Link]:
+    theirs, ours = f"model.layers.{layer}", f"decoder/layers_{layer}"
+    for norm, sublayer in (
+      ("input_layernorm", "self_attention"),
+      ("post_attention_layernorm", "mlp"),
+    ):
+      yield Link(
+        f"{theirs}.{norm}.weight", (f"{ours}/pre_{sublayer}_layer_norm/scale",)
+      )
+    of_qkv, of_out, of_mlp = self._biases(found)
+    for part, letter in _ATTENTION.items():
+      yield from pytorch_modules.linear(
+        f"{theirs}.self_attn.{letter}_proj",
+        f"{ours}/self_attention/{part}",
+        bias=of_out if part == "out" else of_qkv,
+      )
+    for part, name in _MLP.items():
+      yield from pytorch_modules.linear(
+        f"{theirs}.mlp.{name}_proj", f"{ours}/mlp/{part}", bias=of_mlp
+      )
+
+  def _read(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes, with those filled in that follow from others."""
+    found = attributes.Attributes(
+      defaults={**_DEFAULTS, **self.defaults},
+      allowed={
+        "is_encoder_decoder": (False,),
+        "rope_interleaved": (False,),
+        "use_mrope": (False,),
+      },
+      without_effect=_WITHOUT_EFFECT,
+    ).read(config)
+    heads = found["num_attention_heads"]
+    found["num_key_value_heads"] = found["num_key_value_heads"] or heads
+    found["head_dim"] = found["head_dim"] or found["hidden_size"] // heads
+    return found
+
+  def _biases(self, found: Mapping[str, Any]) -> tuple[bool, bool, bool]:
+    """Whether there are those of q, k and v, of o, and of the MLP."""
+    if self.model_type == "qwen2":
+      return True, False, False
+    of_attention = found.get("attention_bias", False)
+    return of_attention, of_attention, found.get("mlp_bias", False)
+
+  def _windows(self, found: Mapping[str, Any]) -> windows.Windows:
+    width = found.get("sliding_window")
+    layers = range(found["num_hidden_layers"])
+    banded = [width is not None for _ in layers]
+    if self.model_type == "qwen2":
+      first = found["max_window_layers"]
+      kinds = found["layer_types"] or [_LAYER_TYPES[i >= first] for i in layers]
+      for kind in kinds:
+        attributes.check_allowed(
+          self.model_type, "layer_types", kind, _LAYER_TYPES.values()
+        )
+      banded = [
+        found["use_sliding_window"] and kind == _LAYER_TYPES[True]
+        for kind in kinds
+      ]
+    return windows.of_layers(banded, width)
+
+
+_LAYER_TYPES = {True: "sliding_attention", False: "full_attention"}
+FAMILIES = (
+  Llama(
+    "llama", "LlamaForCausalLM", {"attention_bias": False, "mlp_bias": False}
+  ),
+  Llama(
+    "mistral",
+    "MistralForCausalLM",
+    {
+      "intermediate_size": 14336,
+      "num_key_value_heads": 8,
+      "sliding_window": 4096,
+    },
+  ),
+  Llama(
+    "qwen2",
+    "Qwen2ForCausalLM",
+    {
+      "vocab_size": 151936,
+      "intermediate_size": 22016,
+      "use_sliding_window": False,
+      "sliding_window": 4096,
+      "max_window_layers": 28,
+      "layer_types": None,
+    },
+  ),
+)
