@@ -197,7 +197,7 @@ def test_finetuning_from_another_model_claims_no_folder(
     "MLP_DIM=16",
   )
   assert code == 2
-  assert error.startswith("zoo: error: the parameters in ")
+  assert error.startswith("zoo: error: the parameters of the checkpoint '")
   assert "wi_0/kernel (16, 32) instead of (16, 16)" in error
   assert not (tmp_path / "tuned" / "config.gin").exists()
 

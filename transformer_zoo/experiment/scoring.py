@@ -14,8 +14,9 @@ from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.evaluator import Evaluator
+from transformer_zoo.experiment import checkpoint_sources
+from transformer_zoo.experiment import restoration
 from transformer_zoo.objectives.sequence_to_sequence import example_sums
-from transformer_zoo.training import checkpoints
 from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.partitioning import Partitioning
@@ -113,7 +114,10 @@ def restore(
   """
   boxed = state_lib.abstract_variables(model)
   partitioning.check(mesh, boxed, batch_size)
+  source = checkpoint_sources.open_source(checkpoint_path)
+  if not source.of_a_run:  # A run's own model is changed on purpose here.
+    restoration.check_mathematics(model, source)
+  found = restoration.Restoration.of(source, boxed)
   shapes = state_lib.abstract_params(model)
   shardings = partitioning.shardings(mesh, boxed, shapes)
-  abstract = partitioning_lib.abstract(shapes, shardings)
-  return checkpoints.restore_params(checkpoint_path, abstract)
+  return found.place(partitioning_lib.abstract(shapes, shardings))

@@ -23,18 +23,19 @@ from transformer_zoo.experiment import evaluation_report
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.experiment import scoring
+from transformer_zoo.experiment.restoration import InitialCheckpoint
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import loop
 from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.checkpoints import Checkpoints
-from transformer_zoo.training.checkpoints import restore_params
 from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.partitioning import Partitioning
 from transformer_zoo.training.recorder import Recorder
 from transformer_zoo.training.step import train_step
 
 DEFAULT_PERIODS = loop.Periods()
+FROM_SCRATCH = InitialCheckpoint()
 
 
 @gin.register
@@ -52,7 +53,7 @@ def train(
   partitioning: Partitioning = ONE_COPY_PER_DEVICE,
   periods: loop.Periods = DEFAULT_PERIODS,
   seed: int = 0,
-  initial_checkpoint_path: str | None = None,
+  initial_checkpoint: InitialCheckpoint = FROM_SCRATCH,
   prepared_dir: str = "runs/prepared",
   packing: bool = True,
   corruption: Callable | None = None,
@@ -86,8 +87,8 @@ def train(
     partitioning: mesh and rules.
     periods: when to log, save and evaluate.
     seed: of the parameters, the data's order and dropout.
-    initial_checkpoint_path: where to take the parameters from; None for new
-      ones.
+    initial_checkpoint: where to take the parameters from, unless the run is
+      resumed.
     prepared_dir: where prepared data lies or is put.
     packing: whether several examples share a row.
     corruption: in place of that of the tasks.
@@ -155,9 +156,11 @@ def train(
       contextlib.closing(Checkpoints(folder / "checkpoints"))
     )
     restored = checkpoints.restore_newest(abstract)
-    initial_params = None
-    if initial_checkpoint_path and restored is None:
-      initial_params = restore_params(initial_checkpoint_path, abstract.params)
+    initial = None
+    if initial_checkpoint.path and restored is None:
+      initial = initial_checkpoint.open(
+        model, boxed, inputs.vocabulary_size(mixture)
+      )
     start_step = int(restored[0].step) if restored else 0
     batches = loader.open_batches(
       mixture,
@@ -194,8 +197,10 @@ def train(
     else:
       state = jax.jit(make_state, out_shardings=shardings)(parameter_key)
       progress = {}
-    if initial_params is not None:
-      state = state.replace(params=initial_params)
+    if initial is not None:
+      print("\n".join(initial.report()))
+      params = initial.place(abstract.params, fresh=state.params)
+      state = state.replace(params=params)
     step = jax.jit(
       functools.partial(
         _step,

@@ -1,0 +1,140 @@
+"""Where parameters may come from: our runs, Hugging Face directories, T5X's.
+
+The kind is told by what lies at the path.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import os
+import pathlib
+
+from flax import linen as nn
+
+from transformer_zoo import config
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import run_folder
+from transformer_zoo.interop import orbax_checkpoints
+from transformer_zoo.interop import t5x_checkpoints
+from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface.family import Architecture
+from transformer_zoo.interop.tensors import Tensor
+from transformer_zoo.training import checkpoints
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+  """A checkpoint that is open.
+
+  Attributes:
+    path: of the checkpoint itself: a step's folder, a Hugging Face directory.
+    name: what a user reads: "the T5X checkpoint '...'".
+    tensors: the parameters under our names, every layer by itself.
+    model: the model they are of; None where the checkpoint does not tell.
+    advice: a line for whoever has chosen another model; may be empty.
+    vocabulary: that lies beside them, or None.
+    of_a_run: whether a run of ours saved it.
+  """
+
+  path: pathlib.Path
+  name: str
+  tensors: Mapping[str, Tensor]
+  model: nn.Module | None = None
+  advice: str = ""
+  vocabulary: Vocabulary | None = None
+  of_a_run: bool = False
+
+
+def open_source(path: str | os.PathLike[str]) -> Source:
+  """Opens a checkpoint of any kind; no tensor is read.
+
+  Args:
+    path: a run folder or a step in its checkpoints/, a Hugging Face directory,
+      or a checkpoint of T5X.
+
+  Raises:
+    UserError: there is none, it is damaged, or it holds what is not known here.
+  """
+  if t5x_checkpoints.is_checkpoint(path):
+    return _of_t5x(path)
+  if directory.is_directory(path):
+    return _of_huggingface(path)
+  return _of_a_run(path)
+
+
+def gin_bindings(architecture: Architecture) -> list[str]:
+  """`NAME=VALUE` for each binding of an architecture."""
+  return [f"{name}={value!r}" for name, value in architecture.bindings.items()]
+
+
+def _of_t5x(path) -> Source:
+  checkpoint = t5x_checkpoints.open_checkpoint(path)
+  return Source(
+    checkpoint.folder,
+    f"the T5X checkpoint {str(checkpoint.folder)!r}",
+    checkpoint.parameters(),
+  )
+
+
+def _of_huggingface(path) -> Source:
+  found = directory.open_directory(path)
+  architecture = found.family.architecture(found.config)
+  bindings = gin_bindings(architecture)
+  return Source(
+    pathlib.Path(path),
+    f"the Hugging Face directory {str(path)!r}",
+    found.parameters(),
+    model=config.build("MODEL", architecture.gin_files, bindings),
+    advice="\nits own model is "
+    + " ".join(
+      [f"--gin_file={name}" for name in architecture.gin_files]
+      + [f"--gin.{binding}" for binding in bindings]
+    ),
+    vocabulary=_vocabulary(path),
+  )
+
+
+def _of_a_run(path) -> Source:
+  try:
+    step = checkpoints.resolve(path)
+  except UserError:
+    raise UserError(
+      f"no checkpoint in {str(path)!r}: a run folder has checkpoints/<step>/"
+      "state, a Hugging Face directory config.json beside *.safetensors or "
+      "pytorch_model.bin, a T5X checkpoint a msgpack file named `checkpoint`; "
+      "nothing is downloaded"
+    ) from None
+  checkpoints.verify(step)
+  try:
+    leaves = orbax_checkpoints.open_checkpoint(step)
+  except UserError as error:
+    raise checkpoints.DamagedCheckpointError(str(error)) from None
+  return Source(
+    step,
+    f"the checkpoint {str(step)!r}",
+    orbax_checkpoints.parameters(leaves),
+    model=_model_of_run(step.parent.parent / run_folder.CONFIG),
+    of_a_run=True,
+  )
+
+
+def _model_of_run(file: pathlib.Path) -> nn.Module | None:
+  if not file.is_file():
+    return None
+  try:
+    return config.build("MODEL", [str(file)])
+  except UserError as error:
+    print(
+      f"{str(file)!r} describes no model that can be built here ({error}); "
+      "parameters are compared by name and shape alone"
+    )
+    return None
+
+
+def _vocabulary(path) -> Vocabulary | None:
+  vocabulary = Vocabulary(path)
+  try:
+    vocabulary.kind  # noqa: B018  (raises where there is none)
+  except UserError:
+    return None
+  return vocabulary

@@ -1,0 +1,201 @@
+"""Parameters of a checkpoint in the place of a model's.
+
+Strict: every parameter of the model is read and every one of the checkpoint is
+used, in the same shape, by a model that computes the same, unless
+`InitialCheckpoint` says otherwise.
+"""
+
+from collections.abc import Collection, Iterator
+import dataclasses
+import math
+from typing import Any
+
+from flax import linen as nn
+import gin
+import jax
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import checkpoint_sources
+from transformer_zoo.experiment.checkpoint_sources import Source
+from transformer_zoo.interop import assignment as assignment_lib
+from transformer_zoo.interop import layers
+from transformer_zoo.interop.assignment import Assignment
+from transformer_zoo.interop.assignment import Rules
+from transformer_zoo.modules import comparison
+from transformer_zoo.training import checkpoints
+from transformer_zoo.training import placement
+
+# Fields of models that show in the names and shapes of parameters.
+_SHOWN = frozenset(
+  {
+    "d_ff",
+    "features",
+    "inner_features",
+    "norm_name",
+    "num_buckets",
+    "num_embeddings",
+    "num_layers",
+    "num_positions",
+  }
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Restoration:
+  """Parameters of a checkpoint that are known to fit and not yet read."""
+
+  source: Source
+  assignment: Assignment
+
+  @classmethod
+  def of(
+    cls, source: Source, boxed_params: Any, rules: Rules | None = None
+  ) -> "Restoration":
+    """Finds every parameter of a model in a checkpoint.
+
+    Args:
+      source: the checkpoint.
+      boxed_params: the model's, or their shapes, with logical axes.
+      rules: what may differ; nothing by default.
+
+    Raises:
+      UserError: they are others.
+    """
+    wanted = placement.parameters_of(boxed_params)
+    rules = rules or Rules()
+    try:
+      found = assignment_lib.assign(wanted, source.tensors, rules, source.name)
+    except UserError as error:
+      raise UserError(f"{error}{source.advice}") from None
+    return cls(source, found)
+
+  def report(self) -> Iterator[str]:
+    """Yields lines: how many are read from where, and what is not."""
+    tensors, resized, unused = self.assignment
+    fresh = [name for name, tensor in tensors.items() if tensor is None]
+    numbers = sum(math.prod(t.shape) for t in tensors.values() if t is not None)
+    yield (
+      f"initial parameters: {len(tensors) - len(fresh)} of {len(tensors)} "
+      f"({numbers:,} numbers) from {self.source.name}"
+    )
+    for what, details in (
+      ("fresh", dict.fromkeys(fresh, "")),
+      ("resized", resized),
+      ("not used", dict.fromkeys(unused, "")),
+    ):
+      for name, detail in layers.in_groups(details):
+        yield f"  {what}: {name} {detail}".rstrip()
+
+  def place(self, abstract_params: Any, fresh: Any = None) -> Any:
+    """Reads the parameters into the devices' memory.
+
+    Args:
+      abstract_params: shapes, dtypes and shardings of the model's.
+      fresh: initial ones like those, which are used up; needed where some are
+        not read or have further rows.
+    """
+    if not self._is_as_saved(abstract_params):
+      return placement.place(self.assignment.tensors, abstract_params, fresh)
+    # Orbax reads all arrays at once, and of each what this process needs.
+    for leaf in jax.tree.leaves(fresh):
+      leaf.delete()
+    return checkpoints.restore_params(self.source.path, abstract_params)
+
+  def _is_as_saved(self, abstract_params) -> bool:
+    there = self.source.tensors
+    return (
+      self.source.of_a_run
+      and not self.assignment.resized
+      and all(there.get(n) is t for n, t in self.assignment.tensors.items())
+      and checkpoints.has_layout(self.source.path, abstract_params)
+    )
+
+
+def check_mathematics(
+  model: nn.Module, source: Source, allowed: Collection[str] = ()
+) -> None:
+  """Compares what shapes do not show with the model of a checkpoint.
+
+  Args:
+    model: that takes its parameters.
+    source: the checkpoint.
+    allowed: fields that may differ, by their whole or last names.
+
+  Raises:
+    UserError: another field differs.
+  """
+  if source.model is None:
+    return
+  different = {
+    field: values
+    for field, values in comparison.differences(model, source.model).items()
+    if field.rpartition(".")[2] not in {*allowed, *_SHOWN}
+    and field not in allowed
+  }
+  if different:
+    lines = [f"  {field}: {values}" for field, values in different.items()]
+    raise UserError(
+      f"the model computes something else than that of {source.name}:\n"
+      + "\n".join(lines)
+      + "\n(InitialCheckpoint.other_fields names those that may differ)"
+      + source.advice
+    )
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class InitialCheckpoint:
+  r"""A checkpoint to start from, and what in it may be otherwise.
+
+  Attributes:
+    path: a run folder or a step in its checkpoints/, a Hugging Face directory,
+      or a T5X checkpoint; None for fresh parameters.
+    assignments: ordered (regular expression, name), as T5X's assignment_map: a
+      parameter that an expression matches as a whole is read from that name
+      (\1 is the first group), or stays fresh if it is None. Layers are always
+      `layers_0`, `layers_1`, ... here.
+    ignore_unused: passes over parameters of the checkpoint that nothing reads.
+    resize_vocabulary: embeddings and logits may have other numbers of rows: the
+      first are read, further ones stay fresh, those that no id uses are cut.
+    resize_positions: likewise learned positions, any of which may be cut.
+    other_fields: fields in which the model may differ from the checkpoint's
+      although the parameters fit, by their whole or last names.
+  """
+
+  path: str | None = None
+  assignments: tuple[tuple[str, str | None], ...] = ()
+  ignore_unused: bool = False
+  resize_vocabulary: bool = False
+  resize_positions: bool = False
+  other_fields: tuple[str, ...] = ()
+
+  def open(
+    self, model: nn.Module, boxed_params: Any, vocabulary_size: int
+  ) -> Restoration:
+    """Finds every parameter in the checkpoint; reads none.
+
+    Args:
+      model: that is to start.
+      boxed_params: its parameters, or their shapes, with logical axes.
+      vocabulary_size: how many ids are in use.
+
+    Raises:
+      UserError: there is no checkpoint, or it is not the model's.
+    """
+    source = checkpoint_sources.open_source(self.path)
+    resized = set()
+    if self.resize_positions:
+      resized.add("positions")
+    if self.resize_vocabulary:
+      resized.add("vocabulary")
+      if source.vocabulary is not None:
+        vocabulary_size = max(vocabulary_size, source.vocabulary.size)
+    rules = Rules(
+      self.assignments,
+      ignore_unused=self.ignore_unused,
+      resized=resized,
+      rows_in_use={"vocabulary": vocabulary_size},
+    )
+    restoration = Restoration.of(source, boxed_params, rules)
+    check_mathematics(model, source, self.other_fields)
+    return restoration
