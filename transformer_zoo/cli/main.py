@@ -8,6 +8,7 @@ import sys
 from transformer_zoo import __version__
 from transformer_zoo.cli import ablate
 from transformer_zoo.cli import clean
+from transformer_zoo.cli import convert
 from transformer_zoo.cli import doctor
 from transformer_zoo.cli import evaluate
 from transformer_zoo.cli import infer
@@ -34,6 +35,7 @@ COMMANDS = {
   "train": train,
   "evaluate": evaluate,
   "infer": infer,
+  "convert": convert,
   "ablate": ablate,
   "train-vocabulary": train_vocabulary,
   "doctor": doctor,

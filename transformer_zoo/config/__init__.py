@@ -146,23 +146,25 @@ def build(
     _loaded_root = kept_root
 
 
-def operative_config(root: str | None = None) -> str:
-  """The bindings that a root reaches, as text that `load` reads again.
+def operative_config(*roots: str) -> str:
+  """The bindings that roots reach, as text that `load` reads again.
 
   Args:
-    root: by default the root that was loaded.
+    *roots: by default the root that was loaded.
   """
   return write(
-    _reach(root or _loaded_root), _loaded_imports, task_modules.operative()
+    _reach(*(roots or (_loaded_root,))),
+    _loaded_imports,
+    task_modules.operative(),
   )
 
 
-def config_hash(root: str | None = None) -> str:
+def config_hash(*roots: str) -> str:
   """Twelve hexadecimal digits that two runs share if they compute the same.
 
   Where a run is written (`writing.PLACES`) does not count.
   """
-  return digest(operative_config(root))
+  return digest(operative_config(*roots))
 
 
 def register_all() -> None:
@@ -208,17 +210,18 @@ def _check(root: str | None, given: Sequence[str]) -> None:
   checks.check_required(reach, given)
 
 
-def _reach(root: str | None) -> Reach:
-  """What a root reaches; without a root, everything that is bound."""
+def _reach(*roots: str | None) -> Reach:
+  """What roots reach; without a root, everything that is bound."""
   reach = Reach(_loaded, overridden=False)
-  if root is None:
-    for binding in _loaded:
-      scopes = tuple(filter(None, binding.scope.split("/")))
-      reach.follow(scopes, binding.selector)
-  elif registry.exists(root):
-    _follow(reach, [root])
-  else:
-    reach.follow((root,), MACRO)
+  for root in roots:
+    if root is None:
+      for binding in _loaded:
+        scopes = tuple(filter(None, binding.scope.split("/")))
+        reach.follow(scopes, binding.selector)
+    elif registry.exists(root):
+      _follow(reach, [root])
+    else:
+      reach.follow((root,), MACRO)
   return reach
 
 

@@ -63,7 +63,7 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor]) -> None:
   """Writes a file, one tensor after another."""
   header, end = {"__metadata__": {"format": "pt"}}, 0
   for name, tensor in tensors.items():
-    begin, end = end, end + num_bytes(tensor)
+    begin, end = end, end + tensor.num_bytes
     header[name] = {
       "dtype": _NAMES[tensor.dtype],
       "shape": list(tensor.shape),
@@ -76,11 +76,6 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor]) -> None:
     file.write(text)
     for tensor in tensors.values():
       write_flat(tensor.read(), file)
-
-
-def num_bytes(tensor: Tensor) -> int:
-  """Bytes of the contents of a tensor."""
-  return math.prod(tensor.shape) * tensor.dtype.itemsize
 
 
 def _header(path: pathlib.Path) -> tuple[dict, int]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 import dataclasses
 import hashlib
+import math
 from typing import BinaryIO
 
 import ml_dtypes
@@ -33,19 +34,22 @@ class Tensor:
     """Returns a tensor that is in memory already."""
     return cls(array.shape, array.dtype, lambda: array)
 
-  def as_float32(self) -> "Tensor":
-    """Returns a tensor of the same numbers, wider where they were narrow.
+  @property
+  def num_bytes(self) -> int:
+    """Bytes of its contents."""
+    return math.prod(self.shape) * self.dtype.itemsize
+
+  def astype(self, dtype: np.dtype) -> "Tensor":
+    """Returns a tensor of the same numbers in another floating-point type.
 
     Raises:
       TypeError: its numbers are not floating-point.
     """
-    if self.dtype == np.float32:
+    if self.dtype == dtype:
       return self
     if self.dtype != _BFLOAT16 and self.dtype.kind != "f":
       raise TypeError(f"{self.dtype} is no type of parameters")
-    return Tensor(
-      self.shape, np.dtype(np.float32), lambda: self.read().astype(np.float32)
-    )
+    return Tensor(self.shape, dtype, lambda: self.read().astype(dtype))
 
 
 def pieces(array: np.ndarray) -> Iterator[np.ndarray]:

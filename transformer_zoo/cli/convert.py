@@ -1,0 +1,79 @@
+"""Converts a checkpoint: Hugging Face, T5X or a run of ours, either way.
+
+The format of the source is recognised. Tensors are read and written one by one;
+the target appears when it is whole. A converted run is a checkpoint for `zoo
+infer`, `zoo evaluate` and INITIAL_CHECKPOINT_PATH.
+"""
+
+import argparse
+
+from transformer_zoo.cli import common
+from transformer_zoo.errors import UserError
+
+SUMMARY = "convert a checkpoint from or to Hugging Face or T5X"
+EXAMPLE = (
+  "zoo convert downloads/t5-small runs/t5_small\n"
+  "  zoo convert runs/t5_small exports/t5_small --to huggingface"
+)
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+  """Adds source and target, what is written, and the gin arguments."""
+  parser.add_argument("source", metavar="SOURCE")
+  parser.add_argument("target", metavar="TARGET", help="does not exist yet")
+  parser.add_argument(
+    "--to",
+    choices=("huggingface", "t5x", "zoo"),
+    help="format of the target; zoo by default, of a run of ours huggingface",
+  )
+  parser.add_argument(
+    "--vocabulary",
+    metavar="FILE",
+    help="goes along where the source has none, or in its place",
+  )
+  parser.add_argument(
+    "--dtype",
+    default="float32",
+    choices=("float32", "bfloat16", "float16"),
+    help="of the numbers in a Hugging Face directory",
+  )
+  parser.add_argument(
+    "--max_shard_size",
+    default="5GB",
+    metavar="SIZE",
+    help="of its files; 5GB by default",
+  )
+  parser.add_argument(
+    "--scanned",
+    action="store_true",
+    help="to t5x: for its scalable_t5, whose layers are stacked",
+  )
+  common.add_gin_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+  """Converts and tells what was written."""
+  from transformer_zoo.experiment import convert
+
+  convert.convert(
+    arguments.source,
+    arguments.target,
+    to=arguments.to,
+    gin_files=arguments.gin_file,
+    bindings=arguments.overrides,
+    vocabulary_path=arguments.vocabulary,
+    dtype=arguments.dtype,
+    max_shard_bytes=_bytes(arguments.max_shard_size),
+    scanned=arguments.scanned,
+  )
+
+
+def _bytes(text: str) -> int:
+  number, unit = text[:-2], text[-2:].upper()
+  if unit not in _UNITS or not number.isdigit() or int(number) < 1:
+    raise UserError(
+      f"--max_shard_size is {text!r}; write a number and KB, MB or GB, as in "
+      "5GB"
+    )
+  return int(number) * _UNITS[unit]

@@ -1,0 +1,168 @@
+"""Run folders that a conversion writes and reads.
+
+Such a folder holds `config.gin`, `checkpoints/<step>/`, and in `huggingface/`
+what came along: files of the tokenizer, config.json, generation_config.json.
+Run folders of trained models are read too.
+"""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+import os
+import pathlib
+import shutil
+
+from flax import linen as nn
+import jax
+
+from transformer_zoo import config
+from transformer_zoo.data import manifest
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import run_folder
+from transformer_zoo.interop import layers
+from transformer_zoo.interop import orbax_checkpoints
+from transformer_zoo.interop.tensors import Tensor
+from transformer_zoo.training import checkpoints
+from transformer_zoo.training import checksums
+from transformer_zoo.training import state
+
+BESIDE = "huggingface"
+# What a command line asks for if it says nothing else.
+_LENGTHS = {"inputs": 512, "targets": 128}
+_RUN_MACROS = {
+  "MIXTURE_OR_TASK_NAME": None,
+  "PREPARED_DIR": "runs/prepared",
+  "TASK_FEATURE_LENGTHS": _LENGTHS,
+  "BATCH_SIZE": 8,
+  "CORRUPTION": None,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """A run of ours, whose tensors are read when they are asked for.
+
+  Attributes:
+    folder: of the run.
+    model: as its config.gin has it.
+    leaves: of the state of its checkpoint (`orbax_checkpoints`).
+  """
+
+  folder: pathlib.Path
+  model: nn.Module
+  leaves: Mapping[str, Tensor]
+
+  def parameters(self) -> dict[str, Tensor]:
+    """Our parameters, layers unstacked.
+
+    Raises:
+      UserError: they are not those of the model.
+    """
+    found = orbax_checkpoints.parameters(self.leaves)
+    shapes = shapes_of(self.model)
+    if different := {
+      name
+      for name in found.keys() | shapes.keys()
+      if name not in found or found[name].shape != shapes.get(name)
+    }:
+      raise UserError(
+        f"the parameters in {str(self.folder)!r} are not those of its "
+        f"config.gin: {', '.join(sorted(different)[:3])}"
+      )
+    return found
+
+  @property
+  def beside(self) -> pathlib.Path | None:
+    """The folder of what came along with the parameters, if there is one."""
+    folder = self.folder / BESIDE
+    return folder if folder.is_dir() else None
+
+
+def is_run(path: str | os.PathLike[str]) -> bool:
+  """Whether a path is of a run, or of a step of one."""
+  try:
+    checkpoints.resolve(path)
+  except UserError:
+    return False
+  return True
+
+
+def open_run(path: str | os.PathLike[str]) -> Run:
+  """Opens the best or newest checkpoint of a run, or the one that is named.
+
+  Raises:
+    UserError: there is none, it is damaged, or it has no config.gin.
+  """
+  step = checkpoints.resolve(path)
+  folder = step.parent
+  if folder.name == "checkpoints":
+    folder = folder.parent
+  configuration = folder / run_folder.CONFIG
+  if not configuration.is_file():
+    raise UserError(
+      f"no {run_folder.CONFIG} lies in {str(folder)!r}, so that nothing tells "
+      "the architecture of the checkpoint"
+    )
+  try:
+    checksums.verify(step)
+  except ValueError as error:
+    raise UserError(f"checkpoint {str(step)!r} is damaged: {error}") from error
+  model = config.build("MODEL", [str(configuration)])
+  return Run(folder, model, orbax_checkpoints.open_checkpoint(step))
+
+
+def vocabulary_of(run: Run) -> Vocabulary | None:
+  """The vocabulary of the task that a run was trained on, where it is known."""
+  configuration = [str(run.folder / run_folder.CONFIG)]
+  try:
+    name = config.build("MIXTURE_OR_TASK_NAME", configuration)
+    if name is None:
+      return None
+    prepared_dir = config.build("PREPARED_DIR", configuration)
+    mixture = manifest.load(name, pathlib.Path(prepared_dir))
+    return mixture.tasks[0].vocabulary
+  except UserError:
+    return None
+
+
+def write_run(
+  folder: pathlib.Path,
+  gin_files: Sequence[str],
+  bindings: Sequence[str],
+  leaves: Mapping[str, Tensor],
+  *,
+  step: int = 0,
+) -> None:
+  """Writes a run folder that `zoo infer` and the like work from.
+
+  Args:
+    folder: does not exist yet, or holds `huggingface/`.
+    gin_files: of the model.
+    bindings: after them.
+    leaves: of the state.
+    step: number of the checkpoint.
+  """
+  macros = [f"{name}={value!r}" for name, value in _RUN_MACROS.items()]
+  config.load(gin_files, [*macros, *bindings], root=None)
+  text = config.operative_config("MODEL", "CONVERTER", *_RUN_MACROS)
+  run_folder.claim(folder, text, config.value("MODEL"), _LENGTHS)
+  checkpoint = folder / "checkpoints" / str(step)
+  orbax_checkpoints.write(checkpoint, leaves)
+  checksums.write(checkpoint)
+
+
+def shapes_of(model: nn.Module) -> dict[str, tuple[int, ...]]:
+  """Shapes of the parameters of a model, layers unstacked."""
+  found = {}
+  tree = state.abstract_params(model)
+  for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+    name = jax.tree_util.keystr(path, simple=True, separator="/")
+    shape = tuple(leaf.shape)
+    own = shape[1:] if layers.is_stacked(name) else shape
+    found.update(dict.fromkeys(layers.names_in(name, shape), own))
+  return found
+
+
+def copy_beside(source: pathlib.Path, target: pathlib.Path) -> None:
+  """Copies what came along with parameters, where there is anything."""
+  shutil.copytree(source, target, dirs_exist_ok=True)

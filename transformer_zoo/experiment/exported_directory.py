@@ -1,0 +1,104 @@
+"""A model of ours as a Hugging Face directory."""
+
+from collections.abc import Mapping
+import pathlib
+from typing import Any
+
+from flax import linen as nn
+
+from transformer_zoo import config
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface import FAMILIES
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import writing
+from transformer_zoo.interop.huggingface.family import Family
+from transformer_zoo.interop.tensors import Tensor
+from transformer_zoo.modules import comparison
+
+
+def write(
+  folder: pathlib.Path,
+  model: nn.Module,
+  parameters: Mapping[str, Tensor],
+  *,
+  original: pathlib.Path | None = None,
+  special_ids: Mapping[str, int] | None = None,
+  dtype: str = "float32",
+  max_shard_bytes: int = writing.MAX_SHARD_BYTES,
+) -> None:
+  """Writes configuration and weights.
+
+  Args:
+    folder: exists; files of a tokenizer may lie in it.
+    model: what the parameters are of.
+    parameters: by our names, layers unstacked.
+    original: the config.json that the model came from, which is written again
+      if it still describes the model.
+    special_ids: attributes of a new config.json: `eos_token_id` and others.
+    dtype: see `writing.write_directory`.
+    max_shard_bytes: likewise.
+
+  Raises:
+    UserError: no class of theirs computes what the model does.
+  """
+  found = original and _by_original(directory.read_json(original), model)
+  if found:
+    content = directory.read_json(original)
+    key = "torch_dtype" if "torch_dtype" in content else "dtype"
+    writing.write_json(folder / directory.CONFIG, {**content, key: dtype})
+  else:
+    family, described = _by_any(model)
+    found = family, {**described, **(special_ids or {})}
+  writing.write_directory(
+    folder,
+    *found,
+    parameters,
+    dtype=dtype,
+    max_shard_bytes=max_shard_bytes,
+  )
+
+
+def _by_original(
+  content: Mapping[str, Any], model: nn.Module
+) -> tuple[Family, dict[str, Any]] | None:
+  """The original configuration, completed, where it is still the model's."""
+  try:
+    family = family_of(content)
+    stored = {link.theirs for link in family.links(family.config(model))}
+    described = family.settle(content, stored)
+    different = _differences(family, described, model)
+  except UserError:
+    return None
+  return None if different else (family, described)
+
+
+def _by_any(model: nn.Module) -> tuple[Family, dict[str, Any]]:
+  """The first family whose class computes what the model does."""
+  refusals = {}
+  for family in FAMILIES:
+    kind = family.model_types[0]
+    try:
+      described = family.config(model)
+      different = _differences(family, described, model)
+    except UserError as error:
+      refusals[kind] = str(error)
+      continue
+    if not different:
+      return family, described
+    refusals[kind] = ", ".join(f"{k} {v}" for k, v in different.items())
+  raise UserError(
+    "no class of `transformers` that is known here computes this model: "
+    + "; ".join(f"{kind}: {reason}" for kind, reason in refusals.items())
+  )
+
+
+def _differences(
+  family: Family, described: Mapping[str, Any], model: nn.Module
+) -> dict[str, str]:
+  """What their class computes in another way than the model."""
+  architecture = family.architecture(described)
+  again = config.build(
+    "MODEL", architecture.gin_files, architecture.as_overrides()
+  )
+  return comparison.differences(model, again)

@@ -1,0 +1,117 @@
+"""Writing a Hugging Face directory, one tensor after another."""
+
+from collections.abc import Iterator, Mapping
+import json
+import os
+import pathlib
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop import safetensors
+from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface.family import Family
+from transformer_zoo.interop.links import to_theirs
+from transformer_zoo.interop.tensors import Tensor
+
+DTYPES = {
+  "float32": np.dtype(np.float32),
+  "bfloat16": np.dtype(ml_dtypes.bfloat16),
+  "float16": np.dtype(np.float16),
+}
+# As `transformers` has it.
+MAX_SHARD_BYTES = 5_000_000_000
+GENERATION_CONFIG = "generation_config.json"
+_IN_GENERATION_CONFIG = (
+  "bos_token_id",
+  "decoder_start_token_id",
+  "eos_token_id",
+  "pad_token_id",
+)
+
+
+def write_directory(
+  path: str | os.PathLike[str],
+  family: Family,
+  config: Mapping[str, Any],
+  parameters: Mapping[str, Tensor],
+  *,
+  dtype: str = "float32",
+  max_shard_bytes: int = MAX_SHARD_BYTES,
+) -> None:
+  """Writes weights, and configurations that are not there yet, into a folder.
+
+  Args:
+    path: the folder, which exists.
+    family: of the model.
+    config: as `Family.settle` completes it.
+    parameters: all of the model, by our names.
+    dtype: of the numbers in the files, a key of `DTYPES`.
+    max_shard_bytes: the most that a file holds, unless one tensor is larger.
+
+  Raises:
+    UserError: a parameter of the configured model is missing, or one is left
+      over.
+  """
+  folder = pathlib.Path(path)
+  links = family.links(config)
+  wanted = {name for link in links for name in link.ours}
+  if wanted != parameters.keys():
+    raise UserError(
+      f"a {config['model_type']} model has other parameters: without "
+      f"{sorted(parameters.keys() - wanted)[:3]}, with "
+      f"{sorted(wanted - parameters.keys())[:3]}"
+    )
+  # In the order of the safetensors library, so that files come out equal.
+  tensors = {
+    name: tensor.astype(DTYPES[dtype])
+    for name, tensor in sorted(to_theirs(links, parameters).items())
+  }
+  _write_shards(folder, tensors, max_shard_bytes)
+  if not (folder / directory.CONFIG).exists():
+    write_json(folder / directory.CONFIG, {**config, "dtype": dtype})
+  if not (folder / GENERATION_CONFIG).exists():
+    generation = {key: config.get(key) for key in _IN_GENERATION_CONFIG}
+    write_json(
+      folder / GENERATION_CONFIG,
+      {key: value for key, value in generation.items() if value is not None},
+    )
+
+
+def write_json(path: pathlib.Path, content: Mapping[str, Any]) -> None:
+  """Writes a table as `transformers` does, its keys in order."""
+  text = json.dumps(content, indent=2, sort_keys=True) + "\n"
+  path.write_text(text, encoding="utf-8")
+
+
+def _write_shards(folder, tensors, max_bytes):
+  shards = list(_shards(tensors, max_bytes))
+  if len(shards) == 1:
+    safetensors.write(folder / directory.SAFETENSORS, tensors)
+    return
+  stem, suffix = directory.SAFETENSORS.split(".")
+  places = {}
+  for number, names in enumerate(shards, 1):
+    file = f"{stem}-{number:05}-of-{len(shards):05}.{suffix}"
+    safetensors.write(folder / file, {name: tensors[name] for name in names})
+    places |= dict.fromkeys(names, file)
+  total = sum(tensor.num_bytes for tensor in tensors.values())
+  write_json(
+    folder / f"{directory.SAFETENSORS}{directory.INDEX}",
+    {"metadata": {"total_size": total}, "weight_map": places},
+  )
+
+
+def _shards(
+  tensors: Mapping[str, Tensor], max_bytes: int
+) -> Iterator[list[str]]:
+  names, size = [], 0
+  for name, tensor in tensors.items():
+    if names and size + tensor.num_bytes > max_bytes:
+      yield names
+      names, size = [], 0
+    names.append(name)
+    size += tensor.num_bytes
+  yield names
