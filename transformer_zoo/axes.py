@@ -12,6 +12,8 @@ Dimension letters, as suffixes of tensor names and (lower case) in einsum:
   1 broadcast
 """
 
+from collections.abc import Callable, Sequence
+
 from flax import linen as nn
 import jax
 
@@ -58,6 +60,50 @@ def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
   return nn.with_logical_constraint(
     x, names(*axes), fallback=nn.spmd.RulesFallback.RAISE_ERROR
   )
+
+
+def partitions(axis: str | None) -> int:
+  """Returns over how many devices the rules in force split a logical axis."""
+  mesh = jax.sharding.get_abstract_mesh()
+  if mesh.empty or axis is None:
+    return 1
+  (mesh_axis,) = nn.logical_to_mesh_axes(names(axis))
+  return 1 if mesh_axis is None else mesh.shape[mesh_axis]
+
+
+def over_mesh(
+  function: Callable[..., jax.Array],
+  arrays: Sequence[jax.Array],
+  axes: Sequence[Sequence[str | None]],
+) -> jax.Array:
+  """Applies a function to the part of each array that a device has.
+
+  For kernels that XLA cannot partition. Without rules or outside of a mesh it
+  is the function itself.
+
+  Args:
+    function: of the arrays; what it returns is laid out as the first of them.
+    arrays: where a mesh axis does not divide a size, that axis is whole on
+      every device.
+    axes: logical axes of each array.
+  """
+  if jax.sharding.get_abstract_mesh().empty:
+    return function(*arrays)
+  specs = []
+  for array, logical in zip(arrays, axes, strict=True):
+    mesh_axes = nn.logical_to_mesh_axes(names(*logical))
+    divided = (
+      None if size % partitions(axis) else mesh_axis
+      for size, axis, mesh_axis in zip(
+        array.shape, logical, mesh_axes, strict=True
+      )
+    )
+    specs.append(jax.sharding.PartitionSpec(*divided))
+  # check_vma: kernels do not say over which axes their results vary.
+  mapped = jax.shard_map(
+    function, in_specs=tuple(specs), out_specs=specs[0], check_vma=False
+  )
+  return mapped(*arrays)
 
 
 def partitioned(init, *axes: str | None):

@@ -3,90 +3,20 @@
 from flax import linen as nn
 import gin
 import jax
-import jax.numpy as jnp
 
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
+from transformer_zoo.modules import dot_product_attention
 from transformer_zoo.modules import initializers
 from transformer_zoo.modules import kv_cache
+from transformer_zoo.modules.dot_product_attention import Kernel
+from transformer_zoo.modules.dot_product_attention import REFERENCE
+from transformer_zoo.modules.dot_product_attention import ReferenceAttention
 from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.modules.fused_attention import AutomaticAttention
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.parts import part
 from transformer_zoo.modules.positions import Positions
-
-# Scores of masked pairs are replaced by it, so that a query without any key
-# still has a finite softmax (T5X adds the same number).
-MASKED_SCORE = -1e10
-
-
-@jax.custom_vjp
-def masked_softmax(
-  scores_BHLM: jax.Array, mask_B1LM: jax.Array | None
-) -> jax.Array:
-  """Softmax over the keys that the mask allows; uniform where it allows none.
-
-  The gradient is written from the weights alone, w * (g - sum(w * g)). JAX's
-  own keeps the exponentials and their sums too and reads them again.
-  """
-  if mask_B1LM is not None:
-    scores_BHLM = jnp.where(mask_B1LM, scores_BHLM, MASKED_SCORE)
-  return jax.nn.softmax(scores_BHLM, axis=-1)
-
-
-def _softmax_forward(scores_BHLM, mask_B1LM):
-  weights_BHLM = masked_softmax(scores_BHLM, mask_B1LM)
-  return weights_BHLM, (weights_BHLM, mask_B1LM)
-
-
-def _softmax_backward(residuals, gradient_BHLM):
-  weights_BHLM, mask_B1LM = residuals
-  weighted_BHLM = weights_BHLM * gradient_BHLM
-  total_BHL1 = jnp.sum(weighted_BHLM, axis=-1, keepdims=True)
-  scores_gradient_BHLM = weighted_BHLM - weights_BHLM * total_BHL1
-  if mask_B1LM is not None:
-    scores_gradient_BHLM = jnp.where(mask_B1LM, scores_gradient_BHLM, 0.0)
-  return scores_gradient_BHLM, None
-
-
-masked_softmax.defvjp(_softmax_forward, _softmax_backward)
-
-
-def attention_scores(query_BLHK: jax.Array, key_BMGK: jax.Array) -> jax.Array:
-  """Returns the products of queries and keys, float32 [B, H, L, M].
-
-  Of H query heads, H / G neighbours share a key head (grouped queries, Ainslie
-  et al. 2023).
-  """
-  batch, length, heads, head_dim = query_BLHK.shape
-  groups = key_BMGK.shape[2]
-  if groups == heads:
-    return jnp.einsum(
-      "blhk,bmhk->bhlm",
-      query_BLHK,
-      key_BMGK,
-      preferred_element_type=jnp.float32,
-    )
-  query_BLGRK = query_BLHK.reshape(batch, length, groups, -1, head_dim)
-  scores_BGRLM = jnp.einsum(
-    "blgrk,bmgk->bgrlm",
-    query_BLGRK,
-    key_BMGK,
-    preferred_element_type=jnp.float32,
-  )
-  return scores_BGRLM.reshape(batch, heads, length, -1)
-
-
-def weighted_values(
-  weights_BHLM: jax.Array, value_BMGK: jax.Array
-) -> jax.Array:
-  """Returns the sums of the values under the weights, [B, L, H, K]."""
-  batch, heads, length, memory = weights_BHLM.shape
-  groups = value_BMGK.shape[2]
-  if groups == heads:
-    return jnp.einsum("bhlm,bmhk->blhk", weights_BHLM, value_BMGK)
-  weights_BGRLM = weights_BHLM.reshape(batch, groups, -1, length, memory)
-  context_BLGRK = jnp.einsum("bgrlm,bmgk->blgrk", weights_BGRLM, value_BMGK)
-  return context_BLGRK.reshape(batch, length, heads, -1)
 
 
 @gin.register
@@ -105,6 +35,8 @@ class Attention(nn.Module):
     position_bias: a bias of this layer's own, or None.
     relative_vectors: vectors by distance for keys, or keys and values, or None.
       All three are of attention to x itself: a memory has no distances.
+    kernel: how scores, weights and context are computed. Relative vectors and
+      decoding are always computed by the reference.
   """
 
   num_heads: int
@@ -135,6 +67,7 @@ class Attention(nn.Module):
   rotary: nn.Module | None = None
   position_bias: nn.Module | None = None
   relative_vectors: nn.Module | None = None
+  kernel: Kernel = AutomaticAttention()
 
   def __post_init__(self):
     if self.num_kv_heads is not None and (
@@ -143,6 +76,13 @@ class Attention(nn.Module):
       raise UserError(
         f"{self.num_heads} heads cannot share {self.num_kv_heads} heads of "
         "keys and values evenly; num_kv_heads must divide num_heads"
+      )
+    if self.relative_vectors is not None and not isinstance(
+      self.kernel, AutomaticAttention | ReferenceAttention
+    ):
+      raise UserError(
+        f"Attention.kernel = @{type(self.kernel).__name__}() cannot serve "
+        "relative vectors; bind @AutomaticAttention() or @ReferenceAttention()"
       )
     super().__post_init__()
 
@@ -195,22 +135,63 @@ class Attention(nn.Module):
     else:
       key_BMGK, value_BMGK = kv_cache.compute_once(self, project)
 
-    scores_BHLM = attention_scores(query_BLHK, key_BMGK)
-    if bias_1HLM is not None:
-      scores_BHLM += bias_1HLM
     if self.position_bias is not None and to_itself:
-      scores_BHLM += self.position_bias.copy(name="relpos_bias")(positions)
+      own_1HLM = self.position_bias.copy(name="relpos_bias")(positions)
+      bias_1HLM = own_1HLM if bias_1HLM is None else bias_1HLM + own_1HLM
+    keep_BH1M = self._draw_dropout(query_BLHK, key_BMGK, deterministic)
     if self.relative_vectors is not None and to_itself:
-      scores_BHLM += self.relative_vectors.scores(query_BLHK, positions)
-    weights_BHLM = masked_softmax(scores_BHLM, mask_B1LM)
-    weights_BHLM = self.dropout(
-      weights_BHLM.astype(x_BLD.dtype), deterministic=deterministic
-    )
-    context_BLHK = weighted_values(weights_BHLM, value_BMGK)
-    if self.relative_vectors is not None and to_itself:
-      context_BLHK += self.relative_vectors.values(weights_BHLM, positions)
+      context_BLHK = self._attend_by_distance(
+        query_BLHK,
+        key_BMGK,
+        value_BMGK,
+        mask_B1LM,
+        bias_1HLM,
+        keep_BH1M,
+        positions,
+      )
+    else:
+      context_BLHK = dot_product_attention.dot_product_attention(
+        query_BLHK,
+        key_BMGK,
+        value_BMGK,
+        mask_B1LM=mask_B1LM,
+        bias_1HLM=bias_1HLM,
+        keep_BH1M=keep_BH1M,
+        dropout=self.dropout.rate > 0.0,
+        kernel=self.kernel if decoding is None else REFERENCE,
+      )
     context_BLX = context_BLHK.reshape(*x_BLD.shape[:-1], -1)
     return self.out(context_BLX, x_BLD.shape[-1])
+
+  def _draw_dropout(self, query_BLHK, key_BMGK, deterministic):
+    """Returns what dropout multiplies the weights by, or None."""
+    if deterministic or self.dropout.rate == 0.0:
+      return None
+    batch, length, heads, _ = query_BLHK.shape
+    shape = (batch, heads, length, key_BMGK.shape[1])
+    return self.dropout.draw(shape, query_BLHK.dtype)
+
+  def _attend_by_distance(
+    self,
+    query_BLHK,
+    key_BMGK,
+    value_BMGK,
+    mask_B1LM,
+    bias_1HLM,
+    keep_BH1M,
+    positions,
+  ):
+    """Returns the context [B, L, H, K] with what relative vectors add."""
+    bias_BHLM = self.relative_vectors.scores(query_BLHK, positions)
+    if bias_1HLM is not None:
+      bias_BHLM += bias_1HLM
+    weights_BHLM = dot_product_attention.attention_weights(
+      query_BLHK, key_BMGK, mask_B1LM, bias_BHLM, keep_BH1M
+    )
+    context_BLHK = dot_product_attention.weighted_values(
+      weights_BHLM, value_BMGK
+    )
+    return context_BLHK + self.relative_vectors.values(weights_BHLM, positions)
 
   def _project(self, linear: nn.Module, y: jax.Array, num_heads: int):
     """Returns y projected and split into heads, [B, L or M, heads, K]."""

@@ -16,7 +16,9 @@ from flax import linen as nn
 # Fields that change what training does, or how and where it is computed, but
 # not what a model computes from its parameters. `pad_id` follows the
 # vocabulary, which a run checks by itself.
-_ASIDE = re.compile(r".*dropout|.*_init|dtype|scan|remat|kernel_axes|pad_id")
+_ASIDE = re.compile(
+  r".*dropout|.*_init|dtype|scan|remat|kernel|kernel_axes|pad_id"
+)
 # Fields of Linen's own.
 _LINEN = frozenset({"parent", "name"})
 

@@ -27,14 +27,24 @@ class Dropout(nn.Module):
       raise UserError(f"dropout rate {self.rate} is not in [0, 1)")
     super().__post_init__()
 
-  @nn.compact
   def __call__(self, x: jax.Array, *, deterministic: bool) -> jax.Array:
     if deterministic or self.rate == 0.0:
       return x
-    shape = list(x.shape)
+    return x * self.draw(x.shape, x.dtype)
+
+  def draw(self, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
+    """Returns the factors of one draw, 0 or 1/(1 - rate).
+
+    Args:
+      shape: of what they multiply.
+      dtype: theirs.
+
+    Returns:
+      Factors of this shape, 1 along `broadcast_dims`.
+    """
+    shape = list(shape)
     for dim in self.broadcast_dims:
       shape[dim] = 1
     keep_rate = 1.0 - self.rate
     keep = jax.random.bernoulli(self.make_rng("dropout"), keep_rate, shape)
-    scaled_keep = keep.astype(x.dtype) * jnp.asarray(1 / keep_rate, x.dtype)
-    return x * scaled_keep
+    return keep.astype(dtype) * jnp.asarray(1 / keep_rate, dtype)

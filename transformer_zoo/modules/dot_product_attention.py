@@ -1,0 +1,248 @@
+"""Dot-product attention and the kernels that compute it.
+
+A kernel is an object that computes the same function in its own way:
+
+  softmax(query key^T + bias, where the mask allows) * keep @ value
+
+`Attention.kernel` binds one (gin_configs/parts/attention/kernel_*.gin): here is
+the reference, in `chunked_attention.py` one that needs less memory, in
+`fused_attention.py` those of JAX's libraries and the choice between all.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import contextvars
+import dataclasses
+
+import gin
+import jax
+import jax.numpy as jnp
+
+from transformer_zoo.errors import UserError
+
+# Scores of masked pairs are replaced by it, so that a query without any key
+# still has a finite softmax (T5X adds the same number).
+MASKED_SCORE = -1e10
+
+
+@jax.custom_vjp
+def masked_softmax(
+  scores_BHLM: jax.Array, mask_B1LM: jax.Array | None
+) -> jax.Array:
+  """Softmax over the keys that the mask allows; uniform where it allows none.
+
+  The gradient is written from the weights alone, w * (g - sum(w * g)). JAX's
+  own keeps the exponentials and their sums too and reads them again.
+  """
+  if mask_B1LM is not None:
+    scores_BHLM = jnp.where(mask_B1LM, scores_BHLM, MASKED_SCORE)
+  return jax.nn.softmax(scores_BHLM, axis=-1)
+
+
+def _softmax_forward(scores_BHLM, mask_B1LM):
+  weights_BHLM = masked_softmax(scores_BHLM, mask_B1LM)
+  return weights_BHLM, (weights_BHLM, mask_B1LM)
+
+
+def _softmax_backward(residuals, gradient_BHLM):
+  weights_BHLM, mask_B1LM = residuals
+  weighted_BHLM = weights_BHLM * gradient_BHLM
+  total_BHL1 = jnp.sum(weighted_BHLM, axis=-1, keepdims=True)
+  scores_gradient_BHLM = weighted_BHLM - weights_BHLM * total_BHL1
+  if mask_B1LM is not None:
+    scores_gradient_BHLM = jnp.where(mask_B1LM, scores_gradient_BHLM, 0.0)
+  return scores_gradient_BHLM, None
+
+
+masked_softmax.defvjp(_softmax_forward, _softmax_backward)
+
+
+def attention_scores(query_BLHK: jax.Array, key_BMGK: jax.Array) -> jax.Array:
+  """Returns the products of queries and keys, float32 [B, H, L, M].
+
+  Of H query heads, H / G neighbours share a key head (grouped queries, Ainslie
+  et al. 2023).
+  """
+  batch, length, heads, head_dim = query_BLHK.shape
+  groups = key_BMGK.shape[2]
+  if groups == heads:
+    return jnp.einsum(
+      "blhk,bmhk->bhlm",
+      query_BLHK,
+      key_BMGK,
+      preferred_element_type=jnp.float32,
+    )
+  query_BLGRK = query_BLHK.reshape(batch, length, groups, -1, head_dim)
+  scores_BGRLM = jnp.einsum(
+    "blgrk,bmgk->bgrlm",
+    query_BLGRK,
+    key_BMGK,
+    preferred_element_type=jnp.float32,
+  )
+  return scores_BGRLM.reshape(batch, heads, length, -1)
+
+
+def attention_weights(
+  query_BLHK: jax.Array,
+  key_BMGK: jax.Array,
+  mask_B1LM: jax.Array | None = None,
+  bias_1HLM: jax.Array | None = None,
+  keep_BH1M: jax.Array | None = None,
+) -> jax.Array:
+  """Returns the share of each key, [B, H, L, M], after dropout.
+
+  The softmax is in float32, its result in the dtype of the queries.
+  """
+  scores_BHLM = attention_scores(query_BLHK, key_BMGK)
+  if bias_1HLM is not None:
+    scores_BHLM += bias_1HLM
+  weights_BHLM = masked_softmax(scores_BHLM, mask_B1LM)
+  weights_BHLM = weights_BHLM.astype(query_BLHK.dtype)
+  return weights_BHLM if keep_BH1M is None else weights_BHLM * keep_BH1M
+
+
+def weighted_values(
+  weights_BHLM: jax.Array, value_BMGK: jax.Array
+) -> jax.Array:
+  """Returns the sums of the values under the weights, [B, L, H, K]."""
+  batch, heads, length, memory = weights_BHLM.shape
+  groups = value_BMGK.shape[2]
+  if groups == heads:
+    return jnp.einsum("bhlm,bmhk->blhk", weights_BHLM, value_BMGK)
+  weights_BGRLM = weights_BHLM.reshape(batch, groups, -1, length, memory)
+  context_BLGRK = jnp.einsum("bgrlm,bmgk->blgrk", weights_BGRLM, value_BMGK)
+  return context_BLGRK.reshape(batch, length, heads, -1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+  """What a kernel must know to tell whether it can serve.
+
+  Attributes:
+    shape: B, H, L, M of the scores.
+    head_dim: K.
+    dtype: of queries, keys and values.
+    has_bias: whether something is added to the scores.
+    dropout: whether attention weights are dropped in training.
+  """
+
+  shape: tuple[int, int, int, int]
+  head_dim: int
+  dtype: jnp.dtype
+  has_bias: bool
+  dropout: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+  """One way to compute dot-product attention."""
+
+  def refusal(self, problem: Problem) -> str | None:
+    """Why it cannot serve the problem, half a sentence; None if it can."""
+    del problem
+    return None
+
+  def choose(self, problem: Problem) -> tuple["Kernel", str]:
+    """The kernel that serves, itself if bound by name, and why.
+
+    Raises:
+      UserError: it cannot serve the problem.
+    """
+    refusal = self.refusal(problem)
+    if refusal is not None:
+      raise UserError(
+        f"Attention.kernel = @{type(self).__name__}() cannot serve this model: "
+        f"{refusal}; bind @AutomaticAttention() or @ReferenceAttention()"
+      )
+    return self, "bound"
+
+  def attend(
+    self,
+    query_BLHK: jax.Array,
+    key_BMGK: jax.Array,
+    value_BMGK: jax.Array,
+    mask_B1LM: jax.Array | None,
+    bias_1HLM: jax.Array | None,
+    keep_BH1M: jax.Array | None,
+  ) -> jax.Array:
+    """Returns [B, L, H, K]; arguments as of `dot_product_attention`."""
+    raise NotImplementedError
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class ReferenceAttention(Kernel):
+  """Scores and weights as whole arrays [B, H, L, M]; serves everything."""
+
+  def attend(
+    self, query_BLHK, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM, keep_BH1M
+  ):
+    weights_BHLM = attention_weights(
+      query_BLHK, key_BMGK, mask_B1LM, bias_1HLM, keep_BH1M
+    )
+    return weighted_values(weights_BHLM, value_BMGK)
+
+
+REFERENCE = ReferenceAttention()
+
+
+_choices = contextvars.ContextVar("choices of kernels", default=None)
+
+
+@contextlib.contextmanager
+def recorded_choices() -> Iterator[list[tuple[str, str]]]:
+  """Collects (kernel, why) of every attention that is traced inside."""
+  choices: list[tuple[str, str]] = []
+  token = _choices.set(choices)
+  try:
+    yield choices
+  finally:
+    _choices.reset(token)
+
+
+def dot_product_attention(
+  query_BLHK: jax.Array,
+  key_BMGK: jax.Array,
+  value_BMGK: jax.Array,
+  *,
+  mask_B1LM: jax.Array | None = None,
+  bias_1HLM: jax.Array | None = None,
+  keep_BH1M: jax.Array | None = None,
+  dropout: bool = False,
+  kernel: Kernel = REFERENCE,
+) -> jax.Array:
+  """Attention of queries to keys and values (Vaswani et al. 2017, 3.2.1).
+
+  Args:
+    query_BLHK: queries, scaled by the caller where scores are.
+    key_BMGK: keys, each of which H / G neighbouring heads share.
+    value_BMGK: values.
+    mask_B1LM: [1 or B, 1, L, M], True where a query may attend. A query that
+      may attend to nothing attends to all alike, and has no gradient.
+    bias_1HLM: [1 or B, H, L, M], float32, added to the scores.
+    keep_BH1M: what dropout multiplies weights by, [B, H, 1 or L, M].
+    dropout: whether the model drops weights when it is trained, even if
+      nothing is dropped now: so that a kernel which cannot is refused early.
+    kernel: how to compute it.
+
+  Returns:
+    [B, L, H, K].
+
+  Raises:
+    UserError: the kernel cannot serve the model.
+  """
+  batch, length, heads, head_dim = query_BLHK.shape
+  problem = Problem(
+    shape=(batch, heads, length, key_BMGK.shape[1]),
+    head_dim=head_dim,
+    dtype=query_BLHK.dtype,
+    has_bias=bias_1HLM is not None,
+    dropout=dropout or keep_BH1M is not None,
+  )
+  serving, reason = kernel.choose(problem)
+  choices = _choices.get()
+  if choices is not None:
+    choices.append((repr(serving), reason))
+  return serving.attend(
+    query_BLHK, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM, keep_BH1M
+  )
