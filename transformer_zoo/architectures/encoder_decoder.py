@@ -116,6 +116,41 @@ class EncoderDecoder(nn.Module):
       encoder_positions=encoder_positions,
       deterministic=deterministic,
     )
+    return self.decode(
+      encoded_BMD,
+      encoder_input_tokens,
+      decoder_input_tokens,
+      decoder_target_tokens,
+      encoder_segment_ids=encoder_segment_ids,
+      decoder_segment_ids=decoder_segment_ids,
+      decoder_positions=decoder_positions,
+      deterministic=deterministic,
+    )
+
+  def decode(
+    self,
+    encoded_BMD: jax.Array,
+    encoder_input_tokens: jax.Array,
+    decoder_input_tokens: jax.Array,
+    decoder_target_tokens: jax.Array,
+    *,
+    encoder_segment_ids: jax.Array | None = None,
+    decoder_segment_ids: jax.Array | None = None,
+    decoder_positions: jax.Array | None = None,
+    deterministic: bool = True,
+  ) -> jax.Array:
+    """Teacher-forced logits [B, L, V] of inputs that are encoded already.
+
+    Args:
+      encoded_BMD: output of `encode`.
+      encoder_input_tokens: [B, M] ids; tell which of them are padding.
+      decoder_input_tokens: as in a call, with all that follows.
+      decoder_target_tokens: [B, L].
+      encoder_segment_ids: [B, M].
+      decoder_segment_ids: [B, L].
+      decoder_positions: [B, L].
+      deterministic: no dropout.
+    """
     target_valid_BL = decoder_target_tokens != self.pad_id
     mask_B1LL = masks.combine(
       masks.causal_mask(decoder_input_tokens.shape[1]),

@@ -6,18 +6,20 @@ this stand here and nowhere else.
 """
 
 from collections.abc import Iterator
+import contextlib
 import dataclasses
 import inspect
 import sys
 from typing import Any, NamedTuple
 
 from gin import config as gin_config
+from gin import selector_map
 
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
-_REGISTRY = gin_config._REGISTRY
 _Unknown = gin_config._UnknownConfigurableReference
+_STATE = ("_CONFIG", "_OPERATIVE_CONFIG", "_SINGLETONS", "_CONFIG_IS_LOCKED")
 # Flax gives these to every module; a tree of parts never sets them by gin.
 _LINEN_FIELDS = frozenset({"name", "parent"})
 
@@ -38,21 +40,52 @@ class Parameter(NamedTuple):
 
 def short_name(selector: str) -> str:
   """The shortest name that means one configurable."""
-  return _REGISTRY.minimal_selector(selector)
+  return gin_config._REGISTRY.minimal_selector(selector)
 
 
 def names() -> list[str]:
   """The short names of all configurables, gin's own left out."""
   return [
     short_name(selector)
-    for selector, _ in _REGISTRY.items()
+    for selector, _ in gin_config._REGISTRY.items()
     if not selector.startswith("gin.")
   ]
 
 
 def exists(name: str) -> bool:
   """Whether a configurable of this name is registered."""
-  return bool(_REGISTRY.matching_selectors(name))
+  return bool(gin_config._REGISTRY.matching_selectors(name))
+
+
+@contextlib.contextmanager
+def apart_from(*modules: str) -> Iterator[None]:
+  """Puts aside what another program in this process has told gin.
+
+  Within, nothing is bound; what is registered meanwhile stays.
+
+  Args:
+    *modules: whose configurables are unknown within, with all that have been
+      registered by gin files.
+  """
+  kept = {name: getattr(gin_config, name) for name in _STATE}
+  registry = gin_config._REGISTRY
+  gin_config._REGISTRY = selector_map.SelectorMap()
+  for selector, configurable in registry.items():
+    by_gin_file = configurable.import_source is not None
+    if not by_gin_file and not selector.startswith(modules):
+      gin_config._REGISTRY[selector] = configurable
+  for name, value in kept.items():
+    setattr(gin_config, name, type(value)())
+  try:
+    with gin_config.config_scope(None):
+      yield
+  finally:
+    for selector, configurable in gin_config._REGISTRY.items():
+      if selector not in registry:
+        registry[selector] = configurable
+    gin_config._REGISTRY = registry
+    for name, value in kept.items():
+      setattr(gin_config, name, value)
 
 
 def find(name: str, where: str) -> gin_config.Configurable:
@@ -61,7 +94,7 @@ def find(name: str, where: str) -> gin_config.Configurable:
   Raises:
     UserError: there is none, or the name means several.
   """
-  matches = _REGISTRY.matching_selectors(name)
+  matches = gin_config._REGISTRY.matching_selectors(name)
   if not matches:
     raise UserError(
       f"{where}: no configurable is called {name!r}{nearest(name, names())}"
@@ -71,7 +104,7 @@ def find(name: str, where: str) -> gin_config.Configurable:
       f"{where}: {name!r} may mean "
       + " or ".join(sorted(map(short_name, matches)))
     )
-  return _REGISTRY[matches[0]]
+  return gin_config._REGISTRY[matches[0]]
 
 
 def parameters(

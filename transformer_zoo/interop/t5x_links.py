@@ -21,9 +21,9 @@ from transformer_zoo.interop.links import Link
 
 # A layer's number, in names of parameters that are stacked.
 EVERY = "layers_*"
-_BESIDE = re.compile(r"(encoder|decoder)/(layers_[^/]+)/relpos_bias/(.+)")
+_BESIDE = re.compile(r"(encoder|decoder)/(layers[^/]*)/relpos_bias/(.+)")
 _WITHIN = re.compile(
-  r"(encoder|decoder)/(layers_[^/]+)/(?:self_)?attention/relpos_bias/(.+)"
+  r"(encoder|decoder)/(layers[^/]*)/(?:self_)?attention/relpos_bias/(.+)"
 )
 _SCANNED = re.compile(r"(encoder|decoder)/(\1|layers)/(.+)")
 _LAYER = re.compile(r"(encoder|decoder)/layers_(\d+)/(.+)")
@@ -161,11 +161,7 @@ def of_theirs(shapes: Mapping[str, tuple[int, ...]]) -> list[Parameter]:
       stack, scope, rest = match.groups()
       ours = f"{stack}/{EVERY}/{rest}"
       layers = 0 if scope == "layers" else scan_axis
-    if match := _BESIDE.fullmatch(ours):
-      stack, layer, rest = match.groups()
-      ours = f"{stack}/{layer}/{_attention(stack)}/relpos_bias/{rest}"
-    ours = ours.replace("decoder/token_embedder/", "token_embedder/")
-    parameter = Parameter(theirs, ours, tuple(shape), layers)
+    parameter = Parameter(theirs, our_name(ours), tuple(shape), layers)
     with_heads = re.search(r"(query|key|value|out)/kernel$", ours)
     if not 1 <= len(parameter.own_axes) <= (3 if with_heads else 2):
       raise UserError(
@@ -194,8 +190,22 @@ def _scan_axis(shapes) -> int:
   return 0 if first else 1
 
 
-def _attention(stack: str) -> str:
-  return "attention" if stack == "encoder" else "self_attention"
+def our_name(theirs: str) -> str:
+  """Our name of a parameter of theirs, `layers`, `layers_0` staying so."""
+  if match := _BESIDE.fullmatch(theirs):
+    stack, layer, rest = match.groups()
+    attention = "attention" if stack == "encoder" else "self_attention"
+    return f"{stack}/{layer}/{attention}/relpos_bias/{rest}"
+  return theirs.replace("decoder/token_embedder/", "token_embedder/")
+
+
+def their_name(ours: str, *, decoder_only: bool) -> str:
+  """The inverse of `our_name`, in a model with an encoder or without."""
+  if match := _WITHIN.fullmatch(ours):
+    return "/".join([match[1], match[2], "relpos_bias", match[3]])
+  if decoder_only:
+    return re.sub("^token_embedder/", "decoder/token_embedder/", ours)
+  return ours
 
 
 def of_ours(
@@ -210,7 +220,7 @@ def of_ours(
   Raises:
     UserError: the layers of a stack differ, so that they cannot be scanned.
   """
-  without_encoder = not any(
+  decoder_only = not any(
     name.startswith("encoder/") or "encoder_decoder_attention" in name
     for name in shapes
   )
@@ -230,9 +240,7 @@ def of_ours(
   found = []
   for ours, layers in groups.items():
     shape = next(iter(layers.values()))
-    theirs, axis = ours, None
-    if match := _WITHIN.fullmatch(theirs):
-      theirs = "/".join([match[1], match[2], "relpos_bias", match[3]])
+    theirs, axis = their_name(ours, decoder_only=decoder_only), None
     if EVERY in ours:
       stack = ours.partition("/")[0]
       if len(depths[stack]) > 1 or set(layers.values()) != {shape}:
@@ -242,7 +250,5 @@ def of_ours(
         )
       theirs = theirs.replace(EVERY, stack)
       shape, axis = (shape[0], len(layers), *shape[1:]), 1
-    if without_encoder:
-      theirs = re.sub("^token_embedder/", "decoder/token_embedder/", theirs)
     found.append(Parameter(theirs, ours, shape, axis))
   return found
