@@ -35,14 +35,31 @@ def sinusoids(
   """
   waves = features // 2
   steps = max(waves - 1, 1) if reach_longest else waves
-  frequencies = 10000.0 ** (-np.arange(waves) / steps)
-  angles = jnp.multiply.outer(
-    positions.astype(jnp.float32), frequencies.astype(np.float32)
-  )
-  both = jnp.sin(angles), jnp.cos(angles)
+  both = _sine_and_cosine(positions, 10000.0 ** (-np.arange(waves) / steps))
   if interleaved:
     return jnp.stack(both, axis=-1).reshape(*positions.shape, features)
   return jnp.concatenate(both, axis=-1)
+
+
+def _sine_and_cosine(positions, frequencies):
+  """Sine and cosine of positions * frequencies, float32 [..., frequencies].
+
+  A float32 product at position 1,000 is wrong by 3e-5 radians. Published tables
+  were computed in float64; so here a frequency is a number of 12 bits, whose
+  products with positions up to 4,095 are exact, and a small rest.
+  """
+  mantissas, exponents = np.frexp(frequencies)
+  coarse = np.ldexp(np.round(mantissas * 4096) / 4096, exponents)
+  angles, rests = (
+    jnp.multiply.outer(positions.astype(jnp.float32), part.astype(np.float32))
+    for part in (coarse, frequencies - coarse)
+  )
+  sine, cosine = jnp.sin(angles), jnp.cos(angles)
+  sine_of_rest, cosine_of_rest = jnp.sin(rests), jnp.cos(rests)
+  return (
+    sine * cosine_of_rest + cosine * sine_of_rest,
+    cosine * cosine_of_rest - sine * sine_of_rest,
+  )
 
 
 @gin.register

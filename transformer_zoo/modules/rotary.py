@@ -61,8 +61,14 @@ class Rotary(nn.Module):
     )
 
   def frequencies(self, pairs: int) -> np.ndarray:
-    """Returns the radians by which each pair turns at a position."""
-    frequencies = self.theta ** (-np.arange(pairs) / pairs)
+    """Returns the radians by which each pair turns at a position, float32.
+
+    Rounded where published models round: at position 10,000 a step of float32
+    is a thousandth of a radian.
+    """
+    exponents = np.arange(pairs, dtype=np.float32) / pairs
+    powers = self.theta ** exponents.astype(np.float64)
+    frequencies = 1 / powers.astype(np.float32)
     slow = frequencies / self.stretch
     if self.trained_length is None:
       return slow
@@ -74,9 +80,7 @@ class Rotary(nn.Module):
 
 def _turn(x_BLHK, positions_1L, frequencies, interleaved):
   half = x_BLHK.shape[-1] // 2
-  angles_1LP = jnp.multiply.outer(
-    positions_1L.astype(jnp.float32), frequencies.astype(np.float32)
-  )
+  angles_1LP = jnp.multiply.outer(positions_1L.astype(jnp.float32), frequencies)
   angles = angles_1LP[:, :, None]  # the same for all heads
   cos, sin = jnp.cos(angles), jnp.sin(angles)
   if interleaved:
