@@ -137,18 +137,34 @@ def files_of_checkpoint(arguments: argparse.Namespace, kind: str) -> list[str]:
   Raises:
     UserError: none is given and no config.gin lies above the checkpoint.
   """
-  checkpoint = pathlib.Path(arguments.checkpoint).absolute()
-  if not checkpoint.exists():
+  if not pathlib.Path(arguments.checkpoint).exists():
     raise UserError(f"there is no checkpoint {arguments.checkpoint!r}")
   if arguments.gin_file:
     return arguments.gin_file
-  for folder in (checkpoint, *checkpoint.parents[:2]):
+  for folder in _folders_of_checkpoint(arguments.checkpoint):
     if (folder / "config.gin").is_file():
       return [str(folder / "config.gin"), f"runs/{kind}.gin"]
   raise UserError(
     f"no config.gin lies beside the checkpoint {arguments.checkpoint!r}: name "
     "the configuration with --gin_file"
   )
+
+
+def vocabulary_of_checkpoint(checkpoint: str) -> str | None:
+  """The folder of the vocabulary that a converted checkpoint came with."""
+  from transformer_zoo.data.vocabularies import files
+
+  for folder in _folders_of_checkpoint(checkpoint):
+    beside = str(folder / "huggingface")
+    if os.path.isdir(beside) and files.is_vocabulary(beside):
+      return beside
+  return None
+
+
+def _folders_of_checkpoint(checkpoint: str) -> list[pathlib.Path]:
+  """The folder of a step or a run, and those above it."""
+  path = pathlib.Path(checkpoint).absolute()
+  return [path, *path.parents[:2]]
 
 
 def parse_lengths(text: str) -> dict[str, int]:

@@ -51,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   parser.add_argument(
     "--vocabulary",
     metavar="FILE",
-    help="SentencePiece model, if not that of the task trained on",
+    help="a vocabulary's file or folder, if not that of the task trained on or "
+    "the one that a converted checkpoint came with",
   )
   common.add_gin_arguments(parser)
 
@@ -64,8 +65,11 @@ def run(arguments: argparse.Namespace) -> None:
   if folder and not os.path.isdir(folder):
     raise UserError(f"there is no folder {folder!r} for the output")
   extra = [f"CHECKPOINT_PATH={arguments.checkpoint!r}"]
-  if arguments.vocabulary:
-    extra.append(f"VOCABULARY_PATH={arguments.vocabulary!r}")
+  vocabulary = arguments.vocabulary or common.vocabulary_of_checkpoint(
+    arguments.checkpoint
+  )
+  if vocabulary:
+    extra.append(f"VOCABULARY_PATH={vocabulary!r}")
   common.load_gin(
     arguments,
     "infer",

@@ -220,9 +220,8 @@ def _write_run(folder: pathlib.Path, source: Source) -> None:
   beside = folder / converted_run.BESIDE
   beside.mkdir(parents=True)
   _write_vocabulary(beside, source)
-  for name in (directory.CONFIG, writing.GENERATION_CONFIG):
-    if source.beside is not None and (source.beside / name).is_file():
-      shutil.copyfile(source.beside / name, beside / name)
+  if original := _original_config(source):
+    shutil.copyfile(original, beside / directory.CONFIG)
   converted_run.write_run(
     folder, source.gin_files, source.bindings, leaves, step=source.step
   )
@@ -263,8 +262,11 @@ def _original_config(source: Source) -> pathlib.Path | None:
 
 
 def _write_vocabulary(folder: pathlib.Path, source: Source) -> None:
-  """Writes the files of the tokenizer, where there are any."""
+  """Writes the files of the tokenizer and the defaults of generation."""
   if source.beside is not None:
+    generation = source.beside / writing.GENERATION_CONFIG
+    if generation.is_file():
+      shutil.copyfile(generation, folder / generation.name)
     for path in tokenizer_files.of_directory(source.beside):
       shutil.copyfile(path, folder / path.name)
   elif source.vocabulary is not None:

@@ -29,6 +29,7 @@ from transformer_zoo.training import state
 BESIDE = "huggingface"
 # What a command line asks for if it says nothing else.
 _LENGTHS = {"inputs": 512, "targets": 128}
+_USES = ("runs/evaluate.gin", "runs/infer.gin")
 _RUN_MACROS = {
   "MIXTURE_OR_TASK_NAME": None,
   "PREPARED_DIR": "runs/prepared",
@@ -143,8 +144,8 @@ def write_run(
     step: number of the checkpoint.
   """
   macros = [f"{name}={value!r}" for name, value in _RUN_MACROS.items()]
-  config.load(gin_files, [*macros, *bindings], root=None)
-  text = config.operative_config("MODEL", "CONVERTER", *_RUN_MACROS)
+  config.load([*gin_files, *_USES], [*macros, *bindings], root="MODEL")
+  text = config.operative_config("MODEL", "CONVERTER", "evaluate", "infer")
   run_folder.claim(folder, text, config.value("MODEL"), _LENGTHS)
   checkpoint = folder / "checkpoints" / str(step)
   orbax_checkpoints.write(checkpoint, leaves)

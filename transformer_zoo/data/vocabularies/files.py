@@ -3,7 +3,9 @@
 import dataclasses
 import functools
 import hashlib
+import json
 import os
+from typing import Any
 
 from transformer_zoo.errors import UserError
 
@@ -14,6 +16,11 @@ _KINDS = (
 )
 _PAIR = ("vocab.json", "merges.txt")
 _ENOUGH = 1 << 20
+# A Hugging Face directory tells in it which class reads its other files.
+_TOKENIZER_CONFIG = "tokenizer_config.json"
+_BYTES_CLASS = "ByT5Tokenizer"
+_WITH_SENTINELS = ("T5Tokenizer", "T5TokenizerFast", "MT5Tokenizer")
+_T5_EXTRA_IDS = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +48,7 @@ def recognise(path: str) -> VocabularyFiles:
   Raises:
     UserError: nothing can be read there, or it is no vocabulary.
   """
-  if path == BYTES:
+  if path == BYTES or _tokenizer_class(path) == _BYTES_CLASS:
     return VocabularyFiles(BYTES, (), ())
   file = _in_folder(path) if os.path.isdir(path) else path
   try:
@@ -50,6 +57,54 @@ def recognise(path: str) -> VocabularyFiles:
     raise UserError(
       f"The vocabulary file {file!r} cannot be read ({error.strerror})."
     ) from None
+
+
+def is_vocabulary(path: str) -> bool:
+  """Whether `recognise` finds a vocabulary at a path."""
+  try:
+    recognise(path)
+  except UserError:
+    return False
+  return True
+
+
+def tokenizer_config(folder: str) -> dict[str, Any]:
+  """Reads the tokenizer_config.json in a folder; empty where there is none.
+
+  Raises:
+    UserError: the file is no JSON object.
+  """
+  path = os.path.join(folder, _TOKENIZER_CONFIG)
+  try:
+    with open(path, encoding="utf-8") as file:
+      content = json.load(file)
+  except (FileNotFoundError, NotADirectoryError):
+    return {}
+  except ValueError:
+    content = None
+  if not isinstance(content, dict):
+    raise UserError(f"{path!r} is no JSON object")
+  return content
+
+
+def stated_extra_ids(model: str) -> int | None:
+  """How many sentinels the files beside a SentencePiece model add to it.
+
+  None where they do not say, or where they say T5's number, which a model with
+  sentinels of its own does not get.
+  """
+  folder = os.path.dirname(model)
+  kind = _tokenizer_class(folder)
+  if kind is None:
+    return None
+  if kind not in _WITH_SENTINELS:
+    return 0
+  stated = tokenizer_config(folder).get("extra_ids")
+  return None if stated == _T5_EXTRA_IDS else stated
+
+
+def _tokenizer_class(folder: str) -> str | None:
+  return tokenizer_config(folder).get("tokenizer_class")
 
 
 def checksum(files: VocabularyFiles) -> str:
@@ -68,6 +123,9 @@ def checksum(files: VocabularyFiles) -> str:
 def _in_folder(folder: str) -> str:
   """Returns the main file of the one vocabulary in a folder."""
   names = sorted(os.listdir(folder))
+  kind = _tokenizer_class(folder)
+  if kind not in (None, *_WITH_SENTINELS) and "tokenizer.json" in names:
+    return os.path.join(folder, "tokenizer.json")
   models = [name for name in names if name.endswith(".model")]
   if len(models) == 1:
     return os.path.join(folder, models[0])

@@ -6,12 +6,12 @@ SeqIO reads them.
 """
 
 from collections.abc import Sequence
-import json
 import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import special_ids
 from transformer_zoo.errors import UserError
 
@@ -135,14 +135,7 @@ def wordpiece(
 
 def stated_case(path: str) -> bool | None:
   """Returns `do_lower_case` of a tokenizer_config.json beside a vocab.txt."""
-  config = os.path.join(os.path.dirname(path), "tokenizer_config.json")
-  try:
-    with open(config, encoding="utf-8") as file:
-      return json.load(file).get("do_lower_case")
-  except FileNotFoundError:
-    return None
-  except (ValueError, AttributeError):
-    raise UserError(f"{config!r} is no JSON object") from None
+  return files.tokenizer_config(os.path.dirname(path)).get("do_lower_case")
 
 
 def byte_level_bpe(

@@ -58,7 +58,7 @@ class Vocabulary:
   Attributes:
     path: a SentencePiece model, a WordPiece list (vocab.txt), a vocab.json or
       merges.txt that lie beside each other, a tokenizer.json, a folder with one
-      of these, or 'bytes'.
+      of these (as a Hugging Face directory is), or 'bytes'.
   """
 
   def __init__(
@@ -71,9 +71,10 @@ class Vocabulary:
 
     Args:
       path: see the class.
-      extra_ids: how many sentinels follow the pieces. By default 100 for
-        SentencePiece (T5), none where the model has sentinels or a mask of its
-        own (mT5, ALBERT); 125 for bytes (ByT5); none for the others.
+      extra_ids: how many sentinels follow the pieces. By default as a
+        tokenizer_config.json beside a SentencePiece model says, or 100 (T5),
+        none where the model has sentinels or a mask of its own (mT5, ALBERT);
+        125 for bytes (ByT5); none for the others.
       lower_case: text is read without case and accents. By default as a
         WordPiece list, or a tokenizer_config.json beside it, asks for; of
         SentencePiece models, ALBERT's uncased ones need it.
@@ -211,6 +212,8 @@ class Vocabulary:
     extra_ids, lower_case = self._settings
     if found.kind == "wordpiece" and lower_case is None:
       lower_case = tokenizers_models.stated_case(*found.paths)
+    if found.kind == "sentencepiece" and extra_ids is None:
+      extra_ids = files.stated_extra_ids(*found.paths)
     with _load_lock:
       return _load(found, extra_ids, lower_case)
 
