@@ -5,31 +5,95 @@ import math
 import jax
 import pytest
 
+from tests import tiny_models
 from tests.golden import update_parameter_trees
 
-# Raffel et al. 2020 and `released_checkpoints.md` of the T5 repository, with
-# 32,128 rows of embeddings.
-COUNTS = {
-  "t5_1_0_small": 60_506_624,
-  "t5_1_0_base": 222_903_552,
-  "t5_1_0_large": 737_668_096,
-  "t5_1_0_3b": 2_851_598_336,
-  "t5_1_0_11b": 11_307_321_344,
-  "t5_1_1_small": 76_961_152,
-  "t5_1_1_base": 247_577_856,
-  "t5_1_1_large": 783_150_080,
-  "t5_1_1_xl": 2_849_757_184,
-  "t5_1_1_xxl": 11_135_332_352,
+# (architecture, size, macros) -> parameters: with the vocabulary, and the
+# positions, of the published checkpoints; as `transformers` counts them.
+EXACT = {
+  ("t5_1_0", "t5_1_0_small"): 60_506_624,
+  ("t5_1_0", "t5_1_0_base"): 222_903_552,
+  ("t5_1_0", "t5_1_0_large"): 737_668_096,
+  ("t5_1_0", "t5_1_0_3b"): 2_851_598_336,
+  ("t5_1_0", "t5_1_0_11b"): 11_307_321_344,
+  ("t5_1_1", "t5_1_1_small"): 76_961_152,
+  ("t5_1_1", "t5_1_1_base"): 247_577_856,
+  ("t5_1_1", "t5_1_1_large"): 783_150_080,
+  ("t5_1_1", "t5_1_1_xl"): 2_849_757_184,
+  ("t5_1_1", "t5_1_1_xxl"): 11_135_332_352,
+  ("mt5", "t5_1_1_small"): 300_176_768,
+  ("mt5", "t5_1_1_base"): 582_401_280,
+  ("mt5", "t5_1_1_large"): 1_229_581_312,
+  ("mt5", "t5_1_1_xl"): 3_742_619_648,
+  ("mt5", "t5_1_1_xxl"): 12_921_057_280,
+  ("umt5", "t5_1_1_small"): 306_601_984,
+  ("umt5", "t5_1_1_base"): 592_043_520,
+  ("umt5", "t5_1_1_xl"): 3_768_356_864,
+  ("umt5", "t5_1_1_xxl"): 12_972_531_712,
+  ("byt5", "byt5_small"): 299_637_760,
+  ("byt5", "byt5_base"): 581_653_248,
+  ("byt5", "byt5_large"): 1_228_183_552,
+  ("byt5", "byt5_xl"): 3_737_801_728,
+  ("byt5", "byt5_xxl"): 12_906_899_328,
+  ("gpt_1", "gpt_1"): 116_534_784,
+  ("gpt_2", "gpt_2_small"): 124_439_808,
+  ("gpt_2", "gpt_2_medium"): 354_823_168,
+  ("gpt_2", "gpt_2_large"): 774_030_080,
+  ("gpt_2", "gpt_2_xl"): 1_557_611_200,
+  ("llama", "llama_7b"): 6_738_415_616,
+  ("llama", "llama_1b"): 1_100_048_384,
+}
+# As the papers' tables print them.
+PRINTED = {
+  # Vaswani et al. 2017, table 3; 37,000 byte pairs.
+  ("transformer_2017", "transformer_2017_base"): 65e6,
+  ("transformer_2017", "transformer_2017_big"): 213e6,
+  # Brown et al. 2020, table 2.1.
+  ("gpt_3", "gpt_3_small"): 125e6,
+  ("gpt_3", "gpt_3_medium"): 350e6,
+  ("gpt_3", "gpt_3_large"): 760e6,
+  ("gpt_3", "gpt_3_xl"): 1.3e9,
+  ("gpt_3", "gpt_3_2_7b"): 2.7e9,
+  ("gpt_3", "gpt_3_6_7b"): 6.7e9,
+  ("gpt_3", "gpt_3_13b"): 13.0e9,
+  ("gpt_3", "gpt_3_175b"): 175.0e9,
+}
+# Without the rows that only make a table divide over a mesh.
+VOCABULARIES = {
+  "gpt_1": 40_478,
+  "gpt_2": 50_257,
+  "gpt_3": 50_257,
+  "llama": 32_000,
+  "transformer_2017": 37_000,
 }
 
 
-@pytest.mark.parametrize("size", COUNTS)
-@pytest.mark.parametrize("scan", [False, True])
-def test_published_sizes_have_exactly_their_parameters(size, scan):
-  params = update_parameter_trees.shapes(size, scan=scan)
-  leaves = jax.tree.leaves(params)
-  assert sum(math.prod(leaf.shape) for leaf in leaves) == COUNTS[size]
+def count(architecture: str, size: str) -> int:
+  macros = {}
+  if architecture in VOCABULARIES:
+    macros["VOCAB_SIZE"] = VOCABULARIES[architecture]
+  shapes = update_parameter_trees.shapes(
+    architecture, size, scan=True, **macros
+  )
+  leaves = jax.tree.leaves(shapes)
   assert {str(leaf.dtype) for leaf in leaves} == {"float32"}
+  return sum(math.prod(leaf.shape) for leaf in leaves)
+
+
+@pytest.mark.parametrize("model", EXACT, ids="-".join)
+def test_published_sizes_have_exactly_their_parameters(model):
+  assert count(*model) == EXACT[model]
+
+
+@pytest.mark.parametrize("model", PRINTED, ids="-".join)
+def test_other_published_sizes_have_about_their_parameters(model):
+  # What the table of Vaswani et al. counts besides is not known.
+  tolerance = 0.035 if model[1] == "transformer_2017_base" else 0.02
+  assert count(*model) == pytest.approx(PRINTED[model], rel=tolerance)
+
+
+def test_every_architecture_has_a_recorded_tree():
+  assert list(update_parameter_trees.SIZES) == tiny_models.ARCHITECTURES
 
 
 @pytest.mark.parametrize(("architecture", "scan"), update_parameter_trees.TREES)

@@ -10,13 +10,28 @@ import pathlib
 
 from flax import traverse_util
 
-from tests import tiny_t5
 from transformer_zoo import config
+from transformer_zoo.training import state
 
+# One size of each architecture.
+SIZES = {
+  "byt5": "byt5_small",
+  "gpt_1": "gpt_1",
+  "gpt_2": "gpt_2_small",
+  "gpt_3": "gpt_3_small",
+  "llama": "llama_1b",
+  "llama_encoder_decoder": "t5_1_1_small",
+  "lm": "t5_1_0_small",
+  "mt5": "t5_1_1_small",
+  "prefix_lm": "t5_1_0_small",
+  "shared": "t5_1_0_small",
+  "t5_1_0": "t5_1_0_small",
+  "t5_1_1": "t5_1_1_small",
+  "transformer_2017": "transformer_2017_base",
+  "umt5": "t5_1_1_small",
+}
 TREES = [
-  (architecture, scan)
-  for architecture in tiny_t5.ARCHITECTURES
-  for scan in (False, True)
+  (architecture, scan) for architecture in SIZES for scan in (False, True)
 ]
 
 
@@ -28,21 +43,21 @@ def path(architecture: str, scan: bool) -> pathlib.Path:
   )
 
 
-def shapes(size: str, *, scan: bool):
+def shapes(architecture: str, size: str, *, scan: bool, **macros):
   """Boxed parameters of sizes/<size>.gin, by shape evaluation."""
-  architecture = "_".join(size.split("_")[:3])
+  settings = {"SCAN_LAYERS": scan, **macros}
   config.load(
     [f"architectures/{architecture}.gin", f"sizes/{size}.gin"],
-    [f"SCAN_LAYERS={scan}"],
+    [f"{name}={value!r}" for name, value in settings.items()],
     root="MODEL",
   )
-  return tiny_t5.shapes(config.value("MODEL"))
+  return state.abstract_variables(config.value("MODEL"))
 
 
 def text(architecture: str, scan: bool) -> str:
-  """One line per parameter of the small size, in order of their paths."""
+  """One line per parameter, in order of their paths."""
   flat = traverse_util.flatten_dict(
-    shapes(f"{architecture}_small", scan=scan), sep="/"
+    shapes(architecture, SIZES[architecture], scan=scan), sep="/"
   )
   return "".join(
     f"{name} {'x'.join(map(str, flat[name].unbox().shape))} "
