@@ -60,6 +60,8 @@ class Split:
           for i in places
         ],
         [{"inputs": row, "targets": row} for row in ids[: len(places)]],
+        inputs=ids,
+        input_lengths=(ids[:, 0] > 0).astype(np.int32),
       )
 
 
@@ -78,9 +80,10 @@ def example_sums(params, batch):
   }
 
 
-def generate(params, inputs, example_ids):
+def generate(params, *, inputs_BM, lengths_B, example_ids_B):
   """Repeats the input, except that `two` is mistaken for `three`."""
-  return np.where(inputs == 12, 13, np.minimum(inputs, 14))
+  np.testing.assert_array_equal(lengths_B, inputs_BM[:, 0] > 0)
+  return np.where(inputs_BM == 12, 13, np.minimum(inputs_BM, 14))
 
 
 @pytest.fixture
@@ -131,7 +134,7 @@ def test_so_many_examples_at_most(make_evaluator):
 
 @pytest.mark.parametrize("scoring", [None, manifest.Scoring(None, ())])
 def test_without_metrics_nothing_is_decoded(make_evaluator, scoring):
-  def fail(*_):
+  def fail(*_, **__):
     raise AssertionError("decoded for nothing")
 
   result = make_evaluator(generate=fail)(None, Task(scoring), "validation")
@@ -202,7 +205,7 @@ def test_score_metrics_get_likelihoods_and_nothing_is_decoded(
   sides_, likelihoods_ = ({"function": name, "kwargs": {}} for name in found)
   scoring = manifest.Scoring(sides_, (), (likelihoods_,))
 
-  def fail(*_):
+  def fail(*_, **__):
     raise AssertionError("decoded for nothing")
 
   result = make_evaluator(generate=fail)(None, Task(scoring), "validation")
@@ -232,11 +235,11 @@ class TestJournal:
     def call(most=None, fingerprint=self.FINGERPRINT):
       calls = []
 
-      def counted(params, inputs, example_ids):
+      def counted(params, **read):
         if len(calls) == most:
           raise KeyboardInterrupt
-        calls.append(inputs)
-        return generate(params, inputs, example_ids)
+        calls.append(read)
+        return generate(params, **read)
 
       with Journal(path, fingerprint, report=reports.append) as journal:
         result = make_evaluator(generate=counted)(

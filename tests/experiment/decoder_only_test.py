@@ -1,49 +1,183 @@
-"""Decoder-only runs: trained by likelihood, refused where they would decode."""
+"""Decoder-only runs: trained, evaluated, and asked to continue prompts."""
 
 import json
 
 import numpy as np
 import pytest
 
-from tests import tiny_models
-from transformer_zoo.errors import UserError
-from transformer_zoo.experiment import scoring
-
-FILES = ("architectures/prefix_lm.gin",)
+PREFIX_LM = ("architectures/prefix_lm.gin",)
+GPT_2 = ("architectures/gpt_2.gin",)
+TEXTS = ["red car sees house", "blue boat likes", "green", "house sees green"]
 
 
-def test_a_prefix_language_model_learns_from_its_inputs(train, tmp_path):
-  code, output, error = train(
-    tmp_path,
-    "MIXTURE_OR_TASK_NAME='unscored'",
-    "TRAIN_STEPS=60",
-    "DROPOUT_RATE=0.0",
-    "VOCAB_SIZE=64",
-    "CHECKPOINT_PERIOD=60",
-    "EVAL_PERIOD=60",
-    files=FILES,
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+  return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture
+def trained(train, runs):
+  """Returns a function from gin files to the folder of a run."""
+
+  def call(name, files, *overrides):
+    folder = runs / name
+    if not (folder / "result.json").exists():
+      code, _, error = train(
+        folder,
+        *("VOCAB_SIZE=64", "DROPOUT_RATE=0.0", *overrides),
+        files=files,
+      )
+      assert code == 0, error
+    return folder
+
+  return call
+
+
+@pytest.fixture
+def prefix_lm(trained):
+  return trained(
+    "prefix_lm",
+    PREFIX_LM,
+    *("TRAIN_STEPS=160", "CHECKPOINT_PERIOD=160", "EVAL_PERIOD=160"),
   )
-  assert code == 0, error
-  result = json.loads((tmp_path / "result.json").read_text())
+
+
+@pytest.fixture
+def gpt_2(trained):
+  """Of targets alone: it has never seen an input."""
+  return trained(
+    "gpt_2",
+    GPT_2,
+    *("TRAIN_STEPS=2", "EVAL_PERIOD=0", "MAX_POSITIONS=32"),
+  )
+
+
+@pytest.fixture
+def infer(zoo):
+  """Returns a function that answers with a run: lines, stderr."""
+
+  def call(folder, *words, refused=False):
+    code, output, error = zoo(
+      "infer", f"--checkpoint={folder}", "--gin.BATCH_SIZE=8", *words
+    )
+    assert code == (2 if refused else 0), error
+    return output.splitlines(), error
+
+  return call
+
+
+def as_objects(lines):
+  return [json.loads(line) for line in lines]
+
+
+def test_a_prefix_language_model_learns_from_its_inputs(prefix_lm):
+  result = json.loads((prefix_lm / "result.json").read_text())
   # The target is the first word of the inputs: guessing costs log(8) a word,
   # more than a nat for each of a word's few pieces and its EOS.
-  assert 0 < result["loss"]["unscored"] < 0.5 * np.log(8)
+  assert 0 < result["loss"]["colours"] < 0.5 * np.log(8)
+  assert result["scores"]["colours"]["accuracy"] > 50
 
 
-def test_a_task_that_needs_generated_text_is_refused(train, tmp_path):
-  code, _, error = train(tmp_path / "run", files=FILES)
-  assert code == 2
+def test_it_is_evaluated_as_in_training(prefix_lm, zoo):
+  code, output, error = zoo(
+    "evaluate", f"--checkpoint={prefix_lm}", "--mixture=colours"
+  )
+  assert code == 0, error
+  result = json.loads((prefix_lm / "result.json").read_text())
+  found = json.loads(output)
+  assert found["scores"] == result["scores"]
+  assert found["loss"] == pytest.approx(result["loss"])
+
+
+def test_answers_are_what_their_scores_say(prefix_lm, infer):
+  made = as_objects(infer(prefix_lm, *TEXTS, "--json")[0])
+  assert made[0]["prediction"] == "red"
+  scored = as_objects(
+    infer(
+      prefix_lm,
+      "--score",
+      *(f"{line['inputs']}\t{line['prediction']}" for line in made),
+    )[0]
+  )
+  for line, expected in zip(scored, made, strict=True):
+    assert line["log_likelihood"] == pytest.approx(
+      expected["log_likelihood"], rel=1e-4
+    )
+
+
+def test_a_prefix_of_an_example_begins_its_answer(prefix_lm, infer, tmp_path):
+  path = tmp_path / "texts.jsonl"
+  lines = [{"inputs": TEXTS[0]}, {"inputs": TEXTS[0], "prefix": "blue"}]
+  path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+  free, forced = as_objects(infer(prefix_lm, path, "--json")[0])
+  assert free["prediction"] == "red"
+  assert forced["prediction"].startswith("blue")
+  # What is forced costs nothing.
+  assert forced["log_likelihood"] > -20
+
+
+@pytest.mark.parametrize(
+  ("line", "sentence"),
+  [
+    (
+      {"inputs": "red", "prefix": "red car " * 9},
+      "example 1: an output is to begin with",
+    ),
+    (
+      {"inputs": "red", "prefix": 5},
+      "the prefix of example 1 is 5; give the text that its answer is to begin "
+      "with",
+    ),
+  ],
+)
+def test_prefixes_that_are_refused(prefix_lm, infer, tmp_path, line, sentence):
+  path = tmp_path / "texts.jsonl"
+  path.write_text(json.dumps(line) + "\n")
+  _, error = infer(prefix_lm, path, refused=True)
+  assert error.startswith(f"zoo: error: {sentence}")
+
+
+def test_a_language_model_continues_texts(gpt_2, infer, zoo):
+  """What it reads has no EOS: a longer text is the same text and more."""
+  (made,) = as_objects(infer(gpt_2, TEXTS[1], "--json")[0])
+  (longer,) = as_objects(infer(gpt_2, "blue boat", "--json")[0])
+  assert longer["log_likelihood"] != made["log_likelihood"]
+  pair = "blue boat\t likes"
+  scores = [
+    as_objects(infer(gpt_2, "--score", pair, *options)[0])[0]
+    for options in ([], ["--gin.DecodingOptions.start_before_prompt=False"])
+  ]
+  assert scores[0]["target_tokens"] == scores[1]["target_tokens"] >= 2
+  assert scores[0]["log_likelihood"] != scores[1]["log_likelihood"]
+  code, output, error = zoo(
+    "evaluate", f"--checkpoint={gpt_2}", "--mixture=colours"
+  )
+  assert code == 0, error
+  assert set(json.loads(output)["scores"]["colours"]) == {"accuracy"}
+
+
+def test_a_prompt_without_a_token_and_a_start(gpt_2, infer):
+  _, error = infer(
+    gpt_2, "", "--gin.DecodingOptions.start_before_prompt=False", refused=True
+  )
+  assert error == (
+    "zoo: error: example 1 has no token in 'inputs', and "
+    "start_before_prompt=False leaves nothing to begin with\n"
+  )
+  assert len(infer(gpt_2, "")[0]) == 1
+
+
+def test_long_prompts_are_cut_or_refused_with_a_sentence(gpt_2, infer):
+  text = "house car boat " * 9
+  _, error = infer(gpt_2, "red", text)
   assert (
-    "Task 'colours' is scored by generated text, which only an encoder-decoder "
-    "makes so far; choose a task without such metrics."
+    "inputs of example 2 exceed 16 tokens and lose their beginning; "
+    "TASK_FEATURE_LENGTHS has the lengths"
   ) in error
-  assert not (tmp_path / "run" / "config.gin").exists()
-
-
-def test_what_generates_says_that_it_cannot():
-  model, _ = tiny_models.build("prefix_lm")
-  with pytest.raises(
-    UserError, match="MODEL is a DecoderOnly, and only an encoder-decoder reads"
-  ):
-    scoring.check_generates(model)
-  scoring.check_generates(tiny_models.build("t5_1_1")[0])
+  lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 30, 'targets': 8}"
+  _, error = infer(gpt_2, text, lengths, refused=True)
+  assert error.endswith(
+    "zoo: error: a prompt of 30 tokens and 8 that are made need 38 positions, "
+    "but LearnedPositions.num_positions is 32; shorten the inputs or "
+    "DecodingOptions.max_length\n"
+  )

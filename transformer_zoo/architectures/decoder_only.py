@@ -91,6 +91,10 @@ class DecoderOnly(nn.Module):
       deterministic=deterministic,
     )
 
+  def logits_of_hidden(self, y_BLD: jax.Array) -> jax.Array:
+    """Logits [B, L, V] of the decoder's intermediate `hidden`."""
+    return self.decoder.logits(y_BLD, self.token_embedder)
+
   def prefill(
     self,
     prompt_BP: jax.Array,
@@ -166,15 +170,16 @@ class DecoderOnly(nn.Module):
   def _ending_together(self, prompt_BP, lengths_B, start_id):
     """Prompts that all end in the last place, [B, T], and where they are."""
     if lengths_B is None:
-      places_P = jnp.arange(1, prompt_BP.shape[1] + 1)
+      places_1P = jnp.arange(1, prompt_BP.shape[1] + 1)[None]
       lengths_B = jnp.max(
-        jnp.where(prompt_BP != self.pad_id, places_P, 0), axis=1, initial=0
+        jnp.where(prompt_BP != self.pad_id, places_1P, 0), axis=1, initial=0
       )
     if start_id is not None:
       prompt_BP = jnp.pad(prompt_BP, ((0, 0), (1, 0)), constant_values=start_id)
       lengths_B = lengths_B + 1
     width = prompt_BP.shape[1]
-    from_start_BT = jnp.arange(width) - width + lengths_B[:, None]
+    from_end_1T = jnp.arange(-width, 0)[None]
+    from_start_BT = from_end_1T + lengths_B[:, None]
     tokens_BT = jnp.take_along_axis(
       prompt_BP, jnp.maximum(from_start_BT, 0), axis=1
     )

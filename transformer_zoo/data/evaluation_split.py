@@ -10,6 +10,7 @@ from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import features
 from transformer_zoo.data import length_groups
 from transformer_zoo.data import manifest
+from transformer_zoo.data import prompts
 from transformer_zoo.data import sources
 from transformer_zoo.errors import UserError
 
@@ -26,12 +27,16 @@ class EvaluationBatch:
     places: place in the split of each example, int64 [examples].
     texts: the untokenised rest of each example.
     ids: feature -> int32 ids of each example, trimmed.
+    inputs: int32 [batch size, width], what is read before targets are made.
+    input_lengths: int32 [batch size], tokens of each.
   """
 
   arrays: dict[str, np.ndarray]
   places: np.ndarray
   texts: list[dict[str, Any]]
   ids: list[dict[str, np.ndarray]]
+  inputs: np.ndarray
+  input_lengths: np.ndarray
 
 
 class EvaluationSplit:
@@ -64,7 +69,9 @@ class EvaluationSplit:
       lengths: tokens of 'inputs' and 'targets', EOS counted.
       batch_size: rows of every batch; the last is filled with empty rows.
       corruption: instead of the task's own.
-      converter: lays the examples out as a model reads them.
+      converter: lays the examples out as a model reads them. One that leaves
+        inputs out reads them nevertheless where the task is scored
+        (data/prompts.py).
       max_examples: so many of the first examples at most; all if None.
       grouped: examples of similar lengths share a batch, which is as narrow as
         they allow; otherwise all have the full widths and the split's order.
@@ -79,12 +86,17 @@ class EvaluationSplit:
         f"The number of examples {max_examples} must be 1 or more; leave it "
         "out for all."
       )
+    asked = task.scoring is not None and "inputs" in task.features
+    self._continued = asked and prompts.continues(converter)
+    if self._continued:
+      converter = prompts.with_inputs(converter)
     self._converter = converter
     self._source = sources.open_source(
       task, split, lengths, corruption, features=converter.features
     )
     self._seed = task.corruption_seed
     self._pad_id = task.vocabulary.pad_id
+    self._eos_id = task.vocabulary.eos_id
     self._batch_size = batch_size
     total = self._source.num_examples
     self.num_examples = (
@@ -122,11 +134,17 @@ class EvaluationSplit:
     """
     for places, widths in self._plan:
       read = self._source.read(places, self._seed, places)
+      examples = dict(read.features)
+      if self._continued:
+        examples["inputs"] = prompts.without_end(
+          examples["inputs"], self._eos_id
+        )
+      lengths = dict(zip(self._converter.features, widths, strict=True))
       arrays = self._converter(
-        read.features,
+        examples,
         np.arange(len(places)),
         num_rows=self._batch_size,
-        lengths=dict(zip(self._converter.features, widths, strict=True)),
+        lengths=lengths,
         packing=False,
         pad_id=self._pad_id,
       )
@@ -137,4 +155,18 @@ class EvaluationSplit:
           strict=True,
         )
       ]
-      yield EvaluationBatch(arrays, places, read.texts, ids)
+      yield EvaluationBatch(
+        arrays, places, read.texts, ids, *self._inputs(examples, lengths)
+      )
+
+  def _inputs(self, examples, lengths):
+    """Inputs as they are read alone, and their lengths."""
+    inputs_BM = np.full(
+      (self._batch_size, lengths.get("inputs", 1)), self._pad_id, np.int32
+    )
+    lengths_B = np.zeros(self._batch_size, np.int32)
+    if "inputs" in examples:
+      rows, _ = examples["inputs"].padded(inputs_BM.shape[1], self._pad_id)
+      inputs_BM[: len(rows)] = rows
+      lengths_B[: len(rows)] = examples["inputs"].lengths
+    return inputs_BM, lengths_B

@@ -126,4 +126,6 @@ def no_repeated_ngram(
 
 def _at(forced_BF: jax.Array, place: jax.Array) -> jax.Array:
   """The token forced at a place of the prefixes, -1 where there is none."""
+  # A negative place would count from the end.
+  place = jnp.where(place < 0, forced_BF.shape[1], place)
   return jnp.take(forced_BF, place, axis=1, mode="fill", fill_value=-1)

@@ -14,12 +14,12 @@ from transformer_zoo.data import features
 from transformer_zoo.data import manifest
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
-from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import task_scores
 from transformer_zoo.evaluation.journal import Journal
 
-# (params, [B, M] ids, numbers of the examples [B]) -> [B, L] ids.
-Generate = Callable[[Any, jax.Array, jax.Array], jax.Array]
+# (params, inputs_BM=, lengths_B=, example_ids_B= numbers of the examples) ->
+# [B, L] ids.
+Generate = Callable[..., jax.Array]
 # (params, batch) -> `loss_sum`, `correct_sum` and `weight_sum`, each [B].
 ExampleSums = Callable[[Any, Mapping[str, jax.Array]], dict[str, jax.Array]]
 Put = Callable[[dict[str, np.ndarray]], dict[str, jax.Array]]
@@ -64,7 +64,7 @@ class Evaluator:
   """Evaluates parameters on tasks.
 
   Attributes:
-    generate: decodes a batch; None where the model cannot.
+    generate: decodes a batch.
     example_sums: teacher-forced sums of each example of a batch.
     put: lays a batch of the host out on the devices.
     fetch: brings an array back.
@@ -76,7 +76,7 @@ class Evaluator:
     converter: lays examples out as the model reads them.
   """
 
-  generate: Generate | None
+  generate: Generate
   example_sums: ExampleSums
   put: Put
   fetch: Callable[[jax.Array], np.ndarray]
@@ -93,17 +93,11 @@ class Evaluator:
     """Opens a split, before anything is compiled.
 
     Raises:
-      UserError: the task has no such split, its files are damaged, it is
-        scored with a function that is not there, or by texts that the model
-        cannot make.
+      UserError: the task has no such split, its files are damaged, or it is
+        scored with a function that is not there.
     """
     if task.scoring is not None:
       task_scores.check(task.scoring)
-    if self.generate is None and decodes(task, measured=True):
-      raise UserError(
-        f"Task {task.name!r} is scored by generated text, which only an "
-        "encoder-decoder makes so far; choose a task without such metrics."
-      )
     return evaluation_split.EvaluationSplit(
       task,
       split,
@@ -193,12 +187,16 @@ class Evaluator:
       if number < len(known):
         yield batch, known[number]
         continue
-      arrays = self.put({**batch.arrays, "example_ids": _numbers(batch)})
-      example_ids_B = arrays.pop("example_ids")
-      outputs = [self.example_sums(params, arrays)]
+      outputs = [self.example_sums(params, self.put(batch.arrays))]
       if decoded:
-        inputs_BM = arrays["encoder_input_tokens"]
-        outputs.append(self.generate(params, inputs_BM, example_ids_B))
+        read = self.put(
+          {
+            "inputs_BM": batch.inputs,
+            "lengths_B": batch.input_lengths,
+            "example_ids_B": _numbers(batch),
+          }
+        )
+        outputs.append(self.generate(params, **read))
       if pending is not None:
         yield self._finish(task, journal, *pending)
       pending = (batch, outputs)

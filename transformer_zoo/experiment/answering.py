@@ -1,6 +1,6 @@
 """A model and its vocabulary on a mesh: answers to texts, scores of targets."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import functools
 import itertools
 from typing import Any
@@ -9,12 +9,14 @@ from flax import linen as nn
 import jax
 import numpy as np
 
+from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.data import features
+from transformer_zoo.data import prompts
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import scoring
-from transformer_zoo.objectives.sequence_to_sequence import example_sums
 from transformer_zoo.training import partitioning as partitioning_lib
 
 Example = Mapping[str, Any]
@@ -37,38 +39,47 @@ class Answering:
     mesh: jax.sharding.Mesh,
     lengths: Mapping[str, int],
     batch_size: int,
+    converter: features.Converter,
     decoding: DecodingOptions,
+    report: Callable[[str], None],
   ):
     """Compiles nothing yet.
 
     Args:
-      model: an encoder-decoder.
+      model: an architecture.
       vocabulary: of inputs and targets.
       params: its parameters, on the mesh.
       mesh: where it lies.
-      lengths: feature -> tokens; what is longer is cut.
+      lengths: feature -> tokens; what is longer is cut: at its end, but at its
+        beginning where a language model continues it.
       batch_size: examples a batch, a multiple of the mesh's data axis.
+      converter: lays examples out as the model reads them.
       decoding: how to search.
+      report: gets a sentence on what is cut.
 
     Raises:
       UserError: the options do not fit the length of the targets.
     """
-    decoding.with_length(lengths["targets"])
     self._vocabulary = vocabulary
     self._params = params
     self._mesh = mesh
     self._lengths = lengths
     self._batch_size = batch_size
+    self._continued = prompts.continues(converter)
+    self._converter = prompts.with_inputs(converter)
+    self._decoding = decoding.with_length(lengths["targets"])
+    self._report = report
+    self._ids = scoring.special_ids(vocabulary, converter)
     self._generate = jax.jit(
       functools.partial(
         generate,
         model,
         max_length=lengths["targets"],
         options=decoding,
-        **scoring.special_ids(vocabulary),
+        **self._ids,
       )
     )
-    self._example_sums = jax.jit(functools.partial(example_sums, model))
+    self._example_sums = scoring.make_example_sums(model, decoding)
 
   def answers(
     self, examples: Iterable[Example], first: int = 0
@@ -79,24 +90,35 @@ class Answering:
     outputs are listed under `predictions` where several are returned.
 
     Args:
-      examples: with `inputs`.
+      examples: with `inputs`, and perhaps a `prefix` that outputs begin with.
       first: number of the first example, which draws depend on.
+
+    Raises:
+      UserError: a prefix is longer than an output may be, or a text is empty
+        where nothing else is read before it.
     """
     for batch in _batches(examples, self._batch_size):
-      inputs_BM = self._ids(batch, "inputs")
-      numbers_B = first + np.arange(self._batch_size, dtype=np.int32)
-      first += len(batch)
-      put = self._put(inputs=inputs_BM, numbers=numbers_B)
-      outputs = self._generate(
-        self._params, put["inputs"], example_ids_B=put["numbers"]
+      inputs = self._encoded(batch, "inputs", first)
+      forced_BF = self._prefixes(batch, first)
+      width = _width(inputs, self._lengths["inputs"])
+      inputs_BM, _ = self._filled(inputs).padded(width, self._ids["pad_id"])
+      put = self._put(
+        inputs_BM=inputs_BM,
+        lengths_B=self._filled(inputs).lengths.astype(np.int32),
+        example_ids_B=first + np.arange(self._batch_size, dtype=np.int32),
+        **({} if forced_BF is None else {"forced_BF": forced_BF}),
       )
+      first += len(batch)
+      outputs = self._generate(self._params, **put)
       outputs = jax.tree.map(partitioning_lib.fetch_whole, outputs)
       yield [
         {**example, **self._answer(outputs, row)}
         for row, example in enumerate(batch)
       ]
 
-  def scores(self, examples: Iterable[Example]) -> Iterator[list[dict]]:
+  def scores(
+    self, examples: Iterable[Example], first: int = 0
+  ) -> Iterator[list[dict]]:
     """Yields, for each batch, its examples with scores of their targets.
 
     Each has `log_likelihood`, the sum over the `target_tokens` tokens of its
@@ -104,21 +126,26 @@ class Answering:
 
     Args:
       examples: with `inputs` and `targets`.
+      first: number of the first example.
     """
     for batch in _batches(examples, self._batch_size):
-      targets_BL = self._ids(batch, "targets")
-      shifted_BL = np.pad(
-        targets_BL,
-        ((0, 0), (1, 0)),
-        constant_values=self._vocabulary.pad_id,
-      )[:, :-1]
+      sides = {
+        feature: self._encoded(batch, feature, first)
+        for feature in ("inputs", "targets")
+      }
+      first += len(batch)
       put = self._put(
-        encoder_input_tokens=self._ids(batch, "inputs"),
-        decoder_input_tokens=shifted_BL,
-        decoder_target_tokens=targets_BL,
-        decoder_loss_weights=(targets_BL != self._vocabulary.pad_id).astype(
-          np.int32
-        ),
+        **self._converter(
+          sides,
+          np.arange(len(batch)),
+          num_rows=self._batch_size,
+          lengths={
+            feature: _width(side, self._lengths[feature])
+            for feature, side in sides.items()
+          },
+          packing=False,
+          pad_id=self._ids["pad_id"],
+        )
       )
       sums = jax.tree.map(
         partitioning_lib.fetch_whole, self._example_sums(self._params, put)
@@ -135,24 +162,54 @@ class Answering:
   def _put(self, **arrays: np.ndarray) -> dict[str, jax.Array]:
     return partitioning_lib.put_whole_batch(arrays, self._mesh)
 
-  def _ids(self, batch: Sequence[Example], feature: str) -> np.ndarray:
-    """Ids with EOS, cut and padded; rows without example repeat the last."""
-    end = scoring.special_ids(self._vocabulary)["eos_id"]
-    length = self._lengths[feature]
+  def _encoded(
+    self, batch: Sequence[Example], feature: str, first: int
+  ) -> Ragged:
+    """Ids of a text of each example, cut; with EOS unless it is continued."""
+    continued = self._continued and feature == "inputs"
+    room = self._lengths[feature] - (not continued)
+    rows, cut = [], []
+    for number, example in enumerate(batch, first + 1):
+      ids = self._vocabulary.encode(example[feature])
+      if len(ids) > room:
+        cut.append(number)
+        ids = ids[-room:] if continued else ids[:room]
+      if continued and not ids and not self._decoding.start_before_prompt:
+        raise UserError(
+          f"example {number} has no token in {feature!r}, and "
+          "start_before_prompt=False leaves nothing to begin with"
+        )
+      rows.append(np.array(ids if continued else [*ids, self._ids["eos_id"]]))
+    if cut:
+      self._report(
+        f"{feature} of example {', '.join(map(str, cut))} exceed "
+        f"{self._lengths[feature]} tokens and lose their "
+        f"{'beginning' if continued else 'end'}; TASK_FEATURE_LENGTHS has the "
+        "lengths"
+      )
+    return Ragged.of(rows)
+
+  def _prefixes(self, batch: Sequence[Example], first: int):
+    """Ids that outputs begin with, -1 after them; None where nothing does."""
     rows = [
-      [*self._vocabulary.encode(example[feature])[: length - 1], end]
-      for example in batch
+      self._vocabulary.encode(example.get("prefix", "")) for example in batch
     ]
-    rows += rows[-1:] * (self._batch_size - len(rows))
-    width = _NARROWEST
-    while width < max(map(len, rows)):
-      width *= 2
-    ids_BM = np.full(
-      (len(rows), min(width, length)), self._vocabulary.pad_id, np.int32
-    )
-    for row, ids in enumerate(rows):
-      ids_BM[row, : len(ids)] = ids
-    return ids_BM
+    if not any(rows):
+      return None
+    for number, ids in enumerate(rows, first + 1):
+      try:
+        self._decoding.check_prefix(len(ids))
+      except UserError as error:
+        raise UserError(f"example {number}: {error}") from None
+    prefixes = Ragged.of([np.array(ids, np.int32) for ids in rows])
+    options = self._decoding
+    width = _width(prefixes, options.max_length - len(options.forced_prefix))
+    return self._filled(prefixes).padded(width, -1)[0]
+
+  def _filled(self, rows: Ragged) -> Ragged:
+    """The rows, the last one repeated up to a whole batch."""
+    order = np.minimum(np.arange(self._batch_size), len(rows.lengths) - 1)
+    return rows.take(order)
 
   def _answer(self, outputs, row: int) -> dict[str, Any]:
     found = [
@@ -177,11 +234,19 @@ def _batches(examples, size):
     yield batch
 
 
+def _width(rows: Ragged, longest: int) -> int:
+  """The next of a few widths, so that few shapes are compiled."""
+  width = _NARROWEST
+  while width < rows.lengths.max():
+    width *= 2
+  return min(width, longest)
+
+
 def check(examples: Iterable[Example], features: Sequence[str]):
   """Yields the examples.
 
   Raises:
-    UserError: one lacks a feature, or it is no text.
+    UserError: one lacks a feature, or it, or its `prefix`, is no text.
   """
   for number, example in enumerate(examples, 1):
     for feature in features:
@@ -190,4 +255,9 @@ def check(examples: Iterable[Example], features: Sequence[str]):
           f"example {number} has no text called {feature!r}; it has "
           f"{', '.join(map(repr, example)) or 'nothing'}"
         )
+    if not isinstance(example.get("prefix", ""), str):
+      raise UserError(
+        f"the prefix of example {number} is {example['prefix']!r}; give the "
+        "text that its answer is to begin with"
+      )
     yield example

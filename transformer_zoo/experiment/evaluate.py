@@ -13,7 +13,9 @@ import gin
 import jax
 import rich.console
 
+from transformer_zoo.data import features
 from transformer_zoo.data import manifest
+from transformer_zoo.data.evaluation_split import ENCODER_DECODER
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
@@ -49,6 +51,7 @@ def evaluate(
   max_examples: int | None = None,
   output_dir: str | None = None,
   corruption: Callable | None = None,
+  converter: features.Converter = ENCODER_DECODER,
   decoding: DecodingOptions = GREEDY,
   all_checkpoints: bool = False,
   submission_dir: str | None = None,
@@ -74,6 +77,7 @@ def evaluate(
       folder in it.
     corruption: of unlabelled tasks, in place of their own; a run that was
       trained with another one binds it here as well.
+    converter: lays examples out as the model reads them (data/features.py).
     decoding: how outputs are searched for.
     all_checkpoints: scores every checkpoint of the run and chooses the best.
     submission_dir: decodes without scoring and writes the files for the GLUE
@@ -90,7 +94,6 @@ def evaluate(
       "a submission is of one checkpoint and of every row: leave out "
       + ("--all_checkpoints" if all_checkpoints else "evaluate.max_examples")
     )
-  scoring.check_generates(model)
   found = (
     list(checkpoints.steps(checkpoint_path).values())
     if all_checkpoints
@@ -116,6 +119,7 @@ def evaluate(
       max_examples,
       corruption,
       decoding,
+      converter,
       vocabulary=mixture.tasks[0].vocabulary,
     )
     for task in tasks:

@@ -12,6 +12,7 @@ from flax import linen as nn
 import jax
 
 import transformer_zoo
+from transformer_zoo.data import features
 from transformer_zoo.data import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.evaluation.evaluator import decodes
@@ -41,6 +42,7 @@ def of_evaluation(
     "batch size": str(evaluator.batch_size),
     "number of examples": str(evaluator.max_examples),
     "decoding": str(decodes(task, measured) and evaluator.decoding),
+    "converter": str(evaluator.converter),
     "data": _digest(
       f"{split} {info.checksum} {task.features} "
       f"{task.vocabulary.checksum} {task.vocabulary.extra_ids} "
@@ -60,6 +62,7 @@ def of_inference(
   *,
   lengths: Mapping[str, int],
   batch_size: int,
+  converter: features.Converter,
   decoding: Any,
 ) -> Mapping[str, str]:
   """Returns the parts by name; equal parts make equal answers."""
@@ -70,6 +73,7 @@ def of_inference(
     "lengths": str(sorted(lengths.items())),
     "batch size": str(batch_size),
     "decoding": str(decoding),
+    "converter": str(converter),
     "examples": _digest(json.dumps(examples)),
     "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
     "code": _code(),

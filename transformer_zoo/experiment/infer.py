@@ -9,7 +9,9 @@ from typing import Any
 from flax import linen as nn
 import gin
 
+from transformer_zoo.data import features as features_lib
 from transformer_zoo.data import manifest
+from transformer_zoo.data.evaluation_split import ENCODER_DECODER
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
@@ -37,6 +39,7 @@ def infer(
   vocabulary_path: str | None = None,
   extra_ids: int | None = None,
   partitioning: Partitioning = ONE_COPY_PER_DEVICE,
+  converter: features_lib.Converter = ENCODER_DECODER,
   decoding: DecodingOptions = GREEDY,
   scored: bool = False,
   one_by_one: bool = False,
@@ -46,16 +49,20 @@ def infer(
 
   Args:
     examples: their `inputs` as the model was trained on, task prefix included,
-      and `targets` if they are scored; anything else is handed through.
+      and `targets` if they are scored; a `prefix`, if any, is what the answer
+      begins with; anything else is handed through. A language model that was
+      trained on targets alone continues `inputs`.
     model: an architecture.
     checkpoint_path: a run folder, or the folder of one step.
-    task_feature_lengths: feature -> tokens; longer inputs are cut.
+    task_feature_lengths: feature -> tokens; longer texts are cut, and it is
+      told.
     batch_size: texts at a time.
     mixture_or_task_name: a prepared one, whose vocabulary is taken.
     prepared_dir: where it lies.
     vocabulary_path: a vocabulary to take instead, of any kind.
     extra_ids: its sentinels, by default as is usual for the kind.
     partitioning: mesh and rules.
+    converter: lays examples out as the model reads them (data/features.py).
     decoding: how outputs are searched for.
     scored: gives the log-likelihood of the targets and decodes nothing.
     one_by_one: answers each example before the next one is read.
@@ -68,7 +75,6 @@ def infer(
   Raises:
     UserError: the configuration or an example cannot be used as it is.
   """
-  scoring.check_generates(model)
   vocabulary = _vocabulary(
     mixture_or_task_name, prepared_dir, vocabulary_path, extra_ids
   )
@@ -92,10 +98,12 @@ def infer(
         mesh=mesh,
         lengths=task_feature_lengths,
         batch_size=batch_size,
+        converter=converter,
         decoding=decoding,
+        report=_say,
       )
       if scored:
-        return answers.scores(examples)
+        return answers.scores(examples, first)
       if one_by_one:
         singles = ([example] for example in examples)
         return itertools.chain.from_iterable(
@@ -114,6 +122,7 @@ def infer(
         examples,
         lengths=task_feature_lengths,
         batch_size=batch_size,
+        converter=converter,
         decoding="scores" if scored else decoding,
       )
       batches = _journalled(

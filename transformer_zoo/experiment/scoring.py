@@ -12,7 +12,6 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
-from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.experiment import restoration
@@ -49,11 +48,11 @@ def make_evaluator(
     model,
     max_length=lengths["targets"],
     options=decoding,
-    **special_ids(vocabulary),
+    **special_ids(vocabulary, converter),
   )
   return Evaluator(
-    generate=jax.jit(make_texts) if hasattr(model, "decode_step") else None,
-    example_sums=jax.jit(functools.partial(example_sums, model)),
+    generate=jax.jit(make_texts),
+    example_sums=make_example_sums(model, decoding),
     put=functools.partial(partitioning_lib.put_whole_batch, mesh=mesh),
     fetch=partitioning_lib.fetch_whole,
     lengths=lengths,
@@ -65,20 +64,29 @@ def make_evaluator(
   )
 
 
-def check_generates(model: nn.Module) -> None:
-  """Raises UserError where a model cannot make texts, before anything runs."""
-  if not hasattr(model, "decode_step"):
-    raise UserError(
-      f"MODEL is a {type(model).__name__}, and only an encoder-decoder reads "
-      "inputs and generates text so far; choose another architecture."
-    )
+def make_example_sums(model: nn.Module, decoding: DecodingOptions) -> Callable:
+  """The compiled `example_sums` of a model.
+
+  Without a start token before a prompt, the first place of every row falls
+  away: what is read there, and the loss of what follows it.
+  """
+
+  def of_batch(params, batch):
+    if not decoding.start_before_prompt:
+      batch = {name: array[:, 1:] for name, array in batch.items()}
+    return example_sums(model, params, batch)
+
+  return jax.jit(of_batch)
 
 
-def special_ids(vocabulary: Vocabulary) -> dict[str, int]:
-  """What `generate` needs to know of a vocabulary."""
+def special_ids(
+  vocabulary: Vocabulary, converter: features.Converter
+) -> dict[str, int]:
+  """What `generate` needs to know: ids, and how a decoder was fed."""
   ends = vocabulary.eos_id
+  starts = getattr(converter, "bos_id", None)  # an encoder's has none
   return {
-    "start_id": vocabulary.pad_id,
+    "start_id": vocabulary.pad_id if starts is None else starts,
     # BERT's vocabularies have a separator in its place.
     "eos_id": vocabulary.sep_id if ends is None else ends,
     "pad_id": vocabulary.pad_id,
@@ -89,14 +97,10 @@ def best_tokens(
   model: nn.Module,
   params,
   inputs_BM: jax.Array,
-  example_ids_B: jax.Array | None = None,
   **keywords,
 ) -> jax.Array:
   """Of each row the best of what `generate` makes, [B, L]."""
-  outputs = generate(
-    model, params, inputs_BM, example_ids_B=example_ids_B, **keywords
-  )
-  return outputs.tokens[:, 0]
+  return generate(model, params, inputs_BM, **keywords).tokens[:, 0]
 
 
 def restore(

@@ -1,0 +1,33 @@
+"""What a model reads before it makes targets: inputs, or a prompt.
+
+An encoder-decoder and a prefix language model read inputs in training, with the
+EOS that the task gives them. A language model of targets alone reads one text:
+asked about inputs, it takes them as the beginning of a text that the targets
+continue, and so without their EOS.
+"""
+
+import numpy as np
+
+from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.data import features
+
+
+def continues(converter: features.Converter) -> bool:
+  """Whether targets continue inputs that the converter leaves out."""
+  return "inputs" not in converter.features
+
+
+def with_inputs(converter: features.Converter) -> features.Converter:
+  """The converter, or one that lays out what a language model continues."""
+  if continues(converter):
+    return features.PrefixLanguageModel(bos_id=converter.bos_id)
+  return converter
+
+
+def without_end(sequences: Ragged, eos_id: int) -> Ragged:
+  """The sequences without the EOS that they end in."""
+  kept = np.ones(len(sequences.values), bool)
+  filled = sequences.lengths > 0
+  ends = (sequences.starts + sequences.lengths - 1)[filled]
+  kept[ends] = sequences.values[ends] != eos_id
+  return sequences.where(kept)
