@@ -1,8 +1,9 @@
 """T5X checkpoints: parameters and Adafactor state, read and written.
 
-What is read: T5X `checkpoints.py`, versions 2 and 3 of its format, of its
-networks `examples/{t5,scalable_t5,decoder_only}` and of Flaxformer's T5. What
-is written: version 3. The format tells nothing of the architecture.
+What is read: versions 2 and 3 of the format of T5X `checkpoints.py`, and what
+its trainer saves through Orbax, of its networks
+`examples/{t5,scalable_t5,decoder_only}` and of Flaxformer's T5. What is
+written: version 3. The format tells nothing of the architecture.
 """
 
 from collections.abc import Mapping
@@ -101,13 +102,13 @@ def open_checkpoint(path: str | os.PathLike[str]) -> T5XCheckpoint:
   Raises:
     UserError: there is none, or it is damaged.
   """
-  folder = t5x_index.find(path)
-  if folder is None:
+  index = t5x_index.find(path)
+  if index is None:
     raise UserError(
       f"no T5X checkpoint in {str(path)!r}; give a folder `checkpoint_<step>` "
       "with a file `checkpoint`"
     )
-  return T5XCheckpoint(folder, t5x_index.read(folder))
+  return T5XCheckpoint(index.parent, t5x_index.read(index))
 
 
 def write_checkpoint(

@@ -5,12 +5,17 @@ msgpack of {version, optimizer: {target, state}}. Small values stand in it; in
 place of an array stands the TensorStore spec of a zarr folder beside it, whose
 path is relative and named by the path in the tree, joined by dots (T5X
 `checkpoints.py`). Names here are those paths, joined by slashes.
+
+T5X's trainer of today leaves the files to Orbax, in `checkpoint_<step>/state`;
+these are read too.
 """
 
 from collections.abc import Mapping
+import json
 import os
 import pathlib
 import re
+from typing import Any
 
 from flax import serialization
 from flax import traverse_util
@@ -22,21 +27,26 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.interop.tensors import Tensor
 
 INDEX = "checkpoint"
+ORBAX_INDEX = "_METADATA"
 # T5X's since June 2021. Version 2 kept bfloat16 as uint16.
 VERSION = 3
 CHUNK_BYTES = 64 * 2**20
 PLACEHOLDER = "PLACEHOLDER://"
+_ROOTS = {"target", "state", "flax_mutables"}
+
+# Where TensorStore finds an array, or the value itself.
+Leaf = dict[str, str] | np.ndarray
 
 
 def find(path: str | os.PathLike[str]) -> pathlib.Path | None:
-  """Finds the folder of the checkpoint that a user's path means.
+  """Finds the index of the checkpoint that a user's path means.
 
   Args:
     path: a checkpoint's folder, its file `checkpoint`, or a folder of several,
       of which the newest is meant.
 
   Returns:
-    The folder; None where there is no checkpoint of T5X.
+    The file; None where there is no checkpoint of T5X.
   """
   path = pathlib.Path(path).absolute()
   if path.name == INDEX and path.is_file():
@@ -47,15 +57,19 @@ def find(path: str | os.PathLike[str]) -> pathlib.Path | None:
     if (match := re.fullmatch(r"checkpoint_(\d+)", entry.name))
   }
   folder = steps[max(steps)] if steps else path
-  # T5X's first Orbax checkpoints have the same files one folder deeper.
-  for place in (folder, folder / "state"):
-    if _is_index(place / INDEX):
-      return place
+  for file in (folder / INDEX, folder / "state" / INDEX):
+    if _is_msgpack_map(file):
+      return file
+  file = folder / "state" / ORBAX_INDEX
+  if file.is_file():
+    roots = {name[0] for name in _orbax_names(file)}
+    if "target" in roots and roots <= _ROOTS:
+      return file
   return None
 
 
-def _is_index(file: pathlib.Path) -> bool:
-  """Whether it is a msgpack map; TensorFlow's file of that name is text."""
+def _is_msgpack_map(file: pathlib.Path) -> bool:
+  """Tells T5X's index from TensorFlow's, a text file of the same name."""
   if not file.is_file():
     return False
   with file.open("rb") as opened:
@@ -63,13 +77,21 @@ def _is_index(file: pathlib.Path) -> bool:
   return bool(first) and (0x80 <= first[0] <= 0x8F or first[0] in (0xDE, 0xDF))
 
 
-def read(folder: pathlib.Path) -> dict[str, Tensor]:
-  """Reads the index: all arrays and numbers by their names.
+def read(file: pathlib.Path) -> dict[str, Tensor]:
+  """Reads an index: all arrays and numbers by their names.
+
+  Args:
+    file: as `find` gives it.
 
   Raises:
-    UserError: the file is damaged, or of a version that cannot be read.
+    UserError: it is damaged, of a version that cannot be read, or names arrays
+      that are not there.
   """
-  file = folder / INDEX
+  leaves = _orbax_leaves if file.name == ORBAX_INDEX else _msgpack_leaves
+  return {name: _tensor(name, leaf) for name, leaf in leaves(file).items()}
+
+
+def _msgpack_leaves(file: pathlib.Path) -> dict[str, Leaf]:
   try:
     contents = serialization.msgpack_restore(file.read_bytes())
   except (ValueError, msgpack.UnpackException) as error:
@@ -88,43 +110,67 @@ def read(folder: pathlib.Path) -> dict[str, Tensor]:
     tree, is_leaf=lambda _, node: "kvstore" in node, sep="/"
   )
   return {
-    name: _tensor(folder, name, leaf)
+    name: _msgpack_leaf(file.parent, leaf)
     for name, leaf in flat.items()
     if leaf is not None
   }
 
 
-def _tensor(folder: pathlib.Path, name: str, leaf) -> Tensor:
-  """What a leaf of the index stands for."""
+def _msgpack_leaf(folder: pathlib.Path, leaf: Any) -> Leaf:
   if isinstance(leaf, str):
-    place = folder / leaf.removeprefix(PLACEHOLDER)
+    place = leaf.removeprefix(PLACEHOLDER)
   elif isinstance(leaf, dict):
     # Before 2022 the path stood beside the key-value store.
-    place = folder / leaf["kvstore"].get("path", leaf.get("path", ""))
+    place = leaf["kvstore"].get("path", leaf.get("path", ""))
   else:
-    return Tensor.of(np.asarray(leaf))
-  store = _open(name, place)
+    return np.asarray(leaf)
+  return {"driver": "file", "path": str(folder / place)}
+
+
+def _orbax_leaves(file: pathlib.Path) -> dict[str, Leaf]:
+  folder, leaves = file.parent, {}
+  for name in _orbax_names(file):
+    place = ".".join(name)
+    if (folder / place).is_dir():
+      leaf = {"driver": "file", "path": str(folder / place)}
+    else:  # All arrays in one database.
+      leaf = {"driver": "ocdbt", "base": f"file://{folder}/", "path": place}
+    leaves["/".join(name)] = leaf
+  return leaves
+
+
+def _orbax_names(file: pathlib.Path) -> list[tuple[str, ...]]:
+  try:
+    leaves = json.loads(file.read_text(encoding="utf-8"))["tree_metadata"]
+    return [
+      tuple(str(part["key"]) for part in leaf["key_metadata"])
+      for leaf in leaves.values()
+      if leaf["value_metadata"]["value_type"] != "None"
+    ]
+  except (KeyError, TypeError, ValueError) as error:
+    raise UserError(f"{str(file)!r} is damaged: {error}") from error
+
+
+def _tensor(name: str, leaf: Leaf) -> Tensor:
+  import tensorstore
+
+  if isinstance(leaf, np.ndarray):
+    return Tensor.of(leaf)
+  try:
+    store = tensorstore.open(
+      {"driver": "zarr", "kvstore": leaf}, read=True
+    ).result()
+  except ValueError as error:
+    raise UserError(
+      f"the array {name!r} of the T5X checkpoint is missing or damaged: "
+      f"{str(error).splitlines()[0][:200]}"
+    ) from error
   dtype = store.dtype.numpy_dtype
   if dtype == np.uint16:
     dtype = np.dtype(ml_dtypes.bfloat16)
   return Tensor(
     tuple(store.shape), dtype, lambda: store.read().result().view(dtype)
   )
-
-
-def _open(name: str, place: pathlib.Path):
-  import tensorstore
-
-  try:
-    return tensorstore.open(
-      {"driver": "zarr", "kvstore": {"driver": "file", "path": str(place)}},
-      read=True,
-    ).result()
-  except ValueError as error:
-    raise UserError(
-      f"the array of {name} in {str(place)!r} is missing or damaged "
-      f"({str(error).splitlines()[0][:200]})"
-    ) from error
 
 
 def write(
