@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 import os
 import pathlib
-import shutil
 
 from flax import linen as nn
 import jax
@@ -146,16 +145,17 @@ def write_run(
   macros = [f"{name}={value!r}" for name, value in _RUN_MACROS.items()]
   config.load([*gin_files, *_USES], [*macros, *bindings], root="MODEL")
   text = config.operative_config("MODEL", "CONVERTER", "evaluate", "infer")
-  run_folder.claim(folder, text, config.value("MODEL"), _LENGTHS)
   checkpoint = folder / "checkpoints" / str(step)
-  orbax_checkpoints.write(checkpoint, leaves)
-  checksums.write(checkpoint)
+  written = orbax_checkpoints.write(checkpoint, leaves)
+  checksums.write(checkpoint, written)
+  run_folder.replace(folder / run_folder.CONFIG, text)
 
 
 def shapes_of(model: nn.Module) -> dict[str, tuple[int, ...]]:
   """Shapes of the parameters of a model, layers unstacked."""
   found = {}
-  tree = state.abstract_params(model)
+  # One layer of each stack is traced so, and not all of them.
+  tree = state.abstract_params(_scanned(model))
   for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
     name = jax.tree_util.keystr(path, simple=True, separator="/")
     shape = tuple(leaf.shape)
@@ -164,6 +164,18 @@ def shapes_of(model: nn.Module) -> dict[str, tuple[int, ...]]:
   return found
 
 
-def copy_beside(source: pathlib.Path, target: pathlib.Path) -> None:
-  """Copies what came along with parameters, where there is anything."""
-  shutil.copytree(source, target, dirs_exist_ok=True)
+def _scanned(part: nn.Module) -> nn.Module:
+  """The same part with scanned stacks in it."""
+  fields = {
+    field.name: getattr(part, field.name)
+    for field in dataclasses.fields(part)
+    if field.name != "parent"
+  }
+  changes = {
+    name: _scanned(value)
+    for name, value in fields.items()
+    if isinstance(value, nn.Module)
+  }
+  if "scan" in fields:
+    changes["scan"] = True
+  return part.clone(**changes)

@@ -3,15 +3,17 @@
 What is written is Orbax's format with an uncompressed zarr array in a folder of
 its own for each leaf, so that it is written and read at the speed of the disk;
 Orbax by itself packs all leaves into one compressed database. Its restore reads
-both. Source: `orbax.checkpoint`, the files `_METADATA` and `_sharding`.
+both. Source: `orbax.checkpoint`, the files `_METADATA` and `.zarray`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+import itertools
 import json
 import math
 import os
 import pathlib
 from typing import Any
+import zlib
 
 import ml_dtypes
 import numpy as np
@@ -19,12 +21,12 @@ import numpy as np
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop import layers
 from transformer_zoo.interop.tensors import pieces
+from transformer_zoo.interop.tensors import read_ahead
 from transformer_zoo.interop.tensors import Tensor
 
 STATE = "state"
 PARAMETERS = "params/"
 _METADATA = "_METADATA"
-_COMMITTED = "commit_success.txt"
 # Several processes that restore a large array each read chunks of it.
 _CHUNK_BYTES = 1 << 28
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -72,21 +74,33 @@ def parameters(leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
   }
 
 
-def write(path: str | os.PathLike[str], leaves: Mapping[str, Tensor]) -> None:
+def write(
+  path: str | os.PathLike[str], leaves: Mapping[str, Tensor]
+) -> dict[str, int]:
   """Writes the state of one step, one leaf after another.
 
   Args:
     path: the folder of the step, which does not exist yet.
     leaves: name -> tensor, named as `open_checkpoint` names them.
+
+  Returns:
+    CRC-32 of the files with the numbers, by their names relative to `path`.
   """
   folder = pathlib.Path(path).absolute()
   state = folder / STATE
   state.mkdir(parents=True)
   for name, leaf in leaves.items():
-    _write_array(state / name.replace("/", "."), leaf)
+    _write_description(state / _place(name), leaf)
+  contents = read_ahead(
+    part for name, leaf in leaves.items() for part in _contents(name, leaf)
+  )
+  checksums = {
+    f"{STATE}/{file}": _write_file(state / file, (piece for _, piece in parts))
+    for file, parts in itertools.groupby(contents, key=lambda part: part[0])
+  }
   metadata = {
     "tree_metadata": {
-      str(tuple(name.split("/"))): _describe(name, leaf)
+      str(tuple(name.split("/"))): _in_tree(name, leaf)
       for name, leaf in leaves.items()
     },
     "use_ocdbt": False,
@@ -98,9 +112,14 @@ def write(path: str | os.PathLike[str], leaves: Mapping[str, Tensor]) -> None:
   progress = folder / "progress"
   progress.mkdir()
   (progress / "metadata").write_text("{}", encoding="utf-8")
+  return checksums
 
 
-def _describe(name: str, leaf: Tensor) -> dict[str, Any]:
+def _place(name: str) -> str:
+  return name.replace("/", ".")
+
+
+def _in_tree(name: str, leaf: Tensor) -> dict[str, Any]:
   return {
     "key_metadata": [
       {
@@ -117,10 +136,62 @@ def _describe(name: str, leaf: Tensor) -> dict[str, Any]:
   }
 
 
+def _chunk_shape(leaf: Tensor) -> tuple[int, ...]:
+  """Whole rows; () of a number."""
+  if not leaf.shape:
+    return ()
+  row_bytes = math.prod(leaf.shape[1:]) * leaf.dtype.itemsize
+  rows = max(1, min(leaf.shape[0], _CHUNK_BYTES // max(row_bytes, 1)))
+  return (rows, *leaf.shape[1:])
+
+
+def _write_description(folder: pathlib.Path, leaf: Tensor) -> None:
+  """Makes the folder of an array, without its numbers."""
+  description = {
+    "zarr_format": 2,
+    "shape": list(leaf.shape),
+    "chunks": list(_chunk_shape(leaf)),
+    "dtype": leaf.dtype.name if leaf.dtype == _BFLOAT16 else leaf.dtype.str,
+    "compressor": None,
+    "fill_value": None,
+    "filters": None,
+    "order": "C",
+    "dimension_separator": ".",
+  }
+  folder.mkdir()
+  (folder / ".zarray").write_text(json.dumps(description), encoding="utf-8")
+
+
+def _contents(name: str, leaf: Tensor) -> Iterator[tuple[str, np.ndarray]]:
+  """Yields what the files of an array hold: (name of the file, bytes)."""
+  array, chunk = leaf.read(), _chunk_shape(leaf)
+  if not chunk:
+    yield f"{_place(name)}/0", np.asarray(array).reshape(1).view(np.uint8)
+    return
+  for number, first in enumerate(range(0, len(array), chunk[0])):
+    file = f"{_place(name)}/{number}" + ".0" * (len(chunk) - 1)
+    part = array[first : first + chunk[0]]
+    for piece in pieces(part):
+      yield file, piece
+    if missing := chunk[0] - len(part):  # The last chunk is as large.
+      rest = np.zeros((missing, *chunk[1:]), array.dtype)
+      yield file, rest.reshape(-1).view(np.uint8)
+
+
+def _write_file(path: pathlib.Path, parts: Iterable[np.ndarray]) -> int:
+  """Writes bytes and returns their CRC-32."""
+  checksum = 0
+  with open(path, "wb") as file:
+    for part in parts:
+      file.write(part)
+      checksum = zlib.crc32(part, checksum)
+  return checksum
+
+
 def _open(folder: pathlib.Path, name: str, *, packed: bool) -> Any:
   import tensorstore
 
-  place = name.replace("/", ".")
+  place = _place(name)
   if packed:
     store = {"driver": "ocdbt", "base": f"file://{folder}/", "path": place}
   else:
@@ -142,33 +213,3 @@ def _unstacked(name: str, store: Any) -> dict[str, Tensor]:
 
 def _reader(store: Any):
   return lambda: store.read().result()
-
-
-def _write_array(folder: pathlib.Path, leaf: Tensor) -> None:
-  """Writes an array as files of whole rows, `0.0`, `1.0`, ..."""
-  rows = leaf.shape[0] if leaf.shape else 1
-  row_bytes = math.prod(leaf.shape[1:]) * leaf.dtype.itemsize
-  per_chunk = max(1, min(rows, _CHUNK_BYTES // max(row_bytes, 1)))
-  folder.mkdir()
-  chunks = (per_chunk, *leaf.shape[1:]) if leaf.shape else ()
-  description = {
-    "zarr_format": 2,
-    "shape": list(leaf.shape),
-    "chunks": list(chunks),
-    "dtype": leaf.dtype.name if leaf.dtype == _BFLOAT16 else leaf.dtype.str,
-    "compressor": None,
-    "fill_value": None,
-    "filters": None,
-    "order": "C",
-    "dimension_separator": ".",
-  }
-  (folder / ".zarray").write_text(json.dumps(description), encoding="utf-8")
-  array = leaf.read()
-  rest = "".join(".0" for _ in leaf.shape[1:])
-  for chunk, first in enumerate(range(0, rows, per_chunk)):
-    part = array[first : first + per_chunk] if leaf.shape else array
-    with open(folder / f"{chunk}{rest}", "wb") as file:
-      for piece in pieces(part):
-        file.write(piece.reshape(-1).view(np.uint8))
-      # The format's last chunk is as large as the others.
-      file.truncate(per_chunk * row_bytes)

@@ -15,8 +15,9 @@ import ml_dtypes
 import numpy as np
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.interop.tensors import pieces
+from transformer_zoo.interop.tensors import read_ahead
 from transformer_zoo.interop.tensors import Tensor
-from transformer_zoo.interop.tensors import write_flat
 
 DTYPES = {
   "F64": np.dtype(np.float64),
@@ -74,8 +75,10 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor]) -> None:
   with open(path, "wb") as file:
     file.write(len(text).to_bytes(_LENGTH_BYTES, "little"))
     file.write(text)
-    for tensor in tensors.values():
-      write_flat(tensor.read(), file)
+    for piece in read_ahead(
+      piece for tensor in tensors.values() for piece in pieces(tensor.read())
+    ):
+      file.write(piece)
 
 
 def _header(path: pathlib.Path) -> tuple[dict, int]:

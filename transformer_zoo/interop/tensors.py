@@ -1,17 +1,26 @@
 """Tensors that are read when they are needed."""
 
 from collections.abc import Callable, Iterator
+import contextlib
 import dataclasses
 import hashlib
 import math
-from typing import BinaryIO
+import queue
+import threading
+from typing import TypeVar
 
 import ml_dtypes
 import numpy as np
 
 # Of what is copied at a time.
-_PIECE_BYTES = 1 << 27
+_PIECE_BYTES = 1 << 25
+# Of which one copy is made and no second one.
+_LARGE_BYTES = 1 << 28
+# Pieces that are read before they are wanted.
+_AHEAD = 2
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+Item = TypeVar("Item")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,24 +62,60 @@ class Tensor:
 
 
 def pieces(array: np.ndarray) -> Iterator[np.ndarray]:
-  """Yields an array in C order piece by piece, however it lies in memory."""
-  if array.flags.c_contiguous:
-    yield array
+  """Yields the bytes of an array in C order, however it lies in memory.
+
+  A piece of a large array is a copy, so that the array goes when its last piece
+  is taken.
+  """
+  if not array.ndim or array.flags.c_contiguous and array.nbytes < _LARGE_BYTES:
+    yield array.reshape(-1).view(np.uint8)
     return
-  rows = max(1, _PIECE_BYTES * len(array) // array.nbytes)
+  rows = max(1, _PIECE_BYTES * len(array) // max(array.nbytes, 1))
   for first in range(0, len(array), rows):
-    yield np.ascontiguousarray(array[first : first + rows])
+    part = array[first : first + rows]
+    yield part.flatten().view(np.uint8)
 
 
-def write_flat(array: np.ndarray, file: BinaryIO) -> None:
-  """Writes the bytes of an array in C order."""
-  for piece in pieces(array):
-    file.write(piece.reshape(-1).view(np.uint8))
+def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
+  """Yields what an iterator yields, which runs ahead in a thread.
+
+  An error in it is raised here; when no more is asked for, the thread ends.
+  """
+  ready = queue.Queue(maxsize=_AHEAD)
+  stopped = threading.Event()
+
+  def put(kind: str, value) -> None:
+    while not stopped.is_set():
+      with contextlib.suppress(queue.Full):
+        return ready.put((kind, value), timeout=0.1)
+
+  def run() -> None:
+    try:
+      for item in items:
+        put("item", item)
+        del item  # While the next one is made.
+        if stopped.is_set():
+          return
+      put("end", None)
+    except BaseException as error:
+      put("error", error)
+
+  thread = threading.Thread(target=run, daemon=True)
+  thread.start()
+  try:
+    while (got := ready.get())[0] == "item":
+      yield got[1]
+      del got
+    if got[0] == "error":
+      raise got[1]
+  finally:
+    stopped.set()
+    thread.join()
 
 
 def checksum(tensor: Tensor) -> str:
   """Digest of shape, type and contents."""
   digest = hashlib.sha256(f"{tensor.shape} {tensor.dtype}".encode())
   for piece in pieces(tensor.read()):
-    digest.update(piece.reshape(-1).view(np.uint8))
+    digest.update(piece)
   return digest.hexdigest()

@@ -1,5 +1,6 @@
 """Checksums of a checkpoint's files, in `checksums.json` beside them."""
 
+from collections.abc import Mapping
 import json
 import os
 import pathlib
@@ -9,11 +10,18 @@ _NAME = "checksums.json"
 _CHUNK = 1 << 22
 
 
-def write(folder: pathlib.Path) -> None:
-  """Writes the checksums of a checkpoint that is complete."""
+def write(folder: pathlib.Path, known: Mapping[str, int] | None = None) -> None:
+  """Writes the checksums of a checkpoint that is complete.
+
+  Args:
+    folder: of the checkpoint.
+    known: those of some files, by their names in it, which are not read again.
+  """
+  known = known or {}
+  names = (path.relative_to(folder).as_posix() for path in _files(folder))
   sums = {
-    path.relative_to(folder).as_posix(): _checksum(path)
-    for path in _files(folder)
+    name: known[name] if name in known else _checksum(folder / name)
+    for name in names
   }
   temporary = folder / f"{_NAME}.new"
   temporary.write_text(json.dumps(sums, indent=1))
