@@ -3,8 +3,9 @@
 The kind is told by what lies at the path.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import dataclasses
+import functools
 import os
 import pathlib
 
@@ -13,11 +14,11 @@ from flax import linen as nn
 from transformer_zoo import config
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import converted_run
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.interop import t5x_checkpoints
 from transformer_zoo.interop.huggingface import directory
-from transformer_zoo.interop.huggingface.family import Architecture
 from transformer_zoo.interop.tensors import Tensor
 from transformer_zoo.training import checkpoints
 
@@ -30,7 +31,7 @@ class Source:
     path: of the checkpoint itself: a step's folder, a Hugging Face directory.
     name: what a user reads: "the T5X checkpoint '...'".
     tensors: the parameters under our names, every layer by itself.
-    model: the model they are of; None where the checkpoint does not tell.
+    make_model: builds the model they are of, or None where nothing tells it.
     advice: a line for whoever has chosen another model; may be empty.
     vocabulary: that lies beside them, or None.
     of_a_run: whether a run of ours saved it.
@@ -39,7 +40,7 @@ class Source:
   path: pathlib.Path
   name: str
   tensors: Mapping[str, Tensor]
-  model: nn.Module | None = None
+  make_model: Callable[[], nn.Module | None] = lambda: None
   advice: str = ""
   vocabulary: Vocabulary | None = None
   of_a_run: bool = False
@@ -62,11 +63,6 @@ def open_source(path: str | os.PathLike[str]) -> Source:
   return _of_a_run(path)
 
 
-def gin_bindings(architecture: Architecture) -> list[str]:
-  """`NAME=VALUE` for each binding of an architecture."""
-  return [f"{name}={value!r}" for name, value in architecture.bindings.items()]
-
-
 def _of_t5x(path) -> Source:
   checkpoint = t5x_checkpoints.open_checkpoint(path)
   return Source(
@@ -79,12 +75,13 @@ def _of_t5x(path) -> Source:
 def _of_huggingface(path) -> Source:
   found = directory.open_directory(path)
   architecture = found.family.architecture(found.config)
-  bindings = gin_bindings(architecture)
+  bindings = architecture.as_overrides()
+  model = config.build("MODEL", architecture.gin_files, bindings)
   return Source(
     pathlib.Path(path),
     f"the Hugging Face directory {str(path)!r}",
-    found.parameters(),
-    model=config.build("MODEL", architecture.gin_files, bindings),
+    found.parameters(converted_run.shapes_of(model)),
+    make_model=lambda: model,
     advice="\nits own model is "
     + " ".join(
       [f"--gin_file={name}" for name in architecture.gin_files]
@@ -113,7 +110,9 @@ def _of_a_run(path) -> Source:
     step,
     f"the checkpoint {str(step)!r}",
     orbax_checkpoints.parameters(leaves),
-    model=_model_of_run(step.parent.parent / run_folder.CONFIG),
+    make_model=functools.partial(
+      _model_of_run, checkpoints.run_of(step) / run_folder.CONFIG
+    ),
     of_a_run=True,
   )
 
@@ -134,7 +133,7 @@ def _model_of_run(file: pathlib.Path) -> nn.Module | None:
 def _vocabulary(path) -> Vocabulary | None:
   vocabulary = Vocabulary(path)
   try:
-    vocabulary.kind  # noqa: B018  (raises where there is none)
+    vocabulary.check()
   except UserError:
     return None
   return vocabulary

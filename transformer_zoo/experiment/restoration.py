@@ -124,11 +124,12 @@ def check_mathematics(
   Raises:
     UserError: another field differs.
   """
-  if source.model is None:
+  other = source.make_model()
+  if other is None:
     return
   different = {
     field: values
-    for field, values in comparison.differences(model, source.model).items()
+    for field, values in comparison.differences(model, other).items()
     if field.rpartition(".")[2] not in {*allowed, *_SHOWN}
     and field not in allowed
   }

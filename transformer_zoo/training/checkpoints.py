@@ -193,6 +193,11 @@ def steps(path: str | os.PathLike[str]) -> dict[int, pathlib.Path]:
   return dict(sorted(found.items()))
 
 
+def run_of(step: pathlib.Path) -> pathlib.Path:
+  """The run folder of a step's folder; its parent where that stands alone."""
+  return _run_of(step.parent)
+
+
 def unusable(path: str | os.PathLike[str]) -> dict[str, str]:
   """Finds what cannot be restored of a run: name of the folder -> a sentence.
 
