@@ -35,7 +35,7 @@ _DEFAULTS = {
 }
 _WITHOUT_EFFECT = (
   # The last cuts the same products into pieces.
-  "is_llama_config transformers.js_config pretraining_tp"
+  "is_llama_config max_sequence_length transformers.js_config pretraining_tp"
 ).split()
 _ATTENTION = {"query": "q", "key": "k", "value": "v", "out": "o"}
 _MLP = {"wi_0": "gate", "wi_1": "up", "wo": "down"}

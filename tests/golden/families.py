@@ -1,0 +1,230 @@
+"""Models as their config.json has them, of every class that is read here.
+
+tests/oracles/families_test.py compares each live with its class of
+`transformers`; what RECORDED computed is compared without PyTorch by
+tests/architectures/families_golden_test.py. Options are turned away from their
+defaults, and no two sizes of a model agree.
+"""
+
+import pathlib
+from typing import Any
+
+import jax
+import numpy as np
+
+from tests import tiny_models
+from tests import tiny_t5
+from transformer_zoo import config as zoo_config
+from transformer_zoo.interop.huggingface import family_of
+
+FOLDER = pathlib.Path(__file__).parent / "families"
+VOCAB_SIZE = 40
+PADDING = VOCAB_SIZE - 1
+_IDS = {"vocab_size": VOCAB_SIZE, "pad_token_id": PADDING, "eos_token_id": 1}
+_T5 = {
+  "vocab_size": VOCAB_SIZE,
+  "pad_token_id": 0,
+  "eos_token_id": 1,
+  "decoder_start_token_id": 0,
+  "d_model": 24,
+  "d_kv": 8,
+  "d_ff": 36,
+  "num_layers": 2,
+  "num_decoder_layers": 3,
+  "num_heads": 5,
+  # The last bucket is seen.
+  "relative_attention_num_buckets": 8,
+  "relative_attention_max_distance": 14,
+}
+_UNTIED_GATED = {
+  **_T5,
+  "feed_forward_proj": "gated-gelu",
+  "tie_word_embeddings": False,
+}
+_MARIAN = {
+  **_IDS,
+  "model_type": "marian",
+  "decoder_start_token_id": PADDING,
+  "d_model": 24,
+  "encoder_layers": 2,
+  "encoder_ffn_dim": 36,
+  "encoder_attention_heads": 3,
+  "decoder_layers": 3,
+  "decoder_ffn_dim": 40,
+  "decoder_attention_heads": 4,
+  "activation_function": "swish",
+  "scale_embedding": True,
+  "forced_eos_token_id": None,
+}
+_GPT = {**_IDS, "n_embd": 24, "n_layer": 3, "n_head": 4, "n_positions": 41}
+_GPT_2 = {**_GPT, "model_type": "gpt2"}
+_GPT_NEO = {
+  **_IDS,
+  "model_type": "gpt_neo",
+  "hidden_size": 24,
+  "num_layers": 3,
+  "num_heads": 4,
+  "max_position_embeddings": 41,
+  "attention_types": [[["global", "local"], 1], [["global"], 1]],
+  "window_size": 5,
+}
+_LLAMA = {
+  **_IDS,
+  "model_type": "llama",
+  "hidden_size": 24,
+  "intermediate_size": 36,
+  "num_hidden_layers": 3,
+  "num_attention_heads": 6,
+  "num_key_value_heads": 2,
+  "max_position_embeddings": 64,
+}
+_QWEN_2 = {
+  **_LLAMA,
+  "model_type": "qwen2",
+}
+
+CONFIGS: dict[str, dict[str, Any]] = {
+  "t5_1_0": {**_T5, "model_type": "t5", "feed_forward_proj": "relu"},
+  "t5_1_1": {**_UNTIED_GATED, "model_type": "t5"},
+  "byt5": {
+    **_UNTIED_GATED,
+    "model_type": "t5",
+    "num_layers": 3,
+    "num_decoder_layers": 1,
+  },
+  "mt5": {**_UNTIED_GATED, "model_type": "mt5"},
+  "umt5": {**_UNTIED_GATED, "model_type": "umt5"},
+  "t5_gated_and_tied": {
+    **_T5,
+    "model_type": "t5",
+    "feed_forward_proj": "gated-silu",
+    "layer_norm_epsilon": 1e-3,
+  },
+  "marian": _MARIAN,
+  "marian_two_vocabularies": {
+    **_MARIAN,
+    "decoder_vocab_size": VOCAB_SIZE + 5,
+    "share_encoder_decoder_embeddings": False,
+    "activation_function": "relu",
+    "scale_embedding": False,
+  },
+  "gpt_1": {
+    **_GPT,
+    "model_type": "openai-gpt",
+  },
+  "gpt_1_relu": {
+    **_GPT,
+    "model_type": "openai-gpt",
+    "afn": "relu",
+    "layer_norm_epsilon": 1e-3,
+  },
+  "gpt_2": {**_GPT_2, "n_inner": 40},
+  "gpt_2_other_options": {
+    **_GPT_2,
+    "activation_function": "gelu",
+    "scale_attn_weights": False,
+    "tie_word_embeddings": False,
+    "layer_norm_epsilon": 1e-3,
+  },
+  "gpt_neo": _GPT_NEO,
+  "gpt_neo_other_options": {
+    **_GPT_NEO,
+    "intermediate_size": 40,
+    "activation_function": "relu",
+    "attention_types": [[["local"], 3]],
+    "window_size": 2,
+    "tie_word_embeddings": False,
+  },
+  "llama": _LLAMA,
+  "llama_3": {
+    **_LLAMA,
+    "head_dim": 8,
+    "rms_norm_eps": 1e-3,
+    "rope_theta": 500.0,
+    "rope_scaling": {
+      "rope_type": "llama3",
+      "factor": 4.0,
+      "low_freq_factor": 1.0,
+      "high_freq_factor": 4.0,
+      "original_max_position_embeddings": 32,
+    },
+    "tie_word_embeddings": True,
+  },
+  "llama_with_biases": {
+    **_LLAMA,
+    "num_key_value_heads": None,
+    "hidden_act": "gelu",
+    "attention_bias": True,
+    "mlp_bias": True,
+    "rope_scaling": {"type": "linear", "factor": 2.0},
+  },
+  "mistral": {
+    **_LLAMA,
+    "model_type": "mistral",
+    "sliding_window": 5,
+  },
+  "qwen_2": _QWEN_2,
+  "qwen_2_windows": {
+    **_QWEN_2,
+    "use_sliding_window": True,
+    "sliding_window": 4,
+    "max_window_layers": 1,
+    "rope_parameters": {"rope_theta": 100.0, "rope_type": "default"},
+    "tie_word_embeddings": True,
+  },
+}  # fmt: skip
+# One of each class, and what the others alone have.
+RECORDED = (
+  "t5_1_0", "t5_1_1", "byt5", "mt5", "umt5", "marian",
+  "marian_two_vocabularies", "gpt_1", "gpt_2", "gpt_neo", "llama_3",
+  "qwen_2_windows",
+)  # fmt: skip
+
+
+def path(name: str) -> pathlib.Path:
+  """tests/golden/families/<name>.npz."""
+  return FOLDER / f"{name}.npz"
+
+
+def build(config: dict[str, Any]):
+  """Our model of a config.json."""
+  architecture = family_of(config).architecture(config)
+  return zoo_config.build(
+    "MODEL", architecture.gin_files, architecture.as_overrides()
+  )
+
+
+def setting(name: str, **changes):
+  """Returns config, model, weights and batch; nothing of them is recorded."""
+  config = {**CONFIGS[name], **changes}
+  model = build(config)
+  return config, model, _weights(model), batch_for(model)
+
+
+def _weights(model) -> dict:
+  """Random ones, small where large ones would make every softmax certain.
+
+  Gradients through such a softmax are nothing but rounding, on either side.
+  """
+  return jax.tree_util.tree_map_with_path(
+    lambda path, leaf: (
+      leaf * np.float32(0.3)
+      if path[-1].key in ("bias", "embedding", "pos_embedding")
+      else leaf
+    ),
+    tiny_models.random_parameters(model),
+  )
+
+
+def batch_for(model) -> dict[str, np.ndarray]:
+  """Rows of random lengths, shorter ones padded with the model's padding."""
+  batch = tiny_t5.random_batch(
+    rows=3, inputs=21, targets=17, vocab_size=PADDING
+  )
+  return {
+    feature: tokens
+    if feature.endswith("weights")
+    else np.where(tokens == 0, model.pad_id, tokens).astype(np.int32)
+    for feature, tokens in batch.items()
+    if hasattr(model, "encoder") or feature.startswith("decoder")
+  }
