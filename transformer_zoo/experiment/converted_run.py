@@ -11,18 +11,17 @@ import os
 import pathlib
 
 from flax import linen as nn
-import jax
 
 from transformer_zoo import config
 from transformer_zoo.data import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import run_folder
-from transformer_zoo.interop import layers
 from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.interop.tensors import Tensor
 from transformer_zoo.training import checkpoints
 from transformer_zoo.training import checksums
+from transformer_zoo.training import placement
 from transformer_zoo.training import state
 
 BESIDE = "huggingface"
@@ -94,19 +93,14 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     UserError: there is none, it is damaged, or it has no config.gin.
   """
   step = checkpoints.resolve(path)
-  folder = step.parent
-  if folder.name == "checkpoints":
-    folder = folder.parent
+  folder = checkpoints.run_of(step)
   configuration = folder / run_folder.CONFIG
   if not configuration.is_file():
     raise UserError(
       f"no {run_folder.CONFIG} lies in {str(folder)!r}, so that nothing tells "
       "the architecture of the checkpoint"
     )
-  try:
-    checksums.verify(step)
-  except ValueError as error:
-    raise UserError(f"checkpoint {str(step)!r} is damaged: {error}") from error
+  checkpoints.verify(step)
   model = config.build("MODEL", [str(configuration)])
   return Run(folder, model, orbax_checkpoints.open_checkpoint(step))
 
@@ -153,15 +147,12 @@ def write_run(
 
 def shapes_of(model: nn.Module) -> dict[str, tuple[int, ...]]:
   """Shapes of the parameters of a model, layers unstacked."""
-  found = {}
   # One layer of each stack is traced so, and not all of them.
-  tree = state.abstract_params(_scanned(model))
-  for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-    name = jax.tree_util.keystr(path, simple=True, separator="/")
-    shape = tuple(leaf.shape)
-    own = shape[1:] if layers.is_stacked(name) else shape
-    found.update(dict.fromkeys(layers.names_in(name, shape), own))
-  return found
+  boxed = state.abstract_variables(_scanned(model))
+  return {
+    name: tuple(parameter.shape)
+    for name, parameter in placement.parameters_of(boxed).items()
+  }
 
 
 def _scanned(part: nn.Module) -> nn.Module:

@@ -1,0 +1,76 @@
+"""Tensors that are read on demand, in pieces and ahead."""
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from transformer_zoo.interop import tensors
+from transformer_zoo.interop.tensors import Tensor
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("shape", [(), (0, 3), (7,), (50, 3), (5, 4, 3)])
+def test_pieces_are_the_bytes_in_order(monkeypatch, shape, turned):
+  monkeypatch.setattr(tensors, "_PIECE_BYTES", 24)
+  monkeypatch.setattr(tensors, "_LARGE_BYTES", 100)
+  array = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+  array = array.T if turned else array
+  found = list(tensors.pieces(array))
+  assert b"".join(piece.tobytes() for piece in found) == array.tobytes()
+  if array.nbytes >= 100:
+    assert len(found) > 1
+
+
+def test_pieces_of_a_large_array_do_not_keep_it(monkeypatch):
+  monkeypatch.setattr(tensors, "_LARGE_BYTES", 100)
+  array = np.zeros((50, 3), np.float32)
+  assert not any(np.shares_memory(array, p) for p in tensors.pieces(array))
+
+
+def test_narrow_numbers_are_widened_when_they_are_read():
+  narrow = np.array([1.5, -3.0], ml_dtypes.bfloat16)
+  wide = Tensor.of(narrow).astype(np.dtype(np.float32))
+  assert wide.read().dtype == wide.dtype == np.float32
+  np.testing.assert_array_equal(wide.read(), [1.5, -3.0])
+  assert (Tensor.of(narrow).num_bytes, wide.num_bytes) == (4, 8)
+
+
+def test_integers_are_no_parameters():
+  with pytest.raises(TypeError, match="int32 is no type of parameters"):
+    Tensor.of(np.zeros(2, np.int32)).astype(np.dtype(np.float32))
+
+
+def test_checksums_tell_contents_shape_and_type():
+  array = np.arange(6, dtype=np.float32).reshape(2, 3)
+  same = Tensor.of(np.asfortranarray(array))
+  others = [array + 1, array.reshape(3, 2), array.astype(np.float64)]
+  checksum = tensors.checksum(Tensor.of(array))
+  assert checksum == tensors.checksum(same)
+  assert checksum not in [tensors.checksum(Tensor.of(a)) for a in others]
+
+
+def test_reading_ahead_keeps_the_order():
+  assert list(tensors.read_ahead(iter(range(20)))) == list(range(20))
+
+
+def test_an_error_comes_after_what_was_read_before_it():
+  def items():
+    yield 1
+    raise OSError("gone")
+
+  ahead = tensors.read_ahead(items())
+  assert next(ahead) == 1
+  with pytest.raises(OSError, match="gone"):
+    next(ahead)
+
+
+def test_reading_ahead_stops_when_no_more_is_wanted():
+  asked = []
+  endless = (asked.append(i) or i for i in itertools.count())
+  ahead = tensors.read_ahead(endless)
+  assert next(ahead) == 0
+  ahead.close()
+  # Two wait, one is on its way to them.
+  assert len(asked) <= 4
