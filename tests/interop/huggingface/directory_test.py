@@ -1,0 +1,199 @@
+"""Hugging Face directories: tied weights, shards, and what is wrong in them."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop import safetensors
+from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import writing
+from transformer_zoo.interop.links import to_ours
+from transformer_zoo.interop.tensors import Tensor
+
+CONFIG = {
+  "model_type": "t5",
+  "vocab_size": 11,
+  "d_model": 6,
+  "d_kv": 4,
+  "d_ff": 10,
+  "num_layers": 1,
+  "num_decoder_layers": 2,
+  "num_heads": 3,
+}
+SHAPES = {
+  "shared": (11, 6),
+  "q": (12, 6),
+  "k": (12, 6),
+  "v": (12, 6),
+  "o": (6, 12),
+  "wi": (10, 6),
+  "wo": (6, 10),
+  "relative_attention_bias": (32, 3),
+}
+UNUSED = (
+  "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
+)
+
+
+def arrays() -> dict[str, np.ndarray]:
+  """Theirs of the model that CONFIG describes."""
+  random = np.random.RandomState(0)
+  links = family_of(CONFIG).links(CONFIG)
+  return {
+    link.theirs: random.standard_normal(
+      SHAPES.get(link.theirs.split(".")[-2], (6,))
+    ).astype(np.float32)
+    for link in links
+  }
+
+
+def write(folder, content, config=CONFIG):
+  (folder / "config.json").write_text(json.dumps(config))
+  tensors = {name: Tensor.of(array) for name, array in content.items()}
+  safetensors.write(folder / "model.safetensors", tensors)
+  return folder
+
+
+def test_parameters_are_theirs_turned(tmp_path):
+  theirs = arrays()
+  found = directory.open_directory(write(tmp_path, theirs)).parameters()
+  np.testing.assert_array_equal(
+    found["decoder/layers_1/encoder_decoder_attention/query/kernel"].read(),
+    theirs["decoder.block.1.layer.1.EncDecAttention.q.weight"].T,
+  )
+  np.testing.assert_array_equal(
+    found["encoder/relpos_bias/rel_embedding"].read(),
+    theirs[
+      "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+    ].T,
+  )
+
+
+def test_second_names_and_unused_tensors_are_passed_over(tmp_path):
+  theirs = arrays()
+  theirs["lm_head.weight"] = theirs["encoder.embed_tokens.weight"] = theirs[
+    "shared.weight"
+  ]
+  theirs[UNUSED] = np.zeros((32, 3), np.float32)
+  found = directory.open_directory(write(tmp_path, theirs))
+  assert found.tensors.keys() == arrays().keys()
+  assert found.config["tie_word_embeddings"]
+
+
+def test_a_table_under_its_second_name_alone(tmp_path):
+  theirs = arrays()
+  table = theirs.pop("shared.weight")
+  theirs["decoder.embed_tokens.weight"] = table
+  found = directory.open_directory(write(tmp_path, theirs)).parameters()
+  np.testing.assert_array_equal(found["token_embedder/embedding"].read(), table)
+
+
+def test_another_matrix_for_the_softmax_is_one_of_its_own(tmp_path):
+  theirs = arrays()
+  head = theirs["lm_head.weight"] = theirs["shared.weight"] + 1
+  found = directory.open_directory(write(tmp_path, theirs))
+  assert not found.config["tie_word_embeddings"]
+  kernel = found.parameters()["decoder/logits_dense/kernel"]
+  np.testing.assert_array_equal(kernel.read(), head.T)
+
+
+def test_names_without_the_prefix_of_the_whole_class(tmp_path):
+  config = {
+    "model_type": "gpt2",
+    "vocab_size": 7,
+    "n_embd": 4,
+    "n_layer": 1,
+    "n_head": 2,
+    "n_positions": 5,
+  }
+  family = family_of(config)
+  names = [link.theirs for link in family.links(config)]
+  bare = [name.removeprefix(family.prefix) for name in names]
+  assert bare != names
+  content = {name: np.zeros((4, 4), np.float32) for name in bare}
+  found = directory.open_directory(write(tmp_path, content, config))
+  assert set(found.tensors) == set(names)
+
+
+def test_what_is_missing_left_over_and_misshaped_is_told_together(tmp_path):
+  theirs = arrays()
+  del theirs["encoder.final_layer_norm.weight"]
+  theirs["decoder.block.7.layer.0.layer_norm.weight"] = np.zeros(6, np.float32)
+  wide = "encoder.block.0.layer.1.DenseReluDense.wi.weight"
+  theirs[wide] = np.zeros((12, 6), np.float32)
+  found = directory.open_directory(write(tmp_path, theirs))
+  tensors = {name: Tensor.of(array) for name, array in arrays().items()}
+  ours = to_ours(family_of(CONFIG).links(CONFIG), tensors)
+  with pytest.raises(UserError) as error:
+    found.parameters({name: tensor.shape for name, tensor in ours.items()})
+  for part in (
+    "missing: encoder.final_layer_norm.weight",
+    "left over: decoder.block.7.layer.0.layer_norm.weight",
+    f"of another shape than config.json says: {wide} (12, 6)",
+  ):
+    assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+  ("file", "content", "sentence"),
+  [
+    ("config.json", "[1]", "holds no table"),
+    ("config.json", "{", "is no JSON file"),
+    ("model.safetensors.index.json", "{}", "has no weight_map"),
+    (
+      "model.safetensors.index.json",
+      '{"weight_map": {"a": "model-1.safetensors"}}',
+      "lacks shards of its index: model-1.safetensors",
+    ),
+  ],
+)
+def test_damaged_descriptions(tmp_path, file, content, sentence):
+  (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+  (tmp_path / file).write_text(content)
+  with pytest.raises(UserError) as error:
+    directory.open_directory(tmp_path)
+  assert sentence in str(error.value)
+
+
+def test_a_directory_without_weights(tmp_path):
+  (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+  with pytest.raises(UserError, match="has a config.json and no weights"):
+    directory.open_directory(tmp_path)
+
+
+def test_shards_hold_what_one_file_does(tmp_path):
+  parameters = directory.open_directory(write(tmp_path, arrays())).parameters()
+  (tmp_path / "many").mkdir()
+  writing.write_directory(
+    tmp_path / "many",
+    family_of(CONFIG),
+    CONFIG,
+    parameters,
+    max_shard_bytes=1000,
+  )
+  shards = list((tmp_path / "many").glob("model-*.safetensors"))
+  assert len(shards) > 2
+  index = json.loads(
+    (tmp_path / "many" / "model.safetensors.index.json").read_text()
+  )
+  total = sum(array.nbytes for array in arrays().values())
+  assert index["metadata"]["total_size"] == total
+  found = directory.open_directory(tmp_path / "many")
+  assert found.tensors.keys() == arrays().keys()
+  for name, array in arrays().items():
+    np.testing.assert_array_equal(found.tensors[name].read(), array)
+  shards[0].unlink()
+  with pytest.raises(UserError, match="lacks shards of its index"):
+    directory.open_directory(tmp_path / "many")
+
+
+def test_pickled_files_need_pytorch(tmp_path, monkeypatch):
+  (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+  (tmp_path / "pytorch_model.bin").write_bytes(b"")
+  monkeypatch.setitem(sys.modules, "torch", None)
+  with pytest.raises(UserError, match="is read by PyTorch, which is not"):
+    directory.open_directory(tmp_path)
