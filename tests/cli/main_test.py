@@ -9,6 +9,7 @@ import pytest
 from transformer_zoo.cli import common
 from transformer_zoo.cli import main as cli
 from transformer_zoo.errors import UserError
+from transformer_zoo.interop import safetensors
 
 HEAVY = "jax flax tensorflow seqio grain gin numpy".split()
 
@@ -116,12 +117,24 @@ def test_a_checkpoint_brings_its_configuration(tmp_path):
   (tmp_path / "config.gin").touch()
   words = ["evaluate", "--mixture=m", f"--checkpoint={checkpoint}"]
   arguments = cli.build_parser().parse_args(words)
-  assert common.files_of_checkpoint(arguments, "evaluate") == [
-    str(tmp_path / "config.gin"),
-    "runs/evaluate.gin",
-  ]
+  assert common.configuration_of_checkpoint(arguments, "evaluate") == (
+    [str(tmp_path / "config.gin"), "runs/evaluate.gin"],
+    [],
+  )
   arguments = cli.build_parser().parse_args([*words, "--gin_file=a.gin"])
-  assert common.files_of_checkpoint(arguments, "evaluate") == ["a.gin"]
+  found = common.configuration_of_checkpoint(arguments, "evaluate")
+  assert found == (["a.gin"], [])
+
+
+def test_a_directory_of_hugging_face_brings_its_configuration(tmp_path):
+  (tmp_path / "config.json").write_text('{"model_type": "t5", "d_ff": 99}')
+  safetensors.write(tmp_path / "model.safetensors", {})
+  words = ["infer", f"--checkpoint={tmp_path}", "some text"]
+  arguments = cli.build_parser().parse_args(words)
+  files, overrides = common.configuration_of_checkpoint(arguments, "infer")
+  assert files[0] == "architectures/t5_1_0.gin"
+  assert files[-1] == "runs/infer.gin"
+  assert {"MLP_DIM=99", "BATCH_SIZE=8"} <= {*overrides}
 
 
 def test_seeds_below_one(capsys):

@@ -355,3 +355,39 @@ class TestRuns:
     assert code == 2
     assert "(64, 16) instead of (72, 16)" in error
     assert not any(p.is_file() for p in (tmp_path / "run").rglob("*"))
+
+
+class TestInference:
+  """What a directory is asked needs no configuration."""
+
+  @pytest.fixture
+  def infer(self, zoo, checkpoints, prepared_dir):
+    def call(name, *words):
+      return zoo(
+        *("infer", "red car sees boat", "--json"),
+        f"--checkpoint={checkpoints / name}",
+        f"--vocabulary={prepared_dir / 'vocabularies' / 'tiny.model'}",
+        "--gin.infer.extra_ids=10",
+        *words,
+      )
+
+    return call
+
+  def test_a_directory_answers_as_a_run_does(self, infer, gin_file):
+    lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 8}"
+    configured = (f"--gin_file={gin_file}", "--gin_file=runs/infer.gin")
+    code, expected, error = infer("scanned_run", *configured, lengths)
+    assert code == 0, error
+    for name, words in (("huggingface", ()), ("t5x", configured)):
+      code, output, error = infer(name, *words, lengths)
+      assert code == 0, error
+      assert output == expected
+
+  def test_another_model_is_refused(self, infer, gin_file):
+    code, _, error = infer(
+      "huggingface",
+      *(f"--gin_file={gin_file}", "--gin_file=runs/infer.gin"),
+      "--gin.RMSNorm.epsilon=1e-5",
+    )
+    assert code == 2
+    assert ".norm.epsilon: 1e-05 instead of 1e-06\n" in error

@@ -20,6 +20,14 @@ _LOGGED = re.compile(
   rb"\d{4}-\d\d-\d\d [\d:.]+: [IWEF] |"
   rb"WARNING: All log messages before absl::InitializeLog\(\) is called"
 )
+# What a config.json does not tell of a run.
+_UNTOLD = (
+  "BATCH_SIZE=8",
+  "MIXTURE_OR_TASK_NAME=None",
+  "PREPARED_DIR='runs/prepared'",
+  "TASK_FEATURE_LENGTHS={'inputs': 512, 'targets': 128}",
+)
+_UNTOLD_OF = {"evaluate": ("CORRUPTION=None",)}
 
 
 def add_gin_arguments(parser: argparse.ArgumentParser) -> None:
@@ -127,23 +135,36 @@ def load_gin(
     )
 
 
-def files_of_checkpoint(arguments: argparse.Namespace, kind: str) -> list[str]:
-  """The gin files for a checkpoint: those given, or those of its own run.
+def configuration_of_checkpoint(
+  arguments: argparse.Namespace, kind: str
+) -> tuple[list[str], list[str]]:
+  """The gin files for a checkpoint, and overrides that come after them.
+
+  They are those given, those of its own run, or what its config.json says.
 
   Args:
     arguments: with `gin_file` and `checkpoint`.
     kind: `evaluate` or `infer`; `runs/<kind>.gin` is shipped.
 
   Raises:
-    UserError: none is given and no config.gin lies above the checkpoint.
+    UserError: none is given and nothing beside the checkpoint tells its model.
   """
   if not pathlib.Path(arguments.checkpoint).exists():
     raise UserError(f"there is no checkpoint {arguments.checkpoint!r}")
   if arguments.gin_file:
-    return arguments.gin_file
+    return arguments.gin_file, []
   for folder in _folders_of_checkpoint(arguments.checkpoint):
     if (folder / "config.gin").is_file():
-      return [str(folder / "config.gin"), f"runs/{kind}.gin"]
+      return [str(folder / "config.gin"), f"runs/{kind}.gin"], []
+  from transformer_zoo.interop.huggingface import directory
+
+  if directory.is_directory(arguments.checkpoint):
+    found = directory.open_directory(arguments.checkpoint)
+    architecture = found.family.architecture(found.config)
+    return (
+      [*architecture.gin_files, f"runs/{kind}.gin"],
+      [*architecture.as_overrides(), *_UNTOLD, *_UNTOLD_OF.get(kind, ())],
+    )
   raise UserError(
     f"no config.gin lies beside the checkpoint {arguments.checkpoint!r}: name "
     "the configuration with --gin_file"
@@ -151,11 +172,14 @@ def files_of_checkpoint(arguments: argparse.Namespace, kind: str) -> list[str]:
 
 
 def vocabulary_of_checkpoint(checkpoint: str) -> str | None:
-  """The folder of the vocabulary that a converted checkpoint came with."""
+  """The folder of the vocabulary that a checkpoint came with, or None."""
   from transformer_zoo.data.vocabularies import files
+  from transformer_zoo.interop.huggingface import directory
 
-  for folder in _folders_of_checkpoint(checkpoint):
-    beside = str(folder / "huggingface")
+  places = [f / "huggingface" for f in _folders_of_checkpoint(checkpoint)]
+  if directory.is_directory(checkpoint):
+    places = [pathlib.Path(checkpoint)]
+  for beside in map(str, places):
     if os.path.isdir(beside) and files.is_vocabulary(beside):
       return beside
   return None

@@ -11,10 +11,7 @@ from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
 
 SUMMARY = "convert a checkpoint from or to Hugging Face or T5X"
-EXAMPLE = (
-  "zoo convert downloads/t5-small runs/t5_small\n"
-  "  zoo convert runs/t5_small exports/t5_small --to huggingface"
-)
+EXAMPLE = "zoo convert downloads/flan-t5-small runs/flan_t5_small"
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 

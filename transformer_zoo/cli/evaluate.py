@@ -43,11 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
   """Loads, evaluates, prints what `evaluate` returns."""
   split = arguments.split or ("test" if arguments.submission else "validation")
+  gin_files, extra = common.configuration_of_checkpoint(arguments, "evaluate")
   common.load_gin(
     arguments,
     "evaluate",
-    gin_files=common.files_of_checkpoint(arguments, "evaluate"),
+    gin_files=gin_files,
     extra=[
+      *extra,
       f"CHECKPOINT_PATH={arguments.checkpoint!r}",
       f"MIXTURE_OR_TASK_NAME={arguments.mixture!r}",
       f"evaluate.split={split!r}",

@@ -64,7 +64,8 @@ def run(arguments: argparse.Namespace) -> None:
   folder = os.path.dirname(arguments.output or "")
   if folder and not os.path.isdir(folder):
     raise UserError(f"there is no folder {folder!r} for the output")
-  extra = [f"CHECKPOINT_PATH={arguments.checkpoint!r}"]
+  gin_files, extra = common.configuration_of_checkpoint(arguments, "infer")
+  extra = [*extra, f"CHECKPOINT_PATH={arguments.checkpoint!r}"]
   vocabulary = arguments.vocabulary or common.vocabulary_of_checkpoint(
     arguments.checkpoint
   )
@@ -73,7 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
   common.load_gin(
     arguments,
     "infer",
-    gin_files=common.files_of_checkpoint(arguments, "infer"),
+    gin_files=gin_files,
     extra=extra,
     given=["examples"],
   )

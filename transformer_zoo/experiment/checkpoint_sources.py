@@ -46,12 +46,36 @@ class Source:
   of_a_run: bool = False
 
 
-def open_source(path: str | os.PathLike[str]) -> Source:
-  """Opens a checkpoint of any kind; no tensor is read.
+def locate(path: str | os.PathLike[str]) -> pathlib.Path:
+  """Finds the folder of the checkpoint that a user's path means.
 
   Args:
     path: a run folder or a step in its checkpoints/, a Hugging Face directory,
       or a checkpoint of T5X.
+
+  Raises:
+    UserError: there is none.
+  """
+  if t5x_checkpoints.is_checkpoint(path):
+    return t5x_checkpoints.open_checkpoint(path).folder
+  if directory.is_directory(path):
+    return pathlib.Path(path)
+  try:
+    return checkpoints.resolve(path)
+  except UserError:
+    raise UserError(
+      f"no checkpoint in {str(path)!r}: a run folder has checkpoints/<step>/"
+      "state, a Hugging Face directory config.json beside *.safetensors or "
+      "pytorch_model.bin, a T5X checkpoint a msgpack file named `checkpoint`; "
+      "nothing is downloaded"
+    ) from None
+
+
+def open_source(path: str | os.PathLike[str]) -> Source:
+  """Opens a checkpoint of any kind; no tensor is read.
+
+  Args:
+    path: see `locate`.
 
   Raises:
     UserError: there is none, it is damaged, or it holds what is not known here.
@@ -60,7 +84,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     return _of_t5x(path)
   if directory.is_directory(path):
     return _of_huggingface(path)
-  return _of_a_run(path)
+  return _of_a_run(locate(path))
 
 
 def _of_t5x(path) -> Source:
@@ -91,16 +115,7 @@ def _of_huggingface(path) -> Source:
   )
 
 
-def _of_a_run(path) -> Source:
-  try:
-    step = checkpoints.resolve(path)
-  except UserError:
-    raise UserError(
-      f"no checkpoint in {str(path)!r}: a run folder has checkpoints/<step>/"
-      "state, a Hugging Face directory config.json beside *.safetensors or "
-      "pytorch_model.bin, a T5X checkpoint a msgpack file named `checkpoint`; "
-      "nothing is downloaded"
-    ) from None
+def _of_a_run(step: pathlib.Path) -> Source:
   checkpoints.verify(step)
   try:
     leaves = orbax_checkpoints.open_checkpoint(step)

@@ -24,6 +24,7 @@ from transformer_zoo.evaluation import submission
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.evaluation.evaluator import TaskResult
 from transformer_zoo.evaluation.journal import Journal
+from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.experiment import evaluated_tasks
 from transformer_zoo.experiment import evaluation_report
 from transformer_zoo.experiment import fingerprint
@@ -64,7 +65,8 @@ def evaluate(
 
   Args:
     model: an architecture.
-    checkpoint_path: a run folder, or the folder of one step.
+    checkpoint_path: a run folder or the folder of one step, a Hugging Face
+      directory, or a T5X checkpoint.
     mixture_or_task_name: what to evaluate on.
     task_feature_lengths: feature -> tokens.
     batch_size: examples a batch.
@@ -97,7 +99,7 @@ def evaluate(
   found = (
     list(checkpoints.steps(checkpoint_path).values())
     if all_checkpoints
-    else [checkpoints.resolve(checkpoint_path)]
+    else [checkpoint_sources.locate(checkpoint_path)]
   )
   mesh = partitioning.mesh()
   mixture = inputs.prepared(mixture_or_task_name, prepared_dir)

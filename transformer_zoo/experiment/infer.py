@@ -18,10 +18,10 @@ from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.journal import Journal
 from transformer_zoo.experiment import answering
+from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.experiment import fingerprint
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import scoring
-from transformer_zoo.training import checkpoints
 from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.partitioning import Partitioning
 
@@ -53,7 +53,8 @@ def infer(
       begins with; anything else is handed through. A language model that was
       trained on targets alone continues `inputs`.
     model: an architecture.
-    checkpoint_path: a run folder, or the folder of one step.
+    checkpoint_path: a run folder or the folder of one step, a Hugging Face
+      directory, or a T5X checkpoint.
     task_feature_lengths: feature -> tokens; longer texts are cut, and it is
       told.
     batch_size: texts at a time.
@@ -80,7 +81,7 @@ def infer(
   )
   inputs.check_vocabulary(model, vocabulary, repr(vocabulary.path))
   decoding.with_length(task_feature_lengths["targets"])
-  checkpoint = checkpoints.resolve(checkpoint_path)
+  checkpoint = checkpoint_sources.locate(checkpoint_path)
   mesh = partitioning.mesh()
   if one_by_one:
     batch_size = mesh.shape["data"]
