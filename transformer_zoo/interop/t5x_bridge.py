@@ -13,26 +13,17 @@ networks (`examples/t5`, `examples/decoder_only`).
         'architectures/t5_1_1.gin', 'sizes/t5_1_1_small.gin']
 """
 
-from collections.abc import Callable, Sequence
-import functools
-from typing import Any
+from collections.abc import Sequence
 
-import flax
 from flax import linen as nn
-from flax import traverse_util
-from flax.linen import partitioning
 import jax
 import jax.numpy as jnp
 
 from transformer_zoo import config
 from transformer_zoo.config import registry
-from transformer_zoo.interop import t5x_links
+from transformer_zoo.interop.t5x_variables import Bridge
 from transformer_zoo.modules import kv_cache
 from transformer_zoo.modules import masks
-
-_KEYS_AND_VALUES = ("cached_key", "cached_value")
-_INDEX = "cache_index"
-_TO_ENCODER = "encoder_decoder_attention/"
 
 
 def architecture(
@@ -47,128 +38,16 @@ def architecture(
   Raises:
     UserError: the configuration is wrong.
   """
-  config.register_all()
   with registry.apart_from("t5x.", "__main__."):
     return config.build("MODEL", gin_files, bindings)
 
 
-class _Bridge(nn.Module):
-  """What both kinds of models share.
-
-  The model is applied as a function of variables, so that those which T5X sees
-  may have other names and another cache than the model's own.
-
-  Attributes:
-    model: one of our architectures.
-  """
-
-  model: nn.Module
-
-  @property
-  def scan_layers(self) -> bool:
-    """Whether caches have a leading axis of layers; T5X asks for it."""
-    return self.model.decoder.stack.scan
-
-  def _initialize(self, **batch: jax.Array) -> None:
-    """Makes the parameters and, beside them, the names of their axes."""
-    boxed = self._unbound.init(
-      self.make_rng("params"), batch, method="logits_of_batch"
-    )["params"]
-    params, axes = {}, {}
-    names = traverse_util.flatten_dict(nn.get_partition_spec(boxed), sep="/")
-    flat = traverse_util.flatten_dict(nn.meta.unbox(boxed), sep="/")
-    for ours, parameter in flat.items():
-      theirs = t5x_links.their_name(ours, decoder_only=self._decoder_only)
-      params[theirs] = parameter
-      axes[f"{theirs}_axes"] = partitioning.AxisMetadata(tuple(names[ours]))
-    self._put("params", params)
-    self._put("params_axes", axes)
-
-  def _apply(
-    self,
-    method: str | Callable,
-    *arguments: Any,
-    cache: dict | None = None,
-    **keywords: Any,
-  ) -> Any:
-    """Calls a method of the model; with a cache returns (result, new cache)."""
-    params = {
-      t5x_links.our_name(theirs): parameter
-      for theirs, parameter in self._flat("params").items()
-    }
-    variables = {"params": traverse_util.unflatten_dict(params, sep="/")}
-    rngs = {}
-    if self.has_rng("dropout"):
-      rngs["dropout"] = self.make_rng("dropout")
-    apply = functools.partial(
-      self._unbound.apply, method=method, rngs=rngs, **keywords
-    )
-    if cache is None:
-      return apply(variables, *arguments)
-    variables["cache"] = traverse_util.unflatten_dict(cache, sep="/")
-    result, new = apply(variables, *arguments, mutable=["cache"])
-    return result, traverse_util.flatten_dict(new["cache"], sep="/")
-
-  @property
-  def _unbound(self) -> nn.Module:
-    """The model by itself, outside of this module's scope."""
-    return self.model.clone(parent=None, name=None)
-
-  @property
-  def _decoder_only(self) -> bool:
-    raise NotImplementedError
-
-  def _flat(self, collection: str) -> dict[str, jax.Array]:
-    tree = nn.meta.unbox(self.variables.get(collection, {}))
-    return traverse_util.flatten_dict(flax.core.unfreeze(tree), sep="/")
-
-  def _put(self, collection: str, flat: dict[str, Any]) -> None:
-    tree = traverse_util.unflatten_dict(flat, sep="/")
-    for name, subtree in tree.items():
-      self.put_variable(collection, name, subtree)
-
-  def _cache(self) -> tuple[dict[str, jax.Array], jax.Array, int]:
-    """The keys and values, where the next ones belong, and room for how many.
-
-    The position is one number, or one for each row after a prompt.
-    """
-    flat = self._flat("cache")
-    index = next(v for name, v in flat.items() if name.endswith(_INDEX))
-    kept = {n: v for n, v in flat.items() if n.endswith(_KEYS_AND_VALUES)}
-    length = next(iter(kept.values())).shape[-1]
-    return kept, index[0] if self.scan_layers else index, length
-
-  def _keep(self, cache: dict[str, jax.Array], index: jax.Array) -> None:
-    """Keeps what T5X keeps: nothing of the attention to an encoder."""
-    kept = {n: v for n, v in cache.items() if _TO_ENCODER not in n}
-    for name in [n for n in kept if n.endswith(_KEYS_AND_VALUES[0])]:
-      layers = kept[name].shape[:1] if self.scan_layers else ()
-      kept[name.removesuffix(_KEYS_AND_VALUES[0]) + _INDEX] = jnp.broadcast_to(
-        index, (*layers, *index.shape)
-      )
-    self._put("cache", kept)
-
-  def _keep_room(self, method, arguments, length: int) -> None:
-    """An empty cache: room for `length` tokens of every row."""
-    decoding = kv_cache.Decoding(
-      position=jnp.zeros([], jnp.int32), length=length
-    )
-    kv_cache.check_room(self.model.decoder.num_positions, decoding)
-    _, shapes = jax.eval_shape(
-      lambda: self._apply(method, *arguments, decoding=decoding, cache={})
-    )
-    empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-    self._keep(empty, decoding.position)
-
-
-class T5XEncoderDecoder(_Bridge):
+class T5XEncoderDecoder(Bridge):
   """An `EncoderDecoder` as the module of T5X's `EncoderDecoderModel`.
 
   Attributes:
     model: the architecture.
   """
-
-  _decoder_only = False
 
   def __call__(
     self,
@@ -185,7 +64,7 @@ class T5XEncoderDecoder(_Bridge):
   ) -> jax.Array:
     """Teacher-forced logits [B, L, V]; with `decode`, makes an empty cache."""
     if self.is_initializing():
-      self._initialize(
+      self.initialize(
         encoder_input_tokens=_ids(encoder_input_tokens),
         decoder_input_tokens=_ids(decoder_input_tokens),
         decoder_target_tokens=_ids(decoder_target_tokens),
@@ -217,7 +96,7 @@ class T5XEncoderDecoder(_Bridge):
     encoder_positions: jax.Array | None = None,
   ) -> jax.Array:
     """Encodes [B, M] ids into [B, M, D]."""
-    return self._apply(
+    return self.call_model(
       "encode",
       _ids(encoder_input_tokens),
       encoder_segment_ids=encoder_segment_ids,
@@ -246,8 +125,8 @@ class T5XEncoderDecoder(_Bridge):
     del max_decode_length  # What T5X computes biases for; the cache knows it.
     tokens, inputs = _ids(decoder_input_tokens), _ids(encoder_input_tokens)
     if decode and self.has_variable("cache", "decoder"):
-      cache, position, length = self._cache()
-      logits, cache = self._apply(
+      cache, position, length = self.read_cache()
+      logits, cache = self.call_model(
         "decode_step",
         tokens,
         encoded,
@@ -255,13 +134,13 @@ class T5XEncoderDecoder(_Bridge):
         decoding=kv_cache.Decoding(position=position, length=length),
         cache=cache,
       )
-      self._keep(cache, position + 1)
+      self.write_cache(cache, position + 1)
       return logits
     if decode:
-      self._keep_room(
+      self.make_room(
         "decode_step", (tokens[:, :1], encoded, inputs), tokens.shape[1]
       )
-    return self._apply(
+    return self.call_model(
       "decode",
       encoded,
       inputs,
@@ -274,14 +153,14 @@ class T5XEncoderDecoder(_Bridge):
     )
 
 
-class T5XDecoderOnly(_Bridge):
+class T5XDecoderOnly(Bridge):
   """A `DecoderOnly` as the module of T5X's `DecoderOnlyModel`.
 
   Attributes:
     model: the architecture.
   """
 
-  _decoder_only = True
+  decoder_only = True
 
   def __call__(
     self,
@@ -306,7 +185,7 @@ class T5XDecoderOnly(_Bridge):
     del decoder_target_tokens, max_decode_length
     tokens = _ids(decoder_input_tokens)
     if self.is_initializing():
-      self._initialize(decoder_input_tokens=tokens)
+      self.initialize(decoder_input_tokens=tokens)
     if prefill:
       return self._read_prompt(
         tokens, decoder_causal_attention, prefill_lengths
@@ -315,10 +194,8 @@ class T5XDecoderOnly(_Bridge):
       return self._step(tokens)
     if decode:
       no_prompt = jnp.zeros((tokens.shape[0], 0), bool)
-      self._keep_room(
-        "decode_step", (tokens[:, :1], no_prompt), tokens.shape[1]
-      )
-    return self._apply(
+      self.make_room("decode_step", (tokens[:, :1], no_prompt), tokens.shape[1])
+    return self.call_model(
       "__call__",
       tokens,
       decoder_causal_attention=decoder_causal_attention,
@@ -328,18 +205,20 @@ class T5XDecoderOnly(_Bridge):
     )
 
   def _read_prompt(self, tokens_BL, prefix_BL, lengths_B):
-    logits, cache = self._apply(_read_prompt, tokens_BL, prefix_BL, cache={})
+    logits, cache = self.call_model(
+      _read_prompt, tokens_BL, prefix_BL, cache={}
+    )
     written = jnp.arange(tokens_BL.shape[1]) < lengths_B[:, None, None, None]
     cache = {name: value * written for name, value in cache.items()}
-    self._keep(cache, lengths_B)
+    self.write_cache(cache, lengths_B)
     return logits
 
   def _step(self, tokens_B1):
     """One more token of each row, at its own position."""
-    cache, position, length = self._cache()
+    cache, position, length = self.read_cache()
 
     def step(token_1, row, position):
-      logits, row = self._apply(
+      logits, row = self.call_model(
         "decode_step",
         token_1[None],
         jnp.zeros((1, 0), bool),
@@ -353,7 +232,7 @@ class T5XDecoderOnly(_Bridge):
     logits, cache = jax.vmap(step, (0, rows, 0), (0, rows))(
       tokens_B1, cache, positions
     )
-    self._keep(cache, position + 1)
+    self.write_cache(cache, position + 1)
     return logits
 
 
