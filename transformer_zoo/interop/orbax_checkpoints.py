@@ -27,6 +27,8 @@ from transformer_zoo.interop.tensors import Tensor
 STATE = "state"
 PARAMETERS = "params/"
 _METADATA = "_METADATA"
+# What Orbax says of places in the tree that hold no numbers.
+_EMPTY = ("None", "Dict", "List", "NamedTuple", "Tuple")
 # Several processes that restore a large array each read chunks of it.
 _CHUNK_BYTES = 1 << 28
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -52,7 +54,7 @@ def open_checkpoint(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     names = [
       "/".join(str(part["key"]) for part in entry["key_metadata"])
       for entry in metadata["tree_metadata"].values()
-      if entry["value_metadata"]["value_type"] != "None"
+      if entry["value_metadata"]["value_type"] not in _EMPTY
     ]
     found = {}
     for name in names:

@@ -53,7 +53,7 @@ def write_directory(
 
   Raises:
     UserError: a parameter of the configured model is missing, or one is left
-      over.
+      over, or `dtype` cannot hold its numbers.
   """
   folder = pathlib.Path(path)
   links = family.links(config)
@@ -66,7 +66,7 @@ def write_directory(
     )
   # In the order of the safetensors library, so that files come out equal.
   tensors = {
-    name: tensor.astype(DTYPES[dtype])
+    name: _converted(name, tensor, DTYPES[dtype])
     for name, tensor in sorted(to_theirs(links, parameters).items())
   }
   _write_shards(folder, tensors, max_shard_bytes)
@@ -78,6 +78,23 @@ def write_directory(
       folder / GENERATION_CONFIG,
       {key: value for key, value in generation.items() if value is not None},
     )
+
+
+def _converted(name: str, tensor: Tensor, dtype: np.dtype) -> Tensor:
+  if dtype != np.float16 or tensor.dtype == dtype:
+    return tensor.astype(dtype)
+
+  def read():
+    with np.errstate(over="ignore"):
+      narrow = tensor.read().astype(dtype)
+    if np.isinf(narrow).any():
+      raise UserError(
+        f"{name} has numbers that float16 cannot hold; choose bfloat16 or "
+        "float32"
+      )
+    return narrow
+
+  return Tensor(tensor.shape, dtype, read)
 
 
 def write_json(path: pathlib.Path, content: Mapping[str, Any]) -> None:

@@ -1,0 +1,292 @@
+"""`zoo convert`: nothing changes on the way, nothing half is left behind."""
+
+import contextlib
+import json
+import pathlib
+import shutil
+
+from flax import traverse_util
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests import tiny_models
+from tests import tiny_t5
+from transformer_zoo import config as zoo_config
+from transformer_zoo.cli import common
+from transformer_zoo.cli import main as cli
+from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import converted_run
+from transformer_zoo.experiment.convert import convert
+from transformer_zoo.interop import orbax_checkpoints
+from transformer_zoo.interop import safetensors
+from transformer_zoo.interop import t5x_checkpoints
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import writing
+from transformer_zoo.interop.tensors import Tensor
+from transformer_zoo.modules import comparison
+from transformer_zoo.training import checkpoints
+from transformer_zoo.training import state
+
+VOCABULARY = pathlib.Path(__file__).parents[2] / "tasks/miniature"
+T5X_MODEL = ["architectures/t5_1_1.gin"]
+T5X_SIZES = [f"{name}={value}" for name, value in tiny_t5.TINY.items()]
+
+
+def parameters(model) -> dict[str, np.ndarray]:
+  return traverse_util.flatten_dict(
+    tiny_models.random_parameters(model), sep="/"
+  )
+
+
+def tensors_of(arrays) -> dict[str, Tensor]:
+  return {name: Tensor.of(array) for name, array in arrays.items()}
+
+
+def write_directory(folder):
+  """A Hugging Face directory of a tiny T5.1.1 with a vocabulary."""
+  model = tiny_t5.build("t5_1_1")
+  family = family_of({"model_type": "t5"})
+  folder.mkdir()
+  config = {**family.config(model), "eos_token_id": 1, "n_positions": 512}
+  writing.write_directory(folder, family, config, tensors_of(parameters(model)))
+  shutil.copy(VOCABULARY / "vocabulary.model", folder / "spiece.model")
+  (folder / "tokenizer_config.json").write_text('{"model_max_length": 512}')
+
+
+@pytest.fixture(scope="module", name="place")
+def convert_there_and_back(tmp_path_factory):
+  """A directory, the run that it becomes, and the directory of that."""
+  place = tmp_path_factory.mktemp("convert")
+  write_directory(place / "theirs")
+  convert(place / "theirs", place / "run", report=lambda line: None)
+  convert(place / "run", place / "back", report=lambda line: None)
+  return place
+
+
+def test_there_and_back_changes_no_byte(place):
+  files = {path.name for path in (place / "theirs").iterdir()}
+  assert files == {path.name for path in (place / "back").iterdir()}
+  for name in files:
+    first, again = (place / n / name for n in ("theirs", "back"))
+    assert first.read_bytes() == again.read_bytes(), name
+
+
+def test_the_run_restores_the_parameters(place):
+  model = zoo_config.build("MODEL", [str(place / "run" / "config.gin")])
+  assert not comparison.differences(model, tiny_t5.build("t5_1_1"))
+  restored = checkpoints.restore_params(
+    checkpoints.resolve(place / "run"), state.abstract_params(model)
+  )
+  flat = traverse_util.flatten_dict(restored, sep="/")
+  expected = parameters(model)
+  assert flat.keys() == expected.keys()
+  for name, value in expected.items():
+    np.testing.assert_array_equal(flat[name], value)
+
+
+@pytest.mark.parametrize(
+  ("kind", "files"),
+  [
+    ("infer", ["runs/infer.gin"]),
+    ("evaluate", ["runs/evaluate.gin"]),
+    ("train", ["runs/finetune.gin"]),
+  ],
+)
+def test_the_configuration_serves_every_command(place, kind, files):
+  zoo_config.load(
+    [str(place / "run" / "config.gin"), *files],
+    ["CHECKPOINT_PATH='a'", "MIXTURE_OR_TASK_NAME='b'"]
+    if kind != "train"
+    else ["MODEL_DIR='a'", "MIXTURE_OR_TASK_NAME='b'"],
+    root=kind,
+    given=["examples"] if kind == "infer" else [],
+  )
+
+
+def test_the_vocabulary_came_along(place):
+  found = common.vocabulary_of_checkpoint(str(place / "run"))
+  assert found == str(place / "run" / "huggingface")
+  step = str(place / "run" / "checkpoints" / "0")
+  assert common.vocabulary_of_checkpoint(step) == found
+
+
+def test_narrow_numbers(place, tmp_path):
+  convert(place / "run", tmp_path / "narrow", dtype="bfloat16")
+  tensors = safetensors.read(tmp_path / "narrow" / "model.safetensors")
+  assert {t.dtype.name for t in tensors.values()} == {"bfloat16"}
+  config = json.loads((tmp_path / "narrow" / "config.json").read_text())
+  assert config["dtype"] == "bfloat16"
+  convert(tmp_path / "narrow", tmp_path / "run")
+  leaves = orbax_checkpoints.open_checkpoint(
+    checkpoints.resolve(tmp_path / "run")
+  )
+  assert {leaf.dtype.name for leaf in leaves.values()} == {"float32"}
+
+
+def test_numbers_too_large_for_a_narrow_type(tmp_path):
+  model = tiny_t5.build("t5_1_1")
+  family = family_of({"model_type": "t5"})
+  arrays = parameters(model)
+  arrays["token_embedder/embedding"][3] = 1e6
+  (tmp_path / "large").mkdir()
+  writing.write_directory(
+    tmp_path / "large", family, family.config(model), tensors_of(arrays)
+  )
+  convert(tmp_path / "large", tmp_path / "run")
+  with pytest.raises(UserError) as error:
+    convert(tmp_path / "run", tmp_path / "narrow", dtype="float16")
+  assert str(error.value) == (
+    "shared.weight has numbers that float16 cannot hold; choose bfloat16 or "
+    "float32"
+  )
+  assert not (tmp_path / "narrow").exists()
+
+
+def test_t5x_there_and_back_with_the_optimizer(tmp_path):
+  model = tiny_t5.build("t5_1_1")
+  found = parameters(model)
+  moments = {f"{name}/v": 2 * value for name, value in found.items()}
+  t5x_checkpoints.write_checkpoint(
+    tmp_path / "t5x", tensors_of(found), step=7, moments=tensors_of(moments)
+  )
+  convert(
+    tmp_path / "t5x",
+    tmp_path / "run",
+    gin_files=T5X_MODEL,
+    bindings=T5X_SIZES,
+    vocabulary_path=str(VOCABULARY / "vocabulary.model"),
+  )
+  assert (tmp_path / "run" / "huggingface" / "spiece.model").is_file()
+  convert(tmp_path / "run", tmp_path / "again", to="t5x")
+  again = t5x_checkpoints.open_checkpoint(tmp_path / "again")
+  assert again.step == 7
+  for expected, tensors in (
+    (found, again.parameters()),
+    (moments, again.moments()),
+  ):
+    assert tensors.keys() == expected.keys()
+    for name, value in expected.items():
+      np.testing.assert_array_equal(tensors[name].read(), value)
+
+
+def test_a_changed_model_is_not_described_by_the_original(tmp_path, place):
+  """Its own configuration is written where the first one no longer holds."""
+  shutil.copytree(place / "run", tmp_path / "run")
+  file = tmp_path / "run" / "config.gin"
+  file.write_text(file.read_text().replace("'gelu'", "'silu'"))
+  convert(tmp_path / "run", tmp_path / "theirs")
+  config = json.loads((tmp_path / "theirs" / "config.json").read_text())
+  assert config["feed_forward_proj"] == "gated-silu"
+  assert "n_positions" not in config
+
+
+def test_what_no_class_computes_is_refused(tmp_path):
+  found = parameters(tiny_t5.build("t5_1_1"))
+  run = tmp_path / "run"
+  converted_run.write_run(
+    run,
+    [*T5X_MODEL, "parts/positions/rotary.gin"],
+    T5X_SIZES,
+    {
+      f"params/{name}": Tensor.of(value)
+      for name, value in found.items()
+      if "relpos_bias" not in name
+    },
+  )
+  with pytest.raises(UserError) as error:
+    convert(run, tmp_path / "theirs")
+  text = str(error.value)
+  assert text.startswith(
+    "no class of `transformers` that is known here computes this model: "
+  )
+  assert "t5 models have a relative bias in their stacks" in text
+  assert not (tmp_path / "theirs").exists()
+
+
+class _Killed(BaseException):
+  """What a signal would do."""
+
+
+def test_what_ends_halfway_leaves_the_source_and_no_target(
+  place, tmp_path, monkeypatch
+):
+  reads = iter(range(10**6))
+
+  def read(path):
+    def reading(tensor):
+      def wrapped():
+        if next(reads) == 20:
+          raise _Killed
+        return tensor.read()
+
+      return Tensor(tensor.shape, tensor.dtype, wrapped)
+
+    return {n: reading(t) for n, t in original(path).items()}
+
+  original = orbax_checkpoints.open_checkpoint
+  monkeypatch.setattr(orbax_checkpoints, "open_checkpoint", read)
+  with pytest.raises(_Killed):
+    convert(place / "run", tmp_path / "theirs")
+  assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+  ("source", "target", "more", "sentence"),
+  [
+    ("nowhere", "new", {}, "there is no checkpoint"),
+    (".", "new", {}, "is no checkpoint that is known here"),
+    ("theirs", "run", {}, "is there already"),
+    ("theirs", "new", {"to": "huggingface"}, "is in the format 'huggingface'"),
+  ],
+)
+def test_refusals(place, tmp_path, source, target, more, sentence):
+  folder = tmp_path if source == "." else place / source
+  target = place / target if target == "run" else tmp_path / target
+  with pytest.raises(UserError) as error:
+    convert(folder, target, **more)
+  assert sentence in str(error.value)
+
+
+def test_t5x_tells_no_architecture(tmp_path):
+  found = parameters(tiny_t5.build("t5_1_1"))
+  t5x_checkpoints.write_checkpoint(tmp_path / "t5x", tensors_of(found))
+  with pytest.raises(UserError, match="does not tell its architecture"):
+    convert(tmp_path / "t5x", tmp_path / "run")
+  wrong = ["MLP_DIM=50" if s.startswith("MLP_DIM") else s for s in T5X_SIZES]
+  with pytest.raises(UserError, match="not of the configured model"):
+    convert(
+      tmp_path / "t5x", tmp_path / "run", gin_files=T5X_MODEL, bindings=wrong
+    )
+
+
+def test_a_checkpoint_that_a_run_saved(tmp_path):
+  """Packed by Orbax, its layers scanned."""
+  model = tiny_t5.build("t5_1_1", SCAN_LAYERS=True)
+  looped = tiny_models.random_parameters(tiny_t5.build("t5_1_1"))
+  saved = state.TrainState(jnp.int32(3), tiny_t5.stack_layers(looped), {})
+  with contextlib.closing(
+    checkpoints.Checkpoints(tmp_path / "run" / "checkpoints")
+  ) as made:
+    made.save(3, saved, {})
+  zoo_config.load(T5X_MODEL, [*T5X_SIZES, "SCAN_LAYERS=True"], root="MODEL")
+  (tmp_path / "run" / "config.gin").write_text(zoo_config.operative_config())
+  assert not comparison.differences(zoo_config.value("MODEL"), model)
+  convert(tmp_path / "run", tmp_path / "theirs")
+  found = safetensors.read(tmp_path / "theirs" / "model.safetensors")
+  np.testing.assert_array_equal(
+    found["decoder.block.2.layer.2.DenseReluDense.wo.weight"].read(),
+    looped["decoder"]["layers_2"]["mlp"]["wo"]["kernel"].T,
+  )
+
+
+def test_the_command(place, tmp_path, capsys):
+  words = [str(place / "run"), str(tmp_path / "theirs")]
+  assert cli.main(["convert", *words, "--max_shard_size", "20KB"]) == 0
+  assert "54,432 parameters in 66 tensors" in capsys.readouterr().out
+  assert (tmp_path / "theirs" / "model.safetensors.index.json").is_file()
+  assert cli.main(["convert", *words, "--max_shard_size", "big"]) == 2
+  assert capsys.readouterr().err == (
+    "zoo: error: --max_shard_size is 'big'; write a number and KB, MB or GB, "
+    "as in 5GB\n"
+  )
