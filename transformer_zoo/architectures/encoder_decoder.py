@@ -46,8 +46,17 @@ class Decoder(nn.Module):
     embedder: nn.Module,
     **keywords,
   ) -> jax.Array:
-    """Returns float32 logits [B, L, V]; keywords are the stack's."""
-    return self.head(self.stack(y_BLD, encoded_BMD, **keywords), embedder)
+    """Returns float32 logits [B, L, V]; keywords are the stack's.
+
+    What they are made of is kept as the intermediate `hidden`.
+    """
+    y_BLD = self.stack(y_BLD, encoded_BMD, **keywords)
+    self.sow("intermediates", "hidden", y_BLD)
+    return self.head(y_BLD, embedder)
+
+  def logits(self, y_BLD: jax.Array, embedder: nn.Module) -> jax.Array:
+    """Returns the logits that are made of `hidden`."""
+    return self.head(y_BLD, embedder)
 
   def encode(self, x_BLD: jax.Array, **keywords) -> jax.Array:
     """Returns [B, L, D]: the layers without attention to an encoder."""
@@ -188,6 +197,10 @@ class EncoderDecoder(nn.Module):
       decoder_positions=batch.get("decoder_positions"),
       deterministic=deterministic,
     )
+
+  def logits_of_hidden(self, y_BLD: jax.Array) -> jax.Array:
+    """Logits [B, L, V] of the decoder's intermediate `hidden`."""
+    return self.decoder.logits(y_BLD, self._target_embedder)
 
   def encode(
     self,

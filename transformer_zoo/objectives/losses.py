@@ -1,9 +1,95 @@
-"""Cross-entropy with z-loss."""
+"""Cross-entropy with z-loss, at once or chunk by chunk."""
 
+from collections.abc import Callable
 import functools
+import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+from transformer_zoo import axes
+
+
+class TokenLosses(NamedTuple):
+  """What the loss makes of each target, float32 [B, L] each.
+
+  Attributes:
+    nll_BL: negative log-likelihood, without z-loss.
+    z_BL: z-loss.
+    correct_BL: 1 where no token is likelier.
+  """
+
+  nll_BL: jax.Array
+  z_BL: jax.Array
+  correct_BL: jax.Array
+
+
+def token_losses(
+  head: Callable[[jax.Array], jax.Array],
+  hidden_BLD: jax.Array,
+  targets_BL: jax.Array,
+  *,
+  z_loss: float,
+  logits_bytes: int,
+) -> TokenLosses:
+  """The losses of targets without logits of all of them at a time.
+
+  Where a device's part of the logits is larger than `logits_bytes`, they are
+  made chunk by chunk along the length, and once more in the backward pass,
+  which adds up the gradients of the head's parameters: of the logits there is
+  never more than a chunk, forward and backward. The rows of a batch, which lie
+  on different devices, stay together.
+
+  Args:
+    head: from hidden vectors [B, l, D] to float32 logits [B, l, V].
+    hidden_BLD: what the logits are made of.
+    targets_BL: ids.
+    z_loss: coefficient of the z-loss.
+    logits_bytes: the most float32 logits at a time on one device.
+  """
+
+  def of_chunk(chunk):
+    hidden_BlD, targets_Bl = chunk
+    logits_BlV = head(hidden_BlD)
+    nll_Bl, z_Bl = cross_entropy(logits_BlV, targets_Bl, z_loss)
+    # Not by argmax, which costs more than the rest of the loss on some
+    # backends.
+    target_logits_Bl = jnp.take_along_axis(
+      logits_BlV, targets_Bl[..., None], axis=-1
+    )[..., 0]
+    correct_Bl = target_logits_Bl == jnp.max(logits_BlV, axis=-1)
+    return TokenLosses(nll_Bl, z_Bl, correct_Bl.astype(jnp.float32))
+
+  number = number_of_chunks(
+    jax.eval_shape(head, hidden_BLD).shape, logits_bytes
+  )
+  if number == 1:
+    return of_chunk((hidden_BLD, targets_BL))
+  length = targets_BL.shape[1]
+  width = -(-length // number)
+
+  def split(x):
+    """[B, L, ...] to [chunks, B, width, ...]; what is missing is 0."""
+    missing = [(0, 0), (0, -length % width), *[(0, 0)] * (x.ndim - 2)]
+    rows, *rest = x.shape
+    chunks = jnp.pad(x, missing).reshape(rows, -1, width, *rest[1:])
+    return jnp.moveaxis(chunks, 1, 0)
+
+  def join(x_CBl):
+    return jnp.moveaxis(x_CBl, 0, 1).reshape(len(targets_BL), -1)[:, :length]
+
+  # The loop of the map keeps the backward pass from undoing the remat.
+  of_chunk = jax.checkpoint(of_chunk, prevent_cse=False)
+  losses = jax.lax.map(of_chunk, (split(hidden_BLD), split(targets_BL)))
+  return jax.tree.map(join, losses)
+
+
+def number_of_chunks(shape: tuple[int, int, int], logits_bytes: int) -> int:
+  """Into how many parts the logits [B, L, V] of a batch are cut."""
+  devices = axes.partitions("batch") * axes.partitions("vocab")
+  needed = 4 * math.prod(shape) / devices
+  return min(shape[1], max(1, math.ceil(needed / logits_bytes)))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))

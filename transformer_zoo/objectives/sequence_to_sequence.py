@@ -1,6 +1,7 @@
 """Maximum likelihood of targets given inputs, with teacher forcing."""
 
 from collections.abc import Mapping
+import functools
 
 from flax import linen as nn
 import gin
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 from transformer_zoo.objectives import losses
 
 Batch = Mapping[str, jax.Array]
+LOGITS_BYTES = 2**28
 
 
 @gin.register
@@ -20,6 +22,7 @@ def sequence_to_sequence(
   dropout_key: jax.Array | None = None,
   *,
   z_loss: float = 1e-4,
+  logits_bytes: int = LOGITS_BYTES,
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
   """The loss of one batch (Raffel et al. 2020, section 3.1.2).
 
@@ -29,6 +32,8 @@ def sequence_to_sequence(
     batch: SeqIO's features for such a model, packed or not, each [B, L].
     dropout_key: key for dropout; None for no dropout.
     z_loss: coefficient of the z-loss.
+    logits_bytes: the most bytes of float32 logits at a time on one device;
+      where the batch has more they are made chunk by chunk, twice.
 
   Returns:
     The loss to differentiate, summed over targets and divided once by their
@@ -37,8 +42,8 @@ def sequence_to_sequence(
     `weight_sum`, and `token_sum`, the tokens of both sides but padding.
   """
   rngs = None if dropout_key is None else {"dropout": dropout_key}
-  nll_BL, z_BL, correct_BL, weights_BL = _of_tokens(
-    model, params, batch, rngs, z_loss
+  (nll_BL, z_BL, correct_BL), weights_BL = _of_tokens(
+    model, params, batch, rngs, z_loss, logits_bytes
   )
   sums = {
     "loss_sum": jnp.sum(nll_BL * weights_BL),
@@ -72,8 +77,8 @@ def example_sums(
     nats; `correct_sum`, how many of them are the likeliest; `weight_sum`, how
     many there are.
   """
-  nll_BL, _, correct_BL, weights_BL = _of_tokens(
-    model, params, batch, None, 0.0
+  (nll_BL, _, correct_BL), weights_BL = _of_tokens(
+    model, params, batch, None, 0.0, LOGITS_BYTES
   )
   return {
     "loss_sum": jnp.sum(nll_BL * weights_BL, axis=-1),
@@ -82,21 +87,26 @@ def example_sums(
   }
 
 
-def _of_tokens(model, params, batch, rngs, z_loss):
-  """Loss, z-loss, whether it is the likeliest, weight; of each target."""
-  logits_BLV = model.apply(
-    {"params": params},
+def _of_tokens(
+  model, params, batch, rngs, z_loss, logits_bytes
+) -> tuple[losses.TokenLosses, jax.Array]:
+  """The losses of each target, and its weight."""
+  variables = {"params": params}
+  # Nothing uses the logits that this makes, so they are never computed.
+  _, state = model.apply(
+    variables,
     batch,
     deterministic=rngs is None,
     rngs=rngs,
     method="logits_of_batch",
+    mutable=["intermediates"],
   )
-  targets_BL = batch["decoder_target_tokens"]
-  weights_BL = batch["decoder_loss_weights"].astype(jnp.float32)
-  nll_BL, z_BL = losses.cross_entropy(logits_BLV, targets_BL, z_loss)
-  # Not by argmax, which costs more than the rest of the loss on some backends.
-  target_logits_BL = jnp.take_along_axis(
-    logits_BLV, targets_BL[..., None], axis=-1
-  )[..., 0]
-  correct_BL = target_logits_BL == jnp.max(logits_BLV, axis=-1)
-  return nll_BL, z_BL, correct_BL, weights_BL
+  (hidden_BLD,) = state["intermediates"]["decoder"]["hidden"]
+  of_tokens = losses.token_losses(
+    functools.partial(model.apply, variables, method="logits_of_hidden"),
+    hidden_BLD,
+    batch["decoder_target_tokens"],
+    z_loss=z_loss,
+    logits_bytes=logits_bytes,
+  )
+  return of_tokens, batch["decoder_loss_weights"].astype(jnp.float32)

@@ -1,0 +1,136 @@
+"""Logits made chunk by chunk: the same losses and gradients, less memory."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests import tiny_models
+from transformer_zoo.objectives import losses
+from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.training import partitioning
+
+B, L, D, V = 3, 7, 16, 40
+RANDOM = np.random.RandomState(0)
+HIDDEN = RANDOM.standard_normal((B, L, D)).astype(np.float32)
+KERNEL = RANDOM.standard_normal((D, V)).astype(np.float32)
+TARGETS = RANDOM.randint(0, V, (B, L)).astype(np.int32)
+# Different weights on every output, so that no gradient can hide.
+WEIGHTS = RANDOM.standard_normal((2, B, L)).astype(np.float32)
+ONE_TOKEN = 4 * B * V  # bytes of the logits of one place of all rows
+
+
+def losses_and_gradients(logits_bytes, dtype=jnp.float32):
+  def weighted(hidden, kernel):
+    found = losses.token_losses(
+      lambda hidden: (hidden @ kernel.astype(dtype)).astype(jnp.float32),
+      hidden,
+      TARGETS,
+      z_loss=1e-2,
+      logits_bytes=logits_bytes,
+    )
+    return jnp.sum(WEIGHTS[0] * found.nll_BL + WEIGHTS[1] * found.z_BL), found
+
+  gradient = jax.jit(jax.grad(weighted, (0, 1), has_aux=True))
+  return gradient(jnp.asarray(HIDDEN, dtype), KERNEL)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+@pytest.mark.parametrize("tokens", [1, 3, 4])
+def test_chunks_of_any_size_give_the_same(tokens, dtype):
+  jax.tree.map(
+    functools.partial(np.testing.assert_allclose, rtol=1e-6, atol=2e-6)
+    if dtype == jnp.float32
+    # What the chunks give the kernel is added in float32.
+    else functools.partial(np.testing.assert_allclose, rtol=1e-2, atol=1e-2),
+    jax.tree.map(
+      lambda x: np.asarray(x, np.float32),
+      losses_and_gradients(tokens * ONE_TOKEN, dtype),
+    ),
+    jax.tree.map(
+      lambda x: np.asarray(x, np.float32),
+      losses_and_gradients(2**30, dtype),
+    ),
+  )
+
+
+@pytest.mark.parametrize(
+  "logits_bytes, number",
+  [(2**30, 1), (L * ONE_TOKEN, 1), (L * ONE_TOKEN - 1, 2), (1, L)],
+)
+def test_as_few_chunks_as_fit(logits_bytes, number):
+  assert losses.number_of_chunks((B, L, V), logits_bytes) == number
+
+
+def test_a_mesh_shares_the_logits_out():
+  layout = partitioning.Partitioning(num_partitions=2)
+  with layout.activate(layout.mesh()):
+    assert losses.number_of_chunks((B, L, V), L * ONE_TOKEN // 8) == 1
+    assert losses.number_of_chunks((B, L, V), L * ONE_TOKEN // 9) == 2
+
+
+def test_memory_is_that_of_a_chunk():
+  shapes = [
+    jax.ShapeDtypeStruct(shape, jnp.float32)
+    for shape in ((4, 64, D), (D, 4096))
+  ]
+
+  def bytes_of_gradient(logits_bytes):
+    def loss(hidden, kernel):
+      found = losses.token_losses(
+        lambda hidden: hidden @ kernel,
+        hidden,
+        jnp.zeros((4, 64), jnp.int32),
+        z_loss=1e-4,
+        logits_bytes=logits_bytes,
+      )
+      return jnp.sum(found.nll_BL + found.z_BL)
+
+    compiled = jax.jit(jax.grad(loss, (0, 1))).lower(*shapes).compile()
+    return compiled.memory_analysis().temp_size_in_bytes
+
+  logits = 4 * 4 * 64 * 4096
+  assert bytes_of_gradient(logits) >= logits
+  assert bytes_of_gradient(logits // 16) < logits / 2
+
+
+@pytest.mark.parametrize(
+  "variant, num_partitions",
+  [
+    (("t5_1_0",), 2),  # tied and scaled, on a mesh of 4 x 2
+    (("t5_1_1",), None),  # a matrix of its own
+    (("lm", "softmax/factorized.gin"), None),
+  ],
+)
+def test_models_train_the_same(variant, num_partitions):
+  settings = {"NUM_DECODER_LAYERS": 1, "DROPOUT_RATE": 0.1}
+  if variant[0].startswith("t5"):
+    settings["NUM_ENCODER_LAYERS"] = 1
+  model, converter = tiny_models.build(*variant, **settings)
+  params = tiny_models.random_parameters(model)
+  batch = tiny_models.lay_out(
+    converter, tiny_models.random_examples(), packing=False
+  )
+
+  def step(**settings):
+    objective = functools.partial(sequence_to_sequence, model, **settings)
+    compiled = jax.jit(jax.value_and_grad(objective, has_aux=True))
+    return compiled(params, batch, jax.random.key(0))
+
+  expected = step()
+  if num_partitions is None:
+    found = step(logits_bytes=4 * 48 * 4 * 5)
+  else:
+    layout = partitioning.Partitioning(num_partitions=num_partitions)
+    with layout.activate(layout.mesh()):
+      found = step(logits_bytes=4 * 48 * 4 * 5 // 8)
+  largest = max(np.abs(leaf).max() for leaf in jax.tree.leaves(expected[1]))
+  jax.tree.map(
+    functools.partial(
+      np.testing.assert_allclose, rtol=1e-4, atol=1e-6 * largest
+    ),
+    found,
+    expected,
+  )
