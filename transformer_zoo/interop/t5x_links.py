@@ -56,8 +56,10 @@ class Layers:
     if not any(first.strides):  # Without contents: none are made.
       return np.broadcast_to(np.zeros((), first.dtype), shape)
     joined = np.empty(shape, first.dtype)
-    for i, layer in enumerate(ours):
-      np.moveaxis(joined, self.axis, 0)[i] = layer.reshape(self.theirs)
+    layers = np.moveaxis(joined, self.axis, 0)
+    for i in range(len(ours)):
+      layer = ours[i] if i else first
+      layers[i] = layer.reshape(self.theirs)
     return joined
 
   def whole(self, number: int) -> tuple[int, ...]:
