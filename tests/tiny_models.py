@@ -8,11 +8,11 @@ from flax import linen as nn
 from flax import traverse_util
 import jax
 import numpy as np
+import scipy.special
 
 import transformer_zoo
 from transformer_zoo import config
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.objectives.sequence_to_sequence import example_sums
 from transformer_zoo.training import state
 
 GIN = pathlib.Path(transformer_zoo.__file__).parent.parent / "gin_configs"
@@ -98,14 +98,13 @@ def lay_out(converter, examples, *, packing: bool, width: int | None = None):
   )
 
 
-def logits(model: nn.Module, params, batch) -> np.ndarray:
-  """Teacher-forced logits [B, L, V]."""
-  apply = jax.jit(
+def forward(model: nn.Module):
+  """Returns a compiled (params, batch) -> teacher-forced logits [B, L, V]."""
+  return jax.jit(
     lambda params, batch: model.apply(
       {"params": params}, batch, method="logits_of_batch"
     )
   )
-  return np.asarray(apply(params, batch))
 
 
 def stack_layers(params: dict) -> dict:
@@ -121,7 +120,9 @@ def stack_layers(params: dict) -> dict:
   return stacked
 
 
-def loss_sum(model: nn.Module, params, batch) -> float:
+def loss_sum(logits: np.ndarray, batch) -> float:
   """The negative log-likelihood of all targets of a batch."""
-  sums = jax.jit(functools.partial(example_sums, model))(params, batch)
-  return float(np.sum(sums["loss_sum"]))
+  likelihoods = scipy.special.log_softmax(np.asarray(logits, np.float64), -1)
+  targets = batch["decoder_target_tokens"][..., None]
+  chosen = np.take_along_axis(likelihoods, targets, axis=-1)[..., 0]
+  return -float(np.sum(chosen * batch["decoder_loss_weights"]))

@@ -1,0 +1,86 @@
+"""Where each architecture drops, in order, and what shares a draw."""
+
+from flax import linen as nn
+import jax
+import pytest
+
+from tests import tiny_models
+from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.training import state
+
+# Raffel et al. 2020, section 2.1: "dropout within the feed-forward network, on
+# the skip connection, on the attention weights, and at the input and output of
+# the entire stack"; Mesh TensorFlow shares a draw along the length.
+T5_ENCODER = "stack", "attention", "layer", "mlp", "layer", "stack"
+T5_DECODER_ONLY = "stack", "self_attention", *T5_ENCODER[2:]
+T5_DECODER = (
+  *T5_DECODER_ONLY[:3], "encoder_decoder_attention", *T5_ENCODER[2:]
+)  # fmt: skip
+# OpenAI's `model.py` of GPT-1 and `modeling_gpt2`: embeddings, attention
+# weights, what a sublayer adds; a draw for every number.
+GPT = "stack", "self_attention", "layer", "layer"
+# Vaswani et al. 2017, section 5.4: sums of embeddings and positions, and the
+# output of each sublayer.
+FIRST_ENCODER = "stack", "layer", "layer"
+FIRST_DECODER = *FIRST_ENCODER, "layer"
+
+SITES = {
+  **dict.fromkeys(
+    ("t5_1_0", "t5_1_1", "mt5", "umt5", "byt5", "llama_encoder_decoder"),
+    T5_ENCODER + T5_DECODER,
+  ),
+  "shared": T5_DECODER_ONLY + T5_DECODER,
+  **dict.fromkeys(("lm", "prefix_lm", "llama"), T5_DECODER_ONLY),
+  **dict.fromkeys(("gpt_1", "gpt_2", "gpt_3"), GPT),
+  "transformer_2017": FIRST_ENCODER + FIRST_DECODER,
+}
+DRAWN_FOR_EVERY_NUMBER = ("gpt_1", "gpt_2", "gpt_3", "transformer_2017")
+
+
+def draws(model, batch):
+  """(module that drops, axes that share a draw) of each draw, in order."""
+  seen = []
+
+  def note(function, arguments, keywords, context):
+    if isinstance(context.module, Dropout) and context.method_name == "draw":
+      seen.append((context.module.path, context.module.broadcast_dims))
+    return function(*arguments, **keywords)
+
+  with nn.intercept_methods(note):
+    jax.eval_shape(
+      lambda params, key: model.apply(
+        {"params": params},
+        batch,
+        deterministic=False,
+        rngs={"dropout": key},
+        method="logits_of_batch",
+      ),
+      state.abstract_params(model),
+      jax.random.key(0),
+    )
+  return seen
+
+
+def site(path: tuple[str, ...]) -> str:
+  """What holds a dropout: the stack, a layer, or a sublayer of its."""
+  owner = path[-2]
+  if owner in ("encoder", "decoder", "stack"):
+    return "stack"
+  return "layer" if owner.startswith("layers") else owner
+
+
+@pytest.mark.parametrize("architecture", tiny_models.ARCHITECTURES)
+def test_dropout_sites(architecture):
+  model, converter = tiny_models.build(
+    architecture,
+    NUM_ENCODER_LAYERS=1,
+    NUM_DECODER_LAYERS=1,
+    DROPOUT_RATE=0.1,
+  )
+  batch = tiny_models.lay_out(
+    converter, tiny_models.random_examples(), packing=False
+  )
+  seen = draws(model, batch)
+  assert tuple(site(path) for path, _ in seen) == SITES[architecture]
+  shared = () if architecture in DRAWN_FOR_EVERY_NUMBER else (-2,)
+  assert {axes for _, axes in seen} == {shared}
