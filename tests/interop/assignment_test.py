@@ -46,8 +46,16 @@ def test_by_name():
   there = checkpoint()
   found = assign(MODEL, there, Rules(), "'c'")
   assert found.tensors == there
-  assert list(found.tensors) == list(MODEL)
   assert not found.resized and not found.unused
+
+
+def test_tensors_are_in_the_order_of_the_checkpoint():
+  there = dict(reversed(checkpoint().items()))
+  fresh = r"token_embedder/.*"
+  found = assign(MODEL, there, Rules(((fresh, None),)), "'c'")
+  *read, last = there
+  assert list(found.tensors) == [*read, last]
+  assert found.tensors[last] is None
 
 
 def test_the_difference_is_told_completely_layers_together():

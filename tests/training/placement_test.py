@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests import tiny_models
+from transformer_zoo.interop import layers
 from transformer_zoo.interop.tensors import Tensor
 from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import placement
@@ -144,6 +145,28 @@ def test_fresh_parameters_are_freed_as_they_are_replaced(abstract):
   tensors = tensors_of(looped_parameters())
   placement.place({n: watched(n, t) for n, t in tensors.items()}, wanted, fresh)
   assert freed == list(range(len(tensors)))
+
+
+@pytest.mark.parametrize("scanned", [False, True])
+def test_tensors_are_read_once_in_the_order_in_which_they_are_given(
+  abstract, scanned
+):
+  """As a file has them: layers of one array after each other."""
+  tensors = tensors_of(looped_parameters())
+  given = sorted(tensors, key=layers.pattern_of, reverse=True)
+  read = []
+
+  def watched(name):
+    def note():
+      read.append(name)
+      return tensors[name].read()
+
+    return Tensor(tensors[name].shape, tensors[name].dtype, note)
+
+  placement.place(
+    {name: watched(name) for name in given}, abstract(SCAN_LAYERS=scanned)
+  )
+  assert read == given
 
 
 def test_the_arrays_are_not_the_tensors_memory(abstract):

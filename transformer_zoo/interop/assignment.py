@@ -54,7 +54,8 @@ class Assignment(NamedTuple):
   """Where every parameter of a model comes from.
 
   Attributes:
-    tensors: parameter of the model -> its tensor, None where it stays fresh.
+    tensors: parameter of the model -> its tensor, None where it stays fresh; in
+      the order of the checkpoint, in which it is read fastest.
     resized: parameter -> "SHAPE from SHAPE".
     unused: names in the checkpoint that nothing reads.
   """
@@ -106,7 +107,9 @@ def assign(
   }
   if missing or misfits or extra:
     raise UserError(_difference(source, missing, misfits, extra))
-  tensors = {ours: there.get(theirs) for ours, theirs in names.items()}
+  places = {name: place for place, name in enumerate(there)}
+  in_order = sorted(names, key=lambda n: places.get(names[n], len(places)))
+  tensors = {ours: there.get(names[ours]) for ours in in_order}
   return Assignment(tensors, resized, unused)
 
 

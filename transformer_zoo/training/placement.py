@@ -43,8 +43,8 @@ def place(
 
   Args:
     tensors: by name, every layer by itself, whether the model scans them or
-      not. One with fewer numbers along an axis fills the first places there,
-      one with more is cut; of None nothing is read.
+      not; read in this order. One with fewer numbers along an axis fills the
+      first places there, one with more is cut; of None nothing is read.
     abstract_params: shapes, dtypes and shardings of the parameters.
     fresh: parameters like those, from which comes what is not read. They are
       used up: what is read takes their place in memory.
@@ -54,16 +54,17 @@ def place(
   """
   leaves, structure = jax.tree_util.tree_flatten_with_path(abstract_params)
   before = [None] * len(leaves) if fresh is None else jax.tree.leaves(fresh)
-  placed = []
-  for (path, leaf), old in zip(leaves, before, strict=True):
-    name = _name(path)
-    parts = [tensors[layer] for layer in layers.names_in(name, leaf.shape)]
+  order = {name: place for place, name in enumerate(tensors)}
+  names = [layers.names_in(_name(path), leaf.shape) for path, leaf in leaves]
+  placed = [*before]
+  for i in sorted(range(len(leaves)), key=lambda i: order[names[i][0]]):
+    path, leaf = leaves[i]
+    parts = [tensors[name] for name in names[i]]
     if any(parts):
-      placed.append(_read(leaf, parts, old, layers.is_stacked(name)))
-      if old is not None:
-        old.delete()
-    else:
-      placed.append(old)
+      stacked = layers.is_stacked(_name(path))
+      placed[i] = _read(leaf, parts, before[i], stacked)
+      if before[i] is not None:
+        before[i].delete()
   return jax.tree.unflatten(structure, placed)
 
 
