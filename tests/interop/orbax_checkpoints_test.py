@@ -79,6 +79,9 @@ def test_layers_of_a_scanned_model_are_taken_apart(tmp_path):
   for row, name in zip(KERNEL, names, strict=True):
     assert found[name].shape == (3,)
     np.testing.assert_array_equal(found[name].read(), row)
+  # They are compressed together, and so taken apart once for all of them.
+  first, second = (found[name].read().base for name in names[:2])
+  assert first is second is not None
 
 
 def test_a_checkpoint_without_a_part_is_refused(tmp_path):

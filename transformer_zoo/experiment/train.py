@@ -201,6 +201,7 @@ def train(
       print("\n".join(initial.report()))
       params = initial.place(abstract.params, fresh=state.params)
       state = state.replace(params=params)
+      initial = None  # keeps what it has read last
     step = jax.jit(
       functools.partial(
         _step,

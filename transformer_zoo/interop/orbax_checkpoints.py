@@ -7,6 +7,7 @@ both. Source: `orbax.checkpoint`, the files `_METADATA` and `.zarray`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+import functools
 import itertools
 import json
 import math
@@ -56,9 +57,9 @@ def open_checkpoint(path: str | os.PathLike[str]) -> dict[str, Tensor]:
       for entry in metadata["tree_metadata"].values()
       if entry["value_metadata"]["value_type"] not in _EMPTY
     ]
-    found = {}
+    found, last = {}, _LastStack()
     for name in names:
-      found.update(_unstacked(name, _open(folder, name, packed=packed)))
+      found.update(_unstacked(name, _open(folder, name, packed=packed), last))
     return found
   except (OSError, KeyError, TypeError, ValueError) as error:
     reason = str(error).strip().splitlines() or [type(error).__name__]
@@ -203,14 +204,38 @@ def _open(folder: pathlib.Path, name: str, *, packed: bool) -> Any:
   ).result()
 
 
-def _unstacked(name: str, store: Any) -> dict[str, Tensor]:
+def _unstacked(name: str, store: Any, last: "_LastStack") -> dict[str, Tensor]:
   dtype = np.dtype(store.dtype.numpy_dtype)
   if not layers.is_stacked(name):
     return {name: Tensor(tuple(store.shape), dtype, _reader(store))}
+  apart = store.chunk_layout.read_chunk.shape[0] == 1
   return {
-    layer: Tensor(tuple(store.shape[1:]), dtype, _reader(store[i]))
+    layer: Tensor(
+      tuple(store.shape[1:]),
+      dtype,
+      _reader(store[i]) if apart else functools.partial(last.read, store, i),
+    )
     for i, layer in enumerate(layers.names_in(name, store.shape))
   }
+
+
+class _LastStack:
+  """Keeps the last array of several layers, for the next of them.
+
+  Orbax compresses them together, so that one alone costs as much as all.
+  """
+
+  def __init__(self):
+    self._kept: tuple[Any, np.ndarray | None] = (None, None)
+
+  def read(self, store: Any, layer: int) -> np.ndarray:
+    """Returns a layer of an array."""
+    last, array = self._kept  # One look: others may read in threads.
+    if last is not store:
+      self._kept = None, None
+      array = store.read().result()
+      self._kept = store, array
+    return array[layer]
 
 
 def _reader(store: Any):
