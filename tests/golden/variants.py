@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tests import tiny_models
+from tests import tiny_t5
+from tests.golden import t5
 
 FOLDER = pathlib.Path(__file__).parent / "variants"
 
@@ -191,7 +193,7 @@ def outputs(model, params, batch) -> dict[str, np.ndarray]:
   (value, logits), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(
     params
   )
-  real = batch["decoder_target_tokens"] != 0
+  real = batch["decoder_target_tokens"] != model.pad_id
   return {
     "logits": np.asarray(logits)[real],
     "loss": np.asarray(value),
@@ -205,13 +207,40 @@ def gradient_entries(gradient) -> dict[str, np.ndarray]:
 
 
 def digest(entry: str, value: np.ndarray) -> np.ndarray:
-  """What is recorded of an output: all of it, but of a gradient three numbers.
+  """What is recorded of a gradient, three numbers.
 
   Its products with two vectors of random signs, and its length.
   """
-  if not entry.startswith("gradient/"):
-    return value
   flat = value.reshape(-1).astype(np.float64)
   random = np.random.RandomState(zlib.crc32(entry.encode()))
   signs = random.choice([-1.0, 1.0], (2, flat.size))
   return np.append(signs @ flat, np.linalg.norm(flat))
+
+
+def record(golden_path: pathlib.Path, params, batch, outputs) -> None:
+  """Writes outputs, digested, for `assert_recorded`."""
+  gradients = sorted(k for k in outputs if k.startswith("gradient/"))
+  np.savez_compressed(
+    golden_path,
+    checksum=t5.checksum(params, batch),
+    logits=outputs["logits"],
+    loss=outputs["loss"],
+    gradients=np.stack([digest(k, outputs[k]) for k in gradients]),
+  )
+
+
+def assert_recorded(golden_path: pathlib.Path, model, params, batch) -> None:
+  """Checks that outputs are those in a file."""
+  golden = np.load(golden_path)
+  assert t5.checksum(params, batch) == golden["checksum"], (
+    "weights or batch differ from what was recorded: record them again"
+  )
+  found = outputs(model, params, batch)
+  for entry, tolerance in {"logits": 2e-5, "loss": 1e-5}.items():
+    difference = tiny_t5.largest_difference(found.pop(entry), golden[entry])
+    assert difference < tolerance, entry
+  for entry, expected in zip(sorted(found), golden["gradients"], strict=True):
+    if entry.endswith("key/bias"):
+      continue  # it cancels in the softmax: its gradient is rounding
+    difference = np.abs(digest(entry, found[entry]) - expected).max()
+    assert difference < 1e-4 * expected[-1], entry

@@ -1,9 +1,12 @@
-"""T5ForConditionalGeneration of `transformers` with the weights of one of ours.
+"""Models of `transformers` with the weights of ours, by way of a directory.
 
-Differences that the mapping bridges: PyTorch keeps a matrix as (out, in) and
-the bias table as (buckets, heads); the bias of a stack lies in its first
-block; the encoder-decoder attention is the decoder block's second sublayer.
+The directory is written as `zoo convert` writes it; `transformers` has to find
+every tensor that it needs, and none besides.
 """
+
+from collections.abc import Mapping
+import tempfile
+from typing import Any
 
 from flax import traverse_util
 import numpy as np
@@ -11,100 +14,101 @@ import torch
 import transformers
 
 from tests import tiny_t5
-
-ATTENTION = {"query": "q", "key": "k", "value": "v", "out": "o"}
-SUBLAYERS = {
-  "encoder": {
-    "attention": (0, "SelfAttention"),
-    "mlp": (1, "DenseReluDense"),
-    "pre_attention_layer_norm": (0, "layer_norm"),
-    "pre_mlp_layer_norm": (1, "layer_norm"),
-  },
-  "decoder": {
-    "self_attention": (0, "SelfAttention"),
-    "encoder_decoder_attention": (1, "EncDecAttention"),
-    "mlp": (2, "DenseReluDense"),
-    "pre_self_attention_layer_norm": (0, "layer_norm"),
-    "pre_cross_attention_layer_norm": (1, "layer_norm"),
-    "pre_mlp_layer_norm": (2, "layer_norm"),
-  },
-}
+from tests.golden import variants
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import writing
+from transformer_zoo.interop.links import to_ours
+from transformer_zoo.interop.links import to_theirs
+from transformer_zoo.interop.tensors import Tensor
 
 
-def their_name(path: str) -> str:
-  """Our parameter's path in their state dict."""
-  if path == "token_embedder/embedding":
-    return "shared.weight"
-  side, *rest = path.split("/")
-  match rest:
-    case ["logits_dense", "kernel"]:
-      return "lm_head.weight"
-    case ["relpos_bias", "rel_embedding"]:
-      return (
-        f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-      )
-    case ["encoder_norm" | "decoder_norm", "scale"]:
-      return f"{side}.final_layer_norm.weight"
-    case [layer, sublayer, *leaf]:
-      index, name = SUBLAYERS[side][sublayer]
-      prefix = f"{side}.block.{layer.removeprefix('layers_')}.layer.{index}"
-      matrix = f".{ATTENTION.get(leaf[0], leaf[0])}" if len(leaf) == 2 else ""
-      return f"{prefix}.{name}{matrix}.weight"
-  raise ValueError(f"no counterpart of {path}")
-
-
-def to_state_dict(params: dict) -> dict[str, np.ndarray]:
-  """Our parameters, or gradients of them, under their names and layout."""
-  flat = traverse_util.flatten_dict(params, sep="/")
-  return {
-    their_name(path): (
-      np.asarray(leaf).T
-      if path.endswith(("kernel", "rel_embedding"))
-      else np.asarray(leaf)
+def load(config: Mapping[str, Any], params: dict):
+  """Their model, in float32 and without dropout, of our parameters."""
+  with tempfile.TemporaryDirectory() as folder:
+    writing.write_directory(
+      folder, family_of(config), config, _as_tensors(params)
     )
-    for path, leaf in flat.items()
-  }
+    theirs = open_directory(folder)
+  if config["model_type"] == "umt5":
+    # Version 5 forgets that the file says no, and by it scales the output of a
+    # model whose softmax it has not tied; version 4 and T5X do not.
+    theirs.config.tie_word_embeddings = config["tie_word_embeddings"]
+  return theirs
 
 
-def build(
-  architecture: str, params: dict, **macros
-) -> transformers.T5ForConditionalGeneration:
-  """Their model of the same sizes with the same weights, without dropout."""
-  sizes = {**tiny_t5.TINY, **macros}
-  tied = architecture == "t5_1_0"
-  config = transformers.T5Config(
-    vocab_size=sizes["VOCAB_SIZE"],
-    d_model=sizes["EMBED_DIM"],
-    d_kv=sizes["HEAD_DIM"],
-    d_ff=sizes["MLP_DIM"],
-    num_layers=sizes["NUM_ENCODER_LAYERS"],
-    num_decoder_layers=sizes["NUM_DECODER_LAYERS"],
-    num_heads=sizes["NUM_HEADS"],
-    feed_forward_proj="relu" if tied else "gated-gelu",
-    tie_word_embeddings=tied,
-    decoder_start_token_id=0,
-    attn_implementation="eager",
+def open_directory(folder):
+  """Their model of a directory."""
+  config = transformers.AutoConfig.from_pretrained(folder)
+  model, loaded = class_of(config).from_pretrained(
+    folder, attn_implementation="eager", output_loading_info=True
   )
-  model = transformers.T5ForConditionalGeneration(config).eval()
-  if not tied:
-    # Version 5 ties every T5 that no checkpoint unties; released v1.1
-    # checkpoints have a matrix of their own.
-    model.lm_head.weight = torch.nn.Parameter(
-      torch.empty_like(model.lm_head.weight)
-    )
-  state = {
-    name: torch.tensor(value) for name, value in to_state_dict(params).items()
+  assert not any(loaded.values()), loaded
+  for module in model.modules():
+    if isinstance(module, torch.nn.Embedding):
+      # A row of padding that gets no gradient is PyTorch's, no model's.
+      module.padding_idx = None
+  return model.eval()
+
+
+def class_of(config):
+  """The class with a language model's head."""
+  if config.is_encoder_decoder:
+    return transformers.AutoModelForSeq2SeqLM
+  return transformers.AutoModelForCausalLM
+
+
+def build(architecture: str, params: dict, **macros):
+  """Their counterpart of `tiny_t5.build(architecture, **macros)`."""
+  model = tiny_t5.build(architecture, **macros)
+  config = family_of({"model_type": "t5"}).config(model)
+  return load({**config, "eos_token_id": 1}, params)
+
+
+def to_state_dict(theirs, params: dict) -> dict[str, np.ndarray]:
+  """Our parameters, or gradients of them, under their names and layout."""
+  tensors = to_theirs(_links(theirs), _as_tensors(params))
+  return {name: tensor.read() for name, tensor in tensors.items()}
+
+
+def outputs(config, model, params, batch) -> dict[str, np.ndarray]:
+  """What `tests.golden.variants.outputs` says of ours, of their model."""
+  theirs = load(config, params)
+  if hasattr(theirs, "final_logits_bias"):
+    theirs.final_logits_bias.requires_grad_()  # a buffer
+  logits, loss = logits_and_loss(theirs, batch, model.pad_id)
+  loss.backward()
+  real = batch["decoder_target_tokens"] != model.pad_id
+  return {
+    "logits": logits.detach().numpy()[real],
+    "loss": loss.detach().numpy(),
+    **variants.gradient_entries(_gradients_as_ours(theirs)),
   }
-  for alias in ("encoder.embed_tokens", "decoder.embed_tokens"):
-    state[f"{alias}.weight"] = state["shared.weight"]
-  if tied:
-    state["lm_head.weight"] = state["shared.weight"]
-  model.load_state_dict(state, strict=True)
-  return model
+
+
+def logits_and_loss(theirs, batch, pad_id: int):
+  """Their logits, and the summed loss of the targets; both can go backward."""
+  decoder_inputs, targets = (
+    torch.tensor(batch[f"decoder_{part}_tokens"], dtype=torch.long)
+    for part in ("input", "target")
+  )
+  if theirs.config.is_encoder_decoder:
+    inputs = torch.tensor(batch["encoder_input_tokens"], dtype=torch.long)
+    logits = theirs(
+      input_ids=inputs,
+      attention_mask=(inputs != pad_id).long(),
+      decoder_input_ids=decoder_inputs,
+    ).logits
+  else:
+    real = (targets != pad_id).long()
+    logits = theirs(input_ids=decoder_inputs, attention_mask=real).logits
+  loss = torch.nn.functional.cross_entropy(
+    logits.transpose(1, 2), targets, ignore_index=pad_id, reduction="sum"
+  )
+  return logits, loss
 
 
 def forward(model, batch, **keywords):
-  """Their outputs on one of our batches; padding is masked and ignored."""
+  """Their outputs on one of T5's batches; padding is masked and ignored."""
   inputs = torch.tensor(batch["encoder_input_tokens"], dtype=torch.long)
   targets = torch.tensor(batch["decoder_target_tokens"], dtype=torch.long)
   return model(
@@ -139,6 +143,30 @@ def beam_search(
   ), outputs.sequences_scores.numpy()
 
 
+def greedy(theirs, inputs: np.ndarray, length: int):
+  """Tokens and logits of a row as they make them with their cache.
+
+  Args:
+    theirs: their model.
+    inputs: int [M] without padding: what an encoder reads, or a prompt.
+    length: the most tokens.
+
+  Returns:
+    Tokens [T], T at most `length`, and the logits that each was chosen by,
+    [T, V].
+  """
+  made = theirs.generate(
+    torch.tensor(inputs[None], dtype=torch.long),
+    max_new_tokens=length,
+    do_sample=False,
+    num_beams=1,
+    output_logits=True,
+    return_dict_in_generate=True,
+  )
+  logits = torch.cat(made.logits).numpy()
+  return made.sequences[0, -len(logits) :].numpy(), logits
+
+
 def _generate(model, inputs, max_length, **keywords):
   inputs = torch.tensor(inputs, dtype=torch.long)
   return model.generate(
@@ -156,3 +184,31 @@ def _padded(sequences, max_length) -> np.ndarray:
   # Their beam search fills up with EOS where the id of padding is 0.
   ended = np.cumsum(made == 1, axis=1) - (made == 1) > 0
   return np.where(ended, 0, made)
+
+
+def _links(theirs):
+  # Shared parameters are named once: a tied softmax is not among them.
+  named = [*theirs.named_parameters(), *theirs.named_buffers()]
+  config = theirs.config.to_dict()
+  family = family_of(config)
+  return family.links(family.settle(config, {name for name, _ in named}))
+
+
+def _gradients_as_ours(theirs) -> dict[str, np.ndarray]:
+  """Those that `backward` has left, by the names of our parameters."""
+  links = _links(theirs)
+  gradients = {
+    link.theirs: Tensor.of(_find(theirs, link.theirs).grad.numpy())
+    for link in links
+  }
+  return {n: t.read() for n, t in to_ours(links, gradients).items()}
+
+
+def _find(theirs, name: str) -> torch.Tensor:
+  *path, last = name.split(".")
+  return getattr(theirs.get_submodule(".".join(path)), last)
+
+
+def _as_tensors(params: dict) -> dict[str, Tensor]:
+  flat = traverse_util.flatten_dict(params, sep="/")
+  return {name: Tensor.of(np.asarray(leaf)) for name, leaf in flat.items()}

@@ -1,12 +1,15 @@
-"""Records logits, loss, greedy tokens and beams of PyTorch's T5 as goldens.
+"""Records what the classes of `transformers` compute, as goldens.
+
+Of T5 logits, loss, greedy tokens and beams; of every family logits, loss and
+gradient.
 
 After `make test-oracles` has installed torch and transformers:
 
   .venv/bin/python -m tests.oracles.make_goldens
 
-The weights and the batch come from seeds (tests/golden/t5.py); the fast test
-tests/architectures/t5_golden_test.py compares our model with what this writes,
-tests/decoding/t5_beams_golden_test.py its beams.
+Weights and batches come from seeds (tests/golden). What this writes is compared
+with our models by tests/architectures/t5_golden_test.py and
+families_golden_test.py, and by tests/decoding/t5_beams_golden_test.py.
 """
 
 import numpy as np
@@ -14,8 +17,10 @@ import torch
 import transformers
 
 from tests import tiny_t5
+from tests.golden import families
 from tests.golden import t5
 from tests.golden import t5_beams
+from tests.golden import variants
 from tests.oracles import huggingface
 
 
@@ -33,7 +38,17 @@ def record_beams():
   np.savez_compressed(t5_beams.PATH, **recorded)
 
 
+def record_families():
+  """Writes tests/golden/families."""
+  families.FOLDER.mkdir(exist_ok=True)
+  for name in families.RECORDED:
+    config, model, params, batch = families.setting(name)
+    outputs = huggingface.outputs(config, model, params, batch)
+    variants.record(families.path(name), params, batch, outputs)
+
+
 def main():
+  record_families()
   record_beams()
   for architecture in tiny_t5.ARCHITECTURES:
     _, params, batch = t5.setting(architecture)

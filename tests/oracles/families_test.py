@@ -1,0 +1,159 @@
+"""Every family against its class of `transformers`, live: make test-oracles.
+
+What the classes compute in a padded batch is recorded by
+tests/oracles/make_goldens.py.
+"""
+
+import functools
+
+from flax import traverse_util
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from tests import tiny_t5
+from tests.golden import families
+from tests.golden import variants
+from tests.oracles import huggingface
+from transformer_zoo.decoding.generate import generate
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface import FAMILIES
+from transformer_zoo.modules import comparison
+from transformer_zoo.modules.kv_cache import Decoding
+
+LOGITS_TOLERANCE = 2e-5
+GRADIENT_TOLERANCE = 1e-4
+MADE = 14
+# `transformers` 5.23 makes as many caches as the encoder has layers.
+AS_DEEP = {
+  "t5": {"num_decoder_layers": 2, "num_layers": 2},
+  "marian": {"decoder_layers": 2},
+}
+AS_DEEP["mt5"] = AS_DEEP["umt5"] = AS_DEEP["t5"]
+
+every_config = pytest.mark.parametrize("name", families.CONFIGS)
+
+
+@every_config
+def test_logits_loss_and_gradient_of_every_parameter(name, report):
+  setting = families.setting(name)
+  found = variants.outputs(*setting[1:])
+  theirs = huggingface.outputs(*setting)
+  assert set(found) == set(theirs)
+  largest = {entry: np.abs(value).max() for entry, value in theirs.items()}
+  # A bias of all keys cancels in the softmax: its gradient is 0 but for
+  # rounding, on both sides.
+  floor = 1e-3 * max(v for k, v in largest.items() if k.startswith("gradient"))
+  differences = {
+    entry: np.abs(found[entry] - theirs[entry]).max()
+    / (
+      max(largest[entry], floor)
+      if entry.endswith("key/bias")
+      else largest[entry]
+    )
+    for entry in theirs
+  }
+  logits, loss = differences.pop("logits"), differences.pop("loss")
+  worst = max(differences, key=differences.get)
+  report("logits", logits)
+  report(worst, differences[worst])
+  assert logits < LOGITS_TOLERANCE
+  assert loss < 1e-5
+  assert differences[worst] < GRADIENT_TOLERANCE, worst
+
+
+@every_config
+def test_config_of_our_model_is_that_of_the_same_model(name):
+  model = families.build(families.CONFIGS[name])
+  for family in FAMILIES:
+    if families.CONFIGS[name]["model_type"] in family.model_types:
+      again = families.build(family.config(model))
+      assert not comparison.differences(model, again)
+
+
+@pytest.mark.parametrize(
+  "name", [name for name in families.CONFIGS if name != "byt5"]
+)
+def test_greedy_decoding_with_cache(name, report):
+  """Outputs, and the logits of every step, from a cache on both sides."""
+  changes = AS_DEEP.get(families.CONFIGS[name]["model_type"], {})
+  config, model, params, batch = families.setting(name, **changes)
+  theirs = huggingface.load(config, params)
+  inputs = batch.get("encoder_input_tokens", batch["decoder_target_tokens"])
+  made = [
+    huggingface.greedy(theirs, row[row != model.pad_id], MADE) for row in inputs
+  ]
+  options = DecodingOptions(start_before_prompt=False)
+  start_id = model.pad_id
+  if not hasattr(model, "encoder"):
+    start_id = None
+  outputs = jax.jit(
+    functools.partial(
+      generate, model, max_length=MADE, options=options, pad_id=model.pad_id,
+      **({} if start_id is None else {"start_id": start_id}),
+    )
+  )(params, inputs).tokens[:, 0]  # fmt: skip
+  for row, (tokens, _) in zip(np.asarray(outputs), made, strict=True):
+    np.testing.assert_array_equal(row[: len(tokens)], tokens)
+    assert (row[len(tokens) :] == model.pad_id).all()
+  stepped = step_logits(model, params, inputs, start_id, np.asarray(outputs))
+  difference = max(
+    tiny_t5.largest_difference(row[: len(logits)], logits)
+    for row, (_, logits) in zip(stepped, made, strict=True)
+  )
+  report("logits of steps", difference)
+  assert difference < LOGITS_TOLERANCE
+
+
+def step_logits(model, params, inputs, start_id, tokens) -> np.ndarray:
+  """Logits [B, T, V] of feeding tokens [B, T] one by one."""
+  decoding = Decoding(position=jnp.asarray(0), length=MADE)
+  (read, memory), cache = model.apply(
+    {"params": params}, inputs, start_id=start_id, decoding=decoding,
+    method=model.prefill, mutable=["cache"],
+  )  # fmt: skip
+
+  @jax.jit
+  def step(cache, token, position):
+    return model.apply(
+      {"params": params, **cache}, token, *memory,
+      Decoding(position=position, length=MADE),
+      method=model.decode_step, mutable=["cache"],
+    )  # fmt: skip
+
+  found, token = [], read[:, -1:]
+  for position in range(MADE):
+    logits, cache = step(cache, token, jnp.asarray(position))
+    found.append(np.asarray(logits))
+    token = tokens[:, position : position + 1]
+  return np.concatenate(found, axis=1)
+
+
+@every_config
+def test_a_model_that_they_draw_is_read(name, tmp_path, report):
+  """Their initial weights and their way of saving, read from the directory."""
+  torch.manual_seed(0)
+  config = transformers.AutoConfig.for_model(**families.CONFIGS[name])
+  theirs = huggingface.class_of(config).from_config(config).eval()
+  theirs.save_pretrained(tmp_path)
+  found = directory.open_directory(tmp_path)
+  model = families.build(found.config)
+  params = traverse_util.unflatten_dict(
+    {n: np.array(t.read()) for n, t in found.parameters().items()}, sep="/"
+  )
+  batch = families.batch_for(model)
+  with torch.no_grad():
+    logits, _ = huggingface.logits_and_loss(theirs, batch, model.pad_id)
+  real = batch["decoder_target_tokens"] != model.pad_id
+  difference = tiny_t5.largest_difference(
+    jax.jit(functools.partial(model.apply, method="logits_of_batch"))(
+      {"params": params}, batch
+    )[real],
+    logits.numpy()[real],
+  )
+  report("logits", difference)
+  assert difference < LOGITS_TOLERANCE
