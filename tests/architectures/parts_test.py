@@ -86,6 +86,23 @@ def test_a_part_changes_all_but_the_architecture_that_has_it(architecture):
   assert unchanged == own - {"positions/None.gin"}
 
 
+FEED_FORWARD = [
+  part
+  for part in tiny_models.PARTS
+  if part.startswith("feed_forward/") and part not in INCLUDED
+]
+
+
+@pytest.mark.parametrize("architecture", ["t5_1_0", "t5_1_1"])
+@pytest.mark.parametrize("part", FEED_FORWARD)
+def test_feed_forward_networks_have_as_many_parameters(architecture, part):
+  def size(*variant):
+    mlp = tiny_models.build(*variant)[0].encoder.layer.mlp
+    return mlp.d_ff * (3 if hasattr(mlp, "wi_1") else 2)
+
+  assert size(architecture, part) == size(architecture)
+
+
 def drawn_variants(number: int):
   """Architectures with two to six parts, none of which undoes another."""
   draws = random.Random(0)

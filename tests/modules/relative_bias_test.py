@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.relative_bias import Alibi
 from transformer_zoo.modules.relative_bias import alibi_slopes
@@ -157,3 +158,19 @@ def test_biases_depend_on_distances_alone():
     np.testing.assert_array_equal(
       module.apply(variables, here), module.apply(variables, there)
     )
+
+
+@pytest.mark.parametrize(
+  ("settings", "exact"),
+  [
+    ({"num_buckets": 3, "bidirectional": True}, 0),
+    ({"num_buckets": 1, "bidirectional": False}, 0),
+    ({"max_distance": 8, "bidirectional": None}, 8),
+    ({"max_distance": 16, "bidirectional": False}, 16),
+  ],
+)
+def test_buckets_that_cannot_be_are_refused(settings, exact):
+  with pytest.raises(
+    UserError, match=f"; {exact} buckets on a side hold single distances"
+  ):
+    RelativePositionBias(num_heads=2, **settings)

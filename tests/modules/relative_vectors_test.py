@@ -5,6 +5,7 @@ import jax
 import numpy as np
 import pytest
 
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention import Attention
 from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.relative_vectors import RelativeVectors
@@ -69,3 +70,8 @@ def test_distances_alone_matter():
     module.apply(variables, query, here, method="scores"),
     module.apply(variables, query, there, method="scores"),
   )
+
+
+def test_no_distance_at_all_is_refused():
+  with pytest.raises(UserError, match="max_distance is 0; it must be at least"):
+    RelativeVectors(head_dim=K, max_distance=0)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from transformer_zoo import axes
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
 from transformer_zoo.modules.positions import Positions
 
@@ -65,6 +66,17 @@ class RelativePositionBias(nn.Module):
   bidirectional: bool | None
   num_buckets: int = 32
   max_distance: int = 128
+
+  def __post_init__(self):
+    # Buckets of single distances: half of them, on each side that is seen.
+    exact = self.num_buckets // (2 if self.bidirectional is False else 4)
+    if not 0 < exact < self.max_distance:
+      raise UserError(
+        f"RelativePositionBias has num_buckets={self.num_buckets} and "
+        f"max_distance={self.max_distance}; {exact} buckets on a side hold "
+        "single distances, which must be at least 1 and fewer than max_distance"
+      )
+    super().__post_init__()
 
   @nn.compact
   def __call__(self, positions: Positions) -> jax.Array:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
 from transformer_zoo.modules.positions import Positions
 
@@ -34,6 +35,14 @@ class RelativeVectors(nn.Module):
   with_values: bool = True
   num_heads: int | None = None
   embedding_init: Callable = initializers.fan_average_uniform
+
+  def __post_init__(self):
+    if self.max_distance < 1:
+      raise UserError(
+        f"RelativeVectors.max_distance is {self.max_distance}; it must be at "
+        "least 1"
+      )
+    super().__post_init__()
 
   def setup(self):
     self.relative_keys = self._table("relative_keys")
