@@ -34,7 +34,11 @@ WAYS = {
 
 def temporary_bytes(arguments, kernel: str, logits_bytes: int) -> int:
   """What the compiled step allocates beside its arguments and results."""
-  bindings = [f"DTYPE={arguments.dtype!r}", f"DROPOUT_RATE={arguments.dropout}"]
+  bindings = [
+    f"DTYPE={arguments.dtype!r}",
+    f"DROPOUT_RATE={arguments.dropout}",
+    f"SCAN_LAYERS={arguments.scan}",
+  ]
   if arguments.vocab_size:
     bindings.append(f"VOCAB_SIZE={arguments.vocab_size}")
   config.load(
@@ -92,6 +96,9 @@ def main():
   parser.add_argument("--vocab_size", type=int, help="that of the size")
   parser.add_argument("--dropout", type=float, default=0.0)
   parser.add_argument("--dtype", default="float32")
+  parser.add_argument(
+    "--scan", action="store_true", help="layers, compiled once"
+  )
   parser.add_argument("--tpu", help="a topology, as v5e:2x2")
   parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
   arguments = parser.parse_args()

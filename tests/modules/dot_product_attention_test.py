@@ -12,12 +12,12 @@ import pytest
 from tests import tiny_models
 from transformer_zoo import config
 from transformer_zoo.errors import UserError
+from transformer_zoo.modules import choices
 from transformer_zoo.modules import masks
 from transformer_zoo.modules.attention import Attention
 from transformer_zoo.modules.chunked_attention import ChunkedAttention
 from transformer_zoo.modules.dot_product_attention import dot_product_attention
 from transformer_zoo.modules.dot_product_attention import Problem
-from transformer_zoo.modules.dot_product_attention import recorded_choices
 from transformer_zoo.modules.dot_product_attention import REFERENCE
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.fused_attention import AutomaticAttention
@@ -295,7 +295,7 @@ def problem(**changes):
   "backend, changes, kernel, reason",
   [
     ("tpu", {"shape": (8, 6, 512, 512)}, REFERENCE, "48 MB of scores"),
-    ("tpu", {}, SplashAttention(), "384 MB of scores would be large"),
+    ("tpu", {}, SplashAttention(), "384 MB of scores"),
     (
       "tpu",
       {"has_bias": True},
@@ -310,7 +310,7 @@ def problem(**changes):
       "CudnnAttention: it drops n",
     ),
     ("gpu", {"dtype": jnp.dtype("float32")}, ChunkedAttention(), "not Cudnn"),
-    ("cpu", {}, ChunkedAttention(), "384 MB of scores would be large"),
+    ("cpu", {}, ChunkedAttention(), "384 MB of scores"),
   ],
 )
 def test_the_device_and_the_model_choose(
@@ -328,12 +328,16 @@ def test_a_mesh_shares_the_scores_out():
     assert AutomaticAttention().choose(problem())[0] == REFERENCE
 
 
-def test_choices_are_recorded_while_tracing():
+def test_what_is_chosen_is_told_once_to_who_listens():
   x = normal(1, 4, 6)
   attention = Attention(num_heads=3, head_dim=2)
-  with recorded_choices() as choices:
-    jax.eval_shape(attention.init, jax.random.key(0), x)
-  assert choices == [("ReferenceAttention()", "0 MB of scores on a device")]
+  with choices.recorded() as made:
+    for _ in range(2):
+      jax.eval_shape(attention.init, jax.random.key(0), x)
+  assert list(made) == [
+    "attention of 4 to 4 tokens: ReferenceAttention(), 0 MB of scores on a "
+    "device"
+  ]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests import tiny_models
+from transformer_zoo.modules import choices
 from transformer_zoo.objectives import losses
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import partitioning
@@ -62,6 +63,12 @@ def test_chunks_of_any_size_give_the_same(tokens, dtype):
 )
 def test_as_few_chunks_as_fit(logits_bytes, number):
   assert losses.number_of_chunks((B, L, V), logits_bytes) == number
+
+
+def test_chunks_are_told():
+  with choices.recorded() as made:
+    jax.eval_shape(lambda: losses_and_gradients(ONE_TOKEN * 2))
+  assert list(made) == ["logits: in 4 chunks, to fit 960 bytes"]
 
 
 def test_a_mesh_shares_the_logits_out():

@@ -24,6 +24,7 @@ from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.experiment import scoring
 from transformer_zoo.experiment.restoration import InitialCheckpoint
+from transformer_zoo.modules import choices
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import loop
 from transformer_zoo.training import partitioning as partitioning_lib
@@ -263,9 +264,13 @@ def _announce(batches: Batches, start_step: int, train_steps: int) -> None:
 
 
 def _step(state, batch, key, *, objective, optimizer, rate):
-  new_state, sums = train_step(
-    state, batch, key, objective=objective, optimizer=optimizer
-  )
+  with choices.recorded() as made:
+    new_state, sums = train_step(
+      state, batch, key, objective=objective, optimizer=optimizer
+    )
+  # While it is traced: once for each shape of batches.
+  for choice in made:
+    print(choice, flush=True)
   return new_state, {**sums, "learning_rate": rate(state.step)}
 
 

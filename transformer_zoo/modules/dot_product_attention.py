@@ -9,9 +9,6 @@ the reference, in `chunked_attention.py` one that needs less memory, in
 `fused_attention.py` those of JAX's libraries and the choice between all.
 """
 
-from collections.abc import Iterator
-import contextlib
-import contextvars
 import dataclasses
 
 import gin
@@ -19,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.modules import choices
 
 # Scores of masked pairs are replaced by it, so that a query without any key
 # still has a finite softmax (T5X adds the same number).
@@ -154,7 +152,7 @@ class Kernel:
         f"Attention.kernel = @{type(self).__name__}() cannot serve this model: "
         f"{refusal}; bind @AutomaticAttention() or @ReferenceAttention()"
       )
-    return self, "bound"
+    return self, "as bound"
 
   def attend(
     self,
@@ -184,20 +182,6 @@ class ReferenceAttention(Kernel):
 
 
 REFERENCE = ReferenceAttention()
-
-
-_choices = contextvars.ContextVar("choices of kernels", default=None)
-
-
-@contextlib.contextmanager
-def recorded_choices() -> Iterator[list[tuple[str, str]]]:
-  """Collects (kernel, why) of every attention that is traced inside."""
-  choices: list[tuple[str, str]] = []
-  token = _choices.set(choices)
-  try:
-    yield choices
-  finally:
-    _choices.reset(token)
 
 
 def dot_product_attention(
@@ -240,9 +224,9 @@ def dot_product_attention(
     dropout=dropout or keep_BH1M is not None,
   )
   serving, reason = kernel.choose(problem)
-  choices = _choices.get()
-  if choices is not None:
-    choices.append((repr(serving), reason))
+  choices.record(
+    f"attention of {length} to {key_BMGK.shape[1]} tokens: {serving}, {reason}"
+  )
   return serving.attend(
     query_BLHK, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM, keep_BH1M
   )

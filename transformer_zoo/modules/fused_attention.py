@@ -184,20 +184,20 @@ class AutomaticAttention(Kernel):
   def choose(self, problem: Problem) -> tuple[Kernel, str]:
     mesh = jax.sharding.get_abstract_mesh()
     size = 4 * int(np.prod(problem.shape)) // max(1, mesh.size)
-    scores = f"{size / 2**20:,.0f} MB of scores"
+    scores = f"{size / 2**20:,.0f} MB of scores on a device"
     if size <= self.whole_bytes:
-      return REFERENCE, f"{scores} on a device"
+      return REFERENCE, scores
     fused = {"tpu": SplashAttention(), "gpu": CudnnAttention()}.get(
       jax.default_backend()
     )
     if fused is None:
-      return ChunkedAttention(), f"{scores} would be large"
+      return ChunkedAttention(), scores
     refusal = fused.refusal(problem)
     if refusal is None:
-      return fused, f"{scores} would be large"
+      return fused, scores
     return (
       ChunkedAttention(),
-      f"{scores} would be large; not {type(fused).__name__}: {refusal}",
+      f"{scores}; not {type(fused).__name__}: {refusal}",
     )
 
 

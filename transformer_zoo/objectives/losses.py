@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
+from transformer_zoo.modules import choices
 
 
 class TokenLosses(NamedTuple):
@@ -66,6 +67,7 @@ def token_losses(
   )
   if number == 1:
     return of_chunk((hidden_BLD, targets_BL))
+  choices.record(f"logits: in {number} chunks, to fit {logits_bytes:,} bytes")
   length = targets_BL.shape[1]
   width = -(-length // number)
 
