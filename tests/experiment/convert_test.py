@@ -9,14 +9,19 @@ from flax import traverse_util
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tokenizers
+from tokenizers import models
+from tokenizers import processors
 
 from tests import tiny_models
 from tests import tiny_t5
 from transformer_zoo import config as zoo_config
 from transformer_zoo.cli import common
 from transformer_zoo.cli import main as cli
+from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import converted_run
+from transformer_zoo.experiment import tokenizer_files
 from transformer_zoo.experiment.convert import convert
 from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.interop import safetensors
@@ -290,3 +295,42 @@ def test_the_command(place, tmp_path, capsys):
     "zoo: error: --max_shard_size is 'big'; write a number and KB, MB or GB, "
     "as in 5GB\n"
   )
+
+
+def test_how_a_language_model_of_theirs_begins(tmp_path):
+  """As their tokenizer does: GPT-2 with the prompt itself, Llama with BOS."""
+  model = tiny_models.build("gpt_2")
+  told = converted_run.defaults(model, tmp_path, "infer")
+  assert "DecodingOptions.start_before_prompt=False" in told
+  assert "CORRUPTION=None" not in told
+  tokenizer = tokenizers.Tokenizer(models.WordLevel({"a": 0, "<s>": 1}, "a"))
+  tokenizer.post_processor = processors.TemplateProcessing(
+    single="<s> $A", special_tokens=[("<s>", 1)]
+  )
+  tokenizer.save(str(tmp_path / "tokenizer.json"))
+  told = converted_run.defaults(model, tmp_path, "evaluate", "infer")
+  assert {"LanguageModelFeatures.bos_id=1", "CORRUPTION=None"} <= set(told)
+  assert not [line for line in told if "start_before_prompt" in line]
+
+
+@pytest.mark.parametrize(
+  ("path", "files", "kind"),
+  [
+    (VOCABULARY / "vocabulary.model", {"spiece.model"}, "T5Tokenizer"),
+    ("bytes", set(), "ByT5Tokenizer"),
+  ],
+)
+def test_a_vocabulary_of_ours_becomes_files_of_theirs(
+  tmp_path, path, files, kind
+):
+  vocabulary = Vocabulary(path)
+  tokenizer_files.write(vocabulary, tmp_path)
+  config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+  assert config["tokenizer_class"] == kind
+  found = {file.name for file in tmp_path.iterdir()}
+  assert found == {*files, "tokenizer_config.json"}
+  # They are a vocabulary again.
+  again = Vocabulary(tmp_path)
+  text = "a fine day <extra_id_0>"
+  assert again.size == vocabulary.size
+  assert again.encode(text) == vocabulary.encode(text)

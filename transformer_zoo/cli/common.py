@@ -20,14 +20,6 @@ _LOGGED = re.compile(
   rb"\d{4}-\d\d-\d\d [\d:.]+: [IWEF] |"
   rb"WARNING: All log messages before absl::InitializeLog\(\) is called"
 )
-# What a config.json does not tell of a run.
-_UNTOLD = (
-  "BATCH_SIZE=8",
-  "MIXTURE_OR_TASK_NAME=None",
-  "PREPARED_DIR='runs/prepared'",
-  "TASK_FEATURE_LENGTHS={'inputs': 512, 'targets': 128}",
-)
-_UNTOLD_OF = {"evaluate": ("CORRUPTION=None",)}
 
 
 def add_gin_arguments(parser: argparse.ArgumentParser) -> None:
@@ -156,15 +148,17 @@ def configuration_of_checkpoint(
   for folder in _folders_of_checkpoint(arguments.checkpoint):
     if (folder / "config.gin").is_file():
       return [str(folder / "config.gin"), f"runs/{kind}.gin"], []
+  from transformer_zoo import config
+  from transformer_zoo.experiment import converted_run
   from transformer_zoo.interop.huggingface import directory
 
   if directory.is_directory(arguments.checkpoint):
     found = directory.open_directory(arguments.checkpoint)
     architecture = found.family.architecture(found.config)
-    return (
-      [*architecture.gin_files, f"runs/{kind}.gin"],
-      [*architecture.as_overrides(), *_UNTOLD, *_UNTOLD_OF.get(kind, ())],
-    )
+    files, overrides = architecture.gin_files, architecture.as_overrides()
+    model = config.build("MODEL", files, overrides)
+    untold = converted_run.defaults(model, found.path, kind)
+    return [*files, f"runs/{kind}.gin"], [*overrides, *untold]
   raise UserError(
     f"no config.gin lies beside the checkpoint {arguments.checkpoint!r}: name "
     "the configuration with --gin_file"

@@ -17,6 +17,7 @@ from transformer_zoo.data import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import run_folder
+from transformer_zoo.experiment import tokenizer_files
 from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.interop.tensors import Tensor
 from transformer_zoo.training import checkpoints
@@ -25,16 +26,8 @@ from transformer_zoo.training import placement
 from transformer_zoo.training import state
 
 BESIDE = "huggingface"
-# What a command line asks for if it says nothing else.
+_KINDS = ("evaluate", "infer")
 _LENGTHS = {"inputs": 512, "targets": 128}
-_USES = ("runs/evaluate.gin", "runs/infer.gin")
-_RUN_MACROS = {
-  "MIXTURE_OR_TASK_NAME": None,
-  "PREPARED_DIR": "runs/prepared",
-  "TASK_FEATURE_LENGTHS": _LENGTHS,
-  "BATCH_SIZE": 8,
-  "CORRUPTION": None,
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,13 +129,40 @@ def write_run(
     leaves: of the state.
     step: number of the checkpoint.
   """
-  macros = [f"{name}={value!r}" for name, value in _RUN_MACROS.items()]
-  config.load([*gin_files, *_USES], [*macros, *bindings], root="MODEL")
-  text = config.operative_config("MODEL", "CONVERTER", "evaluate", "infer")
+  model = config.build("MODEL", gin_files, bindings)
+  macros = defaults(model, folder / BESIDE, *_KINDS)
+  files = [*gin_files, *(f"runs/{kind}.gin" for kind in _KINDS)]
+  config.load(files, [*macros, *bindings], root="MODEL")
+  text = config.operative_config("MODEL", "CONVERTER", *_KINDS)
   checkpoint = folder / "checkpoints" / str(step)
   written = orbax_checkpoints.write(checkpoint, leaves)
   checksums.write(checkpoint, written)
   run_folder.replace(folder / run_folder.CONFIG, text)
+
+
+def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
+  """Overrides for what a checkpoint does not tell of a run.
+
+  Args:
+    model: of the checkpoint.
+    beside: the folder of its tokenizer's files, which may be absent.
+    *kinds: what the configuration is for, `evaluate` or `infer`.
+  """
+  macros = {
+    "BATCH_SIZE": 8,
+    "MIXTURE_OR_TASK_NAME": None,
+    "PREPARED_DIR": "runs/prepared",
+    "TASK_FEATURE_LENGTHS": _LENGTHS,
+  }
+  if "evaluate" in kinds:
+    macros["CORRUPTION"] = None
+  if not hasattr(model, "encoder"):
+    start = tokenizer_files.start_id(beside)
+    if start is None:
+      macros["DecodingOptions.start_before_prompt"] = False
+    else:
+      macros["LanguageModelFeatures.bos_id"] = start
+  return [f"{name}={value!r}" for name, value in macros.items()]
 
 
 def shapes_of(model: nn.Module) -> dict[str, tuple[int, ...]]:

@@ -45,6 +45,20 @@ def of_directory(folder: pathlib.Path) -> Iterator[pathlib.Path]:
       yield path
 
 
+def start_id(folder: pathlib.Path) -> int | None:
+  """The id that a directory's tokenizer puts before a text (Llama's BOS)."""
+  config = files.tokenizer_config(str(folder))
+  if (folder / "tokenizer.json").is_file():
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    added = tokenizer.encode("").ids
+    return added[0] if added else None
+  if "Llama" in config.get("tokenizer_class", ""):
+    return Vocabulary(folder).bos_id
+  return None
+
+
 def write(vocabulary: Vocabulary, folder: pathlib.Path) -> None:
   """Writes the files of a vocabulary so that `AutoTokenizer` finds them.
 
