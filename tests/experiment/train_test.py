@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import jax
 import numpy as np
@@ -203,10 +204,15 @@ def test_finetuning_from_another_model_claims_no_folder(
 
 
 def test_a_task_without_metrics_ends_with_its_last_step(train, tmp_path):
-  code, _, error = train(
+  code, output, error = train(
     tmp_path, "MIXTURE_OR_TASK_NAME='unscored'", "TRAIN_STEPS=2"
   )
   assert code == 0, error
+  assert re.search(
+    r"^attention of \d+ to \d+ tokens: ReferenceAttention\(\), ",
+    output,
+    re.MULTILINE,
+  )
   result = read_result(tmp_path)
   assert result["best_step"] is None and result["average"] is None
   assert result["selection"] == "last step: no task has a metric"
