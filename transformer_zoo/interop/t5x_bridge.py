@@ -208,8 +208,11 @@ class T5XDecoderOnly(Bridge):
     logits, cache = self.call_model(
       _read_prompt, tokens_BL, prefix_BL, cache={}
     )
-    written = jnp.arange(tokens_BL.shape[1]) < lengths_B[:, None, None, None]
-    cache = {name: value * written for name, value in cache.items()}
+    written_BL = jnp.arange(tokens_BL.shape[1])[None] < lengths_B[:, None]
+    written_BHKL = written_BL[:, None, None]
+    if self.scan_layers:
+      written_BHKL = written_BHKL[None]
+    cache = {name: x * written_BHKL for name, x in cache.items()}
     self.write_cache(cache, lengths_B)
     return logits
 
