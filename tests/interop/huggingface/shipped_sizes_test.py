@@ -1,0 +1,110 @@
+"""Shipped architectures and sizes are the models of published config.json's."""
+
+import pytest
+
+from transformer_zoo import config
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.modules import comparison
+
+T5_SMALL = {
+  "model_type": "t5",
+  "architectures": ["T5ForConditionalGeneration"],
+  "d_ff": 2048,
+  "d_kv": 64,
+  "d_model": 512,
+  "decoder_start_token_id": 0,
+  "dropout_rate": 0.1,
+  "eos_token_id": 1,
+  "initializer_factor": 1.0,
+  "is_encoder_decoder": True,
+  "layer_norm_epsilon": 1e-06,
+  "n_positions": 512,
+  "num_heads": 8,
+  "num_layers": 6,
+  "output_past": True,
+  "pad_token_id": 0,
+  "relative_attention_num_buckets": 32,
+  "vocab_size": 32128,
+}
+T5_1_1_SMALL = {
+  **T5_SMALL,
+  "d_ff": 1024,
+  "feed_forward_proj": "gated-gelu",
+  "num_decoder_layers": 8,
+  "num_heads": 6,
+  "num_layers": 8,
+  "tie_word_embeddings": False,
+}
+GPT = {
+  "n_embd": 768,
+  "n_head": 12,
+  "n_layer": 12,
+  "layer_norm_epsilon": 1e-05,
+}
+PUBLISHED = {
+  ("t5_1_0", "t5_1_0_small"): T5_SMALL,
+  ("t5_1_1", "t5_1_1_small"): T5_1_1_SMALL,
+  ("mt5", "t5_1_1_small"): {
+    **T5_1_1_SMALL,
+    "model_type": "mt5",
+    "vocab_size": 250112,
+  },
+  ("umt5", "t5_1_1_small"): {
+    **T5_1_1_SMALL,
+    "model_type": "umt5",
+    "vocab_size": 256384,
+  },
+  ("byt5", "byt5_small"): {
+    **T5_1_1_SMALL,
+    "d_ff": 3584,
+    "d_model": 1472,
+    "num_decoder_layers": 4,
+    "num_layers": 12,
+    "vocab_size": 384,
+  },
+  ("gpt_1", "gpt_1"): {
+    **GPT,
+    "model_type": "openai-gpt",
+    "afn": "gelu",
+    "n_positions": 512,
+    "vocab_size": 40478,
+  },
+  ("gpt_2", "gpt_2_small"): {
+    **GPT,
+    "model_type": "gpt2",
+    "activation_function": "gelu_new",
+    "n_positions": 1024,
+    "vocab_size": 50257,
+  },
+  ("llama", "llama_7b"): {  # the second version
+    "model_type": "llama",
+    "hidden_act": "silu",
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "max_position_embeddings": 4096,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "rms_norm_eps": 1e-05,
+    "tie_word_embeddings": False,
+    "vocab_size": 32000,
+  },
+}
+
+
+@pytest.mark.parametrize("names", PUBLISHED, ids="-".join)
+def test_equal_models(names):
+  published = PUBLISHED[names]
+  family = family_of(published)
+  tied = published.get("tie_word_embeddings", True)
+  settled = family.settle(published, () if tied else ("lm_head.weight",))
+  architecture = family.architecture(settled)
+  theirs = config.build(
+    "MODEL", architecture.gin_files, architecture.as_overrides()
+  )
+  name, size = names
+  ours = config.build(
+    "MODEL",
+    [f"architectures/{name}.gin", f"sizes/{size}.gin"],
+    [f"VOCAB_SIZE={published['vocab_size']}"],
+  )
+  assert comparison.differences(ours, theirs) == {}
