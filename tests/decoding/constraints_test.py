@@ -69,6 +69,15 @@ def test_no_ngram_comes_twice(way, size):
 
 
 @each_way
+def test_forbidden_ids_are_never_made(way):
+  free, _ = run(way)
+  forbidden = tuple(set(free.reshape(-1).tolist()) - {0, EOS})[:2]
+  assert forbidden
+  held, _ = run(way, forbidden_ids=forbidden)
+  assert not set(held.reshape(-1).tolist()) & set(forbidden)
+
+
+@each_way
 def test_forced_prefix_comes_first_and_costs_nothing(way):
   tokens, sums = run(way, forced_prefix=(5, EOS + 1, 4))
   np.testing.assert_array_equal(

@@ -87,19 +87,21 @@ def test_greedy_decoding_with_cache(name, report):
   made = [
     huggingface.greedy(theirs, row[row != model.pad_id], MADE) for row in inputs
   ]
-  options = DecodingOptions(start_before_prompt=False)
-  start_id = model.pad_id
-  if not hasattr(model, "encoder"):
-    start_id = None
+  has_encoder = hasattr(model, "encoder")
   outputs = jax.jit(
     functools.partial(
-      generate, model, max_length=MADE, options=options, pad_id=model.pad_id,
-      **({} if start_id is None else {"start_id": start_id}),
+      generate,
+      model,
+      max_length=MADE,
+      options=DecodingOptions(start_before_prompt=has_encoder),
+      start_id=model.pad_id,
+      pad_id=model.pad_id,
     )
-  )(params, inputs).tokens[:, 0]  # fmt: skip
+  )(params, inputs).tokens[:, 0]
   for row, (tokens, _) in zip(np.asarray(outputs), made, strict=True):
     np.testing.assert_array_equal(row[: len(tokens)], tokens)
     assert (row[len(tokens) :] == model.pad_id).all()
+  start_id = model.pad_id if has_encoder else None
   stepped = step_logits(model, params, inputs, start_id, np.asarray(outputs))
   difference = max(
     tiny_t5.largest_difference(row[: len(logits)], logits)
@@ -107,6 +109,29 @@ def test_greedy_decoding_with_cache(name, report):
   )
   report("logits of steps", difference)
   assert difference < LOGITS_TOLERANCE
+
+
+def test_forbidden_ids_are_bad_words():
+  """Published Marian models never make their padding."""
+  config, model, params, batch = families.setting("marian", **AS_DEEP["marian"])
+  theirs = huggingface.load(config, params)
+  inputs = batch["encoder_input_tokens"]
+  free = generate(
+    model, params, inputs, MADE, start_id=model.pad_id, pad_id=model.pad_id
+  )
+  forbidden = tuple(set(np.asarray(free.tokens)[:, 0, 1].tolist()))
+  made = generate(
+    model, params, inputs, MADE, start_id=model.pad_id, pad_id=model.pad_id,
+    options=DecodingOptions(forbidden_ids=forbidden),
+  ).tokens[:, 0]  # fmt: skip
+  for row, source in zip(np.asarray(made), inputs, strict=True):
+    tokens, _ = huggingface.greedy(
+      theirs,
+      source[source != model.pad_id],
+      MADE,
+      bad_words_ids=[[token] for token in forbidden],
+    )
+    np.testing.assert_array_equal(row[: len(tokens)], tokens)
 
 
 def step_logits(model, params, inputs, start_id, tokens) -> np.ndarray:

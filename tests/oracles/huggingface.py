@@ -143,13 +143,14 @@ def beam_search(
   ), outputs.sequences_scores.numpy()
 
 
-def greedy(theirs, inputs: np.ndarray, length: int):
+def greedy(theirs, inputs: np.ndarray, length: int, **keywords):
   """Tokens and logits of a row as they make them with their cache.
 
   Args:
     theirs: their model.
     inputs: int [M] without padding: what an encoder reads, or a prompt.
     length: the most tokens.
+    **keywords: further options of `generate`.
 
   Returns:
     Tokens [T], T at most `length`, and the logits that each was chosen by,
@@ -162,6 +163,7 @@ def greedy(theirs, inputs: np.ndarray, length: int):
     num_beams=1,
     output_logits=True,
     return_dict_in_generate=True,
+    **keywords,
   )
   logits = torch.cat(made.logits).numpy()
   return made.sequences[0, -len(logits) :].numpy(), logits

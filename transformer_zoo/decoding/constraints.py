@@ -50,6 +50,9 @@ class Constraints:
       logits_BWV = logits_BWV.at[:, :, self.eos_id].add(
         jnp.where(early, -jnp.inf, 0.0)
       )
+    if options.forbidden_ids:
+      forbidden = jnp.asarray(options.forbidden_ids)
+      logits_BWV = logits_BWV.at[:, :, forbidden].set(-jnp.inf)
     for forced_BF, first in self._prefixes():
       token_B = _at(forced_BF, position - first)
       logits_BWV = jnp.where(

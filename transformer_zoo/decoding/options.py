@@ -40,6 +40,8 @@ class DecodingOptions:
     no_repeat_ngram_size: no output has an n-gram of this size twice, nor one of
       the prompt that it continues (as in `transformers`); inputs of an encoder
       do not count.
+    forbidden_ids: never made, as the padding of Marian, which its published
+      configurations list as `bad_words_ids`.
     forced_prefix: ids that every output begins with; they cost nothing.
     start_before_prompt: whether a decoder-only model reads the token that its
       training sequences begin with before a prompt; False as `transformers`
@@ -59,13 +61,15 @@ class DecodingOptions:
   top_p: float | None = None
   typical_p: float | None = None
   no_repeat_ngram_size: int | None = None
+  forbidden_ids: tuple[int, ...] = ()
   forced_prefix: tuple[int, ...] = ()
   start_before_prompt: bool = True
   num_return: int = 1
   seed: int = 0
 
   def __post_init__(self):
-    object.__setattr__(self, "forced_prefix", tuple(self.forced_prefix))
+    for name in ("forbidden_ids", "forced_prefix"):
+      object.__setattr__(self, name, tuple(getattr(self, name)))
     for name in ("max_length", "num_beams", "top_k", "no_repeat_ngram_size",
                  "num_return"):  # fmt: skip
       value = getattr(self, name)
