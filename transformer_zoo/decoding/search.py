@@ -55,7 +55,7 @@ def search(
   def choose(logits_BWV, position):
     if options.sampled:
       return sampling.draw(logits_BWV, options, example_ids_B, position)
-    return jnp.argmax(logits_BWV, axis=-1).astype(jnp.int32)
+    return likeliest(logits_BWV)
 
   def advance(carry):
     position, tokens_BWT, ended_BW, sums_BW, state = carry
@@ -90,6 +90,18 @@ def search(
   )
   _, tokens_BWT, _, sums_BW, _ = jax.lax.while_loop(going, advance, carry)
   return interface.Outputs(tokens_BWT[:, :, 1:], sums_BW, sums_BW)
+
+
+def likeliest(logits_BWV: jax.Array) -> jax.Array:
+  """The first token of the largest logit, int32 [B, W].
+
+  XLA on CPU finds an argmax element by element: over 8 x 8,192 logits that took
+  a fifth of a small model's step. Both reductions here are vectorised.
+  """
+  largest_BW1 = jnp.max(logits_BWV, axis=-1, keepdims=True)
+  ids_11V = jnp.arange(logits_BWV.shape[-1], dtype=jnp.int32)[None, None]
+  last = logits_BWV.shape[-1] - 1
+  return jnp.min(jnp.where(logits_BWV == largest_BW1, ids_11V, last), axis=-1)
 
 
 def _log_probs(logits_BWV, token_BW):
