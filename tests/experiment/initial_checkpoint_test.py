@@ -8,7 +8,6 @@ from flax import traverse_util
 import jax
 import numpy as np
 import pytest
-import sentencepiece
 
 from tests import tiny_t5
 from transformer_zoo import config
@@ -270,20 +269,25 @@ class TestResizing:
     text = refusal(checkpoints / "t5x", model, used=41, **self.allowed)
     assert "; the first 41 are in use and cannot be cut\n" in text
 
-  def test_rows_of_the_directorys_own_vocabulary_are_not_cut(
-    self, checkpoints, tmp_path
+  @pytest.mark.parametrize("kind", ["directory", "converted", "trained"])
+  def test_rows_of_the_checkpoints_own_vocabulary_are_not_cut(
+    self, checkpoints, run, prepared_dir, gin_file, tmp_path, kind
   ):
-    folder = tmp_path / "with_vocabulary"
-    shutil.copytree(checkpoints / "huggingface", folder)
-    sentencepiece.SentencePieceTrainer.Train(
-      sentence_iterator=iter(["red green blue car boat"] * 9),
-      model_prefix=str(folder / "spiece"),
-      vocab_size=22,
-      hard_vocab_limit=False,
-      minloglevel=2,
-    )
-    text = refusal(folder, build(VOCAB_SIZE=40), used=30, **self.allowed)
-    assert "are in use and cannot be cut\n" in text
+    vocabulary = prepared_dir / "vocabularies" / "tiny.model"  # of 128 ids
+    folder = tmp_path / kind
+    source = checkpoints / "huggingface" if kind == "directory" else run
+    shutil.copytree(source, folder)
+    if kind == "directory":
+      shutil.copy(vocabulary, folder / "spiece.model")
+    elif kind == "converted":
+      (folder / "huggingface").mkdir()
+      shutil.copy(vocabulary, folder / "huggingface" / "spiece.model")
+    else:
+      configuration = f"include {str(gin_file)!r}\nMODEL_DIR = 'there'\n"
+      (folder / "config.gin").write_text(configuration)
+    in_use = 38 if kind == "trained" else 128
+    text = refusal(folder, build(VOCAB_SIZE=36), used=30, **self.allowed)
+    assert f"the first {in_use} are in use and cannot be cut\n" in text
 
   def test_learned_positions(self, tmp_path):
     positions = functools.partial(

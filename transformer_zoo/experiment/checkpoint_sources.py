@@ -33,7 +33,7 @@ class Source:
     tensors: the parameters under our names, every layer by itself.
     make_model: builds the model they are of, or None where nothing tells it.
     advice: a line for whoever has chosen another model; may be empty.
-    vocabulary: that lies beside them, or None.
+    find_vocabulary: finds the one whose ids the model read, or None.
     of_a_run: whether a run of ours saved it.
   """
 
@@ -42,7 +42,7 @@ class Source:
   tensors: Mapping[str, Tensor]
   make_model: Callable[[], nn.Module | None] = lambda: None
   advice: str = ""
-  vocabulary: Vocabulary | None = None
+  find_vocabulary: Callable[[], Vocabulary | None] = lambda: None
   of_a_run: bool = False
 
 
@@ -111,7 +111,7 @@ def _of_huggingface(path) -> Source:
       [f"--gin_file={name}" for name in architecture.gin_files]
       + [f"--gin.{binding}" for binding in bindings]
     ),
-    vocabulary=_vocabulary(path),
+    find_vocabulary=functools.partial(_vocabulary, path),
   )
 
 
@@ -121,13 +121,13 @@ def _of_a_run(step: pathlib.Path) -> Source:
     leaves = orbax_checkpoints.open_checkpoint(step)
   except UserError as error:
     raise checkpoints.DamagedCheckpointError(str(error)) from None
+  run = checkpoints.run_of(step)
   return Source(
     step,
     f"the checkpoint {str(step)!r}",
     orbax_checkpoints.parameters(leaves),
-    make_model=functools.partial(
-      _model_of_run, checkpoints.run_of(step) / run_folder.CONFIG
-    ),
+    make_model=functools.partial(_model_of_run, run / run_folder.CONFIG),
+    find_vocabulary=functools.partial(_vocabulary_of_run, run),
     of_a_run=True,
   )
 
@@ -143,6 +143,11 @@ def _model_of_run(file: pathlib.Path) -> nn.Module | None:
       "parameters are compared by name and shape alone"
     )
     return None
+
+
+def _vocabulary_of_run(run: pathlib.Path) -> Vocabulary | None:
+  beside = _vocabulary(run / converted_run.BESIDE)
+  return converted_run.vocabulary_of(run) if beside is None else beside
 
 
 def _vocabulary(path) -> Vocabulary | None:

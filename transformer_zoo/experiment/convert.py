@@ -199,7 +199,7 @@ def _of_run(found: converted_run.Run) -> Source:
     step=0 if step is None else int(step.read()),
     moments=moments or None,
     beside=found.beside,
-    vocabulary=converted_run.vocabulary_of(found),
+    vocabulary=converted_run.vocabulary_of(found.folder),
   )
 
 

@@ -98,9 +98,9 @@ def open_run(path: str | os.PathLike[str]) -> Run:
   return Run(folder, model, orbax_checkpoints.open_checkpoint(step))
 
 
-def vocabulary_of(run: Run) -> Vocabulary | None:
+def vocabulary_of(folder: pathlib.Path) -> Vocabulary | None:
   """The vocabulary of the task that a run was trained on, where it is known."""
-  configuration = [str(run.folder / run_folder.CONFIG)]
+  configuration = [str(folder / run_folder.CONFIG)]
   try:
     name = config.build("MIXTURE_OR_TASK_NAME", configuration)
     if name is None:

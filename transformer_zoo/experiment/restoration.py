@@ -189,8 +189,9 @@ class InitialCheckpoint:
       resized.add("positions")
     if self.resize_vocabulary:
       resized.add("vocabulary")
-      if source.vocabulary is not None:
-        vocabulary_size = max(vocabulary_size, source.vocabulary.size)
+      vocabulary = source.find_vocabulary()
+      if vocabulary is not None:
+        vocabulary_size = max(vocabulary_size, vocabulary.size)
     rules = Rules(
       self.assignments,
       ignore_unused=self.ignore_unused,
