@@ -1,18 +1,14 @@
 """Answers texts: given as words, line by line in files, or on standard input.
 
-A line of a file that ends in .jsonl is a JSON object with `inputs`; its other
-fields are handed through. Any other line is a text. Without --gin_file the
-configuration is the config.gin of the checkpoint's own run, with
-runs/infer.gin; how to search say --gin.DecodingOptions.num_beams=4 and others.
+A line of a .jsonl file is an object with `inputs`, and perhaps a `prefix` that
+its answer begins with; other fields are handed through. Others are texts.
+Without --gin_file the configuration is that of the checkpoint, with
+runs/infer.gin; --gin.DecodingOptions.num_beams=4 and others say how to search.
 """
 
 import argparse
-import json
-import os
-import pathlib
 
 from transformer_zoo.cli import common
-from transformer_zoo.errors import UserError
 
 SUMMARY = "answer texts"
 EXAMPLE = (
@@ -20,6 +16,11 @@ EXAMPLE = (
   "    --vocabulary tasks/miniature/vocabulary.model \\\n"
   "    'mini_sst2 sentence: a fine day.'"
 )
+SWITCHES = {
+  "--json": "print JSON Lines, with scores",
+  "--interactive": "ask for one text after another",
+  "--score": "log-likelihoods of `targets`; after a tab in a line of text",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,80 +30,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     "inputs",
     nargs="*",
     metavar="TEXT_OR_FILE",
-    help="what names a file is read, anything else is a text; standard input "
-    "if left out",
+    help="a file's name or a text; standard input if left out",
   )
   parser.add_argument(
     "--output",
     metavar="FILE",
     help="JSON Lines, with scores; killed and started again, it is continued",
   )
-  parser.add_argument(
-    "--json", action="store_true", help="print JSON Lines, with scores"
-  )
-  parser.add_argument(
-    "--interactive", action="store_true", help="ask for one text after another"
-  )
-  parser.add_argument(
-    "--score",
-    action="store_true",
-    help="log-likelihoods of given `targets`; a text line has them after a tab",
-  )
+  for switch, effect in SWITCHES.items():
+    parser.add_argument(switch, action="store_true", help=effect)
   parser.add_argument(
     "--vocabulary",
     metavar="FILE",
-    help="a vocabulary's file or folder, if not that of the task trained on or "
-    "the one that a converted checkpoint came with",
+    help="a file or folder, if not the task's or what the checkpoint came with",
   )
   common.add_gin_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
   """Loads, reads the examples, writes an answer for each."""
-  if arguments.interactive and (arguments.inputs or arguments.output):
-    raise UserError("--interactive takes neither texts nor files nor --output")
-  folder = os.path.dirname(arguments.output or "")
-  if folder and not os.path.isdir(folder):
-    raise UserError(f"there is no folder {folder!r} for the output")
-  gin_files, extra = common.configuration_of_checkpoint(arguments, "infer")
-  extra = [*extra, f"CHECKPOINT_PATH={arguments.checkpoint!r}"]
-  vocabulary = arguments.vocabulary or common.vocabulary_of_checkpoint(
-    arguments.checkpoint
+  from transformer_zoo.experiment import example_files
+
+  examples = example_files.chosen(
+    arguments.inputs,
+    output=arguments.output,
+    interactive=arguments.interactive,
+    scored=arguments.score,
   )
-  if vocabulary:
+  checkpoint, vocabulary = arguments.checkpoint, arguments.vocabulary
+  gin_files, extra = common.configuration_of_checkpoint(arguments, "infer")
+  extra = [*extra, f"CHECKPOINT_PATH={checkpoint!r}"]
+  if vocabulary := vocabulary or common.vocabulary_of_checkpoint(checkpoint):
     extra.append(f"VOCABULARY_PATH={vocabulary!r}")
   common.load_gin(
-    arguments,
-    "infer",
-    gin_files=gin_files,
-    extra=extra,
-    given=["examples"],
+    arguments, "infer", gin_files=gin_files, extra=extra, given=["examples"]
   )
   from transformer_zoo import config
-  from transformer_zoo.experiment import example_files
-  from transformer_zoo.experiment import run_folder
 
-  if arguments.interactive:
-    examples = example_files.asked(scored=arguments.score)
-  else:
-    examples = example_files.read(arguments.inputs, scored=arguments.score)
-  journal = f"{arguments.output}.journal" if arguments.output else None
   answers = config.call(
     "infer",
     examples=examples,
     scored=arguments.score,
     one_by_one=arguments.interactive,
-    journal_path=journal,
+    journal_path=example_files.journal_of(arguments.output),
   )
-  as_json = arguments.json or arguments.score
   if arguments.output:
-    lines = [f"{_line(answer)}\n" for answer in answers]
-    run_folder.replace(pathlib.Path(arguments.output), "".join(lines))
-    os.remove(journal)
-    return
-  for answer in answers:
-    print(_line(answer) if as_json else answer["prediction"], flush=True)
-
-
-def _line(answer: dict) -> str:
-  return json.dumps(answer, ensure_ascii=False)
+    example_files.write(answers, arguments.output)
+  else:
+    example_files.show(answers, as_json=arguments.json or arguments.score)

@@ -1,14 +1,37 @@
-"""Examples to answer, from the command line, files, or standard input."""
+"""Examples to answer: where they come from, and where their answers go."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import json
 import os
+import pathlib
 import sys
 from typing import Any
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import run_folder
 
 Examples = Iterator[dict[str, Any]]
+
+
+def chosen(
+  words: Sequence[str], *, output: str | None, interactive: bool, scored: bool
+) -> Examples:
+  """The examples of a command line: `asked` if interactive, or `read`.
+
+  Raises:
+    UserError: words or an output are given though texts are asked for, or there
+      is no folder for the output.
+  """
+  if interactive:
+    if words or output:
+      raise UserError(
+        "--interactive takes neither texts nor files nor --output"
+      )
+    return asked(scored=scored)
+  folder = os.path.dirname(output or "")
+  if folder and not os.path.isdir(folder):
+    raise UserError(f"there is no folder {folder!r} for the output")
+  return read(words, scored=scored)
 
 
 def read(words: Sequence[str], *, scored: bool) -> Examples:
@@ -36,6 +59,28 @@ def read(words: Sequence[str], *, scored: bool) -> Examples:
 def asked(*, scored: bool) -> Examples:
   """Asks for one text after another on standard input."""
   return _of_lines(_typed(), scored)
+
+
+def journal_of(output: str | None) -> str | None:
+  """The file that keeps answers until all can be written; None without one."""
+  return None if output is None else f"{output}.journal"
+
+
+def write(answers: Iterable[Mapping[str, Any]], output: str) -> None:
+  """Writes JSON Lines, whole or not at all, and removes the journal."""
+  text = "".join(f"{_line(answer)}\n" for answer in answers)
+  run_folder.replace(pathlib.Path(output), text)
+  os.remove(journal_of(output))
+
+
+def show(answers: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
+  """Prints answers one by one: JSON Lines, or their texts alone."""
+  for answer in answers:
+    print(_line(answer) if as_json else answer["prediction"], flush=True)
+
+
+def _line(answer: Mapping[str, Any]) -> str:
+  return json.dumps(answer, ensure_ascii=False)
 
 
 def _typed() -> Iterator[str]:
