@@ -1,0 +1,196 @@
+"""Directories of `transformers`, converted and back, live: make test-oracles.
+
+`transformers` saves a model, `zoo convert` makes a run of it and a directory of
+that, `zoo infer` answers as their `generate` does.
+"""
+
+import json
+import shutil
+
+import pytest
+import torch
+import transformers
+
+from transformer_zoo.cli import main as cli
+from transformer_zoo.interop import safetensors
+from transformer_zoo.interop.huggingface import directory
+
+TEXTS = ["translate English to German: That is good.", "summarize: a b c d e"]
+MADE = 12
+GREEDY = []
+BEAMS = [
+  "--gin.DecodingOptions.num_beams=4",
+  "--gin.DecodingOptions.beam_rules='transformers'",
+]
+
+
+def t5(**options):
+  config = transformers.T5Config(
+    vocab_size=32128,
+    d_model=32,
+    d_kv=16,
+    d_ff=48,
+    num_layers=2,
+    num_heads=3,
+    decoder_start_token_id=0,
+    **options,
+  )
+  return transformers.T5ForConditionalGeneration(config)
+
+
+def untied(**options):
+  """T5.1.1, whose softmax has a matrix of its own."""
+  model = t5(
+    feed_forward_proj="gated-gelu", tie_word_embeddings=False, **options
+  )
+  weight = model.lm_head.weight
+  model.lm_head.weight = torch.nn.Parameter(torch.empty_like(weight))
+  return model
+
+
+def gpt2():
+  return transformers.GPT2LMHeadModel(
+    transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64)
+  )
+
+
+T5_FILES = {"t5_cc_all_32000/sentencepiece.model": "spiece.model"}
+GPT_2_FILES = {
+  "gpt2_50257/vocab.json": "vocab.json",
+  "gpt2_50257/merges.txt": "merges.txt",
+}
+MODELS = {
+  "t5_1_0": (t5, T5_FILES, "T5Tokenizer"),
+  "t5_1_1": (untied, T5_FILES, "T5Tokenizer"),
+  "gpt_2": (gpt2, GPT_2_FILES, "GPT2Tokenizer"),
+}
+
+
+def save(folder, shared_data, make, files, kind):
+  """A directory of a model with random weights, and its tokenizer's files."""
+  torch.manual_seed(0)
+  model = make().eval()
+  for name, parameter in model.named_parameters():
+    scale = 1.0 if "norm" in name or "ln_" in name else 0.3
+    parameter.data = scale * torch.randn_like(parameter)
+  model.save_pretrained(folder, max_shard_size="1MB")
+  for source, target in files.items():
+    shutil.copy(shared_data / "vocab" / source, folder / target)
+  (folder / "tokenizer_config.json").write_text(
+    json.dumps({"tokenizer_class": kind, "eos_token": model_end(kind)})
+  )
+  return model
+
+
+def model_end(kind):
+  return "</s>" if kind == "T5Tokenizer" else "<|endoftext|>"
+
+
+def load(folder):
+  config = transformers.AutoConfig.from_pretrained(folder)
+  cls = (
+    transformers.AutoModelForSeq2SeqLM
+    if config.is_encoder_decoder
+    else transformers.AutoModelForCausalLM
+  )
+  model, loaded = cls.from_pretrained(folder, output_loading_info=True)
+  assert not any(loaded.values()), loaded
+  return model.eval()
+
+
+def generated(folder, text, **options):
+  """What their pipeline makes of a text: the new part of it."""
+  model = load(folder)
+  tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+  inputs = tokenizer(text, return_tensors="pt")
+  made = model.generate(
+    **inputs,
+    max_new_tokens=MADE,
+    do_sample=False,
+    pad_token_id=model.config.pad_token_id or 0,
+    **options,
+  )[0]
+  if not model.config.is_encoder_decoder:
+    made = made[inputs.input_ids.shape[1] :]
+  return tokenizer.decode(made, skip_special_tokens=True)
+
+
+def inferred(checkpoint, options, capsys):
+  """What `zoo infer` says, and the score of the best output."""
+  capsys.readouterr()
+  lengths = f"--gin.TASK_FEATURE_LENGTHS={{'inputs': 32, 'targets': {MADE}}}"
+  words = ["infer", "--checkpoint", str(checkpoint), "--json", lengths]
+  assert cli.main([*words, *options, *TEXTS]) == 0
+  lines = capsys.readouterr().out.splitlines()
+  return [json.loads(line)["prediction"] for line in lines]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_there_and_back(name, tmp_path, shared_data, capsys):
+  theirs, run, back = (tmp_path / part for part in ("theirs", "run", "back"))
+  model = save(theirs, shared_data, *MODELS[name])
+  assert cli.main(["convert", str(theirs), str(run)]) == 0
+  assert cli.main(["convert", str(run), str(back)]) == 0
+  again = load(back).state_dict()
+  for key, value in model.state_dict().items():
+    assert torch.equal(again[key], value), key
+  for options, ours in (({}, GREEDY), ({"num_beams": 4}, BEAMS)):
+    expected = [generated(theirs, text, **options) for text in TEXTS]
+    assert [generated(back, text, **options) for text in TEXTS] == expected
+    assert inferred(run, ours, capsys) == expected
+    assert all(expected)
+
+
+@pytest.mark.parametrize("kept_as_archive", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_files_of_pytorch(kept_as_archive, dtype, tmp_path):
+  """Those of PyTorch since 1.6 and before; tied weights are in them twice."""
+  torch.manual_seed(0)
+  model = t5().to(dtype)
+  model.config.save_pretrained(tmp_path)
+  torch.save(
+    model.state_dict(),
+    tmp_path / directory.PYTORCH,
+    _use_new_zipfile_serialization=kept_as_archive,
+  )
+  found = directory.open_directory(tmp_path)
+  model.save_pretrained(tmp_path / "safe")
+  expected = safetensors.read(tmp_path / "safe" / directory.SAFETENSORS)
+  assert found.tensors.keys() == expected.keys()
+  for name, tensor in expected.items():
+    assert found.tensors[name].dtype == tensor.dtype
+    assert (found.tensors[name].read() == tensor.read()).all()
+
+
+def test_a_pickle_is_not_executed(tmp_path):
+  class Harmful:
+    def __reduce__(self):
+      return (tmp_path / "executed").write_text, ("",)
+
+  t5().config.save_pretrained(tmp_path)
+  torch.save({"a": Harmful()}, tmp_path / directory.PYTORCH)
+  with pytest.raises(ValueError, match="no whole file of PyTorch tensors"):
+    directory.open_directory(tmp_path)
+  assert not (tmp_path / "executed").exists()
+
+
+def test_a_truncated_file_of_pytorch(tmp_path):
+  model = t5()
+  model.config.save_pretrained(tmp_path)
+  path = tmp_path / directory.PYTORCH
+  torch.save(model.state_dict(), path)
+  path.write_bytes(path.read_bytes()[:-1000])
+  with pytest.raises(ValueError, match="no whole file of PyTorch tensors"):
+    directory.open_directory(tmp_path)
+
+
+def test_our_safetensors_are_theirs(tmp_path):
+  """Byte by byte."""
+  model = untied()
+  model.save_pretrained(tmp_path)
+  path = tmp_path / directory.SAFETENSORS
+  tensors = safetensors.read(path)
+  safetensors.write(
+    tmp_path / "ours", {name: tensors[name] for name in sorted(tensors)}
+  )
+  assert (tmp_path / "ours").read_bytes() == path.read_bytes()
