@@ -61,12 +61,13 @@ class Restoration:
     Raises:
       UserError: they are others.
     """
-    wanted = placement.parameters_of(boxed_params)
-    rules = rules or Rules()
-    try:
-      found = assignment_lib.assign(wanted, source.tensors, rules, source.name)
-    except UserError as error:
-      raise UserError(f"{error}{source.advice}") from None
+    found = assignment_lib.assign(
+      placement.parameters_of(boxed_params),
+      source.tensors,
+      rules or Rules(),
+      source.name,
+      source.advice,
+    )
     return cls(source, found)
 
   def report(self) -> Iterator[str]:

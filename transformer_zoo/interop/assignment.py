@@ -70,6 +70,7 @@ def assign(
   there: Mapping[str, Tensor],
   rules: Rules,
   source: str,
+  advice: str = "",
 ) -> Assignment:
   """Finds the tensor of every parameter of a model.
 
@@ -78,6 +79,7 @@ def assign(
     there: the checkpoint's, likewise.
     rules: what may differ.
     source: names the checkpoint in errors.
+    advice: ends what is said of parameters that do not fit.
 
   Raises:
     UserError: a rule is wrong, or the parameters are not the model's: all that
@@ -106,7 +108,7 @@ def assign(
     if name not in let_go and not rules.ignore_unused
   }
   if missing or misfits or extra:
-    raise UserError(_difference(source, missing, misfits, extra))
+    raise UserError(_difference(source, missing, misfits, extra) + advice)
   places = {name: place for place, name in enumerate(there)}
   in_order = sorted(names, key=lambda n: places.get(names[n], len(places)))
   tensors = {ours: there.get(names[ours]) for ours in in_order}
