@@ -31,7 +31,8 @@ test: $(TESTING) lint
 # The live comparisons: with PyTorch's implementation of the same models and the
 # tokenizers beside it, and with the tasks of the t5 package. Two processes: PyTorch crashes where
 # TensorFlow has been imported.
-WITH_TRANSFORMERS := tests/oracles/t5_test.py tests/oracles/variants_test.py \
+WITH_TRANSFORMERS := tests/oracles/huggingface_directories_test.py \
+  tests/oracles/t5_test.py tests/oracles/variants_test.py \
   tests/oracles/families_test.py tests/oracles/continuations_test.py \
   tests/oracles/parts_test.py tests/oracles/positions_test.py \
   tests/oracles/t5_decoding_test.py tests/oracles/vocabularies_test.py
