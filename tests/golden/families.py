@@ -123,6 +123,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     **_GPT_2,
     "activation_function": "gelu",
     "scale_attn_weights": False,
+    "scale_attn_by_inverse_layer_idx": True,
     "tie_word_embeddings": False,
     "layer_norm_epsilon": 1e-3,
   },

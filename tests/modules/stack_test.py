@@ -146,6 +146,29 @@ def test_windows_alternate_over_the_layers(scan):
   np.testing.assert_array_equal(seen(5), 3 * dense + 2 * banded)
 
 
+class ScaleLayer(nn.Module):
+  """Adds what its scores are multiplied by."""
+
+  @nn.compact
+  def __call__(self, x_BLD, *, score_scale, **keywords):
+    del keywords
+    return x_BLD + score_scale
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_scores_are_divided_by_the_number_of_the_layer(scan):
+  module = Stack(
+    layer=ScaleLayer(),
+    num_layers=4,
+    divide_scores_by_depth=True,
+    norm=None,
+    scan=scan,
+  )
+  np.testing.assert_allclose(
+    module.apply({}, X), X + 1 + 1 / 2 + 1 / 3 + 1 / 4, rtol=1e-6
+  )
+
+
 @pytest.mark.parametrize("windows", [(), (0,), (None, -3)])
 def test_windows_that_show_nothing_are_refused(windows):
   with pytest.raises(ValueError, match="each must be a positive number"):

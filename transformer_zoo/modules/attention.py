@@ -95,6 +95,7 @@ class Attention(nn.Module):
     mask_B1LM: jax.Array | None = None,
     bias_1HLM: jax.Array | None = None,
     positions: Positions | None = None,
+    score_scale: jax.Array | None = None,
     decoding: kv_cache.Decoding | None = None,
     deterministic: bool = True,
   ) -> jax.Array:
@@ -107,6 +108,7 @@ class Attention(nn.Module):
       bias_1HLM: added to the scores.
       positions: of queries and keys, for attention to x itself; 0 to L - 1 by
         default.
+      score_scale: what scores are multiplied by, before any bias is added.
       decoding: if given, keys and values are kept in the `cache` collection:
         those of x are appended, those of a memory are computed once.
       deterministic: no dropout.
@@ -117,6 +119,8 @@ class Attention(nn.Module):
     query_BLHK = self._project(self.query, x_BLD, self.num_heads)
     if self.scale_scores:
       query_BLHK = query_BLHK * self.head_dim**-0.5
+    if score_scale is not None:
+      query_BLHK = query_BLHK * score_scale.astype(query_BLHK.dtype)
     if self.rotary is not None and to_itself:
       query_BLHK = self.rotary(query_BLHK, positions.query_1L)
 

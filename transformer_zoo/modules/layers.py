@@ -43,6 +43,7 @@ class EncoderLayer(nn.Module):
     bias_1HLM: jax.Array | None,
     positions: Positions,
     deterministic: bool,
+    score_scale: jax.Array | None = None,
   ) -> jax.Array:
     """Returns [B, L, D]."""
     sublayers = {
@@ -51,6 +52,7 @@ class EncoderLayer(nn.Module):
         mask_B1LM=mask_B1LM,
         bias_1HLM=bias_1HLM,
         positions=positions,
+        score_scale=score_scale,
         deterministic=deterministic,
       ),
       "mlp": functools.partial(self.mlp, deterministic=deterministic),
@@ -94,6 +96,7 @@ class DecoderLayer(nn.Module):
     bias_1HLM: jax.Array | None,
     positions: Positions,
     deterministic: bool,
+    score_scale: jax.Array | None = None,
     encoder_mask_B1LM: jax.Array | None = None,
     decoding: kv_cache.Decoding | None = None,
   ) -> jax.Array:
@@ -108,6 +111,7 @@ class DecoderLayer(nn.Module):
         mask_B1LM=mask_B1LM,
         bias_1HLM=bias_1HLM,
         positions=positions,
+        score_scale=score_scale,
         decoding=decoding,
         deterministic=deterministic,
       )

@@ -34,6 +34,8 @@ class Stack(nn.Module):
     windows: how far back the layers see, in tokens, one after the other and
       over again; None is everything. (None, 256) alternates dense and banded
       layers, as GPT-3 does.
+    divide_scores_by_depth: whether the scores of attention to itself are
+      divided by the number of the layer, from 1 on (Stanford CRFM's GPT-2).
     input_norm: normalization of what enters, or None.
     norm: final normalization, or None (post-norm stacks).
     norm_name: what the final norm is called in the parameter tree.
@@ -48,6 +50,7 @@ class Stack(nn.Module):
   position_embedder: nn.Module | None = None
   position_bias: nn.Module | None = None
   windows: tuple[int | None, ...] = (None,)
+  divide_scores_by_depth: bool = False
   input_norm: nn.Module | None = None
   norm: nn.Module | None = part(RMSNorm)
   norm_name: str = "final_norm"
@@ -113,7 +116,10 @@ class Stack(nn.Module):
       "positions": positions,
     }
 
-    def apply_layer(layer, x, window, arguments, keywords):
+    def apply_layer(layer, x, own, arguments, keywords):
+      window, score_scale = own
+      if score_scale is not None:
+        keywords = {**keywords, "score_scale": score_scale}
       if window is not None:
         band = masks.window_mask(keywords["positions"], window)
         mask = masks.combine(keywords["mask_B1LM"], band)
@@ -128,7 +134,7 @@ class Stack(nn.Module):
         policy=REMAT_POLICIES[self.remat],
         prevent_cse=not self.scan,
       )
-    windows_N = self._windows()
+    own_N = self._windows(), self._score_scales()
     x_BLD = self.dropout(x_BLD, deterministic=deterministic)
     if self.scan:
       scanned = nn.scan(
@@ -140,12 +146,12 @@ class Stack(nn.Module):
         metadata_params={nn.PARTITION_NAME: "layers"},
       )
       layers = self.layer.copy(name="layers")
-      x_BLD, _ = scanned(layers, x_BLD, windows_N, layer_arguments, keywords)
+      x_BLD, _ = scanned(layers, x_BLD, own_N, layer_arguments, keywords)
     else:
       for i in range(self.num_layers):
         layer = self.layer.copy(name=f"layers_{i}")
-        window = None if windows_N is None else windows_N[i]
-        x_BLD, _ = apply_layer(layer, x_BLD, window, layer_arguments, keywords)
+        own = tuple(None if each_N is None else each_N[i] for each_N in own_N)
+        x_BLD, _ = apply_layer(layer, x_BLD, own, layer_arguments, keywords)
     if self.norm is not None:
       x_BLD = self.norm.copy(name=self.norm_name)(x_BLD)
     output_dropout = self.output_dropout or self.dropout
@@ -158,3 +164,9 @@ class Stack(nn.Module):
     largest = jnp.iinfo(jnp.int32).max
     pattern = [largest if w is None else w for w in self.windows]
     return jnp.resize(jnp.array(pattern, jnp.int32), self.num_layers)
+
+  def _score_scales(self) -> jax.Array | None:
+    """Returns what the scores of each layer are multiplied by, or None."""
+    if not self.divide_scores_by_depth:
+      return None
+    return 1 / jnp.arange(1, self.num_layers + 1, dtype=jnp.float32)

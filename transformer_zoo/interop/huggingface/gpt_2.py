@@ -23,11 +23,9 @@ _ATTRIBUTES = attributes.Attributes(
     "n_inner": None,  # four times n_embd
     "activation_function": "gelu_new",
     "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
   },
-  allowed={
-    "is_encoder_decoder": (False,),
-    "scale_attn_by_inverse_layer_idx": (False,),
-  },
+  allowed={"is_encoder_decoder": (False,)},
   # The last is a choice of precision.
   without_effect=[*gpt.WITHOUT_EFFECT, "reorder_and_upcast_attn"],
   renamed=gpt.RENAMED,
@@ -59,13 +57,17 @@ class Gpt2:
       {
         **gpt.bindings(found, config, activation),
         "Attention.scale_scores": found["scale_attn_weights"],
+        "Stack.divide_scores_by_depth": found[
+          "scale_attn_by_inverse_layer_idx"
+        ],
       },
     )
 
   @attributes.counterpart("gpt2")
   def config(self, model: nn.Module) -> dict[str, Any]:
     """See `Family`."""
-    layer = model.decoder.stack.layer
+    stack = model.decoder.stack
+    layer = stack.layer
     return {
       "architectures": ["GPT2LMHeadModel"],
       "model_type": "gpt2",
@@ -74,6 +76,7 @@ class Gpt2:
         "gpt2", layer.mlp.activation
       ),
       "scale_attn_weights": layer.self_attention.scale_scores,
+      "scale_attn_by_inverse_layer_idx": stack.divide_scores_by_depth,
     }
 
   def links(self, config: Mapping[str, Any]) -> list[Link]:
