@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests import tiny_models
 from tests import tiny_t5
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
@@ -20,31 +21,46 @@ WAYS = {
 
 
 @functools.cache
-def setting():
+def setting(kind):
+  inputs = tiny_t5.random_batch(rows=8, vocab_size=48)["encoder_input_tokens"]
+  if kind == "decoder_only":
+    model, _ = tiny_models.build("prefix_lm", NUM_DECODER_LAYERS=1)
+    return model, tiny_models.random_parameters(model), inputs
   model = tiny_t5.build(
     NUM_HEADS=4, VOCAB_SIZE=64, NUM_ENCODER_LAYERS=1, NUM_DECODER_LAYERS=1
   )
-  inputs = tiny_t5.random_batch(rows=8, vocab_size=64)["encoder_input_tokens"]
   return model, tiny_t5.random_parameters(model), inputs
 
 
-def decode(way):
+def decode(kind, way):
   return jax.jit(
-    functools.partial(generate, setting()[0], max_length=8, options=WAYS[way]),
+    functools.partial(
+      generate, setting(kind)[0], max_length=8, options=WAYS[way]
+    ),
     compiler_options={"xla_backend_optimization_level": 0},
   )
 
 
 @functools.cache
-def on_one_device(way):
-  _, params, inputs = setting()
-  return decode(way)(params, inputs, example_ids_B=np.arange(8))
+def on_one_device(kind, way):
+  _, params, inputs = setting(kind)
+  return decode(kind, way)(params, inputs, example_ids_B=np.arange(8))
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 4])
-@pytest.mark.parametrize("way", WAYS)
-def test_equals_one_device(way, partitions):
-  model, params, inputs = setting()
+@pytest.mark.parametrize(
+  ("kind", "way", "partitions"),
+  [
+    *(
+      ("encoder_decoder", way, partitions)
+      for way in WAYS
+      for partitions in (1, 2, 4)
+    ),
+    ("decoder_only", "beams", 2),
+    ("decoder_only", "samples", 4),
+  ],
+)
+def test_equals_one_device(kind, way, partitions):
+  model, params, inputs = setting(kind)
   partitioning = Partitioning(num_partitions=partitions)
   mesh = partitioning.mesh()
   boxed = state_lib.abstract_variables(model)
@@ -55,23 +71,22 @@ def test_equals_one_device(way, partitions):
     batch = partitioning_lib.put_whole_batch(
       {"inputs": inputs, "ids": np.arange(8)}, mesh
     )
-    lowered = decode(way).lower(
+    lowered = decode(kind, way).lower(
       laid_out, batch["inputs"], example_ids_B=batch["ids"]
     )
     found = lowered.compile()(
       laid_out, batch["inputs"], example_ids_B=batch["ids"]
     )
-  expected = on_one_device(way)
+  expected = on_one_device(kind, way)
   np.testing.assert_array_equal(found.tokens, expected.tokens)
   np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
   # Caches [B, H, K, slots] are laid out like the model: heads over `model`.
-  width = 3 if way == "beams" else 2
-  text = lowered.as_text()
-  assert f"tensor<8x4x8x{8 * width}xf32>" in text
+  slots = 8 * (3 if way == "beams" else 2)
+  if kind == "decoder_only":
+    slots += inputs.shape[1]
   caches = [
     line
-    for line in text.splitlines()
-    if "sharding_constraint" in line
-    and f"tensor<8x4x8x{8 * width}xf32>" in line
+    for line in lowered.as_text().splitlines()
+    if "sharding_constraint" in line and f"tensor<8x4x8x{slots}xf32>" in line
   ]
   assert caches and all('{"data"}, {"model"}, {}, {}' in c for c in caches)
