@@ -49,3 +49,15 @@ def test_linear_logits_are_computed_in_float32():
   assert y.dtype == jnp.float32
   expected = np.asarray(x, np.float32) @ kernel
   np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_tied_logits_may_have_a_bias():
+  model = Tied(
+    TiedLogits(scale_by_depth=False, use_bias=True),
+    Embed(num_embeddings=11, features=16),
+  )
+  bias = RANDOM.standard_normal(11).astype(np.float32)
+  params = {"embedder": {"embedding": TABLE}, "head": {"logits_bias": bias}}
+  np.testing.assert_allclose(
+    model.apply({"params": params}, X), X @ TABLE.T + bias, rtol=1e-5, atol=1e-5
+  )

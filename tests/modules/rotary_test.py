@@ -64,3 +64,25 @@ def test_rows_have_positions_of_their_own():
 def test_what_cannot_be_turned_is_refused(rotated):
   with pytest.raises(ValueError, match=f"{rotated} of 8 features cannot be"):
     Rotary(rotated=rotated).apply({}, X, POSITIONS)
+
+
+def test_stretched_turns():
+  """By the definition of Llama 3.1, pair by pair."""
+  rotary = Rotary(
+    theta=100.0, stretch=4.0, trained_length=32, partly_stretched=(1.0, 4.0)
+  )
+  plain = Rotary(theta=100.0).frequencies(8)
+  wavelengths = 2 * np.pi / plain
+  assert wavelengths[0] < 32 / 4 < wavelengths[2] < 32 / 1 < wavelengths[7]
+  partly = (32 / wavelengths - 1) / (4 - 1)
+  between = (1 - partly) * plain / 4 + partly * plain
+  expected = np.where(wavelengths > 32, plain / 4, between)
+  expected = np.where(wavelengths < 8, plain, expected)
+  np.testing.assert_allclose(rotary.frequencies(8), expected, rtol=1e-6)
+
+
+def test_a_stretched_text_turns_as_a_short_one():
+  stretched = Rotary(stretch=3.0).apply({}, X, 3 * POSITIONS)
+  np.testing.assert_allclose(
+    stretched, Rotary().apply({}, X, POSITIONS), rtol=1e-5, atol=1e-5
+  )
