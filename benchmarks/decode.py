@@ -3,6 +3,8 @@
 Prints tokens per second of decoding a batch to its full length, one output a
 row (the median of several). The parameters are random and EOS is out of reach,
 so that no row ends early. Shapes are those of shapes.py.
+
+`--peers transformers` measures `generate` of `transformers` in the same run.
 """
 
 import argparse
@@ -11,6 +13,7 @@ import time
 
 import jax
 import numpy as np
+import peers
 import shapes
 
 from transformer_zoo.decoding.generate import generate
@@ -65,8 +68,29 @@ def main():
   parser.add_argument("--batch_size", type=int, help="that of the shape")
   parser.add_argument("--num_beams", type=int, default=1)
   parser.add_argument("--targets", type=int, help="those of the shape")
+  parser.add_argument("--peers", nargs="+", choices=("transformers",))
+  parser.add_argument("--rounds", type=int, default=2, help="with --peers")
   arguments = shapes.parse(parser)
-  shapes.show(measure(arguments), arguments.json)
+  if not arguments.peers:
+    shapes.show(measure(arguments), arguments.json)
+    return
+  model, shape = shapes.model_of(arguments)
+  work = peers.work_of(
+    "decode",
+    model,
+    shape,
+    num_beams=arguments.num_beams,
+    repeats=arguments.repeats,
+  )
+  work["batch_size"] = arguments.batch_size or shape.batch_size
+  work["targets"] = arguments.targets or shape.targets
+  found = peers.beside(
+    lambda: measure(arguments)["seconds_per_batch"],
+    arguments.peers,
+    work,
+    arguments.rounds,
+  )
+  shapes.show(found, arguments.json)
 
 
 if __name__ == "__main__":

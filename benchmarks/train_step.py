@@ -5,6 +5,9 @@ against a matmul peak measured in the same process, compile seconds and peak
 memory. Shapes (shapes.py): tiny is d_model 256, d_ff 512 gated GELU, 4+4
 layers, 4 heads of 64, vocabulary 8192, batch 16, inputs 128, targets 32; small
 is T5.1.1-small at batch 8, inputs 512, targets 114.
+
+`--peers transformers t5x` measures their training steps in the same run, in
+turn with ours (peers.py), and prints the medians of each round.
 """
 
 import argparse
@@ -16,6 +19,7 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+import peers
 import shapes
 
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
@@ -123,8 +127,28 @@ def main():
   parser.add_argument("--dropout", type=float, default=0.1)
   parser.add_argument("--steps", type=int, default=10)
   parser.add_argument("--warmup", type=int, default=2)
+  parser.add_argument("--peers", nargs="+", choices=peers.PEERS)
+  parser.add_argument("--rounds", type=int, default=2, help="with --peers")
   arguments = shapes.parse(parser)
-  shapes.show(measure(arguments), arguments.json)
+  if not arguments.peers:
+    shapes.show(measure(arguments), arguments.json)
+    return
+  model, shape = shapes.model_of(arguments)
+  work = peers.work_of(
+    "train",
+    model,
+    shape,
+    dropout=arguments.dropout,
+    steps=arguments.steps,
+    warmup=arguments.warmup,
+  )
+  found = peers.beside(
+    lambda: measure(arguments)["seconds_per_step"],
+    arguments.peers,
+    work,
+    arguments.rounds,
+  )
+  shapes.show(found, arguments.json)
 
 
 if __name__ == "__main__":
