@@ -280,3 +280,26 @@ def test_padding_may_be_another_token():
     moved, renamed
   )
   assert sums[1]["token_sum"] == renamed_sums[1]["token_sum"]
+
+
+def test_targets_may_have_embeddings_of_their_own():
+  """Two tables of the same rows are one; of other rows they are not."""
+  model = tiny_t5.build("t5_1_0", **ONE_LAYER)
+  params = tiny_t5.random_parameters(model)
+  batch = tiny_t5.random_batch()
+  shared = tiny_t5.logits(model, params, batch)
+  apart = model.clone(target_embedder=model.token_embedder.clone())
+  table = params["token_embedder"]["embedding"]
+  two = {**params, "target_embedder": {"embedding": table}}
+  np.testing.assert_array_equal(tiny_t5.logits(apart, two, batch), shared)
+  two["target_embedder"] = {"embedding": np.roll(table, 1, axis=0)}
+  moved = {**batch}
+  moved["decoder_input_tokens"] = (batch["decoder_input_tokens"] + 1) % len(
+    table
+  )
+  np.testing.assert_allclose(
+    np.roll(tiny_t5.logits(apart, two, moved), -1, axis=-1),
+    shared,
+    rtol=1e-5,
+    atol=1e-5,
+  )
