@@ -107,6 +107,12 @@ def convert(
       f"{str(source)!r} is in the format {to!r} already; choose another one "
       f"with --to: {', '.join(FORMATS)}"
     )
+  if to != T5X and found.model is None:
+    raise UserError(
+      "a T5X checkpoint does not tell its architecture; name it with "
+      "--gin_file, as in --gin_file=architectures/t5_1_1.gin "
+      "--gin_file=sizes/t5_1_1_small.gin"
+    )
   _check_room(target, found)
   with _written_aside(target) as folder:
     if to == ZOO:
@@ -120,7 +126,6 @@ def convert(
         scanned=scanned,
       )
     else:
-      _check_parameters(found)
       folder.mkdir(parents=True)
       _write_vocabulary(folder, found)
       exported_directory.write(
@@ -174,9 +179,12 @@ def _of_directory(found: directory.Directory) -> Source:
 def _of_t5x(found, gin_files, bindings) -> Source:
   model = config.build("MODEL", gin_files, bindings) if gin_files else None
   moments = found.moments() if found.has_optimizer_state else None
+  parameters = found.parameters()
+  if model is not None:
+    _check_parameters(parameters, model)
   return Source(
     T5X,
-    found.parameters(),
+    parameters,
     gin_files,
     bindings,
     model,
@@ -208,7 +216,6 @@ def _float32(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _write_run(folder: pathlib.Path, source: Source) -> None:
-  _check_parameters(source)
   leaves = {
     PARAMETERS + name: tensor
     for name, tensor in _float32(source.parameters).items()
@@ -227,15 +234,11 @@ def _write_run(folder: pathlib.Path, source: Source) -> None:
   )
 
 
-def _check_parameters(source: Source) -> None:
-  if source.model is None:
-    raise UserError(
-      "a T5X checkpoint does not tell its architecture; name it with "
-      "--gin_file, as in --gin_file=architectures/t5_1_1.gin "
-      "--gin_file=sizes/t5_1_1_small.gin"
-    )
-  shapes = converted_run.shapes_of(source.model)
-  there = {name: t.shape for name, t in source.parameters.items()}
+def _check_parameters(
+  parameters: Mapping[str, Tensor], model: nn.Module
+) -> None:
+  shapes = converted_run.shapes_of(model)
+  there = {name: tensor.shape for name, tensor in parameters.items()}
   if different := {
     f"{name} {there.get(name, 'missing')} instead of "
     f"{shapes.get(name, 'nothing')}"

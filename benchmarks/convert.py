@@ -1,0 +1,208 @@
+"""Measures `zoo convert`: `python benchmarks/convert.py --shape base`.
+
+A synthetic Hugging Face directory of T5 v1.1's shape is converted into a run
+and back; prints JSON with the medians and their ratios to copying the weights,
+which is done in the same rounds.
+
+`--memory` converts with `zoo` in a process of its own and prints the most
+memory that it had, file pages included. The largest shapes need no disk for
+it: the source is sparse, and what is written of the target is given back.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import numpy as np
+
+from transformer_zoo import config as zoo_config
+from transformer_zoo.experiment.convert import convert
+from transformer_zoo.experiment.converted_run import shapes_of
+from transformer_zoo.interop import safetensors
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import writing
+from transformer_zoo.interop.links import to_theirs
+from transformer_zoo.interop.tensors import Tensor
+
+SHAPES = {
+  "small": (512, 1024, 6, 8),
+  "base": (768, 2048, 12, 12),
+  "large": (1024, 2816, 16, 24),
+  "xl": (2048, 5120, 32, 24),
+  "xxl": (4096, 10240, 64, 24),
+}
+_KEPT_BYTES = 1 << 26
+_WEIGHTS = ("*.safetensors", "checkpoints/*/state/*/[0-9]*")
+
+
+def main():
+  """Parses arguments, measures, prints."""
+  parser = argparse.ArgumentParser(description=__doc__)
+  parser.add_argument("--shape", choices=SHAPES, default="base")
+  parser.add_argument("--dtype", choices=writing.DTYPES, default="float32")
+  parser.add_argument("--repeats", type=int, default=5)
+  parser.add_argument("--memory", action="store_true")
+  parser.add_argument("--folder", help="on the disk to measure")
+  arguments = parser.parse_args()
+  with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+    place = pathlib.Path(folder)
+    number = make(place / "theirs", arguments.shape, arguments.dtype,
+                  sparse=arguments.memory)  # fmt: skip
+    measure = peak_memory if arguments.memory else speed
+    found = measure(place, arguments)
+  settings = {"shape": arguments.shape, "dtype": arguments.dtype}
+  print(json.dumps({**settings, "parameters": number, **found}, indent=2))
+
+
+def make(folder, shape, dtype, *, sparse) -> int:
+  """Writes the directory; returns how many parameters it has."""
+  d_model, d_ff, heads, layers = SHAPES[shape]
+  config = {
+    "model_type": "t5",
+    "d_model": d_model,
+    "d_ff": d_ff,
+    "num_heads": heads,
+    "num_layers": layers,
+    "feed_forward_proj": "gated-gelu",
+    "tie_word_embeddings": False,
+  }
+  family = family_of(config)
+  built = family.architecture(config)
+  model = zoo_config.build("MODEL", built.gin_files, built.as_overrides())
+  tensors = {
+    name: _numbers(name, shape, writing.DTYPES[dtype], sparse=sparse)
+    for name, shape in shapes_of(model).items()
+  }
+  theirs = to_theirs(family.links(config), tensors)
+  folder.mkdir()
+  writing.write_json(folder / "config.json", config)
+  with _given_back(folder) if sparse else contextlib.nullcontext():
+    safetensors.write(folder / "model.safetensors", theirs)
+  return sum(int(np.prod(tensor.shape)) for tensor in tensors.values())
+
+
+def _numbers(name, shape, dtype, *, sparse) -> Tensor:
+  """Others for each tensor; zeros but for the first where they are sparse."""
+  seed = len(name) * 1000 + sum(map(ord, name))
+
+  def read():
+    if sparse:
+      array = np.zeros(shape, dtype)
+      array.flat[0] = seed
+      return array
+    noise = np.random.default_rng(seed).standard_normal(1 << 16, np.float32)
+    return np.resize(noise.astype(dtype), shape)
+
+  return Tensor(shape, dtype, read)
+
+
+def speed(place: pathlib.Path, arguments) -> dict:
+  """Seconds of copying, of converting, and of converting back."""
+  weights = place / "theirs" / "model.safetensors"
+  seconds = {"copy": [], "to_zoo": [], "to_huggingface": []}
+  cpu_seconds = {what: [] for what in seconds}
+  for _ in range(arguments.repeats + 1):
+    for name in ("copy", "run", "back"):
+      shutil.rmtree(place / name, ignore_errors=True)
+    (place / "copy").mkdir()
+    timed = {
+      "copy": lambda: shutil.copyfile(weights, place / "copy" / "weights"),
+      "to_zoo": lambda: convert(
+        place / "theirs", place / "run", report=lambda line: None
+      ),
+      "to_huggingface": lambda: convert(
+        place / "run",
+        place / "back",
+        dtype=arguments.dtype,
+        report=lambda line: None,
+      ),
+    }
+    for what, function in timed.items():
+      start, cpu_start = time.perf_counter(), time.process_time()
+      function()
+      seconds[what].append(time.perf_counter() - start)
+      cpu_seconds[what].append(time.process_time() - cpu_start)
+  # The first round also imports and fills the cache of pages.
+  found = {"bytes": weights.stat().st_size}
+  for kind, times in (("seconds", seconds), ("cpu_seconds", cpu_seconds)):
+    medians = {what: statistics.median(t[1:]) for what, t in times.items()}
+    found[kind] = medians
+    found[f"{kind}_to_those_of_copying"] = {
+      what: median / medians["copy"] for what, median in medians.items()
+    }
+  return found
+
+
+def peak_memory(place: pathlib.Path, arguments) -> dict:
+  """Gigabytes of the processes that convert into a run and back."""
+  found = {}
+  for what, source, target in (
+    ("to_zoo", "theirs", "run"),
+    ("to_huggingface", "run", "back"),
+  ):
+    command = [sys.executable, "-c", _CONVERT, place / source, place / target]
+    with _given_back(place / f"{target}.partial"):
+      done = subprocess.run(
+        [*map(str, command), arguments.dtype],
+        check=True,
+        capture_output=True,
+        text=True,
+      )
+    found[f"gigabytes_{what}"] = int(done.stdout.splitlines()[-1]) / 1e6
+    for sums in (place / target).glob("checkpoints/*/checksums.json"):
+      sums.unlink()  # The files have holes by now.
+  return found
+
+
+_CONVERT = """
+import resource, sys
+from transformer_zoo.cli import main
+words = ["convert", *sys.argv[1:3], "--dtype", sys.argv[3]]
+assert main.main(words) == 0
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@contextlib.contextmanager
+def _given_back(folder: pathlib.Path):
+  """Punches holes into what is written of weights, all but the last bytes."""
+  ended = threading.Event()
+
+  def run():
+    while not ended.wait(0.5):
+      for pattern in _WEIGHTS:
+        for path in folder.glob(pattern):
+          with contextlib.suppress(FileNotFoundError):
+            _punch(path, path.stat())
+
+  thread = threading.Thread(target=run)
+  thread.start()
+  try:
+    yield
+  finally:
+    ended.set()
+    thread.join()
+
+
+def _punch(path: pathlib.Path, status: os.stat_result) -> None:
+  end = status.st_size - _KEPT_BYTES
+  first = _KEPT_BYTES  # The header of a safetensors file stays.
+  if end > first and status.st_blocks * 512 > 3 * _KEPT_BYTES:
+    subprocess.run(
+      ["fallocate", "--punch-hole", f"--offset={first}",
+       f"--length={end - first}", str(path)],
+      check=True,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+  main()
