@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from transformer_zoo import axes
+from transformer_zoo.training import partitioning
 
 
 def test_known_names_pass_unchanged():
@@ -33,3 +34,30 @@ def test_an_unknown_name_is_refused_with_the_list(use):
 def test_a_constraint_outside_of_a_mesh_changes_nothing():
   x = jnp.arange(6.0).reshape(2, 3)
   np.testing.assert_array_equal(axes.constrain(x, "batch", "embed"), x)
+
+
+def parts_of(x, *logical):
+  """What each device is given, as `over_mesh` hands it on."""
+  seen = []
+
+  def shape_of(part):
+    seen.append(part.shape)
+    return part
+
+  y = jax.jit(lambda x: axes.over_mesh(shape_of, [x], [logical]))(x)
+  np.testing.assert_array_equal(y, x)
+  return seen
+
+
+def test_every_device_is_given_its_part():
+  x = jnp.arange(48.0).reshape(8, 6)
+  layout = partitioning.Partitioning(num_partitions=2)
+  assert axes.partitions("heads") == 1
+  assert parts_of(x, "batch", "heads") == [(8, 6)]
+  with layout.activate(layout.mesh()):
+    assert (axes.partitions("batch"), axes.partitions("heads")) == (4, 2)
+    assert axes.partitions("length") == axes.partitions(None) == 1
+    assert parts_of(x, "batch", "heads") == [(2, 3)]
+    assert parts_of(x, None, "heads") == [(8, 3)]
+    # Six does not divide over four.
+    assert parts_of(x.T, "batch", "heads") == [(6, 4)]
