@@ -165,7 +165,9 @@ def test_biases_depend_on_distances_alone():
   [
     ({"num_buckets": 3, "bidirectional": True}, 0),
     ({"num_buckets": 1, "bidirectional": False}, 0),
-    ({"max_distance": 8, "bidirectional": None}, 8),
+    ({"max_distance": 8, "bidirectional": True}, 8),
+    ({"max_distance": 16, "bidirectional": None}, 16),
+    ({"num_buckets": 2, "bidirectional": None}, 0),
     ({"max_distance": 16, "bidirectional": False}, 16),
   ],
 )

@@ -68,14 +68,16 @@ class RelativePositionBias(nn.Module):
   max_distance: int = 128
 
   def __post_init__(self):
-    # Buckets of single distances: half of them, on each side that is seen.
-    exact = self.num_buckets // (2 if self.bidirectional is False else 4)
-    if not 0 < exact < self.max_distance:
-      raise UserError(
-        f"RelativePositionBias has num_buckets={self.num_buckets} and "
-        f"max_distance={self.max_distance}; {exact} buckets on a side hold "
-        "single distances, which must be at least 1 and fewer than max_distance"
-      )
+    # Of the buckets for a side, half are single distances.
+    parts = {False: (2,), True: (4,), None: (2, 4)}[self.bidirectional]
+    for exact in (self.num_buckets // part for part in parts):
+      if not 0 < exact < self.max_distance:
+        raise UserError(
+          f"RelativePositionBias has num_buckets={self.num_buckets} and "
+          f"max_distance={self.max_distance}; {exact} buckets on a side hold "
+          "single distances, which must be at least 1 and fewer than "
+          "max_distance"
+        )
     super().__post_init__()
 
   @nn.compact
