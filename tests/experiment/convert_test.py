@@ -218,7 +218,7 @@ def test_what_ends_halfway_leaves_the_source_and_no_target(
 ):
   reads = iter(range(10**6))
 
-  def read(path):
+  def read(path, checksums):
     def reading(tensor):
       def wrapped():
         if next(reads) == 20:
@@ -227,7 +227,7 @@ def test_what_ends_halfway_leaves_the_source_and_no_target(
 
       return Tensor(tensor.shape, tensor.dtype, wrapped)
 
-    return {n: reading(t) for n, t in original(path).items()}
+    return {n: reading(t) for n, t in original(path, checksums).items()}
 
   original = orbax_checkpoints.open_checkpoint
   monkeypatch.setattr(orbax_checkpoints, "open_checkpoint", read)

@@ -89,3 +89,22 @@ def test_a_checkpoint_without_a_part_is_refused(tmp_path):
   (step / "state" / "_METADATA").write_text("{")
   with pytest.raises(UserError, match="is damaged or not of a run"):
     orbax_checkpoints.open_checkpoint(step)
+
+
+@pytest.mark.parametrize("chunk_bytes", [24, 1 << 20])
+def test_a_file_that_has_changed_is_found_when_it_is_read(
+  tmp_path, monkeypatch, chunk_bytes
+):
+  monkeypatch.setattr(orbax_checkpoints, "_CHUNK_BYTES", chunk_bytes)
+  leaves = {"params/kernel": Tensor.of(KERNEL)}
+  written = orbax_checkpoints.write(tmp_path / "0", leaves)
+  opened = orbax_checkpoints.open_checkpoint(tmp_path / "0", written)
+  np.testing.assert_array_equal(opened["params/kernel"].read(), KERNEL)
+  file = tmp_path / "0" / "state" / "params.kernel" / "0.0"
+  content = file.read_bytes()
+  file.write_bytes(b"\1" + content[1:])
+  with pytest.raises(UserError, match="has changed since it was written"):
+    opened["params/kernel"].read()
+  file.write_bytes(content[:-1])
+  with pytest.raises(UserError, match="is missing or cut off"):
+    opened["params/kernel"].read()

@@ -93,9 +93,10 @@ def open_run(path: str | os.PathLike[str]) -> Run:
       f"no {run_folder.CONFIG} lies in {str(folder)!r}, so that nothing tells "
       "the architecture of the checkpoint"
     )
-  checkpoints.verify(step)
-  model = config.build("MODEL", [str(configuration)])
-  return Run(folder, model, orbax_checkpoints.open_checkpoint(step))
+  if orbax_checkpoints.is_packed(step):
+    checkpoints.verify(step)
+  leaves = orbax_checkpoints.open_checkpoint(step, checksums.read(step))
+  return Run(folder, config.build("MODEL", [str(configuration)]), leaves)
 
 
 def vocabulary_of(folder: pathlib.Path) -> Vocabulary | None:

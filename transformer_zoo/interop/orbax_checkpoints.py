@@ -21,6 +21,7 @@ import numpy as np
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop import layers
+from transformer_zoo.interop.tensors import mapped
 from transformer_zoo.interop.tensors import pieces
 from transformer_zoo.interop.tensors import read_ahead
 from transformer_zoo.interop.tensors import Tensor
@@ -36,7 +37,9 @@ _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _DICTIONARY_KEY, _SEQUENCE_KEY = 2, 1
 
 
-def open_checkpoint(path: str | os.PathLike[str]) -> dict[str, Tensor]:
+def open_checkpoint(
+  path: str | os.PathLike[str], checksums: Mapping[str, int] | None = None
+) -> dict[str, Tensor]:
   """Opens the state of one step: name of a leaf -> tensor.
 
   Layers are unstacked where the model scans them. Names are paths in the state:
@@ -44,6 +47,8 @@ def open_checkpoint(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 
   Args:
     path: the folder of a step.
+    checksums: CRC-32 of files, by their names relative to `path`, with which
+      those that `write` wrote are compared when they are read.
 
   Raises:
     UserError: the folder holds no state, or a damaged one.
@@ -51,7 +56,6 @@ def open_checkpoint(path: str | os.PathLike[str]) -> dict[str, Tensor]:
   folder = pathlib.Path(path).absolute() / STATE
   try:
     metadata = json.loads((folder / _METADATA).read_text(encoding="utf-8"))
-    packed = metadata["use_ocdbt"]
     names = [
       "/".join(str(part["key"]) for part in entry["key_metadata"])
       for entry in metadata["tree_metadata"].values()
@@ -59,13 +63,22 @@ def open_checkpoint(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     ]
     found, last = {}, _LastStack()
     for name in names:
-      found.update(_unstacked(name, _open(folder, name, packed=packed), last))
+      if metadata["use_ocdbt"] or layers.is_stacked(name):
+        store = _open(folder, name, packed=metadata["use_ocdbt"])
+        found.update(_unstacked(name, store, last))
+      else:
+        found[name] = _in_files(folder / _place(name), checksums or {})
     return found
   except (OSError, KeyError, TypeError, ValueError) as error:
     reason = str(error).strip().splitlines() or [type(error).__name__]
     raise UserError(
       f"checkpoint {str(path)!r} is damaged or not of a run ({reason[0][:200]})"
     ) from error
+
+
+def is_packed(path: str | os.PathLike[str]) -> bool:
+  """Whether Orbax wrote a step by itself, all leaves into one database."""
+  return (pathlib.Path(path) / STATE / "manifest.ocdbt").exists()
 
 
 def parameters(leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -189,6 +202,45 @@ def _write_file(path: pathlib.Path, parts: Iterable[np.ndarray]) -> int:
       file.write(part)
       checksum = zlib.crc32(part, checksum)
   return checksum
+
+
+def _in_files(folder: pathlib.Path, checksums: Mapping[str, int]) -> Tensor:
+  """An array as `_write_description` and `_write_file` leave it."""
+  told = json.loads((folder / ".zarray").read_text(encoding="utf-8"))
+  shape, chunk = tuple(told["shape"]), tuple(told["chunks"])
+  dtype = np.dtype(told["dtype"])
+  if told["compressor"] or told["filters"] or chunk[1:] != shape[1:]:
+    store = _open(folder.parent, folder.name, packed=False)
+    return Tensor(shape, dtype, _reader(store))
+  last = ".0" * (len(chunk) - 1)
+  rows = range(0, shape[0], chunk[0]) if shape else range(1)
+  files = [folder / f"{number}{last}" for number in range(len(rows))]
+
+  def read():
+    parts = [_read_file(file, dtype, chunk, checksums) for file in files]
+    if len(parts) == 1:
+      return parts[0][: shape[0]] if shape else parts[0]
+    whole = np.empty(shape, dtype)
+    for first, part in zip(rows, parts, strict=True):
+      whole[first : first + chunk[0]] = part[: shape[0] - first]
+    return whole
+
+  return Tensor(shape, dtype, read)
+
+
+def _read_file(file, dtype, chunk, checksums) -> np.ndarray:
+  known = checksums.get("/".join(file.parts[-3:]))
+  try:
+    array = mapped(file, dtype, chunk)
+  except (OSError, ValueError) as error:
+    raise UserError(f"{str(file)!r} is missing or cut off") from error
+  if known is not None:
+    found = 0
+    for piece in pieces(array):
+      found = zlib.crc32(piece, found)
+    if found != known:
+      raise UserError(f"{str(file)!r} has changed since it was written")
+  return array
 
 
 def _open(folder: pathlib.Path, name: str, *, packed: bool) -> Any:

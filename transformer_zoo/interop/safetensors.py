@@ -1,7 +1,7 @@
 """The safetensors format: a JSON header, then the bytes of the tensors.
 
-Ours, because tensors are read and written one by one here, by positions in the
-file, so that neither a shard nor a mapping of it counts as memory. Source:
+Ours, because tensors are read and written one by one here, so that neither a
+shard nor a mapping of all of it counts as memory. Source:
 https://github.com/huggingface/safetensors, section Format.
 """
 
@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.interop.tensors import mapped
 from transformer_zoo.interop.tensors import pieces
 from transformer_zoo.interop.tensors import read_ahead
 from transformer_zoo.interop.tensors import Tensor
@@ -106,8 +107,6 @@ def _tensor(path, start, end, name, entry) -> Tensor:
   if not 0 <= first <= last <= end:
     raise ValueError(f"it ends before {name} does")
 
-  def read():
-    array = np.fromfile(path, dtype, math.prod(shape), offset=start + first)
-    return array.reshape(shape)
-
-  return Tensor(shape, dtype, read)
+  return Tensor(
+    shape, dtype, lambda: mapped(path, dtype, shape, offset=start + first)
+  )

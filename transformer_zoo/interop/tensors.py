@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 import contextlib
 import dataclasses
-import hashlib
 import math
+import pathlib
 import queue
 import threading
 from typing import TypeVar
@@ -13,9 +13,7 @@ import ml_dtypes
 import numpy as np
 
 # Of what is copied at a time.
-_PIECE_BYTES = 1 << 25
-# Of which one copy is made and no second one.
-_LARGE_BYTES = 1 << 28
+_PIECE_BYTES = 1 << 22
 # Pieces that are read before they are wanted.
 _AHEAD = 2
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -61,19 +59,24 @@ class Tensor:
     return Tensor(self.shape, dtype, lambda: self.read().astype(dtype))
 
 
-def pieces(array: np.ndarray) -> Iterator[np.ndarray]:
-  """Yields the bytes of an array in C order, however it lies in memory.
+def mapped(
+  path: pathlib.Path, dtype: np.dtype, shape: tuple[int, ...], offset: int = 0
+) -> np.ndarray:
+  """An array in a file, mapped as long as anything holds it."""
+  if not math.prod(shape):
+    return np.zeros(shape, dtype)
+  found = np.memmap(path, dtype, mode="r", offset=offset, shape=shape)
+  return found.view(np.ndarray)
 
-  A piece of a large array is a copy, so that the array goes when its last piece
-  is taken.
-  """
-  if not array.ndim or array.flags.c_contiguous and array.nbytes < _LARGE_BYTES:
-    yield array.reshape(-1).view(np.uint8)
-    return
+
+def pieces(array: np.ndarray) -> Iterator[np.ndarray]:
+  """Yields the bytes of an array in C order, however it lies in memory."""
+  if not array.ndim:
+    array = array.reshape(1)
   rows = max(1, _PIECE_BYTES * len(array) // max(array.nbytes, 1))
   for first in range(0, len(array), rows):
     part = array[first : first + rows]
-    yield part.flatten().view(np.uint8)
+    yield np.ascontiguousarray(part).reshape(-1).view(np.uint8)
 
 
 def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
@@ -113,9 +116,9 @@ def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
     thread.join()
 
 
-def checksum(tensor: Tensor) -> str:
-  """Digest of shape, type and contents."""
-  digest = hashlib.sha256(f"{tensor.shape} {tensor.dtype}".encode())
-  for piece in pieces(tensor.read()):
-    digest.update(piece)
-  return digest.hexdigest()
+def are_equal(a: Tensor, b: Tensor) -> bool:
+  """Whether two tensors have the same shape, type and numbers."""
+  if (a.shape, a.dtype) != (b.shape, b.dtype):
+    return False
+  pairs = zip(pieces(a.read()), pieces(b.read()), strict=True)
+  return all(np.array_equal(of_a, of_b) for of_a, of_b in pairs)

@@ -28,16 +28,22 @@ def write(folder: pathlib.Path, known: Mapping[str, int] | None = None) -> None:
   os.replace(temporary, folder / _NAME)
 
 
+def read(folder: pathlib.Path) -> dict[str, int]:
+  """The checksums of a checkpoint's files; empty where there are none."""
+  path = folder / _NAME
+  return json.loads(path.read_text()) if path.exists() else {}
+
+
 def verify(folder: pathlib.Path) -> bool:
   """Compares files with their checksums; False where these are not there.
 
   Raises:
     ValueError: a file is missing or changed.
   """
-  path = folder / _NAME
-  if not path.exists():
+  known = read(folder)
+  if not known:
     return False
-  for name, checksum in json.loads(path.read_text()).items():
+  for name, checksum in known.items():
     file = folder / name
     if not file.exists():
       raise ValueError(f"{name} is missing")

@@ -14,7 +14,7 @@ from transformer_zoo.interop import safetensors
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import pytorch_files
 from transformer_zoo.interop.huggingface.family import Family
-from transformer_zoo.interop.tensors import checksum
+from transformer_zoo.interop.tensors import are_equal
 from transformer_zoo.interop.tensors import Tensor
 
 CONFIG = "config.json"
@@ -172,13 +172,9 @@ def _without_aliases(tensors, aliases) -> dict[str, Tensor]:
       continue
     if name not in kept:
       kept[name] = kept.pop(alias)
-    elif _equal(kept[alias], kept[name]):
+    elif are_equal(kept[alias], kept[name]):
       del kept[alias]
   return kept
-
-
-def _equal(a: Tensor, b: Tensor) -> bool:
-  return a.shape == b.shape and checksum(a) == checksum(b)
 
 
 def _named(what: str, names) -> list[str]:
