@@ -22,6 +22,7 @@ import jax
 import numpy as np
 
 from transformer_zoo import config
+from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.experiment import exported_directory
 from transformer_zoo.experiment.restoration import InitialCheckpoint
 from transformer_zoo.interop import t5x_checkpoints
@@ -87,7 +88,9 @@ def read(folder: pathlib.Path, size: str, *, scan: bool) -> dict[str, float]:
   boxed, abstract = layout(model)
   size_of = sum(leaf.size * 4 for leaf in jax.tree.leaves(abstract))
   start = time.perf_counter()
-  found = InitialCheckpoint(str(folder)).open(model, boxed, 0)
+  found = InitialCheckpoint(str(folder)).open(
+    model, boxed, [Vocabulary("bytes")]
+  )
   placed = found.place(abstract)
   jax.block_until_ready(placed)
   seconds = time.perf_counter() - start

@@ -1,5 +1,6 @@
 """A run starts from checkpoints of every format; what does not fit is told."""
 
+import dataclasses
 import functools
 import json
 import shutil
@@ -11,6 +12,7 @@ import pytest
 
 from tests import tiny_t5
 from transformer_zoo import config
+from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import exported_directory
 from transformer_zoo.experiment.restoration import InitialCheckpoint
@@ -69,6 +71,13 @@ def checkpoints(tmp_path_factory, params):
   return folder
 
 
+@dataclasses.dataclass(frozen=True)
+class Ids:
+  """A vocabulary of which its size alone is asked."""
+
+  size: int = 0
+
+
 def restored(checkpoint, model, *, fresh=True, used=0, **rules):
   """Parameters of a model as a run would start with them, and the report."""
   partitioning = Partitioning(num_partitions=2)
@@ -76,7 +85,9 @@ def restored(checkpoint, model, *, fresh=True, used=0, **rules):
   boxed = state_lib.abstract_variables(model)
   shapes = state_lib.abstract_params(model)
   shardings = partitioning.shardings(mesh, boxed, shapes)
-  found = InitialCheckpoint(str(checkpoint), **rules).open(model, boxed, used)
+  found = InitialCheckpoint(str(checkpoint), **rules).open(
+    model, boxed, [Ids(used)]
+  )
   values = jax.tree.map(
     lambda s, where: jax.device_put(np.full(s.shape, 9.0, s.dtype), where),
     shapes,
@@ -95,7 +106,7 @@ def restored(checkpoint, model, *, fresh=True, used=0, **rules):
 def refusal(checkpoint, model, used=0, **rules) -> str:
   with pytest.raises(UserError) as caught:
     InitialCheckpoint(str(checkpoint), **rules).open(
-      model, state_lib.abstract_variables(model), used
+      model, state_lib.abstract_variables(model), [Ids(used)]
     )
   return str(caught.value)
 
@@ -177,6 +188,22 @@ class TestOtherMathematics:
     assert (
       "describes no model that can be built here" in capsys.readouterr().out
     )
+
+
+def test_another_vocabulary_is_told(checkpoints, prepared_dir, tmp_path):
+  path = prepared_dir / "vocabularies" / "tiny.model"
+  shutil.copytree(checkpoints / "huggingface", tmp_path / "with_vocabulary")
+  shutil.copy(path, tmp_path / "with_vocabulary" / "spiece.model")
+  checkpoint = InitialCheckpoint(str(tmp_path / "with_vocabulary"))
+  boxed = state_lib.abstract_variables(build())
+
+  def report(vocabulary):
+    return list(checkpoint.open(build(), boxed, [vocabulary]).report())
+
+  assert len(report(Vocabulary(path, extra_ids=10))) == 1
+  assert report(Vocabulary("bytes"))[1] == (
+    f"  note: its vocabulary {checkpoint.path!r} has other ids than 'bytes'"
+  )
 
 
 class TestPartial:

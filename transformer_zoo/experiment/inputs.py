@@ -33,11 +33,6 @@ def check_mixture(model: nn.Module, mixture: manifest.PreparedMixture) -> None:
     check_vocabulary(model, task.vocabulary, f"task {task.name!r}")
 
 
-def vocabulary_size(mixture: manifest.PreparedMixture) -> int:
-  """How many ids its tasks use, of several vocabularies the most."""
-  return max(task.vocabulary.size for task in mixture.tasks)
-
-
 def check_vocabulary(model: nn.Module, vocabulary: Vocabulary, of: str) -> None:
   """Raises UserError where the vocabulary `of` something does not fit."""
   rows = model.token_embedder.num_embeddings

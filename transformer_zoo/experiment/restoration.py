@@ -5,7 +5,7 @@ used, in the same shape, by a model that computes the same, unless
 `InitialCheckpoint` says otherwise.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 import dataclasses
 import math
 from typing import Any
@@ -14,6 +14,7 @@ from flax import linen as nn
 import gin
 import jax
 
+from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.experiment.checkpoint_sources import Source
@@ -25,6 +26,8 @@ from transformer_zoo.modules import comparison
 from transformer_zoo.training import checkpoints
 from transformer_zoo.training import placement
 
+# A text that tells vocabularies apart.
+_PROBE = "translate English to German: The house is wonderful."
 # Fields of models that show in the names and shapes of parameters.
 _SHOWN = frozenset(
   {
@@ -42,10 +45,17 @@ _SHOWN = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Restoration:
-  """Parameters of a checkpoint that are known to fit and not yet read."""
+  """Parameters of a checkpoint that are known to fit and not yet read.
+
+  Attributes:
+    source: the checkpoint.
+    assignment: which tensor is which parameter.
+    note: a sentence for the user, or "".
+  """
 
   source: Source
   assignment: Assignment
+  note: str = ""
 
   @classmethod
   def of(
@@ -86,6 +96,8 @@ class Restoration:
     ):
       for name, detail in layers.in_groups(details):
         yield f"  {what}: {name} {detail}".rstrip()
+    if self.note:
+      yield f"  note: {self.note}"
 
   def place(self, abstract_params: Any, fresh: Any = None) -> Any:
     """Reads the parameters into the devices' memory.
@@ -172,33 +184,48 @@ class InitialCheckpoint:
   other_fields: tuple[str, ...] = ()
 
   def open(
-    self, model: nn.Module, boxed_params: Any, vocabulary_size: int
+    self,
+    model: nn.Module,
+    boxed_params: Any,
+    vocabularies: Sequence[Vocabulary],
   ) -> Restoration:
     """Finds every parameter in the checkpoint; reads none.
 
     Args:
       model: that is to start.
       boxed_params: its parameters, or their shapes, with logical axes.
-      vocabulary_size: how many ids are in use.
+      vocabularies: whose ids it will read.
 
     Raises:
       UserError: there is no checkpoint, or it is not the model's.
     """
     source = checkpoint_sources.open_source(self.path)
-    resized = set()
-    if self.resize_positions:
-      resized.add("positions")
-    if self.resize_vocabulary:
-      resized.add("vocabulary")
-      vocabulary = source.find_vocabulary()
-      if vocabulary is not None:
-        vocabulary_size = max(vocabulary_size, vocabulary.size)
+    before = source.find_vocabulary()
+    resized = {
+      "positions": self.resize_positions,
+      "vocabulary": self.resize_vocabulary,
+    }
+    known = [*vocabularies, *([before] if before else ())]
     rules = Rules(
       self.assignments,
       ignore_unused=self.ignore_unused,
-      resized=resized,
-      rows_in_use={"vocabulary": vocabulary_size},
+      resized={rows for rows, allowed in resized.items() if allowed},
+      rows_in_use={"vocabulary": max(v.size for v in known)},
     )
     restoration = Restoration.of(source, boxed_params, rules)
     check_mathematics(model, source, self.other_fields)
-    return restoration
+    other = before and _first_other(before, vocabularies)
+    if not other:
+      return restoration
+    return dataclasses.replace(
+      restoration,
+      note=f"its vocabulary {before.path!r} has other ids than {other.path!r}",
+    )
+
+
+def _first_other(
+  vocabulary: Vocabulary, others: Sequence[Vocabulary]
+) -> Vocabulary | None:
+  """The first that has other ids for a text; files of a kind may differ."""
+  expected = vocabulary.encode(_PROBE)
+  return next((v for v in others if v.encode(_PROBE) != expected), None)

@@ -160,7 +160,7 @@ def train(
     initial = None
     if initial_checkpoint.path and restored is None:
       initial = initial_checkpoint.open(
-        model, boxed, inputs.vocabulary_size(mixture)
+        model, boxed, [task.vocabulary for task in mixture.tasks]
       )
     start_step = int(restored[0].step) if restored else 0
     batches = loader.open_batches(
