@@ -7,7 +7,6 @@ import pytest
 from tests.interop import t5x_format
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop import t5x_checkpoints
-from transformer_zoo.interop.tensors import Tensor
 from transformer_zoo.training import schedules
 from transformer_zoo.training.adafactor import adafactor
 
@@ -25,9 +24,13 @@ LOOPED = {
 SCANNED = {
   "encoder/encoder/mlp/wi/kernel": (("embed", "layers", "mlp"), (D, N, F)),
   "encoder/encoder/mlp/wo/kernel": (("mlp", "layers", "embed"), (F, N, D)),
+  "encoder/encoder/attention/query/kernel": (
+    ("embed", "layers", "heads", "kv"),
+    (D, N, H, K),
+  ),
   "encoder/encoder/attention/out/kernel": (
-    ("joined_kv", "layers", "embed"),
-    (D, N, D),
+    ("heads", "layers", "kv", "embed"),
+    (H, N, K, D),
   ),
   "encoder/encoder/relpos_bias/rel_embedding": (
     ("heads", "layers", "relpos_buckets"),
@@ -36,13 +39,9 @@ SCANNED = {
   "encoder/encoder/pre_mlp_layer_norm/scale": (("embed", "layers"), (D, N)),
 }
 WITH_HEADS = {
-  "encoder/encoder/attention/query/kernel": (
-    ("embed", "layers", "heads", "kv"),
-    (D, N, H, K),
-  ),
-  "encoder/encoder/attention/out/kernel": (
-    ("heads", "layers", "kv", "embed"),
-    (H, N, K, D),
+  "encoder/layers_7/attention/query/kernel": (
+    ("embed", "heads", "kv"),
+    (D, H, K),
   ),
   "encoder/layers_7/attention/out/kernel": (
     ("heads", "kv", "embed"),
@@ -174,10 +173,9 @@ class TestRefusals:
       write(tmp_path, LOOPED, v_row=rows).moments()
 
   def test_whole_moments_of_layers_that_t5x_would_factor(self, tmp_path):
-    names = [f"decoder/layers_{i}/mlp/wi/kernel" for i in range(2)]
-    parameters = {n: Tensor.of(np.ones((4, 6), np.float32)) for n in names}
+    parameters = write(tmp_path / "there", SCANNED).parameters()
     moments = {f"{n}/v": t for n, t in parameters.items()}
     with pytest.raises(UserError, match="T5X factors .* write the layers unsc"):
       t5x_checkpoints.write_checkpoint(
-        tmp_path, parameters, moments=moments, scanned=True
+        tmp_path / "here", parameters, moments=moments, scanned=True
       )

@@ -9,8 +9,10 @@ import pytest
 from tests import tiny_models
 from tests.interop import t5x_format
 from transformer_zoo.errors import UserError
+from transformer_zoo.interop import links
 from transformer_zoo.interop import t5x_checkpoints
 from transformer_zoo.interop import t5x_index
+from transformer_zoo.interop import t5x_links
 from transformer_zoo.interop.tensors import Tensor
 
 D, F, H, K, N, V = 6, 10, 2, 4, 3, 12
@@ -163,8 +165,16 @@ def test_of_several_checkpoints_the_newest_is_opened(tmp_path):
   assert nine.step == 9
 
 
-@pytest.mark.parametrize("scanned", [False, True])
-@pytest.mark.parametrize("architecture", ["t5_1_1", "umt5", "lm", "gpt_2"])
+@pytest.mark.parametrize(
+  ("architecture", "scanned"),
+  [
+    ("t5_1_1", False),
+    ("umt5", False),
+    ("umt5", True),
+    ("lm", False),
+    ("gpt_2", False),
+  ],
+)
 def test_what_is_written_is_read_again(tmp_path, architecture, scanned):
   model, _ = tiny_models.build(architecture)
   params = traverse_util.flatten_dict(
@@ -177,23 +187,56 @@ def test_what_is_written_is_read_again(tmp_path, architecture, scanned):
   assert any("/decoder/decoder/" in name for name in found.tensors) == scanned
 
 
-def test_one_layer_is_in_memory_at_a_time_and_each_array_is_read_once(tmp_path):
+def test_kernels_of_scanned_layers_have_an_axis_of_heads(tmp_path):
+  """As T5X's own network has them: [embed, layers, heads, kv]."""
+  model, _ = tiny_models.build("umt5")
+  params = traverse_util.flatten_dict(
+    tiny_models.random_parameters(model), sep="/"
+  )
+  t5x_checkpoints.write_checkpoint(
+    tmp_path, {n: Tensor.of(a) for n, a in params.items()}, scanned=True
+  )
+  there = t5x_checkpoints.open_checkpoint(tmp_path).tensors
+  stack = "target/decoder/decoder"
+  assert {
+    name: there[f"{stack}/{name}"].shape
+    for name in (
+      "self_attention/query/kernel",
+      "encoder_decoder_attention/out/kernel",
+      "relpos_bias/rel_embedding",
+      "mlp/wo/kernel",
+      "pre_mlp_layer_norm/scale",
+    )
+  } == {
+    "self_attention/query/kernel": (24, 2, 4, 8),
+    "encoder_decoder_attention/out/kernel": (4, 2, 8, 24),
+    "relpos_bias/rel_embedding": (4, 2, 32),
+    "mlp/wo/kernel": (36, 2, 24),
+    "pre_mlp_layer_norm/scale": (24, 2),
+  }
+
+
+def test_one_layer_is_in_memory_at_a_time_and_each_array_is_read_once():
   names = [f"decoder/layers_{i}/mlp/wi/kernel" for i in range(N)]
   reads = []
 
-  def tensor(name):
+  def tensor(name, array):
     def read():
       reads.append(name)
-      return numbers(D, F)
+      return array
 
-    return Tensor((D, F), np.dtype(np.float32), read)
+    return Tensor(array.shape, array.dtype, read)
 
-  tensors = {name: tensor(name) for name in names}
-  t5x_checkpoints.write_checkpoint(tmp_path, tensors, scanned=True)
+  (kernel,) = t5x_links.of_theirs({"decoder/decoder/mlp/wi/kernel": (D, N, F)})
+  ours = {name: tensor(name, numbers(D, F)) for name in names}
+  (theirs,) = links.to_theirs([kernel.link("")], ours).values()
+  stacked = theirs.read()
   assert reads == names
-  found = t5x_checkpoints.open_checkpoint(tmp_path).parameters()
-  arrays = [found[name].read() for name in names]
-  assert all(array.base is arrays[0].base for array in arrays)
+  there = tensor("stacked", stacked)
+  found = links.to_ours([kernel.link("")], {kernel.theirs: there})
+  for name in names:
+    np.testing.assert_array_equal(found[name].read(), numbers(D, F))
+  assert reads == [*names, "stacked"]
 
 
 @pytest.mark.parametrize(
@@ -255,5 +298,13 @@ class TestRefusals:
       f"decoder/layers_{i}/mlp/wi/kernel": Tensor.of(numbers(D, F + i))
       for i in range(2)
     }
-    with pytest.raises(UserError, match="layers of the decoder differ"):
+    with pytest.raises(UserError, match="those of this decoder are others"):
+      t5x_checkpoints.write_checkpoint(tmp_path, tensors, scanned=True)
+
+  def test_layers_that_share_a_bias_cannot_be_scanned(self, tmp_path):
+    tensors = {
+      "decoder/relpos_bias/rel_embedding": Tensor.of(numbers(H, 32)),
+      "decoder/layers_0/mlp/wi/kernel": Tensor.of(numbers(D, F)),
+    }
+    with pytest.raises(UserError, match="each with a bias .* unscanned"):
       t5x_checkpoints.write_checkpoint(tmp_path, tensors, scanned=True)

@@ -3,10 +3,11 @@
 Most names are the same. Of T5X `examples/t5`, `examples/decoder_only` and
 `examples/scalable_t5`, and of Flaxformer's T5, these differ:
 
-- a scanned stack is `encoder/encoder/...`, its layers along axis 1;
+- a scanned stack is `encoder/encoder/...`, its layers along axis 1, and its
+  attention kernels have an axis of heads;
 - a bias of every layer stands beside its attention, not in it;
 - a decoder-only model has its embedder under `decoder`;
-- Flaxformer keeps the heads of attention kernels as an axis of their own.
+- Flaxformer may have that axis without a scan too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,9 @@ _WITHIN = re.compile(
 )
 _SCANNED = re.compile(r"(encoder|decoder)/(\1|layers)/(.+)")
 _LAYER = re.compile(r"(encoder|decoder)/layers_(\d+)/(.+)")
+_BIAS = "relpos_bias/rel_embedding"
+
+Shape = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +43,8 @@ class Layers:
     axis: of their tensor, along which the layers lie; None where it is one.
   """
 
-  theirs: tuple[int, ...]
-  ours: tuple[int, ...]
+  theirs: Shape
+  ours: Shape
   axis: int | None = None
 
   def split(self, theirs):
@@ -62,7 +66,7 @@ class Layers:
       layers[i] = layer.reshape(self.theirs)
     return joined
 
-  def whole(self, number: int) -> tuple[int, ...]:
+  def whole(self, number: int) -> Shape:
     """The shape of their tensor, with so many layers."""
     if self.axis is None:
       return self.theirs
@@ -82,16 +86,16 @@ class Parameter:
 
   theirs: str
   ours: str
-  shape: tuple[int, ...]
+  shape: Shape
   layers: int | None
 
   @property
-  def own_axes(self) -> tuple[int, ...]:
+  def own_axes(self) -> Shape:
     """Axes of their tensor but for that of the layers."""
     return tuple(i for i in range(len(self.shape)) if i != self.layers)
 
   @property
-  def row_axes(self) -> tuple[int, ...]:
+  def row_axes(self) -> Shape:
     """Axes of theirs that are our first, where ours is a matrix."""
     own = self.own_axes
     if len(own) == 3 and self.ours.endswith("out/kernel"):
@@ -99,7 +103,7 @@ class Parameter:
     return own[:1]
 
   @property
-  def column_axes(self) -> tuple[int, ...]:
+  def column_axes(self) -> Shape:
     """Axes of theirs that are our last, where ours is a matrix."""
     return tuple(i for i in self.own_axes if i not in self.row_axes)
 
@@ -146,7 +150,7 @@ class Parameter:
     )
 
 
-def of_theirs(shapes: Mapping[str, tuple[int, ...]]) -> list[Parameter]:
+def of_theirs(shapes: Mapping[str, Shape]) -> list[Parameter]:
   """Recognises the parameters of a T5X network.
 
   Args:
@@ -211,7 +215,7 @@ def their_name(ours: str, *, decoder_only: bool) -> str:
 
 
 def of_ours(
-  shapes: Mapping[str, tuple[int, ...]], *, scanned: bool = False
+  shapes: Mapping[str, Shape], *, scanned: bool = False
 ) -> list[Parameter]:
   """The parameters of the T5X network that ours make up.
 
@@ -220,37 +224,54 @@ def of_ours(
     scanned: whether its layers are scanned (`examples/scalable_t5`).
 
   Raises:
-    UserError: the layers of a stack differ, so that they cannot be scanned.
+    UserError: T5X's scanned network has other layers.
   """
   decoder_only = not any(
     name.startswith("encoder/") or "encoder_decoder_attention" in name
     for name in shapes
   )
-  groups: dict[str, dict[int | None, tuple[int, ...]]] = {}
+  if scanned:
+    return _scanned(shapes)
+  return [
+    Parameter(their_name(name, decoder_only=decoder_only), name, shape, None)
+    for name, shape in shapes.items()
+  ]
+
+
+def _scanned(shapes: Mapping[str, Shape]) -> list[Parameter]:
+  """Layers along axis 1, heads as an axis of their own."""
+  groups: dict[str, list[Shape]] = {}
   for name, shape in shapes.items():
-    match = _LAYER.fullmatch(name) if scanned else None
+    match = _LAYER.fullmatch(name)
     group = f"{match[1]}/{EVERY}/{match[3]}" if match else name
-    groups.setdefault(group, {})[int(match[2]) if match else None] = shape
-  depths = {
-    stack: {
-      len(layers)
-      for name, layers in groups.items()
-      if name.startswith(f"{stack}/{EVERY}")
-    }
-    for stack in ("encoder", "decoder")
-  }
+    groups.setdefault(group, []).append(shape)
   found = []
   for ours, layers in groups.items():
-    shape = next(iter(layers.values()))
-    theirs, axis = their_name(ours, decoder_only=decoder_only), None
-    if EVERY in ours:
-      stack = ours.partition("/")[0]
-      if len(depths[stack]) > 1 or set(layers.values()) != {shape}:
-        raise UserError(
-          f"the layers of the {stack} differ in {ours!r}, so T5X cannot scan "
-          "them; write them unscanned"
-        )
-      theirs = theirs.replace(EVERY, stack)
-      shape, axis = (shape[0], len(layers), *shape[1:]), 1
-    found.append(Parameter(theirs, ours, shape, axis))
+    theirs = their_name(ours, decoder_only=False)
+    if EVERY not in ours:
+      found.append(Parameter(theirs, ours, layers[0], None))
+      continue
+    stack = ours.partition("/")[0]
+    attention = "attention" if stack == "encoder" else "self_attention"
+    layer = f"{stack}/{EVERY}/{attention}"
+    biases = groups.get(f"{layer}/{_BIAS}", ())
+    if set(layers) != {layers[0]} or len(layers) != len(biases):
+      raise UserError(
+        "T5X's scanned network has equal layers, each with a bias by distance, "
+        f"and those of this {stack} are others ({ours}); write the checkpoint "
+        "unscanned"
+      )
+    head_dim = groups[f"{layer}/out/kernel"][0][0] // biases[0][0]
+    first, *rest = _with_heads(ours, layers[0], head_dim)
+    shape = (first, len(layers), *rest)
+    found.append(Parameter(theirs.replace(EVERY, stack), ours, shape, 1))
   return found
+
+
+def _with_heads(ours: str, shape: Shape, head_dim: int) -> Shape:
+  """The shape of a layer's parameter in T5X's scanned network."""
+  if re.search("attention/(query|key|value)/kernel$", ours):
+    return (shape[0], shape[1] // head_dim, head_dim)
+  if ours.endswith("attention/out/kernel"):
+    return (shape[0] // head_dim, head_dim, shape[1])
+  return shape
