@@ -242,3 +242,14 @@ def test_a_text_that_is_continued_has_no_end():
     Ragged.of([np.array(ids, np.int32) for ids in sequences]), EOS
   )
   assert [ids.tolist() for ids in found.rows()] == [[5, 6], [], [], [7, EOS, 8]]
+
+
+def test_a_text_to_continue_may_be_as_long_as_targets():
+  lengths = {"inputs": 1, "targets": 9}
+  continued = prompts_lib.with_room(features.LanguageModel(), lengths)
+  assert continued == {"inputs": 9, "targets": 9}
+  assert prompts_lib.with_room(features.LanguageModel(), {"targets": 9}) == (
+    continued
+  )
+  for converter in (features.PrefixLanguageModel(), features.EncoderDecoder()):
+    assert prompts_lib.with_room(converter, lengths) == lengths

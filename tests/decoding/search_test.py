@@ -7,6 +7,7 @@ import pytest
 
 from tests.decoding import toy
 from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.decoding.search import likeliest
 from transformer_zoo.decoding.search import search
 
 EOS = 1
@@ -38,6 +39,15 @@ def test_follows_the_likeliest_token_until_eos_then_pads():
   tokens = follow([3, 0, 4, 2, 1], 7)(rows=2)
   np.testing.assert_array_equal(tokens, [[[3, 2, 4, 1, 0, 0, 0]]] * 2)
   assert tokens.dtype == jnp.int32
+
+
+def test_of_equal_logits_the_first_is_the_likeliest():
+  random = np.random.RandomState(0)
+  logits = random.randint(0, 5, (6, 2, 37)).astype(np.float32)
+  logits[:, :, 3] = -np.inf
+  np.testing.assert_array_equal(
+    likeliest(jnp.asarray(logits)), np.argmax(logits, axis=-1)
+  )
 
 
 def test_stops_when_every_row_has_ended():

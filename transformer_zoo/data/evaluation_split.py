@@ -89,6 +89,7 @@ class EvaluationSplit:
     asked = task.scoring is not None and "inputs" in task.features
     self._continued = asked and prompts.continues(converter)
     if self._continued:
+      lengths = prompts.with_room(converter, lengths)
       converter = prompts.with_inputs(converter)
     self._converter = converter
     self._source = sources.open_source(

@@ -6,6 +6,8 @@ asked about inputs, it takes them as the beginning of a text that the targets
 continue, and so without their EOS.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from transformer_zoo.corruption.ragged import Ragged
@@ -22,6 +24,19 @@ def with_inputs(converter: features.Converter) -> features.Converter:
   if continues(converter):
     return features.PrefixLanguageModel(bos_id=converter.bos_id)
   return converter
+
+
+def with_room(
+  converter: features.Converter, lengths: Mapping[str, int]
+) -> Mapping[str, int]:
+  """The lengths, in which a text to continue may be as long as targets.
+
+  Language modelling sets the length of its empty inputs to 1.
+  """
+  if not continues(converter):
+    return lengths
+  longest = max(lengths.get("inputs", 1), lengths["targets"])
+  return {**lengths, "inputs": longest}
 
 
 def without_end(sequences: Ragged, eos_id: int) -> Ragged:

@@ -63,7 +63,7 @@ class Answering:
     self._vocabulary = vocabulary
     self._params = params
     self._mesh = mesh
-    self._lengths = lengths
+    self._lengths = prompts.with_room(converter, lengths)
     self._batch_size = batch_size
     self._continued = prompts.continues(converter)
     self._converter = prompts.with_inputs(converter)
