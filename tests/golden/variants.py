@@ -52,6 +52,12 @@ WITHOUT_CLASS = {
   "llama_encoder_decoder": Variant(
     "llama_encoder_decoder", sizes={"NUM_KV_HEADS": 2}
   ),
+  "lm_shaw": Variant("lm", ("positions/shaw",)),
+  "lm_music_transformer": Variant("lm", ("positions/music_transformer",)),
+  "lm_annotated": Variant("lm", ("normalization/annotated",)),
+  "lm_factorized": Variant(
+    "lm", ("softmax/factorized",), {"FACTORIZED_DIM": 10}
+  ),
 }
 WITH_CLASS = {
   # ALiBi, GELU by its tanh form, LayerNorm before the layers.

@@ -12,6 +12,7 @@ import transformers
 
 from tests import tiny_models
 from tests.golden import variants
+from tests.oracles import reference_parts
 from tests.oracles import reference_transformer
 from tests.oracles.variant_classes import CLASSES
 from transformer_zoo.interop.links import AsIs
@@ -36,13 +37,13 @@ def _of_definitions(name):
     for key, value in traverse_util.flatten_dict(params, sep="/").items()
   }
   attention = model.decoder.stack.layer.self_attention
-  sizes = reference_transformer.Sizes(
+  sizes = reference_parts.Sizes(
     num_layers=LAYERS,
     num_heads=attention.num_heads,
     num_kv_heads=attention.num_kv_heads or attention.num_heads,
     head_dim=attention.head_dim,
   )
-  run = reference_transformer.MODELS[name]
+  run = reference_transformer.MODELS[variants.VARIANTS[name].architecture]
   examples = variants.examples()
   logits, loss = [], 0.0
   for inputs, targets in zip(
