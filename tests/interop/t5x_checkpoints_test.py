@@ -169,6 +169,7 @@ def test_of_several_checkpoints_the_newest_is_opened(tmp_path):
   ("architecture", "scanned"),
   [
     ("t5_1_1", False),
+    ("t5_1_1", True),
     ("umt5", False),
     ("umt5", True),
     ("lm", False),
@@ -301,10 +302,8 @@ class TestRefusals:
     with pytest.raises(UserError, match="those of this decoder are others"):
       t5x_checkpoints.write_checkpoint(tmp_path, tensors, scanned=True)
 
-  def test_layers_that_share_a_bias_cannot_be_scanned(self, tmp_path):
-    tensors = {
-      "decoder/relpos_bias/rel_embedding": Tensor.of(numbers(H, 32)),
-      "decoder/layers_0/mlp/wi/kernel": Tensor.of(numbers(D, F)),
-    }
-    with pytest.raises(UserError, match="each with a bias .* unscanned"):
+  def test_layers_without_a_bias_cannot_be_scanned(self, tmp_path):
+    out = "decoder/layers_0/self_attention/out/kernel"
+    tensors = {out: Tensor.of(numbers(H * K, D))}
+    with pytest.raises(UserError, match="biases by distance, .* unscanned"):
       t5x_checkpoints.write_checkpoint(tmp_path, tensors, scanned=True)

@@ -224,7 +224,7 @@ def of_ours(
     scanned: whether its layers are scanned (`examples/scalable_t5`).
 
   Raises:
-    UserError: T5X's scanned network has other layers.
+    UserError: its layers cannot be scanned.
   """
   decoder_only = not any(
     name.startswith("encoder/") or "encoder_decoder_attention" in name
@@ -239,7 +239,11 @@ def of_ours(
 
 
 def _scanned(shapes: Mapping[str, Shape]) -> list[Parameter]:
-  """Layers along axis 1, heads as an axis of their own."""
+  """Layers along axis 1, heads as an axis of their own.
+
+  A bias that layers share stays where it is, as Flaxformer has it; T5X's own
+  scanned network has one in every layer.
+  """
   groups: dict[str, list[Shape]] = {}
   for name, shape in shapes.items():
     match = _LAYER.fullmatch(name)
@@ -252,16 +256,19 @@ def _scanned(shapes: Mapping[str, Shape]) -> list[Parameter]:
       found.append(Parameter(theirs, ours, layers[0], None))
       continue
     stack = ours.partition("/")[0]
-    attention = "attention" if stack == "encoder" else "self_attention"
-    layer = f"{stack}/{EVERY}/{attention}"
-    biases = groups.get(f"{layer}/{_BIAS}", ())
-    if set(layers) != {layers[0]} or len(layers) != len(biases):
+    layer = f"{stack}/{EVERY}"
+    out = "attention" if stack == "encoder" else "self_attention"
+    biases = [
+      *groups.get(f"{layer}/{out}/{_BIAS}", ()),
+      *groups.get(f"{stack}/{_BIAS}", ()),
+    ]
+    depth = len(groups.get(f"{layer}/{out}/out/kernel", ()))
+    if set(layers) != {layers[0]} or len(layers) != depth or not biases:
       raise UserError(
-        "T5X's scanned network has equal layers, each with a bias by distance, "
-        f"and those of this {stack} are others ({ours}); write the checkpoint "
-        "unscanned"
+        "T5X scans equal layers that have biases by distance, and those of this"
+        f" {stack} are others ({ours}); write the checkpoint unscanned"
       )
-    head_dim = groups[f"{layer}/out/kernel"][0][0] // biases[0][0]
+    head_dim = groups[f"{layer}/{out}/out/kernel"][0][0] // biases[0][0]
     first, *rest = _with_heads(ours, layers[0], head_dim)
     shape = (first, len(layers), *rest)
     found.append(Parameter(theirs.replace(EVERY, stack), ours, shape, 1))
