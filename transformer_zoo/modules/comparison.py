@@ -26,7 +26,7 @@ _LINEN = frozenset({"parent", "name"})
 def differences(model: nn.Module, other: nn.Module) -> dict[str, str]:
   """Finds the fields by which two models compute something else.
 
-  Dropout, initialisers, dtypes, scan and remat do not count.
+  Dropout, initialisers, dtypes, kernels, scan and remat do not count.
 
   Args:
     model: a tree of parts.
