@@ -169,6 +169,20 @@ def greedy(theirs, inputs: np.ndarray, length: int, **keywords):
   return made.sequences[0, -len(logits) :].numpy(), logits
 
 
+def beams(theirs, inputs: np.ndarray, length: int, number: int):
+  """All beams of a row, [number, at most length], and their scores."""
+  made = theirs.generate(
+    torch.tensor(inputs[None], dtype=torch.long),
+    max_new_tokens=length,
+    do_sample=False,
+    num_beams=number,
+    num_return_sequences=number,
+    output_scores=True,
+    return_dict_in_generate=True,
+  )
+  return made.sequences[:, 1:].numpy(), made.sequences_scores.numpy()
+
+
 def _generate(model, inputs, max_length, **keywords):
   inputs = torch.tensor(inputs, dtype=torch.long)
   return model.generate(
