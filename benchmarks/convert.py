@@ -41,6 +41,7 @@ SHAPES = {
   "xxl": (4096, 10240, 64, 24),
 }
 _KEPT_BYTES = 1 << 26
+_WORTH_BYTES = 1 << 20
 _WEIGHTS = ("*.safetensors", "checkpoints/*/state/*/[0-9]*")
 
 
@@ -194,9 +195,11 @@ def _given_back(folder: pathlib.Path):
 
 
 def _punch(path: pathlib.Path, status: os.stat_result) -> None:
-  end = status.st_size - _KEPT_BYTES
-  first = _KEPT_BYTES  # The header of a safetensors file stays.
-  if end > first and status.st_blocks * 512 > 3 * _KEPT_BYTES:
+  """Gives back what is written; a safetensors file keeps its header."""
+  first = _KEPT_BYTES if path.suffix == ".safetensors" else 0
+  finished = time.time() - status.st_mtime > 2
+  end = status.st_size - (0 if finished else _KEPT_BYTES)
+  if end > first and status.st_blocks * 512 > 2 * first + _WORTH_BYTES:
     subprocess.run(
       ["fallocate", "--punch-hole", f"--offset={first}",
        f"--length={end - first}", str(path)],
