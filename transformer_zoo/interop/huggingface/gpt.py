@@ -1,11 +1,13 @@
 """What GPT-1, GPT-2 and GPT-Neo have in common, under GPT-2's names."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from flax import linen as nn
 
 from transformer_zoo.interop.huggingface import attributes
+from transformer_zoo.interop.huggingface import pytorch_modules
+from transformer_zoo.interop.links import Link
 
 HEAD = "lm_head.weight"
 DEFAULTS = {
@@ -93,3 +95,11 @@ def attributes_of(model: nn.Module) -> dict[str, Any]:
     "tie_word_embeddings": type(model.decoder.head).__name__ == "TiedLogits",
     "pad_token_id": model.pad_id,
   }
+
+
+def head(found: Mapping[str, Any]) -> Iterator[Link]:
+  """The softmax's matrix, where it has one of its own."""
+  if not found["tie_word_embeddings"]:
+    yield from pytorch_modules.linear(
+      "lm_head", "decoder/logits_dense", bias=False
+    )

@@ -12,7 +12,6 @@ from flax import linen as nn
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import gpt
 from transformer_zoo.interop.huggingface import gpt_2
-from transformer_zoo.interop.huggingface import pytorch_modules
 from transformer_zoo.interop.huggingface.family import Architecture
 from transformer_zoo.interop.links import Link
 
@@ -85,8 +84,4 @@ class Gpt1:
     ]
     for layer in range(found["n_layer"]):
       links += gpt_2.block(layer, norms=_NORMS)
-    if not found["tie_word_embeddings"]:
-      links += pytorch_modules.linear(
-        "lm_head", "decoder/logits_dense", bias=False
-      )
-    return links
+    return [*links, *gpt.head(found)]

@@ -91,11 +91,7 @@ class Gpt2:
     ]
     for layer in range(found["n_layer"]):
       links += block(layer, norms=_NORMS)
-    if not found["tie_word_embeddings"]:
-      links += pytorch_modules.linear(
-        "lm_head", "decoder/logits_dense", bias=False
-      )
-    return links
+    return [*links, *gpt.head(found)]
 
 
 def block(layer: int, *, norms: tuple[str, str]) -> Iterator[Link]:

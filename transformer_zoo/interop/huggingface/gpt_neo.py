@@ -115,11 +115,7 @@ class GptNeo:
     ]
     for layer in range(found["n_layer"]):
       links += _block(layer)
-    if not found["tie_word_embeddings"]:
-      links += pytorch_modules.linear(
-        "lm_head", "decoder/logits_dense", bias=False
-      )
-    return links
+    return [*links, *gpt.head(found)]
 
 
 def _windows(found: Mapping[str, Any]) -> windows.Windows:

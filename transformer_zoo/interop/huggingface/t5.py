@@ -54,14 +54,6 @@ _OF_MT5 = {
   "num_heads": 6,
   "feed_forward_proj": "gated-gelu",
 }
-_THEIR_ACTIVATIONS = {
-  "relu": "relu",
-  "gelu": "gelu_new",
-  "gelu_exact": "gelu",
-  "silu": "silu",
-  "sigmoid": "sigmoid",
-  "linear": "linear",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,11 +156,7 @@ class T5:
         f"{self.model_type} models have a relative bias in "
         + ("every layer" if self.bias_per_layer else "their stacks")
       )
-    if mlp.activation not in _THEIR_ACTIVATIONS:
-      raise UserError(
-        f"{self.model_type} models have no activation {mlp.activation!r}"
-      )
-    act = _THEIR_ACTIVATIONS[mlp.activation]
+    act = attributes.their_activation(self.model_type, mlp.activation)
     gated = type(mlp).__name__ == "GatedMlp"
     return {
       "architectures": [f"{self.model_type.upper()}ForConditionalGeneration"],
