@@ -105,12 +105,13 @@ WITH_CLASS = {
       "logits/Linear.use_bias=True",
     ),
   ),
-  # Rotary positions of a quarter of the features, by halves.
+  # Parallel with two norms, rotary positions of some features by halves.
   "gpt_neox": Variant(
     "lm",
     (
       "positions/rotary",
       "normalization/layer_norm",
+      "connections/parallel_norms",
       "attention/scaled",
       "feed_forward/gelu_exact",
       "softmax/untied",

@@ -33,6 +33,7 @@ def function(name):
       "(x + drop(post_f_layer_norm(f(pre_f_layer_norm(x)))))",
     ),
     (connections.parallel, "(x + drop(f(pre_layer_norm(x))))"),
+    (connections.parallel_norms, "(x + drop(f(pre_f_layer_norm(x))))"),
   ],
 )
 def test_one_sublayer(connection, expected):
@@ -55,6 +56,10 @@ def test_one_sublayer(connection, expected):
     (
       connections.parallel,
       "(x + (f(pre_layer_norm(x)) + g(pre_layer_norm(x))))",
+    ),
+    (
+      connections.parallel_norms,
+      "(x + (f(pre_f_layer_norm(x)) + g(pre_g_layer_norm(x))))",
     ),
   ],
 )

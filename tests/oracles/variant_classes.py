@@ -132,7 +132,6 @@ def _gpt_neox(model):
     num_attention_heads=attention.num_heads,
     intermediate_size=model.decoder.stack.layer.mlp.d_ff,
     max_position_embeddings=64,
-    use_parallel_residual=False,
     rope_parameters={
       "rope_type": "default",
       "rope_theta": 10000.0,

@@ -84,3 +84,18 @@ def parallel(
   """Adds all sublayers of one norm(x) to x: GPT-J, PaLM."""
   y = norm("pre_layer_norm")(x)
   return x + sum(dropout(sublayer(y)) for sublayer in sublayers.values())
+
+
+@gin.register(module="connections")
+def parallel_norms(
+  x: jax.Array,
+  sublayers: Sublayers,
+  *,
+  norm: Callable[[str], Function],
+  dropout: Function,
+) -> jax.Array:
+  """Adds all sublayers to x, each of a norm(x) of its own: GPT-NeoX."""
+  return x + sum(
+    dropout(sublayer(norm(f"pre_{name}_layer_norm")(x)))
+    for name, sublayer in sublayers.items()
+  )
