@@ -23,16 +23,16 @@ from transformer_zoo.training import state
 from transformer_zoo.training import step
 from transformer_zoo.training.adafactor import adafactor
 
-# Attention kernel and the most bytes of logits.
+# Attention kernel and of how many tokens there are logits at a time.
 WAYS = {
-  "all at once": ("reference", 2**60),
-  "logits in chunks": ("reference", 2**28),
-  "scores in chunks": ("chunked", 2**60),
-  "both in chunks": ("chunked", 2**28),
+  "all at once": ("reference", 2**30),
+  "logits in chunks": ("reference", 1024),
+  "scores in chunks": ("chunked", 2**30),
+  "both in chunks": ("chunked", 1024),
 }
 
 
-def temporary_bytes(arguments, kernel: str, logits_bytes: int) -> int:
+def temporary_bytes(arguments, kernel: str, logits_chunk: int) -> int:
   """What the compiled step allocates beside its arguments and results."""
   bindings = [
     f"DTYPE={arguments.dtype!r}",
@@ -53,7 +53,7 @@ def temporary_bytes(arguments, kernel: str, logits_bytes: int) -> int:
   model = config.value("MODEL")
   optimizer = adafactor(schedules.rsqrt())
   objective = functools.partial(
-    sequence_to_sequence, model, logits_bytes=logits_bytes
+    sequence_to_sequence, model, logits_chunk=logits_chunk
   )
   batch = steps.make_batch(
     arguments.batch_size, arguments.inputs, arguments.targets, 100

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests import tiny_models
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules import choices
 from transformer_zoo.objectives import losses
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
@@ -20,17 +21,16 @@ KERNEL = RANDOM.standard_normal((D, V)).astype(np.float32)
 TARGETS = RANDOM.randint(0, V, (B, L)).astype(np.int32)
 # Different weights on every output, so that no gradient can hide.
 WEIGHTS = RANDOM.standard_normal((2, B, L)).astype(np.float32)
-ONE_TOKEN = 4 * B * V  # bytes of the logits of one place of all rows
 
 
-def losses_and_gradients(logits_bytes, dtype=jnp.float32):
+def losses_and_gradients(tokens, dtype=jnp.float32):
   def weighted(hidden, kernel):
     found = losses.token_losses(
       lambda hidden: (hidden @ kernel.astype(dtype)).astype(jnp.float32),
       hidden,
       TARGETS,
       z_loss=1e-2,
-      logits_bytes=logits_bytes,
+      tokens=tokens,
     )
     return jnp.sum(WEIGHTS[0] * found.nll_BL + WEIGHTS[1] * found.z_BL), found
 
@@ -39,7 +39,7 @@ def losses_and_gradients(logits_bytes, dtype=jnp.float32):
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
-@pytest.mark.parametrize("tokens", [1, 3, 4])
+@pytest.mark.parametrize("tokens", [1, 3 * B, 4 * B + 1])
 def test_chunks_of_any_size_give_the_same(tokens, dtype):
   jax.tree.map(
     functools.partial(np.testing.assert_allclose, rtol=1e-6, atol=2e-6)
@@ -48,34 +48,38 @@ def test_chunks_of_any_size_give_the_same(tokens, dtype):
     else functools.partial(np.testing.assert_allclose, rtol=1e-2, atol=1e-2),
     jax.tree.map(
       lambda x: np.asarray(x, np.float32),
-      losses_and_gradients(tokens * ONE_TOKEN, dtype),
+      losses_and_gradients(tokens, dtype),
     ),
     jax.tree.map(
       lambda x: np.asarray(x, np.float32),
-      losses_and_gradients(2**30, dtype),
+      losses_and_gradients(1024, dtype),
     ),
   )
 
 
 @pytest.mark.parametrize(
-  "logits_bytes, number",
-  [(2**30, 1), (L * ONE_TOKEN, 1), (L * ONE_TOKEN - 1, 2), (1, L)],
+  "tokens, number", [(1024, 1), (B * L, 1), (B * L - 1, 2), (1, L)]
 )
-def test_as_few_chunks_as_fit(logits_bytes, number):
-  assert losses.number_of_chunks((B, L, V), logits_bytes) == number
+def test_as_few_chunks_as_fit(tokens, number):
+  assert losses.number_of_chunks((B, L), tokens) == number
+
+
+def test_chunks_must_be_positive():
+  with pytest.raises(UserError, match="logits_chunk is 0; it must be a posit"):
+    losses.number_of_chunks((B, L), 0)
 
 
 def test_chunks_are_told():
   with choices.recorded() as made:
-    jax.eval_shape(lambda: losses_and_gradients(ONE_TOKEN * 2))
-  assert list(made) == ["logits: in 4 chunks, to fit 960 bytes"]
+    jax.eval_shape(lambda: losses_and_gradients(2 * B))
+  assert list(made) == ["logits of 3 x 7 targets: 2 places at a time"]
 
 
-def test_a_mesh_shares_the_logits_out():
+def test_a_mesh_shares_the_targets_out():
   layout = partitioning.Partitioning(num_partitions=2)
   with layout.activate(layout.mesh()):
-    assert losses.number_of_chunks((B, L, V), L * ONE_TOKEN // 8) == 1
-    assert losses.number_of_chunks((B, L, V), L * ONE_TOKEN // 9) == 2
+    assert losses.number_of_chunks((8, L), 2 * L) == 1
+    assert losses.number_of_chunks((8, L), 2 * L - 1) == 2
 
 
 def test_memory_is_that_of_a_chunk():
@@ -84,14 +88,14 @@ def test_memory_is_that_of_a_chunk():
     for shape in ((4, 64, D), (D, 4096))
   ]
 
-  def bytes_of_gradient(logits_bytes):
+  def bytes_of_gradient(tokens):
     def loss(hidden, kernel):
       found = losses.token_losses(
         lambda hidden: hidden @ kernel,
         hidden,
         jnp.zeros((4, 64), jnp.int32),
         z_loss=1e-4,
-        logits_bytes=logits_bytes,
+        tokens=tokens,
       )
       return jnp.sum(found.nll_BL + found.z_BL)
 
@@ -99,8 +103,8 @@ def test_memory_is_that_of_a_chunk():
     return compiled.memory_analysis().temp_size_in_bytes
 
   logits = 4 * 4 * 64 * 4096
-  assert bytes_of_gradient(logits) >= logits
-  assert bytes_of_gradient(logits // 16) < logits / 2
+  assert bytes_of_gradient(256) >= logits
+  assert bytes_of_gradient(16) < logits / 2
 
 
 @pytest.mark.parametrize(
@@ -128,11 +132,11 @@ def test_models_train_the_same(variant, num_partitions):
 
   expected = step()
   if num_partitions is None:
-    found = step(logits_bytes=4 * 48 * 4 * 5)
+    found = step(logits_chunk=20)
   else:
     layout = partitioning.Partitioning(num_partitions=num_partitions)
     with layout.activate(layout.mesh()):
-      found = step(logits_bytes=4 * 48 * 4 * 5 // 8)
+      found = step(logits_chunk=5)
   largest = max(np.abs(leaf).max() for leaf in jax.tree.leaves(expected[1]))
   jax.tree.map(
     functools.partial(

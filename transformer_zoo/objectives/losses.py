@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules import choices
 
 
@@ -32,22 +33,21 @@ def token_losses(
   targets_BL: jax.Array,
   *,
   z_loss: float,
-  logits_bytes: int,
+  tokens: int,
 ) -> TokenLosses:
   """The losses of targets without logits of all of them at a time.
 
-  Where a device's part of the logits is larger than `logits_bytes`, they are
-  made chunk by chunk along the length, and once more in the backward pass,
-  which adds up the gradients of the head's parameters: of the logits there is
-  never more than a chunk, forward and backward. The rows of a batch, which lie
-  on different devices, stay together.
+  Of more than so many tokens on a device the logits are made chunk by chunk
+  along the length, and once more in the backward pass, which adds up the
+  gradients of the head's parameters. The rows of a batch, which lie on
+  different devices, stay together.
 
   Args:
     head: from hidden vectors [B, l, D] to float32 logits [B, l, V].
     hidden_BLD: what the logits are made of.
     targets_BL: ids.
     z_loss: coefficient of the z-loss.
-    logits_bytes: the most float32 logits at a time on one device.
+    tokens: of how many on a device there are logits at a time, about.
   """
 
   def of_chunk(chunk):
@@ -62,14 +62,14 @@ def token_losses(
     correct_Bl = target_logits_Bl == jnp.max(logits_BlV, axis=-1)
     return TokenLosses(nll_Bl, z_Bl, correct_Bl.astype(jnp.float32))
 
-  number = number_of_chunks(
-    jax.eval_shape(head, hidden_BLD).shape, logits_bytes
-  )
+  number = number_of_chunks(targets_BL.shape, tokens)
   if number == 1:
     return of_chunk((hidden_BLD, targets_BL))
-  choices.record(f"logits: in {number} chunks, to fit {logits_bytes:,} bytes")
   length = targets_BL.shape[1]
-  width = -(-length // number)
+  width = math.ceil(length / number)
+  choices.record(
+    f"logits of {len(targets_BL)} x {length} targets: {width} places at a time"
+  )
 
   def split(x):
     """[B, L, ...] to [chunks, B, width, ...]; what is missing is 0."""
@@ -87,11 +87,15 @@ def token_losses(
   return jax.tree.map(join, losses)
 
 
-def number_of_chunks(shape: tuple[int, int, int], logits_bytes: int) -> int:
-  """Into how many parts the logits [B, L, V] of a batch are cut."""
-  devices = axes.partitions("batch") * axes.partitions("vocab")
-  needed = 4 * math.prod(shape) / devices
-  return min(shape[1], max(1, math.ceil(needed / logits_bytes)))
+def number_of_chunks(shape: tuple[int, int], tokens: int) -> int:
+  """Into how many parts of its length a batch [B, L] of targets is cut."""
+  if tokens < 1:
+    raise UserError(
+      f"sequence_to_sequence.logits_chunk is {tokens}; it must be a positive "
+      "number of tokens"
+    )
+  on_a_device = math.prod(shape) / axes.partitions("batch")
+  return max(1, min(shape[1], math.ceil(on_a_device / tokens)))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))

@@ -11,7 +11,9 @@ import jax.numpy as jnp
 from transformer_zoo.objectives import losses
 
 Batch = Mapping[str, jax.Array]
-LOGITS_BYTES = 2**28
+# Fewer would add up gradients of the head too often, at no gain in speed; more
+# only need memory (docs/performance.md).
+LOGITS_CHUNK = 1024
 
 
 @gin.register
@@ -22,7 +24,7 @@ def sequence_to_sequence(
   dropout_key: jax.Array | None = None,
   *,
   z_loss: float = 1e-4,
-  logits_bytes: int = LOGITS_BYTES,
+  logits_chunk: int = LOGITS_CHUNK,
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
   """The loss of one batch (Raffel et al. 2020, section 3.1.2).
 
@@ -32,8 +34,8 @@ def sequence_to_sequence(
     batch: SeqIO's features for such a model, packed or not, each [B, L].
     dropout_key: key for dropout; None for no dropout.
     z_loss: coefficient of the z-loss.
-    logits_bytes: the most bytes of float32 logits at a time on one device;
-      where the batch has more they are made chunk by chunk, twice.
+    logits_chunk: tokens of which a device has logits at a time, about; those
+      of more are made chunk by chunk, and again in the backward pass.
 
   Returns:
     The loss to differentiate, summed over targets and divided once by their
@@ -43,7 +45,7 @@ def sequence_to_sequence(
   """
   rngs = None if dropout_key is None else {"dropout": dropout_key}
   (nll_BL, z_BL, correct_BL), weights_BL = _of_tokens(
-    model, params, batch, rngs, z_loss, logits_bytes
+    model, params, batch, rngs, z_loss, logits_chunk
   )
   sums = {
     "loss_sum": jnp.sum(nll_BL * weights_BL),
@@ -78,7 +80,7 @@ def example_sums(
     many there are.
   """
   (nll_BL, _, correct_BL), weights_BL = _of_tokens(
-    model, params, batch, None, 0.0, LOGITS_BYTES
+    model, params, batch, None, 0.0, LOGITS_CHUNK
   )
   return {
     "loss_sum": jnp.sum(nll_BL * weights_BL, axis=-1),
@@ -88,7 +90,7 @@ def example_sums(
 
 
 def _of_tokens(
-  model, params, batch, rngs, z_loss, logits_bytes
+  model, params, batch, rngs, z_loss, logits_chunk
 ) -> tuple[losses.TokenLosses, jax.Array]:
   """The losses of each target, and its weight."""
   variables = {"params": params}
@@ -107,6 +109,6 @@ def _of_tokens(
     hidden_BLD,
     batch["decoder_target_tokens"],
     z_loss=z_loss,
-    logits_bytes=logits_bytes,
+    tokens=logits_chunk,
   )
   return of_tokens, batch["decoder_loss_weights"].astype(jnp.float32)
