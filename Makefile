@@ -38,7 +38,7 @@ WITH_TRANSFORMERS := tests/oracles/huggingface_directories_test.py \
   tests/oracles/t5_decoding_test.py tests/oracles/vocabularies_test.py
 test-oracles: $(ORACLES) $(T5_PACKAGE)
 	$(VENV_PYTHON) -m pytest $(WITH_TRANSFORMERS)
-	$(VENV_PYTHON) -m pytest $(WITH_TRANSFORMERS:%=--ignore=%) tests/oracles
+	$(VENV_PYTHON) -m pytest -rs $(WITH_TRANSFORMERS:%=--ignore=%) tests/oracles
 
 lint: $(TESTING)
 	$(VENV)/bin/ruff check .
