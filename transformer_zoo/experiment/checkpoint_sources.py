@@ -35,6 +35,8 @@ class Source:
     advice: a line for whoever has chosen another model; may be empty.
     find_vocabulary: finds the one whose ids the model read, or None.
     of_a_run: whether a run of ours saved it.
+    steps: that it has made; 0 where it does not tell.
+    find_moments: finds those of Adafactor (`T5XCheckpoint.moments`), or None.
   """
 
   path: pathlib.Path
@@ -44,6 +46,8 @@ class Source:
   advice: str = ""
   find_vocabulary: Callable[[], Vocabulary | None] = lambda: None
   of_a_run: bool = False
+  steps: int = 0
+  find_moments: Callable[[], Mapping[str, Tensor] | None] = lambda: None
 
 
 def locate(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -93,6 +97,10 @@ def _of_t5x(path) -> Source:
     checkpoint.folder,
     f"the T5X checkpoint {str(checkpoint.folder)!r}",
     checkpoint.parameters(),
+    steps=checkpoint.step,
+    find_moments=lambda: (
+      checkpoint.moments() if checkpoint.has_optimizer_state else None
+    ),
   )
 
 
@@ -129,6 +137,8 @@ def _of_a_run(step: pathlib.Path) -> Source:
     make_model=functools.partial(_model_of_run, run / run_folder.CONFIG),
     find_vocabulary=functools.partial(_vocabulary_of_run, run),
     of_a_run=True,
+    steps=int(leaves["step"].read()) if "step" in leaves else 0,
+    find_moments=lambda: orbax_checkpoints.moments(leaves) or None,
   )
 
 

@@ -17,16 +17,15 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import converted_run
 from transformer_zoo.experiment import exported_directory
 from transformer_zoo.experiment import tokenizer_files
+from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.interop import t5x_checkpoints
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import writing
-from transformer_zoo.interop.orbax_checkpoints import PARAMETERS
 from transformer_zoo.interop.tensors import Tensor
 
 HUGGING_FACE, T5X, ZOO = "huggingface", "t5x", "zoo"
 FORMATS = (HUGGING_FACE, T5X, ZOO)
 _FLOAT32 = np.dtype(np.float32)
-_COUNT, _MOMENTS = "opt_state/count", "opt_state/moments/"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +94,7 @@ def convert(
     raise UserError(
       f"{str(target)!r} is there already; name another folder, or remove it"
     )
-  found = _open(source, gin_files, bindings)
+  found = _open(source, gin_files, bindings, report)
   if vocabulary_path is not None:
     vocabulary = Vocabulary(vocabulary_path)
     vocabulary.check()
@@ -145,14 +144,14 @@ def convert(
   )
 
 
-def _open(source, gin_files, bindings) -> Source:
+def _open(source, gin_files, bindings, report) -> Source:
   path = pathlib.Path(source)
   if not path.exists():
     raise UserError(f"there is no checkpoint {str(source)!r}")
   if directory.is_directory(path):
     return _of_directory(directory.open_directory(path))
   if t5x_checkpoints.is_checkpoint(path):
-    return _of_t5x(t5x_checkpoints.open_checkpoint(path), gin_files, bindings)
+    return _of_t5x(path, gin_files, bindings, report)
   if converted_run.is_run(path):
     return _of_run(converted_run.open_run(path))
   raise UserError(
@@ -176,36 +175,31 @@ def _of_directory(found: directory.Directory) -> Source:
   )
 
 
-def _of_t5x(found, gin_files, bindings) -> Source:
+def _of_t5x(path, gin_files, bindings, report) -> Source:
+  found = t5x_checkpoints.open_checkpoint(path)
   model = config.build("MODEL", gin_files, bindings) if gin_files else None
-  moments = found.moments() if found.has_optimizer_state else None
+  moments = None
+  if found.has_optimizer_state:
+    try:
+      moments = found.moments()
+    except UserError as error:
+      report(f"without the optimizer's state: {error}")
   parameters = found.parameters()
   if model is not None:
     _check_parameters(parameters, model)
   return Source(
-    T5X,
-    parameters,
-    gin_files,
-    bindings,
-    model,
-    found.step,
-    moments,
+    T5X, parameters, gin_files, bindings, model, found.step, moments
   )
 
 
 def _of_run(found: converted_run.Run) -> Source:
-  moments = {
-    name.removeprefix(_MOMENTS): leaf
-    for name, leaf in found.leaves.items()
-    if name.startswith(_MOMENTS)
-  }
   step = found.leaves.get("step")
   return Source(
     ZOO,
     found.parameters(),
     model=found.model,
     step=0 if step is None else int(step.read()),
-    moments=moments or None,
+    moments=orbax_checkpoints.moments(found.leaves) or None,
     beside=found.beside,
     vocabulary=converted_run.vocabulary_of(found.folder),
   )
@@ -217,13 +211,16 @@ def _float32(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _write_run(folder: pathlib.Path, source: Source) -> None:
   leaves = {
-    PARAMETERS + name: tensor
+    orbax_checkpoints.PARAMETERS + name: tensor
     for name, tensor in _float32(source.parameters).items()
   }
   if source.moments is not None:
     leaves["step"] = Tensor.of(np.asarray(source.step, np.int32))
-    leaves[_COUNT] = leaves["step"]
-    leaves |= {_MOMENTS + n: t for n, t in _float32(source.moments).items()}
+    leaves["opt_state/count"] = leaves["step"]
+    leaves |= {
+      orbax_checkpoints.MOMENTS + n: t
+      for n, t in _float32(source.moments).items()
+    }
   beside = folder / converted_run.BESIDE
   beside.mkdir(parents=True)
   _write_vocabulary(beside, source)

@@ -174,6 +174,9 @@ class InitialCheckpoint:
     resize_positions: likewise learned positions, any of which may be cut.
     other_fields: fields in which the model may differ from the checkpoint's
       although the parameters fit, by their whole or last names.
+    resume: goes on with the steps and Adafactor's state of the checkpoint, as
+      T5X does; TRAIN_STEPS counts those steps. Otherwise only the parameters
+      are taken.
   """
 
   path: str | None = None
@@ -182,6 +185,7 @@ class InitialCheckpoint:
   resize_vocabulary: bool = False
   resize_positions: bool = False
   other_fields: tuple[str, ...] = ()
+  resume: bool = False
 
   def open(
     self,

@@ -21,6 +21,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import averages
 from transformer_zoo.experiment import evaluation_report
 from transformer_zoo.experiment import inputs
+from transformer_zoo.experiment import resumption
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.experiment import scoring
 from transformer_zoo.experiment.restoration import InitialCheckpoint
@@ -163,6 +164,8 @@ def train(
         model, boxed, [task.vocabulary for task in mixture.tasks]
       )
     start_step = int(restored[0].step) if restored else 0
+    if initial is not None and initial_checkpoint.resume:
+      start_step = resumption.check(initial.source, abstract, train_steps)
     batches = loader.open_batches(
       mixture,
       split="train",
@@ -202,6 +205,8 @@ def train(
       print("\n".join(initial.report()))
       params = initial.place(abstract.params, fresh=state.params)
       state = state.replace(params=params)
+      if initial_checkpoint.resume:
+        state = resumption.resume(initial.source, abstract, state)
       initial = None  # keeps what it has read last
     step = jax.jit(
       functools.partial(

@@ -27,7 +27,7 @@ from transformer_zoo.interop.tensors import read_ahead
 from transformer_zoo.interop.tensors import Tensor
 
 STATE = "state"
-PARAMETERS = "params/"
+PARAMETERS, MOMENTS = "params/", "opt_state/moments/"
 _METADATA = "_METADATA"
 # What Orbax says of places in the tree that hold no numbers.
 _EMPTY = ("None", "Dict", "List", "NamedTuple", "Tuple")
@@ -83,11 +83,17 @@ def is_packed(path: str | os.PathLike[str]) -> bool:
 
 def parameters(leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
   """The parameters among the leaves of a state, by their names alone."""
-  return {
-    name.removeprefix(PARAMETERS): leaf
-    for name, leaf in leaves.items()
-    if name.startswith(PARAMETERS)
-  }
+  return _below(PARAMETERS, leaves)
+
+
+def moments(leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
+  """Adafactor's moments among them, named as `T5XCheckpoint.moments` does."""
+  return _below(MOMENTS, leaves)
+
+
+def _below(prefix: str, leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
+  names = [name for name in leaves if name.startswith(prefix)]
+  return {name.removeprefix(prefix): leaves[name] for name in names}
 
 
 def write(

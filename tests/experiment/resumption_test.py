@@ -1,0 +1,106 @@
+"""A run goes on from a T5X checkpoint as if it had never been away."""
+
+import json
+import pathlib
+
+import numpy as np
+import optax
+import pytest
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import checkpoint_sources
+from transformer_zoo.experiment import resumption
+from transformer_zoo.interop import orbax_checkpoints
+from transformer_zoo.interop import t5x_checkpoints
+from transformer_zoo.interop.tensors import Tensor
+from transformer_zoo.training import schedules
+from transformer_zoo.training.adafactor import adafactor
+from transformer_zoo.training.state import TrainState
+
+# The tiny model has matrices that are factored, and others that are not.
+SETTINGS = (
+  *("adafactor.min_dim_size_to_factor=16", "TRAIN_STEPS=4"),
+  "DROPOUT_RATE=0.0",  # Scanned layers draw otherwise than looped ones.
+)
+
+
+def leaves_of(folder, step):
+  leaves = orbax_checkpoints.open_checkpoint(folder / "checkpoints" / str(step))
+  return {name: leaf.read() for name, leaf in leaves.items()}
+
+
+def test_the_steps_after_a_t5x_checkpoint_are_those_of_the_run(train, tmp_path):
+  """Looped layers went there, scanned ones go on."""
+  whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+  assert train(whole, *SETTINGS)[0] == 0
+  leaves = orbax_checkpoints.open_checkpoint(whole / "checkpoints" / "2")
+  t5x_checkpoints.write_checkpoint(
+    tmp_path / "t5x",
+    orbax_checkpoints.parameters(leaves),
+    step=int(leaves["step"].read()),
+    moments=orbax_checkpoints.moments(leaves),
+  )
+  code, out, _ = train(
+    resumed,
+    *SETTINGS,
+    f"INITIAL_CHECKPOINT_PATH={str(tmp_path / 't5x')!r}",
+    "InitialCheckpoint.resume=True",
+    "SCAN_LAYERS=True",
+  )
+  assert code == 0
+  assert "training 2 steps, 2 to 4" in out
+  found, expected = leaves_of(resumed, 4), leaves_of(whole, 4)
+  assert found.keys() == expected.keys()
+  for name, value in expected.items():
+    np.testing.assert_allclose(
+      found[name], value, rtol=1e-5, atol=1e-6, err_msg=name
+    )
+  assert json.loads((resumed / "result.json").read_text())["step"] == 4
+
+
+class TestRefusals:
+  def check(
+    self, *, steps=2, moments=("v_row", "v_col"), minimum=16, **options
+  ):
+    """Of a run with one matrix [16, 32]."""
+    shapes = {"v_row": (16,), "v_col": (32,), "v": (16, 32)}
+    found = {
+      f"kernel/{name}": Tensor.of(np.ones(shapes[name], np.float32))
+      for name in moments
+    }
+    source = checkpoint_sources.Source(
+      pathlib.Path("there"),
+      "the T5X checkpoint 'there'",
+      {},
+      steps=steps,
+      find_moments=lambda: found or None,
+    )
+    optimizer = options.get("optimizer") or adafactor(
+      schedules.constant(0.1), min_dim_size_to_factor=minimum
+    )
+    params = {"kernel": np.ones((16, 32), np.float32)}
+    state = TrainState(np.int32(0), params, optimizer.init(params))
+    return resumption.check(source, state, 4)
+
+  def test_what_fits_is_not_refused(self):
+    assert self.check() == 2
+
+  def test_all_steps_made(self):
+    with pytest.raises(
+      UserError, match="has made 4 steps already; TRAIN_STEPS=4 counts them too"
+    ):
+      self.check(steps=4)
+
+  def test_other_factoring(self):
+    with pytest.raises(
+      UserError, match="factored otherwise: kernel/v is not th"
+    ):
+      self.check(minimum=17)
+
+  def test_no_state(self):
+    with pytest.raises(UserError, match="has no state of Adafactor to resume"):
+      self.check(moments=())
+
+  def test_another_optimizer(self):
+    with pytest.raises(UserError, match="this run has another optimizer"):
+      self.check(optimizer=optax.sgd(0.1))

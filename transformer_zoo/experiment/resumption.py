@@ -1,0 +1,92 @@
+"""The optimizer's state of a checkpoint in the place of a run's.
+
+Steps are counted on, so that schedules, data and draws go on where they stood.
+"""
+
+import jax
+import numpy as np
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.experiment.checkpoint_sources import Source
+from transformer_zoo.interop import layers
+from transformer_zoo.training import placement
+from transformer_zoo.training.adafactor import AdafactorState
+from transformer_zoo.training.state import TrainState
+
+
+def check(source: Source, abstract: TrainState, train_steps: int) -> int:
+  """Compares a checkpoint's state of the optimizer with a run's.
+
+  Args:
+    source: the checkpoint.
+    abstract: shapes of the run's state.
+    train_steps: where the run ends.
+
+  Returns:
+    The steps that the checkpoint has made.
+
+  Raises:
+    UserError: it has none, or another one, or has made all the steps.
+  """
+  moments = source.find_moments()
+  if moments is None:
+    raise UserError(
+      f"{source.name} has no state of Adafactor to resume; leave "
+      "InitialCheckpoint.resume out"
+    )
+  if not isinstance(abstract.opt_state, AdafactorState):
+    raise UserError(
+      "InitialCheckpoint.resume goes on with Adafactor's state, and this run "
+      "has another optimizer; leave it out"
+    )
+  if source.steps >= train_steps:
+    raise UserError(
+      f"{source.name} has made {source.steps} steps already; TRAIN_STEPS="
+      f"{train_steps} counts them too and must be larger"
+    )
+  wanted = _shapes(abstract.opt_state.moments)
+  there = {name: tensor.shape for name, tensor in moments.items()}
+  for name in sorted(wanted.keys() | there.keys()):
+    if wanted.get(name) != there.get(name):
+      raise UserError(
+        f"Adafactor's state of {source.name} is factored otherwise: {name} is "
+        f"{there.get(name, 'not there')} instead of "
+        f"{wanted.get(name, 'nothing')}; adafactor.min_dim_size_to_factor "
+        "says which matrices are factored here, and T5X factors all of scanned "
+        "layers"
+      )
+  return source.steps
+
+
+def _shapes(moments) -> dict[str, tuple[int, ...]]:
+  """Of every moment by name, layers unstacked."""
+  found = {}
+  for path, leaf in jax.tree_util.tree_leaves_with_path(moments):
+    name = jax.tree_util.keystr(path, simple=True, separator="/")
+    own = leaf.shape[1:] if layers.is_stacked(name) else leaf.shape
+    found.update(dict.fromkeys(layers.names_in(name, leaf.shape), own))
+  return found
+
+
+def resume(
+  source: Source, abstract: TrainState, state: TrainState
+) -> TrainState:
+  """Returns a run's state with the steps and moments of a checkpoint.
+
+  Args:
+    source: the checkpoint, for which `check` has passed.
+    abstract: shapes, dtypes and shardings of the state.
+    state: whose moments are used up.
+  """
+  steps = np.asarray(source.steps, np.int32)
+  return state.replace(
+    step=jax.device_put(steps, abstract.step.sharding),
+    opt_state=AdafactorState(
+      count=jax.device_put(steps, abstract.opt_state.count.sharding),
+      moments=placement.place(
+        source.find_moments(),
+        abstract.opt_state.moments,
+        state.opt_state.moments,
+      ),
+    ),
+  )
