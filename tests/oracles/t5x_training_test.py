@@ -28,7 +28,7 @@ def trained(tmp_path_factory):
     "VOCABULARY_FILE": str(VOCABULARY),
     "TRAIN_STEPS": STEPS,
     "utils.SaveCheckpointConfig.period": STEPS,
-    "train_script.train.eval_period": STEPS,
+    "train.eval_period": STEPS,
   }
   finished = subprocess.run(
     [
