@@ -4,7 +4,8 @@ Prints tokens per second of decoding a batch to its full length, one output a
 row (the median of several). The parameters are random and EOS is out of reach,
 so that no row ends early. Shapes are those of shapes.py.
 
-`--peers transformers` measures `generate` of `transformers` in the same run.
+`--peers transformers t5x` measures their searches in the same run, in turn with
+ours (peers.py).
 """
 
 import argparse
@@ -68,7 +69,7 @@ def main():
   parser.add_argument("--batch_size", type=int, help="that of the shape")
   parser.add_argument("--num_beams", type=int, default=1)
   parser.add_argument("--targets", type=int, help="those of the shape")
-  parser.add_argument("--peers", nargs="+", choices=("transformers",))
+  parser.add_argument("--peers", nargs="+", choices=peers.PEERS)
   parser.add_argument("--rounds", type=int, default=2, help="with --peers")
   arguments = shapes.parse(parser)
   if not arguments.peers:

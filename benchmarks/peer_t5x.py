@@ -1,6 +1,6 @@
-"""T5X's own T5, loss and Adafactor, for peers.py: one JSON argument.
+"""T5X's own T5, loss, Adafactor and searches, for peers.py: one JSON argument.
 
-Needs T5X on the path (github.com/google-research/t5x). Training alone.
+Needs T5X on the path (github.com/google-research/t5x).
 """
 
 import json
@@ -9,15 +9,17 @@ import time
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from t5x import adafactor
+from t5x import decoding
 from t5x import losses
 from t5x.examples.t5 import network
 import train_step as steps
 
 
-def train(work: dict) -> list[float]:
-  """Seconds of each step: forward, backward, Adafactor."""
-  model = network.Transformer(
+def build(work: dict) -> network.Transformer:
+  """A T5.1.1, float32."""
+  return network.Transformer(
     network.T5Config(
       vocab_size=work["vocab_size"],
       emb_dim=work["d_model"],
@@ -26,12 +28,17 @@ def train(work: dict) -> list[float]:
       head_dim=work["head_dim"],
       num_encoder_layers=work["num_encoder_layers"],
       num_decoder_layers=work["num_decoder_layers"],
-      dropout_rate=work["dropout"],
+      dropout_rate=work.get("dropout", 0.0),
       mlp_activations=("gelu", "linear"),
       logits_via_embedding=False,
       dtype=jnp.float32,
     )
   )
+
+
+def train(work: dict) -> list[float]:
+  """Seconds of each step: forward, backward, Adafactor."""
+  model = build(work)
   batch = jax.tree.map(
     jnp.asarray,
     steps.make_batch(
@@ -79,8 +86,70 @@ def train(work: dict) -> list[float]:
   return seconds
 
 
+def decode(work: dict) -> list[float]:
+  """Seconds of each batch that is decoded to its full length.
+
+  As `EncoderDecoderModel.predict_batch_with_aux` does it.
+  """
+  model = build(work)
+  num_beams, length = work["num_beams"], work["targets"]
+  inputs = jnp.asarray(
+    np.random.default_rng(0).integers(
+      3, work["vocab_size"], (work["batch_size"], work["inputs"]), np.int32
+    )
+  )
+  targets = jnp.ones((work["batch_size"], length), jnp.int32)
+  params = jax.jit(
+    lambda key: model.init(key, inputs, targets, targets, enable_dropout=False)[
+      "params"
+    ]
+  )(jax.random.key(0))
+
+  @jax.jit
+  def generate(params, inputs):
+    variables = {"params": params}
+    _, made = model.apply(
+      variables,
+      *(inputs, targets, targets),
+      decode=True,
+      enable_dropout=False,
+      mutable=["cache"],
+    )
+    encoded = decoding.flat_batch_beam_expand(
+      model.apply(variables, inputs, enable_dropout=False, method=model.encode),
+      num_beams,
+    )
+    repeated = decoding.flat_batch_beam_expand(inputs, num_beams)
+
+    def tokens_to_logits(state):
+      logits, changed = model.apply(
+        {"params": params, "cache": state.cache},
+        *(encoded, repeated, state.cur_token, state.cur_token),
+        decode=True,
+        enable_dropout=False,
+        max_decode_length=length,
+        mutable=["cache"],
+        method=model.decode,
+      )
+      return jnp.squeeze(logits, axis=1), changed["cache"]
+
+    # No token is EOS, so that no row ends early.
+    arguments = (jnp.zeros_like(targets), made["cache"], tokens_to_logits, -1)
+    if num_beams > 1:
+      return decoding.beam_search(*arguments, num_decodes=num_beams, alpha=0.6)
+    return decoding.temperature_sample(
+      *arguments, jax.random.key(0), temperature=0.0, topk=0
+    )
+
+  seconds = []
+  for i in range(1 + work["repeats"]):
+    start = time.perf_counter()
+    jax.block_until_ready(generate(params, inputs))
+    if i:
+      seconds.append(time.perf_counter() - start)
+  return seconds
+
+
 if __name__ == "__main__":
   asked = json.loads(sys.argv[1])
-  if asked["task"] != "train":
-    sys.exit("it is measured in training alone")
-  print(json.dumps(train(asked)))
+  print(json.dumps({"train": train, "decode": decode}[asked["task"]](asked)))
