@@ -1,6 +1,6 @@
 """Seconds and memory until the parameters of a checkpoint are on the devices.
 
-  python benchmarks/initial_checkpoint.py --folder /tmp/initial --size base
+  python benchmarks/initial_checkpoint.py --folder FOLDER --size base
 
 writes T5.1.1 with random parameters in each format into `--folder` (once), and
 reads each into a looped and a scanned model, every time in a process of its
