@@ -168,9 +168,14 @@ class Answering:
     """Ids of a text of each example, cut; with EOS unless it is continued."""
     continued = self._continued and feature == "inputs"
     room = self._lengths[feature] - (not continued)
+    encode = (
+      self._vocabulary.encode_targets
+      if feature == "targets"
+      else self._vocabulary.encode
+    )
     rows, cut = [], []
     for number, example in enumerate(batch, first + 1):
-      ids = self._vocabulary.encode(example[feature])
+      ids = encode(example[feature])
       if len(ids) > room:
         cut.append(number)
         ids = ids[-room:] if continued else ids[:room]
@@ -192,7 +197,8 @@ class Answering:
   def _prefixes(self, batch: Sequence[Example], first: int):
     """Ids that outputs begin with, -1 after them; None where nothing does."""
     rows = [
-      self._vocabulary.encode(example.get("prefix", "")) for example in batch
+      self._vocabulary.encode_targets(example.get("prefix", ""))
+      for example in batch
     ]
     if not any(rows):
       return None

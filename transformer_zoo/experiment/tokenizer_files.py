@@ -18,6 +18,7 @@ _NAMES = (
   "special_tokens_map.json",
   "added_tokens.json",
   "vocab.json",
+  "target_vocab.json",
   "merges.txt",
   "vocab.txt",
   "chat_template.jinja",
@@ -27,6 +28,7 @@ _CLASSES = {
   "sentencepiece": "T5Tokenizer",
   "wordpiece": "BertTokenizer",
   "byte_bpe": "GPT2Tokenizer",
+  "marian": "MarianTokenizer",
   "tokenizer_json": "PreTrainedTokenizerFast",
   files.BYTES: "ByT5Tokenizer",
 }

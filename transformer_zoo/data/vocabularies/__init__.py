@@ -1,8 +1,9 @@
-"""Vocabularies of four kinds behind one interface, without TensorFlow.
+"""Vocabularies of many kinds behind one interface, without TensorFlow.
 
 `Vocabulary(path)` is a SentencePiece model (unigram or BPE), a WordPiece list,
-a byte-level BPE or, with the path "bytes", the bytes of UTF-8; the files tell
-which. `to_seqio()` and `from_seqio` go to SeqIO's vocabularies and back.
+a byte-level BPE, Marian's two models or, with the path "bytes", the bytes of
+UTF-8; the files tell which. `to_seqio()` and `from_seqio` go to SeqIO's
+vocabularies and back.
 """
 
 from transformer_zoo.data.vocabularies.files import BYTES

@@ -1,5 +1,6 @@
 """Which files a vocabulary is made of, and of which kind it is."""
 
+from collections.abc import Collection, Sequence
 import dataclasses
 import functools
 import hashlib
@@ -12,9 +13,15 @@ from transformer_zoo.errors import UserError
 BYTES = "bytes"  # the path of the vocabulary that has no file
 _KINDS = (
   "SentencePiece model (*.model), WordPiece list (vocab.txt), byte-level BPE "
-  "(vocab.json beside merges.txt) or tokenizer.json"
+  "(vocab.json beside merges.txt), Marian's three files (vocab.json beside "
+  "source.spm and target.spm) or tokenizer.json"
 )
 _PAIR = ("vocab.json", "merges.txt")
+_MARIAN = ("vocab.json", "source.spm", "target.spm")
+_PART_OF = {
+  "byte_bpe": "half of a byte-level BPE",
+  "marian": "a third of a Marian vocabulary",
+}
 _ENOUGH = 1 << 20
 # A Hugging Face directory tells in it which class reads its other files.
 _TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -28,8 +35,9 @@ class VocabularyFiles:
   """The files of a vocabulary.
 
   Attributes:
-    kind: 'sentencepiece', 'wordpiece', 'byte_bpe', 'tokenizer_json' or 'bytes'.
-    paths: the files; two of a byte-level BPE, vocab.json first; none of bytes.
+    kind: 'sentencepiece', 'wordpiece', 'byte_bpe', 'marian', 'tokenizer_json'
+      or 'bytes'.
+    paths: the files; of several, vocab.json is first; none of bytes.
     stamps: modification time and size of each: rewritten files are other ones.
   """
 
@@ -42,8 +50,8 @@ def recognise(path: str) -> VocabularyFiles:
   """Returns the files at `path`, by their content.
 
   Args:
-    path: a file, one of a byte-level BPE's two, a folder with one vocabulary,
-      or 'bytes'.
+    path: a file, one of a byte-level BPE's two or Marian's three, a folder with
+      one vocabulary, or 'bytes'.
 
   Raises:
     UserError: nothing can be read there, or it is no vocabulary.
@@ -123,6 +131,8 @@ def checksum(files: VocabularyFiles) -> str:
 def _in_folder(folder: str) -> str:
   """Returns the main file of the one vocabulary in a folder."""
   names = sorted(os.listdir(folder))
+  if _is_marian(names):
+    return os.path.join(folder, _MARIAN[0])
   kind = _tokenizer_class(folder)
   if kind not in (None, *_WITH_SENTINELS) and "tokenizer.json" in names:
     return os.path.join(folder, "tokenizer.json")
@@ -143,19 +153,32 @@ def _in_folder(folder: str) -> str:
 def _recognise(path: str, stamp: tuple[int, int]) -> VocabularyFiles:
   with open(path, "rb") as file:
     start = file.read(_ENOUGH)
-  if os.path.basename(path) in _PAIR:
-    both = tuple(os.path.join(os.path.dirname(path), name) for name in _PAIR)
-    absent = [other for other in both if not os.path.exists(other)]
-    if absent:
-      raise UserError(
-        f"The vocabulary file {path!r} is half of a byte-level BPE; "
-        f"{absent[0]!r} is missing."
-      )
-    return VocabularyFiles("byte_bpe", both, tuple(map(_stamp, both)))
+  folder, name = os.path.split(path)
+  if name in _MARIAN and _is_marian(os.listdir(folder or os.curdir)):
+    return _together("marian", path, _MARIAN)
+  if name in _PAIR:
+    return _together("byte_bpe", path, _PAIR)
   kind = _kind(start)
   if kind is None:
     raise UserError(f"The vocabulary file {path!r} is not a {_KINDS}.")
   return VocabularyFiles(kind, (path,), (stamp,))
+
+
+def _is_marian(names: Collection[str]) -> bool:
+  """Whether names of files in a folder are those of a Marian vocabulary."""
+  return {"vocab.json", "source.spm"} <= {*names} and "merges.txt" not in names
+
+
+def _together(kind: str, path: str, names: Sequence[str]) -> VocabularyFiles:
+  """Returns the files of these names beside a path, which is one of them."""
+  folder = os.path.dirname(path)
+  paths = tuple(os.path.join(folder, name) for name in names)
+  if absent := [other for other in paths if not os.path.exists(other)]:
+    raise UserError(
+      f"The vocabulary file {path!r} is {_PART_OF[kind]}; {absent[0]!r} is "
+      "missing."
+    )
+  return VocabularyFiles(kind, paths, tuple(map(_stamp, paths)))
 
 
 def _kind(start: bytes) -> str | None:

@@ -44,7 +44,7 @@ class SentencePieceModel:
     Raises:
       UserError: the file is no such model, or has sentinels already.
     """
-    self._processor, self.extra_ids = _load(path, extra_ids)
+    self._processor, self.extra_ids = load(path, extra_ids)
     self.lower_case = lower_case
     processor = self._processor
     self.size = processor.GetPieceSize()
@@ -108,10 +108,14 @@ def _existing(special: int) -> int | None:
   return None if special < 0 else special
 
 
-def _load(
+def load(
   path: str, extra_ids: int | None
 ) -> tuple["sentencepiece.SentencePieceProcessor", int]:
-  """Returns the model with its sentinels, and how many were added."""
+  """Returns the model with its sentinels, and how many were added.
+
+  Raises:
+    UserError: the file is no such model, or has sentinels already.
+  """
   # Both are slow to import, the second one for protobuf.
   import sentencepiece
   from sentencepiece import sentencepiece_model_pb2

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies.vocabulary import Vocabulary
+from transformer_zoo.errors import UserError
 
 
 def to_seqio(vocabulary: Vocabulary) -> seqio.Vocabulary:
@@ -16,7 +17,16 @@ def to_seqio(vocabulary: Vocabulary) -> seqio.Vocabulary:
 
   SeqIO's SentencePiece vocabulary has padding 0 and takes EOS from the model
   file; its WordPiece vocabulary gives a scalar for a text of one piece.
+
+  Raises:
+    UserError: it is Marian's, of two languages.
   """
+  if vocabulary.kind == "marian":
+    raise UserError(
+      f"the Marian vocabulary {vocabulary.path!r} cuts inputs and targets by "
+      "two models, which a vocabulary of SeqIO cannot do; prepare tasks with "
+      "another one, and answer texts with `zoo infer`"
+    )
   if vocabulary.kind == "bytes":
     return seqio.ByteVocabulary(vocabulary.extra_ids)
   if vocabulary.kind == "sentencepiece" and not vocabulary.lower_case:

@@ -20,7 +20,7 @@ def store(vocabulary: Vocabulary, folder: pathlib.Path) -> Vocabulary:
   """Returns the same vocabulary, over a copy of its files in `folder`.
 
   Copies are named by their checksum: `<checksum>.model`, `.txt` or `.json`, or
-  a folder of that name for the two files of a byte-level BPE.
+  a folder of that name for several files.
 
   Raises:
     UserError: its files are absent or damaged.
@@ -31,7 +31,7 @@ def store(vocabulary: Vocabulary, folder: pathlib.Path) -> Vocabulary:
   if found.kind == files.BYTES:
     return Vocabulary(files.BYTES, *settings)
   name = vocabulary.checksum[:16]
-  if found.kind == "byte_bpe":
+  if len(found.paths) > 1:
     path = folder / name
     for file in found.paths:
       _copy(file, path / os.path.basename(file))

@@ -4,48 +4,18 @@ from collections.abc import Iterable, Sequence
 import functools
 import hashlib
 import os
-import threading
-from typing import Any, Protocol, TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from transformer_zoo.data.vocabularies import bytes_of_text
 from transformer_zoo.data.vocabularies import files
-from transformer_zoo.data.vocabularies import sentencepiece_model
+from transformer_zoo.data.vocabularies import tokenizer
 from transformer_zoo.data.vocabularies import tokenizers_models
 from transformer_zoo.data.vocabularies import word_starts
-from transformer_zoo.data.vocabularies.special_ids import SpecialIds
 from transformer_zoo.errors import UserError
 
 if TYPE_CHECKING:
   import seqio
-
-_load_lock = threading.Lock()
-
-
-class Tokenizer(Protocol):
-  """What every kind of vocabulary gives; `Vocabulary` tells what it means."""
-
-  size: int
-  extra_ids: int
-  lower_case: bool
-  special: SpecialIds
-  sentinel_ids: np.ndarray
-
-  def encode(self, text: str) -> list[int]:
-    """Returns the ids of a text."""
-
-  def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-    """Returns the ids of texts."""
-
-  def encode_arrays(self, texts: Sequence[str]) -> list[np.ndarray]:
-    """Returns the same as int32 [tokens] each."""
-
-  def decode(self, ids: Sequence[int]) -> str:
-    """Returns the text of ids, all below `size`."""
-
-  def pieces(self) -> list[str | None]:
-    """Returns what each id is written as; None for what is no text."""
 
 
 class Vocabulary:
@@ -57,8 +27,9 @@ class Vocabulary:
 
   Attributes:
     path: a SentencePiece model, a WordPiece list (vocab.txt), a vocab.json or
-      merges.txt that lie beside each other, a tokenizer.json, a folder with one
-      of these (as a Hugging Face directory is), or 'bytes'.
+      merges.txt that lie beside each other, one of Marian's vocab.json,
+      source.spm and target.spm, a tokenizer.json, a folder with one of these
+      (as a Hugging Face directory is), or 'bytes'.
   """
 
   def __init__(
@@ -84,7 +55,7 @@ class Vocabulary:
 
   @property
   def kind(self) -> str:
-    """'sentencepiece', 'wordpiece', 'byte_bpe', 'tokenizer_json', 'bytes'."""
+    """See `files.VocabularyFiles`."""
     return files.recognise(self.path).kind
 
   @property
@@ -179,6 +150,11 @@ class Vocabulary:
     """Returns the ids of `text`, without EOS."""
     return self._tokenizer.encode(text)
 
+  def encode_targets(self, text: str) -> list[int]:
+    """Returns the ids of what a model is to write: Marian's are others."""
+    encode = getattr(self._tokenizer, "encode_targets", self._tokenizer.encode)
+    return encode(text)
+
   def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
     """Returns the ids of each text, without EOS: faster than one by one."""
     return self._tokenizer.encode_batch(texts)
@@ -201,21 +177,24 @@ class Vocabulary:
     return self._tokenizer.decode([i for i in clean if i is not None])
 
   def to_seqio(self) -> "seqio.Vocabulary":
-    """Returns the same vocabulary for a SeqIO task; imports SeqIO."""
+    """Returns the same vocabulary for a SeqIO task; imports SeqIO.
+
+    Raises:
+      UserError: it reads inputs and targets in two ways (Marian).
+    """
     from transformer_zoo.data.vocabularies import seqio_vocabularies
 
     return seqio_vocabularies.to_seqio(self)
 
   @functools.cached_property
-  def _tokenizer(self) -> Tokenizer:
+  def _tokenizer(self) -> tokenizer.Tokenizer:
     found = files.recognise(self.path)
     extra_ids, lower_case = self._settings
     if found.kind == "wordpiece" and lower_case is None:
       lower_case = tokenizers_models.stated_case(*found.paths)
     if found.kind == "sentencepiece" and extra_ids is None:
       extra_ids = files.stated_extra_ids(*found.paths)
-    with _load_lock:
-      return _load(found, extra_ids, lower_case)
+    return tokenizer.load(found, extra_ids, lower_case)
 
   def __eq__(self, other: Any) -> bool:
     if not isinstance(other, Vocabulary):
@@ -275,27 +254,3 @@ def from_seqio(vocabulary: Any) -> Vocabulary:
     f"The vocabulary {name} is neither SentencePiece nor WordPiece nor bytes; "
     "use transformer_zoo.data.vocabularies.Vocabulary(path).to_seqio()."
   )
-
-
-@functools.lru_cache(maxsize=16)
-def _load(
-  found: files.VocabularyFiles, extra_ids: int | None, lower_case: bool | None
-) -> Tokenizer:
-  if extra_ids is not None and extra_ids < 0:
-    raise UserError(f"extra_ids={extra_ids} is negative; use 0 for none.")
-  if found.kind == "sentencepiece":
-    return sentencepiece_model.SentencePieceModel(
-      *found.paths, extra_ids, bool(lower_case)
-    )
-  if found.kind == "wordpiece":
-    return tokenizers_models.wordpiece(*found.paths, extra_ids, lower_case)
-  if lower_case:
-    raise UserError(
-      f"lower_case is for WordPiece and SentencePiece, not for {found.kind!r}; "
-      "leave it out."
-    )
-  if found.kind == "byte_bpe":
-    return tokenizers_models.byte_level_bpe(*found.paths, extra_ids)
-  if found.kind == "tokenizer_json":
-    return tokenizers_models.tokenizer_json(*found.paths, extra_ids)
-  return bytes_of_text.BytesOfText(extra_ids)
