@@ -11,6 +11,7 @@ import pytest
 import torch
 import transformers
 
+from tests import marian_vocabulary
 from transformer_zoo.cli import main as cli
 from transformer_zoo.interop import safetensors
 from transformer_zoo.interop.huggingface import directory
@@ -18,6 +19,7 @@ from transformer_zoo.interop.huggingface import directory
 TEXTS = ["translate English to German: That is good.", "summarize: a b c d e"]
 MADE = 12
 GREEDY = []
+FREELY = "--gin.DecodingOptions.forbidden_ids=()"
 BEAMS = [
   "--gin.DecodingOptions.num_beams=4",
   "--gin.DecodingOptions.beam_rules='transformers'",
@@ -98,6 +100,43 @@ def load(folder):
   return model.eval()
 
 
+def save_marian(folder):
+  """One that forbids its padding, which is often the likeliest."""
+  folder.mkdir()
+  ids = marian_vocabulary.write(folder)
+  padding = ids["<pad>"]
+  torch.manual_seed(0)
+  model = transformers.MarianMTModel(
+    transformers.MarianConfig(
+      vocab_size=len(ids),
+      d_model=32,
+      encoder_layers=2,
+      decoder_layers=2,
+      encoder_attention_heads=4,
+      decoder_attention_heads=4,
+      encoder_ffn_dim=48,
+      decoder_ffn_dim=48,
+      activation_function="swish",
+      scale_embedding=True,
+      pad_token_id=padding,
+      eos_token_id=ids["</s>"],
+      decoder_start_token_id=padding,
+      forced_eos_token_id=None,
+    )
+  )
+  for name, parameter in model.named_parameters():
+    if "norm" not in name:
+      # What a token is counts less than what the layers make of it.
+      scale = 0.2 if "shared" in name else 1.0
+      parameter.data = scale * torch.randn_like(parameter)
+  model.final_logits_bias[0, padding] = 3.0
+  model.generation_config.bad_words_ids = [[padding]]
+  model.generation_config.forced_eos_token_id = None
+  model.save_pretrained(folder)
+  tokenizer = {"tokenizer_class": "MarianTokenizer"}
+  (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+
+
 def generated(folder, text, **options):
   """What their pipeline makes of a text: the new part of it."""
   model = load(folder)
@@ -115,12 +154,12 @@ def generated(folder, text, **options):
   return tokenizer.decode(made, skip_special_tokens=True)
 
 
-def inferred(checkpoint, options, capsys):
+def inferred(checkpoint, options, capsys, texts=TEXTS):
   """What `zoo infer` says, and the score of the best output."""
   capsys.readouterr()
   lengths = f"--gin.TASK_FEATURE_LENGTHS={{'inputs': 32, 'targets': {MADE}}}"
   words = ["infer", "--checkpoint", str(checkpoint), "--json", lengths]
-  assert cli.main([*words, *options, *TEXTS]) == 0
+  assert cli.main([*words, *options, *texts]) == 0
   lines = capsys.readouterr().out.splitlines()
   return [json.loads(line)["prediction"] for line in lines]
 
@@ -139,6 +178,23 @@ def test_there_and_back(name, tmp_path, shared_data, capsys):
     assert [generated(back, text, **options) for text in TEXTS] == expected
     assert inferred(run, ours, capsys) == expected
     assert all(expected)
+
+
+def test_marian(tmp_path, capsys):
+  """Its vocabulary and its forbidden padding come from the directory."""
+  theirs, run, back = (tmp_path / part for part in ("theirs", "run", "back"))
+  save_marian(theirs)
+  assert cli.main(["convert", str(theirs), str(run)]) == 0
+  assert cli.main(["convert", str(run), str(back)]) == 0
+  texts = [">>fra<< the small house is red", *marian_vocabulary.SOURCES, "漢"]
+  for options, ours in (({}, GREEDY), ({"num_beams": 4}, BEAMS)):
+    expected = [generated(theirs, text, **options) for text in texts]
+    assert [generated(back, text, **options) for text in texts] == expected
+    for checkpoint in (theirs, run):
+      assert inferred(checkpoint, ours, capsys, texts) == expected
+    assert all(expected)
+  freely = inferred(run, [FREELY], capsys, texts)
+  assert freely != inferred(run, GREEDY, capsys, texts)
 
 
 @pytest.mark.parametrize("kept_as_archive", [True, False])

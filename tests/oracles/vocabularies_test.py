@@ -9,6 +9,7 @@ import gzip
 import json
 import shutil
 
+import numpy as np
 import pytest
 import sentencepiece
 import transformers
@@ -16,6 +17,7 @@ from transformers.models.bert.tokenization_bert_legacy import (
   BertTokenizerLegacy,
 )
 
+from tests import marian_vocabulary
 from transformer_zoo.data import vocabulary_training
 from transformer_zoo.data.vocabularies import Vocabulary
 
@@ -128,3 +130,29 @@ def test_albert(shared_data, texts, tmp_path):
     list(map(read, texts))
   )
   assert_special_ids_equal(uncased, tokenizer, "pad eos unk cls sep mask")
+
+
+def assert_marian_equal(folder, texts):
+  """Sides, codes and decoding, where no text has a special piece in it."""
+  vocabulary = Vocabulary(folder)
+  tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+  codes = tokenizer.supported_language_codes
+  assert_equal(vocabulary, tokenizer, texts)
+  coded = [f"{code} {text}" for code in codes for text in texts]
+  assert_equal(vocabulary, tokenizer, [*coded, *codes, ">>nowhere<< a", ">>a"])
+  theirs = tokenizer(text_target=texts, add_special_tokens=False).input_ids
+  assert [vocabulary.encode_targets(text) for text in texts] == theirs
+  random = np.random.RandomState(0)
+  drawn = random.randint(0, vocabulary.size, [200, 12])
+  drawn = drawn[(drawn != vocabulary.eos_id).all(1)].tolist()
+  for ids in [*theirs, *vocabulary.encode_batch(texts), *drawn]:
+    decoded = tokenizer.decode(ids, skip_special_tokens=True)
+    assert vocabulary.decode(ids) == decoded
+  assert_special_ids_equal(vocabulary, tokenizer, "pad eos unk")
+  assert vocabulary.size == len(tokenizer)
+
+
+def test_marian(texts, tmp_path):
+  marian_vocabulary.write(tmp_path)
+  own = marian_vocabulary.SOURCES + marian_vocabulary.TARGETS
+  assert_marian_equal(tmp_path, own + texts)

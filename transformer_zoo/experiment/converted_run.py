@@ -16,6 +16,7 @@ from transformer_zoo import config
 from transformer_zoo.data import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import generation_defaults
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.experiment import tokenizer_files
 from transformer_zoo.interop import orbax_checkpoints
@@ -146,7 +147,8 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
 
   Args:
     model: of the checkpoint.
-    beside: the folder of its tokenizer's files, which may be absent.
+    beside: the folder of its config.json and its tokenizer's files, which may
+      be absent.
     *kinds: what the configuration is for, `evaluate` or `infer`.
   """
   macros = {
@@ -157,6 +159,8 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
   }
   if "evaluate" in kinds:
     macros["CORRUPTION"] = None
+  if forbidden := generation_defaults.forbidden_ids(beside):
+    macros["DecodingOptions.forbidden_ids"] = forbidden
   if not hasattr(model, "encoder"):
     start = tokenizer_files.start_id(beside)
     if start is None:

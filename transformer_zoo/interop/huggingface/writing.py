@@ -25,6 +25,7 @@ DTYPES = {
 MAX_SHARD_BYTES = 5_000_000_000
 GENERATION_CONFIG = "generation_config.json"
 _IN_GENERATION_CONFIG = (
+  "bad_words_ids",
   "bos_token_id",
   "decoder_start_token_id",
   "eos_token_id",

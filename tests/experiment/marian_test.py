@@ -1,0 +1,150 @@
+"""Marian's directories bring their vocabulary and what they forbid."""
+
+import argparse
+import json
+import shutil
+
+from flax import traverse_util
+import pytest
+
+from tests import marian_vocabulary
+from tests import tiny_models
+from tests.golden import families
+from transformer_zoo.cli import common
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import generation_defaults
+from transformer_zoo.experiment.convert import convert
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import writing
+from transformer_zoo.interop.tensors import Tensor
+
+TEXTS = [">>fra<< the small house is red", "we like the boat"]
+FREELY = "--gin.DecodingOptions.forbidden_ids=()"
+
+
+def write_directory(folder):
+  """A Marian whose padding is always the likeliest, which it forbids."""
+  folder.mkdir()
+  ids = marian_vocabulary.write(folder)
+  padding = ids["<pad>"]
+  config = {
+    **families.CONFIGS["marian"],
+    "vocab_size": len(ids),
+    "bad_words_ids": [[padding]],
+    "decoder_start_token_id": padding,
+    "eos_token_id": ids["</s>"],
+    "pad_token_id": padding,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+  }
+  config = family_of(config).settle(config, {"final_logits_bias"})
+  parameters = traverse_util.flatten_dict(
+    tiny_models.random_parameters(families.build(config)), sep="/"
+  )
+  parameters["decoder/logits_bias"][padding] = 1e4
+  tensors = {name: Tensor.of(array) for name, array in parameters.items()}
+  writing.write_directory(folder, family_of(config), config, tensors)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+  """The directory, and the run that it becomes."""
+  place = tmp_path_factory.mktemp("marian")
+  write_directory(place / "theirs")
+  convert(place / "theirs", place / "run", report=lambda line: None)
+  return place
+
+
+@pytest.fixture
+def infer(zoo):
+  """Returns a function from a checkpoint to objects, one for each text."""
+
+  def call(checkpoint, *words):
+    lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 8}"
+    checkpoint = f"--checkpoint={checkpoint}"
+    code, output, error = zoo("infer", checkpoint, lengths, "--json", *words)
+    assert code == 0, error
+    return [json.loads(line) for line in output.splitlines()]
+
+  return call
+
+
+def test_the_directory_and_its_run_answer_alike(place, infer):
+  answers = infer(place / "theirs", *TEXTS)
+  assert infer(place / "run", *TEXTS) == answers
+  assert all(line["prediction"] for line in answers)
+  # A binding of the user goes before what the directory says.
+  for name in ("theirs", "run"):
+    freely = infer(place / name, FREELY, *TEXTS)
+    assert [line["prediction"] for line in freely] == ["", ""]
+
+
+def test_targets_are_cut_as_targets(place, infer, tmp_path):
+  text = marian_vocabulary.TARGETS[0]
+  (scored,) = infer(place / "theirs", "--score", f"{TEXTS[0]}\t{text}")
+  vocabulary = Vocabulary(place / "theirs")
+  ids = vocabulary.encode_targets(text)
+  assert len(ids) != len(vocabulary.encode(text))
+  # Cut to eight tokens, EOS included.
+  assert scored["target_tokens"] == min(len(ids) + 1, 8)
+  path = tmp_path / "texts.jsonl"
+  path.write_text(json.dumps({"inputs": TEXTS[0], "prefix": "la petite"}))
+  (forced,) = infer(place / "theirs", path)
+  assert forced["prediction"].startswith("la petite")
+
+
+@pytest.mark.parametrize("kind", ["infer", "evaluate"])
+def test_every_command_forbids_it(place, kind):
+  arguments = argparse.Namespace(
+    gin_file=[], checkpoint=str(place / "theirs"), overrides=[]
+  )
+  _, overrides = common.configuration_of_checkpoint(arguments, kind)
+  padding = Vocabulary(place / "theirs").pad_id
+  assert f"DecodingOptions.forbidden_ids=({padding},)" in overrides
+  written = (place / "run" / "config.gin").read_text()
+  assert f"DecodingOptions.forbidden_ids = ({padding},)" in written
+
+
+def test_it_is_told_on_the_way_back(place, tmp_path):
+  shutil.copytree(place / "run", tmp_path / "run")
+  (tmp_path / "run/huggingface/generation_config.json").unlink()
+  convert(tmp_path / "run", tmp_path / "back", report=lambda line: None)
+  for folder in (place / "theirs", tmp_path / "back"):
+    told = json.loads((folder / "generation_config.json").read_text())
+    assert told["bad_words_ids"] == [[Vocabulary(place / "theirs").pad_id]]
+
+
+@pytest.mark.parametrize(
+  ("files", "expected"),
+  [
+    ({}, ()),
+    ({"config": {"bad_words_ids": None}}, ()),
+    ({"config": {"bad_words_ids": [[7], [3]]}}, (7, 3)),
+    ({"config": {"bad_words_ids": [[7]]}, "generation_config": {}}, ()),
+    ({"generation_config": {"bad_words_ids": [[4]]}}, (4,)),
+    ({"config": {"bad_words_ids": [[0], [7]], "eos_token_id": 0}}, (7,)),
+    ({"config": {"bad_words_ids": [[1], [7]], "eos_token_id": [0, 1]}}, (7,)),
+  ],
+)
+def test_what_is_forbidden(files, expected, tmp_path):
+  for name, content in files.items():
+    (tmp_path / f"{name}.json").write_text(json.dumps(content))
+  assert generation_defaults.forbidden_ids(tmp_path) == expected
+
+
+def test_longer_bad_words_are_told(tmp_path, capsys):
+  file = tmp_path / "config.json"
+  file.write_text(json.dumps({"bad_words_ids": [[7], [3, 4], [5, 6, 7]]}))
+  assert generation_defaults.forbidden_ids(tmp_path) == (7,)
+  assert capsys.readouterr().err == (
+    f"passed over: 2 of the 3 bad_words_ids in {str(file)!r}, which are of "
+    "several ids; single ones alone are forbidden here\n"
+  )
+
+
+@pytest.mark.parametrize("words", [7, [7], [[]], [["a"]]])
+def test_what_are_no_bad_words(words, tmp_path):
+  (tmp_path / "config.json").write_text(json.dumps({"bad_words_ids": words}))
+  with pytest.raises(UserError, match="it has to be a list of lists of ids"):
+    generation_defaults.forbidden_ids(tmp_path)
