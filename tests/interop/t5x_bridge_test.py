@@ -5,6 +5,7 @@ import functools
 from flax import traverse_util
 from flax.linen import partitioning
 import gin
+from gin import selector_map
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -173,12 +174,21 @@ def test_dropout_is_drawn_where_it_is_enabled():
   assert not np.allclose(one, other)
 
 
-def test_a_model_is_built_beside_what_another_program_has_configured():
+def test_a_model_is_built_beside_what_another_program_has_configured(
+  monkeypatch,
+):
   """T5X has its own macros of the same names, and has locked them."""
 
   def someone_elses(heads):
     return heads
 
+  # The other tests' commands must not find two configurables `train`, and must
+  # find what is registered when something is first built.
+  tiny_models.build("t5_1_1")
+  mixed = selector_map.SelectorMap()
+  for selector, configurable in gin.config._REGISTRY.items():
+    mixed[selector] = configurable
+  monkeypatch.setattr(gin.config, "_REGISTRY", mixed)
   registered = gin.external_configurable(
     someone_elses, "train", module="t5x.train"
   )
