@@ -63,7 +63,7 @@ class FileVocabulary(LazyVocabulary):
   """A vocabulary of any kind, which looks for its files at first use.
 
   Instances of the same file as it was named, and of as many sentinels and the
-  same case, are equal.
+  same case, are equal, if both are of targets or neither.
   """
 
   def __init__(
@@ -71,6 +71,7 @@ class FileVocabulary(LazyVocabulary):
     path: str,
     extra_ids: int | None = None,
     lower_case: bool | None = None,
+    of_targets: bool = False,
   ):
     """Names the files.
 
@@ -79,8 +80,10 @@ class FileVocabulary(LazyVocabulary):
         current one.
       extra_ids: sentinels beside the pieces; see `Vocabulary`.
       lower_case: text is read without case; see `Vocabulary`.
+      of_targets: whether targets are read; see `Vocabulary.to_seqio`.
     """
     super().__init__()
+    self.of_targets = of_targets
     self._named = (os.fspath(path), extra_ids, lower_case)
 
   @property
@@ -98,7 +101,11 @@ class FileVocabulary(LazyVocabulary):
     return vocabulary
 
   def __eq__(self, other: object) -> bool:
-    return isinstance(other, FileVocabulary) and self._named == other._named
+    return (
+      isinstance(other, FileVocabulary)
+      and self._named == other._named
+      and self.of_targets == other.of_targets
+    )
 
   def __hash__(self) -> int:
     return hash(self._named)
@@ -118,10 +125,10 @@ def features(
   """
   if path is None:
     return t5_features()
-  vocabulary = FileVocabulary(path, extra_ids, lower_case)
+  named = (path, extra_ids, lower_case)
   return {
-    "inputs": seqio.Feature(vocabulary, required=False),
-    "targets": seqio.Feature(vocabulary),
+    "inputs": seqio.Feature(FileVocabulary(*named), required=False),
+    "targets": seqio.Feature(FileVocabulary(*named, of_targets=True)),
   }
 
 

@@ -7,11 +7,18 @@ import shutil
 import numpy as np
 import pytest
 import sentencepiece
+import seqio
 
+from tasks import vocabulary as task_vocabularies
+from tasks.text_to_text import TextToTextTask
 from tests import marian_vocabulary
+from tests.data.vocabularies.comparison import assert_is_one_of_seqio
 from tests.data.vocabularies.comparison import TEXTS
 from tests.marian_vocabulary import SOURCES
 from tests.marian_vocabulary import TARGETS
+from transformer_zoo.data import loader
+from transformer_zoo.data import manifest
+from transformer_zoo.data.prepare import prepare
 from transformer_zoo.data.vocabularies import storage
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
@@ -162,5 +169,53 @@ def test_what_it_cannot_do(folder):
     Vocabulary(folder, 3).check()
   with pytest.raises(UserError, match="lower_case is for WordPiece"):
     Vocabulary(folder, lower_case=True).check()
-  with pytest.raises(UserError, match="cuts inputs and targets by two models"):
-    Vocabulary(folder).to_seqio()
+
+
+def test_features_of_seqio(folder):
+  vocabulary = Vocabulary(folder)
+  assert_is_one_of_seqio(vocabulary, TEXTS)
+  features = task_vocabularies.features(str(folder))
+  for feature, encode in (
+    ("inputs", vocabulary.encode),
+    ("targets", vocabulary.encode_targets),
+  ):
+    theirs = features[feature].vocabulary
+    for text in SOURCES + TARGETS:
+      assert theirs.encode(text) == encode(text)
+      assert theirs.encode_tf(text).numpy().tolist() == encode(text)
+    assert theirs == task_vocabularies.features(str(folder))[feature].vocabulary
+  assert features["inputs"].vocabulary != features["targets"].vocabulary
+  assert vocabulary.to_seqio() != vocabulary.to_seqio(of_targets=True)
+
+
+def test_a_task_is_prepared(folder, tmp_path):
+  rows = [f"{x}\t{y}" for x, y in zip(SOURCES, TARGETS, strict=True)]
+  (tmp_path / "rows.tsv").write_text("\n".join(["x\ty", *rows]))
+  name = "marian_text_to_text"
+  TextToTextTask.from_tsv(
+    name,
+    splits={"validation": str(tmp_path / "rows.tsv")},
+    inputs="{x}",
+    targets="{y}",
+    vocabulary=str(folder),
+  )
+  try:
+    prepare(name, prepared_dir=tmp_path / "prepared")
+  finally:
+    seqio.TaskRegistry.remove(name)
+  (task,) = manifest.load(name, tmp_path / "prepared").tasks
+  assert task.vocabulary.checksum == Vocabulary(folder).checksum
+  batches = loader.evaluation_batches(
+    task,
+    split="validation",
+    lengths={"inputs": 64, "targets": 64},
+    batch_size=len(rows),
+  )
+  batch, _ = next(iter(batches))
+  for key, texts, encode in (
+    ("encoder_input_tokens", SOURCES, task.vocabulary.encode),
+    ("decoder_target_tokens", TARGETS, task.vocabulary.encode_targets),
+  ):
+    for row, text in zip(batch[key], texts, strict=True):
+      expected = [*encode(text), task.vocabulary.eos_id]
+      assert row[: len(expected)].tolist() == expected

@@ -9,24 +9,20 @@ import tensorflow as tf
 
 from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies.vocabulary import Vocabulary
-from transformer_zoo.errors import UserError
 
 
-def to_seqio(vocabulary: Vocabulary) -> seqio.Vocabulary:
+def to_seqio(
+  vocabulary: Vocabulary, of_targets: bool = False
+) -> seqio.Vocabulary:
   """Returns SeqIO's own vocabulary of that kind, or an adapter.
 
   SeqIO's SentencePiece vocabulary has padding 0 and takes EOS from the model
   file; its WordPiece vocabulary gives a scalar for a text of one piece.
 
-  Raises:
-    UserError: it is Marian's, of two languages.
+  Args:
+    vocabulary: of a task.
+    of_targets: whether it reads what a model is to write (Marian).
   """
-  if vocabulary.kind == "marian":
-    raise UserError(
-      f"the Marian vocabulary {vocabulary.path!r} cuts inputs and targets by "
-      "two models, which a vocabulary of SeqIO cannot do; prepare tasks with "
-      "another one, and answer texts with `zoo infer`"
-    )
   if vocabulary.kind == "bytes":
     return seqio.ByteVocabulary(vocabulary.extra_ids)
   if vocabulary.kind == "sentencepiece" and not vocabulary.lower_case:
@@ -34,7 +30,7 @@ def to_seqio(vocabulary: Vocabulary) -> seqio.Vocabulary:
     theirs = seqio.SentencePieceVocabulary(path, vocabulary.extra_ids)
     if (theirs.pad_id, theirs.eos_id) == (vocabulary.pad_id, vocabulary.eos_id):
       return theirs
-  return AdaptedVocabulary(vocabulary)
+  return AdaptedVocabulary(vocabulary, of_targets)
 
 
 class LazyVocabulary(seqio.Vocabulary):
@@ -44,10 +40,11 @@ class LazyVocabulary(seqio.Vocabulary):
   """
 
   zoo_vocabulary: Vocabulary
+  of_targets = False
 
   @functools.cached_property
   def _found(self) -> seqio.Vocabulary:
-    return to_seqio(self.zoo_vocabulary)
+    return to_seqio(self.zoo_vocabulary, self.of_targets)
 
   @property
   def extra_ids(self) -> int:
@@ -95,12 +92,14 @@ class AdaptedVocabulary(seqio.Vocabulary):
 
   Attributes:
     zoo_vocabulary: the adapted one.
+    of_targets: see `to_seqio`.
   """
 
-  def __init__(self, vocabulary: Vocabulary):
+  def __init__(self, vocabulary: Vocabulary, of_targets: bool = False):
     """Adapts `vocabulary`, whose files are still read at first use."""
     super().__init__()
     self.zoo_vocabulary = vocabulary
+    self.of_targets = of_targets
 
   @property
   def extra_ids(self) -> int:
@@ -132,7 +131,12 @@ class AdaptedVocabulary(seqio.Vocabulary):
     return self.zoo_vocabulary.bos_id
 
   def _encode(self, s: str | bytes) -> Sequence[int]:
-    return self.zoo_vocabulary.encode(tf.compat.as_text(s))
+    return self._encode_batch([tf.compat.as_text(s)])[0]
+
+  def _encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+    if self.of_targets:
+      return [self.zoo_vocabulary.encode_targets(text) for text in texts]
+    return self.zoo_vocabulary.encode_batch(texts)
 
   def _decode(self, ids: Sequence[int]) -> str:
     return self.zoo_vocabulary.decode(ids)
@@ -141,9 +145,7 @@ class AdaptedVocabulary(seqio.Vocabulary):
     """Texts [] or [n] to int32 ids [length], or [n, (lengths)]."""
 
     def encode(texts):
-      rows = self.zoo_vocabulary.encode_batch(
-        [text.decode("utf-8") for text in texts]
-      )
+      rows = self._encode_batch([text.decode("utf-8") for text in texts])
       ids = np.array([i for row in rows for i in row], np.int32)
       return ids, np.array([len(row) for row in rows], np.int64)
 
@@ -176,6 +178,7 @@ class AdaptedVocabulary(seqio.Vocabulary):
     return (
       isinstance(other, AdaptedVocabulary)
       and self.zoo_vocabulary == other.zoo_vocabulary
+      and self.of_targets == other.of_targets
     )
 
   def __hash__(self) -> int:

@@ -176,15 +176,15 @@ class Vocabulary:
       clean = clean[: clean.index(eos_id) + 1]
     return self._tokenizer.decode([i for i in clean if i is not None])
 
-  def to_seqio(self) -> "seqio.Vocabulary":
+  def to_seqio(self, of_targets: bool = False) -> "seqio.Vocabulary":
     """Returns the same vocabulary for a SeqIO task; imports SeqIO.
 
-    Raises:
-      UserError: it reads inputs and targets in two ways (Marian).
+    Args:
+      of_targets: whether it reads targets, which Marian's cuts in another way.
     """
     from transformer_zoo.data.vocabularies import seqio_vocabularies
 
-    return seqio_vocabularies.to_seqio(self)
+    return seqio_vocabularies.to_seqio(self, of_targets)
 
   @functools.cached_property
   def _tokenizer(self) -> tokenizer.Tokenizer:
