@@ -14,6 +14,7 @@ from transformer_zoo.cli import common
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import generation_defaults
+from transformer_zoo.experiment import tokenizer_files
 from transformer_zoo.experiment.convert import convert
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
@@ -113,6 +114,14 @@ def test_it_is_told_on_the_way_back(place, tmp_path):
   for folder in (place / "theirs", tmp_path / "back"):
     told = json.loads((folder / "generation_config.json").read_text())
     assert told["bad_words_ids"] == [[Vocabulary(place / "theirs").pad_id]]
+
+
+def test_the_vocabulary_becomes_files_of_theirs(place, tmp_path):
+  vocabulary = Vocabulary(place / "theirs")
+  tokenizer_files.write(vocabulary, tmp_path)
+  told = json.loads((tmp_path / "tokenizer_config.json").read_text())
+  assert told == {"tokenizer_class": "MarianTokenizer"}
+  assert Vocabulary(tmp_path).checksum == vocabulary.checksum
 
 
 @pytest.mark.parametrize(
