@@ -9,7 +9,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.modules import dot_product_attention
 from transformer_zoo.modules import initializers
 from transformer_zoo.modules import kv_cache
-from transformer_zoo.modules.dot_product_attention import Kernel
+from transformer_zoo.modules.dot_product_attention import KernelChoice
 from transformer_zoo.modules.dot_product_attention import REFERENCE
 from transformer_zoo.modules.dot_product_attention import ReferenceAttention
 from transformer_zoo.modules.dropout import Dropout
@@ -67,7 +67,7 @@ class Attention(nn.Module):
   rotary: nn.Module | None = None
   position_bias: nn.Module | None = None
   relative_vectors: nn.Module | None = None
-  kernel: Kernel = AutomaticAttention()
+  kernel: KernelChoice = AutomaticAttention()
 
   def __post_init__(self):
     if self.num_kv_heads is not None and (

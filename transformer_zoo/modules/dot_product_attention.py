@@ -4,11 +4,12 @@ A kernel is an object that computes the same function in its own way:
 
   softmax(query key^T + bias, where the mask allows) * keep @ value
 
-`Attention.kernel` binds one (gin_configs/parts/attention/kernel_*.gin): here is
+`Attention.kernel` binds one (gin_configs/parts/attention/kernels/): here is
 the reference, in `chunked_attention.py` one that needs less memory, in
 `fused_attention.py` those of JAX's libraries and the choice between all.
 """
 
+import abc
 import dataclasses
 
 import gin
@@ -131,8 +132,20 @@ class Problem:
   dropout: bool
 
 
+class KernelChoice(abc.ABC):
+  """What `Attention.kernel` binds: a kernel, or a rule that chooses one."""
+
+  @abc.abstractmethod
+  def choose(self, problem: Problem) -> tuple["Kernel", str]:
+    """The kernel that serves, and why.
+
+    Raises:
+      UserError: there is none for the problem.
+    """
+
+
 @dataclasses.dataclass(frozen=True)
-class Kernel:
+class Kernel(KernelChoice):
   """One way to compute dot-product attention."""
 
   def refusal(self, problem: Problem) -> str | None:
@@ -141,11 +154,7 @@ class Kernel:
     return None
 
   def choose(self, problem: Problem) -> tuple["Kernel", str]:
-    """The kernel that serves, itself if bound by name, and why.
-
-    Raises:
-      UserError: it cannot serve the problem.
-    """
+    """Itself, as it is bound by name; see `KernelChoice`."""
     refusal = self.refusal(problem)
     if refusal is not None:
       raise UserError(
@@ -154,6 +163,7 @@ class Kernel:
       )
     return self, "as bound"
 
+  @abc.abstractmethod
   def attend(
     self,
     query_BLHK: jax.Array,
@@ -164,7 +174,6 @@ class Kernel:
     keep_BH1M: jax.Array | None,
   ) -> jax.Array:
     """Returns [B, L, H, K]; arguments as of `dot_product_attention`."""
-    raise NotImplementedError
 
 
 @gin.register
@@ -193,7 +202,7 @@ def dot_product_attention(
   bias_1HLM: jax.Array | None = None,
   keep_BH1M: jax.Array | None = None,
   dropout: bool = False,
-  kernel: Kernel = REFERENCE,
+  kernel: KernelChoice = REFERENCE,
 ) -> jax.Array:
   """Attention of queries to keys and values (Vaswani et al. 2017, 3.2.1).
 

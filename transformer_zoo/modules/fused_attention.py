@@ -20,6 +20,7 @@ from transformer_zoo import axes
 from transformer_zoo.modules.chunked_attention import ChunkedAttention
 from transformer_zoo.modules.chunked_attention import pad_axis
 from transformer_zoo.modules.dot_product_attention import Kernel
+from transformer_zoo.modules.dot_product_attention import KernelChoice
 from transformer_zoo.modules.dot_product_attention import Problem
 from transformer_zoo.modules.dot_product_attention import REFERENCE
 
@@ -171,7 +172,7 @@ class SplashAttention(Kernel):
 
 @gin.register
 @dataclasses.dataclass(frozen=True)
-class AutomaticAttention(Kernel):
+class AutomaticAttention(KernelChoice):
   """Whole scores while they are small; else what this device has for them.
 
   Attributes:
