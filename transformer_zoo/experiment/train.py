@@ -25,16 +25,14 @@ from transformer_zoo.experiment import resumption
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.experiment import scoring
 from transformer_zoo.experiment.restoration import InitialCheckpoint
-from transformer_zoo.modules import choices
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import loop
 from transformer_zoo.training import partitioning as partitioning_lib
-from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.checkpoints import Checkpoints
 from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.partitioning import Partitioning
+from transformer_zoo.training.program import TrainProgram
 from transformer_zoo.training.recorder import Recorder
-from transformer_zoo.training.step import train_step
 
 DEFAULT_PERIODS = loop.Periods()
 FROM_SCRATCH = InitialCheckpoint()
@@ -125,8 +123,15 @@ def train(
   if train_steps < 1:
     raise UserError(f"TRAIN_STEPS={train_steps} must be at least 1")
   mesh = partitioning.mesh()
-  boxed = state_lib.abstract_variables(model)
-  partitioning.check(mesh, boxed, batch_size)
+  program = TrainProgram(
+    model,
+    objective,
+    optimizer(learning_rate),
+    learning_rate,
+    partitioning,
+    mesh,
+  )
+  partitioning.check(mesh, program.boxed_params, batch_size)
   mixture = inputs.prepared(mixture_or_task_name, prepared_dir)
   inputs.check_mixture(model, mixture)
   if rates is not None:
@@ -147,13 +152,7 @@ def train(
 
   with contextlib.ExitStack() as stack:
     stack.enter_context(partitioning.activate(mesh))
-    transformation = optimizer(learning_rate)
-    make_state = functools.partial(
-      state_lib.initial_state, model, transformation
-    )
-    shapes = jax.eval_shape(make_state, jax.random.key(0))
-    shardings = partitioning.shardings(mesh, boxed, shapes)
-    abstract = partitioning_lib.abstract(shapes, shardings)
+    abstract = program.abstract_state
     checkpoints = stack.enter_context(
       contextlib.closing(Checkpoints(folder / "checkpoints"))
     )
@@ -161,7 +160,7 @@ def train(
     initial = None
     if initial_checkpoint.path and restored is None:
       initial = initial_checkpoint.open(
-        model, boxed, [task.vocabulary for task in mixture.tasks]
+        model, program.boxed_params, [task.vocabulary for task in mixture.tasks]
       )
     start_step = int(restored[0].step) if restored else 0
     if initial is not None and initial_checkpoint.resume:
@@ -184,7 +183,7 @@ def train(
       process_count=jax.process_count(),
     )
     for size in batches.batching.batch_sizes:
-      partitioning.check(mesh, boxed, size)
+      partitioning.check(mesh, program.boxed_params, size)
     read_ahead = stack.enter_context(
       contextlib.closing(
         loader.read_ahead(
@@ -199,7 +198,7 @@ def train(
     if restored:
       state, progress = restored
     else:
-      state = jax.jit(make_state, out_shardings=shardings)(parameter_key)
+      state = program.initial_state(parameter_key)
       progress = {}
     if initial is not None:
       print("\n".join(initial.report()))
@@ -208,17 +207,6 @@ def train(
       if initial_checkpoint.resume:
         state = resumption.resume(initial.source, abstract, state)
       initial = None  # keeps what it has read last
-    step = jax.jit(
-      functools.partial(
-        _step,
-        objective=functools.partial(objective, model),
-        optimizer=transformation,
-        rate=learning_rate,
-      ),
-      donate_argnums=0,
-      out_shardings=(shardings, None),
-    )
-
     evaluate = functools.partial(
       _evaluate, evaluator, tasks, folder / "predictions"
     )
@@ -240,7 +228,7 @@ def train(
       train_steps=train_steps,
       batches=read_ahead,
       put=functools.partial(partitioning_lib.put_batch, mesh=mesh),
-      run_step=lambda state, batch: step(state, batch, dropout_key),
+      run_step=lambda state, batch: program.step(state, batch, dropout_key),
       evaluate=evaluate if tasks else None,
       periods=periods,
       recorder=recorder,
@@ -266,17 +254,6 @@ def _announce(batches: Batches, start_step: int, train_steps: int) -> None:
     f"{row}, padding included)",
     flush=True,
   )
-
-
-def _step(state, batch, key, *, objective, optimizer, rate):
-  with choices.recorded() as made:
-    new_state, sums = train_step(
-      state, batch, key, objective=objective, optimizer=optimizer
-    )
-  # While it is traced: once for each shape of batches.
-  for choice in made:
-    print(choice, flush=True)
-  return new_state, {**sums, "learning_rate": rate(state.step)}
 
 
 def _evaluate(evaluator, tasks, folder, params, step):
