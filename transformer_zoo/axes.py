@@ -13,6 +13,7 @@ Dimension letters, as suffixes of tensor names and (lower case) in einsum:
 """
 
 from collections.abc import Callable, Sequence
+import math
 
 from flax import linen as nn
 import jax
@@ -67,8 +68,17 @@ def partitions(axis: str | None) -> int:
   mesh = jax.sharding.get_abstract_mesh()
   if mesh.empty or axis is None:
     return 1
-  (mesh_axis,) = nn.logical_to_mesh_axes(names(axis))
-  return 1 if mesh_axis is None else mesh.shape[mesh_axis]
+  (mesh_axes,) = nn.logical_to_mesh_axes(names(axis))
+  return _size(mesh, mesh_axes)
+
+
+def _size(mesh, mesh_axes: str | tuple[str, ...] | None) -> int:
+  """Returns how many devices lie along mesh axes."""
+  if mesh_axes is None:
+    return 1
+  if isinstance(mesh_axes, str):
+    return mesh.shape[mesh_axes]
+  return math.prod(mesh.shape[axis] for axis in mesh_axes)
 
 
 def over_mesh(
@@ -87,16 +97,15 @@ def over_mesh(
       every device.
     axes: logical axes of each array.
   """
-  if jax.sharding.get_abstract_mesh().empty:
+  mesh = jax.sharding.get_abstract_mesh()
+  if mesh.empty:
     return function(*arrays)
   specs = []
   for array, logical in zip(arrays, axes, strict=True):
     mesh_axes = nn.logical_to_mesh_axes(names(*logical))
     divided = (
-      None if size % partitions(axis) else mesh_axis
-      for size, axis, mesh_axis in zip(
-        array.shape, logical, mesh_axes, strict=True
-      )
+      None if size % _size(mesh, each) else each
+      for size, each in zip(array.shape, mesh_axes, strict=True)
     )
     specs.append(jax.sharding.PartitionSpec(*divided))
   # check_vma: kernels do not say over which axes their results vary.

@@ -89,4 +89,6 @@ def test_equals_one_device(kind, way, partitions):
     for line in lowered.as_text().splitlines()
     if "sharding_constraint" in line and f"tensor<8x4x8x{slots}xf32>" in line
   ]
-  assert caches and all('{"data"}, {"model"}, {}, {}' in c for c in caches)
+  assert caches and all(
+    '{"data", "fsdp"}, {"model"}, {}, {}' in c for c in caches
+  )

@@ -80,7 +80,8 @@ def copied(prepared_dir, tmp_path):
     ),
     (
       "NUM_PARTITIONS=3",
-      "num_partitions=3 does not fit 8 devices; choose one of 1, 2, 4, 8",
+      "num_slices=1, fsdp=1, num_partitions=3 do not fit 8 devices; meshes "
+      "that do, as data x fsdp x num_partitions: 8x1x1, 4x1x2",
     ),
     (
       "NUM_PARTITIONS=4",
@@ -89,13 +90,13 @@ def copied(prepared_dir, tmp_path):
     ),
     (
       "BATCH_SIZE=12",
-      "BATCH_SIZE=12 does not divide over the mesh's data axis of 8; choose a "
-      "multiple of 8",
+      "BATCH_SIZE=12 does not divide over the mesh's data and fsdp axes of "
+      "8 devices; choose a multiple of 8",
     ),
     (
       "Partitioning.rules=(('mlp', 'modl'),)",
       "partitioning rule for 'mlp' names mesh axis 'modl'; allowed: 'data', "
-      "'model' or None",
+      "'fsdp', 'model', several of them or None",
     ),
     (
       "Partitioning.rules=(('mpl', 'model'),)",

@@ -181,7 +181,9 @@ class TestRefusals:
     with pytest.raises(UserError) as caught:
       Partitioning(num_partitions=3).mesh()
     assert str(caught.value) == (
-      "num_partitions=3 does not fit 8 devices; choose one of 1, 2, 4, 8"
+      "num_slices=1, fsdp=1, num_partitions=3 do not fit 8 devices; meshes "
+      "that do, as data x fsdp x num_partitions: 8x1x1, 4x1x2, 2x1x4, 1x1x8, "
+      "4x2x1, 2x2x2, 1x2x4, 2x4x1, 1x4x2, 1x8x1"
     )
 
   def test_heads_that_do_not_divide(self, make_model):
@@ -201,8 +203,8 @@ class TestRefusals:
         partitioning.mesh(), state_lib.abstract_variables(model), 6
       )
     assert str(caught.value) == (
-      "BATCH_SIZE=6 does not divide over the mesh's data axis of 4; choose a "
-      "multiple of 4"
+      "BATCH_SIZE=6 does not divide over the mesh's data and fsdp axes of 4 "
+      "devices; choose a multiple of 4"
     )
 
   def test_rule_with_an_unknown_mesh_axis(self):
@@ -210,7 +212,7 @@ class TestRefusals:
       Partitioning(rules=(("mlp", "modl"),))
     assert str(caught.value) == (
       "partitioning rule for 'mlp' names mesh axis 'modl'; allowed: 'data', "
-      "'model' or None"
+      "'fsdp', 'model', several of them or None"
     )
 
   def test_rule_with_an_unknown_logical_axis(self):
@@ -225,4 +227,4 @@ def test_every_logical_axis_has_a_rule():
   assert sorted(ruled) == sorted(axes.LOGICAL_AXES)
   assert nn.logical_to_mesh_axes(
     ("batch", "length", "heads", "kv"), partitioning_lib.STANDARD_RULES
-  ) == PartitionSpec("data", None, "model", None)
+  ) == PartitionSpec(("data", "fsdp"), None, "model", None)

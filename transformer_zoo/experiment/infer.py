@@ -22,6 +22,7 @@ from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.experiment import fingerprint
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import scoring
+from transformer_zoo.training.partitioning import batch_shares
 from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.partitioning import Partitioning
 
@@ -84,7 +85,7 @@ def infer(
   checkpoint = checkpoint_sources.locate(checkpoint_path)
   mesh = partitioning.mesh()
   if one_by_one:
-    batch_size = mesh.shape["data"]
+    batch_size = batch_shares(mesh)
   features = ("inputs", "targets") if scored else ("inputs",)
   examples = answering.check(examples, features)
   with partitioning.activate(mesh):

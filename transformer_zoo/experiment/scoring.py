@@ -40,9 +40,9 @@ def make_evaluator(
   Raises:
     UserError: the decoding options do not fit the length of the targets.
   """
-  data_parallel = mesh.shape["data"]
+  shares = partitioning_lib.batch_shares(mesh)
   decoding.with_length(lengths["targets"])
-  rows = -(-batch_size // data_parallel) * data_parallel
+  rows = -(-batch_size // shares) * shares
   make_texts = functools.partial(
     best_tokens,
     model,

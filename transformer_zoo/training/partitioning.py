@@ -4,13 +4,15 @@ One program runs on all devices; XLA's SPMD partitioner inserts the collectives
 that the layout implies.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 import contextlib
 import dataclasses
+import math
 
 from flax import linen as nn
 import gin
 import jax
+from jax.experimental import mesh_utils
 from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec
@@ -19,11 +21,16 @@ import numpy as np
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
 
-Rules = tuple[tuple[str, str | None], ...]
+MESH_AXES = ("data", "fsdp", "model")
+# Over these lie the rows of a batch.
+BATCH_AXES = ("data", "fsdp")
+
+MeshAxes = str | tuple[str, ...] | None
+Rules = tuple[tuple[str, MeshAxes], ...]
 
 # T5X's rules with one-dimensional parameter and activation partitioning.
 STANDARD_RULES: Rules = (
-  ("batch", "data"),
+  ("batch", BATCH_AXES),
   ("vocab", "model"),
   ("mlp", "model"),
   ("heads", "model"),
@@ -40,49 +47,96 @@ STANDARD_RULES: Rules = (
 )
 
 
+def _each(mesh_axes: MeshAxes) -> tuple[str, ...]:
+  """A rule's mesh axes, one by one."""
+  if mesh_axes is None:
+    return ()
+  return (mesh_axes,) if isinstance(mesh_axes, str) else tuple(mesh_axes)
+
+
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class Partitioning:
-  """A data x model mesh and the rules that lay arrays out on it.
+  """A data x fsdp x model mesh and the rules that lay arrays out on it.
+
+  Rows of a batch lie over `data` and `fsdp`; what else lies where, the rules
+  say. The devices that `fsdp` and `num_partitions` leave are along `data`, the
+  only axis that runs across slices, between which the network is slow.
 
   Attributes:
     num_partitions: devices along the `model` axis, over which each copy of
-      the model is split; the others are along `data`.
-    rules: ordered (logical axis, mesh axis or None); the first rule whose mesh
-      axis is still free is taken.
+      the model is split; -1 is all that the others leave in a slice.
+    fsdp: devices along the `fsdp` axis; -1 is all that the others leave in a
+      slice.
+    num_slices: slices (TPU) or groups of hosts that a fast network joins.
+    rules: ordered (logical axis, mesh axes or None); the first rule whose mesh
+      axes are still free is taken.
   """
 
   num_partitions: int = 1
+  fsdp: int = 1
+  num_slices: int = 1
   rules: Rules = STANDARD_RULES
 
   def __post_init__(self):
-    for logical, mesh_axis in self.rules:
+    for logical, mesh_axes in self.rules:
       axes.names(logical)
-      if mesh_axis not in ("data", "model", None):
-        raise UserError(
-          f"partitioning rule for {logical!r} names mesh axis {mesh_axis!r}; "
-          "allowed: 'data', 'model' or None"
-        )
+      for mesh_axis in _each(mesh_axes):
+        if mesh_axis not in MESH_AXES:
+          raise UserError(
+            f"partitioning rule for {logical!r} names mesh axis {mesh_axis!r}; "
+            "allowed: 'data', 'fsdp', 'model', several of them or None"
+          )
 
-  def mesh(self) -> jax.sharding.Mesh:
-    """The mesh over all devices of all processes.
+  def mesh(
+    self, devices: Sequence[jax.Device] | None = None
+  ) -> jax.sharding.Mesh:
+    """Lays devices out.
+
+    Args:
+      devices: all devices of all processes by default.
 
     Raises:
-      UserError: the devices do not divide by `num_partitions`.
+      UserError: the devices do not divide as asked.
     """
-    count = jax.device_count()
-    if self.num_partitions < 1 or count % self.num_partitions:
-      divisors = [str(d) for d in range(1, count + 1) if count % d == 0]
-      raise UserError(
-        f"num_partitions={self.num_partitions} does not fit {count} "
-        f"device{'s' * (count > 1)}; choose one of {', '.join(divisors)}"
+    devices = jax.devices() if devices is None else devices
+    data, fsdp, model = self._sizes(len(devices))
+    shape = (data // self.num_slices, fsdp, model)
+    laid_out = [
+      mesh_utils.create_device_mesh(
+        shape, devices=group, allow_split_physical_axes=True
       )
+      for group in _slices(devices, self.num_slices)
+    ]
     # Auto: with Explicit axes (the default) logical constraints fail.
-    return jax.make_mesh(
-      (count // self.num_partitions, self.num_partitions),
-      ("data", "model"),
-      axis_types=(jax.sharding.AxisType.Auto,) * 2,
+    return jax.sharding.Mesh(
+      np.concatenate(laid_out),
+      MESH_AXES,
+      axis_types=(jax.sharding.AxisType.Auto,) * 3,
     )
+
+  def _sizes(self, count: int) -> tuple[int, int, int]:
+    """Returns the sizes of the mesh's axes over so many devices."""
+    asked = {"fsdp": self.fsdp, "num_partitions": self.num_partitions}
+    fixed = math.prod(size for size in asked.values() if size != -1)
+    free = [name for name, size in asked.items() if size == -1]
+    per_slice, rest = divmod(count, max(1, self.num_slices))
+    if (
+      min(self.num_slices, fixed) < 1
+      or len(free) > 1
+      or rest
+      or per_slice % fixed
+    ):
+      fits = ", ".join("x".join(map(str, sizes)) for sizes in _meshes(count))
+      raise UserError(
+        f"num_slices={self.num_slices}, fsdp={self.fsdp}, "
+        f"num_partitions={self.num_partitions} do not fit {count} "
+        f"device{'s' * (count > 1)}; meshes that do, as data x fsdp x "
+        f"num_partitions: {fits}"
+      )
+    asked |= dict.fromkeys(free, per_slice // fixed)
+    fsdp, model = asked.values()
+    return count // (fsdp * model), fsdp, model
 
   @contextlib.contextmanager
   def activate(self, mesh: jax.sharding.Mesh) -> Iterator[None]:
@@ -100,17 +154,20 @@ class Partitioning:
     Raises:
       UserError: naming the axis, its size, and the sizes that fit.
     """
-    if batch_size % mesh.shape["data"]:
+    shares = batch_shares(mesh)
+    if batch_size % shares:
       raise UserError(
-        f"BATCH_SIZE={batch_size} does not divide over the mesh's data axis "
-        f"of {mesh.shape['data']}; choose a multiple of {mesh.shape['data']}"
+        f"BATCH_SIZE={batch_size} does not divide over the mesh's data and "
+        f"fsdp axes of {shares} devices; choose a multiple of {shares}"
       )
-    mesh_axes = dict(reversed(self.rules))
     for path, leaf in jax.tree_util.tree_leaves_with_path(
       boxed_params, is_leaf=lambda x: isinstance(x, nn.meta.AxisMetadata)
     ):
-      for size, logical in zip(leaf.value.shape, leaf.names, strict=True):
-        parts = mesh.shape.get(mesh_axes.get(logical), 1)
+      spec = nn.logical_to_mesh_axes(leaf.names, self.rules)
+      for size, logical, mesh_axes in zip(
+        leaf.value.shape, leaf.names, spec, strict=True
+      ):
+        parts = math.prod(mesh.shape[axis] for axis in _each(mesh_axes))
         if size % parts:
           fits = [str(d) for d in range(1, size + 1) if size % d == 0][:8]
           name = jax.tree_util.keystr(path, simple=True, separator="/")
@@ -149,6 +206,43 @@ class Partitioning:
 
 # Every device holds the whole model and its rows of the batch.
 ONE_COPY_PER_DEVICE = Partitioning()
+
+
+def batch_shares(mesh: jax.sharding.Mesh) -> int:
+  """Into how many parts a mesh cuts the rows of a batch."""
+  return math.prod(mesh.shape[axis] for axis in BATCH_AXES)
+
+
+def _meshes(count: int) -> list[tuple[int, int, int]]:
+  """All sizes of the mesh's axes that so many devices have."""
+  divisors = [d for d in range(1, count + 1) if count % d == 0]
+  return [
+    (count // (fsdp * model), fsdp, model)
+    for fsdp in divisors
+    for model in divisors
+    if count % (fsdp * model) == 0
+  ]
+
+
+def _slices(
+  devices: Sequence[jax.Device], num_slices: int
+) -> list[list[jax.Device]]:
+  """Devices by the slice that they are in, equally many in each.
+
+  Devices that know of no slices (of simulations, of GPUs) are cut in their
+  order, which is that of their processes.
+  """
+  slice_of = [getattr(device, "slice_index", 0) for device in devices]
+  if num_slices == 1 or len(set(slice_of)) != num_slices:
+    slice_of = np.arange(len(devices)) * num_slices // len(devices)
+  return [
+    [
+      device
+      for device, own in zip(devices, slice_of, strict=True)
+      if own == index
+    ]
+    for index in sorted(set(slice_of))
+  ]
 
 
 def abstract(shapes, shardings):
@@ -192,8 +286,8 @@ def _state_axes(path, ndim, named, longest) -> tuple[str | None, ...]:
 def put_batch(
   batch: dict[str, np.ndarray], mesh: jax.sharding.Mesh
 ) -> dict[str, jax.Array]:
-  """Lays this process's rows of a global batch over the mesh's data axis."""
-  sharding = NamedSharding(mesh, PartitionSpec("data"))
+  """Lays this process's rows of a global batch over the mesh."""
+  sharding = NamedSharding(mesh, PartitionSpec(BATCH_AXES))
   return {
     key: jax.make_array_from_process_local_data(sharding, value)
     for key, value in batch.items()
@@ -203,8 +297,8 @@ def put_batch(
 def put_whole_batch(
   batch: dict[str, np.ndarray], mesh: jax.sharding.Mesh
 ) -> dict[str, jax.Array]:
-  """Lays a batch that every process has whole over the mesh's data axis."""
-  sharding = NamedSharding(mesh, PartitionSpec("data"))
+  """Lays the rows of a batch that every process has whole over the mesh."""
+  sharding = NamedSharding(mesh, PartitionSpec(BATCH_AXES))
   return {
     key: jax.make_array_from_callback(
       value.shape, sharding, lambda index, value=value: value[index]
