@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
+from transformer_zoo.modules import target
 
 COMPUTE_DTYPES = ("auto", "float32", "bfloat16")
 
@@ -21,7 +22,7 @@ def compute_dtype(name: str) -> str:
   """
   if name != "auto":
     return name
-  return "float32" if jax.default_backend() == "cpu" else "bfloat16"
+  return "float32" if target.platform() == "cpu" else "bfloat16"
 
 
 @gin.register

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from transformer_zoo import axes
+from transformer_zoo.modules import target
 from transformer_zoo.modules.chunked_attention import ChunkedAttention
 from transformer_zoo.modules.chunked_attention import pad_axis
 from transformer_zoo.modules.dot_product_attention import Kernel
@@ -59,8 +60,8 @@ class CudnnAttention(Kernel):
   """
 
   def refusal(self, problem: Problem) -> str | None:
-    if jax.default_backend() != "gpu":
-      return f"it runs on NVIDIA GPUs, and this is a {jax.default_backend()}"
+    if target.platform() != "gpu":
+      return f"it runs on NVIDIA GPUs, and this is a {target.platform()}"
     if problem.dropout:
       return NO_DROPOUT
     if problem.dtype not in (jnp.bfloat16, jnp.float16):
@@ -109,8 +110,8 @@ class SplashAttention(Kernel):
   largest_block: int = 512
 
   def refusal(self, problem: Problem) -> str | None:
-    if jax.default_backend() != "tpu":
-      return f"it runs on TPUs, and this is a {jax.default_backend()}"
+    if target.platform() != "tpu":
+      return f"it runs on TPUs, and this is a {target.platform()}"
     if problem.has_bias:
       return "it adds no bias to the scores, and the model does"
     if problem.dropout:
@@ -189,7 +190,7 @@ class AutomaticAttention(KernelChoice):
     if size <= self.whole_bytes:
       return REFERENCE, scores
     fused = {"tpu": SplashAttention(), "gpu": CudnnAttention()}.get(
-      jax.default_backend()
+      target.platform()
     )
     if fused is None:
       return ChunkedAttention(), scores

@@ -51,7 +51,8 @@ class TrainProgram:
   @functools.cached_property
   def abstract_state(self) -> TrainState:
     """Shapes, dtypes and shardings of the state."""
-    shapes = jax.eval_shape(self._make_state, jax.random.key(0))
+    # The key is traced too: the mesh may be of devices that are not there.
+    shapes = jax.eval_shape(lambda: self._make_state(jax.random.key(0)))
     shardings = self.partitioning.shardings(
       self.mesh, self.boxed_params, shapes
     )
