@@ -2,8 +2,8 @@
 
 from flax import linen as nn
 import jax
-import jax.extend
 
+from transformer_zoo.training import cost
 from transformer_zoo.training import state
 
 
@@ -40,26 +40,11 @@ def forward_flops(model: nn.Module, inputs: int, targets: int) -> int:
   if not hasattr(model, "encoder"):
     targets += inputs
   batch = state.example_batch(inputs, targets)
-  jaxpr = jax.make_jaxpr(
-    lambda p: model.apply({"params": p}, batch, method="logits_of_batch")
-  )(state.abstract_params(model))
-  return _dot_flops(jaxpr.jaxpr)
-
-
-def _dot_flops(jaxpr) -> int:
-  total = 0
-  for equation in jaxpr.eqns:
-    if equation.primitive.name == "dot_general":
-      (contracted, _), _ = equation.params["dimension_numbers"]
-      left = equation.invars[0].aval
-      depth = 1
-      for axis in contracted:
-        depth *= left.shape[axis]
-      total += 2 * equation.outvars[0].aval.size * depth
-    repeats = equation.params.get("length", 1)
-    for inner in jax.extend.core.jaxprs_in_params(equation.params):
-      total += repeats * _dot_flops(inner)
-  return total
+  forward = cost.count(
+    lambda p: model.apply({"params": p}, batch, method="logits_of_batch"),
+    state.abstract_params(model),
+  )
+  return forward.matmul_flops
 
 
 def summarize(

@@ -1,0 +1,172 @@
+"""Costs counted from the jaxpr: by hand, and as XLA counts without loops."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec
+import pytest
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.training import cost
+from transformer_zoo.training import state as state_lib
+from transformer_zoo.training import summary
+
+ROWS, INPUTS, TARGETS = 4, 16, 12
+# Those of the tiny model of conftest.py.
+D, F, HK, V = 16, 32, 32, 64
+QUICKLY = {"xla_backend_optimization_level": 0}
+
+
+def shape(*sizes, dtype=jnp.float32):
+  return jax.ShapeDtypeStruct(sizes, dtype)
+
+
+def layer_flops(length, memory_length=0):
+  """Products of a gated T5 layer over one row, in multiply-adds times two."""
+  projections = 4 * length * D * HK
+  attention = 2 * length * length * HK
+  if memory_length:
+    projections += 2 * (length + memory_length) * D * HK
+    attention += 2 * length * memory_length * HK
+  return 2 * (projections + attention + 3 * length * D * F)
+
+
+FORWARD = ROWS * (
+  layer_flops(INPUTS) + layer_flops(TARGETS, INPUTS) + 2 * TARGETS * D * V
+)
+
+
+@pytest.fixture(scope="module")
+def counted(make_model):
+  """Returns a function: macros -> costs of the loss and of its gradient."""
+
+  def of(**macros):
+    model = make_model(**macros)
+    return [cost.count(f, *arguments(model)) for f in functions(model)]
+
+  return functools.cache(of)
+
+
+def functions(model):
+  objective = functools.partial(sequence_to_sequence, model)
+  return objective, jax.value_and_grad(objective, has_aux=True)
+
+
+def arguments(model):
+  params = state_lib.abstract_params(model)
+  names = (
+    "decoder_input_tokens",
+    "decoder_target_tokens",
+    "decoder_loss_weights",
+  )
+  batch = {name: shape(ROWS, TARGETS, dtype=jnp.int32) for name in names}
+  batch["encoder_input_tokens"] = shape(ROWS, INPUTS, dtype=jnp.int32)
+  return params, batch
+
+
+def test_products_of_a_t5_model_are_those_of_the_formula(counted):
+  forward, gradient = counted()
+  assert forward.matmul_flops == FORWARD
+  assert gradient.matmul_flops == 3 * FORWARD
+  # On sizes as small as these other arithmetic counts too.
+  assert 1.0 < gradient.flops / gradient.matmul_flops < 1.5
+
+
+def test_a_scan_costs_its_length_times_a_layer(counted):
+  layers = {"NUM_ENCODER_LAYERS": 3, "NUM_DECODER_LAYERS": 3}
+  scanned, looped = (
+    counted(SCAN_LAYERS=on, **layers)[1] for on in (True, False)
+  )
+  assert scanned.matmul_flops == looped.matmul_flops
+  assert scanned.flops == pytest.approx(looped.flops, rel=0.01)
+
+
+def test_what_is_computed_again_is_counted_again(counted):
+  none, minimal, full = (
+    counted(REMAT=policy)[1].matmul_flops
+    for policy in ("none", "minimal", "full")
+  )
+  assert none == 3 * FORWARD < minimal < full < 4 * FORWARD
+  # Products with a batch dimension, scores and contexts, are not kept.
+  pairs = INPUTS**2 + TARGETS**2 + INPUTS * TARGETS
+  assert minimal - none == ROWS * 2 * (2 * pairs * HK)
+
+
+def test_flops_are_those_of_xla_where_nothing_is_scanned(make_model, counted):
+  model = make_model()
+  _, gradient = functions(model)
+  lowered = jax.jit(gradient).lower(*arguments(model))
+  theirs = lowered.compile(QUICKLY).cost_analysis()
+  flops = theirs["flops"] + theirs["transcendentals"]
+  assert counted()[1].flops == pytest.approx(flops, rel=0.03)
+
+
+def test_model_summary_counts_alike(make_model):
+  assert summary.forward_flops(make_model(), INPUTS, TARGETS) == FORWARD // ROWS
+
+
+def test_a_product_reads_its_operands_and_writes_its_result():
+  x, y = shape(8, 16), shape(16, 4)
+  assert cost.count(jnp.matmul, x, y) == cost.Cost(
+    flops=2 * 8 * 16 * 4,
+    matmul_flops=2 * 8 * 16 * 4,
+    bytes_accessed=4 * (8 * 16 + 16 * 4 + 8 * 4),
+  )
+
+
+def test_elementwise_chains_read_and_write_once():
+  found = cost.count(lambda x: jnp.tanh(x * 2.0) + 1.0, shape(100))
+  assert found == cost.Cost(flops=300, bytes_accessed=4 * 200)
+
+
+def test_what_nothing_uses_is_free():
+  def function(x):
+    _ = x @ x
+    return x + 1.0
+
+  assert cost.count(function, shape(8, 8)).matmul_flops == 0
+
+
+def test_a_lookup_reads_rows_and_not_the_table():
+  ids = shape(5, dtype=jnp.int32)
+  found = cost.count(lambda t, i: t[i], shape(1000, 8), ids)
+  assert found.bytes_accessed < 4 * 8 * 1000
+
+
+def test_the_most_expensive_branch_is_counted():
+  def function(x, chosen):
+    return jax.lax.cond(chosen, lambda x: x @ x, lambda x: x, x)
+
+  found = cost.count(function, shape(8, 8), shape(dtype=jnp.bool_))
+  assert found.matmul_flops == 2 * 8**3
+
+
+def test_a_mapped_body_costs_its_devices():
+  auto = jax.sharding.AxisType.Auto
+  mesh = jax.make_mesh((8,), ("data",), axis_types=(auto,))
+  rows = PartitionSpec("data")
+  mapped = jax.shard_map(
+    lambda x, y: x @ y,
+    mesh=mesh,
+    in_specs=(rows, PartitionSpec()),
+    out_specs=rows,
+  )
+  found = cost.count(mapped, shape(16, 4), shape(4, 4))
+  assert found.matmul_flops == 2 * 16 * 4 * 4
+
+
+def test_a_loop_of_unknown_length_is_refused_unless_it_is_given():
+  def function(x):
+    return jax.lax.while_loop(lambda x: x[0, 0] < 1.0, lambda x: x @ x, x)
+
+  assert cost.count(function, shape(4, 4), while_trips=7).matmul_flops == (
+    7 * 2 * 4**3
+  )
+  with pytest.raises(UserError) as caught:
+    cost.count(function, shape(4, 4))
+  assert str(caught.value) == (
+    "the cost of a while loop depends on how often it runs, which its program "
+    "does not say; give while_trips"
+  )
