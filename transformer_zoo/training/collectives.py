@@ -1,0 +1,148 @@
+"""Collectives of a compiled program, read from the compiler's text (HLO).
+
+The text is of one device's program. What stands in a loop counts as often as
+the loop runs; an asynchronous pair counts once, at its start. Sizes are those
+of the whole arrays that a device ends up with or gives away, and what a ring
+moves over its links follows from them (`Collective.moved_bytes`; as in Thakur
+et al. 2005, Optimization of collective communication operations in MPICH).
+"""
+
+from collections.abc import Iterator, Sequence
+import dataclasses
+
+from transformer_zoo.training import hlo
+from transformer_zoo.training import replica_groups
+
+KINDS = (
+  "all-reduce",
+  "all-gather",
+  "reduce-scatter",
+  "all-to-all",
+  "ragged-all-to-all",
+  "collective-permute",
+  "collective-broadcast",
+  "send",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Collective:
+  """One collective instruction.
+
+  Attributes:
+    kind: one of `KINDS`.
+    axes: mesh axes along which devices talk; empty where the groups are no
+      axes of the mesh.
+    group: devices in a group.
+    bytes: of the array: what a device has after an all-gather, before a
+      reduce-scatter, and before and after the others.
+    times: how often a step runs it.
+  """
+
+  kind: str
+  axes: tuple[str, ...]
+  group: int
+  bytes: int
+  times: int
+
+  @property
+  def moved_bytes(self) -> int:
+    """Bytes that a device sends in a step, by rings."""
+    others = self.group - 1
+    share = {
+      "all-reduce": 2 * others / self.group,
+      "all-gather": others / self.group,
+      "reduce-scatter": others / self.group,
+      "all-to-all": others / self.group,
+      "ragged-all-to-all": others / self.group,
+    }.get(self.kind, 1)
+    return int(self.times * self.bytes * share)
+
+
+@dataclasses.dataclass(frozen=True)
+class Total:
+  """Collectives of one kind along the same mesh axes, in one step.
+
+  Attributes:
+    kind: one of `KINDS`.
+    axes: see `Collective`.
+    count: how many are run.
+    bytes: of their arrays.
+    moved_bytes: what a device sends.
+  """
+
+  kind: str
+  axes: tuple[str, ...]
+  count: int
+  bytes: int
+  moved_bytes: int
+
+
+def read(
+  text: str, mesh_shape: dict[str, int], *, unknown_trips: int = 1
+) -> list[Collective]:
+  """The collectives of a compiled module, in the order of the program.
+
+  Args:
+    text: `compiled.as_text()`.
+    mesh_shape: the mesh's axes and sizes, whose devices are numbered in order.
+    unknown_trips: how often a loop runs whose end depends on data.
+  """
+  module = hlo.parse(text)
+  return [
+    _collective(module, instruction, times, mesh_shape)
+    for instruction, times in _walk(module, module.entry, 1, unknown_trips)
+  ]
+
+
+def totals(collectives: Sequence[Collective]) -> list[Total]:
+  """One row per kind and mesh axes; what moves most comes first."""
+  rows: dict[tuple, list[Collective]] = {}
+  for each in collectives:
+    rows.setdefault((each.kind, each.axes), []).append(each)
+  summed = [
+    Total(
+      kind,
+      axes,
+      sum(each.times for each in group),
+      sum(each.times * each.bytes for each in group),
+      sum(each.moved_bytes for each in group),
+    )
+    for (kind, axes), group in rows.items()
+  ]
+  return sorted(summed, key=lambda row: -row.moved_bytes)
+
+
+def _walk(
+  module: hlo.Module, name: str, times: int, unknown_trips: int
+) -> Iterator[tuple[hlo.Instruction, int]]:
+  """Collective instructions of a computation and of those that it calls."""
+  for instruction in module.computations[name]:
+    if _kind(instruction) in KINDS:
+      yield instruction, times
+      continue
+    inner = times
+    if instruction.opcode == "while":
+      trips = hlo.trip_count(module, instruction)
+      inner *= unknown_trips if trips is None else trips
+    for called in instruction.called:
+      yield from _walk(module, called, inner, unknown_trips)
+
+
+def _kind(instruction: hlo.Instruction) -> str:
+  """The opcode without `-start`."""
+  return instruction.opcode.removesuffix("-start")
+
+
+def _collective(
+  module: hlo.Module,
+  instruction: hlo.Instruction,
+  times: int,
+  mesh_shape: dict[str, int],
+) -> Collective:
+  kind = _kind(instruction)
+  axes, group = replica_groups.of(instruction.attributes, mesh_shape)
+  operands = module.operand_bytes(instruction)
+  # A start's own type repeats its operands: those are enough.
+  size = operands * group if kind == "all-gather" else operands
+  return Collective(kind, axes, group, size, times)

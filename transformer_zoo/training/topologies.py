@@ -1,0 +1,168 @@
+"""Devices to compile for: those of a TPU slice that is not there, or here.
+
+libtpu describes every slice of the TPUs that it compiles for, without one and
+without asking Google Cloud's metadata server.
+"""
+
+from collections.abc import Sequence
+import contextlib
+import dataclasses
+import importlib.util
+import math
+import os
+import re
+
+import jax
+
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+from transformer_zoo.training import hardware
+
+# Our name -> libtpu's name, how chips are arranged, and further arguments. A
+# v4 chip is one device (its two cores together) as on Cloud TPUs, and not two.
+TPUS = {
+  "v2": ("v2", 2, {}),
+  "v3": ("v3", 2, {}),
+  "v4": ("v4", 3, {"chip_config_name": "megacore"}),
+  "v5e": ("v5e", 2, {}),
+  "v5p": ("v5p", 3, {}),
+  "v6e": ("v6e", 2, {}),
+  "7x": ("tpu7x", 3, {}),
+}
+_ALIASES = {"v7x": "7x", "tpu7x": "7x", "v5litepod": "v5e"}
+# More devices than any TPU pod has: a slip of the pen costs hours.
+_MOST = 2**14
+# libtpu asks the metadata server, a TPU's lock and its hosts otherwise.
+_SETTINGS = {
+  "TPU_SKIP_MDS_QUERY": "1",
+  "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+  "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+  "TPU_WORKER_HOSTNAMES": "localhost",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Topology:
+  """Devices of one kind.
+
+  Attributes:
+    name: as it was asked for.
+    platform: `cpu`, `gpu` or `tpu`.
+    devices: of JAX; they need not exist.
+    chip: what they can do, or None if it is not known.
+  """
+
+  name: str
+  platform: str
+  devices: Sequence[jax.Device]
+  chip: hardware.Chip | None
+
+
+def find(name: str, num_slices: int = 1) -> Topology:
+  """The devices of a name.
+
+  Args:
+    name: `v5e:16x16`, `v4:4x4x4`: the chips of one slice; `cpu:8`: simulated
+      devices; `gpu`, `gpu:4`: those of this machine.
+    num_slices: TPU slices of that shape.
+
+  Raises:
+    UserError: there is no such topology, or nothing here compiles for it.
+  """
+  kind, _, shape = name.partition(":")
+  kind = _ALIASES.get(kind, kind)
+  if kind in ("cpu", "gpu"):
+    return _local(name, kind, shape)
+  if kind not in TPUS:
+    known = [*TPUS, "cpu", "gpu"]
+    raise UserError(
+      f"unknown topology {name!r}{nearest(kind, known)}; allowed: "
+      f"{_examples()}, cpu:8 (simulated), gpu:1 (of this machine)"
+    )
+  return _tpu(name, kind, shape, num_slices)
+
+
+def _examples() -> str:
+  return ", ".join(
+    f"{kind}:{'x'.join('4' * dimensions)}"
+    for kind, (_, dimensions, _) in TPUS.items()
+  )
+
+
+def _tpu(name: str, kind: str, shape: str, num_slices: int) -> Topology:
+  libtpu_name, dimensions, arguments = TPUS[kind]
+  _check_shape(name, shape, dimensions)
+  if importlib.util.find_spec("libtpu") is None:
+    raise UserError(
+      f"compiling for {name} needs libtpu, which is not installed: "
+      "pip install 'transformer_zoo[tpu]'"
+    )
+  for variable, value in _SETTINGS.items():
+    os.environ.setdefault(variable, value)
+  _leave_accelerators_alone()
+  # Importing it here keeps libtpu out of everything else.
+  from jax.experimental import topologies
+
+  if num_slices > 1:
+    arguments = {**arguments, "num_slices": num_slices}
+  try:
+    described = topologies.get_topology_desc(
+      platform="tpu", topology_name=f"{libtpu_name}:{shape}", **arguments
+    )
+  except (jax.errors.JaxRuntimeError, NotImplementedError) as error:
+    reason = str(error).splitlines()[0]
+    raise UserError(
+      f"libtpu has no topology {name!r}: {reason}; choose multiples of two, as "
+      f"in {_examples()}"
+    ) from error
+  devices = described.devices
+  chip = hardware.chip_of(devices[0].device_kind)
+  return Topology(name, "tpu", devices, chip)
+
+
+def _check_shape(name: str, shape: str, dimensions: int) -> None:
+  """libtpu divides by a size of zero, and takes shapes that do not exist."""
+  sizes = [int(size) for size in re.findall(r"\d+", shape)]
+  if (
+    not re.fullmatch(r"\d+(x\d+)*", shape)
+    or len(sizes) != dimensions
+    or not 1 <= math.prod(sizes) <= _MOST
+  ):
+    axes = "x".join("abc"[:dimensions])
+    raise UserError(
+      f"topology {name!r} has to be {name.partition(':')[0]}:{axes} with "
+      f"{dimensions} numbers of chips, at most {_MOST:,} together, as in "
+      f"{_examples()}"
+    )
+
+
+def _local(name: str, kind: str, shape: str) -> Topology:
+  if shape and not re.fullmatch(r"[1-9]\d{0,3}", shape):
+    raise UserError(
+      f"topology {name!r} has to be {kind}:N, N devices up to 9999"
+    )
+  if kind == "cpu":
+    _leave_accelerators_alone()
+    if "host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+      # Too late where devices have been made, which are counted below.
+      with contextlib.suppress(RuntimeError):
+        jax.config.update("jax_num_cpu_devices", int(shape or 1))
+  try:
+    devices = jax.devices(kind)
+  except RuntimeError as error:
+    raise UserError(
+      f"topology {name!r}: this machine has no {kind.upper()} that JAX finds"
+    ) from error
+  count = int(shape or len(devices))
+  if count > len(devices):
+    raise UserError(
+      f"topology {name!r}: this machine has {len(devices)} such device"
+      f"{'s' * (len(devices) > 1)}"
+    )
+  chip = hardware.chip_of(devices[0].device_kind)
+  return Topology(name, kind, devices[:count], chip)
+
+
+def _leave_accelerators_alone() -> None:
+  """Compiling takes no device that a run holds on this machine."""
+  jax.config.update("jax_platforms", "cpu")
