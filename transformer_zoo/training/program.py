@@ -10,11 +10,19 @@ import functools
 
 from flax import linen as nn
 import jax
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec
 import optax
 
 from transformer_zoo.modules import choices
+from transformer_zoo.training import accumulation
+from transformer_zoo.training import anomalies as anomalies_lib
+from transformer_zoo.training import cost as cost_lib
 from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import state as state_lib
+from transformer_zoo.training.anomalies import Anomalies
+from transformer_zoo.training.cost import Cost
+from transformer_zoo.training.norms import Norms
 from transformer_zoo.training.partitioning import Partitioning
 from transformer_zoo.training.schedules import Schedule
 from transformer_zoo.training.state import TrainState
@@ -34,6 +42,10 @@ class TrainProgram:
     learning_rate: the schedule that `optimizer` follows, to be reported.
     partitioning: rules of the layout.
     mesh: the devices.
+    anomalies: what the step does about NaN, infinities and spikes.
+    norms: of groups of parameters, to be reported.
+    num_microbatches: in how many parts, one after the other, a step goes
+      through its batch.
   """
 
   model: nn.Module
@@ -42,6 +54,9 @@ class TrainProgram:
   learning_rate: Schedule
   partitioning: Partitioning
   mesh: jax.sharding.Mesh
+  anomalies: Anomalies = Anomalies()
+  norms: Norms | None = None
+  num_microbatches: int = 1
 
   @functools.cached_property
   def boxed_params(self):
@@ -73,25 +88,81 @@ class TrainProgram:
     """(state, batch, dropout key) -> (state, sums), compiled once per shape.
 
     The state before is donated. `sums` are those of `train_step` and
-    `learning_rate`.
+    `learning_rate`. Where `anomalies.are_looked_for` it takes a history, the
+    one that `place_history` gives or the one among the `sums` before.
     """
     return jax.jit(
-      self._step, donate_argnums=0, out_shardings=(self.state_shardings, None)
+      self._step,
+      donate_argnums=0,
+      out_shardings=(self.state_shardings, self._replicated),
+    )
+
+  def place_history(self, history):
+    """Lays the history of `anomalies` out as the step returns it."""
+    return jax.device_put(dict(history), self._replicated)
+
+  @property
+  def _replicated(self) -> NamedSharding:
+    return NamedSharding(self.mesh, PartitionSpec())
+
+  def check(self, batch_size: int) -> None:
+    """Checks that a batch and the parameters divide over the mesh.
+
+    Raises:
+      UserError: they do not, with the sizes that do.
+    """
+    self.partitioning.check(self.mesh, self.boxed_params, batch_size)
+    shares = partitioning_lib.batch_shares(self.mesh)
+    accumulation.check(self.num_microbatches, batch_size, shares)
+
+  def cost(self, batch) -> Cost:
+    """What a step on such a batch executes on all devices together."""
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    history = anomalies_lib.initial_history()
+    return cost_lib.count(
+      self._update, self.abstract_state, batch, key, history
+    )
+
+  def model_flops(self, batch) -> int:
+    """FLOPs that a step on such a batch needs, for its utilisation.
+
+    Three times the products of the forward pass, whatever the step computes
+    again (Chowdhery et al. 2022, appendix B).
+    """
+    forward = cost_lib.count(
+      self.objective, self.model, self.abstract_state.params, batch
+    )
+    return 3 * forward.matmul_flops
+
+  def _like_params(self, gradients):
+    """Gradients where their parameters lie."""
+    return jax.lax.with_sharding_constraint(
+      gradients, self.state_shardings.params
     )
 
   def _make_state(self, key: jax.Array) -> TrainState:
     return state_lib.initial_state(self.model, self.optimizer, key)
 
-  def _step(self, state, batch, key):
+  def _step(self, state, batch, key, history=None):
     with choices.recorded() as made:
-      new_state, sums = train_step(
-        state,
-        batch,
-        key,
-        objective=functools.partial(self.objective, self.model),
-        optimizer=self.optimizer,
-      )
+      result = self._update(state, batch, key, history)
     # While it is traced: once for each shape of batches.
     for choice in made:
       print(choice, flush=True)
-    return new_state, {**sums, "learning_rate": self.learning_rate(state.step)}
+    return result
+
+  def _update(self, state, batch, key, history):
+    new_state, sums = train_step(
+      state,
+      batch,
+      key,
+      objective=functools.partial(self.objective, self.model),
+      optimizer=self.optimizer,
+      norms=self.norms,
+      num_microbatches=self.num_microbatches,
+      lay_out=self._like_params,
+    )
+    sums = {**sums, "learning_rate": self.learning_rate(state.step)}
+    if self.anomalies.are_looked_for:
+      return self.anomalies.judge(state, new_state, sums, history)
+    return new_state, sums

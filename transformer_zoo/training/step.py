@@ -1,15 +1,14 @@
 """One training step."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
 import optax
 
+from transformer_zoo.training import accumulation
+from transformer_zoo.training.norms import Norms
 from transformer_zoo.training.state import TrainState
-
-# (params, batch, dropout key) -> (loss, sums); a model is already bound.
-Objective = Callable[..., tuple[jax.Array, dict[str, jax.Array]]]
 
 
 def train_step(
@@ -17,8 +16,10 @@ def train_step(
   batch: Mapping[str, jax.Array],
   key: jax.Array,
   *,
-  objective: Objective,
+  objective: accumulation.Objective,
   optimizer: optax.GradientTransformation,
+  norms: Norms | None = None,
+  **accumulating,
 ) -> tuple[TrainState, dict[str, jax.Array]]:
   """Moves the parameters along the gradient of one batch.
 
@@ -28,16 +29,23 @@ def train_step(
     key: the run's dropout key; the step is folded in here.
     objective: the loss of parameters on a batch.
     optimizer: makes updates of gradients.
+    norms: of groups of parameters, to be reported (training/norms.py).
+    **accumulating: further arguments of `accumulation.gradients_of`.
 
   Returns:
-    The state after, and the objective's sums with `gradient_norm`.
+    The state after, and the objective's sums with `gradient_norm`; with
+    `norms` also `gradient_norms` and, of the state before, `parameter_norms`.
   """
   dropout_key = jax.random.fold_in(key, state.step)
-  gradient_of = jax.value_and_grad(objective, has_aux=True)
-  (_, sums), gradients = gradient_of(state.params, batch, dropout_key)
+  gradients, sums = accumulation.gradients_of(
+    objective, state.params, batch, dropout_key, **accumulating
+  )
   updates, opt_state = optimizer.update(
     gradients, state.opt_state, state.params
   )
   params = jax.tree.map(jnp.add, state.params, updates)
   sums = {**sums, "gradient_norm": optax.tree.norm(gradients)}
+  if norms is not None:
+    sums["gradient_norms"] = norms(gradients)
+    sums["parameter_norms"] = norms(state.params)
   return TrainState(state.step + 1, params, opt_state), sums

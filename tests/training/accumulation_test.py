@@ -1,0 +1,99 @@
+"""A batch in parts: the gradient, the sums and the masks of the whole."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.modules import dropout as dropout_lib
+from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.training import accumulation
+from transformer_zoo.training import state as state_lib
+
+# These programs run once: compiling them is what takes time.
+QUICKLY = {"xla_backend_optimization_level": 0}
+KEY = jax.random.key(1)
+
+
+@pytest.fixture(scope="module")
+def batch(packed_batch):
+  """Rows of very different weight; those of every fourth have none."""
+  weights = np.array(packed_batch["decoder_loss_weights"])
+  weights *= np.arange(12) < np.array([[1], [4], [12], [0]] * 2)
+  return {**packed_batch, "decoder_loss_weights": weights}
+
+
+@pytest.fixture(scope="module")
+def gradients_of(make_model, batch):
+  """Returns a function: number of parts -> gradients and sums, dropout on."""
+  model = make_model(DROPOUT_RATE=0.3, SCAN_LAYERS=True, REMAT="minimal")
+  params = state_lib.initial_state(model, optax.sgd(0.0), KEY).params
+  objective = functools.partial(sequence_to_sequence, model)
+
+  @functools.cache
+  def of(number):
+    function = functools.partial(
+      accumulation.gradients_of, objective, num_microbatches=number
+    )
+    return jax.jit(function, compiler_options=QUICKLY)(params, batch, KEY)
+
+  return of
+
+
+@pytest.mark.parametrize("number", [2, 8])
+def test_parts_give_the_gradient_of_the_whole(
+  gradients_of, assert_close, number
+):
+  assert_close(gradients_of(number), gradients_of(1), tolerance=2e-6)
+
+
+def test_a_batch_without_weight_has_no_gradient(make_model, packed_batch):
+  def objective(params, batch, key):
+    del batch, key
+    return params * 0.0, {"weight_sum": params * 0.0}
+
+  gradients, sums = accumulation.gradients_of(
+    objective, jnp.ones([]), packed_batch, KEY, num_microbatches=2
+  )
+  assert gradients == 0.0 and sums["weight_sum"] == 0.0
+
+
+def test_parts_are_dealt_out():
+  parts = accumulation.split({"tokens": np.arange(12).reshape(6, 2)}, 3)
+  np.testing.assert_array_equal(parts["tokens"][1], [[2, 3], [8, 9]])
+
+
+@pytest.mark.parametrize("broadcast_dims", [(), (-2,), (0,)])
+def test_a_row_is_dropped_out_alike_in_any_part(broadcast_dims):
+  module = Dropout(rate=0.5, broadcast_dims=broadcast_dims)
+
+  def masks(x):
+    rngs = {"dropout": KEY}
+    return module.apply({}, x, deterministic=False, rngs=rngs)
+
+  whole = masks(jnp.ones((6, 4, 8)))
+  assert 0.0 < jnp.mean(whole == 0.0) < 1.0
+  for index in range(3):
+    with dropout_lib.microbatch(jnp.int32(index), 3):
+      part = masks(jnp.ones((2, 4, 8)))
+    np.testing.assert_array_equal(part, whole[index::3])
+
+
+class TestRefusals:
+  def test_numbers_that_do_not_divide(self):
+    accumulation.check(4, 64, 8)
+    with pytest.raises(UserError) as caught:
+      accumulation.check(3, 64, 8)
+    assert str(caught.value) == (
+      "NUM_MICROBATCHES=3 does not divide BATCH_SIZE=64 on 8 devices, 8 rows "
+      "each; choose one of 1, 2, 4, 8"
+    )
+
+  def test_numbers_below_one(self):
+    with pytest.raises(UserError, match="NUM_MICROBATCHES=0 does not divide"):
+      accumulation.check(0, 8, 1)

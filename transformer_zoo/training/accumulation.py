@@ -1,0 +1,106 @@
+"""Gradients of a batch, at once or added up over parts of its rows.
+
+A part needs the activations of its own rows alone. The gradient is that of the
+whole batch: sums are added up and divided once, so that rows of any weight
+count as they do together, and a row is dropped out alike in any part.
+"""
+
+from collections.abc import Callable, Mapping
+
+import jax
+import jax.numpy as jnp
+
+from transformer_zoo import axes
+from transformer_zoo.errors import UserError
+from transformer_zoo.modules import dropout
+
+# (params, batch, dropout key) -> (loss, sums); a model is already bound. The
+# loss is a sum over targets, divided by the larger of 1 and `weight_sum`.
+Objective = Callable[..., tuple[jax.Array, dict[str, jax.Array]]]
+
+
+def gradients_of(
+  objective: Objective,
+  params,
+  batch: Mapping[str, jax.Array],
+  key: jax.Array,
+  *,
+  num_microbatches: int = 1,
+  lay_out: Callable = lambda gradients: gradients,
+):
+  """Gradients and sums of one batch.
+
+  Args:
+    objective: the loss of parameters on a batch.
+    params: float32.
+    batch: features, each [B, ...].
+    key: for dropout.
+    num_microbatches: in how many parts, one after the other; a divisor of B.
+    lay_out: puts gradients where they are added up.
+
+  Returns:
+    The gradients of the loss, and the objective's sums.
+  """
+  if num_microbatches == 1:
+    gradient_of = jax.grad(objective, has_aux=True)
+    gradients, sums = gradient_of(params, batch, key)
+    return lay_out(gradients), sums
+
+  def undivided(params, rows):
+    loss, sums = objective(params, rows, key)
+    return loss * jnp.maximum(sums["weight_sum"], 1.0), sums
+
+  def of_part(part):
+    index, rows = part
+    with dropout.microbatch(index, num_microbatches):
+      gradients, sums = jax.grad(undivided, has_aux=True)(params, rows)
+    return lay_out(gradients), sums
+
+  def add(totals, part):
+    return jax.tree.map(jnp.add, totals, of_part(part)), None
+
+  parts = jnp.arange(num_microbatches), split(batch, num_microbatches)
+  first = jax.tree.map(lambda x: x[0], parts)
+  zeros = jax.tree.map(
+    lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(of_part, first)
+  )
+  zeros = (lay_out(zeros[0]), zeros[1])
+  (gradients, sums), _ = jax.lax.scan(add, zeros, parts)
+  divisor = jnp.maximum(sums["weight_sum"], 1.0)
+  return jax.tree.map(lambda g: g / divisor, gradients), sums
+
+
+def split(batch: Mapping[str, jax.Array], number: int) -> dict[str, jax.Array]:
+  """Deals the rows of [B, ...] out to parts [number, B / number, ...].
+
+  Part i has the rows i, i + number, ...: every device keeps its own rows, and
+  has as many of them in each part.
+  """
+
+  def of(x):
+    parts = x.reshape(-1, number, *x.shape[1:])
+    rest = [None] * (x.ndim - 1)
+    return axes.constrain(jnp.moveaxis(parts, 1, 0), None, "batch", *rest)
+
+  return {name: of(x) for name, x in batch.items()}
+
+
+def check(num_microbatches: int, batch_size: int, shares: int) -> None:
+  """Checks that microbatches divide a batch.
+
+  Args:
+    num_microbatches: how many.
+    batch_size: rows of the global batch.
+    shares: over how many devices these lie.
+
+  Raises:
+    UserError: they do not, with the numbers that do.
+  """
+  rows = batch_size // shares
+  if num_microbatches < 1 or rows % num_microbatches:
+    divisors = [str(d) for d in range(1, rows + 1) if rows % d == 0]
+    raise UserError(
+      f"NUM_MICROBATCHES={num_microbatches} does not divide BATCH_SIZE="
+      f"{batch_size} on {shares} device{'s' * (shares > 1)}, {rows} "
+      f"row{'s' * (rows > 1)} each; choose one of {', '.join(divisors)}"
+    )
