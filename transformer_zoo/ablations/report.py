@@ -10,6 +10,7 @@ from urllib.parse import quote
 from transformer_zoo.ablations import page
 from transformer_zoo.ablations import plots
 from transformer_zoo.ablations import scores
+from transformer_zoo.ablations import standing
 from transformer_zoo.ablations import table
 from transformer_zoo.ablations.results import RunResult
 from transformer_zoo.ablations.results import StudyResults
@@ -37,7 +38,7 @@ def write(study: StudyResults) -> pathlib.Path:
     f"<h1>{page.text(study.name)}</h1>",
     f'<p class="lead">{page.text(study.question)}</p>',
     *_verdicts(numbers),
-    *_failures(study),
+    *_unfinished(study),
     page.section("Scores", *_scores(study, numbers)),
     page.section("Learning curves", *_curves(study)),
     page.section("Predictions", *_predictions(study)),
@@ -56,9 +57,14 @@ def _verdicts(numbers) -> Iterator[str]:
     yield f'<p class="verdict">{sentence}</p>'
 
 
-def _failures(study) -> Iterator[str]:
-  for failure in study.failures():
-    yield f'<p class="verdict failed">Not finished: {page.text(failure)}</p>'
+def _unfinished(study) -> Iterator[str]:
+  if study.unfinished():
+    yield f'<p class="verdict">{page.text(study.progress())}</p>'
+  for run in study.unfinished():
+    kind = "verdict"
+    if run.state not in (standing.RUNNING, standing.QUEUED):
+      kind += " failed"
+    yield f'<p class="{kind}">Not finished: {page.text(run.sentence)}</p>'
 
 
 def _scores(study, numbers) -> Iterator[str]:

@@ -1,15 +1,22 @@
-"""What a study's folder holds: `study.json`, and the result of each run."""
+"""What a study's folder holds: `study.json`, and the result of each run.
 
-from collections.abc import Mapping
+`study.json` says what the study is; how far its runs have come is told by their
+folders (standing.py).
+"""
+
+from collections.abc import Iterator, Mapping
 import dataclasses
-import json
 import os
 import pathlib
+import shlex
 
+from transformer_zoo.ablations import jobs
+from transformer_zoo.ablations import json_files
+from transformer_zoo.ablations import standing
 from transformer_zoo.errors import UserError
 
 STUDY_FILE = "study.json"
-RESULT_FILE = "result.json"
+RESULT_FILE = standing.RESULT_FILE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,8 +30,8 @@ class RunResult:
     scored: whether its scores are the row's.
     folder: the run folder.
     shared: whether the folder is an earlier row's, with the very same run.
-    state: `finished`, `failed` or `not run`.
-    reason: why, where it is not finished.
+    state: how far it has come, one of `standing.STATES`.
+    reason: what there is to say about that, where it is not finished.
     command: what runs it alone.
     result: its `result.json`, or None where it is not finished.
   """
@@ -39,6 +46,14 @@ class RunResult:
   reason: str
   command: str
   result: Mapping | None
+
+  @property
+  def sentence(self) -> str:
+    """Which run it is and how far it has come."""
+    words = self.reason or self.state
+    if self.state in (standing.RUNNING, standing.QUEUED):
+      words = f"{self.state}, {self.reason}"
+    return f"{self.row} / seed {self.seed} / {self.phase}: {words}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,13 +108,19 @@ class StudyResults:
           scores[name] = dict(metrics)
     return by_seed
 
-  def failures(self) -> tuple[str, ...]:
-    """Returns a sentence for each distinct run that is not finished."""
+  def unfinished(self) -> tuple[RunResult, ...]:
+    """Returns the distinct runs that are not finished."""
     return tuple(
-      f"{run.row} / seed {run.seed} / {run.phase}: {run.reason or run.state}"
+      run
       for run in self.runs
-      if run.state != "finished" and not run.shared
+      if run.state != standing.FINISHED and not run.shared
     )
+
+  def progress(self) -> str:
+    """Returns how many distinct runs are in each state, in words."""
+    states = [run.state for run in self.runs if not run.shared]
+    counts = [f"{states.count(s)} {s}" for s in standing.STATES if s in states]
+    return f"{len(states)} runs: {', '.join(counts)}"
 
 
 def read_result(folder: str | os.PathLike[str]) -> dict:
@@ -108,15 +129,29 @@ def read_result(folder: str | os.PathLike[str]) -> dict:
   Raises:
     UserError: it is missing or damaged.
   """
-  return _read_json(pathlib.Path(folder) / RESULT_FILE)
+  return json_files.read(pathlib.Path(folder) / RESULT_FILE)
+
+
+def checkpoint_of(folder: pathlib.Path) -> pathlib.Path:
+  """Returns what a finished run hands on: its best checkpoint, else its last.
+
+  Args:
+    folder: the run folder, with a `result.json`.
+  """
+  result = read_result(folder)
+  step = result.get("best_step")
+  step = result["step"] if step is None else step
+  return folder / "checkpoints" / str(step)
+
+
+def checkpoint_binding(checkpoint: str | os.PathLike[str]) -> str:
+  """Returns the binding by which a run starts from a checkpoint."""
+  return f"INITIAL_CHECKPOINT_PATH={str(checkpoint)!r}"
 
 
 def write_record(folder: pathlib.Path, record: Mapping) -> None:
   """Writes `study.json`, which `read` reads, atomically."""
-  path = folder / STUDY_FILE
-  temporary = path.with_name(path.name + ".new")
-  temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-  os.replace(temporary, path)
+  json_files.replace(folder / STUDY_FILE, record)
 
 
 def read(folder: str | os.PathLike[str]) -> StudyResults:
@@ -133,13 +168,8 @@ def read(folder: str | os.PathLike[str]) -> StudyResults:
     raise UserError(
       f"{folder} is not the folder of a study: it has no {STUDY_FILE}"
     )
-  record = _read_json(folder / STUDY_FILE)
-  runs = []
-  for run in record["runs"]:
-    path = folder / run["folder"]
-    finished = run["state"] == "finished"
-    result = read_result(path) if finished else None
-    runs.append(RunResult(**{**run, "folder": path, "result": result}))
+  record = json_files.read(folder / STUDY_FILE)
+  runs = tuple(_runs(folder, record["runs"]))
   return StudyResults(
     folder=folder,
     name=record["name"],
@@ -148,15 +178,30 @@ def read(folder: str | os.PathLike[str]) -> StudyResults:
     seeds=tuple(record["seeds"]),
     command=record["command"],
     published={row["name"]: row["published"] for row in record["rows"]},
-    runs=tuple(runs),
+    runs=runs,
   )
 
 
-def _read_json(path: pathlib.Path) -> dict:
-  try:
-    return json.loads(path.read_text(encoding="utf-8"))
-  except (OSError, ValueError) as error:
-    raise UserError(
-      f"{path} cannot be read ({type(error).__name__}: {error}); run the study "
-      "again to write it anew"
-    ) from error
+def _runs(folder, records) -> Iterator[RunResult]:
+  queued = jobs.active(folder)
+  standings = {}  # Folder -> how far the run in it has come.
+  for record in records:
+    path = folder / record["folder"]
+    start = record.pop("start")
+    own = standing.of_folder(path, queued.get(record["folder"]))
+    if start is not None:
+      before = standings[folder / start]
+      own = standing.after(own, before, pathlib.PurePath(start).name)
+      if before.state == standing.FINISHED:
+        binding = checkpoint_binding(checkpoint_of(folder / start))
+        record["command"] += " " + shlex.quote(f"--gin.{binding}")
+    standings[path] = own
+    yield RunResult(
+      **record
+      | {
+        "folder": path,
+        "state": own.state,
+        "reason": own.reason,
+        "result": read_result(path) if own.state == standing.FINISHED else None,
+      }
+    )

@@ -60,8 +60,9 @@ def to_markdown(study: StudyResults, table: Table) -> str:
   if table.metrics:
     parts += ["## Metrics of tasks that have several"]
     parts.append(_grid(table, table.metrics, len(study.seeds)))
-  if study.failures():
-    parts += ["## Not finished", *(f"- {line}" for line in study.failures())]
+  if study.unfinished():
+    parts += ["## Not finished", study.progress()]
+    parts += ["\n".join(f"- {run.sentence}" for run in study.unfinished())]
   parts += ["## Command", f"    {study.command}"]
   text = "\n\n".join(filter(None, parts))
   return text.replace(".\n\n- ", ".\n- ") + "\n"

@@ -1,6 +1,8 @@
 """Runs a study: every row, every seed; then the table and the report.
 
-Finished runs are reused, unfinished ones go on where they were.
+Finished runs are reused, unfinished ones go on where they were. Runs can be
+spread over processes (--launcher local) or jobs of a cluster (slurm); several
+launchers of one study share its runs.
 """
 
 import argparse
@@ -27,6 +29,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     metavar="DIRS",
     help="folders with gin files, separated by commas; looked at first",
   )
+  parser.add_argument(
+    "--launcher",
+    choices=("none", "local", "slurm"),
+    default="none",
+    help="where runs are trained: in turn here, in processes, by SLURM",
+  )
+  parser.add_argument(
+    "--jobs", type=int, default=1, metavar="N", help="runs at once"
+  )
+  parser.add_argument(
+    "--slurm",
+    action="append",
+    default=[],
+    metavar="NAME=VALUE",
+    help="option of sbatch: partition, gpus_per_node, time (in minutes), ...",
+  )
   common.add_task_arguments(parser)
 
 
@@ -47,7 +65,16 @@ def run(arguments: argparse.Namespace) -> None:
     seeds=seeds,
     data_dirs=arguments.data_dir,
     search_paths=common.search_paths(arguments),
+    launch=runner.Launch(
+      arguments.launcher, arguments.jobs, _options(arguments.slurm)
+    ),
   )
   print(outcome.folder)
   if outcome.failures:
     raise UserError("; ".join(outcome.failures))
+
+
+def _options(words: list[str]) -> dict[str, str]:
+  for word in filter(lambda word: "=" not in word, words):
+    raise UserError(f"--slurm is {word!r}; write it as partition=gpu")
+  return dict(word.split("=", 1) for word in words)

@@ -17,6 +17,7 @@ from transformer_zoo.cli import inspect_model
 from transformer_zoo.cli import inspect_task
 from transformer_zoo.cli import listing
 from transformer_zoo.cli import prepare
+from transformer_zoo.cli import report
 from transformer_zoo.cli import train
 from transformer_zoo.cli import train_vocabulary
 from transformer_zoo.data import user_modules
@@ -37,6 +38,7 @@ COMMANDS = {
   "infer": infer,
   "convert": convert,
   "ablate": ablate,
+  "report": report,
   "train-vocabulary": train_vocabulary,
   "doctor": doctor,
 }

@@ -1,0 +1,51 @@
+"""Which runs of a study have a job in a queue."""
+
+from collections.abc import Mapping
+import pathlib
+import subprocess
+
+from transformer_zoo.ablations import json_files
+from transformer_zoo.errors import UserError
+
+JOBS_FILE = "jobs.json"
+
+
+def write(folder: pathlib.Path, jobs: Mapping[str, str]) -> None:
+  """Writes down the jobs of a study.
+
+  Args:
+    folder: the study's.
+    jobs: job by the folder of its run, relative to the study's.
+  """
+  json_files.replace(folder / JOBS_FILE, jobs)
+
+
+def active(folder: pathlib.Path, required: bool = False) -> dict[str, str]:
+  """Returns the jobs that wait or run, by the folders of their runs.
+
+  Args:
+    folder: the study's.
+    required: whether SLURM has to answer; else jobs are taken to be active
+      where it does not, as on a machine without SLURM.
+
+  Raises:
+    UserError: SLURM does not answer.
+  """
+  path = folder / JOBS_FILE
+  jobs = json_files.read(path) if path.exists() else {}
+  if not jobs:
+    return {}
+  # Arrays are listed job by job.
+  command = ["squeue", "--me", "--array", "--noheader", "--format=%i"]
+  try:
+    listed = subprocess.run(
+      command, capture_output=True, text=True, check=True, timeout=60
+    ).stdout.split()
+  except (OSError, subprocess.SubprocessError) as error:
+    if required:
+      raise UserError(
+        "squeue does not tell which jobs of the study are in the queue: "
+        f"{getattr(error, 'stderr', None) or error}"
+      ) from error
+    return jobs
+  return {name: job for name, job in jobs.items() if job in listed}

@@ -1,0 +1,30 @@
+"""JSON files of a study's folder, which several launchers read and write."""
+
+import json
+import os
+import pathlib
+from typing import Any
+
+from transformer_zoo.errors import UserError
+
+
+def read(path: pathlib.Path) -> Any:
+  """Reads a file.
+
+  Raises:
+    UserError: it is missing or damaged.
+  """
+  try:
+    return json.loads(path.read_text(encoding="utf-8"))
+  except (OSError, ValueError) as error:
+    raise UserError(
+      f"{path} cannot be read ({type(error).__name__}: {error}); run the study "
+      "again to write it anew"
+    ) from error
+
+
+def replace(path: pathlib.Path, content: Any) -> None:
+  """Writes a file whole, so that whoever reads it sees the old or the new."""
+  temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
+  temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+  os.replace(temporary, path)

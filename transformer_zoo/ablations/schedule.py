@@ -1,0 +1,132 @@
+"""The order of a study's runs: each once, after the run it starts from."""
+
+from collections.abc import Callable, Sequence
+import pathlib
+import time
+
+from transformer_zoo.ablations import execution
+from transformer_zoo.ablations import plan
+from transformer_zoo.ablations import results
+from transformer_zoo.ablations import standing
+from transformer_zoo.ablations.launchers import Launcher
+from transformer_zoo.training.progress import duration
+
+
+class Schedule:
+  """Hands runs to a launcher and says how far it is.
+
+  What another launcher trains is waited for; what that one fails at is not
+  tried again, what it leaves unfinished is.
+  """
+
+  def __init__(
+    self,
+    runs: Sequence[plan.Run],
+    launcher: Launcher,
+    execute: execution.Execution,
+    say: Callable[[str], None],
+  ):
+    """Takes the distinct runs of a study, in their order."""
+    self._numbers = {run.folder: n for n, run in enumerate(runs, start=1)}
+    self._todo = {run.folder: run for run in runs}
+    self._launcher = launcher
+    self._execute = execute
+    self._say = say
+    self._started = {}  # Folder -> run and when it began.
+    self._elsewhere = set()  # Folders where others were seen to train.
+    self._seconds = {}  # Run's folder -> run and how long it trained.
+    self._failures = {}
+
+  def run(self) -> dict[pathlib.Path, str]:
+    """Trains what is not finished.
+
+    Returns:
+      Why runs failed or were not run, by their folders.
+    """
+    while self._todo or self._started:
+      for run in list(self._todo.values()):
+        if self._launcher.has_room():
+          self._consider(run)
+      for run, error in self._launcher.ended():
+        self._end(run, error)
+    return self._failures
+
+  def _consider(self, run: plan.Run) -> None:
+    """Starts a run, or tells what became of it, unless it has to wait."""
+    if run.start in self._failures:
+      self._fail(run, f"not run, because {run.phase.starts_from} failed")
+      return
+    if run.start in self._todo or run.start in self._started:
+      return
+    came = standing.of_folder(run.folder)
+    if came.state == standing.FINISHED:
+      self._check(run)
+    elif came.state == standing.RUNNING:
+      self._wait(run, came.reason)
+    elif came.state == standing.FAILED and run.folder in self._elsewhere:
+      self._fail(run, came.reason)
+    else:
+      self._start(run)
+
+  def _start(self, run: plan.Run) -> None:
+    self._say(self._head(run))
+    del self._todo[run.folder]
+    self._started[run.folder] = run, time.monotonic()
+    self._launcher.start(run)
+
+  def _wait(self, run: plan.Run, who: str) -> None:
+    if run.folder not in self._elsewhere:
+      self._say(f"{self._head(run)}  trained by another launcher: {who}")
+    self._elsewhere.add(run.folder)
+
+  def _check(self, run: plan.Run) -> None:
+    """Takes a result over, unless it is another configuration's."""
+    began = time.monotonic()
+    try:
+      self._execute(run)
+    except Exception as error:  # The other runs are worth having all the same.
+      self._fail(run, execution.reason(error))
+      return
+    del self._todo[run.folder]
+    self._finish(run, "reused", time.monotonic() - began)
+
+  def _end(self, run: plan.Run, error: Exception | None) -> None:
+    _, began = self._started.pop(run.folder)
+    if isinstance(error, execution.Elsewhere):
+      self._todo[run.folder] = run
+    elif error is not None:
+      self._fail(run, execution.reason(error))
+    else:
+      self._finish(run, "finished", time.monotonic() - began)
+
+  def _fail(self, run: plan.Run, reason: str) -> None:
+    self._todo.pop(run.folder, None)
+    self._failures[run.folder] = reason
+    how = "" if reason.startswith("not run") else "failed: "
+    self._say(f"{self._head(run)}  {how}{reason}")
+
+  def _finish(self, run: plan.Run, how: str, took: float) -> None:
+    seconds = results.read_result(run.folder).get("seconds", took)
+    self._seconds[run.folder] = run, seconds
+    self._say(
+      f"{self._head(run)}  {how} ({duration(took)}; {self._time_left()})"
+    )
+
+  def _head(self, run: plan.Run) -> str:
+    number = self._numbers[run.folder]
+    return f"run {number} of {len(self._numbers)}: {run.name}"
+
+  def _time_left(self) -> str:
+    """Estimates from the runs of the same kind that are done."""
+    left = [*self._todo.values(), *(run for run, _ in self._started.values())]
+    if not left:
+      return "all done"
+    seconds = sum(map(self._estimate, left)) / max(1, len(self._started))
+    return f"about {duration(seconds)} left"
+
+  def _estimate(self, run: plan.Run) -> float:
+    known = list(self._seconds.values())
+    phase = [pair for pair in known if pair[0].phase.name == run.phase.name]
+    row = [pair for pair in phase if pair[0].row == run.row]
+    similar = [seconds for _, seconds in row or phase or known]
+    return sum(similar) / len(similar)

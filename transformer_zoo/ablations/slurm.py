@@ -1,0 +1,153 @@
+"""A study on a SLURM cluster: arrays of jobs, one job for each run.
+
+Runs that start from nothing are one array; those that start from the same run
+are another one, which SLURM lets begin when that run's job has succeeded. All
+of it is submitted at once, so nothing of ours has to stay alive meanwhile.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+import pathlib
+import shutil
+import subprocess
+
+from transformer_zoo.ablations import execution
+from transformer_zoo.ablations import jobs
+from transformer_zoo.ablations import plan
+from transformer_zoo.ablations import standing
+from transformer_zoo.ablations.launchers import require_submitit
+from transformer_zoo.data import folders
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+
+_DAY_MINUTES = 60 * 24
+_MOST_TIMEOUTS = 1000
+
+
+class Queue:
+  """Submits runs, those with a job in the queue once."""
+
+  def __init__(
+    self,
+    name: str,
+    folder: pathlib.Path,
+    execute: execution.Execution,
+    at_once: int,
+    options: Mapping[str, str],
+  ):
+    """Checks the options; nothing is submitted.
+
+    Args:
+      name: of the study, and of its jobs.
+      folder: the study's; it is on a file system that all nodes share.
+      execute: trains a run.
+      at_once: how many of an array.
+      options: of sbatch, by submitit's names.
+
+    Raises:
+      UserError: submitit or SLURM is not there, or an option is unknown.
+    """
+    submitit = require_submitit("slurm")
+    for command in ("sbatch", "squeue", "srun"):
+      if shutil.which(command) is None:
+        raise UserError(
+          f"--launcher slurm needs SLURM, and there is no {command} here: run "
+          "this on a login node, or use --launcher local"
+        )
+    self._folder = folder
+    self._execute = execute
+    self._executor = submitit.SlurmExecutor(
+      folder / "jobs", max_num_timeout=_MOST_TIMEOUTS
+    )
+    _check(options, submitit.SlurmExecutor._valid_parameters())
+    self._executor.update_parameters(
+      job_name=name,
+      array_parallelism=at_once,
+      additional_parameters={"kill-on-invalid-dep": "yes", "requeue": True},
+      **{"time": _DAY_MINUTES}
+      | {k: int(v) if v.isdigit() else v for k, v in options.items()},
+    )
+
+  def submit(self, runs: Sequence[plan.Run]) -> list[str]:
+    """Submits the runs that are neither finished nor on their way.
+
+    Args:
+      runs: the distinct runs of the study, in their order.
+
+    Returns:
+      A line for each array.
+
+    Raises:
+      UserError: SLURM does not answer, or refuses a job.
+    """
+    with folders.lock(self._folder / ".jobs.lock"):
+      active = jobs.active(self._folder, required=True)
+      todo = [run for run in runs if self._is_due(run, active)]
+      awaited = {self._folder / name for name in active}
+      awaited |= {run.folder for run in todo}
+      return [
+        self._submit_array(array, active.get(self._name(start)), active)
+        for start, array in _arrays(todo, awaited).items()
+      ]
+
+  def _is_due(self, run: plan.Run, active: Mapping[str, str]) -> bool:
+    if self._name(run.folder) in active:
+      return False
+    if run.start and self._name(run.start) not in active:
+      if standing.of_folder(run.start).state == standing.RUNNING:
+        return False  # By another launcher, whose end SLURM does not see.
+    came = standing.of_folder(run.folder)
+    if came.state == standing.FINISHED:
+      self._execute(run)  # Its folder may be another configuration's.
+    return came.state not in (standing.FINISHED, standing.RUNNING)
+
+  def _submit_array(self, runs, after: str | None, active: dict) -> str:
+    self._executor.update_parameters(
+      dependency=None if after is None else f"afterok:{after}"
+    )
+    try:
+      with self._executor.batch(allow_implicit_submissions=True):
+        submitted = [
+          self._executor.submit(execution.Job(run, self._execute))
+          for run in runs
+        ]
+    except (subprocess.SubprocessError, RuntimeError) as error:
+      raise UserError(
+        f"sbatch refused the study: {execution.reason(error)}"
+      ) from error
+    for run, job in zip(runs, submitted, strict=True):
+      active[self._name(run.folder)] = job.job_id
+      (run.folder / standing.ERROR_FILE).unlink(missing_ok=True)
+    jobs.write(self._folder, active)
+    first = submitted[0].job_id.partition("_")[0]
+    what = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
+    return f"job {first}: {what}" + (f", after job {after}" if after else "")
+
+  def _name(self, folder: pathlib.Path | None) -> str | None:
+    return folder and folder.relative_to(self._folder).as_posix()
+
+
+def _arrays(
+  runs: Sequence[plan.Run], awaited: Collection[pathlib.Path]
+) -> dict[pathlib.Path | None, list[plan.Run]]:
+  """Runs by the folder of the run that has to end before they begin.
+
+  Args:
+    runs: to be submitted; a run comes after the one that it starts from.
+    awaited: folders of the runs that have a job, or will have.
+  """
+  arrays = {}
+  for run in runs:
+    start = run.start if run.start in awaited else None
+    arrays.setdefault(start, []).append(run)
+  return arrays
+
+
+def _check(options: Mapping[str, str], known: Collection[str]) -> None:
+  for option in options:
+    if option not in known:
+      raise UserError(
+        f"--slurm {option} is none of sbatch's options that submitit knows"
+        f"{nearest(option, known)}"
+      )
+  if not options.get("time", "0").isdigit():
+    raise UserError(f"--slurm time={options['time']} is no number of minutes")
