@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests import tiny_models
+from transformer_zoo import choices
 from transformer_zoo import config
 from transformer_zoo.errors import UserError
-from transformer_zoo.modules import choices
 from transformer_zoo.modules import masks
 from transformer_zoo.modules.attention import Attention
 from transformer_zoo.modules.chunked_attention import ChunkedAttention

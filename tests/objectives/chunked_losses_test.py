@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests import tiny_models
+from transformer_zoo import choices
 from transformer_zoo.errors import UserError
-from transformer_zoo.modules import choices
 from transformer_zoo.objectives import losses
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import partitioning

@@ -16,8 +16,8 @@ import gin
 import jax
 import jax.numpy as jnp
 
+from transformer_zoo import choices
 from transformer_zoo.errors import UserError
-from transformer_zoo.modules import choices
 
 # Scores of masked pairs are replaced by it, so that a query without any key
 # still has a finite softmax (T5X adds the same number).

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
+from transformer_zoo import choices
 from transformer_zoo.errors import UserError
-from transformer_zoo.modules import choices
 
 
 class TokenLosses(NamedTuple):

@@ -14,7 +14,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec
 import optax
 
-from transformer_zoo.modules import choices
+from transformer_zoo import choices
 from transformer_zoo.training import accumulation
 from transformer_zoo.training import anomalies as anomalies_lib
 from transformer_zoo.training import cost as cost_lib
