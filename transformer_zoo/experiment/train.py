@@ -51,6 +51,7 @@ def train(
   optimizer: Callable[..., optax.GradientTransformation],
   objective: Callable = sequence_to_sequence,
   partitioning: Partitioning = ONE_COPY_PER_DEVICE,
+  num_microbatches: int = 1,
   periods: loop.Periods = DEFAULT_PERIODS,
   seed: int = 0,
   initial_checkpoint: InitialCheckpoint = FROM_SCRATCH,
@@ -85,6 +86,7 @@ def train(
     optimizer: makes the optimizer of the schedule.
     objective: the loss.
     partitioning: mesh and rules.
+    num_microbatches: in how many parts a step goes through its batch.
     periods: when to log, save and evaluate.
     seed: of the parameters, the data's order and dropout.
     initial_checkpoint: where to take the parameters from, unless the run is
@@ -130,8 +132,9 @@ def train(
     learning_rate,
     partitioning,
     mesh,
+    num_microbatches=num_microbatches,
   )
-  partitioning.check(mesh, program.boxed_params, batch_size)
+  program.check(batch_size)
   mixture = inputs.prepared(mixture_or_task_name, prepared_dir)
   inputs.check_mixture(model, mixture)
   if rates is not None:
@@ -183,7 +186,7 @@ def train(
       process_count=jax.process_count(),
     )
     for size in batches.batching.batch_sizes:
-      partitioning.check(mesh, program.boxed_params, size)
+      program.check(size)
     read_ahead = stack.enter_context(
       contextlib.closing(
         loader.read_ahead(
