@@ -31,6 +31,7 @@ from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.tensors import Tensor
 from transformer_zoo.modules import comparison
 from transformer_zoo.training import checkpoints
+from transformer_zoo.training import run_checkpoints
 from transformer_zoo.training import state
 
 VOCABULARY = pathlib.Path(__file__).parents[2] / "tasks/miniature"
@@ -271,7 +272,7 @@ def test_a_checkpoint_that_a_run_saved(tmp_path):
   looped = tiny_models.random_parameters(tiny_t5.build("t5_1_1"))
   saved = state.TrainState(jnp.int32(3), tiny_t5.stack_layers(looped), {})
   with contextlib.closing(
-    checkpoints.Checkpoints(tmp_path / "run" / "checkpoints")
+    run_checkpoints.Checkpoints(tmp_path / "run" / "checkpoints")
   ) as made:
     made.save(3, saved, {})
   zoo_config.load(T5X_MODEL, [*T5X_SIZES, "SCAN_LAYERS=True"], root="MODEL")

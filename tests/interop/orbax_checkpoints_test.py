@@ -12,6 +12,7 @@ from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.interop.tensors import Tensor
 from transformer_zoo.training import checkpoints
 from transformer_zoo.training import checksums
+from transformer_zoo.training import run_checkpoints
 from transformer_zoo.training.adafactor import AdafactorState
 from transformer_zoo.training.adafactor import FullMoment
 from transformer_zoo.training.state import TrainState
@@ -26,7 +27,7 @@ def state(**params) -> TrainState:
 
 
 def save(folder, saved: TrainState):
-  with contextlib.closing(checkpoints.Checkpoints(folder)) as made:
+  with contextlib.closing(run_checkpoints.Checkpoints(folder)) as made:
     made.save(5, saved, {})
   return folder / "5"
 
@@ -65,7 +66,7 @@ def test_a_whole_state_is_restored_by_a_run(tmp_path):
     "opt_state/moments/scale/v",
   }
   orbax_checkpoints.write(tmp_path / "b" / "5", leaves)
-  with contextlib.closing(checkpoints.Checkpoints(tmp_path / "b")) as made:
+  with contextlib.closing(run_checkpoints.Checkpoints(tmp_path / "b")) as made:
     restored, _ = made.restore_newest(jax.tree.map(jnp.zeros_like, saved))
   jax.tree.map(np.testing.assert_array_equal, restored, saved)
 

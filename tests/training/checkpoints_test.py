@@ -14,7 +14,9 @@ import pytest
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import checkpoints as checkpointing
 from transformer_zoo.training import partitioning
-from transformer_zoo.training.checkpoints import Checkpoints
+from transformer_zoo.training.keeping import Checkpointing
+from transformer_zoo.training.keeping import KEEP_NEWEST_AND_BEST
+from transformer_zoo.training.run_checkpoints import Checkpoints
 from transformer_zoo.training.state import TrainState
 
 
@@ -62,10 +64,11 @@ def folder(tmp_path):
 def save(folder, make_state):
   """Returns a function that saves steps: {step: progress}."""
 
-  def save_all(steps, keep=2):
-    checkpoints = Checkpoints(folder, keep=keep)
+  def save_all(steps, options=KEEP_NEWEST_AND_BEST, scores=None):
+    checkpoints = Checkpoints(folder, options)
     for step, progress in steps.items():
       checkpoints.save(step, make_state(step), progress)
+      checkpoints.scores.by_step |= (scores or {}).get(step, {})
     checkpoints.close()
 
   return save_all
@@ -74,8 +77,8 @@ def save(folder, make_state):
 def restore(folder, abstract):
   """Restored state and progress, and what was reported."""
   reports = []
-  checkpoints = Checkpoints(folder)
-  restored = checkpoints.restore_newest(abstract, report=reports.append)
+  checkpoints = Checkpoints(folder, report=reports.append)
+  restored = checkpoints.restore_newest(abstract)
   checkpoints.close()
   return restored, reports
 
@@ -112,10 +115,9 @@ def test_nothing_to_restore(folder, abstract):
 
 
 def test_keeps_the_newest_two_and_the_best(folder, save):
-  best = {1: None, 2: 2, 3: 2, 4: 2, 5: 2, 6: 6}
-  save({step: {"best_step": best[step]} for step in range(1, 6)})
+  save({step: {} for step in range(1, 6)}, scores={2: {2: 0.5}, 4: {4: 0.2}})
   assert steps_in(folder) == [2, 4, 5]
-  save({6: {"best_step": 6}, 7: {"best_step": 6}, 8: {"best_step": 6}})
+  save({6: {}, 7: {}, 8: {}}, scores={6: {2: 0.5, 6: 0.9}})
   assert steps_in(folder) == [6, 7, 8]
 
 
@@ -166,8 +168,8 @@ def test_damage_beside_what_a_kill_left(folder, save, make_state, abstract):
   save({2: {}, 4: {}})
   shutil.copytree(folder / "4", folder / "6.orbax-checkpoint-tmp")
   flip(folder / "4")
-  checkpoints = Checkpoints(folder)
-  state, _ = checkpoints.restore_newest(abstract, report=lambda _: None)
+  checkpoints = Checkpoints(folder, report=lambda _: None)
+  state, _ = checkpoints.restore_newest(abstract)
   assert state.step == 2
   checkpoints.save(4, make_state(4), {})
   checkpoints.save(6, make_state(6), {})
@@ -225,7 +227,7 @@ def test_a_donated_state_is_saved_as_it_was(tmp_path):
     params={"kernel": jnp.zeros((4, 1 << 20))},
     opt_state=(jnp.zeros(8),),
   )
-  checkpoints = Checkpoints(tmp_path, keep=3)
+  checkpoints = Checkpoints(tmp_path, Checkpointing(newest=3))
   for _ in range(3):
     for _ in range(4):
       state = advance(state)

@@ -12,6 +12,8 @@ import pytest
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import loop
 from transformer_zoo.training import recorder
+from transformer_zoo.training.keeping import KEEP_NEWEST_AND_BEST
+from transformer_zoo.training.keeping import Scores
 from transformer_zoo.training.state import TrainState
 
 PERIODS = loop.Periods(log=3, checkpoint=2, evaluate=4)
@@ -20,16 +22,22 @@ PERIODS = loop.Periods(log=3, checkpoint=2, evaluate=4)
 class Memory:
   """Checkpoints in memory."""
 
+  stalls = "no stalls"
+
   def __init__(self):
     self.saved = {}
-    self.closed = False
+    self.finished = None
+
+  def recall(self, lines):
+    return Scores(KEEP_NEWEST_AND_BEST, lines)
 
   def save(self, step, state, progress):
     # As JSON would bring it back.
     self.saved[step] = (state, json.loads(json.dumps(progress)))
+    return 0.25
 
-  def close(self):
-    self.closed = True
+  def finish(self, step, state, progress):
+    self.finished = step
 
 
 def run_step(state, batch):
@@ -49,7 +57,7 @@ def run_step(state, batch):
 
 def evaluate(params, step):
   score = {4: 0.9, 8: 0.3}.get(step, 0.5)
-  return {"validation/score": score}, score
+  return {"validation/average": score}
 
 
 @pytest.fixture
@@ -118,13 +126,11 @@ def test_records_saves_and_selects(run, tmp_path):
   assert outcome.state.step == 10 and outcome.state.params == 45
   assert (outcome.best_step, outcome.best_score) == (4, 0.9)
   assert outcome.tokens == 100
-  assert list(memory.saved) == [2, 4, 6, 8, 10] and memory.closed
-  assert memory.saved[2][1]["best_step"] is None
-  assert memory.saved[10][1]["best_step"] == 4
+  assert list(memory.saved) == [2, 4, 6, 8, 10] and memory.finished == 10
   lines = metrics(tmp_path / "run")
   training = [line for line in lines if "train/loss" in line]
   assert [line["step"] for line in training] == [3, 6, 9, 10]
-  evaluated = [line["step"] for line in lines if "validation/score" in line]
+  evaluated = [line["step"] for line in lines if "validation/average" in line]
   assert evaluated == [4, 8, 10]
   # Sums over steps 4 to 6 divided once, gradient and rate by steps.
   means = training[1]
@@ -136,17 +142,34 @@ def test_records_saves_and_selects(run, tmp_path):
   assert means["train/tokens"] == 30
 
 
-@pytest.mark.parametrize("step", [2, 4, 8])
-def test_goes_on_from_any_checkpoint(run, tmp_path, step):
+@pytest.mark.parametrize("evaluated", [True, False])
+@pytest.mark.parametrize("step", [2, 4, 8, 10])
+def test_goes_on_from_any_checkpoint(run, tmp_path, step, evaluated):
+  """Also where a kill came between a checkpoint and its evaluation."""
   outcome, memory = run("whole")
   state, progress = memory.saved[step]
+  whole = metrics(tmp_path / "whole")
+  with recorder.Recorder(tmp_path / "resumed") as lines:
+    for line in whole:
+      before, is_evaluation = line["step"] <= step, "train/loss" not in line
+      if before and (evaluated or line["step"] < step or not is_evaluation):
+        lines.record(line.pop("step"), line)
   again, _ = run("resumed", state=state, progress=progress)
   assert again.best_step == outcome.best_step
   assert again.tokens == outcome.tokens
   assert again.state.params == outcome.state.params
-  whole = metrics(tmp_path / "whole")
-  later = [line for line in whole if line["step"] > step]
-  assert metrics(tmp_path / "resumed") == later
+  assert metrics(tmp_path / "resumed") == metrics(tmp_path / "whole")
+
+
+def test_stalls_of_saves_are_told(run, tmp_path, capsys):
+  run()
+  told = capsys.readouterr().out
+  assert "checkpoint 2: training waited 0.25 s\n" in told
+  assert "no stalls" in told
+  timing = recorder.read_lines(tmp_path / "run" / "timing.jsonl")
+  name = "timing/checkpoint_stall_seconds"
+  stalls = {line["step"]: line[name] for line in timing if name in line}
+  assert stalls == dict.fromkeys([2, 4, 6, 8, 10], 0.25)
 
 
 def test_a_run_that_has_all_its_steps_only_ends(run):
@@ -156,12 +179,12 @@ def test_a_run_that_has_all_its_steps_only_ends(run):
 
 
 def test_an_equal_score_does_not_move_the_best(run):
-  outcome, _ = run(evaluate=lambda params, step: ({}, 0.5))
+  outcome, _ = run(evaluate=lambda params, step: {"validation/average": 0.5})
   assert outcome.best_step == 4
 
 
 def test_without_scores_there_is_no_best(run):
-  outcome, memory = run(evaluate=lambda params, step: ({"loss": 1.0}, None))
+  outcome, memory = run(evaluate=lambda params, step: {"loss": 1.0})
   assert outcome.best_step is None
   outcome, _ = run("none", evaluate=None)
   assert outcome.best_step is None
@@ -184,7 +207,7 @@ def test_sigterm_saves_the_step_and_the_rest_is_the_same(run, tmp_path):
     run("cut", run_step=terminated, checkpoints=memory)
   assert caught.value.code == 143
   assert signal.getsignal(signal.SIGTERM) is before
-  assert list(memory.saved) == [2, 4, 5] and memory.closed
+  assert list(memory.saved) == [2, 4, 5] and memory.finished == 5
   state, progress = memory.saved[5]
   assert progress["window"]["steps"] == 2
   run("cut", state=state, progress=progress)

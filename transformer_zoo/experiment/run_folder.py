@@ -21,7 +21,6 @@ from transformer_zoo.training import summary
 
 CONFIG = "config.gin"
 RESULT = "result.json"
-BEST = "highest mean of the task scores on the validation split"
 LAST = "last step: no task has a metric"
 
 
@@ -70,6 +69,7 @@ def write_result(
   train_steps: int,
   splits: Mapping[str, EvaluationSplit],
   repeats: Mapping[str, Repeats],
+  selection: str,
 ) -> pathlib.Path:
   """Writes `result.json` from the metrics of the best step, or of the last.
 
@@ -79,13 +79,14 @@ def write_result(
     train_steps: its last step.
     splits: what was evaluated, by task.
     repeats: how often each training task was gone through.
+    selection: how the best step was chosen.
   """
   reported = outcome.best_step or train_steps
   scores, losses, invalid = _validation(folder, reported)
   result = {
     "step": train_steps,
     "best_step": outcome.best_step,
-    "selection": LAST if outcome.best_step is None else BEST,
+    "selection": LAST if outcome.best_step is None else selection,
     "scores": scores,
     "average": averages.average(scores),
     "loss": losses,

@@ -28,11 +28,13 @@ from transformer_zoo.experiment.restoration import InitialCheckpoint
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import loop
 from transformer_zoo.training import partitioning as partitioning_lib
-from transformer_zoo.training.checkpoints import Checkpoints
+from transformer_zoo.training.keeping import Checkpointing
+from transformer_zoo.training.keeping import KEEP_NEWEST_AND_BEST
 from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.partitioning import Partitioning
 from transformer_zoo.training.program import TrainProgram
 from transformer_zoo.training.recorder import Recorder
+from transformer_zoo.training.run_checkpoints import Checkpoints
 
 DEFAULT_PERIODS = loop.Periods()
 FROM_SCRATCH = InitialCheckpoint()
@@ -53,6 +55,7 @@ def train(
   partitioning: Partitioning = ONE_COPY_PER_DEVICE,
   num_microbatches: int = 1,
   periods: loop.Periods = DEFAULT_PERIODS,
+  checkpointing: Checkpointing = KEEP_NEWEST_AND_BEST,
   seed: int = 0,
   initial_checkpoint: InitialCheckpoint = FROM_SCRATCH,
   prepared_dir: str = "runs/prepared",
@@ -88,6 +91,7 @@ def train(
     partitioning: mesh and rules.
     num_microbatches: in how many parts a step goes through its batch.
     periods: when to log, save and evaluate.
+    checkpointing: which checkpoints are kept.
     seed: of the parameters, the data's order and dropout.
     initial_checkpoint: where to take the parameters from, unless the run is
       resumed.
@@ -152,12 +156,13 @@ def train(
   )
   tasks = [task for task in mixture.tasks if "validation" in task.splits]
   splits = {task.name: evaluator.open(task, "validation") for task in tasks}
+  checkpointing.check_metric(splits)
 
   with contextlib.ExitStack() as stack:
     stack.enter_context(partitioning.activate(mesh))
     abstract = program.abstract_state
     checkpoints = stack.enter_context(
-      contextlib.closing(Checkpoints(folder / "checkpoints"))
+      contextlib.closing(Checkpoints(folder / "checkpoints", checkpointing))
     )
     restored = checkpoints.restore_newest(abstract)
     initial = None
@@ -240,7 +245,9 @@ def train(
     )
   repeats = epochs.repeats(batches, train_steps, exact=True)
   return str(
-    run_folder.write_result(folder, outcome, train_steps, splits, repeats)
+    run_folder.write_result(
+      folder, outcome, train_steps, splits, repeats, checkpointing.selection
+    )
   )
 
 
@@ -276,4 +283,4 @@ def _evaluate(evaluator, tasks, folder, params, step):
   average = averages.average(scores)
   if average is not None:
     values["validation/average"] = average
-  return values, average
+  return values

@@ -1,73 +1,158 @@
-"""Checksums of a checkpoint's files, in `checksums.json` beside them."""
+"""Checksums of a checkpoint's files, beside them.
 
-from collections.abc import Mapping
+`checksums.json` has those of the files that the first process wrote, or of all;
+`checksums.<i>.json` those of process i. Each process sums what it has just
+written, and they share the verification of all files.
+"""
+
+from collections.abc import Iterable, Mapping
+import concurrent.futures
+import heapq
 import json
 import os
-import pathlib
+import re
 import zlib
 
-_NAME = "checksums.json"
+from etils import epath
+
+_NAME = re.compile(r"checksums(\.\d+)?\.json(\.new)?")
+# Orbax: where each process puts what its devices have.
+_OF_PROCESS = re.compile(r"(?:^|/)ocdbt\.process_(\d+)/")
 _CHUNK = 1 << 22
+_THREADS = 8
 
 
-def write(folder: pathlib.Path, known: Mapping[str, int] | None = None) -> None:
+def write(
+  folder: os.PathLike[str], known: Mapping[str, int] | None = None
+) -> None:
   """Writes the checksums of a checkpoint that is complete.
 
   Args:
     folder: of the checkpoint.
     known: those of some files, by their names in it, which are not read again.
   """
-  known = known or {}
-  names = (path.relative_to(folder).as_posix() for path in _files(folder))
-  sums = {
-    name: known[name] if name in known else _checksum(folder / name)
-    for name in names
-  }
-  temporary = folder / f"{_NAME}.new"
-  temporary.write_text(json.dumps(sums, indent=1))
-  os.replace(temporary, folder / _NAME)
+  folder, known = epath.Path(folder), known or {}
+  names = sorted(_sizes(folder))
+  sums = _sums(folder, [name for name in names if name not in known])
+  everything = {**known, **sums}
+  _write(folder, "checksums.json", {name: everything[name] for name in names})
 
 
-def read(folder: pathlib.Path) -> dict[str, int]:
+def write_share(folder: os.PathLike[str], process: int, count: int) -> None:
+  """Writes the checksums of the files that a process wrote.
+
+  Args:
+    folder: of the checkpoint, which is complete.
+    process: index of the process.
+    count: of the processes; if those that wrote it were more, files of theirs
+      are shared out too.
+  """
+  folder = epath.Path(folder)
+  names = [n for n in sorted(_sizes(folder)) if _owner(n) % count == process]
+  name = f"checksums.{process}.json" if process else "checksums.json"
+  _write(folder, name, _sums(folder, names))
+
+
+def read(folder: os.PathLike[str]) -> dict[str, int]:
   """The checksums of a checkpoint's files; empty where there are none."""
-  path = folder / _NAME
-  return json.loads(path.read_text()) if path.exists() else {}
+  return {
+    name: checksum
+    for path in epath.Path(folder).glob("checksums*.json")
+    for name, checksum in json.loads(path.read_text()).items()
+  }
 
 
-def verify(folder: pathlib.Path) -> bool:
-  """Compares files with their checksums; False where these are not there.
+def verify(folder: os.PathLike[str]) -> bool:
+  """Compares files with their checksums; False where some are not there.
 
   Raises:
     ValueError: a file is missing or changed.
   """
-  known = read(folder)
-  if not known:
-    return False
-  for name, checksum in known.items():
-    file = folder / name
-    if not file.exists():
+  return verify_share(folder, 0, 1)
+
+
+def verify_share(folder: os.PathLike[str], process: int, count: int) -> bool:
+  """Compares one process's share of the files with their checksums.
+
+  Args:
+    folder: of the checkpoint.
+    process: index of the process.
+    count: of the processes, which have shares of about as many bytes.
+
+  Returns:
+    Whether every file of the checkpoint has a checksum.
+
+  Raises:
+    ValueError: a file is missing, or one of the share is changed.
+  """
+  folder = epath.Path(folder)
+  known, sizes = read(folder), _sizes(folder)
+  for name in known:
+    if name not in sizes:
       raise ValueError(f"{name} is missing")
-    if _checksum(file) != checksum:
+  share = _share({n: sizes[n] for n in known}, process, count)
+  found = _sums(folder, share)
+  for name in share:
+    if found[name] != known[name]:
       raise ValueError(f"{name} has changed since it was written")
-  return True
+  return bool(known) and known.keys() >= sizes.keys()
 
 
-def identity(folder: pathlib.Path) -> str:
+def identity(folder: os.PathLike[str]) -> str:
   """Returns a text that changes when the files of a checkpoint do."""
-  path = folder / _NAME
-  summed = [path] if path.exists() else _files(folder)
-  return " ".join(f"{_checksum(file):08x}" for file in summed)
+  folder = epath.Path(folder)
+  summed = [path.name for path in folder.glob("checksums*.json")]
+  sums = _sums(folder, summed or _sizes(folder))
+  return " ".join(f"{sums[name]:08x}" for name in sorted(sums))
 
 
-def _files(folder: pathlib.Path) -> list[pathlib.Path]:
-  return sorted(
-    path for path in folder.rglob("*") if path.is_file() and path.name != _NAME
-  )
+def size(folder: os.PathLike[str]) -> int:
+  """Bytes of a checkpoint."""
+  return sum(_sizes(epath.Path(folder)).values())
 
 
-def _checksum(path: pathlib.Path) -> int:
+def _owner(name: str) -> int:
+  found = _OF_PROCESS.search(name)
+  return int(found.group(1)) if found else 0
+
+
+def _share(sizes: Mapping[str, int], process: int, count: int) -> list[str]:
+  """The largest file goes to whoever has least so far, and so on."""
+  shares = [(0, index, []) for index in range(count)]
+  for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
+    total, index, names = heapq.heappop(shares)
+    names.append(name)
+    heapq.heappush(shares, (total + sizes[name], index, names))
+  return sorted(next(names for _, i, names in shares if i == process))
+
+
+def _sizes(folder: epath.Path, prefix: str = "") -> dict[str, int]:
+  """Bytes of the files with numbers, by their names in the checkpoint."""
+  found = {}
+  for entry in folder.iterdir():
+    if entry.is_dir():
+      found |= _sizes(entry, f"{prefix}{entry.name}/")
+    elif prefix or not _NAME.fullmatch(entry.name):
+      found[f"{prefix}{entry.name}"] = entry.stat().length
+  return found
+
+
+def _sums(folder: epath.Path, names: Iterable[str]) -> dict[str, int]:
+  names = list(names)
+  with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
+    sums = pool.map(lambda name: _checksum(folder / name), names)
+    return dict(zip(names, sums, strict=True))
+
+
+def _checksum(path: epath.Path) -> int:
   checksum = 0
-  with open(path, "rb") as file:
+  with path.open("rb") as file:
     while chunk := file.read(_CHUNK):
       checksum = zlib.crc32(chunk, checksum)
   return checksum
+
+
+def _write(folder: epath.Path, name: str, sums: Mapping[str, int]) -> None:
+  temporary = folder / f"{name}.new"
+  temporary.write_text(json.dumps(sums, indent=1))
+  temporary.replace(folder / name)

@@ -20,9 +20,12 @@ import jax
 import numpy as np
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training.checkpoints import Checkpoints
+from transformer_zoo.training import agreement
 from transformer_zoo.training.progress import Progress
+from transformer_zoo.training.recorder import METRICS_FILE
+from transformer_zoo.training.recorder import read_lines
 from transformer_zoo.training.recorder import Recorder
+from transformer_zoo.training.run_checkpoints import Checkpoints
 from transformer_zoo.training.state import TrainState
 
 PREEMPTED_EXIT_CODE = 143  # 128 + SIGTERM, as a shell reports it.
@@ -31,8 +34,8 @@ Batch = dict[str, np.ndarray]
 RunStep = Callable[
   [TrainState, dict[str, jax.Array]], tuple[TrainState, dict[str, jax.Array]]
 ]
-# parameters, step -> values to record, and the score to select by (or None).
-Evaluate = Callable[[Any, int], tuple[dict[str, float], float | None]]
+# parameters, step -> values to record.
+Evaluate = Callable[[Any, int], dict[str, float]]
 
 
 class Preempted(SystemExit):
@@ -159,8 +162,7 @@ def train(
   """
   step = int(state.step)
   window = _Window(**progress.get("window", {}))
-  best_step = progress.get("best_step")
-  best_score = progress.get("best_score")
+  scores = checkpoints.recall(read_lines(pathlib.Path(folder) / METRICS_FILE))
   tokens = progress.get("tokens", 0.0)
   started = logged = time.perf_counter()
   tokens_per_second = None
@@ -188,10 +190,22 @@ def train(
     tokens += sums["token_sum"]
     loss = sums["loss_sum"] / max(sums["weight_sum"], 1.0)
 
+  def evaluate_now():
+    nonlocal logged
+    values = evaluate(state.params, step)
+    recorder.record(step, values)
+    scores.add(step, values)
+    logged = time.perf_counter()
+
   with (
     _stop_requests() as stop,
     Progress(first_step=step, last_step=train_steps) as display,
   ):
+    # A run that was killed between a checkpoint and its evaluation.
+    if progress.get("evaluation_due") and agreement.is_so_on_first(
+      step not in scores.evaluated
+    ):
+      evaluate_now()
     if step < train_steps:
       following = next_batch()
     while step < train_steps:
@@ -204,7 +218,8 @@ def train(
       step += 1
       pending = (step, sums, batch)
       last = step == train_steps
-      save = last or stop() or step % periods.checkpoint == 0
+      stopping = stop()
+      save = last or stopping or step % periods.checkpoint == 0
       if step % periods.log == 0 or save:
         read_pending()
       if step % periods.log == 0 or last:
@@ -219,29 +234,35 @@ def train(
           },
         )
         window, logged = _Window(), now
-      due = periods.evaluate and step % periods.evaluate == 0
-      if evaluate is not None and (last or due):
-        values, score = evaluate(state.params, step)
-        recorder.record(step, values)
-        if score is not None and (best_score is None or score > best_score):
-          best_step, best_score = step, score
-        logged = time.perf_counter()
+      due = evaluate is not None and (
+        last or (periods.evaluate and step % periods.evaluate == 0)
+      )
       if save:
         progress = {
           "window": dataclasses.asdict(window),
-          "best_step": best_step,
-          "best_score": best_score,
           "tokens": tokens,
+          "evaluation_due": bool(due),
         }
-        checkpoints.save(step, state, progress)
-        if stop() and not last:
-          checkpoints.close()
-          display.note(f"SIGTERM: saved step {step}; the same command resumes")
-          raise Preempted
+        stall = checkpoints.save(step, state, progress)
+        recorder.timing(step, {"timing/checkpoint_stall_seconds": stall})
+        display.note(f"checkpoint {step}: training waited {stall:.2f} s")
+      if stopping and not last:
+        checkpoints.finish(step, state, progress)
+        display.note(f"SIGTERM: saved step {step}; the same command resumes")
+        raise Preempted
+      # After the save, which it may overlap: neither a notice of preemption nor
+      # a kill that comes meanwhile costs a step.
+      if due:
+        evaluate_now()
     display.update(step, loss=loss, tokens_per_second=tokens_per_second)
-  checkpoints.close()
+    checkpoints.finish(step, state, progress)
+    display.note(str(checkpoints.stalls))
   return Outcome(
-    state, best_step, best_score, time.perf_counter() - started, tokens
+    state,
+    scores.best_step,
+    scores.best_score,
+    time.perf_counter() - started,
+    tokens,
   )
 
 

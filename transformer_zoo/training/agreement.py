@@ -1,0 +1,66 @@
+"""What several processes must do alike although they see different things."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import jax
+from jax.experimental import multihost_utils
+import numpy as np
+
+from transformer_zoo.training import checkpoints
+
+_Value = TypeVar("_Value")
+_REASON_BYTES = 400
+
+
+def wait(what: str) -> None:
+  """Waits until every process is here.
+
+  Args:
+    what: the same on all of them.
+  """
+  if jax.process_count() > 1:
+    multihost_utils.sync_global_devices(what)
+
+
+def numbers_of_first(make: Callable[[], Sequence[int]]) -> list[int]:
+  """The numbers that the first process makes, on every process."""
+  if jax.process_count() == 1:
+    return list(make())
+  mine = np.asarray(
+    make() if jax.process_index() == 0 else (), np.int32
+  ).reshape(-1)
+  size = int(multihost_utils.broadcast_one_to_all(np.int32(mine.size)))
+  numbers = mine if jax.process_index() == 0 else np.zeros(size, np.int32)
+  return np.asarray(multihost_utils.broadcast_one_to_all(numbers)).tolist()
+
+
+def is_so_on_first(known: bool) -> bool:
+  """What the first process knows, on every process."""
+  return bool(numbers_of_first(lambda: [known])[0])
+
+
+def first_failure(
+  attempt: Callable[[], _Value],
+) -> tuple[_Value | None, str | None]:
+  """Attempts something on every process; all learn whether one failed.
+
+  Returns:
+    What the attempt of this process gave, and None or the reason why that of
+    the first process that failed did.
+  """
+  value, reason = None, ""
+  try:
+    value = attempt()
+  except Exception as error:  # Orbax raises many kinds for a bad file.
+    reason = checkpoints.reason_of(error)
+  if jax.process_count() == 1:
+    return value, reason or None
+  text = np.zeros(_REASON_BYTES, np.uint8)
+  told = reason.encode()[:_REASON_BYTES]
+  text[: len(told)] = np.frombuffer(told, np.uint8)
+  for told in multihost_utils.process_allgather(text):
+    reason = bytes(told).rstrip(b"\0").decode(errors="replace")
+    if reason:
+      return value, reason
+  return value, None
