@@ -2,34 +2,32 @@
 
 `metrics.jsonl` holds what the seed decides (losses, scores) and nothing else,
 so that two equal runs write equal bytes; `timing.jsonl` holds what the machine
-decides (seconds, tokens per second). TensorBoard shows both. Event files are
-written with TensorBoard's own record writer, which needs no TensorFlow.
+decides (seconds, tokens per second); `anomalies.jsonl` says which steps were
+not as they should be. TensorBoard and what else is bound show the numbers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 import json
 import os
 import pathlib
-import socket
-import time
-
-from tensorboard.compat.proto import event_pb2
-from tensorboard.compat.proto import summary_pb2
-from tensorboard.summary.writer import record_writer
+from typing import Any
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.training.writers import Session
+from transformer_zoo.training.writers import Writer
 
 METRICS_FILE = "metrics.jsonl"
 TIMING_FILE = "timing.jsonl"
+ANOMALIES_FILE = "anomalies.jsonl"
 TENSORBOARD_FOLDER = "tensorboard"
 
 
-def read_lines(path: str | os.PathLike[str]) -> list[dict[str, float]]:
+def read_lines(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
   """Reads a file that `Recorder` wrote.
 
   Args:
-    path: a `metrics.jsonl` or `timing.jsonl`; a file that is not there counts
-      as empty.
+    path: a `metrics.jsonl`, `timing.jsonl` or `anomalies.jsonl`; a file that is
+      not there counts as empty.
 
   Returns:
     One dictionary per line, each with `step` and the values recorded there. A
@@ -67,22 +65,31 @@ class Recorder:
   `validation/loss`, `validation/<task>/<metric>`.
   """
 
-  def __init__(self, folder: str | os.PathLike[str]):
+  def __init__(
+    self, folder: str | os.PathLike[str], writers: Iterable[Writer] = ()
+  ):
     """Opens the files of a run for appending; they are made when missing.
 
     Args:
       folder: the run folder; it is made when missing.
+      writers: of numbers, besides TensorBoard.
 
     Raises:
-      UserError: a file that is already there is damaged before its last line.
+      UserError: a file that is already there is damaged before its last line,
+        or a writer cannot be opened.
     """
     self._folder = pathlib.Path(folder)
     self._folder.mkdir(parents=True, exist_ok=True)
-    self._events = _EventFile(self._folder / TENSORBOARD_FOLDER)
     self._files = {}
     for name in (METRICS_FILE, TIMING_FILE):
       _drop_torn_line(self._folder / name)
       self._open(name)
+    # Imported late: who only reads lines waits for no protocol buffers.
+    from transformer_zoo.training.writers import tensorboard
+
+    events = tensorboard.EventFile(self._folder / TENSORBOARD_FOLDER)
+    self._sessions: list[Session] = [events]
+    self._sessions += [writer.open(self._folder) for writer in writers]
 
   def record(self, step: int, values: Mapping[str, float]) -> None:
     """Records values that are the same whenever the run is repeated.
@@ -91,7 +98,7 @@ class Recorder:
       step: the training step that the values belong to.
       values: numbers by name; each is written with all its digits.
     """
-    self._write(METRICS_FILE, step, values)
+    self._scalars(METRICS_FILE, step, values)
 
   def timing(self, step: int, values: Mapping[str, float]) -> None:
     """Records values that depend on the machine (seconds, tokens per second).
@@ -100,30 +107,48 @@ class Recorder:
       step: the training step that the values belong to.
       values: numbers by name.
     """
-    self._write(TIMING_FILE, step, values)
+    self._scalars(TIMING_FILE, step, values)
+
+  def anomaly(self, step: int, description: Mapping[str, Any]) -> None:
+    """Records a step that was not as it should be.
+
+    Args:
+      step: the training step.
+      description: for JSON.
+    """
+    if ANOMALIES_FILE not in self._files:
+      _drop_torn_line(self._folder / ANOMALIES_FILE)
+      self._open(ANOMALIES_FILE)
+    self._write(ANOMALIES_FILE, {"step": int(step), **description})
 
   def truncate_after(self, step: int) -> None:
     """Forgets everything recorded after `step`, as a resumed run must.
 
-    The files are replaced atomically; TensorBoard is told to hide the steps
-    that the resumed run will write again.
+    The files are replaced atomically; the writers are told which steps the
+    resumed run will write again.
 
     Args:
       step: the last step to keep; -1 forgets everything.
     """
-    for name in (METRICS_FILE, TIMING_FILE):
-      self._files.pop(name).close()
+    for name in (METRICS_FILE, TIMING_FILE, ANOMALIES_FILE):
       path = self._folder / name
+      if not path.exists():
+        continue
       kept = [line for line in read_lines(path) if line["step"] <= step]
       _replace(path, "".join(json.dumps(line) + "\n" for line in kept))
-      self._open(name)
-    self._events.restart(step + 1)
+      if name in self._files:
+        self._files.pop(name).close()
+        self._open(name)
+    for session in self._sessions:
+      session.restart(step + 1)
 
   def close(self) -> None:
-    """Closes the files; closing twice does nothing."""
+    """Closes the files and the writers; closing twice does nothing."""
     for file in self._files.values():
       file.close()
-    self._events.close()
+    while self._sessions:
+      session = self._sessions.pop()
+      _attempt(session, session.close)
 
   def __enter__(self) -> "Recorder":
     return self
@@ -134,55 +159,30 @@ class Recorder:
   def _open(self, name: str) -> None:
     self._files[name] = open(self._folder / name, "a", encoding="utf-8")
 
-  def _write(self, name, step, values) -> None:
+  def _scalars(self, name, step, values) -> None:
     values = {key: float(value) for key, value in values.items()}
-    line = json.dumps({"step": int(step), **values})
-    self._files[name].write(line + "\n")
+    self._write(name, {"step": int(step), **values})
+    for session in list(self._sessions):
+      if not _attempt(session, session.scalars, int(step), values):
+        self._sessions.remove(session)
+
+  def _write(self, name, line) -> None:
+    self._files[name].write(json.dumps(line) + "\n")
     self._files[name].flush()
-    self._events.scalars(int(step), values)
 
 
-class _EventFile:
-  """One TensorBoard event file, made when the first event is written."""
-
-  def __init__(self, folder: pathlib.Path):
-    self._folder = folder
-    self._writer = None
-
-  def scalars(self, step: int, values: Mapping[str, float]) -> None:
-    summary = summary_pb2.Summary(
-      value=[
-        summary_pb2.Summary.Value(tag=name, simple_value=value)
-        for name, value in values.items()
-      ]
+def _attempt(session: Session, call, *arguments) -> bool:
+  """Calls a writer; a service that fails ends no run, and is told once."""
+  try:
+    call(*arguments)
+  except Exception as error:  # Of any kind, for services are many.
+    print(
+      f"{type(session).__module__}: writing failed ({error}); the run goes on "
+      "without it, its own files have everything",
+      flush=True,
     )
-    self._write(event_pb2.Event(step=step, summary=summary))
-
-  def restart(self, step: int) -> None:
-    """Tells readers to drop what earlier files hold from `step` on."""
-    start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
-    self._write(event_pb2.Event(step=step, session_log=start))
-
-  def close(self) -> None:
-    if self._writer is not None and not self._writer.closed:
-      self._writer.close()
-
-  def _write(self, event) -> None:
-    if self._writer is None:
-      self._folder.mkdir(parents=True, exist_ok=True)
-      # TensorBoard reads the files of a folder in the order of their names.
-      seconds, nanoseconds = divmod(time.time_ns(), 10**9)
-      name = (
-        f"events.out.tfevents.{seconds:010d}.{nanoseconds:09d}"
-        f".{socket.gethostname()}.{os.getpid()}"
-      )
-      file = open(self._folder / name, "wb")
-      self._writer = record_writer.RecordWriter(file)
-      # Version 2 is what makes readers honour a session that starts again.
-      self._write(event_pb2.Event(file_version="brain.Event:2"))
-    event.wall_time = time.time()
-    self._writer.write(event.SerializeToString())
-    self._writer.flush()
+    return False
+  return True
 
 
 def _drop_torn_line(path: pathlib.Path) -> None:
