@@ -1,0 +1,177 @@
+"""Studies as arrays of jobs: what a SLURM that is not there is told."""
+
+import json
+import os
+import re
+
+import pytest
+
+from transformer_zoo.ablations import results
+from transformer_zoo.ablations import runner
+from transformer_zoo.errors import UserError
+
+submitit = pytest.importorskip("submitit")
+
+SBATCH = """#!/bin/bash
+number=$((100 + $(ls "$FAKE_SLURM" | grep -c script)))
+cp "$1" "$FAKE_SLURM/script_$number"
+echo "Submitted batch job $number"
+"""
+SQUEUE = """#!/bin/bash
+echo "$@" > "$FAKE_SLURM/squeue_arguments"
+cat "$FAKE_SLURM/queue"
+"""
+LAUNCH = runner.Launch(
+  "slurm", jobs=2, options={"partition": "gpu", "gpus_per_node": "1"}
+)
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+  """A folder with the scripts that were submitted, and the queue."""
+  folder, programs = tmp_path / "cluster", tmp_path / "programs"
+  folder.mkdir()
+  programs.mkdir()
+  (folder / "queue").touch()
+  texts = {"sbatch": SBATCH, "squeue": SQUEUE, "srun": "#!/bin/bash\n"}
+  for name, text in texts.items():
+    (programs / name).write_text(text)
+    (programs / name).chmod(0o755)
+  monkeypatch.setenv("FAKE_SLURM", str(folder))
+  monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+  return folder
+
+
+def scripts(cluster):
+  """The options of every submission, by its number."""
+  return {
+    int(path.name.removeprefix("script_")): dict(
+      re.findall(r"^#SBATCH --([\w-]+)=?(.*)$", path.read_text(), re.M)
+    )
+    for path in sorted(cluster.glob("script_*"))
+  }
+
+
+def run_job(study, number):
+  """What the cluster does when a job's turn has come."""
+  pickled = study / "jobs" / f"{number}_submitted.pkl"
+  submitit.core.utils.DelayedSubmission.load(pickled).function()
+
+
+def test_runs_are_arrays_and_wait_for_those_they_start_from(
+  run_tiny, fake, cluster, capsys
+):
+  outcome = run_tiny(seeds=[0], launch=LAUNCH)
+  assert outcome.failures == () and fake.trained == []
+  first, second = scripts(cluster).values()
+  assert first["array"] == second["array"] == "0-1%2"
+  assert first["partition"] == "gpu" and first["gpus-per-node"] == "1"
+  assert first["job-name"] == "tiny" and first["time"] == "1440"
+  assert first["signal"] == "USR2@90" and "requeue" in first
+  assert "dependency" not in first
+  assert second["dependency"] == "afterok:100_0"
+  assert second["kill-on-invalid-dep"] == "yes"
+  out = capsys.readouterr().out
+  assert "job 101: 2 runs, after job 100_0" in out
+  assert f"zoo report {outcome.folder}" in out
+  states = [run.state for run in results.read(outcome.folder).runs]
+  assert set(states) == {"not run"}  # The queue is empty by now.
+
+  (cluster / "queue").write_text("100_0\n100_1\n101_0\n101_1\n")
+  read = results.read(outcome.folder)
+  assert {run.state for run in read.runs} == {"queued"}
+  assert "queued, job 101_0" in read.runs[1].sentence
+  assert "--array" in (cluster / "squeue_arguments").read_text()
+
+
+def test_what_is_on_its_way_is_not_submitted_again(run_tiny, fake, cluster):
+  run_tiny(seeds=[0], launch=LAUNCH)
+  (cluster / "queue").write_text("100_0\n100_1\n101_0\n101_1\n")
+  run_tiny(seeds=[0], launch=LAUNCH)
+  assert len(scripts(cluster)) == 2
+  # One of those that start from a run in the queue was cancelled.
+  (cluster / "queue").write_text("100_0\n100_1\n101_1\n")
+  run_tiny(seeds=[0], launch=LAUNCH)
+  assert scripts(cluster)[102]["dependency"] == "afterok:100_0"
+  assert "array" not in scripts(cluster)[102]
+
+
+def test_a_failed_job_is_told_and_submitted_again(run_tiny, fake, cluster):
+  study = run_tiny(seeds=[0], launch=LAUNCH).folder
+  fake.broken = lambda folder: folder.endswith("pretrain")
+  with pytest.raises(FloatingPointError):
+    run_job(study, "100_0")
+  run_job(study, "100_1")
+  read = results.read(study)
+  assert [run.sentence.partition(": ")[2] for run in read.unfinished()] == [
+    "FloatingPointError: loss is NaN at step 7",
+    "not run, because pretrain failed",
+    "not run, because pretrain failed",
+  ]
+  fake.broken = lambda folder: False
+  run_tiny(seeds=[0], launch=LAUNCH)
+  assert "array" not in scripts(cluster)[102]
+  assert scripts(cluster)[103]["dependency"] == "afterok:102"
+  (cluster / "queue").write_text("102\n103_0\n103_1\n")
+  assert (
+    results.read(study)
+    .unfinished()[0]
+    .sentence.endswith("pretrain: queued, job 102")
+  )
+  run_job(study, "102")
+  for number in ("103_0", "103_1"):
+    run_job(study, number)
+  assert results.read(study).unfinished() == ()
+  assert len(fake.trained) == 4
+
+
+def test_a_cluster_that_does_not_answer(run_tiny, fake, cluster):
+  run_tiny(seeds=[0], launch=LAUNCH)
+  (cluster / "queue").unlink()
+  with pytest.raises(UserError, match="squeue does not tell which jobs"):
+    run_tiny(seeds=[0], launch=LAUNCH)
+  assert len(scripts(cluster)) == 2
+
+
+def test_a_cluster_that_refuses(run_tiny, fake, cluster, tmp_path):
+  sbatch = tmp_path / "programs" / "sbatch"
+  sbatch.write_text("#!/bin/bash\necho 'invalid partition' >&2\nexit 1\n")
+  with pytest.raises(UserError, match="sbatch refused the study: .*invalid p"):
+    run_tiny(seeds=[0], launch=LAUNCH)
+
+
+@pytest.mark.parametrize(
+  "options, sentence",
+  [
+    (
+      {"partitoin": "gpu"},
+      "--slurm partitoin is none of sbatch's options that submitit knows; did "
+      "you mean 'partition'?",
+    ),
+    ({"time": "4:00:00"}, "--slurm time=4:00:00 is no number of minutes"),
+  ],
+)
+def test_options_of_sbatch(run_tiny, fake, cluster, options, sentence):
+  with pytest.raises(UserError) as error:
+    run_tiny(launch=runner.Launch("slurm", options=options))
+  assert str(error.value) == sentence
+
+
+def test_without_slurm(run_tiny, fake, monkeypatch):
+  monkeypatch.setenv("PATH", "")
+  with pytest.raises(UserError) as error:
+    run_tiny(launch=LAUNCH)
+  assert str(error.value) == (
+    "--launcher slurm needs SLURM, and there is no sbatch here: run this on a "
+    "login node, or use --launcher local"
+  )
+
+
+def test_jobs_are_told_as_json(run_tiny, fake, cluster):
+  study = run_tiny(seeds=[0], launch=LAUNCH).folder
+  assert json.loads((study / "jobs.json").read_text()) == {
+    "baseline/seed_0/pretrain": "100_0",
+    "no_pretraining/seed_0/finetune": "100_1",
+    "baseline/seed_0/finetune": "101_0",
+    "half_as_long/seed_0/finetune": "101_1",
+  }
