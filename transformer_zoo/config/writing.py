@@ -17,6 +17,14 @@ from transformer_zoo.config.task_modules import TASK_MODULES
 PLACES = frozenset(
   {"DATA_DIR", "MODEL_DIR", "NUM_WORKERS", "PREPARED_DIR", TASK_MODULES}
 )
+# What says how a run is laid out over devices and time, and what is kept of it;
+# one may go on with another, from the same parameters and optimizer state.
+_LAYOUT = re.compile(
+  r"(FSDP|NUM_MICROBATCHES|NUM_PARTITIONS|NUM_SLICES|REMAT|SCAN_LAYERS"
+  r"|([\w/]+/)?(Checkpointing|Partitioning|Watching)\.\w+"
+  r"|([\w/]+/)?Stack\.(remat|scan)"
+  r"|train\.(checkpointing|num_microbatches|partitioning|watching))"
+)
 _STATEMENT = re.compile(r"^([\w./]+) = (.*)$", re.MULTILINE)
 _SHOWN = 4
 
@@ -65,12 +73,14 @@ def digest(text: str) -> str:
   return hashlib.sha256(bound.encode()).hexdigest()[:12]
 
 
-def difference(old: str, new: str) -> str:
+def difference(old: str, new: str, *, layout: bool | None = None) -> str:
   """Names what differs between two configurations, "" where nothing does.
 
   Args:
     old: text of `operative_config`, of a run folder.
     new: the same, of the command.
+    layout: True looks at nothing but how a run is laid out over devices and
+      what is kept of it, False at all but that, None at everything.
 
   Returns:
     For example `TRAIN_STEPS was 100 and is 200, Mlp.d_ff was 64 and is unset`.
@@ -80,6 +90,7 @@ def difference(old: str, new: str) -> str:
     f"{name} was {before.get(name, 'unset')} and is {after.get(name, 'unset')}"
     for name in sorted(before.keys() | after.keys())
     if before.get(name) != after.get(name)
+    and layout in (None, bool(_LAYOUT.fullmatch(name)))
   ]
   rest = len(changes) - _SHOWN
   shown = ", ".join(changes[:_SHOWN])

@@ -25,16 +25,26 @@ LAST = "last step: no task has a metric"
 
 
 def check(folder: pathlib.Path, configuration: str) -> None:
-  """Raises UserError where another configuration has claimed the folder."""
+  """Tells whether a run may go on in a folder.
+
+  Another layout over devices is told.
+
+  Raises:
+    UserError: another configuration has claimed the folder.
+  """
   path = folder / CONFIG
   if not path.exists():
     return
-  changes = config.difference(path.read_text(), configuration)
+  before = path.read_text()
+  changes = config.difference(before, configuration, layout=False)
   if changes:
     raise UserError(
       f"run folder {str(folder)!r} belongs to another configuration "
       f"({changes}); choose another MODEL_DIR or remove the folder"
     )
+  layout = config.difference(before, configuration, layout=True)
+  if layout:
+    print(f"{folder} goes on in another layout: {layout}")
 
 
 def claim(
