@@ -3,10 +3,10 @@
 `run_checkpoints.py` writes them.
 """
 
-import errno
 import json
 import os
 import pathlib
+import re
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ import orbax.checkpoint as ocp
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import checksums
 
-_FULL = os.strerror(errno.ENOSPC)
+_OS_ERROR = re.compile(r"os_error_code='(\d+)'")
 
 
 class DamagedCheckpointError(UserError):
@@ -25,8 +25,11 @@ class DamagedCheckpointError(UserError):
 def reason_of(error: Exception) -> str:
   """What a library says of a file, in a few words."""
   text = str(error).strip()
-  if getattr(error, "errno", None) == errno.ENOSPC or _FULL in text:
-    return "the disk is full"
+  # TensorStore tells the number at the end of a long line.
+  code = _OS_ERROR.search(text)
+  number = int(code.group(1)) if code else getattr(error, "errno", None)
+  if number:
+    return os.strerror(number)
   return (text.splitlines() or [type(error).__name__])[0][:200]
 
 

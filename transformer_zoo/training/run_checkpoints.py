@@ -12,6 +12,7 @@ behind; the ones before it stay.
 from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import json
+import logging
 import os
 import threading
 import time
@@ -36,6 +37,10 @@ _REMOVED = ".removed"
 # Orbax measures by the clock on the wall, which may jump: one process has
 # nobody to wait for, and several must not wait for ever.
 _SECONDS_ALONE, _SECONDS_TOGETHER = 10**9, 600
+
+
+def _is_not_of_orbax(record: logging.LogRecord) -> bool:
+  return f"{os.sep}orbax{os.sep}" not in record.pathname
 
 
 def _print(text: str) -> None:
@@ -92,7 +97,10 @@ class Checkpoints:
     self._report = report if jax.process_index() == 0 else lambda text: None
     self._running: tuple[int, threading.Thread] | None = None
     self._failure: tuple[int, str] | None = None
+    self._finishing = False
     self._told_grace = False
+    # It logs pages about what is told here in a sentence.
+    logging.getLogger("absl").addFilter(_is_not_of_orbax)
     if jax.process_index() == 0:
       self._folder.mkdir(parents=True, exist_ok=True)
       self._remove_leftovers()
@@ -153,12 +161,15 @@ class Checkpoints:
     Raises:
       UserError: it fails again.
     """
-    for _ in range(2):
+    self._finishing = True
+    self.save(step, state, progress)
+    self._wait(tell=False)
+    if self._failure is not None:
+      self._report(f"{self._sentence()}; it is tried once more")
       self.save(step, state, progress)
       self._wait(tell=False)
-      if self._failure is None:
-        return
-    raise UserError(self._cannot_be_saved())
+    if self._failure is not None:
+      raise UserError(self._cannot_be_saved())
 
   def restore_newest(
     self, abstract_state: TrainState
@@ -286,7 +297,7 @@ class Checkpoints:
     self._failure = step, checkpoints.reason_of(error)
     if jax.process_index() == 0:
       self._remove_leftovers()
-    if not self.options.stop_at_failed_save:
+    if not (self._finishing or self.options.stop_at_failed_save):
       self._report(f"{self._sentence()}; training goes on to the next save")
 
   def _sentence(self) -> str:
