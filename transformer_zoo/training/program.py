@@ -129,9 +129,8 @@ class TrainProgram:
     Three times the products of the forward pass, whatever the step computes
     again (Chowdhery et al. 2022, appendix B).
     """
-    forward = cost_lib.count(
-      self.objective, self.model, self.abstract_state.params, batch
-    )
+    objective = functools.partial(self.objective, self.model)
+    forward = cost_lib.count(objective, self.abstract_state.params, batch)
     return 3 * forward.matmul_flops
 
   def _like_params(self, gradients):
