@@ -9,6 +9,7 @@ the same command.
 import argparse
 
 from transformer_zoo.cli import common
+from transformer_zoo.cli import processes
 
 SUMMARY = "score a checkpoint on a mixture"
 EXAMPLE = "zoo evaluate --checkpoint runs/first --mixture miniature"
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   )
   common.add_gin_arguments(parser)
   common.add_task_arguments(parser)
+  processes.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

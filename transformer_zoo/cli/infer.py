@@ -9,6 +9,7 @@ runs/infer.gin; --gin.DecodingOptions.num_beams=4 and others say how to search.
 import argparse
 
 from transformer_zoo.cli import common
+from transformer_zoo.cli import processes
 
 SUMMARY = "answer texts"
 EXAMPLE = (
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help="a file or folder, if not the task's or what the checkpoint came with",
   )
   common.add_gin_arguments(parser)
+  processes.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

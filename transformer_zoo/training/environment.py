@@ -1,5 +1,6 @@
 """The machine and the versions that a run was made with."""
 
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -35,22 +36,40 @@ PACKAGES = (
 _VARIABLE_PREFIXES = ("JAX_", "XLA_", "LIBTPU_", "CUDA_VISIBLE_DEVICES")
 
 
+def describe_software() -> dict:
+  """Describes what processes of one run have in common.
+
+  Returns:
+    A dictionary for JSON: `transformer_zoo` (version), `code` (a digest of the
+    package's files), `python`, `packages` (versions; None where a package is
+    not installed) and `git` (`commit`, `dirty`; None where the package does not
+    lie in a checkout of its repository).
+  """
+  root = pathlib.Path(transformer_zoo.__file__).parent
+  code = hashlib.sha256()
+  for file in sorted(root.rglob("*.py")):
+    code.update(file.read_bytes())
+  return {
+    "transformer_zoo": transformer_zoo.__version__,
+    "code": code.hexdigest()[:12],
+    "python": platform.python_version(),
+    "packages": {name: _version(name) for name in PACKAGES},
+    "git": _git(pathlib.Path(transformer_zoo.__file__)),
+  }
+
+
 def describe_environment() -> dict:
   """Describes what a result depends on besides its configuration.
 
   Returns:
-    A dictionary for JSON: `transformer_zoo` (version), `python`, `packages`
-    (versions; None where a package is not installed), `platform`, `cpu_count`,
-    `memory_gib` (of the machine; None where the system does not tell),
-    `devices` (`backend`, `kind`, `count`, `process_count`), `variables` (set
-    environment variables of JAX and XLA) and `git` (`commit`, `dirty`; None
-    where the package does not lie in a checkout of its repository).
+    A dictionary for JSON: that of `describe_software`, and `platform`,
+    `cpu_count`, `memory_gib` (of the machine; None where the system does not
+    tell), `devices` (`backend`, `kind`, `count`, `process_count`) and
+    `variables` (set environment variables of JAX and XLA).
   """
   devices = jax.devices()
   return {
-    "transformer_zoo": transformer_zoo.__version__,
-    "python": platform.python_version(),
-    "packages": {name: _version(name) for name in PACKAGES},
+    **describe_software(),
     "platform": platform.platform(),
     "cpu_count": _cpu_count(),
     "memory_gib": _memory_gib(),
@@ -65,7 +84,6 @@ def describe_environment() -> dict:
       for name, value in sorted(os.environ.items())
       if name.startswith(_VARIABLE_PREFIXES)
     },
-    "git": _git(pathlib.Path(transformer_zoo.__file__)),
   }
 
 
