@@ -10,12 +10,19 @@ import numpy as np
 import pytest
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.training import guard
 from transformer_zoo.training import loop
 from transformer_zoo.training import recorder
+from transformer_zoo.training import watch
+from transformer_zoo.training.anomalies import Anomalies
 from transformer_zoo.training.keeping import KEEP_NEWEST_AND_BEST
 from transformer_zoo.training.keeping import Scores
+from transformer_zoo.training.profiling import Profiler
 from transformer_zoo.training.state import TrainState
+from transformer_zoo.training.stopwatch import Stopwatch
+from transformer_zoo.training.watch import Watch
 
+STOP, NONE = Anomalies(), range(0)
 PERIODS = loop.Periods(log=3, checkpoint=2, evaluate=4)
 
 
@@ -40,7 +47,7 @@ class Memory:
     self.finished = step
 
 
-def run_step(state, batch):
+def run_step(state, batch, history):
   """Adds the batch's number to the only parameter."""
   number = float(batch["number"])
   sums = {
@@ -58,6 +65,17 @@ def run_step(state, batch):
 def evaluate(params, step):
   score = {4: 0.9, 8: 0.3}.get(step, 0.5)
   return {"validation/average": score}
+
+
+def make_watch(lines, folder, progress, anomalies=STOP, steps=NONE):
+  saved = (progress or {}).get("anomalies")
+  return Watch(
+    lines,
+    guard.Guard(anomalies, lines, folder, saved=saved),
+    Profiler(steps, folder),
+    Stopwatch(),
+    progress=progress,
+  )
 
 
 @pytest.fixture
@@ -78,6 +96,9 @@ def run(tmp_path):
       "folder": tmp_path / name,
     } | changes
     with recorder.Recorder(tmp_path / name) as lines:
+      arguments.setdefault(
+        "watch", make_watch(lines, tmp_path / name, progress)
+      )
       outcome = loop.train(state, progress or {}, recorder=lines, **arguments)
     return outcome, memory
 
@@ -92,16 +113,16 @@ def test_the_next_batch_is_laid_out_while_a_step_runs(run):
     calls.append(f"put {batch['number']}")
     return batch
 
-  def noted_step(state, batch):
+  def noted_step(state, batch, history):
     calls.append(f"run {batch['number']}")
-    return run_step(state, batch)
+    return run_step(state, batch, history)
 
   def read(sums):
     calls.append(f"read {round(float(sums['gradient_norm']))}")
     return sums
 
   with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(loop.jax, "device_get", read)
+    patch.setattr(watch.jax, "device_get", read)
     run(
       train_steps=4,
       put=put,
@@ -196,10 +217,10 @@ def test_evaluates_at_the_end_only(run, tmp_path):
 
 
 def test_sigterm_saves_the_step_and_the_rest_is_the_same(run, tmp_path):
-  def terminated(state, batch):
+  def terminated(state, batch, history):
     if batch["number"] == 4:
       os.kill(os.getpid(), signal.SIGTERM)
-    return run_step(state, batch)
+    return run_step(state, batch, history)
 
   before = signal.getsignal(signal.SIGTERM)
   memory = Memory()
@@ -218,14 +239,14 @@ def test_sigterm_saves_the_step_and_the_rest_is_the_same(run, tmp_path):
 @pytest.mark.parametrize("name", ["loss_sum", "z_loss_sum", "gradient_norm"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_not_finite(run, tmp_path, name, value):
-  def spoilt(state, batch):
-    state, sums = run_step(state, batch)
+  def spoilt(state, batch, history):
+    state, sums = run_step(state, batch, history)
     if batch["number"] == 5:
       sums[name] = jnp.float32(value)
     return state, sums
 
   memory = Memory()
-  with pytest.raises(loop.NotFinite) as caught:
+  with pytest.raises(guard.NotFinite) as caught:
     run(run_step=spoilt, checkpoints=memory)
   assert list(memory.saved) == [2, 4]
   folder = tmp_path / "run" / "not_finite"

@@ -12,16 +12,20 @@ from transformer_zoo.config.reach import Reach
 from transformer_zoo.config.reading import MACRO
 from transformer_zoo.config.task_modules import TASK_MODULES
 
-# Macros that say where a run reads and writes and with how many processes, not
-# what it computes.
+# Macros that say where a run reads and writes, with how many processes and who
+# looks on, not what it computes.
 PLACES = frozenset(
-  {"DATA_DIR", "MODEL_DIR", "NUM_WORKERS", "PREPARED_DIR", TASK_MODULES}
+  {
+    *("DATA_DIR", "MODEL_DIR", "NUM_WORKERS", "PREPARED_DIR", TASK_MODULES),
+    *("PROFILE", "WRITERS"),
+  }
 )
 # What says how a run is laid out over devices and time, and what is kept of it;
 # one may go on with another, from the same parameters and optimizer state.
 _LAYOUT = re.compile(
   r"(FSDP|NUM_MICROBATCHES|NUM_PARTITIONS|NUM_SLICES|REMAT|SCAN_LAYERS"
-  r"|([\w/]+/)?(Checkpointing|Partitioning|Watching)\.\w+"
+  r"|([\w/]+/)?(Checkpointing|MlFlow|Partitioning|WeightsAndBiases)\.\w+"
+  r"|([\w/]+/)?Watching\.(profile|writers)"
   r"|([\w/]+/)?Stack\.(remat|scan)"
   r"|train\.(checkpointing|num_microbatches|partitioning|watching))"
 )

@@ -1,7 +1,9 @@
 """The batches of a run by step: which rows, of which places, laid out how."""
 
+from collections.abc import Mapping
 import dataclasses
 import threading
+from typing import Any
 
 import numpy as np
 
@@ -93,25 +95,42 @@ class Batches:
 
   def __getitem__(self, step: int) -> Batch:
     """Returns {SeqIO's key: int32 [rows of this process, width]}."""
-    if self._is_bucketed:
-      bucket, places = self._bucket_plan(int(step))
-      mine = self._share(bucket.batch_size)
-      owners, lengths, reader = mine - mine[0], bucket.lengths, self._readers[0]
-      places = places[mine]
-    else:
-      stage, first_row = self._batching.stages(int(step))
-      mine = self._share(stage.batch_size)
-      places, owners = self._plan(stage.phase)(first_row + mine)
-      lengths = self._batching.stages.phases[stage.phase]
-      reader = self._readers[stage.phase]
+    share = self._process_index, self._process_count
+    dealt = self._deal(int(step), *share)
     return self._recipe.converter(
-      reader.read(places),
-      owners,
-      num_rows=len(mine),
-      lengths=lengths,
+      dealt.reader.read(dealt.places),
+      dealt.owners,
+      num_rows=dealt.num_rows,
+      lengths=dealt.lengths,
       packing=self._batching.packing,
       pad_id=self._pad_id,
     )
+
+  def origin(self, step: int) -> dict[str, Any]:
+    """Where the rows of a batch come from, of all processes together.
+
+    Args:
+      step: the number of the batch, from 0.
+
+    Returns:
+      For JSON: `index`, `seed`, `rows`, `lengths`, `places` of the mixture, and
+      by task the `examples` (or chunks of text) that they hold, the last two as
+      texts such as `0-7 9`.
+    """
+    dealt = self._deal(step, 0, 1)
+    tasks, examples = dealt.reader.find(dealt.places)
+    return {
+      "index": step,
+      "seed": self._recipe.seed,
+      "rows": dealt.num_rows,
+      "lengths": dict(dealt.lengths),
+      "places": _ranges(dealt.places),
+      "examples": {
+        task.name: _ranges(examples[tasks == number])
+        for number, task in enumerate(self.tasks)
+        if np.any(tasks == number)
+      },
+    }
 
   @property
   def tasks(self) -> tuple[manifest.PreparedTask, ...]:
@@ -146,10 +165,19 @@ class Batches:
       for phase, number in enumerate(rows)
     )
 
-  def _share(self, batch_size: int) -> np.ndarray:
-    """Returns which rows of a batch are those of this process."""
-    number = batch_size // self._process_count
-    return self._process_index * number + np.arange(number)
+  def _deal(self, step: int, index: int, count: int) -> "_Dealt":
+    """Returns the rows that process `index` of `count` has of a batch."""
+    if self._is_bucketed:
+      bucket, places = self._bucket_plan(step)
+      mine = _share(bucket.batch_size, index, count)
+      reader, lengths = self._readers[0], bucket.lengths
+      return _Dealt(reader, places[mine], mine - mine[0], lengths, len(mine))
+    stage, first_row = self._batching.stages(step)
+    mine = _share(stage.batch_size, index, count)
+    places, owners = self._plan(stage.phase)(first_row + mine)
+    lengths = self._batching.stages.phases[stage.phase]
+    reader = self._readers[stage.phase]
+    return _Dealt(reader, places, owners, lengths, len(mine))
 
   def _plan(self, phase: int) -> OneEach | RowPlan:
     """Returns where the rows of a phase are.
@@ -184,3 +212,38 @@ class Batches:
       tasks, _ = order(places)
       counts += sign * np.bincount(tasks, minlength=len(counts))
     return counts
+
+
+@dataclasses.dataclass(frozen=True)
+class _Dealt:
+  """Examples of some rows.
+
+  Attributes:
+    reader: of the examples.
+    places: of the mixture, int64 [n].
+    owners: the row that each is in, int64 [n].
+    lengths: of the rows.
+    num_rows: how many there are.
+  """
+
+  reader: MixtureReader
+  places: np.ndarray
+  owners: np.ndarray
+  lengths: Mapping[str, int]
+  num_rows: int
+
+
+def _share(batch_size: int, index: int, count: int) -> np.ndarray:
+  """Returns which rows of a batch are those of process `index` of `count`."""
+  number = batch_size // count
+  return index * number + np.arange(number)
+
+
+def _ranges(numbers: np.ndarray) -> str:
+  """Whole numbers in ascending order, as `0-7 9`."""
+  numbers = np.unique(numbers)
+  starts = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 2) != 1)
+  return " ".join(
+    f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}"
+    for run in np.split(numbers, starts[1:])
+  )

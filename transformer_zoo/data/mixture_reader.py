@@ -122,6 +122,11 @@ class MixtureReader:
       lengths[where] = source.lengths(indices)
     return lengths
 
+  def find(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the tasks of places and which of their examples, int64 [n]."""
+    tasks, indices, _ = self._find(places)
+    return tasks, indices
+
   def _locate(self, places: np.ndarray) -> Iterator[tuple]:
     """Yields per task its source, which of `places` are its, indices, keys."""
     tasks, indices, keys = self._find(places)

@@ -33,11 +33,12 @@ from transformer_zoo.training.keeping import KEEP_NEWEST_AND_BEST
 from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.partitioning import Partitioning
 from transformer_zoo.training.program import TrainProgram
-from transformer_zoo.training.recorder import Recorder
 from transformer_zoo.training.run_checkpoints import Checkpoints
+from transformer_zoo.training.watching import Watching
 
 DEFAULT_PERIODS = loop.Periods()
 FROM_SCRATCH = InitialCheckpoint()
+DEFAULT_WATCHING = Watching()
 
 
 @gin.register
@@ -56,6 +57,7 @@ def train(
   num_microbatches: int = 1,
   periods: loop.Periods = DEFAULT_PERIODS,
   checkpointing: Checkpointing = KEEP_NEWEST_AND_BEST,
+  watching: Watching = DEFAULT_WATCHING,
   seed: int = 0,
   initial_checkpoint: InitialCheckpoint = FROM_SCRATCH,
   prepared_dir: str = "runs/prepared",
@@ -92,6 +94,7 @@ def train(
     num_microbatches: in how many parts a step goes through its batch.
     periods: when to log, save and evaluate.
     checkpointing: which checkpoints are kept.
+    watching: what is measured and written; what NaN and spikes lead to.
     seed: of the parameters, the data's order and dropout.
     initial_checkpoint: where to take the parameters from, unless the run is
       resumed.
@@ -137,8 +140,10 @@ def train(
     partitioning,
     mesh,
     num_microbatches=num_microbatches,
+    **watching.in_step(),
   )
   program.check(batch_size)
+  watching.check(train_steps)
   mixture = inputs.prepared(mixture_or_task_name, prepared_dir)
   inputs.check_mixture(model, mixture)
   if rates is not None:
@@ -228,17 +233,28 @@ def train(
     ):
       print(f"train of {line}")
     _announce(batches, start_step, train_steps)
-    recorder = stack.enter_context(Recorder(folder))
+    recorder = stack.enter_context(watching.recorder(folder))
     recorder.truncate_after(start_step if restored else -1)
+    watch = watching.start(
+      program,
+      recorder,
+      folder,
+      train_steps=train_steps,
+      origin=batches.origin,
+      progress=progress,
+    )
     outcome = loop.train(
       state,
       progress,
       train_steps=train_steps,
       batches=read_ahead,
       put=functools.partial(partitioning_lib.put_batch, mesh=mesh),
-      run_step=lambda state, batch: program.step(state, batch, dropout_key),
+      run_step=lambda state, batch, history: program.step(
+        state, batch, dropout_key, history
+      ),
       evaluate=evaluate if tasks else None,
       periods=periods,
+      watch=watch,
       recorder=recorder,
       checkpoints=checkpoints,
       folder=folder,

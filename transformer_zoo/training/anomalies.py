@@ -19,6 +19,8 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.training.state import TrainState
 
 Sums = dict[str, jax.Array]
+# What `judge` adds to the sums of a step, besides the history.
+VERDICT = ("not_finite", "spike", "skipped", "limits")
 # A running deviation below this share of the mean is rounding, not noise.
 _SMALLEST_DEVIATION = 0.01
 

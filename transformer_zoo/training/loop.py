@@ -8,7 +8,6 @@ wait for the host.
 from collections.abc import Callable, Iterator
 import contextlib
 import dataclasses
-import json
 import os
 import pathlib
 import signal
@@ -27,12 +26,16 @@ from transformer_zoo.training.recorder import read_lines
 from transformer_zoo.training.recorder import Recorder
 from transformer_zoo.training.run_checkpoints import Checkpoints
 from transformer_zoo.training.state import TrainState
+from transformer_zoo.training.watch import shapes_of
+from transformer_zoo.training.watch import Watch
 
 PREEMPTED_EXIT_CODE = 143  # 128 + SIGTERM, as a shell reports it.
 
 Batch = dict[str, np.ndarray]
+# state, batch, history of anomalies -> state, sums.
 RunStep = Callable[
-  [TrainState, dict[str, jax.Array]], tuple[TrainState, dict[str, jax.Array]]
+  [TrainState, dict[str, jax.Array], Any],
+  tuple[TrainState, dict[str, jax.Array]],
 ]
 # parameters, step -> values to record.
 Evaluate = Callable[[Any, int], dict[str, float]]
@@ -43,10 +46,6 @@ class Preempted(SystemExit):
 
   def __init__(self):
     super().__init__(PREEMPTED_EXIT_CODE)
-
-
-class NotFinite(FloatingPointError):
-  """The loss or its gradient became NaN or infinite."""
 
 
 @gin.register
@@ -80,30 +79,6 @@ class Periods:
 
 
 @dataclasses.dataclass
-class _Window:
-  """Sums over the steps since the last line of metrics."""
-
-  sums: dict[str, float] = dataclasses.field(default_factory=dict)
-  steps: int = 0
-
-  def add(self, sums: dict[str, jax.Array]) -> None:
-    for name, value in sums.items():
-      self.sums[name] = self.sums.get(name, 0.0) + float(value)
-    self.steps += 1
-
-  def means(self) -> dict[str, float]:
-    weight = max(self.sums["weight_sum"], 1.0)
-    return {
-      "train/loss": self.sums["loss_sum"] / weight,
-      "train/z_loss": self.sums["z_loss_sum"] / weight,
-      "train/accuracy": self.sums["correct_sum"] / weight,
-      "train/gradient_norm": self.sums["gradient_norm"] / self.steps,
-      "train/learning_rate": self.sums["learning_rate"] / self.steps,
-      "train/tokens": self.sums["token_sum"],
-    }
-
-
-@dataclasses.dataclass
 class Outcome:
   """What a finished loop leaves.
 
@@ -132,6 +107,7 @@ def train(
   run_step: RunStep,
   evaluate: Evaluate | None,
   periods: Periods,
+  watch: Watch,
   recorder: Recorder,
   checkpoints: Checkpoints,
   folder: str | os.PathLike[str],
@@ -148,57 +124,43 @@ def train(
     run_step: one step on a batch on the devices.
     evaluate: scores parameters, or None.
     periods: when to log, save and evaluate.
-    recorder: where values are written.
+    watch: reads what steps give.
+    recorder: where evaluations are written.
     checkpoints: where states are written.
-    folder: the run folder, for a batch that gave a loss that is not finite.
+    folder: the run folder.
 
   Returns:
     What the run came to.
 
   Raises:
     Preempted: SIGTERM came; the state is saved.
-    NotFinite: the loss or its gradient is NaN or infinite; the batch and the
-      sums are saved.
+    FloatingPointError: as `Guard.accepts`; the batch is saved.
   """
   step = int(state.step)
-  window = _Window(**progress.get("window", {}))
   scores = checkpoints.recall(read_lines(pathlib.Path(folder) / METRICS_FILE))
-  tokens = progress.get("tokens", 0.0)
-  started = logged = time.perf_counter()
-  tokens_per_second = None
-  loss = None
-  pending = None  # Step, sums and batch of the step whose sums are not read.
+  started = time.perf_counter()
+  pending = None  # Number, sums and batch of the step that is not read.
 
   def next_batch():
-    batch = next(batches)
+    with watch.stopwatch.spent("data_wait"):
+      batch = next(batches)
     return batch, put(batch)
 
   def read_pending():
-    nonlocal pending, tokens, loss
-    if pending is None:
-      return
-    read_step, sums, batch = pending
-    pending = None
-    sums = {name: float(value) for name, value in jax.device_get(sums).items()}
-    # A gradient that is not finite spoils the next loss, and a checkpoint
-    # between the two.
-    if not np.isfinite(
-      sums["loss_sum"] + sums["z_loss_sum"] + sums["gradient_norm"]
-    ):
-      raise _not_finite(folder, read_step, sums, batch)
-    window.add(sums)
-    tokens += sums["token_sum"]
-    loss = sums["loss_sum"] / max(sums["weight_sum"], 1.0)
+    nonlocal pending
+    if pending is not None:
+      watch.read(*pending)
+      pending = None
 
   def evaluate_now():
-    nonlocal logged
-    values = evaluate(state.params, step)
+    with watch.stopwatch.spent("evaluation"):
+      values = evaluate(state.params, step)
     recorder.record(step, values)
     scores.add(step, values)
-    logged = time.perf_counter()
 
   with (
     _stop_requests() as stop,
+    contextlib.closing(watch),
     Progress(first_step=step, last_step=train_steps) as display,
   ):
     # A run that was killed between a checkpoint and its evaluation.
@@ -210,39 +172,29 @@ def train(
       following = next_batch()
     while step < train_steps:
       batch, on_device = following
-      state, sums = run_step(state, on_device)
+      with watch.step(step + 1):
+        state, sums = run_step(state, on_device, watch.guard.history)
+      watch.guard.history = sums.pop("history", None)
       if step + 1 < train_steps:
         following = next_batch()
       read_pending()
-      display.update(step, loss=loss, tokens_per_second=tokens_per_second)
+      display.update(step, **watch.shown)
       step += 1
-      pending = (step, sums, batch)
+      pending = (step, sums, batch, shapes_of(on_device))
+      if told := watch.traced(step, sums):
+        display.note(told)
       last = step == train_steps
       stopping = stop()
       save = last or stopping or step % periods.checkpoint == 0
       if step % periods.log == 0 or save:
         read_pending()
       if step % periods.log == 0 or last:
-        recorder.record(step, window.means())
-        now = time.perf_counter()
-        tokens_per_second = window.sums["token_sum"] / (now - logged)
-        recorder.timing(
-          step,
-          {
-            "timing/seconds_per_step": (now - logged) / window.steps,
-            "timing/tokens_per_second": tokens_per_second,
-          },
-        )
-        window, logged = _Window(), now
+        watch.log(step)
       due = evaluate is not None and (
         last or (periods.evaluate and step % periods.evaluate == 0)
       )
       if save:
-        progress = {
-          "window": dataclasses.asdict(window),
-          "tokens": tokens,
-          "evaluation_due": bool(due),
-        }
+        progress = {**watch.to_json(), "evaluation_due": bool(due)}
         stall = checkpoints.save(step, state, progress)
         recorder.timing(step, {"timing/checkpoint_stall_seconds": stall})
         display.note(f"checkpoint {step}: training waited {stall:.2f} s")
@@ -254,7 +206,8 @@ def train(
       # a kill that comes meanwhile costs a step.
       if due:
         evaluate_now()
-    display.update(step, loss=loss, tokens_per_second=tokens_per_second)
+    watch.log_rest(step)
+    display.update(step, **watch.shown)
     checkpoints.finish(step, state, progress)
     display.note(str(checkpoints.stalls))
   return Outcome(
@@ -262,21 +215,7 @@ def train(
     scores.best_step,
     scores.best_score,
     time.perf_counter() - started,
-    tokens,
-  )
-
-
-def _not_finite(folder, step, sums, batch) -> NotFinite:
-  folder = pathlib.Path(folder) / "not_finite"
-  folder.mkdir(parents=True, exist_ok=True)
-  np.savez(folder / f"batch_{step}.npz", **batch)
-  (folder / f"metrics_{step}.json").write_text(
-    json.dumps({"step": step, **{k: repr(v) for k, v in sums.items()}})
-  )
-  return NotFinite(
-    f"the loss of step {step} is not finite (loss_sum {sums['loss_sum']}, "
-    f"gradient_norm {sums['gradient_norm']}); its batch is saved as "
-    f"{folder / f'batch_{step}.npz'}; lower the learning rate or look at it"
+    watch.tokens,
   )
 
 

@@ -74,6 +74,8 @@ class Progress:
     *,
     loss: float | None = None,
     tokens_per_second: float | None = None,
+    flops_per_second: float | None = None,
+    utilization: float | None = None,
   ) -> None:
     """Shows that `step` is done.
 
@@ -81,12 +83,21 @@ class Progress:
       step: the number of steps done, counted as `first_step` is.
       loss: the loss of that step, when it is known.
       tokens_per_second: the speed since the last measurement, when known.
+      flops_per_second: the same, of what the model needs; all devices.
+      utilization: the share of what the devices can do at most, where known;
+        it is shown in place of FLOP/s.
     """
     now = self._clock()
     if self._origin is None:
       # Time left is extrapolated from here: the first step holds compilation.
       self._origin = (now, step)
-    text = self._text(step, loss, tokens_per_second, now)
+    text = "  ".join(
+      [
+        f"{self._unit} {step}/{self._last_step}",
+        *_measured(loss, tokens_per_second, flops_per_second, utilization),
+        *self._left(step, now),
+      ]
+    )
     if self._bar is not None:
       self._bar.update(self._task, completed=step - self._first_step, text=text)
       return
@@ -116,14 +127,29 @@ class Progress:
     # Brackets in a path or a shape are not markup; a log line never wraps.
     self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-  def _text(self, step, loss, tokens_per_second, now) -> str:
-    parts = [f"{self._unit} {step}/{self._last_step}"]
-    if loss is not None:
-      parts.append(f"loss {loss:.3f}")
-    if tokens_per_second is not None:
-      parts.append(f"{tokens_per_second:,.0f} tokens/s")
+  def _left(self, step, now) -> list[str]:
     seconds, origin = self._origin
-    if step > origin:
-      left = (now - seconds) / (step - origin) * (self._last_step - step)
-      parts.append(f"{duration(max(left, 0.0))} left")
-    return "  ".join(parts)
+    if step <= origin:
+      return []
+    left = (now - seconds) / (step - origin) * (self._last_step - step)
+    return [f"{duration(max(left, 0.0))} left"]
+
+
+def _measured(loss, tokens_per_second, flops_per_second, utilization):
+  """Texts of what is known."""
+  if loss is not None:
+    yield f"loss {loss:.3f}"
+  if tokens_per_second is not None:
+    yield f"{tokens_per_second:,.0f} tokens/s"
+  if utilization is not None:
+    yield f"{100 * utilization:.1f} % of peak"
+  elif flops_per_second is not None:
+    yield f"{quantity(flops_per_second)}FLOP/s"
+
+
+def quantity(number: float) -> str:
+  """A number with the prefix of its unit: `1.2 M`, `340 G`."""
+  for prefix in ("", "k", "M", "G", "T", "P"):
+    if abs(number) < 1000 or prefix == "P":
+      return f"{number:.3g} {prefix}"
+    number /= 1000

@@ -171,6 +171,22 @@ class Recorder:
     self._files[name].flush()
 
 
+class NoRecorder(Recorder):
+  """Writes nothing: the recorder of all processes but the first."""
+
+  def __init__(self):
+    self._files, self._sessions = {}, []
+
+  def _write(self, name, line) -> None:
+    pass
+
+  def anomaly(self, step, description) -> None:
+    pass
+
+  def truncate_after(self, step) -> None:
+    pass
+
+
 def _attempt(session: Session, call, *arguments) -> bool:
   """Calls a writer; a service that fails ends no run, and is told once."""
   try:

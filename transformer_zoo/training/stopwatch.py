@@ -9,7 +9,7 @@ import time
 import jax
 
 # Besides these, the time since the last line went into steps.
-_NOT_STEPS = ("compiling", "evaluating", "saving")
+_NOT_STEPS = ("compilation", "evaluation")
 
 
 class Stopwatch:
@@ -69,10 +69,11 @@ class Stopwatch:
         "timing/tokens_per_second_per_device": per_second / self._devices,
       }
     if self._flops:
-      per_device = self._flops / seconds / self._devices
-      values["timing/flops_per_second_per_device"] = per_device
+      per_second = self._flops / seconds
+      values["timing/flops_per_second"] = per_second
       if self._peak_flops:
-        values["timing/utilization"] = per_device / self._peak_flops
+        peak = self._peak_flops * self._devices
+        values["timing/utilization"] = per_second / peak
     for name, spent in self._spent.items():
       values[f"timing/{name}_seconds"] = spent
     self._restart()
