@@ -13,6 +13,7 @@ import tempfile
 from typing import Any
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.training import distributed
 
 # A line of absl's C++ logging, as in `I0000 00:00:1764 2142 port.cc:153] ...`.
 _LOGGED = re.compile(
@@ -109,7 +110,8 @@ def load_gin(
     given: see `config.load`.
 
   Raises:
-    UserError: there is no gin file, or what `config.load` refuses.
+    UserError: there is no gin file, what `config.load` refuses, or several
+      processes have other configurations.
   """
   from transformer_zoo import config
 
@@ -125,6 +127,16 @@ def load_gin(
     config.load(
       files, overrides, search_paths(arguments), root=root, given=given
     )
+  if distributed.is_initialized():
+    distributed.require_same(
+      "configurations", config.operative_config(root), _changes
+    )
+
+
+def _changes(first: str, other: str) -> str:
+  from transformer_zoo import config
+
+  return config.difference(first, other)
 
 
 def configuration_of_checkpoint(

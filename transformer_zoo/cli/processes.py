@@ -1,11 +1,10 @@
 """One command in several processes: its arguments, its start, its end."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 import contextlib
 import json
 import traceback
-from typing import Any
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import clusters
@@ -80,7 +79,9 @@ def start(arguments: argparse.Namespace) -> None:
   from transformer_zoo.training import environment
 
   distributed.require_same(
-    "versions", json.dumps(environment.describe_software()), _changes
+    "versions",
+    json.dumps(environment.describe_software()),
+    distributed.changes,
   )
 
 
@@ -117,21 +118,3 @@ def ended_together(
 def _sentence(error: BaseException) -> str:
   known = isinstance(error, (UserError, FloatingPointError))
   return str(error) if known else f"{type(error).__name__}: {error}"
-
-
-def _changes(first: str, other: str) -> str:
-  """Names where two JSON objects differ."""
-  before, after = _flat(json.loads(first)), _flat(json.loads(other))
-  return ", ".join(
-    f"{name} is {before.get(name)} and {after.get(name)}"
-    for name in sorted(before.keys() | after.keys())
-    if before.get(name) != after.get(name)
-  )
-
-
-def _flat(tree: Mapping[str, Any]) -> dict[str, Any]:
-  flat = {}
-  for name, value in tree.items():
-    inside = value if isinstance(value, dict) else {"": value}
-    flat |= {f"{name} {key}".rstrip(): v for key, v in inside.items()}
-  return flat

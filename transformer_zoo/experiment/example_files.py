@@ -9,6 +9,7 @@ from typing import Any
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import run_folder
+from transformer_zoo.training import distributed
 
 Examples = Iterator[dict[str, Any]]
 
@@ -67,8 +68,13 @@ def journal_of(output: str | None) -> str | None:
 
 
 def write(answers: Iterable[Mapping[str, Any]], output: str) -> None:
-  """Writes JSON Lines, whole or not at all, and removes the journal."""
+  """Writes JSON Lines, whole or not at all, and removes the journal.
+
+  So does the first of several processes; all compute the answers.
+  """
   text = "".join(f"{_line(answer)}\n" for answer in answers)
+  if not distributed.is_first():
+    return
   run_folder.replace(pathlib.Path(output), text)
   os.remove(journal_of(output))
 

@@ -22,6 +22,7 @@ from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.experiment import fingerprint
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import scoring
+from transformer_zoo.training import distributed
 from transformer_zoo.training.partitioning import batch_shares
 from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.partitioning import Partitioning
@@ -52,7 +53,8 @@ def infer(
     examples: their `inputs` as the model was trained on, task prefix included,
       and `targets` if they are scored; a `prefix`, if any, is what the answer
       begins with; anything else is handed through. A language model that was
-      trained on targets alone continues `inputs`.
+      trained on targets alone continues `inputs`. Of several processes the
+      first reads them and hands them on.
     model: an architecture.
     checkpoint_path: a run folder or the folder of one step, a Hugging Face
       directory, or a T5X checkpoint.
@@ -88,6 +90,9 @@ def infer(
     batch_size = batch_shares(mesh)
   features = ("inputs", "targets") if scored else ("inputs",)
   examples = answering.check(examples, features)
+  examples = distributed.shared(
+    "the examples", examples, 1 if one_by_one else batch_size
+  )
   with partitioning.activate(mesh):
 
     def compute(examples, first=0):
@@ -134,9 +139,13 @@ def infer(
 
 
 def _journalled(path, parts, examples, compute):
-  """The batches of the journal, then the others, which are added to it."""
-  with Journal(path, parts, report=_say) as journal:
-    known = list(journal.batches)
+  """The batches of the journal, then the others, which are added to it.
+
+  It is the first process that reads and writes the journal.
+  """
+  writes = distributed.is_first()
+  with Journal(path, parts, writes=writes, report=_say) as journal:
+    known = distributed.share("the journal", lambda: list(journal.batches))
     done = sum(map(len, known))
     if done:
       _say(f"{done} of {len(examples)} examples are in {path} from before")
@@ -160,4 +169,5 @@ def _vocabulary(mixture_or_task_name, prepared_dir, path, extra_ids):
 
 
 def _say(text: str) -> None:
-  print(text, file=sys.stderr, flush=True)
+  if distributed.is_first():
+    print(text, file=sys.stderr, flush=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 import importlib.util
+import json
 from typing import Any
 
 from flax import linen as nn
@@ -10,14 +11,45 @@ from transformer_zoo import corruption as corruptions
 from transformer_zoo.data import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
+from transformer_zoo.training import distributed
 
 
 def prepared(name: str, prepared_dir: str) -> manifest.PreparedMixture:
   """The prepared mixture: made, or made anew, where SeqIO is installed.
 
   On a machine without SeqIO what lies in `prepared_dir` is taken as it is. Raw
-  data is looked for in the folders of the variable ZOO_DATA_DIR.
+  data is looked for in the folders of the variable ZOO_DATA_DIR. The first of
+  several processes prepares; the others wait.
+
+  Raises:
+    UserError: there is no such data, or several processes see other data.
   """
+  found = _prepared(name, prepared_dir) if distributed.is_first() else None
+  distributed.meet(f"the prepared data of {name!r}")
+  found = found or manifest.load(name, prepared_dir)
+  if distributed.is_initialized():
+    distributed.require_same(
+      "data", json.dumps(_identity(found)), distributed.changes
+    )
+  return found
+
+
+def _identity(mixture: manifest.PreparedMixture) -> dict[str, Any]:
+  """What tells two mixtures apart."""
+  return {
+    "rates": repr(mixture.rates),
+    **{
+      task.name: {
+        "vocabulary": task.vocabulary.checksum,
+        "definition": task.definition,
+        **{split: info.checksum for split, info in task.splits.items()},
+      }
+      for task in mixture.tasks
+    },
+  }
+
+
+def _prepared(name: str, prepared_dir: str) -> manifest.PreparedMixture:
   if importlib.util.find_spec("seqio") is None:
     return manifest.load(name, prepared_dir)
   from transformer_zoo.data import prepare

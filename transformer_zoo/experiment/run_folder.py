@@ -14,6 +14,7 @@ from transformer_zoo.data.evaluation_split import EvaluationSplit
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import averages
 from transformer_zoo.evaluation.evaluator import TaskResult
+from transformer_zoo.training import distributed
 from transformer_zoo.training import environment
 from transformer_zoo.training import loop
 from transformer_zoo.training import recorder
@@ -53,7 +54,25 @@ def claim(
   model: nn.Module,
   lengths: Mapping[str, int],
 ) -> None:
-  """Writes what describes the run; from then on the folder is this run's."""
+  """Writes what describes the run; from then on the folder is this run's.
+
+  The first of several processes writes; the others wait.
+
+  Raises:
+    UserError: they do not see the same folder.
+  """
+  if distributed.is_first():
+    _describe(folder, configuration, model, lengths)
+  distributed.meet("the run folder")
+  if not (folder / CONFIG).exists():
+    raise UserError(
+      f"the run folder {str(folder)!r} is not the same for all processes: "
+      "nothing is here that process 0 has written; give a MODEL_DIR that all "
+      "of them share"
+    )
+
+
+def _describe(folder, configuration, model, lengths) -> None:
   folder.mkdir(parents=True, exist_ok=True)
   found = summary.summarize(
     model, inputs=lengths["inputs"], targets=lengths["targets"]
@@ -67,7 +86,12 @@ def claim(
 
 
 def write_predictions(path: pathlib.Path, result: TaskResult) -> None:
-  """Writes a line of JSON per example, all of them or none."""
+  """Writes a line of JSON per example, all of them or none.
+
+  So does the first of several processes; the others have the same.
+  """
+  if not distributed.is_first():
+    return
   path.parent.mkdir(parents=True, exist_ok=True)
   lines = [json.dumps(line, ensure_ascii=False) for line in result.predictions]
   replace(path, "".join(f"{line}\n" for line in lines))
@@ -114,6 +138,8 @@ def write_result(
     "tokens": outcome.tokens,
   }
   path = folder / RESULT
+  if not distributed.is_first():
+    return path
   replace(path, json.dumps(result, indent=2) + "\n")
   return path
 

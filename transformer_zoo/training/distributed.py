@@ -5,7 +5,7 @@ JAX connects the devices (`jax.distributed`); the rendezvous of the processes
 process pays nothing: no function here does anything then.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 import itertools
 import json
 import os
@@ -147,9 +147,20 @@ def require_same(
     )
 
 
+def changes(first: str, other: str) -> str:
+  """Names where two JSON objects differ; for `require_same`."""
+  before, after = _flat(json.loads(first)), _flat(json.loads(other))
+  return ", ".join(
+    f"{name} is {before.get(name)} and {after.get(name)}"
+    for name in sorted(before.keys() | after.keys())
+    if before.get(name) != after.get(name)
+  )
+
+
 def ask_to_stop() -> None:
   """Asks that all processes stop at the same step; see `is_stopping`."""
-  _member.ask_to_stop()
+  if _member is not None:
+    _member.ask_to_stop()
 
 
 def is_stopping(step: int) -> bool:
@@ -160,7 +171,7 @@ def is_stopping(step: int) -> bool:
   Args:
     step: ascending, the same numbers in all processes.
   """
-  return _member.is_stopping(step)
+  return _member is not None and _member.is_stopping(step)
 
 
 def shut_down() -> None:
@@ -240,3 +251,11 @@ def _keep_standard_output(index: int) -> None:
   place = os.dup(1) if index == 0 else os.open(os.devnull, os.O_WRONLY)
   os.dup2(2, 1)
   sys.stdout = os.fdopen(place, "w", buffering=1, encoding="utf-8")
+
+
+def _flat(tree: Mapping[str, Any]) -> dict[str, Any]:
+  flat = {}
+  for name, value in tree.items():
+    inside = value if isinstance(value, dict) else {"": value}
+    flat |= {f"{name} {key}".rstrip(): v for key, v in inside.items()}
+  return flat

@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-import signal
 import time
 from typing import Any
 
@@ -20,6 +19,8 @@ import numpy as np
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import agreement
+from transformer_zoo.training import distributed
+from transformer_zoo.training.preemption import stop_requests
 from transformer_zoo.training.progress import Progress
 from transformer_zoo.training.recorder import METRICS_FILE
 from transformer_zoo.training.recorder import read_lines
@@ -142,6 +143,7 @@ def train(
   pending = None  # Number, sums and batch of the step that is not read.
 
   def next_batch():
+    distributed.at(f"the batch after step {step}")
     with watch.stopwatch.spent("data_wait"):
       batch = next(batches)
     return batch, put(batch)
@@ -153,13 +155,14 @@ def train(
       pending = None
 
   def evaluate_now():
+    distributed.at(f"the evaluation of step {step}")
     with watch.stopwatch.spent("evaluation"):
       values = evaluate(state.params, step)
     recorder.record(step, values)
     scores.add(step, values)
 
   with (
-    _stop_requests() as stop,
+    stop_requests() as stop,
     contextlib.closing(watch),
     Progress(first_step=step, last_step=train_steps) as display,
   ):
@@ -172,6 +175,7 @@ def train(
       following = next_batch()
     while step < train_steps:
       batch, on_device = following
+      distributed.at(f"step {step + 1}")
       with watch.step(step + 1):
         state, sums = run_step(state, on_device, watch.guard.history)
       watch.guard.history = sums.pop("history", None)
@@ -184,7 +188,7 @@ def train(
       if told := watch.traced(step, sums):
         display.note(told)
       last = step == train_steps
-      stopping = stop()
+      stopping = stop(step)
       save = last or stopping or step % periods.checkpoint == 0
       if step % periods.log == 0 or save:
         read_pending()
@@ -194,6 +198,7 @@ def train(
         last or (periods.evaluate and step % periods.evaluate == 0)
       )
       if save:
+        distributed.at(f"the checkpoint of step {step}")
         progress = {**watch.to_json(), "evaluation_due": bool(due)}
         stall = checkpoints.save(step, state, progress)
         recorder.timing(step, {"timing/checkpoint_stall_seconds": stall})
@@ -217,21 +222,3 @@ def train(
     time.perf_counter() - started,
     watch.tokens,
   )
-
-
-@contextlib.contextmanager
-def _stop_requests() -> Iterator[Callable[[], bool]]:
-  """Yields a function that tells whether SIGTERM has come.
-
-  Outside of the main thread no handler can be set, and none is.
-  """
-  came = []
-  try:
-    before = signal.signal(signal.SIGTERM, lambda *_: came.append(True))
-  except ValueError:
-    yield lambda: False
-    return
-  try:
-    yield lambda: bool(came)
-  finally:
-    signal.signal(signal.SIGTERM, before)
