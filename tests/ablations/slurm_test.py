@@ -148,6 +148,11 @@ def test_a_cluster_that_refuses(run_tiny, fake, cluster, tmp_path):
       "--slurm partitoin is none of sbatch's options that submitit knows; did "
       "you mean 'partition'?",
     ),
+    (
+      {"nodes": "2"},
+      "--slurm nodes=2: a run of a study is one process with the GPUs of a "
+      "node; scripts/slurm.sh runs one on several nodes",
+    ),
     ({"time": "4:00:00"}, "--slurm time=4:00:00 is no number of minutes"),
   ],
 )

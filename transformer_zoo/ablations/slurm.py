@@ -149,5 +149,11 @@ def _check(options: Mapping[str, str], known: Collection[str]) -> None:
         f"--slurm {option} is none of sbatch's options that submitit knows"
         f"{nearest(option, known)}"
       )
+  for option in ("nodes", "ntasks_per_node"):
+    if options.get(option, "1") != "1":
+      raise UserError(
+        f"--slurm {option}={options[option]}: a run of a study is one process "
+        "with the GPUs of a node; scripts/slurm.sh runs one on several nodes"
+      )
   if not options.get("time", "0").isdigit():
     raise UserError(f"--slurm time={options['time']} is no number of minutes")
