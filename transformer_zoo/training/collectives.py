@@ -81,7 +81,7 @@ class Total:
 def read(
   text: str, mesh_shape: dict[str, int], *, unknown_trips: int = 1
 ) -> list[Collective]:
-  """The collectives of a compiled module, in the order of the program.
+  """The collectives of a compiled module.
 
   Args:
     text: `compiled.as_text()`.
@@ -89,9 +89,10 @@ def read(
     unknown_trips: how often a loop runs whose end depends on data.
   """
   module = hlo.parse(text)
+  found = _walk(module, module.entry, 1, unknown_trips)
   return [
-    _collective(module, instruction, times, mesh_shape)
-    for instruction, times in _walk(module, module.entry, 1, unknown_trips)
+    _collective(module, each.instruction, each.times, mesh_shape)
+    for each in _once_each(found)
   ]
 
 
@@ -113,20 +114,50 @@ def totals(collectives: Sequence[Collective]) -> list[Total]:
   return sorted(summed, key=lambda row: -row.moved_bytes)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Found:
+  """A collective instruction, how often it runs, and whether in a fusion."""
+
+  instruction: hlo.Instruction
+  times: int
+  in_fusion: bool
+
+
 def _walk(
-  module: hlo.Module, name: str, times: int, unknown_trips: int
-) -> Iterator[tuple[hlo.Instruction, int]]:
+  module: hlo.Module,
+  name: str,
+  times: int,
+  unknown_trips: int,
+  in_fusion: bool = False,
+) -> Iterator[_Found]:
   """Collective instructions of a computation and of those that it calls."""
   for instruction in module.computations[name]:
     if _kind(instruction) in KINDS:
-      yield instruction, times
+      yield _Found(instruction, times, in_fusion)
       continue
     inner = times
     if instruction.opcode == "while":
       trips = hlo.trip_count(module, instruction)
       inner *= unknown_trips if trips is None else trips
+    fused = in_fusion or instruction.opcode == "fusion"
     for called in instruction.called:
-      yield from _walk(module, called, inner, unknown_trips)
+      yield from _walk(module, called, inner, unknown_trips, fused)
+
+
+def _once_each(found: Iterator[_Found]) -> Iterator[_Found]:
+  """Without what libtpu repeats.
+
+  It hides a collective behind several fusions, in loops too, each of which
+  has it inside, under one channel. The one that runs least often starts it.
+  """
+  spread: dict[int, _Found] = {}
+  for each in found:
+    channel = hlo.channel(each.instruction)
+    if not each.in_fusion or channel is None:
+      yield each
+    elif channel not in spread or each.times < spread[channel].times:
+      spread[channel] = each
+  yield from spread.values()
 
 
 def _kind(instruction: hlo.Instruction) -> str:

@@ -21,8 +21,12 @@ _CALLED = re.compile(
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _NAME = re.compile(r"%([\w.\-]+)")
 _KNOWN_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
-# What a reduction applies to elements is no part of the program's flow.
-_ELEMENTWISE_CALLERS = ("reduce", "sort", "scatter", "select-and-scatter")
+# What a reduction applies to elements is no part of the program's flow; what an
+# asynchronous start runs is not run again by its end.
+_CALLS_NOT_FOLLOWED = (
+  *("all-reduce", "reduce", "sort", "scatter", "select-and-scatter"),
+  *("async-update", "async-done"),
+)
 _PASSED_ON = (
   "copy",
   "bitcast",
@@ -58,7 +62,7 @@ class Instruction:
   @property
   def called(self) -> tuple[str, ...]:
     """Computations that it runs."""
-    if self.opcode.startswith((*_ELEMENTWISE_CALLERS, "all-reduce")):
+    if self.opcode.startswith(_CALLS_NOT_FOLLOWED):
       return ()
     found = _CALLED.findall(self.attributes)
     for branches in _BRANCHES.findall(self.attributes):
@@ -110,6 +114,12 @@ def type_bytes(text: str) -> int:
     digits = re.search(r"\d+", name)
     bits += math.prod(sizes) * (_BITS[name] if not digits else int(digits[0]))
   return bits // 8
+
+
+def channel(instruction: Instruction) -> int | None:
+  """The number by which the ends of a collective know each other."""
+  found = re.search(r"channel_id=(\d+)", instruction.attributes)
+  return int(found[1]) if found else None
 
 
 def trip_count(module: Module, loop: Instruction) -> int | None:

@@ -1,0 +1,70 @@
+"""Compiles a run's step for devices that need not be there.
+
+The step is that of `zoo train` with the same gin files, for a slice of TPUs
+(`v5e:16x16`, `v4:4x4x4`; needs the extra `tpu`), simulated CPU devices
+(`cpu:8`) or the GPUs of this machine (`gpu`). No data is read. The exit code is
+0 if it fits or nothing is known of the memory, and 4 if it does not fit.
+"""
+
+import argparse
+import contextlib
+import sys
+
+from transformer_zoo.cli import common
+
+SUMMARY = "whether a run fits into a TPU slice that is not there, and how fast"
+EXAMPLE = (
+  "zoo precompile --topology v5e:4x8 --gin_file=architectures/t5_1_1.gin "
+  "--gin_file=sizes/t5_1_1_base.gin --gin_file=runs/pretrain.gin"
+)
+DOES_NOT_FIT = 4
+# What `zoo train` has to know and a step does not depend on.
+_NOT_NEEDED = {
+  "MODEL_DIR": "model_dir",
+  "MIXTURE_OR_TASK_NAME": "mixture_or_task_name",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+  """Adds the gin arguments, the topology, what to compile and the search."""
+  common.add_gin_arguments(parser)
+  common.add_module_argument(parser)
+  common.add_json_argument(parser)
+  parser.add_argument("--topology", required=True, help="as v5e:16x16 or cpu:8")
+  parser.add_argument(
+    "--num_slices", type=int, default=1, help="TPU slices of that shape"
+  )
+  parser.add_argument("--mode", default="train", help="train or decode")
+  parser.add_argument(
+    "--tokens", type=float, help="of a training, for its days: 1e12"
+  )
+
+
+def run(arguments: argparse.Namespace) -> int:
+  """Prints the forecast."""
+  from transformer_zoo.experiment import forecast_report
+  from transformer_zoo.experiment import precompile
+  from transformer_zoo.modules import target
+  from transformer_zoo.training import topologies
+
+  precompile.check_mode(arguments.mode)
+  given = {text.partition("=")[0] for text in arguments.overrides}
+  common.load_gin(
+    arguments,
+    "train",
+    extra=[
+      f"train.{parameter}=''"
+      for macro, parameter in _NOT_NEEDED.items()
+      if macro not in given
+    ],
+  )
+  with contextlib.redirect_stdout(sys.stderr):
+    topology = topologies.find(arguments.topology, arguments.num_slices)
+    with target.compiling_for(topology.platform):
+      found = precompile.forecast(topology, arguments.mode, arguments.tokens)
+  report = forecast_report.as_json(found)
+  if arguments.json:
+    common.print_json(report)
+  else:
+    print(forecast_report.as_text(report))
+  return DOES_NOT_FIT if found.fits is False else 0

@@ -1,0 +1,124 @@
+"""Compiling a program ahead of its run, and what it will need of memory."""
+
+from collections.abc import Sequence
+import dataclasses
+import re
+import time
+from typing import Any
+
+import jax
+
+from transformer_zoo.errors import UserError
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZE = r"([\d.]+)([KMGT]?)i?B?"
+# libtpu's two ways to say it (openxla.org/xla/errors, E1000 and E1001).
+_REFUSALS = (
+  re.compile(rf"\({_SIZE}\) exceeds available HBM \({_SIZE}\)"),
+  re.compile(rf"Used {_SIZE} of {_SIZE} hbm"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+  """Bytes on each device, as the compiler plans them.
+
+  Attributes:
+    arguments: what the program is given.
+    outputs: what it returns.
+    aliased: of the outputs, what takes the place of donated arguments.
+    temporaries: what it needs besides.
+    code: the program itself.
+    peak: the most at one time, as far as the compiler follows it: libtpu
+      counts everything, XLA for CPUs no temporaries.
+  """
+
+  arguments: int
+  outputs: int
+  aliased: int
+  temporaries: int
+  code: int
+  peak: int
+
+  @property
+  def total(self) -> int:
+    """All of it, were nothing ever given back within a step."""
+    return self.arguments + self.outputs - self.aliased + self.temporaries
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+  """A program, or the compiler's refusal for lack of memory.
+
+  Attributes:
+    text: HLO of one device; empty if refused.
+    memory: None if refused.
+    needed: bytes that were refused, and None otherwise or if it is not told.
+    available: bytes that a device has for programs; None if it is not told.
+    trace_seconds: until the compiler had the program.
+    compile_seconds: that the compiler took.
+  """
+
+  text: str
+  memory: Memory | None
+  needed: int | None
+  available: int | None
+  trace_seconds: float
+  compile_seconds: float
+
+
+def compile_ahead(jitted: Any, arguments: Sequence[Any]) -> Compiled:
+  """Compiles a jitted function for the devices of its arguments.
+
+  Args:
+    jitted: of `jax.jit`.
+    arguments: shapes with shardings.
+
+  Raises:
+    UserError: the compiler refuses the program, and not for want of memory.
+  """
+  start = time.perf_counter()
+  lowered = jitted.trace(*arguments).lower()
+  traced = time.perf_counter()
+  try:
+    compiled = lowered.compile()
+  except jax.errors.JaxRuntimeError as error:
+    if "RESOURCE_EXHAUSTED" not in str(error):
+      reason = str(error).splitlines()[0]
+      raise UserError(f"the compiler refuses this program: {reason}") from error
+    needed, available = refused_bytes(str(error))
+    text, memory = "", None
+  else:
+    needed = available = None
+    text, memory = compiled.as_text(), _memory(compiled.memory_analysis())
+  return Compiled(
+    text,
+    memory,
+    needed,
+    available,
+    traced - start,
+    time.perf_counter() - traced,
+  )
+
+
+def refused_bytes(message: str) -> tuple[int | None, int | None]:
+  """Bytes that a program needs and a device has, by the compiler's message."""
+  for pattern in _REFUSALS:
+    if found := pattern.search(message):
+      number, unit, limit, limit_unit = found.groups()
+      return (
+        int(float(number) * _UNITS[unit]),
+        int(float(limit) * _UNITS[limit_unit]),
+      )
+  return None, None
+
+
+def _memory(analysis) -> Memory:
+  return Memory(
+    arguments=analysis.argument_size_in_bytes,
+    outputs=analysis.output_size_in_bytes,
+    aliased=analysis.alias_size_in_bytes,
+    temporaries=analysis.temp_size_in_bytes,
+    code=analysis.generated_code_size_in_bytes,
+    peak=analysis.peak_memory_in_bytes,
+  )

@@ -1,0 +1,108 @@
+"""How fast a step can be at best, and how fast without any overlap.
+
+  compute      = matrix product FLOPs / (devices x peak FLOP/s)
+  memory       = bytes accessed / (devices x memory bandwidth)
+  interconnect = bytes that a device sends / its bandwidth in a ring
+  at best      = the largest of the three, the others hidden behind it
+  in turn      = their sum, nothing hidden
+  utilisation  = model FLOPs / (seconds x devices x peak FLOP/s)
+
+FLOPs and bytes are counted from the program (`cost.py`), what devices send from
+the compiled one (`collectives.py`). No kernel reaches the peak, and what takes
+time on the host or between slices is not in it: it is a bound, and a way to
+compare meshes, and no measurement (Williams et al. 2009, Roofline).
+"""
+
+from collections.abc import Sequence
+import dataclasses
+
+from transformer_zoo.training.collectives import Total
+from transformer_zoo.training.cost import Cost
+from transformer_zoo.training.hardware import Chip
+
+FORMULA = (
+  "compute = matmul FLOPs / (devices x peak); memory = bytes accessed / "
+  "(devices x bandwidth); interconnect = bytes sent per device / ring "
+  "bandwidth; at best = the largest, in turn = the sum"
+)
+_SECONDS_PER_DAY = 86400
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+  """What follows from a time for one step.
+
+  Attributes:
+    seconds: of a step.
+    tokens_per_second: of all devices together, padding included.
+    utilisation: of the devices' peak, by the model's FLOPs; 0 to 1.
+    days: for the tokens that were asked about, or None.
+  """
+
+  seconds: float
+  tokens_per_second: float
+  utilisation: float
+  days: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Roofline:
+  """Bounds of one step; see the formulas of this file.
+
+  Attributes:
+    compute: seconds.
+    memory: seconds.
+    interconnect: seconds.
+    limit: the name of the largest of these.
+    at_best: when the others are hidden behind it.
+    in_turn: when nothing is.
+  """
+
+  compute: float
+  memory: float
+  interconnect: float
+  limit: str
+  at_best: Estimate
+  in_turn: Estimate
+
+
+def estimate(
+  cost: Cost,
+  model_flops: int,
+  collectives: Sequence[Total],
+  *,
+  chip: Chip,
+  devices: int,
+  step_tokens: int,
+  tokens: float | None = None,
+) -> Roofline:
+  """Bounds of a step.
+
+  Args:
+    cost: of the step on all devices together.
+    model_flops: those that its utilisation counts.
+    collectives: of the step, on one device.
+    chip: what a device can do.
+    devices: how many there are.
+    step_tokens: tokens of a batch, padding included.
+    tokens: of a whole training, for its days.
+  """
+  peak = devices * chip.peak_flops
+  parts = {
+    "compute": cost.matmul_flops / peak,
+    "memory": cost.bytes_accessed / (devices * chip.memory_bandwidth),
+    "interconnect": sum(each.moved_bytes for each in collectives)
+    / chip.ring_bandwidth,
+  }
+
+  def at(seconds: float) -> Estimate:
+    rate = step_tokens / seconds
+    days = None if tokens is None else tokens / rate / _SECONDS_PER_DAY
+    return Estimate(seconds, rate, model_flops / (seconds * peak), days)
+
+  return Roofline(
+    **parts,
+    limit=max(parts, key=parts.get),
+    at_best=at(max(parts.values())),
+    in_turn=at(sum(parts.values())),
+  )
