@@ -16,6 +16,7 @@ from transformer_zoo.cli import inspect_mixture
 from transformer_zoo.cli import inspect_model
 from transformer_zoo.cli import inspect_task
 from transformer_zoo.cli import listing
+from transformer_zoo.cli import precompile
 from transformer_zoo.cli import prepare
 from transformer_zoo.cli import report
 from transformer_zoo.cli import train
@@ -33,6 +34,7 @@ COMMANDS = {
   },
   "clean": clean,
   "prepare": prepare,
+  "precompile": precompile,
   "train": train,
   "evaluate": evaluate,
   "infer": infer,
@@ -70,11 +72,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv: the arguments; those of the process if None.
 
   Returns:
-    The exit code: 0, 2 for bad input, 3 for a loss that is not finite, 130 for
-    Ctrl-C; a run that was asked to stop by SIGTERM leaves by itself.
+    The exit code: 0, 2 for bad input, 3 for a loss that is not finite, 4 for a
+    precompiled program that does not fit, 130 for Ctrl-C; a run that was asked
+    to stop by SIGTERM leaves by itself.
   """
   try:
-    _dispatch(sys.argv[1:] if argv is None else argv)
+    code = _dispatch(sys.argv[1:] if argv is None else argv)
     sys.stdout.flush()
   except UserError as error:
     print(f"zoo: error: {error}", file=sys.stderr)
@@ -89,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # `zoo list tasks | head`: nothing is left to write to, at exit as well.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return BROKEN_PIPE
-  return 0
+  return code
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -126,7 +129,8 @@ def _add_commands(parser: argparse.ArgumentParser, commands: dict) -> None:
     sub.set_defaults(run=command.run)
 
 
-def _dispatch(argv: Sequence[str]) -> None:
+def _dispatch(argv: Sequence[str]) -> int:
+  """Returns the exit code: 0 unless the command has another."""
   words = [word for word in argv if not word.startswith("--gin.")]
   overrides = [
     word.removeprefix("--gin.") for word in argv if word.startswith("--gin.")
@@ -152,7 +156,7 @@ def _dispatch(argv: Sequence[str]) -> None:
   if getattr(arguments, "skip_bad_rows", False):
     os.environ["ZOO_SKIP_BAD_ROWS"] = "1"
   user_modules.find_in_current_folder()
-  arguments.run(arguments)
+  return arguments.run(arguments) or 0
 
 
 if __name__ == "__main__":
