@@ -1,4 +1,4 @@
-"""A state saved on one mesh, scanned or looped, restored on others: bit for bit.
+"""A state saved on one mesh, scanned or looped, restored on others bit for bit.
 
 Other numbers of processes: tests/experiment/.
 """

@@ -18,12 +18,13 @@ from transformer_zoo.data.batches import Batches
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
-from transformer_zoo.evaluation import averages
 from transformer_zoo.experiment import evaluation_report
 from transformer_zoo.experiment import inputs
+from transformer_zoo.experiment import mirror
 from transformer_zoo.experiment import resumption
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.experiment import scoring
+from transformer_zoo.experiment import validation
 from transformer_zoo.experiment.restoration import InitialCheckpoint
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import loop
@@ -42,6 +43,7 @@ DEFAULT_WATCHING = Watching()
 
 
 @gin.register
+@mirror.with_mirror
 def train(
   *,
   model: nn.Module,
@@ -82,7 +84,7 @@ def train(
 
   Args:
     model: an architecture.
-    model_dir: the run folder.
+    model_dir: the run folder, or a URL for it (experiment/mirror.py).
     mixture_or_task_name: what to train on.
     task_feature_lengths: feature -> tokens, inputs and targets.
     train_steps: steps of this run.
@@ -221,7 +223,7 @@ def train(
         state = resumption.resume(initial.source, abstract, state)
       initial = None  # keeps what it has read last
     evaluate = functools.partial(
-      _evaluate, evaluator, tasks, folder / "predictions"
+      validation.validate, evaluator, tasks, folder / "predictions"
     )
     for name, split in splits.items():
       for line in evaluation_report.truncation(
@@ -280,23 +282,3 @@ def _announce(batches: Batches, start_step: int, train_steps: int) -> None:
     f"{row}, padding included)",
     flush=True,
   )
-
-
-def _evaluate(evaluator, tasks, folder, params, step):
-  values, scores = {}, {}
-  for task in tasks:
-    result = evaluator(params, task, "validation")
-    values[f"validation/{task.name}/loss"] = result.loss
-    values[f"validation/{task.name}/token_accuracy"] = result.accuracy
-    for metric, value in result.scores.items():
-      values[f"validation/{task.name}/{metric}"] = value
-    if result.invalid is not None:
-      values[f"validation/{task.name}/invalid"] = result.invalid
-    if result.scores:
-      scores[task.name] = result.scores
-      path = folder / str(step) / f"{task.name}.jsonl"
-      run_folder.write_predictions(path, result)
-  average = averages.average(scores)
-  if average is not None:
-    values["validation/average"] = average
-  return values
