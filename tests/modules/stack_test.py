@@ -112,7 +112,7 @@ def test_what_is_computed_again_changes_nothing(scan, remat):
 def test_an_unknown_remat_policy_is_refused():
   with pytest.raises(
     ValueError,
-    match="unknown remat policy 'some'; allowed: none, minimal, full",
+    match="unknown remat policy 'some'; allowed: none, minimal, offload, full",
   ):
     stack(remat="some")
 

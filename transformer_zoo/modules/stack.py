@@ -5,16 +5,23 @@ import gin
 import jax
 import jax.numpy as jnp
 
+from transformer_zoo import choices
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import masks
+from transformer_zoo.modules import target
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.normalization import RMSNorm
 from transformer_zoo.modules.parts import part
 from transformer_zoo.modules.positions import Positions
 
+# What the backward pass is given: all, products but those of attention, the
+# same from the host's memory, or nothing but what enters a layer.
 REMAT_POLICIES = {
   "none": None,
   "minimal": jax.checkpoint_policies.checkpoint_dots_with_no_batch_dims,
+  "offload": jax.checkpoint_policies.offload_dot_with_no_batch_dims(
+    "device", "pinned_host"
+  ),
   "full": jax.checkpoint_policies.nothing_saveable,
 }
 
@@ -131,7 +138,7 @@ class Stack(nn.Module):
       # prevent_cse guards against XLA undoing the remat; scan does already.
       apply_layer = nn.remat(
         apply_layer,
-        policy=REMAT_POLICIES[self.remat],
+        policy=REMAT_POLICIES[_available(self.remat)],
         prevent_cse=not self.scan,
       )
     own_N = self._windows(), self._score_scales()
@@ -170,3 +177,13 @@ class Stack(nn.Module):
     if not self.divide_scores_by_depth:
       return None
     return 1 / jnp.arange(1, self.num_layers + 1, dtype=jnp.float32)
+
+
+def _available(remat: str) -> str:
+  """Returns the policy, or what is the same where there is one memory."""
+  if remat != "offload" or target.platform() != "cpu":
+    return remat
+  choices.record(
+    "remat 'offload' is 'minimal' on a CPU, whose memory is the host's"
+  )
+  return "minimal"

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from transformer_zoo.training import rounded_state
 from transformer_zoo.training.schedules import Schedule
 
 
@@ -54,7 +55,7 @@ def _is_moment(node) -> bool:
   return isinstance(node, FactoredMoment | FullMoment)
 
 
-def _own_axes(path, parameter) -> tuple[int, ...]:
+def own_axes(path, parameter) -> tuple[int, ...]:
   """Axes of a parameter that are not the stack's."""
   stacked = any(getattr(key, "key", None) == "layers" for key in path)
   return tuple(range(int(stacked), parameter.ndim))
@@ -74,6 +75,7 @@ def adafactor(
   clipping_threshold: float = 1.0,
   min_dim_size_to_factor: int = 128,
   scale_by_parameter: bool = True,
+  state_dtype: str = "float32",
 ) -> optax.GradientTransformation:
   """Builds Adafactor without momentum, with T5's constants.
 
@@ -90,6 +92,7 @@ def adafactor(
     clipping_threshold: the largest root mean square of an update.
     min_dim_size_to_factor: a matrix is factored if both sides have it.
     scale_by_parameter: whether steps are relative to the parameter's scale.
+    state_dtype: of the moments; see training/rounded_state.py.
 
   Returns:
     A transformation whose `update` needs the parameters.
@@ -100,7 +103,7 @@ def adafactor(
   """
 
   def init_moment(path, parameter):
-    own = _own_axes(path, parameter)
+    own = own_axes(path, parameter)
     if len(own) > 2:
       name = jax.tree_util.keystr(path, simple=True, separator="/")
       raise ValueError(
@@ -136,7 +139,7 @@ def adafactor(
       )
 
     def step(path, moment, gradient, parameter):
-      own = _own_axes(path, parameter)
+      own = own_axes(path, parameter)
       if isinstance(moment, FullMoment):
         u = gradient * jax.lax.rsqrt(moment.v)
       else:
@@ -160,4 +163,5 @@ def adafactor(
     )
     return updates, AdafactorState(count=count, moments=moments)
 
-  return optax.GradientTransformation(init, update)
+  optimizer = optax.GradientTransformation(init, update)
+  return rounded_state.kept_in(optimizer, state_dtype)

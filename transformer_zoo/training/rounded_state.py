@@ -1,0 +1,89 @@
+"""An optimizer whose state is kept in fewer bits than it is computed in.
+
+A moving average moves by a small share of the difference each step: 1e-3 of it
+with AdamW's second moments, ever less with Adafactor's. bfloat16 has 8 bits, so
+rounding to the nearest would leave the average where it stands, for good. The
+state is therefore rounded up or down at random, with the probabilities that
+make it right on average (Gupta et al. 2015, section 4).
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from transformer_zoo.errors import UserError
+
+STATE_DTYPES = ("float32", "bfloat16")
+
+
+class RoundedState(NamedTuple):
+  """State of an optimizer.
+
+  Attributes:
+    count: updates made so far, int32 scalar; draws depend on it alone.
+    inner: the optimizer's own, its float32 arrays in bfloat16.
+  """
+
+  count: jax.Array
+  inner: optax.OptState
+
+
+def kept_in(
+  optimizer: optax.GradientTransformation, dtype: str
+) -> optax.GradientTransformation:
+  """The optimizer with its state in this dtype.
+
+  Args:
+    optimizer: computes in float32.
+    dtype: one of `STATE_DTYPES`.
+
+  Raises:
+    UserError: the dtype is another.
+  """
+  if dtype not in STATE_DTYPES:
+    raise UserError(
+      f"unknown state_dtype {dtype!r} of an optimizer; allowed: "
+      f"{', '.join(STATE_DTYPES)}"
+    )
+  if dtype == "float32":
+    return optimizer
+
+  def init(params):
+    count = jnp.zeros([], jnp.int32)
+    return RoundedState(count, _rounded(optimizer.init(params), count))
+
+  def update(gradients, state, params=None):
+    inner = jax.tree.map(
+      lambda x: x.astype(jnp.float32) if x.dtype == jnp.bfloat16 else x,
+      state.inner,
+    )
+    updates, inner = optimizer.update(gradients, inner, params)
+    count = state.count + 1
+    return updates, RoundedState(count, _rounded(inner, count))
+
+  return optax.GradientTransformation(init, update)
+
+
+def _rounded(state, count: jax.Array):
+  """The state with its float32 arrays in bfloat16."""
+  key = jax.random.fold_in(jax.random.key(0), count)
+  leaves, structure = jax.tree.flatten(state)
+  return structure.unflatten(
+    stochastically(leaf, jax.random.fold_in(key, i))
+    if leaf.dtype == jnp.float32 and leaf.ndim
+    else leaf
+    for i, leaf in enumerate(leaves)
+  )
+
+
+def stochastically(x: jax.Array, key: jax.Array) -> jax.Array:
+  """Rounds float32 to one of the two nearest bfloat16, right on average."""
+  # A bfloat16 is the upper half of a float32: what is added to the lower half
+  # carries over as often as this is large.
+  lower = jax.random.bits(key, x.shape, jnp.uint16).astype(jnp.uint32)
+  bits = jax.lax.bitcast_convert_type(x, jnp.uint32)
+  bits = jnp.where(jnp.isfinite(x), bits + lower, bits)
+  upper = (bits >> 16).astype(jnp.uint16)
+  return jax.lax.bitcast_convert_type(upper, jnp.bfloat16)
