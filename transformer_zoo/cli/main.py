@@ -18,6 +18,7 @@ from transformer_zoo.cli import inspect_task
 from transformer_zoo.cli import listing
 from transformer_zoo.cli import precompile
 from transformer_zoo.cli import prepare
+from transformer_zoo.cli import processes
 from transformer_zoo.cli import report
 from transformer_zoo.cli import train
 from transformer_zoo.cli import train_vocabulary
@@ -49,6 +50,12 @@ NOT_FINITE = 3
 # What a shell reports for a process that SIGINT or SIGPIPE has ended.
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+_EXPECTED = (
+  UserError,
+  FloatingPointError,
+  KeyboardInterrupt,
+  BrokenPipeError,
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -77,22 +84,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     to stop by SIGTERM leaves by itself.
   """
   try:
-    code = _dispatch(sys.argv[1:] if argv is None else argv)
-    sys.stdout.flush()
-  except UserError as error:
-    print(f"zoo: error: {error}", file=sys.stderr)
-    return USER_ERROR
-  except FloatingPointError as error:
-    print(f"zoo: error: {error}", file=sys.stderr)
-    return NOT_FINITE
-  except KeyboardInterrupt:
-    print("zoo: interrupted", file=sys.stderr)
-    return INTERRUPTED
-  except BrokenPipeError:
-    # `zoo list tasks | head`: nothing is left to write to, at exit as well.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return BROKEN_PIPE
+    with processes.ended_together(_told, _EXPECTED):
+      code = _dispatch(sys.argv[1:] if argv is None else argv)
+      sys.stdout.flush()
+  except _EXPECTED as error:
+    return _told(error)
   return code
+
+
+def _told(error: BaseException) -> int:
+  """Prints what is wrong; the exit code."""
+  match error:
+    case BrokenPipeError():
+      # `zoo list tasks | head`: nothing is left to write to, at exit as well.
+      os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+      return BROKEN_PIPE
+    case KeyboardInterrupt():
+      print("zoo: interrupted", file=sys.stderr)
+      return INTERRUPTED
+  print(f"zoo: error: {error}", file=sys.stderr)
+  return USER_ERROR if isinstance(error, UserError) else NOT_FINITE
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -156,6 +167,8 @@ def _dispatch(argv: Sequence[str]) -> int:
   if getattr(arguments, "skip_bad_rows", False):
     os.environ["ZOO_SKIP_BAD_ROWS"] = "1"
   user_modules.find_in_current_folder()
+  if hasattr(arguments, "process_count"):
+    processes.start(arguments)
   return arguments.run(arguments) or 0
 
 
