@@ -22,6 +22,7 @@ from transformer_zoo.cli import processes
 from transformer_zoo.cli import report
 from transformer_zoo.cli import train
 from transformer_zoo.cli import train_vocabulary
+from transformer_zoo.cli import watch
 from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
@@ -40,6 +41,7 @@ COMMANDS = {
   "evaluate": evaluate,
   "infer": infer,
   "convert": convert,
+  "watch": watch,
   "ablate": ablate,
   "report": report,
   "train-vocabulary": train_vocabulary,

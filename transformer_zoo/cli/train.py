@@ -21,11 +21,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   common.add_gin_arguments(parser)
   common.add_task_arguments(parser)
   processes.add_arguments(parser)
+  parser.add_argument(
+    "--profile",
+    metavar="STEPS",
+    help="take a trace of steps, as 10:13, into <run>/profile/",
+  )
 
 
 def run(arguments: argparse.Namespace) -> None:
   """Loads, trains, prints where the result is."""
-  common.load_gin(arguments, "train")
+  profiled = [f"PROFILE={arguments.profile!r}"] if arguments.profile else []
+  common.load_gin(arguments, "train", extra=profiled)
   from transformer_zoo import config
 
   print(config.call("train"))

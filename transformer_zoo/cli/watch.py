@@ -1,0 +1,79 @@
+"""Draws the curves of runs in the terminal, again and again while they run.
+
+A folder may be a run, one that has not begun, or a study, whose runs are found
+below it. Ctrl-C ends it; the runs do not notice.
+"""
+
+import argparse
+
+from transformer_zoo.errors import UserError
+
+SUMMARY = "draw the curves of one or several runs, while they run"
+EXAMPLE = "zoo watch runs/a runs/b --metric 'train/loss' --smooth 0.9"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+  """Adds the folders and what is shown of them."""
+  parser.add_argument("folder", nargs="+", metavar="DIR")
+  parser.add_argument(
+    "--metric",
+    action="append",
+    metavar="NAME",
+    help="what to draw, also as a pattern: 'gradient_norm/*'; repeatable",
+  )
+  parser.add_argument(
+    "--smooth",
+    type=float,
+    default=0.0,
+    metavar="WEIGHT",
+    help="of the running mean in each value: 0 for none, 0.9 for much",
+  )
+  parser.add_argument("--log", action="store_true", help="logarithmic axes")
+  parser.add_argument(
+    "--once", action="store_true", help="draw once, and do not wait for more"
+  )
+  parser.add_argument(
+    "--list", action="store_true", help="print the names of what is recorded"
+  )
+  parser.add_argument(
+    "--every",
+    type=float,
+    default=2.0,
+    metavar="SECONDS",
+    help="between two drawings; 2 by default",
+  )
+
+
+def run(arguments: argparse.Namespace) -> None:
+  """Draws."""
+  if not 0 <= arguments.smooth < 1:
+    raise UserError(
+      f"--smooth is {arguments.smooth:g}; it must be 0 or more and below 1"
+    )
+  if arguments.every <= 0:
+    raise UserError(f"--every is {arguments.every:g}; it must be above 0")
+  import rich.console
+
+  from transformer_zoo.curves import runs
+  from transformer_zoo.curves import screen as screen_lib
+
+  patterns = arguments.metric or screen_lib.DEFAULT_METRICS
+  view = screen_lib.View(patterns, arguments.smooth, arguments.log)
+  screen = screen_lib.Screen(arguments.folder, view)
+  console = rich.console.Console(highlight=False)
+  if not (arguments.once or arguments.list) and console.is_terminal:
+    screen_lib.show_live(screen, console, arguments.every)
+    return
+  screen.update()
+  if arguments.list:
+    print("\n".join(screen.metrics()))
+    return
+  chosen, missing = runs.choose(patterns, screen.metrics())
+  if screen.metrics() and not chosen:
+    raise UserError(missing[0])
+  if not chosen:
+    raise UserError(
+      f"nothing is recorded in {', '.join(arguments.folder)} yet: give the "
+      "folder of a run or a study, or leave out --once to wait"
+    )
+  console.print(screen.draw(console.width, console.height))

@@ -1,0 +1,1 @@
+"""What runs have recorded, as curves in the terminal, while they run."""
