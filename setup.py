@@ -86,6 +86,7 @@ setuptools.setup(
     "test": TEST,
     "launch": ["submitit"],
     "tpu": ["libtpu"],
+    "watch": ["mlflow-skinny", "wandb"],
     "interop": ["torch", "transformers", "safetensors"],
   },
   entry_points={"console_scripts": ["zoo = transformer_zoo.cli.main:main"]},

@@ -12,6 +12,7 @@ from transformer_zoo.cli import convert
 from transformer_zoo.cli import doctor
 from transformer_zoo.cli import evaluate
 from transformer_zoo.cli import infer
+from transformer_zoo.cli import inspect_batch
 from transformer_zoo.cli import inspect_mixture
 from transformer_zoo.cli import inspect_model
 from transformer_zoo.cli import inspect_task
@@ -33,6 +34,7 @@ COMMANDS = {
     "task": inspect_task,
     "mixture": inspect_mixture,
     "model": inspect_model,
+    "batch": inspect_batch,
   },
   "clean": clean,
   "prepare": prepare,
