@@ -136,5 +136,6 @@ def _text(bits, owner, curves, steps, values, log) -> Text:
 
 
 def number(value: float) -> str:
-  """A number in at most nine characters."""
-  return f"{value:.3g}" if abs(value) < 1e5 else f"{value:.2e}"
+  """A number that fits left of the axis."""
+  text = f"{value:.3g}"
+  return text if len(text) <= _LABEL else f"{value:.1e}"
