@@ -14,7 +14,7 @@ from transformer_zoo.training.attendance import Patience
 _CRASHED = 1
 # A collective that has failed may look like bad input: the news of a dead
 # process is under way then.
-_NEWS_SECONDS, _NEWS_OF_CRASH_SECONDS = 0.5, 10.0
+_NEWS_SECONDS, _NEWS_OF_CRASH_SECONDS = 0.5, 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -38,8 +38,9 @@ def initialize(place: Place, patience: Patience = DEFAULT_PATIENCE) -> None:
     patience: how long to wait for others.
 
   Raises:
-    UserError: not all come in time, two have the same index, or the port of
-      process 0 is in use.
+    SystemExit: not all come in time, as a sentence on stderr says.
+    UserError: two have the same index, they tell different counts, or the port
+      of process 0 is in use.
   """
   global _member
   server = _open_rendezvous(place, patience) if place.index == 0 else None

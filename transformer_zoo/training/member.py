@@ -16,6 +16,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.training.attendance import Patience
 from transformer_zoo.training.messages import Line
 
+DIED = 1
 _BEAT_SECONDS = 1.0
 _RETRY_SECONDS = 0.2
 # Process 0 ends when the others have: they may take longer to be told.
@@ -46,7 +47,7 @@ class Member(threading.Thread):
       leave: ends the process with an exit code.
 
     Raises:
-      UserError: nobody answers there in time.
+      SystemExit: nobody answers there in time, as a sentence on stderr says.
     """
     super().__init__(daemon=True, name="member")
     self.name_here = f"process {index} (host {socket.gethostname()})"
@@ -68,7 +69,7 @@ class Member(threading.Thread):
     self._asked_for_step = False
     self._stop_step: int | None = None
     self._all_told = threading.Event()
-    self._leaving = False
+    self._leaving = self._failing = self._over = False
     self.names: list[str] = []
     self.service: str | None = None
 
@@ -76,15 +77,19 @@ class Member(threading.Thread):
     """Waits until all processes have come; then the thread runs.
 
     Raises:
-      UserError: not all have come in time, or two have the same index.
+      SystemExit: not all have come in time, as a sentence on stderr says.
+      UserError: two have the same index, or tell different counts.
     """
     deadline = time.monotonic() + self._patience.come + _TOLD_SECONDS
     while not self.names:
       with contextlib.suppress(TimeoutError):
         for message in self._receive(deadline):
-          if message["kind"] == "end":
+          if message["kind"] != "end":
+            self._handle(message)
+          elif message["code"] == DIED:
+            raise absent(message["sentence"])
+          else:
             raise UserError(message["sentence"])
-          self._handle(message)
     self._line.connection.settimeout(_BEAT_SECONDS)
     self.start()
 
@@ -92,7 +97,7 @@ class Member(threading.Thread):
     self._line.connection.settimeout(max(deadline - time.monotonic(), 0.01))
     messages = self._line.receive()
     if messages is None or time.monotonic() > deadline:
-      raise UserError(
+      raise absent(
         f"{self.name_here} has lost process 0 before all {self._count} had come"
       )
     return messages
@@ -100,19 +105,17 @@ class Member(threading.Thread):
   def run(self) -> None:
     """Tells and listens, until the process leaves."""
     heard = beat = time.monotonic()
-    while True:
+    while not self._over:
       messages = []
-      try:
+      with contextlib.suppress(TimeoutError):
         messages = self._line.receive()
-      except TimeoutError:
-        pass
       now = time.monotonic()
       if messages is None:
-        if not self._leaving:
+        if not (self._leaving or self._failing):
           self._end(
             f"{self.names[0]} has died: its connection closed without a word; "
             "its own output or the log of its machine's kernel tells more",
-            1,
+            DIED,
           )
         return
       if messages or now - beat > 10 * _BEAT_SECONDS:
@@ -121,9 +124,8 @@ class Member(threading.Thread):
         self._end(
           f"{self.names[0]} has not been heard of for "
           f"{self._patience.silent:g} s",
-          1,
+          DIED,
         )
-        return
       for message in messages:
         self._handle(message)
       if now - beat >= _BEAT_SECONDS:
@@ -155,6 +157,7 @@ class Member(threading.Thread):
           self._end(sentence, code)
 
   def _end(self, sentence: str, code: int) -> None:
+    self._over = True
     say(f"error: {sentence}")
     self._leave(code)
 
@@ -200,7 +203,7 @@ class Member(threading.Thread):
 
   def fail(self, sentence: str, code: int) -> None:
     """Tells all to end; returns when process 0 may end as well."""
-    self._leaving = True
+    self._failing = True
     self._line.send("failed", sentence=sentence, code=code)
     if self.index == 0:
       self._all_told.wait(_TOLD_SECONDS)
@@ -221,7 +224,7 @@ class Member(threading.Thread):
         reason = error.strerror or str(error)
       now = time.monotonic()
       if now > deadline:
-        raise UserError(
+        raise absent(
           f"{self.name_here} of {self._count} finds no process 0: nobody "
           f"answers at {address} in {seconds:g} s ({reason}); start process 0 "
           "there, or wait longer with --process_wait"
@@ -238,6 +241,12 @@ class Member(threading.Thread):
 def say(text: str) -> None:
   """Writes a line on stderr, whoever holds `sys.stderr`."""
   os.write(2, f"zoo: {text}\n".encode())
+
+
+def absent(sentence: str) -> SystemExit:
+  """Says that a process is not there, which is no bad input: try it again."""
+  say(f"error: {sentence}")
+  return SystemExit(DIED)
 
 
 def leave_at_once(code: int) -> None:

@@ -172,7 +172,7 @@ class Rendezvous(threading.Thread):
     for note in self._list.notes(now):
       self._tell("note", text=note)
     if sentence := self._list.given_up(now):
-      self._end(sentence, code=2)
+      self._end(sentence)
     elif (index := self._list.silent(now)) is not None:
       self._end(
         f"{self._list.seats[index].name} has not been heard of for "

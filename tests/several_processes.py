@@ -1,0 +1,127 @@
+"""Programs that run as several processes of this machine."""
+
+from collections.abc import Iterator, Sequence
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+# As on a machine without SeqIO: what is prepared is taken as it is.
+ZOO = (
+  "import sys; sys.modules['seqio'] = None; "
+  "from transformer_zoo.cli import main; sys.exit(main.main())"
+)
+# Starts and ends like a command; what it does is its first argument.
+PROGRAM = """
+import argparse, sys
+from transformer_zoo.cli import main
+from transformer_zoo.cli import processes
+from transformer_zoo.errors import UserError
+from transformer_zoo.training import distributed
+
+def run():
+  parser = argparse.ArgumentParser()
+  processes.add_arguments(parser)
+  body = sys.argv.pop(1)
+  processes.start(parser.parse_args())
+  exec(body, globals())
+  return 0
+
+main._dispatch = lambda argv: run()
+sys.exit(main.main())
+"""
+# One after the other, for as long as it is let.
+COLLECTIVES = """
+import numpy as np
+from jax.experimental import multihost_utils
+while True:
+  multihost_utils.process_allgather(np.ones(1))
+  print("together", flush=True)
+"""
+
+
+def free_address() -> str:
+  """An address of this machine that nobody holds."""
+  with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+class Processes:
+  """Processes that were started together."""
+
+  def __init__(
+    self,
+    programs: Sequence[Sequence[str]],
+    *,
+    count: int | None = None,
+    devices: int = 1,
+    first: int = 0,
+  ):
+    """Starts them.
+
+    Args:
+      programs: of each process, what stands behind `python -c`.
+      count: how many they are told to be; as many as there are, if None.
+      devices: simulated ones of each.
+      first: index of the first.
+    """
+    address = free_address()
+    flags = (
+      f"--xla_force_host_platform_device_count={devices} "
+      "--xla_backend_optimization_level=0"
+    )
+    environment = os.environ | {
+      "XLA_FLAGS": flags,
+      "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    self.started = [
+      subprocess.Popen(
+        [
+          *(sys.executable, "-c", *words),
+          f"--coordinator_address={address}",
+          f"--process_count={count or len(programs)}",
+          f"--process_index={index}",
+        ],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+      )
+      for index, words in enumerate(programs, first)
+    ]
+
+  def read_until(self, text: str) -> None:
+    """Reads what the first one prints, up to a line that has `text`."""
+    for line in self.started[0].stdout:
+      if text in line:
+        return
+    raise AssertionError(self.started[0].stderr.read())
+
+  def kill(self, index: int) -> None:
+    """SIGKILL."""
+    self.started[index].send_signal(signal.SIGKILL)
+
+  def ends(self) -> list[tuple[int, str, str]]:
+    """Waits for all: exit code, output and errors of each."""
+    written = [process.communicate(timeout=120) for process in self.started]
+    return [
+      (process.returncode, *texts)
+      for process, texts in zip(self.started, written, strict=True)
+    ]
+
+
+@contextlib.contextmanager
+def running(
+  programs: Sequence[Sequence[str]], **options
+) -> Iterator[Processes]:
+  """Starts processes, none of which outlives the block."""
+  processes = Processes(programs, **options)
+  try:
+    yield processes
+  finally:
+    for process in processes.started:
+      process.kill()
+      process.wait()
