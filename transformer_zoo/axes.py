@@ -1,7 +1,9 @@
 """The logical axis names of parameters and activations, and dimension letters.
 
-Logical axes are T5X's words. A misspelt name would be replicated over the mesh
-silently, so every name passes through `names`, which rejects an unknown one.
+Logical axes are T5X's words, and `lookup`: the batch while rows of a table are
+looked up for it, which leaves the devices that share out the table's `embed`
+the same rows. A misspelt name would be replicated over the mesh silently, so
+every name passes through `names`, which rejects an unknown one.
 
 Dimension letters, as suffixes of tensor names and (lower case) in einsum:
 
@@ -18,10 +20,12 @@ import math
 from flax import linen as nn
 import jax
 
+from transformer_zoo import choices
 from transformer_zoo.errors import UserError
 
 LOGICAL_AXES = (
   "batch",
+  "lookup",
   "length",
   "embed",
   "vocab",
@@ -55,30 +59,52 @@ def names(*axes: str | None) -> tuple[str | None, ...]:
 def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
   """Asks for `x` to be laid out by the rules in force for its logical axes.
 
-  Without rules or outside of a mesh it does nothing. An axis that no rule
-  names is an error: `training.partitioning` gives a rule to every axis.
+  Without rules or outside of a mesh it does nothing. Where mesh axes do not
+  divide a size, that axis is whole on every device.
   """
-  return nn.with_logical_constraint(
-    x, names(*axes), fallback=nn.spmd.RulesFallback.RAISE_ERROR
-  )
+  names(*axes)
+  if jax.sharding.get_abstract_mesh().empty or not nn.get_logical_axis_rules():
+    return x
+  return jax.lax.with_sharding_constraint(x, _spec(x.shape, axes))
+
+
+def each(mesh_axes: str | tuple[str, ...] | None) -> tuple[str, ...]:
+  """The mesh axes that a rule names, one by one."""
+  if mesh_axes is None:
+    return ()
+  return (mesh_axes,) if isinstance(mesh_axes, str) else tuple(mesh_axes)
 
 
 def partitions(axis: str | None) -> int:
   """Returns over how many devices the rules in force split a logical axis."""
-  mesh = jax.sharding.get_abstract_mesh()
-  if mesh.empty or axis is None:
+  if axis is None or jax.sharding.get_abstract_mesh().empty:
     return 1
   (mesh_axes,) = nn.logical_to_mesh_axes(names(axis))
-  return _size(mesh, mesh_axes)
+  return _devices(mesh_axes)
 
 
-def _size(mesh, mesh_axes: str | tuple[str, ...] | None) -> int:
-  """Returns how many devices lie along mesh axes."""
-  if mesh_axes is None:
-    return 1
-  if isinstance(mesh_axes, str):
-    return mesh.shape[mesh_axes]
-  return math.prod(mesh.shape[axis] for axis in mesh_axes)
+def _devices(mesh_axes: str | tuple[str, ...] | None) -> int:
+  """Returns how many devices of the mesh in force lie along mesh axes."""
+  sizes = jax.sharding.get_abstract_mesh().shape
+  return math.prod(sizes[axis] for axis in each(mesh_axes))
+
+
+def _spec(
+  shape: Sequence[int], logical: Sequence[str | None]
+) -> jax.sharding.PartitionSpec:
+  """Where the rules in force lay an array, as far as its sizes divide."""
+  parts = []
+  for size, axis, mesh_axes in zip(
+    shape, logical, nn.logical_to_mesh_axes(logical), strict=True
+  ):
+    divides = size % _devices(mesh_axes) == 0
+    parts.append(mesh_axes if divides else None)
+    if not divides and size > 1:
+      choices.record(
+        f"{axis} of {size}: whole on every device, {_devices(mesh_axes)} "
+        f"along {' and '.join(each(mesh_axes))} do not divide it"
+      )
+  return jax.sharding.PartitionSpec(*parts)
 
 
 def over_mesh(
@@ -97,17 +123,12 @@ def over_mesh(
       every device.
     axes: logical axes of each array.
   """
-  mesh = jax.sharding.get_abstract_mesh()
-  if mesh.empty:
+  if jax.sharding.get_abstract_mesh().empty:
     return function(*arrays)
-  specs = []
-  for array, logical in zip(arrays, axes, strict=True):
-    mesh_axes = nn.logical_to_mesh_axes(names(*logical))
-    divided = (
-      None if size % _size(mesh, each) else each
-      for size, each in zip(array.shape, mesh_axes, strict=True)
-    )
-    specs.append(jax.sharding.PartitionSpec(*divided))
+  specs = [
+    _spec(array.shape, names(*logical))
+    for array, logical in zip(arrays, axes, strict=True)
+  ]
   # check_vma: kernels do not say over which axes their results vary.
   mapped = jax.shard_map(
     function, in_specs=tuple(specs), out_specs=specs[0], check_vma=False

@@ -10,6 +10,7 @@ import numpy as np
 
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
+from transformer_zoo.modules import embedding
 from transformer_zoo.modules import initializers
 
 
@@ -126,4 +127,4 @@ class LearnedPositions(nn.Module):
       (self.num_positions, self.features),
       jnp.float32,
     )
-    return jnp.take(table_PD, positions_BL, axis=0, mode="clip")
+    return embedding.look_up(table_PD, positions_BL)

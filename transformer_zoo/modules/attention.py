@@ -164,6 +164,10 @@ class Attention(nn.Module):
         dropout=self.dropout.rate > 0.0,
         kernel=self.kernel if decoding is None else REFERENCE,
       )
+    # Else the layout of the output reaches back to it, and to the weights.
+    context_BLHK = axes.constrain(
+      context_BLHK, "batch", "length", "heads", "kv"
+    )
     context_BLX = context_BLHK.reshape(*x_BLD.shape[:-1], -1)
     return self.out(context_BLX, x_BLD.shape[-1])
 

@@ -25,6 +25,25 @@ def compute_dtype(name: str) -> str:
   return "float32" if target.platform() == "cpu" else "bfloat16"
 
 
+def look_up(
+  table_VD: jax.Array, ids_BL: jax.Array, width_axis: str | None = "embed"
+) -> jax.Array:
+  """Returns the rows of a table, [B, L, D].
+
+  Devices that share out the width of the table look the same ids up, each its
+  part of the width: neither the table nor the batch is gathered.
+
+  Args:
+    table_VD: the table.
+    ids_BL: those beyond the table are taken for its first or last.
+    width_axis: the logical axis of D.
+  """
+  ids_BL = axes.constrain(ids_BL, "lookup", None)
+  x_BLD = jnp.take(table_VD, ids_BL, axis=0, mode="clip")
+  x_BLD = axes.constrain(x_BLD, "lookup", None, width_axis)
+  return axes.constrain(x_BLD, "batch", "length", "embed")
+
+
 @gin.register
 class Embed(nn.Module):
   """A table of token embeddings; sets the compute dtype of what follows.
@@ -57,10 +76,9 @@ class Embed(nn.Module):
     super().__post_init__()
 
   def setup(self):
-    width_axis = "embed" if self.inner_features is None else None
     self.embedding = self.param(
       "embedding",
-      axes.partitioned(self.embedding_init, "vocab", width_axis),
+      axes.partitioned(self.embedding_init, "vocab", self._width_axis),
       (self.num_embeddings, self.inner_features or self.features),
       jnp.float32,
     )
@@ -74,7 +92,7 @@ class Embed(nn.Module):
 
   def __call__(self, tokens_BL: jax.Array) -> jax.Array:
     """Looks up embeddings: [B, L] ids to [B, L, D] in the compute dtype."""
-    x_BLD = jnp.take(self.embedding, tokens_BL, axis=0, mode="clip")
+    x_BLD = look_up(self.embedding, tokens_BL, self._width_axis)
     if self.inner_features is not None:
       x_BLD = x_BLD @ self.projection
     if self.multiply_by_sqrt_depth:
@@ -88,3 +106,7 @@ class Embed(nn.Module):
     if self.inner_features is not None:
       x_BLD = x_BLD @ self.projection.astype(x_BLD.dtype).T
     return x_BLD @ self.embedding.astype(x_BLD.dtype).T
+
+  @property
+  def _width_axis(self) -> str | None:
+    return "embed" if self.inner_features is None else None

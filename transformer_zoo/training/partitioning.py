@@ -1,10 +1,10 @@
-"""Where arrays lie: a mesh of devices and rules from logical to mesh axes.
+"""Where arrays lie: rules from logical axes to those of a mesh of devices.
 
 One program runs on all devices; XLA's SPMD partitioner inserts the collectives
 that the layout implies.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 import math
@@ -12,7 +12,6 @@ import math
 from flax import linen as nn
 import gin
 import jax
-from jax.experimental import mesh_utils
 from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec
@@ -20,23 +19,26 @@ import numpy as np
 
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
+from transformer_zoo.training import meshes
 
-MESH_AXES = ("data", "fsdp", "model")
-# Over these lie the rows of a batch.
-BATCH_AXES = ("data", "fsdp")
+Rules = tuple[tuple[str, str | tuple[str, ...] | None], ...]
 
-MeshAxes = str | tuple[str, ...] | None
-Rules = tuple[tuple[str, MeshAxes], ...]
+# Keys and fields on the way to a leaf.
+_Path = tuple[str, ...]
+# (size, mesh axes that share it out) -> what has that size.
+_Shares = dict[tuple[int, tuple[str, ...]], str]
 
-# T5X's rules with one-dimensional parameter and activation partitioning.
+# The words are T5X's. A parameter's `embed` is shared out over `fsdp`; that of
+# activations is not, because their `batch` has taken `fsdp` before.
 STANDARD_RULES: Rules = (
-  ("batch", BATCH_AXES),
+  ("batch", meshes.BATCH_AXES),
+  ("lookup", "data"),
   ("vocab", "model"),
   ("mlp", "model"),
   ("heads", "model"),
   ("joined_kv", "model"),
+  ("embed", "fsdp"),
   ("length", None),
-  ("embed", None),
   ("kv", None),
   ("relpos_buckets", None),
   ("abspos_buckets", None),
@@ -45,13 +47,6 @@ STANDARD_RULES: Rules = (
   ("adapter", None),
   ("prompt", None),
 )
-
-
-def _each(mesh_axes: MeshAxes) -> tuple[str, ...]:
-  """A rule's mesh axes, one by one."""
-  if mesh_axes is None:
-    return ()
-  return (mesh_axes,) if isinstance(mesh_axes, str) else tuple(mesh_axes)
 
 
 @gin.register
@@ -65,78 +60,53 @@ class Partitioning:
 
   Attributes:
     num_partitions: devices along the `model` axis, over which each copy of
-      the model is split; -1 is all that the others leave in a slice.
-    fsdp: devices along the `fsdp` axis; -1 is all that the others leave in a
+      the model is split; -1 for all that the others leave in a slice.
+    fsdp: devices along the `fsdp` axis, over which parameters, gradients and
+      optimizer state are shared out; -1 for all that the others leave in a
       slice.
-    num_slices: slices (TPU) or groups of hosts that a fast network joins.
-    rules: ordered (logical axis, mesh axes or None); the first rule whose mesh
-      axes are still free is taken.
+    num_slices: slices (TPU), or groups of hosts, inside of which the network
+      is fast; -1 for as many as the devices tell of, else one.
+    rules: ordered (logical axis, mesh axes or None). Of an array, each axis
+      gets the first rule of its name whose mesh axes are still free when the
+      rules are gone through in their order.
   """
 
   num_partitions: int = 1
   fsdp: int = 1
-  num_slices: int = 1
+  num_slices: int = -1
   rules: Rules = STANDARD_RULES
 
   def __post_init__(self):
     for logical, mesh_axes in self.rules:
       axes.names(logical)
-      for mesh_axis in _each(mesh_axes):
-        if mesh_axis not in MESH_AXES:
+      for mesh_axis in axes.each(mesh_axes):
+        if mesh_axis not in meshes.AXES:
           raise UserError(
             f"partitioning rule for {logical!r} names mesh axis {mesh_axis!r}; "
             "allowed: 'data', 'fsdp', 'model', several of them or None"
           )
+    ruled = {logical for logical, _ in self.rules}
+    missing = [axis for axis in axes.LOGICAL_AXES if axis not in ruled]
+    if missing:
+      raise UserError(
+        f"Partitioning.rules has no rule for {', '.join(missing)}; give each "
+        "logical axis one, with None for what is whole on every device"
+      )
 
   def mesh(
     self, devices: Sequence[jax.Device] | None = None
   ) -> jax.sharding.Mesh:
-    """Lays devices out.
-
-    Args:
-      devices: all devices of all processes by default.
+    """Lays devices out, those of all processes by default.
 
     Raises:
       UserError: the devices do not divide as asked.
     """
-    devices = jax.devices() if devices is None else devices
-    data, fsdp, model = self._sizes(len(devices))
-    shape = (data // self.num_slices, fsdp, model)
-    laid_out = [
-      mesh_utils.create_device_mesh(
-        shape, devices=group, allow_split_physical_axes=True
-      )
-      for group in _slices(devices, self.num_slices)
-    ]
-    # Auto: with Explicit axes (the default) logical constraints fail.
-    return jax.sharding.Mesh(
-      np.concatenate(laid_out),
-      MESH_AXES,
-      axis_types=(jax.sharding.AxisType.Auto,) * 3,
+    return meshes.make_mesh(
+      jax.devices() if devices is None else devices,
+      fsdp=self.fsdp,
+      num_partitions=self.num_partitions,
+      num_slices=self.num_slices,
     )
-
-  def _sizes(self, count: int) -> tuple[int, int, int]:
-    """Returns the sizes of the mesh's axes over so many devices."""
-    asked = {"fsdp": self.fsdp, "num_partitions": self.num_partitions}
-    fixed = math.prod(size for size in asked.values() if size != -1)
-    free = [name for name, size in asked.items() if size == -1]
-    per_slice, rest = divmod(count, max(1, self.num_slices))
-    if (
-      min(self.num_slices, fixed) < 1
-      or len(free) > 1
-      or rest
-      or per_slice % fixed
-    ):
-      fits = ", ".join("x".join(map(str, sizes)) for sizes in _meshes(count))
-      raise UserError(
-        f"num_slices={self.num_slices}, fsdp={self.fsdp}, "
-        f"num_partitions={self.num_partitions} do not fit {count} "
-        f"device{'s' * (count > 1)}; meshes that do, as data x fsdp x "
-        f"num_partitions: {fits}"
-      )
-    asked |= dict.fromkeys(free, per_slice // fixed)
-    fsdp, model = asked.values()
-    return count // (fsdp * model), fsdp, model
 
   @contextlib.contextmanager
   def activate(self, mesh: jax.sharding.Mesh) -> Iterator[None]:
@@ -148,34 +118,49 @@ class Partitioning:
     with jax.set_mesh(mesh), nn.logical_axis_rules(self.rules):
       yield
 
-  def check(self, mesh: jax.sharding.Mesh, boxed_params, batch_size: int):
+  def check(
+    self, mesh: jax.sharding.Mesh, boxed_params, batch_size: int
+  ) -> None:
     """Checks that parameters and batch divide over the mesh.
 
     Raises:
-      UserError: naming the axis, its size, and the sizes that fit.
+      UserError: naming the axis, its size, and the meshes that fit.
     """
-    shares = batch_shares(mesh)
-    if batch_size % shares:
-      raise UserError(
-        f"BATCH_SIZE={batch_size} does not divide over the mesh's data and "
-        f"fsdp axes of {shares} devices; choose a multiple of {shares}"
+    shares = self._shares(boxed_params, batch_size)
+    undivided = _undivided(shares, mesh.shape)
+    if not undivided:
+      return
+    size, mesh_axes = undivided[0]
+    over = math.prod(mesh.shape[axis] for axis in mesh_axes)
+    choices = []
+    if mesh_axes == meshes.BATCH_AXES:
+      choices.append(f"a multiple of {over}")
+    num_slices = meshes.number_of_slices(mesh, self.num_slices)
+    fitting = [
+      sizes
+      for sizes in meshes.possible_sizes(mesh.size, num_slices)
+      if not _undivided(shares, sizes)
+    ]
+    if fitting:
+      choices.append(
+        f"a mesh of {mesh.size} devices that divides, as {meshes.LEGEND}: "
+        f"{meshes.described(fitting)}"
       )
-    for path, leaf in jax.tree_util.tree_leaves_with_path(
-      boxed_params, is_leaf=lambda x: isinstance(x, nn.meta.AxisMetadata)
-    ):
-      spec = nn.logical_to_mesh_axes(leaf.names, self.rules)
-      for size, logical, mesh_axes in zip(
-        leaf.value.shape, leaf.names, spec, strict=True
-      ):
-        parts = math.prod(mesh.shape[axis] for axis in _each(mesh_axes))
-        if size % parts:
-          fits = [str(d) for d in range(1, size + 1) if size % d == 0][:8]
-          name = jax.tree_util.keystr(path, simple=True, separator="/")
-          raise UserError(
-            f"axis {logical!r} of {name} has size {size}, which does not "
-            f"divide over {parts} partitions; choose num_partitions from "
-            f"{', '.join(fits)}"
-          )
+    raise UserError(
+      f"{shares[undivided[0]]} does not divide over {over} devices along "
+      f"{' and '.join(mesh_axes)}; "
+      + (f"choose {' or '.join(choices)}" if choices else "no mesh divides")
+    )
+
+  def _shares(self, boxed_params, batch_size: int) -> _Shares:
+    """What has to divide over which mesh axes."""
+    shares = {(batch_size, meshes.BATCH_AXES): f"BATCH_SIZE={batch_size}"}
+    for path, names, shape in _boxes(boxed_params):
+      spec = nn.logical_to_mesh_axes(names, self.rules)
+      for size, logical, mesh_axes in zip(shape, names, spec, strict=True):
+        name = f"axis {logical!r} of {'/'.join(path)}, of size {size},"
+        shares.setdefault((size, axes.each(mesh_axes)), name)
+    return shares
 
   def shardings(self, mesh: jax.sharding.Mesh, boxed_params, state_shapes):
     """Shardings of a whole state.
@@ -188,18 +173,15 @@ class Partitioning:
     Returns:
       A tree like `state_shapes` of `NamedSharding`.
     """
-    named = {
-      _names_of(path): leaf.names
-      for path, leaf in jax.tree_util.tree_leaves_with_path(
-        boxed_params, is_leaf=lambda x: isinstance(x, nn.meta.AxisMetadata)
-      )
+    specs = {
+      path: (*nn.logical_to_mesh_axes(names, self.rules),)
+      for path, names, _ in _boxes(boxed_params)
     }
-    longest = max(len(path) for path in named)
+    longest = max(map(len, specs))
 
     def sharding(path, leaf):
-      logical = _state_axes(_names_of(path), leaf.ndim, named, longest)
-      spec = nn.logical_to_mesh_axes(logical, self.rules)
-      return NamedSharding(mesh, spec)
+      spec = _state_spec(_names_of(path), leaf.ndim, specs, longest)
+      return NamedSharding(mesh, PartitionSpec(*spec))
 
     return jax.tree_util.tree_map_with_path(sharding, state_shapes)
 
@@ -210,39 +192,7 @@ ONE_COPY_PER_DEVICE = Partitioning()
 
 def batch_shares(mesh: jax.sharding.Mesh) -> int:
   """Into how many parts a mesh cuts the rows of a batch."""
-  return math.prod(mesh.shape[axis] for axis in BATCH_AXES)
-
-
-def _meshes(count: int) -> list[tuple[int, int, int]]:
-  """All sizes of the mesh's axes that so many devices have."""
-  divisors = [d for d in range(1, count + 1) if count % d == 0]
-  return [
-    (count // (fsdp * model), fsdp, model)
-    for fsdp in divisors
-    for model in divisors
-    if count % (fsdp * model) == 0
-  ]
-
-
-def _slices(
-  devices: Sequence[jax.Device], num_slices: int
-) -> list[list[jax.Device]]:
-  """Devices by the slice that they are in, equally many in each.
-
-  Devices that know of no slices (of simulations, of GPUs) are cut in their
-  order, which is that of their processes.
-  """
-  slice_of = [getattr(device, "slice_index", 0) for device in devices]
-  if num_slices == 1 or len(set(slice_of)) != num_slices:
-    slice_of = np.arange(len(devices)) * num_slices // len(devices)
-  return [
-    [
-      device
-      for device, own in zip(devices, slice_of, strict=True)
-      if own == index
-    ]
-    for index in sorted(set(slice_of))
-  ]
+  return math.prod(mesh.shape[axis] for axis in meshes.BATCH_AXES)
 
 
 def abstract(shapes, shardings):
@@ -254,7 +204,24 @@ def abstract(shapes, shardings):
   )
 
 
-def _names_of(path) -> tuple[str, ...]:
+def _boxes(boxed_params) -> Iterator[tuple[_Path, tuple, tuple[int, ...]]]:
+  """Path, logical axes and shape of each parameter."""
+  for path, leaf in jax.tree_util.tree_leaves_with_path(
+    boxed_params, is_leaf=lambda x: isinstance(x, nn.meta.AxisMetadata)
+  ):
+    yield _names_of(path), leaf.names, leaf.value.shape
+
+
+def _undivided(shares: _Shares, sizes: Mapping[str, int]) -> list:
+  """The keys of what does not divide over a mesh of such sizes."""
+  return [
+    (size, mesh_axes)
+    for size, mesh_axes in shares
+    if size % math.prod(sizes[axis] for axis in mesh_axes)
+  ]
+
+
+def _names_of(path) -> _Path:
   """Keys and fields on the way to a leaf, as strings."""
   return tuple(
     str(getattr(key, "key", getattr(key, "name", getattr(key, "idx", key))))
@@ -262,8 +229,8 @@ def _names_of(path) -> tuple[str, ...]:
   )
 
 
-def _state_axes(path, ndim, named, longest) -> tuple[str | None, ...]:
-  """Logical axes of a leaf of the state: those of the parameter in its path.
+def _state_spec(path: _Path, ndim: int, specs, longest: int) -> tuple:
+  """Mesh axes of a leaf of the state: those of the parameter in its path.
 
   A leaf of the optimizer's state lies on a path that contains the path of its
   parameter; scalars and what matches no parameter are replicated.
@@ -271,23 +238,23 @@ def _state_axes(path, ndim, named, longest) -> tuple[str | None, ...]:
   field = path[-1]
   for start in range(len(path)):
     for stop in range(min(len(path), start + longest), start, -1):
-      logical = named.get(path[start:stop])
-      if logical is None:
+      spec = specs.get(path[start:stop])
+      if spec is None:
         continue
       if field == "v_row":
-        logical = logical[:-1]
+        spec = spec[:-1]
       elif field == "v_col":
-        logical = logical[:-2] + logical[-1:]
-      if len(logical) == ndim:
-        return logical
-  return (None,) * ndim
+        spec = spec[:-2] + spec[-1:]
+      if len(spec) == ndim:
+        return spec
+  return ()
 
 
 def put_batch(
   batch: dict[str, np.ndarray], mesh: jax.sharding.Mesh
 ) -> dict[str, jax.Array]:
   """Lays this process's rows of a global batch over the mesh."""
-  sharding = NamedSharding(mesh, PartitionSpec(BATCH_AXES))
+  sharding = NamedSharding(mesh, PartitionSpec(meshes.BATCH_AXES))
   return {
     key: jax.make_array_from_process_local_data(sharding, value)
     for key, value in batch.items()
@@ -298,7 +265,7 @@ def put_whole_batch(
   batch: dict[str, np.ndarray], mesh: jax.sharding.Mesh
 ) -> dict[str, jax.Array]:
   """Lays the rows of a batch that every process has whole over the mesh."""
-  sharding = NamedSharding(mesh, PartitionSpec(BATCH_AXES))
+  sharding = NamedSharding(mesh, PartitionSpec(meshes.BATCH_AXES))
   return {
     key: jax.make_array_from_callback(
       value.shape, sharding, lambda index, value=value: value[index]

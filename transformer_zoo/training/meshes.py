@@ -1,0 +1,140 @@
+"""Meshes: devices in an array with the axes `data`, `fsdp` and `model`.
+
+`data` and `fsdp` share the rows of a batch, `fsdp` the parameters too, `model`
+the heads, features and words of each layer. The network is busiest along
+`model` and least busy along `data`, the only axis that runs across slices.
+"""
+
+from collections.abc import Mapping, Sequence
+import math
+
+import jax
+from jax.experimental import mesh_utils
+import numpy as np
+
+from transformer_zoo.errors import UserError
+
+AXES = ("data", "fsdp", "model")
+# Over these lie the rows of a batch.
+BATCH_AXES = ("data", "fsdp")
+# What the sizes of `AXES` are printed as.
+LEGEND = "data x fsdp x num_partitions"
+
+
+def make_mesh(
+  devices: Sequence[jax.Device],
+  *,
+  fsdp: int,
+  num_partitions: int,
+  num_slices: int,
+) -> jax.sharding.Mesh:
+  """Lays devices out.
+
+  Args:
+    devices: all of them are used.
+    fsdp: devices along `fsdp`; -1 for all that the other axes leave in a slice.
+    num_partitions: devices along `model`, likewise.
+    num_slices: slices (TPU), or groups of hosts, inside of which the network is
+      fast; -1 for as many as the devices tell of, else one.
+
+  Raises:
+    UserError: the devices do not divide as asked; with the meshes that do.
+  """
+  slices = _slices(devices, num_slices)
+  sizes = _sizes(len(devices), len(slices), fsdp, num_partitions)
+  data, fsdp, model = sizes
+  laid_out = [
+    mesh_utils.create_device_mesh(
+      (data // len(slices), fsdp, model),
+      devices=devices_of_slice,
+      allow_split_physical_axes=True,
+    )
+    for devices_of_slice in slices
+  ]
+  # Auto: with Explicit axes (the default) logical constraints fail.
+  return jax.sharding.Mesh(
+    np.concatenate(laid_out),
+    AXES,
+    axis_types=(jax.sharding.AxisType.Auto,) * len(AXES),
+  )
+
+
+def possible_sizes(count: int, num_slices: int = 1) -> list[Mapping[str, int]]:
+  """The sizes of the axes of every mesh of so many devices."""
+  per_slice = count // num_slices
+  divisors = _divisors(per_slice)
+  return [
+    dict(zip(AXES, (count // (fsdp * model), fsdp, model), strict=True))
+    for model in divisors
+    for fsdp in divisors
+    if per_slice % (fsdp * model) == 0
+  ]
+
+
+def number_of_slices(mesh: jax.sharding.Mesh, asked: int) -> int:
+  """How many slices a mesh runs across that was made with `num_slices`."""
+  return len(_slices(list(mesh.devices.flat), asked))
+
+
+def described(meshes: Sequence[Mapping[str, int]]) -> str:
+  """Their sizes in one line, as `LEGEND` says."""
+  return ", ".join(
+    "x".join(str(sizes[axis]) for axis in AXES) for sizes in meshes
+  )
+
+
+def slice_of(device: jax.Device) -> int | None:
+  """The number of a device's slice; None where devices tell of none."""
+  if device.platform != "tpu":
+    return None
+  return getattr(device, "slice_index", None)
+
+
+def _sizes(
+  count: int, num_slices: int, fsdp: int, num_partitions: int
+) -> tuple[int, int, int]:
+  """The sizes of the axes, in their order."""
+  per_slice = count // num_slices
+  asked = [fsdp, num_partitions]
+  fixed = math.prod(size for size in asked if size != -1)
+  if fixed < 1 or per_slice % fixed or asked.count(-1) > 1:
+    where = f" in each of {num_slices} slices" if num_slices > 1 else ""
+    fits = described(possible_sizes(count, num_slices))
+    raise UserError(
+      f"fsdp={fsdp} and num_partitions={num_partitions} do not divide "
+      f"{_devices(per_slice)}{where}; meshes that do, as {LEGEND}: {fits}"
+    )
+  fsdp, model = (per_slice // fixed if s == -1 else s for s in asked)
+  return count // (fsdp * model), fsdp, model
+
+
+def _slices(
+  devices: Sequence[jax.Device], num_slices: int
+) -> list[list[jax.Device]]:
+  """Devices by slice.
+
+  Those that tell of no slices are cut in their order, which is that of their
+  processes.
+  """
+  told = sorted({slice_of(device) for device in devices} - {None})
+  fits = [len(told)] if len(told) > 1 else _divisors(len(devices))
+  if num_slices == -1:
+    num_slices = max(1, len(told))
+  if num_slices not in fits:
+    raise UserError(
+      f"num_slices={num_slices} does not fit {_devices(len(devices))}"
+      + f" in {len(told)} slices" * (len(told) > 1)
+      + f"; choose {'one of ' * (len(fits) > 1)}{', '.join(map(str, fits))}"
+    )
+  if len(told) > 1:
+    return [[d for d in devices if slice_of(d) == one] for one in told]
+  size = len(devices) // num_slices
+  return [list(devices[i : i + size]) for i in range(0, len(devices), size)]
+
+
+def _divisors(count: int) -> list[int]:
+  return [d for d in range(1, count + 1) if count % d == 0]
+
+
+def _devices(count: int) -> str:
+  return f"{count} device" + "s" * (count > 1)
