@@ -198,11 +198,12 @@ class Checkpoints:
           folder, jax.process_index(), jax.process_count()
         )
       )
-      restored = None
-      if reason is None:
-        restored, reason = agreement.first_failure(
-          lambda folder=folder: self._restore(folder, abstract_state)
-        )
+      if reason is not None:
+        self._put_aside(step, reason)
+        continue
+      restored, reason = agreement.first_failure(
+        lambda folder=folder: self._restore(folder, abstract_state)
+      )
       if reason is None:
         if not whole:  # The run was killed before the checksums were written.
           self._start(self._sum, step)
