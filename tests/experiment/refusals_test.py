@@ -71,7 +71,7 @@ def copied(prepared_dir, tmp_path):
     ),
     (
       "REMAT='some'",
-      "unknown remat policy 'some'; allowed: none, minimal, full",
+      "unknown remat policy 'some'; allowed: none, minimal, offload, full",
     ),
     (
       "VOCAB_SIZE=32",
@@ -80,18 +80,21 @@ def copied(prepared_dir, tmp_path):
     ),
     (
       "NUM_PARTITIONS=3",
-      "num_slices=1, fsdp=1, num_partitions=3 do not fit 8 devices; meshes "
-      "that do, as data x fsdp x num_partitions: 8x1x1, 4x1x2",
+      "fsdp=1 and num_partitions=3 do not divide 8 devices; meshes that do, as "
+      "data x fsdp x num_partitions: 8x1x1, 4x2x1, 2x4x1, 1x8x1, 4x1x2,",
     ),
     (
       "NUM_PARTITIONS=4",
-      "axis 'heads' of decoder/relpos_bias/rel_embedding has size 2, which "
-      "does not divide over 4 partitions; choose num_partitions from 1, 2",
+      "axis 'heads' of decoder/relpos_bias/rel_embedding, of size 2, does not "
+      "divide over 4 devices along model; choose a mesh of 8 devices that "
+      "divides, as data x fsdp x num_partitions: 8x1x1, 4x2x1, 2x4x1, 1x8x1, "
+      "4x1x2, 2x2x2, 1x4x2",
     ),
     (
       "BATCH_SIZE=12",
-      "BATCH_SIZE=12 does not divide over the mesh's data and fsdp axes of "
-      "8 devices; choose a multiple of 8",
+      "BATCH_SIZE=12 does not divide over 8 devices along data and fsdp; choose "
+      "a multiple of 8 or a mesh of 8 devices that divides, as data x fsdp x "
+      "num_partitions: 4x1x2, 2x2x2, 1x4x2",
     ),
     (
       "Partitioning.rules=(('mlp', 'modl'),)",
@@ -100,7 +103,7 @@ def copied(prepared_dir, tmp_path):
     ),
     (
       "Partitioning.rules=(('mpl', 'model'),)",
-      "unknown logical axis 'mpl'; allowed: batch, length, embed",
+      "unknown logical axis 'mpl'; allowed: batch, lookup, length, embed",
     ),
     (
       "MIXTURE_OR_TASK_NAME='colour'",
