@@ -1,5 +1,7 @@
 """The command line: help, errors, exit codes, what is imported."""
 
+import errno
+import os
 import shlex
 import subprocess
 import sys
@@ -69,8 +71,8 @@ def error_of(capsys, *words) -> str:
 
 
 def test_unknown_command(capsys):
-  assert error_of(capsys, "prepar") == (
-    "there is no command 'prepar'; did you mean 'prepare'?"
+  assert error_of(capsys, "convrt") == (
+    "there is no command 'convrt'; did you mean 'convert'?"
   )
 
 
@@ -150,6 +152,19 @@ def test_control_c_has_its_own_exit_code(monkeypatch, capsys):
   monkeypatch.setattr(cli.COMMANDS["doctor"], "run", interrupt)
   assert cli.main(["doctor"]) == cli.INTERRUPTED
   assert capsys.readouterr().err == "zoo: interrupted\n"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk(monkeypatch, capsys, number):
+  def write(arguments):
+    raise OSError(number, os.strerror(number))
+
+  monkeypatch.setattr(cli.COMMANDS["doctor"], "run", write)
+  assert cli.main(["doctor"]) == cli.USER_ERROR
+  assert capsys.readouterr().err == (
+    f"zoo: error: {os.strerror(number)}: make room and start the same command "
+    "again; what has been saved stays\n"
+  )
 
 
 def test_overrides_and_data_folders_reach_the_command(monkeypatch, tmp_path):

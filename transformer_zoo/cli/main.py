@@ -2,11 +2,13 @@
 
 import argparse
 from collections.abc import Sequence
+import errno
 import os
 import sys
 
 from transformer_zoo import __version__
 from transformer_zoo.cli import ablate
+from transformer_zoo.cli import checkpoints
 from transformer_zoo.cli import clean
 from transformer_zoo.cli import convert
 from transformer_zoo.cli import doctor
@@ -43,6 +45,7 @@ COMMANDS = {
   "evaluate": evaluate,
   "infer": infer,
   "convert": convert,
+  "checkpoints": checkpoints,
   "watch": watch,
   "ablate": ablate,
   "report": report,
@@ -173,7 +176,15 @@ def _dispatch(argv: Sequence[str]) -> int:
   user_modules.find_in_current_folder()
   if hasattr(arguments, "process_count"):
     processes.start(arguments)
-  return arguments.run(arguments) or 0
+  try:
+    return arguments.run(arguments) or 0
+  except OSError as error:
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+      raise
+    raise UserError(
+      f"{error.strerror}: make room and start the same command again; what has "
+      "been saved stays"
+    ) from error
 
 
 if __name__ == "__main__":

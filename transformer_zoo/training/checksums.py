@@ -106,9 +106,9 @@ def identity(folder: os.PathLike[str]) -> str:
   return " ".join(f"{sums[name]:08x}" for name in sorted(sums))
 
 
-def size(folder: os.PathLike[str]) -> int:
-  """Bytes of a checkpoint."""
-  return sum(_sizes(epath.Path(folder)).values())
+def sizes(folder: os.PathLike[str]) -> dict[str, int]:
+  """Bytes of a checkpoint's files by name, checksums left out."""
+  return _sizes(epath.Path(folder))
 
 
 def _owner(name: str) -> int:

@@ -1,0 +1,99 @@
+"""What lies in a run's folder of checkpoints."""
+
+from collections.abc import Sequence
+import dataclasses
+import os
+import pathlib
+from typing import Any
+
+from transformer_zoo.experiment import mirror
+from transformer_zoo.training import checkpoints
+from transformer_zoo.training import checksums
+from transformer_zoo.training.keeping import KEEP_NEWEST_AND_BEST
+from transformer_zoo.training.keeping import Scores
+from transformer_zoo.training.recorder import METRICS_FILE
+from transformer_zoo.training.recorder import read_lines
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+  """A checkpoint, or what is left of one.
+
+  Attributes:
+    name: of its folder.
+    gigabytes: of its files.
+    files: how many.
+    state: in words: whole, without checksums, or what is damaged.
+    is_damaged: whether a run could not go on from it.
+    score: mean of the task scores of its step, None without.
+    is_best: whether `zoo evaluate RUN` takes it.
+  """
+
+  name: str
+  gigabytes: float
+  files: int
+  state: str
+  is_damaged: bool = False
+  score: float | None = None
+  is_best: bool = False
+
+
+def of_run(path: str | os.PathLike[str], verify: bool = False) -> list[Entry]:
+  """Lists the checkpoints of a run, steps ascending, damaged ones last.
+
+  Args:
+    path: a run folder, or a URL of one.
+    verify: whether every file is read and compared with its checksum.
+
+  Raises:
+    UserError: there is none.
+  """
+  folder = mirror.fetched(str(path)) if mirror.is_url(path) else path
+  found = checkpoints.steps(folder)
+  chosen = checkpoints.resolve(folder)
+  run = checkpoints.run_of(chosen)
+  scores = Scores(KEEP_NEWEST_AND_BEST, read_lines(run / METRICS_FILE)).by_step
+  entries = [
+    dataclasses.replace(
+      _entry(place, verify), score=scores.get(step), is_best=place == chosen
+    )
+    for step, place in found.items()
+  ]
+  for name, reason in checkpoints.unusable(folder).items():
+    place = run / "checkpoints" / name
+    entries.append(Entry(name, *_size(place), reason, is_damaged=True))
+  return entries
+
+
+def to_json(entries: Sequence[Entry]) -> dict[str, Any]:
+  """The entries by name."""
+  return {entry.name: dataclasses.asdict(entry) for entry in entries}
+
+
+def as_text(entries: Sequence[Entry]) -> str:
+  """A line for each."""
+  width = max(len(entry.name) for entry in entries)
+  return "\n".join(
+    f"{entry.name:>{width}}  {entry.gigabytes:9.3f} GB {entry.files:6} files  "
+    + (f"score {entry.score:8.4f}  " if entry.score is not None else "")
+    + ("best, " if entry.is_best else "")
+    + entry.state
+    for entry in entries
+  )
+
+
+def _entry(place: pathlib.Path, verify: bool) -> Entry:
+  size = _size(place)
+  if not verify:
+    told = "has checksums" if checksums.read(place) else "no checksums"
+    return Entry(place.name, *size, told)
+  try:
+    whole = checksums.verify(place)
+  except ValueError as error:
+    return Entry(place.name, *size, f"damaged: {error}", is_damaged=True)
+  return Entry(place.name, *size, "whole" if whole else "lacks checksums")
+
+
+def _size(place: pathlib.Path) -> tuple[float, int]:
+  sizes = checksums.sizes(place)
+  return sum(sizes.values()) / 1e9, len(sizes)
