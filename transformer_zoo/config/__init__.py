@@ -47,6 +47,7 @@ REGISTERING = (
   "transformer_zoo.architectures",
   "transformer_zoo.objectives",
   "transformer_zoo.training",
+  "transformer_zoo.training.writers",
   "transformer_zoo.decoding",
   "transformer_zoo.experiment",
   "transformer_zoo.cleaning.run",
