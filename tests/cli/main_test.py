@@ -71,8 +71,8 @@ def error_of(capsys, *words) -> str:
 
 
 def test_unknown_command(capsys):
-  assert error_of(capsys, "convrt") == (
-    "there is no command 'convrt'; did you mean 'convert'?"
+  assert error_of(capsys, "doctr") == (
+    "there is no command 'doctr'; did you mean 'doctor'?"
   )
 
 
