@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 import dataclasses
+import json
 from typing import Any
 
 from transformer_zoo.experiment.precompile import Forecast
@@ -39,6 +40,12 @@ def as_json(forecast: Forecast) -> dict[str, Any]:
     "compile_seconds": round(compiled.compile_seconds, 2),
     "parameters": [dataclasses.asdict(row) for row in forecast.shardings],
   }
+
+
+def show(forecast: Forecast, in_json: bool) -> None:
+  """Prints it."""
+  report = as_json(forecast)
+  print(json.dumps(report, indent=2) if in_json else as_text(report))
 
 
 def as_text(report: dict[str, Any]) -> str:
@@ -98,7 +105,7 @@ def _parameters(rows: Sequence[dict]) -> list[str]:
         + ("  replicated" if row["replicated"] else ""),
       )
     )
-  return _aligned(table)
+  return aligned(table)
 
 
 def _memory(memory: dict[str, Any]) -> list[str]:
@@ -137,7 +144,7 @@ def _collectives(rows: Sequence[dict]) -> list[str]:
         f"{row['moved_bytes'] / 1e6:,.1f}",
       )
     )
-  return ["in a step, by each device", *_aligned(table)]
+  return ["in a step, by each device", *aligned(table)]
 
 
 def _roofline(bounds: dict[str, Any] | None) -> list[str]:
@@ -163,7 +170,8 @@ def _roofline(bounds: dict[str, Any] | None) -> list[str]:
   return lines
 
 
-def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
+  """Lines of a table with columns as wide as their widest cell."""
   widths = [max(map(len, column)) for column in zip(*table, strict=True)]
   return [
     "  ".join(

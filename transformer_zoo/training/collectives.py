@@ -84,10 +84,12 @@ def read(
   """The collectives of a compiled module.
 
   Args:
-    text: `compiled.as_text()`.
+    text: `compiled.as_text()`; empty where nothing was compiled.
     mesh_shape: the mesh's axes and sizes, whose devices are numbered in order.
     unknown_trips: how often a loop runs whose end depends on data.
   """
+  if not text:
+    return []
   module = hlo.parse(text)
   found = _walk(module, module.entry, 1, unknown_trips)
   return [

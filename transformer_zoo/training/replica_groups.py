@@ -2,8 +2,9 @@
 
 Three notations occur (openxla/xla, hlo/ir/replica_group.cc): lists
 `{{0,1},{2,3}}`, iota tiles `[4,2]<=[2,4]T(1,0)`, and axes of the partitioner's
-own mesh `mesh['a'=4,'b'=2] {'b'}`. Devices are numbered in the order of the
-program's mesh.
+own mesh `mesh['a'=4,'b'=2] {'b'}`, perhaps with its order of devices, `,
+device_ids=([2,4]T(1,0))`. Devices are numbered in the order of the program's
+mesh.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,10 @@ _LISTS = re.compile(r"replica_groups=\{(\{[\d,{} ]*\})?\}")
 _IOTA = re.compile(
   r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?"
 )
-_MESH = re.compile(r"replica_groups=@?\w*mesh\[([^\]]*)\][^{]*\{([^}]*)\}")
+_MESH = re.compile(
+  r"replica_groups=@?\w*mesh\[([^\]]*)\]"
+  r"(?:, device_ids=\(\[([\d,]+)\](?:T\(([\d,]+)\))?\))? ?\{([^}]*)\}"
+)
 _PAIRS = re.compile(r"source_target_pairs=\{(\{[\d,{} ]*\})?\}")
 _SIZED_AXIS = re.compile(r"'?([\w.]+)'?=(\d+)")
 _NAMED_AXIS = re.compile(r"'?([\w.]+)'?(?::\((\d+)\)(\d+))?")
@@ -52,11 +56,26 @@ def _groups(attributes: str, num_devices: int) -> np.ndarray:
       numbers = numbers.transpose(_integers(match[3]))
     return numbers.reshape(sizes[0], -1)
   if match := _MESH.search(attributes):
-    return _groups_of_mesh(match[1], match[2])
+    order = np.arange(num_devices)
+    if match[2]:
+      order = _order(_integers(match[2]), match[3], num_devices)
+    return order[_groups_of_mesh(match[1], match[4])]
   match = _LISTS.search(attributes)
   if match and match[1]:
     return np.array(_rows(match[1]))
   return np.arange(num_devices)[None]
+
+
+def _order(
+  sizes: list[int], permutation: str | None, num_devices: int
+) -> np.ndarray:
+  """Device numbers in the order of the partitioner's mesh."""
+  if np.prod(sizes) != num_devices:
+    return np.array(sizes)
+  numbers = np.arange(num_devices).reshape(sizes)
+  if permutation:
+    numbers = numbers.transpose(_integers(permutation))
+  return numbers.ravel()
 
 
 def _groups_of_mesh(mesh: str, named: str) -> np.ndarray:

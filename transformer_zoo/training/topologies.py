@@ -69,6 +69,8 @@ def find(name: str, num_slices: int = 1) -> Topology:
   Raises:
     UserError: there is no such topology, or nothing here compiles for it.
   """
+  if num_slices < 1:
+    raise UserError(f"num_slices={num_slices}; it has to be at least 1")
   kind, _, shape = name.partition(":")
   kind = _ALIASES.get(kind, kind)
   if kind in ("cpu", "gpu"):
