@@ -35,7 +35,6 @@ def gradients_of(make_model, batch):
   params = state_lib.initial_state(model, optax.sgd(0.0), KEY).params
   objective = functools.partial(sequence_to_sequence, model)
 
-  @functools.cache
   def of(number):
     function = functools.partial(
       accumulation.gradients_of, objective, num_microbatches=number
@@ -45,11 +44,8 @@ def gradients_of(make_model, batch):
   return of
 
 
-@pytest.mark.parametrize("number", [2, 8])
-def test_parts_give_the_gradient_of_the_whole(
-  gradients_of, assert_close, number
-):
-  assert_close(gradients_of(number), gradients_of(1), tolerance=2e-6)
+def test_parts_give_the_gradient_of_the_whole(gradients_of, assert_close):
+  assert_close(gradients_of(4), gradients_of(1), tolerance=2e-6)
 
 
 def test_a_batch_without_weight_has_no_gradient(make_model, packed_batch):

@@ -11,7 +11,7 @@ from transformer_zoo.training import schedules
 from transformer_zoo.training.adafactor import adafactor
 from transformer_zoo.training.adamw import adamw
 
-KEY = jax.random.key(0)
+SEED = jnp.uint32(12345)
 
 
 def state_bytes(state):
@@ -20,15 +20,18 @@ def state_bytes(state):
 
 def test_rounding_is_right_on_average_and_to_a_neighbour():
   x = jnp.full((20_000,), 1 + 1 / 1024)  # an eighth of the way to 1 + 1 / 128
-  rounded = rounded_state.stochastically(x, KEY).astype(jnp.float32)
+  rounded = rounded_state.stochastically(x, SEED).astype(jnp.float32)
   assert set(np.unique(rounded)) == {1.0, 1 + 1 / 128}
-  assert np.mean(rounded) == pytest.approx(1 + 1 / 1024, abs=1e-4)
+  # Six standard deviations of a mean of independent draws.
+  assert np.mean(rounded) == pytest.approx(1 + 1 / 1024, abs=1.1e-4)
+  upwards = np.asarray(rounded > 1.0, np.float32)
+  assert abs(np.corrcoef(upwards[1:], upwards[:-1])[0, 1]) < 0.05
 
 
 def test_what_needs_no_rounding_stays():
   x = jnp.array([0.0, -0.0, 1.5, -2.0, jnp.inf, -jnp.inf, jnp.nan])
   np.testing.assert_array_equal(
-    rounded_state.stochastically(x, KEY).astype(jnp.float32), x
+    rounded_state.stochastically(x, SEED).astype(jnp.float32), x
   )
 
 
@@ -62,7 +65,7 @@ def test_halves_the_state_and_still_learns(make):
     return jnp.mean((inputs @ params["kernel"] - targets) ** 2)
 
   def train(dtype):
-    optimizer = make(schedules.constant(0.03), state_dtype=dtype)
+    optimizer = make(schedules.constant(0.05), state_dtype=dtype)
 
     @jax.jit
     def step(params, state):
@@ -72,7 +75,7 @@ def test_halves_the_state_and_still_learns(make):
 
     params = {"kernel": jnp.full((128, 128), 0.5)}
     state = optimizer.init(params)
-    for _ in range(200):
+    for _ in range(80):
       params, state = step(params, state)
     return loss(params), state_bytes(state)
 
