@@ -96,8 +96,8 @@ def test_a_thousand_batches_after_restarts_on_other_processes(mixture, way):
           mixture,
           first,
           last,
-          process_index=index,
-          process_count=count,
+          shares=(index,),
+          num_shares=count,
           **arguments,
         )
         for index in range(count)

@@ -117,7 +117,7 @@ def test_batches_are_the_same_on_any_processes_and_resumed(
   assert_same(whole[8:], resumed)
   shares = [
     batches_of(
-      task, objective, 12, packing=packing, process_index=i, process_count=4
+      task, objective, 12, packing=packing, shares=(i,), num_shares=4
     )
     for i in range(4)
   ]

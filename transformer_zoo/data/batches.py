@@ -1,6 +1,6 @@
 """The batches of a run by step: which rows, of which places, laid out how."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import dataclasses
 import threading
 from typing import Any
@@ -54,25 +54,24 @@ class Batches:
     self,
     recipe: Recipe,
     batching: Batching,
-    process_index: int = 0,
-    process_count: int = 1,
+    shares: tuple[int, ...] = (0,),
+    num_shares: int = 1,
   ):
     """Opens the files.
 
     Args:
       recipe: what the examples are.
       batching: how they become batches.
-      process_index: of this process; it reads only its own rows.
-      process_count: processes that share each batch.
+      shares: which parts of each batch are read, ascending.
+      num_shares: equal parts of consecutive rows that a batch has.
 
     Raises:
       UserError: as `MixtureReader`.
     """
-    self._arguments = recipe, batching, process_index, process_count
+    self._arguments = recipe, batching, shares, num_shares
     self._recipe = recipe
     self._batching = batching
-    self._process_index = process_index
-    self._process_count = process_count
+    self._shares, self._num_shares = shares, num_shares
     self._pad_id = recipe.tasks[0].vocabulary.pad_id
     phases = batching.stages.phases
     self._readers = [
@@ -94,9 +93,8 @@ class Batches:
     return 1 << 40  # more steps than any run has
 
   def __getitem__(self, step: int) -> Batch:
-    """Returns {SeqIO's key: int32 [rows of this process, width]}."""
-    share = self._process_index, self._process_count
-    dealt = self._deal(int(step), *share)
+    """Returns {SeqIO's key: int32 [rows of these shares, width]}."""
+    dealt = self._deal(int(step), self._shares, self._num_shares)
     return self._recipe.converter(
       dealt.reader.read(dealt.places),
       dealt.owners,
@@ -117,7 +115,7 @@ class Batches:
       by task the `examples` (or chunks of text) that they hold, the last two as
       texts such as `0-7 9`.
     """
-    dealt = self._deal(step, 0, 1)
+    dealt = self._deal(step, (0,), 1)
     tasks, examples = dealt.reader.find(dealt.places)
     return {
       "index": step,
@@ -165,16 +163,17 @@ class Batches:
       for phase, number in enumerate(rows)
     )
 
-  def _deal(self, step: int, index: int, count: int) -> "_Dealt":
-    """Returns the rows that process `index` of `count` has of a batch."""
+  def _deal(self, step: int, shares: Sequence[int], count: int) -> "_Dealt":
+    """Returns the rows of some of `count` parts of a batch."""
     if self._is_bucketed:
       bucket, places = self._bucket_plan(step)
-      mine = _share(bucket.batch_size, index, count)
+      mine = _rows(bucket.batch_size, shares, count)
       reader, lengths = self._readers[0], bucket.lengths
-      return _Dealt(reader, places[mine], mine - mine[0], lengths, len(mine))
+      owners = np.arange(len(mine))
+      return _Dealt(reader, places[mine], owners, lengths, len(mine))
     stage, first_row = self._batching.stages(step)
-    mine = _share(stage.batch_size, index, count)
-    places, owners = self._plan(stage.phase)(first_row + mine)
+    mine = _rows(stage.batch_size, shares, count)
+    places, owners = _find(self._plan(stage.phase), first_row + mine)
     lengths = self._batching.stages.phases[stage.phase]
     reader = self._readers[stage.phase]
     return _Dealt(reader, places, owners, lengths, len(mine))
@@ -233,10 +232,23 @@ class _Dealt:
   num_rows: int
 
 
-def _share(batch_size: int, index: int, count: int) -> np.ndarray:
-  """Returns which rows of a batch are those of process `index` of `count`."""
+def _rows(batch_size: int, shares: Sequence[int], count: int) -> np.ndarray:
+  """Returns which rows of a batch are those of some of `count` equal parts."""
   number = batch_size // count
-  return index * number + np.arange(number)
+  return (np.asarray(shares)[:, None] * number + np.arange(number)).ravel()
+
+
+def _find(plan: OneEach | RowPlan, rows: np.ndarray) -> list[np.ndarray]:
+  """Returns what a plan says of ascending rows, one consecutive run by one."""
+  runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
+  firsts = np.cumsum([0, *map(len, runs)])
+  found = [plan(run) for run in runs]
+  return [
+    np.concatenate([places for places, _ in found]),
+    np.concatenate(
+      [first + own for first, (_, own) in zip(firsts, found, strict=False)]
+    ),
+  ]
 
 
 def _ranges(numbers: np.ndarray) -> str:

@@ -81,8 +81,8 @@ def open_batches(
   batch_size_warmup: Mapping[int, int] | None = None,
   length_warmup: Mapping[int, Mapping[str, int]] | None = None,
   length_buckets: Sequence[Mapping[str, int]] = (),
-  process_index: int = 0,
-  process_count: int = 1,
+  shares: Sequence[int] = (0,),
+  num_shares: int = 1,
 ) -> Batches:
   """Returns the batches of a run by step.
 
@@ -106,8 +106,9 @@ def open_batches(
       of sentences cut their text anew.
     length_buckets: lengths and batch sizes of batches of short examples; see
       `length_buckets.buckets`. Without packing and warm-up.
-    process_index: of this process; it reads only its own rows.
-    process_count: processes that share each batch.
+    shares: which parts of each batch are read, ascending: those that devices of
+      this process compute on.
+    num_shares: equal parts of consecutive rows that a batch has.
 
   Raises:
     UserError: the arguments do not fit each other or the data.
@@ -129,12 +130,12 @@ def open_batches(
     bucketing.buckets(length_buckets, lengths, batch_size),
   )
   for size in batching.batch_sizes:
-    if size % process_count:
+    if size % num_shares:
       raise UserError(
-        f"The batch size {size} cannot be shared by {process_count} processes; "
+        f"The batch size {size} cannot be cut into {num_shares} equal parts; "
         "choose a positive multiple of their number."
       )
-  return Batches(recipe, batching, process_index, process_count)
+  return Batches(recipe, batching, tuple(shares), num_shares)
 
 
 def read_ahead(

@@ -28,6 +28,7 @@ from transformer_zoo.experiment import validation
 from transformer_zoo.experiment.restoration import InitialCheckpoint
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import loop
+from transformer_zoo.training import meshes
 from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training.keeping import Checkpointing
 from transformer_zoo.training.keeping import KEEP_NEWEST_AND_BEST
@@ -194,8 +195,7 @@ def train(
       batch_size_warmup=batch_size_warmup,
       length_warmup=length_warmup,
       length_buckets=length_buckets,
-      process_index=jax.process_index(),
-      process_count=jax.process_count(),
+      **meshes.shares_of_batch(mesh),
     )
     for size in batches.batching.batch_sizes:
       program.check(size)

@@ -7,6 +7,7 @@ the heads, features and words of each layer. The network is busiest along
 
 from collections.abc import Mapping, Sequence
 import math
+from typing import Any
 
 import jax
 from jax.experimental import mesh_utils
@@ -90,14 +91,34 @@ def slice_of(device: jax.Device) -> int | None:
   return getattr(device, "slice_index", None)
 
 
+def shares_of_batch(mesh: jax.sharding.Mesh) -> dict[str, Any]:
+  """Which equal parts of a batch the devices of this process compute on.
+
+  Processes along `model` have the same ones, and how a mesh orders the devices
+  need not be the order of their processes.
+
+  Returns:
+    `shares`, ascending, and `num_shares`, as `loader.open_batches` takes them.
+  """
+  over_batch = jax.sharding.PartitionSpec(BATCH_AXES)
+  sharding = jax.sharding.NamedSharding(mesh, over_batch)
+  count = math.prod(mesh.shape[axis] for axis in BATCH_AXES)
+  parts = sharding.addressable_devices_indices_map((count,)).values()
+  return {
+    "shares": tuple(sorted({part[0].indices(count)[0] for part in parts})),
+    "num_shares": count,
+  }
+
+
 def _sizes(
   count: int, num_slices: int, fsdp: int, num_partitions: int
 ) -> tuple[int, int, int]:
   """The sizes of the axes, in their order."""
   per_slice = count // num_slices
   asked = [fsdp, num_partitions]
-  fixed = math.prod(size for size in asked if size != -1)
-  if fixed < 1 or per_slice % fixed or asked.count(-1) > 1:
+  given = [size for size in asked if size != -1]
+  fixed = math.prod(given)
+  if not given or min(given) < 1 or per_slice % fixed:
     where = f" in each of {num_slices} slices" if num_slices > 1 else ""
     fits = described(possible_sizes(count, num_slices))
     raise UserError(

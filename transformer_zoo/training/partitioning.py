@@ -253,12 +253,21 @@ def _state_spec(path: _Path, ndim: int, specs, longest: int) -> tuple:
 def put_batch(
   batch: dict[str, np.ndarray], mesh: jax.sharding.Mesh
 ) -> dict[str, jax.Array]:
-  """Lays this process's rows of a global batch over the mesh."""
+  """Lays the rows of `meshes.shares_of_batch` over the mesh."""
   sharding = NamedSharding(mesh, PartitionSpec(meshes.BATCH_AXES))
-  return {
-    key: jax.make_array_from_process_local_data(sharding, value)
-    for key, value in batch.items()
-  }
+  shares, count = meshes.shares_of_batch(mesh).values()
+
+  def put(local):
+    size = len(local) // len(shares)
+
+    def rows(index):
+      first = shares.index(index[0].indices(count * size)[0] // size) * size
+      return local[first : first + size]
+
+    shape = (count * size, *local.shape[1:])
+    return jax.make_array_from_callback(shape, sharding, rows)
+
+  return {key: put(local) for key, local in batch.items()}
 
 
 def put_whole_batch(
