@@ -6,9 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from transformer_zoo import choices
 from transformer_zoo.modules import masks
+from transformer_zoo.modules import target
 from transformer_zoo.modules.absolute_positions import SinusoidalPositions
+from transformer_zoo.modules.attention import Attention
 from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.modules.feed_forward import Mlp
+from transformer_zoo.modules.layers import EncoderLayer
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.normalization import LayerNorm
 from transformer_zoo.modules.stack import REMAT_POLICIES
@@ -107,6 +112,44 @@ def test_what_is_computed_again_changes_nothing(scan, remat):
     strict=True,
   ):
     np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def t5_loss(remat):
+  """A loss of four scanned layers, and its arguments."""
+  layer = EncoderLayer(
+    attention=Attention(num_heads=2, head_dim=8), mlp=Mlp(d_ff=32)
+  )
+  module = Stack(layer=layer, num_layers=4, scan=True, remat=remat)
+  x = jnp.ones((4, 32, 16))
+  params = jax.eval_shape(lambda: module.init(jax.random.key(0), x))
+  return lambda params, x: jnp.sum(module.apply(params, x)), (params, x)
+
+
+def test_computing_more_again_needs_less_memory():
+  def temporaries(remat):
+    loss, arguments = t5_loss(remat)
+    lowered = jax.jit(jax.grad(loss)).lower(*arguments)
+    return lowered.compile().memory_analysis().temp_size_in_bytes
+
+  none, minimal, full = map(temporaries, ("none", "minimal", "full"))
+  assert none > 1.2 * minimal > 1.2 * 1.2 * full
+
+
+def test_what_is_offloaded_waits_in_the_memory_of_the_host():
+  loss, arguments = t5_loss("offload")
+  with target.compiling_for("tpu"):
+    moves = str(jax.make_jaxpr(jax.grad(loss))(*arguments))
+  assert "pinned_host" in moves or "<host>" in moves
+
+
+def test_a_cpu_has_no_other_memory():
+  loss, arguments = t5_loss("offload")
+  with choices.recorded() as told:
+    jax.eval_shape(loss, *arguments)
+  assert (
+    "remat 'offload' is 'minimal' on a CPU, whose memory is the host's"
+    in (told)
+  )
 
 
 def test_an_unknown_remat_policy_is_refused():
