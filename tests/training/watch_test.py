@@ -39,6 +39,7 @@ def test_a_window_divides_sums_once_and_names_norms():
         place_sum=40.0,
         gradient_norms=norms,
         parameter_norms=10 * norms,
+        update_norms=0.1 * norms,
       )
     )
   means = window.means(["encoder/mlp", "embedding"])
@@ -47,10 +48,13 @@ def test_a_window_divides_sums_once_and_names_norms():
   assert means["gradient_norm/encoder/mlp"] == 2
   assert means["gradient_norm/embedding"] == 4
   assert means["parameter_norm/embedding"] == 40
+  assert means["update_norm/embedding"] == pytest.approx(0.4)
   saved = json.loads(json.dumps(window.to_json()))
   again = Window.from_json(saved)
-  window.add(sums(gradient_norms=norms, parameter_norms=norms))
-  again.add(sums(gradient_norms=norms, parameter_norms=norms))
+  kinds = "gradient_norms", "parameter_norms", "update_norms"
+  more = sums(**dict.fromkeys(kinds, norms))
+  window.add(more)
+  again.add(more)
   assert again.means(["a", "b"]) == window.means(["a", "b"])
   assert Window().means(["a"]) == {}
 

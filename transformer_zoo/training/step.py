@@ -34,7 +34,8 @@ def train_step(
 
   Returns:
     The state after, and the objective's sums with `gradient_norm`; with
-    `norms` also `gradient_norms` and, of the state before, `parameter_norms`.
+    `norms` also `gradient_norms`, `update_norms` and, of the state before,
+    `parameter_norms`.
   """
   dropout_key = jax.random.fold_in(key, state.step)
   gradients, sums = accumulation.gradients_of(
@@ -48,4 +49,5 @@ def train_step(
   if norms is not None:
     sums["gradient_norms"] = norms(gradients)
     sums["parameter_norms"] = norms(state.params)
+    sums["update_norms"] = norms(updates)
   return TrainState(state.step + 1, params, opt_state), sums

@@ -30,7 +30,8 @@ class Window:
     """The line of metrics: sums divided once, norms and rates by steps.
 
     Args:
-      norm_names: of the groups in `gradient_norms` and `parameter_norms`.
+      norm_names: of the groups in `gradient_norms`, `parameter_norms` and
+        `update_norms`.
 
     Returns:
       Values by name; none of a window without steps.
@@ -49,10 +50,10 @@ class Window:
     if self.sums.get("place_sum"):
       filled = self.sums["token_sum"] / self.sums["place_sum"]
       means["train/padding"] = 1.0 - filled
-    for kind in ("gradient_norm", "parameter_norm") if norm_names else ():
-      norms = self.sums[f"{kind}s"] / self.steps
+    for kind in ("gradient", "parameter", "update") if norm_names else ():
+      norms = self.sums[f"{kind}_norms"] / self.steps
       for name, norm in zip(norm_names, norms, strict=True):
-        means[f"{kind}/{name}"] = norm
+        means[f"{kind}_norm/{name}"] = norm
     return means
 
   def to_json(self) -> dict:
