@@ -160,6 +160,20 @@ def test_studies(name, tmp_path):
       shapes_of_step()
 
 
+@pytest.mark.parametrize("name", ["adafactor", "adamw"])
+def test_optimizers(name):
+  files = [
+    "architectures/t5_1_1.gin",
+    "sizes/tiny.gin",
+    "runs/pretrain.gin",
+    f"optimizers/{name}.gin",
+  ]
+  config.load(files, [*REQUIRED, "OPTIMIZER_STATE_DTYPE='bfloat16'"])
+  state = shapes_of_step()
+  moments = [leaf for leaf in jax.tree.leaves(state.opt_state) if leaf.ndim]
+  assert {leaf.dtype for leaf in moments} == {jnp.dtype("bfloat16")}
+
+
 OBJECTIVES = sorted(path.stem for path in (GIN / "objectives").glob("*.gin"))
 # Objectives that are refused with T5's 100 sentinels: the published runs wrote
 # ids of real pieces.
@@ -234,8 +248,10 @@ def test_no_file_is_forgotten():
   """A folder that a test above does not read has no gin file."""
   tested = {
     *("architectures", "corpora", "decoding", "objectives", "runs", "sizes"),
+    "optimizers",
     # tests/architectures/variants_test.py reads the parts.
     *("cleaning", "parts", "studies"),
+    "partitioning",  # tests/rule_sets.py, on 8 devices.
     "t5x",  # tests/oracles/t5x_training_test.py, by T5X itself.
   }
   others = {p.relative_to(GIN).parts[0] for p in GIN.rglob("*.gin")} - tested
