@@ -1,27 +1,37 @@
-"""One step on every mesh of 8 devices against the step on one device."""
+"""Two steps under every rule set on 8 devices against those on one device."""
 
+import dataclasses
 import functools
+import math
 
-from flax import linen as nn
 import jax
 import jax.numpy as jnp
-from jax.sharding import PartitionSpec
 import numpy as np
 import optax
 import pytest
 
-from transformer_zoo.errors import UserError
+from tests import rule_sets
+from tests import tiny_models
+from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.training import collectives
 from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import schedules
-from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.adafactor import adafactor
-from transformer_zoo.training.partitioning import Partitioning
-from transformer_zoo.training.step import train_step
+from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
+from transformer_zoo.training.program import TrainProgram
 
 STEPS = 2
 # These programs run twice: compiling them is what takes time.
 QUICKLY = {"xla_backend_optimization_level": 0}
+SIZES = {
+  "EMBED_DIM": 16,
+  "MLP_DIM": 32,
+  "NUM_HEADS": 8,
+  "HEAD_DIM": 4,
+  "VOCAB_SIZE": 64,
+  "DROPOUT_RATE": 0.3,
+}
 
 
 def keeping_gradients(optimizer):
@@ -37,194 +47,184 @@ def keeping_gradients(optimizer):
   return optax.GradientTransformation(init, update)
 
 
-@pytest.fixture(scope="module")
-def model(make_model):
-  return make_model(DROPOUT_RATE=0.3)
+@functools.cache
+def build(kind):
+  """A tiny model and a batch of 8 packed rows for it."""
+  if kind == "decoder_only":
+    layers = {"NUM_DECODER_LAYERS": 2, "SCAN_LAYERS": True}
+    model, converter = tiny_models.build("prefix_lm", **layers, **SIZES)
+  else:
+    layers = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
+    model, converter = tiny_models.build("t5_1_1", **layers, **SIZES)
+  rng = np.random.default_rng(0)
+  rows = np.repeat(np.arange(8), 2)[:-1]
 
-
-@pytest.fixture(scope="module")
-def optimizer():
-  # Factors everything of this tiny model that has two axes.
-  return keeping_gradients(
-    adafactor(schedules.constant(0.1), min_dim_size_to_factor=8)
-  )
-
-
-@pytest.fixture(scope="module")
-def step(model, optimizer):
-  return functools.partial(
-    train_step,
-    objective=functools.partial(sequence_to_sequence, model),
-    optimizer=optimizer,
-  )
-
-
-@pytest.fixture(scope="module")
-def initial_state(model, optimizer):
-  return state_lib.initial_state(model, optimizer, jax.random.key(0))
-
-
-@pytest.fixture(scope="module")
-def on_one_device(initial_state, step, packed_batch):
-  with jax.default_device(jax.devices()[0]):
-    state = initial_state
-    jitted, all_sums = jax.jit(step, compiler_options=QUICKLY), []
-    for _ in range(STEPS):
-      state, sums = jitted(state, packed_batch, jax.random.key(1))
-      all_sums.append(sums)
-  return state, all_sums
-
-
-@pytest.fixture(scope="module", params=[1, 2, 4, 8], ids="model={}".format)
-def on_mesh(request, model, initial_state, step, packed_batch):
-  """Mesh, lowered text, final state and sums with so many partitions."""
-  partitioning = Partitioning(num_partitions=request.param)
-  mesh = partitioning.mesh()
-  boxed = state_lib.abstract_variables(model)
-  partitioning.check(mesh, boxed, 8)
-  with partitioning.activate(mesh):
-    shardings = partitioning.shardings(mesh, boxed, initial_state)
-    state = jax.device_put(initial_state, shardings)
-    jitted = jax.jit(
-      step, out_shardings=(shardings, None), compiler_options=QUICKLY
+  def draw(low, high):
+    return Ragged.of(
+      [rng.integers(3, 64, rng.integers(low, high)) for _ in rows]
     )
-    batch = partitioning_lib.put_batch(packed_batch, mesh)
-    lowered = jitted.lower(state, batch, jax.random.key(1)).as_text()
+
+  examples = {"inputs": draw(5, 13), "targets": draw(2, 7)}
+  batch = converter(
+    {name: examples[name] for name in converter.features},
+    rows,
+    num_rows=8,
+    lengths={"inputs": 24, "targets": 12},
+    packing=True,
+    pad_id=0,
+  )
+  return model, batch
+
+
+def make_program(kind, partitioning, devices=None):
+  learning_rate = schedules.constant(0.1)
+  optimizer = optax.sgd(learning_rate)
+  if kind == "decoder_only":
+    # Factors everything of this tiny model that has two axes.
+    optimizer = adafactor(learning_rate, min_dim_size_to_factor=8)
+  return TrainProgram(
+    build(kind)[0],
+    sequence_to_sequence,
+    keeping_gradients(optimizer),
+    learning_rate,
+    partitioning,
+    partitioning.mesh(devices),
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """A program, its text before and after compilation, and what it made."""
+
+  program: TrainProgram
+  lowered: str
+  compiled: jax.stages.Compiled
+  state: object
+  sums: list
+
+
+def run(program, kind, initial):
+  with program.partitioning.activate(program.mesh):
+    program.check(8)
+    state = jax.device_put(initial, program.state_shardings)
+    batch = partitioning_lib.put_batch(build(kind)[1], program.mesh)
+    lowered = program.step.lower(state, batch, jax.random.key(1))
+    compiled = lowered.compile(compiler_options=QUICKLY)
     all_sums = []
     for _ in range(STEPS):
-      state, sums = jitted(state, batch, jax.random.key(1))
+      state, sums = compiled(state, batch, jax.random.key(1))
       all_sums.append(sums)
-  return mesh, lowered, state, all_sums
+  return Run(program, lowered.as_text(), compiled, state, all_sums)
 
 
-def test_equals_one_device(on_mesh, on_one_device, assert_close):
-  _, _, state, sums = on_mesh
-  expected_state, expected_sums = on_one_device
-  assert_close(sums, expected_sums)
-  assert_close(state.opt_state[1], expected_state.opt_state[1])
-  assert_close(state.params, expected_state.params)
+@functools.cache
+def initial_state(kind):
+  program = make_program(kind, ONE_COPY_PER_DEVICE, jax.devices()[:1])
+  with program.partitioning.activate(program.mesh):
+    return jax.device_get(program.initial_state(jax.random.key(0)))
 
 
-def test_activations_are_constrained(on_mesh):
-  _, lowered, _, _ = on_mesh
-  assert lowered.count("sharding_constraint") >= 10
+@functools.cache
+def on_one_device(kind):
+  program = make_program(kind, ONE_COPY_PER_DEVICE, jax.devices()[:1])
+  return run(program, kind, initial_state(kind))
 
 
-def test_parameters_lie_as_the_rules_say(on_mesh):
-  mesh, _, state, _ = on_mesh
-  decoder = state.params["decoder"]
-  layer = decoder["layers_0"]
-  for kernel, spec, axis in (
-    (state.params["token_embedder"]["embedding"], ("model", None), 0),
-    (layer["mlp"]["wi_0"]["kernel"], (None, "model"), 1),
-    (layer["mlp"]["wo"]["kernel"], ("model", None), 0),
-    (layer["self_attention"]["query"]["kernel"], (None, "model"), 1),
-    (layer["self_attention"]["out"]["kernel"], ("model", None), 0),
-    (decoder["logits_dense"]["kernel"], (None, "model"), 1),
-    (decoder["relpos_bias"]["rel_embedding"], ("model", None), 0),
-  ):
-    parts = kernel.sharding.spec
-    assert (*parts, *[None] * (kernel.ndim - len(parts))) == spec
-    held = kernel.addressable_shards[0].data.shape
-    assert held[axis] * mesh.shape["model"] == kernel.shape[axis]
-  scale = layer["pre_mlp_layer_norm"]["scale"]
-  assert scale.sharding.is_fully_replicated
+@functools.cache
+def on_mesh(kind, name):
+  program = make_program(kind, rule_sets.build(name))
+  return run(program, kind, initial_state(kind))
 
 
-def test_moments_lie_with_their_parameters(on_mesh):
-  mesh, _, state, _ = on_mesh
-  moments = state.opt_state[0].moments
-  layer = moments["decoder"]["layers_0"]["mlp"]
-
-  def parts(x):
-    return x.shape[0] // x.addressable_shards[0].data.shape[0]
-
-  width = mesh.shape["model"]
-  # wi_0 is [embed, mlp]: v_row runs over embed, v_col over mlp.
-  assert parts(layer["wi_0"]["kernel"].v_row) == 1
-  assert parts(layer["wi_0"]["kernel"].v_col) == width
-  assert parts(layer["wo"]["kernel"].v_row) == width
-  assert parts(layer["wo"]["kernel"].v_col) == 1
-  assert parts(moments["token_embedder"]["embedding"].v_row) == width
-  assert state.opt_state[0].count.sharding.is_fully_replicated
+EVERYWHERE = pytest.mark.parametrize("name", list(rule_sets.ON_8_DEVICES))
 
 
-def test_stacked_layers_keep_their_own_axis(make_model):
-  model = make_model(SCAN_LAYERS=True)
-  optimizer = adafactor(schedules.constant(), min_dim_size_to_factor=8)
-  partitioning = Partitioning(num_partitions=4)
-  mesh = partitioning.mesh()
-  shapes = jax.eval_shape(
-    functools.partial(state_lib.initial_state, model, optimizer),
-    jax.random.key(0),
-  )
-  shardings = partitioning.shardings(
-    mesh, state_lib.abstract_variables(model), shapes
-  )
-  kernel = shardings.params["decoder"]["layers"]["mlp"]["wi_0"]["kernel"]
-  assert kernel.spec == PartitionSpec(None, None, "model")
-  moment = shardings.opt_state.moments["decoder"]["layers"]["mlp"]["wi_0"]
-  assert moment["kernel"].v_row.spec == PartitionSpec(None, None)
-  assert moment["kernel"].v_col.spec == PartitionSpec(None, "model")
+@EVERYWHERE
+@pytest.mark.parametrize("kind", ["encoder_decoder", "decoder_only"])
+def test_equals_one_device(kind, name, assert_close):
+  found, expected = on_mesh(kind, name), on_one_device(kind)
+  shape = found.program.mesh.shape
+  assert tuple(shape.values()) == rule_sets.ON_8_DEVICES[name][2]
+  assert_close(found.sums, expected.sums)
+  assert_close(found.state.opt_state[1], expected.state.opt_state[1])
+  assert_close(found.state.params, expected.state.params)
 
 
-def test_batches_lie_along_data(packed_batch):
-  mesh = Partitioning(num_partitions=2).mesh()
-  batch = partitioning_lib.put_batch(packed_batch, mesh)
-  tokens = batch["encoder_input_tokens"]
-  assert tokens.addressable_shards[0].data.shape == (2, 24)
-  np.testing.assert_array_equal(tokens, packed_batch["encoder_input_tokens"])
+@EVERYWHERE
+def test_activations_are_constrained(name):
+  lowered = on_mesh("encoder_decoder", name).lowered
+  constraints = [
+    line for line in lowered.splitlines() if "sharding_constraint" in line
+  ]
+  # Of the residual stream [B, L, D], of heads and of hidden features.
+  for shape, layout in {
+    "8x24x16": '{"data", "fsdp"}, {}, {}',
+    "8x24x8x4": '{"data", "fsdp"}, {}, {"model"}, {}',
+    "8x24x32": '{"data", "fsdp"}, {}, {"model"}',
+  }.items():
+    if name == "sequence" and shape == "8x24x16":
+      layout = '{"data", "fsdp"}, {"model"}, {}'
+    laid_out = [line for line in constraints if f"tensor<{shape}xf32>" in line]
+    assert any(f"[{layout}]" in line for line in laid_out), (shape, constraints)
 
 
-class TestRefusals:
-  def test_mesh_that_does_not_fit(self):
-    with pytest.raises(UserError) as caught:
-      Partitioning(num_partitions=3).mesh()
-    assert str(caught.value) == (
-      "num_slices=1, fsdp=1, num_partitions=3 do not fit 8 devices; meshes "
-      "that do, as data x fsdp x num_partitions: 8x1x1, 4x1x2, 2x1x4, 1x1x8, "
-      "4x2x1, 2x2x2, 1x2x4, 2x4x1, 1x4x2, 1x8x1"
-    )
-
-  def test_heads_that_do_not_divide(self, make_model):
-    boxed = state_lib.abstract_variables(make_model(NUM_HEADS=6))
-    partitioning = Partitioning(num_partitions=4)
-    with pytest.raises(UserError) as caught:
-      partitioning.check(partitioning.mesh(), boxed, 8)
-    assert str(caught.value) == (
-      "axis 'heads' of decoder/relpos_bias/rel_embedding has size 6, which "
-      "does not divide over 4 partitions; choose num_partitions from 1, 2, 3, 6"
-    )
-
-  def test_batch_that_does_not_divide(self, model):
-    partitioning = Partitioning(num_partitions=2)
-    with pytest.raises(UserError) as caught:
-      partitioning.check(
-        partitioning.mesh(), state_lib.abstract_variables(model), 6
-      )
-    assert str(caught.value) == (
-      "BATCH_SIZE=6 does not divide over the mesh's data and fsdp axes of 4 "
-      "devices; choose a multiple of 4"
-    )
-
-  def test_rule_with_an_unknown_mesh_axis(self):
-    with pytest.raises(UserError) as caught:
-      Partitioning(rules=(("mlp", "modl"),))
-    assert str(caught.value) == (
-      "partitioning rule for 'mlp' names mesh axis 'modl'; allowed: 'data', "
-      "'fsdp', 'model', several of them or None"
-    )
-
-  def test_rule_with_an_unknown_logical_axis(self):
-    with pytest.raises(UserError, match="unknown logical axis 'mpl'; allowed:"):
-      Partitioning(rules=(("mpl", "model"),))
+def test_initial_parameters_are_those_of_one_device():
+  program = make_program("decoder_only", rule_sets.build("two_dimensional"))
+  with program.partitioning.activate(program.mesh):
+    state = program.initial_state(jax.random.key(0))
+  expected = initial_state("decoder_only")
+  jax.tree.map(np.testing.assert_array_equal, state.params, expected.params)
 
 
-def test_every_logical_axis_has_a_rule():
-  from transformer_zoo import axes
+def moved(name):
+  """Bytes of arrays in collectives of a step, by kind and mesh axes."""
+  found = on_mesh("encoder_decoder", name)
+  shape = dict(found.program.mesh.shape)
+  rows = collectives.totals(collectives.read(found.compiled.as_text(), shape))
+  return {(row.kind, row.axes): row.bytes for row in rows}
 
-  ruled = [logical for logical, _ in partitioning_lib.STANDARD_RULES]
-  assert sorted(ruled) == sorted(axes.LOGICAL_AXES)
-  assert nn.logical_to_mesh_axes(
-    ("batch", "length", "heads", "kv"), partitioning_lib.STANDARD_RULES
-  ) == PartitionSpec(("data", "fsdp"), None, "model", None)
+
+def size_of(tree):
+  return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
+
+
+class TestCollectives:
+  """What a step sends, which is what its method promises."""
+
+  def test_data_parallel_adds_gradients_up(self):
+    found = moved("data_parallel")
+    assert found.keys() == {("all-reduce", ("data",))}
+    params = size_of(initial_state("encoder_decoder").params)
+    biases = 4 * 8 * (24 * 24 + 12 * 12)  # of the heads' scores
+    assert 0 <= found["all-reduce", ("data",)] - params - biases < 0.05 * params
+
+  @pytest.mark.parametrize("name", ["fully_sharded", "hybrid"])
+  def test_fully_sharded_gathers_parameters_alone(self, name):
+    found = moved(name)
+    params = initial_state("encoder_decoder").params
+    # Before the forward and the backward pass; of the table of embeddings only
+    # what is looked up is sent, and the ids for it.
+    gathered = 2 * (size_of(params) - size_of(params["token_embedder"]))
+    assert found["all-gather", ("fsdp",)] < 1.1 * gathered
+    assert not any("model" in axes for _, axes in found)
+
+  def test_tensor_parallel_gathers_nothing(self):
+    assert {kind for kind, _ in moved("tensor_parallel")} == {"all-reduce"}
+
+
+def test_the_step_takes_the_place_of_the_state():
+  found = on_mesh("encoder_decoder", "fully_sharded")
+
+  def on_device(tree):
+    held = 0
+    for leaf in jax.tree.leaves(tree):
+      shape = leaf.sharding.shard_shape(leaf.shape)
+      (size,) = {shard.data.nbytes for shard in leaf.addressable_shards}
+      assert size == math.prod(shape) * leaf.dtype.itemsize
+      held += size
+    return held
+
+  # The gradients that are kept for these tests are written and never read.
+  kept = on_device(found.state.opt_state[1])
+  analysis = found.compiled.memory_analysis()
+  assert analysis.alias_size_in_bytes == on_device(found.state) - kept
