@@ -107,7 +107,12 @@ class Checkpoints:
     self._steps = set(agreement.numbers_of_first(self._listed))
     alone = jax.process_count() == 1
     self._writer = ocp.AsyncCheckpointer(
-      ocp.CompositeCheckpointHandler(),
+      ocp.CompositeCheckpointHandler(
+        # Compression spares 8 % of the bytes of trained parameters and costs as
+        # much processor time as all the rest.
+        state=ocp.PyTreeCheckpointHandler(use_compression=False),
+        progress=ocp.JsonCheckpointHandler(),
+      ),
       timeout_secs=_SECONDS_ALONE if alone else _SECONDS_TOGETHER,
     )
 
@@ -141,7 +146,7 @@ class Checkpoints:
       self._writer.save(
         self._folder / str(step),
         args=ocp.args.Composite(
-          state=ocp.args.StandardSave(state),
+          state=ocp.args.PyTreeSave(state),
           progress=ocp.args.JsonSave(progress),
         ),
       )
