@@ -3,8 +3,8 @@
 Three parts, each in a line of JSON:
 
 - `training`: T5 v1.1 base (248M parameters) with Adafactor is saved while a
-  program keeps the devices busy: seconds in which the loop waited, seconds until
-  the checkpoint is whole with checksums, and seconds to restore it.
+  program keeps the devices busy: seconds in which the loop waited, seconds
+  until the checkpoint is whole with checksums, and seconds to restore it.
 - `format`: many small and few large arrays, with and without OCDBT: files,
   stall, seconds to write and to read.
 - `checksums`: gigabytes per second of the checksums alone.
