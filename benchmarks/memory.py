@@ -14,7 +14,7 @@ import functools
 import jax
 from jax.experimental import topologies
 import jax.numpy as jnp
-import train_step as steps
+import random_batches
 
 from transformer_zoo import config
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
@@ -55,7 +55,7 @@ def temporary_bytes(arguments, kernel: str, logits_chunk: int) -> int:
   objective = functools.partial(
     sequence_to_sequence, model, logits_chunk=logits_chunk
   )
-  batch = steps.make_batch(
+  batch = random_batches.packed(
     arguments.batch_size, arguments.inputs, arguments.targets, 100
   )
   shapes = (

@@ -10,11 +10,11 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+import random_batches
 from t5x import adafactor
 from t5x import decoding
 from t5x import losses
 from t5x.examples.t5 import network
-import train_step as steps
 
 
 def build(work: dict) -> network.Transformer:
@@ -41,7 +41,7 @@ def train(work: dict) -> list[float]:
   model = build(work)
   batch = jax.tree.map(
     jnp.asarray,
-    steps.make_batch(
+    random_batches.packed(
       work["batch_size"], work["inputs"], work["targets"], work["vocab_size"]
     ),
   )

@@ -18,8 +18,8 @@ import time
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import peers
+import random_batches
 import shapes
 
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
@@ -44,23 +44,6 @@ def matmul_peak(dtype: str, size: int = 2048) -> float:
   return 2 * size**3 / best
 
 
-def make_batch(batch_size, inputs, targets, vocab_size):
-  """A packed batch of random ids, one example a row."""
-  rng = np.random.default_rng(0)
-  encoder = rng.integers(3, vocab_size, (batch_size, inputs), np.int32)
-  decoder = rng.integers(3, vocab_size, (batch_size, targets), np.int32)
-  return {
-    "encoder_input_tokens": encoder,
-    "encoder_segment_ids": np.ones_like(encoder),
-    "encoder_positions": np.tile(np.arange(inputs), (batch_size, 1)),
-    "decoder_input_tokens": np.pad(decoder, ((0, 0), (1, 0)))[:, :-1],
-    "decoder_target_tokens": decoder,
-    "decoder_loss_weights": np.ones_like(decoder),
-    "decoder_segment_ids": np.ones_like(decoder),
-    "decoder_positions": np.tile(np.arange(targets), (batch_size, 1)),
-  }
-
-
 def measure(arguments) -> dict:
   """Runs the steps and returns the figures."""
   model, shape = shapes.model_of(
@@ -76,7 +59,7 @@ def measure(arguments) -> dict:
       functools.partial(state.initial_state, model, optimizer)
     )(jax.random.key(0))
     batch = partitioning.put_batch(
-      make_batch(
+      random_batches.packed(
         batch_size, inputs, targets, model.token_embedder.num_embeddings
       ),
       mesh,

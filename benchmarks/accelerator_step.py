@@ -1,0 +1,183 @@
+"""T5.1.1's pre-training step on what is here, for accelerator.py.
+
+One JSON argument; `{}` asks what hardware this is. Needs jax, flax and optax.
+"""
+
+import json
+import statistics
+import sys
+import time
+import types
+
+import jax
+import jax.numpy as jnp
+import random_batches
+
+try:
+  import gin  # noqa: F401
+except ImportError:
+  # The parts of the core only register themselves with it.
+  gin = types.ModuleType("gin")
+  gin.register = lambda part=None, **_: part or (lambda part: part)
+  gin.external_configurable = lambda part, **_: part
+  sys.modules["gin"] = gin
+
+from transformer_zoo.architectures.encoder_decoder import Decoder
+from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
+from transformer_zoo.modules.attention import Attention
+from transformer_zoo.modules.attention import AutomaticAttention
+from transformer_zoo.modules.chunked_attention import ChunkedAttention
+from transformer_zoo.modules.dot_product_attention import ReferenceAttention
+from transformer_zoo.modules.embedding import Embed
+from transformer_zoo.modules.feed_forward import GatedMlp
+from transformer_zoo.modules.fused_attention import CudnnAttention
+from transformer_zoo.modules.fused_attention import XlaAttention
+from transformer_zoo.modules.heads import LinearLogits
+from transformer_zoo.modules.layers import DecoderLayer
+from transformer_zoo.modules.layers import EncoderLayer
+from transformer_zoo.modules.relative_bias import RelativePositionBias
+from transformer_zoo.modules.stack import Stack
+from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.training import hardware
+from transformer_zoo.training import partitioning
+from transformer_zoo.training import schedules
+from transformer_zoo.training.adafactor import adafactor
+from transformer_zoo.training.program import TrainProgram
+
+KERNELS = {
+  "automatic": AutomaticAttention,
+  "reference": ReferenceAttention,
+  "xla": XlaAttention,
+  "cudnn": CudnnAttention,
+  "chunked": ChunkedAttention,
+}
+_MATRIX = 8192  # Of the product that tells an unknown device's peak.
+_BLOCKS = 3
+
+
+def t5_1_1(
+  *,
+  vocab_size: int,
+  d_model: int,
+  d_ff: int,
+  num_heads: int,
+  head_dim: int,
+  num_layers: int,
+  dtype: str = "bfloat16",
+  kernel: str = "automatic",
+  remat: str = "none",
+  scan: bool = False,
+) -> EncoderDecoder:
+  """The model of `architectures/t5_1_1.gin`, by constructors."""
+
+  def attention():
+    return Attention(
+      num_heads=num_heads, head_dim=head_dim, kernel=KERNELS[kernel]()
+    )
+
+  def stack(layer, name, bidirectional):
+    return Stack(
+      layer=layer,
+      num_layers=num_layers,
+      position_bias=RelativePositionBias(num_heads, bidirectional),
+      norm_name=name,
+      scan=scan,
+      remat=remat,
+    )
+
+  encoder = EncoderLayer(attention=attention(), mlp=GatedMlp(d_ff))
+  decoder = DecoderLayer(
+    self_attention=attention(),
+    mlp=GatedMlp(d_ff),
+    encoder_decoder_attention=attention(),
+  )
+  return EncoderDecoder(
+    token_embedder=Embed(vocab_size, d_model, dtype),
+    encoder=stack(encoder, "encoder_norm", True),
+    decoder=Decoder(stack(decoder, "decoder_norm", False), LinearLogits()),
+  )
+
+
+def measure(work: dict) -> dict:
+  """Speed of a configuration.
+
+  Args:
+    work: `model`, the arguments of `t5_1_1`; `batch_size` rows on each device;
+      `inputs`, `targets`, `steps`, `warmup`.
+  """
+  model = t5_1_1(**work["model"])
+  layout, schedule = partitioning.Partitioning(), schedules.rsqrt()
+  mesh = layout.mesh()
+  program = TrainProgram(
+    model, sequence_to_sequence, adafactor(schedule), schedule, layout, mesh
+  )
+  rows = work["batch_size"] * mesh.size
+  with layout.activate(mesh):
+    state = program.initial_state(jax.random.key(0))
+    batch = partitioning.put_batch(
+      random_batches.packed(
+        rows, work["inputs"], work["targets"], work["model"]["vocab_size"]
+      ),
+      mesh,
+    )
+    key = jax.random.key(1)
+    start = time.perf_counter()
+    step = program.step.lower(state, batch, key).compile()
+    compile_seconds = time.perf_counter() - start
+
+    def steps(number):
+      nonlocal state
+      start = time.perf_counter()
+      for _ in range(number):
+        state, sums = step(state, batch, key)
+      jax.block_until_ready((state, sums))
+      return (time.perf_counter() - start) / number
+
+    steps(work["warmup"])
+    seconds = statistics.median(steps(work["steps"]) for _ in range(_BLOCKS))
+    flops = program.model_flops(batch)
+  peak, source = peak_flops()
+  return {
+    "seconds_per_step": seconds,
+    "tokens_per_second": rows * (work["inputs"] + work["targets"]) / seconds,
+    "model_flops": flops,
+    "utilisation": flops / seconds / (peak * mesh.size),
+    "peak_flops": peak,
+    "peak_source": source,
+    "compile_seconds": compile_seconds,
+    "temporary_bytes": step.memory_analysis().temp_size_in_bytes,
+  }
+
+
+def peak_flops() -> tuple[float, str]:
+  """bfloat16 FLOP/s of a device, and who says so."""
+  device = jax.devices()[0]
+  chip = hardware.chip_of(device.device_kind)
+  if chip is not None:
+    return chip.peak_flops, "data sheet"
+  size = _MATRIX if device.platform != "cpu" else _MATRIX // 16
+  matrix = jnp.ones((size, size), jnp.bfloat16)
+  multiply = jax.jit(jnp.matmul)
+  best = float("inf")
+  for _ in range(10):
+    start = time.perf_counter()
+    multiply(matrix, matrix).block_until_ready()
+    best = min(best, time.perf_counter() - start)
+  return 2 * size**3 / best, f"the best product of {size} x {size} matrices"
+
+
+def describe() -> dict:
+  """The devices, as JAX sees them."""
+  device = jax.devices()[0]
+  return {
+    "platform": device.platform,
+    "device_kind": device.device_kind,
+    "devices": jax.device_count(),
+    "device_bytes": (device.memory_stats() or {}).get("bytes_limit"),
+  }
+
+
+if __name__ == "__main__":
+  asked = json.loads(sys.argv[1])
+  # Kernels tell which they are, before it.
+  print("\n" + json.dumps(measure(asked) if asked else describe()))

@@ -1,0 +1,199 @@
+"""benchmarks/accelerator.py, at a scale that a CPU has done in a moment."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+from flax import linen as nn
+import jax
+import pytest
+
+from transformer_zoo import config
+from transformer_zoo.training import state
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BENCHMARKS = ROOT / "benchmarks"
+DEVICES = 2
+WORDS = "--sizes tiny base --batch_sizes 2 4 8 --kernels xla chunked"
+# What it has to do without.
+BLOCKED = """
+import runpy, sys
+names = {"tensorflow", "seqio", "grain", "orbax", "tensorstore", "gin",
+         "scipy", "sklearn", "sentencepiece", "matplotlib", "array_record",
+         "tensorboard", "tokenizers", "torch", "transformers"}
+class Block:
+  def find_spec(self, name, path=None, target=None):
+    if name.partition(".")[0] in names:
+      raise ImportError(f"{name} is blocked")
+sys.meta_path.insert(0, Block())
+script, *sys.argv[1:] = sys.argv[1:]
+runpy.run_path(script, run_name="__main__")
+"""
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+  """The script as a module."""
+  monkeypatch.syspath_prepend(str(BENCHMARKS))
+  return pytest.importorskip("accelerator")
+
+
+def test_a_step_needs_jax_flax_optax_and_the_core_alone(accelerator):
+  work = {
+    "model": {
+      **accelerator.SIZES["tiny"],
+      **{"vocab_size": 64, "head_dim": 8, "kernel": "chunked", "scan": True},
+    },
+    **{"batch_size": 1, "inputs": 8, "targets": 4, "steps": 1, "warmup": 1},
+  }
+  done = subprocess.run(
+    [sys.executable, "-c", BLOCKED, BENCHMARKS / "accelerator_step.py"]
+    + [json.dumps(work)],
+    env=os.environ
+    | {
+      "PYTHONPATH": f"{ROOT}:{BENCHMARKS}",
+      "XLA_FLAGS": f"--xla_force_host_platform_device_count={DEVICES} "
+      "--xla_backend_optimization_level=0",
+    },
+    capture_output=True,
+    text=True,
+  )
+  assert done.returncode == 0, done.stderr
+  found = json.loads(done.stdout.splitlines()[-1])
+  tokens = DEVICES * 12 / found["seconds_per_step"]
+  assert found["tokens_per_second"] == pytest.approx(tokens)
+  share = found["model_flops"] / found["seconds_per_step"]
+  assert found["utilisation"] == pytest.approx(
+    share / found["peak_flops"] / DEVICES
+  )
+
+
+def test_the_model_is_that_of_the_configuration(accelerator):
+  step = pytest.importorskip("accelerator_step")
+  config.load(
+    ["architectures/t5_1_1.gin", "sizes/t5_1_1_base.gin"],
+    ["NUM_ENCODER_LAYERS=1", "NUM_DECODER_LAYERS=1"],
+    root="MODEL",
+  )
+  ours = config.value("MODEL")
+  sizes = accelerator.SIZES["base"] | {"num_layers": 1}
+  built = step.t5_1_1(vocab_size=32128, head_dim=64, dtype="auto", **sizes)
+  shapes = [
+    jax.tree.map(
+      lambda leaf: (leaf.value.shape, leaf.names),
+      state.abstract_variables(model),
+      is_leaf=lambda leaf: isinstance(leaf, nn.meta.AxisMetadata),
+    )
+    for model in (ours, built)
+  ]
+  assert shapes[0] == shapes[1]
+
+
+class Measured:
+  """Speeds that are made up: chunked is fastest, 8 rows do not fit."""
+
+  def __init__(self):
+    self.asked = []
+
+  def __call__(self, script, work, seconds):
+    if not work:
+      return {"platform": "gpu", "device_kind": "H0", "devices": 2}
+    self.asked.append((script, work))
+    if work["batch_size"] == 8:
+      return {"error": "RESOURCE_EXHAUSTED"}
+    speed = work["batch_size"] * (1 if "compile" in work else 2)
+    speed *= {"chunked": 1.5}.get(work["model"].get("kernel"), 1)
+    speed *= {"full": 0.5}.get(work["model"].get("remat"), 1)
+    found = {"tokens_per_second": speed, "seconds_per_step": 1 / speed}
+    if "compile" not in work:
+      found |= {"model_flops": 8, "peak_flops": 100, "utilisation": 0.5}
+    return found
+
+
+@pytest.fixture
+def run(accelerator, tmp_path, monkeypatch, capsys):
+  """Runs the search; what it asked and what the file holds."""
+  versions = {"torch": "2", "transformers": "5", "jax": "0.10"}
+
+  def version(package):
+    if package not in versions:
+      raise accelerator.importlib.metadata.PackageNotFoundError
+    return versions[package]
+
+  monkeypatch.setattr(accelerator.importlib.metadata, "version", version)
+
+  def call(*more, without=()):
+    for name in without:
+      del versions[name]
+    measured, path = Measured(), tmp_path / "found.json"
+    words = [*WORDS.split(), f"--output={path}", *more]
+    accelerator.run(accelerator.parse(words), measured)
+    text = path.read_text() if path.exists() else "{}"
+    return measured.asked, json.loads(text), capsys.readouterr().out
+
+  return call
+
+
+def test_the_fastest_is_found_and_what_fails_ends_nothing(run):
+  _, found, out = run()
+  assert found["hardware"]["device_kind"] == "H0"
+  assert found["versions"]["jax"] == "0.10" and found["date"]
+  for size in ("tiny", "base"):
+    ours = found["best"][size]["ours"]
+    assert ours["configuration"] == {
+      "size": size,
+      "batch_size": 4,
+      "attention": "chunked",
+      "remat": "none",
+    }
+    assert ours["tokens_per_second"] == 12
+    assert found["best"][size]["peer"]["tokens_per_second"] == 4
+    assert found["best"][size]["ours_over_peer"] == 3
+    # Its work is that of one of the two devices.
+    assert found["best"][size]["peer"]["utilisation"] == 8 / 2 * 4 / 100
+  errors = [entry for entry in found["results"] if "error" in entry]
+  assert {e["configuration"]["batch_size"] for e in errors} == {8}
+  assert "batch_size 8, attention chunked, remat full: RESOURCE_EXHAUS" in out
+
+
+def test_every_way_is_tried_until_it_does_not_fit(run):
+  asked, *_ = run()
+  ours = [
+    (w["model"]["kernel"], w["model"]["remat"], w["batch_size"])
+    for script, w in asked
+    if script == "accelerator_step.py" and w["model"]["d_model"] == 768
+  ]
+  assert ours == [
+    ("xla", "none", 2),
+    ("chunked", "none", 2),
+    *[("chunked", "none", rows) for rows in (4, 8)],
+    *[("chunked", "minimal", rows) for rows in (2, 4, 8)],
+    *[("chunked", "full", rows) for rows in (2, 4, 8)],
+  ]
+  peers = [w["compile"] for script, w in asked if "transformers" in script]
+  assert peers == 2 * [*3 * [False], *3 * [True]]
+
+
+def test_without_torch_it_says_so(run):
+  asked, found, out = run(without=["torch"])
+  assert "PyTorch's transformers is not installed: measured without it" in out
+  assert not [script for script, _ in asked if "transformers" in script]
+  assert "ours_over_peer" not in found["best"]["base"]
+
+
+def test_no_time_is_no_measurement(run):
+  asked, found, _ = run("--budget_seconds=0")
+  assert asked == [] and found == {}
+
+
+def test_a_script_that_breaks_is_told_in_a_line(accelerator):
+  found = accelerator.measure_apart("accelerator_step.py", {"model": {}}, 100)
+  assert found == {
+    "error": "TypeError: t5_1_1() missing 6 required keyword-only arguments: "
+    "'vocab_size', 'd_model', 'd_ff', 'num_heads', 'head_dim', and 'num_layers'"
+  }
+  assert accelerator.measure_apart("accelerator_step.py", {}, 0.001) == {
+    "error": "not done after 0 s"
+  }
