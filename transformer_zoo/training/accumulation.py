@@ -59,13 +59,14 @@ def gradients_of(
   def add(totals, part):
     return jax.tree.map(jnp.add, totals, of_part(part)), None
 
+  def zeros(shapes):
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
   parts = jnp.arange(num_microbatches), split(batch, num_microbatches)
-  first = jax.tree.map(lambda x: x[0], parts)
-  zeros = jax.tree.map(
-    lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(of_part, first)
-  )
-  zeros = (lay_out(zeros[0]), zeros[1])
-  (gradients, sums), _ = jax.lax.scan(add, zeros, parts)
+  rows = {name: x[0] for name, x in parts[1].items()}
+  _, shapes = jax.eval_shape(objective, params, rows, key)
+  nothing = lay_out(zeros(params)), zeros(shapes)
+  (gradients, sums), _ = jax.lax.scan(add, nothing, parts)
   divisor = jnp.maximum(sums["weight_sum"], 1.0)
   return jax.tree.map(lambda g: g / divisor, gradients), sums
 
