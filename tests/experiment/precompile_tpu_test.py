@@ -1,0 +1,74 @@
+"""T5.1.1 base for a TPU slice that is not there, by the real compiler."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+# `make test` puts libtpu beside the project's packages, not among them.
+LIBTPU = pathlib.Path(sys.prefix) / "libtpu"
+GIB = 2**30
+
+
+def environment():
+  """That of a machine without TPUs, with libtpu on the path."""
+  path = [os.environ.get("PYTHONPATH", ""), str(LIBTPU)]
+  if importlib.util.find_spec("libtpu") is None and not LIBTPU.is_dir():
+    pytest.skip("libtpu is not installed (extra `tpu`)")
+  path = os.pathsep.join(filter(None, path))
+  return {**os.environ, "PYTHONPATH": path, "XLA_FLAGS": ""}
+
+
+def precompiled(*words):
+  command = [sys.executable, "-m", "transformer_zoo.cli.main", "precompile"]
+  return subprocess.run(
+    [*command, *words], env=environment(), capture_output=True, text=True
+  )
+
+
+def test_t5_1_1_base_on_eight_chips():
+  done = precompiled(
+    *("--topology=v5e:2x4", "--json", "--tokens=1e12"),
+    "--gin_file=architectures/t5_1_1.gin",
+    "--gin_file=sizes/t5_1_1_base.gin",
+    "--gin_file=runs/pretrain.gin",
+    *("--gin.NUM_PARTITIONS=4", "--gin.SCAN_LAYERS=True"),
+    "--gin.REMAT='minimal'",
+  )
+  assert done.returncode == 0, done.stderr
+  report = json.loads(done.stdout)
+  assert (report["device_kind"], report["devices"]) == ("TPU v5 lite", 8)
+  assert report["fits"] and report["memory"]["missing"] == 0
+  # 247,577,856 parameters in float32, over four devices.
+  memory = report["memory"]
+  assert 0.9 * GIB < 4 * memory["state"] < 1.0 * GIB
+  assert memory["state"] <= memory["arguments"] < 1.02 * memory["state"]
+  assert memory["temporaries"] < memory["peak"] < 15.75 * GIB
+  # bfloat16 on a TPU, whatever this machine is: sums of activations over
+  # `model`, two a layer of the encoder at least, forward alone.
+  sums = {tuple(row["axes"]): row for row in report["collectives"]}
+  assert sums["model",]["count"] > 12 * 2
+  assert sums["model",]["bytes"] > 24 * 64 * 512 * 768 * 2
+  # Scanned layers count as often as they run: 6 FLOPs for each token and
+  # parameter of a matrix, and those of attention.
+  least = 6 * (84_934_656 * 128 * 512 + 137_920_512 * 128 * 114)
+  assert least < report["model_flops"] < 1.2 * least
+  assert report["model_flops"] <= report["cost"]["matmul_flops"]
+  bounds = report["roofline"]
+  assert 0 < bounds["at_best"]["seconds"] < bounds["in_turn"]["seconds"]
+  assert 0 < bounds["in_turn"]["utilisation"] < 1
+
+
+def test_a_slice_that_libtpu_does_not_know():
+  done = precompiled(
+    "--topology=v5e:3x5",
+    "--gin_file=architectures/t5_1_1.gin",
+    "--gin_file=sizes/tiny.gin",
+    "--gin_file=runs/pretrain.gin",
+  )
+  assert done.returncode == 2
+  assert "zoo: error: libtpu has no topology 'v5e:3x5': " in done.stderr
