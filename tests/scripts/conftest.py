@@ -56,7 +56,7 @@ class Programs:
       stdin=subprocess.DEVNULL,
       capture_output=True,
       text=True,
-      timeout=60,
+      timeout=200,
     )
 
   def start(self, name, *words):

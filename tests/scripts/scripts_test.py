@@ -10,6 +10,16 @@ import sys
 import pytest
 
 SCRIPTS = pathlib.Path(__file__).resolve().parent.parent.parent / "scripts"
+# As every command of `zoo` starts.
+TOGETHER = """
+from transformer_zoo.training import clusters, distributed
+distributed.initialize(clusters.find({}))
+import jax
+from jax.experimental import multihost_utils
+index = jax.numpy.asarray(jax.process_index())
+print(multihost_utils.process_allgather(index).tolist(), jax.device_count())
+distributed.shut_down()
+"""
 RUN = ["--", "zoo", "train", "--gin.MODEL_DIR='gs://b'"]
 TPU = ["--name=t5", "--zone=z", "--accelerator_type=v4-8"]
 GKE = ["--name=t5", "--image=i", "--accelerator=tpu-v6e-slice"]
@@ -120,3 +130,14 @@ def test_logs_of_processes_are_kept_apart(programs, tmp_path):
   assert done.stdout == "0\n"
   logs = {p.name: p.read_text() for p in (tmp_path / "logs").iterdir()}
   assert logs == {"process_0.log": "0\n", "process_1.log": "1\n"}
+
+
+def test_two_processes_of_this_machine_compute_together(programs, monkeypatch):
+  monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=1")
+  monkeypatch.setenv("PYTHONPATH", str(SCRIPTS.parent))
+  done = programs.script(
+    *("local_processes.sh", "--processes=2", "--"),
+    *(sys.executable, "-c", TOGETHER),
+  )
+  assert done.returncode == 0, done.stderr
+  assert done.stdout == "[0, 1] 2\n"
