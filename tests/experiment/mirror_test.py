@@ -7,6 +7,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 import pytest
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.experiment import mirror
 from transformer_zoo.experiment.mirror import Mirror
 
@@ -232,14 +233,22 @@ def test_places_that_are_refused():
   ):
     with pytest.raises(UserError) as caught, mirror.opened(url):
       pass
-    assert str(caught.value).startswith(f"MODEL_DIR={url!r} {part}")
+    assert str(caught.value).startswith(f"{url!r} {part}")
+
+
+def test_a_checkpoint_at_a_url(tmp_path):
+  with mirror.opened("memory://run") as folder:
+    a_run(folder)
+  mirror.FOLDER.rename(tmp_path / "lost")
+  found = checkpoint_sources.locate("memory://run")
+  assert found == (folder / "checkpoints" / "2").absolute()
 
 
 def test_training_takes_a_url(train, tmp_path):
   """What no machine can mend is told before anything is compiled."""
   code, _, error = train("nowhere://run")
   assert code == 2
-  assert error.startswith("zoo: error: MODEL_DIR='nowhere://run' is no place")
+  assert error.startswith("zoo: error: 'nowhere://run' is no place")
 
 
 def test_a_run_goes_on_on_a_machine_that_is_new(tmp_path, capsys):

@@ -48,7 +48,7 @@ def of_run(path: str | os.PathLike[str], verify: bool = False) -> list[Entry]:
   Raises:
     UserError: there is none.
   """
-  folder = mirror.fetched(str(path)) if mirror.is_url(path) else path
+  folder = mirror.fetched(path)
   found = checkpoints.steps(folder)
   chosen = checkpoints.resolve(folder)
   run = checkpoints.run_of(chosen)

@@ -15,6 +15,7 @@ from transformer_zoo import config
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import converted_run
+from transformer_zoo.experiment import mirror
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.interop import t5x_checkpoints
@@ -55,11 +56,12 @@ def locate(path: str | os.PathLike[str]) -> pathlib.Path:
 
   Args:
     path: a run folder or a step in its checkpoints/, a Hugging Face directory,
-      or a checkpoint of T5X.
+      a checkpoint of T5X, or a URL of one of them.
 
   Raises:
     UserError: there is none.
   """
+  path = mirror.fetched(path)
   if t5x_checkpoints.is_checkpoint(path):
     return t5x_checkpoints.open_checkpoint(path).folder
   if directory.is_directory(path):
@@ -84,6 +86,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
   Raises:
     UserError: there is none, it is damaged, or it holds what is not known here.
   """
+  path = mirror.fetched(path)
   if t5x_checkpoints.is_checkpoint(path):
     return _of_t5x(path)
   if directory.is_directory(path):

@@ -80,13 +80,15 @@ def opened(model_dir: str) -> Iterator[pathlib.Path]:
   mirror.stop()
 
 
-def fetched(url: str) -> pathlib.Path:
-  """A folder of this machine with what is at a URL now.
+def fetched(path: str | os.PathLike[str]) -> pathlib.Path:
+  """The folder of a path, or one with what is at a URL now.
 
   Raises:
     UserError: there is no such place.
   """
-  mirror = Mirror(url, FOLDER / urllib.parse.quote(url, safe=""))
+  if not is_url(path):
+    return pathlib.Path(path)
+  mirror = Mirror(str(path), FOLDER / urllib.parse.quote(str(path), safe=""))
   mirror.fetch()
   return mirror.folder
 
@@ -264,12 +266,12 @@ def _file_system(url: str) -> tuple[Any, str]:
     return fsspec.core.url_to_fs(url)
   except ImportError as error:
     raise UserError(
-      f"MODEL_DIR={url!r} needs a package that is not installed ({error}); "
+      f"{url!r} needs a package that is not installed ({error}); "
       "install it, `pip install gcsfs` for gs:// or s3fs for s3://"
     ) from error
   except ValueError as error:
     raise UserError(
-      f"MODEL_DIR={url!r} is no place that fsspec knows ({error}); give a "
+      f"{url!r} is no place that fsspec knows ({error}); give a "
       "folder, or a URL such as gs://bucket/run"
     ) from error
 
