@@ -10,6 +10,7 @@
 # --slices N               1 by default; they are one run (Multislice)
 # --runtime_version V      software of the VMs; by default what the type needs
 # --project PROJECT        gcloud's own by default
+# --prepared gs://...      prepared data, copied to runs/prepared of each worker
 # --spot                   cheaper, and taken back at any time
 # --attempts N             how often a TPU is asked for, 100 by default
 # --delete                 give the TPU back when the command has ended
@@ -26,7 +27,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 name='' zone='' accelerator_type='' runtime_version='' project=''
-spot='' delete='' dry_run=''
+prepared='' spot='' delete='' dry_run=''
 slices=1
 attempts=100
 while [[ $# -gt 0 ]]; do
@@ -39,6 +40,7 @@ while [[ $# -gt 0 ]]; do
     --slices) slices=$(value_of "$1" "$@"); shift 2 ;;
     --runtime_version) runtime_version=$(value_of "$1" "$@"); shift 2 ;;
     --project) project=$(value_of "$1" "$@"); shift 2 ;;
+    --prepared) prepared=$(value_of "$1" "$@"); shift 2 ;;
     --attempts) attempts=$(value_of "$1" "$@"); shift 2 ;;
     --spot) spot=yes; shift ;;
     --delete) delete=yes; shift ;;
@@ -54,6 +56,8 @@ done
 require_name --name "$name"
 require_number --slices "$slices"
 require_number --attempts "$attempts"
+[[ -z "$prepared" || "$prepared" == gs://* ]] ||
+  die "--prepared is '$prepared'; copy the folder to a bucket and give gs://..."
 [[ $# -gt 0 ]] || die "no command: give one after --"
 require_bucket "$@"
 
@@ -143,12 +147,17 @@ copy_here_to_all() {
   done
 }
 
-readonly INSTALL='set -e
+install='set -e
 mkdir -p zoo && tar -xzf zoo.tar.gz -C zoo && cd zoo
 command -v python3.11 >/dev/null ||
   { sudo apt-get update -q && sudo apt-get install -qy python3.11-venv; }
 python3.11 -m venv .venv
-.venv/bin/pip install -q -c constraints.txt -e ".[tpu]"'
+.venv/bin/pip install -q -c constraints.txt -e ".[tpu]" gcsfs'
+if [[ -n "$prepared" ]]; then
+  install+="
+mkdir -p runs/prepared
+gcloud storage rsync --recursive $(quoted "$prepared") runs/prepared"
+fi
 
 for ((attempt = 1; attempt <= attempts; attempt++)); do
   now=
@@ -157,7 +166,7 @@ for ((attempt = 1; attempt <= attempts; attempt++)); do
     FAILED | SUSPENDED) delete_tpu; ask_for_tpu ;;
     "") ask_for_tpu ;;
   esac
-  if await_tpu && copy_here_to_all && everywhere "$INSTALL"; then
+  if await_tpu && copy_here_to_all && everywhere "$install"; then
     status=0
     everywhere "cd zoo && PATH=\$PWD/.venv/bin:\$PATH exec $(quoted "$@")" ||
       status=$?

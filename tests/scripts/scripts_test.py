@@ -61,6 +61,7 @@ def test_scripts_are_strict_and_tell_how_they_are_used(script, programs):
       [*TPU, "--accelerator_type=v9-8", *RUN],
       "--accelerator_type is 'v9-8', of which no software is known here",
     ),
+    ("tpu.sh", [*TPU, "--prepared=a", *RUN], "--prepared is 'a'; copy the"),
     ("gke.sh", [*GKE, *RUN], "--topology is missing"),
     ("gke.sh", [*GKE, "--topology=16", *RUN], "--topology is '16'; write it"),
     (

@@ -74,12 +74,18 @@ def test_one_vm_is_asked_for_installed_and_used(gcloud, programs):
 
 
 def test_every_worker_of_every_slice_runs_the_command(gcloud, programs):
-  done = gcloud("--slices=2", "--spot", "--project=p", states=[""])
+  done = gcloud(
+    *("--slices=2", "--spot", "--project=p", "--prepared=gs://b/prepared"),
+    states=[""],
+  )
   assert done.returncode == 0, done.stderr
   create = next(call for call in programs.calls if "create" in call)
   assert {"--node-count=2", "--node-prefix=t5", "--spot"} <= {*create}
   calls = [call for call in programs.calls if "tpu-vm" in call]
   assert all({"--worker=all", "--project=p"} <= {*call} for call in calls)
+  installs = [call[-1] for call in calls if "pip install" in call[-1]]
+  assert len(installs) == 2
+  assert installs[0].endswith("rsync --recursive gs://b/prepared runs/prepared")
   nodes = sorted(call[5] for call in calls if "ssh" in call)
   assert nodes == ["t5-0", "t5-0", "t5-1", "t5-1"]
 
