@@ -84,8 +84,16 @@ def lines(folder, name="metrics.jsonl"):
 NORMS = [1.0, 1.1, np.nan, 0.9, 1.0, 50.0, np.inf, 1.05, 1.0]
 
 
-def test_skipped_steps_are_counted_and_told_with_their_batches(run, tmp_path):
+def test_skipped_steps_are_counted_and_told_with_their_batches(
+  run, tmp_path, capsys
+):
   memory = run("run", NORMS, SKIP)
+  told = capsys.readouterr().out
+  for what in (
+    "step 3 is skipped: not finite (gradient norm nan)",
+    "step 6 is skipped: a spike (gradient norm 50)",
+  ):
+    assert f"{what}; anomalies.jsonl names its batch\n" in told
   state, _ = memory.saved[9]
   kept = [norm for norm in NORMS if norm < 2]
   assert state.params == np.sum(kept, dtype=np.float32) and state.step == 9

@@ -124,6 +124,13 @@ class Guard:
     if self._in_a_row > self._anomalies.max_in_a_row:
       which = f", after {self._in_a_row - 1} skipped ones in a row"
       raise self._end(step, sums, batch, is_finite, which)
+    if jax.process_index() == 0:
+      print(
+        f"step {step} {'is skipped' if skipped else 'is noted'}: "
+        f"{'a spike' if is_finite else 'not finite'} (gradient norm "
+        f"{sums['gradient_norm']:.4g}); anomalies.jsonl names its batch",
+        flush=True,
+      )
     return not skipped
 
   def _describe(self, step, sums, kind, action) -> dict:
