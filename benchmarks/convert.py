@@ -2,7 +2,9 @@
 
 A synthetic Hugging Face directory of T5 v1.1's shape is converted into a run
 and back; prints JSON with the medians and their ratios to copying the weights,
-which is done in the same rounds.
+which is done in the same rounds: into the cache of pages (`copy`), and until
+the copy is on the disk (`copy_to_disk`). What was written before is on the disk
+when each of them starts.
 
 `--memory` converts with `zoo` in a process of its own and prints the most
 memory that it had, file pages included. The largest shapes need no disk for
@@ -109,38 +111,50 @@ def _numbers(name, shape, dtype, *, sparse) -> Tensor:
 def speed(place: pathlib.Path, arguments) -> dict:
   """Seconds of copying, of converting, and of converting back."""
   weights = place / "theirs" / "model.safetensors"
-  seconds = {"copy": [], "to_zoo": [], "to_huggingface": []}
-  cpu_seconds = {what: [] for what in seconds}
+  works = {
+    "copy": lambda: shutil.copyfile(weights, place / "copy"),
+    "copy_to_disk": lambda: _copy_to_disk(weights, place / "copy"),
+    "to_zoo": lambda: convert(
+      place / "theirs", place / "run", report=lambda line: None
+    ),
+    "to_huggingface": lambda: convert(
+      place / "run",
+      place / "back",
+      dtype=arguments.dtype,
+      report=lambda line: None,
+    ),
+  }
+  kinds = ("seconds", "cpu_seconds")
+  measured = {kind: {work: [] for work in works} for kind in kinds}
   for _ in range(arguments.repeats + 1):
-    for name in ("copy", "run", "back"):
+    for name in ("run", "back"):
       shutil.rmtree(place / name, ignore_errors=True)
-    (place / "copy").mkdir()
-    timed = {
-      "copy": lambda: shutil.copyfile(weights, place / "copy" / "weights"),
-      "to_zoo": lambda: convert(
-        place / "theirs", place / "run", report=lambda line: None
-      ),
-      "to_huggingface": lambda: convert(
-        place / "run",
-        place / "back",
-        dtype=arguments.dtype,
-        report=lambda line: None,
-      ),
-    }
-    for what, function in timed.items():
+    for work, function in works.items():
+      (place / "copy").unlink(missing_ok=True)
+      os.sync()
       start, cpu_start = time.perf_counter(), time.process_time()
       function()
-      seconds[what].append(time.perf_counter() - start)
-      cpu_seconds[what].append(time.process_time() - cpu_start)
+      measured["seconds"][work].append(time.perf_counter() - start)
+      measured["cpu_seconds"][work].append(time.process_time() - cpu_start)
   # The first round also imports and fills the cache of pages.
-  found = {"bytes": weights.stat().st_size}
-  for kind, times in (("seconds", seconds), ("cpu_seconds", cpu_seconds)):
-    medians = {what: statistics.median(t[1:]) for what, t in times.items()}
-    found[kind] = medians
-    found[f"{kind}_to_those_of_copying"] = {
-      what: median / medians["copy"] for what, median in medians.items()
+  medians = {
+    kind: {work: statistics.median(t[1:]) for work, t in measured[kind].items()}
+    for kind in kinds
+  }
+  found = {"bytes": weights.stat().st_size, **medians}
+  for copying in ("copy", "copy_to_disk"):
+    found[f"seconds_to_{copying}"] = {
+      work: seconds / medians["seconds"][copying]
+      for work, seconds in medians["seconds"].items()
     }
   return found
+
+
+def _copy_to_disk(source: pathlib.Path, target: pathlib.Path) -> None:
+  """Copies a file and waits until it is on the disk."""
+  shutil.copyfile(source, target)
+  with open(target, "rb") as file:
+    os.fsync(file.fileno())
 
 
 def peak_memory(place: pathlib.Path, arguments) -> dict:
