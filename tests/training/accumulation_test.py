@@ -13,7 +13,9 @@ from transformer_zoo.modules import dropout as dropout_lib
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import accumulation
+from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import state as state_lib
+from transformer_zoo.training.partitioning import Partitioning
 
 # These programs run once: compiling them is what takes time.
 QUICKLY = {"xla_backend_optimization_level": 0}
@@ -28,24 +30,33 @@ def batch(packed_batch):
   return {**packed_batch, "decoder_loss_weights": weights}
 
 
-@pytest.fixture(scope="module")
-def gradients_of(make_model, batch):
-  """Returns a function: number of parts -> gradients and sums, dropout on."""
+def test_parts_on_a_mesh_give_the_gradient_of_the_whole(
+  make_model, batch, assert_close
+):
   model = make_model(DROPOUT_RATE=0.3, SCAN_LAYERS=True, REMAT="minimal")
   params = state_lib.initial_state(model, optax.sgd(0.0), KEY).params
-  objective = functools.partial(sequence_to_sequence, model)
 
-  def of(number):
+  def gradients_of(params, batch, **parts):
     function = functools.partial(
-      accumulation.gradients_of, objective, num_microbatches=number
+      accumulation.gradients_of,
+      functools.partial(sequence_to_sequence, model),
+      **parts,
     )
     return jax.jit(function, compiler_options=QUICKLY)(params, batch, KEY)
 
-  return of
-
-
-def test_parts_give_the_gradient_of_the_whole(gradients_of, assert_close):
-  assert_close(gradients_of(4), gradients_of(1), tolerance=2e-6)
+  layout = Partitioning(fsdp=2, num_partitions=4)
+  mesh = layout.mesh()
+  shardings = layout.shardings(
+    mesh, state_lib.abstract_variables(model), params
+  )
+  with layout.activate(mesh):
+    in_parts = gradients_of(
+      jax.device_put(params, shardings),
+      partitioning_lib.put_batch(batch, mesh),
+      num_microbatches=4,
+      lay_out=lambda g: jax.lax.with_sharding_constraint(g, shardings),
+    )
+  assert_close(in_parts, gradients_of(params, batch), tolerance=5e-6)
 
 
 def test_a_batch_without_weight_has_no_gradient(make_model, packed_batch):
