@@ -178,6 +178,9 @@ def test_finetuning_takes_parameters_alone_and_counts_its_own_steps(
   )
   assert code == 0, error
   assert "training 2 steps, 0 to 2, 384 tokens" in output
+  # The report of the mesh comes once, before the first step.
+  assert output.count("\nmesh 8 data x 1 fsdp x 1 model: 8 x cpu") == 1
+  assert output.count("\non each device in a step: temporaries ") >= 1
   start = leaves(finished / "checkpoints" / "10")
   tuned = leaves(tmp_path / "tuned" / "checkpoints" / "2")
   assert start.keys() == tuned.keys()

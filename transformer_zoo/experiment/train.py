@@ -30,6 +30,7 @@ from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import loop
 from transformer_zoo.training import meshes
 from transformer_zoo.training import partitioning as partitioning_lib
+from transformer_zoo.training.compiled_step import CompiledStep
 from transformer_zoo.training.keeping import Checkpointing
 from transformer_zoo.training.keeping import KEEP_NEWEST_AND_BEST
 from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
@@ -251,9 +252,7 @@ def train(
       train_steps=train_steps,
       batches=read_ahead,
       put=functools.partial(partitioning_lib.put_batch, mesh=mesh),
-      run_step=lambda state, batch, history: program.step(
-        state, batch, dropout_key, history
-      ),
+      run_step=CompiledStep(program, dropout_key),
       evaluate=evaluate if tasks else None,
       periods=periods,
       watch=watch,

@@ -90,7 +90,7 @@ def compile_ahead(jitted: Any, arguments: Sequence[Any]) -> Compiled:
     text, memory = "", None
   else:
     needed = available = None
-    text, memory = compiled.as_text(), _memory(compiled.memory_analysis())
+    text, memory = compiled.as_text(), memory_of(compiled)
   return Compiled(
     text,
     memory,
@@ -113,7 +113,9 @@ def refused_bytes(message: str) -> tuple[int | None, int | None]:
   return None, None
 
 
-def _memory(analysis) -> Memory:
+def memory_of(compiled: jax.stages.Compiled) -> Memory:
+  """What the compiler plans for a program."""
+  analysis = compiled.memory_analysis()
   return Memory(
     arguments=analysis.argument_size_in_bytes,
     outputs=analysis.output_size_in_bytes,

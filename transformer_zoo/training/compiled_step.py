@@ -1,0 +1,49 @@
+"""A program's step, compiled before it runs, so that its memory is told first.
+
+A jitted function compiles too, at its first call; but then nothing is known of
+its memory before it has run, and asking means to compile a second time.
+"""
+
+from collections.abc import Callable
+
+import jax
+
+from transformer_zoo.training import layout_report
+from transformer_zoo.training.program import TrainProgram
+
+
+class CompiledStep:
+  """(state, batch, history) -> what `program.step` returns."""
+
+  def __init__(
+    self,
+    program: TrainProgram,
+    dropout_key: jax.Array,
+    say: Callable[[str], None] = print,
+  ):
+    """Initializes it; nothing is compiled yet.
+
+    Args:
+      program: whose step it is; called inside of its mesh and rules.
+      dropout_key: of all steps.
+      say: takes the lines of the report, at the first step of each shape.
+    """
+    self._program = program
+    self._key = dropout_key
+    self._say = say
+    self._compiled = {}
+
+  def __call__(self, state, batch, history=None):
+    shapes = tuple(batch[name].shape for name in sorted(batch))
+    if shapes not in self._compiled:
+      self._compiled[shapes] = self._compile(state, batch, history)
+    return self._compiled[shapes](state, batch, self._key, history)
+
+  def _compile(self, state, batch, history) -> jax.stages.Compiled:
+    if not self._compiled:
+      for line in layout_report.layout(self._program):
+        self._say(line)
+    lowered = self._program.step.lower(state, batch, self._key, history)
+    compiled = lowered.compile()
+    self._say(layout_report.planned(compiled))
+    return compiled
