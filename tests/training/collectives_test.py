@@ -113,6 +113,7 @@ def test_a_loop_that_data_ends():
      ("data",), 2),
     ("replica_groups={{0,1},{2,3},{4,5},{6,7},{8,9},{10,11},{12,13},{14,15}}",
      (), 2),
+    ("replica_groups={{0,4},{1,5},{2,6},{3,7}}", ("fsdp",), 2),
     ("replica_groups=mesh['axis_0'=4,'axis_1'=4] {'axis_1'}", ("model",), 4),
     ("replica_groups=mesh['a'=4,'b'=4] {'a':(1)2}", ("data",), 2),
     ("replica_groups=mesh['a'=4,'b'=4] {'a':(2)2}", ("fsdp",), 2),

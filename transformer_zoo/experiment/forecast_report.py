@@ -10,6 +10,7 @@ from transformer_zoo.training import compilation
 from transformer_zoo.training import roofline
 
 _GIB = 2**30
+_ELSEWHERE = {"send": "slices"}
 
 
 def as_json(forecast: Forecast) -> dict[str, Any]:
@@ -138,7 +139,7 @@ def _collectives(rows: Sequence[dict]) -> list[str]:
     table.append(
       (
         row["kind"],
-        "+".join(row["axes"]) or "other",
+        "+".join(row["axes"]) or _ELSEWHERE.get(row["kind"], "other"),
         f"{row['count']:,}",
         f"{row['bytes'] / 1e6:,.1f}",
         f"{row['moved_bytes'] / 1e6:,.1f}",

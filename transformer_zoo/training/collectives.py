@@ -32,7 +32,7 @@ class Collective:
   Attributes:
     kind: one of `KINDS`.
     axes: mesh axes along which devices talk; empty where the groups are no
-      axes of the mesh.
+      axes of the mesh, and for a `send`, which goes to another slice.
     group: devices in a group.
     bytes: of the array: what a device has after an all-gather, before a
       reduce-scatter, and before and after the others.
@@ -175,6 +175,8 @@ def _collective(
 ) -> Collective:
   kind = _kind(instruction)
   axes, group = replica_groups.of(instruction.attributes, mesh_shape)
+  if kind == "send":
+    axes, group = (), 2
   operands = module.operand_bytes(instruction)
   # A start's own type repeats its operands: those are enough.
   size = operands * group if kind == "all-gather" else operands
