@@ -98,7 +98,7 @@ def test_skipped_steps_are_counted_and_told_with_their_batches(
   kept = [norm for norm in NORMS if norm < 2]
   assert state.params == np.sum(kept, dtype=np.float32) and state.step == 9
   metrics = lines(tmp_path / "run")
-  names = ("not_finite", "spikes", "skipped")
+  names = ("not_finite", "spike", "skipped")
   counts = [[line[f"train/{name}_steps"] for name in names] for line in metrics]
   assert counts == [[1, 0, 1], [1, 1, 2], [2, 1, 3]]
   # Means are of the steps that moved the parameters.
@@ -110,7 +110,7 @@ def test_skipped_steps_are_counted_and_told_with_their_batches(
     for line in anomalies
   ] == [
     (3, "not_finite", "skip", "nan"),
-    (6, "spikes", "skip", "50.0"),
+    (6, "spike", "skip", "50.0"),
     (7, "not_finite", "skip", "inf"),
   ]
   assert [line["batch"] for line in anomalies] == list(map(origin, [2, 5, 6]))

@@ -5,6 +5,7 @@ below it. Ctrl-C ends it; the runs do not notice.
 """
 
 import argparse
+import contextlib
 
 from transformer_zoo.errors import UserError
 
@@ -29,9 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help="of the running mean in each value: 0 for none, 0.9 for much",
   )
   parser.add_argument("--log", action="store_true", help="logarithmic axes")
-  parser.add_argument(
-    "--once", action="store_true", help="draw once, and do not wait for more"
-  )
+  parser.add_argument("--once", action="store_true", help="draw, and end")
   parser.add_argument(
     "--list", action="store_true", help="print the names of what is recorded"
   )
@@ -62,7 +61,8 @@ def run(arguments: argparse.Namespace) -> None:
   screen = screen_lib.Screen(arguments.folder, view)
   console = rich.console.Console(highlight=False)
   if not (arguments.once or arguments.list) and console.is_terminal:
-    screen_lib.show_live(screen, console, arguments.every)
+    with contextlib.suppress(KeyboardInterrupt):
+      screen_lib.show_live(screen, console, arguments.every)
     return
   screen.update()
   if arguments.list:

@@ -62,7 +62,7 @@ class Guard:
     self._folder = pathlib.Path(folder) / FOLDER
     self._origin = origin
     saved = saved or {}
-    self._counts = {"not_finite": 0, "spikes": 0, "skipped": 0}
+    self._counts = {"not_finite": 0, "spike": 0, "skipped": 0}
     self._counts |= saved.get("counts", {})
     self._in_a_row = saved.get("in_a_row", 0)
     self.history = None
@@ -113,7 +113,7 @@ class Guard:
     self._in_a_row = self._in_a_row + 1 if skipped else 0
     if is_finite and not sums.get("spike"):
       return True
-    kind = "spikes" if is_finite else "not_finite"
+    kind = "spike" if is_finite else "not_finite"
     self._counts[kind] += 1
     self._counts["skipped"] += skipped
     how = self._anomalies.on_spike if is_finite else "stop"
