@@ -64,8 +64,7 @@ def as_text(report: dict[str, Any]) -> str:
     ],
     _memory(report["memory"]),
     _cost(report),
-    _collectives(report["collectives"]),
-    _roofline(report["roofline"]),
+    *_compiled(report),
     [verdict(report)],
   ]
   return "\n\n".join("\n".join(lines) for lines in sections if lines)
@@ -129,6 +128,13 @@ def _cost(report: dict[str, Any]) -> list[str]:
     f"  model FLOPs    {report['model_flops']:.4g}",
     f"  bytes accessed {cost['bytes_accessed']:.4g}",
   ]
+
+
+def _compiled(report: dict[str, Any]) -> list[list[str]]:
+  """What only a compiled program tells."""
+  if "total" not in report["memory"]:
+    return []
+  return [_collectives(report["collectives"]), _roofline(report["roofline"])]
 
 
 def _collectives(rows: Sequence[dict]) -> list[str]:

@@ -31,7 +31,8 @@ class Forecast:
     cost: on all devices together.
     model_flops: those that utilisation counts.
     collectives: of one device, in one step.
-    roofline: None for devices whose speed is not known.
+    roofline: None for devices whose speed is not known, and where nothing was
+      compiled.
     shardings: one row per parameter.
   """
 
@@ -82,7 +83,7 @@ def forecast(
   )
   fits, available, missing = verdict(compiled, topology)
   bounds = None
-  if topology.chip is not None:
+  if topology.chip is not None and compiled.memory is not None:
     bounds = roofline.estimate(
       made.cost,
       made.model_flops,
