@@ -105,10 +105,10 @@ class Guard:
       NotFinite: loss or gradient is, and that ends the run.
       Spike: there is one, and that ends the run.
     """
-    values = sums["loss_sum"] + sums["z_loss_sum"] + sums["gradient_norm"]
     # A gradient that is not finite spoils the next loss, and a checkpoint
     # between the two.
-    is_finite = bool(np.isfinite(values))
+    values = sums["loss_sum"] + sums["z_loss_sum"] + sums["gradient_norm"]
+    is_finite = not sums.get("not_finite", not np.isfinite(values))
     skipped = bool(sums.get("skipped"))
     self._in_a_row = self._in_a_row + 1 if skipped else 0
     if is_finite and not sums.get("spike"):
