@@ -8,14 +8,11 @@ import socket
 import subprocess
 import sys
 
-# As on a machine without SeqIO: what is prepared is taken as it is.
-ZOO = (
-  "import sys; sys.modules['seqio'] = None; "
-  "from transformer_zoo.cli import main; sys.exit(main.main())"
-)
-# Starts and ends like a command; what it does is its first argument.
+# Starts and ends like a command. What it does is its first argument, in which
+# `dispatch` runs commands one after the other.
 PROGRAM = """
 import argparse, sys
+sys.modules["seqio"] = None
 from transformer_zoo.cli import main
 from transformer_zoo.cli import processes
 from transformer_zoo.errors import UserError
@@ -29,7 +26,7 @@ def run():
   exec(body, globals())
   return 0
 
-main._dispatch = lambda argv: run()
+dispatch, main._dispatch = main._dispatch, lambda argv: run()
 sys.exit(main.main())
 """
 # One after the other, for as long as it is let.
@@ -106,7 +103,7 @@ class Processes:
 
   def ends(self) -> list[tuple[int, str, str]]:
     """Waits for all: exit code, output and errors of each."""
-    written = [process.communicate(timeout=120) for process in self.started]
+    written = [process.communicate(timeout=500) for process in self.started]
     return [
       (process.returncode, *texts)
       for process, texts in zip(self.started, written, strict=True)

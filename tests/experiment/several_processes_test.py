@@ -1,105 +1,291 @@
-"""Evaluation on two processes, which see each other on this machine alone."""
+"""Runs, evaluations and answers of two and four processes are those of one."""
 
 import json
-import os
-import socket
-import subprocess
 import sys
 
+import gin
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
-PROCESS = """
-import sys
+from tests import several_processes
+from tests import tiny_t5
+from tests.several_processes import PROGRAM
+from transformer_zoo.cli import main as cli
+from transformer_zoo.experiment import exported_directory
+from transformer_zoo.interop import t5x_checkpoints
+from transformer_zoo.interop.tensors import Tensor
+
+STEPS = 7
+# The model of conftest.py.
+SIZES = {
+  "EMBED_DIM": 16,
+  "MLP_DIM": 32,
+  "NUM_HEADS": 2,
+  "HEAD_DIM": 8,
+  "NUM_ENCODER_LAYERS": 1,
+  "NUM_DECODER_LAYERS": 1,
+  "VOCAB_SIZE": 64,
+}
+OVERRIDES = [
+  "MIXTURE_OR_TASK_NAME='no_validation'",
+  f"TRAIN_STEPS={STEPS}",
+  "LOG_PERIOD=1",
+  f"CHECKPOINT_PERIOD={STEPS}",
+  f"EVAL_PERIOD={STEPS}",
+  "DROPOUT_RATE=0.1",
+  "train.packing=False",
+  "NUM_PARTITIONS=2",
+]
+TEXTS = ["red car likes green house", "blue boat", "house sees red", "green"]
+# Notes which places of the mixture are read. SIGTERM comes to process 1 alone.
+STOPPED = """
+import json, os, signal
+from transformer_zoo.data.mixture_reader import MixtureReader
+places, read = set(), MixtureReader.read
+def watched(self, some):
+  places.update(some.tolist())
+  return read(self, some)
+MixtureReader.read = watched
+at = distributed.at
+def interrupted(place):
+  at(place)
+  if place == "step 3" and not distributed.is_first():
+    os.kill(os.getpid(), signal.SIGTERM)
+distributed.at = interrupted
+try:
+  dispatch(TRAIN)
+  raise AssertionError("not stopped")
+except SystemExit as end:
+  assert end.code == 143, end.code
+print("places", json.dumps(sorted(places)), file=sys.stderr, flush=True)
+"""
+# The second process sees no texts: the first hands them on.
+COMPUTED = """
+dispatch(EVALUATE)
+dispatch(INFER + (TEXTS if distributed.is_first() else ["none of mine"]))
+"""
+# Each process places its parts of every layer, which pairs of them share.
+PLACED = """
 import jax
-jax.config.update("jax_cpu_collectives_implementation", "gloo")
-jax.distributed.initialize(
-  sys.argv.pop(1), 2, int(sys.argv.pop(1)), initialization_timeout=120
-)
-assert jax.process_count() == 2 and jax.local_device_count() == 1
-sys.modules["seqio"] = None
-from transformer_zoo.cli import main
-sys.exit(main.main())
+import numpy as np
+from tests import tiny_t5
+from transformer_zoo.experiment import scoring
+from transformer_zoo.training.partitioning import Partitioning
+model = tiny_t5.build("t5_1_1", **SIZES)
+expected = tiny_t5.random_parameters(model)
+partitioning = Partitioning(num_partitions=2, fsdp=2)
+mesh = partitioning.mesh()
+def compare(placed, whole):
+  (shard,) = placed.addressable_shards
+  np.testing.assert_array_equal(shard.data, whole[shard.index])
+for path in PATHS:
+  placed = scoring.restore(model, partitioning, mesh, 8, path)
+  jax.tree.map(compare, placed, expected)
+  print("placed", path)
 """
 
 
-def on_two_processes(words, output_dirs):
-  """Runs `zoo` on two processes: exit code, output and errors of each."""
-  with socket.socket() as free:
-    free.bind(("127.0.0.1", 0))
-    address = f"127.0.0.1:{free.getsockname()[1]}"
-  processes = [
-    subprocess.Popen(
-      [
-        *(sys.executable, "-c", PROCESS, address, str(index)),
-        *(*words, f"--output_dir={folder}"),
-      ],
-      env=os.environ
-      | {
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=1 "
-        "--xla_backend_optimization_level=0",
-        "JAX_PLATFORMS": "cpu",
-      },
-      stdout=subprocess.PIPE,
-      stderr=subprocess.PIPE,
-      text=True,
-    )
-    for index, folder in enumerate(output_dirs)
-  ]
-  try:
-    written = [process.communicate(timeout=500) for process in processes]
-  finally:
-    for process in processes:
-      process.kill()
-  return [
-    (process.returncode, *texts)
-    for process, texts in zip(processes, written, strict=True)
-  ]
+def in_processes(count, body, **words):
+  """Runs a body in processes of which all but the first are silent."""
+  given = "".join(f"{name} = {value!r}\n" for name, value in words.items())
+  programs = [[PROGRAM, given + body]] * count
+  with several_processes.running(programs) as processes:
+    return processes.ends()
 
 
-def files(folder):
+def tensors_of(params):
   return {
-    path.relative_to(folder).as_posix(): path.read_text().splitlines()
-    for path in sorted(folder.rglob("*.json*"))
+    jax.tree_util.keystr(path, simple=True, separator="/"): Tensor.of(leaf)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params)
   }
 
 
-@pytest.fixture
-def words(train, tmp_path):
-  code, _, error = train(tmp_path / "run", "TRAIN_STEPS=2")
-  assert code == 0, error
-  return ["evaluate", f"--checkpoint={tmp_path / 'run'}", "--mixture=colours"]
+@pytest.fixture(scope="module")
+def initial(tmp_path_factory):
+  """The same parameters as a Hugging Face directory and for T5X."""
+  folder = tmp_path_factory.mktemp("initial")
+  model = tiny_t5.build("t5_1_1", **SIZES)
+  tensors = tensors_of(tiny_t5.random_parameters(model))
+  (folder / "huggingface").mkdir()
+  exported_directory.write(folder / "huggingface", model, tensors)
+  t5x_checkpoints.write_checkpoint(folder / "t5x", tensors, step=7)
+  return folder
 
 
-def test_two_processes_give_what_one_gives(zoo, words, tmp_path):
-  code, _, error = zoo(*words, f"--output_dir={tmp_path / 'one'}")
+@pytest.fixture(scope="module")
+def words(gin_file, initial):
+  """Returns a function that makes the words of a command of training."""
+
+  def of(folder, *overrides):
+    start = f"INITIAL_CHECKPOINT_PATH={str(initial / 'huggingface')!r}"
+    bound = [*OVERRIDES, start, f"MODEL_DIR={str(folder)!r}", *overrides]
+    return [
+      "train",
+      f"--gin_file={gin_file}",
+      *(f"--gin.{text}" for text in bound),
+    ]
+
+  return of
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory, words):
+  """The run of one process, of 8 devices."""
+  folder = tmp_path_factory.mktemp("one") / "run"
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setitem(sys.modules, "seqio", None)
+    assert cli.main(words(folder, "FSDP=2")) == 0
+  gin.clear_config()
+  return folder
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory, words):
+  """What two processes of a device each leave, which share each layer.
+
+  Their run is stopped; then they evaluate it and answer texts.
+  """
+  folder = tmp_path_factory.mktemp("two")
+  of_run = [f"--checkpoint={folder / 'run'}", "--gin.NUM_PARTITIONS=1"]
+  ends = in_processes(
+    2,
+    STOPPED + COMPUTED,
+    TRAIN=words(folder / "run", "NUM_PARTITIONS=1", "FSDP=2"),
+    EVALUATE=["evaluate", *of_run, "--mixture=colours"],
+    INFER=["infer", *of_run, f"--output={folder / 'answers.jsonl'}"],
+    TEXTS=TEXTS,
+  )
+  assert [code for code, *_ in ends] == [0, 0], ends
+  return folder, ends
+
+
+@pytest.fixture(scope="module")
+def four(two, words, initial):
+  """The run, ended by four processes, of which pairs read the same rows.
+
+  Besides, they read checkpoints of others.
+  """
+  folder, _ = two
+  ends = in_processes(
+    4,
+    "dispatch(TRAIN)\n" + PLACED,
+    TRAIN=words(folder / "run"),
+    SIZES=SIZES,
+    PATHS=[str(initial / "huggingface"), str(initial / "t5x")],
+  )
+  assert [code for code, *_ in ends] == [0] * 4, ends
+  assert ends[0][1].count("\nplaced ") == 2
+  return folder / "run"
+
+
+def lines(path):
+  return [json.loads(text) for text in path.read_text().splitlines()]
+
+
+def params(folder):
+  with ocp.PyTreeCheckpointer() as checkpointer:
+    there = checkpointer.metadata(folder / "state").item_metadata.tree
+    found = checkpointer.restore(
+      folder / "state",
+      args=ocp.args.PyTreeRestore(
+        restore_args=jax.tree.map(
+          lambda _: ocp.RestoreArgs(restore_type=np.ndarray), there
+        )
+      ),
+    )
+  return found["params"]
+
+
+def test_two_then_four_processes_train_as_one(one, two, four):
+  recorded = lines(four / "metrics.jsonl")
+  assert [line["step"] for line in recorded] == [*range(1, STEPS + 1)]
+  for mine, expected in zip(
+    recorded, lines(one / "metrics.jsonl"), strict=True
+  ):
+    assert mine == pytest.approx(expected, rel=1e-5)
+  jax.tree.map(
+    lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6),
+    params(four / "checkpoints" / str(STEPS)),
+    params(one / "checkpoints" / str(STEPS)),
+  )
+
+
+def test_sigterm_to_one_stops_both_at_one_step_that_is_saved(two, four):
+  _, ((_, output, _), _) = two
+  saved = [text for text in output.splitlines() if "SIGTERM: saved" in text]
+  assert len(saved) == 1
+  stopped = int(saved[0].split()[3].rstrip(";"))
+  assert 3 <= stopped < STEPS
+  assert (four / "checkpoints" / str(stopped)).is_dir()
+
+
+def test_a_process_reads_its_rows_alone(two):
+  _, ends = two
+  read = []
+  for _, _, error in ends:
+    (told,) = [t for t in error.splitlines() if t.startswith("places ")]
+    read.append(json.loads(told.removeprefix("places ")))
+  for index, places in enumerate(read):
+    assert {place % 8 // 4 for place in places} == {index}
+    assert len(places) >= 4 * 3
+
+
+def test_what_is_written_is_written_once(one, four):
+  def names(folder):
+    return sorted(
+      path.relative_to(folder).as_posix()
+      for path in folder.rglob("*")
+      if not {"checkpoints", "tensorboard", "evaluation"} & {*path.parts}
+    )
+
+  assert names(four) == names(one)
+  assert len((four / "commands.txt").read_text().splitlines()) == 2
+  assert len(list((four / "tensorboard").iterdir())) == 2
+  timed = [line["step"] for line in lines(four / "timing.jsonl")]
+  assert len([s for s in timed if s == 1]) <= 2
+
+
+def printed_by(output):
+  """The JSON among what is printed."""
+  return json.loads(output[output.index("{") : output.rindex("}") + 1])
+
+
+def test_evaluation_on_two_processes_is_that_of_one(zoo, two, tmp_path):
+  folder, ((_, output, _), (_, silent, _)) = two
+  assert not silent
+  printed = printed_by(output)
+  code, own, error = zoo(
+    "evaluate",
+    f"--checkpoint={printed['checkpoint']}",
+    "--mixture=colours",
+    f"--output_dir={tmp_path}",
+  )
   assert code == 0, error
-  printed = []
-  for code, output, error in on_two_processes(words, [tmp_path / "two"] * 2):
-    assert code == 0, error
-    # Gloo writes a line as well.
-    printed.append(json.loads(output[output.index("{") :]))
-  assert printed[0] == printed[1]
-  ones, twos = files(tmp_path / "one"), files(tmp_path / "two")
-  assert list(ones) == list(twos) and len(ones) == 2
-  for name in ones:
-    if name.endswith("result.json"):
-      one, two = (json.loads("\n".join(some[name])) for some in (ones, twos))
-      assert one["scores"] == two["scores"] and one["scores"]
-      assert two["loss"] == pytest.approx(one["loss"], rel=1e-5)
-      continue
-    for one, two in zip(
-      map(json.loads, ones[name]), map(json.loads, twos[name]), strict=True
-    ):
-      assert two.pop("log_likelihood") == pytest.approx(
-        one.pop("log_likelihood"), rel=1e-4
-      )
-      assert one == two
-  # Of an evaluation that was interrupted, one process sees nothing.
-  next((tmp_path / "two").rglob("result.json")).unlink()
-  apart = [tmp_path / "two", tmp_path / "three"]
-  for code, _, error in on_two_processes(words, apart):
-    assert code == 2, error
-    assert (
-      "zoo: error: the processes do not see the same 'colours.journal' of an "
-      "interrupted evaluation: give a folder that all of them share"
-    ) in error
+  own = json.loads(own)
+  assert printed["scores"] == own["scores"] and own["scores"]
+  assert printed["loss"] == pytest.approx(own["loss"], rel=1e-5)
+
+
+def test_answers_of_two_processes_are_those_of_one(zoo, two, tmp_path):
+  folder, ((_, output, _), _) = two
+  printed = printed_by(output)
+  code, _, error = zoo(
+    "infer",
+    f"--checkpoint={printed['checkpoint']}",
+    f"--output={tmp_path / 'answers.jsonl'}",
+    *TEXTS,
+  )
+  assert code == 0, error
+  found = lines(folder / "answers.jsonl")
+  assert [answer["inputs"] for answer in found] == TEXTS
+  for mine, expected in zip(
+    found, lines(tmp_path / "answers.jsonl"), strict=True
+  ):
+    assert mine.pop("score") == pytest.approx(expected.pop("score"), rel=1e-4)
+    assert mine.pop("log_likelihood") == pytest.approx(
+      expected.pop("log_likelihood"), rel=1e-4
+    )
+    assert mine == expected
+  assert not (folder / "answers.jsonl.journal").exists()
