@@ -3,6 +3,7 @@
 import functools
 
 import jax
+from jax.extend import core
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 import pytest
@@ -114,6 +115,15 @@ def test_a_product_reads_its_operands_and_writes_its_result():
     matmul_flops=2 * 8 * 16 * 4,
     bytes_accessed=4 * (8 * 16 + 16 * 4 + 8 * 4),
   )
+
+
+def test_attention_of_cudnn_costs_its_products():
+  name = "dot_product_attention_fwd_wrapper"
+  attention = core.Primitive(name)
+  attention.def_abstract_eval(lambda query, key, value: query)
+  query_BLHK, key_BMGK = shape(2, 6, 4, 8), shape(2, 10, 2, 8)
+  found = cost.count(attention.bind, query_BLHK, key_BMGK, key_BMGK)
+  assert found.flops == found.matmul_flops == 2 * (2 * 2 * 4 * 6 * 10 * 8)
 
 
 def test_elementwise_chains_read_and_write_once():

@@ -35,6 +35,12 @@ from transformer_zoo.errors import UserError
 
 # What an equation does to memory; any other is fused with its neighbours.
 _PRODUCTS = ("dot_general", "conv_general_dilated")
+# cuDNN's attention, of which the jaxpr shows no inside: its products, those of
+# the scores computed again in the backward pass included.
+_ATTENTIONS = {
+  "dot_product_attention_fwd_wrapper": 2,
+  "dot_product_attention_bwd_wrapper": 5,
+}
 _REDUCTIONS = (
   "reduce_sum",
   "reduce_max",
@@ -147,11 +153,9 @@ def _of_jaxpr(jaxpr: core.Jaxpr, while_trips: int | None) -> Cost:
 def _of_equation(equation: core.JaxprEqn, while_trips: int | None) -> Cost:
   name, params = equation.primitive.name, equation.params
   if not _has_body(equation):
-    return Cost(
-      _flops(equation),
-      _flops(equation) if name in _PRODUCTS else 0,
-      _moved_bytes(equation),
-    )
+    flops = _flops(equation)
+    is_product = name in _PRODUCTS or name in _ATTENTIONS
+    return Cost(flops, flops if is_product else 0, _moved_bytes(equation))
   if name == "while":
     return _of_while(equation, while_trips)
   bodies = [_of_jaxpr(b, while_trips) for b in core.jaxprs_in_params(params)]
@@ -195,6 +199,9 @@ def _flops(equation: core.JaxprEqn) -> int:
     return 0
   if name in _PRODUCTS:
     return 2 * equation.outvars[0].aval.size * _depth(equation)
+  if name in _ATTENTIONS:
+    query_BLHK, key_BMGK = (operand.aval for operand in operands[:2])
+    return 2 * _ATTENTIONS[name] * query_BLHK.size * key_BMGK.shape[1]
   if name in _REDUCTIONS:
     return operands[0].aval.size
   if name in _WRITES_OF_PARTS:
@@ -216,6 +223,7 @@ def _is_fused(equation: core.JaxprEqn) -> bool:
   """Whether operands and results stay out of memory."""
   return not _has_body(equation) and equation.primitive.name not in (
     *_PRODUCTS,
+    *_ATTENTIONS,
     *_REDUCTIONS,
     *_REARRANGEMENTS,
     *_READS_OF_PARTS,
