@@ -6,13 +6,13 @@ import jax
 import numpy as np
 import pytest
 
+from tests import rule_sets
 from tests import tiny_models
 from tests import tiny_t5
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import state as state_lib
-from transformer_zoo.training.partitioning import Partitioning
 
 WAYS = {
   "beams": DecodingOptions(num_beams=3, num_return=2, min_length=3),
@@ -27,7 +27,7 @@ def setting(kind):
     model, _ = tiny_models.build("prefix_lm", NUM_DECODER_LAYERS=1)
     return model, tiny_models.random_parameters(model), inputs
   model = tiny_t5.build(
-    NUM_HEADS=4, VOCAB_SIZE=64, NUM_ENCODER_LAYERS=1, NUM_DECODER_LAYERS=1
+    NUM_HEADS=8, VOCAB_SIZE=64, NUM_ENCODER_LAYERS=1, NUM_DECODER_LAYERS=1
   )
   return model, tiny_t5.random_parameters(model), inputs
 
@@ -48,22 +48,24 @@ def on_one_device(kind, way):
 
 
 @pytest.mark.parametrize(
-  ("kind", "way", "partitions"),
+  ("kind", "way", "name"),
   [
-    *(
-      ("encoder_decoder", way, partitions)
-      for way in WAYS
-      for partitions in (1, 2, 4)
-    ),
-    ("decoder_only", "beams", 2),
-    ("decoder_only", "samples", 4),
+    ("encoder_decoder", "beams", "fully_sharded"),
+    ("encoder_decoder", "beams", "sequence"),
+    ("encoder_decoder", "beams", "hybrid"),
+    ("encoder_decoder", "samples", "data_parallel"),
+    ("encoder_decoder", "samples", "tensor_parallel"),
+    ("encoder_decoder", "samples", "two_dimensional"),
+    ("decoder_only", "beams", "two_dimensional"),
+    ("decoder_only", "samples", "sequence"),
   ],
 )
-def test_equals_one_device(kind, way, partitions):
+def test_equals_one_device(kind, way, name):
   model, params, inputs = setting(kind)
-  partitioning = Partitioning(num_partitions=partitions)
+  partitioning = rule_sets.build(name)
   mesh = partitioning.mesh()
   boxed = state_lib.abstract_variables(model)
+  partitioning.check(mesh, boxed, len(inputs))
   with partitioning.activate(mesh):
     laid_out = jax.device_put(
       params, partitioning.shardings(mesh, boxed, params)
@@ -81,13 +83,14 @@ def test_equals_one_device(kind, way, partitions):
   np.testing.assert_array_equal(found.tokens, expected.tokens)
   np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
   # Caches [B, H, K, slots] are laid out like the model: heads over `model`.
-  slots = 8 * (3 if way == "beams" else 2)
+  heads, slots = 8, 8 * (3 if way == "beams" else 2)
   if kind == "decoder_only":
-    slots += inputs.shape[1]
+    heads, slots = 4, slots + inputs.shape[1]
   caches = [
     line
     for line in lowered.as_text().splitlines()
-    if "sharding_constraint" in line and f"tensor<8x4x8x{slots}xf32>" in line
+    if "sharding_constraint" in line
+    and f"tensor<8x{heads}x8x{slots}xf32>" in line
   ]
   assert caches and all(
     '{"data", "fsdp"}, {"model"}, {}, {}' in c for c in caches
