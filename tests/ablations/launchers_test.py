@@ -246,6 +246,11 @@ def test_a_report_while_runs_run(run_tiny, fake, capsys):
       ["--slurm=partition"],
       "--slurm is 'partition'; write it as partition=gpu",
     ),
+    (
+      ["--output_dir=gs://b/runs"],
+      "--output_dir is 'gs://b/runs'; the runs of a study share a folder, so "
+      "give one that all of their machines see as a file system",
+    ),
     (["--slurm=a=b"], "--slurm is an option of --launcher slurm alone"),
   ],
 )
