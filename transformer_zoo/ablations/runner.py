@@ -108,8 +108,8 @@ def run_study(
   """
   if "://" in str(output_dir):
     raise UserError(
-      f"--output_dir is {str(output_dir)!r}; the runs of a study share a folder, "
-      "so give one that all of their machines see as a file system"
+      f"--output_dir is {str(output_dir)!r}; the runs of a study share a "
+      "folder, so give one that all of their machines see as a file system"
     )
   data_dirs, search_paths = tuple(data_dirs), tuple(search_paths)
   study = studies.load_study(name, search_paths)
