@@ -83,6 +83,7 @@ class Processes:
           f"--process_index={index}",
         ],
         env=environment,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -97,12 +98,22 @@ class Processes:
         return
     raise AssertionError(self.started[0].stderr.read())
 
+  def read_error(self, text: str) -> str:
+    """Reads errors of the first one up to a line that has `text`."""
+    return next(line for line in self.started[0].stderr if text in line)
+
   def kill(self, index: int) -> None:
     """SIGKILL."""
     self.started[index].send_signal(signal.SIGKILL)
 
   def ends(self) -> list[tuple[int, str, str]]:
-    """Waits for all: exit code, output and errors of each."""
+    """Waits for all: exit code, output and errors of each.
+
+    Their standard input ends first.
+    """
+    for process in self.started:
+      process.stdin.close()
+      process.stdin = None
     written = [process.communicate(timeout=500) for process in self.started]
     return [
       (process.returncode, *texts)

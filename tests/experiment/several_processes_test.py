@@ -1,12 +1,13 @@
 """Runs, evaluations and answers of two and four processes are those of one."""
 
 import json
+import re
+import shutil
 import sys
 
 import gin
 import jax
 import numpy as np
-import orbax.checkpoint as ocp
 import pytest
 
 from tests import several_processes
@@ -14,6 +15,7 @@ from tests import tiny_t5
 from tests.several_processes import PROGRAM
 from transformer_zoo.cli import main as cli
 from transformer_zoo.experiment import exported_directory
+from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.interop import t5x_checkpoints
 from transformer_zoo.interop.tensors import Tensor
 
@@ -39,6 +41,20 @@ OVERRIDES = [
   "NUM_PARTITIONS=2",
 ]
 TEXTS = ["red car likes green house", "blue boat", "house sees red", "green"]
+# What one of the processes has otherwise ends the command in both.
+REFUSED = """
+def refused(words):
+  try:
+    dispatch(words)
+  except UserError as error:
+    print("refused:", error, file=sys.stderr, flush=True)
+  else:
+    raise AssertionError("not refused")
+
+other = not distributed.is_first()
+refused(TRAIN + ["--gin.TRAIN_STEPS=9"] * other)
+refused(TRAIN + [f"--gin.PREPARED_DIR={OTHER_DATA!r}"] * other)
+"""
 # Notes which places of the mixture are read. SIGTERM comes to process 1 alone.
 STOPPED = """
 import json, os, signal
@@ -64,7 +80,9 @@ print("places", json.dumps(sorted(places)), file=sys.stderr, flush=True)
 # The second process sees no texts: the first hands them on.
 COMPUTED = """
 dispatch(EVALUATE)
-dispatch(INFER + (TEXTS if distributed.is_first() else ["none of mine"]))
+dispatch(INFER + (["none of mine"] if other else TEXTS))
+os.chdir(ELSEWHERE if other else EVALUATED)
+refused(EVALUATE + ["--output_dir=validation"])
 """
 # Each process places its parts of every layer, which pairs of them share.
 PLACED = """
@@ -142,20 +160,28 @@ def one(tmp_path_factory, words):
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory, words):
+def two(tmp_path_factory, words, prepared_dir):
   """What two processes of a device each leave, which share each layer.
 
-  Their run is stopped; then they evaluate it and answer texts.
+  Their run is refused twice, then stopped; they evaluate it and answer texts.
   """
   folder = tmp_path_factory.mktemp("two")
+  shutil.copytree(prepared_dir, folder / "data")
+  manifest = folder / "data" / "no_validation" / "manifest.json"
+  content = json.loads(manifest.read_text())
+  content["splits"]["train"]["checksum"] = "another"
+  manifest.write_text(json.dumps(content))
   of_run = [f"--checkpoint={folder / 'run'}", "--gin.NUM_PARTITIONS=1"]
   ends = in_processes(
     2,
-    STOPPED + COMPUTED,
+    REFUSED + STOPPED + COMPUTED,
     TRAIN=words(folder / "run", "NUM_PARTITIONS=1", "FSDP=2"),
     EVALUATE=["evaluate", *of_run, "--mixture=colours"],
     INFER=["infer", *of_run, f"--output={folder / 'answers.jsonl'}"],
     TEXTS=TEXTS,
+    OTHER_DATA=str(folder / "data"),
+    ELSEWHERE=str(folder),
+    EVALUATED=str(folder / "run" / "evaluation" / "colours"),
   )
   assert [code for code, *_ in ends] == [0, 0], ends
   return folder, ends
@@ -185,17 +211,9 @@ def lines(path):
 
 
 def params(folder):
-  with ocp.PyTreeCheckpointer() as checkpointer:
-    there = checkpointer.metadata(folder / "state").item_metadata.tree
-    found = checkpointer.restore(
-      folder / "state",
-      args=ocp.args.PyTreeRestore(
-        restore_args=jax.tree.map(
-          lambda _: ocp.RestoreArgs(restore_type=np.ndarray), there
-        )
-      ),
-    )
-  return found["params"]
+  leaves = orbax_checkpoints.open_checkpoint(folder)
+  found = orbax_checkpoints.parameters(leaves)
+  return {name: tensor.read() for name, tensor in found.items()}
 
 
 def test_two_then_four_processes_train_as_one(one, two, four):
@@ -210,6 +228,25 @@ def test_two_then_four_processes_train_as_one(one, two, four):
     params(four / "checkpoints" / str(STEPS)),
     params(one / "checkpoints" / str(STEPS)),
   )
+
+
+def test_what_differs_between_processes_is_refused(two):
+  _, ends = two
+  name = r"process {} \(host \S+, pid \d+\)"
+  pair = rf"from {name.format(0)} to {name.format(1)}: "
+  expected = [
+    f"the processes differ in their configurations, {pair}TRAIN_STEPS was "
+    f"{STEPS} and is 9",
+    f"the processes differ in their data, {pair}no_validation train is .+ and "
+    "another",
+    r"the processes do not see the same 'colours\.journal' of an interrupted "
+    "evaluation: give a folder that all of them share as --output_dir, which "
+    r"is 'validation/\d' here",
+  ]
+  for _, _, error in ends:
+    told = [t for t in error.splitlines() if t.startswith("refused: ")]
+    for text, sentence in zip(told, expected, strict=True):
+      assert re.fullmatch(f"refused: {sentence}", text), text
 
 
 def test_sigterm_to_one_stops_both_at_one_step_that_is_saved(two, four):

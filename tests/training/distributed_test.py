@@ -70,6 +70,28 @@ importlib.metadata.version = lambda name: (
     assert re.search(told, error), error
 
 
+def test_a_process_that_a_collective_waits_for_is_named_and_may_come():
+  body = """
+import numpy as np
+from jax.experimental import multihost_utils
+distributed.at("the batch after step 7")
+if not distributed.is_first():
+  sys.stdin.read()
+distributed.at("step 8")
+multihost_utils.process_allgather(np.ones(1))
+"""
+  programs = [[PROGRAM, body, "--process_late=1"]] * 2
+  with several_processes.running(programs) as processes:
+    told = processes.read_error("nothing moves")
+    found = processes.ends()  # which closes the standard input
+  assert re.fullmatch(
+    rf"zoo: nothing moves for 1 s: {NAME.format(1)} is at 'the batch after "
+    "step 7'; the furthest process is at 'step 8'\n",
+    told,
+  ), told
+  assert [code for code, *_ in found] == [0, 0], found
+
+
 def test_a_missing_process_is_named():
   (code, _, error), _ = ends("", "", flags=["--process_wait=1"], count=4)
   assert code == 1

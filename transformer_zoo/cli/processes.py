@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Callable, Iterator
 import contextlib
-import json
 import traceback
 
 from transformer_zoo.errors import UserError
@@ -75,13 +74,6 @@ def start(arguments: argparse.Namespace) -> None:
     Patience(
       arguments.process_wait, arguments.process_late, arguments.process_silent
     ),
-  )
-  from transformer_zoo.training import environment
-
-  distributed.require_same(
-    "versions",
-    json.dumps(environment.describe_software()),
-    distributed.changes,
   )
 
 

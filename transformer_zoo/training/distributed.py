@@ -32,6 +32,7 @@ def initialize(place: Place, patience: Patience = DEFAULT_PATIENCE) -> None:
   """Connects this process with the others, before JAX knows any device.
 
   Standard output stays with process 0, that of C++ libraries goes to stderr.
+  Then all have devices: JAX waits two minutes for those of the others.
 
   Args:
     place: which one this is.
@@ -39,8 +40,8 @@ def initialize(place: Place, patience: Patience = DEFAULT_PATIENCE) -> None:
 
   Raises:
     SystemExit: not all come in time, as a sentence on stderr says.
-    UserError: two have the same index, they tell different counts, or the port
-      of process 0 is in use.
+    UserError: two have the same index, they tell different counts, the port
+      of process 0 is in use, or they have other versions.
   """
   global _member
   server = _open_rendezvous(place, patience) if place.index == 0 else None
@@ -59,6 +60,10 @@ def initialize(place: Place, patience: Patience = DEFAULT_PATIENCE) -> None:
     f"{connected.names[place.index]} of {place.count}, by {place.source}; "
     f"process 0 is at {place.coordinator}"
   )
+  from transformer_zoo.training import environment
+
+  software = json.dumps(environment.describe_software())
+  require_same("versions", software, changes)
   _connect_devices(place, connected.service, patience)
 
 
@@ -242,8 +247,10 @@ def _connect_devices(place: Place, service: str, patience: Patience) -> None:
     place.local_devices,
     cluster_detection_method="deactivate",
     initialization_timeout=int(max(patience.come, 60)),
-    heartbeat_timeout_seconds=int(_HEARTBEATS_AFTER * patience.silent),
+    heartbeat_timeout_seconds=int(_HEARTBEATS_AFTER * patience.silent) + 1,
+    shutdown_timeout_seconds=int(patience.silent) + 1,
   )
+  jax.devices()
 
 
 def _keep_standard_output(index: int) -> None:
