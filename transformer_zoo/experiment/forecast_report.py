@@ -189,4 +189,6 @@ def aligned(table: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _size(size: int) -> str:
+  if size < _GIB:
+    return f"{size / 2**20:,.1f} MiB"
   return f"{size / _GIB:,.2f} GiB"
