@@ -20,9 +20,7 @@ _part = contextvars.ContextVar("part of the batch", default=WHOLE_BATCH)
 def microbatch(index: jax.Array, number: int) -> Iterator[None]:
   """Makes the rows of what is traced inside rows `index::number` of a batch.
 
-  Their masks are those that they have in the whole batch, which is drawn for
-  each part: XLA fuses the choice of rows into the drawing where it draws
-  without a loop.
+  Their masks are those that they have in the whole batch.
   """
   token = _part.set((index, number))
   try:
@@ -65,13 +63,30 @@ class Dropout(nn.Module):
     Returns:
       Factors of this shape, 1 along `broadcast_dims`.
     """
-    broadcast = {dim % len(shape) for dim in self.broadcast_dims}
-    own = [1 if i in broadcast else size for i, size in enumerate(shape)]
-    index, number = WHOLE_BATCH if 0 in broadcast else _part.get()
-    keep_rate = 1.0 - self.rate
-    keep = jax.random.bernoulli(
-      self.make_rng("dropout"), keep_rate, (own[0] * number, *own[1:])
-    )
-    if number > 1:
-      keep = keep.reshape(own[0], number, *own[1:])[:, index]
+    shared = {dim % len(shape) for dim in self.broadcast_dims}
+    own = tuple(1 if i in shared else size for i, size in enumerate(shape))
+    key, keep_rate = self.make_rng("dropout"), 1.0 - self.rate
+    if 0 in shared:
+      keep = jax.random.bernoulli(key, keep_rate, own)
+    elif shared:
+      keep = _small_masks(key, keep_rate, own)
+    else:
+      keep = _large_masks(key, keep_rate, own)
     return keep.astype(dtype) * jnp.asarray(1 / keep_rate, dtype)
+
+
+def _small_masks(key, keep_rate: float, shape: tuple[int, ...]) -> jax.Array:
+  """Draws those of the whole batch and takes those of this part."""
+  (index, number), (rows, *rest) = _part.get(), shape
+  keep = jax.random.bernoulli(key, keep_rate, (rows * number, *rest))
+  if number == 1:
+    return keep
+  return keep.reshape(rows, number, *rest)[:, index]
+
+
+def _large_masks(key, keep_rate: float, shape: tuple[int, ...]) -> jax.Array:
+  """Draws those of this part alone, each row by a key of its own."""
+  (index, number), (rows, *rest) = _part.get(), shape
+  places = jnp.arange(rows) * number + index
+  keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, places)
+  return jax.vmap(lambda key: jax.random.bernoulli(key, keep_rate, rest))(keys)
