@@ -8,7 +8,7 @@ import pytest
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import checkpoint_sources
-from transformer_zoo.experiment import mirror
+from transformer_zoo.experiment import remote
 from transformer_zoo.experiment.mirror import Mirror
 
 
@@ -61,7 +61,7 @@ def write(folder: pathlib.Path, **files):
 
 
 def a_run(folder, step=2):
-  write(folder, metrics="lines", config="gin")
+  write(folder, metrics_jsonl="lines", config="gin")
   write(
     folder / "checkpoints" / str(step),
     state__d__numbers="123",
@@ -78,7 +78,7 @@ def there() -> set[str]:
 
 RUN = {
   "config",
-  "metrics",
+  "metrics.jsonl",
   "checkpoints/2/state/d/numbers",
   "checkpoints/2/checksums.json",
 }
@@ -137,17 +137,20 @@ def test_only_changes_are_copied_and_what_is_gone_is_removed(make):
   a_run(one.folder, 2)
   one.copy()
   Unreliable.log.clear()
-  (one.folder / "metrics").write_text("lines and more")
+  (one.folder / "metrics.jsonl").write_text("lines and more")
   for path in sorted((one.folder / "checkpoints" / "1").rglob("*"))[::-1]:
     path.unlink() if path.is_file() else path.rmdir()
   one.copy()
-  assert Unreliable.log == [("put", "/run/metrics")]
+  assert Unreliable.log == [("put", "/run/metrics.jsonl")]
   assert there() == RUN
   # Started again on the same machine: checkpoints are not copied again.
   again = make()
   Unreliable.log.clear()
   again.copy()
-  assert {path for _, path in Unreliable.log} == {"/run/metrics", "/run/config"}
+  assert {path for _, path in Unreliable.log} == {
+    "/run/metrics.jsonl",
+    "/run/config",
+  }
 
 
 def test_the_one_that_is_further_counts(make):
@@ -156,14 +159,16 @@ def test_the_one_that_is_further_counts(make):
   one.copy()
   two = make("elsewhere")
   a_run(two.folder, 4)
-  (two.folder / "metrics").write_text("lines of step 4")
+  (two.folder / "metrics.jsonl").write_text("lines of step 4")
   two.copy()
-  assert (make().folder / "metrics").read_text() == "lines of step 4"
+  assert (make().folder / "metrics.jsonl").read_text() == "lines of step 4"
   # And a folder that is further than the URL stays as it is.
-  (two.folder / "metrics").write_text("lines of step 6")
+  (two.folder / "metrics.jsonl").write_text("lines of step 6")
   a_run(two.folder, 6)
-  (two.folder / "metrics").write_text("lines of step 6")
-  assert (make("elsewhere").folder / "metrics").read_text() == "lines of step 6"
+  (two.folder / "metrics.jsonl").write_text("lines of step 6")
+  assert (
+    make("elsewhere").folder / "metrics.jsonl"
+  ).read_text() == "lines of step 6"
 
 
 def test_a_place_that_fails_now_and_then(make, monkeypatch):
@@ -178,7 +183,7 @@ def test_a_place_that_fails_now_and_then(make, monkeypatch):
   a_run(one.folder)
   one.copy()
   assert there() == RUN
-  assert (make("elsewhere").folder / "metrics").read_text() == "lines"
+  assert (make("elsewhere").folder / "metrics.jsonl").read_text() == "lines"
 
 
 def test_a_place_that_fails(make, monkeypatch, told, tmp_path):
@@ -186,7 +191,7 @@ def test_a_place_that_fails(make, monkeypatch, told, tmp_path):
   a_run(one.folder)
   one.start()
   monkeypatch.setattr(
-    Unreliable, "fails", staticmethod(lambda _, path: "metrics" in path)
+    Unreliable, "fails", staticmethod(lambda _, path: "metrics.jsonl" in path)
   )
   with pytest.raises(UserError) as caught:
     one.stop()
@@ -206,16 +211,16 @@ def test_a_place_that_fails(make, monkeypatch, told, tmp_path):
 
 def test_the_context_copies_whatever_ends_the_run(tmp_path):
   url = "memory://run"
-  with pytest.raises(KeyboardInterrupt), mirror.opened(url) as folder:
+  with pytest.raises(KeyboardInterrupt), remote.opened(url) as folder:
     a_run(folder)
     raise KeyboardInterrupt
   assert there() == RUN
-  with mirror.opened(str(tmp_path / "plain")) as folder:
+  with remote.opened(str(tmp_path / "plain")) as folder:
     assert folder == tmp_path / "plain"
 
 
 def test_a_file_url(tmp_path):
-  with mirror.opened(f"file://{tmp_path}/there") as folder:
+  with remote.opened(f"file://{tmp_path}/there") as folder:
     a_run(folder)
   copied = tmp_path / "there"
   assert {
@@ -231,15 +236,15 @@ def test_places_that_are_refused():
     ("nowhere://run", "is no place that fsspec knows (Protocol not known: "),
     ("absent://run", "needs a package that is not installed (Install no_such"),
   ):
-    with pytest.raises(UserError) as caught, mirror.opened(url):
+    with pytest.raises(UserError) as caught, remote.opened(url):
       pass
     assert str(caught.value).startswith(f"{url!r} {part}")
 
 
 def test_a_checkpoint_at_a_url(tmp_path):
-  with mirror.opened("memory://run") as folder:
+  with remote.opened("memory://run") as folder:
     a_run(folder)
-  mirror.FOLDER.rename(tmp_path / "lost")
+  remote.FOLDER.rename(tmp_path / "lost")
   found = checkpoint_sources.locate("memory://run")
   assert found == (folder / "checkpoints" / "2").absolute()
 
@@ -252,7 +257,7 @@ def test_training_takes_a_url(train, tmp_path):
 
 
 def test_a_run_goes_on_on_a_machine_that_is_new(tmp_path, capsys):
-  @mirror.with_mirror
+  @remote.at_any_place
   def count(*, model_dir, step):
     folder = pathlib.Path(model_dir)
     before = sorted(path.name for path in folder.glob("checkpoints/*"))
@@ -260,7 +265,7 @@ def test_a_run_goes_on_on_a_machine_that_is_new(tmp_path, capsys):
     return before
 
   assert count(model_dir="memory://run", step=2) == []
-  mirror.FOLDER.rename(tmp_path / "lost")
+  remote.FOLDER.rename(tmp_path / "lost")
   assert count(model_dir="memory://run", step=4) == ["2"]
   assert "memory://run is fetched to " in capsys.readouterr().out
   assert count(model_dir="memory://run", step=6) == ["2", "4"]

@@ -154,9 +154,9 @@ def configuration_of_checkpoint(
     UserError: none is given and nothing beside the checkpoint tells its model.
   """
   if "://" in arguments.checkpoint:
-    from transformer_zoo.experiment import mirror
+    from transformer_zoo.experiment import remote
 
-    arguments.checkpoint = str(mirror.fetched(arguments.checkpoint))
+    arguments.checkpoint = str(remote.fetched(arguments.checkpoint))
   if not pathlib.Path(arguments.checkpoint).exists():
     raise UserError(f"there is no checkpoint {arguments.checkpoint!r}")
   if arguments.gin_file:

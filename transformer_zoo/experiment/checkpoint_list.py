@@ -6,7 +6,7 @@ import os
 import pathlib
 from typing import Any
 
-from transformer_zoo.experiment import mirror
+from transformer_zoo.experiment import remote
 from transformer_zoo.training import checkpoints
 from transformer_zoo.training import checksums
 from transformer_zoo.training.keeping import KEEP_NEWEST_AND_BEST
@@ -48,7 +48,7 @@ def of_run(path: str | os.PathLike[str], verify: bool = False) -> list[Entry]:
   Raises:
     UserError: there is none.
   """
-  folder = mirror.fetched(path)
+  folder = remote.fetched(path)
   found = checkpoints.steps(folder)
   chosen = checkpoints.resolve(folder)
   run = checkpoints.run_of(chosen)

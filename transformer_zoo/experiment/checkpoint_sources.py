@@ -15,7 +15,7 @@ from transformer_zoo import config
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import converted_run
-from transformer_zoo.experiment import mirror
+from transformer_zoo.experiment import remote
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.interop import t5x_checkpoints
@@ -61,7 +61,7 @@ def locate(path: str | os.PathLike[str]) -> pathlib.Path:
   Raises:
     UserError: there is none.
   """
-  path = mirror.fetched(path)
+  path = remote.fetched(path)
   if t5x_checkpoints.is_checkpoint(path):
     return t5x_checkpoints.open_checkpoint(path).folder
   if directory.is_directory(path):
@@ -86,7 +86,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
   Raises:
     UserError: there is none, it is damaged, or it holds what is not known here.
   """
-  path = mirror.fetched(path)
+  path = remote.fetched(path)
   if t5x_checkpoints.is_checkpoint(path):
     return _of_t5x(path)
   if directory.is_directory(path):

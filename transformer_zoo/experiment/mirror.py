@@ -1,96 +1,30 @@
-"""Run folders in other places: `gs://`, `s3://`, any URL that fsspec knows.
+"""A folder of this machine and its copy at a URL of fsspec.
 
-A run works in a folder of its machine. A thread copies what changes there to
-the URL; a run that finds more at the URL than in the folder, as on a machine
-that is new, fetches it first. Object stores rename nothing, so a checkpoint
-counts at the URL from its `checksums.json` on, which is copied last.
+Object stores rename nothing, so a checkpoint counts at the URL from its
+`checksums.json` on, which is copied last.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 import contextlib
-import functools
 import os
 import pathlib
 import shutil
 import threading
 import time
 from typing import Any
-import urllib.parse
-
-import jax
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.training import step_folders
+from transformer_zoo.training.recorder import METRICS_FILE
 
-FOLDER = pathlib.Path("runs", "mirrored")
 _SEAL = "checksums.json"
 _CHECKPOINTS = "checkpoints"
 # Parts of names of what is not whole yet, or no more.
-_PASSING = (".orbax-checkpoint-tmp", ".removed", ".new")
+_PASSING = (step_folders.UNFINISHED, step_folders.REMOVED, ".new")
 _SECONDS_BETWEEN = 30.0
 _TRIES = 4
 
 _Stat = tuple[int, int]
-
-
-def is_url(path: str | os.PathLike[str]) -> bool:
-  """Whether a path names another place than a folder of this machine."""
-  return "://" in str(path)
-
-
-def with_mirror(train: Callable[..., str]) -> Callable[..., str]:
-  """Lets a function that works in the folder `model_dir` take a URL for it."""
-
-  @functools.wraps(train)
-  def run(*, model_dir: str, **arguments: Any) -> str:
-    with opened(model_dir) as folder:
-      return train(model_dir=str(folder), **arguments)
-
-  return run
-
-
-@contextlib.contextmanager
-def opened(model_dir: str) -> Iterator[pathlib.Path]:
-  """The folder of this machine that stands for a folder or a URL.
-
-  Args:
-    model_dir: either. What is at a URL is fetched, and what comes to be in the
-      folder is copied there, meanwhile and at the end.
-
-  Raises:
-    UserError: there is no such place, or nothing can be written there.
-  """
-  if not is_url(model_dir):
-    yield pathlib.Path(model_dir)
-    return
-  if jax.process_count() > 1:
-    raise UserError(
-      f"MODEL_DIR={model_dir!r} is for a run of one process, and these are "
-      f"{jax.process_count()}: give a folder that all of them see (NFS, "
-      "Filestore, gcsfuse)"
-    )
-  mirror = Mirror(model_dir, FOLDER / urllib.parse.quote(model_dir, safe=""))
-  mirror.fetch()
-  mirror.start()
-  try:
-    yield mirror.folder
-  except BaseException:
-    # What ended the run is told, and the copy tried nevertheless.
-    mirror.stop(must=False)
-    raise
-  mirror.stop()
-
-
-def fetched(path: str | os.PathLike[str]) -> pathlib.Path:
-  """The folder of a path, or one with what is at a URL now.
-
-  Raises:
-    UserError: there is no such place.
-  """
-  if not is_url(path):
-    return pathlib.Path(path)
-  mirror = Mirror(str(path), FOLDER / urllib.parse.quote(str(path), safe=""))
-  mirror.fetch()
-  return mirror.folder
 
 
 class Mirror:
@@ -105,6 +39,7 @@ class Mirror:
     url: str,
     folder: pathlib.Path,
     *,
+    with_checkpoints: bool = True,
     report: Callable[[str], None] = print,
     pause: Callable[[float], None] = time.sleep,
   ):
@@ -113,6 +48,7 @@ class Mirror:
     Args:
       url: of the copy.
       folder: made when missing.
+      with_checkpoints: whether those are copied too.
       report: called with one sentence for what a user should know.
       pause: waits so many seconds, between two tries.
 
@@ -121,6 +57,7 @@ class Mirror:
     """
     self.folder = folder
     self._url = url.rstrip("/")
+    self._with_checkpoints = with_checkpoints
     self._report, self._pause = report, pause
     self._files, self._root = _file_system(self._url)
     self._copied: dict[str, _Stat | None] = {}
@@ -135,15 +72,16 @@ class Mirror:
     """
     try:
       there = self._listed()
-      lead = _progress(there) - _progress(self._local())
-      if lead > 0:
+      here = {name: stat[0] for name, stat in self._local().items()}
+      ahead = _progress(there) > _progress(here)
+      if ahead:
         shutil.rmtree(self.folder, ignore_errors=True)
         self._report(f"{self._url} is fetched to {self.folder}")
-      here = self._local()
-      # An earlier fetch may have been broken off.
-      missing = _whole(there).keys() - here.keys() if lead >= 0 else ()
-      for name in sorted(missing, key=_order):
-        self._try(self._fetch, name)
+        here = {}
+      if ahead or _progress(there) == _progress(here):
+        # An earlier fetch may have been broken off.
+        for name in sorted(_whole(there).keys() - here.keys(), key=_order):
+          self._try(self._fetch, name)
     except Exception as error:  # Each file system raises kinds of its own.
       raise UserError(
         f"{self._url!r} cannot be read ({_reason(error)}); look at the name, "
@@ -238,10 +176,14 @@ class Mirror:
     """Bytes of the files at the URL."""
     self._files.invalidate_cache()
     found = self._files.find(self._root, detail=True)
-    return {
+    sizes = {
       path.removeprefix(self._root).lstrip("/"): int(told["size"] or 0)
       for path, told in found.items()
     }
+    return {name: sizes[name] for name in sizes if self._is_ours(name)}
+
+  def _is_ours(self, name: str) -> bool:
+    return self._with_checkpoints or _step(name) is None
 
   def _local(self) -> dict[str, _Stat]:
     """Bytes and time of the files in the folder; the time tells changes."""
@@ -255,7 +197,7 @@ class Mirror:
     return {
       name: stat
       for name, stat in found.items()
-      if not any(part in name for part in _PASSING)
+      if self._is_ours(name) and not any(part in name for part in _PASSING)
     }
 
 
@@ -301,10 +243,11 @@ def _whole(files: dict[str, Any]) -> dict[str, Any]:
   }
 
 
-def _progress(files: dict[str, Any]) -> int:
-  """The newest whole checkpoint; 0 without one, -1 without any file."""
-  steps = [_step(name) for name in files if _is_seal(name)]
-  return max((int(s) for s in steps if s.isdigit()), default=0 if files else -1)
+def _progress(sizes: dict[str, int]) -> tuple[int, int]:
+  """How far a run is: its newest whole checkpoint, and what it has recorded."""
+  steps = [_step(name) for name in sizes if _is_seal(name)]
+  newest = max((int(s) for s in steps if s.isdigit()), default=-1)
+  return newest, sizes.get(METRICS_FILE, -1)
 
 
 def _reason(error: Exception) -> str:

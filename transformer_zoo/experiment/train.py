@@ -20,7 +20,7 @@ from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import evaluation_report
 from transformer_zoo.experiment import inputs
-from transformer_zoo.experiment import mirror
+from transformer_zoo.experiment import remote
 from transformer_zoo.experiment import resumption
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.experiment import scoring
@@ -45,7 +45,7 @@ DEFAULT_WATCHING = Watching()
 
 
 @gin.register
-@mirror.with_mirror
+@remote.at_any_place
 def train(
   *,
   model: nn.Module,
@@ -86,7 +86,7 @@ def train(
 
   Args:
     model: an architecture.
-    model_dir: the run folder, or a URL for it (experiment/mirror.py).
+    model_dir: the run folder, or a URL for it (experiment/remote.py).
     mixture_or_task_name: what to train on.
     task_feature_lengths: feature -> tokens, inputs and targets.
     train_steps: steps of this run.
@@ -171,7 +171,9 @@ def train(
     stack.enter_context(partitioning.activate(mesh))
     abstract = program.abstract_state
     checkpoints = stack.enter_context(
-      contextlib.closing(Checkpoints(folder / "checkpoints", checkpointing))
+      contextlib.closing(
+        Checkpoints(checkpointing.folder_of(folder), checkpointing)
+      )
     )
     restored = checkpoints.restore_newest(abstract)
     initial = None

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 import dataclasses
 import math
+import os
 
 import gin
 
@@ -29,6 +30,7 @@ class Checkpointing:
     highest: whether the highest value is the best, and not the lowest.
     grace_seconds: that a notice of preemption (SIGTERM) leaves; a save that
       takes longer is told.
+    folder: of the checkpoints; `checkpoints` in the run folder by default.
     stop_at_failed_save: ends the run where a save fails; else it goes on to
       the next one. The last state of a run must be saved in any case.
   """
@@ -39,6 +41,7 @@ class Checkpointing:
   metric: str = MEAN
   highest: bool = True
   grace_seconds: float = 30.0
+  folder: str | None = None
   stop_at_failed_save: bool = False
 
   def __post_init__(self):
@@ -59,6 +62,10 @@ class Checkpointing:
     if self.metric == MEAN:
       return f"{end} mean of the task scores on the validation split"
     return f"{end} {self.metric}"
+
+  def folder_of(self, run: os.PathLike[str]) -> str:
+    """Where the checkpoints of a run lie."""
+    return self.folder or os.path.join(run, "checkpoints")
 
   def check_metric(self, tasks: Iterable[str]) -> None:
     """Refuses a metric of a task that is not evaluated.

@@ -23,6 +23,11 @@ def restore(folder: str | os.PathLike[str], abstract_state: Any) -> Any:
   Raises:
     UserError: it holds other arrays.
   """
+  if "://" in str(folder):
+    raise UserError(
+      "its layers are scanned otherwise, and at a URL they are not taken apart;"
+      " copy the run to a folder or bind SCAN_LAYERS as it was"
+    )
   tensors = orbax_checkpoints.open_checkpoint(folder)
   there = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
   wanted = _shapes(abstract_state)

@@ -10,14 +10,12 @@ behind; the ones before it stay.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-import dataclasses
 import json
 import logging
 import os
 import threading
 import time
 
-from etils import epath
 import jax
 import orbax.checkpoint as ocp
 
@@ -29,11 +27,10 @@ from transformer_zoo.training import relayout
 from transformer_zoo.training.keeping import Checkpointing
 from transformer_zoo.training.keeping import KEEP_NEWEST_AND_BEST
 from transformer_zoo.training.keeping import Scores
+from transformer_zoo.training.stalls import Stalls
 from transformer_zoo.training.state import TrainState
+from transformer_zoo.training.step_folders import StepFolders
 
-# Names of folders that were checkpoints or are not yet.
-_UNFINISHED = ".orbax-checkpoint-tmp"
-_REMOVED = ".removed"
 # Orbax measures by the clock on the wall, which may jump: one process has
 # nobody to wait for, and several must not wait for ever.
 _SECONDS_ALONE, _SECONDS_TOGETHER = 10**9, 600
@@ -45,27 +42,6 @@ def _is_not_of_orbax(record: logging.LogRecord) -> bool:
 
 def _print(text: str) -> None:
   print(text, flush=True)
-
-
-@dataclasses.dataclass
-class Stalls:
-  """Seconds in which training waited for saves."""
-
-  saves: int = 0
-  total: float = 0.0
-  longest: float = 0.0
-
-  def add(self, seconds: float) -> None:
-    """Counts a save."""
-    self.saves += 1
-    self.total += seconds
-    self.longest = max(self.longest, seconds)
-
-  def __str__(self) -> str:
-    return (
-      f"{self.saves} checkpoints saved; training waited {self.total:.1f} s for "
-      f"them in all, {self.longest:.2f} s at the most"
-    )
 
 
 class Checkpoints:
@@ -93,7 +69,7 @@ class Checkpoints:
     self.options = options
     self.scores = Scores(options)
     self.stalls = Stalls()
-    self._folder = epath.Path(os.path.abspath(folder))
+    self._folders = StepFolders(folder)
     self._report = report if jax.process_index() == 0 else lambda text: None
     self._running: tuple[int, threading.Thread] | None = None
     self._failure: tuple[int, str] | None = None
@@ -102,9 +78,9 @@ class Checkpoints:
     # It logs pages about what is told here in a sentence.
     logging.getLogger("absl").addFilter(_is_not_of_orbax)
     if jax.process_index() == 0:
-      self._folder.mkdir(parents=True, exist_ok=True)
-      self._remove_leftovers()
-    self._steps = set(agreement.numbers_of_first(self._listed))
+      self._folders.make()
+      self._folders.remove_leftovers()
+    self._steps = set(agreement.numbers_of_first(self._folders.steps))
     alone = jax.process_count() == 1
     self._writer = ocp.AsyncCheckpointer(
       ocp.CompositeCheckpointHandler(
@@ -144,7 +120,7 @@ class Checkpoints:
     self._failure = None
     try:
       self._writer.save(
-        self._folder / str(step),
+        self._folders.of(step),
         args=ocp.args.Composite(
           state=ocp.args.PyTreeSave(state),
           progress=ocp.args.JsonSave(progress),
@@ -197,7 +173,7 @@ class Checkpoints:
       UserError: a checkpoint is whole, but of another program.
     """
     for step in sorted(self._steps, reverse=True):
-      folder = self._folder / str(step)
+      folder = self._folders.of(step)
       whole, reason = agreement.first_failure(
         lambda folder=folder: checksums.verify_share(
           folder, jax.process_index(), jax.process_count()
@@ -239,15 +215,12 @@ class Checkpoints:
     return state, progress
 
   def _put_aside(self, step: int, reason: str) -> None:
-    damaged = self._folder / f"{step}.damaged"
-    self._report(
-      f"checkpoint {step} is damaged ({reason}); it is put aside as {damaged} "
-      "and the one before is used"
-    )
     if jax.process_index() == 0:
-      if damaged.exists():
-        damaged.rmtree()
-      (self._folder / str(step)).rename(damaged)
+      damaged = self._folders.put_aside(step)
+      self._report(
+        f"checkpoint {step} is damaged ({reason}); it is put aside as "
+        f"{damaged} and the one before is used"
+      )
     agreement.wait("put aside")
     self._steps.discard(step)
 
@@ -277,8 +250,11 @@ class Checkpoints:
       return
     self._steps.add(step)
     self._sum(step)
+    kept = self.options.kept(self._steps, self.scores.by_step)
     if jax.process_index() == 0:
-      self._prune()
+      for gone in self._steps - kept:
+        self._folders.remove(gone)
+    self._steps &= kept
     seconds, grace = time.perf_counter() - started, self.options.grace_seconds
     if seconds > grace and not self._told_grace:
       self._told_grace = True
@@ -290,7 +266,7 @@ class Checkpoints:
       )
 
   def _sum(self, step: int) -> None:
-    folder = self._folder / str(step)
+    folder = self._folders.of(step)
     try:
       checksums.write_share(folder, jax.process_index(), jax.process_count())
     except OSError as error:
@@ -302,7 +278,7 @@ class Checkpoints:
   def _fail(self, step: int, error: Exception) -> None:
     self._failure = step, checkpoints.reason_of(error)
     if jax.process_index() == 0:
-      self._remove_leftovers()
+      self._folders.remove_leftovers()
     if not (self._finishing or self.options.stop_at_failed_save):
       self._report(f"{self._sentence()}; training goes on to the next save")
 
@@ -317,30 +293,6 @@ class Checkpoints:
 
   def _cannot_be_saved(self) -> str:
     return (
-      f"{self._sentence()}: make room in {str(self._folder)!r} and start the "
-      "same command again"
+      f"{self._sentence()}: make room in {str(self._folders.root)!r} and start "
+      "the same command again"
     )
-
-  def _prune(self) -> None:
-    for step in self._steps - self.options.kept(
-      self._steps, self.scores.by_step
-    ):
-      folder, removed = (
-        self._folder / name for name in (str(step), f"{step}{_REMOVED}")
-      )
-      # A kill leaves a whole checkpoint or none of this name.
-      folder.rename(removed)
-      self._steps.discard(step)
-      removed.rmtree()
-
-  def _listed(self) -> list[int]:
-    return [
-      int(entry.name)
-      for entry in self._folder.iterdir()
-      if entry.name.isdigit() and entry.is_dir()
-    ]
-
-  def _remove_leftovers(self) -> None:
-    for entry in self._folder.iterdir():
-      if _UNFINISHED in entry.name or entry.name.endswith(_REMOVED):
-        entry.rmtree()
