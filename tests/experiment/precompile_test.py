@@ -262,3 +262,19 @@ def test_search_ranks_goes_on_and_survives(tmp_path):
   assert "the compiler died" in text[-1] + text[-2]
   search(tried[:1], fingerprint="another run")
   assert len(ran) == 5
+
+
+def test_an_interrupted_search_ranks_what_it_has():
+  tried = [mesh_search.Candidate(1, n, 1, "full", 1) for n in (8, 4, 2)]
+  lines, answers = [], iter([result(True, 1, 2.0), result(True, 2, 1.0)])
+
+  def run(overrides):
+    del overrides
+    answer = next(answers, None)
+    if answer is None:
+      raise KeyboardInterrupt
+    return answer
+
+  rows = mesh_search.search(tried, run, report=lines.append)
+  assert [row["candidate"]["fsdp"] for row in rows] == [4, 8]
+  assert lines[-1] == "interrupted: 2 of 3 are ranked"

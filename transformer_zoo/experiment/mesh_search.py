@@ -115,8 +115,8 @@ def search(
     fingerprint: of the run.
 
   Returns:
-    A row for each, the best first: those that fit, by the time of a step with
-    nothing hidden, then by memory.
+    A row for each, those before Ctrl-C at least, the best first: what fits, by
+    the time of a step with nothing hidden, then by memory.
   """
   known = dict(_read(journal, fingerprint))
   rows, too_large = [], set()
@@ -125,7 +125,11 @@ def search(
     if row is None and candidate.mesh in too_large:
       row = _row(candidate, {"error": "not tried: a smaller one does not fit"})
     elif row is None:
-      row = _row(candidate, run(candidate.overrides()))
+      try:
+        row = _row(candidate, run(candidate.overrides()))
+      except KeyboardInterrupt:
+        report(f"interrupted: {number - 1} of {len(tried)} are ranked")
+        break
       _write(journal, {"run": fingerprint, **row})
     if row["fits"] is False and _needs_least(candidate, tried):
       too_large.add(candidate.mesh)
