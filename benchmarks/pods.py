@@ -88,13 +88,18 @@ def cells() -> Iterator[Cell]:
   for size in ("t5_1_1_xxl", "t5_1_0_11b"):
     for batch in BATCHES:
       yield from _until_it_fits(size, batch, "v5e")
-  yield from (Cell("t5_1_1_xxl", 2048, "v5p", chips) for chips in (8, 512, 64))
-  for chip in ("v5e", "v4", "v5p"):
+  for chip in ("v5e", "v5p", "v4"):
     for batch in BATCHES:
       for size in SIZES:
         yield from _until_it_fits(size, batch, chip)
-  for size in SCALED:
-    for chips in (512, 8, 64, 256, 128, 32, 16):
+    if chip == "v5e":
+      yield from _scaled()
+
+
+def _scaled() -> Iterator[Cell]:
+  """The curves, coarse ones first."""
+  for chips in (8, 512, 64, 128, 32, 256, 16):
+    for size in SCALED:
       yield Cell(size, 2048, "v5p", chips)
       yield Cell(size, WEAK_ROWS * chips, "v5p", chips)
 
