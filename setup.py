@@ -13,7 +13,9 @@ VERSION = re.search(
 
 CORE = [
   "array_record",
+  "etils[epath]",
   "flax",
+  "fsspec",
   "gin-config",
   "grain",
   "jax",
@@ -84,6 +86,7 @@ setuptools.setup(
   extras_require={
     "data": DATA,
     "test": TEST,
+    "gcs": ["gcsfs"],
     "launch": ["submitit"],
     "tpu": ["libtpu"],
     "watch": ["mlflow-skinny", "wandb"],
