@@ -71,6 +71,7 @@ _WITHOUT_ARITHMETIC = (
   "convert_element_type",
   "copy",
   "copy_p",
+  "device_put",
   "get",
   "iota",
   "name",
