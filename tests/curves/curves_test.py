@@ -207,6 +207,7 @@ def test_it_ends_with_the_last_run_and_sees_new_ones(tmp_path, monkeypatch):
   [
     (["--smooth", "1"], "--smooth is 1; it must be 0 or more and below 1"),
     (["--every", "0"], "--every is 0; it must be above 0"),
+    (["gs://a/b"], "'gs://a/b' is a URL; copy its *.jsonl into a folder"),
     (
       ["--once", "--metric", "train/los"],
       "nothing is recorded of 'train/los'; did you mean 'train/loss'?",

@@ -85,6 +85,7 @@ def test_its_batch_is_made_again_from_what_is_written(watched, place, zoo):
   found = json.loads(output)
   assert found["origin"] == line["batch"]
   assert found["origin"]["index"] == POISONED - 1
+  assert (found["origin"]["first_row"], found["origin"]["rows"]) == (8, 8)
   # The examples are those of the task that the numbers name.
   rng = random.Random(0)
   sentences = [" ".join(rng.choices(conftest.WORDS, k=4)) for _ in range(120)]

@@ -90,8 +90,8 @@ def test_skipped_steps_are_counted_and_told_with_their_batches(
   memory = run("run", NORMS, SKIP)
   told = capsys.readouterr().out
   for what in (
-    "step 3 is skipped: not finite (gradient norm nan)",
-    "step 6 is skipped: a spike (gradient norm 50)",
+    "step 3: skipped: not finite (gradient norm nan)",
+    "step 6: skipped: a spike (gradient norm 50)",
   ):
     assert f"{what}; anomalies.jsonl names its batch\n" in told
   state, _ = memory.saved[9]

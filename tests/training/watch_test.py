@@ -167,7 +167,7 @@ def traces(monkeypatch):
 
 
 @pytest.mark.parametrize("first", [1, 4, 6])
-def test_a_trace_has_the_steps_that_are_left(tmp_path, traces, first):
+def test_a_trace_has_the_steps_that_are_left(tmp_path, traces, first, capsys):
   profiler = profiling.Profiler(range(3, 6), tmp_path)
   for step in range(first, 9):
     with profiler.step(step):
@@ -182,6 +182,8 @@ def test_a_trace_has_the_steps_that_are_left(tmp_path, traces, first):
     *range(max(first, 6), 9),
   ]
   assert traces == within
+  told = "--profile names steps that were made before: no trace is taken\n"
+  assert capsys.readouterr().out == told * (first > 5)
 
 
 def test_a_trace_that_is_cut_short_is_closed(tmp_path, traces):

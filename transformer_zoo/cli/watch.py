@@ -29,11 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     metavar="WEIGHT",
     help="of the running mean in each value: 0 for none, 0.9 for much",
   )
-  parser.add_argument("--log", action="store_true", help="logarithmic axes")
+  parser.add_argument("--log", action="store_true", help="logarithmic axis")
   parser.add_argument("--once", action="store_true", help="draw, and end")
-  parser.add_argument(
-    "--list", action="store_true", help="print the names of what is recorded"
-  )
+  parser.add_argument("--list", action="store_true", help="print all names")
   parser.add_argument(
     "--every",
     type=float,
@@ -49,6 +47,9 @@ def run(arguments: argparse.Namespace) -> None:
     raise UserError(
       f"--smooth is {arguments.smooth:g}; it must be 0 or more and below 1"
     )
+  for folder in arguments.folder:
+    if "://" in folder:
+      raise UserError(f"{folder!r} is a URL; copy its *.jsonl into a folder")
   if arguments.every <= 0:
     raise UserError(f"--every is {arguments.every:g}; it must be above 0")
   import rich.console

@@ -104,23 +104,26 @@ class Batches:
       pad_id=self._pad_id,
     )
 
-  def origin(self, step: int) -> dict[str, Any]:
+  def origin(self, step: int, *, counted: bool = True) -> dict[str, Any]:
     """Where the rows of a batch come from, of all processes together.
 
     Args:
       step: the number of the batch, from 0.
+      counted: False leaves out what takes counting from the start of the run.
 
     Returns:
-      For JSON: `index`, `seed`, `rows`, `lengths`, `places` of the mixture, and
-      by task the `examples` (or chunks of text) that they hold, the last two as
-      texts such as `0-7 9`.
+      For JSON: `index`, `seed`, `rows`, `first_row` (of the run; 0 with
+      buckets), `lengths`, `places` of the mixture, and by task the `examples`
+      (or chunks of text) that they hold, the last two as texts such as `0-7 9`.
     """
+    known = {"index": step, "seed": self._recipe.seed}
+    if self.must_count and not counted:
+      return known
     dealt = self._deal(step, (0,), 1)
     tasks, examples = dealt.reader.find(dealt.places)
-    return {
-      "index": step,
-      "seed": self._recipe.seed,
+    return known | {
       "rows": dealt.num_rows,
+      "first_row": 0 if self._is_bucketed else self._first_row(step),
       "lengths": dict(dealt.lengths),
       "places": _ranges(dealt.places),
       "examples": {
@@ -162,6 +165,10 @@ class Batches:
       self._count(self._plan(phase).used(number))
       for phase, number in enumerate(rows)
     )
+
+  def _first_row(self, step: int) -> int:
+    _, first_row = self._batching.stages(step)
+    return first_row
 
   def _deal(self, step: int, shares: Sequence[int], count: int) -> "_Dealt":
     """Returns the rows of some of `count` parts of a batch."""

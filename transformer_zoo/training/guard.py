@@ -19,6 +19,13 @@ from transformer_zoo.training.anomalies import Anomalies
 from transformer_zoo.training.recorder import Recorder
 
 FOLDER = "not_finite"
+_WORDS = {
+  "not_finite": "not finite",
+  "spike": "a spike",
+  "skip": "skipped",
+  "note": "noted",
+  "stop": "the end",
+}
 
 
 class NotFinite(FloatingPointError):
@@ -118,33 +125,34 @@ class Guard:
     self._counts["skipped"] += skipped
     how = self._anomalies.on_spike if is_finite else "stop"
     action = "skip" if skipped else how
-    self._recorder.anomaly(step, self._describe(step, sums, kind, action))
+    if jax.process_index() == 0:
+      self._tell(step, sums, kind, action)
     if action == "stop":
       raise self._end(step, sums, batch, is_finite, "")
     if self._in_a_row > self._anomalies.max_in_a_row:
       which = f", after {self._in_a_row - 1} skipped ones in a row"
       raise self._end(step, sums, batch, is_finite, which)
-    if jax.process_index() == 0:
-      print(
-        f"step {step} {'is skipped' if skipped else 'is noted'}: "
-        f"{'a spike' if is_finite else 'not finite'} (gradient norm "
-        f"{sums['gradient_norm']:.4g}); anomalies.jsonl names its batch",
-        flush=True,
-      )
     return not skipped
 
-  def _describe(self, step, sums, kind, action) -> dict:
-    """The line of anomalies.jsonl; NaN is no JSON, so values are texts."""
+  def _tell(self, step, sums, kind, action) -> None:
+    """Writes the line of anomalies.jsonl, and one on the terminal."""
     weight = max(sums["weight_sum"], 1.0)
-    description = {
+    # NaN is no JSON, so these are texts.
+    line = {
       "kind": kind,
       "action": action,
       "loss": repr((sums["loss_sum"] + sums["z_loss_sum"]) / weight),
       "gradient_norm": repr(sums["gradient_norm"]),
     }
     if np.all(np.isfinite(sums.get("limits", np.inf))):
-      description["limits"] = np.asarray(sums["limits"]).tolist()
-    return {**description, "batch": dict(self._origin(step - 1))}
+      line["limits"] = np.asarray(sums["limits"]).tolist()
+    line["batch"] = dict(self._origin(step - 1))
+    self._recorder.anomaly(step, line)
+    print(
+      f"step {step}: {_WORDS[action]}: {_WORDS[kind]} (gradient norm "
+      f"{sums['gradient_norm']:.4g}); anomalies.jsonl names its batch",
+      flush=True,
+    )
 
   def _end(self, step, sums, batch, is_finite, which) -> FloatingPointError:
     """Saves the batch of the step that ends the run."""

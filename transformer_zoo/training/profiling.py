@@ -52,7 +52,7 @@ class Profiler:
     """
     self._steps = steps
     self._folder = pathlib.Path(folder) / FOLDER
-    self._is_running = False
+    self._is_running = self._has_run = False
 
   @contextlib.contextmanager
   def step(self, number: int) -> Iterator[None]:
@@ -63,7 +63,11 @@ class Profiler:
     """
     if number in self._steps and not self._is_running:
       jax.profiler.start_trace(self._folder)
-      self._is_running = True
+      self._is_running = self._has_run = True
+    elif self._steps and number > self._steps[-1]:
+      if not self._has_run:
+        print("--profile names steps that were made before: no trace is taken")
+      self._steps = range(0)
     with jax.profiler.StepTraceAnnotation("train", step_num=number):
       yield
 
