@@ -42,7 +42,7 @@ def _identity(mixture: manifest.PreparedMixture) -> dict[str, Any]:
       task.name: {
         "vocabulary": task.vocabulary.checksum,
         "definition": task.definition,
-        **{split: info.checksum for split, info in task.splits.items()},
+        **{split: info.checksum[:12] for split, info in task.splits.items()},
       }
       for task in mixture.tasks
     },

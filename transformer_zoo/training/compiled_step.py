@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import jax
 
+from transformer_zoo.training import distributed
 from transformer_zoo.training import layout_report
 from transformer_zoo.training.program import TrainProgram
 
@@ -46,4 +47,7 @@ class CompiledStep:
     lowered = self._program.step.lower(state, batch, self._key, history)
     compiled = lowered.compile()
     self._say(layout_report.planned(compiled))
+    # Gloo waits half a minute for a process to begin a step; compiling takes
+    # some of them longer than others.
+    distributed.meet("a compiled step")
     return compiled

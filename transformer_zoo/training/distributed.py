@@ -32,7 +32,8 @@ def initialize(place: Place, patience: Patience = DEFAULT_PATIENCE) -> None:
   """Connects this process with the others, before JAX knows any device.
 
   Standard output stays with process 0, that of C++ libraries goes to stderr.
-  Then all have devices: JAX waits two minutes for those of the others.
+  Then all have devices and a connection of them: JAX waits two minutes for the
+  devices of others, Gloo half a minute for a connection.
 
   Args:
     place: which one this is.
@@ -236,6 +237,7 @@ def _free_port() -> int:
 
 def _connect_devices(place: Place, service: str, patience: Patience) -> None:
   import jax
+  from jax.experimental import multihost_utils
 
   jax.config.update("jax_cpu_collectives_implementation", "gloo")
   # It would take SIGTERM; `is_stopping` agrees on a step instead.
@@ -250,7 +252,7 @@ def _connect_devices(place: Place, service: str, patience: Patience) -> None:
     heartbeat_timeout_seconds=int(_HEARTBEATS_AFTER * patience.silent) + 1,
     shutdown_timeout_seconds=int(patience.silent) + 1,
   )
-  jax.devices()
+  multihost_utils.sync_global_devices("connected")
 
 
 def _keep_standard_output(index: int) -> None:
