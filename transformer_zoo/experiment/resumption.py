@@ -36,8 +36,8 @@ def check(source: Source, abstract: TrainState, train_steps: int) -> int:
     )
   if not isinstance(abstract.opt_state, AdafactorState):
     raise UserError(
-      "InitialCheckpoint.resume goes on with Adafactor's state, and this run "
-      "has another optimizer; leave it out"
+      "InitialCheckpoint.resume goes on with Adafactor's state in float32, and "
+      "this run has another optimizer or state_dtype; leave it out"
     )
   if source.steps >= train_steps:
     raise UserError(
