@@ -1,12 +1,14 @@
 """Real processes that come, differ, fail, die, or do not come."""
 
 import re
+import socket
 
 import pytest
 
 from tests import several_processes
 from tests.several_processes import COLLECTIVES
 from tests.several_processes import PROGRAM
+from transformer_zoo.cli import main
 
 NAME = r"process {} \(host \S+, pid \d+\)"
 
@@ -111,6 +113,28 @@ def test_a_missing_first_process_is_named():
     r"answers at 127\.0\.0\.1:\d+ in 1 s \(Connection refused\); start",
     error,
   ), error
+
+
+def test_to_be_alone_may_be_refused(capsys):
+  assert main.main(["train", "--multiprocess_gpu"]) == 2
+  assert capsys.readouterr().err == (
+    "zoo: error: --multiprocess is given and no other process is found: give "
+    "--coordinator_address, --process_count and --process_index\n"
+  )
+
+
+def test_a_port_in_use_is_told(capsys):
+  with socket.create_server(("", 0)) as held:
+    address = f"127.0.0.1:{held.getsockname()[1]}"
+    place = ["--process_count=2", "--process_index=0"]
+    words = ["train", f"--coordinator_address={address}", *place]
+    assert main.main(words) == 2
+  assert re.fullmatch(
+    r"zoo: error: process 0 \(host \S+\) cannot open port \d+: Address already "
+    "in use; end the run that holds it, or choose another with "
+    "--coordinator_address\n",
+    capsys.readouterr().err,
+  )
 
 
 def test_what_the_first_has_reaches_all_and_standard_output_is_its_own():
