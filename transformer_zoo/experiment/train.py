@@ -245,7 +245,7 @@ def train(
       recorder,
       folder,
       train_steps=train_steps,
-      origin=batches.origin,
+      origin=functools.partial(batches.origin, counted=not num_workers),
       progress=progress,
     )
     outcome = loop.train(
