@@ -184,8 +184,9 @@ def test_without_torch_it_says_so(run):
 
 
 def test_no_time_is_no_measurement(run):
-  asked, found, _ = run("--budget_seconds=0")
+  asked, found, out = run("--budget_seconds=0")
   assert asked == [] and found == {}
+  assert "base: the time is over, and not all was measured" in out
 
 
 def test_a_script_that_breaks_is_told_in_a_line(accelerator):
