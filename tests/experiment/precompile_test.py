@@ -112,7 +112,7 @@ def test_verdict(platform, compiled, available, expected):
   if "total" in compiled:
     memory = compilation.Memory(compiled["total"], 0, 0, 0, 0, 0)
   result = compilation.Compiled(
-    "", memory, compiled.get("needed"), compiled.get("available"), 0, 0
+    "", memory, compiled.get("needed"), compiled.get("available"), 0, 0, 0
   )
   assert precompile.verdict(result, topology) == expected
 

@@ -39,6 +39,7 @@ def as_json(forecast: Forecast) -> dict[str, Any]:
     "roofline": forecast.roofline and dataclasses.asdict(forecast.roofline),
     "trace_seconds": round(compiled.trace_seconds, 2),
     "compile_seconds": round(compiled.compile_seconds, 2),
+    "processor_seconds": round(compiled.processor_seconds, 2),
     "parameters": [dataclasses.asdict(row) for row in forecast.shardings],
   }
 
