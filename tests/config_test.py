@@ -425,3 +425,18 @@ class TestOperativeConfig:
       "FakeLinear.axes was (1,) and is unset, HEADS was 2 and is 4"
     )
     assert config.difference(old, old) == ""
+
+  def test_layouts_are_looked_at_apart(self):
+    old = "FSDP = 1\nHEADS = 2\n\nPartitioning.fsdp = %FSDP\n"
+    new = (
+      "FSDP = 4\nHEADS = 3\n\nCheckpointing.best = 2\n"
+      "decoder/Stack.scan = True\ntrain.partitioning = @Partitioning()\n"
+    )
+    assert config.difference(old, new, layout=False) == "HEADS was 2 and is 3"
+    layout = config.difference(old, new, layout=True)
+    assert layout.startswith(
+      "Checkpointing.best was unset and is 2, FSDP was 1 and is 4, "
+      "Partitioning.fsdp was %FSDP and is unset, decoder/Stack.scan was unset"
+    )
+    whole = config.difference(old, new)
+    assert "HEADS" in whole and "FSDP" in whole

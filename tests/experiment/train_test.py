@@ -132,6 +132,16 @@ def test_another_configuration_is_refused(finished, train):
   )
 
 
+def test_another_layout_is_told_and_goes_on(finished, train):
+  code, output, error = train(finished, "SCAN_LAYERS=True", "FSDP=2")
+  assert code == 0, error
+  assert output == (
+    f"{finished} goes on in another layout: FSDP was 1 and is 2, SCAN_LAYERS "
+    f"was False and is True\n{finished} has finished before; its result "
+    f"stands\n{finished / 'result.json'}\n"
+  )
+
+
 def test_evaluate_gives_the_scores_of_the_result(finished, zoo, prepared_dir):
   code, output, error = zoo(
     "evaluate", f"--checkpoint={finished}", "--mixture=colours"

@@ -49,8 +49,9 @@ if index == "1":
   content[-3] ^= 1
   largest.write_bytes(content)
 multihost_utils.sync_global_devices("flipped")
-checkpoints = Checkpoints(two, report=lambda text: print("told:", text))
-state, progress = checkpoints.restore_newest(shared.abstract())
+with jax.set_mesh(shared.shardings().step.mesh):  # As a run does.
+  checkpoints = Checkpoints(two, report=lambda text: print("told:", text))
+  state, progress = checkpoints.restore_newest(shared.abstract())
 shared.check(state, 2)
 assert progress == {"step": 2}
 checkpoints.close()
