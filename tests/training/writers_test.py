@@ -7,6 +7,7 @@ import pytest
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import recorder
+from transformer_zoo.training.watching import Watching
 from transformer_zoo.training.writers.mlflow import MlFlow
 from transformer_zoo.training.writers.weights_and_biases import WeightsAndBiases
 
@@ -152,10 +153,10 @@ def test_a_service_that_fails_is_told_once_and_ends_no_run(
 @pytest.mark.parametrize(
   "writer, package", [(WeightsAndBiases(), "wandb"), (MlFlow(), "mlflow")]
 )
-def test_a_package_that_is_not_installed(folder, monkeypatch, writer, package):
+def test_a_package_that_is_not_installed(monkeypatch, writer, package):
   monkeypatch.setitem(sys.modules, package, None)
   with pytest.raises(UserError) as caught:
-    recorder.Recorder(folder, [writer])
+    Watching(writers=[writer]).check(train_steps=1)
   assert str(caught.value) == (
     f"the writer {type(writer).__name__} needs the package {package}: install "
     "transformer_zoo[watch], or take it out of WRITERS"

@@ -7,7 +7,6 @@ import os
 import pathlib
 from typing import Any
 
-import gin
 import numpy as np
 
 from transformer_zoo import config
@@ -16,6 +15,7 @@ from transformer_zoo.data import manifest
 from transformer_zoo.data import mixing
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import programs
 from transformer_zoo.experiment import run_folder
 
 _TOKENS = ("encoder_input_tokens", "decoder_target_tokens")
@@ -72,15 +72,14 @@ def rebuild(
   if not path.is_file():
     raise UserError(f"{str(run)!r} is no run folder: it has no {path.name}")
   config.load([str(path)])
-  # What `train` is called with, where it hands it on to the loader.
-  bound = gin.get_bindings("train")
+  bound = programs.settings()
   last = bound["train_steps"]
   if not 1 <= step <= last:
     raise UserError(f"step {step} is none of this run's, which has 1 to {last}")
   mixture = manifest.load(
     bound["mixture_or_task_name"], prepared_dir or bound["prepared_dir"]
   )
-  if bound.get("rates") is not None:
+  if bound["rates"] is not None:
     mixture = mixing.with_rates(mixture, bound["rates"])
   taken = inspect.signature(loader.open_batches).parameters.keys()
   batches = loader.open_batches(

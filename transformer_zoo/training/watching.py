@@ -47,8 +47,15 @@ class Watching:
     return {"anomalies": self.anomalies, "norms": self._norms()}
 
   def check(self, train_steps: int) -> None:
-    """Raises UserError where the run has no such steps to profile."""
+    """Checks what would fail later.
+
+    Raises:
+      UserError: the run has no such steps to profile, or a writer's package is
+        not installed.
+    """
     profiling.parse(self.profile, train_steps)
+    for writer in self.writers:
+      writer.check()
 
   def recorder(self, folder: pathlib.Path) -> Recorder:
     """Opens the files of a run; of several processes the first one writes.

@@ -9,9 +9,12 @@ run. What it opens is a session with
 """
 
 from collections.abc import Callable, Mapping
+import importlib
 import pathlib
 import re
-from typing import Protocol
+from typing import Any, Protocol
+
+from transformer_zoo.errors import UserError
 
 _MACRO = re.compile(r"^([A-Z][A-Z0-9_]*) = (.*)$", re.MULTILINE)
 
@@ -32,6 +35,9 @@ class Session(Protocol):
 class Writer(Protocol):
   """What gin binds."""
 
+  def check(self) -> None:
+    """Raises UserError where its package is not installed."""
+
   def open(self, folder: pathlib.Path) -> Session:
     """Opens a session for the run of a folder.
 
@@ -39,8 +45,27 @@ class Writer(Protocol):
       folder: of the run; `config.gin` in it is its configuration.
 
     Raises:
-      UserError: its package is not installed, or it cannot be reached.
+      UserError: as `check`, or it cannot be reached.
     """
+
+
+def package(name: str, writer: str) -> Any:
+  """Imports what a writer needs.
+
+  Args:
+    name: of the package.
+    writer: of the writer, as it is bound.
+
+  Raises:
+    UserError: it is not installed.
+  """
+  try:
+    return importlib.import_module(name)
+  except ImportError:
+    raise UserError(
+      f"the writer {writer} needs the package {name}: install "
+      "transformer_zoo[watch], or take it out of WRITERS"
+    ) from None
 
 
 def identity(

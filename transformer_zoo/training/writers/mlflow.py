@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 import dataclasses
-import importlib
 import pathlib
 import time
 
@@ -30,19 +29,17 @@ class MlFlow:
   experiment: str = "transformer_zoo"
   tracking_uri: str | None = None
 
+  def check(self) -> None:
+    """Raises UserError where the package is not installed."""
+    writers.package("mlflow", "MlFlow")
+
   def open(self, folder: pathlib.Path) -> "_Session":
     """Opens the run, or goes on with it.
 
     Raises:
       UserError: the package is not installed, or the server refuses.
     """
-    try:
-      mlflow = importlib.import_module("mlflow")
-    except ImportError:
-      raise UserError(
-        "the writer MlFlow needs the package mlflow: install "
-        "transformer_zoo[watch], or take it out of WRITERS"
-      ) from None
+    mlflow = writers.package("mlflow", "MlFlow")
     try:
       client = mlflow.MlflowClient(tracking_uri=self.tracking_uri)
       name = writers.identity(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 import dataclasses
-import importlib
 import pathlib
 from typing import Literal
 import uuid
@@ -33,19 +32,17 @@ class WeightsAndBiases:
   group: str | None = None
   mode: Literal["online", "offline"] = "online"
 
+  def check(self) -> None:
+    """Raises UserError where the package is not installed."""
+    writers.package("wandb", "WeightsAndBiases")
+
   def open(self, folder: pathlib.Path) -> "_Session":
     """Opens the run, or goes on with it.
 
     Raises:
       UserError: the package is not installed, or the service refuses.
     """
-    try:
-      wandb = importlib.import_module("wandb")
-    except ImportError:
-      raise UserError(
-        "the writer WeightsAndBiases needs the package wandb: install "
-        "transformer_zoo[watch], or take it out of WRITERS"
-      ) from None
+    wandb = writers.package("wandb", "WeightsAndBiases")
     name = writers.identity(folder, "wandb", lambda: uuid.uuid4().hex[:16])
     try:
       run = wandb.init(
