@@ -41,7 +41,7 @@ def compile_step(make_model, packed_batch, tmp_path_factory):
   Layers are scanned, computed in bfloat16, and their parameters lie over 4 of
   8 devices; each device has 4 rows.
   """
-  model = make_model(DTYPE="bfloat16", SCAN_LAYERS=True, DROPOUT_RATE=0.1)
+  model = make_model(DTYPE="bfloat16", SCAN_LAYERS=True)
   rows = {key: np.tile(x, (4, 1)) for key, x in packed_batch.items()}
 
   def compile_step(optimizer, num_microbatches):
