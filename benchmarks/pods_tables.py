@@ -33,10 +33,26 @@ def write(rows: Sequence[Mapping], folder: pathlib.Path) -> None:
   text = page.read_text(encoding="utf-8")
   before, rest = text.split(BEGIN)
   after = rest.split(END)[1]
-  tables = "\n".join([*_smallest(rows), "", *_all(rows), ""])
-  page.write_text(before + BEGIN + tables + END + after, encoding="utf-8")
-  _plot_strong(rows, folder / "strong_scaling.svg")
-  _plot_weak(rows, folder / "weak_scaling.svg")
+  lines = [*_smallest(rows), "", *_all(rows), ""]
+  for name, title, is_wanted in (
+    ("strong_scaling", "2,048 rows", _is_large),
+    ("weak_scaling", "8 rows a chip", _has_eight_rows),
+  ):
+    curves = _curves(rows, is_wanted)
+    if curves:
+      _plot(curves, folder / f"{name}.svg", f"{title} on v5p")
+      lines.append(f"![{title} on v5p]({folder.name}/{name}.svg)\n")
+  page.write_text(
+    before + BEGIN + "\n".join(lines) + END + after, encoding="utf-8"
+  )
+
+
+def _is_large(row: Mapping) -> bool:
+  return row["cell"]["batch"] == 2048
+
+
+def _has_eight_rows(row: Mapping) -> bool:
+  return row["cell"]["batch"] == 8 * row["cell"]["chips"]
 
 
 def _smallest(rows: Sequence[Mapping]) -> list[str]:
@@ -139,20 +155,6 @@ def _curves(rows, is_wanted) -> dict[str, list[tuple[int, float, float]]]:
   return {size: sorted(points) for size, points in curves.items()}
 
 
-def _plot_strong(rows, path: pathlib.Path) -> None:
-  """The same batch on more and more chips."""
-  curves = _curves(rows, lambda row: row["cell"]["batch"] == 2048)
-  _plot(curves, path, "2,048 rows on v5p")
-
-
-def _plot_weak(rows, path: pathlib.Path) -> None:
-  """Eight rows for each chip."""
-  curves = _curves(
-    rows, lambda row: row["cell"]["batch"] == 8 * row["cell"]["chips"]
-  )
-  _plot(curves, path, "8 rows a chip on v5p")
-
-
 def _plot(curves, path: pathlib.Path, title: str) -> None:
   plt.rcParams |= {"svg.hashsalt": "pods", "svg.fonttype": "none"}
   figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
@@ -167,7 +169,6 @@ def _plot(curves, path: pathlib.Path, title: str) -> None:
   axes.set_xlabel("chips")
   axes.set_ylabel("tokens/s, from in turn to at best")
   axes.set_title(title)
-  if curves:
-    axes.legend()
+  axes.legend()
   figure.savefig(path, metadata={"Date": None})
   plt.close(figure)
