@@ -54,6 +54,16 @@ def copied(prepared_dir, tmp_path):
       "reads",
     ),
     (
+      "PROFILE='10:13'",
+      "--profile is '10:13'; the steps of this run are 1 to 12, and the first "
+      "comes before the last",
+    ),
+    (
+      "ON_SPIKE='skipp'",
+      "--gin.ON_SPIKE: Anomalies.on_spike must be 'ignore' or 'note' or 'skip' "
+      "or 'stop' and is 'skipp', a str through the macro 'ON_SPIKE'",
+    ),
+    (
       "TRAIN_STEPS='many'",
       "--gin.TRAIN_STEPS: train.train_steps must be int and is 'many', a str "
       "through the macro 'TRAIN_STEPS'",
