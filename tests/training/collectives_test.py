@@ -79,6 +79,25 @@ def test_kinds_loops_and_asynchronous_pairs():
   ]
 
 
+def test_libtpu_cuts_an_all_reduce_where_it_scatters():
+  text = """
+%all-reduce-scatter.1.clone (input.1: bf16[8,64]) -> bf16[2,64] {
+  %input.1 = bf16[8,64]{1,0:T(8,128)(2,1)} parameter(0)
+  %all-reduce.2 = bf16[8,64]{1,0:T(8,128)(2,1)} all-reduce(%input.1), channel_id=5, replica_groups=[4,4]<=[16], to_apply=%add
+  %constant.1 = s32[]{:T(128)} constant(0)
+  ROOT %dynamic-slice.1 = bf16[2,64]{1,0:T(8,128)(2,1)} dynamic-slice(%all-reduce.2, %constant.1, %constant.1), dynamic_slice_sizes={2,64}
+}
+
+ENTRY %main.1_spmd (param.1: bf16[8,64]) -> bf16[2,64] {
+  %param.1 = bf16[8,64]{1,0:T(8,128)(2,1)} parameter(0)
+  ROOT %fusion.1 = bf16[2,64]{1,0:T(8,128)(2,1)} fusion(%param.1), kind=kCustom, calls=%all-reduce-scatter.1.clone
+}
+"""  # noqa: E501
+  assert collectives.read(text, MESH) == [
+    Collective("reduce-scatter", ("model",), 4, 8 * 64 * 2, 1)
+  ]
+
+
 def test_nothing_is_compiled():
   assert collectives.read("", MESH) == []
 

@@ -92,10 +92,7 @@ def read(
     return []
   module = hlo.parse(text)
   found = _walk(module, module.entry, 1, unknown_trips)
-  return [
-    _collective(module, each.instruction, each.times, mesh_shape)
-    for each in _once_each(found)
-  ]
+  return [_collective(module, each, mesh_shape) for each in _once_each(found)]
 
 
 def totals(collectives: Sequence[Collective]) -> list[Total]:
@@ -120,6 +117,7 @@ def totals(collectives: Sequence[Collective]) -> list[Total]:
 class _Found:
   """A collective instruction, how often it runs, and whether in a fusion."""
 
+  kind: str
   instruction: hlo.Instruction
   times: int
   in_fusion: bool
@@ -134,8 +132,9 @@ def _walk(
 ) -> Iterator[_Found]:
   """Collective instructions of a computation and of those that it calls."""
   for instruction in module.computations[name]:
-    if _kind(instruction) in KINDS:
-      yield _Found(instruction, times, in_fusion)
+    kind = _kind(instruction, name)
+    if kind in KINDS:
+      yield _Found(kind, instruction, times, in_fusion)
       continue
     inner = times
     if instruction.opcode == "while":
@@ -162,22 +161,25 @@ def _once_each(found: Iterator[_Found]) -> Iterator[_Found]:
   yield from spread.values()
 
 
-def _kind(instruction: hlo.Instruction) -> str:
-  """The opcode without `-start`."""
+def _kind(instruction: hlo.Instruction, computation: str) -> str:
+  """The opcode without `-start`.
+
+  libtpu writes a reduce-scatter as a computation of this name, in which an
+  all-reduce is cut.
+  """
+  if "all-reduce-scatter" in computation and instruction.opcode == "all-reduce":
+    return "reduce-scatter"
   return instruction.opcode.removesuffix("-start")
 
 
 def _collective(
-  module: hlo.Module,
-  instruction: hlo.Instruction,
-  times: int,
-  mesh_shape: dict[str, int],
+  module: hlo.Module, found: _Found, mesh_shape: dict[str, int]
 ) -> Collective:
-  kind = _kind(instruction)
-  axes, group = replica_groups.of(instruction.attributes, mesh_shape)
+  kind = found.kind
+  axes, group = replica_groups.of(found.instruction.attributes, mesh_shape)
   if kind == "send":
     axes, group = (), 2
-  operands = module.operand_bytes(instruction)
+  operands = module.operand_bytes(found.instruction)
   # A start's own type repeats its operands: those are enough.
   size = operands * group if kind == "all-gather" else operands
-  return Collective(kind, axes, group, size, times)
+  return Collective(kind, axes, group, size, found.times)
