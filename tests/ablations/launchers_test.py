@@ -218,6 +218,7 @@ def test_a_report_while_runs_run(run_tiny, fake, capsys):
   folder = outcome.folder / "half_as_long" / "seed_1" / "finetune"
   (folder / "result.json").unlink()
   (folder / "config.gin").write_text("TRAIN_STEPS = 10\n")
+  (folder / "environment.json").write_text("")  # It is being written.
   capsys.readouterr()
   with claims.claim(folder):
     assert cli.main(["report", str(outcome.folder)]) == 0

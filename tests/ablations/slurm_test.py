@@ -133,6 +133,18 @@ def test_a_cluster_that_does_not_answer(run_tiny, fake, cluster):
   assert len(scripts(cluster)) == 2
 
 
+def test_jobs_that_are_not_known(run_tiny, fake, cluster):
+  path = run_tiny(seeds=[0], launch=LAUNCH).folder / "jobs.json"
+  path.write_text('{"baseline/')
+  with pytest.raises(UserError) as error:
+    run_tiny(seeds=[0], launch=LAUNCH)
+  assert str(error.value) == (
+    f"{path} is damaged, so the jobs of the study are not known; remove the "
+    "file when `squeue --me` lists none of them"
+  )
+  assert len(scripts(cluster)) == 2
+
+
 def test_a_cluster_that_refuses(run_tiny, fake, cluster, tmp_path):
   sbatch = tmp_path / "programs" / "sbatch"
   sbatch.write_text("#!/bin/bash\necho 'invalid partition' >&2\nexit 1\n")

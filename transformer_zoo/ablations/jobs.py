@@ -29,10 +29,9 @@ def active(folder: pathlib.Path, required: bool = False) -> dict[str, str]:
       where it does not, as on a machine without SLURM.
 
   Raises:
-    UserError: SLURM does not answer.
+    UserError: SLURM does not answer, or the file is damaged.
   """
-  path = folder / JOBS_FILE
-  jobs = json_files.read(path) if path.exists() else {}
+  jobs = _read(folder / JOBS_FILE)
   if not jobs:
     return {}
   # Arrays are listed job by job.
@@ -49,3 +48,15 @@ def active(folder: pathlib.Path, required: bool = False) -> dict[str, str]:
       ) from error
     return jobs
   return {name: job for name, job in jobs.items() if job in listed}
+
+
+def _read(path: pathlib.Path) -> dict[str, str]:
+  if not path.exists():
+    return {}
+  try:
+    return json_files.read(path)
+  except UserError as error:
+    raise UserError(
+      f"{path} is damaged, so the jobs of the study are not known; remove the "
+      "file when `squeue --me` lists none of them"
+    ) from error

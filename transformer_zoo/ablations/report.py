@@ -239,7 +239,9 @@ def _environments(study) -> Iterator[str]:
   for run in study.runs:
     path = run.folder / "environment.json"
     if path.exists() and not run.shared:
-      found.setdefault(path.read_text(encoding="utf-8"), []).append(run)
+      text = path.read_text(encoding="utf-8")
+      if text.rstrip().endswith("}"):  # Else it is being written.
+        found.setdefault(text, []).append(run)
   for text, runs in found.items():
     read = json.loads(text)
     git, devices = read.get("git") or {}, read.get("devices") or {}
