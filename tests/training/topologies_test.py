@@ -25,7 +25,7 @@ ALLOWED = (
     ("v5e:2x2x2", "topology 'v5e:2x2x2' has to be v5e:axb with 2 numbers"),
     ("v4:2x2", "topology 'v4:2x2' has to be v4:axbxc with 3 numbers of chips"),
     ("v5e:4x0", "topology 'v5e:4x0' has to be"),
-    ("v5e:999x999", "at most 16,384 together"),
+    ("v5e:16x32", "together at most the 256 of a pod"),
     ("v5e:4xa", "topology 'v5e:4xa' has to be"),
     ("cpu:0", "topology 'cpu:0' has to be cpu:N, N devices up to 9999"),
     ("cpu:2x2", "topology 'cpu:2x2' has to be cpu:N"),

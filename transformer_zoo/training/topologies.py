@@ -4,7 +4,7 @@ libtpu describes every slice of the TPUs that it compiles for, without one and
 without asking Google Cloud's metadata server.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import contextlib
 import dataclasses
 import importlib.util
@@ -18,20 +18,29 @@ from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import hardware
 
-# Our name -> libtpu's name, how chips are arranged, and further arguments. A
-# v4 chip is one device (its two cores together) as on Cloud TPUs, and not two.
+
+@dataclasses.dataclass(frozen=True)
+class _Tpu:
+  """A version: libtpu's name, axes of a slice, chips of a pod, arguments."""
+
+  name: str
+  dimensions: int
+  pod: int
+  arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+# Pods: cloud.google.com/tpu/docs, "System architecture" of each version. A v4
+# chip is one device (its two cores together) as on Cloud TPUs, and not two.
 TPUS = {
-  "v2": ("v2", 2, {}),
-  "v3": ("v3", 2, {}),
-  "v4": ("v4", 3, {"chip_config_name": "megacore"}),
-  "v5e": ("v5e", 2, {}),
-  "v5p": ("v5p", 3, {}),
-  "v6e": ("v6e", 2, {}),
-  "7x": ("tpu7x", 3, {}),
+  "v2": _Tpu("v2", 2, 256),
+  "v3": _Tpu("v3", 2, 1024),
+  "v4": _Tpu("v4", 3, 4096, {"chip_config_name": "megacore"}),
+  "v5e": _Tpu("v5e", 2, 256),
+  "v5p": _Tpu("v5p", 3, 8960),
+  "v6e": _Tpu("v6e", 2, 256),
+  "7x": _Tpu("tpu7x", 3, 9216),
 }
 _ALIASES = {"v7x": "7x", "tpu7x": "7x", "v5litepod": "v5e"}
-# More devices than any TPU pod has: a slip of the pen costs hours.
-_MOST = 2**14
 # libtpu asks the metadata server, a TPU's lock and its hosts otherwise.
 _SETTINGS = {
   "TPU_SKIP_MDS_QUERY": "1",
@@ -86,14 +95,13 @@ def find(name: str, num_slices: int = 1) -> Topology:
 
 def _examples() -> str:
   return ", ".join(
-    f"{kind}:{'x'.join('4' * dimensions)}"
-    for kind, (_, dimensions, _) in TPUS.items()
+    f"{kind}:{'x'.join('4' * tpu.dimensions)}" for kind, tpu in TPUS.items()
   )
 
 
 def _tpu(name: str, kind: str, shape: str, num_slices: int) -> Topology:
-  libtpu_name, dimensions, arguments = TPUS[kind]
-  _check_shape(name, shape, dimensions)
+  tpu = TPUS[kind]
+  _check_shape(name, shape, tpu)
   if importlib.util.find_spec("libtpu") is None:
     raise UserError(
       f"compiling for {name} needs libtpu, which is not installed: "
@@ -105,11 +113,12 @@ def _tpu(name: str, kind: str, shape: str, num_slices: int) -> Topology:
   # Importing it here keeps libtpu out of everything else.
   from jax.experimental import topologies
 
+  arguments = dict(tpu.arguments)
   if num_slices > 1:
-    arguments = {**arguments, "num_slices": num_slices}
+    arguments["num_slices"] = num_slices
   try:
     described = topologies.get_topology_desc(
-      platform="tpu", topology_name=f"{libtpu_name}:{shape}", **arguments
+      platform="tpu", topology_name=f"{tpu.name}:{shape}", **arguments
     )
   except (jax.errors.JaxRuntimeError, NotImplementedError) as error:
     reason = str(error).splitlines()[0]
@@ -122,19 +131,19 @@ def _tpu(name: str, kind: str, shape: str, num_slices: int) -> Topology:
   return Topology(name, "tpu", devices, chip)
 
 
-def _check_shape(name: str, shape: str, dimensions: int) -> None:
+def _check_shape(name: str, shape: str, tpu: _Tpu) -> None:
   """libtpu divides by a size of zero, and takes shapes that do not exist."""
   sizes = [int(size) for size in re.findall(r"\d+", shape)]
   if (
     not re.fullmatch(r"\d+(x\d+)*", shape)
-    or len(sizes) != dimensions
-    or not 1 <= math.prod(sizes) <= _MOST
+    or len(sizes) != tpu.dimensions
+    or not 1 <= math.prod(sizes) <= tpu.pod
   ):
-    axes = "x".join("abc"[:dimensions])
+    axes = "x".join("abc"[: tpu.dimensions])
     raise UserError(
       f"topology {name!r} has to be {name.partition(':')[0]}:{axes} with "
-      f"{dimensions} numbers of chips, at most {_MOST:,} together, as in "
-      f"{_examples()}"
+      f"{tpu.dimensions} numbers of chips, together at most the {tpu.pod:,} of "
+      f"a pod, as in {_examples()}"
     )
 
 
