@@ -11,7 +11,6 @@ behind; the ones before it stay.
 
 from collections.abc import Callable, Iterable, Mapping
 import json
-import logging
 import os
 import threading
 import time
@@ -23,6 +22,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.training import agreement
 from transformer_zoo.training import checkpoints
 from transformer_zoo.training import checksums
+from transformer_zoo.training import orbax_writer
 from transformer_zoo.training import relayout
 from transformer_zoo.training.keeping import Checkpointing
 from transformer_zoo.training.keeping import KEEP_NEWEST_AND_BEST
@@ -30,14 +30,6 @@ from transformer_zoo.training.keeping import Scores
 from transformer_zoo.training.stalls import Stalls
 from transformer_zoo.training.state import TrainState
 from transformer_zoo.training.step_folders import StepFolders
-
-# Orbax measures by the clock on the wall, which may jump: one process has
-# nobody to wait for, and several must not wait for ever.
-_SECONDS_ALONE, _SECONDS_TOGETHER = 10**9, 600
-
-
-def _is_not_of_orbax(record: logging.LogRecord) -> bool:
-  return f"{os.sep}orbax{os.sep}" not in record.pathname
 
 
 def _print(text: str) -> None:
@@ -75,22 +67,11 @@ class Checkpoints:
     self._failure: tuple[int, str] | None = None
     self._finishing = False
     self._told_grace = False
-    # It logs pages about what is told here in a sentence.
-    logging.getLogger("absl").addFilter(_is_not_of_orbax)
     if jax.process_index() == 0:
       self._folders.make()
       self._folders.remove_leftovers()
     self._steps = set(agreement.numbers_of_first(self._folders.steps))
-    alone = jax.process_count() == 1
-    self._writer = ocp.AsyncCheckpointer(
-      ocp.CompositeCheckpointHandler(
-        # Compression spares 8 % of the bytes of trained parameters and costs as
-        # much processor time as all the rest.
-        state=ocp.PyTreeCheckpointHandler(use_compression=False),
-        progress=ocp.JsonCheckpointHandler(),
-      ),
-      timeout_secs=_SECONDS_ALONE if alone else _SECONDS_TOGETHER,
-    )
+    self._writer = orbax_writer.make_writer()
 
   def recall(self, lines: Iterable[Mapping[str, float]]) -> Scores:
     """Takes the scores from a run's metrics.jsonl, and returns them."""
