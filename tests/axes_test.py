@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from transformer_zoo import axes
+from transformer_zoo import choices
 from transformer_zoo.training import partitioning
 
 
@@ -61,3 +62,15 @@ def test_every_device_is_given_its_part():
     assert parts_of(x, None, "heads") == [(8, 3)]
     # Six does not divide over four.
     assert parts_of(x.T, "batch", "heads") == [(6, 4)]
+
+
+def test_what_a_mesh_does_not_divide_is_whole_and_told():
+  layout = partitioning.Partitioning(num_partitions=4)
+  with layout.activate(layout.mesh()), choices.recorded() as told:
+    y = jax.jit(lambda x: axes.constrain(x, "batch", "length", "heads", None))(
+      jnp.ones((4, 3, 2, 1))
+    )
+  assert y.addressable_shards[0].data.shape == (2, 3, 2, 1)
+  assert list(told) == [
+    "heads of 2: whole on every device, 4 along model do not divide it"
+  ]

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import rule_sets
 from tests import tiny_models
 from tests.corruption import vocabulary as vocabularies
 import transformer_zoo
@@ -143,6 +144,21 @@ def test_other_kinds_of_runs(kind):
   given = [*REQUIRED[1:], "CHECKPOINT_PATH='x'"]
   config.load(files, given, root=kind, given=["examples"])
   assert "CHECKPOINT_PATH = 'x'" in config.operative_config()
+
+
+@pytest.mark.parametrize("kind", ["train", "evaluate", "infer"])
+def test_rule_sets(kind):
+  """Named after any run file; their sizes are macros."""
+  files = ["architectures/t5_1_1.gin", "sizes/tiny.gin", "runs/finetune.gin"]
+  bindings = ["FSDP=2", "NUM_PARTITIONS=2", "NUM_SLICES=2", *REQUIRED]
+  if kind != "train":
+    files.append(f"runs/{kind}.gin")
+    bindings[-2] = "CHECKPOINT_PATH='x'"
+  for name in rule_sets.SHIPPED:
+    shipped = [*files, f"partitioning/{name}.gin"]
+    config.load(shipped, bindings, root=kind, given=["examples"])
+    mesh = gin.get_bindings(kind)["partitioning"].mesh()
+    assert tuple(mesh.shape.values()) == (2, 2, 2)
 
 
 @pytest.mark.parametrize("name", studies.study_names())
