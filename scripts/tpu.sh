@@ -107,6 +107,10 @@ ask_for_tpu() {
   run "${tpus[@]}" "${words[@]}"
 }
 
+pause() {
+  sleep "${ZOO_POLL_SECONDS:-30}"
+}
+
 # Waits until the TPU is there; fails where it will not be.
 await_tpu() {
   [[ -z "$dry_run" ]] || return 0
@@ -118,7 +122,7 @@ await_tpu() {
       FAILED | SUSPENDED | SUSPENDING | DELETING | "") return 1 ;;
     esac
     echo "$name: $now"
-    sleep "${ZOO_POLL_SECONDS:-30}"
+    pause
   done
 }
 
@@ -135,12 +139,7 @@ everywhere() {
 }
 
 copy_here_to_all() {
-  local node archive=zoo.tar.gz
-  if [[ -z "$dry_run" ]]; then
-    archive=$(mktemp -d)/zoo.tar.gz
-    git -C "$(dirname "${BASH_SOURCE[0]}")/.." archive \
-      --format=tar.gz --output="$archive" HEAD || return
-  fi
+  local node
   for node in "${nodes[@]}"; do
     run "${tpus[@]}" tpu-vm scp "$archive" "$node:zoo.tar.gz" "${place[@]}" \
       --worker=all || return
@@ -159,6 +158,19 @@ mkdir -p runs/prepared
 gcloud storage rsync --recursive $(quoted "$prepared") runs/prepared"
 fi
 
+set_up() {
+  copy_here_to_all && everywhere "$install"
+}
+
+archive=zoo.tar.gz
+if [[ -z "$dry_run" ]]; then
+  scratch=$(mktemp -d)
+  trap 'rm -rf "$scratch"' EXIT
+  archive=$scratch/zoo.tar.gz
+  git -C "$(dirname "${BASH_SOURCE[0]}")/.." archive --output="$archive" HEAD
+fi
+
+failed_set_ups=0
 for ((attempt = 1; attempt <= attempts; attempt++)); do
   now=
   [[ -n "$dry_run" ]] || now=$(state)
@@ -166,15 +178,24 @@ for ((attempt = 1; attempt <= attempts; attempt++)); do
     FAILED | SUSPENDED) delete_tpu; ask_for_tpu ;;
     "") ask_for_tpu ;;
   esac
-  if await_tpu && copy_here_to_all && everywhere "$install"; then
-    status=0
-    everywhere "cd zoo && PATH=\$PWD/.venv/bin:\$PATH exec $(quoted "$@")" ||
-      status=$?
-    if [[ -n "$dry_run" || "$status" == 0 || "$(state)" == ACTIVE ]]; then
-      [[ -z "$delete" ]] || delete_tpu
-      exit "$status"
+  if await_tpu; then
+    if set_up; then
+      status=0
+      everywhere "cd zoo && PATH=\$PWD/.venv/bin:\$PATH exec $(quoted "$@")" ||
+        status=$?
+      if [[ -n "$dry_run" || "$status" == 0 || "$(state)" == ACTIVE ]]; then
+        [[ -z "$delete" ]] || delete_tpu
+        exit "$status"
+      fi
+    elif [[ "$(state)" == ACTIVE ]]; then
+      # Workers answer a while after the TPU is there.
+      failed_set_ups=$((failed_set_ups + 1))
+      ((failed_set_ups < 5)) || die "the workers of $name cannot be set up"
+      pause
+      continue
     fi
   fi
   echo "$name: the TPU was taken back; attempt $attempt of $attempts is over"
+  pause
 done
 die "no TPU lasted to the end of the command in $attempts attempts"

@@ -1,6 +1,5 @@
 """Programs that only write down what they were called with."""
 
-import json
 import os
 import pathlib
 import subprocess
@@ -8,16 +7,12 @@ import subprocess
 import pytest
 
 SCRIPTS = pathlib.Path(__file__).resolve().parent.parent.parent / "scripts"
-# What a program is called with, its input, then what it does itself.
-RECORD = """#!/usr/bin/env -S python3 -SE
-import json, os, sys
-folder = os.environ["FAKE"]
-text = "" if sys.stdin.isatty() else sys.stdin.read()
-words = [os.path.basename(sys.argv[0]), *sys.argv[1:]]
-with open(f"{folder}/calls", "a") as calls:
-  calls.write(json.dumps(words) + "\\n")
-with open(f"{folder}/input", "a") as file:
-  file.write(text)
+# What a program is called with, its input, then what it does itself. A call
+# ends with one separator of ASCII, its words with another.
+RECORD = r"""#!/bin/bash
+words=$(printf '%s\x1f' "${0##*/}" "$@")
+printf '%s\x1e' "$words" >>"$FAKE/calls"
+[[ -t 0 ]] || cat >>"$FAKE/input"
 """
 
 
@@ -28,7 +23,7 @@ class Programs:
     self.folder = folder
 
   def add(self, name, text=""):
-    """A program that records its calls and then does what `text` says."""
+    """A program that records its calls, then runs `text` in bash."""
     path = self.folder / name
     path.write_text(RECORD + text)
     path.chmod(0o755)
@@ -37,7 +32,8 @@ class Programs:
   def calls(self):
     """Every call: its words."""
     path = self.folder / "calls"
-    return list(map(json.loads, path.read_text().splitlines()))
+    calls = path.read_text().split("\x1e")[:-1]
+    return [call.split("\x1f")[:-1] for call in calls]
 
   @property
   def environment(self):

@@ -9,17 +9,16 @@ PLACE = ["--name=t5", "--zone=us-west4-a", "--accelerator_type=v5litepod-8"]
 # The states of the queued resource are read off a list; a command on the
 # workers ends with the next code of another one.
 GCLOUD = """
-def following(name, default):
-  first, _, rest = open(f"{folder}/{name}").read().partition("\\n")
-  if first == "end":
-    return default
-  open(f"{folder}/{name}", "w").write(rest)
-  return first
-
-if "describe" in sys.argv:
-  print(following("states", "ACTIVE"))
-if "ssh" in sys.argv and any("exec zoo" in word for word in sys.argv):
-  sys.exit(int(following("codes", "0")))
+following() {
+  read -r first <"$FAKE/$1"
+  if [[ $first == end ]]; then first=$2; else sed -i 1d "$FAKE/$1"; fi
+  echo "$first"
+}
+case "$*" in
+  *scp*) [[ ! -e $FAKE/unreachable ]] ;;
+  *describe*) following states ACTIVE ;;
+  *"exec zoo"*) exit "$(following codes 0)" ;;
+esac
 """
 
 
@@ -111,6 +110,19 @@ def test_a_tpu_that_is_taken_back_is_asked_for_again(gcloud, programs):
 def test_a_command_that_fails_is_not_repeated(gcloud, programs):
   assert gcloud(states=["ACTIVE"], codes=["3"]).returncode == 3
   assert shortened(verbs(programs)) == ONCE  # The TPU was there.
+
+
+def test_workers_that_cannot_be_reached_are_not_tried_for_ever(
+  gcloud, programs
+):
+  (programs.folder / "unreachable").touch()
+  done = gcloud(states=[""])
+  assert done.returncode == 2
+  assert done.stderr.endswith("the workers of t5 cannot be set up\n")
+  assert shortened(verbs(programs)) == [
+    "queued-resources create t5",
+    *5 * ["tpu-vm scp"],
+  ]
 
 
 def test_attempts_are_bounded(gcloud, programs):

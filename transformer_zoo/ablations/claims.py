@@ -16,6 +16,7 @@ import time
 from transformer_zoo.errors import UserError
 
 CLAIM_FILE = "claim"
+_TRIES, _SECONDS_BETWEEN = 5, 0.05
 
 
 @contextlib.contextmanager
@@ -35,7 +36,7 @@ def claim(folder: pathlib.Path) -> Iterator[bool]:
   with open(folder / CLAIM_FILE, "a+", encoding="utf-8") as file:
     # A process forked for data would hold the claim of a parent that is dead.
     os.register_at_fork(after_in_child=file.close)
-    if not _lock(file, fcntl.LOCK_EX):
+    if not _lock_in_time(file):
       yield False
       return
     file.truncate(0)
@@ -63,6 +64,15 @@ def last_owner(folder: pathlib.Path) -> str | None:
     return (folder / CLAIM_FILE).read_text(encoding="utf-8") or None
   except OSError:
     return None
+
+
+def _lock_in_time(file) -> bool:
+  """`_lock`, but that who only looks holds it for a moment."""
+  for _ in range(_TRIES):
+    if _lock(file, fcntl.LOCK_EX):
+      return True
+    time.sleep(_SECONDS_BETWEEN)
+  return False
 
 
 def _lock(file, kind: int) -> bool:
