@@ -120,7 +120,7 @@ def test_verdict(platform, compiled, available, expected):
 def test_large_parameters_that_every_device_has(sharded):
   load()
   topology = topologies.find("cpu:2")
-  program = programs.program_of(programs.settings(), topology)
+  program = programs.on_devices(programs.settings(), topology.devices)
   with program.partitioning.activate(program.mesh):
     rows = sharding_table.rows(program)
   named = [row.path for row in rows if row.replicated]

@@ -9,10 +9,7 @@ from typing import Any
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import programs
 from transformer_zoo.experiment.forecast_report import aligned
-from transformer_zoo.training import accumulation
 from transformer_zoo.training import meshes
-from transformer_zoo.training import partitioning as partitioning_lib
-from transformer_zoo.training.program import TrainProgram
 from transformer_zoo.training.topologies import Topology
 
 # From what needs most memory and computes least to the opposite.
@@ -81,13 +78,12 @@ def candidates(
   settings = programs.settings()
   found = []
   for sizes in meshes.possible_sizes(len(topology.devices), num_slices):
-    program = _laid_out(settings, sizes, topology)
-    for parts in sorted(microbatches, reverse=True):
-      if _divides(program, settings["batch_size"], parts):
-        found += [
-          Candidate(*sizes.values(), remat, parts)
-          for remat in sorted(remats, key=REMATS.index, reverse=True)
-        ]
+    fitting = _parts_that_divide(settings, sizes, topology, microbatches)
+    found += [
+      Candidate(*sizes.values(), remat, parts)
+      for parts in sorted(fitting, reverse=True)
+      for remat in sorted(remats, key=REMATS.index, reverse=True)
+    ]
   if not found:
     raise UserError(
       f"no mesh of {len(topology.devices)} devices divides the run: change "
@@ -163,23 +159,23 @@ def as_text(rows: Sequence[Mapping[str, Any]]) -> str:
   return "\n".join(aligned(table))
 
 
-def _laid_out(settings, sizes, topology) -> TrainProgram:
+def _parts_that_divide(
+  settings: Mapping[str, Any],
+  sizes: Mapping[str, int],
+  topology: Topology,
+  microbatches: Sequence[int],
+) -> list[int]:
+  """The numbers of microbatches that a mesh allows; none if it does not fit."""
   partitioning = dataclasses.replace(
     settings["partitioning"], fsdp=sizes["fsdp"], num_partitions=sizes["model"]
   )
-  return programs.program_of(
-    {**settings, "partitioning": partitioning, "num_microbatches": 1}, topology
-  )
-
-
-def _divides(program: TrainProgram, batch_size: int, parts: int) -> bool:
+  one = {**settings, "partitioning": partitioning, "num_microbatches": 1}
   try:
-    program.check(batch_size)
-    shares = partitioning_lib.batch_shares(program.mesh)
-    accumulation.check(parts, batch_size, shares)
+    programs.on_devices(one, topology.devices)
   except UserError:
-    return False
-  return True
+    return []
+  rows = settings["batch_size"] // (sizes["data"] * sizes["fsdp"])
+  return [parts for parts in microbatches if rows % parts == 0]
 
 
 def _needs_least(candidate: Candidate, tried: Sequence[Candidate]) -> bool:

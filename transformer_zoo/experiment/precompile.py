@@ -69,8 +69,7 @@ def forecast(
       refuses it for another reason than memory.
   """
   bound = programs.settings()
-  program = programs.program_of(bound, topology)
-  program.check(bound["batch_size"])
+  program = programs.on_devices(bound, topology.devices)
   mesh = program.mesh
   with program.partitioning.activate(mesh):
     made = programs.of_mode(mode, program, bound)

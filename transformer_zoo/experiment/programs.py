@@ -4,28 +4,30 @@ The program is that of `train`, or of decoding, by the same bindings. What it
 reads comes from lengths, batch size and converter: no data is needed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import functools
 import inspect
 from typing import Any
 
+from flax import linen as nn
 import gin
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import prompts
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.errors import UserError
-from transformer_zoo.experiment.train import train
 from transformer_zoo.training import anomalies
 from transformer_zoo.training import cost as cost_lib
 from transformer_zoo.training import meshes
 from transformer_zoo.training import sharding_table
+from transformer_zoo.training.partitioning import Partitioning
 from transformer_zoo.training.program import TrainProgram
-from transformer_zoo.training.topologies import Topology
+from transformer_zoo.training.watching import Watching
 
 MODES = ("train", "decode")
 
@@ -60,25 +62,62 @@ def settings() -> dict[str, Any]:
 
   Models are built here: call it inside `target.compiling_for`.
   """
+  signature = inspect.signature(gin.get_configurable("train"))
   defaults = {
-    name: parameter.default
-    for name, parameter in inspect.signature(train).parameters.items()
+    name: parameter.default for name, parameter in signature.parameters.items()
   }
   return defaults | gin.get_bindings("train")
 
 
-def program_of(settings: Mapping[str, Any], topology: Topology) -> TrainProgram:
-  """The program of the arguments of `train`, on the devices of a topology."""
-  rate = settings["learning_rate"]
-  return TrainProgram(
-    settings["model"],
-    settings["objective"],
-    settings["optimizer"](rate),
-    rate,
-    settings["partitioning"],
-    settings["partitioning"].mesh(topology.devices),
-    num_microbatches=settings["num_microbatches"],
-    **settings["watching"].in_step(),
+def train_program(
+  *,
+  model: nn.Module,
+  objective: Callable,
+  optimizer: Callable[..., optax.GradientTransformation],
+  learning_rate: Callable,
+  partitioning: Partitioning,
+  num_microbatches: int,
+  watching: Watching,
+  batch_size: int,
+  devices: Sequence[jax.Device] | None = None,
+) -> TrainProgram:
+  """The training step of a run, for runs and forecasts.
+
+  Args:
+    model: as the others, of `train`.
+    objective: likewise.
+    optimizer: likewise.
+    learning_rate: likewise.
+    partitioning: likewise.
+    num_microbatches: likewise.
+    watching: likewise.
+    batch_size: likewise.
+    devices: those of this run by default.
+
+  Raises:
+    UserError: mesh, batch or parameters do not divide.
+  """
+  program = TrainProgram(
+    model,
+    objective,
+    optimizer(learning_rate),
+    learning_rate,
+    partitioning,
+    partitioning.mesh(devices),
+    num_microbatches=num_microbatches,
+    **watching.in_step(),
+  )
+  program.check(batch_size)
+  return program
+
+
+def on_devices(
+  settings: Mapping[str, Any], devices: Sequence[jax.Device]
+) -> TrainProgram:
+  """`train_program` of all arguments of `train`."""
+  wanted = inspect.signature(train_program).parameters.keys() - {"devices"}
+  return train_program(
+    **{name: settings[name] for name in wanted}, devices=devices
   )
 
 

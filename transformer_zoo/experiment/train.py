@@ -20,6 +20,7 @@ from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import evaluation_report
 from transformer_zoo.experiment import inputs
+from transformer_zoo.experiment import programs
 from transformer_zoo.experiment import remote
 from transformer_zoo.experiment import resumption
 from transformer_zoo.experiment import run_folder
@@ -35,7 +36,6 @@ from transformer_zoo.training.keeping import Checkpointing
 from transformer_zoo.training.keeping import KEEP_NEWEST_AND_BEST
 from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.partitioning import Partitioning
-from transformer_zoo.training.program import TrainProgram
 from transformer_zoo.training.run_checkpoints import Checkpoints
 from transformer_zoo.training.watching import Watching
 
@@ -135,18 +135,17 @@ def train(
     return str(result)
   if train_steps < 1:
     raise UserError(f"TRAIN_STEPS={train_steps} must be at least 1")
-  mesh = partitioning.mesh()
-  program = TrainProgram(
-    model,
-    objective,
-    optimizer(learning_rate),
-    learning_rate,
-    partitioning,
-    mesh,
+  program = programs.train_program(
+    model=model,
+    objective=objective,
+    optimizer=optimizer,
+    learning_rate=learning_rate,
+    partitioning=partitioning,
     num_microbatches=num_microbatches,
-    **watching.in_step(),
+    watching=watching,
+    batch_size=batch_size,
   )
-  program.check(batch_size)
+  mesh = program.mesh
   watching.check(train_steps)
   mixture = inputs.prepared(mixture_or_task_name, prepared_dir)
   inputs.check_mixture(model, mixture)
