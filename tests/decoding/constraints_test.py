@@ -23,7 +23,7 @@ each_way = pytest.mark.parametrize("way", WAYS)
 def run(way, **options):
   table = toy.random_table(4, length=LENGTH, vocabulary=6)
   table[:, :, EOS] += 1.0
-  options = DecodingOptions(max_length=LENGTH, **way, **options)
+  options = DecodingOptions(**{"max_length": LENGTH, **way, **options})
 
   @jax.jit
   def made(first_B):
@@ -75,6 +75,17 @@ def test_forbidden_ids_are_never_made(way):
   assert forbidden
   held, _ = run(way, forbidden_ids=forbidden)
   assert not set(held.reshape(-1).tolist()) & set(forbidden)
+
+
+@each_way
+def test_a_forced_end_is_where_there_is_room_for_no_more(way):
+  tokens, sums = run(way, forced_end=True, forbidden_ids=(EOS,))
+  assert (tokens[:, :, -1] == EOS).all()
+  assert (tokens[:, :, :-1] != EOS).all()
+  free_tokens, free_sums = run(way, max_length=LENGTH - 1, forbidden_ids=(EOS,))
+  if way.get("temperature") is None:
+    np.testing.assert_array_equal(tokens[:, 0, :-1], free_tokens[:, 0])
+  np.testing.assert_allclose(sums[:, 0], free_sums[:, 0], rtol=1e-5)
 
 
 @each_way

@@ -12,6 +12,7 @@ from tests import tiny_models
 from tests.golden import families
 from transformer_zoo.cli import common
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import generation_defaults
 from transformer_zoo.experiment import tokenizer_files
@@ -96,12 +97,15 @@ def test_targets_are_cut_as_targets(place, infer, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["infer", "evaluate"])
-def test_every_command_forbids_it(place, kind):
+def test_every_command_forbids_it(place, kind, capsys):
   arguments = argparse.Namespace(
     gin_file=[], checkpoint=str(place / "theirs"), overrides=[]
   )
   _, overrides = common.configuration_of_checkpoint(arguments, kind)
   padding = Vocabulary(place / "theirs").pad_id
+  assert capsys.readouterr().err == (
+    f"decoding as {place / 'theirs'} says: forbidden_ids=({padding},)\n"
+  )
   assert f"DecodingOptions.forbidden_ids=({padding},)" in overrides
   written = (place / "run" / "config.gin").read_text()
   assert f"DecodingOptions.forbidden_ids = ({padding},)" in written
@@ -139,13 +143,70 @@ def test_the_vocabulary_becomes_files_of_theirs(place, tmp_path):
 def test_what_is_forbidden(files, expected, tmp_path):
   for name, content in files.items():
     (tmp_path / f"{name}.json").write_text(json.dumps(content))
-  assert generation_defaults.forbidden_ids(tmp_path) == expected
+  said = generation_defaults.options(tmp_path)
+  assert said.get("forbidden_ids", ()) == expected
+
+
+SEARCH = {"num_beams": 6, "beam_rules": "transformers"}
+
+
+@pytest.mark.parametrize(
+  ("content", "expected"),
+  [
+    # As published Marians say it; what is usual is left out.
+    (
+      {"num_beams": 6, "forced_eos_token_id": 0, "eos_token_id": 0},
+      {**SEARCH, "forced_end": True},
+    ),
+    ({"num_beams": 1, "early_stopping": True, "length_penalty": 2.0}, {}),
+    (
+      {"num_beams": 6, "early_stopping": True, "length_penalty": 0.0},
+      {**SEARCH, "early_stopping": True, "alpha": 0.0},
+    ),
+    ({"num_beams": 6, "length_penalty": 1.0}, SEARCH),
+    (
+      {"forced_bos_token_id": 5, "min_length": 3, "no_repeat_ngram_size": 2},
+      {"forced_prefix": (5,), "min_length": 3, "no_repeat_ngram_size": 2},
+    ),
+    (
+      {"do_sample": True, "num_beams": 1, "top_p": 0.9},
+      {"temperature": 1.0, "top_k": 50, "top_p": 0.9},
+    ),
+    (
+      {"do_sample": True, "temperature": 0.6, "top_k": None, "top_p": 1.0},
+      {"temperature": 0.6},
+    ),
+  ],
+)
+def test_what_is_said_of_decoding(content, expected, tmp_path):
+  path = tmp_path / "generation_config.json"
+  path.write_text(json.dumps(content))
+  assert generation_defaults.options(tmp_path) == expected
+  DecodingOptions(**expected)
+
+
+@pytest.mark.parametrize(
+  ("content", "expected"),
+  [({}, None), ({"max_length": 512}, 511), ({"max_new_tokens": 9}, 9)],
+)
+def test_the_longest_output(content, expected, tmp_path):
+  (tmp_path / "config.json").write_text(json.dumps(content))
+  assert generation_defaults.longest(tmp_path) == expected
+
+
+def test_a_forced_token_that_does_not_end_is_told(tmp_path, capsys):
+  file = tmp_path / "config.json"
+  file.write_text(json.dumps({"forced_eos_token_id": 3, "eos_token_id": [0]}))
+  assert generation_defaults.options(tmp_path) == {}
+  assert capsys.readouterr().err == (
+    f"passed over: forced_eos_token_id 3 in {str(file)!r}, which does not end\n"
+  )
 
 
 def test_longer_bad_words_are_told(tmp_path, capsys):
   file = tmp_path / "config.json"
   file.write_text(json.dumps({"bad_words_ids": [[7], [3, 4], [5, 6, 7]]}))
-  assert generation_defaults.forbidden_ids(tmp_path) == (7,)
+  assert generation_defaults.options(tmp_path) == {"forbidden_ids": (7,)}
   assert capsys.readouterr().err == (
     f"passed over: 2 of the 3 bad_words_ids in {str(file)!r}, which are of "
     "several ids; single ones alone are forbidden here\n"
@@ -156,4 +217,4 @@ def test_longer_bad_words_are_told(tmp_path, capsys):
 def test_what_are_no_bad_words(words, tmp_path):
   (tmp_path / "config.json").write_text(json.dumps({"bad_words_ids": words}))
   with pytest.raises(UserError, match="it has to be a list of lists of ids"):
-    generation_defaults.forbidden_ids(tmp_path)
+    generation_defaults.options(tmp_path)

@@ -102,7 +102,7 @@ def load(folder):
 
 def save_marian(folder):
   """One that forbids its padding, which is often the likeliest."""
-  folder.mkdir()
+  folder.mkdir(exist_ok=True)
   ids = marian_vocabulary.write(folder)
   padding = ids["<pad>"]
   torch.manual_seed(0)
@@ -195,6 +195,38 @@ def test_marian(tmp_path, capsys):
     assert all(expected)
   freely = inferred(run, [FREELY], capsys, texts)
   assert freely != inferred(run, GREEDY, capsys, texts)
+
+
+@pytest.mark.parametrize(
+  "said",
+  [
+    {"num_beams": 3, "early_stopping": True},
+    {"num_beams": 2, "length_penalty": 0.5, "forced_bos_token_id": 5},
+    {"min_length": 4, "no_repeat_ngram_size": 2},
+  ],
+)
+def test_marian_as_its_directory_says(said, tmp_path, capsys):
+  """Without any option, as `generate` without any."""
+  save_marian(tmp_path)
+  path = tmp_path / "generation_config.json"
+  content = json.loads(path.read_text())
+  content |= {**said, "forced_eos_token_id": content["eos_token_id"]}
+  path.write_text(json.dumps({**content, "max_length": MADE}))
+  model = load(tmp_path)
+  tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+  texts = [">>fra<< the small house is red", *marian_vocabulary.SOURCES]
+  made = [
+    model.generate(**tokenizer(text, return_tensors="pt"))[0] for text in texts
+  ]
+  # Some have no room for more.
+  assert max(map(len, made)) == MADE
+  capsys.readouterr()
+  words = ["infer", "--checkpoint", str(tmp_path), "--json", *texts]
+  assert cli.main(words) == 0
+  answers = capsys.readouterr().out.splitlines()
+  assert [json.loads(line)["prediction"] for line in answers] == [
+    tokenizer.decode(ids, skip_special_tokens=True) for ids in made
+  ]
 
 
 @pytest.mark.parametrize("kept_as_archive", [True, False])

@@ -60,6 +60,10 @@ class Constraints:
         only(logits_BWV, token_B[:, None, None]),
         logits_BWV,
       )
+    if options.forced_end:
+      logits_BWV = jnp.where(
+        self._is_last(position), only(logits_BWV, self.eos_id), logits_BWV
+      )
     return logits_BWV
 
   def is_forced(self, position: jax.Array) -> jax.Array:
@@ -67,7 +71,12 @@ class Constraints:
     forced_B1 = jnp.zeros((1, 1), bool)
     for forced_BF, first in self._prefixes():
       forced_B1 |= _at(forced_BF, position - first)[:, None] >= 0
+    if self.options.forced_end:
+      forced_B1 |= self._is_last(position)
     return forced_B1
+
+  def _is_last(self, position):
+    return position == self.options.max_length - 1
 
   def _prefixes(self):
     """Forced tokens [B or 1, F], and the position of the first."""

@@ -43,6 +43,8 @@ class DecodingOptions:
     forbidden_ids: never made, as the padding of Marian, which its published
       configurations list as `bad_words_ids`.
     forced_prefix: ids that every output begins with; they cost nothing.
+    forced_end: whether the last token that there is room for is EOS, which then
+      costs nothing (`forced_eos_token_id` of `transformers`).
     start_before_prompt: whether a decoder-only model reads the token that its
       training sequences begin with before a prompt; False as `transformers`
       uses GPT.
@@ -63,6 +65,7 @@ class DecodingOptions:
   no_repeat_ngram_size: int | None = None
   forbidden_ids: tuple[int, ...] = ()
   forced_prefix: tuple[int, ...] = ()
+  forced_end: bool = False
   start_before_prompt: bool = True
   num_return: int = 1
   seed: int = 0

@@ -73,10 +73,11 @@ def halved(
     if (half := _half(getattr(stack.layer, name, None), parameters))
   }
   for name in layers:
-    of_decoder[name] = of_decoder[name] | {
+    of_halves = {
       sublayer: _half_parameters(of_decoder[name][sublayer])
       for sublayer in halves
     }
+    of_decoder[name] = {**of_decoder[name], **of_halves}
   stack = stack.clone(layer=stack.layer.clone(**halves))
   return (
     model.clone(decoder=model.decoder.clone(stack=stack)),

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 import os
 import pathlib
+import sys
 
 from flax import linen as nn
 
@@ -159,9 +160,16 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
   }
   if "evaluate" in kinds:
     macros["CORRUPTION"] = None
-  if forbidden := generation_defaults.forbidden_ids(beside):
-    macros["DecodingOptions.forbidden_ids"] = forbidden
-  if not hasattr(model, "encoder"):
+  said = generation_defaults.options(beside)
+  for name, value in said.items():
+    macros[f"DecodingOptions.{name}"] = value
+  if said:
+    listed = ", ".join(f"{name}={value!r}" for name, value in said.items())
+    print(f"decoding as {beside} says: {listed}", file=sys.stderr)
+  if hasattr(model, "encoder"):
+    if longest := generation_defaults.longest(beside):
+      macros["TASK_FEATURE_LENGTHS"] = {**_LENGTHS, "targets": longest}
+  else:
     start = tokenizer_files.start_id(beside)
     if start is None:
       macros["DecodingOptions.start_before_prompt"] = False

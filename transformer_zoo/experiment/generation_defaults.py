@@ -1,33 +1,103 @@
-"""What a Hugging Face directory says of decoding, for `DecodingOptions`."""
+"""What a Hugging Face directory says of decoding, for `DecodingOptions`.
 
+Where there is a generation_config.json, config.json says nothing of decoding,
+as in `transformers`.
+"""
+
+from collections.abc import Mapping
 import pathlib
 import sys
+from typing import Any
 
+from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import writing
 
 _BAD_WORDS = "bad_words_ids"
+# Of `transformers`, where a directory that draws tokens does not say it.
+_USUAL_TOP_K = 50
 
 
-def forbidden_ids(folder: pathlib.Path) -> tuple[int, ...]:
-  """The ids that a directory forbids, as Marian's does its padding.
+def options(folder: pathlib.Path) -> dict[str, Any]:
+  """Fields of `DecodingOptions` that a directory gives other values.
 
-  Where there is a generation_config.json, config.json says nothing of decoding,
-  and the end of a text is never forbidden: both as in `transformers`. Bad words
-  of several ids are passed over with a sentence on stderr.
+  Bad words of several ids, and a forced last token that is not EOS, are passed
+  over with a sentence on stderr.
 
   Args:
-    folder: of config.json; nothing is forbidden where it has none.
+    folder: of config.json; nothing is said where it has none.
 
   Raises:
-    UserError: the file is damaged, or lists no ids.
+    UserError: the file is damaged, or its bad words are no ids.
   """
+  path, content = _read(folder)
+  if path is None:
+    return {}
+  found = {**_searched(content), "min_length": content.get("min_length") or 0}
+  found["no_repeat_ngram_size"] = content.get("no_repeat_ngram_size") or None
+  if content.get("forced_bos_token_id") is not None:
+    found["forced_prefix"] = (content["forced_bos_token_id"],)
+  found["forbidden_ids"] = _forbidden_ids(path, content)
+  last = content.get("forced_eos_token_id")
+  if last is not None and last in _ends(content):
+    found["forced_end"] = True
+  elif last is not None:
+    _say(f"forced_eos_token_id {last} in {str(path)!r}, which does not end")
+  return {
+    name: value
+    for name, value in found.items()
+    if value != getattr(GREEDY, name)
+  }
+
+
+def longest(folder: pathlib.Path) -> int | None:
+  """The most tokens of an encoder-decoder's outputs, if a directory says it.
+
+  Raises:
+    UserError: the file is damaged.
+  """
+  _, content = _read(folder)
+  if content.get("max_new_tokens"):
+    return content["max_new_tokens"]
+  # What the decoder is fed first counts.
+  length = content.get("max_length")
+  return length - 1 if length and length > 1 else None
+
+
+def _read(folder: pathlib.Path) -> tuple[pathlib.Path | None, dict[str, Any]]:
   files = (folder / writing.GENERATION_CONFIG, folder / directory.CONFIG)
   path = next((file for file in files if file.is_file()), None)
-  if path is None:
-    return ()
-  content = directory.read_json(path)
+  return path, {} if path is None else directory.read_json(path)
+
+
+def _searched(content: Mapping[str, Any]) -> dict[str, Any]:
+  """How outputs are searched for or drawn."""
+  beams = content.get("num_beams") or 1
+  if beams > 1 and not content.get("do_sample"):
+    penalty = content.get("length_penalty")
+    return {
+      "num_beams": beams,
+      "beam_rules": "transformers",
+      "early_stopping": content.get("early_stopping") or False,
+      "alpha": None if penalty == 1.0 else penalty,
+    }
+  if not content.get("do_sample"):
+    return {}
+  return {
+    "temperature": content.get("temperature") or 1.0,
+    "top_k": content.get("top_k", _USUAL_TOP_K),
+    "top_p": _below_one(content.get("top_p")),
+    "typical_p": _below_one(content.get("typical_p")),
+  }
+
+
+def _below_one(share: float | None) -> float | None:
+  return share if share is not None and share < 1 else None
+
+
+def _forbidden_ids(path, content) -> tuple[int, ...]:
+  """Single bad words; the end of a text is never forbidden."""
   words = content.get(_BAD_WORDS) or []
   if not _are_lists_of_ids(words):
     raise UserError(
@@ -36,17 +106,20 @@ def forbidden_ids(folder: pathlib.Path) -> tuple[int, ...]:
     )
   longer = [word for word in words if len(word) > 1]
   if longer:
-    print(
-      f"passed over: {len(longer)} of the {len(words)} {_BAD_WORDS} in "
-      f"{str(path)!r}, which are of several ids; single ones alone are "
-      "forbidden here",
-      file=sys.stderr,
+    _say(
+      f"{len(longer)} of the {len(words)} {_BAD_WORDS} in {str(path)!r}, which "
+      "are of several ids; single ones alone are forbidden here"
     )
-  ends = content.get("eos_token_id")
-  ends = ends if isinstance(ends, list) else [ends]
   return tuple(
-    word[0] for word in words if len(word) == 1 and word[0] not in ends
+    word[0]
+    for word in words
+    if len(word) == 1 and word[0] not in _ends(content)
   )
+
+
+def _ends(content: Mapping[str, Any]) -> list[int | None]:
+  ends = content.get("eos_token_id")
+  return ends if isinstance(ends, list) else [ends]
 
 
 def _are_lists_of_ids(words) -> bool:
@@ -54,3 +127,7 @@ def _are_lists_of_ids(words) -> bool:
     isinstance(word, list) and word and all(isinstance(i, int) for i in word)
     for word in words
   )
+
+
+def _say(what: str) -> None:
+  print(f"passed over: {what}", file=sys.stderr)
