@@ -165,8 +165,10 @@ def test_what_cannot_be_drawn_is_left_out():
 
 def test_the_screen_shows_every_run_and_metric(tmp_path):
   write(tmp_path / "a", [1, 2])
+  with recorder.Recorder(tmp_path / "a") as run:
+    run.record(2, {"train/skipped_steps": 3})
   (tmp_path / "a" / "config.gin").write_text("TRAIN_STEPS = 20\n")
-  view = screen_lib.View(["train/*", "nothing"])
+  view = screen_lib.View(["train/l*", "nothing"])
   screen = screen_lib.Screen([tmp_path / "a", tmp_path / "b"], view)
   screen.update()
   console = rich.console.Console(file=io.StringIO(), width=80)
@@ -174,7 +176,7 @@ def test_the_screen_shows_every_run_and_metric(tmp_path):
   text = console.file.getvalue()
   table, panels = text.split("╭─", 1)
   assert "━ a  step 2 of 20  wrote 0 s ago  loss 0.5  2,000 tokens/s" in table
-  assert "━ b  step 0        not begun" in table
+  assert "━ b  step 0        not begun" in table and "3 steps skipped" in table
   assert "nothing is recorded of 'nothing'" in table
   assert panels.startswith(" train/loss ─") and "step 2" in panels
   assert max(map(len, text.splitlines())) <= 80

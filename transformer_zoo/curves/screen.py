@@ -109,6 +109,8 @@ class Screen:
       ):
         value = run.last(metric)
         shown.append("" if value is None else form.format(value))
+      if skipped := run.last("train/skipped_steps"):
+        shown.append(f"{skipped:.0f} steps skipped")
       if run.damaged:
         shown.append(f"{run.damaged} damaged lines passed over")
       table.add_row(*shown)
