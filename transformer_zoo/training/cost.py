@@ -20,6 +20,9 @@ The model:
 
 The sizes are those of whole arrays, so it is the cost on all devices together,
 without what collectives move.
+
+Beside XLA's analysis of a T5.1.1 without loops, compiled for v5e and for CPUs,
+FLOPs are 1 % less, and bytes about half: fewer chains fuse than could.
 """
 
 from collections.abc import Callable
