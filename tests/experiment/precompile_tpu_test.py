@@ -56,7 +56,7 @@ def test_t5_1_1_base_on_eight_chips():
   # Scanned layers count as often as they run: 6 FLOPs for each token and
   # parameter of a matrix, and those of attention.
   least = 6 * (84_934_656 * 128 * 512 + 137_920_512 * 128 * 114)
-  assert least < report["model_flops"] < 1.2 * least
+  assert least < report["model_flops"] < 1.25 * least
   assert report["model_flops"] <= report["cost"]["matmul_flops"]
   bounds = report["roofline"]
   assert 0 < bounds["at_best"]["seconds"] < bounds["in_turn"]["seconds"]
