@@ -66,7 +66,6 @@ def processes(monkeypatch):
 def test_processes_train_runs_and_one_is_killed(
   run_tiny, processes, tmp_path, capsys
 ):
-  pytest.importorskip("submitit")
   launch = runner.Launch("local", jobs=2)
   outcome = run_tiny((LAST_ROW, ""), seeds=[0], launch=launch)
   first, second = outcome.failures
@@ -258,6 +257,23 @@ def test_a_report_while_runs_run(run_tiny, fake, capsys):
 def test_options_of_launchers(options, sentence, capsys):
   assert cli.main(["ablate", "quickstart", *options]) == cli.USER_ERROR
   assert capsys.readouterr().err == f"zoo: error: {sentence}\n"
+
+
+def test_submitit_leaves_logging_as_it_is():
+  script = """
+import logging, sys
+handler = logging.StreamHandler(sys.stdout)
+handler.close = lambda: print("closed")
+logging.getLogger("ours").addHandler(handler)
+from transformer_zoo.ablations import launchers
+assert launchers.require_submitit("local").LocalExecutor
+logging.getLogger("ours").warning("still there")
+handler.close = lambda: None
+"""
+  done = subprocess.run(
+    [sys.executable, "-c", script], capture_output=True, text=True
+  )
+  assert done.stdout == "still there\n", done.stderr
 
 
 def test_without_submitit(run_tiny, fake, monkeypatch):

@@ -6,11 +6,12 @@ import re
 
 import pytest
 
+from transformer_zoo.ablations import launchers
 from transformer_zoo.ablations import results
 from transformer_zoo.ablations import runner
 from transformer_zoo.errors import UserError
 
-submitit = pytest.importorskip("submitit")
+submitit = launchers.require_submitit("slurm")
 
 SBATCH = """#!/bin/bash
 number=$((100 + $(ls "$FAKE_SLURM" | grep -c script)))

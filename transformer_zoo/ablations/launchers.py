@@ -162,8 +162,13 @@ def require_submitit(launcher: str):
       f"--launcher {launcher} needs the package submitit: "
       "pip install 'transformer_zoo[launch]'"
     )
+  variable = "SUBMITIT_LOG_LEVEL"
+  given = os.environ.setdefault(variable, "NOCONFIG")
+  # Else it would close the handlers of all logging in this process.
   import submitit
 
+  if given == "NOCONFIG":
+    del os.environ[variable]  # Jobs write down what happens to them.
   return submitit
 
 
