@@ -1,87 +1,24 @@
-"""Run folders at URLs: copied, fetched, whole at any moment."""
+"""A folder and its copy at a URL: whole at any moment."""
 
-import pathlib
-
-import fsspec
 from fsspec.implementations.memory import MemoryFileSystem
 import pytest
 
+from tests import unreliable_place
+from tests.unreliable_place import a_run
+from tests.unreliable_place import RUN
+from tests.unreliable_place import there
+from tests.unreliable_place import Unreliable
+from tests.unreliable_place import write
 from transformer_zoo.errors import UserError
-from transformer_zoo.experiment import checkpoint_sources
-from transformer_zoo.experiment import remote
 from transformer_zoo.experiment.mirror import Mirror
-
-
-class Unreliable(MemoryFileSystem):
-  """Fails whenever `fails` says so of (operation, path)."""
-
-  protocol = "unreliable"
-  cachable = False
-  log = []
-
-  @classmethod
-  def _strip_protocol(cls, path):
-    return super()._strip_protocol(path.removeprefix("unreliable://"))
-
-  @staticmethod
-  def fails(operation, path):
-    return False
-
-  def _attempt(self, operation, path):
-    Unreliable.log.append((operation, path))
-    if Unreliable.fails(operation, path):
-      raise OSError("the network is away")
-
-  def put_file(self, lpath, rpath, **kwargs):
-    self._attempt("put", rpath)
-    return super().put_file(lpath, rpath, **kwargs)
-
-  def get_file(self, rpath, lpath, **kwargs):
-    self._attempt("get", rpath)
-    return super().get_file(rpath, lpath, **kwargs)
-
-
-fsspec.register_implementation("unreliable", Unreliable, clobber=True)
 
 
 @pytest.fixture(autouse=True)
 def anew(monkeypatch, tmp_path):
   monkeypatch.chdir(tmp_path)
-  MemoryFileSystem.store.clear()
-  Unreliable.log.clear()
+  unreliable_place.forget()
   yield
-  MemoryFileSystem.store.clear()
-
-
-def write(folder: pathlib.Path, **files):
-  for name, text in files.items():
-    path = folder / name.replace("__", "/").replace("_json", ".json")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-def a_run(folder, step=2):
-  write(folder, metrics_jsonl="lines", config="gin")
-  write(
-    folder / "checkpoints" / str(step),
-    state__d__numbers="123",
-    checksums_json="{}",
-  )
-
-
-def there() -> set[str]:
-  return {
-    path.removeprefix("/run/")
-    for path in MemoryFileSystem().find("/run", detail=False)
-  }
-
-
-RUN = {
-  "config",
-  "metrics.jsonl",
-  "checkpoints/2/state/d/numbers",
-  "checkpoints/2/checksums.json",
-}
+  unreliable_place.forget()
 
 
 @pytest.fixture
@@ -207,65 +144,3 @@ def test_a_place_that_fails(make, monkeypatch, told, tmp_path):
   monkeypatch.setattr(Unreliable, "fails", staticmethod(lambda *_: True))
   with pytest.raises(UserError, match="'unreliable://run' cannot be read"):
     make("elsewhere")
-
-
-def test_the_context_copies_whatever_ends_the_run(tmp_path):
-  url = "memory://run"
-  with pytest.raises(KeyboardInterrupt), remote.opened(url) as folder:
-    a_run(folder)
-    raise KeyboardInterrupt
-  assert there() == RUN
-  with remote.opened(str(tmp_path / "plain")) as folder:
-    assert folder == tmp_path / "plain"
-
-
-def test_a_file_url(tmp_path):
-  with remote.opened(f"file://{tmp_path}/there") as folder:
-    a_run(folder)
-  copied = tmp_path / "there"
-  assert {
-    p.relative_to(copied).as_posix() for p in copied.rglob("*") if p.is_file()
-  } == RUN
-
-
-def test_places_that_are_refused():
-  fsspec.register_implementation(
-    "absent", "no_such_package.Files", errtxt="Install no_such_package"
-  )
-  for url, part in (
-    ("nowhere://run", "is no place that fsspec knows (Protocol not known: "),
-    ("absent://run", "needs a package that is not installed (Install no_such"),
-  ):
-    with pytest.raises(UserError) as caught, remote.opened(url):
-      pass
-    assert str(caught.value).startswith(f"{url!r} {part}")
-
-
-def test_a_checkpoint_at_a_url(tmp_path):
-  with remote.opened("memory://run") as folder:
-    a_run(folder)
-  remote.FOLDER.rename(tmp_path / "lost")
-  found = checkpoint_sources.locate("memory://run")
-  assert found == (folder / "checkpoints" / "2").absolute()
-
-
-def test_training_takes_a_url(train, tmp_path):
-  """What no machine can mend is told before anything is compiled."""
-  code, _, error = train("nowhere://run")
-  assert code == 2
-  assert error.startswith("zoo: error: 'nowhere://run' is no place")
-
-
-def test_a_run_goes_on_on_a_machine_that_is_new(tmp_path, capsys):
-  @remote.at_any_place
-  def count(*, model_dir, step):
-    folder = pathlib.Path(model_dir)
-    before = sorted(path.name for path in folder.glob("checkpoints/*"))
-    a_run(folder, step)
-    return before
-
-  assert count(model_dir="memory://run", step=2) == []
-  remote.FOLDER.rename(tmp_path / "lost")
-  assert count(model_dir="memory://run", step=4) == ["2"]
-  assert "memory://run is fetched to " in capsys.readouterr().out
-  assert count(model_dir="memory://run", step=6) == ["2", "4"]

@@ -20,6 +20,7 @@ from transformer_zoo.training import checksums
 from transformer_zoo.training.keeping import Checkpointing
 from transformer_zoo.training.run_checkpoints import Checkpoints
 from transformer_zoo.training.state import TrainState
+from transformer_zoo.training.step_folders import StepFolders
 
 GOES_ON = (
   "checkpoint 3 could not be saved (File too large); that of step 2 is whole; "
@@ -145,6 +146,22 @@ def test_what_kills_left_is_removed(opened, tmp_path):
     shutil.copytree(tmp_path / "2", tmp_path / name)
   assert restored_step(opened()) == 2
   assert os.listdir(tmp_path) == ["2"]
+
+
+def test_where_nothing_is_renamed(opened, tmp_path, monkeypatch):
+  """In an object store a checkpoint counts from its last file on."""
+  checkpoints = opened()
+  for step in (2, 4, 6):
+    checkpoints.save(step, state(step), {})
+  checkpoints.close()
+  folders = StepFolders(tmp_path)
+  monkeypatch.setattr(folders, "_renames", False)
+  (tmp_path / "6" / "commit_success.txt").unlink()
+  assert folders.steps() == [4]
+  folders.remove_leftovers()
+  assert os.listdir(tmp_path) == ["4"]
+  folders.remove(4)
+  assert os.listdir(tmp_path) == [] and folders.steps() == []
 
 
 @pytest.mark.parametrize("missing", ["state", "progress", "state/_METADATA"])

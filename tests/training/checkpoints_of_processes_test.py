@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -126,6 +127,7 @@ def on_two_processes(program, *folders) -> list[tuple[int, str]]:
       [sys.executable, "-c", program, address, str(i), *map(str, folders)],
       env=os.environ
       | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+      cwd=pathlib.Path(__file__).parents[2],
       stdout=subprocess.PIPE,
       stderr=subprocess.STDOUT,
       text=True,
