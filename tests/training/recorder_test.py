@@ -86,6 +86,20 @@ def test_a_torn_last_line_is_dropped(tmp_path, torn):
   assert _steps(path) == [1, 2]
 
 
+def test_a_full_disk_ends_with_one_sentence(tmp_path):
+  with pytest.raises(UserError) as caught, recorder.Recorder(tmp_path) as run:
+    run.record(1, {"train/loss": 2.0})
+    run._files["metrics.jsonl"] = open("/dev/full", "a")
+    run.record(2, {"train/loss": 1.0})
+  assert str(caught.value) == (
+    f"{tmp_path / 'metrics.jsonl'} cannot be written (No space left on device)"
+    "; the same command goes on from the last checkpoint when it can"
+  )
+  with recorder.Recorder(tmp_path) as run:
+    run.record(2, {"train/loss": 1.0})
+  assert _steps(tmp_path / "metrics.jsonl") == [1, 2]
+
+
 def test_truncating_everything_leaves_empty_files(tmp_path):
   with recorder.Recorder(tmp_path) as run:
     run.record(0, {"validation/loss": 2.0})

@@ -7,6 +7,7 @@ not as they should be. TensorBoard and what else is bound show the numbers.
 """
 
 from collections.abc import Iterable, Mapping
+import contextlib
 import json
 import os
 import pathlib
@@ -59,7 +60,8 @@ class Recorder:
   """Appends what a run measures to its folder.
 
   A line reaches the operating system before the call returns, so a killed
-  process loses at most the line it was writing.
+  process loses at most the line it was writing. A file that cannot be written,
+  on a full disk, is a UserError.
 
   Names are paths, as TensorBoard groups them: `train/loss`,
   `validation/loss`, `validation/<task>/<metric>`.
@@ -145,7 +147,8 @@ class Recorder:
   def close(self) -> None:
     """Closes the files and the writers; closing twice does nothing."""
     for file in self._files.values():
-      file.close()
+      with contextlib.suppress(OSError):  # of a full disk, told before
+        file.close()
     while self._sessions:
       session = self._sessions.pop()
       _attempt(session, session.close)
@@ -167,8 +170,14 @@ class Recorder:
         self._sessions.remove(session)
 
   def _write(self, name, line) -> None:
-    self._files[name].write(json.dumps(line) + "\n")
-    self._files[name].flush()
+    try:
+      self._files[name].write(json.dumps(line) + "\n")
+      self._files[name].flush()
+    except OSError as error:
+      raise UserError(
+        f"{self._folder / name} cannot be written ({error.strerror}); the same "
+        "command goes on from the last checkpoint when it can"
+      ) from error
 
 
 class NoRecorder(Recorder):
