@@ -37,7 +37,10 @@ def decode(kind, way):
     functools.partial(
       generate, setting(kind)[0], max_length=8, options=WAYS[way]
     ),
-    compiler_options={"xla_backend_optimization_level": 0},
+    compiler_options={
+      "xla_backend_optimization_level": 0,
+      "xla_cpu_use_fusion_emitters": False,
+    },
   )
 
 
