@@ -42,6 +42,13 @@ def test_a_phase_starts_from_the_best_checkpoint_or_the_last(run_tiny, fake):
   }
 
 
+def test_checkpoints_may_lie_elsewhere(run_tiny):
+  folder = run_tiny(seeds=[0]).folder / "baseline" / "seed_0" / "pretrain"
+  with open(folder / "config.gin", "a") as config:
+    config.write("\nCheckpointing.folder = 'gs://bucket/a'\n")
+  assert results.checkpoint_of(folder) == "gs://bucket/a/40"
+
+
 def test_sharing_is_written_down(run_tiny):
   read = results.read(run_tiny(seeds=[0]).folder)
   shared = [(r.row, r.phase) for r in read.runs if r.shared]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import dataclasses
 import os
 import pathlib
+import re
 import shlex
 
 from transformer_zoo.ablations import jobs
@@ -17,6 +18,9 @@ from transformer_zoo.errors import UserError
 
 STUDY_FILE = "study.json"
 RESULT_FILE = standing.RESULT_FILE
+_CHECKPOINTS_ELSEWHERE = re.compile(
+  r"^Checkpointing\.folder = '(.+)'$", re.MULTILINE
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +136,7 @@ def read_result(folder: str | os.PathLike[str]) -> dict:
   return json_files.read(pathlib.Path(folder) / RESULT_FILE)
 
 
-def checkpoint_of(folder: pathlib.Path) -> pathlib.Path:
+def checkpoint_of(folder: pathlib.Path) -> str:
   """Returns what a finished run hands on: its best checkpoint, else its last.
 
   Args:
@@ -141,7 +145,12 @@ def checkpoint_of(folder: pathlib.Path) -> pathlib.Path:
   result = read_result(folder)
   step = result.get("best_step")
   step = result["step"] if step is None else step
-  return folder / "checkpoints" / str(step)
+  config = folder / "config.gin"
+  elsewhere = config.exists() and _CHECKPOINTS_ELSEWHERE.search(
+    config.read_text(encoding="utf-8")
+  )
+  place = elsewhere.group(1) if elsewhere else folder / "checkpoints"
+  return f"{place}/{step}"
 
 
 def checkpoint_binding(checkpoint: str | os.PathLike[str]) -> str:
