@@ -176,12 +176,12 @@ def two(tmp_path_factory, words, prepared_dir):
     2,
     REFUSED + STOPPED + COMPUTED,
     TRAIN=words(folder / "run", "NUM_PARTITIONS=1", "FSDP=2"),
-    EVALUATE=["evaluate", *of_run, "--mixture=colours"],
+    EVALUATE=["evaluate", *of_run, "--mixture=unscored"],
     INFER=["infer", *of_run, f"--output={folder / 'answers.jsonl'}"],
     TEXTS=TEXTS,
     OTHER_DATA=str(folder / "data"),
     ELSEWHERE=str(folder),
-    EVALUATED=str(folder / "run" / "evaluation" / "colours"),
+    EVALUATED=str(folder / "run" / "evaluation" / "unscored"),
   )
   assert [code for code, *_ in ends] == [0, 0], ends
   return folder, ends
@@ -239,7 +239,7 @@ def test_what_differs_between_processes_is_refused(two):
     f"{STEPS} and is 9",
     f"the processes differ in their data, {pair}no_validation train is "
     r"\w{12} and \w{12}",
-    r"the processes do not see the same 'colours\.journal' of an interrupted "
+    r"the processes do not see the same 'unscored\.journal' of an interrupted "
     "evaluation: give a folder that all of them share as --output_dir, which "
     r"is 'validation/\d' here",
   ]
@@ -296,13 +296,13 @@ def test_evaluation_on_two_processes_is_that_of_one(zoo, two, tmp_path):
   code, own, error = zoo(
     "evaluate",
     f"--checkpoint={printed['checkpoint']}",
-    "--mixture=colours",
+    "--mixture=unscored",
     f"--output_dir={tmp_path}",
   )
   assert code == 0, error
   own = json.loads(own)
-  assert printed["scores"] == own["scores"] and own["scores"]
   assert printed["loss"] == pytest.approx(own["loss"], rel=1e-5)
+  assert printed["num_examples"] == own["num_examples"] == {"unscored": 20}
 
 
 def test_answers_of_two_processes_are_those_of_one(zoo, two, tmp_path):

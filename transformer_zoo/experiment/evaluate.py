@@ -216,14 +216,13 @@ class _Evaluation:
     result = evaluation_report.as_json(
       str(checkpoint), self.split, results, skipped
     )
-    if self.submission_dir:
-      result["submission"] = self._submit(results)
     if jax.process_index() == 0:
+      if self.submission_dir:
+        result["submission"] = self._submit(results)
       text = json.dumps(result, indent=2) + "\n"
       run_folder.replace(output / run_folder.RESULT, text)
-    _say(
-      "\n".join(evaluation_report.of_checkpoint(result, self.evaluator.lengths))
-    )
+      lengths = self.evaluator.lengths
+      _say("\n".join(evaluation_report.of_checkpoint(result, lengths)))
     return result
 
   def _journal(self, task, checkpoint, output) -> Journal:
