@@ -148,6 +148,18 @@ def test_what_kills_left_is_removed(opened, tmp_path):
   assert os.listdir(tmp_path) == ["2"]
 
 
+def test_one_that_cannot_be_removed(opened, told, monkeypatch):
+  def remove(self, step):
+    raise PermissionError(13, "Permission denied")
+
+  monkeypatch.setattr(StepFolders, "remove", remove)
+  checkpoints = opened(newest=1, best=0)
+  checkpoints.finish(2, state(2), {})
+  checkpoints.finish(4, state(4), {})
+  assert told == ["checkpoint 2 cannot be removed (Permission denied)"]
+  assert restored_step(opened()) == 4
+
+
 def test_where_nothing_is_renamed(opened, tmp_path, monkeypatch):
   """In an object store a checkpoint counts from its last file on."""
   checkpoints = opened()

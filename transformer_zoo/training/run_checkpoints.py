@@ -10,6 +10,7 @@ behind; the ones before it stay.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+import contextlib
 import json
 import os
 import threading
@@ -231,11 +232,7 @@ class Checkpoints:
       return
     self._steps.add(step)
     self._sum(step)
-    kept = self.options.kept(self._steps, self.scores.by_step)
-    if jax.process_index() == 0:
-      for gone in self._steps - kept:
-        self._folders.remove(gone)
-    self._steps &= kept
+    self._prune()
     seconds, grace = time.perf_counter() - started, self.options.grace_seconds
     if seconds > grace and not self._told_grace:
       self._told_grace = True
@@ -245,6 +242,18 @@ class Checkpoints:
         "(Checkpointing.grace_seconds); a preempted run would go on from an "
         "older one"
       )
+
+  def _prune(self) -> None:
+    kept = self.options.kept(self._steps, self.scores.by_step)
+    gone, self._steps = self._steps - kept, self._steps & kept
+    for step in gone if jax.process_index() == 0 else ():
+      try:
+        self._folders.remove(step)
+      except OSError as error:
+        self._report(
+          f"checkpoint {step} cannot be removed "
+          f"({checkpoints.reason_of(error)})"
+        )
 
   def _sum(self, step: int) -> None:
     folder = self._folders.of(step)
@@ -259,7 +268,8 @@ class Checkpoints:
   def _fail(self, step: int, error: Exception) -> None:
     self._failure = step, checkpoints.reason_of(error)
     if jax.process_index() == 0:
-      self._folders.remove_leftovers()
+      with contextlib.suppress(OSError):  # The next start tries again.
+        self._folders.remove_leftovers()
     if not (self._finishing or self.options.stop_at_failed_save):
       self._report(f"{self._sentence()}; training goes on to the next save")
 
