@@ -194,9 +194,10 @@ def _given_back(folder: pathlib.Path):
 
   def run():
     while not ended.wait(0.5):
-      for pattern in _WEIGHTS:
-        for path in folder.glob(pattern):
-          with contextlib.suppress(FileNotFoundError):
+      # The folder is renamed when it is whole.
+      with contextlib.suppress(FileNotFoundError):
+        for pattern in _WEIGHTS:
+          for path in folder.glob(pattern):
             _punch(path, path.stat())
 
   thread = threading.Thread(target=run)
