@@ -102,9 +102,9 @@ def copied(prepared_dir, tmp_path):
     ),
     (
       "BATCH_SIZE=12",
-      "BATCH_SIZE=12 does not divide over 8 devices along data and fsdp; choose "
-      "a multiple of 8 or a mesh of 8 devices that divides, as data x fsdp x "
-      "num_partitions: 4x1x2, 2x2x2, 1x4x2",
+      "BATCH_SIZE=12 does not divide over 8 devices along data and fsdp; "
+      "choose a multiple of 8 or a mesh of 8 devices that divides, as data x "
+      "fsdp x num_partitions: 4x1x2, 2x2x2, 1x4x2",
     ),
     (
       "Partitioning.rules=(('mlp', 'modl'),)",
