@@ -22,8 +22,8 @@ from transformer_zoo.modules.feed_forward import Mlp
 _HALVES = range(2)
 # Projections out of a sublayer; the others lead into its heads or features.
 _OUT = ("out", "wo")
-# Of the largest kernel of a half, those of T5.1.1-small's attention. Products of
-# much smaller ones XLA computes one after the other, independent or not.
+# Of the largest kernel of a half, those of T5.1.1-small's attention. Products
+# of much smaller ones XLA computes one after the other, independent or not.
 _FEWEST_NUMBERS = 512 * 192
 
 
