@@ -121,6 +121,13 @@ class Processes:
     ]
 
 
+def ends(count: int, body: str, **words) -> list[tuple[int, str, str]]:
+  """Runs a body, in which the words have values, in processes to their ends."""
+  given = "".join(f"{name} = {value!r}\n" for name, value in words.items())
+  with running([[PROGRAM, given + body]] * count) as processes:
+    return processes.ends()
+
+
 @contextlib.contextmanager
 def running(
   programs: Sequence[Sequence[str]], **options

@@ -6,30 +6,19 @@ import shutil
 import sys
 
 import gin
-import jax
 import numpy as np
 import pytest
 
 from tests import several_processes
 from tests import tiny_t5
-from tests.several_processes import PROGRAM
+from tests.experiment.initial_checkpoint_test import SIZES
+from tests.experiment.initial_checkpoint_test import tensors_of
 from transformer_zoo.cli import main as cli
 from transformer_zoo.experiment import exported_directory
 from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.interop import t5x_checkpoints
-from transformer_zoo.interop.tensors import Tensor
 
 STEPS = 7
-# The model of conftest.py.
-SIZES = {
-  "EMBED_DIM": 16,
-  "MLP_DIM": 32,
-  "NUM_HEADS": 2,
-  "HEAD_DIM": 8,
-  "NUM_ENCODER_LAYERS": 1,
-  "NUM_DECODER_LAYERS": 1,
-  "VOCAB_SIZE": 64,
-}
 OVERRIDES = [
   "MIXTURE_OR_TASK_NAME='no_validation'",
   f"TRAIN_STEPS={STEPS}",
@@ -105,21 +94,6 @@ for path in PATHS:
 """
 
 
-def in_processes(count, body, **words):
-  """Runs a body in processes of which all but the first are silent."""
-  given = "".join(f"{name} = {value!r}\n" for name, value in words.items())
-  programs = [[PROGRAM, given + body]] * count
-  with several_processes.running(programs) as processes:
-    return processes.ends()
-
-
-def tensors_of(params):
-  return {
-    jax.tree_util.keystr(path, simple=True, separator="/"): Tensor.of(leaf)
-    for path, leaf in jax.tree_util.tree_leaves_with_path(params)
-  }
-
-
 @pytest.fixture(scope="module")
 def initial(tmp_path_factory):
   """The same parameters as a Hugging Face directory and for T5X."""
@@ -161,10 +135,7 @@ def one(tmp_path_factory, words):
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory, words, prepared_dir):
-  """What two processes of a device each leave, which share each layer.
-
-  Their run is refused twice, then stopped; they evaluate it and answer texts.
-  """
+  """What two processes leave: refused, stopped, then evaluating, answering."""
   folder = tmp_path_factory.mktemp("two")
   shutil.copytree(prepared_dir, folder / "data")
   manifest = folder / "data" / "no_validation" / "manifest.json"
@@ -172,7 +143,7 @@ def two(tmp_path_factory, words, prepared_dir):
   content["splits"]["train"]["shards"][0]["sha256"] = "another"
   manifest.write_text(json.dumps(content))
   of_run = [f"--checkpoint={folder / 'run'}", "--gin.NUM_PARTITIONS=1"]
-  ends = in_processes(
+  ends = several_processes.ends(
     2,
     REFUSED + STOPPED + COMPUTED,
     TRAIN=words(folder / "run", "NUM_PARTITIONS=1", "FSDP=2"),
@@ -189,12 +160,9 @@ def two(tmp_path_factory, words, prepared_dir):
 
 @pytest.fixture(scope="module")
 def four(two, words, initial):
-  """The run, ended by four processes, of which pairs read the same rows.
-
-  Besides, they read checkpoints of others.
-  """
+  """The run, ended by four processes, of which pairs read the same rows."""
   folder, _ = two
-  ends = in_processes(
+  ends = several_processes.ends(
     4,
     "dispatch(TRAIN)\n" + PLACED,
     TRAIN=words(folder / "run"),
@@ -223,11 +191,12 @@ def test_two_then_four_processes_train_as_one(one, two, four):
     recorded, lines(one / "metrics.jsonl"), strict=True
   ):
     assert mine == pytest.approx(expected, rel=1e-5)
-  jax.tree.map(
-    lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6),
-    params(four / "checkpoints" / str(STEPS)),
-    params(one / "checkpoints" / str(STEPS)),
+  mine, expected = (
+    params(run / "checkpoints" / str(STEPS)) for run in (four, one)
   )
+  assert mine.keys() == expected.keys()
+  for name, array in mine.items():
+    np.testing.assert_allclose(array, expected[name], rtol=1e-4, atol=1e-6)
 
 
 def test_what_differs_between_processes_is_refused(two):
