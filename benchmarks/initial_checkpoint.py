@@ -30,8 +30,8 @@ from transformer_zoo.interop.tensors import Tensor
 from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import placement
 from transformer_zoo.training import state as state_lib
-from transformer_zoo.training.run_checkpoints import Checkpoints
 from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
+from transformer_zoo.training.run_checkpoints import Checkpoints
 from transformer_zoo.training.state import TrainState
 
 FORMATS = ("run", "scanned_run", "huggingface", "t5x")

@@ -189,9 +189,7 @@ def test_batches_are_the_same_on_any_processes_and_resumed(task, packing):
   whole = batches_of(task, objective, 12, packing=packing)
   resumed = batches_of(task, objective, 4, packing=packing, start_step=8)
   shares = [
-    batches_of(
-      task, objective, 12, packing=packing, shares=(i,), num_shares=2
-    )
+    batches_of(task, objective, 12, packing=packing, shares=(i,), num_shares=2)
     for i in range(2)
   ]
   for key in whole[0]:

@@ -116,9 +116,7 @@ def test_batches_are_the_same_on_any_processes_and_resumed(
   resumed = batches_of(task, objective, 4, packing=packing, start_step=8)
   assert_same(whole[8:], resumed)
   shares = [
-    batches_of(
-      task, objective, 12, packing=packing, shares=(i,), num_shares=4
-    )
+    batches_of(task, objective, 12, packing=packing, shares=(i,), num_shares=4)
     for i in range(4)
   ]
   together = [

@@ -222,8 +222,8 @@ def _open_rendezvous(place: Place, patience: Patience) -> Rendezvous:
   except OSError as error:
     raise UserError(
       f"process 0 (host {socket.gethostname()}) cannot open port {port}: "
-      f"{os.strerror(error.errno)}; end the run that holds it, or choose another with "
-      "--coordinator_address"
+      f"{os.strerror(error.errno)}; end the run that holds it, or choose "
+      "another with --coordinator_address"
     ) from None
   server.start()
   return server
