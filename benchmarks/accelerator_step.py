@@ -24,6 +24,7 @@ except ImportError:
 
 from transformer_zoo.architectures.encoder_decoder import Decoder
 from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
+from transformer_zoo.forecast import hardware
 from transformer_zoo.modules.attention import Attention
 from transformer_zoo.modules.attention import AutomaticAttention
 from transformer_zoo.modules.chunked_attention import ChunkedAttention
@@ -38,7 +39,6 @@ from transformer_zoo.modules.layers import EncoderLayer
 from transformer_zoo.modules.relative_bias import RelativePositionBias
 from transformer_zoo.modules.stack import Stack
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
-from transformer_zoo.training import hardware
 from transformer_zoo.training import partitioning
 from transformer_zoo.training import schedules
 from transformer_zoo.training.adafactor import adafactor

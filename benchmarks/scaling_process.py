@@ -15,10 +15,10 @@ import random_batches
 import shapes
 
 from transformer_zoo import config
+from transformer_zoo.forecast import collectives
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
-from transformer_zoo.training import clusters
-from transformer_zoo.training import collectives
-from transformer_zoo.training import distributed
+from transformer_zoo.processes import clusters
+from transformer_zoo.processes import distributed
 from transformer_zoo.training import partitioning
 from transformer_zoo.training import schedules
 from transformer_zoo.training.adafactor import adafactor

@@ -50,3 +50,35 @@ def shared_data() -> pathlib.Path:
   pytest.skip(
     "no real data: set ZOO_SHARED_DATA to a folder with tfds/, text/, vocab/"
   )
+
+
+# Heads, vocabulary and feed-forward divide over up to 8 devices.
+_SIZES = (
+  "EMBED_DIM=16",
+  "MLP_DIM=32",
+  "NUM_HEADS=8",
+  "HEAD_DIM=4",
+  "NUM_ENCODER_LAYERS=1",
+  "NUM_DECODER_LAYERS=1",
+  "VOCAB_SIZE=64",
+)
+
+
+@pytest.fixture(scope="session")
+def make_model():
+  """Returns a function that builds a tiny T5 v1.1, macros as arguments."""
+  # They import JAX, which reads the environment that is set above.
+  import gin
+
+  from transformer_zoo import config
+
+  def make(**macros):
+    overrides = [f"{name}={value!r}" for name, value in macros.items()]
+    config.load(
+      ["architectures/t5_1_1.gin"], [*_SIZES, *overrides], root="MODEL"
+    )
+    model = config.value("MODEL")
+    gin.clear_config()
+    return model
+
+  return make

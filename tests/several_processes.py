@@ -16,7 +16,7 @@ sys.modules["seqio"] = None
 from transformer_zoo.cli import main
 from transformer_zoo.cli import processes
 from transformer_zoo.errors import UserError
-from transformer_zoo.training import distributed
+from transformer_zoo.processes import distributed
 
 def run():
   parser = argparse.ArgumentParser()

@@ -15,10 +15,10 @@ from transformer_zoo.experiment import forecast_report
 from transformer_zoo.experiment import mesh_search
 from transformer_zoo.experiment import precompile
 from transformer_zoo.experiment import programs
-from transformer_zoo.training import compilation
-from transformer_zoo.training import hardware
+from transformer_zoo.forecast import compilation
+from transformer_zoo.forecast import hardware
+from transformer_zoo.forecast import topologies
 from transformer_zoo.training import sharding_table
-from transformer_zoo.training import topologies
 
 FILES = ["architectures/t5_1_1.gin", "sizes/tiny.gin", "runs/pretrain.gin"]
 SMALL = [

@@ -12,7 +12,7 @@ import pytest
 SCRIPTS = pathlib.Path(__file__).resolve().parent.parent.parent / "scripts"
 # As every command of `zoo` starts.
 TOGETHER = """
-from transformer_zoo.training import clusters, distributed
+from transformer_zoo.processes import clusters, distributed
 distributed.initialize(clusters.find({}))
 import jax
 from jax.experimental import multihost_utils

@@ -1,40 +1,11 @@
-"""A tiny model and a packed batch."""
+"""A packed batch, and how trees are compared."""
 
-import gin
 import jax
 import numpy as np
 import pytest
 
-from transformer_zoo import config
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import features
-
-# Heads, vocabulary and feed-forward divide over up to 8 devices.
-SIZES = (
-  "EMBED_DIM=16",
-  "MLP_DIM=32",
-  "NUM_HEADS=8",
-  "HEAD_DIM=4",
-  "NUM_ENCODER_LAYERS=1",
-  "NUM_DECODER_LAYERS=1",
-  "VOCAB_SIZE=64",
-)
-
-
-@pytest.fixture(scope="session")
-def make_model():
-  """Returns a function that builds a tiny T5 v1.1, macros as arguments."""
-
-  def make(**macros):
-    overrides = [f"{name}={value!r}" for name, value in macros.items()]
-    config.load(
-      ["architectures/t5_1_1.gin"], [*SIZES, *overrides], root="MODEL"
-    )
-    model = config.value("MODEL")
-    gin.clear_config()
-    return model
-
-  return make
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ import pytest
 from tests import rule_sets
 from tests import tiny_models
 from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.forecast import collectives
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
-from transformer_zoo.training import collectives
 from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import schedules
 from transformer_zoo.training import state as state_lib

@@ -10,8 +10,8 @@ import pytest
 import rich.console
 from tensorboard.backend.event_processing import event_accumulator
 
+from transformer_zoo import environment
 from transformer_zoo.errors import UserError
-from transformer_zoo.training import environment
 from transformer_zoo.training import progress
 from transformer_zoo.training import recorder
 

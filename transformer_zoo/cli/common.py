@@ -13,7 +13,7 @@ import tempfile
 from typing import Any
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training import distributed
+from transformer_zoo.processes import distributed
 
 # A line of absl's C++ logging, as in `I0000 00:00:1764 2142 port.cc:153] ...`.
 _LOGGED = re.compile(

@@ -46,8 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
   from transformer_zoo.experiment import forecast_report
   from transformer_zoo.experiment import precompile
   from transformer_zoo.experiment import programs
+  from transformer_zoo.forecast import topologies
   from transformer_zoo.modules import target
-  from transformer_zoo.training import topologies
 
   programs.check_mode(arguments.mode)
   _load(arguments)

@@ -6,9 +6,9 @@ import contextlib
 import traceback
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training import clusters
-from transformer_zoo.training import distributed
-from transformer_zoo.training.attendance import Patience
+from transformer_zoo.processes import clusters
+from transformer_zoo.processes import distributed
+from transformer_zoo.processes.attendance import Patience
 
 _CRASHED = 1
 # A collective that has failed may look like bad input: the news of a dead

@@ -9,7 +9,7 @@ from typing import Any
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import run_folder
-from transformer_zoo.training import distributed
+from transformer_zoo.processes import distributed
 
 Examples = Iterator[dict[str, Any]]
 

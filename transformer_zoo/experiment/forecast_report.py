@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from transformer_zoo.experiment.precompile import Forecast
-from transformer_zoo.training import compilation
-from transformer_zoo.training import roofline
+from transformer_zoo.forecast import compilation
+from transformer_zoo.forecast import roofline
 
 _GIB = 2**30
 _ELSEWHERE = {"send": "slices"}

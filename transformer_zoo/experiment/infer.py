@@ -22,7 +22,7 @@ from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.experiment import fingerprint
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import scoring
-from transformer_zoo.training import distributed
+from transformer_zoo.processes import distributed
 from transformer_zoo.training.partitioning import batch_shares
 from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.partitioning import Partitioning

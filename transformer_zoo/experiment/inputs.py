@@ -11,7 +11,7 @@ from transformer_zoo import corruption as corruptions
 from transformer_zoo.data import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
-from transformer_zoo.training import distributed
+from transformer_zoo.processes import distributed
 
 
 def prepared(name: str, prepared_dir: str) -> manifest.PreparedMixture:

@@ -9,8 +9,8 @@ from typing import Any
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import programs
 from transformer_zoo.experiment.forecast_report import aligned
+from transformer_zoo.forecast.topologies import Topology
 from transformer_zoo.training import meshes
-from transformer_zoo.training.topologies import Topology
 
 # From what needs most memory and computes least to the opposite.
 REMATS = ("none", "minimal", "full")

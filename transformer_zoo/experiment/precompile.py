@@ -4,12 +4,12 @@ from collections.abc import Mapping
 import dataclasses
 
 from transformer_zoo.experiment import programs
-from transformer_zoo.training import collectives
-from transformer_zoo.training import compilation
-from transformer_zoo.training import cost as cost_lib
-from transformer_zoo.training import roofline
+from transformer_zoo.forecast import collectives
+from transformer_zoo.forecast import compilation
+from transformer_zoo.forecast import cost as cost_lib
+from transformer_zoo.forecast import roofline
+from transformer_zoo.forecast.topologies import Topology
 from transformer_zoo.training import sharding_table
-from transformer_zoo.training.topologies import Topology
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,8 +21,8 @@ from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import prompts
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.errors import UserError
+from transformer_zoo.forecast import cost as cost_lib
 from transformer_zoo.training import anomalies
-from transformer_zoo.training import cost as cost_lib
 from transformer_zoo.training import meshes
 from transformer_zoo.training import sharding_table
 from transformer_zoo.training.partitioning import Partitioning

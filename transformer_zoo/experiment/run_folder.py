@@ -9,13 +9,13 @@ import sys
 from flax import linen as nn
 
 from transformer_zoo import config
+from transformer_zoo import environment
 from transformer_zoo.data.epochs import Repeats
 from transformer_zoo.data.evaluation_split import EvaluationSplit
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import averages
 from transformer_zoo.evaluation.evaluator import TaskResult
-from transformer_zoo.training import distributed
-from transformer_zoo.training import environment
+from transformer_zoo.processes import distributed
 from transformer_zoo.training import loop
 from transformer_zoo.training import recorder
 from transformer_zoo.training import summary

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import jax
 
-from transformer_zoo.training import distributed
+from transformer_zoo.processes import distributed
 from transformer_zoo.training import layout_report
 from transformer_zoo.training.program import TrainProgram
 

@@ -6,7 +6,7 @@ import math
 import jax
 import numpy as np
 
-from transformer_zoo.training import compilation
+from transformer_zoo.forecast import compilation
 from transformer_zoo.training import meshes
 from transformer_zoo.training import sharding_table
 from transformer_zoo.training.program import TrainProgram

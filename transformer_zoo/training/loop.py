@@ -18,8 +18,8 @@ import jax
 import numpy as np
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.processes import distributed
 from transformer_zoo.training import agreement
-from transformer_zoo.training import distributed
 from transformer_zoo.training.preemption import stop_requests
 from transformer_zoo.training.progress import Progress
 from transformer_zoo.training.recorder import METRICS_FILE

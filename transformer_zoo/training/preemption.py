@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 import contextlib
 import signal
 
-from transformer_zoo.training import distributed
+from transformer_zoo.processes import distributed
 
 
 @contextlib.contextmanager

@@ -15,13 +15,13 @@ from jax.sharding import PartitionSpec
 import optax
 
 from transformer_zoo import choices
+from transformer_zoo.forecast import cost as cost_lib
+from transformer_zoo.forecast.cost import Cost
 from transformer_zoo.training import accumulation
 from transformer_zoo.training import anomalies as anomalies_lib
-from transformer_zoo.training import cost as cost_lib
 from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.anomalies import Anomalies
-from transformer_zoo.training.cost import Cost
 from transformer_zoo.training.norms import Norms
 from transformer_zoo.training.partitioning import Partitioning
 from transformer_zoo.training.schedules import Schedule

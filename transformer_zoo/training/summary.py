@@ -3,7 +3,7 @@
 from flax import linen as nn
 import jax
 
-from transformer_zoo.training import cost
+from transformer_zoo.forecast import cost
 from transformer_zoo.training import state
 
 

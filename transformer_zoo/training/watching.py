@@ -9,7 +9,7 @@ from typing import Any, Literal
 import gin
 import jax
 
-from transformer_zoo.training import hardware
+from transformer_zoo.forecast import hardware
 from transformer_zoo.training import norms as norms_lib
 from transformer_zoo.training import profiling
 from transformer_zoo.training.anomalies import Anomalies

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training import clusters
-from transformer_zoo.training.clusters import Place
+from transformer_zoo.processes import clusters
+from transformer_zoo.processes.clusters import Place
 
 SLURM = {
   "SLURM_JOB_ID": "4096123",

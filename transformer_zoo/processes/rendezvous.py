@@ -13,10 +13,10 @@ import threading
 import time
 from typing import Any
 
-from transformer_zoo.training.attendance import Attendance
-from transformer_zoo.training.attendance import Patience
-from transformer_zoo.training.attendance import Seat
-from transformer_zoo.training.messages import Line
+from transformer_zoo.processes.attendance import Attendance
+from transformer_zoo.processes.attendance import Patience
+from transformer_zoo.processes.attendance import Seat
+from transformer_zoo.processes.messages import Line
 
 _TICK_SECONDS = 0.5
 _BEAT_SECONDS = 5.0

@@ -16,9 +16,9 @@ compare meshes, and no measurement (Williams et al. 2009, Roofline).
 from collections.abc import Sequence
 import dataclasses
 
-from transformer_zoo.training.collectives import Total
-from transformer_zoo.training.cost import Cost
-from transformer_zoo.training.hardware import Chip
+from transformer_zoo.forecast.collectives import Total
+from transformer_zoo.forecast.cost import Cost
+from transformer_zoo.forecast.hardware import Chip
 
 FORMULA = (
   "compute = matmul FLOPs / (devices x peak); memory = bytes accessed / "

@@ -14,10 +14,10 @@ import sys
 from typing import Any, TypeVar
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training import member as member_lib
-from transformer_zoo.training.attendance import Patience
-from transformer_zoo.training.clusters import Place
-from transformer_zoo.training.rendezvous import Rendezvous
+from transformer_zoo.processes import member as member_lib
+from transformer_zoo.processes.attendance import Patience
+from transformer_zoo.processes.clusters import Place
+from transformer_zoo.processes.rendezvous import Rendezvous
 
 Item = TypeVar("Item")
 
@@ -61,7 +61,7 @@ def initialize(place: Place, patience: Patience = DEFAULT_PATIENCE) -> None:
     f"{connected.names[place.index]} of {place.count}, by {place.source}; "
     f"process 0 is at {place.coordinator}"
   )
-  from transformer_zoo.training import environment
+  from transformer_zoo import environment
 
   software = json.dumps(environment.describe_software())
   require_same("versions", software, changes)

@@ -7,7 +7,7 @@ import jax
 import pytest
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training import topologies
+from transformer_zoo.forecast import topologies
 
 ALLOWED = (
   "v2:4x4, v3:4x4, v4:4x4x4, v5e:4x4, v5p:4x4x4, v6e:4x4, 7x:4x4x4, cpu:8 "

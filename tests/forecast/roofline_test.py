@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from transformer_zoo.training import hardware
-from transformer_zoo.training import roofline
-from transformer_zoo.training.collectives import Total
-from transformer_zoo.training.cost import Cost
+from transformer_zoo.forecast import hardware
+from transformer_zoo.forecast import roofline
+from transformer_zoo.forecast.collectives import Total
+from transformer_zoo.forecast.cost import Cost
 
 CHIP = hardware.Chip("x", "X", 100.0, 10, 10.0, 2.0, 10)
 

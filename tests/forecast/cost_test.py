@@ -9,8 +9,8 @@ from jax.sharding import PartitionSpec
 import pytest
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.forecast import cost
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
-from transformer_zoo.training import cost
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training import summary
 

@@ -16,7 +16,7 @@ import jax
 
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
-from transformer_zoo.training import hardware
+from transformer_zoo.forecast import hardware
 
 
 @dataclasses.dataclass(frozen=True)

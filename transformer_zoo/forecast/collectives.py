@@ -10,8 +10,8 @@ et al. 2005, Optimization of collective communication operations in MPICH).
 from collections.abc import Iterator, Sequence
 import dataclasses
 
-from transformer_zoo.training import hlo
-from transformer_zoo.training import replica_groups
+from transformer_zoo.forecast import hlo
+from transformer_zoo.forecast import replica_groups
 
 KINDS = (
   "all-reduce",

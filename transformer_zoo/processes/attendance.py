@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import dataclasses
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training.messages import Line
+from transformer_zoo.processes.messages import Line
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from transformer_zoo.training import collectives
-from transformer_zoo.training import hlo
-from transformer_zoo.training import replica_groups
-from transformer_zoo.training.collectives import Collective
+from transformer_zoo.forecast import collectives
+from transformer_zoo.forecast import hlo
+from transformer_zoo.forecast import replica_groups
+from transformer_zoo.forecast.collectives import Collective
 
 MESH = {"data": 2, "fsdp": 2, "model": 4}
 

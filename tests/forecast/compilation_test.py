@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training import compilation
+from transformer_zoo.forecast import compilation
 
 # As libtpu 0.0.52 says it, and as earlier ones did.
 TOO_LARGE = (

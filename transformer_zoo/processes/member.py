@@ -13,8 +13,8 @@ import threading
 import time
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training.attendance import Patience
-from transformer_zoo.training.messages import Line
+from transformer_zoo.processes.attendance import Patience
+from transformer_zoo.processes.messages import Line
 
 DIED = 1
 _BEAT_SECONDS = 1.0

@@ -3,10 +3,10 @@
 import pytest
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training import attendance
-from transformer_zoo.training.attendance import Attendance
-from transformer_zoo.training.attendance import Patience
-from transformer_zoo.training.attendance import Seat
+from transformer_zoo.processes import attendance
+from transformer_zoo.processes.attendance import Attendance
+from transformer_zoo.processes.attendance import Patience
+from transformer_zoo.processes.attendance import Seat
 
 PATIENCE = Patience(come=100, late=60, silent=80)
 

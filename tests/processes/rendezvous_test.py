@@ -9,9 +9,9 @@ import threading
 import pytest
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training.attendance import Patience
-from transformer_zoo.training.member import Member
-from transformer_zoo.training.rendezvous import Rendezvous
+from transformer_zoo.processes.attendance import Patience
+from transformer_zoo.processes.member import Member
+from transformer_zoo.processes.rendezvous import Rendezvous
 
 
 class Run:

@@ -1,0 +1,1 @@
+"""What a program costs on devices, there or not: compiled, read and counted."""

@@ -1,0 +1,1 @@
+"""Several processes of one run: found, met, watched, ended together."""
