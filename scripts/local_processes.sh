@@ -49,7 +49,9 @@ require_number --port "$port"
 [[ -z "$log_dir" || -n "$dry_run" ]] || mkdir -p "$log_dir"
 
 children=()
+told_to_end=''
 forward() {
+  told_to_end=yes
   kill -TERM "${children[@]}" 2>/dev/null || true
 }
 trap forward TERM INT
@@ -90,7 +92,8 @@ while [[ ${#children[@]} -gt 0 ]]; do
     wait "$child" || code=$?
     if [[ "$code" != 0 && "$status" == 0 ]]; then
       status=$code
-      forward
+      # A second SIGTERM would reach them while they save.
+      [[ -n "$told_to_end" ]] || forward
     fi
   done
   children=("${left[@]}")

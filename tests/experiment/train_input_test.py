@@ -28,9 +28,9 @@ def shapes(monkeypatch):
   jit = jax.jit
 
   def counting(function, **keywords):
-    def noted(state, batch, key):
+    def noted(state, batch, *others):
       found.append(batch["encoder_input_tokens"].shape)
-      return function(state, batch, key)
+      return function(state, batch, *others)
 
     is_step = "donate_argnums" in keywords
     return jit(noted if is_step else function, **keywords)

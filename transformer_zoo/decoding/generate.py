@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo.decoding import interface
-from transformer_zoo.decoding import side_by_side
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.decoding.search import search
@@ -68,7 +67,6 @@ def generate(
     length=options.max_length,
     width=width,
   )
-  model, params = side_by_side.halved(model, params)
   variables = {"params": params}
   (read_BT, memory), cache = model.apply(
     variables,
