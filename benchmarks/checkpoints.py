@@ -9,7 +9,7 @@ Three parts, each in a line of JSON:
   stall, seconds to write and to read.
 - `checksums`: gigabytes per second of the checksums alone.
 
-    python benchmarks/checkpoints.py --folder /tmp/checkpoints
+    python benchmarks/checkpoints.py --folder DIR
 """
 
 import argparse

@@ -209,10 +209,12 @@ def fail(sentence: str, code: int) -> None:
 def await_verdict(seconds: float) -> None:
   """Gives the thread time to learn that another process has died, and to end.
 
-  All that the program sees is that a collective has failed.
+  All that the program sees is that a collective has failed. Later news does not
+  come between what the program says of its own end.
   """
   if _member is not None:
     _member.join(seconds)
+    _member.will_fail()
 
 
 def _open_rendezvous(place: Place, patience: Patience) -> Rendezvous:

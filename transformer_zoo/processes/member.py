@@ -153,8 +153,9 @@ class Member(threading.Thread):
       case {"kind": "all_told"}:
         self._all_told.set()
       case {"kind": "end", "sentence": sentence, "code": code}:
-        if not self._leaving:
-          self._end(sentence, code)
+        with self._news:
+          if not (self._leaving or self._failing):
+            self._end(sentence, code)
 
   def _end(self, sentence: str, code: int) -> None:
     self._over = True
@@ -201,9 +202,14 @@ class Member(threading.Thread):
       self._step = step
       return self._stop_step is not None and step >= self._stop_step
 
+  def will_fail(self) -> None:
+    """From now on this process says itself why it ends."""
+    with self._news:
+      self._failing = True
+
   def fail(self, sentence: str, code: int) -> None:
     """Tells all to end; returns when process 0 may end as well."""
-    self._failing = True
+    self.will_fail()
     self._line.send("failed", sentence=sentence, code=code)
     if self.index == 0:
       self._all_told.wait(_TOLD_SECONDS)
