@@ -1,6 +1,6 @@
-"""Tensors that are read on demand, in pieces and in parallel."""
+"""Tensors that are read on demand, in pieces and ahead."""
 
-import threading
+import itertools
 
 import ml_dtypes
 import numpy as np
@@ -21,15 +21,6 @@ def test_pieces_are_the_bytes_in_order(monkeypatch, shape, turned):
   if array.ndim:
     row_bytes = array.nbytes // max(len(array), 1)
     assert all(len(piece) <= max(24, row_bytes) for piece in found)
-
-
-def test_a_transposed_matrix_is_copied_in_tiles(monkeypatch):
-  monkeypatch.setattr(tensors, "_TILE_ROWS", 4)
-  monkeypatch.setattr(tensors, "_TILE_COLUMNS", 3)
-  array = np.arange(70, dtype=np.float32).reshape(10, 7)
-  for turned in (array.T, array[::-1, ::2]):
-    found = b"".join(piece.tobytes() for piece in tensors.pieces(turned))
-    assert found == turned.tobytes()
 
 
 def test_narrow_numbers_are_widened_when_they_are_read():
@@ -53,21 +44,26 @@ def test_tensors_are_equal_in_contents_shape_and_type():
   assert not any(tensors.are_equal(tensor, Tensor.of(a)) for a in others)
 
 
-def test_what_threads_make_is_in_order():
-  others = threading.Barrier(2)
-
-  def make(number):
-    if number < 2:
-      others.wait(timeout=60)  # Two at the same time.
-    return number * number
-
-  assert tensors.in_parallel(make, range(20)) == [i * i for i in range(20)]
+def test_reading_ahead_keeps_the_order():
+  assert list(tensors.read_ahead(iter(range(20)))) == list(range(20))
 
 
-def test_the_first_error_is_raised():
-  def make(number):
-    if number > 3:
-      raise OSError(f"no {number}")
+def test_an_error_comes_after_what_was_read_before_it():
+  def items():
+    yield 1
+    raise OSError("gone")
 
-  with pytest.raises(OSError, match="no 4"):
-    tensors.in_parallel(make, range(20))
+  ahead = tensors.read_ahead(items())
+  assert next(ahead) == 1
+  with pytest.raises(OSError, match="gone"):
+    next(ahead)
+
+
+def test_reading_ahead_stops_when_no_more_is_wanted():
+  asked = []
+  endless = (asked.append(i) or i for i in itertools.count())
+  ahead = tensors.read_ahead(endless)
+  assert next(ahead) == 0
+  ahead.close()
+  # Two wait, one is on its way to them.
+  assert len(asked) <= 4

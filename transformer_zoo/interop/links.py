@@ -6,7 +6,6 @@ writes one, and gives the tests their oracle.
 
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
-import threading
 from typing import Protocol
 
 import numpy as np
@@ -128,17 +127,17 @@ class _LastSplit:
 
   def __init__(self):
     self._kept: tuple[Link | None, Sequence[np.ndarray]] = (None, ())
-    self._lock = threading.Lock()
 
   def split(self, link: Link, source: Tensor) -> Sequence[np.ndarray]:
-    """Returns the parts of a tensor of theirs; several threads may ask."""
-    if len(link.ours) == 1:
-      return link.layout.split(source.read())
-    with self._lock:
-      if self._kept[0] is not link:
-        self._kept = None, ()
-        self._kept = link, link.layout.split(source.read())
-      return self._kept[1]
+    """Returns the parts of a tensor of theirs."""
+    last_link, parts = self._kept  # One look: others may read in threads.
+    if last_link is link:
+      return parts
+    self._kept = None, ()
+    parts = link.layout.split(source.read())
+    if len(link.ours) > 1:
+      self._kept = link, parts
+    return parts
 
 
 class _Reads(Sequence):

@@ -13,7 +13,6 @@ import json
 import math
 import os
 import pathlib
-import threading
 from typing import Any
 import zlib
 
@@ -22,9 +21,9 @@ import numpy as np
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop import layers
-from transformer_zoo.interop.tensors import in_parallel
 from transformer_zoo.interop.tensors import mapped
 from transformer_zoo.interop.tensors import pieces
+from transformer_zoo.interop.tensors import read_ahead
 from transformer_zoo.interop.tensors import Tensor
 
 STATE = "state"
@@ -100,7 +99,7 @@ def _below(prefix: str, leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def write(
   path: str | os.PathLike[str], leaves: Mapping[str, Tensor]
 ) -> dict[str, int]:
-  """Writes the state of one step, several leaves at the same time.
+  """Writes the state of one step, one leaf after another.
 
   Args:
     path: the folder of the step, which does not exist yet.
@@ -112,13 +111,14 @@ def write(
   folder = pathlib.Path(path).absolute()
   state = folder / STATE
   state.mkdir(parents=True)
-  written = in_parallel(
-    lambda item: _write_leaf(state / _place(item[0]), item[1]), leaves.items()
+  for name, leaf in leaves.items():
+    _write_description(state / _place(name), leaf)
+  contents = read_ahead(
+    part for name, leaf in leaves.items() for part in _contents(name, leaf)
   )
   checksums = {
-    f"{STATE}/{_place(name)}/{file}": checksum
-    for name, checksums_of_files in zip(leaves, written, strict=True)
-    for file, checksum in checksums_of_files.items()
+    f"{STATE}/{file}": _write_file(state / file, (piece for _, piece in parts))
+    for file, parts in itertools.groupby(contents, key=lambda part: part[0])
   }
   metadata = {
     "tree_metadata": {
@@ -167,8 +167,8 @@ def _chunk_shape(leaf: Tensor) -> tuple[int, ...]:
   return (rows, *leaf.shape[1:])
 
 
-def _write_leaf(folder: pathlib.Path, leaf: Tensor) -> dict[str, int]:
-  """Writes an array into a new folder; returns the CRC-32 of its files."""
+def _write_description(folder: pathlib.Path, leaf: Tensor) -> None:
+  """Makes the folder of an array, without its numbers."""
   description = {
     "zarr_format": 2,
     "shape": list(leaf.shape),
@@ -182,22 +182,22 @@ def _write_leaf(folder: pathlib.Path, leaf: Tensor) -> dict[str, int]:
   }
   folder.mkdir()
   (folder / ".zarray").write_text(json.dumps(description), encoding="utf-8")
-  return {file: _write_file(folder / file, p) for file, p in _contents(leaf)}
 
 
-def _contents(leaf: Tensor) -> Iterator[tuple[str, Iterable[np.ndarray]]]:
-  """Yields the files of an array: their names, and their bytes in pieces."""
+def _contents(name: str, leaf: Tensor) -> Iterator[tuple[str, np.ndarray]]:
+  """Yields what the files of an array hold: (name of the file, bytes)."""
   array, chunk = leaf.read(), _chunk_shape(leaf)
   if not chunk:
-    yield "0", [np.asarray(array).reshape(1).view(np.uint8)]
+    yield f"{_place(name)}/0", np.asarray(array).reshape(1).view(np.uint8)
     return
   for number, first in enumerate(range(0, len(array), chunk[0])):
+    file = f"{_place(name)}/{number}" + ".0" * (len(chunk) - 1)
     part = array[first : first + chunk[0]]
-    # The last chunk is as large as the others.
-    rest = np.zeros((chunk[0] - len(part), *chunk[1:]), array.dtype)
-    parts = (part, rest) if len(rest) else (part,)
-    file = f"{number}" + ".0" * (len(chunk) - 1)
-    yield file, itertools.chain.from_iterable(map(pieces, parts))
+    for piece in pieces(part):
+      yield file, piece
+    if missing := chunk[0] - len(part):  # The last chunk is as large.
+      rest = np.zeros((missing, *chunk[1:]), array.dtype)
+      yield file, rest.reshape(-1).view(np.uint8)
 
 
 def _write_file(path: pathlib.Path, parts: Iterable[np.ndarray]) -> int:
@@ -211,7 +211,7 @@ def _write_file(path: pathlib.Path, parts: Iterable[np.ndarray]) -> int:
 
 
 def _in_files(folder: pathlib.Path, checksums: Mapping[str, int]) -> Tensor:
-  """An array as `_write_leaf` leaves it."""
+  """An array as `_write_description` and `_write_file` leave it."""
   told = json.loads((folder / ".zarray").read_text(encoding="utf-8"))
   shape, chunk = tuple(told["shape"]), tuple(told["chunks"])
   dtype = np.dtype(told["dtype"])
@@ -285,15 +285,15 @@ class _LastStack:
 
   def __init__(self):
     self._kept: tuple[Any, np.ndarray | None] = (None, None)
-    self._lock = threading.Lock()
 
   def read(self, store: Any, layer: int) -> np.ndarray:
-    """Returns a layer of an array; several threads may ask at once."""
-    with self._lock:
-      if self._kept[0] is not store:
-        self._kept = None, None
-        self._kept = store, store.read().result()
-      return self._kept[1][layer]
+    """Returns a layer of an array."""
+    last, array = self._kept  # One look: others may read in threads.
+    if last is not store:
+      self._kept = None, None
+      array = store.read().result()
+      self._kept = store, array
+    return array[layer]
 
 
 def _reader(store: Any):

@@ -15,9 +15,9 @@ import ml_dtypes
 import numpy as np
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors import in_parallel
 from transformer_zoo.interop.tensors import mapped
 from transformer_zoo.interop.tensors import pieces
+from transformer_zoo.interop.tensors import read_ahead
 from transformer_zoo.interop.tensors import Tensor
 
 DTYPES = {
@@ -62,7 +62,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor]) -> None:
-  """Writes a file, several tensors at the same time."""
+  """Writes a file, one tensor after another."""
   header, end = {"__metadata__": {"format": "pt"}}, 0
   for name, tensor in tensors.items():
     begin, end = end, end + tensor.num_bytes
@@ -73,19 +73,13 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor]) -> None:
     }
   text = json.dumps(header, separators=(",", ":")).encode()
   text += b" " * (-len(text) % _ALIGNMENT)
-  start = _LENGTH_BYTES + len(text)
   with open(path, "wb") as file:
     file.write(len(text).to_bytes(_LENGTH_BYTES, "little"))
     file.write(text)
-    file.truncate(start + end)
-
-  def write_one(name: str) -> None:
-    with open(path, "r+b") as file:
-      file.seek(start + header[name]["data_offsets"][0])
-      for piece in pieces(tensors[name].read()):
-        file.write(piece)
-
-  in_parallel(write_one, tensors)
+    for piece in read_ahead(
+      piece for tensor in tensors.values() for piece in pieces(tensor.read())
+    ):
+      file.write(piece)
 
 
 def _header(path: pathlib.Path) -> tuple[dict, int]:
