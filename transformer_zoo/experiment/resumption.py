@@ -8,7 +8,6 @@ import numpy as np
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment.checkpoint_sources import Source
-from transformer_zoo.interop import layers
 from transformer_zoo.training import placement
 from transformer_zoo.training.adafactor import AdafactorState
 from transformer_zoo.training.state import TrainState
@@ -44,7 +43,7 @@ def check(source: Source, abstract: TrainState, train_steps: int) -> int:
       f"{source.name} has made {source.steps} steps already; TRAIN_STEPS="
       f"{train_steps} counts them too and must be larger"
     )
-  wanted = _shapes(abstract.opt_state.moments)
+  wanted = placement.shapes(abstract.opt_state.moments)
   there = {name: tensor.shape for name, tensor in moments.items()}
   for name in sorted(wanted.keys() | there.keys()):
     if wanted.get(name) != there.get(name):
@@ -56,16 +55,6 @@ def check(source: Source, abstract: TrainState, train_steps: int) -> int:
         "layers"
       )
   return source.steps
-
-
-def _shapes(moments) -> dict[str, tuple[int, ...]]:
-  """Of every moment by name, layers unstacked."""
-  found = {}
-  for path, leaf in jax.tree_util.tree_leaves_with_path(moments):
-    name = jax.tree_util.keystr(path, simple=True, separator="/")
-    own = leaf.shape[1:] if layers.is_stacked(name) else leaf.shape
-    found.update(dict.fromkeys(layers.names_in(name, leaf.shape), own))
-  return found
 
 
 def resume(

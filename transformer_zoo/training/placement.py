@@ -33,6 +33,16 @@ def parameters_of(boxed_params) -> dict[str, Parameter]:
   return found
 
 
+def shapes(tree) -> dict[str, tuple[int, ...]]:
+  """Shapes of the arrays of a state by name, every layer by itself."""
+  found = {}
+  for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+    name = _name(path)
+    own = leaf.shape[1:] if layers.is_stacked(name) else leaf.shape
+    found.update(dict.fromkeys(layers.names_in(name, leaf.shape), own))
+  return found
+
+
 def place(
   tensors: Mapping[str, Tensor | None], abstract_params, fresh=None
 ) -> Any:

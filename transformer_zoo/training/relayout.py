@@ -3,10 +3,7 @@
 import os
 from typing import Any
 
-import jax
-
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop import layers
 from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.training import placement
 
@@ -30,7 +27,7 @@ def restore(folder: str | os.PathLike[str], abstract_state: Any) -> Any:
     )
   tensors = orbax_checkpoints.open_checkpoint(folder)
   there = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-  wanted = _shapes(abstract_state)
+  wanted = placement.shapes(abstract_state)
   for name in sorted(there.keys() | wanted.keys()):
     if there.get(name) != wanted.get(name):
       raise UserError(
@@ -38,13 +35,3 @@ def restore(folder: str | os.PathLike[str], abstract_state: Any) -> Any:
         f"{wanted.get(name, 'nothing')}"
       )
   return placement.place(tensors, abstract_state)
-
-
-def _shapes(state) -> dict[str, tuple[int, ...]]:
-  """Shapes of all arrays by name, every layer by itself."""
-  found = {}
-  for path, leaf in jax.tree_util.tree_leaves_with_path(state):
-    name = jax.tree_util.keystr(path, simple=True, separator="/")
-    own = leaf.shape[1:] if layers.is_stacked(name) else leaf.shape
-    found.update(dict.fromkeys(layers.names_in(name, leaf.shape), own))
-  return found
