@@ -40,8 +40,20 @@ PUBLISHED = vocabulary.t5(100, 32100)
 )
 def test_published_lengths(inputs, density, mean, expected):
   assert lengths.random_spans_helper(inputs, density, mean) == expected
-  raw = SpanCorruption(density, mean).raw_length({"inputs": inputs})
-  assert raw == expected[0]
+  corruption = SpanCorruption(density, mean)
+  assert corruption.raw_length({"inputs": inputs}) == expected[0]
+  fitting = {"inputs": inputs, "targets": expected[1]}
+  assert corruption.fitting_lengths(inputs) == fitting
+
+
+@pytest.mark.parametrize("density", [0.1, 0.15, 0.25, 0.5])
+@pytest.mark.parametrize("inputs", [48, 512])
+def test_fitting_lengths_cut_one_in_a_thousand(density, inputs):
+  corruption = Denoising(Iid(density))
+  fitting = corruption.fitting_lengths(inputs)
+  masks = Iid(density)(Draws(1, np.arange(20_000)), inputs - 1)
+  sizes = lengths.sizes(corruption.targets, masks) + 1
+  assert 0.0002 < np.mean(sizes > fitting["targets"]) < 0.002
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,10 @@ from transformer_zoo.corruption.rows import Rows
 from transformer_zoo.corruption.word_spans import check_words
 from transformer_zoo.errors import UserError
 
-# Masks that `check` draws where sizes are not fixed by the lengths.
+# Masks that are drawn where sizes are not fixed by the lengths: for `check`,
+# and for `fitting_lengths`, which looks at one example in a thousand.
 _SIMULATED = 512
+_FITTED = 8192
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +75,23 @@ class Denoising:
       )
     return lengths["inputs"] - 1
 
+  def fitting_lengths(self, inputs: int) -> dict[str, int]:
+    """Returns the lengths that hold 99.9 % of the examples, EOS counted.
+
+    Args:
+      inputs: tokens that the inputs may take; what a language model, which has
+        no inputs, may take in its targets.
+    """
+    if self.inputs == "nothing":
+      return {"inputs": 1, "targets": inputs}
+    raw = self.raw_length({"inputs": inputs})
+    if raw < 2:
+      raise UserError(self._too_short(inputs))
+    masks = self.noise(Draws(0, np.arange(_FITTED)), raw)
+    sizes = lengths_lib.sizes(self.targets, masks)
+    targets = int(np.quantile(sizes, 0.999, method="inverted_cdf")) + 1
+    return {"inputs": inputs, "targets": targets}
+
   def check(self, lengths: Mapping[str, int], vocabulary: Any) -> float:
     """Refuses lengths that always cut an example or run out of sentinels.
 
@@ -90,10 +109,7 @@ class Denoising:
     """
     raw = self.raw_length(lengths)
     if raw < 2:
-      raise UserError(
-        f"Inputs of {lengths['inputs']} tokens are too short for "
-        f"{_described(self.noise)}; give them at least 8."
-      )
+      raise UserError(self._too_short(lengths["inputs"]))
     masks = self.noise(Draws(0, np.arange(_SIMULATED)), raw)
     sizes = {
       feature: lengths_lib.sizes(getattr(self, feature), masks)
@@ -113,6 +129,12 @@ class Denoising:
     for name in filter(rewrites.needs_mask, (self.inputs, self.targets)):
       special_tokens.mask_id(vocabulary, name)
     return float(np.mean(sizes["targets"] + 1 > lengths["targets"]))
+
+  def _too_short(self, inputs: int) -> str:
+    return (
+      f"Inputs of {inputs} tokens are too short for {_described(self.noise)}; "
+      "give them at least 8."
+    )
 
   def _check_sentinels(self, masks: np.ndarray, vocabulary: Any) -> None:
     available = len(vocabulary.sentinel_ids)

@@ -44,6 +44,10 @@ class SpanCorruption:
     """As `Denoising.raw_length`."""
     return self.denoising.raw_length(lengths)
 
+  def fitting_lengths(self, inputs: int) -> dict[str, int]:
+    """As `Denoising.fitting_lengths`."""
+    return self.denoising.fitting_lengths(inputs)
+
   def check(self, lengths: Mapping[str, int], vocabulary: Any) -> float:
     """As `Denoising.check`."""
     return self.denoising.check(lengths, vocabulary)
