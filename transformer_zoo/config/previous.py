@@ -1,0 +1,50 @@
+"""`%previous/NAME`: what the macro NAME was before a file bound it anew.
+
+So a gin file puts something around what files before it have chosen, whatever
+that was: `MODEL = @substitute()` with `substitute.model = %previous/MODEL`.
+"""
+
+from collections.abc import Sequence
+
+from transformer_zoo.config import registry
+from transformer_zoo.config.reach import is_macro
+from transformer_zoo.config.reading import Binding
+from transformer_zoo.config.reading import MACRO
+from transformer_zoo.errors import UserError
+
+_PREFIX = "previous/"
+
+
+def bound(bindings: Sequence[Binding]) -> list[Binding]:
+  """Returns the bindings of all `%previous/NAME` that they read and lack.
+
+  Args:
+    bindings: in the order in which they were read.
+
+  Raises:
+    UserError: NAME had no other value before.
+  """
+  macros = [binding for binding in bindings if binding.selector == MACRO]
+  names = {macro.scope for macro in macros}
+  found = {}
+  for binding in bindings:
+    for reference in registry.references(binding.value):
+      name = "/".join(reference.scopes)
+      if is_macro(reference) and name.startswith(_PREFIX):
+        if name not in names and name not in found:
+          found[name] = _before(name, macros, binding)
+  return [*found.values()]
+
+
+def _before(name: str, macros: Sequence[Binding], reader: Binding) -> Binding:
+  wanted = name.removeprefix(_PREFIX)
+  history = [macro for macro in macros if macro.scope == wanted]
+  # A file that is named twice binds the same again.
+  others = [m for m in history if repr(m.value) != repr(history[-1].value)]
+  if not others:
+    raise UserError(
+      f"{reader.where}: {reader.name} goes on from what {wanted} was before, "
+      f"and nothing before this file binds {wanted}: name the file after those "
+      "of the architecture and the run"
+    )
+  return others[-1]._replace(scope=name)
