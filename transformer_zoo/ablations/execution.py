@@ -14,8 +14,8 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from transformer_zoo import config
 from transformer_zoo.ablations import claims
+from transformer_zoo.ablations import outcome
 from transformer_zoo.ablations import plan
-from transformer_zoo.ablations import results
 from transformer_zoo.ablations import standing
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import loop
@@ -44,7 +44,7 @@ class Execution:
       Elsewhere: another launcher is training it.
       Exception: whatever ends the training; `error.txt` tells it.
     """
-    if (run.folder / results.RESULT_FILE).exists():
+    if (run.folder / outcome.RESULT_FILE).exists():
       self._train(run)
       return
     with claims.claim(run.folder) as mine:
@@ -56,10 +56,19 @@ class Execution:
   def _train(self, run: plan.Run) -> None:
     errors = run.folder / standing.ERROR_FILE
     try:
-      checkpoint = results.checkpoint_of(run.start) if run.start else None
-      bindings = plan.run_bindings(run.phase, run.seed, run.folder, checkpoint)
-      config.load(run.phase.gin_files, bindings, self.search_paths)
-      config.call("train")
+      checkpoints = [outcome.checkpoint_of(start) for start in run.starts]
+      bindings = [
+        *plan.place_bindings(run.folder, run.command),
+        *plan.start_bindings(checkpoints, run.command),
+      ]
+      config.load(
+        (),
+        bindings,
+        self.search_paths,
+        changes=run.changes,
+        root=run.command,
+      )
+      config.call(run.command)
     except Exception as error:
       text = f"{reason(error)}\n\n{traceback.format_exc()}"
       errors.write_text(text, encoding="utf-8")

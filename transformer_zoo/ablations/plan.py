@@ -1,7 +1,8 @@
-"""Which runs a study consists of, and which of them are the same run."""
+"""Which runs a study consists of on a suite, and which of them are the same."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import dataclasses
+import functools
 import hashlib
 import os
 import pathlib
@@ -9,44 +10,84 @@ import pathlib
 import gin
 
 from transformer_zoo import config
-from transformer_zoo.ablations import results
-from transformer_zoo.ablations import study as studies
+from transformer_zoo.ablations import expressions
+from transformer_zoo.ablations.study import ALL_PHASES
+from transformer_zoo.ablations.study import ENSEMBLE
+from transformer_zoo.ablations.study import Row
+from transformer_zoo.ablations.study import Study
+from transformer_zoo.ablations.suite import Suite
 from transformer_zoo.errors import UserError
+
+POOL = "runs"
+RUN_FILE = "run.gin"
+# Seeds of the other members of an ensemble: the first is the row's own run, and
+# no seed that a study is likely to have is used for two.
+MEMBER_STRIDE = 1000
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """One phase of one row with one seed.
+  """One phase of one row with one seed, for one group or for all of them.
 
   Attributes:
     row: the row's name.
-    seed: the random seed.
-    phase: what to run.
+    seed: the row's seed.
+    group: the group it is for, or "" where it is the same for all groups.
+    phase: the phase's name.
+    member: which member of an ensemble, from 0.
+    changes: gin files and bindings in their order, without `$(...)`, the
+      random seed last.
+    command: what runs it, "train" or "evaluate".
     scored: whether its scores are the row's.
-    folder: the run folder; it is another row's where `shared`.
-    fingerprint: a hash of the configuration but for the run folder, and of
-      the fingerprint of the run it starts from.
-    start: the folder of the run it starts from, or None.
-    shared: whether an earlier row has the very same run.
+    folder: the run folder, in the pool of all studies.
+    fingerprint: a hash of all that the run computes from: the configuration
+      but for where it is written, and the fingerprints of its starts.
+    starts: folders of the runs whose checkpoints it starts from: none, one, or
+      the members of an ensemble.
+    shared: whether an earlier run of the study is the very same.
   """
 
   row: str
   seed: int
-  phase: studies.Phase
+  group: str
+  phase: str
+  member: int
+  changes: tuple[str, ...]
+  command: str
   scored: bool
   folder: pathlib.Path
   fingerprint: str
-  start: pathlib.Path | None
+  starts: tuple[pathlib.Path, ...]
   shared: bool
 
   @property
   def name(self) -> str:
     """What the terminal calls the run."""
-    return f"{self.row} / seed {self.seed} / {self.phase.name}"
+    return run_name(self.row, self.seed, self.group, self.phase, self.member)
+
+
+def as_gin(run: Run) -> str:
+  """Returns the gin file that a run is, but for its places and checkpoints."""
+  lines = [
+    f"include {change!r}"
+    if change.endswith(".gin")
+    else " = ".join(map(str.strip, change.split("=", 1)))
+    for change in run.changes
+  ]
+  return "\n".join(lines) + "\n"
+
+
+def run_name(
+  row: str, seed: int, group: str, phase: str, member: int = 0
+) -> str:
+  """What a run is called: `rate_25 / seed 0 / GLUE / finetune`."""
+  parts = [row, f"seed {seed}", group, phase, f"member {member}" * bool(member)]
+  return " / ".join(filter(None, parts))
 
 
 def plan(
-  study: studies.Study,
+  study: Study,
+  suite: Suite,
   *,
   output_dir: str | os.PathLike[str] = "runs",
   search_paths: Iterable[str | os.PathLike[str]] = (),
@@ -55,76 +96,155 @@ def plan(
 
   Args:
     study: the study, checked.
-    output_dir: where the study's folder will be.
+    suite: what it is run on, checked.
+    output_dir: where the pool of runs lies.
     search_paths: folders for gin files, before the project's own.
 
   Returns:
-    One run per seed, row and phase, in this order of loops.
+    The runs by seed, row, group and phase, in this order of loops; a run that
+    is the same for all groups stands with the first.
 
   Raises:
-    UserError: a configuration that cannot be loaded.
+    UserError: a part that the study needs does not exist yet, a phase is not
+      the suite's, or a configuration cannot be loaded.
   """
-  root = pathlib.Path(output_dir) / study.name
-  search_paths = tuple(search_paths)
-  owners = {}  # Fingerprint -> folder of the first run that has it.
-  runs = []
+  if study.missing:
+    raise UserError(f"study {study.name!r} cannot be run yet: {study.missing}")
+  suite.check_study(study)
+  planner = _Planner(suite, pathlib.Path(output_dir) / POOL, search_paths)
   for seed in study.seeds:
     for row in study.rows:
-      done = {}  # Phase name -> its run.
-      for phase in row.phases:
-        start = done.get(phase.starts_from)
-        try:
-          mark = _fingerprint(phase, seed, start, search_paths)
-        except UserError as error:
-          where = f"row {row.name!r}, phase {phase.name!r}"
-          raise UserError(f"{where}: {error}") from error
-        folder = root / row.name / f"seed_{seed}" / phase.name
-        run = Run(
-          row=row.name,
-          seed=seed,
-          phase=phase,
-          scored=phase in row.scored_phases(),
-          folder=owners.setdefault(mark, folder),
-          fingerprint=mark,
-          start=start.folder if start else None,
-          shared=owners[mark] != folder,
-        )
-        done[phase.name] = run
-        runs.append(run)
-  return runs
+      for group in suite.groups:
+        planner.add_chain(row, seed, group)
+  return planner.runs
 
 
-def run_bindings(
-  phase: studies.Phase,
-  seed: int,
-  folder: str | os.PathLike[str],
-  checkpoint: str | os.PathLike[str] | None,
+class _Planner:
+  """Collects runs; equal ones get one folder."""
+
+  def __init__(self, suite: Suite, pool: pathlib.Path, search_paths):
+    self._runs: dict[tuple, Run] = {}  # By what is in a run's name.
+    self._suite = suite
+    self._pool = pool
+    self._search_paths = tuple(search_paths)
+    self._folders = _folders_by_hash(pool)
+    self._seen = set()  # Folders of runs.
+    self._fingerprint = functools.cache(self._fingerprint_uncached)
+
+  @property
+  def runs(self) -> list[Run]:
+    """The runs so far, in their order."""
+    return list(self._runs.values())
+
+  def add_chain(self, row: Row, seed: int, group: str) -> None:
+    """Adds the runs of a row with a seed for a group."""
+    ends = [None]
+    for phase in row.phases:
+      copies = row.copies.get(phase, 1)
+      ends = [
+        self._add(row, seed, group, phase, copies * number + copy, start)
+        for number, start in enumerate(ends)
+        for copy in range(copies)
+      ]
+    if row.copies:
+      self._add(row, seed, group, ENSEMBLE, 0, *ends)
+
+  def _add(self, row, seed, group, phase, member, *starts) -> Run:
+    """Adds a run, unless the row has it for all groups already."""
+    starts = tuple(filter(None, starts))
+    command = self._suite.commands.get(phase, "train")
+    try:
+      changes, grouped = self._changes(row, phase, group)
+      changes = (*changes, f"RANDOM_SEED={seed + MEMBER_STRIDE * member}")
+      mark = self._fingerprint(
+        command, changes, tuple(start.fingerprint for start in starts)
+      )
+    except UserError as error:
+      where = f"row {row.name!r}, phase {phase!r}, group {group!r}"
+      raise UserError(f"{where}: {error}") from error
+    grouped = grouped or any(start.group for start in starts)
+    short = mark[:12]
+    folder = self._folders.setdefault(short, self._pool / f"{phase}-{short}")
+    run = Run(
+      row=row.name,
+      seed=seed,
+      group=group if grouped else "",
+      phase=phase,
+      member=member,
+      changes=changes,
+      command=command,
+      scored=phase == row.chain[-1],
+      folder=folder,
+      fingerprint=mark,
+      starts=tuple(start.folder for start in starts),
+      shared=folder in self._seen,
+    )
+    self._seen.add(folder)
+    return self._runs.setdefault(
+      (run.row, run.seed, run.group, run.phase, run.member), run
+    )
+
+  def _changes(
+    self, row: Row, phase: str, group: str
+  ) -> tuple[tuple[str, ...], bool]:
+    """A run's changes without `$(...)`, and whether the group matters."""
+    suite = self._suite
+    per_group = phase in suite.per_group
+    changes = (
+      *suite.phases[phase],
+      *(suite.groups[group] if per_group else ()),
+      *row.changes.get(ALL_PHASES, ()),
+      *row.changes.get(phase, ()),
+      *suite.after.get(phase, ()),
+    )
+    grouped = per_group or any(
+      "group" in expressions.names(change) for change in changes
+    )
+    values = {**suite.values, "group": group}
+    return tuple(expressions.expand(one, values) for one in changes), grouped
+
+  def _fingerprint_uncached(
+    self, command: str, changes: tuple[str, ...], starts: tuple[str, ...]
+  ) -> str:
+    bindings = [*place_bindings("", command), *start_bindings(starts, command)]
+    try:
+      config.load(
+        (), bindings, self._search_paths, changes=changes, root=command
+      )
+      text = f"{command} {config.config_hash()} {' '.join(starts)}"
+    finally:
+      gin.clear_config()
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def place_bindings(folder: str | os.PathLike[str], command: str) -> list[str]:
+  """Returns the bindings that say where a run is written."""
+  name = "MODEL_DIR" if command == "train" else "evaluate.output_dir"
+  return [f"{name}={str(folder)!r}"]
+
+
+def start_bindings(
+  checkpoints: Sequence[str | os.PathLike[str]], command: str
 ) -> list[str]:
-  """Returns the `NAME=VALUE` bindings of a run, those of its phase first.
+  """Returns the bindings that say from which checkpoints a run starts.
 
   Args:
-    phase: what to run.
-    seed: the random seed.
-    folder: the run folder.
-    checkpoint: what the run starts from; None to leave it to the gin files.
+    checkpoints: none to leave it to the gin files.
+    command: "train", which starts from one, or "evaluate".
   """
-  bindings = [
-    *phase.bindings,
-    f"MODEL_DIR={str(folder)!r}",
-    f"RANDOM_SEED={seed}",
-  ]
-  if checkpoint is not None:
-    bindings.append(results.checkpoint_binding(checkpoint))
-  return bindings
+  paths = [str(path) for path in checkpoints]
+  if not paths:
+    return []
+  name = "INITIAL_CHECKPOINT_PATH" if command == "train" else "CHECKPOINT_PATH"
+  one_or_all = paths[0] if len(paths) == 1 else paths
+  return [f"{name}={one_or_all!r}"]
 
 
-def _fingerprint(phase, seed, start, search_paths) -> str:
-  """Hash of a run's configuration, with its ancestors' in place of paths."""
-  parent = start.fingerprint if start else None
-  bindings = run_bindings(phase, seed, "", parent)
-  try:
-    config.load(phase.gin_files, bindings, search_paths)
-    text = f"{parent} {config.config_hash()}"
-  finally:
-    gin.clear_config()
-  return hashlib.sha256(text.encode()).hexdigest()
+def distinct(runs: Iterable[Run]) -> Iterator[Run]:
+  """Yields each run that is not the same as an earlier one."""
+  return (run for run in runs if not run.shared)
+
+
+def _folders_by_hash(pool: pathlib.Path) -> Mapping[str, pathlib.Path]:
+  """Folders of earlier runs, whatever their study called the phase."""
+  return {path.name.rpartition("-")[2]: path for path in pool.glob("*-*")}

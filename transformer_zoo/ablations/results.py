@@ -8,19 +8,31 @@ from collections.abc import Iterator, Mapping
 import dataclasses
 import os
 import pathlib
-import re
 import shlex
 
 from transformer_zoo.ablations import jobs
 from transformer_zoo.ablations import json_files
+from transformer_zoo.ablations import outcome
+from transformer_zoo.ablations import plan
+from transformer_zoo.ablations import record
 from transformer_zoo.ablations import standing
+from transformer_zoo.ablations.suite import Column
 from transformer_zoo.errors import UserError
 
-STUDY_FILE = "study.json"
-RESULT_FILE = standing.RESULT_FILE
-_CHECKPOINTS_ELSEWHERE = re.compile(
-  r"^Checkpointing\.folder = '(.+)'$", re.MULTILINE
-)
+_PLAIN = ("name", "question", "suite", "baseline", "command", "published")
+
+
+@dataclasses.dataclass(frozen=True)
+class RowInfo:
+  """A row of the table.
+
+  Attributes:
+    label: as the table prints it.
+    published: its label in the published table; empty for none.
+  """
+
+  label: str
+  published: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,27 +41,42 @@ class RunResult:
 
   Attributes:
     row: the row's name.
-    seed: the random seed.
+    seed: the row's seed.
+    group: the group it is for, or "" where it is the same for all groups.
     phase: the phase's name.
+    member: which member of an ensemble, from 0.
     scored: whether its scores are the row's.
-    folder: the run folder.
-    shared: whether the folder is an earlier row's, with the very same run.
+    folder: the run folder, which other studies may have too.
+    starts: folders of the runs whose checkpoints it starts from.
+    shared: whether an earlier run of the study is the very same.
     state: how far it has come, one of `standing.STATES`.
     reason: what there is to say about that, where it is not finished.
     command: what runs it alone.
+    fingerprint: the hash by which equal runs are recognised.
     result: its `result.json`, or None where it is not finished.
   """
 
   row: str
   seed: int
+  group: str
   phase: str
+  member: int
   scored: bool
   folder: pathlib.Path
+  starts: tuple[pathlib.Path, ...]
   shared: bool
   state: str
   reason: str
   command: str
+  fingerprint: str
   result: Mapping | None
+
+  @property
+  def name(self) -> str:
+    """What the terminal and the tables call the run."""
+    return plan.run_name(
+      self.row, self.seed, self.group, self.phase, self.member
+    )
 
   @property
   def sentence(self) -> str:
@@ -57,59 +84,75 @@ class RunResult:
     words = self.reason or self.state
     if self.state in (standing.RUNNING, standing.QUEUED):
       words = f"{self.state}, {self.reason}"
-    return f"{self.row} / seed {self.seed} / {self.phase}: {words}"
+    return f"{self.name}: {words}"
+
+  @property
+  def scores(self) -> Mapping[str, Mapping[str, float]]:
+    """`{task: {metric: value}}`; empty where it is not finished.
+
+    Each task at the checkpoint that is best for it, as Raffel et al. 2020,
+    section 3.1.2, choose for models trained on several tasks.
+    """
+    return {} if self.result is None else outcome.chosen_scores(self.result)
+
+  def predictions(self, task: str) -> pathlib.Path:
+    """Returns the file with the predictions that a task's scores are of."""
+    step = outcome.chosen_step(self.result, task)
+    return self.folder / "predictions" / str(step) / f"{task}.jsonl"
 
 
 @dataclasses.dataclass(frozen=True)
 class StudyResults:
-  """A study and what came of its runs.
+  """A study on a suite, and what came of its runs.
 
   Attributes:
     folder: the study's folder.
     name: the study's name.
     question: what the study asks.
+    suite: the suite's name.
     baseline: the name of the row that the others are compared with.
     seeds: every row runs with each.
     command: what runs the study.
-    published: per row, in the order of the table, the published scores by
-      column.
+    published: key of the published table; empty for none.
+    columns: of the table, left to right.
+    rows: by name, in the order of the table.
     runs: all runs in the order in which they ran.
   """
 
   folder: pathlib.Path
   name: str
   question: str
+  suite: str
   baseline: str
   seeds: tuple[int, ...]
   command: str
-  published: Mapping[str, Mapping[str, float]]
+  published: str
+  columns: tuple[Column, ...]
+  rows: Mapping[str, RowInfo]
   runs: tuple[RunResult, ...]
-
-  @property
-  def rows(self) -> tuple[str, ...]:
-    """The names of the rows in the order of the table."""
-    return tuple(self.published)
 
   def of_row(self, row: str) -> tuple[RunResult, ...]:
     """Returns the runs of a row."""
     return tuple(run for run in self.runs if run.row == row)
 
-  def scores(self, row: str) -> dict[int, dict[str, dict[str, float]]]:
-    """Returns `{seed: {task: {metric: value}}}` of a row.
+  def scored_run(self, row: str, seed: int, group: str) -> RunResult:
+    """Returns the run whose scores a row with a seed has for a group.
 
-    A seed is left out until all of its scored phases are finished. Where two
-    of them score the same task, the later one's name is added to the task's.
+    Raises:
+      KeyError: the study has no such row, seed or group.
     """
+    for run in self.of_row(row):
+      if run.scored and run.seed == seed and run.group in ("", group):
+        return run
+    raise KeyError((row, seed, group))
+
+  def scores(self, row: str) -> dict[int, dict[str, dict[str, float]]]:
+    """Returns `{seed: {task: {metric: value}}}` of what a row has finished."""
     by_seed = {}
-    for seed in self.seeds:
-      runs = [r for r in self.of_row(row) if r.seed == seed and r.scored]
-      if any(run.result is None for run in runs):
-        continue
-      scores = by_seed.setdefault(seed, {})
-      for run in runs:
-        for task, metrics in run.result["scores"].items():
-          name = f"{task} ({run.phase})" if task in scores else task
-          scores[name] = dict(metrics)
+    for run in self.of_row(row):
+      if run.scored and run.result is not None:
+        for task, metrics in run.scores.items():
+          by_seed.setdefault(run.seed, {})[task] = dict(metrics)
     return by_seed
 
   def unfinished(self) -> tuple[RunResult, ...]:
@@ -127,42 +170,6 @@ class StudyResults:
     return f"{len(states)} runs: {', '.join(counts)}"
 
 
-def read_result(folder: str | os.PathLike[str]) -> dict:
-  """Reads the `result.json` of a run folder.
-
-  Raises:
-    UserError: it is missing or damaged.
-  """
-  return json_files.read(pathlib.Path(folder) / RESULT_FILE)
-
-
-def checkpoint_of(folder: pathlib.Path) -> str:
-  """Returns what a finished run hands on: its best checkpoint, else its last.
-
-  Args:
-    folder: the run folder, with a `result.json`.
-  """
-  result = read_result(folder)
-  step = result.get("best_step")
-  step = result["step"] if step is None else step
-  config = folder / "config.gin"
-  elsewhere = config.exists() and _CHECKPOINTS_ELSEWHERE.search(
-    config.read_text(encoding="utf-8")
-  )
-  place = elsewhere.group(1) if elsewhere else folder / "checkpoints"
-  return f"{place}/{step}"
-
-
-def checkpoint_binding(checkpoint: str | os.PathLike[str]) -> str:
-  """Returns the binding by which a run starts from a checkpoint."""
-  return f"INITIAL_CHECKPOINT_PATH={str(checkpoint)!r}"
-
-
-def write_record(folder: pathlib.Path, record: Mapping) -> None:
-  """Writes `study.json`, which `read` reads, atomically."""
-  json_files.replace(folder / STUDY_FILE, record)
-
-
 def read(folder: str | os.PathLike[str]) -> StudyResults:
   """Reads a study's folder.
 
@@ -173,44 +180,49 @@ def read(folder: str | os.PathLike[str]) -> StudyResults:
     UserError: the folder holds no study, or a file in it is damaged.
   """
   folder = pathlib.Path(folder)
-  if not (folder / STUDY_FILE).exists():
+  if not (folder / record.STUDY_FILE).exists():
     raise UserError(
-      f"{folder} is not the folder of a study: it has no {STUDY_FILE}"
+      f"{folder} is not the folder of a study: it has no {record.STUDY_FILE}"
     )
-  record = json_files.read(folder / STUDY_FILE)
-  runs = tuple(_runs(folder, record["runs"]))
+  read = json_files.read(folder / record.STUDY_FILE)
   return StudyResults(
     folder=folder,
-    name=record["name"],
-    question=record["question"],
-    baseline=record["baseline"],
-    seeds=tuple(record["seeds"]),
-    command=record["command"],
-    published={row["name"]: row["published"] for row in record["rows"]},
-    runs=runs,
+    **{name: read[name] for name in _PLAIN},
+    seeds=tuple(read["seeds"]),
+    columns=tuple(Column(**column) for column in read["columns"]),
+    rows={row.pop("name"): RowInfo(**row) for row in read["rows"]},
+    runs=tuple(_runs(folder, read["runs"])),
   )
 
 
 def _runs(folder, records) -> Iterator[RunResult]:
   queued = jobs.active(folder)
-  standings = {}  # Folder -> how far the run in it has come.
-  for record in records:
-    path = folder / record["folder"]
-    start = record.pop("start")
-    own = standing.of_folder(path, queued.get(record["folder"]))
-    if start is not None:
-      before = standings[folder / start]
-      own = standing.after(own, before, pathlib.PurePath(start).name)
-      if before.state == standing.FINISHED:
-        binding = checkpoint_binding(checkpoint_of(folder / start))
-        record["command"] += " " + shlex.quote(f"--gin.{binding}")
-    standings[path] = own
+  known = {}  # Folder -> the phase in it, and how far it has come.
+  for entry in records:
+    path = _path(folder, entry["folder"])
+    starts = tuple(_path(folder, start) for start in entry["starts"])
+    own = standing.of_folder(path, queued.get(entry["folder"]))
+    for start in starts:
+      phase, before = known[start]
+      own = standing.after(own, before, phase)
+    if all(known[start][1].state == standing.FINISHED for start in starts):
+      kind = entry["command"].split()[1]
+      checkpoints = [outcome.checkpoint_of(start) for start in starts]
+      for binding in plan.start_bindings(checkpoints, kind):
+        entry["command"] += " " + shlex.quote(f"--gin.{binding}")
+    known[path] = entry["phase"], own
+    finished = own.state == standing.FINISHED
     yield RunResult(
-      **record
+      **entry
       | {
         "folder": path,
+        "starts": starts,
         "state": own.state,
         "reason": own.reason,
-        "result": read_result(path) if own.state == standing.FINISHED else None,
+        "result": outcome.read_result(path) if finished else None,
       }
     )
+
+
+def _path(folder: pathlib.Path, relative: str) -> pathlib.Path:
+  return pathlib.Path(os.path.normpath(folder / relative))

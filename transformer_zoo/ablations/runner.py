@@ -11,7 +11,9 @@ import rich.console
 
 from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import launchers
+from transformer_zoo.ablations import loading
 from transformer_zoo.ablations import plan
+from transformer_zoo.ablations import record
 from transformer_zoo.ablations import report
 from transformer_zoo.ablations import results
 from transformer_zoo.ablations import slurm
@@ -75,6 +77,7 @@ IN_TURN = Launch()
 def run_study(
   name: str,
   *,
+  suite: str = "miniature",
   output_dir: str | os.PathLike[str] = "runs",
   seeds: Sequence[int] | None = None,
   data_dirs: Iterable[str | os.PathLike[str]] = (),
@@ -91,8 +94,9 @@ def run_study(
 
   Args:
     name: the study's name, or the path of its gin file.
-    output_dir: the study's folder is made in it; a run lies in
-      `<study>/<row>/seed_<seed>/<phase>/`.
+    suite: what it is run on: a suite's name, or the path of its gin file.
+    output_dir: the study's folder `<study>-<suite>/` is made in it, and the
+      pool of all runs, `runs/<phase>-<hash>/`.
     seeds: in place of the study's own.
     data_dirs: folders with raw data, where tasks look for theirs.
     search_paths: folders for gin files, before the project's own.
@@ -112,19 +116,24 @@ def run_study(
       "folder, so give one that all of their machines see as a file system"
     )
   data_dirs, search_paths = tuple(data_dirs), tuple(search_paths)
-  study = studies.load_study(name, search_paths)
+  study = loading.load_study(name, search_paths)
   if seeds is not None:
     study = studies.with_seeds(study, seeds)
-  runs = plan.plan(study, output_dir=output_dir, search_paths=search_paths)
-  folder = pathlib.Path(output_dir) / study.name
+  on = loading.load_suite(suite, search_paths)
+  runs = plan.plan(study, on, output_dir=output_dir, search_paths=search_paths)
+  folder = pathlib.Path(output_dir) / f"{study.name}-{on.name}"
   folder.mkdir(parents=True, exist_ok=True)
+  _write_run_files(runs)
   options = [f"--data_dir={path}" for path in data_dirs]
   options += user_modules.command_options()
   if search_paths:
     options.append("--gin_search_paths=" + ",".join(map(str, search_paths)))
-  command = _command(name, output_dir, seeds, launch, options)
-  results.write_record(folder, _record(study, runs, folder, command, options))
-  execute = execution.Execution(search_paths, folder / ".compilation_cache")
+  command = _command(name, suite, output_dir, seeds, launch, options)
+  record.write(
+    folder, record.describe(study, on, runs, folder, command, options)
+  )
+  cache = pathlib.Path(output_dir) / ".compilation_cache"
+  execute = execution.Execution(search_paths, cache)
   with _data_folders(data_dirs):
     failures = _launch(study, runs, folder, execute, launch)
   read = results.read(folder)
@@ -146,7 +155,7 @@ def _launch(study, runs, folder, execute, launch) -> dict[pathlib.Path, str]:
   def say(text):
     console.print(text, style="bold", markup=False, soft_wrap=True)
 
-  todo = [run for run in runs if not run.shared]
+  todo = list(plan.distinct(runs))
   say(
     f"study {study.name}: {len(todo)} runs (rows: {len(study.rows)}, seeds: "
     f"{len(study.seeds)}, shared runs: {len(runs) - len(todo)})"
@@ -168,50 +177,28 @@ def _launch(study, runs, folder, execute, launch) -> dict[pathlib.Path, str]:
     return Schedule(todo, launcher, execute, say).run()
 
 
-def _command(name, output_dir, seeds, launch, options) -> str:
+def _write_run_files(runs: Iterable[plan.Run]) -> None:
+  """Writes each run as a gin file, for who wants to run it alone."""
+  for run in plan.distinct(runs):
+    run.folder.mkdir(parents=True, exist_ok=True)
+    (run.folder / plan.RUN_FILE).write_text(plan.as_gin(run), encoding="utf-8")
+
+
+def _command(name, suite, output_dir, seeds, launch, options) -> str:
   """The call as a command, or as Python where `zoo` has no word for it."""
   seeds = None if seeds is None else list(seeds)
   if seeds is not None and seeds != list(range(len(seeds))):
-    return f"run_study({name!r}, output_dir={str(output_dir)!r}, seeds={seeds})"
-  words = ["zoo", "ablate", name, f"--output_dir={output_dir}"]
+    return (
+      f"run_study({name!r}, suite={suite!r}, output_dir={str(output_dir)!r}, "
+      f"seeds={seeds})"
+    )
+  words = ["zoo", "ablate", name, f"--suite={suite}"]
+  words.append(f"--output_dir={output_dir}")
   words += [] if seeds is None else [f"--seeds={len(seeds)}"]
   if launch.launcher != "none":
     words += [f"--launcher={launch.launcher}", f"--jobs={launch.jobs}"]
     words += [f"--slurm={name}={v}" for name, v in launch.options.items()]
   return shlex.join(words + options)
-
-
-def _record(study, runs, folder, command, options) -> dict:
-  """What `study.json` says: what the study is."""
-
-  def of_run(run):
-    bindings = plan.run_bindings(run.phase, run.seed, run.folder, None)
-    words = ["zoo", "train"]
-    words += [f"--gin_file={path}" for path in run.phase.gin_files]
-    words += [f"--gin.{binding}" for binding in bindings]
-    return {
-      "row": run.row,
-      "seed": run.seed,
-      "phase": run.phase.name,
-      "scored": run.scored,
-      "folder": run.folder.relative_to(folder).as_posix(),
-      "start": run.start and run.start.relative_to(folder).as_posix(),
-      "shared": run.shared,
-      "command": shlex.join(words + options),
-    }
-
-  return {
-    "name": study.name,
-    "question": study.question,
-    "baseline": study.baseline_name,
-    "seeds": list(study.seeds),
-    "command": command,
-    "rows": [
-      {"name": row.name, "published": dict(row.published or {})}
-      for row in study.rows
-    ],
-    "runs": [of_run(run) for run in runs],
-  }
 
 
 @contextlib.contextmanager

@@ -5,8 +5,8 @@ import pathlib
 import time
 
 from transformer_zoo.ablations import execution
+from transformer_zoo.ablations import outcome
 from transformer_zoo.ablations import plan
-from transformer_zoo.ablations import results
 from transformer_zoo.ablations import standing
 from transformer_zoo.ablations.launchers import Launcher
 from transformer_zoo.training.progress import duration
@@ -29,6 +29,7 @@ class Schedule:
     """Takes the distinct runs of a study, in their order."""
     self._numbers = {run.folder: n for n, run in enumerate(runs, start=1)}
     self._todo = {run.folder: run for run in runs}
+    self._phases = {run.folder: run.phase for run in runs}
     self._launcher = launcher
     self._execute = execute
     self._say = say
@@ -53,11 +54,12 @@ class Schedule:
 
   def _consider(self, run: plan.Run) -> None:
     """Starts a run, or tells what became of it, unless it has to wait."""
-    if run.start in self._failures:
-      self._fail(run, f"not run, because {run.phase.starts_from} failed")
-      return
-    if run.start in self._todo or run.start in self._started:
-      return
+    for start in run.starts:
+      if start in self._failures:
+        self._fail(run, f"not run, because {self._phases[start]} failed")
+        return
+      if start in self._todo or start in self._started:
+        return
     came = standing.of_folder(run.folder)
     if came.state == standing.FINISHED:
       self._check(run)
@@ -106,7 +108,7 @@ class Schedule:
     self._say(f"{self._head(run)}  {how}{reason}")
 
   def _finish(self, run: plan.Run, how: str, took: float) -> None:
-    seconds = results.read_result(run.folder).get("seconds", took)
+    seconds = outcome.read_result(run.folder).get("seconds", took)
     self._seconds[run.folder] = run, seconds
     self._say(
       f"{self._head(run)}  {how} ({duration(took)}; {self._time_left()})"
@@ -126,7 +128,7 @@ class Schedule:
 
   def _estimate(self, run: plan.Run) -> float:
     known = list(self._seconds.values())
-    phase = [pair for pair in known if pair[0].phase.name == run.phase.name]
+    phase = [pair for pair in known if pair[0].phase == run.phase]
     row = [pair for pair in phase if pair[0].row == run.row]
     similar = [seconds for _, seconds in row or phase or known]
     return sum(similar) / len(similar)

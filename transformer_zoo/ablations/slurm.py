@@ -13,6 +13,7 @@ import subprocess
 from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import jobs
 from transformer_zoo.ablations import plan
+from transformer_zoo.ablations import record
 from transformer_zoo.ablations import standing
 from transformer_zoo.ablations.launchers import require_submitit
 from transformer_zoo.data import folders
@@ -82,27 +83,27 @@ class Queue:
     with folders.lock(self._folder / ".jobs.lock"):
       active = jobs.active(self._folder, required=True)
       todo = [run for run in runs if self._is_due(run, active)]
-      awaited = {self._folder / name for name in active}
-      awaited |= {run.folder for run in todo}
+      awaited = {*active, *(self._name(run.folder) for run in todo)}
       return [
-        self._submit_array(array, active.get(self._name(start)), active)
-        for start, array in _arrays(todo, awaited).items()
+        self._submit_array(array, [active[name] for name in names], active)
+        for names, array in self._arrays(todo, awaited).items()
       ]
 
   def _is_due(self, run: plan.Run, active: Mapping[str, str]) -> bool:
     if self._name(run.folder) in active:
       return False
-    if run.start and self._name(run.start) not in active:
-      if standing.of_folder(run.start).state == standing.RUNNING:
-        return False  # By another launcher, whose end SLURM does not see.
+    for start in run.starts:
+      if self._name(start) not in active:
+        if standing.of_folder(start).state == standing.RUNNING:
+          return False  # By another launcher, whose end SLURM does not see.
     came = standing.of_folder(run.folder)
     if came.state == standing.FINISHED:
       self._execute(run)  # Its folder may be another configuration's.
     return came.state not in (standing.FINISHED, standing.RUNNING)
 
-  def _submit_array(self, runs, after: str | None, active: dict) -> str:
+  def _submit_array(self, runs, after: list[str], active: dict) -> str:
     self._executor.update_parameters(
-      dependency=None if after is None else f"afterok:{after}"
+      dependency=":".join(["afterok", *after]) if after else None
     )
     try:
       with self._executor.batch(allow_implicit_submissions=True):
@@ -120,26 +121,28 @@ class Queue:
     jobs.write(self._folder, active)
     first = submitted[0].job_id.partition("_")[0]
     what = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
-    return f"job {first}: {what}" + (f", after job {after}" if after else "")
+    return f"job {first}: {what}" + (
+      f", after job {', '.join(after)}" if after else ""
+    )
 
-  def _name(self, folder: pathlib.Path | None) -> str | None:
-    return folder and folder.relative_to(self._folder).as_posix()
+  def _arrays(
+    self, runs: Sequence[plan.Run], awaited: Collection[str]
+  ) -> dict[tuple[str, ...], list[plan.Run]]:
+    """Runs by the names of the runs that have to end before they begin.
 
+    Args:
+      runs: to be submitted; a run comes after those that it starts from.
+      awaited: names of the runs that have a job, or will have.
+    """
+    arrays = {}
+    for run in runs:
+      names = map(self._name, run.starts)
+      key = tuple(name for name in names if name in awaited)
+      arrays.setdefault(key, []).append(run)
+    return arrays
 
-def _arrays(
-  runs: Sequence[plan.Run], awaited: Collection[pathlib.Path]
-) -> dict[pathlib.Path | None, list[plan.Run]]:
-  """Runs by the folder of the run that has to end before they begin.
-
-  Args:
-    runs: to be submitted; a run comes after the one that it starts from.
-    awaited: folders of the runs that have a job, or will have.
-  """
-  arrays = {}
-  for run in runs:
-    start = run.start if run.start in awaited else None
-    arrays.setdefault(start, []).append(run)
-  return arrays
+  def _name(self, folder: pathlib.Path) -> str:
+    return record.relative(folder, self._folder)
 
 
 def _check(options: Mapping[str, str], known: Collection[str]) -> None:

@@ -20,6 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     "study", metavar="STUDY", help="see `zoo list studies`, or a gin file"
   )
   parser.add_argument(
+    "--suite",
+    default="miniature",
+    metavar="SUITE",
+    help="what it is run on: miniature, small, paper, or a gin file",
+  )
+  parser.add_argument(
     "--seeds", type=int, metavar="N", help="seeds 0 to N-1 for every row"
   )
   parser.add_argument("--output_dir", default="runs", metavar="DIR")
@@ -61,6 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
   seeds = None if arguments.seeds is None else range(arguments.seeds)
   outcome = runner.run_study(
     arguments.study,
+    suite=arguments.suite,
     output_dir=arguments.output_dir,
     seeds=seeds,
     data_dirs=arguments.data_dir,

@@ -66,9 +66,29 @@ def _gin_files(folder: str) -> list[dict[str, Any]]:
   return rows
 
 
+def _studies() -> list[dict[str, Any]]:
+  """Each study's question, or what keeps it from being run."""
+  from transformer_zoo.ablations import loading
+
+  rows = []
+  for name in loading.study_names():
+    study = loading.load_study(name)
+    missing = f"cannot be run yet: {study.missing}" if study.missing else ""
+    rows.append(
+      {
+        "name": name,
+        "summary": missing or study.question,
+        "question": study.question,
+        "missing": study.missing,
+        "rows": [row.name for row in study.rows],
+      }
+    )
+  return rows
+
+
 _LISTS = {
   "tasks": _tasks,
   "mixtures": _mixtures,
   "architectures": lambda: _gin_files("architectures"),
-  "studies": lambda: _gin_files("studies"),
+  "studies": _studies,
 }

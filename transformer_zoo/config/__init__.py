@@ -16,6 +16,7 @@ from typing import Any
 import gin
 
 from transformer_zoo.config import checks
+from transformer_zoo.config import previous
 from transformer_zoo.config import reading
 from transformer_zoo.config import registry
 from transformer_zoo.config import task_modules
@@ -45,6 +46,7 @@ __all__ = [
 REGISTERING = (
   "transformer_zoo.modules",
   "transformer_zoo.architectures",
+  "transformer_zoo.peft",
   "transformer_zoo.objectives",
   "transformer_zoo.training",
   "transformer_zoo.training.writers",
@@ -66,6 +68,7 @@ def load(
   bindings: Sequence[str] = (),
   search_paths: Sequence[str] = (),
   *,
+  changes: Sequence[str] = (),
   root: str | None = "train",
   given: Sequence[str] = (),
 ) -> None:
@@ -76,6 +79,8 @@ def load(
       current folder and in the gin files that the package ships.
     bindings: overrides `NAME=VALUE`, NAME a macro or `Configurable.parameter`.
     search_paths: folders that come first.
+    changes: files (`*.gin`) and overrides in one order, after `gin_files`; what
+      an override binds, a file after it may bind again.
     root: the configurable that will run, or a macro such as `MODEL`, of which
       nothing but what it needs is checked; None checks all but what is
       required and what is used.
@@ -91,8 +96,11 @@ def load(
   read, imported = [], []
   for name in gin_files:
     read += reading.read_file(name, search_paths, imported=imported)
+  for change in changes:
+    read += reading.read_change(change, search_paths, imported)
   read += [reading.read_override(text) for text in bindings]
   read = task_modules.take_out(read)
+  read += previous.bound(read)
   _bind(read)
   _loaded_imports[:] = imported
   _loaded_root = root

@@ -133,6 +133,26 @@ def read_file(
   return bindings
 
 
+def read_change(
+  change: str, search_paths: Sequence[str], imported: list[str]
+) -> list[Binding]:
+  """Returns the bindings of a file (`*.gin`), or that of `NAME=VALUE`.
+
+  Args:
+    change: of a study; its strings are quoted as in a gin file.
+    search_paths: see `find`.
+    imported: takes up the modules that the file imports.
+
+  Raises:
+    UserError: see `read_file`, `read_override`.
+  """
+  if change.endswith(".gin"):
+    return read_file(change, search_paths, imported=imported)
+  name, _, value = map(str.strip, change.partition("="))
+  statement = next(_statements(f"{name} = {value}\n", f"--gin.{name}"))
+  return [_binding(statement, change, override=True)]
+
+
 def read_override(text: str) -> Binding:
   """Returns the binding of `NAME=VALUE`, the part after `--gin.`.
 

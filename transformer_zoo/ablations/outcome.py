@@ -1,0 +1,56 @@
+"""What a finished run hands on: its scores, and a checkpoint to start from."""
+
+from collections.abc import Mapping
+import os
+import pathlib
+import re
+
+from transformer_zoo.ablations import json_files
+from transformer_zoo.ablations import standing
+
+RESULT_FILE = standing.RESULT_FILE
+_CHECKPOINTS_ELSEWHERE = re.compile(
+  r"^Checkpointing\.folder = '(.+)'$", re.MULTILINE
+)
+
+
+def read_result(folder: str | os.PathLike[str]) -> dict:
+  """Reads the `result.json` of a run folder.
+
+  Raises:
+    UserError: it is missing or damaged.
+  """
+  return json_files.read(pathlib.Path(folder) / RESULT_FILE)
+
+
+def chosen_scores(result: Mapping) -> dict[str, dict[str, float]]:
+  """Returns `{task: {metric: value}}` of a `result.json`, each task's best."""
+  best = result.get("best_by_task", {})
+  return {
+    task: dict(best[task]["scores"] if task in best else metrics)
+    for task, metrics in result["scores"].items()
+  }
+
+
+def chosen_step(result: Mapping, task: str) -> int:
+  """Returns the step at which a task's scores were chosen."""
+  if task in result.get("best_by_task", {}):
+    return result["best_by_task"][task]["step"]
+  return result["best_step"] or result["step"]
+
+
+def checkpoint_of(folder: pathlib.Path) -> str:
+  """Returns what a finished run hands on: its best checkpoint, else its last.
+
+  Args:
+    folder: the run folder, with a `result.json`.
+  """
+  result = read_result(folder)
+  step = result.get("best_step")
+  step = result["step"] if step is None else step
+  config = folder / "config.gin"
+  elsewhere = config.exists() and _CHECKPOINTS_ELSEWHERE.search(
+    config.read_text(encoding="utf-8")
+  )
+  place = elsewhere.group(1) if elsewhere else folder / "checkpoints"
+  return f"{place}/{step}"

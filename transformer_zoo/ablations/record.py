@@ -1,0 +1,72 @@
+"""`study.json`: what a study is, and which runs it has."""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+import os
+import pathlib
+import shlex
+
+from transformer_zoo.ablations import json_files
+from transformer_zoo.ablations import plan
+from transformer_zoo.ablations.study import Study
+from transformer_zoo.ablations.suite import Suite
+
+STUDY_FILE = "study.json"
+
+
+def describe(
+  study: Study,
+  suite: Suite,
+  runs: Sequence[plan.Run],
+  folder: pathlib.Path,
+  command: str,
+  options: Sequence[str],
+) -> dict:
+  """Returns what `study.json` says: what the study is.
+
+  Args:
+    study: the study.
+    suite: what it runs on.
+    runs: all of them.
+    folder: the study's; runs are named relative to it.
+    command: what runs the study.
+    options: words that the command of every run needs too.
+  """
+
+  def of_run(run):
+    bindings = plan.place_bindings(run.folder, run.command)
+    words = ["zoo", run.command, f"--gin_file={run.folder / plan.RUN_FILE}"]
+    words += [f"--gin.{binding}" for binding in bindings]
+    same = ("row", "seed", "group", "phase", "member", "scored", "shared")
+    return {name: getattr(run, name) for name in same} | {
+      "folder": relative(run.folder, folder),
+      "starts": [relative(start, folder) for start in run.starts],
+      "command": shlex.join(words + list(options)),
+      "fingerprint": run.fingerprint,
+    }
+
+  return {
+    "name": study.name,
+    "question": study.question,
+    "suite": suite.name,
+    "baseline": study.baseline_name,
+    "seeds": list(study.seeds),
+    "command": command,
+    "published": study.published,
+    "columns": [dataclasses.asdict(column) for column in suite.columns],
+    "rows": [
+      {"name": row.name, "label": row.shown, "published": row.published}
+      for row in study.rows
+    ],
+    "runs": [of_run(run) for run in runs],
+  }
+
+
+def relative(path: pathlib.Path, folder: pathlib.Path) -> str:
+  """Returns a path as `study.json` names it."""
+  return pathlib.PurePath(os.path.relpath(path, folder)).as_posix()
+
+
+def write(folder: pathlib.Path, description: Mapping) -> None:
+  """Writes `study.json`, atomically."""
+  json_files.replace(folder / STUDY_FILE, description)

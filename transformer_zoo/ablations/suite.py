@@ -1,0 +1,144 @@
+"""A suite as data: the models, data and budgets on which studies are run.
+
+A suite is `gin_configs/suites/<name>.gin`:
+
+    Suite.phases = {
+      "pretrain": ("sizes/tiny.gin", "runs/pretrain.gin"),
+      "finetune": ("sizes/tiny.gin", "runs/finetune.gin"),
+    }
+    Suite.groups = {"GLUE": ("MIXTURE_OR_TASK_NAME='glue_real_small'",)}
+    Suite.values = {"pretrain_steps": 6000}
+    Suite.columns = (@GLUE/Column(),)
+    GLUE/Column.scores = ("glue_cola_v002", "glue_mrpc_v002: f1")
+
+In every change, the suite's and the rows', `$(...)` stands for one of its
+`values` or arithmetic with them, as "TRAIN_STEPS=$(pretrain_steps // 4)"
+(`expressions.py`).
+"""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+
+import gin
+
+from transformer_zoo.ablations import checks
+from transformer_zoo.ablations import study as studies
+from transformer_zoo.ablations.study import ENSEMBLE
+from transformer_zoo.errors import UserError
+
+AVERAGES = ("", "glue", "super_glue")
+COMMANDS = ("train", "evaluate")
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class Column:
+  """A column of the table: one number of a group of tasks.
+
+  Attributes:
+    name: as the table prints it; in a gin file that of the scope, unless given.
+    group: the group whose runs score it; the name by default.
+    scores: tasks, each with the mean of its metrics, or "task: metric".
+    average: "" for the mean of the scores; "glue" or "super_glue" for the
+      average of that benchmark, which is there when all its members are.
+  """
+
+  name: str = dataclasses.field(default_factory=gin.current_scope_str)
+  group: str = ""
+  scores: Sequence[str] = ()
+  average: str = ""
+
+  @property
+  def tasks(self) -> tuple[str, ...]:
+    """The tasks whose scores the column has, each once."""
+    return tuple(dict.fromkeys(s.partition(":")[0] for s in self.scores))
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class Suite:
+  """What the rows of any study are run on.
+
+  A run's changes are, in this order: the phase's, the group's (of phases per
+  group), the row's for all phases, the row's for this one, and what comes
+  `after`.
+
+  Attributes:
+    name: also of folders; that of the gin file unless given.
+    phases: by name, the changes (gin files and bindings) that make the
+      baseline's run.
+    groups: by name, the changes of the phases per group: benchmarks that are
+      trained on and scored apart.
+    columns: of the table, left to right.
+    values: by name, what `$(...)` in changes may refer to.
+    per_group: phases that are run for each group apart, as are those after
+      them in a row.
+    after: by phase, changes that come last, after the row's: lengths that
+      follow from a row's objective.
+    commands: by phase, the command that runs it where it is not `train`.
+  """
+
+  name: str = ""
+  phases: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+  groups: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+  columns: Sequence[Column] = ()
+  values: Mapping[str, float | str] = dataclasses.field(default_factory=dict)
+  per_group: Sequence[str] = ("finetune", ENSEMBLE)
+  after: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+  commands: Mapping[str, str] = dataclasses.field(
+    default_factory=lambda: {ENSEMBLE: "evaluate"}
+  )
+
+  def check(self) -> None:
+    """Checks the suite by itself.
+
+    Raises:
+      UserError: no phases, groups or columns, changes that are none, or a name
+        that refers to nothing.
+    """
+    checks.check_name(self.name, "Suite.name")
+    where = f"suite {self.name!r}"
+    for field in ("phases", "groups", "after"):
+      of_field = getattr(self, field)
+      checks.check_mapping(of_field, f"Suite.{field}")
+      for name, changes in of_field.items():
+        checks.check_name(name, f"a name in Suite.{field}")
+        checks.check_changes(changes, f"Suite.{field}[{name!r}]")
+    for field in ("phases", "groups", "columns"):
+      if not getattr(self, field):
+        raise UserError(f"{where} has no {field}; bind Suite.{field}")
+    checks.check_mapping(self.values, "Suite.values")
+    checks.check_known(
+      self.after, self.phases, f"Suite.after of {where}: phase"
+    )
+    commands = self.commands.values()
+    checks.check_known(commands, COMMANDS, f"Suite.commands of {where}:")
+    checks.check_kind(self.columns, Column, "Suite.columns")
+    names = [column.name for column in self.columns]
+    checks.check_unique(names, where, "column")
+    for column in self.columns:
+      self._check_column(column)
+
+  def _check_column(self, column: Column) -> None:
+    where = f"column {column.name!r} of suite {self.name!r}"
+    group = column.group or column.name
+    checks.check_known([group], self.groups, f"{where}: group")
+    checks.check_strings(column.scores, f"scores of {where}")
+    if not column.scores:
+      raise UserError(f"{where} has no scores; name tasks in Column.scores")
+    checks.check_known([column.average], AVERAGES, f"{where}: average")
+
+  def check_study(self, study: studies.Study) -> None:
+    """Checks that the suite has the phases of a study.
+
+    Raises:
+      UserError: it lacks one.
+    """
+    for row in study.rows:
+      what = f"row {row.name!r} of study {study.name!r} needs the phase"
+      for phase in row.chain:
+        if phase not in self.phases:
+          raise UserError(
+            f"{what} {phase!r}, which suite {self.name!r} does not have; it "
+            f"has {', '.join(self.phases)}"
+          )
