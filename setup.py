@@ -79,7 +79,10 @@ setuptools.setup(
     exclude=["*__pycache__*"],
   ),
   package_data={
-    "": ["*.gin", "*.model", "*.json", "*.html", "*.css", "*.yaml"]
+    "": [
+      *("*.gin", "*.model", "*.json", "*.html", "*.css", "*.yaml"),
+      *("*.csv", "*.toml"),
+    ]
   },
   include_package_data=False,
   install_requires=CORE,

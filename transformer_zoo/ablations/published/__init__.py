@@ -1,0 +1,178 @@
+"""Published results: figures of papers that a study's rows stand beside.
+
+A folder is a paper: `paper.toml` says what its tables are, a CSV file holds the
+cells of one. The column `row` has the labels, `bold` the columns that are bold
+in print; those that `details` names in paper.toml are no scores. Cells are as
+printed, misprints too, but where `notes` says otherwise. The averages that
+T5's tables have in common go by the same names in every one of them: GLUE,
+CNNDM (ROUGE-2), SQuAD (exact match), SGLUE, EnDe, EnFr, EnRo (BLEU).
+"""
+
+from collections.abc import Mapping
+import csv
+import dataclasses
+import functools
+import pathlib
+import tomllib
+
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+
+_FOLDER = pathlib.Path(__file__).parent
+_PAPER_FILE = "paper.toml"
+_PER_TASK = "table16_all_per_task_scores"
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+  """A table of a paper.
+
+  Attributes:
+    key: `<paper>/<file>`, as in "t5/table06_corruption_rates".
+    title: what the table is of.
+    source: the paper.
+    columns: the names of the scores, left to right.
+    rows: label -> column -> score; a cell that is empty in print is left out.
+    deviations: column -> standard deviation of the baseline over runs; empty
+      where the paper gives none.
+    baseline: the label of the baseline, "" where no row is one.
+    details: label -> what the table says beside scores (parameters, cost).
+    bold: label -> the columns that are bold in print.
+    notes: sentences: misprints, and what the numbers are.
+  """
+
+  key: str
+  title: str
+  source: str
+  columns: tuple[str, ...]
+  rows: Mapping[str, Mapping[str, float]]
+  deviations: Mapping[str, float]
+  baseline: str
+  details: Mapping[str, Mapping[str, str]]
+  bold: Mapping[str, frozenset[str]]
+  notes: tuple[str, ...]
+
+  def row(self, label: str) -> Mapping[str, float]:
+    """Returns the scores of a row.
+
+    Raises:
+      UserError: there is no such row.
+    """
+    if label not in self.rows:
+      raise UserError(
+        f"the published table {self.key!r} has no row {label!r}"
+        + nearest(label, self.rows)
+      )
+    return self.rows[label]
+
+
+def keys() -> tuple[str, ...]:
+  """Returns the keys of all tables, sorted."""
+  paths = (path.relative_to(_FOLDER) for path in _FOLDER.glob("*/*.csv"))
+  return tuple(sorted(path.with_suffix("").as_posix() for path in paths))
+
+
+@functools.cache
+def load(key: str) -> Published:
+  """Returns a table.
+
+  Args:
+    key: one of `keys()`.
+
+  Raises:
+    UserError: there is no such table.
+  """
+  if key not in keys():
+    raise UserError(
+      f"there is no published table {key!r}" + nearest(key, keys())
+    )
+  name, _, table = key.partition("/")
+  paper = _paper(name)
+  about = paper[table]
+  lines = _lines(key)
+  text = ("row", "bold", *about.get("details", ()))
+  columns = tuple(column for column in lines[0] if column not in text)
+  of_deviations = about.get("deviations", paper.get("deviations"))
+  deviations = {}
+  if of_deviations:
+    deviations = _deviations(name, *of_deviations, columns)
+    lines = [line for line in lines if line["row"] != of_deviations[1]]
+  return Published(
+    key=key,
+    title=about["title"],
+    source=paper["source"],
+    columns=columns,
+    rows={line["row"]: _scores(line, columns) for line in lines},
+    deviations=deviations,
+    baseline=about.get("baseline", ""),
+    details={
+      line["row"]: {name: line[name] for name in about.get("details", ())}
+      for line in lines
+    },
+    bold={
+      line["row"]: frozenset(line.get("bold", "").split()) for line in lines
+    },
+    notes=(*about.get("notes", ()), *paper.get("notes", ())),
+  )
+
+
+def per_task(key: str) -> Published | None:
+  """Returns the scores of every task for the rows of one of T5's tables.
+
+  They are the lines of table 16 for that table, under that table's labels.
+
+  Args:
+    key: of the table.
+
+  Returns:
+    Its rows with the columns of table 16; None where that has none of them.
+  """
+  paper, _, name = key.partition("/table")
+  number = name.partition("_")[0].lstrip("0")
+  every = load(f"{paper}/{_PER_TASK}") if paper == "t5" else None
+  prefix = f"{number}: "
+  if every is None or not any(row.startswith(prefix) for row in every.rows):
+    return None
+  return dataclasses.replace(
+    every,
+    key=key,
+    baseline=load(key).baseline,
+    rows=_under(prefix, every.rows),
+    details=_under(prefix, every.details),
+    bold=_under(prefix, every.bold),
+  )
+
+
+def task_metrics() -> Mapping[str, str]:
+  """Returns "task: metric", as of the t5 package, by column of `per_task`."""
+  return _paper("t5")["metrics"]
+
+
+@functools.cache
+def _paper(name: str) -> Mapping:
+  text = (_FOLDER / name / _PAPER_FILE).read_text(encoding="utf-8")
+  return tomllib.loads(text)
+
+
+def _lines(key: str) -> list[dict[str, str]]:
+  with open(_FOLDER / f"{key}.csv", encoding="utf-8", newline="") as file:
+    return list(csv.DictReader(file))
+
+
+def _scores(line, columns) -> dict[str, float]:
+  return {name: float(line[name]) for name in columns if line[name]}
+
+
+def _deviations(paper, table, label, columns) -> dict[str, float]:
+  """The cells of a line of deviations, for the columns that it has."""
+  lines = _lines(f"{paper}/{table}")
+  found = next(line for line in lines if line["row"] == label)
+  return {c: float(found[c]) for c in columns if found.get(c)}
+
+
+def _under(prefix, by_label) -> dict:
+  return {
+    label.removeprefix(prefix): value
+    for label, value in by_label.items()
+    if label.startswith(prefix)
+  }
