@@ -27,7 +27,7 @@ def content(folder: pathlib.Path) -> dict:
   """All that a finished run computed: metrics, predictions, last state."""
   last = folder / "checkpoints" / str(STEPS)
   result = json.loads((folder / "result.json").read_text())
-  del result["seconds"]
+  del result["seconds"], result["seconds_by_part"]
   return {
     "metrics": (folder / "metrics.jsonl").read_bytes(),
     "result": result,

@@ -91,7 +91,21 @@ def test_result_is_the_best_step_of_validation(finished):
     "colours": {"accuracy": line["validation/colours/accuracy"]}
   }
   assert result["loss"] == {"colours": line["validation/colours/loss"]}
-  assert result["tokens"] > 0
+  budget, parts = result["budget"], result["seconds_by_part"]
+  tokens = [
+    line["train/tokens"]
+    for line in recorder.read_lines(finished / "metrics.jsonl")
+    if "train/tokens" in line
+  ]
+  assert result["tokens"] == sum(tokens) > 0
+  assert budget["input_tokens"] + budget["target_tokens"] == sum(tokens)
+  assert budget["steps"] == 12 and budget["rows"] == 12 * 8
+  assert budget["trained_parameters"] == budget["parameters"] > 0
+  assert f"parameters       {budget['parameters']:,}\n" in (
+    (finished / "model.txt").read_text()
+  )
+  assert result["seconds"] == pytest.approx(sum(parts.values()))
+  assert all(parts.values())
   assert result["num_examples"] == {"colours": 20}
   assert result["truncated"] == {} and result["invalid"] == {}
   steps = {int(path.name) for path in (finished / "checkpoints").iterdir()}

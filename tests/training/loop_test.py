@@ -146,7 +146,7 @@ def test_records_saves_and_selects(run, tmp_path):
   outcome, memory = run()
   assert outcome.state.step == 10 and outcome.state.params == 45
   assert (outcome.best_step, outcome.best_score) == (4, 0.9)
-  assert outcome.tokens == 100
+  assert outcome.budget.tokens == 100
   assert list(memory.saved) == [2, 4, 6, 8, 10] and memory.finished == 10
   lines = metrics(tmp_path / "run")
   training = [line for line in lines if "train/loss" in line]
@@ -177,7 +177,7 @@ def test_goes_on_from_any_checkpoint(run, tmp_path, step, evaluated):
         lines.record(line.pop("step"), line)
   again, _ = run("resumed", state=state, progress=progress)
   assert again.best_step == outcome.best_step
-  assert again.tokens == outcome.tokens
+  assert again.budget.tokens == outcome.budget.tokens
   assert again.state.params == outcome.state.params
   assert metrics(tmp_path / "resumed") == metrics(tmp_path / "whole")
 

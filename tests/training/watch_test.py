@@ -102,7 +102,7 @@ def test_an_unknown_chip_has_no_utilization():
   values = watched.lap()
   assert values["timing/flops_per_second"] == 50
   assert "timing/utilization" not in values
-  watched.add(tokens=20.0, flops=None)
+  watched.add(tokens=20.0, flops=0.0)
   clock.now += 2
   assert "timing/flops_per_second" not in watched.lap()
 

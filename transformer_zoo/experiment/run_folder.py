@@ -19,6 +19,7 @@ from transformer_zoo.processes import distributed
 from transformer_zoo.training import loop
 from transformer_zoo.training import recorder
 from transformer_zoo.training import summary
+from transformer_zoo.training.budget import Budget
 
 CONFIG = "config.gin"
 RESULT = "result.json"
@@ -134,14 +135,30 @@ def write_result(
     "train_examples": {name: r.examples for name, r in repeats.items()},
     "epochs": {name: r.epochs for name, r in repeats.items()},
     "config_hash": config.config_hash("train"),
-    "seconds": outcome.seconds,
-    "tokens": outcome.tokens,
+    **_costs(train_steps, outcome.budget),
   }
   path = folder / RESULT
   if not distributed.is_first():
     return path
   replace(path, json.dumps(result, indent=2) + "\n")
   return path
+
+
+def _costs(steps: int, budget: Budget) -> dict:
+  """What the run has cost: in all, and what makes it up."""
+  counted = budget.to_json()
+  seconds = counted.pop("seconds")
+  return {
+    "seconds": sum(seconds.values()),
+    "seconds_by_part": seconds,
+    "tokens": budget.tokens,
+    "budget": {
+      "parameters": budget.parameters,
+      "trained_parameters": budget.trained_parameters,
+      "steps": steps,
+      **counted,
+    },
+  }
 
 
 def _validation(folder, step) -> tuple[dict, dict, dict]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import functools
 import pathlib
+import time
 
 from flax import linen as nn
 import gin
@@ -28,6 +29,8 @@ from transformer_zoo.experiment import scoring
 from transformer_zoo.experiment import validation
 from transformer_zoo.experiment.restoration import InitialCheckpoint
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.peft import trainable as trainable_lib
+from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.training import loop
 from transformer_zoo.training import meshes
 from transformer_zoo.training import partitioning as partitioning_lib
@@ -62,6 +65,7 @@ def train(
   periods: loop.Periods = DEFAULT_PERIODS,
   checkpointing: Checkpointing = KEEP_NEWEST_AND_BEST,
   watching: Watching = DEFAULT_WATCHING,
+  trainable: Trainable = trainable_lib.ALL,
   seed: int = 0,
   initial_checkpoint: InitialCheckpoint = FROM_SCRATCH,
   prepared_dir: str = "runs/prepared",
@@ -99,6 +103,7 @@ def train(
     periods: when to log, save and evaluate.
     checkpointing: which checkpoints are kept.
     watching: what is measured and written; what NaN and spikes lead to.
+    trainable: which parameters are trained, and from which step on.
     seed: of the parameters, the data's order and dropout.
     initial_checkpoint: where to take the parameters from, unless the run is
       resumed.
@@ -126,6 +131,7 @@ def train(
   Raises:
     UserError: the configuration or the data cannot be used as it is.
   """
+  started = time.perf_counter()
   folder = pathlib.Path(model_dir)
   configuration = config.operative_config("train")
   run_folder.check(folder, configuration)
@@ -143,6 +149,7 @@ def train(
     partitioning=partitioning,
     num_microbatches=num_microbatches,
     watching=watching,
+    trainable=trainable,
     batch_size=batch_size,
   )
   mesh = program.mesh
@@ -246,6 +253,7 @@ def train(
       train_steps=train_steps,
       origin=functools.partial(batches.origin, counted=not num_workers),
       progress=progress,
+      started=started,
     )
     outcome = loop.train(
       state,

@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-import time
 from typing import Any
 
 import gin
@@ -20,6 +19,7 @@ import numpy as np
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import distributed
 from transformer_zoo.training import agreement
+from transformer_zoo.training.budget import Budget
 from transformer_zoo.training.preemption import stop_requests
 from transformer_zoo.training.progress import Progress
 from transformer_zoo.training.recorder import METRICS_FILE
@@ -87,15 +87,13 @@ class Outcome:
     state: after the last step.
     best_step: the step with the best score; None without scores.
     best_score: its score.
-    seconds: of this process, compilation and evaluation included.
-    tokens: non-padding tokens of inputs and targets, over all steps.
+    budget: what it has cost.
   """
 
   state: TrainState
   best_step: int | None
   best_score: float | None
-  seconds: float
-  tokens: float
+  budget: Budget
 
 
 def train(
@@ -139,7 +137,6 @@ def train(
   """
   step = int(state.step)
   scores = checkpoints.recall(read_lines(pathlib.Path(folder) / METRICS_FILE))
-  started = time.perf_counter()
   pending = None  # Number, sums and batch of the step that is not read.
 
   def next_batch():
@@ -156,7 +153,7 @@ def train(
 
   def evaluate_now():
     distributed.at(f"the evaluation of step {step}")
-    with watch.stopwatch.spent("evaluation"):
+    with watch.spent("evaluation"):
       values = evaluate(state.params, step)
     recorder.record(step, values)
     scores.add(step, values)
@@ -200,7 +197,8 @@ def train(
       if save:
         distributed.at(f"the checkpoint of step {step}")
         progress = {**watch.to_json(), "evaluation_due": bool(due)}
-        stall = checkpoints.save(step, state, progress)
+        with watch.budget.spent("saving"):
+          stall = checkpoints.save(step, state, progress)
         recorder.timing(step, {"timing/checkpoint_stall_seconds": stall})
         display.note(f"checkpoint {step}: training waited {stall:.2f} s")
       if stopping and not last:
@@ -213,12 +211,12 @@ def train(
         evaluate_now()
     watch.log_rest(step)
     display.update(step, **watch.shown)
-    checkpoints.finish(step, state, progress)
+    with watch.budget.spent("saving"):
+      checkpoints.finish(step, state, progress)
     display.note(str(checkpoints.stalls))
   return Outcome(
     state,
     scores.best_step,
     scores.best_score,
-    time.perf_counter() - started,
-    watch.tokens,
+    watch.budget,
   )

@@ -44,16 +44,16 @@ class Stopwatch:
       seconds = self._clock() - before
       self._spent[name] = self._spent.get(name, 0.0) + seconds
 
-  def add(self, tokens: float, flops: float | None) -> None:
+  def add(self, tokens: float, flops: float) -> None:
     """Counts a step.
 
     Args:
       tokens: of its batch, padding left out.
-      flops: that its model needs, padding included; None where unknown.
+      flops: that its model needs, padding included.
     """
     self._steps += 1
     self._tokens += tokens
-    self._flops += flops or 0.0
+    self._flops += flops
 
   def lap(self) -> dict[str, float]:
     """What was measured since the last lap, by name; the next one begins."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from transformer_zoo.training import anomalies
 from transformer_zoo.training import stopwatch as stopwatch_lib
+from transformer_zoo.training.budget import Budget
 from transformer_zoo.training.guard import Guard
 from transformer_zoo.training.profiling import Profiler
 from transformer_zoo.training.recorder import Recorder
@@ -26,7 +27,7 @@ class Watch:
   Attributes:
     guard: looks for anomalies.
     stopwatch: measures.
-    tokens: of all steps, padding left out.
+    budget: what the run has cost.
     shown: what the progress on the terminal says: the last loss, the speed.
   """
 
@@ -38,8 +39,9 @@ class Watch:
     stopwatch: Stopwatch,
     *,
     norm_names: Sequence[str] = (),
-    flops: Callable[[Shapes], float | None] = lambda shapes: None,
+    flops: Callable[[Shapes], float] = lambda shapes: 0.0,
     progress: Mapping[str, Any] | None = None,
+    budget: Budget | None = None,
   ):
     """Begins, or goes on where a checkpoint was.
 
@@ -51,11 +53,12 @@ class Watch:
       norm_names: of the groups whose norms a step gives.
       flops: that a model needs for a batch.
       progress: with what `to_json` gave; {} at the start of a run.
+      budget: of the run, by default one that goes on with `progress`.
     """
     progress = progress or {}
     self.guard = guard
     self.stopwatch = stopwatch
-    self.tokens = progress.get("tokens", 0.0)
+    self.budget = budget or Budget(progress.get("budget"))
     self.shown: dict[str, float] = {}
     self._recorder = recorder
     self._profiler = profiler
@@ -70,9 +73,15 @@ class Watch:
     """What a resumed run must know."""
     return {
       "window": self._window.to_json(),
-      "tokens": self.tokens,
+      "budget": self.budget.to_json(),
       "anomalies": self.guard.to_json(),
     }
+
+  @contextlib.contextmanager
+  def spent(self, part: str):
+    """Goes around what is no step: `compilation`, `evaluation`."""
+    with self.stopwatch.spent(part), self.budget.spent(part):
+      yield
 
   @contextlib.contextmanager
   def step(self, number: int):
@@ -80,7 +89,7 @@ class Watch:
     with contextlib.ExitStack() as stack:
       stack.enter_context(self._profiler.step(number))
       if not self._has_compiled:
-        stack.enter_context(self.stopwatch.spent("compilation"))
+        stack.enter_context(self.spent("compilation"))
       yield
     self._has_compiled = True
 
@@ -107,13 +116,19 @@ class Watch:
       FloatingPointError: as `Guard.accepts`.
     """
     sums = {name: _number(v) for name, v in jax.device_get(sums).items()}
-    self.tokens += sums["token_sum"]
-    self.stopwatch.add(sums["token_sum"], self._flops(shapes))
+    flops = self._flops(shapes)
+    places = [shapes[name] for name in _TOKENS if name in shapes]
+    self.budget.add(
+      rows=places[0].shape[0] if places else 0,
+      tokens=sums["token_sum"],
+      targets=sums["weight_sum"],
+      flops=flops,
+    )
+    self.stopwatch.add(sums["token_sum"], flops)
     if not self.guard.accepts(number, sums, batch):
       return
     for name in anomalies.VERDICT:
       sums.pop(name, None)
-    places = [shapes[name] for name in _TOKENS if name in shapes]
     sums["place_sum"] = float(sum(place.size for place in places))
     self._window.add(sums)
     self.shown["loss"] = sums["loss_sum"] / max(sums["weight_sum"], 1.0)

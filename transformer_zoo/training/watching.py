@@ -13,6 +13,7 @@ from transformer_zoo.forecast import hardware
 from transformer_zoo.training import norms as norms_lib
 from transformer_zoo.training import profiling
 from transformer_zoo.training.anomalies import Anomalies
+from transformer_zoo.training.budget import Budget
 from transformer_zoo.training.guard import Guard
 from transformer_zoo.training.norms import Norms
 from transformer_zoo.training.profiling import Profiler
@@ -76,6 +77,7 @@ class Watching:
     train_steps: int,
     origin: Callable[[int], Mapping[str, Any]],
     progress: Mapping[str, Any],
+    started: float | None = None,
   ) -> Watch:
     """Begins to watch a run.
 
@@ -86,6 +88,7 @@ class Watching:
       train_steps: its last step.
       origin: the number of a batch, from 0 -> where it comes from.
       progress: of its checkpoint, or {}.
+      started: by `time.perf_counter`, when this process began with the run.
     """
     chip = hardware.chip_of(program.mesh.devices.flat[0].device_kind)
     guard = Guard(
@@ -96,6 +99,8 @@ class Watching:
       place=program.place_history,
       saved=progress.get("anomalies"),
     )
+    parameters = _size(program.abstract_state.params)
+    trained = _size(program.trained_params)
     names = ()
     if self.norms != "total":
       params = program.abstract_state.params
@@ -110,12 +115,22 @@ class Watching:
       norm_names=names,
       flops=_once_per_shape(program.model_flops),
       progress=progress,
+      budget=Budget(
+        progress.get("budget"),
+        parameters=parameters,
+        trained_parameters=trained,
+        started=started,
+      ),
     )
 
   def _norms(self) -> Norms | None:
     if self.norms == "total":
       return None
     return functools.partial(norms_lib.norms, by_layer=self.norms == "layers")
+
+
+def _size(params: Any) -> int:
+  return sum(leaf.size for leaf in jax.tree.leaves(params))
 
 
 def _once_per_shape(flops: Callable[[Shapes], float]):

@@ -1,0 +1,96 @@
+"""What a run has cost so far: tokens, FLOPs, and where its seconds went."""
+
+from collections.abc import Callable, Iterator, Mapping
+import contextlib
+import time
+from typing import Any
+
+_COUNTS = ("rows", "input_tokens", "target_tokens", "flops")
+PARTS = ("start", "compilation", "training", "evaluation", "saving")
+
+
+class Budget:
+  """Adds up a run over all of its processes, as its checkpoints know them.
+
+  Attributes:
+    parameters: of the model.
+    trained_parameters: those of them that steps change.
+    rows: of all batches.
+    input_tokens: that encoders read, or that stand before a decoder's targets;
+      padding apart.
+    target_tokens: those that have a loss.
+    flops: that the model needs for these batches, padding included: three
+      times the matrix products of forward passes.
+  """
+
+  def __init__(
+    self,
+    saved: Mapping[str, Any] | None = None,
+    *,
+    parameters: int = 0,
+    trained_parameters: int = 0,
+    started: float | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+  ):
+    """Begins, or goes on where a checkpoint was.
+
+    Args:
+      saved: what `to_json` gave, of the checkpoint.
+      parameters: of the model.
+      trained_parameters: those of them that steps change.
+      started: by `clock`, when this process began with the run.
+      clock: seconds since any moment.
+    """
+    saved = saved or {}
+    self.parameters = parameters
+    self.trained_parameters = trained_parameters
+    for name in _COUNTS:
+      setattr(self, name, saved.get(name, 0.0))
+    self._before = saved.get("seconds", {})
+    self._clock = clock
+    self._opened = clock()
+    start = 0.0 if started is None else self._opened - started
+    self._spent = {"start": start}
+
+  @property
+  def tokens(self) -> float:
+    """Of inputs and targets, padding apart."""
+    return self.input_tokens + self.target_tokens
+
+  @contextlib.contextmanager
+  def spent(self, part: str) -> Iterator[None]:
+    """Adds the seconds inside to those of a part; the rest is training."""
+    before = self._clock()
+    try:
+      yield
+    finally:
+      now = self._clock()
+      self._spent[part] = self._spent.get(part, 0.0) + now - before
+
+  def add(self, *, rows: int, tokens: float, targets: float, flops: float):
+    """Counts a step.
+
+    Args:
+      rows: of its batch.
+      tokens: of inputs and targets.
+      targets: those that have a loss.
+      flops: that its model needs.
+    """
+    self.rows += rows
+    self.input_tokens += tokens - targets
+    self.target_tokens += targets
+    self.flops += flops
+
+  def seconds(self) -> dict[str, float]:
+    """Seconds by part, in the order of `PARTS`."""
+    since = self._clock() - self._opened
+    others = sum(self._spent.values()) - self._spent["start"]
+    mine = {**self._spent, "training": since - others}
+    return {
+      part: self._before.get(part, 0.0) + mine.get(part, 0.0) for part in PARTS
+    }
+
+  def to_json(self) -> dict[str, Any]:
+    """What a resumed run must know, and `result.json` says."""
+    counts = {name: getattr(self, name) for name in _COUNTS}
+    return {**counts, "seconds": self.seconds()}
