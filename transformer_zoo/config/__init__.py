@@ -2,7 +2,8 @@
 
 `load` reads and checks; `call` runs a root such as `train`; `value` builds
 what a macro stands for, `build` does in another configuration;
-`operative_config`, `config_hash` and `difference` say which one a run has.
+`operative_config`, `config_hash` and `difference` say which one a run has,
+`setting` what a parameter of it is.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,6 +40,7 @@ __all__ = [
   "load",
   "operative_config",
   "register_all",
+  "setting",
   "value",
 ]
 
@@ -174,6 +176,16 @@ def config_hash(*roots: str) -> str:
   Where a run is written (`writing.PLACES`) does not count.
   """
   return digest(operative_config(*roots))
+
+
+def setting(parameter: str) -> Any:
+  """What the loaded root's parameter is, macros followed; nothing is built."""
+  reach = _reach(_loaded_root)
+  root = registry.find(_loaded_root, "root")
+  bindings = reach.visits[(), root.selector, True].bindings
+  if parameter not in bindings:
+    return registry.parameters(root)[parameter].default
+  return reach.resolved(bindings[parameter].value)
 
 
 def register_all() -> None:

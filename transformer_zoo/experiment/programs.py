@@ -22,6 +22,7 @@ from transformer_zoo.data import prompts
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import cost as cost_lib
+from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.training import anomalies
 from transformer_zoo.training import meshes
 from transformer_zoo.training import sharding_table
@@ -78,6 +79,7 @@ def train_program(
   partitioning: Partitioning,
   num_microbatches: int,
   watching: Watching,
+  trainable: Trainable,
   batch_size: int,
   devices: Sequence[jax.Device] | None = None,
 ) -> TrainProgram:
@@ -91,6 +93,7 @@ def train_program(
     partitioning: likewise.
     num_microbatches: likewise.
     watching: likewise.
+    trainable: likewise.
     batch_size: likewise.
     devices: those of this run by default.
 
@@ -105,6 +108,7 @@ def train_program(
     partitioning,
     partitioning.mesh(devices),
     num_microbatches=num_microbatches,
+    trainable=trainable,
     **watching.in_step(),
   )
   program.check(batch_size)

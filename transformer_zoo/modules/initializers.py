@@ -12,6 +12,8 @@ fan_in_truncated_normal = initializers.variance_scaling(
 fan_out_normal = initializers.variance_scaling(1.0, "fan_out", "normal")
 fan_average_uniform = initializers.variance_scaling(1.0, "fan_avg", "uniform")
 unit_normal = initializers.normal(stddev=1.0)
+# Of what is added to a network that stays as it was (peft).
+zeros = initializers.zeros
 
 
 @gin.register(module="initializers")
@@ -51,5 +53,6 @@ for _name in (
   "fan_in_truncated_normal",
   "fan_out_normal",
   "fan_average_uniform",
+  "zeros",
 ):
   gin.external_configurable(globals()[_name], name=_name, module="initializers")

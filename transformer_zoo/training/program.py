@@ -17,6 +17,8 @@ import optax
 from transformer_zoo import choices
 from transformer_zoo.forecast import cost as cost_lib
 from transformer_zoo.forecast.cost import Cost
+from transformer_zoo.peft import trainable as trainable_lib
+from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.training import accumulation
 from transformer_zoo.training import anomalies as anomalies_lib
 from transformer_zoo.training import partitioning as partitioning_lib
@@ -46,6 +48,7 @@ class TrainProgram:
     norms: of groups of parameters, to be reported.
     num_microbatches: in how many parts, one after the other, a step goes
       through its batch.
+    trainable: which parameters have gradients and optimizer state.
   """
 
   model: nn.Module
@@ -57,6 +60,7 @@ class TrainProgram:
   anomalies: Anomalies = Anomalies()
   norms: Norms | None = None
   num_microbatches: int = 1
+  trainable: Trainable = trainable_lib.ALL
 
   @functools.cached_property
   def boxed_params(self):
@@ -76,7 +80,12 @@ class TrainProgram:
   @functools.cached_property
   def state_shardings(self) -> TrainState:
     """Where each array of the state lies."""
-    return jax.tree.map(lambda leaf: leaf.sharding, self.abstract_state)
+    return _shardings(self.abstract_state)
+
+  @property
+  def trained_params(self):
+    """Shapes, dtypes and shardings of the parameters that are trained."""
+    return self.trainable.of(self.abstract_state.params)
 
   def initial_state(self, key: jax.Array) -> TrainState:
     """The state at step 0, made where it lies."""
@@ -106,14 +115,16 @@ class TrainProgram:
     return NamedSharding(self.mesh, PartitionSpec())
 
   def check(self, batch_size: int) -> None:
-    """Checks that a batch and the parameters divide over the mesh.
+    """Checks that batch and parameters divide over the mesh; what is trained.
 
     Raises:
-      UserError: they do not, with the sizes that do.
+      UserError: they do not, with the sizes that do; nothing is, or there are
+        no such parameters.
     """
     self.partitioning.check(self.mesh, self.boxed_params, batch_size)
     shares = partitioning_lib.batch_shares(self.mesh)
     accumulation.check(self.num_microbatches, batch_size, shares)
+    self.trainable.check(self.abstract_state.params)
 
   def cost(self, batch) -> Cost:
     """What a step on such a batch executes on all devices together."""
@@ -127,20 +138,37 @@ class TrainProgram:
     """FLOPs that a step on such a batch needs, for its utilisation.
 
     Three times the products of the forward pass, whatever the step computes
-    again (Chowdhery et al. 2022, appendix B).
+    again (Chowdhery et al. 2022, appendix B), without those products of the
+    backward pass that give gradients of parameters that are not trained.
     """
+    params = self.abstract_state.params
     objective = functools.partial(self.objective, self.model)
-    forward = cost_lib.count(objective, self.abstract_state.params, batch)
-    return 3 * forward.matmul_flops
+    forward = cost_lib.count(objective, params, batch)
+    if self.trainable == trainable_lib.ALL:
+      return 3 * forward.matmul_flops
+
+    def backward(trained, params):
+      def loss_of(trained):
+        return objective(self.trainable.put(params, trained), batch)
+
+      return jax.grad(loss_of, has_aux=True)(trained)
+
+    of_trained, of_all = (
+      cost_lib.count(backward, some, params).matmul_flops
+      for some in (self.trained_params, params)
+    )
+    return 3 * forward.matmul_flops - (of_all - of_trained)
 
   def _like_params(self, gradients):
     """Gradients where their parameters lie."""
     return jax.lax.with_sharding_constraint(
-      gradients, self.state_shardings.params
+      gradients, _shardings(self.trained_params)
     )
 
   def _make_state(self, key: jax.Array) -> TrainState:
-    return state_lib.initial_state(self.model, self.optimizer, key)
+    return state_lib.initial_state(
+      self.model, self.optimizer, key, self.trainable
+    )
 
   def _step(self, state, batch, key, history=None):
     with choices.recorded() as made:
@@ -158,6 +186,7 @@ class TrainProgram:
       objective=functools.partial(self.objective, self.model),
       optimizer=self.optimizer,
       norms=self.norms,
+      trainable=self.trainable,
       num_microbatches=self.num_microbatches,
       lay_out=self._like_params,
     )
@@ -165,3 +194,8 @@ class TrainProgram:
     if self.anomalies.are_looked_for:
       return self.anomalies.judge(state, new_state, sums, history)
     return new_state, sums
+
+
+def _shardings(abstract_tree):
+  """Where each array of a tree of shapes lies."""
+  return jax.tree.map(lambda leaf: leaf.sharding, abstract_tree)

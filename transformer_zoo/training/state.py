@@ -6,6 +6,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from transformer_zoo.peft import trainable as trainable_lib
+from transformer_zoo.peft.trainable import Trainable
+
 
 @struct.dataclass
 class TrainState:
@@ -14,7 +17,7 @@ class TrainState:
   Attributes:
     step: steps made, int32 scalar.
     params: the parameters, float32, without axis metadata.
-    opt_state: the optimizer's state.
+    opt_state: the optimizer's state, of the parameters that are trained.
   """
 
   step: jax.Array
@@ -59,12 +62,15 @@ def abstract_params(model: nn.Module):
 
 
 def initial_state(
-  model: nn.Module, optimizer: optax.GradientTransformation, key: jax.Array
+  model: nn.Module,
+  optimizer: optax.GradientTransformation,
+  key: jax.Array,
+  trainable: Trainable = trainable_lib.ALL,
 ) -> TrainState:
   """State at step 0."""
   params = nn.meta.unbox(initial_variables(model, key))
   return TrainState(
     step=jnp.zeros([], jnp.int32),
     params=params,
-    opt_state=optimizer.init(params),
+    opt_state=optimizer.init(trainable.of(params)),
   )

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from transformer_zoo.peft import trainable as trainable_lib
+from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.training import accumulation
 from transformer_zoo.training.norms import Norms
 from transformer_zoo.training.state import TrainState
@@ -19,6 +21,7 @@ def train_step(
   objective: accumulation.Objective,
   optimizer: optax.GradientTransformation,
   norms: Norms | None = None,
+  trainable: Trainable = trainable_lib.ALL,
   **accumulating,
 ) -> tuple[TrainState, dict[str, jax.Array]]:
   """Moves the parameters along the gradient of one batch.
@@ -30,6 +33,7 @@ def train_step(
     objective: the loss of parameters on a batch.
     optimizer: makes updates of gradients.
     norms: of groups of parameters, to be reported (training/norms.py).
+    trainable: which parameters move; there are gradients of no others.
     **accumulating: further arguments of `accumulation.gradients_of`.
 
   Returns:
@@ -38,16 +42,22 @@ def train_step(
     `parameter_norms`.
   """
   dropout_key = jax.random.fold_in(key, state.step)
+  trained = trainable.of(state.params)
+
+  def loss_of(trained, *arguments):
+    return objective(trainable.put(state.params, trained), *arguments)
+
   gradients, sums = accumulation.gradients_of(
-    objective, state.params, batch, dropout_key, **accumulating
+    loss_of, trained, batch, dropout_key, **accumulating
   )
-  updates, opt_state = optimizer.update(
-    gradients, state.opt_state, state.params
-  )
-  params = jax.tree.map(jnp.add, state.params, updates)
+  updates, opt_state = optimizer.update(gradients, state.opt_state, trained)
+  updates = trainable.due(updates, state.params, state.step)
+  moved = jax.tree.map(jnp.add, trained, updates)
+  params = trainable.put(state.params, moved)
   sums = {**sums, "gradient_norm": optax.tree.norm(gradients)}
   if norms is not None:
-    sums["gradient_norms"] = norms(gradients)
+    nothing = jax.tree.map(jnp.zeros_like, state.params)
+    sums["gradient_norms"] = norms(trainable.put(nothing, gradients))
     sums["parameter_norms"] = norms(state.params)
-    sums["update_norms"] = norms(updates)
+    sums["update_norms"] = norms(trainable.put(nothing, updates))
   return TrainState(state.step + 1, params, opt_state), sums

@@ -1,0 +1,1 @@
+"""Parameter-efficient fine-tuning: other parts, and what of a model is trained."""

@@ -1,0 +1,137 @@
+"""Which parameters of a model are trained: regular expressions over names."""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+import re
+
+from flax import traverse_util
+import gin
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop import layers
+from transformer_zoo.peft.unfreezing import GradualUnfreezing
+
+# Nested dictionaries of arrays, or of their shapes; some of the parameters lie
+# at the same names as in all of them.
+Params = Mapping
+_NEVER = np.iinfo(np.int32).max
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class Trainable:
+  """What of a model is trained; the rest has no gradients and no moments.
+
+  Names are those of every layer by itself, `encoder/layers_3/mlp/wi/kernel`,
+  also where layers are scanned. A stack of which some layers are trained has
+  gradients and moments of all of them.
+
+  Attributes:
+    parameters: regular expressions; one of them matches the whole name of each
+      parameter that is trained.
+    unfreezing: says from which step on parameters are updated, or None where
+      all of them are from the first. Those that are not have gradients, which
+      their moments follow.
+  """
+
+  parameters: Sequence[str] = (".*",)
+  unfreezing: GradualUnfreezing | None = None
+
+  def __post_init__(self):
+    for expression in self.parameters:
+      try:
+        re.compile(expression)
+      except re.error as error:
+        raise UserError(
+          f"Trainable.parameters: {expression!r} is no regular expression: "
+          f"{error}"
+        ) from error
+
+  def check(self, params: Params) -> None:
+    """Checks that every expression matches something.
+
+    Raises:
+      UserError: one matches no parameter, or there is none.
+    """
+    names = [name for found in _names(params).values() for name in found]
+    if not self.parameters:
+      raise UserError("Trainable.parameters is empty: nothing would be trained")
+    for expression in self.parameters:
+      if not any(re.fullmatch(expression, name) for name in names):
+        raise UserError(
+          f"Trainable.parameters: {expression!r} matches (as a whole) no "
+          f"parameter{nearest(expression, names)}"
+        )
+
+  def of(self, params: Params) -> Params:
+    """Returns those of the parameters that are trained."""
+    flat = traverse_util.flatten_dict(params, sep="/")
+    names = _names(params)
+    return traverse_util.unflatten_dict(
+      {k: v for k, v in flat.items() if any(map(self._is_trained, names[k]))},
+      sep="/",
+    )
+
+  def put(self, params: Params, trained: Params) -> Params:
+    """Returns the parameters with others in the place of those trained."""
+    flat = traverse_util.flatten_dict(params, sep="/")
+    flat |= traverse_util.flatten_dict(trained, sep="/")
+    return traverse_util.unflatten_dict(flat, sep="/")
+
+  def due(self, updates: Params, params: Params, step: jax.Array) -> Params:
+    """Makes 0 of the updates of what is not trained at a step.
+
+    Args:
+      updates: of the parameters that `of` returns.
+      params: all of them.
+      step: its number, from 0; it is traced, so that nothing is compiled anew.
+    """
+    starts = self._starts(params)
+    flat = traverse_util.flatten_dict(updates, sep="/")
+    return traverse_util.unflatten_dict(
+      {key: _from(starts[key], update, step) for key, update in flat.items()},
+      sep="/",
+    )
+
+  def _is_trained(self, name: str) -> bool:
+    return any(re.fullmatch(known, name) for known in self.parameters)
+
+  def _starts(self, params: Params) -> dict[str, list[int]]:
+    """The first step that updates each layer in each parameter."""
+    names = _names(params)
+    steps = {}
+    if self.unfreezing is not None:
+      every = [name for found in names.values() for name in found]
+      steps = self.unfreezing.starts(every)
+    return {
+      key: [
+        steps.get(name, 0) if self._is_trained(name) else _NEVER
+        for name in found
+      ]
+      for key, found in names.items()
+    }
+
+
+# What a run trains that says nothing of it.
+ALL = Trainable()
+
+
+def _names(params: Params) -> dict[str, list[str]]:
+  """Names of parameters -> those of the layers in them."""
+  flat = traverse_util.flatten_dict(params, sep="/")
+  return {key: layers.names_in(key, leaf.shape) for key, leaf in flat.items()}
+
+
+def _from(starts: Sequence[int], update: jax.Array, step: jax.Array):
+  """An update, 0 before its start; of a stack each layer has its own."""
+  if not any(starts):
+    return update
+  if len(starts) == 1:
+    return jnp.where(step >= starts[0], update, 0)
+  starts_N = np.array(starts, np.int32)
+  begun = step >= starts_N.reshape(-1, *[1] * (update.ndim - 1))
+  return jnp.where(begun, update, 0)
