@@ -1,5 +1,7 @@
 """Memory of a program, and a compiler that refuses it."""
 
+import pathlib
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -33,8 +35,29 @@ class Refusing:
   def lower(self):
     return self
 
-  def compile(self):
+  def compile(self, compiler_options):
+    del compiler_options
     raise jax.errors.JaxRuntimeError(self.message)
+
+
+class Unreadable(Refusing):
+  """A jitted function whose compiled form jaxlib cannot read."""
+
+  def __init__(self, names):
+    super().__init__("INTERNAL: RET_CHECK failure\nmore")
+    self.names = names
+
+  def compile(self, compiler_options):
+    for name in self.names:
+      path = pathlib.Path(compiler_options["xla_dump_to"], name)
+      path.write_text(f"HloModule {name}")
+    return self
+
+  def as_text(self):
+    raise jax.errors.JaxRuntimeError(self.message)
+
+  def memory_analysis(self):
+    return jax.jit(jnp.sin).lower(1.0).compile().memory_analysis()
 
 
 @pytest.mark.parametrize(
@@ -57,6 +80,23 @@ def test_refused_for_another_reason():
     compilation.compile_ahead(Refusing("INTERNAL: no such layout\nmore"), ())
   assert str(caught.value) == (
     "the compiler refuses this program: INTERNAL: no such layout"
+  )
+
+
+def test_a_program_that_jaxlib_cannot_read_is_taken_from_libtpus_dump():
+  names = ["module_0.jit_f.after_codegen.txt", "module_0.jit_f.flagfile"]
+  found = compilation.compile_ahead(Unreadable(names), ())
+  assert found.text == f"HloModule {names[0]}"
+  assert found.memory is not None
+
+
+def test_a_program_that_nobody_can_read():
+  with pytest.raises(UserError) as caught:
+    compilation.compile_ahead(Unreadable(["module_0.jit_f.flagfile"]), ())
+  assert str(caught.value) == (
+    "the program compiles, but jaxlib cannot read what libtpu made of it "
+    "(INTERNAL: RET_CHECK failure); install the libtpu that belongs to this "
+    "jaxlib"
   )
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 import dataclasses
+import pathlib
 import re
+import tempfile
 import time
 from typing import Any
 
@@ -82,17 +84,24 @@ def compile_ahead(jitted: Any, arguments: Sequence[Any]) -> Compiled:
   start, used = time.perf_counter(), time.process_time()
   lowered = jitted.trace(*arguments).lower()
   traced = time.perf_counter()
-  try:
-    compiled = lowered.compile()
-  except jax.errors.JaxRuntimeError as error:
-    if "RESOURCE_EXHAUSTED" not in str(error):
-      reason = str(error).splitlines()[0]
-      raise UserError(f"the compiler refuses this program: {reason}") from error
-    needed, available = refused_bytes(str(error))
-    text, memory = "", None
-  else:
-    needed = available = None
-    text, memory = compiled.as_text(), memory_of(compiled)
+  with tempfile.TemporaryDirectory() as dump:
+    # libtpu may be newer than jaxlib, which then cannot read all its programs:
+    # not those of T5.1.1 XXL for v5p. So libtpu writes them down itself.
+    options = {"xla_dump_to": dump, "xla_dump_hlo_as_text": True}
+    try:
+      compiled = lowered.compile(compiler_options=options)
+    except jax.errors.JaxRuntimeError as error:
+      if "RESOURCE_EXHAUSTED" not in str(error):
+        reason = str(error).splitlines()[0]
+        raise UserError(
+          f"the compiler refuses this program: {reason}"
+        ) from error
+      needed, available = refused_bytes(str(error))
+      text, memory = "", None
+    else:
+      needed = available = None
+      text = _text_of(compiled, pathlib.Path(dump))
+      memory = memory_of(compiled)
   return Compiled(
     text,
     memory,
@@ -102,6 +111,22 @@ def compile_ahead(jitted: Any, arguments: Sequence[Any]) -> Compiled:
     time.perf_counter() - traced,
     time.process_time() - used,
   )
+
+
+def _text_of(compiled: jax.stages.Compiled, dump: pathlib.Path) -> str:
+  """A program as it was compiled, from the compiler's dump if need be."""
+  try:
+    return compiled.as_text()
+  except jax.errors.JaxRuntimeError as error:
+    # Named `module_0000.jit_step.after_codegen.txt`, and one for each program.
+    found = sorted(dump.glob("*.after_codegen.txt"))
+    if len(found) != 1:
+      reason = str(error).splitlines()[0]
+      raise UserError(
+        "the program compiles, but jaxlib cannot read what libtpu made of it "
+        f"({reason}); install the libtpu that belongs to this jaxlib"
+      ) from error
+    return found[0].read_text()
 
 
 def refused_bytes(message: str) -> tuple[int | None, int | None]:
