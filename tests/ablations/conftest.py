@@ -8,6 +8,7 @@ import gin
 import numpy as np
 import pytest
 
+from transformer_zoo.ablations import data_marks
 from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations import runner
@@ -15,27 +16,27 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.training import recorder
 
 STUDY = """
-Study.name = 'tiny'
 Study.question = 'Does <pre-training> help?'
-Study.seeds = (0, 1, 2)
-Study.rows = (@baseline/Row(), @no_pretraining/Row(), @same/Row())
-baseline/Row.name = 'baseline'
-baseline/Row.phases = (@pretrain/Phase(), @finetune/Phase())
-baseline/Row.published = {'average': 83.28}
-no_pretraining/Row.name = 'no_pretraining'
-no_pretraining/Row.phases = (@scratch/Phase(),)
-same/Row.name = 'half_as_long'
-same/Row.phases = (@pretrain/Phase(), @short/Phase())
-pretrain/Phase.name = 'pretrain'
-pretrain/Phase.bindings = ("MIXTURE_OR_TASK_NAME='corpus'", 'TRAIN_STEPS=40')
-finetune/Phase.name = 'finetune'
-finetune/Phase.bindings = ("MIXTURE_OR_TASK_NAME='tasks'", 'TRAIN_STEPS=20')
-finetune/Phase.starts_from = 'pretrain'
-short/Phase.name = 'finetune'
-short/Phase.bindings = ("MIXTURE_OR_TASK_NAME='tasks'", 'TRAIN_STEPS=10')
-short/Phase.starts_from = 'pretrain'
-scratch/Phase.name = 'finetune'
-scratch/Phase.bindings = ("MIXTURE_OR_TASK_NAME='tasks'", 'TRAIN_STEPS=20')
+Study.rows = (@baseline/Row(), @no_pretraining/Row(), @half_as_long/Row())
+baseline/Row.label = 'the baseline'
+no_pretraining/Row.phases = ('finetune',)
+half_as_long/Row.changes = {'finetune': ('TRAIN_STEPS=$(finetune_steps // 2)',)}
+"""
+SUITE = """
+Suite.values = {'finetune_steps': 20}
+Suite.phases = {
+  'pretrain': ("MIXTURE_OR_TASK_NAME='corpus'", 'TRAIN_STEPS=40'),
+  'finetune': ('TRAIN_STEPS=$(finetune_steps)',),
+}
+Suite.groups = {
+  'sentiment': ("MIXTURE_OR_TASK_NAME='sentiment'",),
+  'similarity': ("MIXTURE_OR_TASK_NAME='similarity'",),
+}
+Suite.columns = (@Sentiment/Column(), @Similarity/Column())
+Sentiment/Column.group = 'sentiment'
+Sentiment/Column.scores = ('sentiment',)
+Similarity/Column.group = 'similarity'
+Similarity/Column.scores = ('similarity: pearson_corrcoef',)
 """
 
 
@@ -46,12 +47,20 @@ class FakeRuns:
     self.trained = []  # Folder of every run that trained.
     self.started_from = {}  # Folder -> checkpoint.
     self.broken = lambda folder: False
+    self.data_mark = lambda mixture, prepared_dir: f"{mixture} as it was"
 
-  def load(self, gin_files=(), bindings=(), search_paths=()):
-    for name in gin_files:
-      raise UserError(f"there is no gin file {name!r}")
+  def load(self, gin_files, bindings, search_paths, *, changes, root):
+    assert root == "train" and not gin_files
+    for change in changes:
+      if change.endswith(".gin"):
+        raise UserError(f"there is no gin file {change!r}")
     gin.clear_config()
-    gin.parse_config(list(bindings))
+    gin.parse_config([*changes, *bindings])
+
+  def setting(self, parameter):
+    if parameter == "prepared_dir":
+      return "prepared"
+    return gin.query_parameter("%MIXTURE_OR_TASK_NAME")
 
   def config_hash(self):
     lines = gin.config_str().splitlines()
@@ -61,6 +70,15 @@ class FakeRuns:
   def call(self, name):
     assert name == "train"
     return train(self)
+
+
+def _scores(task, level, rng):
+  if task == "sentiment":
+    return {"accuracy": level + rng.normal()}
+  return {
+    "pearson_corrcoef": level - 9 + rng.normal(),
+    "spearman_corrcoef": level - 12 + rng.normal(),
+  }
 
 
 def train(runs):
@@ -77,7 +95,8 @@ def train(runs):
   if started:
     runs.started_from[folder] = gin.query_parameter("%INITIAL_CHECKPOINT_PATH")
   rng = np.random.default_rng([seed, steps, started])
-  finetuning = gin.query_parameter("%MIXTURE_OR_TASK_NAME") == "tasks"
+  mixture = gin.query_parameter("%MIXTURE_OR_TASK_NAME")
+  finetuning = mixture != "corpus"
   level = 80.0 + steps / 10 if started else 50.0
   scores = {}
   with recorder.Recorder(folder) as run:
@@ -85,13 +104,7 @@ def train(runs):
       loss = 1.0 + 3.0 / step + rng.normal() / 20
       run.record(step, {"train/loss": loss, "train/learning_rate": 0.01})
       if step % 5 == 0 and finetuning:
-        scores = {
-          "sentiment": {"accuracy": level + rng.normal()},
-          "similarity": {
-            "pearson_corrcoef": level - 9 + rng.normal(),
-            "spearman_corrcoef": level - 12 + rng.normal(),
-          },
-        }
+        scores = {mixture: _scores(mixture, level, rng)}
         values = {
           f"validation/{task}/{metric}": value * step / steps
           for task, metrics in scores.items()
@@ -138,6 +151,7 @@ def fake(monkeypatch):
   runs = FakeRuns()
   monkeypatch.setattr(plan, "config", runs)
   monkeypatch.setattr(execution, "config", runs)
+  monkeypatch.setattr(data_marks, "made", runs.data_mark)
   return runs
 
 
@@ -146,12 +160,15 @@ def run_tiny(fake, tmp_path):
   """Runs the study, with text replaced in it, and returns what came of it."""
 
   def run(*replacements, **options):
+    study, suite = tmp_path / "tiny.gin", tmp_path / "two.gin"
     text = STUDY
     for old, new in replacements:
       assert old in text
       text = text.replace(old, new)
-    path = tmp_path / "tiny.gin"
-    path.write_text(text)
-    return runner.run_study(str(path), output_dir=tmp_path / "runs", **options)
+    study.write_text(text)
+    suite.write_text(SUITE)
+    return runner.run_study(
+      str(study), suite=str(suite), output_dir=tmp_path / "runs", **options
+    )
 
   return run

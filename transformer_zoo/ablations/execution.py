@@ -38,14 +38,13 @@ class Execution:
   cache: pathlib.Path
 
   def __call__(self, run: plan.Run) -> None:
-    """Trains a run to its end, or checks one that has ended.
+    """Trains a run to its end, unless it has ended.
 
     Raises:
       Elsewhere: another launcher is training it.
       Exception: whatever ends the training; `error.txt` tells it.
     """
     if (run.folder / outcome.RESULT_FILE).exists():
-      self._train(run)
       return
     with claims.claim(run.folder) as mine:
       if not mine:
@@ -57,10 +56,9 @@ class Execution:
     errors = run.folder / standing.ERROR_FILE
     try:
       checkpoints = [outcome.checkpoint_of(start) for start in run.starts]
-      bindings = [
-        *plan.place_bindings(run.folder, run.command),
-        *plan.start_bindings(checkpoints, run.command),
-      ]
+      bindings = plan.run_bindings(
+        run.command, run.random_seed, run.folder, checkpoints
+      )
       config.load(
         (),
         bindings,

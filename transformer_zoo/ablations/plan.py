@@ -10,6 +10,7 @@ import pathlib
 import gin
 
 from transformer_zoo import config
+from transformer_zoo.ablations import data_marks
 from transformer_zoo.ablations import expressions
 from transformer_zoo.ablations.study import ALL_PHASES
 from transformer_zoo.ablations.study import ENSEMBLE
@@ -35,13 +36,14 @@ class Run:
     group: the group it is for, or "" where it is the same for all groups.
     phase: the phase's name.
     member: which member of an ensemble, from 0.
-    changes: gin files and bindings in their order, without `$(...)`, the
-      random seed last.
+    random_seed: the row's seed, or another one for the other members.
+    changes: gin files and bindings in their order, without `$(...)`.
     command: what runs it, "train" or "evaluate".
     scored: whether its scores are the row's.
     folder: the run folder, in the pool of all studies.
     fingerprint: a hash of all that the run computes from: the configuration
-      but for where it is written, and the fingerprints of its starts.
+      but for where it is written, the prepared data, and the fingerprints of
+      its starts.
     starts: folders of the runs whose checkpoints it starts from: none, one, or
       the members of an ensemble.
     shared: whether an earlier run of the study is the very same.
@@ -52,6 +54,7 @@ class Run:
   group: str
   phase: str
   member: int
+  random_seed: int
   changes: tuple[str, ...]
   command: str
   scored: bool
@@ -67,7 +70,7 @@ class Run:
 
 
 def as_gin(run: Run) -> str:
-  """Returns the gin file that a run is, but for its places and checkpoints."""
+  """Returns a run as a gin file, but for its seed, folder and checkpoints."""
   lines = [
     f"include {change!r}"
     if change.endswith(".gin")
@@ -91,6 +94,7 @@ def plan(
   *,
   output_dir: str | os.PathLike[str] = "runs",
   search_paths: Iterable[str | os.PathLike[str]] = (),
+  prepare: bool = True,
 ) -> list[Run]:
   """Lists the runs of a study in their order and finds the shared ones.
 
@@ -99,6 +103,8 @@ def plan(
     suite: what it is run on, checked.
     output_dir: where the pool of runs lies.
     search_paths: folders for gin files, before the project's own.
+    prepare: whether data that is not prepared is. Where not, the folders of
+      runs that read such data are not the ones that they will have.
 
   Returns:
     The runs by seed, row, group and phase, in this order of loops; a run that
@@ -106,12 +112,14 @@ def plan(
 
   Raises:
     UserError: a part that the study needs does not exist yet, a phase is not
-      the suite's, or a configuration cannot be loaded.
+      the suite's, a configuration cannot be loaded, or data not be prepared.
   """
   if study.missing:
     raise UserError(f"study {study.name!r} cannot be run yet: {study.missing}")
   suite.check_study(study)
-  planner = _Planner(suite, pathlib.Path(output_dir) / POOL, search_paths)
+  data_mark = data_marks.made if prepare else data_marks.found
+  pool = pathlib.Path(output_dir) / POOL
+  planner = _Planner(suite, pool, search_paths, data_mark)
   for seed in study.seeds:
     for row in study.rows:
       for group in suite.groups:
@@ -122,14 +130,15 @@ def plan(
 class _Planner:
   """Collects runs; equal ones get one folder."""
 
-  def __init__(self, suite: Suite, pool: pathlib.Path, search_paths):
+  def __init__(self, suite: Suite, pool: pathlib.Path, search_paths, data_mark):
     self._runs: dict[tuple, Run] = {}  # By what is in a run's name.
     self._suite = suite
     self._pool = pool
     self._search_paths = tuple(search_paths)
     self._folders = _folders_by_hash(pool)
     self._seen = set()  # Folders of runs.
-    self._fingerprint = functools.cache(self._fingerprint_uncached)
+    self._configuration = functools.cache(self._configuration_uncached)
+    self._data_mark = functools.cache(data_mark)
 
   @property
   def runs(self) -> list[Run]:
@@ -152,13 +161,11 @@ class _Planner:
   def _add(self, row, seed, group, phase, member, *starts) -> Run:
     """Adds a run, unless the row has it for all groups already."""
     starts = tuple(filter(None, starts))
+    random_seed = seed + MEMBER_STRIDE * member
     command = self._suite.commands.get(phase, "train")
     try:
       changes, grouped = self._changes(row, phase, group)
-      changes = (*changes, f"RANDOM_SEED={seed + MEMBER_STRIDE * member}")
-      mark = self._fingerprint(
-        command, changes, tuple(start.fingerprint for start in starts)
-      )
+      mark = self._fingerprint(command, changes, random_seed, starts)
     except UserError as error:
       where = f"row {row.name!r}, phase {phase!r}, group {group!r}"
       raise UserError(f"{where}: {error}") from error
@@ -171,6 +178,7 @@ class _Planner:
       group=group if grouped else "",
       phase=phase,
       member=member,
+      random_seed=random_seed,
       changes=changes,
       command=command,
       scored=phase == row.chain[-1],
@@ -203,41 +211,62 @@ class _Planner:
     values = {**suite.values, "group": group}
     return tuple(expressions.expand(one, values) for one in changes), grouped
 
-  def _fingerprint_uncached(
-    self, command: str, changes: tuple[str, ...], starts: tuple[str, ...]
-  ) -> str:
-    bindings = [*place_bindings("", command), *start_bindings(starts, command)]
+  def _fingerprint(self, command, changes, random_seed, starts) -> str:
+    configuration, data = self._configuration(command, changes, len(starts))
+    parts = [command, configuration, str(random_seed), self._data_mark(*data)]
+    parts += [start.fingerprint for start in starts]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+  def _configuration_uncached(
+    self, command: str, changes: tuple[str, ...], num_starts: int
+  ) -> tuple[str, tuple[str, str]]:
+    """A checked configuration's hash; the mixture it reads, and from where.
+
+    Seeds and checkpoints are in the fingerprint apart, so that a configuration
+    is looked at once for all of them.
+    """
+    bindings = run_bindings(command, 0, "", ["start"] * num_starts)
     try:
       config.load(
         (), bindings, self._search_paths, changes=changes, root=command
       )
-      text = f"{command} {config.config_hash()} {' '.join(starts)}"
+      settings = map(config.setting, ("mixture_or_task_name", "prepared_dir"))
+      return config.config_hash(), tuple(settings)
     finally:
       gin.clear_config()
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def place_bindings(folder: str | os.PathLike[str], command: str) -> list[str]:
-  """Returns the bindings that say where a run is written."""
-  name = "MODEL_DIR" if command == "train" else "evaluate.output_dir"
-  return [f"{name}={str(folder)!r}"]
+def run_bindings(
+  command: str,
+  random_seed: int,
+  folder: str | os.PathLike[str],
+  checkpoints: Sequence[str | os.PathLike[str]] = (),
+) -> list[str]:
+  """Returns the bindings of a run over its changes.
+
+  Args:
+    command: "train", which starts from one checkpoint at most, or "evaluate".
+    random_seed: of the training.
+    folder: the run folder.
+    checkpoints: what the run starts from; none to leave it to the gin files.
+  """
+  if command == "train":
+    own = [f"RANDOM_SEED={random_seed}", f"MODEL_DIR={str(folder)!r}"]
+  else:
+    own = [f"evaluate.output_dir={str(folder)!r}"]
+  return own + start_bindings(command, checkpoints)
 
 
 def start_bindings(
-  checkpoints: Sequence[str | os.PathLike[str]], command: str
+  command: str, checkpoints: Sequence[str | os.PathLike[str]]
 ) -> list[str]:
-  """Returns the bindings that say from which checkpoints a run starts.
-
-  Args:
-    checkpoints: none to leave it to the gin files.
-    command: "train", which starts from one, or "evaluate".
-  """
+  """Returns the binding of what a run starts from, as `run_bindings`."""
   paths = [str(path) for path in checkpoints]
   if not paths:
     return []
   name = "INITIAL_CHECKPOINT_PATH" if command == "train" else "CHECKPOINT_PATH"
-  one_or_all = paths[0] if len(paths) == 1 else paths
-  return [f"{name}={one_or_all!r}"]
+  value = paths[0] if len(paths) == 1 else paths
+  return [f"{name}={value!r}"]
 
 
 def distinct(runs: Iterable[Run]) -> Iterator[Run]:

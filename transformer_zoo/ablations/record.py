@@ -34,7 +34,7 @@ def describe(
   """
 
   def of_run(run):
-    bindings = plan.place_bindings(run.folder, run.command)
+    bindings = plan.run_bindings(run.command, run.random_seed, run.folder)
     words = ["zoo", run.command, f"--gin_file={run.folder / plan.RUN_FILE}"]
     words += [f"--gin.{binding}" for binding in bindings]
     same = ("row", "seed", "group", "phase", "member", "scored", "shared")

@@ -4,7 +4,7 @@
 folders (standing.py).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 import dataclasses
 import os
 import pathlib
@@ -206,10 +206,7 @@ def _runs(folder, records) -> Iterator[RunResult]:
       phase, before = known[start]
       own = standing.after(own, before, phase)
     if all(known[start][1].state == standing.FINISHED for start in starts):
-      kind = entry["command"].split()[1]
-      checkpoints = [outcome.checkpoint_of(start) for start in starts]
-      for binding in plan.start_bindings(checkpoints, kind):
-        entry["command"] += " " + shlex.quote(f"--gin.{binding}")
+      entry["command"] += _checkpoints(entry["command"], starts)
     known[path] = entry["phase"], own
     finished = own.state == standing.FINISHED
     yield RunResult(
@@ -222,6 +219,14 @@ def _runs(folder, records) -> Iterator[RunResult]:
         "result": outcome.read_result(path) if finished else None,
       }
     )
+
+
+def _checkpoints(command: str, starts: Sequence[pathlib.Path]) -> str:
+  """The words that a run's command lacks until its starts are finished."""
+  kind = command.split()[1]
+  checkpoints = [outcome.checkpoint_of(start) for start in starts]
+  bindings = plan.start_bindings(kind, checkpoints)
+  return "".join(f" {shlex.quote(f'--gin.{one}')}" for one in bindings)
 
 
 def _path(folder: pathlib.Path, relative: str) -> pathlib.Path:

@@ -120,7 +120,10 @@ def run_study(
   if seeds is not None:
     study = studies.with_seeds(study, seeds)
   on = loading.load_suite(suite, search_paths)
-  runs = plan.plan(study, on, output_dir=output_dir, search_paths=search_paths)
+  with _data_folders(data_dirs):
+    runs = plan.plan(
+      study, on, output_dir=output_dir, search_paths=search_paths
+    )
   folder = pathlib.Path(output_dir) / f"{study.name}-{on.name}"
   folder.mkdir(parents=True, exist_ok=True)
   _write_run_files(runs)

@@ -62,7 +62,8 @@ class Schedule:
         return
     came = standing.of_folder(run.folder)
     if came.state == standing.FINISHED:
-      self._check(run)
+      del self._todo[run.folder]
+      self._finish(run, "reused")
     elif came.state == standing.RUNNING:
       self._wait(run, came.reason)
     elif came.state == standing.FAILED and run.folder in self._elsewhere:
@@ -81,17 +82,6 @@ class Schedule:
       self._say(f"{self._head(run)}  trained by another launcher: {who}")
     self._elsewhere.add(run.folder)
 
-  def _check(self, run: plan.Run) -> None:
-    """Takes a result over, unless it is another configuration's."""
-    began = time.monotonic()
-    try:
-      self._execute(run)
-    except Exception as error:  # The other runs are worth having all the same.
-      self._fail(run, execution.reason(error))
-      return
-    del self._todo[run.folder]
-    self._finish(run, "reused", time.monotonic() - began)
-
   def _end(self, run: plan.Run, error: Exception | None) -> None:
     _, began = self._started.pop(run.folder)
     if isinstance(error, execution.Elsewhere):
@@ -107,7 +97,7 @@ class Schedule:
     how = "" if reason.startswith("not run") else "failed: "
     self._say(f"{self._head(run)}  {how}{reason}")
 
-  def _finish(self, run: plan.Run, how: str, took: float) -> None:
+  def _finish(self, run: plan.Run, how: str, took: float = 0.0) -> None:
     seconds = outcome.read_result(run.folder).get("seconds", took)
     self._seconds[run.folder] = run, seconds
     self._say(

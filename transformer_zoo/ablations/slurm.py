@@ -96,10 +96,8 @@ class Queue:
       if self._name(start) not in active:
         if standing.of_folder(start).state == standing.RUNNING:
           return False  # By another launcher, whose end SLURM does not see.
-    came = standing.of_folder(run.folder)
-    if came.state == standing.FINISHED:
-      self._execute(run)  # Its folder may be another configuration's.
-    return came.state not in (standing.FINISHED, standing.RUNNING)
+    state = standing.of_folder(run.folder).state
+    return state not in (standing.FINISHED, standing.RUNNING)
 
   def _submit_array(self, runs, after: list[str], active: dict) -> str:
     self._executor.update_parameters(

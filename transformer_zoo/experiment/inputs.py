@@ -29,13 +29,13 @@ def prepared(name: str, prepared_dir: str) -> manifest.PreparedMixture:
   found = found or manifest.load(name, prepared_dir)
   if distributed.is_initialized():
     distributed.require_same(
-      "data", json.dumps(_identity(found)), distributed.changes
+      "data", json.dumps(identity(found)), distributed.changes
     )
   return found
 
 
-def _identity(mixture: manifest.PreparedMixture) -> dict[str, Any]:
-  """What tells two mixtures apart."""
+def identity(mixture: manifest.PreparedMixture) -> dict[str, Any]:
+  """Returns what tells two mixtures apart, as JSON can hold it."""
   return {
     "rates": repr(mixture.rates),
     **{
