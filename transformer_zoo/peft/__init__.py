@@ -1,1 +1,1 @@
-"""Parameter-efficient fine-tuning: other parts, and what of a model is trained."""
+"""Fine-tuning that leaves a model as it is, or most of it: docs/peft.md."""

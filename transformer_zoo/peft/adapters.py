@@ -2,7 +2,7 @@
 
 T5's form (Raffel et al. 2020, section 3.5.1, after Bapna and Firat 2019;
 `task_adapter.gin` of the T5 repository): one more sublayer ends each layer of
-encoder and decoder, with a normalization and a skip of its own. What ends a
+encoder and decoder, with a normalization and a skip of its own. What ends the
 network is initially 0, so that fine-tuning begins with the model as it was.
 """
 
@@ -15,49 +15,57 @@ import jax
 from transformer_zoo.modules import connections
 from transformer_zoo.modules.layers import DecoderLayer
 from transformer_zoo.modules.layers import EncoderLayer
-from transformer_zoo.peft.substitution import Rule
+from transformer_zoo.peft import substitution
 from transformer_zoo.peft.substitution import Substitute
 
 
-class AdaptedLayer(Substitute):
+class _AdaptedLayer(Substitute, nn.Module, kw_only=True):
   """A layer and, after it, x + dropout(adapter(norm(x))).
 
   Attributes:
-    base: the layer, whose norm and dropout are also those of the sublayer.
-    adapter: the feed-forward network.
+    adapter: a feed-forward network.
   """
 
   adapter: nn.Module
 
   @nn.compact
-  def __call__(
-    self, x_BLD: jax.Array, *arguments, deterministic: bool, **keywords
-  ) -> jax.Array:
-    """Returns [B, L, D]; arguments are the layer's."""
-    x_BLD = self.base(
-      x_BLD, *arguments, deterministic=deterministic, **keywords
-    )
-    # Whatever the layer's own connection is: after this one x is unchanged
-    # where the adapter gives 0.
+  def __call__(self, x_BLD: jax.Array, *arguments, **keywords) -> jax.Array:
+    """Returns [B, L, D]; the arguments are the layer's."""
+    x_BLD = super().__call__(x_BLD, *arguments, **keywords)
+    how = {"deterministic": keywords["deterministic"]}
+    # Whatever the layer's own connection is: this one leaves x as it was where
+    # the adapter gives 0.
     return connections.pre_norm(
       x_BLD,
-      {"adapter": functools.partial(self.adapter, deterministic=deterministic)},
-      norm=lambda name: self.base.norm.copy(name=name),
-      dropout=functools.partial(self.base.dropout, deterministic=deterministic),
+      {"adapter": functools.partial(self.adapter, **how)},
+      norm=lambda name: self.norm.copy(name=name),
+      dropout=functools.partial(self.dropout, **how),
     )
+
+
+class AdaptedEncoderLayer(_AdaptedLayer, EncoderLayer, kw_only=True):
+  """An encoder layer that an adapter ends."""
+
+
+class AdaptedDecoderLayer(_AdaptedLayer, DecoderLayer, kw_only=True):
+  """A decoder layer that an adapter ends."""
+
+
+_KINDS = {EncoderLayer: AdaptedEncoderLayer, DecoderLayer: AdaptedDecoderLayer}
 
 
 @gin.register
-def adapters(adapter: nn.Module) -> Rule:
-  """Gives each layer of encoder and decoder an adapter of its own.
+def adapters(adapter: nn.Module) -> substitution.Rule:
+  """Ends each layer of encoder and decoder with an adapter.
 
   Args:
     adapter: a feed-forward network; each layer has parameters of its own.
   """
 
   def rule(part: nn.Module) -> nn.Module:
-    if isinstance(part, EncoderLayer | DecoderLayer):
-      return AdaptedLayer(base=part, adapter=adapter.copy())
-    return part
+    kind = _KINDS.get(type(part))
+    if kind is None:
+      return part
+    return substitution.replaced(part, kind, adapter=adapter.copy())
 
   return rule

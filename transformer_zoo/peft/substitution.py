@@ -1,9 +1,7 @@
 """Parts in the place of parts: how a fine-tuning method reaches a model.
 
 A method is a rule and never another model file: `substitute(model, rules)`
-rebuilds the tree of parts, and what a rule leaves alone keeps all its fields.
-What a rule puts in is a `Substitute`, whose parameters lie beside those of the
-part that was there, so that no parameter of the base changes its name.
+builds the tree of parts again, and what a rule leaves alone keeps its fields.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,21 +11,18 @@ from typing import Any
 from flax import linen as nn
 import gin
 
+from transformer_zoo.errors import UserError
+
 # A part -> the one that takes its place; itself where it stays.
 Rule = Callable[[nn.Module], nn.Module]
 
 
-class Substitute(nn.Module):
-  """A part that has taken the place of another.
+class Substitute:
+  """Marks a class of parts that take the place of others.
 
-  Attributes:
-    base: the part that was there. Its parameters keep their names.
+  Such a class inherits from that of the part that it replaces, so that the
+  part's parameters keep their names, and adds fields, with `kw_only=True`.
   """
-
-  base: nn.Module
-
-  def setup(self):
-    nn.share_scope(self, self.base)
 
 
 @gin.register
@@ -37,32 +32,48 @@ def substitute(model: nn.Module, rules: Sequence[Rule]) -> nn.Module:
   Args:
     model: a tree of parts; it stays as it is.
     rules: applied in their order, each to all parts, inner ones first.
+
+  Raises:
+    UserError: a rule finds nothing to replace.
   """
   for rule in rules:
-    model = _rebuilt(model, rule, {})
+    changed = _rebuilt(model, rule, {})
+    if changed == model:
+      raise UserError(
+        f"{rule.__qualname__.partition('.')[0]} finds no part to replace in a "
+        f"{type(model).__name__}"
+      )
+    model = changed
   return model
 
 
+def replaced(part: nn.Module, kind: type[nn.Module], **added: Any) -> nn.Module:
+  """Returns a part of another kind with all fields of this one.
+
+  Args:
+    part: the part.
+    kind: has all of its fields.
+    **added: fields that only `kind` has, and those that change.
+  """
+  return kind(**(_fields(part) | added), name=part.name)
+
+
 def original(model: nn.Module) -> nn.Module:
-  """Returns a model as it was before all substitutions."""
-  return substitute(model, [_base])
+  """Returns a model as it was before substitutions."""
+  return _rebuilt(model, _original, {})
 
 
-def substitutes(model: nn.Module) -> list[str]:
-  """Returns the kinds of substitutes in a model, by name."""
-  found = set()
-
-  def note(part):
-    if isinstance(part, Substitute):
-      found.add(type(part).__name__)
+def _original(part: nn.Module) -> nn.Module:
+  if not isinstance(part, Substitute):
     return part
-
-  substitute(model, [note])
-  return sorted(found)
-
-
-def _base(part: nn.Module) -> nn.Module:
-  return part.base if isinstance(part, Substitute) else part
+  kind = next(
+    base
+    for base in type(part).__mro__
+    if issubclass(base, nn.Module) and not issubclass(base, Substitute)
+  )
+  names = {field.name for field in dataclasses.fields(kind)}
+  fields = {n: v for n, v in _fields(part).items() if n in names}
+  return kind(**fields, name=part.name)
 
 
 def _rebuilt(value: Any, rule: Rule, done: dict[int, nn.Module]) -> Any:
@@ -81,17 +92,15 @@ def _rebuilt(value: Any, rule: Rule, done: dict[int, nn.Module]) -> Any:
   if not isinstance(value, nn.Module):
     return value
   if id(value) not in done:
-    done[id(value)] = rule(_with_parts(value, rule, done))
+    fields = {n: _rebuilt(v, rule, done) for n, v in _fields(value).items()}
+    done[id(value)] = rule(value.clone(**fields))
   return done[id(value)]
 
 
-def _with_parts(part: nn.Module, rule: Rule, done) -> nn.Module:
-  """The one helper that copies a part: all fields, its own parts replaced."""
-  fields = {
+def _fields(part: nn.Module) -> dict[str, Any]:
+  """What a part was made of, Linen's own fields left out."""
+  return {
     field.name: getattr(part, field.name)
     for field in dataclasses.fields(part)
     if field.init and field.name not in ("parent", "name")
   }
-  replaced = {n: _rebuilt(v, rule, done) for n, v in fields.items()}
-  changed = {n: v for n, v in replaced.items() if v is not fields[n]}
-  return part.clone(**changed) if changed else part
