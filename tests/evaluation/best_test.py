@@ -1,5 +1,7 @@
 """The best checkpoint per task and per group."""
 
+import math
+
 from transformer_zoo.evaluation import averages
 from transformer_zoo.evaluation import best
 
@@ -24,6 +26,13 @@ def test_per_task_and_per_group():
   assert chosen["groups"] == {"all tasks": {"step": 4, "average": 50.0}}
   assert "mean of the task's metrics" in chosen["task_rule"]
   assert "one step for all its tasks" in chosen["group_rule"]
+
+
+def test_an_undefined_score_is_never_the_best():
+  steps = {1: {"a": {"r": math.nan}}, 2: {"a": {"r": -3.0}}}
+  chosen = best.choose(steps)
+  assert chosen["tasks"]["a"]["step"] == 2
+  assert chosen["groups"] == {"all tasks": {"step": 2, "average": -3.0}}
 
 
 def test_of_equal_steps_the_first():

@@ -4,11 +4,15 @@ import json
 import pathlib
 import re
 
+import gin
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
+from transformer_zoo import config
+from transformer_zoo.experiment import programs
+from transformer_zoo.experiment import run_costs
 from transformer_zoo.training import recorder
 
 
@@ -91,6 +95,14 @@ def test_result_is_the_best_step_of_validation(finished):
     "colours": {"accuracy": line["validation/colours/accuracy"]}
   }
   assert result["loss"] == {"colours": line["validation/colours/loss"]}
+  # Of a single task its best step is the run's.
+  assert result["best_by_task"] == {
+    "colours": {
+      "step": best,
+      "score": line["validation/colours/accuracy"],
+      "scores": {"accuracy": line["validation/colours/accuracy"]},
+    }
+  }
   budget, parts = result["budget"], result["seconds_by_part"]
   tokens = [
     line["train/tokens"]
@@ -104,6 +116,13 @@ def test_result_is_the_best_step_of_validation(finished):
   assert f"parameters       {budget['parameters']:,}\n" in (
     (finished / "model.txt").read_text()
   )
+  config.load([str(finished / "config.gin")])
+  foreseen = run_costs.of_settings(programs.settings())
+  gin.clear_config()
+  assert budget["flops"] == foreseen.flops
+  assert budget["parameters"] == foreseen.parameters
+  assert budget["input_tokens"] <= foreseen.input_tokens
+  assert budget["target_tokens"] <= foreseen.target_tokens
   assert result["seconds"] == pytest.approx(sum(parts.values()))
   assert all(parts.values())
   assert result["num_examples"] == {"colours": 20}

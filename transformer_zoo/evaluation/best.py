@@ -1,6 +1,7 @@
 """The best of several checkpoints: per task, and per group of tasks."""
 
 from collections.abc import Mapping
+import math
 from typing import Any
 
 from transformer_zoo.evaluation import averages
@@ -38,7 +39,7 @@ def choose(scores: Mapping[int, averages.Scores]) -> dict[str, Any]:
       if scores[step].get(task)
     }
     if values:
-      step = max(values, key=values.get)
+      step = _highest(values)
       tasks[task] = {
         "step": step,
         "score": values[step],
@@ -49,7 +50,7 @@ def choose(scores: Mapping[int, averages.Scores]) -> dict[str, Any]:
     averages_by_step = {step: average(scores[step]) for step in steps}
     values = {k: v for k, v in averages_by_step.items() if v is not None}
     if values:
-      step = max(values, key=values.get)
+      step = _highest(values)
       groups[name] = {"step": step, "average": values[step]}
   bests = [found["score"] for found in tasks.values()]
   return {
@@ -59,3 +60,13 @@ def choose(scores: Mapping[int, averages.Scores]) -> dict[str, Any]:
     "groups": groups,
     "group_rule": GROUP_RULE,
   }
+
+
+def _highest(values: Mapping[int, float]) -> int:
+  """The first step of the highest value that is a number, if any is.
+
+  A correlation with constants is none.
+  """
+  return max(
+    values, key=lambda step: (math.isfinite(values[step]), values[step])
+  )

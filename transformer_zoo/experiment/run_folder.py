@@ -14,6 +14,7 @@ from transformer_zoo.data.epochs import Repeats
 from transformer_zoo.data.evaluation_split import EvaluationSplit
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import averages
+from transformer_zoo.evaluation import best
 from transformer_zoo.evaluation.evaluator import TaskResult
 from transformer_zoo.processes import distributed
 from transformer_zoo.training import loop
@@ -108,6 +109,9 @@ def write_result(
 ) -> pathlib.Path:
   """Writes `result.json` from the metrics of the best step, or of the last.
 
+  `best_by_task` has each task's scores at the step that is best for it
+  (evaluation/best.py), as Raffel et al. 2020, section 3.1.2, report them.
+
   Args:
     folder: of the run.
     outcome: what the loop came to.
@@ -117,13 +121,18 @@ def write_result(
     selection: how the best step was chosen.
   """
   reported = outcome.best_step or train_steps
-  scores, losses, invalid = _validation(folder, reported)
+  recorded = {}  # Step -> values, of one line or several.
+  for line in recorder.read_lines(folder / recorder.METRICS_FILE):
+    recorded.setdefault(line["step"], {}).update(line)
+  scores, losses, invalid = _validation(recorded.get(reported, {}))
+  by_step = {step: _validation(line)[0] for step, line in recorded.items()}
   result = {
     "step": train_steps,
     "best_step": outcome.best_step,
     "selection": LAST if outcome.best_step is None else selection,
     "scores": scores,
     "average": averages.average(scores),
+    "best_by_task": best.choose(by_step)["tasks"],
     "loss": losses,
     "num_examples": {name: s.num_examples for name, s in splits.items()},
     "truncated": {
@@ -161,21 +170,20 @@ def _costs(steps: int, budget: Budget) -> dict:
   }
 
 
-def _validation(folder, step) -> tuple[dict, dict, dict]:
+def _validation(line: Mapping[str, float]) -> tuple[dict, dict, dict]:
   """Scores {task: {metric: value}}, losses and invalid predictions by task."""
   scores, losses, invalid = {}, {}, {}
-  for line in recorder.read_lines(folder / recorder.METRICS_FILE):
-    for name, value in line.items() if line["step"] == step else ():
-      kind, _, rest = name.partition("/")
-      task, _, metric = rest.partition("/")
-      if kind != "validation" or not metric:
-        continue
-      if metric == "loss":
-        losses[task] = value
-      elif metric == "invalid":
-        invalid[task] = int(value)
-      elif metric != "token_accuracy":
-        scores.setdefault(task, {})[metric] = value
+  for name, value in line.items():
+    kind, _, rest = name.partition("/")
+    task, _, metric = rest.partition("/")
+    if kind != "validation" or not metric:
+      continue
+    if metric == "loss":
+      losses[task] = value
+    elif metric == "invalid":
+      invalid[task] = int(value)
+    elif metric != "token_accuracy":
+      scores.setdefault(task, {})[metric] = value
   return scores, losses, invalid
 
 
