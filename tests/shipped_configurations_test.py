@@ -176,18 +176,36 @@ def test_studies(name, tmp_path):
       shapes_of_step()
 
 
-@pytest.mark.parametrize("name", ["adafactor", "adamw"])
+TINY_PRETRAINING = [
+  "architectures/t5_1_1.gin",
+  "sizes/tiny.gin",
+  "runs/pretrain.gin",
+]
+OPTIMIZERS = sorted(path.stem for path in (GIN / "optimizers").glob("*.gin"))
+SCHEDULES = sorted(path.stem for path in (GIN / "schedules").glob("*.gin"))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers(name):
-  files = [
-    "architectures/t5_1_1.gin",
-    "sizes/tiny.gin",
-    "runs/pretrain.gin",
-    f"optimizers/{name}.gin",
-  ]
-  config.load(files, [*REQUIRED, "OPTIMIZER_STATE_DTYPE='bfloat16'"])
+  given = ["OPTIMIZER_STATE_DTYPE='bfloat16'", "CLIP_NORM=2.0", *REQUIRED]
+  config.load([*TINY_PRETRAINING, f"optimizers/{name}.gin"], given)
   state = shapes_of_step()
   moments = [leaf for leaf in jax.tree.leaves(state.opt_state) if leaf.ndim]
   assert {leaf.dtype for leaf in moments} == {jnp.dtype("bfloat16")}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedules(name):
+  """The rate is highest where the warm-up ends, if it then falls."""
+  given = ["WARMUP_STEPS=10", "TRAIN_STEPS=100", *REQUIRED]
+  if "rsqrt" not in name:
+    given.append("LEARNING_RATE=0.1")
+  config.load([*TINY_PRETRAINING, f"schedules/{name}.gin"], given)
+  rates = jax.vmap(gin.get_bindings("train")["learning_rate"])(jnp.arange(101))
+  assert jnp.argmax(rates) <= 10
+  assert jnp.all(jnp.diff(rates[10:]) <= 0)
+  ends_at_0 = name in ("cosine", "linear", "rsqrt_cooled_down")
+  assert (rates[100] < 1e-6) == ends_at_0
 
 
 OBJECTIVES = sorted(path.stem for path in (GIN / "objectives").glob("*.gin"))
@@ -264,7 +282,7 @@ def test_no_file_is_forgotten():
   """A folder that a test above does not read has no gin file."""
   tested = {
     *("architectures", "corpora", "decoding", "objectives", "runs", "sizes"),
-    "optimizers",
+    *("optimizers", "schedules"),
     # tests/architectures/variants_test.py reads the parts.
     *("cleaning", "parts", "studies"),
     "partitioning",  # tests/rule_sets.py, on 8 devices.

@@ -13,7 +13,7 @@ from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import schedules
 from transformer_zoo.training import sharding_table
 from transformer_zoo.training.adafactor import adafactor
-from transformer_zoo.training.adamw import adamw
+from transformer_zoo.training.adam import adamw
 from transformer_zoo.training.partitioning import Partitioning
 from transformer_zoo.training.program import TrainProgram
 

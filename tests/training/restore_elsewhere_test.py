@@ -7,13 +7,13 @@ import contextlib
 
 import jax
 import numpy as np
-import optax
 import pytest
 
 from transformer_zoo.interop import layers
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import schedules
 from transformer_zoo.training.adafactor import adafactor
+from transformer_zoo.training.lamb import lamb
 from transformer_zoo.training.partitioning import Partitioning
 from transformer_zoo.training.program import TrainProgram
 from transformer_zoo.training.run_checkpoints import Checkpoints
@@ -21,9 +21,7 @@ from transformer_zoo.training.run_checkpoints import Checkpoints
 SIZES = {"NUM_ENCODER_LAYERS": 2, "NUM_DECODER_LAYERS": 3}
 OPTIMIZERS = {
   "adafactor": lambda rate: adafactor(rate, min_dim_size_to_factor=16),
-  "chain": lambda rate: optax.chain(
-    optax.clip_by_global_norm(1.0), optax.adamw(rate)
-  ),
+  "lamb": lambda rate: lamb(rate, clip_norm=1.0, state_dtype="bfloat16"),
 }
 
 

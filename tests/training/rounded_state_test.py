@@ -9,7 +9,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.training import rounded_state
 from transformer_zoo.training import schedules
 from transformer_zoo.training.adafactor import adafactor
-from transformer_zoo.training.adamw import adamw
+from transformer_zoo.training.adam import adamw
 
 SEED = jnp.uint32(12345)
 

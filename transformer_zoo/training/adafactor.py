@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from transformer_zoo.training import optimizers
 from transformer_zoo.training import rounded_state
 from transformer_zoo.training.schedules import Schedule
 
@@ -55,12 +56,6 @@ def _is_moment(node) -> bool:
   return isinstance(node, FactoredMoment | FullMoment)
 
 
-def own_axes(path, parameter) -> tuple[int, ...]:
-  """Axes of a parameter that are not the stack's."""
-  stacked = any(getattr(key, "key", None) == "layers" for key in path)
-  return tuple(range(int(stacked), parameter.ndim))
-
-
 def _root_mean_square(x: jax.Array, own_axes: tuple[int, ...]) -> jax.Array:
   return jnp.sqrt(jnp.mean(jnp.square(x), axis=own_axes, keepdims=True))
 
@@ -75,6 +70,7 @@ def adafactor(
   clipping_threshold: float = 1.0,
   min_dim_size_to_factor: int = 128,
   scale_by_parameter: bool = True,
+  clip_norm: float | None = None,
   state_dtype: str = "float32",
 ) -> optax.GradientTransformation:
   """Builds Adafactor without momentum, with T5's constants.
@@ -92,6 +88,7 @@ def adafactor(
     clipping_threshold: the largest root mean square of an update.
     min_dim_size_to_factor: a matrix is factored if both sides have it.
     scale_by_parameter: whether steps are relative to the parameter's scale.
+    clip_norm: the largest norm of all gradients together, or None as in T5.
     state_dtype: of the moments; see training/rounded_state.py.
 
   Returns:
@@ -103,7 +100,7 @@ def adafactor(
   """
 
   def init_moment(path, parameter):
-    own = own_axes(path, parameter)
+    own = optimizers.own_axes(path, parameter)
     if len(own) > 2:
       name = jax.tree_util.keystr(path, simple=True, separator="/")
       raise ValueError(
@@ -139,7 +136,7 @@ def adafactor(
       )
 
     def step(path, moment, gradient, parameter):
-      own = own_axes(path, parameter)
+      own = optimizers.own_axes(path, parameter)
       if isinstance(moment, FullMoment):
         u = gradient * jax.lax.rsqrt(moment.v)
       else:
@@ -164,4 +161,5 @@ def adafactor(
     return updates, AdafactorState(count=count, moments=moments)
 
   optimizer = optax.GradientTransformation(init, update)
-  return rounded_state.kept_in(optimizer, state_dtype)
+  clipped = optimizers.clipped(optimizer, clip_norm)
+  return rounded_state.kept_in(clipped, state_dtype)

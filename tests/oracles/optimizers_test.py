@@ -1,0 +1,48 @@
+"""Adam, AdamW and SGD take the steps of PyTorch's."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+import torch
+
+from transformer_zoo.training import schedules
+from transformer_zoo.training.adam import adam
+from transformer_zoo.training.adam import adamw
+from transformer_zoo.training.sgd import sgd
+
+RATE = 0.02
+PAIRS = {
+  "adam": (adam, torch.optim.Adam),
+  "adamw": (
+    functools.partial(adamw, weight_decay=0.1),
+    functools.partial(torch.optim.AdamW, weight_decay=0.1),
+  ),
+  "sgd": (sgd, functools.partial(torch.optim.SGD, momentum=0.9)),
+  "nesterov": (
+    functools.partial(sgd, nesterov=True),
+    functools.partial(torch.optim.SGD, momentum=0.9, nesterov=True),
+  ),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_equals_pytorch(name):
+  ours, theirs = PAIRS[name]
+  random = np.random.default_rng(0)
+  start = random.standard_normal((5, 3), dtype=np.float32)
+  optimizer = ours(schedules.constant(RATE))
+  params = {"kernel": start}
+  state, update = optimizer.init(params), jax.jit(optimizer.update)
+  parameter = torch.nn.Parameter(torch.from_numpy(start.copy()))
+  reference = theirs([parameter], lr=RATE)
+  for step in range(5):
+    gradient = random.standard_normal((5, 3), dtype=np.float32) * 10.0**-step
+    updates, state = update({"kernel": gradient}, state, params)
+    params = jax.tree.map(np.add, params, updates)
+    parameter.grad = torch.from_numpy(gradient)
+    reference.step()
+    np.testing.assert_allclose(
+      params["kernel"], parameter.detach().numpy(), rtol=1e-5, atol=1e-6
+    )
