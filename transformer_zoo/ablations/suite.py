@@ -41,12 +41,16 @@ class Column:
     scores: tasks, each with the mean of its metrics, or "task: metric".
     average: "" for the mean of the scores; "glue" or "super_glue" for the
       average of that benchmark, which is there when all its members are.
+    published: the column of published tables that stands beside it; that of
+      the same name unless given. A subset of a benchmark is not called like
+      the benchmark.
   """
 
   name: str = dataclasses.field(default_factory=gin.current_scope_str)
   group: str = ""
   scores: Sequence[str] = ()
   average: str = ""
+  published: str = ""
 
   @property
   def tasks(self) -> tuple[str, ...]:
