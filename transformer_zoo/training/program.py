@@ -87,6 +87,17 @@ class TrainProgram:
     """Shapes, dtypes and shardings of the parameters that are trained."""
     return self.trainable.of(self.abstract_state.params)
 
+  @property
+  def parameter_counts(self) -> dict[str, int]:
+    """`parameters`, all of them, and `trained_parameters`."""
+    all_and_trained = self.abstract_state.params, self.trained_params
+    return {
+      name: sum(leaf.size for leaf in jax.tree.leaves(params))
+      for name, params in zip(
+        ("parameters", "trained_parameters"), all_and_trained, strict=True
+      )
+    }
+
   def initial_state(self, key: jax.Array) -> TrainState:
     """The state at step 0, made where it lies."""
     make = jax.jit(self._make_state, out_shardings=self.state_shardings)
@@ -147,14 +158,14 @@ class TrainProgram:
     if self.trainable == trainable_lib.ALL:
       return 3 * forward.matmul_flops
 
-    def backward(trained, params):
+    def backward(trained, params, batch):
       def loss_of(trained):
         return objective(self.trainable.put(params, trained), batch)
 
       return jax.grad(loss_of, has_aux=True)(trained)
 
     of_trained, of_all = (
-      cost_lib.count(backward, some, params).matmul_flops
+      cost_lib.count(backward, some, params, batch).matmul_flops
       for some in (self.trained_params, params)
     )
     return 3 * forward.matmul_flops - (of_all - of_trained)
