@@ -33,10 +33,7 @@ def check_known(names: Collection[str], known: Collection[str], what: str):
   """Raises UserError for a name that is not among those known."""
   for name in names:
     if name not in known:
-      raise UserError(
-        f"{what} {name!r} is none of {', '.join(map(repr, known))}"
-        f"{nearest(str(name), known)}"
-      )
+      raise UserError(f"{what} {name!r} is unknown{nearest(str(name), known)}")
 
 
 def check_kind(values: Any, kind: type, what: str) -> None:
