@@ -147,7 +147,7 @@ def read_change(
     UserError: see `read_file`, `read_override`.
   """
   if change.endswith(".gin"):
-    return read_file(change, search_paths, imported=imported)
+    return read_file(change, search_paths, "the study", imported=imported)
   name, _, value = map(str.strip, change.partition("="))
   statement = next(_statements(f"{name} = {value}\n", f"--gin.{name}"))
   return [_binding(statement, change, override=True)]
