@@ -18,6 +18,7 @@ import sysconfig
 import textwrap
 import types
 from typing import Any
+import weakref
 
 # Ours, wherever they are installed.
 _OURS = ("transformer_zoo", "tasks", "mixtures")
@@ -28,6 +29,8 @@ _INSTALLED = tuple(
 _PACKAGE_FOLDERS = {"site-packages", "dist-packages"}
 _PRINTED = (bool, int, float, complex, str, bytes, type(None))
 _CONSTANTS = (*_PRINTED, tuple, frozenset)
+# Of functions and classes, which are equal only to themselves.
+_sources: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
 
 def reached_code(*values: Any) -> list[list[str]]:
@@ -57,7 +60,17 @@ def reached_code(*values: Any) -> list[list[str]]:
 
 
 def source_code(value: Any) -> str:
-  """Returns the source of a function or class, '' where there is none."""
+  """Returns the source of a function or class, '' where there is none.
+
+  Of one that it has been asked for before, what it was then: finding the lines
+  takes most of the time of a search.
+  """
+  if value not in _sources:
+    _sources[value] = _find_source(value)
+  return _sources[value]
+
+
+def _find_source(value: Any) -> str:
   code = getattr(value, "__code__", None)
   try:  # of a function, `getsource` returns what it is a wrapper of
     return textwrap.dedent(inspect.getsource(code or value))
