@@ -46,7 +46,7 @@ class FakeRuns:
   def __init__(self):
     self.trained = []  # Folder of every run that trained.
     self.started_from = {}  # Folder -> checkpoint.
-    self.broken = lambda folder: False
+    self.broken = lambda what: False
     self.data_mark = lambda mixture, prepared_dir: f"{mixture} as it was"
 
   def load(self, gin_files, bindings, search_paths, *, changes, root):
@@ -87,16 +87,16 @@ def train(runs):
   folder.mkdir(parents=True, exist_ok=True)
   if (folder / "result.json").exists():
     return folder / "result.json"
-  if runs.broken(folder.as_posix()):
-    raise FloatingPointError("loss is NaN at step 7\nmore detail")
-  runs.trained.append(folder)
   steps = gin.query_parameter("%TRAIN_STEPS")
   seed = gin.query_parameter("%RANDOM_SEED")
+  mixture = gin.query_parameter("%MIXTURE_OR_TASK_NAME")
+  if runs.broken(f"{mixture}, seed {seed}, {steps} steps"):
+    raise FloatingPointError("loss is NaN at step 7\nmore detail")
+  runs.trained.append(folder)
   started = "INITIAL_CHECKPOINT_PATH" in gin.config_str()
   if started:
     runs.started_from[folder] = gin.query_parameter("%INITIAL_CHECKPOINT_PATH")
   rng = np.random.default_rng([seed, steps, started])
-  mixture = gin.query_parameter("%MIXTURE_OR_TASK_NAME")
   finetuning = mixture != "corpus"
   level = 80.0 + steps / 10 if started else 50.0
   scores = {}

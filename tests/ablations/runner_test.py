@@ -3,58 +3,105 @@
 import json
 import os
 import re
+import shlex
 
 import gin
 import jax
 import pytest
 
+from transformer_zoo.ablations import outcome
 from transformer_zoo.ablations import results
 from transformer_zoo.errors import UserError
 
 
-def _relative(outcome, folders):
-  return [f.relative_to(outcome.folder).as_posix() for f in folders]
+def of(outcome, name):
+  """The run of that name."""
+  (run,) = [r for r in results.read(outcome.folder).runs if r.name == name]
+  return run
 
 
 def test_each_distinct_run_trains_once_in_order(run_tiny, fake, capsys):
   outcome = run_tiny(seeds=[5])
-  assert _relative(outcome, fake.trained) == [
-    "baseline/seed_5/pretrain",
-    "baseline/seed_5/finetune",
-    "no_pretraining/seed_5/finetune",
-    "half_as_long/seed_5/finetune",
+  read = results.read(outcome.folder)
+  ran = [run for run in read.runs if not run.shared]
+  assert [run.folder for run in ran] == fake.trained
+  assert [run.name for run in ran] == [
+    "baseline / seed 5 / pretrain",
+    "baseline / seed 5 / sentiment / finetune",
+    "baseline / seed 5 / similarity / finetune",
+    "no_pretraining / seed 5 / sentiment / finetune",
+    "no_pretraining / seed 5 / similarity / finetune",
+    "half_as_long / seed 5 / sentiment / finetune",
+    "half_as_long / seed 5 / similarity / finetune",
   ]
   assert outcome.failures == ()
   out = capsys.readouterr().out
-  assert "study tiny: 4 runs (rows: 3, seeds: 1, shared runs: 1)" in out
-  assert "run 2 of 4: baseline / seed 5 / finetune  finished" in out
+  assert "study tiny: 7 runs (rows: 3, seeds: 1, shared runs: 1)" in out
+  assert "run 2 of 7: baseline / seed 5 / sentiment / finetune  fin" in out
   assert "about 1 min 01 s left" in out
   assert "all done" in out
 
 
 def test_a_phase_starts_from_the_best_checkpoint_or_the_last(run_tiny, fake):
   outcome = run_tiny(seeds=[0])
-  folder = outcome.folder
-  shared = str(folder / "baseline" / "seed_0" / "pretrain" / "checkpoints/40")
-  assert fake.started_from == {
-    folder / "baseline" / "seed_0" / "finetune": shared,
-    folder / "half_as_long" / "seed_0" / "finetune": shared,
+  pretrain = of(outcome, "baseline / seed 0 / pretrain").folder
+  assert (
+    list(fake.started_from.values()) == [str(pretrain / "checkpoints/40")] * 4
+  )
+  assert set(fake.started_from) == {
+    run.folder
+    for run in results.read(outcome.folder).runs
+    if run.phase == "finetune" and run.row != "no_pretraining"
   }
 
 
+def test_studies_share_the_pool_of_runs(run_tiny, fake, capsys):
+  run_tiny(seeds=[0])
+  count = len(fake.trained)
+  other = run_tiny(
+    ("Study.question", "Study.name = 'other'\nStudy.question"),
+    seeds=[0, 1],
+  )
+  assert other.folder.name == "other-two"
+  assert len(fake.trained) == 2 * count
+  assert capsys.readouterr().out.count("  reused (") == count
+
+
 def test_checkpoints_may_lie_elsewhere(run_tiny):
-  folder = run_tiny(seeds=[0]).folder / "baseline" / "seed_0" / "pretrain"
+  folder = of(run_tiny(seeds=[0]), "baseline / seed 0 / pretrain").folder
   with open(folder / "config.gin", "a") as config:
     config.write("\nCheckpointing.folder = 'gs://bucket/a'\n")
-  assert results.checkpoint_of(folder) == "gs://bucket/a/40"
+  assert outcome.checkpoint_of(folder) == "gs://bucket/a/40"
+
+
+def test_each_task_is_scored_at_its_own_best_step(tmp_path):
+  result = {
+    "step": 20,
+    "best_step": 10,
+    "scores": {"a": {"f1": 1.0}, "b": {"f1": 5.0}, "without": {}},
+    "best_by_task": {
+      "a": {"step": 15, "score": 3.0, "scores": {"f1": 3.0}},
+      "b": {"step": 10, "score": 5.0, "scores": {"f1": 5.0}},
+    },
+  }
+  assert outcome.chosen_scores(result) == {
+    "a": {"f1": 3.0},
+    "b": {"f1": 5.0},
+    "without": {},
+  }
+  assert [outcome.chosen_step(result, task) for task in ("a", "b")] == [15, 10]
+  older = {"step": 20, "best_step": None, "scores": {"a": {"f1": 1.0}}}
+  assert outcome.chosen_scores(older) == {"a": {"f1": 1.0}}
+  assert outcome.chosen_step(older, "a") == 20
 
 
 def test_sharing_is_written_down(run_tiny):
-  read = results.read(run_tiny(seeds=[0]).folder)
+  came = run_tiny(seeds=[0])
+  read = results.read(came.folder)
   shared = [(r.row, r.phase) for r in read.runs if r.shared]
   assert shared == [("half_as_long", "pretrain")]
   (run,) = [r for r in read.runs if r.shared]
-  assert run.folder == read.folder / "baseline" / "seed_0" / "pretrain"
+  assert run.folder == of(came, "baseline / seed 0 / pretrain").folder
   assert run.state == "finished"
 
 
@@ -70,18 +117,24 @@ def test_a_second_call_reuses_everything(run_tiny, fake, capsys):
 
 
 def test_a_failed_run_does_not_lose_the_others(run_tiny, fake, capsys):
-  fake.broken = lambda folder: "seed_1/pretrain" in folder
+  fake.broken = lambda what: "corpus, seed 1" in what
   outcome = run_tiny(seeds=[0, 1])
   assert outcome.failures == (
     "baseline / seed 1 / pretrain: FloatingPointError: loss is NaN at step 7",
-    "baseline / seed 1 / finetune: not run, because pretrain failed",
-    "half_as_long / seed 1 / finetune: not run, because pretrain failed",
+    "baseline / seed 1 / sentiment / finetune: not run, because pretrain "
+    "failed",
+    "baseline / seed 1 / similarity / finetune: not run, because pretrain "
+    "failed",
+    "half_as_long / seed 1 / sentiment / finetune: not run, because pretrain "
+    "failed",
+    "half_as_long / seed 1 / similarity / finetune: not run, because pretrain "
+    "failed",
   )
-  assert len(fake.trained) == 5
+  assert len(fake.trained) == 9
   assert f"failed: {outcome.failures[0].partition(': ')[2]}" in (
     capsys.readouterr().out
   )
-  error = outcome.folder / "baseline" / "seed_1" / "pretrain" / "error.txt"
+  error = of(outcome, "baseline / seed 1 / pretrain").folder / "error.txt"
   assert "more detail" in error.read_text()
   assert "1 of 2 seeds" in (outcome.folder / "table.md").read_text()
   assert outcome.failures[0] in (outcome.folder / "table.md").read_text()
@@ -103,11 +156,11 @@ def test_the_users_own_mistake_reads_as_one_sentence(run_tiny, fake):
 
 
 def test_a_mistake_in_the_last_row_costs_no_training(run_tiny, fake):
-  line = "short/Phase.name = 'finetune'"
   with pytest.raises(UserError) as error:
-    run_tiny((line, line + "\nshort/Phase.gin_files = ('nowhere.gin',)"))
+    run_tiny(("'TRAIN_STEPS=$(finetune_steps // 2)'", "'nowhere.gin'"))
   assert str(error.value) == (
-    "row 'half_as_long', phase 'finetune': there is no gin file 'nowhere.gin'"
+    "row 'half_as_long', phase 'finetune', group 'sentiment': there is no gin "
+    "file 'nowhere.gin'"
   )
   assert fake.trained == []
 
@@ -155,26 +208,36 @@ def test_runs_share_one_compilation_cache(run_tiny, fake):
     assert jax.config.jax_compilation_cache_dir is None
   finally:
     jax.config.update("jax_compilation_cache_dir", chosen)
-  assert set(seen) == {str(outcome.folder.resolve() / ".compilation_cache")}
+  cache = outcome.folder.resolve().parent / ".compilation_cache"
+  assert set(seen) == {str(cache)}
 
   seen.clear()
   jax.config.update("jax_compilation_cache_dir", "/nowhere/of/the/users")
   try:
-    run_tiny(seeds=[0])
+    run_tiny(seeds=[1])
   finally:
     jax.config.update("jax_compilation_cache_dir", chosen)
   assert set(seen) == {"/nowhere/of/the/users"}
 
 
-def test_commands_name_files_bindings_and_the_checkpoint(run_tiny):
+def test_a_run_can_be_started_alone(run_tiny):
   read = results.read(run_tiny(seeds=[0]).folder)
   assert re.fullmatch(
-    r"zoo ablate \S+/tiny.gin --output_dir=\S+/runs --seeds=1", read.command
+    r"zoo ablate \S+/tiny.gin --suite=\S+/two.gin --output_dir=\S+/runs "
+    "--seeds=1",
+    read.command,
   )
-  finetune = read.runs[1].command
-  assert finetune.startswith("zoo train '--gin.MIXTURE_OR_TASK_NAME=")
-  assert "--gin.RANDOM_SEED=0" in finetune
-  assert "pretrain/checkpoints/40" in finetune
+  pretrain, finetune = read.runs[:2]
+  words = shlex.split(finetune.command)
+  assert words == [
+    *("zoo", "train", f"--gin_file={finetune.folder}/run.gin"),
+    "--gin.RANDOM_SEED=0",
+    f"--gin.MODEL_DIR='{finetune.folder}'",
+    f"--gin.INITIAL_CHECKPOINT_PATH='{pretrain.folder}/checkpoints/40'",
+  ]
+  assert (finetune.folder / "run.gin").read_text() == (
+    "TRAIN_STEPS = 20\nMIXTURE_OR_TASK_NAME = 'sentiment'\n"
+  )
 
 
 def test_seeds_that_no_command_can_name_are_told_in_python(run_tiny):
@@ -193,7 +256,8 @@ def test_a_folder_without_a_study(tmp_path):
 
 def test_a_damaged_result_is_named(run_tiny):
   outcome = run_tiny(seeds=[0])
-  path = outcome.folder / "baseline" / "seed_0" / "finetune" / "result.json"
+  run = of(outcome, "baseline / seed 0 / sentiment / finetune")
+  path = run.folder / "result.json"
   path.write_text("{")
   with pytest.raises(UserError, match="result.json cannot be read"):
     results.read(outcome.folder)
