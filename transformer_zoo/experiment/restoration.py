@@ -23,6 +23,7 @@ from transformer_zoo.interop import layers
 from transformer_zoo.interop.assignment import Assignment
 from transformer_zoo.interop.assignment import Rules
 from transformer_zoo.modules import comparison
+from transformer_zoo.peft import substitution
 from transformer_zoo.training import checkpoints
 from transformer_zoo.training import placement
 
@@ -140,6 +141,9 @@ def check_mathematics(
   other = source.make_model()
   if other is None:
     return
+  if not substitution.substitutes(other):
+    # What is put in changes nothing at first, and has no field to compare.
+    model = substitution.original(model)
   different = {
     field: values
     for field, values in comparison.differences(model, other).items()
@@ -218,7 +222,7 @@ class InitialCheckpoint:
     )
     restoration = Restoration.of(source, boxed_params, rules)
     check_mathematics(model, source, self.other_fields)
-    other = before and _first_other(before, vocabularies)
+    other = before and first_other(before, vocabularies)
     if not other:
       return restoration
     return dataclasses.replace(
@@ -227,7 +231,7 @@ class InitialCheckpoint:
     )
 
 
-def _first_other(
+def first_other(
   vocabulary: Vocabulary, others: Sequence[Vocabulary]
 ) -> Vocabulary | None:
   """The first that has other ids for a text; files of a kind may differ."""

@@ -63,6 +63,19 @@ def original(model: nn.Module) -> nn.Module:
   return _rebuilt(model, _original, {})
 
 
+def substitutes(model: nn.Module) -> list[str]:
+  """Returns the kinds of parts that have taken the place of others."""
+  found = set()
+
+  def note(part: nn.Module) -> nn.Module:
+    if isinstance(part, Substitute):
+      found.add(type(part).__name__)
+    return part
+
+  _rebuilt(model, note, {})
+  return sorted(found)
+
+
 def _original(part: nn.Module) -> nn.Module:
   if not isinstance(part, Substitute):
     return part
