@@ -5,16 +5,18 @@ standard deviations of the best of its column, the deviation being that of
 the baseline over its runs.
 """
 
+from collections.abc import Mapping
 import dataclasses
 import statistics
 
+from transformer_zoo.ablations import published
 from transformer_zoo.ablations.results import StudyResults
+from transformer_zoo.ablations.suite import Column
 from transformer_zoo.evaluation import averages
 
-AVERAGE = "average"
-_GROUPS = {
-  "GLUE average": averages.glue_average,
-  "SuperGLUE average": averages.super_glue_average,
+_BENCHMARKS = {
+  "glue": averages.glue_average,
+  "super_glue": averages.super_glue_average,
 }
 
 
@@ -26,12 +28,14 @@ class Cell:
     values: `{seed: score}`; a seed without a score is left out.
     published: the score of the publication, or None.
     difference: mean minus the baseline's mean; None for the baseline.
+    published_difference: the same of the publication.
     bold: whether the mean is within two deviations of the column's best.
   """
 
-  values: dict[int, float]
+  values: Mapping[int, float]
   published: float | None = None
   difference: float | None = None
+  published_difference: float | None = None
   bold: bool = False
 
   @property
@@ -53,18 +57,28 @@ class Table:
 
   Attributes:
     rows: names, the order of the study.
-    columns: names: averages first, then a score per task.
-    metrics: names of the columns `<task>: <metric>`, for each task that has
-      several metrics.
+    labels: what to call a row, by its name.
+    columns: the suite's, one number of a group each.
+    metrics: by group, its columns `<task>: <metric>`, as in T5's table 16.
     cells: by (row, column); every row has every column and metric.
     baseline: the row that the differences refer to.
   """
 
   rows: tuple[str, ...]
+  labels: Mapping[str, str]
   columns: tuple[str, ...]
-  metrics: tuple[str, ...]
-  cells: dict[tuple[str, str], Cell]
+  metrics: Mapping[str, tuple[str, ...]]
+  cells: Mapping[tuple[str, str], Cell]
   baseline: str
+
+  @property
+  def others(self) -> tuple[str, ...]:
+    """The rows that are not the baseline."""
+    return tuple(row for row in self.rows if row != self.baseline)
+
+  def of_column(self, column: str) -> dict[str, Cell]:
+    """Returns the cells of a column by row."""
+    return {row: self.cells[row, column] for row in self.rows}
 
 
 def build(study: StudyResults) -> Table:
@@ -74,74 +88,138 @@ def build(study: StudyResults) -> Table:
     study: what the study's runs came to; unfinished runs are left out.
 
   Returns:
-    The table. A task's score is the mean of its metrics, the average the mean
-    of the tasks' scores; benchmark averages appear when all their tasks do.
+    The table. A score that a suite's column wants and no run has is missing.
+
+  Raises:
+    UserError: the study names a published table or row that there is not.
   """
-  values = {}  # (row, column) -> {seed: value}
-  columns, tasks, metrics = {}, {}, {}  # Ordered sets.
-  for row in study.rows:
-    for seed, scores in study.scores(row).items():
-      for column, value in _averages(scores).items():
-        columns[column] = None
-        values.setdefault((row, column), {})[seed] = value
-      for task, by_metric in scores.items():
-        if not by_metric:
-          continue
-        column = _task_column(task, by_metric)
-        tasks[column] = None
-        values.setdefault((row, column), {})[seed] = averages.task_score(
-          by_metric
-        )
-        for metric, value in by_metric.items():
-          if len(by_metric) > 1:
-            name = f"{task}: {metric}"
-            metrics[name] = None
-            values.setdefault((row, name), {})[seed] = value
-  columns = (*columns, *sorted(tasks))
+  columns = {
+    column.name: lambda scores, column=column: column_score(column, scores)
+    for column in study.columns
+  }
+  metrics = _metrics(study)
+  for name in sum(metrics.values(), ()):
+    task, _, metric = name.partition(": ")
+    columns[name] = lambda scores, task=task, metric=metric: scores.get(
+      task, {}
+    ).get(metric)
+  by_row = {row: study.scores(row) for row in study.rows}
+  print_of = _published(study)
+  printed = {column.name: column.published for column in study.columns}
   cells = {}
-  for column in (*columns, *sorted(metrics)):
-    cells.update(_column(study, column, values))
+  for name, score in columns.items():
+    column = {
+      row: Cell(
+        values={
+          seed: value
+          for seed, scores in by_seed.items()
+          if (value := score(scores)) is not None
+        },
+        published=print_of.get(row, {}).get(printed.get(name) or name),
+      )
+      for row, by_seed in by_row.items()
+    }
+    for row, cell in _compared(column, study.baseline).items():
+      cells[row, name] = cell
   return Table(
-    rows=study.rows,
-    columns=columns,
-    metrics=tuple(sorted(metrics)),
+    rows=tuple(study.rows),
+    labels={row: info.label for row, info in study.rows.items()},
+    columns=tuple(column.name for column in study.columns),
+    metrics=metrics,
     cells=cells,
     baseline=study.baseline,
   )
 
 
-def _averages(scores) -> dict[str, float]:
-  found = {AVERAGE: averages.average(scores)}
-  found |= {name: mean(scores) for name, mean in _GROUPS.items()}
-  return {name: value for name, value in found.items() if value is not None}
+def group_of(column: Column) -> str:
+  """Returns the group whose runs score a column."""
+  return column.group or column.name
 
 
-def _task_column(task, by_metric) -> str:
-  if len(by_metric) == 1:
-    return f"{task} ({next(iter(by_metric))})"
-  return task
+def published_name(column: Column) -> str:
+  """Returns the column of published tables that stands beside a column."""
+  return column.published or column.name
 
 
-def _column(study, column, values) -> dict[tuple[str, str], Cell]:
-  cells = {
-    row: Cell(
-      values=values.get((row, column), {}),
-      published=study.published[row].get(column.partition(" (")[0]),
-    )
-    for row in study.rows
+def column_score(
+  column: Column, scores: Mapping[str, Mapping[str, float]]
+) -> float | None:
+  """Returns a column's number, None unless all that it needs is there.
+
+  Args:
+    column: what to compute.
+    scores: `{task: {metric: value}}`.
+  """
+  if column.average:
+    return _BENCHMARKS[column.average](scores)
+  parts = []
+  for name in column.scores:
+    task, _, metric = name.partition(":")
+    metrics = scores.get(task, {})
+    if metric:
+      parts.append(metrics.get(metric.strip()))
+    else:
+      parts.append(averages.task_score(metrics) if metrics else None)
+  return None if None in parts else statistics.fmean(parts)
+
+
+def _published(study) -> dict[str, Mapping[str, float]]:
+  """By row, the published scores by column and `<task>: <metric>`."""
+  if not study.published:
+    return {}
+  table = published.load(study.published)
+  per_task = published.per_task(study.published)
+  beside = {published_name(column): column.name for column in study.columns}
+  found = {}
+  for row, info in study.rows.items():
+    if not info.published:
+      continue
+    scores = table.row(info.published)
+    found[row] = {beside[c]: s for c, s in scores.items() if c in beside}
+    if per_task is not None:
+      scores = per_task.rows.get(info.published, {})
+      names = published.task_metrics()
+      found[row] |= {names[c]: s for c, s in scores.items() if c in names}
+  return found
+
+
+def _metrics(study) -> dict[str, tuple[str, ...]]:
+  """By group, the metrics of all its tasks; those of no column last."""
+  found = {}  # Task -> its metrics, in order.
+  for row in study.rows:
+    for scores in study.scores(row).values():
+      for task, metrics in scores.items():
+        found.setdefault(task, {}).update(metrics)
+  groups = {}
+  for column in study.columns:
+    groups.setdefault(group_of(column), {}).update(dict.fromkeys(column.tasks))
+  known = {task for tasks in groups.values() for task in tasks}
+  groups["other tasks"] = [task for task in found if task not in known]
+  named = {
+    group: tuple(f"{t}: {m}" for t in tasks for m in found.get(t, ()))
+    for group, tasks in groups.items()
   }
-  base = cells[study.baseline]
-  means = [cell.mean for cell in cells.values() if cell.mean is not None]
+  return {group: names for group, names in named.items() if names}
+
+
+def _compared(column, baseline) -> dict[str, Cell]:
+  """A column's cells with differences and bold."""
+  base = column[baseline]
+  means = [cell.mean for cell in column.values() if cell.mean is not None]
   # With one seed of the baseline there is no deviation: only the best is bold.
   margin = 2 * (base.deviation or 0.0)
-  done = {}
-  for row, cell in cells.items():
-    if cell.mean is not None:
-      compared = row != study.baseline and base.mean is not None
-      cell = dataclasses.replace(
-        cell,
-        difference=cell.mean - base.mean if compared else None,
-        bold=cell.mean >= max(means) - margin,
-      )
-    done[row, column] = cell
-  return done
+  return {
+    row: dataclasses.replace(
+      cell,
+      difference=None if row == baseline else _minus(cell.mean, base.mean),
+      published_difference=(
+        None if row == baseline else _minus(cell.published, base.published)
+      ),
+      bold=cell.mean is not None and cell.mean >= max(means) - margin,
+    )
+    for row, cell in column.items()
+  }
+
+
+def _minus(one: float | None, other: float | None) -> float | None:
+  return None if one is None or other is None else one - other

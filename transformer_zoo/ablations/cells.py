@@ -1,0 +1,79 @@
+"""How the numbers of a study are written, and the sentences that explain it."""
+
+from transformer_zoo.ablations import published
+from transformer_zoo.ablations.results import StudyResults
+from transformer_zoo.ablations.scores import Cell
+
+# T5 marks the row that the others are compared with so.
+STAR = "★"
+
+
+def number(value: float) -> str:
+  """Returns a score with two decimals and a typographic minus."""
+  return f"{value:.2f}".replace("-", "−")
+
+
+def signed(value: float) -> str:
+  """Returns a difference with its sign and two decimals."""
+  return f"{value:+.2f}".replace("-", "−")
+
+
+def score(cell: Cell, seeds: int) -> str:
+  """Returns our score: `83.28 ± 0.24`, `—` where there is none.
+
+  Args:
+    cell: the cell.
+    seeds: the study's number of seeds; a cell with fewer says how many.
+  """
+  if cell.mean is None:
+    return "—"
+  text = number(cell.mean)
+  if cell.deviation is not None:
+    text += f" ± {number(cell.deviation)}"
+  if len(cell.values) < seeds:
+    text += f" ({len(cell.values)} of {seeds} seeds)"
+  return text
+
+
+def difference(cell: Cell) -> str:
+  """Returns our difference from the baseline, `—` where there is none."""
+  return "—" if cell.difference is None else signed(cell.difference)
+
+
+def label(study: StudyResults, row: str) -> str:
+  """Returns what the table calls a row, the baseline with its star."""
+  text = study.rows[row].label
+  return f"{STAR}\u00a0{text}" if row == study.baseline else text
+
+
+def source(study: StudyResults) -> str:
+  """Returns which table ours stands beside; "" without one."""
+  if not study.published:
+    return ""
+  table = published.load(study.published)
+  return f"{table.source}: {table.title}"
+
+
+def legend(study: StudyResults, where: str) -> tuple[str, ...]:
+  """Returns the sentences that explain the cells.
+
+  Args:
+    study: the study.
+    where: the published score stands: "In brackets".
+  """
+  base = study.rows[study.baseline].label
+  lines = [
+    f"Mean ± sample standard deviation over {len(study.seeds)} seeds. Bold: "
+    f"within two standard deviations (of {base} over its seeds) of the best of "
+    f"the column, as in Raffel et al. 2020. {STAR} marks the row that the "
+    "others are compared with."
+  ]
+  if study.published:
+    lines.append(f"{where}: the published score, {source(study)}.")
+    lines += [
+      f"{column.name} stands beside the published {column.published}."
+      for column in study.columns
+      if column.published not in ("", column.name)
+    ]
+    lines += published.load(study.published).notes
+  return tuple(lines)

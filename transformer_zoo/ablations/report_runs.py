@@ -1,0 +1,280 @@
+"""Sections of the report that show what stands behind the scores."""
+
+from collections.abc import Iterator
+import difflib
+import itertools
+import json
+import os
+from urllib.parse import quote
+
+from transformer_zoo.ablations import cells
+from transformer_zoo.ablations import page
+from transformer_zoo.ablations import scores
+from transformer_zoo.ablations.chart import compact
+from transformer_zoo.ablations.results import RunResult
+from transformer_zoo.ablations.results import StudyResults
+from transformer_zoo.training.progress import duration
+
+_SAMPLES = 3
+_MOST_CHARACTERS = 400
+# Lines of a configuration that differ between any two runs.
+_PLACES = ("MODEL_DIR", "RANDOM_SEED", "INITIAL_CHECKPOINT_PATH")
+
+
+def sources(study: StudyResults) -> Iterator[str]:
+  """Of every row and group: runs, configurations, predictions."""
+  groups = list(dict.fromkeys(map(scores.group_of, study.columns)))
+  yield (
+    '<p class="note">A number leads to its predictions, a run to its folder; '
+    "these links work where this page lies beside the runs.</p>"
+  )
+  for row in study.rows:
+    tables = []
+    for group in groups:
+      runs = [
+        run
+        for run in study.of_row(row)
+        if run.scored and run.group in ("", group)
+      ]
+      tables.append(_source(study, row, group, runs))
+    yield page.details(cells.label(study, row), *tables)
+
+
+def _source(study, row, group, runs) -> str:
+  """The runs of one row and group, one a line."""
+  names = list(
+    dict.fromkeys(
+      (task, metric)
+      for run in runs
+      for task, metrics in run.scores.items()
+      for metric in metrics
+    )
+  )
+  lines = []
+  for run in runs:
+    line = [f"seed {run.seed}"]
+    for task, metric in names:
+      value = run.scores.get(task, {}).get(metric)
+      if value is None:
+        line.append(page.Cell("—"))
+        continue
+      target = _address(study, run.predictions(task))
+      html = page.link(target, cells.number(value), "number")
+      line.append(page.Cell(html, value))
+    starts = [_linked(study, start, start.name) for start in run.starts]
+    line.append(_linked(study, run.folder, run.folder.name))
+    line.append(_linked(study, run.folder / "config.gin", "config.gin"))
+    line.append(", ".join(starts) or "from scratch")
+    lines.append(line)
+  head = ["", *(f"{task}:\n{metric}" for task, metric in names)]
+  place = page.anchor("source", row, group)
+  return (
+    f'<h3 id="{place}">{page.text(cells.label(study, row))} · '
+    f"{page.text(group)}</h3>"
+    + page.table(
+      [*head, "run", "configuration", "starts from"], lines, kind="small"
+    )
+  )
+
+
+def predictions(study: StudyResults) -> Iterator[str]:
+  """A few examples of each task, from the first seed of every row."""
+  by_task = {}
+  for run in study.runs:
+    if run.scored and run.seed == study.seeds[0]:
+      for task in run.scores:
+        for index, sample in enumerate(_samples(run, task)):
+          by_task.setdefault(task, {}).setdefault(index, {})[run.row] = sample
+  for task, samples in by_task.items():
+    lines = []
+    for by_row in samples.values():
+      first = next(iter(by_row.values()))
+      answers = [by_row.get(row, {}).get("prediction") for row in study.rows]
+      line = [first.get("inputs"), first.get("targets"), *answers]
+      lines.append([page.text(_cut(cell)) for cell in line])
+    head = ["input", "target", *(info.label for info in study.rows.values())]
+    # One is open, to show what there is.
+    first_task = task == next(iter(by_task))
+    content = page.table(head, lines, kind="words")
+    yield page.details(task, content, opened=first_task)
+
+
+def configurations(study: StudyResults) -> Iterator[str]:
+  """What each row has other than the baseline, and the baseline's own."""
+  base = study.rows[study.baseline].label
+  yield (
+    f'<p class="note">How the operative configurations differ from those of '
+    f"{page.text(base)}, first seed: − lines that only it has, + lines that it "
+    "does not have. Paths and seeds are not compared.</p>"
+  )
+  reference = {
+    (run.phase, run.group): _config(run)
+    for run in _first_seed(study, study.baseline)
+  }
+  for row in study.rows:
+    if row != study.baseline:
+      yield f"<h3>{page.text(cells.label(study, row))}</h3>"
+      yield from _compared(reference, _first_seed(study, row))
+  for (phase, group), lines in reference.items():
+    if lines is not None:
+      title = f"The whole configuration of {base}: {phase} {group}".strip()
+      yield page.details(title, page.code("\n".join(lines)))
+
+
+def runs(study: StudyResults) -> Iterator[str]:
+  """Every run: its state, cost, folder, and the command that runs it alone."""
+  lines = []
+  for run in study.runs:
+    if run.shared:
+      continue
+    result = run.result or {}
+    seconds, tokens = result.get("seconds"), result.get("tokens")
+    flops = result.get("budget", {}).get("flops")
+    lines.append(
+      [
+        page.text(run.name),
+        page.text(run.state),
+        _count(result.get("step"), "{:,}".format),
+        _count(result.get("best_step"), "{:,}".format),
+        _count(tokens, compact),
+        _count(flops, compact),
+        _count(seconds, duration),
+        _linked(study, run.folder, run.folder.name),
+      ]
+    )
+  rules = {
+    f"{run.phase}: {run.result['selection']}": None
+    for run in study.runs
+    if run.result is not None and run.result.get("selection")
+  }
+  yield page.code(study.command)
+  if rules:
+    yield f"<p>Selection of checkpoints: {page.text('; '.join(rules))}.</p>"
+  head = ["run", "state", "steps", "best step", "tokens", "FLOPs", "time"]
+  table = page.table([*head, "folder"], lines, kind="small sortable")
+  yield page.details(f"{study.progress()}; runs that rows share once", table)
+  alone = [
+    f"# {run.name}\n{run.command}" for run in study.runs if not run.shared
+  ]
+  yield page.details("Each run alone", page.code("\n\n".join(alone)))
+
+
+def environments(study: StudyResults) -> Iterator[str]:
+  """The environments of the runs, equal ones once."""
+  found = {}
+  for run in study.runs:
+    path = run.folder / "environment.json"
+    if path.exists() and not run.shared:
+      text = path.read_text(encoding="utf-8")
+      if text.rstrip().endswith("}"):  # Else it is being written.
+        found.setdefault(text, []).append(run)
+  for text, of_it in found.items():
+    read = json.loads(text)
+    git, devices = read.get("git") or {}, read.get("devices") or {}
+    packages = read.get("packages") or {}
+    versions = [f"{k} {v}" for k, v in packages.items() if v is not None]
+    commit = git.get("commit", "not a checkout")
+    facts = {
+      "runs": len(of_it),
+      "commit": commit + (" with local changes" if git.get("dirty") else ""),
+      "devices": " ".join(
+        str(devices.get(key, "")) for key in ("count", "kind", "backend")
+      ),
+      "machine": f"{read.get('platform')}, {read.get('cpu_count')} CPU cores, "
+      f"{read.get('memory_gib')} GiB memory",
+      "versions": f"Python {read.get('python')}, " + ", ".join(versions),
+    }
+    lines = [[page.text(k), page.text(v)] for k, v in facts.items()]
+    yield page.table(["", ""], lines)
+
+
+def _samples(run: RunResult, task: str) -> list[dict]:
+  """The first predictions of the checkpoint that the scores are of."""
+  path = run.predictions(task)
+  if not path.exists():
+    return []
+  with open(path, encoding="utf-8") as lines:
+    return [json.loads(line) for line in itertools.islice(lines, _SAMPLES)]
+
+
+def _compared(reference, runs) -> Iterator[str]:
+  """What differs in the phases of a row, equal differences once."""
+  found = {}
+  for run in runs:
+    mine, theirs = _config(run), reference.get((run.phase, run.group))
+    if mine is not None:
+      differs = theirs and "".join(_differences(theirs, mine))
+      found.setdefault(differs, []).append(run)
+  for differs, of_it in found.items():
+    yield f'<p class="note">{page.text(_where(of_it))}: {_said(differs)}</p>'
+    if differs:
+      yield f"<pre>{differs}</pre>"
+
+
+def _differences(reference: list[str], mine: list[str]) -> Iterator[str]:
+  """The lines that only one of two configurations has, marked."""
+
+  def compared(line):
+    # That a run starts from a checkpoint counts; from which folder does not.
+    name = line.partition(" ")[0]
+    given = name in _PLACES and not line.endswith("= None")
+    return name if given else line
+
+  changes = difflib.SequenceMatcher(
+    None, [*map(compared, reference)], [*map(compared, mine)], autojunk=False
+  )
+  for kind, *span in changes.get_opcodes():
+    if kind != "equal":
+      for line in filter(str.strip, reference[slice(*span[:2])]):
+        yield f"<del>- {page.text(line)}</del>\n"
+      for line in filter(str.strip, mine[slice(*span[2:])]):
+        yield f"<ins>+ {page.text(line)}</ins>\n"
+
+
+def _said(differs: str | None) -> str:
+  if differs is None:
+    return "a phase that the baseline does not have"
+  count = differs.count("\n")
+  return f"lines that differ: {count}" if count else "the same"
+
+
+def _where(runs: list[RunResult]) -> str:
+  """Names phases with their groups: `pretrain; finetune (GLUE, SQuAD)`."""
+  phases = {}
+  for run in runs:
+    phases.setdefault(run.phase, {})[run.group] = None
+  return "; ".join(
+    phase + (f" ({', '.join(filter(None, groups))})" if any(groups) else "")
+    for phase, groups in phases.items()
+  )
+
+
+def _first_seed(study, row) -> list[RunResult]:
+  return [run for run in study.of_row(row) if run.seed == study.seeds[0]]
+
+
+def _config(run: RunResult) -> list[str] | None:
+  path = run.folder / "config.gin"
+  if not path.exists():
+    return None
+  return path.read_text(encoding="utf-8").splitlines()
+
+
+def _address(study: StudyResults, path: os.PathLike[str]) -> str:
+  return quote(os.path.relpath(path, study.folder))
+
+
+def _linked(study, path, label) -> str:
+  end = "/" if path.is_dir() else ""
+  return page.link(_address(study, path) + end, page.text(label))
+
+
+def _count(value: float | None, written) -> page.Cell:
+  return page.Cell("—" if value is None else written(value), value)
+
+
+def _cut(value: object) -> str:
+  value = "—" if value is None else str(value)
+  if len(value) <= _MOST_CHARACTERS:
+    return value
+  return value[:_MOST_CHARACTERS] + " …"

@@ -1,0 +1,200 @@
+"""Sections of the report that show scores: tables, plots, budgets."""
+
+from collections.abc import Iterator, Mapping
+
+from transformer_zoo.ablations import budgets
+from transformer_zoo.ablations import cells
+from transformer_zoo.ablations import page
+from transformer_zoo.ablations import plots
+from transformer_zoo.ablations import scores
+from transformer_zoo.ablations.budgets import Budget
+from transformer_zoo.ablations.chart import compact
+from transformer_zoo.ablations.results import StudyResults
+from transformer_zoo.ablations.scores import Cell
+from transformer_zoo.ablations.scores import Table
+from transformer_zoo.training.progress import duration
+
+_FILES = ("table.csv", "table.md", "table.tex")
+
+
+def main(study: StudyResults, table: Table) -> Iterator[str]:
+  """The table of the study as the paper prints it, and a plot of its seeds."""
+  of_columns = [table.cells[r, c] for r in table.rows for c in table.columns]
+  if not any(cell.values for cell in of_columns):
+    yield "<p>No run is finished yet.</p>"
+    return
+  groups = {column.name: scores.group_of(column) for column in study.columns}
+  grid = _grid(study, table, {"": groups}, views=True)
+  yield page.views("scores", ("scores", "differences from the baseline"), grid)
+  for line in cells.legend(study, "In small"):
+    yield f'<p class="note">{page.text(line)}</p>'
+  links = ", ".join(page.link(name, name) for name in _FILES)
+  yield f'<p class="note">All digits and every seed: {links}.</p>'
+  yield legend(study)
+  yield page.panels(
+    (plots.seeds(table, column) for column in table.columns),
+    "A dot for each seed, a bar at their mean; the shade is two standard "
+    "deviations of the baseline to either side of it.",
+  )
+
+
+def beside_published(study: StudyResults, table: Table) -> Iterator[str]:
+  """Our scores over the published ones, and whether they rank rows alike."""
+  drawn = [plots.against_published(table, column) for column in table.columns]
+  if not any(drawn):
+    return
+  yield legend(study)
+  yield page.panels(
+    drawn,
+    "Ours, with a standard deviation to either side, over the published. The "
+    "lines cross at the baseline: what lies upper right or lower left of it "
+    "differs from it in the published direction.",
+  )
+
+
+def sensitivity(study: StudyResults, table: Table) -> Iterator[str]:
+  """Scores over the number in which labels of rows differ, if they have one."""
+  for name, values in plots.sensitivities(table).items():
+    drawn = [
+      plots.sensitivity(table, column, name, values) for column in table.columns
+    ]
+    yield page.panels(
+      drawn,
+      "Differences from the baseline: ours (line, with a standard deviation to "
+      "either side)"
+      + (" and the published (dashed)." if study.published else "."),
+    )
+
+
+def costs(study: StudyResults, found: Mapping[str, Budget]) -> Iterator[str]:
+  """What each row costs, and whether rows cost the same."""
+  if not found:
+    return
+  yield page.sentences(budgets.sentences(study, found))
+  phases = dict.fromkeys(p for budget in found.values() for p in budget.phases)
+  names = [*budgets.QUANTITIES, "time"]
+  yield page.table(
+    ["row", *names, *["steps", "tokens", "FLOPs"] * len(phases)],
+    [
+      _costs_of_row(study, row, budget, found.get(study.baseline), phases)
+      for row, budget in found.items()
+    ],
+    kind="numbers sortable",
+    marked=[i for i, row in enumerate(found) if row == study.baseline],
+    spans=[
+      ("", 1),
+      ("one seed", len(names)),
+      *((phase, 3) for phase in phases),
+    ],
+  )
+  yield (
+    '<p class="note">Tokens of inputs and targets, padding apart, and FLOPs '
+    "that the model needs for the batches, padding included, in all groups; "
+    "steps of one run. What rows share counts in each of them. Small: as a "
+    "share of the baseline’s.</p>"
+  )
+
+
+def _costs_of_row(study, row, budget, base, phases) -> list[str | page.Cell]:
+  line = [_label(study, row)]
+  for of in budgets.QUANTITIES.values():
+    line.append(_share(of(budget), base and of(base)))
+  line.append(page.Cell(duration(budget.seconds), budget.seconds))
+  for phase in phases:
+    cost = budget.phases.get(phase)
+    if cost is None:
+      line += [page.Cell("—")] * 3
+    else:
+      line.append(page.Cell(f"{cost.steps:,.0f}", cost.steps))
+      line += [page.Cell(compact(n), n) for n in (cost.tokens, cost.flops)]
+  return line
+
+
+def tasks(study: StudyResults, table: Table) -> Iterator[str]:
+  """Every metric of every task, as in T5's table 16."""
+  columns = {scores.group_of(column): column for column in study.columns}
+  groups = {
+    group: dict.fromkeys(
+      ([columns[group].name] if group in columns else []) + list(names), group
+    )
+    for group, names in table.metrics.items()
+  }
+  if groups:
+    yield _grid(study, table, groups)
+
+
+def legend(study: StudyResults) -> str:
+  """Which colour is which row."""
+  return page.legend([info.label for info in study.rows.values()])
+
+
+def _grid(study, table, groups, views=False) -> str:
+  """Rows by columns, every number a link to where it comes from.
+
+  Args:
+    study: the study.
+    table: its numbers.
+    groups: by title, the columns under it with the group that scores them.
+    views: whether differences are there too, for who chooses to see them.
+  """
+  columns = {c: group for of in groups.values() for c, group in of.items()}
+  lines = []
+  for row in table.rows:
+    line = [_label(study, row)]
+    for column, group in columns.items():
+      cell = table.cells[row, column]
+      target = f"#{page.anchor('source', row, group)}"
+      html = _score(cell, len(study.seeds), target)
+      if views:
+        html = f'<div class="view view-0">{html}</div>'
+        html += f'<div class="view view-1">{_difference(cell, target)}</div>'
+      line.append(page.Cell(html, cell.mean))
+    lines.append(line)
+  spans = []
+  if set(groups) != {""}:
+    spans = [("", 1), *((title, len(of)) for title, of in groups.items())]
+  return page.table(
+    ["row", *(_short(column) for column in columns)],
+    lines,
+    kind="numbers sortable",
+    marked=[table.rows.index(table.baseline)],
+    spans=spans,
+  )
+
+
+def _score(cell: Cell, seeds: int, target: str) -> str:
+  if cell.mean is None:
+    return "—" + _published(cell.published, cells.number)
+  text = cells.number(cell.mean)
+  text = page.link(target, f"<b>{text}</b>" if cell.bold else text, "number")
+  if cell.deviation is not None:
+    text += f' <span class="deviation">± {cells.number(cell.deviation)}</span>'
+  if len(cell.values) < seeds:
+    text += f"<small>{len(cell.values)} of {seeds} seeds</small>"
+  return text + _published(cell.published, cells.number)
+
+
+def _difference(cell: Cell, target: str) -> str:
+  text = cells.difference(cell)
+  if cell.difference is not None:
+    text = page.link(target, text, "number")
+  return text + _published(cell.published_difference, cells.signed)
+
+
+def _published(value: float | None, written) -> str:
+  return "" if value is None else f"<small>paper {written(value)}</small>"
+
+
+def _label(study: StudyResults, row: str) -> str:
+  return page.text(cells.label(study, row))
+
+
+def _short(column: str) -> str:
+  """A metric goes under its task."""
+  return column.replace(": ", ":\n")
+
+
+def _share(value: float, base: float | None) -> page.Cell:
+  share = value / base if base else 1.0
+  share = "" if budgets.is_equal(share) else f"<small>× {share:.2f}</small>"
+  return page.Cell(compact(value) + share, value)
