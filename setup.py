@@ -80,7 +80,7 @@ setuptools.setup(
   ),
   package_data={
     "": [
-      *("*.gin", "*.model", "*.json", "*.html", "*.css", "*.yaml"),
+      *("*.gin", "*.model", "*.json", "*.html", "*.css", "*.js", "*.yaml"),
       *("*.csv", "*.toml"),
     ]
   },
