@@ -43,6 +43,7 @@ class TaskResult:
     invalid: how many predictions are no possible answer of the task; None where
       the task has no such notion.
     signature: BLEU's, where it is among the metrics.
+    scoring: refers to the functions that made the scores.
     answers: what became of each decoded text; empty where none was.
     examples: the untokenised rest of each example.
   """
@@ -55,6 +56,7 @@ class TaskResult:
   truncated: dict[str, int] = dataclasses.field(default_factory=dict)
   invalid: int | None = None
   signature: str | None = None
+  scoring: manifest.Scoring | None = None
   answers: list[Any] = dataclasses.field(default_factory=list)
   examples: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
@@ -171,6 +173,7 @@ class Evaluator:
       predictions=_lines(examples, rows, found),
       invalid=found.invalid,
       signature=task_scores.signature(scoring, found),
+      scoring=scoring,
       answers=found.predictions or [],
     )
 

@@ -166,7 +166,7 @@ def multirc(
   questions = collections.defaultdict(list)
   for target, prediction in zip(targets, predictions, strict=True):
     right = target["value"] == prediction["value"]
-    questions[_group(target)].append(right)
+    questions[group_of(target)].append(right)
   matches = [all(candidates) for candidates in questions.values()]
   f1 = metrics.f1_score_with_invalid(
     [target["value"] for target in targets],
@@ -198,14 +198,14 @@ def record(
   for target, prediction in zip(targets, predictions, strict=True):
     if isinstance(prediction, Mapping):
       prediction = prediction["value"]
-    queries.setdefault(_group(target), (target["value"], prediction))
+    queries.setdefault(group_of(target), (target["value"], prediction))
   return squad(
     [accepted for accepted, _ in queries.values()],
     [prediction for _, prediction in queries.values()],
   )
 
 
-def _group(target: Mapping[str, Any]) -> Hashable:
+def group_of(target: Mapping[str, Any]) -> Hashable:
   """Returns the group of a target; a JSON list or an array as a tuple."""
   group = target["group"]
   return tuple(group) if isinstance(group, (list, np.ndarray)) else group

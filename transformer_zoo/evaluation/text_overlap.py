@@ -6,7 +6,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from transformer_zoo.evaluation import metrics
+
+_SMOOTHING = "exp"
 
 
 def bleu(
@@ -32,6 +36,36 @@ def bleu(
     return {"bleu": 0.0}
   score = _bleu().corpus_score(list(predictions), _reference_files(targets))
   return {"bleu": float(score.score)}
+
+
+def bleu_counts(target: str | Sequence[str], prediction: str) -> np.ndarray:
+  """Returns what a prediction adds to the sums that BLEU is computed from.
+
+  Returns:
+    Matches of 1- to 4-grams, their totals, and the lengths of prediction and
+    nearest reference, [10].
+  """
+  score = _bleu().corpus_score([prediction], _reference_files([target]))
+  return np.array(
+    [*score.counts, *score.totals, score.sys_len, score.ref_len], float
+  )
+
+
+def bleu_of_counts(counts: np.ndarray) -> float:
+  """Returns BLEU of a corpus from its sums of `bleu_counts`."""
+  matches, totals, (prediction, reference) = np.split(
+    counts.astype(int), [4, 8]
+  )
+  import sacrebleu
+
+  score = sacrebleu.BLEU.compute_bleu(
+    matches.tolist(),
+    totals.tolist(),
+    int(prediction),
+    int(reference),
+    smooth_method=_SMOOTHING,
+  )
+  return float(score.score)
 
 
 def bleu_signature(num_references: int = 1) -> str:
@@ -84,7 +118,7 @@ def _bleu() -> Any:
   import sacrebleu
 
   return sacrebleu.BLEU(
-    smooth_method="exp",
+    smooth_method=_SMOOTHING,
     force=False,
     lowercase=False,
     tokenize="intl",

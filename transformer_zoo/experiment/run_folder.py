@@ -1,6 +1,7 @@
 """A run's folder: whose it is, what describes the run, what came of it."""
 
 from collections.abc import Mapping
+import dataclasses
 import json
 import os
 import pathlib
@@ -90,13 +91,22 @@ def _describe(folder, configuration, model, lengths) -> None:
 def write_predictions(path: pathlib.Path, result: TaskResult) -> None:
   """Writes a line of JSON per example, all of them or none.
 
-  So does the first of several processes; the others have the same.
+  So does the first of several processes; the others have the same. What scores
+  them is named beside them (`scoring_path`), so that others can do it again.
   """
   if not distributed.is_first():
     return
   path.parent.mkdir(parents=True, exist_ok=True)
+  if result.scoring is not None:
+    scoring = dataclasses.asdict(result.scoring)
+    replace(scoring_path(path), json.dumps(scoring, indent=2) + "\n")
   lines = [json.dumps(line, ensure_ascii=False) for line in result.predictions]
   replace(path, "".join(f"{line}\n" for line in lines))
+
+
+def scoring_path(predictions: pathlib.Path) -> pathlib.Path:
+  """Where the functions are named that score the predictions in a file."""
+  return predictions.with_suffix(".scoring.json")
 
 
 def write_result(

@@ -1,0 +1,19 @@
+"""What can and cannot be concluded from a study: docs/statistics.md."""
+
+from transformer_zoo.ablations.statistics.comparison import compare
+from transformer_zoo.ablations.statistics.comparison import Comparison
+from transformer_zoo.ablations.statistics.comparison import Difference
+from transformer_zoo.ablations.statistics.published_order import Agreement
+from transformer_zoo.ablations.statistics.published_order import agreement
+from transformer_zoo.ablations.statistics.study_resamples import resample
+from transformer_zoo.ablations.statistics.study_resamples import StudyResamples
+
+__all__ = [
+  "Agreement",
+  "Comparison",
+  "Difference",
+  "StudyResamples",
+  "agreement",
+  "compare",
+  "resample",
+]

@@ -1,0 +1,183 @@
+"""From scores of several seeds to an interval and a p-value.
+
+What is estimated: the mean over seeds of a row's score minus that of the
+baseline's, were there many more seeds and evaluation examples of the same kind.
+Its variance has two parts.
+
+- Seeds: s² / S of either row, added (Welch): what another initialisation and
+  order of the data do, and how examples fare with one seed and not with
+  another. The rows have the same seeds; what the scores of a seed have in
+  common makes the true variance smaller than this sum, and three pairs are too
+  few to tell by how much.
+- Examples: what drawing other ones does to all seeds alike, the covariance of
+  the rows' differences between seeds over resamples of the examples. Both rows
+  see the same resamples, so what makes an example hard for both falls out.
+
+The interval is Student's t with Satterthwaite's degrees of freedom: those of
+the seeds where these dominate, infinitely many where the examples do. A
+percentile interval of resampled seeds is too narrow with few of them: three
+seeds that agree in sign, as they do by chance once in four times, would never
+give an interval that has zero in it. (Hesterberg 2015, What Teachers
+Should Know About the Bootstrap, on small samples; docs/statistics.md has the
+coverage of both.)
+"""
+
+from collections.abc import Sequence
+import dataclasses
+import math
+
+import numpy as np
+import scipy.stats
+
+LEVEL = 0.95
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+  """A difference of two means and how well it is known.
+
+  Attributes:
+    difference: the mean of one row minus that of the other.
+    seeds_error: standard error due to seeds; None with a single one.
+    examples_error: standard error due to examples; None where not known.
+    degrees: of freedom of t; infinite where only examples count.
+    low: lower end of the interval; None where nothing is known of the error.
+    high: upper end.
+    p_value: two-sided, that there is no difference; None with a single seed or
+      where there is no spread at all to measure a difference against.
+  """
+
+  difference: float
+  seeds_error: float | None
+  examples_error: float | None
+  degrees: float
+  low: float | None
+  high: float | None
+  p_value: float | None
+
+
+def estimate(
+  row_S: np.ndarray,
+  baseline_S: np.ndarray,
+  examples_variance: float | None = None,
+) -> Estimate:
+  """Compares the scores of two rows with the same seeds.
+
+  Args:
+    row_S: the scores of a row, one per seed.
+    baseline_S: those of the baseline.
+    examples_variance: of the difference, due to the examples; None where it is
+      not known, so that the interval is for these very examples.
+  """
+  num_seeds = len(row_S)
+  difference = float(np.mean(row_S) - np.mean(baseline_S))
+  parts = np.zeros(2)
+  if num_seeds > 1:
+    parts = np.array([np.var(s, ddof=1) for s in (row_S, baseline_S)])
+    parts = parts / num_seeds
+  variance = float(parts.sum() + (examples_variance or 0.0))
+  degrees = math.inf
+  if parts.any():
+    degrees = float(variance**2 / (parts**2).sum() * (num_seeds - 1))
+  low = high = p_value = None
+  if num_seeds > 1 or examples_variance is not None:
+    error = math.sqrt(variance)
+    half = error * float(scipy.stats.t.ppf((1 + LEVEL) / 2, degrees))
+    low, high = difference - half, difference + half
+  if num_seeds > 1 and variance > 0:
+    p_value = float(2 * scipy.stats.t.sf(abs(difference) / error, degrees))
+  elif num_seeds > 1 and difference == 0:
+    p_value = 1.0
+  return Estimate(
+    difference=difference,
+    seeds_error=math.sqrt(parts.sum()) if num_seeds > 1 else None,
+    examples_error=None
+    if examples_variance is None
+    else math.sqrt(examples_variance),
+    degrees=degrees,
+    low=low,
+    high=high,
+    p_value=p_value,
+  )
+
+
+def examples_variance(difference_BS: np.ndarray) -> float:
+  """Returns the variance that all seeds share over resamples of the examples.
+
+  Args:
+    difference_BS: differences of two rows, for each resample and seed.
+
+  Returns:
+    The mean covariance of two seeds, not below 0; of a single seed its
+    variance. What is a seed's own is part of the spread between seeds.
+  """
+  covariance_SS = np.atleast_2d(np.cov(difference_BS, rowvar=False))
+  num_seeds = len(covariance_SS)
+  if num_seeds == 1:
+    return float(covariance_SS[0, 0])
+  shared = covariance_SS.sum() - np.trace(covariance_SS)
+  return max(0.0, float(shared) / (num_seeds * (num_seeds - 1)))
+
+
+def percentile_interval(difference_BS: np.ndarray) -> tuple[float, float]:
+  """Returns the plain paired bootstrap interval over seeds and examples.
+
+  Each resample of the examples gets its own resample of the seeds. It is given
+  beside the t interval for those who know it; with few seeds it is too narrow.
+
+  Args:
+    difference_BS: differences of two rows, for each resample and seed.
+  """
+  num_resamples, num_seeds = difference_BS.shape
+  draws = np.random.default_rng(num_seeds)
+  seeds_BS = draws.integers(num_seeds, size=(num_resamples, num_seeds))
+  means_B = np.take_along_axis(difference_BS, seeds_BS, axis=1).mean(axis=1)
+  outside = (1 - LEVEL) / 2
+  low, high = np.quantile(means_B, [outside, 1 - outside])
+  return float(low), float(high)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+  """Returns p-values that hold for all comparisons together (Holm 1979).
+
+  Among those at most 0.05, one is wrong in at most one of twenty studies,
+  however the comparisons depend on each other.
+  """
+  order = np.argsort(p_values, kind="stable")
+  factors = len(p_values) - np.arange(len(p_values))
+  corrected = np.minimum(1.0, np.asarray(p_values)[order] * factors)
+  result = np.empty(len(p_values))
+  result[order] = np.maximum.accumulate(corrected)
+  return result.tolist()
+
+
+def deviations_needed(num_seeds: int, num_comparisons: int = 1) -> float:
+  """Returns how large a difference must be to count, in deviations over seeds.
+
+  For two rows with equal deviations, examples aside. Of several comparisons it
+  is what Holm's correction asks of the clearest.
+
+  Args:
+    num_seeds: of either row, two or more.
+    num_comparisons: made together.
+  """
+  outside = (1 - LEVEL) / (2 * num_comparisons)
+  quantile = scipy.stats.t.isf(outside, 2 * (num_seeds - 1))
+  return float(quantile * math.sqrt(2 / num_seeds))
+
+
+def within_two_deviations(
+  scores: Sequence[float], deviation: float
+) -> list[bool]:
+  """Returns which scores of a column are bold in T5's tables.
+
+  Those within two standard deviations of the best (Raffel et al. 2020, section
+  3.1).
+
+  Args:
+    scores: of the rows of a column.
+    deviation: of the baseline over its runs.
+  """
+  # Scores with two decimals are at the margin now and then.
+  margin = 2 * deviation + 1e-9
+  return [score >= max(scores) - margin for score in scores]

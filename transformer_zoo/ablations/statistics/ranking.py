@@ -1,0 +1,134 @@
+"""Whether the rows of a study stand in the published order.
+
+The measure is Kendall's tau-b. The rows are all rows that there are, no sample
+of more, so its interval comes from the scores alone: tau is computed again for
+scores that are each drawn within their own error, ours and the published ones.
+Noise takes order away, so the interval leans towards 0. Whether an order
+at random would agree as well is another question; the p-value answers it by
+permuting the rows, and four rows cannot have one below 0.08.
+"""
+
+from collections.abc import Sequence
+import dataclasses
+
+import numpy as np
+import scipy.stats
+
+from transformer_zoo.ablations.statistics import inference
+
+_DRAWS = 2000
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranking:
+  """How far two orders of the same rows agree.
+
+  Attributes:
+    tau: Kendall's tau-b, from -1 to 1; None where a side has no order: fewer
+      than two rows, or all scores equal.
+    low: lower end of tau's interval; None where no error of scores is known.
+    high: upper end.
+    p_value: two-sided, of an order at random agreeing or disagreeing as much.
+    smallest_p_value: what the very same order would have.
+    num_rows: rows that both have.
+    num_pairs: pairs of rows that are not equal on either side.
+    num_same: pairs in the same order.
+    num_clear: pairs more than two published deviations apart.
+    num_clear_same: those of them in the same order.
+  """
+
+  tau: float | None
+  low: float | None
+  high: float | None
+  p_value: float | None
+  smallest_p_value: float | None
+  num_rows: int
+  num_pairs: int
+  num_same: int
+  num_clear: int
+  num_clear_same: int
+
+
+def rank(
+  ours: Sequence[float],
+  published: Sequence[float],
+  *,
+  our_noise_BR: np.ndarray | None = None,
+  deviation: float = 0.0,
+) -> Ranking:
+  """Compares the order of rows by our scores with that by published ones.
+
+  Args:
+    ours: a score for each row, R.
+    published: the same of the publication.
+    our_noise_BR: draws of what may be added to `ours`; None where unknown.
+    deviation: of a published score.
+  """
+  ours_R, published_R = np.array(ours, float), np.array(published, float)
+  mine_RR, theirs_RR = _order(ours_R), _order(published_R)
+  pairs = np.triu_indices(len(ours_R), 1)
+  products = (mine_RR * theirs_RR)[pairs]
+  clear = np.abs(published_R[:, None] - published_R)[pairs] > 2 * deviation
+  clear &= products != 0
+  tau = low = high = p_value = smallest = None
+  if mine_RR.any() and theirs_RR.any():
+    tau = _tau(ours_R, published_R)
+    p_value = _p_value(ours_R, published_R)
+    smallest = _p_value(published_R, published_R)
+    if our_noise_BR is not None or deviation:
+      low, high = _interval(ours_R, published_R, our_noise_BR, deviation)
+  return Ranking(
+    tau=tau,
+    low=low,
+    high=high,
+    p_value=p_value,
+    smallest_p_value=smallest,
+    num_rows=len(ours_R),
+    num_pairs=int((products != 0).sum()),
+    num_same=int((products > 0).sum()),
+    num_clear=int(clear.sum()),
+    num_clear_same=int((products[clear] > 0).sum()),
+  )
+
+
+def _order(scores_R: np.ndarray) -> np.ndarray:
+  return np.sign(scores_R[:, None] - scores_R)
+
+
+def _tau(x_R: np.ndarray, y_R: np.ndarray) -> float:
+  return float(scipy.stats.kendalltau(x_R, y_R).statistic)
+
+
+def _interval(ours_R, published_R, our_noise_BR, deviation):
+  draws = np.random.default_rng(0)
+  if our_noise_BR is None:
+    our_noise_BR = np.zeros((_DRAWS, len(ours_R)))
+  theirs_BR = published_R + draws.normal(0, deviation, our_noise_BR.shape)
+  taus = [
+    _tau(mine_R, theirs_R)
+    for mine_R, theirs_R in zip(ours_R + our_noise_BR, theirs_BR, strict=True)
+  ]
+  outside = (1 - inference.LEVEL) / 2
+  low, high = np.nanquantile(taus, [outside, 1 - outside])
+  return float(low), float(high)
+
+
+def _p_value(x_R: np.ndarray, y_R: np.ndarray) -> float:
+  """By all permutations of the rows, or 10,000 of them where there are more."""
+  mine_RR = _order(x_R)
+
+  def agreement(y, axis):
+    y = np.moveaxis(y, axis, -1)
+    orders = np.sign(y[..., :, None] - y[..., None, :])
+    return (mine_RR * orders).sum((-1, -2))
+
+  result = scipy.stats.permutation_test(
+    (y_R,),
+    agreement,
+    permutation_type="pairings",
+    vectorized=True,
+    n_resamples=10_000,
+    batch=1000,
+    rng=np.random.default_rng(0),
+  )
+  return float(result.pvalue)

@@ -1,0 +1,153 @@
+"""The columns of a study on resamples of the evaluation examples."""
+
+from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from transformer_zoo.ablations import scores as scores_lib
+from transformer_zoo.ablations.results import RunResult
+from transformer_zoo.ablations.results import StudyResults
+from transformer_zoo.ablations.statistics import draws
+from transformer_zoo.ablations.statistics import predictions
+from transformer_zoo.ablations.statistics.sums import Resampled
+from transformer_zoo.ablations.suite import Column
+from transformer_zoo.errors import UserError
+
+RESAMPLES = 1000
+# Where a metric has to be called anew for each resample.
+_SLOW_RESAMPLES = 200
+
+_Run = tuple[str, int]  # row and seed
+_Values = Mapping[str, np.ndarray]  # metric -> values [B]
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyResamples:
+  """Scores of columns on resamples that all rows and seeds share.
+
+  Attributes:
+    values: (column, row, seed) -> scores [B]; what cannot be computed from
+      predictions is left out.
+    reasons: why something is left out, a sentence each.
+  """
+
+  values: Mapping[tuple[str, str, int], np.ndarray]
+  reasons: tuple[str, ...]
+
+  def of_seeds(
+    self, column: str, row: str, seeds: Iterable[int]
+  ) -> np.ndarray | None:
+    """Returns the scores of a row [B, S], None where a seed has none."""
+    found = [self.values.get((column, row, seed)) for seed in seeds]
+    if not found or any(values is None for values in found):
+      return None
+    return np.stack(found, axis=1)
+
+
+def resample(study: StudyResults) -> StudyResamples:
+  """Computes the columns of a study on resamples of each task's examples."""
+  weights = {}  # (column, row, seed) -> (task, metric) -> its weight.
+  for row in study.rows:
+    for seed, scores in study.scores(row).items():
+      for column in study.columns:
+        weights[column.name, row, seed] = _weights(column, scores)
+  tasks = {task: None for used in weights.values() for task, _ in used}
+  found, reasons = {}, []
+  for task in tasks:
+    try:
+      for run, values in _of_task(task, _runs(study, task)).items():
+        found[task, run] = values
+    except UserError as error:
+      reasons.append(f"{task}: {error}.")
+  values = {
+    (column, row, seed): _weighted_sum(used, found, (row, seed))
+    for (column, row, seed), used in weights.items()
+    if used and all((task, (row, seed)) in found for task, _ in used)
+  }
+  return StudyResamples(_equally_many(values), tuple(reasons))
+
+
+def _weights(column: Column, scores) -> dict[tuple[str, str], float]:
+  """How much a column's score counts each metric: it is linear in them."""
+  zeros = {
+    task: dict.fromkeys(metrics, 0.0) for task, metrics in scores.items()
+  }
+  if scores_lib.column_score(column, zeros) is None:
+    return {}
+  weights = {}
+  for task, metrics in zeros.items():
+    for metric in metrics:
+      one = zeros | {task: metrics | {metric: 1.0}}
+      weights[task, metric] = scores_lib.column_score(column, one)
+  return {name: weight for name, weight in weights.items() if weight}
+
+
+def _runs(study, task) -> dict[_Run, RunResult]:
+  """The runs whose scores of a task the rows have."""
+  return {
+    (run.row, run.seed): run
+    for run in study.runs
+    if run.scored and task in run.scores
+  }
+
+
+def _of_task(task: str, runs: Mapping[_Run, RunResult]) -> dict[_Run, _Values]:
+  """Evaluates a task's metrics for all runs on the same resamples.
+
+  Raises:
+    UserError: predictions of a run are not there, are of other examples than
+      those of another run, or do not give the score that the run has.
+  """
+  paths = {run: result.predictions(task) for run, result in runs.items()}
+  read = {
+    path: predictions.read(path) for path in dict.fromkeys(paths.values())
+  }
+  first_path, first = next(iter(read.items()))
+  for path, other in read.items():
+    if other.targets != first.targets:
+      raise UserError(f"{first_path} and {path} are of different examples")
+  functions = {path: one.resampled() for path, one in read.items()}
+  for run, result in runs.items():
+    _check(
+      functions[paths[run]], first.targets, result.scores[task], paths[run]
+    )
+  fast = all(one.fast for one in read.values())
+  values = draws.resample(
+    task,
+    first.units(),
+    RESAMPLES if fast else _SLOW_RESAMPLES,
+    list(functions.values()),
+  )
+  of_path = dict(zip(functions, values, strict=True))
+  return {run: of_path[path] for run, path in paths.items()}
+
+
+def _check(
+  function: Resampled,
+  targets: Sequence,
+  scores: Mapping[str, float],
+  path: pathlib.Path,
+) -> None:
+  """Raises UserError unless predictions give the scores that a run has."""
+  once = function(np.ones((1, len(targets))))
+  for metric, score in scores.items():
+    if metric not in once or not np.isclose(once[metric][0], score, atol=1e-6):
+      raise UserError(
+        f"the predictions in {path} do not give the run's {metric}, {score:.4f}"
+      )
+
+
+def _weighted_sum(used, found, run: _Run) -> np.ndarray:
+  parts = [
+    weight * found[task, run][metric] for (task, metric), weight in used.items()
+  ]
+  fewest = min(map(len, parts))
+  return np.sum([part[:fewest] for part in parts], axis=0)
+
+
+def _equally_many(values):
+  """Cut to the resamples that all have."""
+  fewest = min(map(len, values.values()), default=0)
+  return {key: scores[:fewest] for key, scores in values.items()}
