@@ -29,6 +29,9 @@ _NAME = re.compile(r"[A-Za-z_][\w./]*\w|[A-Za-z_]")
 _BARE = re.compile(r"[A-Za-z/~.][\w./:~-]*")
 
 
+_parsed: dict[tuple[str, str], list[Any]] = {}
+
+
 class _Unparsed(UserError):
   """gin's grammar does not allow the text."""
 
@@ -185,7 +188,26 @@ def read_override(text: str) -> Binding:
 
 
 def _statements(text: str, where: str) -> Iterator[Any]:
-  """Parses; unknown references stay in the values, for `_binding` to judge."""
+  """Parses; unknown references stay in the values, for `_binding` to judge.
+
+  A study reads the same files for each of its runs: they are parsed once.
+  """
+  known = _parsed.get((text, where))
+  if known is not None:
+    yield from known
+    return
+  statements = []
+  for statement in _parse(text, where):
+    statements.append(statement)
+    yield statement
+  # What an import registers, a later statement may refer to.
+  if not any(
+    isinstance(one, config_parser.ImportStatement) for one in statements
+  ):
+    _parsed[text, where] = statements
+
+
+def _parse(text: str, where: str) -> Iterator[Any]:
   delegate = gin_config.ParserDelegate(skip_unknown=True)
   try:
     yield from config_parser.ConfigParser(text, delegate)

@@ -8,6 +8,7 @@ this stand here and nowhere else.
 from collections.abc import Iterator
 import contextlib
 import dataclasses
+import functools
 import inspect
 import sys
 from typing import Any, NamedTuple
@@ -112,20 +113,25 @@ def parameters(
 ) -> dict[str, Parameter]:
   """The parameters that gin may bind, with what is written about each."""
   target = configurable.wrapped
-  annotations = _annotations(target)
   hidden = set(configurable.denylist or ())
   if is_linen(target):
     hidden |= _LINEN_FIELDS
-  found = {}
-  for name, parameter in inspect.signature(target).parameters.items():
-    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-      continue
-    if configurable.allowlist and name not in configurable.allowlist:
-      continue
-    if name not in hidden:
-      annotation = annotations.get(name, Any)
-      found[name] = Parameter(annotation, parameter.default)
-  return found
+  allowed = configurable.allowlist
+  return {
+    name: parameter
+    for name, parameter in _parameters(target).items()
+    if name not in hidden and (not allowed or name in allowed)
+  }
+
+
+@functools.cache
+def _parameters(target: Any) -> dict[str, Parameter]:
+  annotations = _annotations(target)
+  return {
+    name: Parameter(annotations.get(name, Any), parameter.default)
+    for name, parameter in inspect.signature(target).parameters.items()
+    if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+  }
 
 
 def takes_any(configurable: gin_config.Configurable) -> bool:
