@@ -3,37 +3,35 @@
 from collections.abc import Iterator
 import pathlib
 
-from transformer_zoo.ablations import budgets
 from transformer_zoo.ablations import cells
 from transformer_zoo.ablations import page
 from transformer_zoo.ablations import report_curves
 from transformer_zoo.ablations import report_runs
 from transformer_zoo.ablations import report_scores
-from transformer_zoo.ablations import scores
 from transformer_zoo.ablations import standing
+from transformer_zoo.ablations.analysis import Analysis
 from transformer_zoo.ablations.chart import compact
-from transformer_zoo.ablations.results import StudyResults
 from transformer_zoo.training.progress import duration
 
 REPORT_FILE = "report.html"
 
 
-def write(study: StudyResults) -> pathlib.Path:
+def write(analysis: Analysis) -> pathlib.Path:
   """Writes `report.html` into the study's folder.
 
   Args:
-    study: what the runs came to; what is missing is left out or named.
+    analysis: what the study comes to; what is missing is left out or named.
 
   Returns:
     The path of the page.
   """
-  table = scores.build(study)
-  found = budgets.of_rows(study)
+  study, table = analysis.study, analysis.table
   contents = {
-    "Scores": report_scores.main(study, table),
-    "Beside the publication": report_scores.beside_published(study, table),
+    "What can be concluded": _conclusions(analysis),
+    "Scores": report_scores.main(analysis),
+    "Beside the publication": report_scores.beside_published(analysis),
     "Sensitivity": report_scores.sensitivity(study, table),
-    "Budgets": report_scores.costs(study, found),
+    "Budgets": report_scores.costs(study, analysis.budgets),
     "Scores of each task": report_scores.tasks(study, table),
     "Learning curves": report_curves.section(study),
     "Where each number comes from": report_runs.sources(study),
@@ -76,6 +74,17 @@ def _head(study) -> Iterator[str]:
     facts.append(f"{compact(tokens)} tokens")
     facts.append(f"{duration(seconds)} of computing")
   yield f'<p class="note">{page.text(" · ".join(facts))}</p>'
+
+
+def _conclusions(analysis) -> Iterator[str]:
+  if analysis.summary:
+    yield page.sentences([analysis.summary, *analysis.concluded])
+  if analysis.open:
+    title = f"What cannot be concluded: {len(analysis.open)} comparisons"
+    yield page.details(title, page.sentences(analysis.open))
+  if analysis.comparison.notes:
+    notes = page.sentences(analysis.comparison.notes)
+    yield page.details("What these numbers are", notes)
 
 
 def _unfinished(study) -> Iterator[str]:

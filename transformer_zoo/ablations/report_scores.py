@@ -7,25 +7,35 @@ from transformer_zoo.ablations import cells
 from transformer_zoo.ablations import page
 from transformer_zoo.ablations import plots
 from transformer_zoo.ablations import scores
+from transformer_zoo.ablations.analysis import Analysis
 from transformer_zoo.ablations.budgets import Budget
 from transformer_zoo.ablations.chart import compact
 from transformer_zoo.ablations.results import StudyResults
 from transformer_zoo.ablations.scores import Cell
 from transformer_zoo.ablations.scores import Table
+from transformer_zoo.ablations.statistics import Agreement
+from transformer_zoo.ablations.statistics import Difference
 from transformer_zoo.training.progress import duration
 
 _FILES = ("table.csv", "table.md", "table.tex")
 
 
-def main(study: StudyResults, table: Table) -> Iterator[str]:
+def main(analysis: Analysis) -> Iterator[str]:
   """The table of the study as the paper prints it, and a plot of its seeds."""
+  study, table = analysis.study, analysis.table
   of_columns = [table.cells[r, c] for r in table.rows for c in table.columns]
   if not any(cell.values for cell in of_columns):
     yield "<p>No run is finished yet.</p>"
     return
   groups = {column.name: scores.group_of(column) for column in study.columns}
-  grid = _grid(study, table, {"": groups}, views=True)
-  yield page.views("scores", ("scores", "differences from the baseline"), grid)
+  grid = _grid(study, table, {"": groups}, analysis.comparison.differences)
+  note = (
+    '<p class="note view view-1">In small: the 95 % interval of the '
+    "difference, and the published difference. *: more than chance explains, "
+    "corrected for all comparisons.</p>"
+  )
+  choice = ("scores", "differences from the baseline")
+  yield page.views("scores", choice, grid, note)
   for line in cells.legend(study, "In small"):
     yield f'<p class="note">{page.text(line)}</p>'
   links = ", ".join(page.link(name, name) for name in _FILES)
@@ -38,11 +48,17 @@ def main(study: StudyResults, table: Table) -> Iterator[str]:
   )
 
 
-def beside_published(study: StudyResults, table: Table) -> Iterator[str]:
+def beside_published(analysis: Analysis) -> Iterator[str]:
   """Our scores over the published ones, and whether they rank rows alike."""
+  study, table = analysis.study, analysis.table
   drawn = [plots.against_published(table, column) for column in table.columns]
   if not any(drawn):
     return
+  yield _ranks(analysis.agreements)
+  yield page.details(
+    "In words",
+    page.sentences([one.sentence for one in analysis.agreements.values()]),
+  )
   yield legend(study)
   yield page.panels(
     drawn,
@@ -50,6 +66,36 @@ def beside_published(study: StudyResults, table: Table) -> Iterator[str]:
     "lines cross at the baseline: what lies upper right or lower left of it "
     "differs from it in the published direction.",
   )
+
+
+def _ranks(agreements: Mapping[str, Agreement]) -> str:
+  lines = []
+  for column, agreement in agreements.items():
+    found = agreement.ranking
+    if found.tau is not None:
+      interval = "—"
+      if found.low is not None:
+        interval = f"{cells.signed(found.low)} to {cells.signed(found.high)}"
+      lines.append(
+        [
+          page.text(column),
+          page.Cell(cells.signed(found.tau), found.tau),
+          page.Cell(interval, found.low),
+          page.Cell(f"{found.num_same} of {found.num_pairs}", found.num_same),
+          page.Cell(
+            f"{found.num_clear_same} of {found.num_clear}", found.num_clear_same
+          ),
+          page.Cell(f"{found.p_value:.3f}", found.p_value),
+        ]
+      )
+  head = [
+    "column",
+    "Kendall’s\ntau",
+    "95 % interval",
+    "pairs in the\nsame order",
+  ]
+  head += ["of those clear\nin print", "p"]
+  return page.table(head, lines, kind="numbers sortable") if lines else ""
 
 
 def sensitivity(study: StudyResults, table: Table) -> Iterator[str]:
@@ -128,14 +174,14 @@ def legend(study: StudyResults) -> str:
   return page.legend([info.label for info in study.rows.values()])
 
 
-def _grid(study, table, groups, views=False) -> str:
+def _grid(study, table, groups, differences=None) -> str:
   """Rows by columns, every number a link to where it comes from.
 
   Args:
     study: the study.
     table: its numbers.
     groups: by title, the columns under it with the group that scores them.
-    views: whether differences are there too, for who chooses to see them.
+    differences: by row and column, to be there too for who chooses them.
   """
   columns = {c: group for of in groups.values() for c, group in of.items()}
   lines = []
@@ -145,9 +191,10 @@ def _grid(study, table, groups, views=False) -> str:
       cell = table.cells[row, column]
       target = f"#{page.anchor('source', row, group)}"
       html = _score(cell, len(study.seeds), target)
-      if views:
+      if differences is not None:
+        other = _difference(cell, differences.get((row, column)), target)
         html = f'<div class="view view-0">{html}</div>'
-        html += f'<div class="view view-1">{_difference(cell, target)}</div>'
+        html += f'<div class="view view-1">{other}</div>'
       line.append(page.Cell(html, cell.mean))
     lines.append(line)
   spans = []
@@ -174,10 +221,17 @@ def _score(cell: Cell, seeds: int, target: str) -> str:
   return text + _published(cell.published, cells.number)
 
 
-def _difference(cell: Cell, target: str) -> str:
+def _difference(cell: Cell, found: Difference | None, target: str) -> str:
   text = cells.difference(cell)
-  if cell.difference is not None:
-    text = page.link(target, text, "number")
+  if cell.difference is None or found is None:
+    return text
+  if found.concluded:
+    text = f"<b>{text}*</b>"
+  text = page.link(target, text, "number")
+  estimate = found.estimate
+  if estimate is not None and estimate.low is not None:
+    ends = f"{cells.signed(estimate.low)} to {cells.signed(estimate.high)}"
+    text += f"<small>{ends}</small>"
   return text + _published(cell.published_difference, cells.signed)
 
 

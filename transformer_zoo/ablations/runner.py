@@ -9,6 +9,7 @@ import shlex
 
 import rich.console
 
+from transformer_zoo.ablations import analysis
 from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import launchers
 from transformer_zoo.ablations import loading
@@ -140,8 +141,9 @@ def run_study(
   with _data_folders(data_dirs):
     failures = _launch(study, runs, folder, execute, launch)
   read = results.read(folder)
-  print("\n" + table.write(read))
-  print(report.write(read), flush=True)
+  found = analysis.analyse(read)
+  print("\n" + table.write(found))
+  print(report.write(found), flush=True)
   return Outcome(
     folder,
     tuple(

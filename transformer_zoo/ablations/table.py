@@ -1,20 +1,21 @@
 """A study's table as Markdown and CSV; `write` writes it in every form."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 import csv
 import io
 
 from transformer_zoo.ablations import budgets
 from transformer_zoo.ablations import cells
 from transformer_zoo.ablations import latex
+from transformer_zoo.ablations.analysis import Analysis
 from transformer_zoo.ablations.results import StudyResults
-from transformer_zoo.ablations.scores import build
 from transformer_zoo.ablations.scores import Cell
 from transformer_zoo.ablations.scores import Table
 
 
-def to_markdown(study: StudyResults, table: Table) -> str:
+def to_markdown(analysis: Analysis) -> str:
   """Returns the table, what it shows and what is missing, as Markdown."""
+  study, table = analysis.study, analysis.table
   seeds = len(study.seeds)
 
   def score(cell: Cell) -> str:
@@ -32,24 +33,29 @@ def to_markdown(study: StudyResults, table: Table) -> str:
 
   parts = [f"# {study.name}, suite {study.suite}", study.question]
   parts.append(_grid(study, table, table.rows, table.columns, score))
-  parts += [f"- {line}" for line in cells.legend(study, "In brackets")]
+  parts += _listed(cells.legend(study, "In brackets"))
   if table.others:
     parts.append(f"## Differences from {table.labels[table.baseline]}")
     parts.append(_grid(study, table, table.others, table.columns, difference))
-  found = budgets.of_rows(study)
-  if found:
+    parts += _listed([analysis.summary, *analysis.concluded])
+    parts += _listed(analysis.comparison.notes)
+  if analysis.agreements:
+    parts.append("## Beside the publication")
+    parts += _listed(one.sentence for one in analysis.agreements.values())
+  if analysis.budgets:
     parts.append("## Budgets")
-    parts += [f"- {line}" for line in budgets.sentences(study, found)]
+    parts += _listed(budgets.sentences(study, analysis.budgets))
   metrics = sum(table.metrics.values(), ())
   if metrics:
     parts.append("## Scores of each task")
     parts.append(_grid(study, table, table.rows, metrics, score, turned=True))
+  if analysis.open:
+    parts += ["## What cannot be concluded", *_listed(analysis.open)]
   if study.unfinished():
     parts += ["## Not finished", study.progress()]
-    parts += ["\n".join(f"- {run.sentence}" for run in study.unfinished())]
+    parts += _listed(run.sentence for run in study.unfinished())
   parts += ["## Command", f"    {study.command}"]
-  text = "\n\n".join(filter(None, parts))
-  return text.replace(".\n\n- ", ".\n- ") + "\n"
+  return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def to_csv(study: StudyResults, table: Table) -> str:
@@ -70,21 +76,26 @@ def to_csv(study: StudyResults, table: Table) -> str:
   return text.getvalue()
 
 
-def write(study: StudyResults) -> str:
+def write(analysis: Analysis) -> str:
   """Writes `table.md`, `table.csv` and `table.tex` into the study's folder.
 
   Returns:
     The text of `table.md`.
   """
-  table = build(study)
+  study, table = analysis.study, analysis.table
   texts = {
-    "table.md": to_markdown(study, table),
+    "table.md": to_markdown(analysis),
     "table.csv": to_csv(study, table),
     "table.tex": latex.to_latex(study, table),
   }
   for name, text in texts.items():
     (study.folder / name).write_text(text, encoding="utf-8")
   return texts["table.md"]
+
+
+def _listed(lines: Iterable[str]) -> list[str]:
+  """One block of a Markdown list; none without lines."""
+  return ["\n".join(f"- {line}" for line in lines if line)]
 
 
 def _grid(

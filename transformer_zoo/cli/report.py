@@ -1,7 +1,7 @@
 """Reads the folder of a study, also while its runs run.
 
 Prints how far each run has come and the table of what is finished; writes
-`table.md`, `table.csv` and `report.html` anew.
+`table.md`, `table.csv`, `table.tex` and `report.html` anew.
 """
 
 import argparse
@@ -26,6 +26,7 @@ def run(arguments: argparse.Namespace) -> None:
   Raises:
     UserError: the folder holds no study, or a file in it is damaged.
   """
+  from transformer_zoo.ablations import analysis
   from transformer_zoo.ablations import report
   from transformer_zoo.ablations import results
   from transformer_zoo.ablations import table
@@ -43,7 +44,8 @@ def run(arguments: argparse.Namespace) -> None:
     ]
     common.print_json(states)
     return
-  text = table.write(study)
-  page = report.write(study)
+  found = analysis.analyse(study)
+  text = table.write(found)
+  page = report.write(found)
   print(text)
   print(page)
