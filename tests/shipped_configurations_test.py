@@ -18,6 +18,7 @@ from tests import tiny_models
 from tests.corruption import vocabulary as vocabularies
 import transformer_zoo
 from transformer_zoo import config
+from transformer_zoo.ablations import loading
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations import study as studies
 from transformer_zoo.corruption.draws import Draws
@@ -161,19 +162,24 @@ def test_rule_sets(kind):
     assert tuple(mesh.shape.values()) == (2, 2, 2)
 
 
-@pytest.mark.parametrize("name", studies.study_names())
-def test_studies(name, tmp_path):
-  """Every phase of every row, with the first seed."""
-  study = studies.load_study(name)
-  seen = set()
-  study = studies.with_seeds(study, study.seeds[:1])
-  for run in plan.plan(study, output_dir=tmp_path):
-    start = tmp_path / "start" if run.start else None
-    bindings = plan.run_bindings(run.phase, run.seed, run.folder, start)
-    config.load(run.phase.gin_files, bindings)
-    if config.config_hash() not in seen:
-      seen.add(config.config_hash())
-      shapes_of_step()
+@pytest.mark.parametrize("suite", loading.suite_names())
+@pytest.mark.parametrize("name", loading.study_names())
+def test_studies(name, suite, tmp_path):
+  """Every run of every row is a configuration that can be loaded."""
+  study = loading.load_study(name)
+  plan_it = functools.partial(
+    plan.plan,
+    studies.with_seeds(study, study.seeds[:1]),
+    loading.load_suite(suite),
+    output_dir=tmp_path,
+    prepare=False,
+  )
+  if study.missing:
+    with pytest.raises(UserError, match=re.escape(study.missing)):
+      plan_it()
+    return
+  runs = plan_it()
+  assert {run.row for run in runs} == {row.name for row in study.rows}
 
 
 TINY_PRETRAINING = [

@@ -207,6 +207,18 @@ def test_a_mistake_names_its_row_phase_and_group(runs_of):
   )
 
 
+def test_a_value_may_be_a_file(runs_of):
+  suite = dataclasses.replace(SUITE, values={"steps": 1, "size": "b.gin"})
+  with pytest.raises(UserError, match="there is no gin file 'b.gin'"):
+    runs_of(Row("row", changes={"all": ("$(size)",)}), suite=suite)
+  with pytest.raises(UserError) as error:
+    runs_of(Row("row", changes={"pretrain": ("$(steps)",)}))
+  assert str(error.value) == (
+    "row 'row', phase 'pretrain', group 'A': '100' in its changes is neither a "
+    "gin file (*.gin) nor of the form NAME=VALUE"
+  )
+
+
 RUN = ("runs/miniature_pretrain.gin", "TRAIN_STEPS=7", "MODEL_DIR='x'")
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
-_BINDING = re.compile(r"[A-Za-z_][\w./]*\s*=\s*\S")
+# `NAME=VALUE`, or `$(...)` for the name of a file.
+_BINDING = re.compile(r"[A-Za-z_][\w./]*\s*=\s*\S|\$\(.*\)$")
 
 
 def check_name(name: Any, what: str) -> None:
@@ -70,9 +71,14 @@ def check_mapping(value: Any, what: str) -> None:
 
 
 def check_changes(changes: Any, what: str) -> None:
-  """Raises UserError unless `changes` are gin files and bindings."""
+  """Raises UserError unless `changes` are gin files and bindings.
+
+  What is an expression as a whole, `$(size)`, is known when it is expanded.
+  """
   check_strings(changes, what)
   for change in changes:
+    if change.startswith("$("):
+      continue
     if not change.endswith(".gin") and not _BINDING.match(change):
       raise UserError(
         f"{change!r} in {what} is neither a gin file (*.gin) nor of the form "

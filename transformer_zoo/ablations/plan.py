@@ -10,6 +10,7 @@ import pathlib
 import gin
 
 from transformer_zoo import config
+from transformer_zoo.ablations import checks
 from transformer_zoo.ablations import data_marks
 from transformer_zoo.ablations import expressions
 from transformer_zoo.ablations.study import ALL_PHASES
@@ -209,7 +210,9 @@ class _Planner:
       "group" in expressions.names(change) for change in changes
     )
     values = {**suite.values, "group": group}
-    return tuple(expressions.expand(one, values) for one in changes), grouped
+    expanded = tuple(expressions.expand(one, values) for one in changes)
+    checks.check_changes(expanded, "its changes")
+    return expanded, grouped
 
   def _fingerprint(self, command, changes, random_seed, starts) -> str:
     configuration, data = self._configuration(command, changes, len(starts))
