@@ -6,7 +6,7 @@ what a macro stands for, `build` does in another configuration;
 `setting` what a parameter of it is.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 import dataclasses
 import functools
 import importlib
@@ -41,6 +41,7 @@ __all__ = [
   "operative_config",
   "register_all",
   "setting",
+  "text_without",
   "value",
 ]
 
@@ -168,6 +169,23 @@ def operative_config(*roots: str) -> str:
     _loaded_imports,
     task_modules.operative(),
   )
+
+
+def text_without(root: str, parameters: Collection[str]) -> str:
+  """`operative_config` without parameters of the root and all they alone reach.
+
+  Args:
+    root: a configurable.
+    parameters: of it.
+  """
+  selector = registry.find(root, "root").selector
+  kept = [
+    binding
+    for binding in _loaded
+    if binding.selector != selector or binding.parameter not in parameters
+  ]
+  reach = _follow(Reach(kept, overridden=False), [root])
+  return write(reach, _loaded_imports)
 
 
 def config_hash(*roots: str) -> str:

@@ -24,6 +24,7 @@ from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import programs
 from transformer_zoo.experiment import remote
 from transformer_zoo.experiment import resumption
+from transformer_zoo.experiment import reuse
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.experiment import scoring
 from transformer_zoo.experiment import validation
@@ -141,7 +142,8 @@ def train(
     return str(result)
   if train_steps < 1:
     raise UserError(f"TRAIN_STEPS={train_steps} must be at least 1")
-  program = programs.train_program(
+  program = reuse.kept(
+    programs.train_program,
     model=model,
     objective=objective,
     optimizer=optimizer,
@@ -158,16 +160,19 @@ def train(
   inputs.check_mixture(model, mixture)
   if rates is not None:
     mixture = mixing.with_rates(mixture, rates)
-  evaluator = scoring.make_evaluator(
-    model,
-    mesh,
-    task_feature_lengths,
-    evaluation_batch_size or batch_size,
-    evaluation_max_examples,
-    corruption,
-    decoding,
-    converter,
-    vocabulary=mixture.tasks[0].vocabulary,
+  vocabulary = mixture.tasks[0].vocabulary
+  evaluator = reuse.kept(
+    scoring.make_evaluator,
+    knows=vocabulary,
+    model=model,
+    mesh=mesh,
+    lengths=task_feature_lengths,
+    batch_size=evaluation_batch_size or batch_size,
+    max_examples=evaluation_max_examples,
+    corruption=corruption,
+    decoding=decoding,
+    converter=converter,
+    vocabulary=vocabulary,
   )
   tasks = [task for task in mixture.tasks if "validation" in task.splits]
   splits = {task.name: evaluator.open(task, "validation") for task in tasks}

@@ -32,16 +32,18 @@ class CompiledStep:
     self._program = program
     self._key = dropout_key
     self._say = say
-    self._compiled = {}
+    if program.compiled_steps:
+      say("the programs of a run before this one are used again")
 
   def __call__(self, state, batch, history=None):
     shapes = tuple(batch[name].shape for name in sorted(batch))
-    if shapes not in self._compiled:
-      self._compiled[shapes] = self._compile(state, batch, history)
-    return self._compiled[shapes](state, batch, self._key, history)
+    compiled = self._program.compiled_steps
+    if shapes not in compiled:
+      compiled[shapes] = self._compile(state, batch, history)
+    return compiled[shapes](state, batch, self._key, history)
 
   def _compile(self, state, batch, history) -> jax.stages.Compiled:
-    if not self._compiled:
+    if not self._program.compiled_steps:
       for line in layout_report.layout(self._program):
         self._say(line)
     lowered = self._program.step.lower(state, batch, self._key, history)

@@ -100,8 +100,16 @@ class TrainProgram:
 
   def initial_state(self, key: jax.Array) -> TrainState:
     """The state at step 0, made where it lies."""
-    make = jax.jit(self._make_state, out_shardings=self.state_shardings)
-    return make(key)
+    return self._initial_state(key)
+
+  @functools.cached_property
+  def _initial_state(self):
+    return jax.jit(self._make_state, out_shardings=self.state_shardings)
+
+  @functools.cached_property
+  def compiled_steps(self) -> dict[tuple, jax.stages.Compiled]:
+    """Steps that runs of this program have compiled, by shapes of batches."""
+    return {}
 
   @functools.cached_property
   def step(self):
@@ -144,6 +152,11 @@ class TrainProgram:
     return cost_lib.count(
       self._update, self.abstract_state, batch, key, history
     )
+
+  @functools.cached_property
+  def known_flops(self) -> dict[tuple, int]:
+    """The `model_flops` that have been counted, by shapes of batches."""
+    return {}
 
   def model_flops(self, batch) -> int:
     """FLOPs that a step on such a batch needs, for its utilisation.

@@ -99,8 +99,6 @@ class Watching:
       place=program.place_history,
       saved=progress.get("anomalies"),
     )
-    parameters = _size(program.abstract_state.params)
-    trained = _size(program.trained_params)
     names = ()
     if self.norms != "total":
       params = program.abstract_state.params
@@ -113,13 +111,10 @@ class Watching:
         devices=program.mesh.size, peak_flops=chip.peak_flops if chip else None
       ),
       norm_names=names,
-      flops=_once_per_shape(program.model_flops),
+      flops=functools.partial(_flops, program),
       progress=progress,
       budget=Budget(
-        progress.get("budget"),
-        parameters=parameters,
-        trained_parameters=trained,
-        started=started,
+        progress.get("budget"), **program.parameter_counts, started=started
       ),
     )
 
@@ -129,18 +124,9 @@ class Watching:
     return functools.partial(norms_lib.norms, by_layer=self.norms == "layers")
 
 
-def _size(params: Any) -> int:
-  return sum(leaf.size for leaf in jax.tree.leaves(params))
-
-
-def _once_per_shape(flops: Callable[[Shapes], float]):
-  """The same function; batches that are alike are counted once."""
-  counted = {}
-
-  def of(shapes: Shapes) -> float:
-    key = tuple((name, shapes[name].shape) for name in sorted(shapes))
-    if key not in counted:
-      counted[key] = flops(shapes)
-    return counted[key]
-
-  return of
+def _flops(program: TrainProgram, shapes: Shapes) -> int:
+  """Its model FLOPs; batches that are alike are counted once."""
+  key = tuple((name, shapes[name].shape) for name in sorted(shapes))
+  if key not in program.known_flops:
+    program.known_flops[key] = program.model_flops(shapes)
+  return program.known_flops[key]
