@@ -36,6 +36,15 @@ def test_agreement_of_many_rows():
   assert ranking.rank(ours, -ours).tau == -1.0
 
 
+def test_tau_with_equal_scores_is_scipys():
+  rng = np.random.default_rng(0)
+  for _ in range(20):
+    ours, theirs = rng.integers(0, 4, (2, 6)).astype(float)
+    tau = scipy.stats.kendalltau(ours, theirs).statistic
+    if not np.isnan(tau):
+      assert ranking.rank(ours, theirs).tau == pytest.approx(tau)
+
+
 def test_interval_widens_with_noise():
   rng = np.random.default_rng(0)
   ours = [3.0, 2.0, 1.0, 0.0]

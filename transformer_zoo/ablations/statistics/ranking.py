@@ -15,6 +15,7 @@ import numpy as np
 import scipy.stats
 
 from transformer_zoo.ablations.statistics import inference
+from transformer_zoo.ablations.statistics.sums import ratio
 
 _DRAWS = 2000
 
@@ -72,7 +73,7 @@ def rank(
   clear &= products != 0
   tau = low = high = p_value = smallest = None
   if mine_RR.any() and theirs_RR.any():
-    tau = _tau(ours_R, published_R)
+    tau = float(_taus(ours_R, published_R))
     p_value = _p_value(ours_R, published_R)
     smallest = _p_value(published_R, published_R)
     if our_noise_BR is not None or deviation:
@@ -91,12 +92,16 @@ def rank(
   )
 
 
-def _order(scores_R: np.ndarray) -> np.ndarray:
-  return np.sign(scores_R[:, None] - scores_R)
+def _order(scores_BR: np.ndarray) -> np.ndarray:
+  """-1, 0 or 1 for each two rows, [B, R, R]."""
+  return np.sign(scores_BR[..., :, None] - scores_BR[..., None, :])
 
 
-def _tau(x_R: np.ndarray, y_R: np.ndarray) -> float:
-  return float(scipy.stats.kendalltau(x_R, y_R).statistic)
+def _taus(x_BR: np.ndarray, y_BR: np.ndarray) -> np.ndarray:
+  """Kendall's tau-b of each draw; 0 where a side has no order."""
+  x_BRR, y_BRR = _order(x_BR), _order(y_BR)
+  x_B, y_B = ((order != 0).sum((-1, -2)) for order in (x_BRR, y_BRR))
+  return ratio((x_BRR * y_BRR).sum((-1, -2)), np.sqrt(x_B * y_B))
 
 
 def _interval(ours_R, published_R, our_noise_BR, deviation):
@@ -104,12 +109,9 @@ def _interval(ours_R, published_R, our_noise_BR, deviation):
   if our_noise_BR is None:
     our_noise_BR = np.zeros((_DRAWS, len(ours_R)))
   theirs_BR = published_R + draws.normal(0, deviation, our_noise_BR.shape)
-  taus = [
-    _tau(mine_R, theirs_R)
-    for mine_R, theirs_R in zip(ours_R + our_noise_BR, theirs_BR, strict=True)
-  ]
+  taus_B = _taus(ours_R + our_noise_BR, theirs_BR)
   outside = (1 - inference.LEVEL) / 2
-  low, high = np.nanquantile(taus, [outside, 1 - outside])
+  low, high = np.quantile(taus_B, [outside, 1 - outside])
   return float(low), float(high)
 
 
@@ -118,9 +120,7 @@ def _p_value(x_R: np.ndarray, y_R: np.ndarray) -> float:
   mine_RR = _order(x_R)
 
   def agreement(y, axis):
-    y = np.moveaxis(y, axis, -1)
-    orders = np.sign(y[..., :, None] - y[..., None, :])
-    return (mine_RR * orders).sum((-1, -2))
+    return (mine_RR * _order(np.moveaxis(y, axis, -1))).sum((-1, -2))
 
   result = scipy.stats.permutation_test(
     (y_R,),
