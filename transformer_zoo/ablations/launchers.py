@@ -1,6 +1,7 @@
 """Where the runs of a study are trained: in this process, or in several."""
 
 from collections.abc import Iterator, Sequence
+import contextlib
 import importlib.util
 import os
 import pathlib
@@ -16,6 +17,7 @@ from transformer_zoo.ablations.execution import Elsewhere
 from transformer_zoo.ablations.execution import Execution
 from transformer_zoo.ablations.execution import Job
 from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import reuse
 
 _POLL_SECONDS = 0.5
 _NO_LIMIT_MINUTES = 60 * 24 * 365
@@ -38,17 +40,19 @@ class Launcher(Protocol):
 
 
 class InTurn:
-  """Trains one run after the other in this process."""
+  """Trains one run after the other in this process; they share programs."""
 
   def __init__(self, execute: Execution):
     self._execute = execute
     self._done = []
+    self._reusing = contextlib.ExitStack()
 
   def __enter__(self):
+    self._reusing.enter_context(reuse.reused())
     return self
 
   def __exit__(self, *_):
-    pass
+    self._reusing.close()
 
   def has_room(self) -> bool:
     """Whether another run can be started."""

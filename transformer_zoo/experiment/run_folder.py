@@ -17,6 +17,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import averages
 from transformer_zoo.evaluation import best
 from transformer_zoo.evaluation.evaluator import TaskResult
+from transformer_zoo.experiment import reuse
 from transformer_zoo.processes import distributed
 from transformer_zoo.training import loop
 from transformer_zoo.training import recorder
@@ -24,6 +25,7 @@ from transformer_zoo.training import summary
 from transformer_zoo.training.budget import Budget
 
 CONFIG = "config.gin"
+ENVIRONMENT = "environment.json"
 RESULT = "result.json"
 LAST = "last step: no task has a metric"
 
@@ -77,11 +79,14 @@ def claim(
 
 def _describe(folder, configuration, model, lengths) -> None:
   folder.mkdir(parents=True, exist_ok=True)
-  found = summary.summarize(
-    model, inputs=lengths["inputs"], targets=lengths["targets"]
+  found = reuse.kept(
+    summary.summarize,
+    model=model,
+    inputs=lengths["inputs"],
+    targets=lengths["targets"],
   )
   (folder / "model.txt").write_text(summary.as_text(found))
-  environment.write_environment(folder / "environment.json")
+  environment.write_environment(folder / ENVIRONMENT)
   with open(folder / "commands.txt", "a", encoding="utf-8") as commands:
     commands.write(" ".join(sys.argv) + "\n")
   # Last: a folder with a configuration is one that a run has claimed.
