@@ -39,8 +39,9 @@ def substitute(model: nn.Module, rules: Sequence[Rule]) -> nn.Module:
   for rule in rules:
     changed = _rebuilt(model, rule, {})
     if changed == model:
+      name = rule.__qualname__.partition(".")[0]
       raise UserError(
-        f"{rule.__qualname__.partition('.')[0]} finds no part to replace in a "
+        f"substitute: {name} finds no part to replace in the model, "
         f"{type(model).__name__}"
       )
     model = changed
