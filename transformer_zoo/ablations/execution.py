@@ -13,11 +13,13 @@ import jax
 from jax.experimental.compilation_cache import compilation_cache
 
 from transformer_zoo import config
+from transformer_zoo import environment
 from transformer_zoo.ablations import claims
 from transformer_zoo.ablations import outcome
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations import standing
 from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import run_folder
 from transformer_zoo.training import loop
 
 
@@ -66,6 +68,8 @@ class Execution:
         changes=run.changes,
         root=run.command,
       )
+      if run.command != "train":  # Training describes its runs itself.
+        _describe(run.folder)
       config.call(run.command)
     except Exception as error:
       text = f"{reason(error)}\n\n{traceback.format_exc()}"
@@ -74,6 +78,11 @@ class Execution:
     finally:
       gin.clear_config()
     errors.unlink(missing_ok=True)
+
+
+def _describe(folder: pathlib.Path) -> None:
+  environment.write_environment(folder / run_folder.ENVIRONMENT)
+  run_folder.replace(folder / run_folder.CONFIG, config.operative_config())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,11 +32,11 @@ def chosen_scores(result: Mapping) -> dict[str, dict[str, float]]:
   }
 
 
-def chosen_step(result: Mapping, task: str) -> int:
-  """Returns the step at which a task's scores were chosen."""
+def chosen_step(result: Mapping, task: str) -> int | None:
+  """Returns the step of a task's scores; None where they are an ensemble's."""
   if task in result.get("best_by_task", {}):
     return result["best_by_task"][task]["step"]
-  return result["best_step"] or result["step"]
+  return result.get("best_step") or result.get("step")
 
 
 def checkpoint_of(folder: pathlib.Path) -> str:

@@ -98,7 +98,8 @@ class RunResult:
   def predictions(self, task: str) -> pathlib.Path:
     """Returns the file with the predictions that a task's scores are of."""
     step = outcome.chosen_step(self.result, task)
-    return self.folder / "predictions" / str(step) / f"{task}.jsonl"
+    place = "" if step is None else f"predictions/{step}"
+    return self.folder / place / f"{task}.jsonl"
 
 
 @dataclasses.dataclass(frozen=True)
