@@ -11,7 +11,9 @@ import pytest
 from transformer_zoo.ablations import data_marks
 from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import plan
+from transformer_zoo.ablations import results
 from transformer_zoo.ablations import runner
+from transformer_zoo.ablations import suite as suites
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import recorder
 
@@ -34,6 +36,7 @@ Suite.groups = {
 }
 Suite.columns = (@Sentiment/Column(), @Similarity/Column())
 Sentiment/Column.group = 'sentiment'
+Sentiment/Column.published = 'GLUE'
 Sentiment/Column.scores = ('sentiment',)
 Similarity/Column.group = 'similarity'
 Similarity/Column.scores = ('similarity: pearson_corrcoef',)
@@ -103,7 +106,11 @@ def train(runs):
   with recorder.Recorder(folder) as run:
     for step in range(1, steps + 1):
       loss = 1.0 + 3.0 / step + rng.normal() / 20
-      run.record(step, {"train/loss": loss, "train/learning_rate": 0.01})
+      run.record(
+        step,
+        {"train/loss": loss, "train/learning_rate": 0.01, "train/tokens": 1000},
+      )
+      run.timing(step, {"timing/seconds_per_step": 1.5})
       if step % 5 == 0 and finetuning:
         scores = {mixture: _scores(mixture, level, rng)}
         values = {
@@ -142,6 +149,14 @@ def train(runs):
     "config_hash": runs.config_hash(),
     "seconds": 61.0,
     "tokens": steps * 1000,
+    "budget": {
+      "parameters": 812_032,
+      "trained_parameters": 812_032,
+      "steps": steps,
+      "input_tokens": steps * 900,
+      "target_tokens": steps * 100,
+      "flops": steps * 4e9,
+    },
   }
   (folder / "result.json").write_text(json.dumps(result))
   return folder / "result.json"
@@ -173,3 +188,61 @@ def run_tiny(fake, tmp_path):
     )
 
   return run
+
+
+@pytest.fixture
+def make_study(tmp_path):
+  """Makes what a study's runs came to, of scores and without any folders."""
+
+  def make(scores, *, columns=None, published="", labels=None, budgets=None):
+    """Of `{row: {seed: {task: {metric: value}}}}`, the first the baseline."""
+    labels, budgets = labels or {}, budgets or {}
+    every = [one for by_seed in scores.values() for one in by_seed.values()]
+    tasks = dict.fromkeys(task for one in every for task in one)
+    runs = tuple(
+      results.RunResult(
+        row=row,
+        seed=seed,
+        group="",
+        phase="finetune",
+        member=0,
+        scored=True,
+        folder=tmp_path / row / str(seed),
+        starts=(),
+        shared=False,
+        state="finished",
+        reason="",
+        command="",
+        fingerprint="",
+        result={
+          "step": 1,
+          "best_step": None,
+          "scores": by_task,
+          "seconds": 60.0,
+          **({"budget": budgets[row]} if row in budgets else {}),
+        },
+      )
+      for row, by_seed in scores.items()
+      for seed, by_task in by_seed.items()
+    )
+    return results.StudyResults(
+      folder=tmp_path,
+      name="tiny",
+      question="Why?",
+      suite="two",
+      baseline=next(iter(scores)),
+      seeds=tuple(range(max(map(len, scores.values())))),
+      command="zoo ablate tiny",
+      published=published,
+      columns=columns
+      or tuple(suites.Column(name=task, scores=(task,)) for task in tasks),
+      rows={
+        row: results.RowInfo(
+          label=labels.get(row, row), published=labels.get(row, "")
+        )
+        for row in scores
+      },
+      runs=runs,
+    )
+
+  return make

@@ -1,152 +1,184 @@
-"""Means, deviations, bold and verdicts, against numbers worked out by hand."""
+"""Means, deviations, bold and files, against numbers worked out by hand."""
 
 import csv
+import io
 import math
-import pathlib
 
 import pytest
 
-from transformer_zoo.ablations import results
+from transformer_zoo.ablations import analysis
+from transformer_zoo.ablations import budgets
+from transformer_zoo.ablations import cells
+from transformer_zoo.ablations import latex
 from transformer_zoo.ablations import scores
 from transformer_zoo.ablations import table
+from transformer_zoo.ablations.suite import Column
 
 
-def _study(rows, *, seeds=(0, 1), published=None):
-  """A study from {row: {seed: {task: {metric: value}}}}."""
-  runs = tuple(
-    results.RunResult(
-      row=row,
-      seed=seed,
-      phase="finetune",
-      scored=True,
-      folder=pathlib.Path("nowhere"),
-      shared=False,
-      state="finished",
-      reason="",
-      command="",
-      result={"scores": by_task},
-    )
-    for row, by_seed in rows.items()
-    for seed, by_task in by_seed.items()
-  )
-  return results.StudyResults(
-    folder=pathlib.Path("nowhere"),
-    name="tiny",
-    question="Why?",
-    baseline=next(iter(rows)),
-    seeds=seeds,
-    command="zoo ablate tiny",
-    published={row: (published or {}).get(row, {}) for row in rows},
-    runs=runs,
-  )
-
-
-def _one_task(**rows):
-  return _study(
-    {
+@pytest.fixture
+def one_task(make_study):
+  def make(**rows):
+    by_row = {
       row: {seed: {"cola": {"mcc": v}} for seed, v in enumerate(values)}
       for row, values in rows.items()
+    }
+    return make_study(by_row)
+
+  return make
+
+
+@pytest.fixture
+def table6(make_study):
+  """Two rows of T5's table 6, our scores at half of theirs and below."""
+  return make_study(
+    {
+      "rate_15": {0: {"cola": {"mcc": 41.0}}, 1: {"cola": {"mcc": 42.0}}},
+      "rate_50": {0: {"cola": {"mcc": 31.0}}},
     },
-    seeds=tuple(range(max(map(len, rows.values())))),
+    columns=(Column(name="mini_GLUE", scores=("cola",), published="GLUE"),),
+    published="t5/table06_corruption_rates",
+    labels={"rate_15": "15%", "rate_50": "50%"},
   )
 
 
-def test_scores_of_a_task_and_their_average():
-  metrics = {"f1": 90.0, "accuracy": 80.0}
-  built = scores.build(
-    _study({"baseline": {0: {"mrpc": metrics, "cola": {"mcc": 45.0}}}})
-  )
-  assert built.columns == ("average", "cola (mcc)", "mrpc")
-  assert built.metrics == ("mrpc: accuracy", "mrpc: f1")
-  assert built.cells["baseline", "mrpc"].mean == 85.0
-  assert built.cells["baseline", "average"].mean == 65.0
+def test_a_column_takes_tasks_or_their_metrics():
+  found = {"mrpc": {"f1": 90.0, "accuracy": 80.0}, "cola": {"mcc": 45.0}}
+
+  def score(*wanted):
+    return scores.column_score(Column(name="c", scores=wanted), found)
+
+  assert score("mrpc") == 85.0
+  assert score("mrpc: f1") == 90.0
+  assert score("mrpc", "cola") == 65.0
+  assert score("mrpc", "rte") is None
+  assert score("mrpc: em") is None
 
 
-def test_mean_deviation_and_difference():
-  built = scores.build(_one_task(baseline=[50, 54], other=[40, 40]))
-  base = built.cells["baseline", "average"]
-  assert base.mean == 52.0
-  assert base.deviation == pytest.approx(math.sqrt(8.0))
-  assert base.difference is None
-  assert built.cells["other", "average"].difference == -12.0
-
-
-def test_bold_is_within_two_deviations_of_the_baseline_from_the_best():
-  # The baseline's deviation is sqrt(8) = 2.83: 54 − 5.66 = 48.34.
-  built = scores.build(
-    _one_task(baseline=[50, 54], best=[54, 54], near=[48.4, 48.4], far=[48, 48])
-  )
-  bold = [r for r in built.rows if built.cells[r, "average"].bold]
-  assert bold == ["baseline", "best", "near"]
-
-
-def test_a_single_seed_has_no_deviation_and_only_the_best_is_bold():
-  built = scores.build(_one_task(baseline=[50], other=[49.9]))
-  assert built.cells["baseline", "average"].deviation is None
-  assert not built.cells["other", "average"].bold
-  assert table.verdict(built, "other") == (
-    "baseline − other = +0.10 (average). A row has a single seed, which has no "
-    "standard deviation, so nothing can be concluded."
-  )
-
-
-def test_the_verdict_takes_the_larger_deviation_and_shows_the_pooled_one():
-  built = scores.build(_one_task(baseline=[50, 54], other=[47, 47]))
-  assert table.verdict(built, "other") == (
-    "baseline − other = +5.00 (average), which does not exceed two standard "
-    "deviations: 2 × 2.83 = 5.66, by the larger of the two rows' sample "
-    "standard deviations over 2 and 2 seeds. By the pooled one, 2 × 2.00 = "
-    "4.00: exceeded."
-  )
-  built = scores.build(_one_task(baseline=[50, 54], other=[46, 46]))
-  assert ", which exceeds two standard" in table.verdict(built, "other")
-
-
-def test_the_verdict_without_runs():
-  built = scores.build(_one_task(baseline=[50, 54], other=[]))
-  assert table.verdict(built, "other") == (
-    "baseline − other: a row has no finished run, so nothing can be said."
-  )
-
-
-def test_benchmark_averages_appear_when_complete():
+def test_a_benchmark_average_is_there_when_complete():
   glue = {}
   for members in scores.averages.GLUE_GROUPS.values():
     for task, metric in members:
       glue.setdefault(task, {})[metric] = 80.0
-  built = scores.build(_study({"baseline": {0: glue}}))
-  assert built.columns[:2] == ("average", "GLUE average")
+  column = Column(name="GLUE", scores=tuple(glue), average="glue")
+  assert scores.column_score(column, glue) == pytest.approx(80.0)
   del glue["glue_rte_v002"]
-  built = scores.build(_study({"baseline": {0: glue}}))
-  assert "GLUE average" not in built.columns
+  assert scores.column_score(column, glue) is None
 
 
-def test_the_published_score_stands_beside_ours():
-  study = _study(
-    {"baseline": {0: {"cola": {"mcc": 45.0}}}, "other": {}},
-    seeds=(0, 1),
-    published={"baseline": {"average": 83.28, "cola": 53.84}},
+def test_mean_deviation_and_difference(one_task):
+  built = scores.build(one_task(baseline=[50, 54], other=[40, 40]))
+  base = built.cells["baseline", "cola"]
+  assert base.mean == 52.0
+  assert base.deviation == pytest.approx(math.sqrt(8.0))
+  assert base.difference is None
+  assert built.cells["other", "cola"].difference == -12.0
+
+
+def test_bold_is_within_two_deviations_of_the_baseline_from_the_best(one_task):
+  # The baseline's deviation is sqrt(8) = 2.83: 54 − 5.66 = 48.34.
+  built = scores.build(
+    one_task(baseline=[50, 54], best=[54, 54], near=[48.4, 48.4], far=[48, 48])
   )
-  text = table.to_markdown(study, scores.build(study))
-  assert "| average    | **45.00 1 of 2 seeds [83.28]** | —" in text
-  assert "| cola (mcc) | **45.00 1 of 2 seeds [53.84]** |" in text
-  assert "- In brackets the published score." in text
+  bold = [row for row in built.rows if built.cells[row, "cola"].bold]
+  assert bold == ["baseline", "best", "near"]
+
+
+def test_a_single_seed_has_no_deviation_and_only_the_best_is_bold(one_task):
+  built = scores.build(one_task(baseline=[50], other=[49.9]))
+  assert built.cells["baseline", "cola"].deviation is None
+  assert not built.cells["other", "cola"].bold
+
+
+def test_every_metric_of_a_task_is_told_under_its_group(make_study):
+  one = {"mrpc": {"f1": 90.0, "accuracy": 80.0}, "more": {"em": 1.0}}
+  column = Column(name="GLUE", scores=("mrpc",))
+  built = scores.build(make_study({"a": {0: one}}, columns=(column,)))
+  assert built.metrics == {
+    "GLUE": ("mrpc: f1", "mrpc: accuracy"),
+    "other tasks": ("more: em",),
+  }
+  assert built.cells["a", "mrpc: f1"].mean == 90.0
+
+
+def test_the_published_score_stands_beside_ours(table6):
+  text = table.to_markdown(analysis.analyse(table6))
+  assert "| ★\u00a015% | **41.50 ± 0.71** [83.28]" in text
+  assert "| 50%   | 31.00 (1 of 2 seeds) [81.27]" in text
+  assert "| 50% | −10.50 [−2.01] |" in text
+  assert "mini_GLUE stands beside the published GLUE." in text
+  assert "Table 6" in text
+
+
+def test_the_csv_has_every_digit(table6):
+  lines = csv.DictReader(
+    io.StringIO(table.to_csv(table6, scores.build(table6)))
+  )
+  first = next(iter(lines))
+  assert first["row"] == "rate_15" and first["label"] == "15%"
+  assert float(first["standard_deviation"]) == pytest.approx(math.sqrt(0.5))
+  assert (first["published"], first["seed_1"]) == ("83.28", "42.0")
+
+
+def test_latex_has_a_cell_for_every_column(table6):
+  text = latex.to_latex(table6, scores.build(table6))
+  rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+  assert [line.count("&") for line in rows] == [1] * 5
+  assert r"$\star$~15\% & \textbf{41.50}{\scriptsize\,$\pm$0.71} \\" in text
+  assert r"\quad{\scriptsize published} & {\scriptsize 83.28} \\" in text
+  assert text.count(r"\begin") == text.count(r"\end") == 2
+  assert not set(text) & set("★±−\u00a0")
+
+
+def test_latex_shows_special_characters_as_they_are():
+  plain = r"50% of $5 & a_b^{c} #1 ~ \x <y> | ± − ★"
+  assert latex.escape(plain) == (
+    r"50\% of \$5 \& a\_b\textasciicircum{}\{c\} \#1 \textasciitilde{} "
+    r"\textbackslash{}x \textless{}y\textgreater{} \textbar{} $\pm$ $-$ $\star$"
+  )
+
+
+def test_numbers_are_written_with_a_typographic_minus():
+  assert cells.number(-1.005) == "−1.00"
+  assert cells.signed(0.5) == "+0.50"
+
+
+def _budget(**other):
+  budget = {"parameters": 10, "trained_parameters": 10, "steps": 4}
+  budget |= {"input_tokens": 90.0, "target_tokens": 10.0, "flops": 2e9}
+  return budget | other
+
+
+def test_equal_budgets_are_proved_and_others_named(make_study):
+  one = {0: {"cola": {"mcc": 1.0}}, 1: {"cola": {"mcc": 1.0}}}
+  study = make_study(
+    {"baseline": one, "same": one, "twice": one},
+    budgets={
+      "baseline": _budget(),
+      "same": _budget(),
+      "twice": _budget(flops=4e9),
+    },
+  )
+  found = budgets.of_rows(study)
+  assert found["baseline"].seconds == 60.0  # Of one seed.
+  assert found["twice"].phases["finetune"].flops == 4e9
+  assert budgets.sentences(study, found) == [
+    "Equal in all rows: parameters (10), trained parameters (10), tokens "
+    "(100).",
+    "Not equal: FLOPs, from 1.00 (baseline) to 2.00 (twice) of the baseline's "
+    "2.00 G.",
+  ]
 
 
 def test_the_files_of_a_study(run_tiny):
   folder = run_tiny().folder
   text = (folder / "table.md").read_text()
-  assert text.startswith("# tiny\n\nDoes <pre-training> help?\n\n|")
-  assert "- baseline − no_pretraining = +" in text
-  assert "which exceeds two standard deviations" in text
-  assert "## Metrics of tasks that have several" in text
+  assert text.startswith("# tiny, suite two\n\nDoes <pre-training> help?\n\n|")
+  assert "no_pretraining − the baseline = −3" in text
+  assert "no_pretraining is worse, by more than chance explains." in text
+  assert "## Scores of each task" in text
   with open(folder / "table.csv") as file:
     lines = list(csv.DictReader(file))
-  (line,) = [
-    one
-    for one in lines
-    if (one["row"], one["column"]) == ("baseline", "average")
-  ]
+  line = next(one for one in lines if one["column"] == "Similarity")
   values = [float(line[f"seed_{seed}"]) for seed in (0, 1, 2)]
   assert float(line["mean"]) == pytest.approx(sum(values) / 3)
-  assert line["published"] == "83.28"
+  assert (folder / "table.tex").read_text().startswith("% zoo ablate")

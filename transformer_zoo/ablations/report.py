@@ -27,8 +27,8 @@ def write(analysis: Analysis) -> pathlib.Path:
   """
   study, table = analysis.study, analysis.table
   contents = {
-    "What can be concluded": _conclusions(analysis),
     "Scores": report_scores.main(analysis),
+    "What can be concluded": _conclusions(analysis),
     "Beside the publication": report_scores.beside_published(analysis),
     "Sensitivity": report_scores.sensitivity(study, table),
     "Budgets": report_scores.costs(study, analysis.budgets),
@@ -51,6 +51,7 @@ def write(analysis: Analysis) -> pathlib.Path:
   path = study.folder / REPORT_FILE
   parts = [
     *_head(study),
+    page.sentences([analysis.summary] if analysis.summary else []),
     *_unfinished(study),
     f"<nav>{' '.join(links)}</nav>",
     *sections.values(),
@@ -78,7 +79,8 @@ def _head(study) -> Iterator[str]:
 
 def _conclusions(analysis) -> Iterator[str]:
   if analysis.summary:
-    yield page.sentences([analysis.summary, *analysis.concluded])
+    yield f"<p>{page.text(analysis.summary)}</p>"
+  yield page.sentences(analysis.concluded)
   if analysis.open:
     title = f"What cannot be concluded: {len(analysis.open)} comparisons"
     yield page.details(title, page.sentences(analysis.open))

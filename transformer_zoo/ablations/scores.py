@@ -105,7 +105,6 @@ def build(study: StudyResults) -> Table:
     ).get(metric)
   by_row = {row: study.scores(row) for row in study.rows}
   print_of = _published(study)
-  printed = {column.name: column.published for column in study.columns}
   cells = {}
   for name, score in columns.items():
     column = {
@@ -115,7 +114,7 @@ def build(study: StudyResults) -> Table:
           for seed, scores in by_seed.items()
           if (value := score(scores)) is not None
         },
-        published=print_of.get(row, {}).get(printed.get(name) or name),
+        published=print_of.get(row, {}).get(name),
       )
       for row, by_seed in by_row.items()
     }
