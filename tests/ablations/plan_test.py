@@ -219,6 +219,7 @@ def test_a_value_may_be_a_file(runs_of):
   )
 
 
+FIELDS = [field.name for field in dataclasses.fields(plan.Run)]
 RUN = ("runs/miniature_pretrain.gin", "TRAIN_STEPS=7", "MODEL_DIR='x'")
 
 
@@ -232,7 +233,7 @@ def test_a_file_after_a_binding_wins_and_is_written_so(tmp_path):
   operative = config.operative_config()
   assert "WARMUP_STEPS = 6" in operative
 
-  run = plan.Run(*[None] * 13)
+  run = plan.Run(**dict.fromkeys(FIELDS))
   text = plan.as_gin(dataclasses.replace(run, changes=changes))
   (tmp_path / "run.gin").write_text(text)
   config.load(["run.gin"], (), [tmp_path])

@@ -40,6 +40,7 @@ class Run:
     random_seed: the row's seed, or another one for the other members.
     changes: gin files and bindings in their order, without `$(...)`.
     command: what runs it, "train" or "evaluate".
+    mixture: the mixture or task that it reads.
     scored: whether its scores are the row's.
     folder: the run folder, in the pool of all studies.
     fingerprint: a hash of all that the run computes from: the configuration
@@ -58,6 +59,7 @@ class Run:
   random_seed: int
   changes: tuple[str, ...]
   command: str
+  mixture: str
   scored: bool
   folder: pathlib.Path
   fingerprint: str
@@ -166,10 +168,14 @@ class _Planner:
     command = self._suite.commands.get(phase, "train")
     try:
       changes, grouped = self._changes(row, phase, group)
-      mark = self._fingerprint(command, changes, random_seed, starts)
+      configuration, *data = self._configuration(command, changes, len(starts))
+      data_mark = self._data_mark(*data)
     except UserError as error:
       where = f"row {row.name!r}, phase {phase!r}, group {group!r}"
       raise UserError(f"{where}: {error}") from error
+    parts = [command, configuration, str(random_seed), data_mark]
+    parts += [start.fingerprint for start in starts]
+    mark = hashlib.sha256(" ".join(parts).encode()).hexdigest()
     grouped = grouped or any(start.group for start in starts)
     short = mark[:12]
     folder = self._folders.setdefault(short, self._pool / f"{phase}-{short}")
@@ -182,6 +188,7 @@ class _Planner:
       random_seed=random_seed,
       changes=changes,
       command=command,
+      mixture=data[0],
       scored=phase == row.chain[-1],
       folder=folder,
       fingerprint=mark,
@@ -214,15 +221,9 @@ class _Planner:
     checks.check_changes(expanded, "its changes")
     return expanded, grouped
 
-  def _fingerprint(self, command, changes, random_seed, starts) -> str:
-    configuration, data = self._configuration(command, changes, len(starts))
-    parts = [command, configuration, str(random_seed), self._data_mark(*data)]
-    parts += [start.fingerprint for start in starts]
-    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
-
   def _configuration_uncached(
     self, command: str, changes: tuple[str, ...], num_starts: int
-  ) -> tuple[str, tuple[str, str]]:
+  ) -> tuple[str, str, str]:
     """A checked configuration's hash; the mixture it reads, and from where.
 
     Seeds and checkpoints are in the fingerprint apart, so that a configuration
@@ -234,7 +235,7 @@ class _Planner:
         (), bindings, self._search_paths, changes=changes, root=command
       )
       settings = map(config.setting, ("mixture_or_task_name", "prepared_dir"))
-      return config.config_hash(), tuple(settings)
+      return config.config_hash(), *settings
     finally:
       gin.clear_config()
 

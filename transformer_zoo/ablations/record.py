@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 import os
 import pathlib
-import shlex
 
+from transformer_zoo.ablations import commands
 from transformer_zoo.ablations import json_files
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations.study import Study
@@ -34,14 +34,11 @@ def describe(
   """
 
   def of_run(run):
-    bindings = plan.run_bindings(run.command, run.random_seed, run.folder)
-    words = ["zoo", run.command, f"--gin_file={run.folder / plan.RUN_FILE}"]
-    words += [f"--gin.{binding}" for binding in bindings]
     same = ("row", "seed", "group", "phase", "member", "scored", "shared")
     return {name: getattr(run, name) for name in same} | {
       "folder": relative(run.folder, folder),
       "starts": [relative(start, folder) for start in run.starts],
-      "command": shlex.join(words + list(options)),
+      "command": commands.of_run(run, options),
       "fingerprint": run.fingerprint,
     }
 

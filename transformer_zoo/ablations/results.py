@@ -4,12 +4,12 @@
 folders (standing.py).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 import dataclasses
 import os
 import pathlib
-import shlex
 
+from transformer_zoo.ablations import commands
 from transformer_zoo.ablations import jobs
 from transformer_zoo.ablations import json_files
 from transformer_zoo.ablations import outcome
@@ -197,17 +197,20 @@ def read(folder: str | os.PathLike[str]) -> StudyResults:
 
 
 def _runs(folder, records) -> Iterator[RunResult]:
-  queued = jobs.active(folder)
+  queued = jobs.active(folder.parent / plan.POOL)
   known = {}  # Folder -> the phase in it, and how far it has come.
   for entry in records:
     path = _path(folder, entry["folder"])
     starts = tuple(_path(folder, start) for start in entry["starts"])
-    own = standing.of_folder(path, queued.get(entry["folder"]))
+    own = standing.of_folder(path, queued.get(path.name))
     for start in starts:
       phase, before = known[start]
       own = standing.after(own, before, phase)
     if all(known[start][1].state == standing.FINISHED for start in starts):
-      entry["command"] += _checkpoints(entry["command"], starts)
+      checkpoints = [outcome.checkpoint_of(start) for start in starts]
+      entry["command"] = commands.with_checkpoints(
+        entry["command"], checkpoints
+      )
     known[path] = entry["phase"], own
     finished = own.state == standing.FINISHED
     yield RunResult(
@@ -220,14 +223,6 @@ def _runs(folder, records) -> Iterator[RunResult]:
         "result": outcome.read_result(path) if finished else None,
       }
     )
-
-
-def _checkpoints(command: str, starts: Sequence[pathlib.Path]) -> str:
-  """The words that a run's command lacks until its starts are finished."""
-  kind = command.split()[1]
-  checkpoints = [outcome.checkpoint_of(start) for start in starts]
-  bindings = plan.start_bindings(kind, checkpoints)
-  return "".join(f" {shlex.quote(f'--gin.{one}')}" for one in bindings)
 
 
 def _path(folder: pathlib.Path, relative: str) -> pathlib.Path:
