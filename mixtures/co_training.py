@@ -127,3 +127,35 @@ seqio.MixtureRegistry.add(
 seqio.MixtureRegistry.add(
   "leave_one_out_wmt16_enro_v003", leave_out(_HALVED, ["wmt16_enro_v003"])
 )
+
+# The same at K = 2^19, by the studies' names of groups (table 12).
+_LIMITED = ExamplesProportional(2**19, counts=COUNTS, halved=TWICE)
+_LIMITED_WHOLE = ExamplesProportional(2**19, counts=COUNTS)
+seqio.MixtureRegistry.add(
+  "all_without_GLUE",
+  leave_out(dict.fromkeys(_ALL, _LIMITED_WHOLE), counts.GLUE),
+)
+seqio.MixtureRegistry.add(
+  "all_without_SGLUE",
+  leave_out(dict.fromkeys(_ALL, _LIMITED_WHOLE), counts.SUPER_GLUE),
+)
+seqio.MixtureRegistry.add(
+  "all_without_CNNDM",
+  leave_out(dict.fromkeys(_ALL, _LIMITED), ["cnn_dailymail_v002"]),
+)
+seqio.MixtureRegistry.add(
+  "all_without_SQuAD",
+  leave_out(dict.fromkeys(_ALL, _LIMITED), ["squad_v010_allanswers"]),
+)
+seqio.MixtureRegistry.add(
+  "all_without_EnDe",
+  leave_out(dict.fromkeys(_ALL, _LIMITED), ["wmt_t2t_ende_v003"]),
+)
+seqio.MixtureRegistry.add(
+  "all_without_EnFr",
+  leave_out(dict.fromkeys(_ALL, _LIMITED), ["wmt15_enfr_v003"]),
+)
+seqio.MixtureRegistry.add(
+  "all_without_EnRo",
+  leave_out(dict.fromkeys(_ALL, _LIMITED), ["wmt16_enro_v003"]),
+)

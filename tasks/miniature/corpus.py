@@ -58,3 +58,27 @@ seqio.TaskRegistry.add(
   preprocessors=_STEPS,
   output_features=source.FEATURES,
 )
+
+# What happened to people, and nothing else: news.
+seqio.TaskRegistry.add(
+  "mini_corpus_news",
+  source=source.corpus_source("news"),
+  preprocessors=_STEPS,
+  output_features=source.FEATURES,
+)
+
+# People, kinds of things, words and phrases: an encyclopaedia.
+seqio.TaskRegistry.add(
+  "mini_corpus_encyclopaedia",
+  source=source.corpus_source("encyclopaedia"),
+  preprocessors=_STEPS,
+  output_features=source.FEATURES,
+)
+
+# The same with what people do and what follows from it.
+seqio.TaskRegistry.add(
+  "mini_corpus_encyclopaedia_and_stories",
+  source=source.corpus_source("encyclopaedia_and_stories"),
+  preprocessors=_STEPS,
+  output_features=source.FEATURES,
+)

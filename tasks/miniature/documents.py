@@ -2,8 +2,9 @@
 
 `documents(domain, seed=..., start=..., count=...)` writes them; `documents`
 0..9 are the same whatever `start` they were asked from. Domains: `chronicle`
-(people, kinds of things, incidents, a phrase book) and `review` (opinions).
-Each has an unfiltered variant with the litter of the web.
+(people, kinds of things, incidents, a phrase book, opinions) and, narrower,
+`review` (opinions), `news`, `encyclopaedia`, and `encyclopaedia_and_stories`.
+The first two have an unfiltered variant with the litter of the web.
 """
 
 from collections.abc import Iterator
@@ -30,13 +31,36 @@ _REVIEW = (
   (0.80, review.purchase),
   (1.00, review.complaint),
 )
+_NEWS = (
+  (0.70, chronicle.report),
+  (1.00, chronicle.incident),
+)
+_ENCYCLOPAEDIA = (
+  (0.40, chronicle.life),
+  (0.75, chronicle.kind),
+  (0.90, chronicle.wording),
+  (1.00, chronicle.phrase_book),
+)
+_STORIES = (
+  (0.35, chronicle.life),
+  (0.65, chronicle.kind),
+  (0.75, chronicle.wording),
+  (0.82, chronicle.phrase_book),
+  (0.91, chronicle.scene),
+  (1.00, chronicle.incident),
+)
+# Kinds of documents, whether they are littered, and the stream of choices: a
+# variant litters the very documents of its clean domain. Streams below 16 and
+# from 64 up are the world's and the examples'.
 DOMAINS = {
-  "chronicle": (_CHRONICLE, False),
-  "review": (_REVIEW, False),
-  "chronicle_unfiltered": (_CHRONICLE, True),
-  "review_unfiltered": (_REVIEW, True),
+  "chronicle": (_CHRONICLE, False, 16),
+  "review": (_REVIEW, False, 17),
+  "chronicle_unfiltered": (_CHRONICLE, True, 16),
+  "review_unfiltered": (_REVIEW, True, 17),
+  "news": (_NEWS, False, 18),
+  "encyclopaedia": (_ENCYCLOPAEDIA, False, 19),
+  "encyclopaedia_and_stories": (_STORIES, False, 20),
 }
-_FIRST_STREAM = 16  # the streams below are the world's and the examples'
 
 
 def document(world: World, domain: str, seed: int, index: int) -> str:
@@ -48,9 +72,7 @@ def document(world: World, domain: str, seed: int, index: int) -> str:
     seed: another seed gives another corpus about the same world.
     index: which document.
   """
-  kinds, littered = DOMAINS[domain]
-  # A variant litters the very documents of its clean domain.
-  stream = _FIRST_STREAM + domain.startswith("review")
+  kinds, littered, stream = DOMAINS[domain]
   dice = Dice(seed, stream, index)
   dart = dice.uniform()
   write = next(kind for share, kind in kinds if dart < share)
