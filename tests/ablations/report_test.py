@@ -1,13 +1,22 @@
-"""The page of a study: complete, self-contained, well formed."""
+"""The page of a study: complete, well formed, alone."""
 
 import html.parser
 import re
-import xml.etree.ElementTree
 
-from transformer_zoo.ablations import plots
+import numpy as np
+import pytest
+
+from transformer_zoo.ablations import curves
 from transformer_zoo.ablations import results
 
 _VOID = {"meta", "link", "br", "img", "input", "hr"}
+_PUBLISHED = (
+  "Study.question",
+  "Study.published = 't5/table06_corruption_rates'\n"
+  "baseline/Row.published = '15%'\n"
+  "no_pretraining/Row.published = '50%'\n"
+  "Study.question",
+)
 
 
 class _Balance(html.parser.HTMLParser):
@@ -21,81 +30,107 @@ class _Balance(html.parser.HTMLParser):
     if tag not in _VOID:
       self.open.append(tag)
 
+  def handle_startendtag(self, tag, attributes):
+    pass
+
   def handle_endtag(self, tag):
     assert self.open.pop() == tag
 
 
-def test_the_page_stands_alone_and_is_well_formed(run_tiny):
-  page = (run_tiny().folder / "report.html").read_text()
+@pytest.fixture
+def page(run_tiny):
+  folder = run_tiny(_PUBLISHED).folder
+  return (folder / "report.html").read_text()
+
+
+def test_the_page_stands_alone_and_is_well_formed(page):
   balance = _Balance()
   balance.feed(page)
   assert balance.open == []
   links = re.findall(r'(?:src|href)="([^"]*)"', page)
   assert not [one for one in links if re.match(r"\w+:|//", one)]
-  assert "<script" not in page
-  assert "@import" not in page
+  assert "@import" not in page and "<script src" not in page
+  names = re.findall(r' id="([^"]*)"', page)
+  assert len(names) == len(set(names))
 
 
-def test_the_page_has_every_part(run_tiny):
-  outcome = run_tiny()
-  page = (outcome.folder / "report.html").read_text()
-  titles = re.findall(r"<h2>(.*?)</h2>", page)
-  assert titles == [
+def test_the_page_has_every_part(page):
+  assert re.findall(r"<h2>(.*?)</h2>", page) == [
     "Scores",
+    "What can be concluded",
+    "Beside the publication",
+    "Budgets",
+    "Scores of each task",
     "Learning curves",
+    "Where each number comes from",
     "Predictions",
     "Configuration",
     "Runs",
-    "Commands",
     "Environment",
   ]
   assert "Does &lt;pre-training&gt; help?" in page
-  assert "baseline − no_pretraining = +" in page
+  assert "no_pretraining is worse, by more than chance explains." in page
+  assert "<small>paper 83.28</small>" in page
+  assert "<small>paper −2.01</small>" in page
+  assert "Equal in all rows: parameters (812 k)" in page
   assert "highest average validation score" in page
-  assert 'href="half_as_long/seed_0/finetune/"' in page
-  assert (outcome.folder / "half_as_long/seed_0/finetune").is_dir()
-  assert "finished (shared)" in page
   assert "sentiment: &lt;b&gt; &amp; c" in page
   assert "jax 0.10" in page and "seqio" not in page
   assert "f" * 40 + " with local changes" in page
-  assert "tiny.gin --output_dir=" in page
+  assert "--suite=" in page and "zoo train --gin_file=" in page
 
 
-def test_configurations_mark_what_differs_from_the_baseline(run_tiny):
-  page = (run_tiny().folder / "report.html").read_text()
+def test_every_number_leads_to_its_run_configuration_and_predictions(run_tiny):
+  folder = run_tiny().folder
+  page = (folder / "report.html").read_text()
+  places = set(re.findall(r' id="([^"]*)"', page))
+  anchors = re.findall(r'href="#([^"]*)"', page)
+  assert "source-no-pretraining-sentiment" in anchors
+  assert set(anchors) <= places
+  paths = re.findall(r'href="([^#"][^"]*)"', page)
+  assert all((folder / path).exists() for path in paths)
+  for name in ("config.gin", "similarity.jsonl"):
+    assert [path for path in paths if path.endswith(name)]
+
+
+def test_configurations_show_what_differs_from_the_baseline(page):
   assert "<ins>+ TRAIN_STEPS = 10</ins>" in page
   assert "<del>- TRAIN_STEPS = 20</del>" in page
-  assert "half_as_long: finetune — lines that differ: 2" in page
-  assert "half_as_long: pretrain — lines that differ: 0" in page
-  assert "no_pretraining: finetune — lines that differ: 1" in page
+  assert "finetune (sentiment, similarity): lines that differ: 2" in page
+  assert "pretrain: the same" in page
+  assert "finetune (sentiment, similarity): lines that differ: 1" in page
   assert "<del>- INITIAL_CHECKPOINT_PATH = " in page
   assert "MODEL_DIR" not in "".join(re.findall(r"<(?:ins|del)>.*?</", page))
 
 
-def test_curves_are_read_by_metric_row_and_seed(run_tiny):
+def test_curves_are_read_by_row_and_seed_with_what_they_cost(run_tiny):
   study = results.read(run_tiny().folder)
-  curves = plots.curves(study, "finetune")
-  assert list(curves)[:2] == ["train/loss", "validation/loss"]
-  assert "train/learning_rate" not in curves
-  by_seed = curves["validation/sentiment/accuracy"]["baseline"]
-  assert sorted(by_seed) == [0, 1, 2]
-  assert sorted(by_seed[0]) == [5, 10, 15, 20]
+  found = curves.read(study, "finetune", "sentiment")
+  assert list(found)[:2] == ["train/loss", "Sentiment"]
+  assert "sentiment/accuracy" in found
+  curve = found["Sentiment"]["baseline"][2]
+  assert curve.steps.tolist() == [5, 10, 15, 20]
+  # 1,000 tokens, 1.5 seconds and 4 GFLOPs a step.
+  assert curve.costs["tokens"].tolist() == [5e3, 10e3, 15e3, 20e3]
+  np.testing.assert_allclose(curve.costs["hours"], curve.steps * 1.5 / 3600)
+  np.testing.assert_allclose(curve.costs["FLOPs"], curve.steps * 4e9)
 
 
 def test_a_shared_run_is_drawn_once(run_tiny):
   study = results.read(run_tiny(seeds=[0]).folder)
-  assert list(plots.curves(study, "pretrain")["train/loss"]) == ["baseline"]
+  assert list(curves.read(study, "pretrain", "")["train/loss"]) == ["baseline"]
+  assert curves.read(study, "no such phase", "") == {}
 
 
-def test_plots_are_svg_that_follows_the_page(run_tiny):
-  study = results.read(run_tiny().folder)
-  svg = plots.learning_curves(study, "finetune")
-  xml.etree.ElementTree.fromstring(svg)
-  assert "var(--series-0)" in svg and "currentColor" in svg
-  assert "#0a0" not in svg
-  assert not re.search(r' (width|height)="', svg.split(">")[0])
-  assert svg == plots.learning_curves(study, "finetune")
-  assert plots.learning_curves(study, "no such phase") is None
+def test_an_axis_of_which_nothing_is_known_is_left_out(run_tiny):
+  study = results.read(run_tiny(seeds=[0]).folder)
+  (curve,) = curves.read(study, "pretrain", "")["train/loss"][
+    "baseline"
+  ].values()
+  alone = curves.Curve(curve.steps, curve.values, {"steps": curve.steps})
+  drawn = {"baseline": {0: alone}}
+  assert "<polyline" in curves.panel("loss", drawn, ["baseline"])
+  assert curves.panel("loss", drawn, ["baseline"], curves.FLOPS) == ""
 
 
 def test_a_study_without_a_finished_run_still_has_a_page(run_tiny, fake):
