@@ -44,6 +44,7 @@ class Variant:
 
 # Heads as wide as the model, and no power of two of them.
 SQUARE = {"NUM_HEADS": 6, "HEAD_DIM": 4, "MLP_DIM": 96}
+ADAPTERS = "../peft/adapters"
 UNSCALED = "TiedLogits.scale_by_depth=False"
 WITHOUT_CLASS = {
   "shared": Variant("shared"),
@@ -57,6 +58,12 @@ WITHOUT_CLASS = {
   "lm_annotated": Variant("lm", ("normalization/annotated",)),
   "lm_factorized": Variant(
     "lm", ("softmax/factorized",), {"FACTORIZED_DIM": 10}
+  ),
+  "shared_adapters": Variant("shared", (ADAPTERS,), {"ADAPTER_DIM": 10}),
+  "llama_encoder_decoder_adapters": Variant(
+    "llama_encoder_decoder",
+    (ADAPTERS,),
+    {"NUM_KV_HEADS": 2, "ADAPTER_DIM": 10},
   ),
 }
 WITH_CLASS = {

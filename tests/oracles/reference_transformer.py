@@ -62,7 +62,17 @@ def t5_stack(
       )
     y_LD = norm(weights, f"{layer}/pre_mlp_layer_norm", x_LD)
     x_LD = x_LD + relu_mlp(weights, f"{layer}/mlp", y_LD)
+    x_LD = adapted(weights, layer, x_LD, 1e-6)
   return norm(weights, "decoder/decoder_norm", x_LD)
+
+
+def adapted(weights: Weights, layer: str, x_LD, epsilon: float):
+  """Raffel et al. 2020, section 3.5.1: dense-ReLU-dense, added at the end."""
+  if f"{layer}/adapter/wi/kernel" not in weights:
+    return x_LD
+  scale_D = weights[f"{layer}/pre_adapter_layer_norm/scale"]
+  y_LD = rms_norm(x_LD, scale_D, epsilon)
+  return x_LD + relu_mlp(weights, f"{layer}/adapter", y_LD)
 
 
 def tied_logits(weights: Weights, x_LD):
@@ -154,6 +164,7 @@ def llama_encoder_decoder(weights, sizes, inputs_M, targets_L):
           scale=scale,
         )
       x_LD = x_LD + swiglu_mlp(weights, f"{layer}/mlp", llama_norm("mlp", x_LD))
+      x_LD = adapted(weights, layer, x_LD, 1e-5)
     return rms_norm(x_LD, weights[f"{stack}/{stack}_norm/scale"], 1e-5)
 
   encoded_MD = run("encoder", inputs_M, "attention", None)

@@ -1,0 +1,250 @@
+"""What is trained has gradients and moments, and moves; nothing else does."""
+
+import functools
+import re
+
+from flax import traverse_util
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from tests import tiny_t5
+from transformer_zoo.errors import UserError
+from transformer_zoo.modules.feed_forward import Mlp
+from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.peft import substitution
+from transformer_zoo.peft.adapters import adapters
+from transformer_zoo.peft.trainable import ALL
+from transformer_zoo.peft.trainable import Trainable
+from transformer_zoo.peft.unfreezing import GradualUnfreezing
+from transformer_zoo.training import layout_report
+from transformer_zoo.training import partitioning as partitioning_lib
+from transformer_zoo.training import schedules
+from transformer_zoo.training import state as state_lib
+from transformer_zoo.training.adafactor import adafactor
+from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
+from transformer_zoo.training.partitioning import Partitioning
+from transformer_zoo.training.program import TrainProgram
+from transformer_zoo.training.state import TrainState
+from transformer_zoo.training.step import train_step
+
+ADAPTERS = Trainable((".*/adapter/.*", ".*norm/.*"))
+RATE = schedules.constant(0.1)
+# Products as large as kernels or tables; no activation of `BATCH` is.
+KERNEL_GRADIENT = re.compile(
+  r"= f32\[(32,48|48,32|96,32|32,6|6,32|32,96)\]\S* dot\("
+)
+SIZES = {"NUM_HEADS": 4, "DROPOUT_RATE": 0.0}
+# These programs run twice: compiling them is what takes time.
+QUICKLY = {
+  "xla_backend_optimization_level": 0,
+  "xla_cpu_use_fusion_emitters": False,
+}
+
+
+def flat(tree):
+  return traverse_util.flatten_dict(tree, sep="/")
+
+
+def toy(*names, layers=3):
+  """Parameters of a scanned stack and some others."""
+  stacked = {f"decoder/layers/{name}": jnp.ones((layers, 2)) for name in names}
+  others = {"token_embedder/embedding": jnp.ones((4, 2))}
+  return traverse_util.unflatten_dict(stacked | others, sep="/")
+
+
+def test_what_is_trained_is_taken_out_and_put_back():
+  params = toy("mlp/kernel", "norm/scale")
+  trained = Trainable((".*norm/.*",)).of(params)
+  assert [*flat(trained)] == ["decoder/layers/norm/scale"]
+  doubled = jax.tree.map(lambda x: 2 * x, trained)
+  after = flat(ALL.put(params, doubled))
+  assert after.keys() == flat(params).keys()
+  assert {float(x.max()) for x in after.values()} == {1.0, 2.0}
+  assert ALL.of(params).keys() == params.keys()
+
+
+def test_layers_are_chosen_inside_of_a_stack():
+  params = toy("mlp/kernel")
+  trainable = Trainable(("decoder/layers_2/.*",))
+  updates = trainable.of(params)
+  assert [*flat(updates)] == ["decoder/layers/mlp/kernel"]
+  due = trainable.due(updates, params, jnp.int32(10**6))
+  np.testing.assert_array_equal(*flat(due).values(), [[0, 0], [0, 0], [1, 1]])
+
+
+def test_a_stack_is_unfrozen_from_the_top_by_its_own_rows():
+  params = toy("mlp/kernel")
+  trainable = Trainable(unfreezing=GradualUnfreezing(9))
+  due = jax.jit(lambda step: trainable.due(params, params, step))
+  for step, expected in ((0, [0, 0, 1]), (2, [0, 0, 1]), (3, [0, 1, 1])):
+    found = flat(due(step))
+    np.testing.assert_array_equal(
+      found["decoder/layers/mlp/kernel"][:, 0], expected
+    )
+    assert np.all(found["token_embedder/embedding"] == 1)
+  assert np.all(flat(due(6))["decoder/layers/mlp/kernel"] == 1)
+  assert due._cache_size() == 1
+
+
+@pytest.mark.parametrize(
+  ("expressions", "sentence"),
+  [
+    (
+      (".*norm/.*", "decoder/layers_0/mpl/kernel"),
+      "Trainable.parameters: 'decoder/layers_0/mpl/kernel' matches (as a "
+      "whole) no parameter; did you mean 'decoder/layers_0/mlp/kernel', "
+      "'decoder/layers_2/mlp/kernel', 'decoder/layers_1/mlp/kernel'?",
+    ),
+    ((), "Trainable.parameters is empty: nothing would be trained"),
+  ],
+)
+def test_expressions_that_train_nothing(expressions, sentence):
+  with pytest.raises(UserError) as error:
+    Trainable(expressions).check(toy("mlp/kernel", "norm/scale"))
+  assert str(error.value) == sentence
+
+
+def test_no_expression():
+  with pytest.raises(UserError) as error:
+    Trainable(("(",))
+  assert str(error.value).startswith(
+    "Trainable.parameters: '(' is no regular expression: missing )"
+  )
+
+
+def make_program(trainable, partitioning=ONE_COPY_PER_DEVICE, microbatches=1):
+  model = substitution.substitute(
+    tiny_t5.build("t5_1_0", SCAN_LAYERS=True, **SIZES),
+    [adapters(Mlp(d_ff=6))],
+  )
+  devices = 8 if partitioning.num_partitions > 1 else 1
+  return TrainProgram(
+    model,
+    sequence_to_sequence,
+    adafactor(RATE),
+    RATE,
+    partitioning,
+    partitioning.mesh(jax.devices()[:devices]),
+    num_microbatches=microbatches,
+    trainable=trainable,
+  )
+
+
+BATCH = tiny_t5.random_batch(rows=8, inputs=11)
+
+
+@functools.cache
+def initial_state():
+  program = make_program(ADAPTERS)
+  make = functools.partial(
+    state_lib.initial_state,
+    program.model,
+    program.optimizer,
+    trainable=ADAPTERS,
+  )
+  state = jax.jit(make, compiler_options=QUICKLY)(jax.random.key(0))
+  return jax.tree.map(np.array, state)
+
+
+def run(program):
+  """Two steps: parameters after them, and the compiled program."""
+  with program.partitioning.activate(program.mesh):
+    program.check(8)
+    state = jax.device_put(initial_state(), program.state_shardings)
+    batch = partitioning_lib.put_batch(BATCH, program.mesh)
+    lowered = program.step.lower(state, batch, jax.random.key(1))
+    compiled = lowered.compile(compiler_options=QUICKLY)
+    for _ in range(2):
+      state, _ = compiled(state, batch, jax.random.key(1))
+  return flat(jax.device_get(state.params)), compiled
+
+
+@pytest.fixture(scope="module")
+def adapted():
+  program = make_program(ADAPTERS)
+  return program, *run(program)
+
+
+def test_frozen_parameters_have_no_gradients_and_no_moments(adapted):
+  program, after, compiled = adapted
+  before = flat(initial_state().params)
+  trained = set(flat(program.trained_params))
+  assert trained == {n for n in before if "/adapter/" in n or "norm/" in n}
+  # One full moment for each of them, and the count: no slot for another.
+  slots = {
+    jax.tree_util.keystr(path[1:-1], simple=True, separator="/")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(
+      program.abstract_state.opt_state
+    )
+    if leaf.ndim
+  }
+  assert slots == trained
+  gradients = set(KERNEL_GRADIENT.findall(compiled.as_text()))
+  assert gradients == {"32,6", "6,32"}
+  assert moved(before, after) == trained
+  numbers = sum(leaf.size for leaf in jax.tree.leaves(program.trained_params))
+  whole = sum(x.size for x in before.values())
+  lines = [*layout_report.layout(program)]
+  assert f"trained: {numbers:,} of {whole:,} parameters" in lines
+
+
+def test_devices_and_microbatches_change_nothing(adapted):
+  _, expected, _ = adapted
+  found, _ = run(make_program(ADAPTERS, Partitioning(num_partitions=2), 2))
+  for name, value in expected.items():
+    np.testing.assert_allclose(
+      found[name], value, rtol=2e-4, atol=2e-5, err_msg=name
+    )
+
+
+def test_flops_leave_out_gradients_that_are_not_computed():
+  program, whole = make_program(ADAPTERS), make_program(ALL)
+  found = program.model_flops(BATCH)
+  assert found == program.cost(BATCH).matmul_flops
+  # Two thirds of what training it all takes, and the adapters' own gradients.
+  assert 2 / 3 < found / whole.model_flops(BATCH) < 0.75
+
+
+def moved(before, after):
+  return {name for name in before if np.any(before[name] != after[name])}
+
+
+def test_unfreezing_follows_the_steps_in_one_program():
+  """Three layers in the decoder, two in the encoder, three steps."""
+  names = [f"encoder/layers_{i}/kernel" for i in range(2)]
+  names += [f"decoder/layers_{i}/kernel" for i in range(3)]
+  outside = ["token_embedder/embedding", "decoder/decoder_norm/scale"]
+  params = {name: jnp.ones(2) for name in [*names, *outside]}
+  params["decoder/relpos_bias/rel_embedding"] = jnp.ones(2)
+
+  def objective(params, batch, key):
+    del key
+    total = sum(jnp.sum(x) for x in jax.tree.leaves(params))
+    return total * batch["x"], {"weight_sum": 1.0}
+
+  optimizer = optax.sgd(0.1)
+  step = jax.jit(
+    functools.partial(
+      train_step,
+      objective=objective,
+      optimizer=optimizer,
+      trainable=Trainable(unfreezing=GradualUnfreezing(3)),
+    )
+  )
+  params = traverse_util.unflatten_dict(params, sep="/")
+  state = TrainState(jnp.int32(0), params, optimizer.init(params))
+  late = []
+  for _ in range(3):
+    before = state
+    state, _ = step(before, {"x": jnp.float32(1)}, jax.random.key(0))
+    still = set(names) - moved(flat(before.params), flat(state.params))
+    assert set(outside) <= moved(flat(before.params), flat(state.params))
+    late.append(still)
+  encoder, decoder = names[:2], names[2:]
+  assert late == [{encoder[0], *decoder[:2]}, {decoder[0]}, set()]
+  bias = flat(state.params)["decoder/relpos_bias/rel_embedding"]
+  np.testing.assert_allclose(bias, 0.9)  # One step of three.
+  assert step._cache_size() == 1
