@@ -52,6 +52,7 @@ DATA = [
 ]
 TEST = [
   "import-linter",
+  "playwright",
   "pytest",
   "pytest-xdist",
   "ruff",
