@@ -17,7 +17,10 @@ from transformer_zoo.ablations.statistics import Agreement
 from transformer_zoo.ablations.statistics import Difference
 from transformer_zoo.training.progress import duration
 
-_FILES = ("table.csv", "table.md", "table.tex")
+_FILES = (
+  *("table.csv", "table.md", "table.tex"),
+  *("differences.csv", "agreement.csv"),
+)
 
 
 def main(analysis: Analysis) -> Iterator[str]:

@@ -7,6 +7,7 @@ import io
 from transformer_zoo.ablations import budgets
 from transformer_zoo.ablations import cells
 from transformer_zoo.ablations import latex
+from transformer_zoo.ablations import statistics
 from transformer_zoo.ablations.analysis import Analysis
 from transformer_zoo.ablations.results import StudyResults
 from transformer_zoo.ablations.scores import Cell
@@ -77,7 +78,9 @@ def to_csv(study: StudyResults, table: Table) -> str:
 
 
 def write(analysis: Analysis) -> str:
-  """Writes `table.md`, `table.csv` and `table.tex` into the study's folder.
+  """Writes tables and statistics into the study's folder.
+
+  `table.md`, `table.csv`, `table.tex`, `differences.csv` and `agreement.csv`.
 
   Returns:
     The text of `table.md`.
@@ -87,6 +90,8 @@ def write(analysis: Analysis) -> str:
     "table.md": to_markdown(analysis),
     "table.csv": to_csv(study, table),
     "table.tex": latex.to_latex(study, table),
+    "differences.csv": statistics.differences_csv(analysis.comparison),
+    "agreement.csv": statistics.agreements_csv(analysis.agreements),
   }
   for name, text in texts.items():
     (study.folder / name).write_text(text, encoding="utf-8")

@@ -1,5 +1,7 @@
 """What is concluded from whole studies with predictions in their folders."""
 
+import csv
+import io
 import json
 
 import numpy as np
@@ -165,6 +167,19 @@ def test_verdicts_in_words(study):
     "What 3 seeds can show: a single difference counts from about 2.3 standard "
     "deviations over seeds on, the clearest of 4 comparisons from about 3.5."
   )
+
+
+def test_files_have_all_digits(study):
+  found = statistics.compare(study.results)
+  lines = csv.DictReader(io.StringIO(statistics.differences_csv(found)))
+  first = next(lines)
+  one = found.differences[first["row"], first["column"]]
+  assert float(first["low"]) == one.estimate.low
+  assert float(first["corrected_p_value"]) == one.corrected_p_value
+  assert float(first["bootstrap_high"]) == one.bootstrap_interval[1]
+  agreements = {"GLUE": statistics.agreement(study.results, "GLUE")}
+  (line,) = csv.DictReader(io.StringIO(statistics.agreements_csv(agreements)))
+  assert line["tau"] == "" and line["num_rows"] == "0"
 
 
 def test_without_predictions_the_examples_are_taken_as_they_are(study):

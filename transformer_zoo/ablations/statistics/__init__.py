@@ -3,6 +3,8 @@
 from transformer_zoo.ablations.statistics.comparison import compare
 from transformer_zoo.ablations.statistics.comparison import Comparison
 from transformer_zoo.ablations.statistics.comparison import Difference
+from transformer_zoo.ablations.statistics.files import agreements_csv
+from transformer_zoo.ablations.statistics.files import differences_csv
 from transformer_zoo.ablations.statistics.published_order import Agreement
 from transformer_zoo.ablations.statistics.published_order import agreement
 from transformer_zoo.ablations.statistics.study_resamples import resample
@@ -14,6 +16,8 @@ __all__ = [
   "Difference",
   "StudyResamples",
   "agreement",
+  "agreements_csv",
   "compare",
+  "differences_csv",
   "resample",
 ]
