@@ -1,10 +1,13 @@
 """Studies as gin files: how they are found, read and refused."""
 
+import json
+
 import gin
 import pytest
 
 from transformer_zoo.ablations import loading
 from transformer_zoo.ablations import study
+from transformer_zoo.cli import main as cli
 from transformer_zoo.errors import UserError
 
 GOOD = """
@@ -53,6 +56,22 @@ def test_a_study_is_found_by_its_path(load, tmp_path):
   path = str(tmp_path / "studies" / "tiny" / "study.gin")
   assert loading.load_study(path).name == "tiny"
   assert "tiny" in loading.study_names([tmp_path])
+
+
+def test_studies_are_listed_with_what_is_missing(
+  load, tmp_path, monkeypatch, capsys
+):
+  load(GOOD + "Study.missing = 'There is no Mamba.'\n")
+  monkeypatch.chdir(tmp_path)
+  assert cli.main(["list", "studies"]) == 0
+  lines = capsys.readouterr().out.splitlines()
+  (line,) = [line for line in lines if line.startswith("tiny ")]
+  assert line.endswith("  cannot be run yet: There is no Mamba.")
+  assert cli.main(["list", "studies", "--json"]) == 0
+  listed = json.loads(capsys.readouterr().out)
+  (tiny,) = [one for one in listed if one["name"] == "tiny"]
+  assert tiny["question"] == "Does it help?"
+  assert tiny["rows"] == ["baseline", "no_pretraining", "four"]
 
 
 def test_other_seeds(load):

@@ -69,6 +69,27 @@ def suite_names(search_paths: _Paths = ()) -> list[str]:
   return sorted(_files("suites/*.gin", search_paths))
 
 
+def listed_studies(search_paths: _Paths = ()) -> list[dict[str, Any]]:
+  """Returns what `zoo list` tells of each study that `load_study` knows.
+
+  `summary` is the question, or what keeps the study from being run.
+  """
+  listed = []
+  for name in study_names(search_paths):
+    study = load_study(name, search_paths)
+    missing = f"cannot be run yet: {study.missing}" if study.missing else ""
+    listed.append(
+      {
+        "name": name,
+        "summary": missing or study.question,
+        "question": study.question,
+        "missing": study.missing,
+        "rows": [row.name for row in study.rows],
+      }
+    )
+  return listed
+
+
 def _load(kind: str, name_or_path: str, files, search_paths) -> Any:
   path = _find(kind, name_or_path, files, search_paths)
   gin.clear_config()

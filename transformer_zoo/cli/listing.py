@@ -1,11 +1,11 @@
-"""Lists what there is: tasks, mixtures, architectures or studies."""
+"""Lists what there is: tasks, mixtures, architectures, studies or suites."""
 
 import argparse
 from typing import Any
 
 from transformer_zoo.cli import common
 
-SUMMARY = "list tasks, mixtures, architectures or studies"
+SUMMARY = "list tasks, mixtures, architectures, studies or suites"
 EXAMPLE = "zoo list tasks --json"
 
 
@@ -67,23 +67,9 @@ def _gin_files(folder: str) -> list[dict[str, Any]]:
 
 
 def _studies() -> list[dict[str, Any]]:
-  """Each study's question, or what keeps it from being run."""
   from transformer_zoo.ablations import loading
 
-  rows = []
-  for name in loading.study_names():
-    study = loading.load_study(name)
-    missing = f"cannot be run yet: {study.missing}" if study.missing else ""
-    rows.append(
-      {
-        "name": name,
-        "summary": missing or study.question,
-        "question": study.question,
-        "missing": study.missing,
-        "rows": [row.name for row in study.rows],
-      }
-    )
-  return rows
+  return loading.listed_studies()
 
 
 _LISTS = {
@@ -91,4 +77,5 @@ _LISTS = {
   "mixtures": _mixtures,
   "architectures": lambda: _gin_files("architectures"),
   "studies": _studies,
+  "suites": lambda: _gin_files("suites"),
 }
