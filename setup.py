@@ -19,7 +19,6 @@ CORE = [
   "gin-config",
   "grain",
   "jax",
-  "matplotlib",
   "msgpack",
   "numpy",
   "optax",
@@ -52,6 +51,8 @@ DATA = [
 ]
 TEST = [
   "import-linter",
+  # The plots of benchmarks/.
+  "matplotlib",
   "playwright",
   "pytest",
   "pytest-xdist",
