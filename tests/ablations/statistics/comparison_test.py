@@ -190,9 +190,10 @@ def test_without_predictions_the_examples_are_taken_as_they_are(study):
   assert lost.bootstrap_interval is None
   assert lost.estimate.p_value is not None
   assert kept.estimate.examples_error is not None
-  assert "sentiment: " in found.notes[-1]
-  assert (
-    "sentiment.jsonl cannot be read (FileNotFoundError)." in found.notes[-1]
+  assert found.notes[-1] == (
+    "Evaluation examples are taken as they are, not as drawn from more of their "
+    "kind, in columns that need predictions of sentiment: a file cannot be read "
+    "(FileNotFoundError), 'worse-1/predictions/7/sentiment.jsonl'."
   )
 
 
@@ -201,7 +202,7 @@ def test_predictions_have_to_give_the_score(study):
   text = path.read_text()
   path.write_text(text.replace('"answer": 1', '"answer": 0', 1))
   (reason,) = statistics.resample(study.results).reasons
-  assert "do not give the run's matthews_corrcoef" in reason
+  assert "predictions do not give the run's matthews_corrcoef, " in reason
 
 
 def test_predictions_have_to_be_of_the_same_examples(study):
@@ -209,7 +210,7 @@ def test_predictions_have_to_be_of_the_same_examples(study):
   lines = path.read_text().splitlines()
   path.write_text("\n".join(lines[::-1]) + "\n")
   (reason,) = statistics.resample(study.results).reasons
-  assert "are of different examples" in reason
+  assert reason.startswith("of sentiment: other examples than in other runs, ")
 
 
 def test_one_seed_concludes_nothing(tmp_path):

@@ -15,6 +15,20 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import run_folder
 
 
+class Unusable(Exception):
+  """Predictions that no statistic can be computed from.
+
+  Attributes:
+    reason: why, for any file.
+    path: the file.
+  """
+
+  def __init__(self, reason: str, path: pathlib.Path):
+    super().__init__(f"{reason}: {path}")
+    self.reason = reason
+    self.path = path
+
+
 @dataclasses.dataclass(frozen=True)
 class Predictions:
   """The predictions of a run for the evaluation examples of a task.
@@ -53,32 +67,34 @@ def read(path: pathlib.Path) -> Predictions:
   """Reads the predictions in a file and the scoring named beside it.
 
   Raises:
-    UserError: a file is missing or damaged, it does not tell the answers that
+    Unusable: a file is missing or damaged, it does not tell the answers that
       the metrics compare, or a metric cannot be imported here.
   """
   scoring = _read(run_folder.scoring_path(path), json.loads)
   lines = _read(path, lambda text: [*map(json.loads, text.splitlines())])
   kinds = (("metrics", "answer"), ("score_metrics", "log_likelihood"))
-  return Predictions(
-    targets=_column(lines, "target_answer", path),
-    scored=[
-      (definitions.resolve(reference), _column(lines, compared, path))
-      for kind, compared in kinds
-      for reference in scoring[kind]
-    ],
-  )
+  try:
+    return Predictions(
+      targets=_column(lines, "target_answer", path),
+      scored=[
+        (definitions.resolve(reference), _column(lines, compared, path))
+        for kind, compared in kinds
+        for reference in scoring[kind]
+      ],
+    )
+  except UserError as error:
+    raise Unusable("a metric cannot be imported here", path) from error
 
 
 def _read(path: pathlib.Path, parse: Callable[[str], Any]) -> Any:
   try:
     return parse(path.read_text(encoding="utf-8"))
   except (OSError, ValueError) as error:
-    raise UserError(
-      f"{path} cannot be read ({type(error).__name__})"
-    ) from error
+    reason = f"a file cannot be read ({type(error).__name__})"
+    raise Unusable(reason, path) from error
 
 
 def _column(lines: Sequence[Mapping], name: str, path) -> list[Any]:
   if not lines or not all(name in line for line in lines):
-    raise UserError(f"{path} does not have {name!r} in every line")
+    raise Unusable(f"{name!r} is not in every line", path)
   return [line[name] for line in lines]

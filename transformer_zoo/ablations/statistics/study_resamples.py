@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
+import os
 import pathlib
 
 import numpy as np
@@ -13,7 +14,6 @@ from transformer_zoo.ablations.statistics import draws
 from transformer_zoo.ablations.statistics import predictions
 from transformer_zoo.ablations.statistics.sums import Resampled
 from transformer_zoo.ablations.suite import Column
-from transformer_zoo.errors import UserError
 
 RESAMPLES = 1000
 # Where a metric has to be called anew for each resample.
@@ -30,7 +30,7 @@ class StudyResamples:
   Attributes:
     values: (column, row, seed) -> scores [B]; what cannot be computed from
       predictions is left out.
-    reasons: why something is left out, a sentence each.
+    reasons: why something is left out, and of which tasks.
   """
 
   values: Mapping[tuple[str, str, int], np.ndarray]
@@ -54,19 +54,25 @@ def resample(study: StudyResults) -> StudyResamples:
       for column in study.columns:
         weights[column.name, row, seed] = _weights(column, scores)
   tasks = {task: None for used in weights.values() for task, _ in used}
-  found, reasons = {}, []
+  found, unusable = {}, {}
   for task in tasks:
     try:
       for run, values in _of_task(task, _runs(study, task)).items():
         found[task, run] = values
-    except UserError as error:
-      reasons.append(f"{task}: {error}.")
+    except predictions.Unusable as error:
+      unusable.setdefault(error.reason, {})[task] = error.path
   values = {
     (column, row, seed): _weighted_sum(used, found, (row, seed))
     for (column, row, seed), used in weights.items()
     if used and all((task, (row, seed)) in found for task, _ in used)
   }
-  return StudyResamples(_equally_many(values), tuple(reasons))
+  reasons = tuple(_reason(study, *item) for item in unusable.items())
+  return StudyResamples(_equally_many(values), reasons)
+
+
+def _reason(study, reason, paths) -> str:
+  path = os.path.relpath(next(iter(paths.values())), study.folder)
+  return f"of {', '.join(paths)}: {reason}, {pathlib.Path(path).as_posix()!r}."
 
 
 def _weights(column: Column, scores) -> dict[tuple[str, str], float]:
@@ -97,17 +103,17 @@ def _of_task(task: str, runs: Mapping[_Run, RunResult]) -> dict[_Run, _Values]:
   """Evaluates a task's metrics for all runs on the same resamples.
 
   Raises:
-    UserError: predictions of a run are not there, are of other examples than
+    Unusable: predictions of a run are not there, are of other examples than
       those of another run, or do not give the score that the run has.
   """
   paths = {run: result.predictions(task) for run, result in runs.items()}
   read = {
     path: predictions.read(path) for path in dict.fromkeys(paths.values())
   }
-  first_path, first = next(iter(read.items()))
+  first = next(iter(read.values()))
   for path, other in read.items():
     if other.targets != first.targets:
-      raise UserError(f"{first_path} and {path} are of different examples")
+      raise predictions.Unusable("other examples than in other runs", path)
   functions = {path: one.resampled() for path, one in read.items()}
   for run, result in runs.items():
     _check(
@@ -130,13 +136,12 @@ def _check(
   scores: Mapping[str, float],
   path: pathlib.Path,
 ) -> None:
-  """Raises UserError unless predictions give the scores that a run has."""
+  """Raises Unusable unless predictions give the scores that a run has."""
   once = function(np.ones((1, len(targets))))
   for metric, score in scores.items():
     if metric not in once or not np.isclose(once[metric][0], score, atol=1e-6):
-      raise UserError(
-        f"the predictions in {path} do not give the run's {metric}, {score:.4f}"
-      )
+      reason = f"predictions do not give the run's {metric}, {score:.4f}"
+      raise predictions.Unusable(reason, path)
 
 
 def _weighted_sum(used, found, run: _Run) -> np.ndarray:

@@ -94,7 +94,7 @@ def notes(
   if reasons:
     lines.append(
       "Evaluation examples are taken as they are, not as drawn from more of "
-      f"their kind, for want of predictions: {' '.join(reasons)}"
+      f"their kind, in columns that need predictions {' '.join(reasons)}"
     )
   return tuple(lines)
 
