@@ -56,13 +56,8 @@ def _gin_files(folder: str) -> list[dict[str, Any]]:
   for path in sorted((reading.SHIPPED / folder).glob("*.gin")):
     first = path.read_text(encoding="utf-8").partition("\n")[0]
     summary = first.lstrip("# ") if first.startswith("#") else ""
-    rows.append(
-      {
-        "name": path.stem,
-        "summary": summary,
-        "gin_file": f"{folder}/{path.name}",
-      }
-    )
+    gin_file = f"{folder}/{path.name}"
+    rows.append({"name": path.stem, "summary": summary, "gin_file": gin_file})
   return rows
 
 
