@@ -51,6 +51,32 @@ def test_a_study_is_read_and_gin_is_left_empty(load):
   assert gin.config_str() == ""
 
 
+@pytest.mark.parametrize(
+  ("old", "new", "error"),
+  [
+    (
+      "'t5/table01_baseline'",
+      "'t5/table01'",
+      "no published table 't5/table01'; did you mean 't5/table01_baseline'",
+    ),
+    (
+      "published = 'No pre-training'",
+      "published = 'No pretraining'",
+      "'t5/table01_baseline' has no row 'No pretraining'; did you mean 'No pre",
+    ),
+    (
+      "Study.published = 't5/table01_baseline'",
+      "",
+      "row is 'No pre-training' but not of which table; bind Study.published",
+    ),
+  ],
+)
+def test_published_rows_exist(load, old, new, error):
+  assert old in GOOD
+  with pytest.raises(UserError, match=error):
+    load(GOOD.replace(old, new))
+
+
 def test_a_study_is_found_by_its_path(load, tmp_path):
   load(GOOD)
   path = str(tmp_path / "studies" / "tiny" / "study.gin")

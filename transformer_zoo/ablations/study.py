@@ -19,6 +19,7 @@ import dataclasses
 import gin
 
 from transformer_zoo.ablations import checks
+from transformer_zoo.ablations import published as published_tables
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -129,7 +130,8 @@ class Study:
 
     Raises:
       UserError: a name that is missing, repeated or unfit for a folder, an
-        empty list, or a row that `Row.check` refuses.
+        empty list, a row that `Row.check` refuses, or a published table or row
+        that there is not.
     """
     checks.check_name(self.name, "Study.name")
     where = f"study {self.name!r}"
@@ -149,6 +151,19 @@ class Study:
         f"the baseline of {where} is {self.baseline!r}, which is no row of it"
         f"{nearest(self.baseline, rows)}"
       )
+    self._check_published(where)
+
+  def _check_published(self, where: str) -> None:
+    labels = [row.published for row in self.rows if row.published]
+    if labels and not self.published:
+      raise UserError(
+        f"{where} says which published row is {labels[0]!r} but not of which "
+        "table; bind Study.published"
+      )
+    if self.published:
+      table = published_tables.load(self.published)
+      for label in labels:
+        table.row(label)
 
 
 def with_seeds(study: Study, seeds: Sequence[int]) -> Study:

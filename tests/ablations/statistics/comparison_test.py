@@ -191,9 +191,9 @@ def test_without_predictions_the_examples_are_taken_as_they_are(study):
   assert lost.estimate.p_value is not None
   assert kept.estimate.examples_error is not None
   assert found.notes[-1] == (
-    "Evaluation examples are taken as they are, not as drawn from more of their "
-    "kind, in columns that need predictions of sentiment: a file cannot be read "
-    "(FileNotFoundError), 'worse-1/predictions/7/sentiment.jsonl'."
+    "Evaluation examples are taken as they are, not as drawn from more of "
+    "their kind, in columns that need predictions of sentiment: a file cannot "
+    "be read (FileNotFoundError), 'worse-1/predictions/7/sentiment.jsonl'."
   )
 
 
