@@ -88,7 +88,7 @@ def _ranks(agreements: Mapping[str, Agreement]) -> str:
           page.Cell(
             f"{found.num_clear_same} of {found.num_clear}", found.num_clear_same
           ),
-          page.Cell(f"{found.p_value:.3f}", found.p_value),
+          page.Cell(_p_value(found.p_value), found.p_value),
         ]
       )
   head = [
@@ -99,6 +99,10 @@ def _ranks(agreements: Mapping[str, Agreement]) -> str:
   ]
   head += ["of those clear\nin print", "p"]
   return page.table(head, lines, kind="numbers sortable") if lines else ""
+
+
+def _p_value(value: float) -> str:
+  return "&lt; 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def sensitivity(study: StudyResults, table: Table) -> Iterator[str]:
@@ -239,7 +243,9 @@ def _difference(cell: Cell, found: Difference | None, target: str) -> str:
 
 
 def _published(value: float | None, written) -> str:
-  return "" if value is None else f"<small>paper {written(value)}</small>"
+  if value is None:
+    return ""
+  return f'<small><span class="paper">paper </span>{written(value)}</small>'
 
 
 def _label(study: StudyResults, row: str) -> str:
