@@ -208,6 +208,12 @@ ROWS = "(@baseline/Row(), @no_pretraining/Row(), @four/Row())"
       "mean 'baseline'?",
     ),
     (
+      "@baseline/Row()",
+      "@Row()",
+      "the name of a row, as @name/Row(), is ''; it names a folder, so use "
+      "letters, digits and _ . + - only",
+    ),
+    (
       f"Study.rows = {ROWS}",
       "",
       "study 'tiny' has no rows; list them in Study.rows as "

@@ -68,6 +68,11 @@ def test_an_unknown_suite_names_the_nearest(load):
       "you mean 'super_glue', 'glue'?",
     ),
     (
+      "@Sentiment/Column()",
+      "@Column()",
+      "suite 'two' has a column without a name: @name/Column()",
+    ),
+    (
       "Suite.columns = (@Sentiment/Column(), @Similarity/Column())",
       "",
       "suite 'two' has no columns; bind Suite.columns",

@@ -71,7 +71,7 @@ class Row:
       UserError: a name unfit for a folder, no phases, or changes or copies of
         what is no phase of the row.
     """
-    checks.check_name(self.name, "Row.name")
+    checks.check_name(self.name, "the name of a row, as @name/Row(),")
     where = f"row {self.name!r}"
     checks.check_strings(self.phases, f"phases of {where}")
     if not self.phases:

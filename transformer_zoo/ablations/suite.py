@@ -118,6 +118,9 @@ class Suite:
     commands = self.commands.values()
     checks.check_known(commands, COMMANDS, f"Suite.commands of {where}:")
     checks.check_kind(self.columns, Column, "Suite.columns")
+    for column in self.columns:
+      if not column.name:
+        raise UserError(f"{where} has a column without a name: @name/Column()")
     names = [column.name for column in self.columns]
     checks.check_unique(names, where, "column")
     for column in self.columns:
