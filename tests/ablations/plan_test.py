@@ -197,6 +197,17 @@ def test_a_study_whose_part_is_missing(fake):
   )
 
 
+def test_a_row_that_the_suite_cannot_run(runs_of):
+  suite = dataclasses.replace(SUITE, missing={"web": "No web text is at hand."})
+  row = Row("row", changes={"pretrain": ("MIXTURE_OR_TASK_NAME='$(web)'",)})
+  with pytest.raises(UserError) as error:
+    runs_of(BASELINE, row, suite=suite)
+  assert str(error.value) == (
+    "row 'row', phase 'pretrain', group 'A': suite 'two' cannot run it: No web "
+    "text is at hand."
+  )
+
+
 def test_a_mistake_names_its_row_phase_and_group(runs_of):
   row = Row("wrong", changes={"finetune": ("STEPS=$(stpes)",)})
   with pytest.raises(UserError) as error:

@@ -213,9 +213,12 @@ class _Planner:
       *row.changes.get(phase, ()),
       *suite.after.get(phase, ()),
     )
-    grouped = per_group or any(
-      "group" in expressions.names(change) for change in changes
-    )
+    names = set().union(*map(expressions.names, changes))
+    for name in sorted(names & suite.missing.keys()):
+      raise UserError(
+        f"suite {suite.name!r} cannot run it: {suite.missing[name]}"
+      )
+    grouped = per_group or "group" in names
     values = {**suite.values, "group": group}
     expanded = tuple(expressions.expand(one, values) for one in changes)
     checks.check_changes(expanded, "its changes")

@@ -75,6 +75,8 @@ class Suite:
       trained on and scored apart.
     columns: of the table, left to right.
     values: by name, what `$(...)` in changes may refer to.
+    missing: by the name of a value that other suites have, one sentence: why
+      the rows that refer to it cannot be run on this one.
     per_group: phases that are run for each group apart, as are those after
       them in a row.
     after: by phase, changes that come last, after the row's: lengths that
@@ -87,6 +89,7 @@ class Suite:
   groups: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
   columns: Sequence[Column] = ()
   values: Mapping[str, float | str] = dataclasses.field(default_factory=dict)
+  missing: Mapping[str, str] = dataclasses.field(default_factory=dict)
   per_group: Sequence[str] = ("finetune", ENSEMBLE)
   after: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
   commands: Mapping[str, str] = dataclasses.field(
@@ -112,6 +115,7 @@ class Suite:
       if not getattr(self, field):
         raise UserError(f"{where} has no {field}; bind Suite.{field}")
     checks.check_mapping(self.values, "Suite.values")
+    checks.check_mapping(self.missing, "Suite.missing")
     checks.check_known(
       self.after, self.phases, f"Suite.after of {where}: phase"
     )
