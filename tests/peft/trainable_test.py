@@ -1,5 +1,6 @@
 """What is trained has gradients and moments, and moves; nothing else does."""
 
+import contextlib
 import functools
 import re
 
@@ -24,9 +25,11 @@ from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import schedules
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.adafactor import adafactor
+from transformer_zoo.training.keeping import Checkpointing
 from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.partitioning import Partitioning
 from transformer_zoo.training.program import TrainProgram
+from transformer_zoo.training.run_checkpoints import Checkpoints
 from transformer_zoo.training.state import TrainState
 from transformer_zoo.training.step import train_step
 
@@ -115,9 +118,11 @@ def test_no_expression():
   )
 
 
-def make_program(trainable, partitioning=ONE_COPY_PER_DEVICE, microbatches=1):
+def make_program(
+  trainable, partitioning=ONE_COPY_PER_DEVICE, microbatches=1, scan=True
+):
   model = substitution.substitute(
-    tiny_t5.build("t5_1_0", SCAN_LAYERS=True, **SIZES),
+    tiny_t5.build("t5_1_0", SCAN_LAYERS=scan, **SIZES),
     [adapters(Mlp(d_ff=6))],
   )
   devices = 8 if partitioning.num_partitions > 1 else 1
@@ -198,6 +203,27 @@ def test_devices_and_microbatches_change_nothing(adapted):
     np.testing.assert_allclose(
       found[name], value, rtol=2e-4, atol=2e-5, err_msg=name
     )
+
+
+@pytest.mark.parametrize("scan", [True, False])
+def test_saved_and_resumed(scan, tmp_path):
+  """The state of some parameters alone, scanned or looped."""
+  state = initial_state()
+  with contextlib.closing(Checkpoints(tmp_path, Checkpointing())) as saved:
+    saved.save(2, jax.device_put(state), {})
+    saved.finish(2, state, {})
+  program = make_program(ADAPTERS, scan=scan)
+  with program.partitioning.activate(program.mesh):
+    with contextlib.closing(Checkpoints(tmp_path, Checkpointing())) as saved:
+      restored, _ = saved.restore_newest(program.abstract_state)
+  found = flat(restored.params)
+  if scan:
+    jax.tree.map(np.testing.assert_array_equal, restored, state)
+  kernels = flat(state.params)["decoder/layers/adapter/wi/kernel"]
+  for i, kernel in enumerate(kernels):
+    name = "layers" if scan else f"layers_{i}"
+    kernel_i = found[f"decoder/{name}/adapter/wi/kernel"]
+    np.testing.assert_array_equal(kernel_i[i] if scan else kernel_i, kernel)
 
 
 def test_flops_leave_out_gradients_that_are_not_computed():

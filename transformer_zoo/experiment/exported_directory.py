@@ -15,6 +15,7 @@ from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.interop.tensors import Tensor
 from transformer_zoo.modules import comparison
+from transformer_zoo.peft import substitution
 
 
 def write(
@@ -42,6 +43,12 @@ def write(
   Raises:
     UserError: no class of theirs computes what the model does.
   """
+  if substituted := substitution.substitutes(model):
+    raise UserError(
+      f"no class of `transformers` has {' or '.join(substituted)}; what was "
+      "put into a model stays in our format, and its base can be exported from "
+      "the run that it started from"
+    )
   found = original and _by_original(directory.read_json(original), model)
   if found:
     content = directory.read_json(original)
