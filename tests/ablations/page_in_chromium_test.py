@@ -112,13 +112,13 @@ def test_rows_without_a_score_stay_last(show):
 
 def test_a_number_unfolds_where_it_comes_from(show):
   page = show()
-  target = page.locator("#source-no-pretraining-similarity")
+  target = page.locator("#source-no_pretraining-similarity")
   assert not target.is_visible()
   row = page.locator("#scores tbody tr", has_text="no_pretraining")
   row.locator("td").nth(1).locator("a:visible").click()
   sync_api.expect(target).to_be_visible()
   sync_api.expect(target).to_be_in_viewport()
-  links = page.locator("#source-no-pretraining-similarity + .scroll a")
+  links = page.locator("#source-no_pretraining-similarity + .scroll a")
   targets = [link.get_attribute("href") for link in links.all()]
   assert any(one.endswith("similarity.jsonl") for one in targets)
 

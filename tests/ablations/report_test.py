@@ -6,8 +6,11 @@ import re
 import numpy as np
 import pytest
 
+from transformer_zoo.ablations import analysis
 from transformer_zoo.ablations import curves
+from transformer_zoo.ablations import report
 from transformer_zoo.ablations import results
+from transformer_zoo.ablations import suite
 
 _VOID = {"meta", "link", "br", "img", "input", "hr"}
 _PUBLISHED = (
@@ -85,12 +88,24 @@ def test_every_number_leads_to_its_run_configuration_and_predictions(run_tiny):
   page = (folder / "report.html").read_text()
   places = set(re.findall(r' id="([^"]*)"', page))
   anchors = re.findall(r'href="#([^"]*)"', page)
-  assert "source-no-pretraining-sentiment" in anchors
+  assert "source-no_pretraining-sentiment" in anchors
   assert set(anchors) <= places
   paths = re.findall(r'href="([^#"][^"]*)"', page)
   assert all((folder / path).exists() for path in paths)
   for name in ("config.gin", "similarity.jsonl"):
     assert [path for path in paths if path.endswith(name)]
+
+
+def test_scores_that_no_column_has_lead_to_their_runs_too(make_study):
+  one = {0: {"cola": {"mcc": 1.0}, "more": {"em": 2.0}}}
+  columns = (suite.Column(name="GLUE", scores=("cola",)),)
+  study = make_study({"a.b": one, "a-b": one}, columns=columns)
+  page = report.write(analysis.analyse(study)).read_text()
+  places = re.findall(r' id="([^"]*)"', page)
+  assert len(places) == len(set(places))
+  anchors = set(re.findall(r'href="#([^"]*)"', page))
+  assert {"source-a.b-other-tasks", "source-a-b-GLUE"} <= anchors
+  assert anchors <= set(places)
 
 
 def test_configurations_show_what_differs_from_the_baseline(page):
@@ -112,7 +127,7 @@ def test_curves_are_read_by_row_and_seed_with_what_they_cost(run_tiny):
   assert curve.steps.tolist() == [5, 10, 15, 20]
   # 1,000 tokens, 1.5 seconds and 4 GFLOPs a step.
   assert curve.costs["tokens"].tolist() == [5e3, 10e3, 15e3, 20e3]
-  np.testing.assert_allclose(curve.costs["hours"], curve.steps * 1.5 / 3600)
+  np.testing.assert_allclose(curve.costs["minutes"], curve.steps * 1.5 / 60)
   np.testing.assert_allclose(curve.costs["FLOPs"], curve.steps * 4e9)
 
 

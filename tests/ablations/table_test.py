@@ -95,7 +95,7 @@ def test_every_metric_of_a_task_is_told_under_its_group(make_study):
   built = scores.build(make_study({"a": {0: one}}, columns=(column,)))
   assert built.metrics == {
     "GLUE": ("mrpc: f1", "mrpc: accuracy"),
-    "other tasks": ("more: em",),
+    scores.NO_GROUP: ("more: em",),
   }
   assert built.cells["a", "mrpc: f1"].mean == 90.0
 

@@ -17,7 +17,7 @@ from transformer_zoo.ablations.scores import group_of
 from transformer_zoo.training import recorder
 
 LOSS = "train/loss"
-STEPS, TOKENS, FLOPS, HOURS = AXES = ("steps", "tokens", "FLOPs", "hours")
+STEPS, TOKENS, FLOPS, MINUTES = AXES = ("steps", "tokens", "FLOPs", "minutes")
 
 _VALIDATION = "validation/"
 # What validation records beside the losses and the scores.
@@ -144,10 +144,10 @@ def _costs(run: RunResult, lines) -> dict[str, Callable]:
   for line in recorder.read_lines(run.folder / recorder.TIMING_FILE):
     if "timing/seconds_per_step" in line:
       steps = line["step"] - last
-      timed[line["step"]] = line["timing/seconds_per_step"] * steps / 3600
+      timed[line["step"]] = line["timing/seconds_per_step"] * steps / 60
       last = line["step"]
   if timed:
-    costs[HOURS] = _interpolation(timed)
+    costs[MINUTES] = _interpolation(timed)
   budget = (run.result or {}).get("budget", {})
   if budget.get("flops"):
     per_step = budget["flops"] / budget["steps"]

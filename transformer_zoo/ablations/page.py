@@ -56,16 +56,14 @@ def section(title: str, *content: str) -> str:
   content = "\n".join(filter(None, content))
   if not content:
     return ""
-  return (
-    f'<section id="{anchor(title)}">\n<h2>{text(title)}</h2>\n{content}\n'
-    "</section>"
-  )
+  place = anchor(title.lower())
+  head = f'<section id="{place}">\n<h2>{text(title)}</h2>\n'
+  return f"{head}{content}\n</section>"
 
 
-def anchor(*words: object) -> str:
+def anchor(*words: str) -> str:
   """Returns words as the name of a place in the page."""
-  joined = "-".join(str(word).lower() for word in words)
-  return "".join(c if c.isalnum() else "-" for c in joined)
+  return "-".join(words).replace(" ", "-")
 
 
 def table(

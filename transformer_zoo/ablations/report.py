@@ -34,7 +34,7 @@ def write(analysis: Analysis) -> pathlib.Path:
     "Budgets": report_scores.costs(study, analysis.budgets),
     "Scores of each task": report_scores.tasks(study, table),
     "Learning curves": report_curves.section(study),
-    "Where each number comes from": report_runs.sources(study),
+    "Where each number comes from": report_runs.sources(study, table),
     "Predictions": report_runs.predictions(study),
     "Configuration": report_runs.configurations(study),
     "Runs": report_runs.runs(study),
@@ -44,7 +44,7 @@ def write(analysis: Analysis) -> pathlib.Path:
     title: page.section(title, *content) for title, content in contents.items()
   }
   links = [
-    page.link(f"#{page.anchor(title)}", page.text(title))
+    page.link(f"#{page.anchor(title.lower())}", page.text(title))
     for title, content in sections.items()
     if content
   ]

@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 from transformer_zoo.ablations import cells
 from transformer_zoo.ablations import page
-from transformer_zoo.ablations import scores
 from transformer_zoo.ablations.chart import compact
 from transformer_zoo.ablations.results import RunResult
 from transformer_zoo.ablations.results import StudyResults
+from transformer_zoo.ablations.scores import Table
 from transformer_zoo.training.progress import duration
 
 _SAMPLES = 3
@@ -21,39 +21,28 @@ _MOST_CHARACTERS = 400
 _PLACES = ("MODEL_DIR", "RANDOM_SEED", "INITIAL_CHECKPOINT_PATH")
 
 
-def sources(study: StudyResults) -> Iterator[str]:
+def sources(study: StudyResults, table: Table) -> Iterator[str]:
   """Of every row and group: runs, configurations, predictions."""
-  groups = list(dict.fromkeys(map(scores.group_of, study.columns)))
   yield (
     '<p class="note">A number leads to its predictions, a run to its folder; '
     "these links work where this page lies beside the runs.</p>"
   )
   for row in study.rows:
-    tables = []
-    for group in groups:
-      runs = [
-        run
-        for run in study.of_row(row)
-        if run.scored and run.group in ("", group)
-      ]
-      tables.append(_source(study, row, group, runs))
+    tables = [
+      _source(study, row, group, names)
+      for group, names in table.metrics.items()
+    ]
     yield page.details(cells.label(study, row), *tables)
 
 
-def _source(study, row, group, runs) -> str:
+def _source(study, row, group, names) -> str:
   """The runs of one row and group, one a line."""
-  names = list(
-    dict.fromkeys(
-      (task, metric)
-      for run in runs
-      for task, metrics in run.scores.items()
-      for metric in metrics
-    )
-  )
   lines = []
-  for run in runs:
+  for run in study.of_row(row):
+    if not run.scored or run.group not in ("", group):
+      continue
     line = [f"seed {run.seed}"]
-    for task, metric in names:
+    for task, metric in (name.split(": ") for name in names):
       value = run.scores.get(task, {}).get(metric)
       if value is None:
         line.append(page.Cell("—"))
@@ -66,7 +55,7 @@ def _source(study, row, group, runs) -> str:
     line.append(_linked(study, run.folder / "config.gin", "config.gin"))
     line.append(", ".join(starts) or "from scratch")
     lines.append(line)
-  head = ["", *(f"{task}:\n{metric}" for task, metric in names)]
+  head = ["", *(name.replace(": ", ":\n") for name in names)]
   place = page.anchor("source", row, group)
   return (
     f'<h3 id="{place}">{page.text(cells.label(study, row))} · '

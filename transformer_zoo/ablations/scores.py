@@ -14,6 +14,9 @@ from transformer_zoo.ablations.results import StudyResults
 from transformer_zoo.ablations.suite import Column
 from transformer_zoo.evaluation import averages
 
+# Heads the tasks that are scored by runs of no group and are in no column.
+NO_GROUP = "other tasks"
+
 _BENCHMARKS = {
   "glue": averages.glue_average,
   "super_glue": averages.super_glue_average,
@@ -183,17 +186,17 @@ def _published(study) -> dict[str, Mapping[str, float]]:
 
 
 def _metrics(study) -> dict[str, tuple[str, ...]]:
-  """By group, the metrics of all its tasks; those of no column last."""
-  found = {}  # Task -> its metrics, in order.
-  for row in study.rows:
-    for scores in study.scores(row).values():
-      for task, metrics in scores.items():
-        found.setdefault(task, {}).update(metrics)
-  groups = {}
+  """By group, the metrics of all its tasks; those of no group last."""
+  groups, of_task = {}, {}  # Group -> its tasks in order; task -> its group.
   for column in study.columns:
     groups.setdefault(group_of(column), {}).update(dict.fromkeys(column.tasks))
-  known = {task for tasks in groups.values() for task in tasks}
-  groups["other tasks"] = [task for task in found if task not in known]
+    of_task |= dict.fromkeys(column.tasks, group_of(column))
+  found = {}  # Task -> its metrics, in order.
+  for run in study.runs:
+    for task, metrics in run.scores.items() if run.scored else ():
+      group = of_task.setdefault(task, run.group or NO_GROUP)
+      groups.setdefault(group, {})[task] = None
+      found.setdefault(task, {}).update(metrics)
   named = {
     group: tuple(f"{t}: {m}" for t in tasks for m in found.get(t, ()))
     for group, tasks in groups.items()
