@@ -31,6 +31,15 @@ seqio.TaskRegistry.add(
   output_features=t5_features(),
 )
 
+# For i.i.d. noise of 25 % and 50 %, which makes more than 100 spans of 512
+# tokens: a model needs VOCAB_SIZE = 32256 for it.
+seqio.TaskRegistry.add(
+  "c4_v020_unsupervised_200_sentinels",
+  source=PreparedTfdsDataSource("c4/en:2.2.0", splits=_SPLITS),
+  preprocessors=unlabelled_text.steps(SpanCorruption()),
+  output_features=t5_features(extra_ids=200),
+)
+
 # Without the cleaning rules.
 seqio.TaskRegistry.add(
   "c4_noclean_v020_unsupervised",

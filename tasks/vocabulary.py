@@ -40,11 +40,17 @@ def t5_vocabulary_file() -> str:
 class T5Vocabulary(seqio.SentencePieceVocabulary):
   """T5's vocabulary.
 
-  All instances are equal, whether their file has been found yet or not.
+  All instances with as many sentinels are equal, whether their file has been
+  found yet or not.
   """
 
-  def __init__(self):
-    super().__init__("", extra_ids=100)
+  def __init__(self, extra_ids: int = 100):
+    """Names no file yet.
+
+    Args:
+      extra_ids: sentinels behind the pieces; T5 has 100.
+    """
+    super().__init__("", extra_ids=extra_ids)
 
   @property
   def sentencepiece_model_file(self) -> str:
@@ -132,9 +138,13 @@ def features(
   }
 
 
-def t5_features() -> dict[str, seqio.Feature]:
-  """Returns the features of a text-to-text task in T5's vocabulary."""
+def t5_features(extra_ids: int = 100) -> dict[str, seqio.Feature]:
+  """Returns the features of a text-to-text task in T5's vocabulary.
+
+  Args:
+    extra_ids: see `T5Vocabulary`.
+  """
   return {
-    "inputs": seqio.Feature(T5Vocabulary(), required=False),
-    "targets": seqio.Feature(T5Vocabulary()),
+    "inputs": seqio.Feature(T5Vocabulary(extra_ids), required=False),
+    "targets": seqio.Feature(T5Vocabulary(extra_ids)),
   }
