@@ -22,7 +22,7 @@ def bound(bindings: Sequence[Binding]) -> list[Binding]:
     bindings: in the order in which they were read.
 
   Raises:
-    UserError: NAME had no other value before.
+    UserError: NAME had no other value before, or gets another one after.
   """
   macros = [binding for binding in bindings if binding.selector == MACRO]
   names = {macro.scope for macro in macros}
@@ -37,14 +37,19 @@ def bound(bindings: Sequence[Binding]) -> list[Binding]:
 
 
 def _before(name: str, macros: Sequence[Binding], reader: Binding) -> Binding:
+  """The value that the reader's file has found."""
   wanted = name.removeprefix(_PREFIX)
   history = [macro for macro in macros if macro.scope == wanted]
   # A file that is named twice binds the same again.
   others = [m for m in history if repr(m.value) != repr(history[-1].value)]
-  if not others:
+  if not others or _file(history[-1]) != _file(reader):
     raise UserError(
       f"{reader.where}: {reader.name} goes on from what {wanted} was before, "
-      f"and nothing before this file binds {wanted}: name the file after those "
+      f"so name {_file(reader)} after all that bind {wanted}: after the files "
       "of the architecture and the run"
     )
   return others[-1]._replace(scope=name)
+
+
+def _file(binding: Binding) -> str:
+  return binding.where.rpartition(":")[0]

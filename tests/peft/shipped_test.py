@@ -1,0 +1,58 @@
+"""The gin files of fine-tuning methods, with the files of a run."""
+
+import re
+
+import gin
+import pytest
+
+from tests import tiny_models
+from transformer_zoo import config
+from transformer_zoo.errors import UserError
+from transformer_zoo.peft.trainable import ALL
+
+RUN = ("architectures/t5_1_0.gin", "sizes/tiny.gin", "runs/finetune.gin")
+BINDINGS = ("MODEL_DIR='run'", "MIXTURE_OR_TASK_NAME='task'", "TRAIN_STEPS=24")
+METHODS = sorted(path.stem for path in (tiny_models.GIN / "peft").glob("*.gin"))
+
+
+@pytest.fixture(autouse=True)
+def clean():
+  yield
+  gin.clear_config()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_are_named_after_a_run(name):
+  config.load([*RUN, f"peft/{name}.gin"], BINDINGS)
+  trainable = gin.get_bindings("train")["trainable"]
+  assert trainable != ALL
+  if name == "gradual_unfreezing":
+    assert trainable.unfreezing.train_steps == 24
+
+
+def test_a_finished_run_is_evaluated_and_fine_tuned_on(tmp_path):
+  """Its config.gin names the model before; another may go around it."""
+  config.load([*RUN, "peft/adapters.gin"], BINDINGS)
+  written = tmp_path / "config.gin"
+  written.write_text(config.operative_config())
+  config.load([str(written)], [])
+  assert config.operative_config() == written.read_text()
+  config.load([str(written), "peft/gradual_unfreezing.gin"], [])
+
+
+@pytest.mark.parametrize("after", [[], [RUN[0]]])
+def test_adapters_named_before_the_architecture(after):
+  """They would be dropped in silence."""
+  with pytest.raises(UserError) as error:
+    config.load(["peft/adapters.gin", *after], [], root="MODEL")
+  assert re.fullmatch(
+    r"\S+adapters.gin:9: substitute.model goes on from what MODEL was before, "
+    r"so name \S+adapters.gin after all that bind MODEL: after the files of "
+    r"the architecture and the run",
+    str(error.value),
+  )
+
+
+def test_naming_the_file_twice_adapts_once():
+  config.load([*RUN, *["peft/adapters.gin"] * 2], BINDINGS)
+  assert "previous/MODEL = @EncoderDecoder()" in config.operative_config()
