@@ -27,6 +27,18 @@ def test_a_suite_is_read(load, tmp_path):
   assert two.commands == {"ensemble": "evaluate"}
 
 
+def test_a_suite_may_include_another_and_change_a_macro(load, tmp_path):
+  load(
+    conftest.SUITE.replace("'finetune_steps': 20", "'steps': %STEPS")
+    + "STEPS = 20\n"
+  )
+  path = tmp_path / "longer.gin"
+  path.write_text("include 'suites/two.gin'\nSTEPS = 200\n")
+  longer = loading.load_suite(str(path), [tmp_path])
+  assert longer.name == "longer" and longer.values == {"steps": 200}
+  assert loading.load_suite("two", [tmp_path]).values == {"steps": 20}
+
+
 def test_an_unknown_suite_names_the_nearest(load):
   with pytest.raises(UserError) as error:
     load(conftest.SUITE, name="tow")
@@ -66,6 +78,18 @@ def test_an_unknown_suite_names_the_nearest(load):
       "Sentiment/Column.average = 'superglue'",
       "column 'Sentiment' of suite 'two': average 'superglue' is unknown; did "
       "you mean 'super_glue', 'glue'?",
+    ),
+    (
+      "Suite.values = {'finetune_steps': 20}",
+      "Suite.per_group = ('fine_tune',)",
+      "Suite.per_group of suite 'two': phase 'fine_tune' is unknown; did you "
+      "mean 'finetune'?",
+    ),
+    (
+      "Suite.values = {'finetune_steps': 20}",
+      "Suite.commands = {'finetun': 'train'}",
+      "Suite.commands of suite 'two': phase 'finetun' is unknown; did you mean "
+      "'finetune'?",
     ),
     (
       "@Sentiment/Column()",

@@ -119,6 +119,11 @@ class Suite:
     checks.check_known(
       self.after, self.phases, f"Suite.after of {where}: phase"
     )
+    checks.check_strings(self.per_group, "Suite.per_group")
+    known = (*self.phases, ENSEMBLE)
+    for field in ("per_group", "commands"):
+      of_field = getattr(self, field)
+      checks.check_known(of_field, known, f"Suite.{field} of {where}: phase")
     commands = self.commands.values()
     checks.check_known(commands, COMMANDS, f"Suite.commands of {where}:")
     checks.check_kind(self.columns, Column, "Suite.columns")
