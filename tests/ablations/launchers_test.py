@@ -15,7 +15,7 @@ from transformer_zoo.ablations import claims
 from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import launchers
 from transformer_zoo.ablations import results
-from transformer_zoo.ablations import runner
+from transformer_zoo.ablations.request import Launch
 from transformer_zoo.cli import main as cli
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import loop
@@ -28,7 +28,7 @@ with claims.claim(pathlib.Path(sys.argv[1])) as mine:
   sys.stdin.read()
 """
 RESULT = {"step": 5, "best_step": None, "scores": {}, "seconds": 1.0}
-LAST_ROW = ", @same/Row()"
+LAST_ROW = ", @half_as_long/Row()"
 
 
 class FakeExecution:
@@ -42,12 +42,13 @@ class FakeExecution:
       return
     with claims.claim(run.folder) as mine:
       assert mine
-      if run.start is not None:
-        assert (run.start / "result.json").exists()
+      for start in run.starts:
+        assert (start / "result.json").exists()
       with open(self.study / "trained", "a") as log:
-        log.write(f"{run.folder.parent.parent.name} {run.phase.name}\n")
+        cores = len(os.sched_getaffinity(0))
+        log.write(f"{run.row} {run.phase} with {cores} cores\n")
       killed = self.study / "killed"
-      if run.phase.name == "pretrain" and not killed.exists():
+      if run.phase == "pretrain" and not killed.exists():
         killed.touch()
         os.kill(os.getpid(), signal.SIGKILL)
       (run.folder / "result.json").write_text(json.dumps(RESULT))
@@ -66,25 +67,30 @@ def processes(monkeypatch):
 def test_processes_train_runs_and_one_is_killed(
   run_tiny, processes, tmp_path, capsys
 ):
-  launch = runner.Launch("local", jobs=2)
-  outcome = run_tiny((LAST_ROW, ""), seeds=[0], launch=launch)
-  first, second = outcome.failures
+  launch = Launch(jobs=2)
+  rows = "half_as_long/Row.changes", "#"
+  outcome = run_tiny((LAST_ROW, ""), rows, seeds=[0], launch=launch)
+  first, *others = outcome.failures
   assert first.startswith(
     "baseline / seed 0 / pretrain: its process ended without a result; see "
   )
   assert os.path.exists(first.rpartition("see ")[2])
-  assert second.endswith(": not run, because pretrain failed")
+  assert len(others) == 2
+  assert others[0].endswith(": not run, because pretrain failed")
   read = results.read(outcome.folder)
-  assert read.progress() == "3 runs: 1 finished, 1 interrupted, 1 not run"
-  assert read.command.endswith("--seeds=1 --launcher=local --jobs=2")
+  assert read.progress() == "5 runs: 2 finished, 1 interrupted, 2 not run"
+  assert read.command.endswith("--seeds=1 --jobs=2")
 
-  assert run_tiny((LAST_ROW, ""), seeds=[0]).failures == ()
-  assert sorted((outcome.folder / "trained").read_text().splitlines()) == [
-    "baseline finetune",
-    "baseline pretrain",
-    "baseline pretrain",
-    "no_pretraining finetune",
+  assert run_tiny((LAST_ROW, ""), rows, seeds=[0]).failures == ()
+  trained = (tmp_path / "runs" / "trained").read_text().splitlines()
+  assert [line.partition(" with ")[0] for line in sorted(trained)] == [
+    *["baseline finetune"] * 2,
+    *["baseline pretrain"] * 2,
+    *["no_pretraining finetune"] * 2,
   ]
+  cores = [int(line.split()[-2]) for line in trained]
+  here = len(os.sched_getaffinity(0))
+  assert max(cores[:2]) <= (here + 1) // 2 and cores[-1] == here
 
 
 class Others(launchers.InTurn):
@@ -99,9 +105,14 @@ class Others(launchers.InTurn):
 
 
 @pytest.fixture
-def elsewhere(monkeypatch, tmp_path):
+def elsewhere(monkeypatch, fake, run_tiny):
   """A run that another launcher trains until there is nothing else to do."""
-  folder = tmp_path / "runs" / "tiny" / "baseline" / "seed_0" / "pretrain"
+  fake.broken = lambda what: True
+  runs = results.read(run_tiny(seeds=[0]).folder).runs
+  for run in runs:
+    (run.folder / "error.txt").unlink(missing_ok=True)
+  fake.broken = lambda what: False
+  folder = runs[0].folder
   monkeypatch.setattr(launchers, "InTurn", Others)
   with contextlib.ExitStack() as held:
     assert held.enter_context(claims.claim(folder))
@@ -123,10 +134,10 @@ def test_what_another_launcher_trains_is_waited_for(
 ):
   folder = elsewhere("result.json", json.dumps(RESULT))
   assert run_tiny(seeds=[0]).failures == ()
-  assert len(fake.trained) == 3 and folder not in fake.trained
-  assert fake.trained[0].parent.parent.name == "no_pretraining"
+  assert len(fake.trained) == 6 and folder not in fake.trained
+  assert fake.trained[0] not in fake.started_from
   assert (
-    "run 1 of 4: baseline / seed 0 / pretrain  trained by another launcher: "
+    "run 1 of 7: baseline / seed 0 / pretrain  trained by another launcher: "
     f"process {os.getpid()} on "
   ) in capsys.readouterr().out
 
@@ -134,7 +145,7 @@ def test_what_another_launcher_trains_is_waited_for(
 def test_what_another_launcher_leaves_is_trained(run_tiny, fake, elsewhere):
   folder = elsewhere(None, "")
   assert run_tiny(seeds=[0]).failures == ()
-  assert folder in fake.trained and len(fake.trained) == 4
+  assert folder in fake.trained and len(fake.trained) == 7
 
 
 def test_what_another_launcher_fails_at_is_told(run_tiny, fake, elsewhere):
@@ -142,7 +153,7 @@ def test_what_another_launcher_fails_at_is_told(run_tiny, fake, elsewhere):
   failures = run_tiny(seeds=[0]).failures
   assert failures[0] == "baseline / seed 0 / pretrain: loss is NaN"
   assert failures[1].endswith("not run, because pretrain failed")
-  assert len(fake.trained) == 1
+  assert len(fake.trained) == 2
 
 
 def test_a_claim_ends_with_the_process_that_holds_it(tmp_path):
@@ -212,25 +223,29 @@ def test_processes_share_the_gpus(devices, shares):
 
 
 def test_a_report_while_runs_run(run_tiny, fake, capsys):
-  fake.broken = lambda folder: "no_pretraining" in folder
+  fake.broken = lambda what: what.endswith(" 10 steps")
   outcome = run_tiny(seeds=[0, 1])
-  folder = outcome.folder / "half_as_long" / "seed_1" / "finetune"
+  (running,) = [
+    run
+    for run in results.read(outcome.folder).runs
+    if (run.row, run.seed, run.group) == ("baseline", 1, "similarity")
+  ]
+  folder = running.folder
   (folder / "result.json").unlink()
-  (folder / "config.gin").write_text("TRAIN_STEPS = 10\n")
+  (folder / "config.gin").write_text("TRAIN_STEPS = 20\n")
   (folder / "environment.json").write_text("")  # It is being written.
   capsys.readouterr()
   with claims.claim(folder):
     assert cli.main(["report", str(outcome.folder)]) == 0
     assert cli.main(["report", str(outcome.folder), "--json"]) == 0
   text, _, states = capsys.readouterr().out.partition("report.html\n")
-  assert "8 runs: 5 finished, 1 running, 2 failed" in text
+  assert "14 runs: 9 finished, 1 running, 4 failed" in text
   assert (
-    "- half_as_long / seed 1 / finetune: running, step 10 of 10, process "
+    "- baseline / seed 1 / similarity / finetune: running, step 20 of 20, "
+    "process "
   ) in text
-  assert "1 of 2 seeds" in text and "loss is NaN" in text
-  page = (outcome.folder / "report.html").read_text()
-  assert "Not finished: half_as_long / seed 1 / finetune: running" in page
-  assert [one["state"] for one in json.loads(states)].count("failed") == 2
+  assert "loss is NaN" in text
+  assert [one["state"] for one in json.loads(states)].count("failed") == 4
 
 
 @pytest.mark.parametrize(
@@ -238,9 +253,17 @@ def test_a_report_while_runs_run(run_tiny, fake, capsys):
   [
     (["--jobs=0"], "--jobs is 0; it has to be 1 or more"),
     (
-      ["--jobs=2"],
-      "--jobs is 2, but one process trains one run at a time: choose "
-      "--launcher local or --launcher slurm",
+      ["--executor=submitti"],
+      "executor 'submitti' is none of local, submitit; did you mean "
+      "'submitit'?",
+    ),
+    (["--json"], "--json is an option of --plan alone"),
+    (["--topology=v5e:2x2"], "--topology is an option of --plan alone"),
+    (["quickstart"], "study 'quickstart' is named twice"),
+    (
+      ["--plan", "--topology=v5f:4x4"],
+      "unknown TPU slice 'v5f:4x4'; did you mean 'v5p', 'v5e'?; allowed: "
+      "v2:4x4, v3:4x4, v4:4x4x4, v5e:4x4, v5p:4x4x4, v6e:4x4, 7x:4x4x4",
     ),
     (
       ["--slurm=partition"],
@@ -251,7 +274,11 @@ def test_a_report_while_runs_run(run_tiny, fake, capsys):
       "--output_dir is 'gs://b/runs'; the runs of a study share a folder, so "
       "give one that all of their machines see as a file system",
     ),
-    (["--slurm=a=b"], "--slurm is an option of --launcher slurm alone"),
+    (
+      ["--slurm=a=b"],
+      "--slurm is an option of --executor submitit on a machine that has SLURM "
+      "(sbatch) alone",
+    ),
   ],
 )
 def test_options_of_launchers(options, sentence, capsys):
@@ -266,7 +293,7 @@ handler = logging.StreamHandler(sys.stdout)
 handler.close = lambda: print("closed")
 logging.getLogger("ours").addHandler(handler)
 from transformer_zoo.ablations import launchers
-assert launchers.require_submitit("local").LocalExecutor
+assert launchers.require_submitit().LocalExecutor
 logging.getLogger("ours").warning("still there")
 handler.close = lambda: None
 """
@@ -279,8 +306,8 @@ handler.close = lambda: None
 def test_without_submitit(run_tiny, fake, monkeypatch):
   monkeypatch.setattr(launchers.importlib.util, "find_spec", lambda name: None)
   with pytest.raises(UserError) as error:
-    run_tiny(launch=runner.Launch("local"))
+    run_tiny(launch=Launch(jobs=2))
   assert str(error.value) == (
-    "--launcher local needs the package submitit: pip install "
+    "--executor submitit and --jobs need the package submitit: pip install "
     "'transformer_zoo[launch]'"
   )

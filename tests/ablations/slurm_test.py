@@ -8,10 +8,10 @@ import pytest
 
 from transformer_zoo.ablations import launchers
 from transformer_zoo.ablations import results
-from transformer_zoo.ablations import runner
+from transformer_zoo.ablations.request import Launch
 from transformer_zoo.errors import UserError
 
-submitit = launchers.require_submitit("slurm")
+submitit = launchers.require_submitit()
 
 SBATCH = """#!/bin/bash
 number=$((100 + $(ls "$FAKE_SLURM" | grep -c script)))
@@ -22,9 +22,7 @@ SQUEUE = """#!/bin/bash
 echo "$@" > "$FAKE_SLURM/squeue_arguments"
 cat "$FAKE_SLURM/queue"
 """
-LAUNCH = runner.Launch(
-  "slurm", jobs=2, options={"partition": "gpu", "gpus_per_node": "1"}
-)
+QUEUE = "100_0\n100_1\n100_2\n101_0\n101_1\n101_2\n101_3\n"
 
 
 @pytest.fixture
@@ -43,6 +41,15 @@ def cluster(tmp_path, monkeypatch):
   return folder
 
 
+def launch(**options):
+  given = {"partition": "gpu", "gpus_per_node": "1"} | options
+  return Launch("submitit", jobs=2, options=given)
+
+
+def pool(study):
+  return study.parent / "runs"
+
+
 def scripts(cluster):
   """The options of every submission, by its number."""
   return {
@@ -55,17 +62,17 @@ def scripts(cluster):
 
 def run_job(study, number):
   """What the cluster does when a job's turn has come."""
-  pickled = study / "jobs" / f"{number}_submitted.pkl"
+  pickled = pool(study) / "jobs" / f"{number}_submitted.pkl"
   submitit.core.utils.DelayedSubmission.load(pickled).function()
 
 
 def test_runs_are_arrays_and_wait_for_those_they_start_from(
   run_tiny, fake, cluster, capsys
 ):
-  outcome = run_tiny(seeds=[0], launch=LAUNCH)
+  outcome = run_tiny(seeds=[0], launch=launch())
   assert outcome.failures == () and fake.trained == []
   first, second = scripts(cluster).values()
-  assert first["array"] == second["array"] == "0-1%2"
+  assert first["array"] == "0-2%2" and second["array"] == "0-3%2"
   assert first["partition"] == "gpu" and first["gpus-per-node"] == "1"
   assert first["job-name"] == "tiny" and first["time"] == "1440"
   assert first["signal"] == "USR2@90" and "requeue" in first
@@ -73,12 +80,12 @@ def test_runs_are_arrays_and_wait_for_those_they_start_from(
   assert second["dependency"] == "afterok:100_0"
   assert second["kill-on-invalid-dep"] == "yes"
   out = capsys.readouterr().out
-  assert "job 101: 2 runs, after job 100_0" in out
+  assert "job 101: 4 runs, after job 100_0" in out
   assert f"zoo report {outcome.folder}" in out
   states = [run.state for run in results.read(outcome.folder).runs]
   assert set(states) == {"not run"}  # The queue is empty by now.
 
-  (cluster / "queue").write_text("100_0\n100_1\n101_0\n101_1\n")
+  (cluster / "queue").write_text(QUEUE)
   read = results.read(outcome.folder)
   assert {run.state for run in read.runs} == {"queued"}
   assert "queued, job 101_0" in read.runs[1].sentence
@@ -86,62 +93,62 @@ def test_runs_are_arrays_and_wait_for_those_they_start_from(
 
 
 def test_what_is_on_its_way_is_not_submitted_again(run_tiny, fake, cluster):
-  run_tiny(seeds=[0], launch=LAUNCH)
-  (cluster / "queue").write_text("100_0\n100_1\n101_0\n101_1\n")
-  run_tiny(seeds=[0], launch=LAUNCH)
+  run_tiny(seeds=[0], launch=launch())
+  (cluster / "queue").write_text(QUEUE)
+  run_tiny(seeds=[0], launch=launch())
   assert len(scripts(cluster)) == 2
   # One of those that start from a run in the queue was cancelled.
-  (cluster / "queue").write_text("100_0\n100_1\n101_1\n")
-  run_tiny(seeds=[0], launch=LAUNCH)
+  (cluster / "queue").write_text(QUEUE.replace("101_0\n", ""))
+  run_tiny(seeds=[0], launch=launch())
   assert scripts(cluster)[102]["dependency"] == "afterok:100_0"
   assert "array" not in scripts(cluster)[102]
 
 
 def test_a_failed_job_is_told_and_submitted_again(run_tiny, fake, cluster):
-  study = run_tiny(seeds=[0], launch=LAUNCH).folder
-  fake.broken = lambda folder: folder.endswith("pretrain")
+  study = run_tiny(seeds=[0], launch=launch()).folder
+  fake.broken = lambda what: what.startswith("corpus")
   with pytest.raises(FloatingPointError):
     run_job(study, "100_0")
-  run_job(study, "100_1")
+  for number in ("100_1", "100_2"):
+    run_job(study, number)
   read = results.read(study)
   assert [run.sentence.partition(": ")[2] for run in read.unfinished()] == [
     "FloatingPointError: loss is NaN at step 7",
-    "not run, because pretrain failed",
-    "not run, because pretrain failed",
+    *["not run, because pretrain failed"] * 4,
   ]
-  fake.broken = lambda folder: False
-  run_tiny(seeds=[0], launch=LAUNCH)
+  fake.broken = lambda what: False
+  run_tiny(seeds=[0], launch=launch())
   assert "array" not in scripts(cluster)[102]
   assert scripts(cluster)[103]["dependency"] == "afterok:102"
-  (cluster / "queue").write_text("102\n103_0\n103_1\n")
+  (cluster / "queue").write_text("102\n103_0\n103_1\n103_2\n103_3\n")
   assert (
     results.read(study)
     .unfinished()[0]
     .sentence.endswith("pretrain: queued, job 102")
   )
   run_job(study, "102")
-  for number in ("103_0", "103_1"):
-    run_job(study, number)
+  for number in range(4):
+    run_job(study, f"103_{number}")
   assert results.read(study).unfinished() == ()
-  assert len(fake.trained) == 4
+  assert len(fake.trained) == 7
 
 
 def test_a_cluster_that_does_not_answer(run_tiny, fake, cluster):
-  run_tiny(seeds=[0], launch=LAUNCH)
+  run_tiny(seeds=[0], launch=launch())
   (cluster / "queue").unlink()
   with pytest.raises(UserError, match="squeue does not tell which jobs"):
-    run_tiny(seeds=[0], launch=LAUNCH)
+    run_tiny(seeds=[0], launch=launch())
   assert len(scripts(cluster)) == 2
 
 
 def test_jobs_that_are_not_known(run_tiny, fake, cluster):
-  path = run_tiny(seeds=[0], launch=LAUNCH).folder / "jobs.json"
+  path = pool(run_tiny(seeds=[0], launch=launch()).folder) / "jobs.json"
   path.write_text('{"baseline/')
   with pytest.raises(UserError) as error:
-    run_tiny(seeds=[0], launch=LAUNCH)
+    run_tiny(seeds=[0], launch=launch())
   assert str(error.value) == (
-    f"{path} is damaged, so the jobs of the study are not known; remove the "
-    "file when `squeue --me` lists none of them"
+    f"{path} is damaged, so the jobs of the studies are not known; remove "
+    "the file when `squeue --me` lists none of them"
   )
   assert len(scripts(cluster)) == 2
 
@@ -149,8 +156,8 @@ def test_jobs_that_are_not_known(run_tiny, fake, cluster):
 def test_a_cluster_that_refuses(run_tiny, fake, cluster, tmp_path):
   sbatch = tmp_path / "programs" / "sbatch"
   sbatch.write_text("#!/bin/bash\necho 'invalid partition' >&2\nexit 1\n")
-  with pytest.raises(UserError, match="sbatch refused the study: .*invalid p"):
-    run_tiny(seeds=[0], launch=LAUNCH)
+  with pytest.raises(UserError, match="sbatch refused the runs: .*invalid p"):
+    run_tiny(seeds=[0], launch=launch())
 
 
 @pytest.mark.parametrize(
@@ -171,25 +178,41 @@ def test_a_cluster_that_refuses(run_tiny, fake, cluster, tmp_path):
 )
 def test_options_of_sbatch(run_tiny, fake, cluster, options, sentence):
   with pytest.raises(UserError) as error:
-    run_tiny(launch=runner.Launch("slurm", options=options))
+    run_tiny(launch=Launch("submitit", options=options))
   assert str(error.value) == sentence
 
 
-def test_without_slurm(run_tiny, fake, monkeypatch):
+def test_without_slurm(monkeypatch):
   monkeypatch.setenv("PATH", "")
+  assert not Launch("submitit").is_queued
   with pytest.raises(UserError) as error:
-    run_tiny(launch=LAUNCH)
+    launch()
   assert str(error.value) == (
-    "--launcher slurm needs SLURM, and there is no sbatch here: run this on a "
-    "login node, or use --launcher local"
+    "--slurm is an option of --executor submitit on a machine that has SLURM "
+    "(sbatch) alone"
   )
 
 
-def test_jobs_are_told_as_json(run_tiny, fake, cluster):
-  study = run_tiny(seeds=[0], launch=LAUNCH).folder
-  assert json.loads((study / "jobs.json").read_text()) == {
-    "baseline/seed_0/pretrain": "100_0",
-    "no_pretraining/seed_0/finetune": "100_1",
-    "baseline/seed_0/finetune": "101_0",
-    "half_as_long/seed_0/finetune": "101_1",
+def test_half_of_slurm(run_tiny, fake, cluster, tmp_path, monkeypatch):
+  monkeypatch.setenv("PATH", str(tmp_path / "programs"))
+  (tmp_path / "programs" / "srun").unlink()
+  with pytest.raises(UserError) as error:
+    run_tiny(seeds=[0], launch=launch())
+  assert str(error.value) == (
+    "there is sbatch here, but no srun: run this on a login node of SLURM, or "
+    "use --executor local"
+  )
+
+
+def test_jobs_are_told_by_the_folders_of_runs(run_tiny, fake, cluster):
+  study = run_tiny(seeds=[0], launch=launch()).folder
+  jobs = json.loads((pool(study) / "jobs.json").read_text())
+  runs = [run for run in results.read(study).runs if not run.shared]
+  assert jobs == {
+    run.folder.name: job
+    for run, job in zip(
+      runs,
+      ["100_0", "101_0", "101_1", "100_1", "100_2", "101_2", "101_3"],
+      strict=True,
+    )
   }

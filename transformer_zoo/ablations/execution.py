@@ -96,13 +96,17 @@ class Job:
   Attributes:
     run: what to train.
     execute: trains it.
+    cores: those that the process takes; empty for all that it may.
   """
 
   run: plan.Run
   execute: Callable[[plan.Run], None]
+  cores: Sequence[int] = ()
 
   def __call__(self) -> None:
     """Trains the run."""
+    if self.cores:
+      os.sched_setaffinity(0, self.cores)
     at_limit = []
 
     def stop(*_):

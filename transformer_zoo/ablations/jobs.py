@@ -1,4 +1,4 @@
-"""Which runs of a study have a job in a queue."""
+"""Which runs of a pool have a job in a queue."""
 
 from collections.abc import Mapping
 import pathlib
@@ -11,20 +11,20 @@ JOBS_FILE = "jobs.json"
 
 
 def write(folder: pathlib.Path, jobs: Mapping[str, str]) -> None:
-  """Writes down the jobs of a study.
+  """Writes down the jobs of a pool.
 
   Args:
-    folder: the study's.
-    jobs: job by the folder of its run, relative to the study's.
+    folder: the pool.
+    jobs: job by the name of its run's folder.
   """
   json_files.replace(folder / JOBS_FILE, jobs)
 
 
 def active(folder: pathlib.Path, required: bool = False) -> dict[str, str]:
-  """Returns the jobs that wait or run, by the folders of their runs.
+  """Returns the jobs that wait or run, by the names of their runs' folders.
 
   Args:
-    folder: the study's.
+    folder: the pool.
     required: whether SLURM has to answer; else jobs are taken to be active
       where it does not, as on a machine without SLURM.
 
@@ -43,7 +43,7 @@ def active(folder: pathlib.Path, required: bool = False) -> dict[str, str]:
   except (OSError, subprocess.SubprocessError) as error:
     if required:
       raise UserError(
-        "squeue does not tell which jobs of the study are in the queue: "
+        "squeue does not tell which jobs of the studies are in the queue: "
         f"{getattr(error, 'stderr', None) or error}"
       ) from error
     return jobs
@@ -57,6 +57,6 @@ def _read(path: pathlib.Path) -> dict[str, str]:
     return json_files.read(path)
   except UserError as error:
     raise UserError(
-      f"{path} is damaged, so the jobs of the study are not known; remove the "
-      "file when `squeue --me` lists none of them"
+      f"{path} is damaged, so the jobs of the studies are not known; remove "
+      "the file when `squeue --me` lists none of them"
     ) from error

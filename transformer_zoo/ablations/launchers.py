@@ -87,13 +87,13 @@ class LocalProcesses:
     Args:
       execute: trains a run.
       folder: for the output of the processes.
-      jobs: how many at once, each with its share of the GPUs.
+      jobs: how many at once, each with its share of the cores and GPUs.
 
     Raises:
       UserError: submitit is not installed.
     """
     self._execute = execute
-    self._executor = require_submitit("local").LocalExecutor(folder)
+    self._executor = require_submitit().LocalExecutor(folder)
     self._running: list[tuple[int, plan.Run, Any]] = []  # By slot.
     self._jobs = jobs
 
@@ -125,7 +125,8 @@ class LocalProcesses:
       visible_gpus=devices,
       stderr_to_stdout=True,
     )
-    job = self._executor.submit(Job(run, self._execute))
+    cores = share_of_devices(_cores(), slot, self._jobs)
+    job = self._executor.submit(Job(run, self._execute, cores))
     self._running.append((slot, run, job))
 
   def ended(self) -> Iterator[tuple[plan.Run, Exception | None]]:
@@ -155,7 +156,7 @@ def _what_ended(run: plan.Run, job) -> Exception | None:
   return UserError(reason)
 
 
-def require_submitit(launcher: str):
+def require_submitit():
   """Imports submitit.
 
   Raises:
@@ -163,8 +164,8 @@ def require_submitit(launcher: str):
   """
   if importlib.util.find_spec("submitit") is None:
     raise UserError(
-      f"--launcher {launcher} needs the package submitit: "
-      "pip install 'transformer_zoo[launch]'"
+      "--executor submitit and --jobs need the package submitit: pip install "
+      "'transformer_zoo[launch]'"
     )
   variable = "SUBMITIT_LOG_LEVEL"
   given = os.environ.setdefault(variable, "NOCONFIG")
@@ -179,7 +180,7 @@ def require_submitit(launcher: str):
 def share_of_devices(
   devices: Sequence[int], slot: int, slots: int
 ) -> tuple[int, ...]:
-  """The GPUs of one of several processes; all of them have one, if any has.
+  """The GPUs or cores of one of several processes; each has one, if any has.
 
   Args:
     devices: those of the machine.
@@ -189,6 +190,13 @@ def share_of_devices(
   if len(devices) < slots:
     return tuple(devices[slot % len(devices) :][:1]) if devices else ()
   return tuple(devices[slot::slots])
+
+
+def _cores() -> list[int]:
+  """Those that this process may use; none where the system does not tell."""
+  if not hasattr(os, "sched_getaffinity"):
+    return []
+  return sorted(os.sched_getaffinity(0))
 
 
 def _visible_gpus() -> list[int]:

@@ -1,6 +1,6 @@
-"""The order of a study's runs: each once, after the run it starts from."""
+"""The order of the runs of studies: each once, after the run it starts from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import pathlib
 import time
 
@@ -25,14 +25,24 @@ class Schedule:
     launcher: Launcher,
     execute: execution.Execution,
     say: Callable[[str], None],
+    names: Mapping[pathlib.Path, str],
   ):
-    """Takes the distinct runs of a study, in their order."""
+    """Takes runs.
+
+    Args:
+      runs: the distinct runs of studies, in their order.
+      launcher: trains them.
+      execute: what it trains them with.
+      say: told how far it is.
+      names: what runs are called, by their folders.
+    """
     self._numbers = {run.folder: n for n, run in enumerate(runs, start=1)}
     self._todo = {run.folder: run for run in runs}
     self._phases = {run.folder: run.phase for run in runs}
     self._launcher = launcher
     self._execute = execute
     self._say = say
+    self._names = names
     self._started = {}  # Folder -> run and when it began.
     self._elsewhere = set()  # Folders where others were seen to train.
     self._seconds = {}  # Run's folder -> run and how long it trained.
@@ -106,7 +116,7 @@ class Schedule:
 
   def _head(self, run: plan.Run) -> str:
     number = self._numbers[run.folder]
-    return f"run {number} of {len(self._numbers)}: {run.name}"
+    return f"run {number} of {len(self._numbers)}: {self._names[run.folder]}"
 
   def _time_left(self) -> str:
     """Estimates from the runs of the same kind that are done."""
@@ -114,11 +124,16 @@ class Schedule:
     if not left:
       return "all done"
     seconds = sum(map(self._estimate, left)) / max(1, len(self._started))
-    return f"about {duration(seconds)} left"
+    failed = f"{len(self._failures)} failed; " if self._failures else ""
+    return (
+      f"{len(self._seconds)} of {len(self._numbers)} done; {failed}"
+      f"about {duration(seconds)} left"
+    )
 
   def _estimate(self, run: plan.Run) -> float:
     known = list(self._seconds.values())
     phase = [pair for pair in known if pair[0].phase == run.phase]
-    row = [pair for pair in phase if pair[0].row == run.row]
-    similar = [seconds for _, seconds in row or phase or known]
+    group = [pair for pair in phase if pair[0].group == run.group]
+    row = [pair for pair in group if pair[0].row == run.row]
+    similar = [seconds for _, seconds in row or group or phase or known]
     return sum(similar) / len(similar)

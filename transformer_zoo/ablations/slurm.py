@@ -1,4 +1,4 @@
-"""A study on a SLURM cluster: arrays of jobs, one job for each run.
+"""Studies on a SLURM cluster: arrays of jobs, one job for each run.
 
 Runs that start from nothing are one array; those that start from the same run
 are another one, which SLURM lets begin when that run's job has succeeded. All
@@ -13,7 +13,6 @@ import subprocess
 from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import jobs
 from transformer_zoo.ablations import plan
-from transformer_zoo.ablations import record
 from transformer_zoo.ablations import standing
 from transformer_zoo.ablations.launchers import require_submitit
 from transformer_zoo.data import folders
@@ -38,8 +37,8 @@ class Queue:
     """Checks the options; nothing is submitted.
 
     Args:
-      name: of the study, and of its jobs.
-      folder: the study's; it is on a file system that all nodes share.
+      name: of the jobs.
+      folder: the pool of runs; it is on a file system that all nodes share.
       execute: trains a run.
       at_once: how many of an array.
       options: of sbatch, by submitit's names.
@@ -47,12 +46,12 @@ class Queue:
     Raises:
       UserError: submitit or SLURM is not there, or an option is unknown.
     """
-    submitit = require_submitit("slurm")
-    for command in ("sbatch", "squeue", "srun"):
+    submitit = require_submitit()
+    for command in ("squeue", "srun"):
       if shutil.which(command) is None:
         raise UserError(
-          f"--launcher slurm needs SLURM, and there is no {command} here: run "
-          "this on a login node, or use --launcher local"
+          f"there is sbatch here, but no {command}: run this on a login node "
+          "of SLURM, or use --executor local"
         )
     self._folder = folder
     self._execute = execute
@@ -72,7 +71,7 @@ class Queue:
     """Submits the runs that are neither finished nor on their way.
 
     Args:
-      runs: the distinct runs of the study, in their order.
+      runs: the distinct runs of the studies, in their order.
 
     Returns:
       A line for each array.
@@ -83,17 +82,17 @@ class Queue:
     with folders.lock(self._folder / ".jobs.lock"):
       active = jobs.active(self._folder, required=True)
       todo = [run for run in runs if self._is_due(run, active)]
-      awaited = {*active, *(self._name(run.folder) for run in todo)}
+      awaited = {*active, *(run.folder.name for run in todo)}
       return [
         self._submit_array(array, [active[name] for name in names], active)
-        for names, array in self._arrays(todo, awaited).items()
+        for names, array in _arrays(todo, awaited).items()
       ]
 
   def _is_due(self, run: plan.Run, active: Mapping[str, str]) -> bool:
-    if self._name(run.folder) in active:
+    if run.folder.name in active:
       return False
     for start in run.starts:
-      if self._name(start) not in active:
+      if start.name not in active:
         if standing.of_folder(start).state == standing.RUNNING:
           return False  # By another launcher, whose end SLURM does not see.
     state = standing.of_folder(run.folder).state
@@ -111,10 +110,10 @@ class Queue:
         ]
     except (subprocess.SubprocessError, RuntimeError) as error:
       raise UserError(
-        f"sbatch refused the study: {execution.reason(error)}"
+        f"sbatch refused the runs: {execution.reason(error)}"
       ) from error
     for run, job in zip(runs, submitted, strict=True):
-      active[self._name(run.folder)] = job.job_id
+      active[run.folder.name] = job.job_id
       (run.folder / standing.ERROR_FILE).unlink(missing_ok=True)
     jobs.write(self._folder, active)
     first = submitted[0].job_id.partition("_")[0]
@@ -123,24 +122,21 @@ class Queue:
       f", after job {', '.join(after)}" if after else ""
     )
 
-  def _arrays(
-    self, runs: Sequence[plan.Run], awaited: Collection[str]
-  ) -> dict[tuple[str, ...], list[plan.Run]]:
-    """Runs by the names of the runs that have to end before they begin.
 
-    Args:
-      runs: to be submitted; a run comes after those that it starts from.
-      awaited: names of the runs that have a job, or will have.
-    """
-    arrays = {}
-    for run in runs:
-      names = map(self._name, run.starts)
-      key = tuple(name for name in names if name in awaited)
-      arrays.setdefault(key, []).append(run)
-    return arrays
+def _arrays(
+  runs: Sequence[plan.Run], awaited: Collection[str]
+) -> dict[tuple[str, ...], list[plan.Run]]:
+  """Runs by the names of the runs that have to end before they begin.
 
-  def _name(self, folder: pathlib.Path) -> str:
-    return record.relative(folder, self._folder)
+  Args:
+    runs: to be submitted; a run comes after those that it starts from.
+    awaited: names of the runs that have a job, or will have.
+  """
+  arrays = {}
+  for run in runs:
+    key = tuple(s.name for s in run.starts if s.name in awaited)
+    arrays.setdefault(key, []).append(run)
+  return arrays
 
 
 def _check(options: Mapping[str, str], known: Collection[str]) -> None:

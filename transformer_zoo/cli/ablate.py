@@ -1,8 +1,9 @@
-"""Runs a study: every row, every seed; then the table and the report.
+"""Runs studies: every row, every seed; then their tables and reports.
 
-Finished runs are reused, unfinished ones go on where they were. Runs can be
-spread over processes (--launcher local) or jobs of a cluster (slurm); several
-launchers of one study share its runs.
+Finished runs are reused, also those of other studies, and unfinished ones go on
+where they were. --plan tells runs, costs and times, and trains nothing but a
+few steps of what this machine has never run. Several launchers share the runs
+of one --output_dir.
 """
 
 import argparse
@@ -10,75 +11,62 @@ import argparse
 from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
 
-SUMMARY = "run a study and write its table and report"
-EXAMPLE = "zoo ablate quickstart --seeds 3 --output_dir runs"
+SUMMARY = "run studies and write their tables and reports"
+EXAMPLE = "zoo ablate table6 table7 --suite=miniature --seeds=3 --plan"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-  """Adds the study, the seeds and the folders."""
-  parser.add_argument(
-    "study", metavar="STUDY", help="see `zoo list studies`, or a gin file"
-  )
-  parser.add_argument(
-    "--suite",
-    default="miniature",
-    metavar="SUITE",
-    help="what it is run on: miniature, small, paper, or a gin file",
-  )
-  parser.add_argument(
-    "--seeds", type=int, metavar="N", help="seeds 0 to N-1 for every row"
-  )
-  parser.add_argument("--output_dir", default="runs", metavar="DIR")
-  parser.add_argument(
-    "--gin_search_paths",
-    default="",
-    metavar="DIRS",
-    help="folders with gin files, separated by commas; looked at first",
-  )
-  parser.add_argument(
-    "--launcher",
-    choices=("none", "local", "slurm"),
-    default="none",
-    help="where runs are trained: in turn here, in processes, by SLURM",
-  )
-  parser.add_argument(
-    "--jobs", type=int, default=1, metavar="N", help="runs at once"
-  )
-  parser.add_argument(
-    "--slurm",
-    action="append",
-    default=[],
-    metavar="NAME=VALUE",
-    help="option of sbatch: partition, gpus_per_node, time (in minutes), ...",
-  )
+  """Adds the studies, the suite, the plan and where runs are trained."""
+  add = parser.add_argument
+  names = "see `zoo list studies`, or gin files"
+  add("study", nargs="+", metavar="STUDY", help=names)
+  suites = "what they run on: miniature, small, paper, or a gin file"
+  add("--suite", default="miniature", metavar="SUITE", help=suites)
+  add("--seeds", type=int, metavar="N", help="seeds 0 to N-1 for every row")
+  add("--output_dir", default="runs", metavar="DIR")
+  common.add_search_paths_argument(parser)
+  add("--plan", action="store_true", help="tell what would run, and how long")
+  add("--topology", help="of the plan: on a TPU slice too, as v5e:4x4")
+  common.add_json_argument(parser)
+  executors = "local; or submitit: SLURM's jobs, else processes of this machine"
+  add("--executor", default="local", metavar="NAME", help=executors)
+  add("--jobs", type=int, default=1, metavar="N", help="runs at once")
+  slurm = "option of sbatch: partition, gpus_per_node, time (in minutes), ..."
+  add("--slurm", action="append", default=[], metavar="NAME=VALUE", help=slurm)
   common.add_task_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-  """Runs the study and prints its folder.
+  """Runs the studies and prints their folders, or prints the plan.
 
   Raises:
-    UserError: the study cannot be run as it is written, or a run failed.
+    UserError: a study cannot be run as it is written, or a run failed.
   """
   if arguments.seeds is not None and arguments.seeds < 1:
     raise UserError(f"--seeds is {arguments.seeds}; it has to be 1 or more")
+  for option in ("topology", "json"):
+    if getattr(arguments, option) and not arguments.plan:
+      raise UserError(f"--{option} is an option of --plan alone")
+  from transformer_zoo.ablations import plan_report
+  from transformer_zoo.ablations import request as requests
   from transformer_zoo.ablations import runner
 
   seeds = None if arguments.seeds is None else range(arguments.seeds)
-  outcome = runner.run_study(
-    arguments.study,
+  launch = requests.Launch(
+    arguments.executor, arguments.jobs, _options(arguments.slurm)
+  )
+  request = requests.Request(
+    names=tuple(arguments.study),
     suite=arguments.suite,
     output_dir=arguments.output_dir,
     seeds=seeds,
     data_dirs=arguments.data_dir,
     search_paths=common.search_paths(arguments),
-    launch=runner.Launch(
-      arguments.launcher, arguments.jobs, _options(arguments.slurm)
-    ),
   )
-  print(outcome.folder)
-  if outcome.failures:
-    raise UserError("; ".join(outcome.failures))
+  if arguments.plan:
+    plan_report.show(request, arguments.topology, arguments.json)
+    return
+  runner.tell(runner.run_studies(request, launch))
 
 
 def _options(words: list[str]) -> dict[str, str]:

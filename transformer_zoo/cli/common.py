@@ -32,12 +32,7 @@ def add_gin_arguments(parser: argparse.ArgumentParser) -> None:
     metavar="FILE",
     help="gin file, of yours or among those shipped; repeatable",
   )
-  parser.add_argument(
-    "--gin_search_paths",
-    default="",
-    metavar="DIRS",
-    help="folders with gin files, separated by commas; looked at first",
-  )
+  add_search_paths_argument(parser)
   parser.add_argument(
     "--gin.NAME=VALUE",
     dest="shown_in_help_only",
@@ -45,6 +40,16 @@ def add_gin_arguments(parser: argparse.ArgumentParser) -> None:
     const=None,
     help="binds a macro (TRAIN_STEPS) or a parameter (Dropout.rate); a string "
     "is quoted twice: --gin.MODEL_DIR=\"'runs/a'\"",
+  )
+
+
+def add_search_paths_argument(parser: argparse.ArgumentParser) -> None:
+  """Adds `--gin_search_paths`."""
+  parser.add_argument(
+    "--gin_search_paths",
+    default="",
+    metavar="DIRS",
+    help="folders with gin files, separated by commas; looked at first",
   )
 
 
@@ -80,6 +85,24 @@ def add_module_argument(parser: argparse.ArgumentParser) -> None:
     help="Python module of yours that registers tasks, in the current folder "
     "or on PYTHONPATH; repeatable",
   )
+
+
+def add_checkpoint_argument(parser: argparse.ArgumentParser) -> None:
+  """Adds `--checkpoint`, which may be repeated."""
+  parser.add_argument(
+    "--checkpoint",
+    action="append",
+    required=True,
+    metavar="DIR",
+    help="a run folder, a step of it, or a checkpoint of others; named several "
+    "times, their logits are averaged",
+  )
+
+
+def checkpoint_binding(arguments: argparse.Namespace) -> str:
+  """The override that names the checkpoint, or those of an ensemble."""
+  paths = arguments.checkpoint
+  return f"CHECKPOINT_PATH={paths if len(paths) > 1 else paths[0]!r}"
 
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
@@ -144,7 +167,8 @@ def configuration_of_checkpoint(
 ) -> tuple[list[str], list[str]]:
   """The gin files for a checkpoint, and overrides that come after them.
 
-  They are those given, those of its own run, or what its config.json says.
+  They are those given, those of its own run, or what its config.json says; of
+  several checkpoints the first one's.
 
   Args:
     arguments: with `gin_file` and `checkpoint`.
@@ -153,32 +177,40 @@ def configuration_of_checkpoint(
   Raises:
     UserError: none is given and nothing beside the checkpoint tells its model.
   """
-  if "://" in arguments.checkpoint:
-    from transformer_zoo.experiment import remote
-
-    arguments.checkpoint = str(remote.fetched(arguments.checkpoint))
-  if not pathlib.Path(arguments.checkpoint).exists():
-    raise UserError(f"there is no checkpoint {arguments.checkpoint!r}")
+  arguments.checkpoint = [*map(_fetched, arguments.checkpoint)]
+  for path in arguments.checkpoint:
+    if not pathlib.Path(path).exists():
+      raise UserError(f"there is no checkpoint {path!r}")
   if arguments.gin_file:
     return arguments.gin_file, []
-  for folder in _folders_of_checkpoint(arguments.checkpoint):
+  checkpoint = arguments.checkpoint[0]
+  for folder in _folders_of_checkpoint(checkpoint):
     if (folder / "config.gin").is_file():
       return [str(folder / "config.gin"), f"runs/{kind}.gin"], []
   from transformer_zoo import config
   from transformer_zoo.experiment import converted_run
   from transformer_zoo.interop.huggingface import directory
 
-  if directory.is_directory(arguments.checkpoint):
-    found = directory.open_directory(arguments.checkpoint)
+  if directory.is_directory(checkpoint):
+    found = directory.open_directory(checkpoint)
     architecture = found.family.architecture(found.config)
     files, overrides = architecture.gin_files, architecture.as_overrides()
     model = config.build("MODEL", files, overrides)
     untold = converted_run.defaults(model, found.path, kind)
     return [*files, f"runs/{kind}.gin"], [*overrides, *untold]
   raise UserError(
-    f"no config.gin lies beside the checkpoint {arguments.checkpoint!r}: name "
-    "the configuration with --gin_file"
+    f"no config.gin lies beside the checkpoint {checkpoint!r}: name the "
+    "configuration with --gin_file"
   )
+
+
+def _fetched(path: str) -> str:
+  """The path itself, or the folder of a copy where it is a URL."""
+  if "://" not in path:
+    return path
+  from transformer_zoo.experiment import remote
+
+  return str(remote.fetched(path))
 
 
 def vocabulary_of_checkpoint(checkpoint: str) -> str | None:

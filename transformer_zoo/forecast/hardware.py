@@ -83,7 +83,15 @@ CHIPS = (
   _gpu("H100", "NVIDIA H100 80GB HBM3", 989, 80, 3350, 450),
   _gpu("H200", "NVIDIA H200", 989, 141, 4800, 450),
 )
+# Of the others one.
+DEVICES_OF_CHIP = {"v2": 2, "v3": 2, "7x": 2}
+_BY_NAME = {chip.name: chip for chip in CHIPS}
 _BY_KIND = {chip.device_kind: chip for chip in CHIPS}
+
+
+def named(name: str) -> Chip:
+  """The chip of that name, as `v5e`."""
+  return _BY_NAME[name]
 
 
 def chip_of(device_kind: str) -> Chip | None:

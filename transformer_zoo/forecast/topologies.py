@@ -93,6 +93,26 @@ def find(name: str, num_slices: int = 1) -> Topology:
   return _tpu(name, kind, shape, num_slices)
 
 
+def chips_of(name: str) -> tuple[hardware.Chip, int]:
+  """What a device of a TPU slice can do, and how many it has; without libtpu.
+
+  Args:
+    name: as `v5e:16x16`.
+
+  Raises:
+    UserError: there is no such slice.
+  """
+  kind, _, shape = name.partition(":")
+  kind = _ALIASES.get(kind, kind)
+  if kind not in TPUS:
+    raise UserError(
+      f"unknown TPU slice {name!r}{nearest(kind, TPUS)}; allowed: {_examples()}"
+    )
+  _check_shape(name, shape, TPUS[kind])
+  chips = math.prod(int(size) for size in shape.split("x"))
+  return hardware.named(kind), chips * hardware.DEVICES_OF_CHIP.get(kind, 1)
+
+
 def _examples() -> str:
   return ", ".join(
     f"{kind}:{'x'.join('4' * tpu.dimensions)}" for kind, tpu in TPUS.items()
