@@ -70,10 +70,15 @@ def legend(study: StudyResults, where: str) -> tuple[str, ...]:
   ]
   if study.published:
     lines.append(f"{where}: the published score, {source(study)}.")
-    lines += [
-      f"{column.name} stands beside the published {column.published}."
+    others = ", ".join(
+      f"{column.name} beside {column.published}"
       for column in study.columns
       if column.published not in ("", column.name)
-    ]
+    )
+    if others:
+      lines.append(
+        f"Columns of other tasks than the published ones, {others}: directions "
+        "compare, levels do not."
+      )
     lines += published.load(study.published).notes
   return tuple(lines)

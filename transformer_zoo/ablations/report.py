@@ -91,9 +91,10 @@ def _conclusions(analysis) -> Iterator[str]:
 
 def _unfinished(study) -> Iterator[str]:
   waiting = (standing.RUNNING, standing.QUEUED, standing.NOT_RUN)
-  by_kind = {"verdicts failed": [], "verdicts": []}
-  for run in study.unfinished():
-    kind = "verdicts" if run.state in waiting else "verdicts failed"
-    by_kind[kind].append(f"Not finished: {run.sentence}")
-  for kind, lines in by_kind.items():
-    yield page.sentences(lines, kind)
+  broken = [run for run in study.unfinished() if run.state not in waiting]
+  others = [run for run in study.unfinished() if run.state in waiting]
+  lines = [f"Not finished: {run.sentence}" for run in broken]
+  yield page.sentences(lines, "verdicts failed")
+  if others:
+    lines = page.sentences([run.sentence for run in others])
+    yield page.details(f"Not finished: {len(others)} runs", lines)

@@ -52,8 +52,8 @@ def _against_each_axis(phase, chief, rows) -> str:
       f'<div class="view view-{index}">'
       + page.panels(
         [svgs],
-        "The mean over seeds and the range that they span, on the validation "
-        "split. A run that rows share is drawn once, for the first of them.",
+        "The mean over seeds and the range that they span; scores of the "
+        "validation split. A run that rows share is drawn for the first alone.",
       )
       + "</div>"
       for index, svgs in enumerate(drawn.values())

@@ -194,6 +194,8 @@ def _compared(reference, runs) -> Iterator[str]:
     if mine is not None:
       differs = theirs and "".join(_differences(theirs, mine))
       found.setdefault(differs, []).append(run)
+  if not found:
+    yield '<p class="note">No run has begun.</p>'
   for differs, of_it in found.items():
     yield f'<p class="note">{page.text(_where(of_it))}: {_said(differs)}</p>'
     if differs:

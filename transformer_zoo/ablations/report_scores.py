@@ -125,7 +125,7 @@ def costs(study: StudyResults, found: Mapping[str, Budget]) -> Iterator[str]:
     return
   yield page.sentences(budgets.sentences(study, found))
   phases = dict.fromkeys(p for budget in found.values() for p in budget.phases)
-  names = [*budgets.QUANTITIES, "time"]
+  names = [*(n.replace(" ", "\n") for n in budgets.QUANTITIES), "time"]
   yield page.table(
     ["row", *names, *["steps", "tokens", "FLOPs"] * len(phases)],
     [
