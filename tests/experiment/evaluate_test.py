@@ -182,6 +182,74 @@ def test_all_checkpoints_and_the_best(evaluate, trained, tmp_path):
   assert json.loads(result.read_text()) == found
 
 
+@pytest.fixture
+def both(trained):
+  """The two members of an ensemble."""
+  return [str(trained / "checkpoints" / step) for step in ("2", "4")]
+
+
+def lines_of(path):
+  return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_an_ensemble(evaluate, zoo, both, tmp_path):
+  """Its loss is at most the mean of its members': log-sum-exp is convex."""
+  first, other = both
+  together, error = evaluate(
+    f"--checkpoint={other}",
+    f"--output_dir={tmp_path / 'both'}",
+    checkpoint=first,
+    mixture="colours",
+  )
+  assert together["checkpoint"] == both
+  assert f"{first} and {other}, split validation" in error
+  result = tmp_path / "both" / "result.json"
+  assert json.loads(result.read_text()) == together
+  found = lines_of(tmp_path / "both" / "colours.jsonl")
+  alone = []
+  for place in both:
+    evaluate(
+      f"--output_dir={tmp_path / 'one'}", checkpoint=place, mixture="colours"
+    )
+    step = place.rpartition("/")[2]
+    alone.append(lines_of(tmp_path / "one" / step / "colours.jsonl"))
+  for line, *members in zip(found, *alone, strict=True):
+    mean = sum(member["log_likelihood"] for member in members) / 2
+    assert line["log_likelihood"] >= mean - 1e-5
+    assert all(line["log_likelihood"] != m["log_likelihood"] for m in members)
+  texts = tmp_path / "texts.jsonl"
+  texts.write_text("".join(json.dumps(line) + "\n" for line in found))
+  words = (f"--checkpoint={place}" for place in both)
+  code, output, error = zoo("infer", *words, "--score", texts)
+  assert code == 0, error
+  scored = map(json.loads, output.splitlines())
+  assert [line["log_likelihood"] for line in scored] == pytest.approx(
+    [line["log_likelihood"] for line in found], rel=1e-5
+  )
+
+
+@pytest.mark.parametrize(
+  ("words", "sentence"),
+  [
+    (
+      (),
+      "an ensemble of 2 checkpoints lies in no run folder: say with "
+      "--output_dir where its predictions go",
+    ),
+    (
+      ("--all_checkpoints",),
+      "--all_checkpoints is of one run: name one checkpoint, not 2",
+    ),
+  ],
+)
+def test_ensembles_that_are_refused(evaluate, both, words, sentence):
+  first, other = both
+  _, error = evaluate(
+    f"--checkpoint={other}", *words, checkpoint=first, refused=True
+  )
+  assert f"zoo: error: {sentence}\n" in error
+
+
 def test_damaged_checkpoints_are_named_and_passed_over(
   evaluate, trained, tmp_path
 ):

@@ -99,7 +99,7 @@ def test_targets_are_cut_as_targets(place, infer, tmp_path):
 @pytest.mark.parametrize("kind", ["infer", "evaluate"])
 def test_every_command_forbids_it(place, kind, capsys):
   arguments = argparse.Namespace(
-    gin_file=[], checkpoint=str(place / "theirs"), overrides=[]
+    gin_file=[], checkpoint=[str(place / "theirs")], overrides=[]
   )
   _, overrides = common.configuration_of_checkpoint(arguments, kind)
   padding = Vocabulary(place / "theirs").pad_id

@@ -17,7 +17,7 @@ EXAMPLE = "zoo evaluate --checkpoint runs/first --mixture miniature"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the checkpoint, the mixture, the gin arguments, the data folders."""
-  parser.add_argument("--checkpoint", required=True, metavar="DIR")
+  common.add_checkpoint_argument(parser)
   parser.add_argument("--mixture", required=True, help="a mixture or a task")
   parser.add_argument(
     "--split", help="validation by default; test with --submission"
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
     gin_files=gin_files,
     extra=[
       *extra,
-      f"CHECKPOINT_PATH={arguments.checkpoint!r}",
+      common.checkpoint_binding(arguments),
       f"MIXTURE_OR_TASK_NAME={arguments.mixture!r}",
       f"evaluate.split={split!r}",
       f"evaluate.all_checkpoints={arguments.all_checkpoints}",

@@ -26,7 +26,7 @@ SWITCHES = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the checkpoint, inputs and output, and the gin arguments."""
-  parser.add_argument("--checkpoint", required=True, metavar="DIR")
+  common.add_checkpoint_argument(parser)
   parser.add_argument(
     "inputs",
     nargs="*",
@@ -59,10 +59,11 @@ def run(arguments: argparse.Namespace) -> None:
     interactive=arguments.interactive,
     scored=arguments.score,
   )
-  checkpoint, vocabulary = arguments.checkpoint, arguments.vocabulary
   gin_files, extra = common.configuration_of_checkpoint(arguments, "infer")
-  extra = [*extra, f"CHECKPOINT_PATH={checkpoint!r}"]
-  if vocabulary := vocabulary or common.vocabulary_of_checkpoint(checkpoint):
+  extra = [*extra, common.checkpoint_binding(arguments)]
+  first = arguments.checkpoint[0]
+  vocabulary = arguments.vocabulary or common.vocabulary_of_checkpoint(first)
+  if vocabulary:
     extra.append(f"VOCABULARY_PATH={vocabulary!r}")
   common.load_gin(
     arguments, "infer", gin_files=gin_files, extra=extra, given=["examples"]

@@ -1,6 +1,6 @@
 """Evaluation of one or all checkpoints of a run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import functools
 import json
@@ -24,13 +24,14 @@ from transformer_zoo.evaluation import submission
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.evaluation.evaluator import TaskResult
 from transformer_zoo.evaluation.journal import Journal
-from transformer_zoo.experiment import checkpoint_sources
+from transformer_zoo.experiment import ensembles
 from transformer_zoo.experiment import evaluated_tasks
 from transformer_zoo.experiment import evaluation_report
 from transformer_zoo.experiment import fingerprint
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.experiment import scoring
+from transformer_zoo.experiment.ensembles import Checkpoint
 from transformer_zoo.training import checkpoints
 from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
@@ -42,7 +43,7 @@ from transformer_zoo.training.progress import Progress
 def evaluate(
   *,
   model: nn.Module,
-  checkpoint_path: str,
+  checkpoint_path: str | Sequence[str],
   mixture_or_task_name: str,
   task_feature_lengths: Mapping[str, int],
   batch_size: int,
@@ -66,7 +67,7 @@ def evaluate(
   Args:
     model: an architecture.
     checkpoint_path: a run folder or the folder of one step, a Hugging Face
-      directory, or a T5X checkpoint.
+      directory, or a T5X checkpoint; several answer as an ensemble.
     mixture_or_task_name: what to evaluate on.
     task_feature_lengths: feature -> tokens.
     batch_size: examples a batch.
@@ -76,7 +77,7 @@ def evaluate(
     max_examples: the most examples of a split.
     output_dir: where predictions and `result.json` are written; in the run
       folder, `evaluation/<mixture>/<split>`, unless given. Each step has a
-      folder in it.
+      folder in it, but an ensemble none.
     corruption: of unlabelled tasks, in place of their own; a run that was
       trained with another one binds it here as well.
     converter: lays examples out as the model reads them (data/features.py).
@@ -96,21 +97,23 @@ def evaluate(
       "a submission is of one checkpoint and of every row: leave out "
       + ("--all_checkpoints" if all_checkpoints else "evaluate.max_examples")
     )
+  ensembles.check_call(checkpoint_path, all_checkpoints, output_dir)
   found = (
-    list(checkpoints.steps(checkpoint_path).values())
+    [(step,) for step in checkpoints.steps(checkpoint_path).values()]
     if all_checkpoints
-    else [checkpoint_sources.locate(checkpoint_path)]
+    else [ensembles.locate(checkpoint_path)]
   )
   mesh = partitioning.mesh()
   mixture = inputs.prepared(mixture_or_task_name, prepared_dir)
   inputs.check_mixture(model, mixture)
+  model = ensembles.model_of(model, found[0])
   tasks, skipped = evaluated_tasks.choose(
     mixture, split, submitted=bool(submission_dir)
   )
   if skipped:
     _say(f"without a split {split!r}, passed over: {', '.join(skipped)}")
   output = pathlib.Path(
-    output_dir or _run_folder(found[0]) / "evaluation" / mixture.name / split
+    output_dir or _run_folder(found[0][0]) / "evaluation" / mixture.name / split
   )
   with partitioning.activate(mesh):
     evaluator = scoring.make_evaluator(
@@ -140,18 +143,18 @@ def evaluate(
     if all_checkpoints:
       damaged |= checkpoints.unusable(checkpoint_path)
     for checkpoint in found:
+      name = checkpoint[0].name
+      folder = output if len(checkpoint) > 1 else output / name
       try:
-        results[checkpoint.name] = evaluation.run(
-          checkpoint, output / checkpoint.name, skipped
-        )
+        results[name] = evaluation.run(checkpoint, folder, skipped)
       except checkpoints.DamagedCheckpointError as error:
         if not all_checkpoints:
           raise
-        damaged[checkpoint.name] = str(error)
+        damaged[name] = str(error)
   for reason in damaged.values():
     _say(f"passed over: {reason}")
   if not all_checkpoints:
-    return json.dumps(results[found[0].name], indent=2)
+    return json.dumps(results[found[0][0].name], indent=2)
   chosen = best.choose({int(k): v["scores"] for k, v in results.items()})
   _say("\n".join(evaluation_report.of_choice(chosen)))
   content = {
@@ -178,7 +181,7 @@ class _Evaluation:
   submission_dir: str | None
 
   def run(
-    self, checkpoint: pathlib.Path, output: pathlib.Path, skipped: list[str]
+    self, checkpoint: Checkpoint, output: pathlib.Path, skipped: list[str]
   ) -> dict[str, Any]:
     """Evaluates a checkpoint; writes and returns its result."""
     _make(output)
@@ -189,7 +192,7 @@ class _Evaluation:
         data = self.evaluator.open(task, self.split)
         known = sum(map(len, journal.batches))
         if known < data.num_examples and params is None:
-          params = self.restore(str(checkpoint))
+          params = self.restore(*map(str, checkpoint))
         if known:
           _say(
             f"{task.name}: {known} of {data.num_examples} examples are in "
@@ -214,7 +217,7 @@ class _Evaluation:
         path = output / f"{task.name}.jsonl"
         run_folder.write_predictions(path, results[task.name])
     result = evaluation_report.as_json(
-      str(checkpoint), self.split, results, skipped
+      ensembles.shown(checkpoint), self.split, results, skipped
     )
     if jax.process_index() == 0:
       if self.submission_dir:

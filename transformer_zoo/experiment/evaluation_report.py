@@ -8,7 +8,7 @@ from transformer_zoo.evaluation.evaluator import TaskResult
 
 
 def as_json(
-  checkpoint: str,
+  checkpoint: str | list[str],
   split: str,
   results: Mapping[str, TaskResult],
   without_split: list[str],
@@ -16,7 +16,7 @@ def as_json(
   """Returns the result of one checkpoint.
 
   Args:
-    checkpoint: its folder.
+    checkpoint: its folder, or those of an ensemble's members.
     split: what was evaluated.
     results: by task.
     without_split: the tasks that were passed over.
@@ -62,7 +62,9 @@ def of_checkpoint(
     result: of `as_json`, with `submission` where files were written.
     lengths: feature -> length that examples were cut to.
   """
-  lines = [f"{result['checkpoint']}, split {result['split']}"]
+  folders = result["checkpoint"]
+  named = folders if isinstance(folders, str) else " and ".join(folders)
+  lines = [f"{named}, split {result['split']}"]
   width = max(map(len, result["num_examples"]))
   for name, number in result["num_examples"].items():
     parts = [f"{metric} {value:.2f}" for metric, value in _scores(result, name)]

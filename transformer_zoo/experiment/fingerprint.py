@@ -29,7 +29,7 @@ def of_evaluation(
   evaluator: Evaluator,
   task: manifest.PreparedTask,
   split: str,
-  checkpoint: pathlib.Path,
+  checkpoint: Sequence[pathlib.Path],
   *,
   measured: bool,
 ) -> Mapping[str, str]:
@@ -37,7 +37,7 @@ def of_evaluation(
   info = task.split(split)
   return {
     "model": _digest(_ADDRESS.sub("", repr(model))),
-    "checkpoint": _digest(checksums.identity(checkpoint)),
+    "checkpoint": _digest(" ".join(map(checksums.identity, checkpoint))),
     "lengths": str(sorted(evaluator.lengths.items())),
     "batch size": str(evaluator.batch_size),
     "number of examples": str(evaluator.max_examples),
@@ -56,7 +56,7 @@ def of_evaluation(
 
 def of_inference(
   model: nn.Module,
-  checkpoint: pathlib.Path,
+  checkpoint: Sequence[pathlib.Path],
   vocabulary: Vocabulary,
   examples: Sequence[Mapping[str, Any]],
   *,
@@ -68,7 +68,7 @@ def of_inference(
   """Returns the parts by name; equal parts make equal answers."""
   return {
     "model": _digest(_ADDRESS.sub("", repr(model))),
-    "checkpoint": _digest(checksums.identity(checkpoint)),
+    "checkpoint": _digest(" ".join(map(checksums.identity, checkpoint))),
     "vocabulary": f"{vocabulary.checksum} {vocabulary.extra_ids}",
     "lengths": str(sorted(lengths.items())),
     "batch size": str(batch_size),

@@ -1,6 +1,6 @@
 """Answers of a checkpoint to texts."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import itertools
 import pathlib
 import sys
@@ -18,7 +18,7 @@ from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.journal import Journal
 from transformer_zoo.experiment import answering
-from transformer_zoo.experiment import checkpoint_sources
+from transformer_zoo.experiment import ensembles
 from transformer_zoo.experiment import fingerprint
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import scoring
@@ -33,7 +33,7 @@ def infer(
   examples: Iterable[Mapping[str, Any]],
   *,
   model: nn.Module,
-  checkpoint_path: str,
+  checkpoint_path: str | Sequence[str],
   task_feature_lengths: Mapping[str, int],
   batch_size: int,
   mixture_or_task_name: str | None = None,
@@ -57,7 +57,7 @@ def infer(
       first reads them and hands them on.
     model: an architecture.
     checkpoint_path: a run folder or the folder of one step, a Hugging Face
-      directory, or a T5X checkpoint.
+      directory, or a T5X checkpoint; several answer as an ensemble.
     task_feature_lengths: feature -> tokens; longer texts are cut, and it is
       told.
     batch_size: texts at a time.
@@ -84,7 +84,8 @@ def infer(
   )
   inputs.check_vocabulary(model, vocabulary, repr(vocabulary.path))
   decoding.with_length(task_feature_lengths["targets"])
-  checkpoint = checkpoint_sources.locate(checkpoint_path)
+  checkpoint = ensembles.locate(checkpoint_path)
+  model = ensembles.model_of(model, checkpoint)
   mesh = partitioning.mesh()
   if one_by_one:
     batch_size = batch_shares(mesh)
@@ -100,7 +101,7 @@ def infer(
         model,
         vocabulary,
         params=scoring.restore(
-          model, partitioning, mesh, batch_size, checkpoint
+          model, partitioning, mesh, batch_size, *checkpoint
         ),
         mesh=mesh,
         lengths=task_feature_lengths,

@@ -6,6 +6,7 @@ import functools
 from flax import linen as nn
 import jax
 
+from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.data import features
 from transformer_zoo.data.evaluation_split import ENCODER_DECODER
 from transformer_zoo.data.vocabularies import Vocabulary
@@ -108,14 +109,28 @@ def restore(
   partitioning: Partitioning,
   mesh: jax.sharding.Mesh,
   batch_size: int,
-  checkpoint_path: str,
+  *checkpoint_paths: str,
 ):
   """The parameters in a checkpoint, laid out on the mesh.
+
+  Args:
+    model: an architecture, or an ensemble of as many members as paths.
+    partitioning: rules.
+    mesh: the devices.
+    batch_size: rows of the batches to come.
+    *checkpoint_paths: as `checkpoint_sources.open_source` takes them.
 
   Raises:
     UserError: model or batch do not divide over the mesh, or the checkpoint is
       damaged, or not the model's.
   """
+  if isinstance(model, Ensemble):
+    pairs = zip(model.members, checkpoint_paths, strict=True)
+    return {
+      f"members_{i}": restore(member, partitioning, mesh, batch_size, path)
+      for i, (member, path) in enumerate(pairs)
+    }
+  (checkpoint_path,) = checkpoint_paths
   boxed = state_lib.abstract_variables(model)
   partitioning.check(mesh, boxed, batch_size)
   source = checkpoint_sources.open_source(checkpoint_path)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 import functools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,8 +28,8 @@ class TokenLosses(NamedTuple):
 
 
 def token_losses(
-  head: Callable[[jax.Array], jax.Array],
-  hidden_BLD: jax.Array,
+  head: Callable[[Any], jax.Array],
+  hidden_BLD: Any,
   targets_BL: jax.Array,
   *,
   z_loss: float,
@@ -44,7 +44,7 @@ def token_losses(
 
   Args:
     head: from hidden vectors [B, l, D] to float32 logits [B, l, V].
-    hidden_BLD: what the logits are made of.
+    hidden_BLD: what the logits are made of; of several models a tuple.
     targets_BL: ids.
     z_loss: coefficient of the z-loss.
     tokens: of how many on a device there are logits at a time, about.
@@ -83,7 +83,7 @@ def token_losses(
 
   # The loop of the map keeps the backward pass from undoing the remat.
   of_chunk = jax.checkpoint(of_chunk, prevent_cse=False)
-  losses = jax.lax.map(of_chunk, (split(hidden_BLD), split(targets_BL)))
+  losses = jax.lax.map(of_chunk, jax.tree.map(split, (hidden_BLD, targets_BL)))
   return jax.tree.map(join, losses)
 
 

@@ -103,7 +103,10 @@ def _of_tokens(
     method="logits_of_batch",
     mutable=["intermediates"],
   )
-  (hidden_BLD,) = state["intermediates"]["decoder"]["hidden"]
+  kept = state["intermediates"]
+  # An ensemble keeps them itself, those of all its members.
+  keeper = kept if "hidden" in kept else kept["decoder"]
+  (hidden_BLD,) = keeper["hidden"]
   of_tokens = losses.token_losses(
     functools.partial(model.apply, variables, method="logits_of_hidden"),
     hidden_BLD,

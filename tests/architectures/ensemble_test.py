@@ -1,0 +1,137 @@
+"""An ensemble predicts by the mean of its members' logits."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+import scipy.special
+
+from tests import tiny_models
+from transformer_zoo.architectures.ensemble import Ensemble
+from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.decoding.generate import generate
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.objectives import sequence_to_sequence
+
+LENGTH = 6
+# Padding that is made would be no target.
+GREEDY = DecodingOptions(forbidden_ids=(0,))
+BEAMS = DecodingOptions(forbidden_ids=(0,), num_beams=3, num_return=3)
+SMALL = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
+# Of other sizes, activations and softmaxes, scanned and looped; and the same
+# model twice.
+MEMBERS = {
+  "encoder_decoder": (
+    BEAMS,
+    ("t5_1_1", {**SMALL, "SCAN_LAYERS": True}),
+    ("t5_1_0", {**SMALL, "EMBED_DIM": 16, "NUM_HEADS": 2}),
+  ),
+  "prefix_lm": (
+    GREEDY,
+    ("prefix_lm", {"NUM_DECODER_LAYERS": 1}),
+    ("prefix_lm", {"NUM_DECODER_LAYERS": 1}),
+  ),
+}
+
+
+@pytest.fixture(scope="module", params=MEMBERS)
+def ensemble(request):
+  """Models, their parameters, a search, examples, and what makes a batch."""
+  options, *members = MEMBERS[request.param]
+  built = [tiny_models.build(name, **sizes) for name, sizes in members]
+  models = tuple(model for model, _ in built)
+  params = [
+    jax.tree.map(lambda x, i=i: x * 0.9**i, tiny_models.random_parameters(m))
+    for i, m in enumerate(models)
+  ]
+  examples = tiny_models.random_examples(4)
+  lay_out = functools.partial(
+    tiny_models.lay_out, built[0][1], packing=False, width=16
+  )
+  return models, params, options, examples, lay_out
+
+
+def mean_logits(models, params, batch):
+  """Logits [B, L, V] by each member alone, averaged afterwards."""
+
+  def each(params):
+    return [
+      model.apply({"params": own}, batch, method="logits_of_batch")
+      for model, own in zip(models, params, strict=True)
+    ]
+
+  return np.mean(compiled(each)(params), axis=0)
+
+
+def together(params):
+  return {f"members_{i}": each for i, each in enumerate(params)}
+
+
+def compiled(function):
+  options = {"xla_backend_optimization_level": 0}
+  return jax.jit(function, compiler_options=options)
+
+
+def sums_of(models, params, batch):
+  of_batch = functools.partial(
+    sequence_to_sequence.example_sums, Ensemble.of(models)
+  )
+  return compiled(of_batch)(together(params), batch)
+
+
+def test_scores_targets(ensemble, monkeypatch):
+  models, params, _, examples, lay_out = ensemble
+  batch = lay_out(examples)
+  # Fewer than the targets, whose logits are made one chunk after another.
+  monkeypatch.setattr(sequence_to_sequence, "LOGITS_CHUNK", 8)
+  sums = sums_of(models, params, batch)
+  logits_BLV = mean_logits(models, params, batch)
+  log_probs_BLV = scipy.special.log_softmax(logits_BLV, axis=-1)
+  targets_BL1 = batch["decoder_target_tokens"][..., None]
+  weights_BL = batch["decoder_loss_weights"]
+  nll_BL = -np.take_along_axis(log_probs_BLV, targets_BL1, axis=-1)[..., 0]
+  correct_BL = np.argmax(logits_BLV, axis=-1) == targets_BL1[..., 0]
+  np.testing.assert_allclose(
+    sums["loss_sum"], np.sum(nll_BL * weights_BL, axis=1), rtol=1e-5
+  )
+  np.testing.assert_array_equal(
+    sums["correct_sum"], np.sum(correct_BL * weights_BL, axis=1)
+  )
+
+
+def test_generates_with_a_cache_for_each(ensemble):
+  """Log-likelihoods are those of the same tokens as targets."""
+  models, params, options, examples, lay_out = ensemble
+  inputs_BM, _ = examples["inputs"].padded(9, 0)
+  decode = compiled(
+    functools.partial(
+      generate, Ensemble.of(models), max_length=LENGTH, options=options
+    )
+  )
+  found = decode(together(params), inputs_BM)
+  tokens_BNL = np.asarray(found.tokens)
+  rows, number, _ = tokens_BNL.shape
+  targets = [up_to_the_end(ids) for ids in tokens_BNL.reshape(-1, LENGTH)]
+  repeated = np.repeat(np.arange(rows), number)
+  batch = lay_out(
+    {
+      "inputs": examples["inputs"].take(repeated),
+      "targets": Ragged.of(targets),
+    }
+  )
+  sums = sums_of(models, params, batch)
+  np.testing.assert_allclose(
+    found.log_likelihoods.reshape(-1), -sums["loss_sum"], rtol=1e-4
+  )
+  if options is GREEDY:
+    likeliest_BL = 1 + mean_logits(models, params, batch)[..., 1:].argmax(-1)
+    is_target = batch["decoder_loss_weights"] > 0
+    np.testing.assert_array_equal(
+      likeliest_BL[is_target], batch["decoder_target_tokens"][is_target]
+    )
+
+
+def up_to_the_end(ids_L):
+  ended = np.flatnonzero(ids_L == 1)
+  return ids_L[: ended[0] + 1] if ended.size else ids_L

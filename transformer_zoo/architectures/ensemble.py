@@ -1,0 +1,95 @@
+"""Several models whose logits are averaged before the softmax.
+
+Raffel et al. 2020, section 3.6: members that were trained by themselves, or
+fine-tuned from one pre-trained model. They may have other sizes and parts, but
+one vocabulary, and they read the same batches.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from flax import linen as nn
+import jax
+import jax.numpy as jnp
+
+from transformer_zoo.modules import kv_cache
+
+
+class Ensemble(nn.Module):
+  """A model to whoever scores or generates.
+
+  Every member has a cache of its own; the beams of all of them are the same.
+
+  Attributes:
+    members: encoder-decoder models, or decoder-only ones; the parameters of
+      the first are under `members_0`. Take `of` to make them.
+  """
+
+  members: tuple[nn.Module, ...]
+
+  @classmethod
+  def of(cls, models: Iterable[nn.Module]) -> "Ensemble":
+    """An ensemble of models, which may be the same several times."""
+    # A part that stood in two of them would have one set of parameters.
+    return cls(tuple(model.clone(_deep_clone=True) for model in models))
+
+  @property
+  def pad_id(self) -> int:
+    """The token that is padding."""
+    return self.members[0].pad_id
+
+  def logits_of_batch(
+    self, batch: Mapping[str, jax.Array], *, deterministic: bool = True
+  ) -> jax.Array:
+    """Teacher-forced logits [B, L, V]; keeps the intermediate `hidden`."""
+    logits_NBLV = [
+      member.logits_of_batch(batch, deterministic=deterministic)
+      for member in self.members
+    ]
+    if self.is_mutable_collection("intermediates"):
+      hidden = [
+        member.decoder.get_variable("intermediates", "hidden")[0]
+        for member in self.members
+      ]
+      self.sow("intermediates", "hidden", tuple(hidden))
+    return _mean(logits_NBLV)
+
+  def logits_of_hidden(self, hidden: tuple[jax.Array, ...]) -> jax.Array:
+    """Logits [B, L, V] of the members' intermediates `hidden`."""
+    pairs = zip(self.members, hidden, strict=True)
+    return _mean([member.logits_of_hidden(x_BLD) for member, x_BLD in pairs])
+
+  def prefill(
+    self,
+    inputs_BM: jax.Array,
+    lengths_B: jax.Array | None = None,
+    *,
+    start_id: int | None,
+    decoding: kv_cache.Decoding,
+  ) -> tuple[jax.Array, tuple]:
+    """Reads the inputs with every member; see `generate`.
+
+    Returns:
+      What was read, and what every step is given: each member's own.
+    """
+    found = [
+      member.prefill(inputs_BM, lengths_B, start_id=start_id, decoding=decoding)
+      for member in self.members
+    ]
+    read_BT = found[0][0]
+    return read_BT, (tuple(memory for _, memory in found),)
+
+  def decode_step(
+    self, tokens_BW: jax.Array, memories: tuple, decoding: kv_cache.Decoding
+  ) -> jax.Array:
+    """Logits [B, W, V] of the next token."""
+    pairs = zip(self.members, memories, strict=True)
+    return _mean(
+      [
+        member.decode_step(tokens_BW, *memory, decoding)
+        for member, memory in pairs
+      ]
+    )
+
+
+def _mean(logits: list[jax.Array]) -> jax.Array:
+  return jnp.mean(jnp.stack(logits), axis=0)
