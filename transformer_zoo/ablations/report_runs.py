@@ -39,31 +39,30 @@ def _source(study, row, group, names) -> str:
   """The runs of one row and group, one a line."""
   lines = []
   for run in study.of_row(row):
-    if not run.scored or run.group not in ("", group):
-      continue
-    line = [f"seed {run.seed}"]
-    for task, metric in (name.split(": ") for name in names):
-      value = run.scores.get(task, {}).get(metric)
-      if value is None:
-        line.append(page.Cell("—"))
-        continue
-      target = _address(study, run.predictions(task))
-      html = page.link(target, cells.number(value), "number")
-      line.append(page.Cell(html, value))
-    starts = [_linked(study, start, start.name) for start in run.starts]
-    line.append(_linked(study, run.folder, run.folder.name))
-    line.append(_linked(study, run.folder / "config.gin", "config.gin"))
-    line.append(", ".join(starts) or "from scratch")
-    lines.append(line)
-  head = ["", *(name.replace(": ", ":\n") for name in names)]
+    if run.scored and run.group in ("", group):
+      starts = [_linked(study, start, start.name) for start in run.starts]
+      line = [f"seed {run.seed}"]
+      line.append(_linked(study, run.folder, run.folder.name))
+      line.append(_linked(study, run.folder / "config.gin", "config.gin"))
+      line.append(", ".join(starts) or "from scratch")
+      line += [_number(study, run, *name.split(": ")) for name in names]
+      lines.append(line)
+  head = ["", "run", "configuration", "starts from"]
+  head += [name.replace(": ", ":\n") for name in names]
   place = page.anchor("source", row, group)
-  return (
-    f'<h3 id="{place}">{page.text(cells.label(study, row))} · '
-    f"{page.text(group)}</h3>"
-    + page.table(
-      [*head, "run", "configuration", "starts from"], lines, kind="small"
-    )
+  title = page.text(f"{cells.label(study, row)} · {group}")
+  return f'<h3 id="{place}">{title}</h3>' + page.table(
+    head, lines, kind="small"
   )
+
+
+def _number(study, run, task, metric) -> str:
+  """A score of a run, which leads to its predictions."""
+  value = run.scores.get(task, {}).get(metric)
+  if value is None:
+    return "—"
+  target = _address(study, run.predictions(task))
+  return page.link(target, cells.number(value), "number")
 
 
 def predictions(study: StudyResults) -> Iterator[str]:
@@ -140,7 +139,7 @@ def runs(study: StudyResults) -> Iterator[str]:
   if rules:
     yield f"<p>Selection of checkpoints: {page.text('; '.join(rules))}.</p>"
   head = ["run", "state", "steps", "best step", "tokens", "FLOPs", "time"]
-  table = page.table([*head, "folder"], lines, kind="small sortable")
+  table = page.table([*head, "folder"], lines, kind="small runs sortable")
   yield page.details(f"{study.progress()}; runs that rows share once", table)
   alone = [
     f"# {run.name}\n{run.command}" for run in study.runs if not run.shared
