@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from transformer_zoo.ablations import published
-from transformer_zoo.ablations.statistics import inference
+from transformer_zoo.ablations import scores
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import averages
 
@@ -57,14 +57,14 @@ def test_the_averages_of_table_16_are_those_of_its_scores():
     for column, name in published.task_metrics().items()
   }
   for label, row in published.load(EVERY_TASK).rows.items():
-    scores = {}
+    found = {}
     for column, value in row.items():
       if column in metrics:
         task, metric = metrics[column]
-        scores.setdefault(task, {})[metric] = value
+        found.setdefault(task, {})[metric] = value
     # Half a unit of the last digit, of the average and of what it is made of.
-    assert averages.glue_average(scores) == pytest.approx(row["GLUE"], abs=0.01)
-    assert averages.super_glue_average(scores) == pytest.approx(
+    assert averages.glue_average(found) == pytest.approx(row["GLUE"], abs=0.01)
+    assert averages.super_glue_average(found) == pytest.approx(
       row["SGLUE"], abs=0.01
     ), label
 
@@ -76,12 +76,13 @@ def test_bold_follows_the_rule_but_for_what_the_notes_say():
     if key == EVERY_TASK or not table.deviations:
       continue
     for column, deviation in table.deviations.items():
-      scores = [row[column] for row in table.rows.values()]
-      bold = inference.within_two_deviations(scores, deviation)
+      bold = scores.within_two_deviations(
+        {label: row[column] for label, row in table.rows.items()}, deviation
+      )
       exceptions |= {
         (key, label, column)
-        for label, is_bold in zip(table.rows, bold, strict=True)
-        if is_bold != (column in table.bold[label])
+        for label in table.rows
+        if (label in bold) != (column in table.bold[label])
       }
   assert exceptions == {
     ("t5/table02_architectures", "Enc-dec, shared, Denoising", "GLUE"),

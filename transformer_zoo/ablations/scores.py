@@ -165,6 +165,20 @@ def column_score(
   return None if None in parts else statistics.fmean(parts)
 
 
+def within_two_deviations(
+  scores: Mapping[str, float], deviation: float
+) -> frozenset[str]:
+  """Returns the rows of a column that T5's tables print bold.
+
+  Args:
+    scores: by row.
+    deviation: of the baseline over its runs.
+  """
+  # Scores with two decimals are at the margin now and then.
+  least = max(scores.values(), default=0.0) - 2 * deviation - 1e-9
+  return frozenset(row for row, score in scores.items() if score >= least)
+
+
 def _published(study) -> dict[str, Mapping[str, float]]:
   """By row, the published scores by column and `<task>: <metric>`."""
   if not study.published:
@@ -207,9 +221,9 @@ def _metrics(study) -> dict[str, tuple[str, ...]]:
 def _compared(column, baseline) -> dict[str, Cell]:
   """A column's cells with differences and bold."""
   base = column[baseline]
-  means = [cell.mean for cell in column.values() if cell.mean is not None]
+  means = {row: c.mean for row, c in column.items() if c.mean is not None}
   # With one seed of the baseline there is no deviation: only the best is bold.
-  margin = 2 * (base.deviation or 0.0)
+  bold = within_two_deviations(means, base.deviation or 0.0)
   return {
     row: dataclasses.replace(
       cell,
@@ -217,7 +231,7 @@ def _compared(column, baseline) -> dict[str, Cell]:
       published_difference=(
         None if row == baseline else _minus(cell.published, base.published)
       ),
-      bold=cell.mean is not None and cell.mean >= max(means) - margin,
+      bold=row in bold,
     )
     for row, cell in column.items()
   }

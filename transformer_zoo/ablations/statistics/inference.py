@@ -164,20 +164,3 @@ def deviations_needed(num_seeds: int, num_comparisons: int = 1) -> float:
   outside = (1 - LEVEL) / (2 * num_comparisons)
   quantile = scipy.stats.t.isf(outside, 2 * (num_seeds - 1))
   return float(quantile * math.sqrt(2 / num_seeds))
-
-
-def within_two_deviations(
-  scores: Sequence[float], deviation: float
-) -> list[bool]:
-  """Returns which scores of a column are bold in T5's tables.
-
-  Those within two standard deviations of the best (Raffel et al. 2020, section
-  3.1).
-
-  Args:
-    scores: of the rows of a column.
-    deviation: of the baseline over its runs.
-  """
-  # Scores with two decimals are at the margin now and then.
-  margin = 2 * deviation + 1e-9
-  return [score >= max(scores) - margin for score in scores]
