@@ -20,7 +20,9 @@ from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.training import checksums
 
 # Rooms whose code makes the predictions. Metrics are computed anew each time.
-_ROOMS = ("architectures", "corruption", "decoding", "modules", "objectives")
+_ROOMS = (
+  *("architectures", "corruption", "decoding", "modules", "objectives", "peft"),
+)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
