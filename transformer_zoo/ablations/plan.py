@@ -168,17 +168,13 @@ class _Planner:
     command = self._suite.commands.get(phase, "train")
     try:
       changes, grouped = self._changes(row, phase, group)
-      configuration, *data = self._configuration(command, changes, len(starts))
-      data_mark = self._data_mark(*data)
+      mark, mixture = self._identify(command, changes, random_seed, starts)
     except UserError as error:
       where = f"row {row.name!r}, phase {phase!r}, group {group!r}"
       raise UserError(f"{where}: {error}") from error
-    parts = [command, configuration, str(random_seed), data_mark]
-    parts += [start.fingerprint for start in starts]
-    mark = hashlib.sha256(" ".join(parts).encode()).hexdigest()
-    grouped = grouped or any(start.group for start in starts)
     short = mark[:12]
     folder = self._folders.setdefault(short, self._pool / f"{phase}-{short}")
+    grouped = grouped or any(start.group for start in starts)
     run = Run(
       row=row.name,
       seed=seed,
@@ -188,7 +184,7 @@ class _Planner:
       random_seed=random_seed,
       changes=changes,
       command=command,
-      mixture=data[0],
+      mixture=mixture,
       scored=phase == row.chain[-1],
       folder=folder,
       fingerprint=mark,
@@ -223,6 +219,15 @@ class _Planner:
     expanded = tuple(expressions.expand(one, values) for one in changes)
     checks.check_changes(expanded, "its changes")
     return expanded, grouped
+
+  def _identify(
+    self, command: str, changes: tuple[str, ...], random_seed: int, starts
+  ) -> tuple[str, str]:
+    """A run's fingerprint, and the mixture that it reads."""
+    configuration, *data = self._configuration(command, changes, len(starts))
+    parts = [command, configuration, str(random_seed), self._data_mark(*data)]
+    parts += [start.fingerprint for start in starts]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest(), data[0]
 
   def _configuration_uncached(
     self, command: str, changes: tuple[str, ...], num_starts: int
