@@ -245,7 +245,8 @@ def _estimated(job: Job, speeds: Speeds, began: set[str]) -> Job:
 def _evaluation(kind: Kind, speeds: Speeds) -> float:
   """Seconds of an evaluation, by other programs' where this one's is not known.
 
-  Decoding takes as much longer as the steps do.
+  Decoding takes as much longer as the steps do. It is 0 where neither the
+  program nor the mixture is known.
   """
   same = speeds.matching(kind.program, kind.mixture)
   if same:
