@@ -53,11 +53,13 @@ def to_latex(study: StudyResults, table: Table) -> str:
     "  \\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}\n"
     f"  \\caption{{{escape(caption)}}}\n"
     f"  \\label{{tab:{study.name}-{study.suite}}}\n"
+    # Centred where it is wider than the text.
+    "  \\makebox[\\linewidth]{%\n"
     f"  \\begin{{tabular}}{{l{'r' * len(table.columns)}}}\n"
     "    \\toprule\n"
     f"{body}\n"
     "    \\bottomrule\n"
-    "  \\end{tabular}\n"
+    "  \\end{tabular}}\n"
     "\\end{table}\n"
   )
 
