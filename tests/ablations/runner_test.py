@@ -74,6 +74,22 @@ def test_checkpoints_may_lie_elsewhere(run_tiny):
   assert outcome.checkpoint_of(folder) == "gs://bucket/a/40"
 
 
+def test_the_members_of_an_ensemble_are_scored_together(run_tiny):
+  alone = "no_pretraining/Row.phases = ('finetune',)"
+  two = "no_pretraining/Row.copies = {'finetune': 2}"
+  came = run_tiny((alone, two), seeds=[0])
+  assert came.failures == ()
+  run = of(came, "no_pretraining / seed 0 / sentiment / ensemble")
+  assert run.scores.keys() == {"sentiment"}
+  assert run.predictions("sentiment").exists()
+  first, second = (f"{start}/checkpoints/15" for start in run.starts)
+  assert outcome.read_result(run.folder)["checkpoint"] == [first, second]
+  assert run.command.endswith(f" --checkpoint={first} --checkpoint={second}")
+  assert "CHECKPOINT_PATH" in (run.folder / "config.gin").read_text()
+  read = results.read(came.folder)
+  assert read.scored_run("no_pretraining", 0, "sentiment") == run
+
+
 def test_each_task_is_scored_at_its_own_best_step(tmp_path):
   result = {
     "step": 20,

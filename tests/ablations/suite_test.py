@@ -133,5 +133,5 @@ def test_a_study_needs_phases_that_the_suite_has(load):
     load(conftest.SUITE).check_study(study.Study(name="tiny", rows=(row,)))
   assert str(error.value) == (
     "row 'mixed' of study 'tiny' needs the phase 'multitask', which suite "
-    "'two' does not have; it has pretrain, finetune"
+    "'two' does not have; it has pretrain, finetune, ensemble"
   )
