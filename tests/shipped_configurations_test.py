@@ -147,6 +147,13 @@ def test_other_kinds_of_runs(kind):
   assert "CHECKPOINT_PATH = 'x'" in config.operative_config()
 
 
+def test_an_ensemble_without_a_run():
+  files = ["architectures/t5_1_1.gin", "sizes/tiny.gin", "runs/ensemble.gin"]
+  given = [*REQUIRED[1:], "CHECKPOINT_PATH=['a', 'b']"]
+  config.load(files, given, root="evaluate")
+  assert gin.get_bindings("evaluate")["checkpoint_path"] == ["a", "b"]
+
+
 @pytest.mark.parametrize("kind", ["train", "evaluate", "infer"])
 def test_rule_sets(kind):
   """Named after any run file; their sizes are macros."""
