@@ -54,6 +54,13 @@ def test_equal_factors_lie_equally_far_apart_on_a_logarithmic_axis():
   assert ">256</text>" in drawn.svg()
 
 
+def test_ticks_show_as_many_digits_as_they_have():
+  drawn = chart.Chart("", "share", log_x=True, x_ticks=[0.25, 0.5, 1])
+  drawn.dots([0.25, 0.5, 1], [-1.0, 0.0, 1.0], place=0)
+  texts = re.findall(r'class="tick"[^>]*>(.*?)</text>', drawn.svg())
+  assert texts == ["−1.0", "−0.5", "0.0", "0.5", "1.0", "0.25", "0.50", "1.00"]
+
+
 def test_a_chart_of_one_value_or_none():
   drawn = chart.Chart("one")
   drawn.line([3], [7.0], place=0)
@@ -96,6 +103,7 @@ def labelled(make_study):
     ),
     (("4x size", "2x size, 2x steps", "1x size, 4x batch"), {}),
     (("2^29", "1,024", "64"), {"value": [64, 1024, 2**29]}),
+    (("Full", "1/4", "1", "2"), {"value": [0.25, 1, 2]}),
   ],
 )
 def test_rows_that_differ_in_a_number_are_found(labelled, labels, expected):

@@ -135,6 +135,7 @@ def test_latex_shows_special_characters_as_they_are():
     r"50\% of \$5 \& a\_b\textasciicircum{}\{c\} \#1 \textasciitilde{} "
     r"\textbackslash{}x \textless{}y\textgreater{} \textbar{} $\pm$ $-$ $\star$"
   )
+  assert latex.escape("K = 2^16") == "K = 2$^{16}$"
 
 
 def test_numbers_are_written_with_a_typographic_minus():

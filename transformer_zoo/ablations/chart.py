@@ -7,7 +7,6 @@ in `page.css`.
 
 from collections.abc import Callable, Iterable, Sequence
 import html
-import itertools
 import math
 
 NUM_COLOURS = 8
@@ -16,7 +15,7 @@ DASHES = ("", "5 3", "1.5 2.5")
 _WIDTH, _HEIGHT = 270, 190
 _TOP, _RIGHT = 20, 8
 _LETTER = 5.0  # Width of a letter of a tick.
-_MOST_TICKS = 6
+_MOST_TICKS, _MOST_DIGITS = 6, 8
 _PADDING = 0.05
 
 Scale = Callable[[float], float]
@@ -260,8 +259,12 @@ def _tick_texts(ticks: Sequence[float]) -> list[str]:
   if max(map(abs, ticks)) >= 1e4:
     texts = [compact(tick) for tick in ticks]
   else:
-    step = min((b - a for a, b in itertools.pairwise(ticks)), default=1)
-    digits = max(0, -math.floor(math.log10(step)))
+    digits = next(
+      digits
+      for digits in range(_MOST_DIGITS + 1)
+      if digits == _MOST_DIGITS
+      or all(math.isclose(round(t, digits), t, abs_tol=1e-9) for t in ticks)
+    )
     texts = [f"{tick:.{digits}f}" for tick in ticks]
   return [text.replace("-", "−") for text in texts]
 

@@ -4,6 +4,8 @@ The text is a float for `\input{table.tex}`; `\usepackage{booktabs}` and nothing
 else has to stand in the preamble.
 """
 
+import re
+
 from transformer_zoo.ablations import cells
 from transformer_zoo.ablations.results import StudyResults
 from transformer_zoo.ablations.scores import Table
@@ -51,7 +53,7 @@ def to_latex(study: StudyResults, table: Table) -> str:
     "% \\usepackage{booktabs}\n"
     "\\begin{table}\n"
     "  \\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}\n"
-    f"  \\caption{{{escape(caption)}}}\n"
+    f"  \\caption{{{escape(caption)}}}\\smallskip\n"
     f"  \\label{{tab:{study.name}-{study.suite}}}\n"
     # Centred where it is wider than the text.
     "  \\makebox[\\linewidth]{%\n"
@@ -65,8 +67,9 @@ def to_latex(study: StudyResults, table: Table) -> str:
 
 
 def escape(text: str) -> str:
-  """Returns plain text as LaTeX shows it."""
-  return "".join(_SPECIAL.get(character, character) for character in text)
+  """Returns plain text as LaTeX shows it, `2^16` as a power."""
+  text = "".join(_SPECIAL.get(character, character) for character in text)
+  return re.sub(r"\\textasciicircum\{\}(\d+)", r"$^{\1}$", text)
 
 
 def _lines(study, table, row) -> list[str]:

@@ -8,13 +8,13 @@ from transformer_zoo.ablations.chart import Chart
 from transformer_zoo.ablations.chart import NUM_COLOURS
 from transformer_zoo.ablations.scores import Table
 
-# "10%", "K = 2^16", "2^29 tokens", "4,096": words, a number, words.
-_NUMBER = re.compile(r"(\D*?)(\d[\d,]*(?:\.\d+)?)(?:\^(\d+))?(?!\d)(.*)")
+# "10%", "K = 2^16", "1/4", "4,096 repeats": words, a number, words.
+_NUMBER = re.compile(r"(\D*?)(\d[\d,]*(?:\.\d+)?)(?:\^(\d+)|/(\d+))?(?!\d)(.*)")
 _FEWEST_VALUES = 3
 # Places of the colours of our line and of the published one, which is dashed.
 OURS, THEIRS = 0, NUM_COLOURS + 1
 # An axis is logarithmic where its values span more.
-_WIDEST_LINEAR = 20
+_WIDEST_LINEAR = 10
 
 
 def seeds(table: Table, column: str) -> str:
@@ -54,8 +54,9 @@ def sensitivities(table: Table) -> dict[str, dict[str, float]]:
   for row in table.rows:
     match = _NUMBER.fullmatch(table.labels[row])
     if match:
-      before, base, power, after = match.groups()
+      before, base, power, divisor, after = match.groups()
       number = float(base.replace(",", "")) ** float(power or 1)
+      number /= float(divisor or 1)
       name = " ".join(filter(None, (before.strip(" =,"), after.strip())))
       name = name or "value"
       found.setdefault(name, {})[row] = number
