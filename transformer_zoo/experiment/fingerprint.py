@@ -21,7 +21,12 @@ from transformer_zoo.training import checksums
 
 # Rooms whose code makes the predictions. Metrics are computed anew each time.
 _ROOMS = (
-  *("architectures", "corruption", "decoding", "modules", "objectives", "peft"),
+  "architectures",
+  "corruption",
+  "decoding",
+  "modules",
+  "objectives",
+  "peft",
 )
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
