@@ -72,7 +72,7 @@ def test_the_page_has_every_part(page):
     "Environment",
   ]
   assert "Does &lt;pre-training&gt; help?" in page
-  assert "no_pretraining is worse, by more than chance explains." in page
+  assert "50% is worse, by more than chance explains." in page
   assert "paper </span>83.28</small>" in page
   assert "paper </span>−2.01</small>" in page
   assert "Equal in all rows: parameters (812 k)" in page
