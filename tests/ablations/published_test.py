@@ -7,6 +7,7 @@ import pytest
 
 from transformer_zoo.ablations import published
 from transformer_zoo.ablations import scores
+from transformer_zoo.cli import main as cli
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import averages
 
@@ -137,6 +138,16 @@ def test_every_table_says_what_it_is():
     assert table.title.startswith("Table") and table.source
     assert not table.baseline or table.baseline in table.rows
     assert all(bold <= set(table.columns) for bold in table.bold.values())
+
+
+def test_tables_are_listed_with_their_rows(capsys):
+  assert cli.main(["list", "published", "--json"]) == 0
+  rows = json.loads(capsys.readouterr().out)
+  assert [row["name"] for row in rows] == list(published.keys())
+  (row,) = (row for row in rows if row["name"] == "t5/table06_corruption_rates")
+  assert row["summary"] == "Table 6: corruption rates (Raffel et al. 2020)"
+  assert row["rows"] == ["10%", "15%", "25%", "50%"]
+  assert row["columns"][0] == "GLUE"
 
 
 def test_names_that_do_not_exist_are_refused():

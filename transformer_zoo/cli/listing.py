@@ -1,11 +1,11 @@
-"""Lists what there is: tasks, mixtures, architectures, studies or suites."""
+"""Lists what there is: tasks, mixtures, architectures, studies and so on."""
 
 import argparse
 from typing import Any
 
 from transformer_zoo.cli import common
 
-SUMMARY = "list tasks, mixtures, architectures, studies or suites"
+SUMMARY = "list tasks, mixtures, architectures, studies, suites, tables"
 EXAMPLE = "zoo list tasks --json"
 
 
@@ -56,21 +56,24 @@ def _gin_files(folder: str) -> list[dict[str, Any]]:
   for path in sorted((reading.SHIPPED / folder).glob("*.gin")):
     first = path.read_text(encoding="utf-8").partition("\n")[0]
     summary = first.lstrip("# ") if first.startswith("#") else ""
-    gin_file = f"{folder}/{path.name}"
-    rows.append({"name": path.stem, "summary": summary, "gin_file": gin_file})
+    row = {"name": path.stem, "summary": summary}
+    rows.append(row | {"gin_file": f"{folder}/{path.name}"})
   return rows
 
 
-def _studies() -> list[dict[str, Any]]:
+def _of_studies(kind: str) -> list[dict[str, Any]]:
   from transformer_zoo.ablations import loading
+  from transformer_zoo.ablations import published
 
-  return loading.listed_studies()
+  lists = {"studies": loading.listed_studies, "published": published.listed}
+  return lists[kind]()
 
 
 _LISTS = {
   "tasks": _tasks,
   "mixtures": _mixtures,
   "architectures": lambda: _gin_files("architectures"),
-  "studies": _studies,
+  "studies": lambda: _of_studies("studies"),
   "suites": lambda: _gin_files("suites"),
+  "published": lambda: _of_studies("published"),
 }

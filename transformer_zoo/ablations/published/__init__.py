@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import pathlib
 import tomllib
+from typing import Any
 
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
@@ -70,6 +71,19 @@ def keys() -> tuple[str, ...]:
   """Returns the keys of all tables, sorted."""
   paths = (path.relative_to(_FOLDER) for path in _FOLDER.glob("*/*.csv"))
   return tuple(sorted(path.with_suffix("").as_posix() for path in paths))
+
+
+def listed() -> list[dict[str, Any]]:
+  """Returns what `zoo list published` prints: of each table its rows too."""
+  return [
+    {
+      "name": key,
+      "summary": f"{load(key).title} ({load(key).source.split(',')[0]})",
+      "rows": list(load(key).rows),
+      "columns": list(load(key).columns),
+    }
+    for key in keys()
+  ]
 
 
 @functools.cache
