@@ -80,5 +80,6 @@ def legend(study: StudyResults, where: str) -> tuple[str, ...]:
         f"Columns of other tasks than the published ones, {others}: directions "
         "compare, levels do not."
       )
-    lines += published.load(study.published).notes
+    notes = published.load(study.published).notes
+    lines += [f"The publication: {note}" for note in notes]
   return tuple(lines)

@@ -1,7 +1,7 @@
 """Reads the folder of a study, also while its runs run.
 
-Prints how far each run has come and the table of what is finished; writes
-`table.md`, `table.csv`, `table.tex` and `report.html` anew.
+Prints how far each run has come and the table of what is finished; writes the
+tables, the statistics and `report.html` anew (docs/reports.md).
 """
 
 import argparse
@@ -34,11 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
   study = results.read(arguments.folder)
   if arguments.json:
     states = [
-      {
-        "run": f"{run.row}/seed_{run.seed}/{run.phase}",
-        "state": run.state,
-        "reason": run.reason,
-      }
+      {"run": run.name, "state": run.state, "reason": run.reason}
       for run in study.runs
       if not run.shared
     ]
