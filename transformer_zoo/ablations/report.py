@@ -5,6 +5,7 @@ import pathlib
 
 from transformer_zoo.ablations import cells
 from transformer_zoo.ablations import page
+from transformer_zoo.ablations import report_budgets
 from transformer_zoo.ablations import report_curves
 from transformer_zoo.ablations import report_runs
 from transformer_zoo.ablations import report_scores
@@ -31,7 +32,7 @@ def write(analysis: Analysis) -> pathlib.Path:
     "What can be concluded": _conclusions(analysis),
     "Beside the publication": report_scores.beside_published(analysis),
     "Sensitivity": report_scores.sensitivity(study, table),
-    "Budgets": report_scores.costs(study, analysis.budgets),
+    "Budgets": report_budgets.section(study, analysis.budgets),
     "Scores of each task": report_scores.tasks(study, table),
     "Learning curves": report_curves.section(study),
     "Where each number comes from": report_runs.sources(study, table),

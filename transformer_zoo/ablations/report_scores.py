@@ -1,21 +1,17 @@
-"""Sections of the report that show scores: tables, plots, budgets."""
+"""Sections of the report that show scores: tables and plots."""
 
 from collections.abc import Iterator, Mapping
 
-from transformer_zoo.ablations import budgets
 from transformer_zoo.ablations import cells
 from transformer_zoo.ablations import page
 from transformer_zoo.ablations import plots
 from transformer_zoo.ablations import scores
 from transformer_zoo.ablations.analysis import Analysis
-from transformer_zoo.ablations.budgets import Budget
-from transformer_zoo.ablations.chart import compact
 from transformer_zoo.ablations.results import StudyResults
 from transformer_zoo.ablations.scores import Cell
 from transformer_zoo.ablations.scores import Table
 from transformer_zoo.ablations.statistics import Agreement
 from transformer_zoo.ablations.statistics import Difference
-from transformer_zoo.training.progress import duration
 
 _FILES = (
   *("table.csv", "table.md", "table.tex"),
@@ -119,57 +115,13 @@ def sensitivity(study: StudyResults, table: Table) -> Iterator[str]:
     )
 
 
-def costs(study: StudyResults, found: Mapping[str, Budget]) -> Iterator[str]:
-  """What each row costs, and whether rows cost the same."""
-  if not found:
-    return
-  yield page.sentences(budgets.sentences(study, found))
-  phases = dict.fromkeys(p for budget in found.values() for p in budget.phases)
-  names = [*(n.replace(" ", "\n") for n in budgets.QUANTITIES), "time"]
-  yield page.table(
-    ["row", *names, *["steps", "tokens", "FLOPs"] * len(phases)],
-    [
-      _costs_of_row(study, row, budget, found.get(study.baseline), phases)
-      for row, budget in found.items()
-    ],
-    kind="numbers sortable",
-    marked=[i for i, row in enumerate(found) if row == study.baseline],
-    spans=[
-      ("", 1),
-      ("one seed", len(names)),
-      *((phase, 3) for phase in phases),
-    ],
-  )
-  yield (
-    '<p class="note">Tokens of inputs and targets, padding apart, and FLOPs '
-    "that the model needs for the batches, padding included, in all groups; "
-    "steps of one run. What rows share counts in each of them. Small: as a "
-    "share of the baseline’s.</p>"
-  )
-
-
-def _costs_of_row(study, row, budget, base, phases) -> list[str | page.Cell]:
-  line = [_label(study, row)]
-  for of in budgets.QUANTITIES.values():
-    line.append(_share(of(budget), base and of(base)))
-  line.append(page.Cell(duration(budget.seconds), budget.seconds))
-  for phase in phases:
-    cost = budget.phases.get(phase)
-    if cost is None:
-      line += [page.Cell("—")] * 3
-    else:
-      line.append(page.Cell(f"{cost.steps:,.0f}", cost.steps))
-      line += [page.Cell(compact(n), n) for n in (cost.tokens, cost.flops)]
-  return line
-
-
 def tasks(study: StudyResults, table: Table) -> Iterator[str]:
   """Every metric of every task, as in T5's table 16."""
-  columns = {scores.group_of(column): column for column in study.columns}
+  columns = {}
+  for column in study.columns:
+    columns.setdefault(scores.group_of(column), []).append(column.name)
   groups = {
-    group: dict.fromkeys(
-      ([columns[group].name] if group in columns else []) + list(names), group
-    )
+    group: dict.fromkeys([*columns.get(group, ()), *names], group)
     for group, names in table.metrics.items()
   }
   if groups:
@@ -193,7 +145,7 @@ def _grid(study, table, groups, differences=None) -> str:
   columns = {c: group for of in groups.values() for c, group in of.items()}
   lines = []
   for row in table.rows:
-    line = [_label(study, row)]
+    line = [page.text(cells.label(study, row))]
     for column, group in columns.items():
       cell = table.cells[row, column]
       target = f"#{page.anchor('source', row, group)}"
@@ -248,16 +200,6 @@ def _published(value: float | None, written) -> str:
   return f'<small><span class="paper">paper </span>{written(value)}</small>'
 
 
-def _label(study: StudyResults, row: str) -> str:
-  return page.text(cells.label(study, row))
-
-
 def _short(column: str) -> str:
   """A metric goes under its task."""
   return column.replace(": ", ":\n")
-
-
-def _share(value: float, base: float | None) -> page.Cell:
-  share = value / base if base else 1.0
-  share = "" if budgets.is_equal(share) else f"<small>× {share:.2f}</small>"
-  return page.Cell(compact(value) + share, value)
