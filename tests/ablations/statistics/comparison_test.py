@@ -1,6 +1,7 @@
 """What is concluded from whole studies with predictions in their folders."""
 
 import csv
+import dataclasses
 import io
 import json
 
@@ -211,6 +212,23 @@ def test_predictions_have_to_be_of_the_same_examples(study):
   path.write_text("\n".join(lines[::-1]) + "\n")
   (reason,) = statistics.resample(study.results).reasons
   assert reason.startswith("of sentiment: other examples than in other runs, ")
+
+
+def test_rows_that_are_not_finished(study):
+  """One row has a seed less than the baseline, another none at all."""
+  kept = [
+    run
+    for run in study.results.runs
+    if run.row == "base" or (run.row, run.seed) == ("worse", 2)
+  ]
+  found = statistics.compare(dataclasses.replace(study.results, runs=kept))
+  worse, same = (found.differences[row, "GLUE"] for row in ("worse", "same"))
+  assert worse.seeds == (2,) and worse.estimate.p_value is None
+  assert same.estimate is None
+  assert same.sentence == (
+    "same − base (GLUE): no seed has both scores, so nothing can be said."
+  )
+  assert found.num_comparisons == 0
 
 
 def test_one_seed_concludes_nothing(tmp_path):
