@@ -14,6 +14,7 @@ from transformer_zoo.ablations import speeds
 from transformer_zoo.ablations import standing
 from transformer_zoo.ablations.speeds import Kind
 from transformer_zoo.ablations.speeds import Speed
+from transformer_zoo.cli import main as cli
 from transformer_zoo.experiment.run_costs import RunCosts
 from transformer_zoo.forecast import hardware
 from transformer_zoo.forecast.cost import Cost
@@ -246,3 +247,36 @@ def test_a_time_that_is_not_known_is_not_made_up():
   assert "left: a time that is not known on" not in text
   assert "left: a time that is not known (1 unknown)" in text
   assert "time unknown of: baseline / seed 0 / a" in text
+
+
+def test_the_command_prints_the_plan_alone(tmp_path, monkeypatch, capsys):
+  traced = []
+
+  def of_settings(settings):
+    traced.append(settings["task_feature_lengths"])
+    return COSTS
+
+  def rehearse(run, *places):
+    return speed(Kind("x", run.mixture)), speed(Kind("x", run.mixture))
+
+  monkeypatch.setattr(estimates.run_costs, "of_settings", of_settings)
+  monkeypatch.setattr(rehearsal, "rehearse", rehearse)
+  words = ["ablate", "quickstart", "--seeds=2", "--plan", "--topology=v5e:2x2"]
+  words.append(f"--output_dir={tmp_path / 'runs'}")
+  assert cli.main([*words, "--json"]) == 0
+  printed = capsys.readouterr()
+  told = json.loads(printed.out)
+  assert "rehearsing a few steps of baseline / seed 0 / pretrain" in printed.err
+  runs = told["studies"][0]["runs"]
+  assert {run["row"] for run in runs} == {"baseline", "no_pretraining"}
+  assert told["total"]["left"] == len(told["runs"]) == len(runs)
+  assert told["total"]["flops"] == len(runs) * COSTS.flops
+  assert len(traced) == 2  # Programs: of pre-training and of fine-tuning.
+  bounds = told["total"]["slice_seconds"]
+  assert bounds["in_turn"] > bounds["at_best"] > 0
+  assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [
+    "speeds.json"
+  ]
+  assert cli.main(words) == 0
+  text = capsys.readouterr().out
+  assert text.startswith("quickstart\nrow ") and "steps on v5e:2x2: " in text

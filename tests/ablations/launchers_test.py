@@ -262,8 +262,8 @@ def test_a_report_while_runs_run(run_tiny, fake, capsys):
     (["quickstart"], "study 'quickstart' is named twice"),
     (
       ["--plan", "--topology=v5f:4x4"],
-      "unknown TPU slice 'v5f:4x4'; did you mean 'v5p', 'v5e'?; allowed: "
-      "v2:4x4, v3:4x4, v4:4x4x4, v5e:4x4, v5p:4x4x4, v6e:4x4, 7x:4x4x4",
+      "unknown TPU slice 'v5f:4x4'; did you mean 'v5p', 'v5e'?; write it "
+      "as v2:4x4, v3:4x4, v4:4x4x4, v5e:4x4, v5p:4x4x4, v6e:4x4, 7x:4x4x4",
     ),
     (
       ["--slurm=partition"],

@@ -55,3 +55,25 @@ def test_without_libtpu(monkeypatch):
   monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
   with pytest.raises(UserError, match=re.escape("transformer_zoo[tpu]")):
     topologies.find("v5e:4x4")
+
+
+@pytest.mark.parametrize(
+  ("name", "chip", "devices"),
+  [
+    ("v5e:4x4", "v5e", 16),
+    ("v5litepod:2x4", "v5e", 8),
+    ("v4:2x2x4", "v4", 16),
+    ("v3:2x2", "v3", 8),  # Two cores of a chip are two devices.
+    ("7x:2x2x1", "7x", 8),
+  ],
+)
+def test_what_a_slice_has(name, chip, devices):
+  found, number = topologies.chips_of(name)
+  assert (found.name, number) == (chip, devices)
+
+
+def test_slices_that_do_not_exist():
+  with pytest.raises(UserError, match="unknown TPU slice 'cpu:4'; .*as v2:4x4"):
+    topologies.chips_of("cpu:4")
+  with pytest.raises(UserError, match="'v5e:4' has to be v5e:axb with 2"):
+    topologies.chips_of("v5e:4")

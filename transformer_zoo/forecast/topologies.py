@@ -106,7 +106,8 @@ def chips_of(name: str) -> tuple[hardware.Chip, int]:
   kind = _ALIASES.get(kind, kind)
   if kind not in TPUS:
     raise UserError(
-      f"unknown TPU slice {name!r}{nearest(kind, TPUS)}; allowed: {_examples()}"
+      f"unknown TPU slice {name!r}{nearest(kind, TPUS)}; write it as "
+      f"{_examples()}"
     )
   _check_shape(name, shape, TPUS[kind])
   chips = math.prod(int(size) for size in shape.split("x"))
