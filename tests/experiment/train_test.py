@@ -11,6 +11,7 @@ import orbax.checkpoint as ocp
 import pytest
 
 from transformer_zoo import config
+from transformer_zoo.ablations.statistics import predictions
 from transformer_zoo.experiment import programs
 from transformer_zoo.experiment import run_costs
 from transformer_zoo.training import recorder
@@ -134,6 +135,15 @@ def test_result_is_the_best_step_of_validation(finished):
   assert len(rows) == 20
   right = np.mean([row["targets"] == row["prediction"] for row in rows])
   assert 100 * right == pytest.approx(result["average"])
+
+
+def test_predictions_give_the_scores_by_what_is_named_beside_them(finished):
+  result = json.loads((finished / "result.json").read_text())
+  path = finished / "predictions" / str(result["best_step"]) / "colours.jsonl"
+  found = predictions.read(path).resampled()(np.ones((1, 20)))
+  assert {name: value[0] for name, value in found.items()} == pytest.approx(
+    result["scores"]["colours"]
+  )
 
 
 def test_a_finished_run_is_reused(finished, train):
