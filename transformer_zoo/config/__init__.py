@@ -212,16 +212,21 @@ def register_all() -> None:
   Corruptions and feature converters are registered here: their rooms import
   numpy only.
   """
-  for name in REGISTERING:
-    package = importlib.import_module(name)
-    for module in pkgutil.iter_modules(getattr(package, "__path__", ())):
-      importlib.import_module(f"{name}.{module.name}")
+  _import_modules(REGISTERING)
   # A converter has the name of the architecture that it is for.
   for room, suffix in (("corruption", ""), ("data.features", "Features")):
     for name, target in vars(importlib.import_module(_ZOO + room)).items():
       if inspect.isclass(target) and dataclasses.is_dataclass(target):
         if not registry.exists(f"{room}.{name}{suffix}"):
           gin.external_configurable(target, name + suffix, module=room)
+
+
+@functools.cache  # Looking for them takes longer than reading a gin file.
+def _import_modules(packages: tuple[str, ...]) -> None:
+  for name in packages:
+    package = importlib.import_module(name)
+    for module in pkgutil.iter_modules(getattr(package, "__path__", ())):
+      importlib.import_module(f"{name}.{module.name}")
 
 
 def _bind(bindings: Sequence[Binding]) -> None:
