@@ -80,28 +80,7 @@ def sums_of(models, params, batch):
   return compiled(of_batch)(together(params), batch)
 
 
-def test_scores_targets(ensemble, monkeypatch):
-  models, params, _, examples, lay_out = ensemble
-  batch = lay_out(examples)
-  # Fewer than the targets, whose logits are made one chunk after another.
-  monkeypatch.setattr(sequence_to_sequence, "LOGITS_CHUNK", 8)
-  sums = sums_of(models, params, batch)
-  logits_BLV = mean_logits(models, params, batch)
-  log_probs_BLV = scipy.special.log_softmax(logits_BLV, axis=-1)
-  targets_BL1 = batch["decoder_target_tokens"][..., None]
-  weights_BL = batch["decoder_loss_weights"]
-  nll_BL = -np.take_along_axis(log_probs_BLV, targets_BL1, axis=-1)[..., 0]
-  correct_BL = np.argmax(logits_BLV, axis=-1) == targets_BL1[..., 0]
-  np.testing.assert_allclose(
-    sums["loss_sum"], np.sum(nll_BL * weights_BL, axis=1), rtol=1e-5
-  )
-  np.testing.assert_array_equal(
-    sums["correct_sum"], np.sum(correct_BL * weights_BL, axis=1)
-  )
-
-
-def test_generates_with_a_cache_for_each(ensemble):
-  """Log-likelihoods are those of the same tokens as targets."""
+def test_generates_and_scores_by_mean_logits(ensemble, monkeypatch):
   models, params, options, examples, lay_out = ensemble
   inputs_BM, _ = examples["inputs"].padded(9, 0)
   decode = compiled(
@@ -120,16 +99,28 @@ def test_generates_with_a_cache_for_each(ensemble):
       "targets": Ragged.of(targets),
     }
   )
-  sums = sums_of(models, params, batch)
+  # What was made is scored with teacher forcing by each member alone.
+  logits_BLV = mean_logits(models, params, batch)
+  log_probs_BLV = scipy.special.log_softmax(logits_BLV, axis=-1)
+  targets_BL1 = batch["decoder_target_tokens"][..., None]
+  weights_BL = batch["decoder_loss_weights"]
+  nll_BL = -np.take_along_axis(log_probs_BLV, targets_BL1, axis=-1)[..., 0]
+  nll_B = np.sum(nll_BL * weights_BL, axis=1)
   np.testing.assert_allclose(
-    found.log_likelihoods.reshape(-1), -sums["loss_sum"], rtol=1e-4
+    found.log_likelihoods.reshape(-1), -nll_B, rtol=1e-4
   )
   if options is GREEDY:
-    likeliest_BL = 1 + mean_logits(models, params, batch)[..., 1:].argmax(-1)
-    is_target = batch["decoder_loss_weights"] > 0
-    np.testing.assert_array_equal(
-      likeliest_BL[is_target], batch["decoder_target_tokens"][is_target]
-    )
+    likeliest_BL = 1 + logits_BLV[..., 1:].argmax(-1)
+    wrong_BL = likeliest_BL != targets_BL1[..., 0]
+    assert not np.any(wrong_BL & (weights_BL > 0))
+  # Fewer than the targets, whose logits are made one chunk after another.
+  monkeypatch.setattr(sequence_to_sequence, "LOGITS_CHUNK", 8)
+  sums = sums_of(models, params, batch)
+  np.testing.assert_allclose(sums["loss_sum"], nll_B, rtol=1e-5)
+  correct_BL = np.argmax(logits_BLV, axis=-1) == targets_BL1[..., 0]
+  np.testing.assert_array_equal(
+    sums["correct_sum"], np.sum(correct_BL * weights_BL, axis=1)
+  )
 
 
 def up_to_the_end(ids_L):
