@@ -218,13 +218,13 @@ def _rehearse(run, speeds, output_dir, cache, search_paths) -> None:
     speeds.add(name, speed)
 
 
-def _estimated(job: Job, speeds: Speeds, began: set[str]) -> Job:
+def _estimated(job: Job, speeds: Speeds, began: set[Kind]) -> Job:
   """A job with its seconds.
 
   Args:
     job: the run.
     speeds: of this machine.
-    began: programs that runs before it have; this one is added.
+    began: kinds of the runs before it; this one's is added.
   """
   if not job.is_left:
     return dataclasses.replace(job, seconds=0.0, source=MEASURED)
@@ -233,9 +233,10 @@ def _estimated(job: Job, speeds: Speeds, began: set[str]) -> Job:
   known = of_program or speeds.matching()
   if not known or (job.costs is None and not of_program):
     return job
-  choose = min if job.kind.program in began else max
-  began.add(job.kind.program)
-  seconds = choose(speed.beginning for speed in known)
+  same = speeds.matching(job.kind.program, job.kind.mixture) or known
+  choose = min if job.kind in began else max
+  began.add(job.kind)
+  seconds = choose(speed.beginning for speed in same)
   if job.costs is None:
     seconds += evaluation * len(job.run.starts)
   else:
