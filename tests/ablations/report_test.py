@@ -150,6 +150,9 @@ def test_an_axis_of_which_nothing_is_known_is_left_out(run_tiny):
 
 def test_a_study_without_a_finished_run_still_has_a_page(run_tiny, fake):
   fake.broken = lambda folder: True
-  page = (run_tiny(seeds=[0]).folder / "report.html").read_text()
+  folder = run_tiny(seeds=[0]).folder
+  page = (folder / "report.html").read_text()
+  paths = re.findall(r'href="([^#"][^"]*)"', page)
+  assert all((folder / path).exists() for path in paths)
   assert "No run is finished yet." in page
   assert "FloatingPointError" in page

@@ -61,8 +61,10 @@ def _number(study, run, task, metric) -> str:
   value = run.scores.get(task, {}).get(metric)
   if value is None:
     return "—"
-  target = _address(study, run.predictions(task))
-  return page.link(target, cells.number(value), "number")
+  path, number = run.predictions(task), cells.number(value)
+  if not path.exists():
+    return number
+  return page.link(_address(study, path), number, "number")
 
 
 def predictions(study: StudyResults) -> Iterator[str]:
@@ -255,6 +257,9 @@ def _address(study: StudyResults, path: os.PathLike[str]) -> str:
 
 
 def _linked(study, path, label) -> str:
+  """A link to what is there; to what is not yet, its name alone."""
+  if not path.exists():
+    return page.text(label)
   end = "/" if path.is_dir() else ""
   return page.link(_address(study, path) + end, page.text(label))
 
