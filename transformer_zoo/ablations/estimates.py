@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 import contextlib
 import dataclasses
+import functools
 import os
 import pathlib
 import statistics
@@ -193,7 +194,7 @@ def _is_known(kind: Kind, speeds: Speeds) -> bool:
 
 def _too_large(costs: RunCosts, speeds: Speeds) -> str:
   """Why a rehearsal would not do; empty where it will."""
-  memory = environment.describe_environment()["memory_gib"]
+  memory = _memory_gib()
   needed = costs.parameters * _BYTES_PER_PARAMETER / 2**30
   if memory is not None and needed > memory / 2:
     return f"{costs.parameters:,} parameters are too many for this machine"
@@ -201,6 +202,11 @@ def _too_large(costs: RunCosts, speeds: Speeds) -> str:
   if seconds > _MOST_SECONDS:
     return f"it would take about {seconds / 60:,.0f} minutes"
   return ""
+
+
+@functools.cache
+def _memory_gib() -> float | None:
+  return environment.describe_environment()["memory_gib"]
 
 
 def _step_by_flops(costs: RunCosts, known: Sequence[Speed]) -> float:
