@@ -13,7 +13,8 @@ CONNECTIONS = ("pre_norm", "post_norm", "parallel")
 
 
 def adapted(connection, scan=False):
-  macros = {**tiny_t5.TINY, "SCAN_LAYERS": scan, "ADAPTER_DIM": 6}
+  macros = {**tiny_t5.TINY, "NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 2}
+  macros |= {"SCAN_LAYERS": scan, "ADAPTER_DIM": 6}
   bindings = [f"{name}={value!r}" for name, value in macros.items()]
   files = [
     "architectures/t5_1_0.gin",
@@ -50,7 +51,7 @@ def test_a_fresh_adapter_adds_exactly_nothing(connection):
 def test_scanned_and_looped_are_one_model():
   looped, scanned = adapted("pre_norm"), adapted("pre_norm", scan=True)
   params = tiny_t5.random_parameters(looped)
-  assert "adapter" in params["encoder"]["layers_1"]
+  assert "adapter" in params["decoder"]["layers_1"]
   batch = tiny_t5.random_batch()
   expected = tiny_t5.logits(looped, params, batch)
   found = tiny_t5.logits(scanned, tiny_t5.stack_layers(params), batch)
