@@ -32,8 +32,8 @@ from transformer_zoo.peft import trainable
 SPEEDS_FILE = "speeds.json"
 
 MEASURED = "measured"
-REHEARSED = "a few steps"
-SCALED = "by FLOPs"
+REHEARSED = "rehearsed"
+SCALED = "scaled by FLOPs"
 UNKNOWN = "unknown"
 
 # A rehearsal that would take longer is left out; so many FLOP/s are assumed of
