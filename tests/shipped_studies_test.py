@@ -1,0 +1,54 @@
+"""What the README of each study says of it."""
+
+import dataclasses
+import pathlib
+import re
+
+import pytest
+
+import transformer_zoo
+from transformer_zoo.ablations import loading
+from transformer_zoo.ablations import plan
+from transformer_zoo.ablations import published
+
+ROOT = pathlib.Path(transformer_zoo.__file__).parent.parent
+STUDIES = ROOT / "gin_configs" / "studies"
+
+
+def readme(name):
+  return (STUDIES / name / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", loading.study_names())
+def test_question_command_and_cost(name, tmp_path):
+  study, text = loading.load_study(name), readme(name)
+  assert study.question in " ".join(text.split())
+  assert f"    zoo ablate {name} --suite miniature\n" in text
+  runs = plan.plan(
+    dataclasses.replace(study, seeds=(0,)),
+    loading.load_suite("miniature"),
+    output_dir=tmp_path,
+    prepare=False,
+  )
+  said = re.search(r"^\| `miniature` \| (\d+) ", text, re.M)
+  assert int(said[1]) == len(list(plan.distinct(runs)))
+
+
+@pytest.mark.parametrize("name", loading.study_names())
+def test_every_published_row_stands_in_the_readme(name):
+  study = loading.load_study(name)
+  if not study.published:
+    return
+  table = published.load(study.published)
+  cells = {}
+  for line in re.findall(r"^\|.*\|$", readme(name), re.M):
+    label, *values = (cell.strip() for cell in line[1:-1].split("|"))
+    cells[label] = [value.strip("*") for value in values]
+  head = cells[""]
+  for row in filter(None, (row.published for row in study.rows)):
+    printed = dict(zip(head, cells[row], strict=True))
+    scores = {c: float(v) for c, v in printed.items() if v}
+    assert scores == {
+      column: table.row(row)[column] for column in head if column in scores
+    }
+    assert scores
