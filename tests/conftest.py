@@ -9,8 +9,13 @@ import pytest
 
 # Environment variables and not jax.config: subprocesses and the workers of
 # pytest-xdist inherit them, and they stand before anything imports JAX.
+# Most of the time of tests is compilation: half of it is the optimisation of
+# machine code that runs a few times on tiny shapes. What XLA makes of a program
+# before, fusion and partitioning, stays.
 os.environ["XLA_FLAGS"] = (
-  os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
+  "--xla_backend_optimization_level=0 "
+  + os.environ.get("XLA_FLAGS", "")
+  + " --xla_force_host_platform_device_count=8"
 ).strip()
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"

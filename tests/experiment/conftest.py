@@ -17,6 +17,7 @@ from transformer_zoo.cli import main as cli
 from transformer_zoo.data import manifest
 from transformer_zoo.data import shards
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.experiment import reuse
 
 WORDS = "red green blue car boat house sees likes".split()
 GIN = """
@@ -145,6 +146,13 @@ def train(zoo, gin_file):
     return zoo("train", *files, f"--gin.MODEL_DIR={str(folder)!r}", *overrides)
 
   return call
+
+
+@pytest.fixture(scope="module")
+def shared_programs():
+  """The runs of a file whose tests patch nothing use each other's programs."""
+  with reuse.reused():
+    yield
 
 
 @pytest.fixture(scope="session")

@@ -154,8 +154,8 @@ def test_command_decodes(capsys):
 
 
 def test_command_tells_what_is_missing(capsys, monkeypatch):
-  def refuse(lowered):
-    del lowered
+  def refuse(lowered, compiler_options):
+    del lowered, compiler_options
     raise jax.errors.JaxRuntimeError(
       "RESOURCE_EXHAUSTED: Used 20.50G of 15.75G hbm."
     )

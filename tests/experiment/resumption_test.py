@@ -29,6 +29,7 @@ def leaves_of(folder, step):
   return {name: leaf.read() for name, leaf in leaves.items()}
 
 
+@pytest.mark.usefixtures("shared_programs")
 def test_the_steps_after_a_t5x_checkpoint_are_those_of_the_run(train, tmp_path):
   """Looped layers went there, scanned ones go on."""
   whole, resumed = tmp_path / "whole", tmp_path / "resumed"

@@ -16,6 +16,8 @@ from transformer_zoo.experiment import programs
 from transformer_zoo.experiment import run_costs
 from transformer_zoo.training import recorder
 
+pytestmark = pytest.mark.usefixtures("shared_programs")
+
 
 def leaves(step_folder) -> dict[str, np.ndarray]:
   """The arrays of a checkpoint by path, whatever the model."""
@@ -50,6 +52,11 @@ def finished(train, runs) -> pathlib.Path:
     assert (
       "training 12 steps, 0 to 12, 2,304 tokens (8 rows of 24, padding "
       "included)" in output
+    )
+    assert re.search(
+      r"^attention of \d+ to \d+ tokens: ReferenceAttention\(\), ",
+      output,
+      re.MULTILINE,
     )
   return folder
 
@@ -260,15 +267,10 @@ def test_finetuning_from_another_model_claims_no_folder(
 
 
 def test_a_task_without_metrics_ends_with_its_last_step(train, tmp_path):
-  code, output, error = train(
+  code, _, error = train(
     tmp_path, "MIXTURE_OR_TASK_NAME='unscored'", "TRAIN_STEPS=2"
   )
   assert code == 0, error
-  assert re.search(
-    r"^attention of \d+ to \d+ tokens: ReferenceAttention\(\), ",
-    output,
-    re.MULTILINE,
-  )
   result = read_result(tmp_path)
   assert result["best_step"] is None and result["average"] is None
   assert result["selection"] == "last step: no task has a metric"
