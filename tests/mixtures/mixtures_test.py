@@ -201,3 +201,50 @@ def test_published_counts_are_those_of_the_data(shared_data, monkeypatch):
   ):
     task = seqio.TaskRegistry.get(name)
     assert reading.count_examples(task) == published[name], name
+
+
+@pytest.mark.parametrize(
+  "whole, without, groups",
+  [
+    (
+      "miniature_multitask",
+      "miniature_without",
+      {
+        "GLUE": "miniature_glue",
+        "CNNDM": "mini_summarize",
+        "SQuAD": "mini_squad",
+        "SGLUE": "miniature_super_glue",
+        "EnDe": "mini_translate",
+      },
+    ),
+    (
+      "real_small_multitask",
+      "real_small_without",
+      {
+        "GLUE": "glue_real_small",
+        "SQuAD": "squad_v010_allanswers",
+        "SGLUE": "super_glue_real_small",
+      },
+    ),
+    (
+      "all_proportional",
+      "all_without",
+      {
+        "GLUE": "glue_v002_proportional",
+        "CNNDM": "cnn_dailymail_v002",
+        "SQuAD": "squad_v010_allanswers",
+        "SGLUE": "super_glue_v102_proportional",
+        "EnDe": "wmt_t2t_ende_v003",
+        "EnFr": "wmt15_enfr_v003",
+        "EnRo": "wmt16_enro_v003",
+      },
+    ),
+  ],
+)
+def test_a_group_is_left_out_and_nothing_else(whole, without, groups):
+  def tasks(name):
+    found = seqio.get_mixture_or_task(name)
+    return {task.name for task in getattr(found, "tasks", [found])}
+
+  for group, name in groups.items():
+    assert tasks(f"{without}_{group}") == tasks(whole) - tasks(name)
