@@ -120,6 +120,31 @@ def test_another_mixture_is_rehearsed_or_taken_from_other_programs(estimated):
   assert job.seconds == 7 + 50 * 2.0 + 2 * (5 * 2.0 / 0.5) + 2 * 0.25
 
 
+def test_another_program_of_a_phase_is_scaled_and_not_rehearsed(estimated):
+  compiled = speed(beginning=20.0, rehearsed=True, compiled=True)
+  known = [
+    compiled,
+    speed(rehearsed=True),
+    speed(beginning=5.0, rehearsed=True),
+  ]
+  twice = dataclasses.replace(COSTS, flops=2 * COSTS.flops)
+  large = Kind("large", "glue")
+  (base, first, again), rehearsed = estimated(
+    [
+      make_job("a"),
+      make_job("a", large, twice, row="large"),
+      make_job("a", large, twice, row="large"),
+    ],
+    known,
+  )
+  assert rehearsed == []
+  assert base.seconds == 7 + 50 * 0.5 + 2 * 3 + 2 * 0.25
+  # Nothing has compiled it before, and its steps have twice the FLOPs.
+  assert first.seconds == 20 + 2 * 50 * 0.5 + 2 * 3 + 2 * 0.25
+  assert again.seconds == first.seconds - 20 + 5
+  assert first.source == estimates.SCALED
+
+
 def test_what_nothing_is_known_of_is_rehearsed(estimated):
   said = []
   ((job,), rehearsed) = estimated([make_job("a")], say=said.append)
@@ -257,7 +282,7 @@ def test_the_command_prints_the_plan_alone(tmp_path, monkeypatch, capsys):
     return COSTS
 
   def rehearse(run, *places):
-    return speed(Kind("x", run.mixture)), speed(Kind("x", run.mixture))
+    return [speed(Kind("x", run.mixture)) for _ in rehearsal.PARTS]
 
   monkeypatch.setattr(estimates.run_costs, "of_settings", of_settings)
   monkeypatch.setattr(rehearsal, "rehearse", rehearse)

@@ -122,8 +122,9 @@ def with_seconds(
 ) -> list[Job]:
   """The same with the seconds that are left, in the order of the runs.
 
-  What has ended on this machine says how fast it is; of programs and data of
-  which nothing has, a few steps are rehearsed.
+  What has ended on this machine says how fast it is. A few steps are rehearsed
+  of a phase of which nothing has, and of data; other programs of that phase
+  take as much longer as their steps have more FLOPs.
 
   Args:
     planned: the runs.
@@ -136,7 +137,7 @@ def with_seconds(
   speeds.read_pool(output_dir / plan.POOL)
   tried = set()
   for job in filter(lambda job: job.is_left and job.costs, planned):
-    if job.kind in tried or _is_known(job.kind, speeds):
+    if job.kind in tried or _is_known(job, planned, speeds):
       continue
     tried.add(job.kind)
     if refused := _too_large(job.costs, speeds):
@@ -185,10 +186,13 @@ def _look(run, search_paths, by_text) -> tuple[Kind, RunCosts]:
     gin.clear_config()
 
 
-def _is_known(kind: Kind, speeds: Speeds) -> bool:
-  return bool(
-    speeds.matching(program=kind.program)
-    and speeds.matching(mixture=kind.mixture)
+def _is_known(job: Job, planned: Sequence[Job], speeds: Speeds) -> bool:
+  """Whether its data is known, and a program of its phase."""
+  of_phase = {
+    other.kind.program for other in planned if other.run.phase == job.run.phase
+  }
+  return bool(speeds.matching(mixture=job.kind.mixture)) and any(
+    speeds.matching(program=program) for program in of_phase
   )
 
 
@@ -219,7 +223,7 @@ def _step_by_flops(costs: RunCosts, known: Sequence[Speed]) -> float:
 def _rehearse(run, speeds, output_dir, cache, search_paths) -> None:
   folder = output_dir / ".rehearsal"
   found = rehearsal.rehearse(run, folder, cache, search_paths)
-  for what, speed in zip(("first", "again"), found, strict=True):
+  for what, speed in zip(rehearsal.PARTS, found, strict=True):
     name = f"rehearsal-{speed.kind.program}-{speed.kind.mixture}-{what}"
     speeds.add(name, speed)
 
@@ -239,10 +243,8 @@ def _estimated(job: Job, speeds: Speeds, began: set[Kind]) -> Job:
   known = of_program or speeds.matching()
   if not known or (job.costs is None and not of_program):
     return job
-  same = speeds.matching(job.kind.program, job.kind.mixture) or known
-  choose = min if job.kind in began else max
+  seconds = _beginning(job.kind, speeds, began)
   began.add(job.kind)
-  seconds = choose(speed.beginning for speed in same)
   if job.costs is None:
     seconds += evaluation * len(job.run.starts)
   else:
@@ -254,6 +256,22 @@ def _estimated(job: Job, speeds: Speeds, began: set[Kind]) -> Job:
   if of_program:
     source = REHEARSED if of_program[0].rehearsed else MEASURED
   return dataclasses.replace(job, seconds=seconds, source=source)
+
+
+def _beginning(kind: Kind, speeds: Speeds, began: set[Kind]) -> float:
+  """Seconds before a run's first step.
+
+  The first run of a kind finds its programs on disk, if anything at all has run
+  them before; the others have them in memory.
+  """
+  of_program = speeds.matching(program=kind.program)
+  same = speeds.matching(kind.program, kind.mixture) or of_program
+  if same:
+    choose = min if kind in began else max
+    return choose(speed.beginning for speed in same)
+  if any(kind.program == other.program for other in began):
+    return min(speed.beginning for speed in speeds.matching())
+  return max(speed.beginning for speed in speeds.matching(compiled=True))
 
 
 def _evaluation(kind: Kind, speeds: Speeds) -> float:

@@ -23,6 +23,8 @@ from transformer_zoo.training import loop
 
 # Enough that the last of them are as fast as those of a long run.
 STEPS = 24
+# Programs are compiled, found on disk, and kept in memory.
+PARTS = ("compiled", "loaded", "kept")
 _LAPS = 4  # Of which the last has steps alone.
 
 
@@ -31,7 +33,7 @@ def rehearse(
   folder: pathlib.Path,
   cache: pathlib.Path,
   search_paths: Sequence[str | os.PathLike[str]] = (),
-) -> tuple[speeds.Speed, speeds.Speed]:
+) -> tuple[speeds.Speed, ...]:
   """Trains a run's first steps, from fresh parameters; evaluates them twice.
 
   Args:
@@ -41,27 +43,27 @@ def rehearse(
     search_paths: folders for gin files.
 
   Returns:
-    How fast it is with its program on disk, and with it in memory.
+    How fast it is, for each of `PARTS`.
 
   Raises:
     Exception: whatever ends the training.
   """
-  parts = [folder / name for name in ("compiled", "loaded", "kept")]
   try:
     with (
       execution.shared_compilations(cache),
       open(os.devnull, "w", encoding="utf-8") as nothing,
       contextlib.redirect_stdout(nothing),
     ):
+      first, *others = [folder / name for name in PARTS]
       with reuse.reused():
-        _train(run, parts[0], search_paths)
+        compiled = _train(run, first, search_paths, compiled=True)
       with reuse.reused():
-        return tuple(_train(run, part, search_paths) for part in parts[1:])
+        return compiled, *(_train(run, part, search_paths) for part in others)
   finally:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _train(run, folder, search_paths) -> speeds.Speed:
+def _train(run, folder, search_paths, compiled=False) -> speeds.Speed:
   bindings = plan.run_bindings(run.command, run.random_seed, folder)
   try:
     config.load((), bindings, search_paths, changes=run.changes)
@@ -73,6 +75,6 @@ def _train(run, folder, search_paths) -> speeds.Speed:
       periods=loop.Periods(STEPS // _LAPS, checkpoint=half, evaluate=half),
       initial_checkpoint=train.FROM_SCRATCH,
     )
-    return speeds.measured(folder, kind, rehearsed=True)
+    return speeds.measured(folder, kind, rehearsed=True, compiled=compiled)
   finally:
     gin.clear_config()

@@ -68,6 +68,7 @@ class Speed:
     save: of one checkpoint.
     flops: of a step.
     rehearsed: whether it was a rehearsal, and no run.
+    compiled: whether it was a rehearsal that had to compile its programs.
   """
 
   kind: Kind
@@ -77,6 +78,7 @@ class Speed:
   save: float
   flops: float
   rehearsed: bool = False
+  compiled: bool = False
 
   @classmethod
   def from_json(cls, saved: Mapping) -> "Speed":
@@ -85,7 +87,11 @@ class Speed:
 
 
 def measured(
-  folder: pathlib.Path, kind: Kind, *, rehearsed: bool = False
+  folder: pathlib.Path,
+  kind: Kind,
+  *,
+  rehearsed: bool = False,
+  compiled: bool = False,
 ) -> Speed | None:
   """What a finished run tells; None where it does not say what it has cost.
 
@@ -93,6 +99,7 @@ def measured(
     folder: of the run.
     kind: of the run.
     rehearsed: whether its last steps alone say how long one takes.
+    compiled: whether it was the first that needed its programs.
   """
   result = outcome.read_result(folder)
   if "budget" not in result or not result["budget"]["steps"]:
@@ -113,6 +120,7 @@ def measured(
     save=parts["saving"] / max(1, saves),
     flops=result["budget"]["flops"] / steps,
     rehearsed=rehearsed,
+    compiled=compiled,
   )
 
 
@@ -147,11 +155,16 @@ class Speeds:
     self._write()
 
   def matching(
-    self, program: str | None = None, mixture: str | None = None
+    self,
+    program: str | None = None,
+    mixture: str | None = None,
+    *,
+    compiled: bool = False,
   ) -> list[Speed]:
     """Those of a program and a mixture, or of any; runs rather than rehearsals.
 
-    Rehearsals are left out where there is a run.
+    Rehearsals are left out where there is a run, and those that had to compile
+    unless `compiled`.
     """
     found = [
       speed
@@ -160,6 +173,7 @@ class Speeds:
       for speed in [Speed.from_json(saved)]
       if program in (None, speed.kind.program)
       and mixture in (None, speed.kind.mixture)
+      and compiled >= speed.compiled
     ]
     return [speed for speed in found if not speed.rehearsed] or found
 
