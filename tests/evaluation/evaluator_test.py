@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from transformer_zoo.data import definitions
 from transformer_zoo.data import evaluation_split
 from transformer_zoo.data import manifest
 from transformer_zoo.errors import UserError
@@ -138,9 +139,17 @@ def test_without_metrics_nothing_is_decoded(make_evaluator, scoring):
     raise AssertionError("decoded for nothing")
 
   result = make_evaluator(generate=fail)(None, Task(scoring), "validation")
-  assert result.scores == {} and result.predictions == []
+  assert result.scores == {}
   assert result.loss == pytest.approx(10 / 9)
   assert result.num_examples == 5 and result.truncated == {"inputs": 1}
+  compared = [
+    [row[name] for row in result.predictions]
+    for name in ("target_answer", "answer")
+  ]
+  assert compared == [[2, 2, 1, 2, 2], [1] * 5]
+  (metric,) = result.scoring.metrics
+  found = definitions.resolve(metric)(*compared)
+  assert found == {"token_accuracy": pytest.approx(100 * result.accuracy)}
 
 
 def test_refuses_what_cannot_be_opened(make_evaluator):

@@ -3,8 +3,10 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 
+from transformer_zoo.ablations.statistics import predictions
 from transformer_zoo.data import length_groups
 from transformer_zoo.evaluation import journal
 from transformer_zoo.evaluation import submission
@@ -55,6 +57,7 @@ def test_a_mixture_in_one_go(evaluate, trained, tmp_path):
   assert set(found["scores"]) == {"colours"}
   assert found["num_examples"] == {"colours": 20, "unscored": 20}
   assert set(found["loss"]) == {"colours", "unscored"}
+  assert set(found["token_accuracy"]) == {"unscored"}
   assert found["without_split"] == ["no_validation"]
   assert "without a split 'validation', passed over: no_validation" in error
   assert "average of 1 scored tasks" in error
@@ -64,6 +67,27 @@ def test_a_mixture_in_one_go(evaluate, trained, tmp_path):
   line = json.loads(lines[0])
   assert len(lines) == 20 and line["answer"] == line["prediction"]
   assert line["log_likelihood"] < 0 < line["target_tokens"]
+
+
+def test_a_list_of_one_checkpoint_and_a_suffix(evaluate, trained, tmp_path):
+  """As a study evaluates; the predictions give the score."""
+  found, _ = evaluate(
+    f"--output_dir={tmp_path}",
+    f"--gin.CHECKPOINT_PATH={[str(trained)]}",
+    "--gin.evaluate.suffix='_4x'",
+  )
+  assert set(found["scores"]) == {"colours_4x"}
+  assert json.loads((tmp_path / "result.json").read_text()) == found
+  lines = (tmp_path / "unscored_4x.jsonl").read_text().splitlines()
+  rows = list(map(json.loads, lines))
+  right, all_ = (
+    sum(row[name] for row in rows) for name in ("answer", "target_answer")
+  )
+  score = found["token_accuracy"]["unscored_4x"]
+  assert len(rows) == 20 and score == pytest.approx(100 * right / all_)
+  path = tmp_path / "unscored_4x.jsonl"
+  once = predictions.read(path).resampled()(np.ones((1, 20)))
+  assert once["token_accuracy"] == pytest.approx(score)
 
 
 def test_results_lie_in_the_run_folder_by_default(evaluate, trained):

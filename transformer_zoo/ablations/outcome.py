@@ -24,9 +24,13 @@ def read_result(folder: str | os.PathLike[str]) -> dict:
 
 
 def chosen_scores(result: Mapping) -> dict[str, dict[str, float]]:
-  """Returns `{task: {metric: value}}` of a `result.json`, each task's best."""
+  """Returns `{task: {metric: value}}` of a `result.json`, each task's best.
+
+  A task without metrics that was evaluated by itself has its `token_accuracy`.
+  """
   best = result.get("best_by_task", {})
-  return {
+  of_tokens = result.get("token_accuracy", {})
+  return {name: {"token_accuracy": of_tokens[name]} for name in of_tokens} | {
     task: dict(best[task]["scores"] if task in best else metrics)
     for task, metrics in result["scores"].items()
   }

@@ -179,12 +179,16 @@ def environments(study: StudyResults) -> Iterator[str]:
 
 
 def _samples(run: RunResult, task: str) -> list[dict]:
-  """The first predictions of the checkpoint that the scores are of."""
+  """The first predictions of the checkpoint that the scores are of.
+
+  Those that are counts of tokens are nothing to read.
+  """
   path = run.predictions(task)
   if not path.exists():
     return []
   with open(path, encoding="utf-8") as lines:
-    return [json.loads(line) for line in itertools.islice(lines, _SAMPLES)]
+    samples = map(json.loads, itertools.islice(lines, _SAMPLES))
+    return [sample for sample in samples if "inputs" in sample]
 
 
 def _compared(reference, runs) -> Iterator[str]:

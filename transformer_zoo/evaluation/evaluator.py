@@ -37,13 +37,15 @@ class TaskResult:
       `targets` as text; `log_likelihood` of the targets, summed over their
       `target_tokens`; `target_answer`, what the metrics compare with; and where
       something was decoded `prediction`, its text, and `answer`, what became of
-      it. Empty where the task has no metric.
+      it. Where the task has no metric, what `token_accuracy` compares:
+      `target_answer`, the number of target tokens, and `answer`, how many of
+      them are predicted with teacher forcing.
     num_examples: how many examples were evaluated.
     truncated: feature -> how many of them are longer than the given length.
     invalid: how many predictions are no possible answer of the task; None where
       the task has no such notion.
     signature: BLEU's, where it is among the metrics.
-    scoring: refers to the functions that made the scores.
+    scoring: refers to the functions that make scores of the predictions.
     answers: what became of each decoded text; empty where none was.
     examples: the untokenised rest of each example.
   """
@@ -162,7 +164,11 @@ class Evaluator:
       examples=examples,
     )
     if not decoded and (scoring is None or not scoring.score_metrics):
-      return result
+      return dataclasses.replace(
+        result,
+        predictions=[_counts(row) for row in rows],
+        scoring=task_scores.OF_TOKENS,
+      )
     texts = [row["prediction"] for row in rows] if decoded else None
     found = task_scores.post_process(scoring, examples, texts)
     return dataclasses.replace(
@@ -276,6 +282,14 @@ def _lines(examples, rows, found) -> list[dict[str, Any]]:
     line["target_tokens"] = row["target_tokens"]
     lines.append(line)
   return lines
+
+
+def _counts(row: Mapping[str, Any]) -> dict[str, Any]:
+  return {
+    "target_answer": row["target_tokens"],
+    "answer": row["correct_tokens"],
+    **row,
+  }
 
 
 def _if_json(name: str, value: Any) -> dict[str, Any]:

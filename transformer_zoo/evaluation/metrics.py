@@ -31,6 +31,19 @@ def sequence_accuracy(
   return {"sequence_accuracy": _share_equal(targets, predictions)}
 
 
+def token_accuracy(
+  targets: Sequence[int], predictions: Sequence[int]
+) -> dict[str, float]:
+  """Share of target tokens predicted with teacher forcing.
+
+  Args:
+    targets: how many tokens each example's targets have.
+    predictions: how many of them are predicted.
+  """
+  check_lengths(targets, predictions)
+  return {"token_accuracy": 100.0 * sum(predictions) / max(sum(targets), 1)}
+
+
 def matthews_corrcoef(
   targets: Sequence[int], predictions: Sequence[int]
 ) -> dict[str, float]:

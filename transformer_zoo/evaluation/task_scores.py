@@ -11,9 +11,15 @@ from transformer_zoo.data import definitions
 from transformer_zoo.data import manifest
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import invalid_answers
+from transformer_zoo.evaluation import metrics
 from transformer_zoo.evaluation import text_overlap
 
 _BLEU = f"{text_overlap.__name__}:bleu"
+# What scores a task that has no metrics of its own, as unlabelled text.
+OF_TOKENS = manifest.Scoring(
+  postprocess=None,
+  metrics=({"function": f"{metrics.__name__}:token_accuracy", "kwargs": {}},),
+)
 
 
 @dataclasses.dataclass(frozen=True)

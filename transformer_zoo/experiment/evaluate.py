@@ -57,6 +57,7 @@ def evaluate(
   decoding: DecodingOptions = GREEDY,
   all_checkpoints: bool = False,
   submission_dir: str | None = None,
+  suffix: str = "",
 ) -> str:
   """Scores a checkpoint on a split of every task of a mixture.
 
@@ -77,7 +78,7 @@ def evaluate(
     max_examples: the most examples of a split.
     output_dir: where predictions and `result.json` are written; in the run
       folder, `evaluation/<mixture>/<split>`, unless given. Each step has a
-      folder in it, but an ensemble none.
+      folder in it, but a list of checkpoints, as an ensemble's, none.
     corruption: of unlabelled tasks, in place of their own; a run that was
       trained with another one binds it here as well.
     converter: lays examples out as the model reads them (data/features.py).
@@ -85,6 +86,8 @@ def evaluate(
     all_checkpoints: scores every checkpoint of the run and chooses the best.
     submission_dir: decodes without scoring and writes the files for the GLUE
       and SuperGLUE servers there.
+    suffix: of the names of tasks in results and files, where a task is scored
+      in several ways.
 
   Returns:
     The scores as JSON text.
@@ -98,6 +101,7 @@ def evaluate(
       + ("--all_checkpoints" if all_checkpoints else "evaluate.max_examples")
     )
   ensembles.check_call(checkpoint_path, all_checkpoints, output_dir)
+  is_one = isinstance(checkpoint_path, str)
   found = (
     [(step,) for step in checkpoints.steps(checkpoint_path).values()]
     if all_checkpoints
@@ -112,6 +116,7 @@ def evaluate(
   )
   if skipped:
     _say(f"without a split {split!r}, passed over: {', '.join(skipped)}")
+  tasks = [dataclasses.replace(t, name=t.name + suffix) for t in tasks]
   output = pathlib.Path(
     output_dir or _run_folder(found[0][0]) / "evaluation" / mixture.name / split
   )
@@ -144,7 +149,7 @@ def evaluate(
       damaged |= checkpoints.unusable(checkpoint_path)
     for checkpoint in found:
       name = checkpoint[0].name
-      folder = output if len(checkpoint) > 1 else output / name
+      folder = output / name if is_one else output
       try:
         results[name] = evaluation.run(checkpoint, folder, skipped)
       except checkpoints.DamagedCheckpointError as error:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from transformer_zoo.evaluation import averages
+from transformer_zoo.evaluation import task_scores
 from transformer_zoo.evaluation.evaluator import TaskResult
 
 
@@ -31,6 +32,11 @@ def as_json(
     "average": averages.average(scores),
     "benchmarks": averages.describe(scores),
     "loss": {name: result.loss for name, result in results.items()},
+    "token_accuracy": {
+      name: 100.0 * result.accuracy
+      for name, result in results.items()
+      if result.scoring == task_scores.OF_TOKENS
+    },
     "num_examples": {
       name: result.num_examples for name, result in results.items()
     },
@@ -72,6 +78,8 @@ def of_checkpoint(
       parts.append(f"{result['invalid'][name]} invalid predictions")
     if "submission" not in result:
       parts.append(f"loss {result['loss'][name]:.4f}")
+    if name in result["token_accuracy"]:
+      parts.append(f"{result['token_accuracy'][name]:.2f} % of target tokens")
     lines.append(
       f"  {name:{width}}  {number:,} examples  {'  '.join(parts)}".rstrip()
     )

@@ -148,6 +148,13 @@ def _entity_f1(targets, predictions) -> Resampled:
   }
 
 
+def _token_accuracy(targets, predictions) -> Resampled:
+  sizes_N, right_N = np.array(targets), 100.0 * np.array(predictions)
+  return lambda counts_BN: {
+    "token_accuracy": ratio(counts_BN @ right_N, counts_BN @ sizes_N)
+  }
+
+
 def _bleu(targets, predictions) -> Resampled:
   rows = [
     text_overlap.bleu_counts(t, p)
@@ -193,6 +200,7 @@ _PREPARED = {
   metrics.pearson_corrcoef: correlations.pearson,
   metrics.rank_classification: _rank_classification,
   metrics.spearman_corrcoef: correlations.spearman,
+  metrics.token_accuracy: _token_accuracy,
   question_answering.multirc: _multirc,
   question_answering.record: _record,
   text_overlap.bleu: _bleu,
