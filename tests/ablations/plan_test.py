@@ -74,6 +74,29 @@ def test_changes_come_from_the_general_to_the_particular(runs_of):
   )
 
 
+def test_a_phase_may_have_groups_of_its_own(runs_of):
+  suite = dataclasses.replace(
+    SUITE,
+    phases={**SUITE.phases, "longer": ("MIXTURE_OR_TASK_NAME='corpus'",)},
+    commands={"longer": "evaluate"},
+    own_groups={"longer": {"1x": ("LENGTH=1",), "2x": ("LENGTH=2",)}},
+    columns=(*SUITE.columns, Column("twice", "2x", scores=("corpus",))),
+  )
+  suite.check()
+  read = Row("read", phases=("pretrain", "longer"))
+  pretrain, once, twice = runs_of(read, suite=suite)
+  assert [run.group for run in (pretrain, once, twice)] == ["", "1x", "2x"]
+  assert once.changes == ("MIXTURE_OR_TASK_NAME='corpus'", "LENGTH=1")
+  assert once.starts == twice.starts == (pretrain.folder,)
+  assert twice.command == "evaluate" and twice.scored
+  assert {run.group for run in runs_of(BASELINE, suite=suite)} == {"", *"AB"}
+  columns = [
+    [column.name for column in suite.columns_of(Study(rows=rows))]
+    for rows in ((BASELINE,), (read,), (BASELINE, read))
+  ]
+  assert columns == [["A"], ["twice"], ["A", "twice"]]
+
+
 def test_equal_runs_are_one(runs_of):
   rows = (
     BASELINE,

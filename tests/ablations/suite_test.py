@@ -92,6 +92,18 @@ def test_an_unknown_suite_names_the_nearest(load):
       "'finetune'?",
     ),
     (
+      "Suite.values = {'finetune_steps': 20}",
+      "Suite.own_groups = {'longr': {'a': ()}}",
+      "Suite.own_groups of suite 'two': phase 'longr' is unknown; allowed: "
+      "'ensemble', 'finetune', 'pretrain'",
+    ),
+    (
+      "Suite.values = {'finetune_steps': 20}",
+      "Suite.own_groups = {'pretrain': {'a': ('A=1', 'B')}}",
+      "'B' in Suite.own_groups['pretrain']['a'] is neither a gin file (*.gin) "
+      "nor of the form NAME=VALUE",
+    ),
+    (
       "@Sentiment/Column()",
       "@Column()",
       "suite 'two' has a column without a name: @name/Column()",

@@ -13,7 +13,6 @@ from transformer_zoo.ablations.chart import Chart
 from transformer_zoo.ablations.results import RunResult
 from transformer_zoo.ablations.results import StudyResults
 from transformer_zoo.ablations.scores import column_score
-from transformer_zoo.ablations.scores import group_of
 from transformer_zoo.training import recorder
 
 LOSS = "train/loss"
@@ -58,7 +57,7 @@ def read(study: StudyResults, phase: str, group: str) -> dict[str, Curves]:
     split, the validation losses and metrics of tasks. A run that several rows
     share appears under the first of them.
   """
-  columns = [c for c in study.columns if group in ("", group_of(c))]
+  columns = [c for c in study.columns if group in ("", c.of_group)]
   found = {LOSS: {}} | {column.name: {} for column in columns}
   for run in study.runs:
     if (run.phase, run.group) != (phase, group) or run.shared:

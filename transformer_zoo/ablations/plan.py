@@ -125,7 +125,7 @@ def plan(
   planner = _Planner(suite, pool, search_paths, data_mark)
   for seed in study.seeds:
     for row in study.rows:
-      for group in suite.groups:
+      for group in suite.groups_of(row):
         planner.add_chain(row, seed, group)
   return planner.runs
 
@@ -201,10 +201,10 @@ class _Planner:
   ) -> tuple[tuple[str, ...], bool]:
     """A run's changes without `$(...)`, and whether the group matters."""
     suite = self._suite
-    per_group = phase in suite.per_group
+    of_group = suite.changes_of_group(phase, group)
     changes = (
       *suite.phases[phase],
-      *(suite.groups[group] if per_group else ()),
+      *(of_group or ()),
       *row.changes.get(ALL_PHASES, ()),
       *row.changes.get(phase, ()),
       *suite.after.get(phase, ()),
@@ -214,7 +214,7 @@ class _Planner:
       raise UserError(
         f"suite {suite.name!r} cannot run it: {suite.missing[name]}"
       )
-    grouped = per_group or "group" in names
+    grouped = of_group is not None or "group" in names
     values = {**suite.values, "group": group}
     expanded = tuple(expressions.expand(one, values) for one in changes)
     checks.check_changes(expanded, "its changes")
@@ -276,9 +276,9 @@ def start_bindings(
   paths = [str(path) for path in checkpoints]
   if not paths:
     return []
-  name = "INITIAL_CHECKPOINT_PATH" if command == "train" else "CHECKPOINT_PATH"
-  value = paths[0] if len(paths) == 1 else paths
-  return [f"{name}={value!r}"]
+  if command == "train":
+    return [f"INITIAL_CHECKPOINT_PATH={paths[0]!r}"]
+  return [f"CHECKPOINT_PATH={paths!r}"]
 
 
 def distinct(runs: Iterable[Run]) -> Iterator[Run]:

@@ -50,7 +50,7 @@ def describe(
     "seeds": list(study.seeds),
     "command": command,
     "published": study.published,
-    "columns": [dataclasses.asdict(column) for column in suite.columns],
+    "columns": [*map(dataclasses.asdict, suite.columns_of(study))],
     "rows": [
       {"name": row.name, "label": row.shown, "published": row.published}
       for row in study.rows

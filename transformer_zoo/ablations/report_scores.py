@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from transformer_zoo.ablations import cells
 from transformer_zoo.ablations import page
 from transformer_zoo.ablations import plots
-from transformer_zoo.ablations import scores
 from transformer_zoo.ablations.analysis import Analysis
 from transformer_zoo.ablations.results import StudyResults
 from transformer_zoo.ablations.scores import Cell
@@ -26,7 +25,7 @@ def main(analysis: Analysis) -> Iterator[str]:
   if not any(cell.values for cell in of_columns):
     yield "<p>No run is finished yet.</p>"
     return
-  groups = {column.name: scores.group_of(column) for column in study.columns}
+  groups = {column.name: column.of_group for column in study.columns}
   grid = _grid(study, table, {"": groups}, analysis.comparison.differences)
   note = (
     '<p class="note view view-1">In small: the 95 % interval of the '
@@ -119,7 +118,7 @@ def tasks(study: StudyResults, table: Table) -> Iterator[str]:
   """Every metric of every task, as in T5's table 16."""
   columns = {}
   for column in study.columns:
-    columns.setdefault(scores.group_of(column), []).append(column.name)
+    columns.setdefault(column.of_group, []).append(column.name)
   groups = {
     group: dict.fromkeys([*columns.get(group, ()), *names], group)
     for group, names in table.metrics.items()

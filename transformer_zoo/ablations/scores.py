@@ -133,11 +133,6 @@ def build(study: StudyResults) -> Table:
   )
 
 
-def group_of(column: Column) -> str:
-  """Returns the group whose runs score a column."""
-  return column.group or column.name
-
-
 def published_name(column: Column) -> str:
   """Returns the column of published tables that stands beside a column."""
   return column.published or column.name
@@ -203,8 +198,8 @@ def _metrics(study) -> dict[str, tuple[str, ...]]:
   """By group, the metrics of all its tasks; those of no group last."""
   groups, of_task = {}, {}  # Group -> its tasks in order; task -> its group.
   for column in study.columns:
-    groups.setdefault(group_of(column), {}).update(dict.fromkeys(column.tasks))
-    of_task |= dict.fromkeys(column.tasks, group_of(column))
+    groups.setdefault(column.of_group, {}).update(dict.fromkeys(column.tasks))
+    of_task |= dict.fromkeys(column.tasks, column.of_group)
   found = {}  # Task -> its metrics, in order.
   for run in study.runs:
     for task, metrics in run.scores.items() if run.scored else ():

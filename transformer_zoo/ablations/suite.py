@@ -53,6 +53,11 @@ class Column:
   published: str = ""
 
   @property
+  def of_group(self) -> str:
+    """The group whose runs score it."""
+    return self.group or self.name
+
+  @property
   def tasks(self) -> tuple[str, ...]:
     """The tasks whose scores the column has, each once."""
     return tuple(dict.fromkeys(s.partition(":")[0] for s in self.scores))
@@ -79,6 +84,8 @@ class Suite:
       the rows that refer to it cannot be run on this one.
     per_group: phases that are run for each group apart, as are those after
       them in a row.
+    own_groups: by phase, groups of its own, as in `groups`. Rows that end in
+      it are run for them in place of the others.
     after: by phase, changes that come last, after the row's: lengths that
       follow from a row's objective.
     commands: by phase, the command that runs it where it is not `train`.
@@ -91,6 +98,9 @@ class Suite:
   values: Mapping[str, float | str] = dataclasses.field(default_factory=dict)
   missing: Mapping[str, str] = dataclasses.field(default_factory=dict)
   per_group: Sequence[str] = ("finetune", ENSEMBLE)
+  own_groups: Mapping[str, Mapping[str, Sequence[str]]] = dataclasses.field(
+    default_factory=dict
+  )
   after: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
   commands: Mapping[str, str] = dataclasses.field(
     default_factory=lambda: {ENSEMBLE: "evaluate"}
@@ -106,11 +116,10 @@ class Suite:
     checks.check_name(self.name, "Suite.name")
     where = f"suite {self.name!r}"
     for field in ("phases", "groups", "after"):
-      of_field = getattr(self, field)
-      checks.check_mapping(of_field, f"Suite.{field}")
-      for name, changes in of_field.items():
-        checks.check_name(name, f"a name in Suite.{field}")
-        checks.check_changes(changes, f"Suite.{field}[{name!r}]")
+      _check_named(getattr(self, field), f"Suite.{field}")
+    checks.check_mapping(self.own_groups, "Suite.own_groups")
+    for phase, groups in self.own_groups.items():
+      _check_named(groups, f"Suite.own_groups[{phase!r}]")
     for field in ("phases", "groups", "columns"):
       if not getattr(self, field):
         raise UserError(f"{where} has no {field}; bind Suite.{field}")
@@ -121,7 +130,7 @@ class Suite:
     )
     checks.check_strings(self.per_group, "Suite.per_group")
     known = (*self.phases, ENSEMBLE)
-    for field in ("per_group", "commands"):
+    for field in ("per_group", "own_groups", "commands"):
       of_field = getattr(self, field)
       checks.check_known(of_field, known, f"Suite.{field} of {where}: phase")
     commands = self.commands.values()
@@ -137,12 +146,28 @@ class Suite:
 
   def _check_column(self, column: Column) -> None:
     where = f"column {column.name!r} of suite {self.name!r}"
-    group = column.group or column.name
-    checks.check_known([group], self.groups, f"{where}: group")
+    known = list(self.groups)
+    for groups in self.own_groups.values():
+      known += groups
+    checks.check_known([column.of_group], known, f"{where}: group")
     checks.check_strings(column.scores, f"scores of {where}")
     if not column.scores:
       raise UserError(f"{where} has no scores; name tasks in Column.scores")
     checks.check_known([column.average], AVERAGES, f"{where}: average")
+
+  def groups_of(self, row: studies.Row) -> Mapping[str, Sequence[str]]:
+    """Returns the groups that a row is run for: those of its last phase."""
+    return self.own_groups.get(row.chain[-1], self.groups)
+
+  def columns_of(self, study: studies.Study) -> tuple[Column, ...]:
+    """Returns the columns that the rows of a study can have scores in."""
+    groups = {group for row in study.rows for group in self.groups_of(row)}
+    return tuple(c for c in self.columns if c.of_group in groups)
+
+  def changes_of_group(self, phase: str, group: str) -> Sequence[str] | None:
+    """Returns a group's changes of a phase, None if it is not per group."""
+    others = self.groups if phase in self.per_group else {}
+    return self.own_groups.get(phase, others).get(group)
 
   def check_study(self, study: studies.Study) -> None:
     """Checks that the suite has the phases of a study.
@@ -158,3 +183,10 @@ class Suite:
             f"{what} {phase!r}, which suite {self.name!r} does not have; it "
             f"has {', '.join(self.phases)}"
           )
+
+
+def _check_named(named: Mapping[str, Sequence[str]], where: str) -> None:
+  checks.check_mapping(named, where)
+  for name, changes in named.items():
+    checks.check_name(name, f"a name in {where}")
+    checks.check_changes(changes, f"{where}[{name!r}]")
