@@ -126,6 +126,8 @@ def test_a_resumed_run_is_the_uninterrupted_one(run, tmp_path, step):
   run("cut", NORMS[: step + 2], SKIP)
   again = run("cut", NORMS, SKIP, whole.saved[step])
   assert again.saved[9][0] == whole.saved[9][0]
+  for _, progress in (again.saved[9], whole.saved[9]):
+    assert progress["budget"].pop("seconds").keys() >= {"training"}
   assert again.saved[9][1] == whole.saved[9][1]
   for name in ("metrics.jsonl", "anomalies.jsonl"):
     expected = (tmp_path / "whole" / name).read_bytes()
