@@ -191,7 +191,7 @@ def test_a_bad_row_is_skipped_and_counted(
     ),
     (
       "tsv",
-      gzip.compress(b"a\tb\n"),
+      gzip.compress(b"a\tb\n", mtime=0),
       "Line 1 .* has a NUL character, in the fi",
     ),
     ("tsv", "a\tb\n1\t2\n".encode("utf-16"), "'{}' is not UTF-8 but UTF-16"),
