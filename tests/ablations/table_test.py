@@ -1,6 +1,7 @@
 """Means, deviations, bold and files, against numbers worked out by hand."""
 
 import csv
+import dataclasses
 import io
 import math
 
@@ -93,11 +94,43 @@ def test_every_metric_of_a_task_is_told_under_its_group(make_study):
   one = {"mrpc": {"f1": 90.0, "accuracy": 80.0}, "more": {"em": 1.0}}
   column = Column(name="GLUE", scores=("mrpc",))
   built = scores.build(make_study({"a": {0: one}}, columns=(column,)))
-  assert built.metrics == {
-    "GLUE": ("mrpc: f1", "mrpc: accuracy"),
-    scores.NO_GROUP: ("more: em",),
+  told = {group: [*map(str, of)] for group, of in built.metrics.items()}
+  assert told == {
+    "GLUE": ["GLUE / mrpc: f1", "GLUE / mrpc: accuracy"],
+    scores.NO_GROUP: ["other tasks / more: em"],
   }
-  assert built.cells["a", "mrpc: f1"].mean == 90.0
+  assert built.cells["a", built.metrics["GLUE"][0]].mean == 90.0
+
+
+def test_groups_that_score_the_same_task_have_numbers_of_their_own(make_study):
+  columns = tuple(
+    Column(name=group, scores=("mrpc",)) for group in ("slow", "fast", "both")
+  )
+  study = make_study(
+    {
+      row: {0: {"mrpc": {"f1": value}}}
+      for row, value in (("a", 7.0), ("b", 8.0))
+    },
+    columns=columns,
+  )
+  grouped, ungrouped = study.runs
+  runs = [
+    dataclasses.replace(grouped, group="slow"),
+    dataclasses.replace(
+      grouped,
+      group="fast",
+      result=grouped.result | {"scores": {"mrpc": {"f1": 9.0}}},
+    ),
+    ungrouped,
+  ]
+  study = dataclasses.replace(study, runs=tuple(runs))
+  built = scores.build(study)
+  assert [built.cells["a", c.name].mean for c in columns] == [7.0, 9.0, None]
+  assert [built.cells["b", c.name].mean for c in columns] == [8.0, 8.0, 8.0]
+  lines = csv.DictReader(io.StringIO(table.to_csv(study, built)))
+  means = {(x["row"], x["group"], x["column"]): x["mean"] for x in lines}
+  assert means["a", "slow", "mrpc: f1"] == "7.0"
+  assert means["a", "fast", "mrpc: f1"] == "9.0"
 
 
 def test_the_published_score_stands_beside_ours(table6):

@@ -36,7 +36,7 @@ def write(analysis: Analysis) -> pathlib.Path:
     "Scores of each task": report_scores.tasks(study, table),
     "Learning curves": report_curves.section(study),
     "Where each number comes from": report_runs.sources(study, table),
-    "Predictions": report_runs.predictions(study),
+    "Predictions": report_runs.predictions(study, table),
     "Configuration": report_runs.configurations(study),
     "Runs": report_runs.runs(study),
     "Environment": report_runs.environments(study),

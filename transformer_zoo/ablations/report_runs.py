@@ -29,13 +29,13 @@ def sources(study: StudyResults, table: Table) -> Iterator[str]:
   )
   for row in study.rows:
     tables = [
-      _source(study, row, group, names)
-      for group, names in table.metrics.items()
+      _source(study, row, group, metrics)
+      for group, metrics in table.metrics.items()
     ]
     yield page.details(cells.label(study, row), *tables)
 
 
-def _source(study, row, group, names) -> str:
+def _source(study, row, group, metrics) -> str:
   """The runs of one row and group, one a line."""
   lines = []
   for run in study.of_row(row):
@@ -45,10 +45,10 @@ def _source(study, row, group, names) -> str:
       line.append(_linked(study, run.folder, run.folder.name))
       line.append(_linked(study, run.folder / "config.gin", "config.gin"))
       line.append(", ".join(starts) or "from scratch")
-      line += [_number(study, run, *name.split(": ")) for name in names]
+      line += [_number(study, run, metric) for metric in metrics]
       lines.append(line)
   head = ["", "run", "configuration", "starts from"]
-  head += [name.replace(": ", ":\n") for name in names]
+  head += [metric.name.replace(": ", ":\n") for metric in metrics]
   place = page.anchor("source", row, group)
   title = page.text(f"{cells.label(study, row)} · {group}")
   return f'<h3 id="{place}">{title}</h3>' + page.table(
@@ -56,25 +56,27 @@ def _source(study, row, group, names) -> str:
   )
 
 
-def _number(study, run, task, metric) -> str:
+def _number(study, run, metric) -> str:
   """A score of a run, which leads to its predictions."""
-  value = run.scores.get(task, {}).get(metric)
+  value = metric.of(run.scores)
   if value is None:
     return "—"
-  path, number = run.predictions(task), cells.number(value)
+  path, number = run.predictions(metric.task), cells.number(value)
   if not path.exists():
     return number
   return page.link(_address(study, path), number, "number")
 
 
-def predictions(study: StudyResults) -> Iterator[str]:
+def predictions(study: StudyResults, table: Table) -> Iterator[str]:
   """A few examples of each task, from the first seed of every row."""
   by_task = {}
   for run in study.runs:
     if run.scored and run.seed == study.seeds[0]:
-      for task in run.scores:
-        for index, sample in enumerate(_samples(run, task)):
-          by_task.setdefault(task, {}).setdefault(index, {})[run.row] = sample
+      for group, task in dict.fromkeys(m[:2] for m in table.every_metric):
+        if run.group in ("", group) and task in run.scores:
+          for index, sample in enumerate(_samples(run, task)):
+            samples = by_task.setdefault(f"{group} / {task}", {})
+            samples.setdefault(index, {})[run.row] = sample
   for task, samples in by_task.items():
     lines = []
     for by_row in samples.values():

@@ -9,6 +9,7 @@ from transformer_zoo.ablations.analysis import Analysis
 from transformer_zoo.ablations.results import StudyResults
 from transformer_zoo.ablations.scores import Cell
 from transformer_zoo.ablations.scores import Table
+from transformer_zoo.ablations.scores import TaskMetric
 from transformer_zoo.ablations.statistics import Agreement
 from transformer_zoo.ablations.statistics import Difference
 
@@ -120,8 +121,8 @@ def tasks(study: StudyResults, table: Table) -> Iterator[str]:
   for column in study.columns:
     columns.setdefault(column.of_group, []).append(column.name)
   groups = {
-    group: dict.fromkeys([*columns.get(group, ()), *names], group)
-    for group, names in table.metrics.items()
+    group: dict.fromkeys([*columns.get(group, ()), *metrics], group)
+    for group, metrics in table.metrics.items()
   }
   if groups:
     yield _grid(study, table, groups)
@@ -199,6 +200,6 @@ def _published(value: float | None, written) -> str:
   return f'<small><span class="paper">paper </span>{written(value)}</small>'
 
 
-def _short(column: str) -> str:
-  """A metric goes under its task."""
-  return column.replace(": ", ":\n")
+def _short(column: str | TaskMetric) -> str:
+  """A metric goes under its task, whose group stands above."""
+  return getattr(column, "name", column).replace(": ", ":\n")

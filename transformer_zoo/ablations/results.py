@@ -147,11 +147,19 @@ class StudyResults:
         return run
     raise KeyError((row, seed, group))
 
-  def scores(self, row: str) -> dict[int, dict[str, dict[str, float]]]:
-    """Returns `{seed: {task: {metric: value}}}` of what a row has finished."""
+  def scores(
+    self, row: str, group: str
+  ) -> dict[int, dict[str, dict[str, float]]]:
+    """Returns `{seed: {task: {metric: value}}}` of what a row has finished.
+
+    Args:
+      row: the row's name.
+      group: the runs of which score it; runs that are the same for all groups
+        do so too.
+    """
     by_seed = {}
     for run in self.of_row(row):
-      if run.scored and run.result is not None:
+      if run.scored and run.result is not None and run.group in ("", group):
         for task, metrics in run.scores.items():
           by_seed.setdefault(run.seed, {})[task] = dict(metrics)
     return by_seed

@@ -7,7 +7,9 @@ the baseline over its runs.
 
 from collections.abc import Mapping
 import dataclasses
+import functools
 import statistics
+from typing import NamedTuple
 
 from transformer_zoo.ablations import published
 from transformer_zoo.ablations.results import StudyResults
@@ -54,6 +56,29 @@ class Cell:
     return statistics.stdev(self.values.values())
 
 
+class TaskMetric(NamedTuple):
+  """A metric of a task, as the runs of a group score it.
+
+  Runs of several groups may score one task, each with a number of its own.
+  """
+
+  group: str
+  task: str
+  metric: str
+
+  @property
+  def name(self) -> str:
+    """What it is called where its group is known."""
+    return f"{self.task}: {self.metric}"
+
+  def __str__(self) -> str:
+    return f"{self.group} / {self.name}"
+
+  def of(self, scores: Mapping[str, Mapping[str, float]]) -> float | None:
+    """Returns its value among `{task: {metric: value}}`, None without one."""
+    return scores.get(self.task, {}).get(self.metric)
+
+
 @dataclasses.dataclass(frozen=True)
 class Table:
   """Cells by row and column.
@@ -62,16 +87,16 @@ class Table:
     rows: names, the order of the study.
     labels: what to call a row, by its name.
     columns: the suite's, one number of a group each.
-    metrics: by group, its columns `<task>: <metric>`, as in T5's table 16.
-    cells: by (row, column); every row has every column and metric.
+    metrics: by group, those of its tasks, as in T5's table 16.
+    cells: by (row, column or metric); every row has all of them.
     baseline: the row that the differences refer to.
   """
 
   rows: tuple[str, ...]
   labels: Mapping[str, str]
   columns: tuple[str, ...]
-  metrics: Mapping[str, tuple[str, ...]]
-  cells: Mapping[tuple[str, str], Cell]
+  metrics: Mapping[str, tuple[TaskMetric, ...]]
+  cells: Mapping[tuple[str, str | TaskMetric], Cell]
   baseline: str
 
   @property
@@ -79,8 +104,13 @@ class Table:
     """The rows that are not the baseline."""
     return tuple(row for row in self.rows if row != self.baseline)
 
-  def of_column(self, column: str) -> dict[str, Cell]:
-    """Returns the cells of a column by row."""
+  @property
+  def every_metric(self) -> tuple[TaskMetric, ...]:
+    """The metrics of all groups."""
+    return sum(self.metrics.values(), ())
+
+  def of_column(self, column: str | TaskMetric) -> dict[str, Cell]:
+    """Returns the cells of a column or a metric by row."""
     return {row: self.cells[row, column] for row in self.rows}
 
 
@@ -96,33 +126,33 @@ def build(study: StudyResults) -> Table:
   Raises:
     UserError: the study names a published table or row that there is not.
   """
-  columns = {
-    column.name: lambda scores, column=column: column_score(column, scores)
-    for column in study.columns
-  }
   metrics = _metrics(study)
-  for name in sum(metrics.values(), ()):
-    task, _, metric = name.partition(": ")
-    columns[name] = lambda scores, task=task, metric=metric: scores.get(
-      task, {}
-    ).get(metric)
-  by_row = {row: study.scores(row) for row in study.rows}
+  wanted = [  # What is scored, by the runs of which group, and how.
+    (column.name, column.of_group, functools.partial(column_score, column))
+    for column in study.columns
+  ]
+  wanted += [
+    (metric, group, metric.of)
+    for group, of_group in metrics.items()
+    for metric in of_group
+  ]
+  scores_of = functools.cache(study.scores)
   print_of = _published(study)
   cells = {}
-  for name, score in columns.items():
+  for what, group, score in wanted:
     column = {
       row: Cell(
         values={
           seed: value
-          for seed, scores in by_seed.items()
+          for seed, scores in scores_of(row, group).items()
           if (value := score(scores)) is not None
         },
-        published=print_of.get(row, {}).get(name),
+        published=print_of.get(row, {}).get(getattr(what, "name", what)),
       )
-      for row, by_seed in by_row.items()
+      for row in study.rows
     }
     for row, cell in _compared(column, study.baseline).items():
-      cells[row, name] = cell
+      cells[row, what] = cell
   return Table(
     rows=tuple(study.rows),
     labels={row: info.label for row, info in study.rows.items()},
@@ -194,23 +224,28 @@ def _published(study) -> dict[str, Mapping[str, float]]:
   return found
 
 
-def _metrics(study) -> dict[str, tuple[str, ...]]:
+def _metrics(study) -> dict[str, tuple[TaskMetric, ...]]:
   """By group, the metrics of all its tasks; those of no group last."""
-  groups, of_task = {}, {}  # Group -> its tasks in order; task -> its group.
+  groups = {}  # Group -> its tasks in order -> their metrics in order.
   for column in study.columns:
-    groups.setdefault(column.of_group, {}).update(dict.fromkeys(column.tasks))
-    of_task |= dict.fromkeys(column.tasks, column.of_group)
-  found = {}  # Task -> its metrics, in order.
-  for run in study.runs:
-    for task, metrics in run.scores.items() if run.scored else ():
-      group = of_task.setdefault(task, run.group or NO_GROUP)
-      groups.setdefault(group, {})[task] = None
-      found.setdefault(task, {}).update(metrics)
+    tasks = groups.setdefault(column.of_group, {})
+    tasks |= {task: {} for task in column.tasks if task not in tasks}
+  scored = [run for run in study.runs if run.scored]
+  # A run that is the same for all groups scores the tasks that they have.
+  for run in sorted(scored, key=lambda run: not run.group):
+    for task, metrics in run.scores.items():
+      having = [run.group] if run.group else _having(groups, task)
+      for group in having:
+        groups.setdefault(group, {}).setdefault(task, {}).update(metrics)
   named = {
-    group: tuple(f"{t}: {m}" for t in tasks for m in found.get(t, ()))
+    group: tuple(TaskMetric(group, t, m) for t in tasks for m in tasks[t])
     for group, tasks in groups.items()
   }
-  return {group: names for group, names in named.items() if names}
+  return {group: metrics for group, metrics in named.items() if metrics}
+
+
+def _having(groups, task) -> list[str]:
+  return [g for g, tasks in groups.items() if task in tasks] or [NO_GROUP]
 
 
 def _compared(column, baseline) -> dict[str, Cell]:

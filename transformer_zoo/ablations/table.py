@@ -12,6 +12,7 @@ from transformer_zoo.ablations.analysis import Analysis
 from transformer_zoo.ablations.results import StudyResults
 from transformer_zoo.ablations.scores import Cell
 from transformer_zoo.ablations.scores import Table
+from transformer_zoo.ablations.scores import TaskMetric
 
 
 def to_markdown(analysis: Analysis) -> str:
@@ -46,7 +47,7 @@ def to_markdown(analysis: Analysis) -> str:
   if analysis.budgets:
     parts.append("## Budgets")
     parts += _listed(budgets.sentences(study, analysis.budgets))
-  metrics = sum(table.metrics.values(), ())
+  metrics = table.every_metric
   if metrics:
     parts.append("## Scores of each task")
     parts.append(_grid(study, table, table.rows, metrics, score, turned=True))
@@ -64,13 +65,18 @@ def to_csv(study: StudyResults, table: Table) -> str:
   text = io.StringIO()
   writer = csv.writer(text, lineterminator="\n")
   writer.writerow(
-    ["row", "label", "column", "seeds", "mean", "standard_deviation"]
-    + ["difference", "bold", "published", "published_difference"]
+    ["row", "label", "group", "column", "seeds", "mean"]
+    + ["standard_deviation", "difference", "bold"]
+    + ["published", "published_difference"]
     + [f"seed_{seed}" for seed in study.seeds]
   )
-  for column in (*table.columns, *sum(table.metrics.values(), ())):
+  named = [
+    (column.of_group, column.name, column.name) for column in study.columns
+  ]
+  named += [(one.group, one.name, one) for one in table.every_metric]
+  for group, name, column in named:
     for row, cell in table.of_column(column).items():
-      line = [row, table.labels[row], column, len(cell.values)]
+      line = [row, table.labels[row], group, name, len(cell.values)]
       line += [cell.mean, cell.deviation, cell.difference, cell.bold]
       line += [cell.published, cell.published_difference]
       writer.writerow(line + [cell.values.get(seed) for seed in study.seeds])
@@ -107,12 +113,12 @@ def _grid(
   study: StudyResults,
   table: Table,
   rows: Sequence[str],
-  columns: Sequence[str],
+  columns: Sequence[str | TaskMetric],
   text: Callable[[Cell], str],
   turned: bool = False,
 ) -> str:
   """A Markdown table; turned, its columns run downwards."""
-  lines = [["", *columns]]
+  lines = [["", *map(str, columns)]]
   lines += [
     [cells.label(study, row), *(text(table.cells[row, c]) for c in columns)]
     for row in rows

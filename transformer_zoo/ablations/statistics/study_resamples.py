@@ -20,6 +20,7 @@ RESAMPLES = 1000
 _SLOW_RESAMPLES = 200
 
 _Run = tuple[str, int]  # row and seed
+_Scored = tuple[str, str]  # group and task
 _Values = Mapping[str, np.ndarray]  # metric -> values [B]
 
 
@@ -48,23 +49,23 @@ class StudyResamples:
 
 def resample(study: StudyResults) -> StudyResamples:
   """Computes the columns of a study on resamples of each task's examples."""
-  weights = {}  # (column, row, seed) -> (task, metric) -> its weight.
-  for row in study.rows:
-    for seed, scores in study.scores(row).items():
-      for column in study.columns:
+  weights = {}  # (column, row, seed) -> (scored, metric) -> its weight.
+  for column in study.columns:
+    for row in study.rows:
+      for seed, scores in study.scores(row, column.of_group).items():
         weights[column.name, row, seed] = _weights(column, scores)
-  tasks = {task: None for used in weights.values() for task, _ in used}
+  every = {scored: None for used in weights.values() for scored, _ in used}
   found, unusable = {}, {}
-  for task in tasks:
+  for scored in every:
     try:
-      for run, values in _of_task(task, _runs(study, task)).items():
-        found[task, run] = values
+      for run, values in _of_task(scored[1], _runs(study, *scored)).items():
+        found[scored, run] = values
     except predictions.Unusable as error:
-      unusable.setdefault(error.reason, {})[task] = error.path
+      unusable.setdefault(error.reason, {})[scored[1]] = error.path
   values = {
     (column, row, seed): _weighted_sum(used, found, (row, seed))
     for (column, row, seed), used in weights.items()
-    if used and all((task, (row, seed)) in found for task, _ in used)
+    if used and all((scored, (row, seed)) in found for scored, _ in used)
   }
   reasons = tuple(_reason(study, *item) for item in unusable.items())
   return StudyResamples(_equally_many(values), reasons)
@@ -75,7 +76,7 @@ def _reason(study, reason, paths) -> str:
   return f"of {', '.join(paths)}: {reason}, {pathlib.Path(path).as_posix()!r}."
 
 
-def _weights(column: Column, scores) -> dict[tuple[str, str], float]:
+def _weights(column: Column, scores) -> dict[tuple[_Scored, str], float]:
   """How much a column's score counts each metric: it is linear in them."""
   zeros = {
     task: dict.fromkeys(metrics, 0.0) for task, metrics in scores.items()
@@ -86,16 +87,17 @@ def _weights(column: Column, scores) -> dict[tuple[str, str], float]:
   for task, metrics in zeros.items():
     for metric in metrics:
       one = zeros | {task: metrics | {metric: 1.0}}
-      weights[task, metric] = scores_lib.column_score(column, one)
+      scored = column.of_group, task
+      weights[scored, metric] = scores_lib.column_score(column, one)
   return {name: weight for name, weight in weights.items() if weight}
 
 
-def _runs(study, task) -> dict[_Run, RunResult]:
-  """The runs whose scores of a task the rows have."""
+def _runs(study, group, task) -> dict[_Run, RunResult]:
+  """The runs whose scores of a task the rows have for a group."""
   return {
     (run.row, run.seed): run
     for run in study.runs
-    if run.scored and task in run.scores
+    if run.scored and run.group in ("", group) and task in run.scores
   }
 
 
@@ -146,7 +148,8 @@ def _check(
 
 def _weighted_sum(used, found, run: _Run) -> np.ndarray:
   parts = [
-    weight * found[task, run][metric] for (task, metric), weight in used.items()
+    weight * found[scored, run][metric]
+    for (scored, metric), weight in used.items()
   ]
   fewest = min(map(len, parts))
   return np.sum([part[:fewest] for part in parts], axis=0)
