@@ -41,6 +41,16 @@ def test_an_ensemble():
   )
 
 
+def test_an_evaluation_of_one_checkpoint_is_written_into_the_run_folder():
+  run = dataclasses.replace(RUN, command="evaluate")
+  whole = commands.with_checkpoints(commands.of_run(run, []), ["a/8"])
+  # A list of checkpoints has no folder of a step, and what comes last counts.
+  assert whole.endswith(
+    " --output_dir=runs/runs/a-1 --checkpoint=a/8 "
+    "\"--gin.CHECKPOINT_PATH=['a/8']\""
+  )
+
+
 def test_words_are_what_they_were():
   words = ["a", "b c", "--gin.X='y'", 'it\'s "$HOME" `now`!', "'\\'"]
   assert shlex.split(commands.join(words)) == words

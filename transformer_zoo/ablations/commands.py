@@ -39,6 +39,11 @@ def with_checkpoints(command: str, checkpoints: Sequence[str]) -> str:
     words = [f"--gin.{binding}" for binding in bindings]
   else:
     words = [f"--checkpoint={checkpoint}" for checkpoint in checkpoints]
+    if len(checkpoints) == 1:
+      # By itself it would be evaluated into a folder of its step.
+      words += [
+        f"--gin.{one}" for one in plan.start_bindings(kind, checkpoints)
+      ]
   return " ".join([command, *map(_quoted, words)])
 
 
