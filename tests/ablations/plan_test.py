@@ -97,6 +97,51 @@ def test_a_phase_may_have_groups_of_its_own(runs_of):
   assert columns == [["A"], ["twice"], ["A", "twice"]]
 
 
+IN_PARTS = dataclasses.replace(
+  SUITE,
+  phases={**SUITE.phases, "individual": ("STEPS=5",)},
+  own_groups={
+    "individual": {
+      "A": {
+        "one": ("MIXTURE_OR_TASK_NAME='a1'",),
+        "two": ("MIXTURE_OR_TASK_NAME='a2'",),
+      },
+      "B": ("MIXTURE_OR_TASK_NAME='b'",),
+    }
+  },
+)
+
+
+def test_parts_of_a_group_are_runs_of_their_own(runs_of):
+  IN_PARTS.check()
+  row = Row("apart", phases=("pretrain", "individual"))
+  pretrain, *runs = runs_of(row, suite=IN_PARTS)
+  assert [(run.name, run.group, run.part) for run in runs] == [
+    ("apart / seed 0 / A / individual / one", "A", "one"),
+    ("apart / seed 0 / A / individual / two", "A", "two"),
+    ("apart / seed 0 / B / individual", "B", ""),
+  ]
+  assert runs[0].changes == ("STEPS=5", "MIXTURE_OR_TASK_NAME='a1'")
+  assert all(run.scored and run.starts == (pretrain.folder,) for run in runs)
+  assert len({run.folder for run in runs}) == 3
+
+
+@pytest.mark.parametrize(
+  "row",
+  [
+    Row("on", phases=("individual", "finetune")),
+    Row("on", phases=("individual",), copies={"individual": 2}),
+  ],
+)
+def test_nothing_goes_on_from_parts_of_a_group(runs_of, row):
+  with pytest.raises(UserError) as error:
+    runs_of(row, suite=IN_PARTS)
+  assert str(error.value) == (
+    "row 'on' of study 'tiny': the phase 'individual' has groups in parts on "
+    "suite 'two', so that it must be the row's last one, without copies"
+  )
+
+
 def test_equal_runs_are_one(runs_of):
   rows = (
     BASELINE,

@@ -104,6 +104,12 @@ def test_an_unknown_suite_names_the_nearest(load):
       "nor of the form NAME=VALUE",
     ),
     (
+      "Suite.values = {'finetune_steps': 20}",
+      "Suite.own_groups = {'pretrain': {'a': {'b': ('A=1', 'B')}}}",
+      "'B' in Suite.own_groups['pretrain']['a']['b'] is neither a gin file "
+      "(*.gin) nor of the form NAME=VALUE",
+    ),
+    (
       "@Sentiment/Column()",
       "@Column()",
       "suite 'two' has a column without a name: @name/Column()",

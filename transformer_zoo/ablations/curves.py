@@ -65,6 +65,8 @@ def read(study: StudyResults, phase: str, group: str) -> dict[str, Curves]:
     lines = recorder.read_lines(run.folder / recorder.METRICS_FILE)
     costs = _costs(run, lines)
     for title, points in _points(lines, columns).items():
+      if run.part and title == LOSS:
+        title = f"{run.part}: {title}"
       steps = np.array(sorted(points))
       curve = Curve(
         steps=steps,

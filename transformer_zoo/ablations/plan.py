@@ -35,6 +35,7 @@ class Run:
     row: the row's name.
     seed: the row's seed.
     group: the group it is for, or "" where it is the same for all groups.
+    part: the part of the group, or "" where it is all of it.
     phase: the phase's name.
     member: which member of an ensemble, from 0.
     random_seed: the row's seed, or another one for the other members.
@@ -65,11 +66,14 @@ class Run:
   fingerprint: str
   starts: tuple[pathlib.Path, ...]
   shared: bool
+  part: str = ""
 
   @property
   def name(self) -> str:
     """What the terminal calls the run."""
-    return run_name(self.row, self.seed, self.group, self.phase, self.member)
+    return run_name(
+      self.row, self.seed, self.group, self.phase, self.member, self.part
+    )
 
 
 def as_gin(run: Run) -> str:
@@ -84,11 +88,12 @@ def as_gin(run: Run) -> str:
 
 
 def run_name(
-  row: str, seed: int, group: str, phase: str, member: int = 0
+  row: str, seed: int, group: str, phase: str, member: int = 0, part: str = ""
 ) -> str:
   """What a run is called: `rate_25 / seed 0 / GLUE / finetune`."""
-  parts = [row, f"seed {seed}", group, phase, f"member {member}" * bool(member)]
-  return " / ".join(filter(None, parts))
+  words = [row, f"seed {seed}", group, phase, part]
+  words.append(f"member {member}" * bool(member))
+  return " / ".join(filter(None, words))
 
 
 def plan(
@@ -134,7 +139,7 @@ class _Planner:
   """Collects runs; equal ones get one folder."""
 
   def __init__(self, suite: Suite, pool: pathlib.Path, search_paths, data_mark):
-    self._runs: dict[tuple, Run] = {}  # By what is in a run's name.
+    self._runs: dict[str, Run] = {}  # By name.
     self._suite = suite
     self._pool = pool
     self._search_paths = tuple(search_paths)
@@ -154,20 +159,21 @@ class _Planner:
     for phase in row.phases:
       copies = row.copies.get(phase, 1)
       ends = [
-        self._add(row, seed, group, phase, copies * number + copy, start)
+        self._add(row, seed, group, part, phase, copies * number + copy, start)
         for number, start in enumerate(ends)
         for copy in range(copies)
+        for part in self._suite.parts_of(phase, group)
       ]
     if row.copies:
-      self._add(row, seed, group, ENSEMBLE, 0, *ends)
+      self._add(row, seed, group, "", ENSEMBLE, 0, *ends)
 
-  def _add(self, row, seed, group, phase, member, *starts) -> Run:
+  def _add(self, row, seed, group, part, phase, member, *starts) -> Run:
     """Adds a run, unless the row has it for all groups already."""
     starts = tuple(filter(None, starts))
     random_seed = seed + MEMBER_STRIDE * member
     command = self._suite.commands.get(phase, "train")
     try:
-      changes, grouped = self._changes(row, phase, group)
+      changes, grouped = self._changes(row, phase, group, part)
       mark, mixture = self._identify(command, changes, random_seed, starts)
     except UserError as error:
       where = f"row {row.name!r}, phase {phase!r}, group {group!r}"
@@ -190,18 +196,17 @@ class _Planner:
       fingerprint=mark,
       starts=tuple(start.folder for start in starts),
       shared=folder in self._seen,
+      part=part,
     )
     self._seen.add(folder)
-    return self._runs.setdefault(
-      (run.row, run.seed, run.group, run.phase, run.member), run
-    )
+    return self._runs.setdefault(run.name, run)
 
   def _changes(
-    self, row: Row, phase: str, group: str
+    self, row: Row, phase: str, group: str, part: str
   ) -> tuple[tuple[str, ...], bool]:
     """A run's changes without `$(...)`, and whether the group matters."""
     suite = self._suite
-    of_group = suite.changes_of_group(phase, group)
+    of_group = suite.changes_of_group(phase, group, part)
     changes = (
       *suite.phases[phase],
       *(of_group or ()),

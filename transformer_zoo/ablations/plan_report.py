@@ -189,7 +189,7 @@ def _summary(jobs: Sequence[Job], topology: str | None) -> list[str]:
 
 
 def _run(run: plan.Run) -> dict[str, Any]:
-  names = ("row", "seed", "group", "phase", "member", "shared")
+  names = ("row", "seed", "group", "part", "phase", "member", "shared")
   return {name: getattr(run, name) for name in names} | {
     "folder": str(run.folder)
   }

@@ -34,7 +34,8 @@ def describe(
   """
 
   def of_run(run):
-    same = ("row", "seed", "group", "phase", "member", "scored", "shared")
+    same = ("row", "seed", "group", "part", "phase", "member")
+    same += ("scored", "shared")
     return {name: getattr(run, name) for name in same} | {
       "folder": relative(run.folder, folder),
       "starts": [relative(start, folder) for start in run.starts],

@@ -54,6 +54,7 @@ class RunResult:
     command: what runs it alone.
     fingerprint: the hash by which equal runs are recognised.
     result: its `result.json`, or None where it is not finished.
+    part: the part of the group, or "" where it is all of it.
   """
 
   row: str
@@ -70,12 +71,13 @@ class RunResult:
   command: str
   fingerprint: str
   result: Mapping | None
+  part: str = ""
 
   @property
   def name(self) -> str:
     """What the terminal and the tables call the run."""
     return plan.run_name(
-      self.row, self.seed, self.group, self.phase, self.member
+      self.row, self.seed, self.group, self.phase, self.member, self.part
     )
 
   @property

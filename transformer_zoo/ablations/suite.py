@@ -16,7 +16,7 @@ In every change, the suite's and the rows', `$(...)` stands for one of its
 (`expressions.py`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 import dataclasses
 
 import gin
@@ -28,6 +28,9 @@ from transformer_zoo.errors import UserError
 
 AVERAGES = ("", "glue", "super_glue")
 COMMANDS = ("train", "evaluate")
+
+_Changes = Sequence[str]
+_Parts = Mapping[str, _Changes]  # by the name of the part
 
 
 @gin.register
@@ -85,7 +88,9 @@ class Suite:
     per_group: phases that are run for each group apart, as are those after
       them in a row.
     own_groups: by phase, groups of its own, as in `groups`. Rows that end in
-      it are run for them in place of the others.
+      it are run for them in place of the others. A group may have parts, each
+      a run of its own: `{part: changes}` in place of its changes, as for tasks
+      of a benchmark that are fine-tuned on one by one.
     after: by phase, changes that come last, after the row's: lengths that
       follow from a row's objective.
     commands: by phase, the command that runs it where it is not `train`.
@@ -98,7 +103,7 @@ class Suite:
   values: Mapping[str, float | str] = dataclasses.field(default_factory=dict)
   missing: Mapping[str, str] = dataclasses.field(default_factory=dict)
   per_group: Sequence[str] = ("finetune", ENSEMBLE)
-  own_groups: Mapping[str, Mapping[str, Sequence[str]]] = dataclasses.field(
+  own_groups: Mapping[str, Mapping[str, _Changes | _Parts]] = dataclasses.field(
     default_factory=dict
   )
   after: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
@@ -119,7 +124,12 @@ class Suite:
       _check_named(getattr(self, field), f"Suite.{field}")
     checks.check_mapping(self.own_groups, "Suite.own_groups")
     for phase, groups in self.own_groups.items():
-      _check_named(groups, f"Suite.own_groups[{phase!r}]")
+      own = f"Suite.own_groups[{phase!r}]"
+      checks.check_mapping(groups, own)
+      whole = {g: c for g, c in groups.items() if not isinstance(c, Mapping)}
+      _check_named(whole, own)
+      for group in groups.keys() - whole.keys():
+        _check_named(groups[group], f"{own}[{group!r}]")
     for field in ("phases", "groups", "columns"):
       if not getattr(self, field):
         raise UserError(f"{where} has no {field}; bind Suite.{field}")
@@ -155,7 +165,7 @@ class Suite:
       raise UserError(f"{where} has no scores; name tasks in Column.scores")
     checks.check_known([column.average], AVERAGES, f"{where}: average")
 
-  def groups_of(self, row: studies.Row) -> Mapping[str, Sequence[str]]:
+  def groups_of(self, row: studies.Row) -> Collection[str]:
     """Returns the groups that a row is run for: those of its last phase."""
     return self.own_groups.get(row.chain[-1], self.groups)
 
@@ -164,24 +174,39 @@ class Suite:
     groups = {group for row in study.rows for group in self.groups_of(row)}
     return tuple(c for c in self.columns if c.of_group in groups)
 
-  def changes_of_group(self, phase: str, group: str) -> Sequence[str] | None:
+  def parts_of(self, phase: str, group: str) -> tuple[str, ...]:
+    """Returns the parts that a phase runs a group in; "" is all of it."""
+    own = self.own_groups.get(phase, {}).get(group, ())
+    return tuple(own) if isinstance(own, Mapping) else ("",)
+
+  def changes_of_group(
+    self, phase: str, group: str, part: str = ""
+  ) -> Sequence[str] | None:
     """Returns a group's changes of a phase, None if it is not per group."""
     others = self.groups if phase in self.per_group else {}
-    return self.own_groups.get(phase, others).get(group)
+    changes = self.own_groups.get(phase, others).get(group)
+    return changes[part] if part else changes
 
   def check_study(self, study: studies.Study) -> None:
     """Checks that the suite has the phases of a study.
 
     Raises:
-      UserError: it lacks one.
+      UserError: it lacks one, or a row goes on from parts of a group.
     """
     for row in study.rows:
-      what = f"row {row.name!r} of study {study.name!r} needs the phase"
+      where = f"row {row.name!r} of study {study.name!r}"
       for phase in row.chain:
         if phase not in self.phases:
           raise UserError(
-            f"{what} {phase!r}, which suite {self.name!r} does not have; it "
-            f"has {', '.join(self.phases)}"
+            f"{where} needs the phase {phase!r}, which suite {self.name!r} "
+            f"does not have; it has {', '.join(self.phases)}"
+          )
+      for phase in row.chain[: None if row.copies else -1]:
+        if any(self.parts_of(phase, g) != ("",) for g in self.groups_of(row)):
+          raise UserError(
+            f"{where}: the phase {phase!r} has groups in parts on suite "
+            f"{self.name!r}, so that it must be the row's last one, without "
+            "copies"
           )
 
 
