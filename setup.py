@@ -97,5 +97,5 @@ setuptools.setup(
     "watch": ["mlflow-skinny", "wandb"],
     "interop": ["torch", "transformers", "safetensors"],
   },
-  entry_points={"console_scripts": ["zoo = transformer_zoo.cli.main:main"]},
+  entry_points={"console_scripts": ["zoo = transformer_zoo.cli.console:main"]},
 )

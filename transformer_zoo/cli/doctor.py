@@ -9,6 +9,7 @@ from typing import Any
 
 from transformer_zoo import __version__
 from transformer_zoo.cli import common
+from transformer_zoo.cli import console
 
 SUMMARY = "versions, devices, memory and data folders found"
 EXAMPLE = "zoo doctor --data_dir ../shared/data"
@@ -68,13 +69,12 @@ def _memory() -> int:
 
 
 def _huge_pages() -> str:
-  """Whether malloc asks for huge pages (glibc reads it as a process starts)."""
-  if "hugetlb=1" in os.environ.get("GLIBC_TUNABLES", ""):
+  """Whether malloc asks for huge pages (console.py)."""
+  if "glibc.malloc.hugetlb=1" in os.environ.get("GLIBC_TUNABLES", ""):
     return "asked for"
-  return (
-    "not asked for; on Linux CPUs GLIBC_TUNABLES=glibc.malloc.hugetlb=1 makes "
-    "training faster"
-  )
+  if reason := console.reason_not_to_ask():
+    return f"not asked for: {reason}"
+  return "asked for by the command `zoo`, not by this process"
 
 
 def _data_folders() -> dict[str, Any]:

@@ -1,0 +1,102 @@
+"""`zoo` starts itself again for huge pages: once, as the same process."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from transformer_zoo.cli import console
+
+# As an installed script; what it starts tells what has become of the process.
+SCRIPT = """
+import json, os, pathlib, sys, types
+from transformer_zoo.cli import console
+console._KERNEL = pathlib.Path(sys.argv[0] + ".kernel")
+console._glibc = lambda: (2, 36)
+
+def main():
+  heavy = [name for name in ("gin", "jax", "numpy") if name in sys.modules]
+  tunables = os.environ.get("GLIBC_TUNABLES")
+  print(json.dumps([os.getpid(), tunables, sys.stdin.read(), sys.argv[1:]]))
+  assert not heavy
+  return 7
+
+sys.modules["transformer_zoo.cli.main"] = types.SimpleNamespace(main=main)
+sys.exit(console.main())
+"""
+
+
+@pytest.fixture(autouse=True)
+def linux(monkeypatch, tmp_path):
+  """A machine where huge pages have to be asked for."""
+  for name in ("GLIBC_TUNABLES", console.VARIABLE):
+    monkeypatch.delenv(name, raising=False)
+  kernel = tmp_path / "zoo.kernel"
+  kernel.write_text("always [madvise] never\n")
+  monkeypatch.setattr(console, "_KERNEL", kernel)
+  monkeypatch.setattr(console, "_glibc", lambda: (2, 36))
+  return kernel
+
+
+@pytest.mark.parametrize(
+  "given, left",
+  [
+    ({}, "glibc.malloc.hugetlb=1"),
+    (
+      {"GLIBC_TUNABLES": "glibc.malloc.check=0"},
+      "glibc.malloc.check=0:glibc.malloc.hugetlb=1",
+    ),
+    ({"GLIBC_TUNABLES": "glibc.malloc.hugetlb=0"}, "glibc.malloc.hugetlb=0"),
+    ({"ZOO_HUGE_PAGES": "0"}, None),
+  ],
+)
+def test_the_process_stays_and_its_tunables_are_joined(tmp_path, given, left):
+  script = tmp_path / "zoo"
+  script.write_text(SCRIPT)
+  process = subprocess.Popen(
+    [sys.executable, "-B", script, "ablate", "a b"],
+    stdin=subprocess.PIPE,
+    stdout=subprocess.PIPE,
+    text=True,
+    env={**os.environ, **given},
+  )
+  printed, _ = process.communicate("what stdin has")
+  told = [process.pid, left, "what stdin has", ["ablate", "a b"]]
+  assert json.loads(printed) == told
+  assert process.returncode == 7
+
+
+def test_where_tunables_are_taken_away_it_does_not_go_in_circles(monkeypatch):
+  started = []
+  monkeypatch.setattr(os, "execve", lambda *words: started.append(words[2]))
+  console._start_again()
+  monkeypatch.setenv(console.VARIABLE, started[0][console.VARIABLE])
+  assert console.reason_not_to_ask() == "ZOO_HUGE_PAGES=asked"
+
+
+def test_a_process_that_cannot_start_again_goes_on(monkeypatch):
+  def refuse(*_):
+    raise OSError(7, "Argument list too long")
+
+  monkeypatch.setattr(os, "execve", refuse)
+  console._start_again()
+
+
+@pytest.mark.parametrize("setting", ["[always] madvise never", "[never]"])
+def test_other_kernels_are_left_alone(linux, setting):
+  assert console.reason_not_to_ask() == ""
+  linux.write_text(setting + "\n")
+  assert console.reason_not_to_ask() == f"{linux} is {setting}"
+  linux.unlink()
+  assert console.reason_not_to_ask() == f"this system has no {linux}"
+
+
+@pytest.mark.parametrize("libc", [None, "glibc 2.34", "musl 1.2"])
+def test_other_libraries_are_left_alone(monkeypatch, libc):
+  monkeypatch.undo()
+  monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+  monkeypatch.setattr(os, "confstr", lambda name: libc)
+  told = "this system has no glibc 2.35 or newer"
+  assert console.reason_not_to_ask() == told

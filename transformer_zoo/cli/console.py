@@ -1,0 +1,68 @@
+"""The command `zoo`: asks for huge pages, then runs `transformer_zoo.cli.main`.
+
+XLA allocates the temporaries of a step anew each time. Touched for the first
+time in pages of 4 KiB they are a quarter of a step, or more. glibc decides as a
+process starts what pages it asks for, so this process starts itself again,
+before anything heavy is imported. It stays the same process: its number, its
+files, its signals, its exit code. What it starts inherits the setting.
+"""
+
+import contextlib
+import os
+import pathlib
+import sys
+
+# "0" leaves all as it is.
+VARIABLE = "ZOO_HUGE_PAGES"
+_TUNABLES = "GLIBC_TUNABLES"
+_TUNABLE = "glibc.malloc.hugetlb"
+# Where something takes the tunables away again, this must not be a circle.
+_ASKED = "asked"
+_FIRST_GLIBC = (2, 35)  # That has the tunable.
+_KERNEL = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+def main() -> int:
+  """Runs `zoo`; returns its exit code."""
+  if not reason_not_to_ask() and sys.executable:
+    _start_again()
+  from transformer_zoo.cli import main as commands
+
+  return commands.main()
+
+
+def reason_not_to_ask() -> str:
+  """Why malloc should not be told to ask for huge pages; empty if it should."""
+  given = os.environ.get(_TUNABLES, "")
+  if _TUNABLE in given:
+    return f"{_TUNABLES}={given}"
+  if os.environ.get(VARIABLE) in ("0", _ASKED):
+    return f"{VARIABLE}={os.environ[VARIABLE]}"
+  if _glibc() < _FIRST_GLIBC:
+    return "this system has no glibc 2.35 or newer"
+  try:
+    # With "always" they come unasked, with "never" not at all.
+    if "[madvise]" not in _KERNEL.read_text():
+      return f"{_KERNEL} is {_KERNEL.read_text().strip()}"
+  except OSError:
+    return f"this system has no {_KERNEL}"
+  return ""
+
+
+def _start_again() -> None:
+  """Replaces this process; returns only where that is not possible."""
+  given = os.environ.get(_TUNABLES)
+  asked = ":".join(filter(None, [given, f"{_TUNABLE}=1"]))
+  environment = {**os.environ, _TUNABLES: asked, VARIABLE: _ASKED}
+  command = [sys.executable, *sys.orig_argv[1:]]
+  with contextlib.suppress(OSError):  # Too long; `zoo` works without it.
+    os.execve(sys.executable, command, environment)
+
+
+def _glibc() -> tuple[int, ...]:
+  """Its version; (0,) where there is none."""
+  try:
+    name, version = os.confstr("CS_GNU_LIBC_VERSION").split()
+    return tuple(map(int, version.split("."))) if name == "glibc" else (0,)
+  except (AttributeError, OSError, ValueError):
+    return (0,)
