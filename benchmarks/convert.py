@@ -4,7 +4,10 @@ A synthetic Hugging Face directory of T5 v1.1's shape is converted into a run
 and back; prints JSON with the medians and their ratios to copying the weights,
 which is done in the same rounds: into the cache of pages (`copy`), and until
 the copy is on the disk (`copy_to_disk`). What was written before is on the disk
-when each of them starts.
+when each of them starts, and only one target exists at a time: pages that no
+one has used for a while cost a virtual machine several times as much to fill
+as those that were just given back, so that whatever is written last, beside
+what is kept, seems slow. For the same reason the order goes round.
 
 `--memory` converts with `zoo` in a process of its own and prints the most
 memory that it had, file pages included. The largest shapes need no disk for
@@ -111,31 +114,28 @@ def _numbers(name, shape, dtype, *, sparse) -> Tensor:
 def speed(place: pathlib.Path, arguments) -> dict:
   """Seconds of copying, of converting, and of converting back."""
   weights = place / "theirs" / "model.safetensors"
+  quiet = {"report": lambda line: None}
+  convert(place / "theirs", place / "run", **quiet)
   works = {
-    "copy": lambda: shutil.copyfile(weights, place / "copy"),
-    "copy_to_disk": lambda: _copy_to_disk(weights, place / "copy"),
-    "to_zoo": lambda: convert(
-      place / "theirs", place / "run", report=lambda line: None
-    ),
-    "to_huggingface": lambda: convert(
-      place / "run",
-      place / "back",
-      dtype=arguments.dtype,
-      report=lambda line: None,
+    "copy": lambda target: shutil.copyfile(weights, target),
+    "copy_to_disk": lambda target: _copy_to_disk(weights, target),
+    "to_zoo": lambda target: convert(place / "theirs", target, **quiet),
+    "to_huggingface": lambda target: convert(
+      place / "run", target, dtype=arguments.dtype, **quiet
     ),
   }
   kinds = ("seconds", "cpu_seconds")
   measured = {kind: {work: [] for work in works} for kind in kinds}
+  order = list(works)
   for _ in range(arguments.repeats + 1):
-    for name in ("run", "back"):
-      shutil.rmtree(place / name, ignore_errors=True)
-    for work, function in works.items():
-      (place / "copy").unlink(missing_ok=True)
+    for work in order:
       os.sync()
       start, cpu_start = time.perf_counter(), time.process_time()
-      function()
+      works[work](place / "target")
       measured["seconds"][work].append(time.perf_counter() - start)
       measured["cpu_seconds"][work].append(time.process_time() - cpu_start)
+      _remove(place / "target")
+    order.append(order.pop(0))
   # The first round also imports and fills the cache of pages.
   medians = {
     kind: {work: statistics.median(t[1:]) for work, t in measured[kind].items()}
@@ -148,6 +148,14 @@ def speed(place: pathlib.Path, arguments) -> dict:
       for work, seconds in medians["seconds"].items()
     }
   return found
+
+
+def _remove(path: pathlib.Path) -> None:
+  """Gives what one work has written back, for the next to write into."""
+  if path.is_dir():
+    shutil.rmtree(path)
+  else:
+    path.unlink()
 
 
 def _copy_to_disk(source: pathlib.Path, target: pathlib.Path) -> None:
