@@ -43,6 +43,15 @@ seqio.MixtureRegistry.add(
   ],
 )
 
+# SuperGLUE's WSC alone, trained on one task and scored on the other.
+seqio.MixtureRegistry.add(
+  "super_glue_wsc_v102_simple",
+  [
+    ("super_glue_wsc_v102_simple_train", 259),
+    ("super_glue_wsc_v102_simple_eval", 0),
+  ],
+)
+
 # The Winograd schemas alone: "wsc: ... *it* ..." -> the referent.
 seqio.MixtureRegistry.add(
   "wsc_dpr_simple_proportional",
