@@ -109,10 +109,14 @@ def test_each_task_is_scored_at_its_own_best_step(tmp_path):
   older = {"step": 20, "best_step": None, "scores": {"a": {"f1": 1.0}}}
   assert outcome.chosen_scores(older) == {"a": {"f1": 1.0}}
   assert outcome.chosen_step(older, "a") == 20
-  text = {"scores": {"a": {"f1": 1.0}}, "token_accuracy": {"corpus": 2.0}}
+  text = {
+    "scores": {"a": {"f1": 1.0}},
+    "token_accuracy": {"corpus": 2.0},
+    "loss": {"a": 0.5, "corpus": 1.5},
+  }
   assert outcome.chosen_scores(text) == {
     "a": {"f1": 1.0},
-    "corpus": {"token_accuracy": 2.0},
+    "corpus": {"token_accuracy": 2.0, "loss": 1.5},
   }
 
 

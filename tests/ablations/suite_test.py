@@ -110,6 +110,12 @@ def test_an_unknown_suite_names_the_nearest(load):
       "(*.gin) nor of the form NAME=VALUE",
     ),
     (
+      "Sentiment/Column.scores = ('sentiment',)",
+      "Sentiment/Column.scores = ('sentiment', 'corpus: loss')",
+      "column 'Sentiment' of suite 'two' has losses beside scores; give losses "
+      "a column of their own",
+    ),
+    (
       "@Sentiment/Column()",
       "@Column()",
       "suite 'two' has a column without a name: @name/Column()",

@@ -150,6 +150,10 @@ def test_without_metrics_nothing_is_decoded(make_evaluator, scoring):
   (metric,) = result.scoring.metrics
   found = definitions.resolve(metric)(*compared)
   assert found == {"token_accuracy": pytest.approx(100 * result.accuracy)}
+  (metric,) = result.scoring.score_metrics
+  log_likelihoods = [row["log_likelihood"] for row in result.predictions]
+  found = definitions.resolve(metric)(compared[0], log_likelihoods)
+  assert found == {"loss": pytest.approx(result.loss)}
 
 
 def test_refuses_what_cannot_be_opened(make_evaluator):

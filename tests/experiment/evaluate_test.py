@@ -88,6 +88,7 @@ def test_a_list_of_one_checkpoint_and_a_suffix(evaluate, trained, tmp_path):
   path = tmp_path / "unscored_4x.jsonl"
   once = predictions.read(path).resampled()(np.ones((1, 20)))
   assert once["token_accuracy"] == pytest.approx(score)
+  assert once["loss"] == pytest.approx(found["loss"]["unscored_4x"])
 
 
 def test_results_lie_in_the_run_folder_by_default(evaluate, trained):

@@ -26,11 +26,15 @@ def read_result(folder: str | os.PathLike[str]) -> dict:
 def chosen_scores(result: Mapping) -> dict[str, dict[str, float]]:
   """Returns `{task: {metric: value}}` of a `result.json`, each task's best.
 
-  A task without metrics that was evaluated by itself has its `token_accuracy`.
+  A task without metrics that was evaluated by itself has its `token_accuracy`
+  and `loss`.
   """
   best = result.get("best_by_task", {})
-  of_tokens = result.get("token_accuracy", {})
-  return {name: {"token_accuracy": of_tokens[name]} for name in of_tokens} | {
+  of_tokens = {
+    name: {"token_accuracy": value, "loss": result["loss"][name]}
+    for name, value in result.get("token_accuracy", {}).items()
+  }
+  return of_tokens | {
     task: dict(best[task]["scores"] if task in best else metrics)
     for task, metrics in result["scores"].items()
   }

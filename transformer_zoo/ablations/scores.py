@@ -2,7 +2,7 @@
 
 The rule for bold is the paper's (T5, section 3.1): every entry within two
 standard deviations of the best of its column, the deviation being that of
-the baseline over its runs.
+the baseline over its runs. The best of a column of losses is the lowest.
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from transformer_zoo.ablations import published
 from transformer_zoo.ablations.results import StudyResults
 from transformer_zoo.ablations.suite import Column
 from transformer_zoo.evaluation import averages
+from transformer_zoo.evaluation.metrics import LOSS
 
 # Heads the tasks that are scored by runs of no group and are in no column.
 NO_GROUP = "other tasks"
@@ -32,9 +33,11 @@ class Cell:
   Attributes:
     values: `{seed: score}`; a seed without a score is left out.
     published: the score of the publication, or None.
-    difference: mean minus the baseline's mean; None for the baseline.
+    difference: mean minus the baseline's mean, of the seeds that both have;
+      None for the baseline.
     published_difference: the same of the publication.
     bold: whether the mean is within two deviations of the column's best.
+    is_loss: whether it is a loss, of which less is better.
   """
 
   values: Mapping[int, float]
@@ -42,6 +45,12 @@ class Cell:
   difference: float | None = None
   published_difference: float | None = None
   bold: bool = False
+  is_loss: bool = False
+
+  @property
+  def decimals(self) -> int:
+    """Digits that are printed: losses, in nats, differ by little."""
+    return 3 if self.is_loss else 2
 
   @property
   def mean(self) -> float | None:
@@ -65,6 +74,11 @@ class TaskMetric(NamedTuple):
   group: str
   task: str
   metric: str
+
+  @property
+  def is_loss(self) -> bool:
+    """Whether less of it is better."""
+    return self.metric == LOSS
 
   @property
   def name(self) -> str:
@@ -127,19 +141,20 @@ def build(study: StudyResults) -> Table:
     UserError: the study names a published table or row that there is not.
   """
   metrics = _metrics(study)
-  wanted = [  # What is scored, by the runs of which group, and how.
-    (column.name, column.of_group, functools.partial(column_score, column))
-    for column in study.columns
+  # What is scored, by the runs of which group, how, and whether it is a loss.
+  wanted = [
+    (c.name, c.of_group, functools.partial(column_score, c), c.is_loss)
+    for c in study.columns
   ]
   wanted += [
-    (metric, group, metric.of)
+    (metric, group, metric.of, metric.is_loss)
     for group, of_group in metrics.items()
     for metric in of_group
   ]
   scores_of = functools.cache(study.scores)
   print_of = _published(study)
   cells = {}
-  for what, group, score in wanted:
+  for what, group, score, is_loss in wanted:
     column = {
       row: Cell(
         values={
@@ -148,6 +163,7 @@ def build(study: StudyResults) -> Table:
           if (value := score(scores)) is not None
         },
         published=print_of.get(row, {}).get(getattr(what, "name", what)),
+        is_loss=is_loss,
       )
       for row in study.rows
     }
@@ -196,7 +212,7 @@ def within_two_deviations(
   """Returns the rows of a column that T5's tables print bold.
 
   Args:
-    scores: by row.
+    scores: by row; more is better.
     deviation: of the baseline over its runs.
   """
   # Scores with two decimals are at the margin now and then.
@@ -251,13 +267,14 @@ def _having(groups, task) -> list[str]:
 def _compared(column, baseline) -> dict[str, Cell]:
   """A column's cells with differences and bold."""
   base = column[baseline]
-  means = {row: c.mean for row, c in column.items() if c.mean is not None}
+  sign = -1 if base.is_loss else 1
+  means = {r: sign * c.mean for r, c in column.items() if c.mean is not None}
   # With one seed of the baseline there is no deviation: only the best is bold.
   bold = within_two_deviations(means, base.deviation or 0.0)
   return {
     row: dataclasses.replace(
       cell,
-      difference=None if row == baseline else _minus(cell.mean, base.mean),
+      difference=None if row == baseline else _difference(cell, base),
       published_difference=(
         None if row == baseline else _minus(cell.published, base.published)
       ),
@@ -265,6 +282,13 @@ def _compared(column, baseline) -> dict[str, Cell]:
     )
     for row, cell in column.items()
   }
+
+
+def _difference(cell: Cell, base: Cell) -> float | None:
+  seeds = cell.values.keys() & base.values.keys()
+  if not seeds:
+    return None
+  return statistics.fmean(cell.values[s] - base.values[s] for s in seeds)
 
 
 def _minus(one: float | None, other: float | None) -> float | None:

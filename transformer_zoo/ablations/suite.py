@@ -25,6 +25,7 @@ from transformer_zoo.ablations import checks
 from transformer_zoo.ablations import study as studies
 from transformer_zoo.ablations.study import ENSEMBLE
 from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation.metrics import LOSS
 
 AVERAGES = ("", "glue", "super_glue")
 COMMANDS = ("train", "evaluate")
@@ -41,7 +42,8 @@ class Column:
   Attributes:
     name: as the table prints it; in a gin file that of the scope, unless given.
     group: the group whose runs score it; the name by default.
-    scores: tasks, each with the mean of its metrics, or "task: metric".
+    scores: tasks, each with the mean of its metrics, or "task: metric". The
+      metric "loss" is the cross entropy of text without metrics, in nats.
     average: "" for the mean of the scores; "glue" or "super_glue" for the
       average of that benchmark, which is there when all its members are.
     published: the column of published tables that stands beside it; that of
@@ -59,6 +61,11 @@ class Column:
   def of_group(self) -> str:
     """The group whose runs score it."""
     return self.group or self.name
+
+  @property
+  def is_loss(self) -> bool:
+    """Whether its number is a loss, of which less is better."""
+    return any(_is_loss(score) for score in self.scores)
 
   @property
   def tasks(self) -> tuple[str, ...]:
@@ -163,6 +170,10 @@ class Suite:
     checks.check_strings(column.scores, f"scores of {where}")
     if not column.scores:
       raise UserError(f"{where} has no scores; name tasks in Column.scores")
+    if column.is_loss and not all(map(_is_loss, column.scores)):
+      raise UserError(
+        f"{where} has losses beside scores; give losses a column of their own"
+      )
     checks.check_known([column.average], AVERAGES, f"{where}: average")
 
   def groups_of(self, row: studies.Row) -> Collection[str]:
@@ -208,6 +219,10 @@ class Suite:
             f"{self.name!r}, so that it must be the row's last one, without "
             "copies"
           )
+
+
+def _is_loss(score: str) -> bool:
+  return score.partition(":")[2].strip() == LOSS
 
 
 def _check_named(named: Mapping[str, Sequence[str]], where: str) -> None:

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 import math
 from typing import Any
 
+from transformer_zoo.evaluation.metrics import LOSS
+
 Scores = Mapping[str, Mapping[str, float]]
 # Group -> its (task, metric) members; a group counts once.
 Groups = Mapping[str, tuple[tuple[str, str], ...]]
@@ -163,12 +165,16 @@ def task_score(metrics: Mapping[str, float]) -> float:
 
   GLUE's own rule for its two-metric tasks (F1 and accuracy, Pearson and
   Spearman), applied to any task. Scores of a part of the examples
-  (`has_answer_f1` of SQuAD 2.0) are left out.
+  (`has_answer_f1` of SQuAD 2.0) are left out, as is a loss, which is no score.
 
   Raises:
     ValueError: the task has no metric.
   """
-  values = [v for name, v in metrics.items() if not name.startswith(_PARTS)]
+  values = [
+    value
+    for name, value in metrics.items()
+    if name != LOSS and not name.startswith(_PARTS)
+  ]
   if not values:
     raise ValueError("a task without metrics has no score")
   return sum(values) / len(values)

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+LOSS = "loss"
+
 
 def accuracy(targets: Sequence, predictions: Sequence) -> dict[str, float]:
   """Share of predictions equal to their targets."""
@@ -42,6 +44,21 @@ def token_accuracy(
   """
   check_lengths(targets, predictions)
   return {"token_accuracy": 100.0 * sum(predictions) / max(sum(targets), 1)}
+
+
+def token_loss(
+  targets: Sequence[int], scores: Sequence[float]
+) -> dict[str, float]:
+  """Mean cross entropy of target tokens with teacher forcing, in nats.
+
+  Unlike other metrics it is no percentage, and lower is better.
+
+  Args:
+    targets: how many tokens each example's targets have.
+    scores: their log-likelihoods.
+  """
+  check_lengths(targets, scores)
+  return {LOSS: -math.fsum(scores) / max(sum(targets), 1)}
 
 
 def matthews_corrcoef(

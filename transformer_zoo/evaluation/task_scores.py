@@ -19,6 +19,7 @@ _BLEU = f"{text_overlap.__name__}:bleu"
 OF_TOKENS = manifest.Scoring(
   postprocess=None,
   metrics=({"function": f"{metrics.__name__}:token_accuracy", "kwargs": {}},),
+  score_metrics=({"function": f"{metrics.__name__}:token_loss", "kwargs": {}},),
 )
 
 

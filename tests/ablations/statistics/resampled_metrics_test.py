@@ -76,6 +76,7 @@ CASES = {
   ),
   "rouge": (text_overlap.rouge, _texts(), _texts()),
   "token_accuracy": (metrics.token_accuracy, _ids(1, 9), _ids(0, 2)),
+  "token_loss": (metrics.token_loss, _ids(1, 9), (-RNG.random(N)).tolist()),
   "bleu": (text_overlap.bleu, _texts(), _texts()),
   "entities": (metrics.entity_f1, _entities(), [None, *_entities()[1:]]),
   "rank_classification": (

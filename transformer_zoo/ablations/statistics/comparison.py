@@ -28,6 +28,7 @@ class Difference:
     corrected_p_value: Holm's, over all rows and columns of the table; None
       where there is no p-value.
     sentence: what can be concluded, in words.
+    is_loss: whether it is of losses, of which less is better.
   """
 
   row: str
@@ -37,6 +38,7 @@ class Difference:
   bootstrap_interval: tuple[float, float] | None = None
   corrected_p_value: float | None = None
   sentence: str = ""
+  is_loss: bool = False
 
   @property
   def concluded(self) -> bool:
@@ -100,10 +102,11 @@ def compare(
 
 
 def _difference(table, resamples, row, column) -> Difference:
-  mine, base = (table.cells[r, column].values for r in (row, table.baseline))
+  cell = table.cells[row, column]
+  mine, base = cell.values, table.cells[table.baseline, column].values
   seeds = tuple(seed for seed in base if seed in mine)
   if not seeds:
-    return Difference(row, column, seeds, None)
+    return Difference(row, column, seeds, None, is_loss=cell.is_loss)
   row_BS, baseline_BS = (
     resamples.of_seeds(column, r, seeds) for r in (row, table.baseline)
   )
@@ -116,4 +119,6 @@ def _difference(table, resamples, row, column) -> Difference:
     np.array([base[seed] for seed in seeds]),
     variance,
   )
-  return Difference(row, column, seeds, estimate, interval)
+  return Difference(
+    row, column, seeds, estimate, interval, is_loss=cell.is_loss
+  )

@@ -155,6 +155,13 @@ def _token_accuracy(targets, predictions) -> Resampled:
   }
 
 
+def _token_loss(targets, scores) -> Resampled:
+  sizes_N, losses_N = np.array(targets), -np.array(scores)
+  return lambda counts_BN: {
+    metrics.LOSS: ratio(counts_BN @ losses_N, counts_BN @ sizes_N)
+  }
+
+
 def _bleu(targets, predictions) -> Resampled:
   rows = [
     text_overlap.bleu_counts(t, p)
@@ -201,6 +208,7 @@ _PREPARED = {
   metrics.rank_classification: _rank_classification,
   metrics.spearman_corrcoef: correlations.spearman,
   metrics.token_accuracy: _token_accuracy,
+  metrics.token_loss: _token_loss,
   question_answering.multirc: _multirc,
   question_answering.record: _record,
   text_overlap.bleu: _bleu,

@@ -30,10 +30,14 @@ def verdict(
       f"{row} − {baseline} ({found.column}): no seed has both scores, so "
       "nothing can be said."
     )
-  head = f"{row} − {baseline} = {signed(estimate.difference)} ({found.column})"
-  if estimate.low is not None:
-    ends = f"{signed(estimate.low)} to {signed(estimate.high)}"
-    head += f", {_PERCENT} interval {ends}"
+  decimals = 3 if found.is_loss else 2
+  difference, low, high = (
+    value if value is None else signed(value, decimals)
+    for value in (estimate.difference, estimate.low, estimate.high)
+  )
+  head = f"{row} − {baseline} = {difference} ({found.column})"
+  if low is not None:
+    head += f", {_PERCENT} interval {low} to {high}"
   if len(found.seeds) == 1:
     return f"{head}. {_of_one_seed(estimate)}"
   if estimate.p_value is None:
@@ -47,7 +51,7 @@ def verdict(
       f", corrected for {num_comparisons} comparisons "
       f"{p_value(found.corrected_p_value)}"
     )
-  return f"{head}. {_conclusion(found, row, num_comparisons)}"
+  return f"{head}. {_conclusion(found, row, num_comparisons, decimals)}"
 
 
 def notes(
@@ -140,9 +144,9 @@ def p_value(value: float) -> str:
   return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
-def signed(value: float) -> str:
-  """Returns a difference with its sign and two decimals."""
-  return f"{value:+.2f}".replace("-", "−")
+def signed(value: float, decimals: int = 2) -> str:
+  """Returns a difference with its sign and two decimals, or as many as said."""
+  return f"{value:+.{decimals}f}".replace("-", "−")
 
 
 def _of_one_seed(estimate: inference.Estimate) -> str:
@@ -159,10 +163,11 @@ def _of_one_seed(estimate: inference.Estimate) -> str:
   )
 
 
-def _conclusion(found: "Difference", row: str, num_comparisons: int) -> str:
+def _conclusion(found, row: str, num_comparisons: int, decimals: int) -> str:
   estimate = found.estimate
   if found.concluded:
-    word = "better" if estimate.difference > 0 else "worse"
+    higher = estimate.difference > 0
+    word = "worse" if higher == found.is_loss else "better"
     return f"{row} is {word}, by more than chance explains."
   if estimate.p_value <= _SMALL:
     return (
@@ -172,5 +177,5 @@ def _conclusion(found: "Difference", row: str, num_comparisons: int) -> str:
   half = (estimate.high - estimate.low) / 2
   return (
     "No difference can be concluded: with these seeds and examples one below "
-    f"about {half:.2f} is not told from none."
+    f"about {half:.{decimals}f} is not told from none."
   )
