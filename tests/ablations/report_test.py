@@ -12,7 +12,7 @@ from transformer_zoo.ablations import report
 from transformer_zoo.ablations import results
 from transformer_zoo.ablations import suite
 
-_VOID = {"meta", "link", "br", "img", "input", "hr"}
+_VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
 _PUBLISHED = (
   "Study.question",
   "Study.published = 't5/table06_corruption_rates'\n"

@@ -11,6 +11,10 @@ from transformer_zoo.ablations.results import StudyResults
 from transformer_zoo.ablations.scores import Table
 from transformer_zoo.ablations.statistics import Agreement
 from transformer_zoo.ablations.statistics import Comparison
+from transformer_zoo.ablations.statistics import Finding
+from transformer_zoo.ablations.statistics import findings
+from transformer_zoo.ablations.statistics import MeanTau
+from transformer_zoo.ablations.statistics import Verdict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +27,8 @@ class Analysis:
     budgets: by row, of rows that have a finished seed.
     comparison: of every row with the baseline.
     agreements: by column, with the published one; of columns that have one.
+    findings: differences that the publication tells apart, and what comes of
+      them here.
   """
 
   study: StudyResults
@@ -30,6 +36,19 @@ class Analysis:
   budgets: Mapping[str, Budget]
   comparison: Comparison
   agreements: Mapping[str, Agreement]
+  findings: tuple[Finding, ...]
+
+  @property
+  def tau(self) -> MeanTau | None:
+    """How far rows stand in the published order, in the mean of columns."""
+    return statistics.mean_tau(self.agreements.values())
+
+  @property
+  def beside_published(self) -> list[str]:
+    """Sentences on what agrees with the publication and what does not."""
+    table = self.table
+    lines = findings.sentences(self.findings, table.labels, table.baseline)
+    return [*lines, self.tau.sentence] if self.tau else lines
 
   @property
   def concluded(self) -> list[str]:
@@ -43,6 +62,10 @@ class Analysis:
     found = self.comparison.differences.values()
     return [one.sentence for one in found if not one.concluded]
 
+  def count(self, verdict: Verdict) -> int:
+    """Returns how many findings have a verdict."""
+    return sum(one.verdict is verdict for one in self.findings)
+
   @property
   def summary(self) -> str:
     """How many differences can be concluded; "" without any to test."""
@@ -50,12 +73,15 @@ class Analysis:
     base = self.table.labels[self.table.baseline]
     if not number:
       return ""
-    concluded = {0: "none is", 1: "one is"}.get(
-      len(self.concluded), f"{len(self.concluded)} are"
-    )
+    concluded = len(self.concluded)
+    if number == 1:
+      part = "The one difference" if concluded else "No difference"
+    else:
+      part = f"{concluded or 'None'} of the {number} differences"
+    verb = "are" if concluded > 1 else "is"
     return (
-      f"Of {number} differences from {base} {concluded} more than chance "
-      "explains, corrected for all of these comparisons."
+      f"{part} from {base} {verb} more than chance explains, corrected for all "
+      "comparisons of this study."
     )
 
 
@@ -67,11 +93,12 @@ def analyse(study: StudyResults) -> Analysis:
   """
   table = scores.build(study)
   resamples = statistics.resample(study)
+  comparison = statistics.compare(study, resamples)
   return Analysis(
     study=study,
     table=table,
     budgets=budgets.of_rows(study),
-    comparison=statistics.compare(study, resamples),
+    comparison=comparison,
     agreements={
       column: statistics.agreement(study, column, resamples)
       for column in table.columns
@@ -80,4 +107,5 @@ def analyse(study: StudyResults) -> Analysis:
         for cell in table.of_column(column).values()
       )
     },
+    findings=findings.find(study, table, comparison),
   )

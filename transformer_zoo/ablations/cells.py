@@ -30,14 +30,24 @@ def score(cell: Cell, seeds: int) -> str:
   text = number(cell.mean)
   if cell.deviation is not None:
     text += f" ± {number(cell.deviation)}"
-  if len(cell.values) < seeds:
-    text += f" ({len(cell.values)} of {seeds} seeds)"
-  return text
+  return text + _fewer(cell, seeds)
 
 
-def difference(cell: Cell) -> str:
-  """Returns our difference from the baseline, `—` where there is none."""
-  return "—" if cell.difference is None else signed(cell.difference)
+def difference(cell: Cell, seeds: int) -> str:
+  """Returns our difference from the baseline, `—` where there is none.
+
+  Args:
+    cell: the cell.
+    seeds: as for `score`.
+  """
+  if cell.difference is None:
+    return "—"
+  return signed(cell.difference) + _fewer(cell, seeds)
+
+
+def _fewer(cell, seeds) -> str:
+  known = len(cell.values)
+  return f" ({known} of {seeds} seeds)" if known < seeds else ""
 
 
 def label(study: StudyResults, row: str) -> str:
@@ -71,11 +81,7 @@ def legend(study: StudyResults, where: str) -> tuple[str, ...]:
   ]
   if study.published:
     lines.append(f"{where}: the published score, {source(study)}.")
-    others = ", ".join(
-      f"{column.name} beside {column.published}"
-      for column in study.columns
-      if column.published not in ("", column.name)
-    )
+    others = other_columns(study)
     if others:
       lines.append(
         f"Columns of other tasks than the published ones, {others}: directions "
@@ -84,3 +90,12 @@ def legend(study: StudyResults, where: str) -> tuple[str, ...]:
     notes = published.load(study.published).notes
     lines += [f"The publication: {note}" for note in notes]
   return tuple(lines)
+
+
+def other_columns(study: StudyResults) -> str:
+  """Names the columns that stand beside published ones of other tasks."""
+  return ", ".join(
+    f"{column.name} beside {column.published}"
+    for column in study.columns
+    if column.published not in ("", column.name)
+  )

@@ -88,7 +88,9 @@ def table(
     for title, width in spans
   )
   over = over and f"<tr>{over}</tr>"
-  top = "".join(f'<th scope="col">{text(one)}</th>' for one in head)
+  # Names may break after an underscore where there is no room.
+  titles = (text(one).replace("_", "_<wbr>") for one in head)
+  top = "".join(f'<th scope="col">{title}</th>' for title in titles)
   body = "\n".join(
     ('<tr class="baseline">' if index in marked else "<tr>")
     + _cell("th", line[0], ' scope="row"')

@@ -15,6 +15,8 @@ from transformer_zoo.ablations.chart import compact
 from transformer_zoo.training.progress import duration
 
 REPORT_FILE = "report.html"
+# Beside the folders of studies; it tells of all (index.py).
+INDEX_FILE = "index.html"
 
 
 def write(analysis: Analysis) -> pathlib.Path:
@@ -39,7 +41,7 @@ def write(analysis: Analysis) -> pathlib.Path:
     "Predictions": report_runs.predictions(study, table),
     "Configuration": report_runs.configurations(study),
     "Runs": report_runs.runs(study),
-    "Environment": report_runs.environments(study),
+    "Environment": report_runs.machines(study),
   }
   sections = {
     title: page.section(title, *content) for title, content in contents.items()
@@ -64,17 +66,23 @@ def write(analysis: Analysis) -> pathlib.Path:
 def _head(study) -> Iterator[str]:
   beside = cells.source(study)
   over = f"Study on the suite {study.suite}" + (beside and f" · {beside}")
-  yield f'<p class="over">{page.text(over)}</p>'
+  over = page.text(over)
+  if (study.folder.parent / INDEX_FILE).exists():
+    over = f"{page.link(f'../{INDEX_FILE}', 'All studies')} · {over}"
+  yield f'<p class="over">{over}</p>'
   yield f"<h1>{page.text(study.name)}</h1>"
   yield f'<p class="lead">{page.text(study.question)}</p>'
-  done = [run for run in study.runs if run.result and not run.shared]
   facts = [f"{len(study.rows)} rows", f"{len(study.seeds)} seeds"]
   facts.append(study.progress())
-  if done:
-    tokens = sum(run.result.get("tokens", 0) for run in done)
-    seconds = sum(run.result.get("seconds", 0) for run in done)
+  tokens = sum(
+    run.result.get("tokens", 0)
+    for run in study.runs
+    if run.result is not None and not run.shared
+  )
+  if tokens:
     facts.append(f"{compact(tokens)} tokens")
-    facts.append(f"{duration(seconds)} of computing")
+  if study.seconds:
+    facts.append(f"{duration(study.seconds)} of computing")
   yield f'<p class="note">{page.text(" · ".join(facts))}</p>'
 
 

@@ -8,6 +8,7 @@ import os
 from urllib.parse import quote
 
 from transformer_zoo.ablations import cells
+from transformer_zoo.ablations import environments
 from transformer_zoo.ablations import page
 from transformer_zoo.ablations.chart import compact
 from transformer_zoo.ablations.results import RunResult
@@ -41,7 +42,7 @@ def _source(study, row, group, metrics) -> str:
   for run in study.of_row(row):
     if run.scored and run.group in ("", group):
       starts = [_linked(study, start, start.name) for start in run.starts]
-      line = [f"seed {run.seed}"]
+      line = [f"seed {run.seed} {run.part}".rstrip()]
       line.append(_linked(study, run.folder, run.folder.name))
       line.append(_linked(study, run.folder / "config.gin", "config.gin"))
       line.append(", ".join(starts) or "from scratch")
@@ -151,32 +152,10 @@ def runs(study: StudyResults) -> Iterator[str]:
   yield page.details("Each run alone", page.code("\n\n".join(alone)))
 
 
-def environments(study: StudyResults) -> Iterator[str]:
-  """The environments of the runs, equal ones once."""
-  found = {}
-  for run in study.runs:
-    path = run.folder / "environment.json"
-    if path.exists() and not run.shared:
-      text = path.read_text(encoding="utf-8")
-      if text.rstrip().endswith("}"):  # Else it is being written.
-        found.setdefault(text, []).append(run)
-  for text, of_it in found.items():
-    read = json.loads(text)
-    git, devices = read.get("git") or {}, read.get("devices") or {}
-    packages = read.get("packages") or {}
-    versions = [f"{k} {v}" for k, v in packages.items() if v is not None]
-    commit = git.get("commit", "not a checkout")
-    facts = {
-      "runs": len(of_it),
-      "commit": commit + (" with local changes" if git.get("dirty") else ""),
-      "devices": " ".join(
-        str(devices.get(key, "")) for key in ("count", "kind", "backend")
-      ),
-      "machine": f"{read.get('platform')}, {read.get('cpu_count')} CPU cores, "
-      f"{read.get('memory_gib')} GiB memory",
-      "versions": f"Python {read.get('python')}, " + ", ".join(versions),
-    }
-    lines = [[page.text(k), page.text(v)] for k, v in facts.items()]
+def machines(study: StudyResults) -> Iterator[str]:
+  """Where runs ran, equal environments once."""
+  for environment in environments.read(study):
+    lines = [[page.text(k), page.text(v)] for k, v in environment.facts()]
     yield page.table(["", ""], lines)
 
 

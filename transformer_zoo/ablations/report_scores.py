@@ -53,6 +53,7 @@ def beside_published(analysis: Analysis) -> Iterator[str]:
   drawn = [plots.against_published(table, column) for column in table.columns]
   if not any(drawn):
     return
+  yield page.sentences(analysis.beside_published)
   yield _ranks(analysis.agreements)
   yield page.details(
     "In words",
@@ -151,7 +152,8 @@ def _grid(study, table, groups, differences=None) -> str:
       target = f"#{page.anchor('source', row, group)}"
       html = _score(cell, len(study.seeds), target)
       if differences is not None:
-        other = _difference(cell, differences.get((row, column)), target)
+        found = differences.get((row, column))
+        other = _difference(cell, found, len(study.seeds), target)
         html = f'<div class="view view-0">{html}</div>'
         html += f'<div class="view view-1">{other}</div>'
       line.append(page.Cell(html, cell.mean))
@@ -175,15 +177,16 @@ def _score(cell: Cell, seeds: int, target: str) -> str:
   text = page.link(target, f"<b>{text}</b>" if cell.bold else text, "number")
   if cell.deviation is not None:
     text += f' <span class="deviation">± {cells.number(cell.deviation)}</span>'
-  if len(cell.values) < seeds:
-    text += f"<small>{len(cell.values)} of {seeds} seeds</small>"
+  text += _fewer(cell, seeds)
   return text + _published(cell.published, cells.number)
 
 
-def _difference(cell: Cell, found: Difference | None, target: str) -> str:
-  text = cells.difference(cell)
+def _difference(
+  cell: Cell, found: Difference | None, seeds: int, target: str
+) -> str:
   if cell.difference is None or found is None:
-    return text
+    return "—"
+  text = cells.signed(cell.difference)
   if found.concluded:
     text = f"<b>{text}*</b>"
   text = page.link(target, text, "number")
@@ -191,7 +194,13 @@ def _difference(cell: Cell, found: Difference | None, target: str) -> str:
   if estimate is not None and estimate.low is not None:
     ends = f"{cells.signed(estimate.low)} to {cells.signed(estimate.high)}"
     text += f"<small>{ends}</small>"
+  text += _fewer(cell, seeds)
   return text + _published(cell.published_difference, cells.signed)
+
+
+def _fewer(cell, seeds) -> str:
+  known = len(cell.values)
+  return f"<small>{known} of {seeds} seeds</small>" if known < seeds else ""
 
 
 def _published(value: float | None, written) -> str:

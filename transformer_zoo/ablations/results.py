@@ -174,11 +174,25 @@ class StudyResults:
       if run.state != standing.FINISHED and not run.shared
     )
 
+  @property
+  def seconds(self) -> float:
+    """Of computing, of all runs that are finished, shared ones once."""
+    return sum(
+      run.result.get("seconds", 0.0)
+      for run in self.runs
+      if run.result is not None and not run.shared
+    )
+
   def progress(self) -> str:
     """Returns how many distinct runs are in each state, in words."""
     states = [run.state for run in self.runs if not run.shared]
     counts = [f"{states.count(s)} {s}" for s in standing.STATES if s in states]
     return f"{len(states)} runs: {', '.join(counts)}"
+
+
+def is_study(folder: str | os.PathLike[str]) -> bool:
+  """Whether a folder is that of a study."""
+  return (pathlib.Path(folder) / record.STUDY_FILE).exists()
 
 
 def read(folder: str | os.PathLike[str]) -> StudyResults:
@@ -191,7 +205,7 @@ def read(folder: str | os.PathLike[str]) -> StudyResults:
     UserError: the folder holds no study, or a file in it is damaged.
   """
   folder = pathlib.Path(folder)
-  if not (folder / record.STUDY_FILE).exists():
+  if not is_study(folder):
     raise UserError(
       f"{folder} is not the folder of a study: it has no {record.STUDY_FILE}"
     )

@@ -1,7 +1,9 @@
 """Reads the folder of a study, also while its runs run.
 
 Prints how far each run has come and the table of what is finished; writes the
-tables, the statistics and `report.html` anew (docs/reports.md).
+tables, the statistics and `report.html` anew. Of the folder above several
+studies it does so for each, and writes `index.html` and `index.md` of all
+(docs/reports.md).
 """
 
 import argparse
@@ -15,33 +17,40 @@ EXAMPLE = "zoo report runs/quickstart"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the folder and the form."""
   parser.add_argument(
-    "folder", metavar="DIR", help="a study's, as `zoo ablate` printed it"
+    "folder",
+    metavar="DIR",
+    help="a study's, as `zoo ablate` printed it, or that above several",
   )
   common.add_json_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-  """Prints states and table; with --json the states alone, writing nothing.
+  """Prints states and table; with --json all that is known, writing nothing.
 
   Raises:
     UserError: the folder holds no study, or a file in it is damaged.
   """
-  from transformer_zoo.ablations import analysis
+  from transformer_zoo.ablations import index
   from transformer_zoo.ablations import report
+  from transformer_zoo.ablations import report_json
   from transformer_zoo.ablations import results
   from transformer_zoo.ablations import table
+  from transformer_zoo.ablations.analysis import analyse
 
-  study = results.read(arguments.folder)
+  is_one = results.is_study(arguments.folder)
+  read = [arguments.folder] if is_one else index.folders(arguments.folder)
+  studies = [analyse(results.read(folder)) for folder in read]
   if arguments.json:
-    states = [
-      {"run": run.name, "state": run.state, "reason": run.reason}
-      for run in study.runs
-      if not run.shared
-    ]
-    common.print_json(states)
+    told = [report_json.as_json(study) for study in studies]
+    common.print_json(told[0] if is_one else told)
     return
-  found = analysis.analyse(study)
-  text = table.write(found)
-  page = report.write(found)
-  print(text)
-  print(page)
+  if not is_one:
+    index.write(arguments.folder, studies)
+  for study in studies:
+    text = table.write(study)
+    page = report.write(study)
+  if is_one:
+    print(text)
+    print(page)
+  else:
+    print(index.to_markdown(studies))

@@ -5,8 +5,12 @@ from transformer_zoo.ablations.statistics.comparison import Comparison
 from transformer_zoo.ablations.statistics.comparison import Difference
 from transformer_zoo.ablations.statistics.files import agreements_csv
 from transformer_zoo.ablations.statistics.files import differences_csv
+from transformer_zoo.ablations.statistics.findings import Finding
+from transformer_zoo.ablations.statistics.findings import Verdict
 from transformer_zoo.ablations.statistics.published_order import Agreement
 from transformer_zoo.ablations.statistics.published_order import agreement
+from transformer_zoo.ablations.statistics.published_order import mean_tau
+from transformer_zoo.ablations.statistics.published_order import MeanTau
 from transformer_zoo.ablations.statistics.study_resamples import resample
 from transformer_zoo.ablations.statistics.study_resamples import StudyResamples
 
@@ -14,10 +18,14 @@ __all__ = [
   "Agreement",
   "Comparison",
   "Difference",
+  "Finding",
+  "MeanTau",
   "StudyResamples",
+  "Verdict",
   "agreement",
   "agreements_csv",
   "compare",
   "differences_csv",
+  "mean_tau",
   "resample",
 ]

@@ -1,5 +1,6 @@
 """Whether a column of a study ranks its rows as the publication does."""
 
+from collections.abc import Iterable
 import dataclasses
 import math
 
@@ -12,6 +13,8 @@ from transformer_zoo.ablations.statistics import ranking
 from transformer_zoo.ablations.statistics import study_resamples
 from transformer_zoo.ablations.statistics import wording
 from transformer_zoo.ablations.statistics.study_resamples import StudyResamples
+
+_FEWEST_ROWS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +32,37 @@ class Agreement:
   rows: tuple[str, ...]
   ranking: ranking.Ranking
   sentence: str
+
+
+@dataclasses.dataclass(frozen=True)
+class MeanTau:
+  """Kendall's tau, the mean over the columns of a study.
+
+  Attributes:
+    tau: from -1 to 1.
+    low: lower end of its interval, of scores drawn within their errors, those
+      of a row in all columns to the same side; so it is rather too wide. None
+      where no error is known.
+    high: upper end.
+    num_columns: of which it is the mean.
+  """
+
+  tau: float
+  low: float | None
+  high: float | None
+  num_columns: int
+
+  @property
+  def sentence(self) -> str:
+    """The number with its interval, in words."""
+    text = (
+      f"Order of the rows: Kendall's tau {wording.signed(self.tau)}, the mean "
+      f"of columns: {self.num_columns}"
+    )
+    if self.low is not None:
+      ends = f"{wording.signed(self.low)} to {wording.signed(self.high)}"
+      text += f" (95 % interval {ends})"
+    return f"{text}. 1 is the published order, −1 its reverse."
 
 
 def agreement(
@@ -52,13 +86,32 @@ def agreement(
     [cell.mean for cell in cells.values()],
     [cell.published for cell in cells.values()],
     our_noise_BR=_noise(cells, column, resamples),
-    deviation=_published_deviation(study, column),
+    deviation=published_deviation(study, column),
   )
   sentence = wording.of_ranking(found, column)
   return Agreement(column, tuple(cells), found, sentence)
 
 
-def _published_deviation(study, column) -> float:
+def mean_tau(agreements: Iterable[Agreement]) -> MeanTau | None:
+  """Returns the mean over columns, None without one of three rows or more."""
+  rankings = [
+    one.ranking
+    for one in agreements
+    if one.ranking.tau is not None and one.ranking.num_rows >= _FEWEST_ROWS
+  ]
+  if not rankings:
+    return None
+  tau = float(np.mean([one.tau for one in rankings]))
+  drawn = [one.taus_B for one in rankings]
+  if any(taus_B is None for taus_B in drawn):
+    return MeanTau(tau, None, None, len(rankings))
+  fewest = min(map(len, drawn))
+  means_B = np.mean([taus_B[:fewest] for taus_B in drawn], axis=0)
+  return MeanTau(tau, *ranking.interval(means_B), len(rankings))
+
+
+def published_deviation(study: StudyResults, column: str) -> float:
+  """Returns the deviation over runs of a published column, 0 if not given."""
   if not study.published:
     return 0.0
   deviations = published.load(study.published).deviations

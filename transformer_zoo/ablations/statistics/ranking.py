@@ -36,6 +36,8 @@ class Ranking:
     num_same: pairs in the same order.
     num_clear: pairs more than two published deviations apart.
     num_clear_same: those of them in the same order.
+    taus_B: tau of scores drawn within their errors, of which `low` and `high`
+      are quantiles.
   """
 
   tau: float | None
@@ -48,6 +50,9 @@ class Ranking:
   num_same: int
   num_clear: int
   num_clear_same: int
+  taus_B: np.ndarray | None = dataclasses.field(
+    default=None, repr=False, compare=False
+  )
 
 
 def rank(
@@ -71,13 +76,14 @@ def rank(
   products = (mine_RR * theirs_RR)[pairs]
   clear = np.abs(published_R[:, None] - published_R)[pairs] > 2 * deviation
   clear &= products != 0
-  tau = low = high = p_value = smallest = None
+  tau = low = high = p_value = smallest = taus_B = None
   if mine_RR.any() and theirs_RR.any():
     tau = float(_taus(ours_R, published_R))
     p_value = _p_value(ours_R, published_R)
     smallest = _p_value(published_R, published_R)
     if our_noise_BR is not None or deviation:
-      low, high = _interval(ours_R, published_R, our_noise_BR, deviation)
+      taus_B = _drawn(ours_R, published_R, our_noise_BR, deviation)
+      low, high = interval(taus_B)
   return Ranking(
     tau=tau,
     low=low,
@@ -89,7 +95,15 @@ def rank(
     num_same=int((products > 0).sum()),
     num_clear=int(clear.sum()),
     num_clear_same=int((products[clear] > 0).sum()),
+    taus_B=taus_B,
   )
+
+
+def interval(taus_B: np.ndarray) -> tuple[float, float]:
+  """Returns the ends of the interval of draws."""
+  outside = (1 - inference.LEVEL) / 2
+  low, high = np.quantile(taus_B, [outside, 1 - outside])
+  return float(low), float(high)
 
 
 def _order(scores_BR: np.ndarray) -> np.ndarray:
@@ -104,15 +118,13 @@ def _taus(x_BR: np.ndarray, y_BR: np.ndarray) -> np.ndarray:
   return ratio((x_BRR * y_BRR).sum((-1, -2)), np.sqrt(x_B * y_B))
 
 
-def _interval(ours_R, published_R, our_noise_BR, deviation):
+def _drawn(ours_R, published_R, our_noise_BR, deviation) -> np.ndarray:
+  """Tau of scores drawn within their errors, [B]."""
   draws = np.random.default_rng(0)
   if our_noise_BR is None:
     our_noise_BR = np.zeros((_DRAWS, len(ours_R)))
   theirs_BR = published_R + draws.normal(0, deviation, our_noise_BR.shape)
-  taus_B = _taus(ours_R + our_noise_BR, theirs_BR)
-  outside = (1 - inference.LEVEL) / 2
-  low, high = np.quantile(taus_B, [outside, 1 - outside])
-  return float(low), float(high)
+  return _taus(ours_R + our_noise_BR, theirs_BR)
 
 
 def _p_value(x_R: np.ndarray, y_R: np.ndarray) -> float:

@@ -1,0 +1,108 @@
+"""Several studies in one folder: `zoo report` of the folder above them."""
+
+import json
+import re
+
+import pytest
+
+from transformer_zoo.cli import main as cli
+
+OTHER = """
+Study.question = 'Does <more> fine-tuning help?'
+Study.rows = (@baseline/Row(), @longer/Row())
+longer/Row.changes = {'finetune': ('TRAIN_STEPS=30',)}
+"""
+
+
+@pytest.fixture
+def studies(run_tiny, fake, tmp_path):
+  """The folder of two studies that share a baseline, one run failed."""
+  fake.broken = lambda what: what == "similarity, seed 1, 30 steps"
+  run_tiny(
+    (
+      "Study.question",
+      "Study.published = 't5/table06_corruption_rates'\n"
+      "baseline/Row.published = '15%'\n"
+      "no_pretraining/Row.published = '50%'\n"
+      "half_as_long/Row.published = '25%'\n"
+      "Study.question",
+    )
+  )
+  (tmp_path / "other10.gin").write_text(OTHER)
+  command = ["ablate", str(tmp_path / "other10.gin"), "--seeds=2"]
+  command += [f"--suite={tmp_path / 'two.gin'}"]
+  assert cli.main([*command, f"--output_dir={tmp_path / 'runs'}"]) == 2
+  return tmp_path / "runs"
+
+
+def test_a_folder_of_studies_has_a_line_for_each(studies, capsys):
+  capsys.readouterr()
+  assert cli.main(["report", str(studies)]) == 0
+  printed = capsys.readouterr().out
+  text = (studies / "index.md").read_text()
+  assert printed.startswith(text)
+  lines = [line.split(" | ") for line in text.splitlines() if "](#" in line]
+  assert [line[0] for line in lines] == [
+    "| [other10, two](#other10-two)",
+    "| [tiny, two](#tiny-two)      ",
+  ]
+  other, tiny = ([cell.strip() for cell in line] for line in lines)
+  assert other[2:5] == ["—", "—", "—"] and other[5] == "9 of 10 runs, 1 failed"
+  assert tiny[2:4] == ["1 of 1", "0 of 1"]
+  assert tiny[5:8] == ["finished", "3", "3"]
+  # 21 and 10, less the 3 of two seeds of the baseline, and the one that failed.
+  assert "2 studies; 24 finished runs, those that studies share once;" in text
+  places = re.findall(r"^## (.*)$", text, re.MULTILINE)
+  assert places == ["other10, two", "tiny, two"]
+
+
+def test_each_is_told_in_brief(studies):
+  assert cli.main(["report", str(studies)]) == 0
+  brief = (studies / "tiny-two" / "summary.md").read_text()
+  assert brief.strip() in (studies / "index.md").read_text()
+  assert (
+    "[83.28]" in brief and "Mean ± standard deviation over 3 seeds" in brief
+  )
+  assert "As published, by more than chance explains (1): 50%: " in brief
+  assert "of computing; commit ffffffffff with local changes, 1 cpu" in brief
+  assert re.search(r"^    zoo ablate .*tiny.gin", brief, re.MULTILINE)
+
+
+def test_pages_of_studies_and_their_index_lead_to_one_another(studies):
+  assert cli.main(["report", str(studies)]) == 0
+  page = (studies / "index.html").read_text()
+  assert "Does &lt;more&gt; fine-tuning help?" in page
+  paths = re.findall(r'href="([^#"]+)"', page)
+  assert set(paths) == {"other10-two/report.html", "tiny-two/report.html"}
+  for path in paths:
+    assert '<a href="../index.html">' in (studies / path).read_text()
+
+
+def test_json_names_the_group_of_every_cell(studies, capsys):
+  capsys.readouterr()
+  assert cli.main(["report", str(studies), "--json"]) == 0
+  other, tiny = json.loads(capsys.readouterr().out)
+  cells = {
+    (one["row"], one["group"], one.get("column") or one["metric"]): one
+    for one in tiny["cells"]
+  }
+  column = cells["baseline", "sentiment", "Sentiment"]
+  assert column["mean"] == cells["baseline", "sentiment", "accuracy"]["mean"]
+  assert len(column["values"]) == 3 and column["published"] == 83.28
+  assert cells["baseline", "similarity", "spearman_corrcoef"]["deviation"] > 0
+  (found,) = tiny["findings"]
+  assert (found["row"], found["verdict"]) == ("no_pretraining", "as published")
+  differences = {(d["row"], d["group"]): d for d in tiny["differences"]}
+  assert differences["no_pretraining", "sentiment"]["concluded"]
+  failed = [run for run in other["runs"] if run["state"] == "failed"]
+  assert [(run["group"], run["seed"]) for run in failed] == [("similarity", 1)]
+  assert not (studies / "index.html").exists()  # It writes nothing.
+
+
+def test_a_folder_without_studies(tmp_path, capsys):
+  assert cli.main(["report", str(tmp_path)]) == 2
+  assert capsys.readouterr().err == (
+    f"zoo: error: {tmp_path} is neither the folder of a study, which has a "
+    "study.json, nor that above the folders of studies, which is the "
+    "--output_dir of `zoo ablate`\n"
+  )

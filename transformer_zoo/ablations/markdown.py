@@ -1,0 +1,89 @@
+"""Parts of Markdown that the texts on a study have in common."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from transformer_zoo.ablations import cells
+from transformer_zoo.ablations.analysis import Analysis
+from transformer_zoo.ablations.scores import Cell
+from transformer_zoo.ablations.scores import TaskMetric
+
+
+def scores(
+  analysis: Analysis, columns: Sequence[str | TaskMetric], turned: bool = False
+) -> str:
+  """Returns our scores with the published ones in brackets.
+
+  Args:
+    analysis: what the study comes to.
+    columns: those of the table, or metrics.
+    turned: whether columns run downwards.
+  """
+  seeds = len(analysis.study.seeds)
+
+  def score(cell: Cell) -> str:
+    text = cells.score(cell, seeds)
+    text = f"**{text}**" if cell.bold else text
+    if cell.published is None:
+      return text
+    return f"{text} [{cells.number(cell.published)}]"
+
+  return _rows(analysis, analysis.table.rows, columns, score, turned)
+
+
+def differences(analysis: Analysis) -> str:
+  """Returns differences from the baseline, published ones in brackets."""
+  seeds = len(analysis.study.seeds)
+
+  def difference(cell: Cell) -> str:
+    text = cells.difference(cell, seeds)
+    if cell.published_difference is None:
+      return text
+    return f"{text} [{cells.signed(cell.published_difference)}]"
+
+  table = analysis.table
+  return _rows(analysis, table.others, table.columns, difference)
+
+
+def grid(lines: Sequence[Sequence[str]]) -> str:
+  """Returns a table whose columns are as wide as their widest cell.
+
+  Args:
+    lines: cells as plain text, the head first.
+  """
+  lines = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+  widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+  lines.insert(1, ["-" * width for width in widths])
+  return "\n".join(
+    "| "
+    + " | ".join(
+      text.ljust(width) for text, width in zip(line, widths, strict=True)
+    )
+    + " |"
+    for line in lines
+  )
+
+
+def listed(lines: Iterable[str]) -> str:
+  """Returns a list, without the lines that are empty."""
+  return "\n".join(f"- {line}" for line in lines if line)
+
+
+def joined(blocks: Iterable[str]) -> str:
+  """Returns a text of blocks, without those that are empty."""
+  return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _rows(
+  analysis: Analysis,
+  rows: Sequence[str],
+  columns: Sequence[str | TaskMetric],
+  text: Callable[[Cell], str],
+  turned: bool = False,
+) -> str:
+  study, table = analysis.study, analysis.table
+  lines = [["", *map(str, columns)]]
+  lines += [
+    [cells.label(study, row), *(text(table.cells[row, c]) for c in columns)]
+    for row in rows
+  ]
+  return grid([*zip(*lines, strict=True)] if turned else lines)
