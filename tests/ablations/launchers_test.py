@@ -3,19 +3,16 @@
 import contextlib
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
 
-import cloudpickle
 import pytest
 
 from transformer_zoo.ablations import claims
 from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import launchers
 from transformer_zoo.ablations import results
-from transformer_zoo.ablations.request import Launch
 from transformer_zoo.cli import main as cli
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import loop
@@ -28,69 +25,6 @@ with claims.claim(pathlib.Path(sys.argv[1])) as mine:
   sys.stdin.read()
 """
 RESULT = {"step": 5, "best_step": None, "scores": {}, "seconds": 1.0}
-LAST_ROW = ", @half_as_long/Row()"
-
-
-class FakeExecution:
-  """Trains nothing, in another process; the first pre-training is killed."""
-
-  def __init__(self, search_paths, cache):
-    self.study = pathlib.Path(cache).parent
-
-  def __call__(self, run):
-    if (run.folder / "result.json").exists():
-      return
-    with claims.claim(run.folder) as mine:
-      assert mine
-      for start in run.starts:
-        assert (start / "result.json").exists()
-      with open(self.study / "trained", "a") as log:
-        cores = len(os.sched_getaffinity(0))
-        log.write(f"{run.row} {run.phase} with {cores} cores\n")
-      killed = self.study / "killed"
-      if run.phase == "pretrain" and not killed.exists():
-        killed.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-      (run.folder / "result.json").write_text(json.dumps(RESULT))
-
-
-@pytest.fixture
-def processes(monkeypatch):
-  """Jobs get the fake as a copy: their processes cannot import this module."""
-  module = sys.modules[__name__]
-  cloudpickle.register_pickle_by_value(module)
-  monkeypatch.setattr(execution, "Execution", FakeExecution)
-  yield
-  cloudpickle.unregister_pickle_by_value(module)
-
-
-def test_processes_train_runs_and_one_is_killed(
-  run_tiny, processes, tmp_path, capsys
-):
-  launch = Launch(jobs=2)
-  rows = "half_as_long/Row.changes", "#"
-  outcome = run_tiny((LAST_ROW, ""), rows, seeds=[0], launch=launch)
-  first, *others = outcome.failures
-  assert first.startswith(
-    "baseline / seed 0 / pretrain: its process ended without a result; see "
-  )
-  assert os.path.exists(first.rpartition("see ")[2])
-  assert len(others) == 2
-  assert others[0].endswith(": not run, because pretrain failed")
-  read = results.read(outcome.folder)
-  assert read.progress() == "5 runs: 2 finished, 1 interrupted, 2 not run"
-  assert read.command.endswith("--seeds=1 --jobs=2")
-
-  assert run_tiny((LAST_ROW, ""), rows, seeds=[0]).failures == ()
-  trained = (tmp_path / "runs" / "trained").read_text().splitlines()
-  assert [line.partition(" with ")[0] for line in sorted(trained)] == [
-    *["baseline finetune"] * 2,
-    *["baseline pretrain"] * 2,
-    *["no_pretraining finetune"] * 2,
-  ]
-  cores = [int(line.split()[-2]) for line in trained]
-  here = len(os.sched_getaffinity(0))
-  assert max(cores[:2]) <= (here + 1) // 2 and cores[-1] == here
 
 
 class Others(launchers.InTurn):
@@ -208,20 +142,6 @@ def test_a_job_at_its_limit_goes_back_to_the_queue(number):
   assert before == []
 
 
-@pytest.mark.parametrize(
-  "devices, shares",
-  [
-    ([], [(), ()]),
-    ([3], [(3,), (3,)]),
-    ([0, 1, 2], [(0, 2), (1,)]),
-    ([4, 5, 6, 7], [(4, 6), (5, 7)]),
-  ],
-)
-def test_processes_share_the_gpus(devices, shares):
-  found = [launchers.share_of_devices(devices, slot, 2) for slot in (0, 1)]
-  assert found == shares
-
-
 def test_a_report_while_runs_run(run_tiny, fake, capsys):
   fake.broken = lambda what: what.endswith(" 10 steps")
   outcome = run_tiny(seeds=[0, 1])
@@ -245,7 +165,8 @@ def test_a_report_while_runs_run(run_tiny, fake, capsys):
     "process "
   ) in text
   assert "loss is NaN" in text
-  assert [one["state"] for one in json.loads(states)].count("failed") == 4
+  told = json.loads(states)["runs"]
+  assert [one["state"] for one in told].count("failed") == 4
 
 
 @pytest.mark.parametrize(
@@ -301,13 +222,3 @@ handler.close = lambda: None
     [sys.executable, "-c", script], capture_output=True, text=True
   )
   assert done.stdout == "still there\n", done.stderr
-
-
-def test_without_submitit(run_tiny, fake, monkeypatch):
-  monkeypatch.setattr(launchers.importlib.util, "find_spec", lambda name: None)
-  with pytest.raises(UserError) as error:
-    run_tiny(launch=Launch(jobs=2))
-  assert str(error.value) == (
-    "--executor submitit and --jobs need the package submitit: pip install "
-    "'transformer_zoo[launch]'"
-  )

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import pathlib
 import signal
+import sys
 import traceback
 
 import gin
@@ -87,7 +88,7 @@ def _describe(folder: pathlib.Path) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-  """A run as a process of its own, as submitit starts it.
+  """A run as a process of its own, as submitit starts it on a cluster.
 
   SIGTERM, which a cluster sends when it takes the machine back or a user
   cancels the job, saves the state and ends it. SIGUSR2, which announces the
@@ -96,28 +97,20 @@ class Job:
   Attributes:
     run: what to train.
     execute: trains it.
-    cores: those that the process takes; empty for all that it may.
   """
 
   run: plan.Run
   execute: Callable[[plan.Run], None]
-  cores: Sequence[int] = ()
 
   def __call__(self) -> None:
     """Trains the run."""
-    if self.cores:
-      os.sched_setaffinity(0, self.cores)
     at_limit = []
-
-    def stop(*_):
-      raise loop.Preempted
 
     def stop_at_limit(*_):
       at_limit.append(True)
       signal.raise_signal(signal.SIGTERM)
 
-    # Until the training loop takes SIGTERM over; submitit would ignore it.
-    signal.signal(signal.SIGTERM, stop)
+    stop_on_sigterm()  # submitit would ignore it.
     queue_again = signal.signal(signal.SIGUSR2, stop_at_limit)
     try:
       self.execute(self.run)
@@ -131,6 +124,17 @@ class Job:
     from submitit.helpers import DelayedSubmission
 
     return DelayedSubmission(self)
+
+
+def stop_on_sigterm() -> None:
+  """Makes SIGTERM raise `Preempted` where no training loop takes it over."""
+
+  def stop(*_):
+    # Not a second time, while the state is being saved.
+    if not isinstance(sys.exception(), loop.Preempted):
+      raise loop.Preempted
+
+  signal.signal(signal.SIGTERM, stop)
 
 
 def reason(error: BaseException) -> str:

@@ -1,26 +1,25 @@
 """Where the runs of a study are trained: in this process, or in several."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 import contextlib
 import importlib.util
 import os
 import pathlib
 import signal
+import socket
 import sys
 import time
-from typing import Any, Protocol
+from typing import Protocol
 
-from transformer_zoo.ablations import claims
 from transformer_zoo.ablations import plan
-from transformer_zoo.ablations import standing
-from transformer_zoo.ablations.execution import Elsewhere
+from transformer_zoo.ablations import worker as worker_lib
 from transformer_zoo.ablations.execution import Execution
-from transformer_zoo.ablations.execution import Job
+from transformer_zoo.ablations.worker import Worker
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import reuse
 
 _POLL_SECONDS = 0.5
-_NO_LIMIT_MINUTES = 60 * 24 * 365
+_GPU_MEMORY = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 
 
 class Launcher(Protocol):
@@ -76,84 +75,91 @@ class InTurn:
 
 
 class LocalProcesses:
-  """Trains several runs at once, each in a process of submitit's.
+  """Trains several runs at once, each in a worker of its own.
 
-  SIGTERM to this process ends them as well; they save their states.
+  However this process ends, the workers save their states and end.
   """
 
-  def __init__(self, execute: Execution, folder: pathlib.Path, jobs: int):
-    """Checks what is installed.
+  def __init__(
+    self,
+    execute: Execution,
+    folder: pathlib.Path,
+    jobs: int,
+    say: Callable[[str], None],
+  ):
+    """Starts nothing yet.
 
     Args:
       execute: trains a run.
-      folder: for the output of the processes.
+      folder: for the output of the workers.
       jobs: how many at once, each with its share of the cores and GPUs.
-
-    Raises:
-      UserError: submitit is not installed.
+      say: told of each worker.
     """
     self._execute = execute
-    self._executor = require_submitit().LocalExecutor(folder)
-    self._running: list[tuple[int, plan.Run, Any]] = []  # By slot.
-    self._jobs = jobs
+    self._folder = folder
+    self._say = say
+    self._workers: list[Worker | None] = [None] * jobs  # By slot.
 
   def __enter__(self):
     self._before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    self._folder.mkdir(parents=True, exist_ok=True)
     return self
 
   def __exit__(self, *_):
+    workers = list(filter(None, self._workers))
+    for worker in workers:
+      worker.leave()
+    if any(worker.run for worker in workers):
+      self._say("the workers save their states and end")
+    for worker in workers:
+      worker.wait()
     signal.signal(signal.SIGTERM, self._before)
-    for _, _, job in self._running:
-      if job.state == "RUNNING":
-        os.kill(int(job.job_id), signal.SIGTERM)
-    for _, _, job in self._running:
-      while job.state == "RUNNING":
-        time.sleep(_POLL_SECONDS)
 
   def has_room(self) -> bool:
     """Whether another run can be started."""
-    return len(self._running) < self._jobs
+    return len(self._busy()) < len(self._workers)
 
   def start(self, run: plan.Run) -> None:
     """Begins to train a run."""
-    taken = {slot for slot, _, _ in self._running}
-    slot = min(set(range(self._jobs)) - taken)
-    devices = share_of_devices(_visible_gpus(), slot, self._jobs)
-    self._executor.update_parameters(
-      timeout_min=_NO_LIMIT_MINUTES,
-      gpus_per_node=len(devices),
-      visible_gpus=devices,
-      stderr_to_stdout=True,
-    )
-    cores = share_of_devices(_cores(), slot, self._jobs)
-    job = self._executor.submit(Job(run, self._execute, cores))
-    self._running.append((slot, run, job))
+    # One that waits before one that would have to be started.
+    waiting = [one for one in self._workers if one and not one.run]
+    worker = waiting[0] if waiting else self._new_worker()
+    worker.start(run)
 
   def ended(self) -> Iterator[tuple[plan.Run, Exception | None]]:
-    """Yields the runs whose processes have ended."""
-    over = [entry for entry in self._running if entry[2].state != "RUNNING"]
-    if not over:
+    """Yields the runs that have ended; a worker may have, with its run."""
+    busy = self._busy()
+    if not busy:
       time.sleep(_POLL_SECONDS)
-    for entry in over:
-      self._running.remove(entry)
-      _, run, job = entry
-      yield run, _what_ended(run, job)
+    for one in worker_lib.when_ready(busy, _POLL_SECONDS) if busy else ():
+      run = one.run
+      try:
+        yield run, one.ended()
+      except EOFError as error:
+        self._workers[self._workers.index(one)] = None
+        yield run, UserError(str(error))
 
+  def _busy(self) -> list[Worker]:
+    return [one for one in self._workers if one and one.run]
 
-def _what_ended(run: plan.Run, job) -> Exception | None:
-  came = standing.of_folder(run.folder)
-  if came.state == standing.FINISHED:
-    return None
-  if came.state == standing.RUNNING:
-    return Elsewhere(came.reason)
-  if came.state == standing.FAILED:
-    return UserError(came.reason)
-  # Killed, or never begun.
-  reason = f"its process ended without a result; see {job.paths.stdout}"
-  if claims.last_owner(run.folder) is None:
-    run.folder.mkdir(parents=True, exist_ok=True)
-    (run.folder / standing.ERROR_FILE).write_text(reason, encoding="utf-8")
-  return UserError(reason)
+  def _new_worker(self) -> Worker:
+    slot, jobs = self._workers.index(None), len(self._workers)
+    name = f"worker {slot + 1}"
+    output = (
+      self._folder / f"{socket.gethostname()}-{os.getpid()}-{slot + 1}.txt"
+    )
+    cores = share_of_devices(_cores(), slot, jobs)
+    gpus = _visible_gpus()
+    shown = ", ".join(map(str, cores)) or "all"
+    self._say(f"{name}: cores {shown}; it prints into {output}")
+    self._workers[slot] = Worker(
+      name,
+      self._execute,
+      output,
+      cores=cores,
+      variables=gpu_variables(gpus, slot, jobs) if gpus else {},
+    )
+    return self._workers[slot]
 
 
 def require_submitit():
@@ -164,7 +170,7 @@ def require_submitit():
   """
   if importlib.util.find_spec("submitit") is None:
     raise UserError(
-      "--executor submitit and --jobs need the package submitit: pip install "
+      "--executor submitit needs the package submitit: pip install "
       "'transformer_zoo[launch]'"
     )
   variable = "SUBMITIT_LOG_LEVEL"
@@ -190,6 +196,23 @@ def share_of_devices(
   if len(devices) < slots:
     return tuple(devices[slot % len(devices) :][:1]) if devices else ()
   return tuple(devices[slot::slots])
+
+
+def gpu_variables(gpus: Sequence[int], slot: int, slots: int) -> dict[str, str]:
+  """The environment of a process that has a share of the GPUs.
+
+  JAX takes three quarters of a GPU's memory as it starts: where processes have
+  to share one, they divide that.
+  """
+  variables = {
+    "CUDA_VISIBLE_DEVICES": ",".join(
+      map(str, share_of_devices(gpus, slot, slots))
+    )
+  }
+  on_one = -(-slots // len(gpus))
+  if on_one > 1 and _GPU_MEMORY not in os.environ:
+    variables[_GPU_MEMORY] = f"{0.75 / on_one:.3f}"
+  return variables
 
 
 def _cores() -> list[int]:

@@ -137,7 +137,7 @@ def _launch(
     launcher = launchers.InTurn(execute)
   else:
     launcher = launchers.LocalProcesses(
-      execute, pool / _JOBS_FOLDER, launch.jobs
+      execute, pool / _JOBS_FOLDER, launch.jobs, say
     )
   with launcher:
     names = _names(planned)
