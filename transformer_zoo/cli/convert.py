@@ -12,6 +12,10 @@ from transformer_zoo.errors import UserError
 
 SUMMARY = "convert a checkpoint from or to Hugging Face or T5X"
 EXAMPLE = "zoo convert downloads/flan-t5-small runs/flan_t5_small"
+_ROWS = {
+  "vocabulary_size": "embeddings and logits",
+  "positions": "learned positions",
+}
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
@@ -29,6 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     metavar="FILE",
     help="goes along where the source has none, or in its place",
   )
+  for name, rows in _ROWS.items():
+    parser.add_argument(
+      f"--{name}",
+      type=int,
+      metavar="N",
+      help=f"of {rows}: the last are cut, or new ones are the mean",
+    )
   parser.add_argument(
     "--dtype",
     default="float32",
@@ -60,6 +71,8 @@ def run(arguments: argparse.Namespace) -> None:
     gin_files=arguments.gin_file,
     bindings=arguments.overrides,
     vocabulary_path=arguments.vocabulary,
+    vocabulary_size=arguments.vocabulary_size,
+    positions=arguments.positions,
     dtype=arguments.dtype,
     max_shard_bytes=_bytes(arguments.max_shard_size),
     scanned=arguments.scanned,

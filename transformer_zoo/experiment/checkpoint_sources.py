@@ -122,7 +122,7 @@ def _of_huggingface(path) -> Source:
       [f"--gin_file={name}" for name in architecture.gin_files]
       + [f"--gin.{binding}" for binding in bindings]
     ),
-    find_vocabulary=functools.partial(_vocabulary, path),
+    find_vocabulary=functools.partial(vocabulary, path),
   )
 
 
@@ -159,14 +159,15 @@ def _model_of_run(file: pathlib.Path) -> nn.Module | None:
 
 
 def _vocabulary_of_run(run: pathlib.Path) -> Vocabulary | None:
-  beside = _vocabulary(run / converted_run.BESIDE)
+  beside = vocabulary(run / converted_run.BESIDE)
   return converted_run.vocabulary_of(run) if beside is None else beside
 
 
-def _vocabulary(path) -> Vocabulary | None:
-  vocabulary = Vocabulary(path)
+def vocabulary(folder: str | os.PathLike[str]) -> Vocabulary | None:
+  """The vocabulary that lies in a folder, None where there is none."""
+  found = Vocabulary(folder)
   try:
-    vocabulary.check()
+    found.check()
   except UserError:
     return None
-  return vocabulary
+  return found

@@ -8,51 +8,27 @@ import os
 import pathlib
 import shutil
 
-from flax import linen as nn
 import numpy as np
 
-from transformer_zoo import config
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import converted_run
 from transformer_zoo.experiment import exported_directory
 from transformer_zoo.experiment import tokenizer_files
+from transformer_zoo.experiment.conversion_sources import FORMATS
+from transformer_zoo.experiment.conversion_sources import HUGGING_FACE
+from transformer_zoo.experiment.conversion_sources import open_source
+from transformer_zoo.experiment.conversion_sources import Source
+from transformer_zoo.experiment.conversion_sources import T5X
+from transformer_zoo.experiment.conversion_sources import with_rows
+from transformer_zoo.experiment.conversion_sources import ZOO
 from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.interop import t5x_checkpoints
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.tensors import Tensor
 
-HUGGING_FACE, T5X, ZOO = "huggingface", "t5x", "zoo"
-FORMATS = (HUGGING_FACE, T5X, ZOO)
 _FLOAT32 = np.dtype(np.float32)
-
-
-@dataclasses.dataclass(frozen=True)
-class Source:
-  """What is converted.
-
-  Attributes:
-    kind: one of `FORMATS`.
-    parameters: ours by name, layers unstacked.
-    gin_files: of the model; none where nothing tells it.
-    bindings: after them, `NAME=VALUE`.
-    model: as they configure it, or None.
-    step: steps made.
-    moments: Adafactor's (`t5x_checkpoints`), or None.
-    beside: folder of files that go along, or None.
-    vocabulary: to write where none goes along, or None.
-  """
-
-  kind: str
-  parameters: Mapping[str, Tensor]
-  gin_files: Sequence[str] = ()
-  bindings: Sequence[str] = ()
-  model: nn.Module | None = None
-  step: int = 0
-  moments: Mapping[str, Tensor] | None = None
-  beside: pathlib.Path | None = None
-  vocabulary: Vocabulary | None = None
 
 
 def convert(
@@ -63,6 +39,8 @@ def convert(
   gin_files: Sequence[str] = (),
   bindings: Sequence[str] = (),
   vocabulary_path: str | None = None,
+  vocabulary_size: int | None = None,
+  positions: int | None = None,
   dtype: str = "float32",
   max_shard_bytes: int = writing.MAX_SHARD_BYTES,
   scanned: bool = False,
@@ -80,6 +58,9 @@ def convert(
     gin_files: the model of a T5X checkpoint, which does not tell it.
     bindings: after them, `NAME=VALUE`.
     vocabulary_path: a vocabulary that goes along where the source has none.
+    vocabulary_size: rows that the tables of embeddings and logits are to have
+      (`conversion_sources.with_rows`); as many as they have if None.
+    positions: likewise those of learned positions.
     dtype: of the numbers in a Hugging Face directory; ours are float32.
     max_shard_bytes: the most that one of its files holds.
     scanned: whether a T5X checkpoint is of its `scalable_t5`.
@@ -94,48 +75,24 @@ def convert(
     raise UserError(
       f"{str(target)!r} is there already; name another folder, or remove it"
     )
-  found = _open(source, gin_files, bindings, report)
-  if vocabulary_path is not None:
-    vocabulary = Vocabulary(vocabulary_path)
-    vocabulary.check()
-    found = dataclasses.replace(found, vocabulary=vocabulary, beside=None)
+  found = _with_vocabulary(
+    open_source(source, gin_files, bindings, report), vocabulary_path
+  )
+  rows = {"vocabulary": vocabulary_size, "positions": positions}
+  rows = {kind: number for kind, number in rows.items() if number is not None}
   if to is None:
     to = HUGGING_FACE if found.kind == ZOO else ZOO
-  if found.kind == to:
-    raise UserError(
-      f"{str(source)!r} is in the format {to!r} already; choose another one "
-      f"with --to: {', '.join(FORMATS)}"
-    )
-  if to != T5X and found.model is None:
-    raise UserError(
-      "a T5X checkpoint does not tell its architecture; name it with "
-      "--gin_file, as in --gin_file=architectures/t5_1_1.gin "
-      "--gin_file=sizes/t5_1_1_small.gin"
-    )
+  _check_formats(found, to, resizes=bool(rows))
+  if rows:
+    found = with_rows(found, rows, report)
   _check_room(target, found)
   with _written_aside(target) as folder:
     if to == ZOO:
       _write_run(folder, found)
     elif to == T5X:
-      t5x_checkpoints.write_checkpoint(
-        folder,
-        _float32(found.parameters),
-        step=found.step,
-        moments=found.moments,
-        scanned=scanned,
-      )
+      _write_t5x(folder, found, scanned=scanned)
     else:
-      folder.mkdir(parents=True)
-      _write_vocabulary(folder, found)
-      exported_directory.write(
-        folder,
-        found.model,
-        found.parameters,
-        original=_original_config(found),
-        special_ids=_special_ids(found.vocabulary),
-        dtype=dtype,
-        max_shard_bytes=max_shard_bytes,
-      )
+      _write_directory(folder, found, dtype, max_shard_bytes)
   number = sum(math.prod(t.shape) for t in found.parameters.values())
   dtypes = sorted({t.dtype.name for t in found.parameters.values()})
   report(
@@ -144,65 +101,26 @@ def convert(
   )
 
 
-def _open(source, gin_files, bindings, report) -> Source:
-  path = pathlib.Path(source)
-  if not path.exists():
-    raise UserError(f"there is no checkpoint {str(source)!r}")
-  if directory.is_directory(path):
-    return _of_directory(directory.open_directory(path))
-  if t5x_checkpoints.is_checkpoint(path):
-    return _of_t5x(path, gin_files, bindings, report)
-  if converted_run.is_run(path):
-    return _of_run(converted_run.open_run(path))
-  raise UserError(
-    f"{str(source)!r} is no checkpoint that is known here: a Hugging Face "
-    "directory has a config.json, a T5X checkpoint a file `checkpoint`, a run "
-    "a folder checkpoints/"
-  )
+def _with_vocabulary(source: Source, path: str | None) -> Source:
+  if path is None:
+    return source
+  vocabulary = Vocabulary(path)
+  vocabulary.check()
+  return dataclasses.replace(source, vocabulary=vocabulary, beside=None)
 
 
-def _of_directory(found: directory.Directory) -> Source:
-  architecture = found.family.architecture(found.config)
-  bindings = architecture.as_overrides()
-  model = config.build("MODEL", architecture.gin_files, bindings)
-  return Source(
-    HUGGING_FACE,
-    found.parameters(converted_run.shapes_of(model)),
-    architecture.gin_files,
-    bindings,
-    model,
-    beside=found.path,
-  )
-
-
-def _of_t5x(path, gin_files, bindings, report) -> Source:
-  found = t5x_checkpoints.open_checkpoint(path)
-  model = config.build("MODEL", gin_files, bindings) if gin_files else None
-  moments = None
-  if found.has_optimizer_state:
-    try:
-      moments = found.moments()
-    except UserError as error:
-      report(f"without the optimizer's state: {error}")
-  parameters = found.parameters()
-  if model is not None:
-    _check_parameters(parameters, model)
-  return Source(
-    T5X, parameters, gin_files, bindings, model, found.step, moments
-  )
-
-
-def _of_run(found: converted_run.Run) -> Source:
-  step = found.leaves.get("step")
-  return Source(
-    ZOO,
-    found.parameters(),
-    model=found.model,
-    step=0 if step is None else int(step.read()),
-    moments=orbax_checkpoints.moments(found.leaves) or None,
-    beside=found.beside,
-    vocabulary=converted_run.vocabulary_of(found.folder),
-  )
+def _check_formats(source: Source, to: str, *, resizes: bool) -> None:
+  if source.kind == to and not resizes:
+    raise UserError(
+      f"{source.name!r} is in the format {to!r} already; choose another one "
+      f"with --to: {', '.join(FORMATS)}"
+    )
+  if source.model is None and (to != T5X or resizes):
+    raise UserError(
+      "a T5X checkpoint does not tell its architecture; name it with "
+      "--gin_file, as in --gin_file=architectures/t5_1_1.gin "
+      "--gin_file=sizes/t5_1_1_small.gin"
+    )
 
 
 def _float32(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -231,22 +149,30 @@ def _write_run(folder: pathlib.Path, source: Source) -> None:
   )
 
 
-def _check_parameters(
-  parameters: Mapping[str, Tensor], model: nn.Module
+def _write_t5x(folder: pathlib.Path, source: Source, *, scanned: bool) -> None:
+  t5x_checkpoints.write_checkpoint(
+    folder,
+    _float32(source.parameters),
+    step=source.step,
+    moments=source.moments,
+    scanned=scanned,
+  )
+
+
+def _write_directory(
+  folder: pathlib.Path, source: Source, dtype: str, max_shard_bytes: int
 ) -> None:
-  shapes = converted_run.shapes_of(model)
-  there = {name: tensor.shape for name, tensor in parameters.items()}
-  if different := {
-    f"{name} {there.get(name, 'missing')} instead of "
-    f"{shapes.get(name, 'nothing')}"
-    for name in there.keys() | shapes.keys()
-    if there.get(name) != shapes.get(name)
-  }:
-    shown = "; ".join(sorted(different)[:3])
-    raise UserError(
-      f"the checkpoint is not of the configured model; {len(different)} "
-      f"parameters differ: {shown}"
-    )
+  folder.mkdir(parents=True)
+  _write_vocabulary(folder, source)
+  exported_directory.write(
+    folder,
+    source.model,
+    source.parameters,
+    original=_original_config(source),
+    special_ids=_special_ids(source.vocabulary),
+    dtype=dtype,
+    max_shard_bytes=max_shard_bytes,
+  )
 
 
 def _special_ids(vocabulary: Vocabulary | None) -> dict[str, int]:

@@ -21,6 +21,7 @@ from transformer_zoo.experiment import generation_defaults
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.experiment import tokenizer_files
 from transformer_zoo.interop import orbax_checkpoints
+from transformer_zoo.interop.assignment import Parameter
 from transformer_zoo.interop.tensors import Tensor
 from transformer_zoo.training import checkpoints
 from transformer_zoo.training import checksums
@@ -178,13 +179,17 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
   return [f"{name}={value!r}" for name, value in macros.items()]
 
 
+def parameters_of(model: nn.Module) -> dict[str, Parameter]:
+  """The parameters of a model by name, layers unstacked."""
+  # One layer of each stack is traced so, and not all of them.
+  return placement.parameters_of(state.abstract_variables(_scanned(model)))
+
+
 def shapes_of(model: nn.Module) -> dict[str, tuple[int, ...]]:
   """Shapes of the parameters of a model, layers unstacked."""
-  # One layer of each stack is traced so, and not all of them.
-  boxed = state.abstract_variables(_scanned(model))
   return {
     name: tuple(parameter.shape)
-    for name, parameter in placement.parameters_of(boxed).items()
+    for name, parameter in parameters_of(model).items()
   }
 
 

@@ -17,6 +17,9 @@ from transformer_zoo.interop.tensors import Tensor
 from transformer_zoo.modules import comparison
 from transformer_zoo.peft import substitution
 
+# Attributes of config.json's that count rows of tables.
+_SIZES = ("vocab_size", "n_positions", "max_position_embeddings")
+
 
 def write(
   folder: pathlib.Path,
@@ -35,7 +38,7 @@ def write(
     model: what the parameters are of.
     parameters: by our names, layers unstacked.
     original: the config.json that the model came from, which is written again
-      if it still describes the model.
+      if it still describes the model, but for the sizes of its tables.
     special_ids: attributes of a new config.json: `eos_token_id` and others.
     dtype: see `writing.write_directory`.
     max_shard_bytes: likewise.
@@ -49,9 +52,10 @@ def write(
       "put into a model stays in our format, and its base can be exported from "
       "the run that it started from"
     )
-  found = original and _by_original(directory.read_json(original), model)
+  content = directory.read_json(original) if original else {}
+  content |= _new_sizes(content, model)
+  found = original and _by_original(content, model)
   if found:
-    content = directory.read_json(original)
     key = "torch_dtype" if "torch_dtype" in content else "dtype"
     writing.write_json(folder / directory.CONFIG, {**content, key: dtype})
   else:
@@ -64,6 +68,19 @@ def write(
     dtype=dtype,
     max_shard_bytes=max_shard_bytes,
   )
+
+
+def _new_sizes(content: Mapping[str, Any], model: nn.Module) -> dict[str, Any]:
+  """Numbers of tokens and positions in which a model left its original."""
+  try:
+    described = family_of(content).config(model)
+  except UserError:
+    return {}
+  return {
+    name: described[name]
+    for name in _SIZES
+    if name in described and content.get(name) is not None
+  }
 
 
 def _by_original(
