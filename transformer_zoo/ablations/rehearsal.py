@@ -2,11 +2,12 @@
 
 Three times: what is compiled is kept on disk for the run itself, the second
 time it is loaded, and the third time it is there, as it is for a study's
-later runs.
+later runs. Only then it has more than one step.
 """
 
 from collections.abc import Sequence
 import contextlib
+import dataclasses
 import os
 import pathlib
 import shutil
@@ -17,15 +18,17 @@ from transformer_zoo import config
 from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations import speeds
+from transformer_zoo.ablations.speeds import Speed
 from transformer_zoo.experiment import reuse
 from transformer_zoo.experiment import train
 from transformer_zoo.training import loop
 
-# Enough that the last of them are as fast as those of a long run.
-STEPS = 24
+# The median of four lines of timing, of three steps each: the first one, in
+# which the process gets its memory, and one that is disturbed do not count.
+STEPS = 12
+_LOG_PERIOD = 3
 # Programs are compiled, found on disk, and kept in memory.
 PARTS = ("compiled", "loaded", "kept")
-_LAPS = 4  # Of which the last has steps alone.
 
 
 def rehearse(
@@ -33,8 +36,8 @@ def rehearse(
   folder: pathlib.Path,
   cache: pathlib.Path,
   search_paths: Sequence[str | os.PathLike[str]] = (),
-) -> tuple[speeds.Speed, ...]:
-  """Trains a run's first steps, from fresh parameters; evaluates them twice.
+) -> tuple[Speed, ...]:
+  """Trains a run's first steps, from fresh parameters, and evaluates them.
 
   Args:
     run: one that trains; its data is read.
@@ -54,27 +57,41 @@ def rehearse(
       open(os.devnull, "w", encoding="utf-8") as nothing,
       contextlib.redirect_stdout(nothing),
     ):
-      first, *others = [folder / name for name in PARTS]
+      compiled, loaded, kept = [folder / name for name in PARTS]
       with reuse.reused():
-        compiled = _train(run, first, search_paths, compiled=True)
+        first = _train(run, compiled, search_paths, steps=1)
       with reuse.reused():
-        return compiled, *(_train(run, part, search_paths) for part in others)
+        second = _train(run, loaded, search_paths, steps=1)
+        third = _train(run, kept, search_paths, steps=STEPS)
+    return (
+      dataclasses.replace(_begun(first, third), compiled=True),
+      _begun(second, third),
+      third,
+    )
   finally:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _train(run, folder, search_paths, compiled=False) -> speeds.Speed:
+def _begun(first: Speed, later: Speed) -> Speed:
+  """The speed of a run that begins as one and goes on as another one.
+
+  What the first's evaluation takes longer is compiling.
+  """
+  compiling = max(0.0, first.evaluation - later.evaluation)
+  return dataclasses.replace(later, beginning=first.beginning + compiling)
+
+
+def _train(run, folder, search_paths, steps) -> Speed:
   bindings = plan.run_bindings(run.command, run.random_seed, folder)
   try:
     config.load((), bindings, search_paths, changes=run.changes)
     kind = speeds.Kind.of_loaded()
-    half = STEPS // 2
     config.call(
       "train",
-      train_steps=STEPS,
-      periods=loop.Periods(STEPS // _LAPS, checkpoint=half, evaluate=half),
+      train_steps=steps,
+      periods=loop.Periods(_LOG_PERIOD, checkpoint=steps, evaluate=0),
       initial_checkpoint=train.FROM_SCRATCH,
     )
-    return speeds.measured(folder, kind, rehearsed=True, compiled=compiled)
+    return speeds.measured(folder, kind, rehearsed=True)
   finally:
     gin.clear_config()

@@ -8,7 +8,7 @@ they are of the same tasks. The first run of a program in a process begins
 later than the others, because it traces, compiles or loads it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 import dataclasses
 import hashlib
 import pathlib
@@ -17,8 +17,8 @@ import statistics
 import gin
 
 from transformer_zoo import config
-from transformer_zoo import environment
 from transformer_zoo.ablations import json_files
+from transformer_zoo.ablations import machines
 from transformer_zoo.ablations import outcome
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import recorder
@@ -69,6 +69,8 @@ class Speed:
     flops: of a step.
     rehearsed: whether it was a rehearsal, and no run.
     compiled: whether it was a rehearsal that had to compile its programs.
+    cores: those of the process that was measured, where this one has another
+      number of them.
   """
 
   kind: Kind
@@ -79,27 +81,38 @@ class Speed:
   flops: float
   rehearsed: bool = False
   compiled: bool = False
+  cores: int | None = None
 
   @classmethod
   def from_json(cls, saved: Mapping) -> "Speed":
     """Reads what `dataclasses.asdict` gave."""
     return cls(**{**saved, "kind": Kind(**saved["kind"])})
 
+  def with_other_cores(self, cores: int, ratio: float) -> "Speed":
+    """What it is where steps take `ratio` times as long.
+
+    Args:
+      cores: those that it was measured with.
+      ratio: of a step here to a step there.
+    """
+    return dataclasses.replace(
+      self,
+      step=self.step * ratio,
+      evaluation=self.evaluation * ratio,
+      cores=cores,
+    )
+
 
 def measured(
-  folder: pathlib.Path,
-  kind: Kind,
-  *,
-  rehearsed: bool = False,
-  compiled: bool = False,
+  folder: pathlib.Path, kind: Kind, *, rehearsed: bool = False
 ) -> Speed | None:
   """What a finished run tells; None where it does not say what it has cost.
 
   Args:
     folder: of the run.
     kind: of the run.
-    rehearsed: whether its last steps alone say how long one takes.
-    compiled: whether it was the first that needed its programs.
+    rehearsed: whether it has so few steps that the median of its lines of
+      timing says how long one takes.
   """
   result = outcome.read_result(folder)
   if "budget" not in result or not result["budget"]["steps"]:
@@ -110,22 +123,27 @@ def measured(
   evaluation = statistics.median(others) if others else first
   step = parts["training"] / steps
   if rehearsed:
-    step = _values(lines, "seconds_per_step")[-1]
+    step = statistics.median(_values(lines, "seconds_per_step"))
   saves = len(_values(lines, "checkpoint_stall_seconds"))
   return Speed(
     kind=kind,
-    beginning=parts["start"] + parts["compilation"] + first - evaluation,
+    beginning=parts["start"]
+    + parts["compilation"]
+    + max(0.0, first - evaluation),
     step=step,
     evaluation=evaluation,
     save=parts["saving"] / max(1, saves),
     flops=result["budget"]["flops"] / steps,
     rehearsed=rehearsed,
-    compiled=compiled,
   )
 
 
 class Speeds:
-  """What is known of this machine's speed; kept in a file beside the runs."""
+  """What is known of this machine's speed; kept in a file beside the runs.
+
+  What was measured with another number of cores counts where nothing was
+  measured with those of this process.
+  """
 
   def __init__(self, file: pathlib.Path):
     """Reads what is known.
@@ -137,21 +155,28 @@ class Speeds:
       UserError: it is damaged.
     """
     self._file = file
-    self._machine = machine()
-    self._all = json_files.read(file) if file.exists() else {}
+    self._machine = machines.here()
+    saved = json_files.read(file) if file.exists() else {}
+    self._all: dict[str, dict[str, Speed | None]] = {
+      machine: {
+        name: speed and Speed.from_json(speed) for name, speed in known.items()
+      }
+      for machine, known in saved.items()
+    }
 
   def read_pool(self, pool: pathlib.Path) -> None:
     """Adds the finished runs of a pool that this machine has computed."""
-    known = self._known()
+    known = set().union(*self._all.values())
     for result in sorted(pool.glob(f"*/{outcome.RESULT_FILE}")):
       name = result.parent.name
-      if name not in known and _machine_of(result.parent) == self._machine:
-        self._add(name, _read(result.parent))
+      machine = None if name in known else machines.of_run(result.parent)
+      if machine is not None and self._is_this_one(machine):
+        self._all.setdefault(machine, {})[name] = _read(result.parent)
     self._write()
 
   def add(self, name: str, speed: Speed) -> None:
     """Adds one, in the place of another one of its name."""
-    self._add(name, speed)
+    self._all.setdefault(self._machine, {})[name] = speed
     self._write()
 
   def matching(
@@ -161,51 +186,79 @@ class Speeds:
     *,
     compiled: bool = False,
   ) -> list[Speed]:
-    """Those of a program and a mixture, or of any; runs rather than rehearsals.
+    """Those of a program and a mixture, or of any.
 
-    Rehearsals are left out where there is a run, and those that had to compile
-    unless `compiled`.
+    Rehearsals that had to compile are there if they are asked for (`compiled`),
+    others where no run of their kind has ended.
     """
-    found = [
+
+    def fits(speed):
+      return (
+        program in (None, speed.kind.program)
+        and mixture in (None, speed.kind.mixture)
+        and compiled >= speed.compiled
+      )
+
+    here = list(filter(fits, self._speeds(self._machine)))
+    found = here or list(filter(fits, self._elsewhere()))
+    run = {speed.kind for speed in found if not speed.rehearsed}
+    return [
       speed
-      for saved in self._known().values()
-      if saved is not None
-      for speed in [Speed.from_json(saved)]
-      if program in (None, speed.kind.program)
-      and mixture in (None, speed.kind.mixture)
-      and compiled >= speed.compiled
+      for speed in found
+      if not speed.rehearsed or speed.compiled or speed.kind not in run
     ]
-    return [speed for speed in found if not speed.rehearsed] or found
 
-  def _known(self) -> dict[str, Mapping | None]:
-    return self._all.setdefault(self._machine, {})
+  def _is_this_one(self, machine: str) -> bool:
+    """Whether it is this machine, with whatever number of cores."""
+    return machine == self._machine or machines.differ_in_cores(
+      machine, self._machine
+    )
 
-  def _add(self, name: str, speed: Speed | None) -> None:
-    self._known()[name] = speed and dataclasses.asdict(speed)
+  def _elsewhere(self) -> Iterator[Speed]:
+    """Speeds of this machine with other numbers of cores, as they are here."""
+    for machine in self._all:
+      if machines.differ_in_cores(machine, self._machine):
+        ratio = self._ratio(machine)
+        for speed in self._speeds(machine):
+          yield speed.with_other_cores(machines.cores(machine), ratio)
+
+  def _ratio(self, other: str) -> float:
+    """How long a step takes here for one there.
+
+    Told by the programs that are known of both. Where there is none, twice the
+    cores do 1.4 times the work: between 1.2 and 1.7, as measured with two cores
+    and small models (docs/studies.md). Accelerators do not care.
+    """
+    here = _steps(self._speeds(self._machine))
+    there = _steps(self._speeds(other))
+    if both := here.keys() & there.keys():
+      return statistics.median(here[name] / there[name] for name in both)
+    if not machines.computes_on_cores(other):
+      return 1.0
+    return (machines.cores(other) / machines.cores(self._machine)) ** 0.5
+
+  def _speeds(self, machine: str) -> Iterator[Speed]:
+    """Those of a machine; some runs do not tell theirs."""
+    return filter(None, self._all.get(machine, {}).values())
 
   def _write(self) -> None:
     self._file.parent.mkdir(parents=True, exist_ok=True)
-    json_files.replace(self._file, self._all)
+    saved = {
+      machine: {
+        name: speed and dataclasses.asdict(speed)
+        for name, speed in known.items()
+      }
+      for machine, known in self._all.items()
+    }
+    json_files.replace(self._file, saved)
 
 
-def machine() -> str:
-  """What tells this machine from others that are differently fast."""
-  return _name(environment.describe_environment())
-
-
-def _machine_of(folder: pathlib.Path) -> str | None:
-  try:
-    return _name(json_files.read(folder / "environment.json"))
-  except (UserError, KeyError):
-    return None
-
-
-def _name(found: Mapping) -> str:
-  devices = found["devices"]
-  return (
-    f"{devices['count']} x {devices['kind']}, {found['cpu_count']} cores, "
-    f"{found['memory_gib']} GiB, {found['platform']}"
-  )
+def _steps(speeds: Iterable[Speed]) -> dict[str, float]:
+  """The median step of each program."""
+  by_program = {}
+  for speed in speeds:
+    by_program.setdefault(speed.kind.program, []).append(speed.step)
+  return {name: statistics.median(of) for name, of in by_program.items()}
 
 
 def _read(folder: pathlib.Path) -> Speed | None:

@@ -27,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   common.add_search_paths_argument(parser)
   add("--plan", action="store_true", help="tell what would run, and how long")
   add("--topology", help="of the plan: on a TPU slice too, as v5e:4x4")
+  rehearsals = "of the plan: programs rehearsed at most; 0 to use what is known"
+  add("--rehearse", type=int, metavar="N", help=rehearsals)
   common.add_json_argument(parser)
   executors = "local; or submitit: SLURM's jobs, else processes of this machine"
   add("--executor", default="local", metavar="NAME", help=executors)
@@ -44,10 +46,11 @@ def run(arguments: argparse.Namespace) -> None:
   """
   if arguments.seeds is not None and arguments.seeds < 1:
     raise UserError(f"--seeds is {arguments.seeds}; it has to be 1 or more")
-  for option in ("topology", "json"):
-    if getattr(arguments, option) and not arguments.plan:
+  for option in ("topology", "rehearse", "json"):
+    value = getattr(arguments, option)
+    if value is not None and value is not False and not arguments.plan:
       raise UserError(f"--{option} is an option of --plan alone")
-  from transformer_zoo.ablations import plan_report
+  from transformer_zoo.ablations import planning
   from transformer_zoo.ablations import request as requests
   from transformer_zoo.ablations import runner
 
@@ -64,7 +67,9 @@ def run(arguments: argparse.Namespace) -> None:
     search_paths=common.search_paths(arguments),
   )
   if arguments.plan:
-    plan_report.show(request, arguments.topology, arguments.json)
+    planning.show(
+      request, launch, arguments.topology, arguments.rehearse, arguments.json
+    )
     return
   runner.tell(runner.run_studies(request, launch))
 

@@ -26,7 +26,7 @@ class RunCosts:
     target_tokens: likewise.
     flops: that the model needs: three times the products of forward passes.
     executed: what all steps execute together, gradients of trained parameters
-      alone and the optimizer included.
+      alone and the optimizer included; None where it was not asked for.
     saves: checkpoints.
     evaluations: on the validation splits, if there are any.
   """
@@ -37,16 +37,20 @@ class RunCosts:
   input_tokens: int
   target_tokens: int
   flops: int
-  executed: Cost
+  executed: Cost | None
   saves: int
   evaluations: int
 
 
-def of_settings(settings: Mapping[str, Any]) -> RunCosts:
+def of_settings(
+  settings: Mapping[str, Any], *, with_executed: bool = True
+) -> RunCosts:
   """The costs of a training run, traced on one device, whatever its mesh.
 
   Args:
     settings: arguments of `train` (`programs.settings`).
+    with_executed: whether backward passes and optimizers are traced too, which
+      takes as long as all the rest.
 
   Raises:
     UserError: the model, its batches or what is trained do not fit together.
@@ -55,7 +59,7 @@ def of_settings(settings: Mapping[str, Any]) -> RunCosts:
   program = programs.on_devices(alone, jax.devices()[:1])
   steps, periods = settings["train_steps"], settings["periods"]
   inputs = targets = flops = 0
-  executed = Cost()
+  executed = Cost() if with_executed else None
   with program.partitioning.activate(program.mesh):
     for number, rows, lengths in _stages(settings):
       batch = programs.abstract_batch(
@@ -65,7 +69,8 @@ def of_settings(settings: Mapping[str, Any]) -> RunCosts:
       inputs += number * rows * lengths.get("inputs", 0)
       targets += number * rows * lengths.get("targets", 0)
       flops += number * program.model_flops(batch)
-      executed += program.cost(batch) * number
+      if with_executed:
+        executed += program.cost(batch) * number
   return RunCosts(
     **program.parameter_counts,
     steps=steps,
