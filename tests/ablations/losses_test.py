@@ -5,8 +5,11 @@ import json
 
 import pytest
 
+from transformer_zoo.ablations import analysis
+from transformer_zoo.ablations import report
 from transformer_zoo.ablations import scores
 from transformer_zoo.ablations import statistics
+from transformer_zoo.ablations import table
 from transformer_zoo.ablations.suite import Column
 from transformer_zoo.evaluation import averages
 from transformer_zoo.evaluation import metrics
@@ -40,6 +43,16 @@ def test_the_lowest_is_bold(study):
   metric = scores.TaskMetric("held_out", "text", "loss")
   by_task = scores.build(study).of_column(metric)
   assert [row for row, cell in by_task.items() if cell.bold] == ["lower"]
+
+
+def test_losses_have_three_decimals_in_tables(study):
+  found = analysis.analyse(study)
+  text = table.to_markdown(found)
+  assert "| lower  | **1.402 ± 0.002** |" in text
+  assert "| lower  | −0.100   |" in text
+  assert "Losses, of which less is better: held_out." in text
+  page = report.write(found).read_text()
+  assert "1.402" in page and "−0.100" in page and "±" in page
 
 
 def test_a_lower_loss_is_better_in_words(study):

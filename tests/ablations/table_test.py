@@ -13,6 +13,7 @@ from transformer_zoo.ablations import cells
 from transformer_zoo.ablations import latex
 from transformer_zoo.ablations import scores
 from transformer_zoo.ablations import table
+from transformer_zoo.ablations import task_metrics
 from transformer_zoo.ablations.suite import Column
 
 
@@ -97,7 +98,7 @@ def test_every_metric_of_a_task_is_told_under_its_group(make_study):
   told = {group: [*map(str, of)] for group, of in built.metrics.items()}
   assert told == {
     "GLUE": ["GLUE / mrpc: f1", "GLUE / mrpc: accuracy"],
-    scores.NO_GROUP: ["other tasks / more: em"],
+    task_metrics.NO_GROUP: ["other tasks / more: em"],
   }
   assert built.cells["a", built.metrics["GLUE"][0]].mean == 90.0
 

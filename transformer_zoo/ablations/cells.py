@@ -8,14 +8,14 @@ from transformer_zoo.ablations.scores import Cell
 STAR = "★"
 
 
-def number(value: float) -> str:
-  """Returns a score with two decimals and a typographic minus."""
-  return f"{value:.2f}".replace("-", "−")
+def number(value: float, decimals: int = 2) -> str:
+  """Returns a score with a typographic minus."""
+  return f"{value:.{decimals}f}".replace("-", "−")
 
 
-def signed(value: float) -> str:
-  """Returns a difference with its sign and two decimals."""
-  return f"{value:+.2f}".replace("-", "−")
+def signed(value: float, decimals: int = 2) -> str:
+  """Returns a difference with its sign."""
+  return f"{value:+.{decimals}f}".replace("-", "−")
 
 
 def score(cell: Cell, seeds: int) -> str:
@@ -27,9 +27,9 @@ def score(cell: Cell, seeds: int) -> str:
   """
   if cell.mean is None:
     return "—"
-  text = number(cell.mean)
+  text = number(cell.mean, cell.decimals)
   if cell.deviation is not None:
-    text += f" ± {number(cell.deviation)}"
+    text += f" ± {number(cell.deviation, cell.decimals)}"
   return text + _fewer(cell, seeds)
 
 
@@ -42,7 +42,7 @@ def difference(cell: Cell, seeds: int) -> str:
   """
   if cell.difference is None:
     return "—"
-  return signed(cell.difference) + _fewer(cell, seeds)
+  return signed(cell.difference, cell.decimals) + _fewer(cell, seeds)
 
 
 def _fewer(cell, seeds) -> str:
@@ -79,6 +79,9 @@ def legend(study: StudyResults, where: str) -> tuple[str, ...]:
     f"the column, as in Raffel et al. 2020. {STAR} marks the row that the "
     "others are compared with."
   ]
+  losses = [column.name for column in study.columns if column.is_loss]
+  if losses:
+    lines.append(f"Losses, of which less is better: {', '.join(losses)}.")
   if study.published:
     lines.append(f"{where}: the published score, {source(study)}.")
     others = other_columns(study)

@@ -80,13 +80,17 @@ def _lines(study, table, row) -> list[str]:
     theirs = [
       ""
       if cell.published is None
-      else rf"{{\scriptsize {escape(cells.number(cell.published))}}}"
+      else rf"{{\scriptsize {escape(_published(cell))}}}"
       for cell in of_row
     ]
     lines.append(
       " & ".join([r"\quad{\scriptsize published}", *theirs]) + r" \\"
     )
   return lines
+
+
+def _published(cell) -> str:
+  return cells.number(cell.published, cell.decimals)
 
 
 def _score(cell, seeds) -> str:

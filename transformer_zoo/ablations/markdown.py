@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from transformer_zoo.ablations import cells
 from transformer_zoo.ablations.analysis import Analysis
 from transformer_zoo.ablations.scores import Cell
-from transformer_zoo.ablations.scores import TaskMetric
+from transformer_zoo.ablations.task_metrics import TaskMetric
 
 
 def scores(
@@ -25,7 +25,7 @@ def scores(
     text = f"**{text}**" if cell.bold else text
     if cell.published is None:
       return text
-    return f"{text} [{cells.number(cell.published)}]"
+    return f"{text} [{cells.number(cell.published, cell.decimals)}]"
 
   return _rows(analysis, analysis.table.rows, columns, score, turned)
 
@@ -38,7 +38,8 @@ def differences(analysis: Analysis) -> str:
     text = cells.difference(cell, seeds)
     if cell.published_difference is None:
       return text
-    return f"{text} [{cells.signed(cell.published_difference)}]"
+    published = cells.signed(cell.published_difference, cell.decimals)
+    return f"{text} [{published}]"
 
   table = analysis.table
   return _rows(analysis, table.others, table.columns, difference)

@@ -37,7 +37,9 @@ def seeds(table: Table, column: str) -> str:
   for place, (row, cell) in enumerate(cells.items()):
     if cell.mean is not None:
       for seed, value in cell.values.items():
-        label = f"{table.labels[row]}, seed {seed}: {number(value)}"
+        label = (
+          f"{table.labels[row]}, seed {seed}: {number(value, cell.decimals)}"
+        )
         chart.dots([place], [value], place, label)
       chart.dash(place, cell.mean, place)
   return chart.svg()

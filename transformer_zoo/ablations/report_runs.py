@@ -62,7 +62,8 @@ def _number(study, run, metric) -> str:
   value = metric.of(run.scores)
   if value is None:
     return "—"
-  path, number = run.predictions(metric.task), cells.number(value)
+  path = run.predictions(metric.task)
+  number = cells.number(value, metric.decimals)
   if not path.exists():
     return number
   return page.link(_address(study, path), number, "number")

@@ -9,9 +9,9 @@ from transformer_zoo.ablations.analysis import Analysis
 from transformer_zoo.ablations.results import StudyResults
 from transformer_zoo.ablations.scores import Cell
 from transformer_zoo.ablations.scores import Table
-from transformer_zoo.ablations.scores import TaskMetric
 from transformer_zoo.ablations.statistics import Agreement
 from transformer_zoo.ablations.statistics import Difference
+from transformer_zoo.ablations.task_metrics import TaskMetric
 
 _FILES = (
   *("table.csv", "table.md", "table.tex"),
@@ -172,13 +172,14 @@ def _grid(study, table, groups, differences=None) -> str:
 
 def _score(cell: Cell, seeds: int, target: str) -> str:
   if cell.mean is None:
-    return "—" + _published(cell.published, cells.number)
-  text = cells.number(cell.mean)
+    return "—" + _published(cell, cell.published, cells.number)
+  text = cells.number(cell.mean, cell.decimals)
   text = page.link(target, f"<b>{text}</b>" if cell.bold else text, "number")
   if cell.deviation is not None:
-    text += f' <span class="deviation">± {cells.number(cell.deviation)}</span>'
+    deviation = cells.number(cell.deviation, cell.decimals)
+    text += f' <span class="deviation">± {deviation}</span>'
   text += _fewer(cell, seeds)
-  return text + _published(cell.published, cells.number)
+  return text + _published(cell, cell.published, cells.number)
 
 
 def _difference(
@@ -186,16 +187,18 @@ def _difference(
 ) -> str:
   if cell.difference is None or found is None:
     return "—"
-  text = cells.signed(cell.difference)
+  text = cells.signed(cell.difference, cell.decimals)
   if found.concluded:
     text = f"<b>{text}*</b>"
   text = page.link(target, text, "number")
   estimate = found.estimate
   if estimate is not None and estimate.low is not None:
-    ends = f"{cells.signed(estimate.low)} to {cells.signed(estimate.high)}"
-    text += f"<small>{ends}</small>"
+    ends = (
+      cells.signed(e, cell.decimals) for e in (estimate.low, estimate.high)
+    )
+    text += f"<small>{' to '.join(ends)}</small>"
   text += _fewer(cell, seeds)
-  return text + _published(cell.published_difference, cells.signed)
+  return text + _published(cell, cell.published_difference, cells.signed)
 
 
 def _fewer(cell, seeds) -> str:
@@ -203,10 +206,11 @@ def _fewer(cell, seeds) -> str:
   return f"<small>{known} of {seeds} seeds</small>" if known < seeds else ""
 
 
-def _published(value: float | None, written) -> str:
+def _published(cell: Cell, value: float | None, written) -> str:
   if value is None:
     return ""
-  return f'<small><span class="paper">paper </span>{written(value)}</small>'
+  text = written(value, cell.decimals)
+  return f'<small><span class="paper">paper </span>{text}</small>'
 
 
 def _short(column: str | TaskMetric) -> str:

@@ -9,16 +9,13 @@ from collections.abc import Mapping
 import dataclasses
 import functools
 import statistics
-from typing import NamedTuple
 
 from transformer_zoo.ablations import published
+from transformer_zoo.ablations import task_metrics
 from transformer_zoo.ablations.results import StudyResults
 from transformer_zoo.ablations.suite import Column
+from transformer_zoo.ablations.task_metrics import TaskMetric
 from transformer_zoo.evaluation import averages
-from transformer_zoo.evaluation.metrics import LOSS
-
-# Heads the tasks that are scored by runs of no group and are in no column.
-NO_GROUP = "other tasks"
 
 _BENCHMARKS = {
   "glue": averages.glue_average,
@@ -49,8 +46,8 @@ class Cell:
 
   @property
   def decimals(self) -> int:
-    """Digits that are printed: losses, in nats, differ by little."""
-    return 3 if self.is_loss else 2
+    """Digits that are printed."""
+    return task_metrics.decimals(self.is_loss)
 
   @property
   def mean(self) -> float | None:
@@ -63,34 +60,6 @@ class Cell:
     if len(self.values) < 2:
       return None
     return statistics.stdev(self.values.values())
-
-
-class TaskMetric(NamedTuple):
-  """A metric of a task, as the runs of a group score it.
-
-  Runs of several groups may score one task, each with a number of its own.
-  """
-
-  group: str
-  task: str
-  metric: str
-
-  @property
-  def is_loss(self) -> bool:
-    """Whether less of it is better."""
-    return self.metric == LOSS
-
-  @property
-  def name(self) -> str:
-    """What it is called where its group is known."""
-    return f"{self.task}: {self.metric}"
-
-  def __str__(self) -> str:
-    return f"{self.group} / {self.name}"
-
-  def of(self, scores: Mapping[str, Mapping[str, float]]) -> float | None:
-    """Returns its value among `{task: {metric: value}}`, None without one."""
-    return scores.get(self.task, {}).get(self.metric)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +109,7 @@ def build(study: StudyResults) -> Table:
   Raises:
     UserError: the study names a published table or row that there is not.
   """
-  metrics = _metrics(study)
+  metrics = task_metrics.of_study(study)
   # What is scored, by the runs of which group, how, and whether it is a loss.
   wanted = [
     (c.name, c.of_group, functools.partial(column_score, c), c.is_loss)
@@ -238,30 +207,6 @@ def _published(study) -> dict[str, Mapping[str, float]]:
       names = published.task_metrics()
       found[row] |= {names[c]: s for c, s in scores.items() if c in names}
   return found
-
-
-def _metrics(study) -> dict[str, tuple[TaskMetric, ...]]:
-  """By group, the metrics of all its tasks; those of no group last."""
-  groups = {}  # Group -> its tasks in order -> their metrics in order.
-  for column in study.columns:
-    tasks = groups.setdefault(column.of_group, {})
-    tasks |= {task: {} for task in column.tasks if task not in tasks}
-  scored = [run for run in study.runs if run.scored]
-  # A run that is the same for all groups scores the tasks that they have.
-  for run in sorted(scored, key=lambda run: not run.group):
-    for task, metrics in run.scores.items():
-      having = [run.group] if run.group else _having(groups, task)
-      for group in having:
-        groups.setdefault(group, {}).setdefault(task, {}).update(metrics)
-  named = {
-    group: tuple(TaskMetric(group, t, m) for t in tasks for m in tasks[t])
-    for group, tasks in groups.items()
-  }
-  return {group: metrics for group, metrics in named.items() if metrics}
-
-
-def _having(groups, task) -> list[str]:
-  return [g for g, tasks in groups.items() if task in tasks] or [NO_GROUP]
 
 
 def _compared(column, baseline) -> dict[str, Cell]:

@@ -42,6 +42,9 @@ def _explained(study) -> str:
   if seeds > 1:
     words = f"Mean ± standard deviation over {seeds} seeds"
   words += f"; {cells.STAR} the baseline; bold as in Raffel et al. 2020"
+  losses = [column.name for column in study.columns if column.is_loss]
+  if losses:
+    words += f"; losses, of which less is better: {', '.join(losses)}"
   if not study.published:
     return f"{words}."
   print_of = published.load(study.published)

@@ -34,6 +34,7 @@ class Finding:
     ours: the difference here.
     published: the published difference.
     verdict: what comes of them.
+    decimals: digits that are printed.
   """
 
   row: str
@@ -41,6 +42,7 @@ class Finding:
   ours: float
   published: float
   verdict: Verdict
+  decimals: int = 2
 
   @property
   def is_alike(self) -> bool:
@@ -74,7 +76,12 @@ def find(
     in_print = abs(cell.published_difference) > _DEVIATIONS * deviation
     if in_print or difference.concluded:
       one = Finding(
-        row, column, cell.difference, cell.published_difference, Verdict.NEW
+        row,
+        column,
+        cell.difference,
+        cell.published_difference,
+        Verdict.NEW,
+        cell.decimals,
       )
       if in_print:
         verdict = _verdict(one, difference.concluded)
@@ -131,7 +138,10 @@ def _of_rows(findings, labels) -> Iterator[str]:
   """`No pre-training: GLUE −12.96 [−17.06], EnDe −45.72 [−1.12]`."""
   by_row = {}
   for one in findings:
-    numbers = f"{wording.signed(one.ours)} [{wording.signed(one.published)}]"
-    by_row.setdefault(one.row, []).append(f"{one.column} {numbers}")
+    ours, published = (
+      wording.signed(value, one.decimals) for value in (one.ours, one.published)
+    )
+    text = f"{one.column} {ours} [{published}]"
+    by_row.setdefault(one.row, []).append(text)
   for row, differences in by_row.items():
     yield f"{labels[row]}: {', '.join(differences)}"
