@@ -6,6 +6,7 @@ import os
 import pathlib
 
 from transformer_zoo.ablations import commands
+from transformer_zoo.ablations import expressions
 from transformer_zoo.ablations import json_files
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations.study import Study
@@ -53,7 +54,11 @@ def describe(
     "published": study.published,
     "columns": [*map(dataclasses.asdict, suite.columns_of(study))],
     "rows": [
-      {"name": row.name, "label": row.shown, "published": row.published}
+      {
+        "name": row.name,
+        "label": expressions.expand(row.shown, suite.values),
+        "published": row.published,
+      }
       for row in study.rows
     ],
     "runs": [of_run(run) for run in runs],

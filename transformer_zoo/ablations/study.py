@@ -35,8 +35,8 @@ class Row:
 
   Attributes:
     name: unique in the study; in a gin file that of the scope, unless given.
-    label: as the table prints it; that of the published row by default, and
-      the name where there is none.
+    label: as the table prints it, `$(...)` as in changes; that of the published
+      row by default, and the name where there is none.
     changes: by the name of a phase, or "all" for every phase: gin files and
       `NAME=VALUE` bindings over the suite's, later ones winning. A string that
       ends in `.gin` is a file.
