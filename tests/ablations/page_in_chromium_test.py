@@ -9,6 +9,11 @@ import shutil
 
 import pytest
 
+from transformer_zoo.ablations import analysis
+from transformer_zoo.ablations import index
+from transformer_zoo.ablations import report
+from transformer_zoo.ablations import results
+
 sync_api = pytest.importorskip("playwright.sync_api")
 
 _PHONE = {"width": 390, "height": 844}
@@ -22,8 +27,10 @@ _CONTRAST = """
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const paper = light(getComputedStyle(document.body).backgroundColor);
-  return [".lead", ".note", "td", "a", "summary"].map((selector) => {
-    const ink = light(getComputedStyle(document.querySelector(selector)).color);
+  const kinds = [".lead", ".note", "td", "a", "summary"];
+  const shown = kinds.map((kind) => document.querySelector(kind));
+  return shown.filter(Boolean).map((element) => {
+    const ink = light(getComputedStyle(element).color);
     const [high, low] = ink > paper ? [ink, paper] : [paper, ink];
     return (high + 0.05) / (low + 0.05);
   });
@@ -50,17 +57,23 @@ def browser():
 def show(browser, run_tiny):
   """Opens the page of a made-up study; fails where it says or asks anything."""
   outcome = run_tiny()
+  found = analysis.analyse(results.read(outcome.folder))
+  index.write(outcome.folder.parent, [found])
+  report.write(found)
   contexts, heard = [], []
 
-  def open_page(**options):
+  def hear_request(request):
+    if not request.is_navigation_request():
+      heard.append(request.url)
+
+  def open_page(name="report.html", **options):
     context = browser.new_context(offline=True, **options)
     contexts.append(context)
     page = context.new_page()
     page.on("console", lambda message: heard.append(message.text))
     page.on("pageerror", lambda error: heard.append(str(error)))
-    page.on("request", lambda request: heard.append(request.url))
-    page.goto((outcome.folder / "report.html").as_uri())
-    heard.remove(page.url)
+    page.on("request", hear_request)
+    page.goto((outcome.folder / name).resolve().as_uri())
     return page
 
   yield open_page
@@ -150,3 +163,19 @@ def test_it_reads_well_on_a_phone(show, scheme):
   before = label.bounding_box()["x"]
   assert table.evaluate("t => (t.scrollLeft = 100, t.scrollLeft)") > 0
   assert label.bounding_box()["x"] == before
+
+
+@pytest.mark.parametrize("viewport", [_PHONE, {"width": 1100, "height": 800}])
+def test_the_index_leads_to_a_study_and_back(show, viewport):
+  page = show("../index.html", viewport=viewport)
+  width = page.evaluate("document.documentElement.scrollWidth")
+  assert width == viewport["width"]
+  assert min(page.evaluate(_CONTRAST)) >= 4.5
+  page.locator("thead button", has_text="state").click()
+  assert page.locator("th[aria-sort=descending]").count() == 1
+  link = page.locator("tbody th a")
+  assert link.inner_text() == "tiny, two"
+  link.click()
+  sync_api.expect(page).to_have_title("tiny")
+  page.get_by_text("All studies").click()
+  sync_api.expect(page).to_have_title("Results")

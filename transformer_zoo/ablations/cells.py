@@ -72,13 +72,14 @@ def legend(study: StudyResults, where: str) -> tuple[str, ...]:
     where: the published score stands: "In brackets".
   """
   base = study.rows[study.baseline].label
-  seeds = "one seed" if len(study.seeds) == 1 else f"{len(study.seeds)} seeds"
   lines = [
-    f"Mean ± sample standard deviation over {seeds}. Bold: "
+    f"Mean ± sample standard deviation over {len(study.seeds)} seeds. Bold: "
     f"within two standard deviations (of {base} over its seeds) of the best of "
-    f"the column, as in Raffel et al. 2020. {STAR} marks the row that the "
-    "others are compared with."
+    "the column, as in Raffel et al. 2020."
+    if len(study.seeds) > 1
+    else "One seed. Bold: the best of the column."
   ]
+  lines.append(f"{STAR} marks the row that the others are compared with.")
   losses = [column.name for column in study.columns if column.is_loss]
   if losses:
     lines.append(f"Losses, of which less is better: {', '.join(losses)}.")

@@ -72,7 +72,9 @@ def _head(study) -> Iterator[str]:
   yield f'<p class="over">{over}</p>'
   yield f"<h1>{page.text(study.name)}</h1>"
   yield f'<p class="lead">{page.text(study.question)}</p>'
-  facts = [f"{len(study.rows)} rows", f"{len(study.seeds)} seeds"]
+  seeds = len(study.seeds)
+  facts = [f"{len(study.rows)} rows"]
+  facts.append("one seed" if seeds == 1 else f"{seeds} seeds")
   facts.append(study.progress())
   tokens = sum(
     run.result.get("tokens", 0)

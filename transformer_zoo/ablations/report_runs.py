@@ -19,7 +19,10 @@ from transformer_zoo.training.progress import duration
 _SAMPLES = 3
 _MOST_CHARACTERS = 400
 # Lines of a configuration that differ between any two runs.
-_PLACES = ("MODEL_DIR", "RANDOM_SEED", "INITIAL_CHECKPOINT_PATH")
+_PLACES = (
+  *("MODEL_DIR", "RANDOM_SEED", "INITIAL_CHECKPOINT_PATH"),
+  *("CHECKPOINT_PATH", "evaluate.output_dir"),
+)
 
 
 def sources(study: StudyResults, table: Table) -> Iterator[str]:
@@ -203,10 +206,14 @@ def _differences(reference: list[str], mine: list[str]) -> Iterator[str]:
   )
   for kind, *span in changes.get_opcodes():
     if kind != "equal":
-      for line in filter(str.strip, reference[slice(*span[:2])]):
+      for line in filter(_says_something, reference[slice(*span[:2])]):
         yield f"<del>- {page.text(line)}</del>\n"
-      for line in filter(str.strip, mine[slice(*span[2:])]):
+      for line in filter(_says_something, mine[slice(*span[2:])]):
         yield f"<ins>+ {page.text(line)}</ins>\n"
+
+
+def _says_something(line: str) -> bool:
+  return bool(line.strip()) and not line.startswith("#")
 
 
 def _said(differs: str | None) -> str:

@@ -38,10 +38,13 @@ def cost(study: StudyResults) -> str:
 
 def _explained(study) -> str:
   seeds = len(study.seeds)
-  words = "One seed"
+  words = "One seed; bold the best of the column"
   if seeds > 1:
-    words = f"Mean ± standard deviation over {seeds} seeds"
-  words += f"; {cells.STAR} the baseline; bold as in Raffel et al. 2020"
+    words = (
+      f"Mean ± standard deviation over {seeds} seeds; bold as in Raffel et al. "
+      "2020"
+    )
+  words += f"; {cells.STAR} the baseline"
   losses = [column.name for column in study.columns if column.is_loss]
   if losses:
     words += f"; losses, of which less is better: {', '.join(losses)}"

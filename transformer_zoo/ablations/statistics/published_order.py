@@ -42,7 +42,7 @@ class MeanTau:
     tau: from -1 to 1.
     low: lower end of its interval, of scores drawn within their errors, those
       of a row in all columns to the same side; so it is rather too wide. None
-      where no error is known.
+      where the errors of a column are not known.
     high: upper end.
     num_columns: of which it is the mean.
   """

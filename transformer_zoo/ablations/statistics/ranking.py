@@ -17,8 +17,6 @@ import scipy.stats
 from transformer_zoo.ablations.statistics import inference
 from transformer_zoo.ablations.statistics.sums import ratio
 
-_DRAWS = 2000
-
 
 @dataclasses.dataclass(frozen=True)
 class Ranking:
@@ -27,7 +25,8 @@ class Ranking:
   Attributes:
     tau: Kendall's tau-b, from -1 to 1; None where a side has no order: fewer
       than two rows, or all scores equal.
-    low: lower end of tau's interval; None where no error of scores is known.
+    low: lower end of tau's interval; None where the error of our scores is not
+      known.
     high: upper end.
     p_value: two-sided, of an order at random agreeing or disagreeing as much.
     smallest_p_value: what the very same order would have.
@@ -81,7 +80,7 @@ def rank(
     tau = float(_taus(ours_R, published_R))
     p_value = _p_value(ours_R, published_R)
     smallest = _p_value(published_R, published_R)
-    if our_noise_BR is not None or deviation:
+    if our_noise_BR is not None:
       taus_B = _drawn(ours_R, published_R, our_noise_BR, deviation)
       low, high = interval(taus_B)
   return Ranking(
@@ -121,8 +120,6 @@ def _taus(x_BR: np.ndarray, y_BR: np.ndarray) -> np.ndarray:
 def _drawn(ours_R, published_R, our_noise_BR, deviation) -> np.ndarray:
   """Tau of scores drawn within their errors, [B]."""
   draws = np.random.default_rng(0)
-  if our_noise_BR is None:
-    our_noise_BR = np.zeros((_DRAWS, len(ours_R)))
   theirs_BR = published_R + draws.normal(0, deviation, our_noise_BR.shape)
   return _taus(ours_R + our_noise_BR, theirs_BR)
 

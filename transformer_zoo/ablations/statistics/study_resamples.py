@@ -1,6 +1,6 @@
 """The columns of a study on resamples of the evaluation examples."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 import dataclasses
 import os
 import pathlib
@@ -54,11 +54,15 @@ def resample(study: StudyResults) -> StudyResamples:
     for row in study.rows:
       for seed, scores in study.scores(row, column.of_group).items():
         weights[column.name, row, seed] = _weights(column, scores)
-  every = {scored: None for used in weights.values() for scored, _ in used}
+  every = {}  # scored -> the metrics of it that columns have
+  for used in weights.values():
+    for scored, metric in used:
+      every.setdefault(scored, set()).add(metric)
   found, unusable = {}, {}
-  for scored in every:
+  for scored, metrics in every.items():
     try:
-      for run, values in _of_task(scored[1], _runs(study, *scored)).items():
+      of_runs = _of_task(scored[1], _runs(study, *scored), metrics)
+      for run, values in of_runs.items():
         found[scored, run] = values
     except predictions.Unusable as error:
       unusable.setdefault(error.reason, {})[scored[1]] = error.path
@@ -101,12 +105,14 @@ def _runs(study, group, task) -> dict[_Run, RunResult]:
   }
 
 
-def _of_task(task: str, runs: Mapping[_Run, RunResult]) -> dict[_Run, _Values]:
+def _of_task(
+  task: str, runs: Mapping[_Run, RunResult], metrics: Collection[str]
+) -> dict[_Run, _Values]:
   """Evaluates a task's metrics for all runs on the same resamples.
 
   Raises:
     Unusable: predictions of a run are not there, are of other examples than
-      those of another run, or do not give the score that the run has.
+      those of another run, or do not give one of the metrics as the run has it.
   """
   paths = {run: result.predictions(task) for run, result in runs.items()}
   read = {
@@ -118,9 +124,8 @@ def _of_task(task: str, runs: Mapping[_Run, RunResult]) -> dict[_Run, _Values]:
       raise predictions.Unusable("other examples than in other runs", path)
   functions = {path: one.resampled() for path, one in read.items()}
   for run, result in runs.items():
-    _check(
-      functions[paths[run]], first.targets, result.scores[task], paths[run]
-    )
+    scores = {metric: result.scores[task][metric] for metric in metrics}
+    _check(functions[paths[run]], first.targets, scores, paths[run])
   fast = all(one.fast for one in read.values())
   values = draws.resample(
     task,
