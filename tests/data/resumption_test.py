@@ -16,12 +16,12 @@ from transformer_zoo.data.manifest import PreparedMixture
 STEPS = 1000
 LENGTHS = {"inputs": 32, "targets": 16}
 SHORT = {"inputs": 16, "targets": 12}
-# Name -> (numbers of processes, arguments).
+# Name -> (numbers of processes one after the other, arguments).
 WAYS = {
-  "packed": ((1, 2, 4, 8), {}),
-  "unpacked": ((1, 2, 4, 8), {"packing": False, "static_copies": 2}),
+  "packed": ((2, 1, 8, 4), {}),
+  "unpacked": ((4, 8, 1, 2), {"packing": False, "static_copies": 2}),
   "warm_up": (
-    (1, 4),
+    (4, 1, 4),
     {
       "batch_size_warmup": {333: 8, 600: 24},
       "length_warmup": {451: SHORT},
@@ -29,7 +29,7 @@ WAYS = {
     },
   ),
   "bucketed": (
-    (1, 4),
+    (1, 4, 1),
     {
       "packing": False,
       "length_buckets": ({"inputs": 8, "targets": 8, "batch_size": 32},),
@@ -86,21 +86,16 @@ def test_a_thousand_batches_after_restarts_on_other_processes(mixture, way):
   counts, arguments = WAYS[way]
   whole = [digest([b]) for b in batches(mixture, 0, STEPS, **arguments)]
   assert len(set(whole)) == STEPS
-  rng = np.random.default_rng(0)
-  for count in counts:
-    cuts = np.sort(rng.choice(np.arange(1, STEPS), 2, replace=False)).tolist()
-    found = []
-    for first, last in itertools.pairwise([0, *cuts, STEPS]):
-      processes = [
-        batches(
-          mixture,
-          first,
-          last,
-          shares=(index,),
-          num_shares=count,
-          **arguments,
-        )
-        for index in range(count)
-      ]
-      found += [digest(parts) for parts in zip(*processes, strict=True)]
-    assert found == whole, f"{count} processes, restarts at {cuts}"
+  rng = np.random.default_rng(1)
+  restarts = rng.choice(np.arange(1, STEPS), len(counts) - 1, replace=False)
+  bounds = itertools.pairwise([0, *np.sort(restarts).tolist(), STEPS])
+  found = []
+  for count, (first, last) in zip(counts, bounds, strict=True):
+    processes = [
+      batches(
+        mixture, first, last, shares=(index,), num_shares=count, **arguments
+      )
+      for index in range(count)
+    ]
+    found += [digest(parts) for parts in zip(*processes, strict=True)]
+  assert found == whole, f"{counts} processes, restarts at {restarts}"
