@@ -5,7 +5,7 @@
 Tasks of which both count the examples are taken to have those of `COUNTS`.
 """
 
-import contextlib
+from collections.abc import Callable, Container, Iterable
 import json
 import os
 import sys
@@ -30,34 +30,41 @@ def counts_of_all() -> dict[str, int]:
   return counts.GLUE | counts.SUPER_GLUE | counts.SUPER_GLUE_SENTINEL | COUNTS
 
 
-def ours() -> None:
-  """Registers our mixtures."""
+def ours(wanted: Callable[[str], bool] = bool) -> dict[str, dict[str, float]]:
+  """Returns the rates of those of our mixtures whose names are wanted."""
   import mixtures  # noqa: F401
   import tasks  # noqa: F401
+  from transformer_zoo.data import mixing
+
+  given = counts_of_all()
+  with mixing.known_counts(given):
+    return rates_of(filter(wanted, seqio.MixtureRegistry.names()), given)
+
+
+def rates_of(
+  names: Iterable[str], given: Container[str]
+) -> dict[str, dict[str, float]]:
+  """Returns the rates of mixtures all of whose tasks are given."""
+  found = {}
+  for name in names:
+    mixture = seqio.MixtureRegistry.get(name)
+    if all(task.name in given for task in mixture.tasks):
+      found[name] = {
+        task.name: mixture.get_rate(task) for task in mixture.tasks
+      }
+  return found
 
 
 def main() -> None:
   """Prints one line."""
   if sys.argv[1] == "ours":
-    ours()
-    from transformer_zoo.data import mixing
-
-    given = counts_of_all()
-    context = mixing.known_counts(given)
+    rates = ours()
   else:
     import t5.data.mixtures  # noqa: F401
 
     given = json.loads(sys.argv[2])
-    context = contextlib.nullcontext()
     seqio.Task.num_input_examples = lambda task, split: given[task.name]
-  rates = {}
-  with context:
-    for name in seqio.MixtureRegistry.names():
-      mixture = seqio.MixtureRegistry.get(name)
-      if all(task.name in given for task in mixture.tasks):
-        rates[name] = {
-          task.name: mixture.get_rate(task) for task in mixture.tasks
-        }
+    rates = rates_of(seqio.MixtureRegistry.names(), given)
   print(json.dumps(rates))
   sys.stdout.flush()
   os._exit(0)
