@@ -7,16 +7,17 @@ import tempfile
 
 import pytest
 
+from tests import quick_compilation
+
 # Environment variables and not jax.config: subprocesses and the workers of
 # pytest-xdist inherit them, and they stand before anything imports JAX.
-# Most of the time of tests is compilation: half of it is the optimisation of
-# machine code that runs a few times on tiny shapes. What XLA makes of a program
-# before, fusion and partitioning, stays.
-os.environ["XLA_FLAGS"] = (
-  "--xla_backend_optimization_level=0 "
-  + os.environ.get("XLA_FLAGS", "")
-  + " --xla_force_host_platform_device_count=8"
-).strip()
+os.environ["XLA_FLAGS"] = " ".join(
+  [
+    quick_compilation.FLAGS,
+    os.environ.get("XLA_FLAGS", ""),
+    "--xla_force_host_platform_device_count=8",
+  ]
+)
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -31,7 +32,7 @@ def pytest_configure(config):
   if _CACHE not in os.environ:
     config.compilation_cache = tempfile.mkdtemp(prefix="zoo_test_cache_")
     os.environ[_CACHE] = config.compilation_cache
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.5"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 
 
 def pytest_unconfigure(config):

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 import contextlib
-import os
 import signal
 import socket
 import subprocess
 import sys
+
+from tests import quick_compilation
 
 # Starts and ends like a command. What it does is its first argument, in which
 # `dispatch` runs commands one after the other.
@@ -66,14 +67,6 @@ class Processes:
       first: index of the first.
     """
     address = free_address()
-    flags = (
-      f"--xla_force_host_platform_device_count={devices} "
-      "--xla_backend_optimization_level=0"
-    )
-    environment = os.environ | {
-      "XLA_FLAGS": flags,
-      "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    }
     self.started = [
       subprocess.Popen(
         [
@@ -82,7 +75,7 @@ class Processes:
           f"--process_count={count or len(programs)}",
           f"--process_index={index}",
         ],
-        env=environment,
+        env=quick_compilation.environment(devices),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -61,29 +61,24 @@ def mean_logits(models, params, batch):
       for model, own in zip(models, params, strict=True)
     ]
 
-  return np.mean(compiled(each)(params), axis=0)
+  return np.mean(jax.jit(each)(params), axis=0)
 
 
 def together(params):
   return {f"members_{i}": each for i, each in enumerate(params)}
 
 
-def compiled(function):
-  options = {"xla_backend_optimization_level": 0}
-  return jax.jit(function, compiler_options=options)
-
-
 def sums_of(models, params, batch):
   of_batch = functools.partial(
     sequence_to_sequence.example_sums, Ensemble.of(models)
   )
-  return compiled(of_batch)(together(params), batch)
+  return jax.jit(of_batch)(together(params), batch)
 
 
 def test_generates_and_scores_by_mean_logits(ensemble, monkeypatch):
   models, params, options, examples, lay_out = ensemble
   inputs_BM, _ = examples["inputs"].padded(9, 0)
-  decode = compiled(
+  decode = jax.jit(
     functools.partial(
       generate, Ensemble.of(models), max_length=LENGTH, options=options
     )

@@ -1,7 +1,6 @@
 """benchmarks/accelerator.py, at a scale that a CPU has done in a moment."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from flax import linen as nn
 import jax
 import pytest
 
+from tests import quick_compilation
 from transformer_zoo import config
 from transformer_zoo.training import state
 
@@ -51,12 +51,8 @@ def test_a_step_needs_jax_flax_optax_and_the_core_alone(accelerator):
   done = subprocess.run(
     [sys.executable, "-c", BLOCKED, BENCHMARKS / "accelerator_step.py"]
     + [json.dumps(work)],
-    env=os.environ
-    | {
-      "PYTHONPATH": f"{ROOT}:{BENCHMARKS}",
-      "XLA_FLAGS": f"--xla_force_host_platform_device_count={DEVICES} "
-      "--xla_backend_optimization_level=0",
-    },
+    env=quick_compilation.environment(DEVICES)
+    | {"PYTHONPATH": f"{ROOT}:{BENCHMARKS}"},
     capture_output=True,
     text=True,
   )

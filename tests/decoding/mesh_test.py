@@ -36,11 +36,7 @@ def decode(kind, way):
   return jax.jit(
     functools.partial(
       generate, setting(kind)[0], max_length=8, options=WAYS[way]
-    ),
-    compiler_options={
-      "xla_backend_optimization_level": 0,
-      "xla_cpu_use_fusion_emitters": False,
-    },
+    )
   )
 
 

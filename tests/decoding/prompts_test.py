@@ -45,11 +45,7 @@ def setting(architecture, *parts, **macros):
   return model, params
 
 
-@functools.partial(
-  jax.jit,
-  static_argnames=("model", "options"),
-  compiler_options={"xla_backend_optimization_level": 0},
-)
+@functools.partial(jax.jit, static_argnames=("model", "options"))
 def made(model, params, options, prompts=PADDED, **keywords):
   return generate(model, params, prompts, LENGTH, options=options, **keywords)
 

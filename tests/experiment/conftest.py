@@ -1,7 +1,6 @@
 """A tiny prepared task, a gin file for it, and `zoo` as a process runs it."""
 
 import json
-import os
 import pathlib
 import random
 import subprocess
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
+from tests import quick_compilation
 from transformer_zoo.cli import main as cli
 from transformer_zoo.data import manifest
 from transformer_zoo.data import shards
@@ -166,18 +166,10 @@ def start_training(gin_file):
       f"--gin.MODEL_DIR={str(folder)!r}",
       *(f"--gin.{text}" for text in overrides),
     ]
-    flags = (
-      f"--xla_force_host_platform_device_count={devices} "
-      "--xla_backend_optimization_level=0"
-    )
-    environment = os.environ | {
-      "XLA_FLAGS": flags,
-      "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    }
     started = time.time()
     process = subprocess.Popen(
       command,
-      env=environment,
+      env=quick_compilation.environment(devices),
       stdout=subprocess.PIPE,
       stderr=subprocess.STDOUT,
       text=True,

@@ -17,7 +17,6 @@ from transformer_zoo.training import summary
 ROWS, INPUTS, TARGETS = 4, 16, 12
 # Those of the tiny model of conftest.py.
 D, F, HK, V = 16, 32, 32, 64
-QUICKLY = {"xla_backend_optimization_level": 0}
 
 
 def shape(*sizes, dtype=jnp.float32):
@@ -102,7 +101,7 @@ def test_flops_are_those_of_xla_where_nothing_is_scanned(
 ):
   model = make_model()
   lowered = jax.jit(jax.value_and_grad(loss(model))).lower(*arguments(model))
-  theirs = lowered.compile(QUICKLY).cost_analysis()
+  theirs = lowered.compile().cost_analysis()
   flops = theirs["flops"] + theirs["transcendentals"]
   assert of_gradient().flops == pytest.approx(flops, rel=0.03)
 

@@ -38,11 +38,6 @@ ADAPTERS = Trainable((".*/adapter/.*", ".*norm/.*"))
 RATE = schedules.constant(0.1)
 # Products with an axis of d_model; activations of `BATCH` have 56 tokens.
 KERNEL_GRADIENT = re.compile(r"= f32\[(24,\d+|(?!56)\d+,24)\]\S* dot\(")
-# These programs run twice: compiling them is what takes time.
-QUICKLY = {
-  "xla_backend_optimization_level": 0,
-  "xla_cpu_use_fusion_emitters": False,
-}
 
 
 def flat(tree):
@@ -146,7 +141,7 @@ def initial_state():
     program.optimizer,
     trainable=ADAPTERS,
   )
-  state = jax.jit(make, compiler_options=QUICKLY)(jax.random.key(0))
+  state = jax.jit(make)(jax.random.key(0))
   return jax.tree.map(np.array, state)
 
 
@@ -157,7 +152,7 @@ def run(program):
     state = jax.device_put(initial_state(), program.state_shardings)
     batch = partitioning_lib.put_batch(BATCH, program.mesh)
     lowered = program.step.lower(state, batch, jax.random.key(1))
-    compiled = lowered.compile(compiler_options=QUICKLY)
+    compiled = lowered.compile()
     for _ in range(2):
       state, _ = compiled(state, batch, jax.random.key(1))
   return flat(jax.device_get(state.params)), compiled

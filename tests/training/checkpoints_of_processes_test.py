@@ -1,7 +1,6 @@
 """Checkpoints of two processes: written, summed, verified, restored by both."""
 
 import json
-import os
 import pathlib
 import signal
 import socket
@@ -13,6 +12,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec
 import numpy as np
 
+from tests import quick_compilation
 from transformer_zoo.training.checksums import read
 from transformer_zoo.training.checksums import verify
 from transformer_zoo.training.run_checkpoints import Checkpoints
@@ -125,8 +125,7 @@ def on_two_processes(program, *folders) -> list[tuple[int, str]]:
   processes = [
     subprocess.Popen(
       [sys.executable, "-c", program, address, str(i), *map(str, folders)],
-      env=os.environ
-      | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+      env=quick_compilation.environment(2),
       cwd=pathlib.Path(__file__).parents[2],
       stdout=subprocess.PIPE,
       stderr=subprocess.STDOUT,

@@ -23,11 +23,6 @@ from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.program import TrainProgram
 
 STEPS = 2
-# These programs run twice: compiling them is what takes time.
-QUICKLY = {
-  "xla_backend_optimization_level": 0,
-  "xla_cpu_use_fusion_emitters": False,
-}
 SIZES = {
   "EMBED_DIM": 16,
   "MLP_DIM": 32,
@@ -113,7 +108,7 @@ def run(program, kind, initial):
     state = jax.device_put(initial, program.state_shardings)
     batch = partitioning_lib.put_batch(build(kind)[1], program.mesh)
     lowered = program.step.lower(state, batch, jax.random.key(1))
-    compiled = lowered.compile(compiler_options=QUICKLY)
+    compiled = lowered.compile()
     all_sums = []
     for _ in range(STEPS):
       state, sums = compiled(state, batch, jax.random.key(1))
@@ -127,7 +122,7 @@ def initial_state(kind):
   make = functools.partial(
     state_lib.initial_state, program.model, program.optimizer
   )
-  state = jax.jit(make, compiler_options=QUICKLY)(jax.random.key(0))
+  state = jax.jit(make)(jax.random.key(0))
   return jax.device_get(state)
 
 

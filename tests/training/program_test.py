@@ -53,7 +53,6 @@ def compile_step(make_model, packed_batch, tmp_path_factory):
     options = {
       "xla_dump_to": str(folder),
       "xla_dump_hlo_pass_re": "spmd-partitioning",
-      "xla_backend_optimization_level": 0,
     }
     with program.partitioning.activate(program.mesh):
       batch = partitioning_lib.put_batch(rows, program.mesh)

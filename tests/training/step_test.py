@@ -17,8 +17,6 @@ from transformer_zoo.training.adafactor import adafactor
 from transformer_zoo.training.step import train_step
 
 KEY = jax.random.key(1)
-# Compiling takes most of the time here.
-QUICKLY = {"xla_backend_optimization_level": 0}
 
 
 def make_step(model, optimizer, **keywords):
@@ -29,7 +27,6 @@ def make_step(model, optimizer, **keywords):
       optimizer=optimizer,
     ),
     donate_argnums=0,
-    compiler_options=QUICKLY,
   )
 
 
@@ -49,7 +46,6 @@ def objective(model):
   return jax.jit(
     functools.partial(sequence_to_sequence, model),
     static_argnames="z_loss",
-    compiler_options=QUICKLY,
   )
 
 

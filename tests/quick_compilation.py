@@ -1,0 +1,24 @@
+"""Flags of XLA for programs that run a few times on tiny shapes.
+
+Most of the time of tests is compilation. What XLA makes of a program before
+machine code, fusion and partitioning, stays.
+"""
+
+import os
+
+# The optimisation of machine code, and kernels that are first written in MLIR:
+# each of them is half of a compilation.
+FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+
+
+def environment(devices: int) -> dict[str, str]:
+  """That of a process with this many simulated devices.
+
+  It keeps every program that it compiles: its test starts others that run the
+  same.
+  """
+  count = f"--xla_force_host_platform_device_count={devices}"
+  return os.environ | {
+    "XLA_FLAGS": f"{FLAGS} {count}",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+  }
