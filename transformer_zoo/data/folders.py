@@ -36,7 +36,8 @@ def store_vocabulary(
   """Returns the vocabulary of a `seqio.Task`, copied to the prepared folder.
 
   Raises:
-    UserError: it is absent, damaged, or not the same for all features.
+    UserError: it is absent, damaged, not the same for all features, or of two
+      languages and reads the targets as if they were inputs.
   """
   found = {
     vocabularies.from_seqio(feature.vocabulary)
@@ -47,7 +48,23 @@ def store_vocabulary(
       f"Task {task.name!r} has features with different vocabularies; one model "
       "has one vocabulary."
     )
-  return storage.store(found.pop(), prepared_dir / "vocabularies")
+  vocabulary = found.pop()
+  _check_targets(task, vocabulary)
+  return storage.store(vocabulary, prepared_dir / "vocabularies")
+
+
+def _check_targets(task: Any, vocabulary: vocabularies.Vocabulary) -> None:
+  """Nothing later shows by which of two languages' pieces a text was cut."""
+  targets = task.output_features.get("targets")
+  if targets is None or vocabulary.kind != "marian":
+    return
+  if not getattr(targets.vocabulary, "of_targets", False):
+    raise UserError(
+      f"Task {task.name!r} would cut its targets by source.spm, the pieces of "
+      "what is read; give the feature 'targets' the vocabulary "
+      "Vocabulary(path).to_seqio(of_targets=True), or take both features from "
+      "tasks.vocabulary.features(path)."
+    )
 
 
 def move(source: pathlib.Path, target: pathlib.Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import pickle
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tests.data.vocabularies.comparison import assert_is_one_of_seqio
 from tests.data.vocabularies.comparison import TEXTS
 from tests.marian_vocabulary import SOURCES
 from tests.marian_vocabulary import TARGETS
+from transformer_zoo.data import folders
 from transformer_zoo.data import loader
 from transformer_zoo.data import manifest
 from transformer_zoo.data.prepare import prepare
@@ -186,6 +188,25 @@ def test_features_of_seqio(folder):
     assert theirs == task_vocabularies.features(str(folder))[feature].vocabulary
   assert features["inputs"].vocabulary != features["targets"].vocabulary
   assert vocabulary.to_seqio() != vocabulary.to_seqio(of_targets=True)
+
+
+def test_targets_that_a_task_would_cut_as_inputs_are_refused(folder, tmp_path):
+  both = dict.fromkeys(
+    ("inputs", "targets"), seqio.Feature(Vocabulary(folder).to_seqio())
+  )
+  task = types.SimpleNamespace(name="translate", output_features=both)
+  with pytest.raises(UserError) as error:
+    folders.store_vocabulary(task, tmp_path)
+  assert str(error.value) == (
+    "Task 'translate' would cut its targets by source.spm, the pieces of what "
+    "is read; give the feature 'targets' the vocabulary "
+    "Vocabulary(path).to_seqio(of_targets=True), or take both features from "
+    "tasks.vocabulary.features(path)."
+  )
+  of_targets = seqio.Feature(Vocabulary(folder).to_seqio(of_targets=True))
+  task.output_features = {**both, "targets": of_targets}
+  stored = folders.store_vocabulary(task, tmp_path)
+  assert stored.checksum == Vocabulary(folder).checksum
 
 
 def test_a_task_is_prepared(folder, tmp_path):
