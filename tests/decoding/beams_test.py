@@ -124,6 +124,18 @@ def test_a_beam_of_one_is_greedy():
     )
 
 
+def test_renormalized_beams_are_those_of_a_model_without_the_forbidden():
+  table = toy.random_table(4, length=7, vocabulary=9, sharpness=2.0)
+  options = {"num_beams": 3, "num_return": 3, "forbidden_ids": (5, 6)}
+  renormalized = run(table, renormalize=True, **options)
+  never = table.copy()
+  never[:, :, [5, 6]] = -1e9
+  expected = run(never, **options)
+  np.testing.assert_array_equal(renormalized.tokens, expected.tokens)
+  np.testing.assert_allclose(renormalized.scores, expected.scores, rtol=1e-5)
+  assert np.all(renormalized.scores > run(table, **options).scores)
+
+
 def test_stops_when_no_beam_can_get_better():
   # EOS is nearly certain from the second token on.
   table = toy.random_table(0, length=30, vocabulary=6)

@@ -60,6 +60,11 @@ REFUSED = [
     "num_beams or leave alpha out",
   ),
   (
+    {"renormalize": True},
+    "renormalize changes how beams compare, but num_beams is 1; set num_beams "
+    "or leave renormalize out",
+  ),
+  (
     {"num_beams": 4, "beam_rules": "transformer"},
     "there are no beam_rules 'transformer', only 't5x' and 'transformers'; did "
     "you mean 'transformers'?",

@@ -165,6 +165,12 @@ SEARCH = {"num_beams": 6, "beam_rules": "transformers"}
     ),
     ({"num_beams": 6, "length_penalty": 1.0}, SEARCH),
     (
+      {"num_beams": 6, "renormalize_logits": True},
+      {**SEARCH, "renormalize": True},
+    ),
+    ({"num_beams": 1, "renormalize_logits": True}, {}),
+    ({"do_sample": True, "top_k": 0}, {"temperature": 1.0}),
+    (
       {"forced_bos_token_id": 5, "min_length": 3, "no_repeat_ngram_size": 2},
       {"forced_prefix": (5,), "min_length": 3, "no_repeat_ngram_size": 2},
     ),
@@ -192,6 +198,24 @@ def test_what_is_said_of_decoding(content, expected, tmp_path):
 def test_the_longest_output(content, expected, tmp_path):
   (tmp_path / "config.json").write_text(json.dumps(content))
   assert generation_defaults.longest(tmp_path) == expected
+
+
+def test_options_that_are_not_built_are_told(tmp_path, capsys):
+  file = tmp_path / "generation_config.json"
+  neutral = {
+    "min_p": None,
+    "epsilon_cutoff": 0.0,
+    "encoder_no_repeat_ngram_size": 0,
+  }
+  said = {"repetition_penalty": 1.2, "do_sample": True, "num_beams": 2}
+  file.write_text(json.dumps({**neutral, **said, "num_beam_groups": 1}))
+  assert generation_defaults.options(tmp_path)["temperature"] == 1.0
+  assert capsys.readouterr().err == (
+    f"passed over: num_beams in {str(file)!r}, where tokens are drawn "
+    "(do_sample)\n"
+    f"passed over: repetition_penalty=1.2 in {str(file)!r}, which decoding "
+    "here has not\n"
+  )
 
 
 def test_a_forced_token_that_does_not_end_is_told(tmp_path, capsys):

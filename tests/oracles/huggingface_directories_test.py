@@ -201,6 +201,7 @@ def test_marian(tmp_path, capsys):
   "said",
   [
     {"num_beams": 3, "early_stopping": True},
+    {"num_beams": 4, "renormalize_logits": True},
     {"num_beams": 2, "length_penalty": 0.5, "forced_bos_token_id": 5},
     {"min_length": 4, "no_repeat_ngram_size": 2},
   ],

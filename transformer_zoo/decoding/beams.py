@@ -143,14 +143,16 @@ def _start(state, first_B, options, pad_id) -> Beams:
 
 def _continue(live, logits_BWV, position, options, constrain):
   """The 2 W likeliest continuations, best first, and what they continue."""
-  sums_BW = live.sums
-  total_BW = jax.nn.logsumexp(logits_BWV, axis=-1)
-  sums_BW = sums_BW - jnp.where(constrain.is_forced(position), 0.0, total_BW)
-  logits_BWV = constrain(logits_BWV, live.tokens, position)
+  allowed_BWV = constrain(logits_BWV, live.tokens, position)
+  total_BW = jax.nn.logsumexp(
+    allowed_BWV if options.renormalize else logits_BWV, axis=-1
+  )
+  is_forced = constrain.is_forced(position)
+  sums_BW = live.sums - jnp.where(is_forced, 0.0, total_BW)
   count = 2 * options.num_beams
   # First of each beam: that needs no copy of what all beams could say.
   logits_BWK, token_BWK = jax.lax.top_k(
-    logits_BWV, min(count, logits_BWV.shape[-1])
+    allowed_BWV, min(count, allowed_BWV.shape[-1])
   )
   each = logits_BWK.shape[-1]
   sums_BX = (sums_BW[:, :, None] + logits_BWK).reshape(len(sums_BW), -1)

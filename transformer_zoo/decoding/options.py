@@ -31,6 +31,9 @@ class DecodingOptions:
     early_stopping: of the rules `transformers`: False stops where the best
       beam, were it to end now, is worse than the worst finished one; True as
       soon as `num_beams` have finished; "never" where none can get better.
+    renormalize: whether a beam's tokens have the probabilities that they have
+      among those that are allowed (`renormalize_logits` of `transformers`);
+      otherwise what is forbidden keeps its own.
     temperature: logits are divided by it and a token is drawn; 0 draws nothing.
     top_k: draws among the k likeliest tokens.
     top_p: draws among the likeliest tokens that together have probability p
@@ -58,6 +61,7 @@ class DecodingOptions:
   alpha: float | None = None
   beam_rules: str = "t5x"
   early_stopping: bool | str = False
+  renormalize: bool = False
   temperature: float = 0.0
   top_k: int | None = None
   top_p: float | None = None
@@ -141,6 +145,11 @@ class DecodingOptions:
       raise UserError(
         "early_stopping belongs to beam_rules='transformers'; the rules "
         "'t5x' stop where no beam can get better"
+      )
+    if self.renormalize and self.num_beams == 1:
+      raise UserError(
+        "renormalize changes how beams compare, but num_beams is 1; set "
+        "num_beams or leave renormalize out"
       )
     if self.num_beams == 1:
       if self.alpha is not None:

@@ -15,6 +15,32 @@ from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import writing
 
 _BAD_WORDS = "bad_words_ids"
+# What else changes outputs, and the values with which it does not.
+_NOT_BUILT = {
+  "begin_suppress_tokens": (),
+  "constraints": (),
+  "diversity_penalty": (0.0,),
+  "dola_layers": (),
+  "encoder_no_repeat_ngram_size": (0,),
+  "encoder_repetition_penalty": (1.0,),
+  "epsilon_cutoff": (0.0,),
+  "eta_cutoff": (0.0,),
+  "exponential_decay_length_penalty": (),
+  "force_words_ids": (),
+  "forced_decoder_ids": (),
+  "guidance_scale": (1.0,),
+  "max_time": (),
+  "min_new_tokens": (0,),
+  "min_p": (0.0,),
+  "num_beam_groups": (1,),
+  "penalty_alpha": (0.0,),
+  "repetition_penalty": (1.0,),
+  "sequence_bias": (),
+  "stop_strings": (),
+  "suppress_tokens": (),
+  "top_h": (),
+  "watermarking_config": (),
+}
 # Of `transformers`, where a directory that draws tokens does not say it.
 _USUAL_TOP_K = 50
 
@@ -22,8 +48,8 @@ _USUAL_TOP_K = 50
 def options(folder: pathlib.Path) -> dict[str, Any]:
   """Fields of `DecodingOptions` that a directory gives other values.
 
-  Bad words of several ids, and a forced last token that is not EOS, are passed
-  over with a sentence on stderr.
+  Bad words of several ids, a forced last token that is not EOS, and options
+  that are not built here are passed over with a sentence on stderr.
 
   Args:
     folder: of config.json; nothing is said where it has none.
@@ -44,6 +70,7 @@ def options(folder: pathlib.Path) -> dict[str, Any]:
     found["forced_end"] = True
   elif last is not None:
     _say(f"forced_eos_token_id {last} in {str(path)!r}, which does not end")
+  _say_what_is_not_built(path, content)
   return {
     name: value
     for name, value in found.items()
@@ -81,12 +108,13 @@ def _searched(content: Mapping[str, Any]) -> dict[str, Any]:
       "beam_rules": "transformers",
       "early_stopping": content.get("early_stopping") or False,
       "alpha": None if penalty == 1.0 else penalty,
+      "renormalize": bool(content.get("renormalize_logits")),
     }
   if not content.get("do_sample"):
     return {}
   return {
     "temperature": content.get("temperature") or 1.0,
-    "top_k": content.get("top_k", _USUAL_TOP_K),
+    "top_k": content.get("top_k", _USUAL_TOP_K) or None,
     "top_p": _below_one(content.get("top_p")),
     "typical_p": _below_one(content.get("typical_p")),
   }
@@ -127,6 +155,18 @@ def _are_lists_of_ids(words) -> bool:
     isinstance(word, list) and word and all(isinstance(i, int) for i in word)
     for word in words
   )
+
+
+def _say_what_is_not_built(path, content) -> None:
+  if content.get("do_sample") and (content.get("num_beams") or 1) > 1:
+    _say(f"num_beams in {str(path)!r}, where tokens are drawn (do_sample)")
+  others = [
+    f"{name}={content[name]!r}"
+    for name, neutral in _NOT_BUILT.items()
+    if content.get(name) and content[name] not in neutral
+  ]
+  if others:
+    _say(f"{', '.join(others)} in {str(path)!r}, which decoding here has not")
 
 
 def _say(what: str) -> None:
