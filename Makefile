@@ -26,8 +26,8 @@ quickstart: $(RUNTIME)
 	$(VENV)/bin/zoo ablate quickstart
 
 test: $(TESTING) $(LIBTPU) lint
-	$(VENV_PYTHON) -m pytest --numprocesses=2 --dist=worksteal \
-	  --ignore=tests/oracles tests
+	$(VENV_PYTHON) -m pytest --numprocesses=2 --dist=loadfile \
+	  --no-loadscope-reorder --ignore=tests/oracles tests
 
 # The live comparisons: with PyTorch's implementation of the same models and the
 # tokenizers beside it, and with the tasks of the t5 package. Two processes: PyTorch crashes where
