@@ -184,6 +184,7 @@ def fake(monkeypatch):
   monkeypatch.setattr(plan, "config", runs)
   monkeypatch.setattr(execution, "config", runs)
   monkeypatch.setattr(data_marks, "made", runs.data_mark)
+  monkeypatch.setattr(runner, "weights", lambda *_: {})
   return runs
 
 

@@ -11,6 +11,8 @@ import sys
 import time
 from typing import Protocol
 
+import jax
+
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations import worker as worker_lib
 from transformer_zoo.ablations.execution import Execution
@@ -23,7 +25,13 @@ _GPU_MEMORY = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 
 
 class Launcher(Protocol):
-  """Trains runs; used as a context, whose end leaves no process behind."""
+  """Trains runs; used as a context, whose end leaves no process behind.
+
+  Attributes:
+    at_once: how many it trains at the same time.
+  """
+
+  at_once: int
 
   def has_room(self) -> bool:
     """Whether another run can be started."""
@@ -40,6 +48,8 @@ class Launcher(Protocol):
 
 class InTurn:
   """Trains one run after the other in this process; they share programs."""
+
+  at_once = 1
 
   def __init__(self, execute: Execution):
     self._execute = execute
@@ -95,6 +105,7 @@ class LocalProcesses:
       jobs: how many at once, each with its share of the cores and GPUs.
       say: told of each worker.
     """
+    self.at_once = jobs
     self._execute = execute
     self._folder = folder
     self._say = say
@@ -102,6 +113,8 @@ class LocalProcesses:
 
   def __enter__(self):
     self._before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # Where JAX has not started here, the accelerators are the workers'.
+    jax.config.update("jax_platforms", "cpu")
     self._folder.mkdir(parents=True, exist_ok=True)
     return self
 

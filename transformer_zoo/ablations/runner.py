@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
+import functools
 import pathlib
 import sys
 
@@ -11,6 +12,7 @@ from transformer_zoo.ablations import analysis
 from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import launchers
 from transformer_zoo.ablations import plan
+from transformer_zoo.ablations import planning
 from transformer_zoo.ablations import record
 from transformer_zoo.ablations import report
 from transformer_zoo.ablations import results
@@ -21,6 +23,8 @@ from transformer_zoo.ablations.request import Launch
 from transformer_zoo.ablations.request import PlannedStudy
 from transformer_zoo.ablations.request import Request
 from transformer_zoo.ablations.schedule import Schedule
+from transformer_zoo.ablations.time_left import TimeLeft
+from transformer_zoo.ablations.time_left import weights
 from transformer_zoo.errors import UserError
 
 _JOBS_FOLDER = "jobs"  # Of the pool: what processes and jobs have printed.
@@ -141,7 +145,16 @@ def _launch(
     )
   with launcher:
     names = _names(planned)
-    return Schedule(list(todo.values()), launcher, execute, say, names).run()
+    time_left = TimeLeft(
+      functools.partial(
+        weights,
+        todo.values(),
+        request.root / planning.SPEEDS_FILE,
+        request.search_paths,
+        launch.jobs,
+      )
+    )
+    return Schedule(list(todo.values()), launcher, say, names, time_left).run()
 
 
 def _submit(planned, runs, pool, execute, launch, say) -> None:

@@ -9,6 +9,7 @@ from transformer_zoo.ablations import outcome
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations import standing
 from transformer_zoo.ablations.launchers import Launcher
+from transformer_zoo.ablations.time_left import TimeLeft
 from transformer_zoo.training.progress import duration
 
 
@@ -23,29 +24,29 @@ class Schedule:
     self,
     runs: Sequence[plan.Run],
     launcher: Launcher,
-    execute: execution.Execution,
     say: Callable[[str], None],
     names: Mapping[pathlib.Path, str],
+    time_left: TimeLeft,
   ):
     """Takes runs.
 
     Args:
       runs: the distinct runs of studies, in their order.
       launcher: trains them.
-      execute: what it trains them with.
       say: told how far it is.
       names: what runs are called, by their folders.
+      time_left: tells how long the rest takes.
     """
     self._numbers = {run.folder: n for n, run in enumerate(runs, start=1)}
     self._todo = {run.folder: run for run in runs}
     self._phases = {run.folder: run.phase for run in runs}
     self._launcher = launcher
-    self._execute = execute
     self._say = say
     self._names = names
     self._started = {}  # Folder -> run and when it began.
     self._elsewhere = set()  # Folders where others were seen to train.
-    self._seconds = {}  # Run's folder -> run and how long it trained.
+    self._time_left = time_left
+    self._done = 0
     self._failures = {}
 
   def run(self) -> dict[pathlib.Path, str]:
@@ -73,7 +74,8 @@ class Schedule:
     came = standing.of_folder(run.folder)
     if came.state == standing.FINISHED:
       del self._todo[run.folder]
-      self._finish(run, "reused")
+      self._finish(run)
+      self._say(f"{self._head(run)}  reused ({self._progress()})")
     elif came.state == standing.RUNNING:
       self._wait(run, came.reason)
     elif came.state == standing.FAILED and run.folder in self._elsewhere:
@@ -99,7 +101,12 @@ class Schedule:
     elif error is not None:
       self._fail(run, execution.reason(error))
     else:
-      self._finish(run, "finished", time.monotonic() - began)
+      took = time.monotonic() - began
+      self._finish(run, took)
+      self._say(
+        f"{self._head(run)}  finished ({duration(took)}; {self._progress()}"
+        f"{self._about_left()})"
+      )
 
   def _fail(self, run: plan.Run, reason: str) -> None:
     self._todo.pop(run.folder, None)
@@ -107,33 +114,27 @@ class Schedule:
     how = "" if reason.startswith("not run") else "failed: "
     self._say(f"{self._head(run)}  {how}{reason}")
 
-  def _finish(self, run: plan.Run, how: str, took: float = 0.0) -> None:
+  def _finish(self, run: plan.Run, took: float = 0.0) -> None:
+    self._done += 1
     seconds = outcome.read_result(run.folder).get("seconds", took)
-    self._seconds[run.folder] = run, seconds
-    self._say(
-      f"{self._head(run)}  {how} ({duration(took)}; {self._time_left()})"
-    )
+    self._time_left.add(run, seconds)
 
   def _head(self, run: plan.Run) -> str:
     number = self._numbers[run.folder]
     return f"run {number} of {len(self._numbers)}: {self._names[run.folder]}"
 
-  def _time_left(self) -> str:
-    """Estimates from the runs of the same kind that are done."""
-    left = [*self._todo.values(), *(run for run, _ in self._started.values())]
-    if not left:
+  def _progress(self) -> str:
+    if not self._todo and not self._started:
       return "all done"
-    seconds = sum(map(self._estimate, left)) / max(1, len(self._started))
-    failed = f"{len(self._failures)} failed; " if self._failures else ""
-    return (
-      f"{len(self._seconds)} of {len(self._numbers)} done; {failed}"
-      f"about {duration(seconds)} left"
-    )
+    failed = f"; {len(self._failures)} failed" if self._failures else ""
+    return f"{self._done} of {len(self._numbers)} done{failed}"
 
-  def _estimate(self, run: plan.Run) -> float:
-    known = list(self._seconds.values())
-    phase = [pair for pair in known if pair[0].phase == run.phase]
-    group = [pair for pair in phase if pair[0].group == run.group]
-    row = [pair for pair in group if pair[0].row == run.row]
-    similar = [seconds for _, seconds in row or group or phase or known]
-    return sum(similar) / len(similar)
+  def _about_left(self) -> str:
+    seconds = [self._time_left.of(run) for run in self._todo.values()]
+    for run, began in self._started.values():
+      gone = time.monotonic() - began
+      seconds.append(max(0.0, self._time_left.of(run) - gone))
+    if not seconds:
+      return ""
+    at_once = min(self._launcher.at_once, len(seconds))
+    return f"; about {duration(sum(seconds) / at_once)} left"
