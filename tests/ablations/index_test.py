@@ -72,6 +72,9 @@ def test_pages_of_studies_and_their_index_lead_to_one_another(studies):
   assert cli.main(["report", str(studies)]) == 0
   page = (studies / "index.html").read_text()
   assert "Does &lt;more&gt; fine-tuning help?" in page
+  failure = "longer / seed 1 / similarity / finetune: FloatingPointError: loss"
+  assert failure in page
+  assert f"- {failure}" in (studies / "other10-two" / "summary.md").read_text()
   paths = re.findall(r'href="([^#"]+)"', page)
   assert set(paths) == {"other10-two/report.html", "tiny-two/report.html"}
   for path in paths:

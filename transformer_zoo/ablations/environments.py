@@ -57,7 +57,8 @@ class Environment:
   def brief(self) -> str:
     """Commit and machine in a few words."""
     git, packages = (self.content.get(k) or {} for k in ("git", "packages"))
-    words = f"{self.devices}, {self.content.get('cpu_count')} CPU cores"
+    cores = self.content.get("cpu_count")
+    words = f"{self.devices}, {cores} CPU core{'' if cores == 1 else 's'}"
     commit = git.get("commit", "")[:_COMMIT_LETTERS]
     if commit:
       changed = " with local changes" if git.get("dirty") else ""

@@ -9,7 +9,6 @@ from transformer_zoo.ablations import report_budgets
 from transformer_zoo.ablations import report_curves
 from transformer_zoo.ablations import report_runs
 from transformer_zoo.ablations import report_scores
-from transformer_zoo.ablations import standing
 from transformer_zoo.ablations.analysis import Analysis
 from transformer_zoo.ablations.chart import compact
 from transformer_zoo.training.progress import duration
@@ -101,9 +100,8 @@ def _conclusions(analysis) -> Iterator[str]:
 
 
 def _unfinished(study) -> Iterator[str]:
-  waiting = (standing.RUNNING, standing.QUEUED, standing.NOT_RUN)
-  broken = [run for run in study.unfinished() if run.state not in waiting]
-  others = [run for run in study.unfinished() if run.state in waiting]
+  broken = study.broken()
+  others = [run for run in study.unfinished() if run not in broken]
   lines = [f"Not finished: {run.sentence}" for run in broken]
   yield page.sentences(lines, "verdicts failed")
   if others:

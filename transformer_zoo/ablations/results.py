@@ -174,6 +174,11 @@ class StudyResults:
       if run.state != standing.FINISHED and not run.shared
     )
 
+  def broken(self) -> tuple[RunResult, ...]:
+    """Returns the distinct runs that have stopped before their end."""
+    stopped = (standing.FAILED, standing.INTERRUPTED)
+    return tuple(run for run in self.unfinished() if run.state in stopped)
+
   @property
   def seconds(self) -> float:
     """Of computing, of all runs that are finished, shared ones once."""

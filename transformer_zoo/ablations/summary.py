@@ -24,6 +24,7 @@ def to_markdown(analysis: Analysis) -> str:
     _explained(study),
     markdown.listed([analysis.summary, *analysis.beside_published]),
     cost(study),
+    markdown.listed(run.sentence for run in study.broken()),
     f"    {study.command}",
   ]
   return markdown.joined(blocks)
