@@ -58,7 +58,9 @@ class Environment:
     """Commit and machine in a few words."""
     git, packages = (self.content.get(k) or {} for k in ("git", "packages"))
     cores = self.content.get("cpu_count")
-    words = f"{self.devices}, {cores} CPU core{'' if cores == 1 else 's'}"
+    words = f"{cores} CPU core{'' if cores == 1 else 's'}"
+    if "cpu" not in self.devices:
+      words = f"{self.devices}, {words}"
     commit = git.get("commit", "")[:_COMMIT_LETTERS]
     if commit:
       changed = " with local changes" if git.get("dirty") else ""

@@ -32,6 +32,7 @@ _NOTES = (
   "Kendall’s tau: whether rows stand in the published order, the mean over "
   "columns with its 95 % interval; of studies with three published rows or "
   "more.",
+  "Computing: of all runs of a study, those that it shares with others too.",
 )
 
 

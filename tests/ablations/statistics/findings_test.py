@@ -99,7 +99,8 @@ def test_tau_is_averaged_over_columns_of_three_rows_or_more():
   assert found.low == 0.0 and found.high == 1.0  # (1 + 1) / 2: from −1 to +1.
   assert found.sentence == (
     "Order of the rows: Kendall's tau +0.00, the mean of columns: 2 (95 % "
-    "interval +0.00 to +1.00). 1 is the published order, −1 its reverse."
+    "interval +0.00 to +1.00), 1 being the published order and −1 its reverse. "
+    "Of 6 pairs of rows that the publication tells apart 3 stand in its order."
   )
   unknown = agreement("d", three, three, deviation=0.2)
   assert unknown.ranking.low is None

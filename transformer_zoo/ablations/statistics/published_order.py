@@ -36,7 +36,7 @@ class Agreement:
 
 @dataclasses.dataclass(frozen=True)
 class MeanTau:
-  """Kendall's tau, the mean over the columns of a study.
+  """Kendall's tau, the mean over the columns of a study, and pairs of rows.
 
   Attributes:
     tau: from -1 to 1.
@@ -45,12 +45,16 @@ class MeanTau:
       where the errors of a column are not known.
     high: upper end.
     num_columns: of which it is the mean.
+    num_clear: pairs of rows in a column that the publication tells apart.
+    num_clear_same: those of them in the published order.
   """
 
   tau: float
   low: float | None
   high: float | None
   num_columns: int
+  num_clear: int
+  num_clear_same: int
 
   @property
   def sentence(self) -> str:
@@ -62,7 +66,11 @@ class MeanTau:
     if self.low is not None:
       ends = f"{wording.signed(self.low)} to {wording.signed(self.high)}"
       text += f" (95 % interval {ends})"
-    return f"{text}. 1 is the published order, −1 its reverse."
+    return (
+      f"{text}, 1 being the published order and −1 its reverse. Of "
+      f"{self.num_clear} pairs of rows that the publication tells apart "
+      f"{self.num_clear_same} stand in its order."
+    )
 
 
 def agreement(
@@ -102,12 +110,20 @@ def mean_tau(agreements: Iterable[Agreement]) -> MeanTau | None:
   if not rankings:
     return None
   tau = float(np.mean([one.tau for one in rankings]))
+  low = high = None
   drawn = [one.taus_B for one in rankings]
-  if any(taus_B is None for taus_B in drawn):
-    return MeanTau(tau, None, None, len(rankings))
-  fewest = min(map(len, drawn))
-  means_B = np.mean([taus_B[:fewest] for taus_B in drawn], axis=0)
-  return MeanTau(tau, *ranking.interval(means_B), len(rankings))
+  if all(taus_B is not None for taus_B in drawn):
+    fewest = min(map(len, drawn))
+    means_B = np.mean([taus_B[:fewest] for taus_B in drawn], axis=0)
+    low, high = ranking.interval(means_B)
+  return MeanTau(
+    tau=tau,
+    low=low,
+    high=high,
+    num_columns=len(rankings),
+    num_clear=sum(one.num_clear for one in rankings),
+    num_clear_same=sum(one.num_clear_same for one in rankings),
+  )
 
 
 def published_deviation(study: StudyResults, column: str) -> float:
