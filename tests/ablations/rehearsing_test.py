@@ -1,6 +1,7 @@
 """Which programs are rehearsed before a plan is told, and which are not."""
 
 import dataclasses
+import os
 
 import pytest
 
@@ -45,6 +46,7 @@ class Rehearsals:
 @pytest.fixture
 def rehearsed(tmp_path, monkeypatch):
   monkeypatch.setattr(machines, "here", lambda: "this one")
+  monkeypatch.setattr(os, "getloadavg", lambda: (0.5, 9.0, 9.0))
   found = Rehearsals(speeds.Speeds(tmp_path / "speeds.json"), tmp_path)
   monkeypatch.setattr(rehearsal, "rehearse", found.rehearse)
   return found
@@ -128,6 +130,18 @@ def test_ctrl_c_keeps_what_has_been_rehearsed(rehearsed):
   assert rehearsed(two_phases()) == ["base", "base-glue"]
   assert rehearsed.said[-1] == "stopped: 1 of 3 are rehearsed"
   assert [s.kind.program for s in rehearsed.book.matching()] == ["reader"] * 3
+
+
+def test_a_machine_that_others_use_is_told(rehearsed, monkeypatch):
+  monkeypatch.setattr(os, "getloadavg", lambda: (9.25, 1.0, 1.0))
+  monkeypatch.setattr(os, "cpu_count", lambda: 8)
+  rehearsed(two_phases(), most=1)
+  assert rehearsed.said[0] == (
+    "other processes use this machine (load 9.2, 8 cores): what is rehearsed "
+    "now takes longer than it will take alone"
+  )
+  rehearsed(two_phases(), most=0)
+  assert len(rehearsed.said) == 2  # Nothing is rehearsed now.
 
 
 def test_what_fails_does_not_keep_the_others_from_it(rehearsed):

@@ -57,6 +57,12 @@ def rehearse(
   """
   needed, others = _choose(planned, speeds, say)
   chosen = needed if most is None else (needed + others)[:most]
+  load, cores = os.getloadavg()[0], os.cpu_count()
+  if chosen and load > cores:
+    say(
+      f"other processes use this machine (load {load:.1f}, {cores} cores): "
+      "what is rehearsed now takes longer than it will take alone"
+    )
   try:
     for number, job in enumerate(chosen, start=1):
       say(f"rehearsing {number} of {len(chosen)} ({job.run.name})")
