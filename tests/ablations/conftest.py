@@ -200,9 +200,8 @@ def run_tiny(fake, tmp_path):
       text = text.replace(old, new)
     study.write_text(text)
     suite.write_text(SUITE)
-    return runner.run_study(
-      str(study), suite=str(suite), output_dir=tmp_path / "runs", **options
-    )
+    options = {"output_dir": tmp_path / "runs"} | options
+    return runner.run_study(str(study), suite=str(suite), **options)
 
   return run
 

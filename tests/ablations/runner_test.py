@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import re
 import shlex
 
@@ -139,6 +140,28 @@ def test_a_second_call_reuses_everything(run_tiny, fake, capsys):
   out = capsys.readouterr().out
   assert out.count("  reused (") == count
   assert "  finished (" not in out
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_the_output_folder_may_be_spelled_another_way(
+  run_tiny, fake, tmp_path, monkeypatch, moved
+):
+  fake.broken = lambda what: what.endswith(" 10 steps")
+  assert len(run_tiny(seeds=[0]).failures) == 2
+  fake.broken = lambda what: False
+  monkeypatch.chdir(tmp_path)
+  other = pathlib.Path("other")
+  if moved:
+    (tmp_path / "runs").rename(other)
+  else:
+    other.symlink_to("runs")
+  before = len(fake.trained)
+  came = run_tiny(seeds=[0], output_dir="other")
+  assert came.failures == () and len(fake.trained) == before + 2
+  assert came.folder == other / "tiny-two"
+  assert set(fake.trained[before:]) < {
+    r.folder for r in results.read(other / "tiny-two").runs
+  }
 
 
 def test_a_failed_run_does_not_lose_the_others(run_tiny, fake, capsys):

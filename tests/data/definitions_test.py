@@ -1,6 +1,7 @@
 """Which metrics get decoded texts, which likelihoods, which are refused."""
 
 import functools
+import types
 
 import pytest
 
@@ -96,3 +97,23 @@ def test_a_function_that_moved_is_named_with_the_way_out(name):
     r" here \(.*\); run `zoo prepare` again",
   ):
     definitions.resolve({"function": name, "kwargs": {}})
+
+
+def test_a_data_folder_may_be_moved_and_spelled_another_way(
+  tmp_path, monkeypatch
+):
+  def described(folder):
+    source = types.SimpleNamespace(
+      splits=("train",), list_shards=lambda split: [f"{folder}/{split}.txt"]
+    )
+    return definitions.describe_source(source)
+
+  (tmp_path / "data").mkdir()
+  (tmp_path / "data" / "train.txt").write_text("some text")
+  before = described(tmp_path / "data")
+  monkeypatch.chdir(tmp_path)
+  assert described("data") == before
+  (tmp_path / "data").rename(tmp_path / "moved")
+  assert described("moved") == before
+  (tmp_path / "moved" / "train.txt").write_text("another text")
+  assert described("moved") != before

@@ -22,10 +22,10 @@ def hash_definition(
 ) -> str:
   """Returns a hash of all that the records of a task depend on.
 
-  That is: the source with the sizes and times of its files; the steps with
-  their arguments; the code of both, and that of ours and the user's which they
-  call (reached_code.py); the features; the vocabulary. A source of another kind
-  may say what it depends on by a method `fingerprint() -> str`.
+  That is: the source with the names, sizes and times of its files; the steps
+  with their arguments; the code of both, and that of ours and the user's which
+  they call (reached_code.py); the features; the vocabulary. A source of another
+  kind may say what it depends on by a method `fingerprint() -> str`.
 
   Args:
     task: a `seqio.Task`.
@@ -162,13 +162,15 @@ def describe_source(source: Any) -> dict[str, Any]:
 
 def _describe_file(file: Any) -> list[Any]:
   path = str(getattr(file, "filename", file))
+  # A data folder may be spelled another way, or moved.
+  name = os.path.basename(path)
   # The part of a TFDS file that belongs to a split such as `train[:90%]`.
   part = [getattr(file, "skip", 0), getattr(file, "take", -1)]
   try:
     status = os.stat(path)
   except OSError:  # a shard that is no file has its name only
     return [path, *part]
-  return [path, status.st_size, status.st_mtime_ns, *part]
+  return [name, status.st_size, status.st_mtime_ns, *part]
 
 
 def _describe(value: Any) -> Any:

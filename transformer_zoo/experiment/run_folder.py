@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import sys
 
 from flax import linen as nn
@@ -28,12 +29,14 @@ CONFIG = "config.gin"
 ENVIRONMENT = "environment.json"
 RESULT = "result.json"
 LAST = "last step: no task has a metric"
+_START = "INITIAL_CHECKPOINT_PATH"
 
 
 def check(folder: pathlib.Path, configuration: str) -> None:
   """Tells whether a run may go on in a folder.
 
-  Another layout over devices is told.
+  Another layout over devices is told. Folders may be spelled another way than
+  before, and may have been moved together.
 
   Raises:
     UserError: another configuration has claimed the folder.
@@ -41,7 +44,7 @@ def check(folder: pathlib.Path, configuration: str) -> None:
   path = folder / CONFIG
   if not path.exists():
     return
-  before = path.read_text()
+  before = _with_start_as_in(configuration, path.read_text())
   changes = config.difference(before, configuration, layout=False)
   if changes:
     raise UserError(
@@ -51,6 +54,26 @@ def check(folder: pathlib.Path, configuration: str) -> None:
   layout = config.difference(before, configuration, layout=True)
   if layout:
     print(f"{folder} goes on in another layout: {layout}")
+
+
+def _with_start_as_in(now: str, before: str) -> str:
+  """A configuration, the same initial checkpoint as now spelled as now."""
+  old, new = (_path(text, _START) for text in (before, now))
+  if old is None or new is None or old == new:
+    return before
+  # Or both lead there from the run folder: then all of it has been moved.
+  from_folder = {
+    os.path.relpath(start, _path(text, "MODEL_DIR") or os.curdir)
+    for start, text in ((old, before), (new, now))
+  }
+  if os.path.realpath(old) != os.path.realpath(new) and len(from_folder) > 1:
+    return before
+  return before.replace(f"{_START} = {old!r}", f"{_START} = {new!r}")
+
+
+def _path(configuration: str, macro: str) -> str | None:
+  found = re.search(f"^{macro} = '(.*)'$", configuration, re.MULTILINE)
+  return found and found.group(1)
 
 
 def claim(
