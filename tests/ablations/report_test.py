@@ -1,5 +1,6 @@
 """The page of a study: complete, well formed, alone."""
 
+import dataclasses
 import html.parser
 import re
 
@@ -116,6 +117,23 @@ def test_configurations_show_what_differs_from_the_baseline(page):
   assert "finetune (sentiment, similarity): lines that differ: 1" in page
   assert "<del>- INITIAL_CHECKPOINT_PATH = " in page
   assert "MODEL_DIR" not in "".join(re.findall(r"<(?:ins|del)>.*?</", page))
+
+
+def test_parts_of_a_group_are_compared_with_their_like(make_study):
+  one = {0: {"cola": {"mcc": 1.0}}}
+  study = make_study({"a": one, "b": one})
+  runs = [
+    dataclasses.replace(run, group="GLUE", part=part, folder=run.folder / part)
+    for run in study.runs
+    for part in ("cola", "mrpc")
+  ]
+  for run in runs:
+    run.folder.mkdir(parents=True)
+    (run.folder / "config.gin").write_text(f"TASK = {run.part!r}\n")
+  study = dataclasses.replace(study, runs=tuple(runs))
+  page = report.write(analysis.analyse(study)).read_text()
+  assert "finetune (GLUE / cola, GLUE / mrpc): the same" in page
+  assert "seed 0 mrpc" in page
 
 
 def test_curves_are_read_by_row_and_seed_with_what_they_cost(run_tiny):

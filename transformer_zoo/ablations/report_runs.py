@@ -105,16 +105,16 @@ def configurations(study: StudyResults) -> Iterator[str]:
     "does not have. Paths and seeds are not compared.</p>"
   )
   reference = {
-    (run.phase, run.group): _config(run)
+    (run.phase, _of_what(run)): _config(run)
     for run in _first_seed(study, study.baseline)
   }
   for row in study.rows:
     if row != study.baseline:
       yield f"<h3>{page.text(cells.label(study, row))}</h3>"
       yield from _compared(reference, _first_seed(study, row))
-  for (phase, group), lines in reference.items():
+  for (phase, of_what), lines in reference.items():
     if lines is not None:
-      title = f"The whole configuration of {base}: {phase} {group}".strip()
+      title = f"The whole configuration of {base}: {phase} {of_what}".strip()
       yield page.details(title, page.code("\n".join(lines)))
 
 
@@ -180,7 +180,7 @@ def _compared(reference, runs) -> Iterator[str]:
   """What differs in the phases of a row, equal differences once."""
   found = {}
   for run in runs:
-    mine, theirs = _config(run), reference.get((run.phase, run.group))
+    mine, theirs = _config(run), reference.get((run.phase, _of_what(run)))
     if mine is not None:
       differs = theirs and "".join(_differences(theirs, mine))
       found.setdefault(differs, []).append(run)
@@ -227,11 +227,16 @@ def _where(runs: list[RunResult]) -> str:
   """Names phases with their groups: `pretrain; finetune (GLUE, SQuAD)`."""
   phases = {}
   for run in runs:
-    phases.setdefault(run.phase, {})[run.group] = None
+    phases.setdefault(run.phase, {})[_of_what(run)] = None
   return "; ".join(
-    phase + (f" ({', '.join(filter(None, groups))})" if any(groups) else "")
-    for phase, groups in phases.items()
+    phase + (f" ({', '.join(filter(None, of))})" if any(of) else "")
+    for phase, of in phases.items()
   )
+
+
+def _of_what(run: RunResult) -> str:
+  """The group that a run is of, and the part of it."""
+  return " / ".join(filter(None, (run.group, run.part)))
 
 
 def _first_seed(study, row) -> list[RunResult]:
