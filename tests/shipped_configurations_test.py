@@ -112,8 +112,8 @@ def test_architectures_and_sizes(architecture, size, run):
   if architecture in tiny_models.WITHOUT_ENCODER_LAYERS:
     files.append("objectives/lm.gin")
   # Scanned layers are traced once; their parameters are stacked.
-  large = not size.endswith(("small", "miniature", "tiny"))
-  config.load(files, [*REQUIRED, f"SCAN_LAYERS={large}"])
+  scanned = size not in ("miniature", "tiny")
+  config.load(files, [*REQUIRED, f"SCAN_LAYERS={scanned}"])
   state = shapes_of_step(partitions=2)
   header = (GIN / "sizes" / f"{size}.gin").read_text().splitlines()[0]
   if stated := re.search(r"([\d,]+) parameters", header):
