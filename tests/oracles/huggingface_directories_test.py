@@ -15,6 +15,8 @@ from tests import marian_vocabulary
 from transformer_zoo.cli import main as cli
 from transformer_zoo.interop import safetensors
 from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface import FAMILIES
+from transformer_zoo.interop.huggingface import family_of
 
 TEXTS = ["translate English to German: That is good.", "summarize: a b c d e"]
 MADE = 12
@@ -228,6 +230,18 @@ def test_marian_as_its_directory_says(said, tmp_path, capsys):
   assert [json.loads(line)["prediction"] for line in answers] == [
     tokenizer.decode(ids, skip_special_tokens=True) for ids in made
   ]
+
+
+@pytest.mark.parametrize("kind", [k for f in FAMILIES for k in f.model_types])
+def test_every_attribute_of_their_configurations_is_known(kind):
+  """Nothing that their classes say of themselves, or of generation."""
+  config = transformers.CONFIG_MAPPING[kind]().to_dict()
+  generation = transformers.GenerationConfig().to_dict()
+  del generation["_from_model_config"]  # Is of that class alone.
+  family = family_of(config)
+  ids = {name: config.get(name) for name in ("pad_token_id", "eos_token_id")}
+  expected = family.architecture({"model_type": kind, **ids})
+  assert family.architecture({**generation, **config}) == expected
 
 
 @pytest.mark.parametrize("kept_as_archive", [True, False])

@@ -18,7 +18,6 @@ from transformer_zoo.interop.tensors import Tensor
 Shape = tuple[int, ...]
 # What a table has rows for, by the logical axis of its rows.
 ROWS = {"vocab": "vocabulary", "abspos_buckets": "positions"}
-_FLOATING = "fV"  # numpy's kinds; V is bfloat16
 
 
 class Parameter(NamedTuple):
@@ -166,7 +165,7 @@ def _expanded(match: re.Match, target: str) -> str:
 
 def _misfit(wanted: Parameter, there: Tensor, rules: Rules) -> str | None:
   """Why a tensor cannot be taken; None if it can."""
-  if there.dtype.kind not in _FLOATING:
+  if not there.is_floating:
     return f"{there.dtype} instead of floating-point numbers"
   difference = f"{there.shape} instead of {wanted.shape}"
   if len(there.shape) != len(wanted.shape):

@@ -43,7 +43,8 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
   """Opens a file: name -> tensor, none of which is read yet.
 
   Raises:
-    UserError: the file is cut off, or no safetensors file.
+    UserError: the file is cut off, or no safetensors file, or has numbers of a
+      type that is not read.
   """
   path = pathlib.Path(path)
   try:
@@ -54,6 +55,8 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
       for name, entry in header.items()
       if name != "__metadata__"
     }
+  except UserError:
+    raise
   except (KeyError, TypeError, ValueError) as error:
     reason = str(error) or type(error).__name__
     raise UserError(
@@ -99,7 +102,10 @@ def _header(path: pathlib.Path) -> tuple[dict, int]:
 
 def _tensor(path, start, end, name, entry) -> Tensor:
   if entry["dtype"] not in DTYPES:
-    raise ValueError(f"{name} has the type {entry['dtype']!r}")
+    raise UserError(
+      f"{name} in {str(path)!r} has numbers of the type {entry['dtype']!r}, "
+      f"which are not read here; known: {', '.join(DTYPES)}"
+    )
   dtype, shape = DTYPES[entry["dtype"]], tuple(entry["shape"])
   first, last = entry["data_offsets"]
   if last - first != math.prod(shape) * dtype.itemsize:

@@ -47,6 +47,11 @@ class Tensor:
     """Bytes of its contents."""
     return math.prod(self.shape) * self.dtype.itemsize
 
+  @property
+  def is_floating(self) -> bool:
+    """Whether its numbers are floating-point, as those of parameters are."""
+    return self.dtype == _BFLOAT16 or self.dtype.kind == "f"
+
   def astype(self, dtype: np.dtype) -> "Tensor":
     """Returns a tensor of the same numbers in another floating-point type.
 
@@ -55,7 +60,7 @@ class Tensor:
     """
     if self.dtype == dtype:
       return self
-    if self.dtype != _BFLOAT16 and self.dtype.kind != "f":
+    if not self.is_floating:
       raise TypeError(f"{self.dtype} is no type of parameters")
     return Tensor(self.shape, dtype, lambda: self.read().astype(dtype))
 

@@ -34,25 +34,37 @@ _THEIR_ACTIVATIONS = {
 # a model do not depend on them.
 _WITHOUT_EFFECT = frozenset(
   """
-  _attn_implementation_autoset _commit_hash _name_or_path _num_labels
-  architectures attn_implementation chunk_size_feed_forward dtype
-  finetuning_task gradient_checkpointing id2label initializer_range is_decoder
-  label2id model_type name_or_path num_labels output_attentions
-  output_hidden_states prefix problem_type return_dict task_specific_params
-  tf_legacy_loss tokenizer_class torch_dtype torchscript transformers_version
+  _attn_implementation _attn_implementation_autoset
+  _attn_implementation_internal _commit_hash _experts_implementation
+  _experts_implementation_internal _flash_attn_2_enabled _name_or_path
+  _num_labels _output_attentions architectures attn_implementation
+  chunk_size_feed_forward dtype finetuning_task gradient_checkpointing id2label
+  initializer_range is_decoder label2id model_type name_or_path num_labels
+  output_attentions output_hidden_states prefix problem_type return_dict
+  task_specific_params tf_legacy_loss tie_last_hidden_states tokenizer_class
+  torch_dtype torchscript transformers_version unsloth_fixed unsloth_version
   use_bfloat16 use_cache xla_device
 
   bos_token_id cls_token_id decoder_start_token_id eos_token_id pad_token_id
   sep_token_id
 
-  bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping
-  encoder_no_repeat_ngram_size encoder_repetition_penalty epsilon_cutoff
-  eta_cutoff exponential_decay_length_penalty force_bos_token_to_be_generated
-  forced_bos_token_id forced_eos_token_id length_penalty max_length
-  max_new_tokens min_length no_repeat_ngram_size num_beam_groups num_beams
-  num_return_sequences output_past output_scores remove_invalid_values
-  repetition_penalty return_dict_in_generate suppress_tokens temperature top_k
-  top_p typical_p
+  assistant_confidence_threshold assistant_early_exit
+  assistant_ensemble_weight assistant_lookbehind bad_words_ids
+  begin_suppress_tokens cache_config cache_implementation compile_config
+  constraints continuous_batching_config disable_compile diversity_penalty
+  do_sample dola_layers early_stopping encoder_no_repeat_ngram_size
+  encoder_repetition_penalty epsilon_cutoff eta_cutoff
+  exponential_decay_length_penalty force_bos_token_to_be_generated
+  force_words_ids forced_bos_token_id forced_decoder_ids forced_eos_token_id
+  generation_kwargs guidance_scale is_assistant length_penalty low_memory
+  max_cache_len max_length max_matching_ngram_size max_new_tokens max_time
+  min_length min_new_tokens min_p no_repeat_ngram_size num_assistant_tokens
+  num_assistant_tokens_schedule num_beam_groups num_beams num_return_sequences
+  output_logits output_past output_scores penalty_alpha prefill_chunk_size
+  prompt_lookup_num_tokens remove_invalid_values renormalize_logits
+  repetition_penalty return_dict_in_generate return_legacy_cache sequence_bias
+  speculation_type stop_strings suppress_tokens target_lookbehind temperature
+  token_healing top_h top_k top_p typical_p use_mtp watermarking_config
   """.split()
 )
 _ALLOWED = {
@@ -60,6 +72,7 @@ _ALLOWED = {
   "cross_attention_hidden_size": (None,),
   "per_layer_config": (None,),
   "pruned_heads": ({}, None),
+  "quantization_config": (None,),
   "tie_encoder_decoder": (False,),
 }
 
@@ -150,14 +163,27 @@ def counterpart(kind: str) -> Iterator[None]:
     ) from error
 
 
-def padding_id(config: Mapping[str, Any]) -> int:
+def padding_id(config: Mapping[str, Any], default: int | None = None) -> int:
   """The id of padding: its own, else that of EOS, else 0.
 
   As `Vocabulary.pad_id` has it: GPT-2 and others pad with EOS.
+
+  Args:
+    config: the contents of a config.json.
+    default: `pad_token_id` where nothing is said of it.
   """
-  for name in ("pad_token_id", "eos_token_id"):
-    value = config.get(name)
+  for value in (
+    config.get("pad_token_id", default),
+    config.get("eos_token_id"),
+  ):
     first = value[0] if isinstance(value, list) else value
     if first is not None and first >= 0:
       return first
   return 0
+
+
+def check_start(kind: str, config: Mapping[str, Any], padding: int) -> None:
+  """Refuses a decoder that is first fed something else than padding."""
+  start = config.get("decoder_start_token_id")
+  if start is not None:
+    check_allowed(kind, "decoder_start_token_id", start, (padding,))

@@ -21,6 +21,8 @@ CONFIG = "config.json"
 SAFETENSORS = "model.safetensors"
 PYTORCH = "pytorch_model.bin"
 INDEX = ".index.json"
+# No class has it under the prefix of its other tensors.
+_HEAD = "lm_head.weight"
 _READERS = {SAFETENSORS: safetensors.read, PYTORCH: pytorch_files.read}
 _SHOWN = 4
 
@@ -70,6 +72,14 @@ class Directory:
         misshaped.append(f"{link.theirs} {self.tensors[link.theirs].shape}")
       found.update(ours)
     complaints += _named("of another shape than config.json says", misshaped)
+    complaints += _named(
+      "not of floating-point numbers",
+      [
+        f"{link.theirs} {self.tensors[link.theirs].dtype}"
+        for link in there
+        if not self.tensors[link.theirs].is_floating
+      ],
+    )
     if complaints:
       raise UserError(
         f"the tensors in {str(self.path)!r} are not those of its config.json: "
@@ -94,7 +104,7 @@ def open_directory(path: str | os.PathLike[str]) -> Directory:
   config = read_json(folder / CONFIG)
   family = family_of(config)
   aliases = family.aliases(config)
-  tensors = _with_prefix(_files(folder), family, aliases)
+  tensors = _with_prefix(_files(folder), family)
   tensors = _without_aliases(tensors, aliases)
   config = family.settle(config, tensors.keys())
   return Directory(folder, config, tensors, family)
@@ -149,7 +159,7 @@ def _shards(folder, index, read) -> dict[str, Tensor]:
   return tensors
 
 
-def _with_prefix(tensors, family, aliases) -> dict[str, Tensor]:
+def _with_prefix(tensors, family) -> dict[str, Tensor]:
   """Names as the class with a head has them, without what is ignored."""
   kept = {
     name: tensor
@@ -160,7 +170,7 @@ def _with_prefix(tensors, family, aliases) -> dict[str, Tensor]:
   if not prefix or any(name.startswith(prefix) for name in kept):
     return kept
   return {
-    name if name in aliases else prefix + name: tensor
+    name if name == _HEAD else prefix + name: tensor
     for name, tensor in kept.items()
   }
 

@@ -63,8 +63,8 @@ class Family(Protocol):
   ) -> dict[str, Any]:
     """Completes a config.json by what the file holds.
 
-    `transformers` ties a softmax where the file has no matrix for it, and does
-    not where it has one of other values, whatever the configuration says.
+    `transformers` 5 ties a softmax that the configuration ties, T5's always,
+    but for a file that has a matrix of other values for it.
 
     Args:
       config: as it was read.

@@ -34,11 +34,27 @@ WITHOUT_EFFECT = (
 ).split()
 
 
+def aliases(config: Mapping[str, Any], table: str) -> Mapping[str, str]:
+  """See `Family`.
+
+  Args:
+    config: config.json.
+    table: the name of the embeddings.
+  """
+  return {HEAD: table} if says_tied(config) else {}
+
+
 def settle(
   config: Mapping[str, Any], stored: Collection[str]
 ) -> dict[str, Any]:
   """See `Family`."""
-  return {**config, "tie_word_embeddings": HEAD not in stored}
+  tied = says_tied(config) and HEAD not in stored
+  return {**config, "tie_word_embeddings": tied}
+
+
+def says_tied(config: Mapping[str, Any]) -> bool:
+  """Whether a config.json asks for one table of inputs and softmax."""
+  return config.get("tie_word_embeddings", DEFAULTS["tie_word_embeddings"])
 
 
 def gin_files(architecture: str, found: Mapping[str, Any]) -> tuple[str, ...]:

@@ -45,8 +45,7 @@ class Gpt1:
 
   def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str]:
     """See `Family`."""
-    del config
-    return {gpt.HEAD: "transformer.tokens_embed.weight"}
+    return gpt.aliases(config, "transformer.tokens_embed.weight")
 
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """See `Family`."""

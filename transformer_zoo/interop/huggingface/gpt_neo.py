@@ -63,8 +63,7 @@ class GptNeo:
 
   def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str]:
     """See `Family`."""
-    del config
-    return {gpt.HEAD: "transformer.wte.weight"}
+    return gpt.aliases(config, "transformer.wte.weight")
 
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """See `Family`."""

@@ -55,7 +55,10 @@ class Llama:
   class_name: str
   defaults: Mapping[str, Any]
 
-  ignored = (r"(model\.)?(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq",)
+  ignored = (
+    r"(model\.)?(layers\.\d+\.self_attn\.)?rotary_emb\."
+    r"(inv_freq|cos_cached|sin_cached)",
+  )
   prefix = "model."
 
   @property
@@ -65,14 +68,14 @@ class Llama:
 
   def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str]:
     """See `Family`."""
-    del config
-    return {_HEAD: "model.embed_tokens.weight"}
+    return {_HEAD: "model.embed_tokens.weight"} if _says_tied(config) else {}
 
   def settle(
     self, config: Mapping[str, Any], stored: Collection[str]
   ) -> dict[str, Any]:
     """See `Family`."""
-    return {**config, "tie_word_embeddings": _HEAD not in stored}
+    tied = _says_tied(config) and _HEAD not in stored
+    return {**config, "tie_word_embeddings": tied}
 
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """See `Family`."""
@@ -221,6 +224,10 @@ class Llama:
         for kind in kinds
       ]
     return windows.of_layers(banded, width)
+
+
+def _says_tied(config: Mapping[str, Any]) -> bool:
+  return config.get("tie_word_embeddings", _DEFAULTS["tie_word_embeddings"])
 
 
 _LAYER_TYPES = {True: "sliding_attention", False: "full_attention"}

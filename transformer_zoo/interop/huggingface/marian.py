@@ -18,6 +18,7 @@ from transformer_zoo.interop.links import Link
 from transformer_zoo.interop.links import OneRow
 
 _KIND = "marian"
+_PADDING = 58100
 _BIAS = "final_logits_bias"
 _SHARED = "model.shared.weight"
 _INPUTS = "model.encoder.embed_tokens.weight"
@@ -45,6 +46,7 @@ _ATTRIBUTES = attributes.Attributes(
     "add_final_layer_norm": (False,),
     "encoder_layerdrop": (0.0,),
     "decoder_layerdrop": (0.0,),
+    "do_blenderbot_90_layernorm": (False,),
     "is_encoder_decoder": (True,),
     "normalize_before": (False,),
     "normalize_embedding": (False,),
@@ -95,13 +97,9 @@ class Marian:
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """See `Family`."""
     found = _read(config)
-    d_model, padding = found["d_model"], attributes.padding_id(config)
-    attributes.check_allowed(
-      _KIND,
-      "decoder_start_token_id",
-      config.get("decoder_start_token_id", padding),
-      (padding,),
-    )
+    d_model = found["d_model"]
+    padding = attributes.padding_id(config, default=_PADDING)
+    attributes.check_start(_KIND, config, padding)
     bindings = {
       "VOCAB_SIZE": found["vocab_size"],
       "EMBED_DIM": d_model,

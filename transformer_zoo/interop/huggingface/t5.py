@@ -117,6 +117,8 @@ class T5:
     ]
     if self.bias_per_layer:
       gin_files.append("parts/positions/t5_buckets_per_layer.gin")
+    padding = attributes.padding_id(config, default=0)
+    attributes.check_start(self.model_type, config, padding)
     mlp = "GatedMlp" if gated else "Mlp"
     head = "TiedLogits" if tied else "LinearLogits"
     bindings = {
@@ -128,7 +130,7 @@ class T5:
       "NUM_ENCODER_LAYERS": found["num_layers"],
       "NUM_DECODER_LAYERS": found["num_decoder_layers"],
       "DROPOUT_RATE": float(found["dropout_rate"]),
-      "EncoderDecoder.pad_id": attributes.padding_id(config),
+      "EncoderDecoder.pad_id": padding,
       "RMSNorm.epsilon": found["layer_norm_epsilon"],
       "RelativePositionBias.num_buckets": found[
         "relative_attention_num_buckets"

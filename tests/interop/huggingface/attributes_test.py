@@ -1,0 +1,203 @@
+"""What published config.json's say, of models and of much else."""
+
+import functools
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.golden import families
+from tests.interop.huggingface import more_published
+from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import converted_run
+from transformer_zoo.interop import safetensors
+from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface import FAMILIES
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.links import to_theirs
+from transformer_zoo.interop.tensors import Tensor
+
+KINDS = [kind for family in FAMILIES for kind in family.model_types]
+# Of versions 2 to 5 of `transformers`, of their options of generation, and of
+# programs for fine-tuning.
+PASSED_OVER = {
+  "_attn_implementation_autoset": True,
+  "_commit_hash": "0a1b",
+  "_flash_attn_2_enabled": True,
+  "_name_or_path": "google/t5-v1_1-base",
+  "_num_labels": 3,
+  "architectures": ["SomeModel"],
+  "bad_words_ids": [[3]],
+  "begin_suppress_tokens": None,
+  "cache_implementation": "static",
+  "chunk_size_feed_forward": 0,
+  "cross_attention_hidden_size": None,
+  "do_sample": True,
+  "dtype": "bfloat16",
+  "early_stopping": True,
+  "exponential_decay_length_penalty": None,
+  "finetuning_task": None,
+  "gradient_checkpointing": False,
+  "guidance_scale": 2.0,
+  "id2label": {"0": "LABEL_0"},
+  "is_decoder": False,
+  "max_length": 20,
+  "min_p": 0.1,
+  "num_beams": 4,
+  "output_past": True,
+  "per_layer_config": None,
+  "prefix": "summarize: ",
+  "problem_type": None,
+  "pruned_heads": {},
+  "quantization_config": None,
+  "renormalize_logits": True,
+  "sep_token_id": None,
+  "stop_strings": ["\n"],
+  "task_specific_params": {"summarization": {"num_beams": 4}},
+  "tf_legacy_loss": False,
+  "tie_encoder_decoder": False,
+  "tie_last_hidden_states": True,
+  "tokenizer_class": "T5Tokenizer",
+  "torch_dtype": "float16",
+  "torchscript": False,
+  "transformers_version": "4.57.1",
+  "unsloth_fixed": True,
+  "use_bfloat16": False,
+  "use_cache": True,
+  "xla_device": True,
+}
+
+
+def architecture(config):
+  return family_of(config).architecture(config)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_no_logit_depends_on_changes_nothing(kind):
+  bare = {"model_type": kind}
+  assert architecture({**bare, **PASSED_OVER}) == architecture(bare)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+  ("change", "sentence"),
+  [
+    (
+      {"quantization_config": {"load_in_8bit": True}},
+      "quantization_config={'load_in_8bit': True}, which is not built here; "
+      "allowed: None",
+    ),
+    ({"auto_map": {"AutoModel": "m.M"}}, "has the attribute 'auto_map'"),
+    ({"num_experts": 8}, "has the attribute 'num_experts'"),
+    ({"tie_encoder_decoder": True}, "tie_encoder_decoder=True"),
+  ],
+)
+def test_what_logits_may_depend_on_is_refused(kind, change, sentence):
+  with pytest.raises(UserError) as error:
+    architecture({"model_type": kind, **change})
+  assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+  "kind", ["switch_transformers", "longt5", "bart", "qwen3", "bert", None]
+)
+def test_other_models_are_refused(kind):
+  with pytest.raises(UserError, match="which is not known here"):
+    architecture({"model_type": kind})
+
+
+@pytest.mark.parametrize("name", more_published.CONFIGS)
+def test_more_published_configurations(name):
+  config, expected = more_published.CONFIGS[name]
+  assert expected.items() <= architecture(config).bindings.items()
+
+
+@pytest.mark.parametrize("kind", ["t5", "mt5", "umt5", "marian"])
+def test_what_the_decoder_is_first_fed(kind):
+  bare = {"model_type": kind}
+  padding = architecture(bare).bindings["EncoderDecoder.pad_id"]
+  # EOS is not taken for padding where that goes without saying.
+  assert padding == {"marian": 58100}.get(kind, 0)
+  for start in (None, padding):
+    said = {"decoder_start_token_id": start, "eos_token_id": 1}
+    assert architecture({**bare, **said}) == architecture(bare)
+  with pytest.raises(UserError) as error:
+    architecture({**bare, "decoder_start_token_id": 7})
+  assert str(error.value) == (
+    f"config.json of a {kind} model has decoder_start_token_id=7, which is not "
+    f"built here; allowed: {padding}"
+  )
+
+
+def write(folder, config, tensors):
+  (folder / "config.json").write_text(json.dumps(config))
+  safetensors.write(folder / "model.safetensors", tensors)
+  return directory.open_directory(folder)
+
+
+@functools.cache
+def untied(name):
+  """A config.json without a tied softmax, and tensors of it, all zeros."""
+  config = {**families.CONFIGS[name], "tie_word_embeddings": False}
+  shapes = converted_run.shapes_of(families.build(config))
+  ours = {n: Tensor.of(np.zeros(s, np.float32)) for n, s in shapes.items()}
+  return config, to_theirs(family_of(config).links(config), ours)
+
+
+def without_prefix(tensors, table):
+  prefix = table.partition(".")[0] + "."
+  return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+
+
+UNTIED = [
+  ("gpt_1", "transformer.tokens_embed.weight"),
+  ("gpt_2", "transformer.wte.weight"),
+  ("gpt_neo", "transformer.wte.weight"),
+  ("llama", "model.embed_tokens.weight"),
+]
+
+
+@pytest.mark.parametrize(("name", "table"), UNTIED)
+def test_a_softmax_of_its_own_that_equals_the_table(name, table, tmp_path):
+  """It stays one where config.json does not tie it; its gradient is its own."""
+  config, tensors = untied(name)
+  found = write(tmp_path, config, tensors)
+  assert {"lm_head.weight", table} <= found.tensors.keys()
+  assert not found.config["tie_word_embeddings"]
+  assert "decoder/logits_dense/kernel" in found.parameters()
+
+
+@pytest.mark.parametrize(("name", "table"), UNTIED)
+def test_a_body_without_its_softmax_is_no_language_model(name, table, tmp_path):
+  config, tensors = untied(name)
+  bare = without_prefix(tensors, table)
+  del bare["lm_head.weight"]
+  with pytest.raises(UserError, match=r"missing: lm_head\.weight$"):
+    write(tmp_path, config, bare).parameters()
+
+
+@pytest.mark.parametrize(("name", "table"), UNTIED)
+def test_a_softmax_beside_a_body_without_prefix(name, table, tmp_path):
+  config, tensors = untied(name)
+  found = write(tmp_path, config, without_prefix(tensors, table))
+  assert found.tensors.keys() == tensors.keys()
+
+
+def test_parameters_of_whole_numbers_are_refused(tmp_path):
+  config, tensors = untied("llama")
+  name = "model.layers.1.mlp.up_proj.weight"
+  narrow = np.zeros(tensors[name].shape, np.int8)
+  found = write(tmp_path, config, {**tensors, name: Tensor.of(narrow)})
+  with pytest.raises(UserError) as error:
+    found.parameters()
+  assert f"not of floating-point numbers: {name} int8" in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_other_floating_point_numbers_are_read(dtype, tmp_path):
+  config, tensors = untied("llama")
+  chosen = np.dtype(getattr(ml_dtypes, dtype, dtype))
+  narrow = {name: tensor.astype(chosen) for name, tensor in tensors.items()}
+  found = write(tmp_path, config, narrow).parameters()
+  assert {tensor.dtype.name for tensor in found.values()} == {dtype}
