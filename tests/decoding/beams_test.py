@@ -110,6 +110,7 @@ def test_a_beam_of_one_is_greedy():
       jnp.zeros(2, jnp.int32),
       options=options,
       constrain=constraints.Constraints(options, EOS),
+      limits_B=jnp.full(2, 8),
       eos_id=EOS,
       pad_id=0,
     )
@@ -122,6 +123,23 @@ def test_a_beam_of_one_is_greedy():
     np.testing.assert_allclose(
       one.log_likelihoods, greedy.log_likelihoods, rtol=1e-5
     )
+
+
+def test_a_row_is_searched_no_further_than_its_limit():
+  """As if that were all the room there is; the other row goes on."""
+  table = toy.random_table(3, length=6, vocabulary=5)
+  options = {"num_beams": 2, "num_return": 2, "alpha": 0.0}
+  limits = functools.partial(
+    search, toy.Table(table), None, jnp.zeros(2, jnp.int32)
+  )
+  some = limits(
+    options=DecodingOptions(max_length=6, **options),
+    limits_B=jnp.array([2, 6]),
+  )
+  short, whole = run(table[:2], **options), run(table, **options)
+  np.testing.assert_array_equal(some.tokens[0, :, :2], short.tokens[0])
+  np.testing.assert_array_equal(some.tokens[0, :, 2:], 0)
+  np.testing.assert_array_equal(some.tokens[1], whole.tokens[1])
 
 
 def test_renormalized_beams_are_those_of_a_model_without_the_forbidden():

@@ -57,6 +57,28 @@ def test_stops_when_every_row_has_ended():
   assert sorted(calls) == [0, 1, 2, 3]
 
 
+def test_a_row_ends_at_its_limit():
+  """The others go on, and nothing is computed after the last one's end."""
+  calls = []
+  limits = jnp.array([2, 0, 3, 9])
+  run = follow([3, 0, 4, 2, 2], 7, calls)
+  tokens = run(rows=4, limits_B=limits)[:, 0]
+  # 0 -> 3 -> 2 -> 4 -> 2 -> ...: one token is always made.
+  np.testing.assert_array_equal(
+    tokens,
+    [
+      [3, 2, 0, 0, 0, 0, 0],
+      [3, 0, 0, 0, 0, 0, 0],
+      [3, 2, 4, 0, 0, 0, 0],
+      [3, 2, 4, 2, 4, 2, 4],
+    ],
+  )
+  calls.clear()
+  run(rows=2, limits_B=jnp.array([0, 3])).block_until_ready()
+  jax.effects_barrier()
+  assert sorted(calls) == [0, 1, 2]
+
+
 @pytest.mark.parametrize("max_length", [1, 2, 5])
 def test_never_makes_more_than_max_length(max_length):
   tokens = follow([2, 0, 2], max_length)()

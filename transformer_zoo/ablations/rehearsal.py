@@ -13,12 +13,15 @@ import pathlib
 import shutil
 
 import gin
+import numpy as np
 
 from transformer_zoo import config
 from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations import speeds
 from transformer_zoo.ablations.speeds import Speed
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.experiment import programs
 from transformer_zoo.experiment import reuse
 from transformer_zoo.experiment import train
 from transformer_zoo.training import loop
@@ -29,6 +32,18 @@ STEPS = 12
 _LOG_PERIOD = 3
 # Programs are compiled, found on disk, and kept in memory.
 PARTS = ("compiled", "loaded", "kept")
+
+
+class _OfATrainedModel(DecodingOptions):
+  """Outputs that end where their targets do.
+
+  A model that has learnt nothing does not know where to end, and would make as
+  many tokens as there is room for.
+  """
+
+  def limits(self, target_lengths_B: np.ndarray) -> np.ndarray:
+    """Those of the targets."""
+    return target_lengths_B
 
 
 def rehearse(
@@ -86,11 +101,13 @@ def _train(run, folder, search_paths, steps) -> Speed:
   try:
     config.load((), bindings, search_paths, changes=run.changes)
     kind = speeds.Kind.of_loaded()
+    decoding = programs.settings()["decoding"]
     config.call(
       "train",
       train_steps=steps,
       periods=loop.Periods(_LOG_PERIOD, checkpoint=steps, evaluate=0),
       initial_checkpoint=train.FROM_SCRATCH,
+      decoding=_OfATrainedModel(**vars(decoding)),
     )
     return speeds.measured(folder, kind, rehearsed=True)
   finally:

@@ -77,6 +77,7 @@ def beam_search(
   *,
   options: DecodingOptions,
   constrain: constraints.Constraints,
+  limits_B: jax.Array,
   eos_id: int,
   pad_id: int,
 ) -> interface.Outputs:
@@ -104,7 +105,9 @@ def beam_search(
       live=live,
       parents=take_outputs(parents_BC, chosen_BW),
       finished=finished,
-      open=beams.open & _can_improve(live, finished, made, options),
+      open=beams.open
+      & (made < limits_B)
+      & _can_improve(live, finished, made, options),
       state=state,
     )
 

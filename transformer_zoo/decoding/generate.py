@@ -23,6 +23,7 @@ def generate(
   options: DecodingOptions = GREEDY,
   lengths_B: jax.Array | None = None,
   forced_BF: jax.Array | None = None,
+  limits_B: jax.Array | None = None,
   start_id: int = 0,
   eos_id: int = 1,
   pad_id: int = 0,
@@ -51,6 +52,8 @@ def generate(
       padding; those up to the last that is no padding unless given.
     forced_BF: ids that each row's outputs begin with, -1 after its last one;
       they cost nothing.
+    limits_B: the most tokens of each row, if fewer than `max_length`; one is
+      always made.
     start_id: what a decoder is fed first; T5 starts with padding.
     eos_id: ends an output.
     pad_id: fills an output after its end.
@@ -108,6 +111,7 @@ def generate(
     pad_id=pad_id,
     prompt_BP=read_BT[:, :-1] if read_BT.shape[1] > 1 else None,
     forced_BF=forced_BF,
+    limits_B=limits_B,
   )
 
 

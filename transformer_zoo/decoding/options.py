@@ -3,6 +3,7 @@
 import dataclasses
 
 import gin
+import numpy as np
 
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
@@ -113,6 +114,14 @@ class DecodingOptions:
       UserError: the smallest length or the forced prefix exceeds it.
     """
     return dataclasses.replace(self, max_length=self.max_length or length)
+
+  def limits(self, target_lengths_B: np.ndarray) -> np.ndarray:
+    """The most tokens of each output: as many as there is room for.
+
+    Args:
+      target_lengths_B: tokens of the targets that outputs are compared with.
+    """
+    return np.full_like(target_lengths_B, np.iinfo(np.int32).max)
 
   def check_prefix(self, length: int) -> None:
     """Checks the forced prefixes of examples.

@@ -23,6 +23,7 @@ def search(
   pad_id: int = 0,
   prompt_BP: jax.Array | None = None,
   forced_BF: jax.Array | None = None,
+  limits_B: jax.Array | None = None,
 ) -> interface.Outputs:
   """Searches as the options say; stops when every row has ended.
 
@@ -37,7 +38,11 @@ def search(
     pad_id: fills an output after its end.
     prompt_BP: what the model has read before, -1 where a prompt is shorter.
     forced_BF: ids that each row begins with, -1 where it goes on freely.
+    limits_B: the most tokens of each row, if fewer than the options allow; one
+      is always made.
   """
+  if limits_B is None:
+    limits_B = jnp.full(first_B.shape, options.max_length)
   constrain = constraints.Constraints(options, eos_id, prompt_BP, forced_BF)
   if options.num_beams > 1:
     return beams.beam_search(
@@ -46,6 +51,7 @@ def search(
       first_B,
       options=options,
       constrain=constrain,
+      limits_B=limits_B,
       eos_id=eos_id,
       pad_id=pad_id,
     )
@@ -68,7 +74,7 @@ def search(
     return (
       position + 1,
       interface.write(tokens_BWT, token_BW, position),
-      ended_BW | (token_BW == eos_id),
+      ended_BW | (token_BW == eos_id) | (position + 1 >= limits_B[:, None]),
       sums_BW + jnp.where(free_BW, log_probs_BW, 0.0),
       state,
     )

@@ -17,8 +17,8 @@ from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.evaluation import task_scores
 from transformer_zoo.evaluation.journal import Journal
 
-# (params, inputs_BM=, lengths_B=, example_ids_B= numbers of the examples) ->
-# [B, L] ids.
+# (params, inputs_BM=, lengths_B=, example_ids_B= numbers of the examples,
+# limits_B= the most tokens of each) -> [B, L] ids.
 Generate = Callable[..., jax.Array]
 # (params, batch) -> `loss_sum`, `correct_sum` and `weight_sum`, each [B].
 ExampleSums = Callable[[Any, Mapping[str, jax.Array]], dict[str, jax.Array]]
@@ -198,19 +198,27 @@ class Evaluator:
         continue
       outputs = [self.example_sums(params, self.put(batch.arrays))]
       if decoded:
-        read = self.put(
-          {
-            "inputs_BM": batch.inputs,
-            "lengths_B": batch.input_lengths,
-            "example_ids_B": _numbers(batch),
-          }
-        )
-        outputs.append(self.generate(params, **read))
+        outputs.append(self.generate(params, **self.put(self._read(batch))))
       if pending is not None:
         yield self._finish(task, journal, *pending)
       pending = (batch, outputs)
     if pending is not None:
       yield self._finish(task, journal, *pending)
+
+  def _read(
+    self, batch: evaluation_split.EvaluationBatch
+  ) -> dict[str, np.ndarray]:
+    """What `generate` gets; rows without an example end at once."""
+    numbers_B, limits_B = np.zeros((2, len(batch.inputs)), np.int32)
+    lengths = [len(ids.get("targets", ())) for ids in batch.ids]
+    numbers_B[: len(lengths)] = batch.places
+    limits_B[: len(lengths)] = self.decoding.limits(np.array(lengths, np.int32))
+    return {
+      "inputs_BM": batch.inputs,
+      "lengths_B": batch.input_lengths,
+      "example_ids_B": numbers_B,
+      "limits_B": limits_B,
+    }
 
   def _finish(self, task, journal, batch, outputs):
     """Reads what the devices computed and writes it into the journal."""
@@ -246,14 +254,6 @@ def decodes(task: manifest.PreparedTask, measured: bool) -> bool:
   """
   scoring = task.scoring
   return scoring is not None and bool(scoring.metrics or not measured)
-
-
-def _numbers(batch: evaluation_split.EvaluationBatch) -> np.ndarray:
-  """Places of the examples in the split, and 0 for rows without one."""
-  rows = len(next(iter(batch.arrays.values())))
-  numbers_B = np.zeros(rows, np.int32)
-  numbers_B[: len(batch.places)] = batch.places
-  return numbers_B
 
 
 def _example(text, ids, task) -> dict[str, Any]:
