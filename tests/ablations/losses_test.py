@@ -9,6 +9,7 @@ from transformer_zoo.ablations import analysis
 from transformer_zoo.ablations import report
 from transformer_zoo.ablations import scores
 from transformer_zoo.ablations import statistics
+from transformer_zoo.ablations import summary
 from transformer_zoo.ablations import table
 from transformer_zoo.ablations.suite import Column
 from transformer_zoo.evaluation import averages
@@ -51,6 +52,8 @@ def test_losses_have_three_decimals_in_tables(study):
   assert "| lower  | **1.402 ± 0.002** |" in text
   assert "| lower  | −0.100   |" in text
   assert "Losses, of which less is better: held_out." in text
+  brief = summary.to_markdown(found)
+  assert "- lower: held_out −0.100.\n- higher: held_out +0.100.\n" in brief
   page = report.write(found).read_text()
   assert "1.402" in page and "−0.100" in page and "±" in page
 

@@ -114,7 +114,7 @@ def _section(one: Analysis) -> str:
   return page.section(
     summary.title(study),
     f"<p>{page.text(study.question)} {more}</p>",
-    page.sentences([*filter(None, [one.summary]), *one.beside_published]),
+    page.sentences(summary.sentences(one)),
     page.sentences([run.sentence for run in study.broken()], "verdicts failed"),
     f'<p class="note">{page.text(summary.cost(study))}</p>',
     page.code(study.command),

@@ -30,7 +30,7 @@ def write(analysis: Analysis) -> pathlib.Path:
   study, table = analysis.study, analysis.table
   contents = {
     "Scores": report_scores.main(analysis),
-    "What can be concluded": _conclusions(analysis),
+    "What can be concluded": report_scores.conclusions(analysis),
     "Beside the publication": report_scores.beside_published(analysis),
     "Sensitivity": report_scores.sensitivity(study, table),
     "Budgets": report_budgets.section(study, analysis.budgets),
@@ -85,18 +85,6 @@ def _head(study) -> Iterator[str]:
   if study.seconds:
     facts.append(f"{duration(study.seconds)} of computing")
   yield f'<p class="note">{page.text(" · ".join(facts))}</p>'
-
-
-def _conclusions(analysis) -> Iterator[str]:
-  if analysis.summary:
-    yield f"<p>{page.text(analysis.summary)}</p>"
-  yield page.sentences(analysis.concluded)
-  if analysis.open:
-    title = f"What cannot be concluded: {len(analysis.open)} comparisons"
-    yield page.details(title, page.sentences(analysis.open))
-  if analysis.comparison.notes:
-    notes = page.sentences(analysis.comparison.notes)
-    yield page.details("What these numbers are", notes)
 
 
 def _unfinished(study) -> Iterator[str]:

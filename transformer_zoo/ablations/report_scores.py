@@ -11,6 +11,7 @@ from transformer_zoo.ablations.scores import Cell
 from transformer_zoo.ablations.scores import Table
 from transformer_zoo.ablations.statistics import Agreement
 from transformer_zoo.ablations.statistics import Difference
+from transformer_zoo.ablations.statistics.inference import Estimate
 from transformer_zoo.ablations.task_metrics import TaskMetric
 
 _FILES = (
@@ -45,6 +46,45 @@ def main(analysis: Analysis) -> Iterator[str]:
     "A dot for each seed, a bar at their mean; the shade is two standard "
     "deviations of the baseline to either side of it.",
   )
+
+
+def conclusions(analysis: Analysis) -> Iterator[str]:
+  """Which differences are more than chance explains, and which are not."""
+  if analysis.summary:
+    yield f"<p>{page.text(analysis.summary)}</p>"
+  if analysis.concluded:
+    head = ["row", "column", "difference", "95 %\ninterval", "p"]
+    lines = [
+      _conclusion(analysis.table, one)
+      for one in analysis.comparison.differences.values()
+      if one.concluded
+    ]
+    yield page.table([*head, "corrected"], lines, kind="numbers sortable")
+    yield page.details("In words", page.sentences(analysis.concluded))
+  if analysis.open:
+    title = f"What cannot be concluded: {len(analysis.open)} comparisons"
+    yield page.details(title, page.sentences(analysis.open))
+  if analysis.comparison.notes:
+    notes = page.sentences(analysis.comparison.notes)
+    yield page.details("What these numbers are", notes)
+
+
+def _conclusion(table: Table, one: Difference) -> list[str | page.Cell]:
+  estimate, p_value = one.estimate, one.corrected_p_value
+  decimals = table.cells[one.row, one.column].decimals
+  return [
+    page.text(table.labels[one.row]),
+    page.text(one.column),
+    page.Cell(cells.signed(estimate.difference, decimals), estimate.difference),
+    page.Cell(_interval(estimate, decimals), estimate.low),
+    page.Cell(_p_value(estimate.p_value), estimate.p_value),
+    page.Cell(_p_value(p_value), p_value),
+  ]
+
+
+def _interval(estimate: Estimate, decimals: int) -> str:
+  ends = (estimate.low, estimate.high)
+  return " to ".join(cells.signed(end, decimals) for end in ends)
 
 
 def beside_published(analysis: Analysis) -> Iterator[str]:
@@ -193,10 +233,7 @@ def _difference(
   text = page.link(target, text, "number")
   estimate = found.estimate
   if estimate is not None and estimate.low is not None:
-    ends = (
-      cells.signed(e, cell.decimals) for e in (estimate.low, estimate.high)
-    )
-    text += f"<small>{' to '.join(ends)}</small>"
+    text += f"<small>{_interval(estimate, cell.decimals)}</small>"
   text += _fewer(cell, seeds)
   return text + _published(cell, cell.published_difference, cells.signed)
 

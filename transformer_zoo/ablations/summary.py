@@ -1,5 +1,7 @@
 """A study in brief, as Markdown: a section for a page of results."""
 
+from collections.abc import Iterator
+
 from transformer_zoo.ablations import cells
 from transformer_zoo.ablations import environments
 from transformer_zoo.ablations import markdown
@@ -22,7 +24,7 @@ def to_markdown(analysis: Analysis) -> str:
     study.question,
     markdown.scores(analysis, analysis.table.columns),
     _explained(study),
-    markdown.listed([analysis.summary, *analysis.beside_published]),
+    markdown.listed(sentences(analysis)),
     cost(study),
     markdown.listed(run.sentence for run in study.broken()),
     f"    {study.command}",
@@ -30,11 +32,30 @@ def to_markdown(analysis: Analysis) -> str:
   return markdown.joined(blocks)
 
 
+def sentences(analysis: Analysis) -> list[str]:
+  """Returns what is concluded, and how that agrees with the publication."""
+  lines = [analysis.summary] if analysis.summary else []
+  return [*lines, *_concluded(analysis), *analysis.beside_published]
+
+
 def cost(study: StudyResults) -> str:
   """Returns how far a study is, what it took and where it ran, in a line."""
   words = f"{study.progress()}; {duration(study.seconds)} of computing"
   where = [one.brief for one in environments.read(study)]
   return "; ".join([words, *dict.fromkeys(where)]) + "."
+
+
+def _concluded(analysis) -> Iterator[str]:
+  """What is more than chance explains by row, but what is found in print."""
+  in_print = {(one.row, one.column) for one in analysis.findings}
+  table, by_row = analysis.table, {}
+  for (row, column), found in analysis.comparison.differences.items():
+    if found.concluded and (row, column) not in in_print:
+      cell = table.cells[row, column]
+      difference = cells.signed(cell.difference, cell.decimals)
+      by_row.setdefault(row, []).append(f"{column} {difference}")
+  for row, differences in by_row.items():
+    yield f"{table.labels[row]}: {', '.join(differences)}."
 
 
 def _explained(study) -> str:
