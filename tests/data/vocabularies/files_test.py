@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import tokenizers
 
 from tests.data.vocabularies.comparison import assert_is_one_of_seqio
 from tests.data.vocabularies.comparison import TEXTS
@@ -123,6 +124,25 @@ def test_sentinels_of_the_file(trained, tmp_path):
     Vocabulary(path, 100).check()
 
 
+def test_sentinels_that_a_tokenizer_json_calls_special(tmp_path):
+  """As T5's has them: in the list of pieces and, special, beside it."""
+  pieces = ["<pad>", "</s>", "<unk>", "▁", "▁a", "▁b"]
+  sentinels = [f"<extra_id_{i}>" for i in reversed(range(2))]
+  tokenizer = tokenizers.Tokenizer(
+    tokenizers.models.Unigram([(p, -1.0) for p in [*pieces, *sentinels]], 2)
+  )
+  tokenizer.normalizer = tokenizers.normalizers.Strip(left=False)
+  tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+  tokenizer.decoder = tokenizers.decoders.Metaspace()
+  tokenizer.add_special_tokens(["</s>", *sentinels])
+  tokenizer.save(str(tmp_path / "tokenizer.json"))
+  vocabulary = Vocabulary(tmp_path)
+  assert vocabulary.sentinel_ids.tolist() == [7, 6]
+  text = "a <extra_id_0> b <extra_id_1>"
+  # They are no words, before which the text has a space.
+  assert vocabulary.encode(text) == tokenizer.encode(text).ids == [4, 7, 5, 6]
+
+
 @pytest.mark.parametrize(
   "files, message",
   [
@@ -137,6 +157,14 @@ def test_sentinels_of_the_file(trained, tmp_path):
     (
       {"vocab.json": b'{"a": 0}', "merges.txt": b"#version: 0.2\nx y"},
       "merges.txt' are no byte-level BPE",
+    ),
+    (
+      {
+        "vocab.json": b'{"l": 0, "o</w>": 1, "lo</w>": 2}',
+        "merges.txt": b"#version: 0.2\nl o</w>",
+      },
+      "vocab.json' is no byte-level BPE: its words end with </w>, as GPT's; "
+      "name the tokenizer.json of the same model",
     ),
     ({"tokenizer.json": b'{"a": 0}'}, "tokenizer.json' is no tokenizer.json"),
   ],

@@ -5,6 +5,7 @@ import dataclasses
 
 import numpy as np
 
+SENTINEL = "<extra_id_"  # as every sentinel's name begins
 _PAD = ("<pad>", "[PAD]")
 _EOS = ("</s>", "<|endoftext|>", "<eos>")
 _UNK = ("<unk>", "[UNK]")
@@ -91,7 +92,7 @@ def find_sentinels(id_of: Callable[[str], int | None]) -> np.ndarray:
   """
   found = []
   while True:
-    name = f"<extra_id_{len(found)}>"
+    name = f"{SENTINEL}{len(found)}>"
     piece = id_of("▁" + name)
     piece = id_of(name) if piece is None else piece
     if piece is None:

@@ -6,6 +6,7 @@ SeqIO reads them.
 """
 
 from collections.abc import Sequence
+import json
 import os
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # google-research/bert, tokenization.py: longer words are unknown.
 _LONGEST_WORD = 100
+_END_OF_WORD = "</w>"
+_SPACE = "Ġ"  # as a byte-level BPE writes it
 
 
 class TokenizersModel:
@@ -149,7 +152,7 @@ def byte_level_bpe(
     extra_ids: see `TokenizersModel`.
 
   Raises:
-    UserError: the files do not fit each other.
+    UserError: the files do not fit each other, or are of words (GPT's).
   """
   import tokenizers
   from tokenizers import decoders
@@ -164,6 +167,13 @@ def byte_level_bpe(
       f"({error})."
     ) from None
   tokenizer = tokenizers.Tokenizer(model)
+  pieces = "\n".join([*tokenizer.get_vocab(), ""])
+  if f"{_END_OF_WORD}\n" in pieces and _SPACE not in pieces:
+    raise UserError(
+      f"The vocabulary file {vocab!r} is no byte-level BPE: its words end with "
+      f"{_END_OF_WORD}, as GPT's; name the tokenizer.json of the same model, "
+      "which says how its text is split."
+    )
   tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
   tokenizer.decoder = decoders.ByteLevel()
   return TokenizersModel(tokenizer, vocab, extra_ids)
@@ -178,7 +188,12 @@ def tokenizer_json(path: str, extra_ids: int | None) -> TokenizersModel:
   import tokenizers
 
   try:
-    tokenizer = tokenizers.Tokenizer.from_file(path)
+    with open(path, encoding="utf-8") as file:
+      content = json.load(file)
+    for token in content.get("added_tokens") or ():
+      if token["content"].startswith(special_ids.SENTINEL):
+        token["special"] = False  # Read in a text, as all sentinels are.
+    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(content))
   except Exception as error:  # the library raises plain ones
     raise UserError(
       f"The vocabulary file {path!r} is no tokenizer.json ({error})."
