@@ -265,6 +265,28 @@ def test_files_of_pytorch(kept_as_archive, dtype, tmp_path):
     assert (found.tensors[name].read() == tensor.read()).all()
 
 
+def test_shards_of_pytorch(tmp_path):
+  """As large checkpoints of 2021 to 2023 were published."""
+  model = t5()
+  model.config.save_pretrained(tmp_path)
+  state = model.state_dict()
+  names = {0: "pytorch_model-00001-of-00002.bin",
+           1: "pytorch_model-00002-of-00002.bin"}  # fmt: skip
+  places = {name: names[i % 2] for i, name in enumerate(state)}
+  for file in names.values():
+    shard = {name: state[name] for name in state if places[name] == file}
+    torch.save(shard, tmp_path / file)
+  index = tmp_path / f"{directory.PYTORCH}{directory.INDEX}"
+  index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
+  found = directory.open_directory(tmp_path)
+  assert found.config["tie_word_embeddings"]
+  for name, tensor in found.tensors.items():
+    assert (tensor.read() == state[name].numpy()).all()
+  (tmp_path / names[1]).unlink()
+  with pytest.raises(ValueError, match=f"shards of its index: {names[1]}"):
+    directory.open_directory(tmp_path)
+
+
 def test_a_pickle_is_not_executed(tmp_path):
   class Harmful:
     def __reduce__(self):

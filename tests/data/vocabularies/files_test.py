@@ -124,6 +124,25 @@ def test_sentinels_of_the_file(trained, tmp_path):
     Vocabulary(path, 100).check()
 
 
+@pytest.mark.parametrize(
+  ("begin", "end"),
+  [
+    ("<s>", "</s>"),
+    ("<|endoftext|>", "<|endoftext|>"),
+    ("<bos>", "<eos>"),
+    ("<|begin_of_text|>", "<|end_of_text|>"),
+  ],
+)
+def test_names_of_beginning_and_end(begin, end, tmp_path):
+  """Of Llama 2 and 3, GPT-2, Gemma."""
+  ids = {name: i for i, name in enumerate(dict.fromkeys(["a", begin, end]))}
+  tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(ids, "a"))
+  tokenizer.save(str(tmp_path / "tokenizer.json"))
+  vocabulary = Vocabulary(tmp_path)
+  assert (vocabulary.bos_id, vocabulary.eos_id) == (ids[begin], ids[end])
+  assert vocabulary.pad_id == ids[end]
+
+
 def test_sentinels_that_a_tokenizer_json_calls_special(tmp_path):
   """As T5's has them: in the list of pieces and, special, beside it."""
   pieces = ["<pad>", "</s>", "<unk>", "▁", "▁a", "▁b"]

@@ -7,9 +7,9 @@ import numpy as np
 
 SENTINEL = "<extra_id_"  # as every sentinel's name begins
 _PAD = ("<pad>", "[PAD]")
-_EOS = ("</s>", "<|endoftext|>", "<eos>")
+_EOS = ("</s>", "<|endoftext|>", "<eos>", "<|end_of_text|>")
 _UNK = ("<unk>", "[UNK]")
-_BOS = ("<s>", "<|endoftext|>", "<bos>")
+_BOS = ("<s>", "<|endoftext|>", "<bos>", "<|begin_of_text|>")
 _CLS = ("[CLS]", "<cls>")
 _SEP = ("[SEP]", "<sep>")
 _MASK = ("[MASK]", "<mask>")
