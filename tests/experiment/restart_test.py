@@ -83,10 +83,15 @@ def test_killed_at_three_random_moments(whole, tmp_path, start_training):
   assert content(folder) == expected, moments
 
 
-def test_killed_while_saving(whole, tmp_path, start_training):
+def test_killed_while_saving_and_evaluating_damaged_and_terminated(
+  whole, tmp_path, start_training
+):
+  """One run, of which each process goes on where the one before ended."""
   expected, _ = whole
   folder = tmp_path / "run"
-  process = start_training(folder, *OVERRIDES)
+  start = functools.partial(start_training, folder, *OVERRIDES)
+
+  process = start()
   # Orbax writes under a temporary name first.
   wait_for(
     process,
@@ -96,48 +101,35 @@ def test_killed_while_saving(whole, tmp_path, start_training):
     ),
   )
   kill(process)
-  output = finish(start_training(folder, *OVERRIDES))
-  assert f"to {STEPS}, " in output and "training 12 steps" not in output
-  assert content(folder) == expected
 
-
-def test_killed_while_evaluating_and_damaged(whole, tmp_path, start_training):
-  expected, _ = whole
-  folder = tmp_path / "run"
-  process = start_training(folder, *OVERRIDES)
+  process = start()
   # Predictions are written before the step's checkpoint.
   wait_for(process, lambda: (folder / "predictions" / "6").exists())
-  kill(process)
+  output = kill(process)
+  assert f"to {STEPS}, " in output and "training 12 steps" not in output
   newest = max(checkpoint_steps(folder))
   for path in (folder / "checkpoints" / str(newest) / "state" / "d").iterdir():
     path.write_bytes(path.read_bytes()[:-7])
-  output = finish(start_training(folder, *OVERRIDES))
-  assert f"checkpoint {newest} is damaged (" in output
-  assert f", {newest - 1} to {STEPS}, " in output
-  assert content(folder) == expected
 
-
-def test_terminated_saves_and_leaves_with_its_own_code(
-  whole, tmp_path, start_training
-):
-  expected, _ = whole
-  folder = tmp_path / "run"
-  process = start_training(folder, *OVERRIDES)
-  wait_for(process, lambda: 3 in checkpoint_steps(folder))
+  process = start()
+  wait_for(process, lambda: 8 in checkpoint_steps(folder))
   process.terminate()
   output, _ = process.communicate(timeout=TIMEOUT)
   assert process.returncode == 143, output
+  assert f"checkpoint {newest} is damaged (" in output
+  assert f", {newest - 1} to {STEPS}, " in output
   saved = max(checkpoint_steps(folder))
   assert f"SIGTERM: saved step {saved}; the same command resumes" in output
-  output = finish(start_training(folder, *OVERRIDES))
+
+  output = finish(start())
   assert f"training {STEPS - saved} steps, {saved} to {STEPS}, " in output
   assert content(folder) == expected
 
 
-def kill(process) -> None:
+def kill(process) -> str:
   assert process.poll() is None, process.communicate()[0]
   process.kill()
-  process.communicate()
+  return process.communicate()[0]
 
 
 def entries(folder: pathlib.Path) -> list[pathlib.Path]:
