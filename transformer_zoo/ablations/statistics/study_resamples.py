@@ -54,10 +54,10 @@ def resample(study: StudyResults) -> StudyResamples:
     for row in study.rows:
       for seed, scores in study.scores(row, column.of_group).items():
         weights[column.name, row, seed] = _weights(column, scores)
-  every = {}  # scored -> the metrics of it that columns have
+  every = {}  # scored -> the metrics of it that columns have, in order
   for used in weights.values():
     for scored, metric in used:
-      every.setdefault(scored, set()).add(metric)
+      every.setdefault(scored, {})[metric] = None
   found, unusable = {}, {}
   for scored, metrics in every.items():
     try:
