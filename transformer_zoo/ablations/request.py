@@ -31,7 +31,8 @@ class Launch:
     executor: 'local' for this machine: this process, or several if `jobs` is
       more than 1. 'submitit' for a cluster: arrays of SLURM's jobs, or, where
       there is no SLURM, processes of this machine.
-    jobs: how many at once; with SLURM, of each array.
+    jobs: how many at once; with SLURM, of each array. Several processes of this
+      machine take its accelerators, and JAX runs on the cores of this one.
     options: of sbatch, by submitit's names (`partition`, `gpus_per_node`).
   """
 
