@@ -11,6 +11,7 @@ from tests.ablations.planned import make_job
 from tests.ablations.planned import make_run
 from tests.ablations.planned import speed
 from transformer_zoo.ablations import estimates
+from transformer_zoo.ablations import known_costs
 from transformer_zoo.ablations import launchers
 from transformer_zoo.ablations import plan_report
 from transformer_zoo.ablations import planning
@@ -123,9 +124,10 @@ def test_the_command_prints_the_plan_alone(tmp_path, monkeypatch, capsys):
   bounds = told["total"]["slice_seconds"]
   assert bounds["in_turn"] > bounds["at_best"] > 0
   assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [
-    planning.SPEEDS_FILE
+    *(known_costs.FILE, planning.SPEEDS_FILE)
   ]
   assert cli.main(words) == 0
+  assert len(traced) == 2  # The costs of both are remembered.
   text = capsys.readouterr().out
   assert text.startswith("quickstart\nrow ") and "steps on v5e:2x2: " in text
 

@@ -83,7 +83,7 @@ def test_weights_are_seconds_by_recorded_speeds_or_flops(
       dataclasses.replace(j, seconds=j.is_left and recorded) for j in jobs
     ]
 
-  monkeypatch.setattr(time_left.estimates, "jobs", lambda *_: found)
+  monkeypatch.setattr(time_left.estimates, "jobs", lambda *_, **__: found)
   monkeypatch.setattr(time_left.durations, "with_seconds", with_seconds)
   monkeypatch.setattr(time_left, "Speeds", lambda file: file)
   file = tmp_path / "speeds.json"
@@ -91,7 +91,7 @@ def test_weights_are_seconds_by_recorded_speeds_or_flops(
 
 
 def test_a_run_that_does_not_fit_together_leaves_the_others(monkeypatch):
-  def refuse(*_):
+  def refuse(*_, **__):
     raise UserError("2 heads")
 
   monkeypatch.setattr(time_left.estimates, "jobs", refuse)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 import contextlib
 import dataclasses
+import functools
 import os
 import pathlib
 
@@ -11,6 +12,7 @@ import gin
 from transformer_zoo import config
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations import standing
+from transformer_zoo.ablations.known_costs import KnownCosts
 from transformer_zoo.ablations.speeds import Kind
 from transformer_zoo.experiment import programs
 from transformer_zoo.experiment import run_costs
@@ -63,6 +65,7 @@ def jobs(
   runs: Iterable[plan.Run],
   search_paths: Sequence[str | os.PathLike[str]] = (),
   topology: str | None = None,
+  costs_file: pathlib.Path | None = None,
 ) -> list[Job]:
   """The distinct runs with their costs, each program traced once.
 
@@ -70,27 +73,28 @@ def jobs(
     runs: of one study or of several, each after those that it starts from.
     search_paths: folders for gin files.
     topology: a TPU slice, as `v5e:4x4`, whose bounds are told too.
+    costs_file: remembers the costs of programs for the next time.
 
   Raises:
     UserError: a configuration does not fit together, or there is no such slice.
   """
   chips = topology and topologies.chips_of(topology)
   with target.compiling_for("tpu") if chips else contextlib.nullcontext():
-    found = _jobs(runs, search_paths, with_executed=bool(chips))
+    known = KnownCosts(costs_file)
+    found = _jobs(runs, search_paths, known, with_executed=bool(chips))
+    known.write()
   return [_with_bounds(job, *chips) for job in found] if chips else found
 
 
-def _jobs(runs, search_paths, with_executed) -> list[Job]:
+def _jobs(runs, search_paths, known, with_executed) -> list[Job]:
   found: dict[pathlib.Path, Job] = {}
-  by_changes, by_text = {}, {}
+  by_changes = {}
   for run in runs:
     if run.folder in found:
       continue
     if run.command == "train":
       if run.changes not in by_changes:
-        by_changes[run.changes] = _look(
-          run, search_paths, by_text, with_executed
-        )
+        by_changes[run.changes] = _look(run, search_paths, known, with_executed)
       kind, costs = by_changes[run.changes]
     else:
       kind, costs = found[run.starts[0]].kind, None
@@ -114,22 +118,27 @@ def _with_bounds(job: Job, chip: hardware.Chip, devices: int) -> Job:
   return dataclasses.replace(job, on_slice=bounds)
 
 
-def _look(run, search_paths, by_text, with_executed) -> tuple[Kind, RunCosts]:
+def _look(run, search_paths, known, with_executed) -> tuple[Kind, RunCosts]:
   bindings = plan.run_bindings(run.command, 0, "", ["start"] * len(run.starts))
   try:
     config.load((), bindings, search_paths, changes=run.changes)
     kind = Kind.of_loaded()
     settings = programs.settings()
-    key = kind.program, settings["train_steps"], settings["periods"]
-    if key not in by_text:
-      if settings["trainable"] == trainable.ALL:
-        # Traced layer by layer, T5 base takes five times as long. Only bytes
-        # accessed become more by it, about a tenth.
-        gin.bind_parameter("Stack.scan", True)
-        settings = programs.settings()
-      by_text[key] = run_costs.of_settings(
-        settings, with_executed=with_executed
-      )
-    return kind, by_text[key]
+    steps, periods = settings["train_steps"], settings["periods"]
+    key = (
+      f"{kind.program}, {steps} steps, {periods}" + ", on TPU" * with_executed
+    )
+    count = functools.partial(_count, settings, with_executed)
+    return kind, known.of(key, count)
   finally:
     gin.clear_config()
+
+
+def _count(settings, with_executed) -> RunCosts:
+  """The costs of the run that is configured now."""
+  if settings["trainable"] == trainable.ALL:
+    # Traced layer by layer, T5 base takes five times as long. Only bytes
+    # accessed become more by it, about a tenth.
+    gin.bind_parameter("Stack.scan", True)
+    settings = programs.settings()
+  return run_costs.of_settings(settings, with_executed=with_executed)

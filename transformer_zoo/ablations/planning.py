@@ -8,6 +8,7 @@ import sys
 
 from transformer_zoo.ablations import durations
 from transformer_zoo.ablations import estimates
+from transformer_zoo.ablations import known_costs
 from transformer_zoo.ablations import launchers
 from transformer_zoo.ablations import machines
 from transformer_zoo.ablations import plan
@@ -64,7 +65,9 @@ def _planned(request, launch, topology, most_rehearsals) -> plan_report.Told:
   planned = request.planned(prepare=False)
   runs = [run for each in planned for run in each.runs]
   with request.data_folders():
-    jobs = estimates.jobs(runs, request.search_paths, topology)
+    jobs = estimates.jobs(
+      runs, request.search_paths, topology, request.root / known_costs.FILE
+    )
     speeds = Speeds(request.root / SPEEDS_FILE)
     speeds.read_pool(request.root / plan.POOL)
     rehearsing.rehearse(

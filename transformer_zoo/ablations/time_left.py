@@ -9,6 +9,7 @@ import statistics
 
 from transformer_zoo.ablations import durations
 from transformer_zoo.ablations import estimates
+from transformer_zoo.ablations import known_costs
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations import standing
 from transformer_zoo.ablations.speeds import Speeds
@@ -42,7 +43,9 @@ def weights(
     The weights, without those of runs of which nothing is known.
   """
   try:
-    found = estimates.jobs(runs, search_paths)
+    found = estimates.jobs(
+      runs, search_paths, costs_file=speeds_file.with_name(known_costs.FILE)
+    )
   except UserError:  # A run that cannot be trained; it will be told.
     return {}
   # The runs that have ended show how long the others take for their weight.
