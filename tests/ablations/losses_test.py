@@ -96,6 +96,28 @@ def test_examples_of_text_are_resampled(study):
   assert values_BS.std() > 0.05
 
 
+def test_predictions_are_asked_for_the_metrics_of_columns_alone(study):
+  """Those of an older run tell nothing of its loss."""
+  scoring = dataclasses.replace(task_scores.OF_TOKENS, score_metrics=())
+  runs = []
+  for run in study.runs:
+    run.folder.mkdir(parents=True)
+    path = run.folder / "text.jsonl"
+    line = {"target_answer": 4, "answer": 3}
+    path.write_text(json.dumps(line) + "\n" + json.dumps(line))
+    path.with_suffix(".scoring.json").write_text(
+      json.dumps(dataclasses.asdict(scoring))
+    )
+    result = {"scores": {}, "token_accuracy": {"text": 75.0}}
+    result["loss"] = {"text": 1.5}
+    runs.append(dataclasses.replace(run, result=result))
+  column = Column(name="held_out", scores=("text: token_accuracy",))
+  study = dataclasses.replace(study, runs=tuple(runs), columns=(column,))
+  resamples = statistics.resample(study)
+  assert not resamples.reasons
+  assert (resamples.of_seeds("held_out", "one", (0,)) == 75.0).all()
+
+
 def test_a_loss_is_no_part_of_a_score():
   found = {"text": {"token_accuracy": 75.0, "loss": 1.5}}
   assert averages.average(found) == 75.0

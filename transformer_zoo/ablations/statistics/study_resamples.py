@@ -124,7 +124,8 @@ def _of_task(
       raise predictions.Unusable("other examples than in other runs", path)
   functions = {path: one.resampled() for path, one in read.items()}
   for run, result in runs.items():
-    scores = {metric: result.scores[task][metric] for metric in metrics}
+    of_run = result.scores[task].items()
+    scores = {metric: score for metric, score in of_run if metric in metrics}
     _check(functions[paths[run]], first.targets, scores, paths[run])
   fast = all(one.fast for one in read.values())
   values = draws.resample(
