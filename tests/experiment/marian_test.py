@@ -218,6 +218,19 @@ def test_options_that_are_not_built_are_told(tmp_path, capsys):
   )
 
 
+def test_what_begins_and_ends_elsewhere_is_told(tmp_path, capsys):
+  file = tmp_path / "generation_config.json"
+  said = {"eos_token_id": [1, 7], "decoder_start_token_id": 5}
+  file.write_text(json.dumps({**said, "pad_token_id": 0}))
+  assert generation_defaults.options(tmp_path) == {}
+  assert capsys.readouterr().err == (
+    f"passed over: all but one of eos_token_id [1, 7] in {str(file)!r}; that "
+    "of the vocabulary ends an output\n"
+    f"passed over: decoder_start_token_id 5 in {str(file)!r}; padding, 0, is "
+    "what a decoder is first fed\n"
+  )
+
+
 def test_a_forced_token_that_does_not_end_is_told(tmp_path, capsys):
   file = tmp_path / "config.json"
   file.write_text(json.dumps({"forced_eos_token_id": 3, "eos_token_id": [0]}))
