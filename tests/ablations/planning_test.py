@@ -144,17 +144,23 @@ def test_rehearsals_are_of_plans_and_not_fewer_than_none(words, told, capsys):
   assert told in capsys.readouterr().err
 
 
-def test_rehearsals_have_the_cores_of_one_process(monkeypatch):
-  given = []
+def test_rehearsals_have_the_devices_of_one_process(monkeypatch):
+  taken, gpus = [], []
+  monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
   monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2, 3})
   monkeypatch.setattr(
-    os, "sched_setaffinity", lambda _, cores: given.append(sorted(cores))
+    os, "sched_setaffinity", lambda _, cores: taken.append(sorted(cores))
   )
-  monkeypatch.setattr(planning, "_planned", lambda *_: Told([], []))
+
+  def planned(*_):
+    gpus.append(os.environ["CUDA_VISIBLE_DEVICES"])
+    return Told([], [])
+
+  monkeypatch.setattr(planning, "_planned", planned)
   planning.show(None, Launch())
-  assert given == []
+  assert (taken, gpus) == ([], ["4,5,6,7"])
   planning.show(None, Launch(jobs=2))
-  assert given == [
-    list(launchers.share_of_devices(range(4), 0, 2)),
-    [0, 1, 2, 3],
-  ]
+  share = launchers.share_of_devices(range(4), 0, 2)
+  assert taken == [list(share), [0, 1, 2, 3]]
+  assert gpus[1] == ",".join(str(4 + number) for number in share)
+  assert os.environ["CUDA_VISIBLE_DEVICES"] == "4,5,6,7"

@@ -161,8 +161,8 @@ class LocalProcesses:
     output = (
       self._folder / f"{socket.gethostname()}-{os.getpid()}-{slot + 1}.txt"
     )
-    cores = share_of_devices(_cores(), slot, jobs)
-    gpus = _visible_gpus()
+    cores = share_of_devices(usable_cores(), slot, jobs)
+    gpus = visible_gpus()
     shown = ", ".join(map(str, cores)) or "all"
     self._say(f"{name}: cores {shown}; it prints into {output}")
     self._workers[slot] = Worker(
@@ -228,14 +228,15 @@ def gpu_variables(gpus: Sequence[int], slot: int, slots: int) -> dict[str, str]:
   return variables
 
 
-def _cores() -> list[int]:
+def usable_cores() -> list[int]:
   """Those that this process may use; none where the system does not tell."""
   if not hasattr(os, "sched_getaffinity"):
     return []
   return sorted(os.sched_getaffinity(0))
 
 
-def _visible_gpus() -> list[int]:
+def visible_gpus() -> list[int]:
+  """Those that this process may use."""
   chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
   if chosen is not None:
     return [int(index) for index in chosen.split(",") if index.isdigit()]

@@ -52,7 +52,7 @@ def show(
     topologies.chips_of(topology)  # A mistake is told before anything else.
   with (
     contextlib.redirect_stdout(sys.stderr),  # It is for the plan alone.
-    _with_cores_of_one(launch),
+    _as_one_of_them(launch),
   ):
     told = _planned(request, launch, topology, most_rehearsals)
   if in_json:
@@ -88,18 +88,24 @@ def _planned(request, launch, topology, most_rehearsals) -> plan_report.Told:
 
 
 @contextlib.contextmanager
-def _with_cores_of_one(launch: Launch) -> Iterator[None]:
-  """With the cores that each of several processes of this machine will have.
+def _as_one_of_them(launch: Launch) -> Iterator[None]:
+  """With the cores and GPUs that each of a launch's processes will have.
 
-  JAX starts within it, so that what is rehearsed has as many threads.
+  JAX starts within it, so that what is rehearsed has as many.
   """
   if launch.jobs == 1 or launch.is_queued:
     yield
     return
-  cores = os.sched_getaffinity(0)
-  share = launchers.share_of_devices(sorted(cores), 0, launch.jobs)
-  os.sched_setaffinity(0, share)
+  cores, gpus = launchers.usable_cores(), launchers.visible_gpus()
+  before = dict(os.environ)
+  if gpus:
+    os.environ.update(launchers.gpu_variables(gpus, 0, launch.jobs))
+  if cores:
+    os.sched_setaffinity(0, launchers.share_of_devices(cores, 0, launch.jobs))
   try:
     yield
   finally:
-    os.sched_setaffinity(0, cores)
+    os.environ.clear()
+    os.environ.update(before)
+    if cores:
+      os.sched_setaffinity(0, cores)
