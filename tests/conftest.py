@@ -42,7 +42,7 @@ def pytest_collection():
 
 
 def pytest_collection_finish():
-  """Searches the rest less often: it was a sixth of the time of small tests."""
+  """Searches the rest less often: it was a quarter of a test that traces."""
   gc.freeze()
   gc.set_threshold(10_000)
   gc.enable()
