@@ -25,6 +25,8 @@ export GLIBC_TUNABLES := glibc.malloc.hugetlb=1
 quickstart: $(RUNTIME)
 	$(VENV)/bin/zoo ablate quickstart
 
+# The tests of a file share fixtures and compiled programs: they stay together,
+# and files in their order, or those with few and long tests would come last.
 test: $(TESTING) $(LIBTPU) lint
 	$(VENV_PYTHON) -m pytest --numprocesses=2 --dist=loadfile \
 	  --no-loadscope-reorder --ignore=tests/oracles tests
