@@ -95,7 +95,7 @@ def test_other_cores_are_told(estimated, monkeypatch, tmp_path):
   speeds.Speeds(tmp_path / "speeds.json").add("a", speed())
   monkeypatch.setattr(machines, "here", lambda: "1 x cpu, 1 cores")
   (job,) = estimated([make_job("a")], [])
-  assert job.source == "measured, with 4 cores"
+  assert job.source == "measured with 4 cores"
   assert job.seconds == 7 + 2 * (50 * 0.5 + 2 * 3) + 2 * 0.25
 
 

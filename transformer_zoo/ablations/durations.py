@@ -156,7 +156,7 @@ def _source(speed: Speed, of_program: bool) -> str:
   source = own if of_program else SCALED
   if speed.cores is None:
     return source
-  return f"{source}, with {speed.cores} core{'s' * (speed.cores > 1)}"
+  return f"{source} with {speed.cores} core{'s' * (speed.cores > 1)}"
 
 
 def _median(speeds: Sequence[Speed], name: str) -> float:
