@@ -64,7 +64,8 @@ def test_each_is_told_in_brief(studies):
     "[83.28]" in brief and "Mean ± standard deviation over 3 seeds" in brief
   )
   assert "As published, by more than chance explains (1): 50%: " in brief
-  assert "of computing; commit ffffffffff with local changes, 2 CPU cores" in brief
+  commit = "commit ffffffffff with local changes"
+  assert f"of computing; {commit}, 2 CPU cores" in brief
   assert re.search(r"^    zoo ablate .*tiny.gin", brief, re.MULTILINE)
 
 
