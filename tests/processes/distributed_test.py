@@ -64,9 +64,9 @@ importlib.metadata.version = lambda name: (
     found = processes.ends()
   for code, output, error in found:
     assert code == 2 and not output
-    # Process 1 reads it itself, or hears of the end of process 0.
+    # A process reads it itself, or hears of it from the other one's end.
     told = (
-      f"zoo: error: (?:{NAME.format(0)}: )?the processes differ in their "
+      f"zoo: error: (?:{NAME.format('[01]')}: )?the processes differ in their "
       "versions, from "
       f"{NAME.format(0)} to {NAME.format(1)}: packages optax is "
       r"\d+\.\d+\.\d+ and 0\.1\.2\n"
