@@ -262,3 +262,13 @@ def make_study(tmp_path):
     )
 
   return make
+
+
+@pytest.fixture
+def other_study():
+  """The gin file of a study that shares its baseline with the tiny one."""
+  return """
+Study.question = 'Does <more> fine-tuning help?'
+Study.rows = (@baseline/Row(), @longer/Row())
+longer/Row.changes = {'finetune': ('TRAIN_STEPS=30',)}
+"""

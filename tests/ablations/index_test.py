@@ -7,15 +7,9 @@ import pytest
 
 from transformer_zoo.cli import main as cli
 
-OTHER = """
-Study.question = 'Does <more> fine-tuning help?'
-Study.rows = (@baseline/Row(), @longer/Row())
-longer/Row.changes = {'finetune': ('TRAIN_STEPS=30',)}
-"""
-
 
 @pytest.fixture
-def studies(run_tiny, fake, tmp_path):
+def studies(run_tiny, fake, other_study, tmp_path):
   """The folder of two studies that share a baseline, one run failed."""
   fake.broken = lambda what: what == "similarity, seed 1, 30 steps"
   run_tiny(
@@ -28,7 +22,7 @@ def studies(run_tiny, fake, tmp_path):
       "Study.question",
     )
   )
-  (tmp_path / "other10.gin").write_text(OTHER)
+  (tmp_path / "other10.gin").write_text(other_study)
   command = ["ablate", str(tmp_path / "other10.gin"), "--seeds=2"]
   command += [f"--suite={tmp_path / 'two.gin'}"]
   assert cli.main([*command, f"--output_dir={tmp_path / 'runs'}"]) == 2

@@ -10,20 +10,14 @@ from transformer_zoo.ablations.request import Request
 from transformer_zoo.ablations.speeds import Kind
 from transformer_zoo.errors import UserError
 
-OTHER = """
-Study.question = 'Does more fine-tuning help?'
-Study.rows = (@baseline/Row(), @longer/Row())
-longer/Row.changes = {'finetune': ('TRAIN_STEPS=30',)}
-"""
-
 
 @pytest.fixture
-def run_both(run_tiny, fake, tmp_path):
+def run_both(run_tiny, fake, other_study, tmp_path):
   """Runs the tiny study and another one, whose baseline is the same."""
 
   def run():
     fake.broken = lambda what: what.startswith("similarity, seed 1, 30 ")
-    (tmp_path / "other.gin").write_text(OTHER)
+    (tmp_path / "other.gin").write_text(other_study)
     names = [str(tmp_path / name) for name in ("tiny.gin", "other.gin")]
     request = Request(
       names,
