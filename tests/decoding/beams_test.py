@@ -111,7 +111,6 @@ def test_a_beam_of_one_is_greedy():
       options=options,
       constrain=constraints.Constraints(options, EOS),
       limits_B=jnp.full(2, 8),
-      eos_id=EOS,
       pad_id=0,
     )
 

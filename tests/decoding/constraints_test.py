@@ -78,6 +78,34 @@ def test_forbidden_ids_are_never_made(way):
 
 
 @each_way
+def test_each_of_several_ends_ends(way):
+  free, _ = run(way)
+  ends = (EOS, *sorted({*free.reshape(-1).tolist()} - {0, EOS})[:2])
+  tokens, _ = run(way, end_ids=ends[1:])
+  seen = set()
+  for row in tokens.reshape(-1, LENGTH).tolist():
+    places = [n for n, token in enumerate(row) if token in ends]
+    if places:
+      seen.add(row[places[0]])
+      assert not any(row[places[0] + 1 :])
+  assert len(seen) > 1
+  if way == {}:  # As far as the search for one end goes the same way.
+    for row, other in zip(tokens[:, 0], free[:, 0], strict=True):
+      place = np.argmax(np.isin(other, ends)) + 1
+      np.testing.assert_array_equal(row[:place], other[:place])
+  held, _ = run(way, end_ids=ends[1:], min_length=5)
+  assert not np.isin(held[:, :, :4], ends).any()
+
+
+def test_the_text_of_an_output_is_what_comes_before_an_end():
+  options = DecodingOptions(end_ids=(7, 9))
+  assert options.ends(eos_id=7) == (7, 9)
+  assert options.before_end([3, 1, 9, 7, 0]) == [3, 1]
+  assert options.before_end([3, 1]) == [3, 1]
+  assert DecodingOptions().before_end([3, 9]) == [3, 9]
+
+
+@each_way
 def test_a_forced_end_is_where_there_is_room_for_no_more(way):
   tokens, sums = run(way, forced_end=True, forbidden_ids=(EOS,))
   assert (tokens[:, :, -1] == EOS).all()

@@ -174,6 +174,7 @@ SEARCH = {"num_beams": 6, "beam_rules": "transformers"}
       {"forced_bos_token_id": 5, "min_length": 3, "no_repeat_ngram_size": 2},
       {"forced_prefix": (5,), "min_length": 3, "no_repeat_ngram_size": 2},
     ),
+    ({"eos_token_id": [1, 7]}, {"end_ids": (1, 7)}),
     (
       {"do_sample": True, "num_beams": 1, "top_p": 0.9},
       {"temperature": 1.0, "top_k": 50, "top_p": 0.9},
@@ -218,14 +219,12 @@ def test_options_that_are_not_built_are_told(tmp_path, capsys):
   )
 
 
-def test_what_begins_and_ends_elsewhere_is_told(tmp_path, capsys):
+def test_what_begins_elsewhere_is_told(tmp_path, capsys):
   file = tmp_path / "generation_config.json"
-  said = {"eos_token_id": [1, 7], "decoder_start_token_id": 5}
+  said = {"eos_token_id": [1], "decoder_start_token_id": 5}
   file.write_text(json.dumps({**said, "pad_token_id": 0}))
   assert generation_defaults.options(tmp_path) == {}
   assert capsys.readouterr().err == (
-    f"passed over: all but one of eos_token_id [1, 7] in {str(file)!r}; that "
-    "of the vocabulary ends an output\n"
     f"passed over: decoder_start_token_id 5 in {str(file)!r}; padding, 0, is "
     "what a decoder is first fed\n"
   )

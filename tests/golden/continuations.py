@@ -18,6 +18,7 @@ RECORDED = 12
 LONGEST = 9
 MADE = 14
 EOS = 1
+ENDS = (EOS, 12, 5)  # where a model has several
 # What theirs are padded with, at their beginning: no n-gram has it.
 PAD = 0
 
@@ -55,6 +56,15 @@ WAYS = {
       "early_stopping": "never",
       "no_repeat_ngram_size": 3,
       "min_new_tokens": 3,
+    },
+  ),
+  "beams_of_three_ends": (
+    {"num_beams": 4, "num_return": 2, "end_ids": ENDS, "min_length": 3},
+    {
+      "num_beams": 4,
+      "num_return_sequences": 2,
+      "eos_token_id": list(ENDS),
+      "min_new_tokens": 2,
     },
   ),
 }

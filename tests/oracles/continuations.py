@@ -30,13 +30,13 @@ def generate(
   mask = np.arange(continuations.LONGEST) >= shifts[:, None]
   left = np.full(ids.shape, continuations.PAD)
   left[mask] = ids[np.arange(continuations.LONGEST) < lengths[:, None]]
-  keywords = {"num_beams": 1} | continuations.WAYS[way][1]
+  keywords = {"num_beams": 1, "eos_token_id": continuations.EOS}
+  keywords |= continuations.WAYS[way][1]
   made = theirs.generate(
     input_ids=torch.tensor(left, dtype=torch.long),
     attention_mask=torch.tensor(mask, dtype=torch.long),
     max_new_tokens=continuations.MADE,
     do_sample=False,
-    eos_token_id=continuations.EOS,
     pad_token_id=continuations.PAD,
     return_dict_in_generate=True,
     output_scores=True,
@@ -44,7 +44,7 @@ def generate(
   )
   tokens = made.sequences[:, continuations.LONGEST :].numpy()
   tokens = np.pad(tokens, ((0, 0), (0, continuations.MADE - tokens.shape[1])))
-  is_end = tokens == continuations.EOS
+  is_end = np.isin(tokens, keywords["eos_token_id"])
   ended = np.cumsum(is_end, axis=1) - is_end > 0
   tokens = np.where(ended, continuations.PAD, tokens).astype(np.int32)
   if keywords["num_beams"] == 1:

@@ -1,8 +1,9 @@
 """Beam search, by the rules of T5X or of `transformers`.
 
 Each step takes the 2 W likeliest continuations of a row's W live beams, so that
-W of them go on though every beam may end. What ends competes for W places among
-the finished by its log-likelihood divided by a length penalty. Sources:
+W of them go on though every beam may end (W more for each further end). What
+ends competes for W places among the finished by its log-likelihood divided by a
+length penalty. Sources:
 `t5x/decoding.py` (`beam_search`), `transformers/generation/utils.py`
 (`_beam_search`); the penalty of T5X is that of Wu et al. 2016, section 7.
 """
@@ -78,7 +79,6 @@ def beam_search(
   options: DecodingOptions,
   constrain: constraints.Constraints,
   limits_B: jax.Array,
-  eos_id: int,
   pad_id: int,
 ) -> interface.Outputs:
   """Searches; see `search.search` for the arguments."""
@@ -90,7 +90,7 @@ def beam_search(
       beams.live, logits_BWV, beams.position, options, constrain
     )
     made = beams.position + 1
-    ends_BC = interface.read(candidates.tokens, made) == eos_id
+    ends_BC = constrain.is_end(interface.read(candidates.tokens, made))
     if options.beam_rules == "transformers":
       ends_BC |= made == options.max_length
     sums_BC = jnp.where(ends_BC, -jnp.inf, candidates.sums)
@@ -145,14 +145,15 @@ def _start(state, first_B, options, pad_id) -> Beams:
 
 
 def _continue(live, logits_BWV, position, options, constrain):
-  """The 2 W likeliest continuations, best first, and what they continue."""
+  """The likeliest continuations, best first, and what they continue."""
   allowed_BWV = constrain(logits_BWV, live.tokens, position)
   total_BW = jax.nn.logsumexp(
     allowed_BWV if options.renormalize else logits_BWV, axis=-1
   )
   is_forced = constrain.is_forced(position)
   sums_BW = live.sums - jnp.where(is_forced, 0.0, total_BW)
-  count = 2 * options.num_beams
+  # Enough that `num_beams` of them do not end.
+  count = (1 + len(options.ends(constrain.eos_id))) * options.num_beams
   # First of each beam: that needs no copy of what all beams could say.
   logits_BWK, token_BWK = jax.lax.top_k(
     allowed_BWV, min(count, allowed_BWV.shape[-1])

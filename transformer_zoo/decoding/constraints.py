@@ -16,7 +16,7 @@ class Constraints:
 
   Attributes:
     options: what is constrained.
-    eos_id: ends an output.
+    eos_id: ends an output, as the `end_ids` of the options do.
     prompt_BP: what was read before the token that is fed first, -1 where there
       is nothing: no n-gram of it comes again.
     forced_BF: what each row begins with, -1 where it goes on freely; after the
@@ -47,7 +47,8 @@ class Constraints:
       )
     if options.min_length > 1:
       early = position + 1 < options.min_length
-      logits_BWV = logits_BWV.at[:, :, self.eos_id].add(
+      ends = jnp.asarray(options.ends(self.eos_id))
+      logits_BWV = logits_BWV.at[:, :, ends].add(
         jnp.where(early, -jnp.inf, 0.0)
       )
     if options.forbidden_ids:
@@ -74,6 +75,14 @@ class Constraints:
     if self.options.forced_end:
       forced_B1 |= self._is_last(position)
     return forced_B1
+
+  def is_end(self, tokens: jax.Array) -> jax.Array:
+    """Whether each token ends its output, bool of the same shape."""
+    first, *others = self.options.ends(self.eos_id)
+    ends = tokens == first
+    for end in others:
+      ends |= tokens == end
+    return ends
 
   def _is_last(self, position):
     return position == self.options.max_length - 1

@@ -55,7 +55,7 @@ def generate(
     limits_B: the most tokens of each row, if fewer than `max_length`; one is
       always made.
     start_id: what a decoder is fed first; T5 starts with padding.
-    eos_id: ends an output.
+    eos_id: ends an output, as the `end_ids` of the options do.
     pad_id: fills an output after its end.
 
   Raises:

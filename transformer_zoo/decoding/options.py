@@ -1,5 +1,6 @@
 """How outputs are searched for: one validated set of options."""
 
+from collections.abc import Sequence
 import dataclasses
 
 import gin
@@ -46,6 +47,8 @@ class DecodingOptions:
       do not count.
     forbidden_ids: never made, as the padding of Marian, which its published
       configurations list as `bad_words_ids`.
+    end_ids: what ends an output besides EOS: chat models list several
+      (`eos_token_id` of `transformers`).
     forced_prefix: ids that every output begins with; they cost nothing.
     forced_end: whether the last token that there is room for is EOS, which then
       costs nothing (`forced_eos_token_id` of `transformers`).
@@ -69,6 +72,7 @@ class DecodingOptions:
   typical_p: float | None = None
   no_repeat_ngram_size: int | None = None
   forbidden_ids: tuple[int, ...] = ()
+  end_ids: tuple[int, ...] = ()
   forced_prefix: tuple[int, ...] = ()
   forced_end: bool = False
   start_before_prompt: bool = True
@@ -76,7 +80,7 @@ class DecodingOptions:
   seed: int = 0
 
   def __post_init__(self):
-    for name in ("forbidden_ids", "forced_prefix"):
+    for name in ("forbidden_ids", "end_ids", "forced_prefix"):
       object.__setattr__(self, name, tuple(getattr(self, name)))
     for name in ("max_length", "num_beams", "top_k", "no_repeat_ngram_size",
                  "num_return"):  # fmt: skip
@@ -122,6 +126,15 @@ class DecodingOptions:
       target_lengths_B: tokens of the targets that outputs are compared with.
     """
     return np.full_like(target_lengths_B, np.iinfo(np.int32).max)
+
+  def ends(self, eos_id: int) -> tuple[int, ...]:
+    """All ids that end an output, EOS first."""
+    return (eos_id, *(i for i in self.end_ids if i != eos_id))
+
+  def before_end(self, ids: Sequence[int]) -> Sequence[int]:
+    """What an output has before the first of its `end_ids`: its text."""
+    places = (n for n, i in enumerate(ids) if i in self.end_ids)
+    return ids[: next(places, len(ids))]
 
   def check_prefix(self, length: int) -> None:
     """Checks the forced prefixes of examples.

@@ -34,7 +34,7 @@ def search(
     options: with a `max_length`.
     example_ids_B: numbers of the examples, which draws depend on; 0 to B - 1
       unless given.
-    eos_id: ends an output.
+    eos_id: ends an output, as the `end_ids` of the options do.
     pad_id: fills an output after its end.
     prompt_BP: what the model has read before, -1 where a prompt is shorter.
     forced_BF: ids that each row begins with, -1 where it goes on freely.
@@ -52,7 +52,6 @@ def search(
       options=options,
       constrain=constrain,
       limits_B=limits_B,
-      eos_id=eos_id,
       pad_id=pad_id,
     )
   if example_ids_B is None:
@@ -74,7 +73,9 @@ def search(
     return (
       position + 1,
       interface.write(tokens_BWT, token_BW, position),
-      ended_BW | (token_BW == eos_id) | (position + 1 >= limits_B[:, None]),
+      ended_BW
+      | constrain.is_end(token_BW)
+      | (position + 1 >= limits_B[:, None]),
       sums_BW + jnp.where(free_BW, log_probs_BW, 0.0),
       state,
     )

@@ -239,7 +239,9 @@ class Evaluator:
     ]
     for ids_BL in outputs[1:]:
       for row, ids in zip(rows, self.fetch(ids_BL).tolist(), strict=False):
-        row["prediction"] = task.vocabulary.decode(ids)
+        row["prediction"] = task.vocabulary.decode(
+          self.decoding.before_end(ids)
+        )
     if journal:
       journal.append(rows)
     return batch, rows

@@ -220,7 +220,7 @@ class Answering:
   def _answer(self, outputs, row: int) -> dict[str, Any]:
     found = [
       {
-        "prediction": self._vocabulary.decode(ids),
+        "prediction": self._vocabulary.decode(self._decoding.before_end(ids)),
         "score": float(score),
         "log_likelihood": float(log_likelihood),
       }

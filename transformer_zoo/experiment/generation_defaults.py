@@ -48,8 +48,8 @@ _USUAL_TOP_K = 50
 def options(folder: pathlib.Path) -> dict[str, Any]:
   """Fields of `DecodingOptions` that a directory gives other values.
 
-  Bad words of several ids, a forced last token that is not EOS, further ends,
-  and options that are not built here are passed over with a sentence on stderr.
+  Bad words of several ids, a forced last token that is not EOS, and options
+  that are not built here are passed over with a sentence on stderr.
 
   Args:
     folder: of config.json; nothing is said where it has none.
@@ -65,6 +65,8 @@ def options(folder: pathlib.Path) -> dict[str, Any]:
   if content.get("forced_bos_token_id") is not None:
     found["forced_prefix"] = (content["forced_bos_token_id"],)
   found["forbidden_ids"] = _forbidden_ids(path, content)
+  if len(_ends(content)) > 1:
+    found["end_ids"] = tuple(_ends(content))
   last = content.get("forced_eos_token_id")
   if last is not None and last in _ends(content):
     found["forced_end"] = True
@@ -160,11 +162,6 @@ def _are_lists_of_ids(words) -> bool:
 def _say_what_is_not_built(path, content) -> None:
   if content.get("do_sample") and (content.get("num_beams") or 1) > 1:
     _say(f"num_beams in {str(path)!r}, where tokens are drawn (do_sample)")
-  if len(_ends(content)) > 1:
-    _say(
-      f"all but one of eos_token_id {_ends(content)} in {str(path)!r}; that of "
-      "the vocabulary ends an output"
-    )
   start, padding = map(content.get, ("decoder_start_token_id", "pad_token_id"))
   if None not in (start, padding) and start != padding:
     _say(
