@@ -314,6 +314,15 @@ def test_how_a_language_model_of_theirs_begins(tmp_path):
   assert not [line for line in told if "start_before_prompt" in line]
 
 
+def test_pieces_that_are_not_read_are_found(tmp_path):
+  shutil.copy(VOCABULARY / "vocabulary.model", tmp_path / "spiece.model")
+  assert tokenizer_files.unread_pieces(tmp_path) == []
+  size = Vocabulary(tmp_path).size
+  added = {"<extra_id_0>": size - 1, "<caption>": size, "<box>": size + 1}
+  (tmp_path / "added_tokens.json").write_text(json.dumps(added))
+  assert tokenizer_files.unread_pieces(tmp_path) == ["<caption>", "<box>"]
+
+
 @pytest.mark.parametrize(
   ("path", "files", "kind"),
   [

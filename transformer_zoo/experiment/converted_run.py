@@ -167,6 +167,13 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
   if said:
     listed = ", ".join(f"{name}={value!r}" for name, value in said.items())
     print(f"decoding as {beside} says: {listed}", file=sys.stderr)
+  if unread := tokenizer_files.unread_pieces(beside):
+    print(
+      f"passed over: {len(unread)} pieces of {beside}/added_tokens.json that "
+      f"the vocabulary there has not ({', '.join(unread[:3])}); a "
+      "tokenizer.json in place of the other files would have them",
+      file=sys.stderr,
+    )
   if hasattr(model, "encoder"):
     if longest := generation_defaults.longest(beside):
       macros["TASK_FEATURE_LENGTHS"] = {**_LENGTHS, "targets": longest}

@@ -9,14 +9,16 @@ from typing import Any
 
 from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.interop.huggingface.directory import read_json
 
 CONFIG = "tokenizer_config.json"
+_ADDED = "added_tokens.json"
 # Those of every tokenizer of the families that are exchanged.
 _NAMES = (
   CONFIG,
   "tokenizer.json",
   "special_tokens_map.json",
-  "added_tokens.json",
+  _ADDED,
   "vocab.json",
   "target_vocab.json",
   "merges.txt",
@@ -59,6 +61,21 @@ def start_id(folder: pathlib.Path) -> int | None:
   if "Llama" in config.get("tokenizer_class", ""):
     return Vocabulary(folder).bos_id
   return None
+
+
+def unread_pieces(folder: pathlib.Path) -> list[str]:
+  """Pieces of a directory's added_tokens.json that our vocabulary has not.
+
+  A tokenizer.json holds such pieces itself.
+
+  Raises:
+    UserError: the file or the vocabulary is damaged.
+  """
+  path = folder / _ADDED
+  if not path.is_file() or not files.is_vocabulary(str(folder)):
+    return []
+  size = Vocabulary(folder).size
+  return [piece for piece, i in read_json(path).items() if i >= size]
 
 
 def write(vocabulary: Vocabulary, folder: pathlib.Path) -> None:
