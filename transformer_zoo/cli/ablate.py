@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   add = parser.add_argument
   names = "see `zoo list studies`, or gin files"
   add("study", nargs="+", metavar="STUDY", help=names)
-  suites = "what they run on: miniature, small, paper, or a gin file"
+  suites = "what they run on: a name of suites/, as miniature, or a gin file"
   add("--suite", default="miniature", metavar="SUITE", help=suites)
   add("--seeds", type=int, metavar="N", help="seeds 0 to N-1 for every row")
   add("--output_dir", default="runs", metavar="DIR")
