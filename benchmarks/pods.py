@@ -92,8 +92,7 @@ def cells() -> Iterator[Cell]:
     for batch in BATCHES:
       for size in SIZES:
         yield from _until_it_fits(size, batch, chip)
-    if chip == "v5e":
-      yield from _scaled()
+  yield from _scaled()
 
 
 def _scaled() -> Iterator[Cell]:
