@@ -30,6 +30,10 @@ REFUSED = [
     "no_repeat_ngram_size=0; it has to be at least 1",
   ),
   (
+    {"repetition_penalty": 0.0},
+    "repetition_penalty=0.0; it has to be above 0, and 1 changes nothing",
+  ),
+  (
     {"num_beams": 4, "temperature": 0.7},
     "temperature=0.7 with num_beams=4: a beam search draws no tokens; leave "
     "one of the two out",

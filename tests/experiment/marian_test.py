@@ -174,6 +174,8 @@ SEARCH = {"num_beams": 6, "beam_rules": "transformers"}
       {"forced_bos_token_id": 5, "min_length": 3, "no_repeat_ngram_size": 2},
       {"forced_prefix": (5,), "min_length": 3, "no_repeat_ngram_size": 2},
     ),
+    ({"repetition_penalty": 1.2}, {"repetition_penalty": 1.2}),
+    ({"repetition_penalty": 1.0}, {}),
     ({"eos_token_id": [1, 7]}, {"end_ids": (1, 7)}),
     (
       {"do_sample": True, "num_beams": 1, "top_p": 0.9},
@@ -208,14 +210,13 @@ def test_options_that_are_not_built_are_told(tmp_path, capsys):
     "epsilon_cutoff": 0.0,
     "encoder_no_repeat_ngram_size": 0,
   }
-  said = {"repetition_penalty": 1.2, "do_sample": True, "num_beams": 2}
+  said = {"top_h": 0.4, "do_sample": True, "num_beams": 2}
   file.write_text(json.dumps({**neutral, **said, "num_beam_groups": 1}))
   assert generation_defaults.options(tmp_path)["temperature"] == 1.0
   assert capsys.readouterr().err == (
     f"passed over: num_beams in {str(file)!r}, where tokens are drawn "
     "(do_sample)\n"
-    f"passed over: repetition_penalty=1.2 in {str(file)!r}, which decoding "
-    "here has not\n"
+    f"passed over: top_h=0.4 in {str(file)!r}, which decoding here has not\n"
   )
 
 

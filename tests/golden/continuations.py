@@ -58,6 +58,14 @@ WAYS = {
       "min_new_tokens": 3,
     },
   ),
+  "penalised_greedy": (
+    {"repetition_penalty": 1.5},
+    {"repetition_penalty": 1.5},
+  ),
+  "penalised_beams": (
+    {"num_beams": 4, "num_return": 2, "repetition_penalty": 1.3},
+    {"num_beams": 4, "num_return_sequences": 2, "repetition_penalty": 1.3},
+  ),
   "beams_of_three_ends": (
     {"num_beams": 4, "num_return": 2, "end_ids": ENDS, "min_length": 3},
     {

@@ -146,6 +146,8 @@ def _start(state, first_B, options, pad_id) -> Beams:
 
 def _continue(live, logits_BWV, position, options, constrain):
   """The likeliest continuations, best first, and what they continue."""
+  if options.repetition_penalty != 1.0:  # Of beams it is on probabilities.
+    logits_BWV = jax.nn.log_softmax(logits_BWV)
   allowed_BWV = constrain(logits_BWV, live.tokens, position)
   total_BW = jax.nn.logsumexp(
     allowed_BWV if options.renormalize else logits_BWV, axis=-1

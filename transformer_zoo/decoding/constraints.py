@@ -40,6 +40,8 @@ class Constraints:
       position: how many were made.
     """
     options = self.options
+    if options.repetition_penalty != 1.0:
+      logits_BWV = self._penalised(logits_BWV, tokens_BWT, position)
     if options.no_repeat_ngram_size is not None:
       tokens_BWT, before = self._with_prompt(tokens_BWT)
       logits_BWV = no_repeated_ngram(
@@ -94,6 +96,21 @@ class Constraints:
       yield jnp.asarray([common], jnp.int32), 0
     if self.forced_BF is not None:
       yield self.forced_BF, len(common)
+
+  def _penalised(self, logits_BWV, tokens_BWT, position):
+    """Logits of which what was read or made before is less likely."""
+    tokens_BWT, before = self._with_prompt(tokens_BWT)
+    known_11T = jnp.arange(tokens_BWT.shape[2])[None, None] <= before + position
+    is_known_BWT = known_11T & (tokens_BWT >= 0)
+    rows_B11 = jnp.arange(tokens_BWT.shape[0])[:, None, None]
+    outputs_1W1 = jnp.arange(tokens_BWT.shape[1])[None, :, None]
+    seen_BWV = jnp.zeros(logits_BWV.shape, bool)
+    seen_BWV = seen_BWV.at[rows_B11, outputs_1W1, tokens_BWT].max(is_known_BWT)
+    penalty = self.options.repetition_penalty
+    less_BWV = jnp.where(
+      logits_BWV < 0, logits_BWV * penalty, logits_BWV / penalty
+    )
+    return jnp.where(seen_BWV, less_BWV, logits_BWV)
 
   def _with_prompt(self, tokens_BWT):
     """All tokens known, and how many there are before the first made."""

@@ -45,6 +45,10 @@ class DecodingOptions:
     no_repeat_ngram_size: no output has an n-gram of this size twice, nor one of
       the prompt that it continues (as in `transformers`); inputs of an encoder
       do not count.
+    repetition_penalty: what was read or made before is less likely: its logit,
+      or of a beam its log-probability, is divided by this where positive and
+      multiplied where negative (Keskar et al. 2019, section 4.1, as in
+      `transformers`). Inputs of an encoder do not count.
     forbidden_ids: never made, as the padding of Marian, which its published
       configurations list as `bad_words_ids`.
     end_ids: what ends an output besides EOS: chat models list several
@@ -71,6 +75,7 @@ class DecodingOptions:
   top_p: float | None = None
   typical_p: float | None = None
   no_repeat_ngram_size: int | None = None
+  repetition_penalty: float = 1.0
   forbidden_ids: tuple[int, ...] = ()
   end_ids: tuple[int, ...] = ()
   forced_prefix: tuple[int, ...] = ()
@@ -96,6 +101,11 @@ class DecodingOptions:
       value = getattr(self, name)
       if value is not None and not 0 < value <= 1:
         raise UserError(f"{name}={value}; it has to be above 0 and at most 1")
+    if self.repetition_penalty <= 0:
+      raise UserError(
+        f"repetition_penalty={self.repetition_penalty}; it has to be above 0, "
+        "and 1 changes nothing"
+      )
     self._check_beams()
     self._check_draws()
     if self.max_length is not None:

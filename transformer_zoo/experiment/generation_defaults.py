@@ -34,7 +34,6 @@ _NOT_BUILT = {
   "min_p": (0.0,),
   "num_beam_groups": (1,),
   "penalty_alpha": (0.0,),
-  "repetition_penalty": (1.0,),
   "sequence_bias": (),
   "stop_strings": (),
   "suppress_tokens": (),
@@ -64,6 +63,7 @@ def options(folder: pathlib.Path) -> dict[str, Any]:
   found["no_repeat_ngram_size"] = content.get("no_repeat_ngram_size") or None
   if content.get("forced_bos_token_id") is not None:
     found["forced_prefix"] = (content["forced_bos_token_id"],)
+  found["repetition_penalty"] = content.get("repetition_penalty") or 1.0
   found["forbidden_ids"] = _forbidden_ids(path, content)
   if len(_ends(content)) > 1:
     found["end_ids"] = tuple(_ends(content))
