@@ -32,6 +32,8 @@ CASES = [
   ({"temperature": 1.0, "top_p": 0.3}, exact([1])),
   ({"temperature": 1.0, "top_p": 0.66}, exact([1, 3, 4])),
   ({"temperature": 1.0, "top_p": 1.0}, exact(range(6))),
+  ({"temperature": 1.0, "min_p": 0.4}, exact([1, 3, 4])),
+  ({"temperature": 0.5, "min_p": 0.3}, exact([1, 3], 0.5)),
   ({"temperature": 1.0, "typical_p": 0.2}, exact([3])),
   ({"temperature": 1.0, "typical_p": 0.4}, exact([3, 4])),
   ({"temperature": 1.0, "typical_p": 0.9}, exact([1, 3, 4, 5])),
@@ -55,6 +57,7 @@ def test_distribution(options, expected):
   [
     lambda x: sampling.keep_top_k(x, 2),
     lambda x: sampling.keep_top_p(x, 0.7),
+    lambda x: sampling.keep_min_p(x, 0.95),
     lambda x: sampling.keep_typical(x, 0.7),
   ],
 )

@@ -182,8 +182,8 @@ SEARCH = {"num_beams": 6, "beam_rules": "transformers"}
       {"temperature": 1.0, "top_k": 50, "top_p": 0.9},
     ),
     (
-      {"do_sample": True, "temperature": 0.6, "top_k": None, "top_p": 1.0},
-      {"temperature": 0.6},
+      {"do_sample": True, "temperature": 0.6, "top_k": None, "min_p": 0.1},
+      {"temperature": 0.6, "min_p": 0.1},
     ),
   ],
 )

@@ -59,12 +59,12 @@ WAYS = {
     },
   ),
   "penalised_greedy": (
-    {"repetition_penalty": 1.5},
-    {"repetition_penalty": 1.5},
+    {"repetition_penalty": 1.1},
+    {"repetition_penalty": 1.1},
   ),
   "penalised_beams": (
-    {"num_beams": 4, "num_return": 2, "repetition_penalty": 1.3},
-    {"num_beams": 4, "num_return_sequences": 2, "repetition_penalty": 1.3},
+    {"num_beams": 4, "num_return": 2, "repetition_penalty": 1.1},
+    {"num_beams": 4, "num_return_sequences": 2, "repetition_penalty": 1.1},
   ),
   "beams_of_three_ends": (
     {"num_beams": 4, "num_return": 2, "end_ids": ENDS, "min_length": 3},

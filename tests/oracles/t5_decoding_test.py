@@ -50,7 +50,11 @@ def test_beams_of_200_prompts(way, report):
 
 def test_constrained_greedy_search():
   _, _, inputs, theirs = both()
-  constrained = {"no_repeat_ngram_size": 1, "min_length": 6}
+  constrained = {
+    "no_repeat_ngram_size": 1,
+    "min_length": 6,
+    "repetition_penalty": 1.4,
+  }
   expected = huggingface.generate(theirs, inputs, t5_beams.MADE, **constrained)
   made = ours(DecodingOptions(**constrained)).tokens[:, 0]
   np.testing.assert_array_equal(made, expected)
@@ -61,13 +65,21 @@ def test_constrained_greedy_search():
   [
     ({"top_k": 7}, [transformers.TopKLogitsWarper(7)]),
     ({"top_p": 0.8}, [transformers.TopPLogitsWarper(0.8)]),
+    ({"min_p": 0.2}, [transformers.MinPLogitsWarper(0.2)]),
     ({"typical_p": 0.6}, [transformers.TypicalLogitsWarper(0.6)]),
     (
-      {"temperature": 0.7, "top_k": 20, "top_p": 0.9, "typical_p": 0.7},
+      {
+        "temperature": 0.7,
+        "top_k": 20,
+        "top_p": 0.9,
+        "min_p": 0.02,
+        "typical_p": 0.7,
+      },
       [
         transformers.TemperatureLogitsWarper(0.7),
         transformers.TopKLogitsWarper(20),
         transformers.TopPLogitsWarper(0.9),
+        transformers.MinPLogitsWarper(0.02),
         transformers.TypicalLogitsWarper(0.7),
       ],
     ),

@@ -40,7 +40,9 @@ class DecodingOptions:
     top_k: draws among the k likeliest tokens.
     top_p: draws among the likeliest tokens that together have probability p
       (Holtzman et al. 2020).
-    typical_p: the same of the tokens whose information is nearest to the
+    min_p: draws among the tokens of at least p times the probability of the
+      likeliest (Nguyen et al. 2025).
+    typical_p: as top_p, of the tokens whose information is nearest to the
       expected one (Meister et al. 2023).
     no_repeat_ngram_size: no output has an n-gram of this size twice, nor one of
       the prompt that it continues (as in `transformers`); inputs of an encoder
@@ -73,6 +75,7 @@ class DecodingOptions:
   temperature: float = 0.0
   top_k: int | None = None
   top_p: float | None = None
+  min_p: float | None = None
   typical_p: float | None = None
   no_repeat_ngram_size: int | None = None
   repetition_penalty: float = 1.0
@@ -97,7 +100,7 @@ class DecodingOptions:
         raise UserError(
           f"{name}={getattr(self, name)}; it has to be at least 0"
         )
-    for name in ("top_p", "typical_p"):
+    for name in ("top_p", "min_p", "typical_p"):
       value = getattr(self, name)
       if value is not None and not 0 < value <= 1:
         raise UserError(f"{name}={value}; it has to be above 0 and at most 1")
@@ -204,7 +207,7 @@ class DecodingOptions:
   def _check_draws(self):
     if self.sampled:
       return
-    for name in ("top_k", "top_p", "typical_p"):
+    for name in ("top_k", "top_p", "min_p", "typical_p"):
       value = getattr(self, name)
       if value is not None:
         raise UserError(

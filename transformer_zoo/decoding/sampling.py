@@ -9,14 +9,16 @@ from transformer_zoo.decoding.options import DecodingOptions
 def truncate(logits_BWV: jax.Array, options: DecodingOptions) -> jax.Array:
   """Logits of the distribution to draw from.
 
-  Temperature first, then top-k, top-p, typical, each on what is left by those
-  before it: the order of `transformers`.
+  Temperature first, then top-k, top-p, min-p, typical, each on what is left by
+  those before it: the order of `transformers`.
   """
   logits_BWV = logits_BWV / options.temperature
   if options.top_k is not None:
     logits_BWV = keep_top_k(logits_BWV, options.top_k)
   if options.top_p is not None:
     logits_BWV = keep_top_p(logits_BWV, options.top_p)
+  if options.min_p is not None:
+    logits_BWV = keep_min_p(logits_BWV, options.min_p)
   if options.typical_p is not None:
     logits_BWV = keep_typical(logits_BWV, options.typical_p)
   return logits_BWV
@@ -31,6 +33,12 @@ def keep_top_k(logits_BWV: jax.Array, k: int) -> jax.Array:
 def keep_top_p(logits_BWV: jax.Array, p: float) -> jax.Array:
   """Keeps the fewest likeliest tokens that have probability p together."""
   return _keep_first(logits_BWV, -logits_BWV, p)
+
+
+def keep_min_p(logits_BWV: jax.Array, p: float) -> jax.Array:
+  """Keeps tokens of at least p times the probability of the likeliest."""
+  largest_BW1 = jnp.max(logits_BWV, axis=-1, keepdims=True)
+  return _keep(logits_BWV, logits_BWV >= largest_BW1 + jnp.log(p))
 
 
 def keep_typical(logits_BWV: jax.Array, p: float) -> jax.Array:

@@ -31,7 +31,6 @@ _NOT_BUILT = {
   "guidance_scale": (1.0,),
   "max_time": (),
   "min_new_tokens": (0,),
-  "min_p": (0.0,),
   "num_beam_groups": (1,),
   "penalty_alpha": (0.0,),
   "sequence_bias": (),
@@ -118,6 +117,7 @@ def _searched(content: Mapping[str, Any]) -> dict[str, Any]:
     "temperature": content.get("temperature") or 1.0,
     "top_k": content.get("top_k", _USUAL_TOP_K) or None,
     "top_p": _below_one(content.get("top_p")),
+    "min_p": content.get("min_p") or None,
     "typical_p": _below_one(content.get("typical_p")),
   }
 
