@@ -206,6 +206,8 @@ def test_marian(tmp_path, capsys):
     {"num_beams": 4, "renormalize_logits": True},
     {"num_beams": 2, "length_penalty": 0.5, "forced_bos_token_id": 5},
     {"min_length": 4, "no_repeat_ngram_size": 2},
+    {"repetition_penalty": 1.5},
+    {"num_beams": 3, "repetition_penalty": 1.2},
   ],
 )
 def test_marian_as_its_directory_says(said, tmp_path, capsys):
