@@ -141,7 +141,7 @@ def _range(values: Sequence[float], form: str) -> str:
 
 
 def _curves(rows, is_wanted) -> dict[str, list[tuple[int, float, float]]]:
-  """Size -> (chips, tokens/s in turn, at best)."""
+  """Size -> (chips, tokens/s in turn, at best), of sizes on several slices."""
   curves = {}
   for row in rows:
     if row.get("fits") and row["cell"]["chip"] == "v5p" and is_wanted(row):
@@ -152,7 +152,11 @@ def _curves(rows, is_wanted) -> dict[str, list[tuple[int, float, float]]]:
         bounds["at_best"]["tokens_per_second"],
       )
       curves.setdefault(row["cell"]["size"], set()).add(point)
-  return {size: sorted(points) for size, points in curves.items()}
+  return {
+    size: sorted(curves[size])
+    for size in _NAMES
+    if len(curves.get(size, ())) > 1
+  }
 
 
 def _plot(curves, path: pathlib.Path, title: str) -> None:
