@@ -123,8 +123,8 @@ def known() -> dict[Cell, dict]:
 def forecast(cell: Cell) -> dict:
   """The report, and the bindings that it is of.
 
-  libtpu 0.0.52 ends in an internal error at XXL in 16 parts of 2,048 rows on
-  v5p:2x2x2: what cannot be compiled is tried once more in twice as many parts.
+  libtpu 0.0.52 once ended in an internal error (XXL on v5p:2x2x2): what cannot
+  be compiled is tried once more in twice as many parts.
   """
   bindings = cell.bindings
   report = _report(cell, bindings)
