@@ -121,21 +121,7 @@ def known() -> dict[Cell, dict]:
 
 
 def forecast(cell: Cell) -> dict:
-  """The report, and the bindings that it is of.
-
-  libtpu 0.0.52 once ended in an internal error (XXL on v5p:2x2x2): what cannot
-  be compiled is tried once more in twice as many parts.
-  """
-  bindings = cell.bindings
-  report = _report(cell, bindings)
-  if "error" in report:
-    bindings["NUM_MICROBATCHES"] *= 2
-    report = _report(cell, bindings)
-  return {"bindings": bindings, **report}
-
-
-def _report(cell: Cell, bindings: dict[str, object]) -> dict:
-  """What the command prints, in a process of its own."""
+  """Runs the command in a process of its own."""
   command = [
     *(sys.executable, "-m", "transformer_zoo.cli.main", "precompile"),
     f"--topology={cell.topology}",
@@ -143,7 +129,7 @@ def _report(cell: Cell, bindings: dict[str, object]) -> dict:
     f"--gin_file=architectures/{cell.size[:6]}.gin",
     f"--gin_file=sizes/{cell.size}.gin",
     "--gin_file=runs/pretrain.gin",
-    *(f"--gin.{name}={value!r}" for name, value in bindings.items()),
+    *(f"--gin.{name}={value!r}" for name, value in cell.bindings.items()),
   ]
   done = subprocess.run(command, capture_output=True, text=True)
   if not done.stdout:
@@ -169,7 +155,11 @@ def main():
       while arguments.pause and pathlib.Path(arguments.pause).exists():
         time.sleep(10)
       start = time.time()
-      row = {"cell": dataclasses.asdict(cell), **forecast(cell)}
+      row = {
+        "cell": dataclasses.asdict(cell),
+        "bindings": cell.bindings,
+        **forecast(cell),
+      }
       with RESULTS.open("a") as results:
         results.write(json.dumps(row) + "\n")
       print(

@@ -239,9 +239,8 @@ class Evaluator:
     ]
     for ids_BL in outputs[1:]:
       for row, ids in zip(rows, self.fetch(ids_BL).tolist(), strict=False):
-        row["prediction"] = task.vocabulary.decode(
-          self.decoding.before_end(ids)
-        )
+        written = self.decoding.before_end(ids)
+        row["prediction"] = task.vocabulary.decode(written)
     if journal:
       journal.append(rows)
     return batch, rows
@@ -254,8 +253,7 @@ def decodes(task: manifest.PreparedTask, measured: bool) -> bool:
     task: the task.
     measured: False where predictions are wanted without scores.
   """
-  scoring = task.scoring
-  return scoring is not None and bool(scoring.metrics or not measured)
+  return bool(task.scoring and (task.scoring.metrics or not measured))
 
 
 def _example(text, ids, task) -> dict[str, Any]:
