@@ -1,5 +1,6 @@
 """Real processes that come, differ, fail, die, or do not come."""
 
+import os
 import re
 import socket
 
@@ -151,3 +152,16 @@ os.system("echo from elsewhere")
   pids, numbers = output.splitlines()
   assert numbers == "[0, 1, 2, 3, 4]" and not other
   assert "from elsewhere" in error
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="Linux's")
+def test_no_thread_takes_the_core_from_one_that_a_collective_waits_for():
+  body = """
+import os
+from jax.experimental import multihost_utils
+multihost_utils.sync_global_devices("threads of Gloo")
+print({os.sched_getscheduler(int(t)) for t in os.listdir("/proc/self/task")})
+"""
+  (code, output, error), (other_code, _, other) = ends(body, body)
+  assert (code, other_code) == (0, 0), error + other
+  assert output.splitlines()[-1] == f"{{{os.SCHED_BATCH}}}"

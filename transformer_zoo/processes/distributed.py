@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import member as member_lib
+from transformer_zoo.processes import scheduling
 from transformer_zoo.processes.attendance import Patience
 from transformer_zoo.processes.clusters import Place
 from transformer_zoo.processes.rendezvous import Rendezvous
@@ -255,6 +256,8 @@ def _connect_devices(place: Place, service: str, patience: Patience) -> None:
     shutdown_timeout_seconds=int(patience.silent) + 1,
   )
   multihost_utils.sync_global_devices("connected")
+  if jax.default_backend() == "cpu":
+    scheduling.take_turns()
 
 
 def _keep_standard_output(index: int) -> None:
