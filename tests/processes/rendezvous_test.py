@@ -24,7 +24,7 @@ class Run:
     self.left = {}
     self.has_left = {i: threading.Event() for i in range(count)}
 
-  def member(self, index, count=None):
+  def member(self, index, count=None, patience=None):
     def leave(code):
       self.left[index] = code
       member._line.close()
@@ -34,7 +34,7 @@ class Run:
       address=f"127.0.0.1:{self.server.port}",
       index=index,
       count=count or self.count,
-      patience=self.patience,
+      patience=patience or self.patience,
       service="10.0.0.1:77" if index == 0 else None,
       leave=leave,
     )
@@ -145,7 +145,8 @@ def test_a_failure_is_told_to_the_others_with_its_code(capfd):
 
 def test_a_member_that_is_connected_and_silent_counts_as_dead(capfd):
   run = Run(2, silent=1.2)
-  alive = run.member(0)
+  # Its own patience is longer, or it might be the first to miss the other.
+  alive = run.member(0, patience=Patience(silent=30))
   frozen = run.stranger()
   hello = {"kind": "hello", "index": 1, "count": 2, "name": "frozen"}
   frozen.sendall(json.dumps(hello | {"service": None}).encode() + b"\n")
