@@ -144,7 +144,7 @@ def test_a_failure_is_told_to_the_others_with_its_code(capfd):
 
 
 def test_a_member_that_is_connected_and_silent_counts_as_dead(capfd):
-  run = Run(2, silent=1.2)
+  run = Run(2, silent=4)  # A member is heard of every second or two.
   # Its own patience is longer, or it might be the first to miss the other.
   alive = run.member(0, patience=Patience(silent=30))
   frozen = run.stranger()
@@ -153,7 +153,7 @@ def test_a_member_that_is_connected_and_silent_counts_as_dead(capfd):
   alive.begin()
   run.await_end(0)
   frozen.close()
-  assert "zoo: error: frozen has not been heard of for 1.2 s: " in (
+  assert "zoo: error: frozen has not been heard of for 4 s: " in (
     capfd.readouterr().err
   )
 
