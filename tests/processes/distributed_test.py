@@ -154,7 +154,6 @@ os.system("echo from elsewhere")
   assert "from elsewhere" in error
 
 
-@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="Linux's")
 def test_no_thread_takes_the_core_from_one_that_a_collective_waits_for():
   body = """
 import os

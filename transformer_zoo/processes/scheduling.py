@@ -10,9 +10,8 @@ def take_turns() -> None:
   thread that is about to ask for it, and looks again and again until Linux
   takes the core back, at the next tick: on one core 4 ms for each array of a
   collective, and a step adds a hundred gradients. Threads of the class
-  SCHED_BATCH (sched(7)) do not interrupt one another, and the same takes
-  0.15 ms. Threads started later inherit it. Where that is not allowed, or not
-  Linux, nothing changes.
+  SCHED_BATCH (sched(7)) do not interrupt one another. Threads started later
+  inherit it. Where that is not allowed, or not Linux, nothing changes.
   """
   if not hasattr(os, "SCHED_BATCH"):
     return
