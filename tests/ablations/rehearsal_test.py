@@ -10,6 +10,8 @@ from transformer_zoo import config
 from transformer_zoo.ablations import rehearsal
 from transformer_zoo.ablations import speeds
 from transformer_zoo.ablations.speeds import Speed
+from transformer_zoo.data import manifest
+from transformer_zoo.data.evaluation_split import EvaluationSplit
 from transformer_zoo.experiment import train
 
 
@@ -37,12 +39,32 @@ def trainings(monkeypatch):
   return called
 
 
+@pytest.fixture(scope="module")
+def prepared_dir(tmp_path_factory):
+  return tmp_path_factory.mktemp("prepared")
+
+
 @pytest.fixture
-def found(trainings, tmp_path):
-  run = dataclasses.replace(
-    make_run("finetune"), changes=("runs/miniature_finetune.gin",)
-  )
-  return rehearsal.rehearse(run, tmp_path / "lap", tmp_path / "cache")
+def rehearse(trainings, tmp_path, prepared_dir, monkeypatch):
+  """Rehearses with changes; a batch of evaluation has ten examples."""
+  monkeypatch.setattr(rehearsal, "EXAMPLES", 40)
+
+  def start(*changes):
+    of_run = (
+      "runs/miniature_finetune.gin",
+      "MIXTURE_OR_TASK_NAME='mini_sst2'",
+      f"PREPARED_DIR={str(prepared_dir)!r}",
+      "train.evaluation_batch_size=10",
+    )
+    run = dataclasses.replace(make_run("finetune"), changes=of_run + changes)
+    return rehearsal.rehearse(run, tmp_path / "lap", tmp_path / "cache")
+
+  return start
+
+
+@pytest.fixture
+def found(rehearse):
+  return rehearse()
 
 
 def test_a_first_evaluation_takes_longer_by_what_it_compiles(found):
@@ -53,8 +75,33 @@ def test_a_first_evaluation_takes_longer_by_what_it_compiles(found):
   assert kept.beginning == 0.5
   # The last one says all the rest.
   for one in found:
-    assert (one.evaluation, one.step) == (2.0, pytest.approx(0.3))
-    assert one.kind == kept.kind and one.kind.mixture == "miniature"
+    assert one.evaluation == kept.evaluation and one.step == pytest.approx(0.3)
+    assert one.kind == kept.kind and one.kind.mixture == "mini_sst2"
+
+
+def test_some_examples_are_evaluated_and_all_are_told(
+  rehearse, trainings, prepared_dir
+):
+  kept = rehearse()[-1]
+  assert {one["evaluation_max_examples"] for one in trainings} == {40}
+  mixture = manifest.load("mini_sst2", str(prepared_dir))
+  lengths = {"inputs": 72, "targets": 16}
+  some, every = (
+    EvaluationSplit(
+      mixture.tasks[0], "validation", lengths, 10, max_examples=examples
+    ).num_batches
+    for examples in (40, None)
+  )
+  assert some < every
+  assert kept.evaluation == pytest.approx(2.0 * every / some)
+
+
+def test_a_run_that_evaluates_fewer_examples_is_rehearsed_with_those(
+  rehearse, trainings
+):
+  kept = rehearse("train.evaluation_max_examples=20")[-1]
+  assert {one["evaluation_max_examples"] for one in trainings} == {20}
+  assert kept.evaluation == 2.0
 
 
 def test_only_the_last_one_has_several_steps(found, trainings):

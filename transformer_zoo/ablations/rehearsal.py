@@ -2,15 +2,17 @@
 
 Three times: what is compiled is kept on disk for the run itself, the second
 time it is loaded, and the third time it is there, as it is for a study's
-later runs. Only then it has more than one step.
+later runs. Only then it has more than one step. An evaluation is of some
+examples, and told for all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 import os
 import pathlib
 import shutil
+from typing import Any
 
 import gin
 import numpy as np
@@ -20,7 +22,9 @@ from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations import speeds
 from transformer_zoo.ablations.speeds import Speed
+from transformer_zoo.data.evaluation_split import EvaluationSplit
 from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import programs
 from transformer_zoo.experiment import reuse
 from transformer_zoo.experiment import train
@@ -30,6 +34,8 @@ from transformer_zoo.training import loop
 # which the process gets its memory, and one that is disturbed do not count.
 STEPS = 12
 _LOG_PERIOD = 3
+# Of each validation split; SQuAD's whole one takes minutes on a CPU.
+EXAMPLES = 512
 # Programs are compiled, found on disk, and kept in memory.
 PARTS = ("compiled", "loaded", "kept")
 
@@ -78,10 +84,12 @@ def rehearse(
       with reuse.reused():
         second = _train(run, loaded, search_paths, steps=1)
         third = _train(run, kept, search_paths, steps=STEPS)
-    return (
-      dataclasses.replace(_begun(first, third), compiled=True),
-      _begun(second, third),
-      third,
+      with _configured(run, folder, search_paths):
+        evaluation = third.evaluation * _times_as_many_batches()
+    first, second = _begun(first, third), _begun(second, third)
+    return tuple(
+      dataclasses.replace(one, evaluation=evaluation, compiled=one is first)
+      for one in (first, second, third)
     )
   finally:
     shutil.rmtree(folder, ignore_errors=True)
@@ -97,18 +105,57 @@ def _begun(first: Speed, later: Speed) -> Speed:
 
 
 def _train(run, folder, search_paths, steps) -> Speed:
-  bindings = plan.run_bindings(run.command, run.random_seed, folder)
-  try:
-    config.load((), bindings, search_paths, changes=run.changes)
+  with _configured(run, folder, search_paths):
     kind = speeds.Kind.of_loaded()
-    decoding = programs.settings()["decoding"]
+    settings = programs.settings()
+    asked = settings["evaluation_max_examples"] or EXAMPLES
     config.call(
       "train",
       train_steps=steps,
       periods=loop.Periods(_LOG_PERIOD, checkpoint=steps, evaluate=0),
       initial_checkpoint=train.FROM_SCRATCH,
-      decoding=_OfATrainedModel(**vars(decoding)),
+      decoding=_OfATrainedModel(**vars(settings["decoding"])),
+      evaluation_max_examples=min(EXAMPLES, asked),
     )
     return speeds.measured(folder, kind, rehearsed=True)
+
+
+@contextlib.contextmanager
+def _configured(run, folder, search_paths) -> Iterator[None]:
+  bindings = plan.run_bindings(run.command, run.random_seed, folder)
+  try:
+    config.load((), bindings, search_paths, changes=run.changes)
+    yield
   finally:
     gin.clear_config()
+
+
+def _times_as_many_batches() -> float:
+  """How many times those of a rehearsal an evaluation of the run has.
+
+  Few examples fill their batches less, for those of a batch are of similar
+  lengths; so not examples are counted, but what takes time.
+  """
+  settings = programs.settings()
+  asked = settings["evaluation_max_examples"]
+  rehearsed = _batches(settings, min(EXAMPLES, asked or EXAMPLES))
+  return _batches(settings, asked) / rehearsed if rehearsed else 1.0
+
+
+def _batches(settings: Mapping[str, Any], examples: int | None) -> int:
+  mixture = inputs.prepared(
+    settings["mixture_or_task_name"], settings["prepared_dir"]
+  )
+  return sum(
+    EvaluationSplit(
+      task,
+      "validation",
+      settings["task_feature_lengths"],
+      settings["evaluation_batch_size"] or settings["batch_size"],
+      corruption=settings["corruption"],
+      converter=settings["converter"],
+      max_examples=examples,
+    ).num_batches
+    for task in mixture.tasks
+    if "validation" in task.splits
+  )
