@@ -236,6 +236,23 @@ def test_sigterm_saves_the_step_and_the_rest_is_the_same(run, tmp_path):
   assert metrics(tmp_path / "cut") == metrics(tmp_path / "whole")
 
 
+def test_sigterm_in_the_last_evaluation_is_not_forgotten(run, tmp_path):
+  def terminated(params, step):
+    if step == 10:
+      os.kill(os.getpid(), signal.SIGTERM)
+    return evaluate(params, step)
+
+  memory = Memory()
+  with pytest.raises(SystemExit) as caught:
+    run("cut", evaluate=terminated, checkpoints=memory)
+  assert caught.value.code == 143
+  assert memory.finished == 10
+  state, progress = memory.saved[10]
+  run("cut", state=state, progress=progress)
+  run("whole")
+  assert metrics(tmp_path / "cut") == metrics(tmp_path / "whole")
+
+
 @pytest.mark.parametrize("name", ["loss_sum", "z_loss_sum", "gradient_norm"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_not_finite(run, tmp_path, name, value):

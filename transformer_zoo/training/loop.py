@@ -213,6 +213,9 @@ def train(
     display.update(step, **watch.shown)
     with watch.budget.spent("saving"):
       checkpoints.finish(step, state, progress)
+    if stop(step + 1):  # Asked since the last step: by who evaluates next.
+      display.note("SIGTERM: all is saved; the same command ends the run")
+      raise Preempted
     display.note(str(checkpoints.stalls))
   return Outcome(
     state,
