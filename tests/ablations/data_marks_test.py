@@ -1,5 +1,6 @@
 """What tells the data of a run apart from other data of its name."""
 
+import dataclasses
 import types
 
 import pytest
@@ -10,22 +11,26 @@ from transformer_zoo.experiment import inputs
 
 
 def mixture(**changes):
-  """A prepared mixture of one task, as far as its identity goes."""
-  told = {
-    "checksum": "c" * 64,
-    "definition": "d",
-    "vocabulary": "v",
-    "rates": (1.0,),
-    "folder": "runs/prepared/a",
-  } | changes
-  task = types.SimpleNamespace(
+  """A prepared mixture of one task."""
+  told = {"checksum": "c" * 64, "pieces": "v", "rates": (1.0,)} | changes
+  split = types.SimpleNamespace(checksum=told.pop("checksum"))
+  pieces = types.SimpleNamespace(checksum=told.pop("pieces"), extra_ids=100)
+  rates = told.pop("rates")
+  task = manifest.PreparedTask(
     name="a",
-    folder=told["folder"],
-    definition=told["definition"],
-    vocabulary=types.SimpleNamespace(checksum=told["vocabulary"]),
-    splits={"train": types.SimpleNamespace(checksum=told["checksum"])},
+    folder="runs/prepared/a",
+    kind="examples",
+    features=("inputs", "targets"),
+    vocabulary=pieces,
+    eos_after_trim=True,
+    corruption=None,
+    corruption_seed=0,
+    splits={"train": split},
+    scoring=None,
+    definition="d",
   )
-  return manifest.PreparedMixture("m", (task,), told["rates"])
+  task = dataclasses.replace(task, **told)
+  return manifest.PreparedMixture("m", (task,), rates)
 
 
 @pytest.fixture
@@ -45,9 +50,14 @@ def mark(monkeypatch):
   "change",
   [
     {"checksum": "e" * 64},
-    {"definition": "another"},
-    {"vocabulary": "another"},
+    {"pieces": "another"},
     {"rates": (0.5,)},
+    {"features": ("targets",)},
+    {"eos_after_trim": False},
+    {"corruption": {"noise_density": 0.5}},
+    {"corruption_seed": 1},
+    {"trimming": {"from": "start"}},
+    {"scoring": manifest.Scoring(None, ({"function": "a:b", "kwargs": {}},))},
   ],
 )
 def test_other_data_has_another_mark(mark, change):
@@ -56,6 +66,11 @@ def test_other_data_has_another_mark(mark, change):
 
 def test_where_data_lies_is_no_difference(mark):
   assert mark(folder="elsewhere/a") == mark()
+
+
+def test_the_same_records_made_anew_are_no_other_data(mark):
+  # As when the raw files were copied or mounted again: their times are others.
+  assert mark(definition="another") == mark()
 
 
 def test_data_that_is_not_prepared_is_unknown(tmp_path):

@@ -1,6 +1,7 @@
 """What runs read: prepared data, whose vocabulary has to fit the model."""
 
 from collections.abc import Mapping, Sequence
+import dataclasses
 import importlib.util
 import json
 from typing import Any
@@ -35,13 +36,25 @@ def prepared(name: str, prepared_dir: str) -> manifest.PreparedMixture:
 
 
 def identity(mixture: manifest.PreparedMixture) -> dict[str, Any]:
-  """Returns what tells two mixtures apart, as JSON can hold it."""
+  """Returns what tells two mixtures apart, as JSON can hold it.
+
+  That is what their records hold, how they are read and how they are scored;
+  not where they lie, nor what only says whether they must be made anew: files
+  copied or mounted again have other times and give the same records.
+  """
   return {
     "rates": repr(mixture.rates),
     **{
       task.name: {
         "vocabulary": task.vocabulary.checksum,
-        "definition": task.definition,
+        "extra_ids": task.vocabulary.extra_ids,
+        "kind": task.kind,
+        "features": " ".join(task.features),
+        "eos_after_trim": task.eos_after_trim,
+        "trimming": task.trimming,
+        "corruption": task.corruption,
+        "corruption_seed": task.corruption_seed,
+        "scoring": task.scoring and dataclasses.asdict(task.scoring),
         **{split: info.checksum[:12] for split, info in task.splits.items()},
       }
       for task in mixture.tasks
