@@ -25,6 +25,7 @@ from transformer_zoo.modules.fused_attention import CudnnAttention
 from transformer_zoo.modules.fused_attention import SplashAttention
 from transformer_zoo.modules.fused_attention import XlaAttention
 from transformer_zoo.modules.relative_vectors import RelativeVectors
+from transformer_zoo.modules.rowwise_attention import RowwiseAttention
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training.partitioning import Partitioning
 
@@ -137,6 +138,35 @@ def test_chunked_attention_equals_the_reference(case):
   assert_equals_reference(ChunkedAttention(queries=4), **case)
 
 
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize(
+  "case",
+  [
+    {},
+    {"mask": "causal", "bias": "bias", "kept": "shared"},
+    {"mask": "packed", "bias": "of rows", "kept": "apart", "groups": G},
+    {"mask": "padding", "bias": "bias", "groups": 1},
+    {"mask": "keys", "kept": "shared"},
+  ],
+  ids=str,
+)
+def test_rowwise_attention_equals_the_reference(case, recompute):
+  assert_equals_reference(RowwiseAttention(recompute), **case)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 4, 8])
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_rowwise_attention_on_a_mesh_equals_the_reference(groups, partitions):
+  """Rows and heads over devices, or neither where they do not divide."""
+  layout = Partitioning(num_partitions=partitions)
+  with layout.activate(layout.mesh()):
+    for case in (
+      {"mask": "packed", "bias": "bias", "kept": "apart"},
+      {"mask": "causal", "bias": "of rows", "kept": "shared"},
+    ):
+      assert_equals_reference(RowwiseAttention(), groups, **case)
+
+
 @pytest.mark.parametrize("queries", [1, 12, 13])
 def test_chunks_of_any_size_equal_the_reference(queries):
   assert_equals_reference(ChunkedAttention(queries), bias="bias", mask="causal")
@@ -181,7 +211,8 @@ def test_splash_attention_on_a_mesh_equals_the_reference(groups):
 def test_a_query_that_sees_nothing_stays_finite():
   query, key = (jnp.asarray(normal(1, n, 1, K), jnp.bfloat16) for n in (3, 5))
   mask = np.zeros((1, 1, 3, 5), bool)
-  for kernel in (REFERENCE, ChunkedAttention(2), XlaAttention()):
+  kernels = REFERENCE, ChunkedAttention(2), RowwiseAttention(), XlaAttention()
+  for kernel in kernels:
     context = kernel.attend(query, key, key, mask, None, None)
     assert np.isfinite(np.asarray(context, np.float32)).all()
   with interpreted():
@@ -189,7 +220,10 @@ def test_a_query_that_sees_nothing_stays_finite():
     assert np.isfinite(np.asarray(context, np.float32)).all()
 
 
-def test_chunks_draw_the_same_dropout():
+@pytest.mark.parametrize(
+  "kernel", [ChunkedAttention(queries=2), RowwiseAttention()]
+)
+def test_every_kernel_draws_the_same_dropout(kernel):
   x = normal(2, 9, 6)
   attention = Attention(
     num_heads=3, head_dim=2, dropout=Dropout(rate=0.5), kernel=REFERENCE
@@ -197,16 +231,16 @@ def test_chunks_draw_the_same_dropout():
   variables = attention.init(jax.random.key(0), x)
   keywords = {"deterministic": False, "rngs": {"dropout": jax.random.key(1)}}
   expected = attention.apply(variables, x, **keywords)
-  chunked = attention.copy(kernel=ChunkedAttention(queries=2))
+  other = attention.copy(kernel=kernel)
   np.testing.assert_allclose(
-    chunked.apply(variables, x, **keywords), expected, rtol=1e-5, atol=1e-6
+    other.apply(variables, x, **keywords), expected, rtol=1e-5, atol=1e-6
   )
   assert not np.allclose(expected, attention.apply(variables, x))
 
 
 def test_chunks_need_less_memory_than_all_scores():
-  def bytes_of_gradient(kernel):
-    shapes = [jax.ShapeDtypeStruct((2, 512, 4, K), jnp.float32)] * 3
+  def bytes_of_gradient(kernel, rows=2):
+    shapes = [jax.ShapeDtypeStruct((rows, 512, 4, K), jnp.float32)] * 3
 
     def loss(query, key, value):
       return kernel.attend(query, key, value, None, None, None).sum()
@@ -218,20 +252,24 @@ def test_chunks_need_less_memory_than_all_scores():
   whole = bytes_of_gradient(REFERENCE)
   assert whole > 4 * 2 * 4 * 512 * 512  # one array of scores
   assert bytes_of_gradient(ChunkedAttention(queries=32)) < whole / 5
+  whole = bytes_of_gradient(REFERENCE, rows=16)
+  assert bytes_of_gradient(RowwiseAttention(recompute=True), 16) < whole / 5
+  assert bytes_of_gradient(RowwiseAttention(), 16) < whole
 
 
 @pytest.mark.parametrize(
   "architecture, kernels",
   [
-    ("t5_1_1", ["chunked", "xla"]),
+    ("t5_1_1", ["chunked", "rowwise", "xla"]),
     ("gpt_2", ["splash"]),
-    ("llama", ["chunked"]),
+    ("llama", ["chunked", "rowwise"]),
   ],
 )
 def test_models_have_equal_losses_and_gradients(architecture, kernels):
   parts = {
     "reference": {},
     "chunked": {"ChunkedAttention.queries": 16},
+    "rowwise": {},
     "xla": {},
     "splash": {},
   }
@@ -310,7 +348,12 @@ def problem(**changes):
       "CudnnAttention: it drops n",
     ),
     ("gpu", {"dtype": jnp.dtype("float32")}, ChunkedAttention(), "not Cudnn"),
-    ("cpu", {}, ChunkedAttention(), "384 MB of scores"),
+    ("cpu", {}, RowwiseAttention(recompute=True), "384 MB of scores"),
+    ("cpu", {"shape": (8, 6, 512, 512)}, RowwiseAttention(), "48 MB of scor"),
+    ("cpu", {"shape": (8, 4, 128, 128)}, REFERENCE, "2 MB of scores"),
+    ("cpu", {"shape": (512, 4, 32, 32)}, REFERENCE, "8 MB of scores"),
+    ("cpu", {"shape": (1, 12, 2048, 2048)}, REFERENCE, "192 MB of scores"),
+    ("cpu", {"shape": (2, 12, 4096, 4096)}, ChunkedAttention(), "1,536 MB of"),
   ],
 )
 def test_the_device_and_the_model_choose(
@@ -322,10 +365,14 @@ def test_the_device_and_the_model_choose(
   assert reason in why
 
 
-def test_a_mesh_shares_the_scores_out():
-  layout = Partitioning(num_partitions=2)
+@pytest.mark.parametrize(
+  "backend, kernel", [("tpu", REFERENCE), ("cpu", RowwiseAttention())]
+)
+def test_a_mesh_shares_the_scores_out(monkeypatch, backend, kernel):
+  layout = Partitioning(num_partitions=4)
   with layout.activate(layout.mesh()):
-    assert AutomaticAttention().choose(problem())[0] == REFERENCE
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    assert AutomaticAttention().choose(problem())[0] == kernel
 
 
 def test_what_is_chosen_is_told_once_to_who_listens():

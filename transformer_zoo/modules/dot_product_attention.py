@@ -60,25 +60,25 @@ def attention_scores(query_BLHK: jax.Array, key_BMGK: jax.Array) -> jax.Array:
   """Returns the products of queries and keys, float32 [B, H, L, M].
 
   Of H query heads, H / G neighbours share a key head (grouped queries, Ainslie
-  et al. 2023).
+  et al. 2023). Of a single row, B may be left out.
   """
-  batch, length, heads, head_dim = query_BLHK.shape
-  groups = key_BMGK.shape[2]
+  *batch, length, heads, head_dim = query_BLHK.shape
+  groups = key_BMGK.shape[-2]
   if groups == heads:
     return jnp.einsum(
-      "blhk,bmhk->bhlm",
+      "...lhk,...mhk->...hlm",
       query_BLHK,
       key_BMGK,
       preferred_element_type=jnp.float32,
     )
-  query_BLGRK = query_BLHK.reshape(batch, length, groups, -1, head_dim)
+  query_BLGRK = query_BLHK.reshape(*batch, length, groups, -1, head_dim)
   scores_BGRLM = jnp.einsum(
-    "blgrk,bmgk->bgrlm",
+    "...lgrk,...mgk->...grlm",
     query_BLGRK,
     key_BMGK,
     preferred_element_type=jnp.float32,
   )
-  return scores_BGRLM.reshape(batch, heads, length, -1)
+  return scores_BGRLM.reshape(*batch, heads, length, -1)
 
 
 def attention_weights(
@@ -103,14 +103,19 @@ def attention_weights(
 def weighted_values(
   weights_BHLM: jax.Array, value_BMGK: jax.Array
 ) -> jax.Array:
-  """Returns the sums of the values under the weights, [B, L, H, K]."""
-  batch, heads, length, memory = weights_BHLM.shape
-  groups = value_BMGK.shape[2]
+  """Returns the sums of the values under the weights, [B, L, H, K].
+
+  Of a single row, B may be left out.
+  """
+  *batch, heads, length, memory = weights_BHLM.shape
+  groups = value_BMGK.shape[-2]
   if groups == heads:
-    return jnp.einsum("bhlm,bmhk->blhk", weights_BHLM, value_BMGK)
-  weights_BGRLM = weights_BHLM.reshape(batch, groups, -1, length, memory)
-  context_BLGRK = jnp.einsum("bgrlm,bmgk->blgrk", weights_BGRLM, value_BMGK)
-  return context_BLGRK.reshape(batch, length, heads, -1)
+    return jnp.einsum("...hlm,...mhk->...lhk", weights_BHLM, value_BMGK)
+  weights_BGRLM = weights_BHLM.reshape(*batch, groups, -1, length, memory)
+  context_BLGRK = jnp.einsum(
+    "...grlm,...mgk->...lgrk", weights_BGRLM, value_BMGK
+  )
+  return context_BLGRK.reshape(*batch, length, heads, -1)
 
 
 @dataclasses.dataclass(frozen=True)

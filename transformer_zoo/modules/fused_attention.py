@@ -24,6 +24,14 @@ from transformer_zoo.modules.dot_product_attention import Kernel
 from transformer_zoo.modules.dot_product_attention import KernelChoice
 from transformer_zoo.modules.dot_product_attention import Problem
 from transformer_zoo.modules.dot_product_attention import REFERENCE
+from transformer_zoo.modules.rowwise_attention import RowwiseAttention
+from transformer_zoo.modules.rowwise_attention import whole_groups
+
+# On CPUs, from so many bytes of scores on, and so many of a row, one row at a
+# time is faster than all (docs/performance.md); with fewer it is the loop that
+# takes the time.
+ROWWISE_BYTES = 2**22
+ROW_BYTES = 2**17
 
 NO_DROPOUT = "it drops no attention weights, and the model does"
 
@@ -130,10 +138,7 @@ class SplashAttention(Kernel):
       mask = jnp.ones((1, 1, query.shape[1], key.shape[1]), bool)
     # A query that sees nothing would divide by the sum of no exponentials.
     mask |= ~jnp.any(mask, axis=-1, keepdims=True)
-    if key.shape[2] > 1 and key.shape[2] % axes.partitions("heads"):
-      # On each device then, only some of the heads that share a key.
-      shared_by = query.shape[2] // key.shape[2]
-      key, value = (jnp.repeat(x, shared_by, axis=2) for x in (key, value))
+    key, value = whole_groups(query, key, value)
     heads_first = ("batch", "heads", "length", "kv")
     context_BHLK = axes.over_mesh(
       self._rows,
@@ -176,6 +181,9 @@ class SplashAttention(Kernel):
 class AutomaticAttention(KernelChoice):
   """Whole scores while they are small; else what this device has for them.
 
+  On a CPU one row at a time is computed as soon as the batch's scores are more
+  than its caches hold.
+
   Attributes:
     whole_bytes: up to so many bytes of float32 scores of one attention on one
       device are kept whole.
@@ -187,6 +195,8 @@ class AutomaticAttention(KernelChoice):
     mesh = jax.sharding.get_abstract_mesh()
     size = 4 * int(np.prod(problem.shape)) // max(1, mesh.size)
     scores = f"{size / 2**20:,.0f} MB of scores on a device"
+    if self._is_rowwise(problem, size):
+      return RowwiseAttention(recompute=size > self.whole_bytes), scores
     if size <= self.whole_bytes:
       return REFERENCE, scores
     fused = {"tpu": SplashAttention(), "gpu": CudnnAttention()}.get(
@@ -200,6 +210,15 @@ class AutomaticAttention(KernelChoice):
     return (
       ChunkedAttention(),
       f"{scores}; not {type(fused).__name__}: {refusal}",
+    )
+
+  def _is_rowwise(self, problem: Problem, size: int) -> bool:
+    rows = problem.shape[0] // axes.partitions("batch")
+    return (
+      target.platform() == "cpu"
+      and size >= ROWWISE_BYTES
+      and rows > 1
+      and ROW_BYTES <= size // rows <= self.whole_bytes
     )
 
 
