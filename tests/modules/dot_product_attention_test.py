@@ -138,7 +138,6 @@ def test_chunked_attention_equals_the_reference(case):
   assert_equals_reference(ChunkedAttention(queries=4), **case)
 
 
-@pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize(
   "case",
   [
@@ -150,8 +149,8 @@ def test_chunked_attention_equals_the_reference(case):
   ],
   ids=str,
 )
-def test_rowwise_attention_equals_the_reference(case, recompute):
-  assert_equals_reference(RowwiseAttention(recompute), **case)
+def test_rowwise_attention_equals_the_reference(case):
+  assert_equals_reference(RowwiseAttention(), **case)
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 4, 8])
@@ -238,7 +237,7 @@ def test_every_kernel_draws_the_same_dropout(kernel):
   assert not np.allclose(expected, attention.apply(variables, x))
 
 
-def test_chunks_need_less_memory_than_all_scores():
+def test_parts_need_less_memory_than_all_scores():
   def bytes_of_gradient(kernel, rows=2):
     shapes = [jax.ShapeDtypeStruct((rows, 512, 4, K), jnp.float32)] * 3
 
@@ -253,8 +252,7 @@ def test_chunks_need_less_memory_than_all_scores():
   assert whole > 4 * 2 * 4 * 512 * 512  # one array of scores
   assert bytes_of_gradient(ChunkedAttention(queries=32)) < whole / 5
   whole = bytes_of_gradient(REFERENCE, rows=16)
-  assert bytes_of_gradient(RowwiseAttention(recompute=True), 16) < whole / 5
-  assert bytes_of_gradient(RowwiseAttention(), 16) < whole
+  assert bytes_of_gradient(RowwiseAttention(), rows=16) < whole / 5
 
 
 @pytest.mark.parametrize(
@@ -348,7 +346,7 @@ def problem(**changes):
       "CudnnAttention: it drops n",
     ),
     ("gpu", {"dtype": jnp.dtype("float32")}, ChunkedAttention(), "not Cudnn"),
-    ("cpu", {}, RowwiseAttention(recompute=True), "384 MB of scores"),
+    ("cpu", {}, RowwiseAttention(), "384 MB of scores"),
     ("cpu", {"shape": (8, 6, 512, 512)}, RowwiseAttention(), "48 MB of scor"),
     ("cpu", {"shape": (8, 4, 128, 128)}, REFERENCE, "2 MB of scores"),
     ("cpu", {"shape": (512, 4, 32, 32)}, REFERENCE, "8 MB of scores"),

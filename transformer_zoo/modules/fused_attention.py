@@ -196,7 +196,7 @@ class AutomaticAttention(KernelChoice):
     size = 4 * int(np.prod(problem.shape)) // max(1, mesh.size)
     scores = f"{size / 2**20:,.0f} MB of scores on a device"
     if self._is_rowwise(problem, size):
-      return RowwiseAttention(recompute=size > self.whole_bytes), scores
+      return RowwiseAttention(), scores
     if size <= self.whole_bytes:
       return REFERENCE, scores
     fused = {"tpu": SplashAttention(), "gpu": CudnnAttention()}.get(

@@ -25,14 +25,10 @@ class RowwiseAttention(Kernel):
   """The reference for one row at a time; serves everything.
 
   For CPUs: the scores of a row stay in their caches from the first product to
-  the second, those of a batch go to memory and back at every step between.
-
-  Attributes:
-    recompute: whether the backward pass computes scores and weights again, so
-      that those of one row are all that is ever there.
+  the second, those of a batch go to memory and back at every step between. The
+  backward pass computes them again, which takes no longer than reading them:
+  scores of one row are all that is ever there.
   """
-
-  recompute: bool = False
 
   def attend(
     self, query_BLHK, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM, keep_BH1M
@@ -62,16 +58,13 @@ class RowwiseAttention(Kernel):
     shared = {name: x[0] for name, x in given.items() if len(x) == 1}
     of_rows = {name: x for name, x in given.items() if name not in shared}
 
+    # The loop of the map keeps the backward pass from undoing the remat.
+    @functools.partial(jax.checkpoint, prevent_cse=False)
     def attend_row(row):
       arrays, parts = row
       parts = dict.fromkeys(_AXES) | shared | parts
       return REFERENCE.attend(*arrays, **parts)
 
-    if self.recompute:
-      # The loop of the map keeps the backward pass from undoing the remat.
-      attend_row = functools.partial(jax.checkpoint, prevent_cse=False)(
-        attend_row
-      )
     return jax.lax.map(attend_row, (arrays, of_rows))
 
 
