@@ -30,7 +30,7 @@ from transformer_zoo.modules.rowwise_attention import whole_groups
 # On CPUs, from so many bytes of scores on, and so many of a row, one row at a
 # time is faster than all (docs/performance.md); with fewer it is the loop that
 # takes the time.
-ROWWISE_BYTES = 2**22
+ROWWISE_BYTES = 2**23
 ROW_BYTES = 2**17
 
 NO_DROPOUT = "it drops no attention weights, and the model does"
