@@ -86,7 +86,8 @@ def copied(prepared_dir, tmp_path):
     (
       "VOCAB_SIZE=32",
       "the vocabulary of task 'colours' has 38 ids but the embedding has 32 "
-      "rows; set VOCAB_SIZE to at least 38",
+      "rows; set VOCAB_SIZE to at least 38, or let ZOO_VOCABULARY name a "
+      "smaller one if the task has T5's",
     ),
     (
       "NUM_PARTITIONS=3",

@@ -22,6 +22,7 @@ from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations import speeds
 from transformer_zoo.ablations.speeds import Speed
+from transformer_zoo.data import manifest
 from transformer_zoo.data.evaluation_split import EvaluationSplit
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.experiment import inputs
@@ -138,14 +139,18 @@ def _times_as_many_batches() -> float:
   """
   settings = programs.settings()
   asked = settings["evaluation_max_examples"]
-  rehearsed = _batches(settings, min(EXAMPLES, asked or EXAMPLES))
-  return _batches(settings, asked) / rehearsed if rehearsed else 1.0
-
-
-def _batches(settings: Mapping[str, Any], examples: int | None) -> int:
   mixture = inputs.prepared(
     settings["mixture_or_task_name"], settings["prepared_dir"]
   )
+  rehearsed = _batches(mixture, settings, min(EXAMPLES, asked or EXAMPLES))
+  return _batches(mixture, settings, asked) / rehearsed if rehearsed else 1.0
+
+
+def _batches(
+  mixture: manifest.PreparedMixture,
+  settings: Mapping[str, Any],
+  examples: int | None,
+) -> int:
   return sum(
     EvaluationSplit(
       task,

@@ -75,16 +75,31 @@ def _prepared(name: str, prepared_dir: str) -> manifest.PreparedMixture:
 def check_mixture(model: nn.Module, mixture: manifest.PreparedMixture) -> None:
   """Raises UserError where a task's vocabulary does not fit the model."""
   for task in mixture.tasks:
-    check_vocabulary(model, task.vocabulary, f"task {task.name!r}")
+    check_vocabulary(
+      model,
+      task.vocabulary,
+      f"task {task.name!r}",
+      ", or let ZOO_VOCABULARY name a smaller one if the task has T5's",
+    )
 
 
-def check_vocabulary(model: nn.Module, vocabulary: Vocabulary, of: str) -> None:
-  """Raises UserError where the vocabulary `of` something does not fit."""
+def check_vocabulary(
+  model: nn.Module, vocabulary: Vocabulary, of: str, another: str = ""
+) -> None:
+  """Raises UserError where the vocabulary `of` something does not fit.
+
+  Args:
+    model: has rows of embeddings and an id of padding.
+    vocabulary: to be looked at.
+    of: whose it is.
+    another: how to have another one, for the sentence.
+  """
   rows = model.token_embedder.num_embeddings
   if vocabulary.size > rows:
     raise UserError(
       f"the vocabulary of {of} has {vocabulary.size} ids but the embedding "
       f"has {rows} rows; set VOCAB_SIZE to at least {vocabulary.size}"
+      f"{another}"
     )
   if vocabulary.pad_id != model.pad_id:
     raise UserError(
