@@ -124,20 +124,8 @@ def assert_equals_reference(kernel, groups=H, mask=None, bias=None, kept=None):
 
 
 @pytest.mark.parametrize(
-  "case",
-  [
-    {},
-    {"mask": "causal", "bias": "bias", "kept": "shared"},
-    {"mask": "packed", "bias": "of rows", "kept": "apart", "groups": G},
-    {"mask": "padding", "bias": "bias", "groups": 1},
-    {"mask": "keys", "kept": "shared"},
-  ],
-  ids=str,
+  "kernel", [ChunkedAttention(queries=4), RowwiseAttention()], ids=str
 )
-def test_chunked_attention_equals_the_reference(case):
-  assert_equals_reference(ChunkedAttention(queries=4), **case)
-
-
 @pytest.mark.parametrize(
   "case",
   [
@@ -149,8 +137,8 @@ def test_chunked_attention_equals_the_reference(case):
   ],
   ids=str,
 )
-def test_rowwise_attention_equals_the_reference(case):
-  assert_equals_reference(RowwiseAttention(), **case)
+def test_attention_in_parts_equals_the_reference(kernel, case):
+  assert_equals_reference(kernel, **case)
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 4, 8])

@@ -186,7 +186,7 @@ class AutomaticAttention(KernelChoice):
 
   Attributes:
     whole_bytes: up to so many bytes of float32 scores of one attention on one
-      device are kept whole.
+      device are kept whole; on a CPU, of one row.
   """
 
   whole_bytes: int = 2**28
