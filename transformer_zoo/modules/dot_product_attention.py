@@ -6,7 +6,8 @@ A kernel is an object that computes the same function in its own way:
 
 `Attention.kernel` binds one (gin_configs/parts/attention/kernels/): here is
 the reference, in `chunked_attention.py` one that needs less memory, in
-`fused_attention.py` those of JAX's libraries and the choice between all.
+`rowwise_attention.py` one for CPUs, in `fused_attention.py` those of JAX's
+libraries and the choice between all.
 """
 
 import abc
@@ -16,6 +17,7 @@ import gin
 import jax
 import jax.numpy as jnp
 
+from transformer_zoo import axes
 from transformer_zoo import choices
 from transformer_zoo.errors import UserError
 
@@ -116,6 +118,24 @@ def weighted_values(
     "...grlm,...mgk->...lgrk", weights_BGRLM, value_BMGK
   )
   return context_BLGRK.reshape(*batch, length, heads, -1)
+
+
+def whole_groups(
+  query_BLHK: jax.Array, key_BMGK: jax.Array, value_BMGK: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  """Returns keys and values of which each device has what its queries share.
+
+  Where the devices divide the query heads but not those of keys and values,
+  these are repeated: there is one for each query head then.
+  """
+  groups = key_BMGK.shape[2]
+  if groups == 1 or groups % axes.partitions("heads") == 0:
+    return key_BMGK, value_BMGK
+  shared_by = query_BLHK.shape[2] // groups
+  key, value = (
+    jnp.repeat(x, shared_by, axis=2) for x in (key_BMGK, value_BMGK)
+  )
+  return key, value
 
 
 @dataclasses.dataclass(frozen=True)

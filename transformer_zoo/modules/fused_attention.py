@@ -24,8 +24,8 @@ from transformer_zoo.modules.dot_product_attention import Kernel
 from transformer_zoo.modules.dot_product_attention import KernelChoice
 from transformer_zoo.modules.dot_product_attention import Problem
 from transformer_zoo.modules.dot_product_attention import REFERENCE
+from transformer_zoo.modules.dot_product_attention import whole_groups
 from transformer_zoo.modules.rowwise_attention import RowwiseAttention
-from transformer_zoo.modules.rowwise_attention import whole_groups
 
 # On CPUs, from so many bytes of scores on, and so many of a row, one row at a
 # time is faster than all (docs/performance.md); with fewer it is the loop that

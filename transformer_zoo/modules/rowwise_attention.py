@@ -5,11 +5,11 @@ import functools
 
 import gin
 import jax
-import jax.numpy as jnp
 
 from transformer_zoo import axes
 from transformer_zoo.modules.dot_product_attention import Kernel
 from transformer_zoo.modules.dot_product_attention import REFERENCE
+from transformer_zoo.modules.dot_product_attention import whole_groups
 
 _QUERY = ("batch", "length", "heads", "kv")
 _AXES = {
@@ -66,21 +66,3 @@ class RowwiseAttention(Kernel):
       return REFERENCE.attend(*arrays, **parts)
 
     return jax.lax.map(attend_row, (arrays, of_rows))
-
-
-def whole_groups(
-  query_BLHK: jax.Array, key_BMGK: jax.Array, value_BMGK: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-  """Returns keys and values of which each device has what its queries share.
-
-  Where the devices divide the query heads but not those of keys and values,
-  these are repeated: there is one for each query head then.
-  """
-  groups = key_BMGK.shape[2]
-  if groups == 1 or groups % axes.partitions("heads") == 0:
-    return key_BMGK, value_BMGK
-  shared_by = query_BLHK.shape[2] // groups
-  key, value = (
-    jnp.repeat(x, shared_by, axis=2) for x in (key_BMGK, value_BMGK)
-  )
-  return key, value
