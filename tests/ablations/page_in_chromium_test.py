@@ -1,7 +1,7 @@
 """The page of a study as a browser shows it, on a desk and on a phone.
 
-Skipped where there is no Chromium: `apt-get install chromium`, or
-`playwright install chromium`.
+Skipped where there is no Chromium: `apt-get install chromium` (or
+`chromium-headless-shell`), or `playwright install chromium`.
 """
 
 import pathlib
@@ -40,7 +40,12 @@ _CONTRAST = """
 
 @pytest.fixture(scope="module")
 def browser():
-  names = ("chromium", "chromium-browser", "google-chrome")
+  names = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "chromium-headless-shell",
+  )
   installed = next(filter(None, map(shutil.which, names)), None)
   with sync_api.sync_playwright() as playwright:
     chromium = playwright.chromium
