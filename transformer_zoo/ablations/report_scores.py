@@ -62,7 +62,8 @@ def conclusions(analysis: Analysis) -> Iterator[str]:
     yield page.table([*head, "corrected"], lines, kind="numbers sortable")
     yield page.details("In words", page.sentences(analysis.concluded))
   if analysis.open:
-    title = f"What cannot be concluded: {len(analysis.open)} comparisons"
+    number = len(analysis.open)
+    title = f"What cannot be concluded: {number} comparison{'s' * (number > 1)}"
     yield page.details(title, page.sentences(analysis.open))
   if analysis.comparison.notes:
     notes = page.sentences(analysis.comparison.notes)
