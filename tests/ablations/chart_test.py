@@ -104,6 +104,9 @@ def labelled(make_study):
     (("4x size", "2x size, 2x steps", "1x size, 4x batch"), {}),
     (("2^29", "1,024", "64"), {"value": [64, 1024, 2**29]}),
     (("Full", "1/4", "1", "2"), {"value": [0.25, 1, 2]}),
+    # Layers, and more than a float holds: no numbers.
+    (("12/12", "24/0", "2", "3", "2^9999"), {"value": [1, 2, 3]}),
+    (("24/0", "0/24", "6/6"), {}),
   ],
 )
 def test_rows_that_differ_in_a_number_are_found(labelled, labels, expected):

@@ -191,6 +191,10 @@ def test_a_failed_run_does_not_lose_the_others(run_tiny, fake, capsys):
   fake.broken = lambda folder: False
   assert run_tiny(seeds=[0, 1]).failures == ()
   assert not error.exists()
+  # What has been finished by its own command leaves the error where it is.
+  error.write_text("loss is NaN")
+  states = {run.state for run in results.read(outcome.folder).runs}
+  assert states == {"finished"}
 
 
 def test_the_users_own_mistake_reads_as_one_sentence(run_tiny, fake):

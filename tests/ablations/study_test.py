@@ -198,6 +198,27 @@ ROWS = "(@baseline/Row(), @no_pretraining/Row(), @four/Row())"
     ),
     (
       "Study.seeds = (0, 1)",
+      "Study.seeds = 3",
+      "the seeds of study 'tiny' are 3; list them: (0, 1, 2)",
+    ),
+    (
+      "Study.seeds = (0, 1)",
+      "four/Row.label = 25",
+      "label of row 'four' must be one line of text, '...', not 25",
+    ),
+    (
+      "Study.seeds = (0, 1)",
+      "Study.question = 3",
+      "Study.question must be one line of text, '...', not 3",
+    ),
+    (
+      "Study.seeds = (0, 1)",
+      "fuor/Row.label = 'Four'",
+      "fuor/Row.label is bound, but no list has @fuor/Row(); did you mean "
+      "'four'?",
+    ),
+    (
+      "Study.seeds = (0, 1)",
       "Study.seeds = ()",
       "study 'tiny' has no seeds; give at least one, like (0,)",
     ),

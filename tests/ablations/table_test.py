@@ -134,6 +134,43 @@ def test_groups_that_score_the_same_task_have_numbers_of_their_own(make_study):
   assert means["a", "fast", "mrpc: f1"] == "9.0"
 
 
+def test_scores_that_are_no_numbers_are_left_out_and_named(make_study):
+  rows = {
+    "a": {0: {"cola": {"mcc": 41.0}}, 1: {"cola": {"mcc": math.nan}}},
+    "b": {0: {"cola": {"mcc": 31.0}}, 1: {"cola": {"mcc": math.inf}}},
+  }
+  found = analysis.analyse(make_study(rows))
+  cell = found.table.cells["a", "cola"]
+  assert (cell.values, cell.deviation) == ({0: 41.0}, None)
+  assert found.gaps == [
+    "cola leaves out runs with scores that are no finite numbers: a with seed "
+    "1, b with seed 1."
+  ]
+  assert found.gaps[0] in table.to_markdown(found)
+
+
+def test_a_column_that_no_run_scores_says_what_they_score(make_study):
+  columns = (Column(name="GLUE", scores=("cola: mmc",)),)
+  study = make_study({"a": {0: {"cola": {"mcc": 41.0}}}}, columns=columns)
+  assert analysis.analyse(study).gaps == [
+    "GLUE wants cola: mmc, which runs of these rows do not score: a. They "
+    "score cola: mcc."
+  ]
+  unfinished = [dataclasses.replace(run, result=None) for run in study.runs]
+  study = dataclasses.replace(study, runs=tuple(unfinished))
+  assert analysis.analyse(study).gaps == []
+
+
+def test_two_columns_may_stand_beside_one_published_column(table6):
+  one = table6.columns[0]
+  columns = (one, dataclasses.replace(one, name="also_GLUE"))
+  built = scores.build(dataclasses.replace(table6, columns=columns))
+  beside = [
+    built.cells["rate_15", column].published for column in built.columns
+  ]
+  assert beside == [83.28, 83.28]
+
+
 def test_the_published_score_stands_beside_ours(table6):
   text = table.to_markdown(analysis.analyse(table6))
   assert "| ★\u00a015% | **41.50 ± 0.71** [83.28]" in text

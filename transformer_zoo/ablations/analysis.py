@@ -4,6 +4,7 @@ from collections.abc import Mapping
 import dataclasses
 
 from transformer_zoo.ablations import budgets
+from transformer_zoo.ablations import gaps
 from transformer_zoo.ablations import scores
 from transformer_zoo.ablations import statistics
 from transformer_zoo.ablations.budgets import Budget
@@ -42,6 +43,11 @@ class Analysis:
   def tau(self) -> MeanTau | None:
     """How far rows stand in the published order, in the mean of columns."""
     return statistics.mean_tau(self.agreements.values())
+
+  @property
+  def gaps(self) -> list[str]:
+    """Sentences on cells that are empty though their runs have finished."""
+    return gaps.sentences(self.study)
 
   @property
   def beside_published(self) -> list[str]:

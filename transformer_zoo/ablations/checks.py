@@ -52,6 +52,12 @@ def check_kind(values: Any, kind: type, what: str) -> None:
       )
 
 
+def check_text(value: Any, what: str) -> None:
+  """Raises UserError unless a value is a string of one line."""
+  if not isinstance(value, str) or "\n" in value:
+    raise UserError(f"{what} must be one line of text, '...', not {value!r}")
+
+
 def check_strings(value: Any, what: str) -> None:
   """Raises UserError unless a value is a list of strings."""
   if not isinstance(value, tuple | list) or not all(
@@ -86,8 +92,10 @@ def check_changes(changes: Any, what: str) -> None:
       )
 
 
-def check_seeds(seeds: Sequence[int], where: str) -> None:
+def check_seeds(seeds: Any, where: str) -> None:
   """Raises UserError unless the seeds are different whole numbers from 0."""
+  if not isinstance(seeds, tuple | list):
+    raise UserError(f"the seeds of {where} are {seeds!r}; list them: (0, 1, 2)")
   if not seeds:
     raise UserError(f"{where} has no seeds; give at least one, like (0,)")
   for seed in seeds:

@@ -6,6 +6,7 @@ run that it started from has cost is not counted again.
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
+import math
 
 import numpy as np
 
@@ -114,6 +115,8 @@ def _points(lines, columns) -> dict[str, dict[int, float]]:
   for line in lines:
     scores = {}
     for name, value in line.items():
+      if not math.isfinite(value):
+        continue  # A loss that has diverged has no place on an axis.
       if name == LOSS:
         points.setdefault(LOSS, {})[line["step"]] = value
       elif name.startswith(_VALIDATION):

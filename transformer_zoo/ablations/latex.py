@@ -75,7 +75,9 @@ def escape(text: str) -> str:
 def _lines(study, table, row) -> list[str]:
   of_row = [table.cells[row, column] for column in table.columns]
   ours = [_score(cell, len(study.seeds)) for cell in of_row]
-  lines = [" & ".join([escape(cells.label(study, row)), *ours]) + r" \\"]
+  # {}: a label may begin with what the \\ before would take as its argument.
+  label = f"{{}}{escape(cells.label(study, row))}"
+  lines = [" & ".join([label, *ours]) + r" \\"]
   if any(cell.published is not None for cell in of_row):
     theirs = [
       ""

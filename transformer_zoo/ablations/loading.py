@@ -1,6 +1,6 @@
 """Finds and reads the gin files of studies and suites."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 import dataclasses
 import os
 import pathlib
@@ -12,6 +12,7 @@ from transformer_zoo import config
 from transformer_zoo.ablations.study import Study
 from transformer_zoo.ablations.suite import Suite
 from transformer_zoo.config import reading
+from transformer_zoo.config import registry
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -94,7 +95,8 @@ def _load(kind: str, name_or_path: str, files, search_paths) -> Any:
   path = _find(kind, name_or_path, files, search_paths)
   gin.clear_config()
   try:
-    for binding in reading.read_file(str(path), tuple(search_paths)):
+    bindings = reading.read_file(str(path), tuple(search_paths))
+    for binding in bindings:
       gin.bind_parameter(binding.key, binding.value)
     loaded = gin.get_configurable(kind.capitalize())()
   except (ValueError, TypeError, RuntimeError, SyntaxError, OSError) as error:
@@ -104,7 +106,30 @@ def _load(kind: str, name_or_path: str, files, search_paths) -> Any:
     gin.clear_config()
   loaded = dataclasses.replace(loaded, name=loaded.name or _name_of(path))
   loaded.check()
+  _check_scopes(bindings)
   return loaded
+
+
+def _check_scopes(bindings: Sequence[reading.Binding]) -> None:
+  """Raises UserError for `x/Row.label = ...` where no list has `@x/Row()`.
+
+  What a list had in a file that is included may be left out of another one.
+  """
+  listed = {
+    reference.config_key
+    for binding in bindings
+    for reference in registry.references(binding.value)
+  }
+  for binding in bindings:
+    key = binding.scope, binding.selector
+    if binding.selector == reading.MACRO or not binding.scope or key in listed:
+      continue
+    alike = [scope for scope, kind in listed if kind == binding.selector]
+    kind = registry.short_name(binding.selector)
+    raise UserError(
+      f"{binding.where}: {binding.name} is bound, but no list has "
+      f"@{binding.scope}/{kind}(){nearest(binding.scope, alike)}"
+    )
 
 
 def _name_of(path: pathlib.Path) -> str:

@@ -57,8 +57,11 @@ def sensitivities(table: Table) -> dict[str, dict[str, float]]:
     match = _NUMBER.fullmatch(table.labels[row])
     if match:
       before, base, power, divisor, after = match.groups()
-      number = float(base.replace(",", "")) ** float(power or 1)
-      number /= float(divisor or 1)
+      try:
+        number = float(base.replace(",", "")) ** float(power or 1)
+        number /= float(divisor or 1)
+      except ArithmeticError:  # "24/0": layers, and no fraction.
+        continue
       name = " ".join(filter(None, (before.strip(" =,"), after.strip())))
       name = name or "value"
       found.setdefault(name, {})[row] = number

@@ -55,6 +55,7 @@ def write(analysis: Analysis) -> pathlib.Path:
     *_head(study),
     page.sentences([analysis.summary] if analysis.summary else []),
     *_unfinished(study),
+    page.sentences(analysis.gaps, "verdicts failed"),
     f"<nav>{' '.join(links)}</nav>",
     *sections.values(),
   ]

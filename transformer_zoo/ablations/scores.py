@@ -8,6 +8,7 @@ the baseline over its runs. The best of a column of losses is the lowest.
 from collections.abc import Mapping
 import dataclasses
 import functools
+import math
 import statistics
 
 from transformer_zoo.ablations import published
@@ -158,10 +159,17 @@ def column_score(
 ) -> float | None:
   """Returns a column's number, None unless all that it needs is there.
 
+  A number that is not finite, as of a run that has diverged, is none.
+
   Args:
     column: what to compute.
     scores: `{task: {metric: value}}`.
   """
+  value = _of_column(column, scores)
+  return value if value is not None and math.isfinite(value) else None
+
+
+def _of_column(column, scores) -> float | None:
   if column.average:
     return _BENCHMARKS[column.average](scores)
   parts = []
@@ -195,13 +203,15 @@ def _published(study) -> dict[str, Mapping[str, float]]:
     return {}
   table = published.load(study.published)
   per_task = published.per_task(study.published)
-  beside = {published_name(column): column.name for column in study.columns}
+  beside = {column.name: published_name(column) for column in study.columns}
   found = {}
   for row, info in study.rows.items():
     if not info.published:
       continue
     scores = table.row(info.published)
-    found[row] = {beside[c]: s for c, s in scores.items() if c in beside}
+    found[row] = {
+      c: scores[name] for c, name in beside.items() if name in scores
+    }
     if per_task is not None:
       scores = per_task.rows.get(info.published, {})
       names = published.task_metrics()

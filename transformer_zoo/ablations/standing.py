@@ -53,12 +53,12 @@ def of_folder(folder: pathlib.Path, job: str | None = None) -> Standing:
   owner = claims.owner(folder)
   if owner is not None:
     return Standing(RUNNING, f"{_progress(folder)}{owner}")
-  # A folder may hold the result of another configuration than asked for now.
+  # First: a run that has failed may have been finished by its own command.
+  if (folder / RESULT_FILE).exists():
+    return Standing(FINISHED)
   error = _first_line(folder / ERROR_FILE)
   if error is not None:
     return Standing(FAILED, error)
-  if (folder / RESULT_FILE).exists():
-    return Standing(FINISHED)
   if job is not None:
     return Standing(QUEUED, f"job {job}")
   last = claims.last_owner(folder)

@@ -69,11 +69,13 @@ class Row:
     """Checks the row by itself.
 
     Raises:
-      UserError: a name unfit for a folder, no phases, or changes or copies of
-        what is no phase of the row.
+      UserError: a name unfit for a folder, a label that is no text, no phases,
+        or changes or copies of what is no phase of the row.
     """
     checks.check_name(self.name, "the name of a row, as @name/Row(),")
     where = f"row {self.name!r}"
+    for field in ("label", "published"):
+      checks.check_text(getattr(self, field), f"{field} of {where}")
     checks.check_strings(self.phases, f"phases of {where}")
     if not self.phases:
       raise UserError(
@@ -136,6 +138,8 @@ class Study:
     """
     checks.check_name(self.name, "Study.name")
     where = f"study {self.name!r}"
+    for field in ("question", "baseline", "published", "missing"):
+      checks.check_text(getattr(self, field), f"Study.{field}")
     if not self.rows:
       raise UserError(
         f"{where} has no rows; list them in Study.rows as "

@@ -27,6 +27,7 @@ def to_markdown(analysis: Analysis) -> str:
     markdown.listed(sentences(analysis)),
     cost(study),
     markdown.listed(run.sentence for run in study.broken()),
+    markdown.listed(analysis.gaps),
     f"    {study.command}",
   ]
   return markdown.joined(blocks)

@@ -20,6 +20,7 @@ def to_markdown(analysis: Analysis) -> str:
   blocks = [f"# {study.name}, suite {study.suite}", study.question]
   blocks.append(markdown.scores(analysis, table.columns))
   blocks.append(markdown.listed(cells.legend(study, "In brackets")))
+  blocks.append(markdown.listed(analysis.gaps))
   if table.others:
     blocks.append(f"## Differences from {table.labels[table.baseline]}")
     blocks.append(markdown.differences(analysis))

@@ -1,6 +1,7 @@
 """The metrics of tasks that a study has, by the group whose runs score them."""
 
 from collections.abc import Mapping
+import math
 from typing import NamedTuple
 
 from transformer_zoo.ablations.results import StudyResults
@@ -39,8 +40,9 @@ class TaskMetric(NamedTuple):
     return f"{self.group} / {self.name}"
 
   def of(self, scores: Mapping[str, Mapping[str, float]]) -> float | None:
-    """Returns its value among `{task: {metric: value}}`, None without one."""
-    return scores.get(self.task, {}).get(self.metric)
+    """Returns its finite value in `{task: {metric: value}}`, or None."""
+    value = scores.get(self.task, {}).get(self.metric)
+    return value if value is not None and math.isfinite(value) else None
 
 
 def of_study(study: StudyResults) -> dict[str, tuple[TaskMetric, ...]]:

@@ -11,6 +11,7 @@ import pytest
 from transformer_zoo.ablations import results
 from transformer_zoo.ablations import scores
 from transformer_zoo.ablations import statistics
+from transformer_zoo.ablations.statistics import predictions
 from transformer_zoo.ablations.statistics import study_resamples
 from transformer_zoo.ablations.suite import Column
 from transformer_zoo.evaluation import metrics
@@ -204,6 +205,49 @@ def test_predictions_have_to_give_the_score(study):
   path.write_text(text.replace('"answer": 1', '"answer": 0', 1))
   (reason,) = statistics.resample(study.results).reasons
   assert "predictions do not give the run's matthews_corrcoef, " in reason
+
+
+def test_metrics_have_to_have_a_value_on_every_resample(study, monkeypatch):
+  of_metric = predictions.resampled_metrics.of_metric
+
+  def gaps_in(*arguments):
+    function = of_metric(*arguments)
+
+    def resampled(counts_BN):
+      found = function(counts_BN)
+      if len(counts_BN) > 1:  # The examples as they are have a score.
+        for values in found.values():
+          values[3] = np.nan
+      return found
+
+    return resampled
+
+  monkeypatch.setattr(predictions.resampled_metrics, "of_metric", gaps_in)
+  found = statistics.compare(study.results)
+  one = found.differences["worse", "SQuAD"]
+  assert one.estimate.examples_error is None
+  assert "accuracy has no value on some resamples" in found.notes[-1]
+
+
+def test_rows_that_the_same_runs_score_are_not_compared(study):
+  runs = [
+    dataclasses.replace(
+      run, folder=study.folder / f"base-{run.seed}", shared=True
+    )
+    if run.row == "same"
+    else run
+    for run in study.results.runs
+  ]
+  found = statistics.compare(
+    dataclasses.replace(study.results, runs=tuple(runs))
+  )
+  assert found.num_comparisons == 2
+  one = found.differences["same", "GLUE"]
+  assert one.is_same and one.estimate is None and not one.concluded
+  assert one.sentence == (
+    "same and base (GLUE) are the very same runs: what differs between the "
+    "rows changes nothing here."
+  )
 
 
 def test_predictions_have_to_be_of_the_same_examples(study):

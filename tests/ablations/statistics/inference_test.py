@@ -44,6 +44,10 @@ def test_scores_without_any_spread():
   same = np.array([50.0, 50.0])
   assert inference.estimate(same, same, 0.0).p_value == 1.0
   assert inference.estimate(same + 1, same, 0.0).p_value is None
+  # Their sum is rounded, so that NumPy finds a variance of 1e-30.
+  third = np.full(3, 100 * 17 / 277)
+  assert np.var(third, ddof=1) > 0
+  assert inference.estimate(third, third + 40).p_value is None
 
 
 def test_examples_count_by_what_they_do_to_all_seeds_alike():

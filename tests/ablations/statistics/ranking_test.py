@@ -17,6 +17,18 @@ def test_tau_and_pairs():
   assert (found.num_clear, found.num_clear_same) == (3, 3)
 
 
+def test_two_deviations_are_not_more_than_two():
+  # 18.26 - 18.13 is 0.13000000000000256 in binary, of the deviation 0.065.
+  assert not ranking.told_apart(18.26 - 18.13, 0.065)
+  assert ranking.told_apart(18.27 - 18.13, 0.065)
+
+
+def test_what_print_tells_apart_counts_also_where_ours_are_equal():
+  found = ranking.rank([50, 50, 40], [83.28, 81.27, 80.0], deviation=0.235)
+  assert (found.num_pairs, found.num_same) == (2, 2)
+  assert (found.num_clear, found.num_clear_same) == (3, 2)
+
+
 def test_p_value_is_that_of_all_permutations():
   ours = [50, 49, 51, 40]
   taus = [

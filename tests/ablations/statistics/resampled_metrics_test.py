@@ -129,6 +129,17 @@ def test_questions_are_drawn_with_all_of_their_answers():
   assert len(set(resampled_metrics.units(metrics.accuracy, [0] * N))) == N
 
 
+def test_a_resample_that_a_users_metric_refuses_has_no_value():
+  def refuses(targets, predictions):
+    if len(set(targets)) < 2:
+      raise ValueError("Only one class present")
+    return {"auc": 0.5}
+
+  of = resampled_metrics.of_metric(refuses, [0, 1], [0.2, 0.8])
+  values = of(np.array([[1.0, 1.0], [2.0, 0.0]]))["auc"]
+  assert values[0] == 0.5 and np.isnan(values[1])
+
+
 def test_a_users_metric_is_known_to_be_slow():
   assert not resampled_metrics.is_known(_user_metric)
   assert all(

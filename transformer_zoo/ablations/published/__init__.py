@@ -3,7 +3,8 @@
 A folder is a paper: `paper.toml` says what its tables are, a CSV file holds the
 cells of one. The column `row` has the labels, `bold` the columns that are bold
 in print; those that `details` names in paper.toml are no scores. Cells are as
-printed, misprints too, but where `notes` says otherwise. The averages that
+printed, misprints too, but where `notes` says otherwise. `deviations` is a file
+and the row of it that has them, or gives them by column. The averages that
 T5's tables have in common go by the same names in every one of them: GLUE,
 CNNDM (ROUGE-2), SQuAD (exact match), SGLUE, EnDe, EnFr, EnRo (BLEU).
 """
@@ -108,7 +109,9 @@ def load(key: str) -> Published:
   columns = tuple(column for column in lines[0] if column not in text)
   of_deviations = about.get("deviations", paper.get("deviations"))
   deviations = {}
-  if of_deviations:
+  if isinstance(of_deviations, Mapping):
+    deviations = dict(of_deviations)
+  elif of_deviations:
     deviations = _deviations(name, *of_deviations, columns)
     lines = [line for line in lines if line["row"] != of_deviations[1]]
   return Published(

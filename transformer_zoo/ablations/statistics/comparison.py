@@ -22,13 +22,14 @@ class Difference:
     column: the column's.
     seeds: those that both rows have scores of.
     estimate: the difference, its interval (95 %, for this comparison alone) and
-      p-value; None where a row has no score.
+      p-value; None where there is nothing to compare.
     bootstrap_interval: of the plain paired bootstrap over seeds and examples,
       too narrow with few seeds; None without predictions.
     corrected_p_value: Holm's, over all rows and columns of the table; None
       where there is no p-value.
     sentence: what can be concluded, in words.
     is_loss: whether it is of losses, of which less is better.
+    is_same: whether the very same runs score both rows; nothing is estimated.
   """
 
   row: str
@@ -39,6 +40,7 @@ class Difference:
   corrected_p_value: float | None = None
   sentence: str = ""
   is_loss: bool = False
+  is_same: bool = False
 
   @property
   def concluded(self) -> bool:
@@ -75,7 +77,9 @@ def compare(
   resamples = resamples or study_resamples.resample(study)
   table = scores.build(study)
   found = [
-    _difference(table, resamples, row, column)
+    Difference(row, column, (), None, is_same=True)
+    if _same_runs(study, row, column)
+    else _difference(table, resamples, row, column)
     for row in table.others
     for column in table.columns
   ]
@@ -99,6 +103,20 @@ def compare(
   }
   notes = wording.notes(len(study.seeds), len(tested), resamples.reasons)
   return Comparison(differences, len(tested), notes)
+
+
+def _same_runs(study, row, column) -> bool:
+  """Whether a row is scored by the very runs that score the baseline."""
+  group = next(c.of_group for c in study.columns if c.name == column)
+  mine, base = (
+    {
+      (run.seed, run.folder)
+      for run in study.of_row(one)
+      if run.scored and run.group in ("", group)
+    }
+    for one in (row, study.baseline)
+  )
+  return mine == base
 
 
 def _difference(table, resamples, row, column) -> Difference:

@@ -7,12 +7,9 @@ import enum
 from transformer_zoo.ablations.results import StudyResults
 from transformer_zoo.ablations.scores import Table
 from transformer_zoo.ablations.statistics import published_order
+from transformer_zoo.ablations.statistics import ranking
 from transformer_zoo.ablations.statistics import wording
 from transformer_zoo.ablations.statistics.comparison import Comparison
-
-# Published scores that differ by more of their deviations are told apart, as by
-# the rule for bold of Raffel et al. 2020, section 3.1.
-_DEVIATIONS = 2
 
 
 class Verdict(enum.Enum):
@@ -73,7 +70,7 @@ def find(
     if cell.difference is None or cell.published_difference is None:
       continue
     deviation = published_order.published_deviation(study, column)
-    in_print = abs(cell.published_difference) > _DEVIATIONS * deviation
+    in_print = ranking.told_apart(cell.published_difference, deviation)
     if in_print or difference.concluded:
       one = Finding(
         row,

@@ -73,7 +73,7 @@ def estimate(
   difference = float(np.mean(row_S) - np.mean(baseline_S))
   parts = np.zeros(2)
   if num_seeds > 1:
-    parts = np.array([np.var(s, ddof=1) for s in (row_S, baseline_S)])
+    parts = np.array([_variance(s) for s in (row_S, baseline_S)])
     parts = parts / num_seeds
   variance = float(parts.sum() + (examples_variance or 0.0))
   degrees = math.inf
@@ -99,6 +99,11 @@ def estimate(
     high=high,
     p_value=p_value,
   )
+
+
+def _variance(scores_S: np.ndarray) -> float:
+  """Of a sample; exactly 0 where all scores are equal, rounding or not."""
+  return float(np.var(scores_S, ddof=1)) if np.ptp(scores_S) else 0.0
 
 
 def examples_variance(difference_BS: np.ndarray) -> float:

@@ -34,7 +34,7 @@ class Ranking:
     num_pairs: pairs of rows that are not equal on either side.
     num_same: pairs in the same order.
     num_clear: pairs more than two published deviations apart.
-    num_clear_same: those of them in the same order.
+    num_clear_same: those of them in the same order; ties are not.
     taus_B: tau of scores drawn within their errors, of which `low` and `high`
       are quantiles.
   """
@@ -73,8 +73,7 @@ def rank(
   mine_RR, theirs_RR = _order(ours_R), _order(published_R)
   pairs = np.triu_indices(len(ours_R), 1)
   products = (mine_RR * theirs_RR)[pairs]
-  clear = np.abs(published_R[:, None] - published_R)[pairs] > 2 * deviation
-  clear &= products != 0
+  clear = told_apart((published_R[:, None] - published_R)[pairs], deviation)
   tau = low = high = p_value = smallest = taus_B = None
   if mine_RR.any() and theirs_RR.any():
     tau = float(_taus(ours_R, published_R))
@@ -96,6 +95,23 @@ def rank(
     num_clear_same=int((products[clear] > 0).sum()),
     taus_B=taus_B,
   )
+
+
+def told_apart(
+  differences: np.ndarray | float, deviation: float
+) -> np.ndarray | bool:
+  """Whether scores in print differ by more than two of their deviations.
+
+  As by the rule for bold of Raffel et al. 2020, section 3.1; or at all, where
+  the deviation is not known and 0.
+
+  Args:
+    differences: of published scores, of any shape.
+    deviation: of a published score.
+  """
+  # Few decimals: two deviations are met exactly now and then, and are not
+  # exceeded by what binary fractions add.
+  return np.abs(differences) > 2 * deviation + 1e-9
 
 
 def interval(taus_B: np.ndarray) -> tuple[float, float]:

@@ -176,15 +176,25 @@ def _bleu(targets, predictions) -> Resampled:
 
 
 def _repeated(metric, targets, predictions) -> Resampled:
+  """NaN on resamples that the metric refuses, as those of a single class."""
+
   def once(counts_N):
     chosen = np.repeat(np.arange(len(targets)), counts_N.astype(int))
-    return metric(
-      [targets[i] for i in chosen], [predictions[i] for i in chosen]
-    )
+    try:
+      return metric(
+        [targets[i] for i in chosen], [predictions[i] for i in chosen]
+      )
+    except Exception:  # A user's own function: it may raise anything.
+      return {}
+
+  names = tuple(once(np.ones(len(targets))))
 
   def resampled(counts_BN):
     values = [once(counts_N) for counts_N in counts_BN]
-    return {name: np.array([v[name] for v in values]) for name in values[0]}
+    return {
+      name: np.array([value.get(name, math.nan) for value in values], float)
+      for name in names
+    }
 
   return resampled
 

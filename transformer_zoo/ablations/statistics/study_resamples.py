@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 import dataclasses
+import math
 import os
 import pathlib
 
@@ -135,6 +136,11 @@ def _of_task(
     list(functions.values()),
   )
   of_path = dict(zip(functions, values, strict=True))
+  for path, of_metrics in of_path.items():
+    for metric in metrics:
+      if not np.isfinite(of_metrics.get(metric, math.nan)).all():
+        reason = f"{metric} has no value on some resamples"
+        raise predictions.Unusable(reason, path)
   return {run: of_path[path] for run, path in paths.items()}
 
 

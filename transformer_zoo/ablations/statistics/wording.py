@@ -25,6 +25,11 @@ def verdict(
     num_comparisons: how many were made together.
   """
   estimate = found.estimate
+  if found.is_same:
+    return (
+      f"{row} and {baseline} ({found.column}) are the very same runs: what "
+      "differs between the rows changes nothing here."
+    )
   if estimate is None:
     return (
       f"{row} − {baseline} ({found.column}): no seed has both scores, so "
@@ -119,7 +124,7 @@ def of_ranking(found: Ranking, column: str) -> str:
     f" over {found.num_rows} rows; {found.num_same} of {found.num_pairs} pairs "
     "stand in the published order"
   )
-  if found.num_clear < found.num_pairs:
+  if found.num_clear != found.num_pairs:
     text += (
       f", of those more than two deviations apart in print "
       f"{found.num_clear_same} of {found.num_clear}"
