@@ -1,6 +1,6 @@
 """Measures every objective: raw tokens/s of its corruption alone.
 
-    python benchmarks/corruption.py --data_dir ../shared/data --json
+    python benchmarks/corruption.py --data_dir DATA --json
 
 Corrupts the same batch of random text again and again, 128 rows by default, at
 the lengths of each file in `gin_configs/objectives/`, on one thread and in

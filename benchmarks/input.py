@@ -2,7 +2,7 @@
 
     python benchmarks/input.py --mixture miniature --json
     python benchmarks/input.py --task wikipedia_text_span_corruption \
-      --data_dir ../shared/data --peers
+      --data_dir DATA --peers
 
 Prints examples/s and tokens/s of `prepare` (into an empty folder), and of the
 loader steps/s, tokens/s and the share of tokens that are no padding, with the

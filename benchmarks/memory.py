@@ -1,8 +1,9 @@
 """Memory of a training step before it runs: `python benchmarks/memory.py`.
 
 Compiles the step of T5.1.1 (forward, backward, Adafactor) and prints what XLA
-plans for its temporaries, with all scores and logits at once and with what is
-chosen for the shape by default. Nothing is run: 128 rows fit a laptop.
+plans for its temporaries, with all scores and logits at once and with either or
+both in chunks. Logits in chunks are the default; attention's kernel is bound:
+a CPU would choose another. Nothing is run: 128 rows fit a laptop.
 
 `--tpu v5e:2x2` compiles for one TPU of that topology instead, which needs
 libtpu and no TPU (set TPU_SKIP_MDS_QUERY=1 outside of Google's cloud).

@@ -122,12 +122,21 @@ def test_inspect_model_refuses_an_unknown_macro(capsys):
 
 
 def test_doctor(capsys, monkeypatch, tmp_path):
-  (tmp_path / "tfds").mkdir()
-  monkeypatch.setenv("ZOO_DATA_DIR", str(tmp_path))
+  data, here, of_tfds = (tmp_path / name for name in ("data", "here", "sets"))
+  for place, inside in ((data, "tfds"), (here, "corpus"), (of_tfds, "glue")):
+    (place / inside).mkdir(parents=True)
+  monkeypatch.setenv("ZOO_DATA_DIR", str(data))
+  monkeypatch.setenv("TFDS_DATA_DIR", str(of_tfds))
+  monkeypatch.chdir(here)
   found = json.loads(printed(capsys, "doctor", "--json"))
   assert found["jax"] != "not installed"
   assert found["devices"].startswith("8 x ")
-  assert found[f"data in {tmp_path}"] == "tfds"
+  folders = {n: found[n] for n in found if n.startswith("data in ")}
+  assert folders == {
+    f"data in {data}": "tfds",
+    f"data in {here}": "corpus",
+    f"data in {of_tfds}": "glue",
+  }
   assert "GiB" in printed(capsys, "doctor")
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import sentencepiece
 
+from tests import prepared_splits
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.corruption import to_spec
 from transformer_zoo.data import manifest
-from transformer_zoo.data import shards
 from transformer_zoo.data.vocabularies import Vocabulary
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "while", "dogs", "bark", "Ünï"]
@@ -67,7 +67,9 @@ def make_task_in(vocabulary):
       scoring=None,
       definition="",
     )
-    task.splits[split] = shards.write_split(examples, split, task, folder)
+    task.splits[split] = prepared_splits.write_split(
+      examples, split, task, folder
+    )
     manifest.save_task(task, folder)
     return task
 

@@ -8,12 +8,12 @@ import textwrap
 import numpy as np
 import pytest
 
+from tests import prepared_splits
 from transformer_zoo.corruption import Denoising
 from transformer_zoo.corruption import Everything
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.data import loader
 from transformer_zoo.data import manifest
-from transformer_zoo.data import shards
 from transformer_zoo.data.evaluation_split import EvaluationSplit
 from transformer_zoo.data.manifest import PreparedMixture
 from transformer_zoo.data.vocabularies import Vocabulary
@@ -345,7 +345,9 @@ def test_ids_of_small_and_large_vocabularies_survive(
   ids = np.arange(10_000, dtype=np.int32) % large.size
   ids[5000:] = large.size - 1
   examples = [{"targets": ids}]
-  task.splits["train"] = shards.write_split(examples, "train", task, tmp_path)
+  task.splits["train"] = prepared_splits.write_split(
+    examples, "train", task, tmp_path
+  )
   whole = Denoising(Everything(), "nothing", "keep")
   lengths = {"inputs": 1, "targets": 101}
   split = EvaluationSplit(task, "train", lengths, 100, corruption=whole)

@@ -9,12 +9,12 @@ import pytest
 seqio = pytest.importorskip("seqio")
 import tensorflow as tf  # noqa: E402
 
+from tests import prepared_splits  # noqa: E402
 from transformer_zoo.data import explained  # noqa: E402
 from transformer_zoo.data import inspection  # noqa: E402
 from transformer_zoo.data import manifest  # noqa: E402
 from transformer_zoo.data import mixing  # noqa: E402
 from transformer_zoo.data import reading  # noqa: E402
-from transformer_zoo.data import shards  # noqa: E402
 from transformer_zoo.data import workers  # noqa: E402
 from transformer_zoo.data.prepare import prepare  # noqa: E402
 from transformer_zoo.errors import UserError  # noqa: E402
@@ -104,7 +104,7 @@ def test_records_are_the_same_bytes(add_task, tmp_path, steps):
   made = prepare("zt_read", prepared_dir=tmp_path / "a").tasks[0]
   folder = tmp_path / "b"
   folder.mkdir()
-  info = shards.write_split(one_by_one(task), "train", made, folder)
+  info = prepared_splits.write_split(one_by_one(task), "train", made, folder)
   assert info == made.splits["train"]
   digests = [
     hashlib.sha256((path / info.shards[0].name).read_bytes()).hexdigest()

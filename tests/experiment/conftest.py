@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import sentencepiece
 
+from tests import prepared_splits
 from tests import quick_compilation
 from transformer_zoo.cli import main as cli
 from transformer_zoo.data import manifest
-from transformer_zoo.data import shards
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.experiment import reuse
 
@@ -94,7 +94,7 @@ def prepared_dir(tmp_path_factory) -> pathlib.Path:
     )
     for split, some in splits.items():
       examples = [example(sentence) for sentence in some]
-      task.splits[split] = shards.write_split(
+      task.splits[split] = prepared_splits.write_split(
         examples, split, task, folder / name
       )
     manifest.save_task(task, folder / name)

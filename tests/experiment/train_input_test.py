@@ -98,7 +98,13 @@ def test_a_warm_up_compiles_each_stage_once_and_resumes_within(
     ),
     (
       "CONVERTER=@EncoderFeatures()",
-      "makes examples for an encoder_decoder model, but the converter Encoder",
+      "CONVERTER is @EncoderFeatures(), whose batches the model EncoderDecoder "
+      "does not read; set it to @EncoderDecoderFeatures(), and CORRUPTION to "
+      "an objective whose examples that lays out",
+    ),
+    (
+      "CONVERTER=@LanguageModelFeatures()",
+      "CONVERTER is @LanguageModelFeatures(), whose batches the model",
     ),
   ],
 )

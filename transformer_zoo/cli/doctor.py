@@ -12,7 +12,7 @@ from transformer_zoo.cli import common
 from transformer_zoo.cli import console
 
 SUMMARY = "versions, devices, memory and data folders found"
-EXAMPLE = "zoo doctor --data_dir ../shared/data"
+EXAMPLE = "zoo doctor --data_dir DATA"
 PACKAGES = (
   "jax jaxlib flax optax orbax-checkpoint grain gin-config numpy sentencepiece "
   "protobuf seqio tensorflow tensorflow-text tensorflow-datasets libtpu torch "
@@ -78,12 +78,17 @@ def _huge_pages() -> str:
 
 
 def _data_folders() -> dict[str, Any]:
+  """Where tasks look for files, in this order, and the folders there."""
   named = os.environ.get("ZOO_DATA_DIR", "")
   places = [pathlib.Path(place) for place in named.split(os.pathsep) if place]
-  places += [pathlib.Path("../shared/data")]
-  places += [pathlib.Path.home() / "tensorflow_datasets"]
+  # What no data folder has (tasks/data_folders.py, tasks/tfds_source.py).
+  places.append(pathlib.Path.cwd())
+  of_tfds = os.environ.get("TFDS_DATA_DIR")
+  places.append(
+    pathlib.Path(of_tfds or os.path.expanduser("~/tensorflow_datasets"))
+  )
   rows = {}
   for place in dict.fromkeys(places):
-    inside = sorted(path.name for path in place.glob("*") if path.is_dir())
+    inside = sorted(path.name for path in place.glob("[!.]*") if path.is_dir())
     rows[f"data in {place}"] = ", ".join(inside) or "nothing"
   return rows

@@ -11,8 +11,7 @@ from transformer_zoo.errors import UserError
 
 SUMMARY = "tokenize a task or mixture once, into record files"
 EXAMPLE = (
-  "zoo prepare --mixture miniature --prepared_dir runs/prepared "
-  "--data_dir ../shared/data"
+  "zoo prepare --mixture miniature --prepared_dir runs/prepared --data_dir DATA"
 )
 
 

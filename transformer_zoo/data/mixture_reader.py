@@ -197,5 +197,5 @@ def _check_layout(
     raise UserError(
       f"Task {task.name!r} makes examples for an {source.layout} model, but "
       f"the converter {name} lays out those of an {needed}; choose another "
-      "CORRUPTION or another converter."
+      "CORRUPTION, or both the converter and a model of such examples."
     )

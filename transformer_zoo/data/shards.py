@@ -86,21 +86,6 @@ class Place:
     return f"{self.split}-{self.index:05d}-of-{self.count:05d}"
 
 
-def write_split(
-  examples: Iterable[Mapping[str, Any]],
-  split: str,
-  task: manifest.PreparedTask,
-  folder: pathlib.Path,
-) -> SplitInfo:
-  """Writes a split as one shard; see `write_shard` and `join_shards`."""
-  if task.kind == "tokens":
-    examples = join_documents(examples, split, task)
-  write_shard(examples, Place(split), task, folder)
-  info = join_shards(split, 1, task, folder)
-  remove_notes(folder)
-  return info
-
-
 def write_shard(
   content: Iterable[Mapping[str, Any]] | Iterable[Documents],
   place: Place,

@@ -39,11 +39,6 @@ GLUE_GROUPS = {
   "RTE": (("glue_rte_v002", "accuracy"),),
 }
 
-# The server's average over the test sets counts WNLI: T5 paper, table 14.
-GLUE_TEST_GROUPS = GLUE_GROUPS | {
-  "WNLI": (("glue_wnli_v002_simple_eval", "accuracy"),),
-}
-
 # DPR, axb and axg are left out.
 SUPER_GLUE_GROUPS = {
   "BoolQ": (("super_glue_boolq_v102", "accuracy"),),
@@ -82,8 +77,8 @@ SAME_TASKS = {
   "super_glue_wsc_v102": "super_glue_wsc_v102_simple_eval",
 }
 
-# Key of `describe` -> name and groups. The test form is not among them: test
-# labels are hidden, so its scores come from the server.
+# Key of `describe` -> name and groups. That of GLUE's test sets, which counts
+# WNLI, is not among them: their labels are hidden, and the server gives it.
 _BENCHMARKS = {
   "glue": ("GLUE", GLUE_GROUPS),
   "super_glue": ("SuperGLUE", SUPER_GLUE_GROUPS),
@@ -95,11 +90,6 @@ _PARTS = ("has_answer_", "no_answer_")
 def glue_average(scores: Scores) -> float | None:
   """Returns the mean of the 8 groups of GLUE, None unless all exist."""
   return average_of_groups(scores, GLUE_GROUPS)
-
-
-def glue_test_average(scores: Scores) -> float | None:
-  """Returns the mean of 9 groups, with WNLI, as the GLUE server gives it."""
-  return average_of_groups(scores, GLUE_TEST_GROUPS)
 
 
 def super_glue_average(scores: Scores) -> float | None:

@@ -6,6 +6,8 @@ import functools
 from flax import linen as nn
 import jax
 
+from transformer_zoo.architectures.decoder_only import DecoderOnly
+from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
 from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.data import features
 from transformer_zoo.data.evaluation_split import ENCODER_DECODER
@@ -13,6 +15,7 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
+from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.experiment import restoration
@@ -20,6 +23,25 @@ from transformer_zoo.objectives.sequence_to_sequence import example_sums
 from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.partitioning import Partitioning
+
+# Models of ours, converters whose batches lack what they read, and the values
+# of CONVERTER to choose instead.
+_UNREADABLE = (
+  (
+    EncoderDecoder,
+    (features.Encoder, features.LanguageModel, features.PrefixLanguageModel),
+    "@EncoderDecoderFeatures()",
+  ),
+  (
+    DecoderOnly,
+    features.Encoder,
+    "@LanguageModelFeatures() or @PrefixLanguageModelFeatures()",
+  ),
+)
+
+
+# Stands for EOS where a vocabulary has none.
+NO_END = -1
 
 
 def make_evaluator(
@@ -39,8 +61,10 @@ def make_evaluator(
   Every process reads whole batches and computes its share of their rows.
 
   Raises:
-    UserError: the decoding options do not fit the length of the targets.
+    UserError: the model does not read what the converter lays out, or the
+      decoding options do not fit the length of the targets.
   """
+  _check_converter(model, converter)
   shares = partitioning_lib.batch_shares(mesh)
   decoding.with_length(lengths["targets"])
   rows = -(-batch_size // shares) * shares
@@ -65,6 +89,19 @@ def make_evaluator(
   )
 
 
+def _check_converter(model: nn.Module, converter: features.Converter) -> None:
+  """Raises UserError where batches lack what a model of ours reads."""
+  if isinstance(model, Ensemble):
+    model = model.members[0]
+  for kind, refused, allowed in _UNREADABLE:
+    if isinstance(model, kind) and isinstance(converter, refused):
+      raise UserError(
+        f"CONVERTER is @{type(converter).__name__}Features(), whose batches "
+        f"the model {type(model).__name__} does not read; set it to {allowed}, "
+        "and CORRUPTION to an objective whose examples that lays out"
+      )
+
+
 def make_example_sums(model: nn.Module, decoding: DecodingOptions) -> Callable:
   """The compiled `example_sums` of a model.
 
@@ -84,12 +121,13 @@ def special_ids(
   vocabulary: Vocabulary, converter: features.Converter
 ) -> dict[str, int]:
   """What `generate` needs to know: ids, and how a decoder was fed."""
-  ends = vocabulary.eos_id
+  # BERT's vocabularies have a separator in its place, GPT's has neither:
+  # nothing has the id -1.
+  ends = (vocabulary.eos_id, vocabulary.sep_id, NO_END)
   starts = getattr(converter, "bos_id", None)  # an encoder's has none
   return {
     "start_id": vocabulary.pad_id if starts is None else starts,
-    # BERT's vocabularies have a separator in its place.
-    "eos_id": vocabulary.sep_id if ends is None else ends,
+    "eos_id": next(i for i in ends if i is not None),
     "pad_id": vocabulary.pad_id,
   }
 
