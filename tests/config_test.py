@@ -163,6 +163,29 @@ class TestLoad:
     model, steps, *_ = config.call("fake_train")
     assert (model.encoder.num_heads, steps) == (3, 7)
 
+  def test_defaults_are_for_what_nothing_else_binds(self):
+    load("", defaults=["HEADS=7", "FakeLayer.rate=0.25", "FakeLinear.axes=()"])
+    encoder = config.call("fake_train")[0].encoder
+    assert (encoder.num_heads, encoder.rate) == (2, 0.25)
+
+  def test_a_default_may_be_used_by_nothing(self):
+    load("", defaults=["WHATEVER=7", "fake_infer.beams=2"])
+    load("", "HEADS=3", defaults=["HEADS=7"])
+
+  def test_a_macro_is_built_with_overrides_that_it_does_not_read(self):
+    overrides = ["HEADS=3", "WHATEVER=7"]
+    found = config.build("MODEL", ["base.gin"], overrides, allow_unused=True)
+    assert found.decoder.num_heads == 3
+    with pytest.raises(UserError, match="WHATEVER"):
+      config.build("MODEL", ["base.gin"], overrides)
+
+  def test_what_files_bind_and_where(self, tmp_path):
+    (tmp_path / "run.gin").write_text("include 'base.gin'\nHEADS = 3\n")
+    found = config.bound(["run.gin"])
+    assert found["HEADS"] == "run.gin:2"
+    assert found["encoder/FakeLinear.features"] == "base.gin:14"
+    assert "WHATEVER" not in found
+
   def test_a_swapped_part_leaves_no_unused_binding(self):
     load("FakeLayer.attention = @FakeLayer()\nFakeLayer.rate = 0.1")
 

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from transformer_zoo import config
+from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
 from transformer_zoo.cli import main as cli
 from transformer_zoo.errors import UserError
@@ -100,6 +102,14 @@ def test_no_configuration(capsys):
   )
 
 
+def configuration_of(checkpoint, kind, *words, overrides=()):
+  words = [kind, f"--checkpoint={checkpoint}", *words]
+  words.append("--mixture=m" if kind == "evaluate" else "some text")
+  arguments = cli.build_parser().parse_args(words)
+  arguments.overrides = overrides
+  return checkpoint_arguments.configuration(arguments, kind)
+
+
 def test_missing_checkpoint(capsys):
   assert error_of(
     capsys, "evaluate", "--checkpoint", "/no/such", "--mixture", "miniature"
@@ -108,8 +118,9 @@ def test_missing_checkpoint(capsys):
 
 def test_checkpoint_without_configuration(capsys, tmp_path):
   assert error_of(capsys, "infer", "--checkpoint", str(tmp_path)) == (
-    f"no config.gin lies beside the checkpoint {str(tmp_path)!r}: name the "
-    "configuration with --gin_file"
+    f"no config.gin lies beside the checkpoint {str(tmp_path)!r}: name its "
+    "model with --gin_file, as in --gin_file=architectures/t5_1_1.gin "
+    "--gin_file=sizes/t5_1_1_small.gin"
   )
 
 
@@ -117,26 +128,75 @@ def test_a_checkpoint_brings_its_configuration(tmp_path):
   checkpoint = tmp_path / "checkpoints" / "10"
   checkpoint.mkdir(parents=True)
   (tmp_path / "config.gin").touch()
-  words = ["evaluate", "--mixture=m", f"--checkpoint={checkpoint}"]
-  arguments = cli.build_parser().parse_args(words)
-  assert common.configuration_of_checkpoint(arguments, "evaluate") == (
-    [str(tmp_path / "config.gin"), "runs/evaluate.gin"],
-    [],
+  own = [str(tmp_path / "config.gin"), "runs/evaluate.gin"]
+  assert configuration_of(checkpoint, "evaluate").gin_files == own
+  # A file without a model comes after all that.
+  found = configuration_of(
+    checkpoint, "evaluate", "--gin_file=decoding/beam_4.gin"
   )
-  arguments = cli.build_parser().parse_args([*words, "--gin_file=a.gin"])
-  found = common.configuration_of_checkpoint(arguments, "evaluate")
-  assert found == (["a.gin"], [])
+  assert found.gin_files == [*own, "decoding/beam_4.gin"]
+
+
+def test_a_file_that_configures_the_command_is_all(tmp_path):
+  file = tmp_path / "own.gin"
+  file.write_text("MODEL = @DecoderOnly()\ninfer.model = %MODEL\n")
+  found = configuration_of(tmp_path, "infer", f"--gin_file={file}")
+  assert found == checkpoint_arguments.Configuration([str(file)])
+
+
+@pytest.mark.parametrize("kind", ["infer", "evaluate"])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_model_is_enough_of_a_configuration(tmp_path, kind, named):
+  """As for a T5X checkpoint, which tells nothing."""
+  batches = tmp_path / "batches.gin"
+  batches.write_text("BATCH_SIZE = 3\nDecodingOptions.num_beams = 2\n")
+  run = f"runs/{kind}.gin"
+  model = ["architectures/t5_1_1.gin", "sizes/tiny.gin"]
+  files = [*model, *([run] if named else []), str(batches)]
+  overrides = ["CHECKPOINT_PATH='a'", "VOCAB_SIZE=48"]
+  if kind == "evaluate":
+    overrides.append("MIXTURE_OR_TASK_NAME='m'")
+  words = [f"--gin_file={file}" for file in files]
+  found = configuration_of(tmp_path, kind, *words, overrides=overrides)
+  config.load(
+    found.gin_files,
+    [*found.overrides, *overrides],
+    root=kind,
+    given=["examples"],
+    defaults=found.defaults,
+  )
+  assert config.setting("batch_size") == 3
+  assert config.setting("prepared_dir") == "runs/prepared"
+  assert config.setting("task_feature_lengths") == {
+    "inputs": 512,
+    "targets": 128,
+  }
+  assert "DecodingOptions.num_beams = 2" in config.operative_config()
+
+
+def test_a_typing_error_is_one_of_the_command(tmp_path, capsys):
+  words = ["infer", "--checkpoint", str(tmp_path), "some text"]
+  words += ["--gin_file=architectures/t5_1_1.gin", "--gin_file=sizes/tiny.gin"]
+  assert error_of(capsys, *words, "--gin.BATCHSIZE=3") == (
+    "--gin.BATCHSIZE: the macro 'BATCHSIZE' is used by nothing that 'infer' "
+    "reads; did you mean 'BATCH_SIZE', 'VOCAB_SIZE'?"
+  )
 
 
 def test_a_directory_of_hugging_face_brings_its_configuration(tmp_path):
   (tmp_path / "config.json").write_text('{"model_type": "t5", "d_ff": 99}')
   safetensors.write(tmp_path / "model.safetensors", {})
-  words = ["infer", f"--checkpoint={tmp_path}", "some text"]
-  arguments = cli.build_parser().parse_args(words)
-  files, overrides = common.configuration_of_checkpoint(arguments, "infer")
-  assert files[0] == "architectures/t5_1_0.gin"
-  assert files[-1] == "runs/infer.gin"
-  assert {"MLP_DIM=99", "BATCH_SIZE=8"} <= {*overrides}
+  found = configuration_of(tmp_path, "infer")
+  assert found.gin_files[0] == "architectures/t5_1_0.gin"
+  assert found.gin_files[-1] == "runs/infer.gin"
+  assert "MLP_DIM=99" in found.overrides
+  assert "BATCH_SIZE=8" in found.defaults
+  # Another model is the user's, and how it is asked still the directory's.
+  (tmp_path / "generation_config.json").write_text('{"num_beams": 5}')
+  words = ["--gin_file=architectures/t5_1_1.gin", "--gin_file=sizes/tiny.gin"]
+  found = configuration_of(tmp_path, "infer", *words)
+  assert "MLP_DIM=99" not in found.overrides
+  assert "DecodingOptions.num_beams=5" in found.defaults
 
 
 def test_seeds_below_one(capsys):

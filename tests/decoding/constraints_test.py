@@ -9,6 +9,7 @@ from tests.decoding import toy
 from transformer_zoo.decoding import constraints
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.search import search
+from transformer_zoo.errors import UserError
 
 EOS = 1
 LENGTH = 12
@@ -103,6 +104,25 @@ def test_the_text_of_an_output_is_what_comes_before_an_end():
   assert options.before_end([3, 1, 9, 7, 0]) == [3, 1]
   assert options.before_end([3, 1]) == [3, 1]
   assert DecodingOptions().before_end([3, 9]) == [3, 9]
+
+
+@each_way
+def test_without_an_end_outputs_are_as_long_as_allowed(way):
+  table = toy.random_table(4, length=LENGTH, vocabulary=6)
+  made = {}
+  for least in (0, 5):  # Neither forbids the last of all tokens.
+    options = DecodingOptions(**{**way, "max_length": LENGTH}, min_length=least)
+    outputs = search(
+      toy.Table(table), None, jnp.arange(2, 7), options=options, eos_id=-1
+    )
+    made[least] = np.asarray(outputs.tokens)
+  np.testing.assert_array_equal(made[0], made[5])
+  assert {EOS, 5} <= {*made[0].reshape(-1).tolist()}
+
+
+def test_no_end_cannot_be_forced():
+  with pytest.raises(UserError, match="the vocabulary has no EOS"):
+    constraints.Constraints(DecodingOptions(forced_end=True), eos_id=-1)
 
 
 @each_way

@@ -16,7 +16,7 @@ from tokenizers import processors
 from tests import tiny_models
 from tests import tiny_t5
 from transformer_zoo import config as zoo_config
-from transformer_zoo.cli import common
+from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import main as cli
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
@@ -111,10 +111,10 @@ def test_the_configuration_serves_every_command(place, kind, files):
 
 
 def test_the_vocabulary_came_along(place):
-  found = common.vocabulary_of_checkpoint(str(place / "run"))
+  found = checkpoint_arguments.vocabulary(str(place / "run"))
   assert found == str(place / "run" / "huggingface")
   step = str(place / "run" / "checkpoints" / "0")
-  assert common.vocabulary_of_checkpoint(step) == found
+  assert checkpoint_arguments.vocabulary(step) == found
 
 
 def test_narrow_numbers(place, tmp_path):
@@ -244,6 +244,34 @@ def test_what_ends_halfway_leaves_the_source_and_no_target(
     (".", "new", {}, "is no checkpoint that is known here"),
     ("theirs", "run", {}, "is there already"),
     ("theirs", "new", {"to": "huggingface"}, "is in the format 'huggingface'"),
+    (
+      "theirs",
+      "new",
+      {"dtype": "float32"},
+      "--dtype is 'float32', which means nothing to a target in the format "
+      "'zoo'; leave it out, or choose --to huggingface",
+    ),
+    (
+      "run",
+      "new",
+      {"to": "t5x", "max_shard_bytes": 1000},
+      "--max_shard_size is 1000, which means nothing to a target in the "
+      "format 't5x'; leave it out, or choose --to huggingface",
+    ),
+    (
+      "run",
+      "new",
+      {"scanned": True},
+      "--scanned is True, which means nothing to a target in the format "
+      "'huggingface'; leave it out, or choose --to t5x",
+    ),
+    (
+      "run",
+      "new",
+      {"to": "t5x", "vocabulary_path": "bytes"},
+      "--vocabulary is 'bytes', which means nothing to a target in the format "
+      "'t5x'; leave it out, or choose --to huggingface or --to zoo",
+    ),
   ],
 )
 def test_refusals(place, tmp_path, source, target, more, sentence):
@@ -252,6 +280,7 @@ def test_refusals(place, tmp_path, source, target, more, sentence):
   with pytest.raises(UserError) as error:
     convert(folder, target, **more)
   assert sentence in str(error.value)
+  assert not list(tmp_path.iterdir())
 
 
 def test_t5x_tells_no_architecture(tmp_path):
@@ -291,6 +320,10 @@ def test_the_command(place, tmp_path, capsys):
   assert cli.main(["convert", *words, "--max_shard_size", "20KB"]) == 0
   assert "54,432 parameters in 66 tensors" in capsys.readouterr().out
   assert (tmp_path / "theirs" / "model.safetensors.index.json").is_file()
+  as_t5x = [words[0], str(tmp_path / "t5x"), "--to=t5x"]
+  assert cli.main(["convert", *as_t5x]) == 0
+  assert (tmp_path / "t5x" / "checkpoint_0").is_dir()
+  capsys.readouterr()
   assert cli.main(["convert", *words, "--max_shard_size", "big"]) == 2
   assert capsys.readouterr().err == (
     "zoo: error: --max_shard_size is 'big'; write a number and KB, MB or GB, "
@@ -300,7 +333,8 @@ def test_the_command(place, tmp_path, capsys):
 
 def test_how_a_language_model_of_theirs_begins(tmp_path):
   """As their tokenizer does: GPT-2 with the prompt itself, Llama with BOS."""
-  model = tiny_models.build("gpt_2")
+  model, _ = tiny_models.build("gpt_2")
+  (tmp_path / "config.json").write_text("{}")
   told = converted_run.defaults(model, tmp_path, "infer")
   assert "DecodingOptions.start_before_prompt=False" in told
   assert "CORRUPTION=None" not in told
@@ -314,6 +348,40 @@ def test_how_a_language_model_of_theirs_begins(tmp_path):
   assert not [line for line in told if "start_before_prompt" in line]
 
 
+def test_what_a_tokenizer_puts_before_inputs_is_told(tmp_path, capsys):
+  """RoBERTa's, as CodeT5 has it; T5's puts its end behind them."""
+  model = tiny_t5.build("t5_1_1")
+  ids = {"a": 0, "<s>": 1, "</s>": 2}
+  tokenizer = tokenizers.Tokenizer(models.WordLevel(ids, "a"))
+  path = tmp_path / "tokenizer.json"
+  for template, told in (("$A </s>", False), ("<s> $A </s>", True)):
+    tokenizer.post_processor = processors.TemplateProcessing(
+      single=template, special_tokens=[("<s>", 1), ("</s>", 2)]
+    )
+    tokenizer.save(str(path))
+    converted_run.defaults(model, tmp_path, "infer")
+    error = capsys.readouterr().err
+    assert ("begins inputs with id 1" in error) == told
+
+
+def test_a_language_model_that_is_not_theirs_begins_with_padding(tmp_path):
+  """A T5X checkpoint says nothing, and T5X feeds padding first."""
+  model, _ = tiny_models.build("lm")
+  told = converted_run.defaults(model, tmp_path, "infer")
+  assert not [line for line in told if "start_before_prompt" in line]
+
+
+@pytest.mark.parametrize(
+  ("positions", "inputs", "targets"),
+  [(1024, 512, 128), (512, 384, 128), (40, 20, 20)],
+)
+def test_usual_lengths_fit_the_positions(tmp_path, positions, inputs, targets):
+  model, _ = tiny_models.build("gpt_1", MAX_POSITIONS=positions)
+  told = converted_run.defaults(model, tmp_path, "infer")
+  lengths = {"inputs": inputs, "targets": targets}
+  assert f"TASK_FEATURE_LENGTHS={lengths}" in told
+
+
 def test_pieces_that_are_not_read_are_found(tmp_path):
   shutil.copy(VOCABULARY / "vocabulary.model", tmp_path / "spiece.model")
   assert tokenizer_files.unread_pieces(tmp_path) == []
@@ -321,6 +389,11 @@ def test_pieces_that_are_not_read_are_found(tmp_path):
   added = {"<extra_id_0>": size - 1, "<caption>": size, "<box>": size + 1}
   (tmp_path / "added_tokens.json").write_text(json.dumps(added))
   assert tokenizer_files.unread_pieces(tmp_path) == ["<caption>", "<box>"]
+
+
+def test_a_directory_may_name_no_class_of_its_tokenizer(tmp_path):
+  (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": null}')
+  assert tokenizer_files.start_id(tmp_path) is None
 
 
 @pytest.mark.parametrize(

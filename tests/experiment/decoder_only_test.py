@@ -89,6 +89,18 @@ def test_it_is_evaluated_as_in_training(prefix_lm, zoo):
   assert found["loss"] == pytest.approx(result["loss"])
 
 
+def test_batches_of_an_encoder_are_refused(train, tmp_path):
+  code, _, error = train(
+    tmp_path / "run", "CONVERTER=@EncoderFeatures()", files=PREFIX_LM
+  )
+  assert code == 2
+  assert (
+    "CONVERTER is @EncoderFeatures(), whose batches the model DecoderOnly does "
+    "not read; set it to @LanguageModelFeatures() or "
+    "@PrefixLanguageModelFeatures(), and CORRUPTION" in error
+  )
+
+
 def test_answers_are_what_their_scores_say(prefix_lm, infer):
   made = as_objects(infer(prefix_lm, *TEXTS, "--json")[0])
   assert made[0]["prediction"] == "red"
@@ -177,7 +189,20 @@ def test_long_prompts_are_cut_or_refused_with_a_sentence(gpt_2, infer):
   lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 30, 'targets': 8}"
   _, error = infer(gpt_2, text, lengths, refused=True)
   assert error.endswith(
-    "zoo: error: a prompt of 30 tokens and 8 that are made need 38 positions, "
+    "zoo: error: a prompt of 27 tokens and 8 that are made need 35 positions, "
     "but LearnedPositions.num_positions is 32; shorten the inputs or "
     "DecodingOptions.max_length\n"
   )
+
+
+def test_no_prompt_is_refused_for_its_padding(gpt_2, infer):
+  """17 to 24 tokens are padded to 32 where there are positions for it."""
+  text = "house car boat " * 7
+  room = "--gin.TASK_FEATURE_LENGTHS={'inputs': 30, 'targets': 8}"
+  exact = "--gin.TASK_FEATURE_LENGTHS={'inputs': 24, 'targets': 8}"
+  found = infer(gpt_2, text, room, "--json")
+  assert found == infer(gpt_2, text, exact, "--json")
+  assert "lose" not in found[1]
+  pair = f"{text}\tcar car car"
+  found = infer(gpt_2, "--score", pair, "red\tcar", room)
+  assert found == infer(gpt_2, "--score", pair, "red\tcar", exact)

@@ -1,6 +1,7 @@
 """Marian's directories bring their vocabulary and what they forbid."""
 
 import argparse
+import ast
 import json
 import shutil
 
@@ -10,9 +11,10 @@ import pytest
 from tests import marian_vocabulary
 from tests import tiny_models
 from tests.golden import families
-from transformer_zoo.cli import common
+from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import generation_defaults
 from transformer_zoo.experiment import tokenizer_files
@@ -101,12 +103,12 @@ def test_every_command_forbids_it(place, kind, capsys):
   arguments = argparse.Namespace(
     gin_file=[], checkpoint=[str(place / "theirs")], overrides=[]
   )
-  _, overrides = common.configuration_of_checkpoint(arguments, kind)
+  found = checkpoint_arguments.configuration(arguments, kind)
   padding = Vocabulary(place / "theirs").pad_id
   assert capsys.readouterr().err == (
     f"decoding as {place / 'theirs'} says: forbidden_ids=({padding},)\n"
   )
-  assert f"DecodingOptions.forbidden_ids=({padding},)" in overrides
+  assert f"DecodingOptions.forbidden_ids=({padding},)" in found.defaults
   written = (place / "run" / "config.gin").read_text()
   assert f"DecodingOptions.forbidden_ids = ({padding},)" in written
 
@@ -178,6 +180,12 @@ SEARCH = {"num_beams": 6, "beam_rules": "transformers"}
     ({"repetition_penalty": 1.0}, {}),
     ({"eos_token_id": [1, 7]}, {"end_ids": (1, 7)}),
     (
+      {"do_sample": True, "top_k": 0, "num_return_sequences": 3},
+      {"temperature": 1.0, "num_return": 3},
+    ),
+    ({"min_new_tokens": 4, "min_length": 3}, {"min_length": 5}),
+    ({"min_new_tokens": 0, "min_length": 3}, {"min_length": 3}),
+    (
       {"do_sample": True, "num_beams": 1, "top_p": 0.9},
       {"temperature": 1.0, "top_k": 50, "top_p": 0.9},
     ),
@@ -218,6 +226,79 @@ def test_options_that_are_not_built_are_told(tmp_path, capsys):
     "(do_sample)\n"
     f"passed over: top_h=0.4 in {str(file)!r}, which decoding here has not\n"
   )
+
+
+def test_what_changes_nothing_or_means_another_thing_is_told(tmp_path, capsys):
+  file = tmp_path / "generation_config.json"
+  said = {"do_sample": True, "temperature": 0.0, "num_return_sequences": 3}
+  file.write_text(json.dumps({**said, "min_length": 9}))
+  assert generation_defaults.options(tmp_path, continues=True) == {}
+  assert capsys.readouterr().err == (
+    f"passed over: do_sample in {str(file)!r}, for at temperature 0 nothing is "
+    "drawn\n"
+    f"passed over: num_return_sequences=3 in {str(file)!r}, as greedy search "
+    "has one output\n"
+    f"passed over: min_length=9 in {str(file)!r}, which counts the prompt\n"
+  )
+
+
+@pytest.mark.parametrize(
+  ("ends", "eos_id", "expected"),
+  [
+    (1, 1, ()),
+    (1, None, ()),
+    (2, 1, (2,)),
+    ([1], 1, ()),
+    ([1, 2], 1, (1, 2)),
+    (None, 1, ()),
+  ],
+)
+def test_an_end_that_is_not_the_vocabularys(ends, eos_id, expected, tmp_path):
+  path = tmp_path / "generation_config.json"
+  path.write_text(json.dumps({"eos_token_id": ends}))
+  said = generation_defaults.options(tmp_path, eos_id=eos_id)
+  assert said.get("end_ids", ()) == expected
+
+
+@pytest.mark.parametrize(
+  ("given", "expected"),
+  [
+    (["DecodingOptions.num_beams=1"], GREEDY),
+    (
+      ["DecodingOptions.num_beams = 2", "DecodingOptions.alpha=0.5"],
+      DecodingOptions(
+        num_beams=2, alpha=0.5, beam_rules="transformers", early_stopping=True
+      ),
+    ),
+    (
+      ["DecodingOptions.temperature=0.7"],
+      DecodingOptions(temperature=0.7),
+    ),
+    (["BATCH_SIZE=4", "DecodingOptions.min_length=3"], None),
+  ],
+)
+def test_what_a_user_asks_for_goes_before_all_of_another_search(
+  given, expected
+):
+  """Of a directory that says four beams, or of one that draws."""
+  beams = {"num_beams": 4, "alpha": 2.0, "beam_rules": "transformers"}
+  beams |= {"early_stopping": True}
+  draws = {"temperature": 1.0, "top_k": 50, "top_p": 0.9}
+
+  def options(said):
+    for line in [*generation_defaults.instead(given), *given]:
+      name, _, value = line.partition("=")
+      if name.startswith("DecodingOptions."):
+        said = {**said, name.strip()[16:]: ast.literal_eval(value.strip())}
+    return DecodingOptions(**said)
+
+  if expected is None:
+    assert generation_defaults.instead(given) == []
+    return
+  assert options(beams) == expected
+  assert options(draws).sampled == (expected.num_beams == 1)
+  greedy = options(draws | {"temperature": 0.0, "top_k": None, "top_p": None})
+  assert greedy.num_beams == expected.num_beams
 
 
 def test_what_begins_elsewhere_is_told(tmp_path, capsys):

@@ -177,6 +177,10 @@ def test_command_tells_what_is_missing(capsys, monkeypatch):
     (["--mode=eval"], "unknown mode 'eval'; allowed: train, decode"),
     (["--topology=v5e:3"], "topology 'v5e:3' has to be v5e:axb"),
     (["--gin.BATCH_SIZE=3"], "BATCH_SIZE"),
+    (
+      ["--gin.CONVERTER=@EncoderFeatures()"],
+      "batches the model EncoderDecoder",
+    ),
   ],
 )
 def test_refusals(capsys, words, message):

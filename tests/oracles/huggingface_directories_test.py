@@ -267,6 +267,20 @@ def test_files_of_pytorch(kept_as_archive, dtype, tmp_path):
     assert (found.tensors[name].read() == tensor.read()).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_parameters_in_a_file_of_pytorch(dtype, tmp_path):
+  """What a module's own parameters are: tensors that require a gradient."""
+  model = t5().to(dtype)
+  model.config.save_pretrained(tmp_path)
+  state = dict(model.named_parameters())
+  assert all(parameter.requires_grad for parameter in state.values())
+  torch.save(state, tmp_path / directory.PYTORCH)
+  found = directory.open_directory(tmp_path)
+  for name, tensor in found.tensors.items():
+    read = tensor.read().astype("float32")
+    assert (read == state[name].detach().float().numpy()).all()
+
+
 def test_shards_of_pytorch(tmp_path):
   """As large checkpoints of 2021 to 2023 were published."""
   model = t5()

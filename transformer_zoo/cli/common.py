@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import json
 import os
-import pathlib
 import re
 import sys
 import tempfile
@@ -87,24 +86,6 @@ def add_module_argument(parser: argparse.ArgumentParser) -> None:
   )
 
 
-def add_checkpoint_argument(parser: argparse.ArgumentParser) -> None:
-  """Adds `--checkpoint`, which may be repeated."""
-  parser.add_argument(
-    "--checkpoint",
-    action="append",
-    required=True,
-    metavar="DIR",
-    help="a run folder, a step of it, or a checkpoint of others; named several "
-    "times, their logits are averaged",
-  )
-
-
-def checkpoint_binding(arguments: argparse.Namespace) -> str:
-  """The override that names the checkpoint, or those of an ensemble."""
-  paths = arguments.checkpoint
-  return f"CHECKPOINT_PATH={paths if len(paths) > 1 else paths[0]!r}"
-
-
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
   """Adds `--json`."""
   parser.add_argument("--json", action="store_true", help="print JSON")
@@ -122,6 +103,7 @@ def load_gin(
   gin_files: Sequence[str] | None = None,
   extra: Sequence[str] = (),
   given: Sequence[str] = (),
+  defaults: Sequence[str] = (),
 ) -> None:
   """Loads the gin files and overrides of the command line.
 
@@ -131,6 +113,7 @@ def load_gin(
     gin_files: in place of those of the command line.
     extra: overrides that come before the user's.
     given: see `config.load`.
+    defaults: see `config.load`.
 
   Raises:
     UserError: there is no gin file, what `config.load` refuses, or several
@@ -146,9 +129,14 @@ def load_gin(
     )
   overrides = [*extra, *arguments.overrides]
   # A gin file may import a module of tasks, and that TensorFlow.
-  with quiet_stderr(keep=_not_logged_by_libraries):
+  with quiet_stderr(keep=not_logged_by_libraries):
     config.load(
-      files, overrides, search_paths(arguments), root=root, given=given
+      files,
+      overrides,
+      search_paths(arguments),
+      root=root,
+      given=given,
+      defaults=defaults,
     )
   if distributed.is_initialized():
     distributed.require_same(
@@ -160,77 +148,6 @@ def _changes(first: str, other: str) -> str:
   from transformer_zoo import config
 
   return config.difference(first, other)
-
-
-def configuration_of_checkpoint(
-  arguments: argparse.Namespace, kind: str
-) -> tuple[list[str], list[str]]:
-  """The gin files for a checkpoint, and overrides that come after them.
-
-  They are those given, those of its own run, or what its config.json says; of
-  several checkpoints the first one's.
-
-  Args:
-    arguments: with `gin_file` and `checkpoint`.
-    kind: `evaluate` or `infer`; `runs/<kind>.gin` is shipped.
-
-  Raises:
-    UserError: none is given and nothing beside the checkpoint tells its model.
-  """
-  arguments.checkpoint = [*map(_fetched, arguments.checkpoint)]
-  for path in arguments.checkpoint:
-    if not pathlib.Path(path).exists():
-      raise UserError(f"there is no checkpoint {path!r}")
-  if arguments.gin_file:
-    return arguments.gin_file, []
-  checkpoint = arguments.checkpoint[0]
-  for folder in _folders_of_checkpoint(checkpoint):
-    if (folder / "config.gin").is_file():
-      return [str(folder / "config.gin"), f"runs/{kind}.gin"], []
-  from transformer_zoo import config
-  from transformer_zoo.experiment import converted_run
-  from transformer_zoo.interop.huggingface import directory
-
-  if directory.is_directory(checkpoint):
-    found = directory.open_directory(checkpoint)
-    architecture = found.family.architecture(found.config)
-    files, overrides = architecture.gin_files, architecture.as_overrides()
-    model = config.build("MODEL", files, overrides)
-    untold = converted_run.defaults(model, found.path, kind)
-    return [*files, f"runs/{kind}.gin"], [*overrides, *untold]
-  raise UserError(
-    f"no config.gin lies beside the checkpoint {checkpoint!r}: name the "
-    "configuration with --gin_file"
-  )
-
-
-def _fetched(path: str) -> str:
-  """The path itself, or the folder of a copy where it is a URL."""
-  if "://" not in path:
-    return path
-  from transformer_zoo.experiment import remote
-
-  return str(remote.fetched(path))
-
-
-def vocabulary_of_checkpoint(checkpoint: str) -> str | None:
-  """The folder of the vocabulary that a checkpoint came with, or None."""
-  from transformer_zoo.data.vocabularies import files
-  from transformer_zoo.interop.huggingface import directory
-
-  places = [f / "huggingface" for f in _folders_of_checkpoint(checkpoint)]
-  if directory.is_directory(checkpoint):
-    places = [pathlib.Path(checkpoint)]
-  for beside in map(str, places):
-    if os.path.isdir(beside) and files.is_vocabulary(beside):
-      return beside
-  return None
-
-
-def _folders_of_checkpoint(checkpoint: str) -> list[pathlib.Path]:
-  """The folder of a step or a run, and those above it."""
-  path = pathlib.Path(checkpoint).absolute()
-  return [path, *path.parents[:2]]
 
 
 def parse_lengths(text: str) -> dict[str, int]:
@@ -259,7 +176,8 @@ def registered_tasks() -> Any:
     return importlib.import_module("seqio")
 
 
-def _not_logged_by_libraries(line: bytes) -> bool:
+def not_logged_by_libraries(line: bytes) -> bool:
+  """Whether a line of stderr is of the project or its user."""
   return _LOGGED.match(line) is None
 
 

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   parser.add_argument(
     "--vocabulary",
     metavar="FILE",
-    help="goes along where the source has none, or in its place",
+    help="goes along where the source has none, or in its place; not to t5x",
   )
   for name, rows in _ROWS.items():
     parser.add_argument(
@@ -42,15 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
   parser.add_argument(
     "--dtype",
-    default="float32",
     choices=("float32", "bfloat16", "float16"),
-    help="of the numbers in a Hugging Face directory",
+    help="to huggingface: of its numbers; float32 by default",
   )
   parser.add_argument(
     "--max_shard_size",
-    default="5GB",
     metavar="SIZE",
-    help="of its files; 5GB by default",
+    help="to huggingface: of its files; 5GB by default",
   )
   parser.add_argument(
     "--scanned",
@@ -79,7 +77,9 @@ def run(arguments: argparse.Namespace) -> None:
   )
 
 
-def _bytes(text: str) -> int:
+def _bytes(text: str | None) -> int | None:
+  if text is None:
+    return None
   number, unit = text[:-2], text[-2:].upper()
   if unit not in _UNITS or not number.isdigit() or int(number) < 1:
     raise UserError(

@@ -1,13 +1,14 @@
 """Decodes and scores a split of every task of a mixture with a checkpoint.
 
-Without --gin_file the configuration is the config.gin of the checkpoint's own
-run, with runs/evaluate.gin. JSON goes to standard output, progress and a table
-to stderr, predictions into the run folder. A killed evaluation continues by
-the same command.
+The configuration is that of the checkpoint, then runs/evaluate.gin, then the
+files of --gin_file; if these name a model, as a T5X checkpoint needs, theirs.
+JSON goes to standard output, progress and a table to stderr, predictions into
+the run folder. A killed evaluation continues by the same command.
 """
 
 import argparse
 
+from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
 from transformer_zoo.cli import processes
 
@@ -17,7 +18,7 @@ EXAMPLE = "zoo evaluate --checkpoint runs/first --mixture miniature"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the checkpoint, the mixture, the gin arguments, the data folders."""
-  common.add_checkpoint_argument(parser)
+  checkpoint_arguments.add_argument(parser)
   parser.add_argument("--mixture", required=True, help="a mixture or a task")
   parser.add_argument(
     "--split", help="validation by default; test with --submission"
@@ -44,15 +45,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
   """Loads, evaluates, prints what `evaluate` returns."""
+  from transformer_zoo.experiment import generation_defaults
+
   split = arguments.split or ("test" if arguments.submission else "validation")
-  gin_files, extra = common.configuration_of_checkpoint(arguments, "evaluate")
+  found = checkpoint_arguments.configuration(arguments, "evaluate")
   common.load_gin(
     arguments,
     "evaluate",
-    gin_files=gin_files,
+    gin_files=found.gin_files,
+    defaults=found.defaults,
     extra=[
-      *extra,
-      common.checkpoint_binding(arguments),
+      *found.overrides,
+      checkpoint_arguments.binding(arguments),
+      *generation_defaults.instead(arguments.overrides),
       f"MIXTURE_OR_TASK_NAME={arguments.mixture!r}",
       f"evaluate.split={split!r}",
       f"evaluate.all_checkpoints={arguments.all_checkpoints}",

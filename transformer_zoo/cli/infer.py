@@ -2,12 +2,14 @@
 
 A line of a .jsonl file is an object with `inputs`, and perhaps a `prefix` that
 its answer begins with; other fields are handed through. Others are texts.
-Without --gin_file the configuration is that of the checkpoint, with
-runs/infer.gin; --gin.DecodingOptions.num_beams=4 and others say how to search.
+The configuration is that of the checkpoint, then runs/infer.gin, then the files
+of --gin_file; if these name a model, as a T5X checkpoint needs, theirs.
+--gin.DecodingOptions.num_beams=4 and others say how to search.
 """
 
 import argparse
 
+from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
 from transformer_zoo.cli import processes
 
@@ -26,7 +28,7 @@ SWITCHES = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the checkpoint, inputs and output, and the gin arguments."""
-  common.add_checkpoint_argument(parser)
+  checkpoint_arguments.add_argument(parser)
   parser.add_argument(
     "inputs",
     nargs="*",
@@ -52,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
   """Loads, reads the examples, writes an answer for each."""
   from transformer_zoo.experiment import example_files
+  from transformer_zoo.experiment import generation_defaults
 
   examples = example_files.chosen(
     arguments.inputs,
@@ -59,14 +62,21 @@ def run(arguments: argparse.Namespace) -> None:
     interactive=arguments.interactive,
     scored=arguments.score,
   )
-  gin_files, extra = common.configuration_of_checkpoint(arguments, "infer")
-  extra = [*extra, common.checkpoint_binding(arguments)]
-  first = arguments.checkpoint[0]
-  vocabulary = arguments.vocabulary or common.vocabulary_of_checkpoint(first)
+  found = checkpoint_arguments.configuration(arguments, "infer")
+  extra = [*found.overrides, checkpoint_arguments.binding(arguments)]
+  extra += generation_defaults.instead(arguments.overrides)
+  vocabulary = arguments.vocabulary or checkpoint_arguments.vocabulary(
+    arguments.checkpoint[0]
+  )
   if vocabulary:
     extra.append(f"VOCABULARY_PATH={vocabulary!r}")
   common.load_gin(
-    arguments, "infer", gin_files=gin_files, extra=extra, given=["examples"]
+    arguments,
+    "infer",
+    gin_files=found.gin_files,
+    extra=extra,
+    given=["examples"],
+    defaults=found.defaults,
   )
   from transformer_zoo import config
 

@@ -23,6 +23,7 @@ from transformer_zoo.config import registry
 from transformer_zoo.config import task_modules
 from transformer_zoo.config.reach import Reach
 from transformer_zoo.config.reading import Binding
+from transformer_zoo.config.reading import bound
 from transformer_zoo.config.reading import folders
 from transformer_zoo.config.reading import MACRO
 from transformer_zoo.config.writing import difference
@@ -32,6 +33,7 @@ from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
 __all__ = [
+  "bound",
   "build",
   "call",
   "config_hash",
@@ -74,6 +76,8 @@ def load(
   changes: Sequence[str] = (),
   root: str | None = "train",
   given: Sequence[str] = (),
+  defaults: Sequence[str] = (),
+  allow_unused: bool = False,
 ) -> None:
   """Replaces gin's configuration by files and overrides, and checks it.
 
@@ -88,6 +92,8 @@ def load(
       nothing but what it needs is checked; None checks all but what is
       required and what is used.
     given: parameters of the root that `call` will pass, so that gin need not.
+    defaults: `NAME=VALUE` for what nothing else binds; used or not.
+    allow_unused: whether `bindings` may be used by nothing.
 
   Raises:
     UserError: a file is missing or does not parse, a name does not exist, a
@@ -96,12 +102,15 @@ def load(
   """
   global _loaded_root
   register_all()
-  read, imported = [], []
+  read, imported = [reading.read_default(text) for text in defaults], []
   for name in gin_files:
     read += reading.read_file(name, search_paths, imported=imported)
   for change in changes:
     read += reading.read_change(change, search_paths, imported)
-  read += [reading.read_override(text) for text in bindings]
+  read += [
+    reading.read_override(text)._replace(may_be_unused=allow_unused)
+    for text in bindings
+  ]
   read = task_modules.take_out(read)
   read += previous.bound(read)
   _bind(read)
@@ -135,7 +144,10 @@ def value(macro: str) -> Any:
 
 
 def build(
-  macro: str, gin_files: Sequence[str], bindings: Sequence[str] = ()
+  macro: str,
+  gin_files: Sequence[str],
+  bindings: Sequence[str] = (),
+  **options: Any,
 ) -> Any:
   """Builds what a macro stands for in other files; what is loaded stays so.
 
@@ -143,6 +155,7 @@ def build(
     macro: `MODEL`.
     gin_files: see `load`.
     bindings: see `load`; each has to be used by the macro.
+    **options: `search_paths` and `allow_unused` of `load`.
 
   Raises:
     UserError: see `load`.
@@ -150,7 +163,7 @@ def build(
   global _loaded_root
   kept, kept_imports, kept_root = [*_loaded], [*_loaded_imports], _loaded_root
   try:
-    load(gin_files, bindings, root=macro)
+    load(gin_files, bindings, root=macro, **options)
     return value(macro)
   finally:
     _bind(kept)

@@ -44,7 +44,8 @@ def check_unused(
   """
   readable = {b.name for b in bindings if b.key in used_now}
   for binding in bindings:
-    if binding.key in (used_now if binding.override else used):
+    readers = used_now if binding.override else used
+    if binding.may_be_unused or binding.key in readers:
       continue
     kind = "macro" if binding.selector == MACRO else "binding"
     near = readable - {binding.name}

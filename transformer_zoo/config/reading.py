@@ -49,6 +49,7 @@ class Binding(NamedTuple):
   value: Any
   where: str
   override: bool
+  may_be_unused: bool = False
 
   @property
   def key(self) -> tuple[str, str, str]:
@@ -91,6 +92,25 @@ def find(name: str, search_paths: Sequence[str], wanted_by: str = "") -> str:
   raise UserError(
     f"{subject} {name!r}, which is in none of the folders {looked}{hint}"
   )
+
+
+def bound(
+  gin_files: Sequence[str], search_paths: Sequence[str] = ()
+) -> dict[str, str]:
+  """The names that files bind, each with the place where it is last bound.
+
+  Args:
+    gin_files: see `config.load`; what they name is registered already.
+    search_paths: see `find`.
+
+  Returns:
+    {macro or `Configurable.parameter`: `file:line`}
+
+  Raises:
+    UserError: see `read_file`.
+  """
+  read = [read_file(name, search_paths) for name in gin_files]
+  return {b.name: b.where for bindings in read for b in bindings}
 
 
 def read_file(
@@ -185,6 +205,11 @@ def read_override(text: str) -> Binding:
     )
     statement = next(_statements(f"{name} = {value!r}\n", where))
   return _binding(statement, where, override=True)
+
+
+def read_default(text: str) -> Binding:
+  """Returns the binding of `NAME=VALUE` that the program puts below others."""
+  return read_override(text)._replace(override=False, may_be_unused=True)
 
 
 def _statements(text: str, where: str) -> Iterator[Any]:

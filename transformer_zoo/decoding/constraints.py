@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,7 +17,8 @@ class Constraints:
 
   Attributes:
     options: what is constrained.
-    eos_id: ends an output, as the `end_ids` of the options do.
+    eos_id: ends an output, as the `end_ids` of the options do; below 0 where
+      the vocabulary has none.
     prompt_BP: what was read before the token that is fed first, -1 where there
       is nothing: no n-gram of it comes again.
     forced_BF: what each row begins with, -1 where it goes on freely; after the
@@ -27,6 +29,13 @@ class Constraints:
   eos_id: int
   prompt_BP: jax.Array | None = None
   forced_BF: jax.Array | None = None
+
+  def __post_init__(self):
+    if self.options.forced_end and self.eos_id < 0:
+      raise UserError(
+        "forced_end=True, but the vocabulary has no EOS that could be forced; "
+        "leave it out"
+      )
 
   def __call__(
     self, logits_BWV: jax.Array, tokens_BWT: jax.Array, position: jax.Array
@@ -47,9 +56,10 @@ class Constraints:
       logits_BWV = no_repeated_ngram(
         logits_BWV, tokens_BWT, before + position, options.no_repeat_ngram_size
       )
-    if options.min_length > 1:
+    ends = [end for end in options.ends(self.eos_id) if end >= 0]
+    if options.min_length > 1 and ends:
       early = position + 1 < options.min_length
-      ends = jnp.asarray(options.ends(self.eos_id))
+      ends = jnp.asarray(ends)
       logits_BWV = logits_BWV.at[:, :, ends].add(
         jnp.where(early, -jnp.inf, 0.0)
       )

@@ -16,12 +16,11 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import batch_widths
 from transformer_zoo.experiment import scoring
 from transformer_zoo.training import partitioning as partitioning_lib
 
 Example = Mapping[str, Any]
-# Widths of batches are at least this, and powers of two up to the length.
-_NARROWEST = 16
 
 
 class Answering:
@@ -68,6 +67,7 @@ class Answering:
     self._continued = prompts.continues(converter)
     self._converter = prompts.with_inputs(converter)
     self._decoding = decoding.with_length(lengths["targets"])
+    self._widths = batch_widths.Widths.of(model, self._lengths, self._decoding)
     self._report = report
     self._ids = scoring.special_ids(vocabulary, converter)
     self._generate = jax.jit(
@@ -100,7 +100,7 @@ class Answering:
     for batch in _batches(examples, self._batch_size):
       inputs = self._encoded(batch, "inputs", first)
       forced_BF = self._prefixes(batch, first)
-      width = _width(inputs, self._lengths["inputs"])
+      width = self._widths.of_prompts(inputs)
       inputs_BM, _ = self._filled(inputs).padded(width, self._ids["pad_id"])
       put = self._put(
         inputs_BM=inputs_BM,
@@ -139,10 +139,7 @@ class Answering:
           sides,
           np.arange(len(batch)),
           num_rows=self._batch_size,
-          lengths={
-            feature: _width(side, self._lengths[feature])
-            for feature, side in sides.items()
-          },
+          lengths=self._widths.of_pairs(sides),
           packing=False,
           pad_id=self._ids["pad_id"],
         )
@@ -165,13 +162,18 @@ class Answering:
   def _encoded(
     self, batch: Sequence[Example], feature: str, first: int
   ) -> Ragged:
-    """Ids of a text of each example, cut; with EOS unless it is continued."""
+    """Ids of a text of each example, cut; with EOS unless it is continued.
+
+    Nothing ends texts of a vocabulary without EOS (GPT's).
+    """
     continued = self._continued and feature == "inputs"
-    room = self._lengths[feature] - (not continued)
+    eos_id = self._ids["eos_id"]
+    end = [] if continued or eos_id == scoring.NO_END else [eos_id]
+    room = self._lengths[feature] - len(end)
     encode = (
       self._vocabulary.encode_targets
       if feature == "targets"
-      else self._vocabulary.encode
+      else self._vocabulary.encode_prompt
     )
     rows, cut = [], []
     for number, example in enumerate(batch, first + 1):
@@ -184,7 +186,7 @@ class Answering:
           f"example {number} has no token in {feature!r}, and "
           "start_before_prompt=False leaves nothing to begin with"
         )
-      rows.append(np.array(ids if continued else [*ids, self._ids["eos_id"]]))
+      rows.append(np.array([*ids, *end], np.int32))
     if cut:
       self._report(
         f"{feature} of example {', '.join(map(str, cut))} exceed "
@@ -209,7 +211,9 @@ class Answering:
         raise UserError(f"example {number}: {error}") from None
     prefixes = Ragged.of([np.array(ids, np.int32) for ids in rows])
     options = self._decoding
-    width = _width(prefixes, options.max_length - len(options.forced_prefix))
+    width = batch_widths.width(
+      prefixes, options.max_length - len(options.forced_prefix)
+    )
     return self._filled(prefixes).padded(width, -1)[0]
 
   def _filled(self, rows: Ragged) -> Ragged:
@@ -238,14 +242,6 @@ def _batches(examples, size):
   examples = iter(examples)
   while batch := list(itertools.islice(examples, size)):
     yield batch
-
-
-def _width(rows: Ragged, longest: int) -> int:
-  """The next of a few widths, so that few shapes are compiled."""
-  width = _NARROWEST
-  while width < rows.lengths.max():
-    width *= 2
-  return min(width, longest)
 
 
 def check(examples: Iterable[Example], features: Sequence[str]):

@@ -29,6 +29,13 @@ from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.tensors import Tensor
 
 _FLOAT32 = np.dtype(np.float32)
+# Options of the command -> formats of targets that they mean something for.
+_FORMATS_OF = {
+  "--dtype": (HUGGING_FACE,),
+  "--max_shard_size": (HUGGING_FACE,),
+  "--scanned": (T5X,),
+  "--vocabulary": (HUGGING_FACE, ZOO),
+}
 
 
 def convert(
@@ -41,8 +48,8 @@ def convert(
   vocabulary_path: str | None = None,
   vocabulary_size: int | None = None,
   positions: int | None = None,
-  dtype: str = "float32",
-  max_shard_bytes: int = writing.MAX_SHARD_BYTES,
+  dtype: str | None = None,
+  max_shard_bytes: int | None = None,
   scanned: bool = False,
   report: Callable[[str], None] = print,
 ) -> None:
@@ -61,28 +68,38 @@ def convert(
     vocabulary_size: rows that the tables of embeddings and logits are to have
       (`conversion_sources.with_rows`); as many as they have if None.
     positions: likewise those of learned positions.
-    dtype: of the numbers in a Hugging Face directory; ours are float32.
-    max_shard_bytes: the most that one of its files holds.
+    dtype: of the numbers in a Hugging Face directory; as ours, float32, if
+      None.
+    max_shard_bytes: the most that one of its files holds; `MAX_SHARD_BYTES` if
+      None.
     scanned: whether a T5X checkpoint is of its `scalable_t5`.
     report: called with sentences on what was done.
 
   Raises:
-    UserError: the source is unknown or damaged, the target is there or cannot
-      hold the model.
+    UserError: the source is unknown or damaged, the target is there, cannot
+      hold the model or has no such option.
   """
   target = pathlib.Path(target)
   if target.exists():
     raise UserError(
       f"{str(target)!r} is there already; name another folder, or remove it"
     )
-  found = _with_vocabulary(
-    open_source(source, gin_files, bindings, report), vocabulary_path
-  )
+  found = open_source(source, gin_files, bindings, report)
   rows = {"vocabulary": vocabulary_size, "positions": positions}
   rows = {kind: number for kind, number in rows.items() if number is not None}
   if to is None:
     to = HUGGING_FACE if found.kind == ZOO else ZOO
   _check_formats(found, to, resizes=bool(rows))
+  _check_options(
+    to,
+    {
+      "--dtype": dtype,
+      "--max_shard_size": max_shard_bytes,
+      "--scanned": scanned or None,
+      "--vocabulary": vocabulary_path,
+    },
+  )
+  found = _with_vocabulary(found, vocabulary_path)
   if rows:
     found = with_rows(found, rows, report)
   _check_room(target, found)
@@ -92,7 +109,12 @@ def convert(
     elif to == T5X:
       _write_t5x(folder, found, scanned=scanned)
     else:
-      _write_directory(folder, found, dtype, max_shard_bytes)
+      _write_directory(
+        folder,
+        found,
+        dtype or _FLOAT32.name,
+        max_shard_bytes or writing.MAX_SHARD_BYTES,
+      )
   number = sum(math.prod(t.shape) for t in found.parameters.values())
   dtypes = sorted({t.dtype.name for t in found.parameters.values()})
   report(
@@ -121,6 +143,16 @@ def _check_formats(source: Source, to: str, *, resizes: bool) -> None:
       "--gin_file, as in --gin_file=architectures/t5_1_1.gin "
       "--gin_file=sizes/t5_1_1_small.gin"
     )
+
+
+def _check_options(to: str, options: Mapping[str, object]) -> None:
+  for name, value in options.items():
+    if value is not None and to not in _FORMATS_OF[name]:
+      others = " or ".join(f"--to {other}" for other in _FORMATS_OF[name])
+      raise UserError(
+        f"{name} is {value!r}, which means nothing to a target in the format "
+        f"{to!r}; leave it out, or choose {others}"
+      )
 
 
 def _float32(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -15,6 +15,7 @@ from flax import linen as nn
 
 from transformer_zoo import config
 from transformer_zoo.data import manifest
+from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import generation_defaults
@@ -22,6 +23,7 @@ from transformer_zoo.experiment import run_folder
 from transformer_zoo.experiment import tokenizer_files
 from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.interop.assignment import Parameter
+from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.tensors import Tensor
 from transformer_zoo.training import checkpoints
 from transformer_zoo.training import checksums
@@ -135,8 +137,10 @@ def write_run(
   """
   model = config.build("MODEL", gin_files, bindings)
   macros = defaults(model, folder / BESIDE, *_KINDS)
-  files = [*gin_files, *(f"runs/{kind}.gin" for kind in _KINDS)]
-  config.load(files, [*macros, *bindings], root="MODEL")
+  every_file = [*gin_files, *(f"runs/{kind}.gin" for kind in _KINDS)]
+  # Padding once more, for config.json's is among the bindings.
+  overrides = [*macros, *bindings, *padding(model, folder / BESIDE)]
+  config.load(every_file, overrides, root="MODEL")
   text = config.operative_config("MODEL", "CONVERTER", *_KINDS)
   checkpoint = folder / "checkpoints" / str(step)
   written = orbax_checkpoints.write(checkpoint, leaves)
@@ -157,11 +161,17 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
     "BATCH_SIZE": 8,
     "MIXTURE_OR_TASK_NAME": None,
     "PREPARED_DIR": "runs/prepared",
-    "TASK_FEATURE_LENGTHS": _LENGTHS,
+    "TASK_FEATURE_LENGTHS": _lengths(model),
   }
   if "evaluate" in kinds:
     macros["CORRUPTION"] = None
-  said = generation_defaults.options(beside)
+  vocabulary = _vocabulary_in(beside)
+  continues = not hasattr(model, "encoder")
+  said = generation_defaults.options(
+    beside,
+    eos_id=None if vocabulary is None else vocabulary.eos_id,
+    continues=continues,
+  )
   for name, value in said.items():
     macros[f"DecodingOptions.{name}"] = value
   if said:
@@ -174,16 +184,55 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
       "tokenizer.json in place of the other files would have them",
       file=sys.stderr,
     )
+  start = tokenizer_files.start_id(beside)
   if hasattr(model, "encoder"):
+    if start is not None:
+      print(
+        f"passed over: the tokenizer of {beside} begins inputs with id "
+        f"{start}, and what is read here does not: put its piece before them",
+        file=sys.stderr,
+      )
     if longest := generation_defaults.longest(beside):
       macros["TASK_FEATURE_LENGTHS"] = {**_LENGTHS, "targets": longest}
-  else:
-    start = tokenizer_files.start_id(beside)
-    if start is None:
-      macros["DecodingOptions.start_before_prompt"] = False
-    else:
-      macros["LanguageModelFeatures.bos_id"] = start
-  return [f"{name}={value!r}" for name, value in macros.items()]
+  elif start is not None:
+    macros["LanguageModelFeatures.bos_id"] = start
+  elif (beside / directory.CONFIG).is_file():  # T5X's begin with padding.
+    macros["DecodingOptions.start_before_prompt"] = False
+  overrides = [f"{name}={value!r}" for name, value in macros.items()]
+  return overrides + padding(model, beside)
+
+
+def _lengths(model: nn.Module) -> dict[str, int]:
+  """Usual ones, for which a language model has enough positions."""
+  positions = model.decoder.num_positions
+  if hasattr(model, "encoder") or positions is None:
+    return _LENGTHS
+  targets = min(_LENGTHS["targets"], positions // 2)
+  inputs = min(_LENGTHS["inputs"], positions - targets)
+  return {"inputs": inputs, "targets": targets}
+
+
+def padding(model: nn.Module, beside: pathlib.Path) -> list[str]:
+  """The override by which a language model pads as its vocabulary does.
+
+  Its config.json and its tokenizer's files may disagree (Qwen2's, LLaMA's);
+  what padding is changes nothing that such a model computes.
+
+  Args:
+    model: of the checkpoint.
+    beside: see `defaults`.
+  """
+  vocabulary = _vocabulary_in(beside)
+  if hasattr(model, "encoder") or vocabulary is None:
+    return []
+  return [f"{type(model).__name__}.pad_id={vocabulary.pad_id}"]
+
+
+def _vocabulary_in(folder: pathlib.Path) -> Vocabulary | None:
+  path = str(folder)
+  if folder.is_dir() and files.is_vocabulary(path):
+    return Vocabulary(path)
+  return None
 
 
 def parameters_of(model: nn.Module) -> dict[str, Parameter]:

@@ -4,7 +4,9 @@ Where there is a generation_config.json, config.json says nothing of decoding,
 as in `transformers`.
 """
 
-from collections.abc import Mapping
+import ast
+from collections.abc import Mapping, Sequence
+import contextlib
 import pathlib
 import sys
 from typing import Any
@@ -30,7 +32,6 @@ _NOT_BUILT = {
   "forced_decoder_ids": (),
   "guidance_scale": (1.0,),
   "max_time": (),
-  "min_new_tokens": (0,),
   "num_beam_groups": (1,),
   "penalty_alpha": (0.0,),
   "sequence_bias": (),
@@ -39,11 +40,15 @@ _NOT_BUILT = {
   "top_h": (),
   "watermarking_config": (),
 }
+_OF_BEAMS = ("alpha", "beam_rules", "early_stopping", "renormalize")
+_OF_DRAWS = ("temperature", "top_k", "top_p", "min_p", "typical_p")
 # Of `transformers`, where a directory that draws tokens does not say it.
 _USUAL_TOP_K = 50
 
 
-def options(folder: pathlib.Path) -> dict[str, Any]:
+def options(
+  folder: pathlib.Path, *, eos_id: int | None = None, continues: bool = False
+) -> dict[str, Any]:
   """Fields of `DecodingOptions` that a directory gives other values.
 
   Bad words of several ids, a forced last token that is not EOS, and options
@@ -51,6 +56,10 @@ def options(folder: pathlib.Path) -> dict[str, Any]:
 
   Args:
     folder: of config.json; nothing is said where it has none.
+    eos_id: of the vocabulary there, which ends outputs anyway; None where there
+      is no vocabulary.
+    continues: whether outputs go on with the prompt, whose tokens count in
+      `min_length` of `transformers`.
 
   Raises:
     UserError: the file is damaged, or its bad words are no ids.
@@ -58,14 +67,16 @@ def options(folder: pathlib.Path) -> dict[str, Any]:
   path, content = _read(folder)
   if path is None:
     return {}
-  found = {**_searched(content), "min_length": content.get("min_length") or 0}
+  found = {**_searched(path, content)}
+  found["min_length"] = _min_length(path, content, continues)
   found["no_repeat_ngram_size"] = content.get("no_repeat_ngram_size") or None
   if content.get("forced_bos_token_id") is not None:
     found["forced_prefix"] = (content["forced_bos_token_id"],)
   found["repetition_penalty"] = content.get("repetition_penalty") or 1.0
   found["forbidden_ids"] = _forbidden_ids(path, content)
-  if len(_ends(content)) > 1:
-    found["end_ids"] = tuple(_ends(content))
+  ends = tuple(end for end in _ends(content) if end is not None)
+  if len(ends) > 1 or (eos_id is not None and {*ends} - {eos_id}):
+    found["end_ids"] = ends
   last = content.get("forced_eos_token_id")
   if last is not None and last in _ends(content):
     found["forced_end"] = True
@@ -77,6 +88,38 @@ def options(folder: pathlib.Path) -> dict[str, Any]:
     for name, value in found.items()
     if value != getattr(GREEDY, name)
   }
+
+
+def instead(overrides: Sequence[str]) -> list[str]:
+  """Overrides that take back what belongs to another search than a user's.
+
+  Who asks for one beam, or a temperature, of a directory or run that says
+  `num_beams` and `alpha` need not know of the latter.
+
+  Args:
+    overrides: the user's, `NAME=VALUE`; those that are returned come before.
+  """
+  given = {}
+  for override in overrides:
+    name, _, value = map(str.strip, override.partition("="))
+    scope, _, name = name.rpartition("DecodingOptions.")
+    if name in ("num_beams", "temperature") and not scope:
+      # Text that is no number is refused where all is loaded.
+      with contextlib.suppress(ValueError, SyntaxError):
+        given[name] = ast.literal_eval(value)
+  beams, temperature = given.get("num_beams"), given.get("temperature")
+  other = []
+  if beams == 1 or temperature:
+    other += _OF_BEAMS
+  if temperature and beams is None:
+    other.append("num_beams")
+  if temperature == 0 or (beams not in (None, 1) and temperature is None):
+    other += _OF_DRAWS
+  return [
+    f"DecodingOptions.{name}={getattr(GREEDY, name)!r}"
+    for name in other
+    if name not in given
+  ]
 
 
 def longest(folder: pathlib.Path) -> int | None:
@@ -99,8 +142,31 @@ def _read(folder: pathlib.Path) -> tuple[pathlib.Path | None, dict[str, Any]]:
   return path, {} if path is None else directory.read_json(path)
 
 
-def _searched(content: Mapping[str, Any]) -> dict[str, Any]:
-  """How outputs are searched for or drawn."""
+def _min_length(path, content: Mapping[str, Any], continues: bool) -> int:
+  """The fewest tokens, EOS counted."""
+  shortest = content.get("min_length") or 0
+  if continues and shortest:
+    _say(f"min_length={shortest} in {str(path)!r}, which counts the prompt")
+    shortest = 0
+  new = content.get("min_new_tokens")  # EOS is not among them.
+  return max(shortest, new + 1) if new else shortest
+
+
+def _searched(path, content: Mapping[str, Any]) -> dict[str, Any]:
+  """How outputs are searched for or drawn, and how many are returned."""
+  found = _search(path, content)
+  several = content.get("num_return_sequences") or 1
+  if found and several > 1:
+    found["num_return"] = several
+  elif several > 1:
+    _say(
+      f"num_return_sequences={several} in {str(path)!r}, as greedy search has "
+      "one output"
+    )
+  return found
+
+
+def _search(path, content: Mapping[str, Any]) -> dict[str, Any]:
   beams = content.get("num_beams") or 1
   if beams > 1 and not content.get("do_sample"):
     penalty = content.get("length_penalty")
@@ -113,8 +179,12 @@ def _searched(content: Mapping[str, Any]) -> dict[str, Any]:
     }
   if not content.get("do_sample"):
     return {}
+  temperature = content.get("temperature", 1.0)
+  if temperature == 0:
+    _say(f"do_sample in {str(path)!r}, for at temperature 0 nothing is drawn")
+    return {}
   return {
-    "temperature": content.get("temperature") or 1.0,
+    "temperature": 1.0 if temperature is None else temperature,
     "top_k": content.get("top_k", _USUAL_TOP_K) or None,
     "top_p": _below_one(content.get("top_p")),
     "min_p": content.get("min_p") or None,

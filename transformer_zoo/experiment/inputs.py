@@ -9,10 +9,29 @@ from typing import Any
 from flax import linen as nn
 
 from transformer_zoo import corruption as corruptions
+from transformer_zoo.architectures.decoder_only import DecoderOnly
+from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
+from transformer_zoo.architectures.ensemble import Ensemble
+from transformer_zoo.data import features
 from transformer_zoo.data import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import distributed
+
+# Models of ours, converters whose batches lack what they read, and the values
+# of CONVERTER to choose instead.
+_UNREADABLE = (
+  (
+    EncoderDecoder,
+    (features.Encoder, features.LanguageModel, features.PrefixLanguageModel),
+    "@EncoderDecoderFeatures()",
+  ),
+  (
+    DecoderOnly,
+    features.Encoder,
+    "@LanguageModelFeatures() or @PrefixLanguageModelFeatures()",
+  ),
+)
 
 
 def prepared(name: str, prepared_dir: str) -> manifest.PreparedMixture:
@@ -107,6 +126,19 @@ def check_vocabulary(
       f"takes {model.pad_id} for padding; set {type(model).__name__}.pad_id to "
       f"{vocabulary.pad_id}"
     )
+
+
+def check_converter(model: nn.Module, converter: features.Converter) -> None:
+  """Raises UserError where batches lack what a model of ours reads."""
+  if isinstance(model, Ensemble):
+    model = model.members[0]
+  for kind, refused, allowed in _UNREADABLE:
+    if isinstance(model, kind) and isinstance(converter, refused):
+      raise UserError(
+        f"CONVERTER is @{type(converter).__name__}Features(), whose batches "
+        f"the model {type(model).__name__} does not read; set it to {allowed}, "
+        "and CORRUPTION to an objective whose examples that lays out"
+      )
 
 
 def cut_texts(

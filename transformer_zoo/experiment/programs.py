@@ -21,6 +21,7 @@ from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import prompts
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import inputs
 from transformer_zoo.forecast import cost as cost_lib
 from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.training import anomalies
@@ -183,10 +184,10 @@ def _decoding(program: TrainProgram, settings: Mapping[str, Any]) -> Program:
 
   laid_out = _over_rows(program.mesh)
   per_row = jax.ShapeDtypeStruct((rows,), jnp.int32, sharding=laid_out)
-  inputs = jax.ShapeDtypeStruct(
+  inputs_BM = jax.ShapeDtypeStruct(
     (rows, lengths["inputs"]), jnp.int32, sharding=laid_out
   )
-  arguments = params, inputs, per_row, per_row
+  arguments = params, inputs_BM, per_row, per_row
   cost = cost_lib.count(decode, *arguments, while_trips=options.max_length)
   return Program(
     jitted=jax.jit(decode),
@@ -207,8 +208,12 @@ def abstract_batch(
   Args:
     settings: arguments of `train`.
     mesh: where it will lie.
+
+  Raises:
+    UserError: the model does not read what the converter lays out.
   """
   converter = settings["converter"]
+  inputs.check_converter(settings["model"], converter)
   row = converter(
     {name: Ragged.of([]) for name in converter.features},
     np.zeros(0, int),

@@ -6,8 +6,6 @@ import functools
 from flax import linen as nn
 import jax
 
-from transformer_zoo.architectures.decoder_only import DecoderOnly
-from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
 from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.data import features
 from transformer_zoo.data.evaluation_split import ENCODER_DECODER
@@ -15,30 +13,14 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
-from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.experiment import checkpoint_sources
+from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import restoration
 from transformer_zoo.objectives.sequence_to_sequence import example_sums
 from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.partitioning import Partitioning
-
-# Models of ours, converters whose batches lack what they read, and the values
-# of CONVERTER to choose instead.
-_UNREADABLE = (
-  (
-    EncoderDecoder,
-    (features.Encoder, features.LanguageModel, features.PrefixLanguageModel),
-    "@EncoderDecoderFeatures()",
-  ),
-  (
-    DecoderOnly,
-    features.Encoder,
-    "@LanguageModelFeatures() or @PrefixLanguageModelFeatures()",
-  ),
-)
-
 
 # Stands for EOS where a vocabulary has none.
 NO_END = -1
@@ -64,7 +46,7 @@ def make_evaluator(
     UserError: the model does not read what the converter lays out, or the
       decoding options do not fit the length of the targets.
   """
-  _check_converter(model, converter)
+  inputs.check_converter(model, converter)
   shares = partitioning_lib.batch_shares(mesh)
   decoding.with_length(lengths["targets"])
   rows = -(-batch_size // shares) * shares
@@ -87,19 +69,6 @@ def make_evaluator(
     decoding=decoding,
     converter=converter,
   )
-
-
-def _check_converter(model: nn.Module, converter: features.Converter) -> None:
-  """Raises UserError where batches lack what a model of ours reads."""
-  if isinstance(model, Ensemble):
-    model = model.members[0]
-  for kind, refused, allowed in _UNREADABLE:
-    if isinstance(model, kind) and isinstance(converter, refused):
-      raise UserError(
-        f"CONVERTER is @{type(converter).__name__}Features(), whose batches "
-        f"the model {type(model).__name__} does not read; set it to {allowed}, "
-        "and CORRUPTION to an objective whose examples that lays out"
-      )
 
 
 def make_example_sums(model: nn.Module, decoding: DecodingOptions) -> Callable:

@@ -50,16 +50,25 @@ def of_directory(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def start_id(folder: pathlib.Path) -> int | None:
-  """The id that a directory's tokenizer puts before a text (Llama's BOS)."""
+  """The id that a directory's tokenizer puts before a text.
+
+  Llama's is BOS, that of RoBERTa and of what reads its files (CodeT5) `<s>`;
+  None where a text begins with itself (T5, GPT-2).
+  """
   config = files.tokenizer_config(str(folder))
   if (folder / "tokenizer.json").is_file():
     import tokenizers
 
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-    added = tokenizer.encode("").ids
-    return added[0] if added else None
-  if "Llama" in config.get("tokenizer_class", ""):
+    alone = tokenizer.encode("a", add_special_tokens=False).ids
+    whole = tokenizer.encode("a").ids
+    # A template may put a token behind the text alone, as T5's.
+    return None if whole[: len(alone)] == alone else whole[0]
+  kind = config.get("tokenizer_class") or ""
+  if "Llama" in kind:
     return Vocabulary(folder).bos_id
+  if "Roberta" in kind:
+    return Vocabulary(folder).cls_id
   return None
 
 

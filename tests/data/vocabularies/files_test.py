@@ -143,6 +143,65 @@ def test_names_of_beginning_and_end(begin, end, tmp_path):
   assert vocabulary.pad_id == ids[end]
 
 
+def write_chat_tokenizer(folder):
+  special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+  ids = {piece: i for i, piece in enumerate([*special, "a", "b", "|", ">"])}
+  tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(ids, "b"))
+  tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+  tokenizer.add_special_tokens(special)
+  folder.mkdir()
+  tokenizer.save(str(folder / "tokenizer.json"))
+
+
+@pytest.mark.parametrize(
+  ("file", "stated"),
+  [
+    (
+      "tokenizer_config.json",
+      {
+        "eos_token": "<|im_end|>",
+        "pad_token": "<|endoftext|>",
+        "bos_token": None,
+        "unk_token": "<|im_end|>",
+      },
+    ),
+    (
+      "special_tokens_map.json",
+      {
+        "eos_token": {"content": "<|im_end|>", "lstrip": False},
+        "pad_token": {"content": "<|endoftext|>"},
+      },
+    ),
+  ],
+)
+def test_special_pieces_are_those_that_the_files_beside_state(
+  file, stated, tmp_path
+):
+  """As chat models have them; a name alone would tell another end."""
+  for name in ("plain", "chat", "same"):
+    write_chat_tokenizer(tmp_path / name)
+  (tmp_path / "chat" / file).write_text(json.dumps(stated))
+  same = {"eos_token": "<|endoftext|>", "pad_token": "not there"}
+  (tmp_path / "same" / file).write_text(json.dumps(same))
+  plain, chat, same = (
+    Vocabulary(tmp_path / name) for name in ("plain", "chat", "same")
+  )
+  assert (plain.eos_id, plain.pad_id, plain.bos_id) == (0, 0, 0)
+  assert (chat.eos_id, chat.pad_id, chat.bos_id) == (2, 0, 0)
+  assert (chat.unk_id, same.eos_id, same.pad_id) == (None, 0, 0)
+  # What ends a text is written into prepared data.
+  assert chat.checksum != plain.checksum == same.checksum
+  assert chat.decode([3, 2, 4]) == chat.decode([3, 0, 2]) == "a"
+
+
+def test_special_pieces_are_read_in_prompts_alone(tmp_path):
+  write_chat_tokenizer(tmp_path / "chat")
+  vocabulary = Vocabulary(tmp_path / "chat")
+  text = "<|im_start|>a<|im_end|>"
+  assert vocabulary.encode_prompt(text) == [1, 3, 2]
+  assert vocabulary.encode(text) == vocabulary.encode_batch([text])[0] == [4]
+
+
 def test_sentinels_that_a_tokenizer_json_calls_special(tmp_path):
   """As T5's has them: in the list of pieces and, special, beside it."""
   pieces = ["<pad>", "</s>", "<unk>", "▁", "▁a", "▁b"]

@@ -25,6 +25,7 @@ _PART_OF = {
 _ENOUGH = 1 << 20
 # A Hugging Face directory tells in it which class reads its other files.
 _TOKENIZER_CONFIG = "tokenizer_config.json"
+_SPECIAL_TOKENS_MAP = "special_tokens_map.json"
 _BYTES_CLASS = "ByT5Tokenizer"
 _WITH_SENTINELS = ("T5Tokenizer", "T5TokenizerFast", "MT5Tokenizer")
 _T5_EXTRA_IDS = 100
@@ -82,7 +83,37 @@ def tokenizer_config(folder: str) -> dict[str, Any]:
   Raises:
     UserError: the file is no JSON object.
   """
-  path = os.path.join(folder, _TOKENIZER_CONFIG)
+  return _object(os.path.join(folder, _TOKENIZER_CONFIG))
+
+
+def stated_pieces(folder: str) -> dict[str, str]:
+  """What the files beside a tokenizer.json call its special pieces.
+
+  Args:
+    folder: as a Hugging Face directory; other folders state nothing.
+
+  Returns:
+    The pieces of those of `pad`, `eos` and `bos` that are stated. The unknown
+    one is not among them: GPT-2's files name EOS, which it never stands for.
+
+  Raises:
+    UserError: a file is no JSON object.
+  """
+  stated = {
+    **_object(os.path.join(folder, _SPECIAL_TOKENS_MAP)),
+    **tokenizer_config(folder),
+  }
+  found = {}
+  for role in ("pad", "eos", "bos"):
+    piece = stated.get(f"{role}_token")
+    piece = piece.get("content") if isinstance(piece, dict) else piece
+    if isinstance(piece, str):
+      found[role] = piece
+  return found
+
+
+def _object(path: str) -> dict[str, Any]:
+  """A file's JSON object; empty where there is no file."""
   try:
     with open(path, encoding="utf-8") as file:
       content = json.load(file)

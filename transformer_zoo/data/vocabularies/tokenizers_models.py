@@ -2,10 +2,11 @@
 
 Special pieces that are written out in a text ("[SEP]", "<|endoftext|>") are
 text like any other, so that no document can end itself; sentinels are read, as
-SeqIO reads them.
+SeqIO reads them. In a prompt, which a user writes, all of them are read.
 """
 
 from collections.abc import Sequence
+import functools
 import json
 import os
 from typing import TYPE_CHECKING
@@ -26,7 +27,12 @@ _SPACE = "Ġ"  # as a byte-level BPE writes it
 
 
 class TokenizersModel:
-  """Encodes and decodes; the attributes are those of every tokenizer."""
+  """Encodes and decodes; the attributes are those of every tokenizer.
+
+  Attributes:
+    is_stated: whether special ids are others than pieces' names tell, for a
+      tokenizer_config.json beside the file says so (chat models end a turn).
+  """
 
   def __init__(
     self,
@@ -67,12 +73,31 @@ class TokenizersModel:
     self._tokenizer = tokenizer
     self.size = 1 + max(tokenizer.get_vocab().values())
     self.sentinel_ids = special_ids.find_sentinels(tokenizer.token_to_id)
-    self.special = special_ids.find(tokenizer.token_to_id, self.sentinel_ids)
-    self._unwritten = self.special.unwritten
+    id_of = tokenizer.token_to_id
+    by_name = special_ids.find(id_of, self.sentinel_ids)
+    stated = {
+      role: i
+      for role, piece in files.stated_pieces(os.path.dirname(path)).items()
+      if (i := id_of(piece)) is not None
+    }
+    self.special = special_ids.find(id_of, self.sentinel_ids, **stated)
+    self.is_stated = self.special != by_name
+    self._unwritten = self.special.unwritten | by_name.unwritten
 
   def encode(self, text: str) -> list[int]:
     """Returns the ids of `text`."""
     return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+  def encode_prompt(self, text: str) -> list[int]:
+    """Returns the ids of a text whose special pieces are no text."""
+    return self._of_prompts.encode(text, add_special_tokens=False).ids
+
+  @functools.cached_property
+  def _of_prompts(self) -> "tokenizers.Tokenizer":
+    # A copy: the switch is the whole tokenizer's.
+    copy = type(self._tokenizer).from_str(self._tokenizer.to_str())
+    copy.encode_special_tokens = False
+    return copy
 
   def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
     """Returns the ids of each text, on the library's threads."""

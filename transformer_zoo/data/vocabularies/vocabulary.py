@@ -17,6 +17,9 @@ from transformer_zoo.errors import UserError
 if TYPE_CHECKING:
   import seqio
 
+# Kinds whose special ids the files beside them may state.
+_STATED = ("byte_bpe", "tokenizer_json")
+
 
 class Vocabulary:
   """Texts to ids and back, as a file says.
@@ -136,6 +139,9 @@ class Vocabulary:
       lower_case = self.lower_case
     if lower_case:
       checksum = hashlib.sha256(f"{checksum} lower".encode()).hexdigest()
+    if found.kind in _STATED and self._tokenizer.is_stated:
+      text = f"{checksum} {self._tokenizer.special}"
+      checksum = hashlib.sha256(text.encode()).hexdigest()
     return checksum
 
   def check(self) -> None:
@@ -153,6 +159,15 @@ class Vocabulary:
   def encode_targets(self, text: str) -> list[int]:
     """Returns the ids of what a model is to write: Marian's are others."""
     encode = getattr(self._tokenizer, "encode_targets", self._tokenizer.encode)
+    return encode(text)
+
+  def encode_prompt(self, text: str) -> list[int]:
+    """Returns the ids of what a user asks.
+
+    The special pieces that a tokenizer.json has are read there, as of chat
+    templates ("<|im_start|>"); `encode` takes them for text.
+    """
+    encode = getattr(self._tokenizer, "encode_prompt", self._tokenizer.encode)
     return encode(text)
 
   def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:

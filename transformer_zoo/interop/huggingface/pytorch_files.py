@@ -46,6 +46,8 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 def _tensor(value) -> Tensor:
   import torch
 
+  value = value.detach()  # It may be a parameter, with a gradient.
+
   def read():
     if value.dtype == torch.bfloat16:
       return value.view(torch.int16).numpy().view(ml_dtypes.bfloat16)

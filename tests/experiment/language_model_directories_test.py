@@ -1,0 +1,103 @@
+"""Hugging Face directories of language models: what begins and ends a text.
+
+Their config.json, generation_config.json and tokenizer_config.json each say
+some of it, and do not always agree, as in what is published.
+"""
+
+import json
+
+from flax import traverse_util
+import pytest
+import tokenizers
+from tokenizers import models
+from tokenizers import pre_tokenizers
+
+from tests import tiny_models
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.experiment import converted_run
+from transformer_zoo.experiment.convert import convert
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import writing
+from transformer_zoo.interop.tensors import Tensor
+
+CHAT = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+
+
+def write_directory(folder, kind, architecture, special, config):
+  """Random parameters; words w3, w4, ... behind the special pieces."""
+  model, _ = tiny_models.build(architecture, HEAD_DIM=6, MLP_DIM=96)
+  family = family_of({"model_type": kind})
+  parameters = traverse_util.flatten_dict(
+    tiny_models.random_parameters(model), sep="/"
+  )
+  folder.mkdir()
+  writing.write_directory(
+    folder,
+    family,
+    {**family.config(model), **config},
+    {name: Tensor.of(array) for name, array in parameters.items()},
+  )
+  pieces = [*special, *(f"w{i}" for i in range(len(special), 48))]
+  tokenizer = tokenizers.Tokenizer(
+    models.WordLevel({piece: i for i, piece in enumerate(pieces)}, special[0])
+  )
+  tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+  tokenizer.add_special_tokens(list(special))
+  tokenizer.save(str(folder / "tokenizer.json"))
+  return model
+
+
+@pytest.fixture
+def infer(zoo):
+  """Returns a function from a checkpoint to objects, one for each text."""
+
+  def call(checkpoint, *words):
+    lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 8}"
+    checkpoint = f"--checkpoint={checkpoint}"
+    code, output, error = zoo("infer", checkpoint, lengths, "--json", *words)
+    assert code == 0, error
+    return [json.loads(line) for line in output.splitlines()]
+
+  return call
+
+
+def test_padding_that_the_files_disagree_on_is_the_vocabularys(tmp_path, infer):
+  """Qwen2's configuration has no padding, its tokenizer another than EOS."""
+  folder = tmp_path / "theirs"
+  said = {"eos_token_id": 2, "pad_token_id": None}
+  write_directory(folder, "llama", "llama", CHAT, said)
+  stated = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
+  (folder / "tokenizer_config.json").write_text(json.dumps(stated))
+  vocabulary = Vocabulary(folder)
+  assert (vocabulary.eos_id, vocabulary.pad_id) == (2, 0)
+  convert(folder, tmp_path / "run", report=lambda line: None)
+  found = [infer(place, "w7 w9 w7") for place in (folder, tmp_path / "run")]
+  assert found[0] == found[1] and len(found[0]) == 1
+
+
+def test_the_one_end_of_a_configuration_ends(tmp_path):
+  """Where the tokenizer's files do not name it."""
+  folder = tmp_path / "theirs"
+  said = {"eos_token_id": 2, "pad_token_id": 0}
+  model = write_directory(folder, "llama", "llama", CHAT, said)
+  assert Vocabulary(folder).eos_id == 0
+  told = converted_run.defaults(model, folder, "infer")
+  assert "DecodingOptions.end_ids=(2,)" in told
+  stated = {"eos_token": {"content": "<|im_end|>", "lstrip": False}}
+  (folder / "special_tokens_map.json").write_text(json.dumps(stated))
+  copy = folder.rename(tmp_path / "copy")  # Vocabularies are read once.
+  assert Vocabulary(copy).eos_id == 2
+  told = converted_run.defaults(model, copy, "infer")
+  assert not [line for line in told if "end_ids" in line]
+
+
+def test_a_vocabulary_without_any_end(tmp_path, infer):
+  """GPT's: texts are scored as they are, and outputs are as long as allowed."""
+  folder = tmp_path / "theirs"
+  write_directory(folder, "openai-gpt", "gpt_1", ("<unk>",), {})
+  assert Vocabulary(folder).eos_id is None
+  (scored,) = infer(folder, "--score", "w7 w9\tw4 w5 w6")
+  assert scored["target_tokens"] == 3
+  (free,) = infer(folder, "w7 w9")
+  (held,) = infer(folder, "--gin.DecodingOptions.min_length=3", "w7 w9")
+  assert free == held and len(free["prediction"].split()) == 8

@@ -1,0 +1,167 @@
+"""The checkpoint that a command is about, and the configuration for it."""
+
+import argparse
+from collections.abc import Sequence
+import dataclasses
+import os
+import pathlib
+
+from transformer_zoo.cli import common
+from transformer_zoo.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Configuration:
+  """What a command loads for a checkpoint.
+
+  Attributes:
+    gin_files: in order.
+    overrides: after them, before the user's.
+    defaults: for what neither the files nor the user binds.
+  """
+
+  gin_files: Sequence[str]
+  overrides: Sequence[str] = ()
+  defaults: Sequence[str] = ()
+
+
+def add_argument(parser: argparse.ArgumentParser) -> None:
+  """Adds `--checkpoint`, which may be repeated."""
+  parser.add_argument(
+    "--checkpoint",
+    action="append",
+    required=True,
+    metavar="DIR",
+    help="a run folder, a step of it, or a checkpoint of others; named several "
+    "times, their logits are averaged",
+  )
+
+
+def binding(arguments: argparse.Namespace) -> str:
+  """The override that names the checkpoint, or those of an ensemble."""
+  paths = arguments.checkpoint
+  return f"CHECKPOINT_PATH={paths if len(paths) > 1 else paths[0]!r}"
+
+
+def configuration(arguments: argparse.Namespace, kind: str) -> Configuration:
+  """The configuration for a checkpoint; of several, for the first one.
+
+  Gin files of the user that configure the command are all there is to it. Those
+  that name a model come after `runs/<kind>.gin`; others also after the model,
+  which the run of the checkpoint or its config.json tells.
+
+  Args:
+    arguments: with `gin_file` and `checkpoint`, whose URLs become folders.
+    kind: `evaluate` or `infer`; `runs/<kind>.gin` is shipped.
+
+  Raises:
+    UserError: there is no checkpoint, or nothing tells its model.
+  """
+  arguments.checkpoint = [*map(_fetched, arguments.checkpoint)]
+  for path in arguments.checkpoint:
+    if not pathlib.Path(path).exists():
+      raise UserError(f"there is no checkpoint {path!r}")
+  checkpoint, run = arguments.checkpoint[0], f"runs/{kind}.gin"
+  bound = _bound(arguments)
+  file, _, _ = bound.get(f"{kind}.model", "").rpartition(":")
+  if file and not file.endswith(run):
+    return Configuration(arguments.gin_file)
+  if "MODEL" in bound:
+    return Configuration(
+      [run, *arguments.gin_file], defaults=_defaults(arguments, kind)
+    )
+  told = _told_by(checkpoint, kind)
+  if told is None:
+    raise UserError(
+      f"no config.gin lies beside the checkpoint {checkpoint!r}: name its "
+      "model with --gin_file, as in --gin_file=architectures/t5_1_1.gin "
+      "--gin_file=sizes/t5_1_1_small.gin"
+    )
+  files = [*told.gin_files, run, *arguments.gin_file]
+  return dataclasses.replace(told, gin_files=files)
+
+
+def vocabulary(checkpoint: str) -> str | None:
+  """The folder of the vocabulary that a checkpoint came with, or None."""
+  from transformer_zoo.data.vocabularies import files
+
+  for beside in map(str, _places_beside(checkpoint)):
+    if os.path.isdir(beside) and files.is_vocabulary(beside):
+      return beside
+  return None
+
+
+def _fetched(path: str) -> str:
+  """The path itself, or the folder of a copy where it is a URL."""
+  if "://" not in path:
+    return path
+  from transformer_zoo.experiment import remote
+
+  return str(remote.fetched(path))
+
+
+def _bound(arguments: argparse.Namespace) -> dict[str, str]:
+  """What the user's gin files bind (`config.bound`)."""
+  if not arguments.gin_file:
+    return {}
+  from transformer_zoo import config
+
+  config.register_all()
+  # A gin file may import a module of tasks, and that TensorFlow.
+  with common.quiet_stderr(keep=common.not_logged_by_libraries):
+    return config.bound(arguments.gin_file, common.search_paths(arguments))
+
+
+def _defaults(arguments: argparse.Namespace, kind: str) -> list[str]:
+  """What nothing tells of a command with the model of the user's gin files."""
+  from transformer_zoo import config
+  from transformer_zoo.experiment import converted_run
+
+  with common.quiet_stderr():  # Notes are written when all is loaded.
+    model = config.build(
+      "MODEL",
+      arguments.gin_file,
+      arguments.overrides,
+      search_paths=common.search_paths(arguments),
+      allow_unused=True,
+    )
+  places = _places_beside(arguments.checkpoint[0])
+  beside = next(filter(pathlib.Path.is_dir, places), places[0])
+  return converted_run.defaults(model, beside, kind)
+
+
+def _told_by(checkpoint: str, kind: str) -> Configuration | None:
+  """The model as a checkpoint tells it, None where it does not."""
+  for folder in _folders(checkpoint):
+    if (folder / "config.gin").is_file():
+      return Configuration([str(folder / "config.gin")])
+  from transformer_zoo import config
+  from transformer_zoo.experiment import converted_run
+  from transformer_zoo.interop.huggingface import directory
+
+  if not directory.is_directory(checkpoint):
+    return None
+  found = directory.open_directory(checkpoint)
+  architecture = found.family.architecture(found.config)
+  files, overrides = architecture.gin_files, architecture.as_overrides()
+  model = config.build("MODEL", files, overrides)
+  return Configuration(
+    files,
+    [*overrides, *converted_run.padding(model, found.path)],
+    converted_run.defaults(model, found.path, kind),
+  )
+
+
+def _places_beside(checkpoint: str) -> list[pathlib.Path]:
+  """Folders that may hold what came along with a checkpoint."""
+  from transformer_zoo.interop.huggingface import directory
+
+  if directory.is_directory(checkpoint):
+    return [pathlib.Path(checkpoint)]
+  return [folder / "huggingface" for folder in _folders(checkpoint)]
+
+
+def _folders(checkpoint: str) -> list[pathlib.Path]:
+  """The folder of a step or a run, and those above it."""
+  path = pathlib.Path(checkpoint).absolute()
+  return [path, *path.parents[:2]]
