@@ -209,6 +209,8 @@ def test_what_is_said_of_decoding(content, expected, tmp_path):
 def test_the_longest_output(content, expected, tmp_path):
   (tmp_path / "config.json").write_text(json.dumps(content))
   assert generation_defaults.longest(tmp_path) == expected
+  said = generation_defaults.longest(tmp_path, continues=True)
+  assert said == content.get("max_new_tokens")
 
 
 def test_options_that_are_not_built_are_told(tmp_path, capsys):

@@ -161,7 +161,7 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
     "BATCH_SIZE": 8,
     "MIXTURE_OR_TASK_NAME": None,
     "PREPARED_DIR": "runs/prepared",
-    "TASK_FEATURE_LENGTHS": _lengths(model),
+    "TASK_FEATURE_LENGTHS": _lengths(model, beside),
   }
   if "evaluate" in kinds:
     macros["CORRUPTION"] = None
@@ -192,8 +192,6 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
         f"{start}, and what is read here does not: put its piece before them",
         file=sys.stderr,
       )
-    if longest := generation_defaults.longest(beside):
-      macros["TASK_FEATURE_LENGTHS"] = {**_LENGTHS, "targets": longest}
   elif start is not None:
     macros["LanguageModelFeatures.bos_id"] = start
   elif (beside / directory.CONFIG).is_file():  # T5X's begin with padding.
@@ -202,12 +200,15 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
   return overrides + padding(model, beside)
 
 
-def _lengths(model: nn.Module) -> dict[str, int]:
+def _lengths(model: nn.Module, beside: pathlib.Path) -> dict[str, int]:
   """Usual ones, for which a language model has enough positions."""
+  continues = not hasattr(model, "encoder")
+  longest = generation_defaults.longest(beside, continues=continues)
+  targets = longest or _LENGTHS["targets"]
   positions = model.decoder.num_positions
-  if hasattr(model, "encoder") or positions is None:
-    return _LENGTHS
-  targets = min(_LENGTHS["targets"], positions // 2)
+  if not continues or positions is None:
+    return {**_LENGTHS, "targets": targets}
+  targets = min(targets, positions // 2)
   inputs = min(_LENGTHS["inputs"], positions - targets)
   return {"inputs": inputs, "targets": targets}
 

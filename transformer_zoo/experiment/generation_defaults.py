@@ -122,8 +122,13 @@ def instead(overrides: Sequence[str]) -> list[str]:
   ]
 
 
-def longest(folder: pathlib.Path) -> int | None:
-  """The most tokens of an encoder-decoder's outputs, if a directory says it.
+def longest(folder: pathlib.Path, *, continues: bool = False) -> int | None:
+  """The most tokens of outputs, if a directory says it.
+
+  Args:
+    folder: see `options`.
+    continues: see `options`; `max_length` counts the prompt too, and says
+      nothing here.
 
   Raises:
     UserError: the file is damaged.
@@ -131,6 +136,8 @@ def longest(folder: pathlib.Path) -> int | None:
   _, content = _read(folder)
   if content.get("max_new_tokens"):
     return content["max_new_tokens"]
+  if continues:
+    return None
   # What the decoder is fed first counts.
   length = content.get("max_length")
   return length - 1 if length and length > 1 else None

@@ -1,6 +1,8 @@
 """Vocabularies of the field, how files tell what they are, and bad ones."""
 
 import json
+import pathlib
+import shutil
 
 import pytest
 import tokenizers
@@ -200,6 +202,29 @@ def test_special_pieces_are_read_in_prompts_alone(tmp_path):
   text = "<|im_start|>a<|im_end|>"
   assert vocabulary.encode_prompt(text) == [1, 3, 2]
   assert vocabulary.encode(text) == vocabulary.encode_batch([text])[0] == [4]
+
+
+def test_special_pieces_of_a_byte_level_bpe_are_those_stated(trained, tmp_path):
+  """CodeT5's `<s>`, GPT-2's `<|endoftext|>`, in vocab.json like any other."""
+  plain = trained["byte_bpe"]
+  folder = pathlib.Path(plain.path)
+  for name in ("vocab.json", "merges.txt"):
+    shutil.copy(folder / name, tmp_path / name)
+  (end,) = [
+    piece
+    for piece, i in json.loads((folder / "vocab.json").read_text()).items()
+    if i == plain.eos_id
+  ]
+  stated = {"eos_token": end, "pad_token": "not there"}
+  (tmp_path / "tokenizer_config.json").write_text(json.dumps(stated))
+  vocabulary = Vocabulary(tmp_path)
+  text = f"The cat{end}"
+  assert vocabulary.size == plain.size
+  assert vocabulary.checksum == plain.checksum
+  assert vocabulary.encode(text) == plain.encode(text)
+  read = [*plain.encode("The cat"), plain.eos_id]
+  assert vocabulary.encode_prompt(text) == read
+  assert plain.encode_prompt(text) == plain.encode(text)
 
 
 def test_sentinels_that_a_tokenizer_json_calls_special(tmp_path):

@@ -192,7 +192,8 @@ def byte_level_bpe(
       f"({error})."
     ) from None
   tokenizer = tokenizers.Tokenizer(model)
-  pieces = "\n".join([*tokenizer.get_vocab(), ""])
+  ids_of_pieces = tokenizer.get_vocab()
+  pieces = "\n".join([*ids_of_pieces, ""])
   if f"{_END_OF_WORD}\n" in pieces and _SPACE not in pieces:
     raise UserError(
       f"The vocabulary file {vocab!r} is no byte-level BPE: its words end with "
@@ -201,6 +202,8 @@ def byte_level_bpe(
     )
   tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
   tokenizer.decoder = decoders.ByteLevel()
+  stated = files.stated_pieces(os.path.dirname(vocab)).values()
+  tokenizer.add_special_tokens([p for p in {*stated} if p in ids_of_pieces])
   return TokenizersModel(tokenizer, vocab, extra_ids)
 
 

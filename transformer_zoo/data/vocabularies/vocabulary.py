@@ -164,8 +164,9 @@ class Vocabulary:
   def encode_prompt(self, text: str) -> list[int]:
     """Returns the ids of what a user asks.
 
-    The special pieces that a tokenizer.json has are read there, as of chat
-    templates ("<|im_start|>"); `encode` takes them for text.
+    Special pieces are read there, as of chat templates ("<|im_start|>"), where
+    a tokenizer.json has them or the files beside a vocab.json state them;
+    `encode` takes them for text.
     """
     encode = getattr(self._tokenizer, "encode_prompt", self._tokenizer.encode)
     return encode(text)
