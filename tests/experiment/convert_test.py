@@ -60,6 +60,36 @@ def write_directory(folder):
   (folder / "tokenizer_config.json").write_text('{"model_max_length": 512}')
 
 
+def test_a_decoder_that_is_first_fed_something_else_than_padding(tmp_path, zoo):
+  """MADLAD-400's: <s>, where padding is 1."""
+  words = ["<pad>", "</s>", "<unk>", "a", "fine", "day"]
+  tokenizer = tokenizers.Tokenizer(
+    models.WordLevel({word: i for i, word in enumerate(words)}, "<unk>")
+  )
+  found = {}
+  for start in (0, 7):
+    theirs, run = tmp_path / f"theirs{start}", tmp_path / f"run{start}"
+    write_directory(theirs)
+    (theirs / "spiece.model").unlink()
+    tokenizer.save(str(theirs / "tokenizer.json"))
+    for name in ("config.json", "generation_config.json"):
+      said = json.loads((theirs / name).read_text())
+      said["decoder_start_token_id"] = start
+      (theirs / name).write_text(json.dumps(said))
+    convert(theirs, run, report=lambda line: None)
+    convert(run, tmp_path / f"back{start}", report=lambda line: None)
+    back = json.loads((tmp_path / f"back{start}" / "config.json").read_text())
+    assert back["decoder_start_token_id"] == start
+    for folder in (theirs, run):
+      code, output, error = zoo(
+        *("infer", f"--checkpoint={folder}", "--score", "a fine\tday"),
+        "--gin.TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 8}",
+      )
+      assert code == 0, error
+      found[folder.name] = json.loads(output)["log_likelihood"]
+  assert found["theirs7"] == found["run7"] != found["theirs0"] == found["run0"]
+
+
 @pytest.fixture(scope="module", name="place")
 def convert_there_and_back(tmp_path_factory):
   """A directory, the run that it becomes, and the directory of that."""

@@ -111,6 +111,25 @@ def refusal(checkpoint, model, used=0, **rules) -> str:
   return str(caught.value)
 
 
+def test_what_the_decoder_was_first_fed(checkpoints, tmp_path):
+  """An id in the files of Hugging Face that is not padding's."""
+  shutil.copytree(checkpoints / "huggingface", tmp_path / "theirs")
+  path = tmp_path / "theirs/config.json"
+  said = json.loads(path.read_text()) | {"decoder_start_token_id": 7}
+  path.write_text(json.dumps(said))
+  (tmp_path / "theirs/generation_config.json").unlink()
+  boxed = state_lib.abstract_variables(build())
+  initial = InitialCheckpoint(str(tmp_path / "theirs"))
+  initial.open(build(), boxed, [Ids()], start_id=7)
+  with pytest.raises(UserError) as caught:
+    initial.open(build(), boxed, [Ids()], start_id=0)
+  assert str(caught.value) == (
+    f"the decoder of the Hugging Face directory {str(tmp_path / 'theirs')!r} "
+    "was first fed id 7, and would be fed 0 here; set "
+    "EncoderDecoderFeatures.bos_id=7"
+  )
+
+
 def assert_equal(placed, expected):
   jax.tree.map(np.testing.assert_array_equal, placed, expected)
 

@@ -303,15 +303,23 @@ def test_what_a_user_asks_for_goes_before_all_of_another_search(
   assert greedy.num_beams == expected.num_beams
 
 
-def test_what_begins_elsewhere_is_told(tmp_path, capsys):
-  file = tmp_path / "generation_config.json"
-  said = {"eos_token_id": [1], "decoder_start_token_id": 5}
-  file.write_text(json.dumps({**said, "pad_token_id": 0}))
-  assert generation_defaults.options(tmp_path) == {}
-  assert capsys.readouterr().err == (
-    f"passed over: decoder_start_token_id 5 in {str(file)!r}; padding, 0, is "
-    "what a decoder is first fed\n"
-  )
+@pytest.mark.parametrize(
+  ("config", "generation", "expected"),
+  [
+    ({}, None, None),
+    ({"decoder_start_token_id": 0}, None, None),
+    ({"decoder_start_token_id": 0, "pad_token_id": 1}, None, 0),
+    ({"decoder_start_token_id": 0, "pad_token_id": 1}, {}, 0),
+    ({"pad_token_id": 1}, {"decoder_start_token_id": 1}, None),
+    ({"decoder_start_token_id": 0}, {"decoder_start_token_id": 5}, 5),
+  ],
+)
+def test_what_a_decoder_is_first_fed(config, generation, expected, tmp_path):
+  (tmp_path / "config.json").write_text(json.dumps(config))
+  if generation is not None:
+    path = tmp_path / "generation_config.json"
+    path.write_text(json.dumps(generation))
+  assert generation_defaults.start_id(tmp_path) == expected
 
 
 def test_a_forced_token_that_does_not_end_is_told(tmp_path, capsys):

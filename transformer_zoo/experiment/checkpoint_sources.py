@@ -15,6 +15,7 @@ from transformer_zoo import config
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import converted_run
+from transformer_zoo.experiment import generation_defaults
 from transformer_zoo.experiment import remote
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.interop import orbax_checkpoints
@@ -38,6 +39,8 @@ class Source:
     of_a_run: whether a run of ours saved it.
     steps: that it has made; 0 where it does not tell.
     find_moments: finds those of Adafactor (`T5XCheckpoint.moments`), or None.
+    start_id: what its decoder was first fed, where files of Hugging Face say
+      another id than that of padding.
   """
 
   path: pathlib.Path
@@ -49,6 +52,7 @@ class Source:
   of_a_run: bool = False
   steps: int = 0
   find_moments: Callable[[], Mapping[str, Tensor] | None] = lambda: None
+  start_id: int | None = None
 
 
 def locate(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -123,7 +127,14 @@ def _of_huggingface(path) -> Source:
       + [f"--gin.{binding}" for binding in bindings]
     ),
     find_vocabulary=functools.partial(vocabulary, path),
+    start_id=_start_id(model, pathlib.Path(path)),
   )
+
+
+def _start_id(model: nn.Module, folder: pathlib.Path) -> int | None:
+  if not hasattr(model, "encoder"):
+    return None
+  return generation_defaults.start_id(folder)
 
 
 def _of_a_run(step: pathlib.Path) -> Source:

@@ -186,6 +186,9 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
     )
   start = tokenizer_files.start_id(beside)
   if hasattr(model, "encoder"):
+    fed_first = generation_defaults.start_id(beside)
+    if fed_first is not None:
+      macros["EncoderDecoderFeatures.bos_id"] = fed_first
     if start is not None:
       print(
         f"passed over: the tokenizer of {beside} begins inputs with id "

@@ -13,6 +13,7 @@ from typing import Any
 
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
+from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import writing
 
@@ -143,6 +144,24 @@ def longest(folder: pathlib.Path, *, continues: bool = False) -> int | None:
   return length - 1 if length and length > 1 else None
 
 
+def start_id(folder: pathlib.Path) -> int | None:
+  """What a decoder beside an encoder is first fed, where it is not padding.
+
+  Raises:
+    UserError: a file is damaged.
+  """
+  names = (directory.CONFIG, writing.GENERATION_CONFIG)
+  said = {
+    name: directory.read_json(folder / name)
+    for name in names
+    if (folder / name).is_file()
+  }
+  starts = [content.get("decoder_start_token_id") for content in said.values()]
+  start = next((i for i in reversed(starts) if i is not None), None)
+  padding = attributes.padding_id(said.get(directory.CONFIG, {}), default=0)
+  return None if start == padding else start
+
+
 def _read(folder: pathlib.Path) -> tuple[pathlib.Path | None, dict[str, Any]]:
   files = (folder / writing.GENERATION_CONFIG, folder / directory.CONFIG)
   path = next((file for file in files if file.is_file()), None)
@@ -239,12 +258,6 @@ def _are_lists_of_ids(words) -> bool:
 def _say_what_is_not_built(path, content) -> None:
   if content.get("do_sample") and (content.get("num_beams") or 1) > 1:
     _say(f"num_beams in {str(path)!r}, where tokens are drawn (do_sample)")
-  start, padding = map(content.get, ("decoder_start_token_id", "pad_token_id"))
-  if None not in (start, padding) and start != padding:
-    _say(
-      f"decoder_start_token_id {start} in {str(path)!r}; padding, {padding}, "
-      "is what a decoder is first fed"
-    )
   others = [
     f"{name}={content[name]!r}"
     for name, neutral in _NOT_BUILT.items()

@@ -196,6 +196,8 @@ class InitialCheckpoint:
     model: nn.Module,
     boxed_params: Any,
     vocabularies: Sequence[Vocabulary],
+    *,
+    start_id: int | None = None,
   ) -> Restoration:
     """Finds every parameter in the checkpoint; reads none.
 
@@ -203,11 +205,18 @@ class InitialCheckpoint:
       model: that is to start.
       boxed_params: its parameters, or their shapes, with logical axes.
       vocabularies: whose ids it will read.
+      start_id: what its decoder will first be fed; None where nobody asks.
 
     Raises:
       UserError: there is no checkpoint, or it is not the model's.
     """
     source = checkpoint_sources.open_source(self.path)
+    if None not in (start_id, source.start_id) and start_id != source.start_id:
+      raise UserError(
+        f"the decoder of {source.name} was first fed id {source.start_id}, and "
+        f"would be fed {start_id} here; set "
+        f"EncoderDecoderFeatures.bos_id={source.start_id}"
+      )
     before = source.find_vocabulary()
     resized = {
       "positions": self.resize_positions,

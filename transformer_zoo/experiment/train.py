@@ -189,8 +189,10 @@ def train(
     restored = checkpoints.restore_newest(abstract)
     initial = None
     if initial_checkpoint.path and restored is None:
+      vocabularies = [task.vocabulary for task in mixture.tasks]
+      fed_first = scoring.special_ids(vocabularies[0], converter)["start_id"]
       initial = initial_checkpoint.open(
-        model, program.boxed_params, [task.vocabulary for task in mixture.tasks]
+        model, program.boxed_params, vocabularies, start_id=fed_first
       )
     start_step = int(restored[0].step) if restored else 0
     if initial is not None and initial_checkpoint.resume:

@@ -118,7 +118,6 @@ class T5:
     if self.bias_per_layer:
       gin_files.append("parts/positions/t5_buckets_per_layer.gin")
     padding = attributes.padding_id(config, default=0)
-    attributes.check_start(self.model_type, config, padding)
     mlp = "GatedMlp" if gated else "Mlp"
     head = "TiedLogits" if tied else "LinearLogits"
     bindings = {
