@@ -124,7 +124,9 @@ def of_ranking(found: Ranking, column: str) -> str:
     f" over {found.num_rows} rows; {found.num_same} of {found.num_pairs} pairs "
     "stand in the published order"
   )
-  if found.num_clear != found.num_pairs:
+  if not found.num_clear:
+    text += ", and print tells none apart by more than two deviations"
+  elif found.num_clear != found.num_pairs:
     text += (
       f", of those more than two deviations apart in print "
       f"{found.num_clear_same} of {found.num_clear}"
