@@ -178,3 +178,17 @@ def start_training(gin_file):
     return process
 
   return start
+
+
+@pytest.fixture
+def infer(zoo):
+  """Returns a function from a checkpoint to objects, one for each text."""
+
+  def call(checkpoint, *words):
+    lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 8}"
+    checkpoint = f"--checkpoint={checkpoint}"
+    code, output, error = zoo("infer", checkpoint, lengths, "--json", *words)
+    assert code == 0, error
+    return [json.loads(line) for line in output.splitlines()]
+
+  return call

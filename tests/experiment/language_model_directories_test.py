@@ -7,7 +7,6 @@ some of it, and do not always agree, as in what is published.
 import json
 
 from flax import traverse_util
-import pytest
 import tokenizers
 from tokenizers import models
 from tokenizers import pre_tokenizers
@@ -45,20 +44,6 @@ def write_directory(folder, kind, architecture, special, config):
   tokenizer.add_special_tokens(list(special))
   tokenizer.save(str(folder / "tokenizer.json"))
   return model
-
-
-@pytest.fixture
-def infer(zoo):
-  """Returns a function from a checkpoint to objects, one for each text."""
-
-  def call(checkpoint, *words):
-    lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 8}"
-    checkpoint = f"--checkpoint={checkpoint}"
-    code, output, error = zoo("infer", checkpoint, lengths, "--json", *words)
-    assert code == 0, error
-    return [json.loads(line) for line in output.splitlines()]
-
-  return call
 
 
 def test_padding_that_the_files_disagree_on_is_the_vocabularys(tmp_path, infer):

@@ -60,20 +60,6 @@ def place(tmp_path_factory):
   return place
 
 
-@pytest.fixture
-def infer(zoo):
-  """Returns a function from a checkpoint to objects, one for each text."""
-
-  def call(checkpoint, *words):
-    lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 8}"
-    checkpoint = f"--checkpoint={checkpoint}"
-    code, output, error = zoo("infer", checkpoint, lengths, "--json", *words)
-    assert code == 0, error
-    return [json.loads(line) for line in output.splitlines()]
-
-  return call
-
-
 def test_the_directory_and_its_run_answer_alike(place, infer):
   answers = infer(place / "theirs", *TEXTS)
   assert infer(place / "run", *TEXTS) == answers

@@ -47,11 +47,7 @@ def _of_column(study: StudyResults, column: Column) -> Iterator[str]:
 
 def _scores(study, row, seed, group) -> dict[str, dict[str, float]] | None:
   """Of all runs that score a row; None while one of them is not finished."""
-  runs = [
-    run
-    for run in study.of_row(row)
-    if run.scored and run.seed == seed and run.group in ("", group)
-  ]
+  runs = [run for run in study.scored_runs(row, group) if run.seed == seed]
   if not runs or any(run.result is None for run in runs):
     return None
   return {task: dict(of) for run in runs for task, of in run.scores.items()}

@@ -138,14 +138,25 @@ class StudyResults:
     """Returns the runs of a row."""
     return tuple(run for run in self.runs if run.row == row)
 
+  def scored_runs(self, row: str, group: str) -> tuple[RunResult, ...]:
+    """Returns the runs whose scores a row has for a group, of all seeds.
+
+    Args:
+      row: the row's name.
+      group: its name; runs that are the same for all groups count too.
+    """
+    return tuple(
+      run for run in self.of_row(row) if run.scored and run.group in ("", group)
+    )
+
   def scored_run(self, row: str, seed: int, group: str) -> RunResult:
     """Returns the run whose scores a row with a seed has for a group.
 
     Raises:
       KeyError: the study has no such row, seed or group.
     """
-    for run in self.of_row(row):
-      if run.scored and run.seed == seed and run.group in ("", group):
+    for run in self.scored_runs(row, group):
+      if run.seed == seed:
         return run
     raise KeyError((row, seed, group))
 
@@ -160,8 +171,8 @@ class StudyResults:
         do so too.
     """
     by_seed = {}
-    for run in self.of_row(row):
-      if run.scored and run.result is not None and run.group in ("", group):
+    for run in self.scored_runs(row, group):
+      if run.result is not None:
         for task, metrics in run.scores.items():
           by_seed.setdefault(run.seed, {})[task] = dict(metrics)
     return by_seed

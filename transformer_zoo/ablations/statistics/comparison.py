@@ -109,11 +109,7 @@ def _same_runs(study, row, column) -> bool:
   """Whether a row is scored by the very runs that score the baseline."""
   group = next(c.of_group for c in study.columns if c.name == column)
   mine, base = (
-    {
-      (run.seed, run.folder)
-      for run in study.of_row(one)
-      if run.scored and run.group in ("", group)
-    }
+    {(run.seed, run.folder) for run in study.scored_runs(one, group)}
     for one in (row, study.baseline)
   )
   return mine == base
