@@ -122,6 +122,21 @@ def test_a_run_becomes_another_run(untied, tmp_path):
     np.testing.assert_array_equal(tensors_of(tmp_path / "theirs")[name], array)
 
 
+def test_a_run_keeps_its_settings(untied, tmp_path):
+  convert(untied / "theirs", tmp_path / "run")
+  configuration = tmp_path / "run/config.gin"
+  before = configuration.read_text()
+  assert "BATCH_SIZE = 8\n" in before
+  configuration.write_text(
+    before.replace("BATCH_SIZE = 8\n", "BATCH_SIZE = 3\n")
+    + "DecodingOptions.num_beams = 5\n"
+  )
+  convert(tmp_path / "run", tmp_path / "more", to="zoo", vocabulary_size=48)
+  after = (tmp_path / "more/config.gin").read_text()
+  for line in ("BATCH_SIZE = 3\n", "DecodingOptions.num_beams = 5\n"):
+    assert line in after
+
+
 def test_moments_of_other_tables_are_left(tmp_path):
   arrays = traverse_util.flatten_dict(
     tiny_models.random_parameters(tiny_t5.build("t5_1_1")), sep="/"

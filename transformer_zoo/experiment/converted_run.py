@@ -130,17 +130,20 @@ def write_run(
 
   Args:
     folder: does not exist yet, or holds `huggingface/`.
-    gin_files: of the model.
+    gin_files: of the model; what they say of decoding and the like is kept.
     bindings: after them.
     leaves: of the state.
     step: number of the checkpoint.
   """
   model = config.build("MODEL", gin_files, bindings)
-  macros = defaults(model, folder / BESIDE, *_KINDS)
-  every_file = [*gin_files, *(f"runs/{kind}.gin" for kind in _KINDS)]
-  # Padding once more, for config.json's is among the bindings.
-  overrides = [*macros, *bindings, *padding(model, folder / BESIDE)]
-  config.load(every_file, overrides, root="MODEL")
+  beside = folder / BESIDE
+  config.load(
+    [*gin_files, *(f"runs/{kind}.gin" for kind in _KINDS)],
+    # Padding once more, for config.json's is among the bindings.
+    [*bindings, *padding(model, beside)],
+    root="MODEL",
+    defaults=defaults(model, beside, *_KINDS),
+  )
   text = config.operative_config("MODEL", "CONVERTER", *_KINDS)
   checkpoint = folder / "checkpoints" / str(step)
   written = orbax_checkpoints.write(checkpoint, leaves)
