@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from transformer_zoo import config
@@ -14,6 +15,8 @@ from transformer_zoo.cli import common
 from transformer_zoo.cli import main as cli
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop import safetensors
+from transformer_zoo.interop import t5x_checkpoints
+from transformer_zoo.interop.tensors import Tensor
 
 HEAVY = "jax flax tensorflow seqio grain gin numpy".split()
 
@@ -118,10 +121,23 @@ def test_missing_checkpoint(capsys):
 
 def test_checkpoint_without_configuration(capsys, tmp_path):
   assert error_of(capsys, "infer", "--checkpoint", str(tmp_path)) == (
-    f"no config.gin lies beside the checkpoint {str(tmp_path)!r}: name its "
-    "model with --gin_file, as in --gin_file=architectures/t5_1_1.gin "
+    f"nothing beside the checkpoint {str(tmp_path)!r} tells its model: name it "
+    "with --gin_file, as in --gin_file=architectures/t5_1_1.gin "
     "--gin_file=sizes/t5_1_1_small.gin"
   )
+
+
+def test_a_config_gin_beside_a_t5x_checkpoint_is_t5xs(capsys, tmp_path):
+  scale = {"decoder/decoder_norm/scale": Tensor.of(np.ones(3, np.float32))}
+  folder = t5x_checkpoints.write_checkpoint(tmp_path, scale)
+  (tmp_path / "config.gin").write_text(
+    "from __gin__ import dynamic_registration"
+  )
+  for path in (tmp_path, folder):
+    error = error_of(capsys, "infer", "--checkpoint", str(path))
+    assert error.startswith(
+      f"nothing beside the checkpoint {str(path)!r} tells"
+    )
 
 
 def test_a_checkpoint_brings_its_configuration(tmp_path):

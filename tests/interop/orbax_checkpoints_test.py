@@ -56,7 +56,9 @@ def test_what_is_written_is_restored(tmp_path, monkeypatch, chunk_bytes):
 
 def test_a_whole_state_is_restored_by_a_run(tmp_path):
   saved = state(kernel=KERNEL, scale=np.ones(3, np.float32))
-  leaves = orbax_checkpoints.open_checkpoint(save(tmp_path / "a", saved))
+  # Where a run at a URL is copied to.
+  place = tmp_path / "gs%3A%2F%2Fbucket"
+  leaves = orbax_checkpoints.open_checkpoint(save(place, saved))
   assert set(leaves) == {
     "step",
     "params/kernel",

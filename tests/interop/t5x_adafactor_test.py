@@ -7,6 +7,7 @@ import pytest
 from tests.interop import t5x_format
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop import t5x_checkpoints
+from transformer_zoo.interop.tensors import Tensor
 from transformer_zoo.training import schedules
 from transformer_zoo.training.adafactor import adafactor
 
@@ -171,6 +172,20 @@ class TestRefusals:
     rows = np.ones((7,), np.float32)
     with pytest.raises(UserError, match=r"shape \(7,\) instead of \(128,\)"):
       write(tmp_path, LOOPED, v_row=rows).moments()
+
+  @pytest.mark.parametrize(
+    ("shape", "moment", "sentence"),
+    [
+      ((128, 256), "v", r"of shape \(128, 256\) factored, and these are whole"),
+      ((64, 256), "v_row", r"of shape \(64, 256\) whole, and these are factor"),
+    ],
+  )
+  def test_another_size_to_factor_from(self, tmp_path, shape, moment, sentence):
+    kernel = "encoder/layers_0/mlp/wi/kernel"
+    parameters = {kernel: Tensor.of(np.ones(shape, np.float32))}
+    moments = {f"{kernel}/{moment}": parameters[kernel]}
+    with pytest.raises(UserError, match=sentence):
+      t5x_checkpoints.check_moments(parameters, moments)
 
   def test_whole_moments_of_layers_that_t5x_would_factor(self, tmp_path):
     parameters = write(tmp_path / "there", SCANNED).parameters()

@@ -9,6 +9,7 @@ import pytest
 from tests import tiny_models
 from tests.interop import t5x_format
 from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.interop import links
 from transformer_zoo.interop import t5x_checkpoints
 from transformer_zoo.interop import t5x_index
@@ -148,11 +149,14 @@ def test_what_the_trainer_saves_through_orbax_is_read(tmp_path, packed):
     "state": {"step": np.int32(7), "param_states": {"empty": None}},
   }
   handler = ocp.PyTreeCheckpointHandler(use_ocdbt=packed)
+  folder = tmp_path / "gs%3A%2F%2Fbucket" / "checkpoint_7"
   with ocp.Checkpointer(handler) as checkpointer:
-    checkpointer.save(tmp_path / "checkpoint_7" / "state", tree)
-  checkpoint = t5x_checkpoints.open_checkpoint(tmp_path)
-  assert checkpoint.step == 7
-  assert_equal(checkpoint.parameters(), {"decoder/decoder_norm/scale": scale})
+    checkpointer.save(folder / "state", tree)
+  for path in (folder.parent, checkpoint_sources.locate(folder.parent)):
+    checkpoint = t5x_checkpoints.open_checkpoint(path)
+    assert checkpoint.folder == folder
+    assert checkpoint.step == 7
+    assert_equal(checkpoint.parameters(), {"decoder/decoder_norm/scale": scale})
 
 
 def test_of_several_checkpoints_the_newest_is_opened(tmp_path):

@@ -73,8 +73,8 @@ def configuration(arguments: argparse.Namespace, kind: str) -> Configuration:
   told = _told_by(checkpoint, kind)
   if told is None:
     raise UserError(
-      f"no config.gin lies beside the checkpoint {checkpoint!r}: name its "
-      "model with --gin_file, as in --gin_file=architectures/t5_1_1.gin "
+      f"nothing beside the checkpoint {checkpoint!r} tells its model: name it "
+      "with --gin_file, as in --gin_file=architectures/t5_1_1.gin "
       "--gin_file=sizes/t5_1_1_small.gin"
     )
   files = [*told.gin_files, run, *arguments.gin_file]
@@ -132,6 +132,10 @@ def _defaults(arguments: argparse.Namespace, kind: str) -> list[str]:
 
 def _told_by(checkpoint: str, kind: str) -> Configuration | None:
   """The model as a checkpoint tells it, None where it does not."""
+  from transformer_zoo.interop import t5x_checkpoints
+
+  if t5x_checkpoints.is_checkpoint(checkpoint):
+    return None  # A config.gin beside it is T5X's.
   for folder in _folders(checkpoint):
     if (folder / "config.gin").is_file():
       return Configuration([str(folder / "config.gin")])

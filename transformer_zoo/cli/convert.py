@@ -33,6 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     metavar="FILE",
     help="goes along where the source has none, or in its place; not to t5x",
   )
+  parser.add_argument(
+    "--extra_ids",
+    type=int,
+    metavar="N",
+    help="sentinels of --vocabulary: T5X's umT5 has 300; as usual by default",
+  )
   for name, rows in _ROWS.items():
     parser.add_argument(
       f"--{name}",
@@ -69,6 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
     gin_files=arguments.gin_file,
     bindings=arguments.overrides,
     vocabulary_path=arguments.vocabulary,
+    extra_ids=arguments.extra_ids,
     vocabulary_size=arguments.vocabulary_size,
     positions=arguments.positions,
     dtype=arguments.dtype,

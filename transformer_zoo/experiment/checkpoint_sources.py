@@ -70,6 +70,7 @@ def locate(path: str | os.PathLike[str]) -> pathlib.Path:
     return t5x_checkpoints.open_checkpoint(path).folder
   if directory.is_directory(path):
     return pathlib.Path(path)
+  check_not_tensorflow(path)
   try:
     return checkpoints.resolve(path)
   except UserError:
@@ -96,6 +97,19 @@ def open_source(path: str | os.PathLike[str]) -> Source:
   if directory.is_directory(path):
     return _of_huggingface(path)
   return _of_a_run(locate(path))
+
+
+def check_not_tensorflow(path: str | os.PathLike[str]) -> None:
+  """Raises UserError where a path is a checkpoint of TensorFlow."""
+  path = pathlib.Path(path)
+  if path.with_name(path.name + ".index").is_file() or any(
+    path.glob("model.ckpt-*.index")
+  ):
+    raise UserError(
+      f"{str(path)!r} is a checkpoint of TensorFlow, as of Mesh TensorFlow's "
+      "T5, which is not read; T5X's convert_tf_checkpoint makes one of T5X of "
+      "it, and many are published as Hugging Face directories"
+    )
 
 
 def _of_t5x(path) -> Source:

@@ -74,6 +74,7 @@ def open_source(
     UserError: there is none, it is damaged, or not of the model.
   """
   path = pathlib.Path(source)
+  checkpoint_sources.check_not_tensorflow(path)
   if not path.exists():
     raise UserError(f"there is no checkpoint {str(source)!r}")
   if not directory.is_directory(path) and t5x_checkpoints.is_checkpoint(path):
@@ -201,14 +202,13 @@ def _of_t5x(path, gin_files, bindings, report) -> Source:
 
 
 def _of_run(found: converted_run.Run) -> Source:
-  step = found.leaves.get("step")
   return Source(
     ZOO,
     str(found.folder),
     found.parameters(),
     [str(found.folder / run_folder.CONFIG)],
     model=found.model,
-    step=0 if step is None else int(step.read()),
+    step=found.step,
     moments=orbax_checkpoints.moments(found.leaves) or None,
     beside=found.beside,
     vocabulary=converted_run.vocabulary_of(found.folder),

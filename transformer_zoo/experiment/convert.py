@@ -46,6 +46,7 @@ def convert(
   gin_files: Sequence[str] = (),
   bindings: Sequence[str] = (),
   vocabulary_path: str | None = None,
+  extra_ids: int | None = None,
   vocabulary_size: int | None = None,
   positions: int | None = None,
   dtype: str | None = None,
@@ -65,6 +66,7 @@ def convert(
     gin_files: the model of a T5X checkpoint, which does not tell it.
     bindings: after them, `NAME=VALUE`.
     vocabulary_path: a vocabulary that goes along where the source has none.
+    extra_ids: its sentinels (`Vocabulary`).
     vocabulary_size: rows that the tables of embeddings and logits are to have
       (`conversion_sources.with_rows`); as many as they have if None.
     positions: likewise those of learned positions.
@@ -99,7 +101,7 @@ def convert(
       "--vocabulary": vocabulary_path,
     },
   )
-  found = _with_vocabulary(found, vocabulary_path)
+  found = _with_vocabulary(found, vocabulary_path, extra_ids)
   if rows:
     found = with_rows(found, rows, report)
   _check_room(target, found)
@@ -107,7 +109,7 @@ def convert(
     if to == ZOO:
       _write_run(folder, found)
     elif to == T5X:
-      _write_t5x(folder, found, scanned=scanned)
+      _write_t5x(folder, found, scanned, report)
     else:
       _write_directory(
         folder,
@@ -123,10 +125,17 @@ def convert(
   )
 
 
-def _with_vocabulary(source: Source, path: str | None) -> Source:
+def _with_vocabulary(
+  source: Source, path: str | None, extra_ids: int | None
+) -> Source:
+  if path is None and extra_ids is not None:
+    raise UserError(
+      f"--extra_ids is {extra_ids}, which means nothing without --vocabulary; "
+      "name the file that the sentinels are added to"
+    )
   if path is None:
     return source
-  vocabulary = Vocabulary(path)
+  vocabulary = Vocabulary(path, extra_ids)
   vocabulary.check()
   return dataclasses.replace(source, vocabulary=vocabulary, beside=None)
 
@@ -181,13 +190,21 @@ def _write_run(folder: pathlib.Path, source: Source) -> None:
   )
 
 
-def _write_t5x(folder: pathlib.Path, source: Source, *, scanned: bool) -> None:
+def _write_t5x(
+  folder: pathlib.Path,
+  source: Source,
+  scanned: bool,
+  report: Callable[[str], None],
+) -> None:
+  parameters, moments = _float32(source.parameters), source.moments
+  if moments is not None and not scanned:  # Scanned, they might be unscanned.
+    try:
+      t5x_checkpoints.check_moments(parameters, moments)
+    except UserError as error:
+      report(f"without the optimizer's state: {error}")
+      moments = None
   t5x_checkpoints.write_checkpoint(
-    folder,
-    _float32(source.parameters),
-    step=source.step,
-    moments=source.moments,
-    scanned=scanned,
+    folder, parameters, step=source.step, moments=moments, scanned=scanned
   )
 
 

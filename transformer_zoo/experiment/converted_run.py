@@ -43,11 +43,13 @@ class Run:
     folder: of the run.
     model: as its config.gin has it.
     leaves: of the state of its checkpoint (`orbax_checkpoints`).
+    step: of the checkpoint.
   """
 
   folder: pathlib.Path
   model: nn.Module
   leaves: Mapping[str, Tensor]
+  step: int
 
   def parameters(self) -> dict[str, Tensor]:
     """Our parameters, layers unstacked.
@@ -101,7 +103,8 @@ def open_run(path: str | os.PathLike[str]) -> Run:
   if orbax_checkpoints.is_packed(step):
     checkpoints.verify(step)
   leaves = orbax_checkpoints.open_checkpoint(step, checksums.read(step))
-  return Run(folder, config.build("MODEL", [str(configuration)]), leaves)
+  model = config.build("MODEL", [str(configuration)])
+  return Run(folder, model, leaves, int(step.name))
 
 
 def vocabulary_of(folder: pathlib.Path) -> Vocabulary | None:

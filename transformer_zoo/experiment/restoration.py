@@ -168,7 +168,8 @@ class InitialCheckpoint:
   Attributes:
     path: a run folder or a step in its checkpoints/, a Hugging Face directory,
       or a T5X checkpoint; None for fresh parameters.
-    assignments: ordered (regular expression, name), as T5X's assignment_map: a
+    assignments: ordered (regular expression, name), as T5X's assignment_map
+      but for its `target/`: a
       parameter that an expression matches as a whole is read from that name
       (\1 is the first group), or stays fresh if it is None. Layers are always
       `layers_0`, `layers_1`, ... here.
@@ -184,11 +185,11 @@ class InitialCheckpoint:
   """
 
   path: str | None = None
-  assignments: tuple[tuple[str, str | None], ...] = ()
+  assignments: Sequence[Sequence[str | None]] = ()
   ignore_unused: bool = False
   resize_vocabulary: bool = False
   resize_positions: bool = False
-  other_fields: tuple[str, ...] = ()
+  other_fields: Sequence[str] = ()
   resume: bool = False
 
   def open(

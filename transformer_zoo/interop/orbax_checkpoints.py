@@ -22,6 +22,7 @@ import numpy as np
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop import layers
 from transformer_zoo.interop.tensors import mapped
+from transformer_zoo.interop.tensors import ocdbt_store
 from transformer_zoo.interop.tensors import pieces
 from transformer_zoo.interop.tensors import read_ahead
 from transformer_zoo.interop.tensors import Tensor
@@ -253,10 +254,8 @@ def _open(folder: pathlib.Path, name: str, *, packed: bool) -> Any:
   import tensorstore
 
   place = _place(name)
-  if packed:
-    store = {"driver": "ocdbt", "base": f"file://{folder}/", "path": place}
-  else:
-    store = {"driver": "file", "path": str(folder / place)}
+  beside = {"driver": "file", "path": str(folder / place)}
+  store = ocdbt_store(folder, place) if packed else beside
   return tensorstore.open(
     {"driver": "zarr", "kvstore": store}, read=True
   ).result()

@@ -27,6 +27,7 @@ from transformer_zoo.interop.tensors import Tensor
 
 STATES = "state/param_states/"
 UNUSED = np.zeros(1, np.float32)
+MIN_DIM_SIZE_TO_FACTOR = 128
 
 
 def _rows_are_columns(parameter: Parameter) -> bool:
@@ -106,17 +107,12 @@ def write(
     moments: as `read` gives them.
 
   Raises:
-    UserError: T5X factors what is not factored in these moments.
+    UserError: T5X factors what is whole in these moments, or the reverse.
   """
   arrays, values = {}, {}
   for parameter in parameters:
     factored = f"{parameter.names[0]}/v_row" in moments
-    matrix = bool(parameter.column_axes) and "relpos_bias" not in parameter.ours
-    if parameter.layers is not None and matrix and not factored:
-      raise UserError(
-        f"T5X factors the moments of scanned layers whatever their size, and "
-        f"those of {parameter.names[0]!r} are whole; write the layers unscanned"
-      )
+    _check(parameter, factored)
     theirs = to_theirs(_links(parameter, factored), moments)
     name = f"{STATES}{parameter.theirs}"
     unused = {
@@ -129,3 +125,23 @@ def write(
       arrays |= theirs
       values |= {key: unused[key] for key in unused.keys() - theirs.keys()}
   return arrays, values
+
+
+def _check(parameter: Parameter, factored: bool) -> None:
+  """Raises UserError where T5X's rules say otherwise."""
+  own = [parameter.shape[i] for i in parameter.own_axes]
+  matrix = len(own) > 1 and "relpos_bias" not in parameter.ours
+  if parameter.layers is not None and matrix and not factored:
+    raise UserError(
+      f"T5X factors the moments of scanned layers whatever their size, and "
+      f"those of {parameter.names[0]!r} are whole; write the layers unscanned"
+    )
+  if parameter.layers is None and len(own) == 2:
+    expected = min(own) >= MIN_DIM_SIZE_TO_FACTOR
+    if factored != expected:
+      kinds = ("whole", "factored")
+      raise UserError(
+        f"T5X keeps the moments of {parameter.ours!r} of shape "
+        f"{tuple(own)} {kinds[expected]}, and these are {kinds[factored]}: it "
+        f"factors matrices whose sides have {MIN_DIM_SIZE_TO_FACTOR}"
+      )

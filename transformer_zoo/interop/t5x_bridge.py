@@ -27,17 +27,23 @@ from transformer_zoo.modules import masks
 
 
 def architecture(
-  gin_files: Sequence[str], bindings: Sequence[str] = ()
+  gin_files: Sequence[str],
+  bindings: Sequence[str] = (),
+  dropout_rate: float | None = None,
 ) -> nn.Module:
   """Builds a model of our gin files inside of a program that uses gin too.
 
   Args:
     gin_files: in order: 'architectures/t5_1_1.gin', 'sizes/tiny.gin'.
-    bindings: after them: 'DROPOUT_RATE=0.1'.
+    bindings: after them: 'MLP_MATRICES=3'.
+    dropout_rate: DROPOUT_RATE, which T5X's files of runs set; the gin files' if
+      None.
 
   Raises:
     UserError: the configuration is wrong.
   """
+  if dropout_rate is not None:
+    bindings = [f"DROPOUT_RATE={dropout_rate!r}", *bindings]
   with registry.apart_from("t5x.", "__main__."):
     return config.build("MODEL", gin_files, bindings)
 

@@ -31,7 +31,7 @@ class T5XCheckpoint:
   """A checkpoint of T5X, whose tensors are read when they are asked for.
 
   Attributes:
-    folder: where it lies.
+    folder: `checkpoint_<step>`, which `open_checkpoint` opens again.
     tensors: all arrays and numbers of it, by their names in T5X's train state:
       `target/decoder/decoder_norm/scale`.
   """
@@ -108,7 +108,10 @@ def open_checkpoint(path: str | os.PathLike[str]) -> T5XCheckpoint:
       f"no T5X checkpoint in {str(path)!r}; give a folder `checkpoint_<step>` "
       "with a file `checkpoint`"
     )
-  return T5XCheckpoint(index.parent, t5x_index.read(index))
+  # What Orbax and older trainers save lies in `state` of the checkpoint.
+  inside = index.parent.name == "state"
+  folder = index.parent.parent if inside else index.parent
+  return T5XCheckpoint(folder, t5x_index.read(index))
 
 
 def write_checkpoint(
@@ -127,7 +130,7 @@ def write_checkpoint(
     step: steps made.
     moments: Adafactor's, named as `T5XCheckpoint.moments` names them; None for
       a checkpoint without an optimizer's state, which T5X evaluates and, with
-      `fallback_to_scratch`, trains.
+      `fallback_to_scratch` and an `assignment_map`, trains.
     scanned: whether for T5X's `examples/scalable_t5`, whose layers are stacked.
 
   Returns:
@@ -136,8 +139,7 @@ def write_checkpoint(
   Raises:
     UserError: there is one already, or it cannot be written so.
   """
-  shapes = {name: tensor.shape for name, tensor in parameters.items()}
-  theirs = t5x_links.of_ours(shapes, scanned=scanned)
+  theirs = _theirs(parameters, scanned)
   arrays = to_theirs([p.link(TARGET) for p in theirs], parameters)
   values = {STEP: Tensor.of(np.asarray(step, np.int32))}
   if moments is not None:
@@ -147,3 +149,29 @@ def write_checkpoint(
   written = pathlib.Path(folder).absolute() / f"checkpoint_{step}"
   t5x_index.write(written, arrays, values)
   return written
+
+
+def check_moments(
+  parameters: Mapping[str, Tensor],
+  moments: Mapping[str, Tensor],
+  *,
+  scanned: bool = False,
+) -> None:
+  """Checks that T5X factors as these moments are; reads none.
+
+  Args:
+    parameters: see `write_checkpoint`.
+    moments: likewise.
+    scanned: likewise.
+
+  Raises:
+    UserError: it does not.
+  """
+  t5x_adafactor.write(_theirs(parameters, scanned), moments)
+
+
+def _theirs(
+  parameters: Mapping[str, Tensor], scanned: bool
+) -> list[t5x_links.Parameter]:
+  shapes = {name: tensor.shape for name, tensor in parameters.items()}
+  return t5x_links.of_ours(shapes, scanned=scanned)

@@ -24,6 +24,7 @@ import msgpack
 import numpy as np
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.interop.tensors import ocdbt_store
 from transformer_zoo.interop.tensors import Tensor
 
 INDEX = "checkpoint"
@@ -35,7 +36,7 @@ PLACEHOLDER = "PLACEHOLDER://"
 _ROOTS = {"target", "state", "flax_mutables"}
 
 # Where TensorStore finds an array, or the value itself.
-Leaf = dict[str, str] | np.ndarray
+Leaf = dict[str, Any] | np.ndarray
 
 
 def find(path: str | os.PathLike[str]) -> pathlib.Path | None:
@@ -134,7 +135,7 @@ def _orbax_leaves(file: pathlib.Path) -> dict[str, Leaf]:
     if (folder / place).is_dir():
       leaf = {"driver": "file", "path": str(folder / place)}
     else:  # All arrays in one database.
-      leaf = {"driver": "ocdbt", "base": f"file://{folder}/", "path": place}
+      leaf = ocdbt_store(folder, place)
     leaves["/".join(name)] = leaf
   return leaves
 

@@ -7,7 +7,7 @@ import math
 import pathlib
 import queue
 import threading
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -97,6 +97,18 @@ def _in_c_order(array: np.ndarray) -> np.ndarray:
     strip = slice(first, first + _STRIP_COLUMNS)
     copy[:, strip] = array[:, strip]
   return copy
+
+
+def ocdbt_store(folder: pathlib.Path, name: str) -> dict[str, Any]:
+  """TensorStore's spec of an array in Orbax's database of all arrays.
+
+  Args:
+    folder: of the database.
+    name: of the array in it.
+  """
+  # Not as a URL: TensorStore would take `%3A` in a name for a colon.
+  base = {"driver": "file", "path": f"{folder}/"}
+  return {"driver": "ocdbt", "base": base, "path": name}
 
 
 def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
