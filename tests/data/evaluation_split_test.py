@@ -1,10 +1,14 @@
 """Evaluation by length: each example once, narrow, and nothing else changed."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from transformer_zoo.data import features
 from transformer_zoo.data import length_groups
 from transformer_zoo.data import loader
+from transformer_zoo.data import manifest
 from transformer_zoo.data.evaluation_split import EvaluationSplit
 from transformer_zoo.errors import UserError
 
@@ -114,3 +118,29 @@ def test_truncated_examples_are_counted(task, lengths):
 def test_refuses_no_examples(task):
   with pytest.raises(UserError, match="examples 0 must be 1 or more; leave"):
     EvaluationSplit(task, "train", LENGTHS, 16, max_examples=0)
+
+
+@pytest.mark.parametrize("eos_after_trim", [True, False])
+def test_a_text_to_continue_keeps_its_end(make_task, eos_after_trim):
+  """As `zoo infer` cuts it; what an encoder or a prefix reads loses its end."""
+  example = {
+    "inputs": np.array([5, 6, 7, 8, 9, 1]),
+    "targets": np.array([10, 11, 12, 13, 1]),
+  }
+  task = dataclasses.replace(
+    make_task("long", [example], eos_after_trim=eos_after_trim),
+    scoring=manifest.Scoring(None, ()),
+  )
+
+  def inputs_of(converter):
+    lengths = {"inputs": 3, "targets": 3}
+    split = EvaluationSplit(task, "train", lengths, 1, converter=converter)
+    (batch,) = split
+    assert batch.ids[0]["targets"].tolist() == [10, 11, last]
+    return batch.inputs[0, : batch.input_lengths[0]].tolist()
+
+  last = 1 if eos_after_trim else 12
+  end = [1] if eos_after_trim else [7]
+  assert inputs_of(features.LanguageModel()) == [7, 8, 9]
+  assert inputs_of(features.EncoderDecoder()) == [5, 6, *end]
+  assert inputs_of(features.PrefixLanguageModel()) == [5, 6, *end]

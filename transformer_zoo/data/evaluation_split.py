@@ -12,6 +12,7 @@ from transformer_zoo.data import length_groups
 from transformer_zoo.data import manifest
 from transformer_zoo.data import prompts
 from transformer_zoo.data import sources
+from transformer_zoo.data import trimming
 from transformer_zoo.errors import UserError
 
 ENCODER_DECODER = features.EncoderDecoder()
@@ -71,7 +72,7 @@ class EvaluationSplit:
       corruption: instead of the task's own.
       converter: lays the examples out as a model reads them. One that leaves
         inputs out reads them nevertheless where the task is scored
-        (data/prompts.py).
+        (data/prompts.py); too long ones lose their beginning.
       max_examples: so many of the first examples at most; all if None.
       grouped: examples of similar lengths share a batch, which is as narrow as
         they allow; otherwise all have the full widths and the split's order.
@@ -93,7 +94,12 @@ class EvaluationSplit:
       converter = prompts.with_inputs(converter)
     self._converter = converter
     self._source = sources.open_source(
-      task, split, lengths, corruption, features=converter.features
+      task,
+      split,
+      lengths,
+      corruption,
+      features=converter.features,
+      trimming_rule=trimming.ContinuedInputs() if self._continued else None,
     )
     self._seed = task.corruption_seed
     self._pad_id = task.vocabulary.pad_id

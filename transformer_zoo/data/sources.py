@@ -62,6 +62,7 @@ def open_source(
   longest: Mapping[str, int] | None = None,
   max_tokens: int | None = None,
   cache_bytes: int = 0,
+  trimming_rule: trimming.Rule | None = None,
 ) -> Source:
   """Returns the source of a split.
 
@@ -75,6 +76,7 @@ def open_source(
       tokens are read, as `lengths` allow. By default `lengths`.
     max_tokens: only so many of the first tokens of a 'tokens' task.
     cache_bytes: a task of examples that takes no more stays in memory.
+    trimming_rule: cuts long examples of a task that has no rule of its own.
 
   Raises:
     UserError: the task lacks the split or a feature; its files are damaged;
@@ -97,7 +99,9 @@ def open_source(
     return _open_text(
       task, split, lengths, corruption, features, longest or lengths, max_tokens
     )
-  return _ExampleSource(task, split, lengths, features, cache_bytes)
+  return _ExampleSource(
+    task, split, lengths, features, cache_bytes, trimming_rule
+  )
 
 
 def _open_text(
@@ -137,6 +141,7 @@ class _ExampleSource:
     lengths: Mapping[str, int],
     features: Sequence[str],
     cache_bytes: int,
+    trimming_rule: trimming.Rule | None,
   ):
     self._records = records.ExampleRecords(task, split)
     self._features = tuple(features)
@@ -144,7 +149,7 @@ class _ExampleSource:
     self._columns = [task.features.index(name) for name in features]
     self._untrimmed = task.lengths(split)
     self._trim = trimming.Trimmer(
-      task, {name: lengths[name] for name in features}
+      task, {name: lengths[name] for name in features}, trimming_rule
     )
     self.num_examples = task.split(split).num_examples
     self._cache, self.cached_bytes = None, 0

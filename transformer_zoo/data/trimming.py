@@ -160,6 +160,22 @@ class FewerDemonstrations:
     return ids[max(len(ids) - length, 0) :]
 
 
+@dataclasses.dataclass(frozen=True)
+class ContinuedInputs:
+  """Cuts inputs at their beginning: a text is continued at its end.
+
+  Their EOS, which nothing continues, goes first. No step of a task has this
+  rule; it is that of a model (data/prompts.py) for tasks without one.
+  """
+
+  drawn: ClassVar[bool] = False
+
+  def __call__(self, tokens, text, lengths, vocabulary, draws):
+    del text, draws
+    ids, _ = _without_eos(tokens["inputs"], vocabulary.eos_id)
+    return tokens | {"inputs": ids[max(len(ids) - lengths["inputs"], 0) :]}
+
+
 _RULES = {
   rule.__name__: rule
   for rule in (KeepLast, WindowWithTargets, FewerDemonstrations)
@@ -200,8 +216,20 @@ class Trimmer:
     drawn: whether another epoch has another result.
   """
 
-  def __init__(self, task: manifest.PreparedTask, lengths: Mapping[str, int]):
-    self._rule = task.trimming and from_spec(task.trimming)
+  def __init__(
+    self,
+    task: manifest.PreparedTask,
+    lengths: Mapping[str, int],
+    usual: Rule | None = None,
+  ):
+    """Makes one for a task.
+
+    Args:
+      task: has a rule, or none.
+      lengths: the most ids of each feature, EOS counted.
+      usual: the rule where the task has none.
+    """
+    self._rule = from_spec(task.trimming) if task.trimming else usual
     self._lengths = lengths
     self._vocabulary = task.vocabulary
     self._eos_after_trim = task.eos_after_trim
