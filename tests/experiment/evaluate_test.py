@@ -8,8 +8,11 @@ import pytest
 
 from transformer_zoo.ablations.statistics import predictions
 from transformer_zoo.data import length_groups
+from transformer_zoo.data import manifest
+from transformer_zoo.data import records
 from transformer_zoo.evaluation import journal
 from transformer_zoo.evaluation import submission
+from transformer_zoo.experiment import evaluated_tasks
 from transformer_zoo.training import checkpoints
 
 SMALL = ("TRAIN_STEPS=4", "EVAL_PERIOD=2", "CHECKPOINT_PERIOD=2")
@@ -320,6 +323,41 @@ def test_submission(evaluate, prepared_dir, monkeypatch, tmp_path):
   path = next((tmp_path / "out").rglob("colours.jsonl"))
   predicted = map(json.loads, path.read_text().splitlines())
   assert rows == {row["inputs"]: row["answer"] for row in predicted}
+
+
+@pytest.mark.parametrize("target", ["<unk>", "-1.0"])
+def test_hidden_labels_are_not_scored(
+  evaluate, prepared_dir, monkeypatch, tmp_path, target
+):
+  """One label that is known is enough."""
+  read = records.ExampleRecords.read
+
+  def hidden(self, indices):
+    return [
+      (ids, text | {"targets_pretokenized": target if i != known else "red"})
+      for i, (ids, text) in zip(indices, read(self, indices), strict=True)
+    ]
+
+  monkeypatch.setattr(records.ExampleRecords, "read", hidden)
+  known, sentence = None, "zoo: error: the labels of split 'validation' are "
+  _, error = evaluate(f"--output_dir={tmp_path}", refused=True)
+  assert error.splitlines()[-1] == (
+    f"{sentence}hidden in colours, unscored, so nothing can be scored; choose "
+    "a split that has labels"
+  )
+  form = submission.Format("Colours.jsonl", None)
+  monkeypatch.setitem(submission.FORMATS, "colours", form)
+  _, error = evaluate(
+    f"--output_dir={tmp_path}", mixture="colours", refused=True
+  )
+  assert error.splitlines()[-1] == (
+    f"{sentence}hidden in colours, so nothing can be scored; --submission DIR "
+    "writes the answers for the benchmark's server"
+  )
+  known = 19
+  mixture = manifest.load("mixed", prepared_dir)
+  having, _ = evaluated_tasks.choose(mixture, "validation", submitted=False)
+  assert [task.name for task in having] == ["colours", "unscored"]
 
 
 @pytest.mark.parametrize(
