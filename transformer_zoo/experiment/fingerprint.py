@@ -15,6 +15,7 @@ import transformer_zoo
 from transformer_zoo.data import features
 from transformer_zoo.data import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.evaluation.evaluator import decodes
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.training import checksums
@@ -49,6 +50,8 @@ def of_evaluation(
     "batch size": str(evaluator.batch_size),
     "number of examples": str(evaluator.max_examples),
     "decoding": str(decodes(task, measured) and evaluator.decoding),
+    # Log-likelihoods depend on it as well.
+    "start before prompt": str(evaluator.decoding.start_before_prompt),
     "converter": str(evaluator.converter),
     "data": _digest(
       f"{split} {info.checksum} {task.features} "
@@ -70,7 +73,8 @@ def of_inference(
   lengths: Mapping[str, int],
   batch_size: int,
   converter: features.Converter,
-  decoding: Any,
+  decoding: DecodingOptions,
+  scored: bool,
 ) -> Mapping[str, str]:
   """Returns the parts by name; equal parts make equal answers."""
   return {
@@ -79,7 +83,8 @@ def of_inference(
     "vocabulary": f"{vocabulary.checksum} {vocabulary.extra_ids}",
     "lengths": str(sorted(lengths.items())),
     "batch size": str(batch_size),
-    "decoding": str(decoding),
+    "decoding": "scores" if scored else str(decoding),
+    "start before prompt": str(decoding.start_before_prompt),
     "converter": str(converter),
     "examples": _digest(json.dumps(examples)),
     "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}",

@@ -131,7 +131,8 @@ def infer(
         lengths=task_feature_lengths,
         batch_size=batch_size,
         converter=converter,
-        decoding="scores" if scored else decoding,
+        decoding=decoding,
+        scored=scored,
       )
       batches = _journalled(
         pathlib.Path(journal_path), parts, examples, compute
