@@ -52,7 +52,7 @@ def test_a_corruption_of_the_run_counts():
 
 def test_padding_of_another_vocabulary_is_refused():
   model, _ = tiny_models.build("t5_1_1", VOCAB_SIZE=300)
-  vocabulary = types.SimpleNamespace(size=300, pad_id=1)
+  vocabulary = types.SimpleNamespace(size=300, pad_id=1, eos_id=2)
   with pytest.raises(
     UserError,
     match="'x' pads with id 1 but the model takes 0 for padding; set "
@@ -60,3 +60,18 @@ def test_padding_of_another_vocabulary_is_refused():
   ):
     inputs.check_vocabulary(model, vocabulary, "task 'x'")
   inputs.check_vocabulary(model.clone(pad_id=1), vocabulary, "task 'x'")
+
+
+def test_no_encoder_is_told_to_pad_with_the_end():
+  model, _ = tiny_models.build("t5_1_1", VOCAB_SIZE=300)
+  vocabulary = types.SimpleNamespace(size=300, pad_id=2, eos_id=2)
+  with pytest.raises(UserError) as error:
+    inputs.check_vocabulary(model.clone(pad_id=1), vocabulary, "task 'x'")
+  assert str(error.value) == (
+    "the vocabulary of task 'x' pads with id 2 but the model takes 1 for "
+    "padding; that is its EOS, which an encoder would not see: name the piece "
+    "of id 1 as pad_token in a tokenizer_config.json beside its files"
+  )
+  model, _ = tiny_models.build("lm", VOCAB_SIZE=300)
+  with pytest.raises(UserError, match="set DecoderOnly.pad_id to 2$"):
+    inputs.check_vocabulary(model.clone(pad_id=1), vocabulary, "task 'x'")

@@ -123,9 +123,18 @@ def check_vocabulary(
   if vocabulary.pad_id != model.pad_id:
     raise UserError(
       f"the vocabulary of {of} pads with id {vocabulary.pad_id} but the model "
-      f"takes {model.pad_id} for padding; set {type(model).__name__}.pad_id to "
-      f"{vocabulary.pad_id}"
+      f"takes {model.pad_id} for padding; " + _same_padding(model, vocabulary)
     )
+
+
+def _same_padding(model: nn.Module, vocabulary: Vocabulary) -> str:
+  """How a model and a vocabulary come to have one id for padding."""
+  if vocabulary.pad_id == vocabulary.eos_id and hasattr(model, "encoder"):
+    return (
+      "that is its EOS, which an encoder would not see: name the piece of id "
+      f"{model.pad_id} as pad_token in a tokenizer_config.json beside its files"
+    )
+  return f"set {type(model).__name__}.pad_id to {vocabulary.pad_id}"
 
 
 def check_converter(model: nn.Module, converter: features.Converter) -> None:

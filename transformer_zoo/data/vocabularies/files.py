@@ -1,6 +1,6 @@
 """Which files a vocabulary is made of, and of which kind it is."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 import dataclasses
 import functools
 import hashlib
@@ -26,6 +26,9 @@ _ENOUGH = 1 << 20
 # A Hugging Face directory tells in it which class reads its other files.
 _TOKENIZER_CONFIG = "tokenizer_config.json"
 _SPECIAL_TOKENS_MAP = "special_tokens_map.json"
+_MODEL_CONFIG = "config.json"
+# What says more of a vocabulary than its own files.
+SAYING = (_TOKENIZER_CONFIG, _SPECIAL_TOKENS_MAP, _MODEL_CONFIG)
 _BYTES_CLASS = "ByT5Tokenizer"
 _WITH_SENTINELS = ("T5Tokenizer", "T5TokenizerFast", "MT5Tokenizer")
 _T5_EXTRA_IDS = 100
@@ -87,7 +90,7 @@ def tokenizer_config(folder: str) -> dict[str, Any]:
 
 
 def stated_pieces(folder: str) -> dict[str, str]:
-  """What the files beside a tokenizer.json call its special pieces.
+  """What the files beside a vocabulary call its special pieces.
 
   Args:
     folder: as a Hugging Face directory; other folders state nothing.
@@ -110,6 +113,30 @@ def stated_pieces(folder: str) -> dict[str, str]:
     if isinstance(piece, str):
       found[role] = piece
   return found
+
+
+def stated_ids(
+  folder: str, id_of: Callable[[str], int | None]
+) -> dict[str, int]:
+  """The ids of `stated_pieces` that a vocabulary has, and of a `filler`.
+
+  That is the padding of an encoder-decoder's config.json, whose vocabulary may
+  have no piece for it (MADLAD-400's). What pads a language model is no matter
+  of its config.json.
+
+  Args:
+    folder: see `stated_pieces`.
+    id_of: the id of a piece, None where it is absent.
+
+  Raises:
+    UserError: a file is no JSON object.
+  """
+  found = {r: id_of(piece) for r, piece in stated_pieces(folder).items()}
+  model = _object(os.path.join(folder, _MODEL_CONFIG))
+  padding = model.get("pad_token_id")
+  if model.get("is_encoder_decoder") and isinstance(padding, int):
+    found["filler"] = padding if padding >= 0 else None
+  return {role: i for role, i in found.items() if i is not None}
 
 
 def _object(path: str) -> dict[str, Any]:

@@ -11,12 +11,14 @@ which are padded to a multiple of 128.
 """
 
 from collections.abc import Sequence
+import os
 import threading
 from typing import Any, TYPE_CHECKING
 import unicodedata
 
 import numpy as np
 
+from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import special_ids
 from transformer_zoo.errors import UserError
 
@@ -29,7 +31,11 @@ DEFAULT_EXTRA_IDS = 100  # T5's; none where the file has its own, or a mask
 
 
 class SentencePieceModel:
-  """Encodes and decodes; the attributes are those of every tokenizer."""
+  """Encodes and decodes; the attributes are those of every tokenizer.
+
+  Attributes:
+    is_stated: see `TokenizersModel`.
+  """
 
   def __init__(self, path: str, extra_ids: int | None, lower_case: bool):
     """Reads the model file.
@@ -49,14 +55,18 @@ class SentencePieceModel:
     processor = self._processor
     self.size = processor.GetPieceSize()
     self.sentinel_ids = special_ids.find_sentinels(self._id_of)
+    own = {
+      "pad": _existing(processor.pad_id()),
+      "eos": _existing(processor.eos_id()),
+      "unk": _existing(processor.unk_id()),
+      "bos": _existing(processor.bos_id()),
+    }
+    stated = files.stated_ids(os.path.dirname(path), self._id_of)
+    by_itself = special_ids.find(self._id_of, self.sentinel_ids, **own)
     self.special = special_ids.find(
-      self._id_of,
-      self.sentinel_ids,
-      pad=_existing(processor.pad_id()),
-      eos=_existing(processor.eos_id()),
-      unk=_existing(processor.unk_id()),
-      bos=_existing(processor.bos_id()),
+      self._id_of, self.sentinel_ids, **{**own, **stated}
     )
+    self.is_stated = self.special != by_itself
     if not lower_case:
       self.encode = processor.EncodeAsIds  # not one call more than necessary
 
@@ -81,6 +91,8 @@ class SentencePieceModel:
 
   def decode(self, ids: Sequence[int]) -> str:
     """Returns the text of the ids, all below `size`."""
+    if self.is_stated:  # Such a piece may be one that is written.
+      ids = [i for i in ids if i not in self.special.unwritten]
     return self._processor.DecodeIds(ids)
 
   def pieces(self) -> list[str | None]:

@@ -20,7 +20,8 @@ class SpecialIds:
   """The special ids of a vocabulary; None where it lacks one.
 
   Attributes:
-    pad: fills rows. A vocabulary without padding (GPT-2's) has EOS here.
+    pad: fills rows. A vocabulary without padding (GPT-2's) has EOS here, unless
+      the config.json of an encoder-decoder beside it says another id.
     eos: ends a text. It is the separator where nothing else ends one (BERT,
       ALBERT), as in `seqio.BertWordPieceVocabulary`.
     unk: stands for what the vocabulary cannot spell.
@@ -53,6 +54,7 @@ def find(
   eos: int | None = None,
   unk: int | None = None,
   bos: int | None = None,
+  filler: int | None = None,
 ) -> SpecialIds:
   """Returns the special ids of a vocabulary.
 
@@ -66,6 +68,7 @@ def find(
     eos: the same.
     unk: the same.
     bos: the same.
+    filler: fills rows where there is no padding; EOS if None.
   """
 
   def first(names):
@@ -80,9 +83,10 @@ def find(
   eos = first(_EOS) if eos is None else eos
   eos = sep if eos is None else eos
   pad = first(_PAD) if pad is None else pad
-  filler = next((i for i in (pad, eos, unk) if i is not None), 0)
+  fillers = (pad, filler, eos, unk)
+  pad = next((i for i in fillers if i is not None), 0)
   bos = first(_BOS) if bos is None else bos
-  return SpecialIds(filler, eos, unk, bos, cls, sep, mask)
+  return SpecialIds(pad, eos, unk, bos, cls, sep, mask)
 
 
 def find_sentinels(id_of: Callable[[str], int | None]) -> np.ndarray:

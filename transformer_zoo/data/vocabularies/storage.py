@@ -1,6 +1,6 @@
 """Vocabularies within prepared folders: copied, and told in manifests."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 import os
 import pathlib
 import shutil
@@ -20,7 +20,8 @@ def store(vocabulary: Vocabulary, folder: pathlib.Path) -> Vocabulary:
   """Returns the same vocabulary, over a copy of its files in `folder`.
 
   Copies are named by their checksum: `<checksum>.model`, `.txt` or `.json`, or
-  a folder of that name for several files.
+  a folder of that name for several files, among them those beside it that say
+  what its pieces are for.
 
   Raises:
     UserError: its files are absent or damaged.
@@ -31,14 +32,24 @@ def store(vocabulary: Vocabulary, folder: pathlib.Path) -> Vocabulary:
   if found.kind == files.BYTES:
     return Vocabulary(files.BYTES, *settings)
   name = vocabulary.checksum[:16]
-  if len(found.paths) > 1:
+  if len(found.paths) > 1 or vocabulary.is_stated:
     path = folder / name
-    for file in found.paths:
+    for file in [*found.paths, *_saying(vocabulary, found)]:
       _copy(file, path / os.path.basename(file))
   else:
     path = folder / (name + _SUFFIX[found.kind])
     _copy(found.paths[0], path)
   return Vocabulary(path, *settings)
+
+
+def _saying(
+  vocabulary: Vocabulary, found: files.VocabularyFiles
+) -> Iterator[str]:
+  """Finds the files beside its own that a vocabulary's special ids are of."""
+  beside = os.path.dirname(found.paths[0])
+  for name in files.SAYING if vocabulary.is_stated else ():
+    if os.path.isfile(os.path.join(beside, name)):
+      yield os.path.join(beside, name)
 
 
 def to_json(vocabulary: Vocabulary) -> dict[str, Any]:

@@ -30,8 +30,8 @@ class TokenizersModel:
   """Encodes and decodes; the attributes are those of every tokenizer.
 
   Attributes:
-    is_stated: whether special ids are others than pieces' names tell, for a
-      tokenizer_config.json beside the file says so (chat models end a turn).
+    is_stated: whether special ids are others than the file itself tells, for
+      one of `files.SAYING` beside it says so (chat models end a turn).
   """
 
   def __init__(
@@ -75,11 +75,7 @@ class TokenizersModel:
     self.sentinel_ids = special_ids.find_sentinels(tokenizer.token_to_id)
     id_of = tokenizer.token_to_id
     by_name = special_ids.find(id_of, self.sentinel_ids)
-    stated = {
-      role: i
-      for role, piece in files.stated_pieces(os.path.dirname(path)).items()
-      if (i := id_of(piece)) is not None
-    }
+    stated = files.stated_ids(os.path.dirname(path), id_of)
     self.special = special_ids.find(id_of, self.sentinel_ids, **stated)
     self.is_stated = self.special != by_name
     self._unwritten = self.special.unwritten | by_name.unwritten

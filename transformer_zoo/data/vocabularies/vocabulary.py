@@ -17,9 +17,6 @@ from transformer_zoo.errors import UserError
 if TYPE_CHECKING:
   import seqio
 
-# Kinds whose special ids the files beside them may state.
-_STATED = ("byte_bpe", "tokenizer_json")
-
 
 class Vocabulary:
   """Texts to ids and back, as a file says.
@@ -79,7 +76,7 @@ class Vocabulary:
 
   @property
   def pad_id(self) -> int:
-    """Fills rows; EOS in a vocabulary without padding (GPT-2)."""
+    """Fills rows; see `SpecialIds` for a vocabulary without padding."""
     return self._tokenizer.special.pad
 
   @property
@@ -117,6 +114,11 @@ class Vocabulary:
     """Ids of `<extra_id_0>`, `<extra_id_1>`, ...: int32, maybe empty."""
     return self._tokenizer.sentinel_ids
 
+  @property
+  def is_stated(self) -> bool:
+    """Whether files of `files.SAYING` say more than the vocabulary's own."""
+    return getattr(self._tokenizer, "is_stated", False)
+
   @functools.cached_property
   def word_starts(self) -> np.ndarray | None:
     """True for each id that a word may begin with, bool [size].
@@ -139,7 +141,7 @@ class Vocabulary:
       lower_case = self.lower_case
     if lower_case:
       checksum = hashlib.sha256(f"{checksum} lower".encode()).hexdigest()
-    if found.kind in _STATED and self._tokenizer.is_stated:
+    if self.is_stated:
       text = f"{checksum} {self._tokenizer.special}"
       checksum = hashlib.sha256(text.encode()).hexdigest()
     return checksum

@@ -1,0 +1,84 @@
+"""Special pieces that the files beside a vocabulary name, and no others."""
+
+import json
+import shutil
+
+import pytest
+import sentencepiece
+
+from transformer_zoo.data.vocabularies import storage
+from transformer_zoo.data.vocabularies import Vocabulary
+
+
+@pytest.fixture(scope="module", name="model")
+def train_a_model_without_padding(tmp_path_factory):
+  """As MADLAD-400's: <unk> 0, <s> 1, </s> 2, and nothing for padding."""
+  folder = tmp_path_factory.mktemp("model")
+  text = "\n".join(f"a fine day {i} in the house of words" for i in range(99))
+  (folder / "text.txt").write_text(text)
+  sentencepiece.SentencePieceTrainer.Train(
+    input=str(folder / "text.txt"),
+    model_prefix=str(folder / "spiece"),
+    vocab_size=60,
+    unk_id=0,
+    bos_id=1,
+    eos_id=2,
+    pad_id=-1,
+    user_defined_symbols=["<end_of_turn>"],
+    hard_vocab_limit=False,
+    minloglevel=2,
+  )
+  return folder / "spiece.model"
+
+
+STATED = {"tokenizer_class": "T5Tokenizer", "extra_ids": 0}
+
+
+def vocabulary_beside(model, folder, **files):
+  folder.mkdir()
+  shutil.copy(model, folder / "spiece.model")
+  for name, content in ({"tokenizer_config": STATED} | files).items():
+    (folder / f"{name}.json").write_text(json.dumps(content))
+  return Vocabulary(folder)
+
+
+@pytest.mark.parametrize(
+  ("files", "pad"),
+  [
+    ({}, 2),
+    ({"tokenizer_config": {**STATED, "pad_token": "<s>"}}, 1),
+    ({"special_tokens_map": {"pad_token": {"content": "<s>"}}}, 1),
+    ({"special_tokens_map": {"pad_token": "not there"}}, 2),
+    # An encoder-decoder's configuration, where nothing else says it.
+    ({"config": {"is_encoder_decoder": True, "pad_token_id": 1}}, 1),
+    ({"config": {"is_encoder_decoder": True, "pad_token_id": -1}}, 2),
+    ({"config": {"is_encoder_decoder": True, "pad_token_id": None}}, 2),
+    ({"config": {"pad_token_id": 1}}, 2),
+    (
+      {
+        "config": {"is_encoder_decoder": True, "pad_token_id": 1},
+        "special_tokens_map": {"pad_token": "<unk>"},
+      },
+      0,
+    ),
+  ],
+)
+def test_padding_of_a_model_without_it(files, pad, model, tmp_path):
+  plain = Vocabulary(model, 0)
+  found = vocabulary_beside(model, tmp_path / "theirs", **files)
+  assert (found.pad_id, found.eos_id, found.bos_id) == (pad, 2, 1)
+  assert (found.checksum == plain.checksum) == (pad == 2)
+  # What prepared data copies says the same.
+  stored = storage.store(found, tmp_path / "stored")
+  told = json.loads(json.dumps(storage.to_json(stored)))
+  again = storage.from_json(told, tmp_path / "stored")
+  assert (again.pad_id, again.checksum) == (pad, found.checksum)
+
+
+def test_another_end_than_the_models_own(model, tmp_path):
+  """A piece that the model itself would write out."""
+  stated = {**STATED, "eos_token": "<end_of_turn>"}
+  found = vocabulary_beside(model, tmp_path / "chat", tokenizer_config=stated)
+  assert found.eos_id == 3
+  ids = found.encode("a fine day")
+  assert found.decode([*ids, 3, *ids]) == "a fine day"

@@ -1,0 +1,81 @@
+"""Hugging Face directories as they are published: files that say odd things."""
+
+import json
+import pathlib
+import shutil
+
+from flax import traverse_util
+import pytest
+import sentencepiece
+
+from tests import tiny_models
+from tests import tiny_t5
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.experiment import checkpoint_sources
+from transformer_zoo.experiment import inputs
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import writing
+from transformer_zoo.interop.tensors import Tensor
+
+MINIATURE = pathlib.Path(__file__).parents[2] / "tasks/miniature"
+
+
+def write_t5(folder, tokenizer=None, model=None, **config):
+  """A tiny T5.1.1 beside a SentencePiece model."""
+  t5 = tiny_t5.build("t5_1_1")
+  parameters = traverse_util.flatten_dict(
+    tiny_models.random_parameters(t5), sep="/"
+  )
+  folder.mkdir()
+  family = family_of({"model_type": "t5"})
+  writing.write_directory(
+    folder,
+    family,
+    {**family.config(t5), "eos_token_id": 1, **config},
+    {name: Tensor.of(array) for name, array in parameters.items()},
+  )
+  shutil.copy(model or MINIATURE / "vocabulary.model", folder / "spiece.model")
+  stated = {"tokenizer_class": "T5Tokenizer", **(tokenizer or {})}
+  (folder / "tokenizer_config.json").write_text(json.dumps(stated))
+  return folder
+
+
+@pytest.fixture(scope="module", name="without_padding")
+def train_a_model_without_padding(tmp_path_factory):
+  """As MADLAD-400's: <unk> 0, <s> 1, </s> 2."""
+  folder = tmp_path_factory.mktemp("model")
+  text = "\n".join(f"a fine day {i} in the house of words" for i in range(99))
+  (folder / "text.txt").write_text(text)
+  sentencepiece.SentencePieceTrainer.Train(
+    input=str(folder / "text.txt"),
+    model_prefix=str(folder / "spiece"),
+    vocab_size=60,
+    unk_id=0,
+    bos_id=1,
+    eos_id=2,
+    pad_id=-1,
+    hard_vocab_limit=False,
+    minloglevel=2,
+  )
+  return folder / "spiece.model"
+
+
+@pytest.mark.parametrize(
+  "stated", [{"pad_token": "<s>"}, {}], ids=["stated", "of_the_model"]
+)
+def test_padding_that_the_vocabulary_has_no_piece_for(
+  stated, without_padding, tmp_path
+):
+  """MADLAD-400 pads with <s>; its EOS has to be seen."""
+  folder = write_t5(
+    tmp_path / "theirs",
+    {"extra_ids": 0, **stated},
+    without_padding,
+    pad_token_id=1,
+    decoder_start_token_id=0,
+    eos_token_id=2,
+  )
+  vocabulary = Vocabulary(folder)
+  assert (vocabulary.pad_id, vocabulary.eos_id) == (1, 2)
+  model = checkpoint_sources.open_source(folder).make_model()
+  inputs.check_vocabulary(model, vocabulary, repr(str(folder)))
