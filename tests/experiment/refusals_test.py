@@ -186,6 +186,63 @@ def test_evaluation_of_a_split_that_is_not_there(
   )
 
 
+@pytest.mark.parametrize(
+  "override, sentence",
+  [
+    (
+      "DecodingOptions.start_before_prompt=False",
+      "start_before_prompt=False: the decoder of an encoder-decoder has to be "
+      "fed a start token; leave the option out",
+    ),
+    *(
+      (
+        f"DecodingOptions.{name}=(5, {id_})",
+        f"{name} has the id {id_}, but the model has tokens from 0 to 127; "
+        "choose among these",
+      )
+      for name, id_ in (
+        ("forced_prefix", 128),
+        ("forbidden_ids", -1),
+        ("end_ids", 900),
+      )
+    ),
+    (
+      "CONVERTER=@LanguageModelFeatures()",
+      "CONVERTER is @LanguageModelFeatures(), whose batches the model "
+      "EncoderDecoder does not read; set it to @EncoderDecoderFeatures(), and "
+      "CORRUPTION to an objective whose examples that lays out",
+    ),
+  ],
+)
+@pytest.mark.parametrize(
+  "command",
+  [
+    ("evaluate", "--mixture=unscored"),
+    ("infer", "red\tred", "--score"),
+  ],
+)
+def test_options_that_the_model_has_not(
+  zoo, prepared_dir, tmp_path, gin_file, command, override, sentence
+):
+  """Scores alone are asked for, and nothing is read of the checkpoint."""
+  folder = tmp_path / "run"
+  (folder / "checkpoints" / "2" / "state").mkdir(parents=True)
+  vocabulary = prepared_dir / "vocabularies" / "tiny.model"
+  name, *words = command
+  if name == "infer":
+    words.append(f"--vocabulary={vocabulary}")
+  code, _, error = zoo(
+    name,
+    *words,
+    f"--checkpoint={folder}",
+    f"--gin_file={gin_file}",
+    f"--gin_file=runs/{name}.gin",
+    "--gin.VOCAB_SIZE=128",
+    f"--gin.{override}",
+  )
+  assert (code, error) == (2, f"zoo: error: {sentence}\n")
+
+
 def test_inference_with_a_vocabulary_that_is_too_large(
   zoo, prepared_dir, tmp_path, gin_file
 ):

@@ -91,6 +91,12 @@ def model_of(model: nn.Module, checkpoint: Checkpoint) -> nn.Module:
   return Ensemble.of(members)
 
 
+def number_of_logits(model: nn.Module) -> int:
+  """How many tokens a model predicts."""
+  embedder = getattr(model, "target_embedder", None) or model.token_embedder
+  return embedder.num_embeddings
+
+
 def _listed(paths: str | Sequence[str]) -> Sequence[str]:
   return [paths] if isinstance(paths, str | os.PathLike) else paths
 
@@ -117,14 +123,9 @@ def _check_member(member: nn.Module, first: nn.Module, source: Source) -> None:
       f"{type(first).__name__}, as the first; the members of an ensemble read "
       "the same batches"
     )
-  logits, expected = _number_of_logits(member), _number_of_logits(first)
+  logits, expected = number_of_logits(member), number_of_logits(first)
   if logits != expected:
     raise UserError(
       f"{source.name} has logits of {logits} tokens and not of {expected}, as "
       "the first; the members of an ensemble have one vocabulary"
     )
-
-
-def _number_of_logits(model: nn.Module) -> int:
-  embedder = getattr(model, "target_embedder", None) or model.token_embedder
-  return embedder.num_embeddings

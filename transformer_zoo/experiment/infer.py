@@ -83,7 +83,8 @@ def infer(
     mixture_or_task_name, prepared_dir, vocabulary_path, extra_ids
   )
   inputs.check_vocabulary(model, vocabulary, repr(vocabulary.path))
-  decoding.with_length(task_feature_lengths["targets"])
+  inputs.check_converter(model, converter)
+  scoring.check_decoding(model, decoding, task_feature_lengths["targets"])
   checkpoint = ensembles.locate(checkpoint_path)
   model = ensembles.model_of(model, checkpoint)
   mesh = partitioning.mesh()

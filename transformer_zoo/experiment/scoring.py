@@ -6,6 +6,7 @@ import functools
 from flax import linen as nn
 import jax
 
+from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
 from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.data import features
 from transformer_zoo.data.evaluation_split import ENCODER_DECODER
@@ -13,8 +14,10 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
+from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.experiment import checkpoint_sources
+from transformer_zoo.experiment import ensembles
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import restoration
 from transformer_zoo.objectives.sequence_to_sequence import example_sums
@@ -44,11 +47,11 @@ def make_evaluator(
 
   Raises:
     UserError: the model does not read what the converter lays out, or the
-      decoding options do not fit the length of the targets.
+      decoding options do not fit it or the length of the targets.
   """
   inputs.check_converter(model, converter)
+  check_decoding(model, decoding, lengths["targets"])
   shares = partitioning_lib.batch_shares(mesh)
-  decoding.with_length(lengths["targets"])
   rows = -(-batch_size // shares) * shares
   make_texts = functools.partial(
     best_tokens,
@@ -69,6 +72,37 @@ def make_evaluator(
     decoding=decoding,
     converter=converter,
   )
+
+
+def check_decoding(
+  model: nn.Module, decoding: DecodingOptions, length: int
+) -> None:
+  """Compares decoding options with a model, before anything is compiled.
+
+  Args:
+    model: an architecture, or an ensemble.
+    decoding: what is asked of it.
+    length: of the targets.
+
+  Raises:
+    UserError: the options do not fit the length, the model has no token of an
+      id that they name, or it cannot do without a start token.
+  """
+  decoding.with_length(length)
+  member = model.members[0] if isinstance(model, Ensemble) else model
+  if isinstance(member, EncoderDecoder) and not decoding.start_before_prompt:
+    raise UserError(
+      "start_before_prompt=False: the decoder of an encoder-decoder has to be "
+      "fed a start token; leave the option out"
+    )
+  number = ensembles.number_of_logits(member)
+  for name in ("forced_prefix", "forbidden_ids", "end_ids"):
+    for some in getattr(decoding, name):
+      if not 0 <= some < number:
+        raise UserError(
+          f"{name} has the id {some}, but the model has tokens from 0 to "
+          f"{number - 1}; choose among these"
+        )
 
 
 def make_example_sums(model: nn.Module, decoding: DecodingOptions) -> Callable:
