@@ -12,7 +12,9 @@ from tests import tiny_models
 from tests import tiny_t5
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.experiment import checkpoint_sources
+from transformer_zoo.experiment import generation_defaults
 from transformer_zoo.experiment import inputs
+from transformer_zoo.experiment.convert import convert
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.tensors import Tensor
@@ -79,3 +81,17 @@ def test_padding_that_the_vocabulary_has_no_piece_for(
   assert (vocabulary.pad_id, vocabulary.eos_id) == (1, 2)
   model = checkpoint_sources.open_source(folder).make_model()
   inputs.check_vocabulary(model, vocabulary, repr(str(folder)))
+
+
+def test_decoding_that_config_json_says_is_said_again(tmp_path):
+  """A generation_config.json beside it would take its place."""
+  said = {"num_beams": 4, "max_length": 60, "length_penalty": 2.0}
+  folder = write_t5(tmp_path / "theirs", **said)
+  (folder / "generation_config.json").unlink()
+  convert(folder, tmp_path / "run", report=lambda line: None)
+  convert(tmp_path / "run", tmp_path / "back", report=lambda line: None)
+  names = [path.name for path in (tmp_path / "back").iterdir()]
+  assert "generation_config.json" not in names
+  options = generation_defaults.options(tmp_path / "back", eos_id=1)
+  assert (options["num_beams"], options["alpha"]) == (4, 2.0)
+  assert generation_defaults.longest(tmp_path / "back") == 59

@@ -114,6 +114,21 @@ def test_the_configuration_differs_by_the_number_alone(untied):
   assert after == {**before, "vocab_size": 48}
 
 
+def test_a_shared_vocabulary_has_one_size(tmp_path):
+  """OPUS-MT's says it twice in newer files."""
+  size = families.CONFIGS["marian"]["vocab_size"]
+  write_directory(tmp_path / "theirs", "marian", decoder_vocab_size=size)
+  convert(
+    tmp_path / "theirs",
+    tmp_path / "grown",
+    to="huggingface",
+    vocabulary_size=99,
+  )
+  said = json.loads((tmp_path / "grown" / "config.json").read_text())
+  assert (said["vocab_size"], said["decoder_vocab_size"]) == (99, 99)
+  convert(tmp_path / "grown", tmp_path / "run")
+
+
 def test_a_run_becomes_another_run(untied, tmp_path):
   convert(untied / "theirs", tmp_path / "run")
   convert(tmp_path / "run", tmp_path / "more", to="zoo", vocabulary_size=48)

@@ -18,7 +18,12 @@ from transformer_zoo.modules import comparison
 from transformer_zoo.peft import substitution
 
 # Attributes of config.json's that count rows of tables.
-_SIZES = ("vocab_size", "n_positions", "max_position_embeddings")
+_SIZES = (
+  "vocab_size",
+  "decoder_vocab_size",
+  "n_positions",
+  "max_position_embeddings",
+)
 
 
 def write(
@@ -38,7 +43,8 @@ def write(
     model: what the parameters are of.
     parameters: by our names, layers unstacked.
     original: the config.json that the model came from, which is written again
-      if it still describes the model, but for the sizes of its tables.
+      if it still describes the model, but for the sizes of its tables. Then
+      there is a generation_config.json only where one lies in `folder`.
     special_ids: attributes of a new config.json: `eos_token_id` and others.
     dtype: see `writing.write_directory`.
     max_shard_bytes: likewise.
@@ -55,6 +61,7 @@ def write(
   content = directory.read_json(original) if original else {}
   content |= _new_sizes(content, model)
   found = original and _by_original(content, model)
+  as_before = bool(found)
   if found:
     key = "torch_dtype" if "torch_dtype" in content else "dtype"
     writing.write_json(folder / directory.CONFIG, {**content, key: dtype})
@@ -67,6 +74,7 @@ def write(
     parameters,
     dtype=dtype,
     max_shard_bytes=max_shard_bytes,
+    generation=not as_before,
   )
 
 

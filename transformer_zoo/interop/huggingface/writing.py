@@ -41,6 +41,7 @@ def write_directory(
   *,
   dtype: str = "float32",
   max_shard_bytes: int = MAX_SHARD_BYTES,
+  generation: bool = True,
 ) -> None:
   """Writes weights, and configurations that are not there yet, into a folder.
 
@@ -51,6 +52,8 @@ def write_directory(
     parameters: all of the model, by our names.
     dtype: of the numbers in the files, a key of `DTYPES`.
     max_shard_bytes: the most that a file holds, unless one tensor is larger.
+    generation: whether a generation_config.json is written; where there is
+      one, config.json says nothing of decoding.
 
   Raises:
     UserError: a parameter of the configured model is missing, or one is left
@@ -73,11 +76,11 @@ def write_directory(
   _write_shards(folder, tensors, max_shard_bytes)
   if not (folder / directory.CONFIG).exists():
     write_json(folder / directory.CONFIG, {**config, "dtype": dtype})
-  if not (folder / GENERATION_CONFIG).exists():
-    generation = {key: config.get(key) for key in _IN_GENERATION_CONFIG}
+  if generation and not (folder / GENERATION_CONFIG).exists():
+    said = {key: config.get(key) for key in _IN_GENERATION_CONFIG}
     write_json(
       folder / GENERATION_CONFIG,
-      {key: value for key, value in generation.items() if value is not None},
+      {key: value for key, value in said.items() if value is not None},
     )
 
 
