@@ -1,17 +1,22 @@
 """`zoo evaluate`: a mixture in one go, interrupted, over all checkpoints."""
 
+import importlib.util
 import json
 import shutil
+import sys
+import types
 
 import numpy as np
 import pytest
 
+from transformer_zoo import data
 from transformer_zoo.ablations.statistics import predictions
 from transformer_zoo.data import length_groups
 from transformer_zoo.data import manifest
 from transformer_zoo.data import records
 from transformer_zoo.evaluation import journal
 from transformer_zoo.evaluation import submission
+from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.experiment import evaluated_tasks
 from transformer_zoo.training import checkpoints
 
@@ -70,6 +75,32 @@ def test_a_mixture_in_one_go(evaluate, trained, tmp_path):
   line = json.loads(lines[0])
   assert len(lines) == 20 and line["answer"] == line["prediction"]
   assert line["log_likelihood"] < 0 < line["target_tokens"]
+
+
+def test_what_is_prepared_is_told_on_stderr(evaluate, monkeypatch, tmp_path):
+  def prepare(name, *, prepared_dir, report):
+    report("prepared colours")
+    return manifest.load(name, prepared_dir)
+
+  module = types.SimpleNamespace(prepare=prepare)
+  monkeypatch.setitem(sys.modules, "transformer_zoo.data.prepare", module)
+  monkeypatch.setattr(data, "prepare", module, raising=False)
+  monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+  _, error = evaluate(f"--output_dir={tmp_path}", mixture="colours")
+  assert "prepared colours\n" in error
+
+
+def test_another_vocabulary_is_told(evaluate, trained, monkeypatch, tmp_path):
+  other = types.SimpleNamespace(path="other", encode=lambda text: [7])
+  monkeypatch.setattr(
+    checkpoint_sources, "_vocabulary_of_run", lambda run: other
+  )
+  step = trained / "checkpoints" / "4"
+  _, error = evaluate(
+    f"--output_dir={tmp_path}", checkpoint=step, mixture="colours"
+  )
+  note = f"note on the checkpoint {str(step)!r}: its vocabulary 'other' has "
+  assert f"{note}other ids than " in error
 
 
 def test_a_list_of_one_checkpoint_and_a_suffix(evaluate, trained, tmp_path):

@@ -3,10 +3,12 @@
 import io
 import json
 import sys
+import types
 
 import pytest
 
 from transformer_zoo.experiment import answering
+from transformer_zoo.experiment import checkpoint_sources
 
 TEXTS = ["red car sees house", "blue boat likes", "green", "house sees green"]
 MANY = [f"{text} {other}" for text in TEXTS for other in TEXTS]
@@ -57,6 +59,17 @@ def test_texts_files_and_standard_input_are_answered_alike(
   assert [line["prediction"] for line in found] == [*answers, answers[0]]
   assert [line.get("id") for line in found] == [5, 5, 5, 5, None]
   assert all(line["score"] == line["log_likelihood"] < 0 for line in found)
+
+
+def test_another_vocabulary_is_told(infer, monkeypatch):
+  other = types.SimpleNamespace(path="other", encode=lambda text: [7])
+  assert "note on" not in infer("red")[1]
+  monkeypatch.setattr(
+    checkpoint_sources, "_vocabulary_of_run", lambda run: other
+  )
+  _, error = infer("red")
+  assert error.startswith("note on the checkpoint ")
+  assert ": its vocabulary 'other' has other ids than " in error
 
 
 def test_interactive_answers_before_the_next_text_is_read(

@@ -205,7 +205,7 @@ class TestOtherMathematics:
     (tmp_path / "run" / "config.gin").write_text("MODEL = @Forgotten()\n")
     restored(tmp_path / "run", self.other())
     assert (
-      "describes no model that can be built here" in capsys.readouterr().out
+      "describes no model that can be built here" in capsys.readouterr().err
     )
 
 

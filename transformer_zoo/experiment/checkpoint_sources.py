@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+import sys
 
 from flax import linen as nn
 
@@ -178,7 +179,8 @@ def _model_of_run(file: pathlib.Path) -> nn.Module | None:
   except UserError as error:
     print(
       f"{str(file)!r} describes no model that can be built here ({error}); "
-      "parameters are compared by name and shape alone"
+      "parameters are compared by name and shape alone",
+      file=sys.stderr,
     )
     return None
 

@@ -108,7 +108,7 @@ def evaluate(
     else [ensembles.locate(checkpoint_path)]
   )
   mesh = partitioning.mesh()
-  mixture = inputs.prepared(mixture_or_task_name, prepared_dir)
+  mixture = inputs.prepared(mixture_or_task_name, prepared_dir, report=_say)
   inputs.check_mixture(model, mixture)
   model = ensembles.model_of(model, found[0])
   tasks, skipped = evaluated_tasks.choose(
@@ -138,7 +138,12 @@ def evaluate(
       model=model,
       evaluator=evaluator,
       restore=functools.partial(
-        scoring.restore, model, partitioning, mesh, evaluator.batch_size
+        scoring.restore,
+        model,
+        partitioning,
+        mesh,
+        evaluator.batch_size,
+        vocabularies=[task.vocabulary for task in tasks],
       ),
       tasks=tasks,
       split=split,

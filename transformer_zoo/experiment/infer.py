@@ -102,7 +102,12 @@ def infer(
         model,
         vocabulary,
         params=scoring.restore(
-          model, partitioning, mesh, batch_size, *checkpoint
+          model,
+          partitioning,
+          mesh,
+          batch_size,
+          *checkpoint,
+          vocabularies=[vocabulary],
         ),
         mesh=mesh,
         lengths=task_feature_lengths,

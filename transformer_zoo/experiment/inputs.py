@@ -1,7 +1,8 @@
 """What runs read: prepared data, whose vocabulary has to fit the model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import dataclasses
+import functools
 import importlib.util
 import json
 from typing import Any
@@ -34,17 +35,29 @@ _UNREADABLE = (
 )
 
 
-def prepared(name: str, prepared_dir: str) -> manifest.PreparedMixture:
+def prepared(
+  name: str,
+  prepared_dir: str,
+  *,
+  report: Callable[[str], None] = functools.partial(print, flush=True),
+) -> manifest.PreparedMixture:
   """The prepared mixture: made, or made anew, where SeqIO is installed.
 
   On a machine without SeqIO what lies in `prepared_dir` is taken as it is. Raw
   data is looked for in the folders of the variable ZOO_DATA_DIR. The first of
   several processes prepares; the others wait.
 
+  Args:
+    name: a mixture or a task.
+    prepared_dir: where it lies, or is put.
+    report: gets a sentence on what is prepared; printed unless given.
+
   Raises:
     UserError: there is no such data, or several processes see other data.
   """
-  found = _prepared(name, prepared_dir) if distributed.is_first() else None
+  found = None
+  if distributed.is_first():
+    found = _prepared(name, prepared_dir, report)
   distributed.meet(f"the prepared data of {name!r}")
   found = found or manifest.load(name, prepared_dir)
   if distributed.is_initialized():
@@ -81,14 +94,14 @@ def identity(mixture: manifest.PreparedMixture) -> dict[str, Any]:
   }
 
 
-def _prepared(name: str, prepared_dir: str) -> manifest.PreparedMixture:
+def _prepared(
+  name: str, prepared_dir: str, report: Callable[[str], None]
+) -> manifest.PreparedMixture:
   if importlib.util.find_spec("seqio") is None:
     return manifest.load(name, prepared_dir)
   from transformer_zoo.data import prepare
 
-  return prepare.prepare(
-    name, prepared_dir=prepared_dir, report=lambda line: print(line, flush=True)
-  )
+  return prepare.prepare(name, prepared_dir=prepared_dir, report=report)
 
 
 def check_mixture(model: nn.Module, mixture: manifest.PreparedMixture) -> None:

@@ -232,13 +232,8 @@ class InitialCheckpoint:
     )
     restoration = Restoration.of(source, boxed_params, rules)
     check_mathematics(model, source, self.other_fields)
-    other = before and first_other(before, vocabularies)
-    if not other:
-      return restoration
-    return dataclasses.replace(
-      restoration,
-      note=f"its vocabulary {before.path!r} has other ids than {other.path!r}",
-    )
+    note = vocabulary_note(before, vocabularies)
+    return dataclasses.replace(restoration, note=note)
 
 
 def first_other(
@@ -247,3 +242,18 @@ def first_other(
   """The first that has other ids for a text; files of a kind may differ."""
   expected = vocabulary.encode(_PROBE)
   return next((v for v in others if v.encode(_PROBE) != expected), None)
+
+
+def vocabulary_note(
+  before: Vocabulary | None, vocabularies: Sequence[Vocabulary]
+) -> str:
+  """A sentence where a checkpoint is asked to read other ids; or "".
+
+  Args:
+    before: the vocabulary whose ids it read, None where that is not known.
+    vocabularies: whose ids it will read.
+  """
+  other = before and first_other(before, vocabularies)
+  if not other:
+    return ""
+  return f"its vocabulary {before.path!r} has other ids than {other.path!r}"

@@ -1,7 +1,8 @@
 """What training and evaluation share: the evaluator, restored parameters."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import functools
+import sys
 
 from flax import linen as nn
 import jax
@@ -21,6 +22,7 @@ from transformer_zoo.experiment import ensembles
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import restoration
 from transformer_zoo.objectives.sequence_to_sequence import example_sums
+from transformer_zoo.processes import distributed
 from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.partitioning import Partitioning
@@ -151,6 +153,7 @@ def restore(
   mesh: jax.sharding.Mesh,
   batch_size: int,
   *checkpoint_paths: str,
+  vocabularies: Sequence[Vocabulary],
 ):
   """The parameters in a checkpoint, laid out on the mesh.
 
@@ -160,6 +163,8 @@ def restore(
     mesh: the devices.
     batch_size: rows of the batches to come.
     *checkpoint_paths: as `checkpoint_sources.open_source` takes them.
+    vocabularies: whose ids it will read; where the checkpoint's are others,
+      stderr has a note.
 
   Raises:
     UserError: model or batch do not divide over the mesh, or the checkpoint is
@@ -168,7 +173,9 @@ def restore(
   if isinstance(model, Ensemble):
     pairs = zip(model.members, checkpoint_paths, strict=True)
     return {
-      f"members_{i}": restore(member, partitioning, mesh, batch_size, path)
+      f"members_{i}": restore(
+        member, partitioning, mesh, batch_size, path, vocabularies=vocabularies
+      )
       for i, (member, path) in enumerate(pairs)
     }
   (checkpoint_path,) = checkpoint_paths
@@ -177,6 +184,9 @@ def restore(
   source = checkpoint_sources.open_source(checkpoint_path)
   if not source.of_a_run:  # A run's own model is changed on purpose here.
     restoration.check_mathematics(model, source)
+  note = restoration.vocabulary_note(source.find_vocabulary(), vocabularies)
+  if note and distributed.is_first():
+    print(f"note on {source.name}: {note}", file=sys.stderr, flush=True)
   found = restoration.Restoration.of(source, boxed)
   shapes = state_lib.abstract_params(model)
   shardings = partitioning.shardings(mesh, boxed, shapes)
