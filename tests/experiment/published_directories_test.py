@@ -12,6 +12,7 @@ from tests import tiny_models
 from tests import tiny_t5
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.experiment import checkpoint_sources
+from transformer_zoo.experiment import converted_run
 from transformer_zoo.experiment import generation_defaults
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment.convert import convert
@@ -95,3 +96,35 @@ def test_decoding_that_config_json_says_is_said_again(tmp_path):
   options = generation_defaults.options(tmp_path / "back", eos_id=1)
   assert (options["num_beams"], options["alpha"]) == (4, 2.0)
   assert generation_defaults.longest(tmp_path / "back") == 59
+
+
+@pytest.mark.parametrize("first", [None, 7])
+@pytest.mark.parametrize(
+  ("architecture", "converter", "kind", "said"),
+  [
+    ("t5_1_1", "EncoderDecoder", "t5", "decoder_start_token_id"),
+    ("llama", "LanguageModel", "llama", "bos_token_id"),
+  ],
+)
+def test_what_a_decoder_here_was_first_fed_is_said(
+  architecture, converter, kind, said, first, tmp_path
+):
+  """A run without files of theirs, as a trained one is."""
+  model, _ = tiny_models.build(architecture, HEAD_DIM=6, MLP_DIM=96)
+  arrays = traverse_util.flatten_dict(
+    tiny_models.random_parameters(model), sep="/"
+  )
+  family = family_of({"model_type": kind})
+  found = family.architecture(family.config(model))
+  converted_run.write_run(
+    tmp_path / "run",
+    found.gin_files,
+    found.as_overrides(),
+    {f"params/{name}": Tensor.of(array) for name, array in arrays.items()},
+  )
+  with open(tmp_path / "run" / "config.gin", "a") as file:
+    file.write(f"{converter}Features.bos_id = {first}\n")
+  convert(tmp_path / "run", tmp_path / "theirs", report=lambda line: None)
+  for name in ("config.json", "generation_config.json"):
+    content = json.loads((tmp_path / "theirs" / name).read_text())
+    assert content[said] == (model.pad_id if first is None else first)

@@ -41,6 +41,8 @@ class Source:
     moments: Adafactor's (`t5x_checkpoints`), or None.
     beside: folder of files that go along, or None.
     vocabulary: to write where none goes along, or None.
+    start_id: what its decoder is first fed, as its config.gin says; None for
+      padding, or where config.json tells it.
   """
 
   kind: str
@@ -53,6 +55,7 @@ class Source:
   moments: Mapping[str, Tensor] | None = None
   beside: pathlib.Path | None = None
   vocabulary: Vocabulary | None = None
+  start_id: int | None = None
 
 
 def open_source(
@@ -212,6 +215,7 @@ def _of_run(found: converted_run.Run) -> Source:
     moments=orbax_checkpoints.moments(found.leaves) or None,
     beside=found.beside,
     vocabulary=converted_run.vocabulary_of(found.folder),
+    start_id=converted_run.start_id(found.folder),
   )
 
 

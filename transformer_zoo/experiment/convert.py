@@ -218,17 +218,21 @@ def _write_directory(
     source.model,
     source.parameters,
     original=_original_config(source),
-    special_ids=_special_ids(source.vocabulary),
+    special_ids=_special_ids(source),
     dtype=dtype,
     max_shard_bytes=max_shard_bytes,
   )
 
 
-def _special_ids(vocabulary: Vocabulary | None) -> dict[str, int]:
-  """What a configuration of theirs says of the vocabulary."""
-  if vocabulary is None or vocabulary.eos_id is None:
-    return {}
-  return {"eos_token_id": vocabulary.eos_id}
+def _special_ids(source: Source) -> dict[str, int]:
+  """What a configuration of theirs says of beginnings and ends."""
+  model, vocabulary = source.model, source.vocabulary
+  start = model.pad_id if source.start_id is None else source.start_id
+  name = "decoder_start" if hasattr(model, "encoder") else "bos"
+  found = {f"{name}_token_id": start}
+  if vocabulary is not None and vocabulary.eos_id is not None:
+    found["eos_token_id"] = vocabulary.eos_id
+  return found
 
 
 def _original_config(source: Source) -> pathlib.Path | None:

@@ -121,6 +121,15 @@ def vocabulary_of(folder: pathlib.Path) -> Vocabulary | None:
     return None
 
 
+def start_id(folder: pathlib.Path) -> int | None:
+  """What the decoder of a run is first fed, where that is not padding."""
+  try:
+    converter = config.build("CONVERTER", [str(folder / run_folder.CONFIG)])
+  except UserError:
+    return None
+  return getattr(converter, "bos_id", None)
+
+
 def write_run(
   folder: pathlib.Path,
   gin_files: Sequence[str],
