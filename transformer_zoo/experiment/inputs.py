@@ -34,12 +34,14 @@ _UNREADABLE = (
   ),
 )
 
+_PRINT = functools.partial(print, flush=True)
+
 
 def prepared(
   name: str,
   prepared_dir: str,
   *,
-  report: Callable[[str], None] = functools.partial(print, flush=True),
+  report: Callable[[str], None] = _PRINT,
 ) -> manifest.PreparedMixture:
   """The prepared mixture: made, or made anew, where SeqIO is installed.
 

@@ -153,7 +153,7 @@ def restore(
   mesh: jax.sharding.Mesh,
   batch_size: int,
   *checkpoint_paths: str,
-  vocabularies: Sequence[Vocabulary],
+  vocabularies: Sequence[Vocabulary] = (),
 ):
   """The parameters in a checkpoint, laid out on the mesh.
 
