@@ -1,8 +1,8 @@
 """Multi-task training on the part of the benchmarks that is at hand.
 
 Wikipedia stands for C4; `glue_real_small`, `super_glue_real_small` and SQuAD
-are the supervised tasks. The paper's K = 2^19 becomes 65,536: Wikipedia's 16
-million tokens make 128,656 examples of 128.
+are the supervised tasks. The paper's K is divided by 32, so that 2^19 becomes
+16,384: Wikipedia's 16 million tokens make 128,656 examples of 128.
 """
 
 import seqio
@@ -20,8 +20,8 @@ _GLUE = composition.members("glue_real_small")
 _SUPER_GLUE = composition.members("super_glue_real_small")
 _SQUAD = "squad_v010_allanswers"
 _COUNTS = _GLUE | _SUPER_GLUE | {_CORPUS: 128_656, _SQUAD: 87_599}
-_WHOLE = ExamplesProportional(65_536, counts=_COUNTS)
-_HALVED = ExamplesProportional(65_536, counts=_COUNTS, halved=TWICE)
+_WHOLE = ExamplesProportional(16_384, counts=_COUNTS)
+_HALVED = ExamplesProportional(16_384, counts=_COUNTS, halved=TWICE)
 
 seqio.MixtureRegistry.add(
   "real_small_multitask", tuple(_COUNTS), default_rate=_HALVED

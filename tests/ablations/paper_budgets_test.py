@@ -11,6 +11,7 @@ from transformer_zoo import config
 from transformer_zoo.ablations import loading
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations import published
+from transformer_zoo.ablations import run_bindings
 from transformer_zoo.ablations import study as study_lib
 from transformer_zoo.experiment import programs
 from transformer_zoo.experiment import run_costs
@@ -37,7 +38,7 @@ def runs_of(study):
 
 @functools.cache
 def costs(changes):
-  bindings = plan.run_bindings("train", 0, "", ["start"])
+  bindings = run_bindings.of_run("train", 0, "", ["start"])
   try:
     # Layers that are not scanned take longer to trace and cost the same.
     config.load((), [*bindings, "SCAN_LAYERS=True"], changes=changes)

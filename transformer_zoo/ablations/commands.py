@@ -5,6 +5,7 @@ import re
 import shlex
 
 from transformer_zoo.ablations import plan
+from transformer_zoo.ablations import run_bindings
 
 # What a shell leaves as it is within double quotes.
 _PLAIN_IN_QUOTES = re.compile(r"[^\"$`\\!]*")
@@ -19,7 +20,7 @@ def of_run(run: plan.Run, options: Sequence[str]) -> str:
   """
   words = ["zoo", run.command, f"--gin_file={run.folder / plan.RUN_FILE}"]
   if run.command == "train":
-    bindings = plan.run_bindings(run.command, run.random_seed, run.folder)
+    bindings = run_bindings.of_run(run.command, run.random_seed, run.folder)
     words += [f"--gin.{binding}" for binding in bindings]
   else:
     words += [f"--mixture={run.mixture}", f"--output_dir={run.folder}"]
@@ -35,14 +36,14 @@ def with_checkpoints(command: str, checkpoints: Sequence[str]) -> str:
   """
   kind = command.split()[1]
   if kind == "train":
-    bindings = plan.start_bindings(kind, checkpoints)
+    bindings = run_bindings.of_starts(kind, checkpoints)
     words = [f"--gin.{binding}" for binding in bindings]
   else:
     words = [f"--checkpoint={checkpoint}" for checkpoint in checkpoints]
     if len(checkpoints) == 1:
       # By itself it would be evaluated into a folder of its step.
       words += [
-        f"--gin.{one}" for one in plan.start_bindings(kind, checkpoints)
+        f"--gin.{one}" for one in run_bindings.of_starts(kind, checkpoints)
       ]
   return " ".join([command, *map(_quoted, words)])
 

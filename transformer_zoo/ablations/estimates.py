@@ -11,6 +11,7 @@ import gin
 
 from transformer_zoo import config
 from transformer_zoo.ablations import plan
+from transformer_zoo.ablations import run_bindings
 from transformer_zoo.ablations import standing
 from transformer_zoo.ablations.known_costs import KnownCosts
 from transformer_zoo.ablations.speeds import Kind
@@ -119,7 +120,9 @@ def _with_bounds(job: Job, chip: hardware.Chip, devices: int) -> Job:
 
 
 def _look(run, search_paths, known, with_executed) -> tuple[Kind, RunCosts]:
-  bindings = plan.run_bindings(run.command, 0, "", ["start"] * len(run.starts))
+  bindings = run_bindings.of_run(
+    run.command, 0, "", ["start"] * len(run.starts)
+  )
   try:
     config.load((), bindings, search_paths, changes=run.changes)
     kind = Kind.of_loaded()

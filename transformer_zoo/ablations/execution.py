@@ -18,6 +18,7 @@ from transformer_zoo import environment
 from transformer_zoo.ablations import claims
 from transformer_zoo.ablations import outcome
 from transformer_zoo.ablations import plan
+from transformer_zoo.ablations import run_bindings
 from transformer_zoo.ablations import standing
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import run_folder
@@ -59,7 +60,7 @@ class Execution:
     errors = run.folder / standing.ERROR_FILE
     try:
       checkpoints = [outcome.checkpoint_of(start) for start in run.starts]
-      bindings = plan.run_bindings(
+      bindings = run_bindings.of_run(
         run.command, run.random_seed, run.folder, checkpoints
       )
       config.load(

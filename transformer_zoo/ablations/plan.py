@@ -1,6 +1,6 @@
 """Which runs a study consists of on a suite, and which of them are the same."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 import dataclasses
 import functools
 import hashlib
@@ -11,8 +11,10 @@ import gin
 
 from transformer_zoo import config
 from transformer_zoo.ablations import checks
+from transformer_zoo.ablations import column_tasks
 from transformer_zoo.ablations import data_marks
 from transformer_zoo.ablations import expressions
+from transformer_zoo.ablations import run_bindings
 from transformer_zoo.ablations.study import ALL_PHASES
 from transformer_zoo.ablations.study import ENSEMBLE
 from transformer_zoo.ablations.study import Row
@@ -50,6 +52,7 @@ class Run:
     starts: folders of the runs whose checkpoints it starts from: none, one, or
       the members of an ensemble.
     shared: whether an earlier run of the study is the very same.
+    prepared_dir: where the mixture lies, prepared.
   """
 
   row: str
@@ -67,6 +70,7 @@ class Run:
   starts: tuple[pathlib.Path, ...]
   shared: bool
   part: str = ""
+  prepared_dir: str = ""
 
   @property
   def name(self) -> str:
@@ -120,7 +124,8 @@ def plan(
 
   Raises:
     UserError: a part that the study needs does not exist yet, a phase is not
-      the suite's, a configuration cannot be loaded, or data not be prepared.
+      the suite's, a configuration cannot be loaded, data not be prepared, or a
+      column wants a task that no run reads.
   """
   if study.missing:
     raise UserError(f"study {study.name!r} cannot be run yet: {study.missing}")
@@ -132,6 +137,7 @@ def plan(
     for row in study.rows:
       for group in suite.groups_of(row):
         planner.add_chain(row, seed, group)
+  column_tasks.check(suite, suite.columns_of(study), planner.runs)
   return planner.runs
 
 
@@ -174,7 +180,7 @@ class _Planner:
     command = self._suite.commands.get(phase, "train")
     try:
       changes, grouped = self._changes(row, phase, group, part)
-      mark, mixture = self._identify(command, changes, random_seed, starts)
+      mark, *data = self._identify(command, changes, random_seed, starts)
     except UserError as error:
       where = f"row {row.name!r}, phase {phase!r}, group {group!r}"
       raise UserError(f"{where}: {error}") from error
@@ -190,7 +196,8 @@ class _Planner:
       random_seed=random_seed,
       changes=changes,
       command=command,
-      mixture=mixture,
+      mixture=data[0],
+      prepared_dir=data[1],
       scored=phase == row.chain[-1],
       folder=folder,
       fingerprint=mark,
@@ -227,12 +234,12 @@ class _Planner:
 
   def _identify(
     self, command: str, changes: tuple[str, ...], random_seed: int, starts
-  ) -> tuple[str, str]:
-    """A run's fingerprint, and the mixture that it reads."""
+  ) -> tuple[str, str, str]:
+    """A run's fingerprint; the mixture that it reads, and from where."""
     configuration, *data = self._configuration(command, changes, len(starts))
     parts = [command, configuration, str(random_seed), self._data_mark(*data)]
     parts += [start.fingerprint for start in starts]
-    return hashlib.sha256(" ".join(parts).encode()).hexdigest(), data[0]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest(), *data
 
   def _configuration_uncached(
     self, command: str, changes: tuple[str, ...], num_starts: int
@@ -242,7 +249,7 @@ class _Planner:
     Seeds and checkpoints are in the fingerprint apart, so that a configuration
     is looked at once for all of them.
     """
-    bindings = run_bindings(command, 0, "", ["start"] * num_starts)
+    bindings = run_bindings.of_run(command, 0, "", ["start"] * num_starts)
     try:
       config.load(
         (), bindings, self._search_paths, changes=changes, root=command
@@ -251,39 +258,6 @@ class _Planner:
       return config.config_hash(), *settings
     finally:
       gin.clear_config()
-
-
-def run_bindings(
-  command: str,
-  random_seed: int,
-  folder: str | os.PathLike[str],
-  checkpoints: Sequence[str | os.PathLike[str]] = (),
-) -> list[str]:
-  """Returns the bindings of a run over its changes.
-
-  Args:
-    command: "train", which starts from one checkpoint at most, or "evaluate".
-    random_seed: of the training.
-    folder: the run folder.
-    checkpoints: what the run starts from; none to leave it to the gin files.
-  """
-  if command == "train":
-    own = [f"RANDOM_SEED={random_seed}", f"MODEL_DIR={str(folder)!r}"]
-  else:
-    own = [f"evaluate.output_dir={str(folder)!r}"]
-  return own + start_bindings(command, checkpoints)
-
-
-def start_bindings(
-  command: str, checkpoints: Sequence[str | os.PathLike[str]]
-) -> list[str]:
-  """Returns the binding of what a run starts from, as `run_bindings`."""
-  paths = [str(path) for path in checkpoints]
-  if not paths:
-    return []
-  if command == "train":
-    return [f"INITIAL_CHECKPOINT_PATH={paths[0]!r}"]
-  return [f"CHECKPOINT_PATH={paths!r}"]
 
 
 def distinct(runs: Iterable[Run]) -> Iterator[Run]:

@@ -20,6 +20,7 @@ import numpy as np
 from transformer_zoo import config
 from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import plan
+from transformer_zoo.ablations import run_bindings
 from transformer_zoo.ablations import speeds
 from transformer_zoo.ablations.speeds import Speed
 from transformer_zoo.data import manifest
@@ -123,7 +124,7 @@ def _train(run, folder, search_paths, steps) -> Speed:
 
 @contextlib.contextmanager
 def _configured(run, folder, search_paths) -> Iterator[None]:
-  bindings = plan.run_bindings(run.command, run.random_seed, folder)
+  bindings = run_bindings.of_run(run.command, run.random_seed, folder)
   try:
     config.load((), bindings, search_paths, changes=run.changes)
     yield
