@@ -168,6 +168,26 @@ def test_a_language_model_continues_texts(gpt_2, infer, zoo):
   assert set(json.loads(output)["scores"]["colours"]) == {"accuracy"}
 
 
+@pytest.mark.parametrize(
+  "lengths, longest", [("'inputs': 1, 'targets': 3", 3), ("'targets': 2", 2)]
+)
+def test_lengths_that_texts_are_cut_to_are_told(
+  gpt_2, zoo, tmp_path, lengths, longest
+):
+  """Inputs to continue have the room of targets."""
+  code, _, error = zoo(
+    "evaluate",
+    f"--checkpoint={gpt_2}",
+    "--mixture=colours",
+    f"--output_dir={tmp_path}",
+    f"--gin.TASK_FEATURE_LENGTHS={{{lengths}}}",
+  )
+  assert code == 0, error
+  assert (
+    f"20 of 20 examples have more inputs than {longest} tokens and are cut"
+  ) in error
+
+
 def test_a_prompt_without_a_token_and_a_start(gpt_2, infer):
   _, error = infer(
     gpt_2, "", "--gin.DecodingOptions.start_before_prompt=False", refused=True

@@ -46,6 +46,7 @@ class EvaluationSplit:
   Attributes:
     num_examples: how many examples the batches hold together.
     num_batches: how many batches there are.
+    lengths: feature -> the most tokens that are read of it.
     truncated: feature -> examples that are longer than its given length;
       nothing for unlabelled text, which is cut to fit.
   """
@@ -92,6 +93,7 @@ class EvaluationSplit:
     if self._continued:
       lengths = prompts.with_room(converter, lengths)
       converter = prompts.with_inputs(converter)
+    self.lengths = lengths
     self._converter = converter
     self._source = sources.open_source(
       task,

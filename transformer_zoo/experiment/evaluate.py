@@ -234,8 +234,7 @@ class _Evaluation:
         result["submission"] = self._submit(results)
       text = json.dumps(result, indent=2) + "\n"
       run_folder.replace(output / run_folder.RESULT, text)
-      lengths = self.evaluator.lengths
-      _say("\n".join(evaluation_report.of_checkpoint(result, lengths)))
+      _say("\n".join(evaluation_report.of_checkpoint(result, self.evaluator)))
     return result
 
   def _journal(self, task, checkpoint, output) -> Journal:

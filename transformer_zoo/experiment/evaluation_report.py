@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from transformer_zoo.data import prompts
 from transformer_zoo.evaluation import averages
 from transformer_zoo.evaluation import task_scores
+from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.evaluation.evaluator import TaskResult
 
 
@@ -59,15 +61,14 @@ def as_json(
   }
 
 
-def of_checkpoint(
-  result: Mapping[str, Any], lengths: Mapping[str, int]
-) -> list[str]:
+def of_checkpoint(result: Mapping[str, Any], evaluator: Evaluator) -> list[str]:
   """Returns the lines about one checkpoint.
 
   Args:
     result: of `as_json`, with `submission` where files were written.
-    lengths: feature -> length that examples were cut to.
+    evaluator: that made it.
   """
+  lengths = prompts.with_room(evaluator.converter, evaluator.lengths)
   folders = result["checkpoint"]
   named = folders if isinstance(folders, str) else " and ".join(folders)
   lines = [f"{named}, split {result['split']}"]

@@ -243,7 +243,7 @@ def train(
     )
     for name, split in splits.items():
       for line in evaluation_report.truncation(
-        split.truncated, split.num_examples, task_feature_lengths
+        split.truncated, split.num_examples, split.lengths
       ):
         print(f"validation of {name}: {line}")
     for line in inputs.cut_texts(
