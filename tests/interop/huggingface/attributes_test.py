@@ -107,6 +107,19 @@ def test_other_models_are_refused(kind):
     architecture({"model_type": kind})
 
 
+@pytest.mark.parametrize("kind", ["qwen3", "smollm3", "longt5", ["t5"]])
+def test_no_other_name_is_suggested(kind):
+  """Under one of the names, Qwen 3 would lose its norms without a word."""
+  with pytest.raises(UserError) as error:
+    family_of({"model_type": kind})
+  known = ", ".join(map(repr, sorted(KINDS)))
+  assert str(error.value) == (
+    f"config.json has the model_type {kind!r}, which is not known here; "
+    f"allowed: {known}. Do not write one of these in its place: the model "
+    "would be read and compute something else"
+  )
+
+
 @pytest.mark.parametrize("name", more_published.CONFIGS)
 def test_more_published_configurations(name):
   config, expected = more_published.CONFIGS[name]

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import llama
 from transformer_zoo.interop.huggingface import t5
@@ -31,9 +30,10 @@ def family_of(config: Mapping[str, Any]) -> Family:
   """
   kind = config.get("model_type")
   known = {name: family for family in FAMILIES for name in family.model_types}
-  if kind not in known:
+  if not isinstance(kind, str) or kind not in known:
     raise UserError(
-      f"config.json has the model_type {kind!r}, which is not known here"
-      + nearest(str(kind), known)
+      f"config.json has the model_type {kind!r}, which is not known here; "
+      f"allowed: {', '.join(map(repr, sorted(known)))}. Do not write one of "
+      "these in its place: the model would be read and compute something else"
     )
   return known[kind]
