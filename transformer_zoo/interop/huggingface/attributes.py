@@ -77,13 +77,26 @@ _ALLOWED = {
 }
 
 
+_NAMES_OF_TYPES = {
+  bool: "true or false",
+  dict: "a table",
+  float: "a number",
+  int: "a number",
+  list: "a list",
+  str: "a text",
+}
+_DROPOUT = ("dropout", "dropout_rate", "_pdrop")
+
+
 @dataclasses.dataclass(frozen=True)
 class Attributes:
   """The attributes that a class of configurations has, beyond those of all.
 
   Attributes:
     defaults: name -> value where it is absent, of all that a model is built
-      from.
+      from; another value has the same type.
+    optional: name -> type of those that may be null, among them all whose
+      default is None.
     allowed: name -> the values that ask for nothing that is not built here.
     without_effect: names that no logit depends on.
     renamed: another spelling -> name.
@@ -93,6 +106,7 @@ class Attributes:
   allowed: Mapping[str, tuple] = dataclasses.field(default_factory=dict)
   without_effect: Collection[str] = ()
   renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  optional: Mapping[str, type] = dataclasses.field(default_factory=dict)
 
   def read(self, config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the value of every name in `defaults`.
@@ -101,8 +115,8 @@ class Attributes:
       config: the contents of a config.json.
 
     Raises:
-      UserError: an attribute is unknown, has a value that is not built here, or
-        is there in two spellings that disagree.
+      UserError: an attribute is unknown, has a value that is not built here or
+        of another type, or is there in two spellings that disagree.
     """
     kind = config.get("model_type")
     allowed = {**_ALLOWED, **self.allowed}
@@ -110,6 +124,7 @@ class Attributes:
     for spelling, value in config.items():
       name = self.renamed.get(spelling, spelling)
       if name in self.defaults:
+        value = self._typed(kind, spelling, value)
         if found.setdefault(name, value) != value:
           raise UserError(
             f"config.json of a {kind} model says {name} twice, as "
@@ -125,12 +140,45 @@ class Attributes:
         )
     return {**self.defaults, **found}
 
+  def _typed(self, kind: str, spelling: str, value: Any) -> Any:
+    """The value, if its type is right; no dropout is one of 0."""
+    name = self.renamed.get(spelling, spelling)
+    if value is None and name.endswith(_DROPOUT):
+      return 0.0
+    if value is None and name in self.optional:
+      return None
+    wanted = self.optional.get(name, type(self.defaults[name]))
+    check_type(kind, spelling, value, wanted, or_null=name in self.optional)
+    return value
+
+
+def check_type(
+  kind: str, name: str, value: Any, wanted: type, *, or_null: bool = False
+) -> None:
+  """Refuses an attribute whose value is of another type.
+
+  Args:
+    kind: model_type of the configuration.
+    name: of the attribute.
+    value: of it.
+    wanted: bool, dict, float or int (any number), list or str.
+    or_null: whether null is allowed, for the sentence.
+  """
+  is_number = isinstance(value, int | float) and not isinstance(value, bool)
+  if is_number if wanted in (int, float) else isinstance(value, wanted):
+    return
+  raise UserError(
+    f"config.json of a {kind} model has {name}={value!r}; it takes "
+    + _NAMES_OF_TYPES[wanted]
+    + (" or null" if or_null else "")
+  )
+
 
 def check_allowed(
   kind: str, name: str, value: Any, allowed: Collection
 ) -> None:
   """Refuses an attribute whose value asks for what is not built here."""
-  if value not in allowed:
+  if value not in [*allowed]:  # Which may be a table's keys, it a list.
     listed = ", ".join(map(repr, allowed))
     raise UserError(
       f"config.json of a {kind} model has {name}={value!r}, which is not built "
@@ -172,13 +220,16 @@ def padding_id(config: Mapping[str, Any], default: int | None = None) -> int:
     config: the contents of a config.json.
     default: `pad_token_id` where nothing is said of it.
   """
-  for value in (
-    config.get("pad_token_id", default),
-    config.get("eos_token_id"),
-  ):
-    first = value[0] if isinstance(value, list) else value
-    if first is not None and first >= 0:
-      return first
+  for name, otherwise in {
+    "pad_token_id": default,
+    "eos_token_id": None,
+  }.items():
+    value = config.get(name, otherwise)
+    first = next(iter(value), None) if isinstance(value, list) else value
+    if first is not None:
+      check_type(config.get("model_type"), name, first, int, or_null=True)
+      if first >= 0:
+        return first
   return 0
 
 

@@ -103,6 +103,7 @@ def open_directory(path: str | os.PathLike[str]) -> Directory:
   folder = pathlib.Path(path)
   config = read_json(folder / CONFIG)
   family = family_of(config)
+  family.architecture(config)  # What it says is understood, or refused here.
   aliases = family.aliases(config)
   tensors = _with_prefix(_files(folder), family)
   tensors = _without_aliases(tensors, aliases)

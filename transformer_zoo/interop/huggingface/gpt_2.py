@@ -26,6 +26,7 @@ _ATTRIBUTES = attributes.Attributes(
     "scale_attn_by_inverse_layer_idx": False,
   },
   allowed={"is_encoder_decoder": (False,)},
+  optional={"n_inner": int},
   # The last is a choice of precision.
   without_effect=[*gpt.WITHOUT_EFFECT, "reorder_and_upcast_attn"],
   renamed=gpt.RENAMED,

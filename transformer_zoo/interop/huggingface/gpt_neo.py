@@ -47,6 +47,7 @@ _ATTRIBUTES = attributes.Attributes(
     "window_size": _WINDOW,
   },
   allowed={"is_encoder_decoder": (False,)},
+  optional={"n_inner": int},
   # The layers are attention_types, written out.
   without_effect=[*gpt.WITHOUT_EFFECT, "attention_layers"],
   renamed={**gpt.RENAMED, **_NAMES},

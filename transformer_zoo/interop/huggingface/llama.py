@@ -10,6 +10,7 @@ from typing import Any
 
 from flax import linen as nn
 
+from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import pytorch_modules
 from transformer_zoo.interop.huggingface import rope
@@ -32,6 +33,15 @@ _DEFAULTS = {
   "rms_norm_eps": 1e-6,
   "attention_dropout": 0.0,
   "tie_word_embeddings": False,
+  "layer_types": None,
+}
+_OPTIONAL = {
+  **rope.OPTIONAL,
+  "num_key_value_heads": int,
+  "head_dim": int,
+  "layer_types": list,
+  "sliding_window": int,
+  "use_sliding_window": bool,
 }
 _WITHOUT_EFFECT = (
   # The last cuts the same products into pieces.
@@ -49,11 +59,14 @@ class Llama:
     model_type: llama, mistral or qwen2.
     class_name: of the class with the head.
     defaults: values of absent attributes in which the types differ.
+    allowed: name -> values of attributes that its class does not read, with
+      which they ask for nothing.
   """
 
   model_type: str
   class_name: str
   defaults: Mapping[str, Any]
+  allowed: Mapping[str, tuple]
 
   ignored = (
     r"(model\.)?(layers\.\d+\.self_attn\.)?rotary_emb\."
@@ -193,7 +206,9 @@ class Llama:
         "is_encoder_decoder": (False,),
         "rope_interleaved": (False,),
         "use_mrope": (False,),
+        **self.allowed,
       },
+      optional=_OPTIONAL,
       without_effect=_WITHOUT_EFFECT,
     ).read(config)
     heads = found["num_attention_heads"]
@@ -209,21 +224,36 @@ class Llama:
     return of_attention, of_attention, found.get("mlp_bias", False)
 
   def _windows(self, found: Mapping[str, Any]) -> windows.Windows:
-    width = found.get("sliding_window")
+    width, kinds = found.get("sliding_window"), found["layer_types"]
     layers = range(found["num_hidden_layers"])
     banded = [width is not None for _ in layers]
+    known = [_LAYER_TYPES[False]]
     if self.model_type == "qwen2":
-      first = found["max_window_layers"]
-      kinds = found["layer_types"] or [_LAYER_TYPES[i >= first] for i in layers]
-      for kind in kinds:
-        attributes.check_allowed(
-          self.model_type, "layer_types", kind, _LAYER_TYPES.values()
-        )
+      first, known = found["max_window_layers"], [*_LAYER_TYPES.values()]
+      kinds = kinds or [_LAYER_TYPES[i >= first] for i in layers]
       banded = [
         found["use_sliding_window"] and kind == _LAYER_TYPES[True]
         for kind in kinds
       ]
+    else:
+      self._check_width(found)
+    for kind in kinds or ():
+      attributes.check_allowed(self.model_type, "layer_types", kind, known)
     return windows.of_layers(banded, width)
+
+  def _check_width(self, found: Mapping[str, Any]) -> None:
+    """Refuses what disagrees with the one attribute that a class reads."""
+    width = found.get("sliding_window")
+    for name, agrees in {
+      "use_sliding_window": (None, width is not None),
+      "layer_types": (None,) if width is not None else (found["layer_types"],),
+    }.items():
+      if found.get(name) not in agrees:
+        raise UserError(
+          f"config.json of a {self.model_type} model has "
+          f"sliding_window={width} and {name}={found[name]!r}, and its class "
+          "reads the first alone; remove the second if the first is meant"
+        )
 
 
 def _says_tied(config: Mapping[str, Any]) -> bool:
@@ -233,7 +263,10 @@ def _says_tied(config: Mapping[str, Any]) -> bool:
 _LAYER_TYPES = {True: "sliding_attention", False: "full_attention"}
 FAMILIES = (
   Llama(
-    "llama", "LlamaForCausalLM", {"attention_bias": False, "mlp_bias": False}
+    "llama",
+    "LlamaForCausalLM",
+    {"attention_bias": False, "mlp_bias": False},
+    {"sliding_window": (None,), "use_sliding_window": (False,)},
   ),
   Llama(
     "mistral",
@@ -241,8 +274,10 @@ FAMILIES = (
     {
       "intermediate_size": 14336,
       "num_key_value_heads": 8,
+      "use_sliding_window": None,
       "sliding_window": 4096,
     },
+    {"attention_bias": (False,), "mlp_bias": (False,)},
   ),
   Llama(
     "qwen2",
@@ -253,7 +288,7 @@ FAMILIES = (
       "use_sliding_window": False,
       "sliding_window": 4096,
       "max_window_layers": 28,
-      "layer_types": None,
     },
+    {"attention_bias": (False,), "mlp_bias": (False,)},
   ),
 )

@@ -53,6 +53,7 @@ _ATTRIBUTES = attributes.Attributes(
     "static_position_embeddings": (True,),
     "tie_word_embeddings": (True,),
   },
+  optional={"decoder_vocab_size": int},
   # Sinusoids have no end; the others are of BART, whose class Marian once had.
   without_effect=(
     "max_position_embeddings add_bias_logits classif_dropout "

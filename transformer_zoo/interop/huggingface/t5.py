@@ -243,6 +243,12 @@ class T5:
         # scalable_attention tells how T5X stored umT5.
         "classifier_dropout initializer_factor n_positions scalable_attention"
       ).split(),
+      optional={
+        "num_decoder_layers": int,
+        "dense_act_fn": str,
+        "is_gated_act": bool,
+        "scale_decoder_outputs": bool,
+      },
       renamed={
         "hidden_size": "d_model",
         "num_attention_heads": "num_heads",

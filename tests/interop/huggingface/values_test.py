@@ -1,0 +1,167 @@
+"""Values in a config.json: of other types, neutral ones, two that disagree."""
+
+import json
+
+import pytest
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface import family_of
+
+LLAMA_3 = {
+  "rope_type": "llama3",
+  "factor": 8.0,
+  "low_freq_factor": 1.0,
+  "high_freq_factor": 4.0,
+}
+LINEAR = {"rope_type": "linear", "factor": 2.0}
+FULL = ["full_attention"] * 32
+SLIDING = ["sliding_attention"] * 32
+
+
+def bindings(kind, **config):
+  config = {"model_type": kind, **config}
+  return family_of(config).architecture(config).bindings
+
+
+def refusal(kind, **config) -> str:
+  with pytest.raises(UserError) as error:
+    bindings(kind, **config)
+  return str(error.value)
+
+
+@pytest.mark.parametrize(
+  ("kind", "name", "value", "takes"),
+  [
+    ("llama", "rope_scaling", "linear", "a table or null"),
+    ("llama", "hidden_act", ["silu"], "a text"),
+    ("llama", "vocab_size", None, "a number"),
+    ("llama", "num_hidden_layers", "32", "a number"),
+    ("llama", "head_dim", "128", "a number or null"),
+    ("llama", "tie_word_embeddings", "false", "true or false"),
+    ("qwen2", "layer_types", 3, "a list or null"),
+    ("t5", "feed_forward_proj", None, "a text"),
+    ("t5", "num_decoder_layers", "6", "a number or null"),
+    ("t5", "pad_token_id", "0", "a number or null"),
+    ("gpt2", "n_layer", True, "a number"),
+    ("gpt_neo", "resid_dropout", "0", "a number"),
+  ],
+)
+def test_values_of_other_types_are_named(kind, name, value, takes):
+  assert refusal(kind, **{name: value}) == (
+    f"config.json of a {kind} model has {name}={value!r}; it takes {takes}"
+  )
+
+
+def test_they_are_refused_before_any_file_is_looked_at(tmp_path):
+  said = {"model_type": "llama", "tie_word_embeddings": "false"}
+  (tmp_path / "config.json").write_text(json.dumps(said))
+  with pytest.raises(UserError, match="it takes true or false"):
+    directory.open_directory(tmp_path)
+
+
+@pytest.mark.parametrize(
+  ("kind", "name", "parameter"),
+  [
+    ("llama", "attention_dropout", "attention/Dropout.rate"),
+    ("gpt2", "resid_pdrop", "DROPOUT_RATE"),
+    ("gpt_neo", "embed_dropout", "embedding/Dropout.rate"),
+    ("t5", "dropout_rate", "DROPOUT_RATE"),
+    ("marian", "dropout", "DROPOUT_RATE"),
+  ],
+)
+def test_no_dropout_is_none(kind, name, parameter):
+  assert bindings(kind, **{name: None})[parameter] == 0.0
+
+
+def test_an_end_that_is_an_empty_list():
+  assert bindings("llama", eos_token_id=[])["DecoderOnly.pad_id"] == 0
+
+
+@pytest.mark.parametrize(
+  ("kind", "config"),
+  [
+    ("llama", {"sliding_window": None, "use_sliding_window": False}),
+    ("llama", {"layer_types": FULL}),
+    ("mistral", {"attention_bias": False, "mlp_bias": False}),
+    ("qwen2", {"attention_bias": False, "mlp_bias": False}),
+    ("qwen2", {"layer_types": FULL}),
+  ],
+)
+def test_neutral_values_change_nothing(kind, config):
+  assert bindings(kind, **config) == bindings(kind)
+
+
+def test_a_mistral_without_a_window():
+  """Its class reads sliding_window alone."""
+  alone = bindings("mistral", sliding_window=None)
+  assert alone["Stack.windows"] == (None,)
+  more = {"use_sliding_window": False, "layer_types": FULL}
+  assert bindings("mistral", sliding_window=None, **more) == alone
+  for name, value in more.items():
+    assert f"has sliding_window=4096 and {name}={value!r}, and its" in refusal(
+      "mistral", **{name: value}
+    )
+
+
+@pytest.mark.parametrize(
+  ("kind", "config", "sentence"),
+  [
+    ("qwen2", {"attention_bias": True}, "attention_bias=True, which is not"),
+    ("mistral", {"attention_bias": True}, "attention_bias=True, which is not"),
+    ("llama", {"sliding_window": 9}, "sliding_window=9, which is not built"),
+    ("llama", {"layer_types": SLIDING}, "allowed: 'full_attention'"),
+    (
+      "mistral",
+      {"layer_types": SLIDING, "sliding_window": None},
+      "allowed: 'full_attention'",
+    ),
+  ],
+)
+def test_what_is_not_neutral_is_refused(kind, config, sentence):
+  assert sentence in refusal(kind, **config)
+
+
+def test_old_and_new_attributes_of_rotary_positions_may_agree():
+  both = {
+    "rope_theta": 5e5,
+    "rope_scaling": {"type": "linear", "factor": 2},
+    "rope_parameters": {**LINEAR, "rope_theta": 500000},
+  }
+  found = bindings("llama", **both)
+  assert (found["Rotary.theta"], found["Rotary.stretch"]) == (5e5, 2.0)
+  del both["rope_scaling"]
+  assert bindings("llama", **both) == found
+
+
+@pytest.mark.parametrize(
+  "config",
+  [
+    {"rope_scaling": LINEAR, "rope_parameters": {"rope_type": "default"}},
+    {"rope_scaling": LINEAR, "rope_parameters": {**LINEAR, "factor": 4.0}},
+    {"rope_theta": 5e5, "rope_parameters": {"rope_theta": 1e4}},
+    {"rope_theta": 5e5, "rope_scaling": {**LINEAR, "rope_theta": 1e4}},
+  ],
+)
+def test_old_and_new_attributes_that_disagree(config):
+  """`transformers` 4 reads the old ones, 5 all in an order of its own."""
+  said = " and ".join(
+    f"{name}={config[name]!r}"
+    for name in ("rope_theta", "rope_scaling", "rope_parameters")
+    if name in config
+  )
+  assert refusal("llama", **config) == (
+    f"config.json of a llama model says of its rotary positions {said}, which "
+    "disagree; leave what the model was trained with"
+  )
+
+
+def test_the_length_that_positions_were_trained_with():
+  """As `transformers` has it, the model's where nothing is said; never null."""
+  longest = {"max_position_embeddings": 9000}
+  found = bindings("llama", rope_scaling=LLAMA_3, **longest)
+  assert found["Rotary.trained_length"] == 9000
+  name = "original_max_position_embeddings"
+  assert refusal("llama", rope_scaling={**LLAMA_3, name: None}, **longest) == (
+    f"config.json of a llama model has {name}=None; it takes a number"
+  )
