@@ -53,8 +53,10 @@ def test_texts_files_and_standard_input_are_answered_alike(
   assert len(answers) == len(TEXTS)
   assert infer(plain)[0] == answers
   assert infer(objects)[0] == answers
-  monkeypatch.setattr(sys, "stdin", io.StringIO(plain.read_text()))
-  assert infer()[0] == answers
+  for words in ([], ["-"]):
+    stdin = io.TextIOWrapper(io.BytesIO(plain.read_bytes()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert infer(*words)[0] == answers
   found = as_objects(infer(objects, TEXTS[0], "--json")[0])
   assert [line["prediction"] for line in found] == [*answers, answers[0]]
   assert [line.get("id") for line in found] == [5, 5, 5, 5, None]

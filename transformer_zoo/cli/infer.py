@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     "inputs",
     nargs="*",
     metavar="TEXT_OR_FILE",
-    help="a file's name or a text; standard input if left out",
+    help="a file's name or a text; standard input, which is -, if left out",
   )
   parser.add_argument(
     "--output",

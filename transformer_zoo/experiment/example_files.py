@@ -1,9 +1,11 @@
 """Examples to answer: where they come from, and where their answers go."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+import io
 import json
 import os
 import pathlib
+import re
 import sys
 from typing import Any
 
@@ -12,6 +14,11 @@ from transformer_zoo.experiment import run_folder
 from transformer_zoo.processes import distributed
 
 Examples = Iterator[dict[str, Any]]
+_STDIN = "-"
+# What a file is called, and no text of one word is: `texts.jsonl`, `a/b.csv`.
+_FILE_NAME = re.compile(
+  r"\S+\.(jsonl?|txt)|(?!\S*://)\S*/\S*\.[a-z][a-z\d]{0,4}"
+)
 
 
 def chosen(
@@ -20,8 +27,8 @@ def chosen(
   """The examples of a command line: `asked` if interactive, or `read`.
 
   Raises:
-    UserError: words or an output are given though texts are asked for, or there
-      is no folder for the output.
+    UserError: words or an output are given though texts are asked for, a word
+      names a file that is not there, or the output cannot be written.
   """
   if interactive:
     if words or output:
@@ -29,9 +36,10 @@ def chosen(
         "--interactive takes neither texts nor files nor --output"
       )
     return asked(scored=scored)
-  folder = os.path.dirname(output or "")
-  if folder and not os.path.isdir(folder):
-    raise UserError(f"there is no folder {folder!r} for the output")
+  if distributed.is_first():
+    _check_names(words)
+    if output:
+      _check_output(output, words)
   return read(words, scored=scored)
 
 
@@ -40,17 +48,20 @@ def read(words: Sequence[str], *, scored: bool) -> Examples:
 
   Args:
     words: what names a file is read: in one that ends in .jsonl every line is
-      an object, in any other a text. Anything else is a text itself.
+      an object, in any other a text. `-` is standard input, of texts. Anything
+      else is a text itself.
     scored: whether a text may have targets after a tab.
 
   Raises:
-    UserError: a file cannot be read, or a line of it is no object.
+    UserError: a file cannot be read or is not UTF-8, or a line of it is no
+      object.
   """
-  if not words:
-    yield from _of_lines(sys.stdin.read().splitlines(), scored)
-  for word in words:
-    if not os.path.exists(word):
-      yield from _of_lines([word], scored)
+  for word in words or [_STDIN]:
+    if word == _STDIN:
+      lines = _lines(sys.stdin.buffer.read(), "standard input")
+      yield from _of_lines(lines, scored)
+    elif not os.path.exists(word):
+      yield from _of_lines([_checked(word, f"the text {word!r}")], scored)
     elif word.endswith(".jsonl"):
       yield from _of_objects(_lines_of(word), word)
     else:
@@ -92,10 +103,40 @@ def _line(answer: Mapping[str, Any]) -> str:
 def _typed() -> Iterator[str]:
   while True:
     print("> ", end="", file=sys.stderr, flush=True)
-    line = sys.stdin.readline()
+    try:
+      line = sys.stdin.readline()
+    except UnicodeDecodeError as error:
+      raise _not_utf_8("standard input", error) from None
     if not line:
       return
-    yield line.rstrip("\n")
+    yield _checked(line.rstrip("\n"), f"the text {line!r}")
+
+
+def _check_names(words: Sequence[str]) -> None:
+  for word in words:
+    if _FILE_NAME.fullmatch(word) and not os.path.exists(word):
+      raise UserError(
+        f"there is no file {word!r}; if it is a text, give it on standard input"
+      )
+
+
+def _check_output(output: str, inputs: Sequence[str]) -> None:
+  folder = os.path.dirname(output)
+  if folder and not os.path.isdir(folder):
+    raise UserError(f"there is no folder {folder!r} for the output")
+  if os.path.isdir(output):
+    raise UserError(f"the output {output!r} is a folder; name a file in it")
+  if not os.access(folder or os.curdir, os.W_OK | os.X_OK):
+    raise UserError(
+      f"the output {output!r} cannot be written into its folder; choose one "
+      "that is yours"
+    )
+  for path in filter(os.path.exists, inputs):
+    if os.path.realpath(path) == os.path.realpath(output):
+      raise UserError(
+        f"the output {output!r} is one of the inputs, and would take its "
+        "place; choose another name"
+      )
 
 
 def _of_lines(lines: Iterable[str], scored: bool) -> Examples:
@@ -115,13 +156,45 @@ def _of_objects(lines: Iterable[str], path: str) -> Examples:
       example = None
     if not isinstance(example, dict):
       raise UserError(f"line {number} of {path!r} is no JSON object")
+    _checked(_line(example), f"line {number} of {path!r}")
     yield example
+
+
+def _checked(text: str, where: str) -> str:
+  """The text.
+
+  Raises:
+    UserError: it has what an escape or a wrong encoding leaves of a character.
+  """
+  try:
+    text.encode()
+  except UnicodeEncodeError as error:
+    raise UserError(
+      f"{where} has {text[error.start]!r}, half of a surrogate pair, which is "
+      "no character; write the text in UTF-8"
+    ) from None
+  return text
 
 
 def _lines_of(path: str) -> list[str]:
   try:
-    with open(path, encoding="utf-8") as file:
-      # Not `splitlines`: a text may contain other separators of lines.
-      return [line.rstrip("\r\n") for line in file]
-  except (OSError, UnicodeDecodeError) as error:
+    content = pathlib.Path(path).read_bytes()
+  except OSError as error:
     raise UserError(f"cannot read the input {path!r}: {error}") from error
+  return _lines(content, repr(path))
+
+
+def _lines(content: bytes, name: str) -> list[str]:
+  try:
+    text = content.decode("utf-8-sig")
+  except UnicodeDecodeError as error:
+    raise _not_utf_8(name, error) from None
+  # Not `splitlines`: a text may contain other separators of lines.
+  return [line.rstrip("\n") for line in io.StringIO(text, newline=None)]
+
+
+def _not_utf_8(name: str, error: UnicodeDecodeError) -> UserError:
+  return UserError(
+    f"{name} is not UTF-8 (byte {error.start} is "
+    f"0x{error.object[error.start]:02x}); convert it to UTF-8"
+  )
