@@ -304,5 +304,7 @@ def test_scores_of_a_part_are_no_score_of_the_task():
 def test_nothing_to_average():
   assert averages.average({}) is None
   assert averages.average({"unscored": {}}) is None
+  assert averages.average({"lm": {"loss": 3.0}}) is None
+  assert averages.average({"lm": {"loss": 3.0}, "cola": {"f1": 8.0}}) == 8.0
   with pytest.raises(ValueError, match="no score"):
     averages.task_score({})

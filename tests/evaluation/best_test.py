@@ -57,3 +57,9 @@ def test_without_scores_there_is_no_best():
   chosen = best.choose({1: {}, 2: {}})
   assert chosen["tasks"] == {} and chosen["groups"] == {}
   assert chosen["mean_of_best"] is None
+
+
+def test_a_loss_is_no_score_to_choose_by():
+  chosen = best.choose({1: {"lm": {"loss": 3.0}, "a": {"f1": 5.0}}})
+  assert list(chosen["tasks"]) == ["a"] and chosen["mean_of_best"] == 5.0
+  assert best.choose({1: {"lm": {"loss": 3.0}}})["groups"] == {}

@@ -179,6 +179,23 @@ def test_scoring_that_moved_is_told_before_anything_is_decoded(
     make_evaluator().open(Task(scoring), "validation")
 
 
+def test_lines_of_a_task_of_targets_alone(make_evaluator, monkeypatch):
+  class Targets(Split):
+    def __iter__(self):
+      for batch in super().__iter__():
+        texts = [
+          {"targets_pretokenized": text["targets_pretokenized"]}
+          for text in batch.texts
+        ]
+        ids = [{"targets": some["targets"]} for some in batch.ids]
+        yield dataclasses.replace(batch, texts=texts, ids=ids)
+
+  monkeypatch.setattr(evaluation_split, "EvaluationSplit", Targets)
+  result = make_evaluator()(None, scored(), "validation")
+  assert [line["inputs"] for line in result.predictions] == [""] * 5
+  assert [line["targets"] for line in result.predictions] == TEXTS
+
+
 def test_lines_hold_answers_and_likelihoods(make_evaluator):
   postprocess = {
     "function": f"{ANSWERS}:string_label_to_class_id",

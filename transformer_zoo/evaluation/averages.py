@@ -150,6 +150,11 @@ def report(scores: Scores) -> list[str]:
   return lines
 
 
+def has_score(metrics: Mapping[str, float]) -> bool:
+  """Whether `task_score` finds a score among a task's metrics."""
+  return any(map(_is_score, metrics))
+
+
 def task_score(metrics: Mapping[str, float]) -> float:
   """Returns the one number of a task: the mean of its metrics.
 
@@ -160,11 +165,7 @@ def task_score(metrics: Mapping[str, float]) -> float:
   Raises:
     ValueError: the task has no metric.
   """
-  values = [
-    value
-    for name, value in metrics.items()
-    if name != LOSS and not name.startswith(_PARTS)
-  ]
+  values = [value for name, value in metrics.items() if _is_score(name)]
   if not values:
     raise ValueError("a task without metrics has no score")
   return sum(values) / len(values)
@@ -175,10 +176,14 @@ def average(scores: Scores) -> float | None:
 
   This is the average of the miniature suite and of studies on part of a
   benchmark, and is not comparable with a GLUE or SuperGLUE average. A task
-  without metrics is left out; None where nothing is left.
+  without a score is left out; None where nothing is left.
   """
-  values = [task_score(metrics) for metrics in scores.values() if metrics]
+  values = [task_score(each) for each in scores.values() if has_score(each)]
   return sum(values) / len(values) if values else None
+
+
+def _is_score(metric: str) -> bool:
+  return metric != LOSS and not metric.startswith(_PARTS)
 
 
 def _value(scores: Scores, task: str, metric: str) -> float | None:

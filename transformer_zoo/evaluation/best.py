@@ -36,7 +36,7 @@ def choose(scores: Mapping[int, averages.Scores]) -> dict[str, Any]:
     values = {
       step: averages.task_score(scores[step][task])
       for step in steps
-      if scores[step].get(task)
+      if averages.has_score(scores[step].get(task, {}))
     }
     if values:
       step = _highest(values)

@@ -271,7 +271,7 @@ def _lines(examples, rows, found) -> list[dict[str, Any]]:
   lines = []
   for place, (example, row) in enumerate(zip(examples, rows, strict=True)):
     line = {
-      "inputs": example["inputs_pretokenized"],
+      "inputs": example.get("inputs_pretokenized", ""),  # may have none
       "targets": example["targets_pretokenized"],
     }
     if found.predictions is not None:

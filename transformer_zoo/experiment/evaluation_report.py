@@ -96,7 +96,7 @@ def of_checkpoint(result: Mapping[str, Any], evaluator: Evaluator) -> list[str]:
       + ", ".join(result["without_split"])
     )
   if result["average"] is not None:
-    scored = len(result["scores"])
+    scored = sum(map(averages.has_score, result["scores"].values()))
     lines.append(f"average of {scored} scored tasks: {result['average']:.2f}")
   lines += averages.report(result["scores"])
   return lines + _of_submission(result.get("submission"))
