@@ -153,6 +153,32 @@ def test_renormalized_beams_are_those_of_a_model_without_the_forbidden():
   assert np.all(renormalized.scores > run(table, **options).scores)
 
 
+@pytest.mark.parametrize(
+  "changed", [{"renormalize": True}, {"repetition_penalty": 1.7}]
+)
+@pytest.mark.parametrize("rules", ["t5x", "transformers"])
+def test_log_likelihoods_are_those_of_the_model(rules, changed):
+  """Whatever the beams are ordered by."""
+  table = toy.random_table(5, length=7, vocabulary=9, sharpness=2.0)
+  found = run(
+    table,
+    num_beams=4,
+    num_return=4,
+    beam_rules=rules,
+    forbidden_ids=(5,),
+    forced_prefix=(3,),
+    **changed,
+  )
+  for tokens_L, likelihood in zip(
+    found.tokens[0].tolist(), found.log_likelihoods[0], strict=True
+  ):
+    made = tokens_L[: tokens_L.index(EOS) + 1 if EOS in tokens_L else None]
+    expected = sum(
+      toy.log_probs(table, made[:i])[made[i]] for i in range(1, len(made))
+    )
+    np.testing.assert_allclose(likelihood, expected, rtol=1e-5)
+
+
 def test_stops_when_no_beam_can_get_better():
   # EOS is nearly certain from the second token on.
   table = toy.random_table(0, length=30, vocabulary=6)

@@ -26,13 +26,16 @@ class Hypotheses:
 
   Attributes:
     tokens: int32 [B, W, T].
-    sums: log-likelihoods [B, W].
+    sums: of log-probabilities [B, W].
     scores: [B, W].
+    likelihoods: log-likelihoods by the model [B, W], where a penalty or
+      normalization makes the sums something else; None where they are these.
   """
 
   tokens: jax.Array
   sums: jax.Array
   scores: jax.Array
+  likelihoods: jax.Array | None = None
 
   def best(self, count: int) -> tuple["Hypotheses", jax.Array]:
     """The `count` of the highest scores, and which they are [B, count]."""
@@ -125,7 +128,8 @@ def beam_search(
       jnp.arange(options.num_return), (first_B.shape[0], options.num_return)
     )
   )
-  return interface.Outputs(found.tokens[:, :, 1:], found.sums, found.scores)
+  likelihoods = found.sums if found.likelihoods is None else found.likelihoods
+  return interface.Outputs(found.tokens[:, :, 1:], likelihoods, found.scores)
 
 
 def _start(state, first_B, options, pad_id) -> Beams:
@@ -134,11 +138,13 @@ def _start(state, first_B, options, pad_id) -> Beams:
   empty_BW = jnp.full((rows, width), -jnp.inf)
   # One beam: others like it would make the same outputs.
   sums_BW = empty_BW.at[:, 0].set(0.0)
+  same = options.repetition_penalty == 1.0 and not options.renormalize
+  likelihoods = (None, None) if same else (sums_BW, empty_BW)
   return Beams(
     position=jnp.asarray(0, jnp.int32),
-    live=Hypotheses(tokens_BWT, sums_BW, sums_BW),
+    live=Hypotheses(tokens_BWT, sums_BW, sums_BW, likelihoods[0]),
     parents=jnp.broadcast_to(jnp.arange(width), (rows, width)),
-    finished=Hypotheses(tokens_BWT, empty_BW, empty_BW),
+    finished=Hypotheses(tokens_BWT, empty_BW, empty_BW, likelihoods[1]),
     open=jnp.ones(rows, bool),
     state=state,
   )
@@ -168,7 +174,19 @@ def _continue(live, logits_BWV, position, options, constrain):
   tokens_BCT = interface.write(
     take_outputs(live.tokens, parents_BC), token_BC, position
   )
-  return Hypotheses(tokens_BCT, sums_BC, sums_BC), parents_BC
+  found = Hypotheses(tokens_BCT, sums_BC, sums_BC)
+  if live.likelihoods is not None:
+    likelihoods_BWK = jnp.take_along_axis(logits_BWV, token_BWK, axis=-1)
+    likelihoods_BWK -= jax.nn.logsumexp(logits_BWV, axis=-1, keepdims=True)
+    likelihoods_BWK = live.likelihoods[:, :, None] + jnp.where(
+      is_forced[:, :, None], 0.0, likelihoods_BWK
+    )
+    found = found.replace(
+      likelihoods=take_outputs(
+        likelihoods_BWK.reshape(sums_BX.shape), chosen_BC
+      )
+    )
+  return found, parents_BC
 
 
 def _finish(beams, candidates, ends_BC, penalty, options) -> Hypotheses:

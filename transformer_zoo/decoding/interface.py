@@ -46,7 +46,8 @@ class Outputs:
     log_likelihoods: [B, N], of the tokens by the model, in nats; those of a
       forced prefix are not in it.
     scores: [B, N], what the outputs are ordered by: log-likelihoods over length
-      penalties; without beams the log-likelihoods.
+      penalties, where repetition_penalty and renormalize have changed the
+      probabilities; without beams the log-likelihoods.
   """
 
   tokens: jax.Array
