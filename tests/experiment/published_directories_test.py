@@ -98,6 +98,23 @@ def test_decoding_that_config_json_says_is_said_again(tmp_path):
   assert generation_defaults.longest(tmp_path / "back") == 59
 
 
+def write_run(folder, kind, architecture, **sizes):
+  """A run of a tiny model with random parameters and no files of theirs."""
+  model, _ = tiny_models.build(architecture, HEAD_DIM=6, MLP_DIM=96, **sizes)
+  arrays = traverse_util.flatten_dict(
+    tiny_models.random_parameters(model), sep="/"
+  )
+  family = family_of({"model_type": kind})
+  found = family.architecture(family.config(model))
+  converted_run.write_run(
+    folder,
+    found.gin_files,
+    found.as_overrides(),
+    {f"params/{name}": Tensor.of(array) for name, array in arrays.items()},
+  )
+  return model
+
+
 @pytest.mark.parametrize("first", [None, 7])
 @pytest.mark.parametrize(
   ("architecture", "converter", "kind", "said"),
@@ -110,21 +127,39 @@ def test_what_a_decoder_here_was_first_fed_is_said(
   architecture, converter, kind, said, first, tmp_path
 ):
   """A run without files of theirs, as a trained one is."""
-  model, _ = tiny_models.build(architecture, HEAD_DIM=6, MLP_DIM=96)
-  arrays = traverse_util.flatten_dict(
-    tiny_models.random_parameters(model), sep="/"
-  )
-  family = family_of({"model_type": kind})
-  found = family.architecture(family.config(model))
-  converted_run.write_run(
-    tmp_path / "run",
-    found.gin_files,
-    found.as_overrides(),
-    {f"params/{name}": Tensor.of(array) for name, array in arrays.items()},
-  )
+  model = write_run(tmp_path / "run", kind, architecture)
   with open(tmp_path / "run" / "config.gin", "a") as file:
     file.write(f"{converter}Features.bos_id = {first}\n")
   convert(tmp_path / "run", tmp_path / "theirs", report=lambda line: None)
   for name in ("config.json", "generation_config.json"):
     content = json.loads((tmp_path / "theirs" / name).read_text())
     assert content[said] == (model.pad_id if first is None else first)
+
+
+def test_how_prompts_of_a_language_model_are_read_is_told(tmp_path):
+  """T5's class, which its vocabulary has, would end them."""
+  write_run(tmp_path / "run", "llama", "llama", VOCAB_SIZE=1100)
+  path = str(MINIATURE / "vocabulary.model")
+  told = []
+  for source, target, vocabulary in (
+    ("run", "theirs", path),
+    ("run", "again", path),
+    ("again", "of_again", None),
+  ):
+    to = "zoo" if target == "again" else "huggingface"
+    more = {"vocabulary_size": 1101} if to == "zoo" else {}
+    convert(
+      tmp_path / source,
+      tmp_path / target,
+      to=to,
+      vocabulary_path=vocabulary,
+      report=told.append,
+      **more,
+    )
+  sentence = (
+    "its T5Tokenizer reads prompts in another way than this model was trained "
+    "on: call it with add_special_tokens=False and put id 0 before them"
+  )
+  assert [line for line in told if "Tokenizer" in line] == [
+    f"{tmp_path / name}: {sentence}" for name in ("theirs", "of_again")
+  ]

@@ -205,6 +205,10 @@ def _of_t5x(path, gin_files, bindings, report) -> Source:
 
 
 def _of_run(found: converted_run.Run) -> Source:
+  beside, vocabulary = found.beside, converted_run.vocabulary_of(found.folder)
+  if beside is not None and not directory.is_directory(beside):
+    # A vocabulary that was named (--vocabulary): its files were written here.
+    beside, vocabulary = None, checkpoint_sources.vocabulary(beside)
   return Source(
     ZOO,
     str(found.folder),
@@ -213,8 +217,8 @@ def _of_run(found: converted_run.Run) -> Source:
     model=found.model,
     step=found.step,
     moments=orbax_checkpoints.moments(found.leaves) or None,
-    beside=found.beside,
-    vocabulary=converted_run.vocabulary_of(found.folder),
+    beside=beside,
+    vocabulary=vocabulary,
     start_id=converted_run.start_id(found.folder),
   )
 

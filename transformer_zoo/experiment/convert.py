@@ -111,12 +111,14 @@ def convert(
     elif to == T5X:
       _write_t5x(folder, found, scanned, report)
     else:
-      _write_directory(
+      said = _write_directory(
         folder,
         found,
         dtype or _FLOAT32.name,
         max_shard_bytes or writing.MAX_SHARD_BYTES,
       )
+      if said:
+        report(f"{target}: {said}")
   number = sum(math.prod(t.shape) for t in found.parameters.values())
   dtypes = sorted({t.dtype.name for t in found.parameters.values()})
   report(
@@ -210,18 +212,21 @@ def _write_t5x(
 
 def _write_directory(
   folder: pathlib.Path, source: Source, dtype: str, max_shard_bytes: int
-) -> None:
+) -> str:
+  """Writes it; returns what has to be said of its tokenizer."""
   folder.mkdir(parents=True)
-  _write_vocabulary(folder, source)
+  special_ids = _special_ids(source)
+  said = _write_vocabulary(folder, source, special_ids.get("bos_token_id"))
   exported_directory.write(
     folder,
     source.model,
     source.parameters,
     original=_original_config(source),
-    special_ids=_special_ids(source),
+    special_ids=special_ids,
     dtype=dtype,
     max_shard_bytes=max_shard_bytes,
   )
+  return said
 
 
 def _special_ids(source: Source) -> dict[str, int]:
@@ -240,8 +245,16 @@ def _original_config(source: Source) -> pathlib.Path | None:
   return path if path and path.is_file() else None
 
 
-def _write_vocabulary(folder: pathlib.Path, source: Source) -> None:
-  """Writes the files of the tokenizer and the defaults of generation."""
+def _write_vocabulary(
+  folder: pathlib.Path, source: Source, first_fed: int | None = None
+) -> str:
+  """Writes the files of the tokenizer and the defaults of generation.
+
+  Args:
+    folder: of the files.
+    source: whose files they are.
+    first_fed: see `tokenizer_files.write`, which tells what is returned.
+  """
   if source.beside is not None:
     generation = source.beside / writing.GENERATION_CONFIG
     if generation.is_file():
@@ -249,7 +262,8 @@ def _write_vocabulary(folder: pathlib.Path, source: Source) -> None:
     for path in tokenizer_files.of_directory(source.beside):
       shutil.copyfile(path, folder / path.name)
   elif source.vocabulary is not None:
-    tokenizer_files.write(source.vocabulary, folder)
+    return tokenizer_files.write(source.vocabulary, folder, first_fed=first_fed)
+  return ""
 
 
 def _check_room(target: pathlib.Path, source: Source) -> None:

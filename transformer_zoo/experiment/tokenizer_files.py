@@ -8,15 +8,17 @@ import shutil
 from typing import Any
 
 from transformer_zoo.data.vocabularies import files
+from transformer_zoo.data.vocabularies import sentencepiece_model
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.interop.huggingface.directory import read_json
 
 CONFIG = "tokenizer_config.json"
+_JSON = "tokenizer.json"
 _ADDED = "added_tokens.json"
 # Those of every tokenizer of the families that are exchanged.
 _NAMES = (
   CONFIG,
-  "tokenizer.json",
+  _JSON,
   "special_tokens_map.json",
   _ADDED,
   "vocab.json",
@@ -38,8 +40,14 @@ _CLASSES = {
 _FILES = {
   "sentencepiece": "spiece.model",
   "wordpiece": "vocab.txt",
-  "tokenizer_json": "tokenizer.json",
+  "tokenizer_json": _JSON,
 }
+_LLAMA = "Llama"
+# Those that put EOS behind a text and nothing before it; and those that put the
+# id of bos_token before it and nothing behind it. Others are for neither, or
+# for one of them in `transformers` 5 alone.
+_OF_TEXTS = ("T5Tokenizer", "ByT5Tokenizer", "MarianTokenizer")
+_OF_PROMPTS = (f"{_LLAMA}Tokenizer",)
 
 
 def of_directory(folder: pathlib.Path) -> Iterator[pathlib.Path]:
@@ -53,23 +61,32 @@ def start_id(folder: pathlib.Path) -> int | None:
   """The id that a directory's tokenizer puts before a text.
 
   Llama's is BOS, that of RoBERTa and of what reads its files (CodeT5) `<s>`;
-  None where a text begins with itself (T5, GPT-2).
+  None where a text begins with itself (T5, GPT-2, `add_bos_token: false`).
   """
+  if (folder / _JSON).is_file():
+    before, _ = _around(folder / _JSON)
+    return before[0] if before else None
   config = files.tokenizer_config(str(folder))
-  if (folder / "tokenizer.json").is_file():
-    import tokenizers
-
-    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-    alone = tokenizer.encode("a", add_special_tokens=False).ids
-    whole = tokenizer.encode("a").ids
-    # A template may put a token behind the text alone, as T5's.
-    return None if whole[: len(alone)] == alone else whole[0]
   kind = config.get("tokenizer_class") or ""
-  if "Llama" in kind:
+  if config.get("add_bos_token", _LLAMA in kind):
     return Vocabulary(folder).bos_id
   if "Roberta" in kind:
     return Vocabulary(folder).cls_id
   return None
+
+
+def _around(path: pathlib.Path) -> tuple[list[int], list[int]]:
+  """The ids that a tokenizer.json puts before a text and behind it."""
+  import tokenizers
+
+  tokenizer = tokenizers.Tokenizer.from_file(str(path))
+  alone = tokenizer.encode("a", add_special_tokens=False).ids
+  whole = tokenizer.encode("a").ids
+  # Padding may be on; where the text itself stands is found from the left.
+  for start in range(len(whole) - len(alone) + 1):
+    if whole[start : start + len(alone)] == alone:
+      return whole[:start], whole[start + len(alone) :]
+  return whole[:1], []
 
 
 def unread_pieces(folder: pathlib.Path) -> list[str]:
@@ -87,42 +104,105 @@ def unread_pieces(folder: pathlib.Path) -> list[str]:
   return [piece for piece, i in read_json(path).items() if i >= size]
 
 
-def write(vocabulary: Vocabulary, folder: pathlib.Path) -> None:
+def write(
+  vocabulary: Vocabulary,
+  folder: pathlib.Path,
+  *,
+  first_fed: int | None = None,
+) -> str:
   """Writes the files of a vocabulary so that `AutoTokenizer` finds them.
 
+  Args:
+    vocabulary: of the model.
+    folder: of the files.
+    first_fed: the id that the prompts of a language model stand behind; None
+      for an encoder-decoder, whose inputs are ended by EOS.
+
+  Returns:
+    What has to be said of their class, if it reads texts in another way than
+    the model was trained on; else "".
+
   Raises:
-    UserError: its files are absent or damaged.
+    UserError: the vocabulary's files are absent or damaged.
   """
   found = files.recognise(vocabulary.path)
+  kind, names = _CLASSES[found.kind], dict(_FILES)
+  if first_fed is not None and _is_llamas(vocabulary, found):
+    kind, names["sentencepiece"] = f"{_LLAMA}Tokenizer", "tokenizer.model"
   for path in found.paths:
-    name = _FILES.get(found.kind, os.path.basename(path))
+    name = names.get(found.kind, os.path.basename(path))
     shutil.copyfile(path, folder / name)
-  text = json.dumps(_config(vocabulary, found), indent=2) + "\n"
+  config = {
+    "tokenizer_class": kind,
+    **_config(vocabulary, found.kind, first_fed),
+  }
+  text = json.dumps(config, indent=2) + "\n"
   (folder / CONFIG).write_text(text, encoding="utf-8")
+  before = [] if first_fed is None else [first_fed]
+  behind = [vocabulary.eos_id] if first_fed is None else []
+  if found.kind == "tokenizer_json":
+    as_trained = _around(folder / _JSON) == (before, behind)
+  else:
+    as_trained = kind in (_OF_TEXTS if first_fed is None else _OF_PROMPTS)
+  if as_trained or None in behind:
+    return ""
+  what, where = ("prompts", "before") if before else ("inputs", "behind")
+  return (
+    f"its {kind} reads {what} in another way than this model was trained on: "
+    f"call it with add_special_tokens=False and put id {[*before, *behind][0]} "
+    f"{where} them"
+  )
+
+
+def _is_llamas(vocabulary: Vocabulary, found: files.VocabularyFiles) -> bool:
+  return (
+    found.kind == "sentencepiece"
+    and not vocabulary.extra_ids
+    and not vocabulary.lower_case
+    and sentencepiece_model.is_llamas(*found.paths)
+  )
 
 
 def _config(
-  vocabulary: Vocabulary, found: files.VocabularyFiles
+  vocabulary: Vocabulary, kind: str, first_fed: int | None
 ) -> dict[str, Any]:
-  kind = found.kind
-  config = {"tokenizer_class": _CLASSES[kind]}
+  config = {}
   if kind in ("sentencepiece", files.BYTES):
     config["extra_ids"] = vocabulary.extra_ids
   if kind == "wordpiece":
     config["do_lower_case"] = vocabulary.lower_case
-  if kind == "tokenizer_json":
-    config |= _special_pieces(vocabulary, found.paths[0])
+  if kind in ("sentencepiece", "byte_bpe", "tokenizer_json"):
+    config |= _special_pieces(vocabulary, kind, first_fed)
+  if kind == "sentencepiece" and first_fed is not None:
+    config |= {"add_bos_token": True, "add_eos_token": False}
+  if kind == "byte_bpe":
+    config["add_bos_token"] = first_fed is not None
+    config["add_eos_token"] = first_fed is None
   return config
 
 
-def _special_pieces(vocabulary: Vocabulary, path: str) -> dict[str, str]:
-  """Names the special pieces, which a tokenizer.json does not say."""
-  content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-  pieces = {p["id"]: p["content"] for p in content.get("added_tokens", ())}
+def _special_pieces(
+  vocabulary: Vocabulary, kind: str, first_fed: int | None
+) -> dict[str, str | None]:
+  """Names the special pieces, for which classes have names of their own."""
+  pieces = vocabulary.pieces()
+  for sentinel in vocabulary.sentinel_ids:
+    pieces[sentinel] = None
   roles = {
     "pad_token": vocabulary.pad_id,
     "eos_token": vocabulary.eos_id,
     "unk_token": vocabulary.unk_id,
-    "bos_token": vocabulary.bos_id,
+    "bos_token": vocabulary.bos_id if first_fed is None else first_fed,
   }
-  return {role: pieces[i] for role, i in roles.items() if i in pieces}
+  if kind == "byte_bpe":
+    roles |= {
+      "cls_token": vocabulary.cls_id,
+      "sep_token": vocabulary.sep_id,
+      "mask_token": vocabulary.mask_id,
+    }
+  found = {r: None if i is None else pieces[i] for r, i in roles.items()}
+  if kind == "byte_bpe":
+    # GPT-2's end would be added where nothing is said of these three.
+    found["unk_token"] = found["unk_token"] or found["eos_token"]
+    return found
+  return {role: piece for role, piece in found.items() if piece is not None}

@@ -115,6 +115,25 @@ def without_case(text: str) -> str:
   return "".join(c for c in text if not unicodedata.combining(c)).lower()
 
 
+def is_llamas(path: str) -> bool:
+  """Whether a model cuts texts as `LlamaTokenizer` of `transformers` does.
+
+  That is BPE, bytes for what it has no piece for, and the text as it is.
+  """
+  from sentencepiece import sentencepiece_model_pb2
+
+  with open(path, "rb") as file:
+    model = sentencepiece_model_pb2.ModelProto.FromString(file.read())
+  trainer, normalizer = model.trainer_spec, model.normalizer_spec
+  return (
+    trainer.model_type == sentencepiece_model_pb2.TrainerSpec.BPE
+    and trainer.byte_fallback
+    and normalizer.name == "identity"
+    and normalizer.add_dummy_prefix
+    and not normalizer.remove_extra_whitespaces
+  )
+
+
 def _existing(special: int) -> int | None:
   """SentencePiece says -1 for an id that a model lacks."""
   return None if special < 0 else special

@@ -126,7 +126,7 @@ class Vocabulary:
     None where pieces do not tell. Special ids are no words: see
     `transformer_zoo.corruption.rows`.
     """
-    return word_starts.find(self._tokenizer.pieces())
+    return word_starts.find(self.pieces())
 
   @property
   def checksum(self) -> str:
@@ -145,6 +145,10 @@ class Vocabulary:
       text = f"{checksum} {self._tokenizer.special}"
       checksum = hashlib.sha256(text.encode()).hexdigest()
     return checksum
+
+  def pieces(self) -> list[str | None]:
+    """Returns what each id is written as; None for what is no text."""
+    return self._tokenizer.pieces()
 
   def check(self) -> None:
     """Reads the files now.

@@ -1,0 +1,174 @@
+"""Files of a vocabulary that `AutoTokenizer` reads as a model was trained."""
+
+import json
+import pathlib
+
+import pytest
+import sentencepiece
+import tokenizers
+from tokenizers import models
+from tokenizers import processors
+
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.experiment import tokenizer_files
+
+MINIATURE = pathlib.Path(__file__).parents[2] / "tasks/miniature"
+LINES = [f"a fine day number {i} in the house" for i in range(300)]
+ROBERTAS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+# As LLaMA's was trained.
+LLAMAS = {
+  "model_type": "bpe",
+  "byte_fallback": True,
+  "normalization_rule_name": "identity",
+  "remove_extra_whitespaces": False,
+}
+
+
+def written(vocabulary, folder, first_fed=None):
+  """The tokenizer_config.json, and what was said."""
+  folder.mkdir()
+  said = tokenizer_files.write(vocabulary, folder, first_fed=first_fed)
+  return json.loads((folder / "tokenizer_config.json").read_text()), said
+
+
+def byte_bpe(folder, special):
+  (folder / "text.txt").write_text("\n".join(LINES))
+  trained = tokenizers.ByteLevelBPETokenizer()
+  trained.train(
+    [str(folder / "text.txt")],
+    vocab_size=300,
+    special_tokens=special,
+    show_progress=False,
+  )
+  trained.save_model(str(folder))
+  return Vocabulary(folder)
+
+
+@pytest.mark.parametrize(
+  ("special", "expected"),
+  [
+    (
+      ROBERTAS,
+      {
+        "pad_token": "<pad>",
+        "eos_token": "</s>",
+        "unk_token": "<unk>",
+        "bos_token": "<s>",
+        "cls_token": "<s>",
+        "sep_token": "</s>",
+        "mask_token": "<mask>",
+      },
+    ),
+    (
+      ["<pad>", "</s>"],
+      {
+        "pad_token": "<pad>",
+        "eos_token": "</s>",
+        "unk_token": "</s>",
+        "bos_token": None,
+        "cls_token": None,
+        "sep_token": None,
+        "mask_token": None,
+      },
+    ),
+  ],
+)
+def test_special_pieces_of_a_byte_level_bpe_are_named(
+  special, expected, tmp_path
+):
+  """Its class would add GPT-2's end to the pieces otherwise."""
+  vocabulary = byte_bpe(tmp_path, special)
+  config, said = written(vocabulary, tmp_path / "theirs")
+  assert expected.items() <= config.items()
+  assert config["tokenizer_class"] == "GPT2Tokenizer"
+  assert said == (
+    "its GPT2Tokenizer reads inputs in another way than this model was trained "
+    f"on: call it with add_special_tokens=False and put id {vocabulary.eos_id} "
+    "behind them"
+  )
+  again = Vocabulary(tmp_path / "theirs")
+  for name in ("pad_id", "eos_id", "unk_id", "bos_id", "mask_id", "checksum"):
+    assert getattr(again, name) == getattr(vocabulary, name), name
+  assert tokenizer_files.start_id(tmp_path / "theirs") is None
+
+
+def test_a_sentencepiece_model_of_an_encoder_decoder(tmp_path):
+  vocabulary = Vocabulary(MINIATURE / "vocabulary.model")
+  config, said = written(vocabulary, tmp_path / "theirs")
+  assert (config["tokenizer_class"], said) == ("T5Tokenizer", "")
+  assert (config["pad_token"], config["eos_token"]) == ("<pad>", "</s>")
+  assert "add_bos_token" not in config
+
+
+def test_a_sentencepiece_model_of_a_language_model(tmp_path):
+  """T5's class would end every prompt."""
+  vocabulary = Vocabulary(MINIATURE / "vocabulary.model")
+  _, said = written(vocabulary, tmp_path / "theirs", first_fed=0)
+  assert said == (
+    "its T5Tokenizer reads prompts in another way than this model was trained "
+    "on: call it with add_special_tokens=False and put id 0 before them"
+  )
+  # Read here, a prompt begins as it did in training.
+  assert tokenizer_files.start_id(tmp_path / "theirs") == 0
+
+
+@pytest.mark.parametrize(("first", "piece"), [(1, "<s>"), (0, "<unk>")])
+def test_a_model_like_llamas_of_a_language_model(first, piece, tmp_path):
+  (tmp_path / "text.txt").write_text("\n".join(LINES))
+  sentencepiece.SentencePieceTrainer.Train(
+    input=str(tmp_path / "text.txt"),
+    model_prefix=str(tmp_path / "llama"),
+    vocab_size=330,
+    minloglevel=2,
+    **LLAMAS,
+  )
+  vocabulary = Vocabulary(tmp_path / "llama.model", 0)
+  config, said = written(vocabulary, tmp_path / "theirs", first_fed=first)
+  assert said == ""
+  assert (tmp_path / "theirs/tokenizer.model").is_file()
+  expected = {
+    "tokenizer_class": "LlamaTokenizer",
+    "add_bos_token": True,
+    "add_eos_token": False,
+    "bos_token": piece,
+    "eos_token": "</s>",
+  }
+  assert expected.items() <= config.items()
+  assert tokenizer_files.start_id(tmp_path / "theirs") == first
+  again = Vocabulary(tmp_path / "theirs")
+  assert (again.kind, again.size) == ("sentencepiece", vocabulary.size)
+  sentinels = Vocabulary(tmp_path / "llama.model", 9)
+  config, _ = written(sentinels, tmp_path / "more", first_fed=first)
+  assert config["tokenizer_class"] == "T5Tokenizer"
+
+
+def test_a_tokenizer_json_that_begins_as_in_training(tmp_path):
+  ids = {"a": 0, "<s>": 1, "</s>": 2}
+  tokenizer = tokenizers.Tokenizer(models.WordLevel(ids, "a"))
+  tokenizer.post_processor = processors.TemplateProcessing(
+    single="<s> $A", special_tokens=[("<s>", 1)]
+  )
+  tokenizer.save(str(tmp_path / "tokenizer.json"))
+  for first, is_right in ((1, True), (2, False), (None, False)):
+    vocabulary = Vocabulary(tmp_path / "tokenizer.json")
+    _, said = written(vocabulary, tmp_path / f"theirs{first}", first)
+    assert (said == "") == is_right
+
+
+@pytest.mark.parametrize(
+  ("stated", "begins"),
+  [
+    ({"tokenizer_class": "LlamaTokenizer"}, True),
+    ({"tokenizer_class": "LlamaTokenizer", "add_bos_token": True}, True),
+    ({"tokenizer_class": "LlamaTokenizer", "add_bos_token": False}, False),
+    ({"tokenizer_class": "T5Tokenizer"}, False),
+  ],
+)
+def test_whether_a_tokenizer_without_json_begins_with_bos(
+  stated, begins, tmp_path
+):
+  ids = ROBERTAS
+  vocabulary = byte_bpe(tmp_path, ids)
+  (tmp_path / "tokenizer_config.json").write_text(json.dumps(stated))
+  expected = vocabulary.bos_id if begins else None
+  assert tokenizer_files.start_id(tmp_path) == expected
