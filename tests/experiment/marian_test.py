@@ -103,8 +103,12 @@ def test_it_is_told_on_the_way_back(place, tmp_path):
   shutil.copytree(place / "run", tmp_path / "run")
   (tmp_path / "run/huggingface/generation_config.json").unlink()
   convert(tmp_path / "run", tmp_path / "back", report=lambda line: None)
-  for folder in (place / "theirs", tmp_path / "back"):
-    told = json.loads((folder / "generation_config.json").read_text())
+  assert not (tmp_path / "back/generation_config.json").exists()
+  for folder, name in (
+    (place / "theirs", "generation_config.json"),
+    (tmp_path / "back", "config.json"),
+  ):
+    told = json.loads((folder / name).read_text())
     assert told["bad_words_ids"] == [[Vocabulary(place / "theirs").pad_id]]
 
 
