@@ -3,6 +3,7 @@
 import errno
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -151,6 +152,35 @@ def test_a_checkpoint_brings_its_configuration(tmp_path):
     checkpoint, "evaluate", "--gin_file=decoding/beam_4.gin"
   )
   assert found.gin_files == [*own, "decoding/beam_4.gin"]
+
+
+def test_what_lies_above_a_run_is_not_its_own(tmp_path):
+  """The vocabulary and the configuration of a step are those of its run."""
+
+  def furnish(folder):
+    (folder / "config.gin").touch()
+    (folder / "huggingface").mkdir()
+    path = folder / "huggingface" / "spiece.model"
+    shutil.copy("tasks/miniature/vocabulary.model", path)
+
+  runs = tmp_path / "work" / "runs"
+  run, alone = runs / "fine", runs / "kept" / "7"
+  for step in (run / "checkpoints" / "10", alone):
+    (step / "state").mkdir(parents=True)
+  furnish(runs)
+  furnish(runs.parent)
+  for path in (run, run / "checkpoints", run / "checkpoints" / "10", alone):
+    assert checkpoint_arguments.vocabulary(str(path)) is None
+    with pytest.raises(UserError, match="nothing beside the checkpoint"):
+      configuration_of(path, "infer")
+  furnish(run)
+  furnish(alone.parent)
+  for path in (run, run / "checkpoints", run / "checkpoints" / "10", alone):
+    own = alone.parent if path == alone else run
+    expected = str(own / "huggingface")
+    assert checkpoint_arguments.vocabulary(str(path)) == expected
+    found = configuration_of(path, "infer")
+    assert found.gin_files[0] == str(own / "config.gin")
 
 
 def test_a_file_that_configures_the_command_is_all(tmp_path):

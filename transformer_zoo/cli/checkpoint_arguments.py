@@ -9,6 +9,8 @@ import pathlib
 from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
 
+_STEPS = "checkpoints"
+
 
 @dataclasses.dataclass(frozen=True)
 class Configuration:
@@ -166,6 +168,10 @@ def _places_beside(checkpoint: str) -> list[pathlib.Path]:
 
 
 def _folders(checkpoint: str) -> list[pathlib.Path]:
-  """The folder of a step or a run, and those above it."""
+  """The folder, and that of the run whose step or steps it holds."""
   path = pathlib.Path(checkpoint).absolute()
-  return [path, *path.parents[:2]]
+  if path.parent.name == _STEPS:
+    return [path, path.parents[1]]
+  if path.name == _STEPS or (path / "state").is_dir():
+    return [path, path.parent]
+  return [path]  # What lies above a run is not its own.
