@@ -18,6 +18,7 @@ from transformer_zoo.evaluation import journal
 from transformer_zoo.evaluation import submission
 from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.experiment import evaluated_tasks
+from transformer_zoo.experiment import scoring
 from transformer_zoo.training import checkpoints
 
 SMALL = ("TRAIN_STEPS=4", "EVAL_PERIOD=2", "CHECKPOINT_PERIOD=2")
@@ -101,6 +102,33 @@ def test_another_vocabulary_is_told(evaluate, trained, monkeypatch, tmp_path):
   )
   note = f"note on the checkpoint {str(step)!r}: its vocabulary 'other' has "
   assert f"{note}other ids than " in error
+
+
+@pytest.mark.parametrize("search", ["num_beams=3", "temperature=1.0"])
+def test_one_output_is_made_however_many_are_returned(
+  evaluate, monkeypatch, tmp_path, search
+):
+  """The first of several is what one alone would be."""
+  made = []
+  generate = scoring.generate
+
+  def counted(*arguments, options, **keywords):
+    made.append(options.num_return)
+    return generate(*arguments, options=options, **keywords)
+
+  monkeypatch.setattr(scoring, "generate", counted)
+  words = [f"--gin.DecodingOptions.{search}", "--gin.evaluate.max_examples=4"]
+  files = []
+  for number in (1, 3):
+    output = tmp_path / str(number)
+    evaluate(
+      *words,
+      f"--output_dir={output}",
+      f"--gin.DecodingOptions.num_return={number}",
+      mixture="colours",
+    )
+    files.append(next(output.rglob("colours.jsonl")).read_text())
+  assert files[0] == files[1] and set(made) == {1}
 
 
 def test_a_list_of_one_checkpoint_and_a_suffix(evaluate, trained, tmp_path):

@@ -106,6 +106,22 @@ def test_several_outputs_come_best_first(infer):
   assert {name: line[name] for name in best} == best
 
 
+def test_places_without_an_output_are_left_out(infer, tmp_path):
+  """A prefix that fills the length is all there is to say."""
+  path = tmp_path / "texts.jsonl"
+  path.write_text('{"inputs": "red", "prefix": "red car"}\n')
+  options = ["num_beams=3", "num_return=3", "max_length=2"]
+  (line,) = as_objects(
+    infer(path, "--json", *(f"--gin.DecodingOptions.{o}" for o in options))[0]
+  )
+  (only,) = line["predictions"]
+  assert only == {
+    "prediction": line["prediction"],
+    "score": 0.0,
+    "log_likelihood": 0.0,
+  }
+
+
 def test_scores_of_targets_are_those_of_what_was_made(infer):
   made = as_objects(infer(*TEXTS, "--json")[0])
   whole = [line for line in made if line["prediction"]]

@@ -294,6 +294,26 @@ def test_what_a_user_asks_for_goes_before_all_of_another_search(
 
 
 @pytest.mark.parametrize(
+  ("given", "number"),
+  [
+    (["DecodingOptions.num_beams=1"], 1),
+    (["DecodingOptions.temperature=0"], 1),
+    (["DecodingOptions.num_beams=1", "DecodingOptions.temperature=0.0"], 1),
+    (["DecodingOptions.num_beams=1", "DecodingOptions.num_return=2"], 2),
+    (["DecodingOptions.num_beams=1", "DecodingOptions.temperature=2."], None),
+    (["DecodingOptions.num_beams=8"], None),
+    (["BATCH_SIZE=4"], None),
+  ],
+)
+def test_who_asks_for_greedy_search_gets_one_output(given, number):
+  """The last line counts: more is the user's own, and refused elsewhere."""
+  lines = [*generation_defaults.instead(given), *given]
+  name = "DecodingOptions.num_return="
+  found = [line.removeprefix(name) for line in lines if line.startswith(name)]
+  assert found[-1:] == ([] if number is None else [str(number)])
+
+
+@pytest.mark.parametrize(
   ("config", "generation", "expected"),
   [
     ({}, None, None),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import functools
 import itertools
+import math
 from typing import Any
 
 from flax import linen as nn
@@ -235,7 +236,11 @@ class Answering:
         strict=True,
       )
     ]
-    return found[0] | ({"predictions": found} if len(found) > 1 else {})
+    if len(found) == 1:
+      return found[0]
+    # A score of -inf is an empty place: there were no more outputs to find.
+    some = [each for each in found if each["score"] > -math.inf]
+    return found[0] | {"predictions": some or found[:1]}
 
 
 def _batches(examples, size):

@@ -112,6 +112,8 @@ def instead(overrides: Sequence[str]) -> list[str]:
   other = []
   if beams == 1 or temperature:
     other += _OF_BEAMS
+  if (beams == 1 and not temperature) or (beams is None and temperature == 0):
+    other.append("num_return")  # Greedy search has one output.
   if temperature and beams is None:
     other.append("num_beams")
   if temperature == 0 or (beams not in (None, 1) and temperature is None):

@@ -1,6 +1,7 @@
 """What training and evaluation share: the evaluator, restored parameters."""
 
 from collections.abc import Callable, Mapping, Sequence
+import dataclasses
 import functools
 import sys
 
@@ -45,7 +46,8 @@ def make_evaluator(
 ) -> Evaluator:
   """An evaluator whose batches divide over the mesh.
 
-  Every process reads whole batches and computes its share of their rows.
+  Every process reads whole batches and computes its share of their rows. One
+  output is made for each example, whatever `num_return` is.
 
   Raises:
     UserError: the model does not read what the converter lays out, or the
@@ -53,6 +55,8 @@ def make_evaluator(
   """
   inputs.check_converter(model, converter)
   check_decoding(model, decoding, lengths["targets"])
+  # The best is scored; it is the same however many are returned.
+  decoding = dataclasses.replace(decoding, num_return=1)
   shares = partitioning_lib.batch_shares(mesh)
   rows = -(-batch_size // shares) * shares
   make_texts = functools.partial(
