@@ -86,3 +86,39 @@ def test_a_vocabulary_without_any_end(tmp_path, infer):
   (free,) = infer(folder, "w7 w9")
   (held,) = infer(folder, "--gin.DecodingOptions.min_length=3", "w7 w9")
   assert free == held and len(free["prediction"].split()) == 8
+
+
+def with_another_piece(folder, piece, **stated):
+  """Adds a special piece behind the rows of the embedding."""
+  path = str(folder / "tokenizer.json")
+  tokenizer = tokenizers.Tokenizer.from_file(path)
+  tokenizer.add_special_tokens([piece])
+  tokenizer.save(path)
+  (folder / "tokenizer_config.json").write_text(json.dumps(stated))
+
+
+def test_padding_that_the_embedding_has_no_row_for(tmp_path, infer, capsys):
+  """Many copies of Llama 2: <pad> is id 32,000 of 32,000 rows."""
+  plain, padded = tmp_path / "plain", tmp_path / "padded"
+  for folder in (plain, padded):
+    write_directory(folder, "llama", "llama", CHAT, {"eos_token_id": 0})
+  with_another_piece(padded, "<pad>", pad_token="<pad>")
+  convert(padded, tmp_path / "run", report=lambda line: None)
+  assert capsys.readouterr().err == (
+    f"passed over: 1 piece (<pad>) of {padded}/tokenizer.json that the "
+    "embedding has no rows for and nothing needs\n"
+  )
+  assert infer(plain, "w7 w9") == infer(tmp_path / "run", "w7 w9")
+
+
+def test_an_end_that_the_embedding_has_no_row_for(tmp_path, infer, zoo):
+  folder = tmp_path / "theirs"
+  write_directory(folder, "llama", "llama", CHAT, {"eos_token_id": 0})
+  with_another_piece(folder, "<end>", eos_token="<end>")
+  code, _, error = zoo("infer", f"--checkpoint={folder}", "w7 w9")
+  assert code == 2
+  assert "a checkpoint gets further rows by `zoo convert --vocab" in error
+  number = Vocabulary(folder).size
+  run = tmp_path / "run"
+  convert(folder, run, vocabulary_size=number, report=lambda line: None)
+  assert infer(run, "w7 w9")

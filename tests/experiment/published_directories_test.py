@@ -163,3 +163,40 @@ def test_how_prompts_of_a_language_model_are_read_is_told(tmp_path):
   assert [line for line in told if "Tokenizer" in line] == [
     f"{tmp_path / name}: {sentence}" for name in ("theirs", "of_again")
   ]
+
+
+@pytest.mark.parametrize(
+  ("name", "content"),
+  [
+    ("spiece.model", b"\n\xff is no model"),
+    ("tokenizer.json", b"{"),
+    ("tokenizer_config.json", b"{"),
+  ],
+)
+def test_good_weights_beside_a_vocabulary_that_cannot_be_read(
+  name, content, tmp_path, capsys
+):
+  folder = write_t5(tmp_path / "theirs")
+  (folder / name).write_bytes(content)
+  convert(folder, tmp_path / "run", report=lambda line: None)
+  error = capsys.readouterr().err
+  assert f"passed over: the vocabulary in {folder}: " in error
+  convert(tmp_path / "run", tmp_path / "back", report=lambda line: None)
+  assert (tmp_path / "back" / name).read_bytes() == content
+
+
+def test_notes_name_what_a_user_has(tmp_path, capsys):
+  """And not the folder that a target is written into."""
+  folder = write_t5(
+    tmp_path / "theirs", num_beams=4, bad_words_ids=[[3, 4]], max_time=3.0
+  )
+  (folder / "generation_config.json").unlink()
+  (folder / "added_tokens.json").write_text('{"<box>": 9000}')
+  convert(folder, tmp_path / "run", report=lambda line: None)
+  lines = capsys.readouterr().err.splitlines()
+  assert len(lines) == 4
+  assert all(str(folder) in line for line in lines), lines
+  again = tmp_path / "again"
+  convert(tmp_path / "run", again, to="zoo", vocabulary_size=1100)
+  for line in capsys.readouterr().err.splitlines():
+    assert str(tmp_path / "run") in line

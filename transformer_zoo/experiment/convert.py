@@ -188,7 +188,12 @@ def _write_run(folder: pathlib.Path, source: Source) -> None:
   if original := _original_config(source):
     shutil.copyfile(original, beside / directory.CONFIG)
   converted_run.write_run(
-    folder, source.gin_files, source.bindings, leaves, step=source.step
+    folder,
+    source.gin_files,
+    source.bindings,
+    leaves,
+    step=source.step,
+    beside=source.beside,
   )
 
 

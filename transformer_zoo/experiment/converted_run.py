@@ -6,6 +6,7 @@ Run folders of trained models are read too.
 """
 
 from collections.abc import Mapping, Sequence
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -15,7 +16,6 @@ from flax import linen as nn
 
 from transformer_zoo import config
 from transformer_zoo.data import manifest
-from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import generation_defaults
@@ -137,6 +137,7 @@ def write_run(
   leaves: Mapping[str, Tensor],
   *,
   step: int = 0,
+  beside: pathlib.Path | None = None,
 ) -> None:
   """Writes a run folder that `zoo infer` and the like work from.
 
@@ -146,9 +147,11 @@ def write_run(
     bindings: after them.
     leaves: of the state.
     step: number of the checkpoint.
+    beside: where what lies in `huggingface/` was copied from, which is how a
+      user knows it; None for `huggingface/` itself.
   """
   model = config.build("MODEL", gin_files, bindings)
-  beside = folder / BESIDE
+  beside = beside or folder / BESIDE
   config.load(
     [*gin_files, *(f"runs/{kind}.gin" for kind in _KINDS)],
     # Padding once more, for config.json's is among the bindings.
@@ -180,7 +183,7 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
   }
   if "evaluate" in kinds:
     macros["CORRUPTION"] = None
-  vocabulary = _vocabulary_in(beside)
+  vocabulary, start = _tokenizer_in(beside)
   continues = not hasattr(model, "encoder")
   said = generation_defaults.options(
     beside,
@@ -192,14 +195,6 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
   if said:
     listed = ", ".join(f"{name}={value!r}" for name, value in said.items())
     print(f"decoding as {beside} says: {listed}", file=sys.stderr)
-  if unread := tokenizer_files.unread_pieces(beside):
-    print(
-      f"passed over: {len(unread)} pieces of {beside}/added_tokens.json that "
-      f"the vocabulary there has not ({', '.join(unread[:3])}); a "
-      "tokenizer.json in place of the other files would have them",
-      file=sys.stderr,
-    )
-  start = tokenizer_files.start_id(beside)
   if hasattr(model, "encoder"):
     fed_first = generation_defaults.start_id(beside)
     if fed_first is not None:
@@ -241,17 +236,29 @@ def padding(model: nn.Module, beside: pathlib.Path) -> list[str]:
     model: of the checkpoint.
     beside: see `defaults`.
   """
-  vocabulary = _vocabulary_in(beside)
+  vocabulary = None
+  with contextlib.suppress(UserError):  # `defaults` tells of it.
+    vocabulary = tokenizer_files.vocabulary(beside)
   if hasattr(model, "encoder") or vocabulary is None:
     return []
   return [f"{type(model).__name__}.pad_id={vocabulary.pad_id}"]
 
 
-def _vocabulary_in(folder: pathlib.Path) -> Vocabulary | None:
-  path = str(folder)
-  if folder.is_dir() and files.is_vocabulary(path):
-    return Vocabulary(path)
-  return None
+def _tokenizer_in(folder: pathlib.Path) -> tuple[Vocabulary | None, int | None]:
+  """The vocabulary of a folder, and what it puts before a text.
+
+  Weights are good without it: one that cannot be read is told, and is none.
+  """
+  try:
+    found = tokenizer_files.vocabulary(folder)
+    if found is None:
+      return None, None
+    for unread in tokenizer_files.unread_pieces(folder):
+      print(f"passed over: {unread}", file=sys.stderr)
+    return found, tokenizer_files.start_id(folder)
+  except UserError as error:
+    print(f"passed over: the vocabulary in {folder}: {error}", file=sys.stderr)
+    return None, None
 
 
 def parameters_of(model: nn.Module) -> dict[str, Parameter]:

@@ -133,7 +133,8 @@ def check_vocabulary(
     raise UserError(
       f"the vocabulary of {of} has {vocabulary.size} ids but the embedding "
       f"has {rows} rows; set VOCAB_SIZE to at least {vocabulary.size}"
-      f"{another}"
+      f"{another}; a checkpoint gets further rows by `zoo convert "
+      f"--vocabulary_size {vocabulary.size}`"
     )
   if vocabulary.pad_id != model.pad_id:
     raise UserError(

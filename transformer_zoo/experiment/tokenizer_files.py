@@ -1,6 +1,6 @@
 """Files of a vocabulary as Hugging Face directories have them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 import json
 import os
 import pathlib
@@ -10,6 +10,7 @@ from typing import Any
 from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import sentencepiece_model
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface.directory import read_json
 
 CONFIG = "tokenizer_config.json"
@@ -62,6 +63,9 @@ def start_id(folder: pathlib.Path) -> int | None:
 
   Llama's is BOS, that of RoBERTa and of what reads its files (CodeT5) `<s>`;
   None where a text begins with itself (T5, GPT-2, `add_bos_token: false`).
+
+  Raises:
+    UserError: a file is damaged.
   """
   if (folder / _JSON).is_file():
     before, _ = _around(folder / _JSON)
@@ -79,7 +83,10 @@ def _around(path: pathlib.Path) -> tuple[list[int], list[int]]:
   """The ids that a tokenizer.json puts before a text and behind it."""
   import tokenizers
 
-  tokenizer = tokenizers.Tokenizer.from_file(str(path))
+  try:
+    tokenizer = tokenizers.Tokenizer.from_file(str(path))
+  except Exception as error:  # the library raises plain ones
+    raise UserError(f"{str(path)!r} is no tokenizer.json ({error})") from None
   alone = tokenizer.encode("a", add_special_tokens=False).ids
   whole = tokenizer.encode("a").ids
   # Padding may be on; where the text itself stands is found from the left.
@@ -89,19 +96,50 @@ def _around(path: pathlib.Path) -> tuple[list[int], list[int]]:
   return whole[:1], []
 
 
-def unread_pieces(folder: pathlib.Path) -> list[str]:
-  """Pieces of a directory's added_tokens.json that our vocabulary has not.
-
-  A tokenizer.json holds such pieces itself.
+def vocabulary(folder: pathlib.Path) -> Vocabulary | None:
+  """The vocabulary of a directory, None where there is none.
 
   Raises:
-    UserError: the file or the vocabulary is damaged.
+    UserError: it cannot be read.
   """
+  if not folder.is_dir() or not any(of_directory(folder)):
+    return None
+  found = Vocabulary(folder)
+  found.check()
+  return found
+
+
+def unread_pieces(folder: pathlib.Path) -> Iterator[str]:
+  """Says which pieces of a directory's files our vocabulary has not.
+
+  Raises:
+    UserError: a file or the vocabulary is damaged.
+  """
+  found = vocabulary(folder)
+  if found is None:
+    return
+  if found.passed_over:
+    yield (
+      f"{_listed(found.passed_over)} of {folder}/{_JSON} that the embedding "
+      "has no rows for and nothing needs"
+    )
   path = folder / _ADDED
-  if not path.is_file() or not files.is_vocabulary(str(folder)):
-    return []
-  size = Vocabulary(folder).size
-  return [piece for piece, i in read_json(path).items() if i >= size]
+  added = read_json(path) if path.is_file() else {}
+  unread = [
+    piece
+    for piece, i in added.items()
+    if i >= found.size and piece not in found.passed_over
+  ]
+  if unread:
+    yield (
+      f"{_listed(unread)} of {path} that the vocabulary there has not; a "
+      "tokenizer.json in place of the other files would have them"
+    )
+
+
+def _listed(pieces: Sequence[str]) -> str:
+  shown = ", ".join(pieces[:3])
+  return f"{len(pieces)} piece{'s' * (len(pieces) > 1)} ({shown})"
 
 
 def write(

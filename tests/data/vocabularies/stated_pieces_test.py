@@ -5,6 +5,10 @@ import shutil
 
 import pytest
 import sentencepiece
+import tokenizers
+from tokenizers import models
+from tokenizers import pre_tokenizers
+from tokenizers import processors
 
 from transformer_zoo.data.vocabularies import storage
 from transformer_zoo.data.vocabularies import Vocabulary
@@ -82,3 +86,51 @@ def test_another_end_than_the_models_own(model, tmp_path):
   assert found.eos_id == 3
   ids = found.encode("a fine day")
   assert found.decode([*ids, 3, *ids]) == "a fine day"
+
+
+def write_llamas(folder, *, rows=5, begin="<s>", special=True, **stated):
+  """A tokenizer.json with <pad> behind the five ids of its model."""
+  ids = {"<unk>": 0, "<s>": 1, "</s>": 2, "a": 3, "b": 4}
+  tokenizer = tokenizers.Tokenizer(models.WordLevel(ids, "<unk>"))
+  tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+  tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
+  add = tokenizer.add_special_tokens if special else tokenizer.add_tokens
+  add(["<pad>"])
+  tokenizer.post_processor = processors.TemplateProcessing(
+    single=f"{begin} $A",
+    special_tokens=[(begin, tokenizer.token_to_id(begin))],
+  )
+  folder.mkdir()
+  tokenizer.save(str(folder / "tokenizer.json"))
+  config = {"tokenizer_class": "LlamaTokenizer", "pad_token": "<pad>", **stated}
+  (folder / "tokenizer_config.json").write_text(json.dumps(config))
+  (folder / "config.json").write_text(json.dumps({"vocab_size": rows}))
+  return Vocabulary(folder)
+
+
+def test_a_special_piece_that_the_embedding_has_no_row_for(tmp_path):
+  """Copies of Llama 2 pad with id 32,000 of 32,000 rows."""
+  found = write_llamas(tmp_path / "theirs")
+  assert (found.size, found.pad_id, found.eos_id) == (5, 2, 2)
+  assert found.passed_over == ("<pad>",)
+  assert found.encode_prompt("a <pad> b") == [3, 0, 4]
+  stored = storage.store(found, tmp_path / "stored")
+  told = json.loads(json.dumps(storage.to_json(stored)))
+  again = storage.from_json(told, tmp_path / "stored")
+  assert (again.size, again.pad_id) == (5, 2)
+  assert again.checksum == found.checksum
+
+
+@pytest.mark.parametrize(
+  "needed",
+  [
+    {"rows": 6},
+    {"rows": 4},
+    {"special": False},
+    {"eos_token": "<pad>"},
+    {"begin": "<pad>"},
+  ],
+)
+def test_pieces_that_are_there_or_needed_stay(needed, tmp_path):
+  found = write_llamas(tmp_path / "theirs", **needed)
+  assert (found.size, found.pad_id, found.passed_over) == (6, 5, ())

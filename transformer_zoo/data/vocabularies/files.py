@@ -135,8 +135,20 @@ def stated_ids(
   model = _object(os.path.join(folder, _MODEL_CONFIG))
   padding = model.get("pad_token_id")
   if model.get("is_encoder_decoder") and isinstance(padding, int):
-    found["filler"] = padding if padding >= 0 else None
+    rows = stated_rows(folder)
+    is_one = padding >= 0 and (rows is None or padding < rows)
+    found["filler"] = padding if is_one else None
   return {role: i for role, i in found.items() if i is not None}
+
+
+def stated_rows(folder: str) -> int | None:
+  """The rows of the embedding in a config.json, None where it says none.
+
+  Raises:
+    UserError: the file is no JSON object.
+  """
+  rows = _object(os.path.join(folder, _MODEL_CONFIG)).get("vocab_size")
+  return rows if isinstance(rows, int) else None
 
 
 def _object(path: str) -> dict[str, Any]:

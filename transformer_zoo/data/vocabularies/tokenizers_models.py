@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import functools
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class TokenizersModel:
     path: str,
     extra_ids: int | None,
     lower_case: bool = False,
+    passed_over: Sequence[str] = (),
   ):
     """Adds sentinels and finds the special ids.
 
@@ -48,6 +49,7 @@ class TokenizersModel:
       path: of the file, for errors.
       extra_ids: sentinels to add behind the pieces; None for none.
       lower_case: told to whoever asks.
+      passed_over: likewise, pieces of the file that it is without.
 
     Raises:
       UserError: it has sentinels already.
@@ -77,7 +79,8 @@ class TokenizersModel:
     by_name = special_ids.find(id_of, self.sentinel_ids)
     stated = files.stated_ids(os.path.dirname(path), id_of)
     self.special = special_ids.find(id_of, self.sentinel_ids, **stated)
-    self.is_stated = self.special != by_name
+    self.passed_over = tuple(passed_over)
+    self.is_stated = self.special != by_name or bool(passed_over)
     self._unwritten = self.special.unwritten | by_name.unwritten
 
   def encode(self, text: str) -> list[int]:
@@ -206,6 +209,9 @@ def byte_level_bpe(
 def tokenizer_json(path: str, extra_ids: int | None) -> TokenizersModel:
   """Returns the tokenizer of a tokenizer.json, whichever its model.
 
+  It is without special pieces that a config.json beside it has no rows for, if
+  nothing needs them: many copies of Llama 2 have such a <pad>.
+
   Raises:
     UserError: the library cannot read it.
   """
@@ -214,7 +220,14 @@ def tokenizer_json(path: str, extra_ids: int | None) -> TokenizersModel:
   try:
     with open(path, encoding="utf-8") as file:
       content = json.load(file)
-    for token in content.get("added_tokens") or ():
+    beyond = _beyond_rows(content, os.path.dirname(path))
+    added = [
+      token
+      for token in content.get("added_tokens") or ()
+      if token["content"] not in beyond
+    ]
+    content["added_tokens"] = added
+    for token in added:
       if token["content"].startswith(special_ids.SENTINEL):
         token["special"] = False  # Read in a text, as all sentinels are.
     tokenizer = tokenizers.Tokenizer.from_str(json.dumps(content))
@@ -224,7 +237,34 @@ def tokenizer_json(path: str, extra_ids: int | None) -> TokenizersModel:
     ) from None
   tokenizer.no_padding()
   tokenizer.no_truncation()
-  return TokenizersModel(tokenizer, path, extra_ids)
+  return TokenizersModel(tokenizer, path, extra_ids, passed_over=beyond)
+
+
+def _beyond_rows(content: dict[str, Any], folder: str) -> list[str]:
+  """Special pieces without rows in a model, where all others have one.
+
+  Args:
+    content: of a tokenizer.json.
+    folder: of it, where a config.json may lie.
+
+  Returns:
+    None of them where one ends or begins texts.
+  """
+  rows = files.stated_rows(folder)
+  added = content.get("added_tokens") or ()
+  beyond = [t for t in added if rows is not None and t["id"] >= rows]
+  pieces = [token["content"] for token in beyond]
+  stated = files.stated_pieces(folder)
+  used = json.dumps(content.get("post_processor"), ensure_ascii=False)
+  if (
+    not all(token.get("special") for token in beyond)
+    or not {stated.get("eos"), stated.get("bos")}.isdisjoint(pieces)
+    or any(json.dumps(piece, ensure_ascii=False) in used for piece in pieces)
+  ):
+    return []
+  ids = (content.get("model") or {}).get("vocab") or ()
+  numbers = ids.values() if isinstance(ids, dict) else range(len(ids))
+  return [] if beyond and max(numbers, default=0) >= rows else pieces
 
 
 def _lines(path: str) -> list[str]:

@@ -119,6 +119,14 @@ class Vocabulary:
     """Whether files of `files.SAYING` say more than the vocabulary's own."""
     return getattr(self._tokenizer, "is_stated", False)
 
+  @property
+  def passed_over(self) -> tuple[str, ...]:
+    """Special pieces of a tokenizer.json that the model beside has no rows for.
+
+    The vocabulary is without them, as nothing needs them.
+    """
+    return getattr(self._tokenizer, "passed_over", ())
+
   @functools.cached_property
   def word_starts(self) -> np.ndarray | None:
     """True for each id that a word may begin with, bool [size].
