@@ -261,5 +261,6 @@ def test_inference_with_a_vocabulary_that_is_too_large(
   assert code == 2
   assert error == (
     f"zoo: error: the vocabulary of {str(vocabulary)!r} has 128 ids but the "
-    "embedding has 64 rows; set VOCAB_SIZE to at least 128\n"
+    "embedding has 64 rows; set VOCAB_SIZE to at least 128; a checkpoint gets "
+    "further rows by `zoo convert --vocabulary_size 128`\n"
   )
