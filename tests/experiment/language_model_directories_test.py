@@ -7,17 +7,22 @@ some of it, and do not always agree, as in what is published.
 import json
 
 from flax import traverse_util
+import pytest
 import tokenizers
 from tokenizers import models
 from tokenizers import pre_tokenizers
+from tokenizers import processors
 
 from tests import tiny_models
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import converted_run
 from transformer_zoo.experiment.convert import convert
+from transformer_zoo.experiment.restoration import InitialCheckpoint
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.tensors import Tensor
+from transformer_zoo.training import state
 
 CHAT = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
@@ -122,3 +127,29 @@ def test_an_end_that_the_embedding_has_no_row_for(tmp_path, infer, zoo):
   run = tmp_path / "run"
   convert(folder, run, vocabulary_size=number, report=lambda line: None)
   assert infer(run, "w7 w9")
+
+
+def test_what_a_language_model_was_first_fed_is_fed_again(tmp_path):
+  """Rows that begin with padding would be unlike all that Llama has read."""
+  folder = tmp_path / "theirs"
+  model = write_directory(folder, "llama", "llama", CHAT, {"eos_token_id": 0})
+  boxed = state.abstract_variables(model)
+  vocabulary = Vocabulary(folder)
+  initial = InitialCheckpoint(str(folder), other_fields=["pad_id"])
+  # The tokenizer of GPT-2 puts nothing there: whatever is fed, is.
+  initial.open(model, boxed, [vocabulary], start_id=0)
+  path = str(folder / "tokenizer.json")
+  tokenizer = tokenizers.Tokenizer.from_file(path)
+  tokenizer.post_processor = processors.TemplateProcessing(
+    single=f"{CHAT[1]} $A", special_tokens=[(CHAT[1], 1)]
+  )
+  tokenizer.save(path)
+  initial.open(model, boxed, [vocabulary], start_id=1)
+  initial.open(model, boxed, [vocabulary])
+  with pytest.raises(UserError) as error:
+    initial.open(model, boxed, [vocabulary], start_id=0)
+  assert str(error.value) == (
+    f"the decoder of the Hugging Face directory {str(folder)!r} was first fed "
+    "id 1, and would be fed 0 here; set LanguageModelFeatures.bos_id=1, or "
+    "that of the features that CONVERTER names"
+  )

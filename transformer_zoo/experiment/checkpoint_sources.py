@@ -19,6 +19,7 @@ from transformer_zoo.experiment import converted_run
 from transformer_zoo.experiment import generation_defaults
 from transformer_zoo.experiment import remote
 from transformer_zoo.experiment import run_folder
+from transformer_zoo.experiment import tokenizer_files
 from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.interop import t5x_checkpoints
 from transformer_zoo.interop.huggingface import directory
@@ -40,8 +41,9 @@ class Source:
     of_a_run: whether a run of ours saved it.
     steps: that it has made; 0 where it does not tell.
     find_moments: finds those of Adafactor (`T5XCheckpoint.moments`), or None.
-    start_id: what its decoder was first fed, where files of Hugging Face say
-      another id than that of padding.
+    find_start_id: finds what its decoder was first fed, where files of Hugging
+      Face say it: another id than that of padding, or, for a language model,
+      what the tokenizer puts before a text; else None.
   """
 
   path: pathlib.Path
@@ -53,7 +55,7 @@ class Source:
   of_a_run: bool = False
   steps: int = 0
   find_moments: Callable[[], Mapping[str, Tensor] | None] = lambda: None
-  start_id: int | None = None
+  find_start_id: Callable[[], int | None] = lambda: None
 
 
 def locate(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -142,14 +144,17 @@ def _of_huggingface(path) -> Source:
       + [f"--gin.{binding}" for binding in bindings]
     ),
     find_vocabulary=functools.partial(vocabulary, path),
-    start_id=_start_id(model, pathlib.Path(path)),
+    find_start_id=functools.partial(_start_id, model, pathlib.Path(path)),
   )
 
 
 def _start_id(model: nn.Module, folder: pathlib.Path) -> int | None:
-  if not hasattr(model, "encoder"):
+  if hasattr(model, "encoder"):
+    return generation_defaults.start_id(folder)
+  try:
+    return tokenizer_files.start_id(folder)
+  except UserError:  # Weights are good without a vocabulary.
     return None
-  return generation_defaults.start_id(folder)
 
 
 def _of_a_run(step: pathlib.Path) -> Source:

@@ -212,12 +212,8 @@ class InitialCheckpoint:
       UserError: there is no checkpoint, or it is not the model's.
     """
     source = checkpoint_sources.open_source(self.path)
-    if None not in (start_id, source.start_id) and start_id != source.start_id:
-      raise UserError(
-        f"the decoder of {source.name} was first fed id {source.start_id}, and "
-        f"would be fed {start_id} here; set "
-        f"EncoderDecoderFeatures.bos_id={source.start_id}"
-      )
+    if start_id is not None:
+      _check_start(model, source, start_id)
     before = source.find_vocabulary()
     resized = {
       "positions": self.resize_positions,
@@ -234,6 +230,23 @@ class InitialCheckpoint:
     check_mathematics(model, source, self.other_fields)
     note = vocabulary_note(before, vocabularies)
     return dataclasses.replace(restoration, note=note)
+
+
+def _check_start(model: nn.Module, source: Source, start_id: int) -> None:
+  """Refuses a decoder that is first fed another id than before."""
+  before = source.find_start_id()
+  if before in (None, start_id):
+    return
+  fields = f"EncoderDecoderFeatures.bos_id={before}"
+  if not hasattr(model, "encoder"):
+    fields = (
+      f"LanguageModelFeatures.bos_id={before}, or that of the features that "
+      "CONVERTER names"
+    )
+  raise UserError(
+    f"the decoder of {source.name} was first fed id {before}, and would be fed "
+    f"{start_id} here; set {fields}"
+  )
 
 
 def first_other(
