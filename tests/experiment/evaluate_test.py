@@ -14,9 +14,11 @@ from transformer_zoo.ablations.statistics import predictions
 from transformer_zoo.data import length_groups
 from transformer_zoo.data import manifest
 from transformer_zoo.data import records
+from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.evaluation import journal
 from transformer_zoo.evaluation import submission
 from transformer_zoo.experiment import checkpoint_sources
+from transformer_zoo.experiment import converted_run
 from transformer_zoo.experiment import evaluated_tasks
 from transformer_zoo.experiment import scoring
 from transformer_zoo.training import checkpoints
@@ -102,6 +104,13 @@ def test_another_vocabulary_is_told(evaluate, trained, monkeypatch, tmp_path):
   )
   note = f"note on the checkpoint {str(step)!r}: its vocabulary 'other' has "
   assert f"{note}other ids than " in error
+
+
+def test_a_vocabulary_that_is_gone_tells_nothing(trained, monkeypatch):
+  gone = Vocabulary("gone.model")
+  monkeypatch.setattr(converted_run, "vocabulary_of", lambda run: gone)
+  source = checkpoint_sources.open_source(trained)
+  assert source.find_vocabulary() is None
 
 
 @pytest.mark.parametrize("search", ["num_beams=3", "temperature=1.0"])

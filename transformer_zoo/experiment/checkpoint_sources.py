@@ -192,14 +192,21 @@ def _model_of_run(file: pathlib.Path) -> nn.Module | None:
 
 def _vocabulary_of_run(run: pathlib.Path) -> Vocabulary | None:
   beside = vocabulary(run / converted_run.BESIDE)
-  return converted_run.vocabulary_of(run) if beside is None else beside
+  if beside is not None:
+    return beside
+  trained_on = converted_run.vocabulary_of(run)
+  return trained_on if trained_on and _is_readable(trained_on) else None
 
 
 def vocabulary(folder: str | os.PathLike[str]) -> Vocabulary | None:
   """The vocabulary that lies in a folder, None where there is none."""
   found = Vocabulary(folder)
+  return found if _is_readable(found) else None
+
+
+def _is_readable(found: Vocabulary) -> bool:
   try:
     found.check()
   except UserError:
-    return None
-  return found
+    return False
+  return True
