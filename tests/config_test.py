@@ -463,3 +463,14 @@ class TestOperativeConfig:
     )
     whole = config.difference(old, new)
     assert "HEADS" in whole and "FSDP" in whole
+
+  def test_what_nan_leads_to_may_change(self):
+    new = "ON_NOT_FINITE = 'skip'\nAnomalies.horizon = 9\n"
+    assert config.difference("", new, layout=False) == ""
+
+  def test_another_folder_of_checkpoints_is_no_layout(self):
+    new = "Checkpointing.folder = 'there'\n"
+    assert config.difference("", new, layout=True) == ""
+    assert config.difference("", new, layout=False) == (
+      "Checkpointing.folder was unset and is 'there'"
+    )

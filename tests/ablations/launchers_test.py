@@ -9,17 +9,17 @@ import sys
 
 import pytest
 
-from transformer_zoo.ablations import claims
 from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import launchers
 from transformer_zoo.ablations import results
 from transformer_zoo.cli import main as cli
 from transformer_zoo.errors import UserError
+from transformer_zoo.processes import claims
 from transformer_zoo.training import loop
 
 HOLD = """
 import pathlib, sys
-from transformer_zoo.ablations import claims
+from transformer_zoo.processes import claims
 with claims.claim(pathlib.Path(sys.argv[1])) as mine:
   print(mine, flush=True)
   sys.stdin.read()

@@ -7,12 +7,12 @@ import signal
 
 import pytest
 
-from transformer_zoo.ablations import claims
 from transformer_zoo.ablations import execution
 from transformer_zoo.ablations import launchers
 from transformer_zoo.ablations import results
 from transformer_zoo.ablations.request import Launch
 from transformer_zoo.errors import UserError
+from transformer_zoo.processes import claims
 from transformer_zoo.training import loop
 
 RESULT = {"step": 5, "best_step": None, "scores": {}, "seconds": 1.0}

@@ -103,9 +103,12 @@ def test_several_processes_write_checkpoints_themselves(monkeypatch):
 def test_a_checkpoint_at_a_url(tmp_path):
   with remote.opened("memory://run") as folder:
     a_run(folder)
-  remote.FOLDER.rename(tmp_path / "lost")
+  # As a run that has resumed here, and not copied what it did since.
+  (folder / "metrics.jsonl").write_text("")
   found = checkpoint_sources.locate("memory://run")
-  assert found == (folder / "checkpoints" / "2").absolute()
+  place = remote.FETCHED / folder.name / "checkpoints" / "2"
+  assert found == place.absolute()
+  assert (folder / "metrics.jsonl").read_text() == ""
 
 
 def test_training_takes_a_url(train, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import types
 
 import numpy as np
 import optax
@@ -11,8 +12,11 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.experiment import resumption
 from transformer_zoo.interop import orbax_checkpoints
+from transformer_zoo.interop import t5x_adafactor
 from transformer_zoo.interop import t5x_checkpoints
 from transformer_zoo.interop.tensors import Tensor
+from transformer_zoo.peft import trainable
+from transformer_zoo.peft.unfreezing import GradualUnfreezing
 from transformer_zoo.training import schedules
 from transformer_zoo.training.adafactor import adafactor
 from transformer_zoo.training.state import TrainState
@@ -30,8 +34,12 @@ def leaves_of(folder, step):
 
 
 @pytest.mark.usefixtures("shared_programs")
-def test_the_steps_after_a_t5x_checkpoint_are_those_of_the_run(train, tmp_path):
+def test_the_steps_after_a_t5x_checkpoint_are_those_of_the_run(
+  train, tmp_path, monkeypatch
+):
   """Looped layers went there, scanned ones go on."""
+  # As if the tiny model had matrices that T5X factors.
+  monkeypatch.setattr(t5x_adafactor, "MIN_DIM_SIZE_TO_FACTOR", 16)
   whole, resumed = tmp_path / "whole", tmp_path / "resumed"
   assert train(whole, *SETTINGS)[0] == 0
   leaves = orbax_checkpoints.open_checkpoint(whole / "checkpoints" / "2")
@@ -81,10 +89,18 @@ class TestRefusals:
     )
     params = {"kernel": np.ones((16, 32), np.float32)}
     state = TrainState(np.int32(0), params, optimizer.init(params))
-    return resumption.check(source, state, 4)
+    program = types.SimpleNamespace(
+      abstract_state=state, trainable=options.get("trainable", trainable.ALL)
+    )
+    return resumption.check(source, program, 4)
 
   def test_what_fits_is_not_refused(self):
     assert self.check() == 2
+
+  def test_layers_that_are_unfrozen_one_by_one(self):
+    by_layer = trainable.Trainable(unfreezing=GradualUnfreezing(train_steps=4))
+    with pytest.raises(UserError, match="counts the steps of the checkpoint, "):
+      self.check(trainable=by_layer)
 
   def test_all_steps_made(self):
     with pytest.raises(

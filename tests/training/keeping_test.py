@@ -46,7 +46,8 @@ LINES = [
     ({}, (4, 0.5)),
     ({"highest": False}, (12, 0.2)),
     ({"metric": "validation/a/loss", "highest": False}, (8, 1.0)),
-    ({"metric": "validation/a/loss"}, (4, 2.0)),
+    ({"metric": "validation/a/loss"}, (8, 1.0)),
+    ({"metric": "validation/a/loss", "highest": True}, (4, 2.0)),
   ],
 )
 def test_the_best_of_recorded_lines(options, best):
@@ -65,8 +66,11 @@ def test_how_the_best_was_chosen():
   assert KEEP_NEWEST_AND_BEST.selection == (
     "highest mean of the task scores on the validation split"
   )
-  by_loss = Checkpointing(metric="validation/a/loss", highest=False)
-  assert by_loss.selection == "lowest validation/a/loss"
+  for metric, best in (("loss", 1), ("invalid", 1), ("accuracy", 2)):
+    options = Checkpointing(metric=f"validation/a/{metric}")
+    end = "lowest" if best == 1 else "highest"
+    assert options.selection == f"{end} validation/a/{metric}"
+    assert options.ranked({1: 0.3, 2: 2.0})[0] == best
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from transformer_zoo import config
 from transformer_zoo import environment
-from transformer_zoo.ablations import claims
 from transformer_zoo.ablations import outcome
 from transformer_zoo.ablations import plan
 from transformer_zoo.ablations import run_bindings
 from transformer_zoo.ablations import standing
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import run_folder
+from transformer_zoo.processes import claims
 from transformer_zoo.training import loop
 
 

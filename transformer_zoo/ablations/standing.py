@@ -8,7 +8,7 @@ import dataclasses
 import pathlib
 import re
 
-from transformer_zoo.ablations import claims
+from transformer_zoo.processes import claims
 from transformer_zoo.training import recorder
 
 RESULT_FILE = "result.json"

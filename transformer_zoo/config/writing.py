@@ -20,11 +20,14 @@ PLACES = frozenset(
     *("PROFILE", "WRITERS"),
   }
 )
-# What says how a run is laid out over devices and time, and what is kept of it;
-# one may go on with another, from the same parameters and optimizer state.
+# What says how a run is laid out over devices and time, what is kept of it, and
+# what NaN leads to; one may go on with another, from the same parameters and
+# optimizer state.
 _LAYOUT = re.compile(
   r"(FSDP|NUM_MICROBATCHES|NUM_PARTITIONS|NUM_SLICES|REMAT|SCAN_LAYERS"
-  r"|([\w/]+/)?(Checkpointing|MlFlow|Partitioning|WeightsAndBiases)\.\w+"
+  r"|ON_NOT_FINITE|ON_SPIKE"
+  r"|([\w/]+/)?(Anomalies|MlFlow|Partitioning|WeightsAndBiases)\.\w+"
+  r"|([\w/]+/)?Checkpointing\.(?!folder\b)\w+"
   r"|([\w/]+/)?Watching\.(profile|writers)"
   r"|([\w/]+/)?Stack\.(remat|scan)"
   r"|train\.(checkpointing|num_microbatches|partitioning|watching))"

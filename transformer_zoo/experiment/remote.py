@@ -24,6 +24,8 @@ from transformer_zoo.training import agreement
 from transformer_zoo.training.keeping import KEEP_NEWEST_AND_BEST
 
 FOLDER = pathlib.Path("runs", "mirrored")
+# Apart: to fetch what is at a URL empties the folder that it goes to.
+FETCHED = pathlib.Path("runs", "fetched")
 # Where Orbax writes by itself, every process its own part.
 _DIRECT = ("gs://", "s3://")
 
@@ -68,7 +70,7 @@ def opened(model_dir: str) -> Iterator[pathlib.Path]:
     return
   mirror = Mirror(
     model_dir,
-    _folder_for(model_dir),
+    _folder_for(model_dir, FOLDER),
     with_checkpoints=not _is_direct(model_dir),
   )
   if jax.process_index():
@@ -108,10 +110,15 @@ def _is_direct(url: str) -> bool:
   )
 
 
-def _folder_for(url: str) -> pathlib.Path:
+def is_of_url(folder: pathlib.Path) -> bool:
+  """Whether a run folder stands for a URL: every process has its own."""
+  return folder.parent == FOLDER
+
+
+def _folder_for(url: str, parent: pathlib.Path) -> pathlib.Path:
   name = urllib.parse.quote(url, safe="")
   index = jax.process_index()
-  return FOLDER / (f"{name}.{index}" if index else name)
+  return parent / (f"{name}.{index}" if index else name)
 
 
 def fetched(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -122,6 +129,6 @@ def fetched(path: str | os.PathLike[str]) -> pathlib.Path:
   """
   if not is_url(path):
     return pathlib.Path(path)
-  mirror = Mirror(str(path), _folder_for(str(path)))
+  mirror = Mirror(str(path), _folder_for(str(path), FETCHED))
   mirror.fetch()
   return mirror.folder

@@ -10,23 +10,32 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.experiment.checkpoint_sources import Source
 from transformer_zoo.training import placement
 from transformer_zoo.training.adafactor import AdafactorState
+from transformer_zoo.training.program import TrainProgram
 from transformer_zoo.training.state import TrainState
 
 
-def check(source: Source, abstract: TrainState, train_steps: int) -> int:
+def check(source: Source, program: TrainProgram, train_steps: int) -> int:
   """Compares a checkpoint's state of the optimizer with a run's.
 
   Args:
     source: the checkpoint.
-    abstract: shapes of the run's state.
+    program: of the run.
     train_steps: where the run ends.
 
   Returns:
     The steps that the checkpoint has made.
 
   Raises:
-    UserError: it has none, or another one, or has made all the steps.
+    UserError: it has none, or another one, or has made all the steps, or the
+      run divides its own among its layers.
   """
+  abstract = program.abstract_state
+  if program.trainable.unfreezing is not None:
+    raise UserError(
+      "InitialCheckpoint.resume counts the steps of the checkpoint, and "
+      "gradual unfreezing divides those from 0 on among the layers; leave one "
+      "of the two out"
+    )
   moments = source.find_moments()
   if moments is None:
     raise UserError(

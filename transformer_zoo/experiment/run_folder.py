@@ -1,12 +1,14 @@
 """A run's folder: whose it is, what describes the run, what came of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
 import re
 import sys
+from typing import Any
 
 from flax import linen as nn
 
@@ -18,7 +20,9 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import averages
 from transformer_zoo.evaluation import best
 from transformer_zoo.evaluation.evaluator import TaskResult
+from transformer_zoo.experiment import remote
 from transformer_zoo.experiment import reuse
+from transformer_zoo.processes import claims
 from transformer_zoo.processes import distributed
 from transformer_zoo.training import loop
 from transformer_zoo.training import recorder
@@ -28,6 +32,8 @@ from transformer_zoo.training.budget import Budget
 CONFIG = "config.gin"
 ENVIRONMENT = "environment.json"
 RESULT = "result.json"
+DATA = "data.json"
+_LOCK = "lock"
 LAST = "last step: no task has a metric"
 _START = "INITIAL_CHECKPOINT_PATH"
 
@@ -76,6 +82,54 @@ def _path(configuration: str, macro: str) -> str | None:
   return found and found.group(1)
 
 
+@contextlib.contextmanager
+def alone(folder: pathlib.Path) -> Iterator[None]:
+  """Keeps other programs from training in a folder until the block ends.
+
+  A file system without locks keeps nobody.
+
+  Raises:
+    UserError: another one trains in it.
+  """
+  with contextlib.ExitStack() as stack:
+    mine = True
+    if distributed.is_first():
+      with contextlib.suppress(UserError):
+        mine = stack.enter_context(claims.claim(folder, _LOCK))
+    if not mine:
+      raise UserError(
+        f"{claims.owner(folder, _LOCK)} trains in {str(folder)!r}; wait until "
+        "it ends, or choose another MODEL_DIR"
+      )
+    yield
+
+
+def claim_data(folder: pathlib.Path, identity: Mapping[str, Any]) -> None:
+  """Writes what data the run reads, or compares it with what it has read.
+
+  Args:
+    folder: of the run.
+    identity: of the data (`inputs.identity`).
+
+  Raises:
+    UserError: the run began with other data.
+  """
+  if not distributed.is_first():
+    return
+  path, now = folder / DATA, json.dumps(identity, indent=2)
+  if not path.exists():
+    folder.mkdir(parents=True, exist_ok=True)
+    replace(path, now + "\n")
+    return
+  changes = distributed.changes(path.read_text(encoding="utf-8"), now)
+  if changes:
+    raise UserError(
+      f"run folder {str(folder)!r} has read other data ({changes}); bring that "
+      "back (ZOO_VOCABULARY, PREPARED_DIR, the task), or choose another "
+      "MODEL_DIR"
+    )
+
+
 def claim(
   folder: pathlib.Path,
   configuration: str,
@@ -84,12 +138,13 @@ def claim(
 ) -> None:
   """Writes what describes the run; from then on the folder is this run's.
 
-  The first of several processes writes; the others wait.
+  The first of several processes writes; the others wait. In place of a URL
+  each has a folder of its own.
 
   Raises:
     UserError: they do not see the same folder.
   """
-  if distributed.is_first():
+  if distributed.is_first() or remote.is_of_url(folder):
     _describe(folder, configuration, model, lengths)
   distributed.meet("the run folder")
   if not (folder / CONFIG).exists():

@@ -179,6 +179,7 @@ def train(
   checkpointing.check_metric(splits)
 
   with contextlib.ExitStack() as stack:
+    stack.enter_context(run_folder.alone(folder))
     stack.enter_context(partitioning.activate(mesh))
     abstract = program.abstract_state
     checkpoints = stack.enter_context(
@@ -196,7 +197,7 @@ def train(
       )
     start_step = int(restored[0].step) if restored else 0
     if initial is not None and initial_checkpoint.resume:
-      start_step = resumption.check(initial.source, abstract, train_steps)
+      start_step = resumption.check(initial.source, program, train_steps)
     batches = loader.open_batches(
       mixture,
       split="train",
@@ -222,15 +223,12 @@ def train(
         )
       )
     )
+    run_folder.claim_data(folder, inputs.identity(mixture))
     # Nothing is wrong with the input, and nothing is compiled yet.
     run_folder.claim(folder, configuration, model, task_feature_lengths)
 
     parameter_key, dropout_key = jax.random.split(jax.random.key(seed))
-    if restored:
-      state, progress = restored
-    else:
-      state = program.initial_state(parameter_key)
-      progress = {}
+    state, progress = restored or (program.initial_state(parameter_key), {})
     if initial is not None:
       print("\n".join(initial.report()))
       params = initial.place(abstract.params, fresh=state.params)

@@ -11,6 +11,8 @@ from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
 MEAN = "validation/average"
+# Metrics of which less is better, whatever the task.
+_LOWEST = frozenset({"loss", "invalid"})
 
 
 @gin.register
@@ -27,7 +29,8 @@ class Checkpointing:
     best: so many of the best; 0 for none.
     metric: what the best is chosen by, as metrics.jsonl names it:
       'validation/<task>/<metric>', or the mean of the task scores.
-    highest: whether the highest value is the best, and not the lowest.
+    highest: whether the highest value is the best, and not the lowest; None for
+      the lowest of `loss` and `invalid`, the highest of all else.
     grace_seconds: that a notice of preemption (SIGTERM) leaves; a save that
       takes longer is told.
     folder: of the checkpoints; `checkpoints` in the run folder by default.
@@ -39,7 +42,7 @@ class Checkpointing:
   every: int = 0
   best: int = 1
   metric: str = MEAN
-  highest: bool = True
+  highest: bool | None = None
   grace_seconds: float = 30.0
   folder: str | None = None
   stop_at_failed_save: bool = False
@@ -58,10 +61,16 @@ class Checkpointing:
   @property
   def selection(self) -> str:
     """How the best is chosen, in words."""
-    end = "highest" if self.highest else "lowest"
+    end = "highest" if self._is_highest else "lowest"
     if self.metric == MEAN:
       return f"{end} mean of the task scores on the validation split"
     return f"{end} {self.metric}"
+
+  @property
+  def _is_highest(self) -> bool:
+    if self.highest is None:
+      return self.metric.rpartition("/")[2] not in _LOWEST
+    return self.highest
 
   def folder_of(self, run: os.PathLike[str]) -> str:
     """Where the checkpoints of a run lie."""
@@ -110,7 +119,7 @@ class Checkpointing:
 
   def ranked(self, scores: Mapping[int, float]) -> list[int]:
     """Steps, the best first; of equal ones the earlier."""
-    sign = -1 if self.highest else 1
+    sign = -1 if self._is_highest else 1
     return sorted(scores, key=lambda step: (sign * scores[step], step))
 
   def kept(self, steps: Iterable[int], scores: Mapping[int, float]) -> set[int]:

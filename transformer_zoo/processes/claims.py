@@ -1,4 +1,4 @@
-"""Claims on runs: of several launchers one trains a run, the others see who.
+"""Claims on runs: of several programs one trains a run, the others see who.
 
 A claim is a lock on a file in the run's folder. The kernel, or the server of a
 shared file system, frees it when the process that holds it is gone, however it
@@ -20,11 +20,12 @@ _TRIES, _SECONDS_BETWEEN = 5, 0.05
 
 
 @contextlib.contextmanager
-def claim(folder: pathlib.Path) -> Iterator[bool]:
+def claim(folder: pathlib.Path, name: str = CLAIM_FILE) -> Iterator[bool]:
   """Claims a run until the block ends.
 
   Args:
     folder: the run's folder, made if absent.
+    name: of the file that is locked.
 
   Yields:
     Whether the run is this process's; False where another has claimed it.
@@ -33,7 +34,7 @@ def claim(folder: pathlib.Path) -> Iterator[bool]:
     UserError: the file system has no locks.
   """
   folder.mkdir(parents=True, exist_ok=True)
-  with open(folder / CLAIM_FILE, "a+", encoding="utf-8") as file:
+  with open(folder / name, "a+", encoding="utf-8") as file:
     # A process forked for data would hold the claim of a parent that is dead.
     os.register_at_fork(after_in_child=file.close)
     if not _lock_in_time(file):
@@ -48,10 +49,10 @@ def claim(folder: pathlib.Path) -> Iterator[bool]:
     yield True
 
 
-def owner(folder: pathlib.Path) -> str | None:
+def owner(folder: pathlib.Path, name: str = CLAIM_FILE) -> str | None:
   """Returns who is training a run, or None where nobody is."""
   try:
-    file = open(folder / CLAIM_FILE, encoding="utf-8")
+    file = open(folder / name, encoding="utf-8")
   except OSError:
     return None
   with file:
