@@ -124,3 +124,5 @@ def test_a_loss_is_no_part_of_a_score():
   column = Column(name="text", scores=("text",))
   assert scores.column_score(column, found) == 75.0 and not column.is_loss
   assert scores.column_score(HELD_OUT, found) == 1.5 and HELD_OUT.is_loss
+  unnamed = Column(name="c", scores=("text",))
+  assert scores.column_score(unnamed, {"text": {"loss": 1.5}}) is None

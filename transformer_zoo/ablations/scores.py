@@ -179,7 +179,8 @@ def _of_column(column, scores) -> float | None:
     if metric:
       parts.append(metrics.get(metric.strip()))
     else:
-      parts.append(averages.task_score(metrics) if metrics else None)
+      has = averages.has_score(metrics)
+      parts.append(averages.task_score(metrics) if has else None)
   return None if None in parts else statistics.fmean(parts)
 
 
