@@ -71,6 +71,43 @@ def test_layers_are_chosen_inside_of_a_stack():
   np.testing.assert_array_equal(*flat(due).values(), [[0, 0], [0, 0], [1, 1]])
 
 
+def sum_of_all(params, batch, key):
+  """An objective whose gradients are all `x`."""
+  del key
+  total = sum(jnp.sum(x) for x in jax.tree.leaves(params))
+  return total * batch["x"], {"weight_sum": 1.0}
+
+
+def test_norms_are_of_layers_that_are_trained():
+  params = toy("mlp/kernel")
+  optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(1.0))
+  trainable = Trainable(("decoder/layers_2/.*",))
+  state, sums = train_step(
+    TrainState(jnp.int32(0), params, optimizer.init(trainable.of(params))),
+    {"x": jnp.float32(3)},
+    jax.random.key(0),
+    objective=sum_of_all,
+    optimizer=optimizer,
+    trainable=trainable,
+  )
+  np.testing.assert_allclose(sums["gradient_norm"], 3 * 2**0.5, rtol=1e-6)
+  moved = 1 - flat(state.params)["decoder/layers/mlp/kernel"]
+  np.testing.assert_allclose(moved, [[0, 0], [0, 0], [0.5**0.5] * 2], 1e-6)
+
+
+def test_layers_that_are_not_trained_count_nowhere():
+  """As where they are looped, and have no gradients at all."""
+  params = toy("mlp/kernel")
+  trainable = Trainable(("decoder/layers_(0|2)/.*",))
+  gradients = jax.tree.map(lambda leaf: 3 * leaf, trainable.of(params))
+  found = trainable.without_others(gradients, params)
+  np.testing.assert_array_equal(*flat(found).values(), [[3, 3], [0, 0], [3, 3]])
+  assert trainable.count(params) == 4
+  whole = Trainable().without_others(params, params)
+  jax.tree.map(np.testing.assert_array_equal, whole, params)
+  assert Trainable().count(params) == 14
+
+
 def test_a_stack_is_unfrozen_from_the_top_by_its_own_rows():
   params = toy("mlp/kernel")
   trainable = Trainable(unfreezing=GradualUnfreezing(9))
@@ -237,16 +274,11 @@ def test_unfreezing_follows_the_steps_in_one_program():
   params = {name: jnp.ones(2) for name in [*names, *outside]}
   params["decoder/relpos_bias/rel_embedding"] = jnp.ones(2)
 
-  def objective(params, batch, key):
-    del key
-    total = sum(jnp.sum(x) for x in jax.tree.leaves(params))
-    return total * batch["x"], {"weight_sum": 1.0}
-
   optimizer = optax.sgd(0.1)
   step = jax.jit(
     functools.partial(
       train_step,
-      objective=objective,
+      objective=sum_of_all,
       optimizer=optimizer,
       trainable=Trainable(unfreezing=GradualUnfreezing(3)),
     )

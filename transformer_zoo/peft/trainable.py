@@ -28,7 +28,7 @@ class Trainable:
 
   Names are those of every layer by itself, `encoder/layers_3/mlp/wi/kernel`,
   also where layers are scanned. A stack of which some layers are trained has
-  gradients and moments of all of them.
+  moments of all of them, those of the others of gradients of 0.
 
   Attributes:
     parameters: regular expressions; one of them matches the whole name of each
@@ -82,6 +82,33 @@ class Trainable:
     flat |= traverse_util.flatten_dict(trained, sep="/")
     return traverse_util.unflatten_dict(flat, sep="/")
 
+  def count(self, params: Params) -> int:
+    """How many numbers in the parameters are trained."""
+    flat = traverse_util.flatten_dict(params, sep="/")
+    return sum(
+      flat[key].size // len(names) * sum(map(self._is_trained, names))
+      for key, names in _names(params).items()
+    )
+
+  def without_others(self, gradients: Params, params: Params) -> Params:
+    """Makes 0 of the gradients of layers that are not trained.
+
+    They are there where others in their stack are, and would count in norms.
+
+    Args:
+      gradients: of the parameters that `of` returns.
+      params: all of them.
+    """
+    names = _names(params)
+    flat = traverse_util.flatten_dict(gradients, sep="/")
+    return traverse_util.unflatten_dict(
+      {
+        key: _only(list(map(self._is_trained, names[key])), gradient)
+        for key, gradient in flat.items()
+      },
+      sep="/",
+    )
+
   def due(self, updates: Params, params: Params, step: jax.Array) -> Params:
     """Makes 0 of the updates of what is not trained at a step.
 
@@ -124,6 +151,14 @@ def _names(params: Params) -> dict[str, list[str]]:
   """Names of parameters -> those of the layers in them."""
   flat = traverse_util.flatten_dict(params, sep="/")
   return {key: layers.names_in(key, leaf.shape) for key, leaf in flat.items()}
+
+
+def _only(are_trained: Sequence[bool], gradient: jax.Array) -> jax.Array:
+  """A gradient, 0 in the layers of a stack that are not trained."""
+  if all(are_trained):
+    return gradient
+  mask_N = np.array(are_trained)
+  return jnp.where(mask_N.reshape(-1, *[1] * (gradient.ndim - 1)), gradient, 0)
 
 
 def _from(starts: Sequence[int], update: jax.Array, step: jax.Array):

@@ -25,7 +25,7 @@ def layout(program: TrainProgram) -> Iterator[str]:
     f"on each device: parameters {_share(state.params)}, optimizer state "
     f"{_share(state.opt_state)}"
   )
-  trained, all_of_them = map(_size, (program.trained_params, state.params))
+  all_of_them, trained = program.parameter_counts.values()
   if trained < all_of_them:
     yield f"trained: {trained:,} of {all_of_them:,} parameters"
   yield from _whole(program)
@@ -96,10 +96,6 @@ def _whole(program: TrainProgram) -> Iterator[str]:
 def _rest(number: int, what: str) -> Iterator[str]:
   if number > SHOWN:
     yield f"  and {number - SHOWN:,} {what} more"
-
-
-def _size(tree) -> int:
-  return sum(leaf.size for leaf in jax.tree.leaves(tree))
 
 
 def _share(tree) -> str:

@@ -90,12 +90,10 @@ class TrainProgram:
   @property
   def parameter_counts(self) -> dict[str, int]:
     """`parameters`, all of them, and `trained_parameters`."""
-    all_and_trained = self.abstract_state.params, self.trained_params
+    params = self.abstract_state.params
     return {
-      name: sum(leaf.size for leaf in jax.tree.leaves(params))
-      for name, params in zip(
-        ("parameters", "trained_parameters"), all_and_trained, strict=True
-      )
+      "parameters": sum(leaf.size for leaf in jax.tree.leaves(params)),
+      "trained_parameters": self.trainable.count(params),
     }
 
   def initial_state(self, key: jax.Array) -> TrainState:

@@ -50,6 +50,7 @@ def train_step(
   gradients, sums = accumulation.gradients_of(
     loss_of, trained, batch, dropout_key, **accumulating
   )
+  gradients = trainable.without_others(gradients, state.params)
   updates, opt_state = optimizer.update(gradients, state.opt_state, trained)
   updates = trainable.due(updates, state.params, state.step)
   moved = jax.tree.map(jnp.add, trained, updates)
