@@ -94,6 +94,25 @@ def test_speed_is_of_steps_alone():
   assert watched.lap() == {}, "the next lap begins with nothing"
 
 
+def test_every_shape_of_batches_compiles_once(tmp_path):
+  """Stages of a warm-up and buckets of lengths have others."""
+  clock = Clock()
+  watched = watch.Watch(
+    recorder=None,
+    guard=None,
+    profiler=profiling.Profiler(range(0), tmp_path),
+    stopwatch=stopwatch.Stopwatch(clock=clock),
+  )
+  for number, rows in enumerate((2, 2, 4, 2, 4)):
+    shapes = watch.shapes_of({"tokens": jnp.zeros((rows, 8))})
+    with watched.step(number, shapes):
+      clock.now += 10
+    watched.stopwatch.add(tokens=1.0, flops=1.0)
+  lap = watched.stopwatch.lap()
+  assert lap["timing/compilation_seconds"] == 20.0
+  assert lap["timing/seconds_per_step"] == 6.0
+
+
 def test_an_unknown_chip_has_no_utilization():
   clock = Clock()
   watched = stopwatch.Stopwatch(clock=clock)

@@ -173,7 +173,8 @@ def train(
     while step < train_steps:
       batch, on_device = following
       distributed.at(f"step {step + 1}")
-      with watch.step(step + 1):
+      shapes = shapes_of(on_device)
+      with watch.step(step + 1, shapes):
         state, sums = run_step(state, on_device, watch.guard.history)
       watch.guard.history = sums.pop("history", None)
       if step + 1 < train_steps:
@@ -181,7 +182,7 @@ def train(
       read_pending()
       display.update(step, **watch.shown)
       step += 1
-      pending = (step, sums, batch, shapes_of(on_device))
+      pending = (step, sums, batch, shapes)
       if told := watch.traced(step, sums):
         display.note(told)
       last = step == train_steps

@@ -67,7 +67,7 @@ class Watch:
     self._window = Window()
     if "window" in progress:
       self._window = Window.from_json(progress["window"])
-    self._has_compiled = False
+    self._compiled = set()  # Shapes of the batches of steps.
 
   def to_json(self) -> dict[str, Any]:
     """What a resumed run must know."""
@@ -84,14 +84,15 @@ class Watch:
       yield
 
   @contextlib.contextmanager
-  def step(self, number: int):
-    """Goes around the dispatch of a step, the first of which compiles."""
+  def step(self, number: int, shapes: Shapes):
+    """Goes around the dispatch of a step; the first of its shapes compiles."""
+    kind = frozenset((name, leaf.shape) for name, leaf in shapes.items())
     with contextlib.ExitStack() as stack:
       stack.enter_context(self._profiler.step(number))
-      if not self._has_compiled:
+      if kind not in self._compiled:
         stack.enter_context(self.spent("compilation"))
       yield
-    self._has_compiled = True
+    self._compiled.add(kind)
 
   def traced(self, number: int, sums) -> str | None:
     """Ends a trace after its last step; a sentence where it does."""
