@@ -30,12 +30,13 @@ def with_labels(labels, guesses):
 
 @pytest.fixture
 def describe(vocabulary):
-  def call(*metric_fns, postprocess_fn=None):
+  def call(*metric_fns, postprocess_fn=None, metric_objs=None):
     task = seqio.Task(
       "zt_scored",
       source=seqio.FunctionDataSource(no_data, splits=("train",)),
       output_features={"targets": seqio.Feature(vocabulary.to_seqio())},
       metric_fns=metric_fns,
+      metric_objs=metric_objs,
       postprocess_fn=postprocess_fn,
     )
     return definitions.describe_scoring(task)
@@ -85,6 +86,16 @@ def test_metrics_of_other_parameters_are_refused(describe, metric, named):
     r"scores\)\.",
   ):
     describe(metric)
+
+
+def test_metric_objects_are_refused(describe):
+  metric = seqio.metrics.PassthroughLegacyMetric
+  with pytest.raises(
+    UserError,
+    match=r"Task 'zt_scored' has metric_objs \(PassthroughLegacyMetric\), "
+    "which cannot be written into a manifest; give it functions of ",
+  ):
+    describe(metrics.accuracy, metric_objs=[metric])
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,12 @@ import os
 from typing import Any
 
 from transformer_zoo.data import manifest
+from transformer_zoo.data import plain_values
 from transformer_zoo.data import reached_code
 from transformer_zoo.errors import UserError
+
+# Of SeqIO's sources of files; the files themselves are described.
+_PATTERNS = "_split_to_filepattern"
 
 
 def hash_definition(
@@ -62,8 +66,15 @@ def describe_scoring(task: Any) -> manifest.Scoring | None:
 
   Raises:
     UserError: a metric has other parameters than (targets, predictions) or
-      (targets, scores), or cannot be imported by name.
+      (targets, scores), or cannot be imported by name; or the task has metric
+      objects.
   """
+  if objects := getattr(task, "_metric_objs_constructor_args", ()):
+    raise UserError(
+      f"Task {task.name!r} has metric_objs ({_name(objects[0])}), which cannot "
+      "be written into a manifest; give it functions of (targets, predictions) "
+      "or (targets, scores) as metric_fns."
+    )
   try:
     if not task.metric_fns and task.postprocessor is None:
       return None
@@ -82,6 +93,10 @@ def describe_scoring(task: Any) -> manifest.Scoring | None:
     metrics=_refer_to_all(task.predict_metric_fns, task.name),
     score_metrics=_refer_to_all(task.score_metric_fns, task.name),
   )
+
+
+def _name(value: Any) -> str:
+  return getattr(value, "__qualname__", type(value).__qualname__)
 
 
 def refer_to(function: Callable[..., Any], task: str) -> dict[str, Any]:
@@ -151,17 +166,49 @@ def describe_source(source: Any) -> dict[str, Any]:
   builder = getattr(source, "tfds_dataset", None)
   if builder is not None:
     content["tfds"] = builder.name
+  elif type(source).__module__.partition(".")[0] != "seqio":
+    content["fields"] = {
+      name: text
+      for name, item in plain_values.fields(source)
+      if (text := plain_values.text_of_all(item)) is not None
+      and name != _PATTERNS
+    }
   function = getattr(source, "_dataset_fn", None)
   if function is not None:
     content["function"] = _describe(function)
+    content["splits"] = list(source.splits)
+    return content
   for split in source.splits or ():
     files = builder.files(split) if builder else source.list_shards(split)
     content[split] = [_describe_file(file) for file in files]
   return content
 
 
+def find_unknown_reader(source: Any) -> str | None:
+  """Returns what reads data of a source that may have changed unnoticed.
+
+  None where `describe_source` tells every change.
+  """
+  if hasattr(source, "fingerprint"):
+    return None
+  function = getattr(source, "_dataset_fn", None)
+  if function is not None:
+    while isinstance(function, functools.partial):
+      function = function.func
+    return _name(function)
+  if getattr(source, "tfds_dataset", None) is not None:
+    return None
+  files = [f for split in source.splits for f in source.list_shards(split)]
+  known = files and all(os.path.isfile(_path(file)) for file in files)
+  return None if known else type(source).__qualname__
+
+
+def _path(file: Any) -> str:
+  return str(getattr(file, "filename", file))
+
+
 def _describe_file(file: Any) -> list[Any]:
-  path = str(getattr(file, "filename", file))
+  path = _path(file)
   # A data folder may be spelled another way, or moved.
   name = os.path.basename(path)
   # The part of a TFDS file that belongs to a split such as `train[:90%]`.
@@ -196,12 +243,18 @@ def _describe(value: Any) -> Any:
       reached_code.source_code(value),
       _describe(closure),
     ]
-  fields = getattr(value, "__dict__", {})
   if inspect.isbuiltin(value) or inspect.isclass(value):
     return f"{value.__module__}.{value.__qualname__}"
-  public = {k: v for k, v in fields.items() if not k.startswith("_")}
+  if (text := plain_values.text_of(value)) is not None:
+    return text
+  fields = {
+    name: item
+    for name, item in plain_values.fields(value)
+    # What is private and no text may have `value` among its own.
+    if not name.startswith("_") or isinstance(item, str)
+  }
   return [
     f"{type(value).__module__}.{type(value).__qualname__}",
     reached_code.source_code(type(value)),
-    _describe(public),
+    _describe(fields),
   ]

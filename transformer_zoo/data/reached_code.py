@@ -12,7 +12,6 @@ import importlib
 import importlib.util
 import inspect
 import pathlib
-import re
 import sys
 import sysconfig
 import textwrap
@@ -20,15 +19,18 @@ import types
 from typing import Any
 import weakref
 
+from transformer_zoo.data import plain_values
+
 # Ours, wherever they are installed.
 _OURS = ("transformer_zoo", "tasks", "mixtures")
+# They keep what they have seen, and sources may call them in `fingerprint`.
+_HASHING = (__name__, plain_values.__name__)
 _INSTALLED = tuple(
   str(pathlib.Path(sysconfig.get_path(name)).resolve())
   for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
 _PACKAGE_FOLDERS = {"site-packages", "dist-packages"}
-_PRINTED = (bool, int, float, complex, str, bytes, type(None))
-_CONSTANTS = (*_PRINTED, tuple, frozenset)
+_CONSTANTS = (*plain_values.PRINTED, tuple, frozenset)
 # Of functions and classes, which are equal only to themselves.
 _sources: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
@@ -80,15 +82,9 @@ def _find_source(value: Any) -> str:
 
 def _content(value: Any) -> str | None:
   """Returns what a change of `value` shows in, None where only parts count."""
-  if isinstance(value, _PRINTED):
-    return repr(value)
-  if isinstance(value, re.Pattern):
-    return f"{value.pattern!r} {value.flags}"
-  if isinstance(value, (set, frozenset)):
-    return repr(sorted(map(repr, value)))
   if isinstance(value, type) or inspect.isfunction(value):
     return source_code(value) if _is_followed(value) else None
-  return None
+  return plain_values.text_of(value)
 
 
 def _reached_from(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -111,12 +107,8 @@ def _reached_from(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     return
   elif _is_followed(type(value)):
     yield "", type(value)
-    fields = getattr(value, "__dict__", {})
-    yield from (
-      (f"{name}.{key}", item)
-      for key, item in fields.items()
-      if not key.startswith("_") or callable(item)
-    )
+    fields = plain_values.fields(value)
+    yield from ((f"{name}.{key}", item) for key, item in fields)
 
 
 def _reached_from_function(function: Any) -> Iterator[tuple[str, Any]]:
@@ -215,6 +207,8 @@ def _is_followed(value: Any) -> bool:
 @functools.lru_cache(maxsize=4096)
 def _is_own(module: str) -> bool:
   """Whether a module is ours or the user's, and not an installed one."""
+  if module in _HASHING:
+    return False
   root = module.partition(".")[0]
   if root in _OURS or root == "__main__":
     return True
