@@ -98,6 +98,25 @@ def test_texts_that_tensorflow_reads_are_the_same(
   assert made.splits["train"].num_examples == len(examples)
 
 
+def test_an_eos_after_each_document_is_kept(register, tmp_path):
+  """Without TensorFlow the plain tokenisation is done, and no other."""
+  task = register()
+  rekey, _, *others = task.preprocessors
+  seqio.TaskRegistry.remove(NAME)
+  tokenize = functools.partial(seqio.preprocessors.tokenize, with_eos=True)
+  assert reading.find_text_steps([rekey, tokenize]) is None
+  task = seqio.TaskRegistry.add(
+    NAME,
+    source=task.source,
+    preprocessors=[rekey, tokenize, *others],
+    output_features=task.output_features,
+  )
+  made = prepare(NAME, prepared_dir=tmp_path / "p", processes=1).tasks[0]
+  examples = seqio_examples(task)
+  assert all(example["targets"][-1] == 1 for example in examples)
+  assert_same(TokenStream(made, "train"), examples)
+
+
 @pytest.mark.parametrize("corpus", ["wikitext2", "c4_sample", "newswire"])
 def test_real_text_is_tokenised_as_by_seqio(
   shared_data, tmp_path, monkeypatch, corpus

@@ -22,6 +22,7 @@ from transformer_zoo.data import mixing
 from transformer_zoo.data import preparation
 from transformer_zoo.data import reading
 from transformer_zoo.data import registration
+from transformer_zoo.data import step_parameters
 from transformer_zoo.data import trimming
 from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
@@ -125,6 +126,11 @@ def _prepare_task(
   """Returns the prepared task, from earlier files where they are current."""
   vocabulary = folders.store_vocabulary(task, prepared_dir)
   steps, step, eos_after_trim = reading.divide_steps(task)
+  for name in step_parameters.find_random(steps):
+    writer.report(
+      f"{task.name}: the step {name} draws at random; it draws once, now, and "
+      "all epochs of all runs have the same examples"
+    )
   definition = functools.partial(
     definitions.hash_definition, task, steps, vocabulary
   )
@@ -149,9 +155,25 @@ def _prepare_task(
       if set(splits) <= set(old.splits):
         if new != old:  # the same records under another scoring or corruption
           manifest.save_task(new, new.folder)
+        _tell_unknown(task, new, writer.report)
         return new
       splits = [*old.splits, *(s for s in splits if s not in old.splits)]
     return writer.write(task, template, splits)
+
+
+def _tell_unknown(
+  task: "seqio.Task",
+  prepared: manifest.PreparedTask,
+  report: Callable[[str], None],
+) -> None:
+  """Says so where nobody can tell whether reused records are current."""
+  reader = definitions.find_unknown_reader(task.source)
+  if reader is not None:
+    report(
+      f"{task.name}: reused, but nobody can tell whether what {reader} reads "
+      f"has changed since; remove {prepared.folder} to prepare it anew, or "
+      "give the source a method fingerprint()"
+    )
 
 
 def _members(provider: Any) -> list["seqio.Task"]:

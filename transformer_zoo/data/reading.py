@@ -14,6 +14,7 @@ from typing import Any, TYPE_CHECKING
 import numpy as np
 
 from transformer_zoo.data import records
+from transformer_zoo.data import step_parameters
 from transformer_zoo.data.explained import explain
 from transformer_zoo.data.explained import one_by_one
 from transformer_zoo.data.sentences import TokenizeSentences
@@ -36,7 +37,8 @@ def divide_steps(
   """Returns the steps to run once, the corruption, and eos_after_trim.
 
   Raises:
-    UserError: the corruption is not followed by one EOS step.
+    UserError: the corruption is not followed by one EOS step, or a step to run
+      needs the lengths of a run.
   """
   import seqio  # pylint: disable=g-import-not-at-top
 
@@ -47,20 +49,22 @@ def divide_steps(
   ]
   eos_after_trim = seqio.preprocessors.append_eos_after_trim in steps
   where = [i for i, s in enumerate(steps) if isinstance(s, CorruptionStep)]
-  if not where:
-    return steps, None, eos_after_trim
-  after = steps[where[0] + 1 :]
   allowed = (
     seqio.preprocessors.append_eos,
     seqio.preprocessors.append_eos_after_trim,
   )
+  run = steps[: where[0]] if where else steps
+  step_parameters.check_lengths(task.name, run, allowed)
+  if not where:
+    return steps, None, eos_after_trim
+  after = steps[where[0] + 1 :]
   if len(after) != 1 or after[0] not in allowed:
     raise UserError(
       f"Task {task.name!r} must have one step after its corruption, "
       "append_eos_after_trim or append_eos: the loader does the corruption and "
       "knows no other step."
     )
-  return steps[: where[0]], steps[where[0]], eos_after_trim
+  return run, steps[where[0]], eos_after_trim
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,11 +86,13 @@ def find_text_steps(steps: Steps) -> TextSteps | None:
 
   if len(steps) != 2:
     return None
-  (rekey, arguments), (tokenize, _) = map(_unbind, steps)
+  (rekey, arguments), (tokenize, options) = map(_unbind, steps)
   names = arguments.get("key_map", {})
   key = names.get("targets")
   others = [name for feature, name in names.items() if feature != "targets"]
   if rekey is not seqio.preprocessors.rekey or not key or any(others):
+    return None
+  if options.keys() - {"copy_pretokenized"}:  # such as EOS after each document
     return None
   if tokenize is seqio.preprocessors.tokenize:
     return TextSteps(key)
