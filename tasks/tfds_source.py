@@ -83,7 +83,7 @@ class PreparedTfdsDataSource(seqio.TfdsDataSource):
         f"The TFDS dataset {self._tfds_name!r} is missing (looked in "
         + ", ".join(map(repr, _roots()))
         + "); name a folder that has tfds/ with --data_dir, or run `tfds build "
-        f"{self._tfds_name.partition(':')[0]}` on a connected machine."
+        f"{self._tfds_name}` on a connected machine."
       )
     self._tfds_dataset.override_data_dir(root)
     return self._tfds_dataset

@@ -61,7 +61,7 @@ def test_missing_dataset_is_named(nowhere, tmp_path):
   assert str(error.value) == (
     f"The TFDS dataset 'glue/cola:2.0.0' is missing (looked in '{tmp_path}'); "
     "name a folder that has tfds/ with --data_dir, or run `tfds build "
-    "glue/cola` on a connected machine."
+    "glue/cola:2.0.0` on a connected machine."
   )
 
 
