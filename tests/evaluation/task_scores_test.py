@@ -1,5 +1,8 @@
 """A task's own scoring: post-processing of both sides, metrics joined."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 
 from transformer_zoo.data import manifest
@@ -11,6 +14,51 @@ EVALUATION = "transformer_zoo.evaluation"
 
 def refer(name, **kwargs):
   return {"function": f"{EVALUATION}.{name}", "kwargs": kwargs}
+
+
+@dataclasses.dataclass
+class Scalar:
+  """As seqio.metrics.Scalar."""
+
+  value: float
+
+
+def of_scalars(targets, predictions):
+  del predictions
+  return {"scalar": Scalar(len(targets)), "array": np.ones(1)[0]}
+
+
+def of_text(targets, predictions):
+  del targets, predictions
+  return {"table": "| a | b |"}
+
+
+def by_kind(answer, example=None, is_target=False, prefix=""):
+  """Written for SeqIO, whose examples have bytes and arrays."""
+  del is_target
+  assert example["kind"] == b"city" and example["answers"].shape == (2,)
+  (where, number), empty = example["places"]["rows"], example["empty"]
+  assert (where, number + 1, empty.size) == (b"north", 2, 0)
+  assert example["spans"].mean() == 1.5 and example["targets"].size == 1
+  assert [part.tolist() for part in example["ragged"]] == [[1], [2, 3]]
+  answers = [text.decode() for text in example["answers"]]
+  return prefix + answer if answer in answers else "other"
+
+
+EXAMPLE = {
+  "targets_pretokenized": "Köln",
+  "kind": "city",
+  "answers": ["Köln", "Bonn"],
+  "spans": [[0, 1], [2, 3]],
+  "ragged": [[1], [2, 3]],
+  "places": {"rows": ["north", 1]},
+  "empty": [],
+  "targets": np.array([5], np.int32),
+}
+
+
+def refer_here(function, **kwargs):
+  return {"function": f"{__name__}:{function.__name__}", "kwargs": kwargs}
 
 
 def score(scoring, targets, texts, log_likelihoods=()):
@@ -60,3 +108,40 @@ def test_as_many_predictions_as_examples():
   scoring = manifest.Scoring(None, (refer("metrics:accuracy"),))
   with pytest.raises(ValueError, match="longer"):
     score(scoring, ["a", "b"], ["a"])
+
+
+@pytest.mark.parametrize("sentinels", ["", "<extra_id_0>"])
+def test_functions_of_users_get_examples_as_seqio_gives_them(sentinels):
+  """Under sentinels too, whose own function is ours."""
+  post = refer_here(by_kind, prefix="in ")
+  if sentinels:
+    name = "sentinels:without_sentinels"
+    post = refer(name, sentinels=sentinels, postprocess=post)
+  scoring = manifest.Scoring(post, (refer("metrics:accuracy"),))
+  texts = [f"{sentinels} Bonn".strip(), "Ulm"]
+  found = task_scores.post_process(scoring, [EXAMPLE, EXAMPLE], texts)
+  assert found.targets == ["in Köln", "in Köln"]
+  assert found.predictions == ["in Bonn", "other"]
+
+
+def test_ours_get_them_as_they_are_prepared():
+  scoring = manifest.Scoring(refer("answers:qa"), ())
+  found = task_scores.post_process(scoring, [EXAMPLE], ["Ulm"])
+  assert found.targets == [["Köln", "Bonn"]]
+
+
+def test_scalars_of_seqio_are_numbers():
+  scoring = manifest.Scoring(None, (refer_here(of_scalars),))
+  scores, _ = score(scoring, ["a", "b"], ["a", "b"])
+  assert scores == {"scalar": 2.0, "array": 1.0}
+  assert all(type(value) is float for value in scores.values())
+
+
+def test_a_value_that_is_no_number_is_named():
+  with pytest.raises(
+    UserError,
+    match="The metric .*task_scores_test:of_text of task 'mine' gives 'table' "
+    "as str, which is no number; give a number or seqio.metrics.Scalar, or "
+    "leave it out.",
+  ):
+    score(manifest.Scoring(None, (refer_here(of_text),)), ["a"], ["a"])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from transformer_zoo.data import definitions
+from transformer_zoo.evaluation import post_processing
 
 
 def without_sentinels(
@@ -31,7 +31,7 @@ def without_sentinels(
     answer = answer.removeprefix(sentinels).strip()
   if postprocess is None:
     return answer
-  function = definitions.resolve(postprocess)
+  function = post_processing.resolve(postprocess)
   return function(answer, example=example, is_target=is_target)
 
 

@@ -12,6 +12,7 @@ from transformer_zoo.data import manifest
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import invalid_answers
 from transformer_zoo.evaluation import metrics
+from transformer_zoo.evaluation import post_processing
 from transformer_zoo.evaluation import text_overlap
 
 _BLEU = f"{text_overlap.__name__}:bleu"
@@ -60,14 +61,15 @@ def post_process(
   Args:
     scoring: refers to the function.
     examples: the texts of each example, `targets_pretokenized` among them, and
-      its ids as `inputs` and `targets`.
+      its ids as `inputs` and `targets`; a function of a user's gets them as
+      SeqIO gives them.
     texts: the decoded prediction for each; None where nothing was decoded.
 
   Raises:
     ValueError: there are not as many texts as examples.
   """
   reference = scoring.postprocess
-  answer = definitions.resolve(reference) if reference else _as_it_is
+  answer = post_processing.resolve(reference) if reference else _as_it_is
   targets = [
     answer(example["targets_pretokenized"], example=example, is_target=True)
     for example in examples
@@ -97,7 +99,8 @@ def measure(
     task: its name, for messages.
 
   Raises:
-    UserError: two metrics give a value of the same name.
+    UserError: two metrics give a value of the same name, or a value is no
+      number.
   """
   scores = {}
   for references, compared in (
@@ -106,13 +109,17 @@ def measure(
   ):
     for reference in references:
       values = definitions.resolve(reference)(found.targets, compared)
+      values = {
+        name: _number(value, name, reference, task)
+        for name, value in values.items()
+      }
       if same := scores.keys() & values.keys():
         raise UserError(
           f"Two metrics of task {task!r} are both called {min(same)!r}; wrap "
           "one in a function that names its value otherwise."
         )
       scores |= values
-  return {name: float(value) for name, value in scores.items()}
+  return scores
 
 
 def signature(scoring: manifest.Scoring, found: Answers) -> str | None:
@@ -122,6 +129,20 @@ def signature(scoring: manifest.Scoring, found: Answers) -> str | None:
   first = found.targets[0] if found.targets else ""
   references = 1 if isinstance(first, str) else len(first)
   return text_overlap.bleu_signature(references)
+
+
+def _number(
+  value: Any, name: str, reference: Mapping[str, Any], task: str
+) -> float:
+  # A `seqio.metrics.Scalar` has the number as its value.
+  try:
+    return float(getattr(value, "value", value))
+  except (TypeError, ValueError):
+    raise UserError(
+      f"The metric {reference['function']} of task {task!r} gives "
+      f"{name!r} as {type(value).__name__}, which is no number; give a number "
+      "or seqio.metrics.Scalar, or leave it out."
+    ) from None
 
 
 def _as_it_is(text: str, **_) -> str:
