@@ -3,6 +3,7 @@ import types
 import numpy as np
 import pytest
 
+from transformer_zoo.data import epochs
 from transformer_zoo.data import loader
 from transformer_zoo.data import manifest
 from transformer_zoo.data import mixture_inspection
@@ -110,3 +111,47 @@ def test_members_that_cannot_be_read_are_named():
   ):
     mixture_inspection.check_readable("m", members)
   mixture_inspection.check_readable("m", members[1:2])
+
+
+@pytest.fixture
+def unlabelled(make_task, short_examples, stream):
+  return manifest.PreparedMixture(
+    "text_too",
+    (
+      make_task("labelled", short_examples(100)),
+      make_task("text", stream(60), kind="tokens"),
+    ),
+    (1.0, 1.0),
+  )
+
+
+def test_epochs_of_unlabelled_text_are_those_of_a_run(unlabelled):
+  """An epoch of text has as many examples as the lengths cut out of it."""
+  found = mixture_inspection.inspect_mixture(
+    unlabelled, steps=20, batch_size=8, lengths=LENGTHS
+  )
+  batches = loader.open_batches(
+    unlabelled, split="train", lengths=LENGTHS, batch_size=8, seed=0
+  )
+  of_run = epochs.repeats(batches, 20, exact=True)
+  for task in found["tasks"]:
+    assert task["epoch"] == of_run[task["name"]].examples
+    assert task["epochs"] == pytest.approx(of_run[task["name"]].epochs, rel=0.1)
+  text = found["tasks"][1]
+  assert (text["examples"], text["counted"]) == (60, "documents")
+  told = f"text: 60 documents, {text['epoch']:,} examples of these lengths"
+  assert told in mixture_inspection.as_text(found)
+
+
+def test_without_lengths_text_has_no_epochs(unlabelled):
+  found = mixture_inspection.inspect_mixture(unlabelled, steps=20, batch_size=8)
+  labelled, text = found["tasks"]
+  assert labelled["epochs"] == 0.8
+  assert (text["epoch"], text["epochs"]) == (None, None)
+  lines = mixture_inspection.as_text(found).splitlines()
+  assert "documents or examples" in lines[0]
+  assert lines[2].split()[-2:] == ["-", "train"]
+  assert lines[3] == (
+    f"text: {text['examples']} documents, out of which the lengths of a run "
+    "(--length) make examples"
+  )

@@ -210,29 +210,3 @@ def evaluation_batches(
     grouped=False,
   )
   return ((batch.arrays, batch.texts) for batch in batches)
-
-
-def examples_per_row(
-  mixture: manifest.PreparedMixture,
-  *,
-  split: str,
-  lengths: Mapping[str, int],
-  rows: int,
-  seed: int = 0,
-) -> float:
-  """Returns how many examples packed rows hold on average.
-
-  Args:
-    mixture: prepared tasks and rates.
-    split: of every task with a rate above 0.
-    lengths: tokens of 'inputs' and 'targets', EOS counted.
-    rows: how many rows are counted, the first ones of training.
-    seed: of the order.
-
-  Raises:
-    UserError: as `open_batches`.
-  """
-  batches = open_batches(
-    mixture, split=split, lengths=lengths, batch_size=rows, seed=seed
-  )
-  return float(batches.examples_before(1).sum() / rows)

@@ -55,7 +55,9 @@ def inspect_mixture(
 
   Returns:
     JSON: `examples_per_row` (None without steps), `rows`, and for each of
-    `tasks` its training examples, rate, share (normalised rate), epochs in so
+    `tasks` what its rate counts (training examples, of unlabelled text
+    documents), `epoch` (the examples of an epoch; None where they depend on
+    lengths that are not given), rate, share (normalised rate), epochs in so
     many rows, splits, and what is missing.
 
   Raises:
@@ -66,13 +68,8 @@ def inspect_mixture(
     raise UserError(
       f"--steps {steps} and --batch_size {batch_size} must be 1 or more."
     )
-  rows = per_row = None
-  if steps is not None:
-    rows, per_row = steps * batch_size, 1.0
-    if lengths:
-      per_row = loader.examples_per_row(
-        mixture, split="train", lengths=lengths, rows=min(rows, _MOST_ROWS)
-      )
+  rows = None if steps is None else steps * batch_size
+  per_row, sizes = _count(mixture, rows, lengths)
   shares = mixing.normalized(mixture.rates)
   tasks = []
   for task, rate, share in zip(
@@ -85,13 +82,16 @@ def inspect_mixture(
         "but no training split on disk: leave it out, or give it the rate 0."
       )
     expected = declared.get(task.name, ()) if declared else ()
+    epoch = sizes.get(task.name)
     tasks.append(
       {
         "name": task.name,
+        "counted": "documents" if task.kind == "tokens" else "examples",
         "examples": count,
+        "epoch": epoch,
         "rate": rate,
         "share": share,
-        "epochs": rows * per_row * share / count if rows and count else None,
+        "epochs": rows * per_row * share / epoch if rows and epoch else None,
         "splits": {k: s.num_examples for k, s in task.splits.items()},
         "missing_splits": [s for s in expected if s not in task.splits],
         "missing_features": [f for f in FEATURES if f not in task.features],
@@ -109,13 +109,39 @@ def inspect_mixture(
   }
 
 
+def _count(
+  mixture: manifest.PreparedMixture,
+  rows: int | None,
+  lengths: Mapping[str, int] | None,
+) -> tuple[float | None, dict[str, int]]:
+  """Returns the examples of a row, and by task those of an epoch if known."""
+  if not lengths:
+    sizes = {
+      task.name: mixing.train_count(task)
+      for task in mixture.tasks
+      if task.kind != "tokens"
+    }
+    return None if rows is None else 1.0, sizes
+  counted = min(rows or 1, _MOST_ROWS)
+  batches = loader.open_batches(
+    mixture, split="train", lengths=lengths, batch_size=counted, seed=0
+  )
+  names = [task.name for task in batches.tasks]
+  sizes = dict(zip(names, batches.num_examples.tolist(), strict=True))
+  if rows is None:
+    return None, sizes
+  return float(batches.examples_before(1).sum() / counted), sizes
+
+
 def as_text(found: dict[str, Any]) -> str:
   """Returns what `inspect_mixture` found as a table, ending in a newline."""
   width = max(len(task["name"]) for task in found["tasks"])
-  head = f"{'task':{width}} {'examples':>11} {'rate':>11} {'share':>7}"
+  counted = " or ".join(sorted({t["counted"] for t in found["tasks"]}))
+  column = max(len(counted), 11)
+  head = f"{'task':{width}} {counted:>{column}} {'rate':>11} {'share':>7}"
   lines = [head + ("   epochs" if found["rows"] else "") + "  splits"]
   for task in found["tasks"]:
-    line = f"{task['name']:{width}} {task['examples']:>11,}"
+    line = f"{task['name']:{width}} {task['examples']:>{column},}"
     line += f" {task['rate']:>11,.6g} {task['share']:>7.2%}"
     if found["rows"]:
       epochs = task["epochs"]
@@ -127,9 +153,20 @@ def as_text(found: dict[str, Any]) -> str:
     if task["skipped_rows"]:
       line += f"; {task['skipped_rows']:,} bad rows skipped"
     lines.append(line)
+  lines += [
+    _documents(t) for t in found["tasks"] if t["counted"] == "documents"
+  ]
   if found["rows"]:
     lines.append(_assumption(found))
   return "\n".join(lines) + "\n"
+
+
+def _documents(task: dict[str, Any]) -> str:
+  """Returns what is known of the examples of unlabelled text."""
+  line = f"{task['name']}: {task['examples']:,} documents, "
+  if task["epoch"] is None:
+    return line + "out of which the lengths of a run (--length) make examples"
+  return line + f"{task['epoch']:,} examples of these lengths"
 
 
 def _assumption(found: dict[str, Any]) -> str:

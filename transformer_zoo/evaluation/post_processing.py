@@ -42,7 +42,7 @@ def _call(
 
 
 def as_of_seqio(value: Any) -> Any:
-  """Returns an example, or a part of it, with bytes for texts, arrays for lists.
+  """Returns an example or a part of it: bytes for texts, arrays for lists.
 
   Numbers stay Python's. Lists of different lengths in a list are arrays there.
   """
