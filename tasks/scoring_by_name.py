@@ -27,6 +27,8 @@ _METRICS = {
   "bleu": (text_overlap.bleu, TEXTS),
   "rouge": (text_overlap.rouge, TEXTS),
 }
+# Of one text with one: a target that is several answers equals none of them.
+_OF_EQUALS = ("accuracy", "sequence_accuracy")
 _BINARY = ("f1_score_with_invalid", "f1_and_accuracy")
 
 
@@ -71,6 +73,9 @@ def scoring(
     functions.append(function)
   if labels is not None:
     kinds.setdefault(CLASSES, "labels=")
+  if ANSWERS in kinds:
+    for name in (name for name in names if name in _OF_EQUALS):
+      kinds.setdefault(TEXTS, name)
   if len(kinds) > 1:
     (one, first), (other, second) = list(kinds.items())[:2]
     raise UserError(

@@ -17,6 +17,7 @@ import seqio
 import tensorflow as tf
 
 from transformer_zoo.data import definitions
+from transformer_zoo.data import vocabularies
 from transformer_zoo.data.trimming import KeepLast
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.sentinels import without_sentinels
@@ -34,8 +35,8 @@ def with_sentinels(task_name: str, number: int = 1) -> dict[str, Any]:
     number: of sentinels.
 
   Raises:
-    UserError: the task ends otherwise, its vocabulary has fewer sentinels, or
-      its post-processing cannot be imported.
+    UserError: the task ends otherwise, the number is not positive, or its
+      post-processing cannot be imported.
   """
   task = seqio.TaskRegistry.get(task_name)
   *steps, last = task.preprocessors
@@ -44,11 +45,10 @@ def with_sentinels(task_name: str, number: int = 1) -> dict[str, Any]:
       f"Task {task_name!r} has no form with sentinels: its last step is not "
       "seqio.preprocessors.append_eos_after_trim."
     )
-  extra_ids = task.output_features["targets"].vocabulary.extra_ids
-  if not 1 <= number <= extra_ids:
+  if number < 1:
     raise UserError(
-      f"Task {task_name!r} cannot have {number} sentinels: its vocabulary has "
-      f"{extra_ids}; give a number from 1 on."
+      f"Task {task_name!r} cannot have {number} sentinels; give a number from "
+      "1 on."
     )
   post = task.postprocessor
   return {
@@ -85,14 +85,21 @@ class SentinelStep:
     output_features: Mapping[str, seqio.Feature],
     sequence_length: Mapping[str, int] | None = None,
   ) -> tf.data.Dataset:
-    """Returns the examples with sentinels, cut so that EOS still fits."""
+    """Returns the examples with sentinels, cut so that EOS still fits.
+
+    Raises:
+      UserError: a vocabulary has fewer sentinels, or is missing.
+    """
+    sentinels = {
+      name: self._find(feature.vocabulary)
+      for name, feature in output_features.items()
+    }
 
     @seqio.map_over_dataset
     def add(example):
       found = {}
       for name, feature in output_features.items():
-        first = feature.vocabulary.vocab_size - 1
-        ids = tf.range(first, first - self.number, -1, example[name].dtype)
+        ids = tf.constant(sentinels[name], example[name].dtype)
         both = (
           [example[name], ids] if name == "inputs" else [ids, example[name]]
         )
@@ -103,6 +110,17 @@ class SentinelStep:
       return example | found
 
     return add(dataset)
+
+  def _find(self, vocabulary: seqio.Vocabulary) -> list[int]:
+    """Returns the ids of the first sentinels, added or of the file itself."""
+    found = vocabularies.from_seqio(vocabulary).sentinel_ids.tolist()
+    if len(found) < self.number:
+      raise UserError(
+        f"There cannot be {self.number} sentinels: the vocabulary {vocabulary} "
+        f"has {len(found)}; give a smaller number, or a vocabulary with "
+        "extra_ids."
+      )
+    return found[: self.number]
 
   def _cut(self, ids: tf.Tensor, length: int) -> tf.Tensor:
     """Returns at most `length` ids, the last ones among them."""

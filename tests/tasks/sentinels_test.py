@@ -5,12 +5,14 @@ import json
 
 import numpy as np
 import pytest
+import sentencepiece
 import seqio
 import tensorflow as tf
 
 import mixtures  # noqa: F401 (registers them)
 from mixtures import counts
 from tasks import super_glue_sentinel  # noqa: F401 (registers them)
+from tasks import vocabulary
 from tasks.miniature import source
 from tasks.sentinels import with_sentinels
 from tasks.steps import TOKENIZED
@@ -113,8 +115,7 @@ def test_examples_without_lengths_are_those_of_seqio(twins):
   ours, theirs, number = twins
   examples = ids_of(ours, None)
   assert examples == ids_of(theirs, None)
-  vocabulary = ours.output_features["inputs"].vocabulary
-  first = vocabulary.vocab_size - 1
+  first = ours.output_features["inputs"].vocabulary.vocab_size - 1
   sentinels = [first - i for i in range(number)]
   assert examples[1]["inputs"][-number - 1 :] == [*sentinels, 1]
   assert examples[1]["targets"][:number] == sentinels
@@ -203,13 +204,57 @@ def test_a_task_that_ends_otherwise_is_refused(add):
     with_sentinels("marked")
 
 
-@pytest.mark.parametrize("number", [0, 10_000])
-def test_more_sentinels_than_the_vocabulary_has_are_refused(add, number):
+def test_a_number_that_is_not_positive_is_refused(add):
   add("marked")
   with pytest.raises(
-    UserError, match=f"cannot have {number} sentinels: its vocabulary has 100;"
+    UserError, match="'marked' cannot have 0 sentinels; give a number from 1 on"
   ):
-    with_sentinels("marked", number)
+    with_sentinels("marked", 0)
+
+
+def test_more_sentinels_than_the_vocabulary_has_are_refused(add, tmp_path):
+  add("marked")
+  task = add("marked_ours", (), **with_sentinels("marked", 10_000))
+  with pytest.raises(
+    UserError,
+    match="'marked_ours': There cannot be 10000 sentinels: the vocabulary .* "
+    "has 100; give a smaller number",
+  ):
+    prepare(task.name, prepared_dir=tmp_path)
+
+
+@pytest.fixture(params=["▁", ""])
+def with_own(request, tmp_path):
+  """A vocabulary whose file has sentinels among its first pieces, as mT5's."""
+  sentencepiece.SentencePieceTrainer.Train(
+    sentence_iterator=iter(text for row in ROWS for text in row),
+    model_prefix=str(tmp_path / "own"),
+    vocab_size=60,
+    pad_id=0,
+    eos_id=1,
+    unk_id=2,
+    bos_id=-1,
+    user_defined_symbols=[f"{request.param}<extra_id_{i}>" for i in (2, 1, 0)],
+    hard_vocab_limit=False,
+    minloglevel=2,
+  )
+  return str(tmp_path / "own.model")
+
+
+def test_sentinels_of_the_file_itself(add, with_own):
+  """Nothing is read before the task is: the file may be missing until then."""
+  features = vocabulary.features("nowhere.model")
+  add("marked", output_features=features)
+  arguments = with_sentinels("marked", 2)
+  arguments["output_features"] = vocabulary.features(with_own)
+  task = add("marked_ours", (), **arguments)
+  found = task.output_features["targets"].vocabulary
+  assert found.extra_ids == 0
+  for example, (_, targets) in zip(ids_of(task, None), ROWS, strict=True):
+    assert example["inputs"][-3:] == [5, 4, 1]
+    assert example["targets"][:2] == [5, 4]
+    text = found.decode(example["targets"])
+    assert task.postprocess_fn(text) == targets
 
 
 def test_ids_of_sets_that_are_on_disk(shared_data, monkeypatch):

@@ -293,6 +293,14 @@ def test_labels_that_are_numbers_are_no_indices(add, tmp_path):
       "'squad' compares answers and 'bleu' compares texts; register two tasks",
     ),
     (
+      {"metrics": ["accuracy", "squad"]},
+      "'squad' compares answers and 'accuracy' compares texts; register two",
+    ),
+    (
+      {"metrics": ["trivia_qa", "sequence_accuracy"]},
+      "'trivia_qa' compares answers and 'sequence_accuracy' compares texts",
+    ),
+    (
       {"metrics": ["rouge"], "labels": LABELS},
       "'rouge' compares texts and 'labels=' compares class ids",
     ),

@@ -1,6 +1,7 @@
 """Answers of tasks whose targets begin with sentinels (span corruption)."""
 
 from collections.abc import Mapping
+import re
 from typing import Any
 
 from transformer_zoo.evaluation import post_processing
@@ -27,8 +28,10 @@ def without_sentinels(
     postprocess: reference to the task's own function, {'function':
       'module:name', 'kwargs': {...}}; None where it has none.
   """
-  if answer.startswith(sentinels):
-    answer = answer.removeprefix(sentinels).strip()
+  # The pieces of some vocabularies have no space before a sentinel.
+  marks = r"\s*".join(map(re.escape, sentinels.split()))
+  if begin := re.match(marks, answer):
+    answer = answer[begin.end() :].strip()
   if postprocess is None:
     return answer
   function = post_processing.resolve(postprocess)
