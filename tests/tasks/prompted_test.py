@@ -15,6 +15,7 @@ from tasks.rows import RowFiles
 from tasks.vocabulary import T5Vocabulary
 from transformer_zoo.data import definitions
 from transformer_zoo.data import loader
+from transformer_zoo.data import reached_code
 from transformer_zoo.data.prepare import prepare
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import answers
@@ -161,6 +162,15 @@ def test_a_missing_field_of_a_source_is_told(registered, tmp_path):
     "The template 'prompted_test_ask' uses the field 'premise', which the rows "
     "do not have; did you mean 'premis'?"
   )
+
+
+def test_the_definition_is_the_same_in_every_process():
+  """What was asked before is another thing in each of them."""
+  source = seqio.TaskRegistry.get("prompted_mini_sst2_good").source
+  before = reached_code.reached_code(type(source))
+  reached_code.source_code(test_the_definition_is_the_same_in_every_process)
+  assert reached_code.reached_code(type(source)) == before
+  assert " at 0x" not in str(before)
 
 
 def test_the_mixture_has_all_templates(registered, tmp_path, rows):
