@@ -225,12 +225,17 @@ class TestResolve:
     assert checkpointing.resolve(folder / "2") == folder / "2"
 
   @pytest.mark.parametrize("best, found", [(2, "2"), (None, "4"), (3, "4")])
-  def test_best_of_a_finished_run(self, folder, save, best, found):
+  def test_best_of_a_finished_run(self, folder, save, capsys, best, found):
     save({2: {}, 4: {}})
     result = folder.parent / "result.json"
     result.write_text(json.dumps({"best_step": best}))
     assert checkpointing.resolve(folder.parent) == folder / found
     assert checkpointing.resolve(folder) == folder / found
+    told = (
+      f"step 3, the best of {str(folder.parent)!r}, has no checkpoint; that of "
+      "step 4, the newest, is taken\n"
+    )
+    assert capsys.readouterr().err == told * (best == 3)
 
   def test_none(self, tmp_path):
     with pytest.raises(UserError) as caught:

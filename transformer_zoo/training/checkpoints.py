@@ -3,10 +3,12 @@
 `run_checkpoints.py` writes them.
 """
 
+import functools
 import json
 import os
 import pathlib
 import re
+import sys
 from typing import Any
 
 import jax
@@ -38,7 +40,8 @@ def resolve(path: str | os.PathLike[str]) -> pathlib.Path:
 
   Args:
     path: a step's folder, a folder of checkpoints, or a run folder; of several
-      steps it is the best one of a finished run, else the newest.
+      steps it is the best one of a finished run, else the newest. It is told
+      where the best one is gone.
 
   Raises:
     UserError: there is none.
@@ -52,7 +55,18 @@ def resolve(path: str | os.PathLike[str]) -> pathlib.Path:
   best = (
     json.loads(result.read_text())["best_step"] if result.exists() else None
   )
+  if best is not None and best not in found:
+    _tell_gone(run, best, max(found))
   return found.get(best, found[max(found)])
+
+
+@functools.cache  # Once, however often a command asks.
+def _tell_gone(run: pathlib.Path, best: int, newest: int) -> None:
+  print(
+    f"step {best}, the best of {str(run)!r}, has no checkpoint; that of step "
+    f"{newest}, the newest, is taken",
+    file=sys.stderr,
+  )
 
 
 def steps(path: str | os.PathLike[str]) -> dict[int, pathlib.Path]:
