@@ -96,12 +96,20 @@ def alone(folder: pathlib.Path) -> Iterator[None]:
     if distributed.is_first():
       with contextlib.suppress(UserError):
         mine = stack.enter_context(claims.claim(folder, _LOCK))
+      if mine:
+        stack.callback(_leave_unclaimed, folder)
     if not mine:
       raise UserError(
         f"{claims.owner(folder, _LOCK)} trains in {str(folder)!r}; wait until "
         "it ends, or choose another MODEL_DIR"
       )
     yield
+
+
+def _leave_unclaimed(folder: pathlib.Path) -> None:
+  """Leaves nothing in a folder where the run was refused."""
+  if not (folder / CONFIG).exists():
+    (folder / _LOCK).unlink(missing_ok=True)
 
 
 def claim_data(folder: pathlib.Path, identity: Mapping[str, Any]) -> None:
