@@ -6,10 +6,10 @@ import shutil
 
 from flax import traverse_util
 import pytest
-import sentencepiece
 
 from tests import tiny_models
 from tests import tiny_t5
+from tests import unpadded_model
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.experiment import converted_run
@@ -45,22 +45,7 @@ def write_t5(folder, tokenizer=None, model=None, **config):
 
 @pytest.fixture(scope="module", name="without_padding")
 def train_a_model_without_padding(tmp_path_factory):
-  """As MADLAD-400's: <unk> 0, <s> 1, </s> 2."""
-  folder = tmp_path_factory.mktemp("model")
-  text = "\n".join(f"a fine day {i} in the house of words" for i in range(99))
-  (folder / "text.txt").write_text(text)
-  sentencepiece.SentencePieceTrainer.Train(
-    input=str(folder / "text.txt"),
-    model_prefix=str(folder / "spiece"),
-    vocab_size=60,
-    unk_id=0,
-    bos_id=1,
-    eos_id=2,
-    pad_id=-1,
-    hard_vocab_limit=False,
-    minloglevel=2,
-  )
-  return folder / "spiece.model"
+  return unpadded_model.train(tmp_path_factory.mktemp("model"))
 
 
 @pytest.mark.parametrize(

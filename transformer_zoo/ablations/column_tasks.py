@@ -22,7 +22,7 @@ def check(suite: Suite, columns: Iterable[Column], runs: Collection) -> None:
   Raises:
     UserError: a column wants a task that no scored run of its group reads.
   """
-  read = {(run.mixture, run.prepared_dir): None for run in runs if run.scored}
+  read = {(run.mixture, run.prepared_dir) for run in runs if run.scored}
   tasks = {data: _tasks(*data) for data in read}
   for column in columns:
     known = set()

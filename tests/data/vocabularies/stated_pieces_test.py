@@ -4,35 +4,19 @@ import json
 import shutil
 
 import pytest
-import sentencepiece
 import tokenizers
 from tokenizers import models
 from tokenizers import pre_tokenizers
 from tokenizers import processors
 
+from tests import unpadded_model
 from transformer_zoo.data.vocabularies import storage
 from transformer_zoo.data.vocabularies import Vocabulary
 
 
 @pytest.fixture(scope="module", name="model")
 def train_a_model_without_padding(tmp_path_factory):
-  """As MADLAD-400's: <unk> 0, <s> 1, </s> 2, and nothing for padding."""
-  folder = tmp_path_factory.mktemp("model")
-  text = "\n".join(f"a fine day {i} in the house of words" for i in range(99))
-  (folder / "text.txt").write_text(text)
-  sentencepiece.SentencePieceTrainer.Train(
-    input=str(folder / "text.txt"),
-    model_prefix=str(folder / "spiece"),
-    vocab_size=60,
-    unk_id=0,
-    bos_id=1,
-    eos_id=2,
-    pad_id=-1,
-    user_defined_symbols=["<end_of_turn>"],
-    hard_vocab_limit=False,
-    minloglevel=2,
-  )
-  return folder / "spiece.model"
+  return unpadded_model.train(tmp_path_factory.mktemp("model"))
 
 
 STATED = {"tokenizer_class": "T5Tokenizer", "extra_ids": 0}
