@@ -27,11 +27,9 @@ from transformer_zoo.modules.dot_product_attention import REFERENCE
 from transformer_zoo.modules.dot_product_attention import whole_groups
 from transformer_zoo.modules.rowwise_attention import RowwiseAttention
 
-# On CPUs, from so many bytes of scores on, and so many of a row, one row at a
-# time is faster than all (docs/performance.md); with fewer it is the loop that
-# takes the time.
+# On CPUs, from so many bytes of scores on, a few rows at a time are faster than
+# all (docs/performance.md); with fewer it is the loop that takes the time.
 ROWWISE_BYTES = 2**23
-ROW_BYTES = 2**17
 
 NO_DROPOUT = "it drops no attention weights, and the model does"
 
@@ -181,8 +179,8 @@ class SplashAttention(Kernel):
 class AutomaticAttention(KernelChoice):
   """Whole scores while they are small; else what this device has for them.
 
-  On a CPU one row at a time is computed as soon as the batch's scores are more
-  than its caches hold.
+  On a CPU a few rows at a time are computed as soon as the batch's scores are
+  more than its caches hold.
 
   Attributes:
     whole_bytes: up to so many bytes of float32 scores of one attention on one
@@ -218,7 +216,7 @@ class AutomaticAttention(KernelChoice):
       target.platform() == "cpu"
       and size >= ROWWISE_BYTES
       and rows > 1
-      and ROW_BYTES <= size // rows <= self.whole_bytes
+      and size // rows <= self.whole_bytes
     )
 
 

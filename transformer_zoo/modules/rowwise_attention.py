@@ -1,4 +1,4 @@
-"""Attention for one row of the batch at a time."""
+"""Attention for a few rows of the batch at a time."""
 
 import dataclasses
 import functools
@@ -22,13 +22,19 @@ _AXES = {
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class RowwiseAttention(Kernel):
-  """The reference for one row at a time; serves everything.
+  """The reference for a few rows at a time; serves everything.
 
-  For CPUs: the scores of a row stay in their caches from the first product to
-  the second, those of a batch go to memory and back at every step between. The
-  backward pass computes them again, which takes no longer than reading them:
-  scores of one row are all that is ever there.
+  For CPUs: the scores of a few rows stay in their caches from the first product
+  to the second, those of a batch go to memory and back at every step between.
+  The backward pass computes them again, which takes no longer than reading
+  them: scores of these rows are all that is ever there.
+
+  Attributes:
+    group_bytes: as many rows at a time, of those that divide the batch, as have
+      no more bytes of float32 scores; one where a row has more.
   """
+
+  group_bytes: int = 2**20
 
   def attend(
     self, query_BLHK, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM, keep_BH1M
@@ -55,14 +61,30 @@ class RowwiseAttention(Kernel):
 
   def _rows(self, arrays, given):
     """Returns [B, L, H, K] of what one device has."""
-    shared = {name: x[0] for name, x in given.items() if len(x) == 1}
+    size = self._group_size(*arrays[:2])
+    # One row has no axis for rows: XLA's products over one are slower.
+    group = (size,) if size > 1 else ()
+    shared = {
+      name: x if group else x[0]
+      for name, x in given.items()
+      if len(x) == 1
+    }
     of_rows = {name: x for name, x in given.items() if name not in shared}
+    groups = jax.tree.map(
+      lambda x: x.reshape(-1, *group, *x.shape[1:]), (arrays, of_rows)
+    )
 
     # The loop of the map keeps the backward pass from undoing the remat.
     @functools.partial(jax.checkpoint, prevent_cse=False)
-    def attend_row(row):
-      arrays, parts = row
+    def attend_group(group):
+      arrays, parts = group
       parts = dict.fromkeys(_AXES) | shared | parts
       return REFERENCE.attend(*arrays, **parts)
 
-    return jax.lax.map(attend_row, (arrays, of_rows))
+    return jax.lax.map(attend_group, groups).reshape(arrays[0].shape)
+
+  def _group_size(self, query_BLHK, key_BMHK):
+    rows, length, heads, _ = query_BLHK.shape
+    row_bytes = 4 * heads * length * key_BMHK.shape[1]
+    most = max(1, self.group_bytes // row_bytes)
+    return max(n for n in range(1, min(most, rows) + 1) if rows % n == 0)
