@@ -65,9 +65,7 @@ class RowwiseAttention(Kernel):
     # One row has no axis for rows: XLA's products over one are slower.
     group = (size,) if size > 1 else ()
     shared = {
-      name: x if group else x[0]
-      for name, x in given.items()
-      if len(x) == 1
+      name: x if group else x[0] for name, x in given.items() if len(x) == 1
     }
     of_rows = {name: x for name, x in given.items() if name not in shared}
     groups = jax.tree.map(
