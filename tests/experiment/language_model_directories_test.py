@@ -153,3 +153,9 @@ def test_what_a_language_model_was_first_fed_is_fed_again(tmp_path):
     "id 1, and would be fed 0 here; set LanguageModelFeatures.bos_id=1, or "
     "that of the features that CONVERTER names"
   )
+  run = tmp_path / "run"
+  convert(folder, run, report=lambda line: None)
+  initial = InitialCheckpoint(str(run))
+  initial.open(model, boxed, [vocabulary], start_id=1)
+  with pytest.raises(UserError, match="id 1, and would be fed 0 here"):
+    initial.open(model, boxed, [vocabulary], start_id=0)

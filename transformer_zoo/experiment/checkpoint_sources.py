@@ -41,9 +41,9 @@ class Source:
     of_a_run: whether a run of ours saved it.
     steps: that it has made; 0 where it does not tell.
     find_moments: finds those of Adafactor (`T5XCheckpoint.moments`), or None.
-    find_start_id: finds what its decoder was first fed, where files of Hugging
-      Face say it: another id than that of padding, or, for a language model,
-      what the tokenizer puts before a text; else None.
+    find_start_id: finds what its decoder was first fed, where it is told and
+      not padding: by the converter of a run, by files of Hugging Face (for a
+      language model, what the tokenizer puts before a text); else None.
   """
 
   path: pathlib.Path
@@ -173,6 +173,7 @@ def _of_a_run(step: pathlib.Path) -> Source:
     of_a_run=True,
     steps=int(leaves["step"].read()) if "step" in leaves else 0,
     find_moments=lambda: orbax_checkpoints.moments(leaves) or None,
+    find_start_id=functools.partial(converted_run.start_id, run),
   )
 
 

@@ -116,6 +116,7 @@ def test_a_mistral_without_a_window():
       {"layer_types": SLIDING, "sliding_window": None},
       "allowed: 'full_attention'",
     ),
+    ("qwen2", {"layer_types": FULL + FULL}, "layer_types; there is one for ea"),
   ],
 )
 def test_what_is_not_neutral_is_refused(kind, config, sentence):

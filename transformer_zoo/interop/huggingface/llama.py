@@ -239,6 +239,11 @@ class Llama:
       self._check_width(found)
     for kind in kinds or ():
       attributes.check_allowed(self.model_type, "layer_types", kind, known)
+    if kinds is not None and len(kinds) != len(layers):
+      raise UserError(
+        f"config.json of a {self.model_type} model has num_hidden_layers="
+        f"{len(layers)} and {len(kinds)} layer_types; there is one for each"
+      )
     return windows.of_layers(banded, width)
 
   def _check_width(self, found: Mapping[str, Any]) -> None:
