@@ -44,6 +44,21 @@ def test_a_listing(zoo, run):
   assert lines[2].endswith("files  has checksums")
 
 
+def test_the_score_is_what_the_run_chose_by(zoo, run):
+  """As its own configuration says."""
+  loss = "validation/wikitext/loss"
+  (run / "config.gin").write_text(f"Checkpointing.metric = {loss!r}\n")
+  lines = [
+    {"step": step, "validation/average": 0.5, loss: 4.0 - step}
+    for step in (1, 2)
+  ]
+  text = "".join(json.dumps(line) + "\n" for line in lines)
+  (run / "metrics.jsonl").write_text(text)
+  _, output, _ = zoo("checkpoints", run, "--json")
+  found = json.loads(output)
+  assert [found[step]["score"] for step in "123"] == [3.0, 2.0, None]
+
+
 def test_damage_is_found(zoo, run):
   (run / "checkpoints" / "2" / "checksums.json").unlink()
   (run / "checkpoints" / "9.damaged").mkdir()

@@ -6,10 +6,13 @@ import os
 import pathlib
 from typing import Any
 
+from transformer_zoo import config
+from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import remote
+from transformer_zoo.experiment import run_folder
 from transformer_zoo.training import checkpoints
 from transformer_zoo.training import checksums
-from transformer_zoo.training.keeping import KEEP_NEWEST_AND_BEST
+from transformer_zoo.training.keeping import Checkpointing
 from transformer_zoo.training.keeping import Scores
 from transformer_zoo.training.recorder import METRICS_FILE
 from transformer_zoo.training.recorder import read_lines
@@ -25,7 +28,7 @@ class Entry:
     files: how many.
     state: in words: whole, without checksums, or what is damaged.
     is_damaged: whether a run could not go on from it.
-    score: mean of the task scores of its step, None without.
+    score: what its step was judged by (`Checkpointing.metric`), None without.
     is_best: whether `zoo evaluate RUN` takes it.
   """
 
@@ -52,7 +55,7 @@ def of_run(path: str | os.PathLike[str], verify: bool = False) -> list[Entry]:
   found = checkpoints.steps(folder)
   chosen = checkpoints.resolve(folder)
   run = checkpoints.run_of(chosen)
-  scores = Scores(KEEP_NEWEST_AND_BEST, read_lines(run / METRICS_FILE)).by_step
+  scores = Scores(_judged_by(run), read_lines(run / METRICS_FILE)).by_step
   entries = [
     dataclasses.replace(
       _entry(place, verify), score=scores.get(step), is_best=place == chosen
@@ -63,6 +66,17 @@ def of_run(path: str | os.PathLike[str], verify: bool = False) -> list[Entry]:
     place = run / "checkpoints" / name
     entries.append(Entry(name, *_size(place), reason, is_damaged=True))
   return entries
+
+
+def _judged_by(run: pathlib.Path) -> Checkpointing:
+  """How the run chose its best checkpoint; by the mean where nothing tells."""
+  file = run / run_folder.CONFIG
+  if not file.is_file():
+    return Checkpointing()
+  try:
+    return config.build("RULES", [str(file)], ["RULES=@Checkpointing()"])
+  except UserError:
+    return Checkpointing()
 
 
 def to_json(entries: Sequence[Entry]) -> dict[str, Any]:
