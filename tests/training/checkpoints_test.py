@@ -14,9 +14,11 @@ import pytest
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import checkpoints as checkpointing
 from transformer_zoo.training import partitioning
+from transformer_zoo.training.keeping import Checkpointing
 from transformer_zoo.training.keeping import KEEP_NEWEST_AND_BEST
 from transformer_zoo.training.run_checkpoints import Checkpoints
 from transformer_zoo.training.state import TrainState
+from transformer_zoo.training.step_folders import UNFINISHED
 
 
 @pytest.fixture(scope="module")
@@ -277,3 +279,25 @@ class TestRestoreParams:
     with pytest.raises(checkpointing.DamagedCheckpointError) as caught:
       checkpointing.restore_params(folder / "2", abstract.params)
     assert str(caught.value).startswith(sentence)
+
+
+def test_a_bound_folder_is_one_runs_own(tmp_path, monkeypatch):
+  """Another run would go on from its checkpoints, and remove them."""
+  monkeypatch.chdir(tmp_path)
+  shared = Checkpointing(folder=str(tmp_path / "shared"))
+  unfinished = tmp_path / "shared" / f"7{UNFINISHED}"
+  Checkpoints(shared.folder, shared, run="runs/first").close()
+  unfinished.mkdir()
+  with pytest.raises(UserError) as caught:
+    Checkpoints(shared.folder, shared, run="runs/second")
+  assert unfinished.exists()
+  assert str(caught.value) == (
+    f"Checkpointing.folder={shared.folder!r} has the checkpoints of the run in "
+    f"{str(tmp_path / 'runs/first')!r}; choose another folder for "
+    f"{str(tmp_path / 'runs/second')!r}, or delete "
+    f"{str(tmp_path / 'shared/run')!r} if that run has moved there"
+  )
+  Checkpoints(shared.folder, shared, run=tmp_path / "runs/first").close()
+  assert not unfinished.exists()
+  (tmp_path / "shared/run").unlink()
+  Checkpoints(shared.folder, shared, run="runs/second").close()

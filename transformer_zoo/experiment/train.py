@@ -184,7 +184,7 @@ def train(
     abstract = program.abstract_state
     checkpoints = stack.enter_context(
       contextlib.closing(
-        Checkpoints(checkpointing.folder_of(folder), checkpointing)
+        Checkpoints(checkpointing.folder_of(folder), checkpointing, run=folder)
       )
     )
     restored = checkpoints.restore_newest(abstract)

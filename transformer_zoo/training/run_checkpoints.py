@@ -51,6 +51,7 @@ class Checkpoints:
     folder: str | os.PathLike[str],
     options: Checkpointing = KEEP_NEWEST_AND_BEST,
     report: Callable[[str], None] = _print,
+    run: str | os.PathLike[str] | None = None,
   ):
     """Opens `folder`, made when missing, and removes what a kill left in it.
 
@@ -58,6 +59,10 @@ class Checkpoints:
       folder: usually `<run>/checkpoints`; every process sees the same.
       options: what is kept.
       report: called with one sentence for what a user should know.
+      run: the run's folder, which `options.folder` then belongs to.
+
+    Raises:
+      UserError: `options.folder` belongs to another run.
     """
     self.options = options
     self.scores = Scores(options)
@@ -70,6 +75,8 @@ class Checkpoints:
     self._told_grace = False
     if jax.process_index() == 0:
       self._folders.make()
+      if run is not None and options.folder is not None:
+        self._folders.claim(run)
       self._folders.remove_leftovers()
     self._steps = set(agreement.numbers_of_first(self._folders.steps))
     self._writer = orbax_writer.make_writer()

@@ -9,10 +9,13 @@ import os
 
 from etils import epath
 
+from transformer_zoo.errors import UserError
+
 UNFINISHED = ".orbax-checkpoint-tmp"
 REMOVED = ".removed"
 DAMAGED = ".damaged"
 _COMMITTED = "commit_success.txt"
+_RUN = "run"
 
 
 class StepFolders:
@@ -32,6 +35,23 @@ class StepFolders:
   def make(self) -> None:
     """Makes the folder of all of them where it is missing."""
     self.root.mkdir(parents=True, exist_ok=True)
+
+  def claim(self, run: str | os.PathLike[str]) -> None:
+    """Marks the folder as a run's own.
+
+    Raises:
+      UserError: it is another run's, whose checkpoints would be restored and
+        removed.
+    """
+    mark, mine = self.root / _RUN, os.path.abspath(run)
+    owner = mark.read_text().strip() if mark.exists() else mine
+    if owner != mine:
+      raise UserError(
+        f"Checkpointing.folder={str(self.root)!r} has the checkpoints of the "
+        f"run in {owner!r}; choose another folder for {mine!r}, or delete "
+        f"{str(mark)!r} if that run has moved there"
+      )
+    mark.write_text(mine + "\n")
 
   def of(self, step: int) -> epath.Path:
     """The folder of a step."""
