@@ -28,6 +28,22 @@ def test_per_task_and_per_group():
   assert "one step for all its tasks" in chosen["group_rule"]
 
 
+def test_both_sets_of_mnli_are_of_one_step():
+  """As t5's metric_group_max: the mean of both is the highest at step 2."""
+  sets = ("glue_mnli_matched_v002", "glue_mnli_mismatched_v002")
+  scores = {
+    step: {sets[0]: {"accuracy": both[0]}, sets[1]: {"accuracy": both[1]}}
+    for step, both in {1: (80.0, 70.0), 2: (79.0, 75.0), 3: (60, 76)}.items()
+  }
+  chosen = best.choose(scores)
+  assert [chosen["tasks"][task]["step"] for task in sets] == [2, 2]
+  assert [chosen["tasks"][task]["score"] for task in sets] == [79.0, 75.0]
+  assert chosen["mean_of_best"] == 77.0
+  del scores[2][sets[1]]
+  chosen = best.choose(scores)
+  assert [chosen["tasks"][task]["step"] for task in sets] == [2, 1]
+
+
 def test_an_undefined_score_is_never_the_best():
   steps = {1: {"a": {"r": math.nan}}, 2: {"a": {"r": -3.0}}}
   chosen = best.choose(steps)

@@ -171,6 +171,19 @@ def task_score(metrics: Mapping[str, float]) -> float:
   return sum(values) / len(values)
 
 
+def tasks_of_member(task: str) -> tuple[str, ...]:
+  """Returns the tasks that are one member of a benchmark with a task.
+
+  The two of MNLI; of every other task itself alone.
+  """
+  for _, groups in _BENCHMARKS.values():
+    for members in groups.values():
+      tasks = tuple(dict.fromkeys(name for name, _ in members))
+      if task in tasks:
+        return tasks
+  return (task,)
+
+
 def average(scores: Scores) -> float | None:
   """Returns the mean of `task_score` over the tasks, each counting the same.
 

@@ -6,7 +6,11 @@ from typing import Any
 
 from transformer_zoo.evaluation import averages
 
-TASK_RULE = "highest mean of the task's metrics; of equal steps the first"
+# As metric_group_max of t5/evaluation/eval_utils.py does it.
+TASK_RULE = (
+  "highest mean of the task's metrics, of MNLI's over both its sets; of equal "
+  "steps the first"
+)
 GROUP_RULE = (
   "highest average over the group, one step for all its tasks; of equal steps "
   "the first"
@@ -33,8 +37,11 @@ def choose(scores: Mapping[int, averages.Scores]) -> dict[str, Any]:
   steps = sorted(scores)
   tasks = {}
   for task in sorted({task for step in steps for task in scores[step]}):
+    together = averages.tasks_of_member(task)
     values = {
-      step: averages.task_score(scores[step][task])
+      step: averages.average(
+        {name: scores[step].get(name, {}) for name in together}
+      )
       for step in steps
       if averages.has_score(scores[step].get(task, {}))
     }
@@ -42,7 +49,7 @@ def choose(scores: Mapping[int, averages.Scores]) -> dict[str, Any]:
       step = _highest(values)
       tasks[task] = {
         "step": step,
-        "score": values[step],
+        "score": averages.task_score(scores[step][task]),
         "scores": dict(scores[step][task]),
       }
   groups = {}
