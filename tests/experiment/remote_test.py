@@ -111,6 +111,19 @@ def test_a_checkpoint_at_a_url(tmp_path):
   assert (folder / "metrics.jsonl").read_text() == ""
 
 
+def test_every_machine_has_one_name_for_a_run(tmp_path, monkeypatch):
+  """By which its checkpoints at a place of their own are known again."""
+  url = f"file://{tmp_path}/there/a run"
+  names = set()
+  for machine in ("one", "two"):
+    (tmp_path / machine).mkdir()
+    monkeypatch.chdir(tmp_path / machine)
+    with remote.opened(url) as folder:
+      names.add(remote.name_of(folder))
+  assert names == {url}
+  assert remote.name_of(pathlib.Path("run")) == str(tmp_path / "two/run")
+
+
 def test_training_takes_a_url(train, tmp_path):
   """What no machine can mend is told before anything is compiled."""
   code, _, error = train("nowhere://run")

@@ -281,23 +281,21 @@ class TestRestoreParams:
     assert str(caught.value).startswith(sentence)
 
 
-def test_a_bound_folder_is_one_runs_own(tmp_path, monkeypatch):
+def test_a_bound_folder_is_one_runs_own(tmp_path):
   """Another run would go on from its checkpoints, and remove them."""
-  monkeypatch.chdir(tmp_path)
   shared = Checkpointing(folder=str(tmp_path / "shared"))
   unfinished = tmp_path / "shared" / f"7{UNFINISHED}"
-  Checkpoints(shared.folder, shared, run="runs/first").close()
+  Checkpoints(shared.folder, shared, run="/runs/first").close()
   unfinished.mkdir()
   with pytest.raises(UserError) as caught:
-    Checkpoints(shared.folder, shared, run="runs/second")
+    Checkpoints(shared.folder, shared, run="/runs/second")
   assert unfinished.exists()
   assert str(caught.value) == (
     f"Checkpointing.folder={shared.folder!r} has the checkpoints of the run in "
-    f"{str(tmp_path / 'runs/first')!r}; choose another folder for "
-    f"{str(tmp_path / 'runs/second')!r}, or delete "
+    "'/runs/first'; choose another folder for '/runs/second', or delete "
     f"{str(tmp_path / 'shared/run')!r} if that run has moved there"
   )
-  Checkpoints(shared.folder, shared, run=tmp_path / "runs/first").close()
+  Checkpoints(shared.folder, shared, run="/runs/first").close()
   assert not unfinished.exists()
   (tmp_path / "shared/run").unlink()
-  Checkpoints(shared.folder, shared, run="runs/second").close()
+  Checkpoints(shared.folder, shared, run="/runs/second").close()

@@ -70,11 +70,9 @@ def of_run(path: str | os.PathLike[str], verify: bool = False) -> list[Entry]:
 
 def _judged_by(run: pathlib.Path) -> Checkpointing:
   """How the run chose its best checkpoint; by the mean where nothing tells."""
-  file = run / run_folder.CONFIG
-  if not file.is_file():
-    return Checkpointing()
+  file = str(run / run_folder.CONFIG)
   try:
-    return config.build("RULES", [str(file)], ["RULES=@Checkpointing()"])
+    return config.build("RULES", [file], ["RULES=@Checkpointing()"])
   except UserError:
     return Checkpointing()
 

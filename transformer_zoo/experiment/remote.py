@@ -115,6 +115,13 @@ def is_of_url(folder: pathlib.Path) -> bool:
   return folder.parent == FOLDER
 
 
+def name_of(folder: pathlib.Path) -> str:
+  """Where a run lies, as every machine calls it: its URL, or a whole path."""
+  if is_of_url(folder):
+    return urllib.parse.unquote(folder.name)
+  return os.path.abspath(folder)
+
+
 def _folder_for(url: str, parent: pathlib.Path) -> pathlib.Path:
   name = urllib.parse.quote(url, safe="")
   index = jax.process_index()

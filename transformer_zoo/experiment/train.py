@@ -178,13 +178,16 @@ def train(
   splits = {task.name: evaluator.open(task, "validation") for task in tasks}
   checkpointing.check_metric(splits)
 
+  run_name = remote.name_of(folder)
   with contextlib.ExitStack() as stack:
     stack.enter_context(run_folder.alone(folder))
     stack.enter_context(partitioning.activate(mesh))
     abstract = program.abstract_state
     checkpoints = stack.enter_context(
       contextlib.closing(
-        Checkpoints(checkpointing.folder_of(folder), checkpointing, run=folder)
+        Checkpoints(
+          checkpointing.folder_of(folder), checkpointing, run=run_name
+        )
       )
     )
     restored = checkpoints.restore_newest(abstract)

@@ -51,7 +51,7 @@ class Checkpoints:
     folder: str | os.PathLike[str],
     options: Checkpointing = KEEP_NEWEST_AND_BEST,
     report: Callable[[str], None] = _print,
-    run: str | os.PathLike[str] | None = None,
+    run: str | None = None,
   ):
     """Opens `folder`, made when missing, and removes what a kill left in it.
 
@@ -59,7 +59,7 @@ class Checkpoints:
       folder: usually `<run>/checkpoints`; every process sees the same.
       options: what is kept.
       report: called with one sentence for what a user should know.
-      run: the run's folder, which `options.folder` then belongs to.
+      run: name of the run, which `options.folder` then belongs to.
 
     Raises:
       UserError: `options.folder` belongs to another run.

@@ -36,22 +36,25 @@ class StepFolders:
     """Makes the folder of all of them where it is missing."""
     self.root.mkdir(parents=True, exist_ok=True)
 
-  def claim(self, run: str | os.PathLike[str]) -> None:
+  def claim(self, run: str) -> None:
     """Marks the folder as a run's own.
+
+    Args:
+      run: its name, the same on every machine that it may go on at.
 
     Raises:
       UserError: it is another run's, whose checkpoints would be restored and
         removed.
     """
-    mark, mine = self.root / _RUN, os.path.abspath(run)
-    owner = mark.read_text().strip() if mark.exists() else mine
-    if owner != mine:
+    mark = self.root / _RUN
+    owner = mark.read_text().strip() if mark.exists() else run
+    if owner != run:
       raise UserError(
         f"Checkpointing.folder={str(self.root)!r} has the checkpoints of the "
-        f"run in {owner!r}; choose another folder for {mine!r}, or delete "
+        f"run in {owner!r}; choose another folder for {run!r}, or delete "
         f"{str(mark)!r} if that run has moved there"
       )
-    mark.write_text(mine + "\n")
+    mark.write_text(run + "\n")
 
   def of(self, step: int) -> epath.Path:
     """The folder of a step."""
