@@ -107,6 +107,12 @@ def labelled(make_study):
     # Layers, and more than a float holds: no numbers.
     (("12/12", "24/0", "2", "3", "2^9999"), {"value": [1, 2, 3]}),
     (("24/0", "0/24", "6/6"), {}),
+    (("dropout .1", "dropout .25", "dropout 0"), {"dropout": [0, 0.1, 0.25]}),
+    (("1e-2", "3e-03", "1e-4"), {"value": [1e-4, 3e-3, 1e-2]}),
+    (("2^-1", "2^−2", "1"), {"value": [0.25, 0.5, 1]}),
+    (("bias -1", "bias 0", "bias −2.5"), {"bias": [-2.5, -1, 0]}),
+    (("T5-3", "T5-11", "T5-60"), {}),
+    (("v1.0.1", "v1.0.2", "v1.0.3"), {}),
   ],
 )
 def test_rows_that_differ_in_a_number_are_found(labelled, labels, expected):

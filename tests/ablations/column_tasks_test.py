@@ -42,6 +42,11 @@ def test_tasks_that_are_read(check, score, group):
   check(score, group=group)
 
 
+def test_a_name_that_only_begins_like_a_task(check):
+  with pytest.raises(UserError, match="wants the task 'mini_sst22', which no"):
+    check("mini_sst22: accuracy")
+
+
 def test_a_misspelt_task(check):
   with pytest.raises(UserError) as caught:
     check("mini_sqaud: em")

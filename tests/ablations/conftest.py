@@ -67,6 +67,9 @@ class FakeRuns:
   def setting(self, parameter):
     if parameter == "prepared_dir":
       return "prepared"
+    if parameter == "train_steps":
+      bound = "TRAIN_STEPS" in gin.config_str()
+      return gin.query_parameter("%TRAIN_STEPS") if bound else 1
     return gin.query_parameter("%MIXTURE_OR_TASK_NAME")
 
   def config_hash(self):

@@ -97,6 +97,28 @@ def test_json_names_the_group_of_every_cell(studies, capsys):
   assert not (studies / "index.html").exists()  # It writes nothing.
 
 
+def test_a_damaged_study_keeps_the_others_from_nothing(studies, capsys):
+  damaged = studies / "tiny-two" / "study.json"
+  damaged.write_text("{}")
+  capsys.readouterr()
+  assert cli.main(["report", str(studies)]) == 2
+  printed = capsys.readouterr()
+  assert "| [other10, two](#other10-two) |" in printed.out
+  assert (studies / "other10-two" / "report.html").exists()
+  assert printed.err == (
+    f"zoo: error: {damaged} is not as zoo ablate writes it (KeyError: 'name'); "
+    "run the study again to write it anew\n"
+  )
+
+
+def test_a_damaged_result_is_named(studies, capsys):
+  result = next(studies.glob("runs/finetune-*/result.json"))
+  result.write_text("{}")
+  capsys.readouterr()
+  assert cli.main(["report", str(studies)]) == 2
+  assert f"{result} has no scores, so neither zoo" in capsys.readouterr().err
+
+
 def test_a_folder_without_studies(tmp_path, capsys):
   assert cli.main(["report", str(tmp_path)]) == 2
   assert capsys.readouterr().err == (

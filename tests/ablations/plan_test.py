@@ -286,6 +286,36 @@ def test_a_mistake_names_its_row_phase_and_group(runs_of):
   )
 
 
+def test_two_rows_of_one_label(runs_of):
+  rows = [Row(name, label="$(steps) steps") for name in ("one", "two")]
+  with pytest.raises(UserError) as error:
+    runs_of(*rows)
+  assert str(error.value) == (
+    "study 'tiny' has 2 row labels named '100 steps'; names must differ"
+  )
+
+
+def test_a_run_of_no_steps(runs_of):
+  row = Row("none", changes={"finetune": ("TRAIN_STEPS=$(steps - 100)",)})
+  with pytest.raises(UserError) as error:
+    runs_of(row)
+  assert str(error.value) == (
+    "row 'none', phase 'finetune', group 'A': TRAIN_STEPS=0 must be at least 1"
+  )
+
+
+def test_seeds_whose_ensembles_would_have_members_in_common(runs_of):
+  row = Row("four", copies={"finetune": 4})
+  with pytest.raises(UserError) as error:
+    runs_of(BASELINE, row, seeds=(0, 1, 2000))
+  assert str(error.value) == (
+    "study 'tiny' has ensembles and the seeds [0, 1, 2000], of which some "
+    "differ by a multiple of 1000; their members would be the same runs, so "
+    "take other seeds"
+  )
+  assert runs_of(BASELINE, seeds=(0, 1000))
+
+
 def test_a_value_may_be_a_file(runs_of):
   suite = dataclasses.replace(SUITE, values={"steps": 1, "size": "b.gin"})
   with pytest.raises(UserError, match="there is no gin file 'b.gin'"):

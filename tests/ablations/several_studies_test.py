@@ -31,6 +31,19 @@ def run_both(run_tiny, fake, other_study, tmp_path):
   return run
 
 
+def test_two_studies_of_one_name_would_share_a_folder(run_both, tmp_path):
+  again = tmp_path / "again"
+  again.mkdir()
+  (again / "tiny.gin").write_text((tmp_path / "tiny.gin").read_text())
+  names = [str(folder / "tiny.gin") for folder in (tmp_path, again)]
+  with pytest.raises(UserError) as error:
+    Request(names, suite=str(tmp_path / "two.gin")).planned(prepare=False)
+  assert str(error.value) == (
+    f"{names[0]} and {names[1]} are both called 'tiny', and would write into "
+    "one folder; give one another Study.name, or leave it out"
+  )
+
+
 def test_studies_share_a_pool_and_a_progress(run_both, fake, capsys):
   before = set(fake.trained)
   capsys.readouterr()

@@ -69,6 +69,19 @@ def test_a_study_is_read_and_gin_is_left_empty(load):
       "",
       "row is 'No pre-training' but not of which table; bind Study.published",
     ),
+    (
+      "no_pretraining/Row.published = 'No pre-training'",
+      "",
+      "study 'tiny' stands beside table 't5/table01_baseline' and no row of it "
+      "says beside which line; bind NAME/Row.published to its label there, as "
+      "'Baseline average'",
+    ),
+    (
+      "no_pretraining/Row.published = 'No pre-training'",
+      "no_pretraining/Row.published = 'No pre-training'\n"
+      "four/Row.published = 'No pre-training'",
+      "study 'tiny' has 2 published rows named 'No pre-training'; names must",
+    ),
   ],
 )
 def test_published_rows_exist(load, old, new, error):

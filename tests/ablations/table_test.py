@@ -11,6 +11,7 @@ from transformer_zoo.ablations import analysis
 from transformer_zoo.ablations import budgets
 from transformer_zoo.ablations import cells
 from transformer_zoo.ablations import latex
+from transformer_zoo.ablations import markdown
 from transformer_zoo.ablations import scores
 from transformer_zoo.ablations import table
 from transformer_zoo.ablations import task_metrics
@@ -208,6 +209,13 @@ def test_latex_shows_special_characters_as_they_are():
     r"\textbackslash{}x \textless{}y\textgreater{} \textbar{} $\pm$ $-$ $\star$"
   )
   assert latex.escape("K = 2^16") == "K = 2$^{16}$"
+  assert latex.escape("α ≠ Δ") == r"$\alpha$ $\neq$ $\Delta$"
+
+
+def test_markdown_shows_labels_as_they_are():
+  assert markdown.plain("*half* <mask> <b>, p < 0.1") == (
+    r"\*half\* \<mask> \<b>, p < 0.1"
+  )
 
 
 def test_numbers_are_written_with_a_typographic_minus():
@@ -236,7 +244,7 @@ def test_equal_budgets_are_proved_and_others_named(make_study):
   assert found["twice"].phases["finetune"].flops == 4e9
   assert budgets.sentences(study, found) == [
     "Equal in all rows: parameters (10), trained parameters (10), tokens "
-    "(100).",
+    "(100), steps (4).",
     "Not equal: FLOPs, from 1.00 (baseline) to 2.00 (twice) of the baseline's "
     "2.00 G.",
   ]
@@ -245,7 +253,11 @@ def test_equal_budgets_are_proved_and_others_named(make_study):
 def test_the_files_of_a_study(run_tiny):
   folder = run_tiny().folder
   text = (folder / "table.md").read_text()
-  assert text.startswith("# tiny, suite two\n\nDoes <pre-training> help?\n\n|")
+  assert text.startswith(
+    "# tiny, suite two\n\nDoes \\<pre-training> help?\n\n|"
+  )
+  cost = "| no_pretraining | 812 k      | 812 k              | 40,000 × 0.50 |"
+  assert cost in text and "160 G × 0.50 | 20 × 0.33 |" in text
   assert "no_pretraining − the baseline = −3" in text
   assert "no_pretraining is worse, by more than chance explains." in text
   assert "## Scores of each task" in text

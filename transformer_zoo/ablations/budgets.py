@@ -55,10 +55,22 @@ class Budget:
     return sum(cost.tokens for cost in self.phases.values())
 
   @property
+  def steps(self) -> float:
+    """Of one run of each phase."""
+    return sum(cost.steps for cost in self.phases.values())
+
+  @property
   def flops(self) -> float:
     """Of all phases."""
     return sum(cost.flops for cost in self.phases.values())
 
+
+NOTE = (
+  "Tokens of inputs and targets, padding apart, and FLOPs that the model needs "
+  "for the batches, padding included, in all groups; steps of one run of each "
+  "phase. What rows share counts in each of them. × is the share of the "
+  "baseline's."
+)
 
 # The quantities that are compared, and what a row has of each.
 QUANTITIES: Mapping[str, Callable[[Budget], float]] = {
@@ -66,6 +78,7 @@ QUANTITIES: Mapping[str, Callable[[Budget], float]] = {
   "trained parameters": lambda budget: budget.trained,
   "tokens": lambda budget: budget.tokens,
   "FLOPs": lambda budget: budget.flops,
+  "steps": lambda budget: budget.steps,
 }
 
 
@@ -103,6 +116,12 @@ def sentences(study: StudyResults, budgets: Mapping[str, Budget]) -> list[str]:
   if equal:
     lines.insert(0, f"Equal in all rows: {', '.join(equal)}.")
   return lines
+
+
+def share(value: float, base: float | None) -> str:
+  """Returns `× 0.55`; "" where it is all of the baseline's, or that is 0."""
+  ratio = value / base if base else 1.0
+  return "" if is_equal(ratio) else f"× {ratio:.2f}"
 
 
 def is_equal(share: float) -> bool:

@@ -29,9 +29,9 @@ def check(suite: Suite, columns: Iterable[Column], runs: Collection) -> None:
     for run in runs:
       if run.scored and run.group in ("", column.of_group):
         known |= tasks[run.mixture, run.prepared_dir]
-    # Runs may give their tasks' names a suffix (`evaluate.suffix`).
-    names = tuple(known)
-    wrong = [task for task in column.tasks if not task.startswith(names)]
+    # Runs may give their tasks' names a suffix (`evaluate.suffix`), as "_2x".
+    names = tuple(f"{name}_" for name in known)
+    wrong = [task for task in column.tasks if not f"{task}_".startswith(names)]
     if wrong and "" not in known:
       raise UserError(
         f"column {column.name!r} of suite {suite.name!r} wants the task "

@@ -25,7 +25,7 @@ def expand(text: str, values: Mapping[str, float | str]) -> str:
   Args:
     text: with any number of `$(...)`: a name, a number, and + - * / // ** and
       parentheses, one inside the other at most.
-    values: by name. A text stands only by itself; one may itself have `$(...)`.
+    values: by name. A text stands only by itself, as it is.
 
   Raises:
     UserError: an unknown name, or what is no such expression.

@@ -1,7 +1,9 @@
 r"""A study's table in LaTeX, with the rules of the package booktabs.
 
 The text is a float for `\input{table.tex}`; `\usepackage{booktabs}` and nothing
-else has to stand in the preamble.
+else has to stand in the preamble. Letters of Latin scripts, Greek ones and the
+signs below are shown by pdfLaTeX; labels in other scripts want XeLaTeX or
+LuaLaTeX and a font that has them.
 """
 
 import re
@@ -31,12 +33,22 @@ _SPECIAL = {
   "≤": r"$\leq$",
   "≥": r"$\geq$",
   "≈": r"$\approx$",
-  "τ": r"$\tau$",
+  "≠": r"$\neq$",
+  "∞": r"$\infty$",
   "²": r"$^2$",
   "…": r"\ldots{}",
   "—": "---",
   "\u00a0": "~",
   cells.STAR: r"$\star$",
+} | {
+  letter: rf"$\{name}$"
+  for letter, name in {
+    **{"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "Δ": "Delta"},
+    **{"ε": "varepsilon", "ζ": "zeta", "η": "eta", "θ": "theta", "κ": "kappa"},
+    **{"λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho"},
+    **{"σ": "sigma", "Σ": "Sigma", "τ": "tau", "φ": "varphi", "χ": "chi"},
+    **{"ψ": "psi", "ω": "omega", "Ω": "Omega"},
+  }.items()
 }
 
 

@@ -1,11 +1,18 @@
 """Parts of Markdown that the texts on a study have in common."""
 
 from collections.abc import Callable, Iterable, Sequence
+import re
 
+from transformer_zoo.ablations import budgets
 from transformer_zoo.ablations import cells
 from transformer_zoo.ablations.analysis import Analysis
+from transformer_zoo.ablations.chart import compact
 from transformer_zoo.ablations.scores import Cell
 from transformer_zoo.ablations.task_metrics import TaskMetric
+from transformer_zoo.training.progress import duration
+
+# What would be emphasis or a tag, "p < 0.001" apart.
+_MARKUP = re.compile(r"\*|<(?=[A-Za-z/!?])")
 
 
 def scores(
@@ -45,6 +52,28 @@ def differences(analysis: Analysis) -> str:
   return _rows(analysis, table.others, table.columns, difference)
 
 
+def costs(analysis: Analysis) -> str:
+  """Returns what each row costs with one seed, beside its share.
+
+  The share is of the baseline's cost, and not told where it is all of it.
+  """
+  found = analysis.budgets
+  base = found.get(analysis.study.baseline)
+  lines = [["", *budgets.QUANTITIES, "time"]]
+  for row, budget in found.items():
+    line = [plain(cells.label(analysis.study, row))]
+    for of in budgets.QUANTITIES.values():
+      share = budgets.share(of(budget), base and of(base))
+      line.append(f"{compact(of(budget))} {share}".rstrip())
+    lines.append([*line, duration(budget.seconds)])
+  return grid(lines)
+
+
+def plain(text: str) -> str:
+  """Returns a text of the user's as Markdown shows it."""
+  return _MARKUP.sub(r"\\\g<0>", text)
+
+
 def grid(lines: Sequence[Sequence[str]]) -> str:
   """Returns a table whose columns are as wide as their widest cell.
 
@@ -66,7 +95,7 @@ def grid(lines: Sequence[Sequence[str]]) -> str:
 
 def listed(lines: Iterable[str]) -> str:
   """Returns a list, without the lines that are empty."""
-  return "\n".join(f"- {line}" for line in lines if line)
+  return "\n".join(f"- {plain(line)}" for line in lines if line)
 
 
 def joined(blocks: Iterable[str]) -> str:
@@ -82,9 +111,8 @@ def _rows(
   turned: bool = False,
 ) -> str:
   study, table = analysis.study, analysis.table
-  lines = [["", *map(str, columns)]]
-  lines += [
-    [cells.label(study, row), *(text(table.cells[row, c]) for c in columns)]
-    for row in rows
-  ]
+  lines = [["", *(plain(str(column)) for column in columns)]]
+  for row in rows:
+    label = plain(cells.label(study, row))
+    lines.append([label, *(text(table.cells[row, c]) for c in columns)])
   return grid([*zip(*lines, strict=True)] if turned else lines)

@@ -124,12 +124,14 @@ def plan(
 
   Raises:
     UserError: a part that the study needs does not exist yet, a phase is not
-      the suite's, a configuration cannot be loaded, data not be prepared, or a
-      column wants a task that no run reads.
+      the suite's, a configuration cannot be loaded or trains for no step, data
+      cannot be prepared, a column wants a task that no run reads, or two rows
+      have one label.
   """
   if study.missing:
     raise UserError(f"study {study.name!r} cannot be run yet: {study.missing}")
   suite.check_study(study)
+  _check_member_seeds(study)
   data_mark = data_marks.made if prepare else data_marks.found
   pool = pathlib.Path(output_dir) / POOL
   planner = _Planner(suite, pool, search_paths, data_mark)
@@ -138,7 +140,20 @@ def plan(
       for group in suite.groups_of(row):
         planner.add_chain(row, seed, group)
   column_tasks.check(suite, suite.columns_of(study), planner.runs)
+  labels = [expressions.expand(row.shown, suite.values) for row in study.rows]
+  checks.check_unique(labels, f"study {study.name!r}", "row label")
   return planner.runs
+
+
+def _check_member_seeds(study: Study) -> None:
+  """Raises UserError where members of one seed are those of another."""
+  left = {seed % MEMBER_STRIDE for seed in study.seeds}
+  if len(left) < len(study.seeds) and any(row.copies for row in study.rows):
+    raise UserError(
+      f"study {study.name!r} has ensembles and the seeds {list(study.seeds)}, "
+      f"of which some differ by a multiple of {MEMBER_STRIDE}; their members "
+      "would be the same runs, so take other seeds"
+    )
 
 
 class _Planner:
@@ -254,6 +269,8 @@ class _Planner:
       config.load(
         (), bindings, self._search_paths, changes=changes, root=command
       )
+      if command == "train" and (steps := config.setting("train_steps")) < 1:
+        raise UserError(f"TRAIN_STEPS={steps} must be at least 1")
       settings = map(config.setting, ("mixture_or_task_name", "prepared_dir"))
       return config.config_hash(), *settings
     finally:

@@ -8,8 +8,12 @@ from transformer_zoo.ablations.chart import Chart
 from transformer_zoo.ablations.chart import NUM_COLOURS
 from transformer_zoo.ablations.scores import Table
 
-# "10%", "K = 2^16", "1/4", "4,096 repeats": words, a number, words.
-_NUMBER = re.compile(r"(\D*?)(\d[\d,]*(?:\.\d+)?)(?:\^(\d+)|/(\d+))?(?!\d)(.*)")
+# "10%", "K = 2^-1", "1/4", ".1", "1e-4", "4,096 repeats": words, a number,
+# words. A minus is a number's where no word stands right before it.
+_NUMBER = re.compile(
+  r"(\D*?)((?:(?<![^\s=])[-\u2212])?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:e[+-]?\d+)?)"
+  r"(?:\^([-\u2212]?\d+)|/(\d+))?(?![\d.])(.*)"
+)
 _FEWEST_VALUES = 3
 # Places of the colours of our line and of the published one, which is dashed.
 OURS, THEIRS = 0, NUM_COLOURS + 1
@@ -57,8 +61,11 @@ def sensitivities(table: Table) -> dict[str, dict[str, float]]:
     match = _NUMBER.fullmatch(table.labels[row])
     if match:
       before, base, power, divisor, after = match.groups()
+      base, power = (
+        (text or "1").replace("\u2212", "-") for text in (base, power)
+      )
       try:
-        number = float(base.replace(",", "")) ** float(power or 1)
+        number = float(base.replace(",", "")) ** float(power)
         number /= float(divisor or 1)
       except ArithmeticError:  # "24/0": layers, and no fraction.
         continue

@@ -40,12 +40,7 @@ def section(study: StudyResults, found: Mapping[str, Budget]) -> Iterator[str]:
       *([("published", len(shown))] if shown else []),
     ],
   )
-  yield (
-    '<p class="note">Tokens of inputs and targets, padding apart, and FLOPs '
-    "that the model needs for the batches, padding included, in all groups; "
-    "steps of one run. What rows share counts in each of them. Small: as a "
-    "share of the baseline’s.</p>"
-  )
+  yield f'<p class="note">{page.text(budgets.NOTE)}</p>'
 
 
 def _costs_of_row(study, row, budget, base, phases) -> list[str | page.Cell]:
@@ -76,6 +71,6 @@ def _details(study) -> dict[str, Mapping[str, str]]:
 
 
 def _share(value: float, base: float | None) -> page.Cell:
-  share = value / base if base else 1.0
-  share = "" if budgets.is_equal(share) else f"<small>× {share:.2f}</small>"
-  return page.Cell(compact(value) + share, value)
+  share = budgets.share(value, base)
+  small = share and f"<small>{share}</small>"
+  return page.Cell(compact(value) + small, value)

@@ -145,10 +145,19 @@ class Request:
 
     Raises:
       UserError: a study or the suite, or a configuration of them, cannot be
-        run as it is written.
+        run as it is written, or two studies have one name.
     """
     suite = self.loaded_suite
     loaded = [self._study(name) for name in self.names]
+    by_name = {}
+    for given, study in zip(self.names, loaded, strict=True):
+      if study.name in by_name:
+        raise UserError(
+          f"{by_name[study.name]} and {given} are both called {study.name!r}, "
+          "and would write into one folder; give one another Study.name, or "
+          "leave it out"
+        )
+      by_name[study.name] = given
     with self.data_folders():
       return [
         PlannedStudy(

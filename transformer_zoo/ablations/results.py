@@ -226,14 +226,20 @@ def read(folder: str | os.PathLike[str]) -> StudyResults:
       f"{folder} is not the folder of a study: it has no {record.STUDY_FILE}"
     )
   read = json_files.read(folder / record.STUDY_FILE)
-  return StudyResults(
-    folder=folder,
-    **{name: read[name] for name in _PLAIN},
-    seeds=tuple(read["seeds"]),
-    columns=tuple(Column(**column) for column in read["columns"]),
-    rows={row.pop("name"): RowInfo(**row) for row in read["rows"]},
-    runs=tuple(_runs(folder, read["runs"])),
-  )
+  try:
+    return StudyResults(
+      folder=folder,
+      **{name: read[name] for name in _PLAIN},
+      seeds=tuple(read["seeds"]),
+      columns=tuple(Column(**column) for column in read["columns"]),
+      rows={row.pop("name"): RowInfo(**row) for row in read["rows"]},
+      runs=tuple(_runs(folder, read["runs"])),
+    )
+  except (KeyError, TypeError, AttributeError) as error:
+    raise UserError(
+      f"{folder / record.STUDY_FILE} is not as zoo ablate writes it "
+      f"({type(error).__name__}: {error}); run the study again to write it anew"
+    ) from error
 
 
 def _runs(folder, records) -> Iterator[RunResult]:
@@ -260,9 +266,19 @@ def _runs(folder, records) -> Iterator[RunResult]:
         "starts": starts,
         "state": own.state,
         "reason": own.reason,
-        "result": outcome.read_result(path) if finished else None,
+        "result": _result(path) if finished else None,
       }
     )
+
+
+def _result(folder: pathlib.Path) -> dict:
+  result = outcome.read_result(folder)
+  if not isinstance(result, dict) or "scores" not in result:
+    raise UserError(
+      f"{folder / outcome.RESULT_FILE} has no scores, so neither zoo train nor "
+      "zoo evaluate wrote it so; remove it and run the study again"
+    )
+  return result
 
 
 def _path(folder: pathlib.Path, relative: str) -> pathlib.Path:

@@ -6,7 +6,8 @@ A study is `gin_configs/studies/<name>/study.gin`, with a README beside it:
     Study.rows = (@baseline/Row(), @rate_25/Row())
     Study.published = "t5/table06_corruption_rates"
 
-    rate_25/Row.label = "25%"
+    baseline/Row.published = "15%"
+    rate_25/Row.published = "25%"
     rate_25/Row.changes = {"pretrain": ("objectives/iid_25.gin",)}
 
 It says nothing about models, data and budgets: those are the suite's
@@ -165,10 +166,18 @@ class Study:
         f"{where} says which published row is {labels[0]!r} but not of which "
         "table; bind Study.published"
       )
-    if self.published:
-      table = published_tables.load(self.published)
-      for label in labels:
-        table.row(label)
+    if not self.published:
+      return
+    table = published_tables.load(self.published)
+    if not labels:
+      raise UserError(
+        f"{where} stands beside table {self.published!r} and no row of it says "
+        "beside which line; bind NAME/Row.published to its label there, as "
+        f"{next(iter(table.rows))!r}"
+      )
+    for label in labels:
+      table.row(label)
+    checks.check_unique(labels, where, "published row")
 
 
 def with_seeds(study: Study, seeds: Sequence[int]) -> Study:

@@ -21,7 +21,7 @@ def to_markdown(analysis: Analysis) -> str:
   study = analysis.study
   blocks = [
     f"## {title(study)}",
-    study.question,
+    markdown.plain(study.question),
     markdown.scores(analysis, analysis.table.columns),
     _explained(study),
     markdown.listed(sentences(analysis)),

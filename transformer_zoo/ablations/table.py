@@ -17,7 +17,8 @@ from transformer_zoo.ablations.scores import Table
 def to_markdown(analysis: Analysis) -> str:
   """Returns the table, what it shows and what is missing, as Markdown."""
   study, table = analysis.study, analysis.table
-  blocks = [f"# {study.name}, suite {study.suite}", study.question]
+  blocks = [f"# {study.name}, suite {study.suite}"]
+  blocks.append(markdown.plain(study.question))
   blocks.append(markdown.scores(analysis, table.columns))
   blocks.append(markdown.listed(cells.legend(study, "In brackets")))
   blocks.append(markdown.listed(analysis.gaps))
@@ -32,8 +33,9 @@ def to_markdown(analysis: Analysis) -> str:
     blocks.append(markdown.listed([*analysis.beside_published, *ranks]))
   if analysis.budgets:
     blocks.append("## Budgets")
+    blocks.append(markdown.costs(analysis))
     sentences = budgets.sentences(study, analysis.budgets)
-    blocks.append(markdown.listed(sentences))
+    blocks.append(markdown.listed([*sentences, budgets.NOTE]))
   if table.every_metric:
     blocks.append("## Scores of each task")
     blocks.append(markdown.scores(analysis, table.every_metric, turned=True))

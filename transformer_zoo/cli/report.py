@@ -3,12 +3,13 @@
 Prints how far each run has come and the table of what is finished; writes the
 tables, the statistics and `report.html` anew. Of the folder above several
 studies it does so for each, and writes `index.html` and `index.md` of all
-(docs/reports.md).
+(docs/reports.md); one that cannot be read is named after the others.
 """
 
 import argparse
 
 from transformer_zoo.cli import common
+from transformer_zoo.errors import UserError
 
 SUMMARY = "read a study's folder while its runs run, and write its report"
 EXAMPLE = "zoo report runs/quickstart"
@@ -28,7 +29,8 @@ def run(arguments: argparse.Namespace) -> None:
   """Prints states and table; with --json all that is known, writing nothing.
 
   Raises:
-    UserError: the folder holds no study, or a file in it is damaged.
+    UserError: the folder holds no study, or a file in it is damaged; after
+      the others are written.
   """
   from transformer_zoo.ablations import index
   from transformer_zoo.ablations import report
@@ -39,18 +41,27 @@ def run(arguments: argparse.Namespace) -> None:
 
   is_one = results.is_study(arguments.folder)
   read = [arguments.folder] if is_one else index.folders(arguments.folder)
-  studies = [analyse(results.read(folder)) for folder in read]
+  studies, damages = [], []
+  for folder in read:
+    try:
+      studies.append(analyse(results.read(folder)))
+    except UserError as error:
+      damages.append(str(error))
+  if not studies:
+    raise UserError("\n".join(damages))
   if arguments.json:
     told = [report_json.as_json(study) for study in studies]
     common.print_json(told[0] if is_one else told)
-    return
-  if not is_one:
-    index.write(arguments.folder, studies)
-  for study in studies:
-    text = table.write(study)
-    page = report.write(study)
-  if is_one:
-    print(text)
-    print(page)
   else:
-    print(index.to_markdown(studies))
+    if not is_one:
+      index.write(arguments.folder, studies)
+    for study in studies:
+      text = table.write(study)
+      page = report.write(study)
+    if is_one:
+      print(text)
+      print(page)
+    else:
+      print(index.to_markdown(studies))
+  if damages:
+    raise UserError("\n".join(damages))

@@ -304,9 +304,9 @@ def test_agreement_with_the_published_order(tmp_path):
   assert found.sentence == (
     "GLUE: Kendall's tau +0.67 (95 % interval "
     f"{found.ranking.low:+.2f} to {found.ranking.high:+.2f}) over 4 rows; "
-    "5 of 6 pairs stand in the published order, of those more than two "
-    "deviations apart in print 3 of 3. An order at random agrees so much with "
-    "p = 0.333: 4 rows are too few to show agreement, the very same order has "
+    "5 of 6 pairs stand in the published order, and 3 of the 3 that are more "
+    "than two deviations apart in print. An order at random agrees so much "
+    "with p = 0.333: 4 rows are too few to show agreement, the very same order has "
     "p = 0.083."
   ).replace("-", "−")
 

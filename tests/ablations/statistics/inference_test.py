@@ -43,7 +43,10 @@ def test_a_single_seed_has_no_p_value():
 def test_scores_without_any_spread():
   same = np.array([50.0, 50.0])
   assert inference.estimate(same, same, 0.0).p_value == 1.0
-  assert inference.estimate(same + 1, same, 0.0).p_value is None
+  apart = inference.estimate(same + 1, same, 0.0)
+  assert apart.p_value is None and apart.low is None and apart.high is None
+  # Nor is anything known where no choice of the examples makes a difference.
+  assert inference.estimate(same[:1] + 1, same[:1], 0.0).low is None
   # Their sum is rounded, so that NumPy finds a variance of 1e-30.
   third = np.full(3, 100 * 17 / 277)
   assert np.var(third, ddof=1) > 0

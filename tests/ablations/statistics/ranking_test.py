@@ -41,6 +41,15 @@ def test_p_value_is_that_of_all_permutations():
   assert found.smallest_p_value == pytest.approx(2 / 24)
 
 
+def test_p_value_with_ties_on_both_sides():
+  # Of the three orders (0, 0, 1), (0, 1, 0) and (1, 0, 0) one has tau -1 and
+  # the others +1/2: one of three says as much.
+  found = ranking.rank([2, 2, 0], [0, 0, 1])
+  assert found.tau == pytest.approx(-1.0)
+  assert found.p_value == pytest.approx(1 / 3)
+  assert found.smallest_p_value == pytest.approx(1 / 3)
+
+
 def test_agreement_of_many_rows():
   ours = np.arange(11.0)
   found = ranking.rank(ours, ours**2)

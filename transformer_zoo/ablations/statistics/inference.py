@@ -41,7 +41,8 @@ class Estimate:
     seeds_error: standard error due to seeds; None with a single one.
     examples_error: standard error due to examples; None where not known.
     degrees: of freedom of t; infinite where only examples count.
-    low: lower end of the interval; None where nothing is known of the error.
+    low: lower end of the interval; None where nothing is known of the error, or
+      no spread at all is seen.
     high: upper end.
     p_value: two-sided, that there is no difference; None with a single seed or
       where there is no spread at all to measure a difference against.
@@ -80,12 +81,12 @@ def estimate(
   if parts.any():
     degrees = float(variance**2 / (parts**2).sum() * (num_seeds - 1))
   low = high = p_value = None
-  if num_seeds > 1 or examples_variance is not None:
+  if variance > 0:
     error = math.sqrt(variance)
     half = error * float(scipy.stats.t.ppf((1 + LEVEL) / 2, degrees))
     low, high = difference - half, difference + half
-  if num_seeds > 1 and variance > 0:
-    p_value = float(2 * scipy.stats.t.sf(abs(difference) / error, degrees))
+    if num_seeds > 1:
+      p_value = float(2 * scipy.stats.t.sf(abs(difference) / error, degrees))
   elif num_seeds > 1 and difference == 0:
     p_value = 1.0
   return Estimate(

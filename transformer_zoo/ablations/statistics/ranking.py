@@ -144,14 +144,18 @@ def _p_value(x_R: np.ndarray, y_R: np.ndarray) -> float:
   """By all permutations of the rows, or 10,000 of them where there are more."""
   mine_RR = _order(x_R)
 
+  # Of either sign: with ties on both sides the two tails are not alike, and
+  # twice the smaller is not the share of orders that say as much.
   def agreement(y, axis):
-    return (mine_RR * _order(np.moveaxis(y, axis, -1))).sum((-1, -2))
+    theirs = _order(np.moveaxis(y, axis, -1))
+    return abs((mine_RR * theirs).sum((-1, -2)))
 
   result = scipy.stats.permutation_test(
     (y_R,),
     agreement,
     permutation_type="pairings",
     vectorized=True,
+    alternative="greater",
     n_resamples=10_000,
     batch=1000,
     rng=np.random.default_rng(0),

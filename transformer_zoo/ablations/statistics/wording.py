@@ -128,8 +128,8 @@ def of_ranking(found: Ranking, column: str) -> str:
     text += ", and print tells none apart by more than two deviations"
   elif found.num_clear != found.num_pairs:
     text += (
-      f", of those more than two deviations apart in print "
-      f"{found.num_clear_same} of {found.num_clear}"
+      f", and {found.num_clear_same} of the {found.num_clear} that are more "
+      "than two deviations apart in print"
     )
   text += f". An order at random agrees so much with {p_value(found.p_value)}"
   if found.smallest_p_value > _SMALL:
@@ -157,8 +157,13 @@ def signed(value: float, decimals: int = 2) -> str:
 
 
 def _of_one_seed(estimate: inference.Estimate) -> str:
-  if estimate.low is None:
+  if estimate.low is None and estimate.examples_error is None:
     return "With one seed and without predictions nothing can be concluded."
+  if estimate.low is None:
+    return (
+      "No choice of the examples changes that, so there is nothing to measure "
+      "the difference against."
+    )
   if estimate.low <= 0 <= estimate.high:
     return (
       "These two models are not told apart by so many examples; with one seed "
@@ -181,6 +186,8 @@ def _conclusion(found, row: str, num_comparisons: int, decimals: int) -> str:
       "By itself this would be a difference; as one of "
       f"{num_comparisons} comparisons it may well be chance."
     )
+  if estimate.low is None:
+    return "The two score the same with every seed."
   half = (estimate.high - estimate.low) / 2
   return (
     "No difference can be concluded: with these seeds and examples one below "
