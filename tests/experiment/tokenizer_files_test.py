@@ -31,6 +31,17 @@ def written(vocabulary, folder, first_fed=None):
   return json.loads((folder / "tokenizer_config.json").read_text()), said
 
 
+def llama_model(folder, name):
+  (folder / "text.txt").write_text("\n".join(LINES))
+  sentencepiece.SentencePieceTrainer.Train(
+    input=str(folder / "text.txt"),
+    model_prefix=str(folder / name),
+    vocab_size=330,
+    minloglevel=2,
+    **LLAMAS,
+  )
+
+
 def byte_bpe(folder, special):
   (folder / "text.txt").write_text("\n".join(LINES))
   trained = tokenizers.ByteLevelBPETokenizer()
@@ -114,14 +125,7 @@ def test_a_sentencepiece_model_of_a_language_model(tmp_path):
 
 @pytest.mark.parametrize(("first", "piece"), [(1, "<s>"), (0, "<unk>")])
 def test_a_model_like_llamas_of_a_language_model(first, piece, tmp_path):
-  (tmp_path / "text.txt").write_text("\n".join(LINES))
-  sentencepiece.SentencePieceTrainer.Train(
-    input=str(tmp_path / "text.txt"),
-    model_prefix=str(tmp_path / "llama"),
-    vocab_size=330,
-    minloglevel=2,
-    **LLAMAS,
-  )
+  llama_model(tmp_path, "llama")
   vocabulary = Vocabulary(tmp_path / "llama.model", 0)
   config, said = written(vocabulary, tmp_path / "theirs", first_fed=first)
   assert said == ""
@@ -161,7 +165,9 @@ def test_a_tokenizer_json_that_begins_as_in_training(tmp_path):
     ({"tokenizer_class": "LlamaTokenizer"}, True),
     ({"tokenizer_class": "LlamaTokenizer", "add_bos_token": True}, True),
     ({"tokenizer_class": "LlamaTokenizer", "add_bos_token": False}, False),
+    ({"tokenizer_class": "LLaMATokenizer"}, True),
     ({"tokenizer_class": "T5Tokenizer"}, False),
+    ({}, False),
   ],
 )
 def test_whether_a_tokenizer_without_json_begins_with_bos(
@@ -172,3 +178,30 @@ def test_whether_a_tokenizer_without_json_begins_with_bos(
   (tmp_path / "tokenizer_config.json").write_text(json.dumps(stated))
   expected = vocabulary.bos_id if begins else None
   assert tokenizer_files.start_id(tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+  ("model", "begins"),
+  [
+    ({"model_type": "llama"}, True),
+    ({"model_type": "mistral"}, True),
+    ({"model_type": "t5"}, False),
+    ({"model_type": "llama", "tokenizer_class": "T5Tokenizer"}, False),
+  ],
+)
+def test_a_model_file_alone_is_read_as_by_the_models_own_class(
+  model, begins, tmp_path
+):
+  llama_model(tmp_path, "tokenizer")
+  (tmp_path / "config.json").write_text(json.dumps(model))
+  assert Vocabulary(tmp_path).bos_id == 1
+  assert tokenizer_files.start_id(tmp_path) == (1 if begins else None)
+
+
+def test_a_directory_of_byt5_has_no_file_and_a_vocabulary(tmp_path):
+  """As Google's: config.json alone names the class."""
+  (tmp_path / "config.json").write_text('{"tokenizer_class": "ByT5Tokenizer"}')
+  assert tokenizer_files.vocabulary(tmp_path).kind == "bytes"
+  (tmp_path / "tokenizer_config.json").write_text('{"extra_ids": 125}')
+  assert tokenizer_files.vocabulary(tmp_path).kind == "bytes"
+  assert Vocabulary(str(tmp_path)).size == 384

@@ -36,12 +36,22 @@ def test_integers_are_no_parameters():
     Tensor.of(np.zeros(2, np.int32)).astype(np.dtype(np.float32))
 
 
-def test_tensors_are_equal_in_contents_shape_and_type():
+def test_tensors_are_equal_in_contents_and_shape():
   array = np.arange(6, dtype=np.float32).reshape(2, 3)
   tensor = Tensor.of(array)
   assert tensors.are_equal(tensor, Tensor.of(np.asfortranarray(array)))
-  others = [array + 1, array.reshape(3, 2), array.astype(np.float64)]
+  others = [array + 1, array.reshape(3, 2), array.astype(np.int32)]
   assert not any(tensors.are_equal(tensor, Tensor.of(a)) for a in others)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, ml_dtypes.bfloat16])
+def test_the_same_numbers_in_another_type_are_equal(dtype):
+  narrow = Tensor.of(np.array([1.5, -3.0], np.float32))
+  assert tensors.are_equal(narrow, Tensor.of(np.array([1.5, -3.0], dtype)))
+  assert not tensors.are_equal(narrow, Tensor.of(np.array([1.5, -3.5], dtype)))
+  # 0.1 is another number in each.
+  tenth = Tensor.of(np.array([0.1], np.float32))
+  assert not tensors.are_equal(tenth, Tensor.of(np.array([0.1], dtype)))
 
 
 def test_reading_ahead_keeps_the_order():

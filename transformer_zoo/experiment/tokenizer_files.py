@@ -14,6 +14,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface.directory import read_json
 
 CONFIG = "tokenizer_config.json"
+_MODEL = "config.json"
 _JSON = "tokenizer.json"
 _ADDED = "added_tokens.json"
 # Those of every tokenizer of the families that are exchanged.
@@ -71,12 +72,25 @@ def start_id(folder: pathlib.Path) -> int | None:
     before, _ = _around(folder / _JSON)
     return before[0] if before else None
   config = files.tokenizer_config(str(folder))
-  kind = config.get("tokenizer_class") or ""
-  if config.get("add_bos_token", _LLAMA in kind):
+  kind = config.get("tokenizer_class") or _class_of_model(folder)
+  # "LLaMATokenizer" in the first conversions.
+  if config.get("add_bos_token", _LLAMA.lower() in kind.lower()):
     return Vocabulary(folder).bos_id
   if "Roberta" in kind:
     return Vocabulary(folder).cls_id
   return None
+
+
+def _class_of_model(folder: pathlib.Path) -> str:
+  """What reads a directory's vocabulary by its config.json; "" where unknown."""
+  if not (folder / _MODEL).is_file():
+    return ""
+  config = read_json(folder / _MODEL)
+  if kind := config.get("tokenizer_class"):
+    return kind
+  of_llama = config.get("model_type") in ("llama", "mistral")
+  has_model = any(path.suffix == ".model" for path in of_directory(folder))
+  return f"{_LLAMA}Tokenizer" if of_llama and has_model else ""
 
 
 def _around(path: pathlib.Path) -> tuple[list[int], list[int]]:
@@ -102,7 +116,9 @@ def vocabulary(folder: pathlib.Path) -> Vocabulary | None:
   Raises:
     UserError: it cannot be read.
   """
-  if not folder.is_dir() or not any(of_directory(folder)):
+  if not folder.is_dir():
+    return None
+  if not any(of_directory(folder)) and not files.has_bytes(str(folder)):
     return None
   found = Vocabulary(folder)
   found.check()

@@ -306,8 +306,8 @@ def test_agreement_with_the_published_order(tmp_path):
     f"{found.ranking.low:+.2f} to {found.ranking.high:+.2f}) over 4 rows; "
     "5 of 6 pairs stand in the published order, and 3 of the 3 that are more "
     "than two deviations apart in print. An order at random agrees so much "
-    "with p = 0.333: 4 rows are too few to show agreement, the very same order has "
-    "p = 0.083."
+    "with p = 0.333: 4 rows are too few to show agreement, the very same order "
+    "has p = 0.083."
   ).replace("-", "−")
 
 

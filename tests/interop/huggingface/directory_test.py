@@ -191,6 +191,44 @@ def test_shards_hold_what_one_file_does(tmp_path):
     directory.open_directory(tmp_path / "many")
 
 
+def index_of(folder, *more):
+  """Makes of a directory's one file a shard, and an index with more names."""
+  shard = "model-00001-of-00001.safetensors"
+  (folder / "model.safetensors").rename(folder / shard)
+  index = {"weight_map": dict.fromkeys([*arrays(), *more], shard)}
+  (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def test_an_index_may_name_all_places_of_one_table(tmp_path):
+  """As flan-t5-xl's does, whose shards have the table once."""
+  index_of(
+    write(tmp_path, arrays()),
+    "encoder.embed_tokens.weight",
+    "decoder.embed_tokens.weight",
+    UNUSED,
+  )
+  found = directory.open_directory(tmp_path)
+  assert found.tensors.keys() == arrays().keys()
+  assert found.parameters()
+
+
+@pytest.mark.parametrize(
+  ("lost", "says"),
+  [
+    ("lm_head.weight", {"tie_word_embeddings": False}),
+    ("encoder.block.9.layer.0.layer_norm.weight", {}),
+  ],
+)
+def test_an_index_that_names_what_is_lost(tmp_path, lost, says):
+  index_of(write(tmp_path, arrays(), CONFIG | says), lost)
+  with pytest.raises(UserError) as error:
+    directory.open_directory(tmp_path)
+  assert str(error.value) == (
+    f"the index in {str(tmp_path)!r} names tensors that are not in its shards: "
+    f"{lost}"
+  )
+
+
 def test_pickled_files_need_pytorch(tmp_path, monkeypatch):
   (tmp_path / "config.json").write_text(json.dumps(CONFIG))
   (tmp_path / "pytorch_model.bin").write_bytes(b"")

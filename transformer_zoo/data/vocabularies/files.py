@@ -60,7 +60,7 @@ def recognise(path: str) -> VocabularyFiles:
   Raises:
     UserError: nothing can be read there, or it is no vocabulary.
   """
-  if path == BYTES or _tokenizer_class(path) == _BYTES_CLASS:
+  if path == BYTES or has_bytes(path):
     return VocabularyFiles(BYTES, (), ())
   file = _in_folder(path) if os.path.isdir(path) else path
   try:
@@ -69,6 +69,18 @@ def recognise(path: str) -> VocabularyFiles:
     raise UserError(
       f"The vocabulary file {file!r} cannot be read ({error.strerror})."
     ) from None
+
+
+def has_bytes(folder: str) -> bool:
+  """Whether a Hugging Face directory's vocabulary is ByT5's, without a file.
+
+  Those that were written before tokenizer_config.json named its class (ByT5's
+  own) name it in config.json.
+  """
+  kind = _tokenizer_class(folder)
+  if kind is None:
+    kind = _object(os.path.join(folder, _MODEL_CONFIG)).get("tokenizer_class")
+  return kind == _BYTES_CLASS
 
 
 def is_vocabulary(path: str) -> bool:

@@ -37,9 +37,9 @@ _WITHOUT_EFFECT = frozenset(
   _attn_implementation _attn_implementation_autoset
   _attn_implementation_internal _commit_hash _experts_implementation
   _experts_implementation_internal _flash_attn_2_enabled _name_or_path
-  _num_labels _output_attentions architectures attn_implementation
-  chunk_size_feed_forward dtype finetuning_task gradient_checkpointing id2label
-  initializer_range is_decoder label2id model_type name_or_path num_labels
+  _num_labels _output_attentions architectures attn_implementation author
+  chunk_size_feed_forward created_date dtype finetuning_task gradient_checkpointing id2label
+  initializer_range is_decoder label2id license model_type name_or_path num_labels
   output_attentions output_hidden_states prefix problem_type return_dict
   task_specific_params tf_legacy_loss tie_last_hidden_states tokenizer_class
   torch_dtype torchscript transformers_version unsloth_fixed unsloth_version
@@ -74,6 +74,7 @@ _ALLOWED = {
   "pruned_heads": ({}, None),
   "quantization_config": (None,),
   "tie_encoder_decoder": (False,),
+  "transformers_weights": (None, "model.safetensors"),
 }
 
 

@@ -105,7 +105,9 @@ def open_directory(path: str | os.PathLike[str]) -> Directory:
   family = family_of(config)
   family.architecture(config)  # What it says is understood, or refused here.
   aliases = family.aliases(config)
-  tensors = _with_prefix(_files(folder), family)
+  promised = _with_prefix(_files(folder), family)
+  tensors = {n: tensor for n, tensor in promised.items() if tensor is not None}
+  _check_absent(folder, promised.keys() - tensors.keys(), aliases, config)
   tensors = _without_aliases(tensors, aliases)
   config = family.settle(config, tensors.keys())
   return Directory(folder, config, tensors, family)
@@ -128,8 +130,11 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
   return content
 
 
-def _files(folder: pathlib.Path) -> dict[str, Tensor]:
-  """The tensors of all files; safetensors go before PyTorch's."""
+def _files(folder: pathlib.Path) -> dict[str, Tensor | None]:
+  """The tensors of all files; safetensors go before PyTorch's.
+
+  None is one that an index names and no shard has.
+  """
   for name, read in _READERS.items():
     if (folder / name).is_file():
       return read(folder / name)
@@ -141,7 +146,7 @@ def _files(folder: pathlib.Path) -> dict[str, Tensor]:
   )
 
 
-def _shards(folder, index, read) -> dict[str, Tensor]:
+def _shards(folder, index, read) -> dict[str, Tensor | None]:
   places = index.get("weight_map")
   if not isinstance(places, dict):
     raise UserError(f"the index of shards in {str(folder)!r} has no weight_map")
@@ -150,17 +155,28 @@ def _shards(folder, index, read) -> dict[str, Tensor]:
     raise UserError(
       f"{str(folder)!r} lacks shards of its index: {', '.join(missing)}"
     )
-  tensors = {}
+  tensors = dict.fromkeys(places)
   for shard in shards:
     tensors.update(read(folder / shard))
-  if absent := _named("not in its shards", places.keys() - tensors.keys()):
-    raise UserError(
-      f"the index in {str(folder)!r} names tensors that are {absent[0]}"
-    )
   return tensors
 
 
-def _with_prefix(tensors, family) -> dict[str, Tensor]:
+def _check_absent(folder, absent, aliases, config) -> None:
+  """Refuses an index that promises what no shard has, but for tied weights.
+
+  Published directories (flan-t5-xl) were written from others with an index
+  that still names all places of one table. A softmax that is said not to be
+  tied is no such place: without its matrix it would be read as tied.
+  """
+  if config.get("tie_word_embeddings") is False:
+    aliases = aliases.keys() - {_HEAD}
+  if complaint := _named("not in its shards", set(absent).difference(aliases)):
+    raise UserError(
+      f"the index in {str(folder)!r} names tensors that are {complaint[0]}"
+    )
+
+
+def _with_prefix(tensors, family) -> dict[str, Tensor | None]:
   """Names as the class with a head has them, without what is ignored."""
   kept = {
     name: tensor
