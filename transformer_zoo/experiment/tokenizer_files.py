@@ -82,7 +82,7 @@ def start_id(folder: pathlib.Path) -> int | None:
 
 
 def _class_of_model(folder: pathlib.Path) -> str:
-  """What reads a directory's vocabulary by its config.json; "" where unknown."""
+  """What a config.json says reads the vocabulary; "" where it does not."""
   if not (folder / _MODEL).is_file():
     return ""
   config = read_json(folder / _MODEL)

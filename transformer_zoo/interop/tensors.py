@@ -149,7 +149,7 @@ def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
 
 
 def are_equal(a: Tensor, b: Tensor) -> bool:
-  """Whether two tensors have the same shape and numbers, whatever their types."""
+  """Whether two tensors have the same shape and numbers, of any types."""
   if a.shape != b.shape:
     return False
   if a.dtype != b.dtype:

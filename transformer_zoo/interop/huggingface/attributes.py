@@ -38,12 +38,13 @@ _WITHOUT_EFFECT = frozenset(
   _attn_implementation_internal _commit_hash _experts_implementation
   _experts_implementation_internal _flash_attn_2_enabled _name_or_path
   _num_labels _output_attentions architectures attn_implementation author
-  chunk_size_feed_forward created_date dtype finetuning_task gradient_checkpointing id2label
-  initializer_range is_decoder label2id license model_type name_or_path num_labels
-  output_attentions output_hidden_states prefix problem_type return_dict
-  task_specific_params tf_legacy_loss tie_last_hidden_states tokenizer_class
-  torch_dtype torchscript transformers_version unsloth_fixed unsloth_version
-  use_bfloat16 use_cache xla_device
+  chunk_size_feed_forward created_date dtype finetuning_task
+  gradient_checkpointing id2label initializer_range is_decoder label2id license
+  model_type name_or_path num_labels output_attentions output_hidden_states
+  prefix problem_type return_dict task_specific_params tf_legacy_loss
+  tie_last_hidden_states tokenizer_class torch_dtype torchscript
+  transformers_version unsloth_fixed unsloth_version use_bfloat16 use_cache
+  xla_device
 
   bos_token_id cls_token_id decoder_start_token_id eos_token_id pad_token_id
   sep_token_id
