@@ -82,6 +82,30 @@ REFUSED = [
     "early_stopping belongs to beam_rules='transformers'; the rules 't5x' stop "
     "where no beam can get better",
   ),
+  ({"num_beams": "4"}, "num_beams='4'; it has to be a whole number"),
+  ({"num_beams": None}, "num_beams=None; it has to be a whole number"),
+  ({"temperature": "1"}, "temperature='1'; it has to be a finite number"),
+  (
+    {"temperature": float("inf")},
+    "temperature=inf; it has to be a finite number",
+  ),
+  (
+    {"num_beams": 2, "alpha": float("nan")},
+    "alpha=nan; it has to be a finite number",
+  ),
+  (
+    {"temperature": 1e-45},
+    "temperature=1e-45; it has to be 0, which draws nothing, or at least 1e-30",
+  ),
+  (
+    {"temperature": 1.0, "seed": 2**63},
+    "seed=9223372036854775808; it has to fit in 64 bits",
+  ),
+  (
+    {"beam_rules": "transformers", "early_stopping": True},
+    "early_stopping=True says when beams stop, but num_beams is 1; set "
+    "num_beams or leave early_stopping out",
+  ),
   (
     {"min_length": 9, "max_length": 8},
     "min_length=9 is more than the largest length, 8",
@@ -135,3 +159,27 @@ def test_shipped_options_reach_every_kind_of_run(kind, name, options):
   bound = gin.get_bindings(kind)["decoding"]
   gin.clear_config()
   assert bound == options
+
+
+@pytest.mark.parametrize("search", ["beam_4", "nucleus"])
+def test_a_named_search_takes_the_place_of_a_directorys(search):
+  """Whether the directory searches with beams or draws."""
+  said = {
+    "num_beams": 2,
+    "beam_rules": "transformers",
+    "early_stopping": True,
+    "renormalize": True,
+    "alpha": 2.0,
+  }
+  drawn = {"temperature": 0.5, "top_k": 50, "min_p": 0.1, "typical_p": 0.5}
+  file = f"gin_configs/decoding/{search}.gin"
+  for before in (said, drawn):
+    gin.clear_config()
+    for name, value in before.items():
+      gin.bind_parameter(f"DecodingOptions.{name}", value)
+    gin.parse_config_file(file)
+    found = gin.get_configurable("DecodingOptions")()
+    gin.clear_config()
+    gin.parse_config_file(file)
+    assert found == gin.get_configurable("DecodingOptions")()
+    gin.clear_config()

@@ -2,6 +2,7 @@
 
 import io
 import os
+import pathlib
 import sys
 
 import pytest
@@ -105,6 +106,24 @@ def test_a_text_that_is_no_file(word):
   assert example == {"inputs": word}
 
 
+def test_an_output_may_be_a_link(tmp_path):
+  (tmp_path / "far").mkdir()
+  target, link = tmp_path / "far/answers.jsonl", tmp_path / "link.jsonl"
+  target.write_text("old")
+  link.symlink_to(target)
+  pathlib.Path(example_files.journal_of(str(link))).touch()
+  example_files.write([{"inputs": "a"}], str(link))
+  assert link.is_symlink()
+  assert target.read_text() == '{"inputs": "a"}\n'
+
+
+def test_objects_that_are_nested_too_deeply(texts, tmp_path):
+  path = tmp_path / "deep.jsonl"
+  path.write_text("[" * 100_000)
+  with pytest.raises(UserError, match="line 1 of .* is no JSON object"):
+    list(example_files.read([str(path)], scored=False))
+
+
 def test_outputs_that_are_refused(tmp_path, monkeypatch):
   (tmp_path / "texts.txt").write_text("red\n")
   (tmp_path / "link.txt").symlink_to("texts.txt")
@@ -123,6 +142,14 @@ def test_outputs_that_are_refused(tmp_path, monkeypatch):
     with pytest.raises(UserError) as error:
       chosen(*words, output=output)
     assert str(error.value) == sentence
+  queue = str(tmp_path / "queue")
+  os.mkfifo(queue)
+  with pytest.raises(UserError) as error:
+    chosen("red", output=queue)
+  assert str(error.value) == (
+    f"the output {queue!r} is no regular file, and would be replaced by one; "
+    "leave --output out and send standard output there"
+  )
   chosen("red", file, output=f"{file}.jsonl")
   monkeypatch.setattr(os, "access", lambda path, mode: False)
   with pytest.raises(UserError) as error:

@@ -189,6 +189,25 @@ def test_a_killed_one_is_continued_and_gives_the_whole_file(
       "example 1 has no text called 'targets'; it has 'inputs'",
     ),
     (
+      ["a", "--gin.BATCH_SIZE=0"],
+      "BATCH_SIZE=0 must be at least 1",
+    ),
+    (
+      ["a", "--gin.TASK_FEATURE_LENGTHS={'inputs': 4}"],
+      "TASK_FEATURE_LENGTHS={'inputs': 4} has to give 'targets' 1 token or "
+      "more",
+    ),
+    (
+      ["a", "--gin.TASK_FEATURE_LENGTHS={'targets': 4}"],
+      "TASK_FEATURE_LENGTHS={'targets': 4} has to give 'inputs' 1 token or "
+      "more",
+    ),
+    (
+      ["a", "--gin.TASK_FEATURE_LENGTHS={'inputs': -5, 'targets': 4}"],
+      "TASK_FEATURE_LENGTHS={'inputs': -5, 'targets': 4} has to give 'inputs' "
+      "1 token or more",
+    ),
+    (
       ["a", "--gin.DecodingOptions.min_length=9"],
       "min_length=9 is more than the largest length, 8",
     ),
@@ -206,6 +225,27 @@ def test_a_killed_one_is_continued_and_gives_the_whole_file(
 def test_refusals(infer, words, sentence):
   _, error = infer(*words, refused=True)
   assert error == f"zoo: error: {sentence}\n"
+
+
+def test_answers_from_before_are_left_out(infer, tmp_path):
+  path = tmp_path / "texts.jsonl"
+  before = {"prediction": "mine", "score": 3, "predictions": 5, "id": 7}
+  path.write_text(json.dumps({"inputs": TEXTS[0]} | before) + "\n")
+  (found,) = as_objects(infer(path, "--json")[0])
+  assert found.keys() == {
+    *("inputs", "id", "prediction", "score", "log_likelihood")
+  }
+  assert found["prediction"] == infer(TEXTS[0])[0][0]
+
+
+def test_inputs_that_are_no_text(infer, tmp_path):
+  path = tmp_path / "texts.jsonl"
+  path.write_text('{"inputs": 5}\n')
+  _, error = infer(path, refused=True)
+  assert error == (
+    "zoo: error: example 1 has no text called 'inputs'; its 'inputs' is 5, "
+    "which is no text\n"
+  )
 
 
 def test_a_line_that_is_no_object(infer, tmp_path):

@@ -181,8 +181,9 @@ SEARCH = {"num_beams": 6, "beam_rules": "transformers"}
     ),
     (
       {"do_sample": True, "temperature": 0.6, "top_k": None, "min_p": 0.1},
-      {"temperature": 0.6, "min_p": 0.1},
+      {"temperature": 0.6, "top_k": 50, "min_p": 0.1},
     ),
+    ({"forced_eos_token_id": [1], "eos_token_id": 1}, {"forced_end": True}),
   ],
 )
 def test_what_is_said_of_decoding(content, expected, tmp_path):
@@ -337,8 +338,33 @@ def test_a_forced_token_that_does_not_end_is_told(tmp_path, capsys):
   file.write_text(json.dumps({"forced_eos_token_id": 3, "eos_token_id": [0]}))
   assert generation_defaults.options(tmp_path) == {}
   assert capsys.readouterr().err == (
-    f"passed over: forced_eos_token_id 3 in {str(file)!r}, which does not end\n"
+    f"passed over: forced_eos_token_id 3 in {str(file)!r}, where 0 is EOS\n"
   )
+  # Of several ends the vocabulary's is the one that is forced here.
+  file.write_text(
+    json.dumps({"forced_eos_token_id": 2, "eos_token_id": [1, 2]})
+  )
+  assert generation_defaults.options(tmp_path, eos_id=1) == {"end_ids": (1, 2)}
+  assert "forced_eos_token_id 2 in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+  ("content", "sentence"),
+  [
+    ({"num_beams": "4"}, "num_beams in {} is '4'; it has to be a whole number"),
+    ({"max_length": "20"}, "max_length in {} is '20'; it has to be a whole"),
+    (
+      {"do_sample": True, "temperature": "1"},
+      "temperature in {} is '1'; it has to be a number",
+    ),
+  ],
+)
+def test_numbers_that_are_texts(content, sentence, tmp_path):
+  file = tmp_path / "generation_config.json"
+  file.write_text(json.dumps(content))
+  with pytest.raises(UserError) as error:
+    generation_defaults.options(tmp_path)
+  assert str(error.value).startswith(sentence.format(repr(str(file))))
 
 
 def test_longer_bad_words_are_told(tmp_path, capsys):

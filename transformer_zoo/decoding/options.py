@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 import dataclasses
+import math
+import numbers
 
 import gin
 import numpy as np
@@ -11,6 +13,16 @@ from transformer_zoo.errors import UserError
 
 # Rules of a beam search -> its usual exponent of the length penalty.
 BEAM_RULES = {"t5x": 0.6, "transformers": 1.0}
+_WHOLE = (
+  *("max_length", "min_length", "num_beams", "top_k", "no_repeat_ngram_size"),
+  *("num_return", "seed"),
+)
+_REAL = (
+  *("alpha", "temperature", "top_p", "min_p", "typical_p"),
+  "repetition_penalty",
+)
+# Logits that are divided by less may be more than float32 holds.
+_LEAST_TEMPERATURE = 1e-30
 
 
 @gin.register
@@ -90,6 +102,7 @@ class DecodingOptions:
   def __post_init__(self):
     for name in ("forbidden_ids", "end_ids", "forced_prefix"):
       object.__setattr__(self, name, tuple(getattr(self, name)))
+    self._check_numbers()
     for name in ("max_length", "num_beams", "top_k", "no_repeat_ngram_size",
                  "num_return"):  # fmt: skip
       value = getattr(self, name)
@@ -100,6 +113,11 @@ class DecodingOptions:
         raise UserError(
           f"{name}={getattr(self, name)}; it has to be at least 0"
         )
+    if 0 < self.temperature < _LEAST_TEMPERATURE:
+      raise UserError(
+        f"temperature={self.temperature}; it has to be 0, which draws nothing, "
+        f"or at least {_LEAST_TEMPERATURE}"
+      )
     for name in ("top_p", "min_p", "typical_p"):
       value = getattr(self, name)
       if value is not None and not 0 < value <= 1:
@@ -165,6 +183,20 @@ class DecodingOptions:
         f"length, {self.max_length}; shorten its prefix or raise max_length"
       )
 
+  def _check_numbers(self):
+    for names, kind, called in (
+      (_WHOLE, numbers.Integral, "a whole number"),
+      (_REAL, numbers.Real, "a finite number"),
+    ):
+      for name in names:
+        value = getattr(self, name)
+        if value is None and getattr(type(self), name) is None:
+          continue
+        if not isinstance(value, kind) or not math.isfinite(value):
+          raise UserError(f"{name}={value!r}; it has to be {called}")
+    if not -(2**63) <= self.seed < 2**63:
+      raise UserError(f"seed={self.seed}; it has to fit in 64 bits")
+
   def _check_beams(self):
     if self.beam_rules not in BEAM_RULES:
       raise UserError(
@@ -187,6 +219,11 @@ class DecodingOptions:
         "num_beams or leave renormalize out"
       )
     if self.num_beams == 1:
+      if self.early_stopping is not False:
+        raise UserError(
+          f"early_stopping={self.early_stopping!r} says when beams stop, but "
+          "num_beams is 1; set num_beams or leave early_stopping out"
+        )
       if self.alpha is not None:
         raise UserError(
           f"alpha={self.alpha} is a length penalty among beams, but num_beams "

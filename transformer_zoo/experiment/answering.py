@@ -24,6 +24,10 @@ from transformer_zoo.training import partitioning as partitioning_lib
 Example = Mapping[str, Any]
 
 
+# What an answer may add to its example.
+_OF_ANSWERS = ("prediction", "predictions", "score", "log_likelihood")
+
+
 class Answering:
   """Computes answers batch by batch.
 
@@ -88,7 +92,8 @@ class Answering:
     """Yields, for each batch, its examples with their answers.
 
     Each has `prediction`, `score` and `log_likelihood` of the best output; all
-    outputs are listed under `predictions` where several are returned.
+    outputs are listed under `predictions` where several are returned. What an
+    example has of these names, as an answer from before, is left out.
 
     Args:
       examples: with `inputs`, and perhaps a `prefix` that outputs begin with.
@@ -113,7 +118,10 @@ class Answering:
       outputs = self._generate(self._params, **put)
       outputs = jax.tree.map(partitioning_lib.fetch_whole, outputs)
       yield [
-        {**example, **self._answer(outputs, row)}
+        {
+          **{k: v for k, v in example.items() if k not in _OF_ANSWERS},
+          **self._answer(outputs, row),
+        }
         for row, example in enumerate(batch)
       ]
 
@@ -258,9 +266,13 @@ def check(examples: Iterable[Example], features: Sequence[str]):
   for number, example in enumerate(examples, 1):
     for feature in features:
       if not isinstance(example.get(feature), str):
+        problem = (
+          f"its {feature!r} is {example[feature]!r}, which is no text"
+          if feature in example
+          else f"it has {', '.join(map(repr, example)) or 'nothing'}"
+        )
         raise UserError(
-          f"example {number} has no text called {feature!r}; it has "
-          f"{', '.join(map(repr, example)) or 'nothing'}"
+          f"example {number} has no text called {feature!r}; {problem}"
         )
     if not isinstance(example.get("prefix", ""), str):
       raise UserError(

@@ -86,7 +86,8 @@ def write(answers: Iterable[Mapping[str, Any]], output: str) -> None:
   text = "".join(f"{_line(answer)}\n" for answer in answers)
   if not distributed.is_first():
     return
-  run_folder.replace(pathlib.Path(output), text)
+  # A link stays one; what it leads to is replaced.
+  run_folder.replace(pathlib.Path(os.path.realpath(output)), text)
   os.remove(journal_of(output))
 
 
@@ -126,7 +127,13 @@ def _check_output(output: str, inputs: Sequence[str]) -> None:
     raise UserError(f"there is no folder {folder!r} for the output")
   if os.path.isdir(output):
     raise UserError(f"the output {output!r} is a folder; name a file in it")
-  if not os.access(folder or os.curdir, os.W_OK | os.X_OK):
+  if os.path.exists(output) and not os.path.isfile(output):
+    raise UserError(
+      f"the output {output!r} is no regular file, and would be replaced by "
+      "one; leave --output out and send standard output there"
+    )
+  folders = {folder or os.curdir, os.path.dirname(os.path.realpath(output))}
+  if not all(os.access(path, os.W_OK | os.X_OK) for path in folders):
     raise UserError(
       f"the output {output!r} cannot be written into its folder; choose one "
       "that is yours"
@@ -152,7 +159,7 @@ def _of_objects(lines: Iterable[str], path: str) -> Examples:
   for number, line in enumerate(lines, 1):
     try:
       example = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
       example = None
     if not isinstance(example, dict):
       raise UserError(f"line {number} of {path!r} is no JSON object")

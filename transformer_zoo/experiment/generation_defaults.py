@@ -43,6 +43,15 @@ _NOT_BUILT = {
 }
 _OF_BEAMS = ("alpha", "beam_rules", "early_stopping", "renormalize")
 _OF_DRAWS = ("temperature", "top_k", "top_p", "min_p", "typical_p")
+_WHOLE = (
+  *("max_length", "max_new_tokens", "min_length", "min_new_tokens"),
+  *("no_repeat_ngram_size", "num_beams", "num_return_sequences", "top_k"),
+  *("decoder_start_token_id", "forced_bos_token_id"),
+)
+_REAL = (
+  *("length_penalty", "min_p", "repetition_penalty", "temperature", "top_p"),
+  "typical_p",
+)
 # Of `transformers`, where a directory that draws tokens does not say it.
 _USUAL_TOP_K = 50
 
@@ -63,7 +72,8 @@ def options(
       `min_length` of `transformers`.
 
   Raises:
-    UserError: the file is damaged, or its bad words are no ids.
+    UserError: the file is damaged, its bad words are no ids, or a number is
+      none.
   """
   path, content = _read(folder)
   if path is None:
@@ -79,10 +89,12 @@ def options(
   if len(ends) > 1 or (eos_id is not None and {*ends} - {eos_id}):
     found["end_ids"] = ends
   last = content.get("forced_eos_token_id")
-  if last is not None and last in _ends(content):
+  last = last[0] if isinstance(last, list) and len(last) == 1 else last
+  end = _ends(content)[0] if eos_id is None else eos_id
+  if last is not None and last == end:
     found["forced_end"] = True
   elif last is not None:
-    _say(f"forced_eos_token_id {last} in {str(path)!r}, which does not end")
+    _say(f"forced_eos_token_id {last} in {str(path)!r}, where {end} is EOS")
   _say_what_is_not_built(path, content)
   return {
     name: value
@@ -167,7 +179,18 @@ def start_id(folder: pathlib.Path) -> int | None:
 def _read(folder: pathlib.Path) -> tuple[pathlib.Path | None, dict[str, Any]]:
   files = (folder / writing.GENERATION_CONFIG, folder / directory.CONFIG)
   path = next((file for file in files if file.is_file()), None)
-  return path, {} if path is None else directory.read_json(path)
+  content = {} if path is None else directory.read_json(path)
+  for names, kind, called in (
+    (_WHOLE, int, "a whole number"),
+    (_REAL, (int, float), "a number"),
+  ):
+    for name in names:
+      value = content.get(name)
+      if value is not None and not isinstance(value, kind):
+        raise UserError(
+          f"{name} in {str(path)!r} is {value!r}; it has to be {called}"
+        )
+  return path, content
 
 
 def _min_length(path, content: Mapping[str, Any], continues: bool) -> int:
@@ -211,9 +234,11 @@ def _search(path, content: Mapping[str, Any]) -> dict[str, Any]:
   if temperature == 0:
     _say(f"do_sample in {str(path)!r}, for at temperature 0 nothing is drawn")
     return {}
+  top_k = content.get("top_k")
+  top_k = _USUAL_TOP_K if top_k is None else top_k
   return {
     "temperature": 1.0 if temperature is None else temperature,
-    "top_k": content.get("top_k", _USUAL_TOP_K) or None,
+    "top_k": top_k or None,
     "top_p": _below_one(content.get("top_p")),
     "min_p": content.get("min_p") or None,
     "typical_p": _below_one(content.get("typical_p")),

@@ -52,9 +52,10 @@ def infer(
   Args:
     examples: their `inputs` as the model was trained on, task prefix included,
       and `targets` if they are scored; a `prefix`, if any, is what the answer
-      begins with; anything else is handed through. A language model that was
-      trained on targets alone continues `inputs`. Of several processes the
-      first reads them and hands them on.
+      begins with; anything else is handed through, but for an answer or a
+      score from before. A language model that was trained on targets alone
+      continues `inputs`. Of several processes the first reads them and hands
+      them on.
     model: an architecture.
     checkpoint_path: a run folder or the folder of one step, a Hugging Face
       directory, or a T5X checkpoint; several answer as an ensemble.
@@ -79,6 +80,7 @@ def infer(
   Raises:
     UserError: the configuration or an example cannot be used as it is.
   """
+  _check_sizes(converter, task_feature_lengths, batch_size)
   vocabulary = _vocabulary(
     mixture_or_task_name, prepared_dir, vocabulary_path, extra_ids
   )
@@ -162,6 +164,20 @@ def _journalled(path, parts, examples, compute):
       for batch in compute(examples[done:], done):
         journal.append(batch)
         yield batch
+
+
+def _check_sizes(converter, lengths, batch_size) -> None:
+  """Raises UserError for what makes no batch, or one without tokens."""
+  if batch_size < 1:
+    raise UserError(f"BATCH_SIZE={batch_size} must be at least 1")
+  # What a language model continues has as much room as its targets.
+  needed = {"targets"} | ({"inputs"} & {*converter.features})
+  for feature in sorted(needed | lengths.keys()):
+    if lengths.get(feature, 0) < 1:
+      raise UserError(
+        f"TASK_FEATURE_LENGTHS={dict(lengths)} has to give {feature!r} 1 token "
+        "or more"
+      )
 
 
 def _vocabulary(mixture_or_task_name, prepared_dir, path, extra_ids):
