@@ -102,11 +102,6 @@ REFUSED = [
     "seed=9223372036854775808; it has to fit in 64 bits",
   ),
   (
-    {"beam_rules": "transformers", "early_stopping": True},
-    "early_stopping=True says when beams stop, but num_beams is 1; set "
-    "num_beams or leave early_stopping out",
-  ),
-  (
     {"min_length": 9, "max_length": 8},
     "min_length=9 is more than the largest length, 8",
   ),

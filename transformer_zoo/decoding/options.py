@@ -219,11 +219,6 @@ class DecodingOptions:
         "num_beams or leave renormalize out"
       )
     if self.num_beams == 1:
-      if self.early_stopping is not False:
-        raise UserError(
-          f"early_stopping={self.early_stopping!r} says when beams stop, but "
-          "num_beams is 1; set num_beams or leave early_stopping out"
-        )
       if self.alpha is not None:
         raise UserError(
           f"alpha={self.alpha} is a length penalty among beams, but num_beams "
