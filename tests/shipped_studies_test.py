@@ -41,7 +41,8 @@ def test_every_published_row_stands_in_the_readme(name):
     return
   table = published.load(study.published)
   cells = {}
-  for line in re.findall(r"^\|.*\|$", readme(name), re.M):
+  before, _, _ = readme(name).partition("**Ours**")
+  for line in re.findall(r"^\|.*\|$", before, re.M):
     label, *values = (cell.strip() for cell in line[1:-1].split("|"))
     cells[label] = [value.strip("*") for value in values]
   head = cells[""]
@@ -52,3 +53,16 @@ def test_every_published_row_stands_in_the_readme(name):
       column: table.row(row)[column] for column in head if column in scores
     }
     assert scores
+
+
+@pytest.mark.parametrize("name", loading.study_names())
+def test_what_was_run_stands_in_the_readme_as_in_the_results(name):
+  """A table of every section of docs/results.md on the study, and no other."""
+  results = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+  expected = []
+  for section in re.split(r"^## ", results, flags=re.M)[1:]:
+    if section.startswith(f"{name}, "):
+      expected.append(re.search(r"(?:^\|.*\n)+", section, re.M)[0])
+  _, _, ours = readme(name).partition("**Ours**")
+  assert re.findall(r"(?:^\|.*\n)+", ours, re.M) == expected
+  assert expected or "has not been run" in ours or "docs/" in ours
