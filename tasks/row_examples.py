@@ -104,6 +104,11 @@ def _check_labels(
   name: str, labels: Sequence[str], targets: templates.Template
 ) -> None:
   """Raises UserError where the labels are no set, or the targets no field."""
+  if isinstance(labels, str):
+    raise UserError(
+      f"Task {name!r} has the labels {labels!r}; list them, as "
+      "('entailment', 'neutral')."
+    )
   if not labels:
     raise UserError(f"Task {name!r} has an empty list of labels.")
   twice = [label for label in labels if labels.count(label) > 1]

@@ -21,6 +21,7 @@ from tasks.vocabulary import t5_features
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.data.sentences import TokenizeSentences
 from transformer_zoo.data.seqio_corruption import CorruptionStep
+from transformer_zoo.errors import UserError
 
 
 def register_text_task(
@@ -52,9 +53,15 @@ def register_text_task(
     the task.
 
   Raises:
-    UserError: `documents` is something else, or the language no string.
+    UserError: there are no files, `documents` is something else, or the
+      language no string.
     ValueError: a task of that name exists.
   """
+  if not split_to_pattern:
+    raise UserError(
+      f"Task {name!r} has no files; give a glob pattern per split, as "
+      "{'train': 'corpus/train*'}."
+    )
   return seqio.TaskRegistry.add(
     name,
     source=TextFilesDataSource(split_to_pattern, text_key, documents),

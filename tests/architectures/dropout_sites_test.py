@@ -35,6 +35,12 @@ SITES = {
   "transformer_2017": FIRST_ENCODER + FIRST_DECODER,
 }
 DRAWN_FOR_EVERY_NUMBER = ("gpt_1", "gpt_2", "gpt_3", "transformer_2017")
+ATTENTION = "attention", "self_attention", "encoder_decoder_attention"
+# Of those that drop at fewer sites than T5 has.
+EVERY_SITE = {
+  **dict.fromkeys(("gpt_1", "gpt_2", "gpt_3"), T5_DECODER_ONLY),
+  "transformer_2017": T5_ENCODER + T5_DECODER,
+}
 
 
 def draws(model, batch):
@@ -69,10 +75,46 @@ def site(path: tuple[str, ...]) -> str:
   return "layer" if owner.startswith("layers") else owner
 
 
+# What a part makes of another architecture: the sites, without those that it
+# leaves out, and the axes that share a draw.
+PARTS = {
+  "t5": ((), (-2,)),
+  "transformer_2017": ((*ATTENTION, "mlp"), ()),
+  "gpt": (("mlp",), ()),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("architecture", tiny_models.ARCHITECTURES)
+def test_a_part_brings_its_sites_to_every_architecture(architecture, part):
+  left_out, shared = PARTS[part]
+  sites = EVERY_SITE.get(architecture, SITES[architecture])
+  if part != "t5":  # Nor do the others drop what a stack ends in.
+    sites = [s for s in without_ends(sites) if s not in left_out]
+  seen = draws(*dropping(architecture, f"dropout/{part}.gin"))
+  assert [site(path) for path, _ in seen] == [*sites]
+  assert {axes for _, axes in seen} == {shared}
+
+
+def without_ends(sites):
+  """The sites but for the last of each stack."""
+  following = (*sites[1:], "stack")
+  pairs = zip(sites, following, strict=True)
+  return [a for a, b in pairs if not (a == "stack" and b == "stack")]
+
+
 @pytest.mark.parametrize("architecture", tiny_models.ARCHITECTURES)
 def test_dropout_sites(architecture):
+  seen = draws(*dropping(architecture))
+  assert tuple(site(path) for path, _ in seen) == SITES[architecture]
+  shared = () if architecture in DRAWN_FOR_EVERY_NUMBER else (-2,)
+  assert {axes for _, axes in seen} == {shared}
+
+
+def dropping(*variant):
+  """A model of one layer with dropout, and a batch."""
   model, converter = tiny_models.build(
-    architecture,
+    *variant,
     NUM_ENCODER_LAYERS=1,
     NUM_DECODER_LAYERS=1,
     DROPOUT_RATE=0.1,
@@ -80,7 +122,4 @@ def test_dropout_sites(architecture):
   batch = tiny_models.lay_out(
     converter, tiny_models.random_examples(), packing=False
   )
-  seen = draws(model, batch)
-  assert tuple(site(path) for path, _ in seen) == SITES[architecture]
-  shared = () if architecture in DRAWN_FOR_EVERY_NUMBER else (-2,)
-  assert {axes for _, axes in seen} == {shared}
+  return model, batch

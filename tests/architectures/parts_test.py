@@ -81,7 +81,9 @@ def test_a_part_changes_all_but_the_architecture_that_has_it(architecture):
   unchanged = {
     part
     for part in tiny_models.PARTS
-    if part not in INCLUDED and program(architecture, part) == alone
+    if part not in INCLUDED
+    and not part.startswith("dropout/")  # dropout_sites_test.py
+    and program(architecture, part) == alone
   }
   assert unchanged == own - {"positions/None.gin"}
 

@@ -40,7 +40,13 @@ def test_rows_and_tokens_before_a_step_are_those_of_the_steps(step):
     rows[stage.phase] += stage.batch_size
     tokens += stage.batch_size * sum(stages.phases[stage.phase].values())
   assert stages.rows_before(step) == rows[: 2 if step > 15 else 1]
-  assert stages.tokens_before(step) == tokens
+  both = tuple(LENGTHS)
+  assert stages.tokens(0, step, both) == tokens
+  assert stages.tokens(5, 5 + step, both) == (
+    stages.tokens(0, 5 + step, both) - stages.tokens(0, 5, both)
+  )
+  alone = [stages.tokens(0, step, [name]) for name in both]
+  assert sum(alone) == tokens
   assert stages.rows_of(0) == 10 * 2 + 5 * 4
 
 

@@ -11,6 +11,7 @@ from transformer_zoo.corruption import Denoising
 from transformer_zoo.corruption import Iid
 from transformer_zoo.corruption import MaskedLanguageModel
 from transformer_zoo.corruption import SpanCorruption
+from transformer_zoo.data import features
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import inputs
 
@@ -75,3 +76,25 @@ def test_no_encoder_is_told_to_pad_with_the_end():
   model, _ = tiny_models.build("lm", VOCAB_SIZE=300)
   with pytest.raises(UserError, match="set DecoderOnly.pad_id to 2$"):
     inputs.check_vocabulary(model.clone(pad_id=1), vocabulary, "task 'x'")
+
+
+def test_a_language_model_does_not_learn_answers_without_their_questions():
+  model, alone = tiny_models.build("lm")
+  task = types.SimpleNamespace(
+    name="sst2",
+    scoring=object(),
+    features=("inputs", "targets"),
+    vocabulary=types.SimpleNamespace(size=8, pad_id=0, eos_id=1),
+  )
+  mixture = types.SimpleNamespace(tasks=[task])
+  with pytest.raises(UserError) as error:
+    inputs.check_mixture(model, mixture, alone)
+  assert str(error.value) == (
+    "task 'sst2' has inputs, which CONVERTER leaves out of training; bind "
+    "CONVERTER = @PrefixLanguageModelFeatures(), so that its targets are "
+    "learnt after them"
+  )
+  inputs.check_mixture(model, mixture)  # In evaluation they are read.
+  inputs.check_mixture(model, mixture, features.PrefixLanguageModel())
+  task.scoring = None  # Text.
+  inputs.check_mixture(model, mixture, alone)

@@ -4,6 +4,9 @@ import shutil
 
 import pytest
 
+from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import settings
+
 
 @pytest.fixture
 def refused(train, tmp_path, monkeypatch):
@@ -52,6 +55,47 @@ def copied(prepared_dir, tmp_path):
       "Mlp.d_ff=64",
       "--gin.Mlp.d_ff: the binding 'Mlp.d_ff' is used by nothing that 'train' "
       "reads",
+    ),
+    ("PREPARED_DIR=''", "PREPARED_DIR is '', which names no folder"),
+    (
+      "PREPARED_DIR='~/prepared'",
+      "PREPARED_DIR='~/prepared' begins with ~, which a shell alone reads; "
+      "write the whole path",
+    ),
+    (
+      "INITIAL_CHECKPOINT_PATH=''",
+      "INITIAL_CHECKPOINT_PATH is '', which names no checkpoint",
+    ),
+    ("Checkpointing.folder=''", "Checkpointing.folder is '', which names no"),
+    ("RANDOM_SEED=4294967296", "RANDOM_SEED=4294967296 must be from 0 to 4294"),
+    ("RANDOM_SEED=-1", "RANDOM_SEED=-1 must be from 0 to 4294967295"),
+    ("NUM_HEADS=0", "--gin.NUM_HEADS: NUM_HEADS=0 must be at least 1"),
+    ("VOCAB_SIZE=0", "--gin.VOCAB_SIZE: VOCAB_SIZE=0 must be at least 1"),
+    (
+      "NUM_DECODER_LAYERS=-1",
+      "--gin.NUM_DECODER_LAYERS: NUM_DECODER_LAYERS=-1 must be at least 0",
+    ),
+    (
+      "TASK_FEATURE_LENGTHS={'inputs': 16}",
+      "TASK_FEATURE_LENGTHS={'inputs': 16} has to give 'targets' 1 token or",
+    ),
+    (
+      "TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 8, 'extra': 3}",
+      "TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 8, 'extra': 3} has "
+      "'extra', which no model reads; it has 'inputs', 'targets'",
+    ),
+    (
+      "train.rates=@ExamplesProportional",
+      "rates is ExamplesProportional, not an object of it; write "
+      "@ExamplesProportional() with its parentheses",
+    ),
+    (
+      "WRITERS=['wandb']",
+      "WRITERS has the text 'wandb'; it lists objects, as [@WeightsAndBiases(",
+    ),
+    (
+      "LEARNING_RATE=-1.0",
+      "learning_rate=-1.0 has to be a finite number of 0 or more",
     ),
     (
       "PROFILE='10:13'",
@@ -264,3 +308,29 @@ def test_inference_with_a_vocabulary_that_is_too_large(
     "embedding has 64 rows; set VOCAB_SIZE to at least 128; a checkpoint gets "
     "further rows by `zoo convert --vocabulary_size 128`\n"
   )
+
+
+@pytest.mark.parametrize(
+  ("model_dir", "sentence"),
+  [
+    ("", "MODEL_DIR is '', which names no folder"),
+    (
+      "~/run",
+      "MODEL_DIR='~/run' begins with ~, which a shell alone reads; write the "
+      "whole path",
+    ),
+  ],
+)
+def test_folders_that_are_none(model_dir, sentence):
+  with pytest.raises(UserError) as error:
+    settings.check(model_dir, "prepared", train_steps=1, seed=0)
+  assert str(error.value) == sentence
+
+
+def test_a_folder_that_is_a_file(train, tmp_path):
+  (tmp_path / "run").write_text("mine")
+  code, _, error = train(tmp_path / "run")
+  assert code == 2
+  assert error.startswith(f"zoo: error: {str(tmp_path / 'run')!r} cannot be")
+  assert error.count("\n") == 1
+  assert (tmp_path / "run").read_text() == "mine"

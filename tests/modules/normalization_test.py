@@ -40,6 +40,17 @@ def test_a_zero_vector_stays_finite_with_its_gradient():
   assert np.isfinite(gradient).all()
 
 
+@pytest.mark.parametrize("norm", [RMSNorm, LayerNorm, AnnotatedLayerNorm])
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_a_constant_vector_stays_finite_with_its_gradient(norm, value):
+  x = jnp.full((2, 4), value)
+  module = norm()
+  variables = module.init(jax.random.key(0), x)
+  y, pull = jax.vjp(lambda x: module.apply(variables, x), x)
+  (gradient,) = pull(jnp.arange(8.0).reshape(2, 4))
+  assert np.isfinite(y).all() and np.isfinite(gradient).all()
+
+
 def test_statistics_of_bfloat16_are_float32():
   # Squares of 300 overflow nothing in bfloat16, but 4,096 of them summed in
   # it would stop growing at 256 terms.

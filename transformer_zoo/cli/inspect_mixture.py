@@ -60,7 +60,8 @@ def run(arguments: argparse.Namespace) -> None:
   )
   if arguments.maximum is not None or arguments.temperature is not None:
     rates = mixing.ExamplesProportional(
-      arguments.maximum, arguments.temperature or 1.0
+      arguments.maximum,
+      1.0 if arguments.temperature is None else arguments.temperature,
     )
     mixture = mixing.with_rates(mixture, rates)
   declared = {

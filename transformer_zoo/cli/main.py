@@ -147,6 +147,20 @@ def _add_commands(parser: argparse.ArgumentParser, commands: dict) -> None:
     sub.set_defaults(run=command.run)
 
 
+def _original(error: OSError) -> OSError:
+  """The error of the system, which gin raises again without its number."""
+  while error.errno is None and isinstance(error.__context__, OSError):
+    error = error.__context__
+  return error
+
+
+# What is wrong with a path, not with the program.
+_UNUSABLE = (
+  *(errno.EACCES, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG),
+  *(errno.ENOENT, errno.ENOTDIR, errno.EPERM, errno.EROFS),
+)
+
+
 def _dispatch(argv: Sequence[str]) -> int:
   """Returns the exit code: 0 unless the command has another."""
   words = [word for word in argv if not word.startswith("--gin.")]
@@ -178,7 +192,13 @@ def _dispatch(argv: Sequence[str]) -> int:
     processes.start(arguments)
   try:
     return arguments.run(arguments) or 0
-  except OSError as error:
+  except OSError as raised:
+    error = _original(raised)
+    if error.errno in _UNUSABLE and error.filename is not None:
+      raise UserError(
+        f"{str(error.filename)!r} cannot be used ({error.strerror}); name "
+        "another path, or make it yours"
+      ) from error
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
       raise
     raise UserError(

@@ -253,6 +253,7 @@ def _check(root: str | None, given: Sequence[str]) -> None:
   reach = _reach(root)
   checks.check_macros(reach, _loaded)
   checks.check_types(reach)
+  checks.check_sizes(reach)
   if root is None:
     return
   runs = [name for name in ROOTS if registry.exists(name)]

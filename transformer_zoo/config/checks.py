@@ -13,6 +13,14 @@ from transformer_zoo.config.reading import MACRO
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
+# Sizes of every model, whose modules would fail on others in their own words.
+_LEAST_SIZES = {
+  **dict.fromkeys(("VOCAB_SIZE", "EMBED_DIM", "MLP_DIM", "ADAPTER_DIM"), 1),
+  **dict.fromkeys(("NUM_HEADS", "NUM_KV_HEADS", "HEAD_DIM"), 1),
+  **dict.fromkeys(("MAX_POSITIONS", "MLP_MULTIPLE_OF"), 1),
+  **dict.fromkeys(("NUM_ENCODER_LAYERS", "NUM_DECODER_LAYERS"), 0),
+}
+
 
 def check_macros(reach: Reach, bindings: Iterable[Binding]) -> None:
   """Raises UserError for a macro that is read and that nothing defines."""
@@ -101,6 +109,19 @@ def check_types(reach: Reach) -> None:
         f"{source.where}: {binding.name} must be {types.describe(annotation)} "
         f"and is {types.describe_value(value)}{through}"
       )
+
+
+def check_sizes(reach: Reach) -> None:
+  """Raises UserError for a size, by the name of its macro, of nothing."""
+  for visit in reach.visits.values():
+    name = "/".join(visit.scopes)
+    least = _LEAST_SIZES.get(name) if visit.selector == MACRO else None
+    for binding in visit.bindings.values() if least is not None else ():
+      value = reach.resolved(binding.value)
+      if isinstance(value, int) and value < least:
+        raise UserError(
+          f"{binding.where}: {name}={value} must be at least {least}"
+        )
 
 
 def _full_name(visit: Visit, parameter: str) -> str:

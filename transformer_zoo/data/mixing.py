@@ -18,6 +18,7 @@ from typing import Any
 import gin
 
 from transformer_zoo.data import manifest
+from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
 _NOTHING: Mapping[str, int] = types.MappingProxyType({})
@@ -138,6 +139,19 @@ def with_rates(
   Raises:
     UserError: no task has training examples.
   """
+  if isinstance(rates, type):
+    raise UserError(
+      f"rates is {rates.__name__}, not an object of it; write "
+      f"@{rates.__name__}() with its parentheses"
+    )
+  names = [task.name for task in mixture.tasks]
+  for field in ("counts", "unclipped", "halved"):
+    for name in getattr(rates, field, None) or ():
+      if name not in names:
+        raise UserError(
+          f"ExamplesProportional.{field} names {name!r}, which is no task of "
+          f"mixture {mixture.name!r}{nearest(name, names)}"
+        )
   new = tuple(
     rates.rate(train_count(task), task.name) if old else 0.0
     for task, old in zip(mixture.tasks, mixture.rates, strict=True)

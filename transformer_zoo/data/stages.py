@@ -5,7 +5,7 @@ last (Devlin et al. 2019, appendix A.2); GPT-3's batch grows during the first
 tokens (Brown et al. 2020, section 2.3).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import dataclasses
 from typing import Any
 
@@ -108,12 +108,22 @@ class Stages:
       rows.append(stage.first_row + steps * stage.batch_size)
     return rows
 
-  def tokens_before(self, step: int) -> int:
-    """Returns the places of tokens, padding included, before a step."""
-    rows = self.rows_before(step)
+  def tokens(self, start: int, stop: int, features: Sequence[str]) -> int:
+    """Returns the places of tokens, padding included, in steps.
+
+    Args:
+      start: the first step.
+      stop: that after the last.
+      features: those that a row has (`features.Converter`).
+    """
+    return self._before(stop, features) - self._before(start, features)
+
+  def _before(self, step: int, features: Sequence[str]) -> int:
     return sum(
-      number * sum(lengths.values())
-      for number, lengths in zip(rows, self.phases, strict=False)
+      number * sum(lengths[name] for name in features)
+      for number, lengths in zip(
+        self.rows_before(step), self.phases, strict=False
+      )
     )
 
 

@@ -170,14 +170,7 @@ def _check_sizes(converter, lengths, batch_size) -> None:
   """Raises UserError for what makes no batch, or one without tokens."""
   if batch_size < 1:
     raise UserError(f"BATCH_SIZE={batch_size} must be at least 1")
-  # What a language model continues has as much room as its targets.
-  needed = {"targets"} | ({"inputs"} & {*converter.features})
-  for feature in sorted(needed | lengths.keys()):
-    if lengths.get(feature, 0) < 1:
-      raise UserError(
-        f"TASK_FEATURE_LENGTHS={dict(lengths)} has to give {feature!r} 1 token "
-        "or more"
-      )
+  inputs.check_lengths(converter, lengths)
 
 
 def _vocabulary(mixture_or_task_name, prepared_dir, path, extra_ids):

@@ -15,6 +15,7 @@ from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
 from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.data import features
 from transformer_zoo.data import manifest
+from transformer_zoo.data import prompts
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import distributed
@@ -106,15 +107,66 @@ def _prepared(
   return prepare.prepare(name, prepared_dir=prepared_dir, report=report)
 
 
-def check_mixture(model: nn.Module, mixture: manifest.PreparedMixture) -> None:
-  """Raises UserError where a task's vocabulary does not fit the model."""
+def check_mixture(
+  model: nn.Module,
+  mixture: manifest.PreparedMixture,
+  converter: features.Converter | None = None,
+) -> None:
+  """Checks that a model can read, and with a converter learn, what it should.
+
+  A language model that trains on targets alone would learn the answers of a
+  task without its inputs, and is asked about them where the task is scored.
+
+  Args:
+    model: an architecture.
+    mixture: what it reads.
+    converter: of training; None where nothing is learnt.
+
+  Raises:
+    UserError: a task's vocabulary does not fit the model, the model cannot
+      read what the converter lays out, or the inputs of a scored task would be
+      left out of training.
+  """
+  if converter is not None:
+    check_converter(model, converter)
   for task in mixture.tasks:
+    asked = task.scoring is not None and "inputs" in task.features
+    if converter is not None and prompts.continues(converter) and asked:
+      raise UserError(
+        f"task {task.name!r} has inputs, which CONVERTER leaves out of "
+        "training; bind CONVERTER = @PrefixLanguageModelFeatures(), so that "
+        "its targets are learnt after them"
+      )
     check_vocabulary(
       model,
       task.vocabulary,
       f"task {task.name!r}",
       ", or let ZOO_VOCABULARY name a smaller one if the task has T5's",
     )
+
+
+def check_lengths(
+  converter: features.Converter, lengths: Mapping[str, int]
+) -> None:
+  """Checks the lengths of what a model reads and makes.
+
+  What a language model continues has as much room as its targets.
+
+  Raises:
+    UserError: one is missing, below 1, or of a feature that there is not.
+  """
+  needed = {"targets", *converter.features}
+  for feature in sorted(needed | lengths.keys()):
+    if feature not in needed | {"inputs"}:
+      raise UserError(
+        f"TASK_FEATURE_LENGTHS={dict(lengths)} has {feature!r}, which no model "
+        f"reads; it has {', '.join(map(repr, sorted(needed)))}"
+      )
+    if not isinstance(lengths.get(feature), int) or lengths[feature] < 1:
+      raise UserError(
+        f"TASK_FEATURE_LENGTHS={dict(lengths)} has to give {feature!r} 1 token "
+        "or more"
+      )
 
 
 def check_vocabulary(

@@ -192,6 +192,12 @@ class InitialCheckpoint:
   other_fields: Sequence[str] = ()
   resume: bool = False
 
+  def __post_init__(self):
+    if self.path == "":
+      raise UserError(
+        "INITIAL_CHECKPOINT_PATH is '', which names no checkpoint"
+      )
+
   def open(
     self,
     model: nn.Module,

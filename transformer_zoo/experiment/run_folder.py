@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import sys
 from typing import Any
 
@@ -174,7 +175,7 @@ def _describe(folder, configuration, model, lengths) -> None:
   (folder / "model.txt").write_text(summary.as_text(found))
   environment.write_environment(folder / ENVIRONMENT)
   with open(folder / "commands.txt", "a", encoding="utf-8") as commands:
-    commands.write(" ".join(sys.argv) + "\n")
+    commands.write(shlex.join(sys.argv) + "\n")
   # Last: a folder with a configuration is one that a run has claimed.
   replace(folder / CONFIG, configuration)
 

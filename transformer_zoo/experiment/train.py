@@ -18,7 +18,6 @@ from transformer_zoo.data import mixing
 from transformer_zoo.data.batches import Batches
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
-from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import evaluation_report
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import programs
@@ -27,6 +26,7 @@ from transformer_zoo.experiment import resumption
 from transformer_zoo.experiment import reuse
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.experiment import scoring
+from transformer_zoo.experiment import settings
 from transformer_zoo.experiment import validation
 from transformer_zoo.experiment.restoration import InitialCheckpoint
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
@@ -133,6 +133,7 @@ def train(
     UserError: the configuration or the data cannot be used as it is.
   """
   started = time.perf_counter()
+  settings.check(model_dir, prepared_dir, train_steps, seed)
   folder = pathlib.Path(model_dir)
   configuration = config.operative_config("train")
   run_folder.check(folder, configuration)
@@ -140,8 +141,6 @@ def train(
   if result.exists():
     print(f"{folder} has finished before; its result stands")
     return str(result)
-  if train_steps < 1:
-    raise UserError(f"TRAIN_STEPS={train_steps} must be at least 1")
   program = reuse.kept(
     programs.train_program,
     model=model,
@@ -157,7 +156,7 @@ def train(
   mesh = program.mesh
   watching.check(train_steps)
   mixture = inputs.prepared(mixture_or_task_name, prepared_dir)
-  inputs.check_mixture(model, mixture)
+  inputs.check_mixture(model, mixture, converter)
   if rates is not None:
     mixture = mixing.with_rates(mixture, rates)
   vocabulary = mixture.tasks[0].vocabulary
@@ -251,7 +250,7 @@ def train(
       batches.tasks, task_feature_lengths, corruption
     ):
       print(f"train of {line}")
-    _announce(batches, start_step, train_steps)
+    _announce(batches, converter, start_step, train_steps)
     recorder = stack.enter_context(watching.recorder(folder))
     recorder.truncate_after(start_step if restored else -1)
     watch = watching.start(
@@ -285,13 +284,13 @@ def train(
   )
 
 
-def _announce(batches: Batches, start_step: int, train_steps: int) -> None:
+def _announce(batches: Batches, converter, start_step, train_steps) -> None:
   """Prints what the run will read."""
   for name, repeats in epochs.repeats(batches, train_steps).items():
     print(f"train of {name}: {repeats}")
-  stages = batches.batching.stages
-  tokens = stages.tokens_before(train_steps) - stages.tokens_before(start_step)
-  row = sum(stages.phases[-1].values())
+  stages, features = batches.batching.stages, converter.features
+  tokens = stages.tokens(start_step, train_steps, features)
+  row = sum(stages.phases[-1][name] for name in features)
   print(
     f"training {train_steps - start_step} steps, {start_step} to "
     f"{train_steps}, {tokens:,} tokens ({stages.stages[-1].batch_size} rows of "

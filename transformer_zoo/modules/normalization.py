@@ -83,5 +83,8 @@ class AnnotatedLayerNorm(LayerNorm):
 
   def _scaled(self, centred: jax.Array) -> jax.Array:
     total = jnp.sum(jnp.square(centred), axis=-1, keepdims=True)
-    deviation = jnp.sqrt(total / (centred.shape[-1] - 1))
+    # The root's slope at 0 is infinite; dropout can leave a vector of zeros.
+    varies = total > 0
+    variance = jnp.where(varies, total, 1.0) / (centred.shape[-1] - 1)
+    deviation = jnp.where(varies, jnp.sqrt(variance), 0.0)
     return centred / (deviation + self.epsilon)

@@ -48,6 +48,8 @@ class Checkpointing:
   stop_at_failed_save: bool = False
 
   def __post_init__(self):
+    if self.folder == "":
+      raise UserError("Checkpointing.folder is '', which names no folder")
     if self.newest < 1 or self.every < 0 or self.best < 0:
       raise UserError(
         f"Checkpointing.newest={self.newest} must be at least 1, "

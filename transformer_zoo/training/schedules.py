@@ -5,6 +5,7 @@ at step N, as optax has it; T5's own, `rsqrt`, stands still instead.
 """
 
 from collections.abc import Callable, Sequence
+import math
 
 import gin
 import jax
@@ -40,6 +41,7 @@ def rsqrt(
       where `base` is d_model^-0.5) and does not stand still.
   """
   _check_warmup(warmup_steps, least=1)
+  _check_rate(base, "schedules.rsqrt.base")
 
   def schedule(step):
     rate = base * jax.lax.rsqrt(jnp.maximum(step, warmup_steps) * 1.0)
@@ -151,10 +153,16 @@ def _warmed_up(
 ) -> Schedule:
   """A schedule of float32 after a rise of so many steps."""
   _check_warmup(steps)
+  _check_rate(learning_rate, "learning_rate")
   if steps:
     rise = optax.linear_schedule(0.0, learning_rate, steps)
     schedule = optax.join_schedules([rise, schedule], [steps])
   return lambda step: jnp.asarray(schedule(step), jnp.float32)
+
+
+def _check_rate(rate: float, name: str) -> None:
+  if not (math.isfinite(rate) and rate >= 0):
+    raise UserError(f"{name}={rate} has to be a finite number of 0 or more")
 
 
 def _check_warmup(steps: int, least: int = 0) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import gin
 import jax
 
+from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import hardware
 from transformer_zoo.training import norms as norms_lib
 from transformer_zoo.training import profiling
@@ -56,6 +57,11 @@ class Watching:
     """
     profiling.parse(self.profile, train_steps)
     for writer in self.writers:
+      if isinstance(writer, str):
+        raise UserError(
+          f"WRITERS has the text {writer!r}; it lists objects, as "
+          "[@WeightsAndBiases()]"
+        )
       writer.check()
 
   def recorder(self, folder: pathlib.Path) -> Recorder:
