@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import tiny_models
 from tests import tiny_t5
 from transformer_zoo.modules.kv_cache import Decoding
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
@@ -175,8 +176,41 @@ def test_decoder_with_cache_equals_decoder_without(architecture, scan):
   if scan:
     params = tiny_t5.stack_layers(params)
   batch = tiny_t5.random_batch(rows=2, targets=length)
-  inputs = batch["encoder_input_tokens"]
-  variables = {"params": params}
+  whole = tiny_t5.logits(model, params, batch)
+  stepped = with_cache(model, params, batch, length)
+  real = batch["decoder_target_tokens"] > 0
+  assert tiny_t5.largest_difference(stepped[real], whole[real]) < 1e-5
+
+
+@pytest.mark.parametrize(
+  "variant",
+  [
+    ("shared",),
+    ("transformer_2017",),
+    ("umt5",),
+    ("llama_encoder_decoder",),
+    *(
+      ("t5_1_0", f"positions/{name}.gin")
+      for name in ("alibi", "learned", "music_transformer", "rotary", "shaw")
+    ),
+  ],
+  ids="-".join,
+)
+def test_other_decoders_with_cache_equal_those_without(variant):
+  model, converter = tiny_models.build(*variant, NUM_DECODER_LAYERS=1)
+  params = tiny_models.random_parameters(model)
+  batch = tiny_models.lay_out(
+    converter, tiny_models.random_examples(), packing=False
+  )
+  whole = np.asarray(tiny_models.forward(model)(params, batch))
+  stepped = with_cache(model, params, batch, whole.shape[1])
+  real = batch["decoder_target_tokens"] > 0
+  assert tiny_t5.largest_difference(stepped[real], whole[real]) < 1e-5
+
+
+def with_cache(model, params, batch, length):
+  """Logits of the decoder's inputs, fed one after the other [B, L, V]."""
+  inputs, variables = batch["encoder_input_tokens"], {"params": params}
 
   @jax.jit
   def encode(inputs):
@@ -202,10 +236,7 @@ def test_decoder_with_cache_equals_decoder_without(architecture, scan):
     logits, changed = step(cache, token, jnp.asarray(position))
     cache = changed["cache"]
     stepped.append(np.asarray(logits))
-  whole = tiny_t5.logits(model, params, batch)
-  real = batch["decoder_target_tokens"] > 0
-  stepped = np.concatenate(stepped, axis=1)
-  assert tiny_t5.largest_difference(stepped[real], whole[real]) < 1e-5
+  return np.concatenate(stepped, axis=1)
 
 
 def test_bfloat16_is_near_float32():
