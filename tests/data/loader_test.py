@@ -1,4 +1,5 @@
 import collections
+import dataclasses
 import itertools
 import pathlib
 import subprocess
@@ -260,6 +261,12 @@ def test_evaluation_corrupts_the_same_each_time(mixture):
 def test_bad_arguments_are_told_at_once(mixture, kwargs, message):
   with pytest.raises(UserError, match=message):
     take(mixture, 0, **kwargs)
+
+
+def test_no_task_has_a_rate(mixture):
+  idle = dataclasses.replace(mixture, rates=(0.0, 0.0, 0.0))
+  with pytest.raises(UserError, match="no task of a rate above 0 among few, m"):
+    take(idle, 0)
 
 
 def test_lengths_must_fit_the_corruption(mixture):

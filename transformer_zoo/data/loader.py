@@ -115,6 +115,11 @@ def open_batches(
   """
   if seed < 0:
     raise UserError(f"The seed {seed} must not be negative.")
+  if not any(mixture.rates):
+    raise UserError(
+      f"Mixture {mixture.name!r} has no task of a rate above 0 among "
+      f"{', '.join(task.name for task in mixture.tasks)}."
+    )
   if length_buckets and (packing or batch_size_warmup or length_warmup):
     raise UserError(
       "length_buckets cannot be used with packing, batch_size_warmup or "
