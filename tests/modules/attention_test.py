@@ -91,8 +91,9 @@ def test_a_query_without_any_key_stays_finite():
   np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("slots_last", [True, False])
 @pytest.mark.parametrize("memory", [None, MEMORY])
-def test_with_a_cache_step_by_step_equals_all_at_once(memory):
+def test_with_a_cache_step_by_step_equals_all_at_once(memory, slots_last):
   causal = masks.causal_mask(L) if memory is None else None
   expected = apply(X, memory, mask_B1LM=causal)
   variables = {"params": PARAMS}
@@ -103,7 +104,9 @@ def test_with_a_cache_step_by_step_equals_all_at_once(memory):
       X[:, position : position + 1],
       memory,
       mask_B1LM=seen if memory is None else None,
-      decoding=Decoding(position=jnp.asarray(position), length=L),
+      decoding=Decoding(
+        position=jnp.asarray(position), length=L, slots_last=slots_last
+      ),
       mutable=["cache"],
     )
     variables = {"params": PARAMS, **cache}
@@ -112,10 +115,8 @@ def test_with_a_cache_step_by_step_equals_all_at_once(memory):
     )
   kept = jax.tree.map(jnp.shape, variables["cache"])
   length = L if memory is None else M
-  assert kept == {
-    "cached_key": (B, H, K, length),
-    "cached_value": (B, H, K, length),
-  }
+  shape = (B, H, K, length) if slots_last else (B, H, length, K)
+  assert kept == {"cached_key": shape, "cached_value": shape}
 
 
 def test_keys_and_values_of_a_memory_are_projected_once():

@@ -69,6 +69,8 @@ def generate(
     position=jnp.asarray(0, jnp.int32),
     length=options.max_length,
     width=width,
+    # One query a row is a product of a vector with each matrix of keys.
+    slots_last=width > 1,
   )
   variables = {"params": params}
   (read_BT, memory), cache = model.apply(

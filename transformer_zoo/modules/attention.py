@@ -137,7 +137,7 @@ class Attention(nn.Module):
     elif to_itself:
       key_BMGK, value_BMGK = kv_cache.append(self, project(), decoding)
     else:
-      key_BMGK, value_BMGK = kv_cache.compute_once(self, project)
+      key_BMGK, value_BMGK = kv_cache.compute_once(self, project, decoding)
 
     if self.position_bias is not None and to_itself:
       own_1HLM = self.position_bias.copy(name="relpos_bias")(positions)

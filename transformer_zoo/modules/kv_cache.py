@@ -2,8 +2,9 @@
 
 They live in the `cache` collection of the module that owns them, so a stack
 built by scan carries them stacked like its parameters. They are kept as
-[B, H, K, M], which the products of attention read as it is: any other layout is
-copied into this one at every step.
+[B, H, K, M] or [B, H, M, K], which the products of attention read as they are:
+any other layout is copied at every step. Which one is faster on CPUs depends on
+how many queries share the keys (docs/performance.md).
 
 A row may have W outputs in the making, beams or samples, which are read as W
 tokens of one position. Slot `position * W + w` holds what output w had there. A
@@ -39,6 +40,7 @@ class Decoding:
     prompt_BP: which slots of the prompt hold a token; None without a prompt.
     length: positions to make room for; static.
     width: W, tokens of one position; static.
+    slots_last: keep [B, H, K, M], as T5X does, and not [B, H, M, K]; static.
   """
 
   position: jax.Array | None
@@ -46,6 +48,7 @@ class Decoding:
   prompt_BP: jax.Array | None = None
   length: int = struct.field(pytree_node=False, kw_only=True)
   width: int = struct.field(pytree_node=False, default=1)
+  slots_last: bool = struct.field(pytree_node=False, default=True)
 
   @property
   def prompt_slots(self) -> int:
@@ -123,49 +126,58 @@ def append(
   first = 0
   if decoding.position is not None:
     first = decoding.prompt_slots + decoding.position * decoding.width
+  slot_axis = 3 if decoding.slots_last else 2
   kept = []
   for name, new in zip(("cached_key", "cached_value"), new_BLHK, strict=True):
     batch, _, heads, head_dim = new.shape
-    shape = batch, heads, head_dim, slots
+    shape = [batch, heads, head_dim]
+    shape.insert(slot_axis, slots)
     cached = module.variable("cache", name, jnp.zeros, shape, new.dtype)
     written = new
     if decoding.position is None:
       written = new[:, : decoding.prompt_slots]
     cached.value = _laid_out(
       jax.lax.dynamic_update_slice_in_dim(
-        cached.value, _positions_last(written), first, axis=3
-      )
+        cached.value, _to_kept(written, decoding), first, axis=slot_axis
+      ),
+      decoding,
     )
-    kept.append(_positions_second(cached.value))
+    kept.append(_from_kept(cached.value, decoding))
   return new_BLHK if decoding.position is None else tuple(kept)
 
 
 def compute_once(
-  module: nn.Module, project: Callable[[], KeyValue]
+  module: nn.Module, project: Callable[[], KeyValue], decoding: Decoding
 ) -> KeyValue:
   """Keys and values of a memory that stays: projected at the first step."""
   if not module.has_variable("cache", "cached_key"):
     key, value = project()
     # Without a barrier XLA moves the transposition into the loop over steps.
     kept = jax.lax.optimization_barrier(
-      (_positions_last(key), _positions_last(value))
+      (_to_kept(key, decoding), _to_kept(value, decoding))
     )
-    module.variable("cache", "cached_key", lambda: _laid_out(kept[0]))
-    module.variable("cache", "cached_value", lambda: _laid_out(kept[1]))
+    module.variable("cache", "cached_key", lambda: _laid_out(kept[0], decoding))
+    module.variable(
+      "cache", "cached_value", lambda: _laid_out(kept[1], decoding)
+    )
     return key, value
   return (
-    _positions_second(module.get_variable("cache", "cached_key")),
-    _positions_second(module.get_variable("cache", "cached_value")),
+    _from_kept(module.get_variable("cache", "cached_key"), decoding),
+    _from_kept(module.get_variable("cache", "cached_value"), decoding),
   )
 
 
-def _laid_out(x_BHKM: jax.Array) -> jax.Array:
-  return axes.constrain(x_BHKM, "batch", "heads", "kv", "length")
+def _laid_out(x: jax.Array, decoding: Decoding) -> jax.Array:
+  last = ("kv", "length") if decoding.slots_last else ("length", "kv")
+  return axes.constrain(x, "batch", "heads", *last)
 
 
-def _positions_last(x_BMHK: jax.Array) -> jax.Array:
-  return jnp.transpose(x_BMHK, (0, 2, 3, 1))
+def _to_kept(x_BMHK: jax.Array, decoding: Decoding) -> jax.Array:
+  order = (0, 2, 3, 1) if decoding.slots_last else (0, 2, 1, 3)
+  return jnp.transpose(x_BMHK, order)
 
 
-def _positions_second(x_BHKM: jax.Array) -> jax.Array:
-  return jnp.transpose(x_BHKM, (0, 3, 1, 2))
+def _from_kept(x: jax.Array, decoding: Decoding) -> jax.Array:
+  """Back to [B, M, H, K]."""
+  order = (0, 3, 1, 2) if decoding.slots_last else (0, 2, 1, 3)
+  return jnp.transpose(x, order)
