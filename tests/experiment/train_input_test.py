@@ -88,14 +88,14 @@ def test_what_has_no_effect_is_told(train, tmp_path):
     TASK,
     "TRAIN_STEPS=2",
     "EVAL_PERIOD=0",
-    "CORRUPTION=@Denoising()",
+    "CORRUPTION=@SpanCorruption()",
     "train.batch_size_warmup={2: 8, 3: 16}",
     "BATCH_SIZE=32",
   )
   assert code == 0, error
   for line in (
     "without a split 'validation', not evaluated: no_validation",
-    "CORRUPTION, Denoising, changes nothing: no task of this run is of "
+    "CORRUPTION, SpanCorruption, changes nothing: no task of this run is of "
     "unlabelled text",
     "the warm-up of batches or lengths lasts until step 3, and the run ends "
     "before, at step 2",

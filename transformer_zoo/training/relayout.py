@@ -38,14 +38,13 @@ def restore(folder: str | os.PathLike[str], abstract_state: Any) -> Any:
   if not different:
     return placement.place(tensors, abstract_state)
   name = different[0]
-  reason = (
+  if all(name.startswith(_MOMENTS) for name in different):
+    # Scanned layers all have moments, looped ones where they are trained.
+    raise UserError(
+      "the moments of a stack that is trained in part lie as SCAN_LAYERS was, "
+      f"so bind it as it was; {name} differs"
+    )
+  raise UserError(
     f"{name} is {there.get(name, 'not there')} instead of "
     f"{wanted.get(name, 'nothing')}"
   )
-  if all(name.startswith(_MOMENTS) for name in different):
-    reason += (
-      "; of stacks that are trained in part, scanned layers all have moments "
-      "and looped ones only where they are trained, so bind SCAN_LAYERS as it "
-      "was"
-    )
-  raise UserError(reason)
