@@ -101,9 +101,11 @@ def test_missing_data_folder(capsys):
 
 
 def test_no_configuration(capsys):
-  assert error_of(capsys, "train") == (
-    "no configuration: give a gin file, as in the example of `zoo train --help`"
-  )
+  for command in (["train"], ["inspect", "model"]):
+    assert error_of(capsys, *command) == (
+      "no configuration: give a gin file (--gin_file), as in the example that "
+      "--help ends with"
+    )
 
 
 def configuration_of(checkpoint, kind, *words, overrides=()):

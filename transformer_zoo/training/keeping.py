@@ -122,7 +122,7 @@ class Checkpointing:
     if self.metric != MEAN:
       raise UserError(
         f"Checkpointing.metric={self.metric!r} is not among what is evaluated"
-        f"{nearest(self.metric, values)}: {', '.join(sorted(values))}"
+        f"{nearest(self.metric, values)}"
       )
     return None
 
