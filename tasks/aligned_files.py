@@ -10,6 +10,7 @@ import tensorflow as tf
 from tasks import data_folders
 from tasks import line_files
 from tasks.line_files import BadRow
+from transformer_zoo.data import definitions
 from transformer_zoo.errors import UserError
 
 # A sentence; a longer line has lost its end and would shift all that follow.
@@ -43,7 +44,7 @@ class AlignedFilesDataSource(line_files.LineFilesDataSource):
   def fingerprint(self) -> str:
     """Returns what the rows depend on, for `zoo prepare`."""
     files = [
-      (path, os.stat(path).st_size, os.stat(path).st_mtime_ns)
+      definitions.describe_file(path)
       for split in self.splits
       for shard in self.list_shards(split)
       for path in self._files(shard)[1:]

@@ -22,6 +22,7 @@ import tensorflow as tf
 
 from tasks import data_folders
 from tasks import python_examples
+from transformer_zoo.data import definitions
 from transformer_zoo.data.definitions import skips_bad_rows
 from transformer_zoo.errors import UserError
 
@@ -156,8 +157,7 @@ class LineFilesDataSource(seqio.DataSource, abc.ABC):
     """Returns what the examples depend on, for `zoo prepare`."""
     files = {
       split: [
-        (path, os.stat(path).st_size, os.stat(path).st_mtime_ns)
-        for path in self.list_shards(split)
+        definitions.describe_file(path) for path in self.list_shards(split)
       ]
       for split in self.splits
     }

@@ -36,6 +36,23 @@ def pytest_configure(config):
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 
 
+def pytest_sessionstart(session):
+  session.config.in_root = _in_root()
+
+
+def pytest_sessionfinish(session):
+  """Fails where a test has left something in the root of the repository."""
+  left = _in_root() - session.config.in_root
+  if left and not hasattr(session.config, "workerinput"):
+    print(f"\ntests have left in {ROOT}: {', '.join(sorted(left))}")
+    session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _in_root() -> set[str]:
+  """Names of what lies there, but for caches."""
+  return {name for name in os.listdir(ROOT) if not name.startswith((".", "__"))}
+
+
 def pytest_collection():
   """What is imported lives to the end: it is not searched for garbage."""
   gc.disable()

@@ -101,9 +101,11 @@ def test_missing_data_folder(capsys):
 
 
 def test_no_configuration(capsys):
-  assert error_of(capsys, "train") == (
-    "no configuration: give a gin file, as in the example of `zoo train --help`"
-  )
+  for command in (["train"], ["inspect", "model"]):
+    assert error_of(capsys, *command) == (
+      "no configuration: give a gin file (--gin_file), as in the example that "
+      "--help ends with"
+    )
 
 
 def configuration_of(checkpoint, kind, *words, overrides=()):
@@ -120,7 +122,14 @@ def test_missing_checkpoint(capsys):
   ) == ("there is no checkpoint '/no/such'")
 
 
+def test_a_folder_of_runs_is_no_checkpoint(capsys, tmp_path):
+  for kind in (["infer"], ["evaluate", "--mixture", "miniature"]):
+    error = error_of(capsys, *kind, "--checkpoint", str(tmp_path))
+    assert error.startswith(f"no checkpoint in {str(tmp_path)!r}: a run folder")
+
+
 def test_checkpoint_without_configuration(capsys, tmp_path):
+  (tmp_path / "checkpoints" / "2" / "state").mkdir(parents=True)
   assert error_of(capsys, "infer", "--checkpoint", str(tmp_path)) == (
     f"nothing beside the checkpoint {str(tmp_path)!r} tells its model: name it "
     "with --gin_file, as in --gin_file=architectures/t5_1_1.gin "

@@ -137,6 +137,27 @@ def test_scalars_of_seqio_are_numbers():
   assert all(type(value) is float for value in scores.values())
 
 
+def of_many(targets, predictions):
+  del predictions
+  raise ValueError(f"{len(targets)} are too few")
+
+
+def test_names_are_known_before_anything_is_predicted():
+  post = refer("answers:string_label_to_class_id", label_classes=["no", "yes"])
+  examples = [{"targets_pretokenized": text} for text in ("no", "yes")]
+  of_scores = manifest.Scoring(None, (), (refer_here(of_scalars),))
+  for scoring, expected in (
+    (
+      manifest.Scoring(post, (refer("metrics:accuracy"),)),
+      {"accuracy", "invalid"},
+    ),
+    (of_scores, {"scalar", "array"}),
+    (manifest.Scoring(None, (refer_here(of_scalars),)), {"scalar", "array"}),
+    (manifest.Scoring(None, (refer_here(of_many),)), None),
+  ):
+    assert task_scores.names(scoring, examples, "mine") == expected
+
+
 def test_a_value_that_is_no_number_is_named():
   with pytest.raises(
     UserError,

@@ -44,6 +44,21 @@ def test_a_listing(zoo, run):
   assert lines[2].endswith("files  has checksums")
 
 
+def test_one_of_its_checkpoints_means_the_run(zoo, run, monkeypatch):
+  code, expected, _ = zoo("checkpoints", run)
+  for path in ("2", "3/", "../checkpoints"):
+    assert zoo("checkpoints", run / "checkpoints" / path)[1] == expected
+  monkeypatch.chdir(run / "checkpoints" / "2")
+  assert zoo("checkpoints", ".")[:2] == (code, expected)
+  (run / "checkpoints" / "1").rename(run / "alone")
+  assert zoo("checkpoints", run / "alone") == (
+    2,
+    "",
+    f"zoo: error: {str(run / 'alone')!r} is one checkpoint, and lies in no "
+    "run's checkpoints/; give the folder of a run\n",
+  )
+
+
 def test_the_score_is_what_the_run_chose_by(zoo, run):
   """As its own configuration says."""
   loss = "validation/wikitext/loss"

@@ -158,3 +158,19 @@ def test_outputs_that_are_refused(tmp_path, monkeypatch):
     f"the output {f'{file}.jsonl'!r} cannot be written into its folder; "
     "choose one that is yours"
   )
+
+
+class Terminal(io.TextIOWrapper):
+  def isatty(self):
+    return True
+
+
+def test_a_terminal_is_told_what_it_is_waited_for(monkeypatch, capsys):
+  for kind, told in (
+    (io.TextIOWrapper, ""),
+    (Terminal, "texts to answer, one a line, then Ctrl-D:\n"),
+  ):
+    monkeypatch.setattr(sys, "stdin", kind(io.BytesIO(b"a\n")))
+    (example,) = example_files.read([], scored=False)
+    assert example["inputs"] == "a"
+    assert capsys.readouterr().err == told

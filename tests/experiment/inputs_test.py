@@ -35,9 +35,9 @@ def test_cut_targets_are_told():
     types.SimpleNamespace(name="supervised", kind="examples"),
     _task("spans", SpanCorruption(0.1)),
   ]
-  (line,) = inputs.cut_texts(tasks, PUBLISHED, None)
+  (line,) = inputs.told(tasks, PUBLISHED, None)
   told, rest = line.split("%")
-  assert told.startswith("tenth: about 3")
+  assert told.startswith("train of tenth: about 3")
   assert 30 < float(told.split()[-1]) < 40
   assert rest == (
     " of the examples are longer than {'inputs': 512, 'targets': 103} and lose "
@@ -47,8 +47,8 @@ def test_cut_targets_are_told():
 
 def test_a_corruption_of_the_run_counts():
   tasks = [_task("tenth", Denoising(Iid(0.1)))]
-  assert not inputs.cut_texts(tasks, PUBLISHED, SpanCorruption(0.1))
-  assert not inputs.cut_texts(tasks, PUBLISHED, MaskedLanguageModel())
+  assert not inputs.told(tasks, PUBLISHED, SpanCorruption(0.1))
+  assert not inputs.told(tasks, PUBLISHED, MaskedLanguageModel())
 
 
 def test_padding_of_another_vocabulary_is_refused():

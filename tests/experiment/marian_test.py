@@ -16,6 +16,7 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import converted_run
 from transformer_zoo.experiment import generation_defaults
 from transformer_zoo.experiment import tokenizer_files
 from transformer_zoo.experiment.convert import convert
@@ -68,6 +69,21 @@ def test_the_directory_and_its_run_answer_alike(place, infer):
   for name in ("theirs", "run"):
     freely = infer(place / name, FREELY, *TEXTS)
     assert [line["prediction"] for line in freely] == ["", ""]
+
+
+def test_a_decoder_that_was_first_fed_another_id(place, tmp_path):
+  """As one that was trained here: no files of theirs lie beside it."""
+  run = tmp_path / "run"
+  shutil.copytree(
+    place / "run", run, ignore=shutil.ignore_patterns("huggingface")
+  )
+  with open(run / "config.gin", "a") as file:
+    file.write("EncoderDecoderFeatures.bos_id = 3\n")
+  convert(run, tmp_path / "theirs", report=lambda line: None)
+  said = json.loads((tmp_path / "theirs" / "config.json").read_text())
+  assert said["decoder_start_token_id"] == 3 != said["pad_token_id"]
+  convert(tmp_path / "theirs", tmp_path / "back", report=lambda line: None)
+  assert converted_run.start_id(tmp_path / "back") == 3
 
 
 def test_targets_are_cut_as_targets(place, infer, tmp_path):

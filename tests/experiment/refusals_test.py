@@ -67,6 +67,11 @@ def copied(prepared_dir, tmp_path):
       "INITIAL_CHECKPOINT_PATH is '', which names no checkpoint",
     ),
     ("Checkpointing.folder=''", "Checkpointing.folder is '', which names no"),
+    (
+      "Checkpointing.metric='validation/colours/acuracy'",
+      "Checkpointing.metric='validation/colours/acuracy' is not among what is "
+      "evaluated; did you mean 'validation/colours/accuracy'",
+    ),
     ("RANDOM_SEED=4294967296", "RANDOM_SEED=4294967296 must be from 0 to 4294"),
     ("RANDOM_SEED=-1", "RANDOM_SEED=-1 must be from 0 to 4294967295"),
     ("NUM_HEADS=0", "--gin.NUM_HEADS: NUM_HEADS=0 must be at least 1"),
@@ -92,6 +97,19 @@ def copied(prepared_dir, tmp_path):
     (
       "WRITERS=['wandb']",
       "WRITERS has the text 'wandb'; it lists objects, as [@WeightsAndBiases(",
+    ),
+    (
+      "adafactor.decay_exponent='0.8'",
+      "--gin.adafactor.decay_exponent: adafactor.decay_exponent must be float "
+      "and is '0.8', a str",
+    ),
+    (
+      "adafactor.clip_norm=-1.0",
+      "adafactor.clip_norm=-1.0 has to be a finite number above 0; None clips",
+    ),
+    (
+      "LEARNING_RATE=1e400",
+      "learning_rate=inf has to be a finite number of 0 or more",
     ),
     (
       "LEARNING_RATE=-1.0",

@@ -103,6 +103,39 @@ def test_special_pieces_of_a_byte_level_bpe_are_named(
   assert tokenizer_files.start_id(tmp_path / "theirs") is None
 
 
+def word_list(folder):
+  folder.joinpath("vocab.txt").write_text(
+    "\n".join(["[PAD]", "[UNK]", "[SEP]", "a", "fine", "day"])
+  )
+  return folder
+
+
+@pytest.mark.parametrize("kind", ["byte_bpe", "wordpiece"])
+def test_sentinels_go_along(kind, tmp_path):
+  """No class of such files would add them; a tokenizer.json has them."""
+  if kind == "byte_bpe":
+    byte_bpe(tmp_path, ["<pad>", "</s>"])
+    (tmp_path / "text.txt").unlink()
+  else:
+    word_list(tmp_path)
+  vocabulary = Vocabulary(tmp_path, 3)
+  config, said = written(vocabulary, tmp_path / "theirs")
+  assert config["tokenizer_class"] == "PreTrainedTokenizerFast"
+  assert f"put id {vocabulary.eos_id} behind them" in said
+  names = {path.name for path in (tmp_path / "theirs").iterdir()}
+  assert names == {"tokenizer.json", "tokenizer_config.json"}
+  again = Vocabulary(tmp_path / "theirs")
+  text = "a fine <extra_id_0> day <extra_id_2>"
+  theirs = tokenizers.Tokenizer.from_file(
+    str(tmp_path / "theirs" / "tokenizer.json")
+  )
+  assert vocabulary.encode(text) == again.encode(text)
+  assert vocabulary.encode(text) == theirs.encode(text).ids
+  assert again.sentinel_ids.tolist() == vocabulary.sentinel_ids.tolist()
+  for name in ("size", "pad_id", "eos_id", "unk_id"):
+    assert getattr(again, name) == getattr(vocabulary, name), name
+
+
 def test_a_sentencepiece_model_of_an_encoder_decoder(tmp_path):
   vocabulary = Vocabulary(MINIATURE / "vocabulary.model")
   config, said = written(vocabulary, tmp_path / "theirs")

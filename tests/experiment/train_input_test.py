@@ -82,6 +82,28 @@ def test_a_warm_up_compiles_each_stage_once_and_resumes_within(
   assert read_result(parts) | measured == read_result(whole) | measured
 
 
+def test_what_has_no_effect_is_told(train, tmp_path):
+  code, output, error = train(
+    tmp_path,
+    TASK,
+    "TRAIN_STEPS=2",
+    "EVAL_PERIOD=0",
+    "CORRUPTION=@SpanCorruption()",
+    "train.batch_size_warmup={2: 8, 3: 16}",
+    "BATCH_SIZE=32",
+  )
+  assert code == 0, error
+  for line in (
+    "without a split 'validation', not evaluated: no_validation",
+    "CORRUPTION, SpanCorruption, changes nothing: no task of this run is of "
+    "unlabelled text",
+    "the warm-up of batches or lengths lasts until step 3, and the run ends "
+    "before, at step 2",
+    "training 2 steps, 0 to 2, 384 tokens (8 rows of 24, padding included)",
+  ):
+    assert line in output.splitlines()
+
+
 @pytest.mark.parametrize(
   "override, message",
   [

@@ -83,6 +83,17 @@ def test_another_field_and_fingerprint(tmp_path):
   assert text.fingerprint() != before
 
 
+def test_the_spelling_of_a_data_folder_is_no_change(files, monkeypatch):
+  link = files / "link"
+  link.symlink_to(files)
+  monkeypatch.chdir(files.parent)
+  found = set()
+  for spelling in (files, f"{files}/", files.name, f"./{files.name}", link):
+    monkeypatch.setenv("ZOO_DATA_DIR", str(spelling))
+    found.add(TextFilesDataSource({"train": "c.txt"}).fingerprint())
+  assert len(found) == 1
+
+
 def test_paragraphs_are_documents(tmp_path):
   path = tmp_path / "a.txt"
   path.write_text("\n one\ntwo \n \t\n\n\nthree\n\n")

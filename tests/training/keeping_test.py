@@ -96,12 +96,17 @@ def test_refused(options, sentence):
 def test_a_metric_that_is_not_evaluated():
   for metric in ("loss", "validation/loss", "validation/b/loss", "train/a/x"):
     with pytest.raises(UserError) as caught:
-      Checkpointing(metric=metric).check_metric(["a", "c"])
+      Checkpointing(metric=metric).check_metric(["a", "c"], {}.get)
     assert str(caught.value) == (
       f"Checkpointing.metric={metric!r} is not evaluated; it is "
       "'validation/average' or 'validation/<task>/<metric>' of one of: a, c"
     )
   misspelt = Checkpointing(metric="validation/a/los")
-  misspelt.check_metric(["a"])
+  misspelt.check_metric(["a"], {"a": []}.get)  # not known yet
+  with pytest.raises(UserError, match="; did you mean 'validation/a/loss'"):
+    misspelt.check_metric(["a"], {"a": ["loss", "accuracy"]}.get)
   with pytest.raises(UserError, match="; did you mean 'validation/a/loss'"):
     misspelt.score({"validation/a/loss": 1.0})
+  Checkpointing(metric="validation/a/loss").check_metric(
+    ["a"], {"a": ["loss"]}.get
+  )

@@ -1,6 +1,8 @@
 """Every optimizer: its rule, scanned layers, clipping, its state."""
 
 import functools
+import inspect
+import math
 
 import jax
 import jax.numpy as jnp
@@ -129,14 +131,40 @@ def test_gradients_are_clipped_together_and_the_state_is_the_same(name):
       np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
-@pytest.mark.parametrize("clip_norm", [0, -1.0])
-def test_a_norm_that_is_refused(clip_norm):
+@pytest.mark.parametrize(
+  ("make", "number", "words"),
+  [
+    (adam, {"clip_norm": 0}, "a finite number above 0; None clips nothing"),
+    (sgd, {"clip_norm": -1.0}, "a finite number above 0; None clips nothing"),
+    (adam, {"b1": 1.0}, "at least 0 and below 1"),
+    (adamw, {"b2": -0.1}, "at least 0 and below 1"),
+    (lion, {"b2": math.nan}, "at least 0 and below 1"),
+    (sgd, {"momentum": 1.5}, "at least 0 and below 1"),
+    (lamb, {"epsilon": -1e-6}, "a finite number of 0 or more"),
+    (adamw, {"weight_decay": -0.1}, "a finite number of 0 or more"),
+    (adafactor, {"decay_exponent": -0.8}, "a finite number of 0 or more"),
+    (adafactor, {"clipping_threshold": 0.0}, "a finite number above 0"),
+    (
+      adafactor,
+      {"epsilon_squared_gradient": math.inf},
+      "a finite number of 0 or more",
+    ),
+  ],
+)
+def test_numbers_that_are_refused(make, number, words):
   with pytest.raises(UserError) as caught:
-    adam(RATE, clip_norm=clip_norm)
+    make(RATE, **number)
+  ((name, value),) = number.items()
   assert str(caught.value) == (
-    f"clip_norm={clip_norm} of an optimizer has to be above 0; None clips "
-    "nothing"
+    f"{make.__name__}.{name}={value} has to be {words}"
   )
+
+
+def test_every_number_of_an_optimizer_has_its_rule():
+  for make in ALL.values():
+    for name, parameter in inspect.signature(make).parameters.items():
+      if parameter.annotation in (int, float, float | None):
+        assert name in optimizers._ALLOWED, (make, name)
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,11 @@ import jax
 import numpy as np
 import pytest
 
+from transformer_zoo.errors import UserError
 from transformer_zoo.interop import layers
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.peft.trainable import ALL
+from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.training import schedules
 from transformer_zoo.training.adafactor import adafactor
 from transformer_zoo.training.lamb import lamb
@@ -29,7 +32,7 @@ OPTIMIZERS = {
 def abstract(make_model):
   """Returns a function that gives a state's shapes and shardings."""
 
-  def make(optimizer, scan, **mesh):
+  def make(optimizer, scan, trainable=ALL, **mesh):
     partitioning = Partitioning(**mesh)
     rate = schedules.constant(0.1)
     program = TrainProgram(
@@ -39,6 +42,7 @@ def abstract(make_model):
       rate,
       partitioning,
       partitioning.mesh(),
+      trainable=trainable,
     )
     with partitioning.activate(program.mesh):
       return program.abstract_state
@@ -102,3 +106,18 @@ def test_other_meshes_and_layers(abstract, tmp_path, optimizer):
   )
   assert jax.tree.structure(back) == jax.tree.structure(saved)
   jax.tree.map(np.testing.assert_array_equal, back, saved)
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_stacks_that_are_trained_in_part_keep_their_layout(
+  abstract, tmp_path, scan
+):
+  upper = Trainable((r"decoder/layers_2/.*",))
+  save(tmp_path, draw(abstract("lamb", scan, upper)))
+  with pytest.raises(
+    UserError,
+    match=r"cannot be restored \(the moments of a stack that is trained in "
+    "part lie as SCAN_LAYERS was, so bind it as it was; opt_state/.* differs",
+  ):
+    restore(tmp_path, abstract("lamb", not scan, upper))
+  assert restore(tmp_path, abstract("lamb", scan, upper))

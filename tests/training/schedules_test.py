@@ -131,6 +131,26 @@ def test_without_warm_up_the_first_rate_is_the_highest():
       "warm up for fewer steps",
     ),
     (
+      lambda: schedules.cosine(PEAK, 10, final_share=-0.1),
+      "final_share=-0.1 has to be from 0 to 1",
+    ),
+    (
+      lambda: schedules.linear(PEAK, 10, final_share=math.nan),
+      "final_share=nan has to be from 0 to 1",
+    ),
+    (
+      lambda: schedules.linear(PEAK, 10, -2),
+      "warmup_steps=-2 has to be at least 0",
+    ),
+    (
+      lambda: schedules.rsqrt(base=-1.0),
+      "schedules.rsqrt.base=-1.0 has to be a finite number of 0 or more",
+    ),
+    (
+      lambda: schedules.cooled_down(schedules.constant(), 0),
+      "schedules.cooled_down.train_steps=0 has to be at least 1",
+    ),
+    (
       lambda: schedules.constant(PEAK, -1),
       "warmup_steps=-1 has to be at least 0",
     ),

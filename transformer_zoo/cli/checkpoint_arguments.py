@@ -74,6 +74,9 @@ def configuration(arguments: argparse.Namespace, kind: str) -> Configuration:
     )
   told = _told_by(checkpoint, kind)
   if told is None:
+    from transformer_zoo.experiment import checkpoint_sources
+
+    checkpoint_sources.locate(checkpoint)  # A folder of runs is none.
     raise UserError(
       f"nothing beside the checkpoint {checkpoint!r} tells its model: name it "
       "with --gin_file, as in --gin_file=architectures/t5_1_1.gin "

@@ -124,8 +124,8 @@ def load_gin(
   files = arguments.gin_file if gin_files is None else gin_files
   if not files:
     raise UserError(
-      f"no configuration: give a gin file, as in the example of `zoo {root} "
-      "--help`"
+      "no configuration: give a gin file (--gin_file), as in the example that "
+      "--help ends with"
     )
   overrides = [*extra, *arguments.overrides]
   # A gin file may import a module of tasks, and that TensorFlow.

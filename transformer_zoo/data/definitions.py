@@ -180,7 +180,7 @@ def describe_source(source: Any) -> dict[str, Any]:
     return content
   for split in source.splits or ():
     files = builder.files(split) if builder else source.list_shards(split)
-    content[split] = [_describe_file(file) for file in files]
+    content[split] = [describe_file(file) for file in files]
   return content
 
 
@@ -207,9 +207,15 @@ def _path(file: Any) -> str:
   return str(getattr(file, "filename", file))
 
 
-def _describe_file(file: Any) -> list[Any]:
+def describe_file(file: Any) -> list[Any]:
+  """Returns JSON that changes when a file is another one.
+
+  Its folder is left out, which may be spelled another way, or moved.
+
+  Args:
+    file: a path, or a part of a TFDS file.
+  """
   path = _path(file)
-  # A data folder may be spelled another way, or moved.
   name = os.path.basename(path)
   # The part of a TFDS file that belongs to a split such as `train[:90%]`.
   part = [getattr(file, "skip", 0), getattr(file, "take", -1)]

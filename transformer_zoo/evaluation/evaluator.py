@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 import dataclasses
-import json
 import math
 from typing import Any
 
@@ -14,6 +13,7 @@ from transformer_zoo.data import features
 from transformer_zoo.data import manifest
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
+from transformer_zoo.evaluation import prediction_lines
 from transformer_zoo.evaluation import task_scores
 from transformer_zoo.evaluation.journal import Journal
 
@@ -112,6 +112,31 @@ class Evaluator:
       max_examples=self.max_examples,
     )
 
+  def names(self, task: manifest.PreparedTask, split: str) -> set[str]:
+    """Names of what an evaluation of a split gives, before anything is done.
+
+    A metric names its values where it is called: on the first examples here,
+    whose targets are their predictions.
+
+    Args:
+      task: the prepared task.
+      split: one of its splits, which has examples.
+
+    Returns:
+      `loss` and the others; nothing where the examples are too few for a
+      metric of the task.
+    """
+    known = {"loss", "token_accuracy"}
+    if task.scoring is None:
+      return known
+    batch = next(iter(self.open(task, split)))
+    examples = [
+      prediction_lines.example(text, ids, task)
+      for text, ids in zip(batch.texts, batch.ids, strict=True)
+    ]
+    scored = task_scores.names(task.scoring, examples, task.name)
+    return known | scored if scored is not None else set()
+
   def __call__(
     self,
     params,
@@ -148,7 +173,8 @@ class Evaluator:
       for place, text, ids, row in zip(
         batch.places, batch.texts, batch.ids, computed, strict=True
       ):
-        examples[place], rows[place] = _example(text, ids, task), row
+        examples[place] = prediction_lines.example(text, ids, task)
+        rows[place] = row
       done += len(computed)
       if done > known:
         report(done)
@@ -166,7 +192,7 @@ class Evaluator:
     if not decoded and (scoring is None or not scoring.score_metrics):
       return dataclasses.replace(
         result,
-        predictions=[_counts(row) for row in rows],
+        predictions=[prediction_lines.counts(row) for row in rows],
         scoring=task_scores.OF_TOKENS,
       )
     texts = [row["prediction"] for row in rows] if decoded else None
@@ -176,7 +202,7 @@ class Evaluator:
       scores=task_scores.measure(scoring, found, log_likelihoods, task.name)
       if measured
       else {},
-      predictions=_lines(examples, rows, found),
+      predictions=prediction_lines.lines(examples, rows, found),
       invalid=found.invalid,
       signature=task_scores.signature(scoring, found),
       scoring=scoring,
@@ -254,47 +280,3 @@ def decodes(task: manifest.PreparedTask, measured: bool) -> bool:
     measured: False where predictions are wanted without scores.
   """
   return bool(task.scoring and (task.scoring.metrics or not measured))
-
-
-def _example(text, ids, task) -> dict[str, Any]:
-  """What post-processing gets of an example, as from SeqIO."""
-  example = dict(text)
-  for feature, some in ids.items():
-    # A task over ready-made ids has no texts.
-    if f"{feature}_pretokenized" not in example and task.scoring is not None:
-      example[f"{feature}_pretokenized"] = task.vocabulary.decode(some.tolist())
-    example[feature] = some
-  return example
-
-
-def _lines(examples, rows, found) -> list[dict[str, Any]]:
-  lines = []
-  for place, (example, row) in enumerate(zip(examples, rows, strict=True)):
-    line = {
-      "inputs": example.get("inputs_pretokenized", ""),  # may have none
-      "targets": example["targets_pretokenized"],
-    }
-    if found.predictions is not None:
-      line["prediction"] = row["prediction"]
-      line |= _if_json("answer", found.predictions[place])
-    line |= _if_json("target_answer", found.targets[place])
-    line["log_likelihood"] = row["log_likelihood"]
-    line["target_tokens"] = row["target_tokens"]
-    lines.append(line)
-  return lines
-
-
-def _counts(row: Mapping[str, Any]) -> dict[str, Any]:
-  return {
-    "target_answer": row["target_tokens"],
-    "answer": row["correct_tokens"],
-    **row,
-  }
-
-
-def _if_json(name: str, value: Any) -> dict[str, Any]:
-  try:
-    json.dumps(value)
-  except (TypeError, ValueError):
-    return {}
-  return {name: value}

@@ -122,6 +122,30 @@ def measure(
   return scores
 
 
+def names(
+  scoring: manifest.Scoring, examples: Sequence[Mapping[str, Any]], task: str
+) -> set[str] | None:
+  """Names of what a task is scored by, where targets are the predictions.
+
+  Args:
+    scoring: refers to the functions.
+    examples: some, as `post_process` takes them.
+    task: its name, for messages.
+
+  Returns:
+    The names; None where some of the examples are too few for a metric.
+  """
+  texts = [example["targets_pretokenized"] for example in examples]
+  try:
+    found = post_process(scoring, examples, texts if scoring.metrics else None)
+    scored = set(measure(scoring, found, [0.0] * len(texts), task))
+  except UserError:
+    raise
+  except Exception:  # A function of a user's may raise anything.
+    return None
+  return scored | ({"invalid"} if found.invalid is not None else set())
+
+
 def signature(scoring: manifest.Scoring, found: Answers) -> str | None:
   """Returns BLEU's signature, None where it is not among the metrics."""
   if _BLEU not in [reference["function"] for reference in scoring.metrics]:

@@ -45,13 +45,13 @@ def of_run(path: str | os.PathLike[str], verify: bool = False) -> list[Entry]:
   """Lists the checkpoints of a run, steps ascending, damaged ones last.
 
   Args:
-    path: a run folder, or a URL of one.
+    path: a run folder, or a URL of one, or what lies in its checkpoints/.
     verify: whether every file is read and compared with its checksum.
 
   Raises:
     UserError: there is none.
   """
-  folder = remote.fetched(path)
+  folder = _run_of(remote.fetched(path))
   found = checkpoints.steps(folder)
   chosen = checkpoints.resolve(folder)
   run = checkpoints.run_of(chosen)
@@ -66,6 +66,22 @@ def of_run(path: str | os.PathLike[str], verify: bool = False) -> list[Entry]:
     place = run / "checkpoints" / name
     entries.append(Entry(name, *_size(place), reason, is_damaged=True))
   return entries
+
+
+def _run_of(folder: pathlib.Path) -> pathlib.Path:
+  """The run that one of its checkpoints is of.
+
+  Raises:
+    UserError: a checkpoint lies in no run.
+  """
+  if folder.absolute().parent.name == "checkpoints" and folder.is_dir():
+    return folder.absolute().parent.parent
+  if (folder / "state").is_dir():
+    raise UserError(
+      f"{str(folder)!r} is one checkpoint, and lies in no run's checkpoints/; "
+      "give the folder of a run"
+    )
+  return folder
 
 
 def _judged_by(run: pathlib.Path) -> Checkpointing:

@@ -58,6 +58,8 @@ def read(words: Sequence[str], *, scored: bool) -> Examples:
   """
   for word in words or [_STDIN]:
     if word == _STDIN:
+      if sys.stdin.isatty():
+        print("texts to answer, one a line, then Ctrl-D:", file=sys.stderr)
       lines = _lines(sys.stdin.buffer.read(), "standard input")
       yield from _of_lines(lines, scored)
     elif not os.path.exists(word):

@@ -217,29 +217,33 @@ def check_converter(model: nn.Module, converter: features.Converter) -> None:
       )
 
 
-def cut_texts(
+def told(
   tasks: Sequence[manifest.PreparedTask],
   lengths: Mapping[str, int],
   corruption: Any,
 ) -> list[str]:
-  """Returns a sentence for each task of text whose examples will be cut.
+  """Sentences on texts that will be cut, and on a corruption of none.
 
   Args:
     tasks: of a run.
     lengths: feature -> tokens.
     corruption: in place of the tasks' own; None for these.
   """
-  told = []
-  for task in tasks:
-    if task.kind != "tokens":
-      continue
+  texts = [task for task in tasks if task.kind == "tokens"]
+  lines = []
+  if corruption is not None and not texts:
+    lines.append(
+      f"CORRUPTION, {type(corruption).__name__}, changes nothing: no task of "
+      "this run is of unlabelled text"
+    )
+  for task in texts:
     objective = corruption or corruptions.from_spec(task.corruption)
     if getattr(objective, "layout", "encoder_decoder") == "encoder":
       continue  # whole rows are never cut
     share = objective.check(lengths, task.vocabulary)
     if share:
-      told.append(
-        f"{task.name}: about {share:.1%} of the examples are longer than "
-        f"{dict(lengths)} and lose their end"
+      lines.append(
+        f"train of {task.name}: about {share:.1%} of the examples are longer "
+        f"than {dict(lengths)} and lose their end"
       )
-  return told
+  return lines

@@ -180,21 +180,25 @@ def write(
     UserError: the vocabulary's files are absent or damaged.
   """
   found = files.recognise(vocabulary.path)
-  kind, names = _CLASSES[found.kind], dict(_FILES)
+  of_files, names = found.kind, dict(_FILES)
+  if whole := vocabulary.with_sentinels():
+    of_files = "tokenizer_json"
+    (folder / _JSON).write_text(whole, encoding="utf-8")
+  kind = _CLASSES[of_files]
   if first_fed is not None and _is_llamas(vocabulary, found):
     kind, names["sentencepiece"] = f"{_LLAMA}Tokenizer", "tokenizer.model"
-  for path in found.paths:
+  for path in () if whole else found.paths:
     name = names.get(found.kind, os.path.basename(path))
     shutil.copyfile(path, folder / name)
   config = {
     "tokenizer_class": kind,
-    **_config(vocabulary, found.kind, first_fed),
+    **_config(vocabulary, of_files, first_fed),
   }
   text = json.dumps(config, indent=2) + "\n"
   (folder / CONFIG).write_text(text, encoding="utf-8")
   before = [] if first_fed is None else [first_fed]
   behind = [vocabulary.eos_id] if first_fed is None else []
-  if found.kind == "tokenizer_json":
+  if of_files == "tokenizer_json":
     as_trained = _around(folder / _JSON) == (before, behind)
   else:
     as_trained = kind in (_OF_TEXTS if first_fed is None else _OF_PROMPTS)

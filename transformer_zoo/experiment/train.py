@@ -15,10 +15,9 @@ from transformer_zoo import config
 from transformer_zoo.data import epochs
 from transformer_zoo.data import loader
 from transformer_zoo.data import mixing
-from transformer_zoo.data.batches import Batches
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
-from transformer_zoo.experiment import evaluation_report
+from transformer_zoo.experiment import announcement
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import programs
 from transformer_zoo.experiment import remote
@@ -173,9 +172,8 @@ def train(
     converter=converter,
     vocabulary=vocabulary,
   )
-  tasks = [task for task in mixture.tasks if "validation" in task.splits]
-  splits = {task.name: evaluator.open(task, "validation") for task in tasks}
-  checkpointing.check_metric(splits)
+  splits = validation.open_splits(evaluator, mixture.tasks, checkpointing)
+  tasks = [task for task in mixture.tasks if task.name in splits]
 
   run_name = remote.name_of(folder)
   with contextlib.ExitStack() as stack:
@@ -241,16 +239,12 @@ def train(
     evaluate = functools.partial(
       validation.validate, evaluator, tasks, folder / "predictions"
     )
-    for name, split in splits.items():
-      for line in evaluation_report.truncation(
-        split.truncated, split.num_examples, split.lengths
-      ):
-        print(f"validation of {name}: {line}")
-    for line in inputs.cut_texts(
-      batches.tasks, task_feature_lengths, corruption
+    for line in (
+      *validation.told(mixture.tasks, splits),
+      *inputs.told(batches.tasks, task_feature_lengths, corruption),
+      *announcement.lines(batches, converter, start_step, train_steps),
     ):
-      print(f"train of {line}")
-    _announce(batches, converter, start_step, train_steps)
+      print(line, flush=True)
     recorder = stack.enter_context(watching.recorder(folder))
     recorder.truncate_after(start_step if restored else -1)
     watch = watching.start(
@@ -281,19 +275,4 @@ def train(
     run_folder.write_result(
       folder, outcome, train_steps, splits, repeats, checkpointing.selection
     )
-  )
-
-
-def _announce(batches: Batches, converter, start_step, train_steps) -> None:
-  """Prints what the run will read."""
-  for name, repeats in epochs.repeats(batches, train_steps).items():
-    print(f"train of {name}: {repeats}")
-  stages, features = batches.batching.stages, converter.features
-  tokens = stages.tokens(start_step, train_steps, features)
-  row = sum(stages.phases[-1][name] for name in features)
-  print(
-    f"training {train_steps - start_step} steps, {start_step} to "
-    f"{train_steps}, {tokens:,} tokens ({stages.stages[-1].batch_size} rows of "
-    f"{row}, padding included)",
-    flush=True,
   )

@@ -61,6 +61,7 @@ def _root_mean_square(x: jax.Array, own_axes: tuple[int, ...]) -> jax.Array:
 
 
 @gin.register
+@optimizers.checked
 def adafactor(
   learning_rate: Schedule,
   *,

@@ -8,6 +8,7 @@ from transformer_zoo.training.schedules import Schedule
 
 
 @gin.register
+@optimizers.checked
 def adam(
   learning_rate: Schedule,
   *,
@@ -38,6 +39,7 @@ def adam(
 
 
 @gin.register
+@optimizers.checked
 def adamw(
   learning_rate: Schedule,
   *,

@@ -1,6 +1,6 @@
 """Which checkpoints of a run are kept, and which of them is the best."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import math
 import os
@@ -78,11 +78,15 @@ class Checkpointing:
     """Where the checkpoints of a run lie."""
     return self.folder or os.path.join(run, "checkpoints")
 
-  def check_metric(self, tasks: Iterable[str]) -> None:
-    """Refuses a metric of a task that is not evaluated.
+  def check_metric(
+    self, tasks: Iterable[str], metrics_of: Callable[[str], Iterable[str]]
+  ) -> None:
+    """Refuses a metric of a task that is not evaluated, or that it has not.
 
     Args:
       tasks: names of those that are.
+      metrics_of: gives the names of a task's metrics; none where they are not
+        known yet.
 
     Raises:
       UserError: the metric cannot be recorded.
@@ -90,9 +94,12 @@ class Checkpointing:
     tasks = list(tasks)
     kind, _, rest = self.metric.partition("/")
     task, _, metric = rest.rpartition("/")
-    if self.metric == MEAN or (
-      kind == "validation" and metric and task in tasks
-    ):
+    if self.metric == MEAN:
+      return
+    if kind == "validation" and metric and task in tasks:
+      names = [f"validation/{task}/{name}" for name in metrics_of(task)]
+      if names:
+        self.score(dict.fromkeys(names, math.nan))
       return
     raise UserError(
       f"Checkpointing.metric={self.metric!r} is not evaluated; it is "
@@ -115,7 +122,7 @@ class Checkpointing:
     if self.metric != MEAN:
       raise UserError(
         f"Checkpointing.metric={self.metric!r} is not among what is evaluated"
-        f"{nearest(self.metric, values)}: {', '.join(sorted(values))}"
+        f"{nearest(self.metric, values)}"
       )
     return None
 

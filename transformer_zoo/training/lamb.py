@@ -14,6 +14,7 @@ from transformer_zoo.training.schedules import Schedule
 
 
 @gin.register
+@optimizers.checked
 def lamb(
   learning_rate: Schedule,
   *,

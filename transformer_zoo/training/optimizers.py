@@ -4,12 +4,53 @@ A matrix is told from a scale or a bias by its axes, the stack's left out, so
 that scanned and looped layers train alike.
 """
 
+from collections.abc import Callable
+import functools
+import inspect
+import math
+
 import jax
 import optax
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import rounded_state
 from transformer_zoo.training.schedules import Schedule
+
+# What numbers of optimizers may be, by their names: a test and its words.
+_SHARE = (lambda x: 0 <= x < 1, "at least 0 and below 1")
+_AT_LEAST_0 = (lambda x: 0 <= x < math.inf, "a finite number of 0 or more")
+_ABOVE_0 = (lambda x: 0 < x < math.inf, "a finite number above 0")
+_NORM = (_ABOVE_0[0], f"{_ABOVE_0[1]}; None clips nothing")
+_ALLOWED = {
+  **dict.fromkeys(("b1", "b2", "momentum"), _SHARE),
+  **dict.fromkeys(("epsilon", "epsilon_squared_gradient"), _AT_LEAST_0),
+  **dict.fromkeys(("epsilon_parameter_scale", "weight_decay"), _AT_LEAST_0),
+  **dict.fromkeys(("decay_exponent", "min_dim_size_to_factor"), _AT_LEAST_0),
+  "clipping_threshold": _ABOVE_0,
+  "clip_norm": _NORM,
+}
+
+
+def checked(
+  make: Callable[..., optax.GradientTransformation],
+) -> Callable[..., optax.GradientTransformation]:
+  """The function with its numbers checked, by their names.
+
+  Args:
+    make: an optimizer of a schedule. What it makes raises UserError, where a
+      number is not what it may be.
+  """
+  signature = inspect.signature(make)
+
+  @functools.wraps(make)
+  def checking(*arguments, **keywords):
+    for name, value in signature.bind(*arguments, **keywords).arguments.items():
+      is_allowed, words = _ALLOWED.get(name, (lambda _: True, ""))
+      if value is not None and not is_allowed(value):
+        raise UserError(f"{make.__name__}.{name}={value} has to be {words}")
+    return make(*arguments, **keywords)
+
+  return checking
 
 
 def own_axes(path, parameter) -> tuple[int, ...]:
@@ -58,17 +99,9 @@ def clipped(
   Args:
     optimizer: makes updates of the gradients.
     clip_norm: the largest norm of all gradients together, or None.
-
-  Raises:
-    UserError: the norm is not above 0.
   """
   if clip_norm is None:
     return optimizer
-  if clip_norm <= 0:
-    raise UserError(
-      f"clip_norm={clip_norm} of an optimizer has to be above 0; None clips "
-      "nothing"
-    )
   clip = optax.clip_by_global_norm(clip_norm)
 
   def update(gradients, state, params=None):

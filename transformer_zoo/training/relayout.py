@@ -7,6 +7,8 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.training import placement
 
+_MOMENTS = "opt_state/"
+
 
 def restore(folder: str | os.PathLike[str], abstract_state: Any) -> Any:
   """Restores a state whose layers were stacked otherwise.
@@ -28,10 +30,21 @@ def restore(folder: str | os.PathLike[str], abstract_state: Any) -> Any:
   tensors = orbax_checkpoints.open_checkpoint(folder)
   there = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
   wanted = placement.shapes(abstract_state)
-  for name in sorted(there.keys() | wanted.keys()):
-    if there.get(name) != wanted.get(name):
-      raise UserError(
-        f"{name} is {there.get(name, 'not there')} instead of "
-        f"{wanted.get(name, 'nothing')}"
-      )
-  return placement.place(tensors, abstract_state)
+  different = [
+    name
+    for name in sorted(there.keys() | wanted.keys())
+    if there.get(name) != wanted.get(name)
+  ]
+  if not different:
+    return placement.place(tensors, abstract_state)
+  name = different[0]
+  if all(name.startswith(_MOMENTS) for name in different):
+    # Scanned layers all have moments, looped ones where they are trained.
+    raise UserError(
+      "the moments of a stack that is trained in part lie as SCAN_LAYERS was, "
+      f"so bind it as it was; {name} differs"
+    )
+  raise UserError(
+    f"{name} is {there.get(name, 'not there')} instead of "
+    f"{wanted.get(name, 'nothing')}"
+  )

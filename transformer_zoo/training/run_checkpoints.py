@@ -181,8 +181,8 @@ class Checkpoints:
       if whole:
         raise UserError(
           f"checkpoint {str(folder)!r} is whole but cannot be restored "
-          f"({reason}); it was written by another version of the program: use "
-          "that one, or another MODEL_DIR"
+          f"({reason}); if no binding has changed, another version of the "
+          "program wrote it: use that one, or another MODEL_DIR"
         )
       self._put_aside(step, reason)
     return None

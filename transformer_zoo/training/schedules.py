@@ -67,7 +67,7 @@ def linear(
     warmup_steps: steps of the rise before it.
     final_share: what is left of `learning_rate` at the end.
   """
-  falling = _steps_of_fall(train_steps, warmup_steps)
+  falling = _steps_of_fall(train_steps, warmup_steps, final_share)
   fall = optax.linear_schedule(
     learning_rate, learning_rate * final_share, falling
   )
@@ -90,7 +90,7 @@ def cosine(
     final_share: what is left of `learning_rate` at the end; 0.1 in GPT-3
       (Brown et al. 2020, appendix B).
   """
-  falling = _steps_of_fall(train_steps, warmup_steps)
+  falling = _steps_of_fall(train_steps, warmup_steps, final_share)
   fall = optax.cosine_decay_schedule(learning_rate, falling, final_share)
   return _warmed_up(fall, learning_rate, warmup_steps)
 
@@ -109,8 +109,12 @@ def cooled_down(
     share: of `train_steps`, during which the rate falls.
 
   Raises:
-    UserError: the share is not above 0 and at most 1.
+    UserError: there are no steps, or the share is not above 0 and at most 1.
   """
+  if train_steps < 1:
+    raise UserError(
+      f"schedules.cooled_down.train_steps={train_steps} has to be at least 1"
+    )
   if not 0 < share <= 1:
     raise UserError(
       f"schedules.cooled_down.share={share} has to be above 0 and at most 1"
@@ -170,12 +174,16 @@ def _check_warmup(steps: int, least: int = 0) -> None:
     raise UserError(f"warmup_steps={steps} has to be at least {least}")
 
 
-def _steps_of_fall(train_steps: int, warmup_steps: int) -> int:
+def _steps_of_fall(
+  train_steps: int, warmup_steps: int, final_share: float
+) -> int:
   """Steps after the warm-up.
 
   Raises:
-    UserError: there are none.
+    UserError: there are none, or the fall ends above its start or below 0.
   """
+  if not 0 <= final_share <= 1:
+    raise UserError(f"final_share={final_share} has to be from 0 to 1")
   if train_steps <= warmup_steps:
     raise UserError(
       f"warmup_steps={warmup_steps} leaves none of train_steps={train_steps} "

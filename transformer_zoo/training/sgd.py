@@ -8,6 +8,7 @@ from transformer_zoo.training.schedules import Schedule
 
 
 @gin.register
+@optimizers.checked
 def sgd(
   learning_rate: Schedule,
   *,

@@ -130,12 +130,6 @@ def test_published_opus_mt():
       "config.json of a marian model has normalize_before=True, which is not "
       "built here; allowed: False",
     ),
-    (
-      published.OPUS_MT,
-      {"decoder_start_token_id": 0},
-      "config.json of a marian model has decoder_start_token_id=0, which is "
-      "not built here; allowed: 58100",
-    ),
   ],
 )
 def test_what_is_not_understood_is_refused_by_name(config, change, sentence):

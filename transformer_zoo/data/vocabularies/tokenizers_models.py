@@ -114,6 +114,10 @@ class TokenizersModel:
     written = [i for i in ids if i not in self._unwritten]
     return self._tokenizer.decode(written, skip_special_tokens=False)
 
+  def to_json(self) -> str:
+    """Returns a tokenizer.json of the pieces and the sentinels."""
+    return self._tokenizer.to_str(pretty=True)
+
   def pieces(self) -> list[str | None]:
     """Returns the piece of each id, None for those without."""
     return [self._tokenizer.id_to_token(i) for i in range(self.size)]

@@ -158,6 +158,15 @@ class Vocabulary:
     """Returns what each id is written as; None for what is no text."""
     return self._tokenizer.pieces()
 
+  def with_sentinels(self) -> str | None:
+    """Returns a tokenizer.json of what a class of `transformers` would miss.
+
+    None where a class adds the sentinels (T5's, ByT5's), or there are none.
+    """
+    if not self.extra_ids or not hasattr(self._tokenizer, "to_json"):
+      return None
+    return self._tokenizer.to_json()
+
   def check(self) -> None:
     """Reads the files now.
 

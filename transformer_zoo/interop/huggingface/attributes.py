@@ -233,10 +233,3 @@ def padding_id(config: Mapping[str, Any], default: int | None = None) -> int:
       if first >= 0:
         return first
   return 0
-
-
-def check_start(kind: str, config: Mapping[str, Any], padding: int) -> None:
-  """Refuses a decoder that is first fed something else than padding."""
-  start = config.get("decoder_start_token_id")
-  if start is not None:
-    check_allowed(kind, "decoder_start_token_id", start, (padding,))

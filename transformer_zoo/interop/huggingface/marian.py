@@ -100,7 +100,6 @@ class Marian:
     found = _read(config)
     d_model = found["d_model"]
     padding = attributes.padding_id(config, default=_PADDING)
-    attributes.check_start(_KIND, config, padding)
     bindings = {
       "VOCAB_SIZE": found["vocab_size"],
       "EMBED_DIM": d_model,
