@@ -49,8 +49,12 @@ def pytest_sessionfinish(session):
 
 
 def _in_root() -> set[str]:
-  """Names of what lies there, but for caches."""
-  return {name for name in os.listdir(ROOT) if not name.startswith((".", "__"))}
+  """Names of what lies there, but for caches and what users make meanwhile."""
+  return {
+    name
+    for name in os.listdir(ROOT)
+    if not name.startswith((".", "__")) and name not in ("runs", "build")
+  }
 
 
 def pytest_collection():
