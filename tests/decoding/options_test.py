@@ -70,8 +70,11 @@ REFUSED = [
   ),
   (
     {"num_beams": 4, "beam_rules": "transformer"},
-    "there are no beam_rules 'transformer', only 't5x' and 'transformers'; did "
-    "you mean 'transformers'?",
+    "there are no beam_rules 'transformer'; did you mean 'transformers'?",
+  ),
+  (
+    {"num_beams": 4, "beam_rules": 7},
+    "there are no beam_rules 7; allowed: 't5x', 'transformers'",
   ),
   (
     {"num_beams": 4, "beam_rules": "transformers", "early_stopping": "always"},

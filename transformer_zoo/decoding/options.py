@@ -211,9 +211,8 @@ class DecodingOptions:
   def _check_beams(self):
     if self.beam_rules not in tuple(BEAM_RULES):
       raise UserError(
-        f"there are no beam_rules {self.beam_rules!r}, only "
-        + " and ".join(map(repr, BEAM_RULES))
-        + nearest(self.beam_rules, BEAM_RULES)
+        f"there are no beam_rules {self.beam_rules!r}"
+        + nearest(str(self.beam_rules), BEAM_RULES)
       )
     if self.early_stopping not in (False, True, "never"):
       raise UserError(
