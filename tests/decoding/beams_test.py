@@ -208,3 +208,11 @@ def test_rows_do_not_change_each_other():
       alone = run_jitted(table, options, first[row : row + 1])
       np.testing.assert_array_equal(alone.tokens[0], together.tokens[row])
       np.testing.assert_array_equal(alone.scores[0], together.scores[row])
+
+
+@pytest.mark.parametrize("rules", ["t5x", "transformers"])
+def test_logits_that_are_no_numbers_give_no_scores(rules):
+  options = DecodingOptions(max_length=4, num_beams=2, beam_rules=rules)
+  step = toy.Table(np.full((4, 9, 9), np.nan))
+  found = search(step, None, jnp.zeros(2, jnp.int32), options=options, eos_id=8)
+  assert np.isnan(found.scores).all()

@@ -70,8 +70,11 @@ REFUSED = [
   ),
   (
     {"num_beams": 4, "beam_rules": "transformer"},
-    "there are no beam_rules 'transformer', only 't5x' and 'transformers'; did "
-    "you mean 'transformers'?",
+    "there are no beam_rules 'transformer'; did you mean 'transformers'?",
+  ),
+  (
+    {"num_beams": 4, "beam_rules": 7},
+    "there are no beam_rules 7; allowed: 't5x', 'transformers'",
   ),
   (
     {"num_beams": 4, "beam_rules": "transformers", "early_stopping": "always"},
@@ -100,6 +103,18 @@ REFUSED = [
   (
     {"temperature": 1.0, "seed": 2**63},
     "seed=9223372036854775808; it has to fit in 64 bits",
+  ),
+  ({"forced_end": "no"}, "forced_end='no'; it has to be True or False"),
+  ({"end_ids": 5}, "end_ids=5; it has to be a list of ids"),
+  ({"forced_prefix": "ab"}, "forced_prefix='ab'; it has to be a list of ids"),
+  (
+    {"num_beams": 2, "alpha": -50},
+    "alpha=-50; it has to be from -10 to 10",
+  ),
+  (
+    {"num_beams": 99_999, "max_length": 100_000},
+    "num_beams=99999, num_return=1 and the largest length, 100000: outputs "
+    "times length has to be below 2**31; choose smaller ones",
   ),
   (
     {"min_length": 9, "max_length": 8},

@@ -102,3 +102,25 @@ def test_draws_at_other_positions_and_of_other_examples_are_independent():
     (drawn[0][:-1], drawn[0][1:]),
   ):
     assert abs(np.mean(one == other) - 0.5) < 0.04
+
+
+@pytest.mark.parametrize("name", ["top_p", "typical_p"])
+def test_probability_one_keeps_every_token(name):
+  """However the sum of many small probabilities is rounded."""
+  logits = 4 * np.random.RandomState(4).standard_normal((4, 1, 32_128))
+  kept = sampling.truncate(
+    jnp.asarray(logits, jnp.float32),
+    DecodingOptions(temperature=1.0, **{name: 1.0}),
+  )
+  assert np.isfinite(kept).all()
+
+
+def test_all_bits_of_a_seed_count():
+  def drawn(seed):
+    options = DecodingOptions(temperature=1.0, seed=seed)
+    logits = jnp.zeros((20, 1, 100))
+    ids = jnp.arange(20)
+    return np.asarray(sampling.draw(logits, options, ids, jnp.asarray(0)))
+
+  seeds = (5, 5 + 2**32, 5 + 2**33, -5, 2**32 - 5)
+  assert len({drawn(seed).tobytes() for seed in seeds}) == len(seeds)

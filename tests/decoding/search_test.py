@@ -163,3 +163,23 @@ def test_log_likelihood_of_a_sample_is_by_the_model_itself():
     )
     assert found == pytest.approx(expected, abs=1e-5)
   np.testing.assert_array_equal(outputs.scores, outputs.log_likelihoods)
+
+
+@pytest.mark.parametrize(
+  "options",
+  [
+    {},
+    {"temperature": 1.0, "num_return": 2},
+    {"num_beams": 2},
+    {"num_beams": 2, "renormalize": True},
+    {"num_beams": 2, "beam_rules": "transformers", "renormalize": True},
+  ],
+)
+def test_where_nothing_is_allowed_there_is_no_output(options):
+  """Three tokens, none twice, and the end only after five."""
+  step = toy.Table(toy.random_table(0, length=6, vocabulary=4))
+  options = DecodingOptions(
+    max_length=6, no_repeat_ngram_size=1, min_length=6, **options
+  )
+  found = search(step, None, jnp.zeros(2, jnp.int32), options=options)
+  np.testing.assert_array_equal(found.scores, -np.inf)

@@ -194,7 +194,8 @@ def test_a_prompt_without_a_token_and_a_start(gpt_2, infer):
   )
   assert error == (
     "zoo: error: example 1 has no token in 'inputs', and "
-    "start_before_prompt=False leaves nothing to begin with\n"
+    "start_before_prompt=False leaves nothing to begin with; give it a text, "
+    "or leave it out\n"
   )
   assert len(infer(gpt_2, "")[0]) == 1
 

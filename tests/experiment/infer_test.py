@@ -2,13 +2,17 @@
 
 import io
 import json
+import re
 import sys
 import types
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 from transformer_zoo.experiment import answering
 from transformer_zoo.experiment import checkpoint_sources
+from transformer_zoo.experiment import scoring
 
 TEXTS = ["red car sees house", "blue boat likes", "green", "house sees green"]
 MANY = [f"{text} {other}" for text in TEXTS for other in TEXTS]
@@ -227,6 +231,16 @@ def test_refusals(infer, words, sentence):
   assert error == f"zoo: error: {sentence}\n"
 
 
+def test_more_beams_than_there_is_memory_for(infer):
+  _, error = infer("a", "--gin.DecodingOptions.num_beams=99999", refused=True)
+  assert re.fullmatch(
+    r"zoo: error: num_beams=99999 for 8 texts at a time, of up to 8 tokens "
+    r"each, needs [\d,.]+ GiB or more on each device, which has [\d,.]+ GiB; "
+    r"choose a smaller num_beams, BATCH_SIZE or max_length\n",
+    error,
+  )
+
+
 def test_answers_from_before_are_left_out(infer, tmp_path):
   path = tmp_path / "texts.jsonl"
   before = {"prediction": "mine", "score": 3, "predictions": 5, "id": 7}
@@ -253,3 +267,54 @@ def test_a_line_that_is_no_object(infer, tmp_path):
   path.write_text('{"inputs": "red"}\nred\n')
   _, error = infer(path, refused=True)
   assert error == f"zoo: error: line 2 of {str(path)!r} is no JSON object\n"
+
+
+@pytest.mark.parametrize("output", [True, False])
+def test_a_bad_line_is_told_before_any_answer(infer, tmp_path, output):
+  path = tmp_path / "texts.jsonl"
+  words = [path] + ([f"--output={tmp_path / 'out.jsonl'}"] if output else [])
+  good = '{"inputs": "red"}\n' * 20
+  for bad, sentence in (
+    ("red\n", f"line 21 of {str(path)!r} is no JSON object"),
+    (
+      '{"inputs": "red", "prefix": "red red red red red red red red red"}\n',
+      "example 21: an output is to begin with 9 ids, more than the largest "
+      "length, 8; shorten its prefix or raise max_length",
+    ),
+  ):
+    path.write_text(good + bad)
+    lines, error = infer(*words, refused=True)
+    assert not lines
+    assert error == f"zoo: error: {sentence}\n"
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_parameters_that_are_no_numbers(infer, monkeypatch, scored):
+  restore = scoring.restore
+
+  def damaged(*arguments, **keywords):
+    params = restore(*arguments, **keywords)
+    return jax.tree.map(lambda x: jnp.full_like(x, jnp.nan), params)
+
+  monkeypatch.setattr(scoring, "restore", damaged)
+  words = ["red\tred", "--score"] if scored else ["red"]
+  _, error = infer(*words, refused=True)
+  assert error == (
+    "zoo: error: the log-probabilities of example 1 are no numbers (NaN): the "
+    "parameters are damaged or have diverged; take another checkpoint\n"
+  )
+
+
+def test_options_that_forbid_everything(infer):
+  ids = tuple(range(1, 64))
+  _, error = infer(
+    "red",
+    "--gin.DecodingOptions.no_repeat_ngram_size=1",
+    f"--gin.DecodingOptions.forbidden_ids={ids}",
+    refused=True,
+  )
+  assert error == (
+    "zoo: error: nothing can be made for example 1: the options forbid every "
+    "token at some place; loosen no_repeat_ngram_size, forbidden_ids or "
+    "min_length\n"
+  )

@@ -129,7 +129,10 @@ def beam_search(
     )
   )
   likelihoods = found.sums if found.likelihoods is None else found.likelihoods
-  return interface.Outputs(found.tokens[:, :, 1:], likelihoods, found.scores)
+  # Logits that are no numbers would leave places that look empty.
+  broken_B1 = jnp.isnan(beams.live.sums[:, :1])
+  scores = jnp.where(broken_B1, jnp.nan, found.scores)
+  return interface.Outputs(found.tokens[:, :, 1:], likelihoods, scores)
 
 
 def _start(state, first_B, options, pad_id) -> Beams:
@@ -159,7 +162,9 @@ def _continue(live, logits_BWV, position, options, constrain):
     allowed_BWV if options.renormalize else logits_BWV, axis=-1
   )
   is_forced = constrain.is_forced(position)
-  sums_BW = live.sums - jnp.where(is_forced, 0.0, total_BW)
+  # Where nothing is allowed the total is -inf, as the logits are.
+  is_free = ~(is_forced | jnp.isneginf(total_BW))
+  sums_BW = live.sums - jnp.where(is_free, total_BW, 0.0)
   # Enough that `num_beams` of them do not end.
   count = (1 + len(options.ends(constrain.eos_id))) * options.num_beams
   # First of each beam: that needs no copy of what all beams could say.

@@ -1,6 +1,6 @@
 """How outputs are searched for: one validated set of options."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 import dataclasses
 import math
 import numbers
@@ -21,6 +21,10 @@ _REAL = (
   *("alpha", "temperature", "top_p", "min_p", "typical_p"),
   "repetition_penalty",
 )
+_FLAGS = ("renormalize", "forced_end", "start_before_prompt")
+_IDS = ("forbidden_ids", "end_ids", "forced_prefix")
+# Beyond it penalties of outputs of 1,000 tokens leave float32.
+_LARGEST_ALPHA = 10
 # Logits that are divided by less may be more than float32 holds.
 _LEAST_TEMPERATURE = 1e-30
 
@@ -100,9 +104,9 @@ class DecodingOptions:
   seed: int = 0
 
   def __post_init__(self):
-    for name in ("forbidden_ids", "end_ids", "forced_prefix"):
+    self._check_kinds()
+    for name in _IDS:
       object.__setattr__(self, name, tuple(getattr(self, name)))
-    self._check_numbers()
     for name in ("max_length", "num_beams", "top_k", "no_repeat_ngram_size",
                  "num_return"):  # fmt: skip
       value = getattr(self, name)
@@ -183,10 +187,11 @@ class DecodingOptions:
         f"length, {self.max_length}; shorten its prefix or raise max_length"
       )
 
-  def _check_numbers(self):
+  def _check_kinds(self):
     for names, kind, called in (
       (_WHOLE, numbers.Integral, "a whole number"),
       (_REAL, numbers.Real, "a finite number"),
+      (_FLAGS, (bool, np.bool_), "True or False"),
     ):
       for name in names:
         value = getattr(self, name)
@@ -194,15 +199,20 @@ class DecodingOptions:
           continue
         if not isinstance(value, kind) or not math.isfinite(value):
           raise UserError(f"{name}={value!r}; it has to be {called}")
+    for name in _IDS:
+      value = getattr(self, name)
+      if not isinstance(value, Iterable) or not all(
+        isinstance(each, numbers.Integral) for each in value
+      ):
+        raise UserError(f"{name}={value!r}; it has to be a list of ids")
     if not -(2**63) <= self.seed < 2**63:
       raise UserError(f"seed={self.seed}; it has to fit in 64 bits")
 
   def _check_beams(self):
-    if self.beam_rules not in BEAM_RULES:
+    if self.beam_rules not in tuple(BEAM_RULES):
       raise UserError(
-        f"there are no beam_rules {self.beam_rules!r}, only "
-        + " and ".join(map(repr, BEAM_RULES))
-        + nearest(self.beam_rules, BEAM_RULES)
+        f"there are no beam_rules {self.beam_rules!r}"
+        + nearest(str(self.beam_rules), BEAM_RULES)
       )
     if self.early_stopping not in (False, True, "never"):
       raise UserError(
@@ -225,6 +235,11 @@ class DecodingOptions:
           "is 1; set num_beams or leave alpha out"
         )
       return
+    if abs(self.length_exponent) > _LARGEST_ALPHA:
+      raise UserError(
+        f"alpha={self.alpha}; it has to be from {-_LARGEST_ALPHA} to "
+        f"{_LARGEST_ALPHA}"
+      )
     if self.sampled:
       raise UserError(
         f"temperature={self.temperature} with num_beams={self.num_beams}: a "
@@ -262,6 +277,13 @@ class DecodingOptions:
       raise UserError(
         f"forced_prefix has {len(self.forced_prefix)} ids, more than the "
         f"largest length, {max_length}"
+      )
+    outputs = max(self.num_beams, self.num_return)
+    if outputs * max_length >= 2**31:
+      raise UserError(
+        f"num_beams={self.num_beams}, num_return={self.num_return} and the "
+        f"largest length, {max_length}: outputs times length has to be below "
+        "2**31; choose smaller ones"
       )
 
 

@@ -15,11 +15,12 @@ def truncate(logits_BWV: jax.Array, options: DecodingOptions) -> jax.Array:
   logits_BWV = logits_BWV / options.temperature
   if options.top_k is not None:
     logits_BWV = keep_top_k(logits_BWV, options.top_k)
-  if options.top_p is not None:
+  # Sums of probabilities may exceed 1 before the last token is reached.
+  if options.top_p is not None and options.top_p < 1:
     logits_BWV = keep_top_p(logits_BWV, options.top_p)
   if options.min_p is not None:
     logits_BWV = keep_min_p(logits_BWV, options.min_p)
-  if options.typical_p is not None:
+  if options.typical_p is not None and options.typical_p < 1:
     logits_BWV = keep_typical(logits_BWV, options.typical_p)
   return logits_BWV
 
@@ -64,7 +65,7 @@ def draw(
   The key is made of seed, example, output and position: neither the other rows
   of the batch nor the mesh change a draw.
   """
-  seed = jax.random.key(options.seed)
+  seed = _key(options.seed)
   outputs = jnp.arange(logits_BWV.shape[1])
 
   def draw_one(example, output, logits_V):
@@ -78,6 +79,13 @@ def draw(
   return each_row(example_ids_B, outputs, truncate(logits_BWV, options)).astype(
     jnp.int32
   )
+
+
+def _key(seed: int) -> jax.Array:
+  """The key of 64 bits, of which `jax.random.key` takes the lower half."""
+  key = jax.random.key(seed % 2**32)
+  upper = (seed >> 32) % 2**32
+  return jax.random.fold_in(key, upper) if upper else key
 
 
 def _keep(logits_BWV, kept_BWV):

@@ -66,9 +66,14 @@ def search(
     position, tokens_BWT, ended_BW, sums_BW, state = carry
     fed_BW = interface.read(tokens_BWT, position)
     logits_BWV, state = step(fed_BW, None, position, state)
-    token_BW = choose(constrain(logits_BWV, tokens_BWT, position), position)
+    allowed_BWV = constrain(logits_BWV, tokens_BWT, position)
+    token_BW = choose(allowed_BWV, position)
     free_BW = ~(ended_BW | constrain.is_forced(position))
-    log_probs_BW = _log_probs(logits_BWV, token_BW)
+    log_probs_BW = jnp.where(
+      jnp.isneginf(jnp.max(allowed_BWV, axis=-1)),
+      -jnp.inf,
+      _log_probs(logits_BWV, token_BW),
+    )
     token_BW = jnp.where(ended_BW, pad_id, token_BW)
     return (
       position + 1,

@@ -18,6 +18,7 @@ from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import batch_widths
+from transformer_zoo.experiment import decoding_memory
 from transformer_zoo.experiment import scoring
 from transformer_zoo.training import partitioning as partitioning_lib
 
@@ -75,14 +76,18 @@ class Answering:
     self._widths = batch_widths.Widths.of(model, self._lengths, self._decoding)
     self._report = report
     self._ids = scoring.special_ids(vocabulary, converter)
-    self._generate = jax.jit(
-      functools.partial(
-        generate,
-        model,
-        max_length=lengths["targets"],
-        options=decoding,
-        **self._ids,
-      )
+    self._generate = decoding_memory.with_room(
+      jax.jit(
+        functools.partial(
+          generate,
+          model,
+          max_length=lengths["targets"],
+          options=decoding,
+          **self._ids,
+        )
+      ),
+      self._decoding,
+      mesh,
     )
     self._example_sums = scoring.make_example_sums(model, decoding)
 
@@ -100,12 +105,12 @@ class Answering:
       first: number of the first example, which draws depend on.
 
     Raises:
-      UserError: a prefix is longer than an output may be, or a text is empty
-        where nothing else is read before it.
+      UserError: the devices have no room for the search, the options forbid
+        every token, or the model's log-probabilities are no numbers.
     """
     for batch in _batches(examples, self._batch_size):
       inputs = self._encoded(batch, "inputs", first)
-      forced_BF = self._prefixes(batch, first)
+      forced_BF = self._prefixes(batch)
       width = self._widths.of_prompts(inputs)
       inputs_BM, _ = self._filled(inputs).padded(width, self._ids["pad_id"])
       put = self._put(
@@ -114,16 +119,16 @@ class Answering:
         example_ids_B=first + np.arange(self._batch_size, dtype=np.int32),
         **({} if forced_BF is None else {"forced_BF": forced_BF}),
       )
-      first += len(batch)
       outputs = self._generate(self._params, **put)
       outputs = jax.tree.map(partitioning_lib.fetch_whole, outputs)
       yield [
         {
           **{k: v for k, v in example.items() if k not in _OF_ANSWERS},
-          **self._answer(outputs, row),
+          **self._answer(outputs, row, first + row + 1),
         }
         for row, example in enumerate(batch)
       ]
+      first += len(batch)
 
   def scores(
     self, examples: Iterable[Example], first: int = 0
@@ -136,13 +141,15 @@ class Answering:
     Args:
       examples: with `inputs` and `targets`.
       first: number of the first example.
+
+    Raises:
+      UserError: the model's log-probabilities are no numbers.
     """
     for batch in _batches(examples, self._batch_size):
       sides = {
         feature: self._encoded(batch, feature, first)
         for feature in ("inputs", "targets")
       }
-      first += len(batch)
       put = self._put(
         **self._converter(
           sides,
@@ -159,11 +166,12 @@ class Answering:
       yield [
         {
           **example,
-          "log_likelihood": -float(sums["loss_sum"][row]),
+          "log_likelihood": -_number(sums["loss_sum"][row], first + row + 1),
           "target_tokens": int(sums["weight_sum"][row]),
         }
         for row, example in enumerate(batch)
       ]
+      first += len(batch)
 
   def _put(self, **arrays: np.ndarray) -> dict[str, jax.Array]:
     return partitioning_lib.put_whole_batch(arrays, self._mesh)
@@ -190,11 +198,6 @@ class Answering:
       if len(ids) > room:
         cut.append(number)
         ids = ids[-room:] if continued else ids[:room]
-      if continued and not ids and not self._decoding.start_before_prompt:
-        raise UserError(
-          f"example {number} has no token in {feature!r}, and "
-          "start_before_prompt=False leaves nothing to begin with"
-        )
       rows.append(np.array([*ids, *end], np.int32))
     if cut:
       self._report(
@@ -205,7 +208,7 @@ class Answering:
       )
     return Ragged.of(rows)
 
-  def _prefixes(self, batch: Sequence[Example], first: int):
+  def _prefixes(self, batch: Sequence[Example]):
     """Ids that outputs begin with, -1 after them; None where nothing does."""
     rows = [
       self._vocabulary.encode_targets(example.get("prefix", ""))
@@ -213,11 +216,6 @@ class Answering:
     ]
     if not any(rows):
       return None
-    for number, ids in enumerate(rows, first + 1):
-      try:
-        self._decoding.check_prefix(len(ids))
-      except UserError as error:
-        raise UserError(f"example {number}: {error}") from None
     prefixes = Ragged.of([np.array(ids, np.int32) for ids in rows])
     options = self._decoding
     width = batch_widths.width(
@@ -230,7 +228,13 @@ class Answering:
     order = np.minimum(np.arange(self._batch_size), len(rows.lengths) - 1)
     return rows.take(order)
 
-  def _answer(self, outputs, row: int) -> dict[str, Any]:
+  def _answer(self, outputs, row: int, number: int) -> dict[str, Any]:
+    if _number(outputs.scores[row, 0], number) == -math.inf:
+      raise UserError(
+        f"nothing can be made for example {number}: the options forbid every "
+        "token at some place; loosen no_repeat_ngram_size, forbidden_ids or "
+        "min_length"
+      )
     found = [
       {
         "prediction": self._vocabulary.decode(self._decoding.before_end(ids)),
@@ -248,35 +252,24 @@ class Answering:
       return found[0]
     # A score of -inf is an empty place: there were no more outputs to find.
     some = [each for each in found if each["score"] > -math.inf]
-    return found[0] | {"predictions": some or found[:1]}
+    return found[0] | {"predictions": some}
+
+
+def _number(found: np.ndarray, example: int) -> float:
+  """What was found for an example.
+
+  Raises:
+    UserError: it is no number.
+  """
+  if np.isnan(found):
+    raise UserError(
+      f"the log-probabilities of example {example} are no numbers (NaN): the "
+      "parameters are damaged or have diverged; take another checkpoint"
+    )
+  return float(found)
 
 
 def _batches(examples, size):
   examples = iter(examples)
   while batch := list(itertools.islice(examples, size)):
     yield batch
-
-
-def check(examples: Iterable[Example], features: Sequence[str]):
-  """Yields the examples.
-
-  Raises:
-    UserError: one lacks a feature, or it, or its `prefix`, is no text.
-  """
-  for number, example in enumerate(examples, 1):
-    for feature in features:
-      if not isinstance(example.get(feature), str):
-        problem = (
-          f"its {feature!r} is {example[feature]!r}, which is no text"
-          if feature in example
-          else f"it has {', '.join(map(repr, example)) or 'nothing'}"
-        )
-        raise UserError(
-          f"example {number} has no text called {feature!r}; {problem}"
-        )
-    if not isinstance(example.get("prefix", ""), str):
-      raise UserError(
-        f"the prefix of example {number} is {example['prefix']!r}; give the "
-        "text that its answer is to begin with"
-      )
-    yield example

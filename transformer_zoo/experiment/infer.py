@@ -11,6 +11,7 @@ import gin
 
 from transformer_zoo.data import features as features_lib
 from transformer_zoo.data import manifest
+from transformer_zoo.data import prompts
 from transformer_zoo.data.evaluation_split import ENCODER_DECODER
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
@@ -19,6 +20,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.journal import Journal
 from transformer_zoo.experiment import answering
 from transformer_zoo.experiment import ensembles
+from transformer_zoo.experiment import example_checks
 from transformer_zoo.experiment import fingerprint
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import scoring
@@ -93,10 +95,21 @@ def infer(
   if one_by_one:
     batch_size = batch_shares(mesh)
   features = ("inputs", "targets") if scored else ("inputs",)
-  examples = answering.check(examples, features)
+  examples = example_checks.check(examples, features)
+  if not scored:
+    examples = example_checks.check_prefixes(
+      examples,
+      vocabulary,
+      decoding.with_length(task_feature_lengths["targets"]),
+    )
+  if prompts.continues(converter) and not decoding.start_before_prompt:
+    examples = example_checks.check_prompts(examples, vocabulary)
   examples = distributed.shared(
     "the examples", examples, 1 if one_by_one else batch_size
   )
+  if not one_by_one:
+    # A bad one is told before anything is computed.
+    examples = list(examples)
   with partitioning.activate(mesh):
 
     def compute(examples, first=0):
@@ -130,7 +143,6 @@ def infer(
     if journal_path is None:
       batches = compute(examples)
     else:
-      examples = list(examples)
       parts = fingerprint.of_inference(
         model,
         checkpoint,

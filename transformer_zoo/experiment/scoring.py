@@ -19,6 +19,7 @@ from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.experiment import checkpoint_sources
+from transformer_zoo.experiment import decoding_memory
 from transformer_zoo.experiment import ensembles
 from transformer_zoo.experiment import inputs
 from transformer_zoo.experiment import restoration
@@ -68,7 +69,9 @@ def make_evaluator(
     **special_ids(vocabulary, converter),
   )
   return Evaluator(
-    generate=jax.jit(make_texts),
+    generate=decoding_memory.with_room(
+      jax.jit(make_texts), decoding.with_length(lengths["targets"]), mesh
+    ),
     example_sums=make_example_sums(model, decoding),
     put=functools.partial(partitioning_lib.put_whole_batch, mesh=mesh),
     fetch=partitioning_lib.fetch_whole,

@@ -151,7 +151,7 @@ def _of_jaxpr(jaxpr: core.Jaxpr, while_trips: int | None) -> Cost:
       written_by_fused.update(equation.outvars)
   entering = read_by_fused.intersection(jaxpr.invars + jaxpr.constvars)
   leaving = written_by_fused.intersection(_variables(jaxpr.outvars))
-  return total + Cost(bytes_accessed=_bytes(entering) + _bytes(leaving))
+  return total + Cost(bytes_accessed=bytes_of(entering) + bytes_of(leaving))
 
 
 def _of_equation(equation: core.JaxprEqn, while_trips: int | None) -> Cost:
@@ -242,10 +242,10 @@ def _moved_bytes(equation: core.JaxprEqn) -> int:
     return 0
   # Of a large array only the part is touched: read once and written once.
   if name in _READS_OF_PARTS:
-    return 2 * _bytes(equation.outvars)
+    return 2 * bytes_of(equation.outvars)
   if name in _WRITES_OF_PARTS:
     updates = equation.invars[1 if name == "dynamic_update_slice" else 2]
-    return 3 * _bytes([updates])
+    return 3 * bytes_of([updates])
   return _traffic(equation)
 
 
@@ -263,10 +263,10 @@ def _variables(atoms) -> set[core.Var]:
 
 def _traffic(equation: core.JaxprEqn) -> int:
   """Bytes of all operands and results."""
-  return _bytes(_variables(equation.invars)) + _bytes(equation.outvars)
+  return bytes_of(_variables(equation.invars)) + bytes_of(equation.outvars)
 
 
-def _bytes(atoms) -> int:
+def bytes_of(atoms) -> int:
   """Bytes of arrays; a random key has two words."""
   return sum(
     atom.aval.size * getattr(atom.aval.dtype, "itemsize", 8)
