@@ -108,8 +108,16 @@ def decoder_onlys(*, bidirectional):
       logits_via_embedding=True,
     )
   )
-  # Its biases have one direction, with a prefix too: those of our lm.gin.
-  ours = t5x_bridge.T5XDecoderOnly(tiny_models.build("lm")[0])
+  # Its biases have one direction, with a prefix too (docs/t5x.md).
+  model, _ = (
+    tiny_models.build(
+      "prefix_lm",
+      bindings=("decoder/RelativePositionBias.bidirectional=False",),
+    )
+    if bidirectional
+    else tiny_models.build("lm")
+  )
+  ours = t5x_bridge.T5XDecoderOnly(model)
   both = [
     models.DecoderOnlyModel(
       module,
