@@ -170,6 +170,19 @@ def language_batch():
   }
 
 
+def packed_language_batch():
+  """Two examples in each row, of a prefix and what follows it."""
+  batch = {
+    key: np.concatenate([value, value[::-1]], axis=1)
+    for key, value in language_batch().items()
+  }
+  is_token = batch["decoder_target_tokens"] > 0
+  examples, places = np.divmod(np.arange(is_token.shape[1]), 12)
+  batch["decoder_segment_ids"] = is_token * (1 + examples).astype(np.int32)
+  batch["decoder_positions"] = is_token * places.astype(np.int32)
+  return batch
+
+
 def assert_same_variables(ours, theirs):
   """Names and shapes of parameters, and the names of their axes."""
   assert ours.keys() == theirs.keys()
@@ -299,9 +312,12 @@ class TestDecoderOnly:
     _, variables, _ = decoder_onlys(bidirectional=bidirectional)
     assert_same_variables(*variables)
 
-  def test_loss_and_gradients(self, bidirectional, report):
+  @pytest.mark.parametrize(
+    "batch", [language_batch, packed_language_batch], ids=["padded", "packed"]
+  )
+  def test_loss_and_gradients(self, bidirectional, batch, report):
     both, _, params = decoder_onlys(bidirectional=bidirectional)
-    assert_same_loss(both, params, language_batch(), report)
+    assert_same_loss(both, params, batch(), report)
 
   def test_caches_after_the_prompt(self, bidirectional):
     both, _, params = decoder_onlys(bidirectional=bidirectional)
@@ -319,8 +335,12 @@ class TestDecoderOnly:
 
   @pytest.mark.parametrize(
     ("decode_fn", "num_decodes"),
-    [(GREEDY, 1), (decoding.temperature_sample, 3)],
-    ids=["greedy", "samples"],
+    [
+      (GREEDY, 1),
+      (decoding.temperature_sample, 3),
+      (decoding.beam_search, 3),
+    ],
+    ids=["greedy", "samples", "beams"],
   )
   def test_predictions(self, bidirectional, decode_fn, num_decodes):
     both, _, params = decoder_onlys(bidirectional=bidirectional)
