@@ -76,7 +76,7 @@ def read(
       if f"{name}/{moment}" not in tensors:
         raise UserError(
           f"the T5X checkpoint has no {name}/{moment}: its optimizer was not "
-          "Adafactor; only its parameters can be read"
+          "Adafactor, or left that parameter out; only parameters can be read"
         )
       shapes[moment] = tuple(tensors[f"{name}/{moment}"].shape)
     if shapes["m"] != UNUSED.shape:
