@@ -50,6 +50,24 @@ def test_moments_that_t5x_would_factor_are_left(
   assert told[0].startswith("without the optimizer's state: T5X keeps") != fits
 
 
+def test_moments_that_t5x_would_factor_in_scanned_layers_are_left(
+  tmp_path, there
+):
+  convert(there, tmp_path / "run", **MODEL)
+  told = []
+  convert(
+    tmp_path / "run",
+    tmp_path / "again",
+    to="t5x",
+    scanned=True,
+    report=told.append,
+  )
+  assert told[0].startswith("without the optimizer's state: T5X keeps")
+  found = t5x_checkpoints.open_checkpoint(tmp_path / "again")
+  assert found.step == 7
+  assert not found.has_optimizer_state
+
+
 def test_the_step_stays_without_an_optimizer(tmp_path, there):
   more = {"vocabulary_size": 2_048, "report": lambda sentence: None}
   convert(there, tmp_path / "run", **MODEL, **more)

@@ -1,5 +1,7 @@
 """Adafactor's moments of T5X are those that ours would keep, and go on so."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -185,12 +187,40 @@ class TestRefusals:
     parameters = {kernel: Tensor.of(np.ones(shape, np.float32))}
     moments = {f"{kernel}/{moment}": parameters[kernel]}
     with pytest.raises(UserError, match=sentence):
-      t5x_checkpoints.check_moments(parameters, moments)
+      t5x_checkpoints.write_checkpoint(tmp_path, parameters, moments=moments)
+    told = t5x_checkpoints.misfit(parameters, moments)
+    assert re.search(sentence, told)
 
-  def test_whole_moments_of_layers_that_t5x_would_factor(self, tmp_path):
-    parameters = write(tmp_path / "there", SCANNED).parameters()
-    moments = {f"{n}/v": t for n, t in parameters.items()}
-    with pytest.raises(UserError, match="T5X factors .* write the layers unsc"):
-      t5x_checkpoints.write_checkpoint(
-        tmp_path / "here", parameters, moments=moments, scanned=True
-      )
+  @pytest.mark.parametrize(
+    ("parameter", "moment", "sentence"),
+    [
+      ("mlp/wi/kernel", "v", "factored, and these are whole: it factors all"),
+      (
+        "attention/relpos_bias/rel_embedding",
+        "v_row",
+        "whole, and these are factored: it factors all",
+      ),
+    ],
+  )
+  def test_scanned_layers_that_are_factored_otherwise(
+    self, tmp_path, parameter, moment, sentence
+  ):
+    checkpoint = write(tmp_path, SCANNED)
+    parameters, moments = checkpoint.parameters(), checkpoint.moments()
+    assert not t5x_checkpoints.misfit(parameters, moments, scanned=True)
+    for i in range(N):
+      name = f"encoder/layers_{i}/{parameter}"
+      for theirs in ("v", "v_row", "v_col"):
+        moments.pop(f"{name}/{theirs}", None)
+      moments[f"{name}/{moment}"] = parameters[name]
+    told = t5x_checkpoints.misfit(parameters, moments, scanned=True)
+    assert parameter in told and sentence in told
+
+  @pytest.mark.parametrize("scanned", [False, True])
+  def test_a_parameter_that_was_not_trained(self, tmp_path, scanned):
+    checkpoint = write(tmp_path, SCANNED if scanned else LOOPED)
+    parameters, moments = checkpoint.parameters(), checkpoint.moments()
+    name = list(parameters)[-1]
+    del moments[f"{name}/v"]
+    told = t5x_checkpoints.misfit(parameters, moments, scanned=scanned)
+    assert told.startswith(f"there are no moments of {name!r}")

@@ -151,6 +151,47 @@ def test_a_prompt_is_read_at_once_and_each_row_goes_on_at_its_end(architecture):
     assert tiny_t5.largest_difference(logits, wanted) < TOLERANCE
 
 
+@pytest.mark.parametrize("scan", [False, True])
+def test_beams_go_on_at_the_end_of_their_rows_prompt(scan):
+  """T5X's beam search leaves the index [rows, beams]."""
+  model, _ = tiny_models.build("lm", NUM_DECODER_LAYERS=1, SCAN_LAYERS=scan)
+  module = t5x_bridge.T5XDecoderOnly(model)
+  random = np.random.RandomState(0)
+  tokens = random.randint(2, 48, (4, 9)).astype(np.int32)
+  tokens[1::2, :5] = tokens[::2, :5]  # Two beams of each of two rows.
+  lengths = np.array([2, 5])
+  variables = {"params": with_parameters(module, tokens, tokens)}
+  apply = functools.partial(module.apply, enable_dropout=False)
+  expected = apply(variables, tokens, tokens)
+  rows = tokens[::2]
+  _, made = apply(variables, rows, rows, decode=True, mutable=["cache"])
+  _, made = apply(
+    {**variables, **made},
+    rows,
+    rows,
+    prefill=True,
+    prefill_lengths=lengths,
+    mutable=["cache"],
+  )
+  axis = 1 if scan else 0
+  cache = {
+    name: np.stack([value, value], axis + 1)
+    if name.endswith("cache_index")
+    else np.repeat(value, 2, axis)
+    for name, value in flat(made["cache"]).items()
+  }
+  made = {"cache": traverse_util.unflatten_dict(cache, sep="/")}
+  step = jax.jit(functools.partial(apply, decode=True, mutable=["cache"]))
+  for i in range(2):
+    places = (np.repeat(lengths, 2) + i)[:, None]
+    token = np.take_along_axis(tokens, places, axis=1)
+    logits, made = step({**variables, **made}, token, token)
+    wanted = np.take_along_axis(expected, places[..., None], axis=1)
+    assert tiny_t5.largest_difference(logits, wanted) < TOLERANCE
+  shapes = {n: v.shape for n, v in flat(made["cache"]).items()}
+  assert shapes == {name: value.shape for name, value in cache.items()}
+
+
 def test_more_tokens_than_positions_are_refused():
   model, _ = tiny_models.build("gpt_2", MAX_POSITIONS=8)
   module = t5x_bridge.T5XDecoderOnly(model)

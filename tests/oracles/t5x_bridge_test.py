@@ -108,8 +108,16 @@ def decoder_onlys(*, bidirectional):
       logits_via_embedding=True,
     )
   )
-  # Its biases have one direction, with a prefix too: those of our lm.gin.
-  ours = t5x_bridge.T5XDecoderOnly(tiny_models.build("lm")[0])
+  # Its biases have one direction, with a prefix too (docs/t5x.md).
+  model, _ = (
+    tiny_models.build(
+      "prefix_lm",
+      bindings=("decoder/RelativePositionBias.bidirectional=False",),
+    )
+    if bidirectional
+    else tiny_models.build("lm")
+  )
+  ours = t5x_bridge.T5XDecoderOnly(model)
   both = [
     models.DecoderOnlyModel(
       module,
@@ -145,11 +153,11 @@ def packed_batch():
   return packed
 
 
-def language_batch():
+def language_batch(prompts=(4, 6, 3)):
   """SeqIO's decoder-only features of inputs and targets of several lengths."""
   random = np.random.RandomState(0)
   places = np.arange(12)
-  inputs, whole = np.array([[4], [6], [3]]), np.array([[12], [9], [7]])
+  inputs, whole = np.array(prompts)[:, None], np.array([[12], [9], [7]])
   tokens = random.randint(3, tiny_models.TINY["VOCAB_SIZE"], (3, 12))
   targets = np.where(places < whole - 1, tokens, places == whole - 1)
   targets = targets.astype(np.int32)
@@ -160,6 +168,19 @@ def language_batch():
     "decoder_loss_weights": weights.astype(np.int32),
     "decoder_causal_attention": (places <= inputs).astype(np.int32),
   }
+
+
+def packed_language_batch():
+  """Two examples in each row, of a prefix and what follows it."""
+  batch = {
+    key: np.concatenate([value, value[::-1]], axis=1)
+    for key, value in language_batch().items()
+  }
+  is_token = batch["decoder_target_tokens"] > 0
+  examples, places = np.divmod(np.arange(is_token.shape[1]), 12)
+  batch["decoder_segment_ids"] = is_token * (1 + examples).astype(np.int32)
+  batch["decoder_positions"] = is_token * places.astype(np.int32)
+  return batch
 
 
 def assert_same_variables(ours, theirs):
@@ -291,9 +312,12 @@ class TestDecoderOnly:
     _, variables, _ = decoder_onlys(bidirectional=bidirectional)
     assert_same_variables(*variables)
 
-  def test_loss_and_gradients(self, bidirectional, report):
+  @pytest.mark.parametrize(
+    "batch", [language_batch, packed_language_batch], ids=["padded", "packed"]
+  )
+  def test_loss_and_gradients(self, bidirectional, batch, report):
     both, _, params = decoder_onlys(bidirectional=bidirectional)
-    assert_same_loss(both, params, language_batch(), report)
+    assert_same_loss(both, params, batch(), report)
 
   def test_caches_after_the_prompt(self, bidirectional):
     both, _, params = decoder_onlys(bidirectional=bidirectional)
@@ -319,6 +343,12 @@ class TestDecoderOnly:
     assert_same_predictions(
       both, params, language_batch(), decode_fn, num_decodes
     )
+
+  def test_beams(self, bidirectional):
+    """Of prompts of one length; with others T5X goes on in full rows."""
+    both, _, params = decoder_onlys(bidirectional=bidirectional)
+    batch = language_batch(prompts=(4, 4, 4))
+    assert_same_predictions(both, params, batch, decoding.beam_search, 3)
 
   def test_scores(self, bidirectional):
     both, _, params = decoder_onlys(bidirectional=bidirectional)

@@ -204,12 +204,11 @@ def _write_t5x(
   report: Callable[[str], None],
 ) -> None:
   parameters, moments = _float32(source.parameters), source.moments
-  if moments is not None and not scanned:  # Scanned, they might be unscanned.
-    try:
-      t5x_checkpoints.check_moments(parameters, moments)
-    except UserError as error:
-      report(f"without the optimizer's state: {error}")
-      moments = None
+  if moments is not None and (
+    reason := t5x_checkpoints.misfit(parameters, moments, scanned=scanned)
+  ):
+    report(f"without the optimizer's state: {reason}")
+    moments = None
   t5x_checkpoints.write_checkpoint(
     folder, parameters, step=source.step, moments=moments, scanned=scanned
   )

@@ -76,7 +76,7 @@ def read(
       if f"{name}/{moment}" not in tensors:
         raise UserError(
           f"the T5X checkpoint has no {name}/{moment}: its optimizer was not "
-          "Adafactor; only its parameters can be read"
+          "Adafactor, or left that parameter out; only parameters can be read"
         )
       shapes[moment] = tuple(tensors[f"{name}/{moment}"].shape)
     if shapes["m"] != UNUSED.shape:
@@ -107,10 +107,16 @@ def write(
     moments: as `read` gives them.
 
   Raises:
-    UserError: T5X factors what is whole in these moments, or the reverse.
+    UserError: T5X factors what is whole in these moments, or the reverse, or
+      they are not of all parameters.
   """
   arrays, values = {}, {}
   for parameter in parameters:
+    if without := [n for n in parameter.names if not _has(moments, n)]:
+      raise UserError(
+        f"there are no moments of {without[0]!r}, and T5X keeps those of all "
+        "parameters"
+      )
     factored = f"{parameter.names[0]}/v_row" in moments
     _check(parameter, factored)
     theirs = to_theirs(_links(parameter, factored), moments)
@@ -127,21 +133,22 @@ def write(
   return arrays, values
 
 
+def _has(moments: Mapping[str, Tensor], name: str) -> bool:
+  return f"{name}/v" in moments or f"{name}/v_row" in moments
+
+
 def _check(parameter: Parameter, factored: bool) -> None:
   """Raises UserError where T5X's rules say otherwise."""
   own = [parameter.shape[i] for i in parameter.own_axes]
-  matrix = len(own) > 1 and "relpos_bias" not in parameter.ours
-  if parameter.layers is not None and matrix and not factored:
+  if parameter.layers is not None:
+    expected = len(own) > 1 and "relpos_bias" not in parameter.ours
+    rule = "all matrices of scanned layers but their biases by distance"
+  else:
+    expected = len(own) == 2 and min(own) >= MIN_DIM_SIZE_TO_FACTOR
+    rule = f"matrices whose sides have {MIN_DIM_SIZE_TO_FACTOR}"
+  if factored != expected:
+    kinds = ("whole", "factored")
     raise UserError(
-      f"T5X factors the moments of scanned layers whatever their size, and "
-      f"those of {parameter.names[0]!r} are whole; write the layers unscanned"
+      f"T5X keeps the moments of {parameter.ours!r} of shape {tuple(own)} "
+      f"{kinds[expected]}, and these are {kinds[factored]}: it factors {rule}"
     )
-  if parameter.layers is None and len(own) == 2:
-    expected = min(own) >= MIN_DIM_SIZE_TO_FACTOR
-    if factored != expected:
-      kinds = ("whole", "factored")
-      raise UserError(
-        f"T5X keeps the moments of {parameter.ours!r} of shape "
-        f"{tuple(own)} {kinds[expected]}, and these are {kinds[factored]}: it "
-        f"factors matrices whose sides have {MIN_DIM_SIZE_TO_FACTOR}"
-      )

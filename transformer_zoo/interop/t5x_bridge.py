@@ -237,7 +237,8 @@ class T5XDecoderOnly(Bridge):
       return logits[0], jax.tree.map(lambda x: jnp.squeeze(x, rows), row)
 
     rows = 1 if self.scan_layers else 0
-    positions = jnp.broadcast_to(position, len(tokens_B1))
+    # T5X's beam search leaves it [rows, beams]: all else is [rows * beams].
+    positions = jnp.broadcast_to(position.reshape(-1), len(tokens_B1))
     logits, cache = jax.vmap(step, (0, rows, 0), (0, rows))(
       tokens_B1, cache, positions
     )

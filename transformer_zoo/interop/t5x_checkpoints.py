@@ -151,13 +151,13 @@ def write_checkpoint(
   return written
 
 
-def check_moments(
+def misfit(
   parameters: Mapping[str, Tensor],
   moments: Mapping[str, Tensor],
   *,
   scanned: bool = False,
-) -> None:
-  """Checks that T5X factors as these moments are; reads none.
+) -> str:
+  """Tells why T5X would not take these moments, or ""; reads none.
 
   Args:
     parameters: see `write_checkpoint`.
@@ -165,9 +165,14 @@ def check_moments(
     scanned: likewise.
 
   Raises:
-    UserError: it does not.
+    UserError: the parameters cannot be written so.
   """
-  t5x_adafactor.write(_theirs(parameters, scanned), moments)
+  theirs = _theirs(parameters, scanned)
+  try:
+    t5x_adafactor.write(theirs, moments)
+  except UserError as error:
+    return str(error)
+  return ""
 
 
 def _theirs(
