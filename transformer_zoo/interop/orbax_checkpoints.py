@@ -187,17 +187,18 @@ def _write_description(folder: pathlib.Path, leaf: Tensor) -> None:
 
 def _contents(name: str, leaf: Tensor) -> Iterator[tuple[str, np.ndarray]]:
   """Yields what the files of an array hold: (name of the file, bytes)."""
-  array, chunk = leaf.read(), _chunk_shape(leaf)
+  array, chunk = leaf.load(), _chunk_shape(leaf)
   if not chunk:
-    yield f"{_place(name)}/0", np.asarray(array).reshape(1).view(np.uint8)
+    for piece in pieces(np.asarray(array), leaf.dtype):
+      yield f"{_place(name)}/0", piece
     return
   for number, first in enumerate(range(0, len(array), chunk[0])):
     file = f"{_place(name)}/{number}" + ".0" * (len(chunk) - 1)
     part = array[first : first + chunk[0]]
-    for piece in pieces(part):
+    for piece in pieces(part, leaf.dtype):
       yield file, piece
     if missing := chunk[0] - len(part):  # The last chunk is as large.
-      rest = np.zeros((missing, *chunk[1:]), array.dtype)
+      rest = np.zeros((missing, *chunk[1:]), leaf.dtype)
       yield file, rest.reshape(-1).view(np.uint8)
 
 
@@ -223,16 +224,25 @@ def _in_files(folder: pathlib.Path, checksums: Mapping[str, int]) -> Tensor:
   rows = range(0, shape[0], chunk[0]) if shape else range(1)
   files = [folder / f"{number}{last}" for number in range(len(rows))]
 
-  def read():
-    parts = [_read_file(file, dtype, chunk, checksums) for file in files]
-    if len(parts) == 1:
-      return parts[0][: shape[0]] if shape else parts[0]
-    whole = np.empty(shape, dtype)
-    for first, part in zip(rows, parts, strict=True):
-      whole[first : first + chunk[0]] = part[: shape[0] - first]
-    return whole
+  def parts():
+    for first, file in zip(rows, files, strict=True):
+      yield _read_file(file, dtype, chunk, checksums)[: shape[0] - first]
 
-  return Tensor(shape, dtype, read)
+  def whole():
+    array, first = np.empty(shape, dtype), 0
+    for part in parts():
+      array[first : first + len(part)] = part
+      first += len(part)
+      del part  # Before the next is mapped.
+    return array
+
+  if not shape:
+    return Tensor(
+      shape, dtype, lambda: _read_file(files[0], dtype, chunk, checksums)
+    )
+  if len(files) == 1:
+    return Tensor(shape, dtype, lambda: next(parts()))
+  return Tensor(shape, dtype, whole, parts)
 
 
 def _read_file(file, dtype, chunk, checksums) -> np.ndarray:
@@ -289,7 +299,7 @@ class _LastStack:
     """Returns a layer of an array."""
     last, array = self._kept  # One look: others may read in threads.
     if last is not store:
-      self._kept = None, None
+      self._kept = array = None, None  # Neither is held while it is read.
       array = store.read().result()
       self._kept = store, array
     return array[layer]
