@@ -1,5 +1,6 @@
 """T5X checkpoints: what is read is what was written, under our names."""
 
+import errno
 import json
 
 from flax import traverse_util
@@ -326,3 +327,17 @@ def test_an_array_of_many_chunks(tmp_path, monkeypatch):
   assert json.loads(description.read_text())["chunks"] == [1, 3]
   found = t5x_checkpoints.open_checkpoint(written).parameters()
   np.testing.assert_array_equal(found["token_embedder/embedding"].read(), array)
+
+
+def test_a_full_disk_is_told_as_of_any_other_file(tmp_path, monkeypatch):
+  """TensorStore raises a ValueError."""
+
+  def full(shape, chunk):
+    raise ValueError("RESOURCE_EXHAUSTED: Error writing local file: No space")
+
+  monkeypatch.setattr(t5x_index, "_parts", full)
+  with pytest.raises(OSError, match="No space left") as caught:
+    t5x_checkpoints.write_checkpoint(
+      tmp_path, {"token_embedder/embedding": Tensor.of(numbers(V, D))}
+    )
+  assert caught.value.errno == errno.ENOSPC

@@ -189,8 +189,7 @@ def _contents(name: str, leaf: Tensor) -> Iterator[tuple[str, np.ndarray]]:
   """Yields what the files of an array hold: (name of the file, bytes)."""
   array, chunk = leaf.load(), _chunk_shape(leaf)
   if not chunk:
-    for piece in pieces(np.asarray(array), leaf.dtype):
-      yield f"{_place(name)}/0", piece
+    yield f"{_place(name)}/0", next(pieces(np.asarray(array), leaf.dtype))
     return
   for number, first in enumerate(range(0, len(array), chunk[0])):
     file = f"{_place(name)}/{number}" + ".0" * (len(chunk) - 1)
@@ -198,8 +197,7 @@ def _contents(name: str, leaf: Tensor) -> Iterator[tuple[str, np.ndarray]]:
     for piece in pieces(part, leaf.dtype):
       yield file, piece
     if missing := chunk[0] - len(part):  # The last chunk is as large.
-      rest = np.zeros((missing, *chunk[1:]), leaf.dtype)
-      yield file, rest.reshape(-1).view(np.uint8)
+      yield file, np.zeros(missing * leaf.num_bytes // len(array), np.uint8)
 
 
 def _write_file(path: pathlib.Path, parts: Iterable[np.ndarray]) -> int:
@@ -224,25 +222,17 @@ def _in_files(folder: pathlib.Path, checksums: Mapping[str, int]) -> Tensor:
   rows = range(0, shape[0], chunk[0]) if shape else range(1)
   files = [folder / f"{number}{last}" for number in range(len(rows))]
 
+  if len(files) == 1:
+    there = slice(shape[0]) if shape else ...
+    return Tensor(
+      shape, dtype, lambda: _read_file(files[0], dtype, chunk, checksums)[there]
+    )
+
   def parts():
     for first, file in zip(rows, files, strict=True):
       yield _read_file(file, dtype, chunk, checksums)[: shape[0] - first]
 
-  def whole():
-    array, first = np.empty(shape, dtype), 0
-    for part in parts():
-      array[first : first + len(part)] = part
-      first += len(part)
-      del part  # Before the next is mapped.
-    return array
-
-  if not shape:
-    return Tensor(
-      shape, dtype, lambda: _read_file(files[0], dtype, chunk, checksums)
-    )
-  if len(files) == 1:
-    return Tensor(shape, dtype, lambda: next(parts()))
-  return Tensor(shape, dtype, whole, parts)
+  return Tensor.of_parts(shape, dtype, parts)
 
 
 def _read_file(file, dtype, chunk, checksums) -> np.ndarray:

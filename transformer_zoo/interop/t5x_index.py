@@ -12,6 +12,7 @@ these are read too.
 
 import collections
 from collections.abc import Iterator, Mapping, Sequence
+import errno
 import itertools
 import json
 import os
@@ -232,12 +233,18 @@ def _write_array(folder: pathlib.Path, place: str, tensor: Tensor) -> dict:
     {**spec, "kvstore": absolute}, create=True, delete_existing=True
   ).result()
   array, written = tensor.read(), collections.deque()
-  for part in _parts(tensor.shape, spec["metadata"]["chunks"]):
-    if len(written) == _CHUNKS_AT_ONCE:
-      written.popleft().result()
-    written.append(store[part].write(array[part]))
-  for write in written:
-    write.result()
+  try:
+    for part in _parts(tensor.shape, spec["metadata"]["chunks"]):
+      if len(written) == _CHUNKS_AT_ONCE:
+        written.popleft().result()
+      written.append(store[part].write(array[part]))
+    for write in written:
+      write.result()
+  except ValueError as error:
+    if "RESOURCE_EXHAUSTED" not in str(error):
+      raise
+    # TensorStore's word for it.
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
   return spec
 
 

@@ -49,6 +49,25 @@ class Tensor:
     """Returns a tensor that is in memory already."""
     return cls(array.shape, array.dtype, lambda: array)
 
+  @classmethod
+  def of_parts(
+    cls,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    load_parts: Callable[[], Iterator[np.ndarray]],
+  ) -> "Tensor":
+    """Returns a tensor whose rows come one part after another."""
+
+    def load():
+      array, first = np.empty(shape, dtype), 0
+      for part in load_parts():
+        array[first : first + len(part)] = part
+        first += len(part)
+        del part  # Before the next is mapped.
+      return array
+
+    return cls(shape, dtype, load, load_parts)
+
   def read(self) -> np.ndarray:
     """Returns the array."""
     return self.load().astype(self.dtype, copy=False)
