@@ -38,12 +38,14 @@ from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.links import to_theirs
 from transformer_zoo.interop.tensors import Tensor
 
+# d_model, d_ff, heads, layers, rows of the embeddings.
 SHAPES = {
-  "small": (512, 1024, 6, 8),
-  "base": (768, 2048, 12, 12),
-  "large": (1024, 2816, 16, 24),
-  "xl": (2048, 5120, 32, 24),
-  "xxl": (4096, 10240, 64, 24),
+  "small": (512, 1024, 6, 8, 32128),
+  "base": (768, 2048, 12, 12, 32128),
+  "large": (1024, 2816, 16, 24, 32128),
+  "xl": (2048, 5120, 32, 24, 32128),
+  "xxl": (4096, 10240, 64, 24, 32128),
+  "mt5_xxl": (4096, 10240, 64, 24, 250112),
 }
 _KEPT_BYTES = 1 << 26
 _WORTH_BYTES = 1 << 20
@@ -69,18 +71,24 @@ def main():
   print(json.dumps({**settings, "parameters": number, **found}, indent=2))
 
 
-def make(folder, shape, dtype, *, sparse) -> int:
-  """Writes the directory; returns how many parameters it has."""
-  d_model, d_ff, heads, layers = SHAPES[shape]
-  config = {
+def described(shape: str) -> dict:
+  """The config.json of T5 v1.1 of a shape; mT5 is one of more tokens."""
+  d_model, d_ff, heads, layers, vocab_size = SHAPES[shape]
+  return {
     "model_type": "t5",
     "d_model": d_model,
     "d_ff": d_ff,
     "num_heads": heads,
     "num_layers": layers,
+    "vocab_size": vocab_size,
     "feed_forward_proj": "gated-gelu",
     "tie_word_embeddings": False,
   }
+
+
+def make(folder, shape, dtype, *, sparse) -> int:
+  """Writes the directory; returns how many parameters it has."""
+  config = described(shape)
   family = family_of(config)
   built = family.architecture(config)
   model = zoo_config.build("MODEL", built.gin_files, built.as_overrides())
@@ -166,21 +174,30 @@ def _copy_to_disk(source: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def peak_memory(place: pathlib.Path, arguments) -> dict:
-  """Gigabytes of the processes that convert into a run and back."""
+  """Gigabytes of the processes that convert between the three formats."""
+  config = described(arguments.shape)
+  built = family_of(config).architecture(config)
+  model = [f"--gin_file={name}" for name in built.gin_files]
+  model += [f"--gin.{binding}" for binding in built.as_overrides()]
+  as_stored = ["--dtype", arguments.dtype]
+  more_rows = ["--vocabulary_size", str(config["vocab_size"] + 128)]
   found = {}
-  for what, source, target in (
-    ("to_zoo", "theirs", "run"),
-    ("to_huggingface", "run", "back"),
+  for what, source, target, words in (
+    ("to_zoo", "theirs", "run", []),
+    ("to_huggingface", "run", "back", as_stored),
+    ("to_t5x", "run", "t5x", ["--to=t5x"]),
+    ("to_zoo_of_t5x", "t5x", "of_t5x", model),
+    ("to_scanned_t5x", "run", "scanned", ["--to=t5x", "--scanned"]),
+    ("to_zoo_of_scanned_t5x", "scanned", "of_scanned", model),
+    ("resized", "theirs", "resized", more_rows),
   ):
     command = [sys.executable, "-c", _CONVERT, place / source, place / target]
     with _given_back(place / f"{target}.partial"):
       done = subprocess.run(
-        [*map(str, command), arguments.dtype],
-        check=True,
-        capture_output=True,
-        text=True,
+        [*map(str, command), *words], check=True, stdout=subprocess.PIPE
       )
-    found[f"gigabytes_{what}"] = int(done.stdout.splitlines()[-1]) / 1e6
+    found[f"gigabytes_{what}"] = int(done.stdout.split()[-1]) / 1e6
+    print(what, found[f"gigabytes_{what}"], file=sys.stderr)
     for sums in (place / target).glob("checkpoints/*/checksums.json"):
       sums.unlink()  # The files have holes by now.
   return found
@@ -189,8 +206,7 @@ def peak_memory(place: pathlib.Path, arguments) -> dict:
 _CONVERT = """
 import resource, sys
 from transformer_zoo.cli import main
-words = ["convert", *sys.argv[1:3], "--dtype", sys.argv[3]]
-assert main.main(words) == 0
+assert main.main(["convert", *sys.argv[1:]]) == 0
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
@@ -203,7 +219,9 @@ def _given_back(folder: pathlib.Path):
   def run():
     while not ended.wait(0.5):
       # The folder is renamed when it is whole.
-      with contextlib.suppress(FileNotFoundError):
+      with contextlib.suppress(
+        FileNotFoundError, subprocess.CalledProcessError
+      ):
         for pattern in _WEIGHTS:
           for path in folder.glob(pattern):
             _punch(path, path.stat())

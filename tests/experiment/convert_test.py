@@ -1,5 +1,6 @@
 """`zoo convert`: nothing changes on the way, nothing half is left behind."""
 
+import argparse
 import contextlib
 import json
 import pathlib
@@ -238,6 +239,21 @@ def test_what_no_class_computes_is_refused(tmp_path):
   )
   assert "t5 models have a relative bias in their stacks" in text
   assert not (tmp_path / "theirs").exists()
+
+
+def test_a_disk_without_room(place, tmp_path, monkeypatch):
+  """What is needed is what is written: half of it where numbers are narrow."""
+  whole = sum(
+    tensor.num_bytes
+    for tensor in converted_run.open_run(place / "run").parameters().values()
+  )
+  monkeypatch.setattr(
+    shutil, "disk_usage", lambda path: argparse.Namespace(free=whole // 2)
+  )
+  with pytest.raises(UserError, match="GB are free there; choose another disk"):
+    convert(place / "run", tmp_path / "theirs")
+  assert not list(tmp_path.iterdir())
+  convert(place / "run", tmp_path / "theirs", dtype="bfloat16")
 
 
 class _Killed(BaseException):

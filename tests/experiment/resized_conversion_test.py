@@ -227,3 +227,29 @@ def test_the_command(untied, tmp_path, capsys):
   words = [str(untied / "theirs"), str(tmp_path / "run")]
   assert cli.main(["convert", *words, "--vocabulary_size=48"]) == 0
   assert "resized: decoder/logits_dense/kernel" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shape", [(9, 4), (7, 6), (5, 3), (9, 3), (5, 6)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_table_in_several_files_is_never_whole_twice(shape, turned):
+  array = np.arange(28, dtype=np.float32).reshape(7, 4)
+  array = np.asfortranarray(array) if turned else array
+  one = resizing.resized(Tensor.of(array), shape)
+  expected = np.empty(shape, np.float32)
+  expected[:7, :4] = array[: shape[0], : shape[1]]
+  expected[7:] = expected[:7].mean(axis=0)
+  expected[:, 4:] = expected[:, :4].mean(axis=1, keepdims=True)
+  np.testing.assert_array_equal(one.read(), expected)
+  if any(new > old for new, old in zip(shape, array.shape, strict=True)):
+
+    def whole():
+      raise AssertionError
+
+    apart = Tensor(
+      array.shape,
+      array.dtype,
+      whole,
+      lambda: iter([array[:3], array[3:6], array[6:]]),
+    )
+    found = resizing.resized(apart, shape)
+    np.testing.assert_array_equal(found.read(), expected)

@@ -198,10 +198,10 @@ def setting(name: str, **changes):
   """Returns config, model, weights and batch; nothing of them is recorded."""
   config = {**CONFIGS[name], **changes}
   model = build(config)
-  return config, model, _weights(model), batch_for(model)
+  return config, model, weights(model), batch_for(model)
 
 
-def _weights(model) -> dict:
+def weights(model) -> dict:
   """Random ones, small where large ones would make every softmax certain.
 
   Gradients through such a softmax are nothing but rounding, on either side.

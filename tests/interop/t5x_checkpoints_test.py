@@ -1,5 +1,8 @@
 """T5X checkpoints: what is read is what was written, under our names."""
 
+import errno
+import json
+
 from flax import traverse_util
 import ml_dtypes
 import numpy as np
@@ -311,3 +314,30 @@ class TestRefusals:
     tensors = {out: Tensor.of(numbers(H * K, D))}
     with pytest.raises(UserError, match="biases by distance, .* unscanned"):
       t5x_checkpoints.write_checkpoint(tmp_path, tensors, scanned=True)
+
+
+def test_an_array_of_many_chunks(tmp_path, monkeypatch):
+  """They are written a few at a time, also where two axes are cut."""
+  monkeypatch.setattr(t5x_index, "CHUNK_BYTES", 48)
+  array = np.arange(240, dtype=np.float32).reshape(20, 12)
+  written = t5x_checkpoints.write_checkpoint(
+    tmp_path, {"token_embedder/embedding": Tensor.of(array)}
+  )
+  (description,) = written.glob("*/.zarray")
+  assert json.loads(description.read_text())["chunks"] == [1, 3]
+  found = t5x_checkpoints.open_checkpoint(written).parameters()
+  np.testing.assert_array_equal(found["token_embedder/embedding"].read(), array)
+
+
+def test_a_full_disk_is_told_as_of_any_other_file(tmp_path, monkeypatch):
+  """TensorStore raises a ValueError."""
+
+  def full(shape, chunk):
+    raise ValueError("RESOURCE_EXHAUSTED: Error writing local file: No space")
+
+  monkeypatch.setattr(t5x_index, "_parts", full)
+  with pytest.raises(OSError, match="No space left") as caught:
+    t5x_checkpoints.write_checkpoint(
+      tmp_path, {"token_embedder/embedding": Tensor.of(numbers(V, D))}
+    )
+  assert caught.value.errno == errno.ENOSPC

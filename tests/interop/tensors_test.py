@@ -1,6 +1,7 @@
 """Tensors that are read on demand, in pieces and ahead."""
 
 import itertools
+import tracemalloc
 
 import ml_dtypes
 import numpy as np
@@ -29,6 +30,40 @@ def test_narrow_numbers_are_widened_when_they_are_read():
   assert wide.read().dtype == wide.dtype == np.float32
   np.testing.assert_array_equal(wide.read(), [1.5, -3.0])
   assert (Tensor.of(narrow).num_bytes, wide.num_bytes) == (4, 8)
+
+
+def test_a_tensor_is_widened_piece_by_piece(monkeypatch):
+  """A table of mT5 XXL has 4 GB."""
+  monkeypatch.setattr(tensors, "_PIECE_BYTES", 1 << 12)
+  narrow = np.arange(1 << 18, dtype=np.float16).reshape(-1, 64).T
+  wide = Tensor.of(narrow).astype(np.dtype(np.float32))
+  tracemalloc.start()
+  for piece in wide.pieces():
+    assert piece.nbytes <= 1 << 14  # A row.
+  _, most = tracemalloc.get_traced_memory()
+  tracemalloc.stop()
+  assert most < wide.num_bytes / 4
+  whole = b"".join(piece.tobytes() for piece in wide.pieces())
+  assert whole == narrow.astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_is_copied_of_a_file_does_not_stay(monkeypatch, tmp_path, turned):
+  monkeypatch.setattr(tensors, "_PIECE_BYTES", 64)
+  array = np.arange(60, dtype=np.float32).reshape(12, 5)
+  (tmp_path / "file").write_bytes(array.tobytes())
+  source = tensors.mapped(tmp_path / "file", array.dtype, array.shape)
+  source = source.T if turned else source
+  forgotten, forget = [], tensors._forget
+  monkeypatch.setattr(
+    tensors, "_forget", lambda array: forgotten.append(forget(array))
+  )
+  copied = np.empty_like(source)
+  tensors.copy(source, copied)
+  assert len(forgotten) == 4
+  np.testing.assert_array_equal(copied, array.T if turned else array)
+  # It is there again, for whoever reads it again.
+  np.testing.assert_array_equal(source, copied)
 
 
 def test_integers_are_no_parameters():

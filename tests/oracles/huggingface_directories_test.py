@@ -17,6 +17,7 @@ from transformer_zoo.interop import safetensors
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import FAMILIES
 from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import pytorch_files
 
 TEXTS = ["translate English to German: That is good.", "summarize: a b c d e"]
 MADE = 12
@@ -279,6 +280,26 @@ def test_parameters_in_a_file_of_pytorch(dtype, tmp_path):
   for name, tensor in found.tensors.items():
     read = tensor.read().astype("float32")
     assert (read == state[name].detach().float().numpy()).all()
+
+
+def test_a_file_of_pytorch_is_mapped_anew(tmp_path, monkeypatch):
+  """What was read of a mapping counts as memory while it lasts."""
+  monkeypatch.setattr(pytorch_files, "_MOST_BYTES", 1 << 14)
+  model = t5()
+  model.config.save_pretrained(tmp_path)
+  state = model.state_dict()
+  torch.save(state, tmp_path / directory.PYTORCH)
+  found = directory.open_directory(tmp_path)
+  loads, load = [], torch.load
+  monkeypatch.setattr(
+    torch,
+    "load",
+    lambda *words, **more: loads.append(1) or load(*words, **more),
+  )
+  for name, tensor in found.tensors.items():
+    assert (tensor.read() == state[name].numpy()).all()
+  total = sum(tensor.num_bytes for tensor in found.tensors.values())
+  assert 2 <= len(loads) <= total / (1 << 14)
 
 
 def test_shards_of_pytorch(tmp_path):

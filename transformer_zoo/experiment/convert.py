@@ -104,7 +104,8 @@ def convert(
   found = _with_vocabulary(found, vocabulary_path, extra_ids)
   if rows:
     found = with_rows(found, rows, report)
-  _check_room(target, found)
+  dtype = dtype or _FLOAT32.name
+  _check_room(target, found, to, writing.DTYPES[dtype])
   with _written_aside(target) as folder:
     if to == ZOO:
       _write_run(folder, found)
@@ -114,7 +115,7 @@ def convert(
       said = _write_directory(
         folder,
         found,
-        dtype or _FLOAT32.name,
+        dtype,
         max_shard_bytes or writing.MAX_SHARD_BYTES,
       )
       if said:
@@ -270,9 +271,13 @@ def _write_vocabulary(
   return ""
 
 
-def _check_room(target: pathlib.Path, source: Source) -> None:
-  tensors = [*source.parameters.values(), *(source.moments or {}).values()]
-  needed = sum(math.prod(t.shape) * _FLOAT32.itemsize for t in tensors)
+def _check_room(
+  target: pathlib.Path, source: Source, to: str, dtype: np.dtype
+) -> None:
+  tensors = [*source.parameters.values()]
+  if to != HUGGING_FACE:  # It has no place for moments.
+    tensors += (source.moments or {}).values()
+  needed = sum(math.prod(t.shape) * dtype.itemsize for t in tensors)
   folder = target.absolute().parent
   while not folder.exists():
     folder = folder.parent

@@ -8,6 +8,7 @@ from flax import linen as nn
 
 from transformer_zoo import config
 from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import sines_first
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import FAMILIES
 from transformer_zoo.interop.huggingface import family_of
@@ -58,6 +59,7 @@ def write(
       "put into a model stays in our format, and its base can be exported from "
       "the run that it started from"
     )
+  model, parameters = sines_first.reordered(model, parameters)
   content = directory.read_json(original) if original else {}
   content |= _new_sizes(content, model)
   found = original and _by_original(content, model)

@@ -133,7 +133,7 @@ class _LastSplit:
     last_link, parts = self._kept  # One look: others may read in threads.
     if last_link is link:
       return parts
-    self._kept = None, ()
+    self._kept = parts = None, ()  # Neither is held while the next is read.
     parts = link.layout.split(source.read())
     if len(link.ours) > 1:
       self._kept = link, parts

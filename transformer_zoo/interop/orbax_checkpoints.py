@@ -187,18 +187,17 @@ def _write_description(folder: pathlib.Path, leaf: Tensor) -> None:
 
 def _contents(name: str, leaf: Tensor) -> Iterator[tuple[str, np.ndarray]]:
   """Yields what the files of an array hold: (name of the file, bytes)."""
-  array, chunk = leaf.read(), _chunk_shape(leaf)
+  array, chunk = leaf.load(), _chunk_shape(leaf)
   if not chunk:
-    yield f"{_place(name)}/0", np.asarray(array).reshape(1).view(np.uint8)
+    yield f"{_place(name)}/0", next(pieces(np.asarray(array), leaf.dtype))
     return
   for number, first in enumerate(range(0, len(array), chunk[0])):
     file = f"{_place(name)}/{number}" + ".0" * (len(chunk) - 1)
     part = array[first : first + chunk[0]]
-    for piece in pieces(part):
+    for piece in pieces(part, leaf.dtype):
       yield file, piece
     if missing := chunk[0] - len(part):  # The last chunk is as large.
-      rest = np.zeros((missing, *chunk[1:]), array.dtype)
-      yield file, rest.reshape(-1).view(np.uint8)
+      yield file, np.zeros(missing * leaf.num_bytes // len(array), np.uint8)
 
 
 def _write_file(path: pathlib.Path, parts: Iterable[np.ndarray]) -> int:
@@ -223,16 +222,17 @@ def _in_files(folder: pathlib.Path, checksums: Mapping[str, int]) -> Tensor:
   rows = range(0, shape[0], chunk[0]) if shape else range(1)
   files = [folder / f"{number}{last}" for number in range(len(rows))]
 
-  def read():
-    parts = [_read_file(file, dtype, chunk, checksums) for file in files]
-    if len(parts) == 1:
-      return parts[0][: shape[0]] if shape else parts[0]
-    whole = np.empty(shape, dtype)
-    for first, part in zip(rows, parts, strict=True):
-      whole[first : first + chunk[0]] = part[: shape[0] - first]
-    return whole
+  if len(files) == 1:
+    there = slice(shape[0]) if shape else ...
+    return Tensor(
+      shape, dtype, lambda: _read_file(files[0], dtype, chunk, checksums)[there]
+    )
 
-  return Tensor(shape, dtype, read)
+  def parts():
+    for first, file in zip(rows, files, strict=True):
+      yield _read_file(file, dtype, chunk, checksums)[: shape[0] - first]
+
+  return Tensor.of_parts(shape, dtype, parts)
 
 
 def _read_file(file, dtype, chunk, checksums) -> np.ndarray:
@@ -289,7 +289,7 @@ class _LastStack:
     """Returns a layer of an array."""
     last, array = self._kept  # One look: others may read in threads.
     if last is not store:
-      self._kept = None, None
+      self._kept = array = None, None  # Neither is held while it is read.
       array = store.read().result()
       self._kept = store, array
     return array[layer]

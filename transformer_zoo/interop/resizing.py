@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from transformer_zoo.interop.tensors import copy
 from transformer_zoo.interop.tensors import Tensor
 
 
@@ -19,25 +20,26 @@ def resized(tensor: Tensor, shape: Sequence[int]) -> Tensor:
     tensor: an embedding, the matrix or bias of a softmax, learned positions.
     shape: what it is to have, with as many axes.
   """
-
-  def read():
-    array = tensor.read()
-    for axis, size in enumerate(shape):
-      array = _along(array, axis, size)
-    return array
-
-  return Tensor(tuple(shape), tensor.dtype, read)
+  if all(n <= there for n, there in zip(shape, tensor.shape, strict=True)):
+    cut = tuple(map(slice, shape))
+    return Tensor(tuple(shape), tensor.dtype, lambda: tensor.load()[cut])
+  return Tensor(tuple(shape), tensor.dtype, lambda: _grown(tensor, shape))
 
 
-def _along(array: np.ndarray, axis: int, size: int) -> np.ndarray:
-  there = array.shape[axis]
-  if size <= there:
-    return np.split(array, [size], axis)[0]
-  shape = list(array.shape)
-  shape[axis] = size
-  grown = np.empty(shape, array.dtype)
-  old, new = np.split(grown, [there], axis)
-  old[...] = array
-  # Sums of many rows, and of float16, need more digits than the rows have.
-  new[...] = array.mean(axis, dtype=np.float64, keepdims=True)
+def _grown(tensor: Tensor, shape: Sequence[int]) -> np.ndarray:
+  parts = tensor.load_parts or (lambda: iter([tensor.load()]))
+  grown, first = None, 0
+  for part in parts():
+    if grown is None:
+      grown = np.empty_like(part, shape=shape)  # It lies in memory alike.
+    part = part[tuple(map(slice, (max(shape[0] - first, 0), *shape[1:])))]
+    rows = slice(first, first + len(part))
+    copy(part, grown[(rows, *map(slice, part.shape[1:]))])
+    first = rows.stop
+    del part  # Before the next is mapped.
+  for axis, there in enumerate(tensor.shape):
+    if shape[axis] > there:
+      old, new = np.split(grown, [there], axis)
+      # Sums of many rows, and of float16, need more digits than rows have.
+      new[...] = old.mean(axis, dtype=np.float64, keepdims=True)
   return grown

@@ -16,7 +16,6 @@ import numpy as np
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.tensors import mapped
-from transformer_zoo.interop.tensors import pieces
 from transformer_zoo.interop.tensors import read_ahead
 from transformer_zoo.interop.tensors import Tensor
 
@@ -80,7 +79,7 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor]) -> None:
     file.write(len(text).to_bytes(_LENGTH_BYTES, "little"))
     file.write(text)
     for piece in read_ahead(
-      piece for tensor in tensors.values() for piece in pieces(tensor.read())
+      piece for tensor in tensors.values() for piece in tensor.pieces()
     ):
       file.write(piece)
 

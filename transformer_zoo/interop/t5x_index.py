@@ -10,7 +10,10 @@ T5X's trainer of today leaves the files to Orbax, in `checkpoint_<step>/state`;
 these are read too.
 """
 
-from collections.abc import Mapping
+import collections
+from collections.abc import Iterator, Mapping, Sequence
+import errno
+import itertools
 import json
 import os
 import pathlib
@@ -32,6 +35,8 @@ ORBAX_INDEX = "_METADATA"
 # T5X's since June 2021. Version 2 kept bfloat16 as uint16.
 VERSION = 3
 CHUNK_BYTES = 64 * 2**20
+# TensorStore copies and packs what it is given: all of a table would be twice.
+_CHUNKS_AT_ONCE = 4
 PLACEHOLDER = "PLACEHOLDER://"
 _ROOTS = {"target", "state", "flax_mutables"}
 
@@ -227,8 +232,29 @@ def _write_array(folder: pathlib.Path, place: str, tensor: Tensor) -> dict:
   store = tensorstore.open(
     {**spec, "kvstore": absolute}, create=True, delete_existing=True
   ).result()
-  store.write(tensor.read()).result()
+  array, written = tensor.read(), collections.deque()
+  try:
+    for part in _parts(tensor.shape, spec["metadata"]["chunks"]):
+      if len(written) == _CHUNKS_AT_ONCE:
+        written.popleft().result()
+      written.append(store[part].write(array[part]))
+    for write in written:
+      write.result()
+  except ValueError as error:
+    if "RESOURCE_EXHAUSTED" not in str(error):
+      raise
+    # TensorStore's word for it.
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
   return spec
+
+
+def _parts(
+  shape: tuple[int, ...], chunk: Sequence[int]
+) -> Iterator[tuple[slice, ...]]:
+  """Where the chunks of an array lie in it."""
+  starts = (range(0, n, c) for n, c in zip(shape, chunk, strict=True))
+  for start in itertools.product(*starts):
+    yield tuple(slice(s, s + c) for s, c in zip(start, chunk, strict=True))
 
 
 def chunk_shape(shape: tuple[int, ...], most_elements: int) -> list[int]:

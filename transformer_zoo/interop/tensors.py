@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 import contextlib
 import dataclasses
 import math
+import mmap
 import pathlib
 import queue
 import threading
@@ -29,18 +30,51 @@ class Tensor:
   Attributes:
     shape: of the array.
     dtype: of the array; bfloat16 is `ml_dtypes.bfloat16`.
-    read: returns the array, a view of a mapped file where that is possible.
-      Nothing keeps it: whoever reads twice reads the file twice.
+    load: returns the array, a view of a mapped file where that is possible,
+      perhaps of another floating-point type. Nothing keeps it: whoever reads
+      twice reads the file twice.
+    load_parts: yields its rows, those of one file at a time, where it lies in
+      several.
   """
 
   shape: tuple[int, ...]
   dtype: np.dtype
-  read: Callable[[], np.ndarray] = dataclasses.field(repr=False)
+  load: Callable[[], np.ndarray] = dataclasses.field(repr=False)
+  load_parts: Callable[[], Iterator[np.ndarray]] | None = dataclasses.field(
+    default=None, repr=False
+  )
 
   @classmethod
   def of(cls, array: np.ndarray) -> "Tensor":
     """Returns a tensor that is in memory already."""
     return cls(array.shape, array.dtype, lambda: array)
+
+  @classmethod
+  def of_parts(
+    cls,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    load_parts: Callable[[], Iterator[np.ndarray]],
+  ) -> "Tensor":
+    """Returns a tensor whose rows come one part after another."""
+
+    def load():
+      array, first = np.empty(shape, dtype), 0
+      for part in load_parts():
+        array[first : first + len(part)] = part
+        first += len(part)
+        del part  # Before the next is mapped.
+      return array
+
+    return cls(shape, dtype, load, load_parts)
+
+  def read(self) -> np.ndarray:
+    """Returns the array."""
+    return self.load().astype(self.dtype, copy=False)
+
+  def pieces(self) -> Iterator[np.ndarray]:
+    """Yields its bytes in C order, of which few are in memory at a time."""
+    return pieces(self.load(), self.dtype)
 
   @property
   def num_bytes(self) -> int:
@@ -62,7 +96,7 @@ class Tensor:
       return self
     if not self.is_floating:
       raise TypeError(f"{self.dtype} is no type of parameters")
-    return Tensor(self.shape, dtype, lambda: self.read().astype(dtype))
+    return dataclasses.replace(self, dtype=dtype)
 
 
 def mapped(
@@ -75,13 +109,48 @@ def mapped(
   return found.view(np.ndarray)
 
 
-def pieces(array: np.ndarray) -> Iterator[np.ndarray]:
-  """Yields the bytes of an array in C order, however it lies in memory."""
+def pieces(
+  array: np.ndarray, dtype: np.dtype | None = None
+) -> Iterator[np.ndarray]:
+  """Yields the bytes of an array in C order, however it lies in memory.
+
+  Args:
+    array: any.
+    dtype: what its numbers are to be; as they are if None.
+  """
+  dtype = array.dtype if dtype is None else dtype
   if not array.ndim:
     array = array.reshape(1)
-  rows = max(1, _PIECE_BYTES * len(array) // max(array.nbytes, 1))
+  bytes_ = array.size * dtype.itemsize
+  rows = max(1, _PIECE_BYTES * len(array) // max(bytes_, 1))
   for first in range(0, len(array), rows):
-    yield _in_c_order(array[first : first + rows]).reshape(-1).view(np.uint8)
+    piece = _in_c_order(array[first : first + rows]).astype(dtype, copy=False)
+    yield piece.reshape(-1).view(np.uint8)
+
+
+def copy(source: np.ndarray, target: np.ndarray) -> None:
+  """Copies numbers out of a file that may be mapped, of which no page stays.
+
+  Args:
+    source: array or mapped array.
+    target: as large, and it lies in memory alike.
+  """
+  if not source.flags.c_contiguous:
+    source, target = source.T, target.T
+  rows = max(1, _PIECE_BYTES * len(source) // max(source.nbytes, 1))
+  for first in range(0, len(source), rows):
+    piece = slice(first, first + rows)
+    target[piece] = source[piece]
+    _forget(source)
+
+
+def _forget(array: np.ndarray) -> None:
+  """Gives back the pages of a mapped file; whoever looks reads them again."""
+  base = array
+  while isinstance(base, np.ndarray):
+    base = base.base
+  if isinstance(base, mmap.mmap):
+    base.madvise(mmap.MADV_DONTNEED)
 
 
 def _in_c_order(array: np.ndarray) -> np.ndarray:
@@ -157,5 +226,5 @@ def are_equal(a: Tensor, b: Tensor) -> bool:
       return False
     wide = np.promote_types(a.dtype, b.dtype)
     a, b = a.astype(wide), b.astype(wide)
-  pairs = zip(pieces(a.read()), pieces(b.read()), strict=True)
+  pairs = zip(a.pieces(), b.pieces(), strict=True)
   return all(np.array_equal(of_a, of_b) for of_a, of_b in pairs)

@@ -37,7 +37,7 @@ def substitute(model: nn.Module, rules: Sequence[Rule]) -> nn.Module:
     UserError: a rule finds nothing to replace.
   """
   for rule in rules:
-    changed = _rebuilt(model, rule, {})
+    changed = rebuilt(model, rule)
     if changed == model:
       name = rule.__qualname__.partition(".")[0]
       raise UserError(
@@ -59,9 +59,14 @@ def replaced(part: nn.Module, kind: type[nn.Module], **added: Any) -> nn.Module:
   return kind(**(_fields(part) | added), name=part.name)
 
 
+def rebuilt(model: nn.Module, rule: Rule) -> nn.Module:
+  """Builds a model again, each part as a rule has it, inner ones first."""
+  return _rebuilt(model, rule, {})
+
+
 def original(model: nn.Module) -> nn.Module:
   """Returns a model as it was before substitutions."""
-  return _rebuilt(model, _original, {})
+  return rebuilt(model, _original)
 
 
 def substitutes(model: nn.Module) -> list[str]:
@@ -73,7 +78,7 @@ def substitutes(model: nn.Module) -> list[str]:
       found.add(type(part).__name__)
     return part
 
-  _rebuilt(model, note, {})
+  rebuilt(model, note)
   return sorted(found)
 
 

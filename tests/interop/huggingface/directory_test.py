@@ -146,6 +146,11 @@ def test_what_is_missing_left_over_and_misshaped_is_told_together(tmp_path):
     ("model.safetensors.index.json", "{}", "has no weight_map"),
     (
       "model.safetensors.index.json",
+      '{"weight_map": {"a": ["model-1.safetensors"]}}',
+      "has no weight_map, a table of every tensor's file",
+    ),
+    (
+      "model.safetensors.index.json",
       '{"weight_map": {"a": "model-1.safetensors"}}',
       "lacks shards of its index: model-1.safetensors",
     ),

@@ -148,8 +148,13 @@ def _files(folder: pathlib.Path) -> dict[str, Tensor | None]:
 
 def _shards(folder, index, read) -> dict[str, Tensor | None]:
   places = index.get("weight_map")
-  if not isinstance(places, dict):
-    raise UserError(f"the index of shards in {str(folder)!r} has no weight_map")
+  if not isinstance(places, dict) or not all(
+    isinstance(shard, str) for shard in places.values()
+  ):
+    raise UserError(
+      f"the index of shards in {str(folder)!r} has no weight_map, a table of "
+      "every tensor's file"
+    )
   shards = sorted(set(places.values()))
   if missing := [shard for shard in shards if not (folder / shard).is_file()]:
     raise UserError(
