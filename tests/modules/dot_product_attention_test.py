@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import rule_sets
 from tests import tiny_models
 from transformer_zoo import choices
 from transformer_zoo import config
@@ -207,6 +208,19 @@ def test_splash_attention_on_a_mesh_equals_the_reference(groups):
   layout = Partitioning(num_partitions=4)
   with interpreted(), layout.activate(layout.mesh()):
     assert_equals_reference(SplashAttention(), groups, "packed")
+
+
+@pytest.mark.parametrize("kernel", [RowwiseAttention(), SplashAttention()])
+def test_rules_that_share_lengths_out_leave_attention_as_it_is(kernel):
+  """Rules of sequence parallelism, and a length that they would divide."""
+  query, key = normal_of(0, B, 12, H, K), normal_of(1, B, M, G, K)
+  given = query, key, key, MASKS["causal"][:, :, :12], None, None
+  layout = rule_sets.build("sequence")
+  with interpreted(), layout.activate(layout.mesh()):
+    found = jax.jit(kernel.attend)(*given)
+  np.testing.assert_allclose(
+    found, REFERENCE.attend(*given), rtol=2e-5, atol=2e-5
+  )
 
 
 def test_a_query_that_sees_nothing_stays_finite():

@@ -137,11 +137,12 @@ class SplashAttention(Kernel):
     # A query that sees nothing would divide by the sum of no exponentials.
     mask |= ~jnp.any(mask, axis=-1, keepdims=True)
     key, value = whole_groups(query, key, value)
-    heads_first = ("batch", "heads", "length", "kv")
+    # As in `rowwise_attention.py`, lengths are whole on every device.
+    heads_first = ("batch", "heads", None, "kv")
     context_BHLK = axes.over_mesh(
       self._rows,
       [jnp.swapaxes(x, 1, 2) for x in (query, key, value)] + [mask],
-      [heads_first] * 3 + [("batch", None, "length", None)],
+      [heads_first] * 3 + [("batch", None, None, None)],
     )
     return jnp.swapaxes(context_BHLK, 1, 2)[:, :length]
 
