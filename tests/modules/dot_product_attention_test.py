@@ -85,10 +85,6 @@ def outputs_and_gradients(kernel, groups, mask, bias, kept):
   """The context, and its gradients by all that is differentiable."""
   query, cotangent = normal_of(0, B, L, H, K), normal_of(1, B, L, H, K)
   key, value = normal_of(2, B, M, groups, K), normal_of(3, B, M, groups, K)
-  if mask is not None:
-    # What a query sees that may see nothing is left open, and never used.
-    seeing_BL = np.broadcast_to(mask.any(-1)[:, 0], (B, L))
-    cotangent = cotangent * seeing_BL[..., None, None]
 
   def attend(query, key, value, bias):
     context = dot_product_attention(
@@ -105,7 +101,7 @@ def outputs_and_gradients(kernel, groups, mask, bias, kept):
   wanted = (0, 1, 2) if bias is None else (0, 1, 2, 3)
   gradient = jax.jit(jax.grad(attend, wanted, has_aux=True))
   gradients, context = gradient(query, key, value, bias)
-  return (np.asarray(context) * (cotangent != 0), *gradients)
+  return (context, *gradients)
 
 
 def normal_of(seed, *shape):
