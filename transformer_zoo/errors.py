@@ -11,6 +11,11 @@ class UserError(ValueError):
   """
 
 
+def sentence(error: BaseException) -> str:
+  """What an error says, without what gin appends where it calls a function."""
+  return str(error).partition("\n  In call to configurable")[0]
+
+
 def nearest(name: str, allowed: Iterable[str], most: int = 3) -> str:
   """Returns the clause that names what a misspelt `name` may have meant.
 

@@ -5,6 +5,7 @@ import random
 import re
 
 import jax
+import numpy as np
 import pytest
 
 from tests import tiny_models
@@ -125,3 +126,24 @@ def test_parts_add_up_whatever_their_order(variant):
   together = program(architecture, *parts)
   assert together == program(architecture, *parts[::-1])
   assert together != program(architecture)
+
+
+@pytest.mark.parametrize("part", ["shaw", "music_transformer"])
+def test_a_kind_of_relative_vectors_takes_the_place_of_the_other(part):
+  others = {"shaw": "music_transformer", "music_transformer": "shaw"}
+  files = [f"positions/{name}.gin" for name in (others[part], part)]
+  assert program("lm", *files) == program("lm", files[-1])
+
+
+def test_vectors_of_music_transformer_begin_with_length_one():
+  model, _ = tiny_models.build("lm", "positions/music_transformer.gin")
+  vectors = model.decoder.stack.layer.self_attention.relative_vectors
+  drawn = vectors.embedding_init(jax.random.key(0), (2, 1025, 8), "float32")
+  np.testing.assert_allclose(np.std(drawn), 8**-0.5, rtol=0.02)
+
+
+def test_every_matrix_of_llama_begins_with_one_deviation():
+  model, _ = tiny_models.build("llama", EMBED_DIM=64, VOCAB_SIZE=200)
+  kernel = model.decoder.head.logits_dense.kernel_init
+  drawn = kernel(jax.random.key(0), (64, 200), "float32")
+  np.testing.assert_allclose(np.std(drawn), 0.02, rtol=0.02)

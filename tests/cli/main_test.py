@@ -94,6 +94,15 @@ def test_gin_where_nothing_takes_it(capsys):
   )
 
 
+def test_a_sentence_is_told_without_what_gin_called(capsys):
+  error = error_of(
+    capsys,
+    *("inspect", "model", "--gin_file=architectures/llama.gin"),
+    *("--gin_file=sizes/tiny.gin", "--gin.HEAD_DIM=7"),
+  )
+  assert error.startswith("Rotary turns pairs: 7 of 7 features cannot be")
+
+
 def test_missing_data_folder(capsys):
   assert error_of(capsys, "doctor", "--data_dir", "/no/such") == (
     "there is no data folder '/no/such'"

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import rule_sets
 from tests import tiny_models
 from transformer_zoo import choices
 from transformer_zoo import config
@@ -84,10 +85,6 @@ def outputs_and_gradients(kernel, groups, mask, bias, kept):
   """The context, and its gradients by all that is differentiable."""
   query, cotangent = normal_of(0, B, L, H, K), normal_of(1, B, L, H, K)
   key, value = normal_of(2, B, M, groups, K), normal_of(3, B, M, groups, K)
-  if mask is not None:
-    # What a query sees that may see nothing is left open, and never used.
-    seeing_BL = np.broadcast_to(mask.any(-1)[:, 0], (B, L))
-    cotangent = cotangent * seeing_BL[..., None, None]
 
   def attend(query, key, value, bias):
     context = dot_product_attention(
@@ -104,7 +101,7 @@ def outputs_and_gradients(kernel, groups, mask, bias, kept):
   wanted = (0, 1, 2) if bias is None else (0, 1, 2, 3)
   gradient = jax.jit(jax.grad(attend, wanted, has_aux=True))
   gradients, context = gradient(query, key, value, bias)
-  return (np.asarray(context) * (cotangent != 0), *gradients)
+  return (context, *gradients)
 
 
 def normal_of(seed, *shape):
@@ -207,6 +204,19 @@ def test_splash_attention_on_a_mesh_equals_the_reference(groups):
   layout = Partitioning(num_partitions=4)
   with interpreted(), layout.activate(layout.mesh()):
     assert_equals_reference(SplashAttention(), groups, "packed")
+
+
+@pytest.mark.parametrize("kernel", [RowwiseAttention(), SplashAttention()])
+def test_rules_that_share_lengths_out_leave_attention_as_it_is(kernel):
+  """Rules of sequence parallelism, and a length that they would divide."""
+  query, key = normal_of(0, B, 12, H, K), normal_of(1, B, M, G, K)
+  given = query, key, key, MASKS["causal"][:, :, :12], None, None
+  layout = rule_sets.build("sequence")
+  with interpreted(), layout.activate(layout.mesh()):
+    found = jax.jit(kernel.attend)(*given)
+  np.testing.assert_allclose(
+    found, REFERENCE.attend(*given), rtol=2e-5, atol=2e-5
+  )
 
 
 def test_a_query_that_sees_nothing_stays_finite():

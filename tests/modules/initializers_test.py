@@ -34,6 +34,14 @@ def test_deviation(init, deviation):
   np.testing.assert_allclose(drawn.std(), deviation, rtol=0.02)
 
 
+def test_each_head_has_vectors_of_length_one():
+  drawn = initializers.fan_out_normal_of_heads(
+    jax.random.key(0), (3, 500, 64), jnp.float32
+  )
+  np.testing.assert_allclose(np.std(drawn, (1, 2)), 1 / 8, rtol=0.02)
+  np.testing.assert_allclose(np.linalg.norm(drawn, axis=-1).mean(), 1, 0.02)
+
+
 def test_truncated_at_two_deviations_of_the_untruncated():
   drawn = np.asarray(
     initializers.fan_in_truncated_normal(jax.random.key(0), SHAPE, jnp.float32)

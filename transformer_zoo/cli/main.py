@@ -28,6 +28,7 @@ from transformer_zoo.cli import train_vocabulary
 from transformer_zoo.cli import watch
 from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
+from transformer_zoo.errors import sentence
 from transformer_zoo.errors import UserError
 
 COMMANDS = {
@@ -109,7 +110,7 @@ def _told(error: BaseException) -> int:
     case KeyboardInterrupt():
       print("zoo: interrupted", file=sys.stderr)
       return INTERRUPTED
-  print(f"zoo: error: {error}", file=sys.stderr)
+  print(f"zoo: error: {sentence(error)}", file=sys.stderr)
   return USER_ERROR if isinstance(error, UserError) else NOT_FINITE
 
 

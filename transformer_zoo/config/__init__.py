@@ -30,6 +30,7 @@ from transformer_zoo.config.writing import difference
 from transformer_zoo.config.writing import digest
 from transformer_zoo.config.writing import write
 from transformer_zoo.errors import nearest
+from transformer_zoo.errors import sentence
 from transformer_zoo.errors import UserError
 
 __all__ = [
@@ -294,6 +295,5 @@ def _without_gin_trace(function: Any) -> Any:
   try:
     return function()
   except (UserError, FloatingPointError) as error:
-    sentence = str(error).partition("\n  In call to configurable")[0]
     kind = UserError if isinstance(error, UserError) else FloatingPointError
-    raise kind(sentence) from error
+    raise kind(sentence(error)) from error

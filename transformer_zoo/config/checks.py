@@ -17,7 +17,8 @@ from transformer_zoo.errors import UserError
 _LEAST_SIZES = {
   **dict.fromkeys(("VOCAB_SIZE", "EMBED_DIM", "MLP_DIM", "ADAPTER_DIM"), 1),
   **dict.fromkeys(("NUM_HEADS", "NUM_KV_HEADS", "HEAD_DIM"), 1),
-  **dict.fromkeys(("MAX_POSITIONS", "MLP_MULTIPLE_OF"), 1),
+  **dict.fromkeys(("MAX_POSITIONS", "FACTORIZED_DIM"), 1),
+  **dict.fromkeys(("MLP_MATRICES", "MLP_MULTIPLE_OF"), 1),
   **dict.fromkeys(("NUM_ENCODER_LAYERS", "NUM_DECODER_LAYERS"), 0),
 }
 

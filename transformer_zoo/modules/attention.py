@@ -84,6 +84,17 @@ class Attention(nn.Module):
         f"Attention.kernel = @{type(self.kernel).__name__}() cannot serve "
         "relative vectors; bind @AutomaticAttention() or @ReferenceAttention()"
       )
+    vectors = self.relative_vectors
+    if vectors is not None and (
+      vectors.head_dim != self.head_dim
+      or vectors.num_heads not in (None, self.num_heads)
+    ):
+      raise UserError(
+        f"RelativeVectors of head_dim={vectors.head_dim} and "
+        f"num_heads={vectors.num_heads} do not fit Attention.head_dim="
+        f"{self.head_dim} and num_heads={self.num_heads}; set HEAD_DIM and "
+        "NUM_HEADS, which both read"
+      )
     super().__post_init__()
 
   @nn.compact
@@ -142,6 +153,12 @@ class Attention(nn.Module):
     if self.position_bias is not None and to_itself:
       own_1HLM = self.position_bias.copy(name="relpos_bias")(positions)
       bias_1HLM = own_1HLM if bias_1HLM is None else bias_1HLM + own_1HLM
+    if bias_1HLM is not None and bias_1HLM.shape[1] != self.num_heads:
+      raise UserError(
+        f"a position bias of {bias_1HLM.shape[1]} heads cannot be added to the "
+        f"scores of Attention.num_heads={self.num_heads}; set NUM_HEADS, which "
+        "both read"
+      )
     keep_BH1M = self._draw_dropout(query_BLHK, key_BMGK, deterministic)
     if self.relative_vectors is not None and to_itself:
       context_BLHK = self._attend_by_distance(

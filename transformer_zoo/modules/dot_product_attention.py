@@ -157,6 +157,7 @@ class Problem:
   dropout: bool
 
 
+@dataclasses.dataclass(frozen=True)
 class KernelChoice(abc.ABC):
   """What `Attention.kernel` binds: a kernel, or a rule that chooses one."""
 

@@ -46,6 +46,11 @@ class Dropout(nn.Module):
   def __post_init__(self):
     if not 0.0 <= self.rate < 1.0:
       raise UserError(f"dropout rate {self.rate} is not in [0, 1)")
+    if any(not -3 <= dim < 3 for dim in self.broadcast_dims):
+      raise UserError(
+        f"Dropout.broadcast_dims is {self.broadcast_dims}; each must be an "
+        "axis of [batch, length, features]: -3 to 2"
+      )
     super().__post_init__()
 
   def __call__(self, x: jax.Array, *, deterministic: bool) -> jax.Array:

@@ -128,20 +128,25 @@ class SplashAttention(Kernel):
     self, query_BLHK, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM, keep_BH1M
   ):
     del bias_1HLM, keep_BH1M
-    length = query_BLHK.shape[1]
+    length, memory = query_BLHK.shape[1], key_BMGK.shape[1]
     query, key, value, mask, _ = padded(
       query_BLHK, key_BMGK, value_BMGK, mask_B1LM, multiple=splash.NUM_LANES
     )
     if mask is None:
       mask = jnp.ones((1, 1, query.shape[1], key.shape[1]), bool)
-    # A query that sees nothing would divide by the sum of no exponentials.
-    mask |= ~jnp.any(mask, axis=-1, keepdims=True)
+    # A query that sees nothing would divide by the sum of no exponentials: it
+    # sees all alike and has no gradient, as in the reference.
+    sees_B1L1 = jnp.any(mask, axis=-1, keepdims=True)
+    is_key_111M = (jnp.arange(key.shape[1]) < memory).reshape(1, 1, 1, -1)
+    mask |= ~sees_B1L1 & is_key_111M
+    query *= jnp.swapaxes(sees_B1L1, 1, 2).astype(query.dtype)
     key, value = whole_groups(query, key, value)
-    heads_first = ("batch", "heads", "length", "kv")
+    # As in `rowwise_attention.py`, lengths are whole on every device.
+    heads_first = ("batch", "heads", None, "kv")
     context_BHLK = axes.over_mesh(
       self._rows,
       [jnp.swapaxes(x, 1, 2) for x in (query, key, value)] + [mask],
-      [heads_first] * 3 + [("batch", None, "length", None)],
+      [heads_first] * 3 + [("batch", None, None, None)],
     )
     return jnp.swapaxes(context_BHLK, 1, 2)[:, :length]
 

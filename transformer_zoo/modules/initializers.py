@@ -10,6 +10,11 @@ fan_in_truncated_normal = initializers.variance_scaling(
 )
 # Of an embedding table: rows of length about 1 (Vaswani et al. 2017's code).
 fan_out_normal = initializers.variance_scaling(1.0, "fan_out", "normal")
+# Of vectors that each head has for itself, [H, R, K], rows of length about 1
+# (Huang et al. 2018's code, tensor2tensor `get_relative_embeddings_left`).
+fan_out_normal_of_heads = initializers.variance_scaling(
+  1.0, "fan_out", "normal", batch_axis=0
+)
 fan_average_uniform = initializers.variance_scaling(1.0, "fan_avg", "uniform")
 unit_normal = initializers.normal(stddev=1.0)
 # Of what is added to a network that stays as it was (peft).
@@ -52,6 +57,7 @@ for _name in (
   "fan_in_normal",
   "fan_in_truncated_normal",
   "fan_out_normal",
+  "fan_out_normal_of_heads",
   "fan_average_uniform",
   "zeros",
 ):

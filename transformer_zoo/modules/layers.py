@@ -8,6 +8,7 @@ import gin
 import jax
 
 from transformer_zoo import axes
+from transformer_zoo.errors import UserError
 from transformer_zoo.modules import connections
 from transformer_zoo.modules import kv_cache
 from transformer_zoo.modules.dropout import Dropout
@@ -117,6 +118,11 @@ class DecoderLayer(nn.Module):
       )
     }
     if encoded_BMD is not None:
+      if self.encoder_decoder_attention is None:
+        raise UserError(
+          "DecoderLayer.encoder_decoder_attention is None, but there is an "
+          "encoder; bind @Attention(), or MODEL = @DecoderOnly()"
+        )
       sublayers["cross_attention"] = functools.partial(
         self.encoder_decoder_attention,
         memory_BMD=encoded_BMD,

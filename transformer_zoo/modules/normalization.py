@@ -6,6 +6,15 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
+from transformer_zoo.errors import UserError
+
+
+def _check_epsilon(norm: nn.Module) -> None:
+  if norm.epsilon < 0:
+    raise UserError(
+      f"{type(norm).__name__}.epsilon is {norm.epsilon}; what is added to keep "
+      "a root from 0 cannot be negative"
+    )
 
 
 def rms_norm(x: jax.Array, scale: jax.Array, epsilon: float) -> jax.Array:
@@ -29,6 +38,10 @@ class RMSNorm(nn.Module):
 
   epsilon: float = 1e-6
 
+  def __post_init__(self):
+    _check_epsilon(self)
+    super().__post_init__()
+
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:
     scale = self.param(
@@ -51,6 +64,10 @@ class LayerNorm(nn.Module):
 
   epsilon: float = 1e-5
   use_bias: bool = True
+
+  def __post_init__(self):
+    _check_epsilon(self)
+    super().__post_init__()
 
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:

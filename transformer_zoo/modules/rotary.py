@@ -37,6 +37,21 @@ class Rotary(nn.Module):
   trained_length: int | None = None
   partly_stretched: tuple[float, float] = (1.0, 4.0)
 
+  def __post_init__(self):
+    least = {"theta": self.theta, "stretch": self.stretch}
+    if self.trained_length is not None:
+      least["trained_length"] = self.trained_length
+    for name, value in least.items():
+      if not value > 0:
+        raise UserError(f"Rotary.{name} is {value}; it must be positive")
+    fewest, most = self.partly_stretched
+    if not fewest < most:
+      raise UserError(
+        f"Rotary.partly_stretched is {self.partly_stretched}; the first must "
+        "be smaller than the second"
+      )
+    super().__post_init__()
+
   def __call__(self, x_BLHK: jax.Array, positions_1L: jax.Array) -> jax.Array:
     """Returns the turned [B, L, H, K] for positions [1 or B, L].
 

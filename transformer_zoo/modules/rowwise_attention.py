@@ -11,11 +11,13 @@ from transformer_zoo.modules.dot_product_attention import Kernel
 from transformer_zoo.modules.dot_product_attention import REFERENCE
 from transformer_zoo.modules.dot_product_attention import whole_groups
 
-_QUERY = ("batch", "length", "heads", "kv")
+# Lengths are whole on every device, whatever the rules say of them elsewhere: a
+# query needs all keys, and its row of the mask has to lie where it does.
+_QUERY = ("batch", None, "heads", "kv")
 _AXES = {
-  "mask_B1LM": ("batch", None, "length", None),
-  "bias_1HLM": ("batch", "heads", "length", None),
-  "keep_BH1M": ("batch", "heads", "length", None),
+  "mask_B1LM": ("batch", None, None, None),
+  "bias_1HLM": ("batch", "heads", None, None),
+  "keep_BH1M": ("batch", "heads", None, None),
 }
 
 

@@ -110,7 +110,14 @@ class Stack(nn.Module):
     if self.position_embedder is not None:
       if token_positions_1L is None:
         token_positions_1L = positions.query_1L
-      x_BLD += self.position_embedder(token_positions_1L).astype(x_BLD.dtype)
+      added_1LD = self.position_embedder(token_positions_1L)
+      if added_1LD.shape[-1] != x_BLD.shape[-1]:
+        raise UserError(
+          f"{type(self.position_embedder).__name__}.features is "
+          f"{added_1LD.shape[-1]}, but embeddings have {x_BLD.shape[-1]}; set "
+          "EMBED_DIM, which both read"
+        )
+      x_BLD += added_1LD.astype(x_BLD.dtype)
     if self.input_norm is not None:
       x_BLD = self.input_norm(x_BLD)
     bias_1HLM = None

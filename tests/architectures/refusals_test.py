@@ -1,0 +1,102 @@
+"""Sizes and options that no model can have, before anything is compiled."""
+
+import re
+
+import jax
+import pytest
+
+from tests import tiny_models
+from transformer_zoo.errors import sentence
+from transformer_zoo.errors import UserError
+
+SHAW = "positions/shaw.gin"
+MUSIC = "positions/music_transformer.gin"
+FACTORIZED = "softmax/factorized.gin"
+
+
+@pytest.mark.parametrize(
+  "variant, binding, message",
+  [
+    (("t5_1_0",), "MLP_MATRICES=0", "MLP_MATRICES=0 must be at least 1"),
+    (("lm", FACTORIZED), "FACTORIZED_DIM=0", "FACTORIZED_DIM=0 must be at le"),
+    (
+      ("lm",),
+      "Attention.kernel='chunked'",
+      "Attention.kernel must be a KernelChoice (@name()) and is 'chunked', a",
+    ),
+    (
+      ("lm",),
+      "Attention.kernel=@ChunkedAttention",
+      "must be a KernelChoice (@name()) and is @ChunkedAttention",
+    ),
+    (
+      ("t5_1_0",),
+      "Attention.num_heads=3",
+      "a position bias of 4 heads cannot be added to the scores of Attention."
+      "num_heads=3; set NUM_HEADS, which both read",
+    ),
+    (
+      ("lm", SHAW),
+      "Attention.head_dim=6",
+      "RelativeVectors of head_dim=8 and num_heads=None do not fit Attention.",
+    ),
+    (
+      ("lm", MUSIC),
+      "Attention.num_heads=2",
+      "num_heads=4 do not fit Attention",
+    ),
+    (
+      ("gpt_2",),
+      "Embed.features=16",
+      "LearnedPositions.features is 24, but embeddings have 16; set EMBED_DIM",
+    ),
+    (
+      ("transformer_2017",),
+      "Embed.features=16",
+      "SinusoidalPositions.features is 24, but embeddings have 16",
+    ),
+    (
+      ("t5_1_0",),
+      "DecoderLayer.encoder_decoder_attention=None",
+      "DecoderLayer.encoder_decoder_attention is None, but there is an encoder",
+    ),
+    (
+      ("llama",),
+      "Rotary.theta=0.0",
+      "Rotary.theta is 0.0; it must be positive",
+    ),
+    (("llama",), "Rotary.stretch=-1.0", "Rotary.stretch is -1.0; it must be"),
+    (("llama",), "Rotary.trained_length=0", "Rotary.trained_length is 0; it"),
+    (
+      ("llama",),
+      "Rotary.partly_stretched=(4.0, 4.0)",
+      "Rotary.partly_stretched is (4.0, 4.0); the first must be smaller",
+    ),
+    (
+      ("llama",),
+      "RMSNorm.epsilon=-1.0",
+      "RMSNorm.epsilon is -1.0; what is add",
+    ),
+    (("gpt_2",), "LayerNorm.epsilon=-1.0", "LayerNorm.epsilon is -1.0; what"),
+    (
+      ("t5_1_0",),
+      "Dropout.broadcast_dims=(3,)",
+      "Dropout.broadcast_dims is (3,); each must be an axis of [batch, length",
+    ),
+    (("llama",), "HEAD_DIM=7", "Rotary turns pairs: 7 of 7 features cannot be"),
+  ],
+  ids=lambda value: value if isinstance(value, str) else "-".join(value),
+)
+def test_what_does_not_fit_is_refused_in_one_sentence(
+  variant, binding, message
+):
+  with pytest.raises(UserError, match=re.escape(message)) as error:
+    model, converter = tiny_models.build(*variant, bindings=(binding,))
+    batch = tiny_models.lay_out(
+      converter, tiny_models.random_examples(), packing=False
+    )
+    jax.eval_shape(
+      lambda key: model.init(key, batch, method="logits_of_batch"),
+      jax.random.key(0),
+    )
+  assert "\n" not in sentence(error.value)
