@@ -192,6 +192,20 @@ def test_a_tokenizer_json_that_begins_as_in_training(tmp_path):
     assert (said == "") == is_right
 
 
+@pytest.mark.parametrize("model", [models.WordLevel, models.BPE])
+def test_a_tokenizer_json_without_the_letter_a(model, tmp_path):
+  """Nor anything that stands for it, as one of nucleotides."""
+  ids = {piece: i for i, piece in enumerate(["<s>", *"ACGT"])}
+  tokenizer = tokenizers.Tokenizer(
+    models.BPE(ids, []) if model is models.BPE else model(ids)
+  )
+  tokenizer.post_processor = processors.TemplateProcessing(
+    single="<s> $A", special_tokens=[("<s>", 0)]
+  )
+  tokenizer.save(str(tmp_path / "tokenizer.json"))
+  assert tokenizer_files.start_id(tmp_path) == 0
+
+
 @pytest.mark.parametrize(
   ("stated", "begins"),
   [

@@ -1,6 +1,8 @@
 """Files of a vocabulary as Hugging Face directories have them."""
 
 from collections.abc import Iterator, Sequence
+import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -101,13 +103,28 @@ def _around(path: pathlib.Path) -> tuple[list[int], list[int]]:
     tokenizer = tokenizers.Tokenizer.from_file(str(path))
   except Exception as error:  # the library raises plain ones
     raise UserError(f"{str(path)!r} is no tokenizer.json ({error})") from None
-  alone = tokenizer.encode("a", add_special_tokens=False).ids
-  whole = tokenizer.encode("a").ids
+  text, alone = _readable(tokenizer)
+  whole = tokenizer.encode(text).ids
   # Padding may be on; where the text itself stands is found from the left.
   for start in range(len(whole) - len(alone) + 1):
     if whole[start : start + len(alone)] == alone:
       return whole[:start], whole[start + len(alone) :]
   return whole[:1], []
+
+
+def _readable(tokenizer) -> tuple[str, list[int]]:
+  """A text that a tokenizer has ids for, none of which are put around texts.
+
+  It may have none for a letter, and nothing for what it cannot spell.
+  """
+  around = {*tokenizer.encode("").ids}
+  pieces = tokenizer.get_vocab(with_added_tokens=False)
+  for text in itertools.chain("a", sorted(pieces)):
+    with contextlib.suppress(Exception):  # the library raises plain ones
+      ids = tokenizer.encode(text, add_special_tokens=False).ids
+      if ids and around.isdisjoint(ids):
+        return text, ids
+  return "", []
 
 
 def vocabulary(folder: pathlib.Path) -> Vocabulary | None:

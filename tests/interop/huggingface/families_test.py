@@ -10,6 +10,7 @@ from tests.golden import families
 from tests.interop.huggingface import published
 from transformer_zoo import config as zoo_config
 from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import exported_directory
 from transformer_zoo.interop import safetensors
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import family_of
@@ -145,6 +146,27 @@ def test_a_model_without_a_counterpart_is_refused():
     "a gpt2 model cannot compute what this model does: its NoneType has no "
     "'num_positions'"
   )
+
+
+def test_a_width_that_is_no_multiple_of_the_heads_is_mistrals(tmp_path):
+  """LlamaConfig refuses it whatever head_dim is, MistralConfig does not."""
+  model = families.build({**families.CONFIGS["llama"], "head_dim": 4,
+                          "num_attention_heads": 10})  # fmt: skip
+  with pytest.raises(UserError) as caught:
+    family_of({"model_type": "llama"}).config(model)
+  assert str(caught.value) == (
+    "llama models have a hidden_size that is a multiple of "
+    "num_attention_heads; 24 is no multiple of 10"
+  )
+  parameters = traverse_util.flatten_dict(
+    tiny_models.random_parameters(model), sep="/"
+  )
+  exported_directory.write(
+    tmp_path, model, {n: Tensor.of(a) for n, a in parameters.items()}
+  )
+  found = directory.open_directory(tmp_path).config
+  assert found["model_type"] == "mistral"
+  assert not comparison.differences(model, families.build(found))
 
 
 def test_two_windows_are_not_gpt_neo_s():

@@ -188,6 +188,15 @@ def check_allowed(
     )
 
 
+def check_multiple(kind: str, width: int, heads: int) -> None:
+  """Refuses a width that a class loads only as a multiple of the heads."""
+  if width % heads:
+    raise UserError(
+      f"{kind} models have a hidden_size that is a multiple of "
+      f"num_attention_heads; {width} is no multiple of {heads}"
+    )
+
+
 def activation(kind: str, name: str, value: str) -> str:
   """Returns our name of an activation of theirs."""
   check_allowed(kind, name, value, ACTIVATIONS)

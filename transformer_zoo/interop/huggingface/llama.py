@@ -59,8 +59,7 @@ class Llama:
     model_type: llama, mistral or qwen2.
     class_name: of the class with the head.
     defaults: values of absent attributes in which the types differ.
-    allowed: name -> values of attributes that its class does not read, with
-      which they ask for nothing.
+    allowed: name -> values that ask for nothing, where its class reads none.
   """
 
   model_type: str
@@ -119,8 +118,7 @@ class Llama:
       "Stack.windows": self._windows(found),
     }
     return Architecture(
-      ("architectures/llama.gin", f"parts/softmax/{softmax}.gin"),
-      bindings,
+      ("architectures/llama.gin", f"parts/softmax/{softmax}.gin"), bindings
     )
 
   def config(self, model: nn.Module) -> dict[str, Any]:
@@ -128,8 +126,10 @@ class Llama:
     with attributes.counterpart(self.model_type):
       stack = model.decoder.stack
       attention, mlp = stack.layer.self_attention, stack.layer.mlp
-      head = model.decoder.head
+      head, heads = model.decoder.head, attention.num_heads
       banded, width = windows.of_stack(self.model_type, stack)
+      if self.model_type == "llama":  # Mistral's class has no such check.
+        attributes.check_multiple("llama", model.token_embedder.features, heads)
       return {
         "architectures": [self.class_name],
         "model_type": self.model_type,
@@ -137,8 +137,8 @@ class Llama:
         "hidden_size": model.token_embedder.features,
         "intermediate_size": mlp.d_ff,
         "num_hidden_layers": stack.num_layers,
-        "num_attention_heads": attention.num_heads,
-        "num_key_value_heads": attention.num_kv_heads or attention.num_heads,
+        "num_attention_heads": heads,
+        "num_key_value_heads": attention.num_kv_heads or heads,
         "head_dim": attention.head_dim,
         "hidden_act": attributes.their_activation(
           self.model_type, mlp.activation
