@@ -39,7 +39,7 @@ WITH_TRANSFORMERS := tests/oracles/huggingface_directories_test.py \
   tests/oracles/families_test.py tests/oracles/continuations_test.py \
   tests/oracles/parts_test.py tests/oracles/positions_test.py \
   tests/oracles/t5_decoding_test.py tests/oracles/vocabularies_test.py \
-  tests/oracles/generation_test.py
+  tests/oracles/generation_test.py tests/oracles/exported_models_test.py
 test-oracles: $(ORACLES) $(T5_PACKAGE)
 	$(VENV_PYTHON) -m pytest $(WITH_TRANSFORMERS)
 	$(VENV_PYTHON) -m pytest -rs $(WITH_TRANSFORMERS:%=--ignore=%) tests/oracles
