@@ -20,7 +20,7 @@ HIDDEN = RANDOM.standard_normal((B, L, D)).astype(np.float32)
 KERNEL = RANDOM.standard_normal((D, V)).astype(np.float32)
 TARGETS = RANDOM.randint(0, V, (B, L)).astype(np.int32)
 # Different weights on every output, so that no gradient can hide.
-WEIGHTS = RANDOM.standard_normal((2, B, L)).astype(np.float32)
+WEIGHTS = RANDOM.standard_normal((3, B, L)).astype(np.float32)
 
 
 def losses_and_gradients(tokens, dtype=jnp.float32):
@@ -30,9 +30,11 @@ def losses_and_gradients(tokens, dtype=jnp.float32):
       hidden,
       TARGETS,
       z_loss=1e-2,
+      label_smoothing=0.2,
       tokens=tokens,
     )
-    return jnp.sum(WEIGHTS[0] * found.nll_BL + WEIGHTS[1] * found.z_BL), found
+    outputs = jnp.stack([found.nll_BL, found.z_BL, found.smoothing_BL])
+    return jnp.sum(WEIGHTS * outputs), found
 
   gradient = jax.jit(jax.grad(weighted, (0, 1), has_aux=True))
   return gradient(jnp.asarray(HIDDEN, dtype), KERNEL)

@@ -6,6 +6,7 @@ import numpy as np
 import optax
 
 from transformer_zoo.objectives.losses import cross_entropy
+from transformer_zoo.objectives.losses import smoothing_cost
 
 RANDOM = np.random.RandomState(0)
 LOGITS = (3 * RANDOM.standard_normal((2, 5, 13))).astype(np.float32)
@@ -67,3 +68,27 @@ def test_large_logits_stay_finite():
     lambda x: cross_entropy(x, np.array([[4]]), 0.0)[0].sum()
   )(logits)
   assert np.isfinite(gradient).all()
+
+
+def test_smoothed_cross_entropy_and_its_gradient_equal_those_of_optax():
+  rate = 0.3
+  soft = np.full((2, 5, 13), rate / 12)
+  np.put_along_axis(soft, TARGETS[..., None], 1 - rate, axis=-1)
+  entropy = -np.sum(soft[0, 0] * np.log(soft[0, 0]))
+
+  def ours(logits):
+    nll, _ = cross_entropy(logits, TARGETS, 0.0)
+    return nll + smoothing_cost(logits, TARGETS, rate)
+
+  def reference(logits):
+    return optax.softmax_cross_entropy(logits, soft) - entropy
+
+  np.testing.assert_allclose(ours(LOGITS), reference(LOGITS), rtol=1e-5)
+  np.testing.assert_allclose(
+    jax.grad(lambda x: jnp.sum(ours(x) * WEIGHTS))(LOGITS),
+    jax.grad(lambda x: jnp.sum(reference(x) * WEIGHTS))(LOGITS),
+    rtol=1e-4,
+    atol=1e-6,
+  )
+  best = np.log(soft).astype(np.float32)
+  np.testing.assert_allclose(ours(best), np.zeros((2, 5)), atol=1e-6)

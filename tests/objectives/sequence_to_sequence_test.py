@@ -5,8 +5,11 @@ import functools
 import jax
 import numpy as np
 import optax
+import pytest
 
 from tests import tiny_t5
+from transformer_zoo.errors import UserError
+from transformer_zoo.objectives import losses
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 
 ONE_LAYER = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
@@ -70,3 +73,31 @@ def test_a_key_means_dropout():
   assert loss(jax.random.key(0)) == loss(jax.random.key(0))
   drawn = {loss(None), loss(jax.random.key(0)), loss(jax.random.key(1))}
   assert len(drawn) == 3
+
+
+def test_smoothed_labels_change_the_loss_and_no_sum():
+  model = tiny_t5.build(**ONE_LAYER)
+  params = tiny_t5.random_parameters(model)
+  batch = tiny_t5.random_batch()
+  plain, sums = sequence_to_sequence(model, params, batch)
+  loss, smoothed_sums = sequence_to_sequence(
+    model, params, batch, label_smoothing=0.1
+  )
+  logits = tiny_t5.logits(model, params, batch)
+  cost = losses.smoothing_cost(logits, batch["decoder_target_tokens"], 0.1)
+  weights = batch["decoder_loss_weights"]
+  added = (cost * weights).sum() / weights.sum()
+  np.testing.assert_allclose(loss, plain + added, rtol=1e-5)
+  jax.tree.map(np.testing.assert_array_equal, smoothed_sums, sums)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
+def test_what_labels_cannot_be_smoothed_by(rate):
+  model = tiny_t5.build(**ONE_LAYER)
+  with pytest.raises(UserError, match="label_smoothing is .* below 1"):
+    sequence_to_sequence(
+      model,
+      tiny_t5.random_parameters(model),
+      tiny_t5.random_batch(),
+      label_smoothing=rate,
+    )

@@ -24,6 +24,7 @@ def sequence_to_sequence(
   dropout_key: jax.Array | None = None,
   *,
   z_loss: float = 1e-4,
+  label_smoothing: float = 0.0,
   logits_chunk: int = LOGITS_CHUNK,
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
   """The loss of one batch (Raffel et al. 2020, section 3.1.2).
@@ -34,23 +35,32 @@ def sequence_to_sequence(
     batch: SeqIO's features for such a model, packed or not, each [B, L].
     dropout_key: key for dropout; None for no dropout.
     z_loss: coefficient of the z-loss.
+    label_smoothing: the probability that the targets leave to other tokens
+      (`losses.smoothing_cost`); T5 has none, the Transformer of 2017 0.1.
     logits_chunk: tokens of which a device has logits at a time, about; those
       of more are made chunk by chunk, and again in the backward pass.
 
   Returns:
     The loss to differentiate, summed over targets and divided once by their
     weight, and sums over targets from which any mean can be formed:
-    `loss_sum` (nats, without z-loss), `z_loss_sum`, `correct_sum`,
-    `weight_sum`, and `token_sum`, the tokens of both sides but padding.
+    `loss_sum` (nats, without z-loss and smoothing), `z_loss_sum`,
+    `correct_sum`, `weight_sum`, and `token_sum`, the tokens of both sides but
+    padding.
   """
   rngs = None if dropout_key is None else {"dropout": dropout_key}
-  (nll_BL, z_BL, correct_BL), weights_BL = _of_tokens(
-    model, params, batch, rngs, z_loss, logits_chunk
+  found, weights_BL = _of_tokens(
+    model,
+    params,
+    batch,
+    rngs,
+    z_loss=z_loss,
+    label_smoothing=label_smoothing,
+    logits_chunk=logits_chunk,
   )
   sums = {
-    "loss_sum": jnp.sum(nll_BL * weights_BL),
-    "z_loss_sum": jnp.sum(z_BL * weights_BL),
-    "correct_sum": jnp.sum(correct_BL * weights_BL),
+    "loss_sum": jnp.sum(found.nll_BL * weights_BL),
+    "z_loss_sum": jnp.sum(found.z_BL * weights_BL),
+    "correct_sum": jnp.sum(found.correct_BL * weights_BL),
     "weight_sum": jnp.sum(weights_BL),
     "token_sum": sum(
       jnp.sum(batch[tokens] != model.pad_id, dtype=jnp.float32)
@@ -58,10 +68,10 @@ def sequence_to_sequence(
       if tokens in batch
     ),
   }
-  loss = (sums["loss_sum"] + sums["z_loss_sum"]) / jnp.maximum(
-    sums["weight_sum"], 1.0
-  )
-  return loss, sums
+  total = sums["loss_sum"] + sums["z_loss_sum"]
+  if label_smoothing:
+    total += jnp.sum(found.smoothing_BL * weights_BL)
+  return total / jnp.maximum(sums["weight_sum"], 1.0), sums
 
 
 def example_sums(
@@ -79,18 +89,23 @@ def example_sums(
     nats; `correct_sum`, how many of them are the likeliest; `weight_sum`, how
     many there are.
   """
-  (nll_BL, _, correct_BL), weights_BL = _of_tokens(
-    model, params, batch, None, 0.0, LOGITS_CHUNK
-  )
+  found, weights_BL = _of_tokens(model, params, batch, None)
   return {
-    "loss_sum": jnp.sum(nll_BL * weights_BL, axis=-1),
-    "correct_sum": jnp.sum(correct_BL * weights_BL, axis=-1),
+    "loss_sum": jnp.sum(found.nll_BL * weights_BL, axis=-1),
+    "correct_sum": jnp.sum(found.correct_BL * weights_BL, axis=-1),
     "weight_sum": jnp.sum(weights_BL, axis=-1),
   }
 
 
 def _of_tokens(
-  model, params, batch, rngs, z_loss, logits_chunk
+  model,
+  params,
+  batch,
+  rngs,
+  *,
+  z_loss=0.0,
+  label_smoothing=0.0,
+  logits_chunk=LOGITS_CHUNK,
 ) -> tuple[losses.TokenLosses, jax.Array]:
   """The losses of each target, and its weight."""
   variables = {"params": params}
@@ -112,6 +127,7 @@ def _of_tokens(
     hidden_BLD,
     batch["decoder_target_tokens"],
     z_loss=z_loss,
+    label_smoothing=label_smoothing,
     tokens=logits_chunk,
   )
   return of_tokens, batch["decoder_loss_weights"].astype(jnp.float32)
