@@ -2,8 +2,11 @@
 
 import json
 
+import gin
 import numpy as np
 import pytest
+
+from transformer_zoo import config
 
 PREFIX_LM = ("architectures/prefix_lm.gin",)
 GPT_2 = ("architectures/gpt_2.gin",)
@@ -227,3 +230,15 @@ def test_no_prompt_is_refused_for_its_padding(gpt_2, infer):
   pair = f"{text}\tcar car car"
   found = infer(gpt_2, "--score", pair, "red\tcar", room)
   assert found == infer(gpt_2, "--score", pair, "red\tcar", exact)
+
+
+def test_a_run_decodes_as_it_trains_whatever_its_model_did_before(tmp_path):
+  """GPT-2's directory begins no prompt with a token; our rows have one."""
+  converted = tmp_path / "config.gin"
+  converted.write_text("DecodingOptions.start_before_prompt = False")
+  config.load(
+    [*GPT_2, "sizes/tiny.gin", str(converted), "runs/finetune.gin"],
+    ["MAX_POSITIONS=640", "MIXTURE_OR_TASK_NAME='any'", "MODEL_DIR='runs/any'"],
+    root="train",
+  )
+  assert gin.query_parameter("DecodingOptions.start_before_prompt") is True
