@@ -9,6 +9,7 @@ from flax import linen as nn
 
 from transformer_zoo import config
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.experiment import converted_run
@@ -43,6 +44,7 @@ class Source:
     vocabulary: to write where none goes along, or None.
     start_id: what its decoder is first fed, as its config.gin says; None for
       padding, or where config.json tells it.
+    decoding: how it decodes, as its config.gin says; None likewise.
   """
 
   kind: str
@@ -56,6 +58,7 @@ class Source:
   beside: pathlib.Path | None = None
   vocabulary: Vocabulary | None = None
   start_id: int | None = None
+  decoding: DecodingOptions | None = None
 
 
 def open_source(
@@ -220,6 +223,7 @@ def _of_run(found: converted_run.Run) -> Source:
     beside=beside,
     vocabulary=vocabulary,
     start_id=converted_run.start_id(found.folder),
+    decoding=converted_run.decoding_of(found.folder),
   )
 
 

@@ -1,7 +1,6 @@
 """Conversion of checkpoints between Hugging Face, T5X and our own runs."""
 
 from collections.abc import Callable, Mapping, Sequence
-import contextlib
 import dataclasses
 import math
 import os
@@ -12,8 +11,10 @@ import numpy as np
 
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import conversion_target
 from transformer_zoo.experiment import converted_run
 from transformer_zoo.experiment import exported_directory
+from transformer_zoo.experiment import generation_export
 from transformer_zoo.experiment import tokenizer_files
 from transformer_zoo.experiment.conversion_sources import FORMATS
 from transformer_zoo.experiment.conversion_sources import HUGGING_FACE
@@ -105,8 +106,10 @@ def convert(
   if rows:
     found = with_rows(found, rows, report)
   dtype = dtype or _FLOAT32.name
-  _check_room(target, found, to, writing.DTYPES[dtype])
-  with _written_aside(target) as folder:
+  conversion_target.check_room(
+    target, _written(found, to), writing.DTYPES[dtype]
+  )
+  with conversion_target.written_aside(target) as folder:
     if to == ZOO:
       _write_run(folder, found)
     elif to == T5X:
@@ -117,6 +120,7 @@ def convert(
         found,
         dtype,
         max_shard_bytes or writing.MAX_SHARD_BYTES,
+        report,
       )
       if said:
         report(f"{target}: {said}")
@@ -126,6 +130,12 @@ def convert(
     f"{target}: {number:,} parameters in {len(found.parameters)} tensors, read "
     f"as {', '.join(dtypes)}, format {to!r}"
   )
+
+
+def _written(source: Source, to: str) -> list[Tensor]:
+  """All that a target of a format holds."""
+  moments = {} if to == HUGGING_FACE else source.moments or {}
+  return [*source.parameters.values(), *moments.values()]
 
 
 def _with_vocabulary(
@@ -216,11 +226,18 @@ def _write_t5x(
 
 
 def _write_directory(
-  folder: pathlib.Path, source: Source, dtype: str, max_shard_bytes: int
+  folder: pathlib.Path,
+  source: Source,
+  dtype: str,
+  max_shard_bytes: int,
+  report: Callable[[str], None],
 ) -> str:
   """Writes it; returns what has to be said of its tokenizer."""
   folder.mkdir(parents=True)
   special_ids = _special_ids(source)
+  generation = source.decoding and generation_export.attributes_of(
+    source.decoding, special_ids.get("eos_token_id"), report
+  )
   said = _write_vocabulary(folder, source, special_ids.get("bos_token_id"))
   exported_directory.write(
     folder,
@@ -228,6 +245,7 @@ def _write_directory(
     source.parameters,
     original=_original_config(source),
     special_ids=special_ids,
+    generation=generation,
     dtype=dtype,
     max_shard_bytes=max_shard_bytes,
   )
@@ -269,33 +287,3 @@ def _write_vocabulary(
   elif source.vocabulary is not None:
     return tokenizer_files.write(source.vocabulary, folder, first_fed=first_fed)
   return ""
-
-
-def _check_room(
-  target: pathlib.Path, source: Source, to: str, dtype: np.dtype
-) -> None:
-  tensors = [*source.parameters.values()]
-  if to != HUGGING_FACE:  # It has no place for moments.
-    tensors += (source.moments or {}).values()
-  needed = sum(math.prod(t.shape) * dtype.itemsize for t in tensors)
-  folder = target.absolute().parent
-  while not folder.exists():
-    folder = folder.parent
-  free = shutil.disk_usage(folder).free
-  if needed > free:
-    raise UserError(
-      f"{str(target)!r} needs {needed / 1e9:.1f} GB and {free / 1e9:.1f} GB "
-      "are free there; choose another disk"
-    )
-
-
-@contextlib.contextmanager
-def _written_aside(target: pathlib.Path):
-  """A folder that becomes `target` when it is whole, and goes otherwise."""
-  aside = target.with_name(f"{target.name}.partial")
-  shutil.rmtree(aside, ignore_errors=True)
-  try:
-    yield aside
-    aside.rename(target)
-  finally:
-    shutil.rmtree(aside, ignore_errors=True)

@@ -17,6 +17,7 @@ from flax import linen as nn
 from transformer_zoo import config
 from transformer_zoo.data import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import generation_defaults
 from transformer_zoo.experiment import run_folder
@@ -128,6 +129,12 @@ def start_id(folder: pathlib.Path) -> int | None:
   except UserError:
     return None
   return getattr(converter, "bos_id", None)
+
+
+def decoding_of(folder: pathlib.Path) -> DecodingOptions:
+  """How a run decodes, its lengths left out."""
+  gin_files = [str(folder / run_folder.CONFIG)]
+  return config.build("DECODING", gin_files, ["DECODING = @DecodingOptions()"])
 
 
 def write_run(

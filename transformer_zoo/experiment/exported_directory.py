@@ -34,6 +34,7 @@ def write(
   *,
   original: pathlib.Path | None = None,
   special_ids: Mapping[str, int] | None = None,
+  generation: Mapping[str, Any] | None = None,
   dtype: str = "float32",
   max_shard_bytes: int = writing.MAX_SHARD_BYTES,
 ) -> None:
@@ -47,6 +48,7 @@ def write(
       if it still describes the model, but for the sizes of its tables. Then
       there is a generation_config.json only where one lies in `folder`.
     special_ids: attributes of a new config.json: `eos_token_id` and others.
+    generation: attributes of a new generation_config.json.
     dtype: see `writing.write_directory`.
     max_shard_bytes: likewise.
 
@@ -76,7 +78,7 @@ def write(
     parameters,
     dtype=dtype,
     max_shard_bytes=max_shard_bytes,
-    generation=not as_before,
+    generation=None if as_before else generation or {},
   )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 import json
 import os
 import pathlib
+import types
 from typing import Any
 
 import ml_dtypes
@@ -41,7 +42,7 @@ def write_directory(
   *,
   dtype: str = "float32",
   max_shard_bytes: int = MAX_SHARD_BYTES,
-  generation: bool = True,
+  generation: Mapping[str, Any] | None = types.MappingProxyType({}),
 ) -> None:
   """Writes weights, and configurations that are not there yet, into a folder.
 
@@ -52,8 +53,9 @@ def write_directory(
     parameters: all of the model, by our names.
     dtype: of the numbers in the files, a key of `DTYPES`.
     max_shard_bytes: the most that a file holds, unless one tensor is larger.
-    generation: whether a generation_config.json is written; where there is
-      one, config.json says nothing of decoding.
+    generation: what a generation_config.json says beside the special ids, or
+      None for no such file; where there is one, config.json says nothing of
+      decoding.
 
   Raises:
     UserError: a parameter of the configured model is missing, or one is left
@@ -76,8 +78,9 @@ def write_directory(
   _write_shards(folder, tensors, max_shard_bytes)
   if not (folder / directory.CONFIG).exists():
     write_json(folder / directory.CONFIG, {**config, "dtype": dtype})
-  if generation and not (folder / GENERATION_CONFIG).exists():
+  if generation is not None and not (folder / GENERATION_CONFIG).exists():
     said = {key: config.get(key) for key in _IN_GENERATION_CONFIG}
+    said |= generation
     write_json(
       folder / GENERATION_CONFIG,
       {key: value for key, value in said.items() if value is not None},
