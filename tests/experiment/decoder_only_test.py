@@ -232,6 +232,25 @@ def test_no_prompt_is_refused_for_its_padding(gpt_2, infer):
   assert found == infer(gpt_2, "--score", pair, "red\tcar", exact)
 
 
+def test_lengths_of_targets_are_enough(trained, infer):
+  """What a language model reads are its targets."""
+  lengths = "TASK_FEATURE_LENGTHS={'targets': 16}"
+  run = trained(
+    "targets_alone",
+    GPT_2,
+    *("TRAIN_STEPS=2", "EVAL_PERIOD=2", "MAX_POSITIONS=32", lengths),
+  )
+  both = trained(
+    "both",
+    GPT_2,
+    *("TRAIN_STEPS=2", "EVAL_PERIOD=2", "MAX_POSITIONS=32"),
+    "TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 16}",
+  )
+  metrics = [(folder / "metrics.jsonl").read_text() for folder in (run, both)]
+  assert metrics[0] == metrics[1]
+  assert infer(run, TEXTS[0])[0] == infer(both, TEXTS[0])[0]
+
+
 def test_a_run_decodes_as_it_trains_whatever_its_model_did_before(tmp_path):
   """GPT-2's directory begins no prompt with a token; our rows have one."""
   converted = tmp_path / "config.gin"

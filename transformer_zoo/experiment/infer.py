@@ -82,7 +82,9 @@ def infer(
   Raises:
     UserError: the configuration or an example cannot be used as it is.
   """
-  _check_sizes(converter, task_feature_lengths, batch_size)
+  if batch_size < 1:
+    raise UserError(f"BATCH_SIZE={batch_size} must be at least 1")
+  task_feature_lengths = inputs.whole_lengths(converter, task_feature_lengths)
   vocabulary = _vocabulary(
     mixture_or_task_name, prepared_dir, vocabulary_path, extra_ids
   )
@@ -176,13 +178,6 @@ def _journalled(path, parts, examples, compute):
       for batch in compute(examples[done:], done):
         journal.append(batch)
         yield batch
-
-
-def _check_sizes(converter, lengths, batch_size) -> None:
-  """Raises UserError for what makes no batch, or one without tokens."""
-  if batch_size < 1:
-    raise UserError(f"BATCH_SIZE={batch_size} must be at least 1")
-  inputs.check_lengths(converter, lengths)
 
 
 def _vocabulary(mixture_or_task_name, prepared_dir, path, extra_ids):

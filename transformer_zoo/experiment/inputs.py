@@ -144,12 +144,13 @@ def check_mixture(
     )
 
 
-def check_lengths(
+def whole_lengths(
   converter: features.Converter, lengths: Mapping[str, int]
-) -> None:
-  """Checks the lengths of what a model reads and makes.
+) -> dict[str, int]:
+  """The lengths of what a model reads and makes.
 
-  What a language model continues has as much room as its targets.
+  What a language model continues has as much room as its targets, where nothing
+  is said of inputs.
 
   Raises:
     UserError: one is missing, below 1, or of a feature that there is not.
@@ -166,6 +167,7 @@ def check_lengths(
         f"TASK_FEATURE_LENGTHS={dict(lengths)} has to give {feature!r} 1 token "
         "or more"
       )
+  return {"inputs": lengths["targets"], **lengths}
 
 
 def check_vocabulary(

@@ -55,7 +55,7 @@ def make_evaluator(
       decoding options do not fit it or the length of the targets.
   """
   inputs.check_converter(model, converter)
-  inputs.check_lengths(converter, lengths)
+  lengths = inputs.whole_lengths(converter, lengths)
   check_decoding(model, decoding, lengths["targets"])
   # The best is scored; it is the same however many are returned.
   decoding = dataclasses.replace(decoding, num_return=1)

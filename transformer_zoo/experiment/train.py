@@ -156,6 +156,7 @@ def train(
   watching.check(train_steps)
   mixture = inputs.prepared(mixture_or_task_name, prepared_dir)
   inputs.check_mixture(model, mixture, converter)
+  task_feature_lengths = inputs.whole_lengths(converter, task_feature_lengths)
   if rates is not None:
     mixture = mixing.with_rates(mixture, rates)
   vocabulary = mixture.tasks[0].vocabulary
