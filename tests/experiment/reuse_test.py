@@ -94,7 +94,9 @@ def test_a_run_with_the_programs_of_another_is_the_same_run(
   monkeypatch.setattr(
     objective,
     "_of_tokens",
-    lambda *arguments: traced.append(1) or loss_of(*arguments),
+    lambda *arguments, **options: (
+      traced.append(1) or loss_of(*arguments, **options)
+    ),
   )
 
   def run(name, *overrides):
