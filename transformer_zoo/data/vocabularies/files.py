@@ -163,6 +163,15 @@ def stated_rows(folder: str) -> int | None:
   return rows if isinstance(rows, int) else None
 
 
+def stated_model_type(folder: str) -> str | None:
+  """The kind of model in a config.json, None where it says none.
+
+  Raises:
+    UserError: the file is no JSON object.
+  """
+  return _object(os.path.join(folder, _MODEL_CONFIG)).get("model_type")
+
+
 def _object(path: str) -> dict[str, Any]:
   """A file's JSON object; empty where there is no file."""
   try:
