@@ -6,6 +6,7 @@ Python (and the slow BERT tokenizer) as ς; no text here has that either.
 """
 
 import gzip
+import itertools
 import json
 import shutil
 
@@ -21,6 +22,8 @@ from tests import llama_model
 from tests import marian_vocabulary
 from transformer_zoo.data import vocabulary_training
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.experiment import exported_directory
+from transformer_zoo.experiment import tokenizer_files
 
 ODD = [
   "",
@@ -200,3 +203,33 @@ def test_prompts_of_a_llama(settings, model_type, has_json, tmp_path):
   ]:
     ids = theirs.encode(text, add_special_tokens=False)
     assert ours.encode_prompt(text) == ids
+
+
+@pytest.mark.parametrize(
+  ("files", "model_type", "first_fed"),
+  [
+    ("byte_bpe", "marian", None),
+    *itertools.product(
+      ("byte_bpe", "llama"), ("gpt2", "llama", "mistral", "qwen2"), (0,)
+    ),
+  ],
+)
+def test_exported_prompts(files, model_type, first_fed, shared_data, tmp_path):
+  """Around a text stands what the model was trained with."""
+  path, theirs = shared_data / "vocab/gpt2_50257", tmp_path / "theirs"
+  if files == "llama":
+    path = llama_model.train(tmp_path)
+  theirs.mkdir()
+  vocabulary = Vocabulary(path, 0)
+  said = tokenizer_files.write(vocabulary, theirs, first_fed=first_fed)
+  content = {"model_type": model_type, "vocab_size": vocabulary.size}
+  (theirs / "config.json").write_text(json.dumps(content))
+  kind = transformers.AutoTokenizer
+  if named := exported_directory.tokenizer_to_name(theirs):
+    name = json.loads((theirs / "tokenizer_config.json").read_text())
+    assert f"transformers.{name['tokenizer_class']}.from_pretrained" in named
+    kind = getattr(transformers, name["tokenizer_class"])
+  ids = vocabulary.encode("hello, world")
+  ids = [*ids, vocabulary.eos_id] if first_fed is None else [first_fed, *ids]
+  assert said == ""
+  assert kind.from_pretrained(theirs).encode("hello, world") == ids

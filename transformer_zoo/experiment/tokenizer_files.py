@@ -47,11 +47,11 @@ _FILES = {
   "tokenizer_json": _JSON,
 }
 _LLAMA = "Llama"
-# Those that put EOS behind a text and nothing before it; and those that put the
-# id of bos_token before it and nothing behind it. Others are for neither, or
-# for one of them in `transformers` 5 alone.
-_OF_TEXTS = ("T5Tokenizer", "ByT5Tokenizer", "MarianTokenizer")
-_OF_PROMPTS = (f"{_LLAMA}Tokenizer",)
+# In `transformers` 5, those that put EOS behind a text and nothing before it;
+# and those that put the id of bos_token before it and nothing behind it.
+_OF_BOTH = ("GPT2Tokenizer",)
+_OF_TEXTS = ("T5Tokenizer", "ByT5Tokenizer", "MarianTokenizer", *_OF_BOTH)
+_OF_PROMPTS = (f"{_LLAMA}Tokenizer", *_OF_BOTH)
 
 
 def of_directory(folder: pathlib.Path) -> Iterator[pathlib.Path]:
