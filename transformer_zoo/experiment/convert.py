@@ -83,10 +83,7 @@ def convert(
       hold the model or has no such option.
   """
   target = pathlib.Path(target)
-  if target.exists():
-    raise UserError(
-      f"{str(target)!r} is there already; name another folder, or remove it"
-    )
+  conversion_target.check_absent(target)
   found = open_source(source, gin_files, bindings, report)
   rows = {"vocabulary": vocabulary_size, "positions": positions}
   rows = {kind: number for kind, number in rows.items() if number is not None}
