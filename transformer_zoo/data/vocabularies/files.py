@@ -250,6 +250,11 @@ def _recognise(path: str, stamp: tuple[int, int]) -> VocabularyFiles:
   if name in _PAIR:
     return _together("byte_bpe", path, _PAIR)
   kind = _kind(start)
+  if start.startswith(b"version https://git-lfs"):
+    raise UserError(
+      f"The vocabulary file {path!r} is a pointer of Git LFS and not the file; "
+      "fetch that with `git lfs pull`."
+    )
   if kind is None:
     raise UserError(f"The vocabulary file {path!r} is not a {_KINDS}.")
   return VocabularyFiles(kind, (path,), (stamp,))
