@@ -390,6 +390,19 @@ def test_refusals(place, tmp_path, source, target, more, sentence):
   assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("url", ["gs://bucket/run", "https://hub/t5"])
+def test_urls_are_no_folders(url, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  for source, target in ((url, "run"), ("theirs", url)):
+    with pytest.raises(UserError) as error:
+      convert(source, target)
+    assert str(error.value) == (
+      f"{url!r} is a URL, and conversions read and write folders of this "
+      "machine; name one, and copy it from or to there"
+    )
+  assert not list(tmp_path.iterdir())
+
+
 def test_t5x_tells_no_architecture(tmp_path):
   found = parameters(tiny_t5.build("t5_1_1"))
   t5x_checkpoints.write_checkpoint(tmp_path / "t5x", tensors_of(found))

@@ -15,6 +15,7 @@ from transformer_zoo.experiment import conversion_target
 from transformer_zoo.experiment import converted_run
 from transformer_zoo.experiment import exported_directory
 from transformer_zoo.experiment import generation_export
+from transformer_zoo.experiment import remote
 from transformer_zoo.experiment import tokenizer_files
 from transformer_zoo.experiment.conversion_sources import FORMATS
 from transformer_zoo.experiment.conversion_sources import HUGGING_FACE
@@ -82,6 +83,12 @@ def convert(
     UserError: the source is unknown or damaged, the target is there, cannot
       hold the model or has no such option.
   """
+  for place in (source, target):
+    if remote.is_url(place):
+      raise UserError(
+        f"{place!r} is a URL, and conversions read and write folders of this "
+        "machine; name one, and copy it from or to there"
+      )
   target = pathlib.Path(target)
   conversion_target.check_absent(target)
   found = open_source(source, gin_files, bindings, report)
