@@ -209,6 +209,7 @@ def test_prompts_of_a_llama(settings, model_type, has_json, tmp_path):
   ("files", "model_type", "first_fed"),
   [
     ("byte_bpe", "marian", None),
+    ("llama", "t5", None),
     *itertools.product(
       ("byte_bpe", "llama"), ("gpt2", "llama", "mistral", "qwen2"), (0,)
     ),

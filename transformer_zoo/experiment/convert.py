@@ -253,9 +253,9 @@ def _write_directory(
     dtype=dtype,
     max_shard_bytes=max_shard_bytes,
   )
-  named = exported_directory.tokenizer_to_name(folder)
-  if source.beside is None and named:
-    report(named)
+  if source.beside is None:  # Other files stay as they were published.
+    if named := exported_directory.tokenizer_to_name(folder):
+      report(named)
   return said
 
 

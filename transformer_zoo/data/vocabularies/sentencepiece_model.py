@@ -148,6 +148,26 @@ def is_llamas(path: str) -> bool:
   )
 
 
+def is_t5s(path: str) -> bool:
+  """Whether a model cuts texts as `T5Tokenizer` of `transformers` does.
+
+  That is a unigram model without bytes, whose <unk> is 2, and words that one
+  space stands before.
+  """
+  from sentencepiece import sentencepiece_model_pb2
+
+  model = _contents(path)
+  trainer, normalizer = model.trainer_spec, model.normalizer_spec
+  unknown = sentencepiece_model_pb2.ModelProto.SentencePiece.UNKNOWN
+  return (
+    trainer.model_type == sentencepiece_model_pb2.TrainerSpec.UNIGRAM
+    and not trainer.byte_fallback
+    and [i for i, p in enumerate(model.pieces) if p.type == unknown] == [2]
+    and normalizer.add_dummy_prefix
+    and normalizer.remove_extra_whitespaces
+  )
+
+
 def _contents(path: str) -> Any:
   from sentencepiece import sentencepiece_model_pb2
 
