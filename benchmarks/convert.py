@@ -192,7 +192,7 @@ def peak_memory(place: pathlib.Path, arguments) -> dict:
     ("resized", "theirs", "resized", more_rows),
   ):
     command = [sys.executable, "-c", _CONVERT, place / source, place / target]
-    with _given_back(place / f"{target}.partial"):
+    with _given_back(place / f"{target}.partial" / "whole"):
       done = subprocess.run(
         [*map(str, command), *words], check=True, stdout=subprocess.PIPE
       )

@@ -21,12 +21,14 @@ from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import main as cli
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
+from transformer_zoo.experiment import conversion_target
 from transformer_zoo.experiment import converted_run
 from transformer_zoo.experiment import tokenizer_files
 from transformer_zoo.experiment.convert import convert
 from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.interop import safetensors
 from transformer_zoo.interop import t5x_checkpoints
+from transformer_zoo.interop import tensors as tensors_lib
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.tensors import Tensor
@@ -161,6 +163,24 @@ def test_narrow_numbers(place, tmp_path):
   assert {leaf.dtype.name for leaf in leaves.values()} == {"float32"}
 
 
+def test_no_tensor_is_narrowed_as_a_whole(place, tmp_path, monkeypatch):
+  monkeypatch.setattr(tensors_lib, "_PIECE_BYTES", 64)
+  longest = []
+
+  def pieces(array, dtype):
+    assert array.dtype == np.float32
+    for piece in original(array, dtype):
+      longest.append(piece.nbytes)
+      yield piece
+
+  original = tensors_lib.pieces
+  monkeypatch.setattr(tensors_lib, "pieces", pieces)
+  convert(place / "run", tmp_path / "narrow", dtype="float16")
+  tensors = safetensors.read(tmp_path / "narrow" / "model.safetensors")
+  rows = [t.num_bytes // t.shape[0] for t in tensors.values()]
+  assert 0 < max(longest) <= max(64, *rows)
+
+
 def test_numbers_too_large_for_a_narrow_type(tmp_path):
   model = tiny_t5.build("t5_1_1")
   family = family_of({"model_type": "t5"})
@@ -283,6 +303,47 @@ def test_what_ends_halfway_leaves_the_source_and_no_target(
   assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("what", ["folder", "file", "link"])
+def test_a_target_that_appears_meanwhile_stays(tmp_path, what):
+  target = tmp_path / "theirs"
+  with (
+    pytest.raises(UserError, match="is there already"),
+    conversion_target.written_aside(target) as folder,
+  ):
+    folder.mkdir()
+    (folder / "weights").touch()
+    if what == "folder":
+      target.mkdir()
+      (target / "mine").touch()
+    elif what == "file":
+      target.touch()
+    else:
+      target.symlink_to(tmp_path / "nowhere")
+  assert [*tmp_path.iterdir()] == [target]
+  assert what != "folder" or (target / "mine").exists()
+
+
+def test_two_conversions_to_one_target(place, tmp_path):
+  """The second is refused, and the first ends."""
+  target = tmp_path / "theirs"
+  with conversion_target.written_aside(target) as folder:
+    with pytest.raises(UserError, match="another conversion writes .*process"):
+      convert(place / "run", target)
+    folder.mkdir()
+    (folder / "weights").touch()
+  assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
+  assert [path.name for path in target.iterdir()] == ["weights"]
+
+
+def test_what_is_left_of_a_killed_conversion_goes(place, tmp_path):
+  left = tmp_path / "theirs.partial/whole"
+  left.mkdir(parents=True)
+  (left / "half").touch()
+  convert(place / "run", tmp_path / "theirs")
+  assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
+  assert not (tmp_path / "theirs/half").exists()
+
+
 @pytest.mark.parametrize(
   ("source", "target", "more", "sentence"),
   [
@@ -326,6 +387,19 @@ def test_refusals(place, tmp_path, source, target, more, sentence):
   with pytest.raises(UserError) as error:
     convert(folder, target, **more)
   assert sentence in str(error.value)
+  assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("url", ["gs://bucket/run", "https://hub/t5"])
+def test_urls_are_no_folders(url, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  for source, target in ((url, "run"), ("theirs", url)):
+    with pytest.raises(UserError) as error:
+      convert(source, target)
+    assert str(error.value) == (
+      f"{url!r} is a URL, and conversions read and write folders of this "
+      "machine; name one, and copy it from or to there"
+    )
   assert not list(tmp_path.iterdir())
 
 

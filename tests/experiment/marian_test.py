@@ -373,9 +373,13 @@ def test_a_forced_token_that_does_not_end_is_told(tmp_path, capsys):
       {"do_sample": True, "temperature": "1"},
       "temperature in {} is '1'; it has to be a number",
     ),
+    (
+      {"do_sample": True, "temperature": float("nan")},
+      "temperature in {} is nan; it has to be a number",
+    ),
   ],
 )
-def test_numbers_that_are_texts(content, sentence, tmp_path):
+def test_numbers_that_are_none(content, sentence, tmp_path):
   file = tmp_path / "generation_config.json"
   file.write_text(json.dumps(content))
   with pytest.raises(UserError) as error:

@@ -6,6 +6,7 @@ Python (and the slow BERT tokenizer) as ς; no text here has that either.
 """
 
 import gzip
+import itertools
 import json
 import shutil
 
@@ -17,9 +18,12 @@ from transformers.models.bert.tokenization_bert_legacy import (
   BertTokenizerLegacy,
 )
 
+from tests import llama_model
 from tests import marian_vocabulary
 from transformer_zoo.data import vocabulary_training
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.experiment import exported_directory
+from transformer_zoo.experiment import tokenizer_files
 
 ODD = [
   "",
@@ -156,3 +160,77 @@ def test_marian(texts, tmp_path):
   marian_vocabulary.write(tmp_path)
   own = marian_vocabulary.SOURCES + marian_vocabulary.TARGETS
   assert_marian_equal(tmp_path, own + texts)
+
+
+@pytest.mark.parametrize(
+  "settings",
+  [{}, {"legacy": True}, {"legacy": False}, {"add_prefix_space": False}],
+)
+@pytest.mark.parametrize("model_type", ["llama", "gpt2", "mistral"])
+@pytest.mark.parametrize("has_json", [False, True])
+def test_prompts_of_a_llama(settings, model_type, has_json, tmp_path):
+  if model_type == "mistral" and not has_json:
+    pytest.skip("`transformers` puts no space before a text there")
+  llama_model.train(tmp_path)
+  (tmp_path / "text.txt").unlink()
+  config = {"tokenizer_class": "LlamaTokenizer", **settings}
+  (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+  model = {"model_type": model_type, "vocab_size": 330}
+  (tmp_path / "config.json").write_text(json.dumps(model))
+  if has_json:
+    theirs = transformers.LlamaTokenizer.from_pretrained(tmp_path)
+    content = json.loads(theirs.backend_tokenizer.to_str())
+    content["pre_tokenizer"] = None  # As Llama 2 was published.
+    content["normalizer"] = {
+      "type": "Sequence",
+      "normalizers": [
+        {"type": "Prepend", "prepend": "▁"},
+        {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+      ],
+    }
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+  theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+  ours = Vocabulary(tmp_path)
+  for text in [
+    "hello",
+    " hello",
+    "  hello",
+    " ",
+    "▁hello",
+    " \n hello",
+    "hello  world </s><s>[INST] the fox",
+    "</s>hello<unk>world 日本",
+  ]:
+    ids = theirs.encode(text, add_special_tokens=False)
+    assert ours.encode_prompt(text) == ids
+
+
+@pytest.mark.parametrize(
+  ("files", "model_type", "first_fed"),
+  [
+    ("byte_bpe", "marian", None),
+    ("llama", "t5", None),
+    *itertools.product(
+      ("byte_bpe", "llama"), ("gpt2", "llama", "mistral", "qwen2"), (0,)
+    ),
+  ],
+)
+def test_exported_prompts(files, model_type, first_fed, shared_data, tmp_path):
+  """Around a text stands what the model was trained with."""
+  path, theirs = shared_data / "vocab/gpt2_50257", tmp_path / "theirs"
+  if files == "llama":
+    path = llama_model.train(tmp_path)
+  theirs.mkdir()
+  vocabulary = Vocabulary(path, 0)
+  said = tokenizer_files.write(vocabulary, theirs, first_fed=first_fed)
+  content = {"model_type": model_type, "vocab_size": vocabulary.size}
+  (theirs / "config.json").write_text(json.dumps(content))
+  kind = transformers.AutoTokenizer
+  if named := exported_directory.tokenizer_to_name(theirs):
+    name = json.loads((theirs / "tokenizer_config.json").read_text())
+    assert f"transformers.{name['tokenizer_class']}.from_pretrained" in named
+    kind = getattr(transformers, name["tokenizer_class"])
+  ids = vocabulary.encode("hello, world")
+  ids = [*ids, vocabulary.eos_id] if first_fed is None else [first_fed, *ids]
+  assert said == ""
+  assert kind.from_pretrained(theirs).encode("hello, world") == ids

@@ -10,6 +10,9 @@ import numpy as np
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.tensors import Tensor
+from transformer_zoo.processes import claims
+
+_WHOLE = "whole"
 
 
 def check_room(
@@ -37,13 +40,53 @@ def check_room(
     )
 
 
+def check_absent(target: pathlib.Path) -> None:
+  """Refuses a target that is there.
+
+  Raises:
+    UserError: it is.
+  """
+  if target.exists() or target.is_symlink():
+    raise UserError(
+      f"{str(target)!r} is there already; name another folder, or remove it"
+    )
+
+
 @contextlib.contextmanager
 def written_aside(target: pathlib.Path) -> Iterator[pathlib.Path]:
-  """A folder that becomes `target` when it is whole, and goes otherwise."""
+  """A folder that becomes `target` when it is whole, and goes otherwise.
+
+  Args:
+    target: does not exist yet. What a killed process left beside it goes.
+
+  Raises:
+    UserError: another process writes the same target, or it is there, perhaps
+      since this one began.
+  """
   aside = target.with_name(f"{target.name}.partial")
-  shutil.rmtree(aside, ignore_errors=True)
+  with claims.claim(aside) as is_ours:
+    if not is_ours:
+      raise UserError(
+        f"another conversion writes {str(target)!r} ({claims.owner(aside)}); "
+        "name another folder, or wait for it"
+      )
+    whole = aside / _WHOLE
+    shutil.rmtree(whole, ignore_errors=True)
+    try:
+      check_absent(target)
+      yield whole
+      check_absent(target)
+      _move(whole, target)
+    finally:
+      shutil.rmtree(whole, ignore_errors=True)
+      with contextlib.suppress(OSError):  # Something of the user's is in it.
+        (aside / claims.CLAIM_FILE).unlink()
+        aside.rmdir()
+
+
+def _move(whole: pathlib.Path, target: pathlib.Path) -> None:
   try:
-    yield aside
-    aside.rename(target)
-  finally:
-    shutil.rmtree(aside, ignore_errors=True)
+    whole.rename(target)
+  except OSError:  # It came between the question and the answer.
+    check_absent(target)
+    raise

@@ -15,6 +15,7 @@ from transformer_zoo.experiment import conversion_target
 from transformer_zoo.experiment import converted_run
 from transformer_zoo.experiment import exported_directory
 from transformer_zoo.experiment import generation_export
+from transformer_zoo.experiment import remote
 from transformer_zoo.experiment import tokenizer_files
 from transformer_zoo.experiment.conversion_sources import FORMATS
 from transformer_zoo.experiment.conversion_sources import HUGGING_FACE
@@ -82,11 +83,14 @@ def convert(
     UserError: the source is unknown or damaged, the target is there, cannot
       hold the model or has no such option.
   """
+  for place in (source, target):
+    if remote.is_url(place):
+      raise UserError(
+        f"{place!r} is a URL, and conversions read and write folders of this "
+        "machine; name one, and copy it from or to there"
+      )
   target = pathlib.Path(target)
-  if target.exists():
-    raise UserError(
-      f"{str(target)!r} is there already; name another folder, or remove it"
-    )
+  conversion_target.check_absent(target)
   found = open_source(source, gin_files, bindings, report)
   rows = {"vocabulary": vocabulary_size, "positions": positions}
   rows = {kind: number for kind, number in rows.items() if number is not None}
@@ -249,6 +253,9 @@ def _write_directory(
     dtype=dtype,
     max_shard_bytes=max_shard_bytes,
   )
+  if source.beside is None:  # Other files stay as they were published.
+    if named := exported_directory.tokenizer_to_name(folder):
+      report(named)
   return said
 
 

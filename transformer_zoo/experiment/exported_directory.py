@@ -7,6 +7,7 @@ from typing import Any
 from flax import linen as nn
 
 from transformer_zoo import config
+from transformer_zoo.data.vocabularies import files
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import sines_first
 from transformer_zoo.interop.huggingface import directory
@@ -25,6 +26,13 @@ _SIZES = (
   "n_positions",
   "max_position_embeddings",
 )
+
+# Models -> classes that `AutoTokenizer` takes for them; in place of another one
+# it takes the model's own, which cuts texts otherwise or fails.
+_TAKEN_FOR = {
+  "mistral": ("PreTrainedTokenizerFast",),
+  "qwen2": ("PreTrainedTokenizerFast", "GPT2Tokenizer"),
+}
 
 
 def write(
@@ -79,6 +87,26 @@ def write(
     dtype=dtype,
     max_shard_bytes=max_shard_bytes,
     generation=None if as_before else generation or {},
+  )
+
+
+def tokenizer_to_name(folder: pathlib.Path) -> str:
+  """Says which class has to be named, since `AutoTokenizer` takes another.
+
+  Args:
+    folder: of an exported model, with its config.json; what is said is "" where
+      nothing has to be.
+
+  Raises:
+    UserError: a file is damaged.
+  """
+  kind = files.tokenizer_config(str(folder)).get("tokenizer_class")
+  model_type = files.stated_model_type(str(folder))
+  if kind in (None, *_TAKEN_FOR.get(model_type, (kind,))):
+    return ""
+  return (
+    f"AutoTokenizer does not take {kind} for a {model_type} model; load the "
+    f"tokenizer with transformers.{kind}.from_pretrained"
   )
 
 

@@ -7,6 +7,7 @@ as in `transformers`.
 import ast
 from collections.abc import Mapping, Sequence
 import contextlib
+import math
 import pathlib
 import sys
 from typing import Any
@@ -186,7 +187,8 @@ def _read(folder: pathlib.Path) -> tuple[pathlib.Path | None, dict[str, Any]]:
   ):
     for name in names:
       value = content.get(name)
-      if value is not None and not isinstance(value, kind):
+      is_one = isinstance(value, kind) and math.isfinite(value)
+      if value is not None and not is_one:
         raise UserError(
           f"{name} in {str(path)!r} is {value!r}; it has to be {called}"
         )
@@ -235,10 +237,9 @@ def _search(path, content: Mapping[str, Any]) -> dict[str, Any]:
     _say(f"do_sample in {str(path)!r}, for at temperature 0 nothing is drawn")
     return {}
   top_k = content.get("top_k")
-  top_k = _USUAL_TOP_K if top_k is None else top_k
   return {
     "temperature": 1.0 if temperature is None else temperature,
-    "top_k": top_k or None,
+    "top_k": _USUAL_TOP_K if top_k is None else top_k or None,
     "top_p": _below_one(content.get("top_p")),
     "min_p": content.get("min_p") or None,
     "typical_p": _below_one(content.get("typical_p")),

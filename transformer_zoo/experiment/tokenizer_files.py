@@ -47,11 +47,11 @@ _FILES = {
   "tokenizer_json": _JSON,
 }
 _LLAMA = "Llama"
-# Those that put EOS behind a text and nothing before it; and those that put the
-# id of bos_token before it and nothing behind it. Others are for neither, or
-# for one of them in `transformers` 5 alone.
-_OF_TEXTS = ("T5Tokenizer", "ByT5Tokenizer", "MarianTokenizer")
-_OF_PROMPTS = (f"{_LLAMA}Tokenizer",)
+# In `transformers` 5, those that put EOS behind a text and nothing before it;
+# and those that put the id of bos_token before it and nothing behind it.
+_OF_BOTH = ("GPT2Tokenizer", f"{_LLAMA}Tokenizer")
+_OF_TEXTS = ("T5Tokenizer", "ByT5Tokenizer", "MarianTokenizer", *_OF_BOTH)
+_OF_PROMPTS = _OF_BOTH
 
 
 def of_directory(folder: pathlib.Path) -> Iterator[pathlib.Path]:
@@ -202,7 +202,7 @@ def write(
     of_files = "tokenizer_json"
     (folder / _JSON).write_text(whole, encoding="utf-8")
   kind = _CLASSES[of_files]
-  if first_fed is not None and _is_llamas(vocabulary, found):
+  if _is_llamas(vocabulary, found):
     kind, names["sentencepiece"] = f"{_LLAMA}Tokenizer", "tokenizer.model"
   for path in () if whole else found.paths:
     name = names.get(found.kind, os.path.basename(path))
@@ -211,8 +211,17 @@ def write(
     "tokenizer_class": kind,
     **_config(vocabulary, of_files, first_fed),
   }
+  of_prompts = first_fed is not None
+  if kind in _OF_BOTH or (of_files == "sentencepiece" and of_prompts):
+    config |= {"add_bos_token": of_prompts, "add_eos_token": not of_prompts}
   text = json.dumps(config, indent=2) + "\n"
   (folder / CONFIG).write_text(text, encoding="utf-8")
+  if kind == _CLASSES["sentencepiece"] and not _is_t5s(vocabulary, found):
+    return (
+      f"its {kind} cuts texts in another way than this model was trained on: "
+      f"give the model the ids of {_FILES['sentencepiece']} as the "
+      "sentencepiece package has them"
+    )
   before = [] if first_fed is None else [first_fed]
   behind = [vocabulary.eos_id] if first_fed is None else []
   if of_files == "tokenizer_json":
@@ -238,6 +247,10 @@ def _is_llamas(vocabulary: Vocabulary, found: files.VocabularyFiles) -> bool:
   )
 
 
+def _is_t5s(vocabulary: Vocabulary, found: files.VocabularyFiles) -> bool:
+  return not vocabulary.lower_case and sentencepiece_model.is_t5s(*found.paths)
+
+
 def _config(
   vocabulary: Vocabulary, kind: str, first_fed: int | None
 ) -> dict[str, Any]:
@@ -248,11 +261,6 @@ def _config(
     config["do_lower_case"] = vocabulary.lower_case
   if kind in ("sentencepiece", "byte_bpe", "tokenizer_json"):
     config |= _special_pieces(vocabulary, kind, first_fed)
-  if kind == "sentencepiece" and first_fed is not None:
-    config |= {"add_bos_token": True, "add_eos_token": False}
-  if kind == "byte_bpe":
-    config["add_bos_token"] = first_fed is not None
-    config["add_eos_token"] = first_fed is None
   return config
 
 

@@ -84,8 +84,8 @@ def _lock(file, kind: int) -> bool:
     return False
   except OSError as error:
     raise UserError(
-      f"{file.name} cannot be locked ({error.strerror}), so two launchers "
-      "could train one run twice; choose an --output_dir on a file system "
-      "with locks (NFS 4, Lustre mounted with flock)"
+      f"{file.name} cannot be locked ({error.strerror}), so two programs could "
+      "write there at once; choose a folder on a file system with locks (NFS "
+      "4, Lustre mounted with flock)"
     ) from error
   return True

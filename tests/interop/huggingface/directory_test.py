@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop import safetensors
 from transformer_zoo.interop.huggingface import directory
@@ -162,6 +163,21 @@ def test_damaged_descriptions(tmp_path, file, content, sentence):
   with pytest.raises(UserError) as error:
     directory.open_directory(tmp_path)
   assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize("name", [directory.SAFETENSORS, directory.PYTORCH])
+def test_a_file_that_was_not_fetched(name, tmp_path):
+  (tmp_path / "config.json").write_text('{"model_type": "t5"}')
+  pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+  (tmp_path / name).write_text(pointer)
+  with pytest.raises(UserError) as error:
+    directory.open_directory(tmp_path)
+  assert str(error.value) == (
+    f"'{tmp_path / name}' is a pointer of Git LFS and not the file; fetch that "
+    "with `git lfs pull`"
+  )
+  with pytest.raises(UserError, match="pointer of Git LFS and not the file"):
+    Vocabulary(tmp_path / name).check()
 
 
 def test_a_directory_without_weights(tmp_path):

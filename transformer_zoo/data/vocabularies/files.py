@@ -163,6 +163,15 @@ def stated_rows(folder: str) -> int | None:
   return rows if isinstance(rows, int) else None
 
 
+def stated_model_type(folder: str) -> str | None:
+  """The kind of model in a config.json, None where it says none.
+
+  Raises:
+    UserError: the file is no JSON object.
+  """
+  return _object(os.path.join(folder, _MODEL_CONFIG)).get("model_type")
+
+
 def _object(path: str) -> dict[str, Any]:
   """A file's JSON object; empty where there is no file."""
   try:
@@ -241,6 +250,11 @@ def _recognise(path: str, stamp: tuple[int, int]) -> VocabularyFiles:
   if name in _PAIR:
     return _together("byte_bpe", path, _PAIR)
   kind = _kind(start)
+  if start.startswith(b"version https://git-lfs"):
+    raise UserError(
+      f"The vocabulary file {path!r} is a pointer of Git LFS and not the file; "
+      "fetch that with `git lfs pull`."
+    )
   if kind is None:
     raise UserError(f"The vocabulary file {path!r} is not a {_KINDS}.")
   return VocabularyFiles(kind, (path,), (stamp,))

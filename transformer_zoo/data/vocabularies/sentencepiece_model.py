@@ -10,7 +10,8 @@ the 100 sentinels (`size`), and 32,128 rows in the published embedding tables,
 which are padded to a multiple of 128.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+import functools
 import os
 import threading
 from typing import Any, TYPE_CHECKING
@@ -19,6 +20,7 @@ import unicodedata
 import numpy as np
 
 from transformer_zoo.data.vocabularies import files
+from transformer_zoo.data.vocabularies import llama_prompts
 from transformer_zoo.data.vocabularies import special_ids
 from transformer_zoo.errors import UserError
 
@@ -69,6 +71,9 @@ class SentencePieceModel:
     self.is_stated = self.special != by_itself
     if not lower_case:
       self.encode = processor.EncodeAsIds  # not one call more than necessary
+    scheme = llama_prompts.prepend_scheme(os.path.dirname(path))
+    if scheme and not self.extra_ids and is_llamas(path):
+      self.encode_prompt = self._as_llamas(path, scheme)
 
   def encode(self, text: str) -> list[int]:
     """Returns the ids of `text`."""
@@ -87,6 +92,16 @@ class SentencePieceModel:
       texts = [without_case(text) for text in texts]
     return self._processor.Encode(
       list(texts), num_threads=1, return_type=return_type
+    )
+
+  def _as_llamas(self, path: str, scheme: str) -> Callable[[str], list[int]]:
+    pieces = llama_prompts.special_pieces(os.path.dirname(path))
+    special = {piece: self._id_of(piece) for piece in pieces}
+    return functools.partial(
+      llama_prompts.encode,
+      scheme=scheme,
+      special={piece: i for piece, i in special.items() if i is not None},
+      encode_as_it_is=_without_prefix(path).EncodeAsIds,
     )
 
   def decode(self, ids: Sequence[int]) -> str:
@@ -122,8 +137,7 @@ def is_llamas(path: str) -> bool:
   """
   from sentencepiece import sentencepiece_model_pb2
 
-  with open(path, "rb") as file:
-    model = sentencepiece_model_pb2.ModelProto.FromString(file.read())
+  model = _contents(path)
   trainer, normalizer = model.trainer_spec, model.normalizer_spec
   return (
     trainer.model_type == sentencepiece_model_pb2.TrainerSpec.BPE
@@ -132,6 +146,45 @@ def is_llamas(path: str) -> bool:
     and normalizer.add_dummy_prefix
     and not normalizer.remove_extra_whitespaces
   )
+
+
+def is_t5s(path: str) -> bool:
+  """Whether a model cuts texts as `T5Tokenizer` of `transformers` does.
+
+  That is a unigram model without bytes, whose <unk> is 2, and words that one
+  space stands before.
+  """
+  from sentencepiece import sentencepiece_model_pb2
+
+  model = _contents(path)
+  trainer, normalizer = model.trainer_spec, model.normalizer_spec
+  unknown = sentencepiece_model_pb2.ModelProto.SentencePiece.UNKNOWN
+  return (
+    trainer.model_type == sentencepiece_model_pb2.TrainerSpec.UNIGRAM
+    and not trainer.byte_fallback
+    and [i for i, p in enumerate(model.pieces) if p.type == unknown] == [2]
+    and normalizer.add_dummy_prefix
+    and normalizer.remove_extra_whitespaces
+  )
+
+
+def _contents(path: str) -> Any:
+  from sentencepiece import sentencepiece_model_pb2
+
+  with open(path, "rb") as file:
+    return sentencepiece_model_pb2.ModelProto.FromString(file.read())
+
+
+def _without_prefix(path: str) -> "sentencepiece.SentencePieceProcessor":
+  """The model, which puts no space before a text."""
+  import sentencepiece
+
+  model = _contents(path)
+  model.normalizer_spec.add_dummy_prefix = False
+  with _load_lock:
+    return sentencepiece.SentencePieceProcessor(
+      model_proto=model.SerializeToString()
+    )
 
 
 def _existing(special: int) -> int | None:
@@ -154,8 +207,7 @@ def load(
   with _load_lock:
     processor = sentencepiece.SentencePieceProcessor()
     try:
-      with open(path, "rb") as file:
-        model = sentencepiece_model_pb2.ModelProto.FromString(file.read())
+      model = _contents(path)
       extra_ids = _number_to_add(model, path, extra_ids)
       for i in reversed(range(extra_ids)):
         model.pieces.add(

@@ -14,6 +14,7 @@ from typing import Any, TYPE_CHECKING
 import numpy as np
 
 from transformer_zoo.data.vocabularies import files
+from transformer_zoo.data.vocabularies import llama_prompts
 from transformer_zoo.data.vocabularies import special_ids
 from transformer_zoo.errors import UserError
 
@@ -73,11 +74,12 @@ class TokenizersModel:
       )
     tokenizer.encode_special_tokens = True
     self._tokenizer = tokenizer
+    self._folder = os.path.dirname(path)
     self.size = 1 + max(tokenizer.get_vocab().values())
     self.sentinel_ids = special_ids.find_sentinels(tokenizer.token_to_id)
     id_of = tokenizer.token_to_id
     by_name = special_ids.find(id_of, self.sentinel_ids)
-    stated = files.stated_ids(os.path.dirname(path), id_of)
+    stated = files.stated_ids(self._folder, id_of)
     self.special = special_ids.find(id_of, self.sentinel_ids, **stated)
     self.passed_over = tuple(passed_over)
     self.is_stated = self.special != by_name or bool(passed_over)
@@ -96,6 +98,7 @@ class TokenizersModel:
     # A copy: the switch is the whole tokenizer's.
     copy = type(self._tokenizer).from_str(self._tokenizer.to_str())
     copy.encode_special_tokens = False
+    llama_prompts.like_theirs(copy, self._folder)
     return copy
 
   def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:

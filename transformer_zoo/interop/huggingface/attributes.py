@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 import contextlib
 import dataclasses
+import math
 from typing import Any
 
 from transformer_zoo.errors import UserError
@@ -83,7 +84,7 @@ _NAMES_OF_TYPES = {
   bool: "true or false",
   dict: "a table",
   float: "a number",
-  int: "a number",
+  int: "a whole number",
   list: "a list",
   str: "a text",
 }
@@ -163,11 +164,14 @@ def check_type(
     kind: model_type of the configuration.
     name: of the attribute.
     value: of it.
-    wanted: bool, dict, float or int (any number), list or str.
+    wanted: bool, dict, float (any finite number), int, list or str.
     or_null: whether null is allowed, for the sentence.
   """
-  is_number = isinstance(value, int | float) and not isinstance(value, bool)
-  if is_number if wanted in (int, float) else isinstance(value, wanted):
+  wanted_types = (int, float) if wanted is float else wanted
+  if isinstance(value, wanted_types) and (
+    wanted not in (int, float)
+    or (not isinstance(value, bool) and math.isfinite(value))
+  ):
     return
   raise UserError(
     f"config.json of a {kind} model has {name}={value!r}; it takes "

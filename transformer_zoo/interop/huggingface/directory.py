@@ -24,6 +24,8 @@ INDEX = ".index.json"
 # No class has it under the prefix of its other tensors.
 _HEAD = "lm_head.weight"
 _READERS = {SAFETENSORS: safetensors.read, PYTORCH: pytorch_files.read}
+# What Git leaves in the place of a large file that was not fetched.
+_POINTER = b"version https://git-lfs"
 _SHOWN = 4
 
 
@@ -137,7 +139,7 @@ def _files(folder: pathlib.Path) -> dict[str, Tensor | None]:
   """
   for name, read in _READERS.items():
     if (folder / name).is_file():
-      return read(folder / name)
+      return _read(folder / name, read)
     if (folder / f"{name}{INDEX}").is_file():
       return _shards(folder, read_json(folder / f"{name}{INDEX}"), read)
   raise UserError(
@@ -162,8 +164,19 @@ def _shards(folder, index, read) -> dict[str, Tensor | None]:
     )
   tensors = dict.fromkeys(places)
   for shard in shards:
-    tensors.update(read(folder / shard))
+    tensors.update(_read(folder / shard, read))
   return tensors
+
+
+def _read(path, read) -> dict[str, Tensor]:
+  with open(path, "rb") as file:
+    is_pointer = file.read(len(_POINTER)) == _POINTER
+  if is_pointer:
+    raise UserError(
+      f"{str(path)!r} is a pointer of Git LFS and not the file; fetch that "
+      "with `git lfs pull`"
+    )
+  return read(path)
 
 
 def _check_absent(folder, absent, aliases, config) -> None:

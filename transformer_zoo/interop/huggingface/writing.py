@@ -1,6 +1,7 @@
 """Writing a Hugging Face directory, one tensor after another."""
 
 from collections.abc import Iterator, Mapping
+import dataclasses
 import json
 import os
 import pathlib
@@ -87,21 +88,28 @@ def write_directory(
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class _InRange(Tensor):
+  """A tensor that refuses to become float16 if it has larger numbers."""
+
+  name: str = ""
+
+  def pieces(self) -> Iterator[np.ndarray]:
+    """See `Tensor`."""
+    with np.errstate(over="ignore"):
+      for piece in super().pieces():
+        if np.isinf(piece.view(self.dtype)).any():
+          raise UserError(
+            f"{self.name} has numbers that float16 cannot hold; choose "
+            "bfloat16 or float32"
+          )
+        yield piece
+
+
 def _converted(name: str, tensor: Tensor, dtype: np.dtype) -> Tensor:
   if dtype != np.float16 or tensor.dtype == dtype:
     return tensor.astype(dtype)
-
-  def read():
-    with np.errstate(over="ignore"):
-      narrow = tensor.read().astype(dtype)
-    if np.isinf(narrow).any():
-      raise UserError(
-        f"{name} has numbers that float16 cannot hold; choose bfloat16 or "
-        "float32"
-      )
-    return narrow
-
-  return Tensor(tensor.shape, dtype, read)
+  return _InRange(tensor.shape, dtype, tensor.load, name=name)
 
 
 def write_json(path: pathlib.Path, content: Mapping[str, Any]) -> None:
