@@ -364,6 +364,10 @@ class TestRefusals:
       "must be a function (@name) and is 'gelu', a str",
     ),
     (
+      "FakeLayer.activation = @FakeLinear()",
+      "must be a function (@name) and is @FakeLinear()",
+    ),
+    (
       "FakeLayer.mlp = 3",
       "must be a Module (@name()) or None and is 3, an int",
     ),

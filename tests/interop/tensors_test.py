@@ -66,6 +66,25 @@ def test_what_is_copied_of_a_file_does_not_stay(monkeypatch, tmp_path, turned):
   np.testing.assert_array_equal(source, copied)
 
 
+@pytest.mark.parametrize(("turned", "expected"), [(False, 4), (True, 0)])
+def test_what_is_read_of_a_file_in_its_order_does_not_stay(
+  monkeypatch, tmp_path, turned, expected
+):
+  """Two tables of mT5 XXL that are compared have 8 GB."""
+  monkeypatch.setattr(tensors, "_PIECE_BYTES", 64)
+  array = np.arange(60, dtype=np.float32).reshape(12, 5)
+  (tmp_path / "file").write_bytes(array.tobytes())
+  source = tensors.mapped(tmp_path / "file", array.dtype, array.shape)
+  source = source.T if turned else source
+  forgotten, forget = [], tensors._forget
+  monkeypatch.setattr(
+    tensors, "_forget", lambda array: forgotten.append(forget(array))
+  )
+  read = b"".join(piece.tobytes() for piece in tensors.pieces(source))
+  assert read == source.tobytes()
+  assert len(forgotten) == expected
+
+
 def test_integers_are_no_parameters():
   with pytest.raises(TypeError, match="int32 is no type of parameters"):
     Tensor.of(np.zeros(2, np.int32)).astype(np.dtype(np.float32))

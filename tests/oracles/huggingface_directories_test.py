@@ -282,24 +282,35 @@ def test_parameters_in_a_file_of_pytorch(dtype, tmp_path):
     assert (read == state[name].detach().float().numpy()).all()
 
 
-def test_a_file_of_pytorch_is_mapped_anew(tmp_path, monkeypatch):
-  """What was read of a mapping counts as memory while it lasts."""
-  monkeypatch.setattr(pytorch_files, "_MOST_BYTES", 1 << 14)
-  model = t5()
-  model.config.save_pretrained(tmp_path)
-  state = model.state_dict()
-  torch.save(state, tmp_path / directory.PYTORCH)
-  found = directory.open_directory(tmp_path)
-  loads, load = [], torch.load
-  monkeypatch.setattr(
-    torch,
-    "load",
-    lambda *words, **more: loads.append(1) or load(*words, **more),
-  )
-  for name, tensor in found.tensors.items():
-    assert (tensor.read() == state[name].numpy()).all()
-  total = sum(tensor.num_bytes for tensor in found.tensors.values())
-  assert 2 <= len(loads) <= total / (1 << 14)
+@pytest.mark.parametrize("kind", ["archive", "older_pytorch", "before_1_6"])
+def test_tensors_of_every_form_in_a_file_of_pytorch(
+  kind, tmp_path, monkeypatch
+):
+  table = torch.arange(60.0).reshape(12, 5)
+  state = {
+    "whole": table,
+    "rows": table[3:7],
+    "transposed": table.T,
+    "strided": table[::2, 1::2],
+    "repeated": torch.tensor([1.0, 2.0]).expand(3, 2),
+    "empty": torch.zeros(0, 3),
+    "scalar": torch.tensor(3.5),
+    "bfloat16": torch.randn(4, 6).to(torch.bfloat16),
+    "float16": torch.randn(7).half(),
+    "float64": torch.randn(3).double(),
+    "int64": torch.arange(5),
+    "bool": torch.tensor([True, False]),
+  }
+  path = tmp_path / directory.PYTORCH
+  torch.save(state, path, _use_new_zipfile_serialization=kind != "before_1_6")
+  if kind == "older_pytorch":
+    monkeypatch.setattr(pytorch_files, "_tell_where", lambda tensors: False)
+  found = pytorch_files.read(path)
+  assert list(found) == list(state)
+  for name, expected in state.items():
+    read = found[name].read()
+    assert str(read.dtype) == str(expected.dtype).removeprefix("torch.")
+    assert read.astype("float64").tolist() == expected.double().tolist(), name
 
 
 def test_shards_of_pytorch(tmp_path):

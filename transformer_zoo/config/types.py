@@ -124,7 +124,7 @@ def _reference_suits(
     return issubclass(given, _SIMPLE[kind])
   if kind in (tuple, list, dict) or _is_part(kind):
     return issubclass(given, kind)
-  return True
+  return not (_is_callable(kind) and registry.is_linen(given))
 
 
 def _container_suits(value: Any, origin: Any, arguments: tuple) -> bool:

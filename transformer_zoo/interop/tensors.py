@@ -114,6 +114,8 @@ def pieces(
 ) -> Iterator[np.ndarray]:
   """Yields the bytes of an array in C order, however it lies in memory.
 
+  Of an array in a file that is mapped no page stays, where it lies in C order.
+
   Args:
     array: any.
     dtype: what its numbers are to be; as they are if None.
@@ -126,6 +128,9 @@ def pieces(
   for first in range(0, len(array), rows):
     piece = _in_c_order(array[first : first + rows]).astype(dtype, copy=False)
     yield piece.reshape(-1).view(np.uint8)
+    # Pieces across the rows of a file would read all of it again each time.
+    if array.flags.c_contiguous:
+      _forget(array)
 
 
 def copy(source: np.ndarray, target: np.ndarray) -> None:

@@ -1,11 +1,15 @@
 """What a training step reads and writes."""
 
+import re
+import traceback
+
 from flax import linen as nn
 from flax import struct
 import jax
 import jax.numpy as jnp
 import optax
 
+from transformer_zoo import errors
 from transformer_zoo.peft import trainable as trainable_lib
 from transformer_zoo.peft.trainable import Trainable
 
@@ -40,9 +44,41 @@ def example_batch(inputs: int = 1, targets: int = 1) -> dict[str, jax.Array]:
   }
 
 
+# What Python says of a call that does not suit the signature.
+_OTHER_CALL = re.compile(
+  r"\w\(\) (missing \d|takes |got (an unexpected|multiple|some positional))"
+)
+# Through which parts call one another.
+_LIBRARIES = ("flax", "jax", "gin")
+
+
 def initial_variables(model: nn.Module, key: jax.Array):
-  """Parameters with their logical axes (boxed), from shapes of one token."""
-  return model.init(key, example_batch(), method="logits_of_batch")["params"]
+  """Parameters with their logical axes (boxed), from shapes of one token.
+
+  Raises:
+    UserError: a part of the model is not called as it is called where it was
+      put, like a norm that was bound as a connection.
+  """
+  try:
+    variables = model.init(key, example_batch(), method="logits_of_batch")
+  except TypeError as error:
+    if not _OTHER_CALL.search(str(error)):
+      raise
+    raise errors.UserError(
+      f"the parts of the model do not fit together: {errors.sentence(error)}, "
+      f"in {_caller(error)}; bind a part of the kind that is called there"
+    ) from error
+  return variables["params"]
+
+
+def _caller(error: TypeError) -> str:
+  """The innermost module, and its line, that is no library's."""
+  *_, (module, line) = (
+    (frame.f_globals["__name__"], line)
+    for frame, line in traceback.walk_tb(error.__traceback__)
+    if frame.f_globals["__name__"].partition(".")[0] not in _LIBRARIES
+  )
+  return f"{module}, line {line}"
 
 
 def abstract_variables(model: nn.Module):

@@ -1,21 +1,25 @@
 """Reading PyTorch's `.bin` files, whose pickle is never executed."""
 
+from collections.abc import Mapping
+import functools
 import os
 import pathlib
+from typing import Any
 import zipfile
 
 import ml_dtypes
 import numpy as np
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.interop.tensors import mapped
 from transformer_zoo.interop.tensors import Tensor
 
-# Of tensors that are read from one mapping of a file.
-_MOST_BYTES = 1 << 28
+# https://docs.pytorch.org/tutorials/unstable/gpu_direct_storage.html
+_OFFSET = "_checkpoint_offset"
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
-  """Opens a file: name -> tensor, mapped where the file's format allows it.
+  """Opens a file: name -> tensor, read on demand where its format allows it.
 
   Raises:
     UserError: PyTorch is not installed, or the file is damaged, or holds more
@@ -30,14 +34,18 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
       "transformer_zoo[interop], or convert the file to safetensors"
     ) from error
   try:
-    file = _File(path)
+    # Files of PyTorch before 1.6 are no archives, and all of one is in memory.
+    is_archive = zipfile.is_zipfile(path)
+    tensors = _load(path, "meta" if is_archive else "cpu")
+    if is_archive and not _tell_where(tensors):
+      tensors = _load(path, "cpu", mmap=True)
     return {
       name: Tensor(
         tuple(value.shape),
         _dtype(value),
-        lambda name=name: _array(file.tensor(name)),
+        functools.partial(_array, path, value.detach()),
       )
-      for name, value in file.tensors.items()
+      for name, value in tensors.items()
     }
   except Exception as error:  # PyTorch raises many kinds for a bad file.
     reason = str(error).strip().splitlines() or [type(error).__name__]
@@ -47,36 +55,17 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     ) from error
 
 
-class _File:
-  """A file that is mapped as a whole, and anew before too much was read.
+def _load(path: pathlib.Path, place: str, **options):
+  import torch
 
-  Pages that were read count as memory while anything holds the mapping.
-  """
+  return torch.load(path, map_location=place, weights_only=True, **options)
 
-  def __init__(self, path: pathlib.Path):
-    self._path = path
-    # Files of PyTorch before 1.6 are no archives and cannot be mapped.
-    self._can_be_mapped = zipfile.is_zipfile(path)
-    self._read_bytes = 0
-    self.tensors = self._load()
 
-  def tensor(self, name: str):
-    """Returns one of its tensors."""
-    if self._can_be_mapped and self._read_bytes > _MOST_BYTES:
-      self._read_bytes, self.tensors = 0, self._load()
-    value = self.tensors[name]
-    self._read_bytes += value.nbytes
-    return value
-
-  def _load(self):
-    import torch
-
-    return torch.load(
-      self._path,
-      map_location="cpu",
-      weights_only=True,
-      mmap=self._can_be_mapped,
-    )
+def _tell_where(tensors: Mapping[str, Any]) -> bool:
+  """Whether they know where in the file they are; older PyTorch is silent."""
+  return all(
+    hasattr(value.untyped_storage(), _OFFSET) for value in tensors.values()
+  )
 
 
 def _dtype(value) -> np.dtype:
@@ -84,10 +73,28 @@ def _dtype(value) -> np.dtype:
   return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
-def _array(value) -> np.ndarray:
-  import torch
+def _array(path: pathlib.Path, value) -> np.ndarray:
+  """The numbers of a tensor; of one without any, those in the file.
 
-  value = value.detach()  # It may be a parameter, with a gradient.
-  if value.dtype == torch.bfloat16:
-    return value.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-  return value.numpy()
+  PyTorch would map the whole file such that the system reckons with all of it,
+  and refuses where it is larger than the memory.
+  """
+  dtype, size = _dtype(value), value.element_size()
+  if not value.is_meta:
+    import torch
+
+    # numpy has no bfloat16 of its own.
+    numbers = value.view(torch.int16) if size == 2 else value
+    return numbers.numpy().view(dtype)
+  if not value.numel():
+    return np.empty(tuple(value.shape), dtype)
+  pairs = zip(value.shape, value.stride(), strict=True)
+  extent = 1 + sum((length - 1) * stride for length, stride in pairs)
+  offset = getattr(value.untyped_storage(), _OFFSET)
+  offset += size * value.storage_offset()
+  return np.ndarray(
+    tuple(value.shape),
+    dtype,
+    mapped(path, dtype, (extent,), offset),
+    strides=[size * stride for stride in value.stride()],
+  )
