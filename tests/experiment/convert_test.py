@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import errno
 import json
 import pathlib
 import shutil
@@ -333,6 +334,15 @@ def test_two_conversions_to_one_target(place, tmp_path):
     (folder / "weights").touch()
   assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
   assert [path.name for path in target.iterdir()] == ["weights"]
+
+
+def test_a_conversion_where_nothing_can_be_locked(place, tmp_path, monkeypatch):
+  def refuse(*_):
+    raise OSError(errno.ENOLCK, "No locks available")
+
+  monkeypatch.setattr(conversion_target.claims.fcntl, "flock", refuse)
+  convert(place / "run", tmp_path / "theirs")
+  assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
 
 
 def test_what_is_left_of_a_killed_conversion_goes(place, tmp_path):

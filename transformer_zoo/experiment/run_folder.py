@@ -95,7 +95,7 @@ def alone(folder: pathlib.Path) -> Iterator[None]:
   with contextlib.ExitStack() as stack:
     mine = True
     if distributed.is_first():
-      with contextlib.suppress(UserError):
+      with contextlib.suppress(claims.NoLocksError):
         mine = stack.enter_context(claims.claim(folder, _LOCK))
       if mine:
         stack.callback(_leave_unclaimed, folder)

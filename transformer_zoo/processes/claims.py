@@ -19,6 +19,10 @@ CLAIM_FILE = "claim"
 _TRIES, _SECONDS_BETWEEN = 5, 0.05
 
 
+class NoLocksError(UserError):
+  """The file system has no locks."""
+
+
 @contextlib.contextmanager
 def claim(folder: pathlib.Path, name: str = CLAIM_FILE) -> Iterator[bool]:
   """Claims a run until the block ends.
@@ -31,7 +35,7 @@ def claim(folder: pathlib.Path, name: str = CLAIM_FILE) -> Iterator[bool]:
     Whether the run is this process's; False where another has claimed it.
 
   Raises:
-    UserError: the file system has no locks.
+    NoLocksError: the file system has none.
   """
   folder.mkdir(parents=True, exist_ok=True)
   with open(folder / name, "a+", encoding="utf-8") as file:
@@ -83,7 +87,7 @@ def _lock(file, kind: int) -> bool:
   except BlockingIOError:
     return False
   except OSError as error:
-    raise UserError(
+    raise NoLocksError(
       f"{file.name} cannot be locked ({error.strerror}), so two programs could "
       "write there at once; choose a folder on a file system with locks (NFS "
       "4, Lustre mounted with flock)"
