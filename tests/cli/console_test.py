@@ -23,7 +23,26 @@ def main():
   assert not heavy
   return 7
 
-sys.modules["transformer_zoo.cli.main"] = types.SimpleNamespace(main=main)
+sys.modules["transformer_zoo.cli.main"] = types.SimpleNamespace(
+  main=main, INTERRUPTED=130
+)
+sys.exit(console.main())
+"""
+
+
+# After Ctrl-C a thread still reads what the interpreter takes away in the end.
+INTERRUPTED = """
+import atexit, sys, types
+from transformer_zoo.cli import console
+
+def main():
+  atexit.register(print, "taken away")
+  print("told")
+  return 130
+
+sys.modules["transformer_zoo.cli.main"] = types.SimpleNamespace(
+  main=main, INTERRUPTED=130
+)
 sys.exit(console.main())
 """
 
@@ -66,6 +85,18 @@ def test_the_process_stays_and_its_tunables_are_joined(tmp_path, given, left):
   told = [process.pid, left, "what stdin has", ["ablate", "a b"]]
   assert json.loads(printed) == told
   assert process.returncode == 7
+
+
+def test_after_an_interrupt_nothing_is_taken_away(tmp_path):
+  script = tmp_path / "zoo"
+  script.write_text(INTERRUPTED)
+  done = subprocess.run(
+    [sys.executable, "-B", script],
+    capture_output=True,
+    text=True,
+    env={**os.environ, "ZOO_HUGE_PAGES": "0"},
+  )
+  assert (done.returncode, done.stdout, done.stderr) == (130, "told\n", "")
 
 
 def test_where_tunables_are_taken_away_it_does_not_go_in_circles(monkeypatch):

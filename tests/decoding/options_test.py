@@ -31,7 +31,13 @@ REFUSED = [
   ),
   (
     {"repetition_penalty": 0.0},
-    "repetition_penalty=0.0; it has to be above 0, and 1 changes nothing",
+    "repetition_penalty=0.0; it has to be from 1e-30 to 1e+30, and 1 changes "
+    "nothing",
+  ),
+  (
+    {"repetition_penalty": 1e39},
+    "repetition_penalty=1e+39; it has to be from 1e-30 to 1e+30, and 1 changes "
+    "nothing",
   ),
   (
     {"num_beams": 4, "temperature": 0.7},
@@ -98,7 +104,13 @@ REFUSED = [
   ),
   (
     {"temperature": 1e-45},
-    "temperature=1e-45; it has to be 0, which draws nothing, or at least 1e-30",
+    "temperature=1e-45; it has to be 0, which draws nothing, or from 1e-30 to "
+    "1e+30",
+  ),
+  (
+    {"temperature": 1e39},
+    "temperature=1e+39; it has to be 0, which draws nothing, or from 1e-30 to "
+    "1e+30",
   ),
   (
     {"temperature": 1.0, "seed": 2**63},
@@ -169,6 +181,17 @@ def test_shipped_options_reach_every_kind_of_run(kind, name, options):
   bound = gin.get_bindings(kind)["decoding"]
   gin.clear_config()
   assert bound == options
+
+
+@pytest.mark.parametrize("ids", [[5, 6], (5, 6)])
+def test_ids_are_bound_as_a_list_or_a_tuple(ids):
+  names = ("end_ids", "forbidden_ids", "forced_prefix")
+  config.load(
+    [], [f"DecodingOptions.{n}={ids!r}" for n in names], root="DecodingOptions"
+  )
+  bound = config.call("DecodingOptions")
+  gin.clear_config()
+  assert bound == DecodingOptions(**dict.fromkeys(names, (5, 6)))
 
 
 @pytest.mark.parametrize("search", ["beam_4", "nucleus"])

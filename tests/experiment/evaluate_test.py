@@ -346,6 +346,15 @@ def test_ensembles_that_are_refused(evaluate, both, words, sentence):
   assert f"zoo: error: {sentence}\n" in error
 
 
+def test_all_checkpoints_of_one_checkpoint(evaluate, trained):
+  step = sorted((trained / "checkpoints").iterdir())[-1]
+  _, error = evaluate("--all_checkpoints", checkpoint=step, refused=True)
+  assert error.endswith(
+    f"zoo: error: --all_checkpoints is of a run, and {str(step)!r} is one "
+    "checkpoint; give the run folder, or leave the option out\n"
+  )
+
+
 def test_damaged_checkpoints_are_named_and_passed_over(
   evaluate, trained, tmp_path
 ):

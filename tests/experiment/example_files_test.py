@@ -53,6 +53,14 @@ def test_a_file_of_objects_may_begin_with_a_mark(texts):
   assert texts(content, "file", "texts.jsonl") == ["red"]
 
 
+def test_blank_lines_between_objects(texts, tmp_path):
+  content = b'\n{"inputs": "red"}\r\n \t\n{"inputs": ""}\n\n'
+  assert texts(content, "file", "texts.jsonl") == ["red", ""]
+  assert texts(b"\n", "file", "texts.jsonl") == []
+  with pytest.raises(UserError, match="line 6 of .* is no JSON object"):
+    texts(content + b"red", "file", "texts.jsonl")
+
+
 def test_halves_of_characters(texts, tmp_path):
   rest = (
     " has '\\ud83d', half of a surrogate pair, which is no character; write "

@@ -28,7 +28,10 @@ def main() -> int:
     _start_again()
   from transformer_zoo.cli import main as commands
 
-  return commands.main()
+  code = commands.main()
+  if code == commands.INTERRUPTED:
+    _leave_at_once(code)
+  return code
 
 
 def reason_not_to_ask() -> str:
@@ -57,6 +60,18 @@ def _start_again() -> None:
   command = [sys.executable, *sys.orig_argv[1:]]
   with contextlib.suppress(OSError):  # Too long; `zoo` works without it.
     os.execve(sys.executable, command, environment)
+
+
+def _leave_at_once(code: int) -> None:
+  """Ends this process as it is.
+
+  A thread of XLA goes on compiling after Ctrl-C, and ends in a segmentation
+  fault as Python takes away what it reads.
+  """
+  for stream in (sys.stdout, sys.stderr):
+    with contextlib.suppress(OSError):
+      stream.flush()
+  os._exit(code)
 
 
 def _glibc() -> tuple[int, ...]:

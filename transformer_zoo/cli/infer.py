@@ -1,7 +1,8 @@
 """Answers texts: given as words, line by line in files, or on standard input.
 
 A line of a .jsonl file is an object with `inputs`, and perhaps a `prefix` that
-its answer begins with; other fields are handed through. Others are texts.
+its answer begins with; other fields are handed through, blank lines skipped.
+Every line of another file is a text, a blank one too.
 The configuration is that of the checkpoint, then runs/infer.gin, then the files
 of --gin_file; if these name a model, as a T5X checkpoint needs, theirs.
 --gin.DecodingOptions.num_beams=4 and others say how to search.

@@ -25,8 +25,8 @@ _FLAGS = ("renormalize", "forced_end", "start_before_prompt")
 _IDS = ("forbidden_ids", "end_ids", "forced_prefix")
 # Beyond it penalties of outputs of 1,000 tokens leave float32.
 _LARGEST_ALPHA = 10
-# Logits that are divided by less may be more than float32 holds.
-_LEAST_TEMPERATURE = 1e-30
+# What logits may be divided or multiplied by, or they leave float32.
+_LEAST, _MOST = 1e-30, 1e30
 
 
 @gin.register
@@ -95,9 +95,9 @@ class DecodingOptions:
   typical_p: float | None = None
   no_repeat_ngram_size: int | None = None
   repetition_penalty: float = 1.0
-  forbidden_ids: tuple[int, ...] = ()
-  end_ids: tuple[int, ...] = ()
-  forced_prefix: tuple[int, ...] = ()
+  forbidden_ids: Sequence[int] = ()
+  end_ids: Sequence[int] = ()
+  forced_prefix: Sequence[int] = ()
   forced_end: bool = False
   start_before_prompt: bool = True
   num_return: int = 1
@@ -117,19 +117,19 @@ class DecodingOptions:
         raise UserError(
           f"{name}={getattr(self, name)}; it has to be at least 0"
         )
-    if 0 < self.temperature < _LEAST_TEMPERATURE:
+    if self.sampled and not _LEAST <= self.temperature <= _MOST:
       raise UserError(
         f"temperature={self.temperature}; it has to be 0, which draws nothing, "
-        f"or at least {_LEAST_TEMPERATURE}"
+        f"or from {_LEAST} to {_MOST}"
       )
     for name in ("top_p", "min_p", "typical_p"):
       value = getattr(self, name)
       if value is not None and not 0 < value <= 1:
         raise UserError(f"{name}={value}; it has to be above 0 and at most 1")
-    if self.repetition_penalty <= 0:
+    if not _LEAST <= self.repetition_penalty <= _MOST:
       raise UserError(
-        f"repetition_penalty={self.repetition_penalty}; it has to be above 0, "
-        "and 1 changes nothing"
+        f"repetition_penalty={self.repetition_penalty}; it has to be from "
+        f"{_LEAST} to {_MOST}, and 1 changes nothing"
       )
     self._check_beams()
     self._check_draws()

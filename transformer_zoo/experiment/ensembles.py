@@ -41,7 +41,7 @@ def locate(paths: str | Sequence[str]) -> Checkpoint:
 def check_call(
   paths: str | Sequence[str], all_checkpoints: bool, output_dir: str | None
 ) -> None:
-  """Checks what can be asked for where several checkpoints are named.
+  """Checks what can be asked for of the checkpoints that are named.
 
   Raises:
     UserError: something is of a single run.
@@ -51,6 +51,13 @@ def check_call(
     raise UserError(
       f"--all_checkpoints is of one run: name one checkpoint, not {number}"
     )
+  if all_checkpoints:
+    (path,), (found,) = _listed(paths), locate(paths)
+    if found.absolute() == pathlib.Path(path).absolute():
+      raise UserError(
+        f"--all_checkpoints is of a run, and {path!r} is one checkpoint; give "
+        "the run folder, or leave the option out"
+      )
   if number > 1 and output_dir is None:
     raise UserError(
       f"an ensemble of {number} checkpoints lies in no run folder: say with "

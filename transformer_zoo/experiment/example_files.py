@@ -47,9 +47,9 @@ def read(words: Sequence[str], *, scored: bool) -> Examples:
   """The examples in texts and files; those of standard input without any.
 
   Args:
-    words: what names a file is read: in one that ends in .jsonl every line is
-      an object, in any other a text. `-` is standard input, of texts. Anything
-      else is a text itself.
+    words: what names a file is read: in one that ends in .jsonl every line but
+      a blank one is an object, in any other a text, a blank one too. `-` is
+      standard input, of texts. Anything else is a text itself.
     scored: whether a text may have targets after a tab.
 
   Raises:
@@ -159,6 +159,8 @@ def _of_lines(lines: Iterable[str], scored: bool) -> Examples:
 
 def _of_objects(lines: Iterable[str], path: str) -> Examples:
   for number, line in enumerate(lines, 1):
+    if not line.strip():
+      continue
     try:
       example = json.loads(line)
     except (ValueError, RecursionError):
