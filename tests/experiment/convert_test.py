@@ -359,6 +359,12 @@ def test_what_is_left_of_a_killed_conversion_goes(place, tmp_path):
   [
     ("nowhere", "new", {}, "there is no checkpoint"),
     (".", "new", {}, "is no checkpoint that is known here"),
+    (
+      ".",
+      "new",
+      {"gin_files": ["architectures/t5_1_1.gin"]},
+      "is no checkpoint that is known here",
+    ),
     ("theirs", "run", {}, "is there already"),
     ("theirs", "new", {"to": "huggingface"}, "is in the format 'huggingface'"),
     (
@@ -423,6 +429,22 @@ def test_t5x_tells_no_architecture(tmp_path):
     convert(
       tmp_path / "t5x", tmp_path / "run", gin_files=T5X_MODEL, bindings=wrong
     )
+
+
+def test_what_is_at_a_url_is_fetched(tmp_path, monkeypatch):
+  found = parameters(tiny_t5.build("t5_1_1"))
+  t5x_checkpoints.write_checkpoint(tmp_path / "there", tensors_of(found))
+  monkeypatch.chdir(tmp_path)
+  convert(
+    f"file://{tmp_path}/there/checkpoint_0",
+    "run",
+    gin_files=T5X_MODEL,
+    bindings=T5X_SIZES,
+  )
+  read = converted_run.open_run(tmp_path / "run").parameters()
+  assert {name: t.shape for name, t in read.items()} == {
+    name: array.shape for name, array in found.items()
+  }
 
 
 def test_a_checkpoint_that_a_run_saved(tmp_path):

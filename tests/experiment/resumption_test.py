@@ -11,6 +11,7 @@ import pytest
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.experiment import resumption
+from transformer_zoo.experiment.restoration import InitialCheckpoint
 from transformer_zoo.interop import orbax_checkpoints
 from transformer_zoo.interop import t5x_adafactor
 from transformer_zoo.interop import t5x_checkpoints
@@ -34,10 +35,14 @@ def leaves_of(folder, step):
 
 
 @pytest.mark.usefixtures("shared_programs")
+@pytest.mark.parametrize("loss_scale", [1, 300])
 def test_the_steps_after_a_t5x_checkpoint_are_those_of_the_run(
-  train, tmp_path, monkeypatch
+  train, tmp_path, monkeypatch, loss_scale
 ):
-  """Looped layers went there, scanned ones go on."""
+  """Looped layers went there, scanned ones go on.
+
+  T5X's losses are sums, and its moments those of as many times the gradients.
+  """
   # As if the tiny model had matrices that T5X factors.
   monkeypatch.setattr(t5x_adafactor, "MIN_DIM_SIZE_TO_FACTOR", 16)
   whole, resumed = tmp_path / "whole", tmp_path / "resumed"
@@ -47,13 +52,17 @@ def test_the_steps_after_a_t5x_checkpoint_are_those_of_the_run(
     tmp_path / "t5x",
     orbax_checkpoints.parameters(leaves),
     step=int(leaves["step"].read()),
-    moments=orbax_checkpoints.moments(leaves),
+    moments={
+      name: Tensor.of(moment.read() * np.float32(loss_scale**2))
+      for name, moment in orbax_checkpoints.moments(leaves).items()
+    },
   )
   code, out, _ = train(
     resumed,
     *SETTINGS,
     f"INITIAL_CHECKPOINT_PATH={str(tmp_path / 't5x')!r}",
     "InitialCheckpoint.resume=True",
+    f"InitialCheckpoint.loss_scale={loss_scale}",
     "SCAN_LAYERS=True",
   )
   assert code == 0
@@ -121,3 +130,10 @@ class TestRefusals:
   def test_another_optimizer(self):
     with pytest.raises(UserError, match="this run has another optimizer"):
       self.check(optimizer=optax.sgd(0.1))
+
+  @pytest.mark.parametrize("loss_scale", [0, -1.0, float("nan"), float("inf")])
+  def test_a_scale_of_losses_that_is_none(self, loss_scale):
+    with pytest.raises(
+      UserError, match="loss_scale is .*; it has to be a positive number"
+    ):
+      InitialCheckpoint("there", resume=True, loss_scale=loss_scale)

@@ -3,6 +3,7 @@
 import errno
 import json
 
+from flax import serialization
 from flax import traverse_util
 import ml_dtypes
 import numpy as np
@@ -168,6 +169,10 @@ def test_of_several_checkpoints_the_newest_is_opened(tmp_path):
       tmp_path, {"decoder/decoder_norm/scale": Tensor.of(numbers(D))}, step=step
     )
   assert t5x_checkpoints.open_checkpoint(tmp_path).step == 10
+  # One that is not there as a whole does not count, as to T5X.
+  (tmp_path / "checkpoint_11").mkdir()
+  (tmp_path / "checkpoint_12.tmp-1732000000").mkdir()
+  assert t5x_checkpoints.open_checkpoint(tmp_path).step == 10
   nine = t5x_checkpoints.open_checkpoint(tmp_path / "checkpoint_9")
   assert nine.step == 9
 
@@ -285,9 +290,45 @@ class TestRefusals:
     ):
       t5x_checkpoints.open_checkpoint(tmp_path)
 
+  def test_an_array_of_which_files_are_missing(self, tmp_path):
+    """TensorStore reads zeros there."""
+    read(tmp_path, {"decoder/decoder_norm/scale": numbers(D)})
+    arrays = tmp_path / "checkpoint_5" / "target.decoder.decoder_norm.scale"
+    (arrays / "1").unlink()
+    with pytest.raises(
+      UserError, match="'target/decoder/decoder_norm/scale' .* incomplete: file"
+    ):
+      t5x_checkpoints.open_checkpoint(tmp_path)
+
+  def test_a_file_of_an_array_that_is_cut_off(self, tmp_path):
+    name = "decoder/decoder_norm/scale"
+    (scale,) = read(tmp_path, {name: numbers(D)}).parameters().values()
+    arrays = tmp_path / "checkpoint_5" / "target.decoder.decoder_norm.scale"
+    (arrays / "0").write_bytes((arrays / "0").read_bytes()[:9])
+    with pytest.raises(UserError, match=f"array 'target/{name}' .* damaged: "):
+      scale.read()
+
+  @pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+      ({"version": 3}, "has no parameters"),
+      ({"version": 3, "optimizer": 5}, "has no parameters"),
+      ({"version": 3, "optimizer": {"state": {}}}, "has no parameters"),
+      (
+        {"target": {"a": {"kvstore": 5}}},
+        "not tell where the array 'target/a'",
+      ),
+    ],
+  )
+  def test_an_index_of_something_else(self, tmp_path, contents, message):
+    index = serialization.msgpack_serialize(contents)
+    (tmp_path / "checkpoint").write_bytes(index)
+    with pytest.raises(UserError, match=f"checkpoint' is damaged: .*{message}"):
+      t5x_checkpoints.open_checkpoint(tmp_path)
+
   def test_other_variables_of_the_network(self, tmp_path):
-    values = {"flax_mutables/batch_stats/mean": numbers(D)}
-    t5x_format.write(tmp_path, {}, values)
+    names = ("target/scale", "flax_mutables/batch_stats/mean")
+    t5x_format.write(tmp_path, {}, dict.fromkeys(names, numbers(D)))
     with pytest.raises(UserError, match="'flax_mutables/.*neither a parameter"):
       t5x_checkpoints.open_checkpoint(tmp_path).parameters()
 

@@ -22,6 +22,7 @@ from t5x.examples.decoder_only import network as decoder_only  # noqa: E402
 from t5x.examples.t5 import network as encoder_decoder  # noqa: E402
 
 from transformer_zoo.interop import t5x_bridge  # noqa: E402
+from transformer_zoo.objectives import sequence_to_sequence  # noqa: E402
 
 LOSS_TOLERANCE = 1e-6
 GRADIENT_TOLERANCE = 1e-4
@@ -292,6 +293,34 @@ class TestEncoderDecoder:
   def test_scores(self, architecture):
     both, _, params = encoder_decoders(architecture)
     assert_same_scores(both, params, tiny_t5.random_batch())
+
+
+def test_the_loss_of_our_gin_files_for_t5x_is_ours():
+  """So the moments of Adafactor have the scale of both programs."""
+  (bridged, _), _, params = encoder_decoders("t5_1_1")
+  words = vocabulary(tiny_t5.TINY["VOCAB_SIZE"])
+  files = tiny_models.GIN / "t5x"
+  (factor,) = {
+    line.partition(" = ")[2].partition("#")[0].strip().strip("'")
+    for name in ("encoder_decoder.gin", "decoder_only.gin")
+    for line in (files / name).read_text().splitlines()
+    if line.startswith("LOSS_NORMALIZING_FACTOR")
+  }
+  model = models.EncoderDecoderModel(
+    bridged.module,
+    words,
+    words,
+    adafactor.Adafactor(),
+    loss_normalizing_factor=factor,
+    z_loss=1e-4,
+    label_smoothing=0.0,
+  )
+  batch = tiny_t5.random_batch()
+  loss, _ = model.loss_fn(params, batch, dropout_rng=None)
+  expected, _ = sequence_to_sequence.sequence_to_sequence(
+    bridged.module.model, params, batch, z_loss=1e-4
+  )
+  assert abs(loss - expected) <= LOSS_TOLERANCE * abs(expected)
 
 
 def test_scanned_layers_decode_like_looped_ones():

@@ -13,6 +13,7 @@ from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment import checkpoint_sources
 from transformer_zoo.experiment import converted_run
+from transformer_zoo.experiment import remote
 from transformer_zoo.experiment import run_folder
 from transformer_zoo.interop import assignment
 from transformer_zoo.interop import orbax_checkpoints
@@ -71,7 +72,7 @@ def open_source(
 
   Args:
     source: a Hugging Face directory, a T5X checkpoint, a run of ours or a step
-      of one.
+      of one, or a URL of one of them.
     gin_files: the model of a T5X checkpoint, which does not tell it.
     bindings: after them, `NAME=VALUE`.
     report: called with what is left behind.
@@ -79,27 +80,28 @@ def open_source(
   Raises:
     UserError: there is none, it is damaged, or not of the model.
   """
-  path = pathlib.Path(source)
+  path = remote.fetched(source)
   checkpoint_sources.check_not_tensorflow(path)
   if not path.exists():
     raise UserError(f"there is no checkpoint {str(source)!r}")
   if not directory.is_directory(path) and t5x_checkpoints.is_checkpoint(path):
     return _of_t5x(path, gin_files, bindings, report)
+  is_directory = directory.is_directory(path)
+  if not is_directory and not converted_run.is_run(path):
+    raise UserError(
+      f"{str(source)!r} is no checkpoint that is known here: a Hugging Face "
+      "directory has a config.json, a T5X checkpoint a file `checkpoint`, a "
+      "run a folder checkpoints/"
+    )
   if gin_files or bindings:
     raise UserError(
       f"{str(source)!r} tells its own model: leave out "
       f"{', '.join([*gin_files, *bindings])} (other numbers of rows are "
       "--vocabulary_size and --positions)"
     )
-  if directory.is_directory(path):
+  if is_directory:
     return _of_directory(directory.open_directory(path))
-  if converted_run.is_run(path):
-    return _of_run(converted_run.open_run(path))
-  raise UserError(
-    f"{str(source)!r} is no checkpoint that is known here: a Hugging Face "
-    "directory has a config.json, a T5X checkpoint a file `checkpoint`, a run "
-    "a folder checkpoints/"
-  )
+  return _of_run(converted_run.open_run(path))
 
 
 def with_rows(

@@ -182,6 +182,9 @@ class InitialCheckpoint:
     resume: goes on with the steps and Adafactor's state of the checkpoint, as
       T5X does; TRAIN_STEPS counts those steps. Otherwise only the parameters
       are taken.
+    loss_scale: with `resume`, how many times the mean over the targets the loss
+      was in the checkpoint's training: T5X divides the sum over the targets of
+      a batch by its `loss_normalizing_factor`, or by nothing.
   """
 
   path: str | None = None
@@ -191,8 +194,14 @@ class InitialCheckpoint:
   resize_positions: bool = False
   other_fields: Sequence[str] = ()
   resume: bool = False
+  loss_scale: float = 1.0
 
   def __post_init__(self):
+    if not 0 < self.loss_scale < math.inf:
+      raise UserError(
+        f"InitialCheckpoint.loss_scale is {self.loss_scale}; it has to be a "
+        "positive number, 1 where the loss was a mean over targets"
+      )
     if self.path == "":
       raise UserError(
         "INITIAL_CHECKPOINT_PATH is '', which names no checkpoint"

@@ -8,6 +8,7 @@ import numpy as np
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.experiment.checkpoint_sources import Source
+from transformer_zoo.interop.tensors import Tensor
 from transformer_zoo.training import placement
 from transformer_zoo.training.adafactor import AdafactorState
 from transformer_zoo.training.program import TrainProgram
@@ -67,7 +68,10 @@ def check(source: Source, program: TrainProgram, train_steps: int) -> int:
 
 
 def resume(
-  source: Source, abstract: TrainState, state: TrainState
+  source: Source,
+  abstract: TrainState,
+  state: TrainState,
+  loss_scale: float = 1.0,
 ) -> TrainState:
   """Returns a run's state with the steps and moments of a checkpoint.
 
@@ -75,16 +79,29 @@ def resume(
     source: the checkpoint, for which `check` has passed.
     abstract: shapes, dtypes and shardings of the state.
     state: whose moments are used up.
+    loss_scale: see `InitialCheckpoint`; moments are of squared gradients.
   """
+  moments = {
+    name: _divided(tensor, loss_scale**2)
+    for name, tensor in source.find_moments().items()
+  }
   steps = np.asarray(source.steps, np.int32)
   return state.replace(
     step=jax.device_put(steps, abstract.step.sharding),
     opt_state=AdafactorState(
       count=jax.device_put(steps, abstract.opt_state.count.sharding),
       moments=placement.place(
-        source.find_moments(),
+        moments,
         abstract.opt_state.moments,
         state.opt_state.moments,
       ),
     ),
+  )
+
+
+def _divided(tensor: Tensor, divisor: float) -> Tensor:
+  return Tensor(
+    tensor.shape,
+    tensor.dtype,
+    lambda: tensor.read() / tensor.dtype.type(divisor),
   )

@@ -235,7 +235,9 @@ def train(
       params = initial.place(abstract.params, fresh=state.params)
       state = state.replace(params=params)
       if initial_checkpoint.resume:
-        state = resumption.resume(initial.source, abstract, state)
+        state = resumption.resume(
+          initial.source, abstract, state, initial_checkpoint.loss_scale
+        )
       initial = None  # keeps what it has read last
     evaluate = functools.partial(
       validation.validate, evaluator, tasks, folder / "predictions"

@@ -49,7 +49,7 @@ def find(path: str | os.PathLike[str]) -> pathlib.Path | None:
 
   Args:
     path: a checkpoint's folder, its file `checkpoint`, or a folder of several,
-      of which the newest is meant.
+      of which the newest is meant that has an index, as to T5X.
 
   Returns:
     The file; None where there is no checkpoint of T5X.
@@ -62,7 +62,11 @@ def find(path: str | os.PathLike[str]) -> pathlib.Path | None:
     for entry in path.glob("checkpoint_*")
     if (match := re.fullmatch(r"checkpoint_(\d+)", entry.name))
   }
-  folder = steps[max(steps)] if steps else path
+  folders = [*(steps[step] for step in sorted(steps, reverse=True)), path]
+  return next(filter(None, map(_index_in, folders)), None)
+
+
+def _index_in(folder: pathlib.Path) -> pathlib.Path | None:
   for file in (folder / INDEX, folder / "state" / INDEX):
     if _is_msgpack_map(file):
       return file
@@ -90,8 +94,8 @@ def read(file: pathlib.Path) -> dict[str, Tensor]:
     file: as `find` gives it.
 
   Raises:
-    UserError: it is damaged, of a version that cannot be read, or names arrays
-      that are not there.
+    UserError: it is damaged, of another version, or names arrays that are not
+      there or incomplete.
   """
   leaves = _orbax_leaves if file.name == ORBAX_INDEX else _msgpack_leaves
   return {name: _tensor(name, leaf) for name, leaf in leaves(file).items()}
@@ -105,32 +109,39 @@ def _msgpack_leaves(file: pathlib.Path) -> dict[str, Leaf]:
   version = contents.get("version", 0)
   if "target" in contents:
     tree = contents
-  elif version in (2, VERSION) and "optimizer" in contents:
-    tree = contents["optimizer"]
+  elif version in (2, VERSION):
+    tree = contents.get("optimizer")
   else:
     raise UserError(
-      f"{str(file)!r} is a checkpoint of version {version}; versions 2 and "
+      f"{str(file)!r} is a checkpoint of version {version!r}; versions 2 and "
       f"{VERSION} of T5X can be read"
     )
+  if not isinstance(tree, dict) or "target" not in tree:
+    raise UserError(f"{str(file)!r} is damaged: it has no parameters")
   flat = traverse_util.flatten_dict(
     tree, is_leaf=lambda _, node: "kvstore" in node, sep="/"
   )
   return {
-    name: _msgpack_leaf(file.parent, leaf)
+    name: _msgpack_leaf(file, name, leaf)
     for name, leaf in flat.items()
     if leaf is not None
   }
 
 
-def _msgpack_leaf(folder: pathlib.Path, leaf: Any) -> Leaf:
+def _msgpack_leaf(file: pathlib.Path, name: str, leaf: Any) -> Leaf:
   if isinstance(leaf, str):
     place = leaf.removeprefix(PLACEHOLDER)
   elif isinstance(leaf, dict):
     # Before 2022 the path stood beside the key-value store.
-    place = leaf["kvstore"].get("path", leaf.get("path", ""))
+    store, beside = leaf["kvstore"], leaf.get("path")
+    place = store.get("path", beside) if isinstance(store, dict) else None
   else:
     return np.asarray(leaf)
-  return {"driver": "file", "path": str(folder / place)}
+  if not isinstance(place, str):
+    raise UserError(
+      f"{str(file)!r} is damaged: it does not tell where the array {name!r} is"
+    )
+  return {"driver": "file", "path": str(file.parent / place)}
 
 
 def _orbax_leaves(file: pathlib.Path) -> dict[str, Leaf]:
@@ -166,16 +177,34 @@ def _tensor(name: str, leaf: Leaf) -> Tensor:
     store = tensorstore.open(
       {"driver": "zarr", "kvstore": leaf}, read=True
     ).result()
+    stored = store.storage_statistics(query_fully_stored=True).result()
   except ValueError as error:
+    raise _damage(name, error) from error
+  # Missing chunks are read as zeros, and without a value for them none is left
+  # out. Of one number are moments that Adafactor does not use, which are zero.
+  if store.fill_value is None and store.size > 1 and not stored.fully_stored:
     raise UserError(
-      f"the array {name!r} of the T5X checkpoint is missing or damaged: "
-      f"{str(error).splitlines()[0][:200]}"
-    ) from error
+      f"the array {name!r} of the T5X checkpoint is incomplete: files are "
+      f"missing in {leaf['path']!r}; copy the checkpoint again"
+    )
   dtype = store.dtype.numpy_dtype
   if dtype == np.uint16:
     dtype = np.dtype(ml_dtypes.bfloat16)
-  return Tensor(
-    tuple(store.shape), dtype, lambda: store.read().result().view(dtype)
+
+  def load():
+    try:
+      return store.read().result().view(dtype)
+    except ValueError as error:
+      raise _damage(name, error) from error
+
+  return Tensor(tuple(store.shape), dtype, load)
+
+
+def _damage(name: str, error: ValueError) -> UserError:
+  reason = str(error).splitlines()[0].partition(" [tensorstore_spec=")[0]
+  return UserError(
+    f"the array {name!r} of the T5X checkpoint is missing or damaged: "
+    f"{reason[:300]}"
   )
 
 
