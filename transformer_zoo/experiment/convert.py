@@ -62,7 +62,7 @@ def convert(
 
   Args:
     source: a Hugging Face directory, a T5X checkpoint, a run of ours or a step
-      of one.
+      of one, or a URL of one of them.
     target: a folder that does not exist.
     to: one of `FORMATS`; ours by default, of ours Hugging Face's.
     gin_files: the model of a T5X checkpoint, which does not tell it.
@@ -83,12 +83,11 @@ def convert(
     UserError: the source is unknown or damaged, the target is there, cannot
       hold the model or has no such option.
   """
-  for place in (source, target):
-    if remote.is_url(place):
-      raise UserError(
-        f"{place!r} is a URL, and conversions read and write folders of this "
-        "machine; name one, and copy it from or to there"
-      )
+  if remote.is_url(target):
+    raise UserError(
+      f"{target!r} is a URL, and conversions write folders of this machine; "
+      "name one, and copy it there"
+    )
   target = pathlib.Path(target)
   conversion_target.check_absent(target)
   found = open_source(source, gin_files, bindings, report)
