@@ -281,22 +281,20 @@ class TestRefusals:
     with pytest.raises(UserError, match="checkpoint' is damaged"):
       t5x_checkpoints.open_checkpoint(tmp_path)
 
-  def test_an_array_that_is_missing(self, tmp_path):
+  @pytest.mark.parametrize(
+    ("file", "sentence"),
+    [
+      (".zarray", "is missing or damaged"),
+      # TensorStore reads zeros there.
+      ("1", "is incomplete: files are missing"),
+    ],
+  )
+  def test_an_array_of_which_a_file_is_missing(self, tmp_path, file, sentence):
     read(tmp_path, {"decoder/decoder_norm/scale": numbers(D)})
     arrays = tmp_path / "checkpoint_5" / "target.decoder.decoder_norm.scale"
-    (arrays / ".zarray").unlink()
+    (arrays / file).unlink()
     with pytest.raises(
-      UserError, match="array 'target/decoder/decoder_norm/scale' .* missing"
-    ):
-      t5x_checkpoints.open_checkpoint(tmp_path)
-
-  def test_an_array_of_which_files_are_missing(self, tmp_path):
-    """TensorStore reads zeros there."""
-    read(tmp_path, {"decoder/decoder_norm/scale": numbers(D)})
-    arrays = tmp_path / "checkpoint_5" / "target.decoder.decoder_norm.scale"
-    (arrays / "1").unlink()
-    with pytest.raises(
-      UserError, match="'target/decoder/decoder_norm/scale' .* incomplete: file"
+      UserError, match=f"'target/decoder/decoder_norm/scale' .* {sentence}"
     ):
       t5x_checkpoints.open_checkpoint(tmp_path)
 

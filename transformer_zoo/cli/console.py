@@ -8,7 +8,6 @@ files, its signals, its exit code. What it starts inherits the setting.
 """
 
 import contextlib
-import multiprocessing
 import os
 import pathlib
 import sys
@@ -69,6 +68,8 @@ def _leave_at_once(code: int) -> None:
   A thread of XLA goes on compiling after Ctrl-C, and ends in a segmentation
   fault as Python takes away what it reads.
   """
+  import multiprocessing  # Every start of `zoo` would pay for it.
+
   for child in multiprocessing.active_children():
     child.terminate()  # Or it waits for more work from here.
   for stream in (sys.stdout, sys.stderr):

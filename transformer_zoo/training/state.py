@@ -57,7 +57,7 @@ def initial_variables(model: nn.Module, key: jax.Array):
 
   Raises:
     UserError: a part of the model is not called as it is called where it was
-      put, like a norm that was bound as a connection.
+      put, like a feed-forward layer that was bound as a norm.
   """
   try:
     variables = model.init(key, example_batch(), method="logits_of_batch")
