@@ -25,24 +25,24 @@ except ImportError:
 from transformer_zoo.architectures.encoder_decoder import Decoder
 from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
 from transformer_zoo.forecast import hardware
-from transformer_zoo.modules.attention import Attention
-from transformer_zoo.modules.attention import AutomaticAttention
-from transformer_zoo.modules.chunked_attention import ChunkedAttention
-from transformer_zoo.modules.dot_product_attention import ReferenceAttention
+from transformer_zoo.modules.attention.attention import Attention
+from transformer_zoo.modules.attention.attention import AutomaticAttention
+from transformer_zoo.modules.attention.chunked import ChunkedAttention
+from transformer_zoo.modules.attention.dot_product import ReferenceAttention
+from transformer_zoo.modules.attention.kernels import CudnnAttention
+from transformer_zoo.modules.attention.kernels import XlaAttention
 from transformer_zoo.modules.embedding import Embed
 from transformer_zoo.modules.feed_forward import GatedMlp
-from transformer_zoo.modules.fused_attention import CudnnAttention
-from transformer_zoo.modules.fused_attention import XlaAttention
 from transformer_zoo.modules.heads import LinearLogits
 from transformer_zoo.modules.layers import DecoderLayer
 from transformer_zoo.modules.layers import EncoderLayer
-from transformer_zoo.modules.relative_bias import RelativePositionBias
+from transformer_zoo.modules.positions.relative_bias import RelativePositionBias
 from transformer_zoo.modules.stack import Stack
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
-from transformer_zoo.training import partitioning
-from transformer_zoo.training import schedules
-from transformer_zoo.training.adafactor import adafactor
+from transformer_zoo.training.optimizers import schedules
+from transformer_zoo.training.optimizers.adafactor import adafactor
 from transformer_zoo.training.program import TrainProgram
+from transformer_zoo.training.sharding import partitioning
 
 KERNELS = {
   "automatic": AutomaticAttention,

@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from transformer_zoo.modules.chunked_attention import ChunkedAttention
-from transformer_zoo.modules.dot_product_attention import REFERENCE
-from transformer_zoo.modules.fused_attention import XlaAttention
-from transformer_zoo.modules.rowwise_attention import RowwiseAttention
+from transformer_zoo.modules.attention.chunked import ChunkedAttention
+from transformer_zoo.modules.attention.dot_product import REFERENCE
+from transformer_zoo.modules.attention.kernels import XlaAttention
+from transformer_zoo.modules.attention.rowwise import RowwiseAttention
 
 KERNELS = {
   "reference": REFERENCE,

@@ -27,12 +27,12 @@ import orbax.checkpoint as ocp
 
 from transformer_zoo import config
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
-from transformer_zoo.training import checksums
-from transformer_zoo.training import schedules
-from transformer_zoo.training.adafactor import adafactor
-from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
+from transformer_zoo.training.checkpoints import checksums
+from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
+from transformer_zoo.training.optimizers import schedules
+from transformer_zoo.training.optimizers.adafactor import adafactor
 from transformer_zoo.training.program import TrainProgram
-from transformer_zoo.training.run_checkpoints import Checkpoints
+from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 
 SAVES = 3
 ARRAYS = {

@@ -17,15 +17,15 @@ import time
 import jax
 import shapes
 
-from transformer_zoo.data import prepare
-from transformer_zoo.data import registration
-from transformer_zoo.experiment import scoring
-from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
+from transformer_zoo.data.prepare import preparation
+from transformer_zoo.data.prepare import registration
+from transformer_zoo.runs import scoring
+from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 
 
 def measure_evaluation(arguments, prepared_dir) -> dict:
   model, shape = shapes.model_of(arguments)
-  mixture = prepare.prepare(
+  mixture = preparation.prepare(
     arguments.task,
     prepared_dir=prepared_dir,
     data_dir=arguments.data_dir,
@@ -71,7 +71,7 @@ def measure_preparation(names, data_dir) -> dict:
   with tempfile.TemporaryDirectory() as prepared_dir:
     for name in names:
       start = time.perf_counter()
-      mixture = prepare.prepare(
+      mixture = preparation.prepare(
         name, prepared_dir=prepared_dir, data_dir=data_dir
       )
       figures[name] = {

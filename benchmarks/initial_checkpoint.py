@@ -23,15 +23,15 @@ import numpy as np
 
 from transformer_zoo import config
 from transformer_zoo.data.vocabularies import Vocabulary
-from transformer_zoo.experiment import exported_directory
-from transformer_zoo.experiment.restoration import InitialCheckpoint
-from transformer_zoo.interop import t5x_checkpoints
-from transformer_zoo.interop.tensors import Tensor
-from transformer_zoo.training import partitioning as partitioning_lib
-from transformer_zoo.training import placement
+from transformer_zoo.interop.conversion import exported_directory
+from transformer_zoo.interop.t5x import checkpoints as t5x_checkpoints
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.runs.restoration import InitialCheckpoint
 from transformer_zoo.training import state as state_lib
-from transformer_zoo.training.partitioning import ONE_COPY_PER_DEVICE
-from transformer_zoo.training.run_checkpoints import Checkpoints
+from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
+from transformer_zoo.training.sharding import partitioning as partitioning_lib
+from transformer_zoo.training.sharding import placement
+from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.state import TrainState
 
 FORMATS = ("run", "scanned_run", "huggingface", "t5x")

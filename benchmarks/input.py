@@ -27,16 +27,18 @@ import numpy as np
 
 from transformer_zoo import corruption
 from transformer_zoo.corruption.draws import Draws
-from transformer_zoo.data import loader
-from transformer_zoo.data import prepare
-from transformer_zoo.data import registration
+from transformer_zoo.data.loader import loader
+from transformer_zoo.data.prepare import preparation
+from transformer_zoo.data.prepare import registration
 
 
 def measure_prepare(name, prepared_dir, data_dir):
   # TensorFlow's and SeqIO's imports are not what is measured.
   registration.register_tasks(data_dir)
   start = time.perf_counter()
-  mixture = prepare.prepare(name, prepared_dir=prepared_dir, data_dir=data_dir)
+  mixture = preparation.prepare(
+    name, prepared_dir=prepared_dir, data_dir=data_dir
+  )
   seconds = time.perf_counter() - start
   splits = [split for task in mixture.tasks for split in task.splits.values()]
   examples = sum(split.num_examples for split in splits)

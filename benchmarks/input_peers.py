@@ -10,9 +10,9 @@ import sentencepiece
 import seqio
 import tensorflow as tf
 
-from transformer_zoo.data import prepare
-from transformer_zoo.data import reading
-from transformer_zoo.data.seqio_corruption import CorruptionStep
+from transformer_zoo.data.prepare import preparation
+from transformer_zoo.data.prepare import reading
+from transformer_zoo.data.prepare.seqio_corruption import CorruptionStep
 
 _NAME = "benchmark_of_seqio"
 
@@ -49,7 +49,7 @@ def measure_tokenising(documents, name, split, new_folder, threads, repeats):
   library = sentencepiece.SentencePieceProcessor(model_file=str(path))
   runs = {
     "library": lambda: library.encode(documents, num_threads=threads),
-    "prepare": lambda: prepare.prepare(
+    "prepare": lambda: preparation.prepare(
       name, prepared_dir=new_folder(), splits=[split], processes=threads
     ),
   }

@@ -16,7 +16,7 @@ import dataclasses
 
 import numpy as np
 
-from transformer_zoo.ablations.statistics import inference
+from transformer_zoo.studies.statistics import inference
 
 STUDIES = 600
 RESAMPLES = 200

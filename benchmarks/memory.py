@@ -19,10 +19,10 @@ import random_batches
 
 from transformer_zoo import config
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
-from transformer_zoo.training import schedules
 from transformer_zoo.training import state
 from transformer_zoo.training import step
-from transformer_zoo.training.adafactor import adafactor
+from transformer_zoo.training.optimizers import schedules
+from transformer_zoo.training.optimizers.adafactor import adafactor
 
 # Attention kernel and of how many tokens there are logits at a time.
 WAYS = {

@@ -33,11 +33,11 @@ import shapes
 
 from transformer_zoo import config
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
-from transformer_zoo.training import partitioning
-from transformer_zoo.training import schedules
 from transformer_zoo.training import step as step_lib
-from transformer_zoo.training.adafactor import adafactor
+from transformer_zoo.training.optimizers import schedules
+from transformer_zoo.training.optimizers.adafactor import adafactor
 from transformer_zoo.training.program import TrainProgram
+from transformer_zoo.training.sharding import partitioning
 from transformer_zoo.training.state import TrainState
 
 # Gradients are added once a step, whatever its rows: few would measure that.

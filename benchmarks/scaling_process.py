@@ -19,10 +19,10 @@ from transformer_zoo.forecast import collectives
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.processes import clusters
 from transformer_zoo.processes import distributed
-from transformer_zoo.training import partitioning
-from transformer_zoo.training import schedules
-from transformer_zoo.training.adafactor import adafactor
+from transformer_zoo.training.optimizers import schedules
+from transformer_zoo.training.optimizers.adafactor import adafactor
 from transformer_zoo.training.program import TrainProgram
+from transformer_zoo.training.sharding import partitioning
 
 
 def main():

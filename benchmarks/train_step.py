@@ -23,12 +23,12 @@ import random_batches
 import shapes
 
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
-from transformer_zoo.training import partitioning
-from transformer_zoo.training import schedules
 from transformer_zoo.training import state
 from transformer_zoo.training import step
-from transformer_zoo.training import summary
-from transformer_zoo.training.adafactor import adafactor
+from transformer_zoo.training.monitoring import summary
+from transformer_zoo.training.optimizers import schedules
+from transformer_zoo.training.optimizers.adafactor import adafactor
+from transformer_zoo.training.sharding import partitioning
 
 
 def matmul_peak(dtype: str, size: int = 2048) -> float:

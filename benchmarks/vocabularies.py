@@ -21,7 +21,7 @@ from tokenizers import normalizers
 from tokenizers import pre_tokenizers
 
 from transformer_zoo.data.vocabularies import Vocabulary
-from transformer_zoo.data.vocabulary_training import text
+from transformer_zoo.data.vocabularies.training import text
 
 _PASSES = 7
 _ROUNDS = 3

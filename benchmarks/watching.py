@@ -19,14 +19,14 @@ import random_batches
 import shapes
 
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
-from transformer_zoo.training import anomalies
-from transformer_zoo.training import partitioning
-from transformer_zoo.training import schedules
-from transformer_zoo.training import watch
-from transformer_zoo.training.adafactor import adafactor
-from transformer_zoo.training.anomalies import Anomalies
+from transformer_zoo.training.monitoring import anomalies
+from transformer_zoo.training.monitoring import monitor
+from transformer_zoo.training.monitoring.anomalies import Anomalies
+from transformer_zoo.training.monitoring.settings import Watching
+from transformer_zoo.training.optimizers import schedules
+from transformer_zoo.training.optimizers.adafactor import adafactor
 from transformer_zoo.training.program import TrainProgram
-from transformer_zoo.training.watching import Watching
+from transformer_zoo.training.sharding import partitioning
 
 SKIP = Anomalies(on_not_finite="skip", on_spike="skip")
 WATCHED = {
@@ -82,14 +82,14 @@ def _host_seconds(step: _Step, steps: int) -> tuple[float, float]:
       origin=lambda index: {},
       progress={},
     )
-    told = watch.shapes_of(step.batch)
+    told = monitor.shapes_of(step.batch)
     sums = jax.tree.map(np.asarray, step.sums)
     watched.read(1, sums, {}, told)  # counts FLOPs, once
     start = time.perf_counter()
     for number in range(steps):
       with watched.step(number):
         pass
-      watched.read(number, sums, {}, watch.shapes_of(step.batch))
+      watched.read(number, sums, {}, monitor.shapes_of(step.batch))
     read = (time.perf_counter() - start) / steps
     start = time.perf_counter()
     for number in range(steps):

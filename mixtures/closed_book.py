@@ -2,7 +2,7 @@
 
 import seqio
 
-from tasks import closed_book as _tasks  # noqa: F401 (registers what is mixed)
+from tasks.benchmarks import closed_book as _tasks  # noqa: F401 (registers what is mixed)
 from transformer_zoo.data.mixing import ExamplesProportional
 
 # To choose what to do: validation is a part of the training questions.

@@ -4,7 +4,7 @@ import seqio
 
 from mixtures import counts
 from mixtures.available import AvailableMixture
-from tasks import glue as _tasks  # noqa: F401 (registers what is mixed)
+from tasks.benchmarks import glue as _tasks  # noqa: F401 (registers what is mixed)
 from transformer_zoo.data.mixing import Equal
 from transformer_zoo.data.mixing import ExamplesProportional
 

@@ -11,8 +11,8 @@ from mixtures import composition
 from mixtures import glue as _glue  # noqa: F401 (registers what is mixed)
 from mixtures import super_glue as _super_glue  # noqa: F401 (registers)
 from mixtures.supervised import TWICE
-from tasks import squad as _squad  # noqa: F401 (registers)
-from tasks import unlabelled_text as _text  # noqa: F401 (registers)
+from tasks.benchmarks import squad as _squad  # noqa: F401 (registers)
+from tasks.corpora import unlabelled_text as _text  # noqa: F401 (registers)
 from transformer_zoo.data.mixing import ExamplesProportional
 
 _CORPUS = "wikipedia_text_span_corruption"

@@ -4,9 +4,9 @@ import seqio
 
 from mixtures import counts
 from mixtures.available import AvailableMixture
-from tasks import definite_pronouns as _dpr  # noqa: F401 (registers)
-from tasks import super_glue as _super_glue  # noqa: F401 (registers)
-from tasks import super_glue_sentinel as _sentinel  # noqa: F401 (registers)
+from tasks.benchmarks import definite_pronouns as _dpr  # noqa: F401 (registers)
+from tasks.benchmarks import super_glue as _super_glue  # noqa: F401 (registers)
+from tasks.benchmarks import super_glue_sentinel as _sentinel  # noqa: F401 (registers)
 from transformer_zoo.data.mixing import ExamplesProportional
 
 # SuperGLUE as one task, with definite pronouns beside the small WSC.

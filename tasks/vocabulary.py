@@ -8,7 +8,7 @@ import os
 
 import seqio
 
-from tasks import data_folders
+from tasks.sources import data_folders
 from transformer_zoo.data import vocabularies
 from transformer_zoo.data.vocabularies.seqio_vocabularies import LazyVocabulary
 from transformer_zoo.errors import UserError

@@ -7,7 +7,7 @@ import pytest
 
 from transformer_zoo import axes
 from transformer_zoo import choices
-from transformer_zoo.training import partitioning
+from transformer_zoo.training.sharding import partitioning
 
 
 def test_known_names_pass_unchanged():

@@ -10,8 +10,8 @@ EXEMPT = {
   "transformer_zoo.cleaning.jobs",
   "transformer_zoo.cleaning.places",
   "transformer_zoo.cleaning.stages",
-  "transformer_zoo.data.prepare",
-  "transformer_zoo.data.seqio_corruption",
+  "transformer_zoo.data.prepare.preparation",
+  "transformer_zoo.data.prepare.seqio_corruption",
   "transformer_zoo.data.vocabularies.seqio_vocabularies",
 }
 SCRIPT = """

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 import pathlib
 from typing import Any
 
-from transformer_zoo.data import manifest
-from transformer_zoo.data import shards
-from transformer_zoo.data.splits import SplitInfo
+from transformer_zoo.data.prepare import shards
+from transformer_zoo.data.storage import manifest
+from transformer_zoo.data.storage.splits import SplitInfo
 
 
 def write_split(

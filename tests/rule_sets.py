@@ -5,7 +5,7 @@ import pathlib
 
 import transformer_zoo
 from transformer_zoo import config
-from transformer_zoo.training.partitioning import Partitioning
+from transformer_zoo.training.sharding.partitioning import Partitioning
 
 FOLDER = (
   pathlib.Path(transformer_zoo.__file__).parent.parent

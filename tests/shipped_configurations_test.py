@@ -18,13 +18,13 @@ from tests import tiny_models
 from tests.corruption import vocabulary as vocabularies
 import transformer_zoo
 from transformer_zoo import config
-from transformer_zoo.ablations import loading
-from transformer_zoo.ablations import plan
-from transformer_zoo.ablations import study as studies
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.data.features import Encoder
+from transformer_zoo.data.features.converters import Encoder
 from transformer_zoo.errors import UserError
+from transformer_zoo.studies.design import loading
+from transformer_zoo.studies.design import plan
+from transformer_zoo.studies.design import study as studies
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.step import train_step
 

@@ -7,9 +7,9 @@ import re
 import pytest
 
 import transformer_zoo
-from transformer_zoo.ablations import loading
-from transformer_zoo.ablations import plan
-from transformer_zoo.ablations import published
+from transformer_zoo.studies import published
+from transformer_zoo.studies.design import loading
+from transformer_zoo.studies.design import plan
 
 ROOT = pathlib.Path(transformer_zoo.__file__).parent.parent
 STUDIES = ROOT / "gin_configs" / "studies"

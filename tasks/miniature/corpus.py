@@ -16,7 +16,7 @@ import seqio
 
 from tasks.miniature import source
 from transformer_zoo.corruption.span_corruption import SpanCorruption
-from transformer_zoo.data.seqio_corruption import CorruptionStep
+from transformer_zoo.data.prepare.seqio_corruption import CorruptionStep
 
 _STEPS = (
   functools.partial(

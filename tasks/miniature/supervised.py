@@ -12,10 +12,10 @@ from tasks.miniature import examples_pairs
 from tasks.miniature import examples_reading
 from tasks.miniature import examples_single
 from tasks.miniature import source
-from transformer_zoo.evaluation import answers
-from transformer_zoo.evaluation import metrics
-from transformer_zoo.evaluation import question_answering
-from transformer_zoo.evaluation import text_overlap
+from transformer_zoo.evaluation.answers import post_processors
+from transformer_zoo.evaluation.metrics import classification
+from transformer_zoo.evaluation.metrics import question_answering
+from transformer_zoo.evaluation.metrics import text_overlap
 
 _STEPS = (
   seqio.preprocessors.tokenize,
@@ -36,10 +36,10 @@ seqio.TaskRegistry.add(
   preprocessors=_STEPS,
   output_features=source.FEATURES,
   postprocess_fn=functools.partial(
-    answers.string_label_to_class_id,
+    post_processors.string_label_to_class_id,
     label_classes=["unacceptable", "acceptable"],
   ),
-  metric_fns=[metrics.matthews_corrcoef],
+  metric_fns=[classification.matthews_corrcoef],
 )
 
 # Sentiment. {"sentence": "to anna, the meal felt awful.", "label": "negative"}
@@ -56,9 +56,10 @@ seqio.TaskRegistry.add(
   preprocessors=_STEPS,
   output_features=source.FEATURES,
   postprocess_fn=functools.partial(
-    answers.string_label_to_class_id, label_classes=["negative", "positive"]
+    post_processors.string_label_to_class_id,
+    label_classes=["negative", "positive"],
   ),
-  metric_fns=[metrics.accuracy],
+  metric_fns=[classification.accuracy],
 )
 
 # Paraphrase. {"sentence1": "emma bought a huge sled in selby.", "sentence2":
@@ -76,10 +77,10 @@ seqio.TaskRegistry.add(
   preprocessors=_STEPS,
   output_features=source.FEATURES,
   postprocess_fn=functools.partial(
-    answers.string_label_to_class_id,
+    post_processors.string_label_to_class_id,
     label_classes=["not_equivalent", "equivalent"],
   ),
-  metric_fns=[metrics.f1_and_accuracy],
+  metric_fns=[classification.f1_and_accuracy],
 )
 
 # Similarity. {"sentence1": "emma sold a thin rope in ashby.", "sentence2":
@@ -96,8 +97,11 @@ seqio.TaskRegistry.add(
   ),
   preprocessors=_STEPS,
   output_features=source.FEATURES,
-  postprocess_fn=answers.string_to_float,
-  metric_fns=[metrics.pearson_corrcoef, metrics.spearman_corrcoef],
+  postprocess_fn=post_processors.string_to_float,
+  metric_fns=[
+    classification.pearson_corrcoef,
+    classification.spearman_corrcoef,
+  ],
 )
 
 # Entailment. {"premise": "iris found a huge otter near the mill.",
@@ -115,10 +119,10 @@ seqio.TaskRegistry.add(
   preprocessors=_STEPS,
   output_features=source.FEATURES,
   postprocess_fn=functools.partial(
-    answers.string_label_to_class_id,
+    post_processors.string_label_to_class_id,
     label_classes=["entailment", "neutral", "contradiction"],
   ),
-  metric_fns=[metrics.accuracy],
+  metric_fns=[classification.accuracy],
 )
 
 # Cause or effect. {"premise": "emma slipped on the ice.", "question":
@@ -141,9 +145,10 @@ seqio.TaskRegistry.add(
   preprocessors=_STEPS,
   output_features=source.FEATURES,
   postprocess_fn=functools.partial(
-    answers.string_label_to_class_id, label_classes=["choice1", "choice2"]
+    post_processors.string_label_to_class_id,
+    label_classes=["choice1", "choice2"],
   ),
-  metric_fns=[metrics.accuracy],
+  metric_fns=[classification.accuracy],
 )
 
 # Pronoun referent. {"text": "emma put the pear near the saw, because *it* was
@@ -161,8 +166,8 @@ seqio.TaskRegistry.add(
   ),
   preprocessors=_STEPS,
   output_features=source.FEATURES,
-  postprocess_fn=answers.lower_text,
-  metric_fns=[metrics.accuracy],
+  postprocess_fn=post_processors.lower_text,
+  metric_fns=[classification.accuracy],
 )
 
 # Word in context. {"sentence1": "olga fed the tame bat.", "sentence2": "simon
@@ -183,9 +188,9 @@ seqio.TaskRegistry.add(
   preprocessors=_STEPS,
   output_features=source.FEATURES,
   postprocess_fn=functools.partial(
-    answers.string_label_to_class_id, label_classes=["False", "True"]
+    post_processors.string_label_to_class_id, label_classes=["False", "True"]
   ),
-  metric_fns=[metrics.accuracy],
+  metric_fns=[classification.accuracy],
 )
 
 # Span answer. {"context": "emma is a cook. she lives in ashby.", "question":
@@ -203,7 +208,7 @@ seqio.TaskRegistry.add(
   ),
   preprocessors=_STEPS,
   output_features=source.FEATURES,
-  postprocess_fn=answers.qa,
+  postprocess_fn=post_processors.qa,
   metric_fns=[question_answering.squad],
 )
 
@@ -222,7 +227,7 @@ seqio.TaskRegistry.add(
   ),
   preprocessors=_STEPS,
   output_features=source.FEATURES,
-  postprocess_fn=answers.lower_text,
+  postprocess_fn=post_processors.lower_text,
   metric_fns=[text_overlap.rouge],
 )
 
@@ -241,6 +246,6 @@ seqio.TaskRegistry.add(
   ),
   preprocessors=_STEPS,
   output_features=source.FEATURES,
-  postprocess_fn=answers.lower_text,
+  postprocess_fn=post_processors.lower_text,
   metric_fns=[text_overlap.bleu],
 )

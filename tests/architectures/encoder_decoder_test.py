@@ -9,7 +9,7 @@ import pytest
 
 from tests import tiny_models
 from tests import tiny_t5
-from transformer_zoo.modules.kv_cache import Decoding
+from transformer_zoo.modules.attention.cache import Decoding
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 
 ONE_LAYER = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}

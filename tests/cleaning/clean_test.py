@@ -219,7 +219,7 @@ def test_a_cleaning_that_keeps_nothing(tmp_path):
 
 def test_tasks_read_the_output(tmp_path):
   seqio = pytest.importorskip("seqio")
-  from tasks.text_files import TextFilesDataSource
+  from tasks.sources.text_files import TextFilesDataSource
 
   pages = [{"text": "ä\nb", "url": "http://a.org"}]
   inputs = [write(tmp_path / "in.jsonl.gz", pages)]

@@ -15,9 +15,9 @@ from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
 from transformer_zoo.cli import main as cli
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop import safetensors
-from transformer_zoo.interop import t5x_checkpoints
-from transformer_zoo.interop.tensors import Tensor
+from transformer_zoo.interop.t5x import checkpoints
+from transformer_zoo.interop.tensors import safetensors
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 
 HEAVY = "jax flax tensorflow seqio grain gin numpy".split()
 
@@ -148,7 +148,7 @@ def test_checkpoint_without_configuration(capsys, tmp_path):
 
 def test_a_config_gin_beside_a_t5x_checkpoint_is_t5xs(capsys, tmp_path):
   scale = {"decoder/decoder_norm/scale": Tensor.of(np.ones(3, np.float32))}
-  folder = t5x_checkpoints.write_checkpoint(tmp_path, scale)
+  folder = checkpoints.write_checkpoint(tmp_path, scale)
   (tmp_path / "config.gin").write_text(
     "from __gin__ import dynamic_registration"
   )

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 VOCABULARY = str(ROOT / "tasks" / "miniature" / "vocabulary.model")
 MODULE = f"""
 import seqio
-from tasks.text_to_text import TextToTextTask
+from tasks.your_data.text_to_text import TextToTextTask
 
 TextToTextTask.from_tsv(
   "{{name}}",

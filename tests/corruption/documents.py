@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.corruption import vocabulary
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.corruption.sentences import Sentences
+from transformer_zoo.corruption.sentences.documents import Sentences
 
 FIRST = vocabulary.FULL_STOP + 1
 # An empty text cannot be read past its end, and neither can this one.

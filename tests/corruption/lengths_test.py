@@ -8,9 +8,9 @@ from transformer_zoo.corruption import Denoising
 from transformer_zoo.corruption import Iid
 from transformer_zoo.corruption import lengths
 from transformer_zoo.corruption import RandomSpans
-from transformer_zoo.corruption import rewrites
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.corruption.draws import Draws
+from transformer_zoo.corruption.rewrites import noise_rewrites
 from transformer_zoo.errors import UserError
 
 # 400 ids, because half a text of i.i.d. noise has more than 100 spans.
@@ -105,13 +105,13 @@ def test_span_corruption_cuts_all_or_none():
     SpanCorruption().check({"inputs": 512, "targets": 113}, PUBLISHED)
 
 
-@pytest.mark.parametrize("name", sorted(rewrites.REWRITES))
+@pytest.mark.parametrize("name", sorted(noise_rewrites.REWRITES))
 @pytest.mark.parametrize("roll", [False, True])
 def test_sizes_are_those_of_the_rewrite(name, roll):
   tokens = np.tile(np.arange(3, 53, dtype=np.int32), (30, 1))
   draws = Draws(0, np.arange(30))
   masks = RandomSpans(0.3, 2, random_roll=roll)(draws, 50)
-  rewritten = rewrites.find(name)(tokens, masks, draws, MANY)
+  rewritten = noise_rewrites.find(name)(tokens, masks, draws, MANY)
   np.testing.assert_array_equal(lengths.sizes(name, masks), rewritten.lengths)
   sentinels = [np.unique(row[row > 31699]).size for row in rewritten.rows()]
   if "unique" in name:

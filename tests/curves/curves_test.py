@@ -12,7 +12,7 @@ from transformer_zoo.cli import main
 from transformer_zoo.curves import canvas
 from transformer_zoo.curves import runs
 from transformer_zoo.curves import screen as screen_lib
-from transformer_zoo.training import recorder
+from transformer_zoo.training.monitoring import recorder
 
 
 def write(folder, steps, *, loss=lambda step: 1 / step):

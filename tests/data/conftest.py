@@ -10,7 +10,7 @@ import sentencepiece
 from tests import prepared_splits
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.corruption import to_spec
-from transformer_zoo.data import manifest
+from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "while", "dogs", "bark", "Ünï"]

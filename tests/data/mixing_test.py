@@ -4,8 +4,8 @@ import types
 import numpy as np
 import pytest
 
-from transformer_zoo.data import manifest
 from transformer_zoo.data import mixing
+from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
 
 # Training examples of GLUE as published.

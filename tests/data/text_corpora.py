@@ -6,7 +6,7 @@ import random
 
 import seqio
 
-from tasks import unlabelled_text
+from tasks.corpora import unlabelled_text
 
 NAMES = ("a.jsonl", "b.jsonl.gz", "c.txt", "d.jsonl", "e.jsonl.gz")
 SENTENCES = (

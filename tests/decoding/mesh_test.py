@@ -11,8 +11,8 @@ from tests import tiny_models
 from tests import tiny_t5
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
-from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import state as state_lib
+from transformer_zoo.training.sharding import partitioning as partitioning_lib
 
 WAYS = {
   "beams": DecodingOptions(num_beams=3, num_return=2, min_length=3),

@@ -10,12 +10,12 @@ import pytest
 
 from tests import tiny_models
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.data import features
-from transformer_zoo.data import prompts as prompts_lib
+from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import prompts as prompts_lib
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
-from transformer_zoo.experiment import scoring
+from transformer_zoo.runs import scoring
 
 EOS = 1
 LENGTH = 8
@@ -57,7 +57,7 @@ def up_to_the_end(ids):
 
 def teacher_forced(model, params, targets, options):
   """Log-likelihoods of the targets, and whether each token is the likeliest."""
-  batch = features.PrefixLanguageModel()(
+  batch = converters.PrefixLanguageModel()(
     {"inputs": Ragged.of(PROMPTS), "targets": Ragged.of(targets)},
     np.arange(len(PROMPTS)),
     num_rows=len(PROMPTS),
@@ -242,10 +242,13 @@ def test_a_text_that_is_continued_has_no_end():
 
 def test_a_text_to_continue_may_be_as_long_as_targets():
   lengths = {"inputs": 1, "targets": 9}
-  continued = prompts_lib.with_room(features.LanguageModel(), lengths)
+  continued = prompts_lib.with_room(converters.LanguageModel(), lengths)
   assert continued == {"inputs": 9, "targets": 9}
-  assert prompts_lib.with_room(features.LanguageModel(), {"targets": 9}) == (
+  assert prompts_lib.with_room(converters.LanguageModel(), {"targets": 9}) == (
     continued
   )
-  for converter in (features.PrefixLanguageModel(), features.EncoderDecoder()):
+  for converter in (
+    converters.PrefixLanguageModel(),
+    converters.EncoderDecoder(),
+  ):
     assert prompts_lib.with_room(converter, lengths) == lengths

@@ -6,15 +6,15 @@ import json
 import numpy as np
 import pytest
 
-from transformer_zoo.data import definitions
-from transformer_zoo.data import evaluation_split
-from transformer_zoo.data import manifest
+from transformer_zoo.data.loader import evaluation_split
+from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import evaluator
 from transformer_zoo.evaluation.journal import Journal
 
-METRICS = "transformer_zoo.evaluation.metrics"
-ANSWERS = "transformer_zoo.evaluation.answers"
+METRICS = "transformer_zoo.evaluation.metrics.classification"
+ANSWERS = "transformer_zoo.evaluation.answers.post_processors"
 TEXTS = ["zero", "one", "two", "three", "four"]
 # What a split that is grouped by length may come in.
 ORDER = np.array([3, 0, 4, 1, 2])
@@ -231,7 +231,7 @@ def test_score_metrics_get_likelihoods_and_nothing_is_decoded(
 ):
   found = {"sides": sides, "likelihoods": likelihoods}
   monkeypatch.setattr(
-    "transformer_zoo.data.definitions.resolve",
+    "transformer_zoo.data.prepare.definitions.resolve",
     lambda reference: found[reference["function"]],
   )
   sides_, likelihoods_ = ({"function": name, "kwargs": {}} for name in found)

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tests.evaluation import official_rules
-from transformer_zoo.evaluation import question_answering
+from transformer_zoo.evaluation.metrics import question_answering
 
 NUMBER = 2000
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from transformer_zoo.data.evaluation_split import EvaluationSplit
+from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
 from transformer_zoo.evaluation import submission
 from transformer_zoo.evaluation import task_scores
 
@@ -25,9 +25,9 @@ LENGTHS = {"inputs": 512, "targets": 16}
   ],
 )
 def test_every_row_of_a_test_split(shared_data, tmp_path, task, rows):
-  from transformer_zoo.data import prepare
+  from transformer_zoo.data.prepare import preparation
 
-  mixture = prepare.prepare(
+  mixture = preparation.prepare(
     task,
     prepared_dir=tmp_path,
     data_dir=str(shared_data),

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from transformer_zoo.data import manifest
+from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import task_scores
 

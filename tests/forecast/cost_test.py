@@ -12,7 +12,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import cost
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import state as state_lib
-from transformer_zoo.training import summary
+from transformer_zoo.training.monitoring import summary
 
 ROWS, INPUTS, TARGETS = 4, 16, 12
 # Those of the tiny model of conftest.py.

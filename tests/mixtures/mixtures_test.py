@@ -12,8 +12,8 @@ from mixtures import counts  # noqa: E402
 from tasks.vocabulary import t5_features  # noqa: E402
 from tests.oracles import mixture_rates  # noqa: E402
 from transformer_zoo.data import mixing  # noqa: E402
-from transformer_zoo.data import reading  # noqa: E402
-from transformer_zoo.data.prepare import prepare  # noqa: E402
+from transformer_zoo.data.prepare import reading  # noqa: E402
+from transformer_zoo.data.prepare.preparation import prepare  # noqa: E402
 from transformer_zoo.errors import UserError  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

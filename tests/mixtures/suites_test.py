@@ -6,7 +6,7 @@ pytest.importorskip("seqio")
 import seqio  # noqa: E402
 
 import mixtures  # noqa: E402, F401
-from transformer_zoo.ablations import loading  # noqa: E402
+from transformer_zoo.studies.design import loading  # noqa: E402
 
 # Diagnostic sets without a training set, which nothing is fine-tuned on.
 DIAGNOSTIC = {"glue_ax_v002", "super_glue_axb_v102", "super_glue_axg_v102"}

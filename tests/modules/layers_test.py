@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from transformer_zoo.modules import connections
-from transformer_zoo.modules.attention import Attention
+from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.feed_forward import Mlp
 from transformer_zoo.modules.layers import DecoderLayer
 from transformer_zoo.modules.layers import EncoderLayer

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from transformer_zoo.modules.attention import Attention
+from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.feed_forward import GatedMlp
 from transformer_zoo.modules.feed_forward import Mlp

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from transformer_zoo import choices
-from transformer_zoo.modules import masks
 from transformer_zoo.modules import target
-from transformer_zoo.modules.absolute_positions import SinusoidalPositions
-from transformer_zoo.modules.attention import Attention
+from transformer_zoo.modules.attention import masks
+from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.feed_forward import Mlp
 from transformer_zoo.modules.layers import EncoderLayer
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.normalization import LayerNorm
+from transformer_zoo.modules.positions.absolute import SinusoidalPositions
 from transformer_zoo.modules.stack import REMAT_POLICIES
 from transformer_zoo.modules.stack import Stack
 

@@ -12,7 +12,7 @@ from transformer_zoo import choices
 from transformer_zoo.errors import UserError
 from transformer_zoo.objectives import losses
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
-from transformer_zoo.training import partitioning
+from transformer_zoo.training.sharding import partitioning
 
 B, L, D, V = 3, 7, 16, 40
 RANDOM = np.random.RandomState(0)

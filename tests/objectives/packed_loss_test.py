@@ -5,8 +5,8 @@ import numpy as np
 
 from tests import tiny_t5
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.data.features import EncoderDecoder
-from transformer_zoo.data.packing import pack
+from transformer_zoo.data.features.converters import EncoderDecoder
+from transformer_zoo.data.loader.packing import pack
 from transformer_zoo.objectives import losses
 
 

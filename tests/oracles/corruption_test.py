@@ -22,9 +22,9 @@ from transformer_zoo.corruption import lengths
 from transformer_zoo.corruption import RandomPrefix
 from transformer_zoo.corruption import RandomSpans
 from transformer_zoo.corruption import RegularSpans
-from transformer_zoo.corruption import rewrites
 from transformer_zoo.corruption.draws import Draws
-from transformer_zoo.data.seqio_corruption import CorruptionStep
+from transformer_zoo.corruption.rewrites import noise_rewrites
+from transformer_zoo.data.prepare.seqio_corruption import CorruptionStep
 
 T5_PACKAGE = pathlib.Path(sys.prefix) / "t5_package"
 VOCABULARY = vocabularies.t5(500, 1000)
@@ -166,7 +166,7 @@ def case():
 def test_rewrites(case, name):
   masks, tokens, theirs = case
   draws = Draws(0, np.arange(len(masks)))
-  ours = rewrites.find(name)(tokens, masks, draws, VOCABULARY)
+  ours = noise_rewrites.find(name)(tokens, masks, draws, VOCABULARY)
   assert [row.tolist() for row in ours.rows()] == theirs["rewrites"][name]
 
 
@@ -196,7 +196,7 @@ def test_rewrites_that_draw(case, name):
   )
   for text, mask, places, made in rows:
     draws = _draws_of(name, mask, places, made)
-    ours = rewrites.find(name)(text[None], mask[None], draws, VOCABULARY)
+    ours = noise_rewrites.find(name)(text[None], mask[None], draws, VOCABULARY)
     np.testing.assert_array_equal(ours.values, made)
   if "random" in name:
     drawn = np.array(theirs["rewrites"][name])[masks]

@@ -19,8 +19,8 @@ from tests.golden import families
 from tests.oracles import huggingface
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
-from transformer_zoo.experiment import exported_directory
-from transformer_zoo.interop.tensors import Tensor
+from transformer_zoo.interop.conversion import exported_directory
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 
 LOGITS_TOLERANCE = 2e-5
 MADE = 14

@@ -22,7 +22,7 @@ from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import family_of
-from transformer_zoo.modules.kv_cache import Decoding
+from transformer_zoo.modules.attention.cache import Decoding
 
 LOGITS_TOLERANCE = 2e-5
 GRADIENT_TOLERANCE = 1e-4

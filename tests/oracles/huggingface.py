@@ -17,9 +17,9 @@ from tests import tiny_t5
 from tests.golden import variants
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
-from transformer_zoo.interop.links import to_ours
-from transformer_zoo.interop.links import to_theirs
-from transformer_zoo.interop.tensors import Tensor
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.interop.tensors.links import to_ours
+from transformer_zoo.interop.tensors.links import to_theirs
 
 
 def load(config: Mapping[str, Any], params: dict):

@@ -13,11 +13,11 @@ import transformers
 
 from tests import marian_vocabulary
 from transformer_zoo.cli import main as cli
-from transformer_zoo.interop import safetensors
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import FAMILIES
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import pytorch_files
+from transformer_zoo.interop.tensors import safetensors
 
 TEXTS = ["translate English to German: That is good.", "summarize: a b c d e"]
 MADE = 12

@@ -15,32 +15,32 @@ import sys
 import pytest
 
 from tests.evaluation import official_rules
-from transformer_zoo.evaluation import metrics
-from transformer_zoo.evaluation import question_answering
-from transformer_zoo.evaluation import text_overlap
+from transformer_zoo.evaluation.metrics import classification
+from transformer_zoo.evaluation.metrics import question_answering
+from transformer_zoo.evaluation.metrics import text_overlap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 T5_PACKAGE = pathlib.Path(sys.prefix) / "t5_package"
 NUMBER = 2000
 OURS = {
-  "accuracy": metrics.accuracy,
+  "accuracy": classification.accuracy,
   "bleu": text_overlap.bleu,
-  "f1_score_with_invalid": metrics.f1_score_with_invalid,
-  "matthews_corrcoef": metrics.matthews_corrcoef,
+  "f1_score_with_invalid": classification.f1_score_with_invalid,
+  "matthews_corrcoef": classification.matthews_corrcoef,
   "mean_3class_f1": functools.partial(
-    metrics.mean_multiclass_f1, num_classes=3
+    classification.mean_multiclass_f1, num_classes=3
   ),
   "multirc": question_answering.multirc,
-  "pearson_corrcoef": metrics.pearson_corrcoef,
-  "rank_classification": metrics.rank_classification,
+  "pearson_corrcoef": classification.pearson_corrcoef,
+  "rank_classification": classification.rank_classification,
   "rank_classification_normalized": functools.partial(
-    metrics.rank_classification, length_normalized=True
+    classification.rank_classification, length_normalized=True
   ),
   "record": question_answering.record,
   "rouge": text_overlap.rouge,
-  "sequence_accuracy": metrics.sequence_accuracy,
+  "sequence_accuracy": classification.sequence_accuracy,
   "span_squad": question_answering.span_squad,
-  "spearman_corrcoef": metrics.spearman_corrcoef,
+  "spearman_corrcoef": classification.spearman_corrcoef,
   "squad": question_answering.squad,
   "trivia_qa": question_answering.trivia_qa,
 }

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_zoo.training import schedules
-from transformer_zoo.training.adam import adam
-from transformer_zoo.training.adam import adamw
-from transformer_zoo.training.sgd import sgd
+from transformer_zoo.training.optimizers import schedules
+from transformer_zoo.training.optimizers.adam import adam
+from transformer_zoo.training.optimizers.adam import adamw
+from transformer_zoo.training.optimizers.sgd import sgd
 
 RATE = 0.02
 PAIRS = {

@@ -18,7 +18,7 @@ from transformers.models.t5.modeling_t5 import T5LayerNorm
 from tests import tiny_models
 from tests.oracles.agreement import assert_agree
 from tests.oracles.agreement import random
-from transformer_zoo.modules.attention import Attention
+from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.embedding import Embed
 from transformer_zoo.modules.feed_forward import GatedMlp
 from transformer_zoo.modules.feed_forward import Mlp
@@ -26,7 +26,7 @@ from transformer_zoo.modules.heads import TiedLogits
 from transformer_zoo.modules.normalization import AnnotatedLayerNorm
 from transformer_zoo.modules.normalization import LayerNorm
 from transformer_zoo.modules.normalization import RMSNorm
-from transformer_zoo.modules.positions import Positions
+from transformer_zoo.modules.positions.token_positions import Positions
 
 B, L, D, F = 2, 7, 12, 20
 X = 2 * random(B, L, D)

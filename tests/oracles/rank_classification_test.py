@@ -10,9 +10,9 @@ import sys
 import pytest
 import tensorflow as tf
 
-from tasks import prompt_files
-from tasks.prompted import PromptedDataSource
-from transformer_zoo.evaluation import answers
+from tasks.your_data import prompt_files
+from tasks.your_data.prompted import PromptedDataSource
+from transformer_zoo.evaluation.answers import post_processors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 T5_PACKAGE = pathlib.Path(sys.prefix) / "t5_package"
@@ -106,7 +106,7 @@ def test_examples_are_those_of_t5(theirs, choices):
   for our, their in zip(ours, expected, strict=True):
     target = their.pop("target")
     their["inputs"] = their["inputs"].replace("{ ", "{").replace(" }", "}")
-    our_target = answers.rank_classification(
+    our_target = post_processors.rank_classification(
       "", example=our | {"targets": [1, 2]}, is_target=True
     )
     assert our == their

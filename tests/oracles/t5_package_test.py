@@ -6,11 +6,11 @@ that differs is shown. `text_to_text_rows` says what is compared.
 
 import pytest
 
-from tasks import formats
+from tasks.formats import labelled_text
 from tests.oracles import odd_rows
 from tests.oracles import row_by_row
 from tests.oracles import text_to_text_rows
-from transformer_zoo.evaluation import answers
+from transformer_zoo.evaluation.answers import post_processors
 
 # Task, data set, splits: every set of the data folder, over whole splits.
 ALL = ("train", "validation", "test")
@@ -134,9 +134,9 @@ def test_damaged_rows(task, dataset, split, t5_package, shared_data):
 def test_a_difference_is_shown(t5_package, shared_data, monkeypatch):
   request = {"dataset": "super_glue/cb:1.0.2", "split": "validation"}
   request["task"] = "super_glue_cb_v102"
-  join = formats.join_fields
+  join = labelled_text.join_fields
   monkeypatch.setattr(
-    formats, "join_fields", lambda benchmark, *rest: join("a cb", *rest)
+    labelled_text, "join_fields", lambda benchmark, *rest: join("a cb", *rest)
   )
   with pytest.raises(AssertionError, match="\nours: .*a cb hypothesis"):
     row_by_row.compare(request, t5_package, shared_data)
@@ -147,6 +147,6 @@ def test_a_difference_is_shown(t5_package, shared_data, monkeypatch):
 def test_a_wrong_score_is_shown(t5_package, shared_data, monkeypatch):
   request = {"dataset": "super_glue/wsc.fixed:1.0.2", "split": "validation"}
   request["task"] = "super_glue_wsc_v102_simple_eval"
-  monkeypatch.setattr(answers, "_DETERMINERS", frozenset(["the"]))
+  monkeypatch.setattr(post_processors, "_DETERMINERS", frozenset(["the"]))
   with pytest.raises(AssertionError, match="\nours: "):
     row_by_row.compare(request, t5_package, shared_data)

@@ -13,10 +13,12 @@ from transformers.optimization import Adafactor
 from tests import tiny_t5
 from tests.oracles import huggingface
 from transformer_zoo.decoding.generate import generate
-from transformer_zoo.modules.relative_bias import relative_position_bucket
+from transformer_zoo.modules.positions.relative_bias import (
+  relative_position_bucket,
+)
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
-from transformer_zoo.training import schedules
-from transformer_zoo.training.adafactor import adafactor
+from transformer_zoo.training.optimizers import schedules
+from transformer_zoo.training.optimizers.adafactor import adafactor
 
 LOGITS_TOLERANCE = 2e-5
 GRADIENT_TOLERANCE = 1e-4

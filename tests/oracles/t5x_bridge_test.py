@@ -21,7 +21,7 @@ from t5x import models  # noqa: E402
 from t5x.examples.decoder_only import network as decoder_only  # noqa: E402
 from t5x.examples.t5 import network as encoder_decoder  # noqa: E402
 
-from transformer_zoo.interop import t5x_bridge  # noqa: E402
+from transformer_zoo.interop.t5x import bridge  # noqa: E402
 from transformer_zoo.objectives import sequence_to_sequence  # noqa: E402
 
 LOSS_TOLERANCE = 1e-6
@@ -77,7 +77,7 @@ def encoder_decoders(architecture, **macros):
       logits_via_embedding=architecture == "t5_1_0",
     )
   )
-  ours = t5x_bridge.T5XEncoderDecoder(tiny_t5.build(architecture, **macros))
+  ours = bridge.T5XEncoderDecoder(tiny_t5.build(architecture, **macros))
   words = vocabulary(tiny["VOCAB_SIZE"])
   both = [
     models.EncoderDecoderModel(module, words, words, adafactor.Adafactor())
@@ -118,7 +118,7 @@ def decoder_onlys(*, bidirectional):
     if bidirectional
     else tiny_models.build("lm")
   )
-  ours = t5x_bridge.T5XDecoderOnly(model)
+  ours = bridge.T5XDecoderOnly(model)
   both = [
     models.DecoderOnlyModel(
       module,

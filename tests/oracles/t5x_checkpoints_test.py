@@ -20,9 +20,9 @@ from t5x import train_state  # noqa: E402
 from t5x.examples.scalable_t5 import network as scalable  # noqa: E402
 from t5x.examples.t5 import network  # noqa: E402
 
-from transformer_zoo.interop import t5x_checkpoints  # noqa: E402
-from transformer_zoo.training import schedules  # noqa: E402
-from transformer_zoo.training.adafactor import adafactor  # noqa: E402
+from transformer_zoo.interop.t5x import checkpoints as t5x_checkpoints  # noqa: E402
+from transformer_zoo.training.optimizers import schedules  # noqa: E402
+from transformer_zoo.training.optimizers.adafactor import adafactor  # noqa: E402
 
 # Large enough for Adafactor to factor some of the parameters.
 MACROS = {

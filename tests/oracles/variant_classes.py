@@ -10,7 +10,7 @@ import numpy as np
 import transformers
 
 from tests import tiny_models
-from transformer_zoo.interop.links import SideBySide
+from transformer_zoo.interop.tensors.links import SideBySide
 
 D, V, LAYERS = (
   tiny_models.TINY[name]

@@ -15,9 +15,9 @@ from tests.golden import variants
 from tests.oracles import reference_parts
 from tests.oracles import reference_transformer
 from tests.oracles.variant_classes import CLASSES
-from transformer_zoo.interop.links import AsIs
-from transformer_zoo.interop.links import Link
-from transformer_zoo.interop.links import Transposed
+from transformer_zoo.interop.tensors.links import AsIs
+from transformer_zoo.interop.tensors.links import Link
+from transformer_zoo.interop.tensors.links import Transposed
 
 LAYERS = tiny_models.TINY["NUM_DECODER_LAYERS"]
 

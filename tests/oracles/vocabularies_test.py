@@ -20,10 +20,10 @@ from transformers.models.bert.tokenization_bert_legacy import (
 
 from tests import llama_model
 from tests import marian_vocabulary
-from transformer_zoo.data import vocabulary_training
+from transformer_zoo.data.vocabularies import training
 from transformer_zoo.data.vocabularies import Vocabulary
-from transformer_zoo.experiment import exported_directory
-from transformer_zoo.experiment import tokenizer_files
+from transformer_zoo.interop.conversion import exported_directory
+from transformer_zoo.interop.conversion import tokenizer_files
 
 ODD = [
   "",
@@ -82,7 +82,7 @@ def test_gpt2(shared_data, texts):
 
 def test_roberta(shared_data, texts, tmp_path):
   corpus = str(shared_data / "text/c4_sample/validation.jsonl.gz")
-  vocabulary_training.train_vocabulary(
+  training.train_vocabulary(
     [corpus], str(tmp_path / "v"), kind="byte_bpe", size=2_000
   )
   vocabulary = Vocabulary(tmp_path / "v")

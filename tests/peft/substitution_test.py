@@ -11,7 +11,7 @@ from tests import tiny_models
 from transformer_zoo import config
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import comparison
-from transformer_zoo.modules.attention import Attention
+from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.feed_forward import Mlp
 from transformer_zoo.modules.linear import Linear

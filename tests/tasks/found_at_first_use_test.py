@@ -8,7 +8,7 @@ import seqio
 
 import tasks  # noqa: F401 (registers them)
 from tasks import vocabulary
-from tasks.tfds_source import PreparedTfdsDataSource
+from tasks.sources.tfds import PreparedTfdsDataSource
 from transformer_zoo.errors import UserError
 
 

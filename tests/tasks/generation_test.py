@@ -8,7 +8,7 @@ import seqio
 import tensorflow as tf
 
 import tasks  # noqa: F401
-from tasks import generation_formats as formats
+from tasks.formats import generation as formats
 from tests.tasks import tfds_rows
 from transformer_zoo.errors import UserError
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasks.tfds_source import PreparedTfdsDataSource
-from transformer_zoo.data import definitions
+from tasks.sources.tfds import PreparedTfdsDataSource
+from transformer_zoo.data.prepare import definitions
 from transformer_zoo.errors import UserError
 
 _CB = "super_glue/cb:1.0.2"  # train has 250 rows, validation 56

@@ -13,9 +13,9 @@ from transformer_zoo.modules import dropout as dropout_lib
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import accumulation
-from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import state as state_lib
-from transformer_zoo.training.partitioning import Partitioning
+from transformer_zoo.training.sharding import partitioning as partitioning_lib
+from transformer_zoo.training.sharding.partitioning import Partitioning
 
 KEY = jax.random.key(1)
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.data import features
+from transformer_zoo.data.features import converters
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,7 @@ def packed_batch():
       for _ in rows
     ]
 
-  return features.EncoderDecoder()(
+  return converters.EncoderDecoder()(
     {"inputs": Ragged.of(draw(5, 13)), "targets": Ragged.of(draw(2, 7))},
     rows,
     num_rows=8,

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training import guard
 from transformer_zoo.training import loop
-from transformer_zoo.training import recorder
-from transformer_zoo.training import watch
-from transformer_zoo.training.anomalies import Anomalies
-from transformer_zoo.training.keeping import KEEP_NEWEST_AND_BEST
-from transformer_zoo.training.keeping import Scores
-from transformer_zoo.training.profiling import Profiler
+from transformer_zoo.training.checkpoints.retention import KEEP_NEWEST_AND_BEST
+from transformer_zoo.training.checkpoints.retention import Scores
+from transformer_zoo.training.monitoring import guard
+from transformer_zoo.training.monitoring import monitor
+from transformer_zoo.training.monitoring import recorder
+from transformer_zoo.training.monitoring.anomalies import Anomalies
+from transformer_zoo.training.monitoring.monitor import Watch
+from transformer_zoo.training.monitoring.profiling import Profiler
+from transformer_zoo.training.monitoring.stopwatch import Stopwatch
 from transformer_zoo.training.state import TrainState
-from transformer_zoo.training.stopwatch import Stopwatch
-from transformer_zoo.training.watch import Watch
 
 STOP, NONE = Anomalies(), range(0)
 PERIODS = loop.Periods(log=3, checkpoint=2, evaluate=4)
@@ -122,7 +122,7 @@ def test_the_next_batch_is_laid_out_while_a_step_runs(run):
     return sums
 
   with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(watch.jax, "device_get", read)
+    patch.setattr(monitor.jax, "device_get", read)
     run(
       train_steps=4,
       put=put,

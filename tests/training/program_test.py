@@ -9,13 +9,13 @@ import pytest
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
-from transformer_zoo.training import partitioning as partitioning_lib
-from transformer_zoo.training import schedules
-from transformer_zoo.training import sharding_table
-from transformer_zoo.training.adafactor import adafactor
-from transformer_zoo.training.adam import adamw
-from transformer_zoo.training.partitioning import Partitioning
+from transformer_zoo.training.optimizers import schedules
+from transformer_zoo.training.optimizers.adafactor import adafactor
+from transformer_zoo.training.optimizers.adam import adamw
 from transformer_zoo.training.program import TrainProgram
+from transformer_zoo.training.sharding import partitioning as partitioning_lib
+from transformer_zoo.training.sharding import sharding_table
+from transformer_zoo.training.sharding.partitioning import Partitioning
 
 RATE = schedules.constant(0.1)
 ADAFACTOR = adafactor(RATE, min_dim_size_to_factor=8)

@@ -9,11 +9,11 @@ import optax
 import pytest
 
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.data import features
+from transformer_zoo.data.features import converters
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
-from transformer_zoo.training import schedules
 from transformer_zoo.training import state as state_lib
-from transformer_zoo.training.adafactor import adafactor
+from transformer_zoo.training.optimizers import schedules
+from transformer_zoo.training.optimizers.adafactor import adafactor
 from transformer_zoo.training.step import train_step
 
 KEY = jax.random.key(1)
@@ -155,7 +155,7 @@ def test_learns_to_copy(make_model):
     tokens = [
       np.append(rng.integers(3, 12, 3), 1).astype(np.int32) for _ in rows
     ]
-    return features.EncoderDecoder()(
+    return converters.EncoderDecoder()(
       {"inputs": Ragged.of(tokens), "targets": Ragged.of(tokens)},
       rows,
       num_rows=32,

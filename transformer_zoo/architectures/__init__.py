@@ -1,1 +1,5 @@
-"""Architectures: the wiring of embedder, stacks and heads."""
+"""Architectures: the wiring of embedders, stacks and heads.
+
+Imports modules only. Begin with `encoder_decoder.py`, then `decoder_only.py`;
+`ensemble.py` averages several models.
+"""

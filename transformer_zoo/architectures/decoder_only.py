@@ -16,8 +16,8 @@ import gin
 import jax
 import jax.numpy as jnp
 
-from transformer_zoo.modules import kv_cache
-from transformer_zoo.modules import masks
+from transformer_zoo.modules.attention import cache
+from transformer_zoo.modules.attention import masks
 
 
 @gin.register
@@ -101,7 +101,7 @@ class DecoderOnly(nn.Module):
     lengths_B: jax.Array | None = None,
     *,
     start_id: int | None,
-    decoding: kv_cache.Decoding,
+    decoding: cache.Decoding,
   ) -> tuple[jax.Array, tuple[jax.Array]]:
     """Reads the prompts before the first `decode_step`.
 
@@ -125,7 +125,7 @@ class DecoderOnly(nn.Module):
     decoding = dataclasses.replace(
       decoding, position=None, prompt_BP=real_BT[:, :-1]
     )
-    kv_cache.check_room(self.decoder.num_positions, decoding)
+    cache.check_room(self.decoder.num_positions, decoding)
     mask_B1TT = masks.causal_mask(tokens_BT.shape[1])
     if self.inputs_bidirectional_attention:
       mask_B1TT = jnp.ones_like(mask_B1TT)
@@ -142,7 +142,7 @@ class DecoderOnly(nn.Module):
     self,
     tokens_BW: jax.Array,
     real_BP: jax.Array,
-    decoding: kv_cache.Decoding,
+    decoding: cache.Decoding,
   ) -> jax.Array:
     """Logits of the next token; reads and writes the `cache` collection.
 

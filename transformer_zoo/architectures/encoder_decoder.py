@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.modules import kv_cache
-from transformer_zoo.modules import masks
-from transformer_zoo.modules.positions import Positions
+from transformer_zoo.modules.attention import cache
+from transformer_zoo.modules.attention import masks
+from transformer_zoo.modules.positions.token_positions import Positions
 
 
 @gin.register
@@ -230,7 +230,7 @@ class EncoderDecoder(nn.Module):
     lengths_B: jax.Array | None = None,
     *,
     start_id: int | None,
-    decoding: kv_cache.Decoding,
+    decoding: cache.Decoding,
   ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     """Reads the inputs before the first `decode_step`.
 
@@ -253,7 +253,7 @@ class EncoderDecoder(nn.Module):
         "start_before_prompt=False: the decoder of an encoder-decoder has to "
         "be fed a start token; leave the option out"
       )
-    kv_cache.check_room(self.decoder.num_positions, decoding)
+    cache.check_room(self.decoder.num_positions, decoding)
     first_B1 = jnp.full((len(encoder_input_tokens), 1), start_id, jnp.int32)
     return first_B1, (self.encode(encoder_input_tokens), encoder_input_tokens)
 
@@ -262,7 +262,7 @@ class EncoderDecoder(nn.Module):
     decoder_input_tokens: jax.Array,
     encoded_BMD: jax.Array,
     encoder_input_tokens: jax.Array,
-    decoding: kv_cache.Decoding,
+    decoding: cache.Decoding,
   ) -> jax.Array:
     """Logits of the next token; reads and writes the `cache` collection.
 

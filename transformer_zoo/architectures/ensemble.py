@@ -11,7 +11,7 @@ from flax import linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer_zoo.modules import kv_cache
+from transformer_zoo.modules.attention import cache
 
 
 class Ensemble(nn.Module):
@@ -64,7 +64,7 @@ class Ensemble(nn.Module):
     lengths_B: jax.Array | None = None,
     *,
     start_id: int | None,
-    decoding: kv_cache.Decoding,
+    decoding: cache.Decoding,
   ) -> tuple[jax.Array, tuple]:
     """Reads the inputs with every member; see `generate`.
 
@@ -79,7 +79,7 @@ class Ensemble(nn.Module):
     return read_BT, (tuple(memory for _, memory in found),)
 
   def decode_step(
-    self, tokens_BW: jax.Array, memories: tuple, decoding: kv_cache.Decoding
+    self, tokens_BW: jax.Array, memories: tuple, decoding: cache.Decoding
   ) -> jax.Array:
     """Logits [B, W, V] of the next token."""
     pairs = zip(self.members, memories, strict=True)

@@ -50,9 +50,9 @@ def run(arguments: argparse.Namespace) -> None:
     value = getattr(arguments, option)
     if value is not None and value is not False and not arguments.plan:
       raise UserError(f"--{option} is an option of --plan alone")
-  from transformer_zoo.ablations import planning
-  from transformer_zoo.ablations import request as requests
-  from transformer_zoo.ablations import runner
+  from transformer_zoo.studies.design import request as requests
+  from transformer_zoo.studies.execution import planning
+  from transformer_zoo.studies.execution import runner
 
   seeds = None if arguments.seeds is None else range(arguments.seeds)
   launch = requests.Launch(

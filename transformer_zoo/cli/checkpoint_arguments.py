@@ -74,7 +74,7 @@ def configuration(arguments: argparse.Namespace, kind: str) -> Configuration:
     )
   told = _told_by(checkpoint, kind)
   if told is None:
-    from transformer_zoo.experiment import checkpoint_sources
+    from transformer_zoo.runs import checkpoint_sources
 
     checkpoint_sources.locate(checkpoint)  # A folder of runs is none.
     raise UserError(
@@ -100,7 +100,7 @@ def _fetched(path: str) -> str:
   """The path itself, or the folder of a copy where it is a URL."""
   if "://" not in path:
     return path
-  from transformer_zoo.experiment import remote
+  from transformer_zoo.runs import remote
 
   return str(remote.fetched(path))
 
@@ -120,7 +120,7 @@ def _bound(arguments: argparse.Namespace) -> dict[str, str]:
 def _defaults(arguments: argparse.Namespace, kind: str) -> list[str]:
   """What nothing tells of a command with the model of the user's gin files."""
   from transformer_zoo import config
-  from transformer_zoo.experiment import converted_run
+  from transformer_zoo.interop.conversion import converted_run
 
   with common.quiet_stderr():  # Notes are written when all is loaded.
     model = config.build(
@@ -137,15 +137,15 @@ def _defaults(arguments: argparse.Namespace, kind: str) -> list[str]:
 
 def _told_by(checkpoint: str, kind: str) -> Configuration | None:
   """The model as a checkpoint tells it, None where it does not."""
-  from transformer_zoo.interop import t5x_checkpoints
+  from transformer_zoo.interop.t5x import checkpoints
 
-  if t5x_checkpoints.is_checkpoint(checkpoint):
+  if checkpoints.is_checkpoint(checkpoint):
     return None  # A config.gin beside it is T5X's.
   for folder in _folders(checkpoint):
     if (folder / "config.gin").is_file():
       return Configuration([str(folder / "config.gin")])
   from transformer_zoo import config
-  from transformer_zoo.experiment import converted_run
+  from transformer_zoo.interop.conversion import converted_run
   from transformer_zoo.interop.huggingface import directory
 
   if not directory.is_directory(checkpoint):

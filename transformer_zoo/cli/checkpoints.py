@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
   """Prints a line for each checkpoint."""
-  from transformer_zoo.experiment import checkpoint_list
+  from transformer_zoo.runs import checkpoint_list
 
   found = checkpoint_list.of_run(arguments.run_folder, arguments.verify)
   if arguments.json:

@@ -170,7 +170,7 @@ def parse_lengths(text: str) -> dict[str, int]:
 def registered_tasks() -> Any:
   """Imports SeqIO with the project's tasks and mixtures; returns `seqio`."""
   with quiet_stderr():
-    from transformer_zoo.data import registration
+    from transformer_zoo.data.prepare import registration
 
     registration.register_tasks(os.environ.get("ZOO_DATA_DIR") or None)
     return importlib.import_module("seqio")

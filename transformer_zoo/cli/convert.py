@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
   """Converts and tells what was written."""
-  from transformer_zoo.experiment import convert
+  from transformer_zoo.interop.conversion import convert
 
   convert.convert(
     arguments.source,

@@ -81,7 +81,7 @@ def _data_folders() -> dict[str, Any]:
   """Where tasks look for files, in this order, and the folders there."""
   named = os.environ.get("ZOO_DATA_DIR", "")
   places = [pathlib.Path(place) for place in named.split(os.pathsep) if place]
-  # What no data folder has (tasks/data_folders.py, tasks/tfds_source.py).
+  # What no data folder has (tasks/sources/).
   places.append(pathlib.Path.cwd())
   of_tfds = os.environ.get("TFDS_DATA_DIR")
   places.append(

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
   """Loads, evaluates, prints what `evaluate` returns."""
-  from transformer_zoo.experiment import generation_defaults
+  from transformer_zoo.interop.conversion import generation_defaults
 
   split = arguments.split or ("test" if arguments.submission else "validation")
   found = checkpoint_arguments.configuration(arguments, "evaluate")

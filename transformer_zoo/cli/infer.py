@@ -54,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
   """Loads, reads the examples, writes an answer for each."""
-  from transformer_zoo.experiment import example_files
-  from transformer_zoo.experiment import generation_defaults
+  from transformer_zoo.interop.conversion import generation_defaults
+  from transformer_zoo.runs import example_files
 
   examples = example_files.chosen(
     arguments.inputs,

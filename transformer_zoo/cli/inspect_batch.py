@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> None:
   """Prints where the batch comes from, and its first rows as text."""
   import numpy as np
 
-  from transformer_zoo.experiment import past_batch
+  from transformer_zoo.runs import past_batch
 
   batch = past_batch.rebuild(
     arguments.run_folder,

@@ -47,12 +47,12 @@ def run(arguments: argparse.Namespace) -> None:
     near = nearest(name, registry.names())
     raise UserError(f"no mixture is named {name!r}{near}{user_modules.HINT}")
   from transformer_zoo.data import mixing
-  from transformer_zoo.data import mixture_inspection
-  from transformer_zoo.data import prepare
+  from transformer_zoo.data.loader import mixture_inspection
+  from transformer_zoo.data.prepare import preparation
 
   members = registry.get(name).tasks
   mixture_inspection.check_readable(name, members)
-  mixture = prepare.prepare(
+  mixture = preparation.prepare(
     name,
     prepared_dir=arguments.prepared_dir,
     data_dir=os.environ.get("ZOO_DATA_DIR") or None,

@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> None:
   """Prints the tree, the parameter table and the totals."""
   common.load_gin(arguments, "MODEL")
   from transformer_zoo import config
-  from transformer_zoo.training import summary
+  from transformer_zoo.training.monitoring import summary
 
   found = summary.summarize(config.value("MODEL"))
   if arguments.json:

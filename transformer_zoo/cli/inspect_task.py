@@ -38,8 +38,8 @@ def run(arguments: argparse.Namespace) -> None:
   """Prints the examples, then a line of quantiles for each feature."""
   lengths = common.parse_lengths(arguments.length)
   seqio = common.registered_tasks()
-  from transformer_zoo.data import inspection
   from transformer_zoo.data import user_modules
+  from transformer_zoo.data.prepare import inspection
 
   names = seqio.TaskRegistry.names()
   if arguments.name not in names:
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
   splits = {}
   if arguments.prepared_dir:
-    from transformer_zoo.data import manifest
+    from transformer_zoo.data.storage import manifest
 
     prepared = manifest.load_task(arguments.name, arguments.prepared_dir)
     splits = {name: s.summary() for name, s in prepared.splits.items()}

@@ -62,8 +62,8 @@ def _gin_files(folder: str) -> list[dict[str, Any]]:
 
 
 def _of_studies(kind: str) -> list[dict[str, Any]]:
-  from transformer_zoo.ablations import loading
-  from transformer_zoo.ablations import published
+  from transformer_zoo.studies import published
+  from transformer_zoo.studies.design import loading
 
   lists = {"studies": loading.listed_studies, "published": published.listed}
   return lists[kind]()

@@ -43,11 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
   """Prints the forecast, or the ranked table."""
-  from transformer_zoo.experiment import forecast_report
-  from transformer_zoo.experiment import precompile
-  from transformer_zoo.experiment import programs
+  from transformer_zoo.forecast import precompile
+  from transformer_zoo.forecast import report
   from transformer_zoo.forecast import topologies
   from transformer_zoo.modules import target
+  from transformer_zoo.runs import programs
 
   programs.check_mode(arguments.mode)
   _load(arguments)
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         found = precompile.forecast(topology, arguments.mode, arguments.tokens)
   if arguments.search is not None:
     return precompile_search.show(rows, arguments.json)
-  forecast_report.show(found, arguments.json)
+  report.show(found, arguments.json)
   return DOES_NOT_FIT if found.fits is False else 0
 
 

@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace, topology) -> list[dict[str, Any]]:
   A candidate that kills the compiler is a row with an error.
   """
   from transformer_zoo import config
-  from transformer_zoo.experiment import mesh_search
+  from transformer_zoo.forecast import mesh_search
 
   tried = mesh_search.candidates(topology, arguments.num_slices)
   command = [
@@ -74,7 +74,7 @@ def _stays(override: str) -> bool:
 
 def show(rows: list[dict[str, Any]], as_json: bool) -> None:
   """Prints the ranked rows."""
-  from transformer_zoo.experiment import mesh_search
+  from transformer_zoo.forecast import mesh_search
 
   if as_json:
     common.print_json(rows)

@@ -37,14 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
   """Prints a line for each split that is written, then the totals."""
-  from transformer_zoo.data import prepare
+  from transformer_zoo.data.prepare import preparation
 
   if arguments.more and arguments.beam_runner is None:
     raise UserError(
       f"{arguments.more[0]!r} is no argument of `zoo prepare`; flags for Beam "
       "need --beam_runner."
     )
-  mixture = prepare.prepare(
+  mixture = preparation.prepare(
     arguments.mixture,
     prepared_dir=arguments.prepared_dir,
     data_dir=os.environ.get("ZOO_DATA_DIR") or None,

@@ -32,12 +32,12 @@ def run(arguments: argparse.Namespace) -> None:
     UserError: the folder holds no study, or a file in it is damaged; after
       the others are written.
   """
-  from transformer_zoo.ablations import index
-  from transformer_zoo.ablations import report
-  from transformer_zoo.ablations import report_json
-  from transformer_zoo.ablations import results
-  from transformer_zoo.ablations import table
-  from transformer_zoo.ablations.analysis import analyse
+  from transformer_zoo.studies.execution import results
+  from transformer_zoo.studies.report import index
+  from transformer_zoo.studies.report import json_report
+  from transformer_zoo.studies.report import report
+  from transformer_zoo.studies.report import table
+  from transformer_zoo.studies.statistics.analysis import analyse
 
   is_one = results.is_study(arguments.folder)
   read = [arguments.folder] if is_one else index.folders(arguments.folder)
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
   if not studies:
     raise UserError("\n".join(damages))
   if arguments.json:
-    told = [report_json.as_json(study) for study in studies]
+    told = [json_report.as_json(study) for study in studies]
     common.print_json(told[0] if is_one else told)
   else:
     if not is_one:

@@ -67,9 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
   """Prints the report as JSON."""
-  from transformer_zoo.data import vocabulary_training
+  from transformer_zoo.data.vocabularies import training
 
-  found = vocabulary_training.train_vocabulary(
+  found = training.train_vocabulary(
     arguments.input,
     arguments.output,
     **{name: getattr(arguments, name) for name in OPTIONS},

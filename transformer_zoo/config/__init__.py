@@ -51,13 +51,19 @@ __all__ = [
 # Importing these, with the modules inside them, registers every configurable.
 REGISTERING = (
   "transformer_zoo.modules",
+  "transformer_zoo.modules.attention",
+  "transformer_zoo.modules.positions",
   "transformer_zoo.architectures",
   "transformer_zoo.peft",
   "transformer_zoo.objectives",
   "transformer_zoo.training",
-  "transformer_zoo.training.writers",
+  "transformer_zoo.training.checkpoints",
+  "transformer_zoo.training.monitoring",
+  "transformer_zoo.training.monitoring.writers",
+  "transformer_zoo.training.optimizers",
+  "transformer_zoo.training.sharding",
   "transformer_zoo.decoding",
-  "transformer_zoo.experiment",
+  "transformer_zoo.runs",
   "transformer_zoo.cleaning.run",
 )
 # Kinds of runs: a gin file may configure several, a command runs one.
@@ -228,8 +234,11 @@ def register_all() -> None:
   """
   _import_modules(REGISTERING)
   # A converter has the name of the architecture that it is for.
-  for room, suffix in (("corruption", ""), ("data.features", "Features")):
-    for name, target in vars(importlib.import_module(_ZOO + room)).items():
+  for room, source, suffix in (
+    ("corruption", "corruption", ""),
+    ("data.features", "data.features.converters", "Features"),
+  ):
+    for name, target in vars(importlib.import_module(_ZOO + source)).items():
       if inspect.isclass(target) and dataclasses.is_dataclass(target):
         if not registry.exists(f"{room}.{name}{suffix}"):
           gin.external_configurable(target, name + suffix, module=room)

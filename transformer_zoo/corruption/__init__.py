@@ -11,30 +11,32 @@ from typing import Any
 
 from transformer_zoo.corruption.concatenation import ConcatenatedDocuments
 from transformer_zoo.corruption.denoising import Denoising
-from transformer_zoo.corruption.fixed_number import FixedNumber
-from transformer_zoo.corruption.infilling import TextInfilling
-from transformer_zoo.corruption.infilling import TokenDeletion
-from transformer_zoo.corruption.infilling import TokenMasking
 from transformer_zoo.corruption.masked_lm import MaskedLanguageModel
 from transformer_zoo.corruption.masked_lm import Masking
-from transformer_zoo.corruption.noise_masks import Everything
-from transformer_zoo.corruption.noise_masks import Fragment
-from transformer_zoo.corruption.noise_masks import Iid
-from transformer_zoo.corruption.noise_masks import RandomPrefix
-from transformer_zoo.corruption.noise_masks import RandomSpans
-from transformer_zoo.corruption.noise_masks import RegularSpans
-from transformer_zoo.corruption.replacement import Replacement
-from transformer_zoo.corruption.sentence_packing import DocSentences
-from transformer_zoo.corruption.sentence_packing import FullSentences
-from transformer_zoo.corruption.sentence_pairs import NextSentence
-from transformer_zoo.corruption.sentence_pairs import SentenceOrder
-from transformer_zoo.corruption.sentence_pairs import SentencePair
-from transformer_zoo.corruption.sequence_noise import DocumentRotation
-from transformer_zoo.corruption.sequence_noise import SentencePermutation
-from transformer_zoo.corruption.sequence_noise import SequenceNoise
+from transformer_zoo.corruption.masks.fixed_number import FixedNumber
+from transformer_zoo.corruption.masks.noise_masks import Everything
+from transformer_zoo.corruption.masks.noise_masks import Fragment
+from transformer_zoo.corruption.masks.noise_masks import Iid
+from transformer_zoo.corruption.masks.noise_masks import RandomPrefix
+from transformer_zoo.corruption.masks.noise_masks import RandomSpans
+from transformer_zoo.corruption.masks.noise_masks import RegularSpans
+from transformer_zoo.corruption.masks.word_spans import WordSpans
+from transformer_zoo.corruption.rewrites.infilling import TextInfilling
+from transformer_zoo.corruption.rewrites.infilling import TokenDeletion
+from transformer_zoo.corruption.rewrites.infilling import TokenMasking
+from transformer_zoo.corruption.rewrites.replacement import Replacement
+from transformer_zoo.corruption.rewrites.sequence_noise import DocumentRotation
+from transformer_zoo.corruption.rewrites.sequence_noise import (
+  SentencePermutation,
+)
+from transformer_zoo.corruption.rewrites.sequence_noise import SequenceNoise
+from transformer_zoo.corruption.sentences.sentence_packing import DocSentences
+from transformer_zoo.corruption.sentences.sentence_packing import FullSentences
+from transformer_zoo.corruption.sentences.sentence_pairs import NextSentence
+from transformer_zoo.corruption.sentences.sentence_pairs import SentenceOrder
+from transformer_zoo.corruption.sentences.sentence_pairs import SentencePair
 from transformer_zoo.corruption.span_corruption import SpanCorruption
 from transformer_zoo.corruption.unified_lm import UnifiedLanguageModel
-from transformer_zoo.corruption.word_spans import WordSpans
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 

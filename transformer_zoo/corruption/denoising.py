@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo.corruption import lengths as lengths_lib
-from transformer_zoo.corruption import rewrites
 from transformer_zoo.corruption import special_tokens
 from transformer_zoo.corruption.draws import Draws
-from transformer_zoo.corruption.noise_masks import RandomSpans
+from transformer_zoo.corruption.masks.noise_masks import RandomSpans
+from transformer_zoo.corruption.masks.rows import Rows
+from transformer_zoo.corruption.masks.word_spans import check_words
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.corruption.rows import Rows
-from transformer_zoo.corruption.word_spans import check_words
+from transformer_zoo.corruption.rewrites import noise_rewrites
 from transformer_zoo.errors import UserError
 
 # Masks that are drawn where sizes are not fixed by the lengths: for `check`,
@@ -49,8 +49,8 @@ class Denoising:
   targets: str = "nonnoise_span_to_unique_sentinel"
 
   def __post_init__(self):
-    rewrites.find(self.inputs)
-    rewrites.find(self.targets)
+    noise_rewrites.find(self.inputs)
+    noise_rewrites.find(self.targets)
     if not callable(self.noise):
       raise UserError(
         f"Denoising.noise is {self.noise!r}; it must be a noise mask such as "
@@ -126,7 +126,7 @@ class Denoising:
         )
     self._check_sentinels(masks, vocabulary)
     check_words(self.noise, vocabulary)
-    for name in filter(rewrites.needs_mask, (self.inputs, self.targets)):
+    for name in filter(noise_rewrites.needs_mask, (self.inputs, self.targets)):
       special_tokens.mask_id(vocabulary, name)
     return float(np.mean(sizes["targets"] + 1 > lengths["targets"]))
 
@@ -169,10 +169,14 @@ class Denoising:
     if any("unique" in name for name in (self.inputs, self.targets)):
       # `check` refuses noise that overruns the sentinels now and then. What it
       # cannot see, one example in millions, must not end a long run.
-      mask = rewrites.within_sentinels(mask, len(vocabulary.sentinel_ids))
+      mask = noise_rewrites.within_sentinels(mask, len(vocabulary.sentinel_ids))
     return {
-      "inputs": rewrites.find(self.inputs)(tokens, mask, draws, vocabulary),
-      "targets": rewrites.find(self.targets)(tokens, mask, draws, vocabulary),
+      "inputs": noise_rewrites.find(self.inputs)(
+        tokens, mask, draws, vocabulary
+      ),
+      "targets": noise_rewrites.find(self.targets)(
+        tokens, mask, draws, vocabulary
+      ),
     }
 
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from transformer_zoo.corruption import special_tokens
 from transformer_zoo.corruption.draws import Draws
-from transformer_zoo.corruption.fixed_number import FixedNumber
+from transformer_zoo.corruption.masks.fixed_number import FixedNumber
+from transformer_zoo.corruption.masks.rows import Rows
+from transformer_zoo.corruption.masks.word_spans import check_words
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.corruption.replacement import Replacement
-from transformer_zoo.corruption.rows import Rows
-from transformer_zoo.corruption.word_spans import check_words
+from transformer_zoo.corruption.rewrites.replacement import Replacement
 from transformer_zoo.errors import UserError
 
 # [CLS] and [SEP], also where the vocabulary has none.

@@ -8,7 +8,7 @@ import numpy as np
 
 from transformer_zoo.corruption.denoising import Denoising
 from transformer_zoo.corruption.draws import Draws
-from transformer_zoo.corruption.noise_masks import RandomSpans
+from transformer_zoo.corruption.masks.noise_masks import RandomSpans
 from transformer_zoo.corruption.ragged import Ragged
 
 

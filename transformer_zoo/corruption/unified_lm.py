@@ -11,12 +11,12 @@ from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.masked_lm import check_encoder_lengths
 from transformer_zoo.corruption.masked_lm import encoder_features
 from transformer_zoo.corruption.masked_lm import Masking
+from transformer_zoo.corruption.masks.word_spans import WordSpans
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.corruption.word_spans import WordSpans
 from transformer_zoo.errors import UserError
 
 # The values of the feature `attention_kind`; who sees whom is drawn by
-# `transformer_zoo.modules.masks.attention_kind_mask`.
+# `transformer_zoo.modules.attention.masks.attention_kind_mask`.
 ATTENTION_KINDS = (
   "bidirectional",
   "sequence_to_sequence",

@@ -11,8 +11,8 @@ import time
 import numpy as np
 
 from transformer_zoo.errors import nearest
-from transformer_zoo.training.recorder import METRICS_FILE
-from transformer_zoo.training.recorder import TIMING_FILE
+from transformer_zoo.training.monitoring.recorder import METRICS_FILE
+from transformer_zoo.training.monitoring.recorder import TIMING_FILE
 
 _CONFIG, _RESULT = "config.gin", "result.json"
 _TRAIN_STEPS = re.compile(r"^TRAIN_STEPS = (\d+)$", re.MULTILINE)

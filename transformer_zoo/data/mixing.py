@@ -17,7 +17,7 @@ from typing import Any
 
 import gin
 
-from transformer_zoo.data import manifest
+from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -177,6 +177,6 @@ def _count(task: Any) -> int:
   if task.name in known:
     return known[task.name]
   # Needs SeqIO, as the caller does.
-  from transformer_zoo.data import reading
+  from transformer_zoo.data.prepare import reading
 
   return reading.count_examples(task)

@@ -1,1 +1,5 @@
-"""Decoding: search over next-token functions, and generation with a model."""
+"""Decoding: search over next-token functions, and generation with a model.
+
+Imports modules and architectures. Begin with `search.py`, then `generate.py`,
+which drives it with a model; `options.py` has what a user may bind.
+"""

@@ -10,7 +10,7 @@ from transformer_zoo.decoding import interface
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.decoding.search import search
-from transformer_zoo.modules.kv_cache import Decoding
+from transformer_zoo.modules.attention.cache import Decoding
 
 
 def generate(

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import math
 from typing import Any
 
-from transformer_zoo.evaluation.metrics import LOSS
+from transformer_zoo.evaluation.metrics.classification import LOSS
 
 Scores = Mapping[str, Mapping[str, float]]
 # Group -> its (task, metric) members; a group counts once.

@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from transformer_zoo.data import evaluation_split
-from transformer_zoo.data import features
-from transformer_zoo.data import manifest
+from transformer_zoo.data.features import converters
+from transformer_zoo.data.loader import evaluation_split
+from transformer_zoo.data.storage import manifest
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.evaluation import prediction_lines
@@ -89,7 +89,7 @@ class Evaluator:
   max_examples: int | None = None
   corruption: Callable | None = None
   decoding: DecodingOptions = GREEDY
-  converter: features.Converter = evaluation_split.ENCODER_DECODER
+  converter: converters.Converter = evaluation_split.ENCODER_DECODER
 
   def open(
     self, task: manifest.PreparedTask, split: str

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from transformer_zoo.data import manifest
+from transformer_zoo.data.storage import manifest
 from transformer_zoo.evaluation import task_scores
 
 

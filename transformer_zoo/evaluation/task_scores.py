@@ -7,20 +7,24 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 from typing import Any
 
-from transformer_zoo.data import definitions
-from transformer_zoo.data import manifest
+from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
-from transformer_zoo.evaluation import invalid_answers
-from transformer_zoo.evaluation import metrics
-from transformer_zoo.evaluation import post_processing
-from transformer_zoo.evaluation import text_overlap
+from transformer_zoo.evaluation.answers import invalid_answers
+from transformer_zoo.evaluation.answers import references as post_processing
+from transformer_zoo.evaluation.metrics import classification
+from transformer_zoo.evaluation.metrics import text_overlap
 
 _BLEU = f"{text_overlap.__name__}:bleu"
 # What scores a task that has no metrics of its own, as unlabelled text.
 OF_TOKENS = manifest.Scoring(
   postprocess=None,
-  metrics=({"function": f"{metrics.__name__}:token_accuracy", "kwargs": {}},),
-  score_metrics=({"function": f"{metrics.__name__}:token_loss", "kwargs": {}},),
+  metrics=(
+    {"function": f"{classification.__name__}:token_accuracy", "kwargs": {}},
+  ),
+  score_metrics=(
+    {"function": f"{classification.__name__}:token_loss", "kwargs": {}},
+  ),
 )
 
 

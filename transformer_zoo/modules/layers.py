@@ -10,11 +10,11 @@ import jax
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import connections
-from transformer_zoo.modules import kv_cache
+from transformer_zoo.modules.attention import cache
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.normalization import RMSNorm
 from transformer_zoo.modules.parts import part
-from transformer_zoo.modules.positions import Positions
+from transformer_zoo.modules.positions.token_positions import Positions
 
 
 @gin.register
@@ -99,7 +99,7 @@ class DecoderLayer(nn.Module):
     deterministic: bool,
     score_scale: jax.Array | None = None,
     encoder_mask_B1LM: jax.Array | None = None,
-    decoding: kv_cache.Decoding | None = None,
+    decoding: cache.Decoding | None = None,
   ) -> jax.Array:
     """Returns [B, L, D].
 

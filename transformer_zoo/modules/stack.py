@@ -7,12 +7,12 @@ import jax.numpy as jnp
 
 from transformer_zoo import choices
 from transformer_zoo.errors import UserError
-from transformer_zoo.modules import masks
 from transformer_zoo.modules import target
+from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.normalization import RMSNorm
 from transformer_zoo.modules.parts import part
-from transformer_zoo.modules.positions import Positions
+from transformer_zoo.modules.positions.token_positions import Positions
 
 # What the backward pass is given: all, products but those of attention, the
 # same from the host's memory, or nothing but what enters a layer.

@@ -1,1 +1,6 @@
-"""Fine-tuning that leaves a model as it is, or most of it: docs/peft.md."""
+"""Fine-tuning of a few parameters: adapters, substitution, trainable subsets.
+
+Imports modules and architectures. Begin with `substitution.py` (a part in the
+place of another) and `trainable.py` (which parameters are trained);
+docs/peft.md is the guide.
+"""

@@ -12,7 +12,7 @@ import numpy as np
 
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop import layers
+from transformer_zoo.interop.tensors import layers
 from transformer_zoo.peft.unfreezing import GradualUnfreezing
 
 # Nested dictionaries of arrays, or of their shapes; some of the parameters lie

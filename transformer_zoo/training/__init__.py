@@ -1,1 +1,6 @@
-"""Training: state, step, loop, and what they need."""
+"""Training: the state, one step, the compiled program and the loop.
+
+Imports objectives and everything below them; never data, runs or decoding.
+Begin with `step.py`, then `program.py` (the step on a mesh) and `loop.py`;
+`optimizers/`, `sharding/`, `checkpoints/` and `monitoring/` are its parts.
+"""

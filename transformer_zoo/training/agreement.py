@@ -7,7 +7,7 @@ import jax
 from jax.experimental import multihost_utils
 import numpy as np
 
-from transformer_zoo.training import checkpoints
+from transformer_zoo.training.checkpoints import reading
 
 _Value = TypeVar("_Value")
 _REASON_BYTES = 400
@@ -53,7 +53,7 @@ def first_failure(
   try:
     value = attempt()
   except Exception as error:  # Orbax raises many kinds for a bad file.
-    reason = checkpoints.reason_of(error)
+    reason = reading.reason_of(error)
   if jax.process_count() == 1:
     return value, reason or None
   text = np.zeros(_REASON_BYTES, np.uint8)

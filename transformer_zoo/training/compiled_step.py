@@ -9,8 +9,8 @@ from collections.abc import Callable
 import jax
 
 from transformer_zoo.processes import distributed
-from transformer_zoo.training import layout_report
 from transformer_zoo.training.program import TrainProgram
+from transformer_zoo.training.sharding import layout_report
 
 
 class CompiledStep:

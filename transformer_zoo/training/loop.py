@@ -19,16 +19,16 @@ import numpy as np
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import distributed
 from transformer_zoo.training import agreement
-from transformer_zoo.training.budget import Budget
+from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
+from transformer_zoo.training.monitoring.budget import Budget
+from transformer_zoo.training.monitoring.monitor import shapes_of
+from transformer_zoo.training.monitoring.monitor import Watch
+from transformer_zoo.training.monitoring.progress import Progress
+from transformer_zoo.training.monitoring.recorder import METRICS_FILE
+from transformer_zoo.training.monitoring.recorder import read_lines
+from transformer_zoo.training.monitoring.recorder import Recorder
 from transformer_zoo.training.preemption import stop_requests
-from transformer_zoo.training.progress import Progress
-from transformer_zoo.training.recorder import METRICS_FILE
-from transformer_zoo.training.recorder import read_lines
-from transformer_zoo.training.recorder import Recorder
-from transformer_zoo.training.run_checkpoints import Checkpoints
 from transformer_zoo.training.state import TrainState
-from transformer_zoo.training.watch import shapes_of
-from transformer_zoo.training.watch import Watch
 
 PREEMPTED_EXIT_CODE = 143  # 128 + SIGTERM, as a shell reports it.
 

@@ -20,13 +20,13 @@ from transformer_zoo.forecast.cost import Cost
 from transformer_zoo.peft import trainable as trainable_lib
 from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.training import accumulation
-from transformer_zoo.training import anomalies as anomalies_lib
-from transformer_zoo.training import partitioning as partitioning_lib
 from transformer_zoo.training import state as state_lib
-from transformer_zoo.training.anomalies import Anomalies
-from transformer_zoo.training.norms import Norms
-from transformer_zoo.training.partitioning import Partitioning
-from transformer_zoo.training.schedules import Schedule
+from transformer_zoo.training.monitoring import anomalies as anomalies_lib
+from transformer_zoo.training.monitoring.anomalies import Anomalies
+from transformer_zoo.training.monitoring.norms import Norms
+from transformer_zoo.training.optimizers.schedules import Schedule
+from transformer_zoo.training.sharding import partitioning as partitioning_lib
+from transformer_zoo.training.sharding.partitioning import Partitioning
 from transformer_zoo.training.state import TrainState
 from transformer_zoo.training.step import train_step
 

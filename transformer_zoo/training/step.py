@@ -9,7 +9,7 @@ import optax
 from transformer_zoo.peft import trainable as trainable_lib
 from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.training import accumulation
-from transformer_zoo.training.norms import Norms
+from transformer_zoo.training.monitoring.norms import Norms
 from transformer_zoo.training.state import TrainState
 
 

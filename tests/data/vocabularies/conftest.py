@@ -5,7 +5,7 @@ import random
 import pytest
 import tokenizers
 
-from transformer_zoo.data import vocabulary_training
+from transformer_zoo.data.vocabularies import training
 from transformer_zoo.data.vocabularies import Vocabulary
 
 KINDS = ["unigram", "bpe", "wordpiece", "byte_bpe", "tokenizer_json", "bytes"]
@@ -21,7 +21,7 @@ def trained(tmp_path_factory):
   lines = [" ".join(["The", *rng.choices(words, k=9)]) for _ in range(400)]
   (folder / "text.txt").write_text("\n".join(lines))
   for kind in ("unigram", "bpe", "wordpiece", "byte_bpe"):
-    vocabulary_training.train_vocabulary(
+    training.train_vocabulary(
       [str(folder / "text.txt")], str(folder / kind), kind=kind, size=350
     )
   found = {

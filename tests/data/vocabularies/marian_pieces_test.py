@@ -11,16 +11,16 @@ import sentencepiece
 import seqio
 
 from tasks import vocabulary as task_vocabularies
-from tasks.text_to_text import TextToTextTask
+from tasks.your_data.text_to_text import TextToTextTask
 from tests import marian_vocabulary
 from tests.data.vocabularies.comparison import assert_is_one_of_seqio
 from tests.data.vocabularies.comparison import TEXTS
 from tests.marian_vocabulary import SOURCES
 from tests.marian_vocabulary import TARGETS
-from transformer_zoo.data import folders
-from transformer_zoo.data import loader
-from transformer_zoo.data import manifest
-from transformer_zoo.data.prepare import prepare
+from transformer_zoo.data.loader import loader
+from transformer_zoo.data.prepare.preparation import prepare
+from transformer_zoo.data.storage import folders
+from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import storage
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError

@@ -8,11 +8,11 @@ import pytest
 import seqio
 
 from tasks import vocabulary as task_vocabularies
-from tasks.text_to_text import TextToTextTask
-from tasks.unlabelled_text import register_text_task
-from transformer_zoo.data import loader
-from transformer_zoo.data import manifest
-from transformer_zoo.data.prepare import prepare
+from tasks.corpora.unlabelled_text import register_text_task
+from tasks.your_data.text_to_text import TextToTextTask
+from transformer_zoo.data.loader import loader
+from transformer_zoo.data.prepare.preparation import prepare
+from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import storage
 from transformer_zoo.data.vocabularies import Vocabulary
 

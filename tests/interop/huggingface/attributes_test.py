@@ -10,13 +10,13 @@ import pytest
 from tests.golden import families
 from tests.interop.huggingface import more_published
 from transformer_zoo.errors import UserError
-from transformer_zoo.experiment import converted_run
-from transformer_zoo.interop import safetensors
+from transformer_zoo.interop.conversion import converted_run
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import FAMILIES
 from transformer_zoo.interop.huggingface import family_of
-from transformer_zoo.interop.links import to_theirs
-from transformer_zoo.interop.tensors import Tensor
+from transformer_zoo.interop.tensors import safetensors
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.interop.tensors.links import to_theirs
 
 KINDS = [kind for family in FAMILIES for kind in family.model_types]
 # Of versions 2 to 5 of `transformers`, of their options of generation, and of

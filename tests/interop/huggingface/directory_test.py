@@ -8,12 +8,12 @@ import pytest
 
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop import safetensors
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
-from transformer_zoo.interop.links import to_ours
-from transformer_zoo.interop.tensors import Tensor
+from transformer_zoo.interop.tensors import safetensors
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.interop.tensors.links import to_ours
 
 CONFIG = {
   "model_type": "t5",

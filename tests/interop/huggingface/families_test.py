@@ -10,13 +10,13 @@ from tests.golden import families
 from tests.interop.huggingface import published
 from transformer_zoo import config as zoo_config
 from transformer_zoo.errors import UserError
-from transformer_zoo.experiment import exported_directory
-from transformer_zoo.interop import safetensors
+from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
-from transformer_zoo.interop.links import to_theirs
-from transformer_zoo.interop.tensors import Tensor
+from transformer_zoo.interop.tensors import safetensors
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.interop.tensors.links import to_theirs
 from transformer_zoo.modules import comparison
 
 

@@ -132,7 +132,7 @@ class Vocabulary:
     """True for each id that a word may begin with, bool [size].
 
     None where pieces do not tell. Special ids are no words: see
-    `transformer_zoo.corruption.rows`.
+    `transformer_zoo.corruption.masks.rows`.
     """
     return word_starts.find(self.pieces())
 

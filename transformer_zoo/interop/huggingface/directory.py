@@ -9,13 +9,13 @@ import re
 from typing import Any
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop import links as links_lib
-from transformer_zoo.interop import safetensors
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import pytorch_files
 from transformer_zoo.interop.huggingface.family import Family
-from transformer_zoo.interop.tensors import are_equal
-from transformer_zoo.interop.tensors import Tensor
+from transformer_zoo.interop.tensors import links as links_lib
+from transformer_zoo.interop.tensors import safetensors
+from transformer_zoo.interop.tensors.lazy_tensors import are_equal
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 
 CONFIG = "config.json"
 SAFETENSORS = "model.safetensors"

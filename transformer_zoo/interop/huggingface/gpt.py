@@ -7,7 +7,7 @@ from flax import linen as nn
 
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import pytorch_modules
-from transformer_zoo.interop.links import Link
+from transformer_zoo.interop.tensors.links import Link
 
 HEAD = "lm_head.weight"
 DEFAULTS = {

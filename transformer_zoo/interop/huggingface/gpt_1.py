@@ -13,7 +13,7 @@ from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import gpt
 from transformer_zoo.interop.huggingface import gpt_2
 from transformer_zoo.interop.huggingface.family import Architecture
-from transformer_zoo.interop.links import Link
+from transformer_zoo.interop.tensors.links import Link
 
 _KIND = "openai-gpt"
 _ATTRIBUTES = attributes.Attributes(

@@ -16,7 +16,7 @@ from transformer_zoo.interop.huggingface import pytorch_modules
 from transformer_zoo.interop.huggingface import rope
 from transformer_zoo.interop.huggingface import windows
 from transformer_zoo.interop.huggingface.family import Architecture
-from transformer_zoo.interop.links import Link
+from transformer_zoo.interop.tensors.links import Link
 
 _HEAD = "lm_head.weight"
 _DEFAULTS = {

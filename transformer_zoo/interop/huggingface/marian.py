@@ -14,8 +14,8 @@ from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import pytorch_modules
 from transformer_zoo.interop.huggingface.family import Architecture
 from transformer_zoo.interop.huggingface.family import Reference
-from transformer_zoo.interop.links import Link
-from transformer_zoo.interop.links import OneRow
+from transformer_zoo.interop.tensors.links import Link
+from transformer_zoo.interop.tensors.links import OneRow
 
 _KIND = "marian"
 _PADDING = 58100

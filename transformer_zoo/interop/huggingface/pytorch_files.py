@@ -11,8 +11,8 @@ import ml_dtypes
 import numpy as np
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors import mapped
-from transformer_zoo.interop.tensors import Tensor
+from transformer_zoo.interop.tensors.lazy_tensors import mapped
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 
 # https://docs.pytorch.org/tutorials/unstable/gpu_direct_storage.html
 _OFFSET = "_checkpoint_offset"

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from transformer_zoo.interop.links import Link
-from transformer_zoo.interop.links import SideBySide
-from transformer_zoo.interop.links import Transposed
+from transformer_zoo.interop.tensors.links import Link
+from transformer_zoo.interop.tensors.links import SideBySide
+from transformer_zoo.interop.tensors.links import Transposed
 
 
 def linear(theirs: str, ours: str, *, bias: bool = True) -> Iterator[Link]:

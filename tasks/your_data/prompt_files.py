@@ -1,0 +1,285 @@
+r"""Prompts: named templates of a data set, out of a YAML file.
+
+    mixture: prompted_rte      # of all templates; may be left out
+    label: label               # the field with the index of the right choice
+    labels: [entailment, not_entailment]  # or with one of these words
+    templates:
+      prompted_rte_follows:
+        input: |-
+          {premise}
+          Does it follow that "{hypothesis}"?
+        choices: ["yes", "no"]
+
+Everything is text, so that `no` need not be quoted. A template has `input` and
+
+- `choices`, texts with fields in the order of the labels; and if it is to be
+  more than the choice, `target`, with `{choice}` in it. `{choice}` may stand in
+  the input as well;
+- or `target` alone, which is then generated freely.
+
+`words` replaces values of fields: `words: {question: {cause: why, effect: and
+then}}`. `weight` beside `label` names a field with the weight of a row.
+"""
+
+from collections.abc import Iterator, Mapping
+import dataclasses
+import functools
+import pathlib
+from typing import Any
+
+import yaml
+
+from tasks.your_data import templates
+from tasks.your_data.templates import RowProblem
+from tasks.your_data.templates import Template
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+
+SHIPPED = pathlib.Path(__file__).parents[1] / "prompts"
+CHOICE = "choice"
+_template = functools.cache(Template)
+_FILE_KEYS = ("label", "labels", "mixture", "templates", "weight")
+_TEMPLATE_KEYS = ("choices", "input", "target", "words")
+
+
+@dataclasses.dataclass(frozen=True)
+class Prompt:
+  """One template of a file.
+
+  Attributes:
+    name: of the task that uses it.
+    input: the input text.
+    target: the target text; with choices it has `{choice}`.
+    choices: the choices, in the order of the labels; empty where the target is
+      generated freely.
+    words: field -> value -> what stands for it.
+    label: the field with the right choice, or several.
+    labels: words that it may have in place of an index.
+    weight: the field with the weight, if any.
+  """
+
+  name: str
+  input: str
+  target: str
+  choices: tuple[str, ...]
+  words: Mapping[str, Mapping[str, str]]
+  label: str
+  labels: tuple[str, ...]
+  weight: str | None
+
+  @property
+  def fields(self) -> tuple[str, ...]:
+    """The fields of a row that are needed."""
+    texts = (self.input, self.target, *self.choices)
+    used = [field for text in texts for field in Template(text).fields]
+    used += [self.label] if self.choices else []
+    used += [self.weight] if self.weight else []
+    return tuple(dict.fromkeys(field for field in used if field != CHOICE))
+
+  def right_examples(
+    self, row: Mapping[str, Any], may_be_empty: bool = False
+  ) -> Iterator[dict[str, str]]:
+    """Yields `inputs` and `targets` of each right choice, for training.
+
+    Args:
+      row: has the fields.
+      may_be_empty: whether a field may have no text.
+
+    Raises:
+      RowProblem: a field is missing, or the label is out of range.
+    """
+    for example in self.ranked_examples(row, may_be_empty):
+      if example["is_correct"]:
+        yield {key: example[key] for key in ("inputs", "targets")}
+
+  def ranked_examples(
+    self, row: Mapping[str, Any], may_be_empty: bool = False
+  ) -> Iterator[dict[str, Any]]:
+    """Yields an example for each choice, for scoring.
+
+    Args:
+      row: has the fields.
+      may_be_empty: whether a field may have no text.
+
+    Yields:
+      `inputs`, `targets`, `choice` (its index), `is_correct` and `weight`.
+
+    Raises:
+      RowProblem: a field is missing, or the label is out of range.
+    """
+    row = dict(row) | self._replaced(row)
+    empty = self.fields if may_be_empty else ()
+    choices = [_template(choice).fill(row, empty) for choice in self.choices]
+    right = self._right(row) if choices else {0}
+    weight = _number(row, self.weight) if self.weight else 1.0
+    for index, choice in enumerate(choices or [""]):
+      row[CHOICE] = choice
+      yield {
+        "inputs": _template(self.input).fill(row, empty),
+        "targets": _template(self.target).fill(row, empty),
+        "choice": index,
+        "is_correct": index in right,
+        "weight": weight,
+      }
+
+  def _replaced(self, row: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the fields that have other words."""
+    replaced = {}
+    for field, words in self.words.items():
+      value = templates.read_field(row, field)
+      if value not in words:
+        raise RowProblem(
+          f"has {value!r} in the field {field!r}, for which the template "
+          f"{self.name!r} has no words{nearest(value, words)}"
+        )
+      replaced[field] = words[value]
+    return replaced
+
+  def _right(self, row: Mapping[str, Any]) -> set[int]:
+    """Returns the indices of the right choices; none where -1 hides them."""
+    right = set()
+    for value in templates.read_list(row, self.label):
+      if value in self.labels:
+        right.add(self.labels.index(value))
+      elif value.isdecimal() and int(value) < len(self.choices):
+        right.add(int(value))
+      elif value != "-1":
+        words = f" or {', '.join(self.labels)}" if self.labels else ""
+        raise RowProblem(
+          f"has the label {value!r} in the field {self.label!r}, which is none "
+          f"of 0 to {len(self.choices) - 1} (the choices){words}"
+        )
+    return right
+
+
+@dataclasses.dataclass(frozen=True)
+class PromptFile:
+  """The templates of a file.
+
+  Attributes:
+    mixture: name of a mixture of all of them, or None.
+    prompts: the templates.
+  """
+
+  mixture: str | None
+  prompts: tuple[Prompt, ...]
+
+
+def read(path: str) -> PromptFile:
+  """Returns the templates of a YAML file.
+
+  Args:
+    path: a file, or the name of one in `tasks/prompts`.
+
+  Raises:
+    UserError: there is no such file, or it is written otherwise.
+  """
+  file = pathlib.Path(path)
+  if not file.is_file() and (SHIPPED / path).is_file():
+    file = SHIPPED / path
+  try:
+    content = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)
+  except (OSError, UnicodeDecodeError) as error:
+    shipped = [found.name for found in SHIPPED.glob("*.yaml")]
+    raise UserError(
+      f"The prompt file {path!r} cannot be read"
+      + (nearest(path, shipped) if not file.exists() else f": {error}")
+    ) from error
+  except yaml.YAMLError as error:
+    mark = getattr(error, "problem_mark", None)
+    line = f", line {mark.line + 1}" if mark else ""
+    reason = getattr(error, "problem", None) or str(error)
+    raise UserError(
+      f"The prompt file {path!r}{line} is not YAML: {reason}"
+    ) from error
+  content = _mapping(content, f"The prompt file {path!r}", _FILE_KEYS)
+  label = content.get("label", "label")
+  prompts = tuple(
+    _prompt(name, template, path, content | {"label": label})
+    for name, template in _mapping(
+      content.get("templates"), f"templates: of the prompt file {path!r}"
+    ).items()
+  )
+  return PromptFile(content.get("mixture"), prompts)
+
+
+class _Loader(yaml.BaseLoader):
+  """Reads every value as text, and refuses a name that comes twice."""
+
+  def construct_mapping(self, node, deep=False):
+    names = [self.construct_object(key, deep=True) for key, _ in node.value]
+    for place, (name, (key, _)) in enumerate(
+      zip(names, node.value, strict=True)
+    ):
+      if name in names[:place]:
+        raise yaml.MarkedYAMLError(
+          problem=f"{name!r} comes twice", problem_mark=key.start_mark
+        )
+    return super().construct_mapping(node, deep)
+
+
+def _prompt(
+  name: str, template: Any, path: str, file: Mapping[str, Any]
+) -> Prompt:
+  where = f"The template {name!r} of the prompt file {path!r}"
+  template = _mapping(template, where, _TEMPLATE_KEYS)
+  choices = template.get("choices", [])
+  if "input" not in template or not (
+    "choices" in template or "target" in template
+  ):
+    raise UserError(f"{where} needs an input, and choices or a target.")
+  if (
+    not isinstance(choices, list) or "choices" in template and len(choices) < 2
+  ):
+    raise UserError(
+      f"{where} has choices {choices!r}; give a list of two or more."
+    )
+  target = template.get("target", f"{{{CHOICE}}}")
+  labels = file.get("labels", [])
+  if choices and labels and len(labels) != len(choices):
+    raise UserError(
+      f"{where} has {len(choices)} choices, the file has {len(labels)} labels."
+    )
+  for text in (template["input"], target, *choices):
+    Template(text, f"text of the template {name!r}")
+  if choices and CHOICE not in Template(target).fields:
+    raise UserError(f"{where} has choices and a target without {{{CHOICE}}}.")
+  words = _mapping(
+    template.get("words", {}), f"words: of the template {name!r}"
+  )
+  for field, values in words.items():
+    _mapping(values, f"words: {field}: of the template {name!r}")
+  return Prompt(
+    name=name,
+    input=template["input"],
+    target=target,
+    choices=tuple(choices),
+    words=words,
+    label=file["label"],
+    labels=tuple(labels),
+    weight=file.get("weight"),
+  )
+
+
+def _mapping(
+  content: Any, where: str, allowed: tuple[str, ...] | None = None
+) -> dict[str, Any]:
+  """Returns `content` if it is a mapping with allowed names."""
+  if not isinstance(content, dict):
+    raise UserError(f"{where} is no mapping of names.")
+  for name in content:
+    if allowed is not None and name not in allowed:
+      raise UserError(
+        f"{where} has an unknown {name!r}{nearest(name, allowed)}"
+      )
+  return content
+
+
+def _number(row: Mapping[str, Any], field: str) -> float:
+  text = templates.read_field(row, field)
+  try:
+    return float(text)
+  except ValueError as error:
+    raise RowProblem(
+      f"has {text!r} in the field {field!r}, which is no number"
+    ) from error

@@ -1,0 +1,258 @@
+r"""Prompted data, as T0's (Sanh et al. 2022): rows under natural prompts.
+
+Every template of a YAML file (`prompt_files.py` describes it) makes a task of
+any rows: a user's files or a SeqIO source.
+
+    register_prompts("my_prompts.yaml", RowFiles({"train": "nli.tsv"}, "tsv"))
+
+A template with choices is scored by rank classification: of the splits but
+`train` there is an example for each choice, and the likeliest one counts. In
+`train` there is the right choice alone. A template without choices is a plain
+text-to-text task.
+
+    {'premise': 'It rained.', 'hypothesis': 'It was wet.', 'label': 0}
+    -> train: 'It rained.\nDoes it follow that "It was wet."?', 'yes'
+    -> validation: the same input with 'yes', is_correct, idx [0, 0], and
+       with 'no', not is_correct, idx [0, 1]
+"""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+import functools
+import json
+from typing import Any
+
+import seqio
+import tensorflow as tf
+
+from tasks import vocabulary as vocabularies
+from tasks.sources import python_examples
+from tasks.your_data import prompt_files
+from tasks.your_data import scoring_by_name
+from tasks.your_data.prompt_files import Prompt
+from tasks.your_data.row_examples import TEXT
+from tasks.your_data.rows import RowFiles
+from tasks.your_data.rows import RowsDataSource
+from tasks.your_data.text_to_text import add_task
+from tasks.your_data.text_to_text import Metrics
+from transformer_zoo.data.prepare import definitions
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation.answers import post_processors
+from transformer_zoo.evaluation.metrics import (
+  classification as metric_functions,
+)
+
+_TRAINING = "train"
+_TEXTS = {"inputs": TEXT, "targets": TEXT}
+_RANKED = _TEXTS | {
+  "choice": tf.TensorSpec((), tf.int32),
+  "is_correct": tf.TensorSpec((), tf.bool),
+  "weight": tf.TensorSpec((), tf.float32),
+}
+
+
+class PromptedDataSource(seqio.DataSource):
+  """Rows under a template: right choices in `train`, all choices elsewhere."""
+
+  def __init__(self, rows: RowFiles | seqio.DataSource, prompt: Prompt):
+    """Says which rows and which template.
+
+    Args:
+      rows: files of the user's, or a SeqIO source; its lists, texts and
+        numbers are the fields.
+      prompt: the template.
+    """
+    self._rows = rows
+    self._prompt = prompt
+    self._of_files = {}
+    if isinstance(rows, RowFiles):
+      for split, pattern in rows.splits.items():
+        self._of_files[split] = RowsDataSource(
+          dataclasses.replace(rows, splits={split: pattern}),
+          self._convert(split),
+          signature=self._signature(split),
+          fields=prompt.fields,
+          settings=dataclasses.asdict(prompt),
+        )
+    super().__init__(splits=())
+
+  @property
+  def splits(self) -> Sequence[str]:
+    return tuple(self._rows.splits)
+
+  @property
+  def supports_arbitrary_sharding(self) -> bool:
+    return False
+
+  def list_shards(self, split: str) -> list[str]:
+    return self._source(split).list_shards(split)
+
+  def fingerprint(self) -> str:
+    """Returns what the examples depend on, for `zoo prepare`."""
+    if self._of_files:
+      of_rows = [source.fingerprint() for source in self._of_files.values()]
+    else:
+      of_rows = definitions.describe_source(self._rows)
+    return json.dumps([dataclasses.asdict(self._prompt), of_rows])
+
+  def skipped_rows(self, split: str) -> list[str]:
+    """Returns a sentence for each row of a split that is skipped as bad."""
+    skipped = getattr(self._source(split), "skipped_rows", lambda _: [])
+    return skipped(split)
+
+  def get_dataset(
+    self,
+    split: str = "train",
+    shuffle: bool = True,
+    seed: int | None = None,
+    shard_info: seqio.ShardInfo | None = None,
+    **unused: Any,
+  ) -> tf.data.Dataset:
+    """Returns `inputs` and `targets`, and in ranked splits what ranks them.
+
+    That is `idx` (row and choice), `is_correct` and `weight`, as from the t5
+    package's `rank_classification`.
+
+    Args:
+      split: which rows.
+      shuffle: as the source of the rows does.
+      seed: of that.
+      shard_info: as the source of the rows does.
+      **unused: further arguments of SeqIO's.
+
+    Raises:
+      UserError: the rows lack a field, or a file is bad.
+    """
+    del unused
+    dataset = self._source(split).get_dataset(
+      split=split, shuffle=shuffle, seed=seed, shard_info=shard_info
+    )
+    if not self._of_files:
+      dataset = self._converted(dataset, split)
+    return _numbered(dataset) if self._ranks(split) else dataset
+
+  def _source(self, split: str) -> seqio.DataSource:
+    return self._of_files.get(split, self._rows)
+
+  def _ranks(self, split: str) -> bool:
+    return bool(self._prompt.choices) and split != _TRAINING
+
+  def _signature(self, split: str) -> Mapping[str, tf.TensorSpec]:
+    return _RANKED if self._ranks(split) else _TEXTS
+
+  def _convert(self, split: str):
+    if self._ranks(split):
+      return self._prompt.ranked_examples
+    return self._prompt.right_examples
+
+  def _converted(self, dataset: tf.data.Dataset, split: str) -> tf.data.Dataset:
+    """Returns the examples of a dataset of rows."""
+    known = dataset.element_spec
+    for field in self._prompt.fields:
+      if field not in known and field.partition(".")[0] not in known:
+        raise UserError(
+          f"The template {self._prompt.name!r} uses the field {field!r}, which "
+          f"the rows do not have{nearest(field, known)}"
+        )
+    convert = self._convert(split)
+
+    def examples():
+      for row in dataset.as_numpy_iterator():
+        # Published data sets have empty texts: they are part of the benchmark.
+        yield from convert(row, may_be_empty=True)
+
+    return python_examples.to_dataset(examples, self._signature(split))
+
+
+def register_prompts(
+  path: str,
+  rows: RowFiles | seqio.DataSource,
+  *,
+  length_normalized: bool = False,
+  metrics: Metrics = (),
+  vocabulary: str | None = None,
+  extra_ids: int | None = None,
+  features: Mapping[str, seqio.Feature] | None = None,
+) -> list[seqio.Task]:
+  """Registers a task for every template of a file, and their mixture.
+
+  Args:
+    path: a YAML file, or the name of one in `tasks/prompts`.
+    rows: files of the user's, or a SeqIO source.
+    length_normalized: divide the log-likelihood of a choice by its number of
+      tokens before choices are compared.
+    metrics: of the templates without choices, by name or as functions.
+    vocabulary: of any kind, by its path; by default T5's.
+    extra_ids: its sentinels, by default as is usual for the kind.
+    features: in place of both.
+
+  Returns:
+    The tasks.
+
+  Raises:
+    UserError: the file is not there or not as it should be, or a name is taken.
+  """
+  file = prompt_files.read(path)
+  tasks = [
+    _register(
+      prompt,
+      rows,
+      length_normalized,
+      metrics,
+      features or vocabularies.features(vocabulary, extra_ids),
+    )
+    for prompt in file.prompts
+  ]
+  if file.mixture:
+    try:
+      # Each task has all rows, so that equal rates are proportional ones.
+      seqio.MixtureRegistry.add(
+        file.mixture, [task.name for task in tasks], default_rate=1.0
+      )
+    except ValueError as error:
+      raise UserError(
+        f"The mixture {file.mixture!r} of the prompt file {path!r} cannot be "
+        f"registered: {error}"
+      ) from error
+  return tasks
+
+
+def _register(
+  prompt: Prompt,
+  rows: RowFiles | seqio.DataSource,
+  length_normalized: bool,
+  metrics: Metrics,
+  features: Mapping[str, seqio.Feature],
+) -> seqio.Task:
+  if prompt.choices:
+    functions = [
+      functools.partial(
+        metric_functions.rank_classification,
+        length_normalized=length_normalized,
+      )
+    ]
+    post_processing = post_processors.rank_classification
+  else:
+    functions, post_processing, _ = scoring_by_name.scoring(metrics, None)
+  return add_task(
+    prompt.name,
+    PromptedDataSource(rows, prompt),
+    features=features,
+    metric_fns=functions,
+    postprocess_fn=post_processing,
+  )
+
+
+def _numbered(dataset: tf.data.Dataset) -> tf.data.Dataset:
+  """Returns the examples with `idx`, the number of the row and of the choice.
+
+  A row begins with its choice 0.
+  """
+
+  def number(row, example):
+    choice = example.pop("choice")
+    row += tf.cast(tf.equal(choice, 0), tf.int32)
+    return row, {"idx": tf.stack([row, choice]), **example}
+
+  return dataset.scan(tf.constant(-1), number)

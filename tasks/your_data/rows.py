@@ -1,0 +1,226 @@
+"""Rows of user files: tab-separated, comma-separated (CSV) or JSON Lines.
+
+Files are UTF-8 with or without a byte order mark, with Unix or Windows line
+ends, gzip if the name ends in `.gz`. Blank lines are passed over.
+
+- TSV has a row on each line and no quoting: a quote is a quote.
+- CSV is RFC 4180: a field in double quotes may have commas, line breaks, and
+  quotes written twice.
+- JSON Lines has an object on each line; a number stays text as it is written.
+
+Bad rows are told or skipped (`line_files`): not UTF-8, a NUL character, another
+number of columns than the header's, no JSON, longer than `max_row_bytes`; and
+what the conversion of a row refuses: a missing or empty field, for one.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import dataclasses
+import os
+from typing import Any
+
+import tensorflow as tf
+
+from tasks.sources import line_files
+from tasks.sources.line_files import BadRow
+from tasks.your_data import row_readers
+from tasks.your_data.templates import RowProblem
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+
+MAX_ROW_BYTES = 1_000_000
+Row = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class RowFiles:
+  """Files of rows, by split.
+
+  Attributes:
+    splits: a glob pattern per split, absolute or relative to a data folder or
+      to the current one.
+    kind: 'tsv', 'csv' or 'jsonl'.
+    columns: names of the columns of TSV or CSV files that have no header; with
+      None the first line of each file has them.
+    delimiter: between the columns of CSV.
+    max_row_bytes: a longer row is a bad one.
+  """
+
+  splits: Mapping[str, str]
+  kind: str
+  columns: tuple[str, ...] | None = None
+  delimiter: str = ","
+  max_row_bytes: int = MAX_ROW_BYTES
+
+  def __post_init__(self):
+    kinds = ("csv", "jsonl", "tsv")
+    if self.kind not in kinds:
+      raise UserError(
+        f"Rows are of no kind {self.kind!r}" + nearest(self.kind, kinds)
+      )
+    patterns = self.splits.values() if isinstance(self.splits, Mapping) else [0]
+    if not all(isinstance(pattern, (str, os.PathLike)) for pattern in patterns):
+      raise UserError(
+        f"splits={self.splits!r} is no file or pattern per split; write it as "
+        "{'train': 'train.tsv'}."
+      )
+    if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
+      raise UserError(
+        f"delimiter={self.delimiter!r} cannot separate columns; give one "
+        "character that is no quote."
+      )
+    if self.columns is not None:
+      _check_names(self.columns, "columns=")
+
+  def read(
+    self, path: str, fields: Iterable[str]
+  ) -> Iterator[tuple[str, Row] | BadRow]:
+    """Yields the rows of a file, each with what an error calls it.
+
+    Args:
+      path: the file.
+      fields: the columns of a TSV or CSV file that are needed.
+
+    Raises:
+      UserError: the file cannot be read; its header lacks a needed field or
+        has a name twice; a quote in it is never closed.
+    """
+    if self.kind == "jsonl":
+      rows = row_readers.read_json(path, self.max_row_bytes)
+    else:
+      rows = self._read_table(path, fields)
+    for row in rows:
+      if not isinstance(row, BadRow):
+        where, values = row
+        if problem := _find_bad_text(values):
+          row = BadRow(f"{where} has {problem}")
+      yield row
+
+  def _read_table(
+    self, path: str, fields: Iterable[str]
+  ) -> Iterator[tuple[str, Row] | BadRow]:
+    if self.kind == "tsv":
+      records = row_readers.split_tabs(path, self.max_row_bytes)
+    else:
+      records = row_readers.split_csv(path, self.max_row_bytes, self.delimiter)
+    names = self.columns and list(self.columns)
+    is_first = True
+    for record in records:
+      if isinstance(record, BadRow):
+        if names is None:
+          raise UserError(f"{record.sentence} It should name the columns.")
+        yield record
+        continue
+      where, cells = record
+      if is_first:
+        is_first = False
+        if names is None:
+          names = cells
+          if problem := _find_bad_text(names):
+            raise UserError(f"{where} has {problem}.")
+          _check_names(names, where)
+          _check_has(names, fields, where, _HEADERLESS)
+          continue
+        if cells == names:
+          raise UserError(
+            f"{where} repeats the names in columns=; leave columns= out for a "
+            "file with a header."
+          )
+        _check_has(names, fields, "columns=")
+      if len(cells) == len(names):
+        yield where, dict(zip(names, cells, strict=True))
+      else:
+        hint = "" if self.kind == "csv" else _QUOTED
+        yield BadRow(
+          f"{where} has {len(cells)} columns, not the {len(names)} columns "
+          + ", ".join(map(repr, names))
+          + hint
+        )
+
+
+_HEADERLESS = " (columns= names those of a file without a header)"
+_QUOTED = (
+  " (a file whose fields are quoted is read by from_csv with delimiter='\\t')"
+)
+
+
+class RowsDataSource(line_files.LineFilesDataSource):
+  """Examples made of rows, one by one, in Python."""
+
+  def __init__(
+    self,
+    files: RowFiles,
+    convert: Callable[[Row], Iterable[Mapping[str, Any]]],
+    *,
+    signature: Mapping[str, tf.TensorSpec],
+    fields: Iterable[str],
+    settings: Any,
+  ):
+    """Says what the rows become.
+
+    Args:
+      files: where the rows are.
+      convert: gives the examples of a row; raises `RowProblem` for a bad one.
+      signature: of an example.
+      fields: that `convert` needs.
+      settings: JSON of all that `convert` depends on.
+    """
+    kept = dataclasses.asdict(files)
+    del kept["splits"]
+    super().__init__(
+      files.splits,
+      signature=signature,
+      content="row",
+      settings=[kept, settings],
+    )
+    self._files = files
+    self._convert = convert
+    # `{answers.text}` is a part of the column `answers`.
+    self._fields = tuple(fields)
+
+  def read(self, path: str) -> Iterator[dict[str, Any] | BadRow]:
+    for row in self._files.read(path, self._fields):
+      if isinstance(row, BadRow):
+        yield row
+        continue
+      where, values = row
+      try:
+        examples = list(self._convert(values))
+      except RowProblem as problem:
+        yield BadRow(f"{where} {problem}")
+      else:
+        yield from examples
+
+
+def _find_bad_text(values: Any, field: str = "") -> str | None:
+  """Returns what is wrong with a text in a row, and in which field."""
+  if isinstance(values, str):
+    problem = line_files.find_problem(values)
+    return problem and f"{problem}, in the field {field!r}"
+  if isinstance(values, dict):
+    parts = values.items()
+  elif isinstance(values, list):
+    parts = enumerate(values)
+  else:
+    return None
+  for name, part in parts:
+    if found := _find_bad_text(part, f"{field}.{name}" if field else str(name)):
+      return found
+  return None
+
+
+def _check_names(names: Sequence[str], where: str) -> None:
+  """Raises UserError where two columns have one name."""
+  twice = [name for name in names if name and names.count(name) > 1]
+  if twice:
+    raise UserError(f"{where} names the column {twice[0]!r} twice.")
+
+
+def _check_has(
+  names: Sequence[str], fields: Iterable[str], where: str, hint: str = ""
+) -> None:
+  """Raises UserError where a needed column is not there."""
+  for field in fields:
+    if field not in names and field.partition(".")[0] not in names:
+      raise UserError(
+        f"{where} has no column {field!r}{nearest(field, names)}{hint}"
+      )

@@ -1,0 +1,361 @@
+"""Converters against SeqIO's own, key by key, and what SeqIO does not have."""
+
+import numpy as np
+import pytest
+
+from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.data.features.converters import Encoder
+from transformer_zoo.data.features.converters import EncoderDecoder
+from transformer_zoo.data.features.converters import LanguageModel
+from transformer_zoo.data.features.converters import PrefixLanguageModel
+from transformer_zoo.data.features.converters import trim
+from transformer_zoo.errors import UserError
+
+LENGTHS = {"inputs": 12, "targets": 9}
+MASK = 60
+
+
+def theirs_of(name, **kwargs):
+  """SeqIO's converter; imported here, as it takes seconds."""
+  import seqio
+
+  return getattr(seqio, name)(**kwargs)
+
+
+# ours, SeqIO's class, its arguments
+PAIRS = {
+  "encoder_decoder": (EncoderDecoder(), "EncDecFeatureConverter", {}),
+  "encoder_decoder_bos": (
+    EncoderDecoder(bos_id=7),
+    "EncDecFeatureConverter",
+    {"bos_id": 7},
+  ),
+  "language_model": (LanguageModel(), "LMFeatureConverter", {}),
+  "language_model_bos": (
+    LanguageModel(bos_id=7),
+    "LMFeatureConverter",
+    {"bos_id": 7},
+  ),
+  "prefix": (PrefixLanguageModel(), "PrefixLMFeatureConverter", {}),
+  "prefix_all": (
+    PrefixLanguageModel(loss_on_targets_only=False),
+    "PrefixLMFeatureConverter",
+    {"loss_on_targets_only": False},
+  ),
+  "prefix_bos": (
+    PrefixLanguageModel(bos_id=7),
+    "PrefixLMFeatureConverter",
+    {"bos_id": 7},
+  ),
+  "encoder": (Encoder(), "EncoderFeatureConverter", {"mask_id": MASK}),
+}
+
+
+def convert_with_seqio(name, examples, packing):
+  """Rows of SeqIO's converter on the same examples."""
+  import tensorflow as tf
+
+  _, class_name, kwargs = PAIRS[name]
+  converter = theirs_of(class_name, pack=packing, **kwargs)
+  keys = converter.TASK_FEATURES
+  lengths = LENGTHS | ({"targets": 12} if name == "encoder" else {})
+  dataset = tf.data.Dataset.from_generator(
+    lambda: ({k: e[k] for k in keys} for e in examples),
+    output_signature={k: tf.TensorSpec([None], tf.int32) for k in keys},
+  )
+  rows = converter(dataset, {k: lengths[k] for k in keys})
+  return list(rows.as_numpy_iterator())
+
+
+def draw_examples(name, number, seed):
+  rng = np.random.default_rng(seed)
+
+  def draw(most):
+    size = rng.integers(1, most)
+    return np.append(rng.integers(3, 50, size), 1).astype(np.int32)
+
+  if name != "encoder":
+    return [{"inputs": draw(8), "targets": draw(6)} for _ in range(number)]
+  examples = []
+  for _ in range(number):
+    targets = draw(8)
+    weights = (rng.random(len(targets)) < 0.4).astype(np.int32)
+    inputs = np.where(weights, MASK, targets).astype(np.int32)
+    examples.append({"inputs": inputs, "targets": targets, "weights": weights})
+  return examples
+
+
+def ragged(examples):
+  return {
+    key: Ragged.of([example[key] for example in examples])
+    for key in examples[0]
+  }
+
+
+def lay_out(converter, examples, rows, packing, num_rows=None, pad_id=0):
+  return converter(
+    ragged(examples),
+    np.asarray(rows),
+    num_rows=max(rows) + 1 if num_rows is None else num_rows,
+    lengths=LENGTHS,
+    packing=packing,
+    pad_id=pad_id,
+  )
+
+
+def pack_as_seqio(name, seed):
+  """Returns examples and their rows: one behind the other while they fit."""
+  converter, _, _ = PAIRS[name]
+  # SeqIO packs as many examples together as the longest feature has tokens.
+  examples = draw_examples(name, 12, seed)
+  lengths = [[len(e[k]) for k in converter.features] for e in examples]
+  rows, row, room = [], 0, np.array(converter.capacities(LENGTHS))
+  for size in converter.sizes(np.array(lengths)):
+    if (size > room).any():
+      row, room = row + 1, np.array(converter.capacities(LENGTHS))
+    rows.append(row)
+    room = room - size
+  assert row < len(rows) - 1  # something was packed
+  return examples, np.array(rows)
+
+
+def assert_equal(batch, theirs):
+  assert set(batch) == set(theirs[0])
+  for key, value in batch.items():
+    assert value.dtype == np.int32
+    np.testing.assert_array_equal(
+      value, np.stack([t[key] for t in theirs]), key
+    )
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_unpacked_batch_equals_seqio(name):
+  examples = draw_examples(name, 12, seed=0)
+  batch = lay_out(PAIRS[name][0], examples, range(12), packing=False)
+  assert_equal(batch, convert_with_seqio(name, examples, packing=False))
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", PAIRS)
+def test_packed_batch_equals_seqio(name, seed):
+  examples, rows = pack_as_seqio(name, seed)
+  batch = lay_out(PAIRS[name][0], examples, rows, packing=True)
+  assert_equal(batch, convert_with_seqio(name, examples, packing=True))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_another_padding_changes_the_empty_places_alone(name):
+  """SeqIO pads with 0; RoBERTa's padding is 1, an id that T5's text ends in."""
+  converter, _, _ = PAIRS[name]
+  examples, rows = pack_as_seqio(name, 0)
+  batch = lay_out(converter, examples, rows, packing=True)
+  other = lay_out(converter, examples, rows, packing=True, pad_id=1)
+  bos_id = getattr(converter, "bos_id", None) or 1
+  for key, value in batch.items():
+    side = key.split("_")[0]
+    empty = batch[f"{side}_segment_ids"] == 0
+    assert empty.any()
+    expected = value
+    if key == "decoder_input_tokens":
+      starts = ~empty & (batch["decoder_positions"] == 0)
+      expected = np.where(starts, bos_id, value)
+      expected = np.where(empty, other[key], expected)
+    elif "tokens" in key:
+      expected = np.where(empty, 1, value)
+    np.testing.assert_array_equal(other[key], expected, key)
+
+
+def contexts(batch, side, causal):
+  """What each filled place may see: (own id, weight, [(position, id), ...])."""
+  inputs = batch[f"{side}_input_tokens"]
+  targets = batch[f"{side}_target_tokens"]
+  weights = batch[f"{side}_loss_weights"]
+  width = inputs.shape[1]
+  segments = batch.get(f"{side}_segment_ids", (targets > 0).astype(np.int32))
+  positions = batch.get(f"{side}_positions", np.arange(width) + 0 * inputs)
+  prefix = batch.get(f"{side}_causal_attention", np.zeros_like(inputs))
+  seen = []
+  for row, column in zip(*np.nonzero(segments), strict=True):
+    visible = segments[row] == segments[row, column]
+    if causal:
+      visible &= (np.arange(width) <= column) | (prefix[row] == 1)
+    pairs = zip(positions[row][visible], inputs[row][visible], strict=True)
+    seen.append((targets[row, column], weights[row, column], sorted(pairs)))
+  return seen
+
+
+@pytest.mark.parametrize(
+  "name", ["encoder", "language_model", "prefix", "prefix_all"]
+)
+def test_packing_shows_every_token_the_same(name):
+  """So a model that heeds segments has the same loss for it."""
+  examples, rows = pack_as_seqio(name, 0)
+  converter, _, _ = PAIRS[name]
+  side = "encoder" if name == "encoder" else "decoder"
+  packed, apart = (
+    contexts(
+      lay_out(converter, examples, some, packing), side, side == "decoder"
+    )
+    for some, packing in ((rows, True), (np.arange(len(rows)), False))
+  )
+  assert packed == apart
+
+
+@pytest.mark.parametrize("packing", [True, False])
+def test_weights_come_from_places_and_not_from_ids(packing):
+  """An id of 0 in the text is a target; SeqIO takes it for padding."""
+  examples = [{"inputs": np.array([5, 0]), "targets": np.array([4, 0, 6, 0])}]
+  for converter, weights in (
+    (EncoderDecoder(), [1, 1, 1, 1]),
+    (LanguageModel(), [1, 1, 1, 1]),
+    (PrefixLanguageModel(), [0, 0, 1, 1, 1, 1]),
+    (PrefixLanguageModel(loss_on_targets_only=False), [1] * 6),
+  ):
+    batch = lay_out(converter, examples, [0], packing, pad_id=3)
+    row = batch["decoder_loss_weights"][0]
+    assert row[: len(weights)].tolist() == weights
+    assert not row[len(weights) :].any()
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("packing", [True, False])
+def test_rows_without_examples_are_empty(name, packing):
+  converter, _, _ = PAIRS[name]
+  examples = draw_examples(name, 1, 0)
+  batch = lay_out(converter, examples, [1], packing, num_rows=3)
+  for key, value in batch.items():
+    if key == "decoder_input_tokens":
+      continue  # a row begins with `bos_id` all the same
+    assert not value[[0, 2]].any(), key
+  weights = next(value for key, value in batch.items() if "weights" in key)
+  if name != "encoder":
+    assert weights[1].any()
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_batch_without_examples_is_empty(name):
+  examples = draw_examples(name, 1, 0)
+  none = {
+    key: Ragged(np.zeros(0, np.int32), np.zeros(0, np.int64))
+    for key in examples[0]
+  }
+  batch = PAIRS[name][0](
+    none,
+    np.zeros(0, np.int64),
+    num_rows=2,
+    lengths=LENGTHS,
+    packing=True,
+    pad_id=0,
+  )
+  for key, value in batch.items():
+    assert value.shape[0] == 2
+    assert key == "decoder_input_tokens" or not value.any()
+
+
+def test_an_example_without_inputs_or_targets():
+  """The prefix is one place, where nothing is read; no target, no weight."""
+  nothing = np.zeros(0, np.int32)
+  examples = [
+    {"inputs": nothing, "targets": np.array([4, 1])},
+    {"inputs": np.array([5, 1]), "targets": nothing},
+  ]
+  batch = lay_out(PrefixLanguageModel(), examples, [0, 0], packing=True)
+  begin = {key: value[0, :5].tolist() for key, value in batch.items()}
+  assert begin == {
+    "decoder_target_tokens": [4, 1, 5, 1, 0],
+    "decoder_input_tokens": [0, 4, 0, 5, 0],
+    "decoder_loss_weights": [1, 1, 0, 0, 0],
+    "decoder_segment_ids": [1, 1, 2, 2, 0],
+    "decoder_positions": [0, 1, 0, 1, 0],
+    "decoder_causal_attention": [1, 0, 1, 1, 0],
+  }
+
+
+def test_encoder_lays_out_token_types_and_numbers_of_examples():
+  examples = {
+    "inputs": Ragged.of([np.array([8, 9, 3]), np.array([8, 4])]),
+    "targets": Ragged.of([np.array([8, 5, 3]), np.array([8, 4])]),
+    "weights": Ragged.of([np.array([0, 1, 0]), np.array([0, 1])]),
+    "token_types": Ragged.of([np.array([0, 0, 1]), np.array([0, 1])]),
+    "next_sentence": Ragged.of([np.array([1]), np.array([0])]),
+  }
+  batch = Encoder()(
+    examples,
+    np.array([0, 2]),
+    num_rows=4,
+    lengths={"inputs": 4},
+    packing=False,
+    pad_id=1,
+  )
+  expected = {
+    "encoder_input_tokens": [[8, 9, 3, 1], [1] * 4, [8, 4, 1, 1], [1] * 4],
+    "encoder_target_tokens": [[8, 5, 3, 1], [1] * 4, [8, 4, 1, 1], [1] * 4],
+    "encoder_loss_weights": [[0, 1, 0, 0], [0] * 4, [0, 1, 0, 0], [0] * 4],
+    "encoder_token_types": [[0, 0, 1, 0], [0] * 4, [0, 1, 0, 0], [0] * 4],
+    "next_sentence": [1, -1, 0, -1],
+  }
+  assert {key: value.tolist() for key, value in batch.items()} == expected
+
+
+def test_examples_with_a_number_each_cannot_share_a_row():
+  one = Ragged.of([np.array([8, 3]), np.array([8, 4])])
+  examples = dict.fromkeys(("inputs", "targets", "weights"), one)
+  examples["sentence_order"] = Ragged.of([np.array([1]), np.array([0])])
+  with pytest.raises(UserError) as error:
+    Encoder()(
+      examples,
+      np.array([0, 0]),
+      num_rows=1,
+      lengths={"inputs": 4},
+      packing=True,
+      pad_id=0,
+    )
+  assert str(error.value) == (
+    "Examples with a number of their own, 'sentence_order', cannot share a "
+    "row; set packing to False."
+  )
+
+
+def test_documents_of_a_row_are_told_apart():
+  """Concatenate and split: one example, several segments."""
+  examples = {
+    "targets": Ragged.of([np.array([5, 1, 6, 7, 1]), np.array([8, 9])]),
+    "segment_lengths": Ragged.of([np.array([2, 3]), np.array([2])]),
+  }
+  arguments = {"num_rows": 2, "lengths": {"targets": 6}, "pad_id": 0}
+  rows = np.array([0, 1])
+  packed = LanguageModel()(examples, rows, packing=True, **arguments)
+  assert {key: value.tolist() for key, value in packed.items()} == {
+    "decoder_target_tokens": [[5, 1, 6, 7, 1, 0], [8, 9, 0, 0, 0, 0]],
+    "decoder_input_tokens": [[0, 5, 0, 6, 7, 0], [0, 8, 0, 0, 0, 0]],
+    "decoder_loss_weights": [[1, 1, 1, 1, 1, 0], [1, 1, 0, 0, 0, 0]],
+    "decoder_segment_ids": [[1, 1, 2, 2, 2, 0], [1, 1, 0, 0, 0, 0]],
+    "decoder_positions": [[0, 1, 0, 1, 2, 0], [0, 1, 0, 0, 0, 0]],
+  }
+  apart = LanguageModel()(examples, rows, packing=False, **arguments)
+  assert apart["decoder_input_tokens"].tolist() == [
+    [0, 5, 1, 6, 7, 1],
+    [0, 8, 9, 0, 0, 0],
+  ]
+
+
+def test_capacities_and_sizes():
+  lengths = np.array([[3, 4], [5, 6]])
+  assert EncoderDecoder().capacities(LENGTHS) == (12, 9)
+  assert EncoderDecoder().sizes(lengths).tolist() == [[3, 4], [5, 6]]
+  assert PrefixLanguageModel().capacities(LENGTHS) == (21,)
+  assert PrefixLanguageModel().sizes(lengths).tolist() == [[7], [11]]
+  assert LanguageModel().capacities({"targets": 9}) == (9,)
+  assert LanguageModel().sizes(lengths[:, 1:]).tolist() == [[4], [6]]
+  assert Encoder().capacities({"inputs": 12}) == (12,)
+  assert Encoder().sizes(lengths[:, :1]).tolist() == [[3], [5]]
+
+
+def test_trim_keeps_eos_only_where_asked():
+  ids = np.array([5, 6, 7, 8, 1], np.int32)
+  assert trim(ids, 5, True, 1).tolist() == [5, 6, 7, 8, 1]
+  assert trim(ids, 3, True, 1).tolist() == [5, 6, 1]
+  assert trim(ids, 3, False, 1).tolist() == [5, 6, 7]
+  assert trim(ids[:4], 3, True, 1).tolist() == [5, 6, 7]  # it had no EOS
+  assert trim(ids, 3, True, 2).tolist() == [5, 6, 7]  # 1 is not its EOS
+  assert ids.tolist() == [5, 6, 7, 8, 1]

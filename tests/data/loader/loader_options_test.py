@@ -1,0 +1,301 @@
+"""Static masking, truncated corpora, warm-up, buckets, workers, converters."""
+
+import collections
+import itertools
+
+import numpy as np
+import pytest
+
+from transformer_zoo.corruption import Denoising
+from transformer_zoo.corruption import Everything
+from transformer_zoo.corruption import SpanCorruption
+from transformer_zoo.corruption.masked_lm import MaskedLanguageModel
+from transformer_zoo.data.features import converters
+from transformer_zoo.data.loader import epochs
+from transformer_zoo.data.loader import loader
+from transformer_zoo.data.loader import packing
+from transformer_zoo.data.storage.manifest import PreparedMixture
+from transformer_zoo.errors import UserError
+
+LENGTHS = {"inputs": 32, "targets": 16}
+SHORT = {"inputs": 16, "targets": 8}
+# Targets are the text itself.
+COPY = Denoising(Everything(), "nothing", "keep")
+RAW_LENGTH = SpanCorruption().raw_length(LENGTHS)
+
+
+@pytest.fixture
+def few(make_task, short_examples):
+  task = make_task("few", short_examples(50))
+  return PreparedMixture("few", (task,), (1.0,))
+
+
+@pytest.fixture
+def text(make_task, stream):
+  task = make_task("text", stream(30), kind="tokens")
+  return PreparedMixture("text", (task,), (1.0,))
+
+
+def take(mixture, number, **arguments):
+  defaults = {
+    "split": "train",
+    "lengths": LENGTHS,
+    "batch_size": 8,
+    "seed": 3,
+  }
+  batches = loader.training_batches(mixture, **defaults | arguments)
+  taken = list(itertools.islice(batches, number))
+  batches.close()
+  return taken
+
+
+def open_batches(mixture, **arguments):
+  defaults = {
+    "split": "train",
+    "lengths": LENGTHS,
+    "batch_size": 8,
+    "seed": 3,
+  }
+  return loader.open_batches(mixture, **defaults | arguments)
+
+
+def column(batches, key):
+  return np.concatenate([batch[key] for batch in batches])
+
+
+@pytest.mark.parametrize("copies, expected", [(None, 4), (1, 1), (2, 2)])
+def test_static_masking_repeats_its_copies(make_task, copies, expected):
+  tokens = np.arange(3, 3 + RAW_LENGTH, dtype=np.int32)
+  task = make_task("one", [{"targets": tokens}], kind="tokens")
+  one = PreparedMixture("one", (task,), (1.0,))
+  batches = take(one, 4, batch_size=1, static_copies=copies)
+  inputs = column(batches, "encoder_input_tokens")
+  assert len(np.unique(inputs, axis=0)) == expected
+  if copies:
+    np.testing.assert_array_equal(inputs[:copies], inputs[copies : 2 * copies])
+
+
+def test_static_masks_differ_between_texts_and_tasks(make_task):
+  tokens = np.tile(np.arange(3, 3 + RAW_LENGTH, dtype=np.int32), 4)
+  tasks = tuple(
+    make_task(name, [{"targets": tokens}], kind="tokens") for name in "ab"
+  )
+  pair = PreparedMixture("pair", tasks, (1.0, 1.0))
+  inputs = column(take(pair, 2, static_copies=1), "encoder_input_tokens")
+  # Eight equal chunks, twice.
+  _, counts = np.unique(inputs, axis=0, return_counts=True)
+  assert counts.tolist() == [2] * 8
+
+
+def test_a_corpus_is_cut_to_its_first_tokens(text, stream):
+  whole = np.concatenate([e["targets"] for e in stream(30)])
+  lengths = {"inputs": 1, "targets": 21}
+  kwargs = {"lengths": lengths, "corruption": COPY, "max_tokens": 105}
+  chunks = column(take(text, 3, **kwargs), "decoder_target_tokens")[:, :20]
+  expected = whole[:100].reshape(5, 20)
+  np.testing.assert_array_equal(
+    np.unique(chunks[:10], axis=0), np.unique(expected, axis=0)
+  )
+  batches = open_batches(text, **kwargs)
+  found = epochs.repeats(batches, 15)["text"]
+  assert (found.examples, found.epochs, found.counted) == (5, 24.0, True)
+  assert str(found) == "5 examples an epoch, 24.00 epochs in this run"
+
+
+def test_more_tokens_than_there_are_are_refused(text, few):
+  total = text.tasks[0].split("train").num_tokens
+  with pytest.raises(UserError, match=f"of task 'text' has {total} tokens"):
+    open_batches(text, max_tokens=total + 1)
+  with pytest.raises(UserError, match="'few' has no task of unlabelled text"):
+    open_batches(few, max_tokens=10)
+  with pytest.raises(UserError, match="max_tokens is 0; it must be 1 or more"):
+    open_batches(text, max_tokens=0)
+
+
+@pytest.mark.parametrize(
+  "arguments",
+  [
+    {},
+    {"packing": False},
+    {"batch_size_warmup": {7: 2, 11: 6}},
+    {"length_warmup": {9: SHORT}, "batch_size_warmup": {7: 2}},
+    {
+      "packing": False,
+      "length_buckets": ({"inputs": 8, "targets": 8, "batch_size": 16},),
+    },
+  ],
+)
+def test_epochs_are_those_of_the_examples_in_the_batches(
+  make_task, short_examples, stream, arguments
+):
+  tasks = (
+    make_task("few", short_examples(50)),
+    make_task("text", stream(30), kind="tokens"),
+  )
+  mixture = PreparedMixture("both", tasks, (3.0, 1.0))
+  batches = open_batches(mixture, **arguments)
+  assert batches.examples_before(0).tolist() == [0, 0]
+  steps = 23
+  found = epochs.repeats(batches, steps, exact=True)
+  seen = collections.Counter()
+  # The text has no id 3 + 0 with 3 + i behind it more often than by chance;
+  # its rows are told by their sentinels.
+  sentinels = tasks[1].vocabulary.sentinel_ids
+  for step in range(steps):
+    batch = batches[step]
+    rows = batch["encoder_input_tokens"]
+    of_text = np.isin(rows, sentinels).any(axis=1)
+    seen["text"] += int(of_text.sum())
+    segments = batch.get("encoder_segment_ids", np.ones_like(rows))
+    seen["few"] += int(segments.max(axis=1)[~of_text].sum())
+  for task, size in zip(tasks, batches.num_examples, strict=True):
+    assert found[task.name].epochs * size == pytest.approx(seen[task.name])
+
+
+def test_epochs_are_estimated_for_long_packed_runs(few):
+  batches = open_batches(few)
+  steps = 1 << 20
+  about = epochs.repeats(batches, steps)["few"]
+  assert not about.counted
+  assert "about" in str(about)
+  few_steps = epochs.repeats(batches, 2000, exact=True)["few"]
+  assert about.epochs / steps == pytest.approx(
+    few_steps.epochs / 2000, rel=0.02
+  )
+
+
+def test_a_batch_size_warm_up_leaves_the_rows_as_they_were(few):
+  plain = column(take(few, 12), "encoder_input_tokens")
+  batches = take(few, 14, batch_size_warmup={4: 2, 6: 4})
+  sizes = [len(batch["encoder_input_tokens"]) for batch in batches]
+  assert sizes == [2] * 4 + [4] * 2 + [8] * 8
+  np.testing.assert_array_equal(
+    column(batches, "encoder_input_tokens"), plain[: 16 + 64]
+  )
+
+
+def test_a_length_warm_up_cuts_the_same_places_shorter(text):
+  kwargs = {"corruption": COPY, "packing": False}
+  full, short = {"inputs": 1, "targets": 41}, {"inputs": 1, "targets": 11}
+  plain = take(text, 6, lengths=full, **kwargs)
+  warm = take(text, 6, lengths=full, length_warmup={4: short}, **kwargs)
+  key = "decoder_target_tokens"
+  for step in range(4):
+    assert warm[step][key].shape == (8, 11)
+    np.testing.assert_array_equal(
+      warm[step][key][:, :10], plain[step][key][:, :10]
+    )
+  for step in (4, 5):
+    np.testing.assert_array_equal(warm[step][key], plain[step][key])
+
+
+def test_a_length_warm_up_repeats_no_packed_example(few, monkeypatch):
+  places = []
+  batches = open_batches(few, length_warmup={20: SHORT})
+  for reader in batches._readers:
+    read = reader.read
+    monkeypatch.setattr(
+      reader, "read", lambda some, read=read: places.append(some) or read(some)
+    )
+  for step in range(40):
+    batches[step]
+  places = np.concatenate(places)
+  assert len(np.unique(places)) == len(places)
+  # What is passed over is less than a window of packing.
+  assert len(places) > places.max() + 1 - 2 * packing.WINDOW
+
+
+def test_buckets_have_their_shapes_and_every_example_once(few):
+  buckets = ({"inputs": 8, "targets": 8, "batch_size": 10},)
+  batches = take(few, 60, packing=False, length_buckets=buckets, batch_size=5)
+  shapes = {batch["encoder_input_tokens"].shape for batch in batches}
+  assert shapes == {(10, 8), (5, 32)}
+  names = collections.Counter()
+  for batch in batches:
+    names.update(map(tuple, batch["encoder_input_tokens"][:, :2].tolist()))
+  assert len(names) == 50
+  assert max(names.values()) - min(names.values()) <= 3
+
+
+@pytest.mark.parametrize(
+  "arguments", [{}, {"packing": False, "batch_size_warmup": {5: 4}}]
+)
+def test_buckets_are_alone(few, arguments):
+  with pytest.raises(UserError, match="length_buckets cannot be used with"):
+    open_batches(
+      few,
+      length_buckets=({"inputs": 8, "targets": 8, "batch_size": 10},),
+      **arguments,
+    )
+
+
+def test_reading_ahead_is_bounded(few, monkeypatch):
+  batches = open_batches(few)
+  made = []
+  make = type(batches).__getitem__
+
+  def counted(self, step):
+    made.append(step)
+    return make(self, step)
+
+  monkeypatch.setattr(type(batches), "__getitem__", counted)
+  iterator = loader.read_ahead(batches, start_step=5)
+  for taken in range(1, 60):
+    next(iterator)
+    assert len(made) <= taken + 10
+  iterator.close()
+  assert sorted(made) == list(range(5, 5 + len(made)))
+
+
+def test_worker_processes_make_the_same_batches(few):
+  here = take(few, 7, start_step=3)
+  there = take(few, 7, start_step=3, num_workers=2)
+  for batch, other in zip(here, there, strict=True):
+    assert batch.keys() == other.keys()
+    for key in batch:
+      np.testing.assert_array_equal(batch[key], other[key])
+
+
+def test_converters_lay_out_training_and_evaluation(text, few):
+  lengths = {"inputs": 24, "targets": 8}
+  prefix = converters.PrefixLanguageModel()
+  packed = take(few, 3, converter=prefix, lengths=lengths)
+  for batch in packed:
+    tokens = batch["decoder_target_tokens"]
+    assert tokens.shape == (8, 32)
+    assert (batch["decoder_segment_ids"].max(axis=1) > 1).all()
+    assert "encoder_input_tokens" not in batch
+  (first, _), *_ = loader.evaluation_batches(
+    few.tasks[0], split="train", lengths=lengths, batch_size=4, converter=prefix
+  )
+  assert first["decoder_causal_attention"].shape == (4, 32)
+
+  (lm,) = take(
+    text,
+    1,
+    converter=converters.LanguageModel(),
+    corruption=COPY,
+    lengths={"targets": 21},
+  )
+  assert lm["decoder_target_tokens"].shape == (8, 21)
+
+  (masked,) = take(
+    text,
+    1,
+    converter=converters.Encoder(),
+    corruption=MaskedLanguageModel(),
+    lengths={"inputs": 20},
+  )
+  assert masked["encoder_target_tokens"].shape == (8, 20)
+  assert 0 < masked["encoder_loss_weights"].sum() < 8 * 20
+
+
+def test_a_converter_of_another_kind_is_refused(text, few):
+  with pytest.raises(UserError, match="Task 'few' makes examples for an enc"):
+    open_batches(few, converter=converters.Encoder(), lengths={"inputs": 20})
+  with pytest.raises(UserError, match="converter EncoderDecoder lays out"):
+    open_batches(
+      text,
+      corruption=MaskedLanguageModel(),
+      lengths={"inputs": 20, "targets": 20},
+    )

@@ -1,0 +1,134 @@
+"""Which metrics get decoded texts, which likelihoods, which are refused."""
+
+import functools
+import types
+
+import pytest
+
+from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.storage import manifest
+from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation.answers import post_processors
+from transformer_zoo.evaluation.metrics import classification
+
+seqio = pytest.importorskip("seqio")
+
+
+def no_data(split, shuffle_files):
+  del split, shuffle_files
+
+
+def with_aux(targets, predictions, aux_values):
+  del targets, predictions, aux_values
+  return {}
+
+
+def with_labels(labels, guesses):
+  del labels, guesses
+  return {}
+
+
+@pytest.fixture
+def describe(vocabulary):
+  def call(*metric_fns, postprocess_fn=None, metric_objs=None):
+    task = seqio.Task(
+      "zt_scored",
+      source=seqio.FunctionDataSource(no_data, splits=("train",)),
+      output_features={"targets": seqio.Feature(vocabulary.to_seqio())},
+      metric_fns=metric_fns,
+      metric_objs=metric_objs,
+      postprocess_fn=postprocess_fn,
+    )
+    return definitions.describe_scoring(task)
+
+  return call
+
+
+def test_metrics_are_told_apart_by_their_second_parameter(describe):
+  normalized = functools.partial(
+    classification.rank_classification, length_normalized=True
+  )
+  found = describe(normalized, classification.accuracy)
+  module = "transformer_zoo.evaluation.metrics.classification"
+  assert found == manifest.Scoring(
+    postprocess=None,
+    metrics=({"function": f"{module}:accuracy", "kwargs": {}},),
+    score_metrics=(
+      {
+        "function": f"{module}:rank_classification",
+        "kwargs": {"length_normalized": True},
+      },
+    ),
+  )
+
+
+def test_a_task_without_metrics_is_not_scored(describe):
+  assert describe() is None
+
+
+def test_post_processing_stays_without_metrics(describe):
+  """AX has labels at the server alone; its answers are submitted."""
+  function = "transformer_zoo.evaluation.answers.post_processors:lower_text"
+  assert describe(
+    postprocess_fn=post_processors.lower_text
+  ) == manifest.Scoring({"function": function, "kwargs": {}}, (), ())
+
+
+@pytest.mark.parametrize(
+  "metric, named",
+  [(with_aux, "function with_aux"), (with_labels, r"\('labels', 'guesses'\)")],
+)
+def test_metrics_of_other_parameters_are_refused(describe, metric, named):
+  with pytest.raises(
+    UserError,
+    match=f"Task 'zt_scored' has a metric that cannot be called .*{named}.*; "
+    r"the parameters of a metric are \(targets, predictions\) or \(targets, "
+    r"scores\)\.",
+  ):
+    describe(metric)
+
+
+def test_metric_objects_are_refused(describe):
+  metric = seqio.metrics.PassthroughLegacyMetric
+  with pytest.raises(
+    UserError,
+    match=r"Task 'zt_scored' has metric_objs \(PassthroughLegacyMetric\), "
+    "which cannot be written into a manifest; give it functions of ",
+  ):
+    describe(classification.accuracy, metric_objs=[metric])
+
+
+@pytest.mark.parametrize(
+  "name",
+  [
+    "transformer_zoo.evaluation.metrics.classification:squad",
+    "no_such_module:f",
+  ],
+)
+def test_a_function_that_moved_is_named_with_the_way_out(name):
+  with pytest.raises(
+    UserError,
+    match=f"The prepared data is scored with '{name}', which cannot be imported"
+    r" here \(.*\); run `zoo prepare` again",
+  ):
+    definitions.resolve({"function": name, "kwargs": {}})
+
+
+def test_a_data_folder_may_be_moved_and_spelled_another_way(
+  tmp_path, monkeypatch
+):
+  def described(folder):
+    source = types.SimpleNamespace(
+      splits=("train",), list_shards=lambda split: [f"{folder}/{split}.txt"]
+    )
+    return definitions.describe_source(source)
+
+  (tmp_path / "data").mkdir()
+  (tmp_path / "data" / "train.txt").write_text("some text")
+  before = described(tmp_path / "data")
+  monkeypatch.chdir(tmp_path)
+  assert described("data") == before
+  (tmp_path / "data").rename(tmp_path / "moved")
+  assert described("moved") == before
+  (tmp_path / "moved" / "train.txt").write_text("another text")
+  assert described("moved") != before

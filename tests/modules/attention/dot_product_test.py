@@ -1,0 +1,453 @@
+"""Every kernel of attention against the reference; which is chosen, and why."""
+
+import contextlib
+import functools
+
+import jax
+from jax.experimental import pallas
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests import rule_sets
+from tests import tiny_models
+from transformer_zoo import choices
+from transformer_zoo import config
+from transformer_zoo.errors import UserError
+from transformer_zoo.modules.attention import masks
+from transformer_zoo.modules.attention.attention import Attention
+from transformer_zoo.modules.attention.chunked import ChunkedAttention
+from transformer_zoo.modules.attention.dot_product import dot_product_attention
+from transformer_zoo.modules.attention.dot_product import Problem
+from transformer_zoo.modules.attention.dot_product import REFERENCE
+from transformer_zoo.modules.attention.kernels import AutomaticAttention
+from transformer_zoo.modules.attention.kernels import CudnnAttention
+from transformer_zoo.modules.attention.kernels import SplashAttention
+from transformer_zoo.modules.attention.kernels import XlaAttention
+from transformer_zoo.modules.attention.rowwise import RowwiseAttention
+from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.modules.positions.relative_vectors import RelativeVectors
+from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.training.sharding.partitioning import Partitioning
+
+# Odd lengths, that no chunk and no block divides; more than one block of keys.
+B, H, G, L, M, K = 2, 4, 2, 13, 131, 8
+RANDOM = np.random.RandomState(0)
+
+
+def normal(*shape):
+  return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+SEGMENTS_BL = np.array([[1] * 5 + [2] * 8, [1] * 9 + [2] * 2 + [0] * 2])
+SEGMENTS_BM = np.sort(RANDOM.randint(1, 3, (B, M)))
+MASKS = {
+  "everything": None,
+  "causal": np.tri(L, M, k=100, dtype=bool)[None, None],
+  "packed": np.asarray(masks.segment_mask(SEGMENTS_BL, SEGMENTS_BM)),
+  "padding": np.asarray(
+    masks.padding_mask(SEGMENTS_BL > 0, np.arange(M)[None] < [[100], [M]])
+  ),
+  "keys": np.arange(M)[None, None, None]
+  < np.array([3, 40])[:, None, None, None],
+}
+BIASES = {
+  "none": None,
+  "bias": normal(1, H, L, M),
+  "of rows": normal(B, H, L, M),
+}
+KEPT = {
+  "none": None,
+  "shared": 2.0 * RANDOM.randint(0, 2, (B, H, 1, M)).astype(np.float32),
+  "apart": 2.0 * RANDOM.randint(0, 2, (B, H, L, M)).astype(np.float32),
+}
+
+
+@contextlib.contextmanager
+def interpreted():
+  """Pallas' kernels as plain JAX; the cache must not keep what is traced."""
+  compiled = pallas.pallas_call
+  jax.clear_caches()
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(
+      pallas,
+      "pallas_call",
+      lambda *arguments, **settings: compiled(
+        *arguments, **{**settings, "interpret": True}
+      ),
+    )
+    patch.setattr(jax, "default_backend", lambda: "tpu")
+    yield
+  jax.clear_caches()
+
+
+def outputs_and_gradients(kernel, groups, mask, bias, kept):
+  """The context, and its gradients by all that is differentiable."""
+  query, cotangent = normal_of(0, B, L, H, K), normal_of(1, B, L, H, K)
+  key, value = normal_of(2, B, M, groups, K), normal_of(3, B, M, groups, K)
+
+  def attend(query, key, value, bias):
+    context = dot_product_attention(
+      query,
+      key,
+      value,
+      mask_B1LM=mask,
+      bias_1HLM=bias,
+      keep_BH1M=kept,
+      kernel=kernel,
+    )
+    return jnp.sum(context * cotangent), context
+
+  wanted = (0, 1, 2) if bias is None else (0, 1, 2, 3)
+  gradient = jax.jit(jax.grad(attend, wanted, has_aux=True))
+  gradients, context = gradient(query, key, value, bias)
+  return (context, *gradients)
+
+
+def normal_of(seed, *shape):
+  random = np.random.RandomState(seed)
+  return random.standard_normal(shape).astype(np.float32)
+
+
+def assert_equals_reference(kernel, groups=H, mask=None, bias=None, kept=None):
+  case = (groups, MASKS[mask or "everything"], BIASES[bias or "none"])
+  case += (KEPT[kept or "none"],)
+  for found, expected in zip(
+    outputs_and_gradients(kernel, *case),
+    outputs_and_gradients(REFERENCE, *case),
+    strict=True,
+  ):
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+  "kernel",
+  [ChunkedAttention(queries=4), RowwiseAttention(), RowwiseAttention(0)],
+  ids=str,
+)
+@pytest.mark.parametrize(
+  "case",
+  [
+    {},
+    {"mask": "causal", "bias": "bias", "kept": "shared"},
+    {"mask": "packed", "bias": "of rows", "kept": "apart", "groups": G},
+    {"mask": "padding", "bias": "bias", "groups": 1},
+    {"mask": "keys", "kept": "shared"},
+  ],
+  ids=str,
+)
+def test_attention_in_parts_equals_the_reference(kernel, case):
+  assert_equals_reference(kernel, **case)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 4, 8])
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_rowwise_attention_on_a_mesh_equals_the_reference(groups, partitions):
+  """Rows and heads over devices, or neither where they do not divide."""
+  layout = Partitioning(num_partitions=partitions)
+  with layout.activate(layout.mesh()):
+    for case in (
+      {"mask": "packed", "bias": "bias", "kept": "apart"},
+      {"mask": "causal", "bias": "of rows", "kept": "shared"},
+    ):
+      assert_equals_reference(RowwiseAttention(), groups, **case)
+
+
+@pytest.mark.parametrize("rows_of_bytes", [1, 2, 3, 4, 5, 6, 7])
+def test_rows_in_groups_of_any_size_equal_the_reference(rows_of_bytes):
+  """Groups are of those that divide the batch, here 1, 2, 3 or 6."""
+  query, key = normal(6, 5, 2, K), normal(6, 7, 2, K)
+  mask = RANDOM.rand(6, 1, 5, 7) < 0.7
+  given = query, key, key, mask, normal(1, 2, 5, 7), None
+  kernel = RowwiseAttention(group_bytes=rows_of_bytes * 4 * 2 * 5 * 7)
+  np.testing.assert_allclose(
+    kernel.attend(*given), REFERENCE.attend(*given), rtol=1e-5, atol=1e-6
+  )
+
+
+@pytest.mark.parametrize("queries", [1, 12, 13])
+def test_chunks_of_any_size_equal_the_reference(queries):
+  assert_equals_reference(ChunkedAttention(queries), bias="bias", mask="causal")
+
+
+@pytest.mark.parametrize(
+  "case",
+  [
+    {},
+    {"mask": "causal", "bias": "bias"},
+    {"mask": "packed", "bias": "of rows", "groups": G},
+    {"mask": "padding", "bias": "bias", "groups": 1},
+  ],
+  ids=str,
+)
+def test_attention_of_jax_equals_the_reference(case):
+  assert_equals_reference(XlaAttention(), **case)
+
+
+@pytest.mark.parametrize(
+  "case",
+  [
+    {},
+    {"mask": "causal", "groups": G},
+    {"mask": "padding", "groups": 1},
+  ],
+  ids=str,
+)
+def test_splash_attention_equals_the_reference(case):
+  with interpreted():
+    assert_equals_reference(SplashAttention(largest_block=128), **case)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_splash_attention_on_a_mesh_equals_the_reference(groups):
+  """Four ways through the heads, of which two share a key, or none, or all."""
+  layout = Partitioning(num_partitions=4)
+  with interpreted(), layout.activate(layout.mesh()):
+    assert_equals_reference(SplashAttention(), groups, "packed")
+
+
+@pytest.mark.parametrize("kernel", [RowwiseAttention(), SplashAttention()])
+def test_rules_that_share_lengths_out_leave_attention_as_it_is(kernel):
+  """Rules of sequence parallelism, and a length that they would divide."""
+  query, key = normal_of(0, B, 12, H, K), normal_of(1, B, M, G, K)
+  given = query, key, key, MASKS["causal"][:, :, :12], None, None
+  layout = rule_sets.build("sequence")
+  with interpreted(), layout.activate(layout.mesh()):
+    found = jax.jit(kernel.attend)(*given)
+  np.testing.assert_allclose(
+    found, REFERENCE.attend(*given), rtol=2e-5, atol=2e-5
+  )
+
+
+def test_a_query_that_sees_nothing_stays_finite():
+  query, key = (jnp.asarray(normal(1, n, 1, K), jnp.bfloat16) for n in (3, 5))
+  mask = np.zeros((1, 1, 3, 5), bool)
+  kernels = REFERENCE, ChunkedAttention(2), RowwiseAttention(), XlaAttention()
+  for kernel in kernels:
+    context = kernel.attend(query, key, key, mask, None, None)
+    assert np.isfinite(np.asarray(context, np.float32)).all()
+  with interpreted():
+    context = SplashAttention().attend(query, key, key, mask, None, None)
+    assert np.isfinite(np.asarray(context, np.float32)).all()
+
+
+@pytest.mark.parametrize(
+  "kernel", [ChunkedAttention(queries=2), RowwiseAttention()]
+)
+def test_every_kernel_draws_the_same_dropout(kernel):
+  x = normal(2, 9, 6)
+  attention = Attention(
+    num_heads=3, head_dim=2, dropout=Dropout(rate=0.5), kernel=REFERENCE
+  )
+  variables = attention.init(jax.random.key(0), x)
+  keywords = {"deterministic": False, "rngs": {"dropout": jax.random.key(1)}}
+  expected = attention.apply(variables, x, **keywords)
+  other = attention.copy(kernel=kernel)
+  np.testing.assert_allclose(
+    other.apply(variables, x, **keywords), expected, rtol=1e-5, atol=1e-6
+  )
+  assert not np.allclose(expected, attention.apply(variables, x))
+
+
+def test_parts_need_less_memory_than_all_scores():
+  def bytes_of_gradient(kernel, rows=2):
+    shapes = [jax.ShapeDtypeStruct((rows, 512, 4, K), jnp.float32)] * 3
+
+    def loss(query, key, value):
+      return kernel.attend(query, key, value, None, None, None).sum()
+
+    gradient = jax.jit(jax.grad(loss, (0, 1, 2)))
+    analysis = gradient.lower(*shapes).compile().memory_analysis()
+    return analysis.temp_size_in_bytes
+
+  whole = bytes_of_gradient(REFERENCE)
+  assert whole > 4 * 2 * 4 * 512 * 512  # one array of scores
+  assert bytes_of_gradient(ChunkedAttention(queries=32)) < whole / 5
+  whole = bytes_of_gradient(REFERENCE, rows=16)
+  assert bytes_of_gradient(RowwiseAttention(), rows=16) < whole / 5
+
+
+@pytest.mark.parametrize(
+  "architecture, kernels",
+  [
+    ("t5_1_1", ["chunked", "rowwise", "xla"]),
+    ("gpt_2", ["splash"]),
+    ("llama", ["chunked", "rowwise"]),
+  ],
+)
+def test_models_have_equal_losses_and_gradients(architecture, kernels):
+  parts = {
+    "reference": {},
+    "chunked": {"ChunkedAttention.queries": 16},
+    "rowwise": {},
+    "xla": {},
+    "splash": {},
+  }
+
+  def loss_and_gradients(kernel):
+    model, converter = tiny_models.build(
+      architecture,
+      f"attention/kernels/{kernel}.gin",
+      NUM_DECODER_LAYERS=1,
+      DROPOUT_RATE=0.0,
+      DTYPE="float32",
+      **parts[kernel],
+    )
+    batch = tiny_models.lay_out(
+      converter, tiny_models.random_examples(), packing=True
+    )
+    params = tiny_models.random_parameters(model)
+    objective = functools.partial(sequence_to_sequence, model)
+    step = jax.jit(jax.value_and_grad(objective, has_aux=True))
+    (loss, _), gradients = step(params, batch)
+    return loss, gradients
+
+  expected = loss_and_gradients("reference")
+  largest = max(np.abs(leaf).max() for leaf in jax.tree.leaves(expected))
+  for name in kernels:
+    with interpreted() if name == "splash" else contextlib.nullcontext():
+      found = loss_and_gradients(name)
+    jax.tree.map(
+      functools.partial(
+        np.testing.assert_allclose, rtol=1e-4, atol=1e-6 * largest
+      ),
+      found,
+      expected,
+    )
+
+
+def test_splash_attention_is_lowered_to_kernels_for_tpus():
+  def loss(query, key, mask):
+    return SplashAttention().attend(query, key, key, mask, None, None).sum()
+
+  lowered = (
+    jax.jit(jax.grad(loss, (0, 1)))
+    .trace(normal(B, L, H, K), normal(B, M, G, K), MASKS["packed"])
+    .lower(lowering_platforms=("tpu",))
+  )
+  assert lowered.as_text().count("tpu_custom_call") == 3
+
+
+def problem(**changes):
+  settings = {
+    "shape": (8, 12, 1024, 1024),
+    "head_dim": 64,
+    "dtype": jnp.dtype("bfloat16"),
+    "has_bias": False,
+    "dropout": False,
+  }
+  return Problem(**{**settings, **changes})
+
+
+@pytest.mark.parametrize(
+  "backend, changes, kernel, reason",
+  [
+    ("tpu", {"shape": (8, 6, 512, 512)}, REFERENCE, "48 MB of scores"),
+    ("tpu", {}, SplashAttention(), "384 MB of scores"),
+    (
+      "tpu",
+      {"has_bias": True},
+      ChunkedAttention(),
+      "not SplashAttention: it a",
+    ),
+    ("gpu", {"has_bias": True}, CudnnAttention(), "384 MB"),
+    (
+      "gpu",
+      {"dropout": True},
+      ChunkedAttention(),
+      "CudnnAttention: it drops n",
+    ),
+    ("gpu", {"dtype": jnp.dtype("float32")}, ChunkedAttention(), "not Cudnn"),
+    ("cpu", {}, RowwiseAttention(), "384 MB of scores"),
+    ("cpu", {"shape": (8, 6, 512, 512)}, RowwiseAttention(), "48 MB of scor"),
+    ("cpu", {"shape": (16, 4, 128, 128)}, REFERENCE, "4 MB of scores"),
+    ("cpu", {"shape": (32, 4, 128, 128)}, RowwiseAttention(), "8 MB of sc"),
+    ("cpu", {"shape": (512, 4, 32, 32)}, RowwiseAttention(), "8 MB of sco"),
+    ("cpu", {"shape": (1, 12, 2048, 2048)}, REFERENCE, "192 MB of scores"),
+    ("cpu", {"shape": (2, 12, 4096, 4096)}, ChunkedAttention(), "1,536 MB of"),
+  ],
+)
+def test_the_device_and_the_model_choose(
+  monkeypatch, backend, changes, kernel, reason
+):
+  monkeypatch.setattr(jax, "default_backend", lambda: backend)
+  chosen, why = AutomaticAttention().choose(problem(**changes))
+  assert chosen == kernel
+  assert reason in why
+
+
+@pytest.mark.parametrize(
+  "backend, kernel", [("tpu", REFERENCE), ("cpu", RowwiseAttention())]
+)
+def test_a_mesh_shares_the_scores_out(monkeypatch, backend, kernel):
+  layout = Partitioning(num_partitions=4)
+  with layout.activate(layout.mesh()):
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    assert AutomaticAttention().choose(problem())[0] == kernel
+
+
+def test_what_is_chosen_is_told_once_to_who_listens():
+  x = normal(1, 4, 6)
+  attention = Attention(num_heads=3, head_dim=2)
+  with choices.recorded() as made:
+    for _ in range(2):
+      jax.eval_shape(attention.init, jax.random.key(0), x)
+  assert list(made) == [
+    "attention of 4 to 4 tokens: ReferenceAttention(), 0 MB of scores on a "
+    "device"
+  ]
+
+
+@pytest.mark.parametrize(
+  "kernel, settings, message",
+  [
+    (SplashAttention(), {}, "it runs on TPUs, and this is a cpu; bind @Auto"),
+    (CudnnAttention(), {}, "it runs on NVIDIA GPUs, and this is a cpu"),
+    (
+      XlaAttention(),
+      {"dropout": Dropout(rate=0.1)},
+      r"@XlaAttention\(\) cannot serve this model: it drops no attention weig",
+    ),
+    (
+      ChunkedAttention(),
+      {"relative_vectors": RelativeVectors(head_dim=2)},
+      r"@ChunkedAttention\(\) cannot serve relative vectors; bind @Automatic",
+    ),
+  ],
+)
+def test_a_kernel_that_cannot_serve_is_refused(kernel, settings, message):
+  with pytest.raises(UserError, match=message):
+    attention = Attention(num_heads=3, head_dim=2, kernel=kernel, **settings)
+    # As a run does first: shapes alone, nothing compiled, nothing dropped.
+    jax.eval_shape(attention.init, jax.random.key(0), normal(1, 4, 6))
+
+
+@pytest.mark.parametrize(
+  "backend, changes, message",
+  [
+    ("gpu", {"head_dim": 60}, "a multiple of 8 up to 128 dimensions, and"),
+    ("gpu", {"dtype": jnp.dtype("float32")}, "in bfloat16 or float16, and"),
+    ("tpu", {"has_bias": True}, "it adds no bias to the scores, and the model"),
+  ],
+)
+def test_what_devices_cannot_is_refused(monkeypatch, backend, changes, message):
+  monkeypatch.setattr(jax, "default_backend", lambda: backend)
+  kernel = {"gpu": CudnnAttention(), "tpu": SplashAttention()}[backend]
+  with pytest.raises(UserError, match=message):
+    kernel.choose(problem(**changes))
+
+
+def test_chunks_must_be_positive():
+  with pytest.raises(UserError, match="queries is 0; it must be positive"):
+    ChunkedAttention(queries=0)
+
+
+def test_kernels_are_bound_by_name():
+  files = ["architectures/t5_1_0.gin", "sizes/tiny.gin"]
+  config.load(
+    [*files, "parts/attention/kernels/chunked.gin"],
+    ["ChunkedAttention.queries = 64"],
+    root="MODEL",
+  )
+  model = config.value("MODEL")
+  assert model.encoder.layer.attention.kernel == ChunkedAttention(queries=64)

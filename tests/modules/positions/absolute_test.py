@@ -1,0 +1,60 @@
+"""Sinusoidal and learned positions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from transformer_zoo.modules.positions.absolute import LearnedPositions
+from transformer_zoo.modules.positions.absolute import SinusoidalPositions
+from transformer_zoo.modules.positions.absolute import sinusoids
+
+POSITIONS = jnp.array([[0, 1, 2, 500]])
+
+
+def test_sinusoids_are_those_of_the_paper():
+  y = np.asarray(SinusoidalPositions(6).apply({}, POSITIONS))
+  assert y.shape == (1, 4, 6) and y.dtype == np.float32
+  for row, position in enumerate([0, 1, 2, 500]):
+    for wave in range(3):
+      angle = position / 10000 ** (2 * wave / 6)
+      np.testing.assert_allclose(y[0, row, 2 * wave], np.sin(angle), atol=1e-4)
+      np.testing.assert_allclose(
+        y[0, row, 2 * wave + 1], np.cos(angle), atol=1e-4
+      )
+
+
+def test_all_sines_before_all_cosines():
+  paper = sinusoids(POSITIONS, 6)
+  apart = sinusoids(POSITIONS, 6, interleaved=False)
+  np.testing.assert_array_equal(apart[..., :3], paper[..., 0::2])
+  np.testing.assert_array_equal(apart[..., 3:], paper[..., 1::2])
+
+
+def test_the_longest_wave_can_be_the_base():
+  y = sinusoids(jnp.array([2500]), 8, interleaved=False, reach_longest=True)
+  np.testing.assert_allclose(y[0, 3], np.sin(0.25), rtol=1e-5)
+  y = sinusoids(jnp.array([7]), 2, reach_longest=True)
+  np.testing.assert_allclose(y[0], [np.sin(7), np.cos(7)], rtol=1e-5)
+
+
+def test_an_odd_number_of_features_is_refused():
+  with pytest.raises(ValueError, match="features is 5; sines and cosines come"):
+    SinusoidalPositions(5)
+
+
+def test_learned_positions_are_rows_of_a_table():
+  module = LearnedPositions(num_positions=9, features=4)
+  variables = module.init(jax.random.key(0), jnp.arange(3)[None])
+  table = variables["params"]["pos_embedding"]
+  assert table.names == ("abspos_buckets", "embed")
+  y = module.apply(variables, jnp.array([[3, 0], [8, 3]]))
+  np.testing.assert_array_equal(y, np.asarray(table.unbox())[[[3, 0], [8, 3]]])
+
+
+def test_a_sequence_beyond_the_table_is_refused():
+  module = LearnedPositions(num_positions=3, features=4)
+  with pytest.raises(
+    ValueError, match="4 tokens has no learned position beyond .*=3; shorten"
+  ):
+    module.init(jax.random.key(0), jnp.arange(4)[None])

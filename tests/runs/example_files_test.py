@@ -1,0 +1,184 @@
+"""Which examples a command line means, and what it is told of bad ones."""
+
+import io
+import os
+import pathlib
+import sys
+
+import pytest
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.runs import example_files
+
+
+@pytest.fixture
+def texts(monkeypatch, tmp_path):
+  """Returns a function: the inputs in bytes, on standard input or in a file."""
+
+  def call(content, place, name="texts.txt"):
+    path = tmp_path / name
+    path.write_bytes(content)
+    stdin = io.TextIOWrapper(io.BytesIO(content))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    words = [str(path)] if place == "file" else place
+    found = example_files.read(words, scored=False)
+    return [example["inputs"] for example in found]
+
+  return call
+
+
+PLACES = pytest.mark.parametrize("place", ["file", [], ["-"]])
+
+
+@PLACES
+def test_texts_end_where_lines_do(texts, place):
+  content = "\ufeffa\u2028b\x0bc\x85d\r\ne \x1cf\n\ng"
+  expected = ["a\u2028b\x0bc\x85d", "e \x1cf", "", "g"]
+  assert texts(content.encode(), place) == expected
+
+
+@PLACES
+def test_another_encoding(texts, place, tmp_path):
+  path = str(tmp_path / "texts.txt")
+  named = repr(path) if place == "file" else "standard input"
+  with pytest.raises(UserError) as error:
+    texts("red café".encode("latin-1"), place)
+  assert str(error.value) == (
+    f"{named} is not UTF-8 (byte 7 is 0xe9); convert it to UTF-8"
+  )
+
+
+def test_a_file_of_objects_may_begin_with_a_mark(texts):
+  content = b'\xef\xbb\xbf{"inputs": "red"}\n'
+  assert texts(content, "file", "texts.jsonl") == ["red"]
+
+
+def test_blank_lines_between_objects(texts, tmp_path):
+  content = b'\n{"inputs": "red"}\r\n \t\n{"inputs": ""}\n\n'
+  assert texts(content, "file", "texts.jsonl") == ["red", ""]
+  assert texts(b"\n", "file", "texts.jsonl") == []
+  with pytest.raises(UserError, match="line 6 of .* is no JSON object"):
+    texts(content + b"red", "file", "texts.jsonl")
+
+
+def test_halves_of_characters(texts, tmp_path):
+  rest = (
+    " has '\\ud83d', half of a surrogate pair, which is no character; write "
+    "the text in UTF-8"
+  )
+  path = str(tmp_path / "texts.jsonl")
+  for line in (
+    b'{"inputs": "red \\ud83d"}',
+    b'{"inputs": "", "id": ["\\ud83d"]}',
+  ):
+    with pytest.raises(UserError) as error:
+      texts(b'{"inputs": "\\ud83d\\ude00"}\n' + line, "file", "texts.jsonl")
+    assert str(error.value) == f"line 2 of {path!r}{rest}"
+  with pytest.raises(UserError) as error:
+    texts(b"", ["red \ud83d"])
+  assert str(error.value) == f"the text 'red \\ud83d'{rest}"
+
+
+def chosen(*words, output=None):
+  return example_files.chosen(
+    words, output=output, interactive=False, scored=False
+  )
+
+
+@pytest.mark.parametrize(
+  "word", ["texts.jsonl", "texts.json", "a.b.txt", "data/texts.csv", "./a.tsv"]
+)
+def test_a_file_that_is_not_there(word):
+  with pytest.raises(UserError) as error:
+    chosen("red car", word)
+  assert str(error.value) == (
+    f"there is no file {word!r}; if it is a text, give it on standard input"
+  )
+
+
+@pytest.mark.parametrize(
+  "word",
+  [
+    "and/or",
+    "and/or.",
+    "1/2.5",
+    "he/she.Then",
+    "https://example.com/a.html",
+    "summarize: data/texts.csv",
+    "what is in texts.jsonl",
+    "end.",
+  ],
+)
+def test_a_text_that_is_no_file(word):
+  (example,) = chosen(word)
+  assert example == {"inputs": word}
+
+
+def test_an_output_may_be_a_link(tmp_path):
+  (tmp_path / "far").mkdir()
+  target, link = tmp_path / "far/answers.jsonl", tmp_path / "link.jsonl"
+  target.write_text("old")
+  link.symlink_to(target)
+  pathlib.Path(example_files.journal_of(str(link))).touch()
+  example_files.write([{"inputs": "a"}], str(link))
+  assert link.is_symlink()
+  assert target.read_text() == '{"inputs": "a"}\n'
+
+
+def test_objects_that_are_nested_too_deeply(texts, tmp_path):
+  path = tmp_path / "deep.jsonl"
+  path.write_text("[" * 100_000)
+  with pytest.raises(UserError, match="line 1 of .* is no JSON object"):
+    list(example_files.read([str(path)], scored=False))
+
+
+def test_outputs_that_are_refused(tmp_path, monkeypatch):
+  (tmp_path / "texts.txt").write_text("red\n")
+  (tmp_path / "link.txt").symlink_to("texts.txt")
+  folder, file, link = (
+    str(tmp_path / name) for name in ("", "texts.txt", "link.txt")
+  )
+  for output, words, sentence in (
+    (folder, [], f"the output {folder!r} is a folder; name a file in it"),
+    (
+      file,
+      ["red", link],
+      f"the output {file!r} is one of the inputs, and would take its place; "
+      "choose another name",
+    ),
+  ):
+    with pytest.raises(UserError) as error:
+      chosen(*words, output=output)
+    assert str(error.value) == sentence
+  queue = str(tmp_path / "queue")
+  os.mkfifo(queue)
+  with pytest.raises(UserError) as error:
+    chosen("red", output=queue)
+  assert str(error.value) == (
+    f"the output {queue!r} is no regular file, and would be replaced by one; "
+    "leave --output out and send standard output there"
+  )
+  chosen("red", file, output=f"{file}.jsonl")
+  monkeypatch.setattr(os, "access", lambda path, mode: False)
+  with pytest.raises(UserError) as error:
+    chosen("red", output=f"{file}.jsonl")
+  assert str(error.value) == (
+    f"the output {f'{file}.jsonl'!r} cannot be written into its folder; "
+    "choose one that is yours"
+  )
+
+
+class Terminal(io.TextIOWrapper):
+  def isatty(self):
+    return True
+
+
+def test_a_terminal_is_told_what_it_is_waited_for(monkeypatch, capsys):
+  for kind, told in (
+    (io.TextIOWrapper, ""),
+    (Terminal, "texts to answer, one a line, then Ctrl-D:\n"),
+  ):
+    monkeypatch.setattr(sys, "stdin", kind(io.BytesIO(b"a\n")))
+    (example,) = example_files.read([], scored=False)
+    assert example["inputs"] == "a"
+    assert capsys.readouterr().err == told

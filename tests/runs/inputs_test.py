@@ -1,0 +1,99 @@
+"""What runs tell of their input before they start."""
+
+import types
+
+import pytest
+
+from tests import tiny_models
+from tests.corruption import vocabulary as vocabularies
+from transformer_zoo import corruption
+from transformer_zoo.corruption import Denoising
+from transformer_zoo.corruption import Iid
+from transformer_zoo.corruption import MaskedLanguageModel
+from transformer_zoo.corruption import SpanCorruption
+from transformer_zoo.data.features import converters
+from transformer_zoo.errors import UserError
+from transformer_zoo.runs import inputs
+
+VOCABULARY = vocabularies.t5(100, 32100)
+# Raffel et al. 2020, table 6: a third of the targets is cut.
+PUBLISHED = {"inputs": 512, "targets": 103}
+
+
+def _task(name, objective):
+  return types.SimpleNamespace(
+    name=name,
+    kind="tokens",
+    corruption=corruption.to_spec(objective),
+    vocabulary=VOCABULARY,
+  )
+
+
+def test_cut_targets_are_told():
+  tasks = [
+    _task("tenth", Denoising(Iid(0.1))),
+    types.SimpleNamespace(name="supervised", kind="examples"),
+    _task("spans", SpanCorruption(0.1)),
+  ]
+  (line,) = inputs.told(tasks, PUBLISHED, None)
+  told, rest = line.split("%")
+  assert told.startswith("train of tenth: about 3")
+  assert 30 < float(told.split()[-1]) < 40
+  assert rest == (
+    " of the examples are longer than {'inputs': 512, 'targets': 103} and lose "
+    "their end"
+  )
+
+
+def test_a_corruption_of_the_run_counts():
+  tasks = [_task("tenth", Denoising(Iid(0.1)))]
+  assert not inputs.told(tasks, PUBLISHED, SpanCorruption(0.1))
+  assert not inputs.told(tasks, PUBLISHED, MaskedLanguageModel())
+
+
+def test_padding_of_another_vocabulary_is_refused():
+  model, _ = tiny_models.build("t5_1_1", VOCAB_SIZE=300)
+  vocabulary = types.SimpleNamespace(size=300, pad_id=1, eos_id=2)
+  with pytest.raises(
+    UserError,
+    match="'x' pads with id 1 but the model takes 0 for padding; set "
+    "EncoderDecoder.pad_id to 1",
+  ):
+    inputs.check_vocabulary(model, vocabulary, "task 'x'")
+  inputs.check_vocabulary(model.clone(pad_id=1), vocabulary, "task 'x'")
+
+
+def test_no_encoder_is_told_to_pad_with_the_end():
+  model, _ = tiny_models.build("t5_1_1", VOCAB_SIZE=300)
+  vocabulary = types.SimpleNamespace(size=300, pad_id=2, eos_id=2)
+  with pytest.raises(UserError) as error:
+    inputs.check_vocabulary(model.clone(pad_id=1), vocabulary, "task 'x'")
+  assert str(error.value) == (
+    "the vocabulary of task 'x' pads with id 2 but the model takes 1 for "
+    "padding; that is its EOS, which an encoder would not see: name the piece "
+    "of id 1 as pad_token in a tokenizer_config.json beside its files"
+  )
+  model, _ = tiny_models.build("lm", VOCAB_SIZE=300)
+  with pytest.raises(UserError, match="set DecoderOnly.pad_id to 2$"):
+    inputs.check_vocabulary(model.clone(pad_id=1), vocabulary, "task 'x'")
+
+
+def test_a_language_model_tells_what_inputs_it_leaves_out(capsys):
+  model, alone = tiny_models.build("lm")
+  task = types.SimpleNamespace(
+    name="sst2",
+    scoring=object(),
+    features=("inputs", "targets"),
+    vocabulary=types.SimpleNamespace(size=8, pad_id=0, eos_id=1),
+  )
+  mixture = types.SimpleNamespace(tasks=[task])
+  inputs.check_mixture(model, mixture, alone)
+  assert capsys.readouterr().out == (
+    "train of sst2: its inputs are left out, as CONVERTER has it; CONVERTER = "
+    "@PrefixLanguageModelFeatures() learns its targets after them\n"
+  )
+  inputs.check_mixture(model, mixture)  # In evaluation they are read.
+  inputs.check_mixture(model, mixture, converters.PrefixLanguageModel())
+  task.scoring = None  # Text.
+  inputs.check_mixture(model, mixture, alone)
+  assert not capsys.readouterr().out

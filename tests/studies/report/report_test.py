@@ -1,0 +1,176 @@
+"""The page of a study: complete, well formed, alone."""
+
+import dataclasses
+import html.parser
+import re
+
+import numpy as np
+import pytest
+
+from transformer_zoo.studies.design import suite
+from transformer_zoo.studies.execution import results
+from transformer_zoo.studies.report import report
+from transformer_zoo.studies.statistics import analysis
+from transformer_zoo.studies.statistics import curves
+
+_VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
+_PUBLISHED = (
+  "Study.question",
+  "Study.published = 't5/table06_corruption_rates'\n"
+  "baseline/Row.published = '15%'\n"
+  "no_pretraining/Row.published = '50%'\n"
+  "Study.question",
+)
+
+
+class _Balance(html.parser.HTMLParser):
+  """Checks that every element is closed in its turn."""
+
+  def __init__(self):
+    super().__init__()
+    self.open = []
+
+  def handle_starttag(self, tag, attributes):
+    if tag not in _VOID:
+      self.open.append(tag)
+
+  def handle_startendtag(self, tag, attributes):
+    pass
+
+  def handle_endtag(self, tag):
+    assert self.open.pop() == tag
+
+
+@pytest.fixture
+def page(run_tiny):
+  folder = run_tiny(_PUBLISHED).folder
+  return (folder / "report.html").read_text()
+
+
+def test_the_page_stands_alone_and_is_well_formed(page):
+  balance = _Balance()
+  balance.feed(page)
+  assert balance.open == []
+  links = re.findall(r'(?:src|href)="([^"]*)"', page)
+  assert not [one for one in links if re.match(r"\w+:|//", one)]
+  assert "@import" not in page and "<script src" not in page
+  names = re.findall(r' id="([^"]*)"', page)
+  assert len(names) == len(set(names))
+
+
+def test_the_page_has_every_part(page):
+  assert re.findall(r"<h2>(.*?)</h2>", page) == [
+    "Scores",
+    "What can be concluded",
+    "Beside the publication",
+    "Budgets",
+    "Scores of each task",
+    "Learning curves",
+    "Where each number comes from",
+    "Predictions",
+    "Configuration",
+    "Runs",
+    "Environment",
+  ]
+  assert "Does &lt;pre-training&gt; help?" in page
+  assert "50% is worse, by more than chance explains." in page
+  assert "paper </span>83.28</small>" in page
+  assert "paper </span>−2.01</small>" in page
+  assert "Equal in all rows: parameters (812 k)" in page
+  assert "highest average validation score" in page
+  assert "sentiment: &lt;b&gt; &amp; c" in page
+  assert "jax 0.10" in page and "seqio" not in page
+  assert "f" * 40 + " with local changes" in page
+  assert "--suite=" in page and "zoo train --gin_file=" in page
+
+
+def test_every_number_leads_to_its_run_configuration_and_predictions(run_tiny):
+  folder = run_tiny().folder
+  page = (folder / "report.html").read_text()
+  places = set(re.findall(r' id="([^"]*)"', page))
+  anchors = re.findall(r'href="#([^"]*)"', page)
+  assert "source-no_pretraining-sentiment" in anchors
+  assert set(anchors) <= places
+  paths = re.findall(r'href="([^#"][^"]*)"', page)
+  assert all((folder / path).exists() for path in paths)
+  for name in ("config.gin", "similarity.jsonl"):
+    assert [path for path in paths if path.endswith(name)]
+
+
+def test_scores_that_no_column_has_lead_to_their_runs_too(make_study):
+  one = {0: {"cola": {"mcc": 1.0}, "more": {"em": 2.0}}}
+  columns = (suite.Column(name="GLUE", scores=("cola",)),)
+  study = make_study({"a.b": one, "a-b": one}, columns=columns)
+  page = report.write(analysis.analyse(study)).read_text()
+  places = re.findall(r' id="([^"]*)"', page)
+  assert len(places) == len(set(places))
+  anchors = set(re.findall(r'href="#([^"]*)"', page))
+  assert {"source-a.b-other-tasks", "source-a-b-GLUE"} <= anchors
+  assert anchors <= set(places)
+
+
+def test_configurations_show_what_differs_from_the_baseline(page):
+  assert "<ins>+ TRAIN_STEPS = 10</ins>" in page
+  assert "<del>- TRAIN_STEPS = 20</del>" in page
+  assert "finetune (sentiment, similarity): lines that differ: 2" in page
+  assert "pretrain: the same" in page
+  assert "finetune (sentiment, similarity): lines that differ: 1" in page
+  assert "<del>- INITIAL_CHECKPOINT_PATH = " in page
+  assert "MODEL_DIR" not in "".join(re.findall(r"<(?:ins|del)>.*?</", page))
+
+
+def test_parts_of_a_group_are_compared_with_their_like(make_study):
+  one = {0: {"cola": {"mcc": 1.0}}}
+  study = make_study({"a": one, "b": one})
+  runs = [
+    dataclasses.replace(run, group="GLUE", part=part, folder=run.folder / part)
+    for run in study.runs
+    for part in ("cola", "mrpc")
+  ]
+  for run in runs:
+    run.folder.mkdir(parents=True)
+    (run.folder / "config.gin").write_text(f"TASK = {run.part!r}\n")
+  study = dataclasses.replace(study, runs=tuple(runs))
+  page = report.write(analysis.analyse(study)).read_text()
+  assert "finetune (GLUE / cola, GLUE / mrpc): the same" in page
+  assert "seed 0 mrpc" in page
+
+
+def test_curves_are_read_by_row_and_seed_with_what_they_cost(run_tiny):
+  study = results.read(run_tiny().folder)
+  found = curves.read(study, "finetune", "sentiment")
+  assert list(found)[:2] == ["train/loss", "Sentiment"]
+  assert "sentiment/accuracy" in found
+  curve = found["Sentiment"]["baseline"][2]
+  assert curve.steps.tolist() == [5, 10, 15, 20]
+  # 1,000 tokens, 1.5 seconds and 4 GFLOPs a step.
+  assert curve.costs["tokens"].tolist() == [5e3, 10e3, 15e3, 20e3]
+  np.testing.assert_allclose(curve.costs["minutes"], curve.steps * 1.5 / 60)
+  np.testing.assert_allclose(curve.costs["FLOPs"], curve.steps * 4e9)
+
+
+def test_a_shared_run_is_drawn_once(run_tiny):
+  study = results.read(run_tiny(seeds=[0]).folder)
+  assert list(curves.read(study, "pretrain", "")["train/loss"]) == ["baseline"]
+  assert curves.read(study, "no such phase", "") == {}
+
+
+def test_an_axis_of_which_nothing_is_known_is_left_out(run_tiny):
+  study = results.read(run_tiny(seeds=[0]).folder)
+  (curve,) = curves.read(study, "pretrain", "")["train/loss"][
+    "baseline"
+  ].values()
+  alone = curves.Curve(curve.steps, curve.values, {"steps": curve.steps})
+  drawn = {"baseline": {0: alone}}
+  assert "<polyline" in curves.panel("loss", drawn, ["baseline"])
+  assert curves.panel("loss", drawn, ["baseline"], curves.FLOPS) == ""
+
+
+def test_a_study_without_a_finished_run_still_has_a_page(run_tiny, fake):
+  fake.broken = lambda folder: True
+  folder = run_tiny(seeds=[0]).folder
+  page = (folder / "report.html").read_text()
+  paths = re.findall(r'href="([^#"][^"]*)"', page)
+  assert all((folder / path).exists() for path in paths)
+  assert "No run is finished yet." in page
+  assert "FloatingPointError" in page

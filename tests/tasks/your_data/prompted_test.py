@@ -1,0 +1,383 @@
+"""Prompted tasks: files of templates, right choices, ranked choices."""
+
+import json
+
+import numpy as np
+import pytest
+import seqio
+import tensorflow as tf
+
+from tasks.benchmarks import prompted  # noqa: F401 (registers what we ship)
+from tasks.miniature import vocabulary
+from tasks.vocabulary import T5Vocabulary
+from tasks.your_data import prompt_files
+from tasks.your_data.prompted import register_prompts
+from tasks.your_data.rows import RowFiles
+from transformer_zoo.data.loader import loader
+from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.prepare import reached_code
+from transformer_zoo.data.prepare.preparation import prepare
+from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation.answers import post_processors
+
+FILE = """
+mixture: prompted_test_all
+label: right
+weight: importance
+templates:
+  prompted_test_ask:
+    words:
+      question: {cause: "why?", effect: "so?"}
+    input: "{premise} {question}"
+    choices: ["{a}", "{b}"]
+  prompted_test_say:
+    input: "{premise}: {choice}"
+    choices: [no, yes]
+    target: "I say {choice}."
+  prompted_test_write:
+    input: "after {premise}"
+    target: "{a}"
+"""
+ROWS = [
+  {"premise": "It rained.", "question": "cause", "a": "wet", "b": "dry"},
+  {"premise": "It snowed.", "question": "effect", "a": "hot", "b": "cold"},
+]
+LABELS = [{"right": 0, "importance": 2}, {"right": "1", "importance": 0.5}]
+
+
+@pytest.fixture
+def registered(monkeypatch):
+  """Takes back what a test registers."""
+  monkeypatch.delenv("ZOO_SKIP_BAD_ROWS", raising=False)
+  yield
+  for registry in (seqio.MixtureRegistry, seqio.TaskRegistry):
+    for name in list(registry.names()):
+      if name.startswith("prompted_test_"):
+        registry.remove(name)
+
+
+@pytest.fixture
+def rows(tmp_path):
+  path = tmp_path / "rows.jsonl"
+  lines = [
+    json.dumps(row | label) for row, label in zip(ROWS, LABELS, strict=True)
+  ]
+  path.write_text("\n".join(lines))
+  return RowFiles({"train": str(path), "validation": str(path)}, "jsonl")
+
+
+def prompts(tmp_path, text=FILE):
+  path = tmp_path / "prompts.yaml"
+  path.write_text(text)
+  return str(path)
+
+
+def register(tmp_path, rows, **options):
+  options = {"vocabulary": vocabulary.PATH} | options
+  return register_prompts(prompts(tmp_path), rows, **options)
+
+
+def examples(name, split):
+  task = seqio.TaskRegistry.get(name)
+  dataset = task.get_dataset(None, split=split, shuffle=False)
+  return list(dataset.as_numpy_iterator())
+
+
+def texts(name, split):
+  return [
+    (e["inputs_pretokenized"].decode(), e["targets_pretokenized"].decode())
+    for e in examples(name, split)
+  ]
+
+
+def test_right_choices_to_train_on(registered, tmp_path, rows):
+  register(tmp_path, rows)
+  assert texts("prompted_test_ask", "train") == [
+    ("It rained. why?", "wet"),
+    ("It snowed. so?", "cold"),
+  ]
+  assert texts("prompted_test_say", "train") == [
+    ("It rained.: no", "I say no."),
+    ("It snowed.: yes", "I say yes."),
+  ]
+
+
+def test_all_choices_to_rank(registered, tmp_path, rows):
+  register(tmp_path, rows)
+  assert texts("prompted_test_say", "validation") == [
+    ("It rained.: no", "I say no."),
+    ("It rained.: yes", "I say yes."),
+    ("It snowed.: no", "I say no."),
+    ("It snowed.: yes", "I say yes."),
+  ]
+  found = examples("prompted_test_say", "validation")
+  assert [e["idx"].tolist() for e in found] == [[0, 0], [0, 1], [1, 0], [1, 1]]
+  assert [bool(e["is_correct"]) for e in found] == [True, False, False, True]
+  assert [float(e["weight"]) for e in found] == [2.0, 2.0, 0.5, 0.5]
+
+
+def test_free_generation(registered, tmp_path, rows):
+  *_, task = register(tmp_path, rows, metrics=["rouge"])
+  expected = [("after It rained.", "wet"), ("after It snowed.", "hot")]
+  assert texts(task.name, "train") == texts(task.name, "validation") == expected
+  assert task.score_metric_fns == [] and len(task.metric_fns) == 1
+
+
+def test_a_source_of_seqio_gives_the_same(registered, tmp_path, rows):
+  register(tmp_path, rows)
+  expected = texts("prompted_test_ask", "validation")
+  for registry in (seqio.MixtureRegistry, seqio.TaskRegistry):
+    for name in list(registry.names()):
+      if name.startswith("prompted_test_"):
+        registry.remove(name)
+  labels = [
+    {"right": int(label["right"]), "importance": 1.0} for label in LABELS
+  ]
+  columns = {
+    key: [(row | label)[key] for row, label in zip(ROWS, labels, strict=True)]
+    for key in ROWS[0] | labels[0]
+  }
+  source = seqio.FunctionDataSource(
+    lambda split, shuffle_files, seed=None: tf.data.Dataset.from_tensor_slices(
+      columns
+    ),
+    splits=["train", "validation"],
+  )
+  register(tmp_path, source)
+  assert texts("prompted_test_ask", "validation") == expected
+  assert texts("prompted_test_ask", "train")[1] == ("It snowed. so?", "cold")
+
+
+def test_a_missing_field_of_a_source_is_told(registered, tmp_path):
+  source = seqio.FunctionDataSource(
+    lambda split, shuffle_files, seed=None: tf.data.Dataset.from_tensor_slices(
+      {"premis": ["It rained."]}
+    ),
+    splits=["train"],
+  )
+  task, *_ = register(tmp_path, source)
+  with pytest.raises(UserError) as caught:
+    examples(task.name, "train")
+  assert str(caught.value) == (
+    "The template 'prompted_test_ask' uses the field 'premise', which the rows "
+    "do not have; did you mean 'premis'?"
+  )
+
+
+def test_the_definition_is_the_same_in_every_process():
+  """What was asked before is another thing in each of them."""
+  source = seqio.TaskRegistry.get("prompted_mini_sst2_good").source
+  before = reached_code.reached_code(type(source))
+  reached_code.source_code(test_the_definition_is_the_same_in_every_process)
+  assert reached_code.reached_code(type(source)) == before
+  assert " at 0x" not in str(before)
+
+
+def test_the_mixture_has_all_templates(registered, tmp_path, rows):
+  tasks = register(tmp_path, rows)
+  mixture = seqio.MixtureRegistry.get("prompted_test_all")
+  assert sorted(t.name for t in mixture.tasks) == sorted(t.name for t in tasks)
+  assert {mixture.get_rate(task) for task in mixture.tasks} == {1.0}
+
+
+@pytest.mark.parametrize("length_normalized", [False, True])
+def test_from_rows_to_a_ranked_score(
+  registered, tmp_path, rows, length_normalized
+):
+  register(tmp_path, rows, length_normalized=length_normalized)
+  prepared = prepare("prompted_test_ask", prepared_dir=tmp_path / "prepared")
+  scoring = prepared.tasks[0].scoring
+  assert scoring.metrics == ()
+  ((batch, found),) = loader.evaluation_batches(
+    prepared.tasks[0],
+    split="validation",
+    lengths={"inputs": 32, "targets": 8},
+    batch_size=4,
+  )
+  answer = definitions.resolve(scoring.postprocess)
+  lengths = batch["decoder_loss_weights"].sum(axis=1)
+  targets = [
+    answer("", example={**text, "targets": np.ones(n)}, is_target=True)
+    for text, n in zip(found, lengths, strict=True)
+  ]
+  assert [target[:3] for target in targets] == [
+    ((0, 0), True, 2.0),
+    ((0, 1), False, 2.0),
+    ((1, 0), False, 0.5),
+    ((1, 1), True, 0.5),
+  ]
+  (metric,) = scoring.score_metrics
+  assert metric["kwargs"] == {"length_normalized": length_normalized}
+  # The first question is right, the second wrong.
+  scores = [-1.0 * lengths[0], -2.0 * lengths[1], -1.0, -9.0 * lengths[3]]
+  assert definitions.resolve(metric)(targets, scores) == {"accuracy": 80.0}
+
+
+def test_a_score_is_its_own_answer():
+  assert post_processors.rank_classification(-3.5) == -3.5
+
+
+@pytest.mark.parametrize(
+  "change, sentence",
+  [
+    ({"right": 2}, "has the label '2' in the field 'right', .* of 0 to 1 "),
+    ({"right": "yes"}, "has the label 'yes' in the field 'right'"),
+    ({"premise": ""}, "has an empty text in the field 'premise'"),
+    ({"question": "why"}, "'why' in the field 'question', for which the templ"),
+    (
+      {"importance": "very"},
+      "'very' in the field 'importance', which is no nu",
+    ),
+  ],
+)
+def test_bad_rows_are_told_with_their_line(
+  registered, tmp_path, change, sentence
+):
+  path = tmp_path / "bad.jsonl"
+  good, bad = (row | label for row, label in zip(ROWS, LABELS, strict=True))
+  lines = [json.dumps(good), json.dumps(bad | change)]
+  path.write_text("\n".join(lines))
+  task, *_ = register(tmp_path, RowFiles({"test": str(path)}, "jsonl"))
+  with pytest.raises(
+    UserError, match=f"^Line 2 of the .*'{path}' .*{sentence}"
+  ):
+    examples(task.name, "test")
+
+
+def test_hidden_and_several_labels():
+  prompt = prompt_files.Prompt(
+    name="p",
+    input="{x}",
+    target="{choice}",
+    choices=("a", "b", "c"),
+    words={},
+    label="right",
+    labels=("first", "second", "third"),
+    weight=None,
+  )
+  for label, right in (
+    (-1, []),
+    ("third", [2]),
+    ([0, "2"], [0, 2]),
+    (np.int64(1), [1]),
+  ):
+    ranked = list(prompt.ranked_examples({"x": "x", "right": label}))
+    assert [e["choice"] for e in ranked if e["is_correct"]] == right
+    assert [e["targets"] for e in ranked] == ["a", "b", "c"]
+
+
+def test_the_fingerprint_follows_template_rows_and_switch(
+  registered, tmp_path, rows, monkeypatch
+):
+  first, second, _ = register(tmp_path, rows)
+  seen = {first.source.fingerprint(), second.source.fingerprint()}
+  monkeypatch.setenv("ZOO_SKIP_BAD_ROWS", "1")
+  seen.add(first.source.fingerprint())
+  assert len(seen) == 3
+
+
+@pytest.mark.parametrize(
+  "text, sentence",
+  [
+    ("templates: [a", "prompts.yaml', line 1 is not YAML: "),
+    ("a", "is no mapping of names"),
+    ("template: {}", "has an unknown 'template'; did you mean 'templates'"),
+    ("label: x", "templates: of the prompt file .* is no mapping"),
+    (
+      "templates: {t: {input: x, traget: y}}",
+      "an unknown 'traget'; did you me",
+    ),
+    (
+      "templates: {t: {input: x}}",
+      "'t' .* needs an input, and choices or a ta",
+    ),
+    (
+      "templates: {t: {target: x}}",
+      "'t' .* needs an input, and choices or a t",
+    ),
+    (
+      "templates: {t: {input: x, choices: [a]}}",
+      r"has choices \['a'\]; give a",
+    ),
+    (
+      "labels: [a]\ntemplates: {t: {input: x, choices: [a, b]}}",
+      "has 2 choices, the file has 1 labels",
+    ),
+    (
+      "templates: {t: {input: x, choices: [a, b], target: y}}",
+      "has choices and a target without {choice}",
+    ),
+    ("templates: {t: {input: '{x', target: y}}", "'{x' has '{' at character 1"),
+    (
+      "templates:\n  t: {input: x, target: y}\n  t: {input: z, target: y}",
+      "prompts.yaml', line 3 is not YAML: 't' comes twice",
+    ),
+  ],
+)
+def test_files_that_are_written_otherwise(tmp_path, text, sentence):
+  with pytest.raises(UserError, match=sentence):
+    prompt_files.read(prompts(tmp_path, text))
+
+
+def test_a_file_that_is_not_there():
+  with pytest.raises(
+    UserError, match="'rte.yml' cannot be read; did you mean 'r"
+  ):
+    prompt_files.read("rte.yml")
+
+
+SHIPPED = [
+  ("rte.yaml", 2),
+  ("cb.yaml", 3),
+  ("copa.yaml", 2),
+  ("wic.yaml", 2),
+  ("wsc.yaml", 2),
+  ("boolq.yaml", 2),
+  ("sst2.yaml", 2),
+  ("mrpc.yaml", 2),
+  ("mini_nli.yaml", 3),
+  ("mini_sst2.yaml", 2),
+]
+
+
+@pytest.mark.parametrize("file, num_choices", SHIPPED)
+def test_shipped_files(file, num_choices):
+  found = prompt_files.read(file)
+  assert len(found.prompts) >= 2
+  assert found.mixture in seqio.MixtureRegistry.names()
+  for prompt in found.prompts:
+    assert prompt.name in seqio.TaskRegistry.names()
+    assert len(prompt.choices) == num_choices
+
+
+def test_every_shipped_file_is_tested():
+  names = {path.name for path in prompt_files.SHIPPED.glob("*.yaml")}
+  assert names == {file for file, _ in SHIPPED}
+
+
+@pytest.mark.parametrize("file", ["mini_nli.yaml", "mini_sst2.yaml"])
+def test_miniature_prompts_are_in_their_vocabulary(file):
+  for prompt in prompt_files.read(file).prompts:
+    right = set()
+    found = examples(prompt.name, "validation")
+    assert len(found) == 200 * len(prompt.choices)
+    for example in found:
+      assert 2 not in example["inputs"] and 2 not in example["targets"]
+      if example["is_correct"]:
+        right.add(example["targets_pretokenized"].decode())
+    assert right == set(prompt.choices)
+
+
+@pytest.mark.parametrize("file", [file for file, _ in SHIPPED[:8]])
+def test_shipped_prompts_on_real_rows(shared_data, monkeypatch, file):
+  monkeypatch.setenv("ZOO_DATA_DIR", str(shared_data))
+  monkeypatch.delenv("ZOO_VOCABULARY", raising=False)
+  for prompt in prompt_files.read(file).prompts:
+    task = seqio.TaskRegistry.get(prompt.name)
+    dataset = task.source.get_dataset("validation", shuffle=False)
+    found = list(dataset.take(60).as_numpy_iterator())
+    by_row = [e["idx"][0] for e in found if e["is_correct"]]
+    assert by_row == list(range(60 // len(prompt.choices)))
+    for text in ("inputs", "targets"):
+      vocab = T5Vocabulary()
+      assert 2 not in vocab.encode(found[0][text].decode())

@@ -1,0 +1,215 @@
+"""Every optimizer: its rule, scanned layers, clipping, its state."""
+
+import functools
+import inspect
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from tests import rule_sets
+from tests import tiny_models
+from transformer_zoo.errors import UserError
+from transformer_zoo.training import state as state_lib
+from transformer_zoo.training.optimizers import rounded_state
+from transformer_zoo.training.optimizers import schedules
+from transformer_zoo.training.optimizers import shared
+from transformer_zoo.training.optimizers.adafactor import adafactor
+from transformer_zoo.training.optimizers.adam import adam
+from transformer_zoo.training.optimizers.adam import adamw
+from transformer_zoo.training.optimizers.lamb import lamb
+from transformer_zoo.training.optimizers.lion import lion
+from transformer_zoo.training.optimizers.sgd import sgd
+from transformer_zoo.training.state import TrainState
+
+ALL = {f.__name__: f for f in (adafactor, adam, adamw, lamb, lion, sgd)}
+RATE = schedules.linear(0.1, 6, warmup_steps=2)
+ALONE = {"kernel": (6, 4), "scale": (4,)}
+
+
+def draw(shape, seed, scale=1.0):
+  rng = np.random.default_rng(seed)
+  return scale * rng.standard_normal(shape, dtype=np.float32)
+
+
+def matrices(tree):
+  return {name: value.ndim > 1 for name, value in tree.items()}
+
+
+def lamb_of_optax(rate):
+  """optax's own, whose trust ratio no mask can keep from scales."""
+  return optax.chain(
+    optax.scale_by_adam(eps=1e-6),
+    optax.add_decayed_weights(0.01, matrices),
+    optax.masked(optax.scale_by_trust_ratio(), matrices),
+    optax.scale_by_learning_rate(rate),
+  )
+
+
+ORACLES = {
+  "lamb": (lamb, lamb_of_optax),
+  "lion": (lion, functools.partial(optax.lion, mask=matrices)),
+  "sgd": (sgd, functools.partial(optax.sgd, momentum=0.9)),
+  "nesterov": (
+    functools.partial(sgd, momentum=0.8, nesterov=True),
+    functools.partial(optax.sgd, momentum=0.8, nesterov=True),
+  ),
+}
+
+
+def parameters_after(optimizer, params, gradients):
+  state, update = optimizer.init(params), jax.jit(optimizer.update)
+  for each in gradients:
+    updates, state = update(each, state, params)
+    params = optax.apply_updates(params, updates)
+  return params
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_equals_optax(name):
+  params = {key: draw(shape, 0) for key, shape in ALONE.items()}
+  params["zeros"] = np.zeros((3, 3), np.float32)
+  gradients = [
+    {key: draw(value.shape, step, 10.0**step) for key, value in params.items()}
+    for step in range(4)
+  ]
+  ours, theirs = (make(RATE) for make in ORACLES[name])
+  found = parameters_after(ours, params, gradients)
+  expected = parameters_after(theirs, params, gradients)
+  for key in params:
+    assert np.any(found[key] != params[key])
+    np.testing.assert_allclose(found[key], expected[key], rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_scanned_layers_train_as_looped_ones(name):
+  layers = [{k: draw(s, i, 4.0**i) for k, s in ALONE.items()} for i in range(2)]
+  gradients = [
+    [{k: draw(s, 9 + i + 2 * step) for k, s in ALONE.items()} for i in range(2)]
+    for step in range(3)
+  ]
+
+  def stacked(both):
+    return {"layers": jax.tree.map(lambda *x: np.stack(x), *both)}
+
+  def looped(both):
+    return {f"layers_{i}": layer for i, layer in enumerate(both)}
+
+  optimizer = ALL[name](RATE)
+  found = parameters_after(
+    optimizer, stacked(layers), [stacked(g) for g in gradients]
+  )
+  expected = parameters_after(
+    optimizer, looped(layers), [looped(g) for g in gradients]
+  )
+  for i in range(2):
+    for key in ALONE:
+      np.testing.assert_allclose(
+        found["layers"][key][i], expected[f"layers_{i}"][key], rtol=1e-5
+      )
+
+
+@pytest.mark.parametrize("name", ["adafactor", "lion"])
+def test_gradients_are_clipped_together_and_the_state_is_the_same(name):
+  params = {key: draw(shape, 0) for key, shape in ALONE.items()}
+  gradients = {key: draw(shape, 1, 50.0) for key, shape in ALONE.items()}
+  norm = optax.tree.norm(gradients)
+  by_hand = jax.tree.map(lambda x: x * (2.0 / norm), gradients)
+  optimizer, plain = ALL[name](RATE, clip_norm=2.0), ALL[name](RATE)
+  state = optimizer.init(params)
+  assert jax.tree.structure(state) == jax.tree.structure(plain.init(params))
+  _, expected = jax.jit(plain.update)(by_hand, state, params)
+  update = jax.jit(optimizer.update)
+  for each in (gradients, by_hand):  # what is short enough stays
+    _, clipped = update(each, state, params)
+    for found, wanted in zip(
+      jax.tree.leaves(clipped), jax.tree.leaves(expected), strict=True
+    ):
+      np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+  ("make", "number", "words"),
+  [
+    (adam, {"clip_norm": 0}, "a finite number above 0; None clips nothing"),
+    (sgd, {"clip_norm": -1.0}, "a finite number above 0; None clips nothing"),
+    (adam, {"b1": 1.0}, "at least 0 and below 1"),
+    (adamw, {"b2": -0.1}, "at least 0 and below 1"),
+    (lion, {"b2": math.nan}, "at least 0 and below 1"),
+    (sgd, {"momentum": 1.5}, "at least 0 and below 1"),
+    (lamb, {"epsilon": -1e-6}, "a finite number of 0 or more"),
+    (adamw, {"weight_decay": -0.1}, "a finite number of 0 or more"),
+    (adafactor, {"decay_exponent": -0.8}, "a finite number of 0 or more"),
+    (adafactor, {"clipping_threshold": 0.0}, "a finite number above 0"),
+    (
+      adafactor,
+      {"epsilon_squared_gradient": math.inf},
+      "a finite number of 0 or more",
+    ),
+  ],
+)
+def test_numbers_that_are_refused(make, number, words):
+  with pytest.raises(UserError) as caught:
+    make(RATE, **number)
+  ((name, value),) = number.items()
+  assert str(caught.value) == (
+    f"{make.__name__}.{name}={value} has to be {words}"
+  )
+
+
+def test_every_number_of_an_optimizer_has_its_rule():
+  for make in ALL.values():
+    for name, parameter in inspect.signature(make).parameters.items():
+      if parameter.annotation in (int, float, float | None):
+        assert name in shared._ALLOWED, (make, name)
+
+
+@pytest.fixture(scope="module")
+def states():
+  """Boxed parameters, and a state with those of all optimizers, as shapes."""
+  macros = {"EMBED_DIM": 16, "MLP_DIM": 32, "NUM_HEADS": 8, "VOCAB_SIZE": 64}
+  model, _ = tiny_models.build("t5_1_1", SCAN_LAYERS=True, **macros)
+  params = state_lib.abstract_params(model)
+  init = {
+    f"{name} {dtype}": make(RATE, state_dtype=dtype).init
+    for name, make in ALL.items()
+    for dtype in rounded_state.STATE_DTYPES
+  }
+  kept = {name: jax.eval_shape(make, params) for name, make in init.items()}
+  shapes = TrainState(jax.eval_shape(lambda: jnp.int32(0)), params, kept)
+  return state_lib.abstract_variables(model), shapes
+
+
+def test_states_are_kept_in_their_dtype(states):
+  for name, state in states[1].opt_state.items():
+    moments = [leaf for leaf in jax.tree.leaves(state) if leaf.ndim]
+    assert {leaf.dtype for leaf in moments} == {jnp.dtype(name.split()[1])}
+
+
+@pytest.mark.parametrize("rules", rule_sets.ON_8_DEVICES)
+def test_states_lie_with_the_parameters(states, rules):
+  """By shapes alone. Adafactor's moments are whole where sides are short."""
+  boxed, shapes = states
+  partitioning = rule_sets.build(rules)
+  shardings = partitioning.shardings(partitioning.mesh(), boxed, shapes)
+  wanted = [leaf.spec for leaf in jax.tree.leaves(shardings.params)]
+  for name, state in shapes.opt_state.items():
+    laid_out = jax.tree.leaves(shardings.opt_state[name])
+    moments = [
+      sharding.spec
+      for leaf, sharding in zip(jax.tree.leaves(state), laid_out, strict=True)
+      if leaf.ndim
+    ]
+    copies = 2 if name.startswith(("adam", "lamb")) else 1
+    assert moments == wanted * copies
+
+
+@pytest.mark.parametrize("architecture", tiny_models.ARCHITECTURES)
+def test_all_but_scales_and_biases_decay(architecture):
+  model, _ = tiny_models.build(architecture, SCAN_LAYERS=True)
+  decays = shared.are_matrices(state_lib.abstract_params(model))
+  for path, is_matrix in jax.tree_util.tree_leaves_with_path(decays):
+    assert is_matrix == (path[-1].key not in ("scale", "bias")), path

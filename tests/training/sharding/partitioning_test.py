@@ -1,0 +1,231 @@
+"""Two steps under every rule set on 8 devices against those on one device."""
+
+import dataclasses
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from tests import rule_sets
+from tests import tiny_models
+from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.forecast import collectives
+from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.training import state as state_lib
+from transformer_zoo.training.optimizers import schedules
+from transformer_zoo.training.optimizers.adafactor import adafactor
+from transformer_zoo.training.program import TrainProgram
+from transformer_zoo.training.sharding import partitioning as partitioning_lib
+from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
+
+STEPS = 2
+SIZES = {
+  "EMBED_DIM": 16,
+  "MLP_DIM": 32,
+  "NUM_HEADS": 8,
+  "HEAD_DIM": 4,
+  "VOCAB_SIZE": 64,
+  "DROPOUT_RATE": 0.3,
+}
+
+
+def keeping_gradients(optimizer):
+  """The same optimizer; its state holds the last gradients as well."""
+
+  def init(params):
+    return optimizer.init(params), jax.tree.map(jnp.zeros_like, params)
+
+  def update(gradients, state, params):
+    updates, inner = optimizer.update(gradients, state[0], params)
+    return updates, (inner, gradients)
+
+  return optax.GradientTransformation(init, update)
+
+
+@functools.cache
+def build(kind):
+  """A tiny model and a batch of 8 packed rows for it."""
+  if kind == "decoder_only":
+    layers = {"NUM_DECODER_LAYERS": 2, "SCAN_LAYERS": True}
+    model, converter = tiny_models.build("prefix_lm", **layers, **SIZES)
+  else:
+    layers = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
+    model, converter = tiny_models.build("t5_1_1", **layers, **SIZES)
+  rng = np.random.default_rng(0)
+  rows = np.repeat(np.arange(8), 2)[:-1]
+
+  def draw(low, high):
+    return Ragged.of(
+      [rng.integers(3, 64, rng.integers(low, high)) for _ in rows]
+    )
+
+  examples = {"inputs": draw(5, 13), "targets": draw(2, 7)}
+  batch = converter(
+    {name: examples[name] for name in converter.features},
+    rows,
+    num_rows=8,
+    lengths={"inputs": 24, "targets": 12},
+    packing=True,
+    pad_id=0,
+  )
+  return model, batch
+
+
+def make_program(kind, partitioning, devices=None):
+  learning_rate = schedules.constant(0.1)
+  optimizer = optax.sgd(learning_rate)
+  if kind == "decoder_only":
+    # Factors everything of this tiny model that has two axes.
+    optimizer = adafactor(learning_rate, min_dim_size_to_factor=8)
+  return TrainProgram(
+    build(kind)[0],
+    sequence_to_sequence,
+    keeping_gradients(optimizer),
+    learning_rate,
+    partitioning,
+    partitioning.mesh(devices),
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """A program, its text before and after compilation, and what it made."""
+
+  program: TrainProgram
+  lowered: str
+  compiled: jax.stages.Compiled
+  state: object
+  sums: list
+
+
+def run(program, kind, initial):
+  with program.partitioning.activate(program.mesh):
+    program.check(8)
+    state = jax.device_put(initial, program.state_shardings)
+    batch = partitioning_lib.put_batch(build(kind)[1], program.mesh)
+    lowered = program.step.lower(state, batch, jax.random.key(1))
+    compiled = lowered.compile()
+    all_sums = []
+    for _ in range(STEPS):
+      state, sums = compiled(state, batch, jax.random.key(1))
+      all_sums.append(sums)
+  return Run(program, lowered.as_text(), compiled, state, all_sums)
+
+
+@functools.cache
+def initial_state(kind):
+  program = make_program(kind, ONE_COPY_PER_DEVICE, jax.devices()[:1])
+  make = functools.partial(
+    state_lib.initial_state, program.model, program.optimizer
+  )
+  state = jax.jit(make)(jax.random.key(0))
+  return jax.device_get(state)
+
+
+@functools.cache
+def on_one_device(kind):
+  program = make_program(kind, ONE_COPY_PER_DEVICE, jax.devices()[:1])
+  return run(program, kind, initial_state(kind))
+
+
+@functools.cache
+def on_mesh(kind, name):
+  program = make_program(kind, rule_sets.build(name))
+  return run(program, kind, initial_state(kind))
+
+
+EVERYWHERE = pytest.mark.parametrize("name", list(rule_sets.ON_8_DEVICES))
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("kind", ["encoder_decoder", "decoder_only"])
+def test_equals_one_device(kind, name, assert_close):
+  found, expected = on_mesh(kind, name), on_one_device(kind)
+  shape = found.program.mesh.shape
+  assert tuple(shape.values()) == rule_sets.ON_8_DEVICES[name][2]
+  assert_close(found.sums, expected.sums)
+  assert_close(found.state.opt_state[1], expected.state.opt_state[1])
+  assert_close(found.state.params, expected.state.params)
+
+
+@EVERYWHERE
+def test_activations_are_constrained(name):
+  lowered = on_mesh("encoder_decoder", name).lowered
+  constraints = [
+    line for line in lowered.splitlines() if "sharding_constraint" in line
+  ]
+  # Of the residual stream [B, L, D], of heads and of hidden features.
+  for shape, layout in {
+    "8x24x16": '{"data", "fsdp"}, {}, {}',
+    "8x24x8x4": '{"data", "fsdp"}, {}, {"model"}, {}',
+    "8x24x32": '{"data", "fsdp"}, {}, {"model"}',
+  }.items():
+    if name == "sequence" and shape == "8x24x16":
+      layout = '{"data", "fsdp"}, {"model"}, {}'
+    laid_out = [line for line in constraints if f"tensor<{shape}xf32>" in line]
+    assert any(f"[{layout}]" in line for line in laid_out), (shape, constraints)
+
+
+def test_initial_parameters_are_those_of_one_device(assert_close):
+  program = make_program("decoder_only", rule_sets.build("two_dimensional"))
+  with program.partitioning.activate(program.mesh):
+    state = program.initial_state(jax.random.key(0))
+  assert_close(state.params, initial_state("decoder_only").params, 1e-6)
+
+
+def moved(name):
+  """Bytes of arrays in collectives of a step, by kind and mesh axes."""
+  found = on_mesh("encoder_decoder", name)
+  shape = dict(found.program.mesh.shape)
+  rows = collectives.totals(collectives.read(found.compiled.as_text(), shape))
+  return {(row.kind, row.axes): row.bytes for row in rows}
+
+
+def size_of(tree):
+  return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
+
+
+class TestCollectives:
+  """What a step sends, which is what its method promises."""
+
+  def test_data_parallel_adds_gradients_up(self):
+    found = moved("data_parallel")
+    assert found.keys() == {("all-reduce", ("data",))}
+    params = size_of(initial_state("encoder_decoder").params)
+    biases = 4 * 8 * (24 * 24 + 12 * 12)  # of the heads' scores
+    assert 0 <= found["all-reduce", ("data",)] - params - biases < 0.05 * params
+
+  @pytest.mark.parametrize("name", ["fully_sharded", "hybrid"])
+  def test_fully_sharded_gathers_parameters_alone(self, name):
+    found = moved(name)
+    params = initial_state("encoder_decoder").params
+    # Before the forward and the backward pass; of the table of embeddings only
+    # what is looked up is sent, and the ids for it.
+    gathered = 2 * (size_of(params) - size_of(params["token_embedder"]))
+    assert found["all-gather", ("fsdp",)] < 1.1 * gathered
+    assert not any("model" in axes for _, axes in found)
+
+  def test_tensor_parallel_gathers_nothing(self):
+    assert {kind for kind, _ in moved("tensor_parallel")} == {"all-reduce"}
+
+
+def test_the_step_takes_the_place_of_the_state():
+  found = on_mesh("encoder_decoder", "fully_sharded")
+
+  def on_device(tree):
+    held = 0
+    for leaf in jax.tree.leaves(tree):
+      shape = leaf.sharding.shard_shape(leaf.shape)
+      (size,) = {shard.data.nbytes for shard in leaf.addressable_shards}
+      assert size == math.prod(shape) * leaf.dtype.itemsize
+      held += size
+    return held
+
+  # The gradients that are kept for these tests are written and never read.
+  kept = on_device(found.state.opt_state[1])
+  analysis = found.compiled.memory_analysis()
+  assert analysis.alias_size_in_bytes == on_device(found.state) - kept

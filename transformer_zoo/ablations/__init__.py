@@ -1,1 +1,0 @@
-"""Studies: tables of runs that differ in one thing at a time."""

@@ -1,0 +1,5 @@
+"""Features: the arrays that a model reads, laid out from trimmed examples.
+
+Imports numpy and `corruption.ragged`. Begin with `converters.py`, which equals
+SeqIO's feature converters key by key; `trimming.py` cuts what is too long.
+"""

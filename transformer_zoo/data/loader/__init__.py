@@ -1,0 +1,5 @@
+"""Batches of prepared tasks: order, mixing, packing, by step alone.
+
+Imports `data.storage`, `data.features` and `corruption`; no model and no
+TensorFlow. Begin with `loader.py`, then `batches.py` and `mixture_reader.py`.
+"""

@@ -1,0 +1,181 @@
+"""A split of a prepared task in batches, for evaluation: each example once."""
+
+from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import prompts
+from transformer_zoo.data.features import trimming
+from transformer_zoo.data.loader import length_groups
+from transformer_zoo.data.loader import sources
+from transformer_zoo.data.storage import manifest
+from transformer_zoo.errors import UserError
+
+ENCODER_DECODER = converters.EncoderDecoder()
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationBatch:
+  """Some examples of a split.
+
+  Attributes:
+    arrays: {SeqIO's key: int32 [batch size, width]}; rows without an example
+      have weights of 0.
+    places: place in the split of each example, int64 [examples].
+    texts: the untokenised rest of each example.
+    ids: feature -> int32 ids of each example, trimmed.
+    inputs: int32 [batch size, width], what is read before targets are made.
+    input_lengths: int32 [batch size], tokens of each.
+  """
+
+  arrays: dict[str, np.ndarray]
+  places: np.ndarray
+  texts: list[dict[str, Any]]
+  ids: list[dict[str, np.ndarray]]
+  inputs: np.ndarray
+  input_lengths: np.ndarray
+
+
+class EvaluationSplit:
+  """A split of a task in batches.
+
+  Attributes:
+    num_examples: how many examples the batches hold together.
+    num_batches: how many batches there are.
+    lengths: feature -> the most tokens that are read of it.
+    truncated: feature -> examples that are longer than its given length;
+      nothing for unlabelled text, which is cut to fit.
+  """
+
+  def __init__(
+    self,
+    task: manifest.PreparedTask,
+    split: str,
+    lengths: Mapping[str, int],
+    batch_size: int,
+    *,
+    corruption: Callable[..., dict[str, Ragged]] | None = None,
+    converter: converters.Converter = ENCODER_DECODER,
+    max_examples: int | None = None,
+    grouped: bool = True,
+  ):
+    """Opens the split and plans its batches.
+
+    Args:
+      task: the prepared task.
+      split: one of its splits.
+      lengths: tokens of 'inputs' and 'targets', EOS counted.
+      batch_size: rows of every batch; the last is filled with empty rows.
+      corruption: instead of the task's own.
+      converter: lays the examples out as a model reads them. One that leaves
+        inputs out reads them nevertheless where the task is scored
+        (data/prompts.py); too long ones lose their beginning.
+      max_examples: so many of the first examples at most; all if None.
+      grouped: examples of similar lengths share a batch, which is as narrow as
+        they allow; otherwise all have the full widths and the split's order.
+
+    Raises:
+      UserError: the arguments do not fit each other or the data.
+    """
+    if batch_size < 1:
+      raise UserError(f"The batch size {batch_size} must be 1 or more.")
+    if max_examples is not None and max_examples < 1:
+      raise UserError(
+        f"The number of examples {max_examples} must be 1 or more; leave it "
+        "out for all."
+      )
+    asked = task.scoring is not None and "inputs" in task.features
+    self._continued = asked and prompts.continues(converter)
+    if self._continued:
+      lengths = prompts.with_room(converter, lengths)
+      converter = prompts.with_inputs(converter)
+    self.lengths = lengths
+    self._converter = converter
+    self._source = sources.open_source(
+      task,
+      split,
+      lengths,
+      corruption,
+      features=converter.features,
+      trimming_rule=trimming.ContinuedInputs() if self._continued else None,
+    )
+    self._seed = task.corruption_seed
+    self._pad_id = task.vocabulary.pad_id
+    self._eos_id = task.vocabulary.eos_id
+    self._batch_size = batch_size
+    total = self._source.num_examples
+    self.num_examples = (
+      total if max_examples is None else min(total, max_examples)
+    )
+    full = tuple(lengths[feature] for feature in converter.features)
+    if grouped:
+      self._plan = length_groups.group(
+        self._source.lengths(np.arange(self.num_examples)),
+        [
+          length_groups.widths(feature, width)
+          for feature, width in zip(converter.features, full, strict=True)
+        ],
+        batch_size,
+      )
+    else:
+      places = np.arange(self.num_examples)
+      cuts = range(batch_size, self.num_examples, batch_size)
+      self._plan = [(some, full) for some in np.split(places, cuts)]
+    self.num_batches = len(self._plan)
+    self.truncated = {}
+    if task.kind == "examples":
+      untrimmed = task.lengths(split)[: self.num_examples]
+      self.truncated = {
+        feature: int(np.sum(untrimmed[:, i] > lengths[feature]))
+        for i, feature in enumerate(task.features)
+        if feature in converter.features
+      }
+
+  def __iter__(self) -> Iterator[EvaluationBatch]:
+    """Yields every example once; the same batches each time.
+
+    Chunk i of an unlabelled task always gets the corruption of the key
+    `(task.corruption_seed, i)`, as in SeqIO.
+    """
+    for places, widths in self._plan:
+      read = self._source.read(places, self._seed, places)
+      examples = dict(read.features)
+      if self._continued:
+        examples["inputs"] = prompts.without_end(
+          examples["inputs"], self._eos_id
+        )
+      lengths = dict(zip(self._converter.features, widths, strict=True))
+      arrays = self._converter(
+        examples,
+        np.arange(len(places)),
+        num_rows=self._batch_size,
+        lengths=lengths,
+        packing=False,
+        pad_id=self._pad_id,
+      )
+      ids = [
+        dict(zip(self._converter.features, rows, strict=True))
+        for rows in zip(
+          *(read.features[name].rows() for name in self._converter.features),
+          strict=True,
+        )
+      ]
+      yield EvaluationBatch(
+        arrays, places, read.texts, ids, *self._inputs(examples, lengths)
+      )
+
+  def _inputs(self, examples, lengths):
+    """Inputs as they are read alone, and their lengths."""
+    inputs_BM = np.full(
+      (self._batch_size, lengths.get("inputs", 1)), self._pad_id, np.int32
+    )
+    lengths_B = np.zeros(self._batch_size, np.int32)
+    if "inputs" in examples:
+      rows, _ = examples["inputs"].padded(inputs_BM.shape[1], self._pad_id)
+      inputs_BM[: len(rows)] = rows
+      lengths_B[: len(rows)] = examples["inputs"].lengths
+    return inputs_BM, lengths_B

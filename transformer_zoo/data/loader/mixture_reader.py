@@ -1,0 +1,201 @@
+"""The examples of an endless mixture, by place."""
+
+from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+import functools
+
+import numpy as np
+
+from transformer_zoo.corruption.ragged import join
+from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.data.features import converters
+from transformer_zoo.data.loader import order
+from transformer_zoo.data.loader import sources
+from transformer_zoo.data.storage import manifest
+from transformer_zoo.errors import UserError
+
+# Places whose examples are found at once; changes speed and nothing else.
+_BLOCK = 1 << 13
+# A key of static masking is (task, chunk, copy) in 63 bits.
+_TASK_SHIFT = 48
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+  """What decides the examples of a run, apart from lengths.
+
+  Attributes:
+    mixture: prepared tasks and rates.
+    split: of every task with a rate above 0.
+    seed: of order and corruption, not negative.
+    corruption: instead of that of the 'tokens' tasks.
+    converter: says which features a model needs.
+    static_copies: None corrupts a text anew whenever it comes (dynamic masking,
+      RoBERTa); N gives it N corruptions, of which epoch e has number e mod N
+      (static masking, as BERT's 10 copies).
+    max_tokens: only so many of the first tokens of each 'tokens' task.
+  """
+
+  mixture: manifest.PreparedMixture
+  split: str
+  seed: int
+  corruption: Callable[..., dict[str, Ragged]] | None = None
+  converter: converters.Converter = converters.EncoderDecoder()
+  static_copies: int | None = None
+  max_tokens: int | None = None
+
+  def __post_init__(self):
+    for name in ("static_copies", "max_tokens"):
+      value = getattr(self, name)
+      if value is not None and value < 1:
+        raise UserError(f"{name} is {value}; it must be 1 or more, or None.")
+    if self.max_tokens and all(task.kind != "tokens" for task in self.tasks):
+      raise UserError(
+        f"max_tokens is {self.max_tokens}, but {self.mixture.name!r} has no "
+        "task of unlabelled text, which alone is cut by tokens."
+      )
+
+  @functools.cached_property
+  def rates(self) -> tuple[float, ...]:
+    """The rates that are not 0."""
+    return tuple(rate for rate in self.mixture.rates if rate)
+
+  @functools.cached_property
+  def tasks(self) -> tuple[manifest.PreparedTask, ...]:
+    """The tasks with these rates."""
+    pairs = zip(self.mixture.tasks, self.mixture.rates, strict=True)
+    return tuple(task for task, rate in pairs if rate)
+
+
+class MixtureReader:
+  """Reads the examples of places, trimmed to the lengths of a run.
+
+  Attributes:
+    order: deals places to tasks.
+    num_examples: of an epoch of each task, int64 [tasks].
+    shares_rows: whether several examples may fit into a row.
+  """
+
+  def __init__(
+    self,
+    recipe: Recipe,
+    lengths: Mapping[str, int],
+    longest: Mapping[str, int] | None = None,
+    cache_bytes: int = 0,
+  ):
+    """Opens the files.
+
+    Args:
+      recipe: the examples.
+      lengths: tokens of each feature, EOS counted.
+      longest: of the run, where these lengths are of its warm-up.
+      cache_bytes: of memory for the examples of small tasks.
+
+    Raises:
+      UserError: as `sources.open_source`.
+    """
+    self.order = order.MixtureOrder(recipe.rates, recipe.seed)
+    self._recipe = recipe
+    self._sources = _open(recipe, lengths, longest, cache_bytes)
+    self.num_examples = np.array([s.num_examples for s in self._sources])
+    self.shares_rows = any(source.shares_rows for source in self._sources)
+    self._block = functools.lru_cache(maxsize=8)(self._find_block)
+
+  def read(self, places: np.ndarray) -> dict[str, Ragged]:
+    """Returns the features of the examples of `places`, int64 [n]."""
+    read, come_from = [], []
+    for source, where, indices, keys in self._locate(places):
+      read.append(source.read(indices, self._recipe.seed, keys).features)
+      come_from.append(where)
+    if len(read) == 1:
+      return read[0]
+    back = np.argsort(np.concatenate(come_from))
+    return {
+      name: join([some[name] for some in read]).take(back) for name in read[0]
+    }
+
+  def lengths(self, places: np.ndarray) -> np.ndarray:
+    """Returns trimmed lengths, int32 [n, features of the converter]."""
+    number = len(self._recipe.converter.features)
+    lengths = np.empty((len(places), number), np.int32)
+    for source, where, indices, _ in self._locate(places):
+      lengths[where] = source.lengths(indices)
+    return lengths
+
+  def find(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the tasks of places and which of their examples, int64 [n]."""
+    tasks, indices, _ = self._find(places)
+    return tasks, indices
+
+  def _locate(self, places: np.ndarray) -> Iterator[tuple]:
+    """Yields per task its source, which of `places` are its, indices, keys."""
+    tasks, indices, keys = self._find(places)
+    if len(self._sources) == 1:
+      yield self._sources[0], slice(None), indices, keys
+      return
+    for task, source in enumerate(self._sources):
+      where = np.flatnonzero(tasks == task)
+      if where.size:
+        yield source, where, indices[where], keys[where]
+
+  def _find(self, places: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Returns (tasks, indices, keys), each int64 [n]."""
+    first, last = int(places.min()) // _BLOCK, int(places.max()) // _BLOCK
+    if last > first + 1:
+      return self._compute(places)
+    found = self._block(first)
+    if last > first:
+      found = map(np.concatenate, zip(found, self._block(last), strict=True))
+    within = places - first * _BLOCK
+    return tuple(array[within] for array in found)
+
+  def _find_block(self, number: int) -> tuple[np.ndarray, ...]:
+    return self._compute(np.arange(number * _BLOCK, (number + 1) * _BLOCK))
+
+  def _compute(self, places: np.ndarray) -> tuple[np.ndarray, ...]:
+    tasks, ranks = self.order(places)
+    sizes = self.num_examples[tasks]
+    indices = order.shuffled(ranks, sizes, self._recipe.seed, tasks)
+    copies = self._recipe.static_copies
+    if copies is None:
+      return tasks, indices, places
+    keys = (tasks.astype(np.int64) << _TASK_SHIFT) + indices * copies
+    return tasks, indices, keys + ranks // sizes % copies
+
+
+def _open(
+  recipe: Recipe,
+  lengths: Mapping[str, int],
+  longest: Mapping[str, int] | None,
+  cache_bytes: int,
+) -> list[sources.Source]:
+  """Opens the sources; the smallest may keep their examples in memory."""
+  opened = {}
+  sizes = [task.split(recipe.split).num_tokens for task in recipe.tasks]
+  for number in np.argsort(sizes, kind="stable"):
+    source = opened[number] = sources.open_source(
+      recipe.tasks[number],
+      recipe.split,
+      lengths,
+      recipe.corruption,
+      features=recipe.converter.features,
+      longest=longest,
+      max_tokens=recipe.max_tokens,
+      cache_bytes=cache_bytes,
+    )
+    cache_bytes -= source.cached_bytes
+    _check_layout(recipe, recipe.tasks[number], source)
+  return [opened[number] for number in range(len(opened))]
+
+
+def _check_layout(
+  recipe: Recipe, task: manifest.PreparedTask, source: sources.Source
+) -> None:
+  name = type(recipe.converter).__name__
+  needed = "encoder" if name == "Encoder" else "encoder_decoder"
+  if source.layout != needed:
+    raise UserError(
+      f"Task {task.name!r} makes examples for an {source.layout} model, but "
+      f"the converter {name} lays out those of an {needed}; choose another "
+      "CORRUPTION, or both the converter and a model of such examples."
+    )

@@ -1,0 +1,244 @@
+"""Runs the deterministic steps of SeqIO tasks once, into record files.
+
+Everything of a task but its corruption is run here: source, text-to-text
+formatting, tokenisation, EOS. The training machine then needs neither SeqIO nor
+TensorFlow. A task is written aside and renamed at the end, under a lock: an
+interrupted `prepare` leaves nothing that is later read but goes on where it
+was, and of several of them one prepares while the others wait and reuse.
+"""
+
+from collections.abc import Callable, Sequence
+import dataclasses
+import functools
+import os
+import pathlib
+from typing import Any, TYPE_CHECKING
+
+from transformer_zoo import corruption
+from transformer_zoo.data import mixing
+from transformer_zoo.data import user_modules
+from transformer_zoo.data.features import trimming
+from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.prepare import reading
+from transformer_zoo.data.prepare import registration
+from transformer_zoo.data.prepare import step_parameters
+from transformer_zoo.data.prepare import task_writer
+from transformer_zoo.data.storage import folders
+from transformer_zoo.data.storage import manifest
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+
+if TYPE_CHECKING:
+  import seqio
+
+
+def prepare(
+  name: str,
+  *,
+  prepared_dir: str | os.PathLike[str],
+  data_dir: str | None = None,
+  splits: Sequence[str] | None = None,
+  processes: int | None = None,
+  beam_runner: str | None = None,
+  beam_options: Sequence[str] = (),
+  report: Callable[[str], None] = lambda line: None,
+) -> manifest.PreparedMixture:
+  """Prepares a task or all tasks of a mixture; reuses what is unchanged.
+
+  Args:
+    name: a registered task or mixture.
+    prepared_dir: folder of the prepared files, made if absent.
+    data_dir: folders with raw data, separated as in PATH; exported as
+      ZOO_DATA_DIR (tasks/sources/data_folders.py), and to SeqIO's TFDS
+      sources where a folder has `tfds/`.
+    splits: the splits to prepare; all that a task has if None.
+    processes: how many write the shards of large sources, and how many threads
+      tokenise where there is one shard; as many as there are cores if None.
+      The files are the same whatever their number.
+    beam_runner: runner of Apache Beam that writes the shards instead, 'local'
+      or one that Beam knows; its workers need the raw data and `prepared_dir`.
+    beam_options: flags for Beam.
+    report: called with one line for each split written, and now and then with
+      how far it is.
+
+  Returns:
+    The prepared tasks and their rates.
+
+  Raises:
+    UserError: no task or mixture has the name; a task lacks an asked split, or
+      has an empty one, or unreadable files, or ids outside its vocabulary.
+  """
+  if processes is not None and processes < 1:
+    raise UserError(f"The number of processes is {processes}; give 1 or more.")
+  registration.register_tasks(data_dir)
+  writer = task_writer.Writer(
+    processes=processes or len(os.sched_getaffinity(0)),
+    beam_runner=beam_runner,
+    beam_options=tuple(beam_options),
+    report=report,
+  )
+  provider = _find(name)
+  members = _members(provider)
+  has = {
+    task.name: reading.explain(lambda task=task: task.splits, task, "splits")
+    for task in members
+  }
+  for split in splits or ():
+    if not any(split in of_task for of_task in has.values()):
+      _refuse_split(members[0], split, has[members[0].name])
+  prepared_dir = pathlib.Path(prepared_dir)
+  prepared_dir.mkdir(parents=True, exist_ok=True)
+  tasks = []
+  for task in members:
+    for split in getattr(task.source, "declared_splits", ()):
+      if split not in has[task.name]:
+        report(f"{task.name}: no split {split!r} on disk")
+    wanted = [s for s in has[task.name] if splits is None or s in splits]
+    try:
+      tasks.append(_prepare_task(task, wanted, prepared_dir, writer))
+    except UserError as error:
+      if task.name in str(error):
+        raise
+      raise UserError(f"Task {task.name!r}: {error}") from error
+  if len({task.vocabulary for task in tasks}) > 1:
+    raise UserError(
+      f"Mixture {name!r} has tasks with different vocabularies; one model has "
+      "one vocabulary."
+    )
+  rates = _rates(provider, members, tasks)
+  for task, rate in zip(members, rates, strict=True):
+    for split in splits or ():
+      # A task of rate 0 is in the mixture for evaluation only.
+      if split not in has[task.name] and rate > 0:
+        _refuse_split(task, split, has[task.name])
+  mixture = manifest.PreparedMixture(name, tuple(tasks), rates)
+  if [task.name for task in tasks] != [name]:
+    manifest.save_mixture(mixture, prepared_dir)
+  return mixture
+
+
+def _prepare_task(
+  task: "seqio.Task",
+  splits: Sequence[str],
+  prepared_dir: pathlib.Path,
+  writer: task_writer.Writer,
+) -> manifest.PreparedTask:
+  """Returns the prepared task, from earlier files where they are current."""
+  vocabulary = folders.store_vocabulary(task, prepared_dir)
+  steps, step, eos_after_trim = reading.divide_steps(task)
+  for name in step_parameters.find_random(steps):
+    writer.report(
+      f"{task.name}: the step {name} draws at random; it draws once, now, and "
+      "all epochs of all runs have the same examples"
+    )
+  definition = functools.partial(
+    definitions.hash_definition, task, steps, vocabulary
+  )
+  template = manifest.PreparedTask(
+    name=task.name,
+    folder=str(prepared_dir / task.name),
+    kind="examples" if step is None else "tokens",
+    features=tuple(task.output_features),
+    vocabulary=vocabulary,
+    eos_after_trim=eos_after_trim,
+    corruption=step and corruption.to_spec(step.corruption),
+    corruption_seed=step.seed if step else 0,
+    splits={},
+    scoring=definitions.describe_scoring(task),
+    definition=reading.explain(definition, task, "source"),
+    trimming=trimming.find(task.preprocessors),
+  )
+  with folders.lock(prepared_dir / f".{task.name}.lock"):
+    old = folders.find_reusable(template, prepared_dir)
+    if old is not None:
+      new = dataclasses.replace(template, splits=old.splits)
+      if set(splits) <= set(old.splits):
+        if new != old:  # the same records under another scoring or corruption
+          manifest.save_task(new, new.folder)
+        _tell_unknown(task, new, writer.report)
+        return new
+      splits = [*old.splits, *(s for s in splits if s not in old.splits)]
+    return writer.write(task, template, splits)
+
+
+def _tell_unknown(
+  task: "seqio.Task",
+  prepared: manifest.PreparedTask,
+  report: Callable[[str], None],
+) -> None:
+  """Says so where nobody can tell whether reused records are current."""
+  reader = definitions.find_unknown_reader(task.source)
+  if reader is not None:
+    report(
+      f"{task.name}: reused, but nobody can tell whether what {reader} reads "
+      f"has changed since; remove {prepared.folder} to prepare it anew, or "
+      "give the source a method fingerprint()"
+    )
+
+
+def _members(provider: Any) -> list["seqio.Task"]:
+  """Returns the tasks of a task or mixture in order of name."""
+  import seqio  # pylint: disable=g-import-not-at-top
+
+  if isinstance(provider, seqio.Task):
+    return [provider]
+  if not provider.tasks:
+    raise UserError(
+      f"Mixture {provider.name!r} has no task whose data is on disk; name a "
+      "folder that has tfds/ with --data_dir."
+    )
+  return list(provider.tasks)
+
+
+def _rates(
+  provider: Any,
+  members: Sequence["seqio.Task"],
+  prepared: Sequence[manifest.PreparedTask],
+) -> tuple[float, ...]:
+  """Returns the rate of each member; a task alone has rate 1."""
+  if provider in members:
+    return (1.0,)
+  # A training split that was not prepared is counted by the rates.
+  counts = {
+    new.name: mixing.train_count(new)
+    for task, new in zip(members, prepared, strict=True)
+    if "train" in new.splits or "train" not in task.splits
+  }
+  rates = []
+  with mixing.known_counts(counts):
+    for task in members:
+      rate = functools.partial(provider.get_rate, task)
+      try:
+        rates.append(reading.explain(rate, task, "number of examples"))
+      except TypeError as error:  # SeqIO calculates with None
+        raise UserError(
+          f"SeqIO does not know how many examples task {task.name!r} has; use "
+          "ExamplesProportional (data/mixing.py), which counts them, as the "
+          f"rate in mixture {provider.name!r}."
+        ) from error
+      except UserError:
+        raise
+      except ValueError as error:  # SeqIO: a mixture within it has no number
+        raise UserError(
+          f"Mixture {provider.name!r} has no rate for {task.name!r}: {error}"
+        ) from error
+  return tuple(rates)
+
+
+def _refuse_split(task: "seqio.Task", split: str, has: Sequence[str]) -> None:
+  raise UserError(
+    f"Task {task.name!r} has no split {split!r}" + nearest(split, has)
+  )
+
+
+def _find(name: str) -> Any:
+  """Returns the registered task or mixture of that name."""
+  import seqio  # pylint: disable=g-import-not-at-top
+
+  names = [*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()]
+  if name not in names:
+    raise UserError(
+      f"No task or mixture is named {name!r}{nearest(name, names)}"
+      f"{user_modules.HINT}"
+    )
+  return seqio.get_mixture_or_task(name)

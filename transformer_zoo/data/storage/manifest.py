@@ -1,0 +1,262 @@
+"""What `prepare` wrote and where: the manifests of prepared tasks.
+
+A prepared folder holds
+
+    vocabularies/<checksum>.model
+    <task>/manifest.json
+    <task>/<split>-00000-of-00008.array_record    records, or
+    <task>/<split>-00000-of-00008.tokens          ids
+    <task>/<split>.<table>.npy                    arrays over all shards
+    <mixture>.mixture.json                        its tasks and their rates
+
+Two kinds of task: `examples` has one record per example, a msgpack map of each
+feature to int32 bytes and of `text` to the JSON-able rest of the example;
+`tokens` is the joined token stream of unlabelled text, without EOS, as bare ids
+(`PreparedTask.token_dtype`). A split is the concatenation of its shards.
+
+Tables: `checksums` has a CRC-32 per block of the shards (`data/integrity.py`);
+`lengths` (of 'examples') is int32 [examples, features], untrimmed;
+`document_ends` and, where the task splits sentences, `sentence_ends` (of
+'tokens') are int64, exclusive offsets into the stream.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from transformer_zoo.data.storage import integrity
+from transformer_zoo.data.storage.splits import SplitInfo
+from transformer_zoo.data.vocabularies import storage
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+
+Path = str | os.PathLike[str]
+
+FORMAT = 3  # raised when the record files change their meaning
+
+
+@dataclasses.dataclass(frozen=True)
+class Scoring:
+  """How predictions are scored, importable without TensorFlow.
+
+  Attributes:
+    postprocess: {'function': 'module:name', 'kwargs': {...}}, or None.
+    metrics: the same for each metric of (targets, predictions).
+    score_metrics: for each metric of (targets, scores), a score being the
+      summed log-likelihood of an example's targets.
+  """
+
+  postprocess: dict[str, Any] | None
+  metrics: tuple[dict[str, Any], ...]
+  score_metrics: tuple[dict[str, Any], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedTask:
+  """A task as record files.
+
+  Attributes:
+    name: the task's.
+    folder: where its files are.
+    kind: 'examples' or 'tokens'.
+    features: the features an example gets in the end.
+    vocabulary: of all features.
+    eos_after_trim: a trimmed example still ends in EOS.
+    corruption: the spec of the task's corruption ('tokens' only).
+    corruption_seed: of its `CorruptionStep`; used in evaluation.
+    splits: name -> files and counts.
+    scoring: None where the task has no metric.
+    definition: hash of all that the records depend on.
+    trimming: spec of how long examples are cut (trimming.py); None: at their
+      end.
+  """
+
+  name: str
+  folder: str
+  kind: str
+  features: tuple[str, ...]
+  vocabulary: Vocabulary
+  eos_after_trim: bool
+  corruption: dict[str, Any] | None
+  corruption_seed: int
+  splits: dict[str, SplitInfo]
+  scoring: Scoring | None
+  definition: str
+  trimming: dict[str, Any] | None = None  # manifests of version 0.1 lack it
+
+  @property
+  def token_dtype(self) -> str:
+    """How the ids of a 'tokens' task are stored: two bytes where that holds."""
+    return "<u2" if self.vocabulary.size <= 1 << 16 else "<i4"
+
+  def split(self, name: str) -> SplitInfo:
+    """Returns the split of that name.
+
+    Raises:
+      UserError: the task does not have it.
+    """
+    if name not in self.splits:
+      raise UserError(
+        f"Task {self.name!r} has no split {name!r}" + nearest(name, self.splits)
+      )
+    return self.splits[name]
+
+  def record_files(self, split: str) -> list[str]:
+    """Returns the paths of a split's shards, after checking the files.
+
+    Raises:
+      UserError: a file is absent, or its size is not the one in the manifest,
+        or (where the split is small enough to be read through) its content is
+        not what was written.
+    """
+    info = self.split(split)
+    paths = [os.path.join(self.folder, shard.name) for shard in info.shards]
+    for path, shard in zip(paths, info.shards, strict=True):
+      integrity.check_size(path, shard.num_bytes)
+    if info.num_bytes <= integrity.LARGEST_CHECKED:
+      for path, checksums in zip(paths, self.checksums(split), strict=True):
+        integrity.check_blocks(path, checksums)
+    return paths
+
+  def checksums(self, split: str) -> list[np.ndarray]:
+    """Returns the CRC-32 of the blocks of each shard, uint32 [blocks] each."""
+    sizes = [shard.num_bytes for shard in self.split(split).shards]
+    counts = [-(-size // integrity.BLOCK_BYTES) for size in sizes]
+    return np.split(self.table(split, "checksums"), np.cumsum(counts)[:-1])
+
+  def table(self, split: str, name: str) -> np.ndarray:
+    """Returns an array beside the shards of a split, memory-mapped.
+
+    Raises:
+      UserError: the file is absent or damaged.
+    """
+    stored = self.split(split).tables[name]
+    path = os.path.join(self.folder, stored.name)
+    integrity.check_whole(path, stored)
+    return np.load(path, mmap_mode="r")
+
+  def lengths(self, split: str) -> np.ndarray:
+    """Returns the untrimmed lengths of a split: int32 [examples, features].
+
+    Raises:
+      UserError: the file is absent or damaged.
+    """
+    return self.table(split, "lengths")
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedMixture:
+  """Prepared tasks and how often each is drawn; a task alone has rate 1."""
+
+  name: str
+  tasks: tuple[PreparedTask, ...]
+  rates: tuple[float, ...]
+
+
+def save_task(task: PreparedTask, folder: Path) -> None:
+  """Writes the manifest of `task` into `folder`, whole or not at all."""
+  content = dataclasses.asdict(task)
+  del content["folder"]  # known from where the manifest is
+  content["format"] = FORMAT
+  content["vocabulary"] = storage.to_json(task.vocabulary)
+  _write_json(pathlib.Path(folder) / "manifest.json", content)
+
+
+def save_mixture(mixture: PreparedMixture, prepared_dir: Path) -> None:
+  """Writes the tasks and rates of `mixture` into `prepared_dir`."""
+  content = {
+    "name": mixture.name,
+    "tasks": [task.name for task in mixture.tasks],
+    "rates": list(mixture.rates),
+  }
+  _write_json(_mixture_file(mixture.name, prepared_dir), content)
+
+
+def load(name: str, prepared_dir: Path) -> PreparedMixture:
+  """Returns the prepared mixture, or task, of that name.
+
+  Raises:
+    UserError: it has not been prepared, or its manifest is damaged.
+  """
+  path = _mixture_file(name, prepared_dir)
+  if path.exists():
+    content = _read_json(path)
+    tasks = tuple(load_task(task, prepared_dir) for task in content["tasks"])
+    return PreparedMixture(name, tasks, tuple(content["rates"]))
+  return PreparedMixture(name, (load_task(name, prepared_dir),), (1.0,))
+
+
+def load_task(name: str, prepared_dir: Path) -> PreparedTask:
+  """Returns the prepared task of that name.
+
+  Raises:
+    UserError: it has not been prepared, or its manifest is damaged.
+  """
+  prepared_dir = pathlib.Path(prepared_dir)
+  folder = prepared_dir / name
+  path = folder / "manifest.json"
+  if not path.exists():
+    there = [p.parent.name for p in prepared_dir.glob("*/manifest.json")]
+    there += [
+      p.name.removesuffix(".mixture.json")
+      for p in prepared_dir.glob("*.mixture.json")
+    ]
+    raise UserError(
+      f"Nothing named {name!r} is prepared in {str(prepared_dir)!r}; run "
+      "`zoo prepare` first" + nearest(name, there)
+    )
+  content = _read_json(path)
+  if content.get("format") != FORMAT:
+    raise UserError(
+      f"The prepared files in {str(folder)!r} have format "
+      f"{content.get('format')}, not {FORMAT}; run `zoo prepare` again."
+    )
+  del content["format"]
+  scoring = content["scoring"]
+  return PreparedTask(
+    **content
+    | {
+      "folder": str(folder),
+      "features": tuple(content["features"]),
+      "vocabulary": storage.from_json(
+        content["vocabulary"], prepared_dir / "vocabularies"
+      ),
+      "splits": {
+        name: SplitInfo.from_json(split)
+        for name, split in content["splits"].items()
+      },
+      "scoring": scoring
+      and Scoring(
+        scoring["postprocess"],
+        tuple(scoring["metrics"]),
+        tuple(scoring.get("score_metrics", ())),
+      ),
+    }
+  )
+
+
+def _mixture_file(name: str, prepared_dir: Path) -> pathlib.Path:
+  return pathlib.Path(prepared_dir) / f"{name}.mixture.json"
+
+
+def _read_json(path: pathlib.Path) -> dict[str, Any]:
+  try:
+    return json.loads(path.read_text(encoding="utf-8"))
+  except (OSError, ValueError) as error:
+    raise UserError(
+      f"The manifest {str(path)!r} cannot be read ({type(error).__name__}); "
+      "delete it and run `zoo prepare` again."
+    ) from None
+
+
+def _write_json(path: pathlib.Path, content: dict[str, Any]) -> None:
+  """Renames a finished temporary file: a reader sees the old or the new."""
+  temporary = path.with_name(f".{path.name}.{os.getpid()}")
+  text = json.dumps(content, indent=2, sort_keys=True) + "\n"
+  temporary.write_text(text, encoding="utf-8")
+  os.replace(temporary, path)

@@ -1,0 +1,5 @@
+"""Answers: decoded text turned into what a metric compares.
+
+Imports nothing but `errors` and `data.prepare.definitions`. Begin with
+`post_processors.py`, whose functions have the names of the t5 package.
+"""

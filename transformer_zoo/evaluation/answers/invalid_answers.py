@@ -1,0 +1,50 @@
+"""Predictions that are no possible answer, counted beside the scores."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from transformer_zoo.evaluation.answers import post_processors
+from transformer_zoo.evaluation.answers import sentinels
+from transformer_zoo.evaluation.metrics import question_answering
+
+# Function of `answers` -> (its prediction, its keyword arguments) -> no answer?
+_IS_INVALID = {
+  "bracketed_entities": lambda prediction, _: prediction is None,
+  "multirc": lambda prediction, _: prediction["value"] not in (0, 1),
+  "span_qa": lambda prediction, _: (
+    question_answering.positions(prediction) is None
+  ),
+  "string_label_to_class_id": lambda prediction, kwargs: (
+    not 0 <= prediction < len(kwargs["label_classes"])
+  ),
+  "string_to_float": lambda prediction, kwargs: (
+    prediction == kwargs.get("default", -1.0)
+  ),
+  "wsc_simple": lambda prediction, _: prediction == -1,
+}
+
+
+def count_invalid(
+  postprocess: Mapping[str, Any] | None, predictions: Sequence[Any]
+) -> int | None:
+  """Returns how many predictions are no possible answer, such as no class.
+
+  All of them count as wrong in the task's metrics.
+
+  Args:
+    postprocess: the manifest's reference {'function': 'module:name', 'kwargs':
+      {...}} of the task's answer function.
+    predictions: what that function returned for each predicted text.
+
+  Returns:
+    The number of class ids of no class, of numbers that stand for unreadable
+    text, of referents with nothing in them, of spans without positions, of
+    sentences without a word of the input. None where every text is a possible
+    answer, and for a function that is not of `answers`.
+  """
+  postprocess = sentinels.without_reference(postprocess)
+  module, _, name = (postprocess or {}).get("function", "").partition(":")
+  if module != post_processors.__name__ or name not in _IS_INVALID:
+    return None
+  is_invalid, kwargs = _IS_INVALID[name], postprocess["kwargs"]
+  return sum(is_invalid(prediction, kwargs) for prediction in predictions)

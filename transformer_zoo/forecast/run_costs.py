@@ -1,0 +1,111 @@
+"""What a run will cost, told from its configuration: no data, no compiler."""
+
+from collections.abc import Iterator, Mapping
+import dataclasses
+from typing import Any
+
+import jax
+
+from transformer_zoo.data.loader.stages import Stages
+from transformer_zoo.forecast.cost import Cost
+from transformer_zoo.runs import programs
+from transformer_zoo.training import loop
+from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
+
+
+@dataclasses.dataclass(frozen=True)
+class RunCosts:
+  """What a run costs, whatever the machine.
+
+  Attributes:
+    parameters: of the model.
+    trained_parameters: those of them that steps change.
+    steps: of training.
+    input_tokens: places for them in all batches; what padding leaves of them is
+      known when the run has ended.
+    target_tokens: likewise.
+    flops: that the model needs: three times the products of forward passes.
+    executed: what all steps execute together, gradients of trained parameters
+      alone and the optimizer included; None where it was not asked for.
+    saves: checkpoints.
+    evaluations: on the validation splits, if there are any.
+  """
+
+  parameters: int
+  trained_parameters: int
+  steps: int
+  input_tokens: int
+  target_tokens: int
+  flops: int
+  executed: Cost | None
+  saves: int
+  evaluations: int
+
+
+def of_settings(
+  settings: Mapping[str, Any], *, with_executed: bool = True
+) -> RunCosts:
+  """The costs of a training run, traced on one device, whatever its mesh.
+
+  Args:
+    settings: arguments of `train` (`programs.settings`).
+    with_executed: whether backward passes and optimizers are traced too, which
+      takes as long as all the rest.
+
+  Raises:
+    UserError: the model, its batches or what is trained do not fit together.
+  """
+  alone = {**settings, "partitioning": ONE_COPY_PER_DEVICE}
+  program = programs.on_devices(alone, jax.devices()[:1])
+  steps, periods = settings["train_steps"], settings["periods"]
+  inputs = targets = flops = 0
+  executed = Cost() if with_executed else None
+  with program.partitioning.activate(program.mesh):
+    for number, rows, lengths in _stages(settings):
+      batch = programs.abstract_batch(
+        {**alone, "batch_size": rows, "task_feature_lengths": lengths},
+        program.mesh,
+      )
+      inputs += number * rows * lengths.get("inputs", 0)
+      targets += number * rows * lengths.get("targets", 0)
+      flops += number * program.model_flops(batch)
+      if with_executed:
+        executed += program.cost(batch) * number
+  return RunCosts(
+    **program.parameter_counts,
+    steps=steps,
+    input_tokens=inputs,
+    target_tokens=targets,
+    flops=flops,
+    executed=executed,
+    **times(steps, periods),
+  )
+
+
+def times(steps: int, periods: loop.Periods) -> dict[str, int]:
+  """How often a run saves and evaluates, the last time at its end."""
+  return {
+    "saves": -(-steps // periods.checkpoint),
+    "evaluations": -(-steps // periods.evaluate) if periods.evaluate else 1,
+  }
+
+
+def _stages(
+  settings: Mapping[str, Any],
+) -> Iterator[tuple[int, int, Mapping[str, int]]]:
+  """Yields steps, rows of a batch and lengths of each stage of the warm-ups.
+
+  Buckets of lengths count as batches of the full lengths.
+  """
+  stages = Stages(
+    settings["batch_size"],
+    settings["task_feature_lengths"],
+    settings["batch_size_warmup"],
+    settings["length_warmup"],
+  )
+  last = settings["train_steps"]
+  ends = [stage.first_step for stage in stages.stages[1:]] + [last]
+  for stage, end in zip(stages.stages, ends, strict=True):
+    if stage.first_step < last:
+      number = min(end, last) - stage.first_step
+      yield number, stage.batch_size, stages.phases[stage.phase]

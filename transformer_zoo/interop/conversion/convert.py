@@ -1,0 +1,295 @@
+"""Conversion of checkpoints between Hugging Face, T5X and our own runs."""
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import math
+import os
+import pathlib
+import shutil
+
+import numpy as np
+
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop.conversion import converted_run
+from transformer_zoo.interop.conversion import exported_directory
+from transformer_zoo.interop.conversion import generation_export
+from transformer_zoo.interop.conversion import target as conversion_target
+from transformer_zoo.interop.conversion import tokenizer_files
+from transformer_zoo.interop.conversion.sources import FORMATS
+from transformer_zoo.interop.conversion.sources import HUGGING_FACE
+from transformer_zoo.interop.conversion.sources import open_source
+from transformer_zoo.interop.conversion.sources import Source
+from transformer_zoo.interop.conversion.sources import T5X
+from transformer_zoo.interop.conversion.sources import with_rows
+from transformer_zoo.interop.conversion.sources import ZOO
+from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface import writing
+from transformer_zoo.interop.t5x import checkpoints
+from transformer_zoo.interop.tensors import orbax_checkpoints
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.runs import remote
+
+_FLOAT32 = np.dtype(np.float32)
+# Options of the command -> formats of targets that they mean something for.
+_FORMATS_OF = {
+  "--dtype": (HUGGING_FACE,),
+  "--max_shard_size": (HUGGING_FACE,),
+  "--scanned": (T5X,),
+  "--vocabulary": (HUGGING_FACE, ZOO),
+}
+
+
+def convert(
+  source: str | os.PathLike[str],
+  target: str | os.PathLike[str],
+  *,
+  to: str | None = None,
+  gin_files: Sequence[str] = (),
+  bindings: Sequence[str] = (),
+  vocabulary_path: str | None = None,
+  extra_ids: int | None = None,
+  vocabulary_size: int | None = None,
+  positions: int | None = None,
+  dtype: str | None = None,
+  max_shard_bytes: int | None = None,
+  scanned: bool = False,
+  report: Callable[[str], None] = print,
+) -> None:
+  """Converts a checkpoint; one tensor is in memory at a time.
+
+  The target is written aside and renamed when it is whole.
+
+  Args:
+    source: a Hugging Face directory, a T5X checkpoint, a run of ours or a step
+      of one, or a URL of one of them.
+    target: a folder that does not exist.
+    to: one of `FORMATS`; ours by default, of ours Hugging Face's.
+    gin_files: the model of a T5X checkpoint, which does not tell it.
+    bindings: after them, `NAME=VALUE`.
+    vocabulary_path: a vocabulary that goes along where the source has none.
+    extra_ids: its sentinels (`Vocabulary`).
+    vocabulary_size: rows that the tables of embeddings and logits are to have
+      (`conversion_sources.with_rows`); as many as they have if None.
+    positions: likewise those of learned positions.
+    dtype: of the numbers in a Hugging Face directory; as ours, float32, if
+      None.
+    max_shard_bytes: the most that one of its files holds; `MAX_SHARD_BYTES` if
+      None.
+    scanned: whether a T5X checkpoint is of its `scalable_t5`.
+    report: called with sentences on what was done.
+
+  Raises:
+    UserError: the source is unknown or damaged, the target is there, cannot
+      hold the model or has no such option.
+  """
+  if remote.is_url(target):
+    raise UserError(
+      f"{target!r} is a URL, and conversions write folders of this machine; "
+      "name one, and copy it there"
+    )
+  target = pathlib.Path(target)
+  conversion_target.check_absent(target)
+  found = open_source(source, gin_files, bindings, report)
+  rows = {"vocabulary": vocabulary_size, "positions": positions}
+  rows = {kind: number for kind, number in rows.items() if number is not None}
+  if to is None:
+    to = HUGGING_FACE if found.kind == ZOO else ZOO
+  _check_formats(found, to, resizes=bool(rows))
+  _check_options(
+    to,
+    {
+      "--dtype": dtype,
+      "--max_shard_size": max_shard_bytes,
+      "--scanned": scanned or None,
+      "--vocabulary": vocabulary_path,
+    },
+  )
+  found = _with_vocabulary(found, vocabulary_path, extra_ids)
+  if rows:
+    found = with_rows(found, rows, report)
+  dtype = dtype or _FLOAT32.name
+  conversion_target.check_room(
+    target, _written(found, to), writing.DTYPES[dtype]
+  )
+  with conversion_target.written_aside(target) as folder:
+    if to == ZOO:
+      _write_run(folder, found)
+    elif to == T5X:
+      _write_t5x(folder, found, scanned, report)
+    else:
+      said = _write_directory(
+        folder,
+        found,
+        dtype,
+        max_shard_bytes or writing.MAX_SHARD_BYTES,
+        report,
+      )
+      if said:
+        report(f"{target}: {said}")
+  number = sum(math.prod(t.shape) for t in found.parameters.values())
+  dtypes = sorted({t.dtype.name for t in found.parameters.values()})
+  report(
+    f"{target}: {number:,} parameters in {len(found.parameters)} tensors, read "
+    f"as {', '.join(dtypes)}, format {to!r}"
+  )
+
+
+def _written(source: Source, to: str) -> list[Tensor]:
+  """All that a target of a format holds."""
+  moments = {} if to == HUGGING_FACE else source.moments or {}
+  return [*source.parameters.values(), *moments.values()]
+
+
+def _with_vocabulary(
+  source: Source, path: str | None, extra_ids: int | None
+) -> Source:
+  if path is None and extra_ids is not None:
+    raise UserError(
+      f"--extra_ids is {extra_ids}, which means nothing without --vocabulary; "
+      "name the file that the sentinels are added to"
+    )
+  if path is None:
+    return source
+  vocabulary = Vocabulary(path, extra_ids)
+  vocabulary.check()
+  return dataclasses.replace(source, vocabulary=vocabulary, beside=None)
+
+
+def _check_formats(source: Source, to: str, *, resizes: bool) -> None:
+  if source.kind == to and not resizes:
+    raise UserError(
+      f"{source.name!r} is in the format {to!r} already; choose another one "
+      f"with --to: {', '.join(FORMATS)}"
+    )
+  if source.model is None and (to != T5X or resizes):
+    raise UserError(
+      "a T5X checkpoint does not tell its architecture; name it with "
+      "--gin_file, as in --gin_file=architectures/t5_1_1.gin "
+      "--gin_file=sizes/t5_1_1_small.gin"
+    )
+
+
+def _check_options(to: str, options: Mapping[str, object]) -> None:
+  for name, value in options.items():
+    if value is not None and to not in _FORMATS_OF[name]:
+      others = " or ".join(f"--to {other}" for other in _FORMATS_OF[name])
+      raise UserError(
+        f"{name} is {value!r}, which means nothing to a target in the format "
+        f"{to!r}; leave it out, or choose {others}"
+      )
+
+
+def _float32(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+  return {name: tensor.astype(_FLOAT32) for name, tensor in tensors.items()}
+
+
+def _write_run(folder: pathlib.Path, source: Source) -> None:
+  leaves = {
+    orbax_checkpoints.PARAMETERS + name: tensor
+    for name, tensor in _float32(source.parameters).items()
+  }
+  if source.moments is not None:
+    leaves["step"] = Tensor.of(np.asarray(source.step, np.int32))
+    leaves["opt_state/count"] = leaves["step"]
+    leaves |= {
+      orbax_checkpoints.MOMENTS + n: t
+      for n, t in _float32(source.moments).items()
+    }
+  beside = folder / converted_run.BESIDE
+  beside.mkdir(parents=True)
+  _write_vocabulary(beside, source)
+  if original := _original_config(source):
+    shutil.copyfile(original, beside / directory.CONFIG)
+  converted_run.write_run(
+    folder,
+    source.gin_files,
+    source.bindings,
+    leaves,
+    step=source.step,
+    beside=source.beside,
+  )
+
+
+def _write_t5x(
+  folder: pathlib.Path,
+  source: Source,
+  scanned: bool,
+  report: Callable[[str], None],
+) -> None:
+  parameters, moments = _float32(source.parameters), source.moments
+  if moments is not None and (
+    reason := checkpoints.misfit(parameters, moments, scanned=scanned)
+  ):
+    report(f"without the optimizer's state: {reason}")
+    moments = None
+  checkpoints.write_checkpoint(
+    folder, parameters, step=source.step, moments=moments, scanned=scanned
+  )
+
+
+def _write_directory(
+  folder: pathlib.Path,
+  source: Source,
+  dtype: str,
+  max_shard_bytes: int,
+  report: Callable[[str], None],
+) -> str:
+  """Writes it; returns what has to be said of its tokenizer."""
+  folder.mkdir(parents=True)
+  special_ids = _special_ids(source)
+  generation = source.decoding and generation_export.attributes_of(
+    source.decoding, special_ids.get("eos_token_id"), report
+  )
+  said = _write_vocabulary(folder, source, special_ids.get("bos_token_id"))
+  exported_directory.write(
+    folder,
+    source.model,
+    source.parameters,
+    original=_original_config(source),
+    special_ids=special_ids,
+    generation=generation,
+    dtype=dtype,
+    max_shard_bytes=max_shard_bytes,
+  )
+  if source.beside is None:  # Other files stay as they were published.
+    if named := exported_directory.tokenizer_to_name(folder):
+      report(named)
+  return said
+
+
+def _special_ids(source: Source) -> dict[str, int]:
+  """What a configuration of theirs says of beginnings and ends."""
+  model, vocabulary = source.model, source.vocabulary
+  start = model.pad_id if source.start_id is None else source.start_id
+  name = "decoder_start" if hasattr(model, "encoder") else "bos"
+  found = {f"{name}_token_id": start}
+  if vocabulary is not None and vocabulary.eos_id is not None:
+    found["eos_token_id"] = vocabulary.eos_id
+  return found
+
+
+def _original_config(source: Source) -> pathlib.Path | None:
+  path = source.beside and source.beside / directory.CONFIG
+  return path if path and path.is_file() else None
+
+
+def _write_vocabulary(
+  folder: pathlib.Path, source: Source, first_fed: int | None = None
+) -> str:
+  """Writes the files of the tokenizer and the defaults of generation.
+
+  Args:
+    folder: of the files.
+    source: whose files they are.
+    first_fed: see `tokenizer_files.write`, which tells what is returned.
+  """
+  if source.beside is not None:
+    generation = source.beside / writing.GENERATION_CONFIG
+    if generation.is_file():
+      shutil.copyfile(generation, folder / generation.name)
+    for path in tokenizer_files.of_directory(source.beside):
+      shutil.copyfile(path, folder / path.name)
+  elif source.vocabulary is not None:
+    return tokenizer_files.write(source.vocabulary, folder, first_fed=first_fed)
+  return ""

@@ -1,0 +1,299 @@
+"""Run folders that a conversion writes and reads.
+
+Such a folder holds `config.gin`, `checkpoints/<step>/`, and in `huggingface/`
+what came along: files of the tokenizer, config.json, generation_config.json.
+Run folders of trained models are read too.
+"""
+
+from collections.abc import Mapping, Sequence
+import contextlib
+import dataclasses
+import os
+import pathlib
+import sys
+
+from flax import linen as nn
+
+from transformer_zoo import config
+from transformer_zoo.data.storage import manifest
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop.conversion import generation_defaults
+from transformer_zoo.interop.conversion import tokenizer_files
+from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.tensors import orbax_checkpoints
+from transformer_zoo.interop.tensors.assignment import Parameter
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.runs import run_folder
+from transformer_zoo.training import state
+from transformer_zoo.training.checkpoints import checksums
+from transformer_zoo.training.checkpoints import reading
+from transformer_zoo.training.sharding import placement
+
+BESIDE = "huggingface"
+_KINDS = ("evaluate", "infer")
+_LENGTHS = {"inputs": 512, "targets": 128}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """A run of ours, whose tensors are read when they are asked for.
+
+  Attributes:
+    folder: of the run.
+    model: as its config.gin has it.
+    leaves: of the state of its checkpoint (`orbax_checkpoints`).
+    step: of the checkpoint.
+  """
+
+  folder: pathlib.Path
+  model: nn.Module
+  leaves: Mapping[str, Tensor]
+  step: int
+
+  def parameters(self) -> dict[str, Tensor]:
+    """Our parameters, layers unstacked.
+
+    Raises:
+      UserError: they are not those of the model.
+    """
+    found = orbax_checkpoints.parameters(self.leaves)
+    shapes = shapes_of(self.model)
+    if different := {
+      name
+      for name in found.keys() | shapes.keys()
+      if name not in found or found[name].shape != shapes.get(name)
+    }:
+      raise UserError(
+        f"the parameters in {str(self.folder)!r} are not those of its "
+        f"config.gin: {', '.join(sorted(different)[:3])}"
+      )
+    return found
+
+  @property
+  def beside(self) -> pathlib.Path | None:
+    """The folder of what came along with the parameters, if there is one."""
+    folder = self.folder / BESIDE
+    return folder if folder.is_dir() else None
+
+
+def is_run(path: str | os.PathLike[str]) -> bool:
+  """Whether a path is of a run, or of a step of one."""
+  try:
+    reading.resolve(path)
+  except UserError:
+    return False
+  return True
+
+
+def open_run(path: str | os.PathLike[str]) -> Run:
+  """Opens the best or newest checkpoint of a run, or the one that is named.
+
+  Raises:
+    UserError: there is none, it is damaged, or it has no config.gin.
+  """
+  step = reading.resolve(path)
+  folder = reading.run_of(step)
+  configuration = folder / run_folder.CONFIG
+  if not configuration.is_file():
+    raise UserError(
+      f"no {run_folder.CONFIG} lies in {str(folder)!r}, so that nothing tells "
+      "the architecture of the checkpoint"
+    )
+  if orbax_checkpoints.is_packed(step):
+    reading.verify(step)
+  leaves = orbax_checkpoints.open_checkpoint(step, checksums.read(step))
+  model = config.build("MODEL", [str(configuration)])
+  return Run(folder, model, leaves, int(step.name))
+
+
+def vocabulary_of(folder: pathlib.Path) -> Vocabulary | None:
+  """The vocabulary of the task that a run was trained on, where it is known."""
+  configuration = [str(folder / run_folder.CONFIG)]
+  try:
+    name = config.build("MIXTURE_OR_TASK_NAME", configuration)
+    if name is None:
+      return None
+    prepared_dir = config.build("PREPARED_DIR", configuration)
+    mixture = manifest.load(name, pathlib.Path(prepared_dir))
+    return mixture.tasks[0].vocabulary
+  except UserError:
+    return None
+
+
+def start_id(folder: pathlib.Path) -> int | None:
+  """What the decoder of a run is first fed, where that is not padding."""
+  try:
+    converter = config.build("CONVERTER", [str(folder / run_folder.CONFIG)])
+  except UserError:
+    return None
+  return getattr(converter, "bos_id", None)
+
+
+def decoding_of(folder: pathlib.Path) -> DecodingOptions:
+  """How a run decodes, its lengths left out."""
+  gin_files = [str(folder / run_folder.CONFIG)]
+  return config.build("DECODING", gin_files, ["DECODING = @DecodingOptions()"])
+
+
+def write_run(
+  folder: pathlib.Path,
+  gin_files: Sequence[str],
+  bindings: Sequence[str],
+  leaves: Mapping[str, Tensor],
+  *,
+  step: int = 0,
+  beside: pathlib.Path | None = None,
+) -> None:
+  """Writes a run folder that `zoo infer` and the like work from.
+
+  Args:
+    folder: does not exist yet, or holds `huggingface/`.
+    gin_files: of the model; what they say of decoding and the like is kept.
+    bindings: after them.
+    leaves: of the state.
+    step: number of the checkpoint.
+    beside: where what lies in `huggingface/` was copied from, which is how a
+      user knows it; None for `huggingface/` itself.
+  """
+  model = config.build("MODEL", gin_files, bindings)
+  beside = beside or folder / BESIDE
+  config.load(
+    [*gin_files, *(f"runs/{kind}.gin" for kind in _KINDS)],
+    # Padding once more, for config.json's is among the bindings.
+    [*bindings, *padding(model, beside)],
+    root="MODEL",
+    defaults=defaults(model, beside, *_KINDS),
+  )
+  text = config.operative_config("MODEL", "CONVERTER", *_KINDS)
+  checkpoint = folder / "checkpoints" / str(step)
+  written = orbax_checkpoints.write(checkpoint, leaves)
+  checksums.write(checkpoint, written)
+  run_folder.replace(folder / run_folder.CONFIG, text)
+
+
+def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
+  """Overrides for what a checkpoint does not tell of a run.
+
+  Args:
+    model: of the checkpoint.
+    beside: the folder of its config.json and its tokenizer's files, which may
+      be absent.
+    *kinds: what the configuration is for, `evaluate` or `infer`.
+  """
+  macros = {
+    "BATCH_SIZE": 8,
+    "MIXTURE_OR_TASK_NAME": None,
+    "PREPARED_DIR": "runs/prepared",
+    "TASK_FEATURE_LENGTHS": _lengths(model, beside),
+  }
+  if "evaluate" in kinds:
+    macros["CORRUPTION"] = None
+  vocabulary, start = _tokenizer_in(beside)
+  continues = not hasattr(model, "encoder")
+  said = generation_defaults.options(
+    beside,
+    eos_id=None if vocabulary is None else vocabulary.eos_id,
+    continues=continues,
+  )
+  for name, value in said.items():
+    macros[f"DecodingOptions.{name}"] = value
+  if said:
+    listed = ", ".join(f"{name}={value!r}" for name, value in said.items())
+    print(f"decoding as {beside} says: {listed}", file=sys.stderr)
+  if hasattr(model, "encoder"):
+    fed_first = generation_defaults.start_id(beside)
+    if fed_first is not None:
+      macros["EncoderDecoderFeatures.bos_id"] = fed_first
+    if start is not None:
+      print(
+        f"passed over: the tokenizer of {beside} begins inputs with id "
+        f"{start}, and what is read here does not: put its piece before them",
+        file=sys.stderr,
+      )
+  elif start is not None:
+    macros["LanguageModelFeatures.bos_id"] = start
+  elif (beside / directory.CONFIG).is_file():  # T5X's begin with padding.
+    macros["DecodingOptions.start_before_prompt"] = False
+  overrides = [f"{name}={value!r}" for name, value in macros.items()]
+  return overrides + padding(model, beside)
+
+
+def _lengths(model: nn.Module, beside: pathlib.Path) -> dict[str, int]:
+  """Usual ones, for which a language model has enough positions."""
+  continues = not hasattr(model, "encoder")
+  longest = generation_defaults.longest(beside, continues=continues)
+  targets = longest or _LENGTHS["targets"]
+  positions = model.decoder.num_positions
+  if not continues or positions is None:
+    return {**_LENGTHS, "targets": targets}
+  targets = min(targets, positions // 2)
+  inputs = min(_LENGTHS["inputs"], positions - targets)
+  return {"inputs": inputs, "targets": targets}
+
+
+def padding(model: nn.Module, beside: pathlib.Path) -> list[str]:
+  """The override by which a language model pads as its vocabulary does.
+
+  Its config.json and its tokenizer's files may disagree (Qwen2's, LLaMA's);
+  what padding is changes nothing that such a model computes.
+
+  Args:
+    model: of the checkpoint.
+    beside: see `defaults`.
+  """
+  vocabulary = None
+  with contextlib.suppress(UserError):  # `defaults` tells of it.
+    vocabulary = tokenizer_files.vocabulary(beside)
+  if hasattr(model, "encoder") or vocabulary is None:
+    return []
+  return [f"{type(model).__name__}.pad_id={vocabulary.pad_id}"]
+
+
+def _tokenizer_in(folder: pathlib.Path) -> tuple[Vocabulary | None, int | None]:
+  """The vocabulary of a folder, and what it puts before a text.
+
+  Weights are good without it: one that cannot be read is told, and is none.
+  """
+  try:
+    found = tokenizer_files.vocabulary(folder)
+    if found is None:
+      return None, None
+    for unread in tokenizer_files.unread_pieces(folder):
+      print(f"passed over: {unread}", file=sys.stderr)
+    return found, tokenizer_files.start_id(folder)
+  except UserError as error:
+    print(f"passed over: the vocabulary in {folder}: {error}", file=sys.stderr)
+    return None, None
+
+
+def parameters_of(model: nn.Module) -> dict[str, Parameter]:
+  """The parameters of a model by name, layers unstacked."""
+  # One layer of each stack is traced so, and not all of them.
+  return placement.parameters_of(state.abstract_variables(_scanned(model)))
+
+
+def shapes_of(model: nn.Module) -> dict[str, tuple[int, ...]]:
+  """Shapes of the parameters of a model, layers unstacked."""
+  return {
+    name: tuple(parameter.shape)
+    for name, parameter in parameters_of(model).items()
+  }
+
+
+def _scanned(part: nn.Module) -> nn.Module:
+  """The same part with scanned stacks in it."""
+  fields = {
+    field.name: getattr(part, field.name)
+    for field in dataclasses.fields(part)
+    if field.name != "parent"
+  }
+  changes = {
+    name: _scanned(value)
+    for name, value in fields.items()
+    if isinstance(value, nn.Module)
+  }
+  if "scan" in fields:
+    changes["scan"] = True
+  return part.clone(**changes)

@@ -1,0 +1,168 @@
+"""A model of ours as a Hugging Face directory."""
+
+from collections.abc import Mapping
+import pathlib
+from typing import Any
+
+from flax import linen as nn
+
+from transformer_zoo import config
+from transformer_zoo.data.vocabularies import files
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop.conversion import sines_first
+from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface import FAMILIES
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import writing
+from transformer_zoo.interop.huggingface.family import Family
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.modules import comparison
+from transformer_zoo.peft import substitution
+
+# Attributes of config.json's that count rows of tables.
+_SIZES = (
+  "vocab_size",
+  "decoder_vocab_size",
+  "n_positions",
+  "max_position_embeddings",
+)
+
+# Models -> classes that `AutoTokenizer` takes for them; in place of another one
+# it takes the model's own, which cuts texts otherwise or fails.
+_TAKEN_FOR = {
+  "mistral": ("PreTrainedTokenizerFast",),
+  "qwen2": ("PreTrainedTokenizerFast", "GPT2Tokenizer"),
+}
+
+
+def write(
+  folder: pathlib.Path,
+  model: nn.Module,
+  parameters: Mapping[str, Tensor],
+  *,
+  original: pathlib.Path | None = None,
+  special_ids: Mapping[str, int] | None = None,
+  generation: Mapping[str, Any] | None = None,
+  dtype: str = "float32",
+  max_shard_bytes: int = writing.MAX_SHARD_BYTES,
+) -> None:
+  """Writes configuration and weights.
+
+  Args:
+    folder: exists; files of a tokenizer may lie in it.
+    model: what the parameters are of.
+    parameters: by our names, layers unstacked.
+    original: the config.json that the model came from, which is written again
+      if it still describes the model, but for the sizes of its tables. Then
+      there is a generation_config.json only where one lies in `folder`.
+    special_ids: attributes of a new config.json: `eos_token_id` and others.
+    generation: attributes of a new generation_config.json.
+    dtype: see `writing.write_directory`.
+    max_shard_bytes: likewise.
+
+  Raises:
+    UserError: no class of theirs computes what the model does.
+  """
+  if substituted := substitution.substitutes(model):
+    raise UserError(
+      f"no class of `transformers` has {' or '.join(substituted)}; what was "
+      "put into a model stays in our format, and its base can be exported from "
+      "the run that it started from"
+    )
+  model, parameters = sines_first.reordered(model, parameters)
+  content = directory.read_json(original) if original else {}
+  content |= _new_sizes(content, model)
+  found = original and _by_original(content, model)
+  as_before = bool(found)
+  if found:
+    key = "torch_dtype" if "torch_dtype" in content else "dtype"
+    writing.write_json(folder / directory.CONFIG, {**content, key: dtype})
+  else:
+    family, described = _by_any(model)
+    found = family, {**described, **(special_ids or {})}
+  writing.write_directory(
+    folder,
+    *found,
+    parameters,
+    dtype=dtype,
+    max_shard_bytes=max_shard_bytes,
+    generation=None if as_before else generation or {},
+  )
+
+
+def tokenizer_to_name(folder: pathlib.Path) -> str:
+  """Says which class has to be named, since `AutoTokenizer` takes another.
+
+  Args:
+    folder: of an exported model, with its config.json; what is said is "" where
+      nothing has to be.
+
+  Raises:
+    UserError: a file is damaged.
+  """
+  kind = files.tokenizer_config(str(folder)).get("tokenizer_class")
+  model_type = files.stated_model_type(str(folder))
+  if kind in (None, *_TAKEN_FOR.get(model_type, (kind,))):
+    return ""
+  return (
+    f"AutoTokenizer does not take {kind} for a {model_type} model; load the "
+    f"tokenizer with transformers.{kind}.from_pretrained"
+  )
+
+
+def _new_sizes(content: Mapping[str, Any], model: nn.Module) -> dict[str, Any]:
+  """Numbers of tokens and positions in which a model left its original."""
+  try:
+    described = family_of(content).config(model)
+  except UserError:
+    return {}
+  return {
+    name: described[name]
+    for name in _SIZES
+    if name in described and content.get(name) is not None
+  }
+
+
+def _by_original(
+  content: Mapping[str, Any], model: nn.Module
+) -> tuple[Family, dict[str, Any]] | None:
+  """The original configuration, completed, where it is still the model's."""
+  try:
+    family = family_of(content)
+    stored = {link.theirs for link in family.links(family.config(model))}
+    described = family.settle(content, stored)
+    different = _differences(family, described, model)
+  except UserError:
+    return None
+  return None if different else (family, described)
+
+
+def _by_any(model: nn.Module) -> tuple[Family, dict[str, Any]]:
+  """The first family whose class computes what the model does."""
+  refusals = {}
+  for family in FAMILIES:
+    kind = family.model_types[0]
+    try:
+      described = family.config(model)
+      different = _differences(family, described, model)
+    except UserError as error:
+      refusals[kind] = str(error)
+      continue
+    if not different:
+      return family, described
+    refusals[kind] = ", ".join(f"{k} {v}" for k, v in different.items())
+  raise UserError(
+    "no class of `transformers` that is known here computes this model: "
+    + "; ".join(f"{kind}: {reason}" for kind, reason in refusals.items())
+  )
+
+
+def _differences(
+  family: Family, described: Mapping[str, Any], model: nn.Module
+) -> dict[str, str]:
+  """What their class computes in another way than the model."""
+  architecture = family.architecture(described)
+  again = config.build(
+    "MODEL", architecture.gin_files, architecture.as_overrides()
+  )
+  return comparison.differences(model, again)

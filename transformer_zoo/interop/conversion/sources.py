@@ -1,0 +1,247 @@
+"""What `zoo convert` reads: checkpoints of three formats, resized or not."""
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import os
+import pathlib
+
+from flax import linen as nn
+
+from transformer_zoo import config
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop.conversion import converted_run
+from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.t5x import checkpoints
+from transformer_zoo.interop.tensors import assignment
+from transformer_zoo.interop.tensors import orbax_checkpoints
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.interop.tensors.resizing import resized
+from transformer_zoo.runs import checkpoint_sources
+from transformer_zoo.runs import remote
+from transformer_zoo.runs import run_folder
+
+HUGGING_FACE, T5X, ZOO = "huggingface", "t5x", "zoo"
+FORMATS = (HUGGING_FACE, T5X, ZOO)
+# Tables that may be resized -> the macro that says how many rows they have.
+_MACROS = {"vocabulary": "VOCAB_SIZE", "positions": "MAX_POSITIONS"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+  """What is converted.
+
+  Attributes:
+    kind: one of `FORMATS`.
+    name: its path.
+    parameters: ours by name, layers unstacked.
+    gin_files: of the model; none where nothing tells it.
+    bindings: after them, `NAME=VALUE`.
+    model: as they configure it, or None.
+    step: steps made.
+    moments: Adafactor's (`t5x_checkpoints`), or None.
+    beside: folder of files that go along, or None.
+    vocabulary: to write where none goes along, or None.
+    start_id: what its decoder is first fed, as its config.gin says; None for
+      padding, or where config.json tells it.
+    decoding: how it decodes, as its config.gin says; None likewise.
+  """
+
+  kind: str
+  name: str
+  parameters: Mapping[str, Tensor]
+  gin_files: Sequence[str] = ()
+  bindings: Sequence[str] = ()
+  model: nn.Module | None = None
+  step: int = 0
+  moments: Mapping[str, Tensor] | None = None
+  beside: pathlib.Path | None = None
+  vocabulary: Vocabulary | None = None
+  start_id: int | None = None
+  decoding: DecodingOptions | None = None
+
+
+def open_source(
+  source: str | os.PathLike[str],
+  gin_files: Sequence[str] = (),
+  bindings: Sequence[str] = (),
+  report: Callable[[str], None] = print,
+) -> Source:
+  """Opens a checkpoint; no tensor is read.
+
+  Args:
+    source: a Hugging Face directory, a T5X checkpoint, a run of ours or a step
+      of one, or a URL of one of them.
+    gin_files: the model of a T5X checkpoint, which does not tell it.
+    bindings: after them, `NAME=VALUE`.
+    report: called with what is left behind.
+
+  Raises:
+    UserError: there is none, it is damaged, or not of the model.
+  """
+  path = remote.fetched(source)
+  checkpoint_sources.check_not_tensorflow(path)
+  if not path.exists():
+    raise UserError(f"there is no checkpoint {str(source)!r}")
+  if not directory.is_directory(path) and checkpoints.is_checkpoint(path):
+    return _of_t5x(path, gin_files, bindings, report)
+  is_directory = directory.is_directory(path)
+  if not is_directory and not converted_run.is_run(path):
+    raise UserError(
+      f"{str(source)!r} is no checkpoint that is known here: a Hugging Face "
+      "directory has a config.json, a T5X checkpoint a file `checkpoint`, a "
+      "run a folder checkpoints/"
+    )
+  if gin_files or bindings:
+    raise UserError(
+      f"{str(source)!r} tells its own model: leave out "
+      f"{', '.join([*gin_files, *bindings])} (other numbers of rows are "
+      "--vocabulary_size and --positions)"
+    )
+  if is_directory:
+    return _of_directory(directory.open_directory(path))
+  return _of_run(converted_run.open_run(path))
+
+
+def with_rows(
+  source: Source,
+  rows: Mapping[str, int],
+  report: Callable[[str], None] = print,
+) -> Source:
+  """A source whose model reads other numbers of tokens or positions.
+
+  Args:
+    source: whose model is known.
+    rows: `vocabulary` or `positions` (`assignment.ROWS`) -> how many.
+    report: called with what has changed.
+
+  Raises:
+    UserError: the model has no such table, or two vocabularies, or ids of its
+      vocabulary would be cut off.
+  """
+  _check_rows(source, rows)
+  changes = [f"{_MACROS[kind]}={number}" for kind, number in rows.items()]
+  bindings = [*source.bindings, *changes]
+  try:
+    model = config.build("MODEL", source.gin_files, bindings)
+  except UserError as error:
+    raise UserError(
+      f"{source.name!r} has no table of {' or of '.join(rows)} that can be "
+      f"resized ({error})"
+    ) from error
+  wanted = converted_run.parameters_of(model)
+  found = assignment.assign(
+    wanted, source.parameters, assignment.Rules(resized=rows), source.name
+  )
+  for name, difference in found.resized.items():
+    report(f"resized: {name} {difference}")
+  if found.resized and source.moments is not None:
+    report("without the optimizer's state, which is of the former tables")
+  return dataclasses.replace(
+    source,
+    parameters={
+      name: resized(tensor, wanted[name].shape)
+      for name, tensor in found.tensors.items()
+    },
+    bindings=bindings,
+    model=model,
+    moments=None if found.resized else source.moments,
+  )
+
+
+def _check_rows(source: Source, rows: Mapping[str, int]) -> None:
+  for kind, number in rows.items():
+    if number < 1:
+      raise UserError(f"{number} rows of {kind}; it takes at least 1")
+  if "vocabulary" not in rows:
+    return
+  if getattr(source.model, "target_embedder", None) is not None:
+    raise UserError(
+      f"{source.name!r} has a vocabulary for its inputs and one for its "
+      "targets; their tables are not resized"
+    )
+  used = source.beside and checkpoint_sources.vocabulary(source.beside)
+  used = used or source.vocabulary
+  if used is not None and rows["vocabulary"] < used.size:
+    raise UserError(
+      f"--vocabulary_size is {rows['vocabulary']} and the vocabulary of "
+      f"{source.name!r} has {used.size} ids; none of them can be cut off"
+    )
+
+
+def _of_directory(found: directory.Directory) -> Source:
+  architecture = found.family.architecture(found.config)
+  bindings = architecture.as_overrides()
+  model = config.build("MODEL", architecture.gin_files, bindings)
+  return Source(
+    HUGGING_FACE,
+    str(found.path),
+    found.parameters(converted_run.shapes_of(model)),
+    architecture.gin_files,
+    bindings,
+    model,
+    beside=found.path,
+  )
+
+
+def _of_t5x(path, gin_files, bindings, report) -> Source:
+  found = checkpoints.open_checkpoint(path)
+  model = config.build("MODEL", gin_files, bindings) if gin_files else None
+  moments = None
+  if found.has_optimizer_state:
+    try:
+      moments = found.moments()
+    except UserError as error:
+      report(f"without the optimizer's state: {error}")
+  parameters = found.parameters()
+  if model is not None:
+    _check_parameters(parameters, model)
+  return Source(
+    T5X,
+    str(path),
+    parameters,
+    gin_files,
+    bindings,
+    model,
+    found.step,
+    moments,
+  )
+
+
+def _of_run(found: converted_run.Run) -> Source:
+  beside, vocabulary = found.beside, converted_run.vocabulary_of(found.folder)
+  if beside is not None and not directory.is_directory(beside):
+    # A vocabulary that was named (--vocabulary): its files were written here.
+    beside, vocabulary = None, checkpoint_sources.vocabulary(beside)
+  return Source(
+    ZOO,
+    str(found.folder),
+    found.parameters(),
+    [str(found.folder / run_folder.CONFIG)],
+    model=found.model,
+    step=found.step,
+    moments=orbax_checkpoints.moments(found.leaves) or None,
+    beside=beside,
+    vocabulary=vocabulary,
+    start_id=converted_run.start_id(found.folder),
+    decoding=converted_run.decoding_of(found.folder),
+  )
+
+
+def _check_parameters(
+  parameters: Mapping[str, Tensor], model: nn.Module
+) -> None:
+  shapes = converted_run.shapes_of(model)
+  there = {name: tensor.shape for name, tensor in parameters.items()}
+  if different := {
+    f"{name} {there.get(name, 'missing')} instead of "
+    f"{shapes.get(name, 'nothing')}"
+    for name in there.keys() | shapes.keys()
+    if there.get(name) != shapes.get(name)
+  }:
+    shown = "; ".join(sorted(different)[:3])
+    raise UserError(
+      f"the checkpoint is not of the configured model; {len(different)} "
+      f"parameters differ: {shown}"
+    )

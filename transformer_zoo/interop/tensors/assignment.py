@@ -1,0 +1,209 @@
+"""Which parameter of a model is read from which of a checkpoint.
+
+By name, unless rules say otherwise; whatever does not fit is told completely
+and refused.
+"""
+
+from collections.abc import Container, Iterable, Mapping
+import dataclasses
+import re
+from typing import NamedTuple
+
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop.tensors.layers import in_groups
+from transformer_zoo.interop.tensors.layers import pattern_of
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+
+Shape = tuple[int, ...]
+# What a table has rows for, by the logical axis of its rows.
+ROWS = {"vocab": "vocabulary", "abspos_buckets": "positions"}
+
+
+class Parameter(NamedTuple):
+  """A parameter of a model: its shape and the logical names of its axes."""
+
+  shape: Shape
+  axes: tuple[str | None, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+  r"""What may be other than in the checkpoint. By default nothing.
+
+  Attributes:
+    assignments: ordered (regular expression, name). A parameter of the model
+      that an expression matches as a whole is read from that name in the
+      checkpoint, where \1 stands for the first group, or stays fresh if the
+      name is None; the first match counts. None also lets go of those
+      parameters of the checkpoint that nothing reads.
+    ignore_unused: whether the checkpoint may hold what nothing reads.
+    resized: values of `ROWS` whose tables may have more or fewer rows than in
+      the checkpoint.
+    rows_in_use: value of `ROWS` -> how many rows may not be cut off.
+  """
+
+  assignments: tuple[tuple[str, str | None], ...] = ()
+  ignore_unused: bool = False
+  resized: Container[str] = ()
+  rows_in_use: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+class Assignment(NamedTuple):
+  """Where every parameter of a model comes from.
+
+  Attributes:
+    tensors: parameter of the model -> its tensor, None where it stays fresh; in
+      the order of the checkpoint, in which it is read fastest.
+    resized: parameter -> "SHAPE from SHAPE".
+    unused: names in the checkpoint that nothing reads.
+  """
+
+  tensors: dict[str, Tensor | None]
+  resized: dict[str, str]
+  unused: list[str]
+
+
+def assign(
+  wanted: Mapping[str, Parameter],
+  there: Mapping[str, Tensor],
+  rules: Rules,
+  source: str,
+  advice: str = "",
+) -> Assignment:
+  """Finds the tensor of every parameter of a model.
+
+  Args:
+    wanted: the model's, every layer by itself.
+    there: the checkpoint's, likewise.
+    rules: what may differ.
+    source: names the checkpoint in errors.
+    advice: ends what is said of parameters that do not fit.
+
+  Raises:
+    UserError: a rule is wrong, or the parameters are not the model's: all that
+      are missing, extra, or of another shape.
+  """
+  names, let_go = _follow(rules.assignments, wanted, there)
+  read = set(names.values())
+  unused = [name for name in there if name not in read]
+  others = {pattern_of(name) for name in unused}
+  missing, misfits, resized = {}, {}, {}
+  for ours, theirs in names.items():
+    shape = wanted[ours].shape
+    if theirs is None:
+      continue
+    if theirs not in there:
+      name = pattern_of(theirs)
+      by_rule = f", by a rule from {name!r}" if theirs != ours else ""
+      missing[ours] = f"{shape}{by_rule}{_did_you_mean(name, others)}"
+    elif problem := _misfit(wanted[ours], there[theirs], rules):
+      misfits[ours] = problem
+    elif there[theirs].shape != shape:
+      resized[ours] = f"{shape} from {there[theirs].shape}"
+  extra = {
+    name: str(there[name].shape)
+    for name in unused
+    if name not in let_go and not rules.ignore_unused
+  }
+  if missing or misfits or extra:
+    raise UserError(_difference(source, missing, misfits, extra) + advice)
+  places = {name: place for place, name in enumerate(there)}
+  in_order = sorted(names, key=lambda n: places.get(names[n], len(places)))
+  tensors = {ours: there.get(names[ours]) for ours in in_order}
+  return Assignment(tensors, resized, unused)
+
+
+def _follow(assignments, wanted, there):
+  """Names in the checkpoint by parameter, and those that a None lets go."""
+  rules = [(_compiled(pattern), target) for pattern, target in assignments]
+  used, names = set(), {}
+  for ours in wanted:
+    names[ours] = ours
+    for rule in rules:
+      expression, target = rule
+      if match := expression.fullmatch(ours):
+        used.add(rule)
+        names[ours] = target and _expanded(match, target)
+        break
+  unread = there.keys() - names.values()
+  let_go = set()
+  for rule in rules:
+    expression, target = rule
+    dropped = set()
+    if target is None:
+      dropped = set(filter(expression.fullmatch, unread - let_go))
+      let_go |= dropped
+    if rule not in used and not dropped:
+      raise UserError(
+        f"InitialCheckpoint.assignments: {expression.pattern!r} matches (as a "
+        "whole) no parameter that an earlier one has left"
+        + _did_you_mean(expression.pattern, wanted)
+      )
+  return names, let_go
+
+
+def _compiled(pattern: str) -> re.Pattern:
+  try:
+    return re.compile(pattern)
+  except re.error as error:
+    raise UserError(
+      f"InitialCheckpoint.assignments: {pattern!r} is no regular expression "
+      f"({error})"
+    ) from None
+
+
+def _expanded(match: re.Match, target: str) -> str:
+  try:
+    return match.expand(target)
+  except (re.error, IndexError) as error:
+    raise UserError(
+      f"InitialCheckpoint.assignments: {target!r} does not fit the expression "
+      f"{match.re.pattern!r} ({error})"
+    ) from None
+
+
+def _misfit(wanted: Parameter, there: Tensor, rules: Rules) -> str | None:
+  """Why a tensor cannot be taken; None if it can."""
+  if not there.is_floating:
+    return f"{there.dtype} instead of floating-point numbers"
+  difference = f"{there.shape} instead of {wanted.shape}"
+  if len(there.shape) != len(wanted.shape):
+    return difference
+  for axis, new, old in zip(
+    wanted.axes, wanted.shape, there.shape, strict=True
+  ):
+    if new == old:
+      continue
+    kind = ROWS.get(axis)
+    if kind is None:
+      return difference
+    if kind not in rules.resized:
+      return f"{difference}; allow it by InitialCheckpoint.resize_{kind} = True"
+    in_use = rules.rows_in_use.get(kind, 0)
+    if new < in_use:
+      return f"{difference}; the first {in_use} are in use and cannot be cut"
+  return None
+
+
+def _difference(source, missing, misfits, extra) -> str:
+  """All that is wrong, a line for each parameter that several layers have."""
+  lines = [f"the parameters of {source} are not the model's"]
+  for title, details in (
+    ("missing", missing),
+    ("of other shapes or types", misfits),
+    ("extra", extra),
+  ):
+    if details:
+      lines.append(f"{title} ({len(details)}):")
+    lines += [f"  {name} {detail}" for name, detail in in_groups(details)]
+  lines.append(
+    "(InitialCheckpoint.assignments can read a parameter under another name or "
+    "leave it fresh; InitialCheckpoint.ignore_unused passes over extra ones)"
+  )
+  return "\n".join(lines)
+
+
+def _did_you_mean(name: str, names: Iterable[str]) -> str:
+  hint = nearest(name, names, most=1)
+  return hint if hint.startswith("; did") else ""

@@ -1,0 +1,170 @@
+"""Which tensors of another checkpoint are which of ours, and how they lie.
+
+A family of models is a list of `Link`s. The same list reads a checkpoint,
+writes one, and gives the tests their oracle.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+from typing import Protocol
+
+import numpy as np
+
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+
+
+class Layout(Protocol):
+  """How one of their tensors holds one or several of ours.
+
+  Both directions return views where they can. Shapes are learnt by splitting
+  an array without contents, so neither may look at values.
+  """
+
+  def split(self, theirs: np.ndarray) -> Sequence[np.ndarray]:
+    """Returns our tensors, in the order of `Link.ours`."""
+
+  def join(self, ours: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns their tensor."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AsIs:
+  """One tensor, the same on both sides."""
+
+  def split(self, theirs):
+    return (theirs,)
+
+  def join(self, ours):
+    return ours[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Transposed:
+  """A matrix that PyTorch keeps as (out, in)."""
+
+  def split(self, theirs):
+    return (theirs.T,)
+
+  def join(self, ours):
+    return ours[0].T
+
+
+@dataclasses.dataclass(frozen=True)
+class OneRow:
+  """A vector that is kept as a matrix of one row."""
+
+  def split(self, theirs):
+    return (theirs[0],)
+
+  def join(self, ours):
+    return ours[0][None]
+
+
+@dataclasses.dataclass(frozen=True)
+class SideBySide:
+  """Several of ours as equal parts of one of theirs.
+
+  Attributes:
+    number: of our tensors.
+    axis: of their tensor, along which they lie one after the other.
+    transposed: whether each is a matrix kept as (out, in).
+  """
+
+  number: int
+  axis: int = -1
+  transposed: bool = False
+
+  def split(self, theirs):
+    parts = np.split(theirs, self.number, axis=self.axis)
+    return [part.T for part in parts] if self.transposed else parts
+
+  def join(self, ours):
+    parts = [part.T for part in ours] if self.transposed else ours
+    return np.concatenate(parts, axis=self.axis)
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+  """One tensor of theirs and what it is here.
+
+  Attributes:
+    theirs: its name in their checkpoint.
+    ours: names of our parameters, `decoder/layers_3/self_attention/key/kernel`,
+      every layer by itself whether a model scans them or not.
+    layout: how they lie in it.
+  """
+
+  theirs: str
+  ours: tuple[str, ...]
+  layout: Layout = AsIs()
+
+
+def to_ours(
+  links: Iterable[Link], theirs: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+  """Our parameters, each read from the tensor of theirs that holds it.
+
+  Those of one tensor follow each other; read in this order, they read it once.
+  """
+  found = {}
+  last = _LastSplit()
+  for link in links:
+    source = theirs[link.theirs]
+    hollow = np.broadcast_to(np.zeros((), source.dtype), source.shape)
+    for part, (name, shaped) in enumerate(
+      zip(link.ours, link.layout.split(hollow), strict=True)
+    ):
+
+      def read(link=link, source=source, part=part):
+        return last.split(link, source)[part]
+
+      found[name] = Tensor(shaped.shape, source.dtype, read)
+  return found
+
+
+class _LastSplit:
+  """Keeps the last tensor that holds several of ours, for the next of them."""
+
+  def __init__(self):
+    self._kept: tuple[Link | None, Sequence[np.ndarray]] = (None, ())
+
+  def split(self, link: Link, source: Tensor) -> Sequence[np.ndarray]:
+    """Returns the parts of a tensor of theirs."""
+    last_link, parts = self._kept  # One look: others may read in threads.
+    if last_link is link:
+      return parts
+    self._kept = parts = None, ()  # Neither is held while the next is read.
+    parts = link.layout.split(source.read())
+    if len(link.ours) > 1:
+      self._kept = link, parts
+    return parts
+
+
+class _Reads(Sequence):
+  """Arrays that are read when a layout takes them, one by one."""
+
+  def __init__(self, sources: Sequence[Tensor]):
+    self._sources = sources
+
+  def __len__(self):
+    return len(self._sources)
+
+  def __getitem__(self, index):
+    return self._sources[index].read()
+
+
+def to_theirs(
+  links: Iterable[Link], ours: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+  """Their tensors, each joined from those of ours that it holds."""
+  found = {}
+  for link in links:
+    sources = [ours[name] for name in link.ours]
+    dtype = sources[0].dtype
+    hollow = [np.broadcast_to(np.zeros((), dtype), s.shape) for s in sources]
+
+    def read(link=link, sources=sources):
+      return link.layout.join(_Reads(sources))
+
+    found[link.theirs] = Tensor(link.layout.join(hollow).shape, dtype, read)
+  return found

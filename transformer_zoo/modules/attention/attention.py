@@ -1,0 +1,223 @@
+"""Multi-head attention (Vaswani et al. 2017, section 3.2)."""
+
+from flax import linen as nn
+import gin
+import jax
+
+from transformer_zoo import axes
+from transformer_zoo.errors import UserError
+from transformer_zoo.modules import initializers
+from transformer_zoo.modules.attention import cache
+from transformer_zoo.modules.attention import dot_product
+from transformer_zoo.modules.attention.dot_product import KernelChoice
+from transformer_zoo.modules.attention.dot_product import REFERENCE
+from transformer_zoo.modules.attention.dot_product import ReferenceAttention
+from transformer_zoo.modules.attention.kernels import AutomaticAttention
+from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.modules.linear import Linear
+from transformer_zoo.modules.parts import part
+from transformer_zoo.modules.positions.token_positions import Positions
+
+
+@gin.register
+class Attention(nn.Module):
+  """Multi-head attention from x to a memory (to x itself by default).
+
+  Attributes:
+    num_heads: H.
+    head_dim: K; H * K need not be d_model.
+    num_kv_heads: G, heads of keys and values, a divisor of H; H if None.
+    scale_scores: multiply scores by 1/sqrt(head_dim). T5 folds it into the
+      distribution of the query kernel instead.
+    query, key, value, out: the projections; parameters are theirs.
+    dropout: applied to the attention weights.
+    rotary: turns queries and keys by their positions, or None.
+    position_bias: a bias of this layer's own, or None.
+    relative_vectors: vectors by distance for keys, or keys and values, or None.
+      All three are of attention to x itself: a memory has no distances.
+    kernel: how scores, weights and context are computed. Relative vectors and
+      decoding are always computed by the reference.
+  """
+
+  num_heads: int
+  head_dim: int
+  num_kv_heads: int | None = None
+  scale_scores: bool = False
+  query: nn.Module = part(
+    Linear,
+    kernel_axes=("embed", "joined_kv"),
+    kernel_init=initializers.fan_in_normal,
+  )
+  key: nn.Module = part(
+    Linear,
+    kernel_axes=("embed", "joined_kv"),
+    kernel_init=initializers.fan_in_normal,
+  )
+  value: nn.Module = part(
+    Linear,
+    kernel_axes=("embed", "joined_kv"),
+    kernel_init=initializers.fan_in_normal,
+  )
+  out: nn.Module = part(
+    Linear,
+    kernel_axes=("joined_kv", "embed"),
+    kernel_init=initializers.fan_in_normal,
+  )
+  dropout: nn.Module = part(Dropout)
+  rotary: nn.Module | None = None
+  position_bias: nn.Module | None = None
+  relative_vectors: nn.Module | None = None
+  kernel: KernelChoice = AutomaticAttention()
+
+  def __post_init__(self):
+    if self.num_kv_heads is not None and (
+      self.num_kv_heads < 1 or self.num_heads % self.num_kv_heads
+    ):
+      raise UserError(
+        f"{self.num_heads} heads cannot share {self.num_kv_heads} heads of "
+        "keys and values evenly; num_kv_heads must divide num_heads"
+      )
+    if self.relative_vectors is not None and not isinstance(
+      self.kernel, AutomaticAttention | ReferenceAttention
+    ):
+      raise UserError(
+        f"Attention.kernel = @{type(self.kernel).__name__}() cannot serve "
+        "relative vectors; bind @AutomaticAttention() or @ReferenceAttention()"
+      )
+    vectors = self.relative_vectors
+    if vectors is not None and (
+      vectors.head_dim != self.head_dim
+      or vectors.num_heads not in (None, self.num_heads)
+    ):
+      raise UserError(
+        f"RelativeVectors of head_dim={vectors.head_dim} and "
+        f"num_heads={vectors.num_heads} do not fit Attention.head_dim="
+        f"{self.head_dim} and num_heads={self.num_heads}; set HEAD_DIM and "
+        "NUM_HEADS, which both read"
+      )
+    super().__post_init__()
+
+  @nn.compact
+  def __call__(
+    self,
+    x_BLD: jax.Array,
+    memory_BMD: jax.Array | None = None,
+    *,
+    mask_B1LM: jax.Array | None = None,
+    bias_1HLM: jax.Array | None = None,
+    positions: Positions | None = None,
+    score_scale: jax.Array | None = None,
+    decoding: cache.Decoding | None = None,
+    deterministic: bool = True,
+  ) -> jax.Array:
+    """Returns [B, L, D].
+
+    Args:
+      x_BLD: where the queries come from.
+      memory_BMD: where keys and values come from; x if None.
+      mask_B1LM: True where a query may attend.
+      bias_1HLM: added to the scores.
+      positions: of queries and keys, for attention to x itself; 0 to L - 1 by
+        default.
+      score_scale: what scores are multiplied by, before any bias is added.
+      decoding: if given, keys and values are kept in the `cache` collection:
+        those of x are appended, those of a memory are computed once.
+      deterministic: no dropout.
+    """
+    to_itself = memory_BMD is None
+    if positions is None:
+      positions = Positions.of_length(x_BLD.shape[1])
+    query_BLHK = self._project(self.query, x_BLD, self.num_heads)
+    if self.scale_scores:
+      query_BLHK = query_BLHK * self.head_dim**-0.5
+    if score_scale is not None:
+      query_BLHK = query_BLHK * score_scale.astype(query_BLHK.dtype)
+    if self.rotary is not None and to_itself:
+      query_BLHK = self.rotary(query_BLHK, positions.query_1L)
+
+    def project():
+      source = x_BLD if to_itself else memory_BMD
+      num_heads = self.num_kv_heads or self.num_heads
+      key_BMGK = self._project(self.key, source, num_heads)
+      if self.rotary is not None and to_itself:
+        key_BMGK = self.rotary(key_BMGK, positions.query_1L)
+      return key_BMGK, self._project(self.value, source, num_heads)
+
+    if decoding is None:
+      key_BMGK, value_BMGK = project()
+    elif to_itself:
+      key_BMGK, value_BMGK = cache.append(self, project(), decoding)
+    else:
+      key_BMGK, value_BMGK = cache.compute_once(self, project, decoding)
+
+    if self.position_bias is not None and to_itself:
+      own_1HLM = self.position_bias.copy(name="relpos_bias")(positions)
+      bias_1HLM = own_1HLM if bias_1HLM is None else bias_1HLM + own_1HLM
+    if bias_1HLM is not None and bias_1HLM.shape[1] != self.num_heads:
+      raise UserError(
+        f"a position bias of {bias_1HLM.shape[1]} heads cannot be added to the "
+        f"scores of Attention.num_heads={self.num_heads}; set NUM_HEADS, which "
+        "both read"
+      )
+    keep_BH1M = self._draw_dropout(query_BLHK, key_BMGK, deterministic)
+    if self.relative_vectors is not None and to_itself:
+      context_BLHK = self._attend_by_distance(
+        query_BLHK,
+        key_BMGK,
+        value_BMGK,
+        mask_B1LM,
+        bias_1HLM,
+        keep_BH1M,
+        positions,
+      )
+    else:
+      context_BLHK = dot_product.dot_product_attention(
+        query_BLHK,
+        key_BMGK,
+        value_BMGK,
+        mask_B1LM=mask_B1LM,
+        bias_1HLM=bias_1HLM,
+        keep_BH1M=keep_BH1M,
+        dropout=self.dropout.rate > 0.0,
+        kernel=self.kernel if decoding is None else REFERENCE,
+      )
+    # Else the layout of the output reaches back to it, and to the weights.
+    context_BLHK = axes.constrain(
+      context_BLHK, "batch", "length", "heads", "kv"
+    )
+    context_BLX = context_BLHK.reshape(*x_BLD.shape[:-1], -1)
+    return self.out(context_BLX, x_BLD.shape[-1])
+
+  def _draw_dropout(self, query_BLHK, key_BMGK, deterministic):
+    """Returns what dropout multiplies the weights by, or None."""
+    if deterministic or self.dropout.rate == 0.0:
+      return None
+    batch, length, heads, _ = query_BLHK.shape
+    shape = (batch, heads, length, key_BMGK.shape[1])
+    return self.dropout.draw(shape, query_BLHK.dtype)
+
+  def _attend_by_distance(
+    self,
+    query_BLHK,
+    key_BMGK,
+    value_BMGK,
+    mask_B1LM,
+    bias_1HLM,
+    keep_BH1M,
+    positions,
+  ):
+    """Returns the context [B, L, H, K] with what relative vectors add."""
+    bias_BHLM = self.relative_vectors.scores(query_BLHK, positions)
+    if bias_1HLM is not None:
+      bias_BHLM += bias_1HLM
+    weights_BHLM = dot_product.attention_weights(
+      query_BLHK, key_BMGK, mask_B1LM, bias_BHLM, keep_BH1M
+    )
+    context_BLHK = dot_product.weighted_values(weights_BHLM, value_BMGK)
+    return context_BLHK + self.relative_vectors.values(weights_BHLM, positions)
+
+  def _project(self, linear: nn.Module, y: jax.Array, num_heads: int):
+    """Returns y projected and split into heads, [B, L or M, heads, K]."""
+    y = linear(y, num_heads * self.head_dim)
+    y_BLHK = y.reshape(*y.shape[:-1], num_heads, self.head_dim)
+    return axes.constrain(y_BLHK, "batch", "length", "heads", "kv")

@@ -1,0 +1,275 @@
+"""A model and its vocabulary on a mesh: answers to texts, scores of targets."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import functools
+import itertools
+import math
+from typing import Any
+
+from flax import linen as nn
+import jax
+import numpy as np
+
+from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import prompts
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.decoding.generate import generate
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.errors import UserError
+from transformer_zoo.runs import batch_widths
+from transformer_zoo.runs import decoding_memory
+from transformer_zoo.runs import scoring
+from transformer_zoo.training.sharding import partitioning as partitioning_lib
+
+Example = Mapping[str, Any]
+
+
+# What an answer may add to its example.
+_OF_ANSWERS = ("prediction", "predictions", "score", "log_likelihood")
+
+
+class Answering:
+  """Computes answers batch by batch.
+
+  Call it inside of `Partitioning.activate`.
+  """
+
+  def __init__(
+    self,
+    model: nn.Module,
+    vocabulary: Vocabulary,
+    *,
+    params: Any,
+    mesh: jax.sharding.Mesh,
+    lengths: Mapping[str, int],
+    batch_size: int,
+    converter: converters.Converter,
+    decoding: DecodingOptions,
+    report: Callable[[str], None],
+  ):
+    """Compiles nothing yet.
+
+    Args:
+      model: an architecture.
+      vocabulary: of inputs and targets.
+      params: its parameters, on the mesh.
+      mesh: where it lies.
+      lengths: feature -> tokens; what is longer is cut: at its end, but at its
+        beginning where a language model continues it.
+      batch_size: examples a batch, a multiple of the mesh's data axis.
+      converter: lays examples out as the model reads them.
+      decoding: how to search.
+      report: gets a sentence on what is cut.
+
+    Raises:
+      UserError: the options do not fit the length of the targets.
+    """
+    self._vocabulary = vocabulary
+    self._params = params
+    self._mesh = mesh
+    self._lengths = prompts.with_room(converter, lengths)
+    self._batch_size = batch_size
+    self._continued = prompts.continues(converter)
+    self._converter = prompts.with_inputs(converter)
+    self._decoding = decoding.with_length(lengths["targets"])
+    self._widths = batch_widths.Widths.of(model, self._lengths, self._decoding)
+    self._report = report
+    self._ids = scoring.special_ids(vocabulary, converter)
+    self._generate = decoding_memory.with_room(
+      jax.jit(
+        functools.partial(
+          generate,
+          model,
+          max_length=lengths["targets"],
+          options=decoding,
+          **self._ids,
+        )
+      ),
+      self._decoding,
+      mesh,
+    )
+    self._example_sums = scoring.make_example_sums(model, decoding)
+
+  def answers(
+    self, examples: Iterable[Example], first: int = 0
+  ) -> Iterator[list[dict[str, Any]]]:
+    """Yields, for each batch, its examples with their answers.
+
+    Each has `prediction`, `score` and `log_likelihood` of the best output; all
+    outputs are listed under `predictions` where several are returned. What an
+    example has of these names, as an answer from before, is left out.
+
+    Args:
+      examples: with `inputs`, and perhaps a `prefix` that outputs begin with.
+      first: number of the first example, which draws depend on.
+
+    Raises:
+      UserError: the devices have no room for the search, the options forbid
+        every token, or the model's log-probabilities are no numbers.
+    """
+    for batch in _batches(examples, self._batch_size):
+      inputs = self._encoded(batch, "inputs", first)
+      forced_BF = self._prefixes(batch)
+      width = self._widths.of_prompts(inputs)
+      inputs_BM, _ = self._filled(inputs).padded(width, self._ids["pad_id"])
+      put = self._put(
+        inputs_BM=inputs_BM,
+        lengths_B=self._filled(inputs).lengths.astype(np.int32),
+        example_ids_B=first + np.arange(self._batch_size, dtype=np.int32),
+        **({} if forced_BF is None else {"forced_BF": forced_BF}),
+      )
+      outputs = self._generate(self._params, **put)
+      outputs = jax.tree.map(partitioning_lib.fetch_whole, outputs)
+      yield [
+        {
+          **{k: v for k, v in example.items() if k not in _OF_ANSWERS},
+          **self._answer(outputs, row, first + row + 1),
+        }
+        for row, example in enumerate(batch)
+      ]
+      first += len(batch)
+
+  def scores(
+    self, examples: Iterable[Example], first: int = 0
+  ) -> Iterator[list[dict]]:
+    """Yields, for each batch, its examples with scores of their targets.
+
+    Each has `log_likelihood`, the sum over the `target_tokens` tokens of its
+    targets, EOS included, in nats.
+
+    Args:
+      examples: with `inputs` and `targets`.
+      first: number of the first example.
+
+    Raises:
+      UserError: the model's log-probabilities are no numbers.
+    """
+    for batch in _batches(examples, self._batch_size):
+      sides = {
+        feature: self._encoded(batch, feature, first)
+        for feature in ("inputs", "targets")
+      }
+      put = self._put(
+        **self._converter(
+          sides,
+          np.arange(len(batch)),
+          num_rows=self._batch_size,
+          lengths=self._widths.of_pairs(sides),
+          packing=False,
+          pad_id=self._ids["pad_id"],
+        )
+      )
+      sums = jax.tree.map(
+        partitioning_lib.fetch_whole, self._example_sums(self._params, put)
+      )
+      yield [
+        {
+          **example,
+          "log_likelihood": -_number(sums["loss_sum"][row], first + row + 1),
+          "target_tokens": int(sums["weight_sum"][row]),
+        }
+        for row, example in enumerate(batch)
+      ]
+      first += len(batch)
+
+  def _put(self, **arrays: np.ndarray) -> dict[str, jax.Array]:
+    return partitioning_lib.put_whole_batch(arrays, self._mesh)
+
+  def _encoded(
+    self, batch: Sequence[Example], feature: str, first: int
+  ) -> Ragged:
+    """Ids of a text of each example, cut; with EOS unless it is continued.
+
+    Nothing ends texts of a vocabulary without EOS (GPT's).
+    """
+    continued = self._continued and feature == "inputs"
+    eos_id = self._ids["eos_id"]
+    end = [] if continued or eos_id == scoring.NO_END else [eos_id]
+    room = self._lengths[feature] - len(end)
+    encode = (
+      self._vocabulary.encode_targets
+      if feature == "targets"
+      else self._vocabulary.encode_prompt
+    )
+    rows, cut = [], []
+    for number, example in enumerate(batch, first + 1):
+      ids = encode(example[feature])
+      if len(ids) > room:
+        cut.append(number)
+        ids = ids[-room:] if continued else ids[:room]
+      rows.append(np.array([*ids, *end], np.int32))
+    if cut:
+      self._report(
+        f"{feature} of example {', '.join(map(str, cut))} exceed "
+        f"{self._lengths[feature]} tokens and lose their "
+        f"{'beginning' if continued else 'end'}; TASK_FEATURE_LENGTHS has the "
+        "lengths"
+      )
+    return Ragged.of(rows)
+
+  def _prefixes(self, batch: Sequence[Example]):
+    """Ids that outputs begin with, -1 after them; None where nothing does."""
+    rows = [
+      self._vocabulary.encode_targets(example.get("prefix", ""))
+      for example in batch
+    ]
+    if not any(rows):
+      return None
+    prefixes = Ragged.of([np.array(ids, np.int32) for ids in rows])
+    options = self._decoding
+    width = batch_widths.width(
+      prefixes, options.max_length - len(options.forced_prefix)
+    )
+    return self._filled(prefixes).padded(width, -1)[0]
+
+  def _filled(self, rows: Ragged) -> Ragged:
+    """The rows, the last one repeated up to a whole batch."""
+    order = np.minimum(np.arange(self._batch_size), len(rows.lengths) - 1)
+    return rows.take(order)
+
+  def _answer(self, outputs, row: int, number: int) -> dict[str, Any]:
+    if _number(outputs.scores[row, 0], number) == -math.inf:
+      raise UserError(
+        f"nothing can be made for example {number}: the options forbid every "
+        "token at some place; loosen no_repeat_ngram_size, forbidden_ids or "
+        "min_length"
+      )
+    found = [
+      {
+        "prediction": self._vocabulary.decode(self._decoding.before_end(ids)),
+        "score": float(score),
+        "log_likelihood": float(log_likelihood),
+      }
+      for ids, score, log_likelihood in zip(
+        outputs.tokens[row].tolist(),
+        outputs.scores[row],
+        outputs.log_likelihoods[row],
+        strict=True,
+      )
+    ]
+    if len(found) == 1:
+      return found[0]
+    # A score of -inf is an empty place: there were no more outputs to find.
+    some = [each for each in found if each["score"] > -math.inf]
+    return found[0] | {"predictions": some}
+
+
+def _number(found: np.ndarray, example: int) -> float:
+  """What was found for an example.
+
+  Raises:
+    UserError: it is no number.
+  """
+  if np.isnan(found):
+    raise UserError(
+      f"the log-probabilities of example {example} are no numbers (NaN): the "
+      "parameters are damaged or have diverged; take another checkpoint"
+    )
+  return float(found)
+
+
+def _batches(examples, size):
+  examples = iter(examples)
+  while batch := list(itertools.islice(examples, size)):
+    yield batch

@@ -1,0 +1,213 @@
+"""Where parameters may come from: our runs, Hugging Face directories, T5X's.
+
+The kind is told by what lies at the path.
+"""
+
+from collections.abc import Callable, Mapping
+import dataclasses
+import functools
+import os
+import pathlib
+import sys
+
+from flax import linen as nn
+
+from transformer_zoo import config
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop.conversion import converted_run
+from transformer_zoo.interop.conversion import generation_defaults
+from transformer_zoo.interop.conversion import tokenizer_files
+from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.t5x import checkpoints as t5x_checkpoints
+from transformer_zoo.interop.tensors import orbax_checkpoints
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.runs import remote
+from transformer_zoo.runs import run_folder
+from transformer_zoo.training.checkpoints import reading
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+  """A checkpoint that is open.
+
+  Attributes:
+    path: of the checkpoint itself: a step's folder, a Hugging Face directory.
+    name: what a user reads: "the T5X checkpoint '...'".
+    tensors: the parameters under our names, every layer by itself.
+    make_model: builds the model they are of, or None where nothing tells it.
+    advice: a line for whoever has chosen another model; may be empty.
+    find_vocabulary: finds the one whose ids the model read, or None.
+    of_a_run: whether a run of ours saved it.
+    steps: that it has made; 0 where it does not tell.
+    find_moments: finds those of Adafactor (`T5XCheckpoint.moments`), or None.
+    find_start_id: finds what its decoder was first fed, where it is told and
+      not padding: by the converter of a run, by files of Hugging Face (for a
+      language model, what the tokenizer puts before a text); else None.
+  """
+
+  path: pathlib.Path
+  name: str
+  tensors: Mapping[str, Tensor]
+  make_model: Callable[[], nn.Module | None] = lambda: None
+  advice: str = ""
+  find_vocabulary: Callable[[], Vocabulary | None] = lambda: None
+  of_a_run: bool = False
+  steps: int = 0
+  find_moments: Callable[[], Mapping[str, Tensor] | None] = lambda: None
+  find_start_id: Callable[[], int | None] = lambda: None
+
+
+def locate(path: str | os.PathLike[str]) -> pathlib.Path:
+  """Finds the folder of the checkpoint that a user's path means.
+
+  Args:
+    path: a run folder or a step in its checkpoints/, a Hugging Face directory,
+      a checkpoint of T5X, or a URL of one of them.
+
+  Raises:
+    UserError: there is none.
+  """
+  path = remote.fetched(path)
+  if t5x_checkpoints.is_checkpoint(path):
+    return t5x_checkpoints.open_checkpoint(path).folder
+  if directory.is_directory(path):
+    return pathlib.Path(path)
+  check_not_tensorflow(path)
+  try:
+    return reading.resolve(path)
+  except UserError:
+    raise UserError(
+      f"no checkpoint in {str(path)!r}: a run folder has checkpoints/<step>/"
+      "state, a Hugging Face directory config.json beside *.safetensors or "
+      "pytorch_model.bin, a T5X checkpoint a msgpack file named `checkpoint`; "
+      "nothing is downloaded"
+    ) from None
+
+
+def open_source(path: str | os.PathLike[str]) -> Source:
+  """Opens a checkpoint of any kind; no tensor is read.
+
+  Args:
+    path: see `locate`.
+
+  Raises:
+    UserError: there is none, it is damaged, or it holds what is not known here.
+  """
+  path = remote.fetched(path)
+  if t5x_checkpoints.is_checkpoint(path):
+    return _of_t5x(path)
+  if directory.is_directory(path):
+    return _of_huggingface(path)
+  return _of_a_run(locate(path))
+
+
+def check_not_tensorflow(path: str | os.PathLike[str]) -> None:
+  """Raises UserError where a path is a checkpoint of TensorFlow."""
+  path = pathlib.Path(path)
+  if path.with_name(path.name + ".index").is_file() or any(
+    path.glob("model.ckpt-*.index")
+  ):
+    raise UserError(
+      f"{str(path)!r} is a checkpoint of TensorFlow, as of Mesh TensorFlow's "
+      "T5, which is not read; T5X's convert_tf_checkpoint makes one of T5X of "
+      "it, and many are published as Hugging Face directories"
+    )
+
+
+def _of_t5x(path) -> Source:
+  checkpoint = t5x_checkpoints.open_checkpoint(path)
+  return Source(
+    checkpoint.folder,
+    f"the T5X checkpoint {str(checkpoint.folder)!r}",
+    checkpoint.parameters(),
+    steps=checkpoint.step,
+    find_moments=lambda: (
+      checkpoint.moments() if checkpoint.has_optimizer_state else None
+    ),
+  )
+
+
+def _of_huggingface(path) -> Source:
+  found = directory.open_directory(path)
+  architecture = found.family.architecture(found.config)
+  bindings = architecture.as_overrides()
+  model = config.build("MODEL", architecture.gin_files, bindings)
+  return Source(
+    pathlib.Path(path),
+    f"the Hugging Face directory {str(path)!r}",
+    found.parameters(converted_run.shapes_of(model)),
+    make_model=lambda: model,
+    advice="\nits own model is "
+    + " ".join(
+      [f"--gin_file={name}" for name in architecture.gin_files]
+      + [f"--gin.{binding}" for binding in bindings]
+    ),
+    find_vocabulary=functools.partial(vocabulary, path),
+    find_start_id=functools.partial(_start_id, model, pathlib.Path(path)),
+  )
+
+
+def _start_id(model: nn.Module, folder: pathlib.Path) -> int | None:
+  if hasattr(model, "encoder"):
+    return generation_defaults.start_id(folder)
+  try:
+    return tokenizer_files.start_id(folder)
+  except UserError:  # Weights are good without a vocabulary.
+    return None
+
+
+def _of_a_run(step: pathlib.Path) -> Source:
+  reading.verify(step)
+  try:
+    leaves = orbax_checkpoints.open_checkpoint(step)
+  except UserError as error:
+    raise reading.DamagedCheckpointError(str(error)) from None
+  run = reading.run_of(step)
+  return Source(
+    step,
+    f"the checkpoint {str(step)!r}",
+    orbax_checkpoints.parameters(leaves),
+    make_model=functools.partial(_model_of_run, run / run_folder.CONFIG),
+    find_vocabulary=functools.partial(_vocabulary_of_run, run),
+    of_a_run=True,
+    steps=int(leaves["step"].read()) if "step" in leaves else 0,
+    find_moments=lambda: orbax_checkpoints.moments(leaves) or None,
+    find_start_id=functools.partial(converted_run.start_id, run),
+  )
+
+
+def _model_of_run(file: pathlib.Path) -> nn.Module | None:
+  if not file.is_file():
+    return None
+  try:
+    return config.build("MODEL", [str(file)])
+  except UserError as error:
+    print(
+      f"{str(file)!r} describes no model that can be built here ({error}); "
+      "parameters are compared by name and shape alone",
+      file=sys.stderr,
+    )
+    return None
+
+
+def _vocabulary_of_run(run: pathlib.Path) -> Vocabulary | None:
+  beside = vocabulary(run / converted_run.BESIDE)
+  if beside is not None:
+    return beside
+  trained_on = converted_run.vocabulary_of(run)
+  return trained_on if trained_on and _is_readable(trained_on) else None
+
+
+def vocabulary(folder: str | os.PathLike[str]) -> Vocabulary | None:
+  """The vocabulary that lies in a folder, None where there is none."""
+  found = Vocabulary(folder)
+  return found if _is_readable(found) else None
+
+
+def _is_readable(found: Vocabulary) -> bool:
+  try:
+    found.check()
+  except UserError:
+    return False
+  return True

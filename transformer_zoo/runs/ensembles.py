@@ -1,0 +1,138 @@
+"""Checkpoints that answer together (Raffel et al. 2020, section 3.6)."""
+
+from collections.abc import Sequence
+import os
+import pathlib
+
+from flax import linen as nn
+
+from transformer_zoo.architectures.ensemble import Ensemble
+from transformer_zoo.errors import UserError
+from transformer_zoo.modules import comparison
+from transformer_zoo.runs import checkpoint_sources
+from transformer_zoo.runs import restoration
+from transformer_zoo.runs.checkpoint_sources import Source
+
+# The checkpoint that is evaluated: one, or those of an ensemble's members.
+Checkpoint = tuple[pathlib.Path, ...]
+
+
+def locate(paths: str | Sequence[str]) -> Checkpoint:
+  """Finds the folders of the checkpoints that a user's paths mean.
+
+  Args:
+    paths: one as `checkpoint_sources.locate` takes it, or several.
+
+  Raises:
+    UserError: one is missing, or is named twice.
+  """
+  found = tuple(map(checkpoint_sources.locate, _listed(paths)))
+  if not found:
+    raise UserError("CHECKPOINT_PATH names no checkpoint")
+  for place in found:
+    if found.count(place) > 1:
+      raise UserError(
+        f"{str(place)!r} is named twice; the members of an ensemble have to be "
+        "different checkpoints"
+      )
+  return found
+
+
+def check_call(
+  paths: str | Sequence[str], all_checkpoints: bool, output_dir: str | None
+) -> None:
+  """Checks what can be asked for of the checkpoints that are named.
+
+  Raises:
+    UserError: something is of a single run.
+  """
+  number = len(_listed(paths))
+  if number > 1 and all_checkpoints:
+    raise UserError(
+      f"--all_checkpoints is of one run: name one checkpoint, not {number}"
+    )
+  if all_checkpoints:
+    (path,), (found,) = _listed(paths), locate(paths)
+    if found.absolute() == pathlib.Path(path).absolute():
+      raise UserError(
+        f"--all_checkpoints is of a run, and {path!r} is one checkpoint; give "
+        "the run folder, or leave the option out"
+      )
+  if number > 1 and output_dir is None:
+    raise UserError(
+      f"an ensemble of {number} checkpoints lies in no run folder: say with "
+      "--output_dir where its predictions go"
+    )
+
+
+def shown(checkpoint: Checkpoint) -> str | list[str]:
+  """A checkpoint as JSON has it: its folder, or a list of folders."""
+  folders = list(map(str, checkpoint))
+  return folders if len(folders) > 1 else folders[0]
+
+
+def model_of(model: nn.Module, checkpoint: Checkpoint) -> nn.Module:
+  """The model itself, or the ensemble of several checkpoints.
+
+  Members are computed by `model`, but those whose own runs had another one than
+  that of the first by their own.
+
+  Args:
+    model: that of the first checkpoint.
+    checkpoint: as `locate` finds it.
+
+  Raises:
+    UserError: the members do not read or predict the same tokens.
+  """
+  if len(checkpoint) == 1:
+    return model
+  sources = list(map(checkpoint_sources.open_source, checkpoint))
+  _check_vocabularies(sources)
+  first = sources[0].make_model() or model
+  members = [model]
+  for source in sources[1:]:
+    own = source.make_model()
+    same = own is None or not comparison.differences(own, first)
+    members.append(model if same else own)
+    _check_member(members[-1], model, source)
+  return Ensemble.of(members)
+
+
+def number_of_logits(model: nn.Module) -> int:
+  """How many tokens a model predicts."""
+  embedder = getattr(model, "target_embedder", None) or model.token_embedder
+  return embedder.num_embeddings
+
+
+def _listed(paths: str | Sequence[str]) -> Sequence[str]:
+  return [paths] if isinstance(paths, str | os.PathLike) else paths
+
+
+def _check_vocabularies(sources: Sequence[Source]) -> None:
+  """Raises UserError where two are known to have other ids."""
+  known = {source.name: source.find_vocabulary() for source in sources}
+  known = {name: found for name, found in known.items() if found is not None}
+  for name, vocabulary in known.items():
+    first, expected = next(iter(known.items()))
+    if restoration.first_other(expected, [vocabulary]) is not None:
+      raise UserError(
+        f"{name} has the vocabulary {vocabulary.path!r} and {first} "
+        f"{expected.path!r}, whose ids are others; the members of an ensemble "
+        "have one vocabulary"
+      )
+
+
+def _check_member(member: nn.Module, first: nn.Module, source: Source) -> None:
+  """Raises UserError where it reads or predicts other tokens than the first."""
+  if type(member) is not type(first):
+    raise UserError(
+      f"{source.name} is of a {type(member).__name__} and not of a "
+      f"{type(first).__name__}, as the first; the members of an ensemble read "
+      "the same batches"
+    )
+  logits, expected = number_of_logits(member), number_of_logits(first)
+  if logits != expected:
+    raise UserError(
+      f"{source.name} has logits of {logits} tokens and not of {expected}, as "
+      "the first; the members of an ensemble have one vocabulary"
+    )

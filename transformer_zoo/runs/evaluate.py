@@ -1,0 +1,299 @@
+"""Evaluation of one or all checkpoints of a run."""
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import functools
+import json
+import pathlib
+import sys
+from typing import Any
+
+from flax import linen as nn
+import gin
+import jax
+import rich.console
+
+from transformer_zoo.data.features import converters
+from transformer_zoo.data.loader.evaluation_split import ENCODER_DECODER
+from transformer_zoo.data.storage import manifest
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.decoding.options import GREEDY
+from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation import best
+from transformer_zoo.evaluation import submission
+from transformer_zoo.evaluation.evaluator import Evaluator
+from transformer_zoo.evaluation.evaluator import TaskResult
+from transformer_zoo.evaluation.journal import Journal
+from transformer_zoo.runs import ensembles
+from transformer_zoo.runs import evaluated_tasks
+from transformer_zoo.runs import evaluation_report
+from transformer_zoo.runs import fingerprint
+from transformer_zoo.runs import inputs
+from transformer_zoo.runs import run_folder
+from transformer_zoo.runs import scoring
+from transformer_zoo.runs.ensembles import Checkpoint
+from transformer_zoo.training.checkpoints import reading
+from transformer_zoo.training.monitoring.progress import Progress
+from transformer_zoo.training.sharding import partitioning as partitioning_lib
+from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
+from transformer_zoo.training.sharding.partitioning import Partitioning
+
+
+@gin.register
+def evaluate(
+  *,
+  model: nn.Module,
+  checkpoint_path: str | Sequence[str],
+  mixture_or_task_name: str,
+  task_feature_lengths: Mapping[str, int],
+  batch_size: int,
+  partitioning: Partitioning = ONE_COPY_PER_DEVICE,
+  prepared_dir: str = "runs/prepared",
+  split: str = "validation",
+  max_examples: int | None = None,
+  output_dir: str | None = None,
+  corruption: Callable | None = None,
+  converter: converters.Converter = ENCODER_DECODER,
+  decoding: DecodingOptions = GREEDY,
+  all_checkpoints: bool = False,
+  submission_dir: str | None = None,
+  suffix: str = "",
+) -> str:
+  """Scores a checkpoint on a split of every task of a mixture.
+
+  Killed and started again, it continues: what has been computed lies in
+  `<task>.journal` files of the output folder, and counts as long as
+  checkpoint, model, data and code are the same.
+
+  Args:
+    model: an architecture.
+    checkpoint_path: a run folder or the folder of one step, a Hugging Face
+      directory, or a T5X checkpoint; several answer as an ensemble.
+    mixture_or_task_name: what to evaluate on.
+    task_feature_lengths: feature -> tokens.
+    batch_size: examples a batch.
+    partitioning: mesh and rules.
+    prepared_dir: where prepared data lies or is put.
+    split: which split; tasks without it are named and passed over.
+    max_examples: the most examples of a split.
+    output_dir: where predictions and `result.json` are written; in the run
+      folder, `evaluation/<mixture>/<split>`, unless given. Each step has a
+      folder in it, but a list of checkpoints, as an ensemble's, none.
+    corruption: of unlabelled tasks, in place of their own; a run that was
+      trained with another one binds it here as well.
+    converter: lays examples out as the model reads them (data/features.py).
+    decoding: how outputs are searched for.
+    all_checkpoints: scores every checkpoint of the run and chooses the best.
+    submission_dir: decodes without scoring and writes the files for the GLUE
+      and SuperGLUE servers there.
+    suffix: of the names of tasks in results and files, where a task is scored
+      in several ways.
+
+  Returns:
+    The scores as JSON text.
+
+  Raises:
+    UserError: the configuration or the data cannot be used as it is.
+  """
+  if submission_dir and (all_checkpoints or max_examples is not None):
+    raise UserError(
+      "a submission is of one checkpoint and of every row: leave out "
+      + ("--all_checkpoints" if all_checkpoints else "evaluate.max_examples")
+    )
+  ensembles.check_call(checkpoint_path, all_checkpoints, output_dir)
+  is_one = isinstance(checkpoint_path, str)
+  found = (
+    [(step,) for step in reading.steps(checkpoint_path).values()]
+    if all_checkpoints
+    else [ensembles.locate(checkpoint_path)]
+  )
+  mesh = partitioning.mesh()
+  mixture = inputs.prepared(mixture_or_task_name, prepared_dir, report=_say)
+  inputs.check_mixture(model, mixture)
+  model = ensembles.model_of(model, found[0])
+  tasks, skipped = evaluated_tasks.choose(
+    mixture, split, submitted=bool(submission_dir)
+  )
+  if skipped:
+    _say(f"without a split {split!r}, passed over: {', '.join(skipped)}")
+  tasks = [dataclasses.replace(t, name=t.name + suffix) for t in tasks]
+  output = pathlib.Path(
+    output_dir or _run_folder(found[0][0]) / "evaluation" / mixture.name / split
+  )
+  with partitioning.activate(mesh):
+    evaluator = scoring.make_evaluator(
+      model,
+      mesh,
+      task_feature_lengths,
+      batch_size,
+      max_examples,
+      corruption,
+      decoding,
+      converter,
+      vocabulary=mixture.tasks[0].vocabulary,
+    )
+    for task in tasks:
+      evaluator.open(task, split)
+    evaluation = _Evaluation(
+      model=model,
+      evaluator=evaluator,
+      restore=functools.partial(
+        scoring.restore,
+        model,
+        partitioning,
+        mesh,
+        evaluator.batch_size,
+        vocabularies=[task.vocabulary for task in tasks],
+      ),
+      tasks=tasks,
+      split=split,
+      submission_dir=submission_dir,
+    )
+    results, damaged = {}, {}
+    if all_checkpoints:
+      damaged |= reading.unusable(checkpoint_path)
+    for checkpoint in found:
+      name = checkpoint[0].name
+      folder = output / name if is_one else output
+      try:
+        results[name] = evaluation.run(checkpoint, folder, skipped)
+      except reading.DamagedCheckpointError as error:
+        if not all_checkpoints:
+          raise
+        damaged[name] = str(error)
+  for reason in damaged.values():
+    _say(f"passed over: {reason}")
+  if not all_checkpoints:
+    return json.dumps(results[found[0][0].name], indent=2)
+  chosen = best.choose({int(k): v["scores"] for k, v in results.items()})
+  _say("\n".join(evaluation_report.of_choice(chosen)))
+  content = {
+    "split": split,
+    "checkpoints": results,
+    "damaged": damaged,
+    "best": chosen,
+  }
+  text = json.dumps(content, indent=2)
+  if jax.process_index() == 0 and results:
+    run_folder.replace(output / run_folder.RESULT, text + "\n")
+  return text
+
+
+@dataclasses.dataclass(frozen=True)
+class _Evaluation:
+  """What is the same for all checkpoints."""
+
+  model: nn.Module
+  evaluator: Evaluator
+  restore: Any
+  tasks: list[manifest.PreparedTask]
+  split: str
+  submission_dir: str | None
+
+  def run(
+    self, checkpoint: Checkpoint, output: pathlib.Path, skipped: list[str]
+  ) -> dict[str, Any]:
+    """Evaluates a checkpoint; writes and returns its result."""
+    _make(output)
+    params = None
+    results = {}
+    for task in self.tasks:
+      with self._journal(task, checkpoint, output) as journal:
+        data = self.evaluator.open(task, self.split)
+        known = sum(map(len, journal.batches))
+        if known < data.num_examples and params is None:
+          params = self.restore(*map(str, checkpoint))
+        if known:
+          _say(
+            f"{task.name}: {known} of {data.num_examples} examples are in "
+            f"{output} from before; remove it to make them anew"
+          )
+        with Progress(
+          first_step=known,
+          last_step=data.num_examples,
+          name=task.name,
+          unit="example",
+          console=rich.console.Console(stderr=True, highlight=False),
+        ) as display:
+          results[task.name] = self.evaluator(
+            params,
+            task,
+            self.split,
+            journal=journal,
+            report=display.update,
+            measured=not self.submission_dir,
+          )
+      if jax.process_index() == 0 and results[task.name].predictions:
+        path = output / f"{task.name}.jsonl"
+        run_folder.write_predictions(path, results[task.name])
+    result = evaluation_report.as_json(
+      ensembles.shown(checkpoint), self.split, results, skipped
+    )
+    if jax.process_index() == 0:
+      if self.submission_dir:
+        result["submission"] = self._submit(results)
+      text = json.dumps(result, indent=2) + "\n"
+      run_folder.replace(output / run_folder.RESULT, text)
+      _say("\n".join(evaluation_report.of_checkpoint(result, self.evaluator)))
+    return result
+
+  def _journal(self, task, checkpoint, output) -> Journal:
+    parts = fingerprint.of_evaluation(
+      self.model,
+      self.evaluator,
+      task,
+      self.split,
+      checkpoint,
+      measured=not self.submission_dir,
+    )
+    journal = Journal(
+      output / f"{task.name}.journal",
+      parts,
+      writes=jax.process_index() == 0,
+      report=_say,
+    )
+    if not partitioning_lib.is_same_everywhere(len(journal.batches)):
+      raise UserError(
+        f"the processes do not see the same {journal.path.name!r} of an "
+        f"interrupted evaluation: give a folder that all of them share as "
+        f"--output_dir, which is {str(output)!r} here"
+      )
+    return journal
+
+  def _submit(self, results: Mapping[str, TaskResult]) -> dict[str, Any]:
+    files = {}
+    for name, result in results.items():
+      written = submission.write(
+        self.submission_dir, name, result.examples, result.answers
+      )
+      files[written.path.name] = {
+        "rows": written.rows,
+        "invalid": written.invalid,
+      }
+    return {
+      "folder": str(self.submission_dir),
+      "files": files,
+      "invalid_rule": submission.INVALID_RULE,
+      "missing": submission.missing(list(files)),
+    }
+
+
+def _run_folder(checkpoint: pathlib.Path) -> pathlib.Path:
+  parent = checkpoint.parent
+  return parent.parent if parent.name == "checkpoints" else parent
+
+
+def _make(folder: pathlib.Path) -> None:
+  try:
+    folder.mkdir(parents=True, exist_ok=True)
+  except OSError as error:
+    raise UserError(
+      f"predictions cannot be written into {str(folder)!r} ({error.strerror}); "
+      "choose another folder with --output_dir"
+    ) from None
+
+
+def _say(text: str) -> None:
+  """On stderr: standard output is for the JSON."""
+  if jax.process_index() == 0:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,159 @@
+"""The result of an evaluation, as JSON and as lines to read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from transformer_zoo.data.features import prompts
+from transformer_zoo.evaluation import averages
+from transformer_zoo.evaluation import task_scores
+from transformer_zoo.evaluation.evaluator import Evaluator
+from transformer_zoo.evaluation.evaluator import TaskResult
+
+
+def as_json(
+  checkpoint: str | list[str],
+  split: str,
+  results: Mapping[str, TaskResult],
+  without_split: list[str],
+) -> dict[str, Any]:
+  """Returns the result of one checkpoint.
+
+  Args:
+    checkpoint: its folder, or those of an ensemble's members.
+    split: what was evaluated.
+    results: by task.
+    without_split: the tasks that were passed over.
+  """
+  scores = {
+    name: result.scores for name, result in results.items() if result.scores
+  }
+  return {
+    "checkpoint": checkpoint,
+    "split": split,
+    "scores": scores,
+    "average": averages.average(scores),
+    "benchmarks": averages.describe(scores),
+    "loss": {name: result.loss for name, result in results.items()},
+    "token_accuracy": {
+      name: 100.0 * result.accuracy
+      for name, result in results.items()
+      if result.scoring == task_scores.OF_TOKENS
+    },
+    "num_examples": {
+      name: result.num_examples for name, result in results.items()
+    },
+    "truncated": {
+      name: result.truncated
+      for name, result in results.items()
+      if any(result.truncated.values())
+    },
+    "invalid": {
+      name: result.invalid
+      for name, result in results.items()
+      if result.invalid is not None
+    },
+    "signatures": {
+      name: result.signature
+      for name, result in results.items()
+      if result.signature
+    },
+    "without_split": without_split,
+  }
+
+
+def of_checkpoint(result: Mapping[str, Any], evaluator: Evaluator) -> list[str]:
+  """Returns the lines about one checkpoint.
+
+  Args:
+    result: of `as_json`, with `submission` where files were written.
+    evaluator: that made it.
+  """
+  lengths = prompts.with_room(evaluator.converter, evaluator.lengths)
+  folders = result["checkpoint"]
+  named = folders if isinstance(folders, str) else " and ".join(folders)
+  lines = [f"{named}, split {result['split']}"]
+  width = max(map(len, result["num_examples"]))
+  for name, number in result["num_examples"].items():
+    parts = [f"{metric} {value:.2f}" for metric, value in _scores(result, name)]
+    if name in result["invalid"]:
+      parts.append(f"{result['invalid'][name]} invalid predictions")
+    if "submission" not in result:
+      parts.append(f"loss {result['loss'][name]:.4f}")
+    if name in result["token_accuracy"]:
+      parts.append(f"{result['token_accuracy'][name]:.2f} % of target tokens")
+    lines.append(
+      f"  {name:{width}}  {number:,} examples  {'  '.join(parts)}".rstrip()
+    )
+    if name in result["signatures"]:
+      lines.append(f"  {'':{width}}  BLEU: {result['signatures'][name]}")
+    lines += [
+      f"  {'':{width}}  {text}"
+      for text in truncation(result["truncated"].get(name, {}), number, lengths)
+    ]
+  if result["without_split"]:
+    lines.append(
+      f"without a split {result['split']!r}, passed over: "
+      + ", ".join(result["without_split"])
+    )
+  if result["average"] is not None:
+    scored = sum(map(averages.has_score, result["scores"].values()))
+    lines.append(f"average of {scored} scored tasks: {result['average']:.2f}")
+  lines += averages.report(result["scores"])
+  return lines + _of_submission(result.get("submission"))
+
+
+def truncation(
+  truncated: Mapping[str, int], number: int, lengths: Mapping[str, int]
+) -> list[str]:
+  """Returns a sentence for each feature of which examples were cut.
+
+  Args:
+    truncated: feature -> how many examples were.
+    number: of examples.
+    lengths: feature -> length that they were cut to.
+  """
+  return [
+    f"{count:,} of {number:,} examples have more {feature} than "
+    f"{lengths[feature]} tokens and are cut"
+    for feature, count in truncated.items()
+    if count
+  ]
+
+
+def of_choice(chosen: Mapping[str, Any]) -> list[str]:
+  """Returns the lines about the best of several checkpoints.
+
+  Args:
+    chosen: of `best.choose`.
+  """
+  lines = []
+  if chosen["tasks"]:
+    lines.append(f"best per task ({chosen['task_rule']})")
+  for name, found in chosen["tasks"].items():
+    lines.append(f"  {name}: {found['score']:.2f} at step {found['step']}")
+  if chosen["mean_of_best"] is not None:
+    lines.append(f"  mean of these: {chosen['mean_of_best']:.2f}")
+  if chosen["groups"]:
+    lines.append(f"best per group ({chosen['group_rule']})")
+  for name, found in chosen["groups"].items():
+    lines.append(f"  {name}: {found['average']:.2f} at step {found['step']}")
+  return lines
+
+
+def _scores(result, name):
+  return result["scores"].get(name, {}).items()
+
+
+def _of_submission(submission: Mapping[str, Any] | None) -> list[str]:
+  if submission is None:
+    return []
+  lines = [f"submission files in {submission['folder']}"]
+  for file, found in submission["files"].items():
+    line = f"  {file}: {found['rows']:,} rows"
+    if found["invalid"]:
+      line += f", {found['invalid']:,} invalid ({submission['invalid_rule']})"
+    lines.append(line)
+  for benchmark, files in submission["missing"].items():
+    if files:
+      lines.append(f"  {benchmark} still needs {', '.join(files)}")
+  return lines

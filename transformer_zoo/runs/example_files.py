@@ -1,0 +1,211 @@
+"""Examples to answer: where they come from, and where their answers go."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+import io
+import json
+import os
+import pathlib
+import re
+import sys
+from typing import Any
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.processes import distributed
+from transformer_zoo.runs import run_folder
+
+Examples = Iterator[dict[str, Any]]
+_STDIN = "-"
+# What a file is called, and no text of one word is: `texts.jsonl`, `a/b.csv`.
+_FILE_NAME = re.compile(
+  r"\S+\.(jsonl?|txt)|(?!\S*://)\S*/\S*\.[a-z][a-z\d]{0,4}"
+)
+
+
+def chosen(
+  words: Sequence[str], *, output: str | None, interactive: bool, scored: bool
+) -> Examples:
+  """The examples of a command line: `asked` if interactive, or `read`.
+
+  Raises:
+    UserError: words or an output are given though texts are asked for, a word
+      names a file that is not there, or the output cannot be written.
+  """
+  if interactive:
+    if words or output:
+      raise UserError(
+        "--interactive takes neither texts nor files nor --output"
+      )
+    return asked(scored=scored)
+  if distributed.is_first():
+    _check_names(words)
+    if output:
+      _check_output(output, words)
+  return read(words, scored=scored)
+
+
+def read(words: Sequence[str], *, scored: bool) -> Examples:
+  """The examples in texts and files; those of standard input without any.
+
+  Args:
+    words: what names a file is read: in one that ends in .jsonl every line but
+      a blank one is an object, in any other a text, a blank one too. `-` is
+      standard input, of texts. Anything else is a text itself.
+    scored: whether a text may have targets after a tab.
+
+  Raises:
+    UserError: a file cannot be read or is not UTF-8, or a line of it is no
+      object.
+  """
+  for word in words or [_STDIN]:
+    if word == _STDIN:
+      if sys.stdin.isatty():
+        print("texts to answer, one a line, then Ctrl-D:", file=sys.stderr)
+      lines = _lines(sys.stdin.buffer.read(), "standard input")
+      yield from _of_lines(lines, scored)
+    elif not os.path.exists(word):
+      yield from _of_lines([_checked(word, f"the text {word!r}")], scored)
+    elif word.endswith(".jsonl"):
+      yield from _of_objects(_lines_of(word), word)
+    else:
+      yield from _of_lines(_lines_of(word), scored)
+
+
+def asked(*, scored: bool) -> Examples:
+  """Asks for one text after another on standard input."""
+  return _of_lines(_typed(), scored)
+
+
+def journal_of(output: str | None) -> str | None:
+  """The file that keeps answers until all can be written; None without one."""
+  return None if output is None else f"{output}.journal"
+
+
+def write(answers: Iterable[Mapping[str, Any]], output: str) -> None:
+  """Writes JSON Lines, whole or not at all, and removes the journal.
+
+  So does the first of several processes; all compute the answers.
+  """
+  text = "".join(f"{_line(answer)}\n" for answer in answers)
+  if not distributed.is_first():
+    return
+  # A link stays one; what it leads to is replaced.
+  run_folder.replace(pathlib.Path(os.path.realpath(output)), text)
+  os.remove(journal_of(output))
+
+
+def show(answers: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
+  """Prints answers one by one: JSON Lines, or their texts alone."""
+  for answer in answers:
+    print(_line(answer) if as_json else answer["prediction"], flush=True)
+
+
+def _line(answer: Mapping[str, Any]) -> str:
+  return json.dumps(answer, ensure_ascii=False)
+
+
+def _typed() -> Iterator[str]:
+  while True:
+    print("> ", end="", file=sys.stderr, flush=True)
+    try:
+      line = sys.stdin.readline()
+    except UnicodeDecodeError as error:
+      raise _not_utf_8("standard input", error) from None
+    if not line:
+      return
+    yield _checked(line.rstrip("\n"), f"the text {line!r}")
+
+
+def _check_names(words: Sequence[str]) -> None:
+  for word in words:
+    if _FILE_NAME.fullmatch(word) and not os.path.exists(word):
+      raise UserError(
+        f"there is no file {word!r}; if it is a text, give it on standard input"
+      )
+
+
+def _check_output(output: str, inputs: Sequence[str]) -> None:
+  folder = os.path.dirname(output)
+  if folder and not os.path.isdir(folder):
+    raise UserError(f"there is no folder {folder!r} for the output")
+  if os.path.isdir(output):
+    raise UserError(f"the output {output!r} is a folder; name a file in it")
+  if os.path.exists(output) and not os.path.isfile(output):
+    raise UserError(
+      f"the output {output!r} is no regular file, and would be replaced by "
+      "one; leave --output out and send standard output there"
+    )
+  folders = {folder or os.curdir, os.path.dirname(os.path.realpath(output))}
+  if not all(os.access(path, os.W_OK | os.X_OK) for path in folders):
+    raise UserError(
+      f"the output {output!r} cannot be written into its folder; choose one "
+      "that is yours"
+    )
+  for path in filter(os.path.exists, inputs):
+    if os.path.realpath(path) == os.path.realpath(output):
+      raise UserError(
+        f"the output {output!r} is one of the inputs, and would take its "
+        "place; choose another name"
+      )
+
+
+def _of_lines(lines: Iterable[str], scored: bool) -> Examples:
+  for line in lines:
+    inputs, tab, targets = line.partition("\t")
+    if scored and tab:
+      yield {"inputs": inputs, "targets": targets}
+    else:
+      yield {"inputs": line}
+
+
+def _of_objects(lines: Iterable[str], path: str) -> Examples:
+  for number, line in enumerate(lines, 1):
+    if not line.strip():
+      continue
+    try:
+      example = json.loads(line)
+    except (ValueError, RecursionError):
+      example = None
+    if not isinstance(example, dict):
+      raise UserError(f"line {number} of {path!r} is no JSON object")
+    _checked(_line(example), f"line {number} of {path!r}")
+    yield example
+
+
+def _checked(text: str, where: str) -> str:
+  """The text.
+
+  Raises:
+    UserError: it has what an escape or a wrong encoding leaves of a character.
+  """
+  try:
+    text.encode()
+  except UnicodeEncodeError as error:
+    raise UserError(
+      f"{where} has {text[error.start]!r}, half of a surrogate pair, which is "
+      "no character; write the text in UTF-8"
+    ) from None
+  return text
+
+
+def _lines_of(path: str) -> list[str]:
+  try:
+    content = pathlib.Path(path).read_bytes()
+  except OSError as error:
+    raise UserError(f"cannot read the input {path!r}: {error}") from error
+  return _lines(content, repr(path))
+
+
+def _lines(content: bytes, name: str) -> list[str]:
+  try:
+    text = content.decode("utf-8-sig")
+  except UnicodeDecodeError as error:
+    raise _not_utf_8(name, error) from None
+  # Not `splitlines`: a text may contain other separators of lines.
+  return [line.rstrip("\n") for line in io.StringIO(text, newline=None)]
+
+
+def _not_utf_8(name: str, error: UnicodeDecodeError) -> UserError:
+  return UserError(
+    f"{name} is not UTF-8 (byte {error.start} is "
+    f"0x{error.object[error.start]:02x}); convert it to UTF-8"
+  )

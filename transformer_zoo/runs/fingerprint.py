@@ -1,0 +1,103 @@
+"""All that the predictions of an evaluation depend on."""
+
+from collections.abc import Mapping, Sequence
+import functools
+import hashlib
+import json
+import pathlib
+import re
+from typing import Any
+
+from flax import linen as nn
+import jax
+
+import transformer_zoo
+from transformer_zoo.data.features import converters
+from transformer_zoo.data.storage import manifest
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.evaluation.evaluator import decodes
+from transformer_zoo.evaluation.evaluator import Evaluator
+from transformer_zoo.training.checkpoints import checksums
+
+# Rooms whose code makes the predictions. Metrics are computed anew each time.
+_ROOMS = (
+  "architectures",
+  "corruption",
+  "decoding",
+  "modules",
+  "objectives",
+  "peft",
+)
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+def of_evaluation(
+  model: nn.Module,
+  evaluator: Evaluator,
+  task: manifest.PreparedTask,
+  split: str,
+  checkpoint: Sequence[pathlib.Path],
+  *,
+  measured: bool,
+) -> Mapping[str, str]:
+  """Returns the parts by name; equal parts make equal predictions."""
+  info = task.split(split)
+  return {
+    "model": _digest(_ADDRESS.sub("", repr(model))),
+    "checkpoint": _digest(" ".join(map(checksums.identity, checkpoint))),
+    "lengths": str(sorted(evaluator.lengths.items())),
+    "batch size": str(evaluator.batch_size),
+    "number of examples": str(evaluator.max_examples),
+    "decoding": str(decodes(task, measured) and evaluator.decoding),
+    # Log-likelihoods depend on it as well.
+    "start before prompt": str(evaluator.decoding.start_before_prompt),
+    "converter": str(evaluator.converter),
+    "data": _digest(
+      f"{split} {info.checksum} {task.features} "
+      f"{task.vocabulary.checksum} {task.vocabulary.extra_ids} "
+      f"{task.eos_after_trim} {evaluator.corruption or task.corruption} "
+      f"{task.corruption_seed} {task.trimming}"
+    ),
+    "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
+    "code": _code(),
+  }
+
+
+def of_inference(
+  model: nn.Module,
+  checkpoint: Sequence[pathlib.Path],
+  vocabulary: Vocabulary,
+  examples: Sequence[Mapping[str, Any]],
+  *,
+  lengths: Mapping[str, int],
+  batch_size: int,
+  converter: converters.Converter,
+  decoding: DecodingOptions,
+  scored: bool,
+) -> Mapping[str, str]:
+  """Returns the parts by name; equal parts make equal answers."""
+  return {
+    "model": _digest(_ADDRESS.sub("", repr(model))),
+    "checkpoint": _digest(" ".join(map(checksums.identity, checkpoint))),
+    "vocabulary": f"{vocabulary.checksum} {vocabulary.extra_ids}",
+    "lengths": str(sorted(lengths.items())),
+    "batch size": str(batch_size),
+    "decoding": "scores" if scored else str(decoding),
+    "start before prompt": str(decoding.start_before_prompt),
+    "converter": str(converter),
+    "examples": _digest(json.dumps(examples)),
+    "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
+    "code": _code(),
+  }
+
+
+@functools.cache
+def _code() -> str:
+  root = pathlib.Path(transformer_zoo.__file__).parent
+  files = sorted(path for room in _ROOMS for path in (root / room).glob("*.py"))
+  return _digest("".join(path.read_text(encoding="utf-8") for path in files))
+
+
+def _digest(text: str) -> str:
+  return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,255 @@
+"""What runs read: prepared data, whose vocabulary has to fit the model."""
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import functools
+import importlib.util
+import json
+from typing import Any
+
+from flax import linen as nn
+
+from transformer_zoo import corruption as corruptions
+from transformer_zoo.architectures.decoder_only import DecoderOnly
+from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
+from transformer_zoo.architectures.ensemble import Ensemble
+from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import prompts
+from transformer_zoo.data.storage import manifest
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
+from transformer_zoo.processes import distributed
+
+# Models of ours, converters whose batches lack what they read, and the values
+# of CONVERTER to choose instead.
+_UNREADABLE = (
+  (
+    EncoderDecoder,
+    (
+      converters.Encoder,
+      converters.LanguageModel,
+      converters.PrefixLanguageModel,
+    ),
+    "@EncoderDecoderFeatures()",
+  ),
+  (
+    DecoderOnly,
+    converters.Encoder,
+    "@LanguageModelFeatures() or @PrefixLanguageModelFeatures()",
+  ),
+)
+
+_PRINT = functools.partial(print, flush=True)
+
+
+def prepared(
+  name: str,
+  prepared_dir: str,
+  *,
+  report: Callable[[str], None] = _PRINT,
+) -> manifest.PreparedMixture:
+  """The prepared mixture: made, or made anew, where SeqIO is installed.
+
+  On a machine without SeqIO what lies in `prepared_dir` is taken as it is. Raw
+  data is looked for in the folders of the variable ZOO_DATA_DIR. The first of
+  several processes prepares; the others wait.
+
+  Args:
+    name: a mixture or a task.
+    prepared_dir: where it lies, or is put.
+    report: gets a sentence on what is prepared; printed unless given.
+
+  Raises:
+    UserError: there is no such data, or several processes see other data.
+  """
+  found = None
+  if distributed.is_first():
+    found = _prepared(name, prepared_dir, report)
+  distributed.meet(f"the prepared data of {name!r}")
+  found = found or manifest.load(name, prepared_dir)
+  if distributed.is_initialized():
+    distributed.require_same(
+      "data", json.dumps(identity(found)), distributed.changes
+    )
+  return found
+
+
+def identity(mixture: manifest.PreparedMixture) -> dict[str, Any]:
+  """Returns what tells two mixtures apart, as JSON can hold it.
+
+  That is what their records hold, how they are read and how they are scored;
+  not where they lie, nor what only says whether they must be made anew: files
+  copied or mounted again have other times and give the same records.
+  """
+  return {
+    "rates": repr(mixture.rates),
+    **{
+      task.name: {
+        "vocabulary": task.vocabulary.checksum,
+        "extra_ids": task.vocabulary.extra_ids,
+        "kind": task.kind,
+        "features": " ".join(task.features),
+        "eos_after_trim": task.eos_after_trim,
+        "trimming": task.trimming,
+        "corruption": task.corruption,
+        "corruption_seed": task.corruption_seed,
+        "scoring": task.scoring and dataclasses.asdict(task.scoring),
+        **{split: info.checksum[:12] for split, info in task.splits.items()},
+      }
+      for task in mixture.tasks
+    },
+  }
+
+
+def _prepared(
+  name: str, prepared_dir: str, report: Callable[[str], None]
+) -> manifest.PreparedMixture:
+  if importlib.util.find_spec("seqio") is None:
+    return manifest.load(name, prepared_dir)
+  from transformer_zoo.data.prepare import preparation
+
+  return preparation.prepare(name, prepared_dir=prepared_dir, report=report)
+
+
+def check_mixture(
+  model: nn.Module,
+  mixture: manifest.PreparedMixture,
+  converter: converters.Converter | None = None,
+) -> None:
+  """Checks that a model can read a mixture, and tells what it does not learn.
+
+  A language model that trains on targets alone learns the answers of a task
+  without its inputs, and is asked about them where the task is scored.
+
+  Args:
+    model: an architecture.
+    mixture: what it reads.
+    converter: of training; None where nothing is learnt.
+
+  Raises:
+    UserError: a task's vocabulary does not fit the model, or the model cannot
+      read what the converter lays out.
+  """
+  if converter is not None:
+    check_converter(model, converter)
+  for task in mixture.tasks:
+    asked = task.scoring is not None and "inputs" in task.features
+    if converter is not None and prompts.continues(converter) and asked:
+      _PRINT(
+        f"train of {task.name}: its inputs are left out, as CONVERTER has it; "
+        "CONVERTER = @PrefixLanguageModelFeatures() learns its targets after "
+        "them"
+      )
+    check_vocabulary(
+      model,
+      task.vocabulary,
+      f"task {task.name!r}",
+      ", or let ZOO_VOCABULARY name a smaller one if the task has T5's",
+    )
+
+
+def whole_lengths(
+  converter: converters.Converter, lengths: Mapping[str, int]
+) -> dict[str, int]:
+  """The lengths of what a model reads and makes.
+
+  What a language model continues has as much room as its targets, where nothing
+  is said of inputs.
+
+  Raises:
+    UserError: one is missing, below 1, or of a feature that there is not.
+  """
+  needed = {"targets", *converter.features}
+  for feature in sorted(needed | lengths.keys()):
+    if feature not in needed | {"inputs"}:
+      raise UserError(
+        f"TASK_FEATURE_LENGTHS={dict(lengths)} has {feature!r}, which no model "
+        f"reads; it has {', '.join(map(repr, sorted(needed)))}"
+      )
+    if not isinstance(lengths.get(feature), int) or lengths[feature] < 1:
+      raise UserError(
+        f"TASK_FEATURE_LENGTHS={dict(lengths)} has to give {feature!r} 1 token "
+        "or more"
+      )
+  return {"inputs": lengths["targets"], **lengths}
+
+
+def check_vocabulary(
+  model: nn.Module, vocabulary: Vocabulary, of: str, another: str = ""
+) -> None:
+  """Raises UserError where the vocabulary `of` something does not fit.
+
+  Args:
+    model: has rows of embeddings and an id of padding.
+    vocabulary: to be looked at.
+    of: whose it is.
+    another: how to have another one, for the sentence.
+  """
+  rows = model.token_embedder.num_embeddings
+  if vocabulary.size > rows:
+    raise UserError(
+      f"the vocabulary of {of} has {vocabulary.size} ids but the embedding "
+      f"has {rows} rows; set VOCAB_SIZE to at least {vocabulary.size}"
+      f"{another}; a checkpoint gets further rows by `zoo convert "
+      f"--vocabulary_size {vocabulary.size}`"
+    )
+  if vocabulary.pad_id != model.pad_id:
+    raise UserError(
+      f"the vocabulary of {of} pads with id {vocabulary.pad_id} but the model "
+      f"takes {model.pad_id} for padding; " + _same_padding(model, vocabulary)
+    )
+
+
+def _same_padding(model: nn.Module, vocabulary: Vocabulary) -> str:
+  """How a model and a vocabulary come to have one id for padding."""
+  if vocabulary.pad_id == vocabulary.eos_id and hasattr(model, "encoder"):
+    return (
+      "that is its EOS, which an encoder would not see: name the piece of id "
+      f"{model.pad_id} as pad_token in a tokenizer_config.json beside its files"
+    )
+  return f"set {type(model).__name__}.pad_id to {vocabulary.pad_id}"
+
+
+def check_converter(model: nn.Module, converter: converters.Converter) -> None:
+  """Raises UserError where batches lack what a model of ours reads."""
+  if isinstance(model, Ensemble):
+    model = model.members[0]
+  for kind, refused, allowed in _UNREADABLE:
+    if isinstance(model, kind) and isinstance(converter, refused):
+      raise UserError(
+        f"CONVERTER is @{type(converter).__name__}Features(), whose batches "
+        f"the model {type(model).__name__} does not read; set it to {allowed}, "
+        "and CORRUPTION to an objective whose examples that lays out"
+      )
+
+
+def told(
+  tasks: Sequence[manifest.PreparedTask],
+  lengths: Mapping[str, int],
+  corruption: Any,
+) -> list[str]:
+  """Sentences on texts that will be cut, and on a corruption of none.
+
+  Args:
+    tasks: of a run.
+    lengths: feature -> tokens.
+    corruption: in place of the tasks' own; None for these.
+  """
+  texts = [task for task in tasks if task.kind == "tokens"]
+  lines = []
+  if corruption is not None and not texts:
+    lines.append(
+      f"CORRUPTION, {type(corruption).__name__}, changes nothing: no task of "
+      "this run is of unlabelled text"
+    )
+  for task in texts:
+    objective = corruption or corruptions.from_spec(task.corruption)
+    if getattr(objective, "layout", "encoder_decoder") == "encoder":
+      continue  # whole rows are never cut
+    share = objective.check(lengths, task.vocabulary)
+    if share:
+      lines.append(
+        f"train of {task.name}: about {share:.1%} of the examples are longer "
+        f"than {dict(lengths)} and lose their end"
+      )
+  return lines

@@ -1,0 +1,93 @@
+"""A batch of a run, as it was: from its configuration and the number alone."""
+
+from collections.abc import Iterator
+import dataclasses
+import inspect
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from transformer_zoo import config
+from transformer_zoo.data import mixing
+from transformer_zoo.data.loader import loader
+from transformer_zoo.data.storage import manifest
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
+from transformer_zoo.runs import programs
+from transformer_zoo.runs import run_folder
+
+_TOKENS = ("encoder_input_tokens", "decoder_target_tokens")
+
+
+@dataclasses.dataclass(frozen=True)
+class PastBatch:
+  """What a step was made on.
+
+  Attributes:
+    origin: as `Batches.origin`.
+    features: {SeqIO's key: int32 [rows of all processes, width]}.
+    vocabulary: of its ids.
+  """
+
+  origin: dict[str, Any]
+  features: dict[str, np.ndarray]
+  vocabulary: Vocabulary
+
+  def texts(self, row: int) -> dict[str, list[str]]:
+    """The examples of a row as text, by feature."""
+    return {
+      name: [self.vocabulary.decode(e) for e in self._examples(name, row)]
+      for name in _TOKENS
+      if name in self.features
+    }
+
+  def _examples(self, name: str, row: int) -> Iterator[list[int]]:
+    """Yields the ids of each example of a row, packed or not."""
+    tokens = self.features[name][row]
+    side = name.partition("_")[0]
+    segments = self.features.get(
+      f"{side}_segment_ids", np.ones_like(self.features[name])
+    )[row]
+    for segment in range(1, segments.max() + 1):
+      yield tokens[segments == segment].tolist()
+
+
+def rebuild(
+  run: str | os.PathLike[str], step: int, *, prepared_dir: str | None = None
+) -> PastBatch:
+  """Makes the batch of a step again; gin's configuration becomes the run's.
+
+  Args:
+    run: its folder.
+    step: from 1, as metrics and anomalies are numbered.
+    prepared_dir: where its prepared data lies now; None for where it lay.
+
+  Raises:
+    UserError: the folder is none of a run, the run has no such step, or its
+      data is not there.
+  """
+  path = pathlib.Path(run) / run_folder.CONFIG
+  if not path.is_file():
+    raise UserError(f"{str(run)!r} is no run folder: it has no {path.name}")
+  config.load([str(path)])
+  bound = programs.settings()
+  last = bound["train_steps"]
+  if not 1 <= step <= last:
+    raise UserError(f"step {step} is none of this run's, which has 1 to {last}")
+  mixture = manifest.load(
+    bound["mixture_or_task_name"], prepared_dir or bound["prepared_dir"]
+  )
+  if bound["rates"] is not None:
+    mixture = mixing.with_rates(mixture, bound["rates"])
+  taken = inspect.signature(loader.open_batches).parameters.keys()
+  batches = loader.open_batches(
+    mixture,
+    split="train",
+    lengths=bound["task_feature_lengths"],
+    **{name: value for name, value in bound.items() if name in taken},
+  )
+  return PastBatch(
+    batches.origin(step - 1), batches[step - 1], mixture.tasks[0].vocabulary
+  )

@@ -1,0 +1,296 @@
+"""A run's folder: whose it is, what describes the run, what came of it."""
+
+from collections.abc import Iterator, Mapping
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shlex
+import sys
+from typing import Any
+
+from flax import linen as nn
+
+from transformer_zoo import config
+from transformer_zoo import environment
+from transformer_zoo.data.loader.epochs import Repeats
+from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
+from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation import averages
+from transformer_zoo.evaluation import best
+from transformer_zoo.evaluation.evaluator import TaskResult
+from transformer_zoo.processes import claims
+from transformer_zoo.processes import distributed
+from transformer_zoo.runs import remote
+from transformer_zoo.runs import reuse
+from transformer_zoo.training import loop
+from transformer_zoo.training.monitoring import recorder
+from transformer_zoo.training.monitoring import summary
+from transformer_zoo.training.monitoring.budget import Budget
+
+CONFIG = "config.gin"
+ENVIRONMENT = "environment.json"
+RESULT = "result.json"
+DATA = "data.json"
+_LOCK = "lock"
+LAST = "last step: no task has a metric"
+_START = "INITIAL_CHECKPOINT_PATH"
+
+
+def check(folder: pathlib.Path, configuration: str) -> None:
+  """Tells whether a run may go on in a folder.
+
+  Another layout over devices is told. Folders may be spelled another way than
+  before, and may have been moved together.
+
+  Raises:
+    UserError: another configuration has claimed the folder.
+  """
+  path = folder / CONFIG
+  if not path.exists():
+    return
+  before = _with_start_as_in(configuration, path.read_text())
+  changes = config.difference(before, configuration, layout=False)
+  if changes:
+    raise UserError(
+      f"run folder {str(folder)!r} belongs to another configuration "
+      f"({changes}); choose another MODEL_DIR or remove the folder"
+    )
+  layout = config.difference(before, configuration, layout=True)
+  if layout:
+    print(f"{folder} goes on in another layout: {layout}")
+
+
+def _with_start_as_in(now: str, before: str) -> str:
+  """A configuration, the same initial checkpoint as now spelled as now."""
+  old, new = (_path(text, _START) for text in (before, now))
+  if old is None or new is None or old == new:
+    return before
+  # Or both lead there from the run folder: then all of it has been moved.
+  from_folder = {
+    os.path.relpath(start, _path(text, "MODEL_DIR") or os.curdir)
+    for start, text in ((old, before), (new, now))
+  }
+  if os.path.realpath(old) != os.path.realpath(new) and len(from_folder) > 1:
+    return before
+  return before.replace(f"{_START} = {old!r}", f"{_START} = {new!r}")
+
+
+def _path(configuration: str, macro: str) -> str | None:
+  found = re.search(f"^{macro} = '(.*)'$", configuration, re.MULTILINE)
+  return found and found.group(1)
+
+
+@contextlib.contextmanager
+def alone(folder: pathlib.Path) -> Iterator[None]:
+  """Keeps other programs from training in a folder until the block ends.
+
+  A file system without locks keeps nobody.
+
+  Raises:
+    UserError: another one trains in it.
+  """
+  with contextlib.ExitStack() as stack:
+    mine = True
+    if distributed.is_first():
+      with contextlib.suppress(claims.NoLocksError):
+        mine = stack.enter_context(claims.claim(folder, _LOCK))
+      if mine:
+        stack.callback(_leave_unclaimed, folder)
+    if not mine:
+      raise UserError(
+        f"{claims.owner(folder, _LOCK)} trains in {str(folder)!r}; wait until "
+        "it ends, or choose another MODEL_DIR"
+      )
+    yield
+
+
+def _leave_unclaimed(folder: pathlib.Path) -> None:
+  """Leaves nothing in a folder where the run was refused."""
+  if not (folder / CONFIG).exists():
+    (folder / _LOCK).unlink(missing_ok=True)
+
+
+def claim_data(folder: pathlib.Path, identity: Mapping[str, Any]) -> None:
+  """Writes what data the run reads, or compares it with what it has read.
+
+  Args:
+    folder: of the run.
+    identity: of the data (`inputs.identity`).
+
+  Raises:
+    UserError: the run began with other data.
+  """
+  if not distributed.is_first():
+    return
+  path, now = folder / DATA, json.dumps(identity, indent=2)
+  if not path.exists():
+    folder.mkdir(parents=True, exist_ok=True)
+    replace(path, now + "\n")
+    return
+  changes = distributed.changes(path.read_text(encoding="utf-8"), now)
+  if changes:
+    raise UserError(
+      f"run folder {str(folder)!r} has read other data ({changes}); bring that "
+      "back (ZOO_VOCABULARY, PREPARED_DIR, the task), or choose another "
+      "MODEL_DIR"
+    )
+
+
+def claim(
+  folder: pathlib.Path,
+  configuration: str,
+  model: nn.Module,
+  lengths: Mapping[str, int],
+) -> None:
+  """Writes what describes the run; from then on the folder is this run's.
+
+  The first of several processes writes; the others wait. In place of a URL
+  each has a folder of its own.
+
+  Raises:
+    UserError: they do not see the same folder.
+  """
+  if distributed.is_first() or remote.is_of_url(folder):
+    _describe(folder, configuration, model, lengths)
+  distributed.meet("the run folder")
+  if not (folder / CONFIG).exists():
+    raise UserError(
+      f"the run folder {str(folder)!r} is not the same for all processes: "
+      "nothing is here that process 0 has written; give a MODEL_DIR that all "
+      "of them share"
+    )
+
+
+def _describe(folder, configuration, model, lengths) -> None:
+  folder.mkdir(parents=True, exist_ok=True)
+  found = reuse.kept(
+    summary.summarize,
+    model=model,
+    inputs=lengths["inputs"],
+    targets=lengths["targets"],
+  )
+  (folder / "model.txt").write_text(summary.as_text(found))
+  environment.write_environment(folder / ENVIRONMENT)
+  with open(folder / "commands.txt", "a", encoding="utf-8") as commands:
+    commands.write(shlex.join(sys.argv) + "\n")
+  # Last: a folder with a configuration is one that a run has claimed.
+  replace(folder / CONFIG, configuration)
+
+
+def write_predictions(path: pathlib.Path, result: TaskResult) -> None:
+  """Writes a line of JSON per example, all of them or none.
+
+  So does the first of several processes; the others have the same. What scores
+  them is named beside them (`scoring_path`), so that others can do it again.
+  """
+  if not distributed.is_first():
+    return
+  path.parent.mkdir(parents=True, exist_ok=True)
+  if result.scoring is not None:
+    scoring = dataclasses.asdict(result.scoring)
+    replace(scoring_path(path), json.dumps(scoring, indent=2) + "\n")
+  lines = [json.dumps(line, ensure_ascii=False) for line in result.predictions]
+  replace(path, "".join(f"{line}\n" for line in lines))
+
+
+def scoring_path(predictions: pathlib.Path) -> pathlib.Path:
+  """Where the functions are named that score the predictions in a file."""
+  return predictions.with_suffix(".scoring.json")
+
+
+def write_result(
+  folder: pathlib.Path,
+  outcome: loop.Outcome,
+  train_steps: int,
+  splits: Mapping[str, EvaluationSplit],
+  repeats: Mapping[str, Repeats],
+  selection: str,
+) -> pathlib.Path:
+  """Writes `result.json` from the metrics of the best step, or of the last.
+
+  `best_by_task` has each task's scores at the step that is best for it
+  (evaluation/best.py), as Raffel et al. 2020, section 3.1.2, report them.
+
+  Args:
+    folder: of the run.
+    outcome: what the loop came to.
+    train_steps: its last step.
+    splits: what was evaluated, by task.
+    repeats: how often each training task was gone through.
+    selection: how the best step was chosen.
+  """
+  reported = outcome.best_step or train_steps
+  recorded = {}  # Step -> values, of one line or several.
+  for line in recorder.read_lines(folder / recorder.METRICS_FILE):
+    recorded.setdefault(line["step"], {}).update(line)
+  scores, losses, invalid = _validation(recorded.get(reported, {}))
+  by_step = {step: _validation(line)[0] for step, line in recorded.items()}
+  result = {
+    "step": train_steps,
+    "best_step": outcome.best_step,
+    "selection": LAST if outcome.best_step is None else selection,
+    "scores": scores,
+    "average": averages.average(scores),
+    "best_by_task": best.choose(by_step)["tasks"],
+    "loss": losses,
+    "num_examples": {name: s.num_examples for name, s in splits.items()},
+    "truncated": {
+      name: split.truncated
+      for name, split in splits.items()
+      if any(split.truncated.values())
+    },
+    "invalid": invalid,
+    "train_examples": {name: r.examples for name, r in repeats.items()},
+    "epochs": {name: r.epochs for name, r in repeats.items()},
+    "config_hash": config.config_hash("train"),
+    **_costs(train_steps, outcome.budget),
+  }
+  path = folder / RESULT
+  if not distributed.is_first():
+    return path
+  replace(path, json.dumps(result, indent=2) + "\n")
+  return path
+
+
+def _costs(steps: int, budget: Budget) -> dict:
+  """What the run has cost: in all, and what makes it up."""
+  counted = budget.to_json()
+  seconds = counted.pop("seconds")
+  return {
+    "seconds": sum(seconds.values()),
+    "seconds_by_part": seconds,
+    "tokens": budget.tokens,
+    "budget": {
+      "parameters": budget.parameters,
+      "trained_parameters": budget.trained_parameters,
+      "steps": steps,
+      **counted,
+    },
+  }
+
+
+def _validation(line: Mapping[str, float]) -> tuple[dict, dict, dict]:
+  """Scores {task: {metric: value}}, losses and invalid predictions by task."""
+  scores, losses, invalid = {}, {}, {}
+  for name, value in line.items():
+    kind, _, rest = name.partition("/")
+    task, _, metric = rest.partition("/")
+    if kind != "validation" or not metric:
+      continue
+    if metric == "loss":
+      losses[task] = value
+    elif metric == "invalid":
+      invalid[task] = int(value)
+    elif metric != "token_accuracy":
+      scores.setdefault(task, {})[metric] = value
+  return scores, losses, invalid
+
+
+def replace(path: pathlib.Path, text: str) -> None:
+  """Writes `text` so that a kill leaves either the old file or the new."""
+  temporary = path.with_name(path.name + ".new")
+  temporary.write_text(text, encoding="utf-8")
+  os.replace(temporary, path)

@@ -1,0 +1,102 @@
+"""What a run's own evaluations are of, and what they record."""
+
+from collections.abc import Mapping, Sequence
+import pathlib
+from typing import Any
+
+from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
+from transformer_zoo.data.storage.manifest import PreparedTask
+from transformer_zoo.evaluation import averages
+from transformer_zoo.evaluation.evaluator import Evaluator
+from transformer_zoo.runs import evaluation_report
+from transformer_zoo.runs import run_folder
+from transformer_zoo.training.checkpoints.retention import Checkpointing
+
+SPLIT = "validation"
+
+
+def open_splits(
+  evaluator: Evaluator,
+  tasks: Sequence[PreparedTask],
+  checkpointing: Checkpointing,
+) -> dict[str, EvaluationSplit]:
+  """The validation splits by task, of those that have one.
+
+  Args:
+    evaluator: will score them.
+    tasks: of a run.
+    checkpointing: may choose by the metric of one.
+
+  Raises:
+    UserError: data or metrics cannot be used as they are, or nothing gives the
+      metric by which checkpoints are chosen.
+  """
+  having = {task.name: task for task in tasks if SPLIT in task.splits}
+  splits = {name: evaluator.open(task, SPLIT) for name, task in having.items()}
+  checkpointing.check_metric(
+    splits, lambda name: evaluator.names(having[name], SPLIT)
+  )
+  return splits
+
+
+def told(
+  tasks: Sequence[PreparedTask], splits: Mapping[str, EvaluationSplit]
+) -> list[str]:
+  """Sentences on what evaluations leave out.
+
+  Args:
+    tasks: of a run.
+    splits: what `open_splits` has found of them.
+  """
+  without = [task.name for task in tasks if task.name not in splits]
+  lines = []
+  if without:
+    lines.append(
+      f"without a split {SPLIT!r}, not evaluated: {', '.join(without)}"
+    )
+  for name, split in splits.items():
+    lines += [
+      f"validation of {name}: {line}"
+      for line in evaluation_report.truncation(
+        split.truncated, split.num_examples, split.lengths
+      )
+    ]
+  return lines
+
+
+def validate(
+  evaluator: Evaluator,
+  tasks: Sequence[PreparedTask],
+  folder: pathlib.Path,
+  params: Any,
+  step: int,
+) -> dict[str, float]:
+  """Scores parameters on the validation splits; writes the predictions.
+
+  Args:
+    evaluator: has opened them.
+    tasks: whose splits they are.
+    folder: of the predictions.
+    params: on the devices.
+    step: that made them.
+
+  Returns:
+    Values by name, and `validation/average` where a task has scores.
+  """
+  values, scores = {}, {}
+  for task in tasks:
+    result = evaluator(params, task, SPLIT)
+    values[f"validation/{task.name}/loss"] = result.loss
+    values[f"validation/{task.name}/token_accuracy"] = result.accuracy
+    for metric, value in result.scores.items():
+      values[f"validation/{task.name}/{metric}"] = value
+    if result.invalid is not None:
+      values[f"validation/{task.name}/invalid"] = result.invalid
+    if result.scores:
+      scores[task.name] = result.scores
+      path = folder / str(step) / f"{task.name}.jsonl"
+      run_folder.write_predictions(path, result)
+  average = averages.average(scores)
+  if average is not None:
+    values["validation/average"] = average
+  return values

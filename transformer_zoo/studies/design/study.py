@@ -1,0 +1,191 @@
+"""A study as data: a question, and rows that each differ in one thing.
+
+A study is `gin_configs/studies/<name>/study.gin`, with a README beside it:
+
+    Study.question = "Does the corruption rate matter?"
+    Study.rows = (@baseline/Row(), @rate_25/Row())
+    Study.published = "t5/table06_corruption_rates"
+
+    baseline/Row.published = "15%"
+    rate_25/Row.published = "25%"
+    rate_25/Row.changes = {"pretrain": ("objectives/iid_25.gin",)}
+
+It says nothing about models, data and budgets: those are the suite's
+(`suite.py`), and the same rows run on every suite.
+"""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+
+import gin
+
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+from transformer_zoo.studies import published as published_tables
+from transformer_zoo.studies.design import checks
+
+ALL_PHASES = "all"
+# A phase that scores the members of an ensemble together.
+ENSEMBLE = "ensemble"
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """One line of the table: what differs from the baseline.
+
+  Attributes:
+    name: unique in the study; in a gin file that of the scope, unless given.
+    label: as the table prints it, `$(...)` as in changes; that of the published
+      row by default, and the name where there is none.
+    changes: by the name of a phase, or "all" for every phase: gin files and
+      `NAME=VALUE` bindings over the suite's, later ones winning. A string that
+      ends in `.gin` is a file.
+    phases: names of phases that the suite defines; each starts from the one
+      before. The last one's scores are the row's.
+    copies: by the name of a phase: how many times it is run, with other seeds,
+      to make the members of an ensemble, which the suite's phase "ensemble"
+      then scores together.
+    published: label of the row in the published table, if it has one.
+  """
+
+  name: str = dataclasses.field(default_factory=gin.current_scope_str)
+  label: str = ""
+  changes: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+  phases: Sequence[str] = ("pretrain", "finetune")
+  copies: Mapping[str, int] = dataclasses.field(default_factory=dict)
+  published: str = ""
+
+  @property
+  def shown(self) -> str:
+    """What the table calls the row."""
+    return self.label or self.published or self.name
+
+  @property
+  def chain(self) -> tuple[str, ...]:
+    """The phases that are run, the scoring of an ensemble last."""
+    return (*self.phases, *([ENSEMBLE] if self.copies else []))
+
+  def check(self) -> None:
+    """Checks the row by itself.
+
+    Raises:
+      UserError: a name unfit for a folder, a label that is no text, no phases,
+        or changes or copies of what is no phase of the row.
+    """
+    checks.check_name(self.name, "the name of a row, as @name/Row(),")
+    where = f"row {self.name!r}"
+    for field in ("label", "published"):
+      checks.check_text(getattr(self, field), f"{field} of {where}")
+    checks.check_strings(self.phases, f"phases of {where}")
+    if not self.phases:
+      raise UserError(
+        f"{where} has no phases; list them in {self.name}/Row.phases as "
+        "('pretrain', 'finetune')"
+      )
+    checks.check_unique(list(self.phases), where, "phase")
+    checks.check_mapping(self.changes, f"changes of {where}")
+    phases = (*self.chain, ALL_PHASES)
+    checks.check_known(self.changes, phases, f"changes of {where}: phase")
+    for phase, changes in self.changes.items():
+      checks.check_changes(changes, f"the {phase!r} changes of {where}")
+    checks.check_mapping(self.copies, f"copies of {where}")
+    checks.check_known(self.copies, self.phases, f"copies of {where}: phase")
+    for phase, copies in self.copies.items():
+      if not isinstance(copies, int) or copies < 2:
+        raise UserError(
+          f"{where} has {copies!r} copies of {phase!r}; an ensemble has 2 or "
+          "more"
+        )
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class Study:
+  """A question and the rows that answer it.
+
+  Attributes:
+    name: also of folders; that of the gin file's folder unless given.
+    question: what the table is to answer, one or two sentences.
+    rows: the lines of the table.
+    seeds: every row runs once with each.
+    baseline: the row that the others are compared with; the first by default.
+    published: key of the published table, as "t5/table06_corruption_rates"
+      (`published/<key>.csv`), if there is one.
+    missing: one sentence that says which part does not exist yet; empty where
+      the study can be run.
+  """
+
+  name: str = ""
+  question: str = ""
+  rows: Sequence[Row] = ()
+  seeds: Sequence[int] = (0, 1, 2)
+  baseline: str = ""
+  published: str = ""
+  missing: str = ""
+
+  @property
+  def baseline_name(self) -> str:
+    """The name of the row that the others are compared with."""
+    return self.baseline or self.rows[0].name
+
+  def check(self) -> None:
+    """Checks that the study can be run as it is written.
+
+    Raises:
+      UserError: a name that is missing, repeated or unfit for a folder, an
+        empty list, a row that `Row.check` refuses, or a published table or row
+        that there is not.
+    """
+    checks.check_name(self.name, "Study.name")
+    where = f"study {self.name!r}"
+    for field in ("question", "baseline", "published", "missing"):
+      checks.check_text(getattr(self, field), f"Study.{field}")
+    if not self.rows:
+      raise UserError(
+        f"{where} has no rows; list them in Study.rows as "
+        "(@first/Row(), @second/Row())"
+      )
+    checks.check_kind(self.rows, Row, "Study.rows")
+    checks.check_seeds(self.seeds, where)
+    for row in self.rows:
+      row.check()
+    rows = [row.name for row in self.rows]
+    checks.check_unique(rows, where, "row")
+    if self.baseline_name not in rows:
+      raise UserError(
+        f"the baseline of {where} is {self.baseline!r}, which is no row of it"
+        f"{nearest(self.baseline, rows)}"
+      )
+    self._check_published(where)
+
+  def _check_published(self, where: str) -> None:
+    labels = [row.published for row in self.rows if row.published]
+    if labels and not self.published:
+      raise UserError(
+        f"{where} says which published row is {labels[0]!r} but not of which "
+        "table; bind Study.published"
+      )
+    if not self.published:
+      return
+    table = published_tables.load(self.published)
+    if not labels:
+      raise UserError(
+        f"{where} stands beside table {self.published!r} and no row of it says "
+        "beside which line; bind NAME/Row.published to its label there, as "
+        f"{next(iter(table.rows))!r}"
+      )
+    for label in labels:
+      table.row(label)
+    checks.check_unique(labels, where, "published row")
+
+
+def with_seeds(study: Study, seeds: Sequence[int]) -> Study:
+  """Returns the same study with other seeds.
+
+  Raises:
+    UserError: a seed that is repeated or not a whole number from 0 up.
+  """
+  seeds = tuple(seeds)
+  checks.check_seeds(seeds, f"study {study.name!r}")
+  return dataclasses.replace(study, seeds=seeds)

@@ -1,0 +1,232 @@
+"""A suite as data: the models, data and budgets on which studies are run.
+
+A suite is `gin_configs/suites/<name>.gin`:
+
+    Suite.phases = {
+      "pretrain": ("sizes/tiny.gin", "runs/pretrain.gin"),
+      "finetune": ("sizes/tiny.gin", "runs/finetune.gin"),
+    }
+    Suite.groups = {"GLUE": ("MIXTURE_OR_TASK_NAME='glue_real_small'",)}
+    Suite.values = {"pretrain_steps": 6000}
+    Suite.columns = (@GLUE/Column(),)
+    GLUE/Column.scores = ("glue_cola_v002", "glue_mrpc_v002: f1")
+
+In every change, the suite's and the rows', `$(...)` stands for one of its
+`values` or arithmetic with them, as "TRAIN_STEPS=$(pretrain_steps // 4)"
+(`expressions.py`).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+import dataclasses
+
+import gin
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation.metrics.classification import LOSS
+from transformer_zoo.studies.design import checks
+from transformer_zoo.studies.design import study as studies
+from transformer_zoo.studies.design.study import ENSEMBLE
+
+AVERAGES = ("", "glue", "super_glue")
+COMMANDS = ("train", "evaluate")
+
+_Changes = Sequence[str]
+_Parts = Mapping[str, _Changes]  # by the name of the part
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class Column:
+  """A column of the table: one number of a group of tasks.
+
+  Attributes:
+    name: as the table prints it; in a gin file that of the scope, unless given.
+    group: the group whose runs score it; the name by default.
+    scores: tasks, each with the mean of its metrics, or "task: metric". The
+      metric "loss" is the cross entropy of text without metrics, in nats.
+    average: "" for the mean of the scores; "glue" or "super_glue" for the
+      average of that benchmark, which is there when all its members are.
+    published: the column of published tables that stands beside it; that of
+      the same name unless given. A subset of a benchmark is not called like
+      the benchmark.
+  """
+
+  name: str = dataclasses.field(default_factory=gin.current_scope_str)
+  group: str = ""
+  scores: Sequence[str] = ()
+  average: str = ""
+  published: str = ""
+
+  @property
+  def of_group(self) -> str:
+    """The group whose runs score it."""
+    return self.group or self.name
+
+  @property
+  def is_loss(self) -> bool:
+    """Whether its number is a loss, of which less is better."""
+    return any(_is_loss(score) for score in self.scores)
+
+  @property
+  def tasks(self) -> tuple[str, ...]:
+    """The tasks whose scores the column has, each once."""
+    return tuple(dict.fromkeys(s.partition(":")[0] for s in self.scores))
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class Suite:
+  """What the rows of any study are run on.
+
+  A run's changes are, in this order: the phase's, the group's (of phases per
+  group), the row's for all phases, the row's for this one, and what comes
+  `after`.
+
+  Attributes:
+    name: also of folders; that of the gin file unless given.
+    phases: by name, the changes (gin files and bindings) that make the
+      baseline's run.
+    groups: by name, the changes of the phases per group: benchmarks that are
+      trained on and scored apart.
+    columns: of the table, left to right.
+    values: by name, what `$(...)` in changes may refer to.
+    missing: by the name of a value that other suites have, one sentence: why
+      the rows that refer to it cannot be run on this one.
+    per_group: phases that are run for each group apart, as are those after
+      them in a row.
+    own_groups: by phase, groups of its own, as in `groups`. Rows that end in
+      it are run for them in place of the others. A group may have parts, each
+      a run of its own: `{part: changes}` in place of its changes, as for tasks
+      of a benchmark that are fine-tuned on one by one.
+    after: by phase, changes that come last, after the row's: lengths that
+      follow from a row's objective.
+    commands: by phase, the command that runs it where it is not `train`.
+  """
+
+  name: str = ""
+  phases: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+  groups: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+  columns: Sequence[Column] = ()
+  values: Mapping[str, float | str] = dataclasses.field(default_factory=dict)
+  missing: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  per_group: Sequence[str] = ("finetune", ENSEMBLE)
+  own_groups: Mapping[str, Mapping[str, _Changes | _Parts]] = dataclasses.field(
+    default_factory=dict
+  )
+  after: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+  commands: Mapping[str, str] = dataclasses.field(
+    default_factory=lambda: {ENSEMBLE: "evaluate"}
+  )
+
+  def check(self) -> None:
+    """Checks the suite by itself.
+
+    Raises:
+      UserError: no phases, groups or columns, changes that are none, or a name
+        that refers to nothing.
+    """
+    checks.check_name(self.name, "Suite.name")
+    where = f"suite {self.name!r}"
+    for field in ("phases", "groups", "after"):
+      _check_named(getattr(self, field), f"Suite.{field}")
+    checks.check_mapping(self.own_groups, "Suite.own_groups")
+    for phase, groups in self.own_groups.items():
+      own = f"Suite.own_groups[{phase!r}]"
+      checks.check_mapping(groups, own)
+      whole = {g: c for g, c in groups.items() if not isinstance(c, Mapping)}
+      _check_named(whole, own)
+      for group in groups.keys() - whole.keys():
+        _check_named(groups[group], f"{own}[{group!r}]")
+    for field in ("phases", "groups", "columns"):
+      if not getattr(self, field):
+        raise UserError(f"{where} has no {field}; bind Suite.{field}")
+    checks.check_mapping(self.values, "Suite.values")
+    checks.check_mapping(self.missing, "Suite.missing")
+    checks.check_known(
+      self.after, self.phases, f"Suite.after of {where}: phase"
+    )
+    checks.check_strings(self.per_group, "Suite.per_group")
+    known = (*self.phases, ENSEMBLE)
+    for field in ("per_group", "own_groups", "commands"):
+      of_field = getattr(self, field)
+      checks.check_known(of_field, known, f"Suite.{field} of {where}: phase")
+    commands = self.commands.values()
+    checks.check_known(commands, COMMANDS, f"Suite.commands of {where}:")
+    checks.check_kind(self.columns, Column, "Suite.columns")
+    for column in self.columns:
+      if not column.name:
+        raise UserError(f"{where} has a column without a name: @name/Column()")
+    names = [column.name for column in self.columns]
+    checks.check_unique(names, where, "column")
+    for column in self.columns:
+      self._check_column(column)
+
+  def _check_column(self, column: Column) -> None:
+    where = f"column {column.name!r} of suite {self.name!r}"
+    known = list(self.groups)
+    for groups in self.own_groups.values():
+      known += groups
+    checks.check_known([column.of_group], known, f"{where}: group")
+    checks.check_strings(column.scores, f"scores of {where}")
+    if not column.scores:
+      raise UserError(f"{where} has no scores; name tasks in Column.scores")
+    if column.is_loss and not all(map(_is_loss, column.scores)):
+      raise UserError(
+        f"{where} has losses beside scores; give losses a column of their own"
+      )
+    checks.check_known([column.average], AVERAGES, f"{where}: average")
+
+  def groups_of(self, row: studies.Row) -> Collection[str]:
+    """Returns the groups that a row is run for: those of its last phase."""
+    return self.own_groups.get(row.chain[-1], self.groups)
+
+  def columns_of(self, study: studies.Study) -> tuple[Column, ...]:
+    """Returns the columns that the rows of a study can have scores in."""
+    groups = {group for row in study.rows for group in self.groups_of(row)}
+    return tuple(c for c in self.columns if c.of_group in groups)
+
+  def parts_of(self, phase: str, group: str) -> tuple[str, ...]:
+    """Returns the parts that a phase runs a group in; "" is all of it."""
+    own = self.own_groups.get(phase, {}).get(group, ())
+    return tuple(own) if isinstance(own, Mapping) else ("",)
+
+  def changes_of_group(
+    self, phase: str, group: str, part: str = ""
+  ) -> Sequence[str] | None:
+    """Returns a group's changes of a phase, None if it is not per group."""
+    others = self.groups if phase in self.per_group else {}
+    changes = self.own_groups.get(phase, others).get(group)
+    return changes[part] if part else changes
+
+  def check_study(self, study: studies.Study) -> None:
+    """Checks that the suite has the phases of a study.
+
+    Raises:
+      UserError: it lacks one, or a row goes on from parts of a group.
+    """
+    for row in study.rows:
+      where = f"row {row.name!r} of study {study.name!r}"
+      for phase in row.chain:
+        if phase not in self.phases:
+          raise UserError(
+            f"{where} needs the phase {phase!r}, which suite {self.name!r} "
+            f"does not have; it has {', '.join(self.phases)}"
+          )
+      for phase in row.chain[: None if row.copies else -1]:
+        if any(self.parts_of(phase, g) != ("",) for g in self.groups_of(row)):
+          raise UserError(
+            f"{where}: the phase {phase!r} has groups in parts on suite "
+            f"{self.name!r}, so that it must be the row's last one, without "
+            "copies"
+          )
+
+
+def _is_loss(score: str) -> bool:
+  return score.partition(":")[2].strip() == LOSS
+
+
+def _check_named(named: Mapping[str, Sequence[str]], where: str) -> None:
+  checks.check_mapping(named, where)
+  for name, changes in named.items():
+    checks.check_name(name, f"a name in {where}")
+    checks.check_changes(changes, f"{where}[{name!r}]")

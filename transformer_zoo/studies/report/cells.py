@@ -1,0 +1,105 @@
+"""How the numbers of a study are written, and the sentences that explain it."""
+
+from transformer_zoo.studies import published
+from transformer_zoo.studies.execution.results import StudyResults
+from transformer_zoo.studies.statistics.scores import Cell
+
+# T5 marks the row that the others are compared with so.
+STAR = "★"
+
+
+def number(value: float, decimals: int = 2) -> str:
+  """Returns a score with a typographic minus."""
+  return f"{value:.{decimals}f}".replace("-", "−")
+
+
+def signed(value: float, decimals: int = 2) -> str:
+  """Returns a difference with its sign."""
+  return f"{value:+.{decimals}f}".replace("-", "−")
+
+
+def score(cell: Cell, seeds: int) -> str:
+  """Returns our score: `83.28 ± 0.24`, `—` where there is none.
+
+  Args:
+    cell: the cell.
+    seeds: the study's number of seeds; a cell with fewer says how many.
+  """
+  if cell.mean is None:
+    return "—"
+  text = number(cell.mean, cell.decimals)
+  if cell.deviation is not None:
+    text += f" ± {number(cell.deviation, cell.decimals)}"
+  return text + _fewer(cell, seeds)
+
+
+def difference(cell: Cell, seeds: int) -> str:
+  """Returns our difference from the baseline, `—` where there is none.
+
+  Args:
+    cell: the cell.
+    seeds: as for `score`.
+  """
+  if cell.difference is None:
+    return "—"
+  return signed(cell.difference, cell.decimals) + _fewer(cell, seeds)
+
+
+def _fewer(cell, seeds) -> str:
+  known = len(cell.values)
+  return f" ({known} of {seeds} seeds)" if known < seeds else ""
+
+
+def label(study: StudyResults, row: str) -> str:
+  """Returns what the table calls a row, the baseline with its star."""
+  text = study.rows[row].label
+  return f"{STAR}\u00a0{text}" if row == study.baseline else text
+
+
+def source(study: StudyResults) -> str:
+  """Returns which table ours stands beside; "" without one."""
+  if not study.published:
+    return ""
+  table = published.load(study.published)
+  return f"{table.source}: {table.title}"
+
+
+def legend(study: StudyResults, where: str) -> tuple[str, ...]:
+  """Returns the sentences that explain the cells.
+
+  Args:
+    study: the study.
+    where: the published score stands: "In brackets".
+  """
+  base = study.rows[study.baseline].label
+  lines = [
+    f"Mean ± sample standard deviation over {len(study.seeds)} seeds. Bold: "
+    f"within two standard deviations (of {base} over its seeds) of the best of "
+    "the column, as in Raffel et al. 2020."
+    if len(study.seeds) > 1
+    else "One seed. Bold: the best of the column."
+  ]
+  lines.append(f"{STAR} marks the row that the others are compared with.")
+  losses = [column.name for column in study.columns if column.is_loss]
+  if losses:
+    lines.append(f"Losses, of which less is better: {', '.join(losses)}.")
+  if study.published:
+    lines.append(f"{where}: the published score, {source(study)}.")
+    others = other_columns(study)
+    if others:
+      lines.append(
+        f"Columns of other tasks than the published ones, {others}: directions "
+        "compare, levels do not."
+      )
+    notes = published.load(study.published).notes
+    lines += [f"The publication: {note}" for note in notes]
+  return tuple(lines)
+
+
+def other_columns(study: StudyResults) -> str:
+  """Names the columns that stand beside published ones of other tasks."""
+  return ", ".join(
+    f"{column.name} beside {column.published}"
+    for column in study.columns
+    if column.published not in ("", column.name)
+  )

@@ -1,0 +1,118 @@
+"""Parts of Markdown that the texts on a study have in common."""
+
+from collections.abc import Callable, Iterable, Sequence
+import re
+
+from transformer_zoo.studies.report import cells
+from transformer_zoo.studies.report.chart import compact
+from transformer_zoo.studies.statistics import budgets
+from transformer_zoo.studies.statistics.analysis import Analysis
+from transformer_zoo.studies.statistics.scores import Cell
+from transformer_zoo.studies.statistics.task_metrics import TaskMetric
+from transformer_zoo.training.monitoring.progress import duration
+
+# What would be emphasis or a tag, "p < 0.001" apart.
+_MARKUP = re.compile(r"\*|<(?=[A-Za-z/!?])")
+
+
+def scores(
+  analysis: Analysis, columns: Sequence[str | TaskMetric], turned: bool = False
+) -> str:
+  """Returns our scores with the published ones in brackets.
+
+  Args:
+    analysis: what the study comes to.
+    columns: those of the table, or metrics.
+    turned: whether columns run downwards.
+  """
+  seeds = len(analysis.study.seeds)
+
+  def score(cell: Cell) -> str:
+    text = cells.score(cell, seeds)
+    text = f"**{text}**" if cell.bold else text
+    if cell.published is None:
+      return text
+    return f"{text} [{cells.number(cell.published, cell.decimals)}]"
+
+  return _rows(analysis, analysis.table.rows, columns, score, turned)
+
+
+def differences(analysis: Analysis) -> str:
+  """Returns differences from the baseline, published ones in brackets."""
+  seeds = len(analysis.study.seeds)
+
+  def difference(cell: Cell) -> str:
+    text = cells.difference(cell, seeds)
+    if cell.published_difference is None:
+      return text
+    published = cells.signed(cell.published_difference, cell.decimals)
+    return f"{text} [{published}]"
+
+  table = analysis.table
+  return _rows(analysis, table.others, table.columns, difference)
+
+
+def costs(analysis: Analysis) -> str:
+  """Returns what each row costs with one seed, beside its share.
+
+  The share is of the baseline's cost, and not told where it is all of it.
+  """
+  found = analysis.budgets
+  base = found.get(analysis.study.baseline)
+  lines = [["", *budgets.QUANTITIES, "time"]]
+  for row, budget in found.items():
+    line = [plain(cells.label(analysis.study, row))]
+    for of in budgets.QUANTITIES.values():
+      share = budgets.share(of(budget), base and of(base))
+      line.append(f"{compact(of(budget))} {share}".rstrip())
+    lines.append([*line, duration(budget.seconds)])
+  return grid(lines)
+
+
+def plain(text: str) -> str:
+  """Returns a text of the user's as Markdown shows it."""
+  return _MARKUP.sub(r"\\\g<0>", text)
+
+
+def grid(lines: Sequence[Sequence[str]]) -> str:
+  """Returns a table whose columns are as wide as their widest cell.
+
+  Args:
+    lines: cells as plain text, the head first.
+  """
+  lines = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+  widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+  lines.insert(1, ["-" * width for width in widths])
+  return "\n".join(
+    "| "
+    + " | ".join(
+      text.ljust(width) for text, width in zip(line, widths, strict=True)
+    )
+    + " |"
+    for line in lines
+  )
+
+
+def listed(lines: Iterable[str]) -> str:
+  """Returns a list, without the lines that are empty."""
+  return "\n".join(f"- {plain(line)}" for line in lines if line)
+
+
+def joined(blocks: Iterable[str]) -> str:
+  """Returns a text of blocks, without those that are empty."""
+  return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _rows(
+  analysis: Analysis,
+  rows: Sequence[str],
+  columns: Sequence[str | TaskMetric],
+  text: Callable[[Cell], str],
+  turned: bool = False,
+) -> str:
+  study, table = analysis.study, analysis.table
+  lines = [["", *(plain(str(column)) for column in columns)]]
+  for row in rows:
+    label = plain(cells.label(study, row))
+    lines.append([label, *(text(table.cells[row, c]) for c in columns)])
+  return grid([*zip(*lines, strict=True)] if turned else lines)

@@ -1,0 +1,81 @@
+"""A study in brief, as Markdown: a section for a page of results."""
+
+from collections.abc import Iterator
+
+from transformer_zoo.studies import published
+from transformer_zoo.studies.execution.results import StudyResults
+from transformer_zoo.studies.report import cells
+from transformer_zoo.studies.report import markdown
+from transformer_zoo.studies.statistics import environments
+from transformer_zoo.studies.statistics.analysis import Analysis
+from transformer_zoo.training.monitoring.progress import duration
+
+
+def title(study: StudyResults) -> str:
+  """Returns what a list of studies calls a study."""
+  return f"{study.name}, {study.suite}"
+
+
+def to_markdown(analysis: Analysis) -> str:
+  """Returns the table, what agrees with the publication, command and cost."""
+  study = analysis.study
+  blocks = [
+    f"## {title(study)}",
+    markdown.plain(study.question),
+    markdown.scores(analysis, analysis.table.columns),
+    _explained(study),
+    markdown.listed(sentences(analysis)),
+    cost(study),
+    markdown.listed(run.sentence for run in study.broken()),
+    markdown.listed(analysis.gaps),
+    f"    {study.command}",
+  ]
+  return markdown.joined(blocks)
+
+
+def sentences(analysis: Analysis) -> list[str]:
+  """Returns what is concluded, and how that agrees with the publication."""
+  lines = [analysis.summary] if analysis.summary else []
+  return [*lines, *_concluded(analysis), *analysis.beside_published]
+
+
+def cost(study: StudyResults) -> str:
+  """Returns how far a study is, what it took and where it ran, in a line."""
+  words = f"{study.progress()}; {duration(study.seconds)} of computing"
+  where = [one.brief for one in environments.read(study)]
+  return "; ".join([words, *dict.fromkeys(where)]) + "."
+
+
+def _concluded(analysis) -> Iterator[str]:
+  """What is more than chance explains by row, but what is found in print."""
+  in_print = {(one.row, one.column) for one in analysis.findings}
+  table, by_row = analysis.table, {}
+  for (row, column), found in analysis.comparison.differences.items():
+    if found.concluded and (row, column) not in in_print:
+      cell = table.cells[row, column]
+      difference = cells.signed(cell.difference, cell.decimals)
+      by_row.setdefault(row, []).append(f"{column} {difference}")
+  for row, differences in by_row.items():
+    yield f"{table.labels[row]}: {', '.join(differences)}."
+
+
+def _explained(study) -> str:
+  seeds = len(study.seeds)
+  words = "One seed; bold the best of the column"
+  if seeds > 1:
+    words = (
+      f"Mean ± standard deviation over {seeds} seeds; bold as in Raffel et al. "
+      "2020"
+    )
+  words += f"; {cells.STAR} the baseline"
+  losses = [column.name for column in study.columns if column.is_loss]
+  if losses:
+    words += f"; losses, of which less is better: {', '.join(losses)}"
+  if not study.published:
+    return f"{words}."
+  print_of = published.load(study.published)
+  source = print_of.source.partition(",")[0]
+  words += f"; in brackets {source}, {print_of.title}."
+  if cells.other_columns(study):
+    words += " Its tasks are others: directions compare, levels do not."
+  return words

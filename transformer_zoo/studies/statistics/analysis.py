@@ -1,0 +1,117 @@
+"""What a study comes to: its table, its costs, and what follows from them."""
+
+from collections.abc import Mapping
+import dataclasses
+
+from transformer_zoo.studies import statistics
+from transformer_zoo.studies.execution.results import StudyResults
+from transformer_zoo.studies.statistics import Agreement
+from transformer_zoo.studies.statistics import budgets
+from transformer_zoo.studies.statistics import Comparison
+from transformer_zoo.studies.statistics import Finding
+from transformer_zoo.studies.statistics import findings
+from transformer_zoo.studies.statistics import gaps
+from transformer_zoo.studies.statistics import MeanTau
+from transformer_zoo.studies.statistics import scores
+from transformer_zoo.studies.statistics import Verdict
+from transformer_zoo.studies.statistics.budgets import Budget
+from transformer_zoo.studies.statistics.scores import Table
+
+
+@dataclasses.dataclass(frozen=True)
+class Analysis:
+  """Everything that the reports of a study say.
+
+  Attributes:
+    study: what its runs came to.
+    table: its numbers.
+    budgets: by row, of rows that have a finished seed.
+    comparison: of every row with the baseline.
+    agreements: by column, with the published one; of columns that have one.
+    findings: differences that the publication tells apart, and what comes of
+      them here.
+  """
+
+  study: StudyResults
+  table: Table
+  budgets: Mapping[str, Budget]
+  comparison: Comparison
+  agreements: Mapping[str, Agreement]
+  findings: tuple[Finding, ...]
+
+  @property
+  def tau(self) -> MeanTau | None:
+    """How far rows stand in the published order, in the mean of columns."""
+    return statistics.mean_tau(self.agreements.values())
+
+  @property
+  def gaps(self) -> list[str]:
+    """Sentences on cells that are empty though their runs have finished."""
+    return gaps.sentences(self.study)
+
+  @property
+  def beside_published(self) -> list[str]:
+    """Sentences on what agrees with the publication and what does not."""
+    table = self.table
+    lines = findings.sentences(self.findings, table.labels, table.baseline)
+    return [*lines, self.tau.sentence] if self.tau else lines
+
+  @property
+  def concluded(self) -> list[str]:
+    """Sentences on the differences that are more than chance explains."""
+    found = self.comparison.differences.values()
+    return [one.sentence for one in found if one.concluded]
+
+  @property
+  def open(self) -> list[str]:
+    """Sentences on the others."""
+    found = self.comparison.differences.values()
+    return [one.sentence for one in found if not one.concluded]
+
+  def count(self, verdict: Verdict) -> int:
+    """Returns how many findings have a verdict."""
+    return sum(one.verdict is verdict for one in self.findings)
+
+  @property
+  def summary(self) -> str:
+    """How many differences can be concluded; "" without any to test."""
+    number = self.comparison.num_comparisons
+    base = self.table.labels[self.table.baseline]
+    if not number:
+      return ""
+    concluded = len(self.concluded)
+    if number == 1:
+      part = "The one difference" if concluded else "No difference"
+    else:
+      part = f"{concluded or 'None'} of the {number} differences"
+    verb = "are" if concluded > 1 else "is"
+    return (
+      f"{part} from {base} {verb} more than chance explains, corrected for all "
+      "comparisons of this study."
+    )
+
+
+def analyse(study: StudyResults) -> Analysis:
+  """Computes what a study comes to.
+
+  Raises:
+    UserError: the study names a published table or row that there is not.
+  """
+  table = scores.build(study)
+  resamples = statistics.resample(study)
+  comparison = statistics.compare(study, resamples)
+  return Analysis(
+    study=study,
+    table=table,
+    budgets=budgets.of_rows(study),
+    comparison=comparison,
+    agreements={
+      column: statistics.agreement(study, column, resamples)
+      for column in table.columns
+      if any(
+        cell.mean is not None and cell.published is not None
+        for cell in table.of_column(column).values()
+      )
+    },
+    findings=findings.find(study, table, comparison),
+  )

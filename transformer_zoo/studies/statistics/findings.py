@@ -1,0 +1,144 @@
+"""What a publication found about rows, and whether it is so here."""
+
+from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+import enum
+
+from transformer_zoo.studies.execution.results import StudyResults
+from transformer_zoo.studies.statistics import published_order
+from transformer_zoo.studies.statistics import ranking
+from transformer_zoo.studies.statistics import wording
+from transformer_zoo.studies.statistics.comparison import Comparison
+from transformer_zoo.studies.statistics.scores import Table
+
+
+class Verdict(enum.Enum):
+  """What this study says of a difference."""
+
+  SAME = "as published"
+  OPPOSITE = "against the publication"
+  OPEN = "not told from chance here"
+  NEW = "told apart here alone"
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+  """A difference from the baseline, here and in print.
+
+  Attributes:
+    row: the row's name.
+    column: the column's.
+    ours: the difference here.
+    published: the published difference.
+    verdict: what comes of them.
+    decimals: digits that are printed.
+  """
+
+  row: str
+  column: str
+  ours: float
+  published: float
+  verdict: Verdict
+  decimals: int = 2
+
+  @property
+  def is_alike(self) -> bool:
+    """Whether both have one direction."""
+    return self.ours * self.published > 0
+
+
+def find(
+  study: StudyResults, table: Table, comparison: Comparison
+) -> tuple[Finding, ...]:
+  """Compares what the publication tells apart with what is told apart here.
+
+  The publication tells a row from the baseline where they differ by more than
+  two of its deviations, or at all where it gives none; this study does where a
+  difference is more than chance explains, corrected for all comparisons.
+
+  Args:
+    study: what the study's runs came to.
+    table: its numbers.
+    comparison: of its rows with the baseline.
+
+  Returns:
+    The differences that either tells, of rows and columns that both have.
+  """
+  found = []
+  for (row, column), difference in comparison.differences.items():
+    cell = table.cells[row, column]
+    if cell.difference is None or cell.published_difference is None:
+      continue
+    deviation = published_order.published_deviation(study, column)
+    in_print = ranking.told_apart(cell.published_difference, deviation)
+    if in_print or difference.concluded:
+      one = Finding(
+        row,
+        column,
+        cell.difference,
+        cell.published_difference,
+        Verdict.NEW,
+        cell.decimals,
+      )
+      if in_print:
+        verdict = _verdict(one, difference.concluded)
+        one = dataclasses.replace(one, verdict=verdict)
+      found.append(one)
+  return tuple(found)
+
+
+def sentences(
+  findings: Sequence[Finding], labels: Mapping[str, str], baseline: str
+) -> list[str]:
+  """Says what agrees with the publication and what does not.
+
+  Published differences stand in brackets behind ours.
+
+  Args:
+    findings: of `find`.
+    labels: by the name of a row, what to call it.
+    baseline: the name of the baseline.
+  """
+  if not findings:
+    return []
+  in_print = sum(one.verdict is not Verdict.NEW for one in findings)
+  lines = [
+    f"Differences from {labels[baseline]} that the publication tells apart: "
+    f"{in_print}."
+  ]
+  for verdict, words in (
+    (Verdict.SAME, "As published, by more than chance explains"),
+    (Verdict.OPPOSITE, "Against it, by more than chance explains"),
+    (Verdict.NEW, "Told apart here and not in print"),
+  ):
+    chosen = [one for one in findings if one.verdict is verdict]
+    if chosen:
+      rows = "; ".join(_of_rows(chosen, labels))
+      lines.append(f"{words} ({len(chosen)}): {rows}.")
+  still_open = [one for one in findings if one.verdict is Verdict.OPEN]
+  if still_open:
+    alike = sum(one.is_alike for one in still_open)
+    lines.append(
+      f"Not told from chance here ({len(still_open)}), in the published "
+      f"direction {alike}."
+    )
+  return lines
+
+
+def _verdict(one: Finding, concluded: bool) -> Verdict:
+  if not concluded:
+    return Verdict.OPEN
+  return Verdict.SAME if one.is_alike else Verdict.OPPOSITE
+
+
+def _of_rows(findings, labels) -> Iterator[str]:
+  """`No pre-training: GLUE −12.96 [−17.06], EnDe −45.72 [−1.12]`."""
+  by_row = {}
+  for one in findings:
+    ours, published = (
+      wording.signed(value, one.decimals) for value in (one.ours, one.published)
+    )
+    text = f"{one.column} {ours} [{published}]"
+    by_row.setdefault(one.row, []).append(text)
+  for row, differences in by_row.items():
+    yield f"{labels[row]}: {', '.join(differences)}"

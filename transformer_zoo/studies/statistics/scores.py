@@ -1,0 +1,251 @@
+"""The numbers of a study's table: means, deviations, differences, bold.
+
+The rule for bold is the paper's (T5, section 3.1): every entry within two
+standard deviations of the best of its column, the deviation being that of
+the baseline over its runs. The best of a column of losses is the lowest.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import functools
+import math
+import statistics
+
+from transformer_zoo.evaluation import averages
+from transformer_zoo.studies import published
+from transformer_zoo.studies.design.suite import Column
+from transformer_zoo.studies.execution.results import StudyResults
+from transformer_zoo.studies.statistics import task_metrics
+from transformer_zoo.studies.statistics.task_metrics import TaskMetric
+
+_BENCHMARKS = {
+  "glue": averages.glue_average,
+  "super_glue": averages.super_glue_average,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+  """One row's scores in one column.
+
+  Attributes:
+    values: `{seed: score}`; a seed without a score is left out.
+    published: the score of the publication, or None.
+    difference: mean minus the baseline's mean, of the seeds that both have;
+      None for the baseline.
+    published_difference: the same of the publication.
+    bold: whether the mean is within two deviations of the column's best.
+    is_loss: whether it is a loss, of which less is better.
+  """
+
+  values: Mapping[int, float]
+  published: float | None = None
+  difference: float | None = None
+  published_difference: float | None = None
+  bold: bool = False
+  is_loss: bool = False
+
+  @property
+  def decimals(self) -> int:
+    """Digits that are printed."""
+    return task_metrics.decimals(self.is_loss)
+
+  @property
+  def mean(self) -> float | None:
+    """The mean over seeds, None without values."""
+    return statistics.fmean(self.values.values()) if self.values else None
+
+  @property
+  def deviation(self) -> float | None:
+    """The sample standard deviation over seeds, None under two values."""
+    if len(self.values) < 2:
+      return None
+    return statistics.stdev(self.values.values())
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+  """Cells by row and column.
+
+  Attributes:
+    rows: names, the order of the study.
+    labels: what to call a row, by its name.
+    columns: the suite's, one number of a group each.
+    metrics: by group, those of its tasks, as in T5's table 16.
+    cells: by (row, column or metric); every row has all of them.
+    baseline: the row that the differences refer to.
+  """
+
+  rows: tuple[str, ...]
+  labels: Mapping[str, str]
+  columns: tuple[str, ...]
+  metrics: Mapping[str, tuple[TaskMetric, ...]]
+  cells: Mapping[tuple[str, str | TaskMetric], Cell]
+  baseline: str
+
+  @property
+  def others(self) -> tuple[str, ...]:
+    """The rows that are not the baseline."""
+    return tuple(row for row in self.rows if row != self.baseline)
+
+  @property
+  def every_metric(self) -> tuple[TaskMetric, ...]:
+    """The metrics of all groups."""
+    return sum(self.metrics.values(), ())
+
+  def of_column(self, column: str | TaskMetric) -> dict[str, Cell]:
+    """Returns the cells of a column or a metric by row."""
+    return {row: self.cells[row, column] for row in self.rows}
+
+
+def build(study: StudyResults) -> Table:
+  """Computes the table of a study.
+
+  Args:
+    study: what the study's runs came to; unfinished runs are left out.
+
+  Returns:
+    The table. A score that a suite's column wants and no run has is missing.
+
+  Raises:
+    UserError: the study names a published table or row that there is not.
+  """
+  metrics = task_metrics.of_study(study)
+  # What is scored, by the runs of which group, how, and whether it is a loss.
+  wanted = [
+    (c.name, c.of_group, functools.partial(column_score, c), c.is_loss)
+    for c in study.columns
+  ]
+  wanted += [
+    (metric, group, metric.of, metric.is_loss)
+    for group, of_group in metrics.items()
+    for metric in of_group
+  ]
+  scores_of = functools.cache(study.scores)
+  print_of = _published(study)
+  cells = {}
+  for what, group, score, is_loss in wanted:
+    column = {
+      row: Cell(
+        values={
+          seed: value
+          for seed, scores in scores_of(row, group).items()
+          if (value := score(scores)) is not None
+        },
+        published=print_of.get(row, {}).get(getattr(what, "name", what)),
+        is_loss=is_loss,
+      )
+      for row in study.rows
+    }
+    for row, cell in _compared(column, study.baseline).items():
+      cells[row, what] = cell
+  return Table(
+    rows=tuple(study.rows),
+    labels={row: info.label for row, info in study.rows.items()},
+    columns=tuple(column.name for column in study.columns),
+    metrics=metrics,
+    cells=cells,
+    baseline=study.baseline,
+  )
+
+
+def published_name(column: Column) -> str:
+  """Returns the column of published tables that stands beside a column."""
+  return column.published or column.name
+
+
+def column_score(
+  column: Column, scores: Mapping[str, Mapping[str, float]]
+) -> float | None:
+  """Returns a column's number, None unless all that it needs is there.
+
+  A number that is not finite, as of a run that has diverged, is none.
+
+  Args:
+    column: what to compute.
+    scores: `{task: {metric: value}}`.
+  """
+  value = _of_column(column, scores)
+  return value if value is not None and math.isfinite(value) else None
+
+
+def _of_column(column, scores) -> float | None:
+  if column.average:
+    return _BENCHMARKS[column.average](scores)
+  parts = []
+  for name in column.scores:
+    task, _, metric = name.partition(":")
+    metrics = scores.get(task, {})
+    if metric:
+      parts.append(metrics.get(metric.strip()))
+    else:
+      has = averages.has_score(metrics)
+      parts.append(averages.task_score(metrics) if has else None)
+  return None if None in parts else statistics.fmean(parts)
+
+
+def within_two_deviations(
+  scores: Mapping[str, float], deviation: float
+) -> frozenset[str]:
+  """Returns the rows of a column that T5's tables print bold.
+
+  Args:
+    scores: by row; more is better.
+    deviation: of the baseline over its runs.
+  """
+  # Scores with two decimals are at the margin now and then.
+  least = max(scores.values(), default=0.0) - 2 * deviation - 1e-9
+  return frozenset(row for row, score in scores.items() if score >= least)
+
+
+def _published(study) -> dict[str, Mapping[str, float]]:
+  """By row, the published scores by column and `<task>: <metric>`."""
+  if not study.published:
+    return {}
+  table = published.load(study.published)
+  per_task = published.per_task(study.published)
+  beside = {column.name: published_name(column) for column in study.columns}
+  found = {}
+  for row, info in study.rows.items():
+    if not info.published:
+      continue
+    scores = table.row(info.published)
+    found[row] = {
+      c: scores[name] for c, name in beside.items() if name in scores
+    }
+    if per_task is not None:
+      scores = per_task.rows.get(info.published, {})
+      names = published.task_metrics()
+      found[row] |= {names[c]: s for c, s in scores.items() if c in names}
+  return found
+
+
+def _compared(column, baseline) -> dict[str, Cell]:
+  """A column's cells with differences and bold."""
+  base = column[baseline]
+  sign = -1 if base.is_loss else 1
+  means = {r: sign * c.mean for r, c in column.items() if c.mean is not None}
+  # With one seed of the baseline there is no deviation: only the best is bold.
+  bold = within_two_deviations(means, base.deviation or 0.0)
+  return {
+    row: dataclasses.replace(
+      cell,
+      difference=None if row == baseline else _difference(cell, base),
+      published_difference=(
+        None if row == baseline else _minus(cell.published, base.published)
+      ),
+      bold=row in bold,
+    )
+    for row, cell in column.items()
+  }
+
+
+def _difference(cell: Cell, base: Cell) -> float | None:
+  seeds = cell.values.keys() & base.values.keys()
+  if not seeds:
+    return None
+  return statistics.fmean(cell.values[s] - base.values[s] for s in seeds)
+
+
+def _minus(one: float | None, other: float | None) -> float | None:
+  return None if one is None or other is None else one - other

@@ -1,0 +1,173 @@
+"""The columns of a study on resamples of the evaluation examples."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+import dataclasses
+import math
+import os
+import pathlib
+
+import numpy as np
+
+from transformer_zoo.studies.design.suite import Column
+from transformer_zoo.studies.execution.results import RunResult
+from transformer_zoo.studies.execution.results import StudyResults
+from transformer_zoo.studies.statistics import draws
+from transformer_zoo.studies.statistics import predictions
+from transformer_zoo.studies.statistics import scores as scores_lib
+from transformer_zoo.studies.statistics.sums import Resampled
+
+RESAMPLES = 1000
+# Where a metric has to be called anew for each resample.
+_SLOW_RESAMPLES = 200
+
+_Run = tuple[str, int]  # row and seed
+_Scored = tuple[str, str]  # group and task
+_Values = Mapping[str, np.ndarray]  # metric -> values [B]
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyResamples:
+  """Scores of columns on resamples that all rows and seeds share.
+
+  Attributes:
+    values: (column, row, seed) -> scores [B]; what cannot be computed from
+      predictions is left out.
+    reasons: why something is left out, and of which tasks.
+  """
+
+  values: Mapping[tuple[str, str, int], np.ndarray]
+  reasons: tuple[str, ...]
+
+  def of_seeds(
+    self, column: str, row: str, seeds: Iterable[int]
+  ) -> np.ndarray | None:
+    """Returns the scores of a row [B, S], None where a seed has none."""
+    found = [self.values.get((column, row, seed)) for seed in seeds]
+    if not found or any(values is None for values in found):
+      return None
+    return np.stack(found, axis=1)
+
+
+def resample(study: StudyResults) -> StudyResamples:
+  """Computes the columns of a study on resamples of each task's examples."""
+  weights = {}  # (column, row, seed) -> (scored, metric) -> its weight.
+  for column in study.columns:
+    for row in study.rows:
+      for seed, scores in study.scores(row, column.of_group).items():
+        weights[column.name, row, seed] = _weights(column, scores)
+  every = {}  # scored -> the metrics of it that columns have, in order
+  for used in weights.values():
+    for scored, metric in used:
+      every.setdefault(scored, {})[metric] = None
+  found, unusable = {}, {}
+  for scored, metrics in every.items():
+    try:
+      of_runs = _of_task(scored[1], _runs(study, *scored), metrics)
+      for run, values in of_runs.items():
+        found[scored, run] = values
+    except predictions.Unusable as error:
+      unusable.setdefault(error.reason, {})[scored[1]] = error.path
+  values = {
+    (column, row, seed): _weighted_sum(used, found, (row, seed))
+    for (column, row, seed), used in weights.items()
+    if used and all((scored, (row, seed)) in found for scored, _ in used)
+  }
+  reasons = tuple(_reason(study, *item) for item in unusable.items())
+  return StudyResamples(_equally_many(values), reasons)
+
+
+def _reason(study, reason, paths) -> str:
+  path = os.path.relpath(next(iter(paths.values())), study.folder)
+  return f"of {', '.join(paths)}: {reason}, {pathlib.Path(path).as_posix()!r}."
+
+
+def _weights(column: Column, scores) -> dict[tuple[_Scored, str], float]:
+  """How much a column's score counts each metric: it is linear in them."""
+  zeros = {
+    task: dict.fromkeys(metrics, 0.0) for task, metrics in scores.items()
+  }
+  if scores_lib.column_score(column, zeros) is None:
+    return {}
+  weights = {}
+  for task, metrics in zeros.items():
+    for metric in metrics:
+      one = zeros | {task: metrics | {metric: 1.0}}
+      scored = column.of_group, task
+      weights[scored, metric] = scores_lib.column_score(column, one)
+  return {name: weight for name, weight in weights.items() if weight}
+
+
+def _runs(study, group, task) -> dict[_Run, RunResult]:
+  """The runs whose scores of a task the rows have for a group."""
+  return {
+    (run.row, run.seed): run
+    for run in study.runs
+    if run.scored and run.group in ("", group) and task in run.scores
+  }
+
+
+def _of_task(
+  task: str, runs: Mapping[_Run, RunResult], metrics: Collection[str]
+) -> dict[_Run, _Values]:
+  """Evaluates a task's metrics for all runs on the same resamples.
+
+  Raises:
+    Unusable: predictions of a run are not there, are of other examples than
+      those of another run, or do not give one of the metrics as the run has it.
+  """
+  paths = {run: result.predictions(task) for run, result in runs.items()}
+  read = {
+    path: predictions.read(path) for path in dict.fromkeys(paths.values())
+  }
+  first = next(iter(read.values()))
+  for path, other in read.items():
+    if other.targets != first.targets:
+      raise predictions.Unusable("other examples than in other runs", path)
+  functions = {path: one.resampled() for path, one in read.items()}
+  for run, result in runs.items():
+    of_run = result.scores[task].items()
+    scores = {metric: score for metric, score in of_run if metric in metrics}
+    _check(functions[paths[run]], first.targets, scores, paths[run])
+  fast = all(one.fast for one in read.values())
+  values = draws.resample(
+    task,
+    first.units(),
+    RESAMPLES if fast else _SLOW_RESAMPLES,
+    list(functions.values()),
+  )
+  of_path = dict(zip(functions, values, strict=True))
+  for path, of_metrics in of_path.items():
+    for metric in metrics:
+      if not np.isfinite(of_metrics.get(metric, math.nan)).all():
+        reason = f"{metric} has no value on some resamples"
+        raise predictions.Unusable(reason, path)
+  return {run: of_path[path] for run, path in paths.items()}
+
+
+def _check(
+  function: Resampled,
+  targets: Sequence,
+  scores: Mapping[str, float],
+  path: pathlib.Path,
+) -> None:
+  """Raises Unusable unless predictions give the scores that a run has."""
+  once = function(np.ones((1, len(targets))))
+  for metric, score in scores.items():
+    if metric not in once or not np.isclose(once[metric][0], score, atol=1e-6):
+      reason = f"predictions do not give the run's {metric}, {score:.4f}"
+      raise predictions.Unusable(reason, path)
+
+
+def _weighted_sum(used, found, run: _Run) -> np.ndarray:
+  parts = [
+    weight * found[scored, run][metric]
+    for (scored, metric), weight in used.items()
+  ]
+  fewest = min(map(len, parts))
+  return np.sum([part[:fewest] for part in parts], axis=0)
+
+
+def _equally_many(values):
+  """Cut to the resamples that all have."""
+  fewest = min(map(len, values.values()), default=0)
+  return {key: scores[:fewest] for key, scores in values.items()}

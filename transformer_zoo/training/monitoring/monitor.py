@@ -1,0 +1,169 @@
+"""One run, watched: what its steps give is read, added up and written."""
+
+from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from typing import Any
+
+import jax
+import numpy as np
+
+from transformer_zoo.training.monitoring import anomalies
+from transformer_zoo.training.monitoring import stopwatch as stopwatch_lib
+from transformer_zoo.training.monitoring.budget import Budget
+from transformer_zoo.training.monitoring.guard import Guard
+from transformer_zoo.training.monitoring.profiling import Profiler
+from transformer_zoo.training.monitoring.recorder import Recorder
+from transformer_zoo.training.monitoring.stopwatch import Stopwatch
+from transformer_zoo.training.monitoring.window import Window
+
+# Their places, filled or not, are what padding is a share of.
+_TOKENS = ("encoder_input_tokens", "decoder_target_tokens")
+Shapes = Mapping[str, jax.ShapeDtypeStruct]
+
+
+class Watch:
+  """What the loop tells of its steps, and asks about them.
+
+  Attributes:
+    guard: looks for anomalies.
+    stopwatch: measures.
+    budget: what the run has cost.
+    shown: what the progress on the terminal says: the last loss, the speed.
+  """
+
+  def __init__(
+    self,
+    recorder: Recorder,
+    guard: Guard,
+    profiler: Profiler,
+    stopwatch: Stopwatch,
+    *,
+    norm_names: Sequence[str] = (),
+    flops: Callable[[Shapes], float] = lambda shapes: 0.0,
+    progress: Mapping[str, Any] | None = None,
+    budget: Budget | None = None,
+  ):
+    """Begins, or goes on where a checkpoint was.
+
+    Args:
+      recorder: where values are written.
+      guard: looks for anomalies.
+      profiler: takes traces.
+      stopwatch: measures.
+      norm_names: of the groups whose norms a step gives.
+      flops: that a model needs for a batch.
+      progress: with what `to_json` gave; {} at the start of a run.
+      budget: of the run, by default one that goes on with `progress`.
+    """
+    progress = progress or {}
+    self.guard = guard
+    self.stopwatch = stopwatch
+    self.budget = budget or Budget(progress.get("budget"))
+    self.shown: dict[str, float] = {}
+    self._recorder = recorder
+    self._profiler = profiler
+    self._norm_names = norm_names
+    self._flops = flops
+    self._window = Window()
+    if "window" in progress:
+      self._window = Window.from_json(progress["window"])
+    self._compiled = set()  # Shapes of the batches of steps.
+
+  def to_json(self) -> dict[str, Any]:
+    """What a resumed run must know."""
+    return {
+      "window": self._window.to_json(),
+      "budget": self.budget.to_json(),
+      "anomalies": self.guard.to_json(),
+    }
+
+  @contextlib.contextmanager
+  def spent(self, part: str):
+    """Goes around what is no step: `compilation`, `evaluation`."""
+    with self.stopwatch.spent(part), self.budget.spent(part):
+      yield
+
+  @contextlib.contextmanager
+  def step(self, number: int, shapes: Shapes):
+    """Goes around the dispatch of a step; the first of its shapes compiles."""
+    kind = frozenset((name, leaf.shape) for name, leaf in shapes.items())
+    with contextlib.ExitStack() as stack:
+      stack.enter_context(self._profiler.step(number))
+      if kind not in self._compiled:
+        stack.enter_context(self.spent("compilation"))
+      yield
+    self._compiled.add(kind)
+
+  def traced(self, number: int, sums) -> str | None:
+    """Ends a trace after its last step; a sentence where it does."""
+    return self._profiler.finish(number, sums)
+
+  def read(
+    self,
+    number: int,
+    sums: Mapping[str, jax.Array],
+    batch: Mapping[str, np.ndarray],
+    shapes: Shapes,
+  ) -> None:
+    """Reads what a step gave, waiting for it.
+
+    Args:
+      number: of the step, from 1.
+      sums: of `train_step`.
+      batch: of this process.
+      shapes: of the whole batch.
+
+    Raises:
+      FloatingPointError: as `Guard.accepts`.
+    """
+    sums = {name: _number(v) for name, v in jax.device_get(sums).items()}
+    flops = self._flops(shapes)
+    places = [shapes[name] for name in _TOKENS if name in shapes]
+    self.budget.add(
+      rows=places[0].shape[0] if places else 0,
+      tokens=sums["token_sum"],
+      targets=sums["weight_sum"],
+      flops=flops,
+    )
+    self.stopwatch.add(sums["token_sum"], flops)
+    if not self.guard.accepts(number, sums, batch):
+      return
+    for name in anomalies.VERDICT:
+      sums.pop(name, None)
+    sums["place_sum"] = float(sum(place.size for place in places))
+    self._window.add(sums)
+    self.shown["loss"] = sums["loss_sum"] / max(sums["weight_sum"], 1.0)
+
+  def log(self, step: int) -> None:
+    """Writes a line of metrics and one of timing; the next window begins."""
+    means = self._window.means(self._norm_names)
+    self._recorder.record(step, {**means, **self.guard.counts()})
+    self._window = Window()
+    timing = self.stopwatch.lap()
+    self._recorder.timing(step, {**timing, **stopwatch_lib.memory()})
+    for name in ("tokens_per_second", "flops_per_second", "utilization"):
+      if f"timing/{name}" in timing:
+        self.shown[name] = timing[f"timing/{name}"]
+
+  def log_rest(self, step: int) -> None:
+    """Writes what was measured after the last line."""
+    if rest := self.stopwatch.lap():
+      self._recorder.timing(step, rest)
+
+  def close(self) -> None:
+    """Ends a trace that still runs."""
+    self._profiler.close()
+
+
+def shapes_of(batch: Mapping[str, jax.Array]) -> Shapes:
+  """The shapes of a batch, whose arrays may go."""
+  return {
+    name: jax.ShapeDtypeStruct(value.shape, value.dtype)
+    for name, value in batch.items()
+  }
+
+
+def _number(value: np.ndarray) -> float | np.ndarray:
+  """A float, or an array of float64, in which windows are added up."""
+  value = np.asarray(value, np.float64)
+  return value if value.ndim else float(value)

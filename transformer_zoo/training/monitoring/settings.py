@@ -1,0 +1,138 @@
+"""What of a run is watched, and what becomes of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import functools
+import pathlib
+from typing import Any, Literal
+
+import gin
+import jax
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.forecast import hardware
+from transformer_zoo.training.monitoring import norms as norms_lib
+from transformer_zoo.training.monitoring import profiling
+from transformer_zoo.training.monitoring.anomalies import Anomalies
+from transformer_zoo.training.monitoring.budget import Budget
+from transformer_zoo.training.monitoring.guard import Guard
+from transformer_zoo.training.monitoring.monitor import Shapes
+from transformer_zoo.training.monitoring.monitor import Watch
+from transformer_zoo.training.monitoring.norms import Norms
+from transformer_zoo.training.monitoring.profiling import Profiler
+from transformer_zoo.training.monitoring.recorder import NoRecorder
+from transformer_zoo.training.monitoring.recorder import Recorder
+from transformer_zoo.training.monitoring.stopwatch import Stopwatch
+from transformer_zoo.training.program import TrainProgram
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class Watching:
+  """How a run is watched.
+
+  Attributes:
+    anomalies: what is done about NaN, infinities and spikes.
+    norms: of gradients and parameters: 'groups' such as `encoder/mlp`, also of
+      every layer, or of none but all gradients together.
+    writers: of numbers, besides the run's own files and TensorBoard.
+    profile: steps of which a trace is taken, as `10:13`.
+  """
+
+  anomalies: Anomalies = Anomalies()
+  norms: Literal["total", "groups", "layers"] = "groups"
+  writers: Sequence[Any] = ()
+  profile: str | None = None
+
+  def in_step(self) -> dict[str, Any]:
+    """What `TrainProgram` must know of it."""
+    return {"anomalies": self.anomalies, "norms": self._norms()}
+
+  def check(self, train_steps: int) -> None:
+    """Checks what would fail later.
+
+    Raises:
+      UserError: the run has no such steps to profile, or a writer's package is
+        not installed.
+    """
+    profiling.parse(self.profile, train_steps)
+    for writer in self.writers:
+      if isinstance(writer, str):
+        raise UserError(
+          f"WRITERS has the text {writer!r}; it lists objects, as "
+          "[@WeightsAndBiases()]"
+        )
+      writer.check()
+
+  def recorder(self, folder: pathlib.Path) -> Recorder:
+    """Opens the files of a run; of several processes the first one writes.
+
+    Raises:
+      UserError: as `Recorder`.
+    """
+    if jax.process_index():
+      return NoRecorder()
+    return Recorder(folder, self.writers)
+
+  def start(
+    self,
+    program: TrainProgram,
+    recorder: Recorder,
+    folder: pathlib.Path,
+    *,
+    train_steps: int,
+    origin: Callable[[int], Mapping[str, Any]],
+    progress: Mapping[str, Any],
+    started: float | None = None,
+  ) -> Watch:
+    """Begins to watch a run.
+
+    Args:
+      program: its step.
+      recorder: where values are written.
+      folder: of the run.
+      train_steps: its last step.
+      origin: the number of a batch, from 0 -> where it comes from.
+      progress: of its checkpoint, or {}.
+      started: by `time.perf_counter`, when this process began with the run.
+    """
+    chip = hardware.chip_of(program.mesh.devices.flat[0].device_kind)
+    guard = Guard(
+      self.anomalies,
+      recorder,
+      folder,
+      origin=origin,
+      place=program.place_history,
+      saved=progress.get("anomalies"),
+    )
+    names = ()
+    if self.norms != "total":
+      params = program.abstract_state.params
+      names = norms_lib.names(params, by_layer=self.norms == "layers")
+    return Watch(
+      recorder,
+      guard,
+      Profiler(profiling.parse(self.profile, train_steps), folder),
+      Stopwatch(
+        devices=program.mesh.size, peak_flops=chip.peak_flops if chip else None
+      ),
+      norm_names=names,
+      flops=functools.partial(_flops, program),
+      progress=progress,
+      budget=Budget(
+        progress.get("budget"), **program.parameter_counts, started=started
+      ),
+    )
+
+  def _norms(self) -> Norms | None:
+    if self.norms == "total":
+      return None
+    return functools.partial(norms_lib.norms, by_layer=self.norms == "layers")
+
+
+def _flops(program: TrainProgram, shapes: Shapes) -> int:
+  """Its model FLOPs; batches that are alike are counted once."""
+  key = tuple((name, shapes[name].shape) for name in sorted(shapes))
+  if key not in program.known_flops:
+    program.known_flops[key] = program.model_flops(shapes)
+  return program.known_flops[key]

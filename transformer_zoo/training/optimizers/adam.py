@@ -1,0 +1,76 @@
+"""Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019), optax's."""
+
+import gin
+import optax
+
+from transformer_zoo.training.optimizers import shared
+from transformer_zoo.training.optimizers.schedules import Schedule
+
+
+@gin.register
+@shared.checked
+def adam(
+  learning_rate: Schedule,
+  *,
+  b1: float = 0.9,
+  b2: float = 0.999,
+  epsilon: float = 1e-8,
+  clip_norm: float | None = None,
+  state_dtype: str = "float32",
+) -> optax.GradientTransformation:
+  """Builds Adam with the paper's constants.
+
+  Moments are corrected for their start at 0.
+
+  Args:
+    learning_rate: a schedule.
+    b1: share of the first moment that each step keeps.
+    b2: share of the second moment that each step keeps.
+    epsilon: added to the root of the second moment.
+    clip_norm: the largest norm of all gradients together, or None.
+    state_dtype: of the moments; see training/rounded_state.py.
+  """
+  return shared.descending(
+    optax.scale_by_adam(b1=b1, b2=b2, eps=epsilon),
+    learning_rate=learning_rate,
+    clip_norm=clip_norm,
+    state_dtype=state_dtype,
+  )
+
+
+@gin.register
+@shared.checked
+def adamw(
+  learning_rate: Schedule,
+  *,
+  b1: float = 0.9,
+  b2: float = 0.999,
+  epsilon: float = 1e-8,
+  weight_decay: float = 1e-4,
+  clip_norm: float | None = None,
+  state_dtype: str = "float32",
+) -> optax.GradientTransformation:
+  """Builds AdamW with optax's constants, which T5X has too.
+
+  Moments are corrected for their start at 0. Matrices decay; scales and biases
+  do not.
+
+  Args:
+    learning_rate: a schedule.
+    b1: share of the first moment that each step keeps.
+    b2: share of the second moment that each step keeps.
+    epsilon: added to the root of the second moment.
+    weight_decay: share of a matrix that is taken away, times the rate.
+    clip_norm: the largest norm of all gradients together, or None.
+    state_dtype: of the moments; see training/rounded_state.py.
+
+  Returns:
+    A transformation whose `update` needs the parameters.
+  """
+  return shared.descending(
+    optax.scale_by_adam(b1=b1, b2=b2, eps=epsilon),
+    optax.add_decayed_weights(weight_decay, mask=shared.are_matrices),
+    learning_rate=learning_rate,
+    clip_norm=clip_norm,
+    state_dtype=state_dtype,
+  )

@@ -1,0 +1,111 @@
+"""What optimizers share: clipped gradients, decayed matrices, their state.
+
+A matrix is told from a scale or a bias by its axes, the stack's left out, so
+that scanned and looped layers train alike.
+"""
+
+from collections.abc import Callable
+import functools
+import inspect
+import math
+
+import jax
+import optax
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.training.optimizers import rounded_state
+from transformer_zoo.training.optimizers.schedules import Schedule
+
+# What numbers of optimizers may be, by their names: a test and its words.
+_SHARE = (lambda x: 0 <= x < 1, "at least 0 and below 1")
+_AT_LEAST_0 = (lambda x: 0 <= x < math.inf, "a finite number of 0 or more")
+_ABOVE_0 = (lambda x: 0 < x < math.inf, "a finite number above 0")
+_NORM = (_ABOVE_0[0], f"{_ABOVE_0[1]}; None clips nothing")
+_ALLOWED = {
+  **dict.fromkeys(("b1", "b2", "momentum"), _SHARE),
+  **dict.fromkeys(("epsilon", "epsilon_squared_gradient"), _AT_LEAST_0),
+  **dict.fromkeys(("epsilon_parameter_scale", "weight_decay"), _AT_LEAST_0),
+  **dict.fromkeys(("decay_exponent", "min_dim_size_to_factor"), _AT_LEAST_0),
+  "clipping_threshold": _ABOVE_0,
+  "clip_norm": _NORM,
+}
+
+
+def checked(
+  make: Callable[..., optax.GradientTransformation],
+) -> Callable[..., optax.GradientTransformation]:
+  """The function with its numbers checked, by their names.
+
+  Args:
+    make: an optimizer of a schedule. What it makes raises UserError, where a
+      number is not what it may be.
+  """
+  signature = inspect.signature(make)
+
+  @functools.wraps(make)
+  def checking(*arguments, **keywords):
+    for name, value in signature.bind(*arguments, **keywords).arguments.items():
+      is_allowed, words = _ALLOWED.get(name, (lambda _: True, ""))
+      if value is not None and not is_allowed(value):
+        raise UserError(f"{make.__name__}.{name}={value} has to be {words}")
+    return make(*arguments, **keywords)
+
+  return checking
+
+
+def own_axes(path, parameter) -> tuple[int, ...]:
+  """Axes of a parameter that are not the stack's.
+
+  Args:
+    path: to the parameter, as JAX has it.
+    parameter: an array or its shape.
+  """
+  stacked = any(getattr(key, "key", None) == "layers" for key in path)
+  return tuple(range(int(stacked), parameter.ndim))
+
+
+def are_matrices(params):
+  """Which parameters decay: all but scales and biases; a tree of booleans."""
+  return jax.tree_util.tree_map_with_path(
+    lambda path, leaf: len(own_axes(path, leaf)) > 1, params
+  )
+
+
+def descending(
+  *parts: optax.GradientTransformation,
+  learning_rate: Schedule,
+  clip_norm: float | None,
+  state_dtype: str,
+) -> optax.GradientTransformation:
+  """An optimizer that steps against the direction that its parts make.
+
+  Args:
+    *parts: of gradients a direction, one after the other.
+    learning_rate: a schedule.
+    clip_norm: see `clipped`.
+    state_dtype: of the moments; see training/rounded_state.py.
+  """
+  steps = optax.chain(*parts, optax.scale_by_learning_rate(learning_rate))
+  return rounded_state.kept_in(clipped(steps, clip_norm), state_dtype)
+
+
+def clipped(
+  optimizer: optax.GradientTransformation, clip_norm: float | None
+) -> optax.GradientTransformation:
+  """The optimizer with gradients scaled down to a norm (Pascanu et al. 2013).
+
+  Its state is the same with clipping and without.
+
+  Args:
+    optimizer: makes updates of the gradients.
+    clip_norm: the largest norm of all gradients together, or None.
+  """
+  if clip_norm is None:
+    return optimizer
+  clip = optax.clip_by_global_norm(clip_norm)
+
+  def update(gradients, state, params=None):
+    gradients, _ = clip.update(gradients, optax.EmptyState())
+    return optimizer.update(gradients, state, params)
+
+  return optax.GradientTransformation(optimizer.init, update)
