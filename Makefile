@@ -17,7 +17,7 @@ INSTALL := $(VENV_PYTHON) -m pip install --quiet --constraint constraints.txt
 
 export HF_HUB_OFFLINE := 1
 # Linux: every step on CPU allocates its temporaries anew, and first touching
-# them in huge pages takes a quarter off the step (docs/performance.md).
+# them in huge pages takes a quarter off the step (docs/log/performance.md).
 export GLIBC_TUNABLES := glibc.malloc.hugetlb=1
 
 .PHONY: quickstart test test-oracles lint clean

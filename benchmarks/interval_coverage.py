@@ -5,7 +5,8 @@ example is answered right by chance, which depends on the example, on the row,
 on the seed, and on all of these together. Printed is the share of simulated
 studies whose 95 % interval has zero in it: of the interval that reports give,
 of the plain percentile interval of a paired bootstrap over seeds and examples,
-and of Welch's interval over seeds alone. docs/statistics.md has the numbers.
+and of Welch's interval over seeds alone. docs/reference/statistics.md has the
+numbers.
 
     python benchmarks/interval_coverage.py
 

@@ -1,4 +1,4 @@
-"""Forecasts for docs/pods.md: `python benchmarks/pods.py`, hours of compiling.
+"""Forecasts for docs/guides/pods.md: `python benchmarks/pods.py`, in hours.
 
 `zoo precompile` for T5 and T5.1.1 on TPU slices, one cell after the other, the
 decisive ones first. What is in `docs/pods/forecasts.jsonl` is not done again,

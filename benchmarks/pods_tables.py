@@ -1,4 +1,4 @@
-"""Tables and plots of docs/pods.md from the rows of pods.py."""
+"""Tables and plots of docs/guides/pods.md from the rows of pods.py."""
 
 from collections.abc import Mapping, Sequence
 import pathlib

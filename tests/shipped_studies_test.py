@@ -57,8 +57,8 @@ def test_every_published_row_stands_in_the_readme(name):
 
 @pytest.mark.parametrize("name", loading.study_names())
 def test_what_was_run_stands_in_the_readme_as_in_the_results(name):
-  """A table of every section of docs/results.md on the study, and no other."""
-  results = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+  """A table of each section of docs/log/results.md on the study, no other."""
+  results = (ROOT / "docs/log/results.md").read_text(encoding="utf-8")
   expected = []
   for section in re.split(r"^## ", results, flags=re.M)[1:]:
     if section.startswith(f"{name}, "):

@@ -109,7 +109,7 @@ def decoder_onlys(*, bidirectional):
       logits_via_embedding=True,
     )
   )
-  # Its biases have one direction, with a prefix too (docs/t5x.md).
+  # Its biases have one direction, with a prefix too (docs/guides/t5x.md).
   model, _ = (
     tiny_models.build(
       "prefix_lm",

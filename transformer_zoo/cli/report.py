@@ -3,7 +3,7 @@
 Prints how far each run has come and the table of what is finished; writes the
 tables, the statistics and `report.html` anew. Of the folder above several
 studies it does so for each, and writes `index.html` and `index.md` of all
-(docs/reports.md); one that cannot be read is named after the others.
+(docs/guides/reports.md); one that cannot be read is named after the others.
 """
 
 import argparse

@@ -12,7 +12,7 @@ from transformer_zoo.objectives import losses
 
 Batch = Mapping[str, jax.Array]
 # Fewer would add up gradients of the head too often, at no gain in speed; more
-# only need memory (docs/performance.md).
+# only need memory (docs/log/performance.md).
 LOGITS_CHUNK = 1024
 
 

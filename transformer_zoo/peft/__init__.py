@@ -2,5 +2,5 @@
 
 Imports modules and architectures. Begin with `substitution.py` (a part in the
 place of another) and `trainable.py` (which parameters are trained);
-docs/peft.md is the guide.
+docs/guides/peft.md is the guide.
 """

@@ -4,7 +4,7 @@ They live in the `cache` collection of the module that owns them, so a stack
 built by scan carries them stacked like its parameters. They are kept as
 [B, H, K, M] or [B, H, M, K], which the products of attention read as they are:
 any other layout is copied at every step. Which one is faster on CPUs depends on
-how many queries share the keys (docs/performance.md).
+how many queries share the keys (docs/log/performance.md).
 
 A row may have W outputs in the making, beams or samples, which are read as W
 tokens of one position. Slot `position * W + w` holds what output w had there. A

@@ -2,8 +2,8 @@
 
 Not here: Pallas' `flash_attention` for TPUs adds a bias, but as an array of its
 own for every row and head, and with the gradient of all scores: a step needs
-more memory than with whole scores (docs/performance.md). Pallas' kernels for
-GPUs know only causal masks and segments; cuDNN's knows any.
+more memory than with whole scores (docs/log/performance.md). Pallas' kernels
+for GPUs know only causal masks and segments; cuDNN's knows any.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from transformer_zoo.modules.attention.dot_product import whole_groups
 from transformer_zoo.modules.attention.rowwise import RowwiseAttention
 
 # On CPUs, from so many bytes of scores on, a few rows at a time are faster than
-# all (docs/performance.md); with fewer it is the loop that takes the time.
+# all (docs/log/performance.md); with fewer it is the loop that takes the time.
 ROWWISE_BYTES = 2**23
 
 NO_DROPOUT = "it drops no attention weights, and the model does"

@@ -227,7 +227,7 @@ class Speeds:
 
     Told by the programs that are known of both. Where there is none, twice the
     cores do 1.4 times the work: between 1.2 and 1.7, as measured with two cores
-    and small models (docs/studies.md). Accelerators do not care.
+    and small models (docs/guides/studies.md). Accelerators do not care.
     """
     here = _steps(self._speeds(self._machine))
     there = _steps(self._speeds(other))

@@ -1,4 +1,4 @@
-"""What can and cannot be concluded from a study: docs/statistics.md."""
+"""Conclusions that a study allows (docs/reference/statistics.md)."""
 
 from transformer_zoo.studies.statistics.comparison import compare
 from transformer_zoo.studies.statistics.comparison import Comparison

@@ -18,8 +18,8 @@ the seeds where these dominate, infinitely many where the examples do. A
 percentile interval of resampled seeds is too narrow with few of them: three
 seeds that agree in sign, as they do by chance once in four times, would never
 give an interval that has zero in it. (Hesterberg 2015, What Teachers
-Should Know About the Bootstrap, on small samples; docs/statistics.md has the
-coverage of both.)
+Should Know About the Bootstrap, on small samples; the coverage of both is in
+docs/reference/statistics.md.)
 """
 
 from collections.abc import Sequence
