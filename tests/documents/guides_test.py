@@ -1,4 +1,4 @@
-"""What the README says of a data set of one's own, done as it says."""
+"""The guides on data of your own, followed: files written, commands run."""
 
 import json
 import pathlib
@@ -11,7 +11,7 @@ import pytest
 
 from transformer_zoo.cli import main as cli
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 ROWS = [
   ("anna saw a fish.", "anna saw an animal.", "entailment"),
   ("iris sold a boat.", "iris was glad.", "neutral"),
@@ -33,19 +33,20 @@ QUICK = [
 ]
 
 
-def section(title):
-  text = (ROOT / "README.md").read_text(encoding="utf-8")
-  return re.search(rf"^## {title}\n(.*?)^## ", text, re.M | re.S)[1]
+def guide(name):
+  return (ROOT / f"docs/guides/{name}.md").read_text(encoding="utf-8")
 
 
-def blocks(title, language):
-  """The code blocks of a section."""
-  return re.findall(rf"```{language}\n(.*?)```", section(title), re.S)
+def blocks(name, language):
+  """The code blocks of a guide."""
+  return re.findall(rf"```{language}\n(.*?)```", guide(name), re.S)
 
 
 def commands(text):
   """The commands of the indented blocks, each as a list of words."""
-  lines = re.findall(r"^    (.*)$", text, re.M)
+  lines = re.findall(
+    r"^    (.*)$", re.sub(r"```.*?```", "", text, flags=re.S), re.M
+  )
   joined = "\n".join(lines).replace("\\\n", " ")
   return [shlex.split(line) for line in joined.splitlines()]
 
@@ -54,7 +55,7 @@ def commands(text):
 def folder(tmp_path, monkeypatch):
   """The current folder of the user: the module and its rows."""
   seqio = pytest.importorskip("seqio")
-  (source,) = blocks("Add a data set", "python")
+  (source,) = blocks("your_own_task", "python")
   assert len(source.splitlines()) <= 20
   (tmp_path / "my_tasks.py").write_text(source)
   (tmp_path / "nli").mkdir()
@@ -77,9 +78,9 @@ def folder(tmp_path, monkeypatch):
     seqio.TaskRegistry.remove("my_nli")
 
 
-def test_the_section_runs_as_it_stands(folder, capsys):
+def test_the_guide_runs_as_it_stands(folder, capsys):
   outputs = {}
-  for words in commands(section("Add a data set")):
+  for words in commands(guide("your_own_task")):
     assert words[0] == "zoo"
     words = [word.replace("=DATA", "=data") for word in words[1:]]
     code = cli.main(words + (QUICK if words[0] == "train" else []))
@@ -100,12 +101,12 @@ def test_the_section_runs_as_it_stands(folder, capsys):
 
 
 def test_a_vocabulary_of_ones_own(folder, capsys):
-  (source,) = blocks("Vocabularies", "python")
+  (source,) = blocks("vocabularies", "python")
   (folder / "my_corpus_task.py").write_text(source)
   (folder / "corpus").mkdir()
   (folder / "corpus/text.txt").write_text((ROOT / "README.md").read_text())
   printed = {}
-  for words in commands(section("Vocabularies")):
+  for words in commands(guide("vocabularies")):
     code = cli.main(words[1:])
     printed[words[1]] = capsys.readouterr()
     assert code == 0, printed[words[1]].err
@@ -118,8 +119,8 @@ def test_a_vocabulary_of_ones_own(folder, capsys):
 
 
 def test_prompts_and_demonstrations(folder, capsys):
-  (prompts,) = blocks("Prompts and demonstrations", "yaml")
-  (source,) = blocks("Prompts and demonstrations", "python")
+  (prompts,) = blocks("prompts", "yaml")
+  (source,) = blocks("prompts", "python")
   (folder / "my_prompts.yaml").write_text(prompts)
   (folder / "my_prompted.py").write_text(source)
   names = ["prompted_my_nli_true", "my_nli_4_shot"]
@@ -141,3 +142,42 @@ def test_prompts_and_demonstrations(folder, capsys):
   assert shown[0] == "anna saw a fish. Is it true that anna saw an animal."
   assert shown[1].endswith(f"\n\n{shown[0]}\nanswer: ")
   assert shown[1].count("\nanswer: ") == 5
+
+
+def test_mixtures(folder, capsys):
+  (source,) = blocks("mixtures", "python")
+  with open(folder / "my_tasks.py", "a") as file:
+    file.write(source)
+  (words,) = [
+    words for words in commands(guide("mixtures")) if words[1] == "inspect"
+  ]
+  try:
+    code = cli.main([word.replace("=DATA", "=data") for word in words[1:]])
+    printed = capsys.readouterr()
+  finally:
+    sys.modules["seqio"].MixtureRegistry.remove("my_mixture")
+  assert code == 0, printed.err
+  assert "my_nli" in printed.out
+  assert "mini_sst2" in printed.out
+  assert "mini_copa" not in printed.out
+
+
+def test_a_part_of_ones_own(folder, capsys):
+  (part,) = blocks("parts", "python")
+  (run,) = blocks("parts", "gin")
+  (folder / "my_parts.py").write_text(part)
+  (folder / "my_run.gin").write_text(run)
+  inspect, train = commands(guide("parts"))
+  assert cli.main(inspect[1:]) == 0
+  assert "SquaredReluMlp" in capsys.readouterr().out
+  gin.clear_config()
+  (folder / "without.gin").write_text(run.replace("import my_parts\n", ""))
+  named = ["inspect", "model", "--gin_file=without.gin", "--module=my_parts"]
+  assert cli.main(named) == 0
+  assert "SquaredReluMlp" in capsys.readouterr().out
+  gin.clear_config()
+  lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 48, 'targets': 16}"
+  code = cli.main([*train[1:], *QUICK, lengths])
+  assert code == 0, capsys.readouterr().err
+  configuration = (folder / "runs/primer/config.gin").read_text()
+  assert "import my_parts" in configuration
