@@ -14,7 +14,7 @@ ORACLES := $(VENV)/.installed-oracles-$(STATE)
 T5_PACKAGE := $(VENV)/t5_package
 T5X := $(VENV)/t5x
 LIBTPU := $(VENV)/libtpu
-INSTALL := $(VENV_PYTHON) -m pip install --quiet --constraint constraints.txt
+INSTALL := $(VENV_PYTHON) -m pip install --constraint constraints.txt
 
 export HF_HUB_OFFLINE := 1
 # Linux: every step on CPU allocates its temporaries anew, and first touching

@@ -96,6 +96,8 @@ setuptools.setup(
     "tpu": ["libtpu"],
     "watch": ["mlflow-skinny", "wandb"],
     "interop": ["torch", "transformers", "safetensors"],
+    # T5X is not on the package index; nothing of the project needs it.
+    "t5x": ["t5x @ git+https://github.com/google-research/t5x.git@cc342d4"],
   },
   entry_points={"console_scripts": ["zoo = transformer_zoo.cli.console:main"]},
 )
