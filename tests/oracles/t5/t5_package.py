@@ -1,7 +1,7 @@
 """The tasks of the t5 package, in a process of their own.
 
 They have the names of ours in SeqIO's registry, and the package is installed
-apart. `python -m tests.oracles.t5_package DATA_DIR` reads requests from its
+apart. `python -m tests.oracles.t5.t5_package DATA_DIR` reads requests from its
 standard input (`text_to_text_rows` says what they are) and writes the lines of
 each to its standard output, then `null`, or a JSON string where it fails.
 """
@@ -17,7 +17,7 @@ from t5.data import postprocessors
 from t5.data import preprocessors
 import t5.data.tasks  # noqa: F401 (registers them)
 
-from tests.oracles import text_to_text_rows
+from tests.oracles.t5 import text_to_text_rows
 
 VOCABULARY = "t5_cc_all_32000/sentencepiece.model"
 

@@ -11,7 +11,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 from transformers.optimization import Adafactor
 
 from tests import tiny_t5
-from tests.oracles import huggingface
+from tests.oracles.pytorch import huggingface
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.modules.positions.relative_bias import (
   relative_position_bucket,

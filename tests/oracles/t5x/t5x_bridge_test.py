@@ -10,7 +10,7 @@ import pytest
 
 from tests import tiny_models
 from tests import tiny_t5
-from tests.oracles import t5x_package
+from tests.oracles.t5x import t5x_package
 
 t5x_package.require()
 

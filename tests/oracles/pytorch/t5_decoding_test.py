@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from tests.golden import t5_beams
-from tests.oracles import huggingface
+from tests.oracles.pytorch import huggingface
 from transformer_zoo.decoding import constraints
 from transformer_zoo.decoding import sampling
 from transformer_zoo.decoding.generate import generate

@@ -18,7 +18,7 @@ import torch
 import transformers
 
 from tests.golden import families
-from tests.oracles import huggingface
+from tests.oracles.pytorch import huggingface
 from transformer_zoo.cli import main as cli
 from transformer_zoo.interop.conversion import converted_run
 from transformer_zoo.interop.huggingface import family_of

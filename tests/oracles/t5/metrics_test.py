@@ -19,7 +19,7 @@ from transformer_zoo.evaluation.metrics import classification
 from transformer_zoo.evaluation.metrics import question_answering
 from transformer_zoo.evaluation.metrics import text_overlap
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 T5_PACKAGE = pathlib.Path(sys.prefix) / "t5_package"
 NUMBER = 2000
 OURS = {
@@ -158,7 +158,7 @@ def compared():
     if request["metric"] in EACH
   ]
   done = subprocess.run(
-    [sys.executable, "-m", "tests.oracles.t5_metrics"],
+    [sys.executable, "-m", "tests.oracles.t5.t5_metrics"],
     cwd=ROOT,
     env=os.environ | {"PYTHONPATH": str(T5_PACKAGE)},
     input=json.dumps(requests),

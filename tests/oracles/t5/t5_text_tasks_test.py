@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.oracles import odd_rows
-from tests.oracles import row_by_row
-from tests.oracles import text_to_text_rows
+from tests.oracles.t5 import odd_rows
+from tests.oracles.t5 import row_by_row
+from tests.oracles.t5 import text_to_text_rows
 
 _SQUAD_TASKS = (
   "squad_v010_allanswers",

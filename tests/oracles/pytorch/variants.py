@@ -1,7 +1,7 @@
 """The independent implementations of tests/golden/variants.py.
 
 `expected(name)` gives what `tests.golden.variants.outputs` gives of ours: from
-tests/oracles/reference_transformer.py where `transformers` has no class, from
+oracles/pytorch/reference_transformer.py where `transformers` has no class, from
 the class otherwise.
 """
 
@@ -12,9 +12,9 @@ import transformers
 
 from tests import tiny_models
 from tests.golden import variants
-from tests.oracles import reference_parts
-from tests.oracles import reference_transformer
-from tests.oracles.variant_classes import CLASSES
+from tests.oracles.pytorch import reference_parts
+from tests.oracles.pytorch import reference_transformer
+from tests.oracles.pytorch.variant_classes import CLASSES
 from transformer_zoo.interop.tensors.links import AsIs
 from transformer_zoo.interop.tensors.links import Link
 from transformer_zoo.interop.tensors.links import Transposed

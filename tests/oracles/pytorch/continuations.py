@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from tests.golden import continuations
-from tests.oracles import huggingface
+from tests.oracles.pytorch import huggingface
 from transformer_zoo.interop.huggingface import family_of
 
 MODEL_TYPES = {"gpt_2": "gpt2", "llama": "llama"}

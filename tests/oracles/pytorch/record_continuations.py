@@ -1,6 +1,6 @@
 """Records what GPT-2 and Llama of `transformers` make of prompts, as goldens.
 
-.venv/bin/python -m tests.oracles.record_continuations
+.venv/bin/python -m tests.oracles.pytorch.record_continuations
 
 tests/decoding/continuations_golden_test.py compares ours with it.
 """
@@ -8,7 +8,7 @@ tests/decoding/continuations_golden_test.py compares ours with it.
 import numpy as np
 
 from tests.golden import continuations
-from tests.oracles import continuations as theirs
+from tests.oracles.pytorch import continuations as theirs
 
 
 def main():

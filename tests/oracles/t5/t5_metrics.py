@@ -1,6 +1,6 @@
 """The metrics of the t5 package, in a process of their own.
 
-`python -m tests.oracles.t5_metrics` reads a JSON list of requests {'metric',
+`python -m tests.oracles.t5.t5_metrics` reads a JSON list of requests {'metric',
 'targets', 'predictions', 'each'} from its standard input and writes the list of
 their results; with `each`, a request's result is the list of those of its
 examples alone.

@@ -1,10 +1,10 @@
 """Records what independent implementations compute, for `make test`.
 
-.venv/bin/python -m tests.oracles.record_variants
+.venv/bin/python -m tests.oracles.pytorch.record_variants
 """
 
 from tests.golden import variants
-from tests.oracles.variants import expected
+from tests.oracles.pytorch.variants import expected
 
 
 def main():

@@ -2,14 +2,14 @@
 
 What they compute in a padded batch is recorded by
 
-  .venv/bin/python -m tests.oracles.record_variants
+  .venv/bin/python -m tests.oracles.pytorch.record_variants
 """
 
 import pytest
 
 from tests import tiny_t5
 from tests.golden import variants
-from tests.oracles import variants as theirs
+from tests.oracles.pytorch import variants as theirs
 
 LOGITS_TOLERANCE = 2e-5
 GRADIENT_TOLERANCE = 1e-4

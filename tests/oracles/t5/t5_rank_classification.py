@@ -1,6 +1,6 @@
 """What the t5 package makes of rows and choices, in a process of its own.
 
-`python -m tests.oracles.t5_rank_classification` reads {'rows', 'inputs',
+`python -m tests.oracles.t5.t5_rank_classification` reads {'rows', 'inputs',
 'choices', 'mode', 'weight'} from its standard input and writes the examples,
 with what its postprocessor makes of their targets.
 """

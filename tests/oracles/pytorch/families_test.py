@@ -1,7 +1,7 @@
 """Every family against its class of `transformers`, live: make test-oracles.
 
 What the classes compute in a padded batch is recorded by
-tests/oracles/make_goldens.py.
+tests/oracles/pytorch/make_goldens.py.
 """
 
 import functools
@@ -17,7 +17,7 @@ import transformers
 from tests import tiny_t5
 from tests.golden import families
 from tests.golden import variants
-from tests.oracles import huggingface
+from tests.oracles.pytorch import huggingface
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.interop.huggingface import directory

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.golden import continuations
-from tests.oracles import continuations as theirs
+from tests.oracles.pytorch import continuations as theirs
 
 build = functools.cache(theirs.build)
 

@@ -9,15 +9,15 @@ the only mask. Parts, and what weights are, stand in reference_parts.py.
 import torch
 from torch.nn import functional
 
-from tests.oracles.reference_parts import attention
-from tests.oracles.reference_parts import causal
-from tests.oracles.reference_parts import norm
-from tests.oracles.reference_parts import relative_bias
-from tests.oracles.reference_parts import relu_mlp
-from tests.oracles.reference_parts import rms_norm
-from tests.oracles.reference_parts import rotate
-from tests.oracles.reference_parts import swiglu_mlp
-from tests.oracles.reference_parts import Weights
+from tests.oracles.pytorch.reference_parts import attention
+from tests.oracles.pytorch.reference_parts import causal
+from tests.oracles.pytorch.reference_parts import norm
+from tests.oracles.pytorch.reference_parts import relative_bias
+from tests.oracles.pytorch.reference_parts import relu_mlp
+from tests.oracles.pytorch.reference_parts import rms_norm
+from tests.oracles.pytorch.reference_parts import rotate
+from tests.oracles.pytorch.reference_parts import swiglu_mlp
+from tests.oracles.pytorch.reference_parts import Weights
 
 
 def shifted(tokens_L):

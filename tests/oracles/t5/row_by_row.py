@@ -12,9 +12,9 @@ import sys
 from typing import Any
 
 import tasks  # noqa: F401 (registers ours)
-from tests.oracles import text_to_text_rows
+from tests.oracles.t5 import text_to_text_rows
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 T5_PACKAGE = pathlib.Path(sys.prefix) / "t5_package"
 
 # From a request to the lines that answer it.
@@ -25,7 +25,7 @@ Lines = Callable[[dict[str, Any]], Iterator[str]]
 def running(data_dir: pathlib.Path) -> Iterator[Lines]:
   """Runs the tasks of the t5 package in a process of their own."""
   process = subprocess.Popen(
-    [sys.executable, "-m", "tests.oracles.t5_package", data_dir / "tfds"],
+    [sys.executable, "-m", "tests.oracles.t5.t5_package", data_dir / "tfds"],
     cwd=ROOT,
     env=os.environ | {"PYTHONPATH": str(T5_PACKAGE)},
     stdin=subprocess.PIPE,

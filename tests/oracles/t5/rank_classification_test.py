@@ -14,7 +14,7 @@ from tasks.your_data import prompt_files
 from tasks.your_data.prompted import PromptedDataSource
 from transformer_zoo.evaluation.answers import post_processors
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 T5_PACKAGE = pathlib.Path(sys.prefix) / "t5_package"
 INPUTS = "{premise} - which {question} ? {{{mark}}}"
 FIXED = ["yes, it is", "no", "perhaps \u00fc"]
@@ -45,7 +45,7 @@ def theirs():
 
   def ask(request):
     done = subprocess.run(
-      [sys.executable, "-m", "tests.oracles.t5_rank_classification"],
+      [sys.executable, "-m", "tests.oracles.t5.t5_rank_classification"],
       input=json.dumps(request),
       cwd=ROOT,
       env=os.environ | {"PYTHONPATH": f"{T5_PACKAGE}{os.pathsep}{ROOT}"},

@@ -30,8 +30,8 @@ from transformers.models.xglm.modeling_xglm import (
 )
 from transformers.models.xlm.modeling_xlm import create_sinusoidal_embeddings
 
-from tests.oracles.agreement import assert_agree
-from tests.oracles.agreement import random
+from tests.oracles.pytorch.agreement import assert_agree
+from tests.oracles.pytorch.agreement import random
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.positions.absolute import sinusoids
 from transformer_zoo.modules.positions.relative_bias import Alibi

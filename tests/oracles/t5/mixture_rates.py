@@ -1,6 +1,6 @@
 """Prints the rates of mixtures as JSON: {mixture: {task: rate}}.
 
-    python -m tests.oracles.mixture_rates {ours|t5}
+    python -m tests.oracles.t5.mixture_rates {ours|t5}
 
 Tasks of which both count the examples are taken to have those of `COUNTS`.
 """

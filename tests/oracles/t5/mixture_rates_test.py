@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from tests.oracles import mixture_rates
+from tests.oracles.t5 import mixture_rates
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 T5_PACKAGE = pathlib.Path(sys.prefix) / "t5_package"
 # Tasks without training examples, at a rate of 1 that SeqIO does not use.
 NO_TRAINING = {
@@ -29,7 +29,7 @@ NO_TRAINING = {
 def printed(*arguments, path=()):
   search = os.pathsep.join([*map(str, path), str(ROOT)])
   done = subprocess.run(
-    [sys.executable, "-m", "tests.oracles.mixture_rates", *arguments],
+    [sys.executable, "-m", "tests.oracles.t5.mixture_rates", *arguments],
     cwd=ROOT,
     env=os.environ | {"PYTHONPATH": search, "ZOO_DATA_DIR": ""},
     capture_output=True,

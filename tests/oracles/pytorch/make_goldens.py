@@ -5,7 +5,7 @@ gradient.
 
 After `make test-oracles` has installed torch and transformers:
 
-  .venv/bin/python -m tests.oracles.make_goldens
+  .venv/bin/python -m tests.oracles.pytorch.make_goldens
 
 Weights and batches come from seeds (tests/golden). What this writes is compared
 with our models by tests/architectures/t5_golden_test.py and
@@ -21,7 +21,7 @@ from tests.golden import families
 from tests.golden import t5
 from tests.golden import t5_beams
 from tests.golden import variants
-from tests.oracles import huggingface
+from tests.oracles.pytorch import huggingface
 
 
 def record_beams():

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.oracles import t5x_package
+from tests.oracles.t5x import t5x_package
 
 t5x_package.require()
 

@@ -7,9 +7,9 @@ that differs is shown. `text_to_text_rows` says what is compared.
 import pytest
 
 from tasks.formats import labelled_text
-from tests.oracles import odd_rows
-from tests.oracles import row_by_row
-from tests.oracles import text_to_text_rows
+from tests.oracles.t5 import odd_rows
+from tests.oracles.t5 import row_by_row
+from tests.oracles.t5 import text_to_text_rows
 from transformer_zoo.evaluation.answers import post_processors
 
 # Task, data set, splits: every set of the data folder, over whole splits.

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from tests.oracles import text_to_text_rows
+from tests.oracles.t5 import text_to_text_rows
 
 _TEXTS = (
   "",

@@ -1,6 +1,6 @@
 """Networks, norms, connections and softmax beside PyTorch's own.
 
-tests/oracles/variants_test.py has them, and positions, in whole models.
+tests/oracles/pytorch/variants_test.py has them, and positions, in whole models.
 """
 
 from flax import linen as nn
@@ -16,8 +16,8 @@ from transformers.models.albert.modeling_albert import AlbertMLMHead
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 from tests import tiny_models
-from tests.oracles.agreement import assert_agree
-from tests.oracles.agreement import random
+from tests.oracles.pytorch.agreement import assert_agree
+from tests.oracles.pytorch.agreement import random
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.embedding import Embed
 from transformer_zoo.modules.feed_forward import GatedMlp

@@ -16,7 +16,7 @@ import torch
 from tests import tiny_models
 from tests import tiny_t5
 from tests.golden import families
-from tests.oracles import huggingface
+from tests.oracles.pytorch import huggingface
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.interop.conversion import exported_directory
