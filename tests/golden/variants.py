@@ -2,8 +2,8 @@
 
 Two kinds: those of which PyTorch's `transformers` has no class, whose
 reference is oracles/pytorch/reference_transformer.py; and classes of it that
-are our language model with other parts, so that each part is seen in a whole model.
-tests/oracles/pytorch/variants_test.py compares live, and records what
+are our language model with other parts, so that each part is seen in a whole
+model. tests/oracles/pytorch/variants_test.py compares live, and records what
 tests/architectures/variants_golden_test.py compares without PyTorch.
 """
 
