@@ -12,6 +12,7 @@ VERSION = re.search(
 ).group(1)
 
 CORE = [
+  "argcomplete",
   "array_record",
   "etils[epath]",
   "flax",
