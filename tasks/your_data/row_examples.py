@@ -19,8 +19,8 @@ class RowExamples:
   """Makes the example of a row: `inputs`, `targets`, and perhaps `answers`.
 
   Attributes:
-    fields: of a row that are used.
-    signature: of an example.
+    fields: The fields of a row that are used.
+    signature: The tensor specification of an example.
     settings: JSON of all that the examples depend on.
   """
 
@@ -32,6 +32,7 @@ class RowExamples:
     targets: str,
     labels: Sequence[str] | None,
     answers: Sequence[str] | None,
+    no_answer: str | None,
     has_numbers: bool,
     may_be_empty: Sequence[str],
   ):
@@ -40,6 +41,7 @@ class RowExamples:
     self._answers = answers and [
       templates.Template(answer, "answers") for answer in answers
     ]
+    self._no_answer = no_answer
     self._labels = labels
     self._has_numbers = has_numbers
     self._may_be_empty = tuple(may_be_empty)
@@ -48,6 +50,7 @@ class RowExamples:
       targets,
       labels,
       answers,
+      no_answer,
       has_numbers,
       self._may_be_empty,
     ]
@@ -80,7 +83,7 @@ class RowExamples:
   def __call__(self, row: Row) -> Iterator[dict[str, Any]]:
     example = {
       "inputs": self._inputs.fill(row, self._may_be_empty),
-      "targets": self._targets.fill(row, self._may_be_empty),
+      "targets": self._target(row),
     }
     if self._labels is not None:
       example["targets"] = _label(
@@ -92,12 +95,28 @@ class RowExamples:
       )
     if self._answers:
       accepted = [
-        text for answer in self._answers for text in _accepted(answer, row)
+        text for answer in self._answers for text in self._accepted(answer, row)
       ]
-      if not accepted:
+      if not accepted and self._no_answer is None:
         raise RowProblem("has no accepted answer")
       example["answers"] = accepted
     yield example
+
+  def _target(self, row: Row) -> str:
+    """Returns the target text: of a list of answers, the first."""
+    if not (self._answers and self._targets.is_field):
+      return self._targets.fill(row, self._may_be_empty)
+    texts = self._accepted(self._targets, row)
+    if not texts and self._no_answer is None:
+      raise RowProblem("has no accepted answer")
+    return texts[0] if texts else self._no_answer
+
+  def _accepted(self, template: templates.Template, row: Row) -> list[str]:
+    """Returns the answers that a template gives for a row."""
+    if template.is_field:
+      declines = self._no_answer is not None
+      return templates.read_list(row, template.fields[0], declines)
+    return [template.fill(row)]
 
 
 def _check_labels(
@@ -114,7 +133,7 @@ def _check_labels(
   twice = [label for label in labels if labels.count(label) > 1]
   if twice:
     raise UserError(f"Task {name!r} has the label {twice[0]!r} twice.")
-  if targets.text != f"{{{targets.fields[0]}}}":
+  if not targets.is_field:
     raise UserError(
       f"Task {name!r} has labels, so that its targets are one field, such as "
       f"'{{label}}', not {targets.text!r}."
@@ -144,10 +163,3 @@ def _is_number(text: str) -> bool:
     return math.isfinite(float(text))
   except ValueError:
     return False
-
-
-def _accepted(template: templates.Template, row: Row) -> list[str]:
-  """Returns the answers that a template gives for a row."""
-  if len(template.fields) == 1 and template.text == f"{{{template.fields[0]}}}":
-    return templates.read_list(row, template.fields[0])
-  return [template.fill(row)]

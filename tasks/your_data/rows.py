@@ -23,6 +23,7 @@ import tensorflow as tf
 from tasks.sources import line_files
 from tasks.sources.line_files import BadRow
 from tasks.your_data import row_readers
+from tasks.your_data.registration import checks_arguments
 from tasks.your_data.templates import RowProblem
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
@@ -31,6 +32,7 @@ MAX_ROW_BYTES = 1_000_000
 Row = Mapping[str, Any]
 
 
+@checks_arguments
 @dataclasses.dataclass(frozen=True)
 class RowFiles:
   """Files of rows, by split.

@@ -13,68 +13,143 @@
     A man sings. <tab> Someone sings. <tab> entailment
     -> 'nli premise: A man sings. hypothesis: Someone sings.', 'entailment'
 
-`rows.py` describes the files and what a bad row is, `templates.py` what may
-stand in braces.
+`rows.py` describes files and bad rows, `templates.py` the texts with braces.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+import functools
 from typing import Any
 
 import seqio
-import tensorflow as tf
 
 from tasks import vocabulary as vocabularies
 from tasks.your_data import scoring_by_name
 from tasks.your_data import templates
+from tasks.your_data.prompt_files import CHOICE
+from tasks.your_data.prompt_files import Prompt
+from tasks.your_data.prompted import PromptedDataSource
+from tasks.your_data.registration import add_task
+from tasks.your_data.registration import checks_arguments
 from tasks.your_data.row_examples import RowExamples
 from tasks.your_data.rows import MAX_ROW_BYTES
 from tasks.your_data.rows import RowFiles
 from tasks.your_data.rows import RowsDataSource
 from transformer_zoo.errors import UserError
 
-Metrics = Sequence[str | Callable[..., Any]]
-# Other words for the splits that `zoo train` reads, which it would not find.
-_MISNAMED = {
-  "training": "train",
-  "dev": "validation",
-  "eval": "validation",
-  "val": "validation",
-  "valid": "validation",
-}
+
+def register(
+  name: str,
+  files: RowFiles,
+  *,
+  inputs: str,
+  targets: str,
+  metrics: scoring_by_name.Metrics = (),
+  labels: Sequence[str] | None = None,
+  answers: str | Sequence[str] | None = None,
+  no_answer: str = "unanswerable",
+  choices: str | None = None,
+  length_normalized: bool = False,
+  may_be_empty: Sequence[str] = (),
+  vocabulary: str | None = None,
+  extra_ids: int | None = None,
+) -> "TextToTextTask":
+  """Registers a task over `files`; the arguments are those of the class."""
+  features = vocabularies.features(vocabulary, extra_ids)
+  if choices is not None:
+    _check_choices(name, targets, choices, metrics, labels, answers)
+    prompt = Prompt(
+      name=name,
+      input=inputs,
+      target=f"{{{CHOICE}}}",
+      choices=(choices,),
+      words={},
+      label=templates.Template(targets).fields[0],
+      labels=(),
+      weight=None,
+      may_be_empty=tuple(may_be_empty),
+    )
+    functions, post_processing = scoring_by_name.ranking(length_normalized)
+    source = PromptedDataSource(files, prompt)
+  else:
+    if labels is not None:
+      labels = [templates.spell(label) for label in labels]
+    functions, post_processing, kind = scoring_by_name.scoring(
+      metrics, labels, has_answers=answers is not None, no_answer=no_answer
+    )
+    declines = kind == scoring_by_name.ANSWERS_OR_NONE
+    if answers is None and (declines or kind == scoring_by_name.ANSWERS):
+      answers = targets
+    examples = RowExamples(
+      name,
+      inputs=inputs,
+      targets=targets,
+      labels=labels,
+      answers=[answers] if isinstance(answers, str) else answers,
+      no_answer=no_answer if declines else None,
+      has_numbers=kind == scoring_by_name.NUMBERS,
+      may_be_empty=may_be_empty,
+    )
+    source = RowsDataSource(
+      files,
+      examples,
+      signature=examples.signature,
+      fields=examples.fields,
+      settings=examples.settings,
+    )
+  return add_task(
+    name,
+    source,
+    features=features,
+    metric_fns=functions,
+    postprocess_fn=post_processing,
+    task_cls=TextToTextTask,
+  )
+
+
+_checked = functools.partial(checks_arguments, options_of=register)
 
 
 class TextToTextTask(seqio.Task):
-  """A task over rows of files; made and registered by `from_...`.
+  """A task over rows of files, made and registered by `from_...`.
 
   Arguments of all three:
-    name: the task's, of letters, digits and `_ . :`.
-    splits: a glob pattern per split, absolute or relative to a data folder or
-      to the current one. `zoo` trains on `train` and scores `validation`.
-    inputs: the input text, with `{field}` for what the row has there.
-    targets: the target text, in the same way.
-    metrics: names of metrics (`scoring_by_name.py`) or functions; the
+    name: The name of the task, of letters, digits and `_ . :`.
+    splits: A glob pattern for each split, absolute or relative to a data folder
+      or the current folder. `zoo` trains on `train` and scores `validation`.
+    inputs: The input text, with `{field}` for the value of a field.
+    targets: The target text, written the same way. With several accepted
+      answers it may name the field with their list: the first is the target.
+    metrics: Names of metrics (`scoring_by_name.py`) or functions; the
       post-processing follows from them.
-    labels: the closed set of targets of a classification, in the order of their
+    labels: The closed set of targets of a classification, in the order of their
       class ids; `targets` is then one field. A row has the label, or its index
-      where no label is a number.
-    answers: all accepted answers, for the metrics squad and trivia_qa: one or
-      several texts with fields. A text that is one `{field}` may name a list,
-      which gives its elements. By default the targets.
-    may_be_empty: fields that may be empty or null.
-    vocabulary: a SentencePiece model, a WordPiece list, a byte-level BPE or
-      'bytes' (`transformer_zoo.data.vocabularies`); by default T5's.
-    extra_ids: the sentinels beside its pieces; by default as is usual for the
-      kind, 100 for SentencePiece.
-    max_row_bytes: a longer row is a bad one.
+      if no label is a number.
+    answers: All accepted answers (squad, squad_v2, trivia_qa) or references
+      (bleu, rouge): one or several texts with fields. A text that is one
+      `{field}` may name a list. The default is `targets`.
+    no_answer: The target text of rows whose list of answers is empty, for the
+      metric squad_v2.
+    choices: A field such as "{choices}" with a list of texts, of which the
+      likeliest is the answer; `targets` is then the field with the index or the
+      text of the right one. Scored by rank classification.
+    length_normalized: True to divide the log-likelihood of a choice by its
+      number of tokens.
+    may_be_empty: Fields that may be empty or null.
+    vocabulary: A SentencePiece model, a WordPiece list, a byte-level BPE or
+      'bytes' (`transformer_zoo.data.vocabularies`); T5's by default.
+    extra_ids: The number of sentinels beside the pieces; the usual number of
+      the kind by default, 100 for SentencePiece.
+    max_row_bytes: The size from which a row is a bad row.
 
-  Of TSV and CSV:
-    columns: names of the columns; by default the first line of a file.
+  Arguments of TSV and CSV:
+    columns: The names of the columns; by default the first line of each file.
 
-  Each raises UserError where the arguments cannot be meant; bad files are told
-  when the task is read.
+  Each raises UserError for impossible arguments; bad files are reported when
+  the task is read.
   """
 
   @classmethod
+  @_checked
   def from_tsv(
     cls,
     name: str,
@@ -90,6 +165,7 @@ class TextToTextTask(seqio.Task):
     return register(name, files, **options)
 
   @classmethod
+  @_checked
   def from_csv(
     cls,
     name: str,
@@ -106,6 +182,7 @@ class TextToTextTask(seqio.Task):
     return register(name, files, **options)
 
   @classmethod
+  @_checked
   def from_jsonl(
     cls,
     name: str,
@@ -119,96 +196,29 @@ class TextToTextTask(seqio.Task):
     return register(name, files, **options)
 
 
-def register(
+def _check_choices(
   name: str,
-  files: RowFiles,
-  *,
-  inputs: str,
   targets: str,
-  metrics: Metrics = (),
-  labels: Sequence[str] | None = None,
-  answers: str | Sequence[str] | None = None,
-  may_be_empty: Sequence[str] = (),
-  vocabulary: str | None = None,
-  extra_ids: int | None = None,
-) -> TextToTextTask:
-  """Registers a task over `files`; the arguments are those of the class."""
-  if labels is not None:
-    labels = [templates.spell(label) for label in labels]
-  functions, post_processing, kind = scoring_by_name.scoring(metrics, labels)
-  if answers is None and kind == scoring_by_name.ANSWERS:
-    answers = targets
-  examples = RowExamples(
-    name,
-    inputs=inputs,
-    targets=targets,
-    labels=labels,
-    answers=[answers] if isinstance(answers, str) else answers,
-    has_numbers=kind == scoring_by_name.NUMBERS,
-    may_be_empty=may_be_empty,
-  )
-  source = RowsDataSource(
-    files,
-    examples,
-    signature=examples.signature,
-    fields=examples.fields,
-    settings=examples.settings,
-  )
-  return add_task(
-    name,
-    source,
-    features=vocabularies.features(vocabulary, extra_ids),
-    metric_fns=functions,
-    postprocess_fn=post_processing,
-    task_cls=TextToTextTask,
-  )
-
-
-def add_task(
-  name: str,
-  source: seqio.DataSource,
-  *,
-  features: Mapping[str, seqio.Feature],
-  before: Sequence[Callable[..., tf.data.Dataset]] = (),
-  **options: Any,
-) -> Any:
-  """Registers a task whose examples are text, and returns it.
-
-  Args:
-    name: the task's.
-    source: of examples, with `inputs` and `targets` after `before`.
-    features: `inputs` and `targets`.
-    before: steps before the tokenisation.
-    **options: of `seqio.TaskRegistry.add`.
-
-  Raises:
-    UserError: the name is taken or no name; a split has a name that `zoo`
-      would not look for.
-  """
-  if name in seqio.TaskRegistry.names():
-    raise UserError(f"A task {name!r} exists already; give another name.")
-  if not source.splits:
-    raise UserError(
-      f"Task {name!r} has no split; give splits={{'train': 'FILE', ...}}."
-    )
-  for split in source.splits:
-    if split in _MISNAMED:
+  choices: str,
+  metrics: Sequence[str | Callable[..., Any]],
+  labels: Sequence[str] | None,
+  answers: str | Sequence[str] | None,
+) -> None:
+  """Raises UserError for arguments that do not go with `choices=`."""
+  for argument, text in (("choices", choices), ("targets", targets)):
+    if not templates.Template(text, argument).is_field:
       raise UserError(
-        f"Task {name!r} has a split {split!r}; call it {_MISNAMED[split]!r}, "
-        "which is where `zoo` looks."
+        f"Task {name!r} has choices=, so that {argument}= is one field, such "
+        f"as '{{label}}', not {text!r}."
       )
-  try:
-    return seqio.TaskRegistry.add(
-      name,
-      source=source,
-      preprocessors=[
-        *before,
-        seqio.preprocessors.tokenize,
-        seqio.CacheDatasetPlaceholder(),
-        seqio.preprocessors.append_eos_after_trim,
-      ],
-      output_features=features,
-      **options,
+  for argument, value in (("labels", labels), ("answers", answers)):
+    if value is not None:
+      raise UserError(
+        f"Task {name!r} has choices= and {argument}=; the choices of a row are "
+        f"ranked by likelihood, so leave {argument}= out."
+      )
+  if list(metrics) not in ([], ["accuracy"]):
+    raise UserError(
+      f"Task {name!r} has choices= and metrics={metrics!r}; choices are scored "
+      "by accuracy alone."
     )
-  except ValueError as error:
-    raise UserError(f"Task {name!r} cannot be registered: {error}") from error

@@ -81,7 +81,7 @@ def test_a_mixture_in_one_go(evaluate, trained, tmp_path):
 
 
 def test_what_is_prepared_is_told_on_stderr(evaluate, monkeypatch, tmp_path):
-  def prepare(name, *, prepared_dir, report):
+  def prepare(name, *, prepared_dir, required_splits, report):
     report("prepared colours")
     return manifest.load(name, prepared_dir)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 from typing import Any
 
-from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.storage import function_references
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.answers import invalid_answers
@@ -52,7 +52,7 @@ def check(scoring: manifest.Scoring) -> None:
   """
   post = [scoring.postprocess] if scoring.postprocess else []
   for reference in (*post, *scoring.metrics, *scoring.score_metrics):
-    definitions.resolve(reference)
+    function_references.resolve(reference)
 
 
 def post_process(
@@ -112,7 +112,7 @@ def measure(
     (scoring.score_metrics, list(log_likelihoods)),
   ):
     for reference in references:
-      values = definitions.resolve(reference)(found.targets, compared)
+      values = function_references.resolve(reference)(found.targets, compared)
       values = {
         name: _number(value, name, reference, task)
         for name, value in values.items()

@@ -46,6 +46,7 @@ def prepared(
   name: str,
   prepared_dir: str,
   *,
+  required_splits: Sequence[str] = (),
   report: Callable[[str], None] = _PRINT,
 ) -> manifest.PreparedMixture:
   """The prepared mixture: made, or made anew, where SeqIO is installed.
@@ -57,6 +58,8 @@ def prepared(
   Args:
     name: a mixture or a task.
     prepared_dir: where it lies, or is put.
+    required_splits: Splits that one of the tasks must have, checked before
+      anything is prepared.
     report: gets a sentence on what is prepared; printed unless given.
 
   Raises:
@@ -64,7 +67,7 @@ def prepared(
   """
   found = None
   if distributed.is_first():
-    found = _prepared(name, prepared_dir, report)
+    found = _prepared(name, prepared_dir, required_splits, report)
   distributed.meet(f"the prepared data of {name!r}")
   found = found or manifest.load(name, prepared_dir)
   if distributed.is_initialized():
@@ -102,13 +105,21 @@ def identity(mixture: manifest.PreparedMixture) -> dict[str, Any]:
 
 
 def _prepared(
-  name: str, prepared_dir: str, report: Callable[[str], None]
+  name: str,
+  prepared_dir: str,
+  required_splits: Sequence[str],
+  report: Callable[[str], None],
 ) -> manifest.PreparedMixture:
   if importlib.util.find_spec("seqio") is None:
     return manifest.load(name, prepared_dir)
   from transformer_zoo.data.prepare import preparation
 
-  return preparation.prepare(name, prepared_dir=prepared_dir, report=report)
+  return preparation.prepare(
+    name,
+    prepared_dir=prepared_dir,
+    required_splits=required_splits,
+    report=report,
+  )
 
 
 def check_mixture(

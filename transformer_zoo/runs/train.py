@@ -154,7 +154,9 @@ def train(
   )
   mesh = program.mesh
   watching.check(train_steps)
-  mixture = inputs.prepared(mixture_or_task_name, prepared_dir)
+  mixture = inputs.prepared(
+    mixture_or_task_name, prepared_dir, required_splits=("train",)
+  )
   inputs.check_mixture(model, mixture, converter)
   task_feature_lengths = inputs.whole_lengths(converter, task_feature_lengths)
   if rates is not None:

@@ -6,7 +6,7 @@ import seqio
 import mixtures  # noqa: F401 (registers them)
 from tasks.benchmarks import natural_questions as _tasks  # noqa: F401
 from tests.tasks import tfds_rows
-from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.storage import function_references
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.metrics import natural_questions
 
@@ -116,10 +116,10 @@ def test_no_question_that_counts_is_told():
 
 @pytest.mark.parametrize("task", TASKS)
 def test_scoring_needs_no_seqio(task):
-  scoring = definitions.describe_scoring(seqio.TaskRegistry.get(task))
-  definitions.resolve(scoring.postprocess)
+  scoring = function_references.describe_scoring(seqio.TaskRegistry.get(task))
+  function_references.resolve(scoring.postprocess)
   (metric,) = scoring.metrics
-  assert definitions.resolve(metric)([[["a"], ["a"]]], [["A."]]) == {
+  assert function_references.resolve(metric)([[["a"], ["a"]]], [["A."]]) == {
     "recall": 100
   }
 

@@ -13,7 +13,7 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.prepare import fingerprints
 from transformer_zoo.data.prepare import reading
 from transformer_zoo.data.prepare import shards
 from transformer_zoo.data.prepare import tokenizing
@@ -195,7 +195,7 @@ def _read_examples(
   kept = ()
   if job.task.kind == "tokens":
     kept = "targets", shards.SENTENCE_LENGTHS
-  on_bad = skipped.add if definitions.skips_bad_rows() else None
+  on_bad = skipped.add if fingerprints.skips_bad_rows() else None
   return reading.read_split(
     task, steps, job.place.split, kept=kept, on_bad=on_bad
   )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.storage import function_references
 
 _OURS = ("transformer_zoo", "tasks", "mixtures")
 
@@ -24,7 +24,7 @@ def resolve(reference: Mapping[str, Any]) -> Callable[..., Any]:
   Raises:
     UserError: the function is not there.
   """
-  function = definitions.resolve(reference)
+  function = function_references.resolve(reference)
   root = reference["function"].partition(":")[0].partition(".")[0]
   if root in _OURS:
     return function
