@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -460,6 +461,18 @@ CHOICES = [
   {"question": "q", "choices": ["wet", "dry", "hot"], "label": 1},
   {"question": "r", "choices": ["old", "new"], "label": "old"},
 ]
+
+
+def test_the_choices_of_the_guide():
+  guide = (ROOT / "docs/guides/your_own_task.md").read_text(encoding="utf-8")
+  _, call = re.findall(r"```python\n(.*?)```", guide, re.S)
+  names = {"TextToTextTask": TextToTextTask}
+  try:
+    exec(call, names)
+    task = seqio.TaskRegistry.get("my_quiz")
+    assert len(task.score_metric_fns) == 1
+  finally:
+    seqio.TaskRegistry.remove("my_quiz")
 
 
 def test_choices_of_each_row(add, tmp_path):
