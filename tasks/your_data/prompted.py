@@ -31,9 +31,9 @@ from tasks.your_data import scoring_by_name
 from tasks.your_data.prompt_files import Prompt
 from tasks.your_data.registration import add_task
 from tasks.your_data.registration import checks_arguments
-from tasks.your_data.row_examples import TEXT
 from tasks.your_data.rows import RowFiles
 from tasks.your_data.rows import RowsDataSource
+from tasks.your_data.rows import TEXT
 from tasks.your_data.scoring_by_name import Metrics
 from transformer_zoo.data.prepare import fingerprints
 from transformer_zoo.errors import nearest

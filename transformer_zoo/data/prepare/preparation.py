@@ -21,7 +21,7 @@ from transformer_zoo.data.features import trimming
 from transformer_zoo.data.prepare import fingerprints
 from transformer_zoo.data.prepare import reading
 from transformer_zoo.data.prepare import registration
-from transformer_zoo.data.prepare import step_parameters
+from transformer_zoo.data.prepare import task_steps
 from transformer_zoo.data.prepare import task_writer
 from transformer_zoo.data.storage import folders
 from transformer_zoo.data.storage import function_references
@@ -131,8 +131,8 @@ def _prepare_task(
 ) -> manifest.PreparedTask:
   """Returns the prepared task, from earlier files where they are current."""
   vocabulary = folders.store_vocabulary(task, prepared_dir)
-  steps, step, eos_after_trim = reading.divide_steps(task)
-  for name in step_parameters.find_random(steps):
+  steps, step, eos_after_trim = task_steps.divide_steps(task)
+  for name in task_steps.find_random(steps):
     writer.report(
       f"{task.name}: the step {name} draws at random; it draws once, now, and "
       "all epochs of all runs have the same examples"

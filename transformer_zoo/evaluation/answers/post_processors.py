@@ -13,8 +13,9 @@ import re
 from typing import Any
 
 from transformer_zoo.evaluation.answers import tagged_text
-from transformer_zoo.evaluation.metrics import tagging
 
+# The text before each answer of Natural Questions.
+ANSWER_PREFIX = "answer:"
 # t5/data/postprocessors.py:95, `wsc_simple`.
 _DETERMINERS = frozenset(
   "a an few her his each every many much my our some that the their these this "
@@ -81,6 +82,29 @@ def qa(
   if is_target:
     return [_as_text(accepted) for accepted in example["answers"]]
   return answer
+
+
+def all_answers(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+) -> list[str] | list[list[str]]:
+  """Returns the predicted answers, or those of each annotator.
+
+  Args:
+    answer: the text; what stands before the first `answer:` does not count.
+    example: has `annotations`, a list of answers for each annotator.
+    is_target: which of the two is asked for.
+  """
+  if not is_target:
+    return [part.strip() for part in answer.split(ANSWER_PREFIX)[1:]]
+  annotations = example["annotations"]
+  if hasattr(annotations, "to_list"):  # a ragged tensor, out of SeqIO
+    annotations = annotations.to_list()
+  return [
+    [text.decode("utf-8") if isinstance(text, bytes) else text for text in some]
+    for some in annotations
+  ]
 
 
 def multirc(
@@ -235,7 +259,7 @@ def bracketed_entities(
     for a prediction that has no word of the sentence.
   """
   if is_target:
-    return tagging.entities([_as_text(tag) for tag in example["tags"]])
+    return tagged_text.entities([_as_text(tag) for tag in example["tags"]])
   tokens = [_as_text(token) for token in example["tokens"]]
   return tagged_text.find_entities(answer, tokens)
 

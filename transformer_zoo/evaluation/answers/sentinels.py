@@ -4,7 +4,7 @@ from collections.abc import Mapping
 import re
 from typing import Any
 
-from transformer_zoo.evaluation.answers import references
+from transformer_zoo.data.storage import function_references
 
 
 def without_sentinels(
@@ -34,7 +34,7 @@ def without_sentinels(
     answer = answer[begin.end() :].strip()
   if postprocess is None:
     return answer
-  function = references.resolve(postprocess)
+  function = function_references.resolve_post_processing(postprocess)
   return function(answer, example=example, is_target=is_target)
 
 

@@ -68,17 +68,19 @@ def bleu_of_counts(counts: np.ndarray) -> float:
   return float(score.score)
 
 
-def bleu_signature(num_references: int = 1) -> str:
+def bleu_signature(*num_references: int) -> str:
   """Returns sacrebleu's signature of `bleu`, to be given with each value.
 
   Args:
-    num_references: references of each prediction.
+    *num_references: The numbers of references that predictions have; one for
+      each by default.
 
   Returns:
     As in `nrefs:1|case:mixed|eff:no|tok:intl|smooth:exp|version:2.5.1`.
   """
   scorer = _bleu()
-  scorer.corpus_score([""], [[""]] * num_references)
+  references = [[""] * number for number in num_references or (1,)]
+  scorer.corpus_score([""] * len(references), _reference_files(references))
   return str(scorer.get_signature())
 
 
