@@ -20,7 +20,7 @@ from transformer_zoo.data import vocabularies
 from transformer_zoo.data.features.trimming import KeepLast
 from transformer_zoo.data.storage import function_references
 from transformer_zoo.errors import UserError
-from transformer_zoo.evaluation.answers.sentinels import without_sentinels
+from transformer_zoo.evaluation.answers.post_processors import without_sentinels
 
 
 def with_sentinels(task_name: str, number: int = 1) -> dict[str, Any]:

@@ -246,7 +246,7 @@ def entailment_pair(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
       -> 'wsc: The drain is clogged with hair. *It* has to be cleaned.',
          'The drain'
 
-  For evaluation: the rules above were checked by t5's authors on
+  For evaluation: the rules of `recast` were checked by t5's authors on
   validation and test alone. From t5 `preprocessors.wnli_simple`.
 
   Args:
