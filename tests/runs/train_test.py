@@ -12,7 +12,7 @@ import pytest
 
 from transformer_zoo import config
 from transformer_zoo.forecast import run_costs
-from transformer_zoo.runs import programs
+from transformer_zoo.runs.settings import Run
 from transformer_zoo.studies.statistics import predictions
 from transformer_zoo.training.monitoring import recorder
 
@@ -127,7 +127,7 @@ def test_result_is_the_best_step_of_validation(finished):
     (finished / "model.txt").read_text()
   )
   config.load([str(finished / "config.gin")])
-  foreseen = run_costs.of_settings(programs.settings())
+  foreseen = run_costs.of_settings(Run.of_loaded())
   gin.clear_config()
   assert budget["flops"] == foreseen.flops
   assert budget["parameters"] == foreseen.parameters

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from gin import config as gin_config
 from gin import selector_map
 
+from transformer_zoo import effects
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -132,6 +133,15 @@ def _parameters(target: Any) -> dict[str, Parameter]:
     for name, parameter in inspect.signature(target).parameters.items()
     if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
   }
+
+
+def mark(name: str, parameter: str) -> effects.Effect | None:
+  """Returns the mark of a parameter, or None if it has none or is unknown."""
+  matches = gin_config._REGISTRY.matching_selectors(name)
+  if len(matches) != 1:
+    return None
+  found = parameters(gin_config._REGISTRY[matches[0]]).get(parameter)
+  return found and effects.marked(found.annotation)
 
 
 def takes_any(configurable: gin_config.Configurable) -> bool:

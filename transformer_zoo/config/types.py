@@ -72,6 +72,8 @@ _ABSTRACT = (
 def describe(annotation: Any) -> str:
   """The annotation as a user reads it: `int`, `tuple[int, ...] or None`."""
   origin = typing.get_origin(annotation)
+  if origin is typing.Annotated:
+    return describe(typing.get_args(annotation)[0])
   if origin in (typing.Union, types.UnionType):
     return " or ".join(map(describe, typing.get_args(annotation)))
   if annotation is types.NoneType:

@@ -1,6 +1,7 @@
 """A model and its vocabulary on a mesh: answers to texts, scores of targets."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import dataclasses
 import functools
 import itertools
 import math
@@ -17,16 +18,15 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs import batch_widths
-from transformer_zoo.runs import decoding_memory
 from transformer_zoo.runs import scoring
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 
 Example = Mapping[str, Any]
 
-
 # What an answer may add to its example.
 _OF_ANSWERS = ("prediction", "predictions", "score", "log_likelihood")
+# Widths of batches are at least this, and powers of two up to the length.
+_NARROWEST = 16
 
 
 class Answering:
@@ -73,10 +73,10 @@ class Answering:
     self._continued = prompts.continues(converter)
     self._converter = prompts.with_inputs(converter)
     self._decoding = decoding.with_length(lengths["targets"])
-    self._widths = batch_widths.Widths.of(model, self._lengths, self._decoding)
+    self._widths = Widths.of(model, self._lengths, self._decoding)
     self._report = report
     self._ids = scoring.special_ids(vocabulary, converter)
-    self._generate = decoding_memory.with_room(
+    self._generate = scoring.with_room(
       jax.jit(
         functools.partial(
           generate,
@@ -218,10 +218,8 @@ class Answering:
       return None
     prefixes = Ragged.of([np.array(ids, np.int32) for ids in rows])
     options = self._decoding
-    width = batch_widths.width(
-      prefixes, options.max_length - len(options.forced_prefix)
-    )
-    return self._filled(prefixes).padded(width, -1)[0]
+    longest = options.max_length - len(options.forced_prefix)
+    return self._filled(prefixes).padded(width(prefixes, longest), -1)[0]
 
   def _filled(self, rows: Ragged) -> Ragged:
     """The rows, the last one repeated up to a whole batch."""
@@ -273,3 +271,85 @@ def _batches(examples, size):
   examples = iter(examples)
   while batch := list(itertools.islice(examples, size)):
     yield batch
+
+
+@dataclasses.dataclass(frozen=True)
+class Widths:
+  """Widths of what a model reads.
+
+  Attributes:
+    lengths: feature -> the most tokens.
+    decoding: with its `max_length`.
+    positions: feature -> how many there are, infinite where any.
+    one_sequence: whether inputs and targets share them: there is no encoder.
+  """
+
+  lengths: Mapping[str, int]
+  decoding: DecodingOptions
+  positions: Mapping[str, float]
+  one_sequence: bool
+
+  @classmethod
+  def of(
+    cls,
+    model: nn.Module,
+    lengths: Mapping[str, int],
+    decoding: DecodingOptions,
+  ) -> "Widths":
+    """Those of an architecture, or of an ensemble of several."""
+    members = getattr(model, "members", (model,))
+    positions = {
+      "inputs": _fewest(map(_encoder_positions, members)),
+      "targets": _fewest(member.decoder.num_positions for member in members),
+    }
+    one_sequence = not hasattr(members[0], "encoder")
+    return cls(lengths, decoding, positions, one_sequence)
+
+  def of_prompts(self, inputs: Ragged) -> int:
+    """The width of inputs that outputs are made for."""
+    room = self.positions["inputs"]
+    if self.one_sequence:
+      room += self._unread - self.decoding.max_length
+    return width(inputs, min(self.lengths["inputs"], room))
+
+  def of_pairs(self, sides: Mapping[str, Ragged]) -> dict[str, int]:
+    """The widths of `inputs` and `targets`, by these names.
+
+    Where both are one sequence, it is their sum that has room for every row.
+    """
+    widths = {
+      name: width(side, min(self.lengths[name], self.positions[name]))
+      for name, side in sides.items()
+    }
+    if self.one_sequence:
+      longest = sum(side.lengths for side in sides.values()).max()
+      room = max(self.positions["targets"] + self._unread, int(longest))
+      widths["targets"] = min(widths["targets"], room)
+      widths["inputs"] = min(widths["inputs"], room - widths["targets"])
+    return widths
+
+  @property
+  def _unread(self) -> int:
+    """Places of a row that are laid out and not read: that of the start."""
+    return int(not self.decoding.start_before_prompt)
+
+
+def width(rows: Ragged, longest: float) -> int:
+  """The next of the widths; at most `longest`, unless a row is longer."""
+  needed = int(rows.lengths.max())
+  found = _NARROWEST
+  while found < needed:
+    found *= 2
+  return max(min(found, longest), needed)
+
+
+def _encoder_positions(member: nn.Module) -> int | None:
+  """Those that inputs are read with, None if any."""
+  encoder = getattr(member, "encoder", None)
+  if encoder is None:
+    return member.decoder.num_positions
+  return getattr(encoder.position_embedder, "num_positions", None)
+
+
+def _fewest(numbers: Iterable[int | None]) -> float:
+  return min((n for n in numbers if n is not None), default=math.inf)

@@ -11,6 +11,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.modules import comparison
 from transformer_zoo.runs import checkpoint_sources
 from transformer_zoo.runs import restoration
+from transformer_zoo.runs import scoring
 from transformer_zoo.runs.checkpoint_sources import Source
 
 # The checkpoint that is evaluated: one, or those of an ensemble's members.
@@ -98,12 +99,6 @@ def model_of(model: nn.Module, checkpoint: Checkpoint) -> nn.Module:
   return Ensemble.of(members)
 
 
-def number_of_logits(model: nn.Module) -> int:
-  """How many tokens a model predicts."""
-  embedder = getattr(model, "target_embedder", None) or model.token_embedder
-  return embedder.num_embeddings
-
-
 def _listed(paths: str | Sequence[str]) -> Sequence[str]:
   return [paths] if isinstance(paths, str | os.PathLike) else paths
 
@@ -130,7 +125,10 @@ def _check_member(member: nn.Module, first: nn.Module, source: Source) -> None:
       f"{type(first).__name__}, as the first; the members of an ensemble read "
       "the same batches"
     )
-  logits, expected = number_of_logits(member), number_of_logits(first)
+  logits, expected = (
+    scoring.number_of_logits(member),
+    scoring.number_of_logits(first),
+  )
   if logits != expected:
     raise UserError(
       f"{source.name} has logits of {logits} tokens and not of {expected}, as "

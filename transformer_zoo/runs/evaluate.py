@@ -16,8 +16,11 @@ import rich.console
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader.evaluation_split import ENCODER_DECODER
 from transformer_zoo.data.storage import manifest
+from transformer_zoo.data.storage import records
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
+from transformer_zoo.effects import Place
+from transformer_zoo.effects import Speed
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import best
 from transformer_zoo.evaluation import submission
@@ -25,10 +28,10 @@ from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.evaluation.evaluator import TaskResult
 from transformer_zoo.evaluation.journal import Journal
 from transformer_zoo.runs import ensembles
-from transformer_zoo.runs import evaluated_tasks
 from transformer_zoo.runs import evaluation_report
 from transformer_zoo.runs import fingerprint
 from transformer_zoo.runs import inputs
+from transformer_zoo.runs import restoration
 from transformer_zoo.runs import run_folder
 from transformer_zoo.runs import scoring
 from transformer_zoo.runs.ensembles import Checkpoint
@@ -37,6 +40,12 @@ from transformer_zoo.training.monitoring.progress import Progress
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.sharding.partitioning import Partitioning
+
+# Targets where a benchmark hides its labels: of classes, answers and choices,
+# and of STS-B.
+_HIDDEN = ("<unk>", "-1.0")
+# Examples that are looked at together.
+_SOME = 64
 
 
 @gin.register
@@ -47,11 +56,11 @@ def evaluate(
   mixture_or_task_name: str,
   task_feature_lengths: Mapping[str, int],
   batch_size: int,
-  partitioning: Partitioning = ONE_COPY_PER_DEVICE,
-  prepared_dir: str = "runs/prepared",
+  partitioning: Speed[Partitioning] = ONE_COPY_PER_DEVICE,
+  prepared_dir: Place[str] = "runs/prepared",
   split: str = "validation",
   max_examples: int | None = None,
-  output_dir: str | None = None,
+  output_dir: Place[str | None] = None,
   corruption: Callable | None = None,
   converter: converters.Converter = ENCODER_DECODER,
   decoding: DecodingOptions = GREEDY,
@@ -111,9 +120,7 @@ def evaluate(
   mixture = inputs.prepared(mixture_or_task_name, prepared_dir, report=_say)
   inputs.check_mixture(model, mixture)
   model = ensembles.model_of(model, found[0])
-  tasks, skipped = evaluated_tasks.choose(
-    mixture, split, submitted=bool(submission_dir)
-  )
+  tasks, skipped = choose_tasks(mixture, split, submitted=bool(submission_dir))
   if skipped:
     _say(f"without a split {split!r}, passed over: {', '.join(skipped)}")
   tasks = [dataclasses.replace(t, name=t.name + suffix) for t in tasks]
@@ -138,7 +145,7 @@ def evaluate(
       model=model,
       evaluator=evaluator,
       restore=functools.partial(
-        scoring.restore,
+        restoration.restore,
         model,
         partitioning,
         mesh,
@@ -177,6 +184,70 @@ def evaluate(
   if jax.process_index() == 0 and results:
     run_folder.replace(output / run_folder.RESULT, text + "\n")
   return text
+
+
+def choose_tasks(
+  mixture: manifest.PreparedMixture, split: str, *, submitted: bool
+) -> tuple[list[manifest.PreparedTask], list[str]]:
+  """The tasks that have the split, and the names of those that do not.
+
+  Raises:
+    UserError: no task has it, none of them belongs to a benchmark, or what is
+      to be scored has hidden labels.
+  """
+  tasks = list(mixture.tasks)
+  if submitted:
+    tasks = [task for task in tasks if submission.form_of(task.name)]
+    if not tasks:
+      raise UserError(
+        f"no task of {mixture.name!r} belongs to a submission; those that do "
+        f"are {', '.join(submission.FORMATS)}"
+      )
+    for task in tasks:
+      if task.scoring is None:
+        raise UserError(
+          f"task {task.name!r} has no post-processing that makes labels of "
+          "texts, so it cannot be submitted; give it one and prepare it again"
+        )
+  having = [task for task in tasks if split in task.splits]
+  if not having and len(tasks) == 1:
+    tasks[0].split(split)
+  if not having:
+    there = sorted({name for task in tasks for name in task.splits})
+    raise UserError(
+      f"no task of mixture {mixture.name!r} has a split {split!r}; there are "
+      f"{', '.join(there)}"
+    )
+  if not submitted:
+    _check_labels(having, split)
+  return having, [task.name for task in tasks if split not in task.splits]
+
+
+def _check_labels(tasks: list[manifest.PreparedTask], split: str) -> None:
+  """Raises UserError where all targets of a task are hidden."""
+  hidden = [task.name for task in tasks if _is_hidden(task, split)]
+  if not hidden:
+    return
+  if any(map(submission.form_of, hidden)):
+    advice = "--submission DIR writes the answers for the benchmark's server"
+  else:
+    advice = "choose a split that has labels"
+  raise UserError(
+    f"the labels of split {split!r} are hidden in {', '.join(hidden)}, so "
+    f"nothing can be scored; {advice}"
+  )
+
+
+def _is_hidden(task: manifest.PreparedTask, split: str) -> bool:
+  if task.kind != "examples":
+    return False
+  examples = records.ExampleRecords(task, split)
+  for start in range(0, len(examples), _SOME):
+    end = min(start + _SOME, len(examples))
+    for _, text in examples.read(range(start, end)):
+      if text.get("targets_pretokenized") not in _HIDDEN:
+        return False
+  return len(examples) > 0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -95,7 +95,7 @@ def of_inference(
 @functools.cache
 def _code() -> str:
   root = pathlib.Path(transformer_zoo.__file__).parent
-  files = sorted(path for room in _ROOMS for path in (root / room).glob("*.py"))
+  files = sorted(p for room in _ROOMS for p in (root / room).rglob("*.py"))
   return _digest("".join(path.read_text(encoding="utf-8") for path in files))
 
 

@@ -16,18 +16,22 @@ from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
+from transformer_zoo.effects import Place
+from transformer_zoo.effects import Speed
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.journal import Journal
 from transformer_zoo.processes import distributed
 from transformer_zoo.runs import answering
 from transformer_zoo.runs import ensembles
-from transformer_zoo.runs import example_checks
 from transformer_zoo.runs import fingerprint
 from transformer_zoo.runs import inputs
+from transformer_zoo.runs import restoration
 from transformer_zoo.runs import scoring
 from transformer_zoo.training.sharding.partitioning import batch_shares
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.sharding.partitioning import Partitioning
+
+Example = Mapping[str, Any]
 
 
 @gin.register
@@ -39,15 +43,15 @@ def infer(
   task_feature_lengths: Mapping[str, int],
   batch_size: int,
   mixture_or_task_name: str | None = None,
-  prepared_dir: str = "runs/prepared",
+  prepared_dir: Place[str] = "runs/prepared",
   vocabulary_path: str | None = None,
   extra_ids: int | None = None,
-  partitioning: Partitioning = ONE_COPY_PER_DEVICE,
+  partitioning: Speed[Partitioning] = ONE_COPY_PER_DEVICE,
   converter: features_lib.Converter = ENCODER_DECODER,
   decoding: DecodingOptions = GREEDY,
   scored: bool = False,
   one_by_one: bool = False,
-  journal_path: str | None = None,
+  journal_path: Place[str | None] = None,
 ) -> Iterator[dict[str, Any]]:
   """Answers texts, or scores targets that are given.
 
@@ -97,15 +101,15 @@ def infer(
   if one_by_one:
     batch_size = batch_shares(mesh)
   features = ("inputs", "targets") if scored else ("inputs",)
-  examples = example_checks.check(examples, features)
+  examples = check_texts(examples, features)
   if not scored:
-    examples = example_checks.check_prefixes(
+    examples = check_prefixes(
       examples,
       vocabulary,
       decoding.with_length(task_feature_lengths["targets"]),
     )
   if prompts.continues(converter) and not decoding.start_before_prompt:
-    examples = example_checks.check_prompts(examples, vocabulary)
+    examples = check_prompts(examples, vocabulary)
   examples = distributed.shared(
     "the examples", examples, 1 if one_by_one else batch_size
   )
@@ -118,7 +122,7 @@ def infer(
       answers = answering.Answering(
         model,
         vocabulary,
-        params=scoring.restore(
+        params=restoration.restore(
           model,
           partitioning,
           mesh,
@@ -160,6 +164,70 @@ def infer(
         pathlib.Path(journal_path), parts, examples, compute
       )
     yield from itertools.chain.from_iterable(batches)
+
+
+def check_texts(
+  examples: Iterable[Example], features: Sequence[str]
+) -> Iterator[Example]:
+  """Yields the examples.
+
+  Raises:
+    UserError: one lacks a feature, or it, or its `prefix`, is no text.
+  """
+  for number, example in enumerate(examples, 1):
+    for feature in features:
+      if not isinstance(example.get(feature), str):
+        problem = (
+          f"its {feature!r} is {example[feature]!r}, which is no text"
+          if feature in example
+          else f"it has {', '.join(map(repr, example)) or 'nothing'}"
+        )
+        raise UserError(
+          f"example {number} has no text called {feature!r}; {problem}"
+        )
+    if not isinstance(example.get("prefix", ""), str):
+      raise UserError(
+        f"the prefix of example {number} is {example['prefix']!r}; give the "
+        "text that its answer is to begin with"
+      )
+    yield example
+
+
+def check_prefixes(
+  examples: Iterable[Example], vocabulary: Vocabulary, decoding: DecodingOptions
+) -> Iterator[Example]:
+  """Yields the examples.
+
+  Raises:
+    UserError: the `prefix` of one is longer than an output may be.
+  """
+  for number, example in enumerate(examples, 1):
+    try:
+      decoding.check_prefix(
+        len(vocabulary.encode_targets(example.get("prefix", "")))
+      )
+    except UserError as error:
+      raise UserError(f"example {number}: {error}") from None
+    yield example
+
+
+def check_prompts(
+  examples: Iterable[Example], vocabulary: Vocabulary
+) -> Iterator[Example]:
+  """Yields the examples, whose inputs a model reads without a start token.
+
+  Raises:
+    UserError: the inputs of one have no token.
+  """
+  for number, example in enumerate(examples, 1):
+    text = example["inputs"]
+    if not text.strip() and not vocabulary.encode_prompt(text):
+      raise UserError(
+        f"example {number} has no token in 'inputs', and "
+        "start_before_prompt=False leaves nothing to begin with; give it a "
+        "text, or leave it out"
+      )
+    yield example
 
 
 def _journalled(path, parts, examples, compute):

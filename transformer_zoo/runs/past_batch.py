@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 import dataclasses
-import inspect
 import os
 import pathlib
 from typing import Any
@@ -10,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo import config
-from transformer_zoo.data import mixing
-from transformer_zoo.data.loader import loader
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs import programs
 from transformer_zoo.runs import run_folder
+from transformer_zoo.runs import settings
 
 _TOKENS = ("encoder_input_tokens", "decoder_target_tokens")
 
@@ -72,22 +69,14 @@ def rebuild(
   if not path.is_file():
     raise UserError(f"{str(run)!r} is no run folder: it has no {path.name}")
   config.load([str(path)])
-  bound = programs.settings()
-  last = bound["train_steps"]
+  bound = settings.Run.of_loaded()
+  last = bound.course.train_steps
   if not 1 <= step <= last:
     raise UserError(f"step {step} is none of this run's, which has 1 to {last}")
   mixture = manifest.load(
-    bound["mixture_or_task_name"], prepared_dir or bound["prepared_dir"]
+    bound.data.mixture_or_task_name, prepared_dir or bound.data.prepared_dir
   )
-  if bound["rates"] is not None:
-    mixture = mixing.with_rates(mixture, bound["rates"])
-  taken = inspect.signature(loader.open_batches).parameters.keys()
-  batches = loader.open_batches(
-    mixture,
-    split="train",
-    lengths=bound["task_feature_lengths"],
-    **{name: value for name, value in bound.items() if name in taken},
-  )
+  batches = bound.open_batches(bound.data.mixture(mixture))
   return PastBatch(
     batches.origin(step - 1), batches[step - 1], mixture.tasks[0].vocabulary
   )

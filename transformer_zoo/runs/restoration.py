@@ -1,31 +1,43 @@
-"""Parameters of a checkpoint in the place of a model's.
+"""Parameters and optimizer state of a checkpoint in the place of a run's.
 
 Strict: every parameter of the model is read and every one of the checkpoint is
 used, in the same shape, by a model that computes the same, unless
-`InitialCheckpoint` says otherwise.
+`InitialCheckpoint` allows otherwise. Where a run resumes the checkpoint's
+training, steps are counted on, so that schedules, data and draws go on.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 import dataclasses
 import math
+import sys
 from typing import Any
 
 from flax import linen as nn
-import gin
 import jax
+import numpy as np
 
+from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.tensors import assignment as assignment_lib
 from transformer_zoo.interop.tensors import layers
 from transformer_zoo.interop.tensors.assignment import Assignment
 from transformer_zoo.interop.tensors.assignment import Rules
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.modules import comparison
 from transformer_zoo.peft import substitution
+from transformer_zoo.processes import distributed
 from transformer_zoo.runs import checkpoint_sources
 from transformer_zoo.runs.checkpoint_sources import Source
+from transformer_zoo.runs.initial_checkpoint import InitialCheckpoint
+from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.checkpoints import reading
+from transformer_zoo.training.optimizers.adafactor import AdafactorState
+from transformer_zoo.training.program import TrainProgram
+from transformer_zoo.training.sharding import partitioning as partitioning_lib
 from transformer_zoo.training.sharding import placement
+from transformer_zoo.training.sharding.partitioning import Partitioning
+from transformer_zoo.training.state import TrainState
 
 # A text that tells vocabularies apart.
 _PROBE = "translate English to German: The house is wonderful."
@@ -115,6 +127,89 @@ class Restoration:
       leaf.delete()
     return reading.restore_params(self.source.path, abstract_params)
 
+  def check_resumption(self, program: TrainProgram, train_steps: int) -> int:
+    """Compares the checkpoint's optimizer state with that of a run.
+
+    Args:
+      program: The program of the run.
+      train_steps: The last step of the run.
+
+    Returns:
+      The number of steps that the checkpoint has made.
+
+    Raises:
+      UserError: The checkpoint has no optimizer state, another one, or all the
+        steps already, or the run divides its steps among its layers.
+    """
+    source, abstract = self.source, program.abstract_state
+    if program.trainable.unfreezing is not None:
+      raise UserError(
+        "InitialCheckpoint.resume counts the steps of the checkpoint, and "
+        "gradual unfreezing divides those from 0 on among the layers; leave "
+        "one of the two out"
+      )
+    moments = source.find_moments()
+    if moments is None:
+      raise UserError(
+        f"{source.name} has no state of Adafactor to resume; leave "
+        "InitialCheckpoint.resume out"
+      )
+    if not isinstance(abstract.opt_state, AdafactorState):
+      raise UserError(
+        "InitialCheckpoint.resume goes on with Adafactor's state in float32, "
+        "and this run has another optimizer or state_dtype; leave it out"
+      )
+    if source.steps >= train_steps:
+      raise UserError(
+        f"{source.name} has made {source.steps} steps already; TRAIN_STEPS="
+        f"{train_steps} counts them too and must be larger"
+      )
+    wanted = placement.shapes(abstract.opt_state.moments)
+    there = {name: tensor.shape for name, tensor in moments.items()}
+    for name in sorted(wanted.keys() | there.keys()):
+      if wanted.get(name) != there.get(name):
+        raise UserError(
+          f"Adafactor's state of {source.name} is factored otherwise: {name} "
+          f"is {there.get(name, 'not there')} instead of "
+          f"{wanted.get(name, 'nothing')}; adafactor.min_dim_size_to_factor "
+          "says which matrices are factored here, and T5X factors all of "
+          "scanned layers"
+        )
+    return source.steps
+
+  def resume(
+    self,
+    abstract: TrainState,
+    state: TrainState,
+    loss_scale: float = 1.0,
+  ) -> TrainState:
+    """Returns a run's state with the steps and moments of the checkpoint.
+
+    `check_resumption` has to have passed.
+
+    Args:
+      abstract: The shapes, dtypes and shardings of the state.
+      state: The state of the run; its moments are used up.
+      loss_scale: The factor of `InitialCheckpoint`; moments are of squared
+        gradients.
+    """
+    moments = {
+      name: _divided(tensor, loss_scale**2)
+      for name, tensor in self.source.find_moments().items()
+    }
+    steps = np.asarray(self.source.steps, np.int32)
+    return state.replace(
+      step=jax.device_put(steps, abstract.step.sharding),
+      opt_state=AdafactorState(
+        count=jax.device_put(steps, abstract.opt_state.count.sharding),
+        moments=placement.place(
+          moments,
+          abstract.opt_state.moments,
+          state.opt_state.moments,
+        ),
+      ),
+    )
+
   def _is_as_saved(self, abstract_params) -> bool:
     there = self.source.tensors
     return (
@@ -160,91 +255,34 @@ def check_mathematics(
     )
 
 
-@gin.register
-@dataclasses.dataclass(frozen=True)
-class InitialCheckpoint:
-  r"""A checkpoint to start from, and what in it may be otherwise.
-
-  Attributes:
-    path: a run folder or a step in its checkpoints/, a Hugging Face directory,
-      or a T5X checkpoint; None for fresh parameters.
-    assignments: ordered (regular expression, name), as T5X's assignment_map
-      but for its `target/`: a
-      parameter that an expression matches as a whole is read from that name
-      (\1 is the first group), or stays fresh if it is None. Layers are always
-      `layers_0`, `layers_1`, ... here.
-    ignore_unused: passes over parameters of the checkpoint that nothing reads.
-    resize_vocabulary: embeddings and logits may have other numbers of rows: the
-      first are read, further ones stay fresh, those that no id uses are cut.
-    resize_positions: likewise learned positions, any of which may be cut.
-    other_fields: fields in which the model may differ from the checkpoint's
-      although the parameters fit, by their whole or last names.
-    resume: goes on with the steps and Adafactor's state of the checkpoint, as
-      T5X does; TRAIN_STEPS counts those steps. Otherwise only the parameters
-      are taken.
-    loss_scale: with `resume`, how many times the mean over the targets the loss
-      was in the checkpoint's training: T5X divides the sum over the targets of
-      a batch by its `loss_normalizing_factor`, or by nothing.
-  """
-
-  path: str | None = None
-  assignments: Sequence[Sequence[str | None]] = ()
-  ignore_unused: bool = False
-  resize_vocabulary: bool = False
-  resize_positions: bool = False
-  other_fields: Sequence[str] = ()
-  resume: bool = False
-  loss_scale: float = 1.0
-
-  def __post_init__(self):
-    if not 0 < self.loss_scale < math.inf:
-      raise UserError(
-        f"InitialCheckpoint.loss_scale is {self.loss_scale}; it has to be a "
-        "positive number, 1 where the loss was a mean over targets"
-      )
-    if self.path == "":
-      raise UserError(
-        "INITIAL_CHECKPOINT_PATH is '', which names no checkpoint"
-      )
-
-  def open(
-    self,
-    model: nn.Module,
-    boxed_params: Any,
-    vocabularies: Sequence[Vocabulary],
-    *,
-    start_id: int | None = None,
-  ) -> Restoration:
-    """Finds every parameter in the checkpoint; reads none.
-
-    Args:
-      model: that is to start.
-      boxed_params: its parameters, or their shapes, with logical axes.
-      vocabularies: whose ids it will read.
-      start_id: what its decoder will first be fed; None where nobody asks.
-
-    Raises:
-      UserError: there is no checkpoint, or it is not the model's.
-    """
-    source = checkpoint_sources.open_source(self.path)
-    if start_id is not None:
-      _check_start(model, source, start_id)
-    before = source.find_vocabulary()
-    resized = {
-      "positions": self.resize_positions,
-      "vocabulary": self.resize_vocabulary,
-    }
-    known = [*vocabularies, *([before] if before else ())]
-    rules = Rules(
-      self.assignments,
-      ignore_unused=self.ignore_unused,
-      resized={rows for rows, allowed in resized.items() if allowed},
-      rows_in_use={"vocabulary": max(v.size for v in known)},
-    )
-    restoration = Restoration.of(source, boxed_params, rules)
-    check_mathematics(model, source, self.other_fields)
-    note = vocabulary_note(before, vocabularies)
-    return dataclasses.replace(restoration, note=note)
+def open_initial(
+  initial: InitialCheckpoint,
+  model: nn.Module,
+  boxed_params: Any,
+  vocabularies: Sequence[Vocabulary],
+  *,
+  start_id: int | None = None,
+) -> Restoration:
+  """Opens the checkpoint of `InitialCheckpoint.open`; reads no parameter."""
+  source = checkpoint_sources.open_source(initial.path)
+  if start_id is not None:
+    _check_start(model, source, start_id)
+  before = source.find_vocabulary()
+  resized = {
+    "positions": initial.resize_positions,
+    "vocabulary": initial.resize_vocabulary,
+  }
+  known = [*vocabularies, *([before] if before else ())]
+  rules = Rules(
+    initial.assignments,
+    ignore_unused=initial.ignore_unused,
+    resized={rows for rows, allowed in resized.items() if allowed},
+    rows_in_use={"vocabulary": max(v.size for v in known)},
+  )
+  found = Restoration.of(source, boxed_params, rules)
+  check_mathematics(model, source, initial.other_fields)
+  note = vocabulary_note(before, vocabularies)
+  return dataclasses.replace(found, note=note)
 
 
 def _check_start(model: nn.Module, source: Source, start_id: int) -> None:
@@ -285,3 +323,57 @@ def vocabulary_note(
   if not other:
     return ""
   return f"its vocabulary {before.path!r} has other ids than {other.path!r}"
+
+
+def restore(
+  model: nn.Module,
+  partitioning: Partitioning,
+  mesh: jax.sharding.Mesh,
+  batch_size: int,
+  *checkpoint_paths: str,
+  vocabularies: Sequence[Vocabulary] = (),
+):
+  """The parameters in a checkpoint, laid out on the mesh.
+
+  Args:
+    model: an architecture, or an ensemble of as many members as paths.
+    partitioning: rules.
+    mesh: the devices.
+    batch_size: rows of the batches to come.
+    *checkpoint_paths: as `checkpoint_sources.open_source` takes them.
+    vocabularies: whose ids it will read; where the checkpoint's are others,
+      stderr has a note.
+
+  Raises:
+    UserError: model or batch do not divide over the mesh, or the checkpoint is
+      damaged, or not the model's.
+  """
+  if isinstance(model, Ensemble):
+    pairs = zip(model.members, checkpoint_paths, strict=True)
+    return {
+      f"members_{i}": restore(
+        member, partitioning, mesh, batch_size, path, vocabularies=vocabularies
+      )
+      for i, (member, path) in enumerate(pairs)
+    }
+  (checkpoint_path,) = checkpoint_paths
+  boxed = state_lib.abstract_variables(model)
+  partitioning.check(mesh, boxed, batch_size)
+  source = checkpoint_sources.open_source(checkpoint_path)
+  if not source.of_a_run:  # A run's own model is changed on purpose here.
+    check_mathematics(model, source)
+  note = vocabulary_note(source.find_vocabulary(), vocabularies)
+  if note and distributed.is_first():
+    print(f"note on {source.name}: {note}", file=sys.stderr, flush=True)
+  found = Restoration.of(source, boxed)
+  shapes = state_lib.abstract_params(model)
+  shardings = partitioning.shardings(mesh, boxed, shapes)
+  return found.place(partitioning_lib.abstract(shapes, shardings))
+
+
+def _divided(tensor: Tensor, divisor: float) -> Tensor:
+  return Tensor(
+    tensor.shape,
+    tensor.dtype,
+    lambda: tensor.read() / tensor.dtype.type(divisor),
+  )

@@ -25,6 +25,7 @@ from transformer_zoo.processes import claims
 from transformer_zoo.processes import distributed
 from transformer_zoo.runs import remote
 from transformer_zoo.runs import reuse
+from transformer_zoo.runs import settings
 from transformer_zoo.training import loop
 from transformer_zoo.training.monitoring import recorder
 from transformer_zoo.training.monitoring import summary
@@ -168,6 +169,7 @@ def _describe(folder, configuration, model, lengths) -> None:
   folder.mkdir(parents=True, exist_ok=True)
   found = reuse.kept(
     summary.summarize,
+    groups=(settings.Step, settings.Examples),
     model=model,
     inputs=lengths["inputs"],
     targets=lengths["targets"],

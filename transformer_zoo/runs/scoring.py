@@ -1,9 +1,9 @@
-"""What training and evaluation share: the evaluator, restored parameters."""
+"""Evaluators: decoding and scoring functions of a model, and their checks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 import dataclasses
 import functools
-import sys
+from typing import Any
 
 from flax import linen as nn
 import jax
@@ -18,19 +18,14 @@ from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.evaluator import Evaluator
+from transformer_zoo.forecast import least_memory
 from transformer_zoo.objectives.sequence_to_sequence import example_sums
-from transformer_zoo.processes import distributed
-from transformer_zoo.runs import checkpoint_sources
-from transformer_zoo.runs import decoding_memory
-from transformer_zoo.runs import ensembles
 from transformer_zoo.runs import inputs
-from transformer_zoo.runs import restoration
-from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
-from transformer_zoo.training.sharding.partitioning import Partitioning
 
 # Stands for EOS where a vocabulary has none.
 NO_END = -1
+_GIB = 2**30
 
 
 def make_evaluator(
@@ -69,7 +64,7 @@ def make_evaluator(
     **special_ids(vocabulary, converter),
   )
   return Evaluator(
-    generate=decoding_memory.with_room(
+    generate=with_room(
       jax.jit(make_texts), decoding.with_length(lengths["targets"]), mesh
     ),
     example_sums=make_example_sums(model, decoding),
@@ -105,7 +100,7 @@ def check_decoding(
       "start_before_prompt=False: the decoder of an encoder-decoder has to be "
       "fed a start token; leave the option out"
     )
-  number = ensembles.number_of_logits(member)
+  number = number_of_logits(member)
   for name in ("forced_prefix", "forbidden_ids", "end_ids"):
     for some in getattr(decoding, name):
       if not 0 <= some < number:
@@ -155,47 +150,50 @@ def best_tokens(
   return generate(model, params, inputs_BM, **keywords).tokens[:, 0]
 
 
-def restore(
-  model: nn.Module,
-  partitioning: Partitioning,
-  mesh: jax.sharding.Mesh,
-  batch_size: int,
-  *checkpoint_paths: str,
-  vocabularies: Sequence[Vocabulary] = (),
-):
-  """The parameters in a checkpoint, laid out on the mesh.
+def number_of_logits(model: nn.Module) -> int:
+  """How many tokens a model predicts."""
+  embedder = getattr(model, "target_embedder", None) or model.token_embedder
+  return embedder.num_embeddings
+
+
+def with_room(
+  jitted: Any, decoding: DecodingOptions, mesh: jax.sharding.Mesh
+) -> Callable:
+  """A jitted `generate`, refused where the devices have no room for it.
 
   Args:
-    model: an architecture, or an ensemble of as many members as paths.
-    partitioning: rules.
+    jitted: called with parameters, and arrays of a batch by name.
+    decoding: its options, with their `max_length`.
     mesh: the devices.
-    batch_size: rows of the batches to come.
-    *checkpoint_paths: as `checkpoint_sources.open_source` takes them.
-    vocabularies: whose ids it will read; where the checkpoint's are others,
-      stderr has a note.
 
-  Raises:
-    UserError: model or batch do not divide over the mesh, or the checkpoint is
-      damaged, or not the model's.
+  Returns:
+    The function, which raises UserError.
   """
-  if isinstance(model, Ensemble):
-    pairs = zip(model.members, checkpoint_paths, strict=True)
-    return {
-      f"members_{i}": restore(
-        member, partitioning, mesh, batch_size, path, vocabularies=vocabularies
+  known = set()
+
+  def call(params, **batch):
+    shapes = tuple((name, array.shape) for name, array in batch.items())
+    if shapes not in known:
+      rows = len(batch["inputs_BM"])
+      _check_room(
+        jitted.trace(params, **batch).jaxpr.jaxpr, decoding, mesh, rows
       )
-      for i, (member, path) in enumerate(pairs)
-    }
-  (checkpoint_path,) = checkpoint_paths
-  boxed = state_lib.abstract_variables(model)
-  partitioning.check(mesh, boxed, batch_size)
-  source = checkpoint_sources.open_source(checkpoint_path)
-  if not source.of_a_run:  # A run's own model is changed on purpose here.
-    restoration.check_mathematics(model, source)
-  note = restoration.vocabulary_note(source.find_vocabulary(), vocabularies)
-  if note and distributed.is_first():
-    print(f"note on {source.name}: {note}", file=sys.stderr, flush=True)
-  found = restoration.Restoration.of(source, boxed)
-  shapes = state_lib.abstract_params(model)
-  shardings = partitioning.shardings(mesh, boxed, shapes)
-  return found.place(partitioning_lib.abstract(shapes, shardings))
+      known.add(shapes)
+    return jitted(params, **batch)
+
+  return call
+
+
+def _check_room(jaxpr, decoding, mesh, rows) -> None:
+  needed = least_memory.least_bytes(jaxpr) // mesh.size
+  there = least_memory.device_bytes(mesh.local_devices[0])
+  if there is None or needed <= there:
+    return
+  outputs = max(decoding.num_beams, decoding.num_return)
+  name = "num_beams" if decoding.num_beams > 1 else "num_return"
+  raise UserError(
+    f"{name}={outputs} for {rows} texts at a time, of up to "
+    f"{decoding.max_length} tokens each, needs {needed / _GIB:,.1f} GiB or "
+    f"more on each device, which has {there / _GIB:,.1f} GiB; choose a smaller "
+    f"{name}, BATCH_SIZE or max_length"
+  )

@@ -11,6 +11,7 @@ from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.runs import evaluation_report
 from transformer_zoo.runs import run_folder
 from transformer_zoo.training.checkpoints.retention import Checkpointing
+from transformer_zoo.training.loop import Periods
 
 SPLIT = "validation"
 
@@ -39,15 +40,20 @@ def open_splits(
   return splits
 
 
-def told(
-  tasks: Sequence[PreparedTask], splits: Mapping[str, EvaluationSplit]
+def omissions(
+  tasks: Sequence[PreparedTask],
+  splits: Mapping[str, EvaluationSplit],
+  periods: Periods,
 ) -> list[str]:
-  """Sentences on what evaluations leave out.
+  """Describes what the evaluations of a run leave out.
 
   Args:
-    tasks: of a run.
-    splits: what `open_splits` has found of them.
+    tasks: The tasks of the run.
+    splits: The splits that `open_splits` has found of them.
+    periods: The periods of the run.
   """
+  if not periods.evaluates:
+    return ["EVAL_PERIOD=None: this run does not evaluate itself"]
   without = [task.name for task in tasks if task.name not in splits]
   lines = []
   if without:

@@ -52,31 +52,38 @@ class Preempted(SystemExit):
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class Periods:
-  """How often things happen, in steps; a last time at the end.
+  """How often a run logs, saves and evaluates; it also does so at its end.
 
   Attributes:
-    log: a line of metrics: means over the steps since the last one.
-    checkpoint: a checkpoint.
-    evaluate: an evaluation; the best score's checkpoint is kept, so this is a
-      multiple of `checkpoint`. 0 evaluates at the end only.
+    log: The number of steps between two lines of metrics, which are means over
+      these steps.
+    checkpoint: The number of steps between two checkpoints.
+    evaluate: The number of steps between two evaluations, a multiple of
+      `checkpoint`, because the checkpoint with the best score is kept. 0
+      evaluates at the end only, None never.
   """
 
   log: int = 100
   checkpoint: int = 1000
-  evaluate: int = 1000
+  evaluate: int | None = 1000
 
   def __post_init__(self):
-    if self.log < 1 or self.checkpoint < 1 or self.evaluate < 0:
+    if self.log < 1 or self.checkpoint < 1 or (self.evaluate or 0) < 0:
       raise UserError(
         f"periods must be positive, not log={self.log}, "
         f"checkpoint={self.checkpoint}, evaluate={self.evaluate}"
       )
-    if self.evaluate % self.checkpoint:
+    if self.evaluate and self.evaluate % self.checkpoint:
       raise UserError(
         f"EVAL_PERIOD={self.evaluate} is not a multiple of "
         f"CHECKPOINT_PERIOD={self.checkpoint}: an evaluated step must have a "
         "checkpoint; choose a multiple"
       )
+
+  @property
+  def evaluates(self) -> bool:
+    """Whether the run evaluates itself at all."""
+    return self.evaluate is not None
 
 
 @dataclasses.dataclass

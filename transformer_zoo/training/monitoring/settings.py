@@ -1,4 +1,4 @@
-"""What of a run is watched, and what becomes of it."""
+"""Settings of how a run is watched."""
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
@@ -9,6 +9,8 @@ from typing import Any, Literal
 import gin
 import jax
 
+from transformer_zoo.effects import Place
+from transformer_zoo.effects import Result
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import hardware
 from transformer_zoo.training.monitoring import norms as norms_lib
@@ -32,17 +34,19 @@ class Watching:
   """How a run is watched.
 
   Attributes:
-    anomalies: what is done about NaN, infinities and spikes.
-    norms: of gradients and parameters: 'groups' such as `encoder/mlp`, also of
-      every layer, or of none but all gradients together.
-    writers: of numbers, besides the run's own files and TensorBoard.
-    profile: steps of which a trace is taken, as `10:13`.
+    anomalies: The reaction to NaN, infinities and spikes.
+    norms: The norms of gradients and parameters that are logged: those of
+      'groups' such as `encoder/mlp`, of all 'layers' too, or the 'total' of the
+      gradients only.
+    writers: The writers of metrics besides the run's own files and TensorBoard.
+    profile: The steps of which a trace is taken, such as `10:13`; None for
+      none.
   """
 
   anomalies: Anomalies = Anomalies()
-  norms: Literal["total", "groups", "layers"] = "groups"
-  writers: Sequence[Any] = ()
-  profile: str | None = None
+  norms: Result[Literal["total", "groups", "layers"]] = "groups"
+  writers: Place[Sequence[Any]] = ()
+  profile: Place[str | None] = None
 
   def in_step(self) -> dict[str, Any]:
     """What `TrainProgram` must know of it."""
