@@ -14,12 +14,13 @@ from transformer_zoo.config.task_modules import TASK_MODULES
 def write(
   reach: Reach, imports: Iterable[str] = (), task_modules: str | None = None
 ) -> str:
-  """What `reach` visited, as sorted text; defaults stand as comments.
+  """Returns the visited bindings as sorted text, with defaults as comments.
 
   Args:
-    reach: from the root.
-    imports: modules of a user's own, without which it would not load again.
-    task_modules: the value of `TASK_MODULES`.
+    reach: What the root reaches.
+    imports: The names of a user's own modules, without which the text would not
+      load again.
+    task_modules: The value of `TASK_MODULES`; None if it is not set.
   """
   macros, bindings, defaults = {}, {}, {}
   if task_modules:
@@ -56,7 +57,7 @@ def _is_literal(value: object) -> bool:
 
 
 def _literal(value: object) -> str:
-  """gin's text of a value, references by their shortest names."""
+  """Returns gin's text of a value, with references by their shortest names."""
   if isinstance(value, dict):
     items = (f"{_literal(k)}: {_literal(v)}" for k, v in value.items())
     return "{" + ", ".join(items) + "}"

@@ -1,4 +1,4 @@
-"""A model and its vocabulary on a mesh: answers to texts, scores of targets."""
+"""Answers to texts, and scores of targets, by a model on a mesh."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import dataclasses
@@ -48,22 +48,23 @@ class Answering:
     decoding: DecodingOptions,
     report: Callable[[str], None],
   ):
-    """Compiles nothing yet.
+    """Prepares the functions; nothing is compiled.
 
     Args:
-      model: an architecture.
-      vocabulary: of inputs and targets.
-      params: its parameters, on the mesh.
-      mesh: where it lies.
-      lengths: feature -> tokens; what is longer is cut: at its end, but at its
-        beginning where a language model continues it.
-      batch_size: examples a batch, a multiple of the mesh's data axis.
-      converter: lays examples out as the model reads them.
-      decoding: how to search.
-      report: gets a sentence on what is cut.
+      model: The architecture.
+      vocabulary: The vocabulary of inputs and targets.
+      params: The parameters on the mesh.
+      mesh: The mesh of devices.
+      lengths: The number of tokens of each feature. Longer texts lose their
+        end, or their beginning if a language model continues them.
+      batch_size: The number of examples of a batch, a multiple of the data axis
+        of the mesh.
+      converter: The layout of a batch.
+      decoding: The options of the search.
+      report: A function that is called with a sentence on texts that are cut.
 
     Raises:
-      UserError: the options do not fit the length of the targets.
+      UserError: The options do not fit the length of the targets.
     """
     self._vocabulary = vocabulary
     self._params = params
@@ -97,16 +98,17 @@ class Answering:
     """Yields, for each batch, its examples with their answers.
 
     Each has `prediction`, `score` and `log_likelihood` of the best output; all
-    outputs are listed under `predictions` where several are returned. What an
-    example has of these names, as an answer from before, is left out.
+    outputs are listed under `predictions` if several are returned. Values of
+    these names from an earlier answer are left out.
 
     Args:
-      examples: with `inputs`, and perhaps a `prefix` that outputs begin with.
-      first: number of the first example, which draws depend on.
+      examples: The examples, with `inputs` and an optional `prefix` that
+        outputs begin with.
+      first: The number of the first example, which random draws depend on.
 
     Raises:
-      UserError: the devices have no room for the search, the options forbid
-        every token, or the model's log-probabilities are no numbers.
+      UserError: The devices have no room for the search, the options forbid
+        every token, or the model's log-probabilities are NaN.
     """
     for batch in _batches(examples, self._batch_size):
       inputs = self._encoded(batch, "inputs", first)
@@ -139,11 +141,11 @@ class Answering:
     targets, EOS included, in nats.
 
     Args:
-      examples: with `inputs` and `targets`.
-      first: number of the first example.
+      examples: The examples, with `inputs` and `targets`.
+      first: The number of the first example.
 
     Raises:
-      UserError: the model's log-probabilities are no numbers.
+      UserError: The model's log-probabilities are NaN.
     """
     for batch in _batches(examples, self._batch_size):
       sides = {
@@ -179,9 +181,10 @@ class Answering:
   def _encoded(
     self, batch: Sequence[Example], feature: str, first: int
   ) -> Ragged:
-    """Ids of a text of each example, cut; with EOS unless it is continued.
+    """Returns the ids of a text of each example, cut to the feature's length.
 
-    Nothing ends texts of a vocabulary without EOS (GPT's).
+    EOS ends them unless the model continues them, or the vocabulary has no EOS
+    (GPT's).
     """
     continued = self._continued and feature == "inputs"
     eos_id = self._ids["eos_id"]
@@ -209,7 +212,7 @@ class Answering:
     return Ragged.of(rows)
 
   def _prefixes(self, batch: Sequence[Example]):
-    """Ids that outputs begin with, -1 after them; None where nothing does."""
+    """Returns the ids that outputs begin with, padded by -1, or None."""
     rows = [
       self._vocabulary.encode_targets(example.get("prefix", ""))
       for example in batch
@@ -254,10 +257,10 @@ class Answering:
 
 
 def _number(found: np.ndarray, example: int) -> float:
-  """What was found for an example.
+  """Returns a log-probability of an example.
 
   Raises:
-    UserError: it is no number.
+    UserError: It is NaN.
   """
   if np.isnan(found):
     raise UserError(
@@ -275,13 +278,17 @@ def _batches(examples, size):
 
 @dataclasses.dataclass(frozen=True)
 class Widths:
-  """Widths of what a model reads.
+  """Widths of batches: few, so that few shapes are compiled.
+
+  If a model has learned positions, padding alone never makes a batch wider than
+  their number.
 
   Attributes:
-    lengths: feature -> the most tokens.
-    decoding: with its `max_length`.
-    positions: feature -> how many there are, infinite where any.
-    one_sequence: whether inputs and targets share them: there is no encoder.
+    lengths: The largest number of tokens of each feature.
+    decoding: The options of the search, with their `max_length`.
+    positions: The number of positions of each feature, infinite if unlimited.
+    one_sequence: Whether inputs and targets share the positions, because there
+      is no encoder.
   """
 
   lengths: Mapping[str, int]
@@ -296,7 +303,7 @@ class Widths:
     lengths: Mapping[str, int],
     decoding: DecodingOptions,
   ) -> "Widths":
-    """Those of an architecture, or of an ensemble of several."""
+    """Returns the widths of an architecture, or of an ensemble of several."""
     members = getattr(model, "members", (model,))
     positions = {
       "inputs": _fewest(map(_encoder_positions, members)),
@@ -306,16 +313,16 @@ class Widths:
     return cls(lengths, decoding, positions, one_sequence)
 
   def of_prompts(self, inputs: Ragged) -> int:
-    """The width of inputs that outputs are made for."""
+    """Returns the width of inputs that outputs are made for."""
     room = self.positions["inputs"]
     if self.one_sequence:
       room += self._unread - self.decoding.max_length
     return width(inputs, min(self.lengths["inputs"], room))
 
   def of_pairs(self, sides: Mapping[str, Ragged]) -> dict[str, int]:
-    """The widths of `inputs` and `targets`, by these names.
+    """Returns the widths of `inputs` and `targets`, by these names.
 
-    Where both are one sequence, it is their sum that has room for every row.
+    If both are one sequence, the sum of the widths has room for every row.
     """
     widths = {
       name: width(side, min(self.lengths[name], self.positions[name]))
@@ -330,12 +337,12 @@ class Widths:
 
   @property
   def _unread(self) -> int:
-    """Places of a row that are laid out and not read: that of the start."""
+    """The number of places of a row that are not read: that of the start."""
     return int(not self.decoding.start_before_prompt)
 
 
 def width(rows: Ragged, longest: float) -> int:
-  """The next of the widths; at most `longest`, unless a row is longer."""
+  """Returns the next width, at most `longest` unless a row is longer."""
   needed = int(rows.lengths.max())
   found = _NARROWEST
   while found < needed:
@@ -344,7 +351,7 @@ def width(rows: Ragged, longest: float) -> int:
 
 
 def _encoder_positions(member: nn.Module) -> int | None:
-  """Those that inputs are read with, None if any."""
+  """Returns the number of positions of inputs, None if unlimited."""
   encoder = getattr(member, "encoder", None)
   if encoder is None:
     return member.decoder.num_positions

@@ -75,35 +75,39 @@ def evaluate(
   checkpoint, model, data and code are the same.
 
   Args:
-    model: an architecture.
-    checkpoint_path: a run folder or the folder of one step, a Hugging Face
-      directory, or a T5X checkpoint; several answer as an ensemble.
-    mixture_or_task_name: what to evaluate on.
-    task_feature_lengths: feature -> tokens.
-    batch_size: examples a batch.
-    partitioning: mesh and rules.
-    prepared_dir: where prepared data lies or is put.
-    split: which split; tasks without it are named and passed over.
-    max_examples: the most examples of a split.
-    output_dir: where predictions and `result.json` are written; in the run
-      folder, `evaluation/<mixture>/<split>`, unless given. Each step has a
-      folder in it, but a list of checkpoints, as an ensemble's, none.
-    corruption: of unlabelled tasks, in place of their own; a run that was
-      trained with another one binds it here as well.
-    converter: lays examples out as the model reads them (data/features.py).
-    decoding: how outputs are searched for.
-    all_checkpoints: scores every checkpoint of the run and chooses the best.
-    submission_dir: decodes without scoring and writes the files for the GLUE
-      and SuperGLUE servers there.
-    suffix: of the names of tasks in results and files, where a task is scored
-      in several ways.
+    model: The architecture.
+    checkpoint_path: The path of a run folder or of one of its steps, of a
+      Hugging Face directory or of a T5X checkpoint; several paths answer as an
+      ensemble.
+    mixture_or_task_name: The name of the mixture or task to evaluate on.
+    task_feature_lengths: The number of tokens of each feature.
+    batch_size: The number of examples of a batch.
+    partitioning: The mesh of devices and the rules of the layout.
+    prepared_dir: The folder of prepared data, which is filled where it lacks
+      the mixture.
+    split: The name of the split; tasks without it are reported and skipped.
+    max_examples: The largest number of examples of a split; None for all.
+    output_dir: The folder of predictions and `result.json`, with a folder for
+      each step, but none for a list of checkpoints; None for
+      `evaluation/<mixture>/<split>` in the run folder.
+    corruption: The corruption of unlabelled tasks; None for their own. For a
+      run that was trained with another one, bind it here as well.
+    converter: The layout of a batch (data/features/converters.py).
+    decoding: The options of the search for outputs.
+    all_checkpoints: Whether every checkpoint of the run is scored and the best
+      one chosen.
+    submission_dir: The folder for the files of the GLUE and SuperGLUE servers;
+      if given, outputs are decoded and not scored.
+    suffix: The end of the names of tasks in results and files, for a task that
+      is scored in several ways.
 
   Returns:
     The scores as JSON text.
 
   Raises:
-    UserError: the configuration or the data cannot be used as it is.
+    UserError: The configuration or the data cannot be used as it is.
   """
+  inputs.check_at_least(1, BATCH_SIZE=batch_size, max_examples=max_examples)
   if submission_dir and (all_checkpoints or max_examples is not None):
     raise UserError(
       "a submission is of one checkpoint and of every row: leave out "
@@ -189,11 +193,19 @@ def evaluate(
 def choose_tasks(
   mixture: manifest.PreparedMixture, split: str, *, submitted: bool
 ) -> tuple[list[manifest.PreparedTask], list[str]]:
-  """The tasks that have the split, and the names of those that do not.
+  """Chooses the tasks of a mixture that are evaluated.
+
+  Args:
+    mixture: The prepared mixture.
+    split: The name of the split.
+    submitted: Whether files for the server of a benchmark are written.
+
+  Returns:
+    The tasks that have the split, and the names of those that do not.
 
   Raises:
-    UserError: no task has it, none of them belongs to a benchmark, or what is
-      to be scored has hidden labels.
+    UserError: No task has the split, no task belongs to a benchmark, or the
+      labels to score are hidden.
   """
   tasks = list(mixture.tasks)
   if submitted:
@@ -224,7 +236,7 @@ def choose_tasks(
 
 
 def _check_labels(tasks: list[manifest.PreparedTask], split: str) -> None:
-  """Raises UserError where all targets of a task are hidden."""
+  """Raises UserError if all targets of a task are hidden."""
   hidden = [task.name for task in tasks if _is_hidden(task, split)]
   if not hidden:
     return
@@ -252,7 +264,7 @@ def _is_hidden(task: manifest.PreparedTask, split: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Evaluation:
-  """What is the same for all checkpoints."""
+  """An evaluation of checkpoints: all that is the same for each of them."""
 
   model: nn.Module
   evaluator: Evaluator
@@ -365,6 +377,6 @@ def _make(folder: pathlib.Path) -> None:
 
 
 def _say(text: str) -> None:
-  """On stderr: standard output is for the JSON."""
+  """Prints to stderr: standard output is for the JSON."""
   if jax.process_index() == 0:
     print(text, file=sys.stderr, flush=True)

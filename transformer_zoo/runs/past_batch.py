@@ -1,4 +1,4 @@
-"""A batch of a run, as it was: from its configuration and the number alone."""
+"""Reconstruction of a past batch from a run's configuration and its number."""
 
 from collections.abc import Iterator
 import dataclasses
@@ -20,12 +20,12 @@ _TOKENS = ("encoder_input_tokens", "decoder_target_tokens")
 
 @dataclasses.dataclass(frozen=True)
 class PastBatch:
-  """What a step was made on.
+  """The batch of a past step.
 
   Attributes:
-    origin: as `Batches.origin`.
-    features: {SeqIO's key: int32 [rows of all processes, width]}.
-    vocabulary: of its ids.
+    origin: The origin of the batch, as `Batches.origin` returns it.
+    features: The arrays by SeqIO's keys, int32 [rows of all processes, width].
+    vocabulary: The vocabulary of the ids.
   """
 
   origin: dict[str, Any]
@@ -57,13 +57,13 @@ def rebuild(
   """Makes the batch of a step again; gin's configuration becomes the run's.
 
   Args:
-    run: its folder.
-    step: from 1, as metrics and anomalies are numbered.
-    prepared_dir: where its prepared data lies now; None for where it lay.
+    run: The run folder.
+    step: The number of the step, from 1, as in metrics and anomalies.
+    prepared_dir: The folder of the prepared data; None for that of the run.
 
   Raises:
-    UserError: the folder is none of a run, the run has no such step, or its
-      data is not there.
+    UserError: The folder is no run folder, the run has no such step, or its
+      data is missing.
   """
   path = pathlib.Path(run) / run_folder.CONFIG
   if not path.is_file():

@@ -58,12 +58,12 @@ _SHOWN = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Restoration:
-  """Parameters of a checkpoint that are known to fit and not yet read.
+  """Parameters of a checkpoint that are known to fit and are not yet read.
 
   Attributes:
-    source: the checkpoint.
-    assignment: which tensor is which parameter.
-    note: a sentence for the user, or "".
+    source: The checkpoint.
+    assignment: The assignment of tensors to parameters.
+    note: A sentence for the user, or "".
   """
 
   source: Source
@@ -77,12 +77,12 @@ class Restoration:
     """Finds every parameter of a model in a checkpoint.
 
     Args:
-      source: the checkpoint.
-      boxed_params: the model's, or their shapes, with logical axes.
-      rules: what may differ; nothing by default.
+      source: The checkpoint.
+      boxed_params: The model's parameters, or their shapes, with logical axes.
+      rules: The rules of what may differ; None if nothing may.
 
     Raises:
-      UserError: they are others.
+      UserError: The parameters differ.
     """
     found = assignment_lib.assign(
       placement.parameters_of(boxed_params),
@@ -94,7 +94,7 @@ class Restoration:
     return cls(source, found)
 
   def report(self) -> Iterator[str]:
-    """Yields lines: how many are read from where, and what is not."""
+    """Yields lines on the parameters that are read, and on the others."""
     tensors, resized, unused = self.assignment
     fresh = [name for name, tensor in tensors.items() if tensor is None]
     numbers = sum(math.prod(t.shape) for t in tensors.values() if t is not None)
@@ -116,9 +116,9 @@ class Restoration:
     """Reads the parameters into the devices' memory.
 
     Args:
-      abstract_params: shapes, dtypes and shardings of the model's.
-      fresh: initial ones like those, which are used up; needed where some are
-        not read or have further rows.
+      abstract_params: The shapes, dtypes and shardings of the parameters.
+      fresh: Initial parameters, which are used up; required if some parameters
+        are not read or have further rows.
     """
     if not self._is_as_saved(abstract_params):
       return placement.place(self.assignment.tensors, abstract_params, fresh)
@@ -223,21 +223,21 @@ class Restoration:
 def check_mathematics(
   model: nn.Module, source: Source, allowed: Collection[str] = ()
 ) -> None:
-  """Compares what shapes do not show with the model of a checkpoint.
+  """Compares a model with that of a checkpoint in what shapes do not show.
 
   Args:
-    model: that takes its parameters.
-    source: the checkpoint.
-    allowed: fields that may differ, by their whole or last names.
+    model: The model that takes the parameters.
+    source: The checkpoint.
+    allowed: The fields that may differ, by their whole or last names.
 
   Raises:
-    UserError: another field differs.
+    UserError: Another field differs.
   """
   other = source.make_model()
   if other is None:
     return
   if not substitution.substitutes(other):
-    # What is put in changes nothing at first, and has no field to compare.
+    # A substitution changes nothing at first, and has no field to compare.
     model = substitution.original(model)
   different = {
     field: values
@@ -286,7 +286,7 @@ def open_initial(
 
 
 def _check_start(model: nn.Module, source: Source, start_id: int) -> None:
-  """Refuses a decoder that is first fed another id than before."""
+  """Raises UserError if the decoder starts with another id than before."""
   before = source.find_start_id()
   if before in (None, start_id):
     return
@@ -305,7 +305,7 @@ def _check_start(model: nn.Module, source: Source, start_id: int) -> None:
 def first_other(
   vocabulary: Vocabulary, others: Sequence[Vocabulary]
 ) -> Vocabulary | None:
-  """The first that has other ids for a text; files of a kind may differ."""
+  """Returns the first of the others that encodes a text differently."""
   expected = vocabulary.encode(_PROBE)
   return next((v for v in others if v.encode(_PROBE) != expected), None)
 
@@ -313,11 +313,11 @@ def first_other(
 def vocabulary_note(
   before: Vocabulary | None, vocabularies: Sequence[Vocabulary]
 ) -> str:
-  """A sentence where a checkpoint is asked to read other ids; or "".
+  """Returns a sentence if a checkpoint will read other ids than before, or "".
 
   Args:
-    before: the vocabulary whose ids it read, None where that is not known.
-    vocabularies: whose ids it will read.
+    before: The vocabulary of the checkpoint, None if it is unknown.
+    vocabularies: The vocabularies whose ids the checkpoint will read.
   """
   other = before and first_other(before, vocabularies)
   if not other:
@@ -333,20 +333,21 @@ def restore(
   *checkpoint_paths: str,
   vocabularies: Sequence[Vocabulary] = (),
 ):
-  """The parameters in a checkpoint, laid out on the mesh.
+  """Reads the parameters of a checkpoint and lays them out on the mesh.
 
   Args:
-    model: an architecture, or an ensemble of as many members as paths.
-    partitioning: rules.
-    mesh: the devices.
-    batch_size: rows of the batches to come.
-    *checkpoint_paths: as `checkpoint_sources.open_source` takes them.
-    vocabularies: whose ids it will read; where the checkpoint's are others,
-      stderr has a note.
+    model: The architecture, or an ensemble of as many members as paths.
+    partitioning: The rules of the layout.
+    mesh: The mesh of devices.
+    batch_size: The number of rows of the batches to come.
+    *checkpoint_paths: The paths, as `checkpoint_sources.open_source` takes
+      them.
+    vocabularies: The vocabularies whose ids the model will read; a note on
+      stderr reports that the checkpoint's ids differ.
 
   Raises:
-    UserError: model or batch do not divide over the mesh, or the checkpoint is
-      damaged, or not the model's.
+    UserError: Model or batch do not divide over the mesh, or the checkpoint is
+      damaged or does not fit the model.
   """
   if isinstance(model, Ensemble):
     pairs = zip(model.members, checkpoint_paths, strict=True)

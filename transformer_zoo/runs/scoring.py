@@ -40,14 +40,26 @@ def make_evaluator(
   *,
   vocabulary: Vocabulary,
 ) -> Evaluator:
-  """An evaluator whose batches divide over the mesh.
+  """Makes an evaluator whose batches divide over the mesh.
 
   Every process reads whole batches and computes its share of their rows. One
   output is made for each example, whatever `num_return` is.
 
+  Args:
+    model: The architecture, or an ensemble.
+    mesh: The mesh of devices.
+    lengths: The number of tokens of each feature.
+    batch_size: The number of examples of a batch, rounded up to a multiple of
+      the shares of the mesh.
+    max_examples: The largest number of examples of a split; None for all.
+    corruption: The corruption of unlabelled tasks; None for their own.
+    decoding: The options of the search for outputs.
+    converter: The layout of a batch.
+    vocabulary: The vocabulary, for its special ids.
+
   Raises:
-    UserError: the model does not read what the converter lays out, or the
-      decoding options do not fit it or the length of the targets.
+    UserError: The model cannot read what the converter lays out, or the
+      decoding options do not fit the model or the length of the targets.
   """
   inputs.check_converter(model, converter)
   lengths = inputs.whole_lengths(converter, lengths)
@@ -82,16 +94,16 @@ def make_evaluator(
 def check_decoding(
   model: nn.Module, decoding: DecodingOptions, length: int
 ) -> None:
-  """Compares decoding options with a model, before anything is compiled.
+  """Compares decoding options with a model before anything is compiled.
 
   Args:
-    model: an architecture, or an ensemble.
-    decoding: what is asked of it.
-    length: of the targets.
+    model: The architecture, or an ensemble.
+    decoding: The options of the search.
+    length: The number of tokens of the targets.
 
   Raises:
-    UserError: the options do not fit the length, the model has no token of an
-      id that they name, or it cannot do without a start token.
+    UserError: The options do not fit the length, the model has no token of an
+      id that they name, or it needs a start token that they leave out.
   """
   decoding.with_length(length)
   member = model.members[0] if isinstance(model, Ensemble) else model
@@ -111,10 +123,10 @@ def check_decoding(
 
 
 def make_example_sums(model: nn.Module, decoding: DecodingOptions) -> Callable:
-  """The compiled `example_sums` of a model.
+  """Returns the compiled `example_sums` of a model.
 
-  Without a start token before a prompt, the first place of every row falls
-  away: what is read there, and the loss of what follows it.
+  Without a start token before a prompt, the first place of every row is left
+  out, both as an input and in the loss.
   """
 
   def of_batch(params, batch):
@@ -128,7 +140,7 @@ def make_example_sums(model: nn.Module, decoding: DecodingOptions) -> Callable:
 def special_ids(
   vocabulary: Vocabulary, converter: converters.Converter
 ) -> dict[str, int]:
-  """What `generate` needs to know: ids, and how a decoder was fed."""
+  """Returns the ids that `generate` starts, ends and pads outputs with."""
   # BERT's vocabularies have a separator in its place, GPT's has neither:
   # nothing has the id -1.
   ends = (vocabulary.eos_id, vocabulary.sep_id, NO_END)
@@ -146,12 +158,12 @@ def best_tokens(
   inputs_BM: jax.Array,
   **keywords,
 ) -> jax.Array:
-  """Of each row the best of what `generate` makes, [B, L]."""
+  """Returns the best output of each row, int32 [B, L]."""
   return generate(model, params, inputs_BM, **keywords).tokens[:, 0]
 
 
 def number_of_logits(model: nn.Module) -> int:
-  """How many tokens a model predicts."""
+  """Returns the number of tokens that a model predicts."""
   embedder = getattr(model, "target_embedder", None) or model.token_embedder
   return embedder.num_embeddings
 
@@ -159,15 +171,15 @@ def number_of_logits(model: nn.Module) -> int:
 def with_room(
   jitted: Any, decoding: DecodingOptions, mesh: jax.sharding.Mesh
 ) -> Callable:
-  """A jitted `generate`, refused where the devices have no room for it.
+  """Adds a check of the devices' memory to a jitted `generate`.
 
   Args:
-    jitted: called with parameters, and arrays of a batch by name.
-    decoding: its options, with their `max_length`.
-    mesh: the devices.
+    jitted: The function of parameters, and arrays of a batch by name.
+    decoding: The options of the search, with their `max_length`.
+    mesh: The mesh of devices.
 
   Returns:
-    The function, which raises UserError.
+    The function, which raises UserError before it compiles what does not fit.
   """
   known = set()
 

@@ -29,6 +29,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.peft import trainable as trainable_lib
 from transformer_zoo.peft.trainable import Trainable
+from transformer_zoo.runs import inputs
 from transformer_zoo.runs.initial_checkpoint import InitialCheckpoint
 from transformer_zoo.training import loop
 from transformer_zoo.training.checkpoints.retention import Checkpointing
@@ -72,8 +73,8 @@ class Step:
   watching: Speed[Watching] = Watching()
 
   def __post_init__(self):
-    _at_least(1, BATCH_SIZE=self.batch_size)
-    _at_least(1, NUM_MICROBATCHES=self.num_microbatches)
+    inputs.check_at_least(1, BATCH_SIZE=self.batch_size)
+    inputs.check_at_least(1, NUM_MICROBATCHES=self.num_microbatches)
 
   def program(
     self, devices: Sequence[jax.Device] | None = None
@@ -156,8 +157,10 @@ class Data:
 
   def __post_init__(self):
     _check_folder("PREPARED_DIR", self.prepared_dir)
-    _at_least(0, NUM_WORKERS=self.num_workers)
-    _at_least(1, STATIC_COPIES=self.static_copies, MAX_TOKENS=self.max_tokens)
+    inputs.check_at_least(0, NUM_WORKERS=self.num_workers)
+    inputs.check_at_least(
+      1, STATIC_COPIES=self.static_copies, MAX_TOKENS=self.max_tokens
+    )
 
   def mixture(self, prepared: PreparedMixture) -> PreparedMixture:
     """Returns the prepared mixture with the rates of these settings."""
@@ -183,8 +186,8 @@ class Evaluation:
   evaluation_max_examples: Result[int | None] = None
 
   def __post_init__(self):
-    _at_least(1, **{"train.evaluation_batch_size": self.evaluation_batch_size})
-    _at_least(1, EVAL_MAX_EXAMPLES=self.evaluation_max_examples)
+    inputs.check_at_least(1, evaluation_batch_size=self.evaluation_batch_size)
+    inputs.check_at_least(1, EVAL_MAX_EXAMPLES=self.evaluation_max_examples)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -206,7 +209,7 @@ class Course:
   initial_checkpoint: Result[InitialCheckpoint] = InitialCheckpoint()
 
   def __post_init__(self):
-    _at_least(1, TRAIN_STEPS=self.train_steps)
+    inputs.check_at_least(1, TRAIN_STEPS=self.train_steps)
     if not 0 <= self.seed < _SEEDS:
       raise UserError(f"RANDOM_SEED={self.seed} must be from 0 to {_SEEDS - 1}")
 
@@ -327,12 +330,6 @@ def by_fields(train: Callable[[Run], _Result]) -> Callable[..., _Result]:
   of_settings.__signature__ = inspect.Signature(parameters)
   of_settings.__annotations__ = {p.name: p.annotation for p in parameters}
   return of_settings
-
-
-def _at_least(least: int, **values: int | None) -> None:
-  for name, value in values.items():
-    if value is not None and value < least:
-      raise UserError(f"{name}={value} must be at least {least}")
 
 
 def _check_folder(name: str, path: str) -> None:

@@ -66,11 +66,12 @@ def train(run: settings.Run) -> str:
   run = run.replace(task_feature_lengths=lengths)
   mixture = run.data.mixture(mixture)
   evaluator, splits = None, {}
-  if course.periods.evaluates:
+  checkpointing = run.storage.checkpointing
+  if not course.periods.evaluates:
+    checkpointing.check_metric((), tuple)
+  else:
     evaluator = _make_evaluator(run, mesh, mixture.tasks[0].vocabulary)
-    splits = validation.open_splits(
-      evaluator, mixture.tasks, run.storage.checkpointing
-    )
+    splits = validation.open_splits(evaluator, mixture.tasks, checkpointing)
   tasks = [task for task in mixture.tasks if task.name in splits]
 
   with contextlib.ExitStack() as stack:
@@ -78,7 +79,13 @@ def train(run: settings.Run) -> str:
     stack.enter_context(step.partitioning.activate(mesh))
     abstract = program.abstract_state
     checkpoints = stack.enter_context(
-      contextlib.closing(_open_checkpoints(run, folder))
+      contextlib.closing(
+        Checkpoints(
+          checkpointing.folder_of(folder),
+          checkpointing,
+          run=remote.name_of(folder),
+        )
+      )
     )
     restored = checkpoints.restore_newest(abstract)
     initial, start = None, course.initial_checkpoint
@@ -158,7 +165,7 @@ def train(run: settings.Run) -> str:
       course.train_steps,
       splits,
       repeats,
-      run.storage.checkpointing.selection,
+      checkpointing.selection,
     )
   )
 
@@ -178,15 +185,6 @@ def _make_evaluator(run, mesh, vocabulary):
     decoding=run.evaluation.decoding,
     converter=run.examples.converter,
     vocabulary=vocabulary,
-  )
-
-
-def _open_checkpoints(run: settings.Run, folder: pathlib.Path) -> Checkpoints:
-  checkpointing = run.storage.checkpointing
-  return Checkpoints(
-    checkpointing.folder_of(folder),
-    checkpointing,
-    run=remote.name_of(folder),
   )
 
 

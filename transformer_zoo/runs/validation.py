@@ -1,4 +1,4 @@
-"""What a run's own evaluations are of, and what they record."""
+"""Evaluations of a run on its validation splits."""
 
 from collections.abc import Mapping, Sequence
 import pathlib
@@ -21,16 +21,19 @@ def open_splits(
   tasks: Sequence[PreparedTask],
   checkpointing: Checkpointing,
 ) -> dict[str, EvaluationSplit]:
-  """The validation splits by task, of those that have one.
+  """Opens the validation splits of the tasks that have one.
 
   Args:
-    evaluator: will score them.
-    tasks: of a run.
-    checkpointing: may choose by the metric of one.
+    evaluator: The evaluator that will score them.
+    tasks: The tasks of a run.
+    checkpointing: The rules of retention, which may name the metric of a task.
+
+  Returns:
+    The splits by the names of their tasks.
 
   Raises:
-    UserError: data or metrics cannot be used as they are, or nothing gives the
-      metric by which checkpoints are chosen.
+    UserError: Data or metrics cannot be used as they are, or no task has the
+      metric that checkpoints are chosen by.
   """
   having = {task.name: task for task in tasks if SPLIT in task.splits}
   splits = {name: evaluator.open(task, SPLIT) for name, task in having.items()}
@@ -80,14 +83,14 @@ def validate(
   """Scores parameters on the validation splits; writes the predictions.
 
   Args:
-    evaluator: has opened them.
-    tasks: whose splits they are.
-    folder: of the predictions.
-    params: on the devices.
-    step: that made them.
+    evaluator: The evaluator that has opened the splits.
+    tasks: The tasks whose splits are scored.
+    folder: The folder of the predictions.
+    params: The parameters on the devices.
+    step: The number of the step that made them.
 
   Returns:
-    Values by name, and `validation/average` where a task has scores.
+    The values by name, with `validation/average` if a task has scores.
   """
   values, scores = {}, {}
   for task in tasks:

@@ -88,13 +88,13 @@ class Periods:
 
 @dataclasses.dataclass
 class Outcome:
-  """What a finished loop leaves.
+  """The outcome of a finished loop.
 
   Attributes:
-    state: after the last step.
-    best_step: the step with the best score; None without scores.
-    best_score: its score.
-    budget: what it has cost.
+    state: The state after the last step.
+    best_step: The step with the best score; None without scores.
+    best_score: The score of that step.
+    budget: The cost of the run.
   """
 
   state: TrainState
@@ -121,26 +121,27 @@ def train(
   """Trains from the state's step to `train_steps`.
 
   Args:
-    state: where to start; donated step by step.
-    progress: what `Checkpoints.restore_newest` gave with the state, or {}.
-    train_steps: the step to end at.
-    batches: from the state's step on.
-    put: begins to lay a batch out on the devices; called for the next batch
-      when a step has been dispatched, while it runs.
-    run_step: one step on a batch on the devices.
-    evaluate: scores parameters, or None.
-    periods: when to log, save and evaluate.
-    watch: reads what steps give.
-    recorder: where evaluations are written.
-    checkpoints: where states are written.
-    folder: the run folder.
+    state: The state to start from, which is donated step by step.
+    progress: The progress that `Checkpoints.restore_newest` returned with the
+      state, or {}.
+    train_steps: The last step.
+    batches: The batches from the state's step on.
+    put: The function that begins to lay a batch out on the devices, called for
+      the next batch while a step runs.
+    run_step: The function of one step on a batch on the devices.
+    evaluate: The function that scores parameters; None to evaluate never.
+    periods: The periods of logs, checkpoints and evaluations.
+    watch: The reader of the metrics of steps.
+    recorder: The writer of the values of evaluations.
+    checkpoints: The writer of states.
+    folder: The run folder.
 
   Returns:
-    What the run came to.
+    The outcome of the run.
 
   Raises:
-    Preempted: SIGTERM came; the state is saved.
-    FloatingPointError: as `Guard.accepts`; the batch is saved.
+    Preempted: SIGTERM arrived; the state is saved.
+    FloatingPointError: `Guard.accepts` refused a step; its batch is saved.
   """
   step = int(state.step)
   scores = checkpoints.recall(read_lines(pathlib.Path(folder) / METRICS_FILE))
@@ -168,7 +169,9 @@ def train(
   with (
     stop_requests() as stop,
     contextlib.closing(watch),
-    Progress(first_step=step, last_step=train_steps) as display,
+    Progress(
+      first_step=step, last_step=train_steps, every_steps=periods.log
+    ) as display,
   ):
     # A run that was killed between a checkpoint and its evaluation.
     if progress.get("evaluation_due") and agreement.is_so_on_first(
@@ -221,7 +224,7 @@ def train(
     display.update(step, **watch.shown)
     with watch.budget.spent("saving"):
       checkpoints.finish(step, state, progress)
-    if stop(step + 1):  # Asked since the last step: by who evaluates next.
+    if stop(step + 1):  # A preemption notice arrived since the last step.
       display.note("SIGTERM: all is saved; the same command ends the run")
       raise Preempted
     display.note(str(checkpoints.stalls))

@@ -49,15 +49,18 @@ class Watching:
   profile: Place[str | None] = None
 
   def in_step(self) -> dict[str, Any]:
-    """What `TrainProgram` must know of it."""
+    """Returns the arguments of `TrainProgram` that follow from it."""
     return {"anomalies": self.anomalies, "norms": self._norms()}
 
   def check(self, train_steps: int) -> None:
-    """Checks what would fail later.
+    """Checks the settings before a run begins.
+
+    Args:
+      train_steps: The last step of the run.
 
     Raises:
-      UserError: the run has no such steps to profile, or a writer's package is
-        not installed.
+      UserError: The run lacks the steps to profile, or the package of a writer
+        is not installed.
     """
     profiling.parse(self.profile, train_steps)
     for writer in self.writers:
@@ -69,10 +72,13 @@ class Watching:
       writer.check()
 
   def recorder(self, folder: pathlib.Path) -> Recorder:
-    """Opens the files of a run; of several processes the first one writes.
+    """Opens the metric files of a run; the first of several processes writes.
+
+    Args:
+      folder: The run folder.
 
     Raises:
-      UserError: as `Recorder`.
+      UserError: A file cannot be opened, or a writer cannot start.
     """
     if jax.process_index():
       return NoRecorder()
@@ -92,13 +98,14 @@ class Watching:
     """Begins to watch a run.
 
     Args:
-      program: its step.
-      recorder: where values are written.
-      folder: of the run.
-      train_steps: its last step.
-      origin: the number of a batch, from 0 -> where it comes from.
-      progress: of its checkpoint, or {}.
-      started: by `time.perf_counter`, when this process began with the run.
+      program: The program of the step.
+      recorder: The writer of values.
+      folder: The run folder.
+      train_steps: The last step of the run.
+      origin: The function from the number of a batch, from 0, to its origin.
+      progress: The progress saved in the restored checkpoint, or {}.
+      started: The time by `time.perf_counter` at which this process began with
+        the run; None for now.
     """
     chip = hardware.chip_of(program.mesh.devices.flat[0].device_kind)
     guard = Guard(
@@ -135,7 +142,7 @@ class Watching:
 
 
 def _flops(program: TrainProgram, shapes: Shapes) -> int:
-  """Its model FLOPs; batches that are alike are counted once."""
+  """Returns the model FLOPs of a step; equal shapes are counted once."""
   key = tuple((name, shapes[name].shape) for name in sorted(shapes))
   if key not in program.known_flops:
     program.known_flops[key] = program.model_flops(shapes)
