@@ -23,8 +23,8 @@ from transformer_zoo.interop.conversion import generation_defaults
 from transformer_zoo.interop.conversion import tokenizer_files
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.tensors import orbax_checkpoints
-from transformer_zoo.interop.tensors.assignment import Parameter
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.parameter_names import Parameter
 from transformer_zoo.runs import run_folder
 from transformer_zoo.training import state
 from transformer_zoo.training.checkpoints import checksums
