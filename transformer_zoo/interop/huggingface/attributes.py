@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 import contextlib
 import dataclasses
-import math
+import sys
 from typing import Any
 
 from transformer_zoo.errors import UserError
@@ -89,6 +89,9 @@ _NAMES_OF_TYPES = {
   str: "a text",
 }
 _DROPOUT = ("dropout", "dropout_rate", "_pdrop")
+# The largest index of an array on a device.
+_LARGEST = 2**31 - 1
+_LARGEST_FLOAT = sys.float_info.max
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,13 +99,15 @@ class Attributes:
   """The attributes that a class of configurations has, beyond those of all.
 
   Attributes:
-    defaults: name -> value where it is absent, of all that a model is built
-      from; another value has the same type.
-    optional: name -> type of those that may be null, among them all whose
-      default is None.
-    allowed: name -> the values that ask for nothing that is not built here.
-    without_effect: names that no logit depends on.
-    renamed: another spelling -> name.
+    defaults: The values of absent attributes by name, of all that a model is
+      built from; a value that is given has the same type, and is at least 1 if
+      it is a whole number.
+    optional: The types of the attributes that may be null by name, among them
+      all whose default is None.
+    may_be_zero: The names of whole numbers that may be 0.
+    allowed: The values by name that ask for nothing that is not built here.
+    without_effect: The names of attributes that no logit depends on.
+    renamed: The name of an attribute by another spelling of it.
   """
 
   defaults: Mapping[str, Any]
@@ -110,6 +115,7 @@ class Attributes:
   without_effect: Collection[str] = ()
   renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
   optional: Mapping[str, type] = dataclasses.field(default_factory=dict)
+  may_be_zero: Collection[str] = ()
 
   def read(self, config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the value of every name in `defaults`.
@@ -152,6 +158,9 @@ class Attributes:
       return None
     wanted = self.optional.get(name, type(self.defaults[name]))
     check_type(kind, spelling, value, wanted, or_null=name in self.optional)
+    if wanted is int:
+      least = 0 if name in self.may_be_zero else 1
+      _check_range(kind, spelling, value, least)
     return value
 
 
@@ -161,23 +170,30 @@ def check_type(
   """Refuses an attribute whose value is of another type.
 
   Args:
-    kind: model_type of the configuration.
-    name: of the attribute.
-    value: of it.
-    wanted: bool, dict, float (any finite number), int, list or str.
-    or_null: whether null is allowed, for the sentence.
+    kind: The model_type of the configuration.
+    name: The name of the attribute.
+    value: The value of the attribute.
+    wanted: The type: bool, dict, float (any finite number), int, list or str.
+    or_null: Whether the sentence names null among the allowed values.
   """
-  wanted_types = (int, float) if wanted is float else wanted
-  if isinstance(value, wanted_types) and (
-    wanted not in (int, float)
-    or (not isinstance(value, bool) and math.isfinite(value))
-  ):
+  fits = isinstance(value, (int, float) if wanted is float else wanted)
+  if wanted in (int, float):
+    fits = fits and not isinstance(value, bool) and abs(value) <= _LARGEST_FLOAT
+  if fits:
     return
   raise UserError(
     f"config.json of a {kind} model has {name}={value!r}; it takes "
     + _NAMES_OF_TYPES[wanted]
     + (" or null" if or_null else "")
   )
+
+
+def _check_range(kind: str, name: str, value: int, least: int) -> None:
+  if not least <= value <= _LARGEST:
+    raise UserError(
+      f"config.json of a {kind} model has {name}={value!r}; it takes a whole "
+      f"number from {least} to {_LARGEST}"
+    )
 
 
 def check_allowed(
@@ -229,11 +245,14 @@ def counterpart(kind: str) -> Iterator[None]:
 def padding_id(config: Mapping[str, Any], default: int | None = None) -> int:
   """The id of padding: its own, else that of EOS, else 0.
 
-  As `Vocabulary.pad_id` has it: GPT-2 and others pad with EOS.
+  `Vocabulary.pad_id` follows the same rule: GPT-2 and others pad with EOS.
 
   Args:
-    config: the contents of a config.json.
-    default: `pad_token_id` where nothing is said of it.
+    config: The contents of a config.json.
+    default: The `pad_token_id` of a config.json without one.
+
+  Raises:
+    UserError: An id is no whole number, or too large.
   """
   for name, otherwise in {
     "pad_token_id": default,
@@ -244,5 +263,6 @@ def padding_id(config: Mapping[str, Any], default: int | None = None) -> int:
     if first is not None:
       check_type(config.get("model_type"), name, first, int, or_null=True)
       if first >= 0:
+        _check_range(config.get("model_type"), name, first, 0)
         return first
   return 0

@@ -105,9 +105,16 @@ def open_directory(path: str | os.PathLike[str]) -> Directory:
   folder = pathlib.Path(path)
   config = read_json(folder / CONFIG)
   family = family_of(config)
-  family.architecture(config)  # What it says is understood, or refused here.
-  aliases = family.aliases(config)
+  num_layers = family.num_layers(config)
   promised = _with_prefix(_files(folder), family)
+  # Before anything is built that is as long as the model is deep.
+  if num_layers > len(promised):
+    raise UserError(
+      f"{str(folder / CONFIG)!r} asks for {num_layers} layers, and the files "
+      f"beside it hold {len(promised)} tensors; they are not of one model"
+    )
+  family.architecture(config)  # Its values are understood, or refused here.
+  aliases = family.aliases(config)
   tensors = {n: tensor for n, tensor in promised.items() if tensor is not None}
   _check_absent(folder, promised.keys() - tensors.keys(), aliases, config)
   tensors = _without_aliases(tensors, aliases)
@@ -125,6 +132,11 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     content = json.loads(path.read_text(encoding="utf-8"))
   except OSError as error:
     raise UserError(f"cannot read {str(path)!r} ({error.strerror})") from error
+  except RecursionError:
+    raise UserError(
+      f"{str(path)!r} is no table of attributes: its lists and tables are "
+      "nested too deeply"
+    ) from None
   except ValueError as error:
     raise UserError(f"{str(path)!r} is no JSON file ({error})") from error
   if not isinstance(content, dict):

@@ -47,6 +47,10 @@ class Gpt1:
     """See `Family`."""
     return gpt.aliases(config, "transformer.tokens_embed.weight")
 
+  def num_layers(self, config: Mapping[str, Any]) -> int:
+    """See `Family`."""
+    return _ATTRIBUTES.read(config)["n_layer"]
+
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """See `Family`."""
     found = _ATTRIBUTES.read(config)

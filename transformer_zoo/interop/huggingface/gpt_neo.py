@@ -44,18 +44,22 @@ _ATTRIBUTES = attributes.Attributes(
     "attn_pdrop": 0.0,
     "activation_function": "gelu_new",
     "attention_types": [[["global", "local"], 12]],
+    "attention_layers": [],  # as attention_types says
     "window_size": _WINDOW,
   },
   allowed={"is_encoder_decoder": (False,)},
   optional={"n_inner": int},
-  # The layers are attention_types, written out.
-  without_effect=[*gpt.WITHOUT_EFFECT, "attention_layers"],
+  without_effect=gpt.WITHOUT_EFFECT,
   renamed={**gpt.RENAMED, **_NAMES},
 )
 
 
 class GptNeo:
-  """See `Family`."""
+  """See `Family`.
+
+  `attention_layers` names the attention of every layer. `transformers` reads it
+  where it is given, and `attention_types` elsewhere.
+  """
 
   model_types = (_KIND,)
   ignored = (r"(transformer\.)?h\.\d+\.attn\.attention\.(masked_)?bias",)
@@ -65,6 +69,10 @@ class GptNeo:
   def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str]:
     """See `Family`."""
     return gpt.aliases(config, "transformer.wte.weight")
+
+  def num_layers(self, config: Mapping[str, Any]) -> int:
+    """See `Family`."""
+    return _ATTRIBUTES.read(config)["n_layer"]
 
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """See `Family`."""
@@ -80,7 +88,7 @@ class GptNeo:
         "query/Linear.use_bias": False,
         "key/Linear.use_bias": False,
         "value/Linear.use_bias": False,
-        "Stack.windows": _windows(found),
+        "Stack.windows": _windows(found, "attention_layers" in config),
       },
     )
 
@@ -118,20 +126,39 @@ class GptNeo:
     return [*links, *gpt.head(found)]
 
 
-def _windows(found: Mapping[str, Any]) -> windows.Windows:
-  kinds = []
-  for pattern, times in found["attention_types"]:
-    kinds += list(pattern) * times
-  for kind in kinds:
-    attributes.check_allowed(
-      _KIND, "attention_types", kind, ("global", "local")
-    )
-  if len(kinds) != found["n_layer"]:
+def _windows(found: Mapping[str, Any], are_listed: bool) -> windows.Windows:
+  """The windows of the layers.
+
+  Args:
+    found: The attributes of a config.json.
+    are_listed: Whether `attention_layers` is among those that it gives.
+  """
+  name = "attention_layers" if are_listed else "attention_types"
+  patterns = [(found[name], 1)] if are_listed else _patterns(found[name])
+  number = sum(len(pattern) * times for pattern, times in patterns)
+  if number != found["n_layer"]:
     raise UserError(
-      f"config.json of a {_KIND} model has attention_types of {len(kinds)} "
-      f"layers and num_layers={found['n_layer']}; they must agree"
+      f"config.json of a {_KIND} model has {name} of {number} layers and "
+      f"num_layers={found['n_layer']}; they must agree"
     )
+  kinds = [kind for pattern, times in patterns for kind in pattern * times]
+  for kind in kinds:
+    attributes.check_allowed(_KIND, name, kind, ("global", "local"))
   return windows.of_layers([k == "local" for k in kinds], found["window_size"])
+
+
+def _patterns(attention_types: list) -> list[tuple[list, int]]:
+  """Checks and returns the parts of `attention_types`."""
+  for part in attention_types:
+    match part:
+      case [[*_], int() as times] if times >= 0:
+        pass
+      case _:
+        raise UserError(
+          f"config.json of a {_KIND} model has {part!r} in attention_types; it "
+          "takes lists of a list of names and how often they follow each other"
+        )
+  return [(pattern, times) for pattern, times in attention_types]
 
 
 def _block(layer: int) -> Iterator[Link]:

@@ -89,6 +89,10 @@ class Llama:
     tied = _says_tied(config) and _HEAD not in stored
     return {**config, "tie_word_embeddings": tied}
 
+  def num_layers(self, config: Mapping[str, Any]) -> int:
+    """See `Family`."""
+    return self._read(config)["num_hidden_layers"]
+
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """See `Family`."""
     found = self._read(config)
@@ -209,6 +213,7 @@ class Llama:
         **self.allowed,
       },
       optional=_OPTIONAL,
+      may_be_zero=("max_window_layers",),
       without_effect=_WITHOUT_EFFECT,
     ).read(config)
     heads = found["num_attention_heads"]

@@ -95,6 +95,11 @@ class Marian:
     """See `Family`; without a bias of the logits, they have none."""
     return {**config, _BIAS: _BIAS in stored}
 
+  def num_layers(self, config: Mapping[str, Any]) -> int:
+    """See `Family`."""
+    found = _read(config)
+    return found["encoder_layers"] + found["decoder_layers"]
+
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """See `Family`."""
     found = _read(config)

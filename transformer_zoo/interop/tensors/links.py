@@ -110,6 +110,9 @@ def to_ours(
   last = _LastSplit()
   for link in links:
     source = theirs[link.theirs]
+    if link.layout == AsIs():
+      found[link.ours[0]] = source  # It can still be read in parts.
+      continue
     hollow = np.broadcast_to(np.zeros((), source.dtype), source.shape)
     for part, (name, shaped) in enumerate(
       zip(link.ours, link.layout.split(hollow), strict=True)
