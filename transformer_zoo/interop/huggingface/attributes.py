@@ -1,13 +1,16 @@
 """Reading a config.json: every attribute is understood, or refused by name."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 import sys
 from typing import Any
 
+from flax import linen as nn
+
 from transformer_zoo.errors import UserError
 
+Windows = tuple[int | None, ...]
 # Names of activations in `transformers` -> those of `feed_forward.ACTIVATIONS`.
 ACTIVATIONS = {
   "relu": "relu",
@@ -240,6 +243,38 @@ def counterpart(kind: str) -> Iterator[None]:
       f"a {kind} model cannot compute what this model does: its "
       f"{type(error.obj).__name__} has no {error.name!r}"
     ) from error
+
+
+def windows_of_layers(banded: Sequence[bool], width: int | None) -> Windows:
+  """Returns `Stack.windows`: the shortest repeated pattern of all layers.
+
+  Args:
+    banded: Whether a layer sees the last tokens alone, of each layer.
+    width: The number of tokens that such a layer sees.
+  """
+  for length in range(1, len(banded)):
+    if all(b == banded[i % length] for i, b in enumerate(banded)):
+      banded = banded[:length]
+      break
+  return tuple(width if b else None for b in banded)
+
+
+def windows_of_stack(
+  kind: str, stack: nn.Module
+) -> tuple[list[bool], int | None]:
+  """Returns whether each layer is banded, and the width of the bands.
+
+  Raises:
+    UserError: The layers have several widths.
+  """
+  repeated = [
+    stack.windows[layer % len(stack.windows)]
+    for layer in range(stack.num_layers)
+  ]
+  widths = set(repeated) - {None}
+  if len(widths) > 1:
+    raise UserError(f"{kind} models have one window, not {stack.windows}")
+  return [w is not None for w in repeated], widths.pop() if widths else None
 
 
 def padding_id(config: Mapping[str, Any], default: int | None = None) -> int:

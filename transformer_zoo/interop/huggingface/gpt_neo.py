@@ -12,9 +12,8 @@ from flax import linen as nn
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import gpt
-from transformer_zoo.interop.huggingface import pytorch_modules
-from transformer_zoo.interop.huggingface import windows
 from transformer_zoo.interop.huggingface.family import Architecture
+from transformer_zoo.interop.tensors import links as links_lib
 from transformer_zoo.interop.tensors.links import Link
 
 _KIND = "gpt_neo"
@@ -64,11 +63,11 @@ class GptNeo:
   model_types = (_KIND,)
   ignored = (r"(transformer\.)?h\.\d+\.attn\.attention\.(masked_)?bias",)
   prefix = "transformer."
-  settle = staticmethod(gpt.settle)
+  settle = staticmethod(gpt.settle_tie)
 
   def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str]:
     """See `Family`."""
-    return gpt.aliases(config, "transformer.wte.weight")
+    return gpt.aliases_of_head(config, "transformer.wte.weight")
 
   def num_layers(self, config: Mapping[str, Any]) -> int:
     """See `Family`."""
@@ -96,7 +95,7 @@ class GptNeo:
   def config(self, model: nn.Module) -> dict[str, Any]:
     """See `Family`."""
     stack = model.decoder.stack
-    banded, width = windows.of_stack(_KIND, stack)
+    banded, width = attributes.windows_of_stack(_KIND, stack)
     kinds = ["local" if b else "global" for b in banded]
     found = gpt.attributes_of(model)
     return {
@@ -119,19 +118,19 @@ class GptNeo:
       Link(
         "transformer.wpe.weight", ("decoder/position_embedder/pos_embedding",)
       ),
-      *pytorch_modules.layer_norm("transformer.ln_f", "decoder/decoder_norm"),
+      *links_lib.layer_norm("transformer.ln_f", "decoder/decoder_norm"),
     ]
     for layer in range(found["n_layer"]):
       links += _block(layer)
     return [*links, *gpt.head(found)]
 
 
-def _windows(found: Mapping[str, Any], are_listed: bool) -> windows.Windows:
+def _windows(found: Mapping[str, Any], are_listed: bool) -> attributes.Windows:
   """The windows of the layers.
 
   Args:
     found: The attributes of a config.json.
-    are_listed: Whether `attention_layers` is among those that it gives.
+    are_listed: Whether the config.json gives `attention_layers`.
   """
   name = "attention_layers" if are_listed else "attention_types"
   patterns = [(found[name], 1)] if are_listed else _patterns(found[name])
@@ -144,7 +143,9 @@ def _windows(found: Mapping[str, Any], are_listed: bool) -> windows.Windows:
   kinds = [kind for pattern, times in patterns for kind in pattern * times]
   for kind in kinds:
     attributes.check_allowed(_KIND, name, kind, ("global", "local"))
-  return windows.of_layers([k == "local" for k in kinds], found["window_size"])
+  return attributes.windows_of_layers(
+    [k == "local" for k in kinds], found["window_size"]
+  )
 
 
 def _patterns(attention_types: list) -> list[tuple[list, int]]:
@@ -164,18 +165,16 @@ def _patterns(attention_types: list) -> list[tuple[list, int]]:
 def _block(layer: int) -> Iterator[Link]:
   theirs, ours = f"transformer.h.{layer}", f"decoder/layers_{layer}"
   for norm, name in (("ln_1", "self_attention"), ("ln_2", "mlp")):
-    yield from pytorch_modules.layer_norm(
+    yield from links_lib.layer_norm(
       f"{theirs}.{norm}", f"{ours}/pre_{name}_layer_norm"
     )
   attention = f"{theirs}.attn.attention"
   for name, part in {"q": "query", "k": "key", "v": "value"}.items():
-    yield from pytorch_modules.linear(
+    yield from links_lib.linear(
       f"{attention}.{name}_proj", f"{ours}/self_attention/{part}", bias=False
     )
-  yield from pytorch_modules.linear(
+  yield from links_lib.linear(
     f"{attention}.out_proj", f"{ours}/self_attention/out"
   )
   for name, part in {"c_fc": "wi", "c_proj": "wo"}.items():
-    yield from pytorch_modules.linear(
-      f"{theirs}.mlp.{name}", f"{ours}/mlp/{part}"
-    )
+    yield from links_lib.linear(f"{theirs}.mlp.{name}", f"{ours}/mlp/{part}")

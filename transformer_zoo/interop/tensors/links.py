@@ -1,10 +1,10 @@
-"""Which tensors of another checkpoint are which of ours, and how they lie.
+"""Links between the tensors of another checkpoint and our parameters.
 
 A family of models is a list of `Link`s. The same list reads a checkpoint,
 writes one, and gives the tests their oracle.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import dataclasses
 from typing import Protocol
 
@@ -97,6 +97,28 @@ class Link:
   theirs: str
   ours: tuple[str, ...]
   layout: Layout = AsIs()
+
+
+def linear(theirs: str, ours: str, *, bias: bool = True) -> Iterator[Link]:
+  """Links of a `torch.nn.Linear`, which keeps its matrix as (out, in)."""
+  yield Link(f"{theirs}.weight", (f"{ours}/kernel",), Transposed())
+  if bias:
+    yield Link(f"{theirs}.bias", (f"{ours}/bias",))
+
+
+def conv1d(theirs: str, ours: Sequence[str]) -> Iterator[Link]:
+  """Links of a `Conv1D` of `transformers`, (in, out), ours side by side."""
+  layout = SideBySide(len(ours))
+  yield Link(
+    f"{theirs}.weight", tuple(f"{name}/kernel" for name in ours), layout
+  )
+  yield Link(f"{theirs}.bias", tuple(f"{name}/bias" for name in ours), layout)
+
+
+def layer_norm(theirs: str, ours: str) -> Iterator[Link]:
+  """Links of a `torch.nn.LayerNorm`."""
+  yield Link(f"{theirs}.weight", (f"{ours}/scale",))
+  yield Link(f"{theirs}.bias", (f"{ours}/bias",))
 
 
 def to_ours(
