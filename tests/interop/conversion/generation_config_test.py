@@ -6,6 +6,7 @@ import pytest
 
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
+from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import generation_config
 
 EOS = 1
@@ -68,3 +69,18 @@ def test_what_transformers_has_no_words_for_is_told():
 def test_a_vocabulary_without_an_end(tmp_path):
   decoding = DecodingOptions(end_ids=(4, 5), forced_end=True)
   assert exported(decoding, eos_id=None)[0] == {"eos_token_id": [4, 5]}
+
+
+def test_ends_that_are_no_ids(tmp_path):
+  path = tmp_path / "config.json"
+  for ends in (None, []):
+    path.write_text(json.dumps({"eos_token_id": ends, "num_beams": 2}))
+    assert generation_config.options(tmp_path)["num_beams"] == 2
+  for ends in ("</s>", [1, "2"], 1.5, {"id": 1}):
+    path.write_text(json.dumps({"eos_token_id": ends}))
+    with pytest.raises(UserError) as error:
+      generation_config.options(tmp_path)
+    assert str(error.value) == (
+      f"eos_token_id in '{path}' is {ends!r}; it has to be an id, a list of "
+      "ids, or null"
+    )

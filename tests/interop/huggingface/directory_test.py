@@ -96,6 +96,19 @@ def test_more_layers_than_tensors(tmp_path, family, number):
   )
 
 
+@pytest.mark.parametrize(
+  "change", [{"d_kv": 10**9}, {"num_heads": 1, "d_kv": 33}]
+)
+def test_wider_heads_than_tensors(tmp_path, change):
+  """Rotary positions of a head would be computed before they are compared."""
+  with pytest.raises(UserError) as error:
+    directory.open_directory(write(tmp_path, arrays(), CONFIG | change))
+  assert str(error.value) == (
+    f"'{tmp_path}/config.json' asks for {change['d_kv']} numbers of a head, "
+    "and the files beside it hold 32 rows at most; they are not of one model"
+  )
+
+
 def test_second_names_and_unused_tensors_are_passed_over(tmp_path):
   theirs = arrays()
   theirs["lm_head.weight"] = theirs["encoder.embed_tokens.weight"] = theirs[

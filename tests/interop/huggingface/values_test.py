@@ -105,6 +105,12 @@ def test_whole_numbers_that_no_model_has(kind, name, value):
   )
 
 
+def test_whole_numbers_in_the_place_of_real_ones():
+  """Arrays of float32 take no whole number of more than 32 bits."""
+  epsilon = bindings("llama", rms_norm_eps=10**12)["RMSNorm.epsilon"]
+  assert repr(epsilon) == "1000000000000.0"
+
+
 def test_numbers_that_no_float_holds():
   assert refusal("t5", dropout_rate=10**400).endswith("; it takes a number")
   assert "pad_token_id=4294967296; it takes" in refusal(

@@ -195,6 +195,11 @@ def _read(folder: pathlib.Path) -> tuple[pathlib.Path | None, dict[str, Any]]:
         raise UserError(
           f"{name} in {str(path)!r} is {value!r}; it has to be {called}"
         )
+  if not all(isinstance(end, int | None) for end in _ends(content)):
+    raise UserError(
+      f"eos_token_id in {str(path)!r} is {content['eos_token_id']!r}; it has to "
+      "be an id, a list of ids, or null"
+    )
   return path, content
 
 
@@ -275,8 +280,9 @@ def _forbidden_ids(path, content) -> tuple[int, ...]:
 
 
 def _ends(content: Mapping[str, Any]) -> list[int | None]:
+  """The ids that end outputs; [None] if there are none."""
   ends = content.get("eos_token_id")
-  return ends if isinstance(ends, list) else [ends]
+  return (ends or [None]) if isinstance(ends, list) else [ends]
 
 
 def _are_lists_of_ids(words) -> bool:

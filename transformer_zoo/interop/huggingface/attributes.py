@@ -153,7 +153,7 @@ class Attributes:
     return {**self.defaults, **found}
 
   def _typed(self, kind: str, spelling: str, value: Any) -> Any:
-    """The value, if its type is right; no dropout is one of 0."""
+    """The value as its type, if that is right; null is a dropout of 0."""
     name = self.renamed.get(spelling, spelling)
     if value is None and name.endswith(_DROPOUT):
       return 0.0
@@ -164,7 +164,7 @@ class Attributes:
     if wanted is int:
       least = 0 if name in self.may_be_zero else 1
       _check_range(kind, spelling, value, least)
-    return value
+    return float(value) if wanted is float else value
 
 
 def check_type(
