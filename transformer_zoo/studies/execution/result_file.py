@@ -1,4 +1,4 @@
-"""What a finished run hands on: its scores, and a checkpoint to start from."""
+"""The `result.json` of a finished run: its scores and its best checkpoint."""
 
 from collections.abc import Mapping
 import os
@@ -6,28 +6,30 @@ import pathlib
 import re
 
 from transformer_zoo.studies.execution import json_files
-from transformer_zoo.studies.execution import standing
+from transformer_zoo.studies.execution.run_progress import RESULT_FILE
 
-RESULT_FILE = standing.RESULT_FILE
 _CHECKPOINTS_ELSEWHERE = re.compile(
   r"^Checkpointing\.folder = '(.+)'$", re.MULTILINE
 )
 
 
-def read_result(folder: str | os.PathLike[str]) -> dict:
+def read(folder: str | os.PathLike[str]) -> dict:
   """Reads the `result.json` of a run folder.
 
   Raises:
-    UserError: it is missing or damaged.
+    UserError: If the file is missing or damaged.
   """
   return json_files.read(pathlib.Path(folder) / RESULT_FILE)
 
 
 def chosen_scores(result: Mapping) -> dict[str, dict[str, float]]:
-  """Returns `{task: {metric: value}}` of a `result.json`, each task's best.
+  """Returns `{task: {metric: value}}`, each task at its best checkpoint.
 
-  A task without metrics that was evaluated by itself has its `token_accuracy`
-  and `loss`.
+  A task without metrics that was evaluated alone has the metrics
+  `token_accuracy` and `loss`.
+
+  Args:
+    result: The contents of a `result.json`.
   """
   best = result.get("best_by_task", {})
   of_tokens = {
@@ -41,19 +43,19 @@ def chosen_scores(result: Mapping) -> dict[str, dict[str, float]]:
 
 
 def chosen_step(result: Mapping, task: str) -> int | None:
-  """Returns the step of a task's scores; None where they are an ensemble's."""
+  """Returns the step of a task's scores; None for the scores of an ensemble."""
   if task in result.get("best_by_task", {}):
     return result["best_by_task"][task]["step"]
   return result.get("best_step") or result.get("step")
 
 
 def checkpoint_of(folder: pathlib.Path) -> str:
-  """Returns what a finished run hands on: its best checkpoint, else its last.
+  """Returns the path of a finished run's best checkpoint, else of its last.
 
   Args:
-    folder: the run folder, with a `result.json`.
+    folder: The run folder, which contains a `result.json`.
   """
-  result = read_result(folder)
+  result = read(folder)
   step = result.get("best_step")
   step = result["step"] if step is None else step
   config = folder / "config.gin"

@@ -5,8 +5,8 @@ import types
 import pytest
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.studies.design import column_tasks
 from transformer_zoo.studies.design import loading
+from transformer_zoo.studies.design import plan
 from transformer_zoo.studies.design.suite import Column
 
 PREPARED = {"all": ("mini_sst2", "mini_squad"), "corpus": ("mini_corpus",)}
@@ -20,7 +20,7 @@ def make_check(monkeypatch):
     tasks = [types.SimpleNamespace(name=name) for name in PREPARED[mixture]]
     return types.SimpleNamespace(tasks=tasks)
 
-  monkeypatch.setattr(column_tasks.manifest, "load", load)
+  monkeypatch.setattr(plan.manifest, "load", load)
   suite = loading.load_suite("miniature")
 
   def check(score, mixture="all", group="G"):
@@ -31,7 +31,7 @@ def make_check(monkeypatch):
       mixture="corpus", prepared_dir="prepared", group="", scored=False
     )
     column = Column(name="C", group="G", scores=(score,))
-    column_tasks.check(suite, [column], [start, run])
+    plan.check_columns(suite, [column], [start, run])
 
   return check
 

@@ -7,7 +7,7 @@ import pytest
 
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.runs import inputs
-from transformer_zoo.studies.design import data_marks
+from transformer_zoo.studies.design import plan
 
 
 def mixture(**changes):
@@ -39,8 +39,8 @@ def mark(monkeypatch):
     prepared = mixture(**changes)
     monkeypatch.setattr(inputs, "prepared", lambda *_: prepared)
     monkeypatch.setattr(manifest, "load", lambda *_: prepared)
-    made = data_marks.made("m", "prepared")
-    assert data_marks.found("m", "prepared") == made
+    made = plan.mark_of_made_data("m", "prepared")
+    assert plan.mark_of_found_data("m", "prepared") == made
     return made
 
   return of
@@ -74,4 +74,4 @@ def test_the_same_records_made_anew_are_no_other_data(mark):
 
 
 def test_data_that_is_not_prepared_is_unknown(tmp_path):
-  assert data_marks.found("a", str(tmp_path)) == data_marks.UNKNOWN
+  assert plan.mark_of_found_data("a", str(tmp_path)) == plan.UNKNOWN_DATA
