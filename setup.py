@@ -12,6 +12,8 @@ VERSION = re.search(
 ).group(1)
 
 CORE = [
+  "Jinja2",
+  "MarkupSafe",
   "array_record",
   "etils[epath]",
   "flax",
@@ -19,10 +21,12 @@ CORE = [
   "gin-config",
   "grain",
   "jax",
+  "matplotlib",
   "msgpack",
   "numpy",
   "optax",
   "orbax-checkpoint",
+  "plotext",
   "rich",
   "rouge-score",
   "sacrebleu",
@@ -51,8 +55,6 @@ DATA = [
 ]
 TEST = [
   "import-linter",
-  # The plots of benchmarks/.
-  "matplotlib",
   "playwright",
   "pytest",
   "pytest-xdist",
