@@ -166,9 +166,9 @@ def _costs_of(run, search_paths, known, with_executed) -> RunCosts:
   )
   try:
     config.load((), bindings, search_paths, changes=run.changes)
-    run = Run.of_loaded()
-    key = f"{_program_key(run)}{', on TPU' * with_executed}"
-    return known.get(key, functools.partial(_count, run, with_executed))
+    loaded = Run.of_loaded()
+    key = f"{_program_key(loaded)}{', on TPU' * with_executed}"
+    return known.get(key, functools.partial(_count, loaded, with_executed))
   finally:
     gin.clear_config()
 
