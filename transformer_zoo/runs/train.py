@@ -125,9 +125,9 @@ def train(run: settings.Run) -> str:
       validation.validate, evaluator, tasks, folder / "predictions"
     )
     for line in (
-      *validation.omissions(mixture.tasks, splits, course.periods),
-      *inputs.losses(batches.tasks, lengths, run.examples.corruption),
-      *_plan(batches, converter, start_step, course.train_steps),
+      *validation.describe_omissions(mixture.tasks, splits, course.periods),
+      *inputs.describe_cuts(batches.tasks, lengths, run.examples.corruption),
+      *_describe_plan(batches, converter, start_step, course.train_steps),
     ):
       print(line, flush=True)
     recorder = stack.enter_context(step.watching.recorder(folder))
@@ -188,7 +188,7 @@ def _make_evaluator(run, mesh, vocabulary):
   )
 
 
-def _plan(
+def _describe_plan(
   batches: Batches,
   converter: converters.Converter,
   start_step: int,
