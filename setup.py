@@ -12,6 +12,7 @@ VERSION = re.search(
 ).group(1)
 
 CORE = [
+  "argcomplete",
   "array_record",
   "etils[epath]",
   "flax",
@@ -26,6 +27,7 @@ CORE = [
   "rich",
   "rouge-score",
   "sacrebleu",
+  "safetensors",
   "scikit-learn",
   "scipy",
   "sentencepiece",
@@ -95,7 +97,9 @@ setuptools.setup(
     "launch": ["submitit"],
     "tpu": ["libtpu"],
     "watch": ["mlflow-skinny", "wandb"],
-    "interop": ["torch", "transformers", "safetensors"],
+    "interop": ["torch", "transformers"],
+    # T5X is not on the package index; nothing of the project needs it.
+    "t5x": ["t5x @ git+https://github.com/google-research/t5x.git@cc342d4"],
   },
   entry_points={"console_scripts": ["zoo = transformer_zoo.cli.console:main"]},
 )

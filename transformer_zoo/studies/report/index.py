@@ -6,8 +6,8 @@ import pathlib
 import re
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.studies.execution import record
-from transformer_zoo.studies.execution import standing
+from transformer_zoo.studies.execution import results
+from transformer_zoo.studies.execution import run_progress
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.report import cells
 from transformer_zoo.studies.report import markdown
@@ -43,12 +43,12 @@ def folders(folder: str | os.PathLike[str]) -> list[pathlib.Path]:
     UserError: there are none.
   """
   found = [
-    path.parent for path in pathlib.Path(folder).glob(f"*/{record.STUDY_FILE}")
+    path.parent for path in pathlib.Path(folder).glob(f"*/{results.STUDY_FILE}")
   ]
   if not found:
     raise UserError(
       f"{folder} is neither the folder of a study, which has a "
-      f"{record.STUDY_FILE}, nor that above the folders of studies, which is "
+      f"{results.STUDY_FILE}, nor that above the folders of studies, which is "
       "the --output_dir of `zoo ablate`"
     )
   return sorted(found, key=_in_order)
@@ -151,9 +151,9 @@ def _part(number: int, of: int) -> page.Cell:
 def _state(study: StudyResults) -> str:
   """`finished`, or how many of its runs are and how many have failed."""
   states = [run.state for run in study.runs if not run.shared]
-  done, failed = map(states.count, (standing.FINISHED, standing.FAILED))
+  done, failed = map(states.count, (run_progress.FINISHED, run_progress.FAILED))
   if done == len(states):
-    return standing.FINISHED
+    return run_progress.FINISHED
   text = f"{done} of {len(states)} runs"
   return f"{text}, {failed} failed" if failed else text
 
