@@ -25,15 +25,14 @@ from transformer_zoo.forecast.roofline import Roofline
 from transformer_zoo.forecast.run_costs import RunCosts
 from transformer_zoo.modules import target
 from transformer_zoo.peft import trainable
-from transformer_zoo.runs import programs
+from transformer_zoo.runs import settings
 from transformer_zoo.studies.design import planned_run
 from transformer_zoo.studies.execution import json_files
 from transformer_zoo.studies.execution import run_progress
 
 COSTS_FILE = "costs.json"
-# Arguments of `train` by which runs of one program differ most often. Other
-# arguments that no cost depends on merely lead to a second trace.
-_DATA_AND_START = frozenset({"mixture_or_task_name", "initial_checkpoint"})
+# The settings that costs depend on.
+_GROUPS = (settings.Step, settings.Examples, settings.Course)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,7 +167,7 @@ def _costs_of(run, search_paths, known, with_executed) -> RunCosts:
   )
   try:
     config.load((), bindings, search_paths, changes=run.changes)
-    text = config.text_without("train", _DATA_AND_START)
+    text = config.text_of("train", settings.names(*_GROUPS))
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
     count = functools.partial(_count, with_executed)
     return known.get(key + ", on TPU" * with_executed, count)
@@ -178,10 +177,10 @@ def _costs_of(run, search_paths, known, with_executed) -> RunCosts:
 
 def _count(with_executed: bool) -> RunCosts:
   """Counts the costs of the run that gin is configured for."""
-  settings = programs.settings()
-  if settings["trainable"] == trainable.ALL:
+  run = settings.Run.of_loaded()
+  if run.step.trainable == trainable.ALL:
     # Traced layer by layer, T5 base takes five times as long. Scanning adds
     # about a tenth to the bytes accessed and changes no other count.
     gin.bind_parameter("Stack.scan", True)
-    settings = programs.settings()
-  return run_costs.of_settings(settings, with_executed=with_executed)
+    run = settings.Run.of_loaded()
+  return run_costs.of_settings(run, with_executed=with_executed)
