@@ -12,6 +12,8 @@ VERSION = re.search(
 ).group(1)
 
 CORE = [
+  "Jinja2",
+  "MarkupSafe",
   "argcomplete",
   "array_record",
   "etils[epath]",
@@ -20,10 +22,12 @@ CORE = [
   "gin-config",
   "grain",
   "jax",
+  "matplotlib",
   "msgpack",
   "numpy",
   "optax",
   "orbax-checkpoint",
+  "plotext",
   "rich",
   "rouge-score",
   "sacrebleu",
@@ -53,8 +57,6 @@ DATA = [
 ]
 TEST = [
   "import-linter",
-  # The plots of benchmarks/.
-  "matplotlib",
   "playwright",
   "pytest",
   "pytest-xdist",

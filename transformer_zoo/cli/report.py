@@ -34,7 +34,6 @@ def run(arguments: argparse.Namespace) -> None:
   """
   from transformer_zoo.studies.execution import results
   from transformer_zoo.studies.report import index
-  from transformer_zoo.studies.report import json_report
   from transformer_zoo.studies.report import report
   from transformer_zoo.studies.report import table
   from transformer_zoo.studies.statistics.analysis import analyse
@@ -50,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
   if not studies:
     raise UserError("\n".join(damages))
   if arguments.json:
-    told = [json_report.as_json(study) for study in studies]
+    told = [table.as_json(study) for study in studies]
     common.print_json(told[0] if is_one else told)
   else:
     if not is_one:

@@ -4,15 +4,16 @@ A curve is drawn against steps, tokens, FLOPs or time of its own run: what the
 run that it started from has cost is not counted again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
 import math
 
+import markupsafe
 import numpy as np
 
 from transformer_zoo.studies.execution.results import RunResult
 from transformer_zoo.studies.execution.results import StudyResults
-from transformer_zoo.studies.report.chart import Chart
+from transformer_zoo.studies.report import charts
 from transformer_zoo.studies.statistics.scores import column_score
 from transformer_zoo.training.monitoring import recorder
 
@@ -20,6 +21,8 @@ LOSS = "train/loss"
 STEPS, TOKENS, FLOPS, MINUTES = AXES = ("steps", "tokens", "FLOPs", "minutes")
 
 _VALIDATION = "validation/"
+# Names that runs of every group record.
+_LOSSES = (LOSS, "validation/loss")
 # What validation records beside the losses and the scores.
 _NO_SCORES = ("token_accuracy", "invalid")
 _MOST_POINTS = 120
@@ -30,10 +33,10 @@ class Curve:
   """Values that one run recorded.
 
   Attributes:
-    steps: ascending, [points].
-    values: [points].
-    costs: by axis, what the run had cost by then, [points]; an axis of which
-      nothing is known is not among them.
+    steps: The steps, ascending, [points].
+    values: The values, [points].
+    costs: By axis, the cost of the run up to each step, [points]. An axis whose
+      cost is unknown is left out.
   """
 
   steps: np.ndarray
@@ -49,13 +52,13 @@ def read(study: StudyResults, phase: str, group: str) -> dict[str, Curves]:
   """Reads the curves of one phase, or of one group's.
 
   Args:
-    study: the study.
-    phase: the name of the phase.
-    group: the name of the group, "" where the phase is not per group.
+    study: The results of the study's runs.
+    phase: The name of the phase.
+    group: The name of the group, "" if the phase has no groups.
 
   Returns:
-    By title: the loss of training, each column's score on the validation
-    split, the validation losses and metrics of tasks. A run that several rows
+    By title, the training loss, each column's score on the validation split,
+    and the validation losses and metrics of tasks. A run that several rows
     share appears under the first of them.
   """
   columns = [c for c in study.columns if group in ("", c.of_group)]
@@ -78,35 +81,93 @@ def read(study: StudyResults, phase: str, group: str) -> dict[str, Curves]:
   return {title: curves for title, curves in found.items() if curves}
 
 
-def panel(
+def section(study: StudyResults) -> list[dict[str, object]]:
+  """Returns the charts of each phase that recorded anything.
+
+  Args:
+    study: The results of the study's runs.
+
+  Returns:
+    By phase, a dict with `phase`; `axes`, the charts of the loss and the
+    columns by the label of the horizontal axis; `folded`, the charts of other
+    losses and metrics against steps; and `points`, the titles of what was
+    recorded once, of which there is no curve.
+  """
+  rows = list(study.rows)
+  columns = {column.name for column in study.columns}
+  groups = {}  # Phase -> its groups, "" if it has none.
+  for run in study.runs:
+    groups.setdefault(run.phase, {})[run.group] = None
+  phases = []
+  for phase, of_phase in groups.items():
+    chief, folded, points = {}, {}, []
+    for group in of_phase:
+      for title, curves in read(study, phase, group).items():
+        is_chief = title in columns or (title, group) == (LOSS, "")
+        named = f"{group}: {title}" if group and title in _LOSSES else title
+        if not _has_a_line(curves):
+          points.append(named)
+        else:
+          (chief if is_chief else folded)[named] = curves
+    axes = {
+      axis: charts_of_axis
+      for axis in AXES
+      if (
+        charts_of_axis := [
+          *filter(
+            None,
+            (
+              chart(title, curves, rows, axis)
+              for title, curves in chief.items()
+            ),
+          )
+        ]
+      )
+    }
+    if chief or folded or points:
+      phases.append(
+        {
+          "phase": phase,
+          "axes": axes,
+          "folded": [
+            chart(title.replace("/", ": "), curves, rows)
+            for title, curves in folded.items()
+          ],
+          "points": points,
+        }
+      )
+  return phases
+
+
+def chart(
   title: str, curves: Curves, rows: Sequence[str], axis: str = STEPS
-) -> str:
+) -> markupsafe.Markup:
   """Draws the mean over seeds of each row and the range that they span.
 
   Args:
-    title: of the panel.
-    curves: by row and seed.
-    rows: of the study, for their colours.
-    axis: one of `AXES`.
+    title: The title of the chart.
+    curves: The curves by row and seed.
+    rows: The rows of the study, whose places decide their colours.
+    axis: One of `AXES`.
 
   Returns:
-    An SVG element; "" where no run knows that axis.
+    An SVG element; "" if the axis is unknown for every run.
   """
-  curves = {
-    row: known
-    for row, by_seed in curves.items()
-    if (known := [c for c in by_seed.values() if axis in c.costs])
-  }
-  if not curves:
-    return ""
-  drawn = Chart(title, axis)
+  drawn = {}
   for row, by_seed in curves.items():
-    place = rows.index(row)
-    x, values = _together(by_seed, axis)
-    if len(by_seed) > 1 and len(x) > 1:
-      drawn.band(x, values.min(0), values.max(0), place)
-    drawn.line(x, values.mean(0), place)
-  return drawn.svg()
+    known = [curve for curve in by_seed.values() if axis in curve.costs]
+    if known:
+      drawn[rows.index(row)] = _together(known, axis)
+  if not drawn:
+    return markupsafe.Markup()
+  return charts.learning_curves(title, axis, drawn)
+
+
+def _has_a_line(curves: Curves) -> bool:
+  """Whether a row has two points or more that all of its seeds recorded."""
+  return any(
+    len(_common_steps(by_seed.values())) > 1 for by_seed in curves.values()
+  )
 
 
 def _points(lines, columns) -> dict[str, dict[int, float]]:
@@ -124,7 +185,8 @@ def _points(lines, columns) -> dict[str, dict[int, float]]:
         task, _, metric = title.rpartition("/")
         if metric in _NO_SCORES:
           continue
-        points.setdefault(title, {})[line["step"]] = value
+        known = name if name in _LOSSES else title
+        points.setdefault(known, {})[line["step"]] = value
         if metric != "loss":
           scores.setdefault(task, {})[metric] = value
     for column in columns:
@@ -168,8 +230,7 @@ def _interpolation(added: Mapping[int, float]) -> Callable:
 
 def _together(curves: Sequence[Curve], axis: str):
   """Mean costs [points] and values [seeds, points] at steps that all have."""
-  common = set.intersection(*(set(curve.steps.tolist()) for curve in curves))
-  steps = sorted(common)
+  steps = _common_steps(curves)
   # A page has few pixels; every curve keeps its last point.
   stride = -(-len(steps) // _MOST_POINTS) or 1
   steps = sorted({*steps[::stride], *steps[-1:]})
@@ -177,3 +238,9 @@ def _together(curves: Sequence[Curve], axis: str):
   costs = [c.costs[axis][p] for c, p in zip(curves, places, strict=True)]
   values = [c.values[p] for c, p in zip(curves, places, strict=True)]
   return np.mean(costs, axis=0), np.array(values)
+
+
+def _common_steps(curves: Iterable[Curve]) -> list[int]:
+  """The steps that all curves have, ascending."""
+  steps = (set(curve.steps.tolist()) for curve in curves)
+  return sorted(set.intersection(*steps))
