@@ -55,8 +55,8 @@ def test_another_version_counts_anew(book):
 def test_runs_of_one_program_are_traced_once(monkeypatch):
   traced = []
 
-  def of_settings(settings, with_executed):
-    traced.append(settings["task_feature_lengths"])
+  def of_settings(run, with_executed):
+    traced.append(run.examples.task_feature_lengths)
     return dataclasses.replace(COSTS, flops=len(traced))
 
   monkeypatch.setattr(costs.run_costs, "of_settings", of_settings)

@@ -104,9 +104,9 @@ def test_evaluations_of_unknown_duration_are_named():
 def test_the_command_prints_the_plan_alone(tmp_path, monkeypatch, capsys):
   traced = []
 
-  def of_settings(settings, with_executed):
+  def of_settings(run, with_executed):
     assert with_executed
-    traced.append(settings["task_feature_lengths"])
+    traced.append(run.examples.task_feature_lengths)
     return COSTS
 
   monkeypatch.setattr(costs.run_costs, "of_settings", of_settings)

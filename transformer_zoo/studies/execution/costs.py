@@ -26,12 +26,13 @@ from transformer_zoo.forecast.run_costs import RunCosts
 from transformer_zoo.modules import target
 from transformer_zoo.peft import trainable
 from transformer_zoo.runs import settings
-from transformer_zoo.runs.settings import Run
 from transformer_zoo.studies.design import planned_run
 from transformer_zoo.studies.execution import json_files
 from transformer_zoo.studies.execution import run_progress
 
 COSTS_FILE = "costs.json"
+# The settings that costs depend on.
+_GROUPS = (settings.Step, settings.Examples, settings.Course)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,33 +163,24 @@ def _with_bounds(job: Job, chip: hardware.Chip, devices: int) -> Job:
 
 def _costs_of(run, search_paths, known, with_executed) -> RunCosts:
   bindings = planned_run.bindings(
-    run.command, 0, "", ["start"] * len(run.starts)
+    run.command, 0, "run", ["start"] * len(run.starts)
   )
   try:
     config.load((), bindings, search_paths, changes=run.changes)
-    loaded = Run.of_loaded()
-    key = f"{_program_key(loaded)}{', on TPU' * with_executed}"
-    return known.get(key, functools.partial(_count, loaded, with_executed))
+    text = config.text_of("train", settings.names(*_GROUPS))
+    key = hashlib.sha256(text.encode()).hexdigest()[:12]
+    count = functools.partial(_count, with_executed)
+    return known.get(key + ", on TPU" * with_executed, count)
   finally:
     gin.clear_config()
 
 
-def _program_key(run: Run) -> str:
-  """Returns a key of the costs: of the step, its batches and its course."""
-  groups = (settings.Step, settings.Examples, settings.Data)
-  names = {f.name for group in groups for f in dataclasses.fields(group)}
-  # The task changes nothing that is counted.
-  text = config.text_of("train", names - {"mixture_or_task_name"})
-  steps, periods = run.course.train_steps, run.course.periods
-  digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-  return f"{digest}, {steps} steps, {periods}"
-
-
-def _count(run: Run, with_executed: bool) -> RunCosts:
+def _count(with_executed: bool) -> RunCosts:
   """Counts the costs of the run that gin is configured for."""
+  run = settings.Run.of_loaded()
   if run.step.trainable == trainable.ALL:
     # Traced layer by layer, T5 base takes five times as long. Scanning adds
     # about a tenth to the bytes accessed and changes no other count.
     gin.bind_parameter("Stack.scan", True)
-    run = Run.of_loaded()
+    run = settings.Run.of_loaded()
   return run_costs.of_settings(run, with_executed=with_executed)
