@@ -18,7 +18,7 @@ from transformer_zoo.evaluation import journal
 from transformer_zoo.evaluation import submission
 from transformer_zoo.interop.conversion import converted_run
 from transformer_zoo.runs import checkpoint_sources
-from transformer_zoo.runs import evaluated_tasks
+from transformer_zoo.runs import evaluate as evaluate_lib
 from transformer_zoo.runs import scoring
 from transformer_zoo.studies.statistics import predictions
 from transformer_zoo.training.checkpoints import reading
@@ -435,7 +435,7 @@ def test_hidden_labels_are_not_scored(
   )
   known = 19
   mixture = manifest.load("mixed", prepared_dir)
-  having, _ = evaluated_tasks.choose(mixture, "validation", submitted=False)
+  having, _ = evaluate_lib.choose_tasks(mixture, "validation", submitted=False)
   assert [task.name for task in having] == ["colours", "unscored"]
 
 

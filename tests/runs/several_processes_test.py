@@ -78,7 +78,7 @@ PLACED = """
 import jax
 import numpy as np
 from tests import tiny_t5
-from transformer_zoo.runs import scoring
+from transformer_zoo.runs import restoration
 from transformer_zoo.training.sharding.partitioning import Partitioning
 model = tiny_t5.build("t5_1_1", **SIZES)
 expected = tiny_t5.random_parameters(model)
@@ -88,7 +88,7 @@ def compare(placed, whole):
   (shard,) = placed.addressable_shards
   np.testing.assert_array_equal(shard.data, whole[shard.index])
 for path in PATHS:
-  placed = scoring.restore(model, partitioning, mesh, 8, path)
+  placed = restoration.restore(model, partitioning, mesh, 8, path)
   jax.tree.map(compare, placed, expected)
   print("placed", path)
 """

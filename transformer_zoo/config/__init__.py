@@ -21,14 +21,15 @@ from transformer_zoo.config import previous
 from transformer_zoo.config import reading
 from transformer_zoo.config import registry
 from transformer_zoo.config import task_modules
+from transformer_zoo.config.comparison import difference
+from transformer_zoo.config.comparison import digest
 from transformer_zoo.config.reach import Reach
 from transformer_zoo.config.reading import Binding
 from transformer_zoo.config.reading import bound
 from transformer_zoo.config.reading import folders
 from transformer_zoo.config.reading import MACRO
-from transformer_zoo.config.writing import difference
-from transformer_zoo.config.writing import digest
 from transformer_zoo.config.writing import write
+from transformer_zoo.effects import Effect
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import sentence
 from transformer_zoo.errors import UserError
@@ -44,7 +45,7 @@ __all__ = [
   "operative_config",
   "register_all",
   "setting",
-  "text_without",
+  "text_of",
   "value",
 ]
 
@@ -191,27 +192,31 @@ def operative_config(*roots: str) -> str:
   )
 
 
-def text_without(root: str, parameters: Collection[str]) -> str:
-  """`operative_config` without parameters of the root and all they alone reach.
+def text_of(root: str, parameters: Collection[str]) -> str:
+  """The bindings of some parameters of a root and of all that they reach.
+
+  Parameters that are places are left out.
 
   Args:
-    root: a configurable.
-    parameters: of it.
+    root: The name of a configurable.
+    parameters: The names of its parameters.
   """
   selector = registry.find(root, "root").selector
-  kept = [
+  bindings = [
     binding
     for binding in _loaded
-    if binding.selector != selector or binding.parameter not in parameters
+    if binding.selector != selector
+    or binding.parameter in parameters
+    and registry.mark(root, binding.parameter) != Effect.PLACE
   ]
-  reach = _follow(Reach(kept, overridden=False), [root])
+  reach = _follow(Reach(bindings, overridden=False), [root])
   return write(reach, _loaded_imports)
 
 
 def config_hash(*roots: str) -> str:
   """Twelve hexadecimal digits that two runs share if they compute the same.
 
-  Where a run is written (`writing.PLACES`) does not count.
+  Settings that are marked as places do not count.
   """
   return digest(operative_config(*roots))
 

@@ -1,8 +1,7 @@
-"""What is registered with gin: names, parameters, references.
+"""Configurables registered with gin: names, parameters, references.
 
-gin offers no public way to ask which names exist, or whether a parsed reference
-is to one of them, which helpful messages need; its private names that answer
-this stand here and nowhere else.
+gin has no public function that lists names or checks a parsed reference, which
+helpful messages need. Its private names are used here and nowhere else.
 """
 
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 from gin import config as gin_config
 from gin import selector_map
 
+from transformer_zoo import effects
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -60,13 +60,13 @@ def exists(name: str) -> bool:
 
 @contextlib.contextmanager
 def apart_from(*modules: str) -> Iterator[None]:
-  """Puts aside what another program in this process has told gin.
+  """Puts aside the bindings of another program in this process.
 
-  Within, nothing is bound; what is registered meanwhile stays.
+  Within it nothing is bound. Configurables that are registered meanwhile stay.
 
   Args:
-    *modules: whose configurables are unknown within, with all that have been
-      registered by gin files.
+    *modules: The modules whose configurables are unknown within it, as are
+      those that gin files have registered.
   """
   kept = {name: getattr(gin_config, name) for name in _STATE}
   registry = gin_config._REGISTRY
@@ -111,7 +111,7 @@ def find(name: str, where: str) -> gin_config.Configurable:
 def parameters(
   configurable: gin_config.Configurable,
 ) -> dict[str, Parameter]:
-  """The parameters that gin may bind, with what is written about each."""
+  """Returns the parameters that gin may bind, by name."""
   target = configurable.wrapped
   hidden = set(configurable.denylist or ())
   if is_linen(target):
@@ -134,8 +134,17 @@ def _parameters(target: Any) -> dict[str, Parameter]:
   }
 
 
+def mark(name: str, parameter: str) -> effects.Effect | None:
+  """Returns the mark of a parameter, or None if it has none or is unknown."""
+  matches = gin_config._REGISTRY.matching_selectors(name)
+  if len(matches) != 1:
+    return None
+  found = parameters(gin_config._REGISTRY[matches[0]]).get(parameter)
+  return found and effects.marked(found.annotation)
+
+
 def takes_any(configurable: gin_config.Configurable) -> bool:
-  """Whether it has `**kwargs`."""
+  """Returns whether a configurable has `**kwargs`."""
   return any(
     parameter.kind is parameter.VAR_KEYWORD
     for parameter in inspect.signature(configurable.wrapped).parameters.values()
@@ -143,7 +152,7 @@ def takes_any(configurable: gin_config.Configurable) -> bool:
 
 
 def result_type(configurable: gin_config.Configurable) -> Any:
-  """What calling it gives: the class itself, or what a function returns."""
+  """Returns the type of its result: a class itself, or a return annotation."""
   target = configurable.wrapped
   if inspect.isclass(target):
     return target

@@ -9,7 +9,7 @@ import pytest
 
 from transformer_zoo import config
 from transformer_zoo.forecast import run_costs
-from transformer_zoo.runs import programs
+from transformer_zoo.runs.settings import Run
 from transformer_zoo.studies import published
 from transformer_zoo.studies.design import loading
 from transformer_zoo.studies.design import plan
@@ -42,7 +42,7 @@ def costs(changes):
   try:
     # Layers that are not scanned take longer to trace and cost the same.
     config.load((), [*bindings, "SCAN_LAYERS=True"], changes=changes)
-    return run_costs.of_settings(programs.settings(), with_executed=False)
+    return run_costs.of_settings(Run.of_loaded(), with_executed=False)
   finally:
     gin.clear_config()
 

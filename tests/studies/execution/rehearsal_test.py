@@ -9,7 +9,7 @@ from tests.studies.planned import make_run
 from transformer_zoo import config
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
 from transformer_zoo.data.storage import manifest
-from transformer_zoo.runs import train
+from transformer_zoo.runs.initial_checkpoint import InitialCheckpoint
 from transformer_zoo.studies.execution import rehearsal
 from transformer_zoo.studies.execution import speeds
 from transformer_zoo.studies.execution.speeds import Speed
@@ -107,7 +107,7 @@ def test_a_run_that_evaluates_fewer_examples_is_rehearsed_with_those(
 def test_only_the_last_one_has_several_steps(found, trainings):
   assert [one["train_steps"] for one in trainings] == [1, 1, rehearsal.STEPS]
   for one in trainings:
-    assert one["initial_checkpoint"] == train.FROM_SCRATCH
+    assert one["initial_checkpoint"] == InitialCheckpoint()
     assert one["periods"].checkpoint == one["train_steps"]
 
 

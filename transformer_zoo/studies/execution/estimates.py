@@ -18,7 +18,7 @@ from transformer_zoo.forecast.roofline import Roofline
 from transformer_zoo.forecast.run_costs import RunCosts
 from transformer_zoo.modules import target
 from transformer_zoo.peft import trainable
-from transformer_zoo.runs import programs
+from transformer_zoo.runs.settings import Run
 from transformer_zoo.studies.design import plan
 from transformer_zoo.studies.design import run_bindings
 from transformer_zoo.studies.execution import standing
@@ -126,8 +126,8 @@ def _look(run, search_paths, known, with_executed) -> tuple[Kind, RunCosts]:
   try:
     config.load((), bindings, search_paths, changes=run.changes)
     kind = Kind.of_loaded()
-    settings = programs.settings()
-    steps, periods = settings["train_steps"], settings["periods"]
+    settings = Run.of_loaded()
+    steps, periods = settings.course.train_steps, settings.course.periods
     key = (
       f"{kind.program}, {steps} steps, {periods}" + ", on TPU" * with_executed
     )
@@ -139,9 +139,9 @@ def _look(run, search_paths, known, with_executed) -> tuple[Kind, RunCosts]:
 
 def _count(settings, with_executed) -> RunCosts:
   """The costs of the run that is configured now."""
-  if settings["trainable"] == trainable.ALL:
+  if settings.step.trainable == trainable.ALL:
     # Traced layer by layer, T5 base takes five times as long. Only bytes
     # accessed become more by it, about a tenth.
     gin.bind_parameter("Stack.scan", True)
-    settings = programs.settings()
+    settings = Run.of_loaded()
   return run_costs.of_settings(settings, with_executed=with_executed)

@@ -6,13 +6,12 @@ later runs. Only then it has more than one step. An evaluation is of some
 examples, and told for all.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 import contextlib
 import dataclasses
 import os
 import pathlib
 import shutil
-from typing import Any
 
 import gin
 import numpy as np
@@ -22,9 +21,9 @@ from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.runs import inputs
-from transformer_zoo.runs import programs
 from transformer_zoo.runs import reuse
-from transformer_zoo.runs import train
+from transformer_zoo.runs.initial_checkpoint import InitialCheckpoint
+from transformer_zoo.runs.settings import Run
 from transformer_zoo.studies.design import plan
 from transformer_zoo.studies.design import run_bindings
 from transformer_zoo.studies.execution import single_run
@@ -109,14 +108,14 @@ def _begun(first: Speed, later: Speed) -> Speed:
 def _train(run, folder, search_paths, steps) -> Speed:
   with _configured(run, folder, search_paths):
     kind = speeds.Kind.of_loaded()
-    settings = programs.settings()
-    asked = settings["evaluation_max_examples"] or EXAMPLES
+    settings = Run.of_loaded()
+    asked = settings.evaluation.evaluation_max_examples or EXAMPLES
     config.call(
       "train",
       train_steps=steps,
       periods=loop.Periods(_LOG_PERIOD, checkpoint=steps, evaluate=0),
-      initial_checkpoint=train.FROM_SCRATCH,
-      decoding=_OfATrainedModel(**vars(settings["decoding"])),
+      initial_checkpoint=InitialCheckpoint(),
+      decoding=_OfATrainedModel(**vars(settings.evaluation.decoding)),
       evaluation_max_examples=min(EXAMPLES, asked),
     )
     return speeds.measured(folder, kind, rehearsed=True)
@@ -138,10 +137,10 @@ def _times_as_many_batches() -> float:
   Few examples fill their batches less, for those of a batch are of similar
   lengths; so not examples are counted, but what takes time.
   """
-  settings = programs.settings()
-  asked = settings["evaluation_max_examples"]
+  settings = Run.of_loaded()
+  asked = settings.evaluation.evaluation_max_examples
   mixture = inputs.prepared(
-    settings["mixture_or_task_name"], settings["prepared_dir"]
+    settings.data.mixture_or_task_name, settings.data.prepared_dir
   )
   rehearsed = _batches(mixture, settings, min(EXAMPLES, asked or EXAMPLES))
   return _batches(mixture, settings, asked) / rehearsed if rehearsed else 1.0
@@ -149,17 +148,17 @@ def _times_as_many_batches() -> float:
 
 def _batches(
   mixture: manifest.PreparedMixture,
-  settings: Mapping[str, Any],
+  settings: Run,
   examples: int | None,
 ) -> int:
   return sum(
     EvaluationSplit(
       task,
       "validation",
-      settings["task_feature_lengths"],
-      settings["evaluation_batch_size"] or settings["batch_size"],
-      corruption=settings["corruption"],
-      converter=settings["converter"],
+      settings.examples.task_feature_lengths,
+      settings.evaluation.evaluation_batch_size or settings.step.batch_size,
+      corruption=settings.examples.corruption,
+      converter=settings.examples.converter,
       max_examples=examples,
     ).num_batches
     for task in mixture.tasks

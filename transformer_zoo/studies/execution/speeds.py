@@ -18,21 +18,11 @@ import gin
 
 from transformer_zoo import config
 from transformer_zoo.errors import UserError
+from transformer_zoo.runs import settings
 from transformer_zoo.studies.execution import json_files
 from transformer_zoo.studies.execution import machines
 from transformer_zoo.studies.execution import outcome
 from transformer_zoo.training.monitoring import recorder
-
-# Arguments of `train` that change no program, but what it is fed and how often
-# it runs.
-_NOT_OF_PROGRAMS = frozenset(
-  {
-    *("model_dir", "checkpointing", "initial_checkpoint", "periods", "seed"),
-    *("mixture_or_task_name", "prepared_dir", "num_workers", "rates"),
-    *("train_steps", "static_copies", "max_tokens", "corruption"),
-    *("learning_rate", "evaluation_max_examples"),
-  }
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +40,9 @@ class Kind:
   @classmethod
   def of_loaded(cls) -> "Kind":
     """The kind of the training run that is configured now."""
-    text = config.text_without("train", _NOT_OF_PROGRAMS)
+    groups = (settings.Step, settings.Examples)
+    names = [field.name for one in groups for field in dataclasses.fields(one)]
+    text = config.text_of("train", names)
     program = hashlib.sha256(text.encode()).hexdigest()[:12]
     return cls(program, config.setting("mixture_or_task_name"))
 

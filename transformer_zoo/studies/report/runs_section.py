@@ -7,6 +7,8 @@ import json
 import os
 from urllib.parse import quote
 
+from transformer_zoo.studies.design import run_bindings
+from transformer_zoo.studies.design import suite
 from transformer_zoo.studies.execution.results import RunResult
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.report import cells
@@ -18,10 +20,11 @@ from transformer_zoo.training.monitoring.progress import duration
 
 _SAMPLES = 3
 _MOST_CHARACTERS = 400
-# Lines of a configuration that differ between any two runs.
-_PLACES = (
-  *("MODEL_DIR", "RANDOM_SEED", "INITIAL_CHECKPOINT_PATH"),
-  *("CHECKPOINT_PATH", "evaluate.output_dir"),
+# What a study binds for each of its runs differs between any two of them.
+_PLACES = frozenset(
+  binding.partition("=")[0]
+  for command in suite.COMMANDS
+  for binding in run_bindings.of_run(command, 0, "", [""])
 )
 
 

@@ -1,35 +1,29 @@
-"""Programs of a run that are not compiled: what they are given, and cost.
+"""Programs of a run before they are compiled, with their arguments and cost.
 
-The program is that of `train`, or of decoding, by the same bindings. What it
-reads comes from lengths, batch size and converter: no data is needed.
+The program is that of a training step or of decoding. Its batch follows from
+lengths, batch size and converter: no data is needed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 import dataclasses
 import functools
-import inspect
 from typing import Any
 
-from flax import linen as nn
-import gin
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import prompts
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import cost as cost_lib
-from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.runs import inputs
+from transformer_zoo.runs.settings import Run
 from transformer_zoo.training.monitoring import anomalies
-from transformer_zoo.training.monitoring.settings import Watching
 from transformer_zoo.training.program import TrainProgram
 from transformer_zoo.training.sharding import meshes
 from transformer_zoo.training.sharding import sharding_table
-from transformer_zoo.training.sharding.partitioning import Partitioning
 
 MODES = ("train", "decode")
 
@@ -59,76 +53,7 @@ class Program:
   unknown_trips: int = 1
 
 
-def settings() -> dict[str, Any]:
-  """The arguments of `train`: what gin binds, and defaults.
-
-  Models are built here: call it inside `target.compiling_for`.
-  """
-  signature = inspect.signature(gin.get_configurable("train"))
-  defaults = {
-    name: parameter.default for name, parameter in signature.parameters.items()
-  }
-  return defaults | gin.get_bindings("train")
-
-
-def train_program(
-  *,
-  model: nn.Module,
-  objective: Callable,
-  optimizer: Callable[..., optax.GradientTransformation],
-  learning_rate: Callable,
-  partitioning: Partitioning,
-  num_microbatches: int,
-  watching: Watching,
-  trainable: Trainable,
-  batch_size: int,
-  devices: Sequence[jax.Device] | None = None,
-) -> TrainProgram:
-  """The training step of a run, for runs and forecasts.
-
-  Args:
-    model: as the others, of `train`.
-    objective: likewise.
-    optimizer: likewise.
-    learning_rate: likewise.
-    partitioning: likewise.
-    num_microbatches: likewise.
-    watching: likewise.
-    trainable: likewise.
-    batch_size: likewise.
-    devices: those of this run by default.
-
-  Raises:
-    UserError: mesh, batch or parameters do not divide.
-  """
-  program = TrainProgram(
-    model,
-    objective,
-    optimizer(learning_rate),
-    learning_rate,
-    partitioning,
-    partitioning.mesh(devices),
-    num_microbatches=num_microbatches,
-    trainable=trainable,
-    **watching.in_step(),
-  )
-  program.check(batch_size)
-  return program
-
-
-def on_devices(
-  settings: Mapping[str, Any], devices: Sequence[jax.Device]
-) -> TrainProgram:
-  """`train_program` of all arguments of `train`."""
-  wanted = inspect.signature(train_program).parameters.keys() - {"devices"}
-  return train_program(
-    **{name: settings[name] for name in wanted}, devices=devices
-  )
-
-
-def of_mode(
-  mode: str, program: TrainProgram, settings: Mapping[str, Any]
-) -> Program:
+def of_mode(mode: str, program: TrainProgram, run: Run) -> Program:
   """The training step, or the decoding of a batch.
 
   Raises:
@@ -136,7 +61,7 @@ def of_mode(
   """
   check_mode(mode)
   make = {"train": _training, "decode": _decoding}[mode]
-  return make(program, settings)
+  return make(program, run)
 
 
 def check_mode(mode: str) -> None:
@@ -145,8 +70,8 @@ def check_mode(mode: str) -> None:
     raise UserError(f"unknown mode {mode!r}; allowed: {', '.join(MODES)}")
 
 
-def _training(program: TrainProgram, settings: Mapping[str, Any]) -> Program:
-  batch = abstract_batch(settings, program.mesh)
+def _training(program: TrainProgram, run: Run) -> Program:
+  batch = abstract_batch(run, program.mesh)
   key = jax.eval_shape(lambda: jax.random.key(0))
   others = [key]
   if program.anomalies.are_looked_for:
@@ -165,14 +90,14 @@ def _training(program: TrainProgram, settings: Mapping[str, Any]) -> Program:
   )
 
 
-def _decoding(program: TrainProgram, settings: Mapping[str, Any]) -> Program:
-  converter, rows = settings["converter"], settings["batch_size"]
-  lengths = prompts.with_room(converter, settings["task_feature_lengths"])
-  options = settings["decoding"].with_length(lengths["targets"])
+def _decoding(program: TrainProgram, run: Run) -> Program:
+  examples, rows = run.examples, run.step.batch_size
+  lengths = prompts.with_room(examples.converter, examples.task_feature_lengths)
+  options = run.evaluation.decoding.with_length(lengths["targets"])
   params = program.abstract_state.params
   make = functools.partial(
     generate,
-    settings["model"],
+    run.step.model,
     max_length=lengths["targets"],
     options=options,
   )
@@ -201,30 +126,30 @@ def _decoding(program: TrainProgram, settings: Mapping[str, Any]) -> Program:
 
 
 def abstract_batch(
-  settings: Mapping[str, Any], mesh: jax.sharding.Mesh
+  run: Run, mesh: jax.sharding.Mesh
 ) -> dict[str, jax.ShapeDtypeStruct]:
-  """Shapes and shardings of a training batch, from no examples at all.
+  """Returns the shapes and shardings of a training batch.
 
   Args:
-    settings: arguments of `train`.
-    mesh: where it will lie.
+    run: The settings of the run.
+    mesh: The mesh of devices that the batch is laid out on.
 
   Raises:
-    UserError: the model does not read what the converter lays out.
+    UserError: The model does not read what the converter lays out.
   """
-  converter = settings["converter"]
-  inputs.check_converter(settings["model"], converter)
+  converter = run.examples.converter
+  inputs.check_converter(run.step.model, converter)
   row = converter(
     {name: Ragged.of([]) for name in converter.features},
     np.zeros(0, int),
     num_rows=1,
-    lengths=settings["task_feature_lengths"],
-    packing=settings["packing"],
+    lengths=run.examples.task_feature_lengths,
+    packing=run.data.packing,
     pad_id=0,
   )
   return {
     name: jax.ShapeDtypeStruct(
-      (settings["batch_size"], *value.shape[1:]),
+      (run.step.batch_size, *value.shape[1:]),
       jnp.int32,
       sharding=_over_rows(mesh),
     )
