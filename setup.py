@@ -26,6 +26,7 @@ CORE = [
   "rich",
   "rouge-score",
   "sacrebleu",
+  "safetensors",
   "scikit-learn",
   "scipy",
   "sentencepiece",
@@ -95,7 +96,7 @@ setuptools.setup(
     "launch": ["submitit"],
     "tpu": ["libtpu"],
     "watch": ["mlflow-skinny", "wandb"],
-    "interop": ["torch", "transformers", "safetensors"],
+    "interop": ["torch", "transformers"],
   },
   entry_points={"console_scripts": ["zoo = transformer_zoo.cli.console:main"]},
 )

@@ -16,7 +16,7 @@ from transformer_zoo import config
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import converted_run
-from transformer_zoo.interop.conversion import generation_defaults
+from transformer_zoo.interop.conversion import generation_config
 from transformer_zoo.interop.conversion import tokenizer_files
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.t5x import checkpoints as t5x_checkpoints
@@ -157,7 +157,7 @@ def _of_huggingface(path) -> Source:
 
 def _start_id(model: nn.Module, folder: pathlib.Path) -> int | None:
   if hasattr(model, "encoder"):
-    return generation_defaults.start_id(folder)
+    return generation_config.start_id(folder)
   try:
     return tokenizer_files.start_id(folder)
   except UserError:  # Weights are good without a vocabulary.

@@ -16,11 +16,11 @@ from flax import linen as nn
 import jax
 import numpy as np
 
+from transformer_zoo import parameter_names
 from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.tensors import assignment as assignment_lib
-from transformer_zoo.interop.tensors import layers
 from transformer_zoo.interop.tensors.assignment import Assignment
 from transformer_zoo.interop.tensors.assignment import Rules
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
@@ -107,7 +107,7 @@ class Restoration:
       ("resized", resized),
       ("not used", dict.fromkeys(unused, "")),
     ):
-      for name, detail in layers.in_groups(details):
+      for name, detail in parameter_names.in_groups(details):
         yield f"  {what}: {name} {detail}".rstrip()
     if self.note:
       yield f"  note: {self.note}"

@@ -13,7 +13,7 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import converted_run
 from transformer_zoo.interop.conversion import exported_directory
-from transformer_zoo.interop.conversion import generation_export
+from transformer_zoo.interop.conversion import generation_config
 from transformer_zoo.interop.conversion import target as conversion_target
 from transformer_zoo.interop.conversion import tokenizer_files
 from transformer_zoo.interop.conversion.sources import FORMATS
@@ -238,7 +238,7 @@ def _write_directory(
   """Writes it; returns what has to be said of its tokenizer."""
   folder.mkdir(parents=True)
   special_ids = _special_ids(source)
-  generation = source.decoding and generation_export.attributes_of(
+  generation = source.decoding and generation_config.attributes_of(
     source.decoding, special_ids.get("eos_token_id"), report
   )
   said = _write_vocabulary(folder, source, special_ids.get("bos_token_id"))

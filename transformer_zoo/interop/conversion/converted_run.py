@@ -19,12 +19,12 @@ from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.conversion import generation_defaults
+from transformer_zoo.interop.conversion import generation_config
 from transformer_zoo.interop.conversion import tokenizer_files
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.tensors import orbax_checkpoints
-from transformer_zoo.interop.tensors.assignment import Parameter
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.parameter_names import Parameter
 from transformer_zoo.runs import run_folder
 from transformer_zoo.training import state
 from transformer_zoo.training.checkpoints import checksums
@@ -192,7 +192,7 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
     macros["CORRUPTION"] = None
   vocabulary, start = _tokenizer_in(beside)
   continues = not hasattr(model, "encoder")
-  said = generation_defaults.options(
+  said = generation_config.options(
     beside,
     eos_id=None if vocabulary is None else vocabulary.eos_id,
     continues=continues,
@@ -203,7 +203,7 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
     listed = ", ".join(f"{name}={value!r}" for name, value in said.items())
     print(f"decoding as {beside} says: {listed}", file=sys.stderr)
   if hasattr(model, "encoder"):
-    fed_first = generation_defaults.start_id(beside)
+    fed_first = generation_config.start_id(beside)
     if fed_first is not None:
       macros["EncoderDecoderFeatures.bos_id"] = fed_first
     if start is not None:
@@ -223,7 +223,7 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
 def _lengths(model: nn.Module, beside: pathlib.Path) -> dict[str, int]:
   """Usual ones, for which a language model has enough positions."""
   continues = not hasattr(model, "encoder")
-  longest = generation_defaults.longest(beside, continues=continues)
+  longest = generation_config.longest(beside, continues=continues)
   targets = longest or _LENGTHS["targets"]
   positions = model.decoder.num_positions
   if not continues or positions is None:

@@ -7,8 +7,8 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import llama
 from transformer_zoo.interop.huggingface import t5
 from transformer_zoo.interop.huggingface.family import Family
-from transformer_zoo.interop.huggingface.gpt_1 import Gpt1
-from transformer_zoo.interop.huggingface.gpt_2 import Gpt2
+from transformer_zoo.interop.huggingface.gpt import Gpt1
+from transformer_zoo.interop.huggingface.gpt import Gpt2
 from transformer_zoo.interop.huggingface.gpt_neo import GptNeo
 from transformer_zoo.interop.huggingface.marian import Marian
 

@@ -105,9 +105,15 @@ def open_directory(path: str | os.PathLike[str]) -> Directory:
   folder = pathlib.Path(path)
   config = read_json(folder / CONFIG)
   family = family_of(config)
-  family.architecture(config)  # What it says is understood, or refused here.
-  aliases = family.aliases(config)
+  num_layers = family.num_layers(config)
   promised = _with_prefix(_files(folder), family)
+  # Before anything is built that is as long as the model is deep or wide.
+  _check_size(folder, "layers", num_layers, len(promised), "tensors")
+  bindings = family.architecture(config).bindings
+  longest = max((n for t in promised.values() if t for n in t.shape), default=0)
+  head_dim = bindings.get("HEAD_DIM", 0)
+  _check_size(folder, "numbers of a head", head_dim, longest, "rows at most")
+  aliases = family.aliases(config)
   tensors = {n: tensor for n, tensor in promised.items() if tensor is not None}
   _check_absent(folder, promised.keys() - tensors.keys(), aliases, config)
   tensors = _without_aliases(tensors, aliases)
@@ -125,6 +131,11 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     content = json.loads(path.read_text(encoding="utf-8"))
   except OSError as error:
     raise UserError(f"cannot read {str(path)!r} ({error.strerror})") from error
+  except RecursionError:
+    raise UserError(
+      f"{str(path)!r} is no table of attributes: its lists and tables are "
+      "nested too deeply"
+    ) from None
   except ValueError as error:
     raise UserError(f"{str(path)!r} is no JSON file ({error})") from error
   if not isinstance(content, dict):
@@ -177,6 +188,14 @@ def _read(path, read) -> dict[str, Tensor]:
       "with `git lfs pull`"
     )
   return read(path)
+
+
+def _check_size(folder, what, asked_for, largest, of_what) -> None:
+  if asked_for > largest:
+    raise UserError(
+      f"{str(folder / CONFIG)!r} asks for {asked_for} {what}, and the files "
+      f"beside it hold {largest} {of_what}; they are not of one model"
+    )
 
 
 def _check_absent(folder, absent, aliases, config) -> None:

@@ -71,6 +71,13 @@ class Family(Protocol):
       stored: names of the tensors, without aliases that equal another.
     """
 
+  def num_layers(self, config: Mapping[str, Any]) -> int:
+    """The number of layers of a config.json, those of all stacks together.
+
+    Raises:
+      UserError: See `architecture`; nothing is as long as the model is deep.
+    """
+
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """Our model of a config.json, whose defaults the family knows.
 

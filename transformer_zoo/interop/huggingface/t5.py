@@ -107,6 +107,11 @@ class T5:
       "scale_decoder_outputs": scaled and self.scales,
     }
 
+  def num_layers(self, config: Mapping[str, Any]) -> int:
+    """See `Family`."""
+    found = self._read(config)
+    return found["num_layers"] + found["num_decoder_layers"]
+
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """See `Family`."""
     found = self._read(config)

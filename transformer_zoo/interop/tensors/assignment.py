@@ -11,20 +11,13 @@ from typing import NamedTuple
 
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors.layers import in_groups
-from transformer_zoo.interop.tensors.layers import pattern_of
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.parameter_names import in_groups
+from transformer_zoo.parameter_names import Parameter
+from transformer_zoo.parameter_names import pattern_of
 
-Shape = tuple[int, ...]
 # What a table has rows for, by the logical axis of its rows.
 ROWS = {"vocab": "vocabulary", "abspos_buckets": "positions"}
-
-
-class Parameter(NamedTuple):
-  """A parameter of a model: its shape and the logical names of its axes."""
-
-  shape: Shape
-  axes: tuple[str | None, ...]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,13 +28,13 @@ class Tensor:
   """A tensor of a checkpoint: known by shape and dtype, read on demand.
 
   Attributes:
-    shape: of the array.
-    dtype: of the array; bfloat16 is `ml_dtypes.bfloat16`.
-    load: returns the array, a view of a mapped file where that is possible,
-      perhaps of another floating-point type. Nothing keeps it: whoever reads
-      twice reads the file twice.
-    load_parts: yields its rows, those of one file at a time, where it lies in
-      several.
+    shape: The shape of the array.
+    dtype: The type of its numbers; bfloat16 is `ml_dtypes.bfloat16`.
+    load: A function that returns the array, a view of a mapped file where that
+      is possible, perhaps of another floating-point type. Nothing keeps the
+      array: reading twice reads the file twice.
+    load_parts: A function that yields the rows of the array, some at a time;
+      None for a tensor that is read as a whole.
   """
 
   shape: tuple[int, ...]
@@ -72,9 +72,14 @@ class Tensor:
     """Returns the array."""
     return self.load().astype(self.dtype, copy=False)
 
+  def parts(self) -> Iterator[np.ndarray]:
+    """Yields its rows in order, perhaps of another floating-point type."""
+    return iter([self.load()]) if self.load_parts is None else self.load_parts()
+
   def pieces(self) -> Iterator[np.ndarray]:
     """Yields its bytes in C order, of which few are in memory at a time."""
-    return pieces(self.load(), self.dtype)
+    for part in self.parts():
+      yield from pieces(part, self.dtype)
 
   @property
   def num_bytes(self) -> int:
@@ -231,5 +236,16 @@ def are_equal(a: Tensor, b: Tensor) -> bool:
       return False
     wide = np.promote_types(a.dtype, b.dtype)
     a, b = a.astype(wide), b.astype(wide)
-  pairs = zip(a.pieces(), b.pieces(), strict=True)
+  pairs = zip(_blocks(a.pieces()), _blocks(b.pieces()), strict=True)
   return all(np.array_equal(of_a, of_b) for of_a, of_b in pairs)
+
+
+def _blocks(pieces_: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+  """Yields the same bytes in blocks of one length, however they were cut."""
+  rest = np.empty(0, np.uint8)
+  for piece in pieces_:
+    rest = np.concatenate([rest, piece])
+    while len(rest) >= _PIECE_BYTES:
+      yield rest[:_PIECE_BYTES]
+      rest = rest[_PIECE_BYTES:]
+  yield rest

@@ -1,10 +1,10 @@
-"""Which tensors of another checkpoint are which of ours, and how they lie.
+"""Links between the tensors of another checkpoint and our parameters.
 
 A family of models is a list of `Link`s. The same list reads a checkpoint,
 writes one, and gives the tests their oracle.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import dataclasses
 from typing import Protocol
 
@@ -99,6 +99,28 @@ class Link:
   layout: Layout = AsIs()
 
 
+def linear(theirs: str, ours: str, *, bias: bool = True) -> Iterator[Link]:
+  """Links of a `torch.nn.Linear`, which keeps its matrix as (out, in)."""
+  yield Link(f"{theirs}.weight", (f"{ours}/kernel",), Transposed())
+  if bias:
+    yield Link(f"{theirs}.bias", (f"{ours}/bias",))
+
+
+def conv1d(theirs: str, ours: Sequence[str]) -> Iterator[Link]:
+  """Links of a `Conv1D` of `transformers`, (in, out), ours side by side."""
+  layout = SideBySide(len(ours))
+  yield Link(
+    f"{theirs}.weight", tuple(f"{name}/kernel" for name in ours), layout
+  )
+  yield Link(f"{theirs}.bias", tuple(f"{name}/bias" for name in ours), layout)
+
+
+def layer_norm(theirs: str, ours: str) -> Iterator[Link]:
+  """Links of a `torch.nn.LayerNorm`."""
+  yield Link(f"{theirs}.weight", (f"{ours}/scale",))
+  yield Link(f"{theirs}.bias", (f"{ours}/bias",))
+
+
 def to_ours(
   links: Iterable[Link], theirs: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
@@ -110,6 +132,9 @@ def to_ours(
   last = _LastSplit()
   for link in links:
     source = theirs[link.theirs]
+    if link.layout == AsIs():
+      found[link.ours[0]] = source  # It can still be read in parts.
+      continue
     hollow = np.broadcast_to(np.zeros((), source.dtype), source.shape)
     for part, (name, shaped) in enumerate(
       zip(link.ours, link.layout.split(hollow), strict=True)

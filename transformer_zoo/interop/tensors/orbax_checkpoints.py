@@ -19,8 +19,8 @@ import zlib
 import ml_dtypes
 import numpy as np
 
+from transformer_zoo import parameter_names
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors import layers
 from transformer_zoo.interop.tensors.lazy_tensors import mapped
 from transformer_zoo.interop.tensors.lazy_tensors import ocdbt_store
 from transformer_zoo.interop.tensors.lazy_tensors import pieces
@@ -64,7 +64,7 @@ def open_checkpoint(
     ]
     found, last = {}, _LastStack()
     for name in names:
-      if metadata["use_ocdbt"] or layers.is_stacked(name):
+      if metadata["use_ocdbt"] or parameter_names.is_stacked(name):
         store = _open(folder, name, packed=metadata["use_ocdbt"])
         found.update(_unstacked(name, store, last))
       else:
@@ -263,7 +263,7 @@ def _open(folder: pathlib.Path, name: str, *, packed: bool) -> Any:
 
 def _unstacked(name: str, store: Any, last: "_LastStack") -> dict[str, Tensor]:
   dtype = np.dtype(store.dtype.numpy_dtype)
-  if not layers.is_stacked(name):
+  if not parameter_names.is_stacked(name):
     return {name: Tensor(tuple(store.shape), dtype, _reader(store))}
   apart = store.chunk_layout.read_chunk.shape[0] == 1
   return {
@@ -272,7 +272,7 @@ def _unstacked(name: str, store: Any, last: "_LastStack") -> dict[str, Tensor]:
       dtype,
       _reader(store[i]) if apart else functools.partial(last.read, store, i),
     )
-    for i, layer in enumerate(layers.names_in(name, store.shape))
+    for i, layer in enumerate(parameter_names.names_in(name, store.shape))
   }
 
 

@@ -27,9 +27,8 @@ def resized(tensor: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def _grown(tensor: Tensor, shape: Sequence[int]) -> np.ndarray:
-  parts = tensor.load_parts or (lambda: iter([tensor.load()]))
   grown, first = None, 0
-  for part in parts():
+  for part in tensor.parts():
     if grown is None:
       grown = np.empty_like(part, shape=shape)  # It lies in memory alike.
     part = part[tuple(map(slice, (max(shape[0] - first, 0), *shape[1:])))]

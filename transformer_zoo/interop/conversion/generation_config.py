@@ -1,17 +1,18 @@
-"""What a Hugging Face directory says of decoding, for `DecodingOptions`.
+"""Exchange of `DecodingOptions` with generation_config.json, both ways.
 
-Where there is a generation_config.json, config.json says nothing of decoding,
-as in `transformers`.
+A directory without a generation_config.json says in config.json how to decode;
+beside one, config.json says nothing of it, as in `transformers`.
 """
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import math
 import pathlib
 import sys
 from typing import Any
 
+from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
@@ -66,15 +67,16 @@ def options(
   that are not built here are passed over with a sentence on stderr.
 
   Args:
-    folder: of config.json; nothing is said where it has none.
-    eos_id: of the vocabulary there, which ends outputs anyway; None where there
-      is no vocabulary.
-    continues: whether outputs go on with the prompt, whose tokens count in
+    folder: The folder of generation_config.json or config.json; without either
+      no field is returned.
+    eos_id: The id of EOS in the vocabulary there, which ends outputs anyway;
+      None if there is no vocabulary.
+    continues: Whether outputs continue the prompt, whose tokens count in
       `min_length` of `transformers`.
 
   Raises:
-    UserError: the file is damaged, its bad words are no ids, or a number is
-      none.
+    UserError: The file is damaged, its bad words are no ids, or an attribute
+      that takes a number has another value.
   """
   path, content = _read(folder)
   if path is None:
@@ -105,13 +107,14 @@ def options(
 
 
 def instead(overrides: Sequence[str]) -> list[str]:
-  """Overrides that take back what belongs to another search than a user's.
+  """Overrides that reset the options of another search than the user's.
 
-  Who asks for one beam, or a temperature, of a directory or run that says
-  `num_beams` and `alpha` need not know of the latter.
+  A user who asks for one beam, or a temperature, of a directory or run with
+  `num_beams` and `alpha` need not reset these by hand.
 
   Args:
-    overrides: the user's, `NAME=VALUE`; those that are returned come before.
+    overrides: The overrides of the user, `NAME=VALUE`; the returned ones come
+      before them.
   """
   given = {}
   for override in overrides:
@@ -139,15 +142,15 @@ def instead(overrides: Sequence[str]) -> list[str]:
 
 
 def longest(folder: pathlib.Path, *, continues: bool = False) -> int | None:
-  """The most tokens of outputs, if a directory says it.
+  """The largest number of tokens of outputs in a directory; None without one.
 
   Args:
-    folder: see `options`.
-    continues: see `options`; `max_length` counts the prompt too, and says
-      nothing here.
+    folder: The folder of `options`.
+    continues: Whether outputs continue the prompt, which `max_length` then
+      counts too, so that it is not used.
 
   Raises:
-    UserError: the file is damaged.
+    UserError: The file is damaged.
   """
   _, content = _read(folder)
   if content.get("max_new_tokens"):
@@ -160,10 +163,10 @@ def longest(folder: pathlib.Path, *, continues: bool = False) -> int | None:
 
 
 def start_id(folder: pathlib.Path) -> int | None:
-  """What a decoder beside an encoder is first fed, where it is not padding.
+  """The first id that a decoder beside an encoder is fed; None for padding.
 
   Raises:
-    UserError: a file is damaged.
+    UserError: A file is damaged.
   """
   names = (directory.CONFIG, writing.GENERATION_CONFIG)
   said = {
@@ -192,6 +195,11 @@ def _read(folder: pathlib.Path) -> tuple[pathlib.Path | None, dict[str, Any]]:
         raise UserError(
           f"{name} in {str(path)!r} is {value!r}; it has to be {called}"
         )
+  if not all(isinstance(end, int | None) for end in _ends(content)):
+    raise UserError(
+      f"eos_token_id in {str(path)!r} is {content['eos_token_id']!r}; it has to "
+      "be an id, a list of ids, or null"
+    )
   return path, content
 
 
@@ -272,8 +280,9 @@ def _forbidden_ids(path, content) -> tuple[int, ...]:
 
 
 def _ends(content: Mapping[str, Any]) -> list[int | None]:
+  """The ids that end outputs; [None] if there are none."""
   ends = content.get("eos_token_id")
-  return ends if isinstance(ends, list) else [ends]
+  return (ends or [None]) if isinstance(ends, list) else [ends]
 
 
 def _are_lists_of_ids(words) -> bool:
@@ -297,3 +306,80 @@ def _say_what_is_not_built(path, content) -> None:
 
 def _say(what: str) -> None:
   print(f"passed over: {what}", file=sys.stderr)
+
+
+def attributes_of(
+  decoding: DecodingOptions,
+  eos_id: int | None,
+  report: Callable[[str], None],
+) -> dict[str, Any]:
+  """Attributes of a generation_config.json for the options of a run.
+
+  `options` reads the same options from them.
+
+  Args:
+    decoding: The options of the run.
+    eos_id: The id of EOS in the vocabulary of the run; None if it has none.
+    report: A function that is called with a sentence on each option that
+      `transformers` has no attribute for.
+
+  Returns:
+    The attributes by name; none for greedy search without constraints.
+  """
+  found = {
+    **_search_attributes(decoding, report),
+    **_constraint_attributes(decoding, report),
+  }
+  if decoding.max_length is not None:
+    found["max_new_tokens"] = decoding.max_length
+  if decoding.end_ids:
+    ends = decoding.end_ids if eos_id is None else decoding.ends(eos_id)
+    found["eos_token_id"] = list(ends)
+  if decoding.forced_end and eos_id is not None:
+    found["forced_eos_token_id"] = eos_id
+  return found
+
+
+def _search_attributes(decoding, report) -> dict[str, Any]:
+  if decoding.num_beams > 1 and decoding.beam_rules != "transformers":
+    report(
+      f"generation_config.json says greedy search: {decoding.num_beams} beams "
+      f"by the rules {decoding.beam_rules!r} are not those of `transformers`"
+    )
+    return {}
+  found = {}
+  if decoding.num_return > 1:
+    found["num_return_sequences"] = decoding.num_return
+  if decoding.num_beams > 1:
+    found["num_beams"] = decoding.num_beams
+    found["early_stopping"] = decoding.early_stopping
+    found["length_penalty"] = float(decoding.length_exponent)
+    if decoding.renormalize:
+      found["renormalize_logits"] = True
+  if decoding.sampled:
+    found["do_sample"] = True
+    found["temperature"] = decoding.temperature
+    found["top_k"] = decoding.top_k or 0  # 50 where it is left out.
+    for name in ("top_p", "min_p", "typical_p"):
+      if getattr(decoding, name) is not None:
+        found[name] = getattr(decoding, name)
+  return found
+
+
+def _constraint_attributes(decoding, report) -> dict[str, Any]:
+  found = {}
+  if decoding.min_length > 1:
+    found["min_new_tokens"] = decoding.min_length - 1  # Without EOS.
+  for name in ("no_repeat_ngram_size", "repetition_penalty"):
+    if getattr(decoding, name) != getattr(GREEDY, name):
+      found[name] = getattr(decoding, name)
+  if decoding.forbidden_ids:
+    found["bad_words_ids"] = [[i] for i in decoding.forbidden_ids]
+  if len(decoding.forced_prefix) == 1:
+    found["forced_bos_token_id"] = decoding.forced_prefix[0]
+  elif decoding.forced_prefix:
+    report(
+      f"generation_config.json leaves out forced_prefix="
+      f"{decoding.forced_prefix}: `transformers` forces one token"
+    )
+  return found

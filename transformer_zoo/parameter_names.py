@@ -1,28 +1,37 @@
-"""Names of parameters by layer: told together, scanned or looped.
+"""Names of parameters, layer by layer, whether a model scans or loops.
 
-A model that scans its layers keeps them in one array under `layers`, one that
-loops in arrays of their own under `layers_0`, `layers_1`, ...; a checkpoint may
+A model that scans its layers keeps them in one array under `layers`, a model
+that loops in one array each under `layers_0`, `layers_1`, ...; a checkpoint may
 be of either kind.
 """
 
 from collections.abc import Mapping, Sequence
 import re
+from typing import NamedTuple
 
 _NUMBERED = re.compile(r"\blayers_(\d+)(?=/)")
 _STACKED = re.compile(r"\blayers(?=/)")
 
 
+class Parameter(NamedTuple):
+  """A parameter of a model: its shape and the logical names of its axes."""
+
+  shape: tuple[int, ...]
+  axes: tuple[str | None, ...]
+
+
 def is_stacked(name: str) -> bool:
-  """Whether a parameter holds all layers, its first axis."""
+  """Whether a parameter holds all layers along its first axis."""
   return _STACKED.search(name) is not None
 
 
 def names_in(name: str, shape: Sequence[int]) -> list[str]:
-  """Names of the layers that lie in a parameter; its own if it is of one.
+  """Names of the layers that a parameter holds, or its name if it holds one.
 
   Args:
-    name: `decoder/layers/mlp/wi/kernel`, `decoder/decoder_norm/scale`.
-    shape: of the parameter.
+    name: The path of the parameter: `decoder/layers/mlp/wi/kernel`,
+      `decoder/decoder_norm/scale`.
+    shape: The shape of the parameter.
   """
   if not is_stacked(name):
     return [name]
@@ -35,10 +44,10 @@ def pattern_of(name: str) -> str:
 
 
 def in_groups(details: Mapping[str, str]) -> list[tuple[str, str]]:
-  """Puts layers of which the same is told together.
+  """Joins the layers of a parameter that have the same detail.
 
   Args:
-    details: name -> what is told of it.
+    details: The detail of each parameter, by its name.
 
   Returns:
     (name, detail) in order, where the name of several layers is
@@ -48,12 +57,12 @@ def in_groups(details: Mapping[str, str]) -> list[tuple[str, str]]:
   for name, detail in details.items():
     groups.setdefault((pattern_of(name), detail), []).append(name)
   return [
-    (_together(pattern, names), detail)
+    (_joined(pattern, names), detail)
     for (pattern, detail), names in groups.items()
   ]
 
 
-def _together(pattern: str, names: Sequence[str]) -> str:
+def _joined(pattern: str, names: Sequence[str]) -> str:
   if len(names) == 1:
     return names[0]
   numbers = sorted(int(_NUMBERED.search(name).group(1)) for name in names)
