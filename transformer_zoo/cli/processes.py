@@ -8,12 +8,8 @@ import traceback
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import clusters
 from transformer_zoo.processes import distributed
-from transformer_zoo.processes.attendance import Patience
 
 _CRASHED = 1
-# A collective that has failed may look like bad input: the news of a dead
-# process is under way then.
-_NEWS_SECONDS, _NEWS_OF_CRASH_SECONDS = 0.5, 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,18 +30,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     action="store_true",
     help="refuse to run alone, where no other process is found",
   )
-  defaults = distributed.DEFAULT_PATIENCE
   for flag, seconds, meaning in (
-    ("wait", defaults.come, "for all to come, before the missing are named"),
-    ("late", defaults.late, "before those that the others wait for are named"),
-    ("silent", defaults.silent, "before one that says nothing counts as dead"),
+    ("wait", distributed.START_SECONDS, "to wait for all to come"),
+    (
+      "silent",
+      distributed.HEARTBEAT_SECONDS,
+      "without a heartbeat after which a process counts as dead",
+    ),
   ):
     group.add_argument(
       f"--process_{flag}",
-      type=float,
+      type=int,
       default=seconds,
       metavar="SECONDS",
-      help=f"{meaning} ({seconds:g})",
+      help=f"seconds {meaning} ({seconds})",
     )
 
 
@@ -70,39 +68,35 @@ def start(arguments: argparse.Namespace) -> None:
       )
     return
   distributed.initialize(
-    place,
-    Patience(
-      arguments.process_wait, arguments.process_late, arguments.process_silent
-    ),
+    place, arguments.process_wait, arguments.process_silent
   )
 
 
 @contextlib.contextmanager
 def ended_together(
-  told: Callable[[BaseException], int],
+  report: Callable[[BaseException], int],
   expected: tuple[type[BaseException], ...],
 ) -> Iterator[None]:
-  """Ends all processes when one of them ends, and tells them why.
+  """Ends all processes when one of them ends, with the reason.
 
   Args:
-    told: prints an expected error and returns the exit code.
-    expected: errors that need no traceback.
+    report: a function that prints an expected error and returns its exit code.
+    expected: the types of errors that need no traceback.
   """
   try:
     yield
   except SystemExit:  # In all of them: SIGTERM came to one.
     distributed.shut_down()
     raise
-  except expected as error:
-    distributed.await_verdict(_NEWS_SECONDS)
-    if distributed.is_initialized():
-      distributed.fail(_sentence(error), told(error))
-    raise
   except BaseException as error:
-    distributed.await_verdict(_NEWS_OF_CRASH_SECONDS)
+    distributed.begin_to_fail(error)
     if distributed.is_initialized():
-      traceback.print_exc()
-      distributed.fail(_sentence(error), _CRASHED)
+      if isinstance(error, expected):
+        code = report(error)
+      else:
+        code = _CRASHED
+        traceback.print_exc()
+      distributed.fail(_sentence(error), code)
     raise
   distributed.shut_down()
 

@@ -43,7 +43,6 @@ class Place:
     index: which one this is, from 0.
     local_devices: GPUs of the machine that are this process's; None for all
       that it sees.
-    hosts: machines of all processes, where they are known beforehand.
   """
 
   source: str
@@ -51,7 +50,12 @@ class Place:
   count: int | None = None
   index: int | None = None
   local_devices: tuple[int, ...] | None = None
-  hosts: tuple[str, ...] = ()
+
+  @property
+  def address(self) -> tuple[str, int]:
+    """The host and the port of process 0."""
+    host, _, port = self.coordinator.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def find(
@@ -162,7 +166,6 @@ def _of_slices(source, hosts, worker, settings) -> Place:
     coordinator=f"{first.partition(':')[0]}:{_PORT}",
     count=len(hosts) * slices,
     index=int(settings.get("MEGASCALE_SLICE_ID") or 0) * len(hosts) + worker,
-    hosts=tuple(hosts) if slices == 1 else (),
   )
 
 
