@@ -1,4 +1,4 @@
-"""One command in several processes: its arguments, its start, its end."""
+"""Command-line arguments, start and common end of several processes."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -13,14 +13,14 @@ _CRASHED = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-  """Adds where this process stands among several, and how long it waits."""
+  """Adds the place of this process among several and its time limits."""
   group = parser.add_argument_group(
-    "several processes", "found by themselves with TPU pods, SLURM, Open MPI"
+    "several processes", "found without flags on TPU pods, SLURM and Open MPI"
   )
   group.add_argument(
     "--coordinator_address",
     metavar="HOST:PORT",
-    help="where process 0 runs, and a free port there",
+    help="the host of process 0 and a free port of it",
   )
   group.add_argument("--process_count", type=int, metavar="N")
   group.add_argument("--process_index", type=int, metavar="I", help="from 0")
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     "--multiprocess",
     "--multiprocess_gpu",
     action="store_true",
-    help="refuse to run alone, where no other process is found",
+    help="refuse to run alone if no other process is found",
   )
   for flag, seconds, meaning in (
     ("wait", distributed.START_SECONDS, "to wait for all to come"),
@@ -51,7 +51,8 @@ def start(arguments: argparse.Namespace) -> None:
   """Connects this process with the others, if there are any.
 
   Raises:
-    UserError: they do not come, or have other versions.
+    UserError: the place of the process is incomplete, or the processes differ
+      in their versions.
   """
   place = clusters.find(
     {

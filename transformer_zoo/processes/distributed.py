@@ -30,9 +30,9 @@ LOST = 1  # The exit code when a process is missing or dead.
 
 # JAX aborts a process whose time to start is over, without a sentence.
 _AFTER_OURS = 60
-# A barrier waits as long as the longest preparation of data takes; it fails
-# earlier when a process dies.
-_BARRIER_MILLISECONDS = 7 * 24 * 3600 * 1000
+# Longer than any preparation of data, for which the other processes wait; the
+# death of a process ends the wait earlier.
+_WAIT_MILLISECONDS = 7 * 24 * 3600 * 1000
 _LOOKS_PER_HEARTBEAT_LIMIT = 10
 _LEAVING_SECONDS = 10.0
 _POLL_SECONDS = 0.05
@@ -47,7 +47,8 @@ class _Group:
   """The connection of this process with the others.
 
   Two threads wait for bad news, whatever the program hangs in: one for the
-  failure that a process reports, one for missing heartbeats.
+  failure that a process reports, one for missing heartbeats. The errors of
+  JAX's coordination service are `RuntimeError`s.
 
   Attributes:
     client: the client of JAX's coordination service.
@@ -84,12 +85,10 @@ class _Group:
     Raises:
       UserError: the processes have different counts.
     """
-    import jax
-
     key, own = f"{_PROCESS}/{self.index}", self.names[self.index]
     try:
       self.client.key_value_set(key, json.dumps([own, self.count]))
-    except jax.errors.JaxRuntimeError as error:
+    except RuntimeError as error:
       if "ALREADY_EXISTS" not in str(error):
         raise
       taken, _ = json.loads(self.wait_for_value(key))
@@ -114,11 +113,11 @@ class _Group:
 
   def meet(self, place: str) -> None:
     """Waits until all processes are at this place of the program."""
-    self.client.wait_at_barrier(self.new_key(place), _BARRIER_MILLISECONDS)
+    self.client.wait_at_barrier(self.new_key(place), _WAIT_MILLISECONDS)
 
   def wait_for_value(self, key: str) -> str:
     """Returns the value of a key of the store, as soon as it has one."""
-    return self.client.blocking_key_value_get(key, _BARRIER_MILLISECONDS)
+    return self.client.blocking_key_value_get(key, _WAIT_MILLISECONDS)
 
   def begin_to_end(self) -> None:
     """Makes the calling thread the one that ends this process.
@@ -130,11 +129,9 @@ class _Group:
 
   def publish_failure(self, sentence: str, code: int) -> None:
     """Ends the other processes with the sentence and the exit code."""
-    import jax
-
     failure = [self.names[self.index], sentence, code]
     # The first failure counts. Without process 0 nobody can be reached.
-    with contextlib.suppress(jax.errors.JaxRuntimeError):
+    with contextlib.suppress(RuntimeError):
       self.client.key_value_set(_FAILURE, json.dumps(failure))
 
   def leave(self, code: int, others: int) -> NoReturn:
@@ -144,13 +141,11 @@ class _Group:
       code: the exit code.
       others: the number of other processes that are alive.
     """
-    import jax
-
     for stream in (sys.stdout, sys.stderr):
       flush = threading.Thread(target=stream.flush, daemon=True)
       flush.start()
       flush.join(1.0)  # The program may hold the stream.
-    with contextlib.suppress(jax.errors.JaxRuntimeError):
+    with contextlib.suppress(RuntimeError):
       if self.index:
         self.client.key_value_set(f"{_LEFT}/{self.index}", "")
         os._exit(code)
@@ -168,6 +163,7 @@ class _Group:
 
     self.meet("the end")
     self._leaving.set()
+    self.meet("the end is known")  # No disconnection counts as a death now.
     if self.index == 0:
       # JAX aborts those that are connected when the service ends.
       while len(self.client.get_live_nodes(self._everyone)) > 1:
@@ -177,11 +173,9 @@ class _Group:
       watcher.join()
 
   def _await_failure(self) -> None:
-    import jax
-
     try:
       name, sentence, code = json.loads(self._wait_for_failure())
-    except jax.errors.JaxRuntimeError:
+    except RuntimeError:
       if self._leaving.is_set():
         return
       # JAX aborts this process at the same moment; often it is the first.
@@ -196,24 +190,21 @@ class _Group:
     self.leave(code, others=self.count - 1)
 
   def _wait_for_failure(self) -> str:
-    import jax
-
     while True:
       try:
         return self.wait_for_value(_FAILURE)
-      except jax.errors.JaxRuntimeError as error:
+      except RuntimeError as error:
         if "DEADLINE_EXCEEDED" not in str(error):
           raise
 
   def _watch_heartbeats(self) -> None:
-    import jax
-
     pause = self.heartbeat_seconds / _LOOKS_PER_HEARTBEAT_LIMIT
-    try:
-      # A process that is started anew has another number.
-      first = self.client.get_live_nodes(self._everyone)
-      while not self._leaving.wait(pause):
+    first: dict[int, int] = {}
+    while not self._leaving.wait(pause):
+      with contextlib.suppress(RuntimeError):  # Of no answer: try again.
+        # A process that is started again has another number.
         live = self.client.get_live_nodes(self._everyone)
+        first = first or live
         dead = [
           index
           for index in self._everyone
@@ -221,8 +212,6 @@ class _Group:
         ]
         if dead and not self._leaving.is_set():
           self._end_without(dead)
-    except jax.errors.JaxRuntimeError:
-      return  # Process 0 is lost or has ended: `_await_failure` knows as well.
 
   def _end_without(self, dead: list[int]) -> NoReturn:
     self.begin_to_end()
@@ -243,7 +232,8 @@ def initialize(
   """Connects this process with the others, before JAX knows any device.
 
   Standard output stays with process 0; that of C++ libraries goes to stderr.
-  If a process does not come in time, this one prints a sentence and exits.
+  If a process does not come in time, or two have the same index, this one
+  prints a sentence and exits.
 
   Args:
     place: the place of this process among the others.
@@ -253,7 +243,7 @@ def initialize(
 
   Raises:
     UserError: a limit is not positive, the port of process 0 is in use, or
-      the processes differ in their counts or versions or share an index.
+      the processes differ in their counts or versions.
   """
   global _group
   for flag, seconds in (
@@ -275,8 +265,10 @@ def initialize(
   limit = threading.Timer(start_seconds, _give_up, (place, name, start_seconds))
   limit.daemon = True
   limit.start()
-  client = _connect(place, start_seconds, heartbeat_seconds)
-  limit.cancel()
+  try:
+    client = _connect(place, start_seconds, heartbeat_seconds)
+  finally:
+    limit.cancel()
   _group = _Group(client, place, heartbeat_seconds, name)
   _group.introduce()
   from transformer_zoo import environment
