@@ -14,10 +14,6 @@ from transformer_zoo.cli import convert
 from transformer_zoo.cli import doctor
 from transformer_zoo.cli import evaluate
 from transformer_zoo.cli import infer
-from transformer_zoo.cli import inspect_batch
-from transformer_zoo.cli import inspect_mixture
-from transformer_zoo.cli import inspect_model
-from transformer_zoo.cli import inspect_task
 from transformer_zoo.cli import listing
 from transformer_zoo.cli import precompile
 from transformer_zoo.cli import prepare
@@ -26,6 +22,10 @@ from transformer_zoo.cli import report
 from transformer_zoo.cli import train
 from transformer_zoo.cli import train_vocabulary
 from transformer_zoo.cli import watch
+from transformer_zoo.cli.inspect import batch
+from transformer_zoo.cli.inspect import mixture
+from transformer_zoo.cli.inspect import model
+from transformer_zoo.cli.inspect import task
 from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import sentence
@@ -34,10 +34,10 @@ from transformer_zoo.errors import UserError
 COMMANDS = {
   "list": listing,
   "inspect": {
-    "task": inspect_task,
-    "mixture": inspect_mixture,
-    "model": inspect_model,
-    "batch": inspect_batch,
+    "task": task,
+    "mixture": mixture,
+    "model": model,
+    "batch": batch,
   },
   "clean": clean,
   "prepare": prepare,

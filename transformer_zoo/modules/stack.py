@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import choices
+from transformer_zoo.effects import Speed
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import target
 from transformer_zoo.modules.attention import masks
@@ -64,8 +65,8 @@ class Stack(nn.Module):
   norm_name: str = "final_norm"
   dropout: nn.Module = part(Dropout)
   output_dropout: nn.Module | None = None
-  scan: bool = False
-  remat: str = "none"
+  scan: Speed[bool] = False
+  remat: Speed[str] = "none"
 
   def __post_init__(self):
     if self.remat not in REMAT_POLICIES:

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from transformer_zoo import parameter_names
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors import layers
 from transformer_zoo.peft.unfreezing import GradualUnfreezing
 
 # Nested dictionaries of arrays, or of their shapes; some of the parameters lie
@@ -151,7 +151,9 @@ ALL = Trainable()
 def _names(params: Params) -> dict[str, list[str]]:
   """Names of parameters -> those of the layers in them."""
   flat = traverse_util.flatten_dict(params, sep="/")
-  return {key: layers.names_in(key, leaf.shape) for key, leaf in flat.items()}
+  return {
+    key: parameter_names.names_in(key, leaf.shape) for key, leaf in flat.items()
+  }
 
 
 def _only(are_trained: Sequence[bool], gradient: jax.Array) -> jax.Array:

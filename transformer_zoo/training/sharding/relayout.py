@@ -4,7 +4,6 @@ import os
 from typing import Any
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors import orbax_checkpoints
 from transformer_zoo.training.sharding import placement
 
 _MOMENTS = "opt_state/"
@@ -22,6 +21,8 @@ def restore(folder: str | os.PathLike[str], abstract_state: Any) -> Any:
   Raises:
     UserError: it holds other arrays.
   """
+  from transformer_zoo.interop.tensors import orbax_checkpoints
+
   if "://" in str(folder):
     raise UserError(
       "its layers are scanned otherwise, and at a URL they are not taken apart;"
