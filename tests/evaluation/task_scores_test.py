@@ -10,6 +10,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import task_scores
 
 EVALUATION = "transformer_zoo.evaluation"
+LABELS = "answers.post_processors:string_label_to_class_id"
 
 
 def refer(name, **kwargs):
@@ -70,7 +71,7 @@ def score(scoring, targets, texts, log_likelihoods=()):
 def test_answers_are_post_processed_on_both_sides():
   scoring = manifest.Scoring(
     refer(
-      "answers.post_processors:string_label_to_class_id",
+      LABELS,
       label_classes=["no", "yes"],
     ),
     (refer("metrics.classification:accuracy"),),
@@ -151,7 +152,7 @@ def of_many(targets, predictions):
 
 def test_names_are_known_before_anything_is_predicted():
   post = refer(
-    "answers.post_processors:string_label_to_class_id",
+    LABELS,
     label_classes=["no", "yes"],
   )
   examples = [{"targets_pretokenized": text} for text in ("no", "yes")]

@@ -28,6 +28,7 @@ class ConcatenatedDocuments:
   """
 
   masking: Masking | None = None
+  unit = "document"
 
   def __post_init__(self):
     if self.masking is not None and not isinstance(self.masking, Masking):

@@ -30,6 +30,7 @@ class _Packed:
   """What both packings have in common."""
 
   layout = "encoder"
+  unit = "sentence"
   fewest_documents = 1
 
   def __post_init__(self):

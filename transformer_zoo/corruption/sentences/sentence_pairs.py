@@ -37,6 +37,7 @@ class _Pairs:
   """What the objectives of sentence pairs have in common."""
 
   layout = "encoder"
+  unit = "sentence"
   fewest_documents = 1
 
   def __post_init__(self):

@@ -10,7 +10,6 @@ import numpy as np
 
 from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import tokenizer
-from transformer_zoo.data.vocabularies import tokenizers_models
 from transformer_zoo.errors import UserError
 
 if TYPE_CHECKING:
@@ -229,6 +228,8 @@ class Vocabulary:
     found = files.recognise(self.path)
     extra_ids, lower_case = self._settings
     if found.kind == "wordpiece" and lower_case is None:
+      from transformer_zoo.data.vocabularies import tokenizers_models
+
       lower_case = tokenizers_models.stated_case(*found.paths)
     if found.kind == "sentencepiece" and extra_ids is None:
       extra_ids = files.stated_extra_ids(*found.paths)
