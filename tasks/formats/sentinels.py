@@ -32,7 +32,7 @@ def with_sentinels(task_name: str, number: int = 1) -> dict[str, Any]:
 
   Args:
     task_name: a registered task that ends in `append_eos_after_trim`.
-    number: of sentinels.
+    number: The number of sentinels.
 
   Raises:
     UserError: the task ends otherwise, the number is not positive, or its
@@ -71,8 +71,8 @@ class SentinelStep:
   which lose what is before as many last tokens.
 
   Attributes:
-    number: of sentinels.
-    trimming: what cuts prepared examples in the same way.
+    number: The number of sentinels.
+    trimming: The rule that shortens prepared examples the same way.
   """
 
   def __init__(self, number: int):

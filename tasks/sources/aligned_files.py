@@ -31,7 +31,7 @@ class AlignedFilesDataSource(line_files.LineFilesDataSource):
     Args:
       split_to_stem: per split the path of its files without the last dot and
         suffix, absolute or relative to a data folder.
-      suffixes: of the files, and the names of the features.
+      suffixes: The suffixes of the files, and the names of the features.
     """
     super().__init__(
       {s: f"{stem}.{suffixes[0]}" for s, stem in split_to_stem.items()},

@@ -122,8 +122,8 @@ class LineFilesDataSource(seqio.DataSource, abc.ABC):
     Args:
       split_to_pattern: a glob pattern per split, or several in their order,
         absolute or relative to a data folder or to the current one.
-      signature: of an example.
-      content: what a file holds one of on each line, for errors.
+      signature: The tensor specification of an example.
+      content: The name of what a line holds, for errors.
       settings: JSON of all that the examples depend on beside the files.
     """
     self._split_to_pattern = dict(split_to_pattern)
@@ -189,9 +189,9 @@ class LineFilesDataSource(seqio.DataSource, abc.ABC):
     """Returns the dataset of a split.
 
     Args:
-      split: which files.
+      split: The split whose files are read.
       shuffle: read the files in a random order; rows keep theirs.
-      seed: of that order.
+      seed: The seed of that order.
       shard_info: take every `num_shards`-th file.
       sequence_length: unused.
       use_cached: unused.
@@ -226,7 +226,7 @@ class LineFilesDataSource(seqio.DataSource, abc.ABC):
     """Yields the examples of one file.
 
     Args:
-      path: of the file.
+      path: The path of the file.
       on_skipped: called with a sentence for each row that is skipped as bad.
 
     Raises:

@@ -52,19 +52,19 @@ def register_few_shot(
   """Registers the few-shot form of a task.
 
   Args:
-    name: of the new task.
+    name: The name of the new task.
     task_name: a registered task whose examples are text before they are
       tokenised; with `train` unless `num_shots` is 0.
     num_shots: demonstrations of each example.
-    seed: of the pool and of what is drawn from it: the same for example i of a
-      split on every machine.
+    seed: The seed of the pool and of the draws from it, which are the same for
+      example i of a split on every machine.
     fixed: the same demonstrations for all examples.
     pool_size: the most training examples that are kept to draw from, sampled
       uniformly in one pass.
     prompt: comes first.
-    inputs_prefix: before every inputs.
-    targets_prefix: between inputs and targets, and at the end.
-    example_separator: after the prompt and every demonstration.
+    inputs_prefix: The text before every inputs.
+    targets_prefix: The text between inputs and targets, and at the end.
+    example_separator: The text after the prompt and after every demonstration.
 
   Raises:
     UserError: there is no such task, or it has no text or no `train`; the name

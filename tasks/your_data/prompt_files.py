@@ -48,7 +48,7 @@ class Prompt:
   """One template of a file.
 
   Attributes:
-    name: of the task that uses it.
+    name: The name of the template and of its task.
     input: the input text.
     target: the target text; with choices it has `{choice}`.
     choices: The choices, in the order of the labels, or one field with the list

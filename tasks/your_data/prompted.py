@@ -111,10 +111,10 @@ class PromptedDataSource(seqio.DataSource):
     package's `rank_classification`.
 
     Args:
-      split: which rows.
-      shuffle: as the source of the rows does.
-      seed: of that.
-      shard_info: as the source of the rows does.
+      split: The split of the rows.
+      shuffle: True to shuffle, as the source of the rows does.
+      seed: The seed of the shuffling.
+      shard_info: The part of the rows to read, as in the source of the rows.
       **unused: further arguments of SeqIO's.
 
     Raises:
@@ -179,10 +179,10 @@ def register_prompts(
     rows: files of the user's, or a SeqIO source.
     length_normalized: divide the log-likelihood of a choice by its number of
       tokens before choices are compared.
-    metrics: of the templates without choices, by name or as functions.
-    vocabulary: of any kind, by its path; by default T5's.
-    extra_ids: its sentinels, by default as is usual for the kind.
-    features: in place of both.
+    metrics: The metrics of templates without choices, by name or as functions.
+    vocabulary: The path of a vocabulary of any kind; T5's by default.
+    extra_ids: The number of sentinels; the usual number of the kind by default.
+    features: The features of the tasks, in place of both.
 
   Returns:
     The tasks.

@@ -46,7 +46,7 @@ class RowFiles:
     kind: 'tsv', 'csv' or 'jsonl'.
     columns: names of the columns of TSV or CSV files that have no header; with
       None the first line of each file has them.
-    delimiter: between the columns of CSV.
+    delimiter: The character between the columns of CSV.
     max_row_bytes: a longer row is a bad one.
   """
 
@@ -163,10 +163,10 @@ class RowsDataSource(line_files.LineFilesDataSource):
     """Says what the rows become.
 
     Args:
-      files: where the rows are.
+      files: The files of the rows.
       convert: gives the examples of a row; raises `RowProblem` for a bad one.
-      signature: of an example.
-      fields: that `convert` needs.
+      signature: The tensor specification of an example.
+      fields: The fields that `convert` needs.
       settings: JSON of all that `convert` depends on.
     """
     kept = dataclasses.asdict(files)

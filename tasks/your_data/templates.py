@@ -37,8 +37,8 @@ class Template:
     """Reads a text with fields.
 
     Args:
-      text: with fields in braces.
-      what: what it is, for errors.
+      text: A text with fields in braces.
+      what: The name of the text in errors.
 
     Raises:
       UserError: it is no text, or has a brace too many.
@@ -96,8 +96,8 @@ def read_field(
 
   Args:
     row: has the field.
-    field: its name; `a.b` is `b` within `a`, `a.0` the first element of `a`,
-      unless a field is called so.
+    field: The name of the field; `a.b` is `b` within `a`, `a.0` the first
+      element of `a`, unless a field has that name.
     may_be_empty: whether it may have no text.
 
   Raises:

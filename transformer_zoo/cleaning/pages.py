@@ -18,9 +18,9 @@ class Settling:
   together may make a span that the page has elsewhere.
 
   Attributes:
-    rules: of a page, or None.
-    spans: that may not occur twice, or None.
-    bad_words: for the rule about them, or None.
+    rules: The rules of a page, or None.
+    spans: The spans that may not occur twice, or None.
+    bad_words: The bad words of the rule about them, or None.
   """
 
   rules: Rules | None = None

@@ -114,9 +114,9 @@ class BadWords:
   """Words that spoil a page.
 
   Attributes:
-    words: in lower case; may have several parts.
-    share: of the pages with such words, how many are dropped. TFDS: 1 for
-      English, 0.999 for mC4; which ones, the hash of the address says.
+    words: The words in lower case; each may have several parts.
+    share: The share of the pages with such words that are dropped. TFDS: 1 for
+      English, 0.999 for mC4; the hash of the address decides which ones.
   """
 
   words: tuple[str, ...]
@@ -161,8 +161,8 @@ class Rules:
       in the page as it came, or in the lines that are left of it.
     max_word_length: a line with a longer word is dropped (TFDS: 1000).
     max_page_length: a page of more characters is dropped (TFDS: 190,000).
-    bad_words_share: see `BadWords`.
-    split: from a line to its sentences.
+    bad_words_share: The share of `BadWords`.
+    split: A function from a line to its sentences.
   """
 
   min_words_per_line: int = 5
@@ -187,7 +187,7 @@ class Rules:
 
     Args:
       text: lines, separated by whatever `str.splitlines` separates.
-      url: where the page is from; decides with `bad_words.share`.
+      url: The address of the page; it decides with `bad_words.share`.
       bad_words: pages that have one of them are dropped.
 
     Returns:

@@ -81,7 +81,7 @@ class ConcatenatedDocuments:
       tokens: int32 [B, row length].
       segment_lengths: tokens of each document in a row.
       draws: source of randomness, one key per row.
-      vocabulary: of the tokens.
+      vocabulary: The vocabulary of the tokens.
 
     Returns:
       `targets` and `segment_lengths`; with masking `inputs` and `weights` too.

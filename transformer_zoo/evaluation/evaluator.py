@@ -40,13 +40,14 @@ class TaskResult:
       it. Where the task has no metric, what `token_accuracy` compares:
       `target_answer`, the number of target tokens, and `answer`, how many of
       them are predicted with teacher forcing.
-    num_examples: how many examples were evaluated.
+    num_examples: The number of examples that were evaluated.
     truncated: feature -> how many of them are longer than the given length.
-    invalid: how many predictions are no possible answer of the task; None where
-      the task has no such notion.
+    invalid: The number of predictions that are no possible answer of the task;
+      None if every text is a possible answer.
     signature: BLEU's, where it is among the metrics.
     scoring: refers to the functions that make scores of the predictions.
-    answers: what became of each decoded text; empty where none was.
+    answers: The answers that the decoded texts became; empty if nothing was
+      decoded.
     examples: the untokenised rest of each example.
   """
 
@@ -75,7 +76,7 @@ class Evaluator:
     lengths: feature -> length that examples are trimmed and padded to.
     batch_size: examples a batch.
     max_examples: the most examples of a split; all if None.
-    corruption: of unlabelled tasks, in place of their own.
+    corruption: The corruption of unlabelled tasks, in place of their own.
     decoding: the options that `generate` follows.
     converter: lays examples out as the model reads them.
   """
@@ -150,7 +151,7 @@ class Evaluator:
     """Evaluates `params` on a split of `task`.
 
     Args:
-      params: of the model.
+      params: The parameters of the model.
       task: the prepared task.
       split: one of its splits.
       journal: holds the batches that an interrupted evaluation has done, and
@@ -305,9 +306,9 @@ def prediction_lines(
   """A line for each example (`evaluator.TaskResult.predictions`).
 
   Args:
-    examples: as `example` gives them.
-    rows: what was computed of each.
-    found: what became of their texts.
+    examples: The examples, as `scored_example` returns them.
+    rows: The computed values of each example.
+    found: The answers that the texts became.
   """
   written = []
   for place, (some, row) in enumerate(zip(examples, rows, strict=True)):

@@ -32,8 +32,8 @@ class Answers:
   Attributes:
     targets: one per example.
     predictions: one per example; None where nothing was decoded.
-    invalid: how many predictions are no possible answer; None where the task
-      has no such notion.
+    invalid: The number of predictions that are no possible answer; None if
+      every text is a possible answer.
   """
 
   targets: list[Any]
@@ -100,9 +100,10 @@ def measure(
 
   Args:
     scoring: refers to the functions.
-    found: what `post_process` returned.
-    log_likelihoods: of each example's targets, in nats, for score metrics.
-    task: its name, for messages.
+    found: The result of `post_process`.
+    log_likelihoods: The log-likelihood of each example's targets, in nats, for
+      score metrics.
+    task: The name of the task, for messages.
 
   Raises:
     UserError: two metrics give a value of the same name, or a value is no
@@ -136,7 +137,7 @@ def names(
   Args:
     scoring: refers to the functions.
     examples: some, as `post_process` takes them.
-    task: its name, for messages.
+    task: The name of the task, for messages.
 
   Returns:
     The names; None where some of the examples are too few for a metric.

@@ -27,7 +27,7 @@ class RowPlaces:
   """Where the tokens of a batch of examples stand in its rows.
 
   Attributes:
-    positions: of each token in its example, int64 [tokens].
+    positions: The position of each token in its example, int64 [tokens].
   """
 
   def __init__(
@@ -114,7 +114,7 @@ def trim(
     length: the most that stays.
     eos_after_trim: a sequence that ended in EOS still does, as after SeqIO's
       `append_eos_after_trim`; otherwise the end is cut off with it.
-    eos_id: of the vocabulary.
+    eos_id: The EOS id of the vocabulary.
   """
   if len(ids) <= length:
     return ids
@@ -169,10 +169,11 @@ class Converter(Protocol):
       rows: int [examples], the row of each, ascending; without packing no two
         are the same.
       num_rows: rows of the batch; those without an example are padding.
-      lengths: as for `capacities`; all examples of a row fit into it together.
+      lengths: The length of the rows for each feature, in tokens; all examples
+        of a row fit into it together.
       packing: adds segment ids, from 1 on and 0 for padding, and positions,
         from 0 on in each example.
-      pad_id: of the vocabulary.
+      pad_id: The padding id of the vocabulary.
 
     Returns:
       {SeqIO's key: int32 [num_rows, capacity]}
@@ -186,7 +187,7 @@ class EncoderDecoder:
   SeqIO's `EncDecFeatureConverter`.
 
   Attributes:
-    bos_id: what the decoder reads first; padding if None (T5).
+    bos_id: The first id that the decoder reads; the padding id if None (T5).
   """
 
   bos_id: int | None = None
@@ -230,7 +231,7 @@ class LanguageModel:
   (concatenate and split), each document has a segment id when packed.
 
   Attributes:
-    bos_id: what the decoder reads first; padding if None.
+    bos_id: The first id that the decoder reads; the padding id if None.
   """
 
   bos_id: int | None = None
@@ -272,7 +273,7 @@ class PrefixLanguageModel:
 
   Attributes:
     loss_on_targets_only: inputs have no weight.
-    bos_id: what the decoder reads first; padding if None.
+    bos_id: The first id that the decoder reads; the padding id if None.
   """
 
   loss_on_targets_only: bool = True

@@ -43,8 +43,8 @@ class EvaluationSplit:
   """A split of a task in batches.
 
   Attributes:
-    num_examples: how many examples the batches hold together.
-    num_batches: how many batches there are.
+    num_examples: The number of examples in all batches.
+    num_batches: The number of batches.
     lengths: feature -> the most tokens that are read of it.
     truncated: feature -> examples that are longer than its given length;
       nothing for unlabelled text, which is cut to fit.
@@ -73,7 +73,8 @@ class EvaluationSplit:
       converter: lays the examples out as a model reads them. One that leaves
         inputs out reads them nevertheless where the task is scored
         (data/prompts.py); too long ones lose their beginning.
-      max_examples: so many of the first examples at most; all if None.
+      max_examples: The largest number of examples, from the first; None for
+        all.
       grouped: examples of similar lengths share a batch, which is as narrow as
         they allow; otherwise all have the full widths and the split's order.
 

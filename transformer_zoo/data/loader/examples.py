@@ -56,7 +56,7 @@ class ExampleCache:
 
     Args:
       lengths: the most tokens of each example, int [examples, features].
-      features: their names.
+      features: The names of the features.
     """
     starts = np.cumsum(lengths, axis=0, dtype=np.int64) - lengths
     self._starts = dict(zip(features, starts.T, strict=True))

@@ -24,11 +24,11 @@ class Source(Protocol):
   """Random access to the examples of one split of one task.
 
   Attributes:
-    num_examples: how many there are in an epoch.
+    num_examples: The number of examples in an epoch.
     layout: 'encoder_decoder' or 'encoder', for which converters its features
       are made.
     shares_rows: whether several examples may fit into a row.
-    cached_bytes: of memory that its examples may take.
+    cached_bytes: The memory that its examples may take, in bytes.
   """
 
   num_examples: int
@@ -44,7 +44,7 @@ class Source(Protocol):
 
     Args:
       indices: int64 [n].
-      seed: of what is drawn.
+      seed: The seed of the draws.
       keys: int64 [n], with `seed` the key of what each example draws.
     """
 
@@ -68,7 +68,7 @@ def open_source(
     split: one of its splits.
     lengths: tokens of each feature, EOS counted.
     corruption: instead of the task's own, in a 'tokens' task.
-    features: those that are needed.
+    features: The features that are needed.
     longest: lengths that text is cut into chunks for; of each chunk the first
       tokens are read, as `lengths` allow. By default `lengths`.
     max_tokens: only so many of the first tokens of a 'tokens' task.

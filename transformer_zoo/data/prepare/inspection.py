@@ -34,7 +34,8 @@ def inspect_task(
   Args:
     task: a SeqIO task.
     split: one of its splits.
-    lengths: by feature; where given, the truncated share is told.
+    lengths: The lengths by feature, {name: tokens}; the share of truncated
+      examples is reported for these features.
     shown: examples that are returned as text and ids.
     measured: examples whose lengths are measured.
 

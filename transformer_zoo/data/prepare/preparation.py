@@ -56,9 +56,9 @@ def prepare(
     splits: The splits to prepare; every split of each task if None.
     required_splits: Splits that at least one of the tasks must have. They are
       checked before anything is prepared.
-    processes: how many write the shards of large sources, and how many threads
-      tokenise where there is one shard; as many as there are cores if None.
-      The files are the same whatever their number.
+    processes: The number of processes that write the shards of large sources,
+      and of threads that tokenise a single shard; the number of cores if None.
+      The files do not depend on it.
     beam_runner: runner of Apache Beam that writes the shards instead, 'local'
       or one that Beam knows; its workers need the raw data and `prepared_dir`.
     beam_options: flags for Beam.

@@ -57,7 +57,7 @@ def read_split(
 
   Args:
     task: says source and features.
-    steps: those of its preprocessors that are run.
+    steps: The preprocessors of the task that are run.
     split: one of the task's.
     kept: leave out all but these features; they may be whole documents.
     shard: a part of the split's files; all if None.
@@ -223,9 +223,9 @@ def one_by_one(
   """Yields the examples of a dataset.
 
   Args:
-    dataset: of one split.
-    task: that it is of.
-    what: it is, for messages.
+    dataset: The dataset of one split.
+    task: The task of the dataset.
+    what: The name of the dataset in messages.
     first: number of its first example.
     on_bad: called with a sentence for an example that a step refuses, which is
       passed over; None for an error.

@@ -147,10 +147,10 @@ def concatenated_examples(
 
   Args:
     dataset: documents as int32 `targets`, without EOS.
-    objective: what is made of a row.
+    objective: The objective that makes examples of the rows.
     lengths: tokens of `inputs` and `targets`.
-    vocabulary: of the tokens.
-    seed: with the number of a row the key of what it draws.
+    vocabulary: The vocabulary of the tokens.
+    seed: The seed of the draws; with the number of a row it is their key.
   """
   import tensorflow as tf  # pylint: disable=g-import-not-at-top
 
@@ -204,8 +204,8 @@ def sentence_examples(
     dataset: documents, tokenised by `TokenizeSentences`.
     objective: pairs or packed sentences.
     length: tokens of a row.
-    vocabulary: of the tokens.
-    seed: with the number of an example the key of what it draws.
+    vocabulary: The vocabulary of the tokens.
+    seed: The seed of the draws; with the number of an example it is their key.
 
   Raises:
     UserError: the documents do not tell their sentences; while reading, if

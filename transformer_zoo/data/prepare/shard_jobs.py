@@ -37,13 +37,13 @@ class Job:
   """One shard to write; may be sent to another process.
 
   Attributes:
-    task: as it will be in its manifest, without splits.
-    place: which shard.
-    files: those of the source's files that it has, from the first to before
-      the last; None: all that a source has, as one.
+    task: The prepared task, still without splits.
+    place: The place of the shard among those of its split.
+    files: The range of the source's files that the shard has, first and end;
+      None for all files of the source.
     size: about the bytes of text in them, or the number of examples; 0 where
       neither is known.
-    folder: where to write.
+    folder: The folder that the shard is written to.
   """
 
   task: manifest.PreparedTask
@@ -101,8 +101,8 @@ def write(
   """Writes a shard, of a task that is registered in this process.
 
   Args:
-    job: which.
-    threads: how many may tokenise now.
+    job: The shard to write.
+    threads: A function that returns how many threads may tokenise now.
     note: called with the share that is done and the number of examples.
 
   Raises:
@@ -232,7 +232,7 @@ def _cut(sizes: Sequence[int], target: int) -> list[int]:
   """Returns where to cut a row of files into parts of about equal size.
 
   Args:
-    sizes: of the files.
+    sizes: The sizes of the files, in bytes.
     target: about the size of a part.
 
   Returns:

@@ -121,7 +121,7 @@ class Skipped:
   """Bad rows that are left out.
 
   Attributes:
-    number: how many.
+    number: The number of bad rows.
     first: a sentence about the first one, '' where there is none.
   """
 
@@ -140,8 +140,8 @@ class Place:
 
   Attributes:
     split: name of the split.
-    index: which of its shards.
-    count: how many it has.
+    index: The number of the shard, from 0.
+    count: The number of shards of the split.
   """
 
   split: str
@@ -167,9 +167,9 @@ def write_shard(
     content: mappings with the ids of every feature (`targets` alone in a
       'tokens' task, and `sentence_lengths` where it splits sentences) and
       anything else, as numpy values; or `Documents` of a 'tokens' task.
-    place: which shard.
+    place: The place of the shard.
     task: says name, kind, features and vocabulary.
-    folder: where to write.
+    folder: The folder that the shard is written to.
     skipped: rows that were left out once `content` has been read.
 
   Raises:
@@ -216,7 +216,7 @@ def join_shards(
     split: name of the split.
     count: number of its shards, which are all finished.
     task: says name, kind and features.
-    folder: where the shards are.
+    folder: The folder of the shards.
 
   Raises:
     UserError: the shards have no tokens.

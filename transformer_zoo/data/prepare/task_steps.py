@@ -64,7 +64,8 @@ class TextSteps:
 
   Attributes:
     key: the feature of the source that is the text.
-    language: of the sentences that it is split into; None where it is not.
+    language: The language of the sentences that the text is split into; None if
+      it is not split.
   """
 
   key: str
@@ -96,8 +97,8 @@ def check_lengths(task_name: str, steps: Steps, known: Steps) -> None:
   """Checks that no step needs the lengths of a run.
 
   Args:
-    task_name: of the task.
-    steps: those of its preprocessors that are run once.
+    task_name: The name of the task.
+    steps: The preprocessors of the task that are run once.
     known: steps whose work with lengths is done when an example is read.
 
   Raises:

@@ -46,8 +46,8 @@ def load(
 
   Args:
     found: the files.
-    extra_ids: see `Vocabulary`.
-    lower_case: see `Vocabulary`.
+    extra_ids: The number of sentinels, as in `Vocabulary`.
+    lower_case: True to lower the case, as in `Vocabulary`.
 
   Raises:
     UserError: they are damaged, or the settings do not fit their kind.

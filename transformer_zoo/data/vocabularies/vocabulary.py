@@ -39,11 +39,11 @@ class Vocabulary:
     """Names a vocabulary.
 
     Args:
-      path: see the class.
-      extra_ids: how many sentinels follow the pieces. By default as a
-        tokenizer_config.json beside a SentencePiece model says, or 100 (T5),
-        none where the model has sentinels or a mask of its own (mT5, ALBERT);
-        125 for bytes (ByT5); none for the others.
+      path: The path of the files, as in the class.
+      extra_ids: The number of sentinels after the pieces. By default the number
+        that a tokenizer_config.json beside a SentencePiece model states, or 100
+        (T5), none if the model has sentinels or a mask of its own (mT5,
+        ALBERT); 125 for bytes (ByT5); none for other kinds.
       lower_case: text is read without case and accents. By default as a
         WordPiece list, or a tokenizer_config.json beside it, asks for; of
         SentencePiece models, ALBERT's uncased ones need it.
@@ -309,7 +309,7 @@ def find_word_starts(pieces: Sequence[str | None]) -> np.ndarray | None:
   punctuation before, punctuation too is a word.
 
   Args:
-    pieces: of each id, None for those that are not written.
+    pieces: The text of each id, None for ids without text.
 
   Returns:
     None if no piece tells.

@@ -33,7 +33,7 @@ def count_invalid(
   Args:
     postprocess: the manifest's reference {'function': 'module:name', 'kwargs':
       {...}} of the task's answer function.
-    predictions: what that function returned for each predicted text.
+    predictions: The results of that function for the predicted texts.
 
   Returns:
     The number of class ids of no class, of numbers that stand for unreadable

@@ -78,7 +78,7 @@ def qa(
   Args:
     answer: the text.
     example: has `answers`, the accepted ones.
-    is_target: which of the two is asked for.
+    is_target: True to return the answer of the target.
   """
   if is_target:
     return [_as_text(accepted) for accepted in example["answers"]]
@@ -95,7 +95,7 @@ def all_answers(
   Args:
     answer: the text; what stands before the first `answer:` does not count.
     example: has `annotations`, a list of answers for each annotator.
-    is_target: which of the two is asked for.
+    is_target: True to return the answer of the target.
   """
   if not is_target:
     return [part.strip() for part in answer.split(ANSWER_PREFIX)[1:]]
@@ -118,7 +118,7 @@ def multirc(
   Args:
     answer: the text.
     example: has `idx/question`, whose answers are scored together.
-    is_target: which of the two is asked for.
+    is_target: True to return the answer of the target.
 
   Returns:
     {'value': 0 for `False`, 1 for `True`, -1 for anything else}; for a target
@@ -141,7 +141,7 @@ def record(
     answer: the text.
     example: has `answers`, the accepted ones, `idx/passage` and `idx/query`;
       the examples of one query are scored as one.
-    is_target: which of the two is asked for.
+    is_target: True to return the answer of the target.
 
   Returns:
     {'value': text}; for a target {'value': texts, 'group': (passage, query)}.
@@ -176,7 +176,7 @@ def squad_v2(
   Args:
     answer: the text.
     example: has `answers`, none of them for an unanswerable question.
-    is_target: which of the two is asked for.
+    is_target: True to return the answer of the target.
     no_answer: the text that says there is no answer; case, and spaces and full
       stops around it, do not matter.
   """
@@ -202,8 +202,8 @@ def span_qa(
   Args:
     answer: a place such as `start: 3 end: 6`.
     example: has `answers` and `context`.
-    is_target: which of the two is asked for.
-    gaps_count: see above.
+    is_target: True to return the answer of the target.
+    gaps_count: True to count the gaps between neighbouring spaces.
   """
   if not is_target:
     return answer
@@ -228,7 +228,7 @@ def rank_classification(
     answer: the log-likelihood of the targets; their text for a target.
     example: has `idx` (row and choice), `is_correct`, the ids `targets`, and
       perhaps `weight` (1 by default).
-    is_target: which of the two is asked for.
+    is_target: True to return the answer of the target.
 
   Returns:
     For a target ((row, choice), is_correct, weight, number of target tokens).
@@ -328,7 +328,8 @@ def without_sentinels(
     answer: the text.
     example: the whole example.
     is_target: whether the text is the target's.
-    sentinels: as the vocabulary writes them, `<extra_id_0>` for one.
+    sentinels: The sentinels as the vocabulary writes them, `<extra_id_0>` for
+      one.
     postprocess: reference to the task's own function, {'function':
       'module:name', 'kwargs': {...}}; None where it has none.
   """

@@ -60,7 +60,7 @@ def find_entities(
   (-1, -1), where it equals no true one.
 
   Args:
-    text: as a model wrote it.
+    text: The text that a model wrote.
     tokens: the words of the sentence.
 
   Returns:

@@ -45,14 +45,17 @@ def train_vocabulary(
       (`trainers.train`), which `Vocabulary(output_dir)` reads, and text.json.
     kind: 'unigram', 'bpe', 'wordpiece' or 'byte_bpe'.
     size: pieces, the special ones included, sentinels not.
-    special_tokens: whose; a key of `trainers.SPECIAL_TOKENS[kind]`.
+    special_tokens: The family of special tokens, a key of
+      `trainers.SPECIAL_TOKENS[kind]`.
     extra_ids: sentinels that a task adds, for the report; see `Vocabulary`.
-    character_coverage: see `trainers.Settings`.
-    byte_fallback: see `trainers.Settings`.
-    lower_case: see `trainers.Settings`.
-    field: of JSON Lines.
+    character_coverage: The share of characters that are covered, as in
+      `trainers.Settings`.
+    byte_fallback: True to spell unknown characters in bytes, as in
+      `trainers.Settings`.
+    lower_case: True to lower the case, as in `trainers.Settings`.
+    field: The field of JSON Lines that has the text.
     max_lines: more are sampled.
-    seed: of the sample.
+    seed: The seed of the sample.
 
   Returns:
     The content of text.json: the settings, counts of lines and what

@@ -25,7 +25,7 @@ class Sample:
   """What a vocabulary is learned from and measured on.
 
   Attributes:
-    lines: to learn from.
+    lines: The lines to learn from.
     held_out: every hundredth line, or as many of them as are kept; `lines`
       where there are no hundred.
     num_lines: all lines of the text.
@@ -60,7 +60,7 @@ def read_lines(paths: Iterable[str], field: str = "text") -> Iterator[str]:
   Args:
     paths: text, or JSON Lines where the name says so (.jsonl or .json, with or
       without .gz); either may be compressed by gzip.
-    field: of the objects in JSON Lines.
+    field: The field of the objects in JSON Lines that has the text.
 
   Raises:
     UserError: a file is no UTF-8, no JSON Lines, or lacks the field.
