@@ -160,6 +160,7 @@ def test_a_function_without_a_file_is_described_by_its_code():
   assert compiled("") != compiled(".name")
 
 
+@pytest.mark.slow
 def test_the_same_in_every_process(load, tmp_path):
   load()
   script = (
