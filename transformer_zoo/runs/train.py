@@ -46,6 +46,7 @@ def train(run: settings.Run) -> str:
     UserError: The configuration or the data cannot be used as it is.
   """
   started = time.perf_counter()
+  run.check_folders()
   step, course = run.step, run.course
   folder = pathlib.Path(run.storage.model_dir)
   configuration = config.operative_config("train")
