@@ -24,7 +24,7 @@ from transformer_zoo.config import registry
 from transformer_zoo.config import task_modules
 from transformer_zoo.config.comparison import difference
 from transformer_zoo.config.comparison import digest
-from transformer_zoo.config.reach import Reach
+from transformer_zoo.config.reached_bindings import ReachedBindings
 from transformer_zoo.config.reading import Binding
 from transformer_zoo.config.reading import bound
 from transformer_zoo.config.reading import folders
@@ -183,7 +183,7 @@ def build(
 
 
 def operative_config(*roots: str) -> str:
-  """Returns the bindings that roots reach, as text that `load` reads again.
+  """Returns the bindings that roots reached, as text that `load` reads again.
 
   Args:
     *roots: The names of configurables or macros; the root of `load` by default.
@@ -196,9 +196,9 @@ def operative_config(*roots: str) -> str:
 
 
 def text_of(root: str, parameters: Collection[str]) -> str:
-  """Returns the bindings of some parameters of a root and of all that they reach.
+  """Returns the bindings of parameters of a root and of all that they reached.
 
-  Parameters that are places are left out.
+  Parameters that are marked as places are left out.
 
   Args:
     root: The name of a configurable.
@@ -212,8 +212,8 @@ def text_of(root: str, parameters: Collection[str]) -> str:
     or binding.parameter in parameters
     and registry.mark(root, binding.parameter) != Effect.PLACE
   ]
-  reach = _follow(Reach(bindings, overridden=False), [root])
-  return write(reach, _loaded_imports)
+  reached = _follow(ReachedBindings(bindings, overridden=False), [root])
+  return write(reached, _loaded_imports)
 
 
 def config_hash(*roots: str) -> str:
@@ -226,12 +226,12 @@ def config_hash(*roots: str) -> str:
 
 def setting(parameter: str) -> Any:
   """Returns the value of the root's parameter, macros followed, unbuilt."""
-  reach = _reach(_loaded_root)
+  reached = _reach(_loaded_root)
   root = registry.find(_loaded_root, "root")
-  bindings = reach.visits[(), root.selector, True].bindings
+  bindings = reached.visits[(), root.selector, True].bindings
   if parameter not in bindings:
     return registry.parameters(root)[parameter].default
-  return reach.resolved(bindings[parameter].value)
+  return reached.resolved(bindings[parameter].value)
 
 
 def register_all() -> None:
@@ -268,43 +268,46 @@ def _bind(bindings: Sequence[Binding]) -> None:
 
 
 def _check(root: str | None, given: Sequence[str]) -> None:
-  reach = _reach(root)
-  checks.check_macros(reach, _loaded)
-  checks.check_types(reach)
-  checks.check_sizes(reach)
+  reached = _reach(root)
+  checks.check_macros(reached, _loaded)
+  checks.check_types(reached)
+  checks.check_sizes(reached)
   if root is None:
     return
   runs = [name for name in ROOTS if registry.exists(name)]
   if registry.exists(root):
-    ever = _follow(Reach(_loaded, overridden=True), {root, *runs})
-    checks.check_unused(_loaded, ever.used, reach.used, root)
+    ever = _follow(ReachedBindings(_loaded, overridden=True), {root, *runs})
+    checks.check_unused(_loaded, ever.used, reached.used, root)
   else:
     # A model is looked at with the files and overrides of a whole run.
-    now = reach.used | _follow(Reach(_loaded, overridden=False), runs).used
+    now = (
+      reached.used
+      | _follow(ReachedBindings(_loaded, overridden=False), runs).used
+    )
     in_files = {binding.key for binding in _loaded if not binding.override}
     checks.check_unused(_loaded, now | in_files, now, root)
-  checks.check_required(reach, given)
+  checks.check_required(reached, given)
 
 
-def _reach(*roots: str | None) -> Reach:
+def _reach(*roots: str | None) -> ReachedBindings:
   """Returns what roots reach; None stands for everything that is bound."""
-  reach = Reach(_loaded, overridden=False)
+  reached = ReachedBindings(_loaded, overridden=False)
   for root in roots:
     if root is None:
       for binding in _loaded:
         scopes = tuple(filter(None, binding.scope.split("/")))
-        reach.follow(scopes, binding.selector)
+        reached.follow(scopes, binding.selector)
     elif registry.exists(root):
-      _follow(reach, [root])
+      _follow(reached, [root])
     else:
-      reach.follow((root,), MACRO)
-  return reach
+      reached.follow((root,), MACRO)
+  return reached
 
 
-def _follow(reach: Reach, roots: Iterable[str]) -> Reach:
+def _follow(reached: ReachedBindings, roots: Iterable[str]) -> ReachedBindings:
   for root in roots:
-    reach.follow((), registry.find(root, "root").selector)
-  return reach
+    reached.follow((), registry.find(root, "root").selector)
+  return reached
 
 
 def _without_gin_trace(function: Any) -> Any:
