@@ -27,7 +27,8 @@ CORE = [
   "numpy",
   "optax",
   "orbax-checkpoint",
-  "plotext",
+  # Version 6 needs a C++ compiler wherever it has no wheel, as on ARM.
+  "plotext<6",
   "rich",
   "rouge-score",
   "sacrebleu",

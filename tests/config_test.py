@@ -8,6 +8,7 @@ import gin
 import pytest
 
 from transformer_zoo import config
+from transformer_zoo.config import registry
 from transformer_zoo.effects import Place
 from transformer_zoo.effects import Result
 from transformer_zoo.effects import Speed
@@ -112,7 +113,7 @@ encoder/FakeLinear.features = 16
 
 @pytest.fixture(autouse=True)
 def fakes_only(monkeypatch, tmp_path):
-  monkeypatch.setattr(config, "REGISTERING", ())
+  monkeypatch.setattr(registry, "ROOMS", ())
   monkeypatch.setattr(config, "ROOTS", ("fake_train", "fake_infer"))
   monkeypatch.chdir(tmp_path)
   (tmp_path / "base.gin").write_text(BASE)

@@ -8,6 +8,7 @@ import pytest
 
 from transformer_zoo import config
 from transformer_zoo import effects
+from transformer_zoo.config import registry
 from transformer_zoo.data.mixing import Equal
 from transformer_zoo.errors import UserError
 from transformer_zoo.runs import settings
@@ -34,8 +35,7 @@ def test_every_setting_has_one_name_and_a_mark():
 
 
 def test_train_has_the_settings_of_all_groups_as_parameters():
-  config.register_all()
-  train = inspect.signature(gin.get_configurable("train"))
+  train = inspect.signature(registry.find("train", "here").wrapped)
   assert [*train.parameters] == [field.name for _, field in FIELDS]
 
 

@@ -8,11 +8,7 @@ the configuration of a run as text, `text_of` a part of it; `config_hash` and
 """
 
 from collections.abc import Collection, Iterable, Sequence
-import dataclasses
 import functools
-import importlib
-import inspect
-import pkgutil
 from typing import Any
 
 import gin
@@ -44,34 +40,14 @@ __all__ = [
   "folders",
   "load",
   "operative_config",
-  "register_all",
   "setting",
   "text_of",
   "value",
 ]
 
-# Importing these, with the modules inside them, registers every configurable.
-REGISTERING = (
-  "transformer_zoo.modules",
-  "transformer_zoo.modules.attention",
-  "transformer_zoo.modules.positions",
-  "transformer_zoo.architectures",
-  "transformer_zoo.peft",
-  "transformer_zoo.objectives",
-  "transformer_zoo.training",
-  "transformer_zoo.training.checkpoints",
-  "transformer_zoo.training.monitoring",
-  "transformer_zoo.training.monitoring.writers",
-  "transformer_zoo.training.optimizers",
-  "transformer_zoo.training.sharding",
-  "transformer_zoo.decoding",
-  "transformer_zoo.runs",
-  "transformer_zoo.cleaning.run",
-)
 # Kinds of runs: a gin file may configure several, a command runs one.
 ROOTS = ("train", "evaluate", "infer", "clean")
 
-_ZOO = "transformer_zoo."
 _loaded: list[Binding] = []
 _loaded_imports: list[str] = []
 _loaded_root: str | None = None
@@ -112,7 +88,6 @@ def load(
       is unused.
   """
   global _loaded_root
-  register_all()
   read, imported = [reading.read_default(text) for text in defaults], []
   for name in gin_files:
     read += reading.read_file(name, search_paths, imported=imported)
@@ -135,6 +110,7 @@ def load(
 
 def call(name: str, **arguments: Any) -> Any:
   """Calls a configurable, such as `train`, with what gin binds to it."""
+  registry.load(name)
   return _without_gin_trace(
     functools.partial(gin.get_configurable(name), **arguments)
   )
@@ -234,32 +210,6 @@ def setting(parameter: str) -> Any:
   return reached.resolved(bindings[parameter].value)
 
 
-def register_all() -> None:
-  """Imports all that registers configurables.
-
-  Corruptions and feature converters are registered here: their rooms import
-  numpy only.
-  """
-  _import_modules(REGISTERING)
-  # A converter has the name of the architecture that it is for.
-  for room, source, suffix in (
-    ("corruption", "corruption", ""),
-    ("data.features", "data.features.converters", "Features"),
-  ):
-    for name, target in vars(importlib.import_module(_ZOO + source)).items():
-      if inspect.isclass(target) and dataclasses.is_dataclass(target):
-        if not registry.exists(f"{room}.{name}{suffix}"):
-          gin.external_configurable(target, name + suffix, module=room)
-
-
-@functools.cache  # Looking for them takes longer than reading a gin file.
-def _import_modules(packages: tuple[str, ...]) -> None:
-  for name in packages:
-    package = importlib.import_module(name)
-    for module in pkgutil.iter_modules(getattr(package, "__path__", ())):
-      importlib.import_module(f"{name}.{module.name}")
-
-
 def _bind(bindings: Sequence[Binding]) -> None:
   gin.clear_config()
   for binding in bindings:
@@ -306,7 +256,8 @@ def _reach(*roots: str | None) -> ReachedBindings:
 
 def _follow(reached: ReachedBindings, roots: Iterable[str]) -> ReachedBindings:
   for root in roots:
-    reached.follow((), registry.find(root, "root").selector)
+    for selector in registry.selectors(root):  # Importing none of them.
+      reached.follow((), selector)
   return reached
 
 

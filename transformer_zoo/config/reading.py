@@ -232,10 +232,20 @@ def _statements(text: str, where: str) -> Iterator[Any]:
     _parsed[text, where] = statements
 
 
+class _Delegate(gin_config.ParserDelegate):
+  """Imports what a reference names; an unknown reference stays in the value."""
+
+  def __init__(self):
+    super().__init__(skip_unknown=True)
+
+  def configurable_reference(self, scoped_selector, evaluate):
+    registry.load(scoped_selector.rpartition("/")[2])
+    return super().configurable_reference(scoped_selector, evaluate)
+
+
 def _parse(text: str, where: str) -> Iterator[Any]:
-  delegate = gin_config.ParserDelegate(skip_unknown=True)
   try:
-    yield from config_parser.ConfigParser(text, delegate)
+    yield from config_parser.ConfigParser(text, _Delegate())
   except SyntaxError as error:
     reason = error.msg.splitlines()[0].rstrip(".")
     if reason.startswith("malformed node"):

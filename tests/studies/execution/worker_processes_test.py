@@ -1,5 +1,6 @@
 """Runs of a study in several processes of this machine."""
 
+from concurrent.futures.process import BrokenProcessPool
 import json
 import os
 import pathlib
@@ -94,6 +95,8 @@ class Acts:
       raise ValueError("no such value\nand more")
     if run.name == "is elsewhere":
       raise single_run.Elsewhere("trained by process 1")
+    if run.name == "names its process":
+      (self.folder / "process").write_text(str(os.getpid()))
     if run.name == "trains long":
       self.train_long()
 
@@ -138,6 +141,22 @@ def test_a_worker_trains_runs_until_its_launcher_leaves(tmp_path):
   assert [line for line in output.splitlines() if line[:4] == "acts"] == [
     *("acts: ends", "acts: fails", "acts: is elsewhere", "acts: trains long"),
   ]
+
+
+@pytest.mark.slow
+def test_a_worker_that_was_killed_while_idle_is_replaced(tmp_path):
+  launcher = launchers.WorkerProcesses(Acts(tmp_path), tmp_path, 1, print)
+  with launcher:
+    launcher.start(Run("names its process"))
+    assert ended(launcher)[1] is type(None)
+    process = int((tmp_path / "process").read_text())
+    os.kill(process, signal.SIGKILL)
+    with pytest.raises(BrokenProcessPool):
+      while True:
+        launcher._workers[0]._pool.submit(os.getpid).exception()
+    launcher.start(Run("names its process"))
+    assert ended(launcher) == ("names its process", type(None), "None")
+  assert int((tmp_path / "process").read_text()) != process
 
 
 @pytest.mark.parametrize(

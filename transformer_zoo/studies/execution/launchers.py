@@ -144,9 +144,15 @@ class WorkerProcesses:
 
   def start(self, run: Run) -> None:
     """Starts to train a run, in an idle worker if there is one."""
-    idle = [one for one in self._workers if one and not one.run]
-    worker = idle[0] if idle else self._new_worker()
-    worker.start(run)
+    for slot, worker in enumerate(self._workers):
+      if worker and not worker.run:
+        try:
+          worker.start(run)
+          return
+        except BrokenProcessPool:  # It was killed while it was idle.
+          worker.wait()
+          self._workers[slot] = None
+    self._new_worker().start(run)
 
   def ended(self) -> Iterator[tuple[Run, Exception | None]]:
     """Yields the runs that have ended, also those of workers that died."""
@@ -230,9 +236,9 @@ class _Worker:
 
   def start(self, run: Run) -> None:
     """Starts to train a run."""
-    self.run = run
     with _only(self._cores):  # The first call starts the process.
       self.future = self._pool.submit(_train, self._execute, run)
+    self.run = run
 
   def stop(self) -> None:
     """Asks a busy process to save the state of its run and to end."""
