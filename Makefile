@@ -14,7 +14,7 @@ ORACLES := $(VENV)/.installed-oracles-$(STATE)
 T5_PACKAGE := $(VENV)/t5_package
 T5X := $(VENV)/t5x
 LIBTPU := $(VENV)/libtpu
-INSTALL := $(VENV_PYTHON) -m pip install --quiet --constraint constraints.txt
+INSTALL := $(VENV_PYTHON) -m pip install --constraint constraints.txt
 
 export HF_HUB_OFFLINE := 1
 # Linux: every step on CPU allocates its temporaries anew, and first touching
@@ -42,18 +42,12 @@ test-slow: $(TESTING) $(LIBTPU)
 	  --no-loadscope-reorder -m slow --ignore=tests/oracles tests
 
 # The live comparisons: with PyTorch's implementation of the same models and the
-# tokenizers beside it, and with the tasks of the t5 package. Two processes: PyTorch crashes where
-# TensorFlow has been imported.
-WITH_TRANSFORMERS := tests/oracles/huggingface_directories_test.py \
-  tests/oracles/t5_test.py tests/oracles/variants_test.py \
-  tests/oracles/families_test.py tests/oracles/continuations_test.py \
-  tests/oracles/parts_test.py tests/oracles/positions_test.py \
-  tests/oracles/t5_decoding_test.py tests/oracles/vocabularies_test.py \
-  tests/oracles/generation_test.py tests/oracles/exported_models_test.py
+# tokenizers beside it, with the tasks of the t5 package, with T5X. Two
+# processes: PyTorch crashes where TensorFlow has been imported.
 test-oracles: $(ORACLES) $(T5_PACKAGE) $(if $(ZOO_PEERS),$(T5X))
-	$(VENV_PYTHON) -m pytest $(WITH_TRANSFORMERS)
+	$(VENV_PYTHON) -m pytest tests/oracles/pytorch
 	$(if $(ZOO_PEERS),PYTHONPATH=$(abspath $(T5X)/t5x):$(abspath $(T5X)/airio):$(abspath $(T5X)/jestimator):$(abspath $(T5X))) \
-	  $(VENV_PYTHON) -m pytest -rs $(WITH_TRANSFORMERS:%=--ignore=%) tests/oracles
+	  $(VENV_PYTHON) -m pytest -rs --ignore=tests/oracles/pytorch tests/oracles
 
 lint: $(TESTING)
 	$(VENV)/bin/ruff check .

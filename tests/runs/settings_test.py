@@ -47,11 +47,11 @@ def test_bindings_of_train_reach_the_field_of_their_name(load):
     "FSDP=2",
   )
   run = settings.Run.of_loaded()
-  assert run.data.packing is False and run.data.rates == Equal()
+  assert run.examples.packing is False and run.data.rates == Equal()
   assert run.evaluation.evaluation_batch_size == 8
   assert run.step.partitioning.fsdp == 2
   changed = run.replace(batch_size=6, packing=True)
-  assert (changed.step.batch_size, changed.data.packing) == (6, True)
+  assert (changed.step.batch_size, changed.examples.packing) == (6, True)
   assert changed.course == run.course
 
 

@@ -144,7 +144,7 @@ def abstract_batch(
     np.zeros(0, int),
     num_rows=1,
     lengths=run.examples.task_feature_lengths,
-    packing=run.data.packing,
+    packing=run.examples.packing,
     pad_id=0,
   )
   return {

@@ -99,8 +99,8 @@ def _stages(
   stages = Stages(
     run.step.batch_size,
     run.examples.task_feature_lengths,
-    run.data.batch_size_warmup,
-    run.data.length_warmup,
+    run.examples.batch_size_warmup,
+    run.examples.length_warmup,
   )
   last = run.course.train_steps
   ends = [stage.first_step for stage in stages.stages[1:]] + [last]

@@ -239,7 +239,7 @@ def check_converter(model: nn.Module, converter: converters.Converter) -> None:
       )
 
 
-def losses(
+def describe_cuts(
   tasks: Sequence[manifest.PreparedTask],
   lengths: Mapping[str, int],
   corruption: Any,

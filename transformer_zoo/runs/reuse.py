@@ -8,10 +8,10 @@ objective and optimizer share one program; nothing is kept outside of `reused`.
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 import contextlib
-import dataclasses
 from typing import Any, TypeVar
 
 from transformer_zoo import config
+from transformer_zoo.runs import settings
 
 # A study goes through its rows one by one, each with a few programs.
 _MOST = 16
@@ -50,8 +50,7 @@ def kept(
   """
   if _kept is None:
     return make(*arguments, **keywords)
-  names = [field.name for each in groups for field in dataclasses.fields(each)]
-  key = config.text_of("train", names), make, knows
+  key = config.text_of("train", settings.names(*groups)), make, knows
   made = _kept.pop(key) if key in _kept else make(*arguments, **keywords)
   _kept[key] = made  # The last one is the newest.
   if len(_kept) > _MOST:

@@ -13,12 +13,10 @@ from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader.evaluation_split import ENCODER_DECODER
 from transformer_zoo.data.vocabularies import Vocabulary
-from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.evaluator import Evaluator
-from transformer_zoo.forecast import least_memory
 from transformer_zoo.objectives.sequence_to_sequence import example_sums
 from transformer_zoo.runs import inputs
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
@@ -159,6 +157,9 @@ def best_tokens(
   **keywords,
 ) -> jax.Array:
   """Returns the best output of each row, int32 [B, L]."""
+  # A run without scored tasks decodes nothing.
+  from transformer_zoo.decoding.generate import generate
+
   return generate(model, params, inputs_BM, **keywords).tokens[:, 0]
 
 
@@ -197,6 +198,8 @@ def with_room(
 
 
 def _check_room(jaxpr, decoding, mesh, rows) -> None:
+  from transformer_zoo.forecast import least_memory
+
   needed = least_memory.least_bytes(jaxpr) // mesh.size
   there = least_memory.device_bytes(mesh.local_devices[0])
   if there is None or needed <= there:

@@ -104,7 +104,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Examples:
-  """How examples are laid out as the model reads them.
+  """How examples become batches as the model reads them.
 
   Attributes:
     task_feature_lengths: The number of tokens of each feature, `inputs` and
@@ -112,28 +112,7 @@ class Examples:
     converter: The layout of a batch (data/features/converters.py).
     corruption: The corruption of unlabelled text in place of the tasks' own;
       None for the tasks' own.
-  """
-
-  task_feature_lengths: Result[Mapping[str, int]]
-  converter: Result[Callable] = loader.ENCODER_DECODER
-  corruption: Result[Callable | None] = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Data:
-  """Which examples a run reads, in which order and batches.
-
-  Attributes:
-    mixture_or_task_name: The name of the mixture or task to train on.
-    prepared_dir: The folder of prepared data, which is filled where it lacks
-      the mixture.
-    rates: The rates of the tasks, `Equal` or `ExamplesProportional`
-      (data/mixing.py); None for the mixture's own.
     packing: Whether several examples share a row.
-    static_copies: The number of masks of each text for static masking; None
-      for dynamic masking.
-    max_tokens: The number of tokens to which each unlabelled task is limited,
-      the first ones; None for all.
     batch_size_warmup: The batch sizes of the beginning: {step: rows of the
       batches before it}.
     length_warmup: The lengths of the beginning: {step: lengths of the features
@@ -144,20 +123,43 @@ class Data:
       of the training process.
   """
 
-  mixture_or_task_name: Result[str]
-  prepared_dir: Place[str] = "runs/prepared"
-  rates: Result[Callable | None] = None
+  task_feature_lengths: Result[Mapping[str, int]]
+  converter: Result[Callable] = loader.ENCODER_DECODER
+  corruption: Result[Callable | None] = None
   packing: Result[bool] = True
-  static_copies: Result[int | None] = None
-  max_tokens: Result[int | None] = None
   batch_size_warmup: Result[Mapping[int, int] | None] = None
   length_warmup: Result[Mapping[int, Mapping[str, int]] | None] = None
   length_buckets: Result[Sequence[Mapping[str, int]]] = ()
   num_workers: Place[int] = 0
 
   def __post_init__(self):
-    _check_folder("PREPARED_DIR", self.prepared_dir)
     inputs.check_at_least(0, NUM_WORKERS=self.num_workers)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Data:
+  """Which examples a run reads.
+
+  Attributes:
+    mixture_or_task_name: The name of the mixture or task to train on.
+    prepared_dir: The folder of prepared data, which is filled where it lacks
+      the mixture.
+    rates: The rates of the tasks, `Equal` or `ExamplesProportional`
+      (data/mixing.py); None for the mixture's own.
+    static_copies: The number of masks of each text for static masking; None
+      for dynamic masking.
+    max_tokens: The number of tokens to which each unlabelled task is limited,
+      the first ones; None for all.
+  """
+
+  mixture_or_task_name: Result[str]
+  prepared_dir: Place[str] = "runs/prepared"
+  rates: Result[Callable | None] = None
+  static_copies: Result[int | None] = None
+  max_tokens: Result[int | None] = None
+
+  def __post_init__(self):
+    _check_folder("PREPARED_DIR", self.prepared_dir)
     inputs.check_at_least(
       1, STATIC_COPIES=self.static_copies, MAX_TOKENS=self.max_tokens
     )
@@ -192,24 +194,34 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Course:
-  """From where to where a run goes, and what happens on the way.
+  """How long a run goes on, and what happens on the way.
 
   Attributes:
     train_steps: The number of steps of this run.
     periods: The numbers of steps between log lines, checkpoints and
       evaluations.
-    seed: The seed of the parameters, the order of the data and dropout.
-    initial_checkpoint: The checkpoint that the parameters are taken from
-      unless the run is resumed.
   """
 
   train_steps: Result[int]
   periods: Result[loop.Periods] = loop.Periods()
+
+  def __post_init__(self):
+    inputs.check_at_least(1, TRAIN_STEPS=self.train_steps)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Start:
+  """What a run starts from, unless it is resumed.
+
+  Attributes:
+    seed: The seed of the parameters, the order of the data and dropout.
+    initial_checkpoint: The checkpoint that the parameters are taken from.
+  """
+
   seed: Result[int] = 0
   initial_checkpoint: Result[InitialCheckpoint] = InitialCheckpoint()
 
   def __post_init__(self):
-    inputs.check_at_least(1, TRAIN_STEPS=self.train_steps)
     if not 0 <= self.seed < _SEEDS:
       raise UserError(f"RANDOM_SEED={self.seed} must be from 0 to {_SEEDS - 1}")
 
@@ -239,6 +251,7 @@ class Run:
   data: Data
   evaluation: Evaluation
   course: Course
+  start: Start
   storage: Storage
 
   @classmethod
@@ -289,21 +302,26 @@ class Run:
       split="train",
       lengths=examples.task_feature_lengths,
       batch_size=self.step.batch_size,
-      seed=self.course.seed,
-      packing=data.packing,
+      seed=self.start.seed,
+      packing=examples.packing,
       corruption=examples.corruption,
       converter=examples.converter,
       static_copies=data.static_copies,
       max_tokens=data.max_tokens,
-      batch_size_warmup=data.batch_size_warmup,
-      length_warmup=data.length_warmup,
-      length_buckets=data.length_buckets,
+      batch_size_warmup=examples.batch_size_warmup,
+      length_warmup=examples.length_warmup,
+      length_buckets=examples.length_buckets,
       **shares,
     )
 
   def _values(self) -> Iterator[tuple[str, Any]]:
     for group in dataclasses.fields(self):
       yield from vars(getattr(self, group.name)).items()
+
+
+def names(*groups: type) -> list[str]:
+  """Returns the names of the settings of groups."""
+  return [field.name for group in groups for field in dataclasses.fields(group)]
 
 
 _Result = TypeVar("_Result")

@@ -91,7 +91,7 @@ def train(run: settings.Run) -> str:
       )
     )
     restored = checkpoints.restore_newest(abstract)
-    initial, start = None, course.initial_checkpoint
+    initial, start = None, run.start.initial_checkpoint
     if start.path and restored is None:
       vocabularies = [task.vocabulary for task in mixture.tasks]
       fed_first = scoring.special_ids(vocabularies[0], converter)["start_id"]
@@ -107,7 +107,7 @@ def train(run: settings.Run) -> str:
     read_ahead = stack.enter_context(
       contextlib.closing(
         loader.read_ahead(
-          batches, start_step=start_step, num_workers=run.data.num_workers
+          batches, start_step=start_step, num_workers=run.examples.num_workers
         )
       )
     )
@@ -115,7 +115,8 @@ def train(run: settings.Run) -> str:
     # Nothing is wrong with the input, and nothing is compiled yet.
     run_folder.claim(folder, configuration, step.model, lengths)
 
-    parameter_key, dropout_key = jax.random.split(jax.random.key(course.seed))
+    key = jax.random.key(run.start.seed)
+    parameter_key, dropout_key = jax.random.split(key)
     state, progress = restored or (program.initial_state(parameter_key), {})
     if initial is not None:
       print("\n".join(initial.report()))
@@ -128,9 +129,9 @@ def train(run: settings.Run) -> str:
       validation.validate, evaluator, tasks, folder / "predictions"
     )
     for line in (
-      *validation.omissions(mixture.tasks, splits, course.periods),
-      *inputs.losses(batches.tasks, lengths, run.examples.corruption),
-      *_plan(batches, converter, start_step, course.train_steps),
+      *validation.describe_omissions(mixture.tasks, splits, course.periods),
+      *inputs.describe_cuts(batches.tasks, lengths, run.examples.corruption),
+      *_describe_plan(batches, converter, start_step, course.train_steps),
     ):
       print(line, flush=True)
     recorder = stack.enter_context(step.watching.recorder(folder))
@@ -141,7 +142,7 @@ def train(run: settings.Run) -> str:
       folder,
       train_steps=course.train_steps,
       origin=functools.partial(
-        batches.origin, counted=not run.data.num_workers
+        batches.origin, counted=not run.examples.num_workers
       ),
       progress=progress,
       started=started,
@@ -191,7 +192,7 @@ def _make_evaluator(run, mesh, vocabulary):
   )
 
 
-def _plan(
+def _describe_plan(
   batches: Batches,
   converter: converters.Converter,
   start_step: int,

@@ -43,7 +43,7 @@ def open_splits(
   return splits
 
 
-def omissions(
+def describe_omissions(
   tasks: Sequence[PreparedTask],
   splits: Mapping[str, EvaluationSplit],
   periods: Periods,

@@ -17,7 +17,6 @@ import jax
 import numpy as np
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.processes import distributed
 from transformer_zoo.training import agreement
 from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
 from transformer_zoo.training.monitoring.budget import Budget
@@ -148,7 +147,6 @@ def train(
   pending = None  # Number, sums and batch of the step that is not read.
 
   def next_batch():
-    distributed.at(f"the batch after step {step}")
     with watch.stopwatch.spent("data_wait"):
       batch = next(batches)
     return batch, put(batch)
@@ -160,7 +158,6 @@ def train(
       pending = None
 
   def evaluate_now():
-    distributed.at(f"the evaluation of step {step}")
     with watch.spent("evaluation"):
       values = evaluate(state.params, step)
     recorder.record(step, values)
@@ -182,7 +179,6 @@ def train(
       following = next_batch()
     while step < train_steps:
       batch, on_device = following
-      distributed.at(f"step {step + 1}")
       shapes = shapes_of(on_device)
       with watch.step(step + 1, shapes):
         state, sums = run_step(state, on_device, watch.guard.history)
@@ -206,7 +202,6 @@ def train(
         last or (periods.evaluate and step % periods.evaluate == 0)
       )
       if save:
-        distributed.at(f"the checkpoint of step {step}")
         progress = {**watch.to_json(), "evaluation_due": bool(due)}
         with watch.budget.spent("saving"):
           stall = checkpoints.save(step, state, progress)

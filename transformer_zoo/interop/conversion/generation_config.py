@@ -197,8 +197,8 @@ def _read(folder: pathlib.Path) -> tuple[pathlib.Path | None, dict[str, Any]]:
         )
   if not all(isinstance(end, int | None) for end in _ends(content)):
     raise UserError(
-      f"eos_token_id in {str(path)!r} is {content['eos_token_id']!r}; it has to "
-      "be an id, a list of ids, or null"
+      f"eos_token_id in {str(path)!r} is {content['eos_token_id']!r}; it has "
+      "to be an id, a list of ids, or null"
     )
   return path, content
 

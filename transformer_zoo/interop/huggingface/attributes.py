@@ -1,4 +1,4 @@
-"""Reading a config.json: every attribute is understood, or refused by name."""
+"""Attributes of config.json: each is understood, or refused by name."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 import contextlib
@@ -34,8 +34,8 @@ _THEIR_ACTIVATIONS = {
   "sigmoid": "sigmoid",
   "linear": "linear",
 }
-# They tell how to train, to generate, to store or to name things: the logits of
-# a model do not depend on them.
+# Attributes of training, generation, storage and names: the logits of a model
+# do not depend on them.
 _WITHOUT_EFFECT = frozenset(
   """
   _attn_implementation _attn_implementation_autoset
@@ -124,11 +124,11 @@ class Attributes:
     """Returns the value of every name in `defaults`.
 
     Args:
-      config: the contents of a config.json.
+      config: The contents of a config.json.
 
     Raises:
-      UserError: an attribute is unknown, has a value that is not built here or
-        of another type, or is there in two spellings that disagree.
+      UserError: An attribute is unknown, has a value that is not built here, of
+        another type or out of range, or two spellings of it disagree.
     """
     kind = config.get("model_type")
     allowed = {**_ALLOWED, **self.allowed}
@@ -235,7 +235,7 @@ def their_activation(kind: str, name: str) -> str:
 
 @contextlib.contextmanager
 def counterpart(kind: str) -> Iterator[None]:
-  """Says of a model without a part that is looked at that it is no `kind`."""
+  """Refuses a model that lacks a part which `kind` models have."""
   try:
     yield
   except AttributeError as error:

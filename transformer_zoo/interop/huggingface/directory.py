@@ -1,4 +1,4 @@
-"""Reading a Hugging Face directory: its configuration and its tensors."""
+"""Hugging Face directories that are read: configuration and tensors."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -31,14 +31,15 @@ _SHOWN = 4
 
 @dataclasses.dataclass(frozen=True)
 class Directory:
-  """A model as `transformers` keeps it.
+  """A model in a directory of `transformers`.
 
   Attributes:
-    path: of the directory.
-    config: config.json, completed by what the files hold (`Family.settle`).
-    tensors: theirs by name, as they are in the files but without what carries
-      no parameters and what is another tensor under a second name.
-    family: of the model.
+    path: The path of the directory.
+    config: The contents of config.json, completed by the files
+      (`Family.settle`).
+    tensors: The tensors of the files by their names, without those that carry
+      no parameters and those that are another one under a second name.
+    family: The family of the model.
   """
 
   path: pathlib.Path
@@ -52,11 +53,11 @@ class Directory:
     """Returns the parameters under our names.
 
     Args:
-      shapes: of our parameters as the model of `config` has them, which are
-        compared where they are given.
+      shapes: The shapes of our parameters in the model of `config`; None if
+        they need not be compared.
 
     Raises:
-      UserError: tensors are missing, left over, or have other shapes.
+      UserError: Tensors are missing, left over, or have other shapes.
     """
     links = self.family.links(self.config)
     wanted = {link.theirs for link in links}
@@ -97,10 +98,11 @@ def is_directory(path: str | os.PathLike[str]) -> bool:
 
 
 def open_directory(path: str | os.PathLike[str]) -> Directory:
-  """Opens a directory; no tensor is read that need not be compared.
+  """Opens a directory; tensors are read only to compare tied ones.
 
   Raises:
-    UserError: there is none, its model is not known here, or a file is damaged.
+    UserError: There is none, its model is not known here, a file is damaged, or
+      the files are not of the model.
   """
   folder = pathlib.Path(path)
   config = read_json(folder / CONFIG)
@@ -125,7 +127,7 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
   """Reads a table from a JSON file.
 
   Raises:
-    UserError: there is no such file, or it is damaged.
+    UserError: There is no such file, or it is damaged.
   """
   try:
     content = json.loads(path.read_text(encoding="utf-8"))

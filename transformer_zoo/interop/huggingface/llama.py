@@ -70,10 +70,11 @@ class Llama:
   """One `model_type` of the family.
 
   Attributes:
-    model_type: llama, mistral or qwen2.
-    class_name: of the class with the head.
-    defaults: values of absent attributes in which the types differ.
-    allowed: name -> values that ask for nothing, where its class reads none.
+    model_type: The name of the type: llama, mistral or qwen2.
+    class_name: The name of the class with the head.
+    defaults: The values of absent attributes in which the types differ.
+    allowed: The values by attribute that ask for nothing, of those that the
+      class does not read.
   """
 
   model_type: str
@@ -286,11 +287,11 @@ def _rotary_bindings(kind: str, found: Mapping[str, Any]) -> dict[str, Any]:
   """The bindings of `Rotary`.
 
   Args:
-    kind: model_type of the configuration.
-    found: its attributes.
+    kind: The model_type of the configuration.
+    found: The attributes of the configuration.
 
   Raises:
-    UserError: the positions are stretched in a way that is not built here, or
+    UserError: The positions are stretched in a way that is not built here, or
       old and new attributes disagree: `transformers` reads one of them, another
       one in each of its versions.
   """

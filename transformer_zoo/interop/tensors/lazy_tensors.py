@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import ml_dtypes
 import numpy as np
 
-# Of what is copied at a time.
+# The bytes that are copied at a time.
 _PIECE_BYTES = 1 << 22
 _STRIP_COLUMNS = 16
-# Pieces that are read before they are wanted.
+# The number of pieces that are read ahead.
 _AHEAD = 2
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -46,7 +46,7 @@ class Tensor:
 
   @classmethod
   def of(cls, array: np.ndarray) -> "Tensor":
-    """Returns a tensor that is in memory already."""
+    """Returns a tensor of an array in memory."""
     return cls(array.shape, array.dtype, lambda: array)
 
   @classmethod
@@ -122,8 +122,8 @@ def pieces(
   Of an array in a file that is mapped no page stays, where it lies in C order.
 
   Args:
-    array: any.
-    dtype: what its numbers are to be; as they are if None.
+    array: The array.
+    dtype: The type to convert its numbers to; unchanged if None.
   """
   dtype = array.dtype if dtype is None else dtype
   if not array.ndim:
@@ -142,8 +142,8 @@ def copy(source: np.ndarray, target: np.ndarray) -> None:
   """Copies numbers out of a file that may be mapped, of which no page stays.
 
   Args:
-    source: array or mapped array.
-    target: as large, and it lies in memory alike.
+    source: The array, which may be mapped.
+    target: An array of the same shape and order in memory.
   """
   if not source.flags.c_contiguous:
     source, target = source.T, target.T
@@ -155,7 +155,7 @@ def copy(source: np.ndarray, target: np.ndarray) -> None:
 
 
 def _forget(array: np.ndarray) -> None:
-  """Gives back the pages of a mapped file; whoever looks reads them again."""
+  """Gives back the pages of a mapped file, which are read again on demand."""
   base = array
   while isinstance(base, np.ndarray):
     base = base.base
@@ -182,8 +182,8 @@ def ocdbt_store(folder: pathlib.Path, name: str) -> dict[str, Any]:
   """TensorStore's spec of an array in Orbax's database of all arrays.
 
   Args:
-    folder: of the database.
-    name: of the array in it.
+    folder: The folder of the database.
+    name: The name of the array in it.
   """
   # Not as a URL: TensorStore would take `%3A` in a name for a colon.
   base = {"driver": "file", "path": f"{folder}/"}

@@ -14,7 +14,7 @@ from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 
 
 class Layout(Protocol):
-  """How one of their tensors holds one or several of ours.
+  """The layout of one or several of our tensors in one of theirs.
 
   Both directions return views where they can. Shapes are learnt by splitting
   an array without contents, so neither may look at values.
@@ -65,9 +65,9 @@ class SideBySide:
   """Several of ours as equal parts of one of theirs.
 
   Attributes:
-    number: of our tensors.
-    axis: of their tensor, along which they lie one after the other.
-    transposed: whether each is a matrix kept as (out, in).
+    number: The number of our tensors.
+    axis: The axis of their tensor along which ours lie one after the other.
+    transposed: Whether each is a matrix kept as (out, in).
   """
 
   number: int
@@ -85,13 +85,13 @@ class SideBySide:
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-  """One tensor of theirs and what it is here.
+  """One tensor of theirs and our parameters in it.
 
   Attributes:
-    theirs: its name in their checkpoint.
-    ours: names of our parameters, `decoder/layers_3/self_attention/key/kernel`,
-      every layer by itself whether a model scans them or not.
-    layout: how they lie in it.
+    theirs: The name of the tensor in their checkpoint.
+    ours: The names of our parameters, every layer by itself whether a model
+      scans them or not: `decoder/layers_3/self_attention/key/kernel`.
+    layout: The layout of our parameters in the tensor.
   """
 
   theirs: str

@@ -30,7 +30,7 @@ from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 STATE = "state"
 PARAMETERS, MOMENTS = "params/", "opt_state/moments/"
 _METADATA = "_METADATA"
-# What Orbax says of places in the tree that hold no numbers.
+# The types that Orbax notes for places in the tree without numbers.
 _EMPTY = ("None", "Dict", "List", "NamedTuple", "Tuple")
 # Several processes that restore a large array each read chunks of it.
 _CHUNK_BYTES = 1 << 28
@@ -47,12 +47,12 @@ def open_checkpoint(
   'params/decoder/layers_0/mlp/wi/kernel', 'step', 'opt_state/...'.
 
   Args:
-    path: the folder of a step.
-    checksums: CRC-32 of files, by their names relative to `path`, with which
-      those that `write` wrote are compared when they are read.
+    path: The folder of a step.
+    checksums: The CRC-32 of files that `write` wrote, by their names relative
+      to `path`; they are compared when the files are read.
 
   Raises:
-    UserError: the folder holds no state, or a damaged one.
+    UserError: The folder holds no state, or a damaged one.
   """
   folder = pathlib.Path(path).absolute() / STATE
   try:
@@ -103,11 +103,11 @@ def write(
   """Writes the state of one step, one leaf after another.
 
   Args:
-    path: the folder of the step, which does not exist yet.
-    leaves: name -> tensor, named as `open_checkpoint` names them.
+    path: The folder of the step, which does not exist yet.
+    leaves: The tensors by the names that `open_checkpoint` returns.
 
   Returns:
-    CRC-32 of the files with the numbers, by their names relative to `path`.
+    The CRC-32 of the files with the numbers, by their names relative to `path`.
   """
   folder = pathlib.Path(path).absolute()
   state = folder / STATE
@@ -212,10 +212,10 @@ def _write_file(path: pathlib.Path, parts: Iterable[np.ndarray]) -> int:
 
 def _in_files(folder: pathlib.Path, checksums: Mapping[str, int]) -> Tensor:
   """An array as `_write_description` and `_write_file` leave it."""
-  told = json.loads((folder / ".zarray").read_text(encoding="utf-8"))
-  shape, chunk = tuple(told["shape"]), tuple(told["chunks"])
-  dtype = np.dtype(told["dtype"])
-  if told["compressor"] or told["filters"] or chunk[1:] != shape[1:]:
+  stated = json.loads((folder / ".zarray").read_text(encoding="utf-8"))
+  shape, chunk = tuple(stated["shape"]), tuple(stated["chunks"])
+  dtype = np.dtype(stated["dtype"])
+  if stated["compressor"] or stated["filters"] or chunk[1:] != shape[1:]:
     store = _open(folder.parent, folder.name, packed=False)
     return Tensor(shape, dtype, _reader(store))
   last = ".0" * (len(chunk) - 1)
