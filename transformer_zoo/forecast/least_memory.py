@@ -4,8 +4,10 @@ A program that exceeds its device is refused at once. The bounds count arrays
 that no compiler can avoid, so what is refused would not have fitted.
 """
 
+import math
 import os
 import pathlib
+from typing import Any
 
 import jax
 from jax.extend import core
@@ -41,15 +43,14 @@ def least_bytes(jaxpr: core.Jaxpr) -> int:
   return most
 
 
-def tree_bytes(tree) -> int:
-  """Returns the bytes that a tree of arrays takes on one device.
+def tree_bytes(tree: Any) -> int:
+  """Returns the bytes that a tree takes on each device.
 
   Args:
     tree: Arrays, or shapes and dtypes, each with its sharding.
   """
   return sum(
-    jax.ShapeDtypeStruct(leaf.sharding.shard_shape(leaf.shape), leaf.dtype).size
-    * leaf.dtype.itemsize
+    math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
     for leaf in jax.tree.leaves(tree)
   )
 
@@ -71,7 +72,7 @@ def device_bytes(device: jax.Device) -> int | None:
   return min(limits) // jax.local_device_count()
 
 
-def check_state(state, device: jax.Device) -> None:
+def check_state(state: Any, device: jax.Device) -> None:
   """Checks that parameters and optimizer state fit a device.
 
   Args:
@@ -91,7 +92,24 @@ def check_state(state, device: jax.Device) -> None:
     )
 
 
-def check_step(state, batch, jaxpr: core.Jaxpr, device: jax.Device) -> None:
+def may_exceed(arguments: Any, device: jax.Device) -> bool:
+  """Returns whether a program has to be traced to know that it fits a device.
+
+  The values of a step are far smaller than a thousand times its arguments: a
+  token of a batch takes some 30 bytes, and its widest value some thousand
+  numbers.
+
+  Args:
+    arguments: The shapes, dtypes and shardings of the arguments.
+    device: One device of the mesh.
+  """
+  available = device_bytes(device)
+  return available is not None and 1000 * tree_bytes(arguments) > available
+
+
+def check_step(
+  state: Any, batch: Any, jaxpr: core.Jaxpr, device: jax.Device
+) -> None:
   """Checks that a training step on a batch fits a device.
 
   Args:

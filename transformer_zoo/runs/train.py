@@ -62,7 +62,7 @@ def train(run: settings.Run) -> str:
   lengths = inputs.whole_lengths(converter, run.examples.task_feature_lengths)
   run = run.replace(task_feature_lengths=lengths)
   with step.partitioning.activate(mesh):
-    program.check_memory(inputs.abstract_batch(run, mesh))
+    program.check_memory(run.abstract_batch(mesh))
   mixture = inputs.prepared(
     run.data.mixture_or_task_name, run.data.prepared_dir
   )

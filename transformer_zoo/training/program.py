@@ -7,6 +7,7 @@ program can be compiled for a machine that is not there.
 from collections.abc import Callable
 import dataclasses
 import functools
+from typing import Any
 
 from flax import linen as nn
 import jax
@@ -144,10 +145,8 @@ class TrainProgram:
     accumulation.check(self.num_microbatches, batch_size, shares)
     self.trainable.check(self.abstract_state.params)
 
-  def check_memory(self, batch=None) -> None:
+  def check_memory(self, batch: Any = None) -> None:
     """Checks that the state, and a step on a batch, fit the devices.
-
-    The step is traced, as compiling it would begin.
 
     Args:
       batch: The shapes and shardings of a batch; None checks the state alone.
@@ -158,15 +157,13 @@ class TrainProgram:
     device = self.mesh.local_devices[0]
     if batch is None:
       least_memory.check_state(self.abstract_state, device)
-      return
-    key = jax.eval_shape(lambda: jax.random.key(0))
-    history = None
-    if self.anomalies.are_looked_for:
+    elif least_memory.may_exceed((self.abstract_state, batch), device):
+      key = jax.eval_shape(lambda: jax.random.key(0))
       history = anomalies_lib.initial_history()
-    traced = self.step.trace(self.abstract_state, batch, key, history)
-    least_memory.check_step(
-      self.abstract_state, batch, traced.jaxpr.jaxpr, device
-    )
+      step = jax.make_jaxpr(self._update)(
+        self.abstract_state, batch, key, history
+      )
+      least_memory.check_step(self.abstract_state, batch, step.jaxpr, device)
 
   def cost(self, batch) -> Cost:
     """What a step on such a batch executes on all devices together."""
