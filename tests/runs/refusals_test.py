@@ -357,3 +357,23 @@ def test_a_folder_that_is_a_file(train, tmp_path):
   assert error.startswith(f"zoo: error: {str(tmp_path / 'run')!r} cannot be")
   assert error.count("\n") == 1
   assert (tmp_path / "run").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+  "overrides, sentence",
+  [
+    (
+      ["BATCH_SIZE=1000000000"],
+      "a step on BATCH_SIZE=1000000000 rows needs ",
+    ),
+    (
+      ["EMBED_DIM=65536", "MLP_DIM=262144"],
+      "parameters and optimizer state need ",
+    ),
+  ],
+)
+def test_sizes_that_no_device_holds(refused, tmp_path, overrides, sentence):
+  prepared = tmp_path / "nothing_is_prepared"
+  error = refused(*overrides, f"PREPARED_DIR='{prepared}'")
+  assert error.startswith(sentence) and " on each device, which has " in error
+  assert not prepared.exists()

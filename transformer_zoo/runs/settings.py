@@ -14,8 +14,11 @@ from typing import Any, TypeVar
 from flax import linen as nn
 import gin
 import jax
+import jax.numpy as jnp
+import numpy as np
 import optax
 
+from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import mixing
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.loader.batches import Batches
@@ -36,6 +39,7 @@ from transformer_zoo.training.checkpoints.retention import Checkpointing
 from transformer_zoo.training.checkpoints.retention import KEEP_NEWEST_AND_BEST
 from transformer_zoo.training.monitoring.settings import Watching
 from transformer_zoo.training.program import TrainProgram
+from transformer_zoo.training.sharding import meshes
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.sharding.partitioning import Partitioning
 
@@ -318,6 +322,35 @@ class Run:
       length_buckets=examples.length_buckets,
       **shares,
     )
+
+  def abstract_batch(
+    self, mesh: jax.sharding.Mesh
+  ) -> dict[str, jax.ShapeDtypeStruct]:
+    """Returns the shapes and shardings of a training batch; no data is read.
+
+    Args:
+      mesh: The mesh of devices that the batch is laid out on.
+
+    Raises:
+      UserError: The model does not read what the converter lays out.
+    """
+    converter = self.examples.converter
+    inputs.check_converter(self.step.model, converter)
+    row = converter(
+      {name: Ragged.of([]) for name in converter.features},
+      np.zeros(0, int),
+      num_rows=1,
+      lengths=self.examples.task_feature_lengths,
+      packing=self.examples.packing,
+      pad_id=0,
+    )
+    over_rows = meshes.over_rows(mesh)
+    return {
+      name: jax.ShapeDtypeStruct(
+        (self.step.batch_size, *value.shape[1:]), jnp.int32, sharding=over_rows
+      )
+      for name, value in row.items()
+    }
 
   def _values(self) -> Iterator[tuple[str, Any]]:
     for group in dataclasses.fields(self):

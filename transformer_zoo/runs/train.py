@@ -58,13 +58,16 @@ def train(run: settings.Run) -> str:
   program = reuse.shared(settings.Step.program, step, groups=(settings.Step,))
   mesh = program.mesh
   step.watching.check(course.train_steps)
+  program.check_memory()
+  converter = run.examples.converter
+  lengths = inputs.whole_lengths(converter, run.examples.task_feature_lengths)
+  run = run.replace(task_feature_lengths=lengths)
+  with step.partitioning.activate(mesh):
+    program.check_memory(run.abstract_batch(mesh))
   mixture = inputs.prepared(
     run.data.mixture_or_task_name, run.data.prepared_dir
   )
-  converter = run.examples.converter
   inputs.check_mixture(step.model, mixture, converter)
-  lengths = inputs.whole_lengths(converter, run.examples.task_feature_lengths)
-  run = run.replace(task_feature_lengths=lengths)
   mixture = run.data.mixture(mixture)
   evaluator, splits = None, {}
   checkpointing = run.storage.checkpointing
