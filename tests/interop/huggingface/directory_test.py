@@ -97,15 +97,21 @@ def test_more_layers_than_tensors(tmp_path, family, number):
 
 
 @pytest.mark.parametrize(
-  "change", [{"d_kv": 10**9}, {"num_heads": 1, "d_kv": 33}]
+  ("name", "value", "what"),
+  [
+    ("d_kv", 10**9, "numbers of a head"),
+    ("d_kv", 33, "numbers of a head"),
+    ("d_model", 10**9, "numbers of a token"),
+  ],
 )
-def test_wider_heads_than_tensors(tmp_path, change):
-  """Rotary positions of a head would be computed before they are compared."""
+def test_wider_models_than_tensors(tmp_path, name, value, what):
+  """Positions would be computed before any shape is compared."""
+  config = CONFIG | {name: value}
   with pytest.raises(UserError) as error:
-    directory.open_directory(write(tmp_path, arrays(), CONFIG | change))
+    directory.open_directory(write(tmp_path, arrays(), config))
   assert str(error.value) == (
-    f"'{tmp_path}/config.json' asks for {change['d_kv']} numbers of a head, "
-    "and the files beside it hold 32 rows at most; they are not of one model"
+    f"'{tmp_path}/config.json' asks for {value} {what}, and the files beside "
+    "it hold 32 rows at most; they are not of one model"
   )
 
 
