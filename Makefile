@@ -12,37 +12,42 @@ RUNTIME := $(VENV)/.installed-data-$(STATE)
 TESTING := $(VENV)/.installed-test-$(STATE)
 ORACLES := $(VENV)/.installed-oracles-$(STATE)
 T5_PACKAGE := $(VENV)/t5_package
+T5X := $(VENV)/t5x
 LIBTPU := $(VENV)/libtpu
-INSTALL := $(VENV_PYTHON) -m pip install --quiet --constraint constraints.txt
+INSTALL := $(VENV_PYTHON) -m pip install --constraint constraints.txt
 
 export HF_HUB_OFFLINE := 1
 # Linux: every step on CPU allocates its temporaries anew, and first touching
 # them in huge pages takes a quarter off the step (docs/log/performance.md).
 export GLIBC_TUNABLES := glibc.malloc.hugetlb=1
 
-.PHONY: quickstart test test-oracles lint clean
+# A folder with archives of T5X's sources and of those that it imports from
+# repositories; `make test-oracles` compares with T5X itself where it is set.
+ZOO_PEERS ?=
+
+.PHONY: quickstart test test-slow test-oracles lint clean
 
 quickstart: $(RUNTIME)
 	$(VENV)/bin/zoo ablate quickstart
 
 # The tests of a file share fixtures and compiled programs: they stay together,
 # and files in their order, or those with few and long tests would come last.
-test: $(TESTING) $(LIBTPU) lint
+test: $(TESTING) lint
 	$(VENV_PYTHON) -m pytest --numprocesses=2 --dist=loadfile \
-	  --no-loadscope-reorder --ignore=tests/oracles tests
+	  --no-loadscope-reorder -m 'not slow' --ignore=tests/oracles tests
+
+# Tests that start processes, browsers, or compilers for other machines.
+test-slow: $(TESTING) $(LIBTPU)
+	$(VENV_PYTHON) -m pytest --numprocesses=2 --dist=loadfile \
+	  --no-loadscope-reorder -m slow --ignore=tests/oracles tests
 
 # The live comparisons: with PyTorch's implementation of the same models and the
-# tokenizers beside it, and with the tasks of the t5 package. Two processes: PyTorch crashes where
-# TensorFlow has been imported.
-WITH_TRANSFORMERS := tests/oracles/huggingface_directories_test.py \
-  tests/oracles/t5_test.py tests/oracles/variants_test.py \
-  tests/oracles/families_test.py tests/oracles/continuations_test.py \
-  tests/oracles/parts_test.py tests/oracles/positions_test.py \
-  tests/oracles/t5_decoding_test.py tests/oracles/vocabularies_test.py \
-  tests/oracles/generation_test.py tests/oracles/exported_models_test.py
-test-oracles: $(ORACLES) $(T5_PACKAGE)
-	$(VENV_PYTHON) -m pytest $(WITH_TRANSFORMERS)
-	$(VENV_PYTHON) -m pytest -rs $(WITH_TRANSFORMERS:%=--ignore=%) tests/oracles
+# tokenizers beside it, with the tasks of the t5 package, with T5X. Two
+# processes: PyTorch crashes where TensorFlow has been imported.
+test-oracles: $(ORACLES) $(T5_PACKAGE) $(if $(ZOO_PEERS),$(T5X))
+	$(VENV_PYTHON) -m pytest tests/oracles/pytorch
+	$(if $(ZOO_PEERS),PYTHONPATH=$(abspath $(T5X)/t5x):$(abspath $(T5X)/airio):$(abspath $(T5X)/jestimator):$(abspath $(T5X))) \
+	  $(VENV_PYTHON) -m pytest -rs --ignore=tests/oracles/pytorch tests/oracles
 
 lint: $(TESTING)
 	$(VENV)/bin/ruff check .
@@ -72,6 +77,15 @@ $(ORACLES): $(TESTING)
 $(T5_PACKAGE): | $(TESTING)
 	rm -rf $@.partial
 	$(INSTALL) --no-deps --target $@.partial t5==0.9.4 babel==2.18.0
+	mv $@.partial $@
+
+# Its own requirements name the newest commits of Flax and others; what it
+# imports works with the versions of constraints.txt.
+$(T5X): | $(TESTING)
+	rm -rf $@.partial
+	$(INSTALL) --no-deps --target $@.partial \
+	  cached-property fiddle jaxtyping libcst wadler-lindig
+	for archive in $(ZOO_PEERS)/*.tar.gz; do tar -xzf $$archive -C $@.partial; done
 	mv $@.partial $@
 
 # Apart from the project: where JAX finds it, it looks for TPUs at every start.

@@ -12,6 +12,9 @@ VERSION = re.search(
 ).group(1)
 
 CORE = [
+  "Jinja2",
+  "MarkupSafe",
+  "argcomplete",
   "array_record",
   "etils[epath]",
   "flax",
@@ -19,10 +22,13 @@ CORE = [
   "gin-config",
   "grain",
   "jax",
+  "matplotlib",
   "msgpack",
   "numpy",
   "optax",
   "orbax-checkpoint",
+  # Version 6 needs a C++ compiler wherever it has no wheel, as on ARM.
+  "plotext<6",
   "rich",
   "rouge-score",
   "sacrebleu",
@@ -52,8 +58,6 @@ DATA = [
 ]
 TEST = [
   "import-linter",
-  # The plots of benchmarks/.
-  "matplotlib",
   "playwright",
   "pytest",
   "pytest-xdist",
@@ -97,6 +101,8 @@ setuptools.setup(
     "tpu": ["libtpu"],
     "watch": ["mlflow-skinny", "wandb"],
     "interop": ["torch", "transformers"],
+    # T5X is not on the package index; nothing of the project needs it.
+    "t5x": ["t5x @ git+https://github.com/google-research/t5x.git@cc342d4"],
   },
   entry_points={"console_scripts": ["zoo = transformer_zoo.cli.console:main"]},
 )

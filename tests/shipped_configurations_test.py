@@ -295,7 +295,7 @@ def test_no_file_is_forgotten():
     *("cleaning", "parts", "studies", "suites"),
     "partitioning",  # tests/rule_sets.py, on 8 devices.
     "peft",  # tests/peft/shipped_test.py
-    "t5x",  # tests/oracles/t5x_training_test.py, by T5X itself.
+    "t5x",  # tests/oracles/t5x/t5x_training_test.py, by T5X itself.
   }
   others = {p.relative_to(GIN).parts[0] for p in GIN.rglob("*.gin")} - tested
   assert not others

@@ -1,7 +1,7 @@
 """Models of config.json files against what their classes have computed.
 
-tests/golden/families.py says of which; tests/oracles/make_goldens.py records
-them with PyTorch, tests/oracles/families_test.py compares live.
+tests/golden/families.py says of which; oracles/pytorch/make_goldens.py records
+them with PyTorch, tests/oracles/pytorch/families_test.py compares live.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """T5 against recorded outputs of the PyTorch T5; needs no torch.
 
-The goldens are made by tests/oracles/make_goldens.py; the live comparison is
+The goldens are made by oracles/pytorch/make_goldens.py; the live comparison is
 `make test-oracles`.
 """
 

@@ -1,7 +1,7 @@
 """Variants against recorded outputs of independent implementations.
 
-tests/golden/variants.py says of which; tests/oracles/record_variants.py records
-them with PyTorch, tests/oracles/variants_test.py compares live.
+tests/golden/variants.py says of which; oracles/pytorch/record_variants.py
+records them with PyTorch, tests/oracles/pytorch/variants_test.py compares live.
 """
 
 import pytest

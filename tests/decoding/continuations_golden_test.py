@@ -1,6 +1,6 @@
 """Continuations against recorded ones of `transformers`; needs no torch.
 
-The goldens are made by tests/oracles/record_continuations.py; the live
+The goldens are made by tests/oracles/pytorch/record_continuations.py; the live
 comparison, on 200 prompts, is `make test-oracles`.
 """
 

@@ -1,6 +1,6 @@
 """Beams against recorded ones of `transformers`; needs no torch.
 
-The goldens are made by tests/oracles/make_goldens.py; the live comparison, on
+The goldens are made by oracles/pytorch/make_goldens.py; the live comparison, on
 200 prompts, is `make test-oracles`.
 """
 

@@ -1,6 +1,6 @@
 """Models as their config.json has them, of every class that is read here.
 
-tests/oracles/families_test.py compares each live with its class of
+tests/oracles/pytorch/families_test.py compares each live with its class of
 `transformers`; what RECORDED computed is compared without PyTorch by
 tests/architectures/families_golden_test.py. Options are turned away from their
 defaults, and no two sizes of a model agree.

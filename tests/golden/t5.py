@@ -9,8 +9,8 @@ import numpy as np
 from tests import tiny_t5
 
 FOLDER = pathlib.Path(__file__).parent
-# As many layers on both sides: see tests/oracles/t5_test.py. Lengths cross the
-# largest distance of the relative bias, 128.
+# As many layers on both sides: see oracles/pytorch/t5_test.py. Lengths cross
+# the largest distance of the relative bias, 128.
 SIZES = {
   "EMBED_DIM": 48,
   "NUM_ENCODER_LAYERS": 2,

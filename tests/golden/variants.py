@@ -1,9 +1,9 @@
 """Models that are compared with independent implementations, and on what.
 
 Two kinds: those of which PyTorch's `transformers` has no class, whose
-reference is tests/oracles/reference_transformer.py; and classes of it that are
-our language model with other parts, so that each part is seen in a whole model.
-tests/oracles/variants_test.py compares live, and records what
+reference is oracles/pytorch/reference_transformer.py; and classes of it that
+are our language model with other parts, so that each part is seen in a whole
+model. tests/oracles/pytorch/variants_test.py compares live, and records what
 tests/architectures/variants_golden_test.py compares without PyTorch.
 """
 

@@ -10,7 +10,7 @@ import mixtures  # noqa: E402, F401
 from mixtures import composition  # noqa: E402
 from mixtures import counts  # noqa: E402
 from tasks.vocabulary import t5_features  # noqa: E402
-from tests.oracles import mixture_rates  # noqa: E402
+from tests.oracles.t5 import mixture_rates  # noqa: E402
 from transformer_zoo.data import mixing  # noqa: E402
 from transformer_zoo.data.prepare import reading  # noqa: E402
 from transformer_zoo.data.prepare.preparation import prepare  # noqa: E402

@@ -23,7 +23,7 @@ def report(request):
 @pytest.fixture(scope="session")
 def t5_package(shared_data):
   """Returns a function from a request to the lines of the t5 package."""
-  from tests.oracles import row_by_row
+  from tests.oracles.t5 import row_by_row
 
   if not row_by_row.T5_PACKAGE.is_dir():
     pytest.skip(f"no {row_by_row.T5_PACKAGE}: `make test-oracles` installs it")

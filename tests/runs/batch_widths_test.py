@@ -10,7 +10,7 @@ from tests import tiny_models
 from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.decoding.options import DecodingOptions
-from transformer_zoo.runs import batch_widths
+from transformer_zoo.runs import answering
 
 LENGTHS = {"inputs": 512, "targets": 128}
 GREEDY = DecodingOptions(max_length=128)
@@ -23,11 +23,11 @@ def rows(*lengths):
 
 def widths(architecture, decoding=GREEDY, **macros):
   model, _ = tiny_models.build(architecture, **macros)
-  return batch_widths.Widths.of(model, LENGTHS, decoding)
+  return answering.Widths.of(model, LENGTHS, decoding)
 
 
 def test_powers_of_two_up_to_the_length():
-  found = [batch_widths.width(rows(3, n), 40) for n in (0, 16, 17, 32, 33, 40)]
+  found = [answering.width(rows(3, n), 40) for n in (0, 16, 17, 32, 33, 40)]
   assert found == [16, 16, 32, 32, 40, 40]
 
 
@@ -47,7 +47,7 @@ def test_an_ensemble_has_the_fewest_positions():
     tiny_models.build("gpt_1", MAX_POSITIONS=positions)[0]
     for positions in (1024, 512)
   ]
-  found = batch_widths.Widths.of(Ensemble.of(members), LENGTHS, GREEDY)
+  found = answering.Widths.of(Ensemble.of(members), LENGTHS, GREEDY)
   assert found.of_prompts(rows(300)) == 384
 
 
@@ -68,7 +68,7 @@ def test_pairs_of_one_sequence_fit_together(pairs):
 def test_an_encoder_has_positions_of_its_own():
   learned = "positions/learned.gin"
   model, _ = tiny_models.build("t5_1_1", learned, MAX_POSITIONS=400)
-  found = batch_widths.Widths.of(model, LENGTHS, GREEDY)
+  found = answering.Widths.of(model, LENGTHS, GREEDY)
   assert found.of_prompts(rows(300)) == 400
   sides = {"inputs": rows(300), "targets": rows(100)}
   assert found.of_pairs(sides) == {"inputs": 400, "targets": 128}

@@ -7,7 +7,7 @@ from transformer_zoo import config
 from transformer_zoo.corruption import Denoising
 from transformer_zoo.corruption import Iid
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs.feature_lengths import fitting_lengths
+from transformer_zoo.runs.inputs import fitting_lengths
 
 FILES = [
   "architectures/t5_1_0.gin",

@@ -341,7 +341,7 @@ def test_inference_with_a_vocabulary_that_is_too_large(
 )
 def test_folders_that_are_none(model_dir, sentence):
   with pytest.raises(UserError) as error:
-    settings.check(model_dir, "prepared", train_steps=1, seed=0)
+    settings.Storage(model_dir=model_dir)
   assert str(error.value) == sentence
 
 

@@ -113,7 +113,6 @@ def _bound(arguments: argparse.Namespace) -> dict[str, str]:
     return {}
   from transformer_zoo import config
 
-  config.register_all()
   # A gin file may import a module of tasks, and that TensorFlow.
   with common.quiet_stderr(keep=common.not_logged_by_libraries):
     return config.bound(arguments.gin_file, common.search_paths(arguments))

@@ -81,7 +81,7 @@ def add_module_argument(parser: argparse.ArgumentParser) -> None:
     action="append",
     default=[],
     metavar="NAME",
-    help="Python module of yours that registers tasks, in the current folder "
+    help="your Python module of tasks or parts, in the current folder "
     "or on PYTHONPATH; repeatable",
   )
 

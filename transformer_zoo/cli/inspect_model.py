@@ -16,13 +16,18 @@ EXAMPLE = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-  """Adds the gin arguments and `--json`."""
+  """Adds the gin arguments, `--module` and `--json`."""
   common.add_gin_arguments(parser)
+  common.add_module_argument(parser)
   common.add_json_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
   """Prints the tree, the parameter table and the totals."""
+  from transformer_zoo.data import user_modules
+
+  # A part of the user's registers with gin when its module is imported.
+  user_modules.import_all()
   common.load_gin(arguments, "MODEL")
   from transformer_zoo import config
   from transformer_zoo.training.monitoring import summary

@@ -173,6 +173,10 @@ def _dispatch(argv: Sequence[str]) -> int:
       f"there is no command {words[0]!r}{nearest(words[0], COMMANDS)}"
     )
   parser = build_parser()
+  if "_ARGCOMPLETE" in os.environ:  # a shell asks at the Tab key
+    import argcomplete
+
+    argcomplete.autocomplete(parser)
   arguments, arguments.more = parser.parse_known_args(words)
   if arguments.more and not hasattr(arguments, "takes_more"):
     parser.error(f"unrecognized arguments: {' '.join(arguments.more)}")

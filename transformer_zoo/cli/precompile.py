@@ -44,10 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
   """Prints the forecast, or the ranked table."""
   from transformer_zoo.forecast import precompile
+  from transformer_zoo.forecast import programs
   from transformer_zoo.forecast import report
   from transformer_zoo.forecast import topologies
   from transformer_zoo.modules import target
-  from transformer_zoo.runs import programs
 
   programs.check_mode(arguments.mode)
   _load(arguments)

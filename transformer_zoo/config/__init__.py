@@ -7,11 +7,7 @@ what a macro stands for, `build` does in another configuration;
 """
 
 from collections.abc import Collection, Iterable, Sequence
-import dataclasses
 import functools
-import importlib
-import inspect
-import pkgutil
 from typing import Any
 
 import gin
@@ -21,14 +17,15 @@ from transformer_zoo.config import previous
 from transformer_zoo.config import reading
 from transformer_zoo.config import registry
 from transformer_zoo.config import task_modules
+from transformer_zoo.config.comparison import difference
+from transformer_zoo.config.comparison import digest
 from transformer_zoo.config.reach import Reach
 from transformer_zoo.config.reading import Binding
 from transformer_zoo.config.reading import bound
 from transformer_zoo.config.reading import folders
 from transformer_zoo.config.reading import MACRO
-from transformer_zoo.config.writing import difference
-from transformer_zoo.config.writing import digest
 from transformer_zoo.config.writing import write
+from transformer_zoo.effects import Effect
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import sentence
 from transformer_zoo.errors import UserError
@@ -42,34 +39,14 @@ __all__ = [
   "folders",
   "load",
   "operative_config",
-  "register_all",
   "setting",
-  "text_without",
+  "text_of",
   "value",
 ]
 
-# Importing these, with the modules inside them, registers every configurable.
-REGISTERING = (
-  "transformer_zoo.modules",
-  "transformer_zoo.modules.attention",
-  "transformer_zoo.modules.positions",
-  "transformer_zoo.architectures",
-  "transformer_zoo.peft",
-  "transformer_zoo.objectives",
-  "transformer_zoo.training",
-  "transformer_zoo.training.checkpoints",
-  "transformer_zoo.training.monitoring",
-  "transformer_zoo.training.monitoring.writers",
-  "transformer_zoo.training.optimizers",
-  "transformer_zoo.training.sharding",
-  "transformer_zoo.decoding",
-  "transformer_zoo.runs",
-  "transformer_zoo.cleaning.run",
-)
 # Kinds of runs: a gin file may configure several, a command runs one.
 ROOTS = ("train", "evaluate", "infer", "clean")
 
-_ZOO = "transformer_zoo."
 _loaded: list[Binding] = []
 _loaded_imports: list[str] = []
 _loaded_root: str | None = None
@@ -108,7 +85,6 @@ def load(
       used by nothing.
   """
   global _loaded_root
-  register_all()
   read, imported = [reading.read_default(text) for text in defaults], []
   for name in gin_files:
     read += reading.read_file(name, search_paths, imported=imported)
@@ -131,6 +107,7 @@ def load(
 
 def call(name: str, **arguments: Any) -> Any:
   """Calls a configurable, such as `train`, with what gin binds to it."""
+  registry.load(name)
   return _without_gin_trace(
     functools.partial(gin.get_configurable(name), **arguments)
   )
@@ -191,27 +168,31 @@ def operative_config(*roots: str) -> str:
   )
 
 
-def text_without(root: str, parameters: Collection[str]) -> str:
-  """`operative_config` without parameters of the root and all they alone reach.
+def text_of(root: str, parameters: Collection[str]) -> str:
+  """The bindings of some parameters of a root and of all that they reach.
+
+  Parameters that are places are left out.
 
   Args:
-    root: a configurable.
-    parameters: of it.
+    root: The name of a configurable.
+    parameters: The names of its parameters.
   """
   selector = registry.find(root, "root").selector
-  kept = [
+  bindings = [
     binding
     for binding in _loaded
-    if binding.selector != selector or binding.parameter not in parameters
+    if binding.selector != selector
+    or binding.parameter in parameters
+    and registry.mark(root, binding.parameter) != Effect.PLACE
   ]
-  reach = _follow(Reach(kept, overridden=False), [root])
+  reach = _follow(Reach(bindings, overridden=False), [root])
   return write(reach, _loaded_imports)
 
 
 def config_hash(*roots: str) -> str:
   """Twelve hexadecimal digits that two runs share if they compute the same.
 
-  Where a run is written (`writing.PLACES`) does not count.
+  Settings that are marked as places do not count.
   """
   return digest(operative_config(*roots))
 
@@ -224,32 +205,6 @@ def setting(parameter: str) -> Any:
   if parameter not in bindings:
     return registry.parameters(root)[parameter].default
   return reach.resolved(bindings[parameter].value)
-
-
-def register_all() -> None:
-  """Imports all that registers configurables.
-
-  Corruptions and feature converters are registered here: their rooms import
-  numpy only.
-  """
-  _import_modules(REGISTERING)
-  # A converter has the name of the architecture that it is for.
-  for room, source, suffix in (
-    ("corruption", "corruption", ""),
-    ("data.features", "data.features.converters", "Features"),
-  ):
-    for name, target in vars(importlib.import_module(_ZOO + source)).items():
-      if inspect.isclass(target) and dataclasses.is_dataclass(target):
-        if not registry.exists(f"{room}.{name}{suffix}"):
-          gin.external_configurable(target, name + suffix, module=room)
-
-
-@functools.cache  # Looking for them takes longer than reading a gin file.
-def _import_modules(packages: tuple[str, ...]) -> None:
-  for name in packages:
-    package = importlib.import_module(name)
-    for module in pkgutil.iter_modules(getattr(package, "__path__", ())):
-      importlib.import_module(f"{name}.{module.name}")
 
 
 def _bind(bindings: Sequence[Binding]) -> None:
@@ -295,7 +250,8 @@ def _reach(*roots: str | None) -> Reach:
 
 def _follow(reach: Reach, roots: Iterable[str]) -> Reach:
   for root in roots:
-    reach.follow((), registry.find(root, "root").selector)
+    for selector in registry.selectors(root):  # Importing none of them.
+      reach.follow((), selector)
   return reach
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, one sentence each, before it runs."""
+"""Checks of a configuration before it runs, one sentence for each mistake."""
 
 from collections.abc import Container, Iterable
 
@@ -13,7 +13,7 @@ from transformer_zoo.config.reading import MACRO
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
-# Sizes of every model, whose modules would fail on others in their own words.
+# The least sizes of every model; modules would fail on others less clearly.
 _LEAST_SIZES = {
   **dict.fromkeys(("VOCAB_SIZE", "EMBED_DIM", "MLP_DIM", "ADAPTER_DIM"), 1),
   **dict.fromkeys(("NUM_HEADS", "NUM_KV_HEADS", "HEAD_DIM"), 1),
@@ -24,7 +24,7 @@ _LEAST_SIZES = {
 
 
 def check_macros(reach: Reach, bindings: Iterable[Binding]) -> None:
-  """Raises UserError for a macro that is read and that nothing defines."""
+  """Raises UserError for a macro that is read and not defined."""
   for visit in reach.visits.values():
     if visit.selector == MACRO and not visit.bindings:
       name = "/".join(visit.scopes)
@@ -45,11 +45,12 @@ def check_unused(
   """Raises UserError for a binding that nothing uses.
 
   Args:
-    bindings: in order.
-    used: keys of what some kind of run reads, with the values that were
-      replaced followed as well.
-    used_now: keys of what this run reads; an override has to be among them.
-    root: the name of the run's root.
+    bindings: The bindings in order.
+    used: The keys of the bindings that some kind of run reads; references in
+      values that were replaced count too.
+    used_now: The keys of the bindings that this run reads; an override has to
+      be among them.
+    root: The name of the run's root.
   """
   readable = {b.name for b in bindings if b.key in used_now}
   for binding in bindings:
@@ -68,11 +69,11 @@ def check_unused(
 
 
 def check_required(reach: Reach, given: Container[str]) -> None:
-  """Raises UserError for what has to be bound and is not.
+  """Raises UserError for a required parameter that is not bound.
 
   Args:
-    reach: from the root.
-    given: parameters of the root that its caller passes.
+    reach: What the root reaches.
+    given: The names of the parameters of the root that its caller passes.
   """
   for visit in reach.visits.values():
     for binding in visit.bindings.values():
@@ -113,7 +114,7 @@ def check_types(reach: Reach) -> None:
 
 
 def check_sizes(reach: Reach) -> None:
-  """Raises UserError for a size, by the name of its macro, of nothing."""
+  """Raises UserError for a size that is too small, by its macro's name."""
   for visit in reach.visits.values():
     name = "/".join(visit.scopes)
     least = _LEAST_SIZES.get(name) if visit.selector == MACRO else None

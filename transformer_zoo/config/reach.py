@@ -1,4 +1,4 @@
-"""Follows references from a root to find what a run will read.
+"""The bindings that a run will read, found by references from its root.
 
 Everything that is registered with `@gin.register` is configured only where a
 gin reference stands, so what a run reads is known before it starts. Scopes
@@ -32,16 +32,16 @@ class Visit:
 
 
 class Reach:
-  """What is read, starting from some roots."""
+  """The parameters that are read, starting from some roots."""
 
   def __init__(self, bindings: Iterable[Binding], *, overridden: bool):
     """Prepares a walk.
 
     Args:
-      bindings: in the order in which they were read.
-      overridden: follow also the values that a later binding replaced. A file
-        that swaps one part for another leaves bindings for the old one behind
-        in the files it includes, which are no mistakes.
+      bindings: The bindings in the order in which they were read.
+      overridden: Whether values that a later binding replaced are followed too.
+        A file that swaps one part for another leaves bindings of the old one in
+        the files it includes, which are no mistakes.
     """
     self._overridden = overridden
     self._table: dict[tuple[str, str], dict[str, list[Binding]]] = {}
@@ -98,12 +98,12 @@ class Reach:
       self.follow((), selector, evaluated=False, via=via)
 
   def macro(self, reference: Any) -> Binding | None:
-    """The binding that a macro reference reads, None where there is none."""
+    """Returns the binding that a macro reference reads, or None."""
     visit = self.visits.get((tuple(reference.scopes), MACRO, True))
     return visit.bindings.get("value") if visit else None
 
   def resolved(self, value: Any) -> Any:
-    """`value` with macros replaced by what is bound to them, however deep."""
+    """Returns the value with all macros in it replaced by their values."""
     if isinstance(value, dict):
       return {k: self.resolved(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

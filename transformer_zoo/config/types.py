@@ -1,4 +1,4 @@
-"""Whether a gin value suits the annotation of the parameter it is bound to.
+"""Types of gin values, compared with the annotations of parameters.
 
 gin itself lets `num_heads = '2'` pass, and the run fails much later.
 """
@@ -25,12 +25,12 @@ _SIMPLE = {
 def suits(value: Any, annotation: Any) -> bool:
   """Returns whether `value` may stand where `annotation` is asked for.
 
-  What cannot be judged is accepted: an annotation that is no plain type, the
-  result of a function that does not say what it returns.
+  An annotation that is no plain type, and the result of a function without a
+  return annotation, are accepted.
 
   Args:
-    value: what gin parsed, macros already replaced by their values.
-    annotation: as `registry.parameters` gives it.
+    value: The parsed value, with macros replaced by their values.
+    annotation: The annotation, as `registry.parameters` returns it.
   """
   if annotation is Any or isinstance(annotation, str | typing.TypeVar):
     return True
@@ -72,6 +72,8 @@ _ABSTRACT = (
 def describe(annotation: Any) -> str:
   """The annotation as a user reads it: `int`, `tuple[int, ...] or None`."""
   origin = typing.get_origin(annotation)
+  if origin is typing.Annotated:
+    return describe(typing.get_args(annotation)[0])
   if origin in (typing.Union, types.UnionType):
     return " or ".join(map(describe, typing.get_args(annotation)))
   if annotation is types.NoneType:

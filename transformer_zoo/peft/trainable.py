@@ -96,7 +96,7 @@ class Trainable:
     They are there where others in their stack are, and would count in norms.
 
     Args:
-      gradients: of the parameters that `of` returns.
+      gradients: The gradients of the parameters that `of` returns.
       params: all of them.
     """
     names = _names(params)
@@ -113,9 +113,10 @@ class Trainable:
     """Makes 0 of the updates of what is not trained at a step.
 
     Args:
-      updates: of the parameters that `of` returns.
+      updates: The updates of the parameters that `of` returns.
       params: all of them.
-      step: its number, from 0; it is traced, so that nothing is compiled anew.
+      step: The number of the step, from 0. It is traced, so that nothing is
+        compiled anew.
     """
     starts = self._starts(params)
     flat = traverse_util.flatten_dict(updates, sep="/")

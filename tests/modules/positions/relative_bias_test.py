@@ -16,7 +16,7 @@ from transformer_zoo.modules.positions.token_positions import Positions
 
 # First distance of each logarithmic bucket of T5's 32 buckets up to 128.
 # Recorded from Mesh TensorFlow's formula as `transformers` has it; the live
-# comparison is tests/oracles/t5_test.py.
+# comparison is tests/oracles/pytorch/t5_test.py.
 BIDIRECTIONAL_STARTS = {
   8: 8, 9: 12, 10: 16, 11: 23, 12: 32, 13: 46, 14: 64, 15: 91,
 }  # fmt: skip

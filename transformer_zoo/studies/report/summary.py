@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from transformer_zoo.studies import published
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.report import cells
+from transformer_zoo.studies.report import environments
 from transformer_zoo.studies.report import markdown
-from transformer_zoo.studies.statistics import environments
 from transformer_zoo.studies.statistics.analysis import Analysis
+from transformer_zoo.studies.statistics.wording import signed
 from transformer_zoo.training.monitoring.progress import duration
 
 
@@ -53,7 +54,7 @@ def _concluded(analysis) -> Iterator[str]:
   for (row, column), found in analysis.comparison.differences.items():
     if found.concluded and (row, column) not in in_print:
       cell = table.cells[row, column]
-      difference = cells.signed(cell.difference, cell.decimals)
+      difference = signed(cell.difference, cell.decimals)
       by_row.setdefault(row, []).append(f"{column} {difference}")
   for row, differences in by_row.items():
     yield f"{table.labels[row]}: {', '.join(differences)}."

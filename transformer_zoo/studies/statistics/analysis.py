@@ -3,18 +3,19 @@
 from collections.abc import Mapping
 import dataclasses
 
-from transformer_zoo.studies import statistics
 from transformer_zoo.studies.execution.results import StudyResults
-from transformer_zoo.studies.statistics import Agreement
 from transformer_zoo.studies.statistics import budgets
-from transformer_zoo.studies.statistics import Comparison
-from transformer_zoo.studies.statistics import Finding
 from transformer_zoo.studies.statistics import findings
-from transformer_zoo.studies.statistics import gaps
-from transformer_zoo.studies.statistics import MeanTau
+from transformer_zoo.studies.statistics import ranking
 from transformer_zoo.studies.statistics import scores
-from transformer_zoo.studies.statistics import Verdict
+from transformer_zoo.studies.statistics import study_resamples
 from transformer_zoo.studies.statistics.budgets import Budget
+from transformer_zoo.studies.statistics.comparison import compare
+from transformer_zoo.studies.statistics.comparison import Comparison
+from transformer_zoo.studies.statistics.findings import Finding
+from transformer_zoo.studies.statistics.findings import Verdict
+from transformer_zoo.studies.statistics.ranking import Agreement
+from transformer_zoo.studies.statistics.ranking import MeanTau
 from transformer_zoo.studies.statistics.scores import Table
 
 
@@ -42,12 +43,12 @@ class Analysis:
   @property
   def tau(self) -> MeanTau | None:
     """How far rows stand in the published order, in the mean of columns."""
-    return statistics.mean_tau(self.agreements.values())
+    return ranking.mean_tau(self.agreements.values())
 
   @property
   def gaps(self) -> list[str]:
     """Sentences on cells that are empty though their runs have finished."""
-    return gaps.sentences(self.study)
+    return scores.gaps(self.study)
 
   @property
   def beside_published(self) -> list[str]:
@@ -98,15 +99,15 @@ def analyse(study: StudyResults) -> Analysis:
     UserError: the study names a published table or row that there is not.
   """
   table = scores.build(study)
-  resamples = statistics.resample(study)
-  comparison = statistics.compare(study, resamples)
+  resamples = study_resamples.resample(study)
+  comparison = compare(study, resamples)
   return Analysis(
     study=study,
     table=table,
     budgets=budgets.of_rows(study),
     comparison=comparison,
     agreements={
-      column: statistics.agreement(study, column, resamples)
+      column: ranking.agreement(study, column, resamples)
       for column in table.columns
       if any(
         cell.mean is not None and cell.published is not None

@@ -10,7 +10,7 @@ import statistics
 
 from transformer_zoo.studies.execution.results import RunResult
 from transformer_zoo.studies.execution.results import StudyResults
-from transformer_zoo.studies.report.chart import compact
+from transformer_zoo.studies.statistics.wording import compact
 
 # Budgets that differ by less are called equal.
 _EQUAL = 0.005

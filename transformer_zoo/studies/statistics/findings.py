@@ -5,7 +5,6 @@ import dataclasses
 import enum
 
 from transformer_zoo.studies.execution.results import StudyResults
-from transformer_zoo.studies.statistics import published_order
 from transformer_zoo.studies.statistics import ranking
 from transformer_zoo.studies.statistics import wording
 from transformer_zoo.studies.statistics.comparison import Comparison
@@ -69,7 +68,7 @@ def find(
     cell = table.cells[row, column]
     if cell.difference is None or cell.published_difference is None:
       continue
-    deviation = published_order.published_deviation(study, column)
+    deviation = ranking.published_deviation(study, column)
     in_print = ranking.told_apart(cell.published_difference, deviation)
     if in_print or difference.concluded:
       one = Finding(

@@ -12,7 +12,7 @@ from transformer_zoo.data.prepare import definitions
 from transformer_zoo.errors import UserError
 from transformer_zoo.runs import run_folder
 from transformer_zoo.studies.statistics import resampled_metrics
-from transformer_zoo.studies.statistics.sums import Resampled
+from transformer_zoo.studies.statistics.resampled_metrics import Resampled
 
 
 class Unusable(Exception):

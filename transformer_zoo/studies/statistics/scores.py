@@ -5,23 +5,59 @@ standard deviations of the best of its column, the deviation being that of
 the baseline over its runs. The best of a column of losses is the lowest.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 import dataclasses
 import functools
 import math
 import statistics
+from typing import NamedTuple
 
 from transformer_zoo.evaluation import averages
+from transformer_zoo.evaluation.metrics.classification import LOSS
 from transformer_zoo.studies import published
 from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.execution.results import StudyResults
-from transformer_zoo.studies.statistics import task_metrics
-from transformer_zoo.studies.statistics.task_metrics import TaskMetric
 
 _BENCHMARKS = {
   "glue": averages.glue_average,
   "super_glue": averages.super_glue_average,
 }
+# Heads the tasks that are scored by runs of no group and are in no column.
+NO_GROUP = "other tasks"
+
+
+class TaskMetric(NamedTuple):
+  """A metric of a task, as the runs of a group score it.
+
+  Runs of several groups may score one task, each with a number of its own.
+  """
+
+  group: str
+  task: str
+  metric: str
+
+  @property
+  def is_loss(self) -> bool:
+    """Whether less of it is better."""
+    return self.metric == LOSS
+
+  @property
+  def decimals(self) -> int:
+    """Digits that are printed."""
+    return decimals(self.is_loss)
+
+  @property
+  def name(self) -> str:
+    """What it is called where its group is known."""
+    return f"{self.task}: {self.metric}"
+
+  def __str__(self) -> str:
+    return f"{self.group} / {self.name}"
+
+  def of(self, scores: Mapping[str, Mapping[str, float]]) -> float | None:
+    """Returns its finite value in `{task: {metric: value}}`, or None."""
+    value = scores.get(self.task, {}).get(self.metric)
+    return value if value is not None and math.isfinite(value) else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +84,7 @@ class Cell:
   @property
   def decimals(self) -> int:
     """Digits that are printed."""
-    return task_metrics.decimals(self.is_loss)
+    return decimals(self.is_loss)
 
   @property
   def mean(self) -> float | None:
@@ -110,7 +146,7 @@ def build(study: StudyResults) -> Table:
   Raises:
     UserError: the study names a published table or row that there is not.
   """
-  metrics = task_metrics.of_study(study)
+  metrics = task_metrics(study)
   # What is scored, by the runs of which group, how, and whether it is a loss.
   wanted = [
     (c.name, c.of_group, functools.partial(column_score, c), c.is_loss)
@@ -147,6 +183,82 @@ def build(study: StudyResults) -> Table:
     cells=cells,
     baseline=study.baseline,
   )
+
+
+def task_metrics(study: StudyResults) -> dict[str, tuple[TaskMetric, ...]]:
+  """By group, the metrics of all its tasks; those of no group last."""
+  groups = {}  # Group -> its tasks in order -> their metrics in order.
+  for column in study.columns:
+    tasks = groups.setdefault(column.of_group, {})
+    tasks |= {task: {} for task in column.tasks if task not in tasks}
+  scored = [run for run in study.runs if run.scored]
+  # A run that is the same for all groups scores the tasks that they have.
+  for run in sorted(scored, key=lambda run: not run.group):
+    for task, metrics in run.scores.items():
+      having = [run.group] if run.group else _groups_with(groups, task)
+      for group in having:
+        groups.setdefault(group, {}).setdefault(task, {}).update(metrics)
+  named = {
+    group: tuple(TaskMetric(group, t, m) for t in tasks for m in tasks[t])
+    for group, tasks in groups.items()
+  }
+  return {group: metrics for group, metrics in named.items() if metrics}
+
+
+def _groups_with(groups, task) -> list[str]:
+  return [g for g, tasks in groups.items() if task in tasks] or [NO_GROUP]
+
+
+def decimals(is_loss: bool) -> int:
+  """Returns how many digits of a score are printed."""
+  return 3 if is_loss else 2  # Losses, in nats, differ by little.
+
+
+def gaps(study: StudyResults) -> list[str]:
+  """Says of each column what its finished runs do not score, or not finitely.
+
+  Args:
+    study: what the study's runs came to.
+  """
+  return [line for c in study.columns for line in _gaps(study, c)]
+
+
+def _gaps(study: StudyResults, column: Column) -> Iterator[str]:
+  unscored, endless, scored = {}, [], {}
+  for row, info in study.rows.items():
+    for seed in study.seeds:
+      scores = _finished_scores(study, row, seed, column.of_group)
+      if scores is None or column_score(column, scores) is not None:
+        continue
+      values = [v for metrics in scores.values() for v in metrics.values()]
+      if all(map(math.isfinite, values)):
+        unscored[info.label] = None
+        for task, metrics in scores.items():
+          scored.setdefault(task, {}).update(metrics)
+      else:
+        endless.append(f"{info.label} with seed {seed}")
+  if unscored:
+    known = [f"{t}: {m}" for t, metrics in scored.items() for m in metrics]
+    yield (
+      f"{column.name} wants {', '.join(column.scores)}, which runs of these "
+      f"rows do not score: {', '.join(unscored)}. They score "
+      f"{', '.join(known) or 'nothing'}."
+    )
+  if endless:
+    yield (
+      f"{column.name} leaves out runs with scores that are no finite numbers: "
+      f"{', '.join(endless)}."
+    )
+
+
+def _finished_scores(
+  study, row, seed, group
+) -> dict[str, dict[str, float]] | None:
+  """Of all runs that score a row; None while one of them is not finished."""
+  runs = [run for run in study.scored_runs(row, group) if run.seed == seed]
+  if not runs or any(run.result is None for run in runs):
+    return None
+  return {task: dict(of) for run in runs for task, of in run.scores.items()}
 
 
 def published_name(column: Column) -> str:

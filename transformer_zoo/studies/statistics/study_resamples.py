@@ -5,20 +5,22 @@ import dataclasses
 import math
 import os
 import pathlib
+import zlib
 
 import numpy as np
 
 from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.execution.results import RunResult
 from transformer_zoo.studies.execution.results import StudyResults
-from transformer_zoo.studies.statistics import draws
 from transformer_zoo.studies.statistics import predictions
 from transformer_zoo.studies.statistics import scores as scores_lib
-from transformer_zoo.studies.statistics.sums import Resampled
+from transformer_zoo.studies.statistics.resampled_metrics import Resampled
 
 RESAMPLES = 1000
 # Where a metric has to be called anew for each resample.
 _SLOW_RESAMPLES = 200
+# Resamples at once: so many that a table of counts has about 32 MB.
+_MOST_COUNTS = 4_000_000
 
 _Run = tuple[str, int]  # row and seed
 _Scored = tuple[str, str]  # group and task
@@ -76,6 +78,45 @@ def resample(study: StudyResults) -> StudyResamples:
   return StudyResamples(_equally_many(values), reasons)
 
 
+def resample_task(
+  task: str,
+  of_unit: np.ndarray,
+  num_resamples: int,
+  functions: Sequence[Resampled],
+) -> list[dict[str, np.ndarray]]:
+  """Evaluates metrics on resamples of a task's examples.
+
+  Units are drawn with replacement, as many as there are, by a generator seeded
+  with the task's name; so the resamples of a task are the same for every row,
+  seed, study and report.
+
+  Args:
+    task: its name.
+    of_unit: number of the unit that each example belongs to, [N].
+    num_resamples: how many.
+    functions: the metrics of each run.
+
+  Returns:
+    For each function, metric -> its values [B].
+  """
+  num_units = int(of_unit.max()) + 1
+  draws = np.random.default_rng([zlib.crc32(task.encode()), num_units])
+  most = max(1, _MOST_COUNTS // len(of_unit))
+  parts = [[] for _ in functions]
+  for first in range(0, num_resamples, most):
+    size = min(most, num_resamples - first)
+    places = draws.integers(num_units, size=(size, num_units))
+    places += np.arange(size)[:, None] * num_units
+    counts = np.bincount(places.ravel(), minlength=size * num_units)
+    counts_BN = counts.reshape(size, num_units)[:, of_unit].astype(float)
+    for part, function in zip(parts, functions, strict=True):
+      part.append(function(counts_BN))
+  return [
+    {name: np.concatenate([chunk[name] for chunk in part]) for name in part[0]}
+    for part in parts
+  ]
+
+
 def _reason(study, reason, paths) -> str:
   path = os.path.relpath(next(iter(paths.values())), study.folder)
   return f"of {', '.join(paths)}: {reason}, {pathlib.Path(path).as_posix()!r}."
@@ -129,7 +170,7 @@ def _of_task(
     scores = {metric: score for metric, score in of_run if metric in metrics}
     _check(functions[paths[run]], first.targets, scores, paths[run])
   fast = all(one.fast for one in read.values())
-  values = draws.resample(
+  values = resample_task(
     task,
     first.units(),
     RESAMPLES if fast else _SLOW_RESAMPLES,

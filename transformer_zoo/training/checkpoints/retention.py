@@ -1,41 +1,62 @@
-"""Which checkpoints of a run are kept, and which of them is the best."""
+"""Retention of a run's checkpoints, and the choice of the best by its scores.
+
+The rules are preservation policies of Orbax; the ranking by scores is ours.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 import dataclasses
+import datetime
+import itertools
 import math
 import os
 
 import gin
+import orbax.checkpoint as ocp
 
+from transformer_zoo.effects import Result
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
 MEAN = "validation/average"
 # Metrics of which less is better, whatever the task.
 _LOWEST = frozenset({"loss", "invalid"})
+_policies = ocp.checkpoint_managers
+
+
+@dataclasses.dataclass(frozen=True)
+class _Saved:
+  """A checkpoint as Orbax's policies see it; no rule of ours reads the time."""
+
+  step: int
+  time: datetime.datetime = datetime.datetime.min
+  metrics: None = None
 
 
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class Checkpointing:
-  """What is kept of a run's checkpoints, and what a save may come to.
+  """The rules by which checkpoints are kept, and the treatment of failed saves.
 
-  A checkpoint stays as long as one of the rules keeps it. Rules see steps and
-  scores only: no clock and no time of a file decides.
+  A checkpoint is kept as long as one of the rules keeps it. The rules depend on
+  steps and scores only, not on a clock or on the times of files.
 
   Attributes:
-    newest: so many of the newest.
-    every: those of steps that are multiples of it, for ever; 0 for none.
-    best: so many of the best; 0 for none.
-    metric: what the best is chosen by, as metrics.jsonl names it:
-      'validation/<task>/<metric>', or the mean of the task scores.
-    highest: whether the highest value is the best, and not the lowest; None for
-      the lowest of `loss` and `invalid`, the highest of all else.
-    grace_seconds: that a notice of preemption (SIGTERM) leaves; a save that
-      takes longer is told.
-    folder: of the checkpoints; `checkpoints` in the run folder by default.
-    stop_at_failed_save: ends the run where a save fails; else it goes on to
-      the next one. The last state of a run must be saved in any case.
+    newest: The number of newest checkpoints to keep.
+    every: A period in steps; checkpoints at its multiples are kept for ever. 0
+      keeps none of them.
+    best: The number of best checkpoints to keep; 0 keeps none of them.
+    metric: The metric that ranks checkpoints, named as in metrics.jsonl:
+      'validation/<task>/<metric>', or 'validation/average', the mean of the
+      task scores.
+    highest: True if the highest value is the best, False if the lowest is.
+      None means the lowest for `loss` and `invalid` and the highest for every
+      other metric.
+    grace_seconds: The seconds between a notice of preemption (SIGTERM) and the
+      end of the process. The first save that takes longer is reported.
+    folder: The folder of the checkpoints; None means `checkpoints` in the run
+      folder.
+    stop_at_failed_save: True to end the run when a save fails, False to train
+      on to the next save. The last save of a run must succeed in either case.
   """
 
   newest: int = 2
@@ -44,7 +65,7 @@ class Checkpointing:
   metric: str = MEAN
   highest: bool | None = None
   grace_seconds: float = 30.0
-  folder: str | None = None
+  folder: Result[str | None] = None
   stop_at_failed_save: bool = False
 
   def __post_init__(self):
@@ -62,7 +83,7 @@ class Checkpointing:
 
   @property
   def selection(self) -> str:
-    """How the best is chosen, in words."""
+    """The choice of the best checkpoint, in words."""
     end = "highest" if self._is_highest else "lowest"
     if self.metric == MEAN:
       return f"{end} mean of the task scores on the validation split"
@@ -75,18 +96,18 @@ class Checkpointing:
     return self.highest
 
   def folder_of(self, run: os.PathLike[str]) -> str:
-    """Where the checkpoints of a run lie."""
+    """Returns the folder of the checkpoints of a run."""
     return self.folder or os.path.join(run, "checkpoints")
 
   def check_metric(
     self, tasks: Iterable[str], metrics_of: Callable[[str], Iterable[str]]
   ) -> None:
-    """Refuses a metric of a task that is not evaluated, or that it has not.
+    """Checks that an evaluated task computes the metric.
 
     Args:
-      tasks: names of those that are.
-      metrics_of: gives the names of a task's metrics; none where they are not
-        known yet.
+      tasks: The names of the evaluated tasks.
+      metrics_of: A function from a task's name to the names of its metrics;
+        empty if they are not known yet.
 
     Raises:
       UserError: the metric cannot be recorded.
@@ -108,10 +129,10 @@ class Checkpointing:
     )
 
   def score(self, values: Mapping[str, float]) -> float | None:
-    """The value that an evaluation is judged by, None where it has none.
+    """Returns the value that ranks an evaluation, None if there is none.
 
     Args:
-      values: what it recorded, by name.
+      values: The recorded values of the evaluation, by name.
 
     Raises:
       UserError: the task is evaluated, but has no such metric.
@@ -127,42 +148,49 @@ class Checkpointing:
     return None
 
   def ranked(self, scores: Mapping[int, float]) -> list[int]:
-    """Steps, the best first; of equal ones the earlier."""
+    """Returns the steps, the best first; ties go to the earlier step."""
     sign = -1 if self._is_highest else 1
     return sorted(scores, key=lambda step: (sign * scores[step], step))
 
   def kept(self, steps: Iterable[int], scores: Mapping[int, float]) -> set[int]:
-    """Which of the steps stay.
+    """Returns the steps whose checkpoints are kept.
 
     Args:
-      steps: those with a checkpoint.
-      scores: of some of them, and perhaps of others.
+      steps: The steps with a checkpoint.
+      scores: The scores of evaluated steps; steps without a checkpoint are
+        ignored.
     """
     steps = sorted(steps)
-    there = {step: scores[step] for step in steps if step in scores}
-    return {
-      *steps[-self.newest :],
-      *(step for step in steps if self.every and step % self.every == 0),
-      *self.ranked(there)[: self.best],
-    }
+    scored = {step: scores[step] for step in steps if step in scores}
+    # Not `BestN`: among equal scores it keeps the latest, and while there are
+    # at most n checkpoints it keeps those without a score, too.
+    best = self.ranked(scored)[: self.best]
+    rules = [_policies.LatestN(self.newest), _policies.CustomSteps(best)]
+    if self.every:
+      rules.append(_policies.EveryNSteps(self.every))
+    preserved = _policies.AnyPreservationPolicy(rules).should_preserve(
+      [_Saved(step) for step in steps],
+      context=_policies.PreservationContext(),
+    )
+    return set(itertools.compress(steps, preserved))
 
 
 KEEP_NEWEST_AND_BEST = Checkpointing()
 
 
 class Scores:
-  """What the evaluations of a run were judged by."""
+  """The scores of a run's evaluations, by step."""
 
   def __init__(
     self,
     options: Checkpointing,
     lines: Iterable[Mapping[str, float]] = (),
   ):
-    """Recalls the evaluations of a run.
+    """Reads the scores of earlier evaluations.
 
     Args:
-      options: what they are judged by.
-      lines: of its metrics.jsonl.
+      options: The metric and its direction.
+      lines: The lines of the run's metrics.jsonl.
     """
     self._options = options
     self.by_step: dict[int, float] = {}
@@ -172,11 +200,11 @@ class Scores:
         self.add(line["step"], line)
 
   def add(self, step: int, values: Mapping[str, float]) -> None:
-    """Takes what the evaluation of a step recorded."""
+    """Adds the recorded values of the evaluation of a step."""
     self.evaluated.add(step)
     score = self._options.score(values)
     if score is not None:
-      # Another thread may read the one before.
+      # A new dictionary: the thread of a save may be reading the old one.
       self.by_step = {**self.by_step, step: score}
 
   @property

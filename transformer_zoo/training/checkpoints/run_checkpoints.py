@@ -2,48 +2,81 @@
 
 Orbax copies the state to the host while training waits, and writes
 `checkpoints/<step>/` under a temporary name in threads of its own; the folder
-gets its name when all of it is there. Beside the state lies `progress`, the
-little that the loop must remember. Then, still in the background, every process
-writes checksums of the files that it wrote itself, and the first one removes
-the checkpoints that no rule keeps. A save that fails is told and leaves nothing
-behind; the ones before it stay.
+is renamed when it is complete. Beside the state lies `progress`, the few values
+that the loop must remember. Then, still in the background, every process writes
+checksums of the files that it wrote itself, and the first process removes the
+checkpoints that no rule keeps. A save that fails is reported and leaves nothing
+behind; earlier checkpoints stay.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 import contextlib
+import dataclasses
 import json
+import logging
 import os
+import sys
 import threading
 import time
 
 import jax
+import numpy as np
 import orbax.checkpoint as ocp
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import agreement
 from transformer_zoo.training.checkpoints import checksums
-from transformer_zoo.training.checkpoints import orbax_writer
 from transformer_zoo.training.checkpoints import reading
 from transformer_zoo.training.checkpoints.retention import Checkpointing
 from transformer_zoo.training.checkpoints.retention import KEEP_NEWEST_AND_BEST
 from transformer_zoo.training.checkpoints.retention import Scores
-from transformer_zoo.training.checkpoints.stalls import Stalls
 from transformer_zoo.training.checkpoints.step_folders import StepFolders
 from transformer_zoo.training.sharding import relayout
 from transformer_zoo.training.state import TrainState
+
+# Orbax limits a save by the wall clock, which may jump. A single process waits
+# for no other and needs no limit; several must not wait for ever.
+_SECONDS_ALONE, _SECONDS_TOGETHER = 10**9, 600
 
 
 def _print(text: str) -> None:
   print(text, flush=True)
 
 
+@dataclasses.dataclass
+class Stalls:
+  """The time that training has waited for saves.
+
+  Attributes:
+    saves: The number of saves.
+    total: Seconds waited in all of them.
+    longest: Seconds waited in the slowest of them.
+  """
+
+  saves: int = 0
+  total: float = 0.0
+  longest: float = 0.0
+
+  def add(self, seconds: float) -> None:
+    """Adds a save in which training waited so many seconds."""
+    self.saves += 1
+    self.total += seconds
+    self.longest = max(self.longest, seconds)
+
+  def __str__(self) -> str:
+    return (
+      f"{self.saves} checkpoints saved; training waited {self.total:.1f} s for "
+      f"them in all, {self.longest:.2f} s at the most"
+    )
+
+
 class Checkpoints:
   """The checkpoints of one run.
 
   Attributes:
-    options: what is kept.
-    scores: of the run's evaluations, by which the best are kept.
-    stalls: how long training has waited.
+    options: The retention rules.
+    scores: The scores of the run's evaluations, which rank checkpoints.
+    stalls: The time that training has waited for saves.
   """
 
   def __init__(
@@ -52,14 +85,18 @@ class Checkpoints:
     options: Checkpointing = KEEP_NEWEST_AND_BEST,
     report: Callable[[str], None] = _print,
     run: str | None = None,
+    after_save: Callable[[], None] | None = None,
   ):
-    """Opens `folder`, made when missing, and removes what a kill left in it.
+    """Opens the folder and removes unfinished checkpoints from it.
 
     Args:
-      folder: usually `<run>/checkpoints`; every process sees the same.
-      options: what is kept.
-      report: called with one sentence for what a user should know.
-      run: name of the run, which `options.folder` then belongs to.
+      folder: The folder of the checkpoints, usually `<run>/checkpoints`, the
+        same for every process. It is made if it is missing.
+      options: The retention rules.
+      report: A function that shows a sentence to the user.
+      run: The name of the run, which claims `options.folder`.
+      after_save: A function called in the background when a checkpoint is
+        complete and old checkpoints have been removed.
 
     Raises:
       UserError: `options.folder` belongs to another run.
@@ -71,34 +108,37 @@ class Checkpoints:
     self._report = report if jax.process_index() == 0 else lambda text: None
     self._running: tuple[int, threading.Thread] | None = None
     self._failure: tuple[int, str] | None = None
+    self._after_save = after_save
     self._finishing = False
-    self._told_grace = False
+    self._reported_grace = False
     if jax.process_index() == 0:
       self._folders.make()
       if run is not None and options.folder is not None:
         self._folders.claim(run)
       self._folders.remove_leftovers()
     self._steps = set(agreement.numbers_of_first(self._folders.steps))
-    self._writer = orbax_writer.make_writer()
+    self._writer = _make_writer()
+    _silence_abandoned_writes()
 
   def recall(self, lines: Iterable[Mapping[str, float]]) -> Scores:
-    """Takes the scores from a run's metrics.jsonl, and returns them."""
+    """Reads the scores from the lines of metrics.jsonl and returns them."""
     self.scores = Scores(self.options, lines)
     return self.scores
 
   def save(self, step: int, state: TrainState, progress: dict) -> float:
-    """Starts to save; waits for the save before, if that still runs.
+    """Starts a save, after waiting for the previous one to complete.
 
     Args:
-      step: steps made.
-      state: copied to the host before this returns, so it may be donated.
-      progress: JSON.
+      step: The number of steps made.
+      state: The state of training. It is copied to the host before this
+        function returns, so it may be donated.
+      progress: The values that the loop must remember, for JSON.
 
     Returns:
-      Seconds in which the caller waited.
+      The seconds in which the caller waited.
 
     Raises:
-      UserError: the save before has failed and `stop_at_failed_save` is set.
+      UserError: the previous save failed and `stop_at_failed_save` is set.
     """
     if step in self._steps or (self._running and self._running[0] == step):
       return 0.0
@@ -124,9 +164,10 @@ class Checkpoints:
     return seconds
 
   def finish(self, step: int, state: TrainState, progress: dict) -> None:
-    """Saves, unless that has been begun, and waits until it is complete.
+    """Saves the last state and waits until its checkpoint is complete.
 
-    A save that has failed is tried once more.
+    A save of the same step that has already begun is not repeated; one that
+    fails is tried once more.
 
     Raises:
       UserError: it fails again.
@@ -146,20 +187,20 @@ class Checkpoints:
   ) -> tuple[TrainState, dict] | None:
     """Restores the newest checkpoint that is whole.
 
-    A damaged one is told and put aside as `<step>.damaged`. The processes share
-    the reading of all files for their checksums; then each reads what its
-    devices need.
+    A damaged checkpoint is reported and renamed to `<step>.damaged`. The
+    processes share the work of reading all files for their checksums; then each
+    reads the parts that its devices need.
 
     Args:
-      abstract_state: shapes, dtypes and shardings of the state; the mesh, the
-        number of processes and whether layers are scanned may be others than
-        where it was saved.
+      abstract_state: The shapes, dtypes and shardings of the state. The mesh,
+        the number of processes and the scanning of layers may differ from those
+        of the run that saved it.
 
     Returns:
       The state and the progress saved with it, or None without a checkpoint.
 
     Raises:
-      UserError: a checkpoint is whole, but of another program.
+      UserError: a checkpoint is whole but does not fit the state.
     """
     for step in sorted(self._steps, reverse=True):
       folder = self._folders.of(step)
@@ -188,7 +229,7 @@ class Checkpoints:
     return None
 
   def close(self) -> None:
-    """Waits for what still runs; closing twice is fine."""
+    """Waits for a running save; closing twice is fine."""
     self._wait(tell=False)
     self._writer.close()
 
@@ -219,7 +260,7 @@ class Checkpoints:
     thread.start()
 
   def _wait(self, tell: bool = True) -> None:
-    """Waits for the save that runs."""
+    """Waits for the running save, if there is one."""
     if self._running is None:
       return
     step, thread = self._running
@@ -231,7 +272,7 @@ class Checkpoints:
     self._running = None
 
   def _complete(self, step: int, started: float) -> None:
-    """What is left of a save, in the background."""
+    """Completes a save in the background."""
     try:
       self._writer.wait_until_finished()
     except Exception as error:  # Orbax raises many kinds for a bad disk.
@@ -240,9 +281,11 @@ class Checkpoints:
     self._steps.add(step)
     self._sum(step)
     self._prune()
+    if self._after_save is not None:
+      self._after_save()
     seconds, grace = time.perf_counter() - started, self.options.grace_seconds
-    if seconds > grace and not self._told_grace:
-      self._told_grace = True
+    if seconds > grace and not self._reported_grace:
+      self._reported_grace = True
       self._report(
         f"checkpoint {step} was complete after {seconds:.0f} s: longer than "
         f"the {grace:g} s that a notice of preemption leaves "
@@ -293,3 +336,68 @@ class Checkpoints:
       f"{self._sentence()}: make room in {str(self._folders.root)!r} and start "
       "the same command again"
     )
+
+
+def _make_writer() -> ocp.AsyncCheckpointer:
+  """Makes the Orbax writer of `state` (arrays) and `progress` (JSON)."""
+  # Orbax logs pages about failures that are reported in one sentence.
+  logging.getLogger("absl").addFilter(_is_not_of_orbax)
+  return ocp.AsyncCheckpointer(
+    ocp.CompositeCheckpointHandler(
+      # Compression saves 8 % of the bytes of trained parameters and doubles the
+      # processor time of a save.
+      state=ocp.PyTreeCheckpointHandler(
+        use_compression=False, type_handler_registry=_types()
+      ),
+      progress=ocp.JsonCheckpointHandler(),
+    ),
+    timeout_secs=(
+      _SECONDS_ALONE if jax.process_count() == 1 else _SECONDS_TOGETHER
+    ),
+  )
+
+
+def _types() -> ocp.type_handlers.TypeHandlerRegistry:
+  numbers = ocp.type_handlers.ScalarHandler()
+  return ocp.type_handlers.create_type_handler_registry(
+    # With `use_replica_parallel` each copy of an array saves a slice of it. The
+    # slices are cut by programs, one for every shape and device, which are
+    # compiled while training waits.
+    (jax.Array, ocp.type_handlers.ArrayHandler(use_replica_parallel=False)),
+    (np.ndarray, ocp.type_handlers.NumpyHandler()),
+    *((kind, numbers) for kind in (int, float, np.number)),
+  )
+
+
+def _is_not_of_orbax(record: logging.LogRecord) -> bool:
+  return f"{os.sep}orbax{os.sep}" not in record.pathname
+
+
+def _silence_abandoned_writes() -> None:
+  """Hides the errors of the writes that Orbax abandons when a save fails.
+
+  At the first array that cannot be written Orbax closes its event loop, and
+  every other pending write then prints a traceback, behind the sentence that
+  reports the failed save: as an unretrieved exception of asyncio, or as the
+  callback of a TensorStore future, which Python cannot raise anywhere. Orbax
+  offers no way to wait for them.
+  """
+  logging.getLogger("asyncio").addFilter(_is_not_abandoned)
+  if not isinstance(sys.unraisablehook, _UnraisableHook):
+    sys.unraisablehook = _UnraisableHook(sys.unraisablehook)
+
+
+def _is_not_abandoned(record: logging.LogRecord) -> bool:
+  message = record.getMessage()
+  return not ("was never retrieved" in message and "orbax" in message)
+
+
+class _UnraisableHook:
+  """A `sys.unraisablehook` that hides callbacks into closed event loops."""
+
+  def __init__(self, otherwise: Callable):
+    self._otherwise = otherwise
+
+  def __call__(self, unraisable) -> None:
+    if str(unraisable.exc_value) != "Event loop is closed":
+      self._otherwise(unraisable)

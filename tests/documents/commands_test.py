@@ -1,0 +1,54 @@
+"""Every command of the README and the docs is one that `zoo` takes."""
+
+import pathlib
+import re
+import shlex
+
+import pytest
+
+from transformer_zoo.cli import main as cli
+from transformer_zoo.config import reading
+
+ROOT = pathlib.Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def commands(page: pathlib.Path) -> list[list[str]]:
+  """The commands of a page as lists of words, without what launches them."""
+  text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+  found = re.findall(r"^ *(?:\S.* -- )?(zoo [^`|]*?)(?: *[|#].*)?$", text, re.M)
+  return [
+    shlex.split(line) for line in found if "..." not in line and "[" not in line
+  ]
+
+
+@pytest.mark.parametrize(
+  "page", PAGES, ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_commands_are_taken(page):
+  for words in commands(page):
+    given = [word for word in words[1:] if not word.startswith("--gin.")]
+    arguments, more = cli.build_parser().parse_known_args(given)
+    assert not more or hasattr(arguments, "takes_more"), words
+    for name in getattr(arguments, "gin_file", None) or []:
+      if not name.startswith("my_"):
+        assert reading.find(name, []), words
+
+
+@pytest.mark.parametrize(
+  "page", PAGES, ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_links_lead_somewhere(page):
+  for link in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+    if not link.startswith("http"):
+      assert (page.parent / link).exists(), link
+
+
+def test_the_readme_shows_the_task_of_the_guide():
+  blocks = [
+    re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.S)[
+      0
+    ]
+    for path in (ROOT / "README.md", ROOT / "docs/guides/your_own_task.md")
+  ]
+  assert blocks[0] == blocks[1]

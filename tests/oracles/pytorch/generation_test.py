@@ -1,0 +1,155 @@
+"""Outputs of every family for a padded batch, live: make test-oracles.
+
+`zoo infer` on a directory and on its converted run, and `generate` of
+`transformers` on the directory that a run becomes, say what `generate` says of
+the directory that `transformers` saved.
+"""
+
+import json
+
+from flax import traverse_util
+import numpy as np
+import pytest
+import tokenizers
+from tokenizers import models
+from tokenizers import pre_tokenizers
+from tokenizers import processors
+import torch
+import transformers
+
+from tests.golden import families
+from tests.oracles.pytorch import huggingface
+from transformer_zoo.cli import main as cli
+from transformer_zoo.interop.conversion import converted_run
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+
+MADE = 10
+TEXTS = [" ".join(f"w{i}" for i in ids) for ids in (
+  [7], [9, 21, 3, 3, 14, 30, 8, 25, 11], [5, 12], [33, 4, 17, 28, 6],
+)]  # fmt: skip
+# Name -> (our options, theirs).
+WAYS = {
+  "greedy": ({}, {}),
+  "constrained_beams": (
+    {
+      "num_beams": 4,
+      "beam_rules": "transformers",
+      "alpha": 0.6,
+      "no_repeat_ngram_size": 2,
+      "min_length": 5,
+    },
+    {
+      "num_beams": 4,
+      "length_penalty": 0.6,
+      "no_repeat_ngram_size": 2,
+      "min_new_tokens": 4,
+    },
+  ),
+}
+LLAMAS = ("llama", "mistral")
+# No tokenizer.json has the ids of both of its sides.
+NAMES = [name for name in families.CONFIGS if name != "marian_two_vocabularies"]
+
+
+def write_tokenizer(folder, config) -> None:
+  """Words; EOS behind what an encoder reads, BOS before a Llama's prompt."""
+  pieces = [f"w{i}" for i in range(config["vocab_size"])]
+  special = {"pad_token": config["pad_token_id"], "eos_token": 1}
+  special["bos_token"] = 0 if config["pad_token_id"] else 2
+  names = {"pad_token": "<pad>", "eos_token": "</s>", "bos_token": "<s>"}
+  for role, i in special.items():
+    pieces[i] = names[role]
+  tokenizer = tokenizers.Tokenizer(
+    # What it reads but has not is a word too, as no output is left out.
+    models.WordLevel({piece: i for i, piece in enumerate(pieces)}, pieces[3])
+  )
+  tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+  tokenizer.add_special_tokens(list(names.values()))
+  whole = {
+    **dict.fromkeys(LLAMAS, "<s> $A"),
+    **dict.fromkeys(("t5", "mt5", "umt5", "marian"), "$A </s>"),
+  }.get(config["model_type"])
+  if whole:
+    tokenizer.post_processor = processors.TemplateProcessing(
+      single=whole, special_tokens=[("<s>", special["bos_token"]), ("</s>", 1)]
+    )
+  tokenizer.save(str(folder / "tokenizer.json"))
+  said = {"tokenizer_class": "PreTrainedTokenizerFast", **names}
+  (folder / "tokenizer_config.json").write_text(json.dumps(said))
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def folders(request, tmp_path_factory):
+  """What they save, a run of it, and directories of it and of a new run."""
+  config, model, params, _ = families.setting(request.param)
+  root = tmp_path_factory.mktemp(request.param)
+  saved, run, back, own, new = (
+    root / name for name in ("saved", "run", "back", "own", "new")
+  )
+  huggingface.load(config, params).save_pretrained(saved)
+  write_tokenizer(saved, config)
+  assert cli.main(["convert", str(saved), str(run)]) == 0
+  assert cli.main(["convert", str(run), str(back)]) == 0
+  # As if it had been trained here.
+  architecture = family_of(config).architecture(config)
+  converted_run.write_run(
+    own,
+    architecture.gin_files,
+    architecture.as_overrides(),
+    {
+      f"params/{name}": Tensor.of(np.asarray(leaf))
+      for name, leaf in traverse_util.flatten_dict(params, sep="/").items()
+    },
+  )
+  vocabulary = f"--vocabulary={saved / 'tokenizer.json'}"
+  assert cli.main(["convert", str(own), str(new), vocabulary]) == 0
+  return {"saved": saved, "run": run, "back": back, "new": new}
+
+
+def generated(folder, **options) -> list[str]:
+  """What their classes make of a padded batch."""
+  model = huggingface.open_directory(folder)
+  said = json.loads((folder / "config.json").read_text())
+  if model.config.model_type == "umt5":
+    model.config.tie_word_embeddings = said["tie_word_embeddings"]
+  has_encoder = model.config.is_encoder_decoder
+  # By name: of any Qwen 2, AutoTokenizer makes a byte-level BPE.
+  tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(
+    folder, padding_side="right" if has_encoder else "left"
+  )
+  batch = tokenizer(TEXTS, return_tensors="pt", padding=True)
+  batch.pop("token_type_ids", None)
+  with torch.no_grad():
+    made = model.generate(
+      **batch,
+      max_new_tokens=MADE,
+      do_sample=False,
+      pad_token_id=tokenizer.pad_token_id,
+      eos_token_id=tokenizer.eos_token_id,
+      # Version 5.23 makes as many caches as the encoder has layers.
+      use_cache=not has_encoder,
+      **options,
+    )
+  made = made[:, 1 if has_encoder else batch.input_ids.shape[1] :]
+  return tokenizer.batch_decode(made, skip_special_tokens=True)
+
+
+def inferred(folder, options, capsys) -> list[str]:
+  lengths = f"--gin.TASK_FEATURE_LENGTHS={{'inputs': 16, 'targets': {MADE}}}"
+  words = [f"--gin.DecodingOptions.{k}={v!r}" for k, v in options.items()]
+  capsys.readouterr()
+  words = ["infer", f"--checkpoint={folder}", "--json", lengths, *words]
+  assert cli.main([*words, *TEXTS]) == 0
+  lines = capsys.readouterr().out.splitlines()
+  return [json.loads(line)["prediction"] for line in lines]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_outputs(folders, way, capsys):
+  ours, theirs = WAYS[way]
+  expected = generated(folders["saved"], **theirs)
+  for folder in ("back", "new"):
+    assert generated(folders[folder], **theirs) == expected
+  for folder in ("saved", "run"):
+    assert inferred(folders[folder], ours, capsys) == expected

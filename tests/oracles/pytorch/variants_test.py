@@ -1,0 +1,42 @@
+"""Variants without a class of their own, and classes that are our parts, live.
+
+What they compute in a padded batch is recorded by
+
+  .venv/bin/python -m tests.oracles.pytorch.record_variants
+"""
+
+import pytest
+
+from tests import tiny_t5
+from tests.golden import variants
+from tests.oracles.pytorch import variants as theirs
+
+LOGITS_TOLERANCE = 2e-5
+GRADIENT_TOLERANCE = 1e-4
+
+
+@pytest.mark.parametrize(
+  ("name", "packing"),
+  [
+    *((name, False) for name in variants.VARIANTS),
+    *((name, True) for name in variants.WITHOUT_CLASS),
+  ],
+)
+def test_logits_loss_and_gradient(name, packing, report):
+  expected = theirs.expected(name)
+  found = variants.outputs(*variants.setting(name, packing=packing))
+  assert set(found) == set(expected)
+  differences = {
+    entry: tiny_t5.largest_difference(found[entry], expected[entry])
+    for entry in expected
+    # It cancels in the softmax: what is left of its gradient is rounding.
+    if not entry.endswith("key/bias")
+  }
+  logits, loss = differences.pop("logits"), differences.pop("loss")
+  worst = max(differences, key=differences.get)
+  report("logits", logits)
+  report("loss", loss)
+  report(worst, differences[worst])
+  assert logits < LOGITS_TOLERANCE
+  assert loss < 1e-5
+  assert differences[worst] < GRADIENT_TOLERANCE, worst
