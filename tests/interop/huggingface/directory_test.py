@@ -208,6 +208,14 @@ def test_damaged_descriptions(tmp_path, file, content, sentence):
   assert sentence in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_nested_files_beside_a_vocabulary(tmp_path, name):
+  (tmp_path / name).write_text("[" * 100_000 + "]" * 100_000)
+  (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n")
+  with pytest.raises(UserError, match=rf"{name}' is no JSON object"):
+    Vocabulary(tmp_path).check()
+
+
 @pytest.mark.parametrize("name", [directory.SAFETENSORS, directory.PYTORCH])
 def test_a_file_that_was_not_fetched(name, tmp_path):
   (tmp_path / "config.json").write_text('{"model_type": "t5"}')
