@@ -90,7 +90,7 @@ def train(
 
   Args:
     model: an architecture.
-    model_dir: the run folder, or a URL for it (experiment/remote.py).
+    model_dir: the run folder, or a URL for it (runs/remote.py).
     mixture_or_task_name: what to train on.
     task_feature_lengths: feature -> tokens, inputs and targets.
     train_steps: steps of this run.
@@ -138,6 +138,7 @@ def train(
   run_folder.check(folder, configuration)
   result = folder / run_folder.RESULT
   if result.exists():
+    run_folder.check_finished(folder, checkpointing.folder_of(folder))
     print(f"{folder} has finished before; its result stands")
     return str(result)
   program = reuse.kept(
@@ -184,7 +185,10 @@ def train(
     checkpoints = stack.enter_context(
       contextlib.closing(
         Checkpoints(
-          checkpointing.folder_of(folder), checkpointing, run=run_name
+          checkpointing.folder_of(folder),
+          checkpointing,
+          run=run_name,
+          after_save=functools.partial(remote.upload, folder),
         )
       )
     )
