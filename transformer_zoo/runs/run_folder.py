@@ -141,11 +141,14 @@ def check_finished(folder: pathlib.Path, checkpoints: str) -> None:
     )
   )
   if reason is not None:
+    results = f"{str(folder / RESULT)!r}"
+    if remote.is_of_url(folder):
+      results += f" and {remote.name_of(folder)}/{RESULT}"
     raise UserError(
       f"{str(folder)!r} has finished, but its best checkpoint {str(place)!r} "
-      f"is damaged: {reason}. The scores in {RESULT} stay valid. To train it "
-      f"again, delete {RESULT} and the checkpoints of step {step} and later "
-      "and start the same command; to do without it, delete its folder"
+      f"is damaged: {reason}. Its scores stay valid. To train it again, delete "
+      f"{results} and the checkpoints of step {step} and later, and start the "
+      "same command; to do without it, delete the checkpoint"
     )
 
 
