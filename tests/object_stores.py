@@ -150,8 +150,9 @@ def use_bucket(monkeypatch) -> None:
   for name in GoogleStorage.protocol:
     monkeypatch.setitem(registry._registry, name, GoogleStorage)
   monkeypatch.setattr(gpath, "_is_tf_installed", lambda: False)
+  # Without the cache of the original.
   monkeypatch.setattr(
-    backend.fsspec_backend, "_get_filesystem", lambda _: GoogleStorage()
+    backend.fsspec_backend, "_get_filesystem", fsspec.filesystem
   )
 
 
