@@ -53,6 +53,8 @@ def train(run: settings.Run) -> str:
   run_folder.check(folder, configuration)
   result = folder / run_folder.RESULT
   if result.exists():
+    checkpoints = run.storage.checkpointing.folder_of(folder)
+    run_folder.check_finished(folder, checkpoints)
     print(f"{folder} has finished before; its result stands")
     return str(result)
   program = reuse.shared(settings.Step.program, step, groups=(settings.Step,))
@@ -88,6 +90,7 @@ def train(run: settings.Run) -> str:
           checkpointing.folder_of(folder),
           checkpointing,
           run=remote.name_of(folder),
+          after_save=functools.partial(remote.upload, folder),
         )
       )
     )
