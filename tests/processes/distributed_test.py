@@ -13,7 +13,7 @@ from tests.several_processes import PROGRAM
 from transformer_zoo.cli import main
 
 NAME = r"process {} \(host \S+, pid \d+\)"
-IMPATIENT = "--process_silent=4"
+IMPATIENT = "--process_silent=6"
 
 
 def ends(*bodies, flags=(), **options):
@@ -33,7 +33,7 @@ def test_a_killed_process_ends_the_others_by_its_name():
   for code, _, error in (found[0], found[2]):
     assert code == 1, error
     died = (
-      f"zoo: error: {NAME.format(1)} has died or hangs: no heartbeat in 4 s"
+      f"zoo: error: {NAME.format(1)} has died or hangs: no heartbeat in 6 s"
     )
     assert re.search(died, error), error
 
@@ -60,7 +60,7 @@ def test_a_process_that_hangs_ends_the_others():
     processes.signal(1, signal.SIGSTOP)
     ((code, _, error),) = processes.ends(first=1)
   assert code == 1, error
-  hangs = f"zoo: error: {NAME.format(1)} has died or hangs: no heartbeat in 4 s"
+  hangs = f"zoo: error: {NAME.format(1)} has died or hangs: no heartbeat in 6 s"
   assert re.search(hangs, error), error
 
 
@@ -95,7 +95,7 @@ if distributed.is_first():
   )
   assert (code, own_code) == (1, 1)
   assert (
-    "zoo: a computation with the other processes has failed; waiting up to 5 s "
+    "zoo: a computation with the other processes has failed; waiting up to 7 s "
     "to learn whether one of them has died\nTraceback"
   ) in own
   assert re.search(

@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _load(arguments: argparse.Namespace) -> None:
   given = {text.partition("=")[0] for text in arguments.overrides}
   extra = [
-    f"train.{parameter}=''"
+    f"train.{parameter}='any'"
     for macro, parameter in _NOT_NEEDED.items()
     if macro not in given
   ]

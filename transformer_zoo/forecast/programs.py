@@ -11,14 +11,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import prompts
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import cost as cost_lib
-from transformer_zoo.runs import inputs
 from transformer_zoo.runs.settings import Run
 from transformer_zoo.training.monitoring import anomalies
 from transformer_zoo.training.program import TrainProgram
@@ -71,7 +68,7 @@ def check_mode(mode: str) -> None:
 
 
 def _training(program: TrainProgram, run: Run) -> Program:
-  batch = abstract_batch(run, program.mesh)
+  batch = run.abstract_batch(program.mesh)
   key = jax.eval_shape(lambda: jax.random.key(0))
   others = [key]
   if program.anomalies.are_looked_for:
@@ -107,7 +104,7 @@ def _decoding(program: TrainProgram, run: Run) -> Program:
       params, inputs_BM, lengths_B=lengths_B, example_ids_B=example_ids_B
     )
 
-  laid_out = _over_rows(program.mesh)
+  laid_out = meshes.over_rows(program.mesh)
   per_row = jax.ShapeDtypeStruct((rows,), jnp.int32, sharding=laid_out)
   inputs_BM = jax.ShapeDtypeStruct(
     (rows, lengths["inputs"]), jnp.int32, sharding=laid_out
@@ -123,43 +120,6 @@ def _decoding(program: TrainProgram, run: Run) -> Program:
     batch={"rows": rows, "tokens": rows * options.max_length},
     unknown_trips=options.max_length,
   )
-
-
-def abstract_batch(
-  run: Run, mesh: jax.sharding.Mesh
-) -> dict[str, jax.ShapeDtypeStruct]:
-  """Returns the shapes and shardings of a training batch.
-
-  Args:
-    run: The settings of the run.
-    mesh: The mesh of devices that the batch is laid out on.
-
-  Raises:
-    UserError: The model does not read what the converter lays out.
-  """
-  converter = run.examples.converter
-  inputs.check_converter(run.step.model, converter)
-  row = converter(
-    {name: Ragged.of([]) for name in converter.features},
-    np.zeros(0, int),
-    num_rows=1,
-    lengths=run.examples.task_feature_lengths,
-    packing=run.examples.packing,
-    pad_id=0,
-  )
-  return {
-    name: jax.ShapeDtypeStruct(
-      (run.step.batch_size, *value.shape[1:]),
-      jnp.int32,
-      sharding=_over_rows(mesh),
-    )
-    for name, value in row.items()
-  }
-
-
-def _over_rows(mesh: jax.sharding.Mesh) -> jax.sharding.NamedSharding:
-  spec = jax.sharding.PartitionSpec(meshes.BATCH_AXES)
-  return jax.sharding.NamedSharding(mesh, spec)
 
 
 def _batch_size(batch: Mapping[str, jax.ShapeDtypeStruct]) -> dict[str, int]:

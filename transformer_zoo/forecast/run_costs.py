@@ -6,7 +6,6 @@ import dataclasses
 import jax
 
 from transformer_zoo.data.loader.stages import Stages
-from transformer_zoo.forecast import programs
 from transformer_zoo.forecast.cost import Cost
 from transformer_zoo.runs.settings import Run
 from transformer_zoo.training import loop
@@ -60,10 +59,8 @@ def of_settings(run: Run, *, with_executed: bool = True) -> RunCosts:
   executed = Cost() if with_executed else None
   with program.partitioning.activate(program.mesh):
     for number, rows, lengths in _stages(run):
-      batch = programs.abstract_batch(
-        alone.replace(batch_size=rows, task_feature_lengths=lengths),
-        program.mesh,
-      )
+      stage = alone.replace(batch_size=rows, task_feature_lengths=lengths)
+      batch = stage.abstract_batch(program.mesh)
       inputs += number * rows * lengths.get("inputs", 0)
       targets += number * rows * lengths.get("targets", 0)
       flops += number * program.model_flops(batch)

@@ -11,7 +11,9 @@ import shlex
 import sys
 from typing import Any
 
+from etils import epath
 from flax import linen as nn
+import jax
 
 from transformer_zoo import config
 from transformer_zoo import environment
@@ -26,7 +28,9 @@ from transformer_zoo.processes import distributed
 from transformer_zoo.runs import remote
 from transformer_zoo.runs import reuse
 from transformer_zoo.runs import settings
+from transformer_zoo.training import agreement
 from transformer_zoo.training import loop
+from transformer_zoo.training.checkpoints import checksums
 from transformer_zoo.training.monitoring import recorder
 from transformer_zoo.training.monitoring import summary
 from transformer_zoo.training.monitoring.budget import Budget
@@ -118,6 +122,41 @@ def _leave_unclaimed(folder: pathlib.Path) -> None:
     (folder / _LOCK).unlink(missing_ok=True)
 
 
+def check_finished(folder: pathlib.Path, checkpoints: str) -> None:
+  """Verifies the checkpoint that the result of a finished run is about.
+
+  A checkpoint that was deleted is no error.
+
+  Args:
+    folder: The run folder, which has a result.
+    checkpoints: The folder of its checkpoints.
+
+  Raises:
+    UserError: the checkpoint is damaged.
+  """
+  result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+  step = result["step"] if result["best_step"] is None else result["best_step"]
+  place = epath.Path(checkpoints) / str(step)
+  _, reason = agreement.first_failure(
+    lambda: (
+      place.exists()
+      and checksums.verify_share(
+        place, jax.process_index(), jax.process_count()
+      )
+    )
+  )
+  if reason is not None:
+    results = f"{str(folder / RESULT)!r}"
+    if remote.is_of_url(folder):
+      results += f" and {remote.name_of(folder)}/{RESULT}"
+    raise UserError(
+      f"{str(folder)!r} has finished, but its best checkpoint {str(place)!r} "
+      f"is damaged: {reason}. Its scores stay valid. To train it again, delete "
+      f"{results} and the checkpoints of step {step} and later, and start the "
+      "same command; to do without it, delete the checkpoint"
+    )
+
+
 def claim_data(folder: pathlib.Path, identity: Mapping[str, Any]) -> None:
   """Writes the identity of the data, or compares it with the one written.
 
@@ -177,7 +216,7 @@ def claim(
 
 def _describe(folder, configuration, model, lengths) -> None:
   folder.mkdir(parents=True, exist_ok=True)
-  found = reuse.kept(
+  found = reuse.shared(
     summary.summarize,
     groups=(settings.Step, settings.Examples),
     model=model,

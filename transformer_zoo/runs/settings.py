@@ -14,8 +14,11 @@ from typing import Any, TypeVar
 from flax import linen as nn
 import gin
 import jax
+import jax.numpy as jnp
+import numpy as np
 import optax
 
+from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data import mixing
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.loader.batches import Batches
@@ -36,6 +39,7 @@ from transformer_zoo.training.checkpoints.retention import Checkpointing
 from transformer_zoo.training.checkpoints.retention import KEEP_NEWEST_AND_BEST
 from transformer_zoo.training.monitoring.settings import Watching
 from transformer_zoo.training.program import TrainProgram
+from transformer_zoo.training.sharding import meshes
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.sharding.partitioning import Partitioning
 
@@ -159,7 +163,6 @@ class Data:
   max_tokens: Result[int | None] = None
 
   def __post_init__(self):
-    _check_folder("PREPARED_DIR", self.prepared_dir)
     inputs.check_at_least(
       1, STATIC_COPIES=self.static_copies, MAX_TOKENS=self.max_tokens
     )
@@ -238,9 +241,6 @@ class Storage:
   model_dir: Place[str]
   checkpointing: Speed[Checkpointing] = KEEP_NEWEST_AND_BEST
 
-  def __post_init__(self):
-    _check_folder("MODEL_DIR", self.model_dir)
-
 
 @dataclasses.dataclass(frozen=True)
 class Run:
@@ -289,6 +289,15 @@ class Run:
     """Returns the settings with other values of some, by their names."""
     return Run.of_values({**dict(self._values()), **values})
 
+  def check_folders(self) -> None:
+    """Checks the names of the folders, which a forecast may leave empty.
+
+    Raises:
+      UserError: A path names nothing, or only a shell could read it.
+    """
+    _check_folder("MODEL_DIR", self.storage.model_dir)
+    _check_folder("PREPARED_DIR", self.data.prepared_dir)
+
   def open_batches(self, mixture: PreparedMixture, **shares: int) -> Batches:
     """Opens the training batches.
 
@@ -313,6 +322,35 @@ class Run:
       length_buckets=examples.length_buckets,
       **shares,
     )
+
+  def abstract_batch(
+    self, mesh: jax.sharding.Mesh
+  ) -> dict[str, jax.ShapeDtypeStruct]:
+    """Returns the shapes and shardings of a training batch; no data is read.
+
+    Args:
+      mesh: The mesh of devices that the batch is laid out on.
+
+    Raises:
+      UserError: The model does not read what the converter lays out.
+    """
+    converter = self.examples.converter
+    inputs.check_converter(self.step.model, converter)
+    row = converter(
+      {name: Ragged.of([]) for name in converter.features},
+      np.zeros(0, int),
+      num_rows=1,
+      lengths=self.examples.task_feature_lengths,
+      packing=self.examples.packing,
+      pad_id=0,
+    )
+    over_rows = meshes.over_rows(mesh)
+    return {
+      name: jax.ShapeDtypeStruct(
+        (self.step.batch_size, *value.shape[1:]), jnp.int32, sharding=over_rows
+      )
+      for name, value in row.items()
+    }
 
   def _values(self) -> Iterator[tuple[str, Any]]:
     for group in dataclasses.fields(self):

@@ -46,26 +46,32 @@ def train(run: settings.Run) -> str:
     UserError: The configuration or the data cannot be used as it is.
   """
   started = time.perf_counter()
+  run.check_folders()
   step, course = run.step, run.course
   folder = pathlib.Path(run.storage.model_dir)
   configuration = config.operative_config("train")
   run_folder.check(folder, configuration)
   result = folder / run_folder.RESULT
   if result.exists():
+    checkpoints = run.storage.checkpointing.folder_of(folder)
+    run_folder.check_finished(folder, checkpoints)
     print(f"{folder} has finished before; its result stands")
     return str(result)
-  program = reuse.kept(settings.Step.program, step, groups=(settings.Step,))
+  program = reuse.shared(settings.Step.program, step, groups=(settings.Step,))
   mesh = program.mesh
   step.watching.check(course.train_steps)
+  program.check_memory()
+  converter = run.examples.converter
+  lengths = inputs.whole_lengths(converter, run.examples.task_feature_lengths)
+  run = run.replace(task_feature_lengths=lengths)
+  with step.partitioning.activate(mesh):
+    program.check_memory(run.abstract_batch(mesh))
   mixture = inputs.prepared(
     run.data.mixture_or_task_name,
     run.data.prepared_dir,
     required_splits=("train",),
   )
-  converter = run.examples.converter
   inputs.check_mixture(step.model, mixture, converter)
-  lengths = inputs.whole_lengths(converter, run.examples.task_feature_lengths)
-  run = run.replace(task_feature_lengths=lengths)
   mixture = run.data.mixture(mixture)
   evaluator, splits = None, {}
   checkpointing = run.storage.checkpointing
@@ -86,6 +92,7 @@ def train(run: settings.Run) -> str:
           checkpointing.folder_of(folder),
           checkpointing,
           run=remote.name_of(folder),
+          after_save=functools.partial(remote.upload, folder),
         )
       )
     )
@@ -151,7 +158,7 @@ def train(run: settings.Run) -> str:
       progress,
       train_steps=course.train_steps,
       batches=read_ahead,
-      put=functools.partial(partitioning_lib.put_batch, mesh=mesh),
+      put_batch=functools.partial(partitioning_lib.put_batch, mesh=mesh),
       run_step=CompiledStep(program, dropout_key),
       evaluate=evaluate if tasks else None,
       periods=course.periods,
@@ -175,7 +182,7 @@ def train(run: settings.Run) -> str:
 
 def _make_evaluator(run, mesh, vocabulary):
   """The evaluator of the validation splits, shared by runs that are alike."""
-  return reuse.kept(
+  return reuse.shared(
     scoring.make_evaluator,
     groups=(settings.Step, settings.Examples, settings.Evaluation),
     knows=vocabulary,

@@ -97,15 +97,21 @@ def test_more_layers_than_tensors(tmp_path, family, number):
 
 
 @pytest.mark.parametrize(
-  "change", [{"d_kv": 10**9}, {"num_heads": 1, "d_kv": 33}]
+  ("name", "value", "what"),
+  [
+    ("d_kv", 10**9, "numbers of a head"),
+    ("d_kv", 33, "numbers of a head"),
+    ("d_model", 10**9, "numbers of a token"),
+  ],
 )
-def test_wider_heads_than_tensors(tmp_path, change):
-  """Rotary positions of a head would be computed before they are compared."""
+def test_wider_models_than_tensors(tmp_path, name, value, what):
+  """Positions would be computed before any shape is compared."""
+  config = CONFIG | {name: value}
   with pytest.raises(UserError) as error:
-    directory.open_directory(write(tmp_path, arrays(), CONFIG | change))
+    directory.open_directory(write(tmp_path, arrays(), config))
   assert str(error.value) == (
-    f"'{tmp_path}/config.json' asks for {change['d_kv']} numbers of a head, "
-    "and the files beside it hold 32 rows at most; they are not of one model"
+    f"'{tmp_path}/config.json' asks for {value} {what}, and the files beside "
+    "it hold 32 rows at most; they are not of one model"
   )
 
 
@@ -200,6 +206,14 @@ def test_damaged_descriptions(tmp_path, file, content, sentence):
   with pytest.raises(UserError) as error:
     directory.open_directory(tmp_path)
   assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_nested_files_beside_a_vocabulary(tmp_path, name):
+  (tmp_path / name).write_text("[" * 100_000 + "]" * 100_000)
+  (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n")
+  with pytest.raises(UserError, match=rf"{name}' is no JSON object"):
+    Vocabulary(tmp_path).check()
 
 
 @pytest.mark.parametrize("name", [directory.SAFETENSORS, directory.PYTORCH])

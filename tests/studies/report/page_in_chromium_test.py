@@ -28,10 +28,11 @@ _CONTRAST = """
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const paper = light(getComputedStyle(document.body).backgroundColor);
-  const kinds = [".lead", ".note", "td", "a", "summary"];
+  const kinds = [".lead", ".note", "td", "a", "summary", ".chart text"];
   const shown = kinds.map((kind) => document.querySelector(kind));
   return shown.filter(Boolean).map((element) => {
-    const ink = light(getComputedStyle(element).color);
+    const style = getComputedStyle(element);
+    const ink = light(element.closest("svg") ? style.fill : style.color);
     const [high, low] = ink > paper ? [ink, paper] : [paper, ink];
     return (high + 0.05) / (low + 0.05);
   });

@@ -1,4 +1,4 @@
-"""What goes wrong while a run saves: told, survived, nothing left behind.
+"""Faults while a run saves: reported, survived, nothing left behind.
 
 Damage of files that were whole: checkpoints_test.py; kills of processes:
 tests/runs/restart_test.py.
@@ -8,6 +8,8 @@ import contextlib
 import os
 import resource
 import shutil
+import subprocess
+import sys
 import threading
 import time
 
@@ -26,6 +28,31 @@ GOES_ON = (
   "checkpoint 3 could not be saved (File too large); that of step 2 is whole; "
   "training goes on to the next save"
 )
+
+
+# Many arrays: Orbax abandons the writes of the others at the first failure.
+MANY_ARRAYS = """
+import resource, sys
+import jax, numpy as np
+from transformer_zoo.errors import UserError
+from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
+from transformer_zoo.training.state import TrainState
+
+class Fails:
+  def __del__(self):
+    raise ValueError("another error that nothing can catch")
+
+numbers = np.random.default_rng(0).standard_normal((20, 10_000))
+params = {str(i): jax.device_put(array) for i, array in enumerate(numbers)}
+checkpoints = Checkpoints(sys.argv[1])
+Fails()
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY))
+try:
+  checkpoints.finish(3, TrainState(jax.numpy.int32(3), params, ()), {})
+except UserError as error:
+  print(f"zoo: error: {error}", file=sys.stderr)
+  sys.exit(2)
+"""
 
 
 def state(step: int) -> TrainState:
@@ -125,6 +152,28 @@ class TestNoRoom:
     checkpoints.finish(3, state(3), {})
     checkpoints.close()
     assert restored_step(opened()) == 3
+
+  @pytest.mark.slow
+  def test_the_sentence_is_the_last_line(self, tmp_path):
+    done = subprocess.run(
+      [sys.executable, "-c", MANY_ARRAYS, str(tmp_path)],
+      capture_output=True,
+      text=True,
+      timeout=120,
+    )
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert lines[-2:] == [
+      "ValueError: another error that nothing can catch",
+      "zoo: error: checkpoint 3 could not be saved (File too large); there is "
+      f"none before it: make room in {str(tmp_path)!r} and start the same "
+      "command again",
+    ]
+    assert not [line for line in lines if "never retrieved" in line]
+    assert done.stdout.splitlines() == [
+      "checkpoint 3 could not be saved (File too large); there is none before "
+      "it; it is tried once more"
+    ]
 
   def test_none_left_for_the_checksums(self, opened, told, monkeypatch):
     def write_share(*_):

@@ -85,6 +85,12 @@ def test_how_the_best_was_chosen():
       {"grace_seconds": 0},
       "Checkpointing.grace_seconds=0 must be positive",
     ),
+    (
+      {"folder": "s3://bucket/checkpoints"},
+      "Checkpointing.folder='s3://bucket/checkpoints' is not supported: Orbax "
+      "writes to local folders and to gs:// URLs; bind MODEL_DIR to a URL of "
+      "another scheme instead, and its checkpoints are uploaded",
+    ),
   ],
 )
 def test_refused(options, sentence):

@@ -5,10 +5,12 @@ Other numbers of processes: tests/runs/.
 
 import contextlib
 
+from etils import epath
 import jax
 import numpy as np
 import pytest
 
+from tests import object_stores
 from transformer_zoo import parameter_names
 from transformer_zoo.errors import UserError
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
@@ -88,20 +90,31 @@ def restore(folder, abstract_state):
   return state
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_other_meshes_and_layers(abstract, tmp_path, optimizer):
+@pytest.mark.parametrize(
+  "optimizer, place",
+  [("adafactor", "folder"), ("lamb", "folder"), ("lamb", "gs://bucket")],
+)
+def test_other_meshes_and_layers(
+  abstract, tmp_path, monkeypatch, optimizer, place
+):
   """Scanned on one mesh, looped on a second, and back."""
+  if place == "folder":
+    place = tmp_path
+  else:
+    object_stores.use_bucket(monkeypatch)
+    object_stores.forget()
+    place = epath.Path(place)
   saved = draw(abstract(optimizer, scan=True, num_partitions=2, fsdp=4))
-  save(tmp_path / "scanned", saved)
+  save(place / "scanned", saved)
   elsewhere = abstract(optimizer, scan=True, num_partitions=4)
-  assert by_name(restore(tmp_path / "scanned", elsewhere)) == by_name(saved)
+  assert by_name(restore(place / "scanned", elsewhere)) == by_name(saved)
   looped = restore(
-    tmp_path / "scanned", abstract(optimizer, scan=False, num_partitions=8)
+    place / "scanned", abstract(optimizer, scan=False, num_partitions=8)
   )
   assert by_name(looped) == by_name(saved)
-  save(tmp_path / "looped", looped)
+  save(place / "looped", looped)
   back = restore(
-    tmp_path / "looped",
+    place / "looped",
     abstract(optimizer, scan=True, num_partitions=2, fsdp=4),
   )
   assert jax.tree.structure(back) == jax.tree.structure(saved)

@@ -27,6 +27,8 @@ _READERS = {SAFETENSORS: safetensors.read, PYTORCH: pytorch_files.read}
 # What Git leaves in the place of a large file that was not fetched.
 _POINTER = b"version https://git-lfs"
 _SHOWN = 4
+# Widths of positions that are computed when a model is built.
+_WIDTHS = {"EMBED_DIM": "numbers of a token", "HEAD_DIM": "numbers of a head"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,8 +115,8 @@ def open_directory(path: str | os.PathLike[str]) -> Directory:
   _check_size(folder, "layers", num_layers, len(promised), "tensors")
   bindings = family.architecture(config).bindings
   longest = max((n for t in promised.values() if t for n in t.shape), default=0)
-  head_dim = bindings.get("HEAD_DIM", 0)
-  _check_size(folder, "numbers of a head", head_dim, longest, "rows at most")
+  for macro, what in _WIDTHS.items():
+    _check_size(folder, what, bindings.get(macro, 0), longest, "rows at most")
   aliases = family.aliases(config)
   tensors = {n: tensor for n, tensor in promised.items() if tensor is not None}
   _check_absent(folder, promised.keys() - tensors.keys(), aliases, config)

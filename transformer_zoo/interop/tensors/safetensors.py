@@ -49,7 +49,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
   path = pathlib.Path(path)
   try:
     with safetensors.safe_open(path, framework="numpy") as file:
-      slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+      slices = {name: file.get_slice(name) for name in file.keys()}
       return {name: _tensor(path, name, s) for name, s in slices.items()}
   except safetensors.SafetensorError as error:
     raise UserError(

@@ -89,7 +89,7 @@ def legend(study: StudyResults, where: str) -> tuple[str, ...]:
 
 
 def other_columns(study: StudyResults) -> str:
-  """Names the columns that stand beside published ones of other tasks."""
+  """Returns the columns whose published column is of other tasks."""
   return ", ".join(
     f"{column.name} beside {column.published}"
     for column in study.columns

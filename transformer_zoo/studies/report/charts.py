@@ -73,7 +73,6 @@ def _style():
       "lines.linewidth": 1.5,
       "lines.scale_dashes": False,
       "svg.fonttype": "none",
-      "svg.hashsalt": "transformer_zoo",
       "text.color": _INK,
       "xtick.color": _SOFT,
       "xtick.labelsize": 9,

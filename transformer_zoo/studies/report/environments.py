@@ -1,4 +1,4 @@
-"""Where the runs of a study ran, as their folders tell."""
+"""Environments of a study's runs: commit, devices, machine, versions."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -12,11 +12,11 @@ _COMMIT_LETTERS = 10
 
 @dataclasses.dataclass(frozen=True)
 class Environment:
-  """What equal `environment.json` files say.
+  """The environment that some runs share.
 
   Attributes:
-    content: of the files.
-    num_runs: that have it.
+    content: The content of their `environment.json`.
+    num_runs: The number of these runs.
   """
 
   content: Mapping
@@ -31,13 +31,13 @@ class Environment:
 
   @property
   def devices(self) -> str:
-    """How many devices of which kind: `4 TPU v4 tpu`, `1 cpu`."""
+    """The number and kind of the devices: `4 TPU v4 tpu`, `1 cpu`."""
     devices = self.content.get("devices") or {}
     words = [str(devices.get(key, "")) for key in ("count", "kind", "backend")]
     return " ".join(dict.fromkeys(words))
 
   def facts(self) -> list[tuple[str, str]]:
-    """Returns what it says, as names and texts."""
+    """Returns the facts of the environment, as names and texts."""
     read = self.content
     packages = read.get("packages") or {}
     versions = [f"{k} {v}" for k, v in packages.items() if v is not None]

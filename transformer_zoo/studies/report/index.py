@@ -40,7 +40,7 @@ def folders(folder: str | os.PathLike[str]) -> list[pathlib.Path]:
   """Returns the folders of the studies that lie in a folder, in their order.
 
   Raises:
-    UserError: there are none.
+    UserError: The folder holds no study.
   """
   found = [
     path.parent for path in pathlib.Path(folder).glob(f"*/{results.STUDY_FILE}")
@@ -55,7 +55,7 @@ def folders(folder: str | os.PathLike[str]) -> list[pathlib.Path]:
 
 
 def to_markdown(analyses: Sequence[Analysis]) -> str:
-  """Returns the table of the studies, and below it each in brief."""
+  """Returns the table of the studies and a brief section of each."""
   lines = [[head.replace("\n", " ") for head in _HEAD]]
   for one in analyses:
     name, *others = _line(one)
@@ -74,7 +74,7 @@ def to_markdown(analyses: Sequence[Analysis]) -> str:
 
 
 def to_html(analyses: Sequence[Analysis]) -> str:
-  """Returns the same as a page, with links to the pages of the studies."""
+  """Returns the index as a page, with links to the pages of the studies."""
   lines = []
   for one in analyses:
     name, *others = _line(one)
@@ -146,7 +146,7 @@ def _share(number: int, whole: int) -> page.Cell:
 
 
 def _state(study: StudyResults) -> str:
-  """`finished`, or how many of its runs are and how many have failed."""
+  """`finished`, or the numbers of finished and of failed runs."""
   states = [run.state for run in study.runs if not run.shared]
   done, failed = map(states.count, (run_progress.FINISHED, run_progress.FAILED))
   if done == len(states):
@@ -156,7 +156,7 @@ def _state(study: StudyResults) -> str:
 
 
 def _facts(analyses) -> str:
-  """How many studies there are, and what all of them took."""
+  """The number of studies and of runs, and the time that all of them took."""
   seconds = {
     run.folder: run.result.get("seconds", 0.0)
     for one in analyses

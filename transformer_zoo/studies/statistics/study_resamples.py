@@ -1,4 +1,4 @@
-"""The columns of a study on resamples of the evaluation examples."""
+"""Scores of a study on resamples of the evaluation examples."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 import dataclasses
@@ -32,9 +32,9 @@ class StudyResamples:
   """Scores of columns on resamples that all rows and seeds share.
 
   Attributes:
-    values: (column, row, seed) -> scores [B]; what cannot be computed from
-      predictions is left out.
-    reasons: why something is left out, and of which tasks.
+    values: The scores [B] by (column, row, seed). Scores that predictions do
+      not determine are left out.
+    reasons: Sentences about the tasks that are left out, and why.
   """
 
   values: Mapping[tuple[str, str, int], np.ndarray]
@@ -91,13 +91,13 @@ def resample_task(
   seed, study and report.
 
   Args:
-    task: its name.
-    of_unit: number of the unit that each example belongs to, [N].
-    num_resamples: how many.
-    functions: the metrics of each run.
+    task: The name of the task.
+    of_unit: The number of the unit of each example, [N].
+    num_resamples: The number of resamples, B.
+    functions: The metrics of each run.
 
   Returns:
-    For each function, metric -> its values [B].
+    For each function, the values [B] by metric.
   """
   num_units = int(of_unit.max()) + 1
   draws = np.random.default_rng([zlib.crc32(task.encode()), num_units])
@@ -123,7 +123,7 @@ def _reason(study, reason, paths) -> str:
 
 
 def _weights(column: Column, scores) -> dict[tuple[_Scored, str], float]:
-  """How much a column's score counts each metric: it is linear in them."""
+  """The weight of each metric in a column's score, which is linear in them."""
   zeros = {
     task: dict.fromkeys(metrics, 0.0) for task, metrics in scores.items()
   }
@@ -139,7 +139,7 @@ def _weights(column: Column, scores) -> dict[tuple[_Scored, str], float]:
 
 
 def _runs(study, group, task) -> dict[_Run, RunResult]:
-  """The runs whose scores of a task the rows have for a group."""
+  """The runs that score a task for a group, by row and seed."""
   return {
     (run.row, run.seed): run
     for run in study.runs
@@ -153,8 +153,8 @@ def _of_task(
   """Evaluates a task's metrics for all runs on the same resamples.
 
   Raises:
-    Unusable: predictions of a run are not there, are of other examples than
-      those of another run, or do not give one of the metrics as the run has it.
+    Unusable: The predictions of a run are missing, belong to other examples
+      than those of another run, or do not give the recorded scores.
   """
   paths = {run: result.predictions(task) for run, result in runs.items()}
   read = {
@@ -209,6 +209,6 @@ def _weighted_sum(used, found, run: _Run) -> np.ndarray:
 
 
 def _equally_many(values):
-  """Cut to the resamples that all have."""
+  """Cuts scores to the number of resamples that all have."""
   fewest = min(map(len, values.values()), default=0)
   return {key: scores[:fewest] for key, scores in values.items()}

@@ -16,13 +16,13 @@ _PERCENT = f"{100 * inference.LEVEL:.0f} %"
 def verdict(
   found: "Difference", row: str, baseline: str, num_comparisons: int
 ) -> str:
-  """Says what can be concluded about a row in a column.
+  """Returns the conclusion about a row in a column.
 
   Args:
-    found: the difference, with its corrected p-value.
-    row: what to call the row.
-    baseline: what to call the baseline.
-    num_comparisons: how many were made together.
+    found: The difference with its corrected p-value.
+    row: The label of the row.
+    baseline: The label of the baseline.
+    num_comparisons: The number of comparisons made together.
   """
   estimate = found.estimate
   if found.is_same:
@@ -62,12 +62,12 @@ def verdict(
 def notes(
   num_seeds: int, num_comparisons: int, reasons: Sequence[str]
 ) -> tuple[str, ...]:
-  """Says what a study can show at all, and what its numbers leave out.
+  """Returns sentences about the power of a study and the limits of its numbers.
 
   Args:
-    num_seeds: of every row.
-    num_comparisons: tested together.
-    reasons: why examples could not be drawn anew.
+    num_seeds: The number of seeds of every row.
+    num_comparisons: The number of comparisons made together.
+    reasons: Sentences about tasks whose examples could not be resampled.
   """
   lines = []
   if num_seeds == 1:
@@ -109,7 +109,7 @@ def notes(
 
 
 def of_ranking(found: "Ranking", column: str) -> str:
-  """Says how far a column's order agrees with the published one."""
+  """Returns the agreement of a column's order with the published one."""
   if found.tau is None:
     return (
       f"{column}: fewer than two rows have different scores here and in print, "

@@ -16,6 +16,7 @@ import orbax.checkpoint as ocp
 from transformer_zoo.effects import Result
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
+from transformer_zoo.training.checkpoints.step_folders import is_bucket
 
 MEAN = "validation/average"
 # Metrics of which less is better, whatever the task.
@@ -71,6 +72,12 @@ class Checkpointing:
   def __post_init__(self):
     if self.folder == "":
       raise UserError("Checkpointing.folder is '', which names no folder")
+    if "://" in str(self.folder) and not is_bucket(self.folder):
+      raise UserError(
+        f"Checkpointing.folder={self.folder!r} is not supported: Orbax writes "
+        "to local folders and to gs:// URLs; bind MODEL_DIR to a URL of "
+        "another scheme instead, and its checkpoints are uploaded"
+      )
     if self.newest < 1 or self.every < 0 or self.best < 0:
       raise UserError(
         f"Checkpointing.newest={self.newest} must be at least 1, "

@@ -1,8 +1,8 @@
-"""The folders of a run's checkpoints: which are whole, how one goes away.
+"""The folders of a run's checkpoints: listed, claimed, removed, put aside.
 
-A kill leaves a checkpoint under its number, or leftovers under other names.
-Object stores rename nothing; there Orbax writes a file at the end, and what
-lacks it is no checkpoint.
+A kill leaves either a checkpoint under its number or leftovers under other
+names. A bucket renames nothing; there Orbax writes a file at the end, and a
+folder without it is no checkpoint.
 """
 
 import os
@@ -16,35 +16,43 @@ REMOVED = ".removed"
 DAMAGED = ".damaged"
 _COMMITTED = "commit_success.txt"
 _RUN = "run"
+_BUCKET = "gs://"
+# For URLs epath prefers TensorFlow, wherever it is installed, to fsspec.
+os.environ.setdefault("EPATH_USE_TF", "false")
+
+
+def is_bucket(path: str | os.PathLike[str]) -> bool:
+  """Returns True if a path is a URL to which Orbax can write."""
+  return str(path).startswith(_BUCKET)
 
 
 class StepFolders:
-  """`<root>/<step>/`, on a disk or at `gs://` and the like.
+  """The folders `<root>/<step>/`, on a disk or at `gs://`.
 
   Attributes:
-    root: the folder of all of them.
+    root: The folder of all checkpoints.
   """
 
   def __init__(self, root: str | os.PathLike[str]):
-    """Names the folder; a relative path is of the current one."""
+    """Takes the folder of all checkpoints, which may not exist yet."""
     self.root = epath.Path(root)
     if not self.root.is_absolute():
       self.root = epath.Path(os.path.abspath(root))
-    self._renames = "://" not in str(self.root)
+    self._renames = not is_bucket(self.root)
 
   def make(self) -> None:
-    """Makes the folder of all of them where it is missing."""
+    """Makes the folder of all checkpoints if it is missing."""
     self.root.mkdir(parents=True, exist_ok=True)
 
   def claim(self, run: str) -> None:
-    """Marks the folder as a run's own.
+    """Claims the folder for a run.
 
     Args:
-      run: its name, the same on every machine that it may go on at.
+      run: The name of the run, the same on every machine.
 
     Raises:
-      UserError: it is another run's, whose checkpoints would be restored and
-        removed.
+      UserError: the folder belongs to another run, whose checkpoints would be
+        restored and removed.
     """
     mark = self.root / _RUN
     owner = mark.read_text().strip() if mark.exists() else run
@@ -57,11 +65,11 @@ class StepFolders:
     mark.write_text(run + "\n")
 
   def of(self, step: int) -> epath.Path:
-    """The folder of a step."""
+    """Returns the folder of a step."""
     return self.root / str(step)
 
   def steps(self) -> list[int]:
-    """The steps that have a checkpoint; no time of a file is looked at."""
+    """Returns the steps with a checkpoint."""
     return [
       int(entry.name)
       for entry in self._entries()
@@ -69,7 +77,7 @@ class StepFolders:
     ]
 
   def remove(self, step: int) -> None:
-    """Removes a checkpoint; a kill meanwhile leaves none of this number."""
+    """Removes a checkpoint so that a kill leaves no part under its number."""
     folder = self.of(step)
     if self._renames:
       folder = folder.rename(self.root / f"{step}{REMOVED}")
@@ -78,7 +86,7 @@ class StepFolders:
     folder.rmtree()
 
   def put_aside(self, step: int) -> epath.Path:
-    """Renames a checkpoint that is damaged; returns its folder."""
+    """Renames a damaged checkpoint and returns its new folder."""
     damaged = self.root / f"{step}{DAMAGED}"
     if damaged.exists():
       damaged.rmtree()
@@ -86,7 +94,7 @@ class StepFolders:
     return damaged
 
   def remove_leftovers(self) -> None:
-    """Removes what saves and removals that were broken off have left."""
+    """Removes the remains of interrupted saves and removals."""
     for entry in self._entries():
       if (
         UNFINISHED in entry.name

@@ -1,9 +1,17 @@
 """States of runs whose layers are scanned, for runs that loop, and back."""
 
+from collections.abc import Iterator
+import contextlib
 import os
+import pathlib
+import tempfile
 from typing import Any
 
+from etils import epath
+
 from transformer_zoo.errors import UserError
+from transformer_zoo.training.checkpoints import checksums
+from transformer_zoo.training.checkpoints.step_folders import is_bucket
 from transformer_zoo.training.sharding import placement
 
 _MOMENTS = "opt_state/"
@@ -12,22 +20,37 @@ _MOMENTS = "opt_state/"
 def restore(folder: str | os.PathLike[str], abstract_state: Any) -> Any:
   """Restores a state whose layers were stacked otherwise.
 
-  Arrays are read one after the other, whole, by every process.
+  Every process reads every array whole, one after the other, from a bucket by
+  a temporary copy of the checkpoint.
 
   Args:
-    folder: of the step.
-    abstract_state: shapes, dtypes and shardings of the state.
+    folder: The folder of the step, local or at gs://.
+    abstract_state: The shapes, dtypes and shardings of the state.
 
   Raises:
-    UserError: it holds other arrays.
+    UserError: the checkpoint holds other arrays.
   """
+  with _local(folder) as copy:
+    return _restore(copy, abstract_state)
+
+
+@contextlib.contextmanager
+def _local(folder: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
+  if not is_bucket(folder):
+    yield pathlib.Path(folder)
+    return
+  folder = epath.Path(folder)
+  with tempfile.TemporaryDirectory() as place:
+    for name in checksums.sizes(folder):
+      copy = epath.Path(place) / name
+      copy.parent.mkdir(parents=True, exist_ok=True)
+      (folder / name).copy(copy)
+    yield pathlib.Path(place)
+
+
+def _restore(folder: pathlib.Path, abstract_state: Any) -> Any:
   from transformer_zoo.interop.tensors import orbax_checkpoints
 
-  if "://" in str(folder):
-    raise UserError(
-      "its layers are scanned otherwise, and at a URL they are not taken apart;"
-      " copy the run to a folder or bind SCAN_LAYERS as it was"
-    )
   tensors = orbax_checkpoints.open_checkpoint(folder)
   there = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
   wanted = placement.shapes(abstract_state)
