@@ -1,4 +1,4 @@
-"""Where the SeqIO tasks of the suite read: lists and generators as sources."""
+"""The sources of the suite's SeqIO tasks: lists and generators."""
 
 from collections.abc import Callable
 import hashlib

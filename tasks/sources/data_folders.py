@@ -1,4 +1,4 @@
-"""Where the tasks find their files: the folders given by `zoo --data_dir`.
+"""The folders of the tasks' files: those given by `zoo --data_dir`.
 
 `zoo` exports them to the environment as `ZOO_DATA_DIR`, several separated as
 in PATH. A data folder is laid out as

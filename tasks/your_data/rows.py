@@ -8,9 +8,10 @@ ends, gzip if the name ends in `.gz`. Blank lines are passed over.
   quotes written twice.
 - JSON Lines has an object on each line; a number stays text as it is written.
 
-Bad rows are told or skipped (`line_files`): not UTF-8, a NUL character, another
-number of columns than the header's, no JSON, longer than `max_row_bytes`; and
-what the conversion of a row refuses: a missing or empty field, for one.
+Bad rows are reported or skipped (`line_files`): rows that are not UTF-8, have a
+NUL character or another number of columns than the header, are no JSON or
+longer than `max_row_bytes`, and rows whose conversion fails, as by an empty
+field.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

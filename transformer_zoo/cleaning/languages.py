@@ -1,4 +1,4 @@
-"""In which language a page is written, and with which probability."""
+"""The language of a page, and its probability."""
 
 from collections.abc import Callable
 import dataclasses

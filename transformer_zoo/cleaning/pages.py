@@ -1,4 +1,4 @@
-"""What one page comes to by itself: rules and repeats until nothing changes."""
+"""Cleaning of one page: rules and repeats until nothing changes."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What a cleaning read, dropped and wrote, by rule."""
+"""The report of a cleaning: pages read, dropped and written, by rule."""
 
 from collections.abc import Sequence
 import dataclasses

@@ -1,4 +1,4 @@
-"""How long raw text, inputs and targets of a corruption are, in tokens."""
+"""Lengths of raw text, inputs and targets of a corruption, in tokens."""
 
 from typing import Any
 

@@ -23,7 +23,8 @@ _FRAME = 2
 class Masking:
   """Hides tokens of rows that stand as the encoder will read them.
 
-  For whoever makes the rows: one text, sentence pairs, packed sentences.
+  Used by all objectives that hide tokens: of texts, sentence pairs and packed
+  sentences.
 
   Attributes:
     noise: a mask of `noise_masks`, or `WordSpans`; special tokens stay.

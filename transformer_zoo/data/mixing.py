@@ -1,4 +1,4 @@
-"""How often each task of a mixture is drawn.
+"""Rates: the shares in which the tasks of a mixture are drawn.
 
 A rate is a frozen dataclass. SeqIO calls it with a task, like any rate function
 of a mixture; `prepare` and `train` know the counts of prepared tasks. All count
@@ -99,7 +99,7 @@ class ExamplesProportional:
     return rate / 2 if name in self.halved else rate
 
   def __call__(self, task: Any) -> float:
-    """Returns the rate of a `seqio.Task`; reads it once if nobody counted it.
+    """Returns the rate of a `seqio.Task`; counts its examples once.
 
     Raises:
       UserError: its training split cannot be read.

@@ -1,4 +1,4 @@
-"""Scores a model on prepared tasks: decode, post-process, measure."""
+"""The evaluator of a model on prepared tasks: decode, answer, measure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import dataclasses

@@ -1,4 +1,4 @@
-"""What a noise mask may ask about the texts of a batch."""
+"""Rows of text, as noise masks see them."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""What becomes of the hidden tokens: mask, random token, or themselves."""
+"""Replacement of hidden tokens: mask, random token, or themselves."""
 
 import dataclasses
 import math

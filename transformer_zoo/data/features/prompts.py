@@ -1,4 +1,4 @@
-"""What a model reads before it makes targets: inputs, or a prompt.
+"""The text that a model reads before it makes targets: inputs, or a prompt.
 
 An encoder-decoder and a prefix language model read inputs in training, with the
 EOS that the task gives them. A language model of targets alone reads one text:

@@ -1,4 +1,4 @@
-"""How examples that are longer than the lengths of a run are cut.
+"""Rules that shorten examples longer than the lengths of a run.
 
 At their end, unless a step of the task cuts them otherwise. Such a step knows
 the lengths only where SeqIO reads the task itself. Prepared examples are whole;

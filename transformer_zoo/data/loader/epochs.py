@@ -1,4 +1,4 @@
-"""How often a run repeats the examples of each task."""
+"""Epochs: the number of times a run repeats the examples of each task."""
 
 import dataclasses
 

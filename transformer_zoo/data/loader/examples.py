@@ -1,4 +1,4 @@
-"""What the sources of examples give, and how much of a text they use."""
+"""Examples as a source reads them, and a cache of them in memory."""
 
 from collections.abc import Mapping
 import dataclasses

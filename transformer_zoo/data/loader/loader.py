@@ -165,7 +165,7 @@ def read_ahead(
   dataset = grain.MapDataset.source(batches)[start_step:]
   dataset = dataset.to_iter_dataset(_READ)
   if num_workers:
-    # Grain asks absl's flags, which nobody parses where absl's app is not used.
+    # Grain reads absl's flags, which are parsed only by absl's app.
     if not flags.FLAGS.is_parsed():
       flags.FLAGS.mark_as_parsed()
     dataset = dataset.mp_prefetch(

@@ -1,4 +1,4 @@
-"""What a mixture consists of: counts, rates, epochs, what is missing."""
+"""The contents of a mixture: counts, rates, epochs, missing tasks."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

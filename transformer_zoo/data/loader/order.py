@@ -1,4 +1,4 @@
-"""Which example comes where: shuffling and mixing as pure index arithmetic.
+"""The order of examples: shuffling and mixing as pure index arithmetic.
 
 Nothing here has state: the example at any place of a run is computed from the
 seed and the place, for whole arrays of places at once.

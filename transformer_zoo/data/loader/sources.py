@@ -1,4 +1,4 @@
-"""Reads examples of a prepared task by index, trimmed and with EOS."""
+"""Sources of a prepared task's examples, read by index and trimmed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol

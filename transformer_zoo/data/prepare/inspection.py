@@ -1,4 +1,4 @@
-"""What a task gives: examples as text and ids, lengths, truncation."""
+"""A look at a task: examples as text and ids, lengths, truncation."""
 
 from collections.abc import Mapping, Sequence
 import itertools

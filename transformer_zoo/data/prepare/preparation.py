@@ -1,4 +1,4 @@
-"""Runs the deterministic steps of SeqIO tasks once, into record files.
+"""Preparation: the deterministic steps of SeqIO tasks, run once into files.
 
 Everything of a task but its corruption is run here: source, text-to-text
 formatting, tokenisation, EOS. The training machine then needs neither SeqIO nor
@@ -172,12 +172,12 @@ def _tell_unknown(
   prepared: manifest.PreparedTask,
   report: Callable[[str], None],
 ) -> None:
-  """Says so where nobody can tell whether reused records are current."""
+  """Reports reused records that may be out of date."""
   reader = fingerprints.find_unknown_reader(task.source)
   if reader is not None:
     report(
-      f"{task.name}: reused, but nobody can tell whether what {reader} reads "
-      f"has changed since; remove {prepared.folder} to prepare it anew, or "
+      f"{task.name}: reused, although the data that {reader} reads may have "
+      f"changed since; remove {prepared.folder} to prepare it anew, or "
       "give the source a method fingerprint()"
     )
 

@@ -1,4 +1,4 @@
-"""Reads the examples of SeqIO tasks, many at a time.
+"""Readers of the examples of SeqIO tasks, many at a time.
 
 TensorFlow hands over whole batches and numpy takes them apart: one example at a
 time costs more in Python than the tokenisation does. Where the examples of a

@@ -1,4 +1,4 @@
-"""Imports SeqIO, the tasks and mixtures, and those of the user."""
+"""Registration of all tasks and mixtures, those of the user included."""
 
 import contextlib
 import importlib

@@ -1,4 +1,4 @@
-"""Which shards a split is cut into, and how one of them is made.
+"""Jobs: the shards that a split is cut into, each written by one job.
 
 The cut depends on the source's files alone, so the same shards come out of any
 number of processes, here or on the machines of a Beam runner.

@@ -1,4 +1,4 @@
-"""Writes the shards of a split, and joins what is noted beside them.
+"""Shards of a split: the writer of one, and the tables that join them.
 
 What is noted down of a shard (its counts, its lengths, its checksums) lies in
 the folder `notes` until all is done. A shard is finished when its `.json` is

@@ -1,4 +1,4 @@
-"""Writes the shards of a task, in processes here or on a Beam runner."""
+"""The writer of a task's shards, in processes here or on a Beam runner."""
 
 from collections.abc import Callable, Sequence
 import dataclasses

@@ -1,4 +1,4 @@
-"""Tokenises unlabelled text without TensorFlow, where its steps allow that.
+"""Tokenisation of unlabelled text without TensorFlow.
 
 To hand documents over costs TensorFlow as much as to tokenise them.
 The ids are those that the task's steps give (`tokenizing_test.py`).

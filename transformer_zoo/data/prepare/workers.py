@@ -1,4 +1,4 @@
-"""Does jobs in several processes, which take one after the other."""
+"""Worker processes, which take one job after the other."""
 
 from collections.abc import Callable
 import gc
@@ -30,7 +30,7 @@ class Board:
     self._numbers = context.Array("q", count, lock=False)
 
   def take(self) -> int | None:
-    """Returns a job that nobody does; None where there is no more."""
+    """Returns the number of a free job, or None if none is left."""
     with self._next.get_lock():
       job = self._next.value
       self._next.value += 1

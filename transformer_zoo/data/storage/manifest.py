@@ -1,4 +1,4 @@
-"""What `prepare` wrote and where: the manifests of prepared tasks.
+"""Manifests: descriptions of prepared tasks and mixtures in their folders.
 
 A prepared folder holds
 

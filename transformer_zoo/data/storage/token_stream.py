@@ -1,4 +1,4 @@
-"""Reads the token stream of unlabelled text at any place."""
+"""The token stream of unlabelled text, read at any place."""
 
 from collections.abc import Iterator
 import contextlib

@@ -1,4 +1,4 @@
-"""Which files a vocabulary is made of, and of which kind it is."""
+"""The files of a vocabulary, and the kind that they show."""
 
 from collections.abc import Callable, Collection, Sequence
 import dataclasses

@@ -1,4 +1,4 @@
-"""How `LlamaTokenizer` of `transformers` 5 cuts what a user asks.
+"""Segmentation of a user's text as in `LlamaTokenizer` of `transformers` 5.
 
 It is built anew from the pieces, whatever a tokenizer.json beside them says of
 spaces: a text that begins with a space gets none before it, where SentencePiece

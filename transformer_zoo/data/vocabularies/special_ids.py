@@ -1,4 +1,4 @@
-"""Which ids are special, by the names that the field's vocabularies use."""
+"""Special ids, found by the names that vocabularies use."""
 
 from collections.abc import Callable
 import dataclasses

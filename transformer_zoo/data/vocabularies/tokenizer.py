@@ -1,4 +1,4 @@
-"""What every kind of vocabulary gives, and which class reads which kind."""
+"""The protocol of all kinds of vocabularies, and the reader of each kind."""
 
 from collections.abc import Sequence
 import functools

@@ -1,4 +1,4 @@
-"""Reads the entities of a sentence back from text with brackets.
+"""Named entities of a sentence, from its tags or from text with brackets.
 
     'EU rejects German call', '[ EU | ORG ] rejects [ German | MISC ] call'
     -> [('ORG', 0, 1), ('MISC', 2, 3)]

@@ -14,7 +14,7 @@ from transformer_zoo.data.vocabularies.training import trainers
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
-REPORT_FILE = "text.json"
+REPORT_FILE = "report.json"
 MAX_LINES = 200_000
 
 
@@ -42,7 +42,7 @@ def train_vocabulary(
   Args:
     patterns: files or glob patterns; see `text.read_lines`.
     output_dir: a folder that does not exist yet. It gets the vocabulary's files
-      (`trainers.train`), which `Vocabulary(output_dir)` reads, and text.json.
+      (`trainers.train`), which `Vocabulary(output_dir)` reads, and report.json.
     kind: 'unigram', 'bpe', 'wordpiece' or 'byte_bpe'.
     size: pieces, the special ones included, sentinels not.
     special_tokens: The family of special tokens, a key of
@@ -58,7 +58,7 @@ def train_vocabulary(
     seed: The seed of the sample.
 
   Returns:
-    The content of text.json: the settings, counts of lines and what
+    The content of report.json: the settings, counts of lines and what
     `text.measure_vocabulary` says of lines that were held out.
 
   Raises:
