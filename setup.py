@@ -12,6 +12,9 @@ VERSION = re.search(
 ).group(1)
 
 CORE = [
+  "Jinja2",
+  "MarkupSafe",
+  "argcomplete",
   "array_record",
   "etils[epath]",
   "flax",
@@ -19,13 +22,17 @@ CORE = [
   "gin-config",
   "grain",
   "jax",
+  "matplotlib",
   "msgpack",
   "numpy",
   "optax",
   "orbax-checkpoint",
+  # Version 6 needs a C++ compiler wherever it has no wheel, as on ARM.
+  "plotext<6",
   "rich",
   "rouge-score",
   "sacrebleu",
+  "safetensors",
   "scikit-learn",
   "scipy",
   "sentencepiece",
@@ -51,8 +58,6 @@ DATA = [
 ]
 TEST = [
   "import-linter",
-  # The plots of benchmarks/.
-  "matplotlib",
   "playwright",
   "pytest",
   "pytest-xdist",
@@ -95,7 +100,7 @@ setuptools.setup(
     "launch": ["submitit"],
     "tpu": ["libtpu"],
     "watch": ["mlflow-skinny", "wandb"],
-    "interop": ["torch", "transformers", "safetensors"],
+    "interop": ["torch", "transformers"],
     # T5X is not on the package index; nothing of the project needs it.
     "t5x": ["t5x @ git+https://github.com/google-research/t5x.git@cc342d4"],
   },

@@ -8,6 +8,10 @@ import gin
 import pytest
 
 from transformer_zoo import config
+from transformer_zoo.config import registry
+from transformer_zoo.effects import Place
+from transformer_zoo.effects import Result
+from transformer_zoo.effects import Speed
 from transformer_zoo.errors import UserError
 
 
@@ -36,6 +40,14 @@ class FakeModel:
 
 
 @gin.register(module="fake")
+@dataclasses.dataclass(frozen=True)
+class FakeLayout:
+  devices: int = 1
+  folder: Result[str | None] = None
+  trace: Place[str | None] = None
+
+
+@gin.register(module="fake")
 def fake_gelu(x):
   return x
 
@@ -51,7 +63,8 @@ def fake_train(
   total_steps: int,
   schedule: Callable = lambda step: 1.0,
   lengths: dict[str, int] | None = None,
-  folder: str = "runs",
+  folder: Place[str] = "runs",
+  layout: Speed[FakeLayout | None] = None,
 ):
   return model, total_steps, schedule(0), lengths, folder
 
@@ -100,7 +113,7 @@ encoder/FakeLinear.features = 16
 
 @pytest.fixture(autouse=True)
 def fakes_only(monkeypatch, tmp_path):
-  monkeypatch.setattr(config, "REGISTERING", ())
+  monkeypatch.setattr(registry, "ROOMS", ())
   monkeypatch.setattr(config, "ROOTS", ("fake_train", "fake_infer"))
   monkeypatch.chdir(tmp_path)
   (tmp_path / "base.gin").write_text(BASE)
@@ -453,28 +466,50 @@ class TestOperativeConfig:
     )
     assert config.difference(old, old) == ""
 
-  def test_layouts_are_looked_at_apart(self):
-    old = "FSDP = 1\nHEADS = 2\n\nPartitioning.fsdp = %FSDP\n"
+  def test_an_unmarked_parameter_affects_what_leads_to_it(self):
+    old = (
+      "DEVICES = 1\nHEADS = 2\n\nFakeLayout.devices = %DEVICES\n"
+      "fake_train.layout = @FakeLayout()\n"
+    )
     new = (
-      "FSDP = 4\nHEADS = 3\n\nCheckpointing.best = 2\n"
-      "decoder/Stack.scan = True\ntrain.partitioning = @Partitioning()\n"
+      "DEVICES = 4\nHEADS = 3\n\nFakeLayout.devices = %DEVICES\n"
+      "fake_train.layout = @FakeLayout()\n"
     )
     assert config.difference(old, new, layout=False) == "HEADS was 2 and is 3"
-    layout = config.difference(old, new, layout=True)
-    assert layout.startswith(
-      "Checkpointing.best was unset and is 2, FSDP was 1 and is 4, "
-      "Partitioning.fsdp was %FSDP and is unset, decoder/Stack.scan was unset"
+    assert config.difference(old, new, layout=True) == "DEVICES was 1 and is 4"
+    assert config.difference(old, new) == (
+      "DEVICES was 1 and is 4, HEADS was 2 and is 3"
     )
-    whole = config.difference(old, new)
-    assert "HEADS" in whole and "FSDP" in whole
 
-  def test_what_nan_leads_to_may_change(self):
-    new = "ON_NOT_FINITE = 'skip'\nAnomalies.horizon = 9\n"
-    assert config.difference("", new, layout=False) == ""
-
-  def test_another_folder_of_checkpoints_is_no_layout(self):
-    new = "Checkpointing.folder = 'there'\n"
-    assert config.difference("", new, layout=True) == ""
-    assert config.difference("", new, layout=False) == (
-      "Checkpointing.folder was unset and is 'there'"
+  def test_a_mark_of_its_own_counts(self):
+    layout = "fake_train.layout = @FakeLayout()\n"
+    new = layout + "FakeLayout.folder = 'there'\nFakeLayout.trace = '1:2'\n"
+    assert config.difference(layout, new, layout=True) == ""
+    assert config.difference(layout, new) == (
+      "FakeLayout.folder was unset and is 'there'"
     )
+
+  def test_the_strongest_reader_of_a_macro_counts(self):
+    readers = "fake_train.folder = %NAME\nFakeModel.name = %NAME\n"
+    old, new = f"NAME = 'a'\n{readers}", f"NAME = 'b'\n{readers}"
+    assert config.difference(old, new) == "NAME was 'a' and is 'b'"
+    place = "fake_train.folder = %NAME\n"
+    assert (
+      config.difference(f"NAME = 'a'\n{place}", f"NAME = 'b'\n{place}") == ""
+    )
+
+  def test_a_default_that_is_bound_does_not_differ(self):
+    old = "FakeModel.name = 'model'\n\n# FakeLinear.features = 8\n"
+    new = (
+      "WIDTH = 8\n\nFakeLinear.features = %WIDTH\nFakeModel.name = 'model'\n"
+    )
+    assert config.difference(old, new) == ""
+    assert config.difference(old, new.replace("8", "9")) == (
+      "FakeLinear.features was unset and is %WIDTH"
+    )
+
+  def test_the_bindings_of_some_parameters(self):
+    load("FakeLayout.devices = 3\nfake_train.layout = @FakeLayout()")
+    text = config.text_of("fake_train", ["layout", "folder"])
+    assert "FakeLayout.devices = 3" in text and "FakeModel" not in text
+    assert "fake_train.folder" not in text.partition("# Defaults")[0]

@@ -61,28 +61,28 @@ class Processes:
     """Starts them.
 
     Args:
-      programs: of each process, what stands behind `python -c`.
+      programs: the words behind `python -c` of each process: the program, its
+        body and flags.
       count: how many they are told to be; as many as there are, if None.
       devices: simulated ones of each.
       first: index of the first.
     """
     address = free_address()
-    self.started = [
-      subprocess.Popen(
-        [
-          *(sys.executable, "-c", *words),
-          f"--coordinator_address={address}",
-          f"--process_count={count or len(programs)}",
-          f"--process_index={index}",
-        ],
-        env=quick_compilation.environment(devices),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-      )
+    self._devices = devices
+    # Of a flag that is given twice the last one counts: the process's own.
+    self._commands = [
+      [
+        *(sys.executable, "-c", *words[:2]),
+        f"--coordinator_address={address}",
+        f"--process_count={count or len(programs)}",
+        f"--process_index={index}",
+        *words[2:],
+      ]
       for index, words in enumerate(programs, first)
     ]
+    self.started: list[subprocess.Popen] = []
+    for index in range(len(programs)):
+      self.start_again(index)
 
   def read_until(self, text: str) -> None:
     """Reads what the first one prints, up to a line that has `text`."""
@@ -91,26 +91,30 @@ class Processes:
         return
     raise AssertionError(self.started[0].stderr.read())
 
-  def read_error(self, text: str) -> str:
-    """Reads errors of the first one up to a line that has `text`."""
-    return next(line for line in self.started[0].stderr if text in line)
+  def start_again(self, index: int) -> None:
+    """Starts one more process with the arguments of one of them."""
+    self.started.append(
+      subprocess.Popen(
+        self._commands[index],
+        env=quick_compilation.environment(self._devices),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+      )
+    )
 
-  def kill(self, index: int) -> None:
-    """SIGKILL."""
-    self.started[index].send_signal(signal.SIGKILL)
+  def signal(self, index: int, number: signal.Signals) -> None:
+    """Sends a signal to one of them."""
+    self.started[index].send_signal(number)
 
-  def ends(self) -> list[tuple[int, str, str]]:
-    """Waits for all: exit code, output and errors of each.
-
-    Their standard input ends first.
-    """
-    for process in self.started:
-      process.stdin.close()
-      process.stdin = None
-    written = [process.communicate(timeout=500) for process in self.started]
+  def ends(self, first: int | None = None) -> list[tuple[int, str, str]]:
+    """Waits for all or the first: exit code, output and errors of each."""
+    awaited = self.started[:first]
+    written = [process.communicate(timeout=500) for process in awaited]
     return [
       (process.returncode, *texts)
-      for process, texts in zip(self.started, written, strict=True)
+      for process, texts in zip(awaited, written, strict=True)
     ]
 
 

@@ -1,6 +1,7 @@
 """What the subcommands print."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -183,3 +184,21 @@ def test_inspect_mixture_refuses(capsys, tmp_path, monkeypatch):
     words = ["inspect", "mixture", name, "--prepared_dir", str(tmp_path)]
     assert cli.main(words) == 2
     assert capsys.readouterr().err.startswith(f"zoo: error: {sentence}")
+
+
+def test_the_shell_completes_commands(tmp_path):
+  answer = tmp_path / "answer"
+  line = "zoo inspect m"
+  subprocess.run(
+    [sys.executable, "-c", "from transformer_zoo.cli import main; main.main()"],
+    env={
+      **os.environ,
+      "_ARGCOMPLETE": "1",
+      "_ARGCOMPLETE_IFS": "\n",
+      "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+      "COMP_LINE": line,
+      "COMP_POINT": str(len(line)),
+    },
+    check=True,
+  )
+  assert answer.read_text().split() == ["mixture", "model"]

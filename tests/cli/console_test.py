@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -131,3 +132,46 @@ def test_other_libraries_are_left_alone(monkeypatch, libc):
   monkeypatch.setattr(os, "confstr", lambda name: libc)
   told = "this system has no glibc 2.35 or newer"
   assert console.reason_not_to_ask() == told
+
+
+@pytest.fixture
+def no_cache(monkeypatch, tmp_path):
+  """The home of a user who has chosen no cache of programs."""
+  for name in (console._CACHE, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"):
+    monkeypatch.setenv(name, "")  # So that it is restored in the end.
+    monkeypatch.delenv(name)
+  monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+  return tmp_path / "cache"
+
+
+def test_programs_are_kept_in_the_cache_of_the_user(no_cache):
+  console.keep_programs()
+  folder = pathlib.Path(os.environ[console._CACHE])
+  assert folder.parent == no_cache / "transformer_zoo" / "programs"
+  assert folder.is_dir()
+
+
+def test_processors_with_other_instructions_share_no_programs(
+  no_cache, monkeypatch, tmp_path
+):
+  folders = set()
+  for flags in ("flags : sse2", "flags : sse2 avx512f", "flags : sse2"):
+    (tmp_path / "cpuinfo").write_text(f"processor : 0\n{flags}\n" * 2)
+    monkeypatch.setattr(console, "_PROCESSORS", tmp_path / "cpuinfo")
+    monkeypatch.delenv(console._CACHE, raising=False)
+    console.keep_programs()
+    folders.add(os.environ[console._CACHE])
+  assert len(folders) == 2
+
+
+def test_a_cache_that_the_user_has_chosen_stays(no_cache, monkeypatch):
+  monkeypatch.setenv(console._CACHE, "/mine")
+  console.keep_programs()
+  assert os.environ[console._CACHE] == "/mine"
+  assert not no_cache.exists()
+
+
+def test_without_a_folder_programs_are_not_kept(no_cache):
+  no_cache.write_text("a file")
+  console.keep_programs()
+  assert console._CACHE not in os.environ

@@ -27,7 +27,7 @@ def commands(tree=None, before=()):
     if isinstance(command, dict):
       yield from commands(command, (*before, name))
     else:
-      yield (*before, name), command
+      yield (*before, name), cli.module_of(command)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_control_c_has_its_own_exit_code(monkeypatch, capsys):
   def interrupt(arguments):
     raise KeyboardInterrupt
 
-  monkeypatch.setattr(cli.COMMANDS["doctor"], "run", interrupt)
+  monkeypatch.setattr(cli.module_of("doctor"), "run", interrupt)
   assert cli.main(["doctor"]) == cli.INTERRUPTED
   assert capsys.readouterr().err == "zoo: interrupted\n"
 
@@ -283,7 +283,7 @@ def test_a_full_disk(monkeypatch, capsys, number):
   def write(arguments):
     raise OSError(number, os.strerror(number))
 
-  monkeypatch.setattr(cli.COMMANDS["doctor"], "run", write)
+  monkeypatch.setattr(cli.module_of("doctor"), "run", write)
   assert cli.main(["doctor"]) == cli.USER_ERROR
   assert capsys.readouterr().err == (
     f"zoo: error: {os.strerror(number)}: make room and start the same command "
@@ -293,7 +293,7 @@ def test_a_full_disk(monkeypatch, capsys, number):
 
 def test_overrides_and_data_folders_reach_the_command(monkeypatch, tmp_path):
   seen = []
-  monkeypatch.setattr(cli.COMMANDS["train"], "run", seen.append)
+  monkeypatch.setattr(cli.module_of("train"), "run", seen.append)
   monkeypatch.setenv("ZOO_DATA_DIR", "")
   words = ["train", "--gin_file=a.gin", "--gin_file", "b.gin", "--gin.X=3"]
   words += ["--gin_search_paths=c,d", f"--data_dir={tmp_path}"]

@@ -3,13 +3,13 @@
 import io
 import json
 import os
+import re
 
 import numpy as np
 import pytest
 import rich.console
 
 from transformer_zoo.cli import main
-from transformer_zoo.curves import canvas
 from transformer_zoo.curves import runs
 from transformer_zoo.curves import screen as screen_lib
 from transformer_zoo.training.monitoring import recorder
@@ -114,53 +114,64 @@ def test_smoothing_is_a_mean_of_what_came_before():
   assert runs.smooth(np.full(1000, 3.0), 0.99)[[0, -1]] == pytest.approx(3.0)
 
 
-def drawn(*curves, width=20, height=5, **keywords):
-  """The dots, as rows of booleans; the labels of the axes."""
+def drawn(*curves, width=20, height=6, **keywords):
+  """Draws curves: the lines above the axis, the labels beside and below it."""
   curves = [
-    canvas.Curve(np.asarray(x, float), np.asarray(y, float), "red")
+    screen_lib.Curve(np.asarray(x, float), np.asarray(y, float), 1)
     for x, y in curves
   ]
-  text = canvas.draw(curves, width=width, height=height, **keywords).plain
+  text = screen_lib.draw(curves, width=width, height=height, **keywords).plain
   *lines, _, steps = text.split("\n")
-  dots = np.zeros((4 * len(lines), 2 * (width - 10)), bool)
-  for row, line in enumerate(lines):
-    for column, letter in enumerate(line[10:]):
-      code = ord(letter) - 0x2800 if letter != " " else 0
-      for bit, (down, right) in enumerate(
-        [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (3, 0), (3, 1)]
-      ):
-        dots[4 * row + down, 2 * column + right] |= bool(code >> bit & 1)
-  return dots, [line[:9].strip() for line in lines], steps.split()
+  assert max(map(len, lines)) <= width
+  labels, plots = zip(*(re.split("[│┤]", line) for line in lines), strict=True)
+  return plots, [label.strip() for label in labels if label.strip()], steps
 
 
 def test_a_line_is_drawn_through_its_points():
-  dots, labels, steps = drawn(([0, 10], [0, 1]))
-  rows, columns = np.nonzero(dots)
-  assert set(columns) == set(range(20)), "no gap"
-  assert dots[-1, 0] and dots[0, -1], "from corner to corner"
-  np.testing.assert_allclose(rows, 11 - columns * 11 / 19, atol=1)
-  assert labels == ["1", "0.5", "0"] and steps == ["0", "step", "10"]
+  lines, labels, steps = drawn(([0, 10], [0, 1]))
+  assert all(
+    any(line[k] != " " for line in lines) for k in range(len(lines[0]))
+  )
+  assert lines[-1][0] != " " and lines[0][-1] != " ", "from corner to corner"
+  assert labels == ["1", "0.5", "0"] and steps.split() == ["0", "step", "10"]
 
 
 def test_no_spike_is_lost_among_many_points():
   values = np.zeros(100_000)
   values[54_321] = 1.0
-  dots, labels, _ = drawn((np.arange(100_000), values))
-  assert labels[0] == "1" and np.count_nonzero(dots[0]) == 1
-  assert np.flatnonzero(dots[0])[0] == round(0.54321 * 19)
+  (top, *_), labels, _ = drawn((np.arange(100_000), values), width=60)
+  assert labels[0] == "1" and len(top.split()) == 1
+  place = len(top.rstrip()) / len(top)
+  assert place == pytest.approx(0.54321, abs=2 / 60)
 
 
 def test_what_cannot_be_drawn_is_left_out():
   values = [np.nan, 1.0, np.inf, 2.0]
-  dots, labels, _ = drawn(([0, 1, 2, 3], values))
-  assert labels == ["2", "1.5", "1"] and dots.any()
+  lines, labels, _ = drawn(([0, 1, 2, 3], values))
+  assert labels == ["2", "1.5", "1"] and "".join(lines).strip()
   _, labels, _ = drawn(([0, 1, 2], [0.0, 1.0, 100.0]), log=True)
   assert labels == ["100", "10", "1"]
-  assert canvas.draw([], width=20, height=5).plain.strip() == "no values yet"
-  dots, labels, _ = drawn(([5], [3.0]))
-  assert np.count_nonzero(dots) == 1 and set(labels) == {"3"}
-  _, labels, _ = drawn(([0, 1], [-1.5e308, 1.5e308]))
-  assert labels == ["1.5e+308", "0", "-1.5e+308"]
+  empty = screen_lib.draw([], width=20, height=5)
+  assert empty.plain.strip() == "no values yet"
+  lines, labels, steps = drawn(([5], [3.0]))
+  assert len("".join(lines).split()) == 1 and labels == ["3"]
+  assert steps.split() == ["step", "5"]
+  _, labels, _ = drawn(([0, 1, 2], [-1e299, 1e299, 1.5e308]))
+  assert labels == ["1e+299", "0", "-1e+299"]
+
+
+def test_curves_have_the_colours_of_their_runs(tmp_path):
+  write(tmp_path / "a", [1, 2])
+  write(tmp_path / "b", [1, 2], loss=lambda step: step)
+  screen = screen_lib.Screen([tmp_path], screen_lib.View(["train/loss"]))
+  screen.update()
+  console = rich.console.Console(
+    file=io.StringIO(), width=80, force_terminal=True, color_system="256"
+  )
+  console.print(screen.draw(80, 30))
+  table, panel = console.file.getvalue().split("╭─", 1)
+  for name, code in (("a", 36), ("b", 33)):
+    assert f"\x1b[{code}m━ {name}" in table and f"\x1b[{code}m" in panel
 
 
 def test_the_screen_shows_every_run_and_metric(tmp_path):

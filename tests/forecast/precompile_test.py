@@ -17,7 +17,7 @@ from transformer_zoo.forecast import mesh_search
 from transformer_zoo.forecast import precompile
 from transformer_zoo.forecast import report as forecast_report
 from transformer_zoo.forecast import topologies
-from transformer_zoo.runs import programs
+from transformer_zoo.runs.settings import Run
 from transformer_zoo.training.sharding import sharding_table
 
 FILES = ["architectures/t5_1_1.gin", "sizes/tiny.gin", "runs/pretrain.gin"]
@@ -120,7 +120,7 @@ def test_verdict(platform, compiled, available, expected):
 def test_large_parameters_that_every_device_has(sharded):
   load()
   topology = topologies.find("cpu:2")
-  program = programs.on_devices(programs.settings(), topology.devices)
+  program = Run.of_loaded().step.program(topology.devices)
   with program.partitioning.activate(program.mesh):
     rows = sharding_table.rows(program)
   named = [row.path for row in rows if row.replicated]

@@ -8,7 +8,7 @@ import pytest
 
 from transformer_zoo import config
 from transformer_zoo.forecast import run_costs
-from transformer_zoo.runs import programs
+from transformer_zoo.runs.settings import Run
 from transformer_zoo.training import loop
 
 FILES = ("architectures/t5_1_0.gin", "sizes/tiny.gin", "runs/finetune.gin")
@@ -29,7 +29,7 @@ def costs_of():
   @functools.cache
   def of(*bindings):
     config.load(FILES, (*BINDINGS, *bindings))
-    return run_costs.of_settings(programs.settings())
+    return run_costs.of_settings(Run.of_loaded())
 
   yield of
   gin.clear_config()

@@ -14,12 +14,12 @@ from transformer_zoo.data.loader import length_groups
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.storage import records
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.decoding import generate as generate_lib
 from transformer_zoo.evaluation import journal
 from transformer_zoo.evaluation import submission
 from transformer_zoo.interop.conversion import converted_run
 from transformer_zoo.runs import checkpoint_sources
-from transformer_zoo.runs import evaluated_tasks
-from transformer_zoo.runs import scoring
+from transformer_zoo.runs import evaluate as evaluate_lib
 from transformer_zoo.studies.statistics import predictions
 from transformer_zoo.training.checkpoints import reading
 
@@ -121,13 +121,13 @@ def test_one_output_is_made_however_many_are_returned(
 ):
   """The first of several is what one alone would be."""
   made = []
-  generate = scoring.generate
+  generate = generate_lib.generate
 
   def counted(*arguments, options, **keywords):
     made.append(options.num_return)
     return generate(*arguments, options=options, **keywords)
 
-  monkeypatch.setattr(scoring, "generate", counted)
+  monkeypatch.setattr(generate_lib, "generate", counted)
   words = [f"--gin.DecodingOptions.{search}", "--gin.evaluate.max_examples=4"]
   files = []
   for number in (1, 3):
@@ -435,7 +435,7 @@ def test_hidden_labels_are_not_scored(
   )
   known = 19
   mixture = manifest.load("mixed", prepared_dir)
-  having, _ = evaluated_tasks.choose(mixture, "validation", submitted=False)
+  having, _ = evaluate_lib.choose_tasks(mixture, "validation", submitted=False)
   assert [task.name for task in having] == ["colours", "unscored"]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from transformer_zoo.runs import answering
 from transformer_zoo.runs import checkpoint_sources
-from transformer_zoo.runs import scoring
+from transformer_zoo.runs import restoration
 
 TEXTS = ["red car sees house", "blue boat likes", "green", "house sees green"]
 MANY = [f"{text} {other}" for text in TEXTS for other in TEXTS]
@@ -290,13 +290,13 @@ def test_a_bad_line_is_told_before_any_answer(infer, tmp_path, output):
 
 @pytest.mark.parametrize("scored", [True, False])
 def test_parameters_that_are_no_numbers(infer, monkeypatch, scored):
-  restore = scoring.restore
+  restore = restoration.restore
 
   def damaged(*arguments, **keywords):
     params = restore(*arguments, **keywords)
     return jax.tree.map(lambda x: jnp.full_like(x, jnp.nan), params)
 
-  monkeypatch.setattr(scoring, "restore", damaged)
+  monkeypatch.setattr(restoration, "restore", damaged)
   words = ["red\tred", "--score"] if scored else ["red"]
   _, error = infer(*words, refused=True)
   assert error == (

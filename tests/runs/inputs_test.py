@@ -35,7 +35,7 @@ def test_cut_targets_are_told():
     types.SimpleNamespace(name="supervised", kind="examples"),
     _task("spans", SpanCorruption(0.1)),
   ]
-  (line,) = inputs.told(tasks, PUBLISHED, None)
+  (line,) = inputs.describe_cuts(tasks, PUBLISHED, None)
   told, rest = line.split("%")
   assert told.startswith("train of tenth: about 3")
   assert 30 < float(told.split()[-1]) < 40
@@ -47,8 +47,8 @@ def test_cut_targets_are_told():
 
 def test_a_corruption_of_the_run_counts():
   tasks = [_task("tenth", Denoising(Iid(0.1)))]
-  assert not inputs.told(tasks, PUBLISHED, SpanCorruption(0.1))
-  assert not inputs.told(tasks, PUBLISHED, MaskedLanguageModel())
+  assert not inputs.describe_cuts(tasks, PUBLISHED, SpanCorruption(0.1))
+  assert not inputs.describe_cuts(tasks, PUBLISHED, MaskedLanguageModel())
 
 
 def test_padding_of_another_vocabulary_is_refused():

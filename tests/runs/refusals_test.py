@@ -1,6 +1,7 @@
 """Bad input: one sentence, exit code 2, nothing compiled, nothing claimed."""
 
 import shutil
+import types
 
 import pytest
 
@@ -340,8 +341,12 @@ def test_inference_with_a_vocabulary_that_is_too_large(
   ],
 )
 def test_folders_that_are_none(model_dir, sentence):
+  run = types.SimpleNamespace(
+    storage=settings.Storage(model_dir=model_dir),
+    data=settings.Data(mixture_or_task_name="colours"),
+  )
   with pytest.raises(UserError) as error:
-    settings.check(model_dir, "prepared", train_steps=1, seed=0)
+    settings.Run.check_folders(run)
   assert str(error.value) == sentence
 
 
@@ -352,3 +357,23 @@ def test_a_folder_that_is_a_file(train, tmp_path):
   assert error.startswith(f"zoo: error: {str(tmp_path / 'run')!r} cannot be")
   assert error.count("\n") == 1
   assert (tmp_path / "run").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+  "overrides, sentence",
+  [
+    (
+      ["BATCH_SIZE=1000000000"],
+      "a step on BATCH_SIZE=1000000000 rows needs ",
+    ),
+    (
+      ["EMBED_DIM=65536", "MLP_DIM=262144"],
+      "parameters and optimizer state need ",
+    ),
+  ],
+)
+def test_sizes_that_no_device_holds(refused, tmp_path, overrides, sentence):
+  prepared = tmp_path / "nothing_is_prepared"
+  error = refused(*overrides, f"PREPARED_DIR='{prepared}'")
+  assert error.startswith(sentence) and " on each device, which has " in error
+  assert not prepared.exists()

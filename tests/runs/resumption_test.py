@@ -16,8 +16,8 @@ from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.peft import trainable
 from transformer_zoo.peft.unfreezing import GradualUnfreezing
 from transformer_zoo.runs import checkpoint_sources
-from transformer_zoo.runs import resumption
-from transformer_zoo.runs.restoration import InitialCheckpoint
+from transformer_zoo.runs import restoration
+from transformer_zoo.runs.initial_checkpoint import InitialCheckpoint
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adafactor import adafactor
 from transformer_zoo.training.state import TrainState
@@ -101,7 +101,8 @@ class TestRefusals:
     program = types.SimpleNamespace(
       abstract_state=state, trainable=options.get("trainable", trainable.ALL)
     )
-    return resumption.check(source, program, 4)
+    opened = restoration.Restoration(source, assignment=None)
+    return opened.check_resumption(program, 4)
 
   def test_what_fits_is_not_refused(self):
     assert self.check() == 2

@@ -6,10 +6,12 @@ import pytest
 from transformer_zoo import config
 from transformer_zoo.objectives import sequence_to_sequence as objective
 from transformer_zoo.runs import reuse
+from transformer_zoo.runs import settings
 from transformer_zoo.training.monitoring import recorder
 
 BASE = ("MODEL_DIR='run'", "MIXTURE_OR_TASK_NAME='colours'", "NUM_HEADS=2")
 FILES = ("architectures/t5_1_1.gin", "sizes/tiny.gin", "runs/finetune.gin")
+GROUPS = (settings.Step, settings.Examples, settings.Evaluation)
 AGAIN = "the programs of a run before this one are used again"
 
 
@@ -27,7 +29,7 @@ def made():
 
   def of(*bindings, **keywords):
     config.load(FILES, [*BASE, *bindings])
-    return reuse.kept(make, **keywords)
+    return reuse.shared(make, groups=GROUPS, **keywords)
 
   yield of
   gin.clear_config()

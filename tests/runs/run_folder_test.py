@@ -13,7 +13,7 @@ from transformer_zoo.runs import run_folder
 def text(folder, start):
   return (
     f"INITIAL_CHECKPOINT_PATH = {start!r}\nMODEL_DIR = {folder!r}\n"
-    "TRAIN_STEPS = 5\n"
+    "TRAIN_STEPS = 5\n\ntrain.model_dir = %MODEL_DIR\n"
   )
 
 

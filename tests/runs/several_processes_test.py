@@ -18,6 +18,8 @@ from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.t5x import checkpoints
 from transformer_zoo.interop.tensors import orbax_checkpoints
 
+pytestmark = pytest.mark.slow
+
 STEPS = 7
 OVERRIDES = [
   "MIXTURE_OR_TASK_NAME='no_validation'",
@@ -44,21 +46,25 @@ other = not distributed.is_first()
 refused(TRAIN + ["--gin.TRAIN_STEPS=9"] * other)
 refused(TRAIN + [f"--gin.PREPARED_DIR={OTHER_DATA!r}"] * other)
 """
-# Notes which places of the mixture are read. SIGTERM comes to process 1 alone.
+# Notes which places of the mixture are read. SIGTERM comes to process 1 alone;
+# JAX looks for it every second.
 STOPPED = """
-import json, os, signal
+import json, os, signal, time
+from jax.experimental import multihost_utils
 from transformer_zoo.data.loader.mixture_reader import MixtureReader
 places, read = set(), MixtureReader.read
 def watched(self, some):
   places.update(some.tolist())
   return read(self, some)
 MixtureReader.read = watched
-at = distributed.at
-def interrupted(place):
-  at(place)
-  if place == "step 3" and not distributed.is_first():
+reached = multihost_utils.reached_preemption_sync_point
+def interrupted(step):
+  if step == 3 and other:
     os.kill(os.getpid(), signal.SIGTERM)
-distributed.at = interrupted
+  if step >= 3:
+    time.sleep(2)
+  return reached(step)
+multihost_utils.reached_preemption_sync_point = interrupted
 try:
   dispatch(TRAIN)
   raise AssertionError("not stopped")
@@ -78,7 +84,7 @@ PLACED = """
 import jax
 import numpy as np
 from tests import tiny_t5
-from transformer_zoo.runs import scoring
+from transformer_zoo.runs import restoration
 from transformer_zoo.training.sharding.partitioning import Partitioning
 model = tiny_t5.build("t5_1_1", **SIZES)
 expected = tiny_t5.random_parameters(model)
@@ -88,7 +94,7 @@ def compare(placed, whole):
   (shard,) = placed.addressable_shards
   np.testing.assert_array_equal(shard.data, whole[shard.index])
 for path in PATHS:
-  placed = scoring.restore(model, partitioning, mesh, 8, path)
+  placed = restoration.restore(model, partitioning, mesh, 8, path)
   jax.tree.map(compare, placed, expected)
   print("placed", path)
 """

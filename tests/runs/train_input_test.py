@@ -113,7 +113,7 @@ def test_what_has_no_effect_is_told(train, tmp_path):
       "train.length_warmup={6: {'inputs': 99, 'targets': 8}}",
       "gives 'inputs' 99 tokens; it must be between 1 and the 16",
     ),
-    ("NUM_WORKERS=-1", "num_workers -1 must not be negative"),
+    ("NUM_WORKERS=-1", "NUM_WORKERS=-1 must be at least 0"),
     (
       "train.length_buckets=({'inputs':8,'targets':8,'batch_size':16},)",
       "length_buckets cannot be used with packing",

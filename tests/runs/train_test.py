@@ -12,7 +12,7 @@ import pytest
 
 from transformer_zoo import config
 from transformer_zoo.forecast import run_costs
-from transformer_zoo.runs import programs
+from transformer_zoo.runs.settings import Run
 from transformer_zoo.studies.statistics import predictions
 from transformer_zoo.training.monitoring import recorder
 
@@ -127,7 +127,7 @@ def test_result_is_the_best_step_of_validation(finished):
     (finished / "model.txt").read_text()
   )
   config.load([str(finished / "config.gin")])
-  foreseen = run_costs.of_settings(programs.settings())
+  foreseen = run_costs.of_settings(Run.of_loaded())
   gin.clear_config()
   assert budget["flops"] == foreseen.flops
   assert budget["parameters"] == foreseen.parameters
@@ -172,6 +172,44 @@ def test_a_finished_run_is_reused(finished, train):
     for path in finished.rglob("*")
     if path.is_file()
   }
+
+
+def test_evaluation_can_be_switched_off(train, tmp_path):
+  code, output, error = train(tmp_path, "EVAL_PERIOD=None", "TRAIN_STEPS=2")
+  assert code == 0, error
+  assert "EVAL_PERIOD=None: this run does not evaluate itself\n" in output
+  lines = recorder.read_lines(tmp_path / "metrics.jsonl")
+  assert not any(name.startswith("validation") for x in lines for name in x)
+  result = read_result(tmp_path)
+  assert (result["best_step"], result["num_examples"]) == (None, {})
+  assert not (tmp_path / "predictions").exists()
+
+
+def test_a_metric_of_no_evaluation_is_refused(train, tmp_path):
+  metric = "Checkpointing.metric='validation/colours/accuracy'"
+  code, _, error = train(tmp_path, "EVAL_PERIOD=None", metric)
+  assert code == 2 and "is not evaluated" in error
+
+
+def test_evaluation_can_be_capped(train, tmp_path):
+  settings = ("EVAL_MAX_EXAMPLES=3", "TRAIN_STEPS=2", "EVAL_PERIOD=0")
+  code, _, error = train(tmp_path, *settings)
+  assert code == 0, error
+  assert read_result(tmp_path)["num_examples"] == {"colours": 3}
+
+
+def test_a_folder_of_a_version_with_fewer_settings_resumes(train, tmp_path):
+  """Its config.gin binds no macro of later versions."""
+  assert train(tmp_path, "TRAIN_STEPS=2")[0] == 0
+  (tmp_path / "result.json").unlink()
+  file = tmp_path / "config.gin"
+  lines = file.read_text().splitlines()
+  kept = [line for line in lines if "EVAL_MAX_EXAMPLES" not in line]
+  kept.append("# train.evaluation_max_examples = None")
+  file.write_text("\n".join(kept))
+  code, _, error = train(tmp_path, "TRAIN_STEPS=2")
+  assert code == 0, error
+  assert read_result(tmp_path)["step"] == 2
 
 
 def test_another_configuration_is_refused(finished, train):

@@ -3,15 +3,17 @@
 import hashlib
 import json
 import pathlib
+import re
+import types
 
 import gin
 import numpy as np
 import pytest
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.studies.design import data_marks
 from transformer_zoo.studies.design import plan
 from transformer_zoo.studies.design import suite as suites
+from transformer_zoo.studies.execution import costs
 from transformer_zoo.studies.execution import results
 from transformer_zoo.studies.execution import runner
 from transformer_zoo.studies.execution import single_run
@@ -181,13 +183,27 @@ def train(runs):
   return folder / "result.json"
 
 
+def count(planned, *_, **__):
+  """In place of `costs.jobs`: the FLOPs that `train` writes as the budget."""
+
+  def flops(run):
+    steps = re.findall("TRAIN_STEPS ?= ?([0-9]+)", "\n".join(run.changes))
+    return int(steps[-1]) * 4e9
+
+  return [
+    costs.Job(run, "", types.SimpleNamespace(flops=flops(run)))
+    for run in planned
+    if run.command == "train"
+  ]
+
+
 @pytest.fixture
 def fake(monkeypatch):
   runs = FakeRuns()
   monkeypatch.setattr(plan, "config", runs)
   monkeypatch.setattr(single_run, "config", runs)
-  monkeypatch.setattr(data_marks, "made", runs.data_mark)
-  monkeypatch.setattr(runner, "weights", lambda *_: {})
+  monkeypatch.setattr(plan, "mark_of_made_data", runs.data_mark)
+  monkeypatch.setattr(costs, "jobs", count)
   return runs
 
 

@@ -1,16 +1,13 @@
-"""Runs whose costs are given, and speeds."""
+"""Runs whose costs are given."""
 
 import pathlib
 
 from transformer_zoo.forecast.cost import Cost
 from transformer_zoo.forecast.run_costs import RunCosts
-from transformer_zoo.studies.design import plan
-from transformer_zoo.studies.execution import estimates
-from transformer_zoo.studies.execution import standing
-from transformer_zoo.studies.execution.speeds import Kind
-from transformer_zoo.studies.execution.speeds import Speed
+from transformer_zoo.studies.design import planned_run
+from transformer_zoo.studies.execution import costs
+from transformer_zoo.studies.execution import run_progress
 
-SMALL = Kind("small", "glue")
 COSTS = RunCosts(
   parameters=1000,
   trained_parameters=100,
@@ -22,16 +19,16 @@ COSTS = RunCosts(
   saves=2,
   evaluations=2,
 )
-# Of a run of `COSTS` at `speed()`, its beginning apart.
-SECONDS = 50 * 0.5 + 2 * 3 + 2 * 0.25
 
 
-def make_run(phase, name=None, *, starts=(), command="train", row="baseline"):
+def make_run(
+  phase, name=None, *, starts=(), command="train", row="baseline", group=""
+):
   """A run in a folder of its name, by default that of its phase."""
-  return plan.Run(
+  return planned_run.Run(
     row=row,
     seed=0,
-    group="",
+    group=group,
     phase=phase,
     member=0,
     random_seed=0,
@@ -47,14 +44,7 @@ def make_run(phase, name=None, *, starts=(), command="train", row="baseline"):
 
 
 def make_job(
-  phase, name=None, kind=SMALL, costs=COSTS, state=standing.NOT_RUN, **of_run
+  phase, name=None, costs_=COSTS, state=run_progress.NOT_RUN, **of_run
 ):
   """A job of such a run."""
-  run = make_run(phase, name, **of_run)
-  return estimates.Job(run, state, kind, costs)
-
-
-def speed(kind=SMALL, **changes):
-  """A speed, at which a step of `COSTS` takes half a second."""
-  values = {"beginning": 7.0, "step": 0.5, "evaluation": 3.0, "save": 0.25}
-  return Speed(kind, **values | {"flops": 2e7} | changes)
+  return costs.Job(make_run(phase, name, **of_run), state, costs_)

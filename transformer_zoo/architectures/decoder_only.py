@@ -149,7 +149,7 @@ class DecoderOnly(nn.Module):
     Args:
       tokens_BW: ids, one for each of the W outputs of a row that are in the
         making, all at `decoding.position`.
-      real_BP: which slots of the prompt hold a token.
+      real_BP: True for the slots of the prompt that hold a token.
       decoding: position of the tokens and room in the cache.
 
     Returns:

@@ -28,7 +28,7 @@ class Decoder(nn.Module):
 
   Attributes:
     stack: the layers.
-    head: from the output of the stack to logits.
+    head: The head, from the output of the stack to logits.
   """
 
   stack: nn.Module
@@ -237,7 +237,7 @@ class EncoderDecoder(nn.Module):
     Args:
       encoder_input_tokens: [B, M] ids.
       lengths_B: not used; padding tells where inputs end, as in training.
-      start_id: what the decoder is fed first.
+      start_id: The id that the decoder reads first.
       decoding: the room that its cache will have.
 
     Returns:

@@ -1,9 +1,8 @@
-"""Runs studies: every row, every seed; then their tables and reports.
+"""Runs studies: every row with every seed, then their tables and reports.
 
-Finished runs are reused, also those of other studies, and unfinished ones go on
-where they were. --plan tells runs, costs and times, and trains nothing but a
-few steps of what this machine has never run. Several launchers share the runs
-of one --output_dir.
+Finished runs are reused, also those of other studies, and unfinished ones are
+resumed. --plan prints the runs, their costs and durations, and trains nothing.
+Several commands may share the runs of one --output_dir.
 """
 
 import argparse
@@ -16,19 +15,17 @@ EXAMPLE = "zoo ablate table6 table7 --suite=miniature --seeds=3 --plan"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-  """Adds the studies, the suite, the plan and where runs are trained."""
+  """Adds the options of studies, suites, plans and launchers."""
   add = parser.add_argument
   names = "see `zoo list studies`, or gin files"
   add("study", nargs="+", metavar="STUDY", help=names)
-  suites = "what they run on: a name of suites/, as miniature, or a gin file"
+  suites = "the suite they run on: a name, as miniature, or a gin file"
   add("--suite", default="miniature", metavar="SUITE", help=suites)
   add("--seeds", type=int, metavar="N", help="seeds 0 to N-1 for every row")
   add("--output_dir", default="runs", metavar="DIR")
   common.add_search_paths_argument(parser)
-  add("--plan", action="store_true", help="tell what would run, and how long")
-  add("--topology", help="of the plan: on a TPU slice too, as v5e:4x4")
-  rehearsals = "of the plan: programs rehearsed at most; 0 to use what is known"
-  add("--rehearse", type=int, metavar="N", help=rehearsals)
+  add("--plan", action="store_true", help="print runs, costs and durations")
+  add("--topology", help="a TPU slice for --plan, as v5e:4x4")
   common.add_json_argument(parser)
   executors = "local; or submitit: SLURM's jobs, else processes of this machine"
   add("--executor", default="local", metavar="NAME", help=executors)
@@ -42,16 +39,15 @@ def run(arguments: argparse.Namespace) -> None:
   """Runs the studies and prints their folders, or prints the plan.
 
   Raises:
-    UserError: a study cannot be run as it is written, or a run failed.
+    UserError: If a study cannot be run as it is written, or a run failed.
   """
   if arguments.seeds is not None and arguments.seeds < 1:
     raise UserError(f"--seeds is {arguments.seeds}; it has to be 1 or more")
-  for option in ("topology", "rehearse", "json"):
-    value = getattr(arguments, option)
-    if value is not None and value is not False and not arguments.plan:
+  for option in ("topology", "json"):
+    if getattr(arguments, option) and not arguments.plan:
       raise UserError(f"--{option} is an option of --plan alone")
   from transformer_zoo.studies.design import request as requests
-  from transformer_zoo.studies.execution import planning
+  from transformer_zoo.studies.execution import plan_report
   from transformer_zoo.studies.execution import runner
 
   seeds = None if arguments.seeds is None else range(arguments.seeds)
@@ -67,11 +63,9 @@ def run(arguments: argparse.Namespace) -> None:
     search_paths=common.search_paths(arguments),
   )
   if arguments.plan:
-    planning.show(
-      request, launch, arguments.topology, arguments.rehearse, arguments.json
-    )
+    plan_report.show(request, launch, arguments.topology, arguments.json)
     return
-  runner.tell(runner.run_studies(request, launch))
+  runner.print_outcomes(runner.run_studies(request, launch))
 
 
 def _options(words: list[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The checkpoint that a command is about, and the configuration for it."""
+"""The argument `--checkpoint` of commands, and the configuration for it."""
 
 import argparse
 from collections.abc import Sequence
@@ -14,12 +14,13 @@ _STEPS = "checkpoints"
 
 @dataclasses.dataclass(frozen=True)
 class Configuration:
-  """What a command loads for a checkpoint.
+  """The configuration that a command loads for a checkpoint.
 
   Attributes:
-    gin_files: in order.
-    overrides: after them, before the user's.
-    defaults: for what neither the files nor the user binds.
+    gin_files: The gin files, in order.
+    overrides: The overrides after the files and before the user's.
+    defaults: The overrides for settings that neither the files nor the user
+      binds.
   """
 
   gin_files: Sequence[str]
@@ -34,30 +35,31 @@ def add_argument(parser: argparse.ArgumentParser) -> None:
     action="append",
     required=True,
     metavar="DIR",
-    help="a run folder, a step of it, or a checkpoint of others; named several "
-    "times, their logits are averaged",
+    help="run folder, step of a run, Hugging Face directory or T5X checkpoint; "
+    "the logits of several are averaged",
   )
 
 
 def binding(arguments: argparse.Namespace) -> str:
-  """The override that names the checkpoint, or those of an ensemble."""
+  """The override that binds the checkpoint, or those of an ensemble."""
   paths = arguments.checkpoint
   return f"CHECKPOINT_PATH={paths if len(paths) > 1 else paths[0]!r}"
 
 
 def configuration(arguments: argparse.Namespace, kind: str) -> Configuration:
-  """The configuration for a checkpoint; of several, for the first one.
+  """The configuration for a checkpoint; for the first one of several.
 
-  Gin files of the user that configure the command are all there is to it. Those
-  that name a model come after `runs/<kind>.gin`; others also after the model,
-  which the run of the checkpoint or its config.json tells.
+  Gin files of the user that configure the whole command are loaded alone. Those
+  that configure a model come after `runs/<kind>.gin`; others also after the
+  model of the checkpoint, which its run or its config.json describes.
 
   Args:
-    arguments: with `gin_file` and `checkpoint`, whose URLs become folders.
-    kind: `evaluate` or `infer`; `runs/<kind>.gin` is shipped.
+    arguments: The parsed arguments with `gin_file` and `checkpoint`, whose URLs
+      are replaced by folders.
+    kind: The command, `evaluate` or `infer`; `runs/<kind>.gin` is shipped.
 
   Raises:
-    UserError: there is no checkpoint, or nothing tells its model.
+    UserError: There is no checkpoint, or nothing describes its model.
   """
   arguments.checkpoint = [*map(_fetched, arguments.checkpoint)]
   for path in arguments.checkpoint:
@@ -72,8 +74,8 @@ def configuration(arguments: argparse.Namespace, kind: str) -> Configuration:
     return Configuration(
       [run, *arguments.gin_file], defaults=_defaults(arguments, kind)
     )
-  told = _told_by(checkpoint, kind)
-  if told is None:
+  found = _described_by(checkpoint, kind)
+  if found is None:
     from transformer_zoo.runs import checkpoint_sources
 
     checkpoint_sources.locate(checkpoint)  # A folder of runs is none.
@@ -82,12 +84,12 @@ def configuration(arguments: argparse.Namespace, kind: str) -> Configuration:
       "with --gin_file, as in --gin_file=architectures/t5_1_1.gin "
       "--gin_file=sizes/t5_1_1_small.gin"
     )
-  files = [*told.gin_files, run, *arguments.gin_file]
-  return dataclasses.replace(told, gin_files=files)
+  files = [*found.gin_files, run, *arguments.gin_file]
+  return dataclasses.replace(found, gin_files=files)
 
 
 def vocabulary(checkpoint: str) -> str | None:
-  """The folder of the vocabulary that a checkpoint came with, or None."""
+  """The folder of the vocabulary beside a checkpoint, or None."""
   from transformer_zoo.data.vocabularies import files
 
   for beside in map(str, _places_beside(checkpoint)):
@@ -97,7 +99,7 @@ def vocabulary(checkpoint: str) -> str | None:
 
 
 def _fetched(path: str) -> str:
-  """The path itself, or the folder of a copy where it is a URL."""
+  """The path itself, or the folder of a copy of a URL."""
   if "://" not in path:
     return path
   from transformer_zoo.runs import remote
@@ -106,23 +108,22 @@ def _fetched(path: str) -> str:
 
 
 def _bound(arguments: argparse.Namespace) -> dict[str, str]:
-  """What the user's gin files bind (`config.bound`)."""
+  """The bindings of the user's gin files (`config.bound`)."""
   if not arguments.gin_file:
     return {}
   from transformer_zoo import config
 
-  config.register_all()
   # A gin file may import a module of tasks, and that TensorFlow.
   with common.quiet_stderr(keep=common.not_logged_by_libraries):
     return config.bound(arguments.gin_file, common.search_paths(arguments))
 
 
 def _defaults(arguments: argparse.Namespace, kind: str) -> list[str]:
-  """What nothing tells of a command with the model of the user's gin files."""
+  """Defaults of a command with the model of the user's gin files."""
   from transformer_zoo import config
   from transformer_zoo.interop.conversion import converted_run
 
-  with common.quiet_stderr():  # Notes are written when all is loaded.
+  with common.quiet_stderr():  # Notes are printed when all is loaded.
     model = config.build(
       "MODEL",
       arguments.gin_file,
@@ -135,8 +136,8 @@ def _defaults(arguments: argparse.Namespace, kind: str) -> list[str]:
   return converted_run.defaults(model, beside, kind)
 
 
-def _told_by(checkpoint: str, kind: str) -> Configuration | None:
-  """The model as a checkpoint tells it, None where it does not."""
+def _described_by(checkpoint: str, kind: str) -> Configuration | None:
+  """The configuration beside a checkpoint; None without one."""
   from transformer_zoo.interop.t5x import checkpoints
 
   if checkpoints.is_checkpoint(checkpoint):
@@ -162,7 +163,7 @@ def _told_by(checkpoint: str, kind: str) -> Configuration | None:
 
 
 def _places_beside(checkpoint: str) -> list[pathlib.Path]:
-  """Folders that may hold what came along with a checkpoint."""
+  """Folders that may hold the files beside a checkpoint."""
   from transformer_zoo.interop.huggingface import directory
 
   if directory.is_directory(checkpoint):

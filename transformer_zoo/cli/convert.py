@@ -1,4 +1,4 @@
-"""Converts a checkpoint: Hugging Face, T5X or a run of ours, either way.
+"""Converts a checkpoint between Hugging Face, T5X and runs of this package.
 
 The format of the source is recognised. Tensors are read and written one by one;
 the target appears when it is whole. A converted run is a checkpoint for `zoo
@@ -22,50 +22,52 @@ _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds source and target, what is written, and the gin arguments."""
   parser.add_argument("source", metavar="SOURCE")
-  parser.add_argument("target", metavar="TARGET", help="does not exist yet")
+  parser.add_argument(
+    "target", metavar="TARGET", help="folder to write; it must not exist"
+  )
   parser.add_argument(
     "--to",
     choices=("huggingface", "t5x", "zoo"),
-    help="format of the target; zoo by default, of a run of ours huggingface",
+    help="format of the target; default: zoo, or huggingface for a zoo run",
   )
   parser.add_argument(
     "--vocabulary",
     metavar="FILE",
-    help="goes along where the source has none, or in its place; not to t5x",
+    help="vocabulary to write beside the weights; not with --to t5x",
   )
   parser.add_argument(
     "--extra_ids",
     type=int,
     metavar="N",
-    help="sentinels of --vocabulary: T5X's umT5 has 300; as usual by default",
+    help="number of sentinels of --vocabulary; T5X's umT5 has 300",
   )
   for name, rows in _ROWS.items():
     parser.add_argument(
       f"--{name}",
       type=int,
       metavar="N",
-      help=f"of {rows}: the last are cut, or new ones are the mean",
+      help=f"rows of {rows}: the last are cut, new ones are the mean",
     )
   parser.add_argument(
     "--dtype",
     choices=("float32", "bfloat16", "float16"),
-    help="to huggingface: of its numbers; float32 by default",
+    help="type of the numbers, to huggingface; default: float32",
   )
   parser.add_argument(
     "--max_shard_size",
     metavar="SIZE",
-    help="to huggingface: of its files; 5GB by default",
+    help="largest size of a file, to huggingface; default: 5GB",
   )
   parser.add_argument(
     "--scanned",
     action="store_true",
-    help="to t5x: for its scalable_t5, whose layers are stacked",
+    help="stack the layers, to t5x, as its scalable_t5 does",
   )
   common.add_gin_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-  """Converts and tells what was written."""
+  """Converts the checkpoint and prints a summary."""
   from transformer_zoo.interop.conversion import convert
 
   convert.convert(

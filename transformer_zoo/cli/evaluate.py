@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
   """Loads, evaluates, prints what `evaluate` returns."""
-  from transformer_zoo.interop.conversion import generation_defaults
+  from transformer_zoo.interop.conversion import generation_config
 
   split = arguments.split or ("test" if arguments.submission else "validation")
   found = checkpoint_arguments.configuration(arguments, "evaluate")
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
     extra=[
       *found.overrides,
       checkpoint_arguments.binding(arguments),
-      *generation_defaults.instead(arguments.overrides),
+      *generation_config.instead(arguments.overrides),
       f"MIXTURE_OR_TASK_NAME={arguments.mixture!r}",
       f"evaluate.split={split!r}",
       f"evaluate.all_checkpoints={arguments.all_checkpoints}",

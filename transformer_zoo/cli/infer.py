@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
   """Loads, reads the examples, writes an answer for each."""
-  from transformer_zoo.interop.conversion import generation_defaults
+  from transformer_zoo.interop.conversion import generation_config
   from transformer_zoo.runs import example_files
 
   examples = example_files.chosen(
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
   )
   found = checkpoint_arguments.configuration(arguments, "infer")
   extra = [*found.overrides, checkpoint_arguments.binding(arguments)]
-  extra += generation_defaults.instead(arguments.overrides)
+  extra += generation_config.instead(arguments.overrides)
   vocabulary = arguments.vocabulary or checkpoint_arguments.vocabulary(
     arguments.checkpoint[0]
   )

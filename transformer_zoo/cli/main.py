@@ -3,55 +3,40 @@
 import argparse
 from collections.abc import Sequence
 import errno
+import importlib
 import os
 import sys
+import types
 
 from transformer_zoo import __version__
-from transformer_zoo.cli import ablate
-from transformer_zoo.cli import checkpoints
-from transformer_zoo.cli import clean
-from transformer_zoo.cli import convert
-from transformer_zoo.cli import doctor
-from transformer_zoo.cli import evaluate
-from transformer_zoo.cli import infer
-from transformer_zoo.cli import inspect_batch
-from transformer_zoo.cli import inspect_mixture
-from transformer_zoo.cli import inspect_model
-from transformer_zoo.cli import inspect_task
-from transformer_zoo.cli import listing
-from transformer_zoo.cli import precompile
-from transformer_zoo.cli import prepare
 from transformer_zoo.cli import processes
-from transformer_zoo.cli import report
-from transformer_zoo.cli import train
-from transformer_zoo.cli import train_vocabulary
-from transformer_zoo.cli import watch
 from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import sentence
 from transformer_zoo.errors import UserError
 
+# The words of each command, and its module.
 COMMANDS = {
-  "list": listing,
+  "list": "listing",
   "inspect": {
-    "task": inspect_task,
-    "mixture": inspect_mixture,
-    "model": inspect_model,
-    "batch": inspect_batch,
+    "task": "inspect.task",
+    "mixture": "inspect.mixture",
+    "model": "inspect.model",
+    "batch": "inspect.batch",
   },
-  "clean": clean,
-  "prepare": prepare,
-  "precompile": precompile,
-  "train": train,
-  "evaluate": evaluate,
-  "infer": infer,
-  "convert": convert,
-  "checkpoints": checkpoints,
-  "watch": watch,
-  "ablate": ablate,
-  "report": report,
-  "train-vocabulary": train_vocabulary,
-  "doctor": doctor,
+  "clean": "clean",
+  "prepare": "prepare",
+  "precompile": "precompile",
+  "train": "train",
+  "evaluate": "evaluate",
+  "infer": "infer",
+  "convert": "convert",
+  "checkpoints": "checkpoints",
+  "watch": "watch",
+  "ablate": "ablate",
+  "report": "report",
+  "train-vocabulary": "train_vocabulary",
+  "doctor": "doctor",
 }
 USER_ERROR = 2
 NOT_FINITE = 3
@@ -114,19 +99,33 @@ def _told(error: BaseException) -> int:
   return USER_ERROR if isinstance(error, UserError) else NOT_FINITE
 
 
-def build_parser() -> argparse.ArgumentParser:
-  """The parser with all subcommands."""
+def module_of(name: str) -> types.ModuleType:
+  """Imports the module of a command."""
+  return importlib.import_module(f"transformer_zoo.cli.{name}")
+
+
+def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
+  """Builds the parser of the command line.
+
+  Args:
+    words: The command line. The subcommand that it begins with is added alone,
+      so that no other is imported; by default all are.
+  """
   parser = _Parser(
     prog="zoo",
     description="Controlled experiments on how Transformers transfer.",
     epilog="example:\n  zoo ablate quickstart",
   )
   parser.add_argument("--version", action="version", version=__version__)
-  _add_commands(parser, COMMANDS)
+  _add_commands(parser, COMMANDS, words)
   return parser
 
 
-def _add_commands(parser: argparse.ArgumentParser, commands: dict) -> None:
+def _add_commands(
+  parser: argparse.ArgumentParser, commands: dict, words: Sequence[str]
+) -> None:
+  if words and words[0] in commands:
+    commands = {words[0]: commands[words[0]]}
   subparsers = parser.add_subparsers(
     metavar="COMMAND", required=True, parser_class=_Parser
   )
@@ -136,8 +135,9 @@ def _add_commands(parser: argparse.ArgumentParser, commands: dict) -> None:
         name, help=f"{name} a {' or a '.join(command)}"
       )
       group.epilog = "example:\n  zoo inspect task mini_sst2 -n 2"
-      _add_commands(group, command)
+      _add_commands(group, command, words[1:])
       continue
+    command = module_of(command)
     sub = subparsers.add_parser(
       name,
       help=command.SUMMARY,
@@ -172,7 +172,11 @@ def _dispatch(argv: Sequence[str]) -> int:
     raise UserError(
       f"there is no command {words[0]!r}{nearest(words[0], COMMANDS)}"
     )
-  parser = build_parser()
+  parser = build_parser(words)
+  if "_ARGCOMPLETE" in os.environ:  # a shell asks at the Tab key
+    import argcomplete
+
+    argcomplete.autocomplete(parser)
   arguments, arguments.more = parser.parse_known_args(words)
   if arguments.more and not hasattr(arguments, "takes_more"):
     parser.error(f"unrecognized arguments: {' '.join(arguments.more)}")

@@ -1,4 +1,4 @@
-"""One command in several processes: its arguments, its start, its end."""
+"""Command-line arguments, start and common end of several processes."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -8,23 +8,19 @@ import traceback
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import clusters
 from transformer_zoo.processes import distributed
-from transformer_zoo.processes.attendance import Patience
 
 _CRASHED = 1
-# A collective that has failed may look like bad input: the news of a dead
-# process is under way then.
-_NEWS_SECONDS, _NEWS_OF_CRASH_SECONDS = 0.5, 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-  """Adds where this process stands among several, and how long it waits."""
+  """Adds the place of this process among several and its time limits."""
   group = parser.add_argument_group(
-    "several processes", "found by themselves with TPU pods, SLURM, Open MPI"
+    "several processes", "found without flags on TPU pods, SLURM and Open MPI"
   )
   group.add_argument(
     "--coordinator_address",
     metavar="HOST:PORT",
-    help="where process 0 runs, and a free port there",
+    help="the host of process 0 and a free port of it",
   )
   group.add_argument("--process_count", type=int, metavar="N")
   group.add_argument("--process_index", type=int, metavar="I", help="from 0")
@@ -32,20 +28,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     "--multiprocess",
     "--multiprocess_gpu",
     action="store_true",
-    help="refuse to run alone, where no other process is found",
+    help="refuse to run alone if no other process is found",
   )
-  defaults = distributed.DEFAULT_PATIENCE
   for flag, seconds, meaning in (
-    ("wait", defaults.come, "for all to come, before the missing are named"),
-    ("late", defaults.late, "before those that the others wait for are named"),
-    ("silent", defaults.silent, "before one that says nothing counts as dead"),
+    ("wait", distributed.START_SECONDS, "to wait for all to come"),
+    (
+      "silent",
+      distributed.HEARTBEAT_SECONDS,
+      "without a heartbeat after which a process counts as dead",
+    ),
   ):
     group.add_argument(
       f"--process_{flag}",
-      type=float,
+      type=int,
       default=seconds,
       metavar="SECONDS",
-      help=f"{meaning} ({seconds:g})",
+      help=f"seconds {meaning} ({seconds})",
     )
 
 
@@ -53,7 +51,8 @@ def start(arguments: argparse.Namespace) -> None:
   """Connects this process with the others, if there are any.
 
   Raises:
-    UserError: they do not come, or have other versions.
+    UserError: the place of the process is incomplete, or the processes differ
+      in their versions.
   """
   place = clusters.find(
     {
@@ -70,39 +69,35 @@ def start(arguments: argparse.Namespace) -> None:
       )
     return
   distributed.initialize(
-    place,
-    Patience(
-      arguments.process_wait, arguments.process_late, arguments.process_silent
-    ),
+    place, arguments.process_wait, arguments.process_silent
   )
 
 
 @contextlib.contextmanager
 def ended_together(
-  told: Callable[[BaseException], int],
+  report: Callable[[BaseException], int],
   expected: tuple[type[BaseException], ...],
 ) -> Iterator[None]:
-  """Ends all processes when one of them ends, and tells them why.
+  """Ends all processes when one of them ends, with the reason.
 
   Args:
-    told: prints an expected error and returns the exit code.
-    expected: errors that need no traceback.
+    report: a function that prints an expected error and returns its exit code.
+    expected: the types of errors that need no traceback.
   """
   try:
     yield
   except SystemExit:  # In all of them: SIGTERM came to one.
     distributed.shut_down()
     raise
-  except expected as error:
-    distributed.await_verdict(_NEWS_SECONDS)
-    if distributed.is_initialized():
-      distributed.fail(_sentence(error), told(error))
-    raise
   except BaseException as error:
-    distributed.await_verdict(_NEWS_OF_CRASH_SECONDS)
+    distributed.begin_to_fail(error)
     if distributed.is_initialized():
-      traceback.print_exc()
-      distributed.fail(_sentence(error), _CRASHED)
+      if isinstance(error, expected):
+        code = report(error)
+      else:
+        code = _CRASHED
+        traceback.print_exc()
+      distributed.fail(_sentence(error), code)
     raise
   distributed.shut_down()
 

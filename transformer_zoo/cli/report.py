@@ -1,9 +1,10 @@
-"""Reads the folder of a study, also while its runs run.
+"""The command `zoo report`: the tables and the page of a study.
 
-Prints how far each run has come and the table of what is finished; writes the
-tables, the statistics and `report.html` anew. Of the folder above several
-studies it does so for each, and writes `index.html` and `index.md` of all
-(docs/guides/reports.md); one that cannot be read is named after the others.
+It reads the folder of a study, also while its runs run, prints the table of the
+finished runs, and writes the tables, the statistics and `report.html` again.
+For the folder above several studies it does so for each of them, and writes
+`index.html` and `index.md` (docs/guides/reports.md). A study that cannot be
+read is named after the others.
 """
 
 import argparse
@@ -16,25 +17,24 @@ EXAMPLE = "zoo report runs/quickstart"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-  """Adds the folder and the form."""
+  """Adds the folder and `--json`."""
   parser.add_argument(
     "folder",
     metavar="DIR",
-    help="a study's, as `zoo ablate` printed it, or that above several",
+    help="the folder of a study, as `zoo ablate` printed it, or of several",
   )
   common.add_json_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-  """Prints states and table; with --json all that is known, writing nothing.
+  """Prints the table and writes the files; with --json prints JSON alone.
 
   Raises:
-    UserError: the folder holds no study, or a file in it is damaged; after
-      the others are written.
+    UserError: The folder holds no study, or a file in it is damaged. The
+      reports of other studies are written before.
   """
   from transformer_zoo.studies.execution import results
   from transformer_zoo.studies.report import index
-  from transformer_zoo.studies.report import json_report
   from transformer_zoo.studies.report import report
   from transformer_zoo.studies.report import table
   from transformer_zoo.studies.statistics.analysis import analyse
@@ -50,8 +50,8 @@ def run(arguments: argparse.Namespace) -> None:
   if not studies:
     raise UserError("\n".join(damages))
   if arguments.json:
-    told = [json_report.as_json(study) for study in studies]
-    common.print_json(told[0] if is_one else told)
+    values = [table.as_json(study) for study in studies]
+    common.print_json(values[0] if is_one else values)
   else:
     if not is_one:
       index.write(arguments.folder, studies)

@@ -1,7 +1,7 @@
-"""Draws the curves of runs in the terminal, again and again while they run.
+"""The command `zoo watch`: curves of runs in the terminal, while they run.
 
-A folder may be a run, one that has not begun, or a study, whose runs are found
-below it. Ctrl-C ends it; the runs do not notice.
+A folder is that of a run, of a run that has not begun, or of a study, whose
+runs are found below it. Ctrl-C ends the command and leaves the runs alone.
 """
 
 import argparse
@@ -14,35 +14,44 @@ EXAMPLE = "zoo watch runs/a runs/b --metric 'train/loss' --smooth 0.9"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-  """Adds the folders and what is shown of them."""
+  """Adds the folders and the choice of what is shown."""
   parser.add_argument("folder", nargs="+", metavar="DIR")
   parser.add_argument(
     "--metric",
     action="append",
     metavar="NAME",
-    help="what to draw, also as a pattern: 'gradient_norm/*'; repeatable",
+    help="a metric to draw, or a pattern: 'gradient_norm/*'; repeatable",
   )
   parser.add_argument(
     "--smooth",
     type=float,
     default=0.0,
     metavar="WEIGHT",
-    help="of the running mean in each value: 0 for none, 0.9 for much",
+    help="the weight of the running mean: 0 for no smoothing, 0.9 for much",
   )
-  parser.add_argument("--log", action="store_true", help="logarithmic axis")
-  parser.add_argument("--once", action="store_true", help="draw, and end")
-  parser.add_argument("--list", action="store_true", help="print all names")
+  parser.add_argument(
+    "--log", action="store_true", help="draw a logarithmic axis"
+  )
+  parser.add_argument("--once", action="store_true", help="draw once and exit")
+  parser.add_argument(
+    "--list", action="store_true", help="print the names of all metrics"
+  )
   parser.add_argument(
     "--every",
     type=float,
     default=2.0,
     metavar="SECONDS",
-    help="between two drawings; 2 by default",
+    help="the time between two drawings; 2 by default",
   )
 
 
 def run(arguments: argparse.Namespace) -> None:
-  """Draws."""
+  """Draws the curves, once or until all runs have finished.
+
+  Raises:
+    UserError: An option has a value that is not allowed, or nothing is recorded
+      of what is to be drawn.
+  """
   if not 0 <= arguments.smooth < 1:
     raise UserError(
       f"--smooth is {arguments.smooth:g}; it must be 0 or more and below 1"

@@ -1,13 +1,13 @@
-"""`%previous/NAME`: what the macro NAME was before a file bound it anew.
+"""`%previous/NAME`: the value of the macro NAME before a file bound it anew.
 
-So a gin file puts something around what files before it have chosen, whatever
-that was: `MODEL = @substitute()` with `substitute.model = %previous/MODEL`.
+With it a gin file wraps the choice of earlier files, whatever that was:
+`MODEL = @substitute()` with `substitute.model = %previous/MODEL`.
 """
 
 from collections.abc import Sequence
 
 from transformer_zoo.config import registry
-from transformer_zoo.config.reach import is_macro
+from transformer_zoo.config.reached_bindings import is_macro
 from transformer_zoo.config.reading import Binding
 from transformer_zoo.config.reading import MACRO
 from transformer_zoo.errors import UserError
@@ -19,7 +19,7 @@ def bound(bindings: Sequence[Binding]) -> list[Binding]:
   """Returns the bindings of all `%previous/NAME` that they read and lack.
 
   Args:
-    bindings: in the order in which they were read.
+    bindings: The bindings in the order in which they were read.
 
   Raises:
     UserError: NAME had no other value before, or gets another one after.
@@ -37,7 +37,7 @@ def bound(bindings: Sequence[Binding]) -> list[Binding]:
 
 
 def _before(name: str, macros: Sequence[Binding], reader: Binding) -> Binding:
-  """The value that the reader's file has found."""
+  """Returns the binding of a macro before the file of a reader."""
   wanted = name.removeprefix(_PREFIX)
   history = [macro for macro in macros if macro.scope == wanted]
   # A file that is named twice binds the same again.

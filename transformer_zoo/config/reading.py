@@ -1,9 +1,8 @@
-"""Reads gin files and overrides into bindings that remember where they stand.
+"""Reading of gin files and overrides into bindings with their places.
 
 gin's own loader stops at the first unknown name with a message that names
-neither the file nor what was meant, and reports a missing include as an
-unreadable file. The grammar is gin's parser; looking files up and judging
-names happens here.
+neither the file nor a similar name, and reports a missing include as an
+unreadable file. The parser is gin's; files are found and names checked here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -53,12 +52,12 @@ class Binding(NamedTuple):
 
   @property
   def key(self) -> tuple[str, str, str]:
-    """What the statement binds."""
+    """The key of what the statement binds."""
     return self.scope, self.selector, self.parameter
 
   @property
   def name(self) -> str:
-    """What a user writes left of the equals sign."""
+    """The text left of the equals sign."""
     if self.selector == MACRO:
       return self.scope
     scope = self.scope + "/" if self.scope else ""
@@ -66,7 +65,7 @@ class Binding(NamedTuple):
 
 
 def folders(search_paths: Sequence[str] = ()) -> list[pathlib.Path]:
-  """Where gin files are looked for: given folders, the current one, shipped."""
+  """Returns the folders of gin files: the given, the current, the shipped."""
   return [*map(pathlib.Path, search_paths), pathlib.Path("."), SHIPPED]
 
 
@@ -74,12 +73,12 @@ def find(name: str, search_paths: Sequence[str], wanted_by: str = "") -> str:
   """Returns the path of a gin file.
 
   Args:
-    name: absolute path, or path below one of `folders(search_paths)`.
-    search_paths: folders that come first.
-    wanted_by: `file:line` of the include, empty for a file of the command.
+    name: An absolute path, or a path below one of `folders(search_paths)`.
+    search_paths: The folders that are searched first.
+    wanted_by: The `file:line` of the include, empty for a file of the command.
 
   Raises:
-    UserError: there is no such file.
+    UserError: There is no such file.
   """
   places = folders(search_paths)
   for folder in places:
@@ -97,11 +96,12 @@ def find(name: str, search_paths: Sequence[str], wanted_by: str = "") -> str:
 def bound(
   gin_files: Sequence[str], search_paths: Sequence[str] = ()
 ) -> dict[str, str]:
-  """The names that files bind, each with the place where it is last bound.
+  """Returns the names that files bind, with the place of the last binding.
 
   Args:
-    gin_files: see `config.load`; what they name is registered already.
-    search_paths: see `find`.
+    gin_files: The names of gin files; the configurables that they name have to
+      be registered.
+    search_paths: The folders that are searched first.
 
   Returns:
     {macro or `Configurable.parameter`: `file:line`}
@@ -123,14 +123,14 @@ def read_file(
   """Returns the bindings of a gin file and its includes, in order.
 
   Args:
-    name: see `find`.
-    search_paths: see `find`.
-    wanted_by: see `find`.
-    outer: the files that are being read, to stop an include of itself.
-    imported: takes up the modules that the files import.
+    name: The name of the file, as `find` takes it.
+    search_paths: The folders that are searched first.
+    wanted_by: The `file:line` of the include, empty for a file of the command.
+    outer: The files that are being read, to refuse an include of itself.
+    imported: A list to which the modules that the files import are added.
 
   Raises:
-    UserError: a file is missing or unreadable, does not parse, or names
+    UserError: A file is missing or unreadable, does not parse, or names
       something that does not exist.
   """
   path = find(name, search_paths, wanted_by)
@@ -162,9 +162,9 @@ def read_change(
   """Returns the bindings of a file (`*.gin`), or that of `NAME=VALUE`.
 
   Args:
-    change: of a study; its strings are quoted as in a gin file.
-    search_paths: see `find`.
-    imported: takes up the modules that the file imports.
+    change: A change of a study; its strings are quoted as in a gin file.
+    search_paths: The folders that are searched first.
+    imported: A list to which the modules that the file imports are added.
 
   Raises:
     UserError: see `read_file`, `read_override`.
@@ -208,7 +208,7 @@ def read_override(text: str) -> Binding:
 
 
 def read_default(text: str) -> Binding:
-  """Returns the binding of `NAME=VALUE` that the program puts below others."""
+  """Returns the binding of a default `NAME=VALUE`, which others replace."""
   return read_override(text)._replace(override=False, may_be_unused=True)
 
 
@@ -232,10 +232,20 @@ def _statements(text: str, where: str) -> Iterator[Any]:
     _parsed[text, where] = statements
 
 
+class _Delegate(gin_config.ParserDelegate):
+  """Imports what a reference names; an unknown reference stays in the value."""
+
+  def __init__(self):
+    super().__init__(skip_unknown=True)
+
+  def configurable_reference(self, scoped_selector, evaluate):
+    registry.load(scoped_selector.rpartition("/")[2])
+    return super().configurable_reference(scoped_selector, evaluate)
+
+
 def _parse(text: str, where: str) -> Iterator[Any]:
-  delegate = gin_config.ParserDelegate(skip_unknown=True)
   try:
-    yield from config_parser.ConfigParser(text, delegate)
+    yield from config_parser.ConfigParser(text, _Delegate())
   except SyntaxError as error:
     reason = error.msg.splitlines()[0].rstrip(".")
     if reason.startswith("malformed node"):

@@ -1,21 +1,26 @@
-"""What is registered with gin: names, parameters, references.
+"""Configurables registered with gin: names, parameters, references.
 
-gin offers no public way to ask which names exist, or whether a parsed reference
-is to one of them, which helpful messages need; its private names that answer
-this stand here and nowhere else.
+gin has no public function that lists names or checks a parsed reference, which
+helpful messages need. Its private names are used here and nowhere else.
 """
 
 from collections.abc import Iterator
 import contextlib
 import dataclasses
 import functools
+import importlib
 import inspect
+import pathlib
+import re
 import sys
 from typing import Any, NamedTuple
 
 from gin import config as gin_config
 from gin import selector_map
 
+import transformer_zoo
+from transformer_zoo import corruption
+from transformer_zoo import effects
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -23,6 +28,22 @@ _Unknown = gin_config._UnknownConfigurableReference
 _STATE = ("_CONFIG", "_OPERATIVE_CONFIG", "_SINGLETONS", "_CONFIG_IS_LOCKED")
 # Flax gives these to every module; a tree of parts never sets them by gin.
 _LINEN_FIELDS = frozenset({"name", "parent"})
+
+# Files and folders of the package whose modules register configurables.
+ROOMS = (
+  *("architectures", "cleaning", "data/mixing.py", "decoding", "modules"),
+  *("objectives", "peft", "runs", "training"),
+)
+_REGISTERED = re.compile(
+  r'^@gin\.register(?:\(module="([\w.]+)"\))?\n(?:@.*\n)*(?:class|def) (\w+)'
+  r'|^gin\.external_configurable\(\s*\w+,\s*"(\w+)",\s*module="([\w.]+)"',
+  re.MULTILINE,
+)
+# Corruptions and converters do not import gin; `load` registers their classes.
+_CONVERTERS = "transformer_zoo.data.features.converters"
+_CONVERTER_NAMES = (
+  *("Encoder", "EncoderDecoder", "LanguageModel", "PrefixLanguageModel"),
+)
 
 
 class Parameter(NamedTuple):
@@ -39,34 +60,110 @@ class Parameter(NamedTuple):
     )
 
 
+class _Place(NamedTuple):
+  """The module of a configurable, with the class to register if it does not."""
+
+  module: str
+  external: str | None = None
+
+
+def load(name: str) -> None:
+  """Imports the modules that register the configurables of a name.
+
+  Args:
+    name: A selector, whole or its last parts; gin's registry then has every
+      configurable that it may mean.
+  """
+  places = _places(ROOMS)
+  for selector in _selectors(tuple(places)).matching_selectors(name):
+    if selector in gin_config._REGISTRY:
+      continue
+    place = places[selector]
+    module = importlib.import_module(place.module)
+    if place.external:
+      room, _, short = selector.rpartition(".")
+      target = getattr(module, place.external)
+      gin_config.external_configurable(target, short, module=room)
+
+
+@functools.cache  # Reading the sources takes some milliseconds.
+def _places(rooms: tuple[str, ...]) -> dict[str, _Place]:
+  """Finds configurables in the sources; nothing is imported.
+
+  Args:
+    rooms: `ROOMS`.
+
+  Returns:
+    The place of each configurable by its selector.
+  """
+  if not rooms:
+    return {}
+  package = pathlib.Path(transformer_zoo.__file__).parent
+  places = {
+    f"corruption.{name}": _Place(f"{corruption.__name__}.{module}", name)
+    for name, module in corruption.MODULES.items()
+  }
+  for name in _CONVERTER_NAMES:  # Each is named after its architecture.
+    places[f"data.features.{name}Features"] = _Place(_CONVERTERS, name)
+  for room in rooms:
+    path = package / room
+    for file in [path] if path.suffix else path.rglob("*.py"):
+      parts = file.relative_to(package.parent).with_suffix("").parts
+      module = ".".join(parts)
+      for found in _REGISTERED.finditer(file.read_text(encoding="utf-8")):
+        scope, name, external, external_scope = found.groups()
+        selector = f"{scope or external_scope or module}.{name or external}"
+        places[selector] = _Place(module)
+  return places
+
+
+@functools.lru_cache(maxsize=8)
+def _selectors(selectors: tuple[str, ...]) -> selector_map.SelectorMap:
+  names = selector_map.SelectorMap()
+  for selector in selectors:
+    names[selector] = selector
+  return names
+
+
+def _known() -> selector_map.SelectorMap:
+  """The selectors that are registered, or would be by an import."""
+  registered = [selector for selector, _ in gin_config._REGISTRY.items()]
+  return _selectors(tuple(dict.fromkeys([*registered, *_places(ROOMS)])))
+
+
 def short_name(selector: str) -> str:
   """The shortest name that means one configurable."""
-  return gin_config._REGISTRY.minimal_selector(selector)
+  return _known().minimal_selector(selector)
 
 
 def names() -> list[str]:
   """The short names of all configurables, gin's own left out."""
   return [
     short_name(selector)
-    for selector, _ in gin_config._REGISTRY.items()
+    for selector, _ in _known().items()
     if not selector.startswith("gin.")
   ]
 
 
 def exists(name: str) -> bool:
   """Whether a configurable of this name is registered."""
-  return bool(gin_config._REGISTRY.matching_selectors(name))
+  return bool(_known().matching_selectors(name))
+
+
+def selectors(name: str) -> list[str]:
+  """Returns the whole selectors that a name may mean; nothing is imported."""
+  return _known().matching_selectors(name)
 
 
 @contextlib.contextmanager
 def apart_from(*modules: str) -> Iterator[None]:
-  """Puts aside what another program in this process has told gin.
+  """Puts aside the bindings of another program in this process.
 
-  Within, nothing is bound; what is registered meanwhile stays.
+  Within it nothing is bound. Configurables that are registered meanwhile stay.
 
   Args:
-    *modules: whose configurables are unknown within, with all that have been
-      registered by gin files.
+    *modules: The modules whose configurables are unknown within it, as are
+      those that gin files have registered.
   """
   kept = {name: getattr(gin_config, name) for name in _STATE}
   registry = gin_config._REGISTRY
@@ -95,6 +192,7 @@ def find(name: str, where: str) -> gin_config.Configurable:
   Raises:
     UserError: there is none, or the name means several.
   """
+  load(name)
   matches = gin_config._REGISTRY.matching_selectors(name)
   if not matches:
     raise UserError(
@@ -111,7 +209,7 @@ def find(name: str, where: str) -> gin_config.Configurable:
 def parameters(
   configurable: gin_config.Configurable,
 ) -> dict[str, Parameter]:
-  """The parameters that gin may bind, with what is written about each."""
+  """Returns the parameters that gin may bind, by name."""
   target = configurable.wrapped
   hidden = set(configurable.denylist or ())
   if is_linen(target):
@@ -134,8 +232,18 @@ def _parameters(target: Any) -> dict[str, Parameter]:
   }
 
 
+def mark(name: str, parameter: str) -> effects.Effect | None:
+  """Returns the mark of a parameter, or None if it has none or is unknown."""
+  load(name)
+  matches = gin_config._REGISTRY.matching_selectors(name)
+  if len(matches) != 1:
+    return None
+  found = parameters(gin_config._REGISTRY[matches[0]]).get(parameter)
+  return found and effects.marked(found.annotation)
+
+
 def takes_any(configurable: gin_config.Configurable) -> bool:
-  """Whether it has `**kwargs`."""
+  """Returns whether a configurable has `**kwargs`."""
   return any(
     parameter.kind is parameter.VAR_KEYWORD
     for parameter in inspect.signature(configurable.wrapped).parameters.values()
@@ -143,7 +251,7 @@ def takes_any(configurable: gin_config.Configurable) -> bool:
 
 
 def result_type(configurable: gin_config.Configurable) -> Any:
-  """What calling it gives: the class itself, or what a function returns."""
+  """Returns the type of its result: a class itself, or a return annotation."""
   target = configurable.wrapped
   if inspect.isclass(target):
     return target

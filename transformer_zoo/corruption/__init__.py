@@ -7,70 +7,49 @@ A corruption is a frozen dataclass with `raw_length`, `check` and `__call__`
 
 from collections.abc import Mapping
 import dataclasses
+import importlib
 from typing import Any
 
-from transformer_zoo.corruption.concatenation import ConcatenatedDocuments
-from transformer_zoo.corruption.denoising import Denoising
-from transformer_zoo.corruption.masked_lm import MaskedLanguageModel
-from transformer_zoo.corruption.masked_lm import Masking
-from transformer_zoo.corruption.masks.fixed_number import FixedNumber
-from transformer_zoo.corruption.masks.noise_masks import Everything
-from transformer_zoo.corruption.masks.noise_masks import Fragment
-from transformer_zoo.corruption.masks.noise_masks import Iid
-from transformer_zoo.corruption.masks.noise_masks import RandomPrefix
-from transformer_zoo.corruption.masks.noise_masks import RandomSpans
-from transformer_zoo.corruption.masks.noise_masks import RegularSpans
-from transformer_zoo.corruption.masks.word_spans import WordSpans
-from transformer_zoo.corruption.rewrites.infilling import TextInfilling
-from transformer_zoo.corruption.rewrites.infilling import TokenDeletion
-from transformer_zoo.corruption.rewrites.infilling import TokenMasking
-from transformer_zoo.corruption.rewrites.replacement import Replacement
-from transformer_zoo.corruption.rewrites.sequence_noise import DocumentRotation
-from transformer_zoo.corruption.rewrites.sequence_noise import (
-  SentencePermutation,
-)
-from transformer_zoo.corruption.rewrites.sequence_noise import SequenceNoise
-from transformer_zoo.corruption.sentences.sentence_packing import DocSentences
-from transformer_zoo.corruption.sentences.sentence_packing import FullSentences
-from transformer_zoo.corruption.sentences.sentence_pairs import NextSentence
-from transformer_zoo.corruption.sentences.sentence_pairs import SentenceOrder
-from transformer_zoo.corruption.sentences.sentence_pairs import SentencePair
-from transformer_zoo.corruption.span_corruption import SpanCorruption
-from transformer_zoo.corruption.unified_lm import UnifiedLanguageModel
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
-_CLASSES = {
-  cls.__name__: cls
-  for cls in (
-    ConcatenatedDocuments,
-    Denoising,
-    DocSentences,
-    DocumentRotation,
-    Everything,
-    FixedNumber,
-    Fragment,
-    FullSentences,
-    Iid,
-    MaskedLanguageModel,
-    Masking,
-    NextSentence,
-    RandomPrefix,
-    RandomSpans,
-    RegularSpans,
-    Replacement,
-    SentenceOrder,
-    SentencePair,
-    SentencePermutation,
-    SequenceNoise,
-    SpanCorruption,
-    TextInfilling,
-    TokenDeletion,
-    TokenMasking,
-    UnifiedLanguageModel,
-    WordSpans,
-  )
+# Class -> its module, imported when the class is first used.
+MODULES = {
+  "ConcatenatedDocuments": "concatenation",
+  "Denoising": "denoising",
+  "DocSentences": "sentences.sentence_packing",
+  "DocumentRotation": "rewrites.sequence_noise",
+  "Everything": "masks.noise_masks",
+  "FixedNumber": "masks.fixed_number",
+  "Fragment": "masks.noise_masks",
+  "FullSentences": "sentences.sentence_packing",
+  "Iid": "masks.noise_masks",
+  "MaskedLanguageModel": "masked_lm",
+  "Masking": "masked_lm",
+  "NextSentence": "sentences.sentence_pairs",
+  "RandomPrefix": "masks.noise_masks",
+  "RandomSpans": "masks.noise_masks",
+  "RegularSpans": "masks.noise_masks",
+  "Replacement": "rewrites.replacement",
+  "SentenceOrder": "sentences.sentence_pairs",
+  "SentencePair": "sentences.sentence_pairs",
+  "SentencePermutation": "rewrites.sequence_noise",
+  "SequenceNoise": "rewrites.sequence_noise",
+  "SpanCorruption": "span_corruption",
+  "TextInfilling": "rewrites.infilling",
+  "TokenDeletion": "rewrites.infilling",
+  "TokenMasking": "rewrites.infilling",
+  "UnifiedLanguageModel": "unified_lm",
+  "WordSpans": "masks.word_spans",
 }
+
+
+def __getattr__(name: str) -> Any:
+  """Imports a corruption when it is first asked for."""
+  if name not in MODULES:
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+  module = importlib.import_module(f"{__name__}.{MODULES[name]}")
+  return getattr(module, name)
 
 
 def to_spec(corruption: Any) -> dict[str, Any]:
@@ -94,18 +73,19 @@ def from_spec(spec: Mapping[str, Any]) -> Any:
   """
   fields = dict(spec)
   name = fields.pop("name", None)
-  if name not in _CLASSES:
+  if name not in MODULES:
     raise UserError(
-      f"No corruption is named {name!r}" + nearest(str(name), _CLASSES)
+      f"No corruption is named {name!r}" + nearest(str(name), MODULES)
     )
-  allowed = {field.name for field in dataclasses.fields(_CLASSES[name])}
+  cls = __getattr__(name)
+  allowed = {field.name for field in dataclasses.fields(cls)}
   for field, value in fields.items():
     if field not in allowed:
       raise UserError(
         f"Corruption {name} has no field {field!r}" + nearest(field, allowed)
       )
     fields[field] = _read(value)
-  return _CLASSES[name](**fields)
+  return cls(**fields)
 
 
 def _read(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The recorded numbers of runs, read again and again while they grow."""
+"""Recorded numbers of runs, read incrementally while runs train."""
 
 from collections.abc import Iterable, Iterator, Sequence
 import fnmatch
@@ -72,12 +72,12 @@ class Run:
   """One run folder, which need not exist yet.
 
   Attributes:
-    folder: of the run.
-    name: by which it is shown.
+    folder: The folder of the run.
+    name: The name that is shown.
   """
 
   def __init__(self, folder: pathlib.Path, name: str):
-    """Reads nothing yet."""
+    """Creates the run; nothing is read before the first `update`."""
     self.folder = folder
     self.name = name
     self._files = [_Lines(folder / f) for f in (METRICS_FILE, TIMING_FILE)]
@@ -89,23 +89,23 @@ class Run:
 
   @property
   def metrics(self) -> set[str]:
-    """The names of what is recorded."""
+    """The names of the recorded metrics."""
     return {name for file in self._files for name in file.values}
 
   @property
   def damaged(self) -> int:
-    """How many lines cannot be read."""
+    """The number of lines that cannot be read."""
     return sum(file.damaged for file in self._files)
 
   @property
   def step(self) -> int:
-    """The last step with a line; 0 before the first."""
+    """The last recorded step; 0 if there is none."""
     steps = (max(s) for file in self._files for s in file.values.values() if s)
     return max(steps, default=0)
 
   @property
   def train_steps(self) -> int | None:
-    """The step at which it ends; None before it has begun."""
+    """The last step of the run; None before it has begun."""
     try:
       found = _TRAIN_STEPS.search((self.folder / _CONFIG).read_text())
     except OSError:
@@ -123,7 +123,7 @@ class Run:
     return np.empty(0), np.empty(0)
 
   def last(self, metric: str) -> float | None:
-    """The newest value of a metric; None where there is none."""
+    """The latest value of a metric; None if there is none."""
     _, values = self.series(metric)
     return float(values[-1]) if len(values) else None
 
@@ -131,7 +131,7 @@ class Run:
     """`not begun`, `finished`, or how long ago it wrote its last line.
 
     Args:
-      now: seconds since the epoch.
+      now: The time in seconds since the epoch; None for the present.
     """
     if (self.folder / _RESULT).exists():
       return "finished"
@@ -150,10 +150,10 @@ def find(folders: Sequence[str | os.PathLike[str]]) -> list[pathlib.Path]:
   """Finds runs: the folders themselves, or those below them.
 
   Args:
-    folders: of runs, or of studies.
+    folders: The folders of runs or of studies.
 
   Returns:
-    Folders of runs; one with nothing in it counts as a run that has not begun.
+    The folders of runs. An empty folder counts as a run that has not begun.
   """
   found = []
   for folder in map(pathlib.Path, folders):
@@ -171,7 +171,7 @@ def _below(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def names(folders: Sequence[pathlib.Path]) -> list[str]:
-  """Short names of folders: what they have not in common."""
+  """Short names of folders: their paths without the common part."""
   if len(folders) == 1:
     return [folders[0].name or str(folders[0])]
   absolute = [str(folder.absolute()) for folder in folders]
@@ -185,11 +185,11 @@ def choose(
   """The metrics that patterns name, each once, in their order.
 
   Args:
-    patterns: names, or patterns as `gradient_norm/*`.
-    available: what the runs have recorded.
+    patterns: Names, or patterns such as `gradient_norm/*`.
+    available: The names of the recorded metrics.
 
   Returns:
-    Names, and a sentence for each pattern that names none.
+    The chosen names, and a sentence for each pattern that matches none.
   """
   available = sorted(available)
   chosen, missing = [], []
@@ -209,8 +209,8 @@ def smooth(values: np.ndarray, weight: float) -> np.ndarray:
   A value that is not finite leaves the mean as it is.
 
   Args:
-    values: float64 [n].
-    weight: from 0, which smooths nothing, to below 1.
+    values: The values, float64 [n].
+    weight: The weight of the mean before, from 0 (no smoothing) to below 1.
   """
   means = np.empty_like(values)
   mean = total = 0.0

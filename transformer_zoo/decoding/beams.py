@@ -26,7 +26,7 @@ class Hypotheses:
 
   Attributes:
     tokens: int32 [B, W, T].
-    sums: of log-probabilities [B, W].
+    sums: The sums of log-probabilities, [B, W].
     scores: [B, W].
     likelihoods: log-likelihoods by the model [B, W], where a penalty or
       normalization makes the sums something else; None where they are these.
@@ -61,9 +61,9 @@ class Beams:
     position: int32 scalar.
     live: the unfinished; their scores are their sums.
     parents: [B, W], the live beam of the step before that each one continues.
-    finished: those that have ended.
+    finished: The beams that have ended.
     open: [B], whether a row can still get better.
-    state: of the model.
+    state: The state of the model.
   """
 
   position: jax.Array

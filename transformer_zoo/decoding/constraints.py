@@ -16,7 +16,7 @@ class Constraints:
   A forced token comes even where another constraint forbids it.
 
   Attributes:
-    options: what is constrained.
+    options: The options that constrain the outputs.
     eos_id: ends an output, as the `end_ids` of the options do; below 0 where
       the vocabulary has none.
     prompt_BP: what was read before the token that is fed first, -1 where there
@@ -43,10 +43,10 @@ class Constraints:
     """Logits with forbidden tokens at minus infinity.
 
     Args:
-      logits_BWV: of the next tokens.
+      logits_BWV: The logits of the next tokens.
       tokens_BWT: `tokens[:, :, :position + 1]` are known; the first is what the
         model was fed first.
-      position: how many were made.
+      position: The number of tokens that were made.
     """
     options = self.options
     if options.repetition_penalty != 1.0:

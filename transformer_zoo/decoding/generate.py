@@ -42,19 +42,19 @@ def generate(
 
   Args:
     model: an architecture.
-    params: its parameters.
+    params: The parameters of the model.
     inputs_BM: int32 ids, padded at their end: what an encoder reads, or the
       prompt that a decoder continues.
     max_length: the most tokens to make, unless the options say it.
     example_ids_B: numbers of the examples, which draws depend on.
-    options: how to search.
+    options: The options of the search.
     lengths_B: how many ids are a prompt, for prompts that end in what is also
       padding; those up to the last that is no padding unless given.
     forced_BF: ids that each row's outputs begin with, -1 after its last one;
       they cost nothing.
     limits_B: the most tokens of each row, if fewer than `max_length`; one is
       always made.
-    start_id: what a decoder is fed first; T5 starts with padding.
+    start_id: The id that a decoder reads first; T5 starts with padding.
     eos_id: ends an output, as the `end_ids` of the options do.
     pad_id: fills an output after its end.
 

@@ -29,14 +29,15 @@ def search(
 
   Args:
     step: the model.
-    state: what its first call gets.
+    state: The argument of the first call of `step`.
     first_B: int32 ids that the model is fed first; their number is B.
-    options: with a `max_length`.
+    options: The options of the search, with a `max_length`.
     example_ids_B: numbers of the examples, which draws depend on; 0 to B - 1
       unless given.
     eos_id: ends an output, as the `end_ids` of the options do.
     pad_id: fills an output after its end.
-    prompt_BP: what the model has read before, -1 where a prompt is shorter.
+    prompt_BP: The ids that the model has read before, -1 where a prompt is
+      shorter.
     forced_BF: ids that each row begins with, -1 where it goes on freely.
     limits_B: the most tokens of each row, if fewer than the options allow; one
       is always made.

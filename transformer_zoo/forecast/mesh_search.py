@@ -9,7 +9,7 @@ from typing import Any
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast.report import aligned
 from transformer_zoo.forecast.topologies import Topology
-from transformer_zoo.runs import programs
+from transformer_zoo.runs import settings
 from transformer_zoo.training.sharding import meshes
 
 # From what needs most memory and computes least to the opposite.
@@ -75,10 +75,10 @@ def candidates(
   Raises:
     UserError: none divides.
   """
-  settings = programs.settings()
+  step = settings.Run.of_loaded().step
   found = []
   for sizes in meshes.possible_sizes(len(topology.devices), num_slices):
-    fitting = _parts_that_divide(settings, sizes, topology, microbatches)
+    fitting = _parts_that_divide(step, sizes, topology, microbatches)
     found += [
       Candidate(*sizes.values(), remat, parts)
       for parts in sorted(fitting, reverse=True)
@@ -87,7 +87,7 @@ def candidates(
   if not found:
     raise UserError(
       f"no mesh of {len(topology.devices)} devices divides the run: change "
-      f"BATCH_SIZE={settings['batch_size']}, or the topology"
+      f"BATCH_SIZE={step.batch_size}, or the topology"
     )
   return sorted(found, key=lambda each: (each.model, -each.fsdp))
 
@@ -160,21 +160,21 @@ def as_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _parts_that_divide(
-  settings: Mapping[str, Any],
+  step: settings.Step,
   sizes: Mapping[str, int],
   topology: Topology,
   microbatches: Sequence[int],
 ) -> list[int]:
   """The numbers of microbatches that a mesh allows; none if it does not fit."""
   partitioning = dataclasses.replace(
-    settings["partitioning"], fsdp=sizes["fsdp"], num_partitions=sizes["model"]
+    step.partitioning, fsdp=sizes["fsdp"], num_partitions=sizes["model"]
   )
-  one = {**settings, "partitioning": partitioning, "num_microbatches": 1}
+  one = dataclasses.replace(step, partitioning=partitioning, num_microbatches=1)
   try:
-    programs.on_devices(one, topology.devices)
+    one.program(topology.devices)
   except UserError:
     return []
-  rows = settings["batch_size"] // (sizes["data"] * sizes["fsdp"])
+  rows = step.batch_size // (sizes["data"] * sizes["fsdp"])
   return [parts for parts in microbatches if rows % parts == 0]
 
 

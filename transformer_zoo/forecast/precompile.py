@@ -6,9 +6,10 @@ import dataclasses
 from transformer_zoo.forecast import collectives
 from transformer_zoo.forecast import compilation
 from transformer_zoo.forecast import cost as cost_lib
+from transformer_zoo.forecast import programs
 from transformer_zoo.forecast import roofline
 from transformer_zoo.forecast.topologies import Topology
-from transformer_zoo.runs import programs
+from transformer_zoo.runs.settings import Run
 from transformer_zoo.training.sharding import sharding_table
 
 
@@ -68,11 +69,11 @@ def forecast(
     UserError: the run does not divide over the devices, or the compiler
       refuses it for another reason than memory.
   """
-  bound = programs.settings()
-  program = programs.on_devices(bound, topology.devices)
+  run = Run.of_loaded()
+  program = run.step.program(topology.devices)
   mesh = program.mesh
   with program.partitioning.activate(mesh):
-    made = programs.of_mode(mode, program, bound)
+    made = programs.of_mode(mode, program, run)
     compiled = compilation.compile_ahead(made.jitted, made.arguments)
     shardings = sharding_table.rows(program)
   sent = collectives.totals(

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 import dataclasses
-from typing import Any
 
 import jax
 
 from transformer_zoo.data.loader.stages import Stages
 from transformer_zoo.forecast.cost import Cost
-from transformer_zoo.runs import programs
+from transformer_zoo.runs.settings import Run
 from transformer_zoo.training import loop
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 
@@ -42,30 +41,26 @@ class RunCosts:
   evaluations: int
 
 
-def of_settings(
-  settings: Mapping[str, Any], *, with_executed: bool = True
-) -> RunCosts:
+def of_settings(run: Run, *, with_executed: bool = True) -> RunCosts:
   """The costs of a training run, traced on one device, whatever its mesh.
 
   Args:
-    settings: arguments of `train` (`programs.settings`).
+    run: The settings of the run.
     with_executed: whether backward passes and optimizers are traced too, which
       takes as long as all the rest.
 
   Raises:
     UserError: the model, its batches or what is trained do not fit together.
   """
-  alone = {**settings, "partitioning": ONE_COPY_PER_DEVICE}
-  program = programs.on_devices(alone, jax.devices()[:1])
-  steps, periods = settings["train_steps"], settings["periods"]
+  alone = run.replace(partitioning=ONE_COPY_PER_DEVICE)
+  program = alone.step.program(jax.devices()[:1])
+  steps, periods = run.course.train_steps, run.course.periods
   inputs = targets = flops = 0
   executed = Cost() if with_executed else None
   with program.partitioning.activate(program.mesh):
-    for number, rows, lengths in _stages(settings):
-      batch = programs.abstract_batch(
-        {**alone, "batch_size": rows, "task_feature_lengths": lengths},
-        program.mesh,
-      )
+    for number, rows, lengths in _stages(run):
+      stage = alone.replace(batch_size=rows, task_feature_lengths=lengths)
+      batch = stage.abstract_batch(program.mesh)
       inputs += number * rows * lengths.get("inputs", 0)
       targets += number * rows * lengths.get("targets", 0)
       flops += number * program.model_flops(batch)
@@ -84,26 +79,27 @@ def of_settings(
 
 def times(steps: int, periods: loop.Periods) -> dict[str, int]:
   """How often a run saves and evaluates, the last time at its end."""
+  evaluations = -(-steps // periods.evaluate) if periods.evaluate else 1
   return {
     "saves": -(-steps // periods.checkpoint),
-    "evaluations": -(-steps // periods.evaluate) if periods.evaluate else 1,
+    "evaluations": evaluations if periods.evaluates else 0,
   }
 
 
 def _stages(
-  settings: Mapping[str, Any],
+  run: Run,
 ) -> Iterator[tuple[int, int, Mapping[str, int]]]:
   """Yields steps, rows of a batch and lengths of each stage of the warm-ups.
 
   Buckets of lengths count as batches of the full lengths.
   """
   stages = Stages(
-    settings["batch_size"],
-    settings["task_feature_lengths"],
-    settings["batch_size_warmup"],
-    settings["length_warmup"],
+    run.step.batch_size,
+    run.examples.task_feature_lengths,
+    run.examples.batch_size_warmup,
+    run.examples.length_warmup,
   )
-  last = settings["train_steps"]
+  last = run.course.train_steps
   ends = [stage.first_step for stage in stages.stages[1:]] + [last]
   for stage, end in zip(stages.stages, ends, strict=True):
     if stage.first_step < last:

@@ -62,8 +62,8 @@ class Dropout(nn.Module):
     """Returns the factors of one draw, 0 or 1/(1 - rate).
 
     Args:
-      shape: of what they multiply.
-      dtype: theirs.
+      shape: The shape of the array that the factors multiply.
+      dtype: The dtype of that array.
 
     Returns:
       Factors of this shape, 1 along `broadcast_dims`.

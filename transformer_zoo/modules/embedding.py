@@ -35,7 +35,7 @@ def look_up(
 
   Args:
     table_VD: the table.
-    ids_BL: those beyond the table are taken for its first or last.
+    ids_BL: Token ids; an id beyond the table takes its first or last row.
     width_axis: the logical axis of D.
   """
   ids_BL = axes.constrain(ids_BL, "lookup", None)

@@ -53,12 +53,17 @@ def residual_deviation(stddev: float, num_layers: int) -> float:
   return stddev / (2 * num_layers) ** 0.5
 
 
-for _name in (
-  "fan_in_normal",
-  "fan_in_truncated_normal",
-  "fan_out_normal",
-  "fan_out_normal_of_heads",
-  "fan_average_uniform",
-  "zeros",
-):
-  gin.external_configurable(globals()[_name], name=_name, module="initializers")
+gin.external_configurable(fan_in_normal, "fan_in_normal", module="initializers")
+gin.external_configurable(
+  fan_in_truncated_normal, "fan_in_truncated_normal", module="initializers"
+)
+gin.external_configurable(
+  fan_out_normal, "fan_out_normal", module="initializers"
+)
+gin.external_configurable(
+  fan_out_normal_of_heads, "fan_out_normal_of_heads", module="initializers"
+)
+gin.external_configurable(
+  fan_average_uniform, "fan_average_uniform", module="initializers"
+)
+gin.external_configurable(zeros, "zeros", module="initializers")

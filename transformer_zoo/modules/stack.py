@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import choices
+from transformer_zoo.effects import Speed
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import target
 from transformer_zoo.modules.attention import masks
@@ -38,18 +39,19 @@ class Stack(nn.Module):
     num_layers: N.
     position_embedder: adds a vector to each embedding by its position, or None.
     position_bias: gives all layers a bias [1, H, L, M], or None.
-    windows: how far back the layers see, in tokens, one after the other and
-      over again; None is everything. (None, 256) alternates dense and banded
-      layers, as GPT-3 does.
+    windows: The distances that the layers see back, in tokens, repeated in
+      turn; None is everything. (None, 256) alternates dense and banded layers,
+      as GPT-3 does.
     divide_scores_by_depth: whether the scores of attention to itself are
       divided by the number of the layer, from 1 on (Stanford CRFM's GPT-2).
     input_norm: normalization of what enters, or None.
     norm: final normalization, or None (post-norm stacks).
-    norm_name: what the final norm is called in the parameter tree.
+    norm_name: The name of the final norm in the parameter tree.
     dropout: applied to the input.
     output_dropout: applied to the output; as `dropout` if None.
     scan: whether to scan over the layers.
-    remat: what the backward pass computes again: a key of `REMAT_POLICIES`.
+    remat: The policy for what the backward pass computes again, a key of
+      `REMAT_POLICIES`.
   """
 
   layer: nn.Module
@@ -63,8 +65,8 @@ class Stack(nn.Module):
   norm_name: str = "final_norm"
   dropout: nn.Module = part(Dropout)
   output_dropout: nn.Module | None = None
-  scan: bool = False
-  remat: str = "none"
+  scan: Speed[bool] = False
+  remat: Speed[str] = "none"
 
   def __post_init__(self):
     if self.remat not in REMAT_POLICIES:

@@ -19,7 +19,7 @@ class TokenLosses(NamedTuple):
   Attributes:
     nll_BL: negative log-likelihood, without what follows.
     z_BL: z-loss.
-    smoothing_BL: what label smoothing adds.
+    smoothing_BL: The cost that label smoothing adds.
     correct_BL: 1 where no token is likelier.
   """
 
@@ -46,8 +46,10 @@ def token_losses(
   different devices, stay together.
 
   Args:
-    head: from hidden vectors [B, l, D] to float32 logits [B, l, V].
-    hidden_BLD: what the logits are made of; of several models a tuple.
+    head: The function from hidden vectors [B, l, D] to float32 logits [B, l,
+      V].
+    hidden_BLD: The hidden states that the logits are made of; a tuple for
+      several models.
     targets_BL: ids.
     z_loss: coefficient of the z-loss.
     label_smoothing: see `smoothing_cost`; from 0 to below 1.

@@ -31,7 +31,7 @@ def sequence_to_sequence(
 
   Args:
     model: an encoder-decoder or a decoder-only model.
-    params: its parameters.
+    params: The parameters of the model.
     batch: SeqIO's features for such a model, packed or not, each [B, L].
     dropout_key: key for dropout; None for no dropout.
     z_loss: coefficient of the z-loss.
@@ -81,7 +81,7 @@ def example_sums(
 
   Args:
     model: an encoder-decoder or a decoder-only model.
-    params: its parameters.
+    params: The parameters of the model.
     batch: SeqIO's features for such a model, one example a row.
 
   Returns:

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from transformer_zoo import parameter_names
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors import layers
 from transformer_zoo.peft.unfreezing import GradualUnfreezing
 
 # Nested dictionaries of arrays, or of their shapes; some of the parameters lie
@@ -96,7 +96,7 @@ class Trainable:
     They are there where others in their stack are, and would count in norms.
 
     Args:
-      gradients: of the parameters that `of` returns.
+      gradients: The gradients of the parameters that `of` returns.
       params: all of them.
     """
     names = _names(params)
@@ -113,9 +113,10 @@ class Trainable:
     """Makes 0 of the updates of what is not trained at a step.
 
     Args:
-      updates: of the parameters that `of` returns.
+      updates: The updates of the parameters that `of` returns.
       params: all of them.
-      step: its number, from 0; it is traced, so that nothing is compiled anew.
+      step: The number of the step, from 0. It is traced, so that nothing is
+        compiled anew.
     """
     starts = self._starts(params)
     flat = traverse_util.flatten_dict(updates, sep="/")
@@ -150,7 +151,9 @@ ALL = Trainable()
 def _names(params: Params) -> dict[str, list[str]]:
   """Names of parameters -> those of the layers in them."""
   flat = traverse_util.flatten_dict(params, sep="/")
-  return {key: layers.names_in(key, leaf.shape) for key, leaf in flat.items()}
+  return {
+    key: parameter_names.names_in(key, leaf.shape) for key, leaf in flat.items()
+  }
 
 
 def _only(are_trained: Sequence[bool], gradient: jax.Array) -> jax.Array:

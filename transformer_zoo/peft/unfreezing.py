@@ -22,7 +22,7 @@ class GradualUnfreezing:
   of the layers, embeddings before all, is updated always.
 
   Attributes:
-    train_steps: of the run.
+    train_steps: The number of steps of the run.
     episodes: into how many parts they are divided; the layers of the deepest
       stack if None. In fewer parts several layers are added at once.
     with_first_layer: regular expressions; parameters outside of the layers that
@@ -44,7 +44,7 @@ class GradualUnfreezing:
     """Returns the first step, from 0, that updates each parameter.
 
     Args:
-      names: of all parameters of a model, every layer by itself.
+      names: The names of all parameters of a model, every layer by itself.
 
     Raises:
       UserError: there are no layers.

@@ -1,4 +1,4 @@
-"""Claims on runs: of several programs one trains a run, the others see who.
+"""Claims on runs: locks that let one of several programs train a run.
 
 A claim is a lock on a file in the run's folder. The kernel, or the server of a
 shared file system, frees it when the process that holds it is gone, however it
@@ -20,7 +20,7 @@ _TRIES, _SECONDS_BETWEEN = 5, 0.05
 
 
 class NoLocksError(UserError):
-  """The file system has no locks."""
+  """Raised if the file system has no locks."""
 
 
 @contextlib.contextmanager
@@ -28,14 +28,14 @@ def claim(folder: pathlib.Path, name: str = CLAIM_FILE) -> Iterator[bool]:
   """Claims a run until the block ends.
 
   Args:
-    folder: the run's folder, made if absent.
-    name: of the file that is locked.
+    folder: the folder of the run, created if absent.
+    name: the name of the file that is locked.
 
   Yields:
-    Whether the run is this process's; False where another has claimed it.
+    True if this process has claimed the run, False if another one holds it.
 
   Raises:
-    NoLocksError: the file system has none.
+    NoLocksError: the file system has no locks.
   """
   folder.mkdir(parents=True, exist_ok=True)
   with open(folder / name, "a+", encoding="utf-8") as file:
@@ -54,7 +54,7 @@ def claim(folder: pathlib.Path, name: str = CLAIM_FILE) -> Iterator[bool]:
 
 
 def owner(folder: pathlib.Path, name: str = CLAIM_FILE) -> str | None:
-  """Returns who is training a run, or None where nobody is."""
+  """Returns the process that trains a run, or None if no process does."""
   try:
     file = open(folder / name, encoding="utf-8")
   except OSError:
@@ -64,7 +64,7 @@ def owner(folder: pathlib.Path, name: str = CLAIM_FILE) -> str | None:
 
 
 def last_owner(folder: pathlib.Path) -> str | None:
-  """Returns who trained a run last, or None where nobody has begun."""
+  """Returns the process that trained a run last, or None if none has begun."""
   try:
     return (folder / CLAIM_FILE).read_text(encoding="utf-8") or None
   except OSError:
@@ -72,7 +72,7 @@ def last_owner(folder: pathlib.Path) -> str | None:
 
 
 def _lock_in_time(file) -> bool:
-  """`_lock`, but that who only looks holds it for a moment."""
+  """Locks as `_lock` does; a process that only looks holds a lock briefly."""
   for _ in range(_TRIES):
     if _lock(file, fcntl.LOCK_EX):
       return True
@@ -81,7 +81,7 @@ def _lock_in_time(file) -> bool:
 
 
 def _lock(file, kind: int) -> bool:
-  """Whether the lock was free; it is then held until the file is closed."""
+  """Returns whether the lock was free; it is held until the file is closed."""
   try:
     fcntl.flock(file, kind | fcntl.LOCK_NB)
   except BlockingIOError:

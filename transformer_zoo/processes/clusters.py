@@ -1,7 +1,7 @@
-"""Which of several processes this one is, decided in one place.
+"""The place of this process among several, as flags or a launcher give it.
 
-What is given on the command line comes first, then the variables of a launcher:
-TPU (GKE's, then the metadata server of a TPU VM), SLURM, Open MPI, Kubernetes.
+The flags of the command line come first, then the variables of a launcher: TPU
+(GKE's, then the metadata server of a TPU VM), SLURM, Open MPI, Kubernetes.
 Sources: the manuals of srun ("output environment variables") and mpirun, those
 of Kubernetes' indexed jobs and JobSet, and, for TPUs, `jax._src.clusters`.
 """
@@ -37,13 +37,12 @@ class Place:
   """One process among several.
 
   Attributes:
-    source: what said so.
-    coordinator: host:port of process 0, where all meet.
-    count: how many processes there are.
-    index: which one this is, from 0.
-    local_devices: GPUs of the machine that are this process's; None for all
-      that it sees.
-    hosts: machines of all processes, where they are known beforehand.
+    source: the name of the launcher or of the flags that gave the place.
+    coordinator: the host:port of process 0 at which all processes meet.
+    count: the number of processes.
+    index: the index of this process, from 0.
+    local_devices: the numbers of the GPUs of the machine that this process
+      uses; None for all that it sees.
   """
 
   source: str
@@ -51,45 +50,50 @@ class Place:
   count: int | None = None
   index: int | None = None
   local_devices: tuple[int, ...] | None = None
-  hosts: tuple[str, ...] = ()
+
+  @property
+  def address(self) -> tuple[str, int]:
+    """The host and the port of process 0."""
+    host, _, port = self.coordinator.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def find(
   given: Mapping[str, str | int | None],
   environment: Mapping[str, str] = os.environ,
 ) -> Place | None:
-  """Returns the place of this process, or None where it is alone.
+  """Returns the place of this process, or None if it is alone.
 
   Args:
-    given: `coordinator`, `count` and `index`, where the user says them.
-    environment: variables.
+    given: the values of the flags by name: `coordinator`, `count`, `index`;
+      None for a flag that is not given.
+    environment: the environment variables.
 
   Raises:
-    UserError: something is said and something needed is not, or both do not go
-      together.
+    UserError: a value is missing, or the values contradict one another.
   """
   named = {
     "coordinator": environment.get(COORDINATOR),
     "count": _number(environment, COUNT),
     "index": _number(environment, INDEX),
   }
-  told = {
+  explicit = {
     name: value if given.get(name) is None else given[name]
     for name, value in named.items()
     if given.get(name) is not None or value is not None
   }
   found = None
-  if len(told) < len(named):
+  if len(explicit) < len(named):
     found = next(filter(None, (look(environment) for look in _LAUNCHERS)), None)
   if found is None:
-    if not told or told == {"count": 1}:
+    if not explicit or explicit == {"count": 1}:
       return None
     found = Place("the command line")
-  elif told:
+  elif explicit:
     found = dataclasses.replace(
       found, source=f"{found.source} and the command line"
     )
-  place = dataclasses.replace(found, **told)
+  place = dataclasses.replace(found, **explicit)
   if place.count == 1:
     return None
   _check(place)
@@ -154,7 +158,7 @@ def _tpu_vm(environment) -> Place | None:
 
 
 def _of_slices(source, hosts, worker, settings) -> Place:
-  """A worker of a slice, or of one of several."""
+  """Returns the place of a worker of one or of several slices."""
   slices = int(settings.get("MEGASCALE_NUM_SLICES") or 1)
   first = settings.get("MEGASCALE_COORDINATOR_ADDRESS") or hosts[0]
   return Place(
@@ -162,7 +166,6 @@ def _of_slices(source, hosts, worker, settings) -> Place:
     coordinator=f"{first.partition(':')[0]}:{_PORT}",
     count=len(hosts) * slices,
     index=int(settings.get("MEGASCALE_SLICE_ID") or 0) * len(hosts) + worker,
-    hosts=tuple(hosts) if slices == 1 else (),
   )
 
 
@@ -219,7 +222,7 @@ def _open_mpi(environment) -> Place | None:
 
 
 def _kubernetes(environment) -> Place | None:
-  """Pods of an indexed job, whose manifest tells their count (COUNT)."""
+  """Returns the place of a pod of an indexed job; its manifest sets COUNT."""
   index = _number(environment, "JOB_COMPLETION_INDEX")
   if index is None or COUNT not in environment:
     return None
@@ -245,9 +248,10 @@ def _port_of_job(number: int) -> int:
 
 
 def _share_of_gpus(environment, name, tasks) -> tuple[int, ...] | None:
-  """The machine's GPUs, dealt to its processes; None where they are not seen.
+  """Returns the GPUs of this process; None for all that it sees.
 
-  A launcher that binds GPUs to tasks shows each process its own.
+  A launcher that binds GPUs to tasks shows each process its own. Otherwise the
+  GPUs of a machine are dealt to its processes evenly.
   """
   visible = environment.get("CUDA_VISIBLE_DEVICES")
   count = (
@@ -264,7 +268,7 @@ def _share_of_gpus(environment, name, tasks) -> tuple[int, ...] | None:
 
 
 def _without_tpu(environment) -> bool:
-  """Whether the user keeps JAX from the TPU."""
+  """Returns whether the user keeps JAX from the TPU."""
   platforms = environment.get("JAX_PLATFORMS", "")
   return bool(platforms) and "tpu" not in platforms
 

@@ -1,6 +1,7 @@
-"""A model and its vocabulary on a mesh: answers to texts, scores of targets."""
+"""Answers to texts, and scores of targets, by a model on a mesh."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import dataclasses
 import functools
 import itertools
 import math
@@ -17,16 +18,15 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs import batch_widths
-from transformer_zoo.runs import decoding_memory
 from transformer_zoo.runs import scoring
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 
 Example = Mapping[str, Any]
 
-
 # What an answer may add to its example.
 _OF_ANSWERS = ("prediction", "predictions", "score", "log_likelihood")
+# Widths of batches are at least this, and powers of two up to the length.
+_NARROWEST = 16
 
 
 class Answering:
@@ -48,22 +48,23 @@ class Answering:
     decoding: DecodingOptions,
     report: Callable[[str], None],
   ):
-    """Compiles nothing yet.
+    """Prepares the functions; nothing is compiled.
 
     Args:
-      model: an architecture.
-      vocabulary: of inputs and targets.
-      params: its parameters, on the mesh.
-      mesh: where it lies.
-      lengths: feature -> tokens; what is longer is cut: at its end, but at its
-        beginning where a language model continues it.
-      batch_size: examples a batch, a multiple of the mesh's data axis.
-      converter: lays examples out as the model reads them.
-      decoding: how to search.
-      report: gets a sentence on what is cut.
+      model: The architecture.
+      vocabulary: The vocabulary of inputs and targets.
+      params: The parameters on the mesh.
+      mesh: The mesh of devices.
+      lengths: The number of tokens of each feature. Longer texts lose their
+        end, or their beginning if a language model continues them.
+      batch_size: The number of examples of a batch, a multiple of the data axis
+        of the mesh.
+      converter: The layout of a batch.
+      decoding: The options of the search.
+      report: A function that is called with a sentence on texts that are cut.
 
     Raises:
-      UserError: the options do not fit the length of the targets.
+      UserError: The options do not fit the length of the targets.
     """
     self._vocabulary = vocabulary
     self._params = params
@@ -73,10 +74,10 @@ class Answering:
     self._continued = prompts.continues(converter)
     self._converter = prompts.with_inputs(converter)
     self._decoding = decoding.with_length(lengths["targets"])
-    self._widths = batch_widths.Widths.of(model, self._lengths, self._decoding)
+    self._widths = Widths.of_model(model, self._lengths, self._decoding)
     self._report = report
     self._ids = scoring.special_ids(vocabulary, converter)
-    self._generate = decoding_memory.with_room(
+    self._generate = scoring.with_room(
       jax.jit(
         functools.partial(
           generate,
@@ -97,16 +98,17 @@ class Answering:
     """Yields, for each batch, its examples with their answers.
 
     Each has `prediction`, `score` and `log_likelihood` of the best output; all
-    outputs are listed under `predictions` where several are returned. What an
-    example has of these names, as an answer from before, is left out.
+    outputs are listed under `predictions` if several are returned. Values of
+    these names from an earlier answer are left out.
 
     Args:
-      examples: with `inputs`, and perhaps a `prefix` that outputs begin with.
-      first: number of the first example, which draws depend on.
+      examples: The examples, with `inputs` and an optional `prefix` that
+        outputs begin with.
+      first: The number of the first example, which random draws depend on.
 
     Raises:
-      UserError: the devices have no room for the search, the options forbid
-        every token, or the model's log-probabilities are no numbers.
+      UserError: The devices have no room for the search, the options forbid
+        every token, or the model's log-probabilities are NaN.
     """
     for batch in _batches(examples, self._batch_size):
       inputs = self._encoded(batch, "inputs", first)
@@ -139,11 +141,11 @@ class Answering:
     targets, EOS included, in nats.
 
     Args:
-      examples: with `inputs` and `targets`.
-      first: number of the first example.
+      examples: The examples, with `inputs` and `targets`.
+      first: The number of the first example.
 
     Raises:
-      UserError: the model's log-probabilities are no numbers.
+      UserError: The model's log-probabilities are NaN.
     """
     for batch in _batches(examples, self._batch_size):
       sides = {
@@ -179,9 +181,10 @@ class Answering:
   def _encoded(
     self, batch: Sequence[Example], feature: str, first: int
   ) -> Ragged:
-    """Ids of a text of each example, cut; with EOS unless it is continued.
+    """Returns the ids of a text of each example, cut to the feature's length.
 
-    Nothing ends texts of a vocabulary without EOS (GPT's).
+    EOS ends them unless the model continues them, or the vocabulary has no EOS
+    (GPT's).
     """
     continued = self._continued and feature == "inputs"
     eos_id = self._ids["eos_id"]
@@ -209,7 +212,7 @@ class Answering:
     return Ragged.of(rows)
 
   def _prefixes(self, batch: Sequence[Example]):
-    """Ids that outputs begin with, -1 after them; None where nothing does."""
+    """Returns the ids that outputs begin with, padded by -1, or None."""
     rows = [
       self._vocabulary.encode_targets(example.get("prefix", ""))
       for example in batch
@@ -218,10 +221,8 @@ class Answering:
       return None
     prefixes = Ragged.of([np.array(ids, np.int32) for ids in rows])
     options = self._decoding
-    width = batch_widths.width(
-      prefixes, options.max_length - len(options.forced_prefix)
-    )
-    return self._filled(prefixes).padded(width, -1)[0]
+    longest = options.max_length - len(options.forced_prefix)
+    return self._filled(prefixes).padded(width(prefixes, longest), -1)[0]
 
   def _filled(self, rows: Ragged) -> Ragged:
     """The rows, the last one repeated up to a whole batch."""
@@ -256,10 +257,10 @@ class Answering:
 
 
 def _number(found: np.ndarray, example: int) -> float:
-  """What was found for an example.
+  """Returns a log-probability of an example.
 
   Raises:
-    UserError: it is no number.
+    UserError: It is NaN.
   """
   if np.isnan(found):
     raise UserError(
@@ -273,3 +274,89 @@ def _batches(examples, size):
   examples = iter(examples)
   while batch := list(itertools.islice(examples, size)):
     yield batch
+
+
+@dataclasses.dataclass(frozen=True)
+class Widths:
+  """Widths of batches: few, so that few shapes are compiled.
+
+  If a model has learned positions, padding alone never makes a batch wider than
+  their number.
+
+  Attributes:
+    lengths: The largest number of tokens of each feature.
+    decoding: The options of the search, with their `max_length`.
+    positions: The number of positions of each feature, infinite if unlimited.
+    one_sequence: Whether inputs and targets share the positions, because there
+      is no encoder.
+  """
+
+  lengths: Mapping[str, int]
+  decoding: DecodingOptions
+  positions: Mapping[str, float]
+  one_sequence: bool
+
+  @classmethod
+  def of_model(
+    cls,
+    model: nn.Module,
+    lengths: Mapping[str, int],
+    decoding: DecodingOptions,
+  ) -> "Widths":
+    """Returns the widths of an architecture, or of an ensemble of several."""
+    members = getattr(model, "members", (model,))
+    positions = {
+      "inputs": _fewest(map(_encoder_positions, members)),
+      "targets": _fewest(member.decoder.num_positions for member in members),
+    }
+    one_sequence = not hasattr(members[0], "encoder")
+    return cls(lengths, decoding, positions, one_sequence)
+
+  def of_prompts(self, inputs: Ragged) -> int:
+    """Returns the width of inputs that outputs are made for."""
+    room = self.positions["inputs"]
+    if self.one_sequence:
+      room += self._unread - self.decoding.max_length
+    return width(inputs, min(self.lengths["inputs"], room))
+
+  def of_pairs(self, sides: Mapping[str, Ragged]) -> dict[str, int]:
+    """Returns the widths of `inputs` and `targets`, by these names.
+
+    If both are one sequence, the sum of the widths has room for every row.
+    """
+    widths = {
+      name: width(side, min(self.lengths[name], self.positions[name]))
+      for name, side in sides.items()
+    }
+    if self.one_sequence:
+      longest = sum(side.lengths for side in sides.values()).max()
+      room = max(self.positions["targets"] + self._unread, int(longest))
+      widths["targets"] = min(widths["targets"], room)
+      widths["inputs"] = min(widths["inputs"], room - widths["targets"])
+    return widths
+
+  @property
+  def _unread(self) -> int:
+    """The number of places of a row that are not read: that of the start."""
+    return int(not self.decoding.start_before_prompt)
+
+
+def width(rows: Ragged, longest: float) -> int:
+  """Returns the next width, at most `longest` unless a row is longer."""
+  needed = int(rows.lengths.max())
+  found = _NARROWEST
+  while found < needed:
+    found *= 2
+  return max(min(found, longest), needed)
+
+
+def _encoder_positions(member: nn.Module) -> int | None:
+  """Returns the number of positions of inputs, None if unlimited."""
+  encoder = getattr(member, "encoder", None)
+  if encoder is None:
+    return member.decoder.num_positions
+  return getattr(encoder.position_embedder, "num_positions", None)
+
+
+def _fewest(numbers: Iterable[int | None]) -> float:
+  return min((n for n in numbers if n is not None), default=math.inf)

@@ -1,6 +1,6 @@
-"""Where parameters may come from: our runs, Hugging Face directories, T5X's.
+"""Sources of parameters: runs, Hugging Face directories, T5X checkpoints.
 
-The kind is told by what lies at the path.
+The contents of a path decide on its kind.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from transformer_zoo import config
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import converted_run
-from transformer_zoo.interop.conversion import generation_defaults
+from transformer_zoo.interop.conversion import generation_config
 from transformer_zoo.interop.conversion import tokenizer_files
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.t5x import checkpoints as t5x_checkpoints
@@ -29,21 +29,27 @@ from transformer_zoo.training.checkpoints import reading
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """A checkpoint that is open.
+  """An open checkpoint.
 
   Attributes:
-    path: of the checkpoint itself: a step's folder, a Hugging Face directory.
-    name: what a user reads: "the T5X checkpoint '...'".
-    tensors: the parameters under our names, every layer by itself.
-    make_model: builds the model they are of, or None where nothing tells it.
-    advice: a line for whoever has chosen another model; may be empty.
-    find_vocabulary: finds the one whose ids the model read, or None.
-    of_a_run: whether a run of ours saved it.
-    steps: that it has made; 0 where it does not tell.
-    find_moments: finds those of Adafactor (`T5XCheckpoint.moments`), or None.
-    find_start_id: finds what its decoder was first fed, where it is told and
-      not padding: by the converter of a run, by files of Hugging Face (for a
-      language model, what the tokenizer puts before a text); else None.
+    path: The path of the checkpoint itself: the folder of a step, a Hugging
+      Face directory.
+    name: The name for errors: "the T5X checkpoint '...'".
+    tensors: The parameters under the names of this package, each layer by
+      itself.
+    make_model: A function that builds the model of the parameters, or returns
+      None if it is unknown.
+    advice: A line for users who have chosen another model; may be empty.
+    find_vocabulary: A function that returns the vocabulary whose ids the model
+      read, or None.
+    of_a_run: Whether a run of this package saved it.
+    steps: The number of steps that it has made; 0 if it is unknown.
+    find_moments: A function that returns the moments of Adafactor
+      (`T5XCheckpoint.moments`), or None.
+    find_start_id: A function that returns the id that its decoder was fed
+      first, from the converter of a run or the files of Hugging Face (for a
+      language model, the id that the tokenizer puts before a text), or None if
+      it is unknown or padding.
   """
 
   path: pathlib.Path
@@ -62,11 +68,11 @@ def locate(path: str | os.PathLike[str]) -> pathlib.Path:
   """Finds the folder of the checkpoint that a user's path means.
 
   Args:
-    path: a run folder or a step in its checkpoints/, a Hugging Face directory,
-      a checkpoint of T5X, or a URL of one of them.
+    path: The path or URL of a run folder or of a step in its checkpoints/, of
+      a Hugging Face directory or of a T5X checkpoint.
 
   Raises:
-    UserError: there is none.
+    UserError: There is no checkpoint.
   """
   path = remote.fetched(path)
   if t5x_checkpoints.is_checkpoint(path):
@@ -89,10 +95,11 @@ def open_source(path: str | os.PathLike[str]) -> Source:
   """Opens a checkpoint of any kind; no tensor is read.
 
   Args:
-    path: see `locate`.
+    path: The path of the checkpoint, as `locate` takes it.
 
   Raises:
-    UserError: there is none, it is damaged, or it holds what is not known here.
+    UserError: There is no checkpoint, it is damaged, or its contents are
+      unknown here.
   """
   path = remote.fetched(path)
   if t5x_checkpoints.is_checkpoint(path):
@@ -103,7 +110,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
 
 
 def check_not_tensorflow(path: str | os.PathLike[str]) -> None:
-  """Raises UserError where a path is a checkpoint of TensorFlow."""
+  """Raises UserError if a path is a checkpoint of TensorFlow."""
   path = pathlib.Path(path)
   if path.with_name(path.name + ".index").is_file() or any(
     path.glob("model.ckpt-*.index")
@@ -150,7 +157,7 @@ def _of_huggingface(path) -> Source:
 
 def _start_id(model: nn.Module, folder: pathlib.Path) -> int | None:
   if hasattr(model, "encoder"):
-    return generation_defaults.start_id(folder)
+    return generation_config.start_id(folder)
   try:
     return tokenizer_files.start_id(folder)
   except UserError:  # Weights are good without a vocabulary.
@@ -200,7 +207,7 @@ def _vocabulary_of_run(run: pathlib.Path) -> Vocabulary | None:
 
 
 def vocabulary(folder: str | os.PathLike[str]) -> Vocabulary | None:
-  """The vocabulary that lies in a folder, None where there is none."""
+  """Returns the vocabulary in a folder, None if there is none."""
   found = Vocabulary(folder)
   return found if _is_readable(found) else None
 

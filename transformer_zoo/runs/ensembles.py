@@ -11,6 +11,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.modules import comparison
 from transformer_zoo.runs import checkpoint_sources
 from transformer_zoo.runs import restoration
+from transformer_zoo.runs import scoring
 from transformer_zoo.runs.checkpoint_sources import Source
 
 # The checkpoint that is evaluated: one, or those of an ensemble's members.
@@ -21,10 +22,10 @@ def locate(paths: str | Sequence[str]) -> Checkpoint:
   """Finds the folders of the checkpoints that a user's paths mean.
 
   Args:
-    paths: one as `checkpoint_sources.locate` takes it, or several.
+    paths: A path as `checkpoint_sources.locate` takes it, or several.
 
   Raises:
-    UserError: one is missing, or is named twice.
+    UserError: A checkpoint is missing, or is named twice.
   """
   found = tuple(map(checkpoint_sources.locate, _listed(paths)))
   if not found:
@@ -41,10 +42,15 @@ def locate(paths: str | Sequence[str]) -> Checkpoint:
 def check_call(
   paths: str | Sequence[str], all_checkpoints: bool, output_dir: str | None
 ) -> None:
-  """Checks what can be asked for of the checkpoints that are named.
+  """Compares the options of a command with the number of its checkpoints.
+
+  Args:
+    paths: The path of a checkpoint, or several.
+    all_checkpoints: Whether all checkpoints of a run are evaluated.
+    output_dir: The folder of the output; None for that of the run.
 
   Raises:
-    UserError: something is of a single run.
+    UserError: An option does not apply to these checkpoints.
   """
   number = len(_listed(paths))
   if number > 1 and all_checkpoints:
@@ -66,23 +72,23 @@ def check_call(
 
 
 def shown(checkpoint: Checkpoint) -> str | list[str]:
-  """A checkpoint as JSON has it: its folder, or a list of folders."""
+  """Returns a checkpoint for JSON: its folder, or a list of folders."""
   folders = list(map(str, checkpoint))
   return folders if len(folders) > 1 else folders[0]
 
 
 def model_of(model: nn.Module, checkpoint: Checkpoint) -> nn.Module:
-  """The model itself, or the ensemble of several checkpoints.
+  """Returns the model itself, or the ensemble of several checkpoints.
 
-  Members are computed by `model`, but those whose own runs had another one than
-  that of the first by their own.
+  A member whose run had another model than that of the first checkpoint is
+  computed by the model of its run.
 
   Args:
-    model: that of the first checkpoint.
-    checkpoint: as `locate` finds it.
+    model: The model of the first checkpoint.
+    checkpoint: The checkpoint, as `locate` returns it.
 
   Raises:
-    UserError: the members do not read or predict the same tokens.
+    UserError: The members do not read or predict the same tokens.
   """
   if len(checkpoint) == 1:
     return model
@@ -98,18 +104,12 @@ def model_of(model: nn.Module, checkpoint: Checkpoint) -> nn.Module:
   return Ensemble.of(members)
 
 
-def number_of_logits(model: nn.Module) -> int:
-  """How many tokens a model predicts."""
-  embedder = getattr(model, "target_embedder", None) or model.token_embedder
-  return embedder.num_embeddings
-
-
 def _listed(paths: str | Sequence[str]) -> Sequence[str]:
   return [paths] if isinstance(paths, str | os.PathLike) else paths
 
 
 def _check_vocabularies(sources: Sequence[Source]) -> None:
-  """Raises UserError where two are known to have other ids."""
+  """Raises UserError if two sources are known to have different ids."""
   known = {source.name: source.find_vocabulary() for source in sources}
   known = {name: found for name, found in known.items() if found is not None}
   for name, vocabulary in known.items():
@@ -123,14 +123,17 @@ def _check_vocabularies(sources: Sequence[Source]) -> None:
 
 
 def _check_member(member: nn.Module, first: nn.Module, source: Source) -> None:
-  """Raises UserError where it reads or predicts other tokens than the first."""
+  """Raises UserError if it reads or predicts other tokens than the first."""
   if type(member) is not type(first):
     raise UserError(
       f"{source.name} is of a {type(member).__name__} and not of a "
       f"{type(first).__name__}, as the first; the members of an ensemble read "
       "the same batches"
     )
-  logits, expected = number_of_logits(member), number_of_logits(first)
+  logits, expected = (
+    scoring.number_of_logits(member),
+    scoring.number_of_logits(first),
+  )
   if logits != expected:
     raise UserError(
       f"{source.name} has logits of {logits} tokens and not of {expected}, as "

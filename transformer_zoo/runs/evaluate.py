@@ -16,8 +16,11 @@ import rich.console
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader.evaluation_split import ENCODER_DECODER
 from transformer_zoo.data.storage import manifest
+from transformer_zoo.data.storage import records
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
+from transformer_zoo.effects import Place
+from transformer_zoo.effects import Speed
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import best
 from transformer_zoo.evaluation import submission
@@ -25,10 +28,10 @@ from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.evaluation.evaluator import TaskResult
 from transformer_zoo.evaluation.journal import Journal
 from transformer_zoo.runs import ensembles
-from transformer_zoo.runs import evaluated_tasks
 from transformer_zoo.runs import evaluation_report
 from transformer_zoo.runs import fingerprint
 from transformer_zoo.runs import inputs
+from transformer_zoo.runs import restoration
 from transformer_zoo.runs import run_folder
 from transformer_zoo.runs import scoring
 from transformer_zoo.runs.ensembles import Checkpoint
@@ -37,6 +40,12 @@ from transformer_zoo.training.monitoring.progress import Progress
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.sharding.partitioning import Partitioning
+
+# Targets where a benchmark hides its labels: of classes, answers and choices,
+# and of STS-B.
+_HIDDEN = ("<unk>", "-1.0")
+# Examples that are looked at together.
+_SOME = 64
 
 
 @gin.register
@@ -47,11 +56,11 @@ def evaluate(
   mixture_or_task_name: str,
   task_feature_lengths: Mapping[str, int],
   batch_size: int,
-  partitioning: Partitioning = ONE_COPY_PER_DEVICE,
-  prepared_dir: str = "runs/prepared",
+  partitioning: Speed[Partitioning] = ONE_COPY_PER_DEVICE,
+  prepared_dir: Place[str] = "runs/prepared",
   split: str = "validation",
   max_examples: int | None = None,
-  output_dir: str | None = None,
+  output_dir: Place[str | None] = None,
   corruption: Callable | None = None,
   converter: converters.Converter = ENCODER_DECODER,
   decoding: DecodingOptions = GREEDY,
@@ -66,35 +75,39 @@ def evaluate(
   checkpoint, model, data and code are the same.
 
   Args:
-    model: an architecture.
-    checkpoint_path: a run folder or the folder of one step, a Hugging Face
-      directory, or a T5X checkpoint; several answer as an ensemble.
-    mixture_or_task_name: what to evaluate on.
-    task_feature_lengths: feature -> tokens.
-    batch_size: examples a batch.
-    partitioning: mesh and rules.
-    prepared_dir: where prepared data lies or is put.
-    split: which split; tasks without it are named and passed over.
-    max_examples: the most examples of a split.
-    output_dir: where predictions and `result.json` are written; in the run
-      folder, `evaluation/<mixture>/<split>`, unless given. Each step has a
-      folder in it, but a list of checkpoints, as an ensemble's, none.
-    corruption: of unlabelled tasks, in place of their own; a run that was
-      trained with another one binds it here as well.
-    converter: lays examples out as the model reads them (data/features.py).
-    decoding: how outputs are searched for.
-    all_checkpoints: scores every checkpoint of the run and chooses the best.
-    submission_dir: decodes without scoring and writes the files for the GLUE
-      and SuperGLUE servers there.
-    suffix: of the names of tasks in results and files, where a task is scored
-      in several ways.
+    model: The architecture.
+    checkpoint_path: The path of a run folder or of one of its steps, of a
+      Hugging Face directory or of a T5X checkpoint; several paths answer as an
+      ensemble.
+    mixture_or_task_name: The name of the mixture or task to evaluate on.
+    task_feature_lengths: The number of tokens of each feature.
+    batch_size: The number of examples of a batch.
+    partitioning: The mesh of devices and the rules of the layout.
+    prepared_dir: The folder of prepared data, which is filled where it lacks
+      the mixture.
+    split: The name of the split; tasks without it are reported and skipped.
+    max_examples: The largest number of examples of a split; None for all.
+    output_dir: The folder of predictions and `result.json`, with a folder for
+      each step, but none for a list of checkpoints; None for
+      `evaluation/<mixture>/<split>` in the run folder.
+    corruption: The corruption of unlabelled tasks; None for their own. For a
+      run that was trained with another one, bind it here as well.
+    converter: The layout of a batch (data/features/converters.py).
+    decoding: The options of the search for outputs.
+    all_checkpoints: Whether every checkpoint of the run is scored and the best
+      one chosen.
+    submission_dir: The folder for the files of the GLUE and SuperGLUE servers;
+      if given, outputs are decoded and not scored.
+    suffix: The end of the names of tasks in results and files, for a task that
+      is scored in several ways.
 
   Returns:
     The scores as JSON text.
 
   Raises:
-    UserError: the configuration or the data cannot be used as it is.
+    UserError: The configuration or the data cannot be used as it is.
   """
+  inputs.check_at_least(1, BATCH_SIZE=batch_size, max_examples=max_examples)
   if submission_dir and (all_checkpoints or max_examples is not None):
     raise UserError(
       "a submission is of one checkpoint and of every row: leave out "
@@ -111,9 +124,7 @@ def evaluate(
   mixture = inputs.prepared(mixture_or_task_name, prepared_dir, report=_say)
   inputs.check_mixture(model, mixture)
   model = ensembles.model_of(model, found[0])
-  tasks, skipped = evaluated_tasks.choose(
-    mixture, split, submitted=bool(submission_dir)
-  )
+  tasks, skipped = choose_tasks(mixture, split, submitted=bool(submission_dir))
   if skipped:
     _say(f"without a split {split!r}, passed over: {', '.join(skipped)}")
   tasks = [dataclasses.replace(t, name=t.name + suffix) for t in tasks]
@@ -138,7 +149,7 @@ def evaluate(
       model=model,
       evaluator=evaluator,
       restore=functools.partial(
-        scoring.restore,
+        restoration.restore,
         model,
         partitioning,
         mesh,
@@ -179,9 +190,81 @@ def evaluate(
   return text
 
 
+def choose_tasks(
+  mixture: manifest.PreparedMixture, split: str, *, submitted: bool
+) -> tuple[list[manifest.PreparedTask], list[str]]:
+  """Chooses the tasks of a mixture that are evaluated.
+
+  Args:
+    mixture: The prepared mixture.
+    split: The name of the split.
+    submitted: Whether files for the server of a benchmark are written.
+
+  Returns:
+    The tasks that have the split, and the names of those that do not.
+
+  Raises:
+    UserError: No task has the split, no task belongs to a benchmark, or the
+      labels to score are hidden.
+  """
+  tasks = list(mixture.tasks)
+  if submitted:
+    tasks = [task for task in tasks if submission.form_of(task.name)]
+    if not tasks:
+      raise UserError(
+        f"no task of {mixture.name!r} belongs to a submission; those that do "
+        f"are {', '.join(submission.FORMATS)}"
+      )
+    for task in tasks:
+      if task.scoring is None:
+        raise UserError(
+          f"task {task.name!r} has no post-processing that makes labels of "
+          "texts, so it cannot be submitted; give it one and prepare it again"
+        )
+  having = [task for task in tasks if split in task.splits]
+  if not having and len(tasks) == 1:
+    tasks[0].split(split)
+  if not having:
+    there = sorted({name for task in tasks for name in task.splits})
+    raise UserError(
+      f"no task of mixture {mixture.name!r} has a split {split!r}; there are "
+      f"{', '.join(there)}"
+    )
+  if not submitted:
+    _check_labels(having, split)
+  return having, [task.name for task in tasks if split not in task.splits]
+
+
+def _check_labels(tasks: list[manifest.PreparedTask], split: str) -> None:
+  """Raises UserError if all targets of a task are hidden."""
+  hidden = [task.name for task in tasks if _is_hidden(task, split)]
+  if not hidden:
+    return
+  if any(map(submission.form_of, hidden)):
+    advice = "--submission DIR writes the answers for the benchmark's server"
+  else:
+    advice = "choose a split that has labels"
+  raise UserError(
+    f"the labels of split {split!r} are hidden in {', '.join(hidden)}, so "
+    f"nothing can be scored; {advice}"
+  )
+
+
+def _is_hidden(task: manifest.PreparedTask, split: str) -> bool:
+  if task.kind != "examples":
+    return False
+  examples = records.ExampleRecords(task, split)
+  for start in range(0, len(examples), _SOME):
+    end = min(start + _SOME, len(examples))
+    for _, text in examples.read(range(start, end)):
+      if text.get("targets_pretokenized") not in _HIDDEN:
+        return False
+  return len(examples) > 0
+
+
 @dataclasses.dataclass(frozen=True)
 class _Evaluation:
-  """What is the same for all checkpoints."""
+  """An evaluation of checkpoints: all that is the same for each of them."""
 
   model: nn.Module
   evaluator: Evaluator
@@ -294,6 +377,6 @@ def _make(folder: pathlib.Path) -> None:
 
 
 def _say(text: str) -> None:
-  """On stderr: standard output is for the JSON."""
+  """Prints to stderr: standard output is for the JSON."""
   if jax.process_index() == 0:
     print(text, file=sys.stderr, flush=True)

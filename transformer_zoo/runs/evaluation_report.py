@@ -19,10 +19,10 @@ def as_json(
   """Returns the result of one checkpoint.
 
   Args:
-    checkpoint: its folder, or those of an ensemble's members.
-    split: what was evaluated.
-    results: by task.
-    without_split: the tasks that were passed over.
+    checkpoint: The folder of the checkpoint, or those of an ensemble's members.
+    split: The name of the split.
+    results: The results by task.
+    without_split: The names of the tasks that lack the split.
   """
   scores = {
     name: result.scores for name, result in results.items() if result.scores
@@ -65,8 +65,8 @@ def of_checkpoint(result: Mapping[str, Any], evaluator: Evaluator) -> list[str]:
   """Returns the lines about one checkpoint.
 
   Args:
-    result: of `as_json`, with `submission` where files were written.
-    evaluator: that made it.
+    result: The result of `as_json`, with `submission` if files were written.
+    evaluator: The evaluator that made it.
   """
   lengths = prompts.with_room(evaluator.converter, evaluator.lengths)
   folders = result["checkpoint"]
@@ -108,9 +108,9 @@ def truncation(
   """Returns a sentence for each feature of which examples were cut.
 
   Args:
-    truncated: feature -> how many examples were.
-    number: of examples.
-    lengths: feature -> length that they were cut to.
+    truncated: The number of cut examples of each feature.
+    number: The number of examples.
+    lengths: The number of tokens of each feature.
   """
   return [
     f"{count:,} of {number:,} examples have more {feature} than "
@@ -124,7 +124,7 @@ def of_choice(chosen: Mapping[str, Any]) -> list[str]:
   """Returns the lines about the best of several checkpoints.
 
   Args:
-    chosen: of `best.choose`.
+    chosen: The choice of `best.choose`.
   """
   lines = []
   if chosen["tasks"]:

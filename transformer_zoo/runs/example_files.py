@@ -1,4 +1,4 @@
-"""Examples to answer: where they come from, and where their answers go."""
+"""Files of examples to answer, and of their answers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 import io
@@ -24,11 +24,17 @@ _FILE_NAME = re.compile(
 def chosen(
   words: Sequence[str], *, output: str | None, interactive: bool, scored: bool
 ) -> Examples:
-  """The examples of a command line: `asked` if interactive, or `read`.
+  """Returns the examples of a command line: `asked` if interactive, or `read`.
+
+  Args:
+    words: The texts and the names of files of the command line.
+    output: The path of the output; None for standard output.
+    interactive: Whether texts are asked for on the terminal.
+    scored: Whether a text may have targets after a tab.
 
   Raises:
-    UserError: words or an output are given though texts are asked for, a word
-      names a file that is not there, or the output cannot be written.
+    UserError: Words or an output are given in an interactive session, a word
+      names a file that is missing, or the output cannot be written.
   """
   if interactive:
     if words or output:
@@ -44,16 +50,17 @@ def chosen(
 
 
 def read(words: Sequence[str], *, scored: bool) -> Examples:
-  """The examples in texts and files; those of standard input without any.
+  """Yields the examples in texts and files, or those of standard input.
 
   Args:
-    words: what names a file is read: in one that ends in .jsonl every line but
-      a blank one is an object, in any other a text, a blank one too. `-` is
-      standard input, of texts. Anything else is a text itself.
-    scored: whether a text may have targets after a tab.
+    words: The texts and the names of files. In a file that ends in .jsonl every
+      line that is not blank is an object; in any other file every line is a
+      text, blank ones too. `-` is standard input, of texts. No words stand for
+      standard input.
+    scored: Whether a text may have targets after a tab.
 
   Raises:
-    UserError: a file cannot be read or is not UTF-8, or a line of it is no
+    UserError: A file cannot be read or is not UTF-8, or one of its lines is no
       object.
   """
   for word in words or [_STDIN]:
@@ -76,14 +83,14 @@ def asked(*, scored: bool) -> Examples:
 
 
 def journal_of(output: str | None) -> str | None:
-  """The file that keeps answers until all can be written; None without one."""
+  """Returns the path of the journal of answers beside an output, or None."""
   return None if output is None else f"{output}.journal"
 
 
 def write(answers: Iterable[Mapping[str, Any]], output: str) -> None:
   """Writes JSON Lines, whole or not at all, and removes the journal.
 
-  So does the first of several processes; all compute the answers.
+  The first of several processes writes; all of them compute the answers.
   """
   text = "".join(f"{_line(answer)}\n" for answer in answers)
   if not distributed.is_first():
@@ -172,10 +179,11 @@ def _of_objects(lines: Iterable[str], path: str) -> Examples:
 
 
 def _checked(text: str, where: str) -> str:
-  """The text.
+  """Returns the text.
 
   Raises:
-    UserError: it has what an escape or a wrong encoding leaves of a character.
+    UserError: It has half of a surrogate pair, which a wrong escape or encoding
+      leaves of a character.
   """
   try:
     text.encode()

@@ -1,4 +1,4 @@
-"""All that the predictions of an evaluation depend on."""
+"""Fingerprints of predictions: all that they depend on, by name."""
 
 from collections.abc import Mapping, Sequence
 import functools
@@ -41,7 +41,18 @@ def of_evaluation(
   *,
   measured: bool,
 ) -> Mapping[str, str]:
-  """Returns the parts by name; equal parts make equal predictions."""
+  """Returns the fingerprint of an evaluation, as texts by name.
+
+  Equal fingerprints make equal predictions.
+
+  Args:
+    model: The architecture.
+    evaluator: The evaluator, with its lengths, batch size and decoding options.
+    task: The task that is evaluated.
+    split: The name of the split.
+    checkpoint: The folders of the checkpoint, several for an ensemble.
+    measured: Whether the predictions are scored.
+  """
   info = task.split(split)
   return {
     "model": _digest(_ADDRESS.sub("", repr(model))),
@@ -76,7 +87,19 @@ def of_inference(
   decoding: DecodingOptions,
   scored: bool,
 ) -> Mapping[str, str]:
-  """Returns the parts by name; equal parts make equal answers."""
+  """Returns the fingerprint of answers to texts, as texts by name.
+
+  Args:
+    model: The architecture.
+    checkpoint: The folders of the checkpoint, several for an ensemble.
+    vocabulary: The vocabulary of inputs and targets.
+    examples: The examples to answer.
+    lengths: The number of tokens of each feature.
+    batch_size: The number of examples of a batch.
+    converter: The layout of a batch.
+    decoding: The options of the search.
+    scored: Whether targets are scored and nothing is decoded.
+  """
   return {
     "model": _digest(_ADDRESS.sub("", repr(model))),
     "checkpoint": _digest(" ".join(map(checksums.identity, checkpoint))),
@@ -95,7 +118,7 @@ def of_inference(
 @functools.cache
 def _code() -> str:
   root = pathlib.Path(transformer_zoo.__file__).parent
-  files = sorted(path for room in _ROOMS for path in (root / room).glob("*.py"))
+  files = sorted(p for room in _ROOMS for p in (root / room).rglob("*.py"))
   return _digest("".join(path.read_text(encoding="utf-8") for path in files))
 
 

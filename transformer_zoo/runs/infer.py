@@ -16,18 +16,22 @@ from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
+from transformer_zoo.effects import Place
+from transformer_zoo.effects import Speed
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.journal import Journal
 from transformer_zoo.processes import distributed
 from transformer_zoo.runs import answering
 from transformer_zoo.runs import ensembles
-from transformer_zoo.runs import example_checks
 from transformer_zoo.runs import fingerprint
 from transformer_zoo.runs import inputs
+from transformer_zoo.runs import restoration
 from transformer_zoo.runs import scoring
 from transformer_zoo.training.sharding.partitioning import batch_shares
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.sharding.partitioning import Partitioning
+
+Example = Mapping[str, Any]
 
 
 @gin.register
@@ -39,51 +43,55 @@ def infer(
   task_feature_lengths: Mapping[str, int],
   batch_size: int,
   mixture_or_task_name: str | None = None,
-  prepared_dir: str = "runs/prepared",
+  prepared_dir: Place[str] = "runs/prepared",
   vocabulary_path: str | None = None,
   extra_ids: int | None = None,
-  partitioning: Partitioning = ONE_COPY_PER_DEVICE,
+  partitioning: Speed[Partitioning] = ONE_COPY_PER_DEVICE,
   converter: features_lib.Converter = ENCODER_DECODER,
   decoding: DecodingOptions = GREEDY,
   scored: bool = False,
   one_by_one: bool = False,
-  journal_path: str | None = None,
+  journal_path: Place[str | None] = None,
 ) -> Iterator[dict[str, Any]]:
   """Answers texts, or scores targets that are given.
 
   Args:
-    examples: their `inputs` as the model was trained on, task prefix included,
-      and `targets` if they are scored; a `prefix`, if any, is what the answer
-      begins with; anything else is handed through, but for an answer or a
-      score from before. A language model that was trained on targets alone
-      continues `inputs`. Of several processes the first reads them and hands
-      them on.
-    model: an architecture.
-    checkpoint_path: a run folder or the folder of one step, a Hugging Face
-      directory, or a T5X checkpoint; several answer as an ensemble.
-    task_feature_lengths: feature -> tokens; longer texts are cut, and it is
-      told.
-    batch_size: texts at a time.
-    mixture_or_task_name: a prepared one, whose vocabulary is taken.
-    prepared_dir: where it lies.
-    vocabulary_path: a vocabulary to take instead, of any kind.
-    extra_ids: its sentinels, by default as is usual for the kind.
-    partitioning: mesh and rules.
-    converter: lays examples out as the model reads them (data/features.py).
-    decoding: how outputs are searched for.
-    scored: gives the log-likelihood of the targets and decodes nothing.
-    one_by_one: answers each example before the next one is read.
-    journal_path: a file that keeps what is done: started again after a kill,
-      the rest is computed.
+    examples: The examples. Each has `inputs` as the model was trained on, task
+      prefix included, `targets` if they are scored, and an optional `prefix`
+      that the answer begins with. Other keys are passed on, except for an
+      answer or a score from before. A language model that was trained on
+      targets alone continues `inputs`. The first of several processes reads
+      the examples and shares them.
+    model: The architecture.
+    checkpoint_path: The path of a run folder or of one of its steps, of a
+      Hugging Face directory or of a T5X checkpoint; several paths answer as an
+      ensemble.
+    task_feature_lengths: The number of tokens of each feature; a note reports
+      texts that are longer and cut.
+    batch_size: The number of texts of a batch.
+    mixture_or_task_name: The name of a prepared mixture, whose vocabulary is
+      used; None if `vocabulary_path` is given.
+    prepared_dir: The folder of prepared data.
+    vocabulary_path: The path of a vocabulary of any kind, used instead of that
+      of the mixture.
+    extra_ids: The number of sentinels of that vocabulary; None for the usual
+      number of its kind.
+    partitioning: The mesh of devices and the rules of the layout.
+    converter: The layout of a batch (data/features/converters.py).
+    decoding: The options of the search for outputs.
+    scored: Whether the log-likelihood of the targets is computed and nothing is
+      decoded.
+    one_by_one: Whether each example is answered before the next one is read.
+    journal_path: The path of a file of finished answers, with which a run that
+      was killed continues; None for no file.
 
   Yields:
-    Each example with what `answering.Answering` adds to it.
+    Each example with the values that `answering.Answering` adds to it.
 
   Raises:
-    UserError: the configuration or an example cannot be used as it is.
+    UserError: The configuration or an example cannot be used as it is.
   """
-  if batch_size < 1:
-    raise UserError(f"BATCH_SIZE={batch_size} must be at least 1")
+  inputs.check_at_least(1, BATCH_SIZE=batch_size)
   task_feature_lengths = inputs.whole_lengths(converter, task_feature_lengths)
   vocabulary = _vocabulary(
     mixture_or_task_name, prepared_dir, vocabulary_path, extra_ids
@@ -97,20 +105,20 @@ def infer(
   if one_by_one:
     batch_size = batch_shares(mesh)
   features = ("inputs", "targets") if scored else ("inputs",)
-  examples = example_checks.check(examples, features)
+  examples = check_texts(examples, features)
   if not scored:
-    examples = example_checks.check_prefixes(
+    examples = check_prefixes(
       examples,
       vocabulary,
       decoding.with_length(task_feature_lengths["targets"]),
     )
   if prompts.continues(converter) and not decoding.start_before_prompt:
-    examples = example_checks.check_prompts(examples, vocabulary)
+    examples = check_prompts(examples, vocabulary)
   examples = distributed.shared(
     "the examples", examples, 1 if one_by_one else batch_size
   )
   if not one_by_one:
-    # A bad one is told before anything is computed.
+    # A bad example is refused before anything is computed.
     examples = list(examples)
   with partitioning.activate(mesh):
 
@@ -118,7 +126,7 @@ def infer(
       answers = answering.Answering(
         model,
         vocabulary,
-        params=scoring.restore(
+        params=restoration.restore(
           model,
           partitioning,
           mesh,
@@ -162,10 +170,88 @@ def infer(
     yield from itertools.chain.from_iterable(batches)
 
 
-def _journalled(path, parts, examples, compute):
-  """The batches of the journal, then the others, which are added to it.
+def check_texts(
+  examples: Iterable[Example], features: Sequence[str]
+) -> Iterator[Example]:
+  """Yields the examples, whose features have to be texts.
 
-  It is the first process that reads and writes the journal.
+  Args:
+    examples: The examples.
+    features: The names of the features that each has to have.
+
+  Raises:
+    UserError: An example lacks a feature, or the feature or its `prefix` is no
+      text.
+  """
+  for number, example in enumerate(examples, 1):
+    for feature in features:
+      if not isinstance(example.get(feature), str):
+        problem = (
+          f"its {feature!r} is {example[feature]!r}, which is no text"
+          if feature in example
+          else f"it has {', '.join(map(repr, example)) or 'nothing'}"
+        )
+        raise UserError(
+          f"example {number} has no text called {feature!r}; {problem}"
+        )
+    if not isinstance(example.get("prefix", ""), str):
+      raise UserError(
+        f"the prefix of example {number} is {example['prefix']!r}; give the "
+        "text that its answer is to begin with"
+      )
+    yield example
+
+
+def check_prefixes(
+  examples: Iterable[Example], vocabulary: Vocabulary, decoding: DecodingOptions
+) -> Iterator[Example]:
+  """Yields the examples, whose prefixes have to fit into an output.
+
+  Args:
+    examples: The examples.
+    vocabulary: The vocabulary of the targets.
+    decoding: The options of the search, with their `max_length`.
+
+  Raises:
+    UserError: The `prefix` of an example is longer than an output may be.
+  """
+  for number, example in enumerate(examples, 1):
+    try:
+      decoding.check_prefix(
+        len(vocabulary.encode_targets(example.get("prefix", "")))
+      )
+    except UserError as error:
+      raise UserError(f"example {number}: {error}") from None
+    yield example
+
+
+def check_prompts(
+  examples: Iterable[Example], vocabulary: Vocabulary
+) -> Iterator[Example]:
+  """Yields the examples, which a model reads without a start token.
+
+  Args:
+    examples: The examples.
+    vocabulary: The vocabulary of the inputs.
+
+  Raises:
+    UserError: The inputs of an example have no token.
+  """
+  for number, example in enumerate(examples, 1):
+    text = example["inputs"]
+    if not text.strip() and not vocabulary.encode_prompt(text):
+      raise UserError(
+        f"example {number} has no token in 'inputs', and "
+        "start_before_prompt=False leaves nothing to begin with; give it a "
+        "text, or leave it out"
+      )
+    yield example
+
+
+def _journalled(path, parts, examples, compute):
+  """Yields the batches of the journal, then the others, and adds these to it.
+
+  The first process reads and writes the journal.
   """
   writes = distributed.is_first()
   with Journal(path, parts, writes=writes, report=_say) as journal:

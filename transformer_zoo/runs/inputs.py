@@ -1,4 +1,4 @@
-"""What runs read: prepared data, whose vocabulary has to fit the model."""
+"""Inputs of runs: prepared data, lengths and vocabularies, and their checks."""
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 from flax import linen as nn
+import gin
 
 from transformer_zoo import corruption as corruptions
 from transformer_zoo.architectures.decoder_only import DecoderOnly
@@ -20,8 +21,8 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import distributed
 
-# Models of ours, converters whose batches lack what they read, and the values
-# of CONVERTER to choose instead.
+# Architectures, converters whose batches they cannot read, and the values of
+# CONVERTER to choose instead.
 _UNREADABLE = (
   (
     EncoderDecoder,
@@ -42,25 +43,33 @@ _UNREADABLE = (
 _PRINT = functools.partial(print, flush=True)
 
 
+def check_at_least(least: int, **values: int | None) -> None:
+  """Raises UserError for a value below the least one; None is passed over."""
+  for name, value in values.items():
+    if value is not None and value < least:
+      raise UserError(f"{name}={value} must be at least {least}")
+
+
 def prepared(
   name: str,
   prepared_dir: str,
   *,
   report: Callable[[str], None] = _PRINT,
 ) -> manifest.PreparedMixture:
-  """The prepared mixture: made, or made anew, where SeqIO is installed.
+  """Returns a prepared mixture, and prepares it first where SeqIO is installed.
 
-  On a machine without SeqIO what lies in `prepared_dir` is taken as it is. Raw
-  data is looked for in the folders of the variable ZOO_DATA_DIR. The first of
-  several processes prepares; the others wait.
+  On a machine without SeqIO the contents of `prepared_dir` are used as they
+  are. Raw data is read from the folders of the variable ZOO_DATA_DIR. The first
+  of several processes prepares, the others wait.
 
   Args:
-    name: a mixture or a task.
-    prepared_dir: where it lies, or is put.
-    report: gets a sentence on what is prepared; printed unless given.
+    name: The name of a mixture or a task.
+    prepared_dir: The folder of prepared data.
+    report: A function that is called with a sentence on each preparation;
+      printing by default.
 
   Raises:
-    UserError: there is no such data, or several processes see other data.
+    UserError: There is no such data, or the processes see different data.
   """
   found = None
   if distributed.is_first():
@@ -75,11 +84,11 @@ def prepared(
 
 
 def identity(mixture: manifest.PreparedMixture) -> dict[str, Any]:
-  """Returns what tells two mixtures apart, as JSON can hold it.
+  """Returns the identity of a mixture as JSON values.
 
-  That is what their records hold, how they are read and how they are scored;
-  not where they lie, nor what only says whether they must be made anew: files
-  copied or mounted again have other times and give the same records.
+  It covers the records, how they are read and how they are scored. It leaves
+  out their folder and the times of raw files: files that were copied or mounted
+  again have other times and give the same records.
   """
   return {
     "rates": repr(mixture.rates),
@@ -116,19 +125,19 @@ def check_mixture(
   mixture: manifest.PreparedMixture,
   converter: converters.Converter | None = None,
 ) -> None:
-  """Checks that a model can read a mixture, and tells what it does not learn.
+  """Checks that a model can read a mixture.
 
-  A language model that trains on targets alone learns the answers of a task
-  without its inputs, and is asked about them where the task is scored.
+  A line is printed for each scored task whose inputs a language model does not
+  see in training, because its converter lays out targets alone.
 
   Args:
-    model: an architecture.
-    mixture: what it reads.
-    converter: of training; None where nothing is learnt.
+    model: The architecture.
+    mixture: The prepared mixture.
+    converter: The layout of training batches; None for an evaluation.
 
   Raises:
-    UserError: a task's vocabulary does not fit the model, or the model cannot
-      read what the converter lays out.
+    UserError: The vocabulary of a task does not fit the model, or the model
+      cannot read what the converter lays out.
   """
   if converter is not None:
     check_converter(model, converter)
@@ -151,13 +160,17 @@ def check_mixture(
 def whole_lengths(
   converter: converters.Converter, lengths: Mapping[str, int]
 ) -> dict[str, int]:
-  """The lengths of what a model reads and makes.
+  """Returns the lengths of all features that a model reads or makes.
 
-  What a language model continues has as much room as its targets, where nothing
-  is said of inputs.
+  The inputs that a language model continues have the length of its targets if
+  `lengths` has none for them.
+
+  Args:
+    converter: The layout of a batch.
+    lengths: The number of tokens of each feature, as a user gives it.
 
   Raises:
-    UserError: one is missing, below 1, or of a feature that there is not.
+    UserError: A length is missing, below 1, or of an unknown feature.
   """
   needed = {"targets", *converter.features}
   for feature in sorted(needed | lengths.keys()):
@@ -177,13 +190,16 @@ def whole_lengths(
 def check_vocabulary(
   model: nn.Module, vocabulary: Vocabulary, of: str, another: str = ""
 ) -> None:
-  """Raises UserError where the vocabulary `of` something does not fit.
+  """Compares a vocabulary with the embedding and padding of a model.
 
   Args:
-    model: has rows of embeddings and an id of padding.
-    vocabulary: to be looked at.
-    of: whose it is.
-    another: how to have another one, for the sentence.
+    model: The architecture.
+    vocabulary: The vocabulary.
+    of: The owner of the vocabulary, for the error.
+    another: A way to get another vocabulary, for the error.
+
+  Raises:
+    UserError: The vocabulary does not fit.
   """
   rows = model.token_embedder.num_embeddings
   if vocabulary.size > rows:
@@ -201,7 +217,7 @@ def check_vocabulary(
 
 
 def _same_padding(model: nn.Module, vocabulary: Vocabulary) -> str:
-  """How a model and a vocabulary come to have one id for padding."""
+  """Advises on how a model and a vocabulary get the same padding id."""
   if vocabulary.pad_id == vocabulary.eos_id and hasattr(model, "encoder"):
     return (
       "that is its EOS, which an encoder would not see: name the piece of id "
@@ -211,7 +227,7 @@ def _same_padding(model: nn.Module, vocabulary: Vocabulary) -> str:
 
 
 def check_converter(model: nn.Module, converter: converters.Converter) -> None:
-  """Raises UserError where batches lack what a model of ours reads."""
+  """Raises UserError if the batches of a converter lack what a model reads."""
   if isinstance(model, Ensemble):
     model = model.members[0]
   for kind, refused, allowed in _UNREADABLE:
@@ -223,17 +239,17 @@ def check_converter(model: nn.Module, converter: converters.Converter) -> None:
       )
 
 
-def told(
+def describe_cuts(
   tasks: Sequence[manifest.PreparedTask],
   lengths: Mapping[str, int],
   corruption: Any,
 ) -> list[str]:
-  """Sentences on texts that will be cut, and on a corruption of none.
+  """Describes texts that will be cut, and a corruption without effect.
 
   Args:
-    tasks: of a run.
-    lengths: feature -> tokens.
-    corruption: in place of the tasks' own; None for these.
+    tasks: The tasks of a run.
+    lengths: The number of tokens of each feature.
+    corruption: The corruption in place of the tasks' own; None for these.
   """
   texts = [task for task in tasks if task.kind == "tokens"]
   lines = []
@@ -253,3 +269,47 @@ def told(
         f"than {dict(lengths)} and lose their end"
       )
   return lines
+
+
+@gin.register
+def fitting_lengths(
+  corruption: Any, inputs: int, targets: int = 1
+) -> dict[str, int]:
+  """Returns the `TASK_FEATURE_LENGTHS` that hold nearly all examples.
+
+  A study whose rows differ in their objective sets the length of inputs once,
+  after the file of the objective:
+
+      TASK_FEATURE_LENGTHS = @fitting_lengths()
+      fitting_lengths.corruption = %CORRUPTION
+      fitting_lengths.inputs = 64
+
+  Span corruption's are those of t5's `random_spans_helper`; noise of a random
+  size is drawn, and one example in a thousand may lose the end of its targets;
+  a language model's targets are as long as the others' inputs; everything else
+  has the whole text as its targets, or is an encoder's, with one length.
+
+  Args:
+    corruption: The corruption of the objective.
+    inputs: The number of tokens of the inputs, EOS included.
+    targets: The least number of tokens of the targets, which other tasks of
+      the mixture need.
+
+  Raises:
+    UserError: There is no corruption, or the inputs are too short for it.
+  """
+  if corruption is None:
+    raise UserError(
+      "fitting_lengths has no corruption to find lengths for; name a file of "
+      "objectives/ before it, or set TASK_FEATURE_LENGTHS by hand"
+    )
+  if not isinstance(inputs, int) or inputs < 1:
+    raise UserError(
+      f"fitting_lengths.inputs is {inputs!r}; it must be a number of tokens, 1 "
+      "or more"
+    )
+  if hasattr(corruption, "fitting_lengths"):
+    lengths = corruption.fitting_lengths(inputs)
+  else:
+    lengths = {"inputs": inputs, "targets": inputs}
+  return lengths | {"targets": max(targets, lengths["targets"])}

@@ -1,8 +1,7 @@
-"""A batch of a run, as it was: from its configuration and the number alone."""
+"""Reconstruction of a past batch from a run's configuration and its number."""
 
 from collections.abc import Iterator
 import dataclasses
-import inspect
 import os
 import pathlib
 from typing import Any
@@ -10,25 +9,23 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo import config
-from transformer_zoo.data import mixing
-from transformer_zoo.data.loader import loader
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs import programs
 from transformer_zoo.runs import run_folder
+from transformer_zoo.runs import settings
 
 _TOKENS = ("encoder_input_tokens", "decoder_target_tokens")
 
 
 @dataclasses.dataclass(frozen=True)
 class PastBatch:
-  """What a step was made on.
+  """The batch of a past step.
 
   Attributes:
-    origin: as `Batches.origin`.
-    features: {SeqIO's key: int32 [rows of all processes, width]}.
-    vocabulary: of its ids.
+    origin: The origin of the batch, as `Batches.origin` returns it.
+    features: The arrays by SeqIO's keys, int32 [rows of all processes, width].
+    vocabulary: The vocabulary of the ids.
   """
 
   origin: dict[str, Any]
@@ -60,34 +57,26 @@ def rebuild(
   """Makes the batch of a step again; gin's configuration becomes the run's.
 
   Args:
-    run: its folder.
-    step: from 1, as metrics and anomalies are numbered.
-    prepared_dir: where its prepared data lies now; None for where it lay.
+    run: The run folder.
+    step: The number of the step, from 1, as in metrics and anomalies.
+    prepared_dir: The folder of the prepared data; None for that of the run.
 
   Raises:
-    UserError: the folder is none of a run, the run has no such step, or its
-      data is not there.
+    UserError: The folder is no run folder, the run has no such step, or its
+      data is missing.
   """
   path = pathlib.Path(run) / run_folder.CONFIG
   if not path.is_file():
     raise UserError(f"{str(run)!r} is no run folder: it has no {path.name}")
   config.load([str(path)])
-  bound = programs.settings()
-  last = bound["train_steps"]
+  bound = settings.Run.of_loaded()
+  last = bound.course.train_steps
   if not 1 <= step <= last:
     raise UserError(f"step {step} is none of this run's, which has 1 to {last}")
   mixture = manifest.load(
-    bound["mixture_or_task_name"], prepared_dir or bound["prepared_dir"]
+    bound.data.mixture_or_task_name, prepared_dir or bound.data.prepared_dir
   )
-  if bound["rates"] is not None:
-    mixture = mixing.with_rates(mixture, bound["rates"])
-  taken = inspect.signature(loader.open_batches).parameters.keys()
-  batches = loader.open_batches(
-    mixture,
-    split="train",
-    lengths=bound["task_feature_lengths"],
-    **{name: value for name, value in bound.items() if name in taken},
-  )
+  batches = bound.open_batches(bound.data.mixture(mixture))
   return PastBatch(
     batches.origin(step - 1), batches[step - 1], mixture.tasks[0].vocabulary
   )

@@ -1,31 +1,43 @@
-"""Parameters of a checkpoint in the place of a model's.
+"""Parameters and optimizer state of a checkpoint in the place of a run's.
 
 Strict: every parameter of the model is read and every one of the checkpoint is
 used, in the same shape, by a model that computes the same, unless
-`InitialCheckpoint` says otherwise.
+`InitialCheckpoint` allows otherwise. Where a run resumes the checkpoint's
+training, steps are counted on, so that schedules, data and draws go on.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 import dataclasses
 import math
+import sys
 from typing import Any
 
 from flax import linen as nn
-import gin
 import jax
+import numpy as np
 
+from transformer_zoo import parameter_names
+from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.tensors import assignment as assignment_lib
-from transformer_zoo.interop.tensors import layers
 from transformer_zoo.interop.tensors.assignment import Assignment
 from transformer_zoo.interop.tensors.assignment import Rules
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.modules import comparison
 from transformer_zoo.peft import substitution
+from transformer_zoo.processes import distributed
 from transformer_zoo.runs import checkpoint_sources
 from transformer_zoo.runs.checkpoint_sources import Source
+from transformer_zoo.runs.initial_checkpoint import InitialCheckpoint
+from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.checkpoints import reading
+from transformer_zoo.training.optimizers.adafactor import AdafactorState
+from transformer_zoo.training.program import TrainProgram
+from transformer_zoo.training.sharding import partitioning as partitioning_lib
 from transformer_zoo.training.sharding import placement
+from transformer_zoo.training.sharding.partitioning import Partitioning
+from transformer_zoo.training.state import TrainState
 
 # A text that tells vocabularies apart.
 _PROBE = "translate English to German: The house is wonderful."
@@ -46,12 +58,12 @@ _SHOWN = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Restoration:
-  """Parameters of a checkpoint that are known to fit and not yet read.
+  """Parameters of a checkpoint that are known to fit and are not yet read.
 
   Attributes:
-    source: the checkpoint.
-    assignment: which tensor is which parameter.
-    note: a sentence for the user, or "".
+    source: The checkpoint.
+    assignment: The assignment of tensors to parameters.
+    note: A sentence for the user, or "".
   """
 
   source: Source
@@ -59,18 +71,18 @@ class Restoration:
   note: str = ""
 
   @classmethod
-  def of(
+  def find(
     cls, source: Source, boxed_params: Any, rules: Rules | None = None
   ) -> "Restoration":
     """Finds every parameter of a model in a checkpoint.
 
     Args:
-      source: the checkpoint.
-      boxed_params: the model's, or their shapes, with logical axes.
-      rules: what may differ; nothing by default.
+      source: The checkpoint.
+      boxed_params: The model's parameters, or their shapes, with logical axes.
+      rules: The rules of what may differ; None if nothing may.
 
     Raises:
-      UserError: they are others.
+      UserError: The parameters differ.
     """
     found = assignment_lib.assign(
       placement.parameters_of(boxed_params),
@@ -82,7 +94,7 @@ class Restoration:
     return cls(source, found)
 
   def report(self) -> Iterator[str]:
-    """Yields lines: how many are read from where, and what is not."""
+    """Yields lines on the parameters that are read, and on the others."""
     tensors, resized, unused = self.assignment
     fresh = [name for name, tensor in tensors.items() if tensor is None]
     numbers = sum(math.prod(t.shape) for t in tensors.values() if t is not None)
@@ -95,7 +107,7 @@ class Restoration:
       ("resized", resized),
       ("not used", dict.fromkeys(unused, "")),
     ):
-      for name, detail in layers.in_groups(details):
+      for name, detail in parameter_names.in_groups(details):
         yield f"  {what}: {name} {detail}".rstrip()
     if self.note:
       yield f"  note: {self.note}"
@@ -104,9 +116,9 @@ class Restoration:
     """Reads the parameters into the devices' memory.
 
     Args:
-      abstract_params: shapes, dtypes and shardings of the model's.
-      fresh: initial ones like those, which are used up; needed where some are
-        not read or have further rows.
+      abstract_params: The shapes, dtypes and shardings of the parameters.
+      fresh: Initial parameters, which are used up; required if some parameters
+        are not read or have further rows.
     """
     if not self._is_as_saved(abstract_params):
       return placement.place(self.assignment.tensors, abstract_params, fresh)
@@ -114,6 +126,89 @@ class Restoration:
     for leaf in jax.tree.leaves(fresh):
       leaf.delete()
     return reading.restore_params(self.source.path, abstract_params)
+
+  def check_resumption(self, program: TrainProgram, train_steps: int) -> int:
+    """Compares the checkpoint's optimizer state with that of a run.
+
+    Args:
+      program: The program of the run.
+      train_steps: The last step of the run.
+
+    Returns:
+      The number of steps that the checkpoint has made.
+
+    Raises:
+      UserError: The checkpoint has no optimizer state, another one, or all the
+        steps already, or the run divides its steps among its layers.
+    """
+    source, abstract = self.source, program.abstract_state
+    if program.trainable.unfreezing is not None:
+      raise UserError(
+        "InitialCheckpoint.resume counts the steps of the checkpoint, and "
+        "gradual unfreezing divides those from 0 on among the layers; leave "
+        "one of the two out"
+      )
+    moments = source.find_moments()
+    if moments is None:
+      raise UserError(
+        f"{source.name} has no state of Adafactor to resume; leave "
+        "InitialCheckpoint.resume out"
+      )
+    if not isinstance(abstract.opt_state, AdafactorState):
+      raise UserError(
+        "InitialCheckpoint.resume goes on with Adafactor's state in float32, "
+        "and this run has another optimizer or state_dtype; leave it out"
+      )
+    if source.steps >= train_steps:
+      raise UserError(
+        f"{source.name} has made {source.steps} steps already; TRAIN_STEPS="
+        f"{train_steps} counts them too and must be larger"
+      )
+    wanted = placement.shapes(abstract.opt_state.moments)
+    there = {name: tensor.shape for name, tensor in moments.items()}
+    for name in sorted(wanted.keys() | there.keys()):
+      if wanted.get(name) != there.get(name):
+        raise UserError(
+          f"Adafactor's state of {source.name} is factored otherwise: {name} "
+          f"is {there.get(name, 'not there')} instead of "
+          f"{wanted.get(name, 'nothing')}; adafactor.min_dim_size_to_factor "
+          "says which matrices are factored here, and T5X factors all of "
+          "scanned layers"
+        )
+    return source.steps
+
+  def resume(
+    self,
+    abstract: TrainState,
+    state: TrainState,
+    loss_scale: float = 1.0,
+  ) -> TrainState:
+    """Returns a run's state with the steps and moments of the checkpoint.
+
+    `check_resumption` has to have passed.
+
+    Args:
+      abstract: The shapes, dtypes and shardings of the state.
+      state: The state of the run; its moments are used up.
+      loss_scale: The factor of `InitialCheckpoint`; moments are of squared
+        gradients.
+    """
+    moments = {
+      name: _divided(tensor, loss_scale**2)
+      for name, tensor in self.source.find_moments().items()
+    }
+    steps = np.asarray(self.source.steps, np.int32)
+    return state.replace(
+      step=jax.device_put(steps, abstract.step.sharding),
+      opt_state=AdafactorState(
+        count=jax.device_put(steps, abstract.opt_state.count.sharding),
+        moments=placement.place(
+          moments,
+          abstract.opt_state.moments,
+          state.opt_state.moments,
+        ),
+      ),
+    )
 
   def _is_as_saved(self, abstract_params) -> bool:
     there = self.source.tensors
@@ -128,21 +223,21 @@ class Restoration:
 def check_mathematics(
   model: nn.Module, source: Source, allowed: Collection[str] = ()
 ) -> None:
-  """Compares what shapes do not show with the model of a checkpoint.
+  """Compares a model with that of a checkpoint in what shapes do not show.
 
   Args:
-    model: that takes its parameters.
-    source: the checkpoint.
-    allowed: fields that may differ, by their whole or last names.
+    model: The model that takes the parameters.
+    source: The checkpoint.
+    allowed: The fields that may differ, by their whole or last names.
 
   Raises:
-    UserError: another field differs.
+    UserError: Another field differs.
   """
   other = source.make_model()
   if other is None:
     return
   if not substitution.substitutes(other):
-    # What is put in changes nothing at first, and has no field to compare.
+    # A substitution changes nothing at first, and has no field to compare.
     model = substitution.original(model)
   different = {
     field: values
@@ -160,95 +255,38 @@ def check_mathematics(
     )
 
 
-@gin.register
-@dataclasses.dataclass(frozen=True)
-class InitialCheckpoint:
-  r"""A checkpoint to start from, and what in it may be otherwise.
-
-  Attributes:
-    path: a run folder or a step in its checkpoints/, a Hugging Face directory,
-      or a T5X checkpoint; None for fresh parameters.
-    assignments: ordered (regular expression, name), as T5X's assignment_map
-      but for its `target/`: a
-      parameter that an expression matches as a whole is read from that name
-      (\1 is the first group), or stays fresh if it is None. Layers are always
-      `layers_0`, `layers_1`, ... here.
-    ignore_unused: passes over parameters of the checkpoint that nothing reads.
-    resize_vocabulary: embeddings and logits may have other numbers of rows: the
-      first are read, further ones stay fresh, those that no id uses are cut.
-    resize_positions: likewise learned positions, any of which may be cut.
-    other_fields: fields in which the model may differ from the checkpoint's
-      although the parameters fit, by their whole or last names.
-    resume: goes on with the steps and Adafactor's state of the checkpoint, as
-      T5X does; TRAIN_STEPS counts those steps. Otherwise only the parameters
-      are taken.
-    loss_scale: with `resume`, how many times the mean over the targets the loss
-      was in the checkpoint's training: T5X divides the sum over the targets of
-      a batch by its `loss_normalizing_factor`, or by nothing.
-  """
-
-  path: str | None = None
-  assignments: Sequence[Sequence[str | None]] = ()
-  ignore_unused: bool = False
-  resize_vocabulary: bool = False
-  resize_positions: bool = False
-  other_fields: Sequence[str] = ()
-  resume: bool = False
-  loss_scale: float = 1.0
-
-  def __post_init__(self):
-    if not 0 < self.loss_scale < math.inf:
-      raise UserError(
-        f"InitialCheckpoint.loss_scale is {self.loss_scale}; it has to be a "
-        "positive number, 1 where the loss was a mean over targets"
-      )
-    if self.path == "":
-      raise UserError(
-        "INITIAL_CHECKPOINT_PATH is '', which names no checkpoint"
-      )
-
-  def open(
-    self,
-    model: nn.Module,
-    boxed_params: Any,
-    vocabularies: Sequence[Vocabulary],
-    *,
-    start_id: int | None = None,
-  ) -> Restoration:
-    """Finds every parameter in the checkpoint; reads none.
-
-    Args:
-      model: that is to start.
-      boxed_params: its parameters, or their shapes, with logical axes.
-      vocabularies: whose ids it will read.
-      start_id: what its decoder will first be fed; None where nobody asks.
-
-    Raises:
-      UserError: there is no checkpoint, or it is not the model's.
-    """
-    source = checkpoint_sources.open_source(self.path)
-    if start_id is not None:
-      _check_start(model, source, start_id)
-    before = source.find_vocabulary()
-    resized = {
-      "positions": self.resize_positions,
-      "vocabulary": self.resize_vocabulary,
-    }
-    known = [*vocabularies, *([before] if before else ())]
-    rules = Rules(
-      self.assignments,
-      ignore_unused=self.ignore_unused,
-      resized={rows for rows, allowed in resized.items() if allowed},
-      rows_in_use={"vocabulary": max(v.size for v in known)},
-    )
-    restoration = Restoration.of(source, boxed_params, rules)
-    check_mathematics(model, source, self.other_fields)
-    note = vocabulary_note(before, vocabularies)
-    return dataclasses.replace(restoration, note=note)
+def open_initial(
+  initial: InitialCheckpoint,
+  model: nn.Module,
+  boxed_params: Any,
+  vocabularies: Sequence[Vocabulary],
+  *,
+  start_id: int | None = None,
+) -> Restoration:
+  """Opens the checkpoint of `InitialCheckpoint.open`; reads no parameter."""
+  source = checkpoint_sources.open_source(initial.path)
+  if start_id is not None:
+    _check_start(model, source, start_id)
+  before = source.find_vocabulary()
+  resized = {
+    "positions": initial.resize_positions,
+    "vocabulary": initial.resize_vocabulary,
+  }
+  known = [*vocabularies, *([before] if before else ())]
+  rules = Rules(
+    initial.assignments,
+    ignore_unused=initial.ignore_unused,
+    resized={rows for rows, allowed in resized.items() if allowed},
+    rows_in_use={"vocabulary": max(v.size for v in known)},
+  )
+  found = Restoration.find(source, boxed_params, rules)
+  check_mathematics(model, source, initial.other_fields)
+  note = vocabulary_note(before, vocabularies)
+  return dataclasses.replace(found, note=note)
 
 
 def _check_start(model: nn.Module, source: Source, start_id: int) -> None:
-  """Refuses a decoder that is first fed another id than before."""
+  """Raises UserError if the decoder starts with another id than before."""
   before = source.find_start_id()
   if before in (None, start_id):
     return
@@ -267,7 +305,7 @@ def _check_start(model: nn.Module, source: Source, start_id: int) -> None:
 def first_other(
   vocabulary: Vocabulary, others: Sequence[Vocabulary]
 ) -> Vocabulary | None:
-  """The first that has other ids for a text; files of a kind may differ."""
+  """Returns the first of the others that encodes a text differently."""
   expected = vocabulary.encode(_PROBE)
   return next((v for v in others if v.encode(_PROBE) != expected), None)
 
@@ -275,13 +313,68 @@ def first_other(
 def vocabulary_note(
   before: Vocabulary | None, vocabularies: Sequence[Vocabulary]
 ) -> str:
-  """A sentence where a checkpoint is asked to read other ids; or "".
+  """Returns a sentence if a checkpoint will read other ids than before, or "".
 
   Args:
-    before: the vocabulary whose ids it read, None where that is not known.
-    vocabularies: whose ids it will read.
+    before: The vocabulary of the checkpoint, None if it is unknown.
+    vocabularies: The vocabularies whose ids the checkpoint will read.
   """
   other = before and first_other(before, vocabularies)
   if not other:
     return ""
   return f"its vocabulary {before.path!r} has other ids than {other.path!r}"
+
+
+def restore(
+  model: nn.Module,
+  partitioning: Partitioning,
+  mesh: jax.sharding.Mesh,
+  batch_size: int,
+  *checkpoint_paths: str,
+  vocabularies: Sequence[Vocabulary] = (),
+):
+  """Reads the parameters of a checkpoint and lays them out on the mesh.
+
+  Args:
+    model: The architecture, or an ensemble of as many members as paths.
+    partitioning: The rules of the layout.
+    mesh: The mesh of devices.
+    batch_size: The number of rows of the batches to come.
+    *checkpoint_paths: The paths, as `checkpoint_sources.open_source` takes
+      them.
+    vocabularies: The vocabularies whose ids the model will read; a note on
+      stderr reports that the checkpoint's ids differ.
+
+  Raises:
+    UserError: Model or batch do not divide over the mesh, or the checkpoint is
+      damaged or does not fit the model.
+  """
+  if isinstance(model, Ensemble):
+    pairs = zip(model.members, checkpoint_paths, strict=True)
+    return {
+      f"members_{i}": restore(
+        member, partitioning, mesh, batch_size, path, vocabularies=vocabularies
+      )
+      for i, (member, path) in enumerate(pairs)
+    }
+  (checkpoint_path,) = checkpoint_paths
+  boxed = state_lib.abstract_variables(model)
+  partitioning.check(mesh, boxed, batch_size)
+  source = checkpoint_sources.open_source(checkpoint_path)
+  if not source.of_a_run:  # A run's own model is changed on purpose here.
+    check_mathematics(model, source)
+  note = vocabulary_note(source.find_vocabulary(), vocabularies)
+  if note and distributed.is_first():
+    print(f"note on {source.name}: {note}", file=sys.stderr, flush=True)
+  found = Restoration.find(source, boxed)
+  shapes = state_lib.abstract_params(model)
+  shardings = partitioning.shardings(mesh, boxed, shapes)
+  return found.place(partitioning_lib.abstract(shapes, shardings))
+
+
+def _divided(tensor: Tensor, divisor: float) -> Tensor:
+  return Tensor(
+    tensor.shape,
+    tensor.dtype,
+    lambda: tensor.read() / tensor.dtype.type(divisor),
+  )

@@ -1,4 +1,4 @@
-"""Programs that a run has made, for the runs after it in the same process.
+"""Programs shared by the runs of one process.
 
 A study trains many small runs that differ in their data and seeds. Tracing
 their programs anew, and loading them from a cache on disk, would take such a
@@ -6,54 +6,55 @@ run as long as its steps. Two runs whose configurations build the same model,
 objective and optimizer share one program; nothing is kept outside of `reused`.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 import contextlib
 from typing import Any, TypeVar
 
 from transformer_zoo import config
+from transformer_zoo.runs import settings
 
-# Arguments of `train` that no program knows. What is not here, such as one that
-# is added to `train`, tells runs apart.
-_OF_DATA_AND_PLACES = frozenset(
-  {
-    *("model_dir", "checkpointing", "initial_checkpoint", "periods", "seed"),
-    *("mixture_or_task_name", "prepared_dir", "num_workers", "rates"),
-    *("train_steps", "packing", "static_copies", "max_tokens"),
-  }
-)
 # A study goes through its rows one by one, each with a few programs.
 _MOST = 16
 
 _Made = TypeVar("_Made")
-_kept: dict[Hashable, object] | None = None
+_programs: dict[Hashable, object] | None = None
 
 
 @contextlib.contextmanager
 def reused() -> Iterator[None]:
-  """Within it runs that are called by gin share what `kept` has made."""
-  global _kept
-  before, _kept = _kept, {}
+  """Lets the runs that gin calls within it share what `shared` returns."""
+  global _programs
+  before, _programs = _programs, {}
   try:
     yield
   finally:
-    _kept = before
+    _programs = before
 
 
-def kept(
-  make: Callable[..., _Made], *, knows: Hashable = None, **arguments: Any
+def shared(
+  make: Callable[..., _Made],
+  *arguments: Any,
+  groups: Sequence[type],
+  knows: Hashable = None,
+  **keywords: Any,
 ) -> _Made:
-  """What `make` returns, or has returned in a run that is configured alike.
+  """Returns what `make` returns, or has returned in a run that is alike.
 
   Args:
-    make: builds programs.
-    knows: what it needs beside the arguments that gin binds to `train`.
-    **arguments: of `make`.
+    make: The function that builds programs.
+    *arguments: Arguments of `make`.
+    groups: The groups of settings (runs/settings.py) that the arguments are
+      taken from; runs in which these are configured alike share the result.
+    knows: A value that tells results apart besides the settings.
+    **keywords: Arguments of `make`.
   """
-  if _kept is None:
-    return make(**arguments)
-  key = config.text_without("train", _OF_DATA_AND_PLACES), make, knows
-  made = _kept.pop(key) if key in _kept else make(**arguments)
-  _kept[key] = made  # the last one is the newest
-  if len(_kept) > _MOST:
-    del _kept[next(iter(_kept))]
+  if _programs is None:
+    return make(*arguments, **keywords)
+  key = config.text_of("train", settings.names(*groups)), make, knows
+  made = (
+    _programs.pop(key) if key in _programs else make(*arguments, **keywords)
+  )
+  _programs[key] = made  # The last one is the newest.
+  if len(_programs) > _MOST:
+    del _programs[next(iter(_programs))]
   return made

@@ -1,4 +1,4 @@
-"""A run's folder: whose it is, what describes the run, what came of it."""
+"""The folder of a run: its owner, its description and its result."""
 
 from collections.abc import Iterator, Mapping
 import contextlib
@@ -26,6 +26,7 @@ from transformer_zoo.processes import claims
 from transformer_zoo.processes import distributed
 from transformer_zoo.runs import remote
 from transformer_zoo.runs import reuse
+from transformer_zoo.runs import settings
 from transformer_zoo.training import agreement
 from transformer_zoo.training import loop
 from transformer_zoo.training.checkpoints import checksums
@@ -44,13 +45,17 @@ _START = "INITIAL_CHECKPOINT_PATH"
 
 
 def check(folder: pathlib.Path, configuration: str) -> None:
-  """Tells whether a run may go on in a folder.
+  """Checks that a run may start or resume in a folder.
 
-  Another layout over devices is told. Folders may be spelled another way than
-  before, and may have been moved together.
+  Settings of speed may differ, and the differences are printed. Folders may be
+  spelled another way than before, and may have been moved together.
+
+  Args:
+    folder: The run folder.
+    configuration: The text of the command's configuration.
 
   Raises:
-    UserError: another configuration has claimed the folder.
+    UserError: The folder belongs to a run whose settings of the result differ.
   """
   path = folder / CONFIG
   if not path.exists():
@@ -68,7 +73,7 @@ def check(folder: pathlib.Path, configuration: str) -> None:
 
 
 def _with_start_as_in(now: str, before: str) -> str:
-  """A configuration, the same initial checkpoint as now spelled as now."""
+  """Returns the text `before`, the same initial checkpoint spelled as now."""
   old, new = (_path(text, _START) for text in (before, now))
   if old is None or new is None or old == new:
     return before
@@ -91,10 +96,10 @@ def _path(configuration: str, macro: str) -> str | None:
 def alone(folder: pathlib.Path) -> Iterator[None]:
   """Keeps other programs from training in a folder until the block ends.
 
-  A file system without locks keeps nobody.
+  On a file system without locks nothing is kept.
 
   Raises:
-    UserError: another one trains in it.
+    UserError: Another program trains in the folder.
   """
   with contextlib.ExitStack() as stack:
     mine = True
@@ -112,7 +117,7 @@ def alone(folder: pathlib.Path) -> Iterator[None]:
 
 
 def _leave_unclaimed(folder: pathlib.Path) -> None:
-  """Leaves nothing in a folder where the run was refused."""
+  """Removes the lock of a run that was refused."""
   if not (folder / CONFIG).exists():
     (folder / _LOCK).unlink(missing_ok=True)
 
@@ -153,14 +158,14 @@ def check_finished(folder: pathlib.Path, checkpoints: str) -> None:
 
 
 def claim_data(folder: pathlib.Path, identity: Mapping[str, Any]) -> None:
-  """Writes what data the run reads, or compares it with what it has read.
+  """Writes the identity of the data, or compares it with the one written.
 
   Args:
-    folder: of the run.
-    identity: of the data (`inputs.identity`).
+    folder: The run folder.
+    identity: The identity of the data (`inputs.identity`).
 
   Raises:
-    UserError: the run began with other data.
+    UserError: The run began with other data.
   """
   if not distributed.is_first():
     return
@@ -184,13 +189,19 @@ def claim(
   model: nn.Module,
   lengths: Mapping[str, int],
 ) -> None:
-  """Writes what describes the run; from then on the folder is this run's.
+  """Writes the description of a run; from then on the folder belongs to it.
 
-  The first of several processes writes; the others wait. In place of a URL
-  each has a folder of its own.
+  The first of several processes writes, the others wait. For a URL each process
+  has a folder of its own.
+
+  Args:
+    folder: The run folder.
+    configuration: The text of the run's configuration.
+    model: The architecture.
+    lengths: The number of tokens of each feature.
 
   Raises:
-    UserError: they do not see the same folder.
+    UserError: The processes do not see the same folder.
   """
   if distributed.is_first() or remote.is_of_url(folder):
     _describe(folder, configuration, model, lengths)
@@ -205,8 +216,9 @@ def claim(
 
 def _describe(folder, configuration, model, lengths) -> None:
   folder.mkdir(parents=True, exist_ok=True)
-  found = reuse.kept(
+  found = reuse.shared(
     summary.summarize,
+    groups=(settings.Step, settings.Examples),
     model=model,
     inputs=lengths["inputs"],
     targets=lengths["targets"],
@@ -220,10 +232,11 @@ def _describe(folder, configuration, model, lengths) -> None:
 
 
 def write_predictions(path: pathlib.Path, result: TaskResult) -> None:
-  """Writes a line of JSON per example, all of them or none.
+  """Writes a line of JSON for each example, all of them or none.
 
-  So does the first of several processes; the others have the same. What scores
-  them is named beside them (`scoring_path`), so that others can do it again.
+  The first of several processes writes. The functions that score the
+  predictions are named in a file beside them (`scoring_path`), so that other
+  programs can score them again.
   """
   if not distributed.is_first():
     return
@@ -236,7 +249,7 @@ def write_predictions(path: pathlib.Path, result: TaskResult) -> None:
 
 
 def scoring_path(predictions: pathlib.Path) -> pathlib.Path:
-  """Where the functions are named that score the predictions in a file."""
+  """Returns the path of the file that names the scoring functions."""
   return predictions.with_suffix(".scoring.json")
 
 
@@ -254,12 +267,12 @@ def write_result(
   (evaluation/best.py), as Raffel et al. 2020, section 3.1.2, report them.
 
   Args:
-    folder: of the run.
-    outcome: what the loop came to.
-    train_steps: its last step.
-    splits: what was evaluated, by task.
-    repeats: how often each training task was gone through.
-    selection: how the best step was chosen.
+    folder: The run folder.
+    outcome: The outcome of the training loop.
+    train_steps: The last step of the run.
+    splits: The evaluated splits by task.
+    repeats: The number of epochs and examples of each training task.
+    selection: The rule by which the best step was chosen, in words.
   """
   reported = outcome.best_step or train_steps
   recorded = {}  # Step -> values, of one line or several.
@@ -295,7 +308,7 @@ def write_result(
 
 
 def _costs(steps: int, budget: Budget) -> dict:
-  """What the run has cost: in all, and what makes it up."""
+  """Returns the cost of the run, in total and by part."""
   counted = budget.to_json()
   seconds = counted.pop("seconds")
   return {

@@ -1,9 +1,9 @@
-"""What training and evaluation share: the evaluator, restored parameters."""
+"""Evaluators: decoding and scoring functions of a model, and their checks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 import dataclasses
 import functools
-import sys
+from typing import Any
 
 from flax import linen as nn
 import jax
@@ -13,24 +13,17 @@ from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader.evaluation_split import ENCODER_DECODER
 from transformer_zoo.data.vocabularies import Vocabulary
-from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.objectives.sequence_to_sequence import example_sums
-from transformer_zoo.processes import distributed
-from transformer_zoo.runs import checkpoint_sources
-from transformer_zoo.runs import decoding_memory
-from transformer_zoo.runs import ensembles
 from transformer_zoo.runs import inputs
-from transformer_zoo.runs import restoration
-from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
-from transformer_zoo.training.sharding.partitioning import Partitioning
 
 # Stands for EOS where a vocabulary has none.
 NO_END = -1
+_GIB = 2**30
 
 
 def make_evaluator(
@@ -45,14 +38,26 @@ def make_evaluator(
   *,
   vocabulary: Vocabulary,
 ) -> Evaluator:
-  """An evaluator whose batches divide over the mesh.
+  """Makes an evaluator whose batches divide over the mesh.
 
   Every process reads whole batches and computes its share of their rows. One
   output is made for each example, whatever `num_return` is.
 
+  Args:
+    model: The architecture, or an ensemble.
+    mesh: The mesh of devices.
+    lengths: The number of tokens of each feature.
+    batch_size: The number of examples of a batch, rounded up to a multiple of
+      the shares of the mesh.
+    max_examples: The largest number of examples of a split; None for all.
+    corruption: The corruption of unlabelled tasks; None for their own.
+    decoding: The options of the search for outputs.
+    converter: The layout of a batch.
+    vocabulary: The vocabulary, for its special ids.
+
   Raises:
-    UserError: the model does not read what the converter lays out, or the
-      decoding options do not fit it or the length of the targets.
+    UserError: The model cannot read what the converter lays out, or the
+      decoding options do not fit the model or the length of the targets.
   """
   inputs.check_converter(model, converter)
   lengths = inputs.whole_lengths(converter, lengths)
@@ -69,7 +74,7 @@ def make_evaluator(
     **special_ids(vocabulary, converter),
   )
   return Evaluator(
-    generate=decoding_memory.with_room(
+    generate=with_room(
       jax.jit(make_texts), decoding.with_length(lengths["targets"]), mesh
     ),
     example_sums=make_example_sums(model, decoding),
@@ -87,16 +92,16 @@ def make_evaluator(
 def check_decoding(
   model: nn.Module, decoding: DecodingOptions, length: int
 ) -> None:
-  """Compares decoding options with a model, before anything is compiled.
+  """Compares decoding options with a model before anything is compiled.
 
   Args:
-    model: an architecture, or an ensemble.
-    decoding: what is asked of it.
-    length: of the targets.
+    model: The architecture, or an ensemble.
+    decoding: The options of the search.
+    length: The number of tokens of the targets.
 
   Raises:
-    UserError: the options do not fit the length, the model has no token of an
-      id that they name, or it cannot do without a start token.
+    UserError: The options do not fit the length, the model has no token of an
+      id that they name, or it needs a start token that they leave out.
   """
   decoding.with_length(length)
   member = model.members[0] if isinstance(model, Ensemble) else model
@@ -105,7 +110,7 @@ def check_decoding(
       "start_before_prompt=False: the decoder of an encoder-decoder has to be "
       "fed a start token; leave the option out"
     )
-  number = ensembles.number_of_logits(member)
+  number = number_of_logits(member)
   for name in ("forced_prefix", "forbidden_ids", "end_ids"):
     for some in getattr(decoding, name):
       if not 0 <= some < number:
@@ -116,10 +121,10 @@ def check_decoding(
 
 
 def make_example_sums(model: nn.Module, decoding: DecodingOptions) -> Callable:
-  """The compiled `example_sums` of a model.
+  """Returns the compiled `example_sums` of a model.
 
-  Without a start token before a prompt, the first place of every row falls
-  away: what is read there, and the loss of what follows it.
+  Without a start token before a prompt, the first place of every row is left
+  out, both as an input and in the loss.
   """
 
   def of_batch(params, batch):
@@ -133,7 +138,7 @@ def make_example_sums(model: nn.Module, decoding: DecodingOptions) -> Callable:
 def special_ids(
   vocabulary: Vocabulary, converter: converters.Converter
 ) -> dict[str, int]:
-  """What `generate` needs to know: ids, and how a decoder was fed."""
+  """Returns the ids that `generate` starts, ends and pads outputs with."""
   # BERT's vocabularies have a separator in its place, GPT's has neither:
   # nothing has the id -1.
   ends = (vocabulary.eos_id, vocabulary.sep_id, NO_END)
@@ -151,51 +156,59 @@ def best_tokens(
   inputs_BM: jax.Array,
   **keywords,
 ) -> jax.Array:
-  """Of each row the best of what `generate` makes, [B, L]."""
+  """Returns the best output of each row, int32 [B, L]."""
+  # A run without scored tasks decodes nothing.
+  from transformer_zoo.decoding.generate import generate
+
   return generate(model, params, inputs_BM, **keywords).tokens[:, 0]
 
 
-def restore(
-  model: nn.Module,
-  partitioning: Partitioning,
-  mesh: jax.sharding.Mesh,
-  batch_size: int,
-  *checkpoint_paths: str,
-  vocabularies: Sequence[Vocabulary] = (),
-):
-  """The parameters in a checkpoint, laid out on the mesh.
+def number_of_logits(model: nn.Module) -> int:
+  """Returns the number of tokens that a model predicts."""
+  embedder = getattr(model, "target_embedder", None) or model.token_embedder
+  return embedder.num_embeddings
+
+
+def with_room(
+  jitted: Any, decoding: DecodingOptions, mesh: jax.sharding.Mesh
+) -> Callable:
+  """Adds a check of the devices' memory to a jitted `generate`.
 
   Args:
-    model: an architecture, or an ensemble of as many members as paths.
-    partitioning: rules.
-    mesh: the devices.
-    batch_size: rows of the batches to come.
-    *checkpoint_paths: as `checkpoint_sources.open_source` takes them.
-    vocabularies: whose ids it will read; where the checkpoint's are others,
-      stderr has a note.
+    jitted: The function of parameters, and arrays of a batch by name.
+    decoding: The options of the search, with their `max_length`.
+    mesh: The mesh of devices.
 
-  Raises:
-    UserError: model or batch do not divide over the mesh, or the checkpoint is
-      damaged, or not the model's.
+  Returns:
+    The function, which raises UserError before it compiles what does not fit.
   """
-  if isinstance(model, Ensemble):
-    pairs = zip(model.members, checkpoint_paths, strict=True)
-    return {
-      f"members_{i}": restore(
-        member, partitioning, mesh, batch_size, path, vocabularies=vocabularies
+  known = set()
+
+  def call(params, **batch):
+    shapes = tuple((name, array.shape) for name, array in batch.items())
+    if shapes not in known:
+      rows = len(batch["inputs_BM"])
+      _check_room(
+        jitted.trace(params, **batch).jaxpr.jaxpr, decoding, mesh, rows
       )
-      for i, (member, path) in enumerate(pairs)
-    }
-  (checkpoint_path,) = checkpoint_paths
-  boxed = state_lib.abstract_variables(model)
-  partitioning.check(mesh, boxed, batch_size)
-  source = checkpoint_sources.open_source(checkpoint_path)
-  if not source.of_a_run:  # A run's own model is changed on purpose here.
-    restoration.check_mathematics(model, source)
-  note = restoration.vocabulary_note(source.find_vocabulary(), vocabularies)
-  if note and distributed.is_first():
-    print(f"note on {source.name}: {note}", file=sys.stderr, flush=True)
-  found = restoration.Restoration.of(source, boxed)
-  shapes = state_lib.abstract_params(model)
-  shardings = partitioning.shardings(mesh, boxed, shapes)
-  return found.place(partitioning_lib.abstract(shapes, shardings))
+      known.add(shapes)
+    return jitted(params, **batch)
+
+  return call
+
+
+def _check_room(jaxpr, decoding, mesh, rows) -> None:
+  from transformer_zoo.forecast import least_memory
+
+  needed = least_memory.least_bytes(jaxpr) // mesh.size
+  there = least_memory.device_bytes(mesh.local_devices[0])
+  if there is None or needed <= there:
+    return
+  outputs = max(decoding.num_beams, decoding.num_return)
+  name = "num_beams" if decoding.num_beams > 1 else "num_return"
+  raise UserError(
+    f"{name}={outputs} for {rows} texts at a time, of up to "
+    f"{decoding.max_length} tokens each, needs {needed / _GIB:,.1f} GiB or "
+    f"more on each device, which has {there / _GIB:,.1f} GiB; choose a smaller "
+    f"{name}, BATCH_SIZE or max_length"
+  )

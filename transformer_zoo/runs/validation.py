@@ -1,4 +1,4 @@
-"""What a run's own evaluations are of, and what they record."""
+"""Evaluations of a run on its validation splits."""
 
 from collections.abc import Mapping, Sequence
 import pathlib
@@ -11,6 +11,7 @@ from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.runs import evaluation_report
 from transformer_zoo.runs import run_folder
 from transformer_zoo.training.checkpoints.retention import Checkpointing
+from transformer_zoo.training.loop import Periods
 
 SPLIT = "validation"
 
@@ -20,16 +21,19 @@ def open_splits(
   tasks: Sequence[PreparedTask],
   checkpointing: Checkpointing,
 ) -> dict[str, EvaluationSplit]:
-  """The validation splits by task, of those that have one.
+  """Opens the validation splits of the tasks that have one.
 
   Args:
-    evaluator: will score them.
-    tasks: of a run.
-    checkpointing: may choose by the metric of one.
+    evaluator: The evaluator that will score them.
+    tasks: The tasks of a run.
+    checkpointing: The rules of retention, which may name the metric of a task.
+
+  Returns:
+    The splits by the names of their tasks.
 
   Raises:
-    UserError: data or metrics cannot be used as they are, or nothing gives the
-      metric by which checkpoints are chosen.
+    UserError: Data or metrics cannot be used as they are, or no task has the
+      metric that checkpoints are chosen by.
   """
   having = {task.name: task for task in tasks if SPLIT in task.splits}
   splits = {name: evaluator.open(task, SPLIT) for name, task in having.items()}
@@ -39,15 +43,20 @@ def open_splits(
   return splits
 
 
-def told(
-  tasks: Sequence[PreparedTask], splits: Mapping[str, EvaluationSplit]
+def describe_omissions(
+  tasks: Sequence[PreparedTask],
+  splits: Mapping[str, EvaluationSplit],
+  periods: Periods,
 ) -> list[str]:
-  """Sentences on what evaluations leave out.
+  """Describes what the evaluations of a run leave out.
 
   Args:
-    tasks: of a run.
-    splits: what `open_splits` has found of them.
+    tasks: The tasks of the run.
+    splits: The splits that `open_splits` has found of them.
+    periods: The periods of the run.
   """
+  if not periods.evaluates:
+    return ["EVAL_PERIOD=None: this run does not evaluate itself"]
   without = [task.name for task in tasks if task.name not in splits]
   lines = []
   if without:
@@ -74,14 +83,14 @@ def validate(
   """Scores parameters on the validation splits; writes the predictions.
 
   Args:
-    evaluator: has opened them.
-    tasks: whose splits they are.
-    folder: of the predictions.
-    params: on the devices.
-    step: that made them.
+    evaluator: The evaluator that has opened the splits.
+    tasks: The tasks whose splits are scored.
+    folder: The folder of the predictions.
+    params: The parameters on the devices.
+    step: The number of the step that made them.
 
   Returns:
-    Values by name, and `validation/average` where a task has scores.
+    The values by name, with `validation/average` if a task has scores.
   """
   values, scores = {}, {}
   for task in tasks:

@@ -1,4 +1,4 @@
-"""What several processes must do alike although they see different things."""
+"""Agreement of several processes on what each sees differently."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -14,17 +14,17 @@ _REASON_BYTES = 400
 
 
 def wait(what: str) -> None:
-  """Waits until every process is here.
+  """Waits until every process has come to this place of the program.
 
   Args:
-    what: the same on all of them.
+    what: a name of the place, the same on all processes.
   """
   if jax.process_count() > 1:
     multihost_utils.sync_global_devices(what)
 
 
 def numbers_of_first(make: Callable[[], Sequence[int]]) -> list[int]:
-  """The numbers that the first process makes, on every process."""
+  """Returns on every process the numbers that the first process makes."""
   if jax.process_count() == 1:
     return list(make())
   mine = np.asarray(
@@ -36,18 +36,18 @@ def numbers_of_first(make: Callable[[], Sequence[int]]) -> list[int]:
 
 
 def is_so_on_first(known: bool) -> bool:
-  """What the first process knows, on every process."""
+  """Returns on every process what the first process passes."""
   return bool(numbers_of_first(lambda: [known])[0])
 
 
 def first_failure(
   attempt: Callable[[], _Value],
 ) -> tuple[_Value | None, str | None]:
-  """Attempts something on every process; all learn whether one failed.
+  """Calls a function on every process; all learn whether one call failed.
 
   Returns:
-    What the attempt of this process gave, and None or the reason why that of
-    the first process that failed did.
+    The value of this process's call, None if it failed; and the reason of the
+    first process whose call failed, None if all succeeded.
   """
   value, reason = None, ""
   try:
@@ -57,10 +57,10 @@ def first_failure(
   if jax.process_count() == 1:
     return value, reason or None
   text = np.zeros(_REASON_BYTES, np.uint8)
-  told = reason.encode()[:_REASON_BYTES]
-  text[: len(told)] = np.frombuffer(told, np.uint8)
-  for told in multihost_utils.process_allgather(text):
-    reason = bytes(told).rstrip(b"\0").decode(errors="replace")
+  encoded = reason.encode()[:_REASON_BYTES]
+  text[: len(encoded)] = np.frombuffer(encoded, np.uint8)
+  for received in multihost_utils.process_allgather(text):
+    reason = bytes(received).rstrip(b"\0").decode(errors="replace")
     if reason:
       return value, reason
   return value, None

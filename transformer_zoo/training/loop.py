@@ -17,7 +17,6 @@ import jax
 import numpy as np
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.processes import distributed
 from transformer_zoo.training import agreement
 from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
 from transformer_zoo.training.monitoring.budget import Budget
@@ -52,42 +51,49 @@ class Preempted(SystemExit):
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class Periods:
-  """How often things happen, in steps; a last time at the end.
+  """How often a run logs, saves and evaluates; it also does so at its end.
 
   Attributes:
-    log: a line of metrics: means over the steps since the last one.
-    checkpoint: a checkpoint.
-    evaluate: an evaluation; the best score's checkpoint is kept, so this is a
-      multiple of `checkpoint`. 0 evaluates at the end only.
+    log: The number of steps between two lines of metrics, which are means over
+      these steps.
+    checkpoint: The number of steps between two checkpoints.
+    evaluate: The number of steps between two evaluations, a multiple of
+      `checkpoint`, because the checkpoint with the best score is kept. 0
+      evaluates at the end only, None never.
   """
 
   log: int = 100
   checkpoint: int = 1000
-  evaluate: int = 1000
+  evaluate: int | None = 1000
 
   def __post_init__(self):
-    if self.log < 1 or self.checkpoint < 1 or self.evaluate < 0:
+    if self.log < 1 or self.checkpoint < 1 or (self.evaluate or 0) < 0:
       raise UserError(
         f"periods must be positive, not log={self.log}, "
         f"checkpoint={self.checkpoint}, evaluate={self.evaluate}"
       )
-    if self.evaluate % self.checkpoint:
+    if self.evaluate and self.evaluate % self.checkpoint:
       raise UserError(
         f"EVAL_PERIOD={self.evaluate} is not a multiple of "
         f"CHECKPOINT_PERIOD={self.checkpoint}: an evaluated step must have a "
         "checkpoint; choose a multiple"
       )
 
+  @property
+  def evaluates(self) -> bool:
+    """Whether the run evaluates itself at all."""
+    return self.evaluate is not None
+
 
 @dataclasses.dataclass
 class Outcome:
-  """What a finished loop leaves.
+  """The outcome of a finished loop.
 
   Attributes:
-    state: after the last step.
-    best_step: the step with the best score; None without scores.
-    best_score: its score.
-    budget: what it has cost.
+    state: The state after the last step.
+    best_step: The step with the best score; None without scores.
+    best_score: The score of that step.
+    budget: The cost of the run.
   """
 
   state: TrainState
@@ -102,7 +108,7 @@ def train(
   *,
   train_steps: int,
   batches: Iterator[Batch],
-  put: Callable[[Batch], dict[str, jax.Array]],
+  put_batch: Callable[[Batch], dict[str, jax.Array]],
   run_step: RunStep,
   evaluate: Evaluate | None,
   periods: Periods,
@@ -114,36 +120,36 @@ def train(
   """Trains from the state's step to `train_steps`.
 
   Args:
-    state: where to start; donated step by step.
-    progress: what `Checkpoints.restore_newest` gave with the state, or {}.
-    train_steps: the step to end at.
-    batches: from the state's step on.
-    put: begins to lay a batch out on the devices; called for the next batch
-      when a step has been dispatched, while it runs.
-    run_step: one step on a batch on the devices.
-    evaluate: scores parameters, or None.
-    periods: when to log, save and evaluate.
-    watch: reads what steps give.
-    recorder: where evaluations are written.
-    checkpoints: where states are written.
-    folder: the run folder.
+    state: The state to start from, which is donated step by step.
+    progress: The progress that `Checkpoints.restore_newest` returned with the
+      state, or {}.
+    train_steps: The last step.
+    batches: The batches from the state's step on.
+    put_batch: The function that begins to lay a batch out on the devices,
+      called for the next batch while a step runs.
+    run_step: The function of one step on a batch on the devices.
+    evaluate: The function that scores parameters; None to evaluate never.
+    periods: The periods of logs, checkpoints and evaluations.
+    watch: The reader of the metrics of steps.
+    recorder: The writer of the values of evaluations.
+    checkpoints: The writer of states.
+    folder: The run folder.
 
   Returns:
-    What the run came to.
+    The outcome of the run.
 
   Raises:
-    Preempted: SIGTERM came; the state is saved.
-    FloatingPointError: as `Guard.accepts`; the batch is saved.
+    Preempted: SIGTERM arrived; the state is saved.
+    FloatingPointError: `Guard.accepts` refused a step; its batch is saved.
   """
   step = int(state.step)
   scores = checkpoints.recall(read_lines(pathlib.Path(folder) / METRICS_FILE))
   pending = None  # Number, sums and batch of the step that is not read.
 
   def next_batch():
-    distributed.at(f"the batch after step {step}")
     with watch.stopwatch.spent("data_wait"):
       batch = next(batches)
-    return batch, put(batch)
+    return batch, put_batch(batch)
 
   def read_pending():
     nonlocal pending
@@ -152,7 +158,6 @@ def train(
       pending = None
 
   def evaluate_now():
-    distributed.at(f"the evaluation of step {step}")
     with watch.spent("evaluation"):
       values = evaluate(state.params, step)
     recorder.record(step, values)
@@ -161,7 +166,9 @@ def train(
   with (
     stop_requests() as stop,
     contextlib.closing(watch),
-    Progress(first_step=step, last_step=train_steps) as display,
+    Progress(
+      first_step=step, last_step=train_steps, every_steps=periods.log
+    ) as display,
   ):
     # A run that was killed between a checkpoint and its evaluation.
     if progress.get("evaluation_due") and agreement.is_so_on_first(
@@ -172,7 +179,6 @@ def train(
       following = next_batch()
     while step < train_steps:
       batch, on_device = following
-      distributed.at(f"step {step + 1}")
       shapes = shapes_of(on_device)
       with watch.step(step + 1, shapes):
         state, sums = run_step(state, on_device, watch.guard.history)
@@ -183,8 +189,8 @@ def train(
       display.update(step, **watch.shown)
       step += 1
       pending = (step, sums, batch, shapes)
-      if told := watch.traced(step, sums):
-        display.note(told)
+      if trace := watch.traced(step, sums):
+        display.note(trace)
       last = step == train_steps
       stopping = stop(step)
       save = last or stopping or step % periods.checkpoint == 0
@@ -192,12 +198,11 @@ def train(
         read_pending()
       if step % periods.log == 0 or last:
         watch.log(step)
-      due = evaluate is not None and (
+      evaluates = evaluate is not None and (
         last or (periods.evaluate and step % periods.evaluate == 0)
       )
       if save:
-        distributed.at(f"the checkpoint of step {step}")
-        progress = {**watch.to_json(), "evaluation_due": bool(due)}
+        progress = {**watch.to_json(), "evaluation_due": bool(evaluates)}
         with watch.budget.spent("saving"):
           stall = checkpoints.save(step, state, progress)
         recorder.timing(step, {"timing/checkpoint_stall_seconds": stall})
@@ -208,13 +213,13 @@ def train(
         raise Preempted
       # After the save, which it may overlap: neither a notice of preemption nor
       # a kill that comes meanwhile costs a step.
-      if due:
+      if evaluates:
         evaluate_now()
     watch.log_rest(step)
     display.update(step, **watch.shown)
     with watch.budget.spent("saving"):
       checkpoints.finish(step, state, progress)
-    if stop(step + 1):  # Asked since the last step: by who evaluates next.
+    if stop(step + 1):  # A preemption notice arrived since the last step.
       display.note("SIGTERM: all is saved; the same command ends the run")
       raise Preempted
     display.note(str(checkpoints.stalls))

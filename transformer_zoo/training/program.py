@@ -7,6 +7,7 @@ program can be compiled for a machine that is not there.
 from collections.abc import Callable
 import dataclasses
 import functools
+from typing import Any
 
 from flax import linen as nn
 import jax
@@ -16,6 +17,7 @@ import optax
 
 from transformer_zoo import choices
 from transformer_zoo.forecast import cost as cost_lib
+from transformer_zoo.forecast import least_memory
 from transformer_zoo.forecast.cost import Cost
 from transformer_zoo.peft import trainable as trainable_lib
 from transformer_zoo.peft.trainable import Trainable
@@ -142,6 +144,26 @@ class TrainProgram:
     shares = partitioning_lib.batch_shares(self.mesh)
     accumulation.check(self.num_microbatches, batch_size, shares)
     self.trainable.check(self.abstract_state.params)
+
+  def check_memory(self, batch: Any = None) -> None:
+    """Checks that the state, and a step on a batch, fit the devices.
+
+    Args:
+      batch: The shapes and shardings of a batch; None checks the state alone.
+
+    Raises:
+      UserError: A lower bound of what they need exceeds a device's memory.
+    """
+    device = self.mesh.local_devices[0]
+    if batch is None:
+      least_memory.check_state(self.abstract_state, device)
+    elif least_memory.may_exceed((self.abstract_state, batch), device):
+      key = jax.eval_shape(lambda: jax.random.key(0))
+      history = anomalies_lib.initial_history()
+      step = jax.make_jaxpr(self._update)(
+        self.abstract_state, batch, key, history
+      )
+      least_memory.check_step(self.abstract_state, batch, step.jaxpr, device)
 
   def cost(self, batch) -> Cost:
     """What a step on such a batch executes on all devices together."""

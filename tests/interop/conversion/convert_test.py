@@ -354,6 +354,35 @@ def test_what_is_left_of_a_killed_conversion_goes(place, tmp_path):
   assert not (tmp_path / "theirs/half").exists()
 
 
+def test_a_link_in_the_place_of_the_partial_folder(place, tmp_path):
+  """Nothing that it points to is changed."""
+  (tmp_path / "mine/whole").mkdir(parents=True)
+  (tmp_path / "mine/whole/kept").touch()
+  aside = tmp_path / "theirs.partial"
+  for other in (tmp_path / "mine", tmp_path / "nowhere", None):
+    aside.touch() if other is None else aside.symlink_to(other)
+    with pytest.raises(UserError) as error:
+      convert(place / "run", tmp_path / "theirs")
+    assert str(error.value) == (
+      f"'{tmp_path}/theirs' is written in '{aside}' first, which is a link or "
+      "a file and not a folder; remove it, or name another target"
+    )
+    aside.unlink()
+  assert (tmp_path / "mine/whole/kept").exists()
+  assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_link_in_the_partial_folder(place, tmp_path):
+  """The link is removed, and not what it points to."""
+  (tmp_path / "mine").mkdir()
+  (tmp_path / "mine/kept").touch()
+  (tmp_path / "theirs.partial").mkdir()
+  (tmp_path / "theirs.partial/whole").symlink_to(tmp_path / "mine")
+  convert(place / "run", tmp_path / "theirs")
+  assert [path.name for path in (tmp_path / "mine").iterdir()] == ["kept"]
+  assert {path.name for path in tmp_path.iterdir()} == {"mine", "theirs"}
+
+
 @pytest.mark.parametrize(
   ("source", "target", "more", "sentence"),
   [

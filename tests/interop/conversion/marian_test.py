@@ -17,7 +17,7 @@ from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import converted_run
-from transformer_zoo.interop.conversion import generation_defaults
+from transformer_zoo.interop.conversion import generation_config
 from transformer_zoo.interop.conversion import tokenizer_files
 from transformer_zoo.interop.conversion.convert import convert
 from transformer_zoo.interop.huggingface import family_of
@@ -151,7 +151,7 @@ def test_the_vocabulary_becomes_files_of_theirs(place, tmp_path):
 def test_what_is_forbidden(files, expected, tmp_path):
   for name, content in files.items():
     (tmp_path / f"{name}.json").write_text(json.dumps(content))
-  said = generation_defaults.options(tmp_path)
+  said = generation_config.options(tmp_path)
   assert said.get("forbidden_ids", ()) == expected
 
 
@@ -205,7 +205,7 @@ SEARCH = {"num_beams": 6, "beam_rules": "transformers"}
 def test_what_is_said_of_decoding(content, expected, tmp_path):
   path = tmp_path / "generation_config.json"
   path.write_text(json.dumps(content))
-  assert generation_defaults.options(tmp_path) == expected
+  assert generation_config.options(tmp_path) == expected
   DecodingOptions(**expected)
 
 
@@ -215,8 +215,8 @@ def test_what_is_said_of_decoding(content, expected, tmp_path):
 )
 def test_the_longest_output(content, expected, tmp_path):
   (tmp_path / "config.json").write_text(json.dumps(content))
-  assert generation_defaults.longest(tmp_path) == expected
-  said = generation_defaults.longest(tmp_path, continues=True)
+  assert generation_config.longest(tmp_path) == expected
+  said = generation_config.longest(tmp_path, continues=True)
   assert said == content.get("max_new_tokens")
 
 
@@ -229,7 +229,7 @@ def test_options_that_are_not_built_are_told(tmp_path, capsys):
   }
   said = {"top_h": 0.4, "do_sample": True, "num_beams": 2}
   file.write_text(json.dumps({**neutral, **said, "num_beam_groups": 1}))
-  assert generation_defaults.options(tmp_path)["temperature"] == 1.0
+  assert generation_config.options(tmp_path)["temperature"] == 1.0
   assert capsys.readouterr().err == (
     f"passed over: num_beams in {str(file)!r}, where tokens are drawn "
     "(do_sample)\n"
@@ -241,7 +241,7 @@ def test_what_changes_nothing_or_means_another_thing_is_told(tmp_path, capsys):
   file = tmp_path / "generation_config.json"
   said = {"do_sample": True, "temperature": 0.0, "num_return_sequences": 3}
   file.write_text(json.dumps({**said, "min_length": 9}))
-  assert generation_defaults.options(tmp_path, continues=True) == {}
+  assert generation_config.options(tmp_path, continues=True) == {}
   assert capsys.readouterr().err == (
     f"passed over: do_sample in {str(file)!r}, for at temperature 0 nothing is "
     "drawn\n"
@@ -265,7 +265,7 @@ def test_what_changes_nothing_or_means_another_thing_is_told(tmp_path, capsys):
 def test_an_end_that_is_not_the_vocabularys(ends, eos_id, expected, tmp_path):
   path = tmp_path / "generation_config.json"
   path.write_text(json.dumps({"eos_token_id": ends}))
-  said = generation_defaults.options(tmp_path, eos_id=eos_id)
+  said = generation_config.options(tmp_path, eos_id=eos_id)
   assert said.get("end_ids", ()) == expected
 
 
@@ -295,14 +295,14 @@ def test_what_a_user_asks_for_goes_before_all_of_another_search(
   draws = {"temperature": 1.0, "top_k": 50, "top_p": 0.9}
 
   def options(said):
-    for line in [*generation_defaults.instead(given), *given]:
+    for line in [*generation_config.instead(given), *given]:
       name, _, value = line.partition("=")
       if name.startswith("DecodingOptions."):
         said = {**said, name.strip()[16:]: ast.literal_eval(value.strip())}
     return DecodingOptions(**said)
 
   if expected is None:
-    assert generation_defaults.instead(given) == []
+    assert generation_config.instead(given) == []
     return
   assert options(beams) == expected
   assert options(draws).sampled == (expected.num_beams == 1)
@@ -324,7 +324,7 @@ def test_what_a_user_asks_for_goes_before_all_of_another_search(
 )
 def test_who_asks_for_greedy_search_gets_one_output(given, number):
   """The last line counts: more is the user's own, and refused elsewhere."""
-  lines = [*generation_defaults.instead(given), *given]
+  lines = [*generation_config.instead(given), *given]
   name = "DecodingOptions.num_return="
   found = [line.removeprefix(name) for line in lines if line.startswith(name)]
   assert found[-1:] == ([] if number is None else [str(number)])
@@ -346,13 +346,13 @@ def test_what_a_decoder_is_first_fed(config, generation, expected, tmp_path):
   if generation is not None:
     path = tmp_path / "generation_config.json"
     path.write_text(json.dumps(generation))
-  assert generation_defaults.start_id(tmp_path) == expected
+  assert generation_config.start_id(tmp_path) == expected
 
 
 def test_a_forced_token_that_does_not_end_is_told(tmp_path, capsys):
   file = tmp_path / "config.json"
   file.write_text(json.dumps({"forced_eos_token_id": 3, "eos_token_id": [0]}))
-  assert generation_defaults.options(tmp_path) == {}
+  assert generation_config.options(tmp_path) == {}
   assert capsys.readouterr().err == (
     f"passed over: forced_eos_token_id 3 in {str(file)!r}, where 0 is EOS\n"
   )
@@ -360,7 +360,7 @@ def test_a_forced_token_that_does_not_end_is_told(tmp_path, capsys):
   file.write_text(
     json.dumps({"forced_eos_token_id": 2, "eos_token_id": [1, 2]})
   )
-  assert generation_defaults.options(tmp_path, eos_id=1) == {"end_ids": (1, 2)}
+  assert generation_config.options(tmp_path, eos_id=1) == {"end_ids": (1, 2)}
   assert "forced_eos_token_id 2 in" in capsys.readouterr().err
 
 
@@ -383,14 +383,14 @@ def test_numbers_that_are_none(content, sentence, tmp_path):
   file = tmp_path / "generation_config.json"
   file.write_text(json.dumps(content))
   with pytest.raises(UserError) as error:
-    generation_defaults.options(tmp_path)
+    generation_config.options(tmp_path)
   assert str(error.value).startswith(sentence.format(repr(str(file))))
 
 
 def test_longer_bad_words_are_told(tmp_path, capsys):
   file = tmp_path / "config.json"
   file.write_text(json.dumps({"bad_words_ids": [[7], [3, 4], [5, 6, 7]]}))
-  assert generation_defaults.options(tmp_path) == {"forbidden_ids": (7,)}
+  assert generation_config.options(tmp_path) == {"forbidden_ids": (7,)}
   assert capsys.readouterr().err == (
     f"passed over: 2 of the 3 bad_words_ids in {str(file)!r}, which are of "
     "several ids; single ones alone are forbidden here\n"
@@ -401,4 +401,4 @@ def test_longer_bad_words_are_told(tmp_path, capsys):
 def test_what_are_no_bad_words(words, tmp_path):
   (tmp_path / "config.json").write_text(json.dumps({"bad_words_ids": words}))
   with pytest.raises(UserError, match="it has to be a list of lists of ids"):
-    generation_defaults.options(tmp_path)
+    generation_config.options(tmp_path)

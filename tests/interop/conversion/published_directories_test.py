@@ -12,7 +12,7 @@ from tests import tiny_t5
 from tests import unpadded_model
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.interop.conversion import converted_run
-from transformer_zoo.interop.conversion import generation_defaults
+from transformer_zoo.interop.conversion import generation_config
 from transformer_zoo.interop.conversion.convert import convert
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
@@ -78,9 +78,9 @@ def test_decoding_that_config_json_says_is_said_again(tmp_path):
   convert(tmp_path / "run", tmp_path / "back", report=lambda line: None)
   names = [path.name for path in (tmp_path / "back").iterdir()]
   assert "generation_config.json" not in names
-  options = generation_defaults.options(tmp_path / "back", eos_id=1)
+  options = generation_config.options(tmp_path / "back", eos_id=1)
   assert (options["num_beams"], options["alpha"]) == (4, 2.0)
-  assert generation_defaults.longest(tmp_path / "back") == 59
+  assert generation_config.longest(tmp_path / "back") == 59
 
 
 def write_run(folder, kind, architecture, **sizes):

@@ -14,10 +14,10 @@ from tests.golden import families
 from transformer_zoo.cli import main as cli
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import convert as convert_lib
+from transformer_zoo.interop.conversion import sources
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.t5x import checkpoints
-from transformer_zoo.interop.tensors import resizing
 from transformer_zoo.interop.tensors import safetensors
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 
@@ -181,7 +181,7 @@ def test_moments_of_other_tables_are_left(tmp_path):
 def test_the_mean_of_many_is_exact(dtype):
   """Sums of 65,536 equal numbers overflow or stall in narrow types."""
   array = np.full((2, 65_536), 3, writing.DTYPES[dtype])
-  grown = resizing.resized(Tensor.of(array), (2, 65_540))
+  grown = sources.resized(Tensor.of(array), (2, 65_540))
   assert grown.dtype == array.dtype
   np.testing.assert_array_equal(grown.read(), np.full((2, 65_540), 3))
 
@@ -234,7 +234,7 @@ def test_the_command(untied, tmp_path, capsys):
 def test_a_table_in_several_files_is_never_whole_twice(shape, turned):
   array = np.arange(28, dtype=np.float32).reshape(7, 4)
   array = np.asfortranarray(array) if turned else array
-  one = resizing.resized(Tensor.of(array), shape)
+  one = sources.resized(Tensor.of(array), shape)
   expected = np.empty(shape, np.float32)
   expected[:7, :4] = array[: shape[0], : shape[1]]
   expected[7:] = expected[:7].mean(axis=0)
@@ -251,5 +251,5 @@ def test_a_table_in_several_files_is_never_whole_twice(shape, turned):
       whole,
       lambda: iter([array[:3], array[3:6], array[6:]]),
     )
-    found = resizing.resized(apart, shape)
+    found = sources.resized(apart, shape)
     np.testing.assert_array_equal(found.read(), expected)

@@ -10,10 +10,9 @@ from tests import tiny_t5
 from tests.golden import families
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import exported_directory
-from transformer_zoo.interop.conversion import sines_first
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.runs import checkpoint_sources
-from transformer_zoo.runs.restoration import InitialCheckpoint
+from transformer_zoo.runs.initial_checkpoint import InitialCheckpoint
 from transformer_zoo.training import state
 
 SIZES = {"HEAD_DIM": 6}
@@ -47,7 +46,7 @@ def logits(model, parameters):
 def test_the_model_computes_the_same(files, sizes):
   model, parameters = with_parameters(*files, **sizes)
   expected = logits(model, parameters)
-  changed, reordered = sines_first.reordered(model, parameters)
+  changed, reordered = exported_directory.with_sines_first(model, parameters)
   found = logits(changed, reordered)
   assert tiny_t5.largest_difference(found, expected) < 2e-6
   # The order matters: other logits come of the same parameters.
@@ -71,7 +70,10 @@ def test_the_model_computes_the_same(files, sizes):
 )
 def test_others_stay_as_they_are(files, bindings):
   model, parameters = with_parameters(*files, bindings=bindings)
-  assert sines_first.reordered(model, parameters) == (model, parameters)
+  assert exported_directory.with_sines_first(model, parameters) == (
+    model,
+    parameters,
+  )
 
 
 def test_the_transformer_of_2017_becomes_a_marian(tmp_path):
@@ -98,7 +100,7 @@ def test_nothing_is_read_before_it_is_written():
     name: Tensor(tensor.shape, tensor.dtype, read)
     for name, tensor in parameters.items()
   }
-  _, reordered = sines_first.reordered(model, unread)
+  _, reordered = exported_directory.with_sines_first(model, unread)
   assert {n: t.shape for n, t in reordered.items()} == {
     n: t.shape for n, t in parameters.items()
   }

@@ -1,5 +1,6 @@
 """Hugging Face directories: tied weights, shards, and what is wrong in them."""
 
+import contextlib
 import json
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface import FAMILIES
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.tensors import safetensors
@@ -71,6 +73,45 @@ def test_parameters_are_theirs_turned(tmp_path):
     theirs[
       "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
     ].T,
+  )
+
+
+@pytest.mark.parametrize("number", [10**6, 2 * 10**9])
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.model_types[0])
+def test_more_layers_than_tensors(tmp_path, family, number):
+  """Refused before anything is built that is as long as the model is deep."""
+  config = {"model_type": family.model_types[0]}
+  layers = family.num_layers(config)
+  for name in ("num_hidden_layers", "num_decoder_layers", "decoder_layers"):
+    with contextlib.suppress(UserError):  # It is of another family.
+      changed = family.num_layers(config | {name: number})
+      config, layers = config | {name: number}, changed
+  assert layers >= number
+  content = {"a": np.zeros(3, np.float32), "b": np.zeros(3, np.float32)}
+  with pytest.raises(UserError) as error:
+    directory.open_directory(write(tmp_path, content, config))
+  assert str(error.value) == (
+    f"'{tmp_path}/config.json' asks for {layers} layers, and the files beside "
+    "it hold 2 tensors; they are not of one model"
+  )
+
+
+@pytest.mark.parametrize(
+  ("name", "value", "what"),
+  [
+    ("d_kv", 10**9, "numbers of a head"),
+    ("d_kv", 33, "numbers of a head"),
+    ("d_model", 10**9, "numbers of a token"),
+  ],
+)
+def test_wider_models_than_tensors(tmp_path, name, value, what):
+  """Positions would be computed before any shape is compared."""
+  config = CONFIG | {name: value}
+  with pytest.raises(UserError) as error:
+    directory.open_directory(write(tmp_path, arrays(), config))
+  assert str(error.value) == (
+    f"'{tmp_path}/config.json' asks for {value} {what}, and the files beside "
+    "it hold 32 rows at most; they are not of one model"
   )
 
 
@@ -144,6 +185,8 @@ def test_what_is_missing_left_over_and_misshaped_is_told_together(tmp_path):
   [
     ("config.json", "[1]", "holds no table"),
     ("config.json", "{", "is no JSON file"),
+    ("config.json", "[" * 100_000 + "]" * 100_000, "are nested too deeply"),
+    ("config.json", '{"num_layers": ' + "9" * 5000 + "}", "is no JSON file"),
     ("model.safetensors.index.json", "{}", "has no weight_map"),
     (
       "model.safetensors.index.json",
@@ -163,6 +206,14 @@ def test_damaged_descriptions(tmp_path, file, content, sentence):
   with pytest.raises(UserError) as error:
     directory.open_directory(tmp_path)
   assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_nested_files_beside_a_vocabulary(tmp_path, name):
+  (tmp_path / name).write_text("[" * 100_000 + "]" * 100_000)
+  (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n")
+  with pytest.raises(UserError, match=rf"{name}' is no JSON object"):
+    Vocabulary(tmp_path).check()
 
 
 @pytest.mark.parametrize("name", [directory.SAFETENSORS, directory.PYTORCH])

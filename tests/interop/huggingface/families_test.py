@@ -110,7 +110,7 @@ def test_published_opus_mt():
     (
       published.GPT_NEO,
       {"num_layers": 12},
-      "config.json of a gpt_neo model has attention_types of 24 layers and "
+      "config.json of a gpt_neo model has attention_layers of 24 layers and "
       "num_layers=12; they must agree",
     ),
     (

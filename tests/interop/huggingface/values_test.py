@@ -83,6 +83,75 @@ def test_an_end_that_is_an_empty_list():
 
 
 @pytest.mark.parametrize(
+  ("kind", "name"),
+  [
+    ("t5", "num_heads"),
+    ("t5", "d_model"),
+    ("umt5", "num_layers"),
+    ("marian", "decoder_attention_heads"),
+    ("openai-gpt", "n_head"),
+    ("gpt2", "num_attention_heads"),
+    ("gpt_neo", "num_heads"),
+    ("llama", "num_attention_heads"),
+    ("llama", "num_key_value_heads"),
+    ("qwen2", "sliding_window"),
+  ],
+)
+@pytest.mark.parametrize("value", [0, -1, 2**31, 10**30])
+def test_whole_numbers_that_no_model_has(kind, name, value):
+  assert refusal(kind, **{name: value}) == (
+    f"config.json of a {kind} model has {name}={value}; it takes a whole "
+    "number from 1 to 2147483647"
+  )
+
+
+def test_whole_numbers_in_the_place_of_real_ones():
+  """Arrays of float32 take no whole number of more than 32 bits."""
+  epsilon = bindings("llama", rms_norm_eps=10**12)["RMSNorm.epsilon"]
+  assert repr(epsilon) == "1000000000000.0"
+
+
+def test_numbers_that_no_float_holds():
+  assert refusal("t5", dropout_rate=10**400).endswith("; it takes a number")
+  assert "pad_token_id=4294967296; it takes" in refusal(
+    "gpt2", pad_token_id=2**32
+  )
+
+
+@pytest.mark.parametrize(
+  ("types", "sentence"),
+  [
+    ([[["global"], 10**12]], "has attention_types of 1000000000000 layers and"),
+    ([[["global", "local"], 11]], "has attention_types of 22 layers and num_l"),
+    ([["global", 24]], "has ['global', 24] in attention_types; it takes lists"),
+    ([[["global"], "24"]], "has [['global'], '24'] in attention_types; it tak"),
+    ([24], "has 24 in attention_types; it takes lists of a list of names and"),
+    (
+      [[[["global"]], 24]],
+      "has attention_types=['global'], which is not built",
+    ),
+  ],
+)
+def test_attention_types_that_are_none(types, sentence):
+  assert sentence in refusal("gpt_neo", attention_types=types)
+
+
+def test_attention_layers_overrule_attention_types():
+  """As in `transformers` (tests/oracles/families_test.py)."""
+  kinds = ["local"] + ["global"] * 23
+  windows = bindings("gpt_neo", attention_layers=kinds)["Stack.windows"]
+  assert windows == (256,) + (None,) * 23
+  types = [[["local"], 1], [["global"], 23]]
+  assert bindings("gpt_neo", attention_types=types)["Stack.windows"] == windows
+  for kinds in ([], ["local"]):
+    assert refusal("gpt_neo", attention_layers=kinds) == (
+      f"config.json of a gpt_neo model has attention_layers of {len(kinds)} "
+      "layers and num_layers=24; they must agree"
+    )
+  assert refusal("gpt_neo", attention_layers=None).endswith("it takes a list")
+
+
+@pytest.mark.parametrize(
   ("kind", "config"),
   [
     ("llama", {"sliding_window": None, "use_sliding_window": False}),

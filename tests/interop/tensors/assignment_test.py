@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from transformer_zoo import parameter_names
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors import layers
 from transformer_zoo.interop.tensors.assignment import assign
-from transformer_zoo.interop.tensors.assignment import Parameter
 from transformer_zoo.interop.tensors.assignment import Rules
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.parameter_names import Parameter
 
 ADVICE = (
   "(InitialCheckpoint.assignments can read a parameter under another name or "
@@ -225,10 +225,12 @@ class TestRows:
 
 
 def test_names_of_layers_in_a_scanned_parameter():
-  assert layers.names_in("decoder/layers/mlp/wi/kernel", (2, 4, 6)) == [
+  assert parameter_names.names_in(
+    "decoder/layers/mlp/wi/kernel", (2, 4, 6)
+  ) == [
     "decoder/layers_0/mlp/wi/kernel",
     "decoder/layers_1/mlp/wi/kernel",
   ]
-  assert layers.names_in("decoder/layers_0/mlp/wi/kernel", (4, 6)) == [
+  assert parameter_names.names_in("decoder/layers_0/mlp/wi/kernel", (4, 6)) == [
     "decoder/layers_0/mlp/wi/kernel"
   ]

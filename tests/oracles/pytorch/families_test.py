@@ -7,6 +7,7 @@ tests/oracles/pytorch/make_goldens.py.
 import functools
 
 from flax import traverse_util
+from huggingface_hub.errors import StrictDataclassClassValidationError
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +21,7 @@ from tests.golden import variants
 from tests.oracles.pytorch import huggingface
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.modules.attention.cache import Decoding
@@ -178,11 +180,34 @@ def step_logits(model, params, inputs, start_id, tokens) -> np.ndarray:
 @every_config
 def test_a_model_that_they_draw_is_read(name, tmp_path, report):
   """Their initial weights and their way of saving, read from the directory."""
+  report("logits", difference_of_logits(families.CONFIGS[name], tmp_path))
+
+
+@pytest.mark.parametrize("types", [[[["global"], 3]], [[["global"], 5]]])
+def test_attention_layers_of_gpt_neo_overrule_attention_types(
+  types, tmp_path, report
+):
+  config = families.CONFIGS["gpt_neo"] | {"attention_types": types}
+  kinds = ["local", "global", "local"]
+  report(
+    "logits",
+    difference_of_logits(config | {"attention_layers": kinds}, tmp_path),
+  )
+  # Neither takes a list for another number of layers.
+  for config["attention_layers"] in (kinds[:2], [], None):
+    with pytest.raises(UserError, match="attention_layers"):
+      family_of(config).architecture(config)
+    with pytest.raises(StrictDataclassClassValidationError):
+      transformers.AutoConfig.for_model(**config)
+
+
+def difference_of_logits(config, folder) -> float:
+  """The largest one, of their model drawn and saved and of ours read there."""
   torch.manual_seed(0)
-  config = transformers.AutoConfig.for_model(**families.CONFIGS[name])
+  config = transformers.AutoConfig.for_model(**config)
   theirs = huggingface.class_of(config).from_config(config).eval()
-  theirs.save_pretrained(tmp_path)
-  found = directory.open_directory(tmp_path)
+  theirs.save_pretrained(folder)
+  found = directory.open_directory(folder)
   model = families.build(found.config)
   params = traverse_util.unflatten_dict(
     {n: np.array(t.read()) for n, t in found.parameters().items()}, sep="/"
@@ -197,5 +222,5 @@ def test_a_model_that_they_draw_is_read(name, tmp_path, report):
     )[real],
     logits.numpy()[real],
   )
-  report("logits", difference)
   assert difference < LOGITS_TOLERANCE
+  return difference

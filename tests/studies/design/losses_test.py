@@ -8,13 +8,14 @@ import pytest
 from transformer_zoo.evaluation import averages
 from transformer_zoo.evaluation import task_scores
 from transformer_zoo.evaluation.metrics import classification
-from transformer_zoo.studies import statistics
 from transformer_zoo.studies.design.suite import Column
+from transformer_zoo.studies.report import markdown
 from transformer_zoo.studies.report import report
 from transformer_zoo.studies.report import summary
-from transformer_zoo.studies.report import table
 from transformer_zoo.studies.statistics import analysis
+from transformer_zoo.studies.statistics import comparison
 from transformer_zoo.studies.statistics import scores
+from transformer_zoo.studies.statistics import study_resamples
 
 HELD_OUT = Column(name="held_out", scores=("text: loss",))
 
@@ -48,7 +49,7 @@ def test_the_lowest_is_bold(study):
 
 def test_losses_have_three_decimals_in_tables(study):
   found = analysis.analyse(study)
-  text = table.to_markdown(found)
+  text = markdown.study_table(found)
   assert "| lower  | **1.402 ± 0.002** |" in text
   assert "| lower  | −0.100   |" in text
   assert "Losses, of which less is better: held_out." in text
@@ -59,7 +60,7 @@ def test_losses_have_three_decimals_in_tables(study):
 
 
 def test_a_lower_loss_is_better_in_words(study):
-  found = statistics.compare(study).differences
+  found = comparison.compare(study).differences
   lower, higher = (
     found[row, "held_out"].sentence for row in ("lower", "higher")
   )
@@ -89,7 +90,7 @@ def test_examples_of_text_are_resampled(study):
     result["loss"] = {"text": loss["loss"], "other": 1.0}
     runs.append(dataclasses.replace(run, result=result))
   study = dataclasses.replace(study, runs=tuple(runs))
-  resamples = statistics.resample(study)
+  resamples = study_resamples.resample(study)
   assert not resamples.reasons
   values_BS = resamples.of_seeds("held_out", "one", (0, 1, 2))
   assert values_BS.min() >= 1 / 6 and values_BS.max() <= 2.0
@@ -113,7 +114,7 @@ def test_predictions_are_asked_for_the_metrics_of_columns_alone(study):
     runs.append(dataclasses.replace(run, result=result))
   column = Column(name="held_out", scores=("text: token_accuracy",))
   study = dataclasses.replace(study, runs=tuple(runs), columns=(column,))
-  resamples = statistics.resample(study)
+  resamples = study_resamples.resample(study)
   assert not resamples.reasons
   assert (resamples.of_seeds("held_out", "one", (0,)) == 75.0).all()
 

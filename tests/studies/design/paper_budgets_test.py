@@ -9,11 +9,11 @@ import pytest
 
 from transformer_zoo import config
 from transformer_zoo.forecast import run_costs
-from transformer_zoo.runs import programs
+from transformer_zoo.runs.settings import Run
 from transformer_zoo.studies import published
 from transformer_zoo.studies.design import loading
 from transformer_zoo.studies.design import plan
-from transformer_zoo.studies.design import run_bindings
+from transformer_zoo.studies.design import planned_run
 from transformer_zoo.studies.design import study as study_lib
 
 TABLE_2 = pathlib.Path(published.__path__[0]) / "t5/table02_architectures.csv"
@@ -38,11 +38,11 @@ def runs_of(study):
 
 @functools.cache
 def costs(changes):
-  bindings = run_bindings.of_run("train", 0, "", ["start"])
+  bindings = planned_run.bindings("train", 0, "", ["start"])
   try:
     # Layers that are not scanned take longer to trace and cost the same.
     config.load((), [*bindings, "SCAN_LAYERS=True"], changes=changes)
-    return run_costs.of_settings(programs.settings(), with_executed=False)
+    return run_costs.of_settings(Run.of_loaded(), with_executed=False)
   finally:
     gin.clear_config()
 

@@ -3,9 +3,9 @@
 from tests.studies import conftest
 from transformer_zoo.studies.execution import results
 from transformer_zoo.studies.execution import runner
+from transformer_zoo.studies.report import learning_curves
 from transformer_zoo.studies.report import report
 from transformer_zoo.studies.statistics import analysis
-from transformer_zoo.studies.statistics import curves
 
 STUDY = """
 Study.question = 'Why?'
@@ -53,7 +53,9 @@ def test_the_columns_of_a_group_take_what_its_parts_score(fake, tmp_path):
   ) / 2
   assert table.cells["apart", "Similarity"].values == {0: expected}
   assert table.cells["together", "Similarity"].values == {}
-  drawn = curves.read(read, "individual", "similarity")
-  assert {f"{part}: {curves.LOSS}" for part in ("first", "second")} < set(drawn)
+  drawn = learning_curves.read(read, "individual", "similarity")
+  assert {
+    f"{part}: {learning_curves.LOSS}" for part in ("first", "second")
+  } < set(drawn)
   page = report.write(analysis.analyse(read)).read_text()
   assert "apart / seed 0 / similarity / individual / second" in page

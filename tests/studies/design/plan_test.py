@@ -7,8 +7,8 @@ import pytest
 
 from transformer_zoo import config
 from transformer_zoo.errors import UserError
-from transformer_zoo.studies.design import data_marks
 from transformer_zoo.studies.design import plan
+from transformer_zoo.studies.design import planned_run
 from transformer_zoo.studies.design.study import Row
 from transformer_zoo.studies.design.study import Study
 from transformer_zoo.studies.design.suite import Column
@@ -241,7 +241,7 @@ def test_other_data_makes_other_runs_of_all_that_start_from_it(
     return "other text" if mixture == "corpus" else f"{mixture} as it was"
 
   before = runs_of(BASELINE)
-  monkeypatch.setattr(data_marks, "made", changed)
+  monkeypatch.setattr(plan, "mark_of_made_data", changed)
   after = runs_of(BASELINE)
   assert not {r.folder for r in before} & {r.folder for r in after}
   assert [run.changes for run in before] == [run.changes for run in after]
@@ -251,9 +251,11 @@ def test_a_plan_prepares_nothing(runs_of, monkeypatch, tmp_path):
   def never(mixture, prepared_dir):
     raise AssertionError(mixture)
 
-  monkeypatch.setattr(data_marks, "made", never)
+  monkeypatch.setattr(plan, "mark_of_made_data", never)
   assert len(runs_of(BASELINE, prepare=False)) == 3
-  assert data_marks.found("no_such_task", str(tmp_path)) == data_marks.UNKNOWN
+  assert (
+    plan.mark_of_found_data("no_such_task", str(tmp_path)) == plan.UNKNOWN_DATA
+  )
 
 
 def test_a_study_whose_part_is_missing(fake):
@@ -328,7 +330,7 @@ def test_a_value_may_be_a_file(runs_of):
   )
 
 
-FIELDS = [field.name for field in dataclasses.fields(plan.Run)]
+FIELDS = [field.name for field in dataclasses.fields(planned_run.Run)]
 RUN = ("runs/miniature_pretrain.gin", "TRAIN_STEPS=7", "MODEL_DIR='x'")
 
 
@@ -342,8 +344,8 @@ def test_a_file_after_a_binding_wins_and_is_written_so(tmp_path):
   operative = config.operative_config()
   assert "WARMUP_STEPS = 6" in operative
 
-  run = plan.Run(**dict.fromkeys(FIELDS))
-  text = plan.as_gin(dataclasses.replace(run, changes=changes))
+  run = planned_run.Run(**dict.fromkeys(FIELDS))
+  text = planned_run.as_gin(dataclasses.replace(run, changes=changes))
   (tmp_path / "run.gin").write_text(text)
   config.load(["run.gin"], (), [tmp_path])
   assert config.operative_config() == operative

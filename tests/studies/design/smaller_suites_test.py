@@ -8,13 +8,13 @@ import pytest
 from transformer_zoo import config
 from transformer_zoo.studies.design import loading
 from transformer_zoo.studies.design import plan
-from transformer_zoo.studies.design import run_bindings
+from transformer_zoo.studies.design import planned_run
 from transformer_zoo.studies.design import study as study_lib
 
 
 @functools.cache
 def settings_of(changes):
-  bindings = run_bindings.of_run("train", 0, "", ["start"])
+  bindings = planned_run.bindings("train", 0, "", ["start"])
   try:
     config.load((), bindings, changes=changes)
     lengths = config.value("TASK_FEATURE_LENGTHS")

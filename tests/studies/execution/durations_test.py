@@ -1,121 +1,158 @@
-"""How long studies will take, from speeds that are given."""
+"""Predicted durations: FLOPs over the rate of finished runs."""
 
 import dataclasses
+import json
+import pathlib
 
 import pytest
 
-from tests.studies.planned import COSTS
 from tests.studies.planned import make_job
-from tests.studies.planned import SECONDS
-from tests.studies.planned import speed
+from tests.studies.planned import make_run
+from transformer_zoo import environment
 from transformer_zoo.studies.execution import durations
-from transformer_zoo.studies.execution import machines
-from transformer_zoo.studies.execution import speeds
-from transformer_zoo.studies.execution import standing
-from transformer_zoo.studies.execution.estimates import UNKNOWN
-from transformer_zoo.studies.execution.speeds import Kind
+from transformer_zoo.studies.execution import run_progress
+from transformer_zoo.studies.execution.durations import Durations
+from transformer_zoo.studies.execution.durations import FinishedRun
+
+PRETRAIN = make_run("pretrain")
+SHORT = make_run("finetune", "short", group="GLUE")
+LONG = make_run("finetune", "long", group="GLUE", row="b")
+OTHER = make_run("finetune", "other", group="SQuAD")
+ENSEMBLE = make_run("ensemble", command="evaluate")
+FLOPS = {
+  PRETRAIN.folder: 880,
+  SHORT.folder: 80,
+  LONG.folder: 160,
+  OTHER.folder: 80,
+}
+
+
+def finished(run, seconds, *, start=0.0, flops=True):
+  return FinishedRun(
+    run.phase, run.group, FLOPS[run.folder] if flops else None, start, seconds
+  )
+
+
+def predict(run, *known):
+  return Durations(lambda: FLOPS, known).seconds(run)
+
+
+def test_flops_over_the_rate_and_a_start():
+  known = finished(PRETRAIN, 88.0, start=3.0)
+  assert predict(SHORT, known) == pytest.approx(3 + 8)
+  assert predict(LONG, known) == pytest.approx(3 + 16)
+
+
+def test_runs_that_are_alike_count_first():
+  pretrain, short = finished(PRETRAIN, 88.0), finished(SHORT, 12.0)
+  assert predict(LONG, pretrain, short) == pytest.approx(24.0)
+  other = finished(OTHER, 4.0)
+  # Of its group, else all of its phase: 16 seconds for 160 FLOPs.
+  assert predict(LONG, pretrain, short, other) == pytest.approx(24.0)
+  of_wmt = dataclasses.replace(LONG, group="WMT")
+  assert predict(of_wmt, pretrain, short, other) == pytest.approx(16.0)
+
+
+def test_evaluations_last_as_long_as_others():
+  assert predict(ENSEMBLE, finished(PRETRAIN, 88.0)) is None
+  evaluated = FinishedRun("ensemble", "", None, 0.0, 5.0)
+  assert predict(ENSEMBLE, finished(PRETRAIN, 88.0), evaluated) == 5.0
+  assert predict(SHORT, evaluated) is None
+
+
+def test_nothing_is_counted_before_a_run_has_finished():
+  counted = []
+  known = Durations(lambda: counted.append(1) or FLOPS)
+  assert known.seconds(SHORT) is None
+  assert not counted
+
+
+def test_compiling_is_no_part_of_the_rate(tmp_path):
+  run = dataclasses.replace(SHORT, folder=tmp_path)
+  parts = {"start": 2.0, "compilation": 50.0, "training": 8.0}
+  result = {"seconds": 60.0, "seconds_by_part": parts, "budget": {"flops": 80}}
+  (tmp_path / "result.json").write_text(json.dumps(result))
+  calls = []
+  known = Durations(lambda: calls.append(1) or FLOPS)
+  known.add(run, took=99.0)
+  assert known.seconds(SHORT) == pytest.approx(2 + 8)
+  assert known.seconds(LONG) == pytest.approx(2 + 16)
+  assert len(calls) == 1
+  (tmp_path / "result.json").write_text("{}")  # Of an evaluation.
+  known.add(run, took=7.0)
+  assert known.seconds(ENSEMBLE) == 7.0
 
 
 @pytest.fixture
-def estimated(tmp_path, monkeypatch):
-  """Jobs with their seconds, from speeds."""
-  monkeypatch.setattr(machines, "here", lambda: "this one")
+def pool(tmp_path, monkeypatch):
+  """Writes runs that finished with a number of cores."""
+  here = environment.describe_environment() | {"cpu_count": 4}
+  monkeypatch.setattr(environment, "describe_environment", lambda: here)
 
-  def estimate(jobs, known, processes=1):
-    book = speeds.Speeds(tmp_path / "speeds.json")
-    for number, one in enumerate(known):
-      book.add(f"run-{number}", one)
-    return durations.with_seconds(jobs, book, processes)
+  def write(name, seconds, **changes):
+    folder = tmp_path / name
+    folder.mkdir()
+    machine = here | changes
+    (folder / "environment.json").write_text(json.dumps(machine))
+    result = {"seconds": seconds, "budget": {"flops": 80}}
+    (folder / "result.json").write_text(json.dumps(result))
+    return tmp_path
 
-  return estimate
+  return write
 
 
-def test_parts_add_up_and_a_program_begins_once(estimated):
-  first, again, done = estimated(
-    [make_job("a"), make_job("b"), make_job("c", state=standing.FINISHED)],
-    [speed(beginning=9.0), speed(), speed(step=0.5)],
+def seconds_of(pool, **options):
+  found = durations.finished_here(pool, [], **options)
+  return sorted(one.seconds for one in found)
+
+
+def test_runs_of_this_machine_count_with_as_many_cores(pool):
+  pool("finetune-1", 1.0)
+  pool("finetune-2", 2.0, cpu_count=2)
+  pool("finetune-3", 3.0, memory_gib=1e6)
+  folder = pool("finetune-4", 4.0, devices={"kind": "TPU v4", "count": 4})
+  assert seconds_of(folder) == [1.0]
+  assert seconds_of(folder, processes=2) == [2.0]
+  # No run here had one core.
+  assert seconds_of(folder, processes=4) == [1.0, 2.0]
+
+
+def test_the_phase_and_the_group_of_a_run_in_the_pool(pool):
+  folder = pool("finetune-1", 1.0)
+  run = dataclasses.replace(SHORT, folder=pathlib.Path("runs/finetune-1"))
+  (known,) = durations.finished_here(folder, [run])
+  assert (known.phase, known.group, known.flops) == ("finetune", "GLUE", 80)
+  (unknown,) = durations.finished_here(folder, [])
+  assert unknown.group is None
+
+
+def test_damaged_runs_are_left_out(pool):
+  folder = pool("finetune-1", 1.0)
+  (folder / "finetune-1" / "environment.json").write_text("{")
+  assert seconds_of(folder) == []
+  assert seconds_of(folder / "nothing") == []
+
+
+def test_finished_jobs_take_no_more_time():
+  jobs = [make_job("a"), make_job("b", state=run_progress.FINISHED)]
+  known = Durations(
+    lambda: {job.run.folder: 100 for job in jobs},
+    [FinishedRun("a", "", 50, 0.0, 10.0)],
   )
-  assert first.seconds == 9 + SECONDS
-  assert again.seconds == 7 + SECONDS
-  assert done.seconds == 0
-  assert first.source == durations.MEASURED
+  found = durations.with_seconds(jobs, known)
+  assert [job.seconds for job in found] == [20.0, 0.0]
 
 
-def test_each_process_begins_a_program(estimated):
-  jobs = [make_job(name) for name in "abc"]
-  known = [speed(beginning=9.0), speed()]
-  found = estimated(jobs, known, processes=2)
-  assert [job.seconds - SECONDS for job in found] == [9, 9, 7]
-
-
-def test_warm_ups_change_how_long_a_step_takes(estimated):
-  """What was measured of small batches tells of large ones by their FLOPs."""
-  (job,) = estimated([make_job("a")], [speed(flops=1e7)])
-  assert job.seconds == 7 + SECONDS + 50 * 0.5
-
-
-def test_an_evaluation_is_as_long_as_others_on_its_mixture(estimated):
-  large = speed(Kind("large", "glue"), step=2.0, evaluation=12.0)
-  squad = speed(Kind("small", "squad"), evaluation=5.0)
-  wanted = make_job("a", kind=Kind("large", "squad"))
-  (job,) = estimated([wanted], [large, squad])
-  # Decoding takes as much longer than the small one's as the steps do.
-  assert job.seconds == 7 + 50 * 2.0 + 2 * (5 * 2.0 / 0.5) + 2 * 0.25
-
-
-def test_another_program_is_scaled_from_the_nearest_of_its_phase(estimated):
-  compiled = speed(beginning=20.0, rehearsed=True, compiled=True)
-  tiny = speed(Kind("tiny", "glue"), step=0.4, flops=1e6)
-  elsewhere = speed(Kind("pretraining", "text"), step=0.1, flops=4e7)
-  known = [compiled, speed(), speed(beginning=5.0), tiny, elsewhere]
-  twice = dataclasses.replace(COSTS, flops=2 * COSTS.flops)
-  large = Kind("large", "glue")
-  base, _, first, again, other_phase = estimated(
-    [
-      make_job("a"),
-      make_job("a", "tiny", kind=tiny.kind),
-      make_job("a", "large", kind=large, costs=twice),
-      make_job("a", "again", kind=large, costs=twice),
-      make_job("b", kind=elsewhere.kind),
-    ],
-    known,
-  )
-  assert base.seconds == 7 + SECONDS
-  # Nothing has compiled it before; steps have twice the FLOPs of the nearest,
-  # and the evaluations of all on this mixture are longer by their steps.
-  steps = 50 * 2 * 0.5
-  assert first.seconds == pytest.approx(20 + steps + 2 * 6 + 2 * 0.25)
-  assert again.seconds == pytest.approx(first.seconds - 20 + 5)
-  assert first.source == durations.SCALED
-  assert other_phase.source == durations.MEASURED
-
-
-def test_other_cores_are_told(estimated, monkeypatch, tmp_path):
-  monkeypatch.setattr(machines, "here", lambda: "1 x cpu, 4 cores")
-  speeds.Speeds(tmp_path / "speeds.json").add("a", speed())
-  monkeypatch.setattr(machines, "here", lambda: "1 x cpu, 1 cores")
-  (job,) = estimated([make_job("a")], [])
-  assert job.source == "measured with 4 cores"
-  assert job.seconds == 7 + 2 * (50 * 0.5 + 2 * 3) + 2 * 0.25
-
-
-def test_an_ensemble_evaluates_each_member(estimated):
-  members = [make_job(name) for name in ("a", "b")]
-  starts = tuple(job.run.folder for job in members)
-  both = make_job("both", costs=None, starts=starts, command="evaluate")
-  jobs = estimated([*members, both], [speed()])
-  assert jobs[-1].seconds == 7 + 2 * 3
-
-
-def test_what_nothing_tells_is_unknown(estimated):
-  (job,) = estimated([make_job("a")], [])
-  assert job.seconds is None and job.source == UNKNOWN
-  assert durations.elapsed([job]) is None
-
-
-def lasting(name, seconds, *starts):
-  job = make_job(name, starts=tuple(one.run.folder for one in starts))
+def lasting(name, seconds, *starts, **of_job):
+  starts = tuple(one.run.folder for one in starts)
+  job = make_job(name, starts=starts, **of_job)
   return dataclasses.replace(job, seconds=seconds)
+
+
+def test_an_unknown_duration_is_not_made_up():
+  assert durations.elapsed([lasting("a", None)]) is None
+  evaluation = lasting("e", None, costs_=None)
+  assert durations.elapsed([lasting("a", 3.0), evaluation]) == 3.0
 
 
 def test_processes_share_the_runs_and_wait_for_what_they_start_from():
@@ -127,5 +164,5 @@ def test_processes_share_the_runs_and_wait_for_what_they_start_from():
   # The second process trains b and b0 until 9, and waits until 10.
   assert durations.elapsed(jobs, 2) == 13
   assert durations.elapsed(jobs, 9) == 13
-  finished = dataclasses.replace(first, state=standing.FINISHED, seconds=0.0)
-  assert durations.elapsed([finished, *jobs[1:]], 2) == 3 + 4 + 5
+  done = dataclasses.replace(first, state=run_progress.FINISHED, seconds=0.0)
+  assert durations.elapsed([done, *jobs[1:]], 2) == 3 + 4 + 5

@@ -1,9 +1,8 @@
-"""Runs of a study in processes of their own, and what several launchers do."""
+"""Several launchers on one pool of runs, and the options of launchers."""
 
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 
@@ -14,8 +13,6 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.processes import claims
 from transformer_zoo.studies.execution import launchers
 from transformer_zoo.studies.execution import results
-from transformer_zoo.studies.execution import single_run
-from transformer_zoo.training import loop
 
 HOLD = """
 import pathlib, sys
@@ -90,6 +87,7 @@ def test_what_another_launcher_fails_at_is_told(run_tiny, fake, elsewhere):
   assert len(fake.trained) == 2
 
 
+@pytest.mark.slow
 def test_a_claim_ends_with_the_process_that_holds_it(tmp_path):
   assert claims.owner(tmp_path) is None
   holder = subprocess.Popen(
@@ -117,29 +115,6 @@ def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch):
   with pytest.raises(UserError, match="claim cannot be locked .No locks avail"):
     with claims.claim(tmp_path):
       pass
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR2])
-def test_a_job_at_its_limit_goes_back_to_the_queue(number):
-  queued, before = [], []
-
-  def at_limit(*_):
-    queued.append(number)
-
-  def train(run):
-    signal.raise_signal(number)
-    before.append(run)
-
-  handlers = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGUSR2)}
-  signal.signal(signal.SIGUSR2, at_limit)
-  try:
-    with pytest.raises(loop.Preempted):
-      single_run.Job("a run", train)()
-  finally:
-    for each, handler in handlers.items():
-      signal.signal(each, handler)
-  assert queued == [signal.SIGUSR2] * (number == signal.SIGUSR2)
-  assert before == []
 
 
 def test_a_report_while_runs_run(run_tiny, fake, capsys):
@@ -205,20 +180,3 @@ def test_a_report_while_runs_run(run_tiny, fake, capsys):
 def test_options_of_launchers(options, sentence, capsys):
   assert cli.main(["ablate", "quickstart", *options]) == cli.USER_ERROR
   assert capsys.readouterr().err == f"zoo: error: {sentence}\n"
-
-
-def test_submitit_leaves_logging_as_it_is():
-  script = """
-import logging, sys
-handler = logging.StreamHandler(sys.stdout)
-handler.close = lambda: print("closed")
-logging.getLogger("ours").addHandler(handler)
-from transformer_zoo.studies.execution import launchers
-assert launchers.require_submitit().LocalExecutor
-logging.getLogger("ours").warning("still there")
-handler.close = lambda: None
-"""
-  done = subprocess.run(
-    [sys.executable, "-c", script], capture_output=True, text=True
-  )
-  assert done.stdout == "still there\n", done.stderr

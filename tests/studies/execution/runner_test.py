@@ -11,7 +11,7 @@ import jax
 import pytest
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.studies.execution import outcome
+from transformer_zoo.studies.execution import result_file
 from transformer_zoo.studies.execution import results
 
 
@@ -39,7 +39,8 @@ def test_each_distinct_run_trains_once_in_order(run_tiny, fake, capsys):
   out = capsys.readouterr().out
   assert "study tiny: 7 runs (rows: 3, seeds: 1, shared runs: 1)" in out
   assert "run 2 of 7: baseline / seed 5 / sentiment / finetune  fin" in out
-  assert "about 1 min 01 s left" in out
+  # Two runs of half as many steps as those of their groups.
+  assert "5 of 7 done; about 1 min 01 s left" in out
   assert "all done" in out
 
 
@@ -72,7 +73,7 @@ def test_checkpoints_may_lie_elsewhere(run_tiny):
   folder = of(run_tiny(seeds=[0]), "baseline / seed 0 / pretrain").folder
   with open(folder / "config.gin", "a") as config:
     config.write("\nCheckpointing.folder = 'gs://bucket/a'\n")
-  assert outcome.checkpoint_of(folder) == "gs://bucket/a/40"
+  assert result_file.checkpoint_of(folder) == "gs://bucket/a/40"
 
 
 def test_the_members_of_an_ensemble_are_scored_together(run_tiny):
@@ -84,7 +85,7 @@ def test_the_members_of_an_ensemble_are_scored_together(run_tiny):
   assert run.scores.keys() == {"sentiment"}
   assert run.predictions("sentiment").exists()
   first, second = (f"{start}/checkpoints/15" for start in run.starts)
-  assert outcome.read_result(run.folder)["checkpoint"] == [first, second]
+  assert result_file.read(run.folder)["checkpoint"] == [first, second]
   assert run.command.endswith(f" --checkpoint={first} --checkpoint={second}")
   assert "CHECKPOINT_PATH" in (run.folder / "config.gin").read_text()
   read = results.read(came.folder)
@@ -101,21 +102,24 @@ def test_each_task_is_scored_at_its_own_best_step(tmp_path):
       "b": {"step": 10, "score": 5.0, "scores": {"f1": 5.0}},
     },
   }
-  assert outcome.chosen_scores(result) == {
+  assert result_file.chosen_scores(result) == {
     "a": {"f1": 3.0},
     "b": {"f1": 5.0},
     "without": {},
   }
-  assert [outcome.chosen_step(result, task) for task in ("a", "b")] == [15, 10]
+  assert [result_file.chosen_step(result, task) for task in ("a", "b")] == [
+    15,
+    10,
+  ]
   older = {"step": 20, "best_step": None, "scores": {"a": {"f1": 1.0}}}
-  assert outcome.chosen_scores(older) == {"a": {"f1": 1.0}}
-  assert outcome.chosen_step(older, "a") == 20
+  assert result_file.chosen_scores(older) == {"a": {"f1": 1.0}}
+  assert result_file.chosen_step(older, "a") == 20
   text = {
     "scores": {"a": {"f1": 1.0}},
     "token_accuracy": {"corpus": 2.0},
     "loss": {"a": 0.5, "corpus": 1.5},
   }
-  assert outcome.chosen_scores(text) == {
+  assert result_file.chosen_scores(text) == {
     "a": {"f1": 1.0},
     "corpus": {"token_accuracy": 2.0, "loss": 1.5},
   }

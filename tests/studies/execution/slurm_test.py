@@ -1,17 +1,21 @@
-"""Studies as arrays of jobs: what a SLURM that is not there is told."""
+"""Studies as arrays of jobs: the commands that a stand-in of SLURM receives."""
 
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
 
 import pytest
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.studies.design.request import Launch
-from transformer_zoo.studies.execution import launchers
 from transformer_zoo.studies.execution import results
+from transformer_zoo.studies.execution import slurm
+from transformer_zoo.training import loop
 
-submitit = launchers.require_submitit()
+submitit = slurm.require_submitit()
 
 SBATCH = """#!/bin/bash
 number=$((100 + $(ls "$FAKE_SLURM" | grep -c script)))
@@ -136,7 +140,7 @@ def test_a_failed_job_is_told_and_submitted_again(run_tiny, fake, cluster):
 def test_a_cluster_that_does_not_answer(run_tiny, fake, cluster):
   run_tiny(seeds=[0], launch=launch())
   (cluster / "queue").unlink()
-  with pytest.raises(UserError, match="squeue does not tell which jobs"):
+  with pytest.raises(UserError, match="squeue does not list the jobs"):
     run_tiny(seeds=[0], launch=launch())
   assert len(scripts(cluster)) == 2
 
@@ -216,3 +220,44 @@ def test_jobs_are_told_by_the_folders_of_runs(run_tiny, fake, cluster):
       strict=True,
     )
   }
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR2])
+def test_a_job_at_its_limit_goes_back_to_the_queue(number):
+  queued, before = [], []
+
+  def at_limit(*_):
+    queued.append(number)
+
+  def train(run):
+    signal.raise_signal(number)
+    before.append(run)
+
+  handlers = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGUSR2)}
+  signal.signal(signal.SIGUSR2, at_limit)
+  try:
+    with pytest.raises(loop.Preempted):
+      slurm.Job("a run", train)()
+  finally:
+    for each, handler in handlers.items():
+      signal.signal(each, handler)
+  assert queued == [signal.SIGUSR2] * (number == signal.SIGUSR2)
+  assert before == []
+
+
+@pytest.mark.slow
+def test_submitit_leaves_logging_as_it_is():
+  script = """
+import logging, sys
+handler = logging.StreamHandler(sys.stdout)
+handler.close = lambda: print("closed")
+logging.getLogger("ours").addHandler(handler)
+from transformer_zoo.studies.execution import slurm
+assert slurm.require_submitit().LocalExecutor
+logging.getLogger("ours").warning("still there")
+handler.close = lambda: None
+"""
+  done = subprocess.run(
+    [sys.executable, "-c", script], capture_output=True, text=True
+  )
+  assert done.stdout == "still there\n", done.stderr

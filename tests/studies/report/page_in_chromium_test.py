@@ -15,6 +15,7 @@ from transformer_zoo.studies.report import report
 from transformer_zoo.studies.statistics import analysis
 
 sync_api = pytest.importorskip("playwright.sync_api")
+pytestmark = pytest.mark.slow
 
 _PHONE = {"width": 390, "height": 844}
 _CONTRAST = """
@@ -27,10 +28,11 @@ _CONTRAST = """
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const paper = light(getComputedStyle(document.body).backgroundColor);
-  const kinds = [".lead", ".note", "td", "a", "summary"];
+  const kinds = [".lead", ".note", "td", "a", "summary", ".chart text"];
   const shown = kinds.map((kind) => document.querySelector(kind));
   return shown.filter(Boolean).map((element) => {
-    const ink = light(getComputedStyle(element).color);
+    const style = getComputedStyle(element);
+    const ink = light(element.closest("svg") ? style.fill : style.color);
     const [high, low] = ink > paper ? [ink, paper] : [paper, ink];
     return (high + 0.05) / (low + 0.05);
   });
@@ -148,7 +150,7 @@ def test_scores_and_differences_by_choice(show):
   page.get_by_label("differences from the baseline").check()
   assert cell.inner_text().startswith("−3")  # About 50 less 82.
   steps, tokens = (
-    page.locator("#learning-curves svg:visible text.axis", has_text=name)
+    page.locator("#learning-curves svg:visible text", has_text=name)
     for name in ("steps", "tokens")
   )
   assert steps.count() and not tokens.count()
@@ -168,6 +170,22 @@ def test_it_reads_well_on_a_phone(show, scheme):
   before = label.bounding_box()["x"]
   assert table.evaluate("t => (t.scrollLeft = 100, t.scrollLeft)") > 0
   assert label.bounding_box()["x"] == before
+
+
+def test_no_column_of_the_budgets_is_cut(show):
+  page = show(viewport={"width": 1200, "height": 800})
+  table = page.locator("#budgets .scroll")
+  assert table.evaluate("t => t.scrollWidth - t.clientWidth") == 0
+
+
+def test_every_section_of_the_contents_can_be_touched_on_a_phone(show):
+  page = show(viewport=_PHONE, has_touch=True)
+  links = page.locator("nav a").all()
+  assert len(links) == page.locator("section").count()
+  for link in links:
+    box = link.bounding_box()
+    assert 0 <= box["x"] and box["x"] + box["width"] <= _PHONE["width"]
+    assert box["height"] >= 24  # WCAG 2.2, level AA.
 
 
 @pytest.mark.parametrize("viewport", [_PHONE, {"width": 1100, "height": 800}])

@@ -2,16 +2,19 @@
 
 import dataclasses
 import html.parser
+import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from transformer_zoo.studies.design import suite
 from transformer_zoo.studies.execution import results
+from transformer_zoo.studies.report import learning_curves
 from transformer_zoo.studies.report import report
 from transformer_zoo.studies.statistics import analysis
-from transformer_zoo.studies.statistics import curves
 
 _VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
 _PUBLISHED = (
@@ -138,7 +141,7 @@ def test_parts_of_a_group_are_compared_with_their_like(make_study):
 
 def test_curves_are_read_by_row_and_seed_with_what_they_cost(run_tiny):
   study = results.read(run_tiny().folder)
-  found = curves.read(study, "finetune", "sentiment")
+  found = learning_curves.read(study, "finetune", "sentiment")
   assert list(found)[:2] == ["train/loss", "Sentiment"]
   assert "sentiment/accuracy" in found
   curve = found["Sentiment"]["baseline"][2]
@@ -151,19 +154,54 @@ def test_curves_are_read_by_row_and_seed_with_what_they_cost(run_tiny):
 
 def test_a_shared_run_is_drawn_once(run_tiny):
   study = results.read(run_tiny(seeds=[0]).folder)
-  assert list(curves.read(study, "pretrain", "")["train/loss"]) == ["baseline"]
-  assert curves.read(study, "no such phase", "") == {}
+  assert list(learning_curves.read(study, "pretrain", "")["train/loss"]) == [
+    "baseline"
+  ]
+  assert learning_curves.read(study, "no such phase", "") == {}
 
 
 def test_an_axis_of_which_nothing_is_known_is_left_out(run_tiny):
   study = results.read(run_tiny(seeds=[0]).folder)
-  (curve,) = curves.read(study, "pretrain", "")["train/loss"][
+  (curve,) = learning_curves.read(study, "pretrain", "")["train/loss"][
     "baseline"
   ].values()
-  alone = curves.Curve(curve.steps, curve.values, {"steps": curve.steps})
+  alone = learning_curves.Curve(
+    curve.steps, curve.values, {"steps": curve.steps}
+  )
   drawn = {"baseline": {0: alone}}
-  assert "<polyline" in curves.panel("loss", drawn, ["baseline"])
-  assert curves.panel("loss", drawn, ["baseline"], curves.FLOPS) == ""
+  assert "var(--series-0)" in learning_curves.chart("loss", drawn, ["baseline"])
+  assert (
+    learning_curves.chart("loss", drawn, ["baseline"], learning_curves.FLOPS)
+    == ""
+  )
+
+
+def test_what_was_recorded_once_is_named_and_not_drawn(run_tiny):
+  folder = run_tiny(seeds=[0]).folder
+  for path in folder.parent.glob("runs/finetune-*/metrics.jsonl"):
+    lines = map(json.loads, path.read_text().splitlines())
+    kept = [line for line in lines if line["step"] in (1, 2, 10)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in kept))
+  found = analysis.analyse(results.read(folder))
+  page = report.write(found).read_text()
+  assert (
+    "Recorded at a single step, so without a curve: Sentiment, "
+    "sentiment: validation/loss, sentiment/accuracy, Similarity, " in page
+  )
+  curves = page[page.index('id="learning-curves"') :]
+  assert 'aria-label="train/loss"' in curves
+  assert 'aria-label="sentiment: train: loss"' in curves
+  assert 'aria-label="Sentiment"' not in curves
+
+
+@pytest.mark.slow
+def test_matplotlib_waits_for_the_first_chart():
+  code = (
+    "import sys\n"
+    "from transformer_zoo.studies.report import report\n"
+    "sys.exit('matplotlib' in sys.modules)"
+  )
+  subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_study_without_a_finished_run_still_has_a_page(run_tiny, fake):

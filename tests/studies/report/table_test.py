@@ -8,14 +8,13 @@ import math
 import pytest
 
 from transformer_zoo.studies.design.suite import Column
-from transformer_zoo.studies.report import cells
 from transformer_zoo.studies.report import latex
 from transformer_zoo.studies.report import markdown
 from transformer_zoo.studies.report import table
 from transformer_zoo.studies.statistics import analysis
 from transformer_zoo.studies.statistics import budgets
 from transformer_zoo.studies.statistics import scores
-from transformer_zoo.studies.statistics import task_metrics
+from transformer_zoo.studies.statistics import wording
 
 
 @pytest.fixture
@@ -99,7 +98,7 @@ def test_every_metric_of_a_task_is_told_under_its_group(make_study):
   told = {group: [*map(str, of)] for group, of in built.metrics.items()}
   assert told == {
     "GLUE": ["GLUE / mrpc: f1", "GLUE / mrpc: accuracy"],
-    task_metrics.NO_GROUP: ["other tasks / more: em"],
+    scores.NO_GROUP: ["other tasks / more: em"],
   }
   assert built.cells["a", built.metrics["GLUE"][0]].mean == 90.0
 
@@ -147,7 +146,7 @@ def test_scores_that_are_no_numbers_are_left_out_and_named(make_study):
     "cola leaves out runs with scores that are no finite numbers: a with seed "
     "1, b with seed 1."
   ]
-  assert found.gaps[0] in table.to_markdown(found)
+  assert found.gaps[0] in markdown.study_table(found)
 
 
 def test_a_column_that_no_run_scores_says_what_they_score(make_study):
@@ -173,7 +172,7 @@ def test_two_columns_may_stand_beside_one_published_column(table6):
 
 
 def test_the_published_score_stands_beside_ours(table6):
-  text = table.to_markdown(analysis.analyse(table6))
+  text = markdown.study_table(analysis.analyse(table6))
   assert "| ★\u00a015% | **41.50 ± 0.71** [83.28]" in text
   assert "| 50%   | 31.00 (1 of 2 seeds) [81.27]" in text
   # Of the seed that both have: 31 − 41.
@@ -219,8 +218,14 @@ def test_markdown_shows_labels_as_they_are():
 
 
 def test_numbers_are_written_with_a_typographic_minus():
-  assert cells.number(-1.005) == "−1.00"
-  assert cells.signed(0.5) == "+0.50"
+  assert wording.number(-1.005) == "−1.00"
+  assert wording.signed(0.5) == "+0.50"
+
+
+def test_counts_have_three_digits():
+  counts = (7, 99_999, 812_032, 9.996e6, 1.234e9, 2e18)
+  written = [wording.compact(count) for count in counts]
+  assert written == ["7", "99,999", "812 k", "10.0 M", "1.23 G", "2.00 E"]
 
 
 def _budget(**other):

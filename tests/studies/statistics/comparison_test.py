@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from transformer_zoo.evaluation.metrics import classification
-from transformer_zoo.studies import statistics
 from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.execution import results
+from transformer_zoo.studies.report import table
+from transformer_zoo.studies.statistics import comparison
 from transformer_zoo.studies.statistics import predictions
+from transformer_zoo.studies.statistics import ranking
 from transformer_zoo.studies.statistics import scores
 from transformer_zoo.studies.statistics import study_resamples
 
@@ -114,7 +116,7 @@ def study(tmp_path):
 
 def test_a_resampled_column_is_the_column_of_resampled_scores(study):
   """One resample, drawn and scored again by itself."""
-  found = statistics.resample(study.results)
+  found = study_resamples.resample(study.results)
   assert found.reasons == ()
   drawn = found.of_seeds("GLUE", "base", (0, 1, 2))
   assert drawn.shape == (study_resamples.RESAMPLES, 3)
@@ -131,7 +133,7 @@ def test_a_resampled_column_is_the_column_of_resampled_scores(study):
 
 
 def test_differences_are_paired_and_corrected(study):
-  found = statistics.compare(study.results)
+  found = comparison.compare(study.results)
   cells = scores.build(study.results).cells
   assert found.num_comparisons == 4
   assert set(found.differences) == {
@@ -151,7 +153,7 @@ def test_differences_are_paired_and_corrected(study):
 
 
 def test_verdicts_in_words(study):
-  found = statistics.compare(study.results)
+  found = comparison.compare(study.results)
   worse, same = (found.differences[row, "GLUE"] for row in ("worse", "same"))
   assert worse.concluded and not same.concluded
   assert worse.sentence.startswith(
@@ -172,21 +174,21 @@ def test_verdicts_in_words(study):
 
 
 def test_files_have_all_digits(study):
-  found = statistics.compare(study.results)
-  lines = csv.DictReader(io.StringIO(statistics.differences_csv(found)))
+  found = comparison.compare(study.results)
+  lines = csv.DictReader(io.StringIO(table.differences_csv(found)))
   first = next(lines)
   one = found.differences[first["row"], first["column"]]
   assert float(first["low"]) == one.estimate.low
   assert float(first["corrected_p_value"]) == one.corrected_p_value
   assert float(first["bootstrap_high"]) == one.bootstrap_interval[1]
-  agreements = {"GLUE": statistics.agreement(study.results, "GLUE")}
-  (line,) = csv.DictReader(io.StringIO(statistics.agreements_csv(agreements)))
+  agreements = {"GLUE": ranking.agreement(study.results, "GLUE")}
+  (line,) = csv.DictReader(io.StringIO(table.agreements_csv(agreements)))
   assert line["tau"] == "" and line["num_rows"] == "0"
 
 
 def test_without_predictions_the_examples_are_taken_as_they_are(study):
   study.path("worse", 1, "sentiment.jsonl").unlink()
-  found = statistics.compare(study.results)
+  found = comparison.compare(study.results)
   lost, kept = (found.differences["same", c] for c in ("GLUE", "SQuAD"))
   assert lost.estimate.examples_error is None
   assert lost.bootstrap_interval is None
@@ -203,7 +205,7 @@ def test_predictions_have_to_give_the_score(study):
   path = study.path("same", 2, "acceptability.jsonl")
   text = path.read_text()
   path.write_text(text.replace('"answer": 1', '"answer": 0', 1))
-  (reason,) = statistics.resample(study.results).reasons
+  (reason,) = study_resamples.resample(study.results).reasons
   assert "predictions do not give the run's matthews_corrcoef, " in reason
 
 
@@ -223,7 +225,7 @@ def test_metrics_have_to_have_a_value_on_every_resample(study, monkeypatch):
     return resampled
 
   monkeypatch.setattr(predictions.resampled_metrics, "of_metric", gaps_in)
-  found = statistics.compare(study.results)
+  found = comparison.compare(study.results)
   one = found.differences["worse", "SQuAD"]
   assert one.estimate.examples_error is None
   assert "accuracy has no value on some resamples" in found.notes[-1]
@@ -238,7 +240,7 @@ def test_rows_that_the_same_runs_score_are_not_compared(study):
     else run
     for run in study.results.runs
   ]
-  found = statistics.compare(
+  found = comparison.compare(
     dataclasses.replace(study.results, runs=tuple(runs))
   )
   assert found.num_comparisons == 2
@@ -254,7 +256,7 @@ def test_predictions_have_to_be_of_the_same_examples(study):
   path = study.path("same", 2, "sentiment.jsonl")
   lines = path.read_text().splitlines()
   path.write_text("\n".join(lines[::-1]) + "\n")
-  (reason,) = statistics.resample(study.results).reasons
+  (reason,) = study_resamples.resample(study.results).reasons
   assert reason.startswith("of sentiment: other examples than in other runs, ")
 
 
@@ -265,7 +267,7 @@ def test_rows_that_are_not_finished(study):
     for run in study.results.runs
     if run.row == "base" or (run.row, run.seed) == ("worse", 2)
   ]
-  found = statistics.compare(dataclasses.replace(study.results, runs=kept))
+  found = comparison.compare(dataclasses.replace(study.results, runs=kept))
   worse, same = (found.differences[row, "GLUE"] for row in ("worse", "same"))
   assert worse.seeds == (2,) and worse.estimate.p_value is None
   assert same.estimate is None
@@ -277,7 +279,7 @@ def test_rows_that_are_not_finished(study):
 
 def test_one_seed_concludes_nothing(tmp_path):
   rows = {"base": (0.95,), "worse": (0.5,)}
-  found = statistics.compare(Study(tmp_path, rows, seeds=(0,)).results)
+  found = comparison.compare(Study(tmp_path, rows, seeds=(0,)).results)
   worse = found.differences["worse", "GLUE"]
   assert worse.corrected_p_value is None and not worse.concluded
   assert worse.estimate.high < 0
@@ -296,7 +298,7 @@ def test_agreement_with_the_published_order(tmp_path):
     {row: (p, p, p) for row, p in rows.items()},
     published="t5/table06_corruption_rates",
   ).results
-  found = statistics.agreement(study, "GLUE")
+  found = ranking.agreement(study, "GLUE")
   # Published: 83.28, 82.82, 83.00, 81.27; 10 % and 25 % stand the other way.
   assert found.rows == tuple(rows)
   assert found.ranking.tau == pytest.approx(2 / 3)
@@ -312,6 +314,6 @@ def test_agreement_with_the_published_order(tmp_path):
 
 
 def test_no_published_column(study):
-  found = statistics.agreement(study.results, "GLUE")
+  found = ranking.agreement(study.results, "GLUE")
   assert found.ranking.tau is None
   assert "there is no order to compare" in found.sentence

@@ -5,9 +5,8 @@ import pytest
 
 from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.statistics import analysis
-from transformer_zoo.studies.statistics import published_order
 from transformer_zoo.studies.statistics import ranking
-from transformer_zoo.studies.statistics import Verdict
+from transformer_zoo.studies.statistics.findings import Verdict
 
 # GLUE in print: 83.28, 83.00 and 81.27, with a deviation of 0.235.
 _LABELS = {"rate_15": "15%", "rate_25": "25%", "rate_50": "50%"}
@@ -86,15 +85,15 @@ def test_a_study_of_ones_own_has_no_findings(make_study):
 def test_tau_is_averaged_over_columns_of_three_rows_or_more():
   def agreement(column, ours, published, **noise):
     found = ranking.rank(ours, published, **noise)
-    return published_order.Agreement(column, (), found, "")
+    return ranking.Agreement(column, (), found, "")
 
   three, two = [1.0, 2.0, 3.0], [1.0, 2.0]
   alike = agreement("a", three, three, our_noise_BR=np.zeros((300, 3)))
   noise_BR = np.random.default_rng(0).normal(0, 5, (300, 3))
   unlike = agreement("b", three, three[::-1], our_noise_BR=noise_BR)
   pair = agreement("c", two, two)
-  assert published_order.mean_tau([pair]) is None
-  found = published_order.mean_tau([alike, unlike, pair])
+  assert ranking.mean_tau([pair]) is None
+  found = ranking.mean_tau([alike, unlike, pair])
   assert (found.tau, found.num_columns) == (0.0, 2)
   assert found.low == 0.0 and found.high == 1.0  # (1 + 1) / 2: from −1 to +1.
   assert found.sentence == (
@@ -104,4 +103,4 @@ def test_tau_is_averaged_over_columns_of_three_rows_or_more():
   )
   unknown = agreement("d", three, three, deviation=0.2)
   assert unknown.ranking.low is None
-  assert published_order.mean_tau([alike, unknown]).low is None
+  assert ranking.mean_tau([alike, unknown]).low is None

@@ -8,8 +8,8 @@ import pytest
 from transformer_zoo.evaluation.metrics import classification
 from transformer_zoo.evaluation.metrics import question_answering
 from transformer_zoo.evaluation.metrics import text_overlap
-from transformer_zoo.studies.statistics import draws
 from transformer_zoo.studies.statistics import resampled_metrics
+from transformer_zoo.studies.statistics import study_resamples
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -165,16 +165,18 @@ def test_resamples_are_the_same_for_every_run_of_a_task(monkeypatch):
     return {"first": counts_BN[:, 0]}
 
   of_unit = np.arange(50) // 2
-  once = draws.resample("task", of_unit, 30, [function, function])
+  once = study_resamples.resample_task(
+    "task", of_unit, 30, [function, function]
+  )
   assert (once[0]["first"] == once[1]["first"]).all()
   assert (seen[0].sum(axis=1) == 50).all()
   assert (seen[0][:, ::2] == seen[0][:, 1::2]).all()
-  again = draws.resample("task", of_unit, 30, [function])
+  again = study_resamples.resample_task("task", of_unit, 30, [function])
   assert (again[0]["first"] == once[0]["first"]).all()
-  other = draws.resample("other", of_unit, 30, [function])
+  other = study_resamples.resample_task("other", of_unit, 30, [function])
   assert (other[0]["first"] != once[0]["first"]).any()
   # In parts, where a table of all counts would be too large.
-  monkeypatch.setattr(draws, "_MOST_COUNTS", 50 * 8)
-  parts = draws.resample("task", of_unit, 30, [function])
+  monkeypatch.setattr(study_resamples, "_MOST_COUNTS", 50 * 8)
+  parts = study_resamples.resample_task("task", of_unit, 30, [function])
   assert parts[0]["first"].shape == (30,)
   assert seen[-1].shape == (6, 50)

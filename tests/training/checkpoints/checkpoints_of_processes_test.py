@@ -11,12 +11,15 @@ import jax
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec
 import numpy as np
+import pytest
 
 from tests import quick_compilation
 from transformer_zoo.training.checkpoints.checksums import read
 from transformer_zoo.training.checkpoints.checksums import verify
 from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
 from transformer_zoo.training.state import TrainState
+
+pytestmark = pytest.mark.slow
 
 START = """
 import os, pathlib, signal, sys

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests import object_stores
+from transformer_zoo import parameter_names
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors import layers
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.peft.trainable import ALL
 from transformer_zoo.peft.trainable import Trainable
@@ -67,8 +67,8 @@ def by_name(state) -> dict[str, bytes]:
   found = {}
   for path, leaf in jax.tree_util.tree_leaves_with_path(state):
     name = jax.tree_util.keystr(path, simple=True, separator="/")
-    stacked, array = layers.is_stacked(name), np.asarray(leaf)
-    for i, layer in enumerate(layers.names_in(name, leaf.shape)):
+    stacked, array = parameter_names.is_stacked(name), np.asarray(leaf)
+    for i, layer in enumerate(parameter_names.names_in(name, leaf.shape)):
       found[layer] = (array[i] if stacked else array).tobytes()
   return found
 

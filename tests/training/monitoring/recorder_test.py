@@ -143,7 +143,7 @@ assert not {{"tensorflow", "seqio"}} & set(sys.modules)
   subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def _progress(*, terminal):
+def _progress(*, terminal, **options):
   text = io.StringIO()
   console = rich.console.Console(
     file=text, force_terminal=terminal, width=100, highlight=False
@@ -156,6 +156,7 @@ def _progress(*, terminal):
     every_seconds=10,
     console=console,
     clock=lambda: next(clock),
+    **options,
   )
   with shown:
     for step in range(101, 111):
@@ -171,6 +172,32 @@ def test_plain_progress_is_a_line_every_few_seconds():
     "[a] finetune: step 107/110  loss 2.500  12,346 tokens/s  12 s left",
     "[a] finetune: step 110/110  loss 2.500  12,346 tokens/s  0 s left",
     "[done]",
+  ]
+
+
+def test_plain_progress_has_the_steps_that_are_logged():
+  lines = _progress(terminal=False, every_steps=2).splitlines()
+  steps = [line.split()[3] for line in lines[:-1]]
+  assert steps == [f"{n}/110" for n in (101, 102, 104, 106, 108, 110)]
+
+
+def test_the_time_left_does_not_extrapolate_the_first_steps():
+  text = io.StringIO()
+  clock = iter((0, 60, 61, 62))  # Compilation, then a step a second.
+  shown = progress.Progress(
+    first_step=0,
+    last_step=10,
+    every_seconds=0,
+    console=rich.console.Console(file=text, width=100),
+    clock=lambda: next(clock),
+  )
+  for step in range(4):
+    shown.update(step)
+  assert text.getvalue().splitlines() == [
+    "training: step 0/10",
+    "training: step 1/10",
+    "training: step 2/10  8 s left",
+    "training: step 3/10  7 s left",
   ]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests import tiny_models
-from transformer_zoo.interop.tensors import layers
+from transformer_zoo import parameter_names
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
@@ -153,7 +153,7 @@ def test_tensors_are_read_once_in_the_order_in_which_they_are_given(
 ):
   """As a file has them: layers of one array after each other."""
   tensors = tensors_of(looped_parameters())
-  given = sorted(tensors, key=layers.pattern_of, reverse=True)
+  given = sorted(tensors, key=parameter_names.pattern_of, reverse=True)
   read = []
 
   def watched(name):

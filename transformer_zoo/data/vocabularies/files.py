@@ -179,7 +179,7 @@ def _object(path: str) -> dict[str, Any]:
       content = json.load(file)
   except (FileNotFoundError, NotADirectoryError):
     return {}
-  except ValueError:
+  except (ValueError, RecursionError):  # Nested too deeply.
     content = None
   if not isinstance(content, dict):
     raise UserError(f"{path!r} is no JSON object")

@@ -119,7 +119,7 @@ def _read(vocab: str) -> Mapping[str, int]:
   try:
     with open(vocab, encoding="utf-8") as file:
       ids = json.load(file)
-  except ValueError:
+  except (ValueError, RecursionError):  # Nested too deeply.
     ids = None
   if not isinstance(ids, dict) or not all(
     isinstance(i, int) and i >= 0 for i in ids.values()

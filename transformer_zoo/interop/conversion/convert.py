@@ -13,7 +13,7 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import converted_run
 from transformer_zoo.interop.conversion import exported_directory
-from transformer_zoo.interop.conversion import generation_export
+from transformer_zoo.interop.conversion import generation_config
 from transformer_zoo.interop.conversion import target as conversion_target
 from transformer_zoo.interop.conversion import tokenizer_files
 from transformer_zoo.interop.conversion.sources import FORMATS
@@ -31,7 +31,7 @@ from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.runs import remote
 
 _FLOAT32 = np.dtype(np.float32)
-# Options of the command -> formats of targets that they mean something for.
+# Options of the command -> formats of the targets that have them.
 _FORMATS_OF = {
   "--dtype": (HUGGING_FACE,),
   "--max_shard_size": (HUGGING_FACE,),
@@ -61,26 +61,27 @@ def convert(
   The target is written aside and renamed when it is whole.
 
   Args:
-    source: a Hugging Face directory, a T5X checkpoint, a run of ours or a step
-      of one, or a URL of one of them.
-    target: a folder that does not exist.
-    to: one of `FORMATS`; ours by default, of ours Hugging Face's.
-    gin_files: the model of a T5X checkpoint, which does not tell it.
-    bindings: after them, `NAME=VALUE`.
-    vocabulary_path: a vocabulary that goes along where the source has none.
-    extra_ids: its sentinels (`Vocabulary`).
-    vocabulary_size: rows that the tables of embeddings and logits are to have
-      (`conversion_sources.with_rows`); as many as they have if None.
-    positions: likewise those of learned positions.
-    dtype: of the numbers in a Hugging Face directory; as ours, float32, if
+    source: The path of a Hugging Face directory, a T5X checkpoint, a run of
+      ours or a step of one, or a URL of one of them.
+    target: The folder to write, which does not exist.
+    to: The format of the target, one of `FORMATS`; if None, ours, or Hugging
+      Face's for a run of ours.
+    gin_files: The gin files of the model of a T5X checkpoint, which does not
+      name its architecture.
+    bindings: The bindings after the files, `NAME=VALUE`.
+    vocabulary_path: The path of a vocabulary that is copied along.
+    extra_ids: The number of its sentinels (`Vocabulary`).
+    vocabulary_size: The number of rows of the tables of embeddings and logits
+      (`sources.with_rows`); unchanged if None.
+    positions: The number of rows of learned positions; unchanged if None.
+    dtype: The type of the numbers in a Hugging Face directory; float32 if None.
+    max_shard_bytes: The largest size of one of its files; `MAX_SHARD_BYTES` if
       None.
-    max_shard_bytes: the most that one of its files holds; `MAX_SHARD_BYTES` if
-      None.
-    scanned: whether a T5X checkpoint is of its `scalable_t5`.
-    report: called with sentences on what was done.
+    scanned: Whether a T5X checkpoint is written for its `scalable_t5`.
+    report: A function that is called with sentences on what was done.
 
   Raises:
-    UserError: the source is unknown or damaged, the target is there, cannot
+    UserError: The source is unknown or damaged, or the target exists, cannot
       hold the model or has no such option.
   """
   if remote.is_url(target):
@@ -136,7 +137,7 @@ def convert(
 
 
 def _written(source: Source, to: str) -> list[Tensor]:
-  """All that a target of a format holds."""
+  """The tensors that a target of a format holds."""
   moments = {} if to == HUGGING_FACE else source.moments or {}
   return [*source.parameters.values(), *moments.values()]
 
@@ -235,10 +236,10 @@ def _write_directory(
   max_shard_bytes: int,
   report: Callable[[str], None],
 ) -> str:
-  """Writes it; returns what has to be said of its tokenizer."""
+  """Writes a directory; returns a sentence on its tokenizer, or ""."""
   folder.mkdir(parents=True)
   special_ids = _special_ids(source)
-  generation = source.decoding and generation_export.attributes_of(
+  generation = source.decoding and generation_config.attributes_of(
     source.decoding, special_ids.get("eos_token_id"), report
   )
   said = _write_vocabulary(folder, source, special_ids.get("bos_token_id"))
@@ -259,7 +260,7 @@ def _write_directory(
 
 
 def _special_ids(source: Source) -> dict[str, int]:
-  """What a configuration of theirs says of beginnings and ends."""
+  """The ids of beginnings and ends for a config.json."""
   model, vocabulary = source.model, source.vocabulary
   start = model.pad_id if source.start_id is None else source.start_id
   name = "decoder_start" if hasattr(model, "encoder") else "bos"
@@ -280,9 +281,10 @@ def _write_vocabulary(
   """Writes the files of the tokenizer and the defaults of generation.
 
   Args:
-    folder: of the files.
-    source: whose files they are.
-    first_fed: see `tokenizer_files.write`, which tells what is returned.
+    folder: The folder to write in.
+    source: The source of the files.
+    first_fed: The argument of `tokenizer_files.write`, whose result is
+      returned.
   """
   if source.beside is not None:
     generation = source.beside / writing.GENERATION_CONFIG

@@ -1,8 +1,8 @@
 """Run folders that a conversion writes and reads.
 
 Such a folder holds `config.gin`, `checkpoints/<step>/`, and in `huggingface/`
-what came along: files of the tokenizer, config.json, generation_config.json.
-Run folders of trained models are read too.
+the files that were copied along: those of the tokenizer, config.json,
+generation_config.json. Run folders of trained models are read too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.conversion import generation_defaults
+from transformer_zoo.interop.conversion import generation_config
 from transformer_zoo.interop.conversion import tokenizer_files
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.tensors import orbax_checkpoints
-from transformer_zoo.interop.tensors.assignment import Parameter
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.parameter_names import Parameter
 from transformer_zoo.runs import run_folder
 from transformer_zoo.training import state
 from transformer_zoo.training.checkpoints import checksums
@@ -38,13 +38,13 @@ _LENGTHS = {"inputs": 512, "targets": 128}
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """A run of ours, whose tensors are read when they are asked for.
+  """A run of ours, whose tensors are read on demand.
 
   Attributes:
-    folder: of the run.
-    model: as its config.gin has it.
-    leaves: of the state of its checkpoint (`orbax_checkpoints`).
-    step: of the checkpoint.
+    folder: The folder of the run.
+    model: The model of its config.gin.
+    leaves: The leaves of the state in its checkpoint (`orbax_checkpoints`).
+    step: The step of the checkpoint.
   """
 
   folder: pathlib.Path
@@ -73,13 +73,13 @@ class Run:
 
   @property
   def beside(self) -> pathlib.Path | None:
-    """The folder of what came along with the parameters, if there is one."""
+    """The folder of the files beside the parameters; None without one."""
     folder = self.folder / BESIDE
     return folder if folder.is_dir() else None
 
 
 def is_run(path: str | os.PathLike[str]) -> bool:
-  """Whether a path is of a run, or of a step of one."""
+  """Whether a path is that of a run, or of a step of one."""
   try:
     reading.resolve(path)
   except UserError:
@@ -88,7 +88,7 @@ def is_run(path: str | os.PathLike[str]) -> bool:
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
-  """Opens the best or newest checkpoint of a run, or the one that is named.
+  """Opens the best or newest checkpoint of a run, or the named one.
 
   Raises:
     UserError: there is none, it is damaged, or it has no config.gin.
@@ -109,7 +109,7 @@ def open_run(path: str | os.PathLike[str]) -> Run:
 
 
 def vocabulary_of(folder: pathlib.Path) -> Vocabulary | None:
-  """The vocabulary of the task that a run was trained on, where it is known."""
+  """The vocabulary of the task that a run was trained on; None if unknown."""
   configuration = [str(folder / run_folder.CONFIG)]
   try:
     name = config.build("MIXTURE_OR_TASK_NAME", configuration)
@@ -123,7 +123,7 @@ def vocabulary_of(folder: pathlib.Path) -> Vocabulary | None:
 
 
 def start_id(folder: pathlib.Path) -> int | None:
-  """What the decoder of a run is first fed, where that is not padding."""
+  """The id that the decoder of a run is first fed; None for padding."""
   try:
     converter = config.build("CONVERTER", [str(folder / run_folder.CONFIG)])
   except UserError:
@@ -132,7 +132,7 @@ def start_id(folder: pathlib.Path) -> int | None:
 
 
 def decoding_of(folder: pathlib.Path) -> DecodingOptions:
-  """How a run decodes, its lengths left out."""
+  """The decoding options of a run, without lengths."""
   gin_files = [str(folder / run_folder.CONFIG)]
   return config.build("DECODING", gin_files, ["DECODING = @DecodingOptions()"])
 
@@ -146,16 +146,17 @@ def write_run(
   step: int = 0,
   beside: pathlib.Path | None = None,
 ) -> None:
-  """Writes a run folder that `zoo infer` and the like work from.
+  """Writes a run folder for `zoo infer`, `zoo evaluate` and fine-tuning.
 
   Args:
-    folder: does not exist yet, or holds `huggingface/`.
-    gin_files: of the model; what they say of decoding and the like is kept.
-    bindings: after them.
-    leaves: of the state.
-    step: number of the checkpoint.
-    beside: where what lies in `huggingface/` was copied from, which is how a
-      user knows it; None for `huggingface/` itself.
+    folder: The folder, which does not exist yet, or holds `huggingface/`.
+    gin_files: The gin files of the model; their other bindings, such as those
+      of decoding, are kept.
+    bindings: The bindings after the files.
+    leaves: The leaves of the state by name.
+    step: The number of the checkpoint.
+    beside: The folder that the files in `huggingface/` were copied from, for
+      messages; None for `huggingface/` itself.
   """
   model = config.build("MODEL", gin_files, bindings)
   beside = beside or folder / BESIDE
@@ -174,13 +175,13 @@ def write_run(
 
 
 def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
-  """Overrides for what a checkpoint does not tell of a run.
+  """Overrides for the settings of a run that a checkpoint does not name.
 
   Args:
-    model: of the checkpoint.
-    beside: the folder of its config.json and its tokenizer's files, which may
-      be absent.
-    *kinds: what the configuration is for, `evaluate` or `infer`.
+    model: The model of the checkpoint.
+    beside: The folder of its config.json and of the files of its tokenizer,
+      which may be absent.
+    *kinds: The commands that the configuration is for, `evaluate` or `infer`.
   """
   macros = {
     "BATCH_SIZE": 8,
@@ -192,7 +193,7 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
     macros["CORRUPTION"] = None
   vocabulary, start = _tokenizer_in(beside)
   continues = not hasattr(model, "encoder")
-  said = generation_defaults.options(
+  said = generation_config.options(
     beside,
     eos_id=None if vocabulary is None else vocabulary.eos_id,
     continues=continues,
@@ -203,7 +204,7 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
     listed = ", ".join(f"{name}={value!r}" for name, value in said.items())
     print(f"decoding as {beside} says: {listed}", file=sys.stderr)
   if hasattr(model, "encoder"):
-    fed_first = generation_defaults.start_id(beside)
+    fed_first = generation_config.start_id(beside)
     if fed_first is not None:
       macros["EncoderDecoderFeatures.bos_id"] = fed_first
     if start is not None:
@@ -221,9 +222,9 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
 
 
 def _lengths(model: nn.Module, beside: pathlib.Path) -> dict[str, int]:
-  """Usual ones, for which a language model has enough positions."""
+  """Usual lengths, within the positions of a language model."""
   continues = not hasattr(model, "encoder")
-  longest = generation_defaults.longest(beside, continues=continues)
+  longest = generation_config.longest(beside, continues=continues)
   targets = longest or _LENGTHS["targets"]
   positions = model.decoder.num_positions
   if not continues or positions is None:
@@ -240,11 +241,11 @@ def padding(model: nn.Module, beside: pathlib.Path) -> list[str]:
   what padding is changes nothing that such a model computes.
 
   Args:
-    model: of the checkpoint.
-    beside: see `defaults`.
+    model: The model of the checkpoint.
+    beside: The folder of `defaults`.
   """
   vocabulary = None
-  with contextlib.suppress(UserError):  # `defaults` tells of it.
+  with contextlib.suppress(UserError):  # `defaults` names it.
     vocabulary = tokenizer_files.vocabulary(beside)
   if hasattr(model, "encoder") or vocabulary is None:
     return []
@@ -252,9 +253,10 @@ def padding(model: nn.Module, beside: pathlib.Path) -> list[str]:
 
 
 def _tokenizer_in(folder: pathlib.Path) -> tuple[Vocabulary | None, int | None]:
-  """The vocabulary of a folder, and what it puts before a text.
+  """The vocabulary of a folder, and the id that it puts before a text.
 
-  Weights are good without it: one that cannot be read is told, and is none.
+  A vocabulary that cannot be read is named on stderr: the weights beside it can
+  be used without.
   """
   try:
     found = tokenizer_files.vocabulary(folder)

@@ -1,15 +1,16 @@
 """A model of ours as a Hugging Face directory."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import pathlib
 from typing import Any
 
 from flax import linen as nn
+import numpy as np
 
 from transformer_zoo import config
 from transformer_zoo.data.vocabularies import files
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.conversion import sines_first
+from transformer_zoo.interop.conversion import converted_run
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import FAMILIES
 from transformer_zoo.interop.huggingface import family_of
@@ -17,6 +18,7 @@ from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.modules import comparison
+from transformer_zoo.modules.positions.absolute import SinusoidalPositions
 from transformer_zoo.peft import substitution
 
 # Attributes of config.json's that count rows of tables.
@@ -27,6 +29,7 @@ _SIZES = (
   "max_position_embeddings",
 )
 
+_AXIS = "embed"
 # Models -> classes that `AutoTokenizer` takes for them; in place of another one
 # it takes the model's own, which cuts texts otherwise or fails.
 _TAKEN_FOR = {
@@ -46,22 +49,22 @@ def write(
   dtype: str = "float32",
   max_shard_bytes: int = writing.MAX_SHARD_BYTES,
 ) -> None:
-  """Writes configuration and weights.
+  """Writes the configuration and the weights of a model.
 
   Args:
-    folder: exists; files of a tokenizer may lie in it.
-    model: what the parameters are of.
-    parameters: by our names, layers unstacked.
-    original: the config.json that the model came from, which is written again
-      if it still describes the model, but for the sizes of its tables. Then
-      there is a generation_config.json only where one lies in `folder`.
-    special_ids: attributes of a new config.json: `eos_token_id` and others.
-    generation: attributes of a new generation_config.json.
-    dtype: see `writing.write_directory`.
-    max_shard_bytes: likewise.
+    folder: The folder, which exists and may hold files of a tokenizer.
+    model: The model of the parameters.
+    parameters: The parameters by our names, layers unstacked.
+    original: The config.json that the model came from, which is written again
+      if it still describes the model except for the sizes of its tables. No
+      generation_config.json is written then.
+    special_ids: Attributes of a new config.json: `eos_token_id` and others.
+    generation: Attributes of a new generation_config.json.
+    dtype: The type of the numbers in the files, a key of `writing.DTYPES`.
+    max_shard_bytes: The largest size of a file, unless one tensor is larger.
 
   Raises:
-    UserError: no class of theirs computes what the model does.
+    UserError: No class of `transformers` computes what the model does.
   """
   if substituted := substitution.substitutes(model):
     raise UserError(
@@ -69,7 +72,7 @@ def write(
       "put into a model stays in our format, and its base can be exported from "
       "the run that it started from"
     )
-  model, parameters = sines_first.reordered(model, parameters)
+  model, parameters = with_sines_first(model, parameters)
   content = directory.read_json(original) if original else {}
   content |= _new_sizes(content, model)
   found = original and _by_original(content, model)
@@ -91,14 +94,13 @@ def write(
 
 
 def tokenizer_to_name(folder: pathlib.Path) -> str:
-  """Says which class has to be named, since `AutoTokenizer` takes another.
+  """A sentence on a tokenizer that `AutoTokenizer` does not choose, or "".
 
   Args:
-    folder: of an exported model, with its config.json; what is said is "" where
-      nothing has to be.
+    folder: The folder of an exported model, with its config.json.
 
   Raises:
-    UserError: a file is damaged.
+    UserError: A file is damaged.
   """
   kind = files.tokenizer_config(str(folder)).get("tokenizer_class")
   model_type = files.stated_model_type(str(folder))
@@ -166,3 +168,63 @@ def _differences(
     "MODEL", architecture.gin_files, architecture.as_overrides()
   )
   return comparison.differences(model, again)
+
+
+def with_sines_first(
+  model: nn.Module, parameters: Mapping[str, Tensor]
+) -> tuple[nn.Module, Mapping[str, Tensor]]:
+  """The same model with all sines before all cosines, if they alternate.
+
+  The paper's positions are sine, cosine, sine, ... along d_model; most code has
+  all sines before all cosines (Marian, tensor2tensor). Nothing else in a model
+  distinguishes the numbers of d_model: normalizations, connections and
+  projections compute the same if all parameters have them in another order.
+
+  Args:
+    model: Any model; one without such sinusoids is returned as it is.
+    parameters: All its parameters, layers unstacked.
+
+  Returns:
+    A model that computes the same logits, and its parameters: the even numbers
+    of d_model, then the odd ones.
+  """
+  if _layouts(model) != {True}:
+    return model, parameters
+  changed = substitution.rebuilt(model, _sines_first)
+  return changed, {
+    name: _reordered(parameters[name], parameter.axes)
+    for name, parameter in converted_run.parameters_of(model).items()
+  }
+
+
+def _layouts(model: nn.Module) -> set[bool]:
+  """Values of `interleaved`; encoder and decoder may each have one."""
+  found = set()
+
+  def note(part: nn.Module) -> nn.Module:
+    if isinstance(part, SinusoidalPositions):
+      found.add(part.interleaved)
+    return part
+
+  substitution.rebuilt(model, note)
+  return found
+
+
+def _sines_first(part: nn.Module) -> nn.Module:
+  if isinstance(part, SinusoidalPositions):
+    return part.clone(interleaved=False)
+  return part
+
+
+def _reordered(tensor: Tensor, axes: Sequence[str | None]) -> Tensor:
+  """The tensor with every axis of d_model in the other order."""
+
+  def read():
+    array = tensor.read()
+    for axis, name in enumerate(axes):
+      if name == _AXIS:
+        waves = np.arange(0, array.shape[axis], 2)
+        array = array.take(np.concatenate([waves, waves + 1]), axis)
+    return array
+
+  return Tensor(tensor.shape, tensor.dtype, read)

@@ -1,4 +1,4 @@
-"""What `zoo convert` reads: checkpoints of three formats, resized or not."""
+"""Sources of `zoo convert`: checkpoints of three formats, resized or not."""
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
@@ -6,6 +6,7 @@ import os
 import pathlib
 
 from flax import linen as nn
+import numpy as np
 
 from transformer_zoo import config
 from transformer_zoo.data.vocabularies import Vocabulary
@@ -16,8 +17,8 @@ from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.t5x import checkpoints
 from transformer_zoo.interop.tensors import assignment
 from transformer_zoo.interop.tensors import orbax_checkpoints
+from transformer_zoo.interop.tensors.lazy_tensors import copy
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.interop.tensors.resizing import resized
 from transformer_zoo.runs import checkpoint_sources
 from transformer_zoo.runs import remote
 from transformer_zoo.runs import run_folder
@@ -30,22 +31,23 @@ _MACROS = {"vocabulary": "VOCAB_SIZE", "positions": "MAX_POSITIONS"}
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """What is converted.
+  """A checkpoint that is converted.
 
   Attributes:
-    kind: one of `FORMATS`.
-    name: its path.
-    parameters: ours by name, layers unstacked.
-    gin_files: of the model; none where nothing tells it.
-    bindings: after them, `NAME=VALUE`.
-    model: as they configure it, or None.
-    step: steps made.
-    moments: Adafactor's (`t5x_checkpoints`), or None.
-    beside: folder of files that go along, or None.
-    vocabulary: to write where none goes along, or None.
-    start_id: what its decoder is first fed, as its config.gin says; None for
-      padding, or where config.json tells it.
-    decoding: how it decodes, as its config.gin says; None likewise.
+    kind: The format, one of `FORMATS`.
+    name: The path of the checkpoint.
+    parameters: The parameters by our names, layers unstacked.
+    gin_files: The gin files of the model; none if it is unknown.
+    bindings: The bindings after the files, `NAME=VALUE`.
+    model: The model that they configure, or None.
+    step: The number of steps that were made.
+    moments: The moments of Adafactor (`t5x.checkpoints`), or None.
+    beside: The folder of the files that are copied along, or None.
+    vocabulary: The vocabulary to write if no files are copied along, or None.
+    start_id: The id that the decoder of a run is first fed; None for padding,
+      or if a config.json in `beside` names it.
+    decoding: The decoding options of a run; None if files in `beside` have
+      them.
   """
 
   kind: str
@@ -148,6 +150,42 @@ def with_rows(
     model=model,
     moments=None if found.resized else source.moments,
   )
+
+
+def resized(tensor: Tensor, shape: Sequence[int]) -> Tensor:
+  """A tensor whose last numbers along its axes are cut, or new.
+
+  New numbers are the mean of the former ones along the axis that grows. The
+  logit of a new token is then the mean of all others, so that it is never the
+  largest and takes no more than its share of the probability (Hewitt 2021,
+  "Initializing new word embeddings for pretrained language models").
+
+  Args:
+    tensor: An embedding, the matrix or bias of a softmax, or learned positions.
+    shape: The shape of the result, with as many axes.
+  """
+  if all(n <= there for n, there in zip(shape, tensor.shape, strict=True)):
+    cut = tuple(map(slice, shape))
+    return Tensor(tuple(shape), tensor.dtype, lambda: tensor.load()[cut])
+  return Tensor(tuple(shape), tensor.dtype, lambda: _grown(tensor, shape))
+
+
+def _grown(tensor: Tensor, shape: Sequence[int]) -> np.ndarray:
+  grown, first = None, 0
+  for part in tensor.parts():
+    if grown is None:
+      grown = np.empty_like(part, shape=shape)  # It lies in memory alike.
+    part = part[tuple(map(slice, (max(shape[0] - first, 0), *shape[1:])))]
+    rows = slice(first, first + len(part))
+    copy(part, grown[(rows, *map(slice, part.shape[1:]))])
+    first = rows.stop
+    del part  # Before the next is mapped.
+  for axis, there in enumerate(tensor.shape):
+    if shape[axis] > there:
+      old, new = np.split(grown, [there], axis)
+      # Sums of many rows, and of float16, need more digits than rows have.
+      new[...] = old.mean(axis, dtype=np.float64, keepdims=True)
+  return grown
 
 
 def _check_rows(source: Source, rows: Mapping[str, int]) -> None:

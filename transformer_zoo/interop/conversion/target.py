@@ -1,4 +1,4 @@
-"""Where `zoo convert` writes: enough room, and a folder that is whole."""
+"""The target of `zoo convert`: room on the disk, and a folder that is whole."""
 
 from collections.abc import Iterator, Sequence
 import contextlib
@@ -18,15 +18,15 @@ _WHOLE = "whole"
 def check_room(
   target: pathlib.Path, tensors: Sequence[Tensor], dtype: np.dtype
 ) -> None:
-  """Compares what is written with what is free.
+  """Compares the size of a target with the free room on its disk.
 
   Args:
-    target: which need not exist.
-    tensors: all that go there.
-    dtype: as which they are written.
+    target: The folder that will be written; it need not exist.
+    tensors: All tensors of the target.
+    dtype: The type that their numbers are written in.
 
   Raises:
-    UserError: the disk has too little room.
+    UserError: The disk has too little room.
   """
   needed = sum(math.prod(t.shape) * dtype.itemsize for t in tensors)
   folder = target.absolute().parent
@@ -41,10 +41,10 @@ def check_room(
 
 
 def check_absent(target: pathlib.Path) -> None:
-  """Refuses a target that is there.
+  """Refuses a target that exists.
 
   Raises:
-    UserError: it is.
+    UserError: There is a folder, a file or a link of that name.
   """
   if target.exists() or target.is_symlink():
     raise UserError(
@@ -54,19 +54,25 @@ def check_absent(target: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def written_aside(target: pathlib.Path) -> Iterator[pathlib.Path]:
-  """A folder that becomes `target` when it is whole, and goes otherwise.
+  """A folder that becomes `target` when it is whole, and is removed otherwise.
 
   Args:
-    target: does not exist yet. What a killed process left beside it goes.
+    target: The folder to write, which does not exist yet. Files that a killed
+      process left in `TARGET.partial` are removed; no link is followed there.
 
   Raises:
-    UserError: another process writes the same target, or it is there, perhaps
-      since this one began.
+    UserError: Another process writes the same target, the target exists,
+      perhaps since this process began, or `TARGET.partial` is no folder.
   """
   aside = target.with_name(f"{target.name}.partial")
+  if aside.is_symlink() or (aside.exists() and not aside.is_dir()):
+    raise UserError(
+      f"{str(target)!r} is written in {str(aside)!r} first, which is a link or "
+      "a file and not a folder; remove it, or name another target"
+    )
   with contextlib.ExitStack() as stack:
     is_ours = True
-    # Who converts to a bucket mounted without locks has to see to it alone.
+    # Without locks, as on a mounted bucket, two conversions are not noticed.
     with contextlib.suppress(claims.NoLocksError):
       is_ours = stack.enter_context(claims.claim(aside))
     if not is_ours:
@@ -75,17 +81,24 @@ def written_aside(target: pathlib.Path) -> Iterator[pathlib.Path]:
         "name another folder, or wait for it"
       )
     whole = aside / _WHOLE
-    shutil.rmtree(whole, ignore_errors=True)
+    _remove(whole)
     try:
       check_absent(target)
       yield whole
       check_absent(target)
       _move(whole, target)
     finally:
-      shutil.rmtree(whole, ignore_errors=True)
+      _remove(whole)
       with contextlib.suppress(OSError):  # Something of the user's is in it.
         (aside / claims.CLAIM_FILE).unlink()
         aside.rmdir()
+
+
+def _remove(whole: pathlib.Path) -> None:
+  """Removes the folder, or the link of its name and not what it points to."""
+  if whole.is_symlink() or whole.is_file():
+    whole.unlink()
+  shutil.rmtree(whole, ignore_errors=True)
 
 
 def _move(whole: pathlib.Path, target: pathlib.Path) -> None:

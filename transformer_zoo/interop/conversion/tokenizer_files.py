@@ -84,7 +84,7 @@ def start_id(folder: pathlib.Path) -> int | None:
 
 
 def _class_of_model(folder: pathlib.Path) -> str:
-  """What a config.json says reads the vocabulary; "" where it does not."""
+  """The tokenizer class that a config.json names or implies, or ""."""
   if not (folder / _MODEL).is_file():
     return ""
   config = read_json(folder / _MODEL)
@@ -128,7 +128,7 @@ def _readable(tokenizer) -> tuple[str, list[int]]:
 
 
 def vocabulary(folder: pathlib.Path) -> Vocabulary | None:
-  """The vocabulary of a directory, None where there is none.
+  """The vocabulary of a directory; None without one.
 
   Raises:
     UserError: it cannot be read.
@@ -143,7 +143,7 @@ def vocabulary(folder: pathlib.Path) -> Vocabulary | None:
 
 
 def unread_pieces(folder: pathlib.Path) -> Iterator[str]:
-  """Says which pieces of a directory's files our vocabulary has not.
+  """Yields sentences on the pieces of a directory that our vocabulary lacks.
 
   Raises:
     UserError: a file or the vocabulary is damaged.
@@ -184,17 +184,17 @@ def write(
   """Writes the files of a vocabulary so that `AutoTokenizer` finds them.
 
   Args:
-    vocabulary: of the model.
-    folder: of the files.
-    first_fed: the id that the prompts of a language model stand behind; None
-      for an encoder-decoder, whose inputs are ended by EOS.
+    vocabulary: The vocabulary of the model.
+    folder: The folder to write in.
+    first_fed: The id that prompts of a language model follow; None for an
+      encoder-decoder, whose inputs end with EOS.
 
   Returns:
-    What has to be said of their class, if it reads texts in another way than
-    the model was trained on; else "".
+    A sentence on the class of the tokenizer, if it reads texts in another way
+    than the model was trained on; else "".
 
   Raises:
-    UserError: the vocabulary's files are absent or damaged.
+    UserError: Files of the vocabulary are absent or damaged.
   """
   found = files.recognise(vocabulary.path)
   of_files, names = found.kind, dict(_FILES)

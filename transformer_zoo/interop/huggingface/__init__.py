@@ -1,4 +1,10 @@
-"""Checkpoints as the `transformers` package keeps them: a family, a file."""
+"""Directories of the `transformers` package; each family of models is a file.
+
+A family reads and writes config.json and lists the links between its tensors
+and our parameters. Imports `interop.tensors`, flax for types, and torch inside
+of `pytorch_files.py` alone. Begin with `family.py`, then `gpt_neo.py` as an
+example, then `directory.py` and `writing.py`.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,8 +13,8 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import llama
 from transformer_zoo.interop.huggingface import t5
 from transformer_zoo.interop.huggingface.family import Family
-from transformer_zoo.interop.huggingface.gpt_1 import Gpt1
-from transformer_zoo.interop.huggingface.gpt_2 import Gpt2
+from transformer_zoo.interop.huggingface.gpt import Gpt1
+from transformer_zoo.interop.huggingface.gpt import Gpt2
 from transformer_zoo.interop.huggingface.gpt_neo import GptNeo
 from transformer_zoo.interop.huggingface.marian import Marian
 

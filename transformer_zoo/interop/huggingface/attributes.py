@@ -1,13 +1,16 @@
-"""Reading a config.json: every attribute is understood, or refused by name."""
+"""Attributes of config.json: each is understood, or refused by name."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
-import math
+import sys
 from typing import Any
+
+from flax import linen as nn
 
 from transformer_zoo.errors import UserError
 
+Windows = tuple[int | None, ...]
 # Names of activations in `transformers` -> those of `feed_forward.ACTIVATIONS`.
 ACTIVATIONS = {
   "relu": "relu",
@@ -31,8 +34,8 @@ _THEIR_ACTIVATIONS = {
   "sigmoid": "sigmoid",
   "linear": "linear",
 }
-# They tell how to train, to generate, to store or to name things: the logits of
-# a model do not depend on them.
+# Attributes of training, generation, storage and names: the logits of a model
+# do not depend on them.
 _WITHOUT_EFFECT = frozenset(
   """
   _attn_implementation _attn_implementation_autoset
@@ -89,6 +92,9 @@ _NAMES_OF_TYPES = {
   str: "a text",
 }
 _DROPOUT = ("dropout", "dropout_rate", "_pdrop")
+# The largest index of an array on a device.
+_LARGEST = 2**31 - 1
+_LARGEST_FLOAT = sys.float_info.max
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,13 +102,15 @@ class Attributes:
   """The attributes that a class of configurations has, beyond those of all.
 
   Attributes:
-    defaults: name -> value where it is absent, of all that a model is built
-      from; another value has the same type.
-    optional: name -> type of those that may be null, among them all whose
-      default is None.
-    allowed: name -> the values that ask for nothing that is not built here.
-    without_effect: names that no logit depends on.
-    renamed: another spelling -> name.
+    defaults: The values of absent attributes by name, of all that a model is
+      built from; a value that is given has the same type, and is at least 1 if
+      it is a whole number.
+    optional: The types of the attributes that may be null by name, among them
+      all whose default is None.
+    may_be_zero: The names of whole numbers that may be 0.
+    allowed: The values by name that ask for nothing that is not built here.
+    without_effect: The names of attributes that no logit depends on.
+    renamed: The name of an attribute by another spelling of it.
   """
 
   defaults: Mapping[str, Any]
@@ -110,16 +118,17 @@ class Attributes:
   without_effect: Collection[str] = ()
   renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
   optional: Mapping[str, type] = dataclasses.field(default_factory=dict)
+  may_be_zero: Collection[str] = ()
 
   def read(self, config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the value of every name in `defaults`.
 
     Args:
-      config: the contents of a config.json.
+      config: The contents of a config.json.
 
     Raises:
-      UserError: an attribute is unknown, has a value that is not built here or
-        of another type, or is there in two spellings that disagree.
+      UserError: An attribute is unknown, has a value that is not built here, of
+        another type or out of range, or two spellings of it disagree.
     """
     kind = config.get("model_type")
     allowed = {**_ALLOWED, **self.allowed}
@@ -144,7 +153,7 @@ class Attributes:
     return {**self.defaults, **found}
 
   def _typed(self, kind: str, spelling: str, value: Any) -> Any:
-    """The value, if its type is right; no dropout is one of 0."""
+    """The value as its type, if that is right; null is a dropout of 0."""
     name = self.renamed.get(spelling, spelling)
     if value is None and name.endswith(_DROPOUT):
       return 0.0
@@ -152,7 +161,10 @@ class Attributes:
       return None
     wanted = self.optional.get(name, type(self.defaults[name]))
     check_type(kind, spelling, value, wanted, or_null=name in self.optional)
-    return value
+    if wanted is int:
+      least = 0 if name in self.may_be_zero else 1
+      _check_range(kind, spelling, value, least)
+    return float(value) if wanted is float else value
 
 
 def check_type(
@@ -161,23 +173,30 @@ def check_type(
   """Refuses an attribute whose value is of another type.
 
   Args:
-    kind: model_type of the configuration.
-    name: of the attribute.
-    value: of it.
-    wanted: bool, dict, float (any finite number), int, list or str.
-    or_null: whether null is allowed, for the sentence.
+    kind: The model_type of the configuration.
+    name: The name of the attribute.
+    value: The value of the attribute.
+    wanted: The type: bool, dict, float (any finite number), int, list or str.
+    or_null: Whether the sentence names null among the allowed values.
   """
-  wanted_types = (int, float) if wanted is float else wanted
-  if isinstance(value, wanted_types) and (
-    wanted not in (int, float)
-    or (not isinstance(value, bool) and math.isfinite(value))
-  ):
+  fits = isinstance(value, (int, float) if wanted is float else wanted)
+  if wanted in (int, float):
+    fits = fits and not isinstance(value, bool) and abs(value) <= _LARGEST_FLOAT
+  if fits:
     return
   raise UserError(
     f"config.json of a {kind} model has {name}={value!r}; it takes "
     + _NAMES_OF_TYPES[wanted]
     + (" or null" if or_null else "")
   )
+
+
+def _check_range(kind: str, name: str, value: int, least: int) -> None:
+  if not least <= value <= _LARGEST:
+    raise UserError(
+      f"config.json of a {kind} model has {name}={value!r}; it takes a whole "
+      f"number from {least} to {_LARGEST}"
+    )
 
 
 def check_allowed(
@@ -216,7 +235,7 @@ def their_activation(kind: str, name: str) -> str:
 
 @contextlib.contextmanager
 def counterpart(kind: str) -> Iterator[None]:
-  """Says of a model without a part that is looked at that it is no `kind`."""
+  """Refuses a model that lacks a part which `kind` models have."""
   try:
     yield
   except AttributeError as error:
@@ -226,14 +245,49 @@ def counterpart(kind: str) -> Iterator[None]:
     ) from error
 
 
+def windows_of_layers(banded: Sequence[bool], width: int | None) -> Windows:
+  """Returns `Stack.windows`: the shortest repeated pattern of all layers.
+
+  Args:
+    banded: Whether a layer sees the last tokens alone, of each layer.
+    width: The number of tokens that such a layer sees.
+  """
+  for length in range(1, len(banded)):
+    if all(b == banded[i % length] for i, b in enumerate(banded)):
+      banded = banded[:length]
+      break
+  return tuple(width if b else None for b in banded)
+
+
+def windows_of_stack(
+  kind: str, stack: nn.Module
+) -> tuple[list[bool], int | None]:
+  """Returns whether each layer is banded, and the width of the bands.
+
+  Raises:
+    UserError: The layers have several widths.
+  """
+  repeated = [
+    stack.windows[layer % len(stack.windows)]
+    for layer in range(stack.num_layers)
+  ]
+  widths = set(repeated) - {None}
+  if len(widths) > 1:
+    raise UserError(f"{kind} models have one window, not {stack.windows}")
+  return [w is not None for w in repeated], widths.pop() if widths else None
+
+
 def padding_id(config: Mapping[str, Any], default: int | None = None) -> int:
   """The id of padding: its own, else that of EOS, else 0.
 
-  As `Vocabulary.pad_id` has it: GPT-2 and others pad with EOS.
+  `Vocabulary.pad_id` follows the same rule: GPT-2 and others pad with EOS.
 
   Args:
-    config: the contents of a config.json.
-    default: `pad_token_id` where nothing is said of it.
+    config: The contents of a config.json.
+    default: The `pad_token_id` of a config.json without one.
+
+  Raises:
+    UserError: An id is no whole number, or too large.
   """
   for name, otherwise in {
     "pad_token_id": default,
@@ -244,5 +298,6 @@ def padding_id(config: Mapping[str, Any], default: int | None = None) -> int:
     if first is not None:
       check_type(config.get("model_type"), name, first, int, or_null=True)
       if first >= 0:
+        _check_range(config.get("model_type"), name, first, 0)
         return first
   return 0

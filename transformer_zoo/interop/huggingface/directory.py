@@ -1,4 +1,4 @@
-"""Reading a Hugging Face directory: its configuration and its tensors."""
+"""Hugging Face directories that are read: configuration and tensors."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -27,18 +27,21 @@ _READERS = {SAFETENSORS: safetensors.read, PYTORCH: pytorch_files.read}
 # What Git leaves in the place of a large file that was not fetched.
 _POINTER = b"version https://git-lfs"
 _SHOWN = 4
+# Widths of positions that are computed when a model is built.
+_WIDTHS = {"EMBED_DIM": "numbers of a token", "HEAD_DIM": "numbers of a head"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Directory:
-  """A model as `transformers` keeps it.
+  """A model in a directory of `transformers`.
 
   Attributes:
-    path: of the directory.
-    config: config.json, completed by what the files hold (`Family.settle`).
-    tensors: theirs by name, as they are in the files but without what carries
-      no parameters and what is another tensor under a second name.
-    family: of the model.
+    path: The path of the directory.
+    config: The contents of config.json, completed by the files
+      (`Family.settle`).
+    tensors: The tensors of the files by their names, without those that carry
+      no parameters and those that are another one under a second name.
+    family: The family of the model.
   """
 
   path: pathlib.Path
@@ -52,11 +55,11 @@ class Directory:
     """Returns the parameters under our names.
 
     Args:
-      shapes: of our parameters as the model of `config` has them, which are
-        compared where they are given.
+      shapes: The shapes of our parameters in the model of `config`; None if
+        they need not be compared.
 
     Raises:
-      UserError: tensors are missing, left over, or have other shapes.
+      UserError: Tensors are missing, left over, or have other shapes.
     """
     links = self.family.links(self.config)
     wanted = {link.theirs for link in links}
@@ -97,17 +100,24 @@ def is_directory(path: str | os.PathLike[str]) -> bool:
 
 
 def open_directory(path: str | os.PathLike[str]) -> Directory:
-  """Opens a directory; no tensor is read that need not be compared.
+  """Opens a directory; tensors are read only to compare tied ones.
 
   Raises:
-    UserError: there is none, its model is not known here, or a file is damaged.
+    UserError: There is none, its model is not known here, a file is damaged, or
+      the files are not of the model.
   """
   folder = pathlib.Path(path)
   config = read_json(folder / CONFIG)
   family = family_of(config)
-  family.architecture(config)  # What it says is understood, or refused here.
-  aliases = family.aliases(config)
+  num_layers = family.num_layers(config)
   promised = _with_prefix(_files(folder), family)
+  # Before anything is built that is as long as the model is deep or wide.
+  _check_size(folder, "layers", num_layers, len(promised), "tensors")
+  bindings = family.architecture(config).bindings
+  longest = max((n for t in promised.values() if t for n in t.shape), default=0)
+  for macro, what in _WIDTHS.items():
+    _check_size(folder, what, bindings.get(macro, 0), longest, "rows at most")
+  aliases = family.aliases(config)
   tensors = {n: tensor for n, tensor in promised.items() if tensor is not None}
   _check_absent(folder, promised.keys() - tensors.keys(), aliases, config)
   tensors = _without_aliases(tensors, aliases)
@@ -119,12 +129,17 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
   """Reads a table from a JSON file.
 
   Raises:
-    UserError: there is no such file, or it is damaged.
+    UserError: There is no such file, or it is damaged.
   """
   try:
     content = json.loads(path.read_text(encoding="utf-8"))
   except OSError as error:
     raise UserError(f"cannot read {str(path)!r} ({error.strerror})") from error
+  except RecursionError:
+    raise UserError(
+      f"{str(path)!r} is no table of attributes: its lists and tables are "
+      "nested too deeply"
+    ) from None
   except ValueError as error:
     raise UserError(f"{str(path)!r} is no JSON file ({error})") from error
   if not isinstance(content, dict):
@@ -177,6 +192,14 @@ def _read(path, read) -> dict[str, Tensor]:
       "with `git lfs pull`"
     )
   return read(path)
+
+
+def _check_size(folder, what, asked_for, largest, of_what) -> None:
+  if asked_for > largest:
+    raise UserError(
+      f"{str(folder / CONFIG)!r} asks for {asked_for} {what}, and the files "
+      f"beside it hold {largest} {of_what}; they are not of one model"
+    )
 
 
 def _check_absent(folder, absent, aliases, config) -> None:

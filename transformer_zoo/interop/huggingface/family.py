@@ -1,4 +1,4 @@
-"""What a family of Hugging Face models tells about itself."""
+"""Families of Hugging Face models: configuration and links of tensors."""
 
 from collections.abc import Collection, Mapping, Sequence
 import dataclasses
@@ -18,13 +18,13 @@ class Reference(str):
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-  """How one of our models is configured.
+  """The configuration of one of our models.
 
   Attributes:
-    gin_files: relative to `gin_configs`, in order:
+    gin_files: The gin files relative to `gin_configs`, in order:
       ('architectures/gpt_2.gin',).
-    bindings: gin bindings after them, macro or parameter -> value, whose `repr`
-      gin reads: {'NUM_HEADS': 12, 'LayerNorm.epsilon': 1e-5}.
+    bindings: The gin bindings after them, macro or parameter -> value, whose
+      `repr` gin reads: {'NUM_HEADS': 12, 'LayerNorm.epsilon': 1e-5}.
   """
 
   gin_files: tuple[str, ...]
@@ -39,11 +39,11 @@ class Family(Protocol):
   """A kind of model: its configuration, and where its tensors lie.
 
   Attributes:
-    model_types: values of `model_type` in config.json that it reads.
-    ignored: regular expressions of tensors that carry no parameters, such as
-      buffers with masks; they match whole names.
-    prefix: of the names of all tensors but the head, which a file of the bare
-      model lacks: 'transformer.'; may be empty.
+    model_types: The values of `model_type` in config.json that it reads.
+    ignored: The regular expressions of tensors that carry no parameters, such
+      as buffers with masks; they match whole names.
+    prefix: The prefix of the names of all tensors but the head, which a file of
+      the bare model lacks: 'transformer.'; may be empty.
   """
 
   model_types: Sequence[str]
@@ -61,21 +61,28 @@ class Family(Protocol):
   def settle(
     self, config: Mapping[str, Any], stored: Collection[str]
   ) -> dict[str, Any]:
-    """Completes a config.json by what the file holds.
+    """Completes a config.json by the tensors of its files.
 
     `transformers` 5 ties a softmax that the configuration ties, T5's always,
     but for a file that has a matrix of other values for it.
 
     Args:
-      config: as it was read.
-      stored: names of the tensors, without aliases that equal another.
+      config: The contents of the config.json.
+      stored: The names of the tensors, without aliases that equal another.
+    """
+
+  def num_layers(self, config: Mapping[str, Any]) -> int:
+    """The number of layers of a config.json, those of all stacks together.
+
+    Raises:
+      UserError: See `architecture`; nothing is as long as the model is deep.
     """
 
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """Our model of a config.json, whose defaults the family knows.
 
     Raises:
-      UserError: an attribute is unknown or asks for what is not built here;
+      UserError: An attribute is unknown or asks for what is not built here;
         the sentence names it.
     """
 
@@ -83,7 +90,7 @@ class Family(Protocol):
     """The config.json of one of our models.
 
     Raises:
-      UserError: their class cannot compute what the model computes.
+      UserError: Their class cannot compute what the model computes.
     """
 
   def links(self, config: Mapping[str, Any]) -> list[Link]:

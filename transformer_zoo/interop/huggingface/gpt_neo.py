@@ -12,9 +12,8 @@ from flax import linen as nn
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import gpt
-from transformer_zoo.interop.huggingface import pytorch_modules
-from transformer_zoo.interop.huggingface import windows
 from transformer_zoo.interop.huggingface.family import Architecture
+from transformer_zoo.interop.tensors import links as links_lib
 from transformer_zoo.interop.tensors.links import Link
 
 _KIND = "gpt_neo"
@@ -44,27 +43,35 @@ _ATTRIBUTES = attributes.Attributes(
     "attn_pdrop": 0.0,
     "activation_function": "gelu_new",
     "attention_types": [[["global", "local"], 12]],
+    "attention_layers": [],  # as attention_types says
     "window_size": _WINDOW,
   },
   allowed={"is_encoder_decoder": (False,)},
   optional={"n_inner": int},
-  # The layers are attention_types, written out.
-  without_effect=[*gpt.WITHOUT_EFFECT, "attention_layers"],
+  without_effect=gpt.WITHOUT_EFFECT,
   renamed={**gpt.RENAMED, **_NAMES},
 )
 
 
 class GptNeo:
-  """See `Family`."""
+  """See `Family`.
+
+  `attention_layers` names the attention of every layer. `transformers` reads it
+  where it is given, and `attention_types` elsewhere.
+  """
 
   model_types = (_KIND,)
   ignored = (r"(transformer\.)?h\.\d+\.attn\.attention\.(masked_)?bias",)
   prefix = "transformer."
-  settle = staticmethod(gpt.settle)
+  settle = staticmethod(gpt.settle_tie)
 
   def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str]:
     """See `Family`."""
-    return gpt.aliases(config, "transformer.wte.weight")
+    return gpt.aliases_of_head(config, "transformer.wte.weight")
+
+  def num_layers(self, config: Mapping[str, Any]) -> int:
+    """See `Family`."""
+    return _ATTRIBUTES.read(config)["n_layer"]
 
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """See `Family`."""
@@ -80,7 +87,7 @@ class GptNeo:
         "query/Linear.use_bias": False,
         "key/Linear.use_bias": False,
         "value/Linear.use_bias": False,
-        "Stack.windows": _windows(found),
+        "Stack.windows": _windows(found, "attention_layers" in config),
       },
     )
 
@@ -88,7 +95,7 @@ class GptNeo:
   def config(self, model: nn.Module) -> dict[str, Any]:
     """See `Family`."""
     stack = model.decoder.stack
-    banded, width = windows.of_stack(_KIND, stack)
+    banded, width = attributes.windows_of_stack(_KIND, stack)
     kinds = ["local" if b else "global" for b in banded]
     found = gpt.attributes_of(model)
     return {
@@ -111,44 +118,63 @@ class GptNeo:
       Link(
         "transformer.wpe.weight", ("decoder/position_embedder/pos_embedding",)
       ),
-      *pytorch_modules.layer_norm("transformer.ln_f", "decoder/decoder_norm"),
+      *links_lib.layer_norm("transformer.ln_f", "decoder/decoder_norm"),
     ]
     for layer in range(found["n_layer"]):
       links += _block(layer)
     return [*links, *gpt.head(found)]
 
 
-def _windows(found: Mapping[str, Any]) -> windows.Windows:
-  kinds = []
-  for pattern, times in found["attention_types"]:
-    kinds += list(pattern) * times
-  for kind in kinds:
-    attributes.check_allowed(
-      _KIND, "attention_types", kind, ("global", "local")
-    )
-  if len(kinds) != found["n_layer"]:
+def _windows(found: Mapping[str, Any], are_listed: bool) -> attributes.Windows:
+  """The windows of the layers.
+
+  Args:
+    found: The attributes of a config.json.
+    are_listed: Whether the config.json gives `attention_layers`.
+  """
+  name = "attention_layers" if are_listed else "attention_types"
+  patterns = [(found[name], 1)] if are_listed else _patterns(found[name])
+  number = sum(len(pattern) * times for pattern, times in patterns)
+  if number != found["n_layer"]:
     raise UserError(
-      f"config.json of a {_KIND} model has attention_types of {len(kinds)} "
-      f"layers and num_layers={found['n_layer']}; they must agree"
+      f"config.json of a {_KIND} model has {name} of {number} layers and "
+      f"num_layers={found['n_layer']}; they must agree"
     )
-  return windows.of_layers([k == "local" for k in kinds], found["window_size"])
+  kinds = [kind for pattern, times in patterns for kind in pattern * times]
+  for kind in kinds:
+    attributes.check_allowed(_KIND, name, kind, ("global", "local"))
+  return attributes.windows_of_layers(
+    [k == "local" for k in kinds], found["window_size"]
+  )
+
+
+def _patterns(attention_types: list) -> list[tuple[list, int]]:
+  """Checks and returns the parts of `attention_types`."""
+  for part in attention_types:
+    match part:
+      case [[*_], int() as times] if times >= 0:
+        pass
+      case _:
+        raise UserError(
+          f"config.json of a {_KIND} model has {part!r} in attention_types; it "
+          "takes lists of a list of names and how often they follow each other"
+        )
+  return [(pattern, times) for pattern, times in attention_types]
 
 
 def _block(layer: int) -> Iterator[Link]:
   theirs, ours = f"transformer.h.{layer}", f"decoder/layers_{layer}"
   for norm, name in (("ln_1", "self_attention"), ("ln_2", "mlp")):
-    yield from pytorch_modules.layer_norm(
+    yield from links_lib.layer_norm(
       f"{theirs}.{norm}", f"{ours}/pre_{name}_layer_norm"
     )
   attention = f"{theirs}.attn.attention"
   for name, part in {"q": "query", "k": "key", "v": "value"}.items():
-    yield from pytorch_modules.linear(
+    yield from links_lib.linear(
       f"{attention}.{name}_proj", f"{ours}/self_attention/{part}", bias=False
     )
-  yield from pytorch_modules.linear(
+  yield from links_lib.linear(
     f"{attention}.out_proj", f"{ours}/self_attention/out"
   )
   for name, part in {"c_fc": "wi", "c_proj": "wo"}.items():
-    yield from pytorch_modules.linear(
-      f"{theirs}.mlp.{name}", f"{ours}/mlp/{part}"
-    )
+    yield from links_lib.linear(f"{theirs}.mlp.{name}", f"{ours}/mlp/{part}")

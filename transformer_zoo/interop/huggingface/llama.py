@@ -1,6 +1,8 @@
 """Llama (`llama`), Mistral (`mistral`) and Qwen 2 (`qwen2`).
 
-Differences to ours: PyTorch keeps a matrix as (out, in). Source:
+Differences to ours: PyTorch keeps a matrix as (out, in). Rotary positions are
+described by `rope_theta` and by what stretches them, in old files and in new
+ones under other names. Source:
 `models/llama`, `mistral` and `qwen2` of `transformers`.
 """
 
@@ -12,15 +14,27 @@ from flax import linen as nn
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
-from transformer_zoo.interop.huggingface import pytorch_modules
-from transformer_zoo.interop.huggingface import rope
-from transformer_zoo.interop.huggingface import windows
 from transformer_zoo.interop.huggingface.family import Architecture
+from transformer_zoo.interop.tensors import links as links_lib
 from transformer_zoo.interop.tensors.links import Link
 
 _HEAD = "lm_head.weight"
+# Old files have the first two, new ones the third.
+_ROPE_OPTIONAL = {
+  "rope_theta": float,
+  "rope_scaling": dict,
+  "rope_parameters": dict,
+}
+_TABLES = ("rope_scaling", "rope_parameters")
+_TRAINED = "original_max_position_embeddings"
+_THETA = 10000.0
+_STRETCHING = ("default", "linear", "llama3")
+_KNOWN = (
+  "rope_theta rope_type type factor low_freq_factor high_freq_factor "
+  "original_max_position_embeddings partial_rotary_factor"
+).split()
 _DEFAULTS = {
-  **rope.DEFAULTS,
+  **dict.fromkeys(_ROPE_OPTIONAL),
   "vocab_size": 32000,
   "hidden_size": 4096,
   "intermediate_size": 11008,
@@ -36,7 +50,7 @@ _DEFAULTS = {
   "layer_types": None,
 }
 _OPTIONAL = {
-  **rope.OPTIONAL,
+  **_ROPE_OPTIONAL,
   "num_key_value_heads": int,
   "head_dim": int,
   "layer_types": list,
@@ -56,10 +70,11 @@ class Llama:
   """One `model_type` of the family.
 
   Attributes:
-    model_type: llama, mistral or qwen2.
-    class_name: of the class with the head.
-    defaults: values of absent attributes in which the types differ.
-    allowed: name -> values that ask for nothing, where its class reads none.
+    model_type: The name of the type: llama, mistral or qwen2.
+    class_name: The name of the class with the head.
+    defaults: The values of absent attributes in which the types differ.
+    allowed: The values by attribute that ask for nothing, of those that the
+      class does not read.
   """
 
   model_type: str
@@ -89,13 +104,17 @@ class Llama:
     tied = _says_tied(config) and _HEAD not in stored
     return {**config, "tie_word_embeddings": tied}
 
+  def num_layers(self, config: Mapping[str, Any]) -> int:
+    """See `Family`."""
+    return self._read(config)["num_hidden_layers"]
+
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """See `Family`."""
     found = self._read(config)
     of_qkv, of_out, of_mlp = self._biases(found)
     softmax = "tied" if found["tie_word_embeddings"] else "untied"
     bindings = {
-      **rope.bindings(self.model_type, found),
+      **_rotary_bindings(self.model_type, found),
       "VOCAB_SIZE": found["vocab_size"],
       "EMBED_DIM": found["hidden_size"],
       "MLP_DIM": found["intermediate_size"],
@@ -127,7 +146,7 @@ class Llama:
       stack = model.decoder.stack
       attention, mlp = stack.layer.self_attention, stack.layer.mlp
       head, heads = model.decoder.head, attention.num_heads
-      banded, width = windows.of_stack(self.model_type, stack)
+      banded, width = attributes.windows_of_stack(self.model_type, stack)
       if self.model_type == "llama":  # Mistral's class has no such check.
         attributes.check_multiple("llama", model.token_embedder.features, heads)
       return {
@@ -147,7 +166,7 @@ class Llama:
         "attention_dropout": attention.dropout.rate,
         "tie_word_embeddings": type(head).__name__ == "TiedLogits",
         "pad_token_id": model.pad_id,
-        **rope.attributes_of(attention.rotary),
+        **_rotary_attributes(attention.rotary),
         **{
           "llama": {
             "attention_bias": attention.query.use_bias,
@@ -172,9 +191,7 @@ class Llama:
     for layer in range(found["num_hidden_layers"]):
       links += self._layer(layer, found)
     if not found["tie_word_embeddings"]:
-      links += pytorch_modules.linear(
-        "lm_head", "decoder/logits_dense", bias=False
-      )
+      links += links_lib.linear("lm_head", "decoder/logits_dense", bias=False)
     return links
 
   def _layer(self, layer: int, found: Mapping[str, Any]) -> Iterator[Link]:
@@ -188,13 +205,13 @@ class Llama:
       )
     of_qkv, of_out, of_mlp = self._biases(found)
     for part, letter in _ATTENTION.items():
-      yield from pytorch_modules.linear(
+      yield from links_lib.linear(
         f"{theirs}.self_attn.{letter}_proj",
         f"{ours}/self_attention/{part}",
         bias=of_out if part == "out" else of_qkv,
       )
     for part, name in _MLP.items():
-      yield from pytorch_modules.linear(
+      yield from links_lib.linear(
         f"{theirs}.mlp.{name}_proj", f"{ours}/mlp/{part}", bias=of_mlp
       )
 
@@ -209,6 +226,7 @@ class Llama:
         **self.allowed,
       },
       optional=_OPTIONAL,
+      may_be_zero=("max_window_layers",),
       without_effect=_WITHOUT_EFFECT,
     ).read(config)
     heads = found["num_attention_heads"]
@@ -223,7 +241,7 @@ class Llama:
     of_attention = found.get("attention_bias", False)
     return of_attention, of_attention, found.get("mlp_bias", False)
 
-  def _windows(self, found: Mapping[str, Any]) -> windows.Windows:
+  def _windows(self, found: Mapping[str, Any]) -> attributes.Windows:
     width, kinds = found.get("sliding_window"), found["layer_types"]
     layers = range(found["num_hidden_layers"])
     banded = [width is not None for _ in layers]
@@ -244,7 +262,7 @@ class Llama:
         f"config.json of a {self.model_type} model has num_hidden_layers="
         f"{len(layers)} and {len(kinds)} layer_types; there is one for each"
       )
-    return windows.of_layers(banded, width)
+    return attributes.windows_of_layers(banded, width)
 
   def _check_width(self, found: Mapping[str, Any]) -> None:
     """Refuses what disagrees with the one attribute that a class reads."""
@@ -263,6 +281,94 @@ class Llama:
 
 def _says_tied(config: Mapping[str, Any]) -> bool:
   return config.get("tie_word_embeddings", _DEFAULTS["tie_word_embeddings"])
+
+
+def _rotary_bindings(kind: str, found: Mapping[str, Any]) -> dict[str, Any]:
+  """The bindings of `Rotary`.
+
+  Args:
+    kind: The model_type of the configuration.
+    found: The attributes of the configuration.
+
+  Raises:
+    UserError: The positions are stretched in a way that is not built here, or
+      old and new attributes disagree: `transformers` reads one of them, another
+      one in each of its versions.
+  """
+  tables = [found[name] for name in _TABLES if found[name]]
+  thetas = [found["rope_theta"], *(table.get("rope_theta") for table in tables)]
+  thetas = [theta for theta in thetas if theta is not None] or [_THETA]
+  for theta in thetas:
+    attributes.check_type(kind, "rope_theta", theta, float)
+  bound = [
+    {"Rotary.theta": float(theta), **_stretching(kind, table, found)}
+    for theta in thetas
+    for table in tables or [{}]
+  ]
+  if any(other != bound[0] for other in bound):
+    given = {
+      name: found[name] for name in ("rope_theta", *_TABLES) if found[name]
+    }
+    raise UserError(
+      f"config.json of a {kind} model says of its rotary positions "
+      + " and ".join(f"{name}={value!r}" for name, value in given.items())
+      + ", which disagree; leave what the model was trained with"
+    )
+  return bound[0]
+
+
+def _stretching(
+  kind: str, given: Mapping[str, Any], found: Mapping[str, Any]
+) -> dict[str, Any]:
+  """The bindings of `Rotary` beside its theta, of one table."""
+  for name in given:
+    attributes.check_allowed(kind, "rope_parameters' attribute", name, _KNOWN)
+  way = given.get("rope_type") or given.get("type") or "default"
+  attributes.check_allowed(kind, "rope_type", way, _STRETCHING)
+  rotated = given.get("partial_rotary_factor", 1.0)
+  attributes.check_allowed(kind, "partial_rotary_factor", rotated, (1.0,))
+  if way == "default":
+    return {}
+  bound = {"Rotary.stretch": float(_number(kind, given, "factor"))}
+  if way == "llama3":
+    usual = {_TRAINED: found["max_position_embeddings"]}
+    bound["Rotary.trained_length"] = _number(kind, usual | {**given}, _TRAINED)
+    bound["Rotary.partly_stretched"] = (
+      float(_number(kind, given, "low_freq_factor")),
+      float(_number(kind, given, "high_freq_factor")),
+    )
+  return bound
+
+
+def _number(kind: str, given: Mapping[str, Any], name: str) -> Any:
+  if name not in given:
+    raise UserError(
+      f"config.json of a {kind} model stretches rotary positions and lacks "
+      f"their {name!r}"
+    )
+  attributes.check_type(kind, name, given[name], float)
+  return given[name]
+
+
+def _rotary_attributes(rotary: nn.Module) -> dict[str, Any]:
+  """The attributes that a `Rotary` would be read from, old and new."""
+  stretching = {"rope_type": "default"}
+  if rotary.trained_length is not None:
+    fewest, most = rotary.partly_stretched
+    stretching = {
+      "rope_type": "llama3",
+      "factor": rotary.stretch,
+      "low_freq_factor": fewest,
+      "high_freq_factor": most,
+      "original_max_position_embeddings": rotary.trained_length,
+    }
+  elif rotary.stretch != 1.0:
+    stretching = {"rope_type": "linear", "factor": rotary.stretch}
+  return {
+    "rope_theta": rotary.theta,
+    "rope_scaling": None if len(stretching) == 1 else stretching,
+    "rope_parameters": {**stretching, "rope_theta": rotary.theta},
+  }
 
 
 _LAYER_TYPES = {True: "sliding_attention", False: "full_attention"}

@@ -11,9 +11,9 @@ from typing import Any
 from flax import linen as nn
 
 from transformer_zoo.interop.huggingface import attributes
-from transformer_zoo.interop.huggingface import pytorch_modules
 from transformer_zoo.interop.huggingface.family import Architecture
 from transformer_zoo.interop.huggingface.family import Reference
+from transformer_zoo.interop.tensors import links as links_lib
 from transformer_zoo.interop.tensors.links import Link
 from transformer_zoo.interop.tensors.links import OneRow
 
@@ -94,6 +94,11 @@ class Marian:
   ) -> dict[str, Any]:
     """See `Family`; without a bias of the logits, they have none."""
     return {**config, _BIAS: _BIAS in stored}
+
+  def num_layers(self, config: Mapping[str, Any]) -> int:
+    """See `Family`."""
+    found = _read(config)
+    return found["encoder_layers"] + found["decoder_layers"]
 
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """See `Family`."""
@@ -193,14 +198,14 @@ def _layer(side: str, layer: int) -> Iterator[Link]:
   theirs, ours = f"model.{side}.layers.{layer}", f"{side}/layers_{layer}"
   for name, sublayer, norm in _ATTENTIONS[side]:
     for letter, part in _PROJECTIONS.items():
-      yield from pytorch_modules.linear(
+      yield from links_lib.linear(
         f"{theirs}.{name}.{letter}_proj", f"{ours}/{sublayer}/{part}"
       )
-    yield from pytorch_modules.layer_norm(
+    yield from links_lib.layer_norm(
       f"{theirs}.{name}_layer_norm", f"{ours}/post_{norm}_layer_norm"
     )
-  yield from pytorch_modules.linear(f"{theirs}.fc1", f"{ours}/mlp/wi")
-  yield from pytorch_modules.linear(f"{theirs}.fc2", f"{ours}/mlp/wo")
-  yield from pytorch_modules.layer_norm(
+  yield from links_lib.linear(f"{theirs}.fc1", f"{ours}/mlp/wi")
+  yield from links_lib.linear(f"{theirs}.fc2", f"{ours}/mlp/wo")
+  yield from links_lib.layer_norm(
     f"{theirs}.final_layer_norm", f"{ours}/post_mlp_layer_norm"
   )

@@ -1,7 +1,5 @@
-"""Reading PyTorch's `.bin` files, whose pickle is never executed."""
+"""PyTorch's `.bin` files, read by `torch.load` with `weights_only`."""
 
-from collections.abc import Mapping
-import functools
 import os
 import pathlib
 from typing import Any
@@ -11,15 +9,15 @@ import ml_dtypes
 import numpy as np
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors.lazy_tensors import mapped
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 
-# https://docs.pytorch.org/tutorials/unstable/gpu_direct_storage.html
-_OFFSET = "_checkpoint_offset"
+# Files of PyTorch before 1.6 begin otherwise.
+_ARCHIVE = b"PK\x03\x04"
+_NO_MEMORY = "Cannot allocate memory"
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
-  """Opens a file: name -> tensor, read on demand where its format allows it.
+  """Opens a file: name -> tensor, mapped where its format allows it.
 
   Raises:
     UserError: PyTorch is not installed, or the file is damaged, or holds more
@@ -27,74 +25,81 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
   """
   path = pathlib.Path(path)
   try:
-    import torch  # noqa: F401
+    import torch
   except ImportError as error:
     raise UserError(
-      f"{str(path)!r} is read by PyTorch, which is not installed; install "
-      "transformer_zoo[interop], or convert the file to safetensors"
+      f"{str(path)!r} is read by PyTorch, which is not installed; install it "
+      "with `pip install torch`, or convert the file to safetensors"
     ) from error
   try:
-    # Files of PyTorch before 1.6 are no archives, and all of one is in memory.
-    is_archive = zipfile.is_zipfile(path)
-    tensors = _load(path, "meta" if is_archive else "cpu")
-    if is_archive and not _tell_where(tensors):
-      tensors = _load(path, "cpu", mmap=True)
-    return {
-      name: Tensor(
-        tuple(value.shape),
-        _dtype(value),
-        functools.partial(_array, path, value.detach()),
-      )
-      for name, value in tensors.items()
-    }
+    records = _records(path)
+    # torch would map compressed bytes as if they were numbers.
+    mapped = bool(records) and all(
+      record.compress_type == zipfile.ZIP_STORED for record in records
+    )
+    found = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    if mapped:
+      _check_sizes(records, found.values())
+    return {name: Tensor.of(_array(value)) for name, value in found.items()}
   except Exception as error:  # PyTorch raises many kinds for a bad file.
-    reason = str(error).strip().splitlines() or [type(error).__name__]
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    reason = lines[0].partition(". ")[0][:200]
+    if _NO_MEMORY in reason:
+      raise UserError(
+        f"{str(path)!r} is larger than the memory that this machine gives to a "
+        f"program ({reason}); convert it to safetensors on a larger one"
+      ) from error
     raise UserError(
-      f"{str(path)!r} is no whole file of PyTorch tensors "
-      f"({reason[0][:200]}); copy it again"
+      f"{str(path)!r} is no whole file of PyTorch tensors ({reason}); copy it "
+      "again"
     ) from error
 
 
-def _load(path: pathlib.Path, place: str, **options):
+def _records(path: pathlib.Path) -> list[zipfile.ZipInfo]:
+  """The files in an archive, in the order of their bytes; else none.
+
+  Raises:
+    BadZipFile: Some overlap, or are not where the directory names them.
+  """
+  with open(path, "rb") as file:
+    if file.read(len(_ARCHIVE)) != _ARCHIVE:
+      return []
+  with zipfile.ZipFile(path) as archive:
+    records = sorted(archive.infolist(), key=lambda found: found.header_offset)
+    for record in records:
+      archive.open(record).close()
+    return records
+
+
+def _check_sizes(records, tensors) -> None:
+  """Compares the storages of mapped tensors with their files in the archive.
+
+  `torch.load` maps as many bytes as the pickle names, be the file that holds
+  them shorter or not.
+
+  Raises:
+    ValueError: A storage has another size than its file.
+  """
+  storages = {
+    value.untyped_storage().data_ptr(): value.untyped_storage().nbytes()
+    for value in tensors
+  }
+  mapped = [size for _, size in sorted(storages.items()) if size]
+  stored = [
+    record.file_size
+    for record in records
+    if record.filename.split("/")[-2:-1] == ["data"] and record.file_size
+  ]
+  if mapped != stored:
+    raise ValueError("its tensors have other sizes than its archive holds")
+
+
+def _array(value: Any) -> np.ndarray:
   import torch
 
-  return torch.load(path, map_location=place, weights_only=True, **options)
-
-
-def _tell_where(tensors: Mapping[str, Any]) -> bool:
-  """Whether they know where in the file they are; older PyTorch is silent."""
-  return all(
-    hasattr(value.untyped_storage(), _OFFSET) for value in tensors.values()
-  )
-
-
-def _dtype(value) -> np.dtype:
   name = str(value.dtype).removeprefix("torch.")
-  return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
-
-
-def _array(path: pathlib.Path, value) -> np.ndarray:
-  """The numbers of a tensor; of one without any, those in the file.
-
-  PyTorch would map the whole file such that the system reckons with all of it,
-  and refuses where it is larger than the memory.
-  """
-  dtype, size = _dtype(value), value.element_size()
-  if not value.is_meta:
-    import torch
-
-    # numpy has no bfloat16 of its own.
-    numbers = value.view(torch.int16) if size == 2 else value
-    return numbers.numpy().view(dtype)
-  if not value.numel():
-    return np.empty(tuple(value.shape), dtype)
-  pairs = zip(value.shape, value.stride(), strict=True)
-  extent = 1 + sum((length - 1) * stride for length, stride in pairs)
-  offset = getattr(value.untyped_storage(), _OFFSET)
-  offset += size * value.storage_offset()
-  return np.ndarray(
-    tuple(value.shape),
-    dtype,
-    mapped(path, dtype, (extent,), offset),
-    strides=[size * stride for stride in value.stride()],
-  )
+  dtype = np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+  value = value.detach()
+  # numpy has no bfloat16 of its own.
+  numbers = value.view(torch.int16) if value.element_size() == 2 else value
+  return numbers.numpy().view(dtype)

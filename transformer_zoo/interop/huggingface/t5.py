@@ -61,10 +61,10 @@ class T5:
   """One `model_type` of the family.
 
   Attributes:
-    model_type: t5, mt5 or umt5.
-    defaults: values of absent attributes in which the types differ.
-    bias_per_layer: whether each layer has a bias table of its own.
-    scales: whether a tie in the configuration means that the output is scaled
+    model_type: The name of the type: t5, mt5 or umt5.
+    defaults: The values of absent attributes in which the types differ.
+    bias_per_layer: Whether each layer has a bias table of its own.
+    scales: Whether a tie in the configuration means that the output is scaled
       by d_model^-0.5 before the softmax.
   """
 
@@ -106,6 +106,11 @@ class T5:
       "tie_word_embeddings": _HEAD not in stored,
       "scale_decoder_outputs": scaled and self.scales,
     }
+
+  def num_layers(self, config: Mapping[str, Any]) -> int:
+    """See `Family`."""
+    found = self._read(config)
+    return found["num_layers"] + found["num_decoder_layers"]
 
   def architecture(self, config: Mapping[str, Any]) -> Architecture:
     """See `Family`."""

@@ -1,4 +1,4 @@
-"""Writing a Hugging Face directory, one tensor after another."""
+"""Hugging Face directories that are written, one tensor after another."""
 
 from collections.abc import Iterator, Mapping
 import dataclasses
@@ -48,19 +48,19 @@ def write_directory(
   """Writes weights, and configurations that are not there yet, into a folder.
 
   Args:
-    path: the folder, which exists.
-    family: of the model.
-    config: as `Family.settle` completes it.
-    parameters: all of the model, by our names.
-    dtype: of the numbers in the files, a key of `DTYPES`.
-    max_shard_bytes: the most that a file holds, unless one tensor is larger.
-    generation: what a generation_config.json says beside the special ids, or
-      None for no such file; where there is one, config.json says nothing of
-      decoding.
+    path: The folder, which exists.
+    family: The family of the model.
+    config: The config.json as `Family.settle` completes it.
+    parameters: All parameters of the model by our names.
+    dtype: The type of the numbers in the files, a key of `DTYPES`.
+    max_shard_bytes: The largest size of a file, unless one tensor is larger.
+    generation: The attributes of a generation_config.json beside the special
+      ids, or None for no such file; beside one, `transformers` reads no
+      decoding options in config.json.
 
   Raises:
-    UserError: a parameter of the configured model is missing, or one is left
-      over, or `dtype` cannot hold its numbers.
+    UserError: A parameter of the configured model is missing or left over, or
+      `dtype` cannot hold its numbers.
   """
   folder = pathlib.Path(path)
   links = family.links(config)

@@ -1,6 +1,7 @@
-"""Tensors of checkpoint files, read when they are needed, and their assignment.
+"""Tensors of checkpoint files, read on demand, and their assignment.
 
 Imports numpy and the libraries of checkpoint formats. Begin with
-`lazy_tensors.py`, then `assignment.py`, which finds for every parameter of a
-model the tensor that it is read from.
+`lazy_tensors.py`, then `links.py` (which tensor of theirs is which parameter),
+`assignment.py` (which parameter of a model is read from which of a checkpoint)
+and the files: `safetensors.py`, `orbax_checkpoints.py`.
 """

@@ -1,7 +1,7 @@
-"""Which parameter of a model is read from which of a checkpoint.
+"""Assignment of the parameters of a checkpoint to those of a model.
 
-By name, unless rules say otherwise; whatever does not fit is told completely
-and refused.
+Parameters are assigned by name, unless rules give other names. The error lists
+every parameter that does not fit.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -11,36 +11,30 @@ from typing import NamedTuple
 
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors.layers import in_groups
-from transformer_zoo.interop.tensors.layers import pattern_of
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.parameter_names import in_groups
+from transformer_zoo.parameter_names import Parameter
+from transformer_zoo.parameter_names import pattern_of
 
-Shape = tuple[int, ...]
-# What a table has rows for, by the logical axis of its rows.
+# The rows of a table are of one kind for each logical axis.
 ROWS = {"vocab": "vocabulary", "abspos_buckets": "positions"}
-
-
-class Parameter(NamedTuple):
-  """A parameter of a model: its shape and the logical names of its axes."""
-
-  shape: Shape
-  axes: tuple[str | None, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-  r"""What may be other than in the checkpoint. By default nothing.
+  r"""The differences from a checkpoint that are allowed; none by default.
 
   Attributes:
-    assignments: ordered (regular expression, name). A parameter of the model
+    assignments: Ordered (regular expression, name). A parameter of the model
       that an expression matches as a whole is read from that name in the
       checkpoint, where \1 stands for the first group, or stays fresh if the
       name is None; the first match counts. None also lets go of those
       parameters of the checkpoint that nothing reads.
-    ignore_unused: whether the checkpoint may hold what nothing reads.
-    resized: values of `ROWS` whose tables may have more or fewer rows than in
-      the checkpoint.
-    rows_in_use: value of `ROWS` -> how many rows may not be cut off.
+    ignore_unused: Whether the checkpoint may hold parameters that nothing
+      reads.
+    resized: The values of `ROWS` whose tables may have more or fewer rows than
+      in the checkpoint.
+    rows_in_use: The number of rows that may not be cut off, by value of `ROWS`.
   """
 
   assignments: tuple[tuple[str, str | None], ...] = ()
@@ -50,13 +44,13 @@ class Rules:
 
 
 class Assignment(NamedTuple):
-  """Where every parameter of a model comes from.
+  """The source of every parameter of a model.
 
   Attributes:
-    tensors: parameter of the model -> its tensor, None where it stays fresh; in
-      the order of the checkpoint, in which it is read fastest.
-    resized: parameter -> "SHAPE from SHAPE".
-    unused: names in the checkpoint that nothing reads.
+    tensors: The tensor of each parameter of the model by name, None for one
+      that stays fresh; in the order of the checkpoint, which is read fastest.
+    resized: "SHAPE from SHAPE" by the name of each resized parameter.
+    unused: The names in the checkpoint that nothing reads.
   """
 
   tensors: dict[str, Tensor | None]
@@ -74,15 +68,15 @@ def assign(
   """Finds the tensor of every parameter of a model.
 
   Args:
-    wanted: the model's, every layer by itself.
-    there: the checkpoint's, likewise.
-    rules: what may differ.
-    source: names the checkpoint in errors.
-    advice: ends what is said of parameters that do not fit.
+    wanted: The parameters of the model by name, every layer by itself.
+    there: The tensors of the checkpoint by name, every layer by itself.
+    rules: The differences that are allowed.
+    source: The name of the checkpoint in errors.
+    advice: The end of the error on parameters that do not fit.
 
   Raises:
-    UserError: a rule is wrong, or the parameters are not the model's: all that
-      are missing, extra, or of another shape.
+    UserError: A rule is wrong, or parameters are missing, extra, or of another
+      shape; the error lists them all.
   """
   names, let_go = _follow(rules.assignments, wanted, there)
   read = set(names.values())
@@ -187,7 +181,7 @@ def _misfit(wanted: Parameter, there: Tensor, rules: Rules) -> str | None:
 
 
 def _difference(source, missing, misfits, extra) -> str:
-  """All that is wrong, a line for each parameter that several layers have."""
+  """Every difference, in one line for the layers that share it."""
   lines = [f"the parameters of {source} are not the model's"]
   for title, details in (
     ("missing", missing),

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import ml_dtypes
 import numpy as np
 
-# Of what is copied at a time.
+# The bytes that are copied at a time.
 _PIECE_BYTES = 1 << 22
 _STRIP_COLUMNS = 16
-# Pieces that are read before they are wanted.
+# The number of pieces that are read ahead.
 _AHEAD = 2
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -28,13 +28,13 @@ class Tensor:
   """A tensor of a checkpoint: known by shape and dtype, read on demand.
 
   Attributes:
-    shape: of the array.
-    dtype: of the array; bfloat16 is `ml_dtypes.bfloat16`.
-    load: returns the array, a view of a mapped file where that is possible,
-      perhaps of another floating-point type. Nothing keeps it: whoever reads
-      twice reads the file twice.
-    load_parts: yields its rows, those of one file at a time, where it lies in
-      several.
+    shape: The shape of the array.
+    dtype: The type of its numbers; bfloat16 is `ml_dtypes.bfloat16`.
+    load: A function that returns the array, a view of a mapped file where that
+      is possible, perhaps of another floating-point type. Nothing keeps the
+      array: reading twice reads the file twice.
+    load_parts: A function that yields the rows of the array, some at a time;
+      None for a tensor that is read as a whole.
   """
 
   shape: tuple[int, ...]
@@ -46,7 +46,7 @@ class Tensor:
 
   @classmethod
   def of(cls, array: np.ndarray) -> "Tensor":
-    """Returns a tensor that is in memory already."""
+    """Returns a tensor of an array in memory."""
     return cls(array.shape, array.dtype, lambda: array)
 
   @classmethod
@@ -72,9 +72,14 @@ class Tensor:
     """Returns the array."""
     return self.load().astype(self.dtype, copy=False)
 
+  def parts(self) -> Iterator[np.ndarray]:
+    """Yields its rows in order, perhaps of another floating-point type."""
+    return iter([self.load()]) if self.load_parts is None else self.load_parts()
+
   def pieces(self) -> Iterator[np.ndarray]:
     """Yields its bytes in C order, of which few are in memory at a time."""
-    return pieces(self.load(), self.dtype)
+    for part in self.parts():
+      yield from pieces(part, self.dtype)
 
   @property
   def num_bytes(self) -> int:
@@ -117,8 +122,8 @@ def pieces(
   Of an array in a file that is mapped no page stays, where it lies in C order.
 
   Args:
-    array: any.
-    dtype: what its numbers are to be; as they are if None.
+    array: The array.
+    dtype: The type to convert its numbers to; unchanged if None.
   """
   dtype = array.dtype if dtype is None else dtype
   if not array.ndim:
@@ -137,8 +142,8 @@ def copy(source: np.ndarray, target: np.ndarray) -> None:
   """Copies numbers out of a file that may be mapped, of which no page stays.
 
   Args:
-    source: array or mapped array.
-    target: as large, and it lies in memory alike.
+    source: The array, which may be mapped.
+    target: An array of the same shape and order in memory.
   """
   if not source.flags.c_contiguous:
     source, target = source.T, target.T
@@ -150,7 +155,7 @@ def copy(source: np.ndarray, target: np.ndarray) -> None:
 
 
 def _forget(array: np.ndarray) -> None:
-  """Gives back the pages of a mapped file; whoever looks reads them again."""
+  """Gives back the pages of a mapped file, which are read again on demand."""
   base = array
   while isinstance(base, np.ndarray):
     base = base.base
@@ -177,8 +182,8 @@ def ocdbt_store(folder: pathlib.Path, name: str) -> dict[str, Any]:
   """TensorStore's spec of an array in Orbax's database of all arrays.
 
   Args:
-    folder: of the database.
-    name: of the array in it.
+    folder: The folder of the database.
+    name: The name of the array in it.
   """
   # Not as a URL: TensorStore would take `%3A` in a name for a colon.
   base = {"driver": "file", "path": f"{folder}/"}
@@ -231,5 +236,16 @@ def are_equal(a: Tensor, b: Tensor) -> bool:
       return False
     wide = np.promote_types(a.dtype, b.dtype)
     a, b = a.astype(wide), b.astype(wide)
-  pairs = zip(a.pieces(), b.pieces(), strict=True)
+  pairs = zip(_blocks(a.pieces()), _blocks(b.pieces()), strict=True)
   return all(np.array_equal(of_a, of_b) for of_a, of_b in pairs)
+
+
+def _blocks(pieces_: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+  """Yields the same bytes in blocks of one length, however they were cut."""
+  rest = np.empty(0, np.uint8)
+  for piece in pieces_:
+    rest = np.concatenate([rest, piece])
+    while len(rest) >= _PIECE_BYTES:
+      yield rest[:_PIECE_BYTES]
+      rest = rest[_PIECE_BYTES:]
+  yield rest

@@ -1,10 +1,10 @@
-"""Which tensors of another checkpoint are which of ours, and how they lie.
+"""Links between the tensors of another checkpoint and our parameters.
 
 A family of models is a list of `Link`s. The same list reads a checkpoint,
 writes one, and gives the tests their oracle.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import dataclasses
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 
 
 class Layout(Protocol):
-  """How one of their tensors holds one or several of ours.
+  """The layout of one or several of our tensors in one of theirs.
 
   Both directions return views where they can. Shapes are learnt by splitting
   an array without contents, so neither may look at values.
@@ -65,9 +65,9 @@ class SideBySide:
   """Several of ours as equal parts of one of theirs.
 
   Attributes:
-    number: of our tensors.
-    axis: of their tensor, along which they lie one after the other.
-    transposed: whether each is a matrix kept as (out, in).
+    number: The number of our tensors.
+    axis: The axis of their tensor along which ours lie one after the other.
+    transposed: Whether each is a matrix kept as (out, in).
   """
 
   number: int
@@ -85,18 +85,40 @@ class SideBySide:
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-  """One tensor of theirs and what it is here.
+  """One tensor of theirs and our parameters in it.
 
   Attributes:
-    theirs: its name in their checkpoint.
-    ours: names of our parameters, `decoder/layers_3/self_attention/key/kernel`,
-      every layer by itself whether a model scans them or not.
-    layout: how they lie in it.
+    theirs: The name of the tensor in their checkpoint.
+    ours: The names of our parameters, every layer by itself whether a model
+      scans them or not: `decoder/layers_3/self_attention/key/kernel`.
+    layout: The layout of our parameters in the tensor.
   """
 
   theirs: str
   ours: tuple[str, ...]
   layout: Layout = AsIs()
+
+
+def linear(theirs: str, ours: str, *, bias: bool = True) -> Iterator[Link]:
+  """Links of a `torch.nn.Linear`, which keeps its matrix as (out, in)."""
+  yield Link(f"{theirs}.weight", (f"{ours}/kernel",), Transposed())
+  if bias:
+    yield Link(f"{theirs}.bias", (f"{ours}/bias",))
+
+
+def conv1d(theirs: str, ours: Sequence[str]) -> Iterator[Link]:
+  """Links of a `Conv1D` of `transformers`, (in, out), ours side by side."""
+  layout = SideBySide(len(ours))
+  yield Link(
+    f"{theirs}.weight", tuple(f"{name}/kernel" for name in ours), layout
+  )
+  yield Link(f"{theirs}.bias", tuple(f"{name}/bias" for name in ours), layout)
+
+
+def layer_norm(theirs: str, ours: str) -> Iterator[Link]:
+  """Links of a `torch.nn.LayerNorm`."""
+  yield Link(f"{theirs}.weight", (f"{ours}/scale",))
+  yield Link(f"{theirs}.bias", (f"{ours}/bias",))
 
 
 def to_ours(
@@ -110,6 +132,9 @@ def to_ours(
   last = _LastSplit()
   for link in links:
     source = theirs[link.theirs]
+    if link.layout == AsIs():
+      found[link.ours[0]] = source  # It can still be read in parts.
+      continue
     hollow = np.broadcast_to(np.zeros((), source.dtype), source.shape)
     for part, (name, shaped) in enumerate(
       zip(link.ours, link.layout.split(hollow), strict=True)

@@ -19,8 +19,8 @@ import zlib
 import ml_dtypes
 import numpy as np
 
+from transformer_zoo import parameter_names
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors import layers
 from transformer_zoo.interop.tensors.lazy_tensors import mapped
 from transformer_zoo.interop.tensors.lazy_tensors import ocdbt_store
 from transformer_zoo.interop.tensors.lazy_tensors import pieces
@@ -30,7 +30,7 @@ from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 STATE = "state"
 PARAMETERS, MOMENTS = "params/", "opt_state/moments/"
 _METADATA = "_METADATA"
-# What Orbax says of places in the tree that hold no numbers.
+# The types that Orbax notes for places in the tree without numbers.
 _EMPTY = ("None", "Dict", "List", "NamedTuple", "Tuple")
 # Several processes that restore a large array each read chunks of it.
 _CHUNK_BYTES = 1 << 28
@@ -47,12 +47,12 @@ def open_checkpoint(
   'params/decoder/layers_0/mlp/wi/kernel', 'step', 'opt_state/...'.
 
   Args:
-    path: the folder of a step.
-    checksums: CRC-32 of files, by their names relative to `path`, with which
-      those that `write` wrote are compared when they are read.
+    path: The folder of a step.
+    checksums: The CRC-32 of files that `write` wrote, by their names relative
+      to `path`; they are compared when the files are read.
 
   Raises:
-    UserError: the folder holds no state, or a damaged one.
+    UserError: The folder holds no state, or a damaged one.
   """
   folder = pathlib.Path(path).absolute() / STATE
   try:
@@ -64,7 +64,7 @@ def open_checkpoint(
     ]
     found, last = {}, _LastStack()
     for name in names:
-      if metadata["use_ocdbt"] or layers.is_stacked(name):
+      if metadata["use_ocdbt"] or parameter_names.is_stacked(name):
         store = _open(folder, name, packed=metadata["use_ocdbt"])
         found.update(_unstacked(name, store, last))
       else:
@@ -103,11 +103,11 @@ def write(
   """Writes the state of one step, one leaf after another.
 
   Args:
-    path: the folder of the step, which does not exist yet.
-    leaves: name -> tensor, named as `open_checkpoint` names them.
+    path: The folder of the step, which does not exist yet.
+    leaves: The tensors by the names that `open_checkpoint` returns.
 
   Returns:
-    CRC-32 of the files with the numbers, by their names relative to `path`.
+    The CRC-32 of the files with the numbers, by their names relative to `path`.
   """
   folder = pathlib.Path(path).absolute()
   state = folder / STATE
@@ -212,10 +212,10 @@ def _write_file(path: pathlib.Path, parts: Iterable[np.ndarray]) -> int:
 
 def _in_files(folder: pathlib.Path, checksums: Mapping[str, int]) -> Tensor:
   """An array as `_write_description` and `_write_file` leave it."""
-  told = json.loads((folder / ".zarray").read_text(encoding="utf-8"))
-  shape, chunk = tuple(told["shape"]), tuple(told["chunks"])
-  dtype = np.dtype(told["dtype"])
-  if told["compressor"] or told["filters"] or chunk[1:] != shape[1:]:
+  stated = json.loads((folder / ".zarray").read_text(encoding="utf-8"))
+  shape, chunk = tuple(stated["shape"]), tuple(stated["chunks"])
+  dtype = np.dtype(stated["dtype"])
+  if stated["compressor"] or stated["filters"] or chunk[1:] != shape[1:]:
     store = _open(folder.parent, folder.name, packed=False)
     return Tensor(shape, dtype, _reader(store))
   last = ".0" * (len(chunk) - 1)
@@ -263,7 +263,7 @@ def _open(folder: pathlib.Path, name: str, *, packed: bool) -> Any:
 
 def _unstacked(name: str, store: Any, last: "_LastStack") -> dict[str, Tensor]:
   dtype = np.dtype(store.dtype.numpy_dtype)
-  if not layers.is_stacked(name):
+  if not parameter_names.is_stacked(name):
     return {name: Tensor(tuple(store.shape), dtype, _reader(store))}
   apart = store.chunk_layout.read_chunk.shape[0] == 1
   return {
@@ -272,7 +272,7 @@ def _unstacked(name: str, store: Any, last: "_LastStack") -> dict[str, Tensor]:
       dtype,
       _reader(store[i]) if apart else functools.partial(last.read, store, i),
     )
-    for i, layer in enumerate(layers.names_in(name, store.shape))
+    for i, layer in enumerate(parameter_names.names_in(name, store.shape))
   }
 
 

@@ -1,21 +1,21 @@
-"""The safetensors format: a JSON header, then the bytes of the tensors.
+"""Safetensors files: read by the `safetensors` library, written by tensor.
 
-Ours, because tensors are read and written one by one here, so that neither a
-shard nor a mapping of all of it counts as memory. Source:
-https://github.com/huggingface/safetensors, section Format.
+The library reads and checks files. It writes only what lies in memory as a
+whole, so `write` is ours: one tensor is in memory at a time, whatever the size
+of a file. Source: https://github.com/huggingface/safetensors, section Format.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+import functools
 import json
-import math
 import os
 import pathlib
 
 import ml_dtypes
 import numpy as np
+import safetensors
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors.lazy_tensors import mapped
 from transformer_zoo.interop.tensors.lazy_tensors import read_ahead
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 
@@ -33,33 +33,27 @@ DTYPES = {
 }
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _LENGTH_BYTES = 8
-# The format's own limit.
-_LONGEST_HEADER = 100_000_000
 _ALIGNMENT = 8
+# Of a part of a tensor; the library keeps the pages of a file that it maps
+# until the file is closed.
+_PART_BYTES = 1 << 24
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
   """Opens a file: name -> tensor, none of which is read yet.
 
   Raises:
-    UserError: the file is cut off, or no safetensors file, or has numbers of a
+    UserError: The file is damaged, no safetensors file, or has numbers of a
       type that is not read.
   """
   path = pathlib.Path(path)
   try:
-    header, start = _header(path)
-    end = path.stat().st_size - start
-    return {
-      name: _tensor(path, start, end, name, entry)
-      for name, entry in header.items()
-      if name != "__metadata__"
-    }
-  except UserError:
-    raise
-  except (KeyError, TypeError, ValueError) as error:
-    reason = str(error) or type(error).__name__
+    with safetensors.safe_open(path, framework="numpy") as file:
+      slices = {name: file.get_slice(name) for name in file.keys()}
+      return {name: _tensor(path, name, s) for name, s in slices.items()}
+  except safetensors.SafetensorError as error:
     raise UserError(
-      f"{str(path)!r} is no whole safetensors file ({reason}); copy it again"
+      f"{str(path)!r} is no whole safetensors file ({error}); copy it again"
     ) from error
 
 
@@ -84,34 +78,31 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor]) -> None:
       file.write(piece)
 
 
-def _header(path: pathlib.Path) -> tuple[dict, int]:
-  """Returns the header and where the contents begin."""
-  with open(path, "rb") as file:
-    length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-    if not 2 <= length <= _LONGEST_HEADER:
-      raise ValueError("its header cannot be")
-    text = file.read(length)
-  if len(text) < length:
-    raise ValueError("it ends inside of its header")
-  header = json.loads(text)
-  if not isinstance(header, dict):
-    raise ValueError("its header is no table")
-  return header, _LENGTH_BYTES + length
-
-
-def _tensor(path, start, end, name, entry) -> Tensor:
-  if entry["dtype"] not in DTYPES:
+def _tensor(path: pathlib.Path, name: str, found) -> Tensor:
+  kind, shape = found.get_dtype(), tuple(found.get_shape())
+  if kind not in DTYPES:
     raise UserError(
-      f"{name} in {str(path)!r} has numbers of the type {entry['dtype']!r}, "
-      f"which are not read here; known: {', '.join(DTYPES)}"
+      f"{name} in {str(path)!r} has numbers of the type {kind!r}, which are "
+      f"not read here; known: {', '.join(DTYPES)}"
     )
-  dtype, shape = DTYPES[entry["dtype"]], tuple(entry["shape"])
-  first, last = entry["data_offsets"]
-  if last - first != math.prod(shape) * dtype.itemsize:
-    raise ValueError(f"{name} has other bytes than its shape needs")
-  if not 0 <= first <= last <= end:
-    raise ValueError(f"it ends before {name} does")
+  tensor = Tensor(shape, DTYPES[kind], functools.partial(_read, path, name))
+  if tensor.num_bytes <= _PART_BYTES or not shape:
+    return tensor
+  rows = max(1, _PART_BYTES * shape[0] // tensor.num_bytes)
+  parts = functools.partial(_read_parts, path, name, shape[0], rows)
+  return Tensor.of_parts(shape, tensor.dtype, parts)
 
-  return Tensor(
-    shape, dtype, lambda: mapped(path, dtype, shape, offset=start + first)
-  )
+
+def _read(path: pathlib.Path, name: str) -> np.ndarray:
+  with safetensors.safe_open(path, framework="numpy") as file:
+    return file.get_tensor(name)
+
+
+def _read_parts(
+  path: pathlib.Path, name: str, num_rows: int, rows: int
+) -> Iterator[np.ndarray]:
+  for first in range(0, num_rows, rows):
+    with safetensors.safe_open(path, framework="numpy") as file:
+      part = file.get_slice(name)[first : min(first + rows, num_rows)]
+    yield part
+    del part

@@ -35,8 +35,8 @@ class Attention(nn.Module):
     position_bias: a bias of this layer's own, or None.
     relative_vectors: vectors by distance for keys, or keys and values, or None.
       All three are of attention to x itself: a memory has no distances.
-    kernel: how scores, weights and context are computed. Relative vectors and
-      decoding are always computed by the reference.
+    kernel: The kernel that computes scores, weights and context. Relative
+      vectors and decoding are always computed by the reference.
   """
 
   num_heads: int
@@ -113,13 +113,13 @@ class Attention(nn.Module):
     """Returns [B, L, D].
 
     Args:
-      x_BLD: where the queries come from.
-      memory_BMD: where keys and values come from; x if None.
+      x_BLD: The input of the queries.
+      memory_BMD: The input of keys and values; x if None.
       mask_B1LM: True where a query may attend.
       bias_1HLM: added to the scores.
-      positions: of queries and keys, for attention to x itself; 0 to L - 1 by
-        default.
-      score_scale: what scores are multiplied by, before any bias is added.
+      positions: The positions of queries and keys, for attention to x itself; 0
+        to L - 1 by default.
+      score_scale: A factor of the scores, applied before any bias is added.
       decoding: if given, keys and values are kept in the `cache` collection:
         those of x are appended, those of a memory are computed once.
       deterministic: no dropout.

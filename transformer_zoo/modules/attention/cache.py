@@ -33,11 +33,12 @@ class Decoding:
   """Where decoding stands.
 
   Attributes:
-    position: how many tokens every output has, int32 scalar; None while the
-      prompt is read.
-    ancestors_BWL: whose slot each output reads at each position; its own where
-      None.
-    prompt_BP: which slots of the prompt hold a token; None without a prompt.
+    position: The number of tokens that every output has, int32 scalar; None
+      while the prompt is read.
+    ancestors_BWL: The output whose slot each output reads at each position;
+      None if each reads its own.
+    prompt_BP: True for the slots of the prompt that hold a token; None without
+      a prompt.
     length: positions to make room for; static.
     width: W, tokens of one position; static.
     slots_last: keep [B, H, K, M], as T5X does, and not [B, H, M, K]; static.
@@ -100,8 +101,8 @@ def check_room(num_positions: int | None, decoding: Decoding) -> None:
   """Raises UserError where a table of learned positions is too short.
 
   Args:
-    num_positions: its rows; None without a table.
-    decoding: with the prompt that is read.
+    num_positions: The rows of the table; None without a table.
+    decoding: The state of decoding, prompt included.
   """
   prompt, made = decoding.prompt_slots, decoding.length
   if num_positions is None or prompt + made <= num_positions:

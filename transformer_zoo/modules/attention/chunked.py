@@ -22,7 +22,7 @@ class ChunkedAttention(Kernel):
   and all its keys give its softmax as it stands).
 
   Attributes:
-    queries: how many at a time.
+    queries: The number of queries that are computed at a time.
   """
 
   queries: int = 256

@@ -145,7 +145,7 @@ class Problem:
   Attributes:
     shape: B, H, L, M of the scores.
     head_dim: K.
-    dtype: of queries, keys and values.
+    dtype: The dtype of queries, keys and values.
     has_bias: whether something is added to the scores.
     dropout: whether attention weights are dropped in training.
   """
@@ -239,10 +239,10 @@ def dot_product_attention(
     mask_B1LM: [1 or B, 1, L, M], True where a query may attend. A query that
       may attend to nothing attends to all alike, and has no gradient.
     bias_1HLM: [1 or B, H, L, M], float32, added to the scores.
-    keep_BH1M: what dropout multiplies weights by, [B, H, 1 or L, M].
+    keep_BH1M: The factors of the weights that dropout drew, [B, H, 1 or L, M].
     dropout: whether the model drops weights when it is trained, even if
       nothing is dropped now: so that a kernel which cannot is refused early.
-    kernel: how to compute it.
+    kernel: The kernel, or the choice of one.
 
   Returns:
     [B, L, H, K].

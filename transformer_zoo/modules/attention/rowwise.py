@@ -32,8 +32,9 @@ class RowwiseAttention(Kernel):
   them: scores of these rows are all that is ever there.
 
   Attributes:
-    group_bytes: as many rows at a time, of those that divide the batch, as have
-      no more bytes of float32 scores; one where a row has more.
+    group_bytes: The limit of bytes of float32 scores that are computed at a
+      time. The rows of a group divide the batch; a group has one row where a
+      row has more.
   """
 
   group_bytes: int = 2**20

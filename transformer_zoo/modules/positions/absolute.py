@@ -28,7 +28,7 @@ def sinusoids(
 
   Args:
     positions: [...].
-    features: how many numbers a position gets, even.
+    features: The number of features of a position, even.
     interleaved: sine and cosine of a wave side by side, as in the paper;
       otherwise all sines come first, as in most code (tensor2tensor, Marian).
     reach_longest: wavelengths go by i / (n - 1), so that the longest is 2 pi *
@@ -69,7 +69,8 @@ class SinusoidalPositions(nn.Module):
 
   Attributes:
     features: d_model, even.
-    interleaved, reach_longest: as in `sinusoids`; the paper's by default.
+    interleaved, reach_longest: The options of `sinusoids`; the paper's by
+      default.
   """
 
   features: int

@@ -20,14 +20,14 @@ class Rotary(nn.Module):
     theta: base of the frequencies.
     interleaved: a pair is two neighbours (RoFormer, GPT-J); otherwise feature
       i goes with feature i + n (GPT-NeoX, LLaMA).
-    rotated: how many of the first features turn, even; all if None.
+    rotated: The number of leading features that turn, even; all if None.
     stretch: pairs turn this many times slower, for texts that are this many
       times longer than those that the model knew (Chen et al. 2023).
-    trained_length: of the texts that it knew, in tokens. If given, pairs that
-      turn fewer times in it than `partly_stretched` says first are stretched,
-      those that turn more often than it says then are not, and those between
-      are partly (Llama 3.1).
-    partly_stretched: see `trained_length`.
+    trained_length: The length of the texts of training, in tokens. If given,
+      pairs that turn fewer times in it than the first of `partly_stretched` are
+      stretched, those that turn more often than the second are not, and those
+      between are partly (Llama 3.1).
+    partly_stretched: The two numbers of turns that `trained_length` refers to.
   """
 
   theta: float = 10000.0

@@ -1,6 +1,7 @@
-"""Studies and suites as data, and the plan of runs that they amount to.
+"""The design of studies: studies and suites as data, and the runs they need.
 
-Imports config, and of the rooms below only what refuses a wrong study before a
-run starts. Begin with `study.py` and `suite.py`; `plan.py` expands the rows of
-a study on a suite into runs.
+Imports config, and from the rooms below only what refuses a wrong study before
+a run starts. Begin with `study.py` and `suite.py`. `plan.py` expands the rows
+of a study on a suite into runs (`planned_run.py`), and `request.py` holds the
+arguments of `zoo ablate`.
 """

@@ -1,4 +1,4 @@
-"""What is wrong with a study or a suite, one sentence each."""
+"""Checks of studies and suites; each raises a UserError of one sentence."""
 
 from collections.abc import Collection, Mapping, Sequence
 import re
@@ -12,7 +12,7 @@ _BINDING = re.compile(r"[A-Za-z_][\w./]*\s*=\s*\S|\$\(.*\)$")
 
 
 def check_name(name: Any, what: str) -> None:
-  """Raises UserError for what cannot name a folder."""
+  """Raises UserError unless a name is fit for a folder."""
   if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]*", name):
     raise UserError(
       f"{what} is {name!r}; it names a folder, so use letters, digits and "
@@ -21,7 +21,7 @@ def check_name(name: Any, what: str) -> None:
 
 
 def check_unique(names: Sequence[str], where: str, what: str) -> None:
-  """Raises UserError for a name that stands twice."""
+  """Raises UserError for a name that is listed twice."""
   for name in names:
     if names.count(name) > 1:
       raise UserError(
@@ -79,7 +79,8 @@ def check_mapping(value: Any, what: str) -> None:
 def check_changes(changes: Any, what: str) -> None:
   """Raises UserError unless `changes` are gin files and bindings.
 
-  What is an expression as a whole, `$(size)`, is known when it is expanded.
+  A change that is an expression as a whole, `$(size)`, is checked when it is
+  expanded.
   """
   check_strings(changes, what)
   for change in changes:

@@ -1,4 +1,4 @@
-"""`$(...)` in the changes of a study: a suite's values, and arithmetic."""
+"""Expressions `$(...)` in changes: the values of a suite, and arithmetic."""
 
 import ast
 from collections.abc import Mapping
@@ -20,15 +20,16 @@ _OPERATIONS = {
 
 
 def expand(text: str, values: Mapping[str, float | str]) -> str:
-  """Replaces each `$(...)` by what it comes to.
+  """Replaces each `$(...)` by its value.
 
   Args:
-    text: with any number of `$(...)`: a name, a number, and + - * / // ** and
-      parentheses, one inside the other at most.
-    values: by name. A text stands only by itself, as it is.
+    text: A text with any number of `$(...)`, which contain names, numbers,
+      + - * / // ** and parentheses, nested at most once.
+    values: The values by name. A value that is a text cannot be computed with.
 
   Raises:
-    UserError: an unknown name, or what is no such expression.
+    UserError: If a name is unknown, or the text between the parentheses is no
+      such expression.
   """
   expanded = _EXPRESSION.sub(lambda m: str(_value(m[1], values)), text)
   if "$(" in expanded:
@@ -37,7 +38,7 @@ def expand(text: str, values: Mapping[str, float | str]) -> str:
 
 
 def names(text: str) -> set[str]:
-  """Returns the names that the expressions of a text refer to."""
+  """Returns the names in the expressions of a text."""
   return {
     node.id
     for found in _EXPRESSION.findall(text)

@@ -1,4 +1,4 @@
-"""Finds and reads the gin files of studies and suites."""
+"""The loading of studies and suites from gin files."""
 
 from collections.abc import Iterable, Sequence
 import dataclasses
@@ -24,18 +24,18 @@ def load_study(name_or_path: str, search_paths: _Paths = ()) -> Study:
   """Reads a study from its gin file. Gin's configuration is empty afterwards.
 
   Args:
-    name_or_path: the name of a folder in a `studies/` folder, or the path of a
+    name_or_path: The name of a folder in a `studies/` folder, or the path of a
       gin file. It may include others, as
       `include 'studies/quickstart/study.gin'`.
-    search_paths: folders that hold `studies/`, looked at before the current
-      one and the gin files that the package ships.
+    search_paths: Folders that contain `studies/`, searched before the current
+      folder and the gin files that the package ships.
 
   Returns:
     The study, checked.
 
   Raises:
-    UserError: no such study, a file that gin cannot parse, or a study that
-      cannot be run as it is written (`Study.check`).
+    UserError: If the study does not exist, gin cannot parse its file, or the
+      study cannot be run as it is written (`Study.check`).
   """
   files = _files(f"studies/*/{_STUDY_FILE}", search_paths)
   return _load("study", name_or_path, files, search_paths)
@@ -45,16 +45,16 @@ def load_suite(name_or_path: str, search_paths: _Paths = ()) -> Suite:
   """Reads a suite from its gin file. Gin's configuration is empty afterwards.
 
   Args:
-    name_or_path: the name of a file in a `suites/` folder, without `.gin`, or
+    name_or_path: The name of a file in a `suites/` folder, without `.gin`, or
       the path of a gin file.
-    search_paths: see `load_study`.
+    search_paths: Folders that contain `suites/`, as for `load_study`.
 
   Returns:
     The suite, checked.
 
   Raises:
-    UserError: no such suite, a file that gin cannot parse, or a suite that
-      nothing can be run on (`Suite.check`).
+    UserError: If the suite does not exist, gin cannot parse its file, or
+      nothing can be run on the suite (`Suite.check`).
   """
   files = _files("suites/*.gin", search_paths)
   return _load("suite", name_or_path, files, search_paths)
@@ -71,9 +71,9 @@ def suite_names(search_paths: _Paths = ()) -> list[str]:
 
 
 def listed_studies(search_paths: _Paths = ()) -> list[dict[str, Any]]:
-  """Returns what `zoo list` tells of each study that `load_study` knows.
+  """Returns the entries of `zoo list` for the studies of `load_study`.
 
-  `summary` is the question, or what keeps the study from being run.
+  `summary` is the question, or the reason why the study cannot be run yet.
   """
   listed = []
   for name in study_names(search_paths):
@@ -113,7 +113,7 @@ def _load(kind: str, name_or_path: str, files, search_paths) -> Any:
 def _check_scopes(bindings: Sequence[reading.Binding]) -> None:
   """Raises UserError for `x/Row.label = ...` where no list has `@x/Row()`.
 
-  What a list had in a file that is included may be left out of another one.
+  A file may bind a list anew without an entry of the file that it includes.
   """
   listed = {
     reference.config_key

@@ -1,103 +1,35 @@
-"""Which runs a study consists of on a suite, and which of them are the same."""
+"""The plan of a study on a suite: its runs in order, identical ones found."""
 
-from collections.abc import Iterable, Iterator, Mapping
-import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Mapping
 import functools
 import hashlib
+import json
 import os
 import pathlib
 
 import gin
 
 from transformer_zoo import config
+from transformer_zoo.data.storage import manifest
+from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
+from transformer_zoo.runs import inputs
 from transformer_zoo.studies.design import checks
-from transformer_zoo.studies.design import column_tasks
-from transformer_zoo.studies.design import data_marks
 from transformer_zoo.studies.design import expressions
-from transformer_zoo.studies.design import run_bindings
+from transformer_zoo.studies.design import planned_run
+from transformer_zoo.studies.design.planned_run import Run
 from transformer_zoo.studies.design.study import ALL_PHASES
 from transformer_zoo.studies.design.study import ENSEMBLE
 from transformer_zoo.studies.design.study import Row
 from transformer_zoo.studies.design.study import Study
+from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.design.suite import Suite
 
 POOL = "runs"
-RUN_FILE = "run.gin"
-# Seeds of the other members of an ensemble: the first is the row's own run, and
-# no seed that a study is likely to have is used for two.
+# The distance between the seeds of two members of an ensemble, larger than the
+# seeds of studies. The first member is the row's own run.
 MEMBER_STRIDE = 1000
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-  """One phase of one row with one seed, for one group or for all of them.
-
-  Attributes:
-    row: the row's name.
-    seed: the row's seed.
-    group: the group it is for, or "" where it is the same for all groups.
-    part: the part of the group, or "" where it is all of it.
-    phase: the phase's name.
-    member: which member of an ensemble, from 0.
-    random_seed: the row's seed, or another one for the other members.
-    changes: gin files and bindings in their order, without `$(...)`.
-    command: what runs it, "train" or "evaluate".
-    mixture: the mixture or task that it reads.
-    scored: whether its scores are the row's.
-    folder: the run folder, in the pool of all studies.
-    fingerprint: a hash of all that the run computes from: the configuration
-      but for where it is written, the prepared data, and the fingerprints of
-      its starts.
-    starts: folders of the runs whose checkpoints it starts from: none, one, or
-      the members of an ensemble.
-    shared: whether an earlier run of the study is the very same.
-    prepared_dir: where the mixture lies, prepared.
-  """
-
-  row: str
-  seed: int
-  group: str
-  phase: str
-  member: int
-  random_seed: int
-  changes: tuple[str, ...]
-  command: str
-  mixture: str
-  scored: bool
-  folder: pathlib.Path
-  fingerprint: str
-  starts: tuple[pathlib.Path, ...]
-  shared: bool
-  part: str = ""
-  prepared_dir: str = ""
-
-  @property
-  def name(self) -> str:
-    """What the terminal calls the run."""
-    return run_name(
-      self.row, self.seed, self.group, self.phase, self.member, self.part
-    )
-
-
-def as_gin(run: Run) -> str:
-  """Returns a run as a gin file, but for its seed, folder and checkpoints."""
-  lines = [
-    f"include {change!r}"
-    if change.endswith(".gin")
-    else " = ".join(map(str.strip, change.split("=", 1)))
-    for change in run.changes
-  ]
-  return "\n".join(lines) + "\n"
-
-
-def run_name(
-  row: str, seed: int, group: str, phase: str, member: int = 0, part: str = ""
-) -> str:
-  """What a run is called: `rate_25 / seed 0 / GLUE / finetune`."""
-  words = [row, f"seed {seed}", group, phase, part]
-  words.append(f"member {member}" * bool(member))
-  return " / ".join(filter(None, words))
+UNKNOWN_DATA = ""  # The data mark of data that is not prepared.
 
 
 def plan(
@@ -108,38 +40,39 @@ def plan(
   search_paths: Iterable[str | os.PathLike[str]] = (),
   prepare: bool = True,
 ) -> list[Run]:
-  """Lists the runs of a study in their order and finds the shared ones.
+  """Lists the runs of a study in their order and marks the shared ones.
 
   Args:
-    study: the study, checked.
-    suite: what it is run on, checked.
-    output_dir: where the pool of runs lies.
-    search_paths: folders for gin files, before the project's own.
-    prepare: whether data that is not prepared is. Where not, the folders of
-      runs that read such data are not the ones that they will have.
+    study: The study, checked.
+    suite: The suite that the study runs on, checked.
+    output_dir: The folder that contains the pool of runs.
+    search_paths: Folders that are searched for gin files before the shipped
+      ones.
+    prepare: True to prepare missing data. Otherwise the folders of runs that
+      read such data differ from those that they have later.
 
   Returns:
-    The runs by seed, row, group and phase, in this order of loops; a run that
-    is the same for all groups stands with the first.
+    The runs in the order of nested loops over seeds, rows, groups and phases; a
+    run that is the same for all groups is listed with the first group.
 
   Raises:
-    UserError: a part that the study needs does not exist yet, a phase is not
-      the suite's, a configuration cannot be loaded or trains for no step, data
-      cannot be prepared, a column wants a task that no run reads, or two rows
-      have one label.
+    UserError: If a part that the study needs does not exist yet, the suite
+      lacks a phase, a configuration cannot be loaded or trains for no step,
+      data cannot be prepared, a column names a task that no run reads, or two
+      rows have the same label.
   """
   if study.missing:
     raise UserError(f"study {study.name!r} cannot be run yet: {study.missing}")
   suite.check_study(study)
   _check_member_seeds(study)
-  data_mark = data_marks.made if prepare else data_marks.found
+  data_mark = mark_of_made_data if prepare else mark_of_found_data
   pool = pathlib.Path(output_dir) / POOL
   planner = _Planner(suite, pool, search_paths, data_mark)
   for seed in study.seeds:
     for row in study.rows:
       for group in suite.groups_of(row):
         planner.add_chain(row, seed, group)
-  column_tasks.check(suite, suite.columns_of(study), planner.runs)
+  check_columns(suite, suite.columns_of(study), planner.runs)
   labels = [expressions.expand(row.shown, suite.values) for row in study.rows]
   checks.check_unique(labels, f"study {study.name!r}", "row label")
   return planner.runs
@@ -157,7 +90,7 @@ def _check_member_seeds(study: Study) -> None:
 
 
 class _Planner:
-  """Collects runs; equal ones get one folder."""
+  """Collects runs; identical ones share a folder."""
 
   def __init__(self, suite: Suite, pool: pathlib.Path, search_paths, data_mark):
     self._runs: dict[str, Run] = {}  # By name.
@@ -226,7 +159,7 @@ class _Planner:
   def _changes(
     self, row: Row, phase: str, group: str, part: str
   ) -> tuple[tuple[str, ...], bool]:
-    """A run's changes without `$(...)`, and whether the group matters."""
+    """Returns a run's expanded changes, and whether the group matters."""
     suite = self._suite
     of_group = suite.changes_of_group(phase, group, part)
     changes = (
@@ -250,7 +183,7 @@ class _Planner:
   def _identify(
     self, command: str, changes: tuple[str, ...], random_seed: int, starts
   ) -> tuple[str, str, str]:
-    """A run's fingerprint; the mixture that it reads, and from where."""
+    """Returns a run's fingerprint, its mixture and the mixture's folder."""
     configuration, *data = self._configuration(command, changes, len(starts))
     parts = [command, configuration, str(random_seed), self._data_mark(*data)]
     parts += [start.fingerprint for start in starts]
@@ -259,12 +192,12 @@ class _Planner:
   def _configuration_uncached(
     self, command: str, changes: tuple[str, ...], num_starts: int
   ) -> tuple[str, str, str]:
-    """A checked configuration's hash; the mixture it reads, and from where.
+    """Returns a configuration's hash, its mixture and the mixture's folder.
 
-    Seeds and checkpoints are in the fingerprint apart, so that a configuration
-    is looked at once for all of them.
+    The seed and the checkpoints enter the fingerprint separately, so that each
+    configuration is loaded once for all of them.
     """
-    bindings = run_bindings.of_run(command, 0, "", ["start"] * num_starts)
+    bindings = planned_run.bindings(command, 0, "", ["start"] * num_starts)
     try:
       config.load(
         (), bindings, self._search_paths, changes=changes, root=command
@@ -278,10 +211,77 @@ class _Planner:
 
 
 def distinct(runs: Iterable[Run]) -> Iterator[Run]:
-  """Yields each run that is not the same as an earlier one."""
+  """Yields the runs that are not identical to an earlier one."""
   return (run for run in runs if not run.shared)
 
 
 def _folders_by_hash(pool: pathlib.Path) -> Mapping[str, pathlib.Path]:
-  """Folders of earlier runs, whatever their study called the phase."""
+  """Returns the folders of existing runs by their hash, whatever the phase."""
   return {path.name.rpartition("-")[2]: path for path in pool.glob("*-*")}
+
+
+def check_columns(
+  suite: Suite, columns: Iterable[Column], runs: Collection[Run]
+) -> None:
+  """Checks that the runs of each column's group read the column's tasks.
+
+  Data that is not prepared yet is not checked.
+
+  Args:
+    suite: The suite of the columns.
+    columns: The columns that rows of the study can have scores in.
+    runs: The runs of the study.
+
+  Raises:
+    UserError: If a column names a task that no scored run of its group reads.
+  """
+  read = {(run.mixture, run.prepared_dir) for run in runs if run.scored}
+  tasks = {data: _task_names(*data) for data in read}
+  for column in columns:
+    known = set()
+    for run in runs:
+      if run.scored and run.group in ("", column.of_group):
+        known |= tasks[run.mixture, run.prepared_dir]
+    # `evaluate.suffix` may extend the names of tasks, as in "mini_corpus_2x".
+    names = tuple(f"{name}_" for name in known)
+    wrong = [task for task in column.tasks if not f"{task}_".startswith(names)]
+    if wrong and "" not in known:
+      raise UserError(
+        f"column {column.name!r} of suite {suite.name!r} wants the task "
+        f"{wrong[0]!r}, which no run for group {column.of_group!r} reads"
+        f"{nearest(wrong[0], known)}"
+      )
+
+
+def _task_names(mixture: str, prepared_dir: str) -> set[str]:
+  """Returns the tasks of a mixture, {""} if the mixture is not prepared."""
+  try:
+    found = manifest.load(mixture, prepared_dir)
+  except UserError:
+    return {""}
+  return {task.name for task in found.tasks}
+
+
+def mark_of_made_data(mixture_or_task_name: str, prepared_dir: str) -> str:
+  """Prepares data if it is missing or outdated, and returns its mark.
+
+  The mark is a hash of the contents; equal data in another folder has the same.
+
+  Raises:
+    UserError: If the data cannot be prepared, or is missing and SeqIO is not
+      installed.
+  """
+  return _data_mark(inputs.prepared(mixture_or_task_name, prepared_dir))
+
+
+def mark_of_found_data(mixture_or_task_name: str, prepared_dir: str) -> str:
+  """Returns the mark of prepared data, `UNKNOWN_DATA` if there is none."""
+  try:
+    return _data_mark(manifest.load(mixture_or_task_name, prepared_dir))
+  except UserError:
+    return UNKNOWN_DATA
+
+
+def _data_mark(mixture: manifest.PreparedMixture) -> str:
+  text = json.dumps(inputs.identity(mixture), sort_keys=True)
+  return hashlib.sha256(text.encode()).hexdigest()

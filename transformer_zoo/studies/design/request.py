@@ -1,4 +1,4 @@
-"""What `zoo ablate` is asked for: studies on a suite, and where they run."""
+"""Requests of `zoo ablate`: studies on a suite, and processes to train them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 import contextlib
@@ -25,15 +25,17 @@ _Path = str | os.PathLike[str]
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-  """Where runs are trained.
+  """The processes that train the runs of studies.
 
   Attributes:
     executor: 'local' for this machine: this process, or several if `jobs` is
-      more than 1. 'submitit' for a cluster: arrays of SLURM's jobs, or, where
-      there is no SLURM, processes of this machine.
-    jobs: how many at once; with SLURM, of each array. Several processes of this
-      machine take its accelerators, and JAX runs on the cores of this one.
-    options: of sbatch, by submitit's names (`partition`, `gpus_per_node`).
+      more than 1. 'submitit' for arrays of jobs on a SLURM cluster, or, without
+      SLURM, for processes of this machine.
+    jobs: The number of runs that train at the same time; on SLURM, of each
+      array. With several processes of this machine, JAX runs on the CPU in this
+      process, and the accelerators are left to the others.
+    options: The options of sbatch by submitit's names (`partition`,
+      `gpus_per_node`).
   """
 
   executor: str = "local"
@@ -56,16 +58,16 @@ class Launch:
 
   @property
   def is_queued(self) -> bool:
-    """Whether SLURM has the runs in its queue."""
+    """True if the runs are submitted to SLURM."""
     return self.executor == "submitit" and shutil.which("sbatch") is not None
 
   @property
   def is_in_turn(self) -> bool:
-    """Whether this process trains them one after the other."""
+    """True if this process trains the runs one after the other."""
     return self.executor == "local" and self.jobs == 1
 
   def words(self) -> list[str]:
-    """The options of `zoo ablate`, where they are not the default."""
+    """Returns the options of `zoo ablate` that differ from their defaults."""
     words = [f"--executor={self.executor}"] * (self.executor != "local")
     words += [f"--jobs={self.jobs}"] * (self.jobs != 1)
     return words + [f"--slurm={k}={v}" for k, v in self.options.items()]
@@ -79,10 +81,10 @@ class PlannedStudy:
   """A study and its runs.
 
   Attributes:
-    name: what the study was called in the request.
-    study: the study.
-    folder: of its table and report.
-    runs: all of them, in their order.
+    name: The name of the study in the request.
+    study: The study.
+    folder: The folder of the study's table and report.
+    runs: All runs of the study in their order.
   """
 
   name: str
@@ -96,13 +98,14 @@ class Request:
   """Studies on a suite.
 
   Attributes:
-    names: of studies, or the paths of their gin files.
-    suite: what they are run on: a suite's name, or the path of its gin file.
-    output_dir: a study's folder `<study>-<suite>/` is made in it, and the pool
-      of all runs, `runs/<phase>-<hash>/`.
-    seeds: in place of the studies' own.
-    data_dirs: folders with raw data, where tasks look for theirs.
-    search_paths: folders for gin files, before the project's own.
+    names: The names of studies, or the paths of their gin files.
+    suite: The name of the suite that they run on, or the path of its gin file.
+    output_dir: The folder of the studies' folders, `<study>-<suite>/`, and of
+      the pool of all runs, `runs/<phase>-<hash>/`.
+    seeds: The seeds that replace those of the studies; None to keep them.
+    data_dirs: The folders that tasks search for raw data.
+    search_paths: Folders that are searched for gin files before the shipped
+      ones.
   """
 
   names: Sequence[str]
@@ -124,7 +127,7 @@ class Request:
 
   @property
   def root(self) -> pathlib.Path:
-    """The folder of studies and runs."""
+    """The folder of all studies and runs."""
     return pathlib.Path(self.output_dir)
 
   @property
@@ -138,14 +141,14 @@ class Request:
     return loading.load_suite(self.suite, self.search_paths)
 
   def planned(self, *, prepare: bool = True) -> list[PlannedStudy]:
-    """The studies with their runs, every configuration loaded once.
+    """Returns the studies with their runs; loads every configuration once.
 
     Args:
-      prepare: whether data that is not prepared is (`plan.plan`).
+      prepare: True to prepare missing data (`plan.plan`).
 
     Raises:
-      UserError: a study or the suite, or a configuration of them, cannot be
-        run as it is written, or two studies have one name.
+      UserError: If a study, the suite or a configuration cannot be run as it is
+        written, or two studies have the same name.
     """
     suite = self.loaded_suite
     loaded = [self._study(name) for name in self.names]
@@ -176,9 +179,9 @@ class Request:
       ]
 
   def command(self, name: str, launch: Launch) -> str:
-    """What runs one of the studies alone.
+    """Returns the shell command that runs one of the studies alone.
 
-    As a command, or as Python where `zoo` has no word for it.
+    For seeds that no option of `zoo` can express, it is a call in Python.
     """
     seeds = None if self.seeds is None else list(self.seeds)
     if seeds is not None and seeds != list(range(len(seeds))):
@@ -192,7 +195,7 @@ class Request:
     return shlex.join([*words, *launch.words(), *self.options()])
 
   def options(self) -> list[str]:
-    """Words that the command of every run needs too."""
+    """Returns options that the command of every run needs too."""
     options = [f"--data_dir={path}" for path in self.data_dirs]
     options += user_modules.command_options()
     if self.search_paths:
@@ -202,7 +205,7 @@ class Request:
 
   @contextlib.contextmanager
   def data_folders(self) -> Iterator[None]:
-    """Names the folders to the tasks, which read this variable."""
+    """Sets the environment variable in which tasks find the data folders."""
     before = os.environ.get(_DATA_VARIABLE)
     if self.data_dirs:
       os.environ[_DATA_VARIABLE] = os.pathsep.join(map(str, self.data_dirs))

@@ -35,18 +35,19 @@ class Row:
   """One line of the table: what differs from the baseline.
 
   Attributes:
-    name: unique in the study; in a gin file that of the scope, unless given.
-    label: as the table prints it, `$(...)` as in changes; that of the published
-      row by default, and the name where there is none.
-    changes: by the name of a phase, or "all" for every phase: gin files and
-      `NAME=VALUE` bindings over the suite's, later ones winning. A string that
-      ends in `.gin` is a file.
-    phases: names of phases that the suite defines; each starts from the one
-      before. The last one's scores are the row's.
-    copies: by the name of a phase: how many times it is run, with other seeds,
-      to make the members of an ensemble, which the suite's phase "ensemble"
-      then scores together.
-    published: label of the row in the published table, if it has one.
+    name: The name of the row, unique in the study; in a gin file the name of
+      the scope by default.
+    label: The label of the row in the table, which may contain `$(...)`; by
+      default the label of the published row, else the name.
+    changes: The gin files and `NAME=VALUE` bindings that follow the suite's, by
+      the name of a phase, or "all" for every phase. Later ones win; a string
+      that ends in `.gin` is a file.
+    phases: The names of phases of the suite; each starts from the one before.
+      The scores of the last one are the row's.
+    copies: The number of runs of a phase, by its name, with different seeds.
+      They are the members of an ensemble, which the suite's phase "ensemble"
+      scores together.
+    published: The label of the row in the published table, or "".
   """
 
   name: str = dataclasses.field(default_factory=gin.current_scope_str)
@@ -58,20 +59,20 @@ class Row:
 
   @property
   def shown(self) -> str:
-    """What the table calls the row."""
+    """The label of the row in the table."""
     return self.label or self.published or self.name
 
   @property
   def chain(self) -> tuple[str, ...]:
-    """The phases that are run, the scoring of an ensemble last."""
+    """The phases in their order, the scoring of an ensemble last."""
     return (*self.phases, *([ENSEMBLE] if self.copies else []))
 
   def check(self) -> None:
     """Checks the row by itself.
 
     Raises:
-      UserError: a name unfit for a folder, a label that is no text, no phases,
-        or changes or copies of what is no phase of the row.
+      UserError: If the name is unfit for a folder, a label is no text, there
+        are no phases, or changes or copies name no phase of the row.
     """
     checks.check_name(self.name, "the name of a row, as @name/Row(),")
     where = f"row {self.name!r}"
@@ -105,15 +106,17 @@ class Study:
   """A question and the rows that answer it.
 
   Attributes:
-    name: also of folders; that of the gin file's folder unless given.
-    question: what the table is to answer, one or two sentences.
-    rows: the lines of the table.
-    seeds: every row runs once with each.
-    baseline: the row that the others are compared with; the first by default.
-    published: key of the published table, as "t5/table06_corruption_rates"
-      (`published/<key>.csv`), if there is one.
-    missing: one sentence that says which part does not exist yet; empty where
-      the study can be run.
+    name: The name of the study and of its folders; by default the name of the
+      gin file's folder.
+    question: The question that the table answers, one or two sentences.
+    rows: The rows of the table.
+    seeds: The seeds that every row runs with.
+    baseline: The name of the row that the others are compared with; the first
+      row by default.
+    published: The key of the published table, as "t5/table06_corruption_rates"
+      (`published/<key>.csv`), or "".
+    missing: A sentence that names the part that does not exist yet; "" if the
+      study can be run.
   """
 
   name: str = ""
@@ -133,9 +136,9 @@ class Study:
     """Checks that the study can be run as it is written.
 
     Raises:
-      UserError: a name that is missing, repeated or unfit for a folder, an
-        empty list, a row that `Row.check` refuses, or a published table or row
-        that there is not.
+      UserError: If a name is missing, repeated or unfit for a folder, a list is
+        empty, `Row.check` refuses a row, or a published table or row does not
+        exist.
     """
     checks.check_name(self.name, "Study.name")
     where = f"study {self.name!r}"
@@ -184,7 +187,7 @@ def with_seeds(study: Study, seeds: Sequence[int]) -> Study:
   """Returns the same study with other seeds.
 
   Raises:
-    UserError: a seed that is repeated or not a whole number from 0 up.
+    UserError: If a seed is repeated or not a whole number from 0 up.
   """
   seeds = tuple(seeds)
   checks.check_seeds(seeds, f"study {study.name!r}")

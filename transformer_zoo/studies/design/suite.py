@@ -40,15 +40,15 @@ class Column:
   """A column of the table: one number of a group of tasks.
 
   Attributes:
-    name: as the table prints it; in a gin file that of the scope, unless given.
-    group: the group whose runs score it; the name by default.
-    scores: tasks, each with the mean of its metrics, or "task: metric". The
+    name: The name of the column in the table; in a gin file the name of the
+      scope by default.
+    group: The group whose runs score the column; the column's name by default.
+    scores: The tasks, each with the mean of its metrics, or "task: metric". The
       metric "loss" is the cross entropy of text without metrics, in nats.
     average: "" for the mean of the scores; "glue" or "super_glue" for the
-      average of that benchmark, which is there when all its members are.
-    published: the column of published tables that stands beside it; that of
-      the same name unless given. A subset of a benchmark is not called like
-      the benchmark.
+      average of that benchmark, which exists only with all its members.
+    published: The name of the column in published tables; the same name by
+      default. A subset of a benchmark is not named like the benchmark.
   """
 
   name: str = dataclasses.field(default_factory=gin.current_scope_str)
@@ -64,7 +64,7 @@ class Column:
 
   @property
   def is_loss(self) -> bool:
-    """Whether its number is a loss, of which less is better."""
+    """True if the number is a loss, of which less is better."""
     return any(_is_loss(score) for score in self.scores)
 
   @property
@@ -76,31 +76,32 @@ class Column:
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class Suite:
-  """What the rows of any study are run on.
+  """The models, data and budgets that the rows of any study run on.
 
-  A run's changes are, in this order: the phase's, the group's (of phases per
-  group), the row's for all phases, the row's for this one, and what comes
+  The changes of a run are, in this order: the phase's, the group's (for phases
+  per group), the row's for all phases, the row's for this phase, and those of
   `after`.
 
   Attributes:
-    name: also of folders; that of the gin file unless given.
-    phases: by name, the changes (gin files and bindings) that make the
-      baseline's run.
-    groups: by name, the changes of the phases per group: benchmarks that are
-      trained on and scored apart.
-    columns: of the table, left to right.
-    values: by name, what `$(...)` in changes may refer to.
-    missing: by the name of a value that other suites have, one sentence: why
-      the rows that refer to it cannot be run on this one.
-    per_group: phases that are run for each group apart, as are those after
+    name: The name of the suite and of folders; by default the name of the gin
+      file.
+    phases: The changes (gin files and bindings) of the baseline's run, by the
+      name of the phase.
+    groups: The changes of phases per group, by the name of the group: a
+      benchmark that is trained on and scored apart.
+    columns: The columns of the table from left to right.
+    values: The values that `$(...)` in changes may refer to, by name.
+    missing: A sentence for each value that other suites have and this one
+      lacks, with the reason why rows that refer to it cannot be run here.
+    per_group: The phases that run once for each group, as do the phases after
       them in a row.
-    own_groups: by phase, groups of its own, as in `groups`. Rows that end in
-      it are run for them in place of the others. A group may have parts, each
-      a run of its own: `{part: changes}` in place of its changes, as for tasks
-      of a benchmark that are fine-tuned on one by one.
-    after: by phase, changes that come last, after the row's: lengths that
+    own_groups: The groups of a phase that replace `groups` for rows that end in
+      this phase. A group may have parts, `{part: changes}` in place of changes,
+      each a run of its own, as for a benchmark whose tasks are fine-tuned on
+      one by one.
+    after: The changes that come after the row's, by phase, such as lengths that
       follow from a row's objective.
-    commands: by phase, the command that runs it where it is not `train`.
+    commands: The command of each phase that is not run by `train`.
   """
 
   name: str = ""
@@ -122,8 +123,8 @@ class Suite:
     """Checks the suite by itself.
 
     Raises:
-      UserError: no phases, groups or columns, changes that are none, or a name
-        that refers to nothing.
+      UserError: If there are no phases, groups or columns, a change is no
+        change, or a name refers to nothing.
     """
     checks.check_name(self.name, "Suite.name")
     where = f"suite {self.name!r}"
@@ -202,7 +203,7 @@ class Suite:
     """Checks that the suite has the phases of a study.
 
     Raises:
-      UserError: it lacks one, or a row goes on from parts of a group.
+      UserError: If it lacks one, or a row continues from parts of a group.
     """
     for row in study.rows:
       where = f"row {row.name!r} of study {study.name!r}"

@@ -1,6 +1,7 @@
-"""The runs of a study: planned, started, resumed and recorded.
+"""The execution of studies: runs started, resumed, timed and read.
 
-Imports runs, forecast, processes and `studies.design`. Begin with `runner.py`;
-`single_run.py` claims and trains one run, `results.py` reads what a study's
-folder holds.
+Imports runs, forecast, processes and `studies.design`. Begin with `runner.py`:
+`schedule.py` orders the runs, `launchers.py` trains them here, `slurm.py` on a
+cluster, each by `single_run.py`. `results.py` reads the folder of a study, and
+`plan_report.py` prints a plan with the predictions of `durations.py`.
 """

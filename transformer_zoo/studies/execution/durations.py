@@ -1,164 +1,203 @@
-"""How long a study's runs will take on this machine."""
+"""Predicted durations of runs: FLOPs over the rate of finished runs.
 
-import collections
-from collections.abc import Iterable, Sequence
+  seconds of a run = start + FLOPs of the run / FLOPs per second
+
+Both come from the finished runs that are most like the run: those of its phase
+and group, else of its phase, else all. The rate counts training, evaluation and
+saving; compiling is not predicted.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
+import functools
 import heapq
-import math
+import pathlib
 import statistics
 
-from transformer_zoo.studies.execution.estimates import Job
-from transformer_zoo.studies.execution.speeds import Kind
-from transformer_zoo.studies.execution.speeds import Speed
-from transformer_zoo.studies.execution.speeds import Speeds
+from transformer_zoo import environment
+from transformer_zoo.errors import UserError
+from transformer_zoo.runs import run_folder
+from transformer_zoo.studies.design import planned_run
+from transformer_zoo.studies.execution import json_files
+from transformer_zoo.studies.execution import result_file
+from transformer_zoo.studies.execution import run_progress
+from transformer_zoo.studies.execution.costs import Job
 
-MEASURED = "measured"
-REHEARSED = "rehearsed"
-SCALED = "scaled by FLOPs"
+
+@dataclasses.dataclass(frozen=True)
+class FinishedRun:
+  """The duration and the size of a finished run.
+
+  Attributes:
+    phase: The name of the phase.
+    group: The name of the group, "" for all; None if it is unknown.
+    flops: The FLOPs that the model needed; None for an evaluation.
+    start: The time before the first step without compiling, in seconds.
+    seconds: The time of training, evaluation and saving, in seconds.
+  """
+
+  phase: str
+  group: str | None
+  flops: int | None
+  start: float
+  seconds: float
 
 
-def with_seconds(
-  planned: Sequence[Job], speeds: Speeds, processes: int = 1
-) -> list[Job]:
-  """The same with the seconds that are left of each.
+class Durations:
+  """Predicts durations; learns from each run that finishes."""
+
+  def __init__(
+    self,
+    flops: Callable[[], Mapping[pathlib.Path, int]],
+    finished: Iterable[FinishedRun] = (),
+  ):
+    """Stores finished runs and counts nothing yet.
+
+    Args:
+      flops: A function that returns the FLOPs of runs by their folders. It is
+        called once, with the first prediction.
+      finished: The runs that have finished on this machine before.
+    """
+    self._flops = functools.cache(flops)
+    self._finished = list(finished)
+
+  @property
+  def num_finished(self) -> int:
+    """The number of finished runs that predictions come from."""
+    return len(self._finished)
+
+  def add(self, run: planned_run.Run, took: float) -> None:
+    """Adds a run that has just finished.
+
+    Args:
+      run: The run, whose folder contains its result.
+      took: The measured duration in seconds, for a result without one.
+    """
+    result = {"seconds": took} | result_file.read(run.folder)
+    self._finished.append(_finished_run(run.phase, run.group, result))
+
+  def seconds(self, run: planned_run.Run) -> float | None:
+    """Returns the predicted duration of a run, None if it is unknown.
+
+    Runs without FLOPs, which are evaluations, are predicted to last as long as
+    other evaluations.
+    """
+    if not self._finished:
+      return None
+    flops = self._flops().get(run.folder)
+    if flops is None:
+      others = [one for one in self._finished if one.flops is None]
+      alike = _most_alike(run, others)
+      return statistics.mean(one.seconds for one in alike) if alike else None
+    alike = _most_alike(run, [one for one in self._finished if one.flops])
+    seconds = sum(one.seconds for one in alike)
+    if not seconds:
+      return None
+    rate = sum(one.flops for one in alike) / seconds
+    return statistics.median(one.start for one in alike) + flops / rate
+
+
+def _most_alike(
+  run: planned_run.Run, finished: Iterable[FinishedRun]
+) -> list[FinishedRun]:
+  finished = list(finished)
+  of_phase = [one for one in finished if one.phase == run.phase]
+  of_group = [one for one in of_phase if one.group == run.group]
+  return of_group or of_phase or finished
+
+
+def finished_here(
+  pool: pathlib.Path,
+  runs: Iterable[planned_run.Run],
+  processes: int = 1,
+) -> list[FinishedRun]:
+  """Reads the runs of a pool that have finished on this machine.
+
+  Runs of processes with as many cores or accelerators as the next ones will
+  have are preferred; if there are none, all runs of this machine count.
 
   Args:
-    planned: the runs, in their order.
-    speeds: what is known of this machine.
-    processes: how many of them train at once: each has to begin its programs
-      once.
+    pool: The folder of all runs, which need not exist.
+    runs: The runs whose groups are known.
+    processes: The number of processes that will share this machine.
   """
-  forecast = _Forecast(planned, speeds, processes)
-  return [forecast.of(job) for job in planned]
+  groups = {run.folder.name: run.group for run in runs}
+  here = environment.describe_environment()
+  found, with_same_share = [], []
+  for path in sorted(pool.glob(f"*/{run_progress.RESULT_FILE}")):
+    folder = path.parent
+    try:
+      machine = json_files.read(folder / run_folder.ENVIRONMENT)
+      result = json_files.read(path)
+      if _machine(machine) != _machine(here):
+        continue
+      phase = folder.name.rpartition("-")[0]
+      finished = _finished_run(phase, groups.get(folder.name), result)
+      share = _processors(machine)
+    except (UserError, KeyError, TypeError):
+      continue  # Another version wrote the files, or one is being written.
+    found.append(finished)
+    if share == max(1, _processors(here) // processes):
+      with_same_share.append(finished)
+  return with_same_share or found
 
 
-def elapsed(planned: Iterable[Job], processes: int = 1) -> float | None:
-  """Seconds until all have ended; None where those of a run are not known.
+def _finished_run(
+  phase: str, group: str | None, result: Mapping
+) -> FinishedRun:
+  parts = result.get("seconds_by_part", {})
+  start = parts.get("start", 0.0)
+  return FinishedRun(
+    phase=phase,
+    group=group,
+    flops=result.get("budget", {}).get("flops"),
+    start=start,
+    seconds=result["seconds"] - start - parts.get("compilation", 0.0),
+  )
+
+
+def _machine(found: Mapping) -> tuple:
+  """Returns the properties by which machines of different speed differ."""
+  return found["devices"]["kind"], found["memory_gib"], found["platform"]
+
+
+def _processors(found: Mapping) -> int:
+  """Returns the number of accelerators of a process, else of its cores."""
+  on_cpu = found["devices"]["kind"] == "cpu"
+  return found["cpu_count"] if on_cpu else found["devices"]["count"]
+
+
+def with_seconds(jobs: Iterable[Job], durations: Durations) -> list[Job]:
+  """Returns jobs with their predicted durations."""
+  return [
+    dataclasses.replace(
+      job, seconds=durations.seconds(job.run) if job.is_left else 0.0
+    )
+    for job in jobs
+  ]
+
+
+def elapsed(jobs: Iterable[Job], processes: int = 1) -> float | None:
+  """Returns the seconds until all jobs have ended.
 
   Args:
-    planned: with seconds, each after those that it starts from.
-    processes: how many runs are trained at once, each when what it starts from
-      has ended.
+    jobs: The jobs with predicted durations, each after those it starts from.
+      Evaluations of unknown duration count as 0.
+    processes: The number of runs that train at the same time, each as soon as
+      the runs that it starts from have ended.
+
+  Returns:
+    The time in seconds; None if the duration of a training run is unknown.
   """
-  todo = {job.run.folder: job for job in planned if job.is_left}
-  if any(job.seconds is None for job in todo.values()):
+  todo = {job.run.folder: job for job in jobs if job.is_left}
+  if any(job.seconds is None and job.costs for job in todo.values()):
     return None
   now, running = 0.0, []  # A heap of ends and folders.
   while todo or running:
     unfinished = todo.keys() | {folder for _, folder in running}
     for job in list(todo.values()):
       if len(running) < processes and unfinished.isdisjoint(job.run.starts):
-        heapq.heappush(running, (now + job.seconds, job.run.folder))
+        heapq.heappush(running, (now + (job.seconds or 0.0), job.run.folder))
         del todo[job.run.folder]
     now, _ = heapq.heappop(running)
   return now
-
-
-class _Forecast:
-  """Tells the seconds of runs, in their order."""
-
-  def __init__(self, planned: Iterable[Job], speeds: Speeds, processes: int):
-    self._speeds = speeds
-    self._processes = processes
-    self._begun = collections.Counter()  # How many runs of a kind have begun.
-    self._of_phase = collections.defaultdict(set)  # Programs.
-    for job in planned:
-      self._of_phase[job.run.phase].add(job.kind.program)
-
-  def of(self, job: Job) -> Job:
-    """A job with its seconds."""
-    if not job.is_left:
-      return dataclasses.replace(job, seconds=0.0, source=MEASURED)
-    of_program = self._speeds.matching(program=job.kind.program)
-    known = of_program or nearest(job, self._of_same_phase(job))
-    if not known or (job.costs is None and not of_program):
-      return job
-    seconds = self._beginning(job.kind)
-    self._begun[job.kind] += 1
-    if job.costs is None:
-      seconds += self._evaluation(job) * len(job.run.starts)
-    else:
-      seconds += job.costs.steps * step_by_flops(job, known)
-      seconds += job.costs.evaluations * self._evaluation(job)
-      seconds += job.costs.saves * _median(known, "save")
-    return dataclasses.replace(
-      job, seconds=seconds, source=_source(known[0], bool(of_program))
-    )
-
-  def _of_same_phase(self, job: Job) -> list[Speed]:
-    """Speeds of the phase's programs; of all where none of them is known."""
-    programs = self._of_phase[job.run.phase]
-    everything = self._speeds.matching()
-    return [s for s in everything if s.kind.program in programs] or everything
-
-  def _beginning(self, kind: Kind) -> float:
-    """Seconds before a run's first step.
-
-    The first run of a kind in a process finds its programs on disk, if anything
-    at all has run them before; the others have them in memory.
-    """
-    of_program = self._speeds.matching(program=kind.program)
-    same = self._speeds.matching(kind.program, kind.mixture) or of_program
-    if same:
-      choose = max if self._begun[kind] < self._processes else min
-      return choose(speed.beginning for speed in same)
-    if any(kind.program == other.program for other in self._begun):
-      return min(speed.beginning for speed in self._speeds.matching())
-    compiled = self._speeds.matching(compiled=True)
-    return max(speed.beginning for speed in compiled)
-
-  def _evaluation(self, job: Job) -> float:
-    """Seconds of an evaluation, by other programs' where its is not known.
-
-    It takes as much longer as the steps do. It is 0 where neither the program
-    nor the mixture is known.
-    """
-    kind, speeds = job.kind, self._speeds
-    if same := speeds.matching(kind.program, kind.mixture):
-      return _median(same, "evaluation")
-    of_program = speeds.matching(program=kind.program)
-    of_mixture = speeds.matching(mixture=kind.mixture)
-    if not of_mixture:
-      return _median(of_program, "evaluation")
-    if of_program:
-      step = _median(of_program, "step")
-    elif job.costs:
-      step = step_by_flops(job, nearest(job, of_mixture))
-    else:
-      return _median(of_mixture, "evaluation")
-    return statistics.median(s.evaluation * step / s.step for s in of_mixture)
-
-
-def nearest(job: Job, speeds: Sequence[Speed]) -> list[Speed]:
-  """Those whose steps have most nearly as many FLOPs as the job's."""
-  if job.costs is None:
-    return []
-
-  def distance(speed):
-    return abs(math.log(speed.flops / job.step_flops))
-
-  comparable = [speed for speed in speeds if speed.flops]
-  least = min(map(distance, comparable), default=0.0)
-  return [speed for speed in comparable if distance(speed) == least]
-
-
-def step_by_flops(job: Job, known: Sequence[Speed]) -> float:
-  """Seconds of a step, by how long others take for their FLOPs."""
-  return statistics.median(
-    speed.step * (job.step_flops / speed.flops if speed.flops else 1.0)
-    for speed in known
-  )
-
-
-def _source(speed: Speed, of_program: bool) -> str:
-  """Where seconds come from: a speed, of the job's own program or not."""
-  own = REHEARSED if speed.rehearsed else MEASURED
-  source = own if of_program else SCALED
-  if speed.cores is None:
-    return source
-  return f"{source} with {speed.cores} core{'s' * (speed.cores > 1)}"
-
-
-def _median(speeds: Sequence[Speed], name: str) -> float:
-  values = [getattr(speed, name) for speed in speeds]
-  return statistics.median(values) if values else 0.0

@@ -1,4 +1,4 @@
-"""JSON files of a study's folder, which several launchers read and write."""
+"""JSON files that several launchers of a study read and write."""
 
 import json
 import os
@@ -12,7 +12,7 @@ def read(path: pathlib.Path) -> Any:
   """Reads a file.
 
   Raises:
-    UserError: it is missing or damaged.
+    UserError: If the file is missing or damaged.
   """
   try:
     return json.loads(path.read_text(encoding="utf-8"))
@@ -24,7 +24,7 @@ def read(path: pathlib.Path) -> Any:
 
 
 def replace(path: pathlib.Path, content: Any) -> None:
-  """Writes a file whole, so that whoever reads it sees the old or the new."""
+  """Replaces a file atomically: readers see the old or the new contents."""
   temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
   temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
   os.replace(temporary, path)

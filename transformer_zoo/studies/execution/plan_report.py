@@ -1,15 +1,22 @@
-"""The plan of studies as text and as JSON: what runs, what it costs."""
+"""The plan of studies as text and as JSON: runs, costs and durations."""
 
 import collections
 from collections.abc import Callable, Iterable, Iterator, Sequence
+import contextlib
 import dataclasses
+import json
+import sys
 from typing import Any
 
+from transformer_zoo.forecast import topologies
 from transformer_zoo.forecast.report import aligned
 from transformer_zoo.studies.design import plan
+from transformer_zoo.studies.design import planned_run
+from transformer_zoo.studies.design.request import Launch
+from transformer_zoo.studies.design.request import Request
+from transformer_zoo.studies.execution import costs
 from transformer_zoo.studies.execution import durations
-from transformer_zoo.studies.execution.estimates import Job
-from transformer_zoo.studies.execution.estimates import UNKNOWN
+from transformer_zoo.studies.execution.costs import Job
 from transformer_zoo.training.monitoring.progress import duration
 from transformer_zoo.training.monitoring.progress import quantity
 
@@ -19,36 +26,37 @@ _HEAD = (
   *("input tokens", "target tokens", "FLOPs", "time"),
 )
 _NOTES = (
-  "tokens: places for them, padding included; FLOPs: three times the matrix "
-  "products of forward passes; time: what is left, one run after the other",
+  "tokens: positions of all batches, padding included; FLOPs: three times the "
+  "matrix products of forward passes; time: of the runs that are left, one "
+  "after the other, compiling not included",
 )
-_COSTLIEST = 3  # Rows that are named.
+_COSTLIEST = 3  # The number of rows that are named.
 
 
 @dataclasses.dataclass(frozen=True)
-class Told:
-  """What a plan says.
+class PlanReport:
+  """The contents of a plan.
 
   Attributes:
-    studies: name and runs of each.
-    jobs: the distinct runs of all, with seconds.
-    topology: the TPU slice that was asked about.
-    processes: how many runs are trained at once.
-    processors: how many each has, and what they are called.
+    studies: The name and the runs of each study.
+    jobs: The distinct runs of all studies, with predicted durations.
+    topology: The name of the TPU slice that was asked for, or None.
+    processes: The number of runs that train at the same time.
+    num_finished: The number of finished runs that predictions come from.
   """
 
-  studies: Sequence[tuple[str, Sequence[plan.Run]]]
+  studies: Sequence[tuple[str, Sequence[planned_run.Run]]]
   jobs: Sequence[Job]
   topology: str | None = None
   processes: int = 1
-  processors: tuple[int, str] = (1, "core")
+  num_finished: int = 0
 
   def lines(
     self,
   ) -> Iterator[tuple[str, str, str, Sequence[Job], Sequence[Job]]]:
-    """Yields study, row and phase, with its runs and those that are new there.
+    """Yields study, row and phase, with all their jobs and the new ones.
 
-    A run that several rows or studies have is new where it comes first.
+    A run that several rows or studies share is new where it is listed first.
     """
     by_folder = {job.run.folder: job for job in self.jobs}
     seen = set()
@@ -56,51 +64,92 @@ class Told:
       grouped = collections.defaultdict(list)
       for run in runs:
         grouped[run.row, run.phase].append(by_folder[run.folder])
-      for (row, phase), own in grouped.items():
-        new = {job.run.folder: job for job in own if job.run.folder not in seen}
+      for (row, phase), jobs in grouped.items():
+        new = {j.run.folder: j for j in jobs if j.run.folder not in seen}
         seen |= new.keys()
-        yield study, row, phase, own, list(new.values())
+        yield study, row, phase, jobs, list(new.values())
 
 
-def as_json(told: Told) -> dict[str, Any]:
-  """All of it."""
+def show(
+  request: Request,
+  launch: Launch,
+  topology: str | None = None,
+  in_json: bool = False,
+) -> None:
+  """Prints the plan of studies; prepares no data and trains nothing.
+
+  Args:
+    request: The studies.
+    launch: The processes that will train them.
+    topology: The name of a TPU slice whose roofline is added, or None.
+    in_json: True to print JSON.
+
+  Raises:
+    UserError: If a study cannot be run as it is written, or the slice does not
+      exist.
+  """
+  if topology is not None:
+    topologies.chips_of(topology)  # Refuses a mistake before anything is read.
+  with contextlib.redirect_stdout(sys.stderr):  # Keeps stdout to the plan.
+    report = _report(request, launch, topology)
+  print(json.dumps(as_json(report), indent=2) if in_json else as_text(report))
+
+
+def _report(
+  request: Request, launch: Launch, topology: str | None
+) -> PlanReport:
+  planned = request.planned(prepare=False)
+  runs = [run for each in planned for run in each.runs]
+  with request.data_folders():
+    jobs = costs.jobs(
+      runs, request.search_paths, topology, request.root / costs.COSTS_FILE
+    )
+  share = 1 if launch.is_queued else launch.jobs
+  flops = {job.run.folder: job.costs.flops for job in jobs if job.costs}
+  known = durations.Durations(
+    lambda: flops,
+    durations.finished_here(request.root / plan.POOL, runs, share),
+  )
+  return PlanReport(
+    studies=[(each.study.name, each.runs) for each in planned],
+    jobs=durations.with_seconds(jobs, known),
+    topology=topology,
+    processes=launch.jobs,
+    num_finished=known.num_finished,
+  )
+
+
+def as_json(report: PlanReport) -> dict[str, Any]:
+  """Returns the plan as a dictionary for JSON."""
   return {
     "studies": [
       {"study": name, "runs": [_run(run) for run in runs]}
-      for name, runs in told.studies
+      for name, runs in report.studies
     ],
-    "runs": [_job(job) for job in told.jobs],
-    "total": totals(told),
-    "topology": told.topology,
+    "runs": [_job(job) for job in report.jobs],
+    "total": totals(report),
+    "topology": report.topology,
   }
 
 
-def totals(told: Told) -> dict[str, Any]:
-  """What all of them cost together, and the seconds that are left.
+def totals(report: PlanReport) -> dict[str, Any]:
+  """Returns the sums over all distinct runs, and the time that is left.
 
-  `seconds` are those of all runs, `elapsed_seconds` until the last one ends,
-  both None where those of a run are not known. `costliest` has the rows with
-  most of them.
+  `seconds` is the sum over all runs, `elapsed_seconds` the time until the last
+  one ends; both are None if no run has finished on this machine. `costliest`
+  lists the rows that take longest.
   """
-  left = [job for job in told.jobs if job.is_left]
+  left = [job for job in report.jobs if job.is_left]
   bounds = [job.on_slice for job in left if job.on_slice is not None]
-  total = {"runs": len(told.jobs), "left": len(left)}
+  total = {"runs": len(report.jobs), "left": len(left)}
   for name in _COUNTS:
-    total[name] = _sum(
-      told.jobs, lambda job, name=name: getattr(job.costs, name)
-    )
-  total["elapsed_seconds"] = durations.elapsed(told.jobs, told.processes)
-  total["seconds"] = total["processor_minutes"] = None
+    total[name] = _sum(report.jobs, lambda c, name=name: getattr(c, name))
+  total["flops_left"] = _sum(left, lambda c: c.flops)
+  total["elapsed_seconds"] = durations.elapsed(report.jobs, report.processes)
+  total["seconds"] = None
   if total["elapsed_seconds"] is not None:
-    number, kind = told.processors
-    total["seconds"] = sum(job.seconds for job in left)
-    total["processor_minutes"] = number * total["seconds"] / 60
-    total["processors"] = {
-      "kind": kind,
-      "number": number,
-      "processes": told.processes,
-    }
-    total["costliest"] = _costliest(told)
+    total["seconds"] = sum(job.seconds or 0.0 for job in left)
+    total["costliest"] = _costliest(report)
   if bounds:
     total["slice_seconds"] = {
       "at_best": sum(bound.at_best.seconds for bound in bounds),
@@ -109,11 +158,11 @@ def totals(told: Told) -> dict[str, Any]:
   return total
 
 
-def _costliest(told: Told) -> list[dict[str, Any]]:
-  """The rows whose runs take longest, where they are new."""
+def _costliest(report: PlanReport) -> list[dict[str, Any]]:
+  """Returns the rows that take longest, shared runs counted where new."""
   seconds = collections.Counter()
-  for study, row, _, _, new in told.lines():
-    seconds[study, row] += sum(job.seconds for job in new)
+  for study, row, _, _, new in report.lines():
+    seconds[study, row] += sum(job.seconds or 0.0 for job in new)
   return [
     {"study": study, "row": row, "seconds": spent}
     for (study, row), spent in seconds.most_common(_COSTLIEST)
@@ -121,80 +170,81 @@ def _costliest(told: Told) -> list[dict[str, Any]]:
   ]
 
 
-def as_text(told: Told) -> str:
-  """A table for each study, a line for each row and phase, and the totals."""
-  tables = {name: [_HEAD] for name, _ in told.studies}
-  for study, *line in told.lines():
+def as_text(report: PlanReport) -> str:
+  """Returns a table for each study, with a line for each row and phase."""
+  tables = {name: [_HEAD] for name, _ in report.studies}
+  for study, *line in report.lines():
     tables[study].append(_line(*line))
   sections = [
     "\n".join([name, *aligned(table)]) for name, table in tables.items()
   ]
-  return "\n\n".join([*sections, "\n".join(_summary(told))])
+  return "\n\n".join([*sections, "\n".join(_summary(report))])
 
 
-def _line(row, phase, own, new) -> tuple[str, ...]:
-  """Sizes are those of a run, sums those of the runs that are new here."""
-  costs = [job.costs for job in own if job.costs is not None]
+def _line(row, phase, jobs, new) -> tuple[str, ...]:
+  """Returns sizes of one run, and sums over the new runs."""
+  counted = [job.costs for job in jobs if job.costs is not None]
 
   def of_one(name):
-    values = sorted({getattr(cost, name) for cost in costs})
+    values = sorted({getattr(cost, name) for cost in counted})
     return " to ".join(
       f"{v:,}" for v in dict.fromkeys(values[:1] + values[-1:])
     )
 
   def together(name):
-    return quantity(_sum(new, lambda job: getattr(job.costs, name)))
+    return quantity(_sum(new, lambda cost: getattr(cost, name)))
 
   seconds = [job.seconds for job in new]
   time = "?" if None in seconds else duration(sum(seconds))
   return (
-    *(row, phase, str(len(new)), str(len(own) - len(new))),
+    *(row, phase, str(len(new)), str(len(jobs) - len(new))),
     *map(of_one, ("parameters", "trained_parameters", "steps")),
     *map(together, ("input_tokens", "target_tokens", "flops")),
     time,
   )
 
 
-def _summary(told: Told) -> list[str]:
-  total = totals(told)
+def _summary(report: PlanReport) -> list[str]:
+  total = totals(report)
   done = total["runs"] - total["left"]
-  left = "a time that is not known"
-  if total["elapsed_seconds"] is not None:
-    left = f"about {duration(total['elapsed_seconds'])} on this machine"
-    left += f", {told.processes} at once" * (told.processes > 1)
-  sources = collections.Counter(job.source for job in told.jobs if job.is_left)
-  how = ", ".join(f"{number} {source}" for source, number in sources.items())
-  line = f"{total['runs']} distinct runs, {done} of them finished; left: {left}"
-  lines = [f"{line} ({how})" if how else line]
+  line = f"{total['runs']} distinct runs, {done} of them finished; left: "
+  line += f"{quantity(total['flops_left'])}FLOPs, "
+  if total["elapsed_seconds"] is None:
+    line += (
+      "duration unknown, because no training run has finished on this machine "
+      "in this folder yet"
+    )
+  else:
+    line += f"about {duration(total['elapsed_seconds'])} on this machine"
+    line += f", {report.processes} at once" * (report.processes > 1)
+    line += f" (at the rate of {report.num_finished} finished runs)"
+  lines = [line]
   if total["seconds"]:
-    lines.append(_processor_time(told, total))
+    shares = [
+      f"{row['study']} / {row['row']} {row['seconds'] / total['seconds']:.0%}"
+      for row in total["costliest"]
+    ]
+    lines.append(
+      f"{duration(total['seconds'])} of runs in all; most take "
+      f"{', '.join(shares)}"
+    )
+    unknown = [job for job in report.jobs if job.seconds is None]
+    if unknown:
+      lines.append(
+        f"not counted: {len(unknown)} evaluations of unknown duration, the "
+        f"first is {unknown[0].run.name}"
+      )
   if "slice_seconds" in total:
     bounds = total["slice_seconds"]
     lines.append(
-      f"steps on {told.topology}: {duration(bounds['at_best'])} at best, "
+      f"steps on {report.topology}: {duration(bounds['at_best'])} at best, "
       f"{duration(bounds['in_turn'])} without any overlap, by its roofline; "
-      "collectives, evaluation and compiling apart"
+      "collectives, evaluation and compiling not included"
     )
-  if UNKNOWN in sources:
-    unknown = next(job for job in told.jobs if job.source == UNKNOWN)
-    lines.append(f"time unknown of: {unknown.run.name}")
   return [*lines, *_NOTES]
 
 
-def _processor_time(told: Told, total) -> str:
-  """How much it takes of this machine, and which rows take most."""
-  number, kind = told.processors
-  shares = [
-    f"{row['study']} / {row['row']} {row['seconds'] / total['seconds']:.0%}"
-    for row in total["costliest"]
-  ]
-  return (
-    f"{total['processor_minutes']:,.0f} {kind} minutes in all ({number} "
-    f"{kind}{'s' * (number > 1)} for each run); most take {', '.join(shares)}"
-  )
-
-
-def _run(run: plan.Run) -> dict[str, Any]:
+def _run(run: planned_run.Run) -> dict[str, Any]:
   names = ("row", "seed", "group", "part", "phase", "member", "shared")
   return {name: getattr(run, name) for name in names} | {
     "folder": str(run.folder)
@@ -208,7 +258,6 @@ def _job(job: Job) -> dict[str, Any]:
     "state": job.state,
     "costs": job.costs and dataclasses.asdict(job.costs),
     "seconds": job.seconds,
-    "seconds_from": job.source,
     "slice_seconds": job.on_slice
     and {
       "at_best": job.on_slice.at_best.seconds,
@@ -217,5 +266,5 @@ def _job(job: Job) -> dict[str, Any]:
   }
 
 
-def _sum(jobs: Iterable[Job], of: Callable[[Job], int]) -> int:
-  return sum(of(job) for job in jobs if job.costs is not None)
+def _sum(jobs: Iterable[Job], count: Callable[[costs.RunCosts], int]) -> int:
+  return sum(count(job.costs) for job in jobs if job.costs is not None)

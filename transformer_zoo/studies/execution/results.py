@@ -1,24 +1,26 @@
-"""What a study's folder holds: `study.json`, and the result of each run.
+"""The folder of a study: `study.json`, and the results of its runs.
 
-`study.json` says what the study is; how far its runs have come is told by their
-folders (standing.py).
+`study.json` describes the study and lists its runs; the folders of the runs
+contain their progress (`run_progress.py`) and results (`result_file.py`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 import dataclasses
 import os
 import pathlib
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.studies.design import commands
+from transformer_zoo.studies.design import expressions
 from transformer_zoo.studies.design import plan
+from transformer_zoo.studies.design import planned_run
+from transformer_zoo.studies.design.study import Study
 from transformer_zoo.studies.design.suite import Column
-from transformer_zoo.studies.execution import jobs
+from transformer_zoo.studies.design.suite import Suite
 from transformer_zoo.studies.execution import json_files
-from transformer_zoo.studies.execution import outcome
-from transformer_zoo.studies.execution import record
-from transformer_zoo.studies.execution import standing
+from transformer_zoo.studies.execution import result_file
+from transformer_zoo.studies.execution import run_progress
 
+STUDY_FILE = "study.json"
 _PLAIN = ("name", "question", "suite", "baseline", "command", "published")
 
 
@@ -27,8 +29,8 @@ class RowInfo:
   """A row of the table.
 
   Attributes:
-    label: as the table prints it.
-    published: its label in the published table; empty for none.
+    label: The label of the row in our tables.
+    published: The label of the row in the published table, or "".
   """
 
   label: str
@@ -37,24 +39,25 @@ class RowInfo:
 
 @dataclasses.dataclass(frozen=True)
 class RunResult:
-  """One phase of one row with one seed, and what came of it.
+  """One phase of one row with one seed, with its result.
 
   Attributes:
-    row: the row's name.
-    seed: the row's seed.
-    group: the group it is for, or "" where it is the same for all groups.
-    phase: the phase's name.
-    member: which member of an ensemble, from 0.
-    scored: whether its scores are the row's.
-    folder: the run folder, which other studies may have too.
-    starts: folders of the runs whose checkpoints it starts from.
-    shared: whether an earlier run of the study is the very same.
-    state: how far it has come, one of `standing.STATES`.
-    reason: what there is to say about that, where it is not finished.
-    command: what runs it alone.
-    fingerprint: the hash by which equal runs are recognised.
-    result: its `result.json`, or None where it is not finished.
-    part: the part of the group, or "" where it is all of it.
+    row: The name of the row.
+    seed: The seed of the row.
+    group: The name of the group that the run belongs to, or "" if the run is
+      the same for all groups.
+    phase: The name of the phase.
+    member: The index of the member of an ensemble, from 0.
+    scored: True if the scores of the run are those of the row.
+    folder: The run folder, which other studies may share.
+    starts: The folders of the runs whose checkpoints it starts from.
+    shared: True if an earlier run of the study is identical.
+    state: The state of the run, one of `run_progress.STATES`.
+    reason: An explanation of the state of an unfinished run.
+    command: The shell command that executes this run alone.
+    fingerprint: The hash by which identical runs are recognised.
+    result: The contents of `result.json`, or None if the run is unfinished.
+    part: The name of the part of the group, or "" for the whole group.
   """
 
   row: str
@@ -75,51 +78,51 @@ class RunResult:
 
   @property
   def name(self) -> str:
-    """What the terminal and the tables call the run."""
-    return plan.run_name(
+    """The name of the run in messages and tables."""
+    return planned_run.run_name(
       self.row, self.seed, self.group, self.phase, self.member, self.part
     )
 
   @property
   def sentence(self) -> str:
-    """Which run it is and how far it has come."""
+    """The name of the run with its state and reason."""
     words = self.reason or self.state
-    if self.state in (standing.RUNNING, standing.QUEUED):
+    if self.state in (run_progress.RUNNING, run_progress.QUEUED):
       words = f"{self.state}, {self.reason}"
     return f"{self.name}: {words}"
 
   @property
   def scores(self) -> Mapping[str, Mapping[str, float]]:
-    """`{task: {metric: value}}`; empty where it is not finished.
+    """`{task: {metric: value}}`; empty if the run is unfinished.
 
-    Each task at the checkpoint that is best for it, as Raffel et al. 2020,
-    section 3.1.2, choose for models trained on several tasks.
+    Each task has the scores of the checkpoint that is best for it, as Raffel et
+    al. 2020, section 3.1.2, choose for models trained on several tasks.
     """
-    return {} if self.result is None else outcome.chosen_scores(self.result)
+    return {} if self.result is None else result_file.chosen_scores(self.result)
 
   def predictions(self, task: str) -> pathlib.Path:
-    """Returns the file with the predictions that a task's scores are of."""
-    step = outcome.chosen_step(self.result, task)
+    """Returns the file of the predictions from which a task was scored."""
+    step = result_file.chosen_step(self.result, task)
     place = "" if step is None else f"predictions/{step}"
     return self.folder / place / f"{task}.jsonl"
 
 
 @dataclasses.dataclass(frozen=True)
 class StudyResults:
-  """A study on a suite, and what came of its runs.
+  """A study on a suite, with the results of its runs.
 
   Attributes:
-    folder: the study's folder.
-    name: the study's name.
-    question: what the study asks.
-    suite: the suite's name.
-    baseline: the name of the row that the others are compared with.
-    seeds: every row runs with each.
-    command: what runs the study.
-    published: key of the published table; empty for none.
-    columns: of the table, left to right.
-    rows: by name, in the order of the table.
-    runs: all runs in the order in which they ran.
+    folder: The folder of the study.
+    name: The name of the study.
+    question: The question that the study asks.
+    suite: The name of the suite.
+    baseline: The name of the row that the others are compared with.
+    seeds: The seeds that every row runs with.
+    command: The shell command that runs the study.
+    published: The key of the published table, or "".
+    columns: The columns of the table from left to right.
+    rows: The rows by name, in the order of the table.
+    runs: All runs in their order.
   """
 
   folder: pathlib.Path
@@ -139,21 +142,22 @@ class StudyResults:
     return tuple(run for run in self.runs if run.row == row)
 
   def scored_runs(self, row: str, group: str) -> tuple[RunResult, ...]:
-    """Returns the runs whose scores a row has for a group, of all seeds.
+    """Returns the runs that score a row for a group, for all seeds.
 
     Args:
-      row: the row's name.
-      group: its name; runs that are the same for all groups count too.
+      row: The name of the row.
+      group: The name of the group; runs that are the same for all groups are
+        included.
     """
     return tuple(
       run for run in self.of_row(row) if run.scored and run.group in ("", group)
     )
 
   def scored_run(self, row: str, seed: int, group: str) -> RunResult:
-    """Returns the run whose scores a row with a seed has for a group.
+    """Returns the run that scores a row with a seed for a group.
 
     Raises:
-      KeyError: the study has no such row, seed or group.
+      KeyError: If the study lacks the row, seed or group.
     """
     for run in self.scored_runs(row, group):
       if run.seed == seed:
@@ -163,12 +167,12 @@ class StudyResults:
   def scores(
     self, row: str, group: str
   ) -> dict[int, dict[str, dict[str, float]]]:
-    """Returns `{seed: {task: {metric: value}}}` of what a row has finished.
+    """Returns `{seed: {task: {metric: value}}}` of a row's finished runs.
 
     Args:
-      row: the row's name.
-      group: the runs of which score it; runs that are the same for all groups
-        do so too.
+      row: The name of the row.
+      group: The name of the group; runs that are the same for all groups are
+        included.
     """
     by_seed = {}
     for run in self.scored_runs(row, group):
@@ -182,17 +186,17 @@ class StudyResults:
     return tuple(
       run
       for run in self.runs
-      if run.state != standing.FINISHED and not run.shared
+      if run.state != run_progress.FINISHED and not run.shared
     )
 
   def broken(self) -> tuple[RunResult, ...]:
-    """Returns the distinct runs that have stopped before their end."""
-    stopped = (standing.FAILED, standing.INTERRUPTED)
+    """Returns the distinct runs that failed or were interrupted."""
+    stopped = (run_progress.FAILED, run_progress.INTERRUPTED)
     return tuple(run for run in self.unfinished() if run.state in stopped)
 
   @property
   def seconds(self) -> float:
-    """Of computing, of all runs that are finished, shared ones once."""
+    """The computing time of all distinct finished runs, in seconds."""
     return sum(
       run.result.get("seconds", 0.0)
       for run in self.runs
@@ -200,32 +204,99 @@ class StudyResults:
     )
 
   def progress(self) -> str:
-    """Returns how many distinct runs are in each state, in words."""
+    """Returns the number of distinct runs in each state as a sentence."""
     states = [run.state for run in self.runs if not run.shared]
-    counts = [f"{states.count(s)} {s}" for s in standing.STATES if s in states]
+    counts = [
+      f"{states.count(s)} {s}" for s in run_progress.STATES if s in states
+    ]
     return f"{len(states)} runs: {', '.join(counts)}"
 
 
+def describe(
+  study: Study,
+  suite: Suite,
+  runs: Sequence[planned_run.Run],
+  folder: pathlib.Path,
+  command: str,
+  options: Sequence[str],
+) -> dict:
+  """Returns the contents of `study.json`.
+
+  Args:
+    study: The study.
+    suite: The suite that the study runs on.
+    runs: All runs of the study.
+    folder: The folder of the study; the folders of runs are relative to it.
+    command: The shell command that runs the study.
+    options: Words that the shell command of every run needs too.
+  """
+
+  def run_entry(run):
+    same = ("row", "seed", "group", "part", "phase", "member")
+    same += ("scored", "shared")
+    return {name: getattr(run, name) for name in same} | {
+      "folder": relative_path(run.folder, folder),
+      "starts": [relative_path(start, folder) for start in run.starts],
+      "command": planned_run.shell_command(run, options),
+      "fingerprint": run.fingerprint,
+    }
+
+  return {
+    "name": study.name,
+    "question": study.question,
+    "suite": suite.name,
+    "baseline": study.baseline_name,
+    "seeds": list(study.seeds),
+    "command": command,
+    "published": study.published,
+    "columns": [*map(dataclasses.asdict, suite.columns_of(study))],
+    "rows": [
+      {
+        "name": row.name,
+        "label": expressions.expand(row.shown, suite.values),
+        "published": row.published,
+      }
+      for row in study.rows
+    ],
+    "runs": [run_entry(run) for run in runs],
+  }
+
+
+def write(folder: pathlib.Path, description: Mapping) -> None:
+  """Writes `study.json` atomically.
+
+  Args:
+    folder: The folder of the study.
+    description: The result of `describe`.
+  """
+  json_files.replace(folder / STUDY_FILE, description)
+
+
+def relative_path(path: pathlib.Path, folder: pathlib.Path) -> str:
+  """Returns a path relative to a folder, as `study.json` contains it."""
+  return pathlib.PurePath(os.path.relpath(path, folder)).as_posix()
+
+
 def is_study(folder: str | os.PathLike[str]) -> bool:
-  """Whether a folder is that of a study."""
-  return (pathlib.Path(folder) / record.STUDY_FILE).exists()
+  """Returns whether a folder is the folder of a study."""
+  return (pathlib.Path(folder) / STUDY_FILE).exists()
 
 
 def read(folder: str | os.PathLike[str]) -> StudyResults:
   """Reads a study's folder.
 
   Args:
-    folder: the folder that `run_study` wrote.
+    folder: The folder that `run_study` wrote.
 
   Raises:
-    UserError: the folder holds no study, or a file in it is damaged.
+    UserError: If the folder contains no study, or a file in it is damaged.
   """
   folder = pathlib.Path(folder)
   if not is_study(folder):
     raise UserError(
-      f"{folder} is not the folder of a study: it has no {record.STUDY_FILE}"
+      f"{folder} is not the folder of a study: it has no {STUDY_FILE}"
     )
-  read = json_files.read(folder / record.STUDY_FILE)
+  read = json_files.read(folder / STUDY_FILE)
   try:
     return StudyResults(
       folder=folder,
@@ -237,46 +308,46 @@ def read(folder: str | os.PathLike[str]) -> StudyResults:
     )
   except (KeyError, TypeError, AttributeError) as error:
     raise UserError(
-      f"{folder / record.STUDY_FILE} is not as zoo ablate writes it "
+      f"{folder / STUDY_FILE} is not as zoo ablate writes it "
       f"({type(error).__name__}: {error}); run the study again to write it anew"
     ) from error
 
 
 def _runs(folder, records) -> Iterator[RunResult]:
-  queued = jobs.active(folder.parent / plan.POOL)
-  known = {}  # Folder -> the phase in it, and how far it has come.
+  queued = run_progress.active_jobs(folder.parent / plan.POOL)
+  known = {}  # Folder -> phase and progress of its run.
   for entry in records:
     path = _path(folder, entry["folder"])
     starts = tuple(_path(folder, start) for start in entry["starts"])
-    own = standing.of_folder(path, queued.get(path.name))
+    progress = run_progress.read(path, queued.get(path.name))
     for start in starts:
       phase, before = known[start]
-      own = standing.after(own, before, phase)
-    if all(known[start][1].state == standing.FINISHED for start in starts):
-      checkpoints = [outcome.checkpoint_of(start) for start in starts]
-      entry["command"] = commands.with_checkpoints(
+      progress = run_progress.after_start(progress, before, phase)
+    if all(known[start][1].state == run_progress.FINISHED for start in starts):
+      checkpoints = [result_file.checkpoint_of(start) for start in starts]
+      entry["command"] = planned_run.with_checkpoints(
         entry["command"], checkpoints
       )
-    known[path] = entry["phase"], own
-    finished = own.state == standing.FINISHED
+    known[path] = entry["phase"], progress
+    finished = progress.state == run_progress.FINISHED
     yield RunResult(
       **entry
       | {
         "folder": path,
         "starts": starts,
-        "state": own.state,
-        "reason": own.reason,
+        "state": progress.state,
+        "reason": progress.reason,
         "result": _result(path) if finished else None,
       }
     )
 
 
 def _result(folder: pathlib.Path) -> dict:
-  result = outcome.read_result(folder)
+  result = result_file.read(folder)
   if not isinstance(result, dict) or "scores" not in result:
     raise UserError(
-      f"{folder / outcome.RESULT_FILE} has no scores, so neither zoo train nor "
-      "zoo evaluate wrote it so; remove it and run the study again"
+      f"{folder / run_progress.RESULT_FILE} has no scores, so neither zoo "
+      "train nor zoo evaluate wrote it so; remove it and run the study again"
     )
   return result
 

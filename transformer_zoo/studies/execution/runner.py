@@ -1,4 +1,4 @@
-"""Runs studies: every row with every seed, each distinct run once."""
+"""The execution of studies: every row with every seed, each run once."""
 
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
@@ -10,33 +10,32 @@ import rich.console
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.studies.design import plan
+from transformer_zoo.studies.design import planned_run
 from transformer_zoo.studies.design.request import IN_TURN
 from transformer_zoo.studies.design.request import Launch
 from transformer_zoo.studies.design.request import PlannedStudy
 from transformer_zoo.studies.design.request import Request
+from transformer_zoo.studies.execution import costs
+from transformer_zoo.studies.execution import durations
 from transformer_zoo.studies.execution import launchers
-from transformer_zoo.studies.execution import planning
-from transformer_zoo.studies.execution import record
 from transformer_zoo.studies.execution import results
 from transformer_zoo.studies.execution import single_run
 from transformer_zoo.studies.execution import slurm
 from transformer_zoo.studies.execution.schedule import Schedule
-from transformer_zoo.studies.execution.time_left import TimeLeft
-from transformer_zoo.studies.execution.time_left import weights
 from transformer_zoo.studies.report import report
 from transformer_zoo.studies.report import table
 from transformer_zoo.studies.statistics import analysis
 
-_JOBS_FOLDER = "jobs"  # Of the pool: what processes and jobs have printed.
+_JOBS_FOLDER = "jobs"  # In the pool: the output of processes and jobs.
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-  """What came of a study.
+  """The outcome of a study.
 
   Attributes:
-    folder: the study's folder, with `table.md` and `report.html`.
-    failures: one sentence per run that failed or could not start.
+    folder: The folder of the study, with `table.md` and `report.html`.
+    failures: A sentence for each run that failed or could not start.
   """
 
   folder: pathlib.Path
@@ -47,9 +46,9 @@ def run_study(name: str, *, launch: Launch = IN_TURN, **request) -> Outcome:
   """Runs one study; see `run_studies`.
 
   Args:
-    name: the study's name, or the path of its gin file.
-    launch: where the runs are trained.
-    **request: the other attributes of `Request`.
+    name: The name of the study, or the path of its gin file.
+    launch: The processes that train the runs.
+    **request: The other attributes of `Request`.
   """
   (outcome,) = run_studies(Request((name,), **request), launch)
   return outcome
@@ -59,28 +58,30 @@ def run_studies(request: Request, launch: Launch = IN_TURN) -> list[Outcome]:
   """Runs studies and writes their tables and reports.
 
   Every configuration is loaded before the first run starts, so a misspelt
-  binding in the last row costs no training. Finished runs are reused and
-  unfinished ones resumed (`train` sees to it). A run that fails is reported at
-  the end and does not stop the others. Several launchers share the runs of a
-  pool.
+  binding in the last row costs no training. Finished runs are reused, and
+  unfinished ones are resumed by `train`. A run that fails is reported at the
+  end and does not stop the others. Several launchers share the runs of a pool.
+
+  With several processes (`launch.jobs`), a Python script has to call this
+  function under `if __name__ == "__main__":`, as `multiprocessing` requires.
 
   Args:
-    request: the studies.
-    launch: where the runs are trained. With SLURM they are submitted, and
-      nothing is waited for.
+    request: The studies.
+    launch: The processes that train the runs. On SLURM the runs are submitted,
+      and the call returns without waiting for them.
 
   Returns:
-    For each study, in their order, its folder and what failed.
+    The outcome of each study, in their order.
 
   Raises:
-    UserError: a study, or a configuration of it, cannot be run as written, or
-      what the launch needs is not there.
+    UserError: If a study or a configuration of it cannot be run as written, or
+      the launch needs a package or program that is not installed.
   """
   planned = request.planned()
   for each in planned:
     each.folder.mkdir(parents=True, exist_ok=True)
     _write_run_files(each.runs)
-    described = record.describe(
+    described = results.describe(
       each.study,
       request.loaded_suite,
       each.runs,
@@ -88,17 +89,17 @@ def run_studies(request: Request, launch: Launch = IN_TURN) -> list[Outcome]:
       request.command(each.name, launch),
       request.options(),
     )
-    record.write(each.folder, described)
+    results.write(each.folder, described)
   with request.data_folders():
     failures = _launch(planned, request, launch)
   return [_report(each, failures) for each in planned]
 
 
-def tell(outcomes: Iterable[Outcome]) -> None:
-  """Prints the folders of studies, and what failed.
+def print_outcomes(outcomes: Iterable[Outcome]) -> None:
+  """Prints the folders of studies and the failures.
 
   Raises:
-    UserError: a run failed.
+    UserError: If a run failed.
   """
   failures = {}  # Each once, though several studies may have the run.
   for outcome in outcomes:
@@ -116,7 +117,7 @@ def tell(outcomes: Iterable[Outcome]) -> None:
 def _launch(
   planned: Sequence[PlannedStudy], request: Request, launch: Launch
 ) -> dict[pathlib.Path, str]:
-  """Trains what is not finished; returns why runs failed, by their folders."""
+  """Trains unfinished runs; returns reasons of failures by run folder."""
   console = rich.console.Console(highlight=False)
 
   def say(text):
@@ -140,21 +141,32 @@ def _launch(
   if launch.is_in_turn:
     launcher = launchers.InTurn(execute)
   else:
-    launcher = launchers.LocalProcesses(
+    launcher = launchers.WorkerProcesses(
       execute, pool / _JOBS_FOLDER, launch.jobs, say
     )
   with launcher:
     names = _names(planned)
-    time_left = TimeLeft(
-      functools.partial(
-        weights,
-        todo.values(),
-        request.root / planning.SPEEDS_FILE,
-        request.search_paths,
-        launch.jobs,
-      )
+    runs = list(todo.values())
+    known = durations.Durations(
+      functools.partial(_flops, runs, request),
+      durations.finished_here(pool, runs, launch.jobs),
     )
-    return Schedule(list(todo.values()), launcher, say, names, time_left).run()
+    return Schedule(runs, launcher, say, names, known).run()
+
+
+def _flops(
+  runs: Sequence[planned_run.Run], request: Request
+) -> Mapping[pathlib.Path, int]:
+  """Returns the FLOPs of training runs by their folders."""
+  try:
+    jobs = costs.jobs(
+      runs,
+      request.search_paths,
+      costs_file=request.root / costs.COSTS_FILE,
+    )
+  except UserError:  # Of a run that fails; its launcher reports it.
+    return {}
+  return {job.run.folder: job.costs.flops for job in jobs if job.costs}
 
 
 def _submit(planned, runs, pool, execute, launch, say) -> None:
@@ -167,7 +179,7 @@ def _submit(planned, runs, pool, execute, launch, say) -> None:
 
 
 def _names(planned: Sequence[PlannedStudy]) -> Mapping[pathlib.Path, str]:
-  """What the terminal calls runs, with their study where there are several."""
+  """Returns the names of runs in messages; with several studies, theirs too."""
   names = {}
   for each in planned:
     prefix = f"{each.study.name} / " if len(planned) > 1 else ""
@@ -190,8 +202,9 @@ def _report(each: PlannedStudy, failures: Mapping) -> Outcome:
   )
 
 
-def _write_run_files(runs: Iterable[plan.Run]) -> None:
-  """Writes each run as a gin file, for who wants to run it alone."""
+def _write_run_files(runs: Iterable[planned_run.Run]) -> None:
+  """Writes each run as a gin file that can be run alone."""
   for run in plan.distinct(runs):
     run.folder.mkdir(parents=True, exist_ok=True)
-    (run.folder / plan.RUN_FILE).write_text(plan.as_gin(run), encoding="utf-8")
+    text = planned_run.as_gin(run)
+    (run.folder / planned_run.RUN_FILE).write_text(text, encoding="utf-8")

@@ -1,41 +1,40 @@
-"""The order of the runs of studies: each once, after the run it starts from."""
+"""The schedule of runs: each trained once, after the runs it starts from."""
 
 from collections.abc import Callable, Mapping, Sequence
 import pathlib
 import time
 
-from transformer_zoo.studies.design import plan
-from transformer_zoo.studies.execution import outcome
+from transformer_zoo.studies.design.planned_run import Run
+from transformer_zoo.studies.execution import run_progress
 from transformer_zoo.studies.execution import single_run
-from transformer_zoo.studies.execution import standing
+from transformer_zoo.studies.execution.durations import Durations
 from transformer_zoo.studies.execution.launchers import Launcher
-from transformer_zoo.studies.execution.time_left import TimeLeft
 from transformer_zoo.training.monitoring.progress import duration
 
 
 class Schedule:
-  """Hands runs to a launcher and says how far it is.
+  """Hands runs to a launcher and reports the progress.
 
-  What another launcher trains is waited for; what that one fails at is not
-  tried again, what it leaves unfinished is.
+  A run that another launcher trains is waited for. It is trained here if that
+  launcher leaves it unfinished, but not if it fails there.
   """
 
   def __init__(
     self,
-    runs: Sequence[plan.Run],
+    runs: Sequence[Run],
     launcher: Launcher,
     say: Callable[[str], None],
     names: Mapping[pathlib.Path, str],
-    time_left: TimeLeft,
+    durations: Durations,
   ):
-    """Takes runs.
+    """Starts nothing yet.
 
     Args:
-      runs: the distinct runs of studies, in their order.
-      launcher: trains them.
-      say: told how far it is.
-      names: what runs are called, by their folders.
-      time_left: tells how long the rest takes.
+      runs: The distinct runs of studies, in their order.
+      launcher: The launcher that trains them.
+      say: The function that prints a message.
+      names: The names of the runs in messages, by their folders.
+      durations: The predictions from which the time left is computed.
     """
     self._numbers = {run.folder: n for n, run in enumerate(runs, start=1)}
     self._todo = {run.folder: run for run in runs}
@@ -43,17 +42,17 @@ class Schedule:
     self._launcher = launcher
     self._say = say
     self._names = names
-    self._started = {}  # Folder -> run and when it began.
-    self._elsewhere = set()  # Folders where others were seen to train.
-    self._time_left = time_left
+    self._started = {}  # Folder -> run and the time of its start.
+    self._elsewhere = set()  # Folders in which other launchers trained.
+    self._durations = durations
     self._done = 0
     self._failures = {}
 
   def run(self) -> dict[pathlib.Path, str]:
-    """Trains what is not finished.
+    """Trains the runs that are not finished.
 
     Returns:
-      Why runs failed or were not run, by their folders.
+      The reasons of runs that failed or were not run, by their folders.
     """
     while self._todo or self._started:
       for run in list(self._todo.values()):
@@ -63,38 +62,38 @@ class Schedule:
         self._end(run, error)
     return self._failures
 
-  def _consider(self, run: plan.Run) -> None:
-    """Starts a run, or tells what became of it, unless it has to wait."""
+  def _consider(self, run: Run) -> None:
+    """Starts a run, or reports its end, unless it has to wait."""
     for start in run.starts:
       if start in self._failures:
         self._fail(run, f"not run, because {self._phases[start]} failed")
         return
       if start in self._todo or start in self._started:
         return
-    came = standing.of_folder(run.folder)
-    if came.state == standing.FINISHED:
+    found = run_progress.read(run.folder)
+    if found.state == run_progress.FINISHED:
       del self._todo[run.folder]
-      self._finish(run)
+      self._done += 1
       self._say(f"{self._head(run)}  reused ({self._progress()})")
-    elif came.state == standing.RUNNING:
-      self._wait(run, came.reason)
-    elif came.state == standing.FAILED and run.folder in self._elsewhere:
-      self._fail(run, came.reason)
+    elif found.state == run_progress.RUNNING:
+      self._wait(run, found.reason)
+    elif found.state == run_progress.FAILED and run.folder in self._elsewhere:
+      self._fail(run, found.reason)
     else:
       self._start(run)
 
-  def _start(self, run: plan.Run) -> None:
+  def _start(self, run: Run) -> None:
     self._say(self._head(run))
     del self._todo[run.folder]
     self._started[run.folder] = run, time.monotonic()
     self._launcher.start(run)
 
-  def _wait(self, run: plan.Run, who: str) -> None:
+  def _wait(self, run: Run, who: str) -> None:
     if run.folder not in self._elsewhere:
       self._say(f"{self._head(run)}  trained by another launcher: {who}")
     self._elsewhere.add(run.folder)
 
-  def _end(self, run: plan.Run, error: Exception | None) -> None:
+  def _end(self, run: Run, error: Exception | None) -> None:
     _, began = self._started.pop(run.folder)
     if isinstance(error, single_run.Elsewhere):
       self._todo[run.folder] = run
@@ -102,24 +101,20 @@ class Schedule:
       self._fail(run, single_run.reason(error))
     else:
       took = time.monotonic() - began
-      self._finish(run, took)
+      self._done += 1
+      self._durations.add(run, took)
       self._say(
         f"{self._head(run)}  finished ({duration(took)}; {self._progress()}"
         f"{self._about_left()})"
       )
 
-  def _fail(self, run: plan.Run, reason: str) -> None:
+  def _fail(self, run: Run, reason: str) -> None:
     self._todo.pop(run.folder, None)
     self._failures[run.folder] = reason
     how = "" if reason.startswith("not run") else "failed: "
     self._say(f"{self._head(run)}  {how}{reason}")
 
-  def _finish(self, run: plan.Run, took: float = 0.0) -> None:
-    self._done += 1
-    seconds = outcome.read_result(run.folder).get("seconds", took)
-    self._time_left.add(run, seconds)
-
-  def _head(self, run: plan.Run) -> str:
+  def _head(self, run: Run) -> str:
     number = self._numbers[run.folder]
     return f"run {number} of {len(self._numbers)}: {self._names[run.folder]}"
 
@@ -130,11 +125,14 @@ class Schedule:
     return f"{self._done} of {len(self._numbers)} done{failed}"
 
   def _about_left(self) -> str:
-    seconds = [self._time_left.of(run) for run in self._todo.values()]
+    """Returns the predicted time left as text, "" if it is unknown."""
+    seconds = [self._durations.seconds(run) for run in self._todo.values()]
     for run, began in self._started.values():
+      whole = self._durations.seconds(run)
       gone = time.monotonic() - began
-      seconds.append(max(0.0, self._time_left.of(run) - gone))
-    if not seconds:
+      seconds.append(None if whole is None else max(0.0, whole - gone))
+    known = [one for one in seconds if one is not None]
+    if not known:
       return ""
-    at_once = min(self._launcher.at_once, len(seconds))
-    return f"; about {duration(sum(seconds) / at_once)} left"
+    at_once = min(self._launcher.at_once, len(known))
+    return f"; about {duration(sum(known) / at_once)} left"

@@ -1,6 +1,6 @@
-"""One run of a study: claimed, trained, and told about where it fails."""
+"""One run of a study: claimed, trained, and its error recorded."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 import contextlib
 import dataclasses
 import os
@@ -18,37 +18,37 @@ from transformer_zoo import environment
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import claims
 from transformer_zoo.runs import run_folder
-from transformer_zoo.studies.design import plan
-from transformer_zoo.studies.design import run_bindings
-from transformer_zoo.studies.execution import outcome
-from transformer_zoo.studies.execution import standing
+from transformer_zoo.studies.design import planned_run
+from transformer_zoo.studies.execution import result_file
+from transformer_zoo.studies.execution import run_progress
 from transformer_zoo.training import loop
 
 
 class Elsewhere(Exception):
-  """Another launcher is training the run."""
+  """An error: another launcher is training the run."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Execution:
-  """How the runs of a study are trained.
+  """A function that trains runs of studies.
 
   Attributes:
-    search_paths: folders for gin files, before the project's own.
-    cache: folder of compiled programs that the runs share.
+    search_paths: Folders that are searched for gin files before the shipped
+      ones.
+    cache: The folder of compiled programs that the runs share.
   """
 
   search_paths: Sequence[str | os.PathLike[str]]
   cache: pathlib.Path
 
-  def __call__(self, run: plan.Run) -> None:
-    """Trains a run to its end, unless it has ended.
+  def __call__(self, run: planned_run.Run) -> None:
+    """Trains a run to its end; returns at once if the run is finished.
 
     Raises:
-      Elsewhere: another launcher is training it.
-      Exception: whatever ends the training; `error.txt` tells it.
+      Elsewhere: If another launcher is training the run.
+      Exception: Any error of the training, which `error.txt` records too.
     """
-    if (run.folder / outcome.RESULT_FILE).exists():
+    if (run.folder / run_progress.RESULT_FILE).exists():
       return
     with claims.claim(run.folder) as mine:
       if not mine:
@@ -56,11 +56,11 @@ class Execution:
       with shared_compilations(self.cache):
         self._train(run)
 
-  def _train(self, run: plan.Run) -> None:
-    errors = run.folder / standing.ERROR_FILE
+  def _train(self, run: planned_run.Run) -> None:
+    errors = run.folder / run_progress.ERROR_FILE
     try:
-      checkpoints = [outcome.checkpoint_of(start) for start in run.starts]
-      bindings = run_bindings.of_run(
+      checkpoints = [result_file.checkpoint_of(start) for start in run.starts]
+      bindings = planned_run.bindings(
         run.command, run.random_seed, run.folder, checkpoints
       )
       config.load(
@@ -87,51 +87,11 @@ def _describe(folder: pathlib.Path) -> None:
   run_folder.replace(folder / run_folder.CONFIG, config.operative_config())
 
 
-@dataclasses.dataclass(frozen=True)
-class Job:
-  """A run as a process of its own, as submitit starts it on a cluster.
-
-  SIGTERM, which a cluster sends when it takes the machine back or a user
-  cancels the job, saves the state and ends it. SIGUSR2, which announces the
-  job's time limit, saves the state and puts the job back into its queue.
-
-  Attributes:
-    run: what to train.
-    execute: trains it.
-  """
-
-  run: plan.Run
-  execute: Callable[[plan.Run], None]
-
-  def __call__(self) -> None:
-    """Trains the run."""
-    at_limit = []
-
-    def stop_at_limit(*_):
-      at_limit.append(True)
-      signal.raise_signal(signal.SIGTERM)
-
-    stop_on_sigterm()  # submitit would ignore it.
-    queue_again = signal.signal(signal.SIGUSR2, stop_at_limit)
-    try:
-      self.execute(self.run)
-    except loop.Preempted:
-      if at_limit:
-        queue_again(signal.SIGUSR2, None)
-      raise
-
-  def checkpoint(self):
-    """What submitit puts back into the queue."""
-    from submitit.helpers import DelayedSubmission
-
-    return DelayedSubmission(self)
-
-
 def stop_on_sigterm() -> None:
-  """Makes SIGTERM raise `Preempted` where no training loop takes it over."""
+  """Makes SIGTERM raise `Preempted` outside of a training loop."""
 
   def stop(*_):
-    # Not a second time, while the state is being saved.
+    # A second signal must not interrupt the saving of the state.
     if not isinstance(sys.exception(), loop.Preempted):
       raise loop.Preempted
 
@@ -139,7 +99,7 @@ def stop_on_sigterm() -> None:
 
 
 def reason(error: BaseException) -> str:
-  """One line for a list of failures."""
+  """Returns an error as one line for a list of failures."""
   text = (str(error).strip().splitlines() or [""])[0]
   if isinstance(error, UserError):
     return text
@@ -148,7 +108,7 @@ def reason(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def shared_compilations(folder: pathlib.Path) -> Iterator[None]:
-  """Compiles a program once for all runs, and for the next call too."""
+  """Keeps compiled programs in a folder for all runs and later commands."""
   wanted = {
     "jax_compilation_cache_dir": str(folder.resolve()),
     "jax_persistent_cache_min_compile_time_secs": 0.5,
@@ -161,7 +121,7 @@ def shared_compilations(folder: pathlib.Path) -> Iterator[None]:
   def use(options):
     for option, value in options.items():
       jax.config.update(option, value)
-    # JAX looks at the options only when its cache is next opened.
+    # JAX reads the options only when it opens its cache.
     compilation_cache.reset_cache()
 
   use(wanted)

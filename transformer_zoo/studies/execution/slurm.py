@@ -1,30 +1,94 @@
-"""Studies on a SLURM cluster: arrays of jobs, one job for each run.
+"""Studies on a SLURM cluster: arrays of jobs, submitted by submitit.
 
-Runs that start from nothing are one array; those that start from the same run
-are another one, which SLURM lets begin when that run's job has succeeded. All
-of it is submitted at once, so nothing of ours has to stay alive meanwhile.
+Runs that start from scratch form one array; the runs that start from the same
+run form another one, which SLURM starts when that run's job has succeeded. All
+arrays are submitted at once, so that no process has to wait for them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+import dataclasses
+import importlib.util
+import os
 import pathlib
 import shutil
+import signal
 import subprocess
 
 from transformer_zoo.data.storage import folders
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
-from transformer_zoo.studies.design import plan
-from transformer_zoo.studies.execution import jobs
+from transformer_zoo.studies.design.planned_run import Run
+from transformer_zoo.studies.execution import run_progress
 from transformer_zoo.studies.execution import single_run
-from transformer_zoo.studies.execution import standing
-from transformer_zoo.studies.execution.launchers import require_submitit
+from transformer_zoo.training import loop
 
 _DAY_MINUTES = 60 * 24
 _MOST_TIMEOUTS = 1000
 
 
+def require_submitit():
+  """Returns the module submitit.
+
+  Raises:
+    UserError: If it is not installed.
+  """
+  if importlib.util.find_spec("submitit") is None:
+    raise UserError(
+      "--executor submitit needs the package submitit: pip install "
+      "'transformer_zoo[launch]'"
+    )
+  variable = "SUBMITIT_LOG_LEVEL"
+  given = os.environ.setdefault(variable, "NOCONFIG")
+  # Without it, the import would close the handlers of all logging here.
+  import submitit
+
+  if given == "NOCONFIG":
+    del os.environ[variable]  # Jobs configure their own logging.
+  return submitit
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+  """A run in a job of its own, as submitit starts it on a cluster.
+
+  SIGTERM, which a cluster sends when it takes the machine back or a user
+  cancels the job, saves the state and ends the job. SIGUSR2, which announces
+  the job's time limit, saves the state and puts the job back into its queue.
+
+  Attributes:
+    run: The run.
+    execute: The function that trains the run.
+  """
+
+  run: Run
+  execute: single_run.Execution
+
+  def __call__(self) -> None:
+    """Trains the run."""
+    at_limit = []
+
+    def stop_at_limit(*_):
+      at_limit.append(True)
+      signal.raise_signal(signal.SIGTERM)
+
+    single_run.stop_on_sigterm()  # submitit would ignore the signal.
+    queue_again = signal.signal(signal.SIGUSR2, stop_at_limit)
+    try:
+      self.execute(self.run)
+    except loop.Preempted:
+      if at_limit:
+        queue_again(signal.SIGUSR2, None)
+      raise
+
+  def checkpoint(self):
+    """Returns the submission that submitit puts back into the queue."""
+    from submitit.helpers import DelayedSubmission
+
+    return DelayedSubmission(self)
+
+
 class Queue:
-  """Submits runs, those with a job in the queue once."""
+  """The queue of a cluster, which holds each run once."""
 
   def __init__(
     self,
@@ -34,17 +98,17 @@ class Queue:
     at_once: int,
     options: Mapping[str, str],
   ):
-    """Checks the options; nothing is submitted.
+    """Checks the options and submits nothing yet.
 
     Args:
-      name: of the jobs.
-      folder: the pool of runs; it is on a file system that all nodes share.
-      execute: trains a run.
-      at_once: how many of an array.
-      options: of sbatch, by submitit's names.
+      name: The name of the jobs.
+      folder: The pool of runs, on a file system that all nodes share.
+      execute: The function that trains a run.
+      at_once: The number of jobs of an array that run at the same time.
+      options: The options of sbatch by submitit's names.
 
     Raises:
-      UserError: submitit or SLURM is not there, or an option is unknown.
+      UserError: If submitit or SLURM is not installed, or an option is unknown.
     """
     submitit = require_submitit()
     for command in ("squeue", "srun"):
@@ -67,36 +131,36 @@ class Queue:
       | {k: int(v) if v.isdigit() else v for k, v in options.items()},
     )
 
-  def submit(self, runs: Sequence[plan.Run]) -> list[str]:
-    """Submits the runs that are neither finished nor on their way.
+  def submit(self, runs: Sequence[Run]) -> list[str]:
+    """Submits the runs that are neither finished, running nor queued.
 
     Args:
-      runs: the distinct runs of the studies, in their order.
+      runs: The distinct runs of the studies, in their order.
 
     Returns:
-      A line for each array.
+      A message for each array.
 
     Raises:
-      UserError: SLURM does not answer, or refuses a job.
+      UserError: If SLURM does not answer, or refuses a job.
     """
     with folders.lock(self._folder / ".jobs.lock"):
-      active = jobs.active(self._folder, required=True)
-      todo = [run for run in runs if self._is_due(run, active)]
+      active = run_progress.active_jobs(self._folder, required=True)
+      todo = [run for run in runs if self._should_submit(run, active)]
       awaited = {*active, *(run.folder.name for run in todo)}
       return [
         self._submit_array(array, [active[name] for name in names], active)
         for names, array in _arrays(todo, awaited).items()
       ]
 
-  def _is_due(self, run: plan.Run, active: Mapping[str, str]) -> bool:
+  def _should_submit(self, run: Run, active: Mapping[str, str]) -> bool:
     if run.folder.name in active:
       return False
     for start in run.starts:
       if start.name not in active:
-        if standing.of_folder(start).state == standing.RUNNING:
-          return False  # By another launcher, whose end SLURM does not see.
-    state = standing.of_folder(run.folder).state
-    return state not in (standing.FINISHED, standing.RUNNING)
+        if run_progress.read(start).state == run_progress.RUNNING:
+          return False  # SLURM cannot wait for another launcher's run.
+    state = run_progress.read(run.folder).state
+    return state not in (run_progress.FINISHED, run_progress.RUNNING)
 
   def _submit_array(self, runs, after: list[str], active: dict) -> str:
     self._executor.update_parameters(
@@ -105,8 +169,7 @@ class Queue:
     try:
       with self._executor.batch(allow_implicit_submissions=True):
         submitted = [
-          self._executor.submit(single_run.Job(run, self._execute))
-          for run in runs
+          self._executor.submit(Job(run, self._execute)) for run in runs
         ]
     except (subprocess.SubprocessError, RuntimeError) as error:
       raise UserError(
@@ -114,8 +177,8 @@ class Queue:
       ) from error
     for run, job in zip(runs, submitted, strict=True):
       active[run.folder.name] = job.job_id
-      (run.folder / standing.ERROR_FILE).unlink(missing_ok=True)
-    jobs.write(self._folder, active)
+      (run.folder / run_progress.ERROR_FILE).unlink(missing_ok=True)
+    run_progress.write_jobs(self._folder, active)
     first = submitted[0].job_id.partition("_")[0]
     what = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
     return f"job {first}: {what}" + (
@@ -124,13 +187,13 @@ class Queue:
 
 
 def _arrays(
-  runs: Sequence[plan.Run], awaited: Collection[str]
-) -> dict[tuple[str, ...], list[plan.Run]]:
-  """Runs by the names of the runs that have to end before they begin.
+  runs: Sequence[Run], awaited: Collection[str]
+) -> dict[tuple[str, ...], list[Run]]:
+  """Groups runs by the names of the runs that they have to wait for.
 
   Args:
-    runs: to be submitted; a run comes after those that it starts from.
-    awaited: names of the runs that have a job, or will have.
+    runs: The runs to submit, each after those that it starts from.
+    awaited: The names of the runs that have a job or will have one.
   """
   arrays = {}
   for run in runs:

@@ -1,6 +1,7 @@
-"""Reports: the table and the pages that show what a study found.
+"""Reports of studies: pages, tables and files for other programs.
 
-Imports `studies.statistics`, `studies.execution.results` and the published
-figures. Begin with `report.py`, one HTML file for a study; `index.py` puts
-several studies side by side, `table.py` writes Markdown, CSV and LaTeX.
+Imports `studies.statistics`, `studies.execution.results` and
+`studies.published`; `cli/report.py` and the runner import it. Begin with
+`report.py` and `templates/study.html`, the page of a study; `table.py` writes
+the other files, `index.py` the page of several studies.
 """

@@ -1,29 +1,21 @@
-"""How the numbers of a study are written, and the sentences that explain it."""
+"""Cells of a study's table as text, and the sentences that explain them."""
 
 from transformer_zoo.studies import published
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.statistics.scores import Cell
+from transformer_zoo.studies.statistics.wording import number
+from transformer_zoo.studies.statistics.wording import signed
 
-# T5 marks the row that the others are compared with so.
+# T5 marks the row that the others are compared with by a star.
 STAR = "★"
-
-
-def number(value: float, decimals: int = 2) -> str:
-  """Returns a score with a typographic minus."""
-  return f"{value:.{decimals}f}".replace("-", "−")
-
-
-def signed(value: float, decimals: int = 2) -> str:
-  """Returns a difference with its sign."""
-  return f"{value:+.{decimals}f}".replace("-", "−")
 
 
 def score(cell: Cell, seeds: int) -> str:
   """Returns our score: `83.28 ± 0.24`, `—` where there is none.
 
   Args:
-    cell: the cell.
-    seeds: the study's number of seeds; a cell with fewer says how many.
+    cell: The cell.
+    seeds: The number of seeds of the study. A cell with fewer names how many.
   """
   if cell.mean is None:
     return "—"
@@ -37,8 +29,8 @@ def difference(cell: Cell, seeds: int) -> str:
   """Returns our difference from the baseline, `—` where there is none.
 
   Args:
-    cell: the cell.
-    seeds: as for `score`.
+    cell: The cell.
+    seeds: The number of seeds of the study. A cell with fewer names how many.
   """
   if cell.difference is None:
     return "—"
@@ -51,13 +43,13 @@ def _fewer(cell, seeds) -> str:
 
 
 def label(study: StudyResults, row: str) -> str:
-  """Returns what the table calls a row, the baseline with its star."""
+  """Returns the label of a row, that of the baseline with a star."""
   text = study.rows[row].label
   return f"{STAR}\u00a0{text}" if row == study.baseline else text
 
 
 def source(study: StudyResults) -> str:
-  """Returns which table ours stands beside; "" without one."""
+  """Returns the name of the published table, or ""."""
   if not study.published:
     return ""
   table = published.load(study.published)
@@ -68,8 +60,8 @@ def legend(study: StudyResults, where: str) -> tuple[str, ...]:
   """Returns the sentences that explain the cells.
 
   Args:
-    study: the study.
-    where: the published score stands: "In brackets".
+    study: The results of the study's runs.
+    where: The place of the published score, such as "In brackets".
   """
   base = study.rows[study.baseline].label
   lines = [
@@ -97,7 +89,7 @@ def legend(study: StudyResults, where: str) -> tuple[str, ...]:
 
 
 def other_columns(study: StudyResults) -> str:
-  """Names the columns that stand beside published ones of other tasks."""
+  """Returns the columns whose published column is of other tasks."""
   return ", ".join(
     f"{column.name} beside {column.published}"
     for column in study.columns

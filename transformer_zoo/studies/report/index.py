@@ -1,4 +1,4 @@
-"""Several studies beside one another: a line for each, and each in brief."""
+"""The index of several studies: a line for each, and a brief section."""
 
 from collections.abc import Sequence
 import os
@@ -6,16 +6,16 @@ import pathlib
 import re
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.studies.execution import record
-from transformer_zoo.studies.execution import standing
+from transformer_zoo.studies.execution import results
+from transformer_zoo.studies.execution import run_progress
 from transformer_zoo.studies.execution.results import StudyResults
-from transformer_zoo.studies.report import cells
 from transformer_zoo.studies.report import markdown
 from transformer_zoo.studies.report import page
 from transformer_zoo.studies.report import report
 from transformer_zoo.studies.report import summary
-from transformer_zoo.studies.statistics import Verdict
 from transformer_zoo.studies.statistics.analysis import Analysis
+from transformer_zoo.studies.statistics.findings import Verdict
+from transformer_zoo.studies.statistics.wording import signed
 from transformer_zoo.training.monitoring.progress import duration
 
 MARKDOWN_FILE = "index.md"
@@ -40,28 +40,28 @@ def folders(folder: str | os.PathLike[str]) -> list[pathlib.Path]:
   """Returns the folders of the studies that lie in a folder, in their order.
 
   Raises:
-    UserError: there are none.
+    UserError: The folder holds no study.
   """
   found = [
-    path.parent for path in pathlib.Path(folder).glob(f"*/{record.STUDY_FILE}")
+    path.parent for path in pathlib.Path(folder).glob(f"*/{results.STUDY_FILE}")
   ]
   if not found:
     raise UserError(
       f"{folder} is neither the folder of a study, which has a "
-      f"{record.STUDY_FILE}, nor that above the folders of studies, which is "
+      f"{results.STUDY_FILE}, nor that above the folders of studies, which is "
       "the --output_dir of `zoo ablate`"
     )
   return sorted(found, key=_in_order)
 
 
 def to_markdown(analyses: Sequence[Analysis]) -> str:
-  """Returns the table of the studies, and below it each in brief."""
+  """Returns the table of the studies and a brief section of each."""
   lines = [[head.replace("\n", " ") for head in _HEAD]]
   for one in analyses:
     name, *others = _line(one)
     place = re.sub(r"[^\w\- ]", "", summary.title(one.study).lower())
-    link = f"[{name.html}](#{place.replace(' ', '-')})"
-    lines.append([link, *(cell.html for cell in others)])
+    link = f"[{name}](#{place.replace(' ', '-')})"
+    lines.append([link, *(cell.text for cell in others)])
   return markdown.joined(
     [
       f"# {_TITLE}",
@@ -74,20 +74,28 @@ def to_markdown(analyses: Sequence[Analysis]) -> str:
 
 
 def to_html(analyses: Sequence[Analysis]) -> str:
-  """Returns the same as a page, with links to the pages of the studies."""
+  """Returns the index as a page, with links to the pages of the studies."""
   lines = []
   for one in analyses:
     name, *others = _line(one)
-    lines.append([page.link(_address(one.study), name.html), *others])
-  table = page.table(_HEAD, lines, kind="numbers sortable")
-  return page.document(
-    _TITLE,
-    [
-      f"<h1>{_TITLE}</h1>",
-      f'<p class="note">{page.text(_facts(analyses))}</p>',
-      table,
-      *(f'<p class="note">{page.text(note)}</p>' for note in _NOTES),
-      *map(_section, analyses),
+    lines.append([page.Cell(text=name, href=_address(one.study)), *others])
+  return page.render(
+    "index.html",
+    title=_TITLE,
+    facts=_facts(analyses),
+    studies=page.Table(head=_HEAD, lines=lines, kind="numbers sortable"),
+    notes=_NOTES,
+    sections=[
+      {
+        "title": summary.title(one.study),
+        "question": one.study.question,
+        "href": _address(one.study),
+        "sentences": summary.sentences(one),
+        "broken": [run.sentence for run in one.study.broken()],
+        "cost": summary.cost(one.study),
+        "command": one.study.command,
+      }
+      for one in analyses
     ],
   )
 
@@ -108,58 +116,47 @@ def write(
   return path
 
 
-def _section(one: Analysis) -> str:
-  study = one.study
-  more = page.link(_address(study), "scores, plots, predictions, runs")
-  return page.section(
-    summary.title(study),
-    f"<p>{page.text(study.question)} {more}</p>",
-    page.sentences(summary.sentences(one)),
-    page.sentences([run.sentence for run in study.broken()], "verdicts failed"),
-    f'<p class="note">{page.text(summary.cost(study))}</p>',
-    page.code(study.command),
-  )
-
-
-def _line(one: Analysis) -> list[page.Cell]:
-  """What the table says of a study, in plain text."""
+def _line(one: Analysis) -> list[str | page.Cell]:
+  """The line of a study in the table, its name first."""
   study, tau = one.study, one.tau
   compared = one.comparison.num_comparisons
   in_print = compared and len(one.findings) - one.count(Verdict.NEW)
   order = "—"
   if tau is not None:
-    order = cells.signed(tau.tau)
+    order = signed(tau.tau)
     if tau.low is not None:
-      order += f" ({cells.signed(tau.low)} to {cells.signed(tau.high)})"
+      order += f" ({signed(tau.low)} to {signed(tau.high)})"
   return [
-    page.Cell(summary.title(study)),
-    _part(len(one.concluded), compared),
-    _part(one.count(Verdict.SAME), in_print),
-    _part(one.count(Verdict.OPPOSITE), in_print),
-    page.Cell(order, tau and tau.tau),
-    page.Cell(_state(study)),
-    page.Cell(str(len(study.rows)), len(study.rows)),
-    page.Cell(str(len(study.seeds)), len(study.seeds)),
-    page.Cell(duration(study.seconds), study.seconds),
+    summary.title(study),
+    _share(len(one.concluded), compared),
+    _share(one.count(Verdict.SAME), in_print),
+    _share(one.count(Verdict.OPPOSITE), in_print),
+    page.Cell(text=order, order=tau and tau.tau),
+    page.Cell(text=_state(study)),
+    page.Cell(text=str(len(study.rows)), order=len(study.rows)),
+    page.Cell(text=str(len(study.seeds)), order=len(study.seeds)),
+    page.Cell(text=duration(study.seconds), order=study.seconds),
   ]
 
 
-def _part(number: int, of: int) -> page.Cell:
-  return page.Cell(f"{number} of {of}", number) if of else page.Cell("—")
+def _share(number: int, whole: int) -> page.Cell:
+  if not whole:
+    return page.Cell()
+  return page.Cell(text=f"{number} of {whole}", order=number)
 
 
 def _state(study: StudyResults) -> str:
-  """`finished`, or how many of its runs are and how many have failed."""
+  """`finished`, or the numbers of finished and of failed runs."""
   states = [run.state for run in study.runs if not run.shared]
-  done, failed = map(states.count, (standing.FINISHED, standing.FAILED))
+  done, failed = map(states.count, (run_progress.FINISHED, run_progress.FAILED))
   if done == len(states):
-    return standing.FINISHED
+    return run_progress.FINISHED
   text = f"{done} of {len(states)} runs"
   return f"{text}, {failed} failed" if failed else text
 
 
 def _facts(analyses) -> str:
-  """How many studies there are, and what all of them took."""
+  """The number of studies and of runs, and the time that all of them took."""
   seconds = {
     run.folder: run.result.get("seconds", 0.0)
     for one in analyses

@@ -11,6 +11,7 @@ import re
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.report import cells
 from transformer_zoo.studies.statistics.scores import Table
+from transformer_zoo.studies.statistics.wording import number
 
 _SPECIAL = {
   "\\": r"\textbackslash{}",
@@ -104,7 +105,7 @@ def _lines(study, table, row) -> list[str]:
 
 
 def _published(cell) -> str:
-  return cells.number(cell.published, cell.decimals)
+  return number(cell.published, cell.decimals)
 
 
 def _score(cell, seeds) -> str:

@@ -1,18 +1,54 @@
-"""Parts of Markdown that the texts on a study have in common."""
+"""Markdown: the table of a study, and the parts that its texts share."""
 
 from collections.abc import Callable, Iterable, Sequence
 import re
 
 from transformer_zoo.studies.report import cells
-from transformer_zoo.studies.report.chart import compact
 from transformer_zoo.studies.statistics import budgets
 from transformer_zoo.studies.statistics.analysis import Analysis
 from transformer_zoo.studies.statistics.scores import Cell
-from transformer_zoo.studies.statistics.task_metrics import TaskMetric
+from transformer_zoo.studies.statistics.scores import TaskMetric
+from transformer_zoo.studies.statistics.wording import compact
+from transformer_zoo.studies.statistics.wording import number
+from transformer_zoo.studies.statistics.wording import signed
 from transformer_zoo.training.monitoring.progress import duration
 
 # What would be emphasis or a tag, "p < 0.001" apart.
 _MARKUP = re.compile(r"\*|<(?=[A-Za-z/!?])")
+
+
+def study_table(analysis: Analysis) -> str:
+  """Returns `table.md`: the table, its conclusions and what is missing."""
+  study, table = analysis.study, analysis.table
+  blocks = [f"# {study.name}, suite {study.suite}"]
+  blocks.append(plain(study.question))
+  blocks.append(scores(analysis, table.columns))
+  blocks.append(listed(cells.legend(study, "In brackets")))
+  blocks.append(listed(analysis.gaps))
+  if table.others:
+    blocks.append(f"## Differences from {table.labels[table.baseline]}")
+    blocks.append(differences(analysis))
+    blocks.append(listed([analysis.summary, *analysis.concluded]))
+    blocks.append(listed(analysis.comparison.notes))
+  if analysis.agreements:
+    ranks = [one.sentence for one in analysis.agreements.values()]
+    blocks.append("## Beside the publication")
+    blocks.append(listed([*analysis.beside_published, *ranks]))
+  if analysis.budgets:
+    blocks.append("## Budgets")
+    blocks.append(costs(analysis))
+    sentences = budgets.sentences(study, analysis.budgets)
+    blocks.append(listed([*sentences, budgets.NOTE]))
+  if table.every_metric:
+    blocks.append("## Scores of each task")
+    blocks.append(scores(analysis, table.every_metric, turned=True))
+  if analysis.open:
+    blocks += ["## What cannot be concluded", listed(analysis.open)]
+  if study.unfinished():
+    runs = [run.sentence for run in study.unfinished()]
+    blocks += ["## Not finished", study.progress(), listed(runs)]
+  blocks += ["## Command", f"    {study.command}"]
+  return joined(blocks)
 
 
 def scores(
@@ -21,9 +57,9 @@ def scores(
   """Returns our scores with the published ones in brackets.
 
   Args:
-    analysis: what the study comes to.
-    columns: those of the table, or metrics.
-    turned: whether columns run downwards.
+    analysis: The analysis of the study.
+    columns: Columns of the table, or metrics of tasks.
+    turned: Whether each column is a line.
   """
   seeds = len(analysis.study.seeds)
 
@@ -32,7 +68,7 @@ def scores(
     text = f"**{text}**" if cell.bold else text
     if cell.published is None:
       return text
-    return f"{text} [{cells.number(cell.published, cell.decimals)}]"
+    return f"{text} [{number(cell.published, cell.decimals)}]"
 
   return _rows(analysis, analysis.table.rows, columns, score, turned)
 
@@ -45,7 +81,7 @@ def differences(analysis: Analysis) -> str:
     text = cells.difference(cell, seeds)
     if cell.published_difference is None:
       return text
-    published = cells.signed(cell.published_difference, cell.decimals)
+    published = signed(cell.published_difference, cell.decimals)
     return f"{text} [{published}]"
 
   table = analysis.table
@@ -55,7 +91,7 @@ def differences(analysis: Analysis) -> str:
 def costs(analysis: Analysis) -> str:
   """Returns what each row costs with one seed, beside its share.
 
-  The share is of the baseline's cost, and not told where it is all of it.
+  The share is that of the baseline's cost, left out where costs are equal.
   """
   found = analysis.budgets
   base = found.get(analysis.study.baseline)
@@ -70,7 +106,7 @@ def costs(analysis: Analysis) -> str:
 
 
 def plain(text: str) -> str:
-  """Returns a text of the user's as Markdown shows it."""
+  """Escapes a label or a question for Markdown."""
   return _MARKUP.sub(r"\\\g<0>", text)
 
 
@@ -78,7 +114,7 @@ def grid(lines: Sequence[Sequence[str]]) -> str:
   """Returns a table whose columns are as wide as their widest cell.
 
   Args:
-    lines: cells as plain text, the head first.
+    lines: The cells as plain text, the line of titles first.
   """
   lines = [[cell.replace("|", "\\|") for cell in line] for line in lines]
   widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

@@ -5,14 +5,15 @@ from collections.abc import Iterator
 from transformer_zoo.studies import published
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.report import cells
+from transformer_zoo.studies.report import environments
 from transformer_zoo.studies.report import markdown
-from transformer_zoo.studies.statistics import environments
 from transformer_zoo.studies.statistics.analysis import Analysis
+from transformer_zoo.studies.statistics.wording import signed
 from transformer_zoo.training.monitoring.progress import duration
 
 
 def title(study: StudyResults) -> str:
-  """Returns what a list of studies calls a study."""
+  """Returns the title of a study in a list of studies."""
   return f"{study.name}, {study.suite}"
 
 
@@ -34,26 +35,26 @@ def to_markdown(analysis: Analysis) -> str:
 
 
 def sentences(analysis: Analysis) -> list[str]:
-  """Returns what is concluded, and how that agrees with the publication."""
+  """Returns the conclusions and their agreement with the publication."""
   lines = [analysis.summary] if analysis.summary else []
   return [*lines, *_concluded(analysis), *analysis.beside_published]
 
 
 def cost(study: StudyResults) -> str:
-  """Returns how far a study is, what it took and where it ran, in a line."""
+  """Returns the progress, the time and the machines of a study in a line."""
   words = f"{study.progress()}; {duration(study.seconds)} of computing"
   where = [one.brief for one in environments.read(study)]
   return "; ".join([words, *dict.fromkeys(where)]) + "."
 
 
 def _concluded(analysis) -> Iterator[str]:
-  """What is more than chance explains by row, but what is found in print."""
+  """Concluded differences by row, without those that the publication has."""
   in_print = {(one.row, one.column) for one in analysis.findings}
   table, by_row = analysis.table, {}
   for (row, column), found in analysis.comparison.differences.items():
     if found.concluded and (row, column) not in in_print:
       cell = table.cells[row, column]
-      difference = cells.signed(cell.difference, cell.decimals)
+      difference = signed(cell.difference, cell.decimals)
       by_row.setdefault(row, []).append(f"{column} {difference}")
   for row, differences in by_row.items():
     yield f"{table.labels[row]}: {', '.join(differences)}."

@@ -1,51 +1,53 @@
-"""A study's table as Markdown and CSV; `write` writes it in every form."""
+"""A study's numbers for other programs: CSV, JSON, and all files at once."""
 
+from collections.abc import Iterable, Iterator, Mapping
 import csv
+import dataclasses
 import io
+import math
+from typing import Any
 
-from transformer_zoo.studies import statistics
 from transformer_zoo.studies.execution.results import StudyResults
-from transformer_zoo.studies.report import cells
 from transformer_zoo.studies.report import latex
 from transformer_zoo.studies.report import markdown
 from transformer_zoo.studies.report import summary
-from transformer_zoo.studies.statistics import budgets
 from transformer_zoo.studies.statistics.analysis import Analysis
+from transformer_zoo.studies.statistics.comparison import Comparison
+from transformer_zoo.studies.statistics.comparison import Difference
+from transformer_zoo.studies.statistics.ranking import Agreement
 from transformer_zoo.studies.statistics.scores import Table
 
+_ESTIMATE = (
+  *("difference", "low", "high", "seeds_error", "examples_error"),
+  *("degrees", "p_value"),
+)
+_RANKING = (
+  *("tau", "low", "high", "p_value", "smallest_p_value", "num_rows"),
+  *("num_pairs", "num_same", "num_clear", "num_clear_same"),
+)
 
-def to_markdown(analysis: Analysis) -> str:
-  """Returns the table, what it shows and what is missing, as Markdown."""
+
+def write(analysis: Analysis) -> str:
+  """Writes tables and statistics into the study's folder.
+
+  `table.md`, `summary.md`, `table.csv`, `table.tex`, `differences.csv` and
+  `agreement.csv`.
+
+  Returns:
+    The text of `table.md`.
+  """
   study, table = analysis.study, analysis.table
-  blocks = [f"# {study.name}, suite {study.suite}"]
-  blocks.append(markdown.plain(study.question))
-  blocks.append(markdown.scores(analysis, table.columns))
-  blocks.append(markdown.listed(cells.legend(study, "In brackets")))
-  blocks.append(markdown.listed(analysis.gaps))
-  if table.others:
-    blocks.append(f"## Differences from {table.labels[table.baseline]}")
-    blocks.append(markdown.differences(analysis))
-    blocks.append(markdown.listed([analysis.summary, *analysis.concluded]))
-    blocks.append(markdown.listed(analysis.comparison.notes))
-  if analysis.agreements:
-    ranks = [one.sentence for one in analysis.agreements.values()]
-    blocks.append("## Beside the publication")
-    blocks.append(markdown.listed([*analysis.beside_published, *ranks]))
-  if analysis.budgets:
-    blocks.append("## Budgets")
-    blocks.append(markdown.costs(analysis))
-    sentences = budgets.sentences(study, analysis.budgets)
-    blocks.append(markdown.listed([*sentences, budgets.NOTE]))
-  if table.every_metric:
-    blocks.append("## Scores of each task")
-    blocks.append(markdown.scores(analysis, table.every_metric, turned=True))
-  if analysis.open:
-    blocks += ["## What cannot be concluded", markdown.listed(analysis.open)]
-  if study.unfinished():
-    runs = [run.sentence for run in study.unfinished()]
-    blocks += ["## Not finished", study.progress(), markdown.listed(runs)]
-  blocks += ["## Command", f"    {study.command}"]
-  return markdown.joined(blocks)
+  texts = {
+    "table.md": markdown.study_table(analysis),
+    "summary.md": summary.to_markdown(analysis),
+    "table.csv": to_csv(study, table),
+    "table.tex": latex.to_latex(study, table),
+    "differences.csv": differences_csv(analysis.comparison),
+    "agreement.csv": agreements_csv(analysis.agreements),
+  }
+  for name, text in texts.items():
+    (study.folder / name).write_text(text, encoding="utf-8")
+  return texts["table.md"]
 
 
 def to_csv(study: StudyResults, table: Table) -> str:
@@ -71,24 +73,116 @@ def to_csv(study: StudyResults, table: Table) -> str:
   return text.getvalue()
 
 
-def write(analysis: Analysis) -> str:
-  """Writes tables and statistics into the study's folder.
+def differences_csv(comparison: Comparison) -> str:
+  """Returns a line for each row and column."""
+  head = ["row", "column", "seeds", *_ESTIMATE, "corrected_p_value"]
+  head += ["bootstrap_low", "bootstrap_high", "sentence"]
+  lines = []
+  for one in comparison.differences.values():
+    estimate = [getattr(one.estimate, name, None) for name in _ESTIMATE]
+    line = [one.row, one.column, len(one.seeds), *estimate]
+    line += [one.corrected_p_value, *(one.bootstrap_interval or (None, None))]
+    lines.append([*line, one.sentence])
+  return _csv(head, lines)
 
-  `table.md`, `summary.md`, `table.csv`, `table.tex`, `differences.csv` and
-  `agreement.csv`.
 
-  Returns:
-    The text of `table.md`.
+def agreements_csv(agreements: Mapping[str, Agreement]) -> str:
+  """Returns a line for each column that has a published one."""
+  lines = [
+    [
+      column,
+      *(getattr(one.ranking, name) for name in _RANKING),
+      " ".join(one.rows),
+      one.sentence,
+    ]
+    for column, one in agreements.items()
+  ]
+  return _csv(["column", *_RANKING, "rows", "sentence"], lines)
+
+
+def as_json(analysis: Analysis) -> dict[str, Any]:
+  """Returns scores, statistics and runs as values of JSON.
+
+  A cell belongs to a column or to a metric of a task. Cells, differences and
+  runs name the group whose runs score them.
   """
   study, table = analysis.study, analysis.table
-  texts = {
-    "table.md": to_markdown(analysis),
-    "summary.md": summary.to_markdown(analysis),
-    "table.csv": to_csv(study, table),
-    "table.tex": latex.to_latex(study, table),
-    "differences.csv": statistics.differences_csv(analysis.comparison),
-    "agreement.csv": statistics.agreements_csv(analysis.agreements),
+  groups = {column.name: column.of_group for column in study.columns}
+  return {
+    "study": study.name,
+    "suite": study.suite,
+    "question": study.question,
+    "published": study.published,
+    "baseline": study.baseline,
+    "seeds": list(study.seeds),
+    "command": study.command,
+    "progress": study.progress(),
+    "seconds": study.seconds,
+    "rows": [
+      {"row": row, **dataclasses.asdict(info)}
+      for row, info in study.rows.items()
+    ],
+    "cells": [*_cells(table, groups)],
+    "differences": [
+      {"group": groups[one.column], **_difference(one)}
+      for one in analysis.comparison.differences.values()
+    ],
+    "agreements": [
+      {"column": one.column, "rows": list(one.rows), "sentence": one.sentence}
+      | _numbers(one.ranking)
+      for one in analysis.agreements.values()
+    ],
+    "findings": [
+      dataclasses.asdict(one) | {"verdict": one.verdict.value}
+      for one in analysis.findings
+    ],
+    "runs": [*_runs(study)],
   }
-  for name, text in texts.items():
-    (study.folder / name).write_text(text, encoding="utf-8")
-  return texts["table.md"]
+
+
+def _csv(head: list[str], lines: Iterable[list]) -> str:
+  text = io.StringIO()
+  csv.writer(text, lineterminator="\n").writerows([head, *lines])
+  return text.getvalue()
+
+
+def _cells(table: Table, groups: Mapping[str, str]) -> Iterator[dict]:
+  named = [
+    ({"group": groups[column], "column": column}, column)
+    for column in table.columns
+  ]
+  named += [(metric._asdict(), metric) for metric in table.every_metric]
+  for name, column in named:
+    for row, cell in table.of_column(column).items():
+      numbers = {"mean": cell.mean, "deviation": cell.deviation}
+      yield {"row": row, **name, **numbers, **dataclasses.asdict(cell)}
+
+
+def _difference(one: Difference) -> dict[str, Any]:
+  fields = dataclasses.asdict(one) | {"concluded": one.concluded}
+  estimate = fields["estimate"]
+  if estimate is not None and math.isinf(estimate["degrees"]):
+    estimate["degrees"] = None  # JSON has no number for it.
+  return fields
+
+
+def _numbers(ranking) -> dict[str, Any]:
+  fields = dataclasses.asdict(ranking)
+  del fields["taus_B"]  # Draws, of which `low` and `high` are quantiles.
+  return fields
+
+
+def _runs(study: StudyResults) -> Iterator[dict]:
+  for run in study.runs:
+    if not run.shared:
+      same = ("row", "seed", "group", "part", "phase", "member")
+      yield (
+        {"run": run.name}
+        | {name: getattr(run, name) for name in same}
+        | {
+          "state": run.state,
+          "reason": run.reason,
+          "folder": str(run.folder),
+          "seconds": (run.result or {}).get("seconds"),
+        }
+      )

@@ -1,35 +1,37 @@
-"""What a study comes to: its table, its costs, and what follows from them."""
+"""The analysis of a study: everything that its reports show."""
 
 from collections.abc import Mapping
 import dataclasses
 
-from transformer_zoo.studies import statistics
 from transformer_zoo.studies.execution.results import StudyResults
-from transformer_zoo.studies.statistics import Agreement
 from transformer_zoo.studies.statistics import budgets
-from transformer_zoo.studies.statistics import Comparison
-from transformer_zoo.studies.statistics import Finding
 from transformer_zoo.studies.statistics import findings
-from transformer_zoo.studies.statistics import gaps
-from transformer_zoo.studies.statistics import MeanTau
+from transformer_zoo.studies.statistics import ranking
 from transformer_zoo.studies.statistics import scores
-from transformer_zoo.studies.statistics import Verdict
+from transformer_zoo.studies.statistics import study_resamples
 from transformer_zoo.studies.statistics.budgets import Budget
+from transformer_zoo.studies.statistics.comparison import compare
+from transformer_zoo.studies.statistics.comparison import Comparison
+from transformer_zoo.studies.statistics.findings import Finding
+from transformer_zoo.studies.statistics.findings import Verdict
+from transformer_zoo.studies.statistics.ranking import Agreement
+from transformer_zoo.studies.statistics.ranking import MeanTau
 from transformer_zoo.studies.statistics.scores import Table
 
 
 @dataclasses.dataclass(frozen=True)
 class Analysis:
-  """Everything that the reports of a study say.
+  """The numbers and conclusions of a study, from which all reports are made.
 
   Attributes:
-    study: what its runs came to.
-    table: its numbers.
-    budgets: by row, of rows that have a finished seed.
-    comparison: of every row with the baseline.
-    agreements: by column, with the published one; of columns that have one.
-    findings: differences that the publication tells apart, and what comes of
-      them here.
+    study: The results of the study's runs.
+    table: The scores of every row and column.
+    budgets: The cost of each row that has a finished seed, by row.
+    comparison: The comparison of every row with the baseline.
+    agreements: The agreement of each column with its published one, by column.
+      Columns without a published one are left out.
+    findings: The differences that the publication or this study tells from
+      chance.
   """
 
   study: StudyResults
@@ -41,40 +43,40 @@ class Analysis:
 
   @property
   def tau(self) -> MeanTau | None:
-    """How far rows stand in the published order, in the mean of columns."""
-    return statistics.mean_tau(self.agreements.values())
+    """The mean over columns of Kendall's tau with the published order."""
+    return ranking.mean_tau(self.agreements.values())
 
   @property
   def gaps(self) -> list[str]:
-    """Sentences on cells that are empty though their runs have finished."""
-    return gaps.sentences(self.study)
+    """Sentences about cells that are empty though their runs have finished."""
+    return scores.gaps(self.study)
 
   @property
   def beside_published(self) -> list[str]:
-    """Sentences on what agrees with the publication and what does not."""
+    """Sentences about agreement and disagreement with the publication."""
     table = self.table
     lines = findings.sentences(self.findings, table.labels, table.baseline)
     return [*lines, self.tau.sentence] if self.tau else lines
 
   @property
   def concluded(self) -> list[str]:
-    """Sentences on the differences that are more than chance explains."""
+    """Sentences about the differences that are more than chance explains."""
     found = self.comparison.differences.values()
     return [one.sentence for one in found if one.concluded]
 
   @property
   def open(self) -> list[str]:
-    """Sentences on the others."""
+    """Sentences about the differences that chance may explain."""
     found = self.comparison.differences.values()
     return [one.sentence for one in found if not one.concluded]
 
   def count(self, verdict: Verdict) -> int:
-    """Returns how many findings have a verdict."""
+    """Returns the number of findings with a verdict."""
     return sum(one.verdict is verdict for one in self.findings)
 
   @property
   def summary(self) -> str:
-    """How many differences can be concluded; "" without any to test."""
+    """A sentence that counts concluded differences; "" without any test."""
     number = self.comparison.num_comparisons
     base = self.table.labels[self.table.baseline]
     if not number:
@@ -92,21 +94,21 @@ class Analysis:
 
 
 def analyse(study: StudyResults) -> Analysis:
-  """Computes what a study comes to.
+  """Computes the analysis of a study.
 
   Raises:
-    UserError: the study names a published table or row that there is not.
+    UserError: The study names a published table or row that does not exist.
   """
   table = scores.build(study)
-  resamples = statistics.resample(study)
-  comparison = statistics.compare(study, resamples)
+  resamples = study_resamples.resample(study)
+  comparison = compare(study, resamples)
   return Analysis(
     study=study,
     table=table,
     budgets=budgets.of_rows(study),
     comparison=comparison,
     agreements={
-      column: statistics.agreement(study, column, resamples)
+      column: ranking.agreement(study, column, resamples)
       for column in table.columns
       if any(
         cell.mean is not None and cell.published is not None

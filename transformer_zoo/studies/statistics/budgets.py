@@ -1,7 +1,7 @@
-"""What the rows of a study cost: parameters, tokens, FLOPs, steps, seconds.
+"""Budgets of a study's rows: parameters, tokens, FLOPs, steps and seconds.
 
-Rows are to differ in one thing; whether their budgets are equal is told from
-what the runs counted, not from what was asked of them.
+Rows should differ in one thing only. Whether their budgets are equal follows
+from the counts of the finished runs, not from their configurations.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ import statistics
 
 from transformer_zoo.studies.execution.results import RunResult
 from transformer_zoo.studies.execution.results import StudyResults
-from transformer_zoo.studies.report.chart import compact
+from transformer_zoo.studies.statistics.wording import compact
 
 # Budgets that differ by less are called equal.
 _EQUAL = 0.005
@@ -18,12 +18,12 @@ _EQUAL = 0.005
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-  """What one phase of a row costs, in all groups and members together.
+  """The cost of one phase of a row, all groups and members together.
 
   Attributes:
-    steps: of one run.
-    tokens: of inputs and targets, padding apart.
-    flops: that the model needs, padding included.
+    steps: The number of steps of one run.
+    tokens: The number of input and target tokens without padding.
+    flops: The floating-point operations of the model, padding included.
   """
 
   steps: float
@@ -33,15 +33,15 @@ class Cost:
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-  """What one row costs with one seed, the mean over its finished seeds.
+  """The cost of one row with one seed, the mean over its finished seeds.
 
   A run that rows share counts in each of them.
 
   Attributes:
-    parameters: of the model.
-    trained: those of them that the last phase changes.
-    phases: by name.
-    seconds: of computing, on the machines that ran it.
+    parameters: The number of parameters of the model.
+    trained: The number of parameters that the last phase trains.
+    phases: The costs of the phases by name.
+    seconds: The seconds of computing, on the machines of the runs.
   """
 
   parameters: float
@@ -51,17 +51,17 @@ class Budget:
 
   @property
   def tokens(self) -> float:
-    """Of all phases."""
+    """The tokens of all phases."""
     return sum(cost.tokens for cost in self.phases.values())
 
   @property
   def steps(self) -> float:
-    """Of one run of each phase."""
+    """The steps of one run of each phase."""
     return sum(cost.steps for cost in self.phases.values())
 
   @property
   def flops(self) -> float:
-    """Of all phases."""
+    """The FLOPs of all phases."""
     return sum(cost.flops for cost in self.phases.values())
 
 
@@ -94,7 +94,7 @@ def of_rows(study: StudyResults) -> dict[str, Budget]:
 
 
 def sentences(study: StudyResults, budgets: Mapping[str, Budget]) -> list[str]:
-  """Says of each quantity whether it is equal in all rows."""
+  """Returns sentences about quantities that are equal in all rows or not."""
   base = budgets.get(study.baseline)
   if base is None or len(budgets) < 2:
     return []
@@ -125,12 +125,12 @@ def share(value: float, base: float | None) -> str:
 
 
 def is_equal(share: float) -> bool:
-  """Whether a share of the baseline's is all of it, but for rounding."""
+  """Returns whether a share of the baseline's budget is 1 within 0.5 %."""
   return abs(share - 1) < _EQUAL
 
 
 def _finished(study, row, seed) -> list[RunResult]:
-  """The runs that train a row with a seed; none before all are finished."""
+  """The runs that train a row with a seed, empty until all are finished."""
   runs = [run for run in study.of_row(row) if run.seed == seed]
   if any(run.result is None for run in runs):
     return []

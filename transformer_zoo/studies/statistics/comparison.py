@@ -1,4 +1,4 @@
-"""Which differences between the rows of a study are more than chance."""
+"""Comparison of a study's rows with its baseline."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -18,18 +18,19 @@ class Difference:
   """A row's score in a column minus the baseline's.
 
   Attributes:
-    row: the row's name.
-    column: the column's.
-    seeds: those that both rows have scores of.
-    estimate: the difference, its interval (95 %, for this comparison alone) and
-      p-value; None where there is nothing to compare.
-    bootstrap_interval: of the plain paired bootstrap over seeds and examples,
-      too narrow with few seeds; None without predictions.
-    corrected_p_value: Holm's, over all rows and columns of the table; None
-      where there is no p-value.
-    sentence: what can be concluded, in words.
-    is_loss: whether it is of losses, of which less is better.
-    is_same: whether the very same runs score both rows; nothing is estimated.
+    row: The name of the row.
+    column: The name of the column.
+    seeds: The seeds that both rows have scores of.
+    estimate: The difference, its interval (95 %, for this comparison alone) and
+      p-value; None if no seed has both scores.
+    bootstrap_interval: The interval of the plain paired bootstrap over seeds
+      and examples, too narrow with few seeds; None without predictions.
+    corrected_p_value: Holm's corrected p-value, over all rows and columns of
+      the table; None if there is no p-value.
+    sentence: The conclusion in words.
+    is_loss: Whether the column is a loss, of which less is better.
+    is_same: Whether the same runs score both rows, so that nothing is
+      estimated.
   """
 
   row: str
@@ -44,20 +45,20 @@ class Difference:
 
   @property
   def concluded(self) -> bool:
-    """Whether it holds after the correction for all comparisons."""
+    """Whether the difference holds after correction for all comparisons."""
     corrected = self.corrected_p_value
     return corrected is not None and corrected <= 1 - inference.LEVEL
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-  """All rows of a study against its baseline.
+  """The differences of all rows of a study from its baseline.
 
   Attributes:
-    differences: by (row, column).
-    num_comparisons: how many the p-values are corrected for.
-    notes: what so many seeds and comparisons can show, what is estimated, and
-      why examples are not counted where they are not.
+    differences: The differences by (row, column).
+    num_comparisons: The number of comparisons that p-values are corrected for.
+    notes: Sentences about the power of the comparison, about what is estimated,
+      and about columns whose examples could not be resampled.
   """
 
   differences: Mapping[tuple[str, str], Difference]
@@ -71,8 +72,8 @@ def compare(
   """Compares every row with the baseline in every column.
 
   Args:
-    study: what the study's runs came to.
-    resamples: of `resample(study)`, to compute them once.
+    study: The results of the study's runs.
+    resamples: The result of `resample(study)`; None to compute it here.
   """
   resamples = resamples or study_resamples.resample(study)
   table = scores.build(study)
@@ -106,7 +107,7 @@ def compare(
 
 
 def _same_runs(study, row, column) -> bool:
-  """Whether a row is scored by the very runs that score the baseline."""
+  """Whether the same runs score a row and the baseline."""
   group = next(c.of_group for c in study.columns if c.name == column)
   mine, base = (
     {(run.seed, run.folder) for run in study.scored_runs(one, group)}

@@ -1,11 +1,10 @@
-"""What a publication found about rows, and whether it is so here."""
+"""Published findings about rows, beside those of this study."""
 
 from collections.abc import Iterator, Mapping, Sequence
 import dataclasses
 import enum
 
 from transformer_zoo.studies.execution.results import StudyResults
-from transformer_zoo.studies.statistics import published_order
 from transformer_zoo.studies.statistics import ranking
 from transformer_zoo.studies.statistics import wording
 from transformer_zoo.studies.statistics.comparison import Comparison
@@ -13,7 +12,7 @@ from transformer_zoo.studies.statistics.scores import Table
 
 
 class Verdict(enum.Enum):
-  """What this study says of a difference."""
+  """The outcome of a published difference in this study."""
 
   SAME = "as published"
   OPPOSITE = "against the publication"
@@ -26,12 +25,12 @@ class Finding:
   """A difference from the baseline, here and in print.
 
   Attributes:
-    row: the row's name.
-    column: the column's.
-    ours: the difference here.
-    published: the published difference.
-    verdict: what comes of them.
-    decimals: digits that are printed.
+    row: The name of the row.
+    column: The name of the column.
+    ours: The difference in this study.
+    published: The published difference.
+    verdict: The outcome of comparing the two.
+    decimals: The number of digits that are printed.
   """
 
   row: str
@@ -43,33 +42,33 @@ class Finding:
 
   @property
   def is_alike(self) -> bool:
-    """Whether both have one direction."""
+    """Whether both differences have the same sign."""
     return self.ours * self.published > 0
 
 
 def find(
   study: StudyResults, table: Table, comparison: Comparison
 ) -> tuple[Finding, ...]:
-  """Compares what the publication tells apart with what is told apart here.
+  """Finds the differences that the publication or this study tells apart.
 
   The publication tells a row from the baseline where they differ by more than
   two of its deviations, or at all where it gives none; this study does where a
   difference is more than chance explains, corrected for all comparisons.
 
   Args:
-    study: what the study's runs came to.
-    table: its numbers.
-    comparison: of its rows with the baseline.
+    study: The results of the study's runs.
+    table: The scores of the study.
+    comparison: The comparison of its rows with the baseline.
 
   Returns:
-    The differences that either tells, of rows and columns that both have.
+    The differences that either tells apart, for rows and columns of both.
   """
   found = []
   for (row, column), difference in comparison.differences.items():
     cell = table.cells[row, column]
     if cell.difference is None or cell.published_difference is None:
       continue
-    deviation = published_order.published_deviation(study, column)
+    deviation = ranking.published_deviation(study, column)
     in_print = ranking.told_apart(cell.published_difference, deviation)
     if in_print or difference.concluded:
       one = Finding(
@@ -90,14 +89,14 @@ def find(
 def sentences(
   findings: Sequence[Finding], labels: Mapping[str, str], baseline: str
 ) -> list[str]:
-  """Says what agrees with the publication and what does not.
+  """Returns sentences about agreement and disagreement with the publication.
 
   Published differences stand in brackets behind ours.
 
   Args:
-    findings: of `find`.
-    labels: by the name of a row, what to call it.
-    baseline: the name of the baseline.
+    findings: The result of `find`.
+    labels: The labels of the rows by their names.
+    baseline: The name of the baseline.
   """
   if not findings:
     return []

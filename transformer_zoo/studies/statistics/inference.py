@@ -1,4 +1,4 @@
-"""From scores of several seeds to an interval and a p-value.
+"""Intervals and p-values of differences between two rows of scores.
 
 What is estimated: the mean over seeds of a row's score minus that of the
 baseline's, were there many more seeds and evaluation examples of the same kind.
@@ -34,18 +34,18 @@ LEVEL = 0.95
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-  """A difference of two means and how well it is known.
+  """A difference of two means with its errors, interval and p-value.
 
   Attributes:
-    difference: the mean of one row minus that of the other.
-    seeds_error: standard error due to seeds; None with a single one.
-    examples_error: standard error due to examples; None where not known.
-    degrees: of freedom of t; infinite where only examples count.
-    low: lower end of the interval; None where nothing is known of the error, or
-      no spread at all is seen.
-    high: upper end.
-    p_value: two-sided, that there is no difference; None with a single seed or
-      where there is no spread at all to measure a difference against.
+    difference: The mean of one row minus that of the other.
+    seeds_error: The standard error due to seeds; None with a single seed.
+    examples_error: The standard error due to examples; None if unknown.
+    degrees: The degrees of freedom of t; infinite if only examples count.
+    low: The lower end of the interval; None if the error is unknown or no
+      spread is observed.
+    high: The upper end of the interval; None like `low`.
+    p_value: The two-sided p-value of no difference; None with a single seed or
+      without any spread.
   """
 
   difference: float
@@ -65,10 +65,10 @@ def estimate(
   """Compares the scores of two rows with the same seeds.
 
   Args:
-    row_S: the scores of a row, one per seed.
-    baseline_S: those of the baseline.
-    examples_variance: of the difference, due to the examples; None where it is
-      not known, so that the interval is for these very examples.
+    row_S: The scores of a row, one per seed.
+    baseline_S: The scores of the baseline, one per seed.
+    examples_variance: The variance of the difference due to the examples; None
+      if unknown, so that the interval holds for these examples alone.
   """
   num_seeds = len(row_S)
   difference = float(np.mean(row_S) - np.mean(baseline_S))
@@ -103,7 +103,7 @@ def estimate(
 
 
 def _variance(scores_S: np.ndarray) -> float:
-  """Of a sample; exactly 0 where all scores are equal, rounding or not."""
+  """The sample variance, exactly 0 if all scores are equal."""
   return float(np.var(scores_S, ddof=1)) if np.ptp(scores_S) else 0.0
 
 
@@ -111,11 +111,11 @@ def examples_variance(difference_BS: np.ndarray) -> float:
   """Returns the variance that all seeds share over resamples of the examples.
 
   Args:
-    difference_BS: differences of two rows, for each resample and seed.
+    difference_BS: The differences of two rows for each resample and seed.
 
   Returns:
-    The mean covariance of two seeds, not below 0; of a single seed its
-    variance. What is a seed's own is part of the spread between seeds.
+    The mean covariance of two seeds, not below 0; with a single seed its
+    variance. The variance of one seed alone is in the spread between seeds.
   """
   covariance_SS = np.atleast_2d(np.cov(difference_BS, rowvar=False))
   num_seeds = len(covariance_SS)
@@ -132,7 +132,7 @@ def percentile_interval(difference_BS: np.ndarray) -> tuple[float, float]:
   beside the t interval for those who know it; with few seeds it is too narrow.
 
   Args:
-    difference_BS: differences of two rows, for each resample and seed.
+    difference_BS: The differences of two rows for each resample and seed.
   """
   num_resamples, num_seeds = difference_BS.shape
   draws = np.random.default_rng(num_seeds)
@@ -164,8 +164,8 @@ def deviations_needed(num_seeds: int, num_comparisons: int = 1) -> float:
   is what Holm's correction asks of the clearest.
 
   Args:
-    num_seeds: of either row, two or more.
-    num_comparisons: made together.
+    num_seeds: The number of seeds of either row, two or more.
+    num_comparisons: The number of comparisons made together.
   """
   outside = (1 - LEVEL) / (2 * num_comparisons)
   quantile = scipy.stats.t.isf(outside, 2 * (num_seeds - 1))

@@ -1,4 +1,4 @@
-"""What a run predicted, and the metrics that scored it."""
+"""Predictions of a run, with the metrics that scored them."""
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
@@ -12,15 +12,15 @@ from transformer_zoo.data.prepare import definitions
 from transformer_zoo.errors import UserError
 from transformer_zoo.runs import run_folder
 from transformer_zoo.studies.statistics import resampled_metrics
-from transformer_zoo.studies.statistics.sums import Resampled
+from transformer_zoo.studies.statistics.resampled_metrics import Resampled
 
 
 class Unusable(Exception):
   """Predictions that no statistic can be computed from.
 
   Attributes:
-    reason: why, for any file.
-    path: the file.
+    reason: The reason, without the name of the file.
+    path: The path of the file.
   """
 
   def __init__(self, reason: str, path: pathlib.Path):
@@ -34,9 +34,9 @@ class Predictions:
   """The predictions of a run for the evaluation examples of a task.
 
   Attributes:
-    targets: what the metrics compare with, one per example.
-    scored: the metrics, each with what it compares with the targets: answers,
-      or log-likelihoods.
+    targets: The targets of the metrics, one per example.
+    scored: The metrics, each with the answers or log-likelihoods that it
+      compares with the targets.
   """
 
   targets: Sequence[Any]
@@ -44,11 +44,11 @@ class Predictions:
 
   @property
   def fast(self) -> bool:
-    """Whether resamples of all metrics cost no more than sums."""
+    """Whether all metrics are evaluated on many resamples at once."""
     return all(resampled_metrics.is_known(metric) for metric, _ in self.scored)
 
   def units(self) -> np.ndarray:
-    """Which examples are drawn together, as numbers of units [N]."""
+    """The number of the unit of each example, [N]; units are drawn whole."""
     found = [resampled_metrics.units(m, self.targets) for m, _ in self.scored]
     return min(found, key=lambda of_unit: of_unit.max())
 
@@ -67,8 +67,8 @@ def read(path: pathlib.Path) -> Predictions:
   """Reads the predictions in a file and the scoring named beside it.
 
   Raises:
-    Unusable: a file is missing or damaged, it does not tell the answers that
-      the metrics compare, or a metric cannot be imported here.
+    Unusable: A file is missing or damaged or lacks the answers that the metrics
+      compare, or a metric cannot be imported.
   """
   scoring = _read(run_folder.scoring_path(path), json.loads)
   lines = _read(path, lambda text: [*map(json.loads, text.splitlines())])

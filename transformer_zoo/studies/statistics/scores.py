@@ -5,23 +5,59 @@ standard deviations of the best of its column, the deviation being that of
 the baseline over its runs. The best of a column of losses is the lowest.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 import dataclasses
 import functools
 import math
 import statistics
+from typing import NamedTuple
 
 from transformer_zoo.evaluation import averages
+from transformer_zoo.evaluation.metrics.classification import LOSS
 from transformer_zoo.studies import published
 from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.execution.results import StudyResults
-from transformer_zoo.studies.statistics import task_metrics
-from transformer_zoo.studies.statistics.task_metrics import TaskMetric
 
 _BENCHMARKS = {
   "glue": averages.glue_average,
   "super_glue": averages.super_glue_average,
 }
+# Heads the tasks that are scored by runs of no group and are in no column.
+NO_GROUP = "other tasks"
+
+
+class TaskMetric(NamedTuple):
+  """A metric of a task, as the runs of a group score it.
+
+  Runs of several groups may score one task, each with a number of its own.
+  """
+
+  group: str
+  task: str
+  metric: str
+
+  @property
+  def is_loss(self) -> bool:
+    """Whether the metric is a loss, of which less is better."""
+    return self.metric == LOSS
+
+  @property
+  def decimals(self) -> int:
+    """The number of digits that are printed."""
+    return decimals(self.is_loss)
+
+  @property
+  def name(self) -> str:
+    """The task and the metric, without the group."""
+    return f"{self.task}: {self.metric}"
+
+  def __str__(self) -> str:
+    return f"{self.group} / {self.name}"
+
+  def of(self, scores: Mapping[str, Mapping[str, float]]) -> float | None:
+    """Returns the value in `{task: {metric: value}}`, None unless finite."""
+    value = scores.get(self.task, {}).get(self.metric)
+    return value if value is not None and math.isfinite(value) else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,13 +65,13 @@ class Cell:
   """One row's scores in one column.
 
   Attributes:
-    values: `{seed: score}`; a seed without a score is left out.
-    published: the score of the publication, or None.
-    difference: mean minus the baseline's mean, of the seeds that both have;
-      None for the baseline.
-    published_difference: the same of the publication.
-    bold: whether the mean is within two deviations of the column's best.
-    is_loss: whether it is a loss, of which less is better.
+    values: The scores by seed. A seed without a score is left out.
+    published: The published score, or None.
+    difference: The mean minus the baseline's mean, over the seeds that both
+      have; None for the baseline.
+    published_difference: The published score minus the baseline's, or None.
+    bold: Whether the mean is within two deviations of the column's best.
+    is_loss: Whether the score is a loss, of which less is better.
   """
 
   values: Mapping[int, float]
@@ -47,8 +83,8 @@ class Cell:
 
   @property
   def decimals(self) -> int:
-    """Digits that are printed."""
-    return task_metrics.decimals(self.is_loss)
+    """The number of digits that are printed."""
+    return decimals(self.is_loss)
 
   @property
   def mean(self) -> float | None:
@@ -65,15 +101,15 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """Cells by row and column.
+  """The scores of a study by row and column.
 
   Attributes:
-    rows: names, the order of the study.
-    labels: what to call a row, by its name.
-    columns: the suite's, one number of a group each.
-    metrics: by group, those of its tasks, as in T5's table 16.
-    cells: by (row, column or metric); every row has all of them.
-    baseline: the row that the differences refer to.
+    rows: The names of the rows, in the order of the study.
+    labels: The labels of the rows by their names.
+    columns: The names of the suite's columns.
+    metrics: The metrics of all tasks by group, as in T5's table 16.
+    cells: The cells by (row, column or metric), one for each pair.
+    baseline: The name of the row that differences refer to.
   """
 
   rows: tuple[str, ...]
@@ -102,15 +138,15 @@ def build(study: StudyResults) -> Table:
   """Computes the table of a study.
 
   Args:
-    study: what the study's runs came to; unfinished runs are left out.
+    study: The results of the study's runs. Unfinished runs are left out.
 
   Returns:
-    The table. A score that a suite's column wants and no run has is missing.
+    The table. A score that no run has is missing from its cell.
 
   Raises:
-    UserError: the study names a published table or row that there is not.
+    UserError: The study names a published table or row that does not exist.
   """
-  metrics = task_metrics.of_study(study)
+  metrics = task_metrics(study)
   # What is scored, by the runs of which group, how, and whether it is a loss.
   wanted = [
     (c.name, c.of_group, functools.partial(column_score, c), c.is_loss)
@@ -149,21 +185,97 @@ def build(study: StudyResults) -> Table:
   )
 
 
+def task_metrics(study: StudyResults) -> dict[str, tuple[TaskMetric, ...]]:
+  """Returns the metrics of all tasks by group, those of no group last."""
+  groups = {}  # Group -> its tasks in order -> their metrics in order.
+  for column in study.columns:
+    tasks = groups.setdefault(column.of_group, {})
+    tasks |= {task: {} for task in column.tasks if task not in tasks}
+  scored = [run for run in study.runs if run.scored]
+  # A run that is the same for all groups scores the tasks that they have.
+  for run in sorted(scored, key=lambda run: not run.group):
+    for task, metrics in run.scores.items():
+      having = [run.group] if run.group else _groups_with(groups, task)
+      for group in having:
+        groups.setdefault(group, {}).setdefault(task, {}).update(metrics)
+  named = {
+    group: tuple(TaskMetric(group, t, m) for t in tasks for m in tasks[t])
+    for group, tasks in groups.items()
+  }
+  return {group: metrics for group, metrics in named.items() if metrics}
+
+
+def _groups_with(groups, task) -> list[str]:
+  return [g for g, tasks in groups.items() if task in tasks] or [NO_GROUP]
+
+
+def decimals(is_loss: bool) -> int:
+  """Returns the number of digits of a score that are printed."""
+  return 3 if is_loss else 2  # Losses, in nats, differ by little.
+
+
+def gaps(study: StudyResults) -> list[str]:
+  """Returns sentences about scores that finished runs lack or that diverged.
+
+  Args:
+    study: The results of the study's runs.
+  """
+  return [line for c in study.columns for line in _gaps(study, c)]
+
+
+def _gaps(study: StudyResults, column: Column) -> Iterator[str]:
+  unscored, endless, scored = {}, [], {}
+  for row, info in study.rows.items():
+    for seed in study.seeds:
+      scores = _finished_scores(study, row, seed, column.of_group)
+      if scores is None or column_score(column, scores) is not None:
+        continue
+      values = [v for metrics in scores.values() for v in metrics.values()]
+      if all(map(math.isfinite, values)):
+        unscored[info.label] = None
+        for task, metrics in scores.items():
+          scored.setdefault(task, {}).update(metrics)
+      else:
+        endless.append(f"{info.label} with seed {seed}")
+  if unscored:
+    known = [f"{t}: {m}" for t, metrics in scored.items() for m in metrics]
+    yield (
+      f"{column.name} wants {', '.join(column.scores)}, which runs of these "
+      f"rows do not score: {', '.join(unscored)}. They score "
+      f"{', '.join(known) or 'nothing'}."
+    )
+  if endless:
+    yield (
+      f"{column.name} leaves out runs with scores that are no finite numbers: "
+      f"{', '.join(endless)}."
+    )
+
+
+def _finished_scores(
+  study, row, seed, group
+) -> dict[str, dict[str, float]] | None:
+  """Of all runs that score a row; None while one of them is not finished."""
+  runs = [run for run in study.scored_runs(row, group) if run.seed == seed]
+  if not runs or any(run.result is None for run in runs):
+    return None
+  return {task: dict(of) for run in runs for task, of in run.scores.items()}
+
+
 def published_name(column: Column) -> str:
-  """Returns the column of published tables that stands beside a column."""
+  """Returns the name of the published column for a column."""
   return column.published or column.name
 
 
 def column_score(
   column: Column, scores: Mapping[str, Mapping[str, float]]
 ) -> float | None:
-  """Returns a column's number, None unless all that it needs is there.
+  """Returns the score of a column, None if a part of it is missing.
 
-  A number that is not finite, as of a run that has diverged, is none.
+  A number that is not finite, as of a diverged run, counts as missing.
 
   Args:
-    column: what to compute.
-    scores: `{task: {metric: value}}`.
+    column: The column of the suite.
+    scores: The scores of a row with a seed, {task: {metric: value}}.
   """
   value = _of_column(column, scores)
   return value if value is not None and math.isfinite(value) else None
@@ -190,8 +302,8 @@ def within_two_deviations(
   """Returns the rows of a column that T5's tables print bold.
 
   Args:
-    scores: by row; more is better.
-    deviation: of the baseline over its runs.
+    scores: The scores of a column by row; more is better.
+    deviation: The standard deviation of the baseline over its runs.
   """
   # Scores with two decimals are at the margin now and then.
   least = max(scores.values(), default=0.0) - 2 * deviation - 1e-9

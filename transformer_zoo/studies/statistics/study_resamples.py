@@ -1,24 +1,26 @@
-"""The columns of a study on resamples of the evaluation examples."""
+"""Scores of a study on resamples of the evaluation examples."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 import dataclasses
 import math
 import os
 import pathlib
+import zlib
 
 import numpy as np
 
 from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.execution.results import RunResult
 from transformer_zoo.studies.execution.results import StudyResults
-from transformer_zoo.studies.statistics import draws
 from transformer_zoo.studies.statistics import predictions
 from transformer_zoo.studies.statistics import scores as scores_lib
-from transformer_zoo.studies.statistics.sums import Resampled
+from transformer_zoo.studies.statistics.resampled_metrics import Resampled
 
 RESAMPLES = 1000
 # Where a metric has to be called anew for each resample.
 _SLOW_RESAMPLES = 200
+# Resamples at once: so many that a table of counts has about 32 MB.
+_MOST_COUNTS = 4_000_000
 
 _Run = tuple[str, int]  # row and seed
 _Scored = tuple[str, str]  # group and task
@@ -30,9 +32,9 @@ class StudyResamples:
   """Scores of columns on resamples that all rows and seeds share.
 
   Attributes:
-    values: (column, row, seed) -> scores [B]; what cannot be computed from
-      predictions is left out.
-    reasons: why something is left out, and of which tasks.
+    values: The scores [B] by (column, row, seed). Scores that predictions do
+      not determine are left out.
+    reasons: Sentences about the tasks that are left out, and why.
   """
 
   values: Mapping[tuple[str, str, int], np.ndarray]
@@ -76,13 +78,52 @@ def resample(study: StudyResults) -> StudyResamples:
   return StudyResamples(_equally_many(values), reasons)
 
 
+def resample_task(
+  task: str,
+  of_unit: np.ndarray,
+  num_resamples: int,
+  functions: Sequence[Resampled],
+) -> list[dict[str, np.ndarray]]:
+  """Evaluates metrics on resamples of a task's examples.
+
+  Units are drawn with replacement, as many as there are, by a generator seeded
+  with the task's name; so the resamples of a task are the same for every row,
+  seed, study and report.
+
+  Args:
+    task: The name of the task.
+    of_unit: The number of the unit of each example, [N].
+    num_resamples: The number of resamples, B.
+    functions: The metrics of each run.
+
+  Returns:
+    For each function, the values [B] by metric.
+  """
+  num_units = int(of_unit.max()) + 1
+  draws = np.random.default_rng([zlib.crc32(task.encode()), num_units])
+  most = max(1, _MOST_COUNTS // len(of_unit))
+  parts = [[] for _ in functions]
+  for first in range(0, num_resamples, most):
+    size = min(most, num_resamples - first)
+    places = draws.integers(num_units, size=(size, num_units))
+    places += np.arange(size)[:, None] * num_units
+    counts = np.bincount(places.ravel(), minlength=size * num_units)
+    counts_BN = counts.reshape(size, num_units)[:, of_unit].astype(float)
+    for part, function in zip(parts, functions, strict=True):
+      part.append(function(counts_BN))
+  return [
+    {name: np.concatenate([chunk[name] for chunk in part]) for name in part[0]}
+    for part in parts
+  ]
+
+
 def _reason(study, reason, paths) -> str:
   path = os.path.relpath(next(iter(paths.values())), study.folder)
   return f"of {', '.join(paths)}: {reason}, {pathlib.Path(path).as_posix()!r}."
 
 
 def _weights(column: Column, scores) -> dict[tuple[_Scored, str], float]:
-  """How much a column's score counts each metric: it is linear in them."""
+  """The weight of each metric in a column's score, which is linear in them."""
   zeros = {
     task: dict.fromkeys(metrics, 0.0) for task, metrics in scores.items()
   }
@@ -98,7 +139,7 @@ def _weights(column: Column, scores) -> dict[tuple[_Scored, str], float]:
 
 
 def _runs(study, group, task) -> dict[_Run, RunResult]:
-  """The runs whose scores of a task the rows have for a group."""
+  """The runs that score a task for a group, by row and seed."""
   return {
     (run.row, run.seed): run
     for run in study.runs
@@ -112,8 +153,8 @@ def _of_task(
   """Evaluates a task's metrics for all runs on the same resamples.
 
   Raises:
-    Unusable: predictions of a run are not there, are of other examples than
-      those of another run, or do not give one of the metrics as the run has it.
+    Unusable: The predictions of a run are missing, belong to other examples
+      than those of another run, or do not give the recorded scores.
   """
   paths = {run: result.predictions(task) for run, result in runs.items()}
   read = {
@@ -129,7 +170,7 @@ def _of_task(
     scores = {metric: score for metric, score in of_run if metric in metrics}
     _check(functions[paths[run]], first.targets, scores, paths[run])
   fast = all(one.fast for one in read.values())
-  values = draws.resample(
+  values = resample_task(
     task,
     first.units(),
     RESAMPLES if fast else _SLOW_RESAMPLES,
@@ -168,6 +209,6 @@ def _weighted_sum(used, found, run: _Run) -> np.ndarray:
 
 
 def _equally_many(values):
-  """Cut to the resamples that all have."""
+  """Cuts scores to the number of resamples that all have."""
   fewest = min(map(len, values.values()), default=0)
   return {key: scores[:fewest] for key, scores in values.items()}

@@ -1,13 +1,13 @@
-"""What statistics say, in words."""
+"""Numbers as text, and the conclusions of statistics as sentences."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from transformer_zoo.studies.statistics import inference
-from transformer_zoo.studies.statistics.ranking import Ranking
 
 if TYPE_CHECKING:
   from transformer_zoo.studies.statistics.comparison import Difference
+  from transformer_zoo.studies.statistics.ranking import Ranking
 
 _SMALL = 1 - inference.LEVEL
 _PERCENT = f"{100 * inference.LEVEL:.0f} %"
@@ -16,13 +16,13 @@ _PERCENT = f"{100 * inference.LEVEL:.0f} %"
 def verdict(
   found: "Difference", row: str, baseline: str, num_comparisons: int
 ) -> str:
-  """Says what can be concluded about a row in a column.
+  """Returns the conclusion about a row in a column.
 
   Args:
-    found: the difference, with its corrected p-value.
-    row: what to call the row.
-    baseline: what to call the baseline.
-    num_comparisons: how many were made together.
+    found: The difference with its corrected p-value.
+    row: The label of the row.
+    baseline: The label of the baseline.
+    num_comparisons: The number of comparisons made together.
   """
   estimate = found.estimate
   if found.is_same:
@@ -62,12 +62,12 @@ def verdict(
 def notes(
   num_seeds: int, num_comparisons: int, reasons: Sequence[str]
 ) -> tuple[str, ...]:
-  """Says what a study can show at all, and what its numbers leave out.
+  """Returns sentences about the power of a study and the limits of its numbers.
 
   Args:
-    num_seeds: of every row.
-    num_comparisons: tested together.
-    reasons: why examples could not be drawn anew.
+    num_seeds: The number of seeds of every row.
+    num_comparisons: The number of comparisons made together.
+    reasons: Sentences about tasks whose examples could not be resampled.
   """
   lines = []
   if num_seeds == 1:
@@ -108,8 +108,8 @@ def notes(
   return tuple(lines)
 
 
-def of_ranking(found: Ranking, column: str) -> str:
-  """Says how far a column's order agrees with the published one."""
+def of_ranking(found: "Ranking", column: str) -> str:
+  """Returns the agreement of a column's order with the published one."""
   if found.tau is None:
     return (
       f"{column}: fewer than two rows have different scores here and in print, "
@@ -151,9 +151,26 @@ def p_value(value: float) -> str:
   return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
+def number(value: float, decimals: int = 2) -> str:
+  """Returns a score with a typographic minus."""
+  return f"{value:.{decimals}f}".replace("-", "−")
+
+
 def signed(value: float, decimals: int = 2) -> str:
-  """Returns a difference with its sign and two decimals, or as many as said."""
+  """Returns a difference with its sign and a typographic minus."""
   return f"{value:+.{decimals}f}".replace("-", "−")
+
+
+def compact(value: float) -> str:
+  """Returns a count in three digits: `812 k`, `34.4 M`, `1.23 G`, `4.5 P`."""
+  for exponent, unit in ((18, "E"), (15, "P"), (12, "T"), (9, "G"), (6, "M")):
+    if value >= 0.9995 * 10**exponent:
+      return f"{_three_digits(value / 10**exponent)} {unit}"
+  return f"{value:,.0f}" if value < 1e5 else f"{_three_digits(value / 1e3)} k"
+
+
+def _three_digits(value: float) -> str:
+  return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
 
 
 def _of_one_seed(estimate: inference.Estimate) -> str:

@@ -13,6 +13,7 @@ import os
 import gin
 import orbax.checkpoint as ocp
 
+from transformer_zoo.effects import Result
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 from transformer_zoo.training.checkpoints.step_folders import is_bucket
@@ -65,7 +66,7 @@ class Checkpointing:
   metric: str = MEAN
   highest: bool | None = None
   grace_seconds: float = 30.0
-  folder: str | None = None
+  folder: Result[str | None] = None
   stop_at_failed_save: bool = False
 
   def __post_init__(self):

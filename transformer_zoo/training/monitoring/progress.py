@@ -8,7 +8,7 @@ import rich.progress
 
 
 def duration(seconds: float) -> str:
-  """Returns a length of time in words: `48 s`, `3 min 05 s`, `2 h 10 min`."""
+  """Returns a duration in words: `48 s`, `3 min 05 s`, `2 h 10 min`."""
   seconds = round(seconds)
   if seconds < 60:
     return f"{seconds} s"
@@ -20,8 +20,9 @@ def duration(seconds: float) -> str:
 class Progress:
   """Shows step, loss, tokens per second and the time left.
 
-  On a terminal it is one line that renews itself. Elsewhere (a log file, a
-  pipe) it is a plain line every few seconds, and one at the last step.
+  On a terminal it is one line that is redrawn. Elsewhere (a log file, a pipe)
+  it is a plain line every few seconds, at every multiple of `every_steps` and
+  at the last step.
   """
 
   def __init__(
@@ -32,28 +33,33 @@ class Progress:
     name: str = "training",
     unit: str = "step",
     every_seconds: float = 10.0,
+    every_steps: int | None = None,
     console: rich.console.Console | None = None,
     clock: Callable[[], float] = time.monotonic,
   ):
     """Opens the display.
 
     Args:
-      first_step: the step that the run starts (or resumes) from.
-      last_step: the step at which it ends.
-      name: what stands at the beginning of the line.
-      unit: what is counted.
-      every_seconds: seconds between two plain lines.
-      console: where to write; standard output by default.
-      clock: seconds since any moment.
+      first_step: The step that the run starts (or resumes) from.
+      last_step: The step at which it ends.
+      name: The beginning of the line.
+      unit: The name of what is counted.
+      every_seconds: The number of seconds between two plain lines.
+      every_steps: The number of steps after which a plain line comes in any
+        case; None for no such number.
+      console: The console to write to; standard output by default.
+      clock: A function that returns seconds since any moment.
     """
     self._first_step = first_step
     self._last_step = last_step
     self._name = name
     self._unit = unit
     self._every_seconds = every_seconds
+    self._every_steps = every_steps
     self._console = console or rich.console.Console(highlight=False)
     self._clock = clock
-    self._origin = None  # (seconds, step) of the first update.
+    self._updates = 0
+    self._origin = None  # (seconds, step) that the time left counts from.
     self._last_line = None
     self._bar = None
     if self._console.is_terminal:
@@ -80,16 +86,20 @@ class Progress:
     """Shows that `step` is done.
 
     Args:
-      step: the number of steps done, counted as `first_step` is.
-      loss: the loss of that step, when it is known.
-      tokens_per_second: the speed since the last measurement, when known.
-      flops_per_second: the same, of what the model needs; all devices.
-      utilization: the share of what the devices can do at most, where known;
-        it is shown in place of FLOP/s.
+      step: The number of steps done, counted as `first_step` is.
+      loss: The loss of that step, None if it is unknown.
+      tokens_per_second: The speed since the last measurement, None if it is
+        unknown.
+      flops_per_second: The FLOPs of the model per second on all devices, None
+        if they are unknown.
+      utilization: The share of the peak rate of the devices, shown in place of
+        FLOP/s; None if the peak rate is unknown.
     """
     now = self._clock()
-    if self._origin is None:
-      # Time left is extrapolated from here: the first step holds compilation.
+    self._updates += 1
+    if self._updates <= 2:
+      # Time left is extrapolated from the second update: what comes before it
+      # holds compilation, and the first count of the FLOPs of a step.
       self._origin = (now, step)
     text = "  ".join(
       [
@@ -101,10 +111,11 @@ class Progress:
     if self._bar is not None:
       self._bar.update(self._task, completed=step - self._first_step, text=text)
       return
-    due = (
+    by_time = (
       self._last_line is None or now - self._last_line >= self._every_seconds
     )
-    if due or step >= self._last_step:
+    by_steps = self._every_steps and step % self._every_steps == 0
+    if by_time or by_steps or step >= self._last_step:
       self._last_line = now
       self._print(f"{self._name}: {text}")
 

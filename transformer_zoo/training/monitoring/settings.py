@@ -1,4 +1,4 @@
-"""What of a run is watched, and what becomes of it."""
+"""Settings of how a run is watched."""
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
@@ -9,6 +9,8 @@ from typing import Any, Literal
 import gin
 import jax
 
+from transformer_zoo.effects import Place
+from transformer_zoo.effects import Result
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import hardware
 from transformer_zoo.training.monitoring import norms as norms_lib
@@ -32,28 +34,33 @@ class Watching:
   """How a run is watched.
 
   Attributes:
-    anomalies: what is done about NaN, infinities and spikes.
-    norms: of gradients and parameters: 'groups' such as `encoder/mlp`, also of
-      every layer, or of none but all gradients together.
-    writers: of numbers, besides the run's own files and TensorBoard.
-    profile: steps of which a trace is taken, as `10:13`.
+    anomalies: The reaction to NaN, infinities and spikes.
+    norms: The norms of gradients and parameters that are logged: those of
+      'groups' such as `encoder/mlp`, of all 'layers' too, or the 'total' of the
+      gradients only.
+    writers: The writers of metrics besides the run's own files and TensorBoard.
+    profile: The steps of which a trace is taken, such as `10:13`; None for
+      none.
   """
 
   anomalies: Anomalies = Anomalies()
-  norms: Literal["total", "groups", "layers"] = "groups"
-  writers: Sequence[Any] = ()
-  profile: str | None = None
+  norms: Result[Literal["total", "groups", "layers"]] = "groups"
+  writers: Place[Sequence[Any]] = ()
+  profile: Place[str | None] = None
 
   def in_step(self) -> dict[str, Any]:
-    """What `TrainProgram` must know of it."""
+    """Returns the arguments of `TrainProgram` that follow from it."""
     return {"anomalies": self.anomalies, "norms": self._norms()}
 
   def check(self, train_steps: int) -> None:
-    """Checks what would fail later.
+    """Checks the settings before a run begins.
+
+    Args:
+      train_steps: The last step of the run.
 
     Raises:
-      UserError: the run has no such steps to profile, or a writer's package is
-        not installed.
+      UserError: The run lacks the steps to profile, or the package of a writer
+        is not installed.
     """
     profiling.parse(self.profile, train_steps)
     for writer in self.writers:
@@ -65,10 +72,13 @@ class Watching:
       writer.check()
 
   def recorder(self, folder: pathlib.Path) -> Recorder:
-    """Opens the files of a run; of several processes the first one writes.
+    """Opens the metric files of a run; the first of several processes writes.
+
+    Args:
+      folder: The run folder.
 
     Raises:
-      UserError: as `Recorder`.
+      UserError: A file cannot be opened, or a writer cannot start.
     """
     if jax.process_index():
       return NoRecorder()
@@ -88,13 +98,14 @@ class Watching:
     """Begins to watch a run.
 
     Args:
-      program: its step.
-      recorder: where values are written.
-      folder: of the run.
-      train_steps: its last step.
-      origin: the number of a batch, from 0 -> where it comes from.
-      progress: of its checkpoint, or {}.
-      started: by `time.perf_counter`, when this process began with the run.
+      program: The program of the step.
+      recorder: The writer of values.
+      folder: The run folder.
+      train_steps: The last step of the run.
+      origin: The function from the number of a batch, from 0, to its origin.
+      progress: The progress saved in the restored checkpoint, or {}.
+      started: The time by `time.perf_counter` at which this process began with
+        the run; None for now.
     """
     chip = hardware.chip_of(program.mesh.devices.flat[0].device_kind)
     guard = Guard(
@@ -131,7 +142,7 @@ class Watching:
 
 
 def _flops(program: TrainProgram, shapes: Shapes) -> int:
-  """Its model FLOPs; batches that are alike are counted once."""
+  """Returns the model FLOPs of a step; equal shapes are counted once."""
   key = tuple((name, shapes[name].shape) for name in sorted(shapes))
   if key not in program.known_flops:
     program.known_flops[key] = program.model_flops(shapes)

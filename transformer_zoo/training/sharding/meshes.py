@@ -159,3 +159,9 @@ def _divisors(count: int) -> list[int]:
 
 def _devices(count: int) -> str:
   return f"{count} device" + "s" * (count > 1)
+
+
+def over_rows(mesh: jax.sharding.Mesh) -> jax.sharding.NamedSharding:
+  """Returns the sharding of a batch: its rows over data and fsdp."""
+  spec = jax.sharding.PartitionSpec(BATCH_AXES)
+  return jax.sharding.NamedSharding(mesh, spec)

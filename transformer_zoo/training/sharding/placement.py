@@ -1,15 +1,19 @@
 """Tensors of a checkpoint, laid out on the mesh one after the other."""
 
 from collections.abc import Mapping, Sequence
+import typing
 from typing import Any
 
 from flax import linen as nn
 import jax
 import numpy as np
 
-from transformer_zoo.interop.tensors import layers
-from transformer_zoo.interop.tensors.assignment import Parameter
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo import parameter_names
+from transformer_zoo.parameter_names import Parameter
+
+# A run from scratch imports no part of `interop`.
+if typing.TYPE_CHECKING:
+  from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 
 # (start, stop) along each axis: what a device has of an array.
 _Box = tuple[tuple[int, int], ...]
@@ -26,9 +30,9 @@ def parameters_of(boxed_params) -> dict[str, Parameter]:
     boxed_params, is_leaf=lambda x: isinstance(x, nn.meta.AxisMetadata)
   ):
     name = _name(path)
-    own = 1 if layers.is_stacked(name) else 0
+    own = 1 if parameter_names.is_stacked(name) else 0
     parameter = Parameter(leaf.value.shape[own:], leaf.names[own:])
-    for layer in layers.names_in(name, leaf.value.shape):
+    for layer in parameter_names.names_in(name, leaf.value.shape):
       found[layer] = parameter
   return found
 
@@ -38,13 +42,13 @@ def shapes(tree) -> dict[str, tuple[int, ...]]:
   found = {}
   for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
     name = _name(path)
-    own = leaf.shape[1:] if layers.is_stacked(name) else leaf.shape
-    found.update(dict.fromkeys(layers.names_in(name, leaf.shape), own))
+    own = leaf.shape[1:] if parameter_names.is_stacked(name) else leaf.shape
+    found.update(dict.fromkeys(parameter_names.names_in(name, leaf.shape), own))
   return found
 
 
 def place(
-  tensors: Mapping[str, Tensor | None], abstract_params, fresh=None
+  tensors: "Mapping[str, Tensor | None]", abstract_params, fresh=None
 ) -> Any:
   """Reads parameters, one after the other, into the devices' memory.
 
@@ -65,13 +69,15 @@ def place(
   leaves, structure = jax.tree_util.tree_flatten_with_path(abstract_params)
   before = [None] * len(leaves) if fresh is None else jax.tree.leaves(fresh)
   order = {name: place for place, name in enumerate(tensors)}
-  names = [layers.names_in(_name(path), leaf.shape) for path, leaf in leaves]
+  names = [
+    parameter_names.names_in(_name(path), leaf.shape) for path, leaf in leaves
+  ]
   placed = [*before]
   for i in sorted(range(len(leaves)), key=lambda i: order[names[i][0]]):
     path, leaf = leaves[i]
     parts = [tensors[name] for name in names[i]]
     if any(parts):
-      stacked = layers.is_stacked(_name(path))
+      stacked = parameter_names.is_stacked(_name(path))
       placed[i] = _read(leaf, parts, before[i], stacked)
       if before[i] is not None:
         before[i].delete()
@@ -80,7 +86,7 @@ def place(
 
 def _read(
   leaf: jax.ShapeDtypeStruct,
-  parts: Sequence[Tensor | None],
+  parts: "Sequence[Tensor | None]",
   fresh: jax.Array | None,
   stacked: bool,
 ) -> jax.Array:

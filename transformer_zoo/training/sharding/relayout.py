@@ -10,7 +10,6 @@ from typing import Any
 from etils import epath
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors import orbax_checkpoints
 from transformer_zoo.training.checkpoints import checksums
 from transformer_zoo.training.checkpoints.step_folders import is_bucket
 from transformer_zoo.training.sharding import placement
@@ -50,6 +49,8 @@ def _local(folder: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
 
 
 def _restore(folder: pathlib.Path, abstract_state: Any) -> Any:
+  from transformer_zoo.interop.tensors import orbax_checkpoints
+
   tensors = orbax_checkpoints.open_checkpoint(folder)
   there = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
   wanted = placement.shapes(abstract_state)

@@ -1,0 +1,72 @@
+"""Configurables are found in the sources and imported when they are named."""
+
+import importlib
+import pathlib
+import subprocess
+import sys
+
+import gin
+from gin import config as gin_config
+import pytest
+
+import transformer_zoo
+from transformer_zoo import config
+from transformer_zoo.config import registry
+from transformer_zoo.errors import UserError
+
+PACKAGE = pathlib.Path(transformer_zoo.__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_bound():
+  yield
+  gin.clear_config()
+
+
+def modules():
+  """The modules of the rooms that register configurables."""
+  for room in registry.ROOMS:
+    path = PACKAGE / room
+    for file in [path] if path.suffix else sorted(path.rglob("*.py")):
+      yield ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)
+
+
+def test_the_sources_name_every_configurable_that_importing_them_registers():
+  for module in modules():
+    importlib.import_module(module.removesuffix(".__init__"))
+  found = registry._places(registry.ROOMS)
+  for selector, place in found.items():
+    registry.load(selector)
+    assert selector in gin_config._REGISTRY, place
+  rooms = tuple(
+    f"transformer_zoo.{room.removesuffix('.py').replace('/', '.')}."
+    for room in registry.ROOMS
+  )
+  registered = {
+    selector
+    for selector, configurable in gin_config._REGISTRY.items()
+    if configurable.wrapped.__module__.startswith(rooms)
+  }
+  assert registered - found.keys() == set()
+
+
+def test_naming_a_configurable_imports_its_module_alone():
+  script = """
+import sys
+from transformer_zoo.config import registry
+found = registry.find("GatedMlp", "here")
+assert found.wrapped.__module__ == "transformer_zoo.modules.feed_forward"
+assert "transformer_zoo.modules.layers" not in sys.modules
+assert not [m for m in sys.modules if m.startswith("transformer_zoo.runs")]
+"""
+  done = subprocess.run(
+    [sys.executable, "-c", script], capture_output=True, text=True
+  )
+  assert done.returncode == 0, done.stderr
+
+
+def test_a_misspelt_name_is_compared_with_what_is_not_imported(tmp_path):
+  file = tmp_path / "run.gin"
+  file.write_text("MODEL = @EncoderDecodr()")
+  with pytest.raises(UserError, match="EncoderDecodr.*did you mean"):
+    config.load([str(file)], root="MODEL")

@@ -1,0 +1,77 @@
+"""What tells the data of a run apart from other data of its name."""
+
+import dataclasses
+import types
+
+import pytest
+
+from transformer_zoo.data.storage import manifest
+from transformer_zoo.runs import inputs
+from transformer_zoo.studies.design import plan
+
+
+def mixture(**changes):
+  """A prepared mixture of one task."""
+  told = {"checksum": "c" * 64, "pieces": "v", "rates": (1.0,)} | changes
+  split = types.SimpleNamespace(checksum=told.pop("checksum"))
+  pieces = types.SimpleNamespace(checksum=told.pop("pieces"), extra_ids=100)
+  rates = told.pop("rates")
+  task = manifest.PreparedTask(
+    name="a",
+    folder="runs/prepared/a",
+    kind="examples",
+    features=("inputs", "targets"),
+    vocabulary=pieces,
+    eos_after_trim=True,
+    corruption=None,
+    corruption_seed=0,
+    splits={"train": split},
+    scoring=None,
+    definition="d",
+  )
+  task = dataclasses.replace(task, **told)
+  return manifest.PreparedMixture("m", (task,), rates)
+
+
+@pytest.fixture
+def mark(monkeypatch):
+  def of(**changes):
+    prepared = mixture(**changes)
+    monkeypatch.setattr(inputs, "prepared", lambda *_: prepared)
+    monkeypatch.setattr(manifest, "load", lambda *_: prepared)
+    made = plan.mark_of_made_data("m", "prepared")
+    assert plan.mark_of_found_data("m", "prepared") == made
+    return made
+
+  return of
+
+
+@pytest.mark.parametrize(
+  "change",
+  [
+    {"checksum": "e" * 64},
+    {"pieces": "another"},
+    {"rates": (0.5,)},
+    {"features": ("targets",)},
+    {"eos_after_trim": False},
+    {"corruption": {"noise_density": 0.5}},
+    {"corruption_seed": 1},
+    {"trimming": {"from": "start"}},
+    {"scoring": manifest.Scoring(None, ({"function": "a:b", "kwargs": {}},))},
+  ],
+)
+def test_other_data_has_another_mark(mark, change):
+  assert mark(**change) != mark()
+
+
+def test_where_data_lies_is_no_difference(mark):
+  assert mark(folder="elsewhere/a") == mark()
+
+
+def test_the_same_records_made_anew_are_no_other_data(mark):
+  # As when the raw files were copied or mounted again: their times are others.
+  assert mark(definition="another") == mark()
+
+
+def test_data_that_is_not_prepared_is_unknown(tmp_path):
+  assert plan.mark_of_found_data("a", str(tmp_path)) == plan.UNKNOWN_DATA

@@ -1,0 +1,142 @@
+"""Comparison of configurations, by what each of their settings affects.
+
+Settings are marked where they are defined (transformer_zoo/effects.py). What a
+macro affects follows from the settings that read it, and what an unmarked
+parameter of a part affects from the setting that refers to the part; where
+several do, the strongest effect counts.
+"""
+
+from collections.abc import Iterable, Iterator
+import hashlib
+import re
+
+from transformer_zoo.config import registry
+from transformer_zoo.config.task_modules import TASK_MODULES
+from transformer_zoo.effects import Effect
+
+_STATEMENT = re.compile(r"^([\w./]+) = (.*)$", re.MULTILINE)
+_DEFAULT = re.compile(r"^# ([\w./]+) = (.*)$", re.MULTILINE)
+_MACRO = re.compile(r"%([\w./]+)")
+_REFERENCE = re.compile(r"([@%])([\w./]+)")
+_STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+_SHOWN = 4
+
+
+def digest(text: str) -> str:
+  """Twelve hexadecimal digits of what a text binds, places left out."""
+  bound = dict(_STATEMENT.findall(text))
+  affects = effects(bound.items())
+  statements = "\n".join(
+    f"{name} = {value}"
+    for name, value in sorted(bound.items())
+    if affects[name] != Effect.PLACE
+  )
+  return hashlib.sha256(statements.encode()).hexdigest()[:12]
+
+
+def difference(old: str, new: str, *, layout: bool | None = None) -> str:
+  """Names what differs between two configurations, "" if nothing does.
+
+  Places are not compared. A parameter that one text binds and the other leaves
+  at an equal default does not differ.
+
+  Args:
+    old: The text of `operative_config` in a run folder.
+    new: The text of the command's configuration.
+    layout: True compares settings of speed alone, False those of the result
+      alone, None both.
+
+  Returns:
+    For example `TRAIN_STEPS was 100 and is 200, Mlp.d_ff was 64 and is unset`.
+  """
+  before, after = _Text(old), _Text(new)
+  affects = effects([*before.bound.items(), *after.bound.items()])
+  compared = {
+    None: (Effect.SPEED, Effect.RESULT),
+    True: (Effect.SPEED,),
+    False: (Effect.RESULT,),
+  }[layout]
+  changes = [
+    f"{name} was {before.bound.get(name, 'unset')} and is "
+    f"{after.bound.get(name, 'unset')}"
+    for name in sorted(affects)
+    if affects[name] in compared and _differs(name, before, after)
+  ]
+  rest = len(changes) - _SHOWN
+  shown = ", ".join(changes[:_SHOWN])
+  return shown + (f", and {rest} more" if rest > 0 else "")
+
+
+def effects(bound: Iterable[tuple[str, str]]) -> dict[str, Effect]:
+  """Returns what each of the names affects.
+
+  Args:
+    bound: The names and values of statements as texts; a name that occurs
+      several times is one setting.
+  """
+  bound = [(n, v, [*_references(v)]) for n, v in bound]
+  referred = {each for *_, references in bound for each in references}
+  affected: dict[str, Effect] = {TASK_MODULES: Effect.PLACE}
+
+  def effect(name):
+    part, _, parameter = name.rpartition(".")
+    mark = registry.mark(_last(part), parameter) if part else None
+    if mark is not None:
+      return mark
+    thing = _last(part) if part else name
+    weakest = Effect.PLACE if thing in referred else Effect.RESULT
+    return affected.get(thing, weakest)
+
+  changed = True
+  while changed:  # Effects grow along references until none does.
+    changed = False
+    for name, _, references in bound:
+      for thing in references:
+        if affected.get(thing, Effect.PLACE) < effect(name):
+          affected[thing] = effect(name)
+          changed = True
+  return {name: effect(name) for name, *_ in bound}
+
+
+class _Text:
+  """A configuration as text: what it binds, with the defaults it lists."""
+
+  def __init__(self, text: str):
+    self.bound = dict(_STATEMENT.findall(text))
+    self._defaults = dict(_DEFAULT.findall(text))
+    self._read = {
+      each for value in self.bound.values() for each in _references(value)
+    }
+
+  def reads(self, macro: str) -> bool:
+    """Whether a value of the text contains a macro."""
+    return macro in self._read
+
+  def resolved(self, name: str) -> str | None:
+    """The value of a name with macros replaced, None if it has none."""
+    value = self.bound.get(name, self._defaults.get(name))
+    if value is None:
+      return None
+    return _MACRO.sub(lambda m: self.resolved(m[1]) or m[0], value)
+
+
+def _differs(name: str, before: _Text, after: _Text) -> bool:
+  old, new = before.bound.get(name), after.bound.get(name)
+  if old == new:
+    return False
+  if "." not in name and (old is None or new is None):
+    # What reads the macro is compared instead.
+    return not (after if old is None else before).reads(name)
+  return before.resolved(name) != after.resolved(name)
+
+
+def _references(value: str) -> Iterator[str]:
+  """Yields the names of the configurables and macros in a value."""
+  value = _STRING.sub("", value)
+  for kind, name in _REFERENCE.findall(value):
+    yield _last(name) if kind == "@" else name
+
+
+def _last(name: str) -> str:
+  """A name without its scopes."""
+  return name.rpartition("/")[2]

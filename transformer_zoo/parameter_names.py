@@ -1,0 +1,76 @@
+"""Names of parameters, layer by layer, whether a model scans or loops.
+
+A model that scans its layers keeps them in one array under `layers`, a model
+that loops in one array each under `layers_0`, `layers_1`, ...; a checkpoint may
+be of either kind.
+"""
+
+from collections.abc import Mapping, Sequence
+import re
+from typing import NamedTuple
+
+_NUMBERED = re.compile(r"\blayers_(\d+)(?=/)")
+_STACKED = re.compile(r"\blayers(?=/)")
+
+
+class Parameter(NamedTuple):
+  """A parameter of a model: its shape and the logical names of its axes."""
+
+  shape: tuple[int, ...]
+  axes: tuple[str | None, ...]
+
+
+def is_stacked(name: str) -> bool:
+  """Whether a parameter holds all layers along its first axis."""
+  return _STACKED.search(name) is not None
+
+
+def names_in(name: str, shape: Sequence[int]) -> list[str]:
+  """Names of the layers that a parameter holds, or its name if it holds one.
+
+  Args:
+    name: The path of the parameter: `decoder/layers/mlp/wi/kernel`,
+      `decoder/decoder_norm/scale`.
+    shape: The shape of the parameter.
+  """
+  if not is_stacked(name):
+    return [name]
+  return [_STACKED.sub(f"layers_{i}", name, count=1) for i in range(shape[0])]
+
+
+def pattern_of(name: str) -> str:
+  """The name that all layers share: `decoder/layers_*/mlp/wi/kernel`."""
+  return _NUMBERED.sub("layers_*", name)
+
+
+def in_groups(details: Mapping[str, str]) -> list[tuple[str, str]]:
+  """Joins the layers of a parameter that have the same detail.
+
+  Args:
+    details: The detail of each parameter, by its name.
+
+  Returns:
+    (name, detail) in order, where the name of several layers is
+    `decoder/layers_{0..11}/mlp/wi/kernel`.
+  """
+  groups = {}
+  for name, detail in details.items():
+    groups.setdefault((pattern_of(name), detail), []).append(name)
+  return [
+    (_joined(pattern, names), detail)
+    for (pattern, detail), names in groups.items()
+  ]
+
+
+def _joined(pattern: str, names: Sequence[str]) -> str:
+  if len(names) == 1:
+    return names[0]
+  numbers = sorted(int(_NUMBERED.search(name).group(1)) for name in names)
+  runs = []
+  for number in numbers:
+    if runs and number == runs[-1][1] + 1:
+      runs[-1][1] = number
+    else:
+      runs.append([number, number])
+  texts = [str(a) if a == b else f"{a}..{b}" for a, b in runs]
+  return pattern.replace("*", "{" + ",".join(texts) + "}")

@@ -1,0 +1,93 @@
+"""The checkpoint that a run starts from."""
+
+from collections.abc import Sequence
+import dataclasses
+import math
+import typing
+from typing import Any
+
+from flax import linen as nn
+import gin
+
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
+
+if typing.TYPE_CHECKING:
+  from transformer_zoo.runs.restoration import Restoration
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class InitialCheckpoint:
+  r"""A checkpoint to start from, and how the run may differ from it.
+
+  Attributes:
+    path: The path of a run folder or of a step in its checkpoints/, of a
+      Hugging Face directory or of a T5X checkpoint; None for fresh parameters.
+    assignments: Ordered (regular expression, name), as T5X's assignment_map
+      without its `target/`: a parameter that an expression matches as a whole
+      is read from that name (\1 is the first group), or stays fresh if it is
+      None. Layers are always `layers_0`, `layers_1`, ... here.
+    ignore_unused: Whether parameters of the checkpoint that the model lacks are
+      passed over.
+    resize_vocabulary: Whether embeddings and logits may have another number of
+      rows: the first are read, further ones stay fresh, those that no id uses
+      are cut.
+    resize_positions: Whether learned positions may have another number of rows;
+      any of them may be cut.
+    other_fields: The fields in which the model may differ from the checkpoint's
+      although the parameters fit, by their whole or last names.
+    resume: Whether the run continues the steps and the Adafactor state of the
+      checkpoint, as T5X does; TRAIN_STEPS counts those steps. Otherwise only
+      the parameters are read.
+    loss_scale: With `resume`, the ratio of the loss in the checkpoint's
+      training to the mean over the targets: T5X divides the sum over the
+      targets of a batch by its `loss_normalizing_factor`, or by nothing.
+  """
+
+  path: str | None = None
+  assignments: Sequence[Sequence[str | None]] = ()
+  ignore_unused: bool = False
+  resize_vocabulary: bool = False
+  resize_positions: bool = False
+  other_fields: Sequence[str] = ()
+  resume: bool = False
+  loss_scale: float = 1.0
+
+  def __post_init__(self):
+    if not 0 < self.loss_scale < math.inf:
+      raise UserError(
+        f"InitialCheckpoint.loss_scale is {self.loss_scale}; it has to be a "
+        "positive number, 1 where the loss was a mean over targets"
+      )
+    if self.path == "":
+      raise UserError(
+        "INITIAL_CHECKPOINT_PATH is '', which names no checkpoint"
+      )
+
+  def open(
+    self,
+    model: nn.Module,
+    boxed_params: Any,
+    vocabularies: Sequence[Vocabulary],
+    *,
+    start_id: int | None = None,
+  ) -> "Restoration":
+    """Finds every parameter of a model in the checkpoint; reads none.
+
+    Args:
+      model: The model that starts from the checkpoint.
+      boxed_params: Its parameters, or their shapes, with logical axes.
+      vocabularies: The vocabularies whose ids it will read.
+      start_id: The id that its decoder is fed first; None skips the comparison
+        with that of the checkpoint.
+
+    Raises:
+      UserError: There is no checkpoint, or its parameters are not the model's.
+    """
+    # A run from scratch loads no reader of checkpoints.
+    from transformer_zoo.runs import restoration
+
+    return restoration.open_initial(
+      self, model, boxed_params, vocabularies, start_id=start_id
+    )

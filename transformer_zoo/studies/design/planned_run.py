@@ -1,0 +1,171 @@
+"""One planned run of a study: its name, gin file, bindings and command."""
+
+from collections.abc import Sequence
+import dataclasses
+import os
+import pathlib
+import re
+import shlex
+
+RUN_FILE = "run.gin"
+# Characters that a shell does not interpret within double quotes.
+_PLAIN_IN_QUOTES = re.compile(r"[^\"$`\\!]*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """One phase of one row with one seed, for one group or for all of them.
+
+  Attributes:
+    row: The name of the row.
+    seed: The seed of the row.
+    group: The name of the group that the run belongs to, or "" if the run is
+      the same for all groups.
+    part: The name of the part of the group, or "" for the whole group.
+    phase: The name of the phase.
+    member: The index of the member of an ensemble, from 0.
+    random_seed: The seed of the training: `seed` for the first member of an
+      ensemble, another one for each other member.
+    changes: The gin files and bindings in their order, `$(...)` expanded.
+    command: The command that executes the run, "train" or "evaluate".
+    mixture: The name of the mixture or task that the run reads.
+    scored: True if the scores of the run are those of the row.
+    folder: The run folder, in the pool that all studies share.
+    fingerprint: A hash of everything that determines the result: the
+      configuration without output paths, the prepared data, and the
+      fingerprints of the runs it starts from.
+    starts: The folders of the runs whose checkpoints it starts from: none, one,
+      or the members of an ensemble.
+    shared: True if an earlier run of the study is identical.
+    prepared_dir: The folder with the prepared mixture.
+  """
+
+  row: str
+  seed: int
+  group: str
+  phase: str
+  member: int
+  random_seed: int
+  changes: tuple[str, ...]
+  command: str
+  mixture: str
+  scored: bool
+  folder: pathlib.Path
+  fingerprint: str
+  starts: tuple[pathlib.Path, ...]
+  shared: bool
+  part: str = ""
+  prepared_dir: str = ""
+
+  @property
+  def name(self) -> str:
+    """The name of the run in messages and tables."""
+    return run_name(
+      self.row, self.seed, self.group, self.phase, self.member, self.part
+    )
+
+
+def run_name(
+  row: str, seed: int, group: str, phase: str, member: int = 0, part: str = ""
+) -> str:
+  """Returns the name of a run: `rate_25 / seed 0 / GLUE / finetune`."""
+  words = [row, f"seed {seed}", group, phase, part]
+  words.append(f"member {member}" * bool(member))
+  return " / ".join(filter(None, words))
+
+
+def as_gin(run: Run) -> str:
+  """Returns a run as a gin file without its seed, folder and checkpoints."""
+  lines = [
+    f"include {change!r}"
+    if change.endswith(".gin")
+    else " = ".join(map(str.strip, change.split("=", 1)))
+    for change in run.changes
+  ]
+  return "\n".join(lines) + "\n"
+
+
+def bindings(
+  command: str,
+  random_seed: int,
+  folder: str | os.PathLike[str],
+  checkpoints: Sequence[str | os.PathLike[str]] = (),
+) -> list[str]:
+  """Returns the gin bindings of a run that come after its changes.
+
+  Args:
+    command: "train", which starts from at most one checkpoint, or "evaluate".
+    random_seed: The seed of the training.
+    folder: The run folder.
+    checkpoints: The checkpoints that the run starts from; empty to leave the
+      choice to the gin files.
+  """
+  if command == "train":
+    places = [f"RANDOM_SEED={random_seed}", f"MODEL_DIR={str(folder)!r}"]
+  else:
+    places = [f"evaluate.output_dir={str(folder)!r}"]
+  return places + checkpoint_bindings(command, checkpoints)
+
+
+def checkpoint_bindings(
+  command: str, checkpoints: Sequence[str | os.PathLike[str]]
+) -> list[str]:
+  """Returns the binding of the checkpoints that a run starts from.
+
+  Args:
+    command: "train" or "evaluate".
+    checkpoints: The paths of the checkpoints; the result is empty without any.
+  """
+  paths = [str(path) for path in checkpoints]
+  if not paths:
+    return []
+  if command == "train":
+    return [f"INITIAL_CHECKPOINT_PATH={paths[0]!r}"]
+  return [f"CHECKPOINT_PATH={paths!r}"]
+
+
+def shell_command(run: Run, options: Sequence[str]) -> str:
+  """Returns the shell command of a run without the checkpoints it starts from.
+
+  Args:
+    run: The run, whose gin file lies in its folder.
+    options: Further words of the command.
+  """
+  words = ["zoo", run.command, f"--gin_file={run.folder / RUN_FILE}"]
+  if run.command == "train":
+    bound = bindings(run.command, run.random_seed, run.folder)
+    words += [f"--gin.{binding}" for binding in bound]
+  else:
+    words += [f"--mixture={run.mixture}", f"--output_dir={run.folder}"]
+  return shell_join([*words, *options])
+
+
+def with_checkpoints(command: str, checkpoints: Sequence[str]) -> str:
+  """Returns a shell command with the checkpoints that the run starts from.
+
+  Args:
+    command: The result of `shell_command`.
+    checkpoints: The paths of the checkpoints.
+  """
+  kind = command.split()[1]
+  bound = [f"--gin.{one}" for one in checkpoint_bindings(kind, checkpoints)]
+  if kind == "train":
+    words = bound
+  else:
+    words = [f"--checkpoint={checkpoint}" for checkpoint in checkpoints]
+    if len(checkpoints) == 1:
+      # A single --checkpoint is evaluated into a folder named after its step.
+      words += bound
+  return " ".join([command, *map(_quoted, words)])
+
+
+def shell_join(words: Sequence[str]) -> str:
+  """Returns words joined to a line that a shell splits into the same words."""
+  return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+  """Quotes as `shlex.quote`, but sets gin's single quotes in double quotes."""
+  if "'" in word and _PLAIN_IN_QUOTES.fullmatch(word):
+    return f'"{word}"'
+  return shlex.quote(word)
