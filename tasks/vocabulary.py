@@ -82,8 +82,8 @@ class FileVocabulary(LazyVocabulary):
     """Names the files.
 
     Args:
-      path: see `Vocabulary`; absolute, or relative to a data folder or to the
-        current one.
+      path: The path of the vocabulary, as in `Vocabulary`; absolute, or
+        relative to a data folder or to the current one.
       extra_ids: sentinels beside the pieces; see `Vocabulary`.
       lower_case: text is read without case; see `Vocabulary`.
       of_targets: whether targets are read; see `Vocabulary.to_seqio`.
@@ -125,9 +125,9 @@ def features(
   """Returns the features of a text-to-text task.
 
   Args:
-    path: see `FileVocabulary`; None for T5's vocabulary.
-    extra_ids: see `FileVocabulary`.
-    lower_case: see `FileVocabulary`.
+    path: The path of the vocabulary, as in `FileVocabulary`; None for T5's.
+    extra_ids: The number of sentinels, as in `FileVocabulary`.
+    lower_case: True to lower the case, as in `FileVocabulary`.
   """
   if path is None:
     return t5_features()
@@ -142,7 +142,7 @@ def t5_features(extra_ids: int = 100) -> dict[str, seqio.Feature]:
   """Returns the features of a text-to-text task in T5's vocabulary.
 
   Args:
-    extra_ids: see `T5Vocabulary`.
+    extra_ids: The number of sentinels, as in `T5Vocabulary`.
   """
   return {
     "inputs": seqio.Feature(T5Vocabulary(extra_ids), required=False),

@@ -18,12 +18,14 @@ import seqio
 
 from tasks.sources.text_files import TextFilesDataSource
 from tasks.vocabulary import t5_features
+from tasks.your_data.registration import checks_arguments
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.data.prepare.sentences import TokenizeSentences
 from transformer_zoo.data.prepare.seqio_corruption import CorruptionStep
 from transformer_zoo.errors import UserError
 
 
+@checks_arguments
 def register_text_task(
   name: str,
   split_to_pattern: Mapping[str, str | Sequence[str]],
@@ -44,8 +46,8 @@ def register_text_task(
       corruption, 15 % in spans of 3.
     output_features: `inputs` and `targets`; by default in T5's vocabulary.
     text_key: the field of a JSON object that holds the document.
-    documents: in plain text, 'lines' (each is one) or 'paragraphs' (blank lines
-      lie between them).
+    documents: The documents of plain text: 'lines', or 'paragraphs' between
+      blank lines.
     sentences: language, as in 'en', whose sentences are tokenised one by one,
       for objectives that ask where they end; by default whole documents are.
 
@@ -80,7 +82,7 @@ def steps(
   Args:
     corruption: an object of `transformer_zoo.corruption`. A run may take
       another (`CORRUPTION`): the prepared files are the same.
-    sentences: see `register_text_task`.
+    sentences: The language of the sentences, as in `register_text_task`.
   """
   # Whole documents as strings beside their tokens would fill the memory.
   tokenize = functools.partial(

@@ -66,7 +66,7 @@ def translate(
   From t5 `preprocessors.translate`.
 
   Args:
-    dataset: of a sentence in each language, by its code.
+    dataset: A dataset of a sentence in each language, by its code.
     source_language: code to translate from; its first two letters count, so
       that `zh-cn` is Chinese.
     target_language: code to translate to.

@@ -156,7 +156,8 @@ def keep_answer_in_window(
   Args:
     dataset: `inputs` and `targets` as token ids.
     sequence_length: the most tokens of `inputs`.
-    default_length: what counts as too long without it.
+    default_length: The length above which an example is too long, if the run
+      gives none.
 
   Returns:
     `inputs` and `targets` alone.
@@ -189,7 +190,7 @@ def closed_book(
 
   Args:
     example: `question` and the accepted answers.
-    prefix: what the inputs begin with, such as `nq question: `.
+    prefix: The text that the inputs begin with, such as `nq question: `.
     answers_key: the field with the answers.
 
   Returns:

@@ -33,7 +33,7 @@ def bracketed(
     example: `tokens` and their tags in IOB1 or IOB2.
     benchmark: first word of the inputs.
     tags_key: the field with the tags.
-    tag_names: of the tags where they are numbers.
+    tag_names: The names of the tags, if these are numbers.
 
   Returns:
     `inputs`, `targets`, and for scoring `tokens` and `tags`.

@@ -70,7 +70,7 @@ def document(world: World, domain: str, seed: int, index: int) -> str:
     world: the words and the facts.
     domain: a key of `DOMAINS`.
     seed: another seed gives another corpus about the same world.
-    index: which document.
+    index: The number of the document.
   """
   kinds, littered, stream = DOMAINS[domain]
   dice = Dice(seed, stream, index)

@@ -66,7 +66,7 @@ def examples_source(
     stream: the number of the task's random choices, one per task.
     inputs: the text of the input, with `{field}` of the raw example.
     targets: the text of the target, in the same way.
-    own_words: see `examples.examples`.
+    own_words: True if the open words of the split are in no other split.
 
   Returns:
     A source of `{"idx", "inputs", "targets"}` and, if the raw example has

@@ -22,8 +22,8 @@ import tensorflow as tf
 
 from tasks.sources import data_folders
 from tasks.sources import python_examples
-from transformer_zoo.data.prepare import definitions
-from transformer_zoo.data.prepare.definitions import skips_bad_rows
+from transformer_zoo.data.prepare import fingerprints
+from transformer_zoo.data.prepare.fingerprints import skips_bad_rows
 from transformer_zoo.errors import UserError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -122,8 +122,8 @@ class LineFilesDataSource(seqio.DataSource, abc.ABC):
     Args:
       split_to_pattern: a glob pattern per split, or several in their order,
         absolute or relative to a data folder or to the current one.
-      signature: of an example.
-      content: what a file holds one of on each line, for errors.
+      signature: The tensor specification of an example.
+      content: The name of what a line holds, for errors.
       settings: JSON of all that the examples depend on beside the files.
     """
     self._split_to_pattern = dict(split_to_pattern)
@@ -157,7 +157,7 @@ class LineFilesDataSource(seqio.DataSource, abc.ABC):
     """Returns what the examples depend on, for `zoo prepare`."""
     files = {
       split: [
-        definitions.describe_file(path) for path in self.list_shards(split)
+        fingerprints.describe_file(path) for path in self.list_shards(split)
       ]
       for split in self.splits
     }
@@ -189,9 +189,9 @@ class LineFilesDataSource(seqio.DataSource, abc.ABC):
     """Returns the dataset of a split.
 
     Args:
-      split: which files.
+      split: The split whose files are read.
       shuffle: read the files in a random order; rows keep theirs.
-      seed: of that order.
+      seed: The seed of that order.
       shard_info: take every `num_shards`-th file.
       sequence_length: unused.
       use_cached: unused.
@@ -226,7 +226,7 @@ class LineFilesDataSource(seqio.DataSource, abc.ABC):
     """Yields the examples of one file.
 
     Args:
-      path: of the file.
+      path: The path of the file.
       on_skipped: called with a sentence for each row that is skipped as bad.
 
     Raises:

@@ -24,7 +24,8 @@ def to_dataset(
 
   Args:
     examples: gives them anew at each call.
-    signature: of an example: scalars, and lists of shape [None].
+    signature: The tensor specification of an example: scalars, and lists of
+      shape [None].
   """
   lists = [name for name, spec in signature.items() if spec.shape.rank]
 

@@ -31,8 +31,8 @@ class TextFilesDataSource(line_files.LineFilesDataSource):
       split_to_pattern: a glob pattern per split, or several in their order,
         absolute or relative to a data folder or to the current one.
       text_key: the field of a JSON object that holds the document.
-      documents: of plain text: 'lines' or 'paragraphs', between which are blank
-        lines.
+      documents: The documents of plain text: 'lines', or 'paragraphs' between
+        blank lines.
 
     Raises:
       UserError: `documents` is something else.

@@ -42,7 +42,7 @@ def read_hosts(content: str, path: str) -> Hosts:
   Args:
     content: one host a line; or, as the RealNews list has it, a JSON object
       from domain to true or to a list of the names allowed before it.
-    path: of the file, for errors.
+    path: The path of the file, for errors.
 
   Raises:
     UserError: it is neither, or is empty.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import gin
 
-from transformer_zoo.cleaning.sentences import Sentencex
+from transformer_zoo.cleaning.rules import Sentencex
 from transformer_zoo.errors import UserError
 
 UNITS = ("sentence", "line")
@@ -25,8 +25,8 @@ class Unit(NamedTuple):
   """A sentence or line of a page.
 
   Attributes:
-    line: in which line it is, from 0.
-    text: with the blanks that follow it.
+    line: The number of its line, from 0.
+    text: The text with the blanks that follow it.
   """
 
   line: int
@@ -38,7 +38,7 @@ class Claim(NamedTuple):
 
   Attributes:
     start: place of the span's first unit in the page.
-    span: its digest.
+    span: The digest of the span.
     kept: whether the page comes first among those that have it.
   """
 
@@ -91,7 +91,7 @@ class DuplicateSpans:
   Attributes:
     length: units in a span.
     unit: "sentence" or "line"; spans of sentences go across lines.
-    split: from a line to its sentences.
+    split: A function from a line to its sentences.
   """
 
   length: int = 3

@@ -26,8 +26,8 @@ class Py3langid:
   """The language detector of the library py3langid, 97 languages and more.
 
   Attributes:
-    most_characters: what is read of a page, as much as langdetect, with which
-      C4 was made, reads.
+    most_characters: The number of characters of a page that are read, as many
+      as langdetect reads, with which C4 was made.
   """
 
   most_characters: int = 10_000
@@ -48,8 +48,8 @@ class LanguageFilter:
   Attributes:
     language: the code that the detector has for it.
     min_probability: the least that the detector must give.
-    detect: from a text to a language code and a probability; an instance of a
-      class at the top of a module, since workers import it.
+    detect: A function from a text to a language code and a probability, or an
+      instance of a class at the top of a module, since workers import it.
   """
 
   language: str = "en"

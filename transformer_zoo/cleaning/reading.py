@@ -28,8 +28,8 @@ def read_pages(
   """Yields the pages of a file, WET or JSON Lines by its first bytes.
 
   Args:
-    file: at its beginning, and can return there.
-    name: for errors.
+    file: A file at its beginning that can be rewound.
+    name: The name of the file, for errors.
     on_bad: called with a sentence for a line or record that cannot be used, and
       for what is damaged, after which reading ends.
   """

@@ -7,12 +7,12 @@ import json
 import rich.console
 import rich.table
 
-from transformer_zoo.cleaning.counts import Counts
-from transformer_zoo.cleaning.counts import DISCARDED
-from transformer_zoo.cleaning.counts import LINES
-from transformer_zoo.cleaning.counts import PAGES
-from transformer_zoo.cleaning.counts import TOTALS
-from transformer_zoo.cleaning.counts import UNMARKED
+from transformer_zoo.cleaning.rules import Counts
+from transformer_zoo.cleaning.rules import DISCARDED
+from transformer_zoo.cleaning.rules import LINES
+from transformer_zoo.cleaning.rules import PAGES
+from transformer_zoo.cleaning.rules import TOTALS
+from transformer_zoo.cleaning.rules import UNMARKED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,15 +20,15 @@ class Report:
   """Counts of a cleaning.
 
   Attributes:
-    pages_read: of the input.
-    pages_written: to the output.
+    pages_read: The number of pages of the input.
+    pages_written: The number of pages of the output.
     pages_dropped: rule -> pages; together what is missing in the output.
-    lines_read: of all pages read.
-    lines_written: to the output.
+    lines_read: The number of lines of all pages read.
+    lines_written: The number of lines of the output.
     lines_dropped: rule -> lines; `with_page` are those left of dropped pages.
     citation_marks: lines that had some, which were removed.
     duplicate_spans: occurrences discarded because another page has them.
-    duplicate_rounds: how often duplicates were looked for.
+    duplicate_rounds: The number of searches for duplicates.
     bad_rows: passed over in the input.
   """
 
@@ -79,7 +79,7 @@ def make_report(stages: Sequence[Counts], rounds: int) -> Report:
 
   Args:
     stages: the counts of each, in order.
-    rounds: how many of them looked for duplicates.
+    rounds: The number of stages that searched for duplicates.
   """
   first, last = stages[0], stages[-1]
   added = sum(stages, Counts())

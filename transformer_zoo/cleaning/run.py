@@ -8,12 +8,12 @@ import gin
 from transformer_zoo.cleaning import addresses
 from transformer_zoo.cleaning import reports
 from transformer_zoo.cleaning import rules as rules_lib
-from transformer_zoo.cleaning.counts import DISCARDED
 from transformer_zoo.cleaning.duplicates import DuplicateSpans
 from transformer_zoo.cleaning.languages import LanguageFilter
+from transformer_zoo.cleaning.pages import Settling
 from transformer_zoo.cleaning.rules import BadWords
+from transformer_zoo.cleaning.rules import DISCARDED
 from transformer_zoo.cleaning.rules import Rules
-from transformer_zoo.cleaning.settling import Settling
 from transformer_zoo.errors import UserError
 
 
@@ -45,9 +45,9 @@ def clean(
   Args:
     inputs: patterns of files, WET or JSON Lines, gzip or not.
     output_dir: folder to make; local or of any file system of Beam.
-    rules: for one page; None keeps pages as they are.
-    duplicates: what may not occur twice; None lets it.
-    language: of the pages; None keeps all.
+    rules: The rules for one page; None to keep pages as they are.
+    duplicates: The spans that may not occur twice; None for no such rule.
+    language: The language of the pages; None to keep all.
     one_page_per_url: whether of pages with one address the newest is kept.
     bad_words: file with a word or phrase a line, for the rule about them.
     host_names: file with hosts (`addresses.read_hosts`); others are dropped.

@@ -11,16 +11,16 @@ import apache_beam as beam
 
 from transformer_zoo.cleaning import addresses
 from transformer_zoo.cleaning import duplicates
-from transformer_zoo.cleaning.counts import Counts
-from transformer_zoo.cleaning.counts import DISCARDED
-from transformer_zoo.cleaning.counts import LINES
-from transformer_zoo.cleaning.counts import PAGES
 from transformer_zoo.cleaning.jobs import count
 from transformer_zoo.cleaning.jobs import order
 from transformer_zoo.cleaning.jobs import page_key
 from transformer_zoo.cleaning.languages import LanguageFilter
+from transformer_zoo.cleaning.pages import Settling
 from transformer_zoo.cleaning.reading import Page
-from transformer_zoo.cleaning.settling import Settling
+from transformer_zoo.cleaning.rules import Counts
+from transformer_zoo.cleaning.rules import DISCARDED
+from transformer_zoo.cleaning.rules import LINES
+from transformer_zoo.cleaning.rules import PAGES
 
 
 def select_and_clean(
@@ -34,7 +34,7 @@ def select_and_clean(
   """Chooses pages by their addresses and applies the rules of one page.
 
   Args:
-    pages: as they were read.
+    pages: The pages as they were read.
     settling: the rules.
     hosts: pages of others are dropped.
     urls: files with addresses; pages of others are dropped.
@@ -67,8 +67,8 @@ def drop_duplicates(
   """One round: discards what other pages keep, as far as that is undisputed.
 
   Args:
-    pages: without repeats within a page.
-    settling: with the spans that may not occur twice.
+    pages: The pages without repeats within a page.
+    settling: The cleaning of one page, with the spans that may not occur twice.
 
   Returns:
     The pages that are left; what lost a span has been settled anew.

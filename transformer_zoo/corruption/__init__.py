@@ -3,6 +3,8 @@
 A corruption is a frozen dataclass with `raw_length`, `check` and `__call__`
 (see `Denoising`). Manifests keep it as JSON, its spec. One whose class says
 `layout = "encoder"` makes whole rows of an encoder (see `MaskedLanguageModel`).
+One with `unit = "sentence"` or `"document"` reads text by these units, others
+read chunks of fixed length.
 """
 
 from collections.abc import Mapping

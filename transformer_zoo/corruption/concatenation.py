@@ -28,6 +28,7 @@ class ConcatenatedDocuments:
   """
 
   masking: Masking | None = None
+  unit = "document"
 
   def __post_init__(self):
     if self.masking is not None and not isinstance(self.masking, Masking):
@@ -80,7 +81,7 @@ class ConcatenatedDocuments:
       tokens: int32 [B, row length].
       segment_lengths: tokens of each document in a row.
       draws: source of randomness, one key per row.
-      vocabulary: of the tokens.
+      vocabulary: The vocabulary of the tokens.
 
     Returns:
       `targets` and `segment_lengths`; with masking `inputs` and `weights` too.

@@ -97,7 +97,7 @@ class Denoising:
 
     Args:
       lengths: tokens of `inputs` and `targets`, EOS counted.
-      vocabulary: of the text.
+      vocabulary: The vocabulary of the text.
 
     Returns:
       the share of examples whose targets will be cut: 0 for noise of an exact
@@ -158,7 +158,8 @@ class Denoising:
     Args:
       tokens: integer ids without EOS, [B, length].
       draws: source of randomness, one key per row.
-      vocabulary: of the text; `sentinel_ids` are in order of use.
+      vocabulary: The vocabulary of the text; `sentinel_ids` are in order of
+        use.
 
     Returns:
       `inputs` and `targets`, without EOS. Noise for which there is no sentinel

@@ -62,7 +62,7 @@ class Draws:
     """Makes the source.
 
     Args:
-      seed: not negative; its low 64 bits are the key.
+      seed: A seed that is not negative; its low 64 bits are the key.
       indices: number of each example, int64 [B], not negative.
     """
     indices = np.asarray(indices, np.uint64).reshape(-1, 1)
@@ -106,8 +106,8 @@ class Draws:
     """Returns int64 [B, number] in [0, bound).
 
     Args:
-      bounds: at least 1, less than 2^31; anything that broadcasts to [B,
-        number]. A value's chance is off by less than bound / 2^32 of itself.
+      bounds: Bounds from 1 to below 2^31 that broadcast to [B, number]. The
+        chance of a value is off by less than bound / 2^32 of itself.
       number: draws per example.
     """
     return _scaled(self.bits(number), bounds)

@@ -27,7 +27,7 @@ class Masking:
 
   Attributes:
     noise: a mask of `noise_masks`, or `WordSpans`; special tokens stay.
-    replacement: of the hidden tokens.
+    replacement: The replacement of the hidden tokens.
   """
 
   noise: Callable[..., np.ndarray] = dataclasses.field(
@@ -60,7 +60,7 @@ class Masking:
     Args:
       tokens: int32 [B, L] with special tokens, shorter rows padded.
       draws: source of randomness, one key per row.
-      vocabulary: of the tokens.
+      vocabulary: The vocabulary of the tokens.
 
     Returns:
       the rows as the encoder reads them, int32 [B, L], and True for the tokens
@@ -78,7 +78,7 @@ class MaskedLanguageModel:
   The special tokens are those that the vocabulary has; room is left for both.
 
   Attributes:
-    masking: which tokens are hidden, and how.
+    masking: The choice of hidden tokens and their replacement.
   """
 
   masking: Masking = dataclasses.field(default_factory=Masking)
@@ -110,7 +110,7 @@ class MaskedLanguageModel:
     Args:
       tokens: int32 [B, length], no special tokens.
       draws: source of randomness, one key per row.
-      vocabulary: of the tokens.
+      vocabulary: The vocabulary of the tokens.
 
     Returns:
       `inputs`, `targets` (the text) and `weights` (1 for hidden tokens).

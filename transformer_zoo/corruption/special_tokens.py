@@ -23,8 +23,8 @@ def ordinary_ids(vocabulary: Any, *, sentinels: bool = False) -> np.ndarray:
   """Returns the ids that a random token is drawn from, int32, ascending.
 
   Args:
-    vocabulary: of the text.
-    sentinels: they are drawn too, as by the t5 package.
+    vocabulary: The vocabulary of the text.
+    sentinels: True to draw sentinels too, as the t5 package does.
   """
   ordinary = ~is_special(vocabulary)
   if vocabulary.unk_id is not None:
@@ -53,7 +53,7 @@ def framed(tokens_BL: np.ndarray, vocabulary: Any) -> np.ndarray:
 
   Args:
     tokens_BL: int32.
-    vocabulary: its `cls_id` and `sep_id` may be None.
+    vocabulary: A vocabulary whose `cls_id` and `sep_id` may be None.
 
   Returns:
     int32 [B, L to L + 2].

@@ -43,9 +43,11 @@ class UnifiedLanguageModel:
   is not among these examples.
 
   Attributes:
-    masking: which tokens are hidden, and how: by default the paper's cloze,
-      15 %, one in five times a bigram or a trigram, then 80/10/10.
-    weights: of `ATTENTION_KINDS`, in that order; they need not add up to 1.
+    masking: The choice of hidden tokens and their replacement: by default the
+      paper's cloze, 15 %, one in five times a bigram or a trigram, then
+      80/10/10.
+    weights: The weights of `ATTENTION_KINDS`, in that order; they need not add
+      up to 1.
   """
 
   masking: Masking = dataclasses.field(default_factory=_cloze)
@@ -80,7 +82,7 @@ class UnifiedLanguageModel:
     Args:
       tokens: int32 [B, length], length at least 2, no special tokens.
       draws: source of randomness, one key per row.
-      vocabulary: of the tokens.
+      vocabulary: The vocabulary of the tokens.
 
     Returns:
       `inputs`, `targets`, `weights`, `token_types`, and `attention_kind`, one

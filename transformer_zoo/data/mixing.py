@@ -86,8 +86,8 @@ class ExamplesProportional:
     """Returns the rate of a task.
 
     Args:
-      count: its training examples.
-      name: of the task, for what the attributes say of it.
+      count: The number of training examples of the task.
+      name: The name of the task, for error messages.
     """
     count = (self.counts or {}).get(name, count)
     rate = float(count)

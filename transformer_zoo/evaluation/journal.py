@@ -16,8 +16,8 @@ class Journal:
   """What has been computed so far.
 
   Attributes:
-    path: of the file.
-    batches: of each batch in order, what was computed of its examples.
+    path: The path of the file.
+    batches: The computed values of each batch's examples, in order.
   """
 
   def __init__(
@@ -31,7 +31,7 @@ class Journal:
     """Opens the file, anew where it is of another evaluation.
 
     Args:
-      path: of the file; its folder exists.
+      path: The path of the file, in an existing folder.
       fingerprint: all that the results depend on, in parts with a name.
       writes: False in all processes but one.
       report: called with a sentence where the file is of another evaluation.

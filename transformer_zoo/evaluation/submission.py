@@ -24,9 +24,9 @@ class Format:
   """One file of a submission.
 
   Attributes:
-    file: its name; `.tsv` for GLUE, `.jsonl` for SuperGLUE.
-    labels: what the server calls each class; None where the answer itself is
-      asked for, a number in GLUE and a text in SuperGLUE.
+    file: The name of the file; `.tsv` for GLUE, `.jsonl` for SuperGLUE.
+    labels: The server's name of each class; None if the answer itself is
+      submitted, a number in GLUE and a text in SuperGLUE.
   """
 
   file: str
@@ -67,9 +67,9 @@ class Written:
   """A file that was written.
 
   Attributes:
-    path: where.
-    rows: how many answers it holds.
-    invalid: how many of them were no label and got the first one.
+    path: The path of the file.
+    rows: The number of answers in the file.
+    invalid: The number of predictions that were no label and got the first one.
   """
 
   path: pathlib.Path
@@ -92,10 +92,10 @@ def write(
   """Writes the file of one task, sorted by index, every row in it.
 
   Args:
-    folder: where; made if absent.
-    task: its name; it has a format.
-    examples: with `idx`; in MultiRC `idx/paragraph`, `idx/question` and
-      `idx/answer`, in ReCoRD `idx/query`.
+    folder: The folder of the files, made if absent.
+    task: The name of a task that has a format.
+    examples: The examples with `idx`; in MultiRC `idx/paragraph`,
+      `idx/question` and `idx/answer`, in ReCoRD `idx/query`.
     predictions: the task's post-processed answer for each example.
 
   Raises:

@@ -7,15 +7,12 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 from typing import Any
 
-from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.storage import function_references
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
-from transformer_zoo.evaluation.answers import invalid_answers
-from transformer_zoo.evaluation.answers import references as post_processing
 from transformer_zoo.evaluation.metrics import classification
-from transformer_zoo.evaluation.metrics import text_overlap
 
-_BLEU = f"{text_overlap.__name__}:bleu"
+_BLEU = "transformer_zoo.evaluation.metrics.text_overlap:bleu"
 # What scores a task that has no metrics of its own, as unlabelled text.
 OF_TOKENS = manifest.Scoring(
   postprocess=None,
@@ -35,8 +32,8 @@ class Answers:
   Attributes:
     targets: one per example.
     predictions: one per example; None where nothing was decoded.
-    invalid: how many predictions are no possible answer; None where the task
-      has no such notion.
+    invalid: The number of predictions that are no possible answer; None if
+      every text is a possible answer.
   """
 
   targets: list[Any]
@@ -52,7 +49,7 @@ def check(scoring: manifest.Scoring) -> None:
   """
   post = [scoring.postprocess] if scoring.postprocess else []
   for reference in (*post, *scoring.metrics, *scoring.score_metrics):
-    definitions.resolve(reference)
+    function_references.resolve(reference)
 
 
 def post_process(
@@ -73,7 +70,9 @@ def post_process(
     ValueError: there are not as many texts as examples.
   """
   reference = scoring.postprocess
-  answer = post_processing.resolve(reference) if reference else _as_it_is
+  answer = _as_it_is
+  if reference:
+    answer = function_references.resolve_post_processing(reference)
   targets = [
     answer(example["targets_pretokenized"], example=example, is_target=True)
     for example in examples
@@ -84,6 +83,9 @@ def post_process(
     answer(text, example=example, is_target=False)
     for text, example in zip(texts, examples, strict=True)
   ]
+  # Loads post-processors, which most tasks of unlabelled text do without.
+  from transformer_zoo.evaluation.answers import invalid_answers
+
   invalid = invalid_answers.count_invalid(reference, predictions)
   return Answers(targets, predictions, invalid)
 
@@ -98,9 +100,10 @@ def measure(
 
   Args:
     scoring: refers to the functions.
-    found: what `post_process` returned.
-    log_likelihoods: of each example's targets, in nats, for score metrics.
-    task: its name, for messages.
+    found: The result of `post_process`.
+    log_likelihoods: The log-likelihood of each example's targets, in nats, for
+      score metrics.
+    task: The name of the task, for messages.
 
   Raises:
     UserError: two metrics give a value of the same name, or a value is no
@@ -112,7 +115,7 @@ def measure(
     (scoring.score_metrics, list(log_likelihoods)),
   ):
     for reference in references:
-      values = definitions.resolve(reference)(found.targets, compared)
+      values = function_references.resolve(reference)(found.targets, compared)
       values = {
         name: _number(value, name, reference, task)
         for name, value in values.items()
@@ -134,7 +137,7 @@ def names(
   Args:
     scoring: refers to the functions.
     examples: some, as `post_process` takes them.
-    task: its name, for messages.
+    task: The name of the task, for messages.
 
   Returns:
     The names; None where some of the examples are too few for a metric.
@@ -154,9 +157,12 @@ def signature(scoring: manifest.Scoring, found: Answers) -> str | None:
   """Returns BLEU's signature, None where it is not among the metrics."""
   if _BLEU not in [reference["function"] for reference in scoring.metrics]:
     return None
-  first = found.targets[0] if found.targets else ""
-  references = 1 if isinstance(first, str) else len(first)
-  return text_overlap.bleu_signature(references)
+  from transformer_zoo.evaluation.metrics import text_overlap
+
+  references = {
+    1 if isinstance(target, str) else len(target) for target in found.targets
+  }
+  return text_overlap.bleu_signature(*sorted(references or {1}))
 
 
 def _number(

@@ -306,13 +306,16 @@ def test_missing_preparation_names_what_is_there(mixture, tmp_path):
     manifest.load("fwe", tmp_path)
 
 
+@pytest.mark.slow
 def test_loads_and_reads_without_tensorflow_and_seqio(mixture, tmp_path):
   manifest.save_mixture(mixture, tmp_path)
   program = textwrap.dedent(f"""
     import sys
     for name in ("tensorflow", "seqio", "tensorflow_datasets", "clu"):
       sys.modules[name] = None
-    from transformer_zoo.data import loader, manifest, prepare
+    from transformer_zoo.data.loader import loader
+    from transformer_zoo.data.prepare import preparation
+    from transformer_zoo.data.storage import manifest
     mixture = manifest.load("mixture", {str(tmp_path)!r})
     batch = next(loader.training_batches(
       mixture, split="train", lengths={LENGTHS!r}, batch_size=8, seed=3))

@@ -7,16 +7,18 @@ import sys
 import textwrap
 
 import numpy as np
+import pytest
 
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.loader import loader
-from transformer_zoo.data.loader.example_cache import ExampleCache
+from transformer_zoo.data.loader.examples import ExampleCache
 from transformer_zoo.data.storage.manifest import PreparedMixture
 
 # A batch has 0.3 MB: if one in twenty were kept, it would show.
 PROGRAM = """
   import json, sys
-  from transformer_zoo.data import loader, manifest
+  from transformer_zoo.data.loader import loader
+  from transformer_zoo.data.storage import manifest
 
   def anonymous():  # memory that no file stands behind, in MB
     with open("/proc/self/status") as status:
@@ -55,6 +57,7 @@ def documents(number, length=100_000):
     yield {"targets": rng.integers(3, 43, length).astype(np.int32)}
 
 
+@pytest.mark.slow
 def test_memory_grows_neither_with_steps_nor_with_the_corpus(
   make_task, tmp_path
 ):

@@ -314,6 +314,7 @@ def test_durations(seconds, text):
   assert task_writer._duration(seconds) == text
 
 
+@pytest.mark.slow
 def test_a_fresh_process_that_lacks_the_task_says_so():
   with pytest.raises(
     UserError, match="Task 'zt_absent' is not known to the pr"

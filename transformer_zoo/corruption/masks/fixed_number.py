@@ -25,9 +25,9 @@ def budgets(
   """Returns the noise tokens of each row, int64 [B].
 
   Args:
-    noise: how many there should be, [B]; at least 1 is meant.
+    noise: The intended number of noise tokens, [B]; at least 1 is used.
     allowed: True where a token may be noise, [B, L]; there cannot be more.
-    most: of them; None is no limit.
+    most: The largest number of noise tokens; None for no limit.
   """
   noise = np.maximum(noise, 1).astype(np.int64)
   if most is not None:
@@ -42,8 +42,8 @@ class FixedNumber:
   Attributes:
     noise_density: share of the tokens of a row, special ones counted, that are
       noise: `round(size * density)`, halves to even, and at least 1.
-    most: of the noise tokens of a row (BERT's `max_predictions_per_seq`); None
-      is no limit.
+    most: The largest number of noise tokens of a row (BERT's
+      `max_predictions_per_seq`); None for no limit.
     random_rounding: the number is rounded up with the chance of its fraction
       (RoBERTa, fairseq `mask_tokens_dataset.py` 3d262bb2).
   """

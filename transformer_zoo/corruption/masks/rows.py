@@ -16,7 +16,7 @@ class Rows:
 
   Attributes:
     tokens: int32 [B, L].
-    vocabulary: of the tokens.
+    vocabulary: The vocabulary of the tokens.
   """
 
   tokens: np.ndarray

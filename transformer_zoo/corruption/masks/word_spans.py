@@ -45,11 +45,11 @@ class WordSpans:
   Attributes:
     noise_density: share of the tokens of a row, special ones counted, that are
       noise: `round(size * density)`, rounded up where spans are cut.
-    weights: of spans of 1, 2, ... words; they need not add up to 1.
+    weights: The weights of spans of 1, 2, ... words; they need not add up to 1.
     cut_last: meet the budget exactly, with a part of a word if need be.
     whole_words: words as the vocabulary tells them; otherwise, and where the
       text is not known, every token is a word.
-    most: of the noise tokens of a row; None is no limit.
+    most: The largest number of noise tokens of a row; None for no limit.
   """
 
   noise_density: float = 0.15

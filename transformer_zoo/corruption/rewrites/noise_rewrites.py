@@ -115,7 +115,8 @@ def noise_token_to_random_token_or_sentinel(
   T5's "BERT-style": 90 % masked, 10 % random, none kept.
 
   Args:
-    tokens, mask, draws, vocabulary: as everywhere here.
+    tokens, mask, draws, vocabulary: The arguments of every rewrite of this
+      module.
     random_share: chance of a noise token to become a random id.
   """
   use_random = draws.uniform(tokens.shape[1]) < np.float32(random_share)

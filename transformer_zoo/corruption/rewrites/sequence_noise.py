@@ -32,7 +32,7 @@ class SentencePermutation:
   too.
 
   Attributes:
-    share: of the sentences that change places, rounded up; 1 is all.
+    share: The share of the sentences that change places, rounded up; 1 is all.
     full_stops: texts whose last token ends a sentence.
   """
 
@@ -77,7 +77,7 @@ class DocumentRotation:
   """Lets a text begin at a uniform token and carries what was before behind.
 
   Attributes:
-    chance: of a text to be rotated.
+    chance: The probability of a text to be rotated.
   """
 
   chance: float = 1.0
@@ -103,7 +103,7 @@ class SequenceNoise:
       BART large: (SentencePermutation(), TextInfilling(0.3))
 
   Attributes:
-    noises: from the first to the last that is applied.
+    noises: The noises in the order of their application.
   """
 
   noises: Sequence[Callable[[Ragged, Draws, Any], Ragged]]
@@ -126,7 +126,7 @@ class SequenceNoise:
 
     Args:
       lengths: tokens of `inputs` and `targets`, EOS counted.
-      vocabulary: of the text.
+      vocabulary: The vocabulary of the text.
 
     Returns:
       the share of examples whose inputs will be cut, estimated from draws; the
@@ -163,7 +163,7 @@ class SequenceNoise:
     Args:
       tokens: integer ids without EOS, [B, length].
       draws: source of randomness, one key per row.
-      vocabulary: of the text.
+      vocabulary: The vocabulary of the text.
 
     Returns:
       `inputs` and `targets`, without EOS.

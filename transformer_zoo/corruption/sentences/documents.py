@@ -21,11 +21,11 @@ class Sentences:
   """A text as plain arrays; a token is known by its place in the whole text.
 
   Attributes:
-    ends: where each sentence ends, exclusive, ascending; int64 [sentences].
-      None is empty.
-    first_sentences: of each document, and behind them the number of sentences;
-      int64 [documents + 1]. No document is empty.
-    read: from starts and lengths, each int64 [n], to tokens.
+    ends: The end of each sentence, exclusive, ascending, int64 [sentences]. No
+      sentence is empty.
+    first_sentences: The first sentence of each document, followed by the number
+      of sentences, int64 [documents + 1]. No document is empty.
+    read: A function from starts and lengths, each int64 [n], to tokens.
   """
 
   ends: np.ndarray
@@ -42,9 +42,11 @@ class Sentences:
     """Returns a text without the sentences and documents that have no token.
 
     Args:
-      ends: of its sentences, int64; they are not copied where none is empty.
-      document_ends: of its documents, int64; further ones are left out.
-      read: as the attribute.
+      ends: The ends of the sentences, int64; they are not copied if none is
+        empty.
+      document_ends: The ends of the documents, int64; further ones are left
+        out.
+      read: The function of the attribute.
     """
     if _has_empty(ends):
       ends = np.unique(ends[ends > 0])
@@ -100,7 +102,7 @@ def cut(text: Sentences, chunking: Chunking) -> tuple[np.ndarray, np.ndarray]:
 
   Args:
     text: the sentences.
-    chunking: how.
+    chunking: The rule that cuts text into chunks.
 
   Returns:
     places where the chunks start, and where they end, int64 [chunks] each.
@@ -193,11 +195,11 @@ def masked(
   """Hides tokens of rows that have their special tokens.
 
   Args:
-    rows: what the encoder should make of its inputs.
-    width: of the longest row at least.
-    masking: which tokens are hidden, and how.
+    rows: The token ids of the rows, special tokens included.
+    width: The width of the longest row at least.
+    masking: The choice of hidden tokens and their replacement.
     draws: source of randomness, one key per row.
-    vocabulary: of the tokens.
+    vocabulary: The vocabulary of the tokens.
 
   Returns:
     `inputs`, `targets` and `weights` of the same lengths.

@@ -15,8 +15,8 @@ class Pair(NamedTuple):
   """Two segments of each example of a batch.
 
   Attributes:
-    starts: of A and B in the text, int64 [2, B].
-    lengths: of A and B, int64 [2, B].
+    starts: The starts of A and B in the text, int64 [2, B].
+    lengths: The lengths of A and B, int64 [2, B].
     labels: class of the pair, int32 [B].
   """
 

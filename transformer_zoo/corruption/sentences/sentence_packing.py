@@ -30,6 +30,7 @@ class _Packed:
   """What both packings have in common."""
 
   layout = "encoder"
+  unit = "sentence"
   fewest_documents = 1
 
   def __post_init__(self):
@@ -80,11 +81,11 @@ class _Packed:
 
     Args:
       text: the sentences.
-      starts: of the chunks, int64 [B].
-      ends: of the chunks, int64 [B].
+      starts: The starts of the chunks, int64 [B].
+      ends: The ends of the chunks, int64 [B].
       length: most tokens of an example.
       draws: source of randomness, one key per chunk.
-      vocabulary: of the tokens.
+      vocabulary: The vocabulary of the tokens.
 
     Returns:
       `inputs`, `targets` and `weights`.
@@ -98,7 +99,7 @@ class FullSentences(_Packed):
   """Rows full of sentences, with a separator where a document ends.
 
   Attributes:
-    masking: which tokens are hidden, and how.
+    masking: The choice of hidden tokens and their replacement.
   """
 
   masking: Masking = dataclasses.field(default_factory=Masking)
@@ -113,7 +114,7 @@ class DocSentences(_Packed):
   own, or a batch needs more of them for as many tokens.
 
   Attributes:
-    masking: which tokens are hidden, and how.
+    masking: The choice of hidden tokens and their replacement.
   """
 
   masking: Masking = dataclasses.field(default_factory=Masking)

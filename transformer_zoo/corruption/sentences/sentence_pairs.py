@@ -37,6 +37,7 @@ class _Pairs:
   """What the objectives of sentence pairs have in common."""
 
   layout = "encoder"
+  unit = "sentence"
   fewest_documents = 1
 
   def __post_init__(self):
@@ -93,11 +94,11 @@ class _Pairs:
 
     Args:
       text: the sentences.
-      starts: of the chunks, int64 [B].
-      ends: of the chunks, int64 [B].
+      starts: The starts of the chunks, int64 [B].
+      ends: The ends of the chunks, int64 [B].
       length: most tokens of an example.
       draws: source of randomness, one key per chunk.
-      vocabulary: of the tokens.
+      vocabulary: The vocabulary of the tokens.
 
     Returns:
       `inputs`, `targets`, `weights`, `token_types`, and the class of the pair.
@@ -155,10 +156,11 @@ class NextSentence(_Pairs):
   is cut at the front or back of the longer segment.
 
   Attributes:
-    masking: which tokens are hidden, and how.
-    random_probability: of a B from elsewhere; it is certain where a chunk has
-      one sentence.
-    short_probability: of an example that aims at any length from 2 tokens on.
+    masking: The choice of hidden tokens and their replacement.
+    random_probability: The probability of a B from elsewhere; it is 1 for a
+      chunk of one sentence.
+    short_probability: The probability of an example that aims at any length
+      from 2 tokens on.
     separators: special tokens between A and B; RoBERTa's format has 2.
   """
 
@@ -188,9 +190,9 @@ class SentencePair(_Pairs):
   and a batch needs more of them for as many tokens.
 
   Attributes:
-    masking: which tokens are hidden, and how.
-    random_probability: of a B from elsewhere; it is certain where A is the last
-      sentence of its document.
+    masking: The choice of hidden tokens and their replacement.
+    random_probability: The probability of a B from elsewhere; it is 1 if A is
+      the last sentence of its document.
     separators: special tokens between A and B.
   """
 
@@ -220,9 +222,10 @@ class SentenceOrder(_Pairs):
   no order and is left out; that script gives it a B of another document.
 
   Attributes:
-    masking: which tokens are hidden, and how.
-    swap_probability: of the later segment as A.
-    short_probability: of an example that aims at any length from 2 tokens on.
+    masking: The choice of hidden tokens and their replacement.
+    swap_probability: The probability of the later segment as A.
+    short_probability: The probability of an example that aims at any length
+      from 2 tokens on.
     separators: special tokens between A and B.
   """
 

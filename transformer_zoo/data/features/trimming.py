@@ -47,8 +47,8 @@ class Rule(Protocol):
       tokens: ids of each feature, EOS included where the task has one.
       text: the untokenised rest of the example.
       lengths: the most ids of each feature, EOS counted.
-      vocabulary: of all features.
-      draws: of one example, None where nothing is drawn.
+      vocabulary: The vocabulary of all features.
+      draws: The draws of one example, or None if nothing is drawn.
     """
 
 
@@ -59,7 +59,7 @@ class KeepLast:
   As SeqIO's `add_task_with_sentinels`, in inputs and targets alike.
 
   Attributes:
-    number: how many stay, EOS not counted.
+    number: The number of tokens that stay, EOS not counted.
   """
 
   drawn: ClassVar[bool] = False
@@ -146,11 +146,11 @@ class FewerDemonstrations:
     """Returns at most `length` ids.
 
     Args:
-      ids: of the whole `text`, without EOS.
+      ids: The ids of the whole `text`, without EOS.
       text: the inputs.
-      starts: see the class.
+      starts: The starts of the demonstrations, as in the class.
       length: the most ids that stay.
-      vocabulary: that made `ids`.
+      vocabulary: The vocabulary that made `ids`.
     """
     for start in starts[1:]:
       if len(ids) <= length:

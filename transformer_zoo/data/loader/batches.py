@@ -30,7 +30,7 @@ class Batching:
   Attributes:
     stages: batch sizes and lengths of the rows.
     packing: several examples in one row where they fit.
-    buckets: of length bucketing; one alone for none.
+    buckets: The buckets of length bucketing; a single one for none.
   """
 
   stages: Stages
@@ -60,9 +60,9 @@ class Batches:
     """Opens the files.
 
     Args:
-      recipe: what the examples are.
-      batching: how they become batches.
-      shares: which parts of each batch are read, ascending.
+      recipe: The recipe of the examples.
+      batching: The rule that makes batches of the examples.
+      shares: The parts of each batch that are read, ascending.
       num_shares: equal parts of consecutive rows that a batch has.
 
     Raises:
@@ -225,11 +225,11 @@ class _Dealt:
   """Examples of some rows.
 
   Attributes:
-    reader: of the examples.
-    places: of the mixture, int64 [n].
+    reader: The reader of the examples.
+    places: The places in the mixture, int64 [n].
     owners: the row that each is in, int64 [n].
-    lengths: of the rows.
-    num_rows: how many there are.
+    lengths: The lengths of the rows.
+    num_rows: The number of rows.
   """
 
   reader: MixtureReader

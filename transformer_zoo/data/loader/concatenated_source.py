@@ -33,7 +33,7 @@ class ConcatenatedRows:
       stream: the documents.
       end_id: goes behind each.
       stride: tokens from the start of a row to the start of the next.
-      num_tokens: how many of the first tokens are used.
+      num_tokens: The number of tokens, from the first, that are used.
     """
     self._stream = stream
     self._document_ends = stream.document_ends
@@ -48,8 +48,8 @@ class ConcatenatedRows:
     """Returns rows.
 
     Args:
-      rows: their numbers, int64 [n].
-      length: how many of the first tokens of each are read.
+      rows: The numbers of the rows, int64 [n].
+      length: The number of tokens, from the first, that are read of each row.
 
     Returns:
       tokens, int32 [n, length]; tokens of each document in a row.
@@ -116,11 +116,11 @@ class ConcatenatedSource:
     """Opens the stream.
 
     Args:
-      task: of unlabelled text.
+      task: A task of unlabelled text.
       split: one of its splits.
       lengths: tokens of each feature.
-      objective: what is made of the rows.
-      features: those that the model needs.
+      objective: The objective that makes examples of the rows.
+      features: The features that the model needs.
       longest: lengths that the stream is cut for; of each row the first tokens
         are read, as `lengths` allow.
       max_tokens: only so many of the first tokens.

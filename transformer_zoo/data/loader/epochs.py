@@ -14,8 +14,9 @@ class Repeats:
   """A task in a run.
 
   Attributes:
-    examples: of the task in an epoch, after `max_tokens`.
-    epochs: how often the run goes through them.
+    examples: The number of examples of the task in an epoch, after
+      `max_tokens`.
+    epochs: The number of epochs of the run.
     counted: whether all batches of the run were counted; otherwise `epochs` is
       that of the first ones, scaled.
   """
@@ -38,8 +39,8 @@ def repeats(
   """Counts the examples of a run.
 
   Args:
-    batches: of the run.
-    steps: of the run, from 0 on.
+    batches: The batches of the run.
+    steps: The number of steps of the run, from step 0.
     exact: counts all of it, half a microsecond for an example of packed rows.
 
   Returns:

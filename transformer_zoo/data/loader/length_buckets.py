@@ -44,11 +44,11 @@ def buckets(
   """Returns the buckets of a run, the last for all that fit no other.
 
   Args:
-    given: of each bucket its lengths and its batch size, `{'inputs': 64,
-      'targets': 16, 'batch_size': 512}`, in the order in which an example
-      looks for its bucket.
-    lengths: of the last bucket.
-    batch_size: of the last bucket.
+    given: The lengths and the batch size of each bucket, `{'inputs': 64,
+      'targets': 16, 'batch_size': 512}`, in the order in which an example looks
+      for its bucket.
+    lengths: The lengths of the last bucket.
+    batch_size: The batch size of the last bucket.
 
   Raises:
     UserError: a bucket lacks something, is wider than `lengths` or comes too
@@ -92,11 +92,11 @@ class _Window:
   """The batches that become full in a window.
 
   Attributes:
-    number: of the window.
-    first_step: of its first batch.
+    number: The number of the window.
+    first_step: The step of the window's first batch.
     batches: (bucket, places), in the order of the steps.
-    came: of each bucket, the places that waited when the window began.
-    waiting: of each bucket, the places that wait when it ends.
+    came: The places that waited in each bucket when the window began.
+    waiting: The places that wait in each bucket when the window ends.
   """
 
   number: int
@@ -122,10 +122,11 @@ class BucketPlan:
     """Prepares an empty plan.
 
     Args:
-      lengths: from places in the mixture, int64 [n], to trimmed lengths, int
-        [n, features]; the features are in the order of the buckets' lengths.
-      buckets: as the function of that name returns them.
-      seed: of the order of the batches.
+      lengths: A function from places in the mixture, int64 [n], to trimmed
+        lengths, int [n, features]; the features are in the order of the
+        buckets' lengths.
+      buckets: The buckets, as the function `buckets` returns them.
+      seed: The seed of the order of the batches.
     """
     self._lengths = lengths
     self._buckets = buckets

@@ -53,7 +53,7 @@ def training_batches(
     mixture: prepared tasks and rates.
     start_step: number of the first batch.
     num_workers: processes that make the batches; 0 for threads of this one.
-    **arguments: of `open_batches`.
+    **arguments: The arguments of `open_batches`.
 
   Returns:
     Iterator of {SeqIO's key: int32 [rows of this process, length]}.
@@ -89,10 +89,10 @@ def open_batches(
   Args:
     mixture: prepared tasks and rates; each task is repeated in epochs, in
       which every example occurs once.
-    split: of every task with a rate above 0.
+    split: The split that is read of every task with a rate above 0.
     lengths: tokens of each feature of the converter, EOS counted.
     batch_size: rows of a batch over all processes.
-    seed: of order and corruption, not negative.
+    seed: The seed of order and corruption, not negative.
     packing: several examples in one row where they fit. Without it, row r of
       step s is example `s * batch_size + r` of the mixture.
     corruption: instead of that of the 'tokens' tasks.
@@ -106,8 +106,8 @@ def open_batches(
       of sentences cut their text anew.
     length_buckets: lengths and batch sizes of batches of short examples; see
       `length_buckets.buckets`. Without packing and warm-up.
-    shares: which parts of each batch are read, ascending: those that devices of
-      this process compute on.
+    shares: The parts of each batch that are read, ascending: those that devices
+      of this process compute on.
     num_shares: equal parts of consecutive rows that a batch has.
 
   Raises:
@@ -149,7 +149,7 @@ def read_ahead(
   """Returns an endless iterator that makes batches before they are asked for.
 
   Args:
-    batches: of a run.
+    batches: The batches of a run.
     start_step: number of the first.
     num_workers: processes that make them, each with a bounded number in store;
       0 for threads of this one. The batches are the same.
@@ -194,7 +194,7 @@ def evaluation_batches(
       weights are 0.
     corruption: instead of the task's own.
     converter: lays the examples out as a model reads them.
-    max_examples: how many examples at most; all if None.
+    max_examples: The largest number of examples; None for all.
 
   Returns:
     Iterator of (batch, texts): {SeqIO's key: int32 [batch_size, length]} and,

@@ -17,8 +17,8 @@ def check_readable(name: str, members: Iterable[Any]) -> None:
   """Raises UserError that names every member whose files are not there.
 
   Args:
-    name: of the mixture.
-    members: its `seqio.Task`s.
+    name: The name of the mixture.
+    members: The `seqio.Task`s of the mixture.
   """
   problems = {}
   for task in members:
@@ -48,10 +48,10 @@ def inspect_mixture(
   Args:
     mixture: prepared, with the rates of the run.
     declared: task -> the splits that its data set can have.
-    steps: of the run; without it no epochs are told.
+    steps: The number of steps of the run; None to leave out epochs.
     batch_size: rows of a batch.
-    lengths: of the features, for packed rows; without them a row is taken to
-      hold one example (`train(packing=False)`).
+    lengths: The lengths of the features, for packed rows; None for rows of one
+      example (`train(packing=False)`).
 
   Returns:
     JSON: `examples_per_row` (None without steps), `rows`, and for each of

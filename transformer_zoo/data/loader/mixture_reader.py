@@ -26,8 +26,8 @@ class Recipe:
 
   Attributes:
     mixture: prepared tasks and rates.
-    split: of every task with a rate above 0.
-    seed: of order and corruption, not negative.
+    split: The split that is read of every task with a rate above 0.
+    seed: The seed of order and corruption, not negative.
     corruption: instead of that of the 'tokens' tasks.
     converter: says which features a model needs.
     static_copies: None corrupts a text anew whenever it comes (dynamic masking,
@@ -72,7 +72,8 @@ class MixtureReader:
 
   Attributes:
     order: deals places to tasks.
-    num_examples: of an epoch of each task, int64 [tasks].
+    num_examples: The number of examples of each task in an epoch, int64
+      [tasks].
     shares_rows: whether several examples may fit into a row.
   """
 
@@ -88,8 +89,8 @@ class MixtureReader:
     Args:
       recipe: the examples.
       lengths: tokens of each feature, EOS counted.
-      longest: of the run, where these lengths are of its warm-up.
-      cache_bytes: of memory for the examples of small tasks.
+      longest: The lengths of the run, if `lengths` are those of its warm-up.
+      cache_bytes: The memory for the examples of small tasks, in bytes.
 
     Raises:
       UserError: as `sources.open_source`.

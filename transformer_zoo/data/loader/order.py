@@ -33,7 +33,7 @@ class MixtureOrder:
     Args:
       rates: share of each task, of any positive sum. Whole numbers with a sum
         up to 2^20 are met exactly, others to one part in 2^20.
-      seed: of the phases.
+      seed: The seed of the phases.
 
     Raises:
       UserError: a rate is negative or none is positive.
@@ -79,8 +79,9 @@ def shuffled(
 
   Args:
     ranks: int64 [n], not negative.
-    num_examples: of the task of each rank, int64 [n], or of all.
-    seed: of the run.
+    num_examples: The number of examples of the task of each rank, int64 [n], or
+      of all.
+    seed: The seed of the run.
     tasks: number of the task of each rank in the mixture, or of all.
 
   Returns:

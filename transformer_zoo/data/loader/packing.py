@@ -79,11 +79,11 @@ class Used:
   """Which places of a mixture some batches consist of.
 
   Attributes:
-    first: all places from here on,
-    end: up to this one, exclusive,
-    besides: and these,
-    except_for: without these.
-    following: the first place behind all windows that were begun.
+    first: The first place of a range, all of which are used.
+    end: The end of the range, exclusive.
+    besides: Further places that are used, int64.
+    except_for: The places of that range that are left out, int64.
+    following: The first place behind all windows that were begun.
   """
 
   first: int
@@ -121,10 +121,10 @@ class RowPlan:
     """Prepares an empty plan.
 
     Args:
-      lengths: from places in the mixture, int64 [n], to trimmed lengths, int
-        [n, features].
+      lengths: A function from places in the mixture, int64 [n], to trimmed
+        lengths, int [n, features].
       capacity: tokens of a row, per feature.
-      first_place: where the first window begins.
+      first_place: The place at which the first window begins.
     """
     self._lengths = lengths
     self._capacity = capacity

@@ -42,7 +42,7 @@ class SentenceSource:
     """Opens the text and cuts it.
 
     Args:
-      task: of unlabelled text whose sentences are split.
+      task: A task of unlabelled text with split sentences.
       split: one of its splits.
       lengths: tokens of 'inputs' and 'targets', special tokens counted.
       objective: pairs or packed sentences.
@@ -106,9 +106,9 @@ def cut(
 
   Args:
     objective: pairs or packed sentences.
-    text: its sentences.
+    text: The sentences of the text.
     length: tokens of a row.
-    where: what the text is of, for messages.
+    where: The name of the text in messages.
 
   Returns:
     starts and ends of the chunks, as `sentences.cut`.

@@ -6,13 +6,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from transformer_zoo import corruption as corruptions
-from transformer_zoo.corruption.concatenation import ConcatenatedDocuments
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import trimming
-from transformer_zoo.data.loader import sentence_source
-from transformer_zoo.data.loader.concatenated_source import ConcatenatedSource
-from transformer_zoo.data.loader.example_cache import ExampleCache
+from transformer_zoo.data.loader.examples import ExampleCache
 from transformer_zoo.data.loader.examples import Examples
 from transformer_zoo.data.loader.examples import used_tokens
 from transformer_zoo.data.storage import manifest
@@ -27,11 +24,11 @@ class Source(Protocol):
   """Random access to the examples of one split of one task.
 
   Attributes:
-    num_examples: how many there are in an epoch.
+    num_examples: The number of examples in an epoch.
     layout: 'encoder_decoder' or 'encoder', for which converters its features
       are made.
     shares_rows: whether several examples may fit into a row.
-    cached_bytes: of memory that its examples may take.
+    cached_bytes: The memory that its examples may take, in bytes.
   """
 
   num_examples: int
@@ -47,7 +44,7 @@ class Source(Protocol):
 
     Args:
       indices: int64 [n].
-      seed: of what is drawn.
+      seed: The seed of the draws.
       keys: int64 [n], with `seed` the key of what each example draws.
     """
 
@@ -71,7 +68,7 @@ def open_source(
     split: one of its splits.
     lengths: tokens of each feature, EOS counted.
     corruption: instead of the task's own, in a 'tokens' task.
-    features: those that are needed.
+    features: The features that are needed.
     longest: lengths that text is cut into chunks for; of each chunk the first
       tokens are read, as `lengths` allow. By default `lengths`.
     max_tokens: only so many of the first tokens of a 'tokens' task.
@@ -118,13 +115,19 @@ def _open_text(
     corruption = corruptions.from_spec(task.corruption)
   layout = getattr(corruption, "layout", "encoder_decoder")
   lengths, longest = _completed(lengths, layout), _completed(longest, layout)
-  if isinstance(corruption, sentence_source.Objective):
+  unit = getattr(corruption, "unit", "chunk")
+  # A run imports the source that its corruption needs.
+  if unit == "sentence":
+    from transformer_zoo.data.loader import sentence_source
+
     return sentence_source.SentenceSource(
       task, split, lengths, corruption, max_tokens
     )
   arguments = task, split, lengths, corruption, features, longest, max_tokens
-  if isinstance(corruption, ConcatenatedDocuments):
-    return ConcatenatedSource(*arguments)
+  if unit == "document":
+    from transformer_zoo.data.loader import concatenated_source
+
+    return concatenated_source.ConcatenatedSource(*arguments)
   return _TokenSource(*arguments)
 
 

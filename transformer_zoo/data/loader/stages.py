@@ -19,9 +19,9 @@ class Stage:
   """Steps of one batch size and one length of rows.
 
   Attributes:
-    first_step: where it begins.
+    first_step: The first step of the stage.
     batch_size: rows of its batches.
-    phase: how many times the lengths have changed before.
+    phase: The number of earlier changes of the lengths.
     first_row: rows of the same phase before the first step.
   """
 
@@ -36,7 +36,7 @@ class Stages:
 
   Attributes:
     phases: lengths of the rows, feature -> tokens, of each phase.
-    stages: in order.
+    stages: The stages in order.
   """
 
   def __init__(
@@ -49,7 +49,7 @@ class Stages:
     """Plans the stages.
 
     Args:
-      batch_size: after the warm-up.
+      batch_size: The batch size after the warm-up.
       lengths: feature -> tokens, after the warm-up.
       batch_size_warmup: step -> rows of the batches before that step, `{1000:
         32, 3000: 64}` for 32 rows in the steps 0 to 999 and 64 up to 2999.
@@ -113,8 +113,8 @@ class Stages:
 
     Args:
       start: the first step.
-      stop: that after the last.
-      features: those that a row has (`features.Converter`).
+      stop: The step after the last one.
+      features: The features that a row has (`features.Converter`).
     """
     return self._before(stop, features) - self._before(start, features)
 

@@ -48,8 +48,8 @@ class Writer:
 
     Args:
       task: a registered task.
-      template: its manifest without splits.
-      splits: those to write.
+      template: The manifest of the task without splits.
+      splits: The splits to write.
     """
     folder = pathlib.Path(template.folder)
     partial = folder.with_name(f".{task.name}.partial")

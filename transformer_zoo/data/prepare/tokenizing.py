@@ -31,8 +31,8 @@ def tokenize(
     texts: documents.
     vocabulary: theirs.
     language: split them into sentences of this language; None: do not.
-    threads: how many may tokenise now, asked again for every batch. The
-      calling thread reads ahead meanwhile.
+    threads: A function that returns how many threads may tokenise now; it is
+      called for every batch. The calling thread reads ahead meanwhile.
   """
   pending = collections.deque()
   with futures.ThreadPoolExecutor() as executor:

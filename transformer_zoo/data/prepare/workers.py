@@ -52,9 +52,9 @@ class Board:
     and goes on.
 
     Args:
-      job: which.
-      share: from 0 to 1.
-      number: of examples.
+      job: The number of the job.
+      share: The share of the job that is done, from 0 to 1.
+      number: The number of examples that are done.
     """
     if self._parent not in (os.getpid(), os.getppid()):
       os._exit(1)
@@ -86,8 +86,9 @@ def run(
 
   Args:
     work: does one; can be pickled where processes are fresh.
-    count: of jobs.
-    processes: how many work at once; of one job, how many threads.
+    count: The number of jobs.
+    processes: The number of processes that work at once, or of threads if there
+      is one job.
     fresh: processes begin with nothing; otherwise they have all that this one
       has, which is faster but forbids them TensorFlow.
     tell: called every few seconds.

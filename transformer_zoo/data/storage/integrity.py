@@ -28,8 +28,8 @@ class StoredFile:
 
   Attributes:
     name: within the folder of its task.
-    num_bytes: its size.
-    sha256: its checksum, in hexadecimal.
+    num_bytes: The size of the file.
+    sha256: The SHA-256 checksum of the file, in hexadecimal.
   """
 
   name: str
@@ -75,7 +75,7 @@ def check_blocks(path: str, expected: np.ndarray) -> None:
   """Raises UserError unless every block of a file is as it was written.
 
   Args:
-    path: of the file.
+    path: The path of the file.
     expected: `block_checksums` of it when it was written.
   """
   status = _status(path)

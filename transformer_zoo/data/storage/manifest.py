@@ -47,8 +47,8 @@ class Scoring:
   Attributes:
     postprocess: {'function': 'module:name', 'kwargs': {...}}, or None.
     metrics: the same for each metric of (targets, predictions).
-    score_metrics: for each metric of (targets, scores), a score being the
-      summed log-likelihood of an example's targets.
+    score_metrics: The references of the metrics of (targets, scores); a score
+      is the summed log-likelihood of an example's targets.
   """
 
   postprocess: dict[str, Any] | None
@@ -62,13 +62,14 @@ class PreparedTask:
 
   Attributes:
     name: the task's.
-    folder: where its files are.
+    folder: The folder of the task's files.
     kind: 'examples' or 'tokens'.
     features: the features an example gets in the end.
-    vocabulary: of all features.
+    vocabulary: The vocabulary of all features.
     eos_after_trim: a trimmed example still ends in EOS.
     corruption: the spec of the task's corruption ('tokens' only).
-    corruption_seed: of its `CorruptionStep`; used in evaluation.
+    corruption_seed: The seed of the task's `CorruptionStep`, used in
+      evaluation.
     splits: name -> files and counts.
     scoring: None where the task has no metric.
     definition: hash of all that the records depend on.

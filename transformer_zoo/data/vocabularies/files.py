@@ -105,7 +105,7 @@ def stated_pieces(folder: str) -> dict[str, str]:
   """What the files beside a vocabulary call its special pieces.
 
   Args:
-    folder: as a Hugging Face directory; other folders state nothing.
+    folder: A Hugging Face directory; other folders state nothing.
 
   Returns:
     The pieces of those of `pad`, `eos` and `bos` that are stated. The unknown
@@ -137,7 +137,7 @@ def stated_ids(
   of its config.json.
 
   Args:
-    folder: see `stated_pieces`.
+    folder: The folder of the vocabulary, as in `stated_pieces`.
     id_of: the id of a piece, None where it is absent.
 
   Raises:

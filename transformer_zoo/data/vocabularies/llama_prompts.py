@@ -25,7 +25,7 @@ def prepend_scheme(folder: str) -> str | None:
   """Where the class in a folder puts a space before a text.
 
   Args:
-    folder: as a Hugging Face directory.
+    folder: A Hugging Face directory.
 
   Returns:
     'first', 'always' (also behind special pieces) or 'never', as the
@@ -49,8 +49,8 @@ def like_theirs(tokenizer: "tokenizers.Tokenizer", folder: str) -> None:
   """Lets a tokenizer of a tokenizer.json put spaces as the class does.
 
   Args:
-    tokenizer: of the file; it is changed.
-    folder: of the file.
+    tokenizer: The tokenizer of the file, which is changed in place.
+    folder: The folder of the file.
   """
   from tokenizers import pre_tokenizers
 
@@ -78,8 +78,8 @@ def encode(
   """Returns the ids of a text.
 
   Args:
-    text: what a user asks.
-    scheme: see `prepend_scheme`.
+    text: The text of the user's message.
+    scheme: The scheme of spaces before the text, as in `prepend_scheme`.
     special: pieces that are read as such, and their ids.
     encode_as_it_is: the ids of a text that nothing is put before.
   """

@@ -36,7 +36,8 @@ class SentencePieceModel:
   """Encodes and decodes; the attributes are those of every tokenizer.
 
   Attributes:
-    is_stated: see `TokenizersModel`.
+    is_stated: True if the pieces are stated beside the model, as in
+      `TokenizersModel`.
   """
 
   def __init__(self, path: str, extra_ids: int | None, lower_case: bool):

@@ -20,7 +20,7 @@ def to_seqio(
   file; its WordPiece vocabulary gives a scalar for a text of one piece.
 
   Args:
-    vocabulary: of a task.
+    vocabulary: The vocabulary of a task.
     of_targets: whether it reads what a model is to write (Marian).
   """
   if vocabulary.kind == "bytes":
@@ -92,7 +92,7 @@ class AdaptedVocabulary(seqio.Vocabulary):
 
   Attributes:
     zoo_vocabulary: the adapted one.
-    of_targets: see `to_seqio`.
+    of_targets: True for the vocabulary of targets, as in `to_seqio`.
   """
 
   def __init__(self, vocabulary: Vocabulary, of_targets: bool = False):

@@ -63,8 +63,9 @@ def find(
 
   Args:
     id_of: the id of a piece, None where it is absent.
-    sentinel_ids: of the vocabulary, int [sentinels].
-    pad: what the file itself says, which goes before the names; as the others.
+    sentinel_ids: The sentinel ids of the vocabulary, int [sentinels].
+    pad: The padding id that the file itself states, which comes before the
+      names. The other ids are given the same way.
     eos: the same.
     unk: the same.
     bos: the same.

@@ -7,11 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from transformer_zoo.data.vocabularies import bytes_of_text
 from transformer_zoo.data.vocabularies import files
-from transformer_zoo.data.vocabularies import marian_pieces
-from transformer_zoo.data.vocabularies import sentencepiece_model
-from transformer_zoo.data.vocabularies import tokenizers_models
 from transformer_zoo.data.vocabularies.special_ids import SpecialIds
 from transformer_zoo.errors import UserError
 
@@ -50,8 +46,8 @@ def load(
 
   Args:
     found: the files.
-    extra_ids: see `Vocabulary`.
-    lower_case: see `Vocabulary`.
+    extra_ids: The number of sentinels, as in `Vocabulary`.
+    lower_case: True to lower the case, as in `Vocabulary`.
 
   Raises:
     UserError: they are damaged, or the settings do not fit their kind.
@@ -66,11 +62,16 @@ def _load(
 ) -> Tokenizer:
   if extra_ids is not None and extra_ids < 0:
     raise UserError(f"extra_ids={extra_ids} is negative; use 0 for none.")
+  # A run reads one kind of vocabulary and imports that one.
   if found.kind == "sentencepiece":
+    from transformer_zoo.data.vocabularies import sentencepiece_model
+
     return sentencepiece_model.SentencePieceModel(
       *found.paths, extra_ids, bool(lower_case)
     )
   if found.kind == "wordpiece":
+    from transformer_zoo.data.vocabularies import tokenizers_models
+
     return tokenizers_models.wordpiece(*found.paths, extra_ids, lower_case)
   if lower_case:
     raise UserError(
@@ -78,9 +79,15 @@ def _load(
       "leave it out."
     )
   if found.kind == "marian":
+    from transformer_zoo.data.vocabularies import marian_pieces
+
     return marian_pieces.MarianPieces(*found.paths, extra_ids)
-  if found.kind == "byte_bpe":
-    return tokenizers_models.byte_level_bpe(*found.paths, extra_ids)
-  if found.kind == "tokenizer_json":
+  if found.kind in ("byte_bpe", "tokenizer_json"):
+    from transformer_zoo.data.vocabularies import tokenizers_models
+
+    if found.kind == "byte_bpe":
+      return tokenizers_models.byte_level_bpe(*found.paths, extra_ids)
     return tokenizers_models.tokenizer_json(*found.paths, extra_ids)
+  from transformer_zoo.data.vocabularies import bytes_of_text
+
   return bytes_of_text.BytesOfText(extra_ids)

@@ -46,11 +46,12 @@ class TokenizersModel:
     """Adds sentinels and finds the special ids.
 
     Args:
-      tokenizer: of the library; it is changed.
-      path: of the file, for errors.
+      tokenizer: The tokenizer of the library, which is changed in place.
+      path: The path of the file, for error messages.
       extra_ids: sentinels to add behind the pieces; None for none.
-      lower_case: told to whoever asks.
-      passed_over: likewise, pieces of the file that it is without.
+      lower_case: True if the tokenizer lowers the case; kept as an attribute.
+      passed_over: The pieces of the file that the tokenizer leaves out; kept as
+        an attribute.
 
     Raises:
       UserError: it has sentinels already.
@@ -136,7 +137,7 @@ def wordpiece(
 
   Args:
     path: one piece a line, its id the number of the line.
-    extra_ids: see `TokenizersModel`.
+    extra_ids: The number of sentinels, as in `TokenizersModel`.
     lower_case: None to find out: a list without any capital letter is one of
       text without case.
 
@@ -180,7 +181,7 @@ def byte_level_bpe(
   Args:
     vocab: vocab.json, from pieces to ids.
     merges: merges.txt, a merge a line, the first one goes first.
-    extra_ids: see `TokenizersModel`.
+    extra_ids: The number of sentinels, as in `TokenizersModel`.
 
   Raises:
     UserError: the files do not fit each other, or are of words (GPT's).
@@ -251,8 +252,8 @@ def _beyond_rows(content: dict[str, Any], folder: str) -> list[str]:
   """Special pieces without rows in a model, where all others have one.
 
   Args:
-    content: of a tokenizer.json.
-    folder: of it, where a config.json may lie.
+    content: The content of a tokenizer.json.
+    folder: The folder of the file, which may have a config.json.
 
   Returns:
     None of them where one ends or begins texts.

@@ -10,8 +10,6 @@ import numpy as np
 
 from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import tokenizer
-from transformer_zoo.data.vocabularies import tokenizers_models
-from transformer_zoo.data.vocabularies import word_starts
 from transformer_zoo.errors import UserError
 
 if TYPE_CHECKING:
@@ -41,11 +39,11 @@ class Vocabulary:
     """Names a vocabulary.
 
     Args:
-      path: see the class.
-      extra_ids: how many sentinels follow the pieces. By default as a
-        tokenizer_config.json beside a SentencePiece model says, or 100 (T5),
-        none where the model has sentinels or a mask of its own (mT5, ALBERT);
-        125 for bytes (ByT5); none for the others.
+      path: The path of the files, as in the class.
+      extra_ids: The number of sentinels after the pieces. By default the number
+        that a tokenizer_config.json beside a SentencePiece model states, or 100
+        (T5), none if the model has sentinels or a mask of its own (mT5,
+        ALBERT); 125 for bytes (ByT5); none for other kinds.
       lower_case: text is read without case and accents. By default as a
         WordPiece list, or a tokenizer_config.json beside it, asks for; of
         SentencePiece models, ALBERT's uncased ones need it.
@@ -134,7 +132,7 @@ class Vocabulary:
     None where pieces do not tell. Special ids are no words: see
     `transformer_zoo.corruption.masks.rows`.
     """
-    return word_starts.find(self.pieces())
+    return find_word_starts(self.pieces())
 
   @property
   def checksum(self) -> str:
@@ -230,6 +228,8 @@ class Vocabulary:
     found = files.recognise(self.path)
     extra_ids, lower_case = self._settings
     if found.kind == "wordpiece" and lower_case is None:
+      from transformer_zoo.data.vocabularies import tokenizers_models
+
       lower_case = tokenizers_models.stated_case(*found.paths)
     if found.kind == "sentencepiece" and extra_ids is None:
       extra_ids = files.stated_extra_ids(*found.paths)
@@ -293,3 +293,30 @@ def from_seqio(vocabulary: Any) -> Vocabulary:
     f"The vocabulary {name} is neither SentencePiece nor WordPiece nor bytes; "
     "use transformer_zoo.data.vocabularies.Vocabulary(path).to_seqio()."
   )
+
+
+# How pieces say that a space stands before them: SentencePiece, byte-level BPE
+# (space and newline), and bytes themselves.
+_SPACES = ("▁", "Ġ", "Ċ", " ", "\t", "\n", "\r")
+# How pieces of WordPiece say that none does.
+_CONTINUES = "##"
+
+
+def find_word_starts(pieces: Sequence[str | None]) -> np.ndarray | None:
+  """Returns True for each piece that a word may begin with, bool [size].
+
+  A word is what stands between spaces; in WordPiece, which splits at
+  punctuation before, punctuation too is a word.
+
+  Args:
+    pieces: The text of each id, None for ids without text.
+
+  Returns:
+    None if no piece tells.
+  """
+  pieces = [piece or "" for piece in pieces]
+  begins = np.array([piece.startswith(_SPACES) for piece in pieces])
+  continues = np.array([piece.startswith(_CONTINUES) for piece in pieces])
+  if not (begins.any() or continues.any()):
+    return None
+  return begins if begins.sum() > continues.sum() else ~continues

@@ -39,8 +39,8 @@ def token_accuracy(
   """Share of target tokens predicted with teacher forcing.
 
   Args:
-    targets: how many tokens each example's targets have.
-    predictions: how many of them are predicted.
+    targets: The number of target tokens of each example.
+    predictions: The number of target tokens of each example that are predicted.
   """
   check_lengths(targets, predictions)
   return {"token_accuracy": 100.0 * sum(predictions) / max(sum(targets), 1)}
@@ -54,8 +54,8 @@ def token_loss(
   Unlike other metrics it is no percentage, and lower is better.
 
   Args:
-    targets: how many tokens each example's targets have.
-    scores: their log-likelihoods.
+    targets: The number of target tokens of each example.
+    scores: The log-likelihoods of the targets.
   """
   check_lengths(targets, scores)
   return {LOSS: -math.fsum(scores) / max(sum(targets), 1)}

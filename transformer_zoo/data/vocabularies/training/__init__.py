@@ -9,13 +9,12 @@ import shutil
 from typing import Any
 
 from transformer_zoo.data.vocabularies import Vocabulary
-from transformer_zoo.data.vocabularies.training import report
 from transformer_zoo.data.vocabularies.training import text
 from transformer_zoo.data.vocabularies.training import trainers
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
-REPORT_FILE = "report.json"
+REPORT_FILE = "text.json"
 MAX_LINES = 200_000
 
 
@@ -43,21 +42,24 @@ def train_vocabulary(
   Args:
     patterns: files or glob patterns; see `text.read_lines`.
     output_dir: a folder that does not exist yet. It gets the vocabulary's files
-      (`trainers.train`), which `Vocabulary(output_dir)` reads, and report.json.
+      (`trainers.train`), which `Vocabulary(output_dir)` reads, and text.json.
     kind: 'unigram', 'bpe', 'wordpiece' or 'byte_bpe'.
     size: pieces, the special ones included, sentinels not.
-    special_tokens: whose; a key of `trainers.SPECIAL_TOKENS[kind]`.
+    special_tokens: The family of special tokens, a key of
+      `trainers.SPECIAL_TOKENS[kind]`.
     extra_ids: sentinels that a task adds, for the report; see `Vocabulary`.
-    character_coverage: see `trainers.Settings`.
-    byte_fallback: see `trainers.Settings`.
-    lower_case: see `trainers.Settings`.
-    field: of JSON Lines.
+    character_coverage: The share of characters that are covered, as in
+      `trainers.Settings`.
+    byte_fallback: True to spell unknown characters in bytes, as in
+      `trainers.Settings`.
+    lower_case: True to lower the case, as in `trainers.Settings`.
+    field: The field of JSON Lines that has the text.
     max_lines: more are sampled.
-    seed: of the sample.
+    seed: The seed of the sample.
 
   Returns:
-    The content of report.json: the settings, counts of lines and what
-    `report.measure` says of lines that were held out.
+    The content of text.json: the settings, counts of lines and what
+    `text.measure_vocabulary` says of lines that were held out.
 
   Raises:
     UserError: the arguments cannot be meant, the text cannot be read, or it
@@ -90,7 +92,7 @@ def train_vocabulary(
       "seed": seed,
       "lines": sample.num_lines,
       "lines_learned_from": len(sample.lines),
-      "held_out": report.measure(vocabulary, sample.held_out),
+      "held_out": text.measure_vocabulary(vocabulary, sample.held_out),
     }
     content = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
     (partial / REPORT_FILE).write_text(content, encoding="utf-8")

@@ -47,10 +47,11 @@ class Settings:
   Attributes:
     kind: one of `KINDS`; 'unigram' and 'bpe' are SentencePiece models.
     size: pieces, the special ones included, sentinels not.
-    special_tokens: whose special pieces it has, a key of `SPECIAL_TOKENS`.
+    special_tokens: The family of special pieces, a key of `SPECIAL_TOKENS`.
     character_coverage: the share of the text's characters that are pieces; the
       rest is unknown. Nothing is unknown to 'byte_bpe'.
-    byte_fallback: what is unknown to a SentencePiece model is spelt in bytes.
+    byte_fallback: True to spell characters unknown to a SentencePiece model in
+      bytes.
     lower_case: text is read without case; 'byte_bpe' cannot.
   """
 
@@ -73,8 +74,9 @@ def train(
   """Learns a vocabulary and writes its files into `folder`.
 
   Args:
-    lines: of text; their order decides between equally frequent pairs.
-    settings: what it is to be.
+    lines: The lines of text; their order decides between equally frequent
+      pairs.
+    settings: The settings of the vocabulary.
     folder: gets sentencepiece.model, or vocab.txt with tokenizer_config.json,
       or vocab.json with merges.txt.
 

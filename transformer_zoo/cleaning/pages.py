@@ -2,11 +2,11 @@
 
 import dataclasses
 
-from transformer_zoo.cleaning.counts import Counts
-from transformer_zoo.cleaning.counts import LINES
-from transformer_zoo.cleaning.counts import PAGES
 from transformer_zoo.cleaning.duplicates import DuplicateSpans
 from transformer_zoo.cleaning.rules import BadWords
+from transformer_zoo.cleaning.rules import Counts
+from transformer_zoo.cleaning.rules import LINES
+from transformer_zoo.cleaning.rules import PAGES
 from transformer_zoo.cleaning.rules import Rules
 
 
@@ -18,9 +18,9 @@ class Settling:
   together may make a span that the page has elsewhere.
 
   Attributes:
-    rules: of a page, or None.
-    spans: that may not occur twice, or None.
-    bad_words: for the rule about them, or None.
+    rules: The rules of a page, or None.
+    spans: The spans that may not occur twice, or None.
+    bad_words: The bad words of the rule about them, or None.
   """
 
   rules: Rules | None = None
