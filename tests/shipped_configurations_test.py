@@ -283,7 +283,9 @@ def batch_of_an_encoder(corrupt, lengths):
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_objectives_are_documented(name):
-  assert f"`{name}`" in (GIN.parent / "docs" / "objectives.md").read_text()
+  assert (
+    f"`{name}`" in (GIN.parent / "docs/reference/objectives.md").read_text()
+  )
 
 
 def test_no_file_is_forgotten():

@@ -1,6 +1,7 @@
 """Bad input: one sentence, exit code 2, nothing compiled, nothing claimed."""
 
 import shutil
+import types
 
 import pytest
 
@@ -340,8 +341,12 @@ def test_inference_with_a_vocabulary_that_is_too_large(
   ],
 )
 def test_folders_that_are_none(model_dir, sentence):
+  run = types.SimpleNamespace(
+    storage=settings.Storage(model_dir=model_dir),
+    data=settings.Data(mixture_or_task_name="colours"),
+  )
   with pytest.raises(UserError) as error:
-    settings.Storage(model_dir=model_dir)
+    settings.Run.check_folders(run)
   assert str(error.value) == sentence
 
 

@@ -29,7 +29,7 @@ def made():
 
   def of(*bindings, **keywords):
     config.load(FILES, [*BASE, *bindings])
-    return reuse.kept(make, groups=GROUPS, **keywords)
+    return reuse.shared(make, groups=GROUPS, **keywords)
 
   yield of
   gin.clear_config()

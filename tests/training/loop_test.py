@@ -89,7 +89,7 @@ def run(tmp_path):
     arguments = {
       "train_steps": 10,
       "batches": ({"number": np.int32(i)} for i in itertools.count(first)),
-      "put": dict,
+      "put_batch": dict,
       "run_step": run_step,
       "evaluate": evaluate,
       "periods": PERIODS,
@@ -125,7 +125,7 @@ def test_the_next_batch_is_laid_out_while_a_step_runs(run):
     patch.setattr(monitor.jax, "device_get", read)
     run(
       train_steps=4,
-      put=put,
+      put_batch=put,
       run_step=noted_step,
       evaluate=None,
       periods=loop.Periods(log=4, checkpoint=4, evaluate=0),

@@ -19,10 +19,10 @@ from transformer_zoo.errors import UserError
 COMMANDS = {
   "list": "listing",
   "inspect": {
-    "task": "inspect_task",
-    "mixture": "inspect_mixture",
-    "model": "inspect_model",
-    "batch": "inspect_batch",
+    "task": "inspect.task",
+    "mixture": "inspect.mixture",
+    "model": "inspect.model",
+    "batch": "inspect.batch",
   },
   "clean": "clean",
   "prepare": "prepare",

@@ -10,10 +10,13 @@ numbers of microbatches, and ranks them; what is in its FILE is not done again.
 
 import argparse
 import contextlib
+import json
+import pathlib
+import subprocess
 import sys
+from typing import Any
 
 from transformer_zoo.cli import common
-from transformer_zoo.cli import precompile_search
 
 SUMMARY = "whether a run fits into a TPU slice that is not there, and how fast"
 EXAMPLE = (
@@ -21,6 +24,8 @@ EXAMPLE = (
   "--gin_file=sizes/t5_1_1_base.gin --gin_file=runs/pretrain.gin"
 )
 DOES_NOT_FIT = 4
+# The macros that the candidates of a search bind.
+_SEARCHED = ("FSDP", "NUM_PARTITIONS", "REMAT", "NUM_MICROBATCHES")
 # What `zoo train` has to know and a step does not depend on.
 _NOT_NEEDED = {
   "MODEL_DIR": "model_dir",
@@ -33,8 +38,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   common.add_gin_arguments(parser)
   common.add_module_argument(parser)
   common.add_json_argument(parser)
-  precompile_search.add_argument(parser)
   add = parser.add_argument
+  add(
+    "--search",
+    nargs="?",
+    const="",
+    metavar="FILE",
+    help="rank meshes, remat policies and microbatches, kept in FILE",
+  )
   add("--topology", required=True, help="as v5e:16x16, cpu:8 or gpu:1")
   add("--num_slices", type=int, default=1, help="TPU slices of that shape")
   add("--mode", default="train", help="train or decode")
@@ -43,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
   """Prints the forecast, or the ranked table."""
+  from transformer_zoo.forecast import mesh_search
   from transformer_zoo.forecast import precompile
   from transformer_zoo.forecast import programs
   from transformer_zoo.forecast import report
@@ -56,11 +68,15 @@ def run(arguments: argparse.Namespace) -> int:
     topology = topologies.find(arguments.topology, arguments.num_slices)
     with target.compiling_for(topology.platform):
       if arguments.search is not None:
-        rows = precompile_search.run(arguments, topology)
+        rows = _search(arguments, topology)
       else:
         found = precompile.forecast(topology, arguments.mode, arguments.tokens)
   if arguments.search is not None:
-    return precompile_search.show(rows, arguments.json)
+    if arguments.json:
+      common.print_json(rows)
+    else:
+      print(mesh_search.as_text(rows))
+    return 0
   report.show(found, arguments.json)
   return DOES_NOT_FIT if found.fits is False else 0
 
@@ -68,8 +84,56 @@ def run(arguments: argparse.Namespace) -> int:
 def _load(arguments: argparse.Namespace) -> None:
   given = {text.partition("=")[0] for text in arguments.overrides}
   extra = [
-    f"train.{parameter}=''"
+    f"train.{parameter}='any'"
     for macro, parameter in _NOT_NEEDED.items()
     if macro not in given
   ]
   common.load_gin(arguments, "train", extra=extra)
+
+
+def _search(arguments: argparse.Namespace, topology) -> list[dict[str, Any]]:
+  """Forecasts every candidate in a process of its own; returns ranked rows.
+
+  A candidate that ends the compiler's process is a row with an error.
+  """
+  from transformer_zoo import config
+  from transformer_zoo.forecast import mesh_search
+
+  tried = mesh_search.candidates(topology, arguments.num_slices)
+  command = [
+    *(sys.executable, "-m", "transformer_zoo.cli.main", "precompile", "--json"),
+    f"--topology={arguments.topology}",
+    f"--num_slices={arguments.num_slices}",
+    f"--mode={arguments.mode}",
+    *(f"--gin_file={name}" for name in arguments.gin_file),
+    f"--gin_search_paths={arguments.gin_search_paths}",
+    *(f"--module={name}" for name in arguments.module),
+    *(f"--gin.{text}" for text in arguments.overrides if _stays(text)),
+  ]
+
+  def forecast(overrides) -> dict[str, Any]:
+    done = subprocess.run(
+      [*command, *(f"--gin.{override}" for override in overrides)],
+      capture_output=True,
+      text=True,
+    )
+    if done.stdout:
+      return json.loads(done.stdout)
+    last = done.stderr.strip().splitlines()[-1:] or [f"exit {done.returncode}"]
+    return {"error": last[0].removeprefix("zoo: error: ")}
+
+  return mesh_search.search(
+    tried,
+    forecast,
+    report=lambda line: print(line, file=sys.stderr, flush=True),
+    journal=pathlib.Path(arguments.search) if arguments.search else None,
+    fingerprint=(
+      f"{arguments.topology}*{arguments.num_slices} {arguments.mode} "
+      f"{config.config_hash('train')}"
+    ),
+  )
+
+
+def _stays(override: str) -> bool:
+  """Whether the search leaves a macro to the user."""
+  return override.partition("=")[0] not in _SEARCHED

@@ -1,9 +1,10 @@
 """gin: load files and overrides, check them, explain mistakes, write back.
 
-`load` reads and checks; `call` runs a root such as `train`; `value` builds
-what a macro stands for, `build` does in another configuration;
-`operative_config`, `config_hash` and `difference` say which one a run has,
-`setting` what a parameter of it is.
+`load` reads and checks; `call` runs a root such as `train`; `value` builds the
+value of a macro, `build` that of another configuration. `operative_config` is
+the configuration of a run as text, `text_of` a part of it; `config_hash` and
+`difference` compare configurations by what their settings affect
+(transformer_zoo/effects.py). `setting` is the value of one parameter.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -19,7 +20,7 @@ from transformer_zoo.config import registry
 from transformer_zoo.config import task_modules
 from transformer_zoo.config.comparison import difference
 from transformer_zoo.config.comparison import digest
-from transformer_zoo.config.reach import Reach
+from transformer_zoo.config.reached_bindings import ReachedBindings
 from transformer_zoo.config.reading import Binding
 from transformer_zoo.config.reading import bound
 from transformer_zoo.config.reading import folders
@@ -66,23 +67,25 @@ def load(
   """Replaces gin's configuration by files and overrides, and checks it.
 
   Args:
-    gin_files: read in order; each is looked for in the search paths, in the
-      current folder and in the gin files that the package ships.
-    bindings: overrides `NAME=VALUE`, NAME a macro or `Configurable.parameter`.
-    search_paths: folders that come first.
-    changes: files (`*.gin`) and overrides in one order, after `gin_files`; what
-      an override binds, a file after it may bind again.
-    root: the configurable that will run, or a macro such as `MODEL`, of which
-      nothing but what it needs is checked; None checks all but what is
-      required and what is used.
-    given: parameters of the root that `call` will pass, so that gin need not.
-    defaults: `NAME=VALUE` for what nothing else binds; used or not.
-    allow_unused: whether `bindings` may be used by nothing.
+    gin_files: The names of gin files in order. Each is searched in the search
+      paths, in the current folder and among the gin files of the package.
+    bindings: The overrides `NAME=VALUE`, where NAME is a macro or
+      `Configurable.parameter`.
+    search_paths: The folders that are searched first.
+    changes: Files (`*.gin`) and overrides in one order, after `gin_files`; a
+      file may bind again what an override before it binds.
+    root: The configurable that will run, or a macro such as `MODEL`, of which
+      only what it reaches is checked. None checks everything except required
+      parameters and unused bindings.
+    given: The parameters of the root that `call` will pass.
+    defaults: The bindings `NAME=VALUE` of what nothing else binds; they may be
+      unused.
+    allow_unused: Whether `bindings` may be unused.
 
   Raises:
-    UserError: a file is missing or does not parse, a name does not exist, a
-      value has the wrong type, something required is missing, or a binding is
-      used by nothing.
+    UserError: A file is missing or does not parse, a name does not exist, a
+      value has the wrong type, a required parameter is not bound, or a binding
+      is unused.
   """
   global _loaded_root
   read, imported = [reading.read_default(text) for text in defaults], []
@@ -114,10 +117,10 @@ def call(name: str, **arguments: Any) -> Any:
 
 
 def value(macro: str) -> Any:
-  """Builds what a macro stands for, as `MODEL`.
+  """Builds the value of a macro such as `MODEL`.
 
   Raises:
-    UserError: nothing defines the macro.
+    UserError: The macro is not defined.
   """
   macros = [b.scope for b in _loaded if b.selector == MACRO]
   if macro not in macros:
@@ -133,16 +136,16 @@ def build(
   bindings: Sequence[str] = (),
   **options: Any,
 ) -> Any:
-  """Builds what a macro stands for in other files; what is loaded stays so.
+  """Builds the value of a macro in other files; the configuration stays.
 
   Args:
-    macro: `MODEL`.
-    gin_files: see `load`.
-    bindings: see `load`; each has to be used by the macro.
-    **options: `search_paths` and `allow_unused` of `load`.
+    macro: The name of the macro, such as `MODEL`.
+    gin_files: The names of gin files, as `load` takes them.
+    bindings: The overrides; the macro has to reach each of them.
+    **options: The arguments `search_paths` and `allow_unused` of `load`.
 
   Raises:
-    UserError: see `load`.
+    UserError: `load` refuses the files or bindings.
   """
   global _loaded_root
   kept, kept_imports, kept_root = [*_loaded], [*_loaded_imports], _loaded_root
@@ -156,10 +159,10 @@ def build(
 
 
 def operative_config(*roots: str) -> str:
-  """The bindings that roots reach, as text that `load` reads again.
+  """Returns the bindings that roots reached, as text that `load` reads again.
 
   Args:
-    *roots: by default the root that was loaded.
+    *roots: The names of configurables or macros; the root of `load` by default.
   """
   return write(
     _reach(*(roots or (_loaded_root,))),
@@ -169,9 +172,9 @@ def operative_config(*roots: str) -> str:
 
 
 def text_of(root: str, parameters: Collection[str]) -> str:
-  """The bindings of some parameters of a root and of all that they reach.
+  """Returns the bindings of parameters of a root and of all that they reached.
 
-  Parameters that are places are left out.
+  Parameters that are marked as places are left out.
 
   Args:
     root: The name of a configurable.
@@ -185,12 +188,12 @@ def text_of(root: str, parameters: Collection[str]) -> str:
     or binding.parameter in parameters
     and registry.mark(root, binding.parameter) != Effect.PLACE
   ]
-  reach = _follow(Reach(bindings, overridden=False), [root])
-  return write(reach, _loaded_imports)
+  reached = _follow(ReachedBindings(bindings, overridden=False), [root])
+  return write(reached, _loaded_imports)
 
 
 def config_hash(*roots: str) -> str:
-  """Twelve hexadecimal digits that two runs share if they compute the same.
+  """Returns twelve hexadecimal digits that equal runs share.
 
   Settings that are marked as places do not count.
   """
@@ -198,13 +201,13 @@ def config_hash(*roots: str) -> str:
 
 
 def setting(parameter: str) -> Any:
-  """What the loaded root's parameter is, macros followed; nothing is built."""
-  reach = _reach(_loaded_root)
+  """Returns the value of the root's parameter, macros followed, unbuilt."""
+  reached = _reach(_loaded_root)
   root = registry.find(_loaded_root, "root")
-  bindings = reach.visits[(), root.selector, True].bindings
+  bindings = reached.visits[(), root.selector, True].bindings
   if parameter not in bindings:
     return registry.parameters(root)[parameter].default
-  return reach.resolved(bindings[parameter].value)
+  return reached.resolved(bindings[parameter].value)
 
 
 def _bind(bindings: Sequence[Binding]) -> None:
@@ -215,48 +218,51 @@ def _bind(bindings: Sequence[Binding]) -> None:
 
 
 def _check(root: str | None, given: Sequence[str]) -> None:
-  reach = _reach(root)
-  checks.check_macros(reach, _loaded)
-  checks.check_types(reach)
-  checks.check_sizes(reach)
+  reached = _reach(root)
+  checks.check_macros(reached, _loaded)
+  checks.check_types(reached)
+  checks.check_sizes(reached)
   if root is None:
     return
   runs = [name for name in ROOTS if registry.exists(name)]
   if registry.exists(root):
-    ever = _follow(Reach(_loaded, overridden=True), {root, *runs})
-    checks.check_unused(_loaded, ever.used, reach.used, root)
+    ever = _follow(ReachedBindings(_loaded, overridden=True), {root, *runs})
+    checks.check_unused(_loaded, ever.used, reached.used, root)
   else:
     # A model is looked at with the files and overrides of a whole run.
-    now = reach.used | _follow(Reach(_loaded, overridden=False), runs).used
+    now = (
+      reached.used
+      | _follow(ReachedBindings(_loaded, overridden=False), runs).used
+    )
     in_files = {binding.key for binding in _loaded if not binding.override}
     checks.check_unused(_loaded, now | in_files, now, root)
-  checks.check_required(reach, given)
+  checks.check_required(reached, given)
 
 
-def _reach(*roots: str | None) -> Reach:
-  """What roots reach; without a root, everything that is bound."""
-  reach = Reach(_loaded, overridden=False)
+def _reach(*roots: str | None) -> ReachedBindings:
+  """Returns what roots reach; None stands for everything that is bound."""
+  reached = ReachedBindings(_loaded, overridden=False)
   for root in roots:
     if root is None:
       for binding in _loaded:
         scopes = tuple(filter(None, binding.scope.split("/")))
-        reach.follow(scopes, binding.selector)
+        reached.follow(scopes, binding.selector)
     elif registry.exists(root):
-      _follow(reach, [root])
+      _follow(reached, [root])
     else:
-      reach.follow((root,), MACRO)
-  return reach
+      reached.follow((root,), MACRO)
+  return reached
 
 
-def _follow(reach: Reach, roots: Iterable[str]) -> Reach:
+def _follow(reached: ReachedBindings, roots: Iterable[str]) -> ReachedBindings:
   for root in roots:
     for selector in registry.selectors(root):  # Importing none of them.
-      reach.follow((), selector)
-  return reach
+      reached.follow((), selector)
+  return reached
 
 
 def _without_gin_trace(function: Any) -> Any:
-  """Calls; takes off what gin appends to a sentence that users will read."""
+  """Calls a function; removes the text that gin appends to user errors."""
   try:
     return function()
   except (UserError, FloatingPointError) as error:

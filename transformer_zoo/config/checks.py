@@ -4,10 +4,10 @@ from collections.abc import Container, Iterable
 
 from transformer_zoo.config import registry
 from transformer_zoo.config import types
-from transformer_zoo.config.reach import is_macro
-from transformer_zoo.config.reach import is_required
-from transformer_zoo.config.reach import Reach
-from transformer_zoo.config.reach import Visit
+from transformer_zoo.config.reached_bindings import is_macro
+from transformer_zoo.config.reached_bindings import is_required
+from transformer_zoo.config.reached_bindings import ReachedBindings
+from transformer_zoo.config.reached_bindings import Visit
 from transformer_zoo.config.reading import Binding
 from transformer_zoo.config.reading import MACRO
 from transformer_zoo.errors import nearest
@@ -23,9 +23,9 @@ _LEAST_SIZES = {
 }
 
 
-def check_macros(reach: Reach, bindings: Iterable[Binding]) -> None:
+def check_macros(reached: ReachedBindings, bindings: Iterable[Binding]) -> None:
   """Raises UserError for a macro that is read and not defined."""
-  for visit in reach.visits.values():
+  for visit in reached.visits.values():
     if visit.selector == MACRO and not visit.bindings:
       name = "/".join(visit.scopes)
       macros = {b.scope for b in bindings if b.selector == MACRO}
@@ -68,14 +68,14 @@ def check_unused(
     )
 
 
-def check_required(reach: Reach, given: Container[str]) -> None:
+def check_required(reached: ReachedBindings, given: Container[str]) -> None:
   """Raises UserError for a required parameter that is not bound.
 
   Args:
-    reach: What the root reaches.
+    reached: What the root reaches.
     given: The names of the parameters of the root that its caller passes.
   """
-  for visit in reach.visits.values():
+  for visit in reached.visits.values():
     for binding in visit.bindings.values():
       if is_required(binding.value):
         raise UserError(_required(binding.name, f" ({binding.where})"))
@@ -90,9 +90,9 @@ def check_required(reach: Reach, given: Container[str]) -> None:
         raise UserError(_required(_full_name(visit, name), by))
 
 
-def check_types(reach: Reach) -> None:
+def check_types(reached: ReachedBindings) -> None:
   """Raises UserError for a value that its parameter's annotation excludes."""
-  for visit in reach.visits.values():
+  for visit in reached.visits.values():
     if visit.selector == MACRO:
       continue
     parameters = registry.parameters(registry.find(visit.selector, ""))
@@ -100,26 +100,26 @@ def check_types(reach: Reach) -> None:
       if name not in parameters:
         continue
       annotation = parameters[name].annotation
-      value = reach.resolved(binding.value)
-      if types.suits(value, annotation):
+      value = reached.resolved(binding.value)
+      if types.accepts(value, annotation):
         continue
       source, through = binding, ""
       while is_macro(source.value):
         through = f" through the macro {'/'.join(source.value.scopes)!r}"
-        source = reach.macro(source.value)
+        source = reached.macro(source.value)
       raise UserError(
         f"{source.where}: {binding.name} must be {types.describe(annotation)} "
         f"and is {types.describe_value(value)}{through}"
       )
 
 
-def check_sizes(reach: Reach) -> None:
+def check_sizes(reached: ReachedBindings) -> None:
   """Raises UserError for a size that is too small, by its macro's name."""
-  for visit in reach.visits.values():
+  for visit in reached.visits.values():
     name = "/".join(visit.scopes)
     least = _LEAST_SIZES.get(name) if visit.selector == MACRO else None
     for binding in visit.bindings.values() if least is not None else ():
-      value = reach.resolved(binding.value)
+      value = reached.resolved(binding.value)
       if isinstance(value, int) and value < least:
         raise UserError(
           f"{binding.where}: {name}={value} must be at least {least}"

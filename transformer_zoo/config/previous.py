@@ -7,7 +7,7 @@ With it a gin file wraps the choice of earlier files, whatever that was:
 from collections.abc import Sequence
 
 from transformer_zoo.config import registry
-from transformer_zoo.config.reach import is_macro
+from transformer_zoo.config.reached_bindings import is_macro
 from transformer_zoo.config.reading import Binding
 from transformer_zoo.config.reading import MACRO
 from transformer_zoo.errors import UserError

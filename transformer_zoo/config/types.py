@@ -22,7 +22,7 @@ _SIMPLE = {
 }
 
 
-def suits(value: Any, annotation: Any) -> bool:
+def accepts(value: Any, annotation: Any) -> bool:
   """Returns whether `value` may stand where `annotation` is asked for.
 
   An annotation that is no plain type, and the result of a function without a
@@ -37,15 +37,15 @@ def suits(value: Any, annotation: Any) -> bool:
   origin = typing.get_origin(annotation)
   arguments = typing.get_args(annotation)
   if origin is typing.Annotated:
-    return suits(value, arguments[0])
+    return accepts(value, arguments[0])
   if origin in (typing.Union, types.UnionType):
-    return any(suits(value, choice) for choice in arguments)
+    return any(accepts(value, choice) for choice in arguments)
   if origin is typing.Literal:
     return value in arguments
   if annotation is None or annotation is types.NoneType:
     return value is None
   if isinstance(value, gin_config.ConfigurableReference):
-    return _reference_suits(value, annotation, origin or annotation)
+    return _accepts_reference(value, annotation, origin or annotation)
   if annotation in _SIMPLE:
     if isinstance(value, bool) and annotation is not bool:
       return False
@@ -53,7 +53,7 @@ def suits(value: Any, annotation: Any) -> bool:
   if _is_callable(origin or annotation):
     return False
   if origin in (tuple, list, dict) or origin in _ABSTRACT:
-    return _container_suits(value, origin, arguments)
+    return _accepts_container(value, origin, arguments)
   if annotation in (tuple, list, dict):
     return isinstance(value, annotation)
   if _is_part(annotation):
@@ -108,7 +108,7 @@ def _is_part(annotation: Any) -> bool:
   )
 
 
-def _reference_suits(
+def _accepts_reference(
   reference: gin_config.ConfigurableReference, annotation: Any, kind: Any
 ) -> bool:
   """Judges `@name` (the function or class) and `@name()` (what it gives)."""
@@ -129,14 +129,14 @@ def _reference_suits(
   return not (_is_callable(kind) and registry.is_linen(given))
 
 
-def _container_suits(value: Any, origin: Any, arguments: tuple) -> bool:
+def _accepts_container(value: Any, origin: Any, arguments: tuple) -> bool:
   if origin in (dict, collections.abc.Mapping):
     return isinstance(value, dict) and all(
-      suits(key, arguments[0]) and suits(item, arguments[1])
+      accepts(key, arguments[0]) and accepts(item, arguments[1])
       for key, item in value.items()
     )
   if not isinstance(value, origin if origin in (tuple, list) else list | tuple):
     return False
   if origin is tuple and arguments[-1] is not Ellipsis:
-    return len(value) == len(arguments) and all(map(suits, value, arguments))
-  return all(suits(item, arguments[0]) for item in value)
+    return len(value) == len(arguments) and all(map(accepts, value, arguments))
+  return all(accepts(item, arguments[0]) for item in value)

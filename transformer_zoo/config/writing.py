@@ -6,18 +6,20 @@ import inspect
 from gin import config as gin_config
 
 from transformer_zoo.config import registry
-from transformer_zoo.config.reach import Reach
+from transformer_zoo.config.reached_bindings import ReachedBindings
 from transformer_zoo.config.reading import MACRO
 from transformer_zoo.config.task_modules import TASK_MODULES
 
 
 def write(
-  reach: Reach, imports: Iterable[str] = (), task_modules: str | None = None
+  reached: ReachedBindings,
+  imports: Iterable[str] = (),
+  task_modules: str | None = None,
 ) -> str:
   """Returns the visited bindings as sorted text, with defaults as comments.
 
   Args:
-    reach: What the root reaches.
+    reached: What the root reaches.
     imports: The names of a user's own modules, without which the text would not
       load again.
     task_modules: The value of `TASK_MODULES`; None if it is not set.
@@ -25,7 +27,7 @@ def write(
   macros, bindings, defaults = {}, {}, {}
   if task_modules:
     macros[TASK_MODULES] = repr(task_modules)
-  for visit in reach.visits.values():
+  for visit in reached.visits.values():
     for binding in visit.bindings.values():
       target = macros if binding.selector == MACRO else bindings
       target[binding.name] = _literal(binding.value)

@@ -74,7 +74,7 @@ class Answering:
     self._continued = prompts.continues(converter)
     self._converter = prompts.with_inputs(converter)
     self._decoding = decoding.with_length(lengths["targets"])
-    self._widths = Widths.of(model, self._lengths, self._decoding)
+    self._widths = Widths.of_model(model, self._lengths, self._decoding)
     self._report = report
     self._ids = scoring.special_ids(vocabulary, converter)
     self._generate = scoring.with_room(
@@ -297,7 +297,7 @@ class Widths:
   one_sequence: bool
 
   @classmethod
-  def of(
+  def of_model(
     cls,
     model: nn.Module,
     lengths: Mapping[str, int],

@@ -71,7 +71,7 @@ class Restoration:
   note: str = ""
 
   @classmethod
-  def of(
+  def find(
     cls, source: Source, boxed_params: Any, rules: Rules | None = None
   ) -> "Restoration":
     """Finds every parameter of a model in a checkpoint.
@@ -279,7 +279,7 @@ def open_initial(
     resized={rows for rows, allowed in resized.items() if allowed},
     rows_in_use={"vocabulary": max(v.size for v in known)},
   )
-  found = Restoration.of(source, boxed_params, rules)
+  found = Restoration.find(source, boxed_params, rules)
   check_mathematics(model, source, initial.other_fields)
   note = vocabulary_note(before, vocabularies)
   return dataclasses.replace(found, note=note)
@@ -366,7 +366,7 @@ def restore(
   note = vocabulary_note(source.find_vocabulary(), vocabularies)
   if note and distributed.is_first():
     print(f"note on {source.name}: {note}", file=sys.stderr, flush=True)
-  found = Restoration.of(source, boxed)
+  found = Restoration.find(source, boxed)
   shapes = state_lib.abstract_params(model)
   shardings = partitioning.shardings(mesh, boxed, shapes)
   return found.place(partitioning_lib.abstract(shapes, shardings))

@@ -17,21 +17,21 @@ from transformer_zoo.runs import settings
 _MOST = 16
 
 _Made = TypeVar("_Made")
-_kept: dict[Hashable, object] | None = None
+_programs: dict[Hashable, object] | None = None
 
 
 @contextlib.contextmanager
 def reused() -> Iterator[None]:
-  """Lets the runs that gin calls within it share what `kept` has made."""
-  global _kept
-  before, _kept = _kept, {}
+  """Lets the runs that gin calls within it share what `shared` returns."""
+  global _programs
+  before, _programs = _programs, {}
   try:
     yield
   finally:
-    _kept = before
+    _programs = before
 
 
-def kept(
+def shared(
   make: Callable[..., _Made],
   *arguments: Any,
   groups: Sequence[type],
@@ -48,11 +48,13 @@ def kept(
     knows: A value that tells results apart besides the settings.
     **keywords: Arguments of `make`.
   """
-  if _kept is None:
+  if _programs is None:
     return make(*arguments, **keywords)
   key = config.text_of("train", settings.names(*groups)), make, knows
-  made = _kept.pop(key) if key in _kept else make(*arguments, **keywords)
-  _kept[key] = made  # The last one is the newest.
-  if len(_kept) > _MOST:
-    del _kept[next(iter(_kept))]
+  made = (
+    _programs.pop(key) if key in _programs else make(*arguments, **keywords)
+  )
+  _programs[key] = made  # The last one is the newest.
+  if len(_programs) > _MOST:
+    del _programs[next(iter(_programs))]
   return made

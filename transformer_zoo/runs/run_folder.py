@@ -177,7 +177,7 @@ def claim(
 
 def _describe(folder, configuration, model, lengths) -> None:
   folder.mkdir(parents=True, exist_ok=True)
-  found = reuse.kept(
+  found = reuse.shared(
     summary.summarize,
     groups=(settings.Step, settings.Examples),
     model=model,

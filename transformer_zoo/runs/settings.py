@@ -163,7 +163,6 @@ class Data:
   max_tokens: Result[int | None] = None
 
   def __post_init__(self):
-    _check_folder("PREPARED_DIR", self.prepared_dir)
     inputs.check_at_least(
       1, STATIC_COPIES=self.static_copies, MAX_TOKENS=self.max_tokens
     )
@@ -242,9 +241,6 @@ class Storage:
   model_dir: Place[str]
   checkpointing: Speed[Checkpointing] = KEEP_NEWEST_AND_BEST
 
-  def __post_init__(self):
-    _check_folder("MODEL_DIR", self.model_dir)
-
 
 @dataclasses.dataclass(frozen=True)
 class Run:
@@ -292,6 +288,15 @@ class Run:
   def replace(self, **values: Any) -> "Run":
     """Returns the settings with other values of some, by their names."""
     return Run.of_values({**dict(self._values()), **values})
+
+  def check_folders(self) -> None:
+    """Checks the names of the folders, which a forecast may leave empty.
+
+    Raises:
+      UserError: A path names nothing, or only a shell could read it.
+    """
+    _check_folder("MODEL_DIR", self.storage.model_dir)
+    _check_folder("PREPARED_DIR", self.data.prepared_dir)
 
   def open_batches(self, mixture: PreparedMixture, **shares: int) -> Batches:
     """Opens the training batches.

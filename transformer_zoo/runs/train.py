@@ -46,6 +46,7 @@ def train(run: settings.Run) -> str:
     UserError: The configuration or the data cannot be used as it is.
   """
   started = time.perf_counter()
+  run.check_folders()
   step, course = run.step, run.course
   folder = pathlib.Path(run.storage.model_dir)
   configuration = config.operative_config("train")
@@ -54,7 +55,7 @@ def train(run: settings.Run) -> str:
   if result.exists():
     print(f"{folder} has finished before; its result stands")
     return str(result)
-  program = reuse.kept(settings.Step.program, step, groups=(settings.Step,))
+  program = reuse.shared(settings.Step.program, step, groups=(settings.Step,))
   mesh = program.mesh
   step.watching.check(course.train_steps)
   program.check_memory()
@@ -152,7 +153,7 @@ def train(run: settings.Run) -> str:
       progress,
       train_steps=course.train_steps,
       batches=read_ahead,
-      put=functools.partial(partitioning_lib.put_batch, mesh=mesh),
+      put_batch=functools.partial(partitioning_lib.put_batch, mesh=mesh),
       run_step=CompiledStep(program, dropout_key),
       evaluate=evaluate if tasks else None,
       periods=course.periods,
@@ -176,7 +177,7 @@ def train(run: settings.Run) -> str:
 
 def _make_evaluator(run, mesh, vocabulary):
   """The evaluator of the validation splits, shared by runs that are alike."""
-  return reuse.kept(
+  return reuse.shared(
     scoring.make_evaluator,
     groups=(settings.Step, settings.Examples, settings.Evaluation),
     knows=vocabulary,

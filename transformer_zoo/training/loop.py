@@ -108,7 +108,7 @@ def train(
   *,
   train_steps: int,
   batches: Iterator[Batch],
-  put: Callable[[Batch], dict[str, jax.Array]],
+  put_batch: Callable[[Batch], dict[str, jax.Array]],
   run_step: RunStep,
   evaluate: Evaluate | None,
   periods: Periods,
@@ -125,8 +125,8 @@ def train(
       state, or {}.
     train_steps: The last step.
     batches: The batches from the state's step on.
-    put: The function that begins to lay a batch out on the devices, called for
-      the next batch while a step runs.
+    put_batch: The function that begins to lay a batch out on the devices,
+      called for the next batch while a step runs.
     run_step: The function of one step on a batch on the devices.
     evaluate: The function that scores parameters; None to evaluate never.
     periods: The periods of logs, checkpoints and evaluations.
@@ -149,7 +149,7 @@ def train(
   def next_batch():
     with watch.stopwatch.spent("data_wait"):
       batch = next(batches)
-    return batch, put(batch)
+    return batch, put_batch(batch)
 
   def read_pending():
     nonlocal pending
@@ -189,8 +189,8 @@ def train(
       display.update(step, **watch.shown)
       step += 1
       pending = (step, sums, batch, shapes)
-      if told := watch.traced(step, sums):
-        display.note(told)
+      if trace := watch.traced(step, sums):
+        display.note(trace)
       last = step == train_steps
       stopping = stop(step)
       save = last or stopping or step % periods.checkpoint == 0
@@ -198,11 +198,11 @@ def train(
         read_pending()
       if step % periods.log == 0 or last:
         watch.log(step)
-      due = evaluate is not None and (
+      evaluates = evaluate is not None and (
         last or (periods.evaluate and step % periods.evaluate == 0)
       )
       if save:
-        progress = {**watch.to_json(), "evaluation_due": bool(due)}
+        progress = {**watch.to_json(), "evaluation_due": bool(evaluates)}
         with watch.budget.spent("saving"):
           stall = checkpoints.save(step, state, progress)
         recorder.timing(step, {"timing/checkpoint_stall_seconds": stall})
@@ -213,7 +213,7 @@ def train(
         raise Preempted
       # After the save, which it may overlap: neither a notice of preemption nor
       # a kill that comes meanwhile costs a step.
-      if due:
+      if evaluates:
         evaluate_now()
     watch.log_rest(step)
     display.update(step, **watch.shown)

@@ -63,7 +63,7 @@ def run(tmp_path):
         progress,
         train_steps=len(norms),
         batches=({"number": np.float32(norm)} for norm in rest),
-        put=dict,
+        put_batch=dict,
         run_step=run_step,
         evaluate=None,
         periods=loop.Periods(log=3, checkpoint=1, evaluate=0),

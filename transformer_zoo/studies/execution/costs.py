@@ -163,7 +163,7 @@ def _with_bounds(job: Job, chip: hardware.Chip, devices: int) -> Job:
 
 def _costs_of(run, search_paths, known, with_executed) -> RunCosts:
   bindings = planned_run.bindings(
-    run.command, 0, "run", ["start"] * len(run.starts)
+    run.command, 0, "", ["start"] * len(run.starts)
   )
   try:
     config.load((), bindings, search_paths, changes=run.changes)

@@ -23,7 +23,7 @@ def rows(*lengths):
 
 def widths(architecture, decoding=GREEDY, **macros):
   model, _ = tiny_models.build(architecture, **macros)
-  return answering.Widths.of(model, LENGTHS, decoding)
+  return answering.Widths.of_model(model, LENGTHS, decoding)
 
 
 def test_powers_of_two_up_to_the_length():
@@ -47,7 +47,7 @@ def test_an_ensemble_has_the_fewest_positions():
     tiny_models.build("gpt_1", MAX_POSITIONS=positions)[0]
     for positions in (1024, 512)
   ]
-  found = answering.Widths.of(Ensemble.of(members), LENGTHS, GREEDY)
+  found = answering.Widths.of_model(Ensemble.of(members), LENGTHS, GREEDY)
   assert found.of_prompts(rows(300)) == 384
 
 
@@ -68,7 +68,7 @@ def test_pairs_of_one_sequence_fit_together(pairs):
 def test_an_encoder_has_positions_of_its_own():
   learned = "positions/learned.gin"
   model, _ = tiny_models.build("t5_1_1", learned, MAX_POSITIONS=400)
-  found = answering.Widths.of(model, LENGTHS, GREEDY)
+  found = answering.Widths.of_model(model, LENGTHS, GREEDY)
   assert found.of_prompts(rows(300)) == 400
   sides = {"inputs": rows(300), "targets": rows(100)}
   assert found.of_pairs(sides) == {"inputs": 400, "targets": 128}

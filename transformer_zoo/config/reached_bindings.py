@@ -31,7 +31,7 @@ class Visit:
   bindings: dict[str, Binding]
 
 
-class Reach:
+class ReachedBindings:
   """The parameters that are read, starting from some roots."""
 
   def __init__(self, bindings: Iterable[Binding], *, overridden: bool):
