@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from transformer_zoo.data.prepare import preparation
 from transformer_zoo.data.prepare import reading
+from transformer_zoo.data.prepare import task_steps
 from transformer_zoo.data.prepare.seqio_corruption import CorruptionStep
 
 _NAME = "benchmark_of_seqio"
@@ -20,7 +21,7 @@ _NAME = "benchmark_of_seqio"
 def read_documents(name, split):
   """Returns the documents of a split, and the seconds that it took."""
   task = seqio.TaskRegistry.get(name)
-  key = reading.find_text_steps(reading.divide_steps(task)[0]).key
+  key = task_steps.find_text_steps(task_steps.divide_steps(task)[0]).key
   start = time.perf_counter()
   if hasattr(task.source, "documents"):
     documents = [

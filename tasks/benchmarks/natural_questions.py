@@ -20,7 +20,8 @@ import tensorflow as tf
 from tasks.formats.steps import TOKENIZED
 from tasks.sources.tfds import PreparedTfdsDataSource
 from tasks.vocabulary import t5_features
-from transformer_zoo.evaluation.metrics import natural_questions
+from transformer_zoo.evaluation.answers import post_processors
+from transformer_zoo.evaluation.metrics import question_answering
 
 
 def all_answers(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -50,7 +51,7 @@ def all_answers(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return {
       "inputs": tf.strings.join(["nq question: ", example["question"]["text"]]),
       "targets": tf.strings.reduce_join(
-        tf.strings.join([natural_questions.PREFIX, " ", answers]),
+        tf.strings.join([post_processors.ANSWER_PREFIX, " ", answers]),
         separator=" ",
       ),
       "annotations": tf.concat([by_annotator, words], axis=1),
@@ -72,8 +73,12 @@ seqio.TaskRegistry.add(
     },
   ),
   preprocessors=[all_answers, *TOKENIZED],
-  postprocess_fn=natural_questions.all_answers,
-  metric_fns=[functools.partial(natural_questions.recall, min_annotators=1)],
+  postprocess_fn=post_processors.all_answers,
+  metric_fns=[
+    functools.partial(
+      question_answering.natural_questions_recall, min_annotators=1
+    )
+  ],
   output_features=t5_features(),
 )
 
@@ -84,7 +89,7 @@ seqio.TaskRegistry.add(
     "natural_questions/default:0.1.0", splits=("train", "validation")
   ),
   preprocessors=[all_answers, *TOKENIZED],
-  postprocess_fn=natural_questions.all_answers,
-  metric_fns=[natural_questions.recall],
+  postprocess_fn=post_processors.all_answers,
+  metric_fns=[question_answering.natural_questions_recall],
   output_features=t5_features(),
 )

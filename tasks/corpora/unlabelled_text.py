@@ -18,12 +18,14 @@ import seqio
 
 from tasks.sources.text_files import TextFilesDataSource
 from tasks.vocabulary import t5_features
+from tasks.your_data.registration import checks_arguments
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.data.prepare.sentences import TokenizeSentences
 from transformer_zoo.data.prepare.seqio_corruption import CorruptionStep
 from transformer_zoo.errors import UserError
 
 
+@checks_arguments
 def register_text_task(
   name: str,
   split_to_pattern: Mapping[str, str | Sequence[str]],

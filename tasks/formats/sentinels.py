@@ -18,9 +18,9 @@ import tensorflow as tf
 
 from transformer_zoo.data import vocabularies
 from transformer_zoo.data.features.trimming import KeepLast
-from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.storage import function_references
 from transformer_zoo.errors import UserError
-from transformer_zoo.evaluation.answers.sentinels import without_sentinels
+from transformer_zoo.evaluation.answers.post_processors import without_sentinels
 
 
 def with_sentinels(task_name: str, number: int = 1) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def with_sentinels(task_name: str, number: int = 1) -> dict[str, Any]:
     "postprocess_fn": functools.partial(
       without_sentinels,
       sentinels=" ".join(f"<extra_id_{i}>" for i in range(number)),
-      postprocess=post and definitions.refer_to(post, task_name),
+      postprocess=post and function_references.refer_to(post, task_name),
     ),
     "metric_fns": task.metric_fns,
     "output_features": task.output_features,

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tasks.sources import data_folders
 from tasks.sources import line_files
 from tasks.sources.line_files import BadRow
-from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.prepare import fingerprints
 from transformer_zoo.errors import UserError
 
 # A sentence; a longer line has lost its end and would shift all that follow.
@@ -44,7 +44,7 @@ class AlignedFilesDataSource(line_files.LineFilesDataSource):
   def fingerprint(self) -> str:
     """Returns what the rows depend on, for `zoo prepare`."""
     files = [
-      definitions.describe_file(path)
+      fingerprints.describe_file(path)
       for split in self.splits
       for shard in self.list_shards(split)
       for path in self._files(shard)[1:]

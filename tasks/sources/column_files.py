@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tasks.sources import line_files
 from tasks.sources.line_files import BadRow
-from transformer_zoo.evaluation.metrics import tagging
+from transformer_zoo.evaluation.answers import tagged_text
 
 _DOCUMENT_START = "-DOCSTART-"
 # Other white space, such as a no-break space, may be part of a word.
@@ -82,7 +82,7 @@ def _problem(line: str, columns: list[str], num_columns: int) -> str | None:
   if len(columns) != num_columns:
     return f"has {len(columns)} columns, where the first line has {num_columns}"
   try:
-    tagging.entities([columns[-1]])
+    tagged_text.entities([columns[-1]])
   except ValueError as error:
     return f"has a bad {error}"
   return None

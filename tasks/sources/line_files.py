@@ -22,8 +22,8 @@ import tensorflow as tf
 
 from tasks.sources import data_folders
 from tasks.sources import python_examples
-from transformer_zoo.data.prepare import definitions
-from transformer_zoo.data.prepare.definitions import skips_bad_rows
+from transformer_zoo.data.prepare import fingerprints
+from transformer_zoo.data.prepare.fingerprints import skips_bad_rows
 from transformer_zoo.errors import UserError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -157,7 +157,7 @@ class LineFilesDataSource(seqio.DataSource, abc.ABC):
     """Returns what the examples depend on, for `zoo prepare`."""
     files = {
       split: [
-        definitions.describe_file(path) for path in self.list_shards(split)
+        fingerprints.describe_file(path) for path in self.list_shards(split)
       ]
       for split in self.splits
     }

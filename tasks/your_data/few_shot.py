@@ -16,7 +16,7 @@ beginning: the question, which is at the end, stays. `zoo inspect task NAME
 --length inputs=...` tells how many are too long.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import functools
 from typing import Any
 
@@ -24,7 +24,9 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
-from tasks.your_data.few_shot_fitting import FittingStep
+from tasks.your_data.registration import checks_arguments
+from transformer_zoo.data import vocabularies
+from transformer_zoo.data.features.trimming import FewerDemonstrations
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -33,6 +35,7 @@ _TRAINING = "train"
 _POOL_STREAM = 2**32
 
 
+@checks_arguments
 def register_few_shot(
   name: str,
   task_name: str,
@@ -223,6 +226,47 @@ class FewShotStep:
         output_features=self._task.output_features,
       )(dataset)
     return dataset
+
+
+class FittingStep:
+  """A SeqIO preprocessor after tokenisation: demonstrations fit or go.
+
+  Attributes:
+    trimming: The rule that shortens prepared examples when they are read.
+  """
+
+  trimming = FewerDemonstrations()
+
+  def __call__(
+    self,
+    dataset: tf.data.Dataset,
+    output_features: Mapping[str, seqio.Feature],
+    sequence_length: Mapping[str, int] | None = None,
+  ) -> tf.data.Dataset:
+    """Returns the examples with `inputs` that fit, with room for EOS."""
+    length = (sequence_length or {}).get("inputs")
+    if length is None:
+      return dataset
+    feature = output_features["inputs"]
+    vocabulary = vocabularies.from_seqio(feature.vocabulary)
+
+    def cut(ids, text, starts):
+      room = length - int(feature.add_eos)
+      return self.trimming.cut(ids, text, starts, room, vocabulary)
+
+    def fit(example):
+      ids = tf.numpy_function(
+        cut,
+        [
+          example[name]
+          for name in ("inputs", "inputs_pretokenized", "demonstration_starts")
+        ],
+        tf.int32,
+        stateful=False,
+      )
+      return {**example, "inputs": tf.ensure_shape(ids, (None,))}
+
+    return dataset.map(fit)
 
 
 def _generator(seed: int, index: int) -> np.random.Generator:

@@ -12,7 +12,8 @@ r"""Prompts: named templates of a data set, out of a YAML file.
 
 Everything is text, so that `no` need not be quoted. A template has `input` and
 
-- `choices`, texts with fields in the order of the labels; and if it is to be
+- `choices`, texts with fields in the order of the labels, or one field such as
+  `"{choices}"` that has a list in each row; and if it is to be
   more than the choice, `target`, with `{choice}` in it. `{choice}` may stand in
   the input as well;
 - or `target` alone, which is then generated freely.
@@ -21,7 +22,7 @@ Everything is text, so that `no` need not be quoted. A template has `input` and
 then}}`. `weight` beside `label` names a field with the weight of a row.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 import dataclasses
 import functools
 import pathlib
@@ -50,12 +51,13 @@ class Prompt:
     name: of the task that uses it.
     input: the input text.
     target: the target text; with choices it has `{choice}`.
-    choices: the choices, in the order of the labels; empty where the target is
-      generated freely.
+    choices: The choices, in the order of the labels, or one field with the list
+      of each row's own; empty if the target is generated freely.
     words: field -> value -> what stands for it.
     label: the field with the right choice, or several.
     labels: words that it may have in place of an index.
     weight: the field with the weight, if any.
+    may_be_empty: The fields of a user's rows that may have no text.
   """
 
   name: str
@@ -66,6 +68,12 @@ class Prompt:
   label: str
   labels: tuple[str, ...]
   weight: str | None
+  may_be_empty: tuple[str, ...] = ()
+
+  @property
+  def of_rows(self) -> bool:
+    """True if each row has a list of choices of its own."""
+    return len(self.choices) == 1
 
   @property
   def fields(self) -> tuple[str, ...]:
@@ -108,9 +116,9 @@ class Prompt:
       RowProblem: a field is missing, or the label is out of range.
     """
     row = dict(row) | self._replaced(row)
-    empty = self.fields if may_be_empty else ()
-    choices = [_template(choice).fill(row, empty) for choice in self.choices]
-    right = self._right(row) if choices else {0}
+    empty = self.fields if may_be_empty else self.may_be_empty
+    choices = self._choices(row, empty)
+    right = self._right(row, choices) if choices else {0}
     weight = _number(row, self.weight) if self.weight else 1.0
     for index, choice in enumerate(choices or [""]):
       row[CHOICE] = choice
@@ -135,19 +143,34 @@ class Prompt:
       replaced[field] = words[value]
     return replaced
 
-  def _right(self, row: Mapping[str, Any]) -> set[int]:
-    """Returns the indices of the right choices; none where -1 hides them."""
+  def _choices(
+    self, row: Mapping[str, Any], may_be_empty: Sequence[str]
+  ) -> list[str]:
+    """Returns the texts of the choices of a row."""
+    if not self.of_rows:
+      return [_template(c).fill(row, may_be_empty) for c in self.choices]
+    choices = templates.read_list(row, _template(self.choices[0]).fields[0])
+    if len(choices) < 2:
+      raise RowProblem(f"has {len(choices)} choices, not two or more")
+    return choices
+
+  def _right(self, row: Mapping[str, Any], choices: Sequence[str]) -> set[int]:
+    """Returns the indices of the right choices; none if -1 hides them."""
+    words = choices if self.of_rows else self.labels
+    # A number is the text of a choice where choices are numbers.
+    by_index = not (self.of_rows and any(c.isdecimal() for c in choices))
     right = set()
     for value in templates.read_list(row, self.label):
-      if value in self.labels:
-        right.add(self.labels.index(value))
-      elif value.isdecimal() and int(value) < len(self.choices):
+      if value in words:
+        right.add(words.index(value))
+      elif by_index and value.isdecimal() and int(value) < len(choices):
         right.add(int(value))
       elif value != "-1":
-        words = f" or {', '.join(self.labels)}" if self.labels else ""
+        indices = f"0 to {len(choices) - 1} (the choices)" if by_index else ""
+        allowed = " or ".join(filter(None, [indices, ", ".join(words)]))
         raise RowProblem(
           f"has the label {value!r} in the field {self.label!r}, which is none "
-          f"of 0 to {len(self.choices) - 1} (the choices){words}"
+          f"of {allowed}"
         )
     return right
 
@@ -224,19 +247,25 @@ def _prompt(
   where = f"The template {name!r} of the prompt file {path!r}"
   template = _mapping(template, where, _TEMPLATE_KEYS)
   choices = template.get("choices", [])
+  of_rows = isinstance(choices, str) and Template(choices).is_field
+  choices = [choices] if of_rows else choices
   if "input" not in template or not (
     "choices" in template or "target" in template
   ):
     raise UserError(f"{where} needs an input, and choices or a target.")
   if (
-    not isinstance(choices, list) or "choices" in template and len(choices) < 2
+    not isinstance(choices, list)
+    or "choices" in template
+    and len(choices) < 2
+    and not of_rows
   ):
     raise UserError(
-      f"{where} has choices {choices!r}; give a list of two or more."
+      f"{where} has choices {choices!r}; give a list of two or more, or one "
+      "field with the list of each row."
     )
   target = template.get("target", f"{{{CHOICE}}}")
   labels = file.get("labels", [])
-  if choices and labels and len(labels) != len(choices):
+  if choices and labels and not of_rows and len(labels) != len(choices):
     raise UserError(
       f"{where} has {len(choices)} choices, the file has {len(labels)} labels."
     )

@@ -18,7 +18,6 @@ text-to-text task.
 
 from collections.abc import Mapping, Sequence
 import dataclasses
-import functools
 import json
 from typing import Any
 
@@ -30,18 +29,15 @@ from tasks.sources import python_examples
 from tasks.your_data import prompt_files
 from tasks.your_data import scoring_by_name
 from tasks.your_data.prompt_files import Prompt
-from tasks.your_data.row_examples import TEXT
+from tasks.your_data.registration import add_task
+from tasks.your_data.registration import checks_arguments
 from tasks.your_data.rows import RowFiles
 from tasks.your_data.rows import RowsDataSource
-from tasks.your_data.text_to_text import add_task
-from tasks.your_data.text_to_text import Metrics
-from transformer_zoo.data.prepare import definitions
+from tasks.your_data.rows import TEXT
+from tasks.your_data.scoring_by_name import Metrics
+from transformer_zoo.data.prepare import fingerprints
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
-from transformer_zoo.evaluation.answers import post_processors
-from transformer_zoo.evaluation.metrics import (
-  classification as metric_functions,
-)
 
 _TRAINING = "train"
 _TEXTS = {"inputs": TEXT, "targets": TEXT}
@@ -93,7 +89,7 @@ class PromptedDataSource(seqio.DataSource):
     if self._of_files:
       of_rows = [source.fingerprint() for source in self._of_files.values()]
     else:
-      of_rows = definitions.describe_source(self._rows)
+      of_rows = fingerprints.describe_source(self._rows)
     return json.dumps([dataclasses.asdict(self._prompt), of_rows])
 
   def skipped_rows(self, split: str) -> list[str]:
@@ -165,6 +161,7 @@ class PromptedDataSource(seqio.DataSource):
     return python_examples.to_dataset(examples, self._signature(split))
 
 
+@checks_arguments
 def register_prompts(
   path: str,
   rows: RowFiles | seqio.DataSource,
@@ -226,13 +223,7 @@ def _register(
   features: Mapping[str, seqio.Feature],
 ) -> seqio.Task:
   if prompt.choices:
-    functions = [
-      functools.partial(
-        metric_functions.rank_classification,
-        length_normalized=length_normalized,
-      )
-    ]
-    post_processing = post_processors.rank_classification
+    functions, post_processing = scoring_by_name.ranking(length_normalized)
   else:
     functions, post_processing, _ = scoring_by_name.scoring(metrics, None)
   return add_task(

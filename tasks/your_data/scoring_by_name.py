@@ -15,6 +15,8 @@ from transformer_zoo.evaluation.metrics import text_overlap
 
 # What a metric compares: a task has one post-processing for all of its metrics.
 CLASSES, NUMBERS, ANSWERS, TEXTS = "class ids", "numbers", "answers", "texts"
+ANSWERS_OR_NONE = "answers or none"
+Metrics = Sequence[str | Callable[..., Any]]
 _METRICS = {
   "accuracy": (classification.accuracy, None),
   "sequence_accuracy": (classification.sequence_accuracy, None),
@@ -25,28 +27,37 @@ _METRICS = {
   "pearson_corrcoef": (classification.pearson_corrcoef, NUMBERS),
   "spearman_corrcoef": (classification.spearman_corrcoef, NUMBERS),
   "squad": (question_answering.squad, ANSWERS),
+  "squad_v2": (question_answering.squad_v2, ANSWERS_OR_NONE),
   "trivia_qa": (question_answering.trivia_qa, ANSWERS),
   "bleu": (text_overlap.bleu, TEXTS),
   "rouge": (text_overlap.rouge, TEXTS),
 }
-# Of one text with one: a target that is several answers equals none of them.
+# They compare one text with one: several answers equal none of them.
 _OF_EQUALS = ("accuracy", "sequence_accuracy")
+# They compare a text with one reference or with several.
+_OF_REFERENCES = ("bleu", "rouge")
 _BINARY = ("f1_score_with_invalid", "f1_and_accuracy")
 
 
 def scoring(
-  names: Sequence[str | Callable[..., Any]], labels: Sequence[str] | None
+  names: Metrics,
+  labels: Sequence[str] | None,
+  *,
+  has_answers: bool = False,
+  no_answer: str = "",
 ) -> tuple[list[Callable[..., Any]], Callable[..., Any] | None, str | None]:
   """Returns the metrics, their post-processing, and what they compare.
 
   Args:
-    names: of metrics, or functions `(targets, predictions) -> {name: value}`
-      that compare what the others do: class ids where there are labels, else
-      texts.
-    labels: the target words of a classification, or None.
+    names: Names of metrics, or functions `(targets, predictions) -> {name:
+      value}` that compare the same things as the others: class ids if there are
+      labels, else texts.
+    labels: The target words of a classification, or None.
+    has_answers: True if rows have a list of answers or references.
+    no_answer: The text that declines to answer, for squad_v2.
 
   Raises:
-    UserError: there is no such metric, it needs labels, or two metrics compare
+    UserError: No metric has a name, one needs labels, or two metrics compare
       different things.
   """
   if isinstance(names, str):
@@ -59,6 +70,8 @@ def scoring(
     if name not in _METRICS:
       raise UserError(f"No metric is named {name!r}{nearest(name, _METRICS)}")
     function, kind = _METRICS[name]
+    if has_answers and name in _OF_REFERENCES:
+      kind = ANSWERS
     if kind is not None:
       kinds.setdefault(kind, name)
     if kind == CLASSES and labels is None:
@@ -75,7 +88,7 @@ def scoring(
     functions.append(function)
   if labels is not None:
     kinds.setdefault(CLASSES, "labels=")
-  if ANSWERS in kinds:
+  if ANSWERS in kinds or ANSWERS_OR_NONE in kinds:
     for name in (name for name in names if name in _OF_EQUALS):
       kinds.setdefault(TEXTS, name)
   if len(kinds) > 1:
@@ -85,11 +98,26 @@ def scoring(
       "tasks, one for each."
     )
   kind = next(iter(kinds), None)
-  return functions, _post_processing(kind, labels), kind
+  return functions, _post_processing(kind, labels, no_answer), kind
+
+
+def ranking(
+  length_normalized: bool,
+) -> tuple[list[Callable[..., Any]], Callable[..., Any]]:
+  """Returns the metric of ranked choices, in a list, and its post-processing.
+
+  Args:
+    length_normalized: True to divide the log-likelihood of a choice by its
+      number of tokens before choices are compared.
+  """
+  metric = functools.partial(
+    classification.rank_classification, length_normalized=length_normalized
+  )
+  return [metric], answer_functions.rank_classification
 
 
 def _post_processing(
-  kind: str | None, labels: Sequence[str] | None
+  kind: str | None, labels: Sequence[str] | None, no_answer: str
 ) -> Callable[..., Any] | None:
   if kind == CLASSES:
     return functools.partial(
@@ -99,4 +127,8 @@ def _post_processing(
     return answer_functions.string_to_float
   if kind == ANSWERS:
     return answer_functions.qa
+  if kind == ANSWERS_OR_NONE:
+    return functools.partial(
+      answer_functions.squad_v2, no_answer=no_answer.strip(" .").lower()
+    )
   return None

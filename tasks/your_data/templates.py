@@ -28,8 +28,9 @@ class Template:
   """A text with fields.
 
   Attributes:
-    text: as it was written.
-    fields: the fields named in it, in order, each once.
+    text: The text as it was written.
+    fields: The fields named in it, in order, each once.
+    is_field: True if the text is one field and nothing else.
   """
 
   def __init__(self, text: str, what: str = "text"):
@@ -61,6 +62,7 @@ class Template:
         self._pieces.append((piece, None))
     fields = [field for _, field in self._pieces if field is not None]
     self.fields = tuple(dict.fromkeys(fields))
+    self.is_field = len(fields) == len(self._pieces) == 1
 
   def __repr__(self) -> str:
     return f"Template({self.text!r})"
@@ -118,13 +120,22 @@ def read_field(
   return text
 
 
-def read_list(row: Mapping[str, Any], field: str) -> list[str]:
+def read_list(
+  row: Mapping[str, Any], field: str, may_be_empty: bool = False
+) -> list[str]:
   """Returns the values of a field that holds a list, or one value.
+
+  Args:
+    row: A row that has the field.
+    field: The name of the field, as in `read_field`.
+    may_be_empty: True to return an empty list for null.
 
   Raises:
     RowProblem: it is missing, or something in it is empty or no single value.
   """
   value = _find(row, field)
+  if value is None and may_be_empty:
+    return []
   if not _is_list(value):
     return [read_field(row, field)]
   return [read_field(row, f"{field}.{i}") for i in range(len(value))]

@@ -5,8 +5,8 @@ import pytest
 from transformer_zoo.cleaning import duplicates
 from transformer_zoo.cleaning.duplicates import Claim
 from transformer_zoo.cleaning.duplicates import DuplicateSpans
+from transformer_zoo.cleaning.pages import Settling
 from transformer_zoo.cleaning.rules import Rules
-from transformer_zoo.cleaning.settling import Settling
 from transformer_zoo.errors import UserError
 
 pytest.importorskip("sentencex")

@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from transformer_zoo.cleaning.counts import LINES
-from transformer_zoo.cleaning.counts import PAGES
-from transformer_zoo.cleaning.counts import UNMARKED
 from transformer_zoo.cleaning.rules import BadWords
+from transformer_zoo.cleaning.rules import LINES
+from transformer_zoo.cleaning.rules import PAGES
 from transformer_zoo.cleaning.rules import read_words
 from transformer_zoo.cleaning.rules import Rules
+from transformer_zoo.cleaning.rules import UNMARKED
 from transformer_zoo.errors import UserError
 
 pytest.importorskip("sentencex")

@@ -9,7 +9,7 @@ seqio = pytest.importorskip("seqio")
 import tensorflow as tf  # noqa: E402
 
 from transformer_zoo.data.features.trimming import KeepLast  # noqa: E402
-from transformer_zoo.data.prepare import step_parameters  # noqa: E402
+from transformer_zoo.data.prepare import task_steps  # noqa: E402
 from transformer_zoo.data.prepare.preparation import prepare  # noqa: E402
 from transformer_zoo.data.storage import records  # noqa: E402
 from transformer_zoo.errors import UserError  # noqa: E402
@@ -166,8 +166,8 @@ def test_steps_that_draw_are_told(prepared):
 def test_bound_seeds_are_no_random_numbers():
   several = seqio.map_over_dataset(num_seeds=2)(lambda example, seeds: example)
   bound = functools.partial(of_seed, seed=3)
-  assert step_parameters.find_random([bound, EOS, Prefix("a")]) == []
-  assert len(step_parameters.find_random([several, of_seed])) == 2
+  assert task_steps.find_random([bound, EOS, Prefix("a")]) == []
+  assert len(task_steps.find_random([several, of_seed])) == 2
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from transformer_zoo.data.loader import evaluation_split
-from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.storage import function_references
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import evaluator
@@ -150,11 +150,11 @@ def test_without_metrics_nothing_is_decoded(make_evaluator, scoring):
   ]
   assert compared == [[2, 2, 1, 2, 2], [1] * 5]
   (metric,) = result.scoring.metrics
-  found = definitions.resolve(metric)(*compared)
+  found = function_references.resolve(metric)(*compared)
   assert found == {"token_accuracy": pytest.approx(100 * result.accuracy)}
   (metric,) = result.scoring.score_metrics
   log_likelihoods = [row["log_likelihood"] for row in result.predictions]
-  found = definitions.resolve(metric)(compared[0], log_likelihoods)
+  found = function_references.resolve(metric)(compared[0], log_likelihoods)
   assert found == {"loss": pytest.approx(result.loss)}
 
 
@@ -231,7 +231,7 @@ def test_score_metrics_get_likelihoods_and_nothing_is_decoded(
 ):
   found = {"sides": sides, "likelihoods": likelihoods}
   monkeypatch.setattr(
-    "transformer_zoo.data.prepare.definitions.resolve",
+    "transformer_zoo.data.storage.function_references.resolve",
     lambda reference: found[reference["function"]],
   )
   sides_, likelihoods_ = ({"function": name, "kwargs": {}} for name in found)

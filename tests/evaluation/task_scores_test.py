@@ -69,8 +69,11 @@ def score(scoring, targets, texts, log_likelihoods=()):
 
 def test_answers_are_post_processed_on_both_sides():
   scoring = manifest.Scoring(
-    refer("answers:string_label_to_class_id", label_classes=["no", "yes"]),
-    (refer("metrics:accuracy"),),
+    refer(
+      "answers.post_processors:string_label_to_class_id",
+      label_classes=["no", "yes"],
+    ),
+    (refer("metrics.classification:accuracy"),),
   )
   scores, found = score(scoring, ["no", "yes", "yes"], ["no", "maybe", "yes"])
   assert scores == {"accuracy": pytest.approx(200 / 3)}
@@ -79,7 +82,11 @@ def test_answers_are_post_processed_on_both_sides():
 
 def test_several_metrics_are_joined():
   scoring = manifest.Scoring(
-    None, (refer("metrics:accuracy"), refer("text_overlap:bleu"))
+    None,
+    (
+      refer("metrics.classification:accuracy"),
+      refer("metrics.text_overlap:bleu"),
+    ),
   )
   scores, found = score(scoring, ["a b c d"], ["a b c d"])
   assert scores == {"accuracy": 100.0, "bleu": pytest.approx(100.0)}
@@ -88,14 +95,14 @@ def test_several_metrics_are_joined():
 
 
 def test_without_bleu_there_is_no_signature():
-  scoring = manifest.Scoring(None, (refer("metrics:accuracy"),))
+  scoring = manifest.Scoring(None, (refer("metrics.classification:accuracy"),))
   _, found = score(scoring, ["a"], ["a"])
   assert task_scores.signature(scoring, found) is None
 
 
 def test_metrics_of_one_name_are_refused():
   """The later one would replace the other's value."""
-  metric = refer("metrics:accuracy")
+  metric = refer("metrics.classification:accuracy")
   with pytest.raises(
     UserError,
     match="Two metrics of task 'mine' are both called 'accuracy'; wrap one in "
@@ -105,7 +112,7 @@ def test_metrics_of_one_name_are_refused():
 
 
 def test_as_many_predictions_as_examples():
-  scoring = manifest.Scoring(None, (refer("metrics:accuracy"),))
+  scoring = manifest.Scoring(None, (refer("metrics.classification:accuracy"),))
   with pytest.raises(ValueError, match="longer"):
     score(scoring, ["a", "b"], ["a"])
 
@@ -115,9 +122,9 @@ def test_functions_of_users_get_examples_as_seqio_gives_them(sentinels):
   """Under sentinels too, whose own function is ours."""
   post = refer_here(by_kind, prefix="in ")
   if sentinels:
-    name = "sentinels:without_sentinels"
+    name = "answers.post_processors:without_sentinels"
     post = refer(name, sentinels=sentinels, postprocess=post)
-  scoring = manifest.Scoring(post, (refer("metrics:accuracy"),))
+  scoring = manifest.Scoring(post, (refer("metrics.classification:accuracy"),))
   texts = [f"{sentinels} Bonn".strip(), "Ulm"]
   found = task_scores.post_process(scoring, [EXAMPLE, EXAMPLE], texts)
   assert found.targets == ["in Köln", "in Köln"]
@@ -125,7 +132,7 @@ def test_functions_of_users_get_examples_as_seqio_gives_them(sentinels):
 
 
 def test_ours_get_them_as_they_are_prepared():
-  scoring = manifest.Scoring(refer("answers:qa"), ())
+  scoring = manifest.Scoring(refer("answers.post_processors:qa"), ())
   found = task_scores.post_process(scoring, [EXAMPLE], ["Ulm"])
   assert found.targets == [["Köln", "Bonn"]]
 
@@ -143,12 +150,15 @@ def of_many(targets, predictions):
 
 
 def test_names_are_known_before_anything_is_predicted():
-  post = refer("answers:string_label_to_class_id", label_classes=["no", "yes"])
+  post = refer(
+    "answers.post_processors:string_label_to_class_id",
+    label_classes=["no", "yes"],
+  )
   examples = [{"targets_pretokenized": text} for text in ("no", "yes")]
   of_scores = manifest.Scoring(None, (), (refer_here(of_scalars),))
   for scoring, expected in (
     (
-      manifest.Scoring(post, (refer("metrics:accuracy"),)),
+      manifest.Scoring(post, (refer("metrics.classification:accuracy"),)),
       {"accuracy", "invalid"},
     ),
     (of_scores, {"scalar", "array"}),

@@ -13,14 +13,14 @@ import pytest
 
 from transformer_zoo.cleaning import addresses
 from transformer_zoo.cleaning import reading
-from transformer_zoo.cleaning.counts import LINES
-from transformer_zoo.cleaning.counts import PAGES
-from transformer_zoo.cleaning.counts import UNMARKED
 from transformer_zoo.cleaning.duplicates import DuplicateSpans
 from transformer_zoo.cleaning.rules import BadWords
+from transformer_zoo.cleaning.rules import LINES
+from transformer_zoo.cleaning.rules import PAGES
 from transformer_zoo.cleaning.rules import Rules
+from transformer_zoo.cleaning.rules import Sentencex
+from transformer_zoo.cleaning.rules import UNMARKED
 from transformer_zoo.cleaning.run import clean
-from transformer_zoo.cleaning.sentences import Sentencex
 
 c4_utils = pytest.importorskip("tensorflow_datasets.text.c4_utils")
 beam = pytest.importorskip("apache_beam")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from transformer_zoo import data
-from transformer_zoo.data.loader import length_groups
+from transformer_zoo.data.loader import evaluation_split
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.storage import records
 from transformer_zoo.data.vocabularies import Vocabulary
@@ -81,7 +81,7 @@ def test_a_mixture_in_one_go(evaluate, trained, tmp_path):
 
 
 def test_what_is_prepared_is_told_on_stderr(evaluate, monkeypatch, tmp_path):
-  def prepare(name, *, prepared_dir, report):
+  def prepare(name, *, prepared_dir, required_splits, report):
     report("prepared colours")
     return manifest.load(name, prepared_dir)
 
@@ -245,7 +245,7 @@ def test_another_checkpoint_shares_nothing(evaluate, trained, tmp_path):
 def test_groups_change_nothing(evaluate, monkeypatch, tmp_path):
   grouped, _ = evaluate(f"--output_dir={tmp_path / 'a'}", mixture="colours")
   monkeypatch.setattr(
-    length_groups, "_MENUS", {"inputs": (1 / 2, 4), "targets": (1 / 2, 2)}
+    evaluation_split, "_MENUS", {"inputs": (1 / 2, 4), "targets": (1 / 2, 2)}
   )
   narrow, _ = evaluate(f"--output_dir={tmp_path / 'b'}", mixture="colours")
   assert narrow["scores"] == grouped["scores"]

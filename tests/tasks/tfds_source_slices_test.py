@@ -3,7 +3,7 @@
 import pytest
 
 from tasks.sources.tfds import PreparedTfdsDataSource
-from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.prepare import fingerprints
 from transformer_zoo.errors import UserError
 
 _CB = "super_glue/cb:1.0.2"  # train has 250 rows, validation 56
@@ -58,7 +58,7 @@ def test_all_parts_are_there_without_data(monkeypatch, tmp_path):
 
 def test_another_part_is_another_definition(data_dir):
   described = [
-    definitions.describe_source(_source(train=part))
+    fingerprints.describe_source(_source(train=part))
     for part in ("train[:200]", "train[:201]", "train[:200]")
   ]
   assert described[0] != described[1]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import gin
 
-from transformer_zoo.cleaning.sentences import Sentencex
+from transformer_zoo.cleaning.rules import Sentencex
 from transformer_zoo.errors import UserError
 
 UNITS = ("sentence", "line")

@@ -17,9 +17,9 @@ from apache_beam.runners import runner as beam_runner
 from transformer_zoo.cleaning import duplicates
 from transformer_zoo.cleaning import places
 from transformer_zoo.cleaning import reading
-from transformer_zoo.cleaning.counts import Counts
-from transformer_zoo.cleaning.counts import TOTALS
 from transformer_zoo.cleaning.reading import Page
+from transformer_zoo.cleaning.rules import Counts
+from transformer_zoo.cleaning.rules import TOTALS
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 

@@ -7,12 +7,12 @@ import json
 import rich.console
 import rich.table
 
-from transformer_zoo.cleaning.counts import Counts
-from transformer_zoo.cleaning.counts import DISCARDED
-from transformer_zoo.cleaning.counts import LINES
-from transformer_zoo.cleaning.counts import PAGES
-from transformer_zoo.cleaning.counts import TOTALS
-from transformer_zoo.cleaning.counts import UNMARKED
+from transformer_zoo.cleaning.rules import Counts
+from transformer_zoo.cleaning.rules import DISCARDED
+from transformer_zoo.cleaning.rules import LINES
+from transformer_zoo.cleaning.rules import PAGES
+from transformer_zoo.cleaning.rules import TOTALS
+from transformer_zoo.cleaning.rules import UNMARKED
 
 
 @dataclasses.dataclass(frozen=True)

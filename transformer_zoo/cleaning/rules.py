@@ -8,6 +8,7 @@ looks for "lorem ipsum", curly brackets and bad words in the page, the code in
 the lines that are left of it: `Rules.whole_page`.
 """
 
+import collections
 from collections.abc import Callable, Sequence
 import dataclasses
 import functools
@@ -18,12 +19,38 @@ import re
 import gin
 
 from transformer_zoo.cleaning import addresses
-from transformer_zoo.cleaning.counts import Counts
-from transformer_zoo.cleaning.counts import LINES
-from transformer_zoo.cleaning.counts import PAGES
-from transformer_zoo.cleaning.counts import UNMARKED
-from transformer_zoo.cleaning.sentences import Sentencex
 from transformer_zoo.errors import UserError
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class Sentencex:
+  """Sentences by the rules of the library sentencex.
+
+  TFDS builds C4 with NLTK's Punkt model, a download. The two differ where a
+  full stop may belong to an abbreviation.
+
+  Attributes:
+    language: an ISO 639-1 code; sentencex knows about 300 languages.
+  """
+
+  language: str = "en"
+
+  def __call__(self, line: str) -> list[str]:
+    """Returns the sentences of a line, which together are the line."""
+    import sentencex
+
+    pieces = sentencex.segment(self.language, line)
+    return [piece for piece in pieces if piece.strip()]
+
+
+PAGES, LINES = "pages", "lines"  # that a rule dropped
+TOTALS = "totals"  # what no rule dropped
+DISCARDED = (TOTALS, "duplicate_spans")
+UNMARKED = (TOTALS, "citation_marks")  # lines that had some
+# (PAGES, LINES or TOTALS; the rule or total) -> number
+Counts = collections.Counter[tuple[str, str]]
+
 
 _END_MARKS = (".", "?", "!", '"')
 _ELLIPSIS = "..."

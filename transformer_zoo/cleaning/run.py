@@ -8,12 +8,12 @@ import gin
 from transformer_zoo.cleaning import addresses
 from transformer_zoo.cleaning import reports
 from transformer_zoo.cleaning import rules as rules_lib
-from transformer_zoo.cleaning.counts import DISCARDED
 from transformer_zoo.cleaning.duplicates import DuplicateSpans
 from transformer_zoo.cleaning.languages import LanguageFilter
+from transformer_zoo.cleaning.pages import Settling
 from transformer_zoo.cleaning.rules import BadWords
+from transformer_zoo.cleaning.rules import DISCARDED
 from transformer_zoo.cleaning.rules import Rules
-from transformer_zoo.cleaning.settling import Settling
 from transformer_zoo.errors import UserError
 
 

@@ -11,16 +11,16 @@ import apache_beam as beam
 
 from transformer_zoo.cleaning import addresses
 from transformer_zoo.cleaning import duplicates
-from transformer_zoo.cleaning.counts import Counts
-from transformer_zoo.cleaning.counts import DISCARDED
-from transformer_zoo.cleaning.counts import LINES
-from transformer_zoo.cleaning.counts import PAGES
 from transformer_zoo.cleaning.jobs import count
 from transformer_zoo.cleaning.jobs import order
 from transformer_zoo.cleaning.jobs import page_key
 from transformer_zoo.cleaning.languages import LanguageFilter
+from transformer_zoo.cleaning.pages import Settling
 from transformer_zoo.cleaning.reading import Page
-from transformer_zoo.cleaning.settling import Settling
+from transformer_zoo.cleaning.rules import Counts
+from transformer_zoo.cleaning.rules import DISCARDED
+from transformer_zoo.cleaning.rules import LINES
+from transformer_zoo.cleaning.rules import PAGES
 
 
 def select_and_clean(

@@ -1,7 +1,8 @@
 """Scores a model on prepared tasks: decode, post-process, measure."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import dataclasses
+import json
 import math
 from typing import Any
 
@@ -13,7 +14,6 @@ from transformer_zoo.data.loader import evaluation_split
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
-from transformer_zoo.evaluation import prediction_lines
 from transformer_zoo.evaluation import task_scores
 from transformer_zoo.evaluation.journal import Journal
 
@@ -131,7 +131,7 @@ class Evaluator:
       return known
     batch = next(iter(self.open(task, split)))
     examples = [
-      prediction_lines.example(text, ids, task)
+      scored_example(text, ids, task)
       for text, ids in zip(batch.texts, batch.ids, strict=True)
     ]
     scored = task_scores.names(task.scoring, examples, task.name)
@@ -173,7 +173,7 @@ class Evaluator:
       for place, text, ids, row in zip(
         batch.places, batch.texts, batch.ids, computed, strict=True
       ):
-        examples[place] = prediction_lines.example(text, ids, task)
+        examples[place] = scored_example(text, ids, task)
         rows[place] = row
       done += len(computed)
       if done > known:
@@ -192,7 +192,7 @@ class Evaluator:
     if not decoded and (scoring is None or not scoring.score_metrics):
       return dataclasses.replace(
         result,
-        predictions=[prediction_lines.counts(row) for row in rows],
+        predictions=[counted_line(row) for row in rows],
         scoring=task_scores.OF_TOKENS,
       )
     texts = [row["prediction"] for row in rows] if decoded else None
@@ -202,7 +202,7 @@ class Evaluator:
       scores=task_scores.measure(scoring, found, log_likelihoods, task.name)
       if measured
       else {},
-      predictions=prediction_lines.lines(examples, rows, found),
+      predictions=prediction_lines(examples, rows, found),
       invalid=found.invalid,
       signature=task_scores.signature(scoring, found),
       scoring=scoring,
@@ -280,3 +280,66 @@ def decodes(task: manifest.PreparedTask, measured: bool) -> bool:
     measured: False where predictions are wanted without scores.
   """
   return bool(task.scoring and (task.scoring.metrics or not measured))
+
+
+def scored_example(
+  text: Mapping[str, Any],
+  ids: Mapping[str, np.ndarray],
+  task: manifest.PreparedTask,
+) -> dict[str, Any]:
+  """What post-processing gets of an example, as from SeqIO."""
+  made = dict(text)
+  for feature, some in ids.items():
+    # A task over ready-made ids has no texts.
+    if f"{feature}_pretokenized" not in made and task.scoring is not None:
+      made[f"{feature}_pretokenized"] = task.vocabulary.decode(some.tolist())
+    made[feature] = some
+  return made
+
+
+def prediction_lines(
+  examples: Sequence[Mapping[str, Any]],
+  rows: Sequence[Mapping[str, Any]],
+  found: task_scores.Answers,
+) -> list[dict[str, Any]]:
+  """A line for each example (`evaluator.TaskResult.predictions`).
+
+  Args:
+    examples: as `example` gives them.
+    rows: what was computed of each.
+    found: what became of their texts.
+  """
+  written = []
+  for place, (some, row) in enumerate(zip(examples, rows, strict=True)):
+    line = {
+      "inputs": some.get("inputs_pretokenized", ""),  # may have none
+      "targets": some["targets_pretokenized"],
+    }
+    if found.predictions is not None:
+      line["prediction"] = row["prediction"]
+      line |= _if_json("answer", found.predictions[place])
+    line |= _if_json("target_answer", found.targets[place])
+    line["log_likelihood"] = row["log_likelihood"]
+    line["target_tokens"] = row["target_tokens"]
+    written.append(line)
+  return written
+
+
+def counted_line(row: Mapping[str, Any]) -> dict[str, Any]:
+  """A line of an example whose tokens alone are counted."""
+  return {
+    "target_answer": row["target_tokens"],
+    "answer": row["correct_tokens"],
+    **row,
+  }
+
+
+def _if_json(name: str, value: Any) -> dict[str, Any]:
+  try:
+    json.dumps(value)
+  except (TypeError, ValueError):
+    return {}
+  return {name: value}
+
+
+Rows = list[dict[str, Any]]

@@ -7,15 +7,12 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 from typing import Any
 
-from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.storage import function_references
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
-from transformer_zoo.evaluation.answers import invalid_answers
-from transformer_zoo.evaluation.answers import references as post_processing
 from transformer_zoo.evaluation.metrics import classification
-from transformer_zoo.evaluation.metrics import text_overlap
 
-_BLEU = f"{text_overlap.__name__}:bleu"
+_BLEU = "transformer_zoo.evaluation.metrics.text_overlap:bleu"
 # What scores a task that has no metrics of its own, as unlabelled text.
 OF_TOKENS = manifest.Scoring(
   postprocess=None,
@@ -52,7 +49,7 @@ def check(scoring: manifest.Scoring) -> None:
   """
   post = [scoring.postprocess] if scoring.postprocess else []
   for reference in (*post, *scoring.metrics, *scoring.score_metrics):
-    definitions.resolve(reference)
+    function_references.resolve(reference)
 
 
 def post_process(
@@ -73,7 +70,9 @@ def post_process(
     ValueError: there are not as many texts as examples.
   """
   reference = scoring.postprocess
-  answer = post_processing.resolve(reference) if reference else _as_it_is
+  answer = _as_it_is
+  if reference:
+    answer = function_references.resolve_post_processing(reference)
   targets = [
     answer(example["targets_pretokenized"], example=example, is_target=True)
     for example in examples
@@ -84,6 +83,9 @@ def post_process(
     answer(text, example=example, is_target=False)
     for text, example in zip(texts, examples, strict=True)
   ]
+  # Loads post-processors, which most tasks of unlabelled text do without.
+  from transformer_zoo.evaluation.answers import invalid_answers
+
   invalid = invalid_answers.count_invalid(reference, predictions)
   return Answers(targets, predictions, invalid)
 
@@ -112,7 +114,7 @@ def measure(
     (scoring.score_metrics, list(log_likelihoods)),
   ):
     for reference in references:
-      values = definitions.resolve(reference)(found.targets, compared)
+      values = function_references.resolve(reference)(found.targets, compared)
       values = {
         name: _number(value, name, reference, task)
         for name, value in values.items()
@@ -154,9 +156,12 @@ def signature(scoring: manifest.Scoring, found: Answers) -> str | None:
   """Returns BLEU's signature, None where it is not among the metrics."""
   if _BLEU not in [reference["function"] for reference in scoring.metrics]:
     return None
-  first = found.targets[0] if found.targets else ""
-  references = 1 if isinstance(first, str) else len(first)
-  return text_overlap.bleu_signature(references)
+  from transformer_zoo.evaluation.metrics import text_overlap
+
+  references = {
+    1 if isinstance(target, str) else len(target) for target in found.targets
+  }
+  return text_overlap.bleu_signature(*sorted(references or {1}))
 
 
 def _number(

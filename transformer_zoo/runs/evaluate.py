@@ -121,7 +121,9 @@ def evaluate(
     else [ensembles.locate(checkpoint_path)]
   )
   mesh = partitioning.mesh()
-  mixture = inputs.prepared(mixture_or_task_name, prepared_dir, report=_say)
+  mixture = inputs.prepared(
+    mixture_or_task_name, prepared_dir, required_splits=(split,), report=_say
+  )
   inputs.check_mixture(model, mixture)
   model = ensembles.model_of(model, found[0])
   tasks, skipped = choose_tasks(mixture, split, submitted=bool(submission_dir))

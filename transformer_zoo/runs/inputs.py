@@ -54,6 +54,7 @@ def prepared(
   name: str,
   prepared_dir: str,
   *,
+  required_splits: Sequence[str] = (),
   report: Callable[[str], None] = _PRINT,
 ) -> manifest.PreparedMixture:
   """Returns a prepared mixture, and prepares it first where SeqIO is installed.
@@ -65,6 +66,8 @@ def prepared(
   Args:
     name: The name of a mixture or a task.
     prepared_dir: The folder of prepared data.
+    required_splits: Splits that at least one of the tasks must have. They are
+      checked before anything is prepared.
     report: A function that is called with a sentence on each preparation;
       printing by default.
 
@@ -73,7 +76,7 @@ def prepared(
   """
   found = None
   if distributed.is_first():
-    found = _prepared(name, prepared_dir, report)
+    found = _prepared(name, prepared_dir, required_splits, report)
   distributed.meet(f"the prepared data of {name!r}")
   found = found or manifest.load(name, prepared_dir)
   if distributed.is_initialized():
@@ -111,13 +114,21 @@ def identity(mixture: manifest.PreparedMixture) -> dict[str, Any]:
 
 
 def _prepared(
-  name: str, prepared_dir: str, report: Callable[[str], None]
+  name: str,
+  prepared_dir: str,
+  required_splits: Sequence[str],
+  report: Callable[[str], None],
 ) -> manifest.PreparedMixture:
   if importlib.util.find_spec("seqio") is None:
     return manifest.load(name, prepared_dir)
   from transformer_zoo.data.prepare import preparation
 
-  return preparation.prepare(name, prepared_dir=prepared_dir, report=report)
+  return preparation.prepare(
+    name,
+    prepared_dir=prepared_dir,
+    required_splits=required_splits,
+    report=report,
+  )
 
 
 def check_mixture(

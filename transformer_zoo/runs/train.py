@@ -65,7 +65,9 @@ def train(run: settings.Run) -> str:
   with step.partitioning.activate(mesh):
     program.check_memory(run.abstract_batch(mesh))
   mixture = inputs.prepared(
-    run.data.mixture_or_task_name, run.data.prepared_dir
+    run.data.mixture_or_task_name,
+    run.data.prepared_dir,
+    required_splits=("train",),
   )
   inputs.check_mixture(step.model, mixture, converter)
   mixture = run.data.mixture(mixture)

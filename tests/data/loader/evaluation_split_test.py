@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from transformer_zoo.data.features import converters
-from transformer_zoo.data.loader import length_groups
+from transformer_zoo.data.loader import evaluation_split
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
 from transformer_zoo.data.storage import manifest
@@ -51,14 +51,15 @@ def task(make_task, lengths):
   ],
 )
 def test_widths(feature, length, expected):
-  assert length_groups.widths(feature, length) == expected
+  assert evaluation_split.widths(feature, length) == expected
 
 
 def test_groups_are_full_sorted_and_as_narrow_as_allowed(lengths):
   limits = [
-    length_groups.widths(feature, length) for feature, length in LENGTHS.items()
+    evaluation_split.widths(feature, length)
+    for feature, length in LENGTHS.items()
   ]
-  groups = length_groups.group(lengths, limits, 8)
+  groups = evaluation_split.group(lengths, limits, 8)
   assert sorted(np.concatenate([places for places, _ in groups])) == list(
     range(90)
   )

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.data.loader import loader
-from transformer_zoo.data.prepare import definitions
 from transformer_zoo.data.prepare.preparation import prepare
 from transformer_zoo.data.prepare.seqio_corruption import CorruptionStep
+from transformer_zoo.data.storage import function_references
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
 
@@ -142,8 +142,8 @@ def test_manifest_tells_all(add_task, prepared_dir, vocabulary):
   )
   assert task.vocabulary.checksum == vocabulary.checksum
   assert task.scoring.postprocess["kwargs"] == {"strip": True}
-  assert definitions.resolve(task.scoring.postprocess)(" A ") == "a"
-  assert definitions.resolve(task.scoring.metrics[0]) is accuracy
+  assert function_references.resolve(task.scoring.postprocess)(" A ") == "a"
+  assert function_references.resolve(task.scoring.metrics[0]) is accuracy
   text = next(
     loader.evaluation_batches(
       task, split="train", lengths=LENGTHS, batch_size=2
@@ -242,6 +242,21 @@ def test_absent_split_is_told(add_task, prepared_dir):
     UserError, match="'zt_task' has no split 'tset'; allowed:"
   ):
     prepare("zt_task", prepared_dir=prepared_dir, splits=["tset"])
+
+
+@pytest.mark.parametrize("required", ["tset", "validation"])
+def test_a_required_split_is_checked_before_anything_is_written(
+  add_task, prepared_dir, required
+):
+  add_task("zt_task", labelled(), splits=("train",))
+  with pytest.raises(
+    UserError,
+    match=f"^Task 'zt_task' has no split '{required}'; allowed: 'train'$",
+  ):
+    prepare(
+      "zt_task", prepared_dir=prepared_dir, required_splits=["train", required]
+    )
+  assert not list(prepared_dir.rglob("*"))
 
 
 def test_absent_file_is_told(add_task, prepared_dir, tmp_path):

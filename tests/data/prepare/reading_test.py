@@ -11,9 +11,9 @@ import tensorflow as tf  # noqa: E402
 
 from tests import prepared_splits  # noqa: E402
 from transformer_zoo.data import mixing  # noqa: E402
-from transformer_zoo.data.prepare import explained  # noqa: E402
 from transformer_zoo.data.prepare import inspection  # noqa: E402
 from transformer_zoo.data.prepare import reading  # noqa: E402
+from transformer_zoo.data.prepare import task_steps  # noqa: E402
 from transformer_zoo.data.prepare import workers  # noqa: E402
 from transformer_zoo.data.prepare.preparation import prepare  # noqa: E402
 from transformer_zoo.data.storage import manifest  # noqa: E402
@@ -91,7 +91,7 @@ def add_task(vocabulary):
 def one_by_one(task):
   """The examples as `as_numpy_iterator` gives them."""
   dataset = task.source.get_dataset("train", shuffle=False)
-  for step in reading.divide_steps(task)[0]:
+  for step in task_steps.divide_steps(task)[0]:
     dataset = seqio.utils.add_kwargs_to_transform(
       step, sequence_length=None, output_features=task.output_features
     )(dataset)
@@ -116,7 +116,7 @@ def test_records_are_the_same_bytes(add_task, tmp_path, steps):
 def test_only_a_known_structure_is_batched(add_task):
   batched = add_task("zt_known")
   alone = add_task("zt_unknown", of_any_rank)
-  steps = [reading.divide_steps(task)[0] for task in (batched, alone)]
+  steps = [task_steps.divide_steps(task)[0] for task in (batched, alone)]
   for task, its_steps, allowed in zip(
     (batched, alone), steps, (True, False), strict=True
   ):
@@ -217,7 +217,7 @@ def test_rows_that_a_step_refuses_are_an_error_or_skipped(
   (told,) = [line for line in lines if "bad rows of zt_bad train" in line]
   assert "skipped 3 bad rows of zt_bad train, first: Task 'zt_bad' can" in told
   task = seqio.TaskRegistry.get("zt_bad")
-  steps = reading.divide_steps(task)[0]
+  steps = task_steps.divide_steps(task)[0]
   read = reading.read_split(task, steps, "train", on_bad=lines.append)
   numbers = [int(example["z"]) for example in read]
   assert numbers == [i for i in range(NUMBER) if i % 200 != 7]
@@ -235,14 +235,14 @@ def test_rows_that_a_step_refuses_are_an_error_or_skipped(
 
 
 def test_a_set_without_a_good_row_is_an_error(add_task, monkeypatch):
-  monkeypatch.setattr(explained, "_MOST_BAD", 50)
+  monkeypatch.setattr(reading, "_MOST_BAD", 50)
   task = add_task(
     "zt_all_bad",
     seqio.map_over_dataset(
       lambda e: e | {"z": tf.gather(tf.constant([1]), e["z"] + 1)}
     ),
   )
-  steps = reading.divide_steps(task)[0]
+  steps = task_steps.divide_steps(task)[0]
   skipped = []
   with pytest.raises(UserError, match="'zt_all_bad' cannot read its split"):
     list(reading.read_split(task, steps, "train", on_bad=skipped.append))

@@ -14,6 +14,7 @@ from tests.data import text_corpora  # noqa: E402
 from transformer_zoo.corruption import SpanCorruption  # noqa: E402
 from transformer_zoo.data.prepare import reading  # noqa: E402
 from transformer_zoo.data.prepare import sentences  # noqa: E402
+from transformer_zoo.data.prepare import task_steps  # noqa: E402
 from transformer_zoo.data.prepare import tokenizing  # noqa: E402
 from transformer_zoo.data.prepare.preparation import prepare  # noqa: E402
 from transformer_zoo.data.prepare.sentences import TokenizeSentences  # noqa: E402
@@ -29,7 +30,7 @@ REKEY = functools.partial(
 def seqio_examples(task, split="train"):
   """The documents after SeqIO has run the steps before the corruption."""
   dataset = task.source.get_dataset(split, shuffle=False)
-  for step in reading.divide_steps(task)[0]:
+  for step in task_steps.divide_steps(task)[0]:
     dataset = seqio.utils.add_kwargs_to_transform(
       step, sequence_length=None, output_features=task.output_features
     )(dataset)
@@ -104,7 +105,7 @@ def test_an_eos_after_each_document_is_kept(register, tmp_path):
   rekey, _, *others = task.preprocessors
   seqio.TaskRegistry.remove(NAME)
   tokenize = functools.partial(seqio.preprocessors.tokenize, with_eos=True)
-  assert reading.find_text_steps([rekey, tokenize]) is None
+  assert task_steps.find_text_steps([rekey, tokenize]) is None
   task = seqio.TaskRegistry.add(
     NAME,
     source=task.source,
@@ -172,11 +173,11 @@ def test_threads_and_batches_keep_the_order(vocabulary, monkeypatch):
 @pytest.mark.parametrize(
   "steps, expected",
   [
-    ([REKEY, seqio.preprocessors.tokenize], reading.TextSteps("text")),
-    (unlabelled_text.steps(SpanCorruption())[:2], reading.TextSteps("text")),
+    ([REKEY, seqio.preprocessors.tokenize], task_steps.TextSteps("text")),
+    (unlabelled_text.steps(SpanCorruption())[:2], task_steps.TextSteps("text")),
     (
       unlabelled_text.steps(SpanCorruption(), "de")[:2],
-      reading.TextSteps("text", "de"),
+      task_steps.TextSteps("text", "de"),
     ),
     (
       [
@@ -185,7 +186,7 @@ def test_threads_and_batches_keep_the_order(vocabulary, monkeypatch):
         ),
         seqio.preprocessors.tokenize,
       ],
-      reading.TextSteps("body"),
+      task_steps.TextSteps("body"),
     ),
     ([seqio.preprocessors.tokenize], None),
     ([REKEY, REKEY], None),
@@ -203,7 +204,7 @@ def test_threads_and_batches_keep_the_order(vocabulary, monkeypatch):
   ],
 )
 def test_only_known_steps_go_without_tensorflow(steps, expected):
-  assert reading.find_text_steps(steps) == expected
+  assert task_steps.find_text_steps(steps) == expected
 
 
 def test_sentences_of_a_document():

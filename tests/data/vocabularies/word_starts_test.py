@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from transformer_zoo.data.vocabularies import Vocabulary
-from transformer_zoo.data.vocabularies import word_starts
+from transformer_zoo.data.vocabularies import vocabulary
 
 TEXT = "good-natured people, unbelievably so."
 
@@ -19,11 +19,11 @@ TEXT = "good-natured people, unbelievably so."
   ],
 )
 def test_kinds_of_pieces(pieces, expected):
-  assert word_starts.find(pieces).tolist() == expected
+  assert vocabulary.find_word_starts(pieces).tolist() == expected
 
 
 def test_pieces_that_do_not_tell():
-  assert word_starts.find([None, "good", "nature"]) is None
+  assert vocabulary.find_word_starts([None, "good", "nature"]) is None
 
 
 @pytest.mark.parametrize(

@@ -265,7 +265,7 @@ def test_import_loads_no_heavy_package():
     "import sys, transformer_zoo.evaluation.metrics.question_answering, "
     "transformer_zoo.evaluation.metrics.text_overlap, "
     "transformer_zoo.evaluation.metrics.classification, "
-    "transformer_zoo.evaluation.metrics.tagging, "
+    "transformer_zoo.evaluation.answers.tagged_text, "
     "transformer_zoo.evaluation.answers.post_processors, "
     "transformer_zoo.evaluation.averages, "
     "transformer_zoo.evaluation.answers.invalid_answers; "

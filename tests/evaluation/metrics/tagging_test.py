@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from transformer_zoo.evaluation.answers import tagged_text
 from transformer_zoo.evaluation.metrics import classification
-from transformer_zoo.evaluation.metrics import tagging
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from transformer_zoo.evaluation.metrics import tagging
   ],
 )
 def test_entities(tags, expected):
-  assert tagging.entities(tags.split()) == expected
+  assert tagged_text.entities(tags.split()) == expected
 
 
 @pytest.mark.parametrize("first", ["B", "I"])
@@ -40,7 +40,7 @@ def test_reads_back_what_either_scheme_writes(first):
       spans.append((kind, len(tags), len(tags) + size))
       begin = "B" if touches else first
       tags += [f"{begin}-{kind}", *[f"I-{kind}"] * (size - 1)]
-    assert tagging.entities(tags) == spans
+    assert tagged_text.entities(tags) == spans
 
 
 @pytest.mark.parametrize("tag", ["", "B", "I-", "E-PER", "0", "o"])
@@ -48,7 +48,7 @@ def test_other_tags_are_refused(tag):
   with pytest.raises(
     ValueError, match=f"^tag '{tag}' is none of O, B-<type> and I-<type>$"
   ):
-    tagging.entities(["O", tag])
+    tagged_text.entities(["O", tag])
 
 
 SENTENCE = [("PER", 0, 2), ("LOC", 3, 4)]

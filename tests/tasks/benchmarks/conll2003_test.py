@@ -10,7 +10,6 @@ from tasks.sources.column_files import ColumnFilesDataSource
 from tests.tasks import tfds_rows
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.answers import tagged_text
-from transformer_zoo.evaluation.metrics import tagging
 
 _COUNTS = {"validation": 3_250, "test": 3_453}  # README of the data
 
@@ -48,7 +47,9 @@ def test_text_with_brackets_and_back(tokens, tags, target):
   inputs, written = _write(tokens, tags)
   assert inputs == "conll2003 sentence: " + " ".join(tokens)
   assert written == target
-  assert tagged_text.find_entities(written, tokens) == tagging.entities(tags)
+  assert tagged_text.find_entities(written, tokens) == tagged_text.entities(
+    tags
+  )
 
 
 def test_numbered_tags_of_tfds():
@@ -66,7 +67,7 @@ def test_numbered_tags_of_tfds():
   entities = task.postprocess_fn(
     example["targets"].decode(), example=example, is_target=False
   )
-  assert entities == tagging.entities(names)
+  assert entities == tagged_text.entities(names)
 
 
 @pytest.fixture

@@ -6,9 +6,10 @@ import seqio
 import mixtures  # noqa: F401 (registers them)
 from tasks.benchmarks import natural_questions as _tasks  # noqa: F401
 from tests.tasks import tfds_rows
-from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.storage import function_references
 from transformer_zoo.errors import UserError
-from transformer_zoo.evaluation.metrics import natural_questions
+from transformer_zoo.evaluation.answers import post_processors
+from transformer_zoo.evaluation.metrics import question_answering
 
 TASKS = ["natural_questions_nocontext", "natural_questions_nocontext_test"]
 
@@ -66,13 +67,13 @@ def test_rows_of_the_original(task):
 
 
 def test_answers():
-  found = natural_questions.all_answers("answer: yes answer: This is  correct ")
+  found = post_processors.all_answers("answer: yes answer: This is  correct ")
   assert found == ["yes", "This is  correct"]
   for text in ("", "yes", "the answer is yes"):
-    assert natural_questions.all_answers(text) == []
+    assert post_processors.all_answers(text) == []
   # As prepared data has them.
   example = {"annotations": [["a", "B"], [], ["yes"]]}
-  found = natural_questions.all_answers("", example, is_target=True)
+  found = post_processors.all_answers("", example, is_target=True)
   assert found == [["a", "B"], [], ["yes"]]
 
 
@@ -99,7 +100,7 @@ PREDICTIONS = [
   "min_annotators, expected", [(2, 3 / 5), (1, 4 / 6), (3, 1 / 2), (4, 1.0)]
 )
 def test_recall(min_annotators, expected):
-  found = natural_questions.recall(
+  found = question_answering.natural_questions_recall(
     TARGETS, PREDICTIONS, min_annotators=min_annotators
   )
   assert found == pytest.approx({"recall": 100 * expected})
@@ -111,15 +112,17 @@ def test_no_question_that_counts_is_told():
     match="None of the 2 questions has the answers of 2 annotators, so that no "
     "recall can be given",
   ):
-    natural_questions.recall([[["a"]], [[], []]], [["a"], []])
+    question_answering.natural_questions_recall(
+      [[["a"]], [[], []]], [["a"], []]
+    )
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_scoring_needs_no_seqio(task):
-  scoring = definitions.describe_scoring(seqio.TaskRegistry.get(task))
-  definitions.resolve(scoring.postprocess)
+  scoring = function_references.describe_scoring(seqio.TaskRegistry.get(task))
+  function_references.resolve(scoring.postprocess)
   (metric,) = scoring.metrics
-  assert definitions.resolve(metric)([[["a"], ["a"]]], [["A."]]) == {
+  assert function_references.resolve(metric)([[["a"], ["a"]]], [["A."]]) == {
     "recall": 100
   }
 

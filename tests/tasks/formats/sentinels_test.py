@@ -17,8 +17,8 @@ from tasks.formats.sentinels import with_sentinels
 from tasks.formats.steps import TOKENIZED
 from tasks.miniature import source
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
-from transformer_zoo.data.prepare import definitions
 from transformer_zoo.data.prepare.preparation import prepare
+from transformer_zoo.data.storage import function_references
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import submission
@@ -161,9 +161,9 @@ def test_answers_without_a_function_of_the_task(add):
 
 def test_answers_are_in_the_manifest_and_invalid_ones_counted(twins):
   task, _, number = twins
-  scoring = definitions.describe_scoring(task)
+  scoring = function_references.describe_scoring(task)
   json.dumps(scoring.postprocess)
-  answer = definitions.resolve(scoring.postprocess)
+  answer = function_references.resolve(scoring.postprocess)
   marks = " ".join(f"<extra_id_{i}>" for i in range(number))
   predictions = [answer(f"{marks} {text}") for text in ("no", "yes", "maybe")]
   assert predictions == [1, 0, -1]

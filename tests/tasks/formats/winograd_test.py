@@ -5,7 +5,7 @@ import seqio
 import tensorflow as tf
 
 import tasks  # noqa: F401 (registers them)
-from tasks.formats import winograd_pairs
+from tasks.formats import winograd
 from tests.tasks import tfds_rows
 
 # The rows of t5's `preprocessors_test.py`.
@@ -160,7 +160,7 @@ def test_definite_pronoun(sentence, inputs):
 
 @pytest.mark.parametrize("premise, hypothesis, marked, referent", PAIRS)
 def test_pair_goldens_of_t5(premise, hypothesis, marked, referent):
-  recast = winograd_pairs.recast(premise.encode(), hypothesis.encode())
+  recast = winograd.recast(premise.encode(), hypothesis.encode())
   assert recast == (marked.encode(), referent.encode())
 
 
@@ -190,7 +190,7 @@ def test_task_over_pairs():
 )
 def test_a_pair_without_a_schema_is_refused(premise, hypothesis, reason):
   with pytest.raises(ValueError, match=reason):
-    winograd_pairs.recast(premise.encode(), hypothesis.encode())
+    winograd.recast(premise.encode(), hypothesis.encode())
 
 
 def test_answers_of_a_referent():

@@ -14,9 +14,8 @@ from tasks.your_data import prompt_files
 from tasks.your_data.prompted import register_prompts
 from tasks.your_data.rows import RowFiles
 from transformer_zoo.data.loader import loader
-from transformer_zoo.data.prepare import definitions
-from transformer_zoo.data.prepare import reached_code
 from transformer_zoo.data.prepare.preparation import prepare
+from transformer_zoo.data.storage import function_references
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.answers import post_processors
 
@@ -164,15 +163,6 @@ def test_a_missing_field_of_a_source_is_told(registered, tmp_path):
   )
 
 
-def test_the_definition_is_the_same_in_every_process():
-  """What was asked before is another thing in each of them."""
-  source = seqio.TaskRegistry.get("prompted_mini_sst2_good").source
-  before = reached_code.reached_code(type(source))
-  reached_code.source_code(test_the_definition_is_the_same_in_every_process)
-  assert reached_code.reached_code(type(source)) == before
-  assert " at 0x" not in str(before)
-
-
 def test_the_mixture_has_all_templates(registered, tmp_path, rows):
   tasks = register(tmp_path, rows)
   mixture = seqio.MixtureRegistry.get("prompted_test_all")
@@ -194,7 +184,7 @@ def test_from_rows_to_a_ranked_score(
     lengths={"inputs": 32, "targets": 8},
     batch_size=4,
   )
-  answer = definitions.resolve(scoring.postprocess)
+  answer = function_references.resolve(scoring.postprocess)
   lengths = batch["decoder_loss_weights"].sum(axis=1)
   targets = [
     answer("", example={**text, "targets": np.ones(n)}, is_target=True)
@@ -210,7 +200,9 @@ def test_from_rows_to_a_ranked_score(
   assert metric["kwargs"] == {"length_normalized": length_normalized}
   # The first question is right, the second wrong.
   scores = [-1.0 * lengths[0], -2.0 * lengths[1], -1.0, -9.0 * lengths[3]]
-  assert definitions.resolve(metric)(targets, scores) == {"accuracy": 80.0}
+  assert function_references.resolve(metric)(targets, scores) == {
+    "accuracy": 80.0
+  }
 
 
 def test_a_score_is_its_own_answer():

@@ -2,20 +2,26 @@
 
 import json
 import pathlib
+import re
 
 import numpy as np
 import pytest
 import seqio
 
+from tasks.corpora.unlabelled_text import register_text_task
+from tasks.your_data.few_shot import register_few_shot
+from tasks.your_data.prompted import register_prompts
+from tasks.your_data.rows import RowFiles
 from tasks.your_data.text_to_text import TextToTextTask
 from transformer_zoo.data.loader import loader
-from transformer_zoo.data.prepare import definitions
 from transformer_zoo.data.prepare.preparation import prepare
+from transformer_zoo.data.storage import function_references
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.metrics import classification
 
 ROOT = pathlib.Path(__file__).parents[3]
 VOCABULARY = str(ROOT / "tasks" / "miniature" / "vocabulary.model")
+ROUGE = ("rouge1", "rouge2", "rougeLsum")
 LABELS = ["entailment", "neutral", "contradiction"]
 NLI = {
   "inputs": "nli premise: {premise} hypothesis: {hypothesis}",
@@ -68,11 +74,11 @@ def score(prepared, example, prediction):
   scoring = prepared.scoring
   target = example["targets_pretokenized"]
   if scoring.postprocess:
-    answer = definitions.resolve(scoring.postprocess)
+    answer = function_references.resolve(scoring.postprocess)
     target = answer(target, example=example, is_target=True)
     prediction = answer(prediction, example=example, is_target=False)
   (metric,) = scoring.metrics
-  return definitions.resolve(metric)([target], [prediction])
+  return function_references.resolve(metric)([target], [prediction])
 
 
 def test_rows_become_texts_and_labels(add, nli):
@@ -317,6 +323,26 @@ def test_labels_that_are_numbers_are_no_indices(add, tmp_path):
       {"may_be_empty": ["premis"]},
       "does not use the field 'premis' of may_be_",
     ),
+    (
+      {"metrics": ["squad", "squad_v2"]},
+      "'squad' compares answers and 'squad_v2' compares answers or none",
+    ),
+    (
+      {"choices": "{a} or {b}"},
+      "has choices=, so that choices= is one field, such as '{label}', not",
+    ),
+    (
+      {"choices": "{a}", "targets": "it is {b}"},
+      "has choices=, so that targets= is one field",
+    ),
+    (
+      {"choices": "{a}", "labels": LABELS},
+      "has choices= and labels=; the choices of a row are ranked by likelihood",
+    ),
+    (
+      {"choices": "{a}", "metrics": ["bleu"]},
+      r"has choices= and metrics=\['bleu'\]; choices are scored by accuracy",
+    ),
     ({"splits": {}}, "has no split; give splits="),
     (
       {"splits": {"train": "a", "dev": "b"}},
@@ -362,6 +388,204 @@ def test_missing_and_damaged_files(add, nli, tmp_path, monkeypatch):
       prepare(task.name, prepared_dir=tmp_path / "prepared")
 
 
+def write_rows(path, *rows):
+  path.write_text("\n".join(map(json.dumps, rows)))
+  return {"train": str(path), "validation": str(path)}
+
+
+def test_squad_2_with_unanswerable_rows(add, tmp_path):
+  task = add(
+    TextToTextTask.from_jsonl,
+    splits=write_rows(
+      tmp_path / "rows.jsonl",
+      {"question": "who?", "answers": {"text": ["anna", "Anna S."]}},
+      {"question": "why?", "answers": {"text": []}},
+    ),
+    inputs="question: {question}",
+    targets="{answers.text}",
+    metrics=["squad_v2"],
+    vocabulary=VOCABULARY,
+  )
+  prepared = prepare(task.name, prepared_dir=tmp_path / "prepared").tasks[0]
+  found = examples(task)
+  assert [e["targets_pretokenized"].decode() for e in found] == [
+    "anna",
+    "unanswerable",
+  ]
+  batches = loader.evaluation_batches(
+    prepared,
+    split="validation",
+    lengths={"inputs": 16, "targets": 8},
+    batch_size=2,
+  )
+  answerable, other = (text for _, texts in batches for text in texts)
+  assert other["answers"] == []
+  em = {"em": 100.0, "f1": 100.0}
+  assert score(prepared, answerable, "anna s").items() >= em.items()
+  assert score(prepared, other, "Unanswerable.").items() >= em.items()
+  assert score(prepared, other, "anna")["em"] == 0
+  assert score(prepared, answerable, "unanswerable")["em"] == 0
+
+
+@pytest.mark.parametrize(
+  "metric, values",
+  [("bleu", {"bleu": 100.0}), ("rouge", dict.fromkeys(ROUGE, 100.0))],
+)
+@pytest.mark.parametrize("targets", ["{references}", "{references.0}"])
+def test_several_references(add, tmp_path, metric, values, targets):
+  references = ["the fish is small and red.", "it is a small red fish here."]
+  task = add(
+    TextToTextTask.from_jsonl,
+    splits=write_rows(
+      tmp_path / "rows.jsonl", {"text": "a", "references": references}
+    ),
+    inputs="say: {text}",
+    targets=targets,
+    answers="{references}",
+    metrics=[metric],
+    vocabulary=VOCABULARY,
+  )
+  prepared = prepare(task.name, prepared_dir=tmp_path / "prepared").tasks[0]
+  (example,) = examples(task)
+  assert example["targets_pretokenized"].decode() == references[0]
+  example = {
+    "targets_pretokenized": references[0],
+    "answers": [text.decode() for text in example["answers"]],
+  }
+  for reference in references:
+    assert score(prepared, example, reference) == pytest.approx(values)
+  assert score(prepared, example, "dog") != pytest.approx(values)
+
+
+CHOICES = [
+  {"question": "q", "choices": ["wet", "dry", "hot"], "label": 1},
+  {"question": "r", "choices": ["old", "new"], "label": "old"},
+]
+
+
+def test_the_choices_of_the_guide():
+  guide = (ROOT / "docs/guides/your_own_task.md").read_text(encoding="utf-8")
+  _, call = re.findall(r"```python\n(.*?)```", guide, re.S)
+  names = {"TextToTextTask": TextToTextTask}
+  try:
+    exec(call, names)
+    task = seqio.TaskRegistry.get("my_quiz")
+    assert len(task.score_metric_fns) == 1
+  finally:
+    seqio.TaskRegistry.remove("my_quiz")
+
+
+def test_choices_of_each_row(add, tmp_path):
+  task = add(
+    TextToTextTask.from_jsonl,
+    splits=write_rows(tmp_path / "rows.jsonl", *CHOICES),
+    inputs="question: {question}",
+    targets="{label}",
+    choices="{choices}",
+    metrics=["accuracy"],
+    vocabulary=VOCABULARY,
+  )
+  prepared = prepare(task.name, prepared_dir=tmp_path / "prepared").tasks[0]
+  texts = [e["targets_pretokenized"].decode() for e in examples(task)]
+  assert texts == ["dry", "old"]
+  found = examples(task, "validation")
+  assert [e["targets_pretokenized"].decode() for e in found] == [
+    "wet",
+    "dry",
+    "hot",
+    "old",
+    "new",
+  ]
+  right = [bool(e["is_correct"]) for e in found]
+  assert right == [False, True, False, True, False]
+  scoring = prepared.scoring
+  answer = function_references.resolve(scoring.postprocess)
+  (metric,) = scoring.score_metrics
+  targets = [answer("", example=e, is_target=True) for e in found]
+  measure = function_references.resolve(metric)
+  assert measure(targets, [-3.0, -1.0, -2.0, -1.0, -2.0]) == {"accuracy": 100.0}
+  assert measure(targets, [-3.0, -1.0, -2.0, -2.0, -1.0]) == {"accuracy": 50.0}
+
+
+@pytest.mark.parametrize(
+  "row, sentence",
+  [
+    (
+      {"label": 3},
+      "has the label '3' in the field 'label', which is none ",
+    ),
+    ({"choices": ["1", "2"], "label": "3"}, "which is none of 1, 2"),
+    ({"choices": ["wet"], "label": 0}, "has 1 choices, not two or more"),
+    ({"choices": "wet", "label": 0}, "has 1 choices, not two or more"),
+  ],
+)
+def test_bad_choices(add, tmp_path, row, sentence):
+  task = add(
+    TextToTextTask.from_jsonl,
+    splits=write_rows(tmp_path / "rows.jsonl", CHOICES[0] | row),
+    inputs="question: {question}",
+    targets="{label}",
+    choices="{choices}",
+    vocabulary=VOCABULARY,
+  )
+  with pytest.raises(UserError, match=sentence):
+    prepare(task.name, prepared_dir=tmp_path / "prepared")
+
+
+def test_a_number_may_be_the_text_of_a_choice(add, tmp_path):
+  row = {"question": "1 + 1", "choices": ["1", "2"], "label": 1}
+  task = add(
+    TextToTextTask.from_jsonl,
+    splits=write_rows(tmp_path / "rows.jsonl", row),
+    inputs="question: {question}",
+    targets="{label}",
+    choices="{choices}",
+    vocabulary=VOCABULARY,
+  )
+  (example,) = examples(task)
+  assert example["targets_pretokenized"] == b"1"
+
+
+@pytest.mark.parametrize(
+  "call, sentence",
+  [
+    (
+      lambda: TextToTextTask.from_tsv("a", {"train": "a"}, lables=["b"], **NLI),
+      "^TextToTextTask.from_tsv has no argument 'lables'; did you mean 'label",
+    ),
+    (
+      lambda: TextToTextTask.from_csv(
+        "a", {"train": "a"}, delimeter="|", **NLI
+      ),
+      "^TextToTextTask.from_csv has no argument 'delimeter'; did you mean 'de",
+    ),
+    (
+      lambda: TextToTextTask.from_jsonl("a", {"train": "a"}, inputs="{b}"),
+      "^TextToTextTask.from_jsonl: missing a required argument: 'targets'.$",
+    ),
+    (
+      lambda: RowFiles({"train": "a"}, "tsv", column=["b"]),
+      "^RowFiles has no argument 'column'; did you mean 'columns'",
+    ),
+    (
+      lambda: register_prompts("a.yaml", None, metric=["rouge"]),
+      "^register_prompts has no argument 'metric'; did you mean 'metrics'",
+    ),
+    (
+      lambda: register_few_shot("a", "b", num_shot=1),
+      "^register_few_shot has no argument 'num_shot'; did you mean 'num_shots'",
+    ),
+    (
+      lambda: register_text_task("a", {"train": "a"}, corupption=None),
+      "^register_text_task has no argument 'corupption'; did you mean 'corrup",
+    ),
+  ],
+)
+def test_a_misspelt_argument_is_named(call, sentence):
+  with pytest.raises(UserError, match=sentence):
+    call()
+
+
 def test_prepared_files_follow_the_arguments(add, nli, tmp_path):
   prepared = []
   for inputs in ("{premise}", "{premise}", "{hypothesis}"):
@@ -384,7 +608,7 @@ def test_scoring_is_importable_without_tensorflow(add, nli):
     metrics=["accuracy"],
     **NLI,
   )
-  scoring = definitions.describe_scoring(task)
+  scoring = function_references.describe_scoring(task)
   assert scoring.postprocess == {
     "function": (
       "transformer_zoo.evaluation.answers.post_processors:"

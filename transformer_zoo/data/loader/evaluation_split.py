@@ -1,6 +1,6 @@
 """A split of a prepared task in batches, for evaluation: each example once."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import dataclasses
 from typing import Any
 
@@ -10,7 +10,6 @@ from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.features import prompts
 from transformer_zoo.data.features import trimming
-from transformer_zoo.data.loader import length_groups
 from transformer_zoo.data.loader import sources
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
@@ -113,10 +112,10 @@ class EvaluationSplit:
     )
     full = tuple(lengths[feature] for feature in converter.features)
     if grouped:
-      self._plan = length_groups.group(
+      self._plan = group(
         self._source.lengths(np.arange(self.num_examples)),
         [
-          length_groups.widths(feature, width)
+          widths(feature, width)
           for feature, width in zip(converter.features, full, strict=True)
         ],
         batch_size,
@@ -179,3 +178,62 @@ class EvaluationSplit:
       inputs_BM[: len(rows)] = rows
       lengths_B[: len(rows)] = examples["inputs"].lengths
     return inputs_BM, lengths_B
+
+
+# Feature -> (what each width is of the one above it, the smallest). The cost of
+# a batch is mostly its inputs'; below the smallest, padding costs less than the
+# compilation of one more program.
+_MENUS = {"inputs": (2 / 3, 64), "targets": (1 / 2, 16)}
+
+
+def widths(feature: str, length: int) -> tuple[int, ...]:
+  """Returns the allowed widths of a feature, ascending, `length` the last.
+
+  All but the last are multiples of 8.
+
+  Args:
+    feature: 'inputs' or 'targets'.
+    length: the width that holds every example.
+  """
+  ratio, smallest = _MENUS[feature]
+  found = [length]
+  while True:
+    narrower = -(-int(found[0] * ratio) // 8) * 8
+    if not smallest <= narrower < found[0]:
+      break
+    found.insert(0, narrower)
+  return tuple(found)
+
+
+def group(
+  lengths: np.ndarray, limits: Sequence[tuple[int, ...]], batch_size: int
+) -> list[tuple[np.ndarray, tuple[int, ...]]]:
+  """Divides examples into batches, the longest first.
+
+  Sorted by the width that the first feature needs, then by the length of the
+  last: the first is the cost of the encoder, the second tells how many steps
+  decoding will take. All batches but the last are full.
+
+  Args:
+    lengths: int [examples, features].
+    limits: the allowed widths of each feature, ascending.
+    batch_size: the most examples of a batch.
+
+  Returns:
+    (places of the examples, width of each feature) of each batch. Examples
+    that need the same keep their order.
+  """
+  needed = np.stack(
+    [
+      np.asarray(allowed)[np.searchsorted(allowed, column)]
+      for allowed, column in zip(limits, lengths.T, strict=True)
+    ],
+    axis=1,
+  )
+  # The last key is the first to sort by.
+  order = np.lexsort((-lengths[:, -1], -needed[:, 0]))
+  batches = []
+  for start in range(0, len(order), batch_size):
+    places = order[start : start + batch_size]
+    batches.append((places, tuple(map(int, needed[places].max(axis=0)))))
+  return batches

@@ -12,7 +12,7 @@ from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import trimming
 from transformer_zoo.data.loader import sentence_source
 from transformer_zoo.data.loader.concatenated_source import ConcatenatedSource
-from transformer_zoo.data.loader.example_cache import ExampleCache
+from transformer_zoo.data.loader.examples import ExampleCache
 from transformer_zoo.data.loader.examples import Examples
 from transformer_zoo.data.loader.examples import used_tokens
 from transformer_zoo.data.storage import manifest

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo.data import vocabularies
-from transformer_zoo.data.prepare import definitions
-from transformer_zoo.data.prepare import explained
+from transformer_zoo.data.prepare import fingerprints
+from transformer_zoo.data.prepare import reading
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -70,8 +70,8 @@ def inspect_task(
   )
   examples, sizes = [], {name: [] for name in features}
   skipped = list(getattr(task.source, "skipped_rows", lambda _: [])(split))
-  on_bad = skipped.append if definitions.skips_bad_rows() else None
-  read = explained.one_by_one(dataset, task, f"split {split!r}", 0, on_bad)
+  on_bad = skipped.append if fingerprints.skips_bad_rows() else None
+  read = reading.one_by_one(dataset, task, f"split {split!r}", 0, on_bad)
   for example in itertools.islice(read, max(shown, measured)):
     if len(examples) < shown:
       examples.append(_readable(example, features))

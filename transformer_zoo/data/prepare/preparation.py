@@ -18,12 +18,13 @@ from transformer_zoo import corruption
 from transformer_zoo.data import mixing
 from transformer_zoo.data import user_modules
 from transformer_zoo.data.features import trimming
-from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.prepare import fingerprints
 from transformer_zoo.data.prepare import reading
 from transformer_zoo.data.prepare import registration
-from transformer_zoo.data.prepare import step_parameters
+from transformer_zoo.data.prepare import task_steps
 from transformer_zoo.data.prepare import task_writer
 from transformer_zoo.data.storage import folders
+from transformer_zoo.data.storage import function_references
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
@@ -38,6 +39,7 @@ def prepare(
   prepared_dir: str | os.PathLike[str],
   data_dir: str | None = None,
   splits: Sequence[str] | None = None,
+  required_splits: Sequence[str] = (),
   processes: int | None = None,
   beam_runner: str | None = None,
   beam_options: Sequence[str] = (),
@@ -51,7 +53,9 @@ def prepare(
     data_dir: folders with raw data, separated as in PATH; exported as
       ZOO_DATA_DIR (tasks/sources/data_folders.py), and to SeqIO's TFDS
       sources where a folder has `tfds/`.
-    splits: the splits to prepare; all that a task has if None.
+    splits: The splits to prepare; every split of each task if None.
+    required_splits: Splits that at least one of the tasks must have. They are
+      checked before anything is prepared.
     processes: how many write the shards of large sources, and how many threads
       tokenise where there is one shard; as many as there are cores if None.
       The files are the same whatever their number.
@@ -83,9 +87,11 @@ def prepare(
     task.name: reading.explain(lambda task=task: task.splits, task, "splits")
     for task in members
   }
-  for split in splits or ():
+  for split in (*(splits or ()), *required_splits):
     if not any(split in of_task for of_task in has.values()):
-      _refuse_split(members[0], split, has[members[0].name])
+      _refuse_split(
+        provider, split, sorted({s for v in has.values() for s in v})
+      )
   prepared_dir = pathlib.Path(prepared_dir)
   prepared_dir.mkdir(parents=True, exist_ok=True)
   tasks = []
@@ -125,14 +131,14 @@ def _prepare_task(
 ) -> manifest.PreparedTask:
   """Returns the prepared task, from earlier files where they are current."""
   vocabulary = folders.store_vocabulary(task, prepared_dir)
-  steps, step, eos_after_trim = reading.divide_steps(task)
-  for name in step_parameters.find_random(steps):
+  steps, step, eos_after_trim = task_steps.divide_steps(task)
+  for name in task_steps.find_random(steps):
     writer.report(
       f"{task.name}: the step {name} draws at random; it draws once, now, and "
       "all epochs of all runs have the same examples"
     )
   definition = functools.partial(
-    definitions.hash_definition, task, steps, vocabulary
+    fingerprints.hash_definition, task, steps, vocabulary
   )
   template = manifest.PreparedTask(
     name=task.name,
@@ -144,7 +150,7 @@ def _prepare_task(
     corruption=step and corruption.to_spec(step.corruption),
     corruption_seed=step.seed if step else 0,
     splits={},
-    scoring=definitions.describe_scoring(task),
+    scoring=function_references.describe_scoring(task),
     definition=reading.explain(definition, task, "source"),
     trimming=trimming.find(task.preprocessors),
   )
@@ -167,7 +173,7 @@ def _tell_unknown(
   report: Callable[[str], None],
 ) -> None:
   """Says so where nobody can tell whether reused records are current."""
-  reader = definitions.find_unknown_reader(task.source)
+  reader = fingerprints.find_unknown_reader(task.source)
   if reader is not None:
     report(
       f"{task.name}: reused, but nobody can tell whether what {reader} reads "
@@ -225,9 +231,11 @@ def _rates(
   return tuple(rates)
 
 
-def _refuse_split(task: "seqio.Task", split: str, has: Sequence[str]) -> None:
+def _refuse_split(provider: Any, split: str, has: Sequence[str]) -> None:
+  """Raises UserError for a split that a task or mixture lacks."""
+  kind = "Mixture" if hasattr(provider, "tasks") else "Task"
   raise UserError(
-    f"Task {task.name!r} has no split {split!r}" + nearest(split, has)
+    f"{kind} {provider.name!r} has no split {split!r}" + nearest(split, has)
   )
 
 

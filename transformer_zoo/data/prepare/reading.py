@@ -7,17 +7,14 @@ that an error came from, they are read one by one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-import dataclasses
 import functools
+import itertools
+import re
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from transformer_zoo.data.prepare import step_parameters
-from transformer_zoo.data.prepare.explained import explain
-from transformer_zoo.data.prepare.explained import one_by_one
-from transformer_zoo.data.prepare.sentences import TokenizeSentences
-from transformer_zoo.data.prepare.seqio_corruption import CorruptionStep
+from transformer_zoo.data.prepare import task_steps
 from transformer_zoo.data.storage import records
 from transformer_zoo.errors import UserError
 
@@ -26,79 +23,8 @@ if TYPE_CHECKING:
   import tensorflow as tf
 
 Example = dict[str, Any]
-Steps = Sequence[Callable[..., Any]]
 _BATCH = 256
 _DOCUMENTS = 16  # which may have a megabyte each
-
-
-def divide_steps(
-  task: "seqio.Task",
-) -> tuple[list[Callable[..., Any]], CorruptionStep | None, bool]:
-  """Returns the steps to run once, the corruption, and eos_after_trim.
-
-  Raises:
-    UserError: the corruption is not followed by one EOS step, or a step to run
-      needs the lengths of a run.
-  """
-  import seqio  # pylint: disable=g-import-not-at-top
-
-  steps = [
-    step
-    for step in task.preprocessors
-    if not isinstance(step, seqio.CacheDatasetPlaceholder)
-  ]
-  eos_after_trim = seqio.preprocessors.append_eos_after_trim in steps
-  where = [i for i, s in enumerate(steps) if isinstance(s, CorruptionStep)]
-  allowed = (
-    seqio.preprocessors.append_eos,
-    seqio.preprocessors.append_eos_after_trim,
-  )
-  run = steps[: where[0]] if where else steps
-  step_parameters.check_lengths(task.name, run, allowed)
-  if not where:
-    return steps, None, eos_after_trim
-  after = steps[where[0] + 1 :]
-  if len(after) != 1 or after[0] not in allowed:
-    raise UserError(
-      f"Task {task.name!r} must have one step after its corruption, "
-      "append_eos_after_trim or append_eos: the loader does the corruption and "
-      "knows no other step."
-    )
-  return run, steps[where[0]], eos_after_trim
-
-
-@dataclasses.dataclass(frozen=True)
-class TextSteps:
-  """What the steps of a task of unlabelled text do.
-
-  Attributes:
-    key: the feature of the source that is the text.
-    language: of the sentences that it is split into; None where it is not.
-  """
-
-  key: str
-  language: str | None = None
-
-
-def find_text_steps(steps: Steps) -> TextSteps | None:
-  """Returns what the steps before a corruption do; None where it is more."""
-  import seqio  # pylint: disable=g-import-not-at-top
-
-  if len(steps) != 2:
-    return None
-  (rekey, arguments), (tokenize, options) = map(_unbind, steps)
-  names = arguments.get("key_map", {})
-  key = names.get("targets")
-  others = [name for feature, name in names.items() if feature != "targets"]
-  if rekey is not seqio.preprocessors.rekey or not key or any(others):
-    return None
-  if options.keys() - {"copy_pretokenized"}:  # such as EOS after each document
-    return None
-  if tokenize is seqio.preprocessors.tokenize:
-    return TextSteps(key)
-  if isinstance(tokenize, TokenizeSentences):
-    return TextSteps(key, tokenize.language)
-  return None
 
 
 def read_texts(
@@ -120,7 +46,7 @@ def read_texts(
 
 def read_split(
   task: "seqio.Task",
-  steps: Steps,
+  steps: task_steps.Steps,
   split: str,
   *,
   kept: Sequence[str] = (),
@@ -178,7 +104,7 @@ def count_examples(task: "seqio.Task", split: str = "train") -> int:
     return 0
 
   def count():
-    dataset = _build(task, divide_steps(task)[0], split)
+    dataset = _build(task, task_steps.divide_steps(task)[0], split)
     return int(dataset.reduce(np.int64(0), lambda total, _: total + 1))
 
   return explain(count, task, what)
@@ -186,7 +112,7 @@ def count_examples(task: "seqio.Task", split: str = "train") -> int:
 
 def _build(
   task: "seqio.Task",
-  steps: Steps,
+  steps: task_steps.Steps,
   split: str,
   kept: Sequence[str] = (),
   shard: "seqio.ShardInfo | None" = None,
@@ -269,8 +195,65 @@ def _rows(tensor: Any) -> Sequence[Any]:
   ]
 
 
-def _unbind(step: Callable[..., Any]) -> tuple[Any, dict[str, Any]]:
-  """Returns the function of a step and the arguments bound to it."""
-  if isinstance(step, functools.partial) and not step.args:
-    return step.func, step.keywords
-  return step, {}
+_MOST_BAD = 1_000  # in a row: then it is not the rows that are bad
+_NODE = re.compile(r"\{\{function_node .*?\}\}\s*")
+
+
+def explain(read: Callable[[], Any], task: "seqio.Task", what: str) -> Any:
+  """Returns `read()`; what the user's files can cause becomes a UserError."""
+  import tensorflow as tf  # pylint: disable=g-import-not-at-top
+
+  try:
+    return read()
+  # TFDS asserts that a dataset is on disk.
+  except (OSError, EOFError, AssertionError, tf.errors.OpError) as error:
+    lines = _NODE.sub("", str(error)).strip().split("\n")
+    raise UserError(
+      f"Task {task.name!r} cannot read its {what}: {lines[0]}"
+    ) from error
+
+
+def one_by_one(
+  dataset: "tf.data.Dataset",
+  task: "seqio.Task",
+  what: str,
+  first: int,
+  on_bad: Callable[[str], None] | None,
+) -> Iterator[dict[str, Any]]:
+  """Yields the examples of a dataset.
+
+  Args:
+    dataset: of one split.
+    task: that it is of.
+    what: it is, for messages.
+    first: number of its first example.
+    on_bad: called with a sentence for an example that a step refuses, which is
+      passed over; None for an error.
+
+  Raises:
+    UserError: a file or an example cannot be read; says which.
+  """
+  import tensorflow as tf  # pylint: disable=g-import-not-at-top
+
+  examples = dataset.prefetch(64).as_numpy_iterator()
+  end, bad = object(), 0
+  for number in itertools.count(first):
+    try:
+      example = explain(
+        lambda: next(examples, end), task, f"{what}, example {number}"
+      )
+    except UserError as error:
+      bad += 1
+      refused = isinstance(error.__cause__, tf.errors.InvalidArgumentError)
+      if not refused or bad == _MOST_BAD:
+        raise
+      if on_bad is None:
+        raise UserError(
+          f"{error}; mend the data, or skip such rows with --skip_bad_rows."
+        ) from error
+      on_bad(str(error))
+      continue
+    if example is end:
+      return
+    bad = 0
+    yield example

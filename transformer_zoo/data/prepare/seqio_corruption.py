@@ -1,17 +1,18 @@
 """A corruption as the step of a SeqIO task."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
 from transformer_zoo.corruption.concatenation import ConcatenatedDocuments
+from transformer_zoo.corruption.concatenation import end_id
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.corruption.sentences.documents import Sentences
 from transformer_zoo.data import vocabularies
 from transformer_zoo.data.loader import sentence_source
-from transformer_zoo.data.prepare import seqio_concatenation
-from transformer_zoo.data.prepare import seqio_sentences
+from transformer_zoo.data.prepare.shards import SENTENCE_LENGTHS
 from transformer_zoo.errors import UserError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class CorruptionStep:
 
   In a task it stands after tokenisation and before `append_eos_after_trim`;
   `prepare` runs the steps before it and leaves the corruption to the loader.
-  Objectives on sentences read the whole dataset first (`seqio_sentences.py`).
+  Objectives on sentences read the whole dataset first (`py`).
   An encoder's rows have no EOS added: the features of a task whose corruption
   makes them say `add_eos=False`.
 
@@ -85,7 +86,7 @@ class CorruptionStep:
     vocabulary = vocabularies.from_seqio(output_features["targets"].vocabulary)
     self.corruption.check(sequence_length, vocabulary)
     if isinstance(self.corruption, sentence_source.Objective):
-      return seqio_sentences.examples_of(
+      return sentence_examples(
         dataset,
         self.corruption,
         sequence_length["inputs"],
@@ -93,7 +94,7 @@ class CorruptionStep:
         self.seed,
       )
     if isinstance(self.corruption, ConcatenatedDocuments):
-      return seqio_concatenation.examples_of(
+      return concatenated_examples(
         dataset, self.corruption, sequence_length, vocabulary, self.seed
       )
     raw_length = self.corruption.raw_length(sequence_length)
@@ -133,3 +134,132 @@ class CorruptionStep:
         f"would add EOS to {', '.join(map(repr, ended))}; give its features "
         "add_eos=False."
       )
+
+
+def concatenated_examples(
+  dataset: "tf.data.Dataset",
+  objective: ConcatenatedDocuments,
+  lengths: Mapping[str, int],
+  vocabulary: vocabularies.Vocabulary,
+  seed: int,
+) -> "tf.data.Dataset":
+  """Returns the rows of an epoch, those that the loader evaluates on.
+
+  Args:
+    dataset: documents as int32 `targets`, without EOS.
+    objective: what is made of a row.
+    lengths: tokens of `inputs` and `targets`.
+    vocabulary: of the tokens.
+    seed: with the number of a row the key of what it draws.
+  """
+  import tensorflow as tf  # pylint: disable=g-import-not-at-top
+
+  names = ["targets", "segment_lengths"]
+  if objective.masking is not None:
+    names += ["inputs", "weights"]
+
+  def ended(number, document):
+    ids = tf.concat([document["targets"], [end_id(vocabulary)]], axis=0)
+    return ids, tf.fill(tf.shape(ids), number)
+
+  def to_values(index, tokens, owners):
+    _, counts = np.unique(owners, return_counts=True)
+    segments = Ragged(counts.astype(np.int32), np.array([len(counts)]))
+    draws = Draws(seed, np.array([index]))
+    made = objective(tokens[None], segments, draws, vocabulary)
+    return [made[name].values for name in names]
+
+  def to_example(index, row):
+    values = tf.numpy_function(
+      to_values, [index, *row], [tf.int32] * len(names), stateful=False
+    )
+    return {
+      name: tf.ensure_shape(value, [None])
+      for name, value in zip(names, values, strict=True)
+    }
+
+  length = objective.row_length(lengths, vocabulary)
+  stream = dataset.enumerate().map(ended)
+  rows = stream.rebatch(length, drop_remainder=True).enumerate()
+  return rows.map(to_example, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+# Examples that are made together; changes speed and nothing else.
+_BLOCK = 64
+
+
+def sentence_examples(
+  dataset: "tf.data.Dataset",
+  objective: sentence_source.Objective,
+  length: int,
+  vocabulary: vocabularies.Vocabulary,
+  seed: int,
+) -> "tf.data.Dataset":
+  """Returns the examples of an epoch, those that the loader evaluates on.
+
+  A segment may be of any document, so the tokens of the whole dataset are held
+  in memory once reading begins; a large corpus is prepared instead.
+
+  Args:
+    dataset: documents, tokenised by `TokenizeSentences`.
+    objective: pairs or packed sentences.
+    length: tokens of a row.
+    vocabulary: of the tokens.
+    seed: with the number of an example the key of what it draws.
+
+  Raises:
+    UserError: the documents do not tell their sentences; while reading, if
+      there is too little text.
+  """
+  import tensorflow as tf  # pylint: disable=g-import-not-at-top
+
+  if SENTENCE_LENGTHS not in dataset.element_spec:
+    raise UserError(
+      f"{type(objective).__name__} needs the sentences of its documents; let "
+      "TokenizeSentences stand in the place of the task's tokenize."
+    )
+
+  def generate() -> Iterator[dict[str, np.ndarray]]:
+    text = _read_documents(dataset)
+    starts, ends = sentence_source.cut(objective, text, length, "The dataset")
+    for first in range(0, len(starts), _BLOCK):
+      chunks = np.arange(first, min(first + _BLOCK, len(starts)))
+      features = objective(
+        text,
+        starts[chunks],
+        ends[chunks],
+        length,
+        Draws(seed, chunks),
+        vocabulary,
+      )
+      rows = {name: feature.rows() for name, feature in features.items()}
+      for row in range(len(chunks)):
+        yield {name: some[row] for name, some in rows.items()}
+
+  names = ["inputs", "targets", "weights"]
+  if isinstance(objective, sentence_source.Pairs):
+    names += ["token_types", objective.label]
+  return tf.data.Dataset.from_generator(
+    generate,
+    output_signature={name: tf.TensorSpec([None], tf.int32) for name in names},
+  )
+
+
+def _read_documents(dataset: "tf.data.Dataset") -> Sentences:
+  """Reads all documents into memory."""
+  ids, lengths = [], []
+  for document in dataset.as_numpy_iterator():
+    ids.append(document["targets"])
+    lengths.append(document[SENTENCE_LENGTHS])
+  tokens = Ragged.of(ids)
+
+  def read(starts: np.ndarray, sizes: np.ndarray) -> Ragged:
+    before = np.cumsum(sizes) - sizes
+    places = np.arange(sizes.sum()) + np.repeat(starts - before, sizes)
+    return Ragged(tokens.values[places], sizes)
+
+  return Sentences.without_empty(
+    np.cumsum(Ragged.of(lengths).values, dtype=np.int64),
+    np.cumsum(tokens.lengths),
+    read,
+  )

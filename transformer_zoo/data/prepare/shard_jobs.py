@@ -13,9 +13,10 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.prepare import fingerprints
 from transformer_zoo.data.prepare import reading
 from transformer_zoo.data.prepare import shards
+from transformer_zoo.data.prepare import task_steps
 from transformer_zoo.data.prepare import tokenizing
 from transformer_zoo.data.storage import manifest
 
@@ -64,9 +65,9 @@ def plan(
   folder: pathlib.Path,
 ) -> list[Job]:
   """Returns the jobs of a split, in the order of its shards."""
-  steps = reading.divide_steps(task)[0]
+  steps = task_steps.divide_steps(task)[0]
   # Other steps may look at several examples.
-  if prepared.kind == "examples" or reading.find_text_steps(steps) is None:
+  if prepared.kind == "examples" or task_steps.find_text_steps(steps) is None:
     count = task.source.num_input_examples(split)
     place = shards.Place(split)
     return [Job(prepared, place, None, count or 0, str(folder))]
@@ -110,10 +111,10 @@ def write(
   import seqio  # pylint: disable=g-import-not-at-top
 
   task = seqio.TaskRegistry.get(job.task.name)
-  steps = reading.divide_steps(task)[0]
+  steps = task_steps.divide_steps(task)[0]
   progress = _Progress(job.size, note)
   skipped = shards.Skipped()
-  text_steps = reading.find_text_steps(steps)
+  text_steps = task_steps.find_text_steps(steps)
   if job.task.kind == "tokens" and text_steps is not None:
     texts = _read_texts(task, job, text_steps.key, skipped)
     documents = tokenizing.tokenize(
@@ -195,7 +196,7 @@ def _read_examples(
   kept = ()
   if job.task.kind == "tokens":
     kept = "targets", shards.SENTENCE_LENGTHS
-  on_bad = skipped.add if definitions.skips_bad_rows() else None
+  on_bad = skipped.add if fingerprints.skips_bad_rows() else None
   return reading.read_split(
     task, steps, job.place.split, kept=kept, on_bad=on_bad
   )

@@ -14,14 +14,82 @@ import pathlib
 import shutil
 from typing import Any
 
+from array_record.python import array_record_module
 import numpy as np
 
-from transformer_zoo.data.prepare import example_writing
 from transformer_zoo.data.storage import integrity
 from transformer_zoo.data.storage import manifest
+from transformer_zoo.data.storage import records
 from transformer_zoo.data.storage.splits import Shard
 from transformer_zoo.data.storage.splits import SplitInfo
 from transformer_zoo.errors import UserError
+
+# Each record is alone in its group, as Grain asks.
+_WRITER_OPTIONS = "group_size:1"
+
+
+def write_examples(
+  content: Iterable[Mapping[str, Any]],
+  path: pathlib.Path,
+  split: str,
+  task: manifest.PreparedTask,
+) -> dict[str, np.ndarray]:
+  """Writes a record for each example; returns their lengths."""
+  writer = array_record_module.ArrayRecordWriter(str(path), _WRITER_OPTIONS)
+  lengths = []
+  for number, example in enumerate(content):
+    tokens = {
+      feature: checked(example, feature, split, task)
+      for feature in task.features
+    }
+    text = {
+      key: records.readable(
+        value, f"field {key!r} of split {split!r}, example {number}", task.name
+      )
+      for key, value in example.items()
+      if key not in task.features
+    }
+    lengths.append([len(ids) for ids in tokens.values()])
+    writer.write(records.encode_example(tokens, text))
+  writer.close()
+  lengths = np.array(lengths, np.int32).reshape(-1, len(task.features))
+  return {"lengths": lengths}
+
+
+def checked(
+  example: Mapping[str, Any],
+  feature: str,
+  split: str,
+  task: manifest.PreparedTask,
+) -> np.ndarray:
+  """Returns the ids of a feature as int32 [length], all in the vocabulary."""
+  if feature not in example:
+    raise UserError(
+      f"Task {task.name!r} makes no feature {feature!r} in split {split!r}."
+    )
+  ids = np.asarray(example[feature])
+  if ids.ndim != 1 or ids.dtype.kind != "i":
+    raise UserError(
+      f"Task {task.name!r} makes {feature!r} of shape {ids.shape} and type "
+      f"{ids.dtype} in split {split!r}; one row of integer ids is needed."
+    )
+  check_ids(ids, feature, split, task)
+  return ids.astype(np.int32)
+
+
+def check_ids(
+  ids: np.ndarray, feature: str, split: str, task: manifest.PreparedTask
+) -> None:
+  """Raises UserError where an id is outside the vocabulary."""
+  # Unsigned, a negative id is a large one.
+  size = task.vocabulary.size
+  if ids.size and ids.view(f"u{ids.itemsize}").max() >= size:
+    wrong = ids[(ids < 0) | (ids >= size)][0]
+    raise UserError(
+      f"Task {task.name!r} has the id {wrong} in {feature!r} of split {split!r}"
+      f", outside its vocabulary of {size} ids ({task.vocabulary.path})."
+    )
+
 
 # Of a step that splits sentences: tokens of each sentence of a document.
 SENTENCE_LENGTHS = "sentence_lengths"
@@ -108,11 +176,7 @@ def write_shard(
     UserError: a feature is missing, or ids are outside the vocabulary.
   """
   path = folder / f"{place.name}.{_SUFFIXES[task.kind]}"
-  write = (
-    _write_documents
-    if task.kind == "tokens"
-    else example_writing.write_examples
-  )
+  write = _write_documents if task.kind == "tokens" else write_examples
   arrays = write(content, path, place.split, task)
   arrays["checksums"] = integrity.block_checksums(path)
   (folder / _NOTES).mkdir(exist_ok=True)
@@ -211,7 +275,7 @@ def join_documents(
   """Yields the `targets` of examples, many joined."""
   examples = iter(examples)
   while some := list(itertools.islice(examples, _JOINED)):
-    ids = [example_writing.checked(e, "targets", split, task) for e in some]
+    ids = [checked(e, "targets", split, task) for e in some]
     sentences = [e[SENTENCE_LENGTHS] for e in some if SENTENCE_LENGTHS in e]
     yield Documents(
       np.concatenate(ids),
@@ -230,7 +294,7 @@ def _write_documents(
   noted = {"lengths": [np.zeros(0, np.int32)], SENTENCE_LENGTHS: []}
   with open(path, "wb") as file:
     for documents in content:
-      example_writing.check_ids(documents.ids, "targets", split, task)
+      check_ids(documents.ids, "targets", split, task)
       file.write(documents.ids.astype(task.token_dtype).tobytes())
       noted["lengths"].append(documents.lengths)
       if documents.sentence_lengths is not None:

@@ -11,7 +11,6 @@ import numpy as np
 from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import tokenizer
 from transformer_zoo.data.vocabularies import tokenizers_models
-from transformer_zoo.data.vocabularies import word_starts
 from transformer_zoo.errors import UserError
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ class Vocabulary:
     None where pieces do not tell. Special ids are no words: see
     `transformer_zoo.corruption.masks.rows`.
     """
-    return word_starts.find(self.pieces())
+    return find_word_starts(self.pieces())
 
   @property
   def checksum(self) -> str:
@@ -293,3 +292,30 @@ def from_seqio(vocabulary: Any) -> Vocabulary:
     f"The vocabulary {name} is neither SentencePiece nor WordPiece nor bytes; "
     "use transformer_zoo.data.vocabularies.Vocabulary(path).to_seqio()."
   )
+
+
+# How pieces say that a space stands before them: SentencePiece, byte-level BPE
+# (space and newline), and bytes themselves.
+_SPACES = ("▁", "Ġ", "Ċ", " ", "\t", "\n", "\r")
+# How pieces of WordPiece say that none does.
+_CONTINUES = "##"
+
+
+def find_word_starts(pieces: Sequence[str | None]) -> np.ndarray | None:
+  """Returns True for each piece that a word may begin with, bool [size].
+
+  A word is what stands between spaces; in WordPiece, which splits at
+  punctuation before, punctuation too is a word.
+
+  Args:
+    pieces: of each id, None for those that are not written.
+
+  Returns:
+    None if no piece tells.
+  """
+  pieces = [piece or "" for piece in pieces]
+  begins = np.array([piece.startswith(_SPACES) for piece in pieces])
+  continues = np.array([piece.startswith(_CONTINUES) for piece in pieces])
+  if not (begins.any() or continues.any()):
+    return None
+  return begins if begins.sum() > continues.sum() else ~continues

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from transformer_zoo.evaluation.answers import post_processors
-from transformer_zoo.evaluation.answers import sentinels
 from transformer_zoo.evaluation.metrics import question_answering
 
 # Function of `answers` -> (its prediction, its keyword arguments) -> no answer?
@@ -42,7 +41,7 @@ def count_invalid(
     sentences without a word of the input. None where every text is a possible
     answer, and for a function that is not of `answers`.
   """
-  postprocess = sentinels.without_reference(postprocess)
+  postprocess = post_processors.without_reference(postprocess)
   module, _, name = (postprocess or {}).get("function", "").partition(":")
   if module != post_processors.__name__ or name not in _IS_INVALID:
     return None

@@ -12,9 +12,11 @@ import math
 import re
 from typing import Any
 
+from transformer_zoo.data.storage import function_references
 from transformer_zoo.evaluation.answers import tagged_text
-from transformer_zoo.evaluation.metrics import tagging
 
+# The text before each answer of Natural Questions.
+ANSWER_PREFIX = "answer:"
 # t5/data/postprocessors.py:95, `wsc_simple`.
 _DETERMINERS = frozenset(
   "a an few her his each every many much my our some that the their these this "
@@ -81,6 +83,29 @@ def qa(
   if is_target:
     return [_as_text(accepted) for accepted in example["answers"]]
   return answer
+
+
+def all_answers(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+) -> list[str] | list[list[str]]:
+  """Returns the predicted answers, or those of each annotator.
+
+  Args:
+    answer: the text; what stands before the first `answer:` does not count.
+    example: has `annotations`, a list of answers for each annotator.
+    is_target: which of the two is asked for.
+  """
+  if not is_target:
+    return [part.strip() for part in answer.split(ANSWER_PREFIX)[1:]]
+  annotations = example["annotations"]
+  if hasattr(annotations, "to_list"):  # a ragged tensor, out of SeqIO
+    annotations = annotations.to_list()
+  return [
+    [text.decode("utf-8") if isinstance(text, bytes) else text for text in some]
+    for some in annotations
+  ]
 
 
 def multirc(
@@ -235,7 +260,7 @@ def bracketed_entities(
     for a prediction that has no word of the sentence.
   """
   if is_target:
-    return tagging.entities([_as_text(tag) for tag in example["tags"]])
+    return tagged_text.entities([_as_text(tag) for tag in example["tags"]])
   tokens = [_as_text(token) for token in example["tokens"]]
   return tagged_text.find_entities(answer, tokens)
 
@@ -284,3 +309,44 @@ def _content(text: str) -> str:
 def _as_text(value: str | bytes) -> str:
   """Returns `value` as a string; SeqIO keeps an example's strings as bytes."""
   return value.decode("utf-8") if isinstance(value, bytes) else value
+
+
+def without_sentinels(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+  *,
+  sentinels: str,
+  postprocess: Mapping[str, Any] | None = None,
+) -> Any:
+  """Returns what the task makes of the text after its sentinels.
+
+  A text that does not begin with them is taken as it is. From SeqIO's
+  `experimental.add_task_with_sentinels`.
+
+  Args:
+    answer: the text.
+    example: the whole example.
+    is_target: whether the text is the target's.
+    sentinels: as the vocabulary writes them, `<extra_id_0>` for one.
+    postprocess: reference to the task's own function, {'function':
+      'module:name', 'kwargs': {...}}; None where it has none.
+  """
+  # The pieces of some vocabularies have no space before a sentinel.
+  marks = r"\s*".join(map(re.escape, sentinels.split()))
+  if begin := re.match(marks, answer):
+    answer = answer[begin.end() :].strip()
+  if postprocess is None:
+    return answer
+  function = function_references.resolve_post_processing(postprocess)
+  return function(answer, example=example, is_target=is_target)
+
+
+def without_reference(
+  postprocess: Mapping[str, Any] | None,
+) -> Mapping[str, Any] | None:
+  """Returns the reference to a task's own function, unwrapped if it is."""
+  here = f"{__name__}:{without_sentinels.__name__}"
+  if postprocess and postprocess["function"] == here:
+    return postprocess["kwargs"]["postprocess"]
+  return postprocess

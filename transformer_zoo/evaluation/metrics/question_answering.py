@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.metrics import classification
 
 _TRIVIA_QA_PUNCTUATION = string.punctuation + "‘’´`_"
@@ -284,3 +285,44 @@ def _em_and_f1(
     "em": classification.percentage(matches),
     "f1": classification.percentage(overlaps),
   }
+
+
+def natural_questions_recall(
+  targets: Sequence[Sequence[Sequence[str]]],
+  predictions: Sequence[Sequence[str]],
+  *,
+  min_annotators: int = 2,
+) -> dict[str, float]:
+  """The share of questions of which one annotator's answers are all given.
+
+  Answers are compared as a set, normalised as SQuAD's.
+
+  Args:
+    targets: the answers of each annotator for each question.
+    predictions: the answers given to each question.
+    min_annotators: questions that fewer annotators answer do not count.
+
+  Returns:
+    `recall`, in percent.
+
+  Raises:
+    ValueError: the lengths differ.
+    UserError: no question counts.
+  """
+  classification.check_lengths(targets, predictions)
+  matches = []
+  for annotations, prediction in zip(targets, predictions, strict=True):
+    accepted = [_as_set(answers) for answers in annotations if len(answers)]
+    if len(accepted) >= min_annotators:
+      matches.append(_as_set(prediction) in accepted)
+  if not matches:
+    raise UserError(
+      f"None of the {len(targets)} questions has the answers of "
+      f"{min_annotators} annotators, so that no recall can be given; evaluate "
+      "more of them."
+    )
+  return {"recall": classification.percentage(matches)}
+
+
+def _as_set(answers: Sequence[str]) -> frozenset[str]:
+  return frozenset(map(normalize_squad, answers))

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+import itertools
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,13 @@ def bleu(
   `t5/evaluation/metrics.py` for the settings.
 
   Args:
-    targets: one reference per prediction, or a list of them, as many for every
-      prediction. (t5 hands the lists on as if they were reference files, which
-      is right only when there are as many references as predictions.)
-    predictions: one text each.
+    targets: The reference of each prediction, or the list of its references.
+      (t5 passes the lists on as if they were reference files, which is right
+      only if there are as many references as predictions.)
+    predictions: The predicted texts.
 
   Raises:
-    ValueError: the lengths differ, or predictions have no reference or
-      different numbers of them.
+    ValueError: The lengths differ, or a prediction has no reference.
   """
   classification.check_lengths(targets, predictions)
   if not targets:
@@ -68,22 +68,24 @@ def bleu_of_counts(counts: np.ndarray) -> float:
   return float(score.score)
 
 
-def bleu_signature(num_references: int = 1) -> str:
+def bleu_signature(*num_references: int) -> str:
   """Returns sacrebleu's signature of `bleu`, to be given with each value.
 
   Args:
-    num_references: references of each prediction.
+    *num_references: The numbers of references that predictions have; one for
+      each by default.
 
   Returns:
     As in `nrefs:1|case:mixed|eff:no|tok:intl|smooth:exp|version:2.5.1`.
   """
   scorer = _bleu()
-  scorer.corpus_score([""], [[""]] * num_references)
+  references = [[""] * number for number in num_references or (1,)]
+  scorer.corpus_score([""] * len(references), _reference_files(references))
   return str(scorer.get_signature())
 
 
 def rouge(
-  targets: Sequence[str], predictions: Sequence[str]
+  targets: Sequence[str] | Sequence[Sequence[str]], predictions: Sequence[str]
 ) -> dict[str, float]:
   """ROUGE-1, ROUGE-2 and ROUGE-Lsum F-measures times 100, without stemming.
 
@@ -92,8 +94,13 @@ def rouge(
   the same on every run (t5 `rouge_mean`). Source: Lin 2004, and the package
   rouge-score.
 
+  Args:
+    targets: The reference of each prediction, or the list of its references, of
+      which the one with the highest F-measure counts, for each ROUGE.
+    predictions: The predicted texts.
+
   Raises:
-    ValueError: the lengths differ.
+    ValueError: The lengths differ, or a prediction has no reference.
   """
   from rouge_score import rouge_scorer
 
@@ -101,8 +108,8 @@ def rouge(
   keys = ("rouge1", "rouge2", "rougeLsum")
   scorer = rouge_scorer.RougeScorer(rouge_types=keys)
   scores = [
-    scorer.score(
-      target=_one_sentence_per_line(target),
+    scorer.score_multi(
+      targets=[_one_sentence_per_line(text) for text in _references(target)],
       prediction=_one_sentence_per_line(prediction),
     )
     for target, prediction in zip(targets, predictions, strict=True)
@@ -129,15 +136,20 @@ def _bleu() -> Any:
 def _reference_files(
   targets: Sequence[str] | Sequence[Sequence[str]],
 ) -> list[list[str]]:
-  """Returns the first reference of all targets, then the second, and so on."""
-  rows = [[t] if isinstance(t, str) else list(t) for t in targets]
-  counts = sorted({len(row) for row in rows})
-  if len(counts) > 1 or not counts[0]:
-    raise ValueError(
-      f"predictions have from {counts[0]} to {counts[-1]} references; BLEU "
-      "needs as many for each, and at least one"
-    )
-  return [list(references) for references in zip(*rows, strict=True)]
+  """Returns the first reference of all targets, then the second, and so on.
+
+  None stands where a target has fewer references than another, as sacrebleu
+  expects.
+  """
+  rows = [_references(target) for target in targets]
+  return [list(column) for column in itertools.zip_longest(*rows)]
+
+
+def _references(target: str | Sequence[str]) -> list[str]:
+  references = [target] if isinstance(target, str) else list(target)
+  if not references:
+    raise ValueError("a prediction has no reference")
+  return references
 
 
 def _one_sentence_per_line(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.storage import function_references
 from transformer_zoo.errors import UserError
 from transformer_zoo.runs import run_folder
 from transformer_zoo.studies.statistics import resampled_metrics
@@ -77,7 +77,7 @@ def read(path: pathlib.Path) -> Predictions:
     return Predictions(
       targets=_column(lines, "target_answer", path),
       scored=[
-        (definitions.resolve(reference), _column(lines, compared, path))
+        (function_references.resolve(reference), _column(lines, compared, path))
         for kind, compared in kinds
         for reference in scoring[kind]
       ],

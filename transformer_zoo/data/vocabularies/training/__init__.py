@@ -9,13 +9,12 @@ import shutil
 from typing import Any
 
 from transformer_zoo.data.vocabularies import Vocabulary
-from transformer_zoo.data.vocabularies.training import report
 from transformer_zoo.data.vocabularies.training import text
 from transformer_zoo.data.vocabularies.training import trainers
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
-REPORT_FILE = "report.json"
+REPORT_FILE = "text.json"
 MAX_LINES = 200_000
 
 
@@ -43,7 +42,7 @@ def train_vocabulary(
   Args:
     patterns: files or glob patterns; see `text.read_lines`.
     output_dir: a folder that does not exist yet. It gets the vocabulary's files
-      (`trainers.train`), which `Vocabulary(output_dir)` reads, and report.json.
+      (`trainers.train`), which `Vocabulary(output_dir)` reads, and text.json.
     kind: 'unigram', 'bpe', 'wordpiece' or 'byte_bpe'.
     size: pieces, the special ones included, sentinels not.
     special_tokens: whose; a key of `trainers.SPECIAL_TOKENS[kind]`.
@@ -56,8 +55,8 @@ def train_vocabulary(
     seed: of the sample.
 
   Returns:
-    The content of report.json: the settings, counts of lines and what
-    `report.measure` says of lines that were held out.
+    The content of text.json: the settings, counts of lines and what
+    `text.measure_vocabulary` says of lines that were held out.
 
   Raises:
     UserError: the arguments cannot be meant, the text cannot be read, or it
@@ -90,7 +89,7 @@ def train_vocabulary(
       "seed": seed,
       "lines": sample.num_lines,
       "lines_learned_from": len(sample.lines),
-      "held_out": report.measure(vocabulary, sample.held_out),
+      "held_out": text.measure_vocabulary(vocabulary, sample.held_out),
     }
     content = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
     (partial / REPORT_FILE).write_text(content, encoding="utf-8")

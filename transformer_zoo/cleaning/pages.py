@@ -2,11 +2,11 @@
 
 import dataclasses
 
-from transformer_zoo.cleaning.counts import Counts
-from transformer_zoo.cleaning.counts import LINES
-from transformer_zoo.cleaning.counts import PAGES
 from transformer_zoo.cleaning.duplicates import DuplicateSpans
 from transformer_zoo.cleaning.rules import BadWords
+from transformer_zoo.cleaning.rules import Counts
+from transformer_zoo.cleaning.rules import LINES
+from transformer_zoo.cleaning.rules import PAGES
 from transformer_zoo.cleaning.rules import Rules
 
 

@@ -1,11 +1,10 @@
 """Which metrics get decoded texts, which likelihoods, which are refused."""
 
 import functools
-import types
 
 import pytest
 
-from transformer_zoo.data.prepare import definitions
+from transformer_zoo.data.storage import function_references
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.answers import post_processors
@@ -39,7 +38,7 @@ def describe(vocabulary):
       metric_objs=metric_objs,
       postprocess_fn=postprocess_fn,
     )
-    return definitions.describe_scoring(task)
+    return function_references.describe_scoring(task)
 
   return call
 
@@ -111,24 +110,4 @@ def test_a_function_that_moved_is_named_with_the_way_out(name):
     match=f"The prepared data is scored with '{name}', which cannot be imported"
     r" here \(.*\); run `zoo prepare` again",
   ):
-    definitions.resolve({"function": name, "kwargs": {}})
-
-
-def test_a_data_folder_may_be_moved_and_spelled_another_way(
-  tmp_path, monkeypatch
-):
-  def described(folder):
-    source = types.SimpleNamespace(
-      splits=("train",), list_shards=lambda split: [f"{folder}/{split}.txt"]
-    )
-    return definitions.describe_source(source)
-
-  (tmp_path / "data").mkdir()
-  (tmp_path / "data" / "train.txt").write_text("some text")
-  before = described(tmp_path / "data")
-  monkeypatch.chdir(tmp_path)
-  assert described("data") == before
-  (tmp_path / "data").rename(tmp_path / "moved")
-  assert described("moved") == before
-  (tmp_path / "moved" / "train.txt").write_text("another text")
-  assert described("moved") != before
+    function_references.resolve({"function": name, "kwargs": {}})
