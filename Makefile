@@ -25,7 +25,7 @@ export GLIBC_TUNABLES := glibc.malloc.hugetlb=1
 # repositories; `make test-oracles` compares with T5X itself where it is set.
 ZOO_PEERS ?=
 
-.PHONY: quickstart test test-slow test-oracles lint clean
+.PHONY: quickstart test test-slow test-processes test-oracles lint clean
 
 quickstart: $(RUNTIME)
 	$(VENV)/bin/zoo ablate quickstart
@@ -40,6 +40,13 @@ test: $(TESTING) lint
 test-slow: $(TESTING) $(LIBTPU)
 	$(VENV_PYTHON) -m pytest --numprocesses=2 --dist=loadfile \
 	  --no-loadscope-reorder -m slow --ignore=tests/oracles tests
+
+# Those of several processes alone, for another Python beside the first:
+# `make test-processes VENV=.venv-3.13 PYTHON=python3.13`.
+test-processes: $(TESTING)
+	$(VENV_PYTHON) -m pytest tests/processes \
+	  tests/runs/several_processes_test.py \
+	  tests/training/checkpoints/checkpoints_of_processes_test.py
 
 # The live comparisons: with PyTorch's implementation of the same models and the
 # tokenizers beside it, with the tasks of the t5 package, with T5X. Two

@@ -1,5 +1,7 @@
 """The SeqIO tasks: importing this package registers all of them."""
 
+import sys as _sys
+
 from tasks.benchmarks import closed_book as _closed_book  # noqa: F401
 from tasks.benchmarks import cnn_dailymail as _cnn_dailymail  # noqa: F401
 from tasks.benchmarks import conll2003 as _conll2003  # noqa: F401
@@ -26,7 +28,20 @@ from tasks.corpora import c4_json_lines as _c4_json_lines  # noqa: F401
 from tasks.corpora import c4_objectives as _c4_objectives  # noqa: F401
 from tasks.corpora import c4_sentences as _c4_sentences  # noqa: F401
 from tasks.corpora import sentence_text as _sentence_text  # noqa: F401
-from tasks.corpora import unlabelled_text as _unlabelled_text  # noqa: F401
+from tasks.corpora import unlabelled_text as _unlabelled_text
 from tasks.corpora import wikipedia as _wikipedia  # noqa: F401
 from tasks.miniature import corpus as _miniature_corpus  # noqa: F401
 from tasks.miniature import supervised as _miniature_supervised  # noqa: F401
+from tasks.your_data import few_shot as _few_shot
+from tasks.your_data import prompted as _prompted
+from tasks.your_data import rows as _rows
+from tasks.your_data import text_to_text as _text_to_text
+
+# Modules of users may import these from where they stood before the rooms.
+_sys.modules |= {
+  "tasks.few_shot": _few_shot,
+  "tasks.prompted": _prompted,
+  "tasks.rows": _rows,
+  "tasks.text_to_text": _text_to_text,
+  "tasks.unlabelled_text": _unlabelled_text,
+}

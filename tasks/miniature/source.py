@@ -26,6 +26,8 @@ FEATURES = {
 class GeneratedSource(seqio.FunctionDataSource):
   """A source whose records change when the code of the suite changes."""
 
+  describes_files = True  # There are none: its rows are generated.
+
   def fingerprint(self) -> str:
     """Returns a hash of the suite's code and of this source's arguments."""
     digest = hashlib.sha256(self._arguments.encode())

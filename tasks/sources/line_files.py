@@ -109,6 +109,9 @@ def read_lines(
 class LineFilesDataSource(seqio.DataSource, abc.ABC):
   """Examples out of files, in the order of the files and their lines."""
 
+  # Every file that the fingerprint depends on goes through `describe_file`.
+  describes_files = True
+
   def __init__(
     self,
     split_to_pattern: Mapping[str, str | Sequence[str]],

@@ -249,7 +249,11 @@ def test_a_typing_error_is_one_of_the_command(tmp_path, capsys):
 
 def test_a_directory_of_hugging_face_brings_its_configuration(tmp_path):
   (tmp_path / "config.json").write_text('{"model_type": "t5", "d_ff": 99}')
-  safetensors.write(tmp_path / "model.safetensors", {})
+  # The config.json asks for 12 layers, and for a width of 512.
+  tensor = Tensor.of(np.zeros(512, np.float32))
+  safetensors.write(
+    tmp_path / "model.safetensors", {str(i): tensor for i in range(12)}
+  )
   found = configuration_of(tmp_path, "infer")
   assert found.gin_files[0] == "architectures/t5_1_0.gin"
   assert found.gin_files[-1] == "runs/infer.gin"

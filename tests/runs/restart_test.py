@@ -11,6 +11,8 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
+pytestmark = pytest.mark.slow
+
 STEPS = 12
 # Enough evaluation and saving that kills meet both.
 OVERRIDES = ("CHECKPOINT_PERIOD=1", "EVAL_PERIOD=2", "DROPOUT_RATE=0.1")

@@ -1,14 +1,14 @@
-"""Lists the checkpoints of a run: size, files, whether whole, score, the best.
+"""Lists the checkpoints of a run with their sizes, scores and the best.
 
 --verify reads every file and compares it with its checksum. The exit code is 1
-where a checkpoint is damaged.
+if a checkpoint is damaged.
 """
 
 import argparse
 
 from transformer_zoo.cli import common
 
-SUMMARY = "checkpoints: what a run has kept, and whether it is whole"
+SUMMARY = "checkpoints: list and verify the checkpoints of a run"
 EXAMPLE = "zoo checkpoints runs/first --verify"
 
 

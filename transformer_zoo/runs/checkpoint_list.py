@@ -1,4 +1,4 @@
-"""What lies in a run's folder of checkpoints."""
+"""The list of a run's checkpoints that `zoo checkpoints` prints."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -20,16 +20,17 @@ from transformer_zoo.training.monitoring.recorder import read_lines
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-  """A checkpoint, or what is left of one.
+  """A checkpoint, whole or damaged.
 
   Attributes:
-    name: of its folder.
-    gigabytes: of its files.
-    files: how many.
-    state: in words: whole, without checksums, or what is damaged.
-    is_damaged: whether a run could not go on from it.
-    score: what its step was judged by (`Checkpointing.metric`), None without.
-    is_best: whether `zoo evaluate RUN` takes it.
+    name: The name of its folder.
+    gigabytes: The size of its files.
+    files: The number of its files.
+    state: A phrase: whole, without checksums, or the damage.
+    is_damaged: True if a run could not resume from it.
+    score: The value of `Checkpointing.metric` at its step; None if the step was
+      not evaluated.
+    is_best: True if `zoo evaluate RUN` takes it.
   """
 
   name: str
@@ -45,17 +46,17 @@ def of_run(path: str | os.PathLike[str], verify: bool = False) -> list[Entry]:
   """Lists the checkpoints of a run, steps ascending, damaged ones last.
 
   Args:
-    path: a run folder, or a URL of one, or what lies in its checkpoints/.
-    verify: whether every file is read and compared with its checksum.
+    path: A run folder or its URL, or a checkpoint in it.
+    verify: True to read every file and compare it with its checksum.
 
   Raises:
-    UserError: there is none.
+    UserError: there is no checkpoint.
   """
   folder = _run_of(remote.fetched(path))
   found = reading.steps(folder)
   chosen = reading.resolve(folder)
   run = reading.run_of(chosen)
-  scores = Scores(_judged_by(run), read_lines(run / METRICS_FILE)).by_step
+  scores = Scores(_rules_of(run), read_lines(run / METRICS_FILE)).by_step
   entries = [
     dataclasses.replace(
       _entry(place, verify), score=scores.get(step), is_best=place == chosen
@@ -69,10 +70,10 @@ def of_run(path: str | os.PathLike[str], verify: bool = False) -> list[Entry]:
 
 
 def _run_of(folder: pathlib.Path) -> pathlib.Path:
-  """The run that one of its checkpoints is of.
+  """Returns the run folder of a path inside it.
 
   Raises:
-    UserError: a checkpoint lies in no run.
+    UserError: the path is a checkpoint outside any run.
   """
   if folder.absolute().parent.name == "checkpoints" and folder.is_dir():
     return folder.absolute().parent.parent
@@ -84,8 +85,8 @@ def _run_of(folder: pathlib.Path) -> pathlib.Path:
   return folder
 
 
-def _judged_by(run: pathlib.Path) -> Checkpointing:
-  """How the run chose its best checkpoint; by the mean where nothing tells."""
+def _rules_of(run: pathlib.Path) -> Checkpointing:
+  """Returns the retention rules of a run, the defaults if it has none."""
   file = str(run / run_folder.CONFIG)
   try:
     return config.build("RULES", [file], ["RULES=@Checkpointing()"])
@@ -94,12 +95,12 @@ def _judged_by(run: pathlib.Path) -> Checkpointing:
 
 
 def to_json(entries: Sequence[Entry]) -> dict[str, Any]:
-  """The entries by name."""
+  """Returns the entries by name."""
   return {entry.name: dataclasses.asdict(entry) for entry in entries}
 
 
 def as_text(entries: Sequence[Entry]) -> str:
-  """A line for each."""
+  """Returns a line for each entry."""
   width = max(len(entry.name) for entry in entries)
   return "\n".join(
     f"{entry.name:>{width}}  {entry.gigabytes:9.3f} GB {entry.files:6} files  "
@@ -113,8 +114,8 @@ def as_text(entries: Sequence[Entry]) -> str:
 def _entry(place: pathlib.Path, verify: bool) -> Entry:
   size = _size(place)
   if not verify:
-    told = "has checksums" if checksums.read(place) else "no checksums"
-    return Entry(place.name, *size, told)
+    state = "has checksums" if checksums.read(place) else "no checksums"
+    return Entry(place.name, *size, state)
   try:
     whole = checksums.verify(place)
   except ValueError as error:

@@ -16,6 +16,7 @@ from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
 from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.features import prompts
+from transformer_zoo.data.storage import freshness
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
@@ -121,6 +122,9 @@ def _prepared(
 ) -> manifest.PreparedMixture:
   if importlib.util.find_spec("seqio") is None:
     return manifest.load(name, prepared_dir)
+  current = freshness.load(name, prepared_dir, required_splits)
+  if current is not None:
+    return current
   from transformer_zoo.data.prepare import preparation
 
   return preparation.prepare(

@@ -11,7 +11,6 @@ import shlex
 import sys
 from typing import Any
 
-from etils import epath
 from flax import linen as nn
 import jax
 
@@ -31,6 +30,7 @@ from transformer_zoo.runs import settings
 from transformer_zoo.training import agreement
 from transformer_zoo.training import loop
 from transformer_zoo.training.checkpoints import checksums
+from transformer_zoo.training.checkpoints.step_folders import StepFolders
 from transformer_zoo.training.monitoring import recorder
 from transformer_zoo.training.monitoring import summary
 from transformer_zoo.training.monitoring.budget import Budget
@@ -136,7 +136,7 @@ def check_finished(folder: pathlib.Path, checkpoints: str) -> None:
   """
   result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
   step = result["step"] if result["best_step"] is None else result["best_step"]
-  place = epath.Path(checkpoints) / str(step)
+  place = StepFolders(checkpoints).of(step)
   _, reason = agreement.first_failure(
     lambda: (
       place.exists()

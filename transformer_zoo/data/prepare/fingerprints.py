@@ -37,6 +37,10 @@ _INSTALLED = tuple(
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
+# The paths of all files that `describe_file` has described in this process.
+described_files: set[str] = set()
+
+
 def hash_definition(
   task: Any, steps: Sequence[Callable[..., Any]], vocabulary: Any
 ) -> str:
@@ -117,6 +121,7 @@ def describe_file(file: Any) -> list[Any]:
     file: A path, or a part of a TFDS file.
   """
   path = _path(file)
+  described_files.add(path)
   name = os.path.basename(path)
   # The part of a TFDS file that belongs to a split such as `train[:90%]`.
   part = [getattr(file, "skip", 0), getattr(file, "take", -1)]

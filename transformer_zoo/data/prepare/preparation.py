@@ -24,6 +24,7 @@ from transformer_zoo.data.prepare import registration
 from transformer_zoo.data.prepare import task_steps
 from transformer_zoo.data.prepare import task_writer
 from transformer_zoo.data.storage import folders
+from transformer_zoo.data.storage import freshness
 from transformer_zoo.data.storage import function_references
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import nearest
@@ -120,7 +121,21 @@ def prepare(
   mixture = manifest.PreparedMixture(name, tuple(tasks), rates)
   if [task.name for task in tasks] != [name]:
     manifest.save_mixture(mixture, prepared_dir)
+  if splits is None and all(_is_silent(task) for task in members):
+    freshness.save(name, prepared_dir, fingerprints.described_files)
   return mixture
+
+
+def _is_silent(task: "seqio.Task") -> bool:
+  """Whether all data of a task is known and no remark on it is reported."""
+  source, (steps, *_) = task.source, task_steps.divide_steps(task)
+  if hasattr(source, "fingerprint"):
+    known = getattr(source, "describes_files", False)
+  else:
+    known = fingerprints.find_unknown_reader(source) is None
+  declared = set(getattr(source, "declared_splits", ()))
+  missing = declared.difference(task.splits)
+  return known and not missing and not [*task_steps.find_random(steps)]
 
 
 def _prepare_task(

@@ -1,8 +1,8 @@
-"""Checksums of a checkpoint's files, beside them.
+"""Checksums (CRC-32) of a checkpoint's files, stored beside them.
 
-`checksums.json` has those of the files that the first process wrote, or of all;
-`checksums.<i>.json` those of process i. Each process sums what it has just
-written, and they share the verification of all files.
+`checksums.json` lists the files that the first process wrote, or all files;
+`checksums.<i>.json` those of process i. Each process computes the checksums of
+the files that it wrote, and the processes share the verification of all files.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ import zlib
 from etils import epath
 
 _NAME = re.compile(r"checksums(\.\d+)?\.json(\.new)?")
-# Orbax: where each process puts what its devices have.
+# The folder to which Orbax writes the arrays of one process.
 _OF_PROCESS = re.compile(r"(?:^|/)ocdbt\.process_(\d+)/")
 _CHUNK = 1 << 22
 _THREADS = 8
@@ -28,8 +28,9 @@ def write(
   """Writes the checksums of a checkpoint that is complete.
 
   Args:
-    folder: of the checkpoint.
-    known: those of some files, by their names in it, which are not read again.
+    folder: The folder of the checkpoint.
+    known: The checksums of some files, by their names in the folder. These
+      files are not read again.
   """
   folder, known = epath.Path(folder), known or {}
   names = sorted(_sizes(folder))
@@ -42,10 +43,10 @@ def write_share(folder: os.PathLike[str], process: int, count: int) -> None:
   """Writes the checksums of the files that a process wrote.
 
   Args:
-    folder: of the checkpoint, which is complete.
-    process: index of the process.
-    count: of the processes; if those that wrote it were more, files of theirs
-      are shared out too.
+    folder: The folder of the complete checkpoint.
+    process: The index of the process.
+    count: The number of processes. If more processes wrote the checkpoint, the
+      files of the missing ones are shared out.
   """
   folder = epath.Path(folder)
   names = [n for n in sorted(_sizes(folder)) if _owner(n) % count == process]
@@ -54,7 +55,7 @@ def write_share(folder: os.PathLike[str], process: int, count: int) -> None:
 
 
 def read(folder: os.PathLike[str]) -> dict[str, int]:
-  """The checksums of a checkpoint's files; empty where there are none."""
+  """Reads the checksums of a checkpoint; empty if there are none."""
   return {
     name: checksum
     for path in epath.Path(folder).glob("checksums*.json")
@@ -63,7 +64,10 @@ def read(folder: os.PathLike[str]) -> dict[str, int]:
 
 
 def verify(folder: os.PathLike[str]) -> bool:
-  """Compares files with their checksums; False where some are not there.
+  """Compares the files of a checkpoint with their checksums.
+
+  Returns:
+    True if every file has a checksum.
 
   Raises:
     ValueError: a file is missing or changed.
@@ -75,15 +79,15 @@ def verify_share(folder: os.PathLike[str], process: int, count: int) -> bool:
   """Compares one process's share of the files with their checksums.
 
   Args:
-    folder: of the checkpoint.
-    process: index of the process.
-    count: of the processes, which have shares of about as many bytes.
+    folder: The folder of the checkpoint.
+    process: The index of the process.
+    count: The number of processes, whose shares have about as many bytes.
 
   Returns:
-    Whether every file of the checkpoint has a checksum.
+    True if every file of the checkpoint has a checksum.
 
   Raises:
-    ValueError: a file is missing, or one of the share is changed.
+    ValueError: a file is missing, or one of the share has changed.
   """
   folder = epath.Path(folder)
   known, sizes = read(folder), _sizes(folder)
@@ -107,7 +111,7 @@ def identity(folder: os.PathLike[str]) -> str:
 
 
 def sizes(folder: os.PathLike[str]) -> dict[str, int]:
-  """Bytes of a checkpoint's files by name, checksums left out."""
+  """Returns the bytes of a checkpoint's files by name, without checksums."""
   return _sizes(epath.Path(folder))
 
 
@@ -117,7 +121,7 @@ def _owner(name: str) -> int:
 
 
 def _share(sizes: Mapping[str, int], process: int, count: int) -> list[str]:
-  """The largest file goes to whoever has least so far, and so on."""
+  """Assigns each file, largest first, to the process with the fewest bytes."""
   shares = [(0, index, []) for index in range(count)]
   for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
     total, index, names = heapq.heappop(shares)
@@ -127,7 +131,7 @@ def _share(sizes: Mapping[str, int], process: int, count: int) -> list[str]:
 
 
 def _sizes(folder: epath.Path, prefix: str = "") -> dict[str, int]:
-  """Bytes of the files with numbers, by their names in the checkpoint."""
+  """Returns the bytes of the files by their names in the checkpoint."""
   found = {}
   for entry in folder.iterdir():
     if entry.is_dir():

@@ -1,4 +1,4 @@
-"""Checkpoints on disk: found, verified, read.
+"""Checkpoints on disk: found, verified and read by any program.
 
 `run_checkpoints.py` writes them.
 """
@@ -21,13 +21,13 @@ _OS_ERROR = re.compile(r"os_error_code='(\d+)'")
 
 
 class DamagedCheckpointError(UserError):
-  """The files of a checkpoint are not those that were written."""
+  """A file of a checkpoint is missing, unreadable or changed."""
 
 
 def reason_of(error: Exception) -> str:
-  """What a library says of a file, in a few words."""
+  """Returns the error of a library about a file, in a few words."""
   text = str(error).strip()
-  # TensorStore tells the number at the end of a long line.
+  # TensorStore gives the number at the end of a long line.
   code = _OS_ERROR.search(text)
   number = int(code.group(1)) if code else getattr(error, "errno", None)
   if number:
@@ -36,15 +36,15 @@ def reason_of(error: Exception) -> str:
 
 
 def resolve(path: str | os.PathLike[str]) -> pathlib.Path:
-  """Finds the checkpoint that a user's path means.
+  """Finds the checkpoint that a user's path refers to.
 
   Args:
-    path: a step's folder, a folder of checkpoints, or a run folder; of several
-      steps it is the best one of a finished run, else the newest. It is told
-      where the best one is gone.
+    path: The folder of a step, a folder of checkpoints, or a run folder. Of
+      several steps the best of a finished run is taken, otherwise the newest.
+      A missing best checkpoint is reported.
 
   Raises:
-    UserError: there is none.
+    UserError: there is no checkpoint.
   """
   path = pathlib.Path(path).absolute()
   if (path / "state").is_dir():
@@ -56,12 +56,12 @@ def resolve(path: str | os.PathLike[str]) -> pathlib.Path:
     json.loads(result.read_text())["best_step"] if result.exists() else None
   )
   if best is not None and best not in found:
-    _tell_gone(run, best, max(found))
+    _report_gone(run, best, max(found))
   return found.get(best, found[max(found)])
 
 
-@functools.cache  # Once, however often a command asks.
-def _tell_gone(run: pathlib.Path, best: int, newest: int) -> None:
+@functools.cache  # Once, however often a command resolves the path.
+def _report_gone(run: pathlib.Path, best: int, newest: int) -> None:
   print(
     f"step {best}, the best of {str(run)!r}, has no checkpoint; that of step "
     f"{newest}, the newest, is taken",
@@ -73,10 +73,10 @@ def steps(path: str | os.PathLike[str]) -> dict[int, pathlib.Path]:
   """Finds the checkpoints of a run: step -> folder, ascending.
 
   Args:
-    path: a run folder, or its folder of checkpoints.
+    path: A run folder, or its folder of checkpoints.
 
   Raises:
-    UserError: there is none.
+    UserError: there is no checkpoint.
   """
   path = pathlib.Path(path).absolute()
   found = {
@@ -93,15 +93,15 @@ def steps(path: str | os.PathLike[str]) -> dict[int, pathlib.Path]:
 
 
 def run_of(step: pathlib.Path) -> pathlib.Path:
-  """The run folder of a step's folder; its parent where that stands alone."""
+  """Returns the run folder of a step, or the parent of one outside a run."""
   return _run_of(step.parent)
 
 
 def unusable(path: str | os.PathLike[str]) -> dict[str, str]:
-  """Finds what cannot be restored of a run: name of the folder -> a sentence.
+  """Finds the damaged checkpoints of a run: folder name -> a sentence.
 
   Args:
-    path: a run folder, or its folder of checkpoints.
+    path: A run folder, or its folder of checkpoints.
   """
   reasons = {}
   folder = _run_of(pathlib.Path(path).absolute()) / "checkpoints"
@@ -117,7 +117,7 @@ def verify(path: pathlib.Path) -> None:
   """Compares the files of a step with their checksums.
 
   Raises:
-    DamagedCheckpointError: its files are not those that were written.
+    DamagedCheckpointError: a file is missing or has changed.
   """
   try:
     checksums.verify(path)
@@ -128,9 +128,9 @@ def verify(path: pathlib.Path) -> None:
 
 
 def has_layout(path: pathlib.Path, abstract_params) -> bool:
-  """Whether a step holds exactly these parameters, scanned or looped alike."""
-  # The handler's own: the checkpointer's also looks for, and warns of, a file
-  # that lies one folder higher.
+  """Returns True if a step holds these parameters in the same layout."""
+  # The handler's own method: that of the checkpointer also looks for a file
+  # one folder higher, and warns if it is missing.
   there = ocp.PyTreeCheckpointHandler().metadata(path / "state").tree
   return _shapes(there["params"]) == _shapes(abstract_params)
 
@@ -139,9 +139,9 @@ def restore_params(path: pathlib.Path, abstract_params) -> Any:
   """Restores parameters alone.
 
   Args:
-    path: the folder of a step.
-    abstract_params: shapes, dtypes and shardings of the parameters, whose
-      layout it has.
+    path: The folder of a step.
+    abstract_params: The shapes, dtypes and shardings of the parameters, in the
+      layout of the step.
 
   Raises:
     DamagedCheckpointError: a file cannot be read.

@@ -17,8 +17,6 @@ DAMAGED = ".damaged"
 _COMMITTED = "commit_success.txt"
 _RUN = "run"
 _BUCKET = "gs://"
-# For URLs epath prefers TensorFlow, wherever it is installed, to fsspec.
-os.environ.setdefault("EPATH_USE_TF", "false")
 
 
 def is_bucket(path: str | os.PathLike[str]) -> bool:
@@ -39,6 +37,9 @@ class StepFolders:
     if not self.root.is_absolute():
       self.root = epath.Path(os.path.abspath(root))
     self._renames = not is_bucket(self.root)
+    if is_bucket(self.root):
+      # Otherwise epath imports TensorFlow where it is installed.
+      os.environ.setdefault("EPATH_USE_TF", "false")
 
   def make(self) -> None:
     """Makes the folder of all checkpoints if it is missing."""

@@ -1,0 +1,177 @@
+"""Stamps of prepared data, which tell without SeqIO that it is current.
+
+Whether prepared records are current follows from the definitions of their
+tasks. To read these, SeqIO and TensorFlow are imported. `save` notes all that
+the definitions depend on: the files and folders of the raw data, the sources
+that were imported, the versions of libraries and the environment. While none
+of it changes, `load` returns the prepared mixture at once.
+"""
+
+from collections.abc import Collection, Iterator
+import importlib.metadata
+import json
+import os
+import pathlib
+import sys
+import sysconfig
+
+from transformer_zoo.data.storage import manifest
+from transformer_zoo.errors import UserError
+
+_FORMAT = 1
+_LIBRARIES = (
+  *("seqio", "tensorflow", "tensorflow-datasets", "tensorflow-text"),
+  *("sentencepiece", "tokenizers"),
+)
+# Variables that name raw data, without the prefix of ours.
+_VARIABLES = ("HOME", "TFDS_DATA_DIR")
+# Larger data folders are not walked at each start; they get no stamp.
+_MOST_FOLDERS = 5000
+_OURS = ("mixtures", "tasks", "transformer_zoo")
+
+
+def save(
+  name: str, prepared_dir: str | os.PathLike[str], files: Collection[str]
+) -> None:
+  """Notes that a mixture is current.
+
+  Args:
+    name: The name of a mixture or task whose splits are all prepared.
+    prepared_dir: The folder of prepared data.
+    files: The paths of the files of raw data.
+  """
+  code = {
+    str(path)
+    for module in [*sys.modules.values()]
+    if (path := getattr(module, "__file__", None)) and _is_watched(module)
+  }
+  parents = {os.path.dirname(os.path.abspath(file)) for file in files}
+  stamp = {
+    **_surroundings(),
+    "files": {path: _status(path) for path in sorted({*files, *code})},
+    "folders": {path: _status(path) for path in sorted(parents)},
+  }
+  path = _path(name, prepared_dir)
+  if stamp["data"] is None:
+    path.unlink(missing_ok=True)
+    return
+  temporary = path.with_name(f"{path.name}.{os.getpid()}")
+  temporary.write_text(json.dumps(stamp), encoding="utf-8")
+  os.replace(temporary, path)
+
+
+def load(
+  name: str,
+  prepared_dir: str | os.PathLike[str],
+  required_splits: Collection[str] = (),
+) -> manifest.PreparedMixture | None:
+  """Returns a prepared mixture that is current and undamaged.
+
+  Args:
+    name: The name of a mixture or task.
+    prepared_dir: The folder of prepared data.
+    required_splits: Splits that at least one of its tasks must have.
+
+  Returns:
+    The mixture; None if it has no stamp, something has changed since, its files
+    are damaged or a split is missing.
+  """
+  try:
+    stamp = json.loads(_path(name, prepared_dir).read_text(encoding="utf-8"))
+    noted = {**stamp.pop("files"), **stamp.pop("folders")}
+  except (OSError, ValueError, KeyError):
+    return None
+  if stamp != _surroundings() or stamp["data"] is None:
+    return None
+  if any(_status(path) != status for path, status in noted.items()):
+    return None
+  try:
+    mixture = manifest.load(name, prepared_dir)
+    for task in mixture.tasks:
+      for split in task.splits:
+        task.record_files(split)
+        for table in task.splits[split].tables:
+          task.table(split, table)
+  except (UserError, TypeError, KeyError):  # `prepare` mends or explains it.
+    return None
+  splits = {split for task in mixture.tasks for split in task.splits}
+  return mixture if splits.issuperset(required_splits) else None
+
+
+def _surroundings() -> dict:
+  """What the definitions of tasks depend on besides known files."""
+  values = {
+    name: value
+    for name, value in sorted(os.environ.items())
+    if name.startswith("ZOO_")
+    and name != "ZOO_HUGE_PAGES"
+    or name in _VARIABLES
+  }
+  named = {
+    path: _status(path)
+    for value in values.values()
+    for path in value.split(os.pathsep)
+    if os.path.isfile(path)
+  }
+  return {
+    "format": _FORMAT,
+    "python": sys.version,
+    "folder": os.getcwd(),
+    "environment": values,
+    "named": named,
+    "libraries": {name: _version(name) for name in _LIBRARIES},
+    "data": _data_folders(values.get("ZOO_DATA_DIR", "")),
+  }
+
+
+def _data_folders(variable: str) -> dict | None:
+  """The status of all folders of raw data; None if there are too many.
+
+  A folder changes when a file is added to it or removed. Vocabularies are
+  noted as files, since nothing else describes them.
+  """
+  found = {}
+  for root in filter(None, variable.split(os.pathsep)):
+    for folder, names in _walk(root):
+      if len(found) > _MOST_FOLDERS:
+        return None
+      found[folder] = _status(folder)
+      if "vocab" in pathlib.PurePath(folder).parts:
+        paths = [os.path.join(folder, name) for name in names]
+        found |= {path: _status(path) for path in paths}
+  return found
+
+
+def _walk(root: str) -> Iterator[tuple[str, list[str]]]:
+  for folder, _, names in os.walk(root, followlinks=True):
+    yield folder, names
+
+
+def _is_watched(module) -> bool:
+  """Whether a module may define tasks: one of ours, or of no library."""
+  if module.__name__.partition(".")[0] in _OURS:
+    return True
+  if module.__name__.startswith("__autograph_generated_file"):  # TensorFlow's
+    return False
+  libraries = {sysconfig.get_path(kind) for kind in ("stdlib", "purelib")}
+  path = os.path.abspath(module.__file__)
+  return not path.startswith(tuple(libraries))
+
+
+def _status(path: str) -> list[int] | None:
+  try:
+    status = os.stat(path)
+  except OSError:
+    return None
+  return [status.st_size, status.st_mtime_ns]
+
+
+def _version(library: str) -> str | None:
+  try:
+    return importlib.metadata.version(library)
+  except importlib.metadata.PackageNotFoundError:
+    return None
+
+
+def _path(name: str, prepared_dir: str | os.PathLike[str]) -> pathlib.Path:
+  return pathlib.Path(prepared_dir) / f".{name}.current.json"
