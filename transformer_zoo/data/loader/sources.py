@@ -6,12 +6,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from transformer_zoo import corruption as corruptions
-from transformer_zoo.corruption.concatenation import ConcatenatedDocuments
+from transformer_zoo.corruption.denoising import Denoising
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.corruption.span_corruption import SpanCorruption
 from transformer_zoo.data.features import trimming
-from transformer_zoo.data.loader import sentence_source
-from transformer_zoo.data.loader.concatenated_source import ConcatenatedSource
 from transformer_zoo.data.loader.examples import ExampleCache
 from transformer_zoo.data.loader.examples import Examples
 from transformer_zoo.data.loader.examples import used_tokens
@@ -118,13 +117,19 @@ def _open_text(
     corruption = corruptions.from_spec(task.corruption)
   layout = getattr(corruption, "layout", "encoder_decoder")
   lengths, longest = _completed(lengths, layout), _completed(longest, layout)
+  arguments = task, split, lengths, corruption, features, longest, max_tokens
+  if isinstance(corruption, Denoising | SpanCorruption):
+    return _TokenSource(*arguments)
+  # Span corruption and denoising load no source of another kind.
+  from transformer_zoo.data.loader import concatenated_source
+  from transformer_zoo.data.loader import sentence_source
+
   if isinstance(corruption, sentence_source.Objective):
     return sentence_source.SentenceSource(
       task, split, lengths, corruption, max_tokens
     )
-  arguments = task, split, lengths, corruption, features, longest, max_tokens
-  if isinstance(corruption, ConcatenatedDocuments):
-    return ConcatenatedSource(*arguments)
+  if isinstance(corruption, concatenated_source.ConcatenatedDocuments):
+    return concatenated_source.ConcatenatedSource(*arguments)
   return _TokenSource(*arguments)
 
 
