@@ -7,7 +7,7 @@ interrupted `prepare` leaves nothing that is later read but goes on where it
 was, and of several of them one prepares while the others wait and reuse.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 import dataclasses
 import functools
 import os
@@ -17,6 +17,7 @@ from typing import Any, TYPE_CHECKING
 from transformer_zoo import corruption
 from transformer_zoo.data import mixing
 from transformer_zoo.data import user_modules
+from transformer_zoo.data import vocabularies
 from transformer_zoo.data.features import trimming
 from transformer_zoo.data.prepare import fingerprints
 from transformer_zoo.data.prepare import reading
@@ -122,8 +123,19 @@ def prepare(
   if [task.name for task in tasks] != [name]:
     manifest.save_mixture(mixture, prepared_dir)
   if splits is None and all(_is_silent(task) for task in members):
-    freshness.save(name, prepared_dir, fingerprints.described_files)
+    files = {*fingerprints.described_files, *_vocabulary_files(members)}
+    freshness.save(name, prepared_dir, files)
   return mixture
+
+
+def _vocabulary_files(tasks: Iterable["seqio.Task"]) -> Iterator[str]:
+  """Yields the files of vocabularies, and those beside them."""
+  for task in tasks:
+    for feature in task.output_features.values():
+      path = pathlib.Path(vocabularies.from_seqio(feature.vocabulary).path)
+      folder = path if path.is_dir() else path.parent
+      if path.exists():
+        yield from (str(file) for file in folder.iterdir() if file.is_file())
 
 
 def _is_silent(task: "seqio.Task") -> bool:
