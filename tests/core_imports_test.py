@@ -4,6 +4,11 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
+# Packages of this repository, and how many of their modules a run may import.
+OURS = ("mixtures", "tasks", "transformer_zoo")
+MOST = 182
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Modules that are there for the sake of SeqIO or Beam.
 EXEMPT = {
@@ -44,3 +49,48 @@ def test_the_core_imports_without_tensorflow_and_seqio():
     text=True,
   )
   assert result.returncode == 0, result.stderr
+
+
+RUN = """
+import sys
+from transformer_zoo.cli import main
+
+code = main.main(sys.argv[1:])
+ours = ("transformer_zoo", "tasks", "mixtures")
+print(*sorted(n for n in sys.modules if n.partition(".")[0] in ours), sep="\\n")
+sys.exit(code)
+"""
+# What a run from scratch on prepared data does not use.
+UNUSED = (
+  *("mixtures", "tasks"),
+  *("transformer_zoo.cleaning", "transformer_zoo.interop"),
+  *("transformer_zoo.studies", "transformer_zoo.data.prepare"),
+  *("transformer_zoo.forecast.mesh_search", "transformer_zoo.forecast.report"),
+  "transformer_zoo.forecast.precompile",
+  *("transformer_zoo.corruption.sentences", "transformer_zoo.runs.infer"),
+  *("transformer_zoo.decoding.beams", "transformer_zoo.decoding.sampling"),
+  *("transformer_zoo.training.optimizers.adam", "transformer_zoo.cli.ablate"),
+)
+
+
+@pytest.mark.slow
+def test_a_run_from_scratch_imports_what_it_uses(tmp_path):
+  def train(name):
+    done = subprocess.run(
+      [
+        *(sys.executable, "-c", RUN, "train"),
+        "--gin_file=runs/miniature_pretrain.gin",
+        *("--gin.TRAIN_STEPS=1", f"--gin.MODEL_DIR='{tmp_path / name}'"),
+        f"--gin.PREPARED_DIR='{tmp_path / 'prepared'}'",
+      ],
+      capture_output=True,
+      text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+  train("prepares")
+  imported = [name for name in train("reads") if " " not in name]
+  used = [name for name in imported if name.partition(".")[0] in OURS]
+  assert [name for name in used if name.startswith(UNUSED)] == []
+  assert len(used) <= MOST, used
