@@ -117,10 +117,9 @@ def test_members_of_an_unknown_mixture():
     composition.members("glue_v002_proportion")
 
 
-def test_the_mixture_of_the_readme(tmp_path):
-  text = (ROOT / "README.md").read_text(encoding="utf-8")
-  section = text.partition("\n## Mix tasks\n")[2]
-  source = section.partition("```python\n")[2].partition("```")[0]
+def test_the_mixture_of_the_guide(tmp_path):
+  text = (ROOT / "docs/guides/mixtures.md").read_text(encoding="utf-8")
+  source = text.partition("```python\n")[2].partition("```")[0]
   seqio.TaskRegistry.add(
     "my_nli",
     source=seqio.TextLineDataSource({"train": str(tmp_path / "absent")}),
@@ -135,7 +134,7 @@ def test_the_mixture_of_the_readme(tmp_path):
     seqio.TaskRegistry.remove("my_nli")
     seqio.MixtureRegistry.remove("my_mixture")
   assert rates["my_nli"] == 65_536
-  assert "glue_sst2_v002" in rates and "glue_rte_v002" not in rates
+  assert "mini_sst2" in rates and "mini_copa" not in rates
 
 
 @pytest.fixture(scope="module")

@@ -115,6 +115,36 @@ def test_all_choices_to_rank(registered, tmp_path, rows):
   assert [float(e["weight"]) for e in found] == [2.0, 2.0, 0.5, 0.5]
 
 
+def test_choices_of_each_row(registered, tmp_path):
+  path = tmp_path / "rows.jsonl"
+  rows = [
+    {"premise": "It rained.", "options": ["wet", "dry"], "right": "wet"},
+    {"premise": "It shone.", "options": ["wet", "dry", "hot"], "right": 2},
+  ]
+  path.write_text("\n".join(map(json.dumps, rows)))
+  files = RowFiles({"train": str(path), "validation": str(path)}, "jsonl")
+  text = """
+label: right
+templates:
+  prompted_test_options:
+    input: "{premise} So it was"
+    choices: "{options}"
+    target: "{choice}!"
+"""
+  register_prompts(prompts(tmp_path, text), files, vocabulary=vocabulary.PATH)
+  name = "prompted_test_options"
+  assert texts(name, "train") == [
+    ("It rained. So it was", "wet!"),
+    ("It shone. So it was", "hot!"),
+  ]
+  found = examples(name, "validation")
+  assert [bool(e["is_correct"]) for e in found] == [True, False] + [
+    False,
+    False,
+    True,
+  ]
+
+
 def test_free_generation(registered, tmp_path, rows):
   *_, task = register(tmp_path, rows, metrics=["rouge"])
   expected = [("after It rained.", "wet"), ("after It snowed.", "hot")]
