@@ -1,4 +1,18 @@
-"""Outputs of a model for a batch of inputs."""
+"""Outputs of a model for a batch of inputs.
+
+A model that generates offers two methods:
+
+    prefill(inputs_BM, lengths_B, start_id=, decoding=) -> (read_BT, memory)
+    decode_step(tokens_BW, *memory, decoding) -> logits [B, W, V]
+
+`prefill` computes the memory of the inputs once for each row; `read_BT[:, -1]`
+is the first token that `decode_step` reads. The W outputs of a row are W tokens
+of one position to the model (`modules/attention/cache.py`). Prompts of a
+language model are padded at their end where they come in and end together
+inside, so that distances and biases are the same for all rows. Their last token
+is read again by the first step, because the earlier tokens of a prefix language
+model see it.
+"""
 
 import dataclasses
 
