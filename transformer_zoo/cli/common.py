@@ -108,12 +108,14 @@ def load_gin(
   """Loads the gin files and overrides of the command line.
 
   Args:
-    arguments: of the command line.
-    root: see `config.load`.
-    gin_files: in place of those of the command line.
+    arguments: The parsed arguments of the command line.
+    root: The function to configure; see `config.load`.
+    gin_files: The gin files that replace those of the command line; None for
+      the latter.
     extra: overrides that come before the user's.
-    given: see `config.load`.
-    defaults: see `config.load`.
+    given: The parameters that the caller passes; see `config.load`.
+    defaults: The bindings that apply unless others are given; see
+      `config.load`.
 
   Raises:
     UserError: there is no gin file, what `config.load` refuses, or several

@@ -72,7 +72,7 @@ def check_required(reached: ReachedBindings, given: Container[str]) -> None:
   """Raises UserError for a required parameter that is not bound.
 
   Args:
-    reached: What the root reaches.
+    reached: The bindings that the root reaches.
     given: The names of the parameters of the root that its caller passes.
   """
   for visit in reached.visits.values():

@@ -19,7 +19,7 @@ def write(
   """Returns the visited bindings as sorted text, with defaults as comments.
 
   Args:
-    reached: What the root reaches.
+    reached: The bindings that the root reaches.
     imports: The names of a user's own modules, without which the text would not
       load again.
     task_modules: The value of `TASK_MODULES`; None if it is not set.

@@ -34,9 +34,9 @@ class Collective:
     axes: mesh axes along which devices talk; empty where the groups are no
       axes of the mesh, and for a `send`, which goes to another slice.
     group: devices in a group.
-    bytes: of the array: what a device has after an all-gather, before a
-      reduce-scatter, and before and after the others.
-    times: how often a step runs it.
+    bytes: The size of the array: the result of an all-gather, the operand of a
+      reduce-scatter, and either of the others.
+    times: The number of times that a step runs it.
   """
 
   kind: str
@@ -65,10 +65,10 @@ class Total:
 
   Attributes:
     kind: one of `KINDS`.
-    axes: see `Collective`.
-    count: how many are run.
-    bytes: of their arrays.
-    moved_bytes: what a device sends.
+    axes: The mesh axes; see `Collective`.
+    count: The number of collectives that are run.
+    bytes: The number of bytes of their arrays.
+    moved_bytes: The number of bytes that a device sends.
   """
 
   kind: str
@@ -86,7 +86,8 @@ def read(
   Args:
     text: `compiled.as_text()`; empty where nothing was compiled.
     mesh_shape: the mesh's axes and sizes, whose devices are numbered in order.
-    unknown_trips: how often a loop runs whose end depends on data.
+    unknown_trips: The assumed number of turns of a loop whose end depends on
+      data.
   """
   if not text:
     return []

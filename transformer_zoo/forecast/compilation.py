@@ -26,10 +26,10 @@ class Memory:
   """Bytes on each device, as the compiler plans them.
 
   Attributes:
-    arguments: what the program is given.
-    outputs: what it returns.
-    aliased: of the outputs, what takes the place of donated arguments.
-    temporaries: what it needs besides.
+    arguments: The bytes of the program's arguments.
+    outputs: The bytes of its results.
+    aliased: The bytes of outputs that take the place of donated arguments.
+    temporaries: The bytes of intermediate values.
     code: the program itself.
     peak: the most at one time, as far as the compiler follows it: libtpu
       counts everything, XLA for CPUs no temporaries.
@@ -57,9 +57,10 @@ class Compiled:
     memory: None if refused.
     needed: bytes that were refused, and None otherwise or if it is not told.
     available: bytes that a device has for programs; None if it is not told.
-    trace_seconds: until the compiler had the program.
-    compile_seconds: that the compiler took.
-    processor_seconds: of both, on all cores: what a busy machine changes less.
+    trace_seconds: The seconds from the call until the compiler has the program.
+    compile_seconds: The seconds that the compiler took.
+    processor_seconds: The processor seconds of both, on all cores; they vary
+      less on a busy machine.
   """
 
   text: str
@@ -75,7 +76,7 @@ def compile_ahead(jitted: Any, arguments: Sequence[Any]) -> Compiled:
   """Compiles a jitted function for the devices of its arguments.
 
   Args:
-    jitted: of `jax.jit`.
+    jitted: A result of `jax.jit`.
     arguments: shapes with shardings.
 
   Raises:

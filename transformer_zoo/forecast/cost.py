@@ -98,7 +98,7 @@ class Cost:
 
   Attributes:
     flops: floating-point operations.
-    matmul_flops: those of them in matrix products and convolutions.
+    matmul_flops: The FLOPs of matrix products and convolutions among them.
     bytes_accessed: bytes read and written.
   """
 
@@ -127,8 +127,8 @@ def count(
   Args:
     function: anything that JAX can trace; inside a mesh if it asks for one.
     *arguments: arrays, or shapes and dtypes of arrays.
-    while_trips: how often the body of a `while` loop runs, whose number of
-      turns is not in the jaxpr (decoding: the length of the outputs).
+    while_trips: The number of turns of a `while` loop, which the jaxpr does not
+      hold (in decoding, the length of the outputs).
     **keywords: further arguments.
 
   Raises:

@@ -24,13 +24,13 @@ class Chip:
 
   Attributes:
     name: `v5e`, `H100`, ...
-    device_kind: how JAX calls it.
+    device_kind: The name that JAX gives the device.
     peak_flops: bfloat16 FLOP/s.
-    memory_bytes: of its high-bandwidth memory.
+    memory_bytes: The size of its high-bandwidth memory.
     memory_bandwidth: bytes per second.
     ring_bandwidth: bytes per second that it sends in a ring along one mesh
       axis: on a TPU by two of its links, one in each direction.
-    available_bytes: of its memory, for a program.
+    available_bytes: The part of its memory that a program can use.
   """
 
   name: str

@@ -22,9 +22,9 @@ class Candidate:
   """One way to lay a run out.
 
   Attributes:
-    data: devices along each axis of the mesh.
-    fsdp: likewise.
-    model: likewise.
+    data: The number of devices along the axis `data` of the mesh.
+    fsdp: The number of devices along the axis `fsdp`.
+    model: The number of devices along the axis `model`.
     remat: a remat policy.
     microbatches: parts of a batch.
   """
@@ -103,12 +103,12 @@ def search(
   """Forecasts one candidate after the other.
 
   Args:
-    tried: of `candidates`.
+    tried: The candidates to forecast, from `candidates`.
     run: makes a forecast.
     report: gets a line on each.
     journal: a file that keeps what is done; what it has of the same run is not
       done again.
-    fingerprint: of the run.
+    fingerprint: The fingerprint of the run.
 
   Returns:
     A row for each, those before Ctrl-C at least, the best first: what fits, by

@@ -18,7 +18,7 @@ class Forecast:
   """What is known of a program before it runs.
 
   Attributes:
-    topology: what it is for.
+    topology: The devices that the program is compiled for.
     mesh: sizes of the mesh's axes.
     mode: one of `programs.MODES`.
     fits: whether it fits into the memory of each device; None where the size
@@ -29,9 +29,9 @@ class Forecast:
     compiled: memory and times.
     available: bytes of a device for programs, or None.
     missing: bytes that a device lacks, 0 if it fits, None if it is not told.
-    cost: on all devices together.
-    model_flops: those that utilisation counts.
-    collectives: of one device, in one step.
+    cost: The cost on all devices together.
+    model_flops: The FLOPs that utilisation counts.
+    collectives: The collectives of one device, in one step.
     roofline: None for devices whose speed is not known, and where nothing was
       compiled.
     shardings: one row per parameter.
@@ -63,7 +63,8 @@ def forecast(
   Args:
     topology: the devices.
     mode: one of `programs.MODES`.
-    tokens: of a whole training.
+    tokens: The number of tokens of a whole training; None if its days are not
+      asked for.
 
   Raises:
     UserError: the run does not divide over the devices, or the compiler

@@ -32,13 +32,13 @@ class Program:
   Attributes:
     jitted: the function.
     arguments: shapes.
-    cost: on all devices together.
-    model_flops: those that utilisation counts.
+    cost: The cost on all devices together.
+    model_flops: The FLOPs that utilisation counts.
     state_bytes: parameters and optimizer state on a device (decoding:
       parameters).
     batch: `rows` and `tokens`, padding included (decoding: at most so many
       made).
-    unknown_trips: how often its loops run whose end data decides.
+    unknown_trips: The number of turns of its loops whose end depends on data.
   """
 
   jitted: Any

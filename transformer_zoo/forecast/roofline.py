@@ -33,10 +33,13 @@ class Estimate:
   """What follows from a time for one step.
 
   Attributes:
-    seconds: of a step.
-    tokens_per_second: of all devices together, padding included.
-    utilisation: of the devices' peak, by the model's FLOPs; 0 to 1.
-    days: for the tokens that were asked about, or None.
+    seconds: The seconds of one step.
+    tokens_per_second: The tokens per second of all devices together, padding
+      included.
+    utilisation: The share of the devices' peak that the model's FLOPs use, 0 to
+      1.
+    days: The days of a training on the given number of tokens; None if no
+      number was given.
   """
 
   seconds: float
@@ -54,8 +57,8 @@ class Roofline:
     memory: seconds.
     interconnect: seconds.
     limit: the name of the largest of these.
-    at_best: when the others are hidden behind it.
-    in_turn: when nothing is.
+    at_best: The estimate if the shorter times are hidden behind the longest.
+    in_turn: The estimate if nothing overlaps.
   """
 
   compute: float
@@ -79,13 +82,14 @@ def estimate(
   """Bounds of a step.
 
   Args:
-    cost: of the step on all devices together.
-    model_flops: those that its utilisation counts.
-    collectives: of the step, on one device.
-    chip: what a device can do.
-    devices: how many there are.
+    cost: The cost of the step on all devices together.
+    model_flops: The FLOPs that utilisation counts.
+    collectives: The collectives of the step, on one device.
+    chip: The peak rates of a device.
+    devices: The number of devices.
     step_tokens: tokens of a batch, padding included.
-    tokens: of a whole training, for its days.
+    tokens: The number of tokens of a whole training; None if its days are not
+      asked for.
   """
   peak = devices * chip.peak_flops
   parts = {

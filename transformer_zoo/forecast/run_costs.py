@@ -17,17 +17,20 @@ class RunCosts:
   """What a run costs, whatever the machine.
 
   Attributes:
-    parameters: of the model.
-    trained_parameters: those of them that steps change.
-    steps: of training.
-    input_tokens: places for them in all batches; what padding leaves of them is
-      known when the run has ended.
-    target_tokens: likewise.
-    flops: that the model needs: three times the products of forward passes.
-    executed: what all steps execute together, gradients of trained parameters
-      alone and the optimizer included; None where it was not asked for.
-    saves: checkpoints.
-    evaluations: on the validation splits, if there are any.
+    parameters: The number of parameters of the model.
+    trained_parameters: The number of parameters that steps change.
+    steps: The number of training steps.
+    input_tokens: The number of places for input tokens in all batches; the
+      share that padding takes is known once the run has ended.
+    target_tokens: The number of places for target tokens in all batches.
+    flops: The FLOPs that the model needs: three times the products of forward
+      passes.
+    executed: The cost that all steps execute together, with gradients of
+      trained parameters only and with the optimizer; None if it was not
+      requested.
+    saves: The number of checkpoints.
+    evaluations: The number of evaluations on the validation splits; 0 if there
+      are none.
   """
 
   parameters: int

@@ -55,10 +55,10 @@ class Topology:
   """Devices of one kind.
 
   Attributes:
-    name: as it was asked for.
+    name: The name as it was requested.
     platform: `cpu`, `gpu` or `tpu`.
-    devices: of JAX; they need not exist.
-    chip: what they can do, or None if it is not known.
+    devices: The devices as JAX objects; they need not exist.
+    chip: The peak rates and memory of a device; None if they are unknown.
   """
 
   name: str
@@ -97,7 +97,7 @@ def chips_of(name: str) -> tuple[hardware.Chip, int]:
   """What a device of a TPU slice can do, and how many it has; without libtpu.
 
   Args:
-    name: as `v5e:16x16`.
+    name: The name of a topology, such as `v5e:16x16`.
 
   Raises:
     UserError: there is no such slice.

@@ -40,9 +40,9 @@ class InitialCheckpoint:
     resume: Whether the run continues the steps and the Adafactor state of the
       checkpoint, as T5X does; TRAIN_STEPS counts those steps. Otherwise only
       the parameters are read.
-    loss_scale: With `resume`, the ratio of the loss in the checkpoint's
-      training to the mean over the targets: T5X divides the sum over the
-      targets of a batch by its `loss_normalizing_factor`, or by nothing.
+    loss_scale: The ratio of the loss in the checkpoint's training to the mean
+      over the targets, used with `resume`. T5X divides the sum over the targets
+      of a batch by its `loss_normalizing_factor`, or by nothing.
   """
 
   path: str | None = None
@@ -77,7 +77,7 @@ class InitialCheckpoint:
 
     Args:
       model: The model that starts from the checkpoint.
-      boxed_params: Its parameters, or their shapes, with logical axes.
+      boxed_params: The model's parameters, or their shapes, with logical axes.
       vocabularies: The vocabularies whose ids it will read.
       start_id: The id that its decoder is fed first; None skips the comparison
         with that of the checkpoint.

@@ -63,7 +63,8 @@ class Step:
     partitioning: The mesh of devices and the rules that lay arrays out on it.
     num_microbatches: The number of parts that a step splits its batch into, to
       compute them one after the other.
-    watching: What is measured and written, and what NaN and spikes lead to.
+    watching: The settings of monitoring: measurements, writers, and the
+      treatment of NaN and spikes.
   """
 
   model: Result[nn.Module]
@@ -303,7 +304,7 @@ class Run:
 
     Args:
       mixture: The prepared mixture, with the rates of the run.
-      **shares: This process's share of a batch (`meshes.shares_of_batch`).
+      **shares: The process's share of a batch (`meshes.shares_of_batch`).
     """
     data, examples = self.data, self.examples
     return loader.open_batches(

@@ -34,8 +34,9 @@ def gradients_of(
     objective: the loss of parameters on a batch.
     params: float32.
     batch: features, each [B, ...].
-    key: for dropout.
-    num_microbatches: in how many parts, one after the other; a divisor of B.
+    key: The dropout key of the step.
+    num_microbatches: The number of parts that are computed one after another; a
+      divisor of B.
     lay_out: puts gradients where they are added up.
 
   Returns:
@@ -90,7 +91,7 @@ def check(num_microbatches: int, batch_size: int, shares: int) -> None:
   """Checks that microbatches divide a batch.
 
   Args:
-    num_microbatches: how many.
+    num_microbatches: The number of parts.
     batch_size: rows of the global batch.
     shares: over how many devices these lie.
 

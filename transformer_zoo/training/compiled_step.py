@@ -25,8 +25,9 @@ class CompiledStep:
     """Initializes it; nothing is compiled yet.
 
     Args:
-      program: whose step it is; called inside of its mesh and rules.
-      dropout_key: of all steps.
+      program: The program whose step is compiled; call inside of its mesh and
+        rules.
+      dropout_key: The dropout key from which the keys of all steps are derived.
       say: takes the lines of the report, at the first step of each shape.
     """
     self._program = program

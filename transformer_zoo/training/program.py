@@ -46,11 +46,12 @@ class TrainProgram:
     learning_rate: the schedule that `optimizer` follows, to be reported.
     partitioning: rules of the layout.
     mesh: the devices.
-    anomalies: what the step does about NaN, infinities and spikes.
-    norms: of groups of parameters, to be reported.
-    num_microbatches: in how many parts, one after the other, a step goes
-      through its batch.
-    trainable: which parameters have gradients and optimizer state.
+    anomalies: The treatment of NaN, infinities and spikes within the step.
+    norms: The groups of parameters whose norms are reported.
+    num_microbatches: The number of parts into which a step divides its batch;
+      they are computed one after another.
+    trainable: The choice of the parameters that have gradients and optimizer
+      state.
   """
 
   model: nn.Module

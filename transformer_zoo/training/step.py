@@ -32,8 +32,10 @@ def train_step(
     key: the run's dropout key; the step is folded in here.
     objective: the loss of parameters on a batch.
     optimizer: makes updates of gradients.
-    norms: of groups of parameters, to be reported (training/norms.py).
-    trainable: which parameters move; there are gradients of no others.
+    norms: The groups of parameters whose norms are reported
+      (monitoring/norms.py).
+    trainable: The choice of the parameters that are updated; gradients of the
+      others are not computed.
     **accumulating: further arguments of `accumulation.gradients_of`.
 
   Returns:

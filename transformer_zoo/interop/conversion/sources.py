@@ -76,7 +76,7 @@ def open_source(
     source: a Hugging Face directory, a T5X checkpoint, a run of ours or a step
       of one, or a URL of one of them.
     gin_files: the model of a T5X checkpoint, which does not tell it.
-    bindings: after them, `NAME=VALUE`.
+    bindings: The bindings applied after the files, `NAME=VALUE`.
     report: called with what is left behind.
 
   Raises:
@@ -114,7 +114,7 @@ def with_rows(
   """A source whose model reads other numbers of tokens or positions.
 
   Args:
-    source: whose model is known.
+    source: A source whose model is known.
     rows: `vocabulary` or `positions` (`assignment.ROWS`) -> how many.
     report: called with what has changed.
 

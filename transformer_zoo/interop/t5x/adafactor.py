@@ -61,7 +61,7 @@ def read(
   """The moments of all parameters: `<parameter>/v_row` and `v_col`, or `v`.
 
   Args:
-    parameters: of the network.
+    parameters: The parameters of the network.
     tensors: all of the checkpoint.
 
   Raises:
@@ -103,8 +103,8 @@ def write(
   """Their state: what T5X keeps as arrays, and what it keeps in the index.
 
   Args:
-    parameters: of the network.
-    moments: as `read` gives them.
+    parameters: The parameters of the network.
+    moments: The moments by our names, as `read` returns them.
 
   Raises:
     UserError: T5X factors what is whole in these moments, or the reverse, or

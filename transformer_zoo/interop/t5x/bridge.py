@@ -34,8 +34,9 @@ def architecture(
   """Builds a model of our gin files inside of a program that uses gin too.
 
   Args:
-    gin_files: in order: 'architectures/t5_1_1.gin', 'sizes/tiny.gin'.
-    bindings: after them: 'MLP_MATRICES=3'.
+    gin_files: The gin files, in order: 'architectures/t5_1_1.gin',
+      'sizes/tiny.gin'.
+    bindings: The bindings applied after the files: 'MLP_MATRICES=3'.
     dropout_rate: DROPOUT_RATE, which T5X's files of runs set; the gin files' if
       None.
 

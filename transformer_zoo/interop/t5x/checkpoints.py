@@ -96,8 +96,8 @@ def open_checkpoint(path: str | os.PathLike[str]) -> T5XCheckpoint:
   """Opens a checkpoint.
 
   Args:
-    path: its folder `checkpoint_<step>`, the file `checkpoint` in it, or a
-      folder of several, of which the newest is opened.
+    path: The folder `checkpoint_<step>`, the file `checkpoint` in it, or a
+      folder of several checkpoints, of which the newest is opened.
 
   Raises:
     UserError: there is none, or it is damaged.
@@ -125,7 +125,7 @@ def write_checkpoint(
   """Writes a checkpoint that T5X restores, one tensor in memory at a time.
 
   Args:
-    folder: where `checkpoint_<step>` is put, T5X's `MODEL_DIR`.
+    folder: The folder that receives `checkpoint_<step>`, T5X's `MODEL_DIR`.
     parameters: ours, layers unstacked.
     step: steps made.
     moments: Adafactor's, named as `T5XCheckpoint.moments` names them; None for
@@ -160,9 +160,9 @@ def misfit(
   """Tells why T5X would not take these moments, or ""; reads none.
 
   Args:
-    parameters: see `write_checkpoint`.
-    moments: likewise.
-    scanned: likewise.
+    parameters: Our parameters, layers unstacked; see `write_checkpoint`.
+    moments: The moments of Adafactor; see `write_checkpoint`.
+    scanned: Whether T5X's network scans its layers; see `write_checkpoint`.
 
   Raises:
     UserError: the parameters cannot be written so.

@@ -91,7 +91,7 @@ def read(file: pathlib.Path) -> dict[str, Tensor]:
   """Reads an index: all arrays and numbers by their names.
 
   Args:
-    file: as `find` gives it.
+    file: The path of an index, as `find` returns it.
 
   Raises:
     UserError: it is damaged, of another version, or names arrays that are not

@@ -40,7 +40,8 @@ class Layers:
   Attributes:
     theirs: shape of one layer in their tensor.
     ours: shape of one of our tensors.
-    axis: of their tensor, along which the layers lie; None where it is one.
+    axis: The axis of their tensor along which the layers lie; None if it holds
+      one layer.
   """
 
   theirs: Shape
@@ -78,9 +79,9 @@ class Parameter:
   """One parameter of theirs.
 
   Attributes:
-    theirs: its name in their tree.
+    theirs: The name of the parameter in their tree.
     ours: our name, with `layers_*` where it holds all layers.
-    shape: of their tensor.
+    shape: The shape of their tensor.
     layers: the axis of the layers, or None.
   """
 
@@ -127,10 +128,10 @@ class Parameter:
     """The link of a tensor that has all, or some, of the parameter's axes.
 
     Args:
-      prefix: what stands before the parameter's name on their side: 'target/'.
-      theirs: what stands after it.
-      ours: what stands after our names.
-      axes: which of `own_axes` it has; all by default.
+      prefix: The text before the parameter's name on their side: 'target/'.
+      theirs: The text after the parameter's name on their side.
+      ours: The text after our names.
+      axes: The axes of `own_axes` that the tensor has; None for all.
     """
     axes = self.own_axes if axes is None else axes
     kept = [i for i in range(len(self.shape)) if i in axes or i == self.layers]
@@ -154,7 +155,8 @@ def of_theirs(shapes: Mapping[str, Shape]) -> list[Parameter]:
   """Recognises the parameters of a T5X network.
 
   Args:
-    shapes: of all of them, by their names in the tree.
+    shapes: The shapes of all parameters of the network, by their names in the
+      tree.
 
   Raises:
     UserError: a parameter has more axes than one of ours can have.
@@ -220,7 +222,7 @@ def of_ours(
   """The parameters of the T5X network that ours make up.
 
   Args:
-    shapes: of all of ours, layers unstacked.
+    shapes: The shapes of all of our parameters, layers unstacked.
     scanned: whether its layers are scanned (`examples/scalable_t5`).
 
   Raises:

@@ -31,7 +31,7 @@ class Published:
 
   Attributes:
     key: `<paper>/<file>`, as in "t5/table06_corruption_rates".
-    title: what the table is of.
+    title: The subject of the table.
     source: the paper.
     columns: the names of the scores, left to right.
     rows: label -> column -> score; a cell that is empty in print is left out.
@@ -139,7 +139,7 @@ def per_task(key: str) -> Published | None:
   They are the lines of table 16 for that table, under that table's labels.
 
   Args:
-    key: of the table.
+    key: The key of the table.
 
   Returns:
     Its rows with the columns of table 16; None where that has none of them.

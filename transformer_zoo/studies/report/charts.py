@@ -226,9 +226,9 @@ def learning_curves(
   Args:
     title: The title of the chart.
     axis: The label of the horizontal axis.
-    curves: By the place of a row in the study, its horizontal values [points]
-      and the values of its seeds [seeds, points]. A row with a single point is
-      a dot.
+    curves: The horizontal values [points] and the values of the seeds [seeds,
+      points], by the position of a row in the study. A row with a single point
+      is a dot.
 
   Returns:
     An SVG element.
@@ -339,7 +339,7 @@ def _svg(
   Args:
     figure: The figure.
     title: The accessible name of the element.
-    labels: By the group id of an artist, the text shown over it.
+    labels: The text shown over an artist, by the group id of the artist.
   """
   (axes,) = figure.axes
   for artist in axes.get_children():

@@ -35,7 +35,7 @@ class Curve:
   Attributes:
     steps: The steps, ascending, [points].
     values: The values, [points].
-    costs: By axis, the cost of the run up to each step, [points]. An axis whose
+    costs: The cost of the run up to each step, [points], by axis. An axis whose
       cost is unknown is left out.
   """
 

@@ -151,8 +151,8 @@ def _grid(
   Args:
     study: The results of the study's runs.
     table: The numbers of the study.
-    groups: By the title above columns, these columns with the group whose runs
-      score them.
+    groups: The columns and the group whose runs score them, by the title above
+      the columns.
     differences: Differences by row and column, as a second view of each cell.
   """
   columns = {c: group for part in groups.values() for c, group in part.items()}

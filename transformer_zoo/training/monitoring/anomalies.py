@@ -31,14 +31,15 @@ class Anomalies:
   """What a run does about them.
 
   Attributes:
-    on_not_finite: what a loss or gradient that is NaN or infinite leads to:
-      'stop' ends the run, 'skip' leaves the state as it was and counts.
+    on_not_finite: The consequence of a loss or gradient that is NaN or
+      infinite: 'stop' ends the run, 'skip' leaves the state unchanged and
+      counts the step.
     on_spike: the same for a spike; 'note' counts it alone, 'ignore' does not
       look for any.
     deviations: a spike is so many running standard deviations above the
       running mean of the steps before it.
-    horizon: how many steps these remember, and how many must have been before
-      the first spike.
+    horizon: The number of steps over which the mean and deviation run, and the
+      number of steps before a spike can be found.
     max_in_a_row: more skipped steps one after another end the run.
   """
 
@@ -82,8 +83,8 @@ class Anomalies:
     Args:
       before: the state that the step began with.
       after: the state that it would leave.
-      sums: of `train_step`.
-      history: what `initial_history` gave, or the step before.
+      sums: The sums of `train_step`.
+      history: The result of `initial_history`, or of the step before.
 
     Returns:
       The state, whose `step` counts skipped steps as well, and the sums with

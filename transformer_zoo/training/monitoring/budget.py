@@ -13,14 +13,14 @@ class Budget:
   """Adds up a run over all of its processes, as its checkpoints know them.
 
   Attributes:
-    parameters: of the model.
-    trained_parameters: those of them that steps change.
-    rows: of all batches.
-    input_tokens: that encoders read, or that stand before a decoder's targets;
-      padding apart.
-    target_tokens: those that have a loss.
-    flops: that the model needs for these batches, padding included: three
-      times the matrix products of forward passes.
+    parameters: The number of parameters of the model.
+    trained_parameters: The number of parameters that steps change.
+    rows: The number of rows of all batches.
+    input_tokens: The number of tokens that encoders read, or that precede a
+      decoder's targets, without padding.
+    target_tokens: The number of tokens that have a loss.
+    flops: The FLOPs that the model needs for these batches, padding included:
+      three times the matrix products of forward passes.
   """
 
   def __init__(
@@ -35,10 +35,12 @@ class Budget:
     """Begins, or goes on where a checkpoint was.
 
     Args:
-      saved: what `to_json` gave, of the checkpoint.
-      parameters: of the model.
-      trained_parameters: those of them that steps change.
-      started: by `clock`, when this process began with the run.
+      saved: The result of `to_json` that a checkpoint holds; None at the start
+        of a run.
+      parameters: The number of parameters of the model.
+      trained_parameters: The number of parameters that steps change.
+      started: The reading of `clock` when this process began with the run; None
+        for now.
       clock: seconds since any moment.
     """
     saved = saved or {}
@@ -71,10 +73,10 @@ class Budget:
     """Counts a step.
 
     Args:
-      rows: of its batch.
-      tokens: of inputs and targets.
-      targets: those that have a loss.
-      flops: that its model needs.
+      rows: The number of rows of its batch.
+      tokens: The number of input and target tokens together.
+      targets: The number of target tokens that have a loss.
+      flops: The FLOPs that its model needs.
     """
     self.rows += rows
     self.input_tokens += tokens - targets

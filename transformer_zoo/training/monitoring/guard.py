@@ -40,8 +40,8 @@ class Guard:
   """Counts anomalies, keeps what the step remembers of those before it.
 
   Attributes:
-    history: on the devices, for the next step; None where the step looks for
-      nothing.
+    history: The running statistics on the devices, for the next step; None if
+      the step looks for no anomalies.
   """
 
   def __init__(
@@ -57,12 +57,13 @@ class Guard:
     """Begins, or goes on where a checkpoint was.
 
     Args:
-      anomalies: what is done about them.
-      recorder: where they are written.
-      folder: of the run, for the batch that ends it.
+      anomalies: The treatment of anomalies.
+      recorder: The recorder that writes anomalies.
+      folder: The run folder, which receives the batch that ends the run.
       origin: the number of a batch, from 0 -> where it comes from.
       place: lays the history out on the devices.
-      saved: of `to_json`.
+      saved: The result of `to_json` that a checkpoint holds; None at the start
+        of a run.
     """
     self._anomalies = anomalies
     self._recorder = recorder
@@ -104,9 +105,9 @@ class Guard:
     """Whether a step moved the parameters; an anomaly is written down.
 
     Args:
-      step: its number, from 1.
-      sums: of `train_step` and `Anomalies.judge`, on the host.
-      batch: of this process.
+      step: The number of the step, from 1.
+      sums: The sums of `train_step` and `Anomalies.judge`, on the host.
+      batch: The batch of this process.
 
     Raises:
       NotFinite: loss or gradient is, and that ends the run.

@@ -27,8 +27,9 @@ class Watch:
   Attributes:
     guard: looks for anomalies.
     stopwatch: measures.
-    budget: what the run has cost.
-    shown: what the progress on the terminal says: the last loss, the speed.
+    budget: The cost of the run so far.
+    shown: The values shown in the progress line of the terminal: the last loss,
+      the speed.
   """
 
   def __init__(
@@ -46,14 +47,17 @@ class Watch:
     """Begins, or goes on where a checkpoint was.
 
     Args:
-      recorder: where values are written.
+      recorder: The recorder that writes values.
       guard: looks for anomalies.
       profiler: takes traces.
       stopwatch: measures.
-      norm_names: of the groups whose norms a step gives.
-      flops: that a model needs for a batch.
-      progress: with what `to_json` gave; {} at the start of a run.
-      budget: of the run, by default one that goes on with `progress`.
+      norm_names: The names of the groups whose norms a step returns.
+      flops: A function from the shapes of a batch to the FLOPs that the model
+        needs.
+      progress: The result of `to_json` that a checkpoint holds; {} at the start
+        of a run.
+      budget: The budget of the run; None for one that continues from
+        `progress`.
     """
     progress = progress or {}
     self.guard = guard
@@ -108,10 +112,10 @@ class Watch:
     """Reads what a step gave, waiting for it.
 
     Args:
-      number: of the step, from 1.
-      sums: of `train_step`.
-      batch: of this process.
-      shapes: of the whole batch.
+      number: The number of the step, from 1.
+      sums: The sums of `train_step`.
+      batch: The batch of this process.
+      shapes: The shapes of the global batch.
 
     Raises:
       FloatingPointError: as `Guard.accepts`.

@@ -36,7 +36,8 @@ def group(path: str) -> str:
   """The group of a parameter, such as `encoder/attention` or `embedding`.
 
   Args:
-    path: its names, as in `encoder/layers_0/attention/query/kernel`.
+    path: The name of the parameter, such as
+      `encoder/layers_0/attention/query/kernel`.
   """
   stack, _, inside = path.partition("/")
   # Only a stack has parts of several kinds: `token_embedder/embedding`.
@@ -53,7 +54,7 @@ def norms(tree, *, by_layer: bool = False) -> jax.Array:
 
   Args:
     tree: parameters, or what has their structure.
-    by_layer: also those of every layer, as in `encoder/layers_3`.
+    by_layer: Whether every layer is a group too, such as `encoder/layers_3`.
 
   Returns:
     float32 [groups], in the order of `names`.

@@ -17,8 +17,8 @@ def parse(text: str | None, train_steps: int) -> range:
   """Reads `10:13`, steps 10 to 13, both included, or `10`, that step alone.
 
   Args:
-    text: as the user wrote it; None for no steps.
-    train_steps: of the run.
+    text: The steps as the user wrote them; None for no steps.
+    train_steps: The number of training steps of the run.
 
   Raises:
     UserError: it is written otherwise, or the run has no such steps.
@@ -47,8 +47,8 @@ class Profiler:
     """Nothing happens before the first of `steps`.
 
     Args:
-      steps: whose trace is taken; a resumed run takes those that are left.
-      folder: of the run.
+      steps: The steps to trace; a resumed run traces those that remain.
+      folder: The run folder.
     """
     self._steps = steps
     self._folder = pathlib.Path(folder) / FOLDER
@@ -59,7 +59,7 @@ class Profiler:
     """Names what is dispatched inside as a step; begins the trace at its first.
 
     Args:
-      number: of the step, from 1.
+      number: The number of the step, from 1.
     """
     if number in self._steps and not self._is_running:
       jax.profiler.start_trace(self._folder)
@@ -75,8 +75,8 @@ class Profiler:
     """Ends the trace after its last step.
 
     Args:
-      number: of the step that was dispatched last.
-      result: of it, which is waited for.
+      number: The number of the step that was dispatched last.
+      result: The result of that step; the trace ends once it is ready.
 
     Returns:
       A sentence, at the end of the trace.

@@ -74,7 +74,7 @@ class Recorder:
 
     Args:
       folder: the run folder; it is made when missing.
-      writers: of numbers, besides TensorBoard.
+      writers: The writers that receive the numbers besides TensorBoard.
 
     Raises:
       UserError: a file that is already there is damaged before its last line,
@@ -116,7 +116,7 @@ class Recorder:
 
     Args:
       step: the training step.
-      description: for JSON.
+      description: The description of the anomaly, values of JSON by name.
     """
     if ANOMALIES_FILE not in self._files:
       _drop_torn_line(self._folder / ANOMALIES_FILE)

@@ -26,7 +26,7 @@ class Stopwatch:
 
     Args:
       devices: over which a step is spread.
-      peak_flops: of one device per second; None where nobody knows.
+      peak_flops: The peak FLOP/s of one device; None if it is unknown.
       clock: seconds since any moment.
     """
     self._devices = devices
@@ -48,8 +48,8 @@ class Stopwatch:
     """Counts a step.
 
     Args:
-      tokens: of its batch, padding left out.
-      flops: that its model needs, padding included.
+      tokens: The number of tokens of its batch, without padding.
+      flops: The FLOPs that its model needs, padding included.
     """
     self._steps += 1
     self._tokens += tokens

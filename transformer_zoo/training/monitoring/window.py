@@ -13,8 +13,8 @@ class Window:
   """What the seed decides of some steps; a resumed run goes on adding.
 
   Attributes:
-    sums: by name, scalars or arrays.
-    steps: how many were added.
+    sums: The sums by name, scalars or arrays.
+    steps: The number of steps added.
   """
 
   sums: dict[str, Value] = dataclasses.field(default_factory=dict)
@@ -30,8 +30,8 @@ class Window:
     """The line of metrics: sums divided once, norms and rates by steps.
 
     Args:
-      norm_names: of the groups in `gradient_norms`, `parameter_norms` and
-        `update_norms`.
+      norm_names: The names of the groups in `gradient_norms`, `parameter_norms`
+        and `update_norms`.
 
     Returns:
       Values by name; none of a window without steps.

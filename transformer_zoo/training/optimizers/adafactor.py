@@ -83,14 +83,16 @@ def adafactor(
 
   Args:
     learning_rate: a schedule.
-    decay_exponent: how fast the memory of second moments grows.
+    decay_exponent: The exponent of the decay of second moments; a larger one
+      gives a longer memory.
     epsilon_squared_gradient: added to squared gradients.
     epsilon_parameter_scale: the least scale of a parameter.
     clipping_threshold: the largest root mean square of an update.
     min_dim_size_to_factor: a matrix is factored if both sides have it.
     scale_by_parameter: whether steps are relative to the parameter's scale.
     clip_norm: the largest norm of all gradients together, or None as in T5.
-    state_dtype: of the moments; see training/rounded_state.py.
+    state_dtype: The dtype of the moments; see
+      training/optimizers/rounded_state.py.
 
   Returns:
     A transformation whose `update` needs the parameters.

@@ -38,7 +38,8 @@ def lamb(
     weight_decay: share of a matrix that is added to the direction before that
       is scaled.
     clip_norm: the largest norm of all gradients together, or None.
-    state_dtype: of the moments; see training/rounded_state.py.
+    state_dtype: The dtype of the moments; see
+      training/optimizers/rounded_state.py.
 
   Returns:
     A transformation whose `update` needs the parameters.

@@ -30,7 +30,8 @@ def lion(
     weight_decay: share of a matrix that is taken away, times the rate; 3 to 10
       times AdamW's.
     clip_norm: the largest norm of all gradients together, or None.
-    state_dtype: of the momentum; see training/rounded_state.py.
+    state_dtype: The dtype of the momentum; see
+      training/optimizers/rounded_state.py.
 
   Returns:
     A transformation whose `update` needs the parameters.

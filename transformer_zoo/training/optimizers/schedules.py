@@ -62,10 +62,10 @@ def linear(
   """Falls in a straight line (Devlin et al. 2019, appendix A.2).
 
   Args:
-    learning_rate: at the end of the warm-up, the highest.
-    train_steps: when the fall ends, warm-up included.
+    learning_rate: The highest rate, reached at the end of the warm-up.
+    train_steps: The step at which the fall ends, warm-up included.
     warmup_steps: steps of the rise before it.
-    final_share: what is left of `learning_rate` at the end.
+    final_share: The last rate as a share of `learning_rate`.
   """
   falling = _steps_of_fall(train_steps, warmup_steps, final_share)
   fall = optax.linear_schedule(
@@ -84,10 +84,10 @@ def cosine(
   """Falls as half a period of a cosine (Loshchilov and Hutter 2017).
 
   Args:
-    learning_rate: at the end of the warm-up, the highest.
-    train_steps: when the fall ends, warm-up included.
+    learning_rate: The highest rate, reached at the end of the warm-up.
+    train_steps: The step at which the fall ends, warm-up included.
     warmup_steps: steps of the rise before it.
-    final_share: what is left of `learning_rate` at the end; 0.1 in GPT-3
+    final_share: The last rate as a share of `learning_rate`; 0.1 in GPT-3
       (Brown et al. 2020, appendix B).
   """
   falling = _steps_of_fall(train_steps, warmup_steps, final_share)
@@ -105,8 +105,8 @@ def cooled_down(
 
   Args:
     schedule: the other one.
-    train_steps: when 0 is reached.
-    share: of `train_steps`, during which the rate falls.
+    train_steps: The step at which the rate reaches 0.
+    share: The share of `train_steps` during which the rate falls.
 
   Raises:
     UserError: there are no steps, or the share is not above 0 and at most 1.
@@ -134,8 +134,9 @@ def joined(schedules: Sequence[Schedule], steps: Sequence[int]) -> Schedule:
   """One schedule after another, each with a clock of its own.
 
   Args:
-    schedules: in their order.
-    steps: when each but the first begins; it counts from 0 there.
+    schedules: The schedules in the order in which they apply.
+    steps: The first step of each schedule but the first; a schedule counts from
+      0 there.
 
   Raises:
     UserError: the steps do not ascend, or are not one less than the schedules.

@@ -57,7 +57,7 @@ def own_axes(path, parameter) -> tuple[int, ...]:
   """Axes of a parameter that are not the stack's.
 
   Args:
-    path: to the parameter, as JAX has it.
+    path: The path to the parameter, as JAX gives it.
     parameter: an array or its shape.
   """
   stacked = any(getattr(key, "key", None) == "layers" for key in path)
@@ -80,10 +80,11 @@ def descending(
   """An optimizer that steps against the direction that its parts make.
 
   Args:
-    *parts: of gradients a direction, one after the other.
+    *parts: The transformations that make a direction of gradients, in order.
     learning_rate: a schedule.
-    clip_norm: see `clipped`.
-    state_dtype: of the moments; see training/rounded_state.py.
+    clip_norm: The largest norm of gradients; see `clipped`.
+    state_dtype: The dtype of the moments; see
+      training/optimizers/rounded_state.py.
   """
   steps = optax.chain(*parts, optax.scale_by_learning_rate(learning_rate))
   return rounded_state.kept_in(clipped(steps, clip_norm), state_dtype)

@@ -56,9 +56,10 @@ def place(
   the tensor that is being read.
 
   Args:
-    tensors: by name, every layer by itself, whether the model scans them or
-      not; read in this order. One with fewer numbers along an axis fills the
-      first places there, one with more is cut; of None nothing is read.
+    tensors: The tensors by name, in the order in which they are read, each
+      layer by itself whether the model scans layers or not. A tensor shorter
+      than the parameter along an axis fills the first places there, a longer
+      one is cut; None reads nothing.
     abstract_params: shapes, dtypes and shardings of the parameters.
     fresh: parameters like those, from which comes what is not read. They are
       used up: what is read takes their place in memory.

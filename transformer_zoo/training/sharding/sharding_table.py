@@ -16,11 +16,11 @@ class Row:
   """One parameter.
 
   Attributes:
-    path: its name.
-    shape: of the whole.
+    path: The name of the parameter.
+    shape: The shape of the whole parameter.
     axes: logical axes.
-    mesh_axes: what each axis is split over; `-` for nothing.
-    device_bytes: on one device.
+    mesh_axes: The mesh axes over which each axis is split; `-` for none.
+    device_bytes: The number of bytes on one device.
     replicated: whether every device has all of it, and it is large.
   """
 

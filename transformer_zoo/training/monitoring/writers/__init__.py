@@ -42,7 +42,7 @@ class Writer(Protocol):
     """Opens a session for the run of a folder.
 
     Args:
-      folder: of the run; `config.gin` in it is its configuration.
+      folder: The run folder; its `config.gin` is the configuration of the run.
 
     Raises:
       UserError: as `check`, or it cannot be reached.
@@ -53,8 +53,8 @@ def package(name: str, writer: str) -> Any:
   """Imports what a writer needs.
 
   Args:
-    name: of the package.
-    writer: of the writer, as it is bound.
+    name: The name of the package.
+    writer: The name of the writer in the configuration.
 
   Raises:
     UserError: it is not installed.
@@ -74,7 +74,7 @@ def identity(
   """The name of a run in a service, made once and kept in its folder.
 
   Args:
-    folder: of the run.
+    folder: The run folder.
     service: names the file.
     make: gives a name; called for a run that has none.
   """
@@ -88,7 +88,7 @@ def settings(folder: pathlib.Path) -> dict[str, str]:
   """The macros of a run by name, as its config.gin writes them.
 
   Args:
-    folder: of the run.
+    folder: The run folder.
   """
   path = folder / "config.gin"
   text = path.read_text(encoding="utf-8") if path.exists() else ""

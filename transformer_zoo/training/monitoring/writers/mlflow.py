@@ -21,9 +21,10 @@ class MlFlow:
   """Writes to an MLflow server or database; a resumed run goes on in its own.
 
   Attributes:
-    experiment: where the run appears; made when missing.
-    tracking_uri: of the server, or a database as `sqlite:////data/mlflow.db`;
-      None for what MLFLOW_TRACKING_URI says.
+    experiment: The experiment in which the run appears; it is made when
+      missing.
+    tracking_uri: The address of the server, or a database such as
+      `sqlite:////data/mlflow.db`; None for the value of MLFLOW_TRACKING_URI.
   """
 
   experiment: str = "transformer_zoo"

@@ -21,8 +21,9 @@ class WeightsAndBiases:
   what it has been told.
 
   Attributes:
-    project: where the run appears.
-    entity: whose project; None for the user's own.
+    project: The project in which the run appears.
+    entity: The user or team that owns the project; None for the user who is
+      logged in.
     group: runs that are shown together, such as those of a study.
     mode: 'offline' writes into the run's folder, for `wandb sync` to send.
   """
