@@ -1,6 +1,6 @@
-"""What is chosen by shapes and devices while a program is traced.
+"""Choices that shapes and devices decide while a program is traced.
 
-Who compiles a program asks what was chosen; who does not hears nothing.
+A caller that compiles a program can collect the choices made for it.
 """
 
 from collections.abc import Iterator

@@ -72,8 +72,8 @@ class Decoder(nn.Module):
 class EncoderDecoder(nn.Module):
   """An encoder reads the inputs, a decoder predicts the targets.
 
-  The batch follows SeqIO's encoder-decoder converter;
-  packed examples are told apart by their segment ids.
+  The batch follows SeqIO's encoder-decoder converter; segment ids separate
+  packed examples.
 
   Attributes:
     token_embedder: embeds the tokens of both sides.
@@ -111,9 +111,9 @@ class EncoderDecoder(nn.Module):
       decoder_input_tokens: [B, L] ids, the targets shifted right.
       decoder_target_tokens: [B, L] ids; tell which positions are real.
       encoder_segment_ids: [B, M], 1, 2, ... for packed examples, 0 padding.
-      decoder_segment_ids: [B, L], likewise.
+      decoder_segment_ids: [B, L], 1, 2, ... for packed examples, 0 padding.
       encoder_positions: [B, M], of each token in its example; 0 to M-1 if None.
-      decoder_positions: [B, L], likewise.
+      decoder_positions: [B, L], of each token in its example; 0 to L-1 if None.
       deterministic: no dropout.
 
     Returns:

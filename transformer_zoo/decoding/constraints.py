@@ -1,4 +1,4 @@
-"""Which tokens may come next, whatever the model says."""
+"""Constraints on the next token, independent of the model."""
 
 import dataclasses
 

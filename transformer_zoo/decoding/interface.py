@@ -1,4 +1,4 @@
-"""What a search is given and what it returns.
+"""The interface of a search: its arguments and its results.
 
 Letters of decoding: B rows, W outputs of a row that are in the making (beams
 or samples, all at one position), V vocabulary, L the largest length, T = L + 1

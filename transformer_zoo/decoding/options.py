@@ -1,4 +1,4 @@
-"""How outputs are searched for: one validated set of options."""
+"""Options of decoding: one validated set."""
 
 from collections.abc import Iterable, Sequence
 import dataclasses

@@ -1,4 +1,4 @@
-"""What a function costs, counted from its jaxpr: no compiler, no device.
+"""The cost of a function, counted from its jaxpr: no compiler, no device.
 
 XLA's own cost analysis counts the body of a loop once, so that of a scanned
 stack is that of one layer; this one multiplies by the length.

@@ -1,4 +1,4 @@
-"""What accelerators can do, from their makers' public figures.
+"""Peak rates and memory of accelerators, from their makers' public figures.
 
 Peak FLOP/s are of dense bfloat16 matrix products, bandwidths in bytes per
 second, all of one device as JAX counts them: a chip, but one of the two cores

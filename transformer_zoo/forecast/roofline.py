@@ -1,4 +1,4 @@
-"""How fast a step can be at best, and how fast without any overlap.
+"""Bounds on the time of a step: with full overlap, and without any.
 
   compute      = matrix product FLOPs / (devices x peak FLOP/s)
   memory       = bytes accessed / (devices x memory bandwidth)

@@ -1,4 +1,4 @@
-"""What a run will cost, told from its configuration: no data, no compiler."""
+"""The cost of a run, from its configuration alone: no data, no compiler."""
 
 from collections.abc import Iterator, Mapping
 import dataclasses

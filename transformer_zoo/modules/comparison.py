@@ -1,4 +1,4 @@
-"""Whether two models compute the same from the same parameters.
+"""A comparison of what two models compute from the same parameters.
 
 Shapes do not tell: ReLU and GELU, a scale that is on or off, another epsilon
 leave every parameter as it is.

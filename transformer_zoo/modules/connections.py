@@ -1,4 +1,4 @@
-"""How the sublayers of a layer meet the residual stream.
+"""Connections of a layer's sublayers with the residual stream.
 
 A connection takes x and the sublayers by name, in their order, and is a choice
 of where to normalize: `norm(name)` makes a normalization of that name.

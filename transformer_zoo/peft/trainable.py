@@ -1,4 +1,4 @@
-"""Which parameters of a model are trained: regular expressions over names."""
+"""The choice of trained parameters: regular expressions over names."""
 
 from collections.abc import Mapping, Sequence
 import dataclasses

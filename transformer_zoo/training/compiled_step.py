@@ -1,4 +1,4 @@
-"""A program's step, compiled before it runs, so that its memory is told first.
+"""A program's step, compiled before it runs to report its memory first.
 
 A jitted function compiles too, at its first call; but then nothing is known of
 its memory before it has run, and asking means to compile a second time.

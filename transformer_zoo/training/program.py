@@ -35,7 +35,7 @@ from transformer_zoo.training.step import train_step
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainProgram:
-  """What one training step reads, computes and writes, and where it lies.
+  """One training step: its parts, and their layout on a mesh.
 
   Use it inside `partitioning.activate(mesh)`.
 

@@ -1,4 +1,4 @@
-"""What a training step reads and writes."""
+"""The state of training: parameters, optimizer state and step."""
 
 import re
 import traceback
@@ -16,12 +16,12 @@ from transformer_zoo.peft.trainable import Trainable
 
 @struct.dataclass
 class TrainState:
-  """Everything that a run needs to go on.
+  """The arrays that a run continues from.
 
   Attributes:
-    step: steps made, int32 scalar.
-    params: the parameters, float32, without axis metadata.
-    opt_state: the optimizer's state, of the parameters that are trained.
+    step: The number of steps made, int32 scalar.
+    params: The parameters, float32, without axis metadata.
+    opt_state: The optimizer's state of the parameters that are trained.
   """
 
   step: jax.Array
@@ -44,11 +44,11 @@ def example_batch(inputs: int = 1, targets: int = 1) -> dict[str, jax.Array]:
   }
 
 
-# What Python says of a call that does not suit the signature.
+# Python's messages about a call that does not fit the signature.
 _OTHER_CALL = re.compile(
   r"\w\(\) (missing \d|takes |got (an unexpected|multiple|some positional))"
 )
-# Through which parts call one another.
+# The libraries through which parts call one another.
 _LIBRARIES = ("flax", "jax", "gin")
 
 

@@ -1,4 +1,4 @@
-"""Where the parameters of T5X's networks lie among ours.
+"""Links between the parameters of T5X's networks and ours.
 
 Most names are the same. Of T5X `examples/t5`, `examples/decoder_only` and
 `examples/scalable_t5`, and of Flaxformer's T5, these differ:
@@ -181,7 +181,7 @@ def of_theirs(shapes: Mapping[str, Shape]) -> list[Parameter]:
 
 
 def _scan_axis(shapes) -> int:
-  """T5X's `param_scan_axis`: 1, or 0 where vectors of d_model say so."""
+  """T5X's `param_scan_axis`: 1, or 0 where the scales of a scanned stack show it."""
   widths = {
     shape[-1]
     for name, shape in shapes.items()

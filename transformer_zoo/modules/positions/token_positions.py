@@ -1,4 +1,4 @@
-"""Where tokens stand: what relative and rotary positions are computed from."""
+"""Positions of tokens, which relative and rotary positions are computed from."""
 
 from flax import struct
 import jax

@@ -28,7 +28,7 @@ _SMALLEST_DEVIATION = 0.01
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class Anomalies:
-  """What a run does about them.
+  """The reaction of a run to NaN, infinities and spikes.
 
   Attributes:
     on_not_finite: The consequence of a loss or gradient that is NaN or

@@ -1,4 +1,4 @@
-"""What a run has cost so far: tokens, FLOPs, and where its seconds went."""
+"""The budget of a run so far: tokens, FLOPs, and seconds by activity."""
 
 from collections.abc import Callable, Iterator, Mapping
 import contextlib

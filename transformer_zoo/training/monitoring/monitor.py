@@ -22,7 +22,7 @@ Shapes = Mapping[str, jax.ShapeDtypeStruct]
 
 
 class Watch:
-  """What the loop tells of its steps, and asks about them.
+  """The observer of the training loop: it receives each step and its sums.
 
   Attributes:
     guard: looks for anomalies.

@@ -1,6 +1,6 @@
 """Norms of parameters and gradients, by group or layer.
 
-A group is told by a parameter's path alone: the stack it belongs to (the first
+A parameter's path alone decides its group: the stack it belongs to (the first
 name of the path, where several groups share it) and its kind, the first of
 `KINDS` that is found in the path.
 """

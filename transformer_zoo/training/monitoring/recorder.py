@@ -1,9 +1,10 @@
-"""What a run measured, on disk: JSON Lines files and TensorBoard events.
+"""The records of a run: JSON Lines files and TensorBoard events.
 
-`metrics.jsonl` holds what the seed decides (losses, scores) and nothing else,
-so that two equal runs write equal bytes; `timing.jsonl` holds what the machine
-decides (seconds, tokens per second); `anomalies.jsonl` says which steps were
-not as they should be. TensorBoard and what else is bound show the numbers.
+`metrics.jsonl` holds only values that the seed determines (losses, scores), so
+that two equal runs write equal bytes; `timing.jsonl` holds measurements that
+vary between machines (seconds, tokens per second); `anomalies.jsonl` lists the
+steps with NaN, infinities or spikes. TensorBoard and the bound writers receive
+the numbers too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -126,7 +127,7 @@ class Recorder:
   def truncate_after(self, step: int) -> None:
     """Forgets everything recorded after `step`, as a resumed run must.
 
-    The files are replaced atomically; the writers are told which steps the
+    The files are replaced atomically; the writers learn which steps the
     resumed run will write again.
 
     Args:
@@ -197,7 +198,7 @@ class NoRecorder(Recorder):
 
 
 def _attempt(session: Session, call, *arguments) -> bool:
-  """Calls a writer; a service that fails ends no run, and is told once."""
+  """Calls a writer; a failing service is reported once and ends no run."""
   try:
     call(*arguments)
   except Exception as error:  # Of any kind, for services are many.

@@ -1,4 +1,4 @@
-"""Settings of how a run is watched."""
+"""Settings of monitoring: intervals, norms, writers, anomalies, profiles."""
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
@@ -31,7 +31,7 @@ from transformer_zoo.training.program import TrainProgram
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class Watching:
-  """How a run is watched.
+  """Settings of monitoring.
 
   Attributes:
     anomalies: The reaction to NaN, infinities and spikes.

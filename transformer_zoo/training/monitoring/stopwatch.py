@@ -1,4 +1,4 @@
-"""How fast a run is: what the machine decides, and no seed."""
+"""Measurements that vary between machines: seconds, tokens per second."""
 
 from collections.abc import Callable, Iterator
 import contextlib

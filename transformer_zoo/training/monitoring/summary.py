@@ -1,4 +1,4 @@
-"""What a model is made of, from shapes alone: no data, no memory."""
+"""A summary of a model's parameters, from shapes alone."""
 
 from flax import linen as nn
 import jax

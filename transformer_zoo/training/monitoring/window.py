@@ -10,7 +10,7 @@ Value = float | np.ndarray
 
 @dataclasses.dataclass
 class Window:
-  """What the seed decides of some steps; a resumed run goes on adding.
+  """Sums over some steps that the seed determines; a resumed run adds to them.
 
   Attributes:
     sums: The sums by name, scalars or arrays.

@@ -1,7 +1,7 @@
-"""What optimizers share: clipped gradients, decayed matrices, their state.
+"""Shared parts of optimizers: clipped gradients, decayed matrices, state.
 
-A matrix is told from a scale or a bias by its axes, the stack's left out, so
-that scanned and looped layers train alike.
+A parameter with more than one axis, the stack's left out, is a matrix; others
+are scales and biases. So scanned and looped layers train alike.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a run prints of its mesh and of the memory of each device."""
+"""The report that a run prints of its mesh and the memory of each device."""
 
 from collections.abc import Iterator
 import math
@@ -11,7 +11,7 @@ from transformer_zoo.training.program import TrainProgram
 from transformer_zoo.training.sharding import meshes
 from transformer_zoo.training.sharding import sharding_table
 
-# Of more devices, processes or parameters the first and the number are told.
+# Longer lists of devices, processes or parameters are cut and counted.
 SHOWN = 8
 
 

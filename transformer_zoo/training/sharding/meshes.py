@@ -34,7 +34,7 @@ def make_mesh(
   Args:
     devices: all of them are used.
     fsdp: devices along `fsdp`; -1 for all that the other axes leave in a slice.
-    num_partitions: devices along `model`, likewise.
+    num_partitions: devices along `model`; -1 as for `fsdp`.
     num_slices: slices (TPU), or groups of hosts, inside of which the network is
       fast; -1 for as many as the devices tell of, else one.
 

@@ -1,4 +1,4 @@
-"""Where arrays lie: rules from logical axes to those of a mesh of devices.
+"""The layout of arrays: rules from logical axes to those of a mesh.
 
 One program runs on all devices; XLA's SPMD partitioner inserts the collectives
 that the layout implies.

@@ -1,4 +1,4 @@
-"""Where each parameter lies: axes, share of a device, what is replicated."""
+"""A table of the layout: axes of each parameter, bytes, replication."""
 
 import dataclasses
 import math

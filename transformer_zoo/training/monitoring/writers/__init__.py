@@ -1,4 +1,4 @@
-"""Where the numbers of a run are written besides its own files.
+"""Writers of a run's numbers to services, besides its own files.
 
 A writer is bound by gin (`WRITERS = [@WeightsAndBiases()]`) and opened by the
 run. What it opens is a session with
