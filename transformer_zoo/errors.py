@@ -1,13 +1,18 @@
-"""The one error a user causes and can mend, and help with misspelt names."""
+"""The error for mistakes of a user, and suggestions for misspelt names.
+
+Bad input raises `UserError` before anything is compiled. `zoo` prints
+`zoo: error: <message>` on stderr and exits with code 2.
+"""
 
 from collections.abc import Iterable
 import difflib
 
 
 class UserError(ValueError):
-  """Bad input, told in one sentence: what, which value, what is allowed, fix.
+  """Bad input, described in one sentence.
 
-  `zoo` prints the message without a traceback and exits with code 2.
+  The sentence names the setting, its value, the allowed values and the fix.
+  `zoo` prints it without a traceback and exits with code 2.
   """
 
 

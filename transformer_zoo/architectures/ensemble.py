@@ -2,7 +2,9 @@
 
 Raffel et al. 2020, section 3.6: members that were trained by themselves, or
 fine-tuned from one pre-trained model. They may have other sizes and parts, but
-one vocabulary, and they read the same batches.
+one vocabulary, and they read the same batches. Their parameters are
+`members_0`, `members_1`, ...; the logits of the members are computed one after
+another and not stacked, so the members may differ in size.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,9 +17,10 @@ from transformer_zoo.modules.attention import cache
 
 
 class Ensemble(nn.Module):
-  """A model to whoever scores or generates.
+  """A model that scores and generates with the mean logits of its members.
 
   Every member has a cache of its own; the beams of all of them are the same.
+  The intermediate `hidden` is a tuple with the hidden states of each member.
 
   Attributes:
     members: encoder-decoder models, or decoder-only ones; the parameters of

@@ -1,4 +1,9 @@
-"""Dropout whose mask may be shared along some axes."""
+"""Dropout whose mask may be shared along some axes.
+
+A row has the same mask however many microbatches divide its batch. Masks that
+are shared along an axis are drawn for the whole batch, and each part takes
+those of its rows; other masks are drawn row by row, each with its own key.
+"""
 
 from collections.abc import Iterator
 import contextlib

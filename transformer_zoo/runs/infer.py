@@ -1,4 +1,10 @@
-"""Answers of a checkpoint to texts."""
+"""Answers of a checkpoint to texts, or log-likelihoods of given targets.
+
+All examples are read and checked before anything is computed, unless they are
+answered one by one. With a journal, finished batches are kept on disk under a
+fingerprint of what answers depend on (`fingerprint.py`), and a run that was
+killed continues after them.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 import itertools

@@ -1,4 +1,12 @@
-"""The folder of a run: its owner, its description and its result."""
+"""The folder of a run: its owner, its description and its result.
+
+`lock` names the program that trains in the folder. `config.gin`, `model.txt`,
+`environment.json`, `commands.txt` and `data.json` (the data that the run reads)
+describe the run. The recorder writes the metrics (training/monitoring/),
+Orbax `checkpoints/`, evaluations `predictions/`; `result.json` is written last.
+docs/reference/file_formats.md lists all files. All processes of a run share the
+folder; the first one writes all of these but the checkpoints.
+"""
 
 from collections.abc import Iterator, Mapping
 import contextlib

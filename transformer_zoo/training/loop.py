@@ -3,6 +3,10 @@
 While a step runs, the next batch is laid out on the devices; the next step is
 dispatched before the metrics of the last one are read. So the devices do not
 wait for the host.
+
+The loop saves before it evaluates, so that a kill during an evaluation costs no
+step. `evaluation_due` in the progress of a checkpoint makes a resumed run
+evaluate first.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,10 @@
-"""A model of ours as a Hugging Face directory."""
+"""A model of ours as a Hugging Face directory.
+
+A config.json is written only if the model that it describes, built again,
+computes the same as the given one, field by field. Sinusoids that alternate are
+reordered first (`with_sines_first`), because the classes of `transformers` put
+all sines before all cosines.
+"""
 
 from collections.abc import Mapping, Sequence
 import pathlib

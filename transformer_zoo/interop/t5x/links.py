@@ -181,7 +181,7 @@ def of_theirs(shapes: Mapping[str, Shape]) -> list[Parameter]:
 
 
 def _scan_axis(shapes) -> int:
-  """T5X's `param_scan_axis`: 1, or 0 where the scales of a scanned stack show it."""
+  """T5X's `param_scan_axis`: 1, or 0 where the scales of a stack show it."""
   widths = {
     shape[-1]
     for name, shape in shapes.items()

@@ -1,4 +1,4 @@
-"""Positions of tokens, which relative and rotary positions are computed from."""
+"""Positions of tokens, the source of relative and rotary positions."""
 
 from flax import struct
 import jax

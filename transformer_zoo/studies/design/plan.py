@@ -1,4 +1,9 @@
-"""The plan of a study on a suite: its runs in order, identical ones found."""
+"""The plan of a study on a suite: its runs in order, identical ones found.
+
+Each run has a fingerprint of the configuration and data that it computes from.
+Runs with equal fingerprints, of one study or of several in the same output
+folder, share one folder of the pool.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 import functools

@@ -33,6 +33,10 @@ from transformer_zoo.training.program import TrainProgram
 class Watching:
   """Settings of monitoring.
 
+  `in_step` gives the parts that belong to the compiled step, `start` the
+  observer that the loop calls, and `recorder` the writer of files, which writes
+  on the first process only.
+
   Attributes:
     anomalies: The reaction to NaN, infinities and spikes.
     norms: The norms of gradients and parameters that are logged: those of
