@@ -31,8 +31,7 @@ def gradients_of(
   """Gradients and sums of one batch.
 
   The gradients of the parts, before the division by the weight of the targets,
-  are added up in the dtype of the parameters, laid out by `lay_out`, and divided
-  once.
+  are added up in the dtype of the parameters and divided once.
 
   Args:
     objective: the loss of parameters on a batch.
