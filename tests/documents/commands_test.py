@@ -52,3 +52,12 @@ def test_the_readme_shows_the_task_of_the_guide():
     for path in (ROOT / "README.md", ROOT / "docs/guides/your_own_task.md")
   ]
   assert blocks[0] == blocks[1]
+
+
+def test_the_map_names_files_that_exist():
+  text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+  files = re.findall(r"^\| \d+ \| `(\S+\.py)`", text, re.M)
+  assert 0 < len(files) <= 20
+  for file in files:
+    place = ROOT if file.startswith("tasks/") else ROOT / "transformer_zoo"
+    assert (place / file).is_file(), file
