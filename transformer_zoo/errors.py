@@ -25,9 +25,9 @@ def nearest(name: str, allowed: Iterable[str], most: int = 3) -> str:
   """Returns the clause that names what a misspelt `name` may have meant.
 
   Args:
-    name: what the user wrote.
+    name: The name that the user wrote.
     allowed: every name that exists.
-    most: how many suggestions at the most.
+    most: The largest number of suggestions.
 
   Returns:
     `"; did you mean 'a', 'b'?"` with the nearest names, or, where nothing is

@@ -11,7 +11,7 @@ Hosts = Mapping[str, bool | frozenset[str]]
 
 
 def normalized(url: str) -> str:
-  """Returns the address by which two copies of a page are told to be one.
+  """Returns the address that all copies of a page share.
 
   Without scheme, `www.`, feed or campaign parameters and last slash, as TFDS
   does it (`c4_utils.normalize_url`).

@@ -78,7 +78,7 @@ def _huge_pages() -> str:
 
 
 def _data_folders() -> dict[str, Any]:
-  """Where tasks look for files, in this order, and the folders there."""
+  """Folders in which tasks look for files, in order, and their contents."""
   named = os.environ.get("ZOO_DATA_DIR", "")
   places = [pathlib.Path(place) for place in named.split(os.pathsep) if place]
   # What no data folder has (tasks/sources/).

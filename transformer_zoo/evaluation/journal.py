@@ -1,7 +1,7 @@
-"""The batches that an evaluation has done, so that a killed one continues.
+"""A journal of finished batches, with which a killed evaluation continues.
 
-A file of JSON Lines: first what the evaluation was of, then a line per batch.
-A line that a kill cut short, and what follows it, is done again.
+A file of JSON Lines: first the fingerprint of the evaluation, then a line for
+each batch. A line that a kill cut short, and all after it, are computed again.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ Rows = list[dict[str, Any]]
 
 
 class Journal:
-  """What has been computed so far.
+  """The values that have been computed so far.
 
   Attributes:
     path: The path of the file.

@@ -143,7 +143,7 @@ def refused_bytes(message: str) -> tuple[int | None, int | None]:
 
 
 def memory_of(compiled: jax.stages.Compiled) -> Memory:
-  """What the compiler plans for a program."""
+  """Returns the memory that the compiler plans for a program."""
   analysis = compiled.memory_analysis()
   return Memory(
     arguments=analysis.argument_size_in_bytes,

@@ -94,7 +94,7 @@ _WITHOUT_ARITHMETIC = (
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-  """What is computed and what goes through memory.
+  """The operations of a program and the bytes that go through memory.
 
   Attributes:
     flops: floating-point operations.

@@ -123,7 +123,7 @@ def channel(instruction: Instruction) -> int | None:
 
 
 def trip_count(module: Module, loop: Instruction) -> int | None:
-  """How often a `while` runs; None if data decides.
+  """The number of turns of a `while`; None if data decides.
 
   By the compiler's note if there is one, else by the condition, if that
   compares a counter, which the body moves on by a constant, with a constant.
@@ -189,7 +189,7 @@ def _source(module: Module, name: str) -> Instruction:
 
 
 def _element(module: Module, name: str, index: int) -> Instruction:
-  """What stands at an index of a tuple."""
+  """The operand at an index of a tuple."""
   whole = _source(module, name)
   if whole.opcode != "tuple":
     return whole
@@ -209,7 +209,7 @@ def _tuple_index(instruction: Instruction) -> int | None:
 
 
 def _increment(module: Module, instruction: Instruction) -> int | None:
-  """What an addition adds to a loop's counter."""
+  """The number that an addition adds to a loop's counter."""
   if instruction.opcode != "add":
     return None
   numbers = [_constant(_source(module, name)) for name in instruction.operands]

@@ -100,7 +100,7 @@ def search(
   journal: pathlib.Path | None = None,
   fingerprint: str = "",
 ) -> list[dict[str, Any]]:
-  """Forecasts one candidate after the other.
+  """Forecasts the candidates one after another.
 
   Args:
     tried: The candidates to forecast, from `candidates`.

@@ -15,7 +15,7 @@ from transformer_zoo.training.sharding import sharding_table
 
 @dataclasses.dataclass(frozen=True)
 class Forecast:
-  """What is known of a program before it runs.
+  """The forecast of a program before it runs.
 
   Attributes:
     topology: The devices that the program is compiled for.

@@ -1,4 +1,4 @@
-"""Along which mesh axes a collective's groups of devices lie.
+"""The mesh axes along which a collective's groups of devices lie.
 
 Three notations occur (openxla/xla, hlo/ir/replica_group.cc): lists
 `{{0,1},{2,3}}`, iota tiles `[4,2]<=[2,4]T(1,0)`, and axes of the partitioner's

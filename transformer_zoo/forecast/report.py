@@ -132,7 +132,7 @@ def _cost(report: dict[str, Any]) -> list[str]:
 
 
 def _compiled(report: dict[str, Any]) -> list[list[str]]:
-  """What only a compiled program tells."""
+  """The values that only a compiled program has."""
   if "total" not in report["memory"]:
     return []
   return [_collectives(report["collectives"]), _roofline(report["roofline"])]

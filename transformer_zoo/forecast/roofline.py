@@ -30,7 +30,7 @@ _SECONDS_PER_DAY = 86400
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-  """What follows from a time for one step.
+  """Rates that follow from the time of one step.
 
   Attributes:
     seconds: The seconds of one step.

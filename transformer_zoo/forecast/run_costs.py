@@ -14,7 +14,7 @@ from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 
 @dataclasses.dataclass(frozen=True)
 class RunCosts:
-  """What a run costs, whatever the machine.
+  """The costs of a run that do not depend on the machine.
 
   Attributes:
     parameters: The number of parameters of the model.
@@ -81,7 +81,7 @@ def of_settings(run: Run, *, with_executed: bool = True) -> RunCosts:
 
 
 def times(steps: int, periods: loop.Periods) -> dict[str, int]:
-  """How often a run saves and evaluates, the last time at its end."""
+  """The numbers of saves and evaluations of a run, its end included."""
   evaluations = -(-steps // periods.evaluate) if periods.evaluate else 1
   return {
     "saves": -(-steps // periods.checkpoint),

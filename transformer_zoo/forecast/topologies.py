@@ -1,4 +1,4 @@
-"""Devices to compile for: those of a TPU slice that is not there, or here.
+"""Devices to compile for: those of this machine, or of an absent TPU slice.
 
 libtpu describes every slice of the TPUs that it compiles for, without one and
 without asking Google Cloud's metadata server.
@@ -94,7 +94,7 @@ def find(name: str, num_slices: int = 1) -> Topology:
 
 
 def chips_of(name: str) -> tuple[hardware.Chip, int]:
-  """What a device of a TPU slice can do, and how many it has; without libtpu.
+  """The chip of a TPU slice and the number of devices; without libtpu.
 
   Args:
     name: The name of a topology, such as `v5e:16x16`.

@@ -49,7 +49,7 @@ _SEEDS = 2**32
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Step:
-  """What one training step computes: all that its compiled program depends on.
+  """One training step: the settings that its compiled program depends on.
 
   Attributes:
     model: The architecture.
@@ -109,7 +109,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Examples:
-  """How examples become batches as the model reads them.
+  """The batches of a run: lengths, sizes and packing.
 
   Attributes:
     task_feature_lengths: The number of tokens of each feature, `inputs` and
@@ -143,7 +143,7 @@ class Examples:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Data:
-  """Which examples a run reads.
+  """The examples that a run reads.
 
   Attributes:
     mixture_or_task_name: The name of the mixture or task to train on.
@@ -177,7 +177,7 @@ class Data:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Evaluation:
-  """How a run evaluates itself on the validation splits.
+  """The evaluations of a run on its validation splits.
 
   Attributes:
     decoding: The options of the search for outputs.
@@ -198,7 +198,7 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Course:
-  """How long a run goes on, and what happens on the way.
+  """The length of a run and its periodic actions.
 
   Attributes:
     train_steps: The number of steps of this run.
@@ -215,7 +215,7 @@ class Course:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Start:
-  """What a run starts from, unless it is resumed.
+  """The start of a run that is not resumed.
 
   Attributes:
     seed: The seed of the parameters, the order of the data and dropout.
@@ -232,7 +232,7 @@ class Start:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Storage:
-  """Where a run is stored, and which of its checkpoints are kept.
+  """The storage of a run and the retention of its checkpoints.
 
   Attributes:
     model_dir: The run folder, or its URL (runs/remote.py).

@@ -55,7 +55,7 @@ class Preempted(SystemExit):
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class Periods:
-  """How often a run logs, saves and evaluates; it also does so at its end.
+  """The periods of logging, saving and evaluation; all also occur at the end.
 
   Attributes:
     log: The number of steps between two lines of metrics, which are means over

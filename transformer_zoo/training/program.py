@@ -1,7 +1,7 @@
 """A training step on a mesh: one definition for runs, forecasts and benchmarks.
 
 Nothing is computed before `initial_state` or `step` is called, so the same
-program can be compiled for a machine that is not there.
+program can be compiled for an absent machine.
 """
 
 from collections.abc import Callable
@@ -73,7 +73,7 @@ class TrainProgram:
   @functools.cached_property
   def abstract_state(self) -> TrainState:
     """Shapes, dtypes and shardings of the state."""
-    # The key is traced too: the mesh may be of devices that are not there.
+    # The key is traced too: the devices of the mesh may be absent.
     shapes = jax.eval_shape(lambda: self._make_state(jax.random.key(0)))
     shardings = self.partitioning.shardings(
       self.mesh, self.boxed_params, shapes
@@ -82,7 +82,7 @@ class TrainProgram:
 
   @functools.cached_property
   def state_shardings(self) -> TrainState:
-    """Where each array of the state lies."""
+    """The shardings of all arrays of the state."""
     return _shardings(self.abstract_state)
 
   @property
@@ -167,7 +167,7 @@ class TrainProgram:
       least_memory.check_step(self.abstract_state, batch, step.jaxpr, device)
 
   def cost(self, batch) -> Cost:
-    """What a step on such a batch executes on all devices together."""
+    """The cost of a step on such a batch, on all devices together."""
     key = jax.eval_shape(lambda: jax.random.key(0))
     history = anomalies_lib.initial_history()
     return cost_lib.count(
@@ -242,5 +242,5 @@ class TrainProgram:
 
 
 def _shardings(abstract_tree):
-  """Where each array of a tree of shapes lies."""
+  """The shardings of all arrays of a tree of shapes."""
   return jax.tree.map(lambda leaf: leaf.sharding, abstract_tree)

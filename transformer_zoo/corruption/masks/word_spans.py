@@ -121,7 +121,7 @@ class _Words:
     batch_size, self._length = starts.shape
     self.number = np.count_nonzero(starts, axis=1)
     self._longest = longest
-    # Behind the last word of a row there are empty ones that nobody may take.
+    # Behind the last word of a row there are empty ones that are never taken.
     self._width = int(self.number.max(initial=0)) + longest
     filled = np.arange(self._width) < self.number[:, None]
     self._begins = np.full((batch_size, self._width + 1), self._length)

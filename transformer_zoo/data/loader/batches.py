@@ -1,4 +1,4 @@
-"""The batches of a run by step: which rows, of which places, laid out how."""
+"""The batches of a run by step: their rows, places and layout."""
 
 from collections.abc import Mapping, Sequence
 import dataclasses
@@ -25,7 +25,7 @@ CACHE_BYTES = 1 << 28
 
 @dataclasses.dataclass(frozen=True)
 class Batching:
-  """How examples become batches.
+  """The settings by which examples become batches.
 
   Attributes:
     stages: batch sizes and lengths of the rows.

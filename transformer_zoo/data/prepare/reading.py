@@ -56,7 +56,7 @@ def read_split(
   """Yields the examples of a split after `steps`, in their order.
 
   Args:
-    task: says source and features.
+    task: The task, which has the source and the features.
     steps: The preprocessors of the task that are run.
     split: one of the task's.
     kept: leave out all but these features; they may be whole documents.

@@ -29,7 +29,7 @@ _STATE = "state.json"
 
 @dataclasses.dataclass(frozen=True)
 class Writer:
-  """How tasks are written; the arguments are those of `prepare.prepare`."""
+  """The settings of writing tasks, named as the arguments of `prepare`."""
 
   processes: int
   beam_runner: str | None

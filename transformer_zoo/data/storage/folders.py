@@ -68,7 +68,7 @@ def _check_targets(task: Any, vocabulary: vocabularies.Vocabulary) -> None:
 
 
 def move(source: pathlib.Path, target: pathlib.Path) -> None:
-  """Renames a finished folder to `target`, in place of what is there."""
+  """Renames a finished folder to `target`, replacing an older folder."""
   retired = target.with_name(f".{target.name}.retired")
   shutil.rmtree(retired, ignore_errors=True)  # of a killed process
   if target.exists():

@@ -14,7 +14,7 @@ feature to int32 bytes and of `text` to the JSON-able rest of the example;
 `tokens` is the joined token stream of unlabelled text, without EOS, as bare ids
 (`PreparedTask.token_dtype`). A split is the concatenation of its shards.
 
-Tables: `checksums` has a CRC-32 per block of the shards (`data/integrity.py`);
+Tables: `checksums` has a CRC-32 per block of the shards (`integrity.py`);
 `lengths` (of 'examples') is int32 [examples, features], untrimmed;
 `document_ends` and, where the task splits sentences, `sentence_ends` (of
 'tokens') are int64, exclusive offsets into the stream.
@@ -42,7 +42,7 @@ FORMAT = 3  # raised when the record files change their meaning
 
 @dataclasses.dataclass(frozen=True)
 class Scoring:
-  """How predictions are scored, importable without TensorFlow.
+  """The scoring of predictions, importable without TensorFlow.
 
   Attributes:
     postprocess: {'function': 'module:name', 'kwargs': {...}}, or None.

@@ -31,8 +31,8 @@ class TokenizersModel:
   """Encodes and decodes; the attributes are those of every tokenizer.
 
   Attributes:
-    is_stated: whether special ids are others than the file itself tells, for
-      one of `files.SAYING` beside it says so (chat models end a turn).
+    is_stated: Whether a file of `files.SAYING` beside this one states other
+      special ids than the file itself (chat models end a turn).
   """
 
   def __init__(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Vocabulary:
-  """Texts to ids and back, as a file says.
+  """A mapping between texts and ids, defined by files.
 
   The files are read at the first use, not at construction. Instances are equal
   that name the same path, sentinels and case; they are immutable, survive

@@ -168,7 +168,7 @@ def _by_any(model: nn.Module) -> tuple[Family, dict[str, Any]]:
 def _differences(
   family: Family, described: Mapping[str, Any], model: nn.Module
 ) -> dict[str, str]:
-  """What their class computes in another way than the model."""
+  """Differences between what their class and the model compute."""
   architecture = family.architecture(described)
   again = config.build(
     "MODEL", architecture.gin_files, architecture.as_overrides()

@@ -214,7 +214,7 @@ def _min_length(path, content: Mapping[str, Any], continues: bool) -> int:
 
 
 def _searched(path, content: Mapping[str, Any]) -> dict[str, Any]:
-  """How outputs are searched for or drawn, and how many are returned."""
+  """The search or the draws of outputs, and the number that is returned."""
   found = _search(path, content)
   several = content.get("num_return_sequences") or 1
   if found and several > 1:

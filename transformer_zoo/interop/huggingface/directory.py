@@ -21,7 +21,7 @@ CONFIG = "config.json"
 SAFETENSORS = "model.safetensors"
 PYTORCH = "pytorch_model.bin"
 INDEX = ".index.json"
-# No class has it under the prefix of its other tensors.
+# In no class has this name the prefix of the other tensors.
 _HEAD = "lm_head.weight"
 _READERS = {SAFETENSORS: safetensors.read, PYTORCH: pytorch_files.read}
 # What Git leaves in the place of a large file that was not fetched.

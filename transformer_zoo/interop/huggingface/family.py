@@ -10,7 +10,7 @@ from transformer_zoo.interop.tensors.links import Link
 
 
 class Reference(str):
-  """What gin builds, '@target/Embed()', as the value of a binding."""
+  """A reference to a configurable, '@target/Embed()', as a binding's value."""
 
   def __repr__(self) -> str:
     return str(self)

@@ -23,7 +23,7 @@ DTYPES = {
   "bfloat16": np.dtype(ml_dtypes.bfloat16),
   "float16": np.dtype(np.float16),
 }
-# As `transformers` has it.
+# The value of `transformers`.
 MAX_SHARD_BYTES = 5_000_000_000
 GENERATION_CONFIG = "generation_config.json"
 _IN_GENERATION_CONFIG = (
@@ -45,7 +45,7 @@ def write_directory(
   max_shard_bytes: int = MAX_SHARD_BYTES,
   generation: Mapping[str, Any] | None = types.MappingProxyType({}),
 ) -> None:
-  """Writes weights, and configurations that are not there yet, into a folder.
+  """Writes weights, and missing configurations, into a folder.
 
   Args:
     path: The folder, which exists.

@@ -280,7 +280,7 @@ def _write_array(folder: pathlib.Path, place: str, tensor: Tensor) -> dict:
 def _parts(
   shape: tuple[int, ...], chunk: Sequence[int]
 ) -> Iterator[tuple[slice, ...]]:
-  """Where the chunks of an array lie in it."""
+  """The places of the chunks within an array."""
   starts = (range(0, n, c) for n, c in zip(shape, chunk, strict=True))
   for start in itertools.product(*starts):
     yield tuple(slice(s, s + c) for s, c in zip(start, chunk, strict=True))

@@ -24,7 +24,7 @@ _TO_ENCODER = "encoder_decoder_attention/"
 
 
 class Bridge(nn.Module):
-  """What both kinds of models share.
+  """The shared part of both kinds of models.
 
   The model is applied as a function of variables, so that those which T5X sees
   may have other names and another cache than the model's own.

@@ -254,7 +254,7 @@ def _gaps(study: StudyResults, column: Column) -> Iterator[str]:
 def _finished_scores(
   study, row, seed, group
 ) -> dict[str, dict[str, float]] | None:
-  """Of all runs that score a row; None while one of them is not finished."""
+  """The scores of the runs of a row; None until all of them are finished."""
   runs = [run for run in study.scored_runs(row, group) if run.seed == seed]
   if not runs or any(run.result is None for run in runs):
     return None

@@ -1,7 +1,7 @@
-"""Steps that are not as they should be: NaN, infinities, spikes.
+"""Anomalies of training steps: NaN, infinities, spikes.
 
 A spike is a loss or a gradient norm far above those of the steps before it. The
-decision falls inside of the compiled step, so that the host waits for nothing:
+decision falls inside of the compiled step, without waiting for the host:
 a step that is skipped leaves parameters and optimizer state as they were, by a
 choice between old and new for every array, where they lie.
 """
@@ -137,7 +137,7 @@ class Anomalies:
 
 
 def initial_history() -> dict[str, np.ndarray]:
-  """What is known of the steps before the first: nothing."""
+  """The empty statistics before the first step."""
   return {
     "steps": np.float32(0),
     "mean": np.zeros(2, np.float32),

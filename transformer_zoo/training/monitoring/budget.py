@@ -32,7 +32,7 @@ class Budget:
     started: float | None = None,
     clock: Callable[[], float] = time.perf_counter,
   ):
-    """Begins, or goes on where a checkpoint was.
+    """Begins, or continues from a checkpoint.
 
     Args:
       saved: The result of `to_json` that a checkpoint holds; None at the start
@@ -56,7 +56,7 @@ class Budget:
 
   @property
   def tokens(self) -> float:
-    """Of inputs and targets, padding apart."""
+    """The number of input and target tokens, without padding."""
     return self.input_tokens + self.target_tokens
 
   @contextlib.contextmanager
@@ -93,6 +93,6 @@ class Budget:
     }
 
   def to_json(self) -> dict[str, Any]:
-    """What a resumed run must know, and `result.json` says."""
+    """The state for a resumed run and for `result.json`."""
     counts = {name: getattr(self, name) for name in _COUNTS}
     return {**counts, "seconds": self.seconds()}

@@ -54,7 +54,7 @@ class Guard:
     place: Callable = lambda history: history,
     saved: Mapping | None = None,
   ):
-    """Begins, or goes on where a checkpoint was.
+    """Begins, or continues from a checkpoint.
 
     Args:
       anomalies: The treatment of anomalies.
@@ -81,7 +81,7 @@ class Guard:
       self.history = place(history)
 
   def to_json(self) -> dict:
-    """What a resumed run must know; waits for the last step."""
+    """The state for a resumed run; waits for the last step."""
     if self.history is None:
       return {}
     return {

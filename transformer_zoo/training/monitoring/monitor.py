@@ -1,4 +1,4 @@
-"""One run, watched: what its steps give is read, added up and written."""
+"""The monitor of a run: reads, adds up and records the sums of its steps."""
 
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
@@ -44,7 +44,7 @@ class Watch:
     progress: Mapping[str, Any] | None = None,
     budget: Budget | None = None,
   ):
-    """Begins, or goes on where a checkpoint was.
+    """Begins, or continues from a checkpoint.
 
     Args:
       recorder: The recorder that writes values.
@@ -74,7 +74,7 @@ class Watch:
     self._compiled = set()  # Shapes of the batches of steps.
 
   def to_json(self) -> dict[str, Any]:
-    """What a resumed run must know."""
+    """The state for a resumed run."""
     return {
       "window": self._window.to_json(),
       "budget": self.budget.to_json(),

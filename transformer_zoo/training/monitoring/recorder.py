@@ -113,7 +113,7 @@ class Recorder:
     self._scalars(TIMING_FILE, step, values)
 
   def anomaly(self, step: int, description: Mapping[str, Any]) -> None:
-    """Records a step that was not as it should be.
+    """Records a step with NaN, infinities or a spike.
 
     Args:
       step: the training step.

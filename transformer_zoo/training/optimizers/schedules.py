@@ -1,7 +1,7 @@
 """Learning rate schedules: step (from 0) to learning rate.
 
 A warm-up of N steps rises in a straight line from 0 at step 0 to the full rate
-at step N, as optax has it; T5's own, `rsqrt`, stands still instead.
+at step N, as in optax; T5's own, `rsqrt`, stands still instead.
 """
 
 from collections.abc import Callable, Sequence

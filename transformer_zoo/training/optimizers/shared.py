@@ -65,7 +65,7 @@ def own_axes(path, parameter) -> tuple[int, ...]:
 
 
 def are_matrices(params):
-  """Which parameters decay: all but scales and biases; a tree of booleans."""
+  """A tree of booleans: True for parameters other than scales and biases."""
   return jax.tree_util.tree_map_with_path(
     lambda path, leaf: len(own_axes(path, leaf)) > 1, params
   )

@@ -42,7 +42,7 @@ def planned(compiled: jax.stages.Compiled) -> str:
 
 
 def _mesh(mesh: jax.sharding.Mesh, num_slices: int) -> Iterator[str]:
-  """What runs along which axis, and where each process is."""
+  """Lines on the devices along each axis and the place of each process."""
   processes = np.vectorize(lambda device: device.process_index)(mesh.devices)
   ids = np.vectorize(lambda device: device.id)(mesh.devices)
   places = np.indices(mesh.devices.shape)
@@ -99,7 +99,7 @@ def _rest(number: int, what: str) -> Iterator[str]:
 
 
 def _share(tree) -> str:
-  """What a device has of arrays, and how much they are."""
+  """The bytes of arrays on one device and in total."""
   whole = sum(
     math.prod(leaf.shape) * leaf.dtype.itemsize
     for leaf in jax.tree.leaves(tree)

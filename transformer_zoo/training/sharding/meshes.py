@@ -36,7 +36,7 @@ def make_mesh(
     fsdp: devices along `fsdp`; -1 for all that the other axes leave in a slice.
     num_partitions: devices along `model`; -1 as for `fsdp`.
     num_slices: slices (TPU), or groups of hosts, inside of which the network is
-      fast; -1 for as many as the devices tell of, else one.
+      fast; -1 for the number that the devices report, or one.
 
   Raises:
     UserError: the devices do not divide as asked; with the meshes that do.
@@ -73,7 +73,7 @@ def possible_sizes(count: int, num_slices: int = 1) -> list[Mapping[str, int]]:
 
 
 def number_of_slices(mesh: jax.sharding.Mesh, asked: int) -> int:
-  """How many slices a mesh runs across that was made with `num_slices`."""
+  """The number of slices across which a mesh made with `num_slices` runs."""
   return len(_slices(list(mesh.devices.flat), asked))
 
 
@@ -85,14 +85,14 @@ def described(meshes: Sequence[Mapping[str, int]]) -> str:
 
 
 def slice_of(device: jax.Device) -> int | None:
-  """The number of a device's slice; None where devices tell of none."""
+  """The number of a device's slice; None if devices report no slices."""
   if device.platform != "tpu":
     return None
   return getattr(device, "slice_index", None)
 
 
 def shares_of_batch(mesh: jax.sharding.Mesh) -> dict[str, Any]:
-  """Which equal parts of a batch the devices of this process compute on.
+  """The equal parts of a batch that the devices of this process compute on.
 
   Processes along `model` have the same ones, and how a mesh orders the devices
   need not be the order of their processes.
@@ -134,7 +134,7 @@ def _slices(
 ) -> list[list[jax.Device]]:
   """Devices by slice.
 
-  Those that tell of no slices are cut in their order, which is that of their
+  Devices that report no slices are cut in their order, which is that of their
   processes.
   """
   told = sorted({slice_of(device) for device in devices} - {None})

@@ -65,7 +65,7 @@ class Partitioning:
       optimizer state are shared out; -1 for all that the others leave in a
       slice.
     num_slices: slices (TPU), or groups of hosts, inside of which the network
-      is fast; -1 for as many as the devices tell of, else one.
+      is fast; -1 for the number that the devices report, or one.
     rules: ordered (logical axis, mesh axes or None). Of an array, each axis
       gets the first rule of its name whose mesh axes are still free when the
       rules are gone through in their order.
@@ -153,7 +153,7 @@ class Partitioning:
     )
 
   def _shares(self, boxed_params, batch_size: int) -> _Shares:
-    """What has to divide over which mesh axes."""
+    """The sizes that mesh axes have to divide."""
     shares = {(batch_size, meshes.BATCH_AXES): f"BATCH_SIZE={batch_size}"}
     for path, names, shape in _boxes(boxed_params):
       spec = nn.logical_to_mesh_axes(names, self.rules)

@@ -112,7 +112,7 @@ def _read(
 def _blocks(
   leaf: jax.ShapeDtypeStruct, fresh: jax.Array | None
 ) -> dict[_Box, np.ndarray]:
-  """What this process's devices have of an array: box -> numbers."""
+  """The parts of an array on this process's devices: box -> numbers."""
   if fresh is not None:
     return {
       _box(shard.index, leaf.shape): np.array(shard.data)

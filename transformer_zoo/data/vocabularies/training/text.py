@@ -58,7 +58,7 @@ def read_lines(paths: Iterable[str], field: str = "text") -> Iterator[str]:
   A line of more than 2,000 characters is cut at spaces.
 
   Args:
-    paths: text, or JSON Lines where the name says so (.jsonl or .json, with or
+    paths: text, or JSON Lines by the name of the file (.jsonl or .json, with or
       without .gz); either may be compressed by gzip.
     field: The field of the objects in JSON Lines that has the text.
 

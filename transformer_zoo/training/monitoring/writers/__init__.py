@@ -33,7 +33,7 @@ class Session(Protocol):
 
 
 class Writer(Protocol):
-  """What gin binds."""
+  """A service that gin binds, before a session is open."""
 
   def check(self) -> None:
     """Raises UserError where its package is not installed."""
