@@ -19,8 +19,6 @@ from transformer_zoo import environment
 from transformer_zoo.data.loader.epochs import Repeats
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
 from transformer_zoo.errors import UserError
-from transformer_zoo.evaluation import averages
-from transformer_zoo.evaluation import best
 from transformer_zoo.evaluation.evaluator import TaskResult
 from transformer_zoo.processes import claims
 from transformer_zoo.processes import distributed
@@ -264,7 +262,7 @@ def write_result(
   """Writes `result.json` from the metrics of the best step, or of the last.
 
   `best_by_task` has each task's scores at the step that is best for it
-  (evaluation/best.py), as Raffel et al. 2020, section 3.1.2, report them.
+  (`averages.choose`), as Raffel et al. 2020, section 3.1.2, report them.
 
   Args:
     folder: The run folder.
@@ -280,13 +278,19 @@ def write_result(
     recorded.setdefault(line["step"], {}).update(line)
   scores, losses, invalid = _validation(recorded.get(reported, {}))
   by_step = {step: _validation(line)[0] for step, line in recorded.items()}
+  average, best = None, {}
+  if any(by_step.values()):
+    from transformer_zoo.evaluation import averages
+
+    average = averages.average(scores)
+    best = averages.choose(by_step)["tasks"]
   result = {
     "step": train_steps,
     "best_step": outcome.best_step,
     "selection": LAST if outcome.best_step is None else selection,
     "scores": scores,
-    "average": averages.average(scores),
-    "best_by_task": best.choose(by_step)["tasks"],
+    "average": average,
+    "best_by_task": best,
     "loss": losses,
     "num_examples": {name: s.num_examples for name, s in splits.items()},
     "truncated": {

@@ -6,9 +6,7 @@ from typing import Any
 
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
 from transformer_zoo.data.storage.manifest import PreparedTask
-from transformer_zoo.evaluation import averages
 from transformer_zoo.evaluation.evaluator import Evaluator
-from transformer_zoo.runs import evaluation_report
 from transformer_zoo.runs import run_folder
 from transformer_zoo.training.checkpoints.retention import Checkpointing
 from transformer_zoo.training.loop import Periods
@@ -64,6 +62,10 @@ def describe_omissions(
       f"without a split {SPLIT!r}, not evaluated: {', '.join(without)}"
     )
   for name, split in splits.items():
+    if not any(split.truncated.values()):
+      continue
+    from transformer_zoo.runs import evaluation_report
+
     lines += [
       f"validation of {name}: {line}"
       for line in evaluation_report.truncation(
@@ -105,7 +107,10 @@ def validate(
       scores[task.name] = result.scores
       path = folder / str(step) / f"{task.name}.jsonl"
       run_folder.write_predictions(path, result)
-  average = averages.average(scores)
-  if average is not None:
-    values["validation/average"] = average
+  if scores:
+    from transformer_zoo.evaluation import averages
+
+    average = averages.average(scores)
+    if average is not None:
+      values["validation/average"] = average
   return values

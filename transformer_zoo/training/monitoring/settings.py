@@ -14,17 +14,15 @@ from transformer_zoo.effects import Result
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import hardware
 from transformer_zoo.training.monitoring import norms as norms_lib
-from transformer_zoo.training.monitoring import profiling
 from transformer_zoo.training.monitoring.anomalies import Anomalies
 from transformer_zoo.training.monitoring.budget import Budget
+from transformer_zoo.training.monitoring.budget import Stopwatch
 from transformer_zoo.training.monitoring.guard import Guard
 from transformer_zoo.training.monitoring.monitor import Shapes
 from transformer_zoo.training.monitoring.monitor import Watch
 from transformer_zoo.training.monitoring.norms import Norms
-from transformer_zoo.training.monitoring.profiling import Profiler
 from transformer_zoo.training.monitoring.recorder import NoRecorder
 from transformer_zoo.training.monitoring.recorder import Recorder
-from transformer_zoo.training.monitoring.stopwatch import Stopwatch
 from transformer_zoo.training.program import TrainProgram
 
 
@@ -62,7 +60,7 @@ class Watching:
       UserError: The run lacks the steps to profile, or the package of a writer
         is not installed.
     """
-    profiling.parse(self.profile, train_steps)
+    self._profiler(pathlib.Path(), train_steps)
     for writer in self.writers:
       if isinstance(writer, str):
         raise UserError(
@@ -123,7 +121,7 @@ class Watching:
     return Watch(
       recorder,
       guard,
-      Profiler(profiling.parse(self.profile, train_steps), folder),
+      self._profiler(folder, train_steps),
       Stopwatch(
         devices=program.mesh.size, peak_flops=chip.peak_flops if chip else None
       ),
@@ -133,6 +131,15 @@ class Watching:
       budget=Budget(
         progress.get("budget"), **program.parameter_counts, started=started
       ),
+    )
+
+  def _profiler(self, folder: pathlib.Path, train_steps: int):
+    if self.profile is None:
+      return None
+    from transformer_zoo.training.monitoring import profiling
+
+    return profiling.Profiler(
+      profiling.parse(self.profile, train_steps), folder
     )
 
   def _norms(self) -> Norms | None:
