@@ -21,6 +21,12 @@ from jax.extend import core
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import cost
 
+_GIB = 2**30
+# The memory of a container, by version 2 and 1 of Linux' control groups.
+_CONTAINER_LIMITS = (
+  pathlib.Path("/sys/fs/cgroup/memory.max"),
+  pathlib.Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = r"([\d.]+)([KMGT]?)i?B?"
 # libtpu's two ways to say it (openxla.org/xla/errors, E1000 and E1001).
@@ -161,14 +167,6 @@ def memory_of(compiled: jax.stages.Compiled) -> Memory:
     code=analysis.generated_code_size_in_bytes,
     peak=analysis.peak_memory_in_bytes,
   )
-
-
-_GIB = 2**30
-# The memory of a container, by version 2 and 1 of Linux' control groups.
-_CONTAINER_LIMITS = (
-  pathlib.Path("/sys/fs/cgroup/memory.max"),
-  pathlib.Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-)
 
 
 def least_bytes(jaxpr: core.Jaxpr) -> int:

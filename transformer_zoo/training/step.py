@@ -32,7 +32,7 @@ def train_step(
     key: the run's dropout key; the step is folded in here.
     objective: the loss of parameters on a batch.
     optimizer: makes updates of gradients.
-    norms: of groups of parameters, to be reported (training/norms.py).
+    norms: of groups of parameters, to be reported (monitoring/norms.py).
     trainable: which parameters move; there are gradients of no others.
     **accumulating: further arguments of `accumulation.gradients_of`.
 

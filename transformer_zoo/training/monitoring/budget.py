@@ -11,6 +11,8 @@ import jax
 
 _COUNTS = ("rows", "input_tokens", "target_tokens", "flops")
 PARTS = ("start", "compilation", "training", "evaluation", "saving")
+# Besides these, the time since the last line went into steps.
+_NOT_STEPS = ("compilation", "evaluation")
 
 
 class Budget:
@@ -98,10 +100,6 @@ class Budget:
     """What a resumed run must know, and `result.json` says."""
     counts = {name: getattr(self, name) for name in _COUNTS}
     return {**counts, "seconds": self.seconds()}
-
-
-# Besides these, the time since the last line went into steps.
-_NOT_STEPS = ("compilation", "evaluation")
 
 
 class Stopwatch:

@@ -1,6 +1,6 @@
 """What a run does when a step was not as it should be.
 
-The step itself has decided (training/anomalies.py); here its verdict is read,
+The step itself has decided (anomalies.py); here its verdict is read,
 one step late, written down with where the batch came from, and ends the run
 where that is bound.
 """

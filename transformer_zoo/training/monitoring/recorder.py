@@ -11,11 +11,14 @@ import contextlib
 import json
 import os
 import pathlib
+import typing
 from typing import Any
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training.monitoring.writers import Session
-from transformer_zoo.training.monitoring.writers import Writer
+
+if typing.TYPE_CHECKING:
+  from transformer_zoo.training.monitoring.writers import Session
+  from transformer_zoo.training.monitoring.writers import Writer
 
 METRICS_FILE = "metrics.jsonl"
 TIMING_FILE = "timing.jsonl"
@@ -68,7 +71,7 @@ class Recorder:
   """
 
   def __init__(
-    self, folder: str | os.PathLike[str], writers: Iterable[Writer] = ()
+    self, folder: str | os.PathLike[str], writers: "Iterable[Writer]" = ()
   ):
     """Opens the files of a run for appending; they are made when missing.
 
@@ -87,7 +90,7 @@ class Recorder:
       _drop_torn_line(self._folder / name)
       self._open(name)
     # Imported late: who only reads lines waits for no protocol buffers.
-    from transformer_zoo.training.monitoring.writers import tensorboard
+    from transformer_zoo.training.monitoring import tensorboard
 
     events = tensorboard.EventFile(self._folder / TENSORBOARD_FOLDER)
     self._sessions: list[Session] = [events]
@@ -196,7 +199,7 @@ class NoRecorder(Recorder):
     pass
 
 
-def _attempt(session: Session, call, *arguments) -> bool:
+def _attempt(session: "Session", call, *arguments) -> bool:
   """Calls a writer; a service that fails ends no run, and is told once."""
   try:
     call(*arguments)

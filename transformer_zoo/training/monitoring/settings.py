@@ -12,7 +12,6 @@ import jax
 from transformer_zoo.effects import Place
 from transformer_zoo.effects import Result
 from transformer_zoo.errors import UserError
-from transformer_zoo.forecast import hardware
 from transformer_zoo.training.monitoring import norms as norms_lib
 from transformer_zoo.training.monitoring.anomalies import Anomalies
 from transformer_zoo.training.monitoring.budget import Budget
@@ -105,7 +104,6 @@ class Watching:
       started: The time by `time.perf_counter` at which this process began with
         the run; None for now.
     """
-    chip = hardware.chip_of(program.mesh.devices.flat[0].device_kind)
     guard = Guard(
       self.anomalies,
       recorder,
@@ -123,7 +121,8 @@ class Watching:
       guard,
       self._profiler(folder, train_steps),
       Stopwatch(
-        devices=program.mesh.size, peak_flops=chip.peak_flops if chip else None
+        devices=program.mesh.size,
+        peak_flops=_peak_flops(program.mesh.devices.flat[0]),
       ),
       norm_names=names,
       flops=functools.partial(_flops, program),
@@ -146,6 +145,16 @@ class Watching:
     if self.norms == "total":
       return None
     return functools.partial(norms_lib.norms, by_layer=self.norms == "layers")
+
+
+def _peak_flops(device: jax.Device) -> float | None:
+  """Returns the FLOPs of a device per second; None if they are unknown."""
+  if device.platform == "cpu":
+    return None
+  from transformer_zoo.forecast import hardware
+
+  chip = hardware.chip_of(device.device_kind)
+  return chip.peak_flops if chip else None
 
 
 def _flops(program: TrainProgram, shapes: Shapes) -> int:

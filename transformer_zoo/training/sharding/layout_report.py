@@ -15,6 +15,8 @@ from transformer_zoo.training.sharding import meshes
 if typing.TYPE_CHECKING:
   from transformer_zoo.training.program import TrainProgram
 
+# A replicated parameter of more bytes is pointed out.
+LARGE = 10**6
 # Of more devices, processes or parameters the first and the number are told.
 SHOWN = 8
 
@@ -124,10 +126,6 @@ def _listed(numbers: np.ndarray) -> str:
 def _range(numbers: np.ndarray) -> str:
   low, high = numbers.min(), numbers.max()
   return str(low) if low == high else f"{low}-{high}"
-
-
-# A replicated parameter of more bytes is pointed out.
-LARGE = 10**6
 
 
 @dataclasses.dataclass(frozen=True)
