@@ -15,15 +15,15 @@ PROGRAM = """
 import argparse, sys
 sys.modules["seqio"] = None
 from transformer_zoo.cli import main
-from transformer_zoo.cli import processes
+from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import distributed
 
 def run():
   parser = argparse.ArgumentParser()
-  processes.add_arguments(parser)
+  common.add_process_arguments(parser)
   body = sys.argv.pop(1)
-  processes.start(parser.parse_args())
+  common.start_processes(parser.parse_args())
   exec(body, globals())
   return 0
 

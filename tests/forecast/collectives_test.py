@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from transformer_zoo.forecast import collectives
-from transformer_zoo.forecast import hlo
-from transformer_zoo.forecast import replica_groups
 from transformer_zoo.forecast.collectives import Collective
+from transformer_zoo.forecast.collectives import type_bytes
 
 MESH = {"data": 2, "fsdp": 2, "model": 4}
 
@@ -143,14 +142,14 @@ def test_a_loop_that_data_ends():
   ],
 )  # fmt: skip
 def test_mesh_axes_of_groups(attributes, axes, group):
-  assert replica_groups.of(attributes, MESH) == (axes, group)
+  assert collectives.axes_and_size(attributes, MESH) == (axes, group)
 
 
 def test_bytes_of_types():
-  assert hlo.type_bytes("bf16[12,768]{1,0:T(8,128)(2,1)S(1)}") == 12 * 768 * 2
-  assert hlo.type_bytes("(f32[3], /*index=1*/pred[8], s4[10])") == 12 + 8 + 5
-  assert hlo.type_bytes("f32[]{:T(128)}") == 4
-  assert hlo.type_bytes("f8e4m3fn[7]") == 7
+  assert type_bytes("bf16[12,768]{1,0:T(8,128)(2,1)S(1)}") == 12 * 768 * 2
+  assert type_bytes("(f32[3], /*index=1*/pred[8], s4[10])") == 12 + 8 + 5
+  assert type_bytes("f32[]{:T(128)}") == 4
+  assert type_bytes("f8e4m3fn[7]") == 7
 
 
 def test_what_xla_compiles_here():

@@ -18,7 +18,7 @@ from transformer_zoo.forecast import precompile
 from transformer_zoo.forecast import report as forecast_report
 from transformer_zoo.forecast import topologies
 from transformer_zoo.runs.settings import Run
-from transformer_zoo.training.sharding import sharding_table
+from transformer_zoo.training.sharding import layout_report
 
 FILES = ["architectures/t5_1_1.gin", "sizes/tiny.gin", "runs/pretrain.gin"]
 SMALL = [
@@ -122,7 +122,7 @@ def test_large_parameters_that_every_device_has(sharded):
   topology = topologies.find("cpu:2")
   program = Run.of_loaded().step.program(topology.devices)
   with program.partitioning.activate(program.mesh):
-    rows = sharding_table.rows(program)
+    rows = layout_report.rows(program)
   named = [row.path for row in rows if row.replicated]
   assert named == ["decoder/logits_dense/kernel", "token_embedder/embedding"]
   report = forecast_report.as_json(dataclasses.replace(sharded, shardings=rows))

@@ -19,6 +19,7 @@ from tests.object_stores import write
 from transformer_zoo.errors import UserError
 from transformer_zoo.runs import checkpoint_sources
 from transformer_zoo.runs import remote
+from transformer_zoo.runs import run_folder
 from transformer_zoo.training.checkpoints.retention import Checkpointing
 
 URL = "unreliable://run"
@@ -226,7 +227,7 @@ def test_several_processes_write_checkpoints_to_the_bucket(monkeypatch):
   monkeypatch.setattr(remote.agreement, "wait", lambda _: None)
   places = []
 
-  @remote.at_any_place
+  @run_folder.at_any_place
   def save(*, model_dir, checkpointing):
     a_run(pathlib.Path(model_dir))
     places.append(checkpointing.folder_of(model_dir))
@@ -265,9 +266,9 @@ def test_every_machine_has_one_name_for_a_run(tmp_path, another_machine):
   for machine in ("one", "two"):
     another_machine(machine)
     with remote.opened(url) as folder:
-      names.add(remote.name_of(folder))
+      names.add(run_folder.name_of(folder))
   assert names == {url}
-  assert remote.name_of(pathlib.Path("run")) == str(tmp_path / "two/run")
+  assert run_folder.name_of(pathlib.Path("run")) == str(tmp_path / "two/run")
 
 
 def test_training_refuses_an_unknown_scheme(train):

@@ -17,9 +17,9 @@ from transformer_zoo.training.monitoring import guard
 from transformer_zoo.training.monitoring import monitor
 from transformer_zoo.training.monitoring import recorder
 from transformer_zoo.training.monitoring.anomalies import Anomalies
+from transformer_zoo.training.monitoring.budget import Stopwatch
 from transformer_zoo.training.monitoring.monitor import Watch
 from transformer_zoo.training.monitoring.profiling import Profiler
-from transformer_zoo.training.monitoring.stopwatch import Stopwatch
 from transformer_zoo.training.state import TrainState
 
 STOP, NONE = Anomalies(), range(0)

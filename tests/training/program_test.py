@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.forecast import compilation
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adafactor import adafactor
 from transformer_zoo.training.optimizers.adam import adamw
 from transformer_zoo.training.program import TrainProgram
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
-from transformer_zoo.training.sharding import sharding_table
 from transformer_zoo.training.sharding.partitioning import Partitioning
 
 RATE = schedules.constant(0.1)
@@ -84,7 +84,7 @@ def in_parts(compile_step):
 @pytest.mark.parametrize("made", ["whole", "in_parts"])
 def test_there_is_no_second_copy_of_the_state(made, request):
   program, memory, _ = request.getfixturevalue(made)
-  state = sharding_table.device_bytes(program.abstract_state)
+  state = compilation.tree_bytes(program.abstract_state)
   assert memory.alias_size_in_bytes == state
   # What is returned besides is the sums, and a table of all arrays.
   assert memory.output_size_in_bytes < 1.1 * state

@@ -10,7 +10,6 @@ import argparse
 
 from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
-from transformer_zoo.cli import processes
 
 SUMMARY = "score a checkpoint on a mixture"
 EXAMPLE = "zoo evaluate --checkpoint runs/first --mixture miniature"
@@ -40,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   )
   common.add_gin_arguments(parser)
   common.add_task_arguments(parser)
-  processes.add_arguments(parser)
+  common.add_process_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

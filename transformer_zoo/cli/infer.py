@@ -12,7 +12,6 @@ import argparse
 
 from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
-from transformer_zoo.cli import processes
 
 SUMMARY = "answer texts"
 EXAMPLE = (
@@ -49,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help="a file or folder, if not the task's or what the checkpoint came with",
   )
   common.add_gin_arguments(parser)
-  processes.add_arguments(parser)
+  common.add_process_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ import sys
 import types
 
 from transformer_zoo import __version__
-from transformer_zoo.cli import processes
+from transformer_zoo.cli import common
 from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import sentence
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     to stop by SIGTERM leaves by itself.
   """
   try:
-    with processes.ended_together(_told, _EXPECTED):
+    with common.ended_together(_told, _EXPECTED):
       code = _dispatch(sys.argv[1:] if argv is None else argv)
       sys.stdout.flush()
   except _EXPECTED as error:
@@ -194,7 +194,7 @@ def _dispatch(argv: Sequence[str]) -> int:
     os.environ["ZOO_SKIP_BAD_ROWS"] = "1"
   user_modules.find_in_current_folder()
   if hasattr(arguments, "process_count"):
-    processes.start(arguments)
+    common.start_processes(arguments)
   try:
     return arguments.run(arguments) or 0
   except OSError as raised:

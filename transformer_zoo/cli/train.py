@@ -7,7 +7,6 @@ of the run's result.json.
 import argparse
 
 from transformer_zoo.cli import common
-from transformer_zoo.cli import processes
 
 SUMMARY = "train: pre-train or fine-tune, as the gin files say"
 EXAMPLE = (
@@ -20,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the gin arguments and the data folders."""
   common.add_gin_arguments(parser)
   common.add_task_arguments(parser)
-  processes.add_arguments(parser)
+  common.add_process_arguments(parser)
   parser.add_argument(
     "--profile",
     metavar="STEPS",

@@ -3,7 +3,8 @@
 Scores are `{task: {metric: value in percent}}`, as a run's `result.json`
 holds them. A benchmark's average is None as long as one of its members is
 missing or not a finite number, so that a mean over part of a benchmark never
-goes by the benchmark's name.
+goes by the benchmark's name. `choose` finds the best of several checkpoints,
+for each task and for each group of tasks.
 
 Members go by the names of the t5 package's tasks. `SAME_TASKS` has the few
 other names that count; any other task (prompted, few-shot, of another version)
@@ -205,3 +206,74 @@ def _value(scores: Scores, task: str, metric: str) -> float | None:
   values = (scores.get(name, {}).get(metric) for name in names)
   known = (v for v in values if v is not None and math.isfinite(v))
   return next(known, None)
+
+
+# As metric_group_max of t5/evaluation/eval_utils.py does it.
+TASK_RULE = (
+  "highest mean of the task's metrics, of MNLI's over both its sets; of equal "
+  "steps the first"
+)
+GROUP_RULE = (
+  "highest average over the group, one step for all its tasks; of equal steps "
+  "the first"
+)
+_GROUPS = {
+  "all tasks": average,
+  "GLUE": glue_average,
+  "SuperGLUE": super_glue_average,
+}
+
+
+def choose(scores: Mapping[int, Scores]) -> dict[str, Any]:
+  """Chooses the best step for each task and for each group of tasks.
+
+  Args:
+    scores: step -> {task: {metric: value}}.
+
+  Returns:
+    `tasks`: {task: {step, score, scores}}; `mean_of_best`, the mean of these
+    scores, None without any; `task_rule`; `groups`: {group: {step, average}},
+    where a benchmark is left out unless all of its members are there;
+    `group_rule`.
+  """
+  steps = sorted(scores)
+  tasks = {}
+  for task in sorted({task for step in steps for task in scores[step]}):
+    together = tasks_of_member(task)
+    values = {
+      step: average({name: scores[step].get(name, {}) for name in together})
+      for step in steps
+      if has_score(scores[step].get(task, {}))
+    }
+    if values:
+      step = _highest(values)
+      tasks[task] = {
+        "step": step,
+        "score": task_score(scores[step][task]),
+        "scores": dict(scores[step][task]),
+      }
+  groups = {}
+  for name, average_of in _GROUPS.items():
+    by_step = {step: average_of(scores[step]) for step in steps}
+    values = {k: v for k, v in by_step.items() if v is not None}
+    if values:
+      step = _highest(values)
+      groups[name] = {"step": step, "average": values[step]}
+  bests = [found["score"] for found in tasks.values()]
+  return {
+    "tasks": tasks,
+    "task_rule": TASK_RULE,
+    "mean_of_best": sum(bests) / len(bests) if bests else None,
+    "groups": groups,
+    "group_rule": GROUP_RULE,
+  }
+
+
+def _highest(values: Mapping[int, float]) -> int:
+  """The first step of the highest value that is a number, if any is.
+
+  A correlation with constants is none.
+  """
+  return max(
+    values, key=lambda step: (math.isfinite(values[step]), values[step])
+  )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import dataclasses
 import json
 import math
+import typing
 from typing import Any
 
 import jax
@@ -14,8 +15,19 @@ from transformer_zoo.data.loader import evaluation_split
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
-from transformer_zoo.evaluation import task_scores
-from transformer_zoo.evaluation.journal import Journal
+
+# Tasks without scores, as unlabelled text, load no metrics.
+if typing.TYPE_CHECKING:
+  from transformer_zoo.evaluation import task_scores
+  from transformer_zoo.evaluation.journal import Journal
+
+# What scores a task that has no metrics of its own.
+_METRICS = "transformer_zoo.evaluation.metrics.classification"
+OF_TOKENS = manifest.Scoring(
+  postprocess=None,
+  metrics=({"function": f"{_METRICS}:token_accuracy", "kwargs": {}},),
+  score_metrics=({"function": f"{_METRICS}:token_loss", "kwargs": {}},),
+)
 
 # (params, inputs_BM=, lengths_B=, example_ids_B= numbers of the examples,
 # limits_B= the most tokens of each) -> [B, L] ids.
@@ -102,6 +114,8 @@ class Evaluator:
         scored with a function that is not there.
     """
     if task.scoring is not None:
+      from transformer_zoo.evaluation import task_scores
+
       task_scores.check(task.scoring)
     return evaluation_split.EvaluationSplit(
       task,
@@ -130,6 +144,8 @@ class Evaluator:
     known = {"loss", "token_accuracy"}
     if task.scoring is None:
       return known
+    from transformer_zoo.evaluation import task_scores
+
     batch = next(iter(self.open(task, split)))
     examples = [
       scored_example(text, ids, task)
@@ -144,7 +160,7 @@ class Evaluator:
     task: manifest.PreparedTask,
     split: str,
     *,
-    journal: Journal | None = None,
+    journal: "Journal | None" = None,
     report: Callable[[int], None] = lambda done: None,
     measured: bool = True,
   ) -> TaskResult:
@@ -194,8 +210,10 @@ class Evaluator:
       return dataclasses.replace(
         result,
         predictions=[counted_line(row) for row in rows],
-        scoring=task_scores.OF_TOKENS,
+        scoring=OF_TOKENS,
       )
+    from transformer_zoo.evaluation import task_scores
+
     texts = [row["prediction"] for row in rows] if decoded else None
     found = task_scores.post_process(scoring, examples, texts)
     return dataclasses.replace(
@@ -301,7 +319,7 @@ def scored_example(
 def prediction_lines(
   examples: Sequence[Mapping[str, Any]],
   rows: Sequence[Mapping[str, Any]],
-  found: task_scores.Answers,
+  found: "task_scores.Answers",
 ) -> list[dict[str, Any]]:
   """A line for each example (`evaluator.TaskResult.predictions`).
 

@@ -10,19 +10,8 @@ from typing import Any
 from transformer_zoo.data.storage import function_references
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
-from transformer_zoo.evaluation.metrics import classification
 
 _BLEU = "transformer_zoo.evaluation.metrics.text_overlap:bleu"
-# What scores a task that has no metrics of its own, as unlabelled text.
-OF_TOKENS = manifest.Scoring(
-  postprocess=None,
-  metrics=(
-    {"function": f"{classification.__name__}:token_accuracy", "kwargs": {}},
-  ),
-  score_metrics=(
-    {"function": f"{classification.__name__}:token_loss", "kwargs": {}},
-  ),
-)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ from transformer_zoo.forecast import programs
 from transformer_zoo.forecast import roofline
 from transformer_zoo.forecast.topologies import Topology
 from transformer_zoo.runs.settings import Run
-from transformer_zoo.training.sharding import sharding_table
+from transformer_zoo.training.sharding import layout_report
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Forecast:
   model_flops: int
   collectives: list[collectives.Total]
   roofline: roofline.Roofline | None
-  shardings: list[sharding_table.Row]
+  shardings: list[layout_report.Row]
 
 
 def forecast(
@@ -76,7 +76,7 @@ def forecast(
   with program.partitioning.activate(mesh):
     made = programs.of_mode(mode, program, run)
     compiled = compilation.compile_ahead(made.jitted, made.arguments)
-    shardings = sharding_table.rows(program)
+    shardings = layout_report.rows(program)
   sent = collectives.totals(
     collectives.read(
       compiled.text, mesh.shape, unknown_trips=made.unknown_trips

@@ -15,12 +15,12 @@ import jax.numpy as jnp
 from transformer_zoo.data.features import prompts
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.errors import UserError
+from transformer_zoo.forecast import compilation
 from transformer_zoo.forecast import cost as cost_lib
 from transformer_zoo.runs.settings import Run
 from transformer_zoo.training.monitoring import anomalies
 from transformer_zoo.training.program import TrainProgram
 from transformer_zoo.training.sharding import meshes
-from transformer_zoo.training.sharding import sharding_table
 
 MODES = ("train", "decode")
 
@@ -82,7 +82,7 @@ def _training(program: TrainProgram, run: Run) -> Program:
     ),
     cost=program.cost(batch),
     model_flops=program.model_flops(batch),
-    state_bytes=sharding_table.device_bytes(program.abstract_state),
+    state_bytes=compilation.tree_bytes(program.abstract_state),
     batch=_batch_size(batch),
   )
 
@@ -116,7 +116,7 @@ def _decoding(program: TrainProgram, run: Run) -> Program:
     arguments=arguments,
     cost=cost,
     model_flops=cost.matmul_flops,
-    state_bytes=sharding_table.device_bytes(params),
+    state_bytes=compilation.tree_bytes(params),
     batch={"rows": rows, "tokens": rows * options.max_length},
     unknown_trips=options.max_length,
   )

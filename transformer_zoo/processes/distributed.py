@@ -466,7 +466,7 @@ def _connect(place: Place, start_seconds: int, heartbeat_seconds: int):
   from jax._src import distributed
 
   jax.config.update("jax_cpu_collectives_implementation", "gloo")
-  # It would take SIGTERM from commands that do not train (preemption.py).
+  # It would take SIGTERM from commands that do not train (agreement.py).
   jax.config.update("jax_enable_preemption_service", False)
   # Otherwise JAX aborts all processes when one has died, before any of them
   # can print a sentence.

@@ -22,7 +22,7 @@ from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.effects import Place
 from transformer_zoo.effects import Speed
 from transformer_zoo.errors import UserError
-from transformer_zoo.evaluation import best
+from transformer_zoo.evaluation import averages
 from transformer_zoo.evaluation import submission
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.evaluation.evaluator import TaskResult
@@ -178,7 +178,7 @@ def evaluate(
     _say(f"passed over: {reason}")
   if not all_checkpoints:
     return json.dumps(results[found[0][0].name], indent=2)
-  chosen = best.choose({int(k): v["scores"] for k, v in results.items()})
+  chosen = averages.choose({int(k): v["scores"] for k, v in results.items()})
   _say("\n".join(evaluation_report.of_choice(chosen)))
   content = {
     "split": split,

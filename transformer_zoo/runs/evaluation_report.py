@@ -5,8 +5,8 @@ from typing import Any
 
 from transformer_zoo.data.features import prompts
 from transformer_zoo.evaluation import averages
-from transformer_zoo.evaluation import task_scores
 from transformer_zoo.evaluation.evaluator import Evaluator
+from transformer_zoo.evaluation.evaluator import OF_TOKENS
 from transformer_zoo.evaluation.evaluator import TaskResult
 
 
@@ -37,7 +37,7 @@ def as_json(
     "token_accuracy": {
       name: 100.0 * result.accuracy
       for name, result in results.items()
-      if result.scoring == task_scores.OF_TOKENS
+      if result.scoring == OF_TOKENS
     },
     "num_examples": {
       name: result.num_examples for name, result in results.items()
@@ -124,7 +124,7 @@ def of_choice(chosen: Mapping[str, Any]) -> list[str]:
   """Returns the lines about the best of several checkpoints.
 
   Args:
-    chosen: The choice of `best.choose`.
+    chosen: The choice of `averages.choose`.
   """
   lines = []
   if chosen["tasks"]:

@@ -14,10 +14,8 @@ is uploaded last and removed first.
 Files go through fsspec because `etils.epath` has no `memory://`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 import contextlib
-import dataclasses
-import functools
 import os
 import pathlib
 import shutil
@@ -27,44 +25,17 @@ import urllib.parse
 import jax
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.runs import run_folder
 from transformer_zoo.training import agreement
-from transformer_zoo.training.checkpoints.retention import Checkpointing
-from transformer_zoo.training.checkpoints.retention import KEEP_NEWEST_AND_BEST
 from transformer_zoo.training.checkpoints.step_folders import is_bucket
 from transformer_zoo.training.monitoring.recorder import METRICS_FILE
 
-FOLDER = pathlib.Path("runs", "mirrored")
 # A folder of its own: a download may empty the folder that it goes to, which a
 # run may be working in.
 FETCHED = pathlib.Path("runs", "fetched")
 _LOCAL_SCHEME = "file://"
 _CHECKPOINTS = "checkpoints"
 _SEAL = "checksums.json"
-
-
-def is_url(path: str | os.PathLike[str]) -> bool:
-  """Returns True if a path is a URL and not a local path."""
-  return "://" in str(path)
-
-
-def at_any_place(train: Callable[..., str]) -> Callable[..., str]:
-  """Decorates a function of a local `model_dir` so that it accepts a URL."""
-
-  @functools.wraps(train)
-  def run(*, model_dir: str, **arguments: Any) -> str:
-    if is_bucket(model_dir):
-      options = arguments.get("checkpointing", KEEP_NEWEST_AND_BEST)
-      arguments["checkpointing"] = _in_bucket(options, model_dir)
-    with opened(model_dir) as folder:
-      return train(model_dir=str(folder), **arguments)
-
-  return run
-
-
-def _in_bucket(options: Checkpointing, model_dir: str) -> Checkpointing:
-  if options.folder is not None:
-    return options
-  return dataclasses.replace(options, folder=f"{model_dir}/{_CHECKPOINTS}")
 
 
 @contextlib.contextmanager
@@ -84,11 +55,11 @@ def opened(model_dir: str) -> Iterator[pathlib.Path]:
     UserError: the URL cannot be read or written, or several processes cannot
       write checkpoints to it.
   """
-  if not is_url(model_dir) or model_dir.startswith(_LOCAL_SCHEME):
+  if not run_folder.is_url(model_dir) or model_dir.startswith(_LOCAL_SCHEME):
     yield _local_path(model_dir)
     return
   _check_processes(model_dir)
-  folder = _folder_for(model_dir, FOLDER)
+  folder = _folder_for(model_dir, run_folder.URLS)
   with_checkpoints = not is_bucket(model_dir)
   if jax.process_index():
     agreement.wait("run folder")
@@ -121,14 +92,14 @@ def upload(folder: pathlib.Path) -> None:
   Args:
     folder: The local folder of the run.
   """
-  if jax.process_index() or not is_of_url(folder):
+  if jax.process_index() or not run_folder.is_of_url(folder):
     return
   try:
     _upload(folder)
   except Exception as error:  # Each file system raises kinds of its own.
     print(
-      f"{name_of(folder)} cannot be written ({_reason(error)}); the next save "
-      "tries again",
+      f"{run_folder.name_of(folder)} cannot be written ({_reason(error)}); the "
+      "next save tries again",
       flush=True,
     )
 
@@ -139,30 +110,11 @@ def fetched(path: str | os.PathLike[str]) -> pathlib.Path:
   Raises:
     UserError: the URL cannot be read.
   """
-  if not is_url(path) or str(path).startswith(_LOCAL_SCHEME):
+  if not run_folder.is_url(path) or str(path).startswith(_LOCAL_SCHEME):
     return _local_path(path)
   folder = _folder_for(str(path), FETCHED)
   _download(str(path), folder, with_checkpoints=True)
   return folder
-
-
-def is_of_url(folder: pathlib.Path) -> bool:
-  """Returns True if a local folder is the working folder of a URL."""
-  return folder.parent == FOLDER
-
-
-def name_of(folder: pathlib.Path) -> str:
-  """Returns the name of a run that is the same on every machine.
-
-  Args:
-    folder: The local folder of the run.
-
-  Returns:
-    Its URL, or the absolute path of a run in a local folder.
-  """
-  if is_of_url(folder):
-    return urllib.parse.unquote(folder.name)
-  return os.path.abspath(folder)
 
 
 def _check_processes(url: str) -> None:
@@ -211,7 +163,7 @@ def _download(url: str, folder: pathlib.Path, with_checkpoints: bool) -> None:
 
 def _upload(folder: pathlib.Path) -> None:
   """Uploads the files that differ, and removes checkpoints that are gone."""
-  url = name_of(folder)
+  url = run_folder.name_of(folder)
   with_checkpoints = not is_bucket(url)
   files, root = _file_system(url)
   there = _sizes_at(files, root)

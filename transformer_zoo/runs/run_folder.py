@@ -1,16 +1,9 @@
-"""The folder of a run: its owner, its description and its result.
+"""The folder of a run: its place, its owner, its description, its result."""
 
-`lock` names the program that trains in the folder. `config.gin`, `model.txt`,
-`environment.json`, `commands.txt` and `data.json` (the data that the run reads)
-describe the run. The recorder writes the metrics (training/monitoring/),
-Orbax `checkpoints/`, evaluations `predictions/`; `result.json` is written last.
-docs/reference/file_formats.md lists all files. All processes of a run share the
-folder; the first one writes all of these but the checkpoints.
-"""
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -18,6 +11,7 @@ import re
 import shlex
 import sys
 from typing import Any
+import urllib.parse
 
 from flax import linen as nn
 import jax
@@ -27,22 +21,24 @@ from transformer_zoo import environment
 from transformer_zoo.data.loader.epochs import Repeats
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
 from transformer_zoo.errors import UserError
-from transformer_zoo.evaluation import averages
-from transformer_zoo.evaluation import best
 from transformer_zoo.evaluation.evaluator import TaskResult
 from transformer_zoo.processes import claims
 from transformer_zoo.processes import distributed
-from transformer_zoo.runs import remote
 from transformer_zoo.runs import reuse
 from transformer_zoo.runs import settings
 from transformer_zoo.training import agreement
 from transformer_zoo.training import loop
 from transformer_zoo.training.checkpoints import checksums
+from transformer_zoo.training.checkpoints.retention import Checkpointing
+from transformer_zoo.training.checkpoints.retention import KEEP_NEWEST_AND_BEST
+from transformer_zoo.training.checkpoints.step_folders import is_bucket
 from transformer_zoo.training.checkpoints.step_folders import StepFolders
 from transformer_zoo.training.monitoring import recorder
 from transformer_zoo.training.monitoring import summary
 from transformer_zoo.training.monitoring.budget import Budget
 
+# The working folders of runs at URLs (runs/remote.py).
+URLS = pathlib.Path("runs", "mirrored")
 CONFIG = "config.gin"
 ENVIRONMENT = "environment.json"
 RESULT = "result.json"
@@ -50,6 +46,65 @@ DATA = "data.json"
 _LOCK = "lock"
 LAST = "last step: no task has a metric"
 _START = "INITIAL_CHECKPOINT_PATH"
+
+
+def is_url(path: str | os.PathLike[str]) -> bool:
+  """Returns True if a path is a URL and not a local path."""
+  return "://" in str(path)
+
+
+def at_any_place(train: Callable[..., str]) -> Callable[..., str]:
+  """Decorates a function of a local `model_dir` so that it accepts a URL.
+
+  A run in a local folder loads nothing for URLs (runs/remote.py).
+  """
+
+  @functools.wraps(train)
+  def run(*, model_dir: str, **arguments: Any) -> str:
+    if not is_url(model_dir):
+      return train(model_dir=str(pathlib.Path(model_dir)), **arguments)
+    from transformer_zoo.runs import remote
+
+    if is_bucket(model_dir):
+      options = arguments.get("checkpointing", KEEP_NEWEST_AND_BEST)
+      arguments["checkpointing"] = _in_bucket(options, model_dir)
+    with remote.opened(model_dir) as folder:
+      return train(model_dir=str(folder), **arguments)
+
+  return run
+
+
+def _in_bucket(options: Checkpointing, model_dir: str) -> Checkpointing:
+  if options.folder is not None:
+    return options
+  return dataclasses.replace(options, folder=f"{model_dir}/checkpoints")
+
+
+def is_of_url(folder: pathlib.Path) -> bool:
+  """Returns True if a local folder is the working folder of a URL."""
+  return folder.parent == URLS
+
+
+def name_of(folder: pathlib.Path) -> str:
+  """Returns the name of a run that is the same on every machine.
+
+  Args:
+    folder: The local folder of the run.
+
+  Returns:
+    Its URL, or the absolute path of a run in a local folder.
+  """
+  if is_of_url(folder):
+    return urllib.parse.unquote(folder.name)
+  return os.path.abspath(folder)
+
+
+def upload(folder: pathlib.Path) -> None:
+  """Uploads the new files of a run at a URL; a local run has none to upload."""
+  if is_of_url(folder):
+    from transformer_zoo.runs import remote
+
+    remote.upload(folder)
 
 
 def check(folder: pathlib.Path, configuration: str) -> None:
@@ -155,8 +210,8 @@ def check_finished(folder: pathlib.Path, checkpoints: str) -> None:
   )
   if reason is not None:
     results = f"{str(folder / RESULT)!r}"
-    if remote.is_of_url(folder):
-      results += f" and {remote.name_of(folder)}/{RESULT}"
+    if is_of_url(folder):
+      results += f" and {name_of(folder)}/{RESULT}"
     raise UserError(
       f"{str(folder)!r} has finished, but its best checkpoint {str(place)!r} "
       f"is damaged: {reason}. Its scores stay valid. To train it again, delete "
@@ -211,7 +266,7 @@ def claim(
   Raises:
     UserError: The processes do not see the same folder.
   """
-  if distributed.is_first() or remote.is_of_url(folder):
+  if distributed.is_first() or is_of_url(folder):
     _describe(folder, configuration, model, lengths)
   distributed.meet("the run folder")
   if not (folder / CONFIG).exists():
@@ -272,7 +327,7 @@ def write_result(
   """Writes `result.json` from the metrics of the best step, or of the last.
 
   `best_by_task` has each task's scores at the step that is best for it
-  (evaluation/best.py), as Raffel et al. 2020, section 3.1.2, report them.
+  (`averages.choose`), as Raffel et al. 2020, section 3.1.2, report them.
 
   Args:
     folder: The run folder.
@@ -288,13 +343,19 @@ def write_result(
     recorded.setdefault(line["step"], {}).update(line)
   scores, losses, invalid = _validation(recorded.get(reported, {}))
   by_step = {step: _validation(line)[0] for step, line in recorded.items()}
+  average, best = None, {}
+  if any(by_step.values()):
+    from transformer_zoo.evaluation import averages
+
+    average = averages.average(scores)
+    best = averages.choose(by_step)["tasks"]
   result = {
     "step": train_steps,
     "best_step": outcome.best_step,
     "selection": LAST if outcome.best_step is None else selection,
     "scores": scores,
-    "average": averages.average(scores),
-    "best_by_task": best.choose(by_step)["tasks"],
+    "average": average,
+    "best_by_task": best,
     "loss": losses,
     "num_examples": {name: s.num_examples for name, s in splits.items()},
     "truncated": {

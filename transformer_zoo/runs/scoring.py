@@ -198,10 +198,10 @@ def with_room(
 
 
 def _check_room(jaxpr, decoding, mesh, rows) -> None:
-  from transformer_zoo.forecast import least_memory
+  from transformer_zoo.forecast import compilation
 
-  needed = least_memory.least_bytes(jaxpr) // mesh.size
-  there = least_memory.device_bytes(mesh.local_devices[0])
+  needed = compilation.least_bytes(jaxpr) // mesh.size
+  there = compilation.device_bytes(mesh.local_devices[0])
   if there is None or needed <= there:
     return
   outputs = max(decoding.num_beams, decoding.num_return)

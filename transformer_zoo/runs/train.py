@@ -1,9 +1,11 @@
-"""Training runs."""
+"""Training runs and their evaluations on the validation splits."""
 
+from collections.abc import Mapping, Sequence
 import contextlib
 import functools
 import pathlib
 import time
+from typing import Any
 
 import gin
 import jax
@@ -13,22 +15,26 @@ from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader import epochs
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.loader.batches import Batches
+from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
+from transformer_zoo.data.storage.manifest import PreparedTask
+from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.runs import inputs
-from transformer_zoo.runs import remote
 from transformer_zoo.runs import reuse
 from transformer_zoo.runs import run_folder
 from transformer_zoo.runs import scoring
 from transformer_zoo.runs import settings
-from transformer_zoo.runs import validation
 from transformer_zoo.training import loop
+from transformer_zoo.training.checkpoints.retention import Checkpointing
 from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
-from transformer_zoo.training.compiled_step import CompiledStep
+from transformer_zoo.training.program import CompiledStep
 from transformer_zoo.training.sharding import meshes
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 
+_SPLIT = "validation"
+
 
 @gin.register
-@remote.at_any_place
+@run_folder.at_any_place
 @settings.by_fields
 def train(run: settings.Run) -> str:
   """Trains a model and evaluates it on the validation splits.
@@ -79,7 +85,7 @@ def train(run: settings.Run) -> str:
     checkpointing.check_metric((), tuple)
   else:
     evaluator = _make_evaluator(run, mesh, mixture.tasks[0].vocabulary)
-    splits = validation.open_splits(evaluator, mixture.tasks, checkpointing)
+    splits = _open_splits(evaluator, mixture.tasks, checkpointing)
   tasks = [task for task in mixture.tasks if task.name in splits]
 
   with contextlib.ExitStack() as stack:
@@ -91,8 +97,8 @@ def train(run: settings.Run) -> str:
         Checkpoints(
           checkpointing.folder_of(folder),
           checkpointing,
-          run=remote.name_of(folder),
-          after_save=functools.partial(remote.upload, folder),
+          run=run_folder.name_of(folder),
+          after_save=functools.partial(run_folder.upload, folder),
         )
       )
     )
@@ -132,10 +138,10 @@ def train(run: settings.Run) -> str:
         state = initial.resume(abstract, state, start.loss_scale)
       initial = None  # It keeps what it has read last.
     evaluate = functools.partial(
-      validation.validate, evaluator, tasks, folder / "predictions"
+      _validate, evaluator, tasks, folder / "predictions"
     )
     for line in (
-      *validation.describe_omissions(mixture.tasks, splits, course.periods),
+      *_describe_omissions(mixture.tasks, splits, course.periods),
       *inputs.describe_cuts(batches.tasks, lengths, run.examples.corruption),
       *_describe_plan(batches, converter, start_step, course.train_steps),
     ):
@@ -232,3 +238,105 @@ def _describe_plan(
     "padding included)"
   )
   return lines
+
+
+def _open_splits(
+  evaluator: Evaluator,
+  tasks: Sequence[PreparedTask],
+  checkpointing: Checkpointing,
+) -> dict[str, EvaluationSplit]:
+  """Opens the validation splits of the tasks that have one.
+
+  Args:
+    evaluator: The evaluator that will score them.
+    tasks: The tasks of a run.
+    checkpointing: The rules of retention, which may name the metric of a task.
+
+  Returns:
+    The splits by the names of their tasks.
+
+  Raises:
+    UserError: Data or metrics cannot be used as they are, or no task has the
+      metric that checkpoints are chosen by.
+  """
+  having = {task.name: task for task in tasks if _SPLIT in task.splits}
+  splits = {name: evaluator.open(task, _SPLIT) for name, task in having.items()}
+  checkpointing.check_metric(
+    splits, lambda name: evaluator.names(having[name], _SPLIT)
+  )
+  return splits
+
+
+def _describe_omissions(
+  tasks: Sequence[PreparedTask],
+  splits: Mapping[str, EvaluationSplit],
+  periods: loop.Periods,
+) -> list[str]:
+  """Describes what the evaluations of a run leave out.
+
+  Args:
+    tasks: The tasks of the run.
+    splits: The splits that `_open_splits` has found of them.
+    periods: The periods of the run.
+  """
+  if not periods.evaluates:
+    return ["EVAL_PERIOD=None: this run does not evaluate itself"]
+  without = [task.name for task in tasks if task.name not in splits]
+  lines = []
+  if without:
+    lines.append(
+      f"without a split {_SPLIT!r}, not evaluated: {', '.join(without)}"
+    )
+  for name, split in splits.items():
+    if not any(split.truncated.values()):
+      continue
+    from transformer_zoo.runs import evaluation_report
+
+    lines += [
+      f"validation of {name}: {line}"
+      for line in evaluation_report.truncation(
+        split.truncated, split.num_examples, split.lengths
+      )
+    ]
+  return lines
+
+
+def _validate(
+  evaluator: Evaluator,
+  tasks: Sequence[PreparedTask],
+  folder: pathlib.Path,
+  params: Any,
+  step: int,
+) -> dict[str, float]:
+  """Scores parameters on the validation splits; writes the predictions.
+
+  Args:
+    evaluator: The evaluator that has opened the splits.
+    tasks: The tasks whose splits are scored.
+    folder: The folder of the predictions.
+    params: The parameters on the devices.
+    step: The number of the step that made them.
+
+  Returns:
+    The values by name, with `validation/average` if a task has scores.
+  """
+  values, scores = {}, {}
+  for task in tasks:
+    result = evaluator(params, task, _SPLIT)
+    values[f"validation/{task.name}/loss"] = result.loss
+    values[f"validation/{task.name}/token_accuracy"] = result.accuracy
+    for metric, value in result.scores.items():
+      values[f"validation/{task.name}/{metric}"] = value
+    if result.invalid is not None:
+      values[f"validation/{task.name}/invalid"] = result.invalid
+    if result.scores:
+      scores[task.name] = result.scores
+      path = folder / str(step) / f"{task.name}.jsonl"
+      run_folder.write_predictions(path, result)
+  if scores:
+    from transformer_zoo.evaluation import averages
+
+    average = averages.average(scores)
+    if average is not None:
+      values["validation/average"] = average
+  return values

@@ -1,13 +1,21 @@
-"""Agreement of several processes on what each sees differently."""
+"""Agreement of several processes on what each sees differently.
 
-from collections.abc import Callable, Sequence
+SIGTERM is a notice to save and to end, in all processes at the same step
+(`stop_requests`).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+import contextlib
+import signal
+import threading
 from typing import TypeVar
 
 import jax
 from jax.experimental import multihost_utils
 import numpy as np
 
-from transformer_zoo.training.checkpoints import reading
+from transformer_zoo.processes import distributed
+from transformer_zoo.training.checkpoints import checksums
 
 _Value = TypeVar("_Value")
 _REASON_BYTES = 400
@@ -53,7 +61,7 @@ def first_failure(
   try:
     value = attempt()
   except Exception as error:  # Orbax raises many kinds for a bad file.
-    reason = reading.reason_of(error)
+    reason = checksums.reason_of(error)
   if jax.process_count() == 1:
     return value, reason or None
   text = np.zeros(_REASON_BYTES, np.uint8)
@@ -64,3 +72,44 @@ def first_failure(
     if reason:
       return value, reason
   return value, None
+
+
+@contextlib.contextmanager
+def stop_requests() -> Iterator[Callable[[int], bool]]:
+  """Yields a function of the step that returns whether training stops after it.
+
+  Call it after every step, in all processes. When SIGTERM comes to one of
+  several processes, JAX agrees with all of them on one step; see
+  `jax.experimental.multihost_utils.reached_preemption_sync_point`. Signals are
+  handled in the main thread only; in another one the function returns False.
+  """
+  if threading.current_thread() is not threading.main_thread():
+    yield lambda step: False
+  elif distributed.is_initialized():
+    with _requests_to_any_process() as stop:
+      yield stop
+  else:
+    came = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: came.set())
+    try:
+      yield lambda step: came.is_set()
+    finally:
+      signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _requests_to_any_process() -> Iterator[Callable[[int], bool]]:
+  # The public way, a setting that `jax.distributed.initialize` reads, takes
+  # SIGTERM for good: evaluation and inference would ignore it.
+  from jax._src import distributed as jax_distributed
+
+  state = jax_distributed.global_state
+  before = signal.getsignal(signal.SIGTERM)
+  jax.config.update("jax_enable_preemption_service", True)
+  state.initialize_preemption_sync_manager()
+  try:
+    yield multihost_utils.reached_preemption_sync_point
+  finally:
+    state.preemption_sync_manager.shutdown()
+    state.preemption_sync_manager = None
+    signal.signal(signal.SIGTERM, before)

@@ -30,7 +30,6 @@ from transformer_zoo.training.monitoring.progress import Progress
 from transformer_zoo.training.monitoring.recorder import METRICS_FILE
 from transformer_zoo.training.monitoring.recorder import read_lines
 from transformer_zoo.training.monitoring.recorder import Recorder
-from transformer_zoo.training.preemption import stop_requests
 from transformer_zoo.training.state import TrainState
 
 PREEMPTED_EXIT_CODE = 143  # 128 + SIGTERM, as a shell reports it.
@@ -168,7 +167,7 @@ def train(
     scores.add(step, values)
 
   with (
-    stop_requests() as stop,
+    agreement.stop_requests() as stop,
     contextlib.closing(watch),
     Progress(
       first_step=step, last_step=train_steps, every_steps=periods.log

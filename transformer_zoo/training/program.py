@@ -16,17 +16,19 @@ from jax.sharding import PartitionSpec
 import optax
 
 from transformer_zoo import choices
+from transformer_zoo.forecast import compilation
 from transformer_zoo.forecast import cost as cost_lib
-from transformer_zoo.forecast import least_memory
 from transformer_zoo.forecast.cost import Cost
 from transformer_zoo.peft import trainable as trainable_lib
 from transformer_zoo.peft.trainable import Trainable
+from transformer_zoo.processes import distributed
 from transformer_zoo.training import accumulation
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.monitoring import anomalies as anomalies_lib
 from transformer_zoo.training.monitoring.anomalies import Anomalies
 from transformer_zoo.training.monitoring.norms import Norms
 from transformer_zoo.training.optimizers.schedules import Schedule
+from transformer_zoo.training.sharding import layout_report
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 from transformer_zoo.training.sharding.partitioning import Partitioning
 from transformer_zoo.training.state import TrainState
@@ -157,14 +159,14 @@ class TrainProgram:
     """
     device = self.mesh.local_devices[0]
     if batch is None:
-      least_memory.check_state(self.abstract_state, device)
-    elif least_memory.may_exceed((self.abstract_state, batch), device):
+      compilation.check_state(self.abstract_state, device)
+    elif compilation.may_exceed((self.abstract_state, batch), device):
       key = jax.eval_shape(lambda: jax.random.key(0))
       history = anomalies_lib.initial_history()
       step = jax.make_jaxpr(self._update)(
         self.abstract_state, batch, key, history
       )
-      least_memory.check_step(self.abstract_state, batch, step.jaxpr, device)
+      compilation.check_step(self.abstract_state, batch, step.jaxpr, device)
 
   def cost(self, batch) -> Cost:
     """The cost of a step on such a batch, on all devices together."""
@@ -244,3 +246,45 @@ class TrainProgram:
 def _shardings(abstract_tree):
   """The shardings of all arrays of a tree of shapes."""
   return jax.tree.map(lambda leaf: leaf.sharding, abstract_tree)
+
+
+class CompiledStep:
+  """(state, batch, history) -> what `program.step` returns."""
+
+  def __init__(
+    self,
+    program: TrainProgram,
+    dropout_key: jax.Array,
+    say: Callable[[str], None] = print,
+  ):
+    """Initializes it; nothing is compiled yet.
+
+    Args:
+      program: whose step it is; called inside of its mesh and rules.
+      dropout_key: of all steps.
+      say: takes the lines of the report, at the first step of each shape.
+    """
+    self._program = program
+    self._key = dropout_key
+    self._say = say
+    if program.compiled_steps:
+      say("the programs of a run before this one are used again")
+
+  def __call__(self, state, batch, history=None):
+    shapes = tuple(batch[name].shape for name in sorted(batch))
+    compiled = self._program.compiled_steps
+    if shapes not in compiled:
+      compiled[shapes] = self._compile(state, batch, history)
+    return compiled[shapes](state, batch, self._key, history)
+
+  def _compile(self, state, batch, history) -> jax.stages.Compiled:
+    if not self._program.compiled_steps:
+      for line in layout_report.layout(self._program):
+        self._say(line)
+    lowered = self._program.step.lower(state, batch, self._key, history)
+    compiled = lowered.compile()
+    self._say(layout_report.planned(compiled))
+    # Gloo waits half a minute for a process to begin a step; compiling takes
+    # some of them longer than others.
+    distributed.meet("a compiled step")
+    return compiled

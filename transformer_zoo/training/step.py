@@ -32,10 +32,8 @@ def train_step(
     key: the run's dropout key; the step is folded in here.
     objective: the loss of parameters on a batch.
     optimizer: makes updates of gradients.
-    norms: The groups of parameters whose norms are reported
-      (monitoring/norms.py).
-    trainable: The choice of the parameters that are updated; gradients of the
-      others are not computed.
+    norms: of groups of parameters, to be reported (monitoring/norms.py).
+    trainable: which parameters move; there are gradients of no others.
     **accumulating: further arguments of `accumulation.gradients_of`.
 
   Returns:

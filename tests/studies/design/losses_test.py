@@ -6,7 +6,7 @@ import json
 import pytest
 
 from transformer_zoo.evaluation import averages
-from transformer_zoo.evaluation import task_scores
+from transformer_zoo.evaluation import evaluator
 from transformer_zoo.evaluation.metrics import classification
 from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.report import markdown
@@ -84,7 +84,7 @@ def test_examples_of_text_are_resampled(study):
     path = run.folder / "text.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
     path.with_suffix(".scoring.json").write_text(
-      json.dumps(dataclasses.asdict(task_scores.OF_TOKENS))
+      json.dumps(dataclasses.asdict(evaluator.OF_TOKENS))
     )
     result = {"scores": {}, "token_accuracy": {"text": 75.0}, "loss": loss}
     result["loss"] = {"text": loss["loss"], "other": 1.0}
@@ -99,7 +99,7 @@ def test_examples_of_text_are_resampled(study):
 
 def test_predictions_are_asked_for_the_metrics_of_columns_alone(study):
   """Those of an older run tell nothing of its loss."""
-  scoring = dataclasses.replace(task_scores.OF_TOKENS, score_metrics=())
+  scoring = dataclasses.replace(evaluator.OF_TOKENS, score_metrics=())
   runs = []
   for run in study.runs:
     run.folder.mkdir(parents=True)

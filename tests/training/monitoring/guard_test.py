@@ -12,9 +12,8 @@ from transformer_zoo.training import loop
 from transformer_zoo.training.monitoring import guard
 from transformer_zoo.training.monitoring import recorder
 from transformer_zoo.training.monitoring.anomalies import Anomalies
+from transformer_zoo.training.monitoring.budget import Stopwatch
 from transformer_zoo.training.monitoring.monitor import Watch
-from transformer_zoo.training.monitoring.profiling import Profiler
-from transformer_zoo.training.monitoring.stopwatch import Stopwatch
 from transformer_zoo.training.state import TrainState
 
 SKIP = Anomalies(on_not_finite="skip", on_spike="skip", horizon=3)
@@ -53,7 +52,7 @@ def run(tmp_path):
           origin=origin,
           saved=progress.get("anomalies"),
         ),
-        Profiler(range(0), folder),
+        None,
         Stopwatch(),
         progress=progress,
       )

@@ -14,7 +14,6 @@ from tests import rule_sets
 from tests import tiny_models
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import state as state_lib
-from transformer_zoo.training.optimizers import rounded_state
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers import shared
 from transformer_zoo.training.optimizers.adafactor import adafactor
@@ -176,7 +175,7 @@ def states():
   init = {
     f"{name} {dtype}": make(RATE, state_dtype=dtype).init
     for name, make in ALL.items()
-    for dtype in rounded_state.STATE_DTYPES
+    for dtype in shared.STATE_DTYPES
   }
   kept = {name: jax.eval_shape(make, params) for name, make in init.items()}
   shapes = TrainState(jax.eval_shape(lambda: jnp.int32(0)), params, kept)

@@ -28,7 +28,7 @@ from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.t5x import checkpoints
 from transformer_zoo.interop.tensors import orbax_checkpoints
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs import remote
+from transformer_zoo.runs import run_folder
 
 _FLOAT32 = np.dtype(np.float32)
 # Options of the command -> formats of the targets that have them.
@@ -84,7 +84,7 @@ def convert(
     UserError: The source is unknown or damaged, or the target exists, cannot
       hold the model or has no such option.
   """
-  if remote.is_url(target):
+  if run_folder.is_url(target):
     raise UserError(
       f"{target!r} is a URL, and conversions write folders of this machine; "
       "name one, and copy it there"

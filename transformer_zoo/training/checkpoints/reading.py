@@ -7,7 +7,6 @@ import functools
 import json
 import os
 import pathlib
-import re
 import sys
 from typing import Any
 
@@ -17,22 +16,9 @@ import orbax.checkpoint as ocp
 from transformer_zoo.errors import UserError
 from transformer_zoo.training.checkpoints import checksums
 
-_OS_ERROR = re.compile(r"os_error_code='(\d+)'")
-
 
 class DamagedCheckpointError(UserError):
   """A file of a checkpoint is missing, unreadable or changed."""
-
-
-def reason_of(error: Exception) -> str:
-  """Returns the error of a library about a file, in a few words."""
-  text = str(error).strip()
-  # TensorStore gives the number at the end of a long line.
-  code = _OS_ERROR.search(text)
-  number = int(code.group(1)) if code else getattr(error, "errno", None)
-  if number:
-    return os.strerror(number)
-  return (text.splitlines() or [type(error).__name__])[0][:200]
 
 
 def resolve(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -160,7 +146,7 @@ def restore_params(path: pathlib.Path, abstract_params) -> Any:
       )
   except Exception as error:  # Orbax raises many kinds for a bad file.
     raise DamagedCheckpointError(
-      f"checkpoint {str(path)!r} is damaged: {reason_of(error)}"
+      f"checkpoint {str(path)!r} is damaged: {checksums.reason_of(error)}"
     ) from error
   return restored["params"]
 

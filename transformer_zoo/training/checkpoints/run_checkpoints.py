@@ -26,12 +26,10 @@ import orbax.checkpoint as ocp
 from transformer_zoo.errors import UserError
 from transformer_zoo.training import agreement
 from transformer_zoo.training.checkpoints import checksums
-from transformer_zoo.training.checkpoints import reading
 from transformer_zoo.training.checkpoints.retention import Checkpointing
 from transformer_zoo.training.checkpoints.retention import KEEP_NEWEST_AND_BEST
 from transformer_zoo.training.checkpoints.retention import Scores
 from transformer_zoo.training.checkpoints.step_folders import StepFolders
-from transformer_zoo.training.sharding import relayout
 from transformer_zoo.training.state import TrainState
 
 # Orbax limits a save by the wall clock, which may jump. A single process waits
@@ -234,8 +232,12 @@ class Checkpoints:
     self._writer.close()
 
   def _restore(self, folder, abstract_state) -> tuple[TrainState, dict]:
+    from transformer_zoo.training.checkpoints import reading
+
     progress = json.loads((folder / "progress" / "metadata").read_text())
     if not reading.has_layout(folder, abstract_state.params):
+      from transformer_zoo.training.sharding import relayout
+
       return relayout.restore(folder, abstract_state), progress
     # The handler's own: a checkpointer would wait for the others, one of which
     # may have failed.
@@ -301,7 +303,7 @@ class Checkpoints:
         self._folders.remove(step)
       except OSError as error:
         self._report(
-          f"checkpoint {step} cannot be removed ({reading.reason_of(error)})"
+          f"checkpoint {step} cannot be removed ({checksums.reason_of(error)})"
         )
 
   def _sum(self, step: int) -> None:
@@ -311,11 +313,11 @@ class Checkpoints:
     except OSError as error:
       self._report(
         f"checkpoint {step} is saved without checksums "
-        f"({reading.reason_of(error)}), so that damage may not be found"
+        f"({checksums.reason_of(error)}), so that damage may not be found"
       )
 
   def _fail(self, step: int, error: Exception) -> None:
-    self._failure = step, reading.reason_of(error)
+    self._failure = step, checksums.reason_of(error)
     if jax.process_index() == 0:
       with contextlib.suppress(OSError):  # The next start tries again.
         self._folders.remove_leftovers()

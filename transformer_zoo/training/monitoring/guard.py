@@ -1,8 +1,8 @@
 """The reaction of a run to NaN, infinities and spikes.
 
-The compiled step decides (monitoring/anomalies.py). The guard reads its verdict
-one step late, records it with the origin of the batch, and ends the run if the
-settings ask for that.
+The step itself has decided (anomalies.py); here its verdict is read,
+one step late, written down with where the batch came from, and ends the run
+where that is bound.
 """
 
 from collections.abc import Callable, Mapping

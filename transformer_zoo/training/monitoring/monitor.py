@@ -1,20 +1,89 @@
-"""The monitor of a run: reads, adds up and records the sums of its steps."""
+"""The monitor of a run: what its steps give is read, added up and written."""
 
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
+import dataclasses
+import typing
 from typing import Any
 
 import jax
 import numpy as np
 
 from transformer_zoo.training.monitoring import anomalies
-from transformer_zoo.training.monitoring import stopwatch as stopwatch_lib
+from transformer_zoo.training.monitoring import budget as budget_lib
 from transformer_zoo.training.monitoring.budget import Budget
+from transformer_zoo.training.monitoring.budget import Stopwatch
 from transformer_zoo.training.monitoring.guard import Guard
-from transformer_zoo.training.monitoring.profiling import Profiler
 from transformer_zoo.training.monitoring.recorder import Recorder
-from transformer_zoo.training.monitoring.stopwatch import Stopwatch
-from transformer_zoo.training.monitoring.window import Window
+
+Value = float | np.ndarray
+
+
+@dataclasses.dataclass
+class Window:
+  """What the seed decides of some steps; a resumed run goes on adding.
+
+  Attributes:
+    sums: by name, scalars or arrays.
+    steps: how many were added.
+  """
+
+  sums: dict[str, Value] = dataclasses.field(default_factory=dict)
+  steps: int = 0
+
+  def add(self, sums: Mapping[str, Value]) -> None:
+    """Adds the sums of a step."""
+    for name, value in sums.items():
+      self.sums[name] = self.sums.get(name, 0.0) + value
+    self.steps += 1
+
+  def means(self, norm_names: Sequence[str] = ()) -> dict[str, float]:
+    """The line of metrics: sums divided once, norms and rates by steps.
+
+    Args:
+      norm_names: of the groups in `gradient_norms`, `parameter_norms` and
+        `update_norms`.
+
+    Returns:
+      Values by name; none of a window without steps.
+    """
+    if not self.steps:
+      return {}
+    weight = max(self.sums["weight_sum"], 1.0)
+    means = {
+      "train/loss": self.sums["loss_sum"] / weight,
+      "train/z_loss": self.sums["z_loss_sum"] / weight,
+      "train/accuracy": self.sums["correct_sum"] / weight,
+      "train/gradient_norm": self.sums["gradient_norm"] / self.steps,
+      "train/learning_rate": self.sums["learning_rate"] / self.steps,
+      "train/tokens": self.sums["token_sum"],
+    }
+    if self.sums.get("place_sum"):
+      filled = self.sums["token_sum"] / self.sums["place_sum"]
+      means["train/padding"] = 1.0 - filled
+    for kind in ("gradient", "parameter", "update") if norm_names else ():
+      norms = self.sums[f"{kind}_norms"] / self.steps
+      for name, norm in zip(norm_names, norms, strict=True):
+        means[f"{kind}_norm/{name}"] = norm
+    return means
+
+  def to_json(self) -> dict:
+    """The window for a checkpoint's progress, all digits kept."""
+    sums = {name: np.asarray(v).tolist() for name, v in self.sums.items()}
+    return {"sums": sums, "steps": self.steps}
+
+  @classmethod
+  def from_json(cls, saved: Mapping) -> "Window":
+    """The inverse of `to_json`."""
+    sums = {
+      name: np.array(v) if isinstance(v, list) else v
+      for name, v in saved["sums"].items()
+    }
+    return cls(sums, saved["steps"])
+
+
+if typing.TYPE_CHECKING:
+  from transformer_zoo.training.monitoring.profiling import Profiler
 
 # Their places, filled or not, are what padding is a share of.
 _TOKENS = ("encoder_input_tokens", "decoder_target_tokens")
@@ -36,7 +105,7 @@ class Watch:
     self,
     recorder: Recorder,
     guard: Guard,
-    profiler: Profiler,
+    profiler: "Profiler | None",
     stopwatch: Stopwatch,
     *,
     norm_names: Sequence[str] = (),
@@ -49,7 +118,7 @@ class Watch:
     Args:
       recorder: The recorder that writes values.
       guard: looks for anomalies.
-      profiler: takes traces.
+      profiler: takes traces of some steps; None takes none.
       stopwatch: measures.
       norm_names: The names of the groups whose norms a step returns.
       flops: A function from the shapes of a batch to the FLOPs that the model
@@ -92,7 +161,11 @@ class Watch:
     """Goes around the dispatch of a step; the first of its shapes compiles."""
     kind = frozenset((name, leaf.shape) for name, leaf in shapes.items())
     with contextlib.ExitStack() as stack:
-      stack.enter_context(self._profiler.step(number))
+      if self._profiler is not None:
+        self._profiler.begin(number)
+      stack.enter_context(
+        jax.profiler.StepTraceAnnotation("train", step_num=number)
+      )
       if kind not in self._compiled:
         stack.enter_context(self.spent("compilation"))
       yield
@@ -100,6 +173,8 @@ class Watch:
 
   def traced(self, number: int, sums) -> str | None:
     """Ends a trace after its last step; a sentence where it does."""
+    if self._profiler is None:
+      return None
     return self._profiler.finish(number, sums)
 
   def read(
@@ -144,7 +219,7 @@ class Watch:
     self._recorder.record(step, {**means, **self.guard.counts()})
     self._window = Window()
     timing = self.stopwatch.lap()
-    self._recorder.timing(step, {**timing, **stopwatch_lib.memory()})
+    self._recorder.timing(step, {**timing, **budget_lib.memory()})
     for name in ("tokens_per_second", "flops_per_second", "utilization"):
       if f"timing/{name}" in timing:
         self.shown[name] = timing[f"timing/{name}"]
@@ -156,7 +231,8 @@ class Watch:
 
   def close(self) -> None:
     """Ends a trace that still runs."""
-    self._profiler.close()
+    if self._profiler is not None:
+      self._profiler.close()
 
 
 def shapes_of(batch: Mapping[str, jax.Array]) -> Shapes:

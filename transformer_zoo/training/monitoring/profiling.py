@@ -1,7 +1,8 @@
-"""Traces of chosen steps, by JAX's own profiler."""
+"""Traces of chosen steps, by JAX's own profiler.
 
-from collections.abc import Iterator
-import contextlib
+A run that takes none does not import this module.
+"""
+
 import os
 import pathlib
 import re
@@ -13,18 +14,16 @@ from transformer_zoo.errors import UserError
 FOLDER = "profile"
 
 
-def parse(text: str | None, train_steps: int) -> range:
+def parse(text: str, train_steps: int) -> range:
   """Reads `10:13`, steps 10 to 13, both included, or `10`, that step alone.
 
   Args:
-    text: The steps as the user wrote them; None for no steps.
-    train_steps: The number of training steps of the run.
+    text: as the user wrote it.
+    train_steps: of the run.
 
   Raises:
     UserError: it is written otherwise, or the run has no such steps.
   """
-  if text is None:
-    return range(0)
   found = re.fullmatch(r"(\d+)(?::(\d+))?", str(text))
   if not found:
     raise UserError(
@@ -54,12 +53,11 @@ class Profiler:
     self._folder = pathlib.Path(folder) / FOLDER
     self._is_running = self._has_run = False
 
-  @contextlib.contextmanager
-  def step(self, number: int) -> Iterator[None]:
-    """Names what is dispatched inside as a step; begins the trace at its first.
+  def begin(self, number: int) -> None:
+    """Begins the trace before its first step.
 
     Args:
-      number: The number of the step, from 1.
+      number: of the step that is dispatched next, from 1.
     """
     if number in self._steps and not self._is_running:
       jax.profiler.start_trace(self._folder)
@@ -68,8 +66,6 @@ class Profiler:
       if not self._has_run:
         print("--profile names steps that were made before: no trace is taken")
       self._steps = range(0)
-    with jax.profiler.StepTraceAnnotation("train", step_num=number):
-      yield
 
   def finish(self, number: int, result) -> str | None:
     """Ends the trace after its last step.

@@ -12,11 +12,14 @@ import contextlib
 import json
 import os
 import pathlib
+import typing
 from typing import Any
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training.monitoring.writers import Session
-from transformer_zoo.training.monitoring.writers import Writer
+
+if typing.TYPE_CHECKING:
+  from transformer_zoo.training.monitoring.writers import Session
+  from transformer_zoo.training.monitoring.writers import Writer
 
 METRICS_FILE = "metrics.jsonl"
 TIMING_FILE = "timing.jsonl"
@@ -69,7 +72,7 @@ class Recorder:
   """
 
   def __init__(
-    self, folder: str | os.PathLike[str], writers: Iterable[Writer] = ()
+    self, folder: str | os.PathLike[str], writers: "Iterable[Writer]" = ()
   ):
     """Opens the files of a run for appending; they are made when missing.
 
@@ -88,7 +91,7 @@ class Recorder:
       _drop_torn_line(self._folder / name)
       self._open(name)
     # Imported late: who only reads lines waits for no protocol buffers.
-    from transformer_zoo.training.monitoring.writers import tensorboard
+    from transformer_zoo.training.monitoring import tensorboard
 
     events = tensorboard.EventFile(self._folder / TENSORBOARD_FOLDER)
     self._sessions: list[Session] = [events]
@@ -197,8 +200,8 @@ class NoRecorder(Recorder):
     pass
 
 
-def _attempt(session: Session, call, *arguments) -> bool:
-  """Calls a writer; a failing service is reported once and ends no run."""
+def _attempt(session: "Session", call, *arguments) -> bool:
+  """Calls a writer; a service that fails ends no run, and is told once."""
   try:
     call(*arguments)
   except Exception as error:  # Of any kind, for services are many.

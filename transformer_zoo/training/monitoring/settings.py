@@ -12,19 +12,16 @@ import jax
 from transformer_zoo.effects import Place
 from transformer_zoo.effects import Result
 from transformer_zoo.errors import UserError
-from transformer_zoo.forecast import hardware
 from transformer_zoo.training.monitoring import norms as norms_lib
-from transformer_zoo.training.monitoring import profiling
 from transformer_zoo.training.monitoring.anomalies import Anomalies
 from transformer_zoo.training.monitoring.budget import Budget
+from transformer_zoo.training.monitoring.budget import Stopwatch
 from transformer_zoo.training.monitoring.guard import Guard
 from transformer_zoo.training.monitoring.monitor import Shapes
 from transformer_zoo.training.monitoring.monitor import Watch
 from transformer_zoo.training.monitoring.norms import Norms
-from transformer_zoo.training.monitoring.profiling import Profiler
 from transformer_zoo.training.monitoring.recorder import NoRecorder
 from transformer_zoo.training.monitoring.recorder import Recorder
-from transformer_zoo.training.monitoring.stopwatch import Stopwatch
 from transformer_zoo.training.program import TrainProgram
 
 
@@ -66,7 +63,7 @@ class Watching:
       UserError: The run lacks the steps to profile, or the package of a writer
         is not installed.
     """
-    profiling.parse(self.profile, train_steps)
+    self._profiler(pathlib.Path(), train_steps)
     for writer in self.writers:
       if isinstance(writer, str):
         raise UserError(
@@ -111,7 +108,6 @@ class Watching:
       started: The time by `time.perf_counter` at which this process began with
         the run; None for now.
     """
-    chip = hardware.chip_of(program.mesh.devices.flat[0].device_kind)
     guard = Guard(
       self.anomalies,
       recorder,
@@ -127,9 +123,10 @@ class Watching:
     return Watch(
       recorder,
       guard,
-      Profiler(profiling.parse(self.profile, train_steps), folder),
+      self._profiler(folder, train_steps),
       Stopwatch(
-        devices=program.mesh.size, peak_flops=chip.peak_flops if chip else None
+        devices=program.mesh.size,
+        peak_flops=_peak_flops(program.mesh.devices.flat[0]),
       ),
       norm_names=names,
       flops=functools.partial(_flops, program),
@@ -139,10 +136,29 @@ class Watching:
       ),
     )
 
+  def _profiler(self, folder: pathlib.Path, train_steps: int):
+    if self.profile is None:
+      return None
+    from transformer_zoo.training.monitoring import profiling
+
+    return profiling.Profiler(
+      profiling.parse(self.profile, train_steps), folder
+    )
+
   def _norms(self) -> Norms | None:
     if self.norms == "total":
       return None
     return functools.partial(norms_lib.norms, by_layer=self.norms == "layers")
+
+
+def _peak_flops(device: jax.Device) -> float | None:
+  """Returns the FLOPs of a device per second; None if they are unknown."""
+  if device.platform == "cpu":
+    return None
+  from transformer_zoo.forecast import hardware
+
+  chip = hardware.chip_of(device.device_kind)
+  return chip.peak_flops if chip else None
 
 
 def _flops(program: TrainProgram, shapes: Shapes) -> int:

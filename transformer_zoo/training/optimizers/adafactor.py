@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from transformer_zoo.training.optimizers import rounded_state
 from transformer_zoo.training.optimizers import shared
 from transformer_zoo.training.optimizers.schedules import Schedule
 
@@ -91,8 +90,7 @@ def adafactor(
     min_dim_size_to_factor: a matrix is factored if both sides have it.
     scale_by_parameter: whether steps are relative to the parameter's scale.
     clip_norm: the largest norm of all gradients together, or None as in T5.
-    state_dtype: The dtype of the moments; see
-      training/optimizers/rounded_state.py.
+    state_dtype: of the moments; see `shared.with_state_dtype`.
 
   Returns:
     A transformation whose `update` needs the parameters.
@@ -165,4 +163,4 @@ def adafactor(
 
   optimizer = optax.GradientTransformation(init, update)
   clipped = shared.clipped(optimizer, clip_norm)
-  return rounded_state.kept_in(clipped, state_dtype)
+  return shared.with_state_dtype(clipped, state_dtype)

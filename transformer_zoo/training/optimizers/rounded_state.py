@@ -13,10 +13,6 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from transformer_zoo.errors import UserError
-
-STATE_DTYPES = ("float32", "bfloat16")
-
 
 class RoundedState(NamedTuple):
   """State of an optimizer.
@@ -30,25 +26,14 @@ class RoundedState(NamedTuple):
   inner: optax.OptState
 
 
-def kept_in(
-  optimizer: optax.GradientTransformation, dtype: str
+def in_bfloat16(
+  optimizer: optax.GradientTransformation,
 ) -> optax.GradientTransformation:
-  """The optimizer with its state in this dtype.
+  """Returns an optimizer with its state in bfloat16.
 
   Args:
-    optimizer: computes in float32.
-    dtype: one of `STATE_DTYPES`.
-
-  Raises:
-    UserError: the dtype is another.
+    optimizer: The optimizer, which computes in float32.
   """
-  if dtype not in STATE_DTYPES:
-    raise UserError(
-      f"unknown state_dtype {dtype!r} of an optimizer; allowed: "
-      f"{', '.join(STATE_DTYPES)}"
-    )
-  if dtype == "float32":
-    return optimizer
 
   def init(params):
     count = jnp.zeros([], jnp.int32)

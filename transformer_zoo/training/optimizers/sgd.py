@@ -24,8 +24,7 @@ def sgd(
     momentum: share of the sum of gradients that each step keeps; 0 forgets all.
     nesterov: whether the gradient is added once more before the step.
     clip_norm: the largest norm of all gradients together, or None.
-    state_dtype: The dtype of the momentum; see
-      training/optimizers/rounded_state.py.
+    state_dtype: of the momentum; see `shared.with_state_dtype`.
   """
   return shared.descending(
     optax.trace(decay=momentum, nesterov=nesterov),

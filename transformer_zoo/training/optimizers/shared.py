@@ -13,9 +13,9 @@ import jax
 import optax
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training.optimizers import rounded_state
 from transformer_zoo.training.optimizers.schedules import Schedule
 
+STATE_DTYPES = ("float32", "bfloat16")
 # What numbers of optimizers may be, by their names: a test and its words.
 _SHARE = (lambda x: 0 <= x < 1, "at least 0 and below 1")
 _AT_LEAST_0 = (lambda x: 0 <= x < math.inf, "a finite number of 0 or more")
@@ -82,12 +82,35 @@ def descending(
   Args:
     *parts: The transformations that make a direction of gradients, in order.
     learning_rate: a schedule.
-    clip_norm: The largest norm of gradients; see `clipped`.
-    state_dtype: The dtype of the moments; see
-      training/optimizers/rounded_state.py.
+    clip_norm: see `clipped`.
+    state_dtype: of the moments; see `with_state_dtype`.
   """
   steps = optax.chain(*parts, optax.scale_by_learning_rate(learning_rate))
-  return rounded_state.kept_in(clipped(steps, clip_norm), state_dtype)
+  return with_state_dtype(clipped(steps, clip_norm), state_dtype)
+
+
+def with_state_dtype(
+  optimizer: optax.GradientTransformation, dtype: str
+) -> optax.GradientTransformation:
+  """Returns an optimizer with its state in a dtype.
+
+  Args:
+    optimizer: The optimizer, which computes in float32.
+    dtype: One of `STATE_DTYPES`.
+
+  Raises:
+    UserError: The dtype is another.
+  """
+  if dtype not in STATE_DTYPES:
+    raise UserError(
+      f"unknown state_dtype {dtype!r} of an optimizer; allowed: "
+      f"{', '.join(STATE_DTYPES)}"
+    )
+  if dtype == "float32":
+    return optimizer
+  from transformer_zoo.training.optimizers import rounded_state
+
+  return rounded_state.in_bfloat16(optimizer)
 
 
 def clipped(

@@ -1,21 +1,27 @@
-"""The report that a run prints of its mesh and the memory of each device."""
+"""Reports of a layout: the mesh, the place of each parameter, device memory."""
 
 from collections.abc import Iterator
+import dataclasses
 import math
+import typing
 
 import jax
 import numpy as np
 
 from transformer_zoo.forecast import compilation
-from transformer_zoo.training.program import TrainProgram
 from transformer_zoo.training.sharding import meshes
-from transformer_zoo.training.sharding import sharding_table
 
-# Longer lists of devices, processes or parameters are cut and counted.
+# It reports the layout itself.
+if typing.TYPE_CHECKING:
+  from transformer_zoo.training.program import TrainProgram
+
+# A replicated parameter of more bytes is pointed out.
+LARGE = 10**6
+# Of more devices, processes or parameters the first and the number are told.
 SHOWN = 8
 
 
-def layout(program: TrainProgram) -> Iterator[str]:
+def layout(program: "TrainProgram") -> Iterator[str]:
   """Lines about the mesh, and what lies where before a step."""
   mesh = program.mesh
   num_slices = meshes.number_of_slices(mesh, program.partitioning.num_slices)
@@ -75,22 +81,22 @@ def _mesh(mesh: jax.sharding.Mesh, num_slices: int) -> Iterator[str]:
   yield from _rest(len(np.unique(processes)), "processes")
 
 
-def _whole(program: TrainProgram) -> Iterator[str]:
+def _whole(program: "TrainProgram") -> Iterator[str]:
   """The large parameters that nothing shares out."""
   shape = program.mesh.shape
   if shape["fsdp"] * shape["model"] == 1:
     if program.mesh.size > 1:
       yield "every device has all parameters: all axes but data are of size 1"
     return
-  rows = [row for row in sharding_table.rows(program) if row.replicated]
-  if not rows:
+  found = [row for row in rows(program) if row.replicated]
+  if not found:
     yield "no parameter above 1 MB is whole on every device"
-  for row in sorted(rows, key=lambda row: -row.device_bytes)[:SHOWN]:
+  for row in sorted(found, key=lambda row: -row.device_bytes)[:SHOWN]:
     yield (
       f"whole on every device: {row.path} {list(row.shape)}, "
       f"{_megabytes(row.device_bytes)}"
     )
-  yield from _rest(len(rows), "parameters")
+  yield from _rest(len(found), "parameters")
 
 
 def _rest(number: int, what: str) -> Iterator[str]:
@@ -104,9 +110,7 @@ def _share(tree) -> str:
     math.prod(leaf.shape) * leaf.dtype.itemsize
     for leaf in jax.tree.leaves(tree)
   )
-  return (
-    f"{_megabytes(sharding_table.device_bytes(tree))} of {_megabytes(whole)}"
-  )
+  return f"{_megabytes(compilation.tree_bytes(tree))} of {_megabytes(whole)}"
 
 
 def _megabytes(size: int) -> str:
@@ -122,3 +126,63 @@ def _listed(numbers: np.ndarray) -> str:
 def _range(numbers: np.ndarray) -> str:
   low, high = numbers.min(), numbers.max()
   return str(low) if low == high else f"{low}-{high}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """One parameter.
+
+  Attributes:
+    path: its name.
+    shape: of the whole.
+    axes: logical axes.
+    mesh_axes: what each axis is split over; `-` for nothing.
+    device_bytes: on one device.
+    replicated: whether every device has all of it, and it is large.
+  """
+
+  path: str
+  shape: tuple[int, ...]
+  axes: tuple[str | None, ...]
+  mesh_axes: tuple[str, ...]
+  device_bytes: int
+  replicated: bool
+
+
+def rows(program: "TrainProgram") -> list[Row]:
+  """One row per parameter of a program."""
+  params = program.abstract_state.params
+  logical = [leaf.names for leaf in _boxes(program.boxed_params)]
+  return [
+    _row(path, leaf, names)
+    for (path, leaf), names in zip(
+      jax.tree_util.tree_leaves_with_path(params), logical, strict=True
+    )
+  ]
+
+
+def _row(path, leaf, names) -> Row:
+  spec = (*leaf.sharding.spec, *(None,) * leaf.ndim)[: leaf.ndim]
+  size = compilation.tree_bytes(leaf)
+  return Row(
+    path=jax.tree_util.keystr(path, simple=True, separator="/"),
+    shape=leaf.shape,
+    axes=tuple(names),
+    mesh_axes=tuple(map(_written, spec)),
+    device_bytes=size,
+    replicated=(
+      leaf.sharding.is_fully_replicated
+      and leaf.sharding.num_devices > 1
+      and size > LARGE
+    ),
+  )
+
+
+def _boxes(boxed) -> list:
+  return jax.tree.leaves(boxed, is_leaf=lambda leaf: hasattr(leaf, "names"))
+
+
+def _written(mesh_axes) -> str:
+  if isinstance(mesh_axes, tuple):
+    return "+".join(mesh_axes) or "-"
+  return mesh_axes or "-"
