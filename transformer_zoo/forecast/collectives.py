@@ -50,12 +50,12 @@ class Instruction:
   """One line.
 
   Attributes:
-    name: without `%`.
-    type: as text, a tuple in parentheses.
+    name: The name without `%`.
+    type: The type as text, a tuple in parentheses.
     opcode: `all-reduce-start`, ...
     operands: names, in order.
     inside: the text between the parentheses (of a constant its value).
-    attributes: what follows them.
+    attributes: The text that follows them.
     is_root: whether it is the computation's result.
   """
 

@@ -261,7 +261,7 @@ def check_step(
 
   Args:
     state: The shapes, dtypes and shardings of the training state.
-    batch: Those of a batch.
+    batch: The bytes of a batch.
     jaxpr: The traced step.
     device: One device of the mesh.
 

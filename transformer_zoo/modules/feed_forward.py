@@ -40,8 +40,8 @@ def equal_width(
   Args:
     d_ff: a width.
     of_matrices: matrices of the network that has it.
-    matrices: of the other.
-    multiple_of: what the other width is rounded to.
+    matrices: The number of matrices of the other network.
+    multiple_of: A divisor of the other width, which is rounded to it.
   """
   width = d_ff * of_matrices / matrices
   return max(1, round(width / multiple_of)) * multiple_of
@@ -82,8 +82,8 @@ class GatedMlp(nn.Module):
 
   Attributes:
     d_ff: width of the hidden layer.
-    activation: of the gate, a key of `ACTIVATIONS`: 'sigmoid' is GLU, 'linear'
-      Bilinear, 'relu' ReGLU, 'gelu' GEGLU, 'silu' SwiGLU.
+    activation: The activation of the gate, a key of `ACTIVATIONS`: 'sigmoid' is
+      GLU, 'linear' Bilinear, 'relu' ReGLU, 'gelu' GEGLU, 'silu' SwiGLU.
     wi_0, wi_1, wo: the projections of gate and value, and out.
     dropout: applied to the hidden layer.
   """

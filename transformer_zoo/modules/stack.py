@@ -98,7 +98,7 @@ class Stack(nn.Module):
       x_BLD: embeddings.
       *layer_arguments: further positional arguments of every layer.
       mask_B1LM: True where a query may attend.
-      positions: of queries and keys; 0 to L-1 by default.
+      positions: The positions of queries and keys; 0 to L - 1 by default.
       token_positions_1L: [1 or B, L] for `position_embedder`: packed examples
         each start from 0; those of the queries by default.
       deterministic: no dropout.

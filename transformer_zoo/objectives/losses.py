@@ -52,8 +52,10 @@ def token_losses(
       several models.
     targets_BL: ids.
     z_loss: coefficient of the z-loss.
-    label_smoothing: see `smoothing_cost`; from 0 to below 1.
-    tokens: of how many on a device there are logits at a time, about.
+    label_smoothing: The share of label smoothing, from 0 to below 1; see
+      `smoothing_cost`.
+    tokens: The approximate number of tokens on a device of which there are
+      logits at a time.
 
   Raises:
     UserError: a number is not what it may be.
@@ -119,7 +121,7 @@ def smoothing_cost(
   Args:
     logits_BLV: float32.
     targets_BL: ids.
-    label_smoothing: above 0 and below 1.
+    label_smoothing: The share of label smoothing, above 0 and below 1.
 
   Returns:
     Nats, [B, L]. With the negative log-likelihood it is at least 0; by itself

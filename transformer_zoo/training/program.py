@@ -260,8 +260,9 @@ class CompiledStep:
     """Initializes it; nothing is compiled yet.
 
     Args:
-      program: whose step it is; called inside of its mesh and rules.
-      dropout_key: of all steps.
+      program: The program of the step; it is called inside of its mesh and
+        rules.
+      dropout_key: The key of dropout of all steps.
       say: takes the lines of the report, at the first step of each shape.
     """
     self._program = program

@@ -32,8 +32,8 @@ def train_step(
     key: the run's dropout key; the step is folded in here.
     objective: the loss of parameters on a batch.
     optimizer: makes updates of gradients.
-    norms: of groups of parameters, to be reported (monitoring/norms.py).
-    trainable: which parameters move; there are gradients of no others.
+    norms: The function of the norms to report (monitoring/norms.py).
+    trainable: The parameters that are trained; no others have gradients.
     **accumulating: further arguments of `accumulation.gradients_of`.
 
   Returns:

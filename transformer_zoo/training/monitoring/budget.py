@@ -82,7 +82,7 @@ class Budget:
       rows: The number of rows of its batch.
       tokens: The number of input and target tokens together.
       targets: The number of target tokens that have a loss.
-      flops: The FLOPs that its model needs.
+      flops: The FLOPs that the model needs, padding included.
     """
     self.rows += rows
     self.input_tokens += tokens - targets
@@ -118,7 +118,8 @@ class Stopwatch:
 
     Args:
       devices: over which a step is spread.
-      peak_flops: of one device per second; None where nobody knows.
+      peak_flops: The peak rate of one device in FLOPs per second; None if it is
+        unknown.
       clock: seconds since any moment.
     """
     self._devices = devices
@@ -140,7 +141,7 @@ class Stopwatch:
     """Counts a step.
 
     Args:
-      tokens: of its batch, padding left out.
+      tokens: The number of tokens of the batch, padding left out.
       flops: that its model needs, padding included.
     """
     self._steps += 1

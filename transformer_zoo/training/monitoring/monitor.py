@@ -24,8 +24,8 @@ class Window:
   """What the seed decides of some steps; a resumed run goes on adding.
 
   Attributes:
-    sums: by name, scalars or arrays.
-    steps: how many were added.
+    sums: The sums by name, scalars or arrays.
+    steps: The number of steps that were added.
   """
 
   sums: dict[str, Value] = dataclasses.field(default_factory=dict)

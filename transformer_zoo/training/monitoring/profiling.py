@@ -18,8 +18,8 @@ def parse(text: str, train_steps: int) -> range:
   """Reads `10:13`, steps 10 to 13, both included, or `10`, that step alone.
 
   Args:
-    text: as the user wrote it.
-    train_steps: of the run.
+    text: The steps as the user wrote them.
+    train_steps: The number of steps of the run.
 
   Raises:
     UserError: it is written otherwise, or the run has no such steps.
@@ -57,7 +57,7 @@ class Profiler:
     """Begins the trace before its first step.
 
     Args:
-      number: of the step that is dispatched next, from 1.
+      number: The number of the step that is dispatched next, from 1.
     """
     if number in self._steps and not self._is_running:
       jax.profiler.start_trace(self._folder)

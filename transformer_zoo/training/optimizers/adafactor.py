@@ -90,7 +90,7 @@ def adafactor(
     min_dim_size_to_factor: a matrix is factored if both sides have it.
     scale_by_parameter: whether steps are relative to the parameter's scale.
     clip_norm: the largest norm of all gradients together, or None as in T5.
-    state_dtype: of the moments; see `shared.with_state_dtype`.
+    state_dtype: The dtype of the moments; see `shared.with_state_dtype`.
 
   Returns:
     A transformation whose `update` needs the parameters.

@@ -28,7 +28,7 @@ def adam(
     b2: share of the second moment that each step keeps.
     epsilon: added to the root of the second moment.
     clip_norm: the largest norm of all gradients together, or None.
-    state_dtype: of the moments; see `shared.with_state_dtype`.
+    state_dtype: The dtype of the moments; see `shared.with_state_dtype`.
   """
   return shared.descending(
     optax.scale_by_adam(b1=b1, b2=b2, eps=epsilon),

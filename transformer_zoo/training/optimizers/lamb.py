@@ -38,7 +38,7 @@ def lamb(
     weight_decay: share of a matrix that is added to the direction before that
       is scaled.
     clip_norm: the largest norm of all gradients together, or None.
-    state_dtype: of the moments; see `shared.with_state_dtype`.
+    state_dtype: The dtype of the moments; see `shared.with_state_dtype`.
 
   Returns:
     A transformation whose `update` needs the parameters.

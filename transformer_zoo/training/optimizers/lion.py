@@ -30,7 +30,7 @@ def lion(
     weight_decay: share of a matrix that is taken away, times the rate; 3 to 10
       times AdamW's.
     clip_norm: the largest norm of all gradients together, or None.
-    state_dtype: of the momentum; see `shared.with_state_dtype`.
+    state_dtype: The dtype of the moments; see `shared.with_state_dtype`.
 
   Returns:
     A transformation whose `update` needs the parameters.

@@ -24,7 +24,7 @@ def sgd(
     momentum: share of the sum of gradients that each step keeps; 0 forgets all.
     nesterov: whether the gradient is added once more before the step.
     clip_norm: the largest norm of all gradients together, or None.
-    state_dtype: of the momentum; see `shared.with_state_dtype`.
+    state_dtype: The dtype of the moments; see `shared.with_state_dtype`.
   """
   return shared.descending(
     optax.trace(decay=momentum, nesterov=nesterov),

@@ -82,8 +82,8 @@ def descending(
   Args:
     *parts: The transformations that make a direction of gradients, in order.
     learning_rate: a schedule.
-    clip_norm: see `clipped`.
-    state_dtype: of the moments; see `with_state_dtype`.
+    clip_norm: The norm that gradients are clipped to; see `clipped`.
+    state_dtype: The dtype of the moments; see `with_state_dtype`.
   """
   steps = optax.chain(*parts, optax.scale_by_learning_rate(learning_rate))
   return with_state_dtype(clipped(steps, clip_norm), state_dtype)

@@ -133,11 +133,11 @@ class Row:
   """One parameter.
 
   Attributes:
-    path: its name.
-    shape: of the whole.
+    path: The name of the array.
+    shape: The shape of the whole array.
     axes: logical axes.
-    mesh_axes: what each axis is split over; `-` for nothing.
-    device_bytes: on one device.
+    mesh_axes: The mesh axes that split each axis; `-` for none.
+    device_bytes: The bytes on one device.
     replicated: whether every device has all of it, and it is large.
   """
 
