@@ -14,7 +14,7 @@ from transformer_zoo.interop.t5x import checkpoints
 from transformer_zoo.interop.tensors import orbax_checkpoints
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.peft import trainable
-from transformer_zoo.peft.unfreezing import GradualUnfreezing
+from transformer_zoo.peft.trainable import GradualUnfreezing
 from transformer_zoo.runs import checkpoint_sources
 from transformer_zoo.runs import restoration
 from transformer_zoo.runs.initial_checkpoint import InitialCheckpoint
