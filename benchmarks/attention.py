@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from transformer_zoo.modules.attention.chunked import ChunkedAttention
+from transformer_zoo.modules.attention.chunked import RowwiseAttention
 from transformer_zoo.modules.attention.dot_product import REFERENCE
 from transformer_zoo.modules.attention.kernels import XlaAttention
-from transformer_zoo.modules.attention.rowwise import RowwiseAttention
 
 KERNELS = {
   "reference": REFERENCE,

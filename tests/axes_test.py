@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from transformer_zoo import axes
-from transformer_zoo import choices
+from transformer_zoo import tracing
 from transformer_zoo.training.sharding import partitioning
 
 
@@ -66,7 +66,7 @@ def test_every_device_is_given_its_part():
 
 def test_what_a_mesh_does_not_divide_is_whole_and_told():
   layout = partitioning.Partitioning(num_partitions=4)
-  with layout.activate(layout.mesh()), choices.recorded() as told:
+  with layout.activate(layout.mesh()), tracing.recorded_choices() as told:
     y = jax.jit(lambda x: axes.constrain(x, "batch", "length", "heads", None))(
       jnp.ones((4, 3, 2, 1))
     )

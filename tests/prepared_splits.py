@@ -6,7 +6,7 @@ from typing import Any
 
 from transformer_zoo.data.prepare import shards
 from transformer_zoo.data.storage import manifest
-from transformer_zoo.data.storage.splits import SplitInfo
+from transformer_zoo.data.storage.manifest import SplitInfo
 
 
 def write_split(

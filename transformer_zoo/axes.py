@@ -20,7 +20,7 @@ import math
 from flax import linen as nn
 import jax
 
-from transformer_zoo import choices
+from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
 
 LOGICAL_AXES = (
@@ -100,7 +100,7 @@ def _spec(
     divides = size % _devices(mesh_axes) == 0
     parts.append(mesh_axes if divides else None)
     if not divides and size > 1:
-      choices.record(
+      tracing.record_choice(
         f"{axis} of {size}: whole on every device, {_devices(mesh_axes)} "
         f"along {' and '.join(each(mesh_axes))} do not divide it"
       )

@@ -10,7 +10,7 @@ import pytest
 
 from tests import tiny_models
 from transformer_zoo.modules.attention import masks
-from transformer_zoo.modules.positions.token_positions import Positions
+from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.stack import REMAT_POLICIES
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 

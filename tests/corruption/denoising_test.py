@@ -8,10 +8,10 @@ import pytest
 from tests.corruption import vocabulary as vocabularies
 from transformer_zoo import corruption
 from transformer_zoo.corruption import Denoising
+from transformer_zoo.corruption import denoising
 from transformer_zoo.corruption import Everything
 from transformer_zoo.corruption import Fragment
 from transformer_zoo.corruption import Iid
-from transformer_zoo.corruption import lengths
 from transformer_zoo.corruption import RandomPrefix
 from transformer_zoo.corruption import RandomSpans
 from transformer_zoo.corruption import WordSpans
@@ -243,7 +243,7 @@ def test_a_rare_overrun_does_not_end_a_run():
   tokens = np.tile(np.arange(3, 54, dtype=np.int32), (400, 1))
   masks = noise(Draws(0, np.arange(400)), 51)
   name = "noise_span_to_unique_sentinel"
-  few = vocabularies.t5(int(lengths.num_sentinels(name, masks).max()) - 3)
+  few = vocabularies.t5(int(denoising.num_sentinels(name, masks).max()) - 3)
   made = Denoising(noise)(tokens, Draws(0, np.arange(400)), few)
   for inputs, targets, text in zip(
     made["inputs"].rows(), made["targets"].rows(), tokens, strict=True

@@ -15,7 +15,7 @@ from transformer_zoo.corruption import RandomSpans
 from transformer_zoo.corruption import Replacement
 from transformer_zoo.corruption import WordSpans
 from transformer_zoo.corruption.draws import Draws
-from transformer_zoo.corruption.masks.rows import Rows
+from transformer_zoo.corruption.masks.noise_masks import Rows
 from transformer_zoo.errors import UserError
 
 BERT = vocabularies.bert()

@@ -11,7 +11,6 @@ import pytest
 from tests import tiny_models
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
-from transformer_zoo.data.features import prompts as prompts_lib
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
@@ -234,7 +233,7 @@ def test_a_prefix_longer_than_the_largest_length_is_refused():
 
 def test_a_text_that_is_continued_has_no_end():
   sequences = [[5, 6, EOS], [EOS], [], [7, EOS, 8]]
-  found = prompts_lib.without_end(
+  found = converters.without_end(
     Ragged.of([np.array(ids, np.int32) for ids in sequences]), EOS
   )
   assert [ids.tolist() for ids in found.rows()] == [[5, 6], [], [], [7, EOS, 8]]
@@ -242,13 +241,13 @@ def test_a_text_that_is_continued_has_no_end():
 
 def test_a_text_to_continue_may_be_as_long_as_targets():
   lengths = {"inputs": 1, "targets": 9}
-  continued = prompts_lib.with_room(converters.LanguageModel(), lengths)
+  continued = converters.with_room(converters.LanguageModel(), lengths)
   assert continued == {"inputs": 9, "targets": 9}
-  assert prompts_lib.with_room(converters.LanguageModel(), {"targets": 9}) == (
+  assert converters.with_room(converters.LanguageModel(), {"targets": 9}) == (
     continued
   )
   for converter in (
     converters.PrefixLanguageModel(),
     converters.EncoderDecoder(),
   ):
-    assert prompts_lib.with_room(converter, lengths) == lengths
+    assert converters.with_room(converter, lengths) == lengths

@@ -6,8 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from transformer_zoo import choices
-from transformer_zoo.modules import target
+from transformer_zoo import tracing
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.dropout import Dropout
@@ -137,14 +136,14 @@ def test_computing_more_again_needs_less_memory():
 
 def test_what_is_offloaded_waits_in_the_memory_of_the_host():
   loss, arguments = t5_loss("offload")
-  with target.compiling_for("tpu"):
+  with tracing.compiling_for("tpu"):
     moves = str(jax.make_jaxpr(jax.grad(loss))(*arguments))
   assert "pinned_host" in moves or "<host>" in moves
 
 
 def test_a_cpu_has_no_other_memory():
   loss, arguments = t5_loss("offload")
-  with choices.recorded() as told:
+  with tracing.recorded_choices() as told:
     jax.eval_shape(loss, *arguments)
   assert (
     "remat 'offload' is 'minimal' on a CPU, whose memory is the host's"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests import tiny_models
-from transformer_zoo import choices
+from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
 from transformer_zoo.objectives import losses
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
@@ -72,7 +72,7 @@ def test_chunks_must_be_positive():
 
 
 def test_chunks_are_told():
-  with choices.recorded() as made:
+  with tracing.recorded_choices() as made:
     jax.eval_shape(lambda: losses_and_gradients(2 * B))
   assert list(made) == ["logits of 3 x 7 targets: 2 places at a time"]
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention import cache
 from transformer_zoo.modules.attention import masks
-from transformer_zoo.modules.positions.token_positions import Positions
+from transformer_zoo.modules.positions import Positions
 
 
 @gin.register

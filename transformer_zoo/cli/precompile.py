@@ -54,19 +54,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
   """Prints the forecast, or the ranked table."""
+  from transformer_zoo import tracing
   from transformer_zoo.forecast import mesh_search
   from transformer_zoo.forecast import precompile
   from transformer_zoo.forecast import programs
   from transformer_zoo.forecast import report
   from transformer_zoo.forecast import topologies
-  from transformer_zoo.modules import target
 
   programs.check_mode(arguments.mode)
   _load(arguments)
   # Standard output is for the report alone; a trace tells what it chooses.
   with contextlib.redirect_stdout(sys.stderr):
     topology = topologies.find(arguments.topology, arguments.num_slices)
-    with target.compiling_for(topology.platform):
+    with tracing.compiling_for(topology.platform):
       if arguments.search is not None:
         rows = _search(arguments, topology)
       else:

@@ -14,18 +14,17 @@ from typing import Any
 import gin
 
 from transformer_zoo.config import checks
-from transformer_zoo.config import previous
 from transformer_zoo.config import reading
 from transformer_zoo.config import registry
-from transformer_zoo.config import task_modules
-from transformer_zoo.config.comparison import difference
-from transformer_zoo.config.comparison import digest
+from transformer_zoo.config.reached_bindings import previous_bindings
 from transformer_zoo.config.reached_bindings import ReachedBindings
 from transformer_zoo.config.reading import Binding
 from transformer_zoo.config.reading import bound
 from transformer_zoo.config.reading import folders
 from transformer_zoo.config.reading import MACRO
-from transformer_zoo.config.writing import write
+from transformer_zoo.config.text import difference
+from transformer_zoo.config.text import digest
+from transformer_zoo.config.text import write
 from transformer_zoo.effects import Effect
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import sentence
@@ -97,8 +96,8 @@ def load(
     reading.read_override(text)._replace(may_be_unused=allow_unused)
     for text in bindings
   ]
-  read = task_modules.take_out(read)
-  read += previous.bound(read)
+  read = reading.take_task_modules(read)
+  read += previous_bindings(read)
   _bind(read)
   _loaded_imports[:] = imported
   _loaded_root = root
@@ -167,7 +166,7 @@ def operative_config(*roots: str) -> str:
   return write(
     _reach(*(roots or (_loaded_root,))),
     _loaded_imports,
-    task_modules.operative(),
+    reading.task_modules(),
   )
 
 

@@ -4,9 +4,13 @@ Everything that is registered with `@gin.register` is configured only where a
 gin reference stands, so what a run reads is known before it starts. Scopes
 follow gin 0.5: a reference with scopes replaces the current scope, one without
 keeps it, and the value of a macro is evaluated within the scope of its name.
+
+`%previous/NAME` is the value of the macro NAME before a file bound it anew. A
+gin file wraps the choice of earlier files with it, whatever that was:
+`MODEL = @substitute()` with `substitute.model = %previous/MODEL`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 import dataclasses
 from typing import Any
 
@@ -15,6 +19,7 @@ from gin import config as gin_config
 from transformer_zoo.config import registry
 from transformer_zoo.config.reading import Binding
 from transformer_zoo.config.reading import MACRO
+from transformer_zoo.errors import UserError
 
 CONSTANT = "gin.constant"
 Key = tuple[str, str, str]
@@ -129,3 +134,46 @@ def is_required(value: Any) -> bool:
     and value.configurable.selector == CONSTANT
     and value.scoped_configurable_fn() is gin_config.REQUIRED
   )
+
+
+_PREVIOUS = "previous/"
+
+
+def previous_bindings(bindings: Sequence[Binding]) -> list[Binding]:
+  """Returns the bindings of all `%previous/NAME` that bindings read and lack.
+
+  Args:
+    bindings: The bindings in the order in which they were read.
+
+  Raises:
+    UserError: NAME had no other value before, or gets another one after.
+  """
+  macros = [binding for binding in bindings if binding.selector == MACRO]
+  names = {macro.scope for macro in macros}
+  found = {}
+  for binding in bindings:
+    for reference in registry.references(binding.value):
+      name = "/".join(reference.scopes)
+      if is_macro(reference) and name.startswith(_PREVIOUS):
+        if name not in names and name not in found:
+          found[name] = _before(name, macros, binding)
+  return [*found.values()]
+
+
+def _before(name: str, macros: Sequence[Binding], reader: Binding) -> Binding:
+  """Returns the binding of a macro before the file of a reader."""
+  wanted = name.removeprefix(_PREVIOUS)
+  history = [macro for macro in macros if macro.scope == wanted]
+  # A file that is named twice binds the same again.
+  others = [m for m in history if repr(m.value) != repr(history[-1].value)]
+  if not others or _file(history[-1]) != _file(reader):
+    raise UserError(
+      f"{reader.where}: {reader.name} goes on from what {wanted} was before, "
+      f"so name {_file(reader)} after all that bind {wanted}: after the files "
+      "of the architecture and the run"
+    )
+  return others[-1]._replace(scope=name)
+
+
+def _file(binding: Binding) -> str:
+  return binding.where.rpartition(":")[0]

@@ -9,8 +9,8 @@ import numpy as np
 from transformer_zoo.corruption import special_tokens
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.masks.fixed_number import FixedNumber
-from transformer_zoo.corruption.masks.rows import Rows
-from transformer_zoo.corruption.masks.word_spans import check_words
+from transformer_zoo.corruption.masks.noise_masks import check_words
+from transformer_zoo.corruption.masks.noise_masks import Rows
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.corruption.rewrites.replacement import Replacement
 from transformer_zoo.errors import UserError

@@ -102,7 +102,7 @@ class Evaluator:
   max_examples: int | None = None
   corruption: Callable | None = None
   decoding: DecodingOptions = GREEDY
-  converter: converters.Converter = evaluation_split.ENCODER_DECODER
+  converter: converters.Converter = converters.ENCODER_DECODER
 
   def open(
     self, task: manifest.PreparedTask, split: str

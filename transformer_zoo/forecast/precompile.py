@@ -58,7 +58,7 @@ def forecast(
 ) -> Forecast:
   """Compiles what gin binds to `train`.
 
-  Call it inside `target.compiling_for`, with a configuration loaded.
+  Call it inside `tracing.compiling_for`, with a configuration loaded.
 
   Args:
     topology: the devices.

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from transformer_zoo.data.features import prompts
+from transformer_zoo.data.features import converters
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import compilation
@@ -89,7 +89,9 @@ def _training(program: TrainProgram, run: Run) -> Program:
 
 def _decoding(program: TrainProgram, run: Run) -> Program:
   examples, rows = run.examples, run.step.batch_size
-  lengths = prompts.with_room(examples.converter, examples.task_feature_lengths)
+  lengths = converters.with_room(
+    examples.converter, examples.task_feature_lengths
+  )
   options = run.evaluation.decoding.with_length(lengths["targets"])
   params = program.abstract_state.params
   make = functools.partial(

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
+from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
-from transformer_zoo.modules import target
 
 COMPUTE_DTYPES = ("auto", "float32", "bfloat16")
 
@@ -22,7 +22,7 @@ def compute_dtype(name: str) -> str:
   """
   if name != "auto":
     return name
-  return "float32" if target.platform() == "cpu" else "bfloat16"
+  return "float32" if tracing.platform() == "cpu" else "bfloat16"
 
 
 def look_up(

@@ -14,7 +14,7 @@ from transformer_zoo.modules.attention import cache
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.normalization import RMSNorm
 from transformer_zoo.modules.parts import part
-from transformer_zoo.modules.positions.token_positions import Positions
+from transformer_zoo.modules.positions import Positions
 
 
 @gin.register

@@ -5,15 +5,14 @@ import gin
 import jax
 import jax.numpy as jnp
 
-from transformer_zoo import choices
+from transformer_zoo import tracing
 from transformer_zoo.effects import Speed
 from transformer_zoo.errors import UserError
-from transformer_zoo.modules import target
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.normalization import RMSNorm
 from transformer_zoo.modules.parts import part
-from transformer_zoo.modules.positions.token_positions import Positions
+from transformer_zoo.modules.positions import Positions
 
 # What the backward pass is given: all, products but those of attention, the
 # same from the host's memory, or nothing but what enters a layer.
@@ -190,9 +189,9 @@ class Stack(nn.Module):
 
 def _available(remat: str) -> str:
   """Returns the policy, or what is the same where there is one memory."""
-  if remat != "offload" or target.platform() != "cpu":
+  if remat != "offload" or tracing.platform() != "cpu":
     return remat
-  choices.record(
+  tracing.record_choice(
     "remat 'offload' is 'minimal' on a CPU, whose memory is the host's"
   )
   return "minimal"

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
-from transformer_zoo import choices
+from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
 
 
@@ -88,7 +88,7 @@ def token_losses(
     return of_chunk((hidden_BLD, targets_BL))
   length = targets_BL.shape[1]
   width = math.ceil(length / number)
-  choices.record(
+  tracing.record_choice(
     f"logits of {len(targets_BL)} x {length} targets: {width} places at a time"
   )
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
-from transformer_zoo.data.features import prompts
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
@@ -69,10 +68,10 @@ class Answering:
     self._vocabulary = vocabulary
     self._params = params
     self._mesh = mesh
-    self._lengths = prompts.with_room(converter, lengths)
+    self._lengths = converters.with_room(converter, lengths)
     self._batch_size = batch_size
-    self._continued = prompts.continues(converter)
-    self._converter = prompts.with_inputs(converter)
+    self._continued = converters.continues(converter)
+    self._converter = converters.with_inputs(converter)
     self._decoding = decoding.with_length(lengths["targets"])
     self._widths = Widths.of_model(model, self._lengths, self._decoding)
     self._report = report

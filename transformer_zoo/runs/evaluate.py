@@ -14,7 +14,7 @@ import jax
 import rich.console
 
 from transformer_zoo.data.features import converters
-from transformer_zoo.data.loader.evaluation_split import ENCODER_DECODER
+from transformer_zoo.data.features.converters import ENCODER_DECODER
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.storage import records
 from transformer_zoo.decoding.options import DecodingOptions

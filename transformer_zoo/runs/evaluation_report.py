@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from transformer_zoo.data.features import prompts
+from transformer_zoo.data.features import converters
 from transformer_zoo.evaluation import averages
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.evaluation.evaluator import OF_TOKENS
@@ -68,7 +68,7 @@ def of_checkpoint(result: Mapping[str, Any], evaluator: Evaluator) -> list[str]:
     result: The result of `as_json`, with `submission` if files were written.
     evaluator: The evaluator that made it.
   """
-  lengths = prompts.with_room(evaluator.converter, evaluator.lengths)
+  lengths = converters.with_room(evaluator.converter, evaluator.lengths)
   folders = result["checkpoint"]
   named = folders if isinstance(folders, str) else " and ".join(folders)
   lines = [f"{named}, split {result['split']}"]

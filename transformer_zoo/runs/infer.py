@@ -15,9 +15,8 @@ from typing import Any
 from flax import linen as nn
 import gin
 
+from transformer_zoo.data.features import converters
 from transformer_zoo.data.features import converters as features_lib
-from transformer_zoo.data.features import prompts
-from transformer_zoo.data.loader.evaluation_split import ENCODER_DECODER
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
@@ -53,7 +52,7 @@ def infer(
   vocabulary_path: str | None = None,
   extra_ids: int | None = None,
   partitioning: Speed[Partitioning] = ONE_COPY_PER_DEVICE,
-  converter: features_lib.Converter = ENCODER_DECODER,
+  converter: features_lib.Converter = features_lib.ENCODER_DECODER,
   decoding: DecodingOptions = GREEDY,
   scored: bool = False,
   one_by_one: bool = False,
@@ -118,7 +117,7 @@ def infer(
       vocabulary,
       decoding.with_length(task_feature_lengths["targets"]),
     )
-  if prompts.continues(converter) and not decoding.start_before_prompt:
+  if converters.continues(converter) and not decoding.start_before_prompt:
     examples = check_prompts(examples, vocabulary)
   examples = distributed.shared(
     "the examples", examples, 1 if one_by_one else batch_size

@@ -11,22 +11,18 @@ from flax import linen as nn
 import gin
 
 from transformer_zoo import corruption as corruptions
-from transformer_zoo.architectures.decoder_only import DecoderOnly
-from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
-from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.data.features import converters
-from transformer_zoo.data.features import prompts
 from transformer_zoo.data.storage import freshness
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import distributed
 
-# Architectures, converters whose batches they cannot read, and the values of
-# CONVERTER to choose instead.
+# Names of architectures (a run imports its own alone), converters whose batches
+# they cannot read, and the values of CONVERTER to choose instead.
 _UNREADABLE = (
   (
-    EncoderDecoder,
+    "EncoderDecoder",
     (
       converters.Encoder,
       converters.LanguageModel,
@@ -35,7 +31,7 @@ _UNREADABLE = (
     "@EncoderDecoderFeatures()",
   ),
   (
-    DecoderOnly,
+    "DecoderOnly",
     converters.Encoder,
     "@LanguageModelFeatures() or @PrefixLanguageModelFeatures()",
   ),
@@ -158,7 +154,7 @@ def check_mixture(
     check_converter(model, converter)
   for task in mixture.tasks:
     asked = task.scoring is not None and "inputs" in task.features
-    if converter is not None and prompts.continues(converter) and asked:
+    if converter is not None and converters.continues(converter) and asked:
       _PRINT(
         f"train of {task.name}: its inputs are left out, as CONVERTER has it; "
         "CONVERTER = @PrefixLanguageModelFeatures() learns its targets after "
@@ -243,10 +239,11 @@ def _same_padding(model: nn.Module, vocabulary: Vocabulary) -> str:
 
 def check_converter(model: nn.Module, converter: converters.Converter) -> None:
   """Raises UserError if the batches of a converter lack what a model reads."""
-  if isinstance(model, Ensemble):
-    model = model.members[0]
+  # The members of an ensemble read the same batches.
+  model = getattr(model, "members", [model])[0]
+  kinds = {base.__name__ for base in type(model).__mro__}
   for kind, refused, allowed in _UNREADABLE:
-    if isinstance(model, kind) and isinstance(converter, refused):
+    if kind in kinds and isinstance(converter, refused):
       raise UserError(
         f"CONVERTER is @{type(converter).__name__}Features(), whose batches "
         f"the model {type(model).__name__} does not read; set it to {allowed}, "

@@ -18,7 +18,7 @@ import jax
 
 from transformer_zoo import config
 from transformer_zoo import environment
-from transformer_zoo.data.loader.epochs import Repeats
+from transformer_zoo.data.loader.batches import Repeats
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.evaluator import TaskResult

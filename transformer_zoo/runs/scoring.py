@@ -9,9 +9,8 @@ from flax import linen as nn
 import jax
 
 from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
-from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.data.features import converters
-from transformer_zoo.data.loader.evaluation_split import ENCODER_DECODER
+from transformer_zoo.data.features.converters import ENCODER_DECODER
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
@@ -104,7 +103,7 @@ def check_decoding(
       id that they name, or it needs a start token that they leave out.
   """
   decoding.with_length(length)
-  member = model.members[0] if isinstance(model, Ensemble) else model
+  member = getattr(model, "members", [model])[0]  # of an ensemble, or itself
   if isinstance(member, EncoderDecoder) and not decoding.start_before_prompt:
     raise UserError(
       "start_before_prompt=False: the decoder of an encoder-decoder has to be "

@@ -19,7 +19,7 @@ import numpy as np
 import optax
 
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.data import mixing
+from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.loader.batches import Batches
 from transformer_zoo.data.storage.manifest import PreparedMixture
@@ -129,7 +129,7 @@ class Examples:
   """
 
   task_feature_lengths: Result[Mapping[str, int]]
-  converter: Result[Callable] = loader.ENCODER_DECODER
+  converter: Result[Callable] = converters.ENCODER_DECODER
   corruption: Result[Callable | None] = None
   packing: Result[bool] = True
   batch_size_warmup: Result[Mapping[int, int] | None] = None
@@ -172,6 +172,8 @@ class Data:
     """Returns the prepared mixture with the rates of these settings."""
     if self.rates is None:
       return prepared
+    from transformer_zoo.data import mixing
+
     return mixing.with_rates(prepared, self.rates)
 
 
@@ -281,7 +283,7 @@ class Run:
   def of_loaded(cls) -> "Run":
     """Builds the settings that gin binds to `train`, and defaults.
 
-    Models are built here: call it inside `target.compiling_for` for devices
+    Models are built here: call it inside `tracing.compiling_for` for devices
     that this machine does not have.
     """
     return cls.of_values(gin.get_bindings("train"))

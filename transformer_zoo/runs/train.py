@@ -12,12 +12,9 @@ import jax
 
 from transformer_zoo import config
 from transformer_zoo.data.features import converters
-from transformer_zoo.data.loader import epochs
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.loader.batches import Batches
-from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
-from transformer_zoo.data.storage.manifest import PreparedTask
-from transformer_zoo.evaluation.evaluator import Evaluator
+from transformer_zoo.data.loader.batches import count_repeats
 from transformer_zoo.runs import inputs
 from transformer_zoo.runs import reuse
 from transformer_zoo.runs import run_folder
@@ -173,7 +170,7 @@ def train(run: settings.Run) -> str:
       checkpoints=checkpoints,
       folder=folder,
     )
-  repeats = epochs.repeats(batches, course.train_steps, exact=True)
+  repeats = count_repeats(batches, course.train_steps, exact=True)
   return str(
     run_folder.write_result(
       folder,
@@ -220,7 +217,7 @@ def _describe_plan(
   """
   lines = [
     f"train of {name}: {repeats}"
-    for name, repeats in epochs.repeats(batches, train_steps).items()
+    for name, repeats in count_repeats(batches, train_steps).items()
   ]
   stages = batches.batching.stages
   tokens = stages.tokens(start_step, train_steps, converter.features)

@@ -15,8 +15,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec
 import optax
 
-from transformer_zoo import choices
-from transformer_zoo.forecast import compilation
+from transformer_zoo import tracing
 from transformer_zoo.forecast import cost as cost_lib
 from transformer_zoo.forecast.cost import Cost
 from transformer_zoo.peft import trainable as trainable_lib
@@ -218,7 +217,7 @@ class TrainProgram:
     )
 
   def _step(self, state, batch, key, history=None):
-    with choices.recorded() as made:
+    with tracing.recorded_choices() as made:
       result = self._update(state, batch, key, history)
     # While it is traced: once for each shape of batches.
     for choice in made:

@@ -9,7 +9,7 @@ from tests.corruption import vocabulary as vocabularies
 from transformer_zoo.corruption import Denoising
 from transformer_zoo.corruption import WordSpans
 from transformer_zoo.corruption.draws import Draws
-from transformer_zoo.corruption.masks.rows import Rows
+from transformer_zoo.corruption.masks.noise_masks import Rows
 from transformer_zoo.corruption.masks.word_spans import geometric_weights
 from transformer_zoo.errors import UserError
 

@@ -11,9 +11,9 @@ from transformer_zoo.corruption import Everything
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.corruption.masked_lm import MaskedLanguageModel
 from transformer_zoo.data.features import converters
-from transformer_zoo.data.loader import epochs
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.loader import packing
+from transformer_zoo.data.loader.batches import count_repeats
 from transformer_zoo.data.storage.manifest import PreparedMixture
 from transformer_zoo.errors import UserError
 
@@ -97,7 +97,7 @@ def test_a_corpus_is_cut_to_its_first_tokens(text, stream):
     np.unique(chunks[:10], axis=0), np.unique(expected, axis=0)
   )
   batches = open_batches(text, **kwargs)
-  found = epochs.repeats(batches, 15)["text"]
+  found = count_repeats(batches, 15)["text"]
   assert (found.examples, found.epochs, found.counted) == (5, 24.0, True)
   assert str(found) == "5 examples an epoch, 24.00 epochs in this run"
 
@@ -136,7 +136,7 @@ def test_epochs_are_those_of_the_examples_in_the_batches(
   batches = open_batches(mixture, **arguments)
   assert batches.examples_before(0).tolist() == [0, 0]
   steps = 23
-  found = epochs.repeats(batches, steps, exact=True)
+  found = count_repeats(batches, steps, exact=True)
   seen = collections.Counter()
   # The text has no id 3 + 0 with 3 + i behind it more often than by chance;
   # its rows are told by their sentinels.
@@ -155,10 +155,10 @@ def test_epochs_are_those_of_the_examples_in_the_batches(
 def test_epochs_are_estimated_for_long_packed_runs(few):
   batches = open_batches(few)
   steps = 1 << 20
-  about = epochs.repeats(batches, steps)["few"]
+  about = count_repeats(batches, steps)["few"]
   assert not about.counted
   assert "about" in str(about)
-  few_steps = epochs.repeats(batches, 2000, exact=True)["few"]
+  few_steps = count_repeats(batches, 2000, exact=True)["few"]
   assert about.epochs / steps == pytest.approx(
     few_steps.epochs / 2000, rel=0.02
   )

@@ -11,7 +11,7 @@ import pytest
 
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.loader import loader
-from transformer_zoo.data.loader.examples import ExampleCache
+from transformer_zoo.data.loader.sources import ExampleCache
 from transformer_zoo.data.storage.manifest import PreparedMixture
 
 # A batch has 0.3 MB: if one in twenty were kept, it would show.

@@ -3,9 +3,9 @@ import types
 import numpy as np
 import pytest
 
-from transformer_zoo.data.loader import epochs
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.loader import mixture_inspection
+from transformer_zoo.data.loader.batches import count_repeats
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
 
@@ -133,7 +133,7 @@ def test_epochs_of_unlabelled_text_are_those_of_a_run(unlabelled):
   batches = loader.open_batches(
     unlabelled, split="train", lengths=LENGTHS, batch_size=8, seed=0
   )
-  of_run = epochs.repeats(batches, 20, exact=True)
+  of_run = count_repeats(batches, 20, exact=True)
   for task in found["tasks"]:
     assert task["epoch"] == of_run[task["name"]].examples
     assert task["epochs"] == pytest.approx(of_run[task["name"]].epochs, rel=0.1)

@@ -21,7 +21,6 @@ from transformer_zoo.data.loader import loader
 from transformer_zoo.data.prepare.preparation import prepare
 from transformer_zoo.data.storage import folders
 from transformer_zoo.data.storage import manifest
-from transformer_zoo.data.vocabularies import storage
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 
@@ -126,9 +125,9 @@ def test_pieces_of_the_source_come_back(folder, ids):
 
 def test_stored_and_pickled(folder, tmp_path):
   vocabulary = Vocabulary(folder)
-  stored = storage.store(vocabulary, tmp_path)
-  told = json.loads(json.dumps(storage.to_json(stored)))
-  found = storage.from_json(told, tmp_path)
+  stored = folders.copy_vocabulary(vocabulary, tmp_path)
+  told = json.loads(json.dumps(manifest.vocabulary_to_json(stored)))
+  found = manifest.vocabulary_from_json(told, tmp_path)
   for other in (found, pickle.loads(pickle.dumps(vocabulary))):
     assert other.checksum == vocabulary.checksum
     assert other.encode_batch(TEXTS) == vocabulary.encode_batch(TEXTS)

@@ -12,8 +12,8 @@ from tasks.corpora.unlabelled_text import register_text_task
 from tasks.your_data.text_to_text import TextToTextTask
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.prepare.preparation import prepare
+from transformer_zoo.data.storage import folders
 from transformer_zoo.data.storage import manifest
-from transformer_zoo.data.vocabularies import storage
 from transformer_zoo.data.vocabularies import Vocabulary
 
 LENGTHS = {"inputs": 24, "targets": 24}
@@ -36,30 +36,34 @@ def properties(vocabulary):
 
 def test_stored_and_told(any_vocabulary, tmp_path):
   before = properties(any_vocabulary)
-  stored = storage.store(any_vocabulary, tmp_path / "here" / "vocabularies")
-  told = json.loads(json.dumps(storage.to_json(stored)))
+  stored = folders.copy_vocabulary(
+    any_vocabulary, tmp_path / "here" / "vocabularies"
+  )
+  told = json.loads(json.dumps(manifest.vocabulary_to_json(stored)))
   assert str(tmp_path) not in json.dumps(told)
   shutil.copytree(tmp_path, tmp_path / "there", dirs_exist_ok=True)
   shutil.rmtree(tmp_path / "here", ignore_errors=True)
   folder = tmp_path / "there" / "here" / "vocabularies"
-  found = storage.from_json(told, folder)
+  found = manifest.vocabulary_from_json(told, folder)
   assert properties(found) == properties(any_vocabulary) == before
-  assert found == storage.store(any_vocabulary, folder)
+  assert found == folders.copy_vocabulary(any_vocabulary, folder)
 
 
 def test_the_case_is_stored(tmp_path):
   (tmp_path / "vocab.txt").write_text("[UNK]\nthe\nThe\n")
   (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-  stored = storage.store(Vocabulary(tmp_path), tmp_path / "stored")
-  told = storage.to_json(stored)
-  assert storage.from_json(told, tmp_path / "stored").encode("The") == [1]
+  stored = folders.copy_vocabulary(Vocabulary(tmp_path), tmp_path / "stored")
+  told = manifest.vocabulary_to_json(stored)
+  assert manifest.vocabulary_from_json(told, tmp_path / "stored").encode(
+    "The"
+  ) == [1]
 
 
 def test_what_older_manifests_say(vocabulary, tmp_path):
-  stored = storage.store(vocabulary, tmp_path)
-  told = storage.to_json(stored)
+  stored = folders.copy_vocabulary(vocabulary, tmp_path)
+  told = manifest.vocabulary_to_json(stored)
   del told["kind"], told["lower_case"]
-  assert storage.from_json(told, tmp_path).encode("a cat") == (
+  assert manifest.vocabulary_from_json(told, tmp_path).encode("a cat") == (
     vocabulary.encode("a cat")
   )
 

@@ -10,7 +10,8 @@ from tokenizers import pre_tokenizers
 from tokenizers import processors
 
 from tests import unpadded_model
-from transformer_zoo.data.vocabularies import storage
+from transformer_zoo.data.storage import folders
+from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 
 
@@ -57,9 +58,9 @@ def test_padding_of_a_model_without_it(files, pad, model, tmp_path):
   assert (found.pad_id, found.eos_id, found.bos_id) == (pad, 2, 1)
   assert (found.checksum == plain.checksum) == (pad == 2)
   # What prepared data copies says the same.
-  stored = storage.store(found, tmp_path / "stored")
-  told = json.loads(json.dumps(storage.to_json(stored)))
-  again = storage.from_json(told, tmp_path / "stored")
+  stored = folders.copy_vocabulary(found, tmp_path / "stored")
+  told = json.loads(json.dumps(manifest.vocabulary_to_json(stored)))
+  again = manifest.vocabulary_from_json(told, tmp_path / "stored")
   assert (again.pad_id, again.checksum) == (pad, found.checksum)
 
 
@@ -98,9 +99,9 @@ def test_a_special_piece_that_the_embedding_has_no_row_for(tmp_path):
   assert (found.size, found.pad_id, found.eos_id) == (5, 2, 2)
   assert found.passed_over == ("<pad>",)
   assert found.encode_prompt("a <pad> b") == [3, 0, 4]
-  stored = storage.store(found, tmp_path / "stored")
-  told = json.loads(json.dumps(storage.to_json(stored)))
-  again = storage.from_json(told, tmp_path / "stored")
+  stored = folders.copy_vocabulary(found, tmp_path / "stored")
+  told = json.loads(json.dumps(manifest.vocabulary_to_json(stored)))
+  again = manifest.vocabulary_from_json(told, tmp_path / "stored")
   assert (again.size, again.pad_id) == (5, 2)
   assert again.checksum == found.checksum
 

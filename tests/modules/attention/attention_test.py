@@ -10,9 +10,9 @@ from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.attention.cache import Decoding
 from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.positions.relative_bias import RelativePositionBias
 from transformer_zoo.modules.positions.rotary import Rotary
-from transformer_zoo.modules.positions.token_positions import Positions
 
 B, L, M, D, H, K = 2, 4, 5, 6, 3, 2
 RANDOM = np.random.RandomState(0)

@@ -11,12 +11,13 @@ import pytest
 
 from tests import rule_sets
 from tests import tiny_models
-from transformer_zoo import choices
 from transformer_zoo import config
+from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.attention.chunked import ChunkedAttention
+from transformer_zoo.modules.attention.chunked import RowwiseAttention
 from transformer_zoo.modules.attention.dot_product import dot_product_attention
 from transformer_zoo.modules.attention.dot_product import Problem
 from transformer_zoo.modules.attention.dot_product import REFERENCE
@@ -24,7 +25,6 @@ from transformer_zoo.modules.attention.kernels import AutomaticAttention
 from transformer_zoo.modules.attention.kernels import CudnnAttention
 from transformer_zoo.modules.attention.kernels import SplashAttention
 from transformer_zoo.modules.attention.kernels import XlaAttention
-from transformer_zoo.modules.attention.rowwise import RowwiseAttention
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.positions.relative_vectors import RelativeVectors
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
@@ -389,7 +389,7 @@ def test_a_mesh_shares_the_scores_out(monkeypatch, backend, kernel):
 def test_what_is_chosen_is_told_once_to_who_listens():
   x = normal(1, 4, 6)
   attention = Attention(num_heads=3, head_dim=2)
-  with choices.recorded() as made:
+  with tracing.recorded_choices() as made:
     for _ in range(2):
       jax.eval_shape(attention.init, jax.random.key(0), x)
   assert list(made) == [

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.positions.relative_bias import Alibi
 from transformer_zoo.modules.positions.relative_bias import alibi_slopes
 from transformer_zoo.modules.positions.relative_bias import (
   relative_position_bucket,
 )
 from transformer_zoo.modules.positions.relative_bias import RelativePositionBias
-from transformer_zoo.modules.positions.token_positions import Positions
 
 # First distance of each logarithmic bucket of T5's 32 buckets up to 128.
 # Recorded from Mesh TensorFlow's formula as `transformers` has it; the live

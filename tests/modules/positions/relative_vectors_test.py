@@ -7,8 +7,8 @@ import pytest
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention.attention import Attention
+from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.positions.relative_vectors import RelativeVectors
-from transformer_zoo.modules.positions.token_positions import Positions
 
 B, L, H, K = 2, 6, 3, 4
 RANDOM = np.random.RandomState(0)

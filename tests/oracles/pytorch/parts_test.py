@@ -26,7 +26,7 @@ from transformer_zoo.modules.heads import TiedLogits
 from transformer_zoo.modules.normalization import AnnotatedLayerNorm
 from transformer_zoo.modules.normalization import LayerNorm
 from transformer_zoo.modules.normalization import RMSNorm
-from transformer_zoo.modules.positions.token_positions import Positions
+from transformer_zoo.modules.positions import Positions
 
 B, L, D, F = 2, 7, 12, 20
 X = 2 * random(B, L, D)

@@ -33,11 +33,11 @@ from transformers.models.xlm.modeling_xlm import create_sinusoidal_embeddings
 from tests.oracles.pytorch.agreement import assert_agree
 from tests.oracles.pytorch.agreement import random
 from transformer_zoo.modules.attention.attention import Attention
+from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.positions.absolute import sinusoids
 from transformer_zoo.modules.positions.relative_bias import Alibi
 from transformer_zoo.modules.positions.relative_vectors import RelativeVectors
 from transformer_zoo.modules.positions.rotary import Rotary
-from transformer_zoo.modules.positions.token_positions import Positions
 
 B, L, H, K = 2, 9, 3, 8
 D = H * K

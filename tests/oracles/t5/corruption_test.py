@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from tests.corruption import vocabulary as vocabularies
 from transformer_zoo.corruption import ConcatenatedDocuments
+from transformer_zoo.corruption import denoising
 from transformer_zoo.corruption import Iid
-from transformer_zoo.corruption import lengths
 from transformer_zoo.corruption import RandomPrefix
 from transformer_zoo.corruption import RandomSpans
 from transformer_zoo.corruption import RegularSpans
@@ -204,7 +204,7 @@ def test_rewrites_that_draw(case, name):
 
 
 def test_lengths(case):
-  ours = [list(lengths.random_spans_helper(*asked)) for asked in LENGTHS]
+  ours = [list(denoising.random_spans_helper(*asked)) for asked in LENGTHS]
   assert ours == case[2]["lengths"]
 
 

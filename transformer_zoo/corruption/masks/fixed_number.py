@@ -6,7 +6,7 @@ import numpy as np
 
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.masks.noise_masks import check_density
-from transformer_zoo.corruption.masks.rows import Rows
+from transformer_zoo.corruption.masks.noise_masks import Rows
 from transformer_zoo.errors import UserError
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 import dataclasses
-from typing import Any
 
 import numpy as np
 
@@ -10,8 +9,7 @@ from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.masks.fixed_number import budgets
 from transformer_zoo.corruption.masks.fixed_number import check_most
 from transformer_zoo.corruption.masks.noise_masks import check_density
-from transformer_zoo.corruption.masks.rows import Rows
-from transformer_zoo.corruption.masks.rows import word_starts
+from transformer_zoo.corruption.masks.noise_masks import Rows
 from transformer_zoo.errors import UserError
 
 # Proposals that are drawn at a time.
@@ -167,12 +165,6 @@ class _Words:
       left -= sizes[i]
     proposal, row = np.nonzero(sizes)
     return row, begins[proposal, row], sizes[proposal, row]
-
-
-def check_words(noise: object, vocabulary: Any) -> None:
-  """Raises UserError if `noise` asks for words that are not known."""
-  if isinstance(noise, WordSpans) and noise.whole_words:
-    word_starts(vocabulary)
 
 
 def geometric_weights(p: float, longest: int) -> tuple[float, ...]:

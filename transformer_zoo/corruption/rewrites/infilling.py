@@ -9,7 +9,7 @@ import numpy as np
 from transformer_zoo.corruption import special_tokens
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.masks.noise_masks import check_density
-from transformer_zoo.corruption.masks.rows import word_starts
+from transformer_zoo.corruption.masks.noise_masks import word_starts
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.errors import UserError
 

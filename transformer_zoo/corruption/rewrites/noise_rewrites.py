@@ -16,7 +16,6 @@ import numpy as np
 from transformer_zoo.corruption import special_tokens
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.corruption.rewrites.replacement import Replacement
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -132,6 +131,9 @@ def noise_token_to_mask_random_or_same_token(
 
   Random ids are those of text: no sentinel is drawn.
   """
+  # Only this rewrite needs it: T5's own objectives import less.
+  from transformer_zoo.corruption.rewrites.replacement import Replacement
+
   return Ragged.full(Replacement()(tokens, mask, draws, vocabulary))
 
 

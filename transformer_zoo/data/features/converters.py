@@ -373,3 +373,40 @@ def _segments(
     return examples[feature].lengths, rows
   inner = examples["segment_lengths"]
   return inner.values, np.repeat(rows, inner.lengths)
+
+
+ENCODER_DECODER = EncoderDecoder()
+
+
+def continues(converter: Converter) -> bool:
+  """Whether targets continue inputs that the converter leaves out."""
+  return "inputs" not in converter.features
+
+
+def with_inputs(converter: Converter) -> Converter:
+  """The converter, or one that lays out what a language model continues."""
+  if continues(converter):
+    return PrefixLanguageModel(bos_id=converter.bos_id)
+  return converter
+
+
+def with_room(
+  converter: Converter, lengths: Mapping[str, int]
+) -> Mapping[str, int]:
+  """The lengths, in which a text to continue may be as long as targets.
+
+  Language modelling sets the length of its empty inputs to 1.
+  """
+  if not continues(converter):
+    return lengths
+  longest = max(lengths.get("inputs", 1), lengths["targets"])
+  return {**lengths, "inputs": longest}
+
+
+def without_end(sequences: Ragged, eos_id: int) -> Ragged:
+  """The sequences without the EOS that they end in."""
+  kept = np.ones(len(sequences.values), bool)
+  filled = sequences.lengths > 0
+  ends = (sequences.starts + sequences.lengths - 1)[filled]
+  kept[ends] = sequences.values[ends] != eos_id
+  return sequences.where(kept)

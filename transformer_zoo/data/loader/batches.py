@@ -1,4 +1,4 @@
-"""The batches of a run by step: their rows, places and layout."""
+"""The batches of a run by step, and the number of epochs that they are."""
 
 from collections.abc import Mapping, Sequence
 import dataclasses
@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from transformer_zoo.data.loader.length_buckets import Bucket
-from transformer_zoo.data.loader.length_buckets import BucketPlan
 from transformer_zoo.data.loader.mixture_reader import MixtureReader
 from transformer_zoo.data.loader.mixture_reader import Recipe
 from transformer_zoo.data.loader.packing import OneEach
@@ -21,6 +19,19 @@ Batch = dict[str, np.ndarray]
 
 # Small tasks stay in memory up to this sum.
 CACHE_BYTES = 1 << 28
+
+
+@dataclasses.dataclass(frozen=True)
+class Bucket:
+  """Examples up to some lengths.
+
+  Attributes:
+    lengths: The most tokens of each feature, the width of the batch's rows.
+    batch_size: The number of rows of its batches.
+  """
+
+  lengths: Mapping[str, int]
+  batch_size: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,9 +93,12 @@ class Batches:
     self._is_packed = batching.packing and self._readers[-1].shares_rows
     self._plans = []
     self._lock = threading.Lock()
-    self._bucket_plan = BucketPlan(
-      self._readers[-1].lengths, batching.buckets, recipe.seed
-    )
+    if self._is_bucketed:
+      from transformer_zoo.data.loader import length_buckets
+
+      self._bucket_plan = length_buckets.BucketPlan(
+        self._readers[-1].lengths, batching.buckets, recipe.seed
+      )
 
   def __reduce__(self):
     return type(self), self._arguments
@@ -266,3 +280,58 @@ def _ranges(numbers: np.ndarray) -> str:
     f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}"
     for run in np.split(numbers, starts[1:])
   )
+
+
+# Rows that are counted before training starts, about a second's worth. In rows
+# of one example nothing needs counting.
+_MOST_ROWS = 1 << 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Repeats:
+  """A task in a run.
+
+  Attributes:
+    examples: The number of examples of the task in an epoch, after
+      `max_tokens`.
+    epochs: The number of epochs of the run.
+    counted: whether all batches of the run were counted; otherwise `epochs` is
+      that of the first ones, scaled.
+  """
+
+  examples: int
+  epochs: float
+  counted: bool
+
+  def __str__(self) -> str:
+    about = "" if self.counted else "about "
+    return (
+      f"{self.examples:,} examples an epoch, {about}{self.epochs:,.2f} epochs "
+      "in this run"
+    )
+
+
+def count_repeats(
+  batches: Batches, steps: int, *, exact: bool = False
+) -> dict[str, Repeats]:
+  """Counts the examples of a run.
+
+  Args:
+    batches: The batches of the run.
+    steps: The number of steps of the run, from step 0.
+    exact: counts all of it, half a microsecond for an example of packed rows.
+
+  Returns:
+    For each task of the mixture with a rate above 0, by name.
+  """
+  counted = steps
+  if not exact and batches.must_count:
+    largest = max(batches.batching.batch_sizes)
+    counted = min(steps, max(1, _MOST_ROWS // largest))
+  found = batches.examples_before(counted) * (steps / counted)
+  return {
+    task.name: Repeats(int(size), float(number / size), counted == steps)
+    for task, size, number in zip(
+      batches.tasks, batches.num_examples, found, strict=True
+    )
+  }

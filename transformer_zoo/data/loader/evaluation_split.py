@@ -8,13 +8,10 @@ import numpy as np
 
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
-from transformer_zoo.data.features import prompts
 from transformer_zoo.data.features import trimming
 from transformer_zoo.data.loader import sources
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
-
-ENCODER_DECODER = converters.EncoderDecoder()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +55,7 @@ class EvaluationSplit:
     batch_size: int,
     *,
     corruption: Callable[..., dict[str, Ragged]] | None = None,
-    converter: converters.Converter = ENCODER_DECODER,
+    converter: converters.Converter = converters.ENCODER_DECODER,
     max_examples: int | None = None,
     grouped: bool = True,
   ):
@@ -72,7 +69,7 @@ class EvaluationSplit:
       corruption: instead of the task's own.
       converter: lays the examples out as a model reads them. One that leaves
         inputs out reads them nevertheless where the task is scored
-        (data/prompts.py); too long ones lose their beginning.
+        (`converters.continues`); too long ones lose their beginning.
       max_examples: The largest number of examples, from the first; None for
         all.
       grouped: examples of similar lengths share a batch, which is as narrow as
@@ -89,10 +86,10 @@ class EvaluationSplit:
         "out for all."
       )
     asked = task.scoring is not None and "inputs" in task.features
-    self._continued = asked and prompts.continues(converter)
+    self._continued = asked and converters.continues(converter)
     if self._continued:
-      lengths = prompts.with_room(converter, lengths)
-      converter = prompts.with_inputs(converter)
+      lengths = converters.with_room(converter, lengths)
+      converter = converters.with_inputs(converter)
     self.lengths = lengths
     self._converter = converter
     self._source = sources.open_source(
@@ -145,7 +142,7 @@ class EvaluationSplit:
       read = self._source.read(places, self._seed, places)
       examples = dict(read.features)
       if self._continued:
-        examples["inputs"] = prompts.without_end(
+        examples["inputs"] = converters.without_end(
           examples["inputs"], self._eos_id
         )
       lengths = dict(zip(self._converter.features, widths, strict=True))

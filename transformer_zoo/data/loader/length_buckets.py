@@ -15,25 +15,13 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo.data.loader import order
+from transformer_zoo.data.loader.batches import Bucket
 from transformer_zoo.data.loader.packing import Used
 from transformer_zoo.errors import UserError
 
 # Of the largest batch: few enough that small tasks are not mixed over many
 # epochs, enough to shuffle.
 _BATCHES_PER_WINDOW = 8
-
-
-@dataclasses.dataclass(frozen=True)
-class Bucket:
-  """Examples up to some lengths.
-
-  Attributes:
-    lengths: the most tokens of each feature, the width of the batch's rows.
-    batch_size: rows of its batches.
-  """
-
-  lengths: Mapping[str, int]
-  batch_size: int
 
 
 def buckets(

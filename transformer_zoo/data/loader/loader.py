@@ -22,12 +22,10 @@ import grain
 
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
-from transformer_zoo.data.loader import evaluation_split
-from transformer_zoo.data.loader import length_buckets as bucketing
 from transformer_zoo.data.loader.batches import Batch
 from transformer_zoo.data.loader.batches import Batches
 from transformer_zoo.data.loader.batches import Batching
-from transformer_zoo.data.loader.evaluation_split import ENCODER_DECODER
+from transformer_zoo.data.loader.batches import Bucket
 from transformer_zoo.data.loader.mixture_reader import Recipe
 from transformer_zoo.data.loader.stages import Stages
 from transformer_zoo.data.storage import manifest
@@ -75,7 +73,7 @@ def open_batches(
   seed: int,
   packing: bool = True,
   corruption: Callable[..., dict[str, Ragged]] | None = None,
-  converter: converters.Converter = ENCODER_DECODER,
+  converter: converters.Converter = converters.ENCODER_DECODER,
   static_copies: int | None = None,
   max_tokens: int | None = None,
   batch_size_warmup: Mapping[int, int] | None = None,
@@ -129,10 +127,15 @@ def open_batches(
   recipe = Recipe(
     mixture, split, seed, corruption, converter, static_copies, max_tokens
   )
+  buckets = (Bucket(dict(lengths), batch_size),)
+  if length_buckets:
+    from transformer_zoo.data.loader import length_buckets as bucketing
+
+    buckets = bucketing.buckets(length_buckets, lengths, batch_size)
   batching = Batching(
     Stages(batch_size, lengths, batch_size_warmup, length_warmup),
     packing,
-    bucketing.buckets(length_buckets, lengths, batch_size),
+    buckets,
   )
   for size in batching.batch_sizes:
     if size % num_shares:
@@ -181,7 +184,7 @@ def evaluation_batches(
   lengths: Mapping[str, int],
   batch_size: int,
   corruption: Callable[..., dict[str, Ragged]] | None = None,
-  converter: converters.Converter = ENCODER_DECODER,
+  converter: converters.Converter = converters.ENCODER_DECODER,
   max_examples: int | None = None,
 ) -> Iterator[tuple[Batch, list[dict[str, Any]]]]:
   """Returns an iterator once over a split, in its order, unpacked.
@@ -204,6 +207,8 @@ def evaluation_batches(
   Raises:
     UserError: at once, if the arguments do not fit each other or the data.
   """
+  from transformer_zoo.data.loader import evaluation_split
+
   batches = evaluation_split.EvaluationSplit(
     task,
     split,

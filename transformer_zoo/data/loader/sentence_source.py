@@ -11,8 +11,8 @@ from transformer_zoo.corruption.sentences.sentence_packing import FullSentences
 from transformer_zoo.corruption.sentences.sentence_pairs import NextSentence
 from transformer_zoo.corruption.sentences.sentence_pairs import SentenceOrder
 from transformer_zoo.corruption.sentences.sentence_pairs import SentencePair
-from transformer_zoo.data.loader.examples import Examples
-from transformer_zoo.data.loader.examples import used_tokens
+from transformer_zoo.data.loader.sources import Examples
+from transformer_zoo.data.loader.sources import used_tokens
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.storage.token_stream import TokenStream
 from transformer_zoo.errors import UserError

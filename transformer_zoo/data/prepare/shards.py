@@ -20,8 +20,8 @@ import numpy as np
 from transformer_zoo.data.storage import integrity
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.storage import records
-from transformer_zoo.data.storage.splits import Shard
-from transformer_zoo.data.storage.splits import SplitInfo
+from transformer_zoo.data.storage.manifest import Shard
+from transformer_zoo.data.storage.manifest import SplitInfo
 from transformer_zoo.errors import UserError
 
 # Each record is alone in its group, as Grain asks.

@@ -18,7 +18,7 @@ from transformer_zoo.data.prepare import shards
 from transformer_zoo.data.prepare import workers
 from transformer_zoo.data.storage import folders
 from transformer_zoo.data.storage import manifest
-from transformer_zoo.data.storage.splits import SplitInfo
+from transformer_zoo.data.storage.manifest import SplitInfo
 from transformer_zoo.errors import UserError
 
 if TYPE_CHECKING:

@@ -3,14 +3,22 @@
 from collections.abc import Iterator
 import contextlib
 import fcntl
+import os
 import pathlib
 import shutil
 from typing import Any
 
-from transformer_zoo.data import vocabularies
 from transformer_zoo.data.storage import manifest
-from transformer_zoo.data.vocabularies import storage
+from transformer_zoo.data.vocabularies import files
+from transformer_zoo.data.vocabularies import from_seqio
+from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
+
+_SUFFIX = {
+  "sentencepiece": ".model",
+  "wordpiece": ".txt",
+  "tokenizer_json": ".json",
+}
 
 
 def find_reusable(
@@ -30,9 +38,7 @@ def find_reusable(
   return old
 
 
-def store_vocabulary(
-  task: Any, prepared_dir: pathlib.Path
-) -> vocabularies.Vocabulary:
+def store_vocabulary(task: Any, prepared_dir: pathlib.Path) -> Vocabulary:
   """Returns the vocabulary of a `seqio.Task`, copied to the prepared folder.
 
   Raises:
@@ -40,8 +46,7 @@ def store_vocabulary(
       languages and reads the targets as if they were inputs.
   """
   found = {
-    vocabularies.from_seqio(feature.vocabulary)
-    for feature in task.output_features.values()
+    from_seqio(feature.vocabulary) for feature in task.output_features.values()
   }
   if len(found) != 1:
     raise UserError(
@@ -50,10 +55,56 @@ def store_vocabulary(
     )
   vocabulary = found.pop()
   _check_targets(task, vocabulary)
-  return storage.store(vocabulary, prepared_dir / "vocabularies")
+  return copy_vocabulary(vocabulary, prepared_dir / "vocabularies")
 
 
-def _check_targets(task: Any, vocabulary: vocabularies.Vocabulary) -> None:
+def copy_vocabulary(vocabulary: Vocabulary, folder: pathlib.Path) -> Vocabulary:
+  """Returns the same vocabulary, over a copy of its files in `folder`.
+
+  Copies are named by their checksum: `<checksum>.model`, `.txt` or `.json`, or
+  a folder of that name for several files, among them those beside it that say
+  what its pieces are for.
+
+  Raises:
+    UserError: its files are absent or damaged.
+  """
+  found = files.recognise(vocabulary.path)
+  lower_case = vocabulary.lower_case
+  settings = (vocabulary.extra_ids, lower_case)
+  if found.kind == files.BYTES:
+    return Vocabulary(files.BYTES, *settings)
+  name = vocabulary.checksum[:16]
+  if len(found.paths) > 1 or vocabulary.is_stated:
+    path = folder / name
+    for file in [*found.paths, *_saying(vocabulary, found)]:
+      _copy(file, path / os.path.basename(file))
+  else:
+    path = folder / (name + _SUFFIX[found.kind])
+    _copy(found.paths[0], path)
+  return Vocabulary(path, *settings)
+
+
+def _saying(
+  vocabulary: Vocabulary, found: files.VocabularyFiles
+) -> Iterator[str]:
+  """Finds the files beside its own that a vocabulary's special ids are of."""
+  beside = os.path.dirname(found.paths[0])
+  for name in files.SAYING if vocabulary.is_stated else ():
+    if os.path.isfile(os.path.join(beside, name)):
+      yield os.path.join(beside, name)
+
+
+def _copy(source: str, target: pathlib.Path) -> None:
+  """Copies where there is no copy, whole or not at all."""
+  if target.exists():
+    return
+  target.parent.mkdir(parents=True, exist_ok=True)
+  temporary = target.with_suffix(f".{os.getpid()}")
+  shutil.copyfile(source, temporary)
+  os.replace(temporary, target)
+
+
+def _check_targets(task: Any, vocabulary: Vocabulary) -> None:
   """Nothing later shows by which of two languages' pieces a text was cut."""
   targets = task.output_features.get("targets")
   if targets is None or vocabulary.kind != "marian":

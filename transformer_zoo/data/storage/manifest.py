@@ -20,7 +20,9 @@ Tables: `checksums` has a CRC-32 per block of the shards (`integrity.py`);
 'tokens') are int64, exclusive offsets into the stream.
 """
 
+from collections.abc import Mapping
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
@@ -29,11 +31,81 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo.data.storage import integrity
-from transformer_zoo.data.storage.splits import SplitInfo
-from transformer_zoo.data.vocabularies import storage
+from transformer_zoo.data.vocabularies import BYTES
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard(integrity.StoredFile):
+  """A record file.
+
+  Attributes:
+    num_examples: examples, or documents of a `tokens` task.
+    num_tokens: tokens of all features together.
+  """
+
+  num_examples: int
+  num_tokens: int
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitInfo:
+  """One split of a prepared task.
+
+  Attributes:
+    num_examples: examples, or documents of a `tokens` task.
+    num_tokens: tokens of all features together, untrimmed, EOS counted.
+    quantiles: feature -> {percentile: length in tokens}; percentiles are '0',
+      '50', '90', '99', '100'; of documents in a `tokens` task.
+    shards: the record files, in order.
+    tables: the arrays beside them, by name.
+    num_skipped: bad rows that were left out, as --skip_bad_rows asks.
+  """
+
+  num_examples: int
+  num_tokens: int
+  quantiles: dict[str, dict[str, int]]
+  shards: tuple[Shard, ...]
+  tables: dict[str, integrity.StoredFile]
+  num_skipped: int = 0  # a manifest may lack it
+
+  @property
+  def num_bytes(self) -> int:
+    """Size of the record files together."""
+    return sum(shard.num_bytes for shard in self.shards)
+
+  def summary(self) -> str:
+    """Returns how much it is, for a line that is printed."""
+    what = "documents" if "document_ends" in self.tables else "examples"
+    shards = f"{len(self.shards)} shard" + "s" * (len(self.shards) > 1)
+    return (
+      f"{self.num_examples:,} {what}, {self.num_tokens:,} tokens, {shards}, "
+      f"{self.num_bytes / 1e6:.1f} MB"
+    )
+
+  @property
+  def checksum(self) -> str:
+    """A checksum of all files, in hexadecimal."""
+    files = [*self.shards, *self.tables.values()]
+    text = " ".join(file.sha256 for file in files)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+  @classmethod
+  def from_json(cls, content: dict[str, Any]) -> "SplitInfo":
+    """Returns what `dataclasses.asdict` took apart."""
+    return cls(
+      **content
+      | {
+        "shards": tuple(Shard(**shard) for shard in content["shards"]),
+        "tables": {
+          name: integrity.StoredFile(**table)
+          for name, table in content["tables"].items()
+        },
+      }
+    )
+
 
 Path = str | os.PathLike[str]
 
@@ -164,7 +236,7 @@ def save_task(task: PreparedTask, folder: Path) -> None:
   content = dataclasses.asdict(task)
   del content["folder"]  # known from where the manifest is
   content["format"] = FORMAT
-  content["vocabulary"] = storage.to_json(task.vocabulary)
+  content["vocabulary"] = vocabulary_to_json(task.vocabulary)
   _write_json(pathlib.Path(folder) / "manifest.json", content)
 
 
@@ -224,7 +296,7 @@ def load_task(name: str, prepared_dir: Path) -> PreparedTask:
     | {
       "folder": str(folder),
       "features": tuple(content["features"]),
-      "vocabulary": storage.from_json(
+      "vocabulary": vocabulary_from_json(
         content["vocabulary"], prepared_dir / "vocabularies"
       ),
       "splits": {
@@ -261,3 +333,30 @@ def _write_json(path: pathlib.Path, content: dict[str, Any]) -> None:
   text = json.dumps(content, indent=2, sort_keys=True) + "\n"
   temporary.write_text(text, encoding="utf-8")
   os.replace(temporary, path)
+
+
+def vocabulary_to_json(vocabulary: Vocabulary) -> dict[str, Any]:
+  """Returns the description of a stored vocabulary in a manifest."""
+  return {
+    "kind": vocabulary.kind,
+    "file": os.path.basename(vocabulary.path),
+    "extra_ids": vocabulary.extra_ids,
+    "lower_case": vocabulary.lower_case,
+    "size": vocabulary.size,
+    "sha256": vocabulary.checksum,
+  }
+
+
+def vocabulary_from_json(
+  content: Mapping[str, Any], folder: pathlib.Path
+) -> Vocabulary:
+  """Inverse of `vocabulary_to_json` for the vocabularies stored in `folder`.
+
+  Manifests of version 0.1, of SentencePiece models alone, say no kind and case.
+  """
+  path = content["file"]
+  if content.get("kind") != BYTES:
+    path = folder / path
+  return Vocabulary(
+    path, content["extra_ids"], content.get("lower_case", False)
+  )

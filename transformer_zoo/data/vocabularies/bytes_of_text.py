@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from transformer_zoo.data.vocabularies.special_ids import SpecialIds
+from transformer_zoo.data.vocabularies.tokenizer import SpecialIds
 
 _FIRST = 3
 _END = _FIRST + 256

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from transformer_zoo.data.vocabularies import sentencepiece_model
-from transformer_zoo.data.vocabularies import special_ids
+from transformer_zoo.data.vocabularies import tokenizer as tokenizer_lib
 from transformer_zoo.errors import UserError
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ class MarianPieces:
       )
     ids = _read(vocab)
     self.size = 1 + max(ids.values())
-    self.sentinel_ids = special_ids.find_sentinels(ids.get)
-    self.special = special_ids.find(ids.get, self.sentinel_ids)
+    self.sentinel_ids = tokenizer_lib.find_sentinels(ids.get)
+    self.special = tokenizer_lib.find_special(ids.get, self.sentinel_ids)
     self._pieces = {i: piece for piece, i in ids.items()}
     self._unwritten = self.special.unwritten | {self.special.unk}
     self._ids = {p: i for p, i in ids.items() if i not in self._unwritten}

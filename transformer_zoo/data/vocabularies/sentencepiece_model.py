@@ -10,7 +10,7 @@ the 100 sentinels (`size`), and 32,128 rows in the published embedding tables,
 which are padded to a multiple of 128.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 import functools
 import os
 import threading
@@ -20,8 +20,7 @@ import unicodedata
 import numpy as np
 
 from transformer_zoo.data.vocabularies import files
-from transformer_zoo.data.vocabularies import llama_prompts
-from transformer_zoo.data.vocabularies import special_ids
+from transformer_zoo.data.vocabularies import tokenizer as tokenizer_lib
 from transformer_zoo.errors import UserError
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class SentencePieceModel:
     self.lower_case = lower_case
     processor = self._processor
     self.size = processor.GetPieceSize()
-    self.sentinel_ids = special_ids.find_sentinels(self._id_of)
+    self.sentinel_ids = tokenizer_lib.find_sentinels(self._id_of)
     own = {
       "pad": _existing(processor.pad_id()),
       "eos": _existing(processor.eos_id()),
@@ -65,16 +64,17 @@ class SentencePieceModel:
       "bos": _existing(processor.bos_id()),
     }
     stated = files.stated_ids(os.path.dirname(path), self._id_of)
-    by_itself = special_ids.find(self._id_of, self.sentinel_ids, **own)
-    self.special = special_ids.find(
+    by_itself = tokenizer_lib.find_special(
+      self._id_of, self.sentinel_ids, **own
+    )
+    self.special = tokenizer_lib.find_special(
       self._id_of, self.sentinel_ids, **{**own, **stated}
     )
     self.is_stated = self.special != by_itself
     if not lower_case:
       self.encode = processor.EncodeAsIds  # not one call more than necessary
-    scheme = llama_prompts.prepend_scheme(os.path.dirname(path))
-    if scheme and not self.extra_ids and is_llamas(path):
-      self.encode_prompt = self._as_llamas(path, scheme)
+    if files.tokenizer_config(os.path.dirname(path)) and not self.extra_ids:
+      self._encode_prompts_as_llamas(path)
 
   def encode(self, text: str) -> list[int]:
     """Returns the ids of `text`."""
@@ -95,10 +95,18 @@ class SentencePieceModel:
       list(texts), num_threads=1, return_type=return_type
     )
 
-  def _as_llamas(self, path: str, scheme: str) -> Callable[[str], list[int]]:
-    pieces = llama_prompts.special_pieces(os.path.dirname(path))
+  def _encode_prompts_as_llamas(self, path: str) -> None:
+    """Sets `encode_prompt` if the files beside the model name Llama's class."""
+    # Most models have no such files beside them.
+    from transformer_zoo.data.vocabularies import llama_prompts
+
+    folder = os.path.dirname(path)
+    scheme = llama_prompts.prepend_scheme(folder)
+    if scheme is None or not is_llamas(path):
+      return
+    pieces = llama_prompts.special_pieces(folder)
     special = {piece: self._id_of(piece) for piece in pieces}
-    return functools.partial(
+    self.encode_prompt = functools.partial(
       llama_prompts.encode,
       scheme=scheme,
       special={piece: i for piece, i in special.items() if i is not None},

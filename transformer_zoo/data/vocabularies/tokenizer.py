@@ -1,6 +1,7 @@
 """The protocol of all kinds of vocabularies, and the reader of each kind."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+import dataclasses
 import functools
 import threading
 from typing import Protocol
@@ -8,8 +9,107 @@ from typing import Protocol
 import numpy as np
 
 from transformer_zoo.data.vocabularies import files
-from transformer_zoo.data.vocabularies.special_ids import SpecialIds
 from transformer_zoo.errors import UserError
+
+SENTINEL = "<extra_id_"  # as every sentinel's name begins
+_PAD = ("<pad>", "[PAD]")
+_EOS = ("</s>", "<|endoftext|>", "<eos>", "<|end_of_text|>")
+_UNK = ("<unk>", "[UNK]")
+_BOS = ("<s>", "<|endoftext|>", "<bos>", "<|begin_of_text|>")
+_CLS = ("[CLS]", "<cls>")
+_SEP = ("[SEP]", "<sep>")
+_MASK = ("[MASK]", "<mask>")
+
+
+@dataclasses.dataclass(frozen=True)
+class SpecialIds:
+  """The special ids of a vocabulary; None where it lacks one.
+
+  Attributes:
+    pad: fills rows. A vocabulary without padding (GPT-2's) has EOS here, unless
+      the config.json of an encoder-decoder beside it says another id.
+    eos: ends a text. It is the separator where nothing else ends one (BERT,
+      ALBERT), as in `seqio.BertWordPieceVocabulary`.
+    unk: stands for what the vocabulary cannot spell.
+    bos: begins a text.
+    cls: stands before the text of an encoder.
+    sep: stands behind each of its segments.
+    mask: hides a token; the first sentinel where there is no such piece.
+  """
+
+  pad: int
+  eos: int | None
+  unk: int | None
+  bos: int | None = None
+  cls: int | None = None
+  sep: int | None = None
+  mask: int | None = None
+
+  @property
+  def unwritten(self) -> frozenset[int]:
+    """The ids that are no part of a decoded text: all but `unk`, `mask`."""
+    ids = {self.pad, self.eos, self.bos, self.cls, self.sep}
+    return frozenset(ids - {None, self.unk})
+
+
+def find_special(
+  id_of: Callable[[str], int | None],
+  sentinel_ids: np.ndarray,
+  *,
+  pad: int | None = None,
+  eos: int | None = None,
+  unk: int | None = None,
+  bos: int | None = None,
+  filler: int | None = None,
+) -> SpecialIds:
+  """Returns the special ids of a vocabulary.
+
+  Where there is a mask but no [CLS], `<s>` and `</s>` take the places of [CLS]
+  and [SEP] (RoBERTa, BART, XLM-R).
+
+  Args:
+    id_of: the id of a piece, None where it is absent.
+    sentinel_ids: The sentinel ids of the vocabulary, int [sentinels].
+    pad: The padding id that the file itself states, which comes before the
+      names. The other ids are given the same way.
+    eos: the same.
+    unk: the same.
+    bos: the same.
+    filler: fills rows where there is no padding; EOS if None.
+  """
+
+  def first(names):
+    return next((i for i in map(id_of, names) if i is not None), None)
+
+  cls, sep, mask = first(_CLS), first(_SEP), first(_MASK)
+  if mask is not None and cls is None:
+    cls, sep = id_of("<s>"), id_of("</s>")
+  if mask is None and len(sentinel_ids):
+    mask = int(sentinel_ids[0])
+  unk = first(_UNK) if unk is None else unk
+  eos = first(_EOS) if eos is None else eos
+  eos = sep if eos is None else eos
+  pad = first(_PAD) if pad is None else pad
+  fillers = (pad, filler, eos, unk)
+  pad = next((i for i in fillers if i is not None), 0)
+  bos = first(_BOS) if bos is None else bos
+  return SpecialIds(pad, eos, unk, bos, cls, sep, mask)
+
+
+def find_sentinels(id_of: Callable[[str], int | None]) -> np.ndarray:
+  """Returns the ids of `<extra_id_0>`, `<extra_id_1>`, ...: int32 [found].
+
+  SentencePiece writes a space before them (seqio/vocabularies.py).
+  """
+  found = []
+  while True:
+    name = f"{SENTINEL}{len(found)}>"
+    piece = id_of("▁" + name)
+    piece = id_of(name) if piece is None else piece
+    if piece is None:
+      return np.array(found, np.int32)
+    found.append(piece)
+
 
 _load_lock = threading.Lock()
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import llama_prompts
-from transformer_zoo.data.vocabularies import special_ids
+from transformer_zoo.data.vocabularies import tokenizer as tokenizer_lib
 from transformer_zoo.errors import UserError
 
 if TYPE_CHECKING:
@@ -77,11 +77,13 @@ class TokenizersModel:
     self._tokenizer = tokenizer
     self._folder = os.path.dirname(path)
     self.size = 1 + max(tokenizer.get_vocab().values())
-    self.sentinel_ids = special_ids.find_sentinels(tokenizer.token_to_id)
+    self.sentinel_ids = tokenizer_lib.find_sentinels(tokenizer.token_to_id)
     id_of = tokenizer.token_to_id
-    by_name = special_ids.find(id_of, self.sentinel_ids)
+    by_name = tokenizer_lib.find_special(id_of, self.sentinel_ids)
     stated = files.stated_ids(self._folder, id_of)
-    self.special = special_ids.find(id_of, self.sentinel_ids, **stated)
+    self.special = tokenizer_lib.find_special(
+      id_of, self.sentinel_ids, **stated
+    )
     self.passed_over = tuple(passed_over)
     self.is_stated = self.special != by_name or bool(passed_over)
     self._unwritten = self.special.unwritten | by_name.unwritten
@@ -236,7 +238,7 @@ def tokenizer_json(path: str, extra_ids: int | None) -> TokenizersModel:
     ]
     content["added_tokens"] = added
     for token in added:
-      if token["content"].startswith(special_ids.SENTINEL):
+      if token["content"].startswith(tokenizer_lib.SENTINEL):
         token["special"] = False  # Read in a text, as all sentinels are.
     tokenizer = tokenizers.Tokenizer.from_str(json.dumps(content))
   except Exception as error:  # the library raises plain ones

@@ -130,7 +130,7 @@ class Vocabulary:
     """True for each id that a word may begin with, bool [size].
 
     None where pieces do not tell. Special ids are no words: see
-    `transformer_zoo.corruption.masks.rows`.
+    `transformer_zoo.corruption.masks.noise_masks.Rows`.
     """
     return find_word_starts(self.pieces())
 

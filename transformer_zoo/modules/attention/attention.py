@@ -16,7 +16,7 @@ from transformer_zoo.modules.attention.kernels import AutomaticAttention
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.parts import part
-from transformer_zoo.modules.positions.token_positions import Positions
+from transformer_zoo.modules.positions import Positions
 
 
 @gin.register

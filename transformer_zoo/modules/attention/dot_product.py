@@ -5,9 +5,8 @@ A kernel is an object that computes the same function in its own way:
   softmax(query key^T + bias, where the mask allows) * keep @ value
 
 `Attention.kernel` binds one (gin_configs/parts/attention/kernels/): here is
-the reference, in `chunked_attention.py` one that needs less memory, in
-`rowwise_attention.py` one for CPUs, in `fused_attention.py` those of JAX's
-libraries and the choice between all.
+the reference, in `chunked.py` one that needs less memory and one for CPUs, in
+`kernels.py` those of JAX's libraries and the choice between all.
 """
 
 import abc
@@ -18,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
-from transformer_zoo import choices
+from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
 
 # Scores of masked pairs are replaced by it, so that a query without any key
@@ -259,9 +258,15 @@ def dot_product_attention(
     dropout=dropout or keep_BH1M is not None,
   )
   serving, reason = kernel.choose(problem)
-  choices.record(
+  tracing.record_choice(
     f"attention of {length} to {key_BMGK.shape[1]} tokens: {serving}, {reason}"
   )
   return serving.attend(
     query_BLHK, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM, keep_BH1M
   )
+
+
+def pad_axis(x: jax.Array, axis: int, amount: int) -> jax.Array:
+  """Returns x with zeros (False) after the end of an axis."""
+  widths = [(0, amount if i == axis else 0) for i in range(x.ndim)]
+  return jnp.pad(x, widths) if amount else x

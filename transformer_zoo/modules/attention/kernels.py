@@ -17,15 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from transformer_zoo import axes
-from transformer_zoo.modules import target
-from transformer_zoo.modules.attention.chunked import ChunkedAttention
-from transformer_zoo.modules.attention.chunked import pad_axis
+from transformer_zoo import tracing
 from transformer_zoo.modules.attention.dot_product import Kernel
 from transformer_zoo.modules.attention.dot_product import KernelChoice
+from transformer_zoo.modules.attention.dot_product import pad_axis
 from transformer_zoo.modules.attention.dot_product import Problem
 from transformer_zoo.modules.attention.dot_product import REFERENCE
 from transformer_zoo.modules.attention.dot_product import whole_groups
-from transformer_zoo.modules.attention.rowwise import RowwiseAttention
 
 # On CPUs, from so many bytes of scores on, a few rows at a time are faster than
 # all (docs/log/performance.md); with fewer it is the loop that takes the time.
@@ -66,8 +64,8 @@ class CudnnAttention(Kernel):
   """
 
   def refusal(self, problem: Problem) -> str | None:
-    if target.platform() != "gpu":
-      return f"it runs on NVIDIA GPUs, and this is a {target.platform()}"
+    if tracing.platform() != "gpu":
+      return f"it runs on NVIDIA GPUs, and this is a {tracing.platform()}"
     if problem.dropout:
       return NO_DROPOUT
     if problem.dtype not in (jnp.bfloat16, jnp.float16):
@@ -116,8 +114,8 @@ class SplashAttention(Kernel):
   largest_block: int = 512
 
   def refusal(self, problem: Problem) -> str | None:
-    if target.platform() != "tpu":
-      return f"it runs on TPUs, and this is a {target.platform()}"
+    if tracing.platform() != "tpu":
+      return f"it runs on TPUs, and this is a {tracing.platform()}"
     if problem.has_bias:
       return "it adds no bias to the scores, and the model does"
     if problem.dropout:
@@ -141,7 +139,7 @@ class SplashAttention(Kernel):
     mask |= ~sees_B1L1 & is_key_111M
     query *= jnp.swapaxes(sees_B1L1, 1, 2).astype(query.dtype)
     key, value = whole_groups(query, key, value)
-    # As in `rowwise_attention.py`, lengths are whole on every device.
+    # As for `RowwiseAttention`, lengths are whole on every device.
     heads_first = ("batch", "heads", None, "kv")
     context_BHLK = axes.over_mesh(
       self._rows,
@@ -198,27 +196,30 @@ class AutomaticAttention(KernelChoice):
     mesh = jax.sharding.get_abstract_mesh()
     size = 4 * int(np.prod(problem.shape)) // max(1, mesh.size)
     scores = f"{size / 2**20:,.0f} MB of scores on a device"
-    if self._is_rowwise(problem, size):
-      return RowwiseAttention(), scores
-    if size <= self.whole_bytes:
+    is_rowwise = self._is_rowwise(problem, size)
+    if size <= self.whole_bytes and not is_rowwise:
       return REFERENCE, scores
+    from transformer_zoo.modules.attention import chunked
+
+    if is_rowwise:
+      return chunked.RowwiseAttention(), scores
     fused = {"tpu": SplashAttention(), "gpu": CudnnAttention()}.get(
-      target.platform()
+      tracing.platform()
     )
     if fused is None:
-      return ChunkedAttention(), scores
+      return chunked.ChunkedAttention(), scores
     refusal = fused.refusal(problem)
     if refusal is None:
       return fused, scores
     return (
-      ChunkedAttention(),
+      chunked.ChunkedAttention(),
       f"{scores}; not {type(fused).__name__}: {refusal}",
     )
 
   def _is_rowwise(self, problem: Problem, size: int) -> bool:
     rows = problem.shape[0] // axes.partitions("batch")
     return (
-      target.platform() == "cpu"
+      tracing.platform() == "cpu"
       and size >= ROWWISE_BYTES
       and rows > 1
       and size // rows <= self.whole_bytes

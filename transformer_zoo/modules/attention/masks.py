@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from transformer_zoo.modules.positions.token_positions import Positions
+from transformer_zoo.modules.positions import Positions
 
 
 def padding_mask(query_valid_BL: jax.Array, key_valid_BM: jax.Array):

@@ -9,7 +9,7 @@ import numpy as np
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
-from transformer_zoo.modules.positions.token_positions import Positions
+from transformer_zoo.modules.positions import Positions
 
 
 def relative_position_bucket(

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
-from transformer_zoo.modules.positions.token_positions import Positions
+from transformer_zoo.modules.positions import Positions
 
 
 @gin.register

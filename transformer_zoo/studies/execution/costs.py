@@ -16,6 +16,7 @@ import gin
 
 from transformer_zoo import config
 from transformer_zoo import environment
+from transformer_zoo import tracing
 from transformer_zoo.forecast import hardware
 from transformer_zoo.forecast import roofline
 from transformer_zoo.forecast import run_costs
@@ -23,7 +24,6 @@ from transformer_zoo.forecast import topologies
 from transformer_zoo.forecast.cost import Cost
 from transformer_zoo.forecast.roofline import Roofline
 from transformer_zoo.forecast.run_costs import RunCosts
-from transformer_zoo.modules import target
 from transformer_zoo.peft import trainable
 from transformer_zoo.runs import settings
 from transformer_zoo.studies.design import planned_run
@@ -79,7 +79,7 @@ def jobs(
       does not exist.
   """
   chips = topology and topologies.chips_of(topology)
-  with target.compiling_for("tpu") if chips else contextlib.nullcontext():
+  with tracing.compiling_for("tpu") if chips else contextlib.nullcontext():
     known = KnownCosts(costs_file)
     found = _jobs(runs, search_paths, known, with_executed=bool(chips))
     known.write()

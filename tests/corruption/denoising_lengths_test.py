@@ -5,8 +5,8 @@ import pytest
 
 from tests.corruption import vocabulary
 from transformer_zoo.corruption import Denoising
+from transformer_zoo.corruption import denoising
 from transformer_zoo.corruption import Iid
-from transformer_zoo.corruption import lengths
 from transformer_zoo.corruption import RandomSpans
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.corruption.draws import Draws
@@ -39,7 +39,7 @@ PUBLISHED = vocabulary.t5(100, 32100)
   ],
 )
 def test_published_lengths(inputs, density, mean, expected):
-  assert lengths.random_spans_helper(inputs, density, mean) == expected
+  assert denoising.random_spans_helper(inputs, density, mean) == expected
   corruption = SpanCorruption(density, mean)
   assert corruption.raw_length({"inputs": inputs}) == expected[0]
   fitting = {"inputs": inputs, "targets": expected[1]}
@@ -52,7 +52,7 @@ def test_fitting_lengths_cut_one_in_a_thousand(density, inputs):
   corruption = Denoising(Iid(density))
   fitting = corruption.fitting_lengths(inputs)
   masks = Iid(density)(Draws(1, np.arange(20_000)), inputs - 1)
-  sizes = lengths.sizes(corruption.targets, masks) + 1
+  sizes = denoising.rewritten_sizes(corruption.targets, masks) + 1
   assert 0.0002 < np.mean(sizes > fitting["targets"]) < 0.002
 
 
@@ -81,7 +81,7 @@ def test_share_of_cut_targets_of_the_published_iid_recipes(
 def test_spans_of_the_published_iid_recipes(density, mean, least, most):
   masks = Iid(density)(Draws(1, np.arange(5000)), 511)
   spans, between = (
-    lengths.num_sentinels(f"{kind}_span_to_unique_sentinel", masks)
+    denoising.num_sentinels(f"{kind}_span_to_unique_sentinel", masks)
     for kind in ("noise", "nonnoise")
   )
   assert spans.mean() == pytest.approx(mean, abs=0.7)
@@ -112,10 +112,12 @@ def test_sizes_are_those_of_the_rewrite(name, roll):
   draws = Draws(0, np.arange(30))
   masks = RandomSpans(0.3, 2, random_roll=roll)(draws, 50)
   rewritten = noise_rewrites.find(name)(tokens, masks, draws, MANY)
-  np.testing.assert_array_equal(lengths.sizes(name, masks), rewritten.lengths)
+  np.testing.assert_array_equal(
+    denoising.rewritten_sizes(name, masks), rewritten.lengths
+  )
   sentinels = [np.unique(row[row > 31699]).size for row in rewritten.rows()]
   if "unique" in name:
-    assert lengths.num_sentinels(name, masks).tolist() == sentinels
+    assert denoising.num_sentinels(name, masks).tolist() == sentinels
 
 
 @pytest.mark.parametrize(
