@@ -15,6 +15,9 @@ from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.loader.batches import Batches
 from transformer_zoo.data.loader.batches import count_repeats
+from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
+from transformer_zoo.data.storage.manifest import PreparedTask
+from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.runs import inputs
 from transformer_zoo.runs import reuse
 from transformer_zoo.runs import run_folder

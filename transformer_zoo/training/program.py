@@ -16,6 +16,7 @@ from jax.sharding import PartitionSpec
 import optax
 
 from transformer_zoo import tracing
+from transformer_zoo.forecast import compilation
 from transformer_zoo.forecast import cost as cost_lib
 from transformer_zoo.forecast.cost import Cost
 from transformer_zoo.peft import trainable as trainable_lib
