@@ -19,7 +19,7 @@ except ImportError:
   # The parts of the core only register themselves with it.
   gin = types.ModuleType("gin")
   gin.register = lambda part=None, **_: part or (lambda part: part)
-  gin.external_configurable = lambda part, **_: part
+  gin.external_configurable = lambda part, *_, **__: part
   sys.modules["gin"] = gin
 
 from transformer_zoo.architectures.encoder_decoder import Decoder

@@ -9,7 +9,7 @@ import types
 import numpy as np
 import pytest
 
-from transformer_zoo import data
+from transformer_zoo.data import prepare as prepare_room
 from transformer_zoo.data.loader import evaluation_split
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.storage import records
@@ -89,7 +89,7 @@ def test_what_is_prepared_is_told_on_stderr(evaluate, monkeypatch, tmp_path):
   monkeypatch.setitem(
     sys.modules, "transformer_zoo.data.prepare.preparation", module
   )
-  monkeypatch.setattr(data, "prepare", module, raising=False)
+  monkeypatch.setattr(prepare_room, "preparation", module, raising=False)
   monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
   _, error = evaluate(f"--output_dir={tmp_path}", mixture="colours")
   assert "prepared colours\n" in error

@@ -46,7 +46,8 @@ def tree(folder):
   return {
     str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
     for path in sorted(folder.rglob("*"))
-    if path.is_file() and path.suffix != ".lock"
+    # A stamp notes which modules were imported, by Beam too.
+    if path.is_file() and path.suffix != ".lock" and path.name[0] != "."
   }
 
 
