@@ -36,7 +36,8 @@ test: $(TESTING) lint
 	$(VENV_PYTHON) -m pytest --numprocesses=2 --dist=loadfile \
 	  --no-loadscope-reorder -m 'not slow' --ignore=tests/oracles tests
 
-# Tests that start processes, browsers, or compilers for other machines.
+# Tests that start processes, browsers or compilers for other machines, or that
+# take many seconds.
 test-slow: $(TESTING) $(LIBTPU)
 	$(VENV_PYTHON) -m pytest --numprocesses=2 --dist=loadfile \
 	  --no-loadscope-reorder -m slow --ignore=tests/oracles tests

@@ -37,6 +37,7 @@ assert not BLOCKED & set(sys.modules), BLOCKED & set(sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_the_core_imports_without_tensorflow_and_seqio():
   names = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts)

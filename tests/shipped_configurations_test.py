@@ -102,6 +102,7 @@ def combinations():
         yield architecture, size, "finetune"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture, size, run", list(combinations()))
 def test_architectures_and_sizes(architecture, size, run):
   files = [
@@ -169,6 +170,7 @@ def test_rule_sets(kind):
     assert tuple(mesh.shape.values()) == (2, 2, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suite", loading.suite_names())
 @pytest.mark.parametrize("name", loading.study_names())
 def test_studies(name, suite, tmp_path):
@@ -193,6 +195,7 @@ OPTIMIZERS = sorted(path.stem for path in (GIN / "optimizers").glob("*.gin"))
 SCHEDULES = sorted(path.stem for path in (GIN / "schedules").glob("*.gin"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers(name):
   given = ["OPTIMIZER_STATE_DTYPE='bfloat16'", "CLIP_NORM=2.0", *REQUIRED]
@@ -228,6 +231,7 @@ def _vocabulary(sentinels):
   return vocabularies.t5(sentinels, 32100, word_starts=words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_objectives(name):
   files = [

@@ -133,6 +133,7 @@ def test_packed_examples_count_as_they_do_in_rows_of_their_own():
   assert_trees_close(packed_gradient, gradient, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("architecture", "remat"), [("t5_1_0", "none"), ("t5_1_1", "minimal")]
 )

@@ -75,6 +75,7 @@ def sums_of(models, params, batch):
   return jax.jit(of_batch)(together(params), batch)
 
 
+@pytest.mark.slow
 def test_generates_and_scores_by_mean_logits(ensemble, monkeypatch):
   models, params, options, examples, lay_out = ensemble
   inputs_BM, _ = examples["inputs"].padded(9, 0)

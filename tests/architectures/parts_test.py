@@ -75,6 +75,7 @@ def program(*variant: str) -> str:
   return re.sub("0x[0-9a-f]+", "", str(traced))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", tiny_models.ARCHITECTURES)
 def test_a_part_changes_all_but_the_architecture_that_has_it(architecture):
   own = {f"{a}/{b}.gin" for a, b in OWN[architecture].items()}

@@ -118,6 +118,7 @@ def test_distances_alone_matter_where_positions_are_relative(part):
     assert difference < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["t5_1_1", "shared", "gpt_3"])
 def test_what_is_computed_again_changes_neither_loss_nor_gradient(architecture):
   """Dropout included: what is computed again has to draw the same."""

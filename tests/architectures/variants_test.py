@@ -20,6 +20,7 @@ every_variant = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @every_variant
 def test_causality_padding_packing_and_scanning(variant):
   """Every compiled program serves all that it can: so one test."""

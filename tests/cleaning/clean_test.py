@@ -53,6 +53,7 @@ def random_pages(draw):
     yield {"text": "\n".join(lines), "url": f"http://example.org/{number}"}
 
 
+@pytest.mark.slow
 def test_random_pages_hold_no_span_twice_and_stay_as_they_are(tmp_path):
   draw = random.Random(0)
   pages = list(random_pages(draw))

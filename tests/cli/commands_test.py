@@ -96,6 +96,7 @@ def test_inspect_task_refuses(capsys):
     assert capsys.readouterr().err.startswith(f"zoo: error: {sentence}")
 
 
+@pytest.mark.slow
 def test_inspect_model(capsys):
   found = json.loads(printed(capsys, *SMALL, "--json"))
   # Table of recorded sizes: T5.1.1 small has 76,961,152 parameters.
@@ -105,6 +106,7 @@ def test_inspect_model(capsys):
   assert "76,961,152" in text and "EncoderDecoder(" in text
 
 
+@pytest.mark.slow
 def test_inspect_model_imports_no_tensorflow():
   script = (
     "import sys\nfrom transformer_zoo.cli import main\n"
@@ -154,6 +156,7 @@ def test_doctor_tells_whether_huge_pages_are_asked_for(capsys, monkeypatch):
   assert told() == "asked for by the command `zoo`, not by this process"
 
 
+@pytest.mark.slow
 def test_inspect_mixture(capsys, tmp_path):
   pytest.importorskip("seqio")
   words = ["inspect", "mixture", "miniature", "--prepared_dir", str(tmp_path)]

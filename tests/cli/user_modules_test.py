@@ -70,6 +70,7 @@ def error_of(capsys, *words):
   return capsys.readouterr().err.removeprefix("zoo: error: ").strip()
 
 
+@pytest.mark.slow
 def test_every_command_knows_it(own, capsys, tmp_path):
   name = own("own_words")
   option = f"--module={name}"
@@ -206,6 +207,7 @@ def in_a_new_process(*words):
   )
 
 
+@pytest.mark.slow
 def test_a_run_begins_again_from_its_config_gin(own, capsys, tmp_path):
   name = own("own_run")
   tiny = {

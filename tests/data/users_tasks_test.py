@@ -143,6 +143,7 @@ def test_reuse_is_told_where_nobody_knows_what_is_read(
   assert prepared(source=Rows("a cat"))[0] == [told.format("Rows")]
 
 
+@pytest.mark.slow
 def test_reuse_is_not_told_of_files_and_fingerprints(prepared, tmp_path):
   (tmp_path / "train.txt").write_text("a cat\ndogs\n")
   file = seqio.TextLineDataSource({"train": str(tmp_path / "train.txt")})

@@ -124,6 +124,7 @@ def test_a_beam_of_one_is_greedy():
     )
 
 
+@pytest.mark.slow
 def test_a_row_is_searched_no_further_than_its_limit():
   """As if that were all the room there is; the other row goes on."""
   table = toy.random_table(3, length=6, vocabulary=5)

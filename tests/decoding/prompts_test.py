@@ -118,6 +118,7 @@ def test_a_row_does_not_depend_on_the_others():
     np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_prompts_that_end_in_padding_are_told_by_their_lengths():
   """As those in a vocabulary whose padding is its EOS."""
   model, params = setting("gpt_2")

@@ -125,6 +125,7 @@ def sample(example_ids, options=SAMPLED):
   )
 
 
+@pytest.mark.slow
 def test_draws_depend_on_the_example_and_not_on_its_batch():
   alone = [sample([number]).tokens[0] for number in (3, 4, 90)]
   together = sample([90, 3, 5, 4]).tokens

@@ -78,6 +78,7 @@ def folder(tmp_path, monkeypatch):
     seqio.TaskRegistry.remove("my_nli")
 
 
+@pytest.mark.slow
 def test_the_guide_runs_as_it_stands(folder, capsys):
   outputs = {}
   for words in commands(guide("your_own_task")):
@@ -144,6 +145,7 @@ def test_prompts_and_demonstrations(folder, capsys):
   assert shown[1].count("\nanswer: ") == 5
 
 
+@pytest.mark.slow
 def test_mixtures(folder, capsys):
   (source,) = blocks("mixtures", "python")
   with open(folder / "my_tasks.py", "a") as file:
@@ -162,6 +164,7 @@ def test_mixtures(folder, capsys):
   assert "mini_copa" not in printed.out
 
 
+@pytest.mark.slow
 def test_a_part_of_ones_own(folder, capsys):
   (part,) = blocks("parts", "python")
   (run,) = blocks("parts", "gin")

@@ -30,6 +30,7 @@ def precompiled(*words):
   )
 
 
+@pytest.mark.slow
 def test_t5_1_1_base_on_eight_chips():
   done = precompiled(
     *("--topology=v5e:2x4", "--json", "--tokens=1e12"),

@@ -34,6 +34,7 @@ def base(gin_file, tmp_path_factory) -> pathlib.Path:
   return folder
 
 
+@pytest.mark.slow
 def test_a_run_of_adapters(train, base, zoo, tmp_path):
   code, output, error = train(
     tmp_path / "run",

@@ -73,6 +73,7 @@ def as_objects(lines):
   return [json.loads(line) for line in lines]
 
 
+@pytest.mark.slow
 def test_a_prefix_language_model_learns_from_its_inputs(prefix_lm):
   result = json.loads((prefix_lm / "result.json").read_text())
   # The target is the first word of the inputs: guessing costs log(8) a word,
@@ -152,6 +153,7 @@ def test_prefixes_that_are_refused(prefix_lm, infer, tmp_path, line, sentence):
   assert error.startswith(f"zoo: error: {sentence}")
 
 
+@pytest.mark.slow
 def test_a_language_model_continues_texts(gpt_2, infer, zoo):
   """What it reads has no EOS: a longer text is the same text and more."""
   (made,) = as_objects(infer(gpt_2, TEXTS[1], "--json")[0])
@@ -232,6 +234,7 @@ def test_no_prompt_is_refused_for_its_padding(gpt_2, infer):
   assert found == infer(gpt_2, "--score", pair, "red\tcar", exact)
 
 
+@pytest.mark.slow
 def test_lengths_of_targets_are_enough(trained, infer):
   """What a language model reads are its targets."""
   lengths = "TASK_FEATURE_LENGTHS={'targets': 16}"

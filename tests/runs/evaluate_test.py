@@ -63,6 +63,7 @@ def final_files(folder):
   }
 
 
+@pytest.mark.slow
 def test_a_mixture_in_one_go(evaluate, trained, tmp_path):
   found, error = evaluate(f"--output_dir={tmp_path}")
   assert set(found["scores"]) == {"colours"}
@@ -115,6 +116,7 @@ def test_a_vocabulary_that_is_gone_tells_nothing(trained, monkeypatch):
   assert source.find_vocabulary() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", ["num_beams=3", "temperature=1.0"])
 def test_one_output_is_made_however_many_are_returned(
   evaluate, monkeypatch, tmp_path, search
@@ -173,6 +175,7 @@ def test_results_lie_in_the_run_folder_by_default(evaluate, trained):
   assert f"colours: 20 of 20 examples are in {folder} from before" in error
 
 
+@pytest.mark.slow
 def test_truncated_examples_are_told(evaluate, tmp_path):
   found, error = evaluate(
     f"--output_dir={tmp_path}",
@@ -207,6 +210,7 @@ def interrupt(monkeypatch):
   return after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 4])
 def test_interrupted_it_continues_to_the_same_files(
   evaluate, zoo, trained, interrupt, tmp_path, most
@@ -228,6 +232,7 @@ def test_interrupted_it_continues_to_the_same_files(
   assert final_files(tmp_path / "cut") == final_files(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_another_checkpoint_shares_nothing(evaluate, trained, tmp_path):
   folder = trained / "checkpoints"
   place = tmp_path / "same"
@@ -242,6 +247,7 @@ def test_another_checkpoint_shares_nothing(evaluate, trained, tmp_path):
   assert final_files(tmp_path / "out" / "4") != first
 
 
+@pytest.mark.slow
 def test_groups_change_nothing(evaluate, monkeypatch, tmp_path):
   grouped, _ = evaluate(f"--output_dir={tmp_path / 'a'}", mixture="colours")
   monkeypatch.setattr(
@@ -290,6 +296,7 @@ def lines_of(path):
   return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_an_ensemble(evaluate, zoo, both, tmp_path):
   """Its loss is at most the mean of its members': log-sum-exp is convex."""
   first, other = both

@@ -32,6 +32,7 @@ def damage(checkpoint) -> str:
   return largest.relative_to(checkpoint).as_posix()
 
 
+@pytest.mark.slow
 def test_a_damaged_best_checkpoint_is_an_error(train, finished):
   folder, best = finished
   name = damage(best)

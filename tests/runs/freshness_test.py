@@ -46,6 +46,7 @@ def test_a_file_that_is_touched(stamped):
   assert freshness.load(name, folder) is None
 
 
+@pytest.mark.slow
 def test_a_new_file_in_a_data_folder(stamped):
   name, folder, data = stamped
   os.utime(data, (1, 1))  # However coarse the clock of the disk is.
@@ -90,6 +91,7 @@ def test_damaged_records_and_missing_splits(stamped):
   assert freshness.load(name, folder) is None
 
 
+@pytest.mark.slow
 def test_large_data_folders_get_no_stamp(stamped, monkeypatch):
   name, folder, _ = stamped
   monkeypatch.setattr(freshness, "_MOST_FOLDERS", 0)

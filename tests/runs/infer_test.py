@@ -45,6 +45,7 @@ def as_objects(lines):
   return [json.loads(line) for line in lines]
 
 
+@pytest.mark.slow
 def test_texts_files_and_standard_input_are_answered_alike(
   infer, tmp_path, monkeypatch
 ):
@@ -145,6 +146,7 @@ def test_scores_of_targets_are_those_of_what_was_made(infer):
 SAMPLED = ("--gin.DecodingOptions.temperature=1.0",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), SAMPLED])
 def test_a_killed_one_is_continued_and_gives_the_whole_file(
   infer, tmp_path, monkeypatch, options

@@ -370,6 +370,7 @@ class TestRuns:
   short = ("TRAIN_STEPS=2", "LOG_PERIOD=1")
   task = "MIXTURE_OR_TASK_NAME='no_validation'"  # nothing is evaluated
 
+  @pytest.mark.slow
   def test_formats_start_with_the_same_loss_and_are_read_once(
     self, train, checkpoints, tmp_path
   ):

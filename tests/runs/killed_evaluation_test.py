@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 # Halts where the second batch of a task is half written.
 HALTING = """
 import sys
@@ -32,6 +34,7 @@ def contents(folder):
   }
 
 
+@pytest.mark.slow
 def test_killed_it_continues_to_the_same_files(zoo, train, tmp_path):
   code, _, error = train(tmp_path / "run", "TRAIN_STEPS=2")
   assert code == 0, error

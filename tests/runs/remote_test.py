@@ -278,6 +278,7 @@ def test_training_refuses_an_unknown_scheme(train):
   assert error.startswith("zoo: error: 'nowhere://run' is no place")
 
 
+@pytest.mark.slow
 def test_a_run_resumes_on_another_machine(
   train, shared_programs, another_machine, monkeypatch, tmp_path, capsys
 ):

@@ -88,6 +88,7 @@ def test_nothing_is_kept_outside_and_not_too_much_inside(made):
   assert made(knows=16) == 20
 
 
+@pytest.mark.slow
 def test_a_run_with_the_programs_of_another_is_the_same_run(
   train, tmp_path, monkeypatch
 ):

@@ -87,6 +87,7 @@ def hold(folder, ready, done):
     done.wait()
 
 
+@pytest.mark.slow
 def test_one_program_trains_in_a_folder(tmp_path):
   context = multiprocessing.get_context("spawn")
   ready, done = context.Event(), context.Event()

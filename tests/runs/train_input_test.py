@@ -41,6 +41,7 @@ def shapes(monkeypatch):
     yield found
 
 
+@pytest.mark.slow
 def test_a_warm_up_compiles_each_stage_once_and_resumes_within(
   train, tmp_path, shapes
 ):
@@ -82,6 +83,7 @@ def test_a_warm_up_compiles_each_stage_once_and_resumes_within(
   assert read_result(parts) | measured == read_result(whole) | measured
 
 
+@pytest.mark.slow
 def test_what_has_no_effect_is_told(train, tmp_path):
   code, output, error = train(
     tmp_path,

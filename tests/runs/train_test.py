@@ -65,6 +65,7 @@ def read_result(folder):
   return json.loads((folder / "result.json").read_text())
 
 
+@pytest.mark.slow
 def test_leaves_everything(finished):
   names = {path.name for path in finished.iterdir()}
   assert names == {
@@ -264,6 +265,7 @@ def test_infer_answers_each_line(finished, zoo, prepared_dir, tmp_path, named):
   assert output.split("\n")[:-1] == [row["prediction"] for row in rows]
 
 
+@pytest.mark.slow
 def test_finetuning_takes_parameters_alone_and_counts_its_own_steps(
   finished, train, tmp_path
 ):
@@ -317,6 +319,7 @@ def test_a_task_without_metrics_ends_with_its_last_step(train, tmp_path):
   assert result["scores"] == {} and set(result["loss"]) == {"unscored"}
 
 
+@pytest.mark.slow
 def test_truncated_validation_examples_are_told(train, tmp_path):
   code, output, error = train(
     tmp_path,
@@ -333,6 +336,7 @@ def test_truncated_validation_examples_are_told(train, tmp_path):
   )
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_the_run(train, tmp_path):
   code, _, error = train(tmp_path, "LEARNING_RATE=1e30")
   assert code == 3

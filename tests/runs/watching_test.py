@@ -55,6 +55,7 @@ def watched(train, place, monkeypatch):
   return folder
 
 
+@pytest.mark.slow
 def test_one_batch_is_skipped_and_the_run_learns_from_the_others(watched):
   first, last = (
     line

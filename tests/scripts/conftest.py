@@ -8,10 +8,11 @@ import pytest
 
 SCRIPTS = pathlib.Path(__file__).resolve().parent.parent.parent / "scripts"
 # What a program is called with, its input, then what it does itself. A call
-# ends with one separator of ASCII, its words with another.
+# ends with one separator of ASCII, its words with another. Bash writes
+# line by line, and scripts call programs side by side: hence the lock.
 RECORD = r"""#!/bin/bash
 words=$(printf '%s\x1f' "${0##*/}" "$@")
-printf '%s\x1e' "$words" >>"$FAKE/calls"
+{ flock 9; printf '%s\x1e' "$words" >>"$FAKE/calls"; } 9>"$FAKE/lock"
 [[ -t 0 ]] || cat >>"$FAKE/input"
 """
 

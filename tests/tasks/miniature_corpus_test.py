@@ -79,6 +79,7 @@ def test_second_language_is_one_to_one():
   assert not english & set(words.values())
 
 
+@pytest.mark.slow
 def test_vocabulary_has_the_same_bytes_when_trained_again(tmp_path):
   vocabulary.train_vocabulary(str(tmp_path / "again.model"))
   with open(vocabulary.PATH, "rb") as file:

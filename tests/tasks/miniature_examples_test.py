@@ -154,6 +154,7 @@ def passages(text):
   return pairs if len(sentences) > 1 else sentences
 
 
+@pytest.mark.slow
 def test_no_example_is_in_the_corpus():
   known = set()
   for domain, count in (("chronicle", 40_000), ("review", 10_000)):

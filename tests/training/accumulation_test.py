@@ -28,6 +28,7 @@ def batch(packed_batch):
   return {**packed_batch, "decoder_loss_weights": weights}
 
 
+@pytest.mark.slow
 def test_parts_on_a_mesh_give_the_gradient_of_the_whole(
   make_model, batch, assert_close
 ):

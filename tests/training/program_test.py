@@ -81,6 +81,7 @@ def in_parts(compile_step):
   return compile_step(adamw(RATE, state_dtype="bfloat16"), 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", ["whole", "in_parts"])
 def test_there_is_no_second_copy_of_the_state(made, request):
   program, memory, _ = request.getfixturevalue(made)
@@ -124,6 +125,7 @@ def test_state_and_gradients_are_float32(in_parts):
   }
 
 
+@pytest.mark.slow
 def test_costs_do_not_depend_on_the_parts(whole, in_parts, packed_batch):
   costs = []
   for program in (whole[0], in_parts[0]):

@@ -49,6 +49,7 @@ def objective(model):
   )
 
 
+@pytest.mark.slow
 def test_sums_are_over_targets_and_divided_once(
   objective, params, packed_batch
 ):
@@ -91,6 +92,7 @@ def test_an_empty_batch_has_no_loss_and_no_nan(objective, params, packed_batch):
   assert loss == 0.0 and sums["weight_sum"] == 0.0
 
 
+@pytest.mark.slow
 def test_metrics_step_and_donation(model, packed_batch):
   optimizer = adafactor(schedules.constant(0.1))
   state = state_lib.initial_state(model, optimizer, jax.random.key(0))
@@ -109,6 +111,7 @@ def test_metrics_step_and_donation(model, packed_batch):
   assert sums["gradient_norm"] > 0
 
 
+@pytest.mark.slow
 def test_dropout_depends_on_the_step_alone(make_model, packed_batch):
   model = make_model(DROPOUT_RATE=0.3)
   optimizer = optax.sgd(0.0)
@@ -128,6 +131,7 @@ def test_dropout_depends_on_the_step_alone(make_model, packed_batch):
   assert losses(2, 1) == all_losses[2:]  # As after a restart.
 
 
+@pytest.mark.slow
 def test_bfloat16_computes_but_does_not_store(
   make_model, objective, params, packed_batch
 ):
@@ -145,6 +149,7 @@ def test_bfloat16_computes_but_does_not_store(
   )
 
 
+@pytest.mark.slow
 def test_learns_to_copy(make_model):
   model = make_model(EMBED_DIM=32, MLP_DIM=64, NUM_HEADS=4, HEAD_DIM=8)
   optimizer = adafactor(schedules.constant(0.03))

@@ -247,6 +247,7 @@ def test_reading_ahead_is_bounded(few, monkeypatch):
   assert sorted(made) == list(range(5, 5 + len(made)))
 
 
+@pytest.mark.slow
 def test_worker_processes_make_the_same_batches(few):
   here = take(few, 7, start_step=3)
   there = take(few, 7, start_step=3, num_workers=2)

@@ -81,6 +81,7 @@ def small_groups(monkeypatch):
   monkeypatch.setattr(packing, "_GROUP", 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_a_thousand_batches_after_restarts_on_other_processes(mixture, way):
   counts, arguments = WAYS[way]

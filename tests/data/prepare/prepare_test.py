@@ -109,6 +109,7 @@ def from_files(task, lengths, split="validation"):
   return [{k: v[0] for k, v in batch.items()} for batch, _ in batches]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["examples", "tokens"])
 @pytest.mark.parametrize("length", [12, 24])
 def test_gives_what_seqio_gives(add_task, prepared_dir, kind, length):
@@ -172,6 +173,7 @@ def test_mixture_has_rates(add_task, prepared_dir):
   assert len(list(itertools.islice(batches, 3))) == 3
 
 
+@pytest.mark.slow
 def test_reuses_what_is_unchanged_and_redoes_what_is_not(
   add_task, prepared_dir, tmp_path
 ):
@@ -200,6 +202,7 @@ def test_reuses_what_is_unchanged_and_redoes_what_is_not(
   assert len(lines) == 8
 
 
+@pytest.mark.slow
 def test_another_corruption_needs_no_new_records(add_task, prepared_dir):
   lines = []
   for density in (0.15, 0.3):

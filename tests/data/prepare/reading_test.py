@@ -98,6 +98,7 @@ def one_by_one(task):
   return dataset.as_numpy_iterator()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [(), (odd_rows_twice,), (of_any_rank,)])
 def test_records_are_the_same_bytes(add_task, tmp_path, steps):
   task = add_task("zt_read", *steps)
@@ -161,6 +162,7 @@ def test_bytes_that_are_not_text_are_refused(add_task, tmp_path):
   )
 
 
+@pytest.mark.slow
 def test_rates_are_the_same_on_the_fly_and_prepared(add_task, tmp_path):
   # SeqIO's own rate counts the 600 raw rows of both.
   add_task("zt_plain")
@@ -199,6 +201,7 @@ def with_bad_labels(example):
     return example | {"z": tf.identity(example["z"])}
 
 
+@pytest.mark.slow
 def test_rows_that_a_step_refuses_are_an_error_or_skipped(
   add_task, tmp_path, monkeypatch
 ):
@@ -349,6 +352,7 @@ def nested(add_task):
   seqio.MixtureRegistry.remove("zt_outer")
 
 
+@pytest.mark.slow
 def test_a_mixture_of_mixtures_shares_its_rate(nested, tmp_path):
   mixture = nested(80)
   made = prepare("zt_outer", prepared_dir=tmp_path)
@@ -356,6 +360,7 @@ def test_a_mixture_of_mixtures_shares_its_rate(nested, tmp_path):
   assert [mixture.get_rate(task) for task in mixture.tasks] == list(made.rates)
 
 
+@pytest.mark.slow
 def test_the_rate_of_a_mixture_in_a_mixture_is_a_number(nested, tmp_path):
   nested(mixing.Equal())
   with pytest.raises(

@@ -86,6 +86,7 @@ def test_parts_are_about_equal():
   assert len(shard_jobs._cut([10] * 5000, 10)) - 1 == shard_jobs._MOST_SHARDS
 
 
+@pytest.mark.slow
 def test_the_number_of_processes_changes_nothing(task, tmp_path):
   trees = []
   for processes in (1, 2, 3):
@@ -111,6 +112,7 @@ def test_the_stream_has_all_documents(task, texts, vocabulary, tmp_path):
   assert made.splits["train"].num_examples == len(texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_kill_costs_no_finished_shard(task, tmp_path, monkeypatch, processes):
   whole, folder = tmp_path / "whole", tmp_path / "killed"
@@ -175,6 +177,7 @@ def interrupt(folder, monkeypatch):
   return folder / f".{NAME}.partial"
 
 
+@pytest.mark.slow
 def test_a_finished_shard_that_is_cut_short_is_written_again(
   task, tmp_path, monkeypatch
 ):

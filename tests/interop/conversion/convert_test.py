@@ -64,6 +64,7 @@ def write_directory(folder):
   (folder / "tokenizer_config.json").write_text('{"model_max_length": 512}')
 
 
+@pytest.mark.slow
 def test_a_decoder_that_is_first_fed_something_else_than_padding(tmp_path, zoo):
   """MADLAD-400's: <s>, where padding is 1."""
   words = ["<pad>", "</s>", "<unk>", "a", "fine", "day"]

@@ -51,6 +51,7 @@ def write_directory(folder, kind, architecture, special, config):
   return model
 
 
+@pytest.mark.slow
 def test_padding_that_the_files_disagree_on_is_the_vocabularys(tmp_path, infer):
   """Qwen2's configuration has no padding, its tokenizer another than EOS."""
   folder = tmp_path / "theirs"
@@ -81,6 +82,7 @@ def test_the_one_end_of_a_configuration_ends(tmp_path):
   assert not [line for line in told if "end_ids" in line]
 
 
+@pytest.mark.slow
 def test_a_vocabulary_without_any_end(tmp_path, infer):
   """GPT's: texts are scored as they are, and outputs are as long as allowed."""
   folder = tmp_path / "theirs"

@@ -61,6 +61,7 @@ def place(tmp_path_factory):
   return place
 
 
+@pytest.mark.slow
 def test_the_directory_and_its_run_answer_alike(place, infer):
   answers = infer(place / "theirs", *TEXTS)
   assert infer(place / "run", *TEXTS) == answers
@@ -86,6 +87,7 @@ def test_a_decoder_that_was_first_fed_another_id(place, tmp_path):
   assert converted_run.start_id(tmp_path / "back") == 3
 
 
+@pytest.mark.slow
 def test_targets_are_cut_as_targets(place, infer, tmp_path):
   text = marian_vocabulary.TARGETS[0]
   (scored,) = infer(place / "theirs", "--score", f"{TEXTS[0]}\t{text}")

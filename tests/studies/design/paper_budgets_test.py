@@ -51,6 +51,7 @@ def of(study, row, phase):
   return costs(runs_of(study)[row, phase].changes)
 
 
+@pytest.mark.slow
 def test_parameters_and_costs_are_those_of_table_2():
   rows = {row.published: row.name for row in loading.load_study("table2").rows}
   stack = of("table2", "lm", "pretrain").parameters

@@ -29,6 +29,7 @@ def studies(run_tiny, fake, other_study, tmp_path):
   return tmp_path / "runs"
 
 
+@pytest.mark.slow
 def test_a_folder_of_studies_has_a_line_for_each(studies, capsys):
   capsys.readouterr()
   assert cli.main(["report", str(studies)]) == 0
@@ -50,6 +51,7 @@ def test_a_folder_of_studies_has_a_line_for_each(studies, capsys):
   assert places == ["other10, two", "tiny, two"]
 
 
+@pytest.mark.slow
 def test_each_is_told_in_brief(studies):
   assert cli.main(["report", str(studies)]) == 0
   brief = (studies / "tiny-two" / "summary.md").read_text()
@@ -63,6 +65,7 @@ def test_each_is_told_in_brief(studies):
   assert re.search(r"^    zoo ablate .*tiny.gin", brief, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_pages_of_studies_and_their_index_lead_to_one_another(studies):
   assert cli.main(["report", str(studies)]) == 0
   page = (studies / "index.html").read_text()
@@ -97,6 +100,7 @@ def test_json_names_the_group_of_every_cell(studies, capsys):
   assert not (studies / "index.html").exists()  # It writes nothing.
 
 
+@pytest.mark.slow
 def test_a_damaged_study_keeps_the_others_from_nothing(studies, capsys):
   damaged = studies / "tiny-two" / "study.json"
   damaged.write_text("{}")

@@ -54,6 +54,7 @@ def test_shards_share_out_the_files(files):
   assert shards == [["one\n\ntwo", "five", "six"], ["three", "four ü"]]
 
 
+@pytest.mark.slow
 def test_shuffling_is_seeded_and_loses_nothing(files):
   source = TextFilesDataSource({"train": str(files / "*")})
   orders = [_texts(source, shuffle=True, seed=seed) for seed in range(8)]

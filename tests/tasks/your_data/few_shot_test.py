@@ -134,6 +134,7 @@ def test_an_example_of_train_never_sees_itself(add, words, fixed):
     assert set(before) == others
 
 
+@pytest.mark.slow
 def test_the_pool_is_a_uniform_sample(words):
   base = words([(str(i), "t") for i in range(20)])
   counts = collections.Counter()
@@ -194,6 +195,7 @@ def test_wrong_choices_are_no_demonstrations(add):
   )
 
 
+@pytest.mark.slow
 def test_answers_and_other_fields_are_kept(add, tmp_path):
   base = prepare("mini_squad", prepared_dir=tmp_path).tasks[0]
   task = add("mini_squad", num_shots=1)
@@ -204,6 +206,7 @@ def test_answers_and_other_fields_are_kept(add, tmp_path):
   assert example["targets_pretokenized"] in list(np.ravel(example["answers"]))
 
 
+@pytest.mark.slow
 def test_the_definition_follows_the_arguments(add, tmp_path):
   found = {
     prepare(
@@ -241,6 +244,7 @@ def texts_at(task, length, tmp_path):
   return [prepared.vocabulary.decode(ids) for ids in live]
 
 
+@pytest.mark.slow
 def test_demonstrations_go_until_the_inputs_fit(add, words, tmp_path):
   base = words(LONG, [("the mat", "a"), ("the dog sat on a mat", "b")])
   task = add(base.name, num_shots=6, prompt="yes", **IN_A_LINE)

@@ -169,6 +169,7 @@ def test_numbers_and_their_metrics(add, tmp_path):
     examples(task)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "row, options, accepted",
   [
@@ -393,6 +394,7 @@ def write_rows(path, *rows):
   return {"train": str(path), "validation": str(path)}
 
 
+@pytest.mark.slow
 def test_squad_2_with_unanswerable_rows(add, tmp_path):
   task = add(
     TextToTextTask.from_jsonl,
@@ -427,6 +429,7 @@ def test_squad_2_with_unanswerable_rows(add, tmp_path):
   assert score(prepared, answerable, "unanswerable")["em"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "metric, values",
   [("bleu", {"bleu": 100.0}), ("rouge", dict.fromkeys(ROUGE, 100.0))],
@@ -586,6 +589,7 @@ def test_a_misspelt_argument_is_named(call, sentence):
     call()
 
 
+@pytest.mark.slow
 def test_prepared_files_follow_the_arguments(add, nli, tmp_path):
   prepared = []
   for inputs in ("{premise}", "{premise}", "{hypothesis}"):

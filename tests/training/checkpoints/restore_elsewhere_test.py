@@ -90,6 +90,7 @@ def restore(folder, abstract_state):
   return state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "optimizer, place",
   [("adafactor", "folder"), ("lamb", "folder"), ("lamb", "gs://bucket")],
@@ -121,6 +122,7 @@ def test_other_meshes_and_layers(
   jax.tree.map(np.testing.assert_array_equal, back, saved)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scan", [False, True])
 def test_stacks_that_are_trained_in_part_keep_their_layout(
   abstract, tmp_path, scan

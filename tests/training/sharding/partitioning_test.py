@@ -141,6 +141,7 @@ def on_mesh(kind, name):
 EVERYWHERE = pytest.mark.parametrize("name", list(rule_sets.ON_8_DEVICES))
 
 
+@pytest.mark.slow
 @EVERYWHERE
 @pytest.mark.parametrize("kind", ["encoder_decoder", "decoder_only"])
 def test_equals_one_device(kind, name, assert_close):
@@ -170,6 +171,7 @@ def test_activations_are_constrained(name):
     assert any(f"[{layout}]" in line for line in laid_out), (shape, constraints)
 
 
+@pytest.mark.slow
 def test_initial_parameters_are_those_of_one_device(assert_close):
   program = make_program("decoder_only", rule_sets.build("two_dimensional"))
   with program.partitioning.activate(program.mesh):
