@@ -40,6 +40,7 @@ def accelerator(monkeypatch):
   return pytest.importorskip("accelerator")
 
 
+@pytest.mark.slow
 def test_a_step_needs_jax_flax_optax_and_the_core_alone(accelerator):
   work = {
     "model": {

@@ -80,6 +80,7 @@ def test_random_pages_hold_no_span_twice_and_stay_as_they_are(tmp_path):
   assert not report.pages_dropped and report.lines_dropped == {"with_page": 0}
 
 
+@pytest.mark.slow
 def test_real_pages_stay_as_they_are(shared_data, tmp_path):
   """C4's own pages, among them some that share text, and some in German."""
   path = shared_data / "text/c4_sample/validation.jsonl.gz"

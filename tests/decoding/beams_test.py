@@ -180,6 +180,7 @@ def test_log_likelihoods_are_those_of_the_model(rules, changed):
     np.testing.assert_allclose(likelihood, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_stops_when_no_beam_can_get_better():
   # EOS is nearly certain from the second token on.
   table = toy.random_table(0, length=30, vocabulary=6)

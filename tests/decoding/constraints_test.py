@@ -106,6 +106,7 @@ def test_the_text_of_an_output_is_what_comes_before_an_end():
   assert DecodingOptions().before_end([3, 9]) == [3, 9]
 
 
+@pytest.mark.slow
 @each_way
 def test_without_an_end_outputs_are_as_long_as_allowed(way):
   table = toy.random_table(4, length=LENGTH, vocabulary=6)

@@ -109,6 +109,7 @@ def test_equals_teacher_forcing(architecture, parts, macros, options):
       assert likeliest[rows].all()
 
 
+@pytest.mark.slow
 def test_a_row_does_not_depend_on_the_others():
   model, params = setting("gpt_2")
   together = made(model, params, GREEDY)

@@ -141,6 +141,7 @@ def test_draws_depend_on_the_example_and_not_on_its_batch():
   assert np.any(sample([90, 3, 5, 4], other).tokens != together)
 
 
+@pytest.mark.slow
 def test_examples_are_numbered_from_zero_unless_told():
   step = toy.Table(toy.random_table(0, length=5, vocabulary=6))
   first_B = jnp.zeros(3, jnp.int32)

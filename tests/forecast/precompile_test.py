@@ -54,6 +54,7 @@ def sharded():
   return precompile.forecast(topologies.find("cpu:8"), tokens=1e9)
 
 
+@pytest.mark.slow
 def test_memory_is_what_the_compiler_plans_for_the_step_of_a_run(sharded):
   assert sharded.mesh == {"data": 2, "fsdp": 2, "model": 2}
   memory = sharded.compiled.memory

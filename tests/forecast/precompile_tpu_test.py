@@ -68,6 +68,7 @@ def test_t5_1_1_base_on_eight_chips():
   assert 0 < bounds["in_turn"]["utilisation"] < 1
 
 
+@pytest.mark.slow
 def test_a_slice_that_libtpu_does_not_know():
   done = precompiled(
     "--topology=v5e:3x5",

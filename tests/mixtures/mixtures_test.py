@@ -180,6 +180,7 @@ def test_leave_one_out(with_c4):
   assert with_c4["supervised_proportional"]["glue_rte_v002"] == 1_245
 
 
+@pytest.mark.slow
 def test_published_counts_are_those_of_the_data(shared_data, monkeypatch):
   monkeypatch.setenv("ZOO_DATA_DIR", str(shared_data))
   published = counts.GLUE | counts.SUPER_GLUE

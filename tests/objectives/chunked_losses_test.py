@@ -109,6 +109,7 @@ def test_memory_is_that_of_a_chunk():
   assert bytes_of_gradient(16) < logits / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "variant, num_partitions",
   [

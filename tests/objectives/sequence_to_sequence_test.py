@@ -75,6 +75,7 @@ def test_a_key_means_dropout():
   assert len(drawn) == 3
 
 
+@pytest.mark.slow
 def test_smoothed_labels_change_the_loss_and_no_sum():
   model = tiny_t5.build(**ONE_LAYER)
   params = tiny_t5.random_parameters(model)

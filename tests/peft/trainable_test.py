@@ -201,6 +201,7 @@ def adapted():
   return program, *run(program)
 
 
+@pytest.mark.slow
 def test_frozen_parameters_have_no_gradients_and_no_moments(adapted):
   program, after, compiled = adapted
   before = flat(initial_state().params)
@@ -224,6 +225,7 @@ def test_frozen_parameters_have_no_gradients_and_no_moments(adapted):
   assert f"trained: {numbers:,} of {whole:,} parameters" in lines
 
 
+@pytest.mark.slow
 def test_devices_and_microbatches_change_nothing(adapted):
   _, expected, _ = adapted
   found, _ = run(make_program(ADAPTERS, Partitioning(num_partitions=2), 2))

@@ -82,6 +82,7 @@ def test_a_prefix_language_model_learns_from_its_inputs(prefix_lm):
   assert result["scores"]["colours"]["accuracy"] > 50
 
 
+@pytest.mark.slow
 def test_it_is_evaluated_as_in_training(prefix_lm, zoo):
   code, output, error = zoo(
     "evaluate", f"--checkpoint={prefix_lm}", "--mixture=colours"
@@ -173,6 +174,7 @@ def test_a_language_model_continues_texts(gpt_2, infer, zoo):
   assert set(json.loads(output)["scores"]["colours"]) == {"accuracy"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "lengths, longest", [("'inputs': 1, 'targets': 3", 3), ("'targets': 2", 2)]
 )
@@ -221,6 +223,7 @@ def test_long_prompts_are_cut_or_refused_with_a_sentence(gpt_2, infer):
   )
 
 
+@pytest.mark.slow
 def test_no_prompt_is_refused_for_its_padding(gpt_2, infer):
   """17 to 24 tokens are padded to 32 where there are positions for it."""
   text = "house car boat " * 7

@@ -81,6 +81,7 @@ def test_a_mixture_in_one_go(evaluate, trained, tmp_path):
   assert line["log_likelihood"] < 0 < line["target_tokens"]
 
 
+@pytest.mark.slow
 def test_what_is_prepared_is_told_on_stderr(evaluate, monkeypatch, tmp_path):
   def prepare(name, *, prepared_dir, required_splits, report):
     report("prepared colours")
@@ -266,6 +267,7 @@ def test_groups_change_nothing(evaluate, monkeypatch, tmp_path):
   assert lines[0] == lines[1]
 
 
+@pytest.mark.slow
 def test_all_checkpoints_and_the_best(evaluate, trained, tmp_path):
   run = shutil.copytree(trained, tmp_path / "run")
   (run / "checkpoints" / "1.damaged").mkdir()

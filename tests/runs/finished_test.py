@@ -47,6 +47,7 @@ def test_a_damaged_best_checkpoint_is_an_error(train, finished):
   )
 
 
+@pytest.mark.slow
 def test_it_can_be_trained_again(train, finished):
   folder, best = finished
   damage(best)

@@ -82,6 +82,7 @@ def test_a_module_that_was_edited(stamped, monkeypatch):
   assert freshness.load(name, folder) is None
 
 
+@pytest.mark.slow
 def test_damaged_records_and_missing_splits(stamped):
   name, folder, _ = stamped
   assert freshness.load(name, folder, ["train"]) is not None

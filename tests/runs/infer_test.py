@@ -68,6 +68,7 @@ def test_texts_files_and_standard_input_are_answered_alike(
   assert all(line["score"] == line["log_likelihood"] < 0 for line in found)
 
 
+@pytest.mark.slow
 def test_another_vocabulary_is_told(infer, monkeypatch):
   other = types.SimpleNamespace(path="other", encode=lambda text: [7])
   assert "note on" not in infer("red")[1]
@@ -96,6 +97,7 @@ def test_interactive_answers_before_the_next_text_is_read(
   assert [text.rstrip("\n") for text in asked[1:]] == answers
 
 
+@pytest.mark.slow
 def test_several_outputs_come_best_first(infer):
   (line,) = as_objects(
     infer(
@@ -111,6 +113,7 @@ def test_several_outputs_come_best_first(infer):
   assert {name: line[name] for name in best} == best
 
 
+@pytest.mark.slow
 def test_places_without_an_output_are_left_out(infer, tmp_path):
   """A prefix that fills the length is all there is to say."""
   path = tmp_path / "texts.jsonl"
@@ -127,6 +130,7 @@ def test_places_without_an_output_are_left_out(infer, tmp_path):
   }
 
 
+@pytest.mark.slow
 def test_scores_of_targets_are_those_of_what_was_made(infer):
   made = as_objects(infer(*TEXTS, "--json")[0])
   whole = [line for line in made if line["prediction"]]
@@ -243,6 +247,7 @@ def test_more_beams_than_there_is_memory_for(infer):
   )
 
 
+@pytest.mark.slow
 def test_answers_from_before_are_left_out(infer, tmp_path):
   path = tmp_path / "texts.jsonl"
   before = {"prediction": "mine", "score": 3, "predictions": 5, "id": 7}

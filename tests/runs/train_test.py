@@ -87,6 +87,7 @@ def test_leaves_everything(finished):
   assert len(losses) == 4 and losses[-1] < losses[0]
 
 
+@pytest.mark.slow
 def test_result_is_the_best_step_of_validation(finished):
   result = read_result(finished)
   assert result["selection"] == (

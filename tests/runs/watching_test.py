@@ -69,6 +69,7 @@ def test_one_batch_is_skipped_and_the_run_learns_from_the_others(watched):
   assert line["step"] == POISONED and line["action"] == "skip"
 
 
+@pytest.mark.slow
 def test_its_batch_is_made_again_from_what_is_written(watched, place, zoo):
   (line,) = recorder.read_lines(watched / "anomalies.jsonl")
   code, output, error = zoo(

@@ -91,6 +91,7 @@ def test_there_is_no_second_copy_of_the_state(made, request):
   assert memory.output_size_in_bytes < 1.1 * state
 
 
+@pytest.mark.slow
 def test_parts_need_less_memory(whole, in_parts):
   _, at_once, _ = whole
   _, one_by_one, _ = in_parts

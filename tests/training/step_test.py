@@ -75,6 +75,7 @@ def test_sums_are_over_targets_and_divided_once(
   )
 
 
+@pytest.mark.slow
 def test_z_loss_is_apart_from_the_loss_that_is_reported(
   objective, params, packed_batch
 ):

@@ -252,6 +252,7 @@ def test_a_set_without_a_good_row_is_an_error(add_task, monkeypatch):
   assert len(skipped) == 49
 
 
+@pytest.mark.slow
 def test_skipped_rows_are_told_and_stored(add_task, tmp_path):
   task = add_task("zt_skipped", splits=("train", "validation"))
   task.source.skipped_rows = functools.partial(
@@ -271,6 +272,7 @@ def test_skipped_rows_are_told_and_stored(add_task, tmp_path):
   assert old.splits["train"].num_skipped == 0
 
 
+@pytest.mark.slow
 def test_what_is_on_disk_is_prepared(add_task, tmp_path):
   task = add_task("zt_partial", splits=("validation",))
   task.source.declared_splits = ("train", "validation", "test")

@@ -190,6 +190,7 @@ def test_a_finished_shard_that_is_cut_short_is_written_again(
   assert tree(tmp_path / "a") == tree(tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_shards_of_other_text_are_not_kept(task, tmp_path, monkeypatch):
   interrupt(tmp_path / "a", monkeypatch)
   path = tmp_path / "text" / "a.jsonl"
@@ -261,6 +262,7 @@ def test_bad_rows_of_all_shards_are_counted(
   assert f"skipped 5 bad rows of {NAME} train, first: {first}" in lines[-2]
 
 
+@pytest.mark.slow
 def test_a_beam_runner_writes_the_same_files(task, tmp_path):
   prepare(NAME, prepared_dir=tmp_path / "a")
   prepare(NAME, prepared_dir=tmp_path / "b", beam_runner="local")

@@ -92,6 +92,7 @@ def test_initial_parameters_are_drawn_by_the_model():
   assert 0.9 < params["token_embedder/embedding"].std() < 1.1
 
 
+@pytest.mark.slow
 def test_token_by_token_equals_teacher_forcing():
   """In a model whose keys are turned by their positions."""
   module, variables, (inputs, fed, targets) = encoder_decoder(
@@ -119,6 +120,7 @@ def test_token_by_token_equals_teacher_forcing():
   }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["prefix_lm", "gpt_2"])
 def test_a_prompt_is_read_at_once_and_each_row_goes_on_at_its_end(architecture):
   model, _ = tiny_models.build(architecture, NUM_DECODER_LAYERS=1)
@@ -151,6 +153,7 @@ def test_a_prompt_is_read_at_once_and_each_row_goes_on_at_its_end(architecture):
     assert tiny_t5.largest_difference(logits, wanted) < TOLERANCE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scan", [False, True])
 def test_beams_go_on_at_the_end_of_their_rows_prompt(scan):
   """T5X's beam search leaves the index [rows, beams]."""

@@ -184,6 +184,7 @@ def test_attention_of_jax_equals_the_reference(case):
   assert_equals_reference(XlaAttention(), **case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "case",
   [
@@ -267,6 +268,7 @@ def test_parts_need_less_memory_than_all_scores():
   assert bytes_of_gradient(RowwiseAttention(), rows=16) < whole / 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "architecture, kernels",
   [

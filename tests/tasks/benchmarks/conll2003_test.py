@@ -143,6 +143,7 @@ def test_an_empty_file(source, tmp_path):
   )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", _COUNTS)
 def test_every_real_sentence_is_read_back(shared_data, monkeypatch, split):
   monkeypatch.setenv("ZOO_DATA_DIR", str(shared_data))

@@ -20,6 +20,7 @@ KEYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("name", "label"),
   [

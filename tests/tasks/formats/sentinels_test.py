@@ -257,6 +257,7 @@ def test_sentinels_of_the_file_itself(add, with_own):
     assert task.postprocess_fn(text) == targets
 
 
+@pytest.mark.slow
 def test_ids_of_sets_that_are_on_disk(shared_data, monkeypatch):
   monkeypatch.setenv("ZOO_DATA_DIR", str(shared_data))
   for name in ("super_glue_copa_v102", "super_glue_wsc_v102_simple_eval"):

@@ -153,6 +153,7 @@ def test_equals_one_device(kind, name, assert_close):
   assert_close(found.state.params, expected.state.params)
 
 
+@pytest.mark.slow
 @EVERYWHERE
 def test_activations_are_constrained(name):
   lowered = on_mesh("encoder_decoder", name).lowered
