@@ -30,8 +30,9 @@ def run(arguments: argparse.Namespace) -> None:
   """Prints the table and writes the files; with --json prints JSON alone.
 
   Raises:
-    UserError: The folder holds no study, or a file in it is damaged. The
-      reports of other studies are written before.
+    UserError: The folder holds no study, studies of different versions of a
+      suite, or a damaged file. The reports of other studies than damaged ones
+      are written before.
   """
   from transformer_zoo.studies.execution import results
   from transformer_zoo.studies.report import index
@@ -49,6 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
       damages.append(str(error))
   if not studies:
     raise UserError("\n".join(damages))
+  index.check_versions(one.study for one in studies)
   if arguments.json:
     values = [table.as_json(study) for study in studies]
     common.print_json(values[0] if is_one else values)

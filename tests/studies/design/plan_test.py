@@ -364,3 +364,14 @@ def test_changes_are_judged_as_overrides(change, message):
   with pytest.raises(UserError) as error:
     config.load(changes=(*RUN, change))
   assert str(error.value).startswith(message)
+
+
+def test_runs_of_two_versions_of_a_suite_are_never_the_same(runs_of):
+  second = dataclasses.replace(SUITE, version=2)
+  third = dataclasses.replace(SUITE, version=3)
+  marks = [
+    {run.fingerprint for run in runs_of(BASELINE, suite=suite)}
+    for suite in (SUITE, second, third)
+  ]
+  assert [len(of_version) for of_version in marks] == [3, 3, 3]
+  assert len(set().union(*marks)) == 9

@@ -81,6 +81,11 @@ def test_an_unknown_suite_names_the_nearest(load):
     ),
     (
       "Suite.values = {'finetune_steps': 20}",
+      "Suite.version = '2'",
+      "Suite.version of suite 'two' is '2'; it is a whole number from 1 up",
+    ),
+    (
+      "Suite.values = {'finetune_steps': 20}",
       "Suite.per_group = ('fine_tune',)",
       "Suite.per_group of suite 'two': phase 'fine_tune' is unknown; did you "
       "mean 'finetune'?",

@@ -38,8 +38,8 @@ def test_a_folder_of_studies_has_a_line_for_each(studies, capsys):
   assert printed.startswith(text)
   lines = [line.split(" | ") for line in text.splitlines() if "](#" in line]
   assert [line[0] for line in lines] == [
-    "| [other10, two](#other10-two)",
-    "| [tiny, two](#tiny-two)      ",
+    "| [other10, two (version 1)](#other10-two-version-1)",
+    "| [tiny, two (version 1)](#tiny-two-version-1)      ",
   ]
   other, tiny = ([cell.strip() for cell in line] for line in lines)
   assert other[2:5] == ["—", "—", "—"] and other[5] == "9 of 10 runs, 1 failed"
@@ -48,7 +48,7 @@ def test_a_folder_of_studies_has_a_line_for_each(studies, capsys):
   # 21 and 10, less the 3 of two seeds of the baseline, and the one that failed.
   assert "2 studies; 24 finished runs, those that studies share once;" in text
   places = re.findall(r"^## (.*)$", text, re.MULTILINE)
-  assert places == ["other10, two", "tiny, two"]
+  assert places == ["other10, two (version 1)", "tiny, two (version 1)"]
 
 
 @pytest.mark.slow
@@ -107,7 +107,7 @@ def test_a_damaged_study_keeps_the_others_from_nothing(studies, capsys):
   capsys.readouterr()
   assert cli.main(["report", str(studies)]) == 2
   printed = capsys.readouterr()
-  assert "| [other10, two](#other10-two) |" in printed.out
+  assert "| [other10, two (version 1)](#other10-two-version-1) |" in printed.out
   assert (studies / "other10-two" / "report.html").exists()
   assert printed.err == (
     f"zoo: error: {damaged} is not as zoo ablate writes it (KeyError: 'name'); "
@@ -130,3 +130,22 @@ def test_a_folder_without_studies(tmp_path, capsys):
     "study.json, nor that above the folders of studies, which is the "
     "--output_dir of `zoo ablate`\n"
   )
+
+
+def test_versions_of_a_suite_are_not_compared(studies, capsys):
+  described = studies / "tiny-two" / "study.json"
+  study = json.loads(described.read_text())
+  assert study.pop("suite_version") == 1  # As it was before suites had any.
+  described.write_text(json.dumps(study))
+  capsys.readouterr()
+  assert cli.main(["report", str(studies), "--json"]) == 0
+  _, tiny = json.loads(capsys.readouterr().out)
+  assert tiny["suite_version"] == 1
+  described.write_text(json.dumps(study | {"suite_version": 2}))
+  assert cli.main(["report", str(studies)]) == 2
+  assert capsys.readouterr().err == (
+    f"zoo: error: {studies / 'other10-two'} is of version 1 of suite 'two' and "
+    f"{studies / 'tiny-two'} of version 2, which are never compared; run the "
+    "older one again, or keep it in another folder\n"
+  )
+  assert not (studies / "index.html").exists()

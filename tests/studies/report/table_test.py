@@ -259,7 +259,7 @@ def test_the_files_of_a_study(run_tiny):
   folder = run_tiny().folder
   text = (folder / "table.md").read_text()
   assert text.startswith(
-    "# tiny, suite two\n\nDoes \\<pre-training> help?\n\n|"
+    "# tiny, suite two (version 1)\n\nDoes \\<pre-training> help?\n\n|"
   )
   cost = "| no_pretraining | 812 k      | 812 k              | 40,000 × 0.50 |"
   assert cost in text and "160 G × 0.50 | 20 × 0.33 |" in text

@@ -1,6 +1,7 @@
 """The plan of a study on a suite: its runs in order, identical ones found.
 
-Each run has a fingerprint of the configuration and data that it computes from.
+Each run has a fingerprint of the configuration and data that it computes from,
+and of the version of its suite.
 Runs with equal fingerprints, of one study or of several in the same output
 folder, share one folder of the pool.
 """
@@ -192,6 +193,9 @@ class _Planner:
     configuration, *data = self._configuration(command, changes, len(starts))
     parts = [command, configuration, str(random_seed), self._data_mark(*data)]
     parts += [start.fingerprint for start in starts]
+    # Runs from before suites had versions keep their folders.
+    if self._suite.version > 1:
+      parts.append(f"suite version {self._suite.version}")
     return hashlib.sha256(" ".join(parts).encode()).hexdigest(), *data
 
   def _configuration_uncached(

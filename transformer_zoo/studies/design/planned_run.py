@@ -32,8 +32,8 @@ class Run:
     scored: True if the scores of the run are those of the row.
     folder: The run folder, in the pool that all studies share.
     fingerprint: A hash of everything that determines the result: the
-      configuration without output paths, the prepared data, and the
-      fingerprints of the runs it starts from.
+      configuration without output paths, the prepared data, the version of the
+      suite, and the fingerprints of the runs it starts from.
     starts: The folders of the runs whose checkpoints it starts from: none, one,
       or the members of an ensemble.
     shared: True if an earlier run of the study is identical.

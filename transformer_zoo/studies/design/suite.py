@@ -85,6 +85,9 @@ class Suite:
   Attributes:
     name: The name of the suite and of folders; by default the name of the gin
       file.
+    version: The version of the suite, a whole number from 1. Raise it with any
+      change of the data, models, budgets or columns: runs of two versions are
+      never the same run, and reports refuse to compare them.
     phases: The changes (gin files and bindings) of the baseline's run, by the
       name of the phase.
     groups: The changes of phases per group, by the name of the group: a
@@ -105,6 +108,7 @@ class Suite:
   """
 
   name: str = ""
+  version: int = 1
   phases: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
   groups: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
   columns: Sequence[Column] = ()
@@ -123,11 +127,16 @@ class Suite:
     """Checks the suite by itself.
 
     Raises:
-      UserError: If there are no phases, groups or columns, a change is no
-        change, or a name refers to nothing.
+      UserError: If the version is no whole number from 1, there are no phases,
+        groups or columns, a change is no change, or a name refers to nothing.
     """
     checks.check_name(self.name, "Suite.name")
     where = f"suite {self.name!r}"
+    if type(self.version) is not int or self.version < 1:
+      raise UserError(
+        f"Suite.version of {where} is {self.version!r}; it is a whole number "
+        "from 1 up"
+      )
     for field in ("phases", "groups", "after"):
       _check_named(getattr(self, field), f"Suite.{field}")
     checks.check_mapping(self.own_groups, "Suite.own_groups")

@@ -116,6 +116,7 @@ class StudyResults:
     name: The name of the study.
     question: The question that the study asks.
     suite: The name of the suite.
+    suite_version: The version of the suite.
     baseline: The name of the row that the others are compared with.
     seeds: The seeds that every row runs with.
     command: The shell command that runs the study.
@@ -136,6 +137,12 @@ class StudyResults:
   columns: tuple[Column, ...]
   rows: Mapping[str, RowInfo]
   runs: tuple[RunResult, ...]
+  suite_version: int = 1
+
+  @property
+  def suite_title(self) -> str:
+    """The name and the version of the suite: `miniature (version 2)`."""
+    return f"{self.suite} (version {self.suite_version})"
 
   def of_row(self, row: str) -> tuple[RunResult, ...]:
     """Returns the runs of a row."""
@@ -245,6 +252,7 @@ def describe(
     "name": study.name,
     "question": study.question,
     "suite": suite.name,
+    "suite_version": suite.version,
     "baseline": study.baseline_name,
     "seeds": list(study.seeds),
     "command": command,
@@ -305,6 +313,8 @@ def read(folder: str | os.PathLike[str]) -> StudyResults:
       columns=tuple(Column(**column) for column in read["columns"]),
       rows={row.pop("name"): RowInfo(**row) for row in read["rows"]},
       runs=tuple(_runs(folder, read["runs"])),
+      # Studies from before suites had versions ran on the first one.
+      suite_version=read.get("suite_version", 1),
     )
   except (KeyError, TypeError, AttributeError) as error:
     raise UserError(

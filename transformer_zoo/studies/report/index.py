@@ -1,6 +1,6 @@
 """The index of several studies: a line for each, and a brief section."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 import os
 import pathlib
 import re
@@ -52,6 +52,24 @@ def folders(folder: str | os.PathLike[str]) -> list[pathlib.Path]:
       "the --output_dir of `zoo ablate`"
     )
   return sorted(found, key=_in_order)
+
+
+def check_versions(studies: Iterable[StudyResults]) -> None:
+  """Checks that studies on a suite ran on one version of it.
+
+  Raises:
+    UserError: If two of them ran on different versions of a suite.
+  """
+  first = {}
+  for study in studies:
+    other = first.setdefault(study.suite, study)
+    if other.suite_version != study.suite_version:
+      raise UserError(
+        f"{other.folder} is of version {other.suite_version} of suite "
+        f"{study.suite!r} and {study.folder} of version {study.suite_version}, "
+        "which are never compared; run the older one again, or keep it in "
+        "another folder"
+      )
 
 
 def to_markdown(analyses: Sequence[Analysis]) -> str:

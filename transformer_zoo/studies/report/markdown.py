@@ -20,7 +20,7 @@ _MARKUP = re.compile(r"\*|<(?=[A-Za-z/!?])")
 def study_table(analysis: Analysis) -> str:
   """Returns `table.md`: the table, its conclusions and what is missing."""
   study, table = analysis.study, analysis.table
-  blocks = [f"# {study.name}, suite {study.suite}"]
+  blocks = [f"# {study.name}, suite {study.suite_title}"]
   blocks.append(plain(study.question))
   blocks.append(scores(analysis, table.columns))
   blocks.append(listed(cells.legend(study, "In brackets")))

@@ -14,7 +14,7 @@ from transformer_zoo.training.monitoring.progress import duration
 
 def title(study: StudyResults) -> str:
   """Returns the title of a study in a list of studies."""
-  return f"{study.name}, {study.suite}"
+  return f"{study.name}, {study.suite_title}"
 
 
 def to_markdown(analysis: Analysis) -> str:

@@ -111,6 +111,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
   return {
     "study": study.name,
     "suite": study.suite,
+    "suite_version": study.suite_version,
     "question": study.question,
     "published": study.published,
     "baseline": study.baseline,
