@@ -42,9 +42,10 @@ def test_a_folder_of_studies_has_a_line_for_each(studies, capsys):
     "| [tiny, two (version 1)](#tiny-two-version-1)      ",
   ]
   other, tiny = ([cell.strip() for cell in line] for line in lines)
-  assert other[2:5] == ["—", "—", "—"] and other[5] == "9 of 10 runs, 1 failed"
+  assert other[2:6] == ["—"] * 4 and other[6] == "9 of 10 runs, 1 failed"
   assert tiny[2:4] == ["1 of 1", "0 of 1"]
-  assert tiny[5:8] == ["finished", "3", "3"]
+  assert tiny[4] == "2 of 2"
+  assert tiny[6:9] == ["finished", "3", "3"]
   # 21 and 10, less the 3 of two seeds of the baseline, and the one that failed.
   assert "2 studies; 24 finished runs, those that studies share once;" in text
   places = re.findall(r"^## (.*)$", text, re.MULTILINE)
@@ -93,6 +94,10 @@ def test_json_names_the_group_of_every_cell(studies, capsys):
   assert cells["baseline", "similarity", "spearman_corrcoef"]["deviation"] > 0
   (found,) = tiny["findings"]
   assert (found["row"], found["verdict"]) == ("no_pretraining", "as published")
+  assert [one["verdict"] for one in tiny["conclusions"]] == ["holds"] * 2
+  assert tiny["conclusions"][1]["conclusion"]["than"] == ["50%"]
+  powers = {one["column"]: one for one in tiny["powers"]}
+  assert powers["Sentiment"]["smallest"] > powers["Sentiment"]["deviation"] > 0
   differences = {(d["row"], d["group"]): d for d in tiny["differences"]}
   assert differences["no_pretraining", "sentiment"]["concluded"]
   failed = [run for run in other["runs"] if run["state"] == "failed"]

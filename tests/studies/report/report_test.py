@@ -79,6 +79,8 @@ def test_the_page_has_every_part(page):
   assert "50% is worse, by more than chance explains." in page
   assert "paper </span>83.28</small>" in page
   assert "paper </span>−2.01</small>" in page
+  assert "The smallest difference that 3 seeds see (80 % power" in page
+  assert '<tr><th scope="row">A rate of 15 % before 50 %</th>' in page
   assert "Equal in all rows: parameters (812 k)" in page
   assert "highest average validation score" in page
   assert "sentiment: &lt;b&gt; &amp; c" in page

@@ -4,8 +4,9 @@ A folder is a paper: `paper.toml` says what its tables are, a CSV file holds the
 cells of one. The column `row` has the labels, `bold` the columns that are bold
 in print; those that `details` names in paper.toml are no scores. Cells are as
 printed, misprints too, but where `notes` says otherwise. `deviations` is a file
-and the row of it that has them, or gives them by column. The averages that
-T5's tables have in common go by the same names in every one of them: GLUE,
+and the row of it that has them, or gives them by column. `conclusions` are what
+the text concludes of a table, as comparisons of rows. The averages that T5's
+tables have in common go by the same names in every one of them: GLUE,
 CNNDM (ROUGE-2), SQuAD (exact match), SGLUE, EnDe, EnFr, EnRo (BLEU).
 """
 
@@ -23,6 +24,31 @@ from transformer_zoo.errors import UserError
 _FOLDER = pathlib.Path(__file__).parent
 _PAPER_FILE = "paper.toml"
 _PER_TASK = "table16_all_per_task_scores"
+RELATIONS = (
+  *("better", "worse", "slightly worse", "equal", "not worse"),
+  "cheaper",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Conclusion:
+  """A sentence that a paper concludes of a table, as a comparison of rows.
+
+  Attributes:
+    claim: The conclusion in words.
+    section: The section of the paper that draws it.
+    rows: The labels of rows, whose mean is compared.
+    relation: What the rows are, one of `RELATIONS`.
+    than: The labels of the rows that they are compared with.
+    column: The name of the column; "" for the mean of columns, or for the cost.
+  """
+
+  claim: str
+  section: str
+  rows: tuple[str, ...]
+  relation: str
+  than: tuple[str, ...]
+  column: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +67,7 @@ class Published:
     details: label -> what the table says beside scores (parameters, cost).
     bold: label -> the columns that are bold in print.
     notes: sentences: misprints, and what the numbers are.
+    conclusions: what the text concludes of the table.
   """
 
   key: str
@@ -53,6 +80,7 @@ class Published:
   details: Mapping[str, Mapping[str, str]]
   bold: Mapping[str, frozenset[str]]
   notes: tuple[str, ...]
+  conclusions: tuple[Conclusion, ...] = ()
 
   def row(self, label: str) -> Mapping[str, float]:
     """Returns the scores of a row.
@@ -130,6 +158,7 @@ def load(key: str) -> Published:
       line["row"]: frozenset(line.get("bold", "").split()) for line in lines
     },
     notes=(*about.get("notes", ()), *paper.get("notes", ())),
+    conclusions=tuple(map(_conclusion, about.get("conclusions", ()))),
   )
 
 
@@ -163,6 +192,17 @@ def per_task(key: str) -> Published | None:
 def task_metrics() -> Mapping[str, str]:
   """Returns "task: metric", as of the t5 package, by column of `per_task`."""
   return _paper("t5")["metrics"]
+
+
+def _conclusion(entry: Mapping[str, Any]) -> Conclusion:
+  return Conclusion(
+    claim=entry["claim"],
+    section=entry["section"],
+    rows=tuple(entry["rows"]),
+    relation=entry["is"],
+    than=tuple(entry["than"]),
+    column=entry.get("column", ""),
+  )
 
 
 @functools.cache

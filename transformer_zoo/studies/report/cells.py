@@ -1,8 +1,12 @@
 """Cells of a study's table as text, and the sentences that explain them."""
 
+from collections.abc import Collection
+
 from transformer_zoo.studies import published
 from transformer_zoo.studies.execution.results import StudyResults
+from transformer_zoo.studies.statistics import power
 from transformer_zoo.studies.statistics.scores import Cell
+from transformer_zoo.studies.statistics.scores import TaskMetric
 from transformer_zoo.studies.statistics.wording import number
 from transformer_zoo.studies.statistics.wording import signed
 
@@ -56,12 +60,25 @@ def source(study: StudyResults) -> str:
   return f"{table.source}: {table.title}"
 
 
-def legend(study: StudyResults, where: str) -> tuple[str, ...]:
+def head(column: str | TaskMetric, blind: Collection[str]) -> str:
+  """Returns the title of a column, marked if it cannot see three points.
+
+  Args:
+    column: The name of a column, or a metric of a task.
+    blind: The names of the columns that are marked.
+  """
+  return f"{column}\u00a0{power.MARK}" if column in blind else str(column)
+
+
+def legend(
+  study: StudyResults, where: str, blind: Collection[str] = ()
+) -> tuple[str, ...]:
   """Returns the sentences that explain the cells.
 
   Args:
     study: The results of the study's runs.
     where: The place of the published score, such as "In brackets".
+    blind: The columns whose heads are marked.
   """
   base = study.rows[study.baseline].label
   lines = [
@@ -72,6 +89,8 @@ def legend(study: StudyResults, where: str) -> tuple[str, ...]:
     else "One seed. Bold: the best of the column."
   ]
   lines.append(f"{STAR} marks the row that the others are compared with.")
+  if blind:
+    lines.append(power.LEGEND)
   losses = [column.name for column in study.columns if column.is_loss]
   if losses:
     lines.append(f"Losses, of which less is better: {', '.join(losses)}.")

@@ -13,6 +13,7 @@ from transformer_zoo.studies.report import markdown
 from transformer_zoo.studies.report import page
 from transformer_zoo.studies.report import report
 from transformer_zoo.studies.report import summary
+from transformer_zoo.studies.statistics import conclusions
 from transformer_zoo.studies.statistics.analysis import Analysis
 from transformer_zoo.studies.statistics.findings import Verdict
 from transformer_zoo.studies.statistics.wording import signed
@@ -22,13 +23,22 @@ MARKDOWN_FILE = "index.md"
 _TITLE = "Results"
 _HEAD = (
   *("study", "more than\nchance", "as\npublished", "against\nit"),
-  *("Kendall’s\ntau", "state", "rows", "seeds", "computing"),
+  *(
+    "conclusions\nhold",
+    "Kendall’s\ntau",
+    "state",
+    "rows",
+    "seeds",
+    "computing",
+  ),
 )
 _NOTES = (
   "More than chance: differences from the baseline that are, of all, corrected "
   "for all comparisons of the study.",
   "As published, against it: of the differences that the publication tells "
   "apart, those that are told apart here too, and those whose opposite is.",
+  "Conclusions: what the text of the publication concludes of the table; those "
+  "that hold here, and after a comma those that are reversed.",
   "Kendall’s tau: whether rows stand in the published order, the mean over "
   "columns with its 95 % interval; of studies with three published rows or "
   "more.",
@@ -149,12 +159,23 @@ def _line(one: Analysis) -> list[str | page.Cell]:
     _share(len(one.concluded), compared),
     _share(one.count(Verdict.SAME), in_print),
     _share(one.count(Verdict.OPPOSITE), in_print),
+    _verdicts(one),
     page.Cell(text=order, order=tau and tau.tau),
     page.Cell(text=_state(study)),
     page.Cell(text=str(len(study.rows)), order=len(study.rows)),
     page.Cell(text=str(len(study.seeds)), order=len(study.seeds)),
     page.Cell(text=duration(study.seconds), order=study.seconds),
   ]
+
+
+def _verdicts(one: Analysis) -> page.Cell:
+  verdicts = [judged.verdict for judged in one.judged]
+  holds = verdicts.count(conclusions.Verdict.HOLDS)
+  cell = _share(holds, len(verdicts))
+  opposite = verdicts.count(conclusions.Verdict.REVERSED)
+  if not opposite:
+    return cell
+  return page.Cell(text=f"{cell.text}, {opposite} reversed", order=holds)
 
 
 def _share(number: int, whole: int) -> page.Cell:

@@ -23,17 +23,19 @@ def study_table(analysis: Analysis) -> str:
   blocks = [f"# {study.name}, suite {study.suite_title}"]
   blocks.append(plain(study.question))
   blocks.append(scores(analysis, table.columns))
-  blocks.append(listed(cells.legend(study, "In brackets")))
+  blocks.append(listed(cells.legend(study, "In brackets", analysis.blind)))
   blocks.append(listed(analysis.gaps))
   if table.others:
     blocks.append(f"## Differences from {table.labels[table.baseline]}")
     blocks.append(differences(analysis))
-    blocks.append(listed([analysis.summary, *analysis.concluded]))
+    lines = [analysis.summary, analysis.power, *analysis.concluded]
+    blocks.append(listed(lines))
     blocks.append(listed(analysis.comparison.notes))
   if analysis.agreements:
     ranks = [one.sentence for one in analysis.agreements.values()]
     blocks.append("## Beside the publication")
     blocks.append(listed([*analysis.beside_published, *ranks]))
+    blocks.append(listed(analysis.verdicts))
   if analysis.budgets:
     blocks.append("## Budgets")
     blocks.append(costs(analysis))
@@ -147,7 +149,8 @@ def _rows(
   turned: bool = False,
 ) -> str:
   study, table = analysis.study, analysis.table
-  lines = [["", *(plain(str(column)) for column in columns)]]
+  heads = (cells.head(column, analysis.blind) for column in columns)
+  lines = [["", *map(plain, heads)]]
   for row in rows:
     label = plain(cells.label(study, row))
     lines.append([label, *(text(table.cells[row, c]) for c in columns)])

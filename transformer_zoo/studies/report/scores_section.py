@@ -1,6 +1,6 @@
 """Sections of the report about scores: tables and charts."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.report import cells
@@ -8,9 +8,15 @@ from transformer_zoo.studies.report import charts
 from transformer_zoo.studies.report import page
 from transformer_zoo.studies.statistics.analysis import Analysis
 from transformer_zoo.studies.statistics.comparison import Difference
+from transformer_zoo.studies.statistics.conclusions import Judged
+from transformer_zoo.studies.statistics.conclusions import Verdict
 from transformer_zoo.studies.statistics.inference import Estimate
+from transformer_zoo.studies.statistics.power import MARK
+from transformer_zoo.studies.statistics.power import POINTS
+from transformer_zoo.studies.statistics.power import Power
 from transformer_zoo.studies.statistics.ranking import Agreement
 from transformer_zoo.studies.statistics.scores import Cell
+from transformer_zoo.studies.statistics.scores import decimals
 from transformer_zoo.studies.statistics.scores import Table
 from transformer_zoo.studies.statistics.scores import TaskMetric
 from transformer_zoo.studies.statistics.wording import number
@@ -30,8 +36,8 @@ def main(analysis: Analysis) -> dict[str, object]:
   differences = analysis.comparison.differences
   drawn = [charts.seeds(table, column) for column in table.columns]
   return {
-    "table": _grid(study, table, {"": groups}, differences),
-    "legend": cells.legend(study, "In small"),
+    "table": _grid(study, table, {"": groups}, differences, analysis.blind),
+    "legend": cells.legend(study, "In small", analysis.blind),
     "charts": [chart for chart in drawn if chart],
   }
 
@@ -46,6 +52,8 @@ def conclusions(analysis: Analysis) -> dict[str, object]:
   head = ["row", "column", "difference", "95 %\ninterval", "p", "corrected"]
   found = {
     "summary": analysis.summary,
+    "power": analysis.power,
+    "powers": _powers(analysis.powers),
     "table": page.Table(head=head, lines=lines, kind="numbers sortable")
     if lines
     else None,
@@ -64,8 +72,12 @@ def beside_published(analysis: Analysis) -> dict[str, object]:
     return {}
   return {
     "sentences": analysis.beside_published,
+    "conclusions": _judged(analysis.judged),
     "table": _ranks(analysis.agreements),
-    "in_words": [one.sentence for one in analysis.agreements.values()],
+    "in_words": [
+      *analysis.verdicts,
+      *(one.sentence for one in analysis.agreements.values()),
+    ],
     "charts": [chart for chart in drawn if chart],
   }
 
@@ -113,6 +125,45 @@ def _conclusion(table: Table, one: Difference) -> list[str | page.Cell]:
   ]
 
 
+def _powers(powers: Sequence[Power]) -> page.Table | None:
+  lines = [
+    [
+      one.column,
+      page.Cell(
+        text="unknown"
+        if one.deviation is None
+        else number(one.deviation, decimals(one.is_loss)),
+        order=one.deviation,
+      ),
+      page.Cell(text=one.text, order=one.smallest),
+      page.Cell(
+        text=f"no {MARK}" if one.is_blind else "—" * one.is_loss or "yes"
+      ),
+    ]
+    for one in powers
+  ]
+  head = ["column", "deviation\nover seeds", "smallest\ndifference"]
+  head.append(f"sees\n{POINTS:.0f} points")
+  return page.Table(head=head, lines=lines, kind="numbers") if lines else None
+
+
+def _judged(judged: Sequence[Judged]) -> page.Table | None:
+  lines = [
+    [
+      one.conclusion.claim,
+      page.Cell(text=one.verdict.value, bold=one.verdict is Verdict.REVERSED),
+      page.Cell(text=one.compared),
+      page.Cell(text=one.column),
+      page.Cell(text=one.conclusion.relation),
+      page.Cell(text=one.measured),
+    ]
+    for one in judged
+  ]
+  head = ["published conclusion", "verdict", "rows", "column", "published"]
+  head.append("measured\n(95 % interval)")
+  return page.Table(head=head, lines=lines) if lines else None
+
+
 def _ranks(agreements: Mapping[str, Agreement]) -> page.Table | None:
   lines = []
   for column, agreement in agreements.items():
@@ -145,6 +196,7 @@ def _grid(
   table: Table,
   groups: Mapping[str, Mapping[str | TaskMetric, str]],
   differences: Mapping[tuple[str, str], Difference] | None = None,
+  blind: Collection[str] = (),
 ) -> page.Table:
   """Rows by columns, every number a link to the runs that it comes from.
 
@@ -154,6 +206,7 @@ def _grid(
     groups: The columns and the group whose runs score them, by the title above
       the columns.
     differences: Differences by row and column, as a second view of each cell.
+    blind: The columns whose heads are marked.
   """
   columns = {c: group for part in groups.values() for c, group in part.items()}
   seeds = len(study.seeds)
@@ -173,7 +226,7 @@ def _grid(
   if set(groups) != {""}:
     spans = [("", 1), *((title, len(part)) for title, part in groups.items())]
   return page.Table(
-    head=["row", *map(_short, columns)],
+    head=["row", *(_short(column, blind) for column in columns)],
     lines=lines,
     kind="numbers sortable",
     marked=table.rows.index(table.baseline),
@@ -237,6 +290,8 @@ def _fewer(cell: Cell, seeds: int) -> list[str]:
   return [f"{known} of {seeds} seeds"] if known < seeds else []
 
 
-def _short(column: str | TaskMetric) -> str:
+def _short(column: str | TaskMetric, blind: Collection[str]) -> str:
   """A metric goes under its task, whose group stands above."""
-  return getattr(column, "name", column).replace(": ", ":\n")
+  if isinstance(column, str):
+    return cells.head(column, blind)
+  return column.name.replace(": ", ":\n")

@@ -7,6 +7,7 @@ from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.report import cells
 from transformer_zoo.studies.report import environments
 from transformer_zoo.studies.report import markdown
+from transformer_zoo.studies.statistics import power
 from transformer_zoo.studies.statistics.analysis import Analysis
 from transformer_zoo.studies.statistics.wording import signed
 from transformer_zoo.training.monitoring.progress import duration
@@ -24,7 +25,7 @@ def to_markdown(analysis: Analysis) -> str:
     f"## {title(study)}",
     markdown.plain(study.question),
     markdown.scores(analysis, analysis.table.columns),
-    _explained(study),
+    _explained(analysis),
     markdown.listed(sentences(analysis)),
     cost(study),
     markdown.listed(run.sentence for run in study.broken()),
@@ -36,8 +37,13 @@ def to_markdown(analysis: Analysis) -> str:
 
 def sentences(analysis: Analysis) -> list[str]:
   """Returns the conclusions and their agreement with the publication."""
-  lines = [analysis.summary] if analysis.summary else []
-  return [*lines, *_concluded(analysis), *analysis.beside_published]
+  lines = [*filter(None, (analysis.summary, analysis.power))]
+  return [
+    *lines,
+    *_concluded(analysis),
+    *analysis.beside_published,
+    *analysis.verdicts,
+  ]
 
 
 def cost(study: StudyResults) -> str:
@@ -60,7 +66,8 @@ def _concluded(analysis) -> Iterator[str]:
     yield f"{table.labels[row]}: {', '.join(differences)}."
 
 
-def _explained(study) -> str:
+def _explained(analysis) -> str:
+  study = analysis.study
   seeds = len(study.seeds)
   words = "One seed; bold the best of the column"
   if seeds > 1:
@@ -69,6 +76,8 @@ def _explained(study) -> str:
       "2020"
     )
   words += f"; {cells.STAR} the baseline"
+  if analysis.blind:
+    words += f"; {power.LEGEND.rstrip('.')}"
   losses = [column.name for column in study.columns if column.is_loss]
   if losses:
     words += f"; losses, of which less is better: {', '.join(losses)}"

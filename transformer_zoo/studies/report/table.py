@@ -14,6 +14,7 @@ from transformer_zoo.studies.report import summary
 from transformer_zoo.studies.statistics.analysis import Analysis
 from transformer_zoo.studies.statistics.comparison import Comparison
 from transformer_zoo.studies.statistics.comparison import Difference
+from transformer_zoo.studies.statistics.conclusions import Judged
 from transformer_zoo.studies.statistics.ranking import Agreement
 from transformer_zoo.studies.statistics.scores import Table
 
@@ -137,6 +138,11 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
       dataclasses.asdict(one) | {"verdict": one.verdict.value}
       for one in analysis.findings
     ],
+    "powers": [
+      dataclasses.asdict(one) | {"is_blind": one.is_blind}
+      for one in analysis.powers
+    ],
+    "conclusions": [_judged(one) for one in analysis.judged],
     "runs": [*_runs(study)],
   }
 
@@ -161,10 +167,20 @@ def _cells(table: Table, groups: Mapping[str, str]) -> Iterator[dict]:
 
 def _difference(one: Difference) -> dict[str, Any]:
   fields = dataclasses.asdict(one) | {"concluded": one.concluded}
-  estimate = fields["estimate"]
-  if estimate is not None and math.isinf(estimate["degrees"]):
-    estimate["degrees"] = None  # JSON has no number for it.
+  _as_number(fields["estimate"])
   return fields
+
+
+def _judged(one: Judged) -> dict[str, Any]:
+  fields = dataclasses.asdict(one) | {"verdict": one.verdict.value}
+  _as_number(fields["estimate"])
+  return fields | {"sentence": one.sentence}
+
+
+def _as_number(estimate: dict[str, Any] | None) -> None:
+  """Replaces infinitely many degrees of freedom, which JSON cannot hold."""
+  if estimate is not None and math.isinf(estimate["degrees"]):
+    estimate["degrees"] = None
 
 
 def _numbers(ranking) -> dict[str, Any]:

@@ -5,15 +5,19 @@ import dataclasses
 
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.statistics import budgets
+from transformer_zoo.studies.statistics import conclusions
 from transformer_zoo.studies.statistics import findings
+from transformer_zoo.studies.statistics import power
 from transformer_zoo.studies.statistics import ranking
 from transformer_zoo.studies.statistics import scores
 from transformer_zoo.studies.statistics import study_resamples
 from transformer_zoo.studies.statistics.budgets import Budget
 from transformer_zoo.studies.statistics.comparison import compare
 from transformer_zoo.studies.statistics.comparison import Comparison
+from transformer_zoo.studies.statistics.conclusions import Judged
 from transformer_zoo.studies.statistics.findings import Finding
 from transformer_zoo.studies.statistics.findings import Verdict
+from transformer_zoo.studies.statistics.power import Power
 from transformer_zoo.studies.statistics.ranking import Agreement
 from transformer_zoo.studies.statistics.ranking import MeanTau
 from transformer_zoo.studies.statistics.scores import Table
@@ -32,6 +36,8 @@ class Analysis:
       Columns without a published one are left out.
     findings: The differences that the publication or this study tells from
       chance.
+    powers: The smallest difference that the study can see, by column.
+    judged: The published conclusions with their verdicts.
   """
 
   study: StudyResults
@@ -40,11 +46,23 @@ class Analysis:
   comparison: Comparison
   agreements: Mapping[str, Agreement]
   findings: tuple[Finding, ...]
+  powers: tuple[Power, ...]
+  judged: tuple[Judged, ...]
 
   @property
   def tau(self) -> MeanTau | None:
     """The mean over columns of Kendall's tau with the published order."""
     return ranking.mean_tau(self.agreements.values())
+
+  @property
+  def power(self) -> str:
+    """The smallest difference that the study can see, in words."""
+    return power.sentence(self.powers, len(self.study.seeds))
+
+  @property
+  def blind(self) -> frozenset[str]:
+    """The columns that cannot see a difference of three points."""
+    return frozenset(one.column for one in self.powers if one.is_blind)
 
   @property
   def gaps(self) -> list[str]:
@@ -57,6 +75,11 @@ class Analysis:
     table = self.table
     lines = findings.sentences(self.findings, table.labels, table.baseline)
     return [*lines, self.tau.sentence] if self.tau else lines
+
+  @property
+  def verdicts(self) -> list[str]:
+    """Sentences about the published conclusions and their verdicts."""
+    return conclusions.sentences(self.judged)
 
   @property
   def concluded(self) -> list[str]:
@@ -102,10 +125,11 @@ def analyse(study: StudyResults) -> Analysis:
   table = scores.build(study)
   resamples = study_resamples.resample(study)
   comparison = compare(study, resamples)
+  costs = budgets.of_rows(study)
   return Analysis(
     study=study,
     table=table,
-    budgets=budgets.of_rows(study),
+    budgets=costs,
     comparison=comparison,
     agreements={
       column: ranking.agreement(study, column, resamples)
@@ -116,4 +140,6 @@ def analyse(study: StudyResults) -> Analysis:
       )
     },
     findings=findings.find(study, table, comparison),
+    powers=power.of_columns(study, table, resamples),
+    judged=conclusions.judge(study, table, resamples, costs),
   )

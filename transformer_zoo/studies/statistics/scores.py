@@ -5,7 +5,7 @@ standard deviations of the best of its column, the deviation being that of
 the baseline over its runs. The best of a column of losses is the lowest.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 import dataclasses
 import functools
 import math
@@ -22,6 +22,8 @@ _BENCHMARKS = {
   "glue": averages.glue_average,
   "super_glue": averages.super_glue_average,
 }
+# The name of the mean of columns, losses apart.
+MEAN = "mean of columns"
 # Heads the tasks that are scored by runs of no group and are in no column.
 NO_GROUP = "other tasks"
 
@@ -128,6 +130,22 @@ class Table:
   def every_metric(self) -> tuple[TaskMetric, ...]:
     """The metrics of all groups."""
     return sum(self.metrics.values(), ())
+
+  @property
+  def score_columns(self) -> tuple[str, ...]:
+    """The columns that are no losses."""
+    return tuple(
+      c for c in self.columns if not self.cells[self.baseline, c].is_loss
+    )
+
+  def seed_means(self, row: str, columns: Sequence[str]) -> dict[int, float]:
+    """Returns a row's mean of columns by seed, where it has all of them."""
+    values = [self.cells[row, column].values for column in columns]
+    return {
+      seed: statistics.fmean(of_column[seed] for of_column in values)
+      for seed in values[0]
+      if all(seed in of_column for of_column in values)
+    }
 
   def of_column(self, column: str | TaskMetric) -> dict[str, Cell]:
     """Returns the cells of a column or a metric by row."""

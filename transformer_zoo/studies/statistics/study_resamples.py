@@ -49,6 +49,16 @@ class StudyResamples:
       return None
     return np.stack(found, axis=1)
 
+  def seed_means(
+    self, columns: Sequence[str], row: str, seeds: Iterable[int]
+  ) -> np.ndarray | None:
+    """Returns a row's mean of columns [B, S], None where a seed has none."""
+    seeds = tuple(seeds)
+    found = [self.of_seeds(column, row, seeds) for column in columns]
+    if any(values is None for values in found):
+      return None
+    return np.mean(found, axis=0)
+
 
 def resample(study: StudyResults) -> StudyResamples:
   """Computes the columns of a study on resamples of each task's examples."""

@@ -1,0 +1,89 @@
+"""The smallest difference that a study can see."""
+
+import numpy as np
+import pytest
+
+from transformer_zoo.studies.design.suite import Column
+from transformer_zoo.studies.statistics import analysis
+from transformer_zoo.studies.statistics import inference
+from transformer_zoo.studies.statistics import scores
+
+
+@pytest.mark.parametrize(
+  "num_seeds, deviations", [(2, 5.653), (3, 3.071), (5, 2.024), (10, 1.325)]
+)
+def test_it_is_that_of_tables_of_power(num_seeds, deviations):
+  # As G*Power and statsmodels' TTestIndPower solve it for two equal groups.
+  found = inference.smallest_difference(2.0, num_seeds)
+  assert found == pytest.approx(2 * deviations, abs=2e-3)
+
+
+def test_examples_alone_are_of_a_normal_distribution():
+  found = inference.smallest_difference(0.0, 3, 4.0)
+  assert found == pytest.approx(2 * (1.959964 + 0.841621), abs=1e-3)
+  assert inference.smallest_difference(0.0, 3) == 0.0
+
+
+def test_four_of_five_studies_see_it():
+  draws = np.random.default_rng(0)
+  difference = inference.smallest_difference(1.0, 3)
+  seen = [
+    inference.estimate(draws.normal(difference, 1, 3), draws.normal(0, 1, 3))
+    for _ in range(2000)
+  ]
+  # Welch's degrees of freedom are fewer than those of a pooled deviation.
+  share = np.mean([one.low > 0 for one in seen])
+  assert 0.70 < share < 0.82
+
+
+@pytest.fixture
+def analyse(make_study):
+  def of(*rows):
+    study = make_study(
+      {
+        f"row_{number}": {
+          seed: {
+            "cola": {"mcc": score},
+            "squad": {"em": 5.0 * score},
+            "corpus": {"loss": score},
+          }
+          for seed, score in enumerate(of_row)
+        }
+        for number, of_row in enumerate(rows)
+      },
+      columns=(
+        Column(name="GLUE", scores=("cola",)),
+        Column(name="SQuAD", scores=("squad",)),
+        Column(name="corpus", scores=("corpus: loss",)),
+      ),
+    )
+    return analysis.analyse(study)
+
+  return of
+
+
+def test_deviations_are_pooled_and_columns_that_see_too_little_are_named(
+  analyse,
+):
+  found = analyse((10, 11, 12), (20, 20, 20), (30, 30.5, 31))
+  pooled = np.sqrt((1 + 0 + 0.25) / 3)
+  powers = {one.column: one for one in found.powers}
+  assert list(powers) == ["GLUE", "SQuAD", "corpus", scores.MEAN]
+  assert powers["GLUE"].deviation == pytest.approx(pooled)
+  assert powers["SQuAD"].deviation == pytest.approx(5 * pooled)
+  assert powers[scores.MEAN].deviation == pytest.approx(3 * pooled)
+  assert found.blind == {"SQuAD", scores.MEAN}
+  assert found.power == (
+    "The smallest difference that 3 seeds see (80 % power, two-sided 5 %): "
+    "GLUE 1.98, SQuAD 9.91, corpus 1.982, mean of columns 5.95. These cannot "
+    "see 3 points: SQuAD, mean of columns."
+  )
+
+
+def test_with_one_seed_nothing_is_known(analyse):
+  found = analyse((10,), (20,))
+  assert found.blind == {"GLUE", "SQuAD", scores.MEAN}
+  assert found.power == (
+    "The smallest difference that this study can see is unknown: how much "
+    "seeds differ takes two seeds of a row."
+  )

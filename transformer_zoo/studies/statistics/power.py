@@ -1,0 +1,125 @@
+"""Power of a study: the smallest difference that it can see in each column."""
+
+from collections.abc import Sequence
+import dataclasses
+import math
+
+import numpy as np
+
+from transformer_zoo.studies.execution.results import StudyResults
+from transformer_zoo.studies.statistics import inference
+from transformer_zoo.studies.statistics import scores
+from transformer_zoo.studies.statistics import wording
+from transformer_zoo.studies.statistics.scores import MEAN
+from transformer_zoo.studies.statistics.scores import Table
+from transformer_zoo.studies.statistics.study_resamples import StudyResamples
+
+# A column that cannot see a difference of so many points is marked.
+POINTS = 3.0
+MARK = "†"
+LEGEND = (
+  f"{MARK} cannot see a difference of {POINTS:.0f} points with these seeds."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Power:
+  """The power of a column, or of the mean of columns.
+
+  Attributes:
+    column: The name of the column, or `MEAN`.
+    deviation: The standard deviation over seeds, pooled over rows; None unless
+      a row has two seeds.
+    smallest: The smallest difference that is told from none in 80 % of studies,
+      two-sided at 5 %; None like `deviation`.
+    is_loss: Whether the column is a loss, which has no points.
+  """
+
+  column: str
+  deviation: float | None
+  smallest: float | None
+  is_loss: bool = False
+
+  @property
+  def text(self) -> str:
+    """The smallest difference as text."""
+    if self.smallest is None:
+      return "unknown"
+    return wording.number(self.smallest, scores.decimals(self.is_loss))
+
+  @property
+  def is_blind(self) -> bool:
+    """Whether the column cannot see a difference of `POINTS`."""
+    if self.is_loss:
+      return False
+    return self.smallest is None or self.smallest > POINTS
+
+
+def of_columns(
+  study: StudyResults, table: Table, resamples: StudyResamples
+) -> tuple[Power, ...]:
+  """Returns the power of each column that has scores, that of the mean last.
+
+  Args:
+    study: The results of the study's runs.
+    table: The scores of the study.
+    resamples: The result of `resample(study)`.
+  """
+  found = [
+    _of_columns(study, table, resamples, column, (column,))
+    for column in table.columns
+    if any(cell.values for cell in table.of_column(column).values())
+  ]
+  if len(table.score_columns) > 1:
+    mean = _of_columns(study, table, resamples, MEAN, table.score_columns)
+    found.append(mean)
+  return tuple(found)
+
+
+def sentence(powers: Sequence[Power], num_seeds: int) -> str:
+  """Returns what a study can see in words, "" without scores."""
+  if not powers:
+    return ""
+  if all(one.smallest is None for one in powers):
+    return (
+      "The smallest difference that this study can see is unknown: how much "
+      "seeds differ takes two seeds of a row."
+    )
+  seen = ", ".join(f"{one.column} {one.text}" for one in powers)
+  text = (
+    f"The smallest difference that {num_seeds} seeds see "
+    f"({100 * inference.POWER:.0f} % power, two-sided 5 %): {seen}."
+  )
+  blind = ", ".join(one.column for one in powers if one.is_blind)
+  return text + (
+    f" These cannot see {POINTS:.0f} points: {blind}." if blind else ""
+  )
+
+
+def _of_columns(study, table, resamples, name, columns) -> Power:
+  values = {row: table.seed_means(row, columns) for row in table.rows}
+  many = [[*by_seed.values()] for by_seed in values.values()]
+  many = [of_row for of_row in many if len(of_row) > 1]
+  is_loss = table.cells[table.baseline, columns[0]].is_loss
+  num_seeds = len(study.seeds)
+  if not many or num_seeds < 2:
+    return Power(name, None, None, is_loss)
+  degrees = [len(of_row) - 1 for of_row in many]
+  variances = [np.var(of_row, ddof=1) for of_row in many]
+  deviation = math.sqrt(np.average(variances, weights=degrees))
+  of_examples = _examples_variance(table, resamples, columns, values)
+  smallest = inference.smallest_difference(deviation, num_seeds, of_examples)
+  return Power(name, deviation, smallest, is_loss)
+
+
+def _examples_variance(table, resamples, columns, values) -> float:
+  """The mean over rows of the variance of differences due to the examples."""
+  found = []
+  for row in table.others:
+    seeds = [s for s in values[row] if s in values[table.baseline]]
+    row_BS, baseline_BS = (
+      resamples.seed_means(columns, one, seeds) for one in (row, table.baseline)
+    )
+    if row_BS is not None and baseline_BS is not None:
+      found.append(inference.examples_variance(row_BS - baseline_BS))
+  return float(np.mean(found)) if found else 0.0
