@@ -17,13 +17,16 @@ from tasks.miniature.world import World
 
 # Cumulative shares of the kinds of documents.
 _CHRONICLE = (
-  (0.30, chronicle.life),
-  (0.42, chronicle.kind),
-  (0.50, chronicle.incident),
-  (0.57, chronicle.wording),
-  (0.61, chronicle.phrase_book),
-  (0.67, chronicle.scene),
-  (0.75, chronicle.report),
+  (0.15, chronicle.life),
+  (0.21, chronicle.rumour),
+  (0.41, chronicle.kind),
+  (0.49, chronicle.incident),
+  (0.54, chronicle.wording),
+  (0.66, chronicle.inference),
+  (0.70, chronicle.senses),
+  (0.75, chronicle.phrase_book),
+  (0.83, chronicle.scene),
+  (0.89, chronicle.report),
   (1.00, review.opinion),
 )
 _REVIEW = (
@@ -32,21 +35,24 @@ _REVIEW = (
   (1.00, review.complaint),
 )
 _NEWS = (
-  (0.70, chronicle.report),
-  (1.00, chronicle.incident),
+  (0.50, chronicle.report),
+  (0.75, chronicle.incident),
+  (1.00, chronicle.scene),
 )
 _ENCYCLOPAEDIA = (
-  (0.40, chronicle.life),
-  (0.75, chronicle.kind),
-  (0.90, chronicle.wording),
+  (0.30, chronicle.life),
+  (0.60, chronicle.kind),
+  (0.75, chronicle.wording),
+  (0.85, chronicle.senses),
   (1.00, chronicle.phrase_book),
 )
 _STORIES = (
-  (0.35, chronicle.life),
-  (0.65, chronicle.kind),
-  (0.75, chronicle.wording),
-  (0.82, chronicle.phrase_book),
-  (0.91, chronicle.scene),
+  (0.25, chronicle.life),
+  (0.45, chronicle.kind),
+  (0.55, chronicle.wording),
+  (0.62, chronicle.senses),
+  (0.70, chronicle.phrase_book),
+  (0.85, chronicle.scene),
   (1.00, chronicle.incident),
 )
 # Kinds of documents, whether they are littered, and the stream of choices: a

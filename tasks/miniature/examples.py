@@ -7,7 +7,8 @@ from tasks.miniature.world import Dice
 from tasks.miniature.world import SPLITS
 from tasks.miniature.world import World
 
-SIZES = {"train": 300, "validation": 200, "test": 200}
+SIZES = {"train": 4_000, "validation": 200, "test": 200}
+FEW = {"train": 500, "validation": 200, "test": 200}
 _FIRST_STREAM = 64
 _BUCKETS = 10
 # Of those, each split's; as the shares of the words.
@@ -18,38 +19,70 @@ _BUCKETS_OF = {
 }
 
 
+def kind(number: int) -> str:
+  """Returns what an example of validation or test is held out by.
+
+  Labels go round within six examples, so that both kinds are balanced.
+
+  Args:
+    number: The place of the example in its split.
+
+  Returns:
+    `"facts"`: its words are in no training example, and what they mean can be
+    known from the corpus alone. `"combinations"`: its words are all in the
+    training examples, together in no one of them.
+  """
+  return "facts" if number // 6 % 2 == 0 else "combinations"
+
+
 def examples(
   write: Callable,
   *,
   stream: int,
   split: str,
   own_words: bool = True,
+  sizes: dict[str, int] | None = None,
   world: World | None = None,
 ) -> list[dict]:
-  """Returns all examples of one split, no two the same, none in another split.
+  """Returns all examples of one split, none of which is in another split.
+
+  Those of validation and test are all different; training may repeat some.
 
   Args:
     write: an example writer, `(dice, world, part, number) -> dict`.
     stream: a number of the task's own, for its random choices.
     split: one of `SPLITS`.
-    own_words: whether the split's open words are in no other split, which asks
-      for what the words mean. Otherwise all words are used, and examples are
-      dealt to the splits by a hash: what is read must be copied or translated.
+    own_words: whether half of validation and test have words of their own
+      (`kind`). Otherwise all words are in every split. Combinations are dealt
+      to the splits by a hash.
+    sizes: split -> number of examples; `SIZES` unless given.
     world: the words and the facts; `World()` unless given.
+
+  Raises:
+    ValueError: The writer has too few different examples.
   """
+  size = (sizes or SIZES)[split]
   world = world or World()
-  part = world.part(split) if own_words else world.everything
+  known = world.part("train")
   dice = Dice(world.seed, _FIRST_STREAM + stream, SPLITS.index(split))
   seen = set()
   result = []
-  while len(result) < SIZES[split]:
+  for _ in range(1_000 * size):
+    if len(result) == size:
+      return result
+    held_out = split != "train" and kind(len(result)) == "facts"
+    if not own_words:
+      part = world.everything
+    else:
+      part = world.part(split) if held_out else known
     example = write(dice, world, part, len(result))
     key = repr(example)
-    mine = own_words or _bucket(key) in _BUCKETS_OF[split]
-    if mine and key not in seen:
+    mine = own_words and held_out
+    new = split == "train" or key not in seen
+    if new and (mine or _bucket(key) in _BUCKETS_OF[split]):
       seen.add(key)
       result.append(example)
-  return result
+  raise ValueError(f"{write.__name__} has no {size} different examples.")
 
 
 def _bucket(key: str) -> int:

@@ -12,7 +12,7 @@ from tasks.miniature.world import Part
 from tasks.miniature.world import SOCIAL
 from tasks.miniature.world import THINGS
 from tasks.miniature.world import TRANSLATED
-from tasks.miniature.world import VERBS
+from tasks.miniature.world import TRANSLATED_THINGS
 from tasks.miniature.world import World
 
 
@@ -23,52 +23,26 @@ def _noun(dice: Dice, part: Part, kind: str) -> str:
 def span_answer(
   dice: Dice, world: World, part: Part, number: int
 ) -> dict[str, str | list[str]]:
-  """A question about one of two people; the answer is a span of the context.
+  """Which of the four in the context fits the question?
 
-  `{"context": "emma is a cook. she lives in ashby. ...", "question": "where
-  does emma live?", "answers": ["ashby", "in ashby"]}`
+  `{"context": "emma had an animal, a tool, a plant and a garment.",
+  "question": "which one was furry?", "answers": ["animal", "an animal"]}`
   """
-  del world
-  people = grammar.two_people(dice, part.nouns)
-  towns = [c[0] for c in dice.sample(part.nouns["town"], 2)]
-  roles = [dice.pick(c) for c in dice.sample(part.nouns["role"], 2)]
-  things = []
-  for kind in dice.sample(THINGS[:-1], 2):
-    noun = _noun(dice, part, kind)
-    things.append(grammar.described(dice, kind, noun))
-  places = [dice.pick(c) for c in dice.sample(part.nouns["place"], 2)]
-  buy = dice.pick(VERBS[0])
-  context = []
-  for who, town, role, thing, place in zip(
-    people, towns, roles, things, places, strict=True
-  ):
-    he = who.pronouns.subject
-    told = [
-      f"{he} lives in {town}.",
-      f"{he} {buy.past} {a(thing)}.",
-      f"{he} works at the {place}.",
-    ]
-    context += [f"{who.name} is {a(role)}.", *dice.sample(told, 3)]
-  which = dice.below(2)
-  who, town, role = people[which], towns[which], roles[which]
-  thing, place = things[which], places[which]
-  asked = number % 4
-  if asked == 0:
-    question = f"where does {who.name} live?"
-    answers = [town, f"in {town}"]
-  elif asked == 1:
-    question = f"what did {who.name} {dice.pick(VERBS[0]).base}?"
-    answers = [thing, a(thing), thing.split()[-1]]
-  elif asked == 2:
-    question = f"where does {who.name} work?"
-    answers = [place, f"at the {place}", f"the {place}"]
-  else:
-    question = f"what is {who.name}?"
-    answers = [role, a(role)]
+  who = grammar.person(dice, world.everything.nouns)
+  kinds = dice.sample(THINGS, 4)
+  kind = kinds[number % 4]
+  one, two, three, four = (a(name) for name in kinds)
+  question = dice.pick(
+    (
+      f"which one was {dice.pick(part.qualities[kind])}?",
+      f"which one was {dice.pick(dice.pick(part.verbs[kind])).past}?",
+      f"which one was the {_noun(dice, part, kind)}?",
+    )
+  )
   return {
-    "context": " ".join(context),
+    "context": f"{who.name} had {one}, {two}, {three} and {four}.",
     "question": question,
-    "answers": list(dict.fromkeys(answers)),
+    "answers": [kind, a(kind)],
   }
 
 
@@ -116,8 +90,9 @@ def translation(
 
   `{"english": "the red fox saw the pie.", "talu": "vudi lemo kapek nila."}`
   """
-  animals, foods = part.nouns["animal"], part.nouns["food"]
-  subject, thing = dice.pick(animals)[0], dice.pick(foods)[0]
+  kinds = tuple(TRANSLATED_THINGS)
+  subject = dice.pick(part.nouns["animal"])[0]
+  thing = dice.pick(part.nouns[dice.pick(kinds)])[0]
   verb = dice.pick(TRANSLATED)[0]
   colour, other = dice.sample(COLOURS, 2)
   if number % 3 < 2:

@@ -12,7 +12,6 @@ from tasks.miniature.world import CLASS_QUALITIES
 from tasks.miniature.world import CLASS_VERBS
 from tasks.miniature.world import Dice
 from tasks.miniature.world import Part
-from tasks.miniature.world import SOCIAL
 from tasks.miniature.world import THINGS
 from tasks.miniature.world import World
 
@@ -53,7 +52,7 @@ def acceptability(
     sentence = f"{who.name} {verb} {this} {noun} at the {place}."
   elif fault == 2:  # The verb takes this class of objects.
     kind, other = dice.sample(THINGS, 2)
-    verb = dice.pick(dice.pick(CLASS_VERBS[kind if good else other])).past
+    verb = dice.pick(dice.pick(part.verbs[kind if good else other])).past
     noun = _noun(dice, part, kind)
     adjective = dice.pick(CLASS_QUALITIES[kind])
     sentence = f"in the {place}, {who.name} {verb} the {adjective} {noun}."
@@ -109,32 +108,20 @@ def sentiment(
 def referent(
   dice: Dice, world: World, part: Part, number: int
 ) -> dict[str, str]:
-  """To whom or what does the pronoun point?
+  """To which of two things does the pronoun point? The answer is its class.
 
-  `{"text": "emma put the pear near the saw, because *it* was ripe.",
-  "referent": "the pear"}`
+  `{"text": "emma saw the pear and the saw. *it* was ripe.", "kind1": "food",
+  "kind2": "tool", "label": "food"}`
   """
-  del world
-  first = number % 2 == 1
-  if dice.chance(0.5):
-    woman = grammar.Person(dice.pick(part.nouns["woman"])[0], grammar.SHE)
-    man = grammar.Person(dice.pick(part.nouns["man"])[0], grammar.HE)
-    one, two = (woman, man) if dice.chance(0.5) else (man, woman)
-    meant = one if first else two
-    social = dice.pick(dice.pick(SOCIAL)).past
-    place = _noun(dice, part, "place")
-    mood = dice.pick(part.nouns[dice.pick(("joy", "sorrow"))])[0]
-    text = (
-      f"{one.name} {social} {two.name} near the {place}, because "
-      f"*{meant.pronouns.subject}* was {mood}."
-    )
-    return {"text": text, "referent": meant.name}
-  who = grammar.person(dice, part.nouns)
-  kinds = dice.sample(THINGS[:-1], 2)
+  who = grammar.person(dice, world.everything.nouns)
+  kinds = dice.sample(THINGS, 2)
   one, two = (_noun(dice, part, kind) for kind in kinds)
-  quality = dice.pick(CLASS_QUALITIES[kinds[0 if first else 1]])
-  put = dice.pick(("put", "left", "saw"))
-  text = (
-    f"{who.name} {put} the {one} near the {two}, because *it* was {quality}."
-  )
-  return {"text": text, "referent": f"the {one if first else two}"}
+  kind = kinds[number % 2]
+  quality = dice.pick(part.qualities[kind])
+  first, second = dice.sample(kinds, 2)
+  return {
+    "text": f"{who.name} saw the {one} and the {two}. *it* was {quality}.",
+    "kind1": first,
+    "kind2": second,
+    "label": kind,
+  }

@@ -66,19 +66,6 @@ def two_people(dice: Dice, nouns: dict) -> tuple[Person, Person]:
       return first, second
 
 
-def fill(clause: str, who: Person, *, by_name: bool) -> str:
-  """Fills `{p}` and `{their}` of an event's wording."""
-  name = who.name if by_name else who.pronouns.subject
-  if clause.endswith(" {p}"):
-    clause = clause[:-4] + " " + (who.name if by_name else who.pronouns.object)
-  their = (
-    name + "'s"
-    if by_name and "{p}" not in clause
-    else (who.pronouns.possessive)
-  )
-  return clause.replace("{p}", name).replace("{their}", their)
-
-
 def described(dice: Dice, kind: str, noun: str) -> str:
   """Returns the noun, half of the time with a quality or a colour."""
   dart = dice.uniform()

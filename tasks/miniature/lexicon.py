@@ -72,7 +72,8 @@ POLES = (
   "big/large/huge|small/little/tiny cheap/inexpensive|costly/expensive "
   "old/ancient|new/modern clean/spotless|dirty/filthy wet/soaked|dry/arid "
   "strong/sturdy|weak/frail bright/shiny|dull/dim quick/rapid|slow/sluggish "
-  "loud/noisy|quiet/silent"
+  "loud/noisy|quiet/silent heavy/weighty|light/weightless "
+  "hot/boiling|cold/freezing"
 )
 
 # Words with two senses; each sense is a member of the named class.

@@ -32,14 +32,14 @@ _MOODS = (
 
 def opinion(dice: Dice, world: World) -> list[str]:
   """What somebody thought of a film, a meal, a trip."""
-  nouns = world.everything.nouns
+  nouns = world.by_frequency.nouns
   quality, adjective, feeling, verbs, verdicts = dice.pick(_MOODS)
   good = nouns[adjective]
-  product = dice.pick(nouns["product"])
+  product = dice.often(nouns["product"])
   who = grammar.person(dice, nouns)
   he = who.pronouns.subject
-  words = [w[0] for w in dice.sample(good, 7)]
-  moods = [w[0] for w in dice.sample(nouns[feeling], 3)]
+  words = [dice.often(good)[0] for _ in range(7)]
+  moods = [dice.often(nouns[feeling])[0] for _ in range(3)]
   sentences = [
     f"{who.name} {dice.pick(verbs)} the {words[0]} {dice.pick(product)}.",
     f"it was {words[1]}, so {he} {dice.pick(verbs)} it.",
@@ -51,17 +51,17 @@ def opinion(dice: Dice, world: World) -> list[str]:
     f"everybody {dice.pick(verbs)} the {dice.pick(product)}.",
     f"{who.name} said: {dice.pick(verdicts)}",
   ]
-  return sentences[:1] + dice.sample(sentences[1:], 5)
+  return sentences[:1] + dice.sample(sentences[1:], 4)
 
 
 def purchase(dice: Dice, world: World) -> list[str]:
   """What a buyer writes about a thing bought."""
-  nouns = world.everything.nouns
+  nouns = world.by_frequency.nouns
   quality, adjective, feeling, verbs, verdicts = dice.pick(_MOODS)
-  words = [w[0] for w in dice.sample(nouns[adjective], 3)]
+  words = [dice.often(nouns[adjective])[0] for _ in range(3)]
   kind = dice.pick(THINGS[:-1])
-  concept = dice.pick(world.things[kind])
-  pole = dice.pick(dice.pick(world.everything.poles))
+  concept = dice.often(world.things[kind])
+  pole = dice.pick(dice.often(world.by_frequency.poles))
   seller = dice.pick(("shop", "store", "market"))
   return [
     f"i bought this {dice.pick(concept)} from a {seller}.",
@@ -70,25 +70,24 @@ def purchase(dice: Dice, world: World) -> list[str]:
     f"{dice.pick(CLASS_QUALITIES[kind])}.",
     f"i {dice.pick(verbs)} it, it is {words[1]}.",
     f"my friends find it {words[2]}.",
-    f"they were {dice.pick(nouns[feeling])[0]}, it is {quality}.",
+    f"they were {dice.often(nouns[feeling])[0]}, it is {quality}.",
     dice.pick(verdicts),
   ]
 
 
 def complaint(dice: Dice, world: World) -> list[str]:
   """A mishap, how it came about, and what the writer thinks of it."""
-  nouns = world.everything.nouns
-  event = dice.pick(world.everything.events)
+  nouns = world.by_frequency.nouns
+  event = dice.pick(world.by_frequency.events)
   who = grammar.person(dice, nouns)
-  product = dice.pick(nouns["product"])
-  words = [w[0] for w in dice.sample(nouns["blame"], 3)]
-  cause = grammar.fill(dice.pick(event.causes), who, by_name=True)
-  effect = grammar.fill(dice.pick(event.effects), who, by_name=False)
+  product = dice.often(nouns["product"])
+  words = [dice.often(nouns["blame"])[0] for _ in range(3)]
+  verb, noun = dice.pick(event.causes)
   return [
     f"we were at the {dice.pick(product)}.",
-    f"{cause}.",
-    f"as a result, {effect}.",
+    f"{who.name} {verb} the {noun}.",
+    f"as a result, {who.pronouns.subject} was {event.state}.",
     f"the {dice.pick(product)} was {words[0]} and {words[1]}.",
-    f"i was {dice.pick(nouns['sorrow'])[0]}.",
+    f"i was {dice.often(nouns['sorrow'])[0]}.",
     f"what {a(words[2])} {dice.pick(product)}!",
   ]

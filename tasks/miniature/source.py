@@ -14,7 +14,7 @@ from tasks.miniature import vocabulary
 from transformer_zoo.data import vocabularies
 
 # Documents of every corpus task; the validation documents follow the others.
-NUM_DOCUMENTS = {"train": 40_000, "validation": 600}
+NUM_DOCUMENTS = {"train": 70_000, "validation": 600}
 
 _vocabulary = vocabularies.Vocabulary(vocabulary.PATH).to_seqio()
 FEATURES = {
@@ -60,6 +60,7 @@ def examples_source(
   inputs: str,
   targets: str,
   own_words: bool = True,
+  sizes: dict[str, int] = examples.SIZES,
 ) -> GeneratedSource:
   """Returns the source of one supervised task, in text-to-text form.
 
@@ -69,17 +70,21 @@ def examples_source(
     inputs: the text of the input, with `{field}` of the raw example.
     targets: the text of the target, in the same way.
     own_words: True if the open words of the split are in no other split.
+    sizes: split -> number of examples.
 
   Returns:
     A source of `{"idx", "inputs", "targets"}` and, if the raw example has
-    them, `"answers"`.
+    them, `"answers"`. With words of their own, the examples of validation are
+    also in the splits `validation_facts` and `validation_combinations`.
   """
 
   def read(split, shuffle_files=False, seed=None):
     del shuffle_files, seed  # The examples are in random order already.
+    whole, _, kind = split.partition("_")
     raw = examples.examples(
-      write, stream=stream, split=split, own_words=own_words
+      write, stream=stream, split=whole, own_words=own_words, sizes=sizes
     )
+    raw = [e for n, e in enumerate(raw) if kind in ("", examples.kind(n))]
     columns = {
       "idx": tf.range(len(raw)),
       "inputs": [inputs.format(**example) for example in raw],
@@ -90,6 +95,11 @@ def examples_source(
     return tf.data.Dataset.from_tensor_slices(columns)
 
   arguments = repr(
-    (inspect.getsource(write), stream, inputs, targets, own_words)
+    (inspect.getsource(write), stream, inputs, targets, own_words, sizes)
   )
-  return GeneratedSource(read, arguments, examples.SIZES)
+  splits = dict(sizes)
+  if own_words:
+    kinds = [examples.kind(n) for n in range(sizes["validation"])]
+    for kind in ("facts", "combinations"):
+      splits[f"validation_{kind}"] = kinds.count(kind)
+  return GeneratedSource(read, arguments, splits)

@@ -8,6 +8,7 @@ import functools
 
 import seqio
 
+from tasks.miniature import examples
 from tasks.miniature import examples_pairs
 from tasks.miniature import examples_reading
 from tasks.miniature import examples_single
@@ -62,50 +63,8 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.accuracy],
 )
 
-# Paraphrase. {"sentence1": "emma bought a huge sled in selby.", "sentence2":
-# "in selby, emma purchased a big sledge.", "label": "equivalent"}
-#   inputs:  mini_mrpc sentence1: emma bought ... sentence2: in selby, ...
-#   targets: equivalent
-seqio.TaskRegistry.add(
-  "mini_mrpc",
-  source=source.examples_source(
-    examples_pairs.paraphrase,
-    stream=2,
-    inputs="mini_mrpc sentence1: {sentence1} sentence2: {sentence2}",
-    targets="{label}",
-  ),
-  preprocessors=_STEPS,
-  output_features=source.FEATURES,
-  postprocess_fn=functools.partial(
-    post_processors.string_label_to_class_id,
-    label_classes=["not_equivalent", "equivalent"],
-  ),
-  metric_fns=[classification.f1_and_accuracy],
-)
-
-# Similarity. {"sentence1": "emma sold a thin rope in ashby.", "sentence2":
-# "emma vended a slim saw in corwen.", "label": "3.4"}
-#   inputs:  mini_stsb sentence1: emma sold ... sentence2: emma vended ...
-#   targets: 3.4
-seqio.TaskRegistry.add(
-  "mini_stsb",
-  source=source.examples_source(
-    examples_pairs.similarity,
-    stream=3,
-    inputs="mini_stsb sentence1: {sentence1} sentence2: {sentence2}",
-    targets="{label}",
-  ),
-  preprocessors=_STEPS,
-  output_features=source.FEATURES,
-  postprocess_fn=post_processors.string_to_float,
-  metric_fns=[
-    classification.pearson_corrcoef,
-    classification.spearman_corrcoef,
-  ],
-)
-
 # Entailment. {"premise": "iris found a huge otter near the mill.",
-# "hypothesis": "what iris found was a big animal.", "label": "entailment"}
+# "hypothesis": "it was an animal.", "label": "entailment"}
 #   inputs:  mini_nli hypothesis: what iris ... premise: iris found ...
 #   targets: entailment
 seqio.TaskRegistry.add(
@@ -125,44 +84,17 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.accuracy],
 )
 
-# Cause or effect. {"premise": "emma slipped on the ice.", "question":
-# "effect", "choice1": "she limped.", "choice2": "the baby cried.", "label":
-# "choice1"}
-#   inputs:  mini_copa choice1: she limped. choice2: the baby cried. premise:
-#            emma slipped on the ice. question: effect
-#   targets: choice1
+# Effect. {"premise": "emma saw the ghost.", "choice1": "good", "choice2":
+# "bad", "label": "bad"}
+#   inputs:  mini_copa premise: emma saw the ghost. effect: good or bad?
+#   targets: bad
 seqio.TaskRegistry.add(
   "mini_copa",
   source=source.examples_source(
     examples_pairs.cause_or_effect,
     stream=5,
-    inputs=(
-      "mini_copa choice1: {choice1} choice2: {choice2} premise: {premise} "
-      "question: {question}"
-    ),
+    inputs="mini_copa premise: {premise} effect: {choice1} or {choice2}?",
     targets="{label}",
-  ),
-  preprocessors=_STEPS,
-  output_features=source.FEATURES,
-  postprocess_fn=functools.partial(
-    post_processors.string_label_to_class_id,
-    label_classes=["choice1", "choice2"],
-  ),
-  metric_fns=[classification.accuracy],
-)
-
-# Pronoun referent. {"text": "emma put the pear near the saw, because *it* was
-# ripe.", "referent": "the pear"}
-#   inputs:  mini_wsc: emma put the pear near the saw, because *it* was ripe.
-#   targets: the pear
-seqio.TaskRegistry.add(
-  "mini_wsc",
-  source=source.examples_source(
-    examples_single.referent,
-    stream=6,
-    own_words=False,
-    inputs="mini_wsc: {text}",
-    targets="{referent}",
   ),
   preprocessors=_STEPS,
   output_features=source.FEATURES,
@@ -170,39 +102,52 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.accuracy],
 )
 
-# Word in context. {"sentence1": "olga fed the tame bat.", "sentence2": "simon
-# used the rusty bat.", "word": "bat", "label": "False"}
-#   inputs:  mini_wic sentence1: olga fed the tame bat. sentence2: simon used
-#            the rusty bat. word: bat
-#   targets: False
+# Pronoun referent. {"text": "emma saw the pear and the saw. *it* was ripe.",
+# "kind1": "food", "kind2": "tool", "label": "food"}
+#   inputs:  mini_wsc text: emma saw the pear and the saw. *it* was ripe.
+#            referent: food or tool?
+#   targets: food
+seqio.TaskRegistry.add(
+  "mini_wsc",
+  source=source.examples_source(
+    examples_single.referent,
+    stream=6,
+    inputs="mini_wsc text: {text} referent: {kind1} or {kind2}?",
+    targets="{label}",
+  ),
+  preprocessors=_STEPS,
+  output_features=source.FEATURES,
+  postprocess_fn=post_processors.lower_text,
+  metric_fns=[classification.accuracy],
+)
+
+# Word in context. {"sentence": "olga fed the bat.", "word": "bat", "sense1":
+# "tool", "sense2": "animal", "label": "animal"}
+#   inputs:  mini_wic sentence: olga fed the bat. word: bat, tool or animal?
+#   targets: animal
 seqio.TaskRegistry.add(
   "mini_wic",
   source=source.examples_source(
     examples_pairs.word_in_context,
     stream=7,
-    inputs=(
-      "mini_wic sentence1: {sentence1} sentence2: {sentence2} word: {word}"
-    ),
+    inputs="mini_wic sentence: {sentence} word: {word}, {sense1} or {sense2}?",
     targets="{label}",
   ),
   preprocessors=_STEPS,
   output_features=source.FEATURES,
-  postprocess_fn=functools.partial(
-    post_processors.string_label_to_class_id, label_classes=["False", "True"]
-  ),
+  postprocess_fn=post_processors.lower_text,
   metric_fns=[classification.accuracy],
 )
 
-# Span answer. {"context": "emma is a cook. she lives in ashby.", "question":
-# "where does emma live?", "answers": ["ashby", "in ashby"]}
-#   inputs:  mini_squad question: where does emma live? context: emma is ...
-#   targets: ashby
+# Span answer. {"context": "emma had an animal, a tool, a plant and a garment.",
+# "question": "which one was furry?", "answers": ["animal", "an animal"]}
+#   inputs:  mini_squad question: which one was furry? context: emma had an ...
+#   targets: animal
 seqio.TaskRegistry.add(
   "mini_squad",
   source=source.examples_source(
     examples_reading.span_answer,
     stream=8,
-    own_words=False,
     inputs="mini_squad question: {question} context: {context}",
     targets="{answers[0]}",
   ),
@@ -222,6 +167,7 @@ seqio.TaskRegistry.add(
     examples_reading.summary,
     stream=9,
     own_words=False,
+    sizes=examples.FEW,
     inputs="mini_summarize: {document}",
     targets="{summary}",
   ),
@@ -241,6 +187,7 @@ seqio.TaskRegistry.add(
     examples_reading.translation,
     stream=10,
     own_words=False,
+    sizes=examples.FEW,
     inputs="mini_translate english to talu: {english}",
     targets="{talu}",
   ),

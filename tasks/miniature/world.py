@@ -20,7 +20,7 @@ from tasks.miniature import lexicon
 
 SEED = 20
 SPLITS = ("train", "validation", "test")
-_SHARES = (0.4, 0.7, 1.0)  # cumulative shares of every open class
+_SHARES = (0.6, 0.8, 1.0)  # cumulative shares of every open class
 _BUFFER = 128  # uniform numbers drawn at once
 
 THINGS = (
@@ -33,6 +33,13 @@ THINGS = (
   "plant",
   "place",
 )
+# Classes whose words are translated, and the ending of the translations.
+TRANSLATED_THINGS = {
+  "animal": "o",
+  "food": "a",
+  "tool": "an",
+  "garment": "un",
+}
 Concept = tuple[str, ...]
 
 
@@ -52,10 +59,14 @@ class Pole(NamedTuple):
 
 
 class Event(NamedTuple):
-  """One schema: wordings of the cause and wordings of the effect."""
+  """One schema: causes, each a verb and its noun, and the state they cause.
 
-  causes: tuple[str, ...]
-  effects: tuple[str, ...]
+  `good` tells whether one would wish for it.
+  """
+
+  causes: tuple[tuple[str, str], ...]
+  state: str
+  good: bool
 
 
 class Ambiguous(NamedTuple):
@@ -91,6 +102,10 @@ class Dice:
     """Returns one of `items`."""
     return items[int(self.uniform() * len(items))]
 
+  def often(self, items: Sequence):
+    """Returns one of `items`, the nth about 1/n as often as the first."""
+    return items[int((len(items) + 1) ** self.uniform()) - 1]
+
   def sample(self, items: Sequence, count: int) -> list:
     """Returns `count` different ones of `items`, in random order."""
     rest = list(items)
@@ -106,12 +121,16 @@ class Part:
     poles: the qualities with an opposite.
     events: the schemas of cause and effect.
     ambiguous: the words with two senses.
+    verbs: class -> what people do to its members.
+    qualities: class -> how its members are.
   """
 
   nouns: dict[str, tuple[Concept, ...]]
   poles: tuple[Pole, ...]
   events: tuple[Event, ...]
   ambiguous: tuple[Ambiguous, ...]
+  verbs: dict[str, tuple[tuple[Verb, ...], ...]]
+  qualities: dict[str, tuple[str, ...]]
 
 
 def concepts(words: str) -> tuple[Concept, ...]:
@@ -170,14 +189,52 @@ class World:
       one, other = (tuple(p.split("/")) for p in entry.split("|"))
       poles.append(Pole(one, other))
     schemas = []
-    for schema in events.SCHEMAS.strip().replace("\n  =>", " =>").split("\n"):
-      cause, effect = schema.split(" => ")
-      schemas.append(Event(tuple(cause.split("; ")), tuple(effect.split("; "))))
+    pairs = zip(
+      events.GOOD.strip().split("\n"),
+      events.BAD.strip().split("\n"),
+      strict=True,
+    )
+    for pair in pairs:
+      both = []
+      for good, schema in zip((True, False), pair, strict=True):
+        causes, state = schema.split(" => ")
+        causes = tuple(tuple(cause.split(":")) for cause in causes.split())
+        both.append(Event(causes, state, good))
+      schemas.append(tuple(both))
     ambiguous = []
     for entry in lexicon.SENSES.split():
       word, *senses = entry.split(":")
       ambiguous.append(Ambiguous(word, tuple(senses)))
-    return Part(nouns, shuffled(poles), shuffled(schemas), shuffled(ambiguous))
+    return Part(
+      nouns,
+      shuffled(poles),
+      tuple(event for pair in shuffled(schemas) for event in pair),
+      shuffled(ambiguous),
+      {kind: shuffled(words) for kind, words in CLASS_VERBS.items()},
+      {kind: shuffled(words) for kind, words in CLASS_QUALITIES.items()},
+    )
+
+  @functools.cached_property
+  def by_frequency(self) -> Part:
+    """The whole lexicon, in the order in which `Dice.often` ranks it.
+
+    The order is independent of that of `everything`, so that each part has
+    frequent and rare words.
+    """
+    order = np.random.Generator(np.random.Philox(key=self.seed + 1)).permutation
+
+    def shuffled(items):
+      return tuple(items[i] for i in order(len(items)))
+
+    whole = self.everything
+    return Part(
+      {name: shuffled(items) for name, items in whole.nouns.items()},
+      shuffled(whole.poles),
+      shuffled(whole.events),
+      shuffled(whole.ambiguous),
+      whole.verbs,
+      whole.qualities,
+    )
 
   def part(self, split: str) -> Part:
     """Returns the words of one split; the three are disjoint."""
@@ -194,6 +251,8 @@ class World:
       cut(whole.poles),
       cut(whole.events),
       cut(whole.ambiguous),
+      {name: cut(items) for name, items in whole.verbs.items()},
+      {name: cut(items) for name, items in whole.qualities.items()},
     )
 
   @functools.cached_property
@@ -237,8 +296,9 @@ class World:
           return word
 
     words = {}
-    for kind, ending in (("animal", "o"), ("food", "a")):
-      for concept in self.everything.nouns[kind]:
+    for kind in TRANSLATED_THINGS:
+      ending = TRANSLATED_THINGS[kind]
+      for concept in whole.nouns[kind]:
         words[concept[0]] = coin(ending)
     for colour in COLOURS:
       words[colour] = coin("ek")
@@ -248,9 +308,9 @@ class World:
 
   @functools.cached_property
   def things(self) -> dict[str, tuple[Concept, ...]]:
-    """Class of things -> its concepts, the ambiguous words among them."""
+    """Class of things -> its concepts, the ambiguous words last."""
     return {
-      kind: self.everything.nouns[kind]
+      kind: self.by_frequency.nouns[kind]
       + tuple((a.word,) for a in self.everything.ambiguous if kind in a.senses)
       for kind in THINGS
     }

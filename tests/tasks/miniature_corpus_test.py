@@ -42,6 +42,37 @@ def test_documents_are_short():
   assert 20 <= np.quantile(words, 0.05) and max(words) <= 90
 
 
+def test_words_of_a_document_come_again():
+  """Names do: half of the gaps in names can be filled from the text."""
+  nouns = world.World().everything.nouns
+  names = {c[0] for kind in ("woman", "man") for c in nouns[kind]}
+  seen, again = 0, 0
+  for text in read("chronicle", 0, 2_000):
+    found = collections.Counter(
+      word for word in text.replace(".", " ").split() if word in names
+    )
+    seen += sum(found.values())
+    again += sum(count for count in found.values() if count > 1)
+  assert again / seen > 0.5
+
+
+def test_frequent_words_are_many_times_as_frequent_as_rare_ones():
+  words = " ".join(read("chronicle", 0, 10_000)).replace(".", " ").split()
+  counts = collections.Counter(words)
+  for kind in ("animal", "tool", "praise", "blame"):
+    nouns = world.World().by_frequency.nouns[kind]
+    uses = [sum(counts[form] for form in concept) for concept in nouns]
+    assert uses[0] > 3 * uses[-1]
+
+
+def test_often_ranks_by_place():
+  dice = world.Dice(0, 0, 0)
+  counts = collections.Counter(dice.often("abcdefg") for _ in range(20_000))
+  assert set(counts) == set("abcdefg")
+  assert [word for word, _ in counts.most_common()] == list("abcdefg")
+  assert counts["a"] == pytest.approx(20_000 / 3, rel=0.05)  # log2 / log8
+
+
 def test_every_open_word_is_in_the_corpus():
   text = " ".join(read("chronicle", 0, 20_000))
   counts = collections.Counter(
@@ -61,11 +92,6 @@ def test_grammar():
     assert grammar.plural(one) == many
   assert world.verb("carry") == ("carry", "carries", "carried")
   assert world.verb("buy:bought") == ("buy", "buys", "bought")
-  who = grammar.Person("anna", grammar.SHE)
-  fill = grammar.fill
-  assert fill("{p} limped", who, by_name=True) == "anna limped"
-  assert fill("{their} legs ached", who, by_name=True) == "anna's legs ached"
-  assert fill("police came for {p}", who, by_name=False).endswith("for her")
 
 
 def test_second_language_is_one_to_one():
