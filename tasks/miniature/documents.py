@@ -19,14 +19,14 @@ from tasks.miniature.world import World
 _CHRONICLE = (
   (0.15, chronicle.life),
   (0.21, chronicle.rumour),
-  (0.41, chronicle.kind),
-  (0.49, chronicle.incident),
-  (0.54, chronicle.wording),
-  (0.66, chronicle.inference),
-  (0.70, chronicle.senses),
-  (0.75, chronicle.phrase_book),
-  (0.83, chronicle.scene),
-  (0.89, chronicle.report),
+  (0.43, chronicle.kind),
+  (0.51, chronicle.incident),
+  (0.56, chronicle.wording),
+  (0.64, chronicle.inference),
+  (0.69, chronicle.senses),
+  (0.72, chronicle.phrase_book),
+  (0.80, chronicle.scene),
+  (0.85, chronicle.report),
   (1.00, review.opinion),
 )
 _REVIEW = (

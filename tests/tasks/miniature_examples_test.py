@@ -29,14 +29,17 @@ WRITERS = {
 # Tasks of writing: what they ask for is copied or translated, so that all words
 # are in every split and examples are dealt by a hash.
 WRITING = ["summary", "translation"]
-LABELLED = [
-  "acceptability",
-  "sentiment",
-  "entailment",
-  "cause_or_effect",
-  "referent",
-  "word_in_context",
-]
+# What one can score without knowing what held-out words mean: one of the
+# labels, or of the two that the example names; neutral hypotheses are told by
+# their words.
+CHANCE = {
+  "acceptability": 1 / 2,
+  "sentiment": 1 / 2,
+  "entailment": 2 / 3,
+  "cause_or_effect": 1 / 2,
+  "referent": 1 / 2,
+  "word_in_context": 1 / 2,
+}
 
 
 @functools.cache
@@ -112,14 +115,14 @@ CLOSED = set(
 )
 
 
-@pytest.mark.parametrize("name", LABELLED)
+@pytest.mark.parametrize("name", list(CHANCE)[:4])
 @pytest.mark.parametrize("split", world.SPLITS)
 def test_labels_are_balanced(name, split):
   counts = collections.Counter(row["label"] for row in read(name, split))
   assert max(counts.values()) - min(counts.values()) <= 2
 
 
-@pytest.mark.parametrize("name", LABELLED)
+@pytest.mark.parametrize("name", CHANCE)
 def test_bag_of_words_of_the_training_examples_is_not_enough(name):
   """Words, pairs of words and length do not carry over to held-out facts."""
   texts, labels = {}, {}
@@ -137,8 +140,13 @@ def test_bag_of_words_of_the_training_examples_is_not_enough(name):
   score = model.score(
     vectorizer.transform(texts["validation"]), labels["validation"]
   )
-  chance = 1 / len(set(labels["train"]))
-  assert score < chance + 0.17, score
+  assert score < CHANCE[name] + 0.17, score
+
+
+def test_both_senses_are_meant_as_often():
+  for split in world.SPLITS:
+    meant = [row["label"] == "animal" for row in read("word_in_context", split)]
+    assert sum(meant) * 2 == len(meant)
 
 
 def test_answers_stand_in_the_text():
