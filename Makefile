@@ -28,7 +28,7 @@ ZOO_PEERS ?=
 .PHONY: quickstart test test-slow test-processes test-oracles lint clean
 
 quickstart: $(RUNTIME)
-	$(VENV)/bin/zoo ablate quickstart
+	$(VENV)/bin/zoo ablate quickstart --jobs 2
 
 # The tests of a file share fixtures and compiled programs: they stay together,
 # and files in their order, or those with few and long tests would come last.
