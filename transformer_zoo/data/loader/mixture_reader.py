@@ -192,11 +192,21 @@ def _open(
 def _check_layout(
   recipe: Recipe, task: manifest.PreparedTask, source: sources.Source
 ) -> None:
+  """Raises UserError if the converter lays out examples of another kind."""
+  if source.layout == recipe.converter.layout:
+    return
   name = type(recipe.converter).__name__
-  needed = "encoder" if name == "Encoder" else "encoder_decoder"
-  if source.layout != needed:
-    raise UserError(
-      f"Task {task.name!r} makes examples for an {source.layout} model, but "
-      f"the converter {name} lays out those of an {needed}; choose another "
-      "CORRUPTION, or both the converter and a model of such examples."
-    )
+  raise UserError(
+    f"Task {task.name!r} makes examples {_KINDS[source.layout]}, but the "
+    f"converter {name} lays out those {_KINDS[recipe.converter.layout]}; "
+    "choose another CORRUPTION, or both the converter and a model of such "
+    "examples."
+  )
+
+
+# Layout -> the kind of examples in messages.
+_KINDS = {
+  "encoder_decoder": "for an encoder_decoder model",
+  "encoder": "for an encoder model",
+  **{form: f"of the form {form!r}" for form in converters.FORMS},
+}
