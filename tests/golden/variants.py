@@ -194,9 +194,9 @@ def outputs(model, params, batch) -> dict[str, np.ndarray]:
   """Logits at the tokens, the summed loss, its gradient by parameter."""
 
   def loss(params):
-    logits_BLV = model.apply(
-      {"params": params}, batch, method="logits_of_batch"
-    )
+    logits_BLV = model.apply({"params": params}, batch, method="all_logits")[
+      "tokens"
+    ]
     likelihoods_BLV = jax.nn.log_softmax(logits_BLV)
     chosen_BL1 = jnp.take_along_axis(
       likelihoods_BLV, batch["decoder_target_tokens"][..., None], axis=-1

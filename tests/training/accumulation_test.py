@@ -12,6 +12,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.modules import dropout as dropout_lib
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.objectives.terms import Term
 from transformer_zoo.training import accumulation
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
@@ -61,7 +62,7 @@ def test_parts_on_a_mesh_give_the_gradient_of_the_whole(
 def test_a_batch_without_weight_has_no_gradient(make_model, packed_batch):
   def objective(params, batch, key):
     del batch, key
-    return params * 0.0, {"weight_sum": params * 0.0}
+    return {"tokens": Term(params * 0.0, params * 0.0, {})}
 
   gradients, sums = accumulation.gradients_of(
     objective, jnp.ones([]), packed_batch, KEY, num_microbatches=2

@@ -18,25 +18,6 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import distributed
 
-# Names of architectures (a run imports its own alone), converters whose batches
-# they cannot read, and the values of CONVERTER to choose instead.
-_UNREADABLE = (
-  (
-    "EncoderDecoder",
-    (
-      converters.Encoder,
-      converters.LanguageModel,
-      converters.PrefixLanguageModel,
-    ),
-    "@EncoderDecoderFeatures()",
-  ),
-  (
-    "DecoderOnly",
-    converters.Encoder,
-    "@LanguageModelFeatures() or @PrefixLanguageModelFeatures()",
-  ),
-)
-
 _PRINT = functools.partial(print, flush=True)
 
 
@@ -239,16 +220,34 @@ def _same_padding(model: nn.Module, vocabulary: Vocabulary) -> str:
 
 def check_converter(model: nn.Module, converter: converters.Converter) -> None:
   """Raises UserError if the batches of a converter lack what a model reads."""
-  # The members of an ensemble read the same batches.
-  model = getattr(model, "members", [model])[0]
-  kinds = {base.__name__ for base in type(model).__mro__}
-  for kind, refused, allowed in _UNREADABLE:
-    if kind in kinds and isinstance(converter, refused):
-      raise UserError(
-        f"CONVERTER is @{type(converter).__name__}Features(), whose batches "
-        f"the model {type(model).__name__} does not read; set it to {allowed}, "
-        "and CORRUPTION to an objective whose examples that lays out"
+  if not _reads(model, converter):
+    # The members of an ensemble read the same batches.
+    kind = type(getattr(model, "members", [model])[0]).__name__
+    allowed = " or ".join(
+      f"@{one.__name__}Features()"
+      for one in (
+        converters.EncoderDecoder,
+        converters.LanguageModel,
+        converters.PrefixLanguageModel,
+        converters.Encoder,
       )
+      if _reads(model, one())
+    )
+    raise UserError(
+      f"CONVERTER is @{type(converter).__name__}Features(), whose batches the "
+      f"model {kind} does not read; set it to {allowed}, and CORRUPTION to an "
+      "objective whose examples that lays out"
+    )
+
+
+def _reads(model: nn.Module, converter: converters.Converter) -> bool:
+  """Whether batches have what a model reads, and no side that it does not."""
+  laid_out = converter.shapes({"inputs": 1, "targets": 1}, 1, False)
+  sides = [
+    {name.partition("_")[0] for name in names} & {"encoder", "decoder"}
+    for names in (laid_out, model.reads)
+  ]
+  return sides[0] == sides[1] and laid_out.keys() >= set(model.reads)
 
 
 def describe_cuts(

@@ -88,8 +88,11 @@ class Step:
       devices: The devices of the mesh; those of all processes by default.
 
     Raises:
-      UserError: The mesh, the batch or the parameters do not divide.
+      UserError: The mesh, the batch or the parameters do not divide, or the
+        model has not what the objective learns.
     """
+    if hasattr(self.objective, "check"):
+      self.objective.check(self.model)
     program = TrainProgram(
       self.model,
       self.objective,

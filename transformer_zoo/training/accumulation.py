@@ -1,8 +1,9 @@
 """Gradients of a batch, at once or added up over parts of its rows.
 
 A part needs the activations of its own rows alone. The gradient is that of the
-whole batch: sums are added up and divided once, so that rows of any weight
-count as they do together, and a row is dropped out alike in any part.
+whole batch: every term is divided by its weight in the whole batch, so that
+rows of any weight count as they do together, and a row is dropped out alike in
+any part.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,10 +14,10 @@ import jax.numpy as jnp
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import dropout
+from transformer_zoo.objectives import terms as terms_lib
 
-# (params, batch, dropout key) -> (loss, sums); a model is already bound. The
-# loss is a sum over targets, divided by the larger of 1 and `weight_sum`.
-Objective = Callable[..., tuple[jax.Array, dict[str, jax.Array]]]
+# (params, batch, dropout key) -> terms; a model is already bound.
+Objective = Callable[..., terms_lib.Terms]
 
 
 def gradients_of(
@@ -30,11 +31,12 @@ def gradients_of(
 ):
   """Gradients and sums of one batch.
 
-  The gradients of the parts, before the division by the weight of the targets,
-  are added up in the dtype of the parameters and divided once.
+  The gradients of the parts are added up in the dtype of the parameters. They
+  are those of the terms before the division by their weights, each times the
+  ratio of the first term's weight to its own, and divided once by the first's.
 
   Args:
-    objective: the loss of parameters on a batch.
+    objective: the terms of the loss of parameters on a batch.
     params: float32.
     batch: features, each [B, ...].
     key: The dropout key of the step.
@@ -43,22 +45,32 @@ def gradients_of(
     lay_out: puts gradients where they are added up.
 
   Returns:
-    The gradients of the loss, and the objective's sums.
+    The gradients of the loss, and the sums of the terms (`terms.sums`) with the
+    loss itself as `loss`.
   """
   if num_microbatches == 1:
-    gradient_of = jax.grad(objective, has_aux=True)
-    gradients, sums = gradient_of(params, batch, key)
-    return lay_out(gradients), sums
+
+    def divided(params):
+      terms = objective(params, batch, key)
+      return terms_lib.loss(terms), terms
+
+    gradients, terms = jax.grad(divided, has_aux=True)(params)
+    return lay_out(gradients), _sums(terms)
+
+  parts = jnp.arange(num_microbatches), split(batch, num_microbatches)
+  rows = {name: x[0] for name, x in parts[1].items()}
+  shapes = jax.eval_shape(objective, params, rows, key)
+  ratios = _ratios_of_weights(objective, params, batch, key, shapes)
 
   def undivided(params, rows):
-    loss, sums = objective(params, rows, key)
-    return loss * jnp.maximum(sums["weight_sum"], 1.0), sums
+    terms = objective(params, rows, key)
+    return sum(terms[name].total * ratios[name] for name in terms), terms
 
   def of_part(part):
     index, rows = part
     with dropout.microbatch(index, num_microbatches):
-      gradients, sums = jax.grad(undivided, has_aux=True)(params, rows)
-    return lay_out(gradients), sums
+      gradients, terms = jax.grad(undivided, has_aux=True)(params, rows)
+    return lay_out(gradients), terms
 
   def add(totals, part):
     return jax.tree.map(jnp.add, totals, of_part(part)), None
@@ -66,13 +78,27 @@ def gradients_of(
   def zeros(shapes):
     return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
-  parts = jnp.arange(num_microbatches), split(batch, num_microbatches)
-  rows = {name: x[0] for name, x in parts[1].items()}
-  _, shapes = jax.eval_shape(objective, params, rows, key)
   nothing = lay_out(zeros(params)), zeros(shapes)
-  (gradients, sums), _ = jax.lax.scan(add, nothing, parts)
-  divisor = jnp.maximum(sums["weight_sum"], 1.0)
-  return jax.tree.map(lambda g: g / divisor, gradients), sums
+  (gradients, terms), _ = jax.lax.scan(add, nothing, parts)
+  divisor = terms[next(iter(shapes))].divisor
+  return jax.tree.map(lambda g: g / divisor, gradients), _sums(terms)
+
+
+def _ratios_of_weights(objective, params, batch, key, shapes) -> dict:
+  """What multiplies each term where all are divided by the first's weight."""
+  first, *others = shapes
+  ratios = {first: shapes[first].scale}
+  if others:
+    # Weights depend on the batch alone: nothing else of this is computed.
+    whole = objective(params, batch, key)
+    for name in others:
+      ratio = whole[first].divisor / whole[name].divisor
+      ratios[name] = shapes[name].scale * ratio
+  return ratios
+
+
+def _sums(terms: terms_lib.Terms) -> dict[str, jax.Array]:
+  return {**terms_lib.sums(terms), "loss": terms_lib.loss(terms)}
 
 
 def split(batch: Mapping[str, jax.Array], number: int) -> dict[str, jax.Array]:

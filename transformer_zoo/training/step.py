@@ -30,16 +30,16 @@ def train_step(
     state: the state before.
     batch: features, each [B, L].
     key: the run's dropout key; the step is folded in here.
-    objective: the loss of parameters on a batch.
+    objective: the terms of the loss of parameters on a batch.
     optimizer: makes updates of gradients.
     norms: The function of the norms to report (monitoring/norms.py).
     trainable: The parameters that are trained; no others have gradients.
     **accumulating: further arguments of `accumulation.gradients_of`.
 
   Returns:
-    The state after, and the objective's sums with `gradient_norm`; with
-    `norms` also `gradient_norms`, `update_norms` and, of the state before,
-    `parameter_norms`.
+    The state after, and the sums of `accumulation.gradients_of` with
+    `gradient_norm`; with `norms` also `gradient_norms`, `update_norms` and, of
+    the state before, `parameter_norms`.
   """
   dropout_key = jax.random.fold_in(key, state.step)
   trained = trainable.of(state.params)

@@ -100,14 +100,17 @@ class LearnedPositions(nn.Module):
   """A learned vector for each position (Gehring et al. 2017; BERT, GPT).
 
   Attributes:
-    num_positions: rows of the table, the longest sequence.
+    num_positions: the longest sequence, in tokens.
     features: d_model.
     embedding_init: distribution of the table.
+    offset: rows of the table before that of the first position; RoBERTa and
+      BART have two, for ids of padding, that no token is given.
   """
 
   num_positions: int
   features: int
   embedding_init: Callable = initializers.unit_normal
+  offset: int = 0
 
   @nn.compact
   def __call__(self, positions_BL: jax.Array) -> jax.Array:
@@ -125,7 +128,7 @@ class LearnedPositions(nn.Module):
     table_PD = self.param(
       "pos_embedding",
       axes.partitioned(self.embedding_init, "abspos_buckets", "embed"),
-      (self.num_positions, self.features),
+      (self.num_positions + self.offset, self.features),
       jnp.float32,
     )
-    return embedding.look_up(table_PD, positions_BL)
+    return embedding.look_up(table_PD, positions_BL + self.offset)
