@@ -99,6 +99,32 @@ class EncoderObjective:
     return {each.head: each(logits, batch) for each in self.losses}
 
 
+def example_sums(
+  model: nn.Module, params, batch: Batch
+) -> dict[str, jax.Array]:
+  """What the head of masked tokens makes of each row, without dropout.
+
+  Args:
+    model: an `EncoderOnly`.
+    params: The parameters of the model.
+    batch: what the converter `Encoder` lays out.
+
+  Returns:
+    float32 [B] each: `loss_sum`, in nats, `correct_sum` and `weight_sum` of the
+    hidden tokens, as `sequence_to_sequence.example_sums`.
+  """
+  apply = functools.partial(model.apply, {"params": params})
+  hidden_BLD = apply(batch, method="hidden")
+  places_BP, targets_BP, weights_BP = _predicted(batch)
+  logits_BPV = apply(hidden_BLD, places_BP=places_BP, method="logits")
+  nll_BP, correct_BP = _cross_entropy(logits_BPV, targets_BP)
+  return {
+    "loss_sum": jnp.sum(nll_BP * weights_BP, axis=1),
+    "correct_sum": jnp.sum(correct_BP * weights_BP, axis=1),
+    "weight_sum": jnp.sum(weights_BP, axis=1),
+  }
+
+
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class MaskedTokenLoss:

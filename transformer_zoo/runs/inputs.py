@@ -164,9 +164,11 @@ def whole_lengths(
   Raises:
     UserError: A length is missing, below 1, or of an unknown feature.
   """
-  needed = {"targets", *converter.features}
+  writes = not isinstance(converter, converters.Encoder)
+  needed = {*converter.features, *(("targets",) if writes else ())}
   for feature in sorted(needed | lengths.keys()):
-    if feature not in needed | {"inputs"}:
+    # Objectives of an encoder give the length of targets, which are in place.
+    if feature not in needed | {"inputs", "targets"}:
       raise UserError(
         f"TASK_FEATURE_LENGTHS={dict(lengths)} has {feature!r}, which no model "
         f"reads; it has {', '.join(map(repr, sorted(needed)))}"
@@ -176,7 +178,7 @@ def whole_lengths(
         f"TASK_FEATURE_LENGTHS={dict(lengths)} has to give {feature!r} 1 token "
         "or more"
       )
-  return {"inputs": lengths["targets"], **lengths}
+  return {"inputs": lengths.get("targets"), **lengths}
 
 
 def check_vocabulary(
