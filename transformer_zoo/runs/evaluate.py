@@ -122,7 +122,11 @@ def evaluate(
   )
   mesh = partitioning.mesh()
   mixture = inputs.prepared(
-    mixture_or_task_name, prepared_dir, required_splits=(split,), report=_say
+    mixture_or_task_name,
+    prepared_dir,
+    form=converters.form_of(converter),
+    required_splits=(split,),
+    report=_say,
   )
   inputs.check_mixture(model, mixture)
   model = ensembles.model_of(model, found[0])

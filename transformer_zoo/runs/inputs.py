@@ -32,10 +32,14 @@ def prepared(
   name: str,
   prepared_dir: str,
   *,
+  form: str | None = None,
   required_splits: Sequence[str] = (),
   report: Callable[[str], None] = _PRINT,
 ) -> manifest.PreparedMixture:
   """Returns a prepared mixture, and prepares it first where SeqIO is installed.
+
+  In a form of an encoder the tasks keep the names of the text-to-text tasks, so
+  that scores, averages and submissions have the same names.
 
   On a machine without SeqIO the contents of `prepared_dir` are used as they
   are. Raw data is read from the folders of the variable ZOO_DATA_DIR. The first
@@ -44,14 +48,18 @@ def prepared(
   Args:
     name: The name of a mixture or a task.
     prepared_dir: The folder of prepared data.
+    form: The form of the tasks, as `converters.form_of` tells it; None for text
+      to text and for unlabelled text.
     required_splits: Splits that at least one of the tasks must have. They are
       checked before anything is prepared.
     report: A function that is called with a sentence on each preparation;
       printing by default.
 
   Raises:
-    UserError: There is no such data, or the processes see different data.
+    UserError: There is no such data, a task does not have the form, or the
+      processes see different data.
   """
+  asked, name = name, converters.name_in_form(name, form)
   found = None
   if distributed.is_first():
     found = _prepared(name, prepared_dir, required_splits, report)
@@ -61,7 +69,16 @@ def prepared(
     distributed.require_same(
       "data", json.dumps(identity(found)), distributed.changes
     )
-  return found
+  if form is None:
+    return found
+  return dataclasses.replace(
+    found,
+    name=asked.removesuffix(f":{form}"),
+    tasks=tuple(
+      dataclasses.replace(task, name=task.name.removesuffix(f":{form}"))
+      for task in found.tasks
+    ),
+  )
 
 
 def identity(mixture: manifest.PreparedMixture) -> dict[str, Any]:
@@ -84,6 +101,7 @@ def identity(mixture: manifest.PreparedMixture) -> dict[str, Any]:
         "corruption": task.corruption,
         "corruption_seed": task.corruption_seed,
         "scoring": task.scoring and dataclasses.asdict(task.scoring),
+        **({"form": task.form} if task.form else {}),
         **{split: info.checksum[:12] for split, info in task.splits.items()},
       }
       for task in mixture.tasks

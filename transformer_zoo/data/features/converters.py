@@ -552,6 +552,33 @@ def _segments(
 ENCODER_DECODER = EncoderDecoder()
 
 
+def form_of(converter: Converter) -> str | None:
+  """Returns the form of benchmarks that a converter lays out, None for text."""
+  return getattr(converter, "form", None)
+
+
+def name_in_form(name: str, form: str | None) -> str:
+  """Returns the name of a task or mixture in a form: `TASK:FORM`.
+
+  Args:
+    name: The name of the text-to-text task, or already that of the form.
+    form: The form; None leaves the name as it is.
+  """
+  if form is None or name.endswith(f":{form}"):
+    return name
+  return f"{name}:{form}"
+
+
+def split_name(name: str) -> tuple[str, str | None]:
+  """Returns the task or mixture of a name, and the form that it asks for.
+
+  Args:
+    name: A name such as `TASK:FORM` or `TASK`.
+  """
+  base, _, form = name.rpartition(":")
+  return (base, form) if base and form in FORMS else (name, None)
+
+
 def continues(converter: Converter) -> bool:
   """Whether targets continue inputs that the converter leaves out."""
   return "inputs" not in converter.features

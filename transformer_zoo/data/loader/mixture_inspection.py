@@ -94,7 +94,9 @@ def inspect_mixture(
         "epochs": rows * per_row * share / epoch if rows and epoch else None,
         "splits": {k: s.num_examples for k, s in task.splits.items()},
         "missing_splits": [s for s in expected if s not in task.splits],
-        "missing_features": [f for f in FEATURES if f not in task.features],
+        "missing_features": [
+          f for f in FEATURES if f not in task.features and task.form is None
+        ],
         "skipped_rows": sum(s.num_skipped for s in task.splits.values()),
       }
     )

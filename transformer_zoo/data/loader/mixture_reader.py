@@ -179,34 +179,10 @@ def _open(
       recipe.split,
       lengths,
       recipe.corruption,
-      features=recipe.converter.features,
+      converter=recipe.converter,
       longest=longest,
       max_tokens=recipe.max_tokens,
       cache_bytes=cache_bytes,
     )
     cache_bytes -= source.cached_bytes
-    _check_layout(recipe, recipe.tasks[number], source)
   return [opened[number] for number in range(len(opened))]
-
-
-def _check_layout(
-  recipe: Recipe, task: manifest.PreparedTask, source: sources.Source
-) -> None:
-  """Raises UserError if the converter lays out examples of another kind."""
-  if source.layout == recipe.converter.layout:
-    return
-  name = type(recipe.converter).__name__
-  raise UserError(
-    f"Task {task.name!r} makes examples {_KINDS[source.layout]}, but the "
-    f"converter {name} lays out those {_KINDS[recipe.converter.layout]}; "
-    "choose another CORRUPTION, or both the converter and a model of such "
-    "examples."
-  )
-
-
-# Layout -> the kind of examples in messages.
-_KINDS = {
-  "encoder_decoder": "for an encoder_decoder model",
-  "encoder": "for an encoder model",
-  **{form: f"of the form {form!r}" for form in converters.FORMS},
-}

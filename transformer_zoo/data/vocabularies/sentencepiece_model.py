@@ -80,6 +80,27 @@ class SentencePieceModel:
     """Returns the ids of `text`."""
     return self._processor.EncodeAsIds(without_case(text))
 
+  def encode_with_places(
+    self, text: str
+  ) -> tuple[list[int], list[tuple[int, int]]]:
+    """Returns the ids of `text`, and the characters that each piece is."""
+    if not self.lower_case:
+      found = self._processor.Encode(text, return_type="offset_mapping")
+      return found["ids"], found["offsets"]
+    # Which character of the text each one is that the model reads.
+    parts = [without_case(character) for character in text]
+    origins = [i for i, part in enumerate(parts) for _ in part]
+    found = self._processor.Encode("".join(parts), return_type="offset_mapping")
+    places, last = [], 0
+    for start, end in found["offsets"]:
+      if start < end:
+        place = origins[start], origins[end - 1] + 1
+      else:
+        place = last, last
+      places.append(place)
+      last = place[1]
+    return found["ids"], places
+
   def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
     """Returns the ids of each text, on one thread."""
     return self._encode(texts, int)
