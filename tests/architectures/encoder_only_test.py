@@ -13,8 +13,8 @@ from tests import tiny_models
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.objectives import encoder as objectives
-from transformer_zoo.training import accumulation
 from transformer_zoo.training import state as state_lib
+from transformer_zoo.training import step as step_lib
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 from transformer_zoo.training.sharding.partitioning import Partitioning
 
@@ -201,7 +201,7 @@ def test_two_terms_in_parts_have_the_gradient_of_the_whole(num_microbatches):
 
   def of(**parts):
     objective = functools.partial(TWO_TERMS, model)
-    function = functools.partial(accumulation.gradients_of, objective, **parts)
+    function = functools.partial(step_lib.gradients_of, objective, **parts)
     return jax.jit(function)(params, batch, KEY)
 
   whole, in_parts = of(), of(num_microbatches=num_microbatches)
@@ -215,7 +215,7 @@ def test_two_terms_on_a_mesh_are_those_of_one_device():
   objective = functools.partial(TWO_TERMS, model)
 
   def of(params, batch, **parts):
-    function = functools.partial(accumulation.gradients_of, objective, **parts)
+    function = functools.partial(step_lib.gradients_of, objective, **parts)
     return jax.jit(function)(params, batch, KEY)
 
   layout = Partitioning(fsdp=2, num_partitions=2)

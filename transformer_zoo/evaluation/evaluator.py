@@ -13,13 +13,14 @@ import numpy as np
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader import evaluation_split
 from transformer_zoo.data.storage import manifest
-from transformer_zoo.evaluation.scorers.interface import Put
-from transformer_zoo.evaluation.scorers.interface import Scorer
 
-# Tasks without scores, as unlabelled text, load no metrics.
+# Tasks without scores, as unlabelled text, load no metrics; scorers are made by
+# those that have a model.
 if typing.TYPE_CHECKING:
   from transformer_zoo.evaluation import task_scores
   from transformer_zoo.evaluation.journal import Journal
+  from transformer_zoo.evaluation.scorers.interface import Put
+  from transformer_zoo.evaluation.scorers.interface import Scorer
 
 # What scores a task that has no metrics of its own.
 _METRICS = "transformer_zoo.evaluation.metrics.classification"
@@ -84,8 +85,8 @@ class Evaluator:
     converter: lays examples out as the model reads them.
   """
 
-  scorer: Scorer
-  put: Put
+  scorer: "Scorer"
+  put: "Put"
   fetch: Callable[[jax.Array], np.ndarray]
   lengths: Mapping[str, int]
   batch_size: int

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 import dataclasses
 import functools
+import typing
 from typing import Any
 
 from flax import linen as nn
@@ -17,12 +18,13 @@ from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.evaluator import Evaluator
-from transformer_zoo.evaluation.scorers.interface import Scorer
 from transformer_zoo.evaluation.scorers.text import TextScorer
-from transformer_zoo.objectives import encoder
 from transformer_zoo.objectives.sequence_to_sequence import example_sums
 from transformer_zoo.runs import inputs
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
+
+if typing.TYPE_CHECKING:
+  from transformer_zoo.evaluation.scorers.interface import Scorer
 
 # Stands for EOS where a vocabulary has none.
 NO_END = -1
@@ -114,7 +116,7 @@ def _make_text_scorer(model, mesh, lengths, decoding, ids) -> TextScorer:
 
 def make_encoder_scorer(
   model: nn.Module, converter: converters.Encoder
-) -> Scorer:
+) -> "Scorer":
   """Makes the scorer of a form, or of hidden tokens.
 
   Args:
@@ -124,13 +126,15 @@ def make_encoder_scorer(
   Raises:
     UserError: The model has not the head that the form needs.
   """
+  # A run imports the objective and the scorer that it needs.
+  from transformer_zoo.objectives import encoder
+
   form = converter.form
   head = HEADS.get(form, "tokens")
   encoder.EncoderObjective((encoder.MaskedTokenLoss(head=head),)).check(model)
   if form is None:
     sums = functools.partial(encoder.example_sums, model)
     return TextScorer(example_sums=jax.jit(sums))
-  # A run imports the scorer that it needs.
   from transformer_zoo.evaluation.scorers import heads
   from transformer_zoo.evaluation.scorers import spans
 

@@ -24,8 +24,8 @@ from transformer_zoo.objectives import terms as terms_lib
 from transformer_zoo.peft import trainable as trainable_lib
 from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.processes import distributed
-from transformer_zoo.training import accumulation
 from transformer_zoo.training import state as state_lib
+from transformer_zoo.training import step as step_lib
 from transformer_zoo.training.monitoring import anomalies as anomalies_lib
 from transformer_zoo.training.monitoring.anomalies import Anomalies
 from transformer_zoo.training.monitoring.monitor import TOKENS
@@ -35,7 +35,6 @@ from transformer_zoo.training.sharding import layout_report
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 from transformer_zoo.training.sharding.partitioning import Partitioning
 from transformer_zoo.training.state import TrainState
-from transformer_zoo.training.step import train_step
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -148,7 +147,7 @@ class TrainProgram:
     """
     self.partitioning.check(self.mesh, self.boxed_params, batch_size)
     shares = partitioning_lib.batch_shares(self.mesh)
-    accumulation.check(self.num_microbatches, batch_size, shares)
+    step_lib.check_microbatches(self.num_microbatches, batch_size, shares)
     self.trainable.check(self.abstract_state.params)
 
   def check_memory(self, batch: Any = None) -> None:
@@ -241,7 +240,7 @@ class TrainProgram:
     return result
 
   def _update(self, state, batch, key, history):
-    new_state, sums = train_step(
+    new_state, sums = step_lib.train_step(
       state,
       batch,
       key,
