@@ -97,3 +97,20 @@ def test_a_language_model_tells_what_inputs_it_leaves_out(capsys):
   task.scoring = None  # Text.
   inputs.check_mixture(model, mixture, alone)
   assert not capsys.readouterr().out
+
+
+def test_a_form_is_read_under_the_name_of_its_task(tmp_path):
+  """Scores, averages and submissions are those of the text-to-text task."""
+  pytest.importorskip("seqio")
+  named = [
+    inputs.prepared(name, str(tmp_path), form="classes", report=print)
+    for name in ("mini_mrpc", "mini_mrpc:classes")
+  ]
+  for mixture in named:
+    assert mixture.name == "mini_mrpc"
+    assert [task.name for task in mixture.tasks] == ["mini_mrpc"]
+    assert mixture.tasks[0].form["form"] == "classes"
+  assert inputs.identity(named[0]) == inputs.identity(named[1])
+  words = inputs.prepared("mini_mrpc", str(tmp_path), report=print)
+  assert inputs.identity(words) != inputs.identity(named[0])
+  assert "form" not in inputs.identity(words)["mini_mrpc"]
