@@ -40,6 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
   seqio = common.registered_tasks()
   from transformer_zoo.data import user_modules
   from transformer_zoo.data.prepare import inspection
+  from transformer_zoo.data.prepare import preparation
 
   names = seqio.TaskRegistry.names()
   if arguments.name not in names:
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
       shown=arguments.n,
       measured=arguments.examples,
     )
-  found["forms"] = inspection.find_forms(arguments.name)
+  found["forms"] = preparation.find_forms(arguments.name)
   splits = {}
   if arguments.prepared_dir:
     from transformer_zoo.data.storage import manifest

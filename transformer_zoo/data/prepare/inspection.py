@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo.data import vocabularies
-from transformer_zoo.data.features import converters
 from transformer_zoo.data.prepare import fingerprints
-from transformer_zoo.data.prepare import preparation
 from transformer_zoo.data.prepare import reading
 from transformer_zoo.data.prepare import task_steps
 from transformer_zoo.errors import nearest
@@ -133,26 +131,6 @@ def _readable(example: Mapping[str, Any], features: Mapping[str, Any]) -> dict:
   if "targets" not in features and "targets_pretokenized" in example:
     target = example["targets_pretokenized"].decode("utf-8")
     found["target"] = {"text": target, "ids": []}
-  return found
-
-
-def find_forms(task_name: str) -> list[dict[str, Any]]:
-  """Returns the forms of an encoder that a registered task has.
-
-  Args:
-    task_name: The name of the text-to-text task, or of one of its forms.
-
-  Returns:
-    For each its `task`, by name, and what a manifest says of it.
-  """
-  import seqio  # pylint: disable=g-import-not-at-top
-
-  task_name, _ = converters.split_name(task_name)
-  found = []
-  for form in preparation.forms_of(task_name, seqio.TaskRegistry.names()):
-    name = converters.name_in_form(task_name, form)
-    steps = seqio.TaskRegistry.get(name).preprocessors
-    found.append({"task": name, **task_steps.find_form(steps)})
   return found
 
 

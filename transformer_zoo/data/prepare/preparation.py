@@ -296,14 +296,34 @@ def _in_form(task: "seqio.Task", form: str | None) -> "seqio.Task":
   name = converters.name_in_form(task.name, form)
   if name in seqio.TaskRegistry.names():
     return seqio.TaskRegistry.get(name)
-  has = forms_of(task.name, seqio.TaskRegistry.names())
+  has = _forms_of(task.name, seqio.TaskRegistry.names())
   raise UserError(
     f"Task {task.name!r} has no form {form!r}; "
     + (f"it has {', '.join(map(repr, has))}." if has else "it has none.")
   )
 
 
-def forms_of(task_name: str, names: Container[str]) -> list[str]:
+def find_forms(task_name: str) -> list[dict[str, Any]]:
+  """Returns the forms of an encoder that a registered task has.
+
+  Args:
+    task_name: The name of the text-to-text task, or of one of its forms.
+
+  Returns:
+    For each its `task`, by name, and what a manifest says of it.
+  """
+  import seqio  # pylint: disable=g-import-not-at-top
+
+  task_name, _ = converters.split_name(task_name)
+  found = []
+  for form in _forms_of(task_name, seqio.TaskRegistry.names()):
+    name = converters.name_in_form(task_name, form)
+    steps = seqio.TaskRegistry.get(name).preprocessors
+    found.append({"task": name, **task_steps.find_form(steps)})
+  return found
+
+
+def _forms_of(task_name: str, names: Container[str]) -> list[str]:
   """Returns the forms that a task has.
 
   Args:
