@@ -133,9 +133,14 @@ class EncoderOnly(nn.Module):
     )
 
   def all_logits(self, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-    """The logits of every head by name, of the first place if it is pooled."""
+    """The logits of every head by name, of the first place if it is pooled.
+
+    A model without heads keeps the parameters of its pooler.
+    """
     hidden_BLD = self.hidden(batch)
     first_B1 = jnp.zeros((len(hidden_BLD), 1), jnp.int32)
+    if self.pooler is not None and not self.heads.parts:
+      self.pooler(hidden_BLD[:, :1])
     return {
       name: self.logits(
         hidden_BLD, name, places_BP=first_B1 if part.reads_pooled else None

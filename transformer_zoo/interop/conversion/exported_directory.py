@@ -137,7 +137,8 @@ def _by_original(
   """The original configuration, completed, where it is still the model's."""
   try:
     family = family_of(content)
-    stored = {link.theirs for link in family.links(family.config(model))}
+    links = family.links(family.config(model))
+    stored = {link.theirs for link in links if not link.only_written}
     described = family.settle(content, stored)
     different = _differences(family, described, model)
   except UserError:

@@ -11,6 +11,7 @@ from typing import Any
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
+from transformer_zoo.interop.huggingface import bert
 from transformer_zoo.interop.huggingface import llama
 from transformer_zoo.interop.huggingface import t5
 from transformer_zoo.interop.huggingface.family import Family
@@ -26,6 +27,7 @@ FAMILIES: tuple[Family, ...] = (
   Gpt2(),
   GptNeo(),
   *llama.FAMILIES,
+  *bert.FAMILIES,
 )
 
 

@@ -24,6 +24,7 @@ ACTIVATIONS = {
   "silu": "silu",
   "swish": "silu",
   "sigmoid": "sigmoid",
+  "tanh": "tanh",
   "linear": "linear",
 }
 _THEIR_ACTIVATIONS = {
@@ -32,6 +33,7 @@ _THEIR_ACTIVATIONS = {
   "gelu": "gelu_new",
   "silu": "silu",
   "sigmoid": "sigmoid",
+  "tanh": "tanh",
   "linear": "linear",
 }
 # Attributes of training, generation, storage and names: the logits of a model
@@ -166,7 +168,7 @@ class Attributes:
     check_type(kind, spelling, value, wanted, or_null=name in self.optional)
     if wanted is int:
       least = 0 if name in self.may_be_zero else 1
-      _check_range(kind, spelling, value, least)
+      check_range(kind, spelling, value, least)
     return float(value) if wanted is float else value
 
 
@@ -201,7 +203,8 @@ def shown(value: Any) -> str:
   return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _check_range(kind: str, name: str, value: int, least: int) -> None:
+def check_range(kind: str, name: str, value: int, least: int) -> None:
+  """Refuses a whole number that is too small or too large."""
   if not least <= value <= _LARGEST:
     raise UserError(
       f"config.json of a {kind} model has {name}={value!r}; it takes a whole "
@@ -308,6 +311,6 @@ def padding_id(config: Mapping[str, Any], default: int | None = None) -> int:
     if first is not None:
       check_type(config.get("model_type"), name, first, int, or_null=True)
       if first >= 0:
-        _check_range(config.get("model_type"), name, first, 0)
+        check_range(config.get("model_type"), name, first, 0)
         return first
   return 0
