@@ -117,7 +117,7 @@ def register_choices(
     first: The text that goes before each choice.
     choices: The texts of the choices, or a function that returns all of them,
       a vector of strings.
-    answers: The target texts of the choices, at least as many.
+    answers: The target texts of the choices, as many as a row has at most.
     expand: Makes several raw examples of one, as the text-to-text task does.
     features: The features, as in `register_classes`.
   """
@@ -128,7 +128,7 @@ def register_choices(
     texts = choices
   return _register(
     task_name,
-    {"form": "choices"},
+    {"form": "choices", "most": len(answers)},
     {
       "first": first,
       "seconds": texts,

@@ -282,6 +282,7 @@ def _with_texts(
     del fill["second"], signature["second"]
     fill["seconds"] = lambda row, _: [part.fill(row, empty) for part in parts]
     fill["choices"] = lambda row, _: labels
+    described["most"] = len(parts)
     signature |= {"seconds": _TEXTS, "choices": _TEXTS}
   return _Examples(
     described,

@@ -21,8 +21,9 @@ def vocabulary(tmp_path_factory):
   return Vocabulary(path)
 
 
-def make(vocabulary, form, length, separators=1):
-  return forms.of_task({"form": form}, vocabulary, separators, length)
+def make(vocabulary, form, length, separators=1, **described):
+  described["form"] = form
+  return forms.of_task(described, vocabulary, separators, length)
 
 
 def pieces(number, first=5):
@@ -104,6 +105,14 @@ def test_choices_have_equal_shares_of_a_row(vocabulary):
   starts = np.cumsum([0, 8, 8])
   assert np.flatnonzero(row["weights"]).tolist() == starts.tolist()
   assert row["targets"][starts].tolist() == [0, 1, 0]
+
+
+def test_choices_of_a_known_number_need_no_full_row(vocabulary):
+  record = {"label": 1, "second_lengths": [2, 1], "choices": ["a", "b"]}
+  maker = make(vocabulary, "choices", 40, most=2)
+  row, _ = maker({"first": pieces(4), "second": pieces(3)}, record, 0)
+  (known,) = maker.row_lengths(np.array([[4, 3]]), np.array([0]))
+  assert len(row["inputs"]) == known == 17
 
 
 def windows_as_bert(question, context, length):
@@ -206,6 +215,9 @@ def test_lengths_are_known_without_reading(vocabulary, form, separators):
     assert {len(row["inputs"]), len(row["targets"])} == {len(row["weights"])}
     if form == "choices":
       assert len(row["inputs"]) <= known == 40
+      two = make(vocabulary, form, 40, separators, most=2)
+      (known,) = two.row_lengths(np.array([[first, second]]), np.array([0]))
+      assert len(row["inputs"]) <= known <= 40
     else:
       assert len(row["inputs"]) == known
 

@@ -136,11 +136,7 @@ class Form:
     return np.ones(len(lengths), np.int64)
 
   def whole_lengths(self, lengths: np.ndarray) -> np.ndarray:
-    """Returns the tokens of each example with nothing cut off, int64 [n].
-
-    Of choices, whose number is not known, these are the tokens of one row with
-    all of them, which is fewer.
-    """
+    """Returns the tokens of each example with nothing cut off, int64 [n]."""
     first, second = lengths.T.astype(np.int64)
     return first + second + self.frame.specials(second > 0)
 
@@ -203,6 +199,7 @@ class Number(Form):
     return _with_first_target(row, int(bits), not hidden), {}
 
 
+@dataclasses.dataclass(frozen=True)
 class Choices(Form):
   """A text with several continuations, one of which is right.
 
@@ -212,14 +209,21 @@ class Choices(Form):
   Records have `second_lengths`, the pieces of each continuation in `second`;
   `choices`, the target text of each; and `label`, the number of the right one,
   -1 where it is hidden.
+
+  Attributes:
+    most: The most choices of an example; None if it is not known before the
+      records are read, so that every row may be full.
   """
 
-  shares_rows = False
+  most: int | None = None
+  shares_rows: ClassVar[bool] = False
 
-  def row_lengths(self, lengths, window):
-    """As `Form.row_lengths`; records are not read, so that rows are full."""
-    del window
-    return np.full(len(lengths), self.length)
+  def whole_lengths(self, lengths):
+    """As `Form.whole_lengths`; of an example with fewer choices, more."""
+    if self.most is None:
+      return np.full(len(lengths), self.length)
+    first, second = lengths.T.astype(np.int64)
+    return self.most * (first + self.frame.specials(True)) + second
 
   def __call__(self, ids, text, window):
     """As `Form.__call__`."""
@@ -376,4 +380,6 @@ def of_task(
   Raises:
     UserError: The length is too short.
   """
-  return _FORMS[form["form"]](Frame.of(vocabulary, separators), length)
+  settings = {"most": form.get("most")} if form["form"] == "choices" else {}
+  frame = Frame.of(vocabulary, separators)
+  return _FORMS[form["form"]](frame, length, **settings)
