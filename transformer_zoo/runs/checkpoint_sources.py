@@ -50,6 +50,7 @@ class Source:
       first, from the converter of a run or the files of Hugging Face (for a
       language model, the id that the tokenizer puts before a text), or None if
       it is unknown or padding.
+    spare: A pooler that is stored and that the checkpoint's own model has not.
   """
 
   path: pathlib.Path
@@ -62,6 +63,7 @@ class Source:
   steps: int = 0
   find_moments: Callable[[], Mapping[str, Tensor] | None] = lambda: None
   find_start_id: Callable[[], int | None] = lambda: None
+  spare: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
 
 
 def locate(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -140,10 +142,13 @@ def _of_huggingface(path) -> Source:
   architecture = found.family.architecture(found.config)
   bindings = architecture.as_overrides()
   model = config.build("MODEL", architecture.gin_files, bindings)
+  shapes = converted_run.shapes_of(model)
+  stored = found.parameters(shapes)
   return Source(
     pathlib.Path(path),
     f"the Hugging Face directory {str(path)!r}",
-    found.parameters(converted_run.shapes_of(model)),
+    {name: tensor for name, tensor in stored.items() if name in shapes},
+    spare={name: t for name, t in stored.items() if name not in shapes},
     make_model=lambda: model,
     advice="\nits own model is "
     + " ".join(
@@ -156,6 +161,8 @@ def _of_huggingface(path) -> Source:
 
 
 def _start_id(model: nn.Module, folder: pathlib.Path) -> int | None:
+  if not hasattr(model, "decoder"):
+    return None
   if hasattr(model, "encoder"):
     return generation_config.start_id(folder)
   try:

@@ -2,11 +2,13 @@
 
 Strict: every parameter of the model is read and every one of the checkpoint is
 used, in the same shape, by a model that computes the same, unless
-`InitialCheckpoint` allows otherwise. Where a run resumes the checkpoint's
+`InitialCheckpoint` allows otherwise. Heads of an encoder are a run's own: those
+that a checkpoint lacks begin anew, and those that a run lacks are left out.
+Where a run resumes the checkpoint's
 training, steps are counted on, so that schedules, data and draws go on.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 import dataclasses
 import math
 import sys
@@ -25,6 +27,7 @@ from transformer_zoo.interop.tensors.assignment import Assignment
 from transformer_zoo.interop.tensors.assignment import Rules
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.modules import comparison
+from transformer_zoo.parameter_names import Parameter
 from transformer_zoo.peft import substitution
 from transformer_zoo.processes import distributed
 from transformer_zoo.runs import checkpoint_sources
@@ -97,20 +100,26 @@ class Restoration:
     """Yields lines on the parameters that are read, and on the others."""
     tensors, resized, unused = self.assignment
     fresh = [name for name, tensor in tensors.items() if tensor is None]
+    read = self.read_heads()
     numbers = sum(math.prod(t.shape) for t in tensors.values() if t is not None)
     yield (
       f"initial parameters: {len(tensors) - len(fresh)} of {len(tensors)} "
       f"({numbers:,} numbers) from {self.source.name}"
     )
     for what, details in (
-      ("fresh", dict.fromkeys(fresh, "")),
+      ("fresh", dict.fromkeys(_by_heads(fresh, read), "")),
       ("resized", resized),
-      ("not used", dict.fromkeys(unused, "")),
+      ("not used", dict.fromkeys(_by_heads(unused, read), "")),
     ):
       for name, detail in parameter_names.in_groups(details):
         yield f"  {what}: {name} {detail}".rstrip()
     if self.note:
       yield f"  note: {self.note}"
+
+  def read_heads(self) -> set[str]:
+    """The heads of which parameters are read (`parameter_names.head_of`)."""
+    tensors = self.assignment.tensors.items()
+    return {parameter_names.head_of(n) for n, t in tensors if t is not None}
 
   def place(self, abstract_params: Any, fresh: Any = None) -> Any:
     """Reads the parameters into the devices' memory.
@@ -220,8 +229,41 @@ class Restoration:
     )
 
 
+def _by_heads(names: Sequence[str], read: Collection[str]) -> list[str]:
+  """Names of parameters; a head that is not read at all is one name."""
+  heads = [parameter_names.head_of(name) for name in names]
+  return [
+    head if head and head not in read else name
+    for name, head in zip(names, heads, strict=True)
+  ]
+
+
+def _heads_apart(
+  wanted: Mapping[str, Parameter], there: Mapping[str, Tensor]
+) -> set[str]:
+  """Heads that begin anew, or are left out.
+
+  Those of which one side has no parameter, poolers among them, and those that
+  have another number of classes.
+  """
+  ours = {parameter_names.head_of(name) for name in wanted}
+  theirs = {parameter_names.head_of(name) for name in there}
+  outputs = {head: f"{head}/out/kernel" for head in ours & theirs}
+  return ours ^ theirs | {
+    head
+    for head, name in outputs.items()
+    if name in wanted
+    and name in there
+    and wanted[name].shape[:-1] == there[name].shape[:-1]
+    and wanted[name].shape != there[name].shape
+  }
+
+
 def check_mathematics(
-  model: nn.Module, source: Source, allowed: Collection[str] = ()
+  model: nn.Module,
+  source: Source,
+  allowed: Collection[str] = (),
+  read_heads: Collection[str] | None = None,
 ) -> None:
   """Compares a model with that of a checkpoint in what shapes do not show.
 
@@ -229,6 +271,8 @@ def check_mathematics(
     model: The model that takes the parameters.
     source: The checkpoint.
     allowed: The fields that may differ, by their whole or last names.
+    read_heads: The heads that are read (`Restoration.read_heads`); others are
+      not compared. None compares all.
 
   Raises:
     UserError: Another field differs.
@@ -244,6 +288,7 @@ def check_mathematics(
     for field, values in comparison.differences(model, other).items()
     if field.rpartition(".")[2] not in {*allowed, *_SHOWN}
     and field not in allowed
+    and (read_heads is None or _is_compared(field, read_heads))
   }
   if different:
     lines = [f"  {field}: {values}" for field, values in different.items()]
@@ -253,6 +298,13 @@ def check_mathematics(
       + "\n(InitialCheckpoint.other_fields names those that may differ)"
       + source.advice
     )
+
+
+def _is_compared(field: str, read_heads: Collection[str]) -> bool:
+  """Whether a field is of no head, or of one that is read."""
+  path = field.replace("heads.parts.", "heads/", 1).replace(".", "/")
+  head = parameter_names.head_of(f"{path}/")
+  return not head or head in read_heads
 
 
 def open_initial(
@@ -279,8 +331,14 @@ def open_initial(
     resized={rows for rows, allowed in resized.items() if allowed},
     rows_in_use={"vocabulary": max(v.size for v in known)},
   )
+  wanted = placement.parameters_of(boxed_params)
+  poolers = {n: t for n, t in source.spare.items() if n in wanted}
+  source = dataclasses.replace(source, tensors={**source.tensors, **poolers})
+  apart = _heads_apart(wanted, source.tensors)
+  rules = dataclasses.replace(rules, heads_apart=apart)
   found = Restoration.find(source, boxed_params, rules)
-  check_mathematics(model, source, initial.other_fields)
+  read_heads = found.read_heads()
+  check_mathematics(model, source, initial.other_fields, read_heads)
   note = vocabulary_note(before, vocabularies)
   return dataclasses.replace(found, note=note)
 

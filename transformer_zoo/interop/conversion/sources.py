@@ -102,7 +102,7 @@ def open_source(
       "--vocabulary_size and --positions)"
     )
   if is_directory:
-    return _of_directory(directory.open_directory(path))
+    return _of_directory(directory.open_directory(path), report)
   return _of_run(converted_run.open_run(path))
 
 
@@ -208,14 +208,20 @@ def _check_rows(source: Source, rows: Mapping[str, int]) -> None:
     )
 
 
-def _of_directory(found: directory.Directory) -> Source:
+def _of_directory(
+  found: directory.Directory, report: Callable[[str], None]
+) -> Source:
   architecture = found.family.architecture(found.config)
   bindings = architecture.as_overrides()
   model = config.build("MODEL", architecture.gin_files, bindings)
+  shapes = converted_run.shapes_of(model)
+  stored = found.parameters(shapes)
+  if spare := stored.keys() - shapes.keys():
+    report(f"passed over: {', '.join(sorted(spare))}, which no head reads")
   return Source(
     HUGGING_FACE,
     str(found.path),
-    found.parameters(converted_run.shapes_of(model)),
+    {name: tensor for name, tensor in stored.items() if name in shapes},
     architecture.gin_files,
     bindings,
     model,
