@@ -84,6 +84,7 @@ def test_a_language_model_tells_what_inputs_it_leaves_out(capsys):
     name="sst2",
     scoring=object(),
     features=("inputs", "targets"),
+    form=None,
     vocabulary=types.SimpleNamespace(size=8, pad_id=0, eos_id=1),
   )
   mixture = types.SimpleNamespace(tasks=[task])
@@ -114,3 +115,32 @@ def test_a_form_is_read_under_the_name_of_its_task(tmp_path):
   words = inputs.prepared("mini_mrpc", str(tmp_path), report=print)
   assert inputs.identity(words) != inputs.identity(named[0])
   assert "form" not in inputs.identity(words)["mini_mrpc"]
+
+
+@pytest.mark.parametrize("kind", ["classes", "tags"])
+def test_a_head_with_another_number_of_classes_is_refused(kind):
+  names = ["O", "B-PER", "I-PER"]
+  task = types.SimpleNamespace(
+    name="x",
+    scoring=None,
+    form={"form": kind, kind: names},
+    vocabulary=types.SimpleNamespace(size=300, pad_id=0, eos_id=2),
+  )
+  mixture = types.SimpleNamespace(tasks=[task])
+  model = types.SimpleNamespace(
+    token_embedder=types.SimpleNamespace(num_embeddings=300),
+    pad_id=0,
+    heads=types.SimpleNamespace(
+      parts={kind: types.SimpleNamespace(num_classes=2)}
+    ),
+  )
+  with pytest.raises(UserError) as error:
+    inputs.check_mixture(model, mixture)
+  assert str(error.value) == (
+    f"task 'x' has the 3 {kind} O, B-PER, I-PER but the head {kind!r} of the "
+    "model has 2; set NUM_CLASSES to 3"
+  )
+  model.heads.parts[kind].num_classes = 3
+  inputs.check_mixture(model, mixture)
+  model.heads.parts = {"tokens": None}  # an objective refuses it
+  inputs.check_mixture(model, mixture)

@@ -146,8 +146,8 @@ def check_mixture(
     converter: The layout of training batches; None for an evaluation.
 
   Raises:
-    UserError: The vocabulary of a task does not fit the model, or the model
-      cannot read what the converter lays out.
+    UserError: The vocabulary or the classes of a task do not fit the model, or
+      the model cannot read what the converter lays out.
   """
   if converter is not None:
     check_converter(model, converter)
@@ -165,6 +165,23 @@ def check_mixture(
       f"task {task.name!r}",
       ", or let ZOO_VOCABULARY name a smaller one if the task has T5's",
     )
+    _check_names(model, task)
+
+
+def _check_names(model: nn.Module, task: manifest.PreparedTask) -> None:
+  """Raises UserError for a head with another number of classes or tags."""
+  kind = (task.form or {}).get("form")
+  names = (task.form or {}).get(kind)
+  # The members of an ensemble have the same heads.
+  heads = getattr(getattr(model, "members", [model])[0], "heads", None)
+  head = getattr(heads, "parts", {}).get(kind)
+  if names is None or head is None or head.num_classes == len(names):
+    return
+  raise UserError(
+    f"task {task.name!r} has the {len(names)} {kind} {', '.join(names)} but "
+    f"the head {kind!r} of the model has {head.num_classes}; set NUM_CLASSES "
+    f"to {len(names)}"
+  )
 
 
 def whole_lengths(
