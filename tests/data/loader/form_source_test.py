@@ -145,6 +145,36 @@ def test_an_epoch_of_training_has_every_window_once(spans):
   )
 
 
+@pytest.mark.parametrize("lengths", [LENGTHS, {"inputs": LENGTH}])
+def test_short_examples_have_batches_of_their_own(lengths, make):
+  """The lengths of an encoder's run may name targets, which it does not cut."""
+  task = make(
+    {"form": "classes", "classes": ["no", "yes"]},
+    [
+      {"first": ids(1 + number % 38, 0), "second": ids(0, 0), "label": 1}
+      for number in range(200)
+    ],
+  )
+  bucket = {name: 20 if name == "inputs" else 3 for name in lengths}
+  batches = loader.open_batches(
+    manifest.PreparedMixture("m", (task,), (1.0,)),
+    split="train",
+    lengths=lengths,
+    batch_size=4,
+    seed=0,
+    packing=False,
+    converter=converter("classes"),
+    length_buckets=[{**bucket, "batch_size": 8}],
+  )
+  shapes = set()
+  for step in range(20):
+    tokens = batches[step]["encoder_input_tokens"]
+    shapes.add(tokens.shape)
+    filled = (tokens > 0).sum(axis=1)
+    assert filled.min() > (0 if tokens.shape[1] == 20 else 20)
+  assert shapes == {(8, 20), (4, LENGTH)}
+
+
 def test_cut_examples_are_counted(make):
   task = make(
     {"form": "classes", "classes": ["no", "yes"]},

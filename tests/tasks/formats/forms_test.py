@@ -1,6 +1,7 @@
 """Forms beside text-to-text tasks: the same rows, targets and scoring."""
 
 import functools
+import pathlib
 
 import numpy as np
 import pytest
@@ -315,6 +316,84 @@ def test_texts_of_race():
     b"choice4",
   ]
   assert {example["first"] for example in examples} == {b"It rained."}
+
+
+@pytest.mark.parametrize(
+  "name, row, first, seconds, target",
+  [
+    (
+      "super_glue_copa_v102:choices",
+      {
+        "premise": "My foot went numb.",
+        "question": "effect",
+        "choice1": "I put my shoes on.",
+        "choice2": "I shook my foot.",
+        "label": 1,
+      },
+      "My foot went numb. What happened as a result?",
+      ["I put my shoes on.", "I shook my foot."],
+      "choice2",
+    ),
+    (
+      "hellaswag_v110:choices",
+      {
+        "activity_label": "Roofing",
+        "context": "He sits down. He",
+        "endings": ["eats.", "flies.", "sings.", "falls."],
+        "label": -1,
+      },
+      "Roofing: He sits down. He",
+      ["eats.", "flies.", "sings.", "falls."],
+      "<unk>",
+    ),
+  ],
+)
+def test_texts_of_choices(name, row, first, seconds, target):
+  (example,) = texts_of(name, row)
+  assert example["first"].decode() == first
+  assert [text.decode() for text in example["seconds"]] == seconds
+  assert example["targets"].decode() == target
+
+
+def test_texts_of_wsc():
+  row = {
+    "text": "The fish ate the worm . It was hungry.",
+    "label": 0,
+    "span1_text": "the worm",
+    "span1_index": 3,
+    "span2_text": "It",
+    "span2_index": 6,
+  }
+  (example,) = texts_of("super_glue_wsc_v102:classes", row)
+  marked = b"The fish ate * the worm * . # It # was hungry."
+  assert example["first"] == marked
+  assert example["inputs"] == b"wsc text: " + marked
+  assert example["second"] == b""
+
+
+def test_swag_as_bert_reads_it(tmp_path, monkeypatch, prepare):
+  """The sentence, and the beginning of the next one with each ending."""
+  names = ["startphrase", "sent1", "sent2", *(f"ending{i}" for i in range(4))]
+  (tmp_path / "swag").mkdir()
+  rows = [
+    ",".join([*names, "label"]),
+    "He ran. She,He ran.,She,sat.,ran.,ate.,saw.,2",
+  ]
+  for split in ("train", "val"):
+    (tmp_path / "swag" / f"{split}.csv").write_text("\n".join(rows) + "\n")
+  monkeypatch.setenv("ZOO_DATA_DIR", str(tmp_path))
+  vocabulary = pathlib.Path(tasks.__file__).parent / "miniature"
+  monkeypatch.setenv("ZOO_VOCABULARY", str(vocabulary / "vocabulary.model"))
+  (task,) = prepare("swag:choices").tasks
+  assert task.form == {"form": "choices", "most": 4}
+  ((row, text),) = read(task)
+  assert text["choices"] == ["choice1", "choice2", "choice3", "choice4"]
+  assert (text["label"], text["targets_pretokenized"]) == (2, "choice3")
+  third = row["encoder_segment_ids"] == 3
+  second = third & (row["encoder_token_types"] == 1)
+  written = task.vocabulary.decode(row["encoder_input_tokens"][second])
+  assert written == task.vocabulary.decode(task.vocabulary.encode("She ate."))
+  assert row["encoder_positions"][third].tolist() == list(range(third.sum()))
 
 
 def test_answers_are_written_as_the_rows_write_them():
