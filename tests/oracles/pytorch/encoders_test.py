@@ -4,9 +4,13 @@ What some of the classes compute is recorded by
 tests/oracles/pytorch/make_goldens.py.
 """
 
+import string
+
 from flax import traverse_util
 import numpy as np
 import pytest
+import sentencepiece
+import tokenizers
 import torch
 import transformers
 
@@ -14,6 +18,9 @@ from tests import tiny_t5
 from tests.golden import encoders
 from tests.golden import families
 from tests.oracles.pytorch import huggingface
+from transformer_zoo.cli import main as cli
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.interop.conversion import tokenizer_files
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import family_of
 
@@ -96,3 +103,79 @@ def test_files_of_2019(tmp_path):
   assert found.tensors.keys() == state.keys()
   for name, tensor in found.tensors.items():
     assert (tensor.read() == state[name].numpy()).all()
+
+
+TEXTS = ("a fine day in the house", "number 7, in the fine house!", " Häuser ")
+LINES = [f"a fine day number {i} in the house" for i in range(300)]
+
+
+def save_word_list(folder):
+  letters = string.ascii_lowercase + string.digits + ",!"
+  letters = [piece for c in letters for piece in (c, f"##{c}")]
+  pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "house", *letters]
+  (folder / "vocab.txt").write_text("\n".join(pieces))
+  return {"vocab_size": len(pieces)}
+
+
+def save_byte_bpe(folder):
+  trained = tokenizers.ByteLevelBPETokenizer()
+  special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+  trained.train_from_iterator(
+    LINES, vocab_size=300, special_tokens=special, show_progress=False
+  )
+  trained.save_model(str(folder))
+  return {"vocab_size": trained.get_vocab_size()}
+
+
+def save_sentencepiece(folder):
+  sentencepiece.SentencePieceTrainer.Train(
+    sentence_iterator=iter(LINES),
+    model_prefix=str(folder / "sentencepiece.bpe"),
+    vocab_size=60,
+    character_coverage=1.0,
+    hard_vocab_limit=False,
+    minloglevel=2,
+  )
+  (folder / "sentencepiece.bpe.vocab").unlink()
+  path = str(folder / "sentencepiece.bpe.model")
+  model = sentencepiece.SentencePieceProcessor(model_file=path)
+  return {"vocab_size": model.GetPieceSize() + 2}
+
+
+@pytest.mark.parametrize(
+  ("name", "save"),
+  [
+    ("bert_classes", save_word_list),
+    ("distilbert_masked", save_word_list),
+    ("roberta_classes", save_byte_bpe),
+    ("xlm_roberta_masked", save_sentencepiece),
+  ],
+)
+def test_directories_with_their_tokenizers(name, save, tmp_path, capsys):
+  """There and back, and as a model that was trained here is written."""
+  theirs, run, back = (tmp_path / part for part in ("theirs", "run", "back"))
+  theirs.mkdir()
+  config = {**encoders.CONFIGS[name], **save(theirs)}
+  config = transformers.AutoConfig.for_model(**config)
+  config.max_position_embeddings = 64
+  model = huggingface.class_of(config)(config)
+  model.save_pretrained(theirs)
+  assert cli.main(["convert", str(theirs), str(run)]) == 0
+  assert cli.main(["convert", str(run), str(back)]) == 0
+  for path in theirs.iterdir():
+    assert (back / path.name).read_bytes() == path.read_bytes(), path.name
+  vocabulary = Vocabulary(theirs)
+  trained = tmp_path / "trained"
+  trained.mkdir()
+  capsys.readouterr()
+  said = tokenizer_files.write(vocabulary, trained, of_encoder=True)
+  (trained / "config.json").write_bytes((theirs / "config.json").read_bytes())
+  assert not said
+  for folder in (theirs, trained, back):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    assert tokenizer.mask_token_id == vocabulary.mask_id
+    assert tokenizer.pad_token_id == vocabulary.pad_id
+    for text in TEXTS:
+      ids = [vocabulary.cls_id, *vocabulary.encode(text), vocabulary.sep_id]
+      assert tokenizer(text).input_ids == ids, (folder.name, text)
+  assert len(tokenizer) == config.vocab_size

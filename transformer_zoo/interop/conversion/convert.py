@@ -239,9 +239,11 @@ def _write_directory(
   """Writes a directory; returns a sentence on its tokenizer, or ""."""
   folder.mkdir(parents=True)
   special_ids = _special_ids(source)
-  generation = source.decoding and generation_config.attributes_of(
-    source.decoding, special_ids.get("eos_token_id"), report
-  )
+  generation = None
+  if source.decoding and hasattr(source.model, "decoder"):
+    generation = generation_config.attributes_of(
+      source.decoding, special_ids.get("eos_token_id"), report
+    )
   said = _write_vocabulary(folder, source, special_ids.get("bos_token_id"))
   exported_directory.write(
     folder,
@@ -262,6 +264,8 @@ def _write_directory(
 def _special_ids(source: Source) -> dict[str, int]:
   """The ids of beginnings and ends for a config.json."""
   model, vocabulary = source.model, source.vocabulary
+  if not hasattr(model, "decoder"):
+    return {}
   start = model.pad_id if source.start_id is None else source.start_id
   name = "decoder_start" if hasattr(model, "encoder") else "bos"
   found = {f"{name}_token_id": start}
@@ -293,5 +297,10 @@ def _write_vocabulary(
     for path in tokenizer_files.of_directory(source.beside):
       shutil.copyfile(path, folder / path.name)
   elif source.vocabulary is not None:
-    return tokenizer_files.write(source.vocabulary, folder, first_fed=first_fed)
+    return tokenizer_files.write(
+      source.vocabulary,
+      folder,
+      first_fed=first_fed,
+      of_encoder=not hasattr(source.model, "decoder"),
+    )
   return ""

@@ -192,6 +192,8 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
   if "evaluate" in kinds:
     macros["CORRUPTION"] = None
   vocabulary, start = _tokenizer_in(beside)
+  if not hasattr(model, "decoder"):  # The converter puts pieces around texts.
+    return [f"{name}={value!r}" for name, value in macros.items()]
   continues = not hasattr(model, "encoder")
   said = generation_config.options(
     beside,
@@ -222,7 +224,11 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
 
 
 def _lengths(model: nn.Module, beside: pathlib.Path) -> dict[str, int]:
-  """Usual lengths, within the positions of a language model."""
+  """Usual lengths, within the positions of an encoder or a language model."""
+  if not hasattr(model, "decoder"):
+    positions = getattr(model.encoder.position_embedder, "num_positions", None)
+    length = min(_LENGTHS["inputs"], positions or _LENGTHS["inputs"])
+    return dict.fromkeys(_LENGTHS, length)
   continues = not hasattr(model, "encoder")
   longest = generation_config.longest(beside, continues=continues)
   targets = longest or _LENGTHS["targets"]

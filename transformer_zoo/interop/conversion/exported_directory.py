@@ -63,7 +63,7 @@ def write(
     parameters: The parameters by our names, layers unstacked.
     original: The config.json that the model came from, which is written again
       if it still describes the model except for the sizes of its tables. No
-      generation_config.json is written then.
+      generation_config.json is written then, nor for an encoder.
     special_ids: Attributes of a new config.json: `eos_token_id` and others.
     generation: Attributes of a new generation_config.json.
     dtype: The type of the numbers in the files, a key of `writing.DTYPES`.
@@ -95,7 +95,9 @@ def write(
     parameters,
     dtype=dtype,
     max_shard_bytes=max_shard_bytes,
-    generation=None if as_before else generation or {},
+    generation=generation or {}
+    if hasattr(model, "decoder") and not as_before
+    else None,
   )
 
 
