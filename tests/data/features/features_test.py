@@ -529,6 +529,11 @@ def test_attention_kinds_are_laid_out_where_they_are_asked_for():
       "format.",
     ),
     (
+      {"longest_example": 0},
+      "EncoderFeatures.longest_example is 0; it must be a number of tokens, 1 "
+      "or more, or None for the whole row.",
+    ),
+    (
       {"predicted_share": 1.5},
       "EncoderFeatures.predicted_share is 1.5; it must be a share of a row's "
       "places above 0, at most 1.",

@@ -21,9 +21,11 @@ def vocabulary(tmp_path_factory):
   return Vocabulary(path)
 
 
-def make(vocabulary, form, length, separators=1, **described):
+def make(vocabulary, form, length, separators=1, longest=None, **described):
   described["form"] = form
-  return forms.of_task(described, vocabulary, separators, length)
+  return forms.of_task(
+    described, vocabulary, length, separators=separators, longest=longest
+  )
 
 
 def pieces(number, first=5):
@@ -105,6 +107,25 @@ def test_choices_have_equal_shares_of_a_row(vocabulary):
   starts = np.cumsum([0, 8, 8])
   assert np.flatnonzero(row["weights"]).tolist() == starts.tolist()
   assert row["targets"][starts].tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_examples_may_be_shorter_than_rows(vocabulary, form):
+  """So rows with several have positions that a model knows."""
+  second = 0 if form == "tags" else 30
+  record = {
+    "label": [0] if form == "tags" else 0,
+    "first_pieces": [0],
+    "second_lengths": [10, 20],
+    **record_of_context(),
+  }
+  ids = {"first": pieces(30), "second": pieces(second)}
+  row, _ = make(vocabulary, form, 60, longest=16)(ids, record, 0)
+  expected, _ = make(vocabulary, form, 32 if form == "choices" else 16)(
+    ids, record, 0
+  )
+  for name, values in expected.items():
+    np.testing.assert_array_equal(row[name], values)
 
 
 def test_choices_of_a_known_number_need_no_full_row(vocabulary):

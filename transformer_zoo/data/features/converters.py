@@ -407,6 +407,8 @@ class Encoder:
       and at most 1. Logits are computed for these alone.
     attention_kinds: Whether `attention_kind` is laid out, as UniLM needs;
       examples without one are bidirectional.
+    longest_example: The most tokens of an example in a form, or of a choice,
+      where rows are longer to have room for several; None for the whole row.
   """
 
   form: str | None = None
@@ -414,6 +416,7 @@ class Encoder:
   token_types: bool = True
   predicted_share: float = 0.2
   attention_kinds: bool = False
+  longest_example: int | None = None
   features: ClassVar[tuple[str, ...]] = ("inputs",)
 
   def __post_init__(self):
@@ -432,6 +435,13 @@ class Encoder:
       raise UserError(
         f"EncoderFeatures.predicted_share is {share!r}; it must be a share of "
         "a row's places above 0, at most 1."
+      )
+
+    longest = self.longest_example
+    if longest is not None and (not isinstance(longest, int) or longest < 1):
+      raise UserError(
+        f"EncoderFeatures.longest_example is {longest!r}; it must be a number "
+        "of tokens, 1 or more, or None for the whole row."
       )
 
   @property

@@ -213,9 +213,11 @@ class Choices(Form):
   Attributes:
     most: The most choices of an example; None if it is not known before the
       records are read, so that every row may be full.
+    longest: The most tokens of a part; None for an equal share of the row.
   """
 
   most: int | None = None
+  longest: int | None = None
   shares_rows: ClassVar[bool] = False
 
   def whole_lengths(self, lengths):
@@ -229,7 +231,7 @@ class Choices(Form):
     """As `Form.__call__`."""
     del window
     sizes, label = text["second_lengths"], text["label"]
-    length = self.length // len(sizes)
+    length = min(self.length // len(sizes), self.longest or self.length)
     if length < self.frame.specials(True) + self.least:
       raise UserError(
         f"Inputs of {self.length} tokens are too short for {len(sizes)} "
@@ -361,25 +363,31 @@ _FORMS = {
   "classes": Classes,
   "number": Number,
   "spans": Spans,
-  "choices": Choices,
   "tags": Tags,
 }
 
 
 def of_task(
-  form: Mapping[str, Any], vocabulary: Vocabulary, separators: int, length: int
+  form: Mapping[str, Any],
+  vocabulary: Vocabulary,
+  length: int,
+  *,
+  separators: int,
+  longest: int | None = None,
 ) -> Form:
   """Returns what makes the rows of a task.
 
   Args:
     form: The `form` of a prepared task.
     vocabulary: The vocabulary of its pieces.
-    separators: The number of separators between two texts.
     length: The most tokens of a row.
+    separators: The number of separators between two texts.
+    longest: The most tokens of an example, or of a choice; None for a row's.
 
   Raises:
     UserError: The length is too short.
   """
-  settings = {"most": form.get("most")} if form["form"] == "choices" else {}
   frame = Frame.of(vocabulary, separators)
-  return _FORMS[form["form"]](frame, length, **settings)
+  if form["form"] == "choices":
+    return Choices(frame, length, form.get("most"), longest)
+  return _FORMS[form["form"]](frame, min(length, longest or length))

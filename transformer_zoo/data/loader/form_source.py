@@ -39,14 +39,19 @@ class FormSource:
       task: A task with a form.
       split: one of its splits.
       lengths: tokens of 'inputs', special tokens counted.
-      converter: says the number of separators.
+      converter: The converter, which has the number of separators and the
+        longest example.
 
     Raises:
       UserError: The files are damaged, or the length is too short.
     """
     length = lengths["inputs"]
     self._form = forms.of_task(
-      task.form, task.vocabulary, converter.separators, length
+      task.form,
+      task.vocabulary,
+      length,
+      separators=converter.separators,
+      longest=converter.longest_example,
     )
     self.layout = task.form["form"]
     self.shares_rows = self._form.shares_rows
@@ -55,7 +60,8 @@ class FormSource:
     self._lengths = task.lengths(split)[:, columns]
     self._ends = np.cumsum(self._form.num_rows(self._lengths))
     self.num_examples = int(self._ends[-1])
-    self.num_cut = int(np.sum(self._form.whole_lengths(self._lengths) > length))
+    whole = self._form.whole_lengths(self._lengths)
+    self.num_cut = int(np.sum(whole > self._form.length))
 
   def rows_of(self, examples: int) -> int:
     """Returns the number of rows of so many of the first examples."""
