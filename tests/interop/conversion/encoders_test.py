@@ -10,6 +10,7 @@ from tests import tiny_models
 from tests.golden import encoders
 from tests.golden import families
 from transformer_zoo import config as zoo_config
+from transformer_zoo.cli import main as cli
 from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.conversion.convert import convert
 from transformer_zoo.interop.huggingface import directory
@@ -138,3 +139,59 @@ def test_models_of_the_gin_files_are_written(files, name, tmp_path):
     np.testing.assert_array_equal(
       tensor.read(), parameters[parameter].read(), err_msg=parameter
     )
+
+
+@pytest.mark.slow
+def test_a_directory_is_fine_tuned_and_written(tmp_path, capsys):
+  """Names of classes go along, and the directory scores as the run does."""
+  theirs, run, export = (tmp_path / n for n in ("theirs", "run", "export"))
+  config = {
+    **encoders.CONFIGS["bert_masked"],
+    "vocab_size": 1000,
+    "max_position_embeddings": 128,
+    "hidden_act": "gelu",
+  }
+  write(theirs, config)
+  prepared = f"--gin.PREPARED_DIR='{tmp_path / 'prepared'}'"
+  sizes = {
+    "EMBED_DIM": 30,
+    "MLP_DIM": 44,
+    "NUM_HEADS": 5,
+    "HEAD_DIM": 6,
+    "NUM_ENCODER_LAYERS": 3,
+    "MAX_POSITIONS": 128,
+    "VOCAB_SIZE": 1000,
+    "TokenTypeEmbed.num_types": 3,
+    "LayerNorm.epsilon": 1e-3,
+    "NUM_CLASSES": 3,
+    "MIXTURE_OR_TASK_NAME": "mini_nli",
+    "TASK_FEATURE_LENGTHS": {"inputs": 64, "targets": 64},
+    "TRAIN_STEPS": 4,
+    "BATCH_SIZE": 8,
+    "MODEL_DIR": str(run),
+    "INITIAL_CHECKPOINT_PATH": str(theirs),
+  }
+  files = (
+    "architectures/bert",
+    "parts/feed_forward/gelu_exact",
+    "runs/finetune",
+    "heads/classes",
+  )
+  words = [f"--gin_file={name}.gin" for name in files]
+  words += [f"--gin.{name}={value!r}" for name, value in sizes.items()]
+  assert cli.main(["train", *words, prepared]) == 0
+  output = capsys.readouterr().out
+  assert "\n  fresh: heads/classes\n  fresh: pooler\n" in output
+  assert cli.main(["convert", str(run), str(export)]) == 0
+  said = json.loads((export / "config.json").read_text())
+  assert [*said["label2id"]] == ["contradiction", "entailment", "neutral"]
+  assert said["id2label"]["0"] == "entailment"
+  assert (export / "spiece.model").is_file()
+  scores = []
+  for checkpoint in (run, export):
+    words = ["evaluate", f"--checkpoint={checkpoint}", "--mixture=mini_nli"]
+    capsys.readouterr()
+    assert cli.main([*words, prepared]) == 0
+    found = json.loads(capsys.readouterr().out)
+    scores.append((found["scores"], found["loss"]))
+  assert scores[0] == scores[1]

@@ -299,7 +299,7 @@ def test_texts_of_encoders_stand_between_their_pieces(tmp_path):
     Vocabulary(tmp_path / "tokenizer.json"), tmp_path / "other", of_encoder=True
   )
   assert said == (
-    "its PreTrainedTokenizerFast reads texts in another way than this model "
+    "its PreTrainedTokenizerFast reads inputs in another way than this model "
     "was trained on: call it with add_special_tokens=False and put id 0 before "
     "them and id 1 behind them"
   )

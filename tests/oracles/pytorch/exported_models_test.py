@@ -64,7 +64,7 @@ def pair(request, tmp_path_factory):
     folder,
     model,
     {name: Tensor.of(array) for name, array in flat.items()},
-    special_ids={"eos_token_id": 1},
+    said={"eos_token_id": 1},
   )
   theirs = huggingface.open_directory(folder)
   assert type(theirs).__name__ == name

@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import shutil
+from typing import Any
 
 import numpy as np
 
@@ -250,7 +251,7 @@ def _write_directory(
     source.model,
     source.parameters,
     original=_original_config(source),
-    special_ids=special_ids,
+    said={**special_ids, **_labels(source)},
     generation=generation,
     dtype=dtype,
     max_shard_bytes=max_shard_bytes,
@@ -272,6 +273,19 @@ def _special_ids(source: Source) -> dict[str, int]:
   if vocabulary is not None and vocabulary.eos_id is not None:
     found["eos_token_id"] = vocabulary.eos_id
   return found
+
+
+def _labels(source: Source) -> dict[str, Any]:
+  """The names of classes or tags for a config.json, if they are known."""
+  parts = source.model.heads.parts if hasattr(source.model, "heads") else {}
+  numbers = {getattr(part, "num_classes", None) for part in parts.values()}
+  if numbers != {len(source.labels)}:
+    return {}
+  names = dict(enumerate(source.labels))
+  return {
+    "id2label": {str(i): name for i, name in names.items()},
+    "label2id": {name: i for i, name in names.items()},
+  }
 
 
 def _original_config(source: Source) -> pathlib.Path | None:

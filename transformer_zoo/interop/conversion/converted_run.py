@@ -15,6 +15,7 @@ import sys
 from flax import linen as nn
 
 from transformer_zoo import config
+from transformer_zoo.data.features import converters
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
@@ -110,14 +111,28 @@ def open_run(path: str | os.PathLike[str]) -> Run:
 
 def vocabulary_of(folder: pathlib.Path) -> Vocabulary | None:
   """The vocabulary of the task that a run was trained on; None if unknown."""
+  task = _task_of(folder)
+  return task and task.vocabulary
+
+
+def labels_of(folder: pathlib.Path) -> Sequence[str]:
+  """The names of the classes or tags that a run was trained on, or none."""
+  task = _task_of(folder)
+  form = (task and task.form) or {}
+  return form.get(form.get("form")) or ()
+
+
+def _task_of(folder: pathlib.Path) -> manifest.PreparedTask | None:
+  """The first task that a run was trained on, if it is prepared here."""
   configuration = [str(folder / run_folder.CONFIG)]
   try:
     name = config.build("MIXTURE_OR_TASK_NAME", configuration)
     if name is None:
       return None
     prepared_dir = config.build("PREPARED_DIR", configuration)
-    mixture = manifest.load(name, pathlib.Path(prepared_dir))
-    return mixture.tasks[0].vocabulary
+    converter = config.build("CONVERTER", configuration)
+    name = converters.name_in_form(name, converters.form_of(converter))
+    return manifest.load(name, pathlib.Path(prepared_dir)).tasks[0]
   except UserError:
     return None
 

@@ -50,7 +50,7 @@ def write(
   parameters: Mapping[str, Tensor],
   *,
   original: pathlib.Path | None = None,
-  special_ids: Mapping[str, int] | None = None,
+  said: Mapping[str, Any] | None = None,
   generation: Mapping[str, Any] | None = None,
   dtype: str = "float32",
   max_shard_bytes: int = writing.MAX_SHARD_BYTES,
@@ -64,7 +64,8 @@ def write(
     original: The config.json that the model came from, which is written again
       if it still describes the model except for the sizes of its tables. No
       generation_config.json is written then, nor for an encoder.
-    special_ids: Attributes of a new config.json: `eos_token_id` and others.
+    said: Attributes of a new config.json that no output depends on:
+      `eos_token_id`, `id2label` and others.
     generation: Attributes of a new generation_config.json.
     dtype: The type of the numbers in the files, a key of `writing.DTYPES`.
     max_shard_bytes: The largest size of a file, unless one tensor is larger.
@@ -88,7 +89,7 @@ def write(
     writing.write_json(folder / directory.CONFIG, {**content, key: dtype})
   else:
     family, described = _by_any(model)
-    found = family, {**described, **(special_ids or {})}
+    found = family, {**described, **(said or {})}
   writing.write_directory(
     folder,
     *found,

@@ -235,7 +235,7 @@ def write(
   before = [] if first_fed is None else [first_fed]
   behind = [vocabulary.eos_id] if first_fed is None else []
   of_kind = _OF_TEXTS if first_fed is None else _OF_PROMPTS
-  if of_encoder:
+  if of_encoder and vocabulary.cls_id is not None:
     before, behind = [vocabulary.cls_id], [vocabulary.sep_id]
     of_kind = _OF_ENCODERS
   as_trained = (
@@ -243,19 +243,14 @@ def write(
     if of_files == "tokenizer_json"
     else kind in of_kind
   )
-  if as_trained or None in [*before, *behind]:
+  if as_trained or None in behind:
     return ""
-  if of_encoder:
-    return (
-      f"its {kind} reads texts in another way than this model was trained on: "
-      f"call it with add_special_tokens=False and put id {before[0]} before "
-      f"them and id {behind[0]} behind them"
-    )
-  what, where = ("prompts", "before") if before else ("inputs", "behind")
+  what = "prompts" if first_fed is not None else "inputs"
+  places = [f"id {i} before them" for i in before]
+  places += [f"id {i} behind them" for i in behind]
   return (
     f"its {kind} reads {what} in another way than this model was trained on: "
-    f"call it with add_special_tokens=False and put id {[*before, *behind][0]} "
-    f"{where} them"
+    f"call it with add_special_tokens=False and put {' and '.join(places)}"
   )
 
 
