@@ -20,6 +20,7 @@ from transformer_zoo.data.prepare import preparation
 from transformer_zoo.data.storage import function_references
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation.answers import tagged_text
 
 REGISTERED = [
   name for name in seqio.TaskRegistry.names() if converters.split_name(name)[1]
@@ -59,7 +60,7 @@ def prepare(tmp_path_factory):
   return lambda name: prepared_in(name, folder)
 
 
-def read(task, split="validation", **kwargs):
+def read(task, split="validation", length=96, **kwargs):
   """All rows of a split: (features of the row, its text)."""
   converter = Encoder(
     form=task.form["form"],
@@ -67,7 +68,11 @@ def read(task, split="validation", **kwargs):
     **kwargs,
   )
   for batch, texts in loader.evaluation_batches(
-    task, split=split, lengths=LENGTHS, batch_size=16, converter=converter
+    task,
+    split=split,
+    lengths={"inputs": length, "targets": length},
+    batch_size=16,
+    converter=converter,
   ):
     for i, text in enumerate(texts):
       yield {name: value[i] for name, value in batch.items()}, text
@@ -483,3 +488,85 @@ def without_tokenize():
   yield
   seqio.TaskRegistry.remove("mini_corpus_without_tokenize")
   seqio.MixtureRegistry.remove("forms_test_pairs")
+
+
+def spelt(task, rows):
+  """What the labels of rows spell, and the example of each answer."""
+  form, answers = task.form, {}
+  for number, (row, text) in enumerate(rows):
+    places = np.flatnonzero(row["encoder_loss_weights"])
+    labels = row["encoder_target_tokens"][places]
+    if form["form"] == "classes":
+      answer = form["classes"][labels[0]]
+    elif form["form"] == "number":
+      answer = str(labels.view(np.float32)[0])
+    elif form["form"] == "choices":
+      answer = text["choices"][labels.argmax()]
+    elif form["form"] == "tags":
+      tags = np.array(form["tags"])[np.zeros(len(text["tokens"]), int)]
+      read = np.array(text["first_places"]) >= 0
+      tags[read] = np.array(form["tags"])[
+        row["encoder_target_tokens"][np.array(text["first_places"])[read]]
+      ]
+      answer = tagged_text.bracketed(text["tokens"], tags.tolist())
+    else:
+      number, shift = text["window"]["example"], text["window"]["start"]
+      shift -= text["window"]["place"]
+      answer = ""
+      if row["answer_starts"]:
+        first = text["piece_starts"][row["answer_starts"] + shift]
+        last = text["piece_ends"][row["answer_ends"] + shift]
+        answer = text["context"][first:last]
+    if answer or number not in answers:
+      answers[number] = answer, text
+  return answers.values()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  "name, metric, least, number",
+  [
+    # The targets of the text-to-text task are rounded to fifths.
+    ("glue_stsb_v002:number", "pearson_corrcoef", 99.98, 1_500),
+    ("super_glue_cb_v102:classes", "accuracy", 100, 56),
+    ("super_glue_copa_v102:choices", "accuracy", 100, 100),
+    ("conll2003_ner:tags", "entity_f1", 100, 3_250),
+    # Some answers begin or end within a piece.
+    ("squad_v010_allanswers:spans", "em", 99.7, 10_570),
+  ],
+)
+def test_labels_of_real_rows_have_the_best_scores(
+  name, metric, least, number, shared_data, monkeypatch, tmp_path
+):
+  monkeypatch.delenv("ZOO_VOCABULARY", raising=False)
+  monkeypatch.setenv("ZOO_DATA_DIR", str(shared_data))
+  (task,) = preparation.prepare(
+    name,
+    prepared_dir=tmp_path,
+    data_dir=str(shared_data),
+    splits=["validation"],
+  ).tasks
+  rows = list(read(task, length=384))
+  if name.startswith("squad"):
+    # "Num split examples" of google-research/bert at 384 and a stride of 128.
+    assert len(rows) == 10_833
+  answers = spelt(task, rows)
+  assert len(answers) == number
+  process = function_references.resolve_post_processing(
+    task.scoring.postprocess
+  )
+  targets, predictions = zip(
+    *(
+      (
+        process(text["targets_pretokenized"], example=text, is_target=True),
+        process(answer, example=text, is_target=False),
+      )
+      for answer, text in answers
+    ),
+    strict=True,
+  )
+  scores = {}
+  for reference in task.scoring.metrics:
+    measure = function_references.resolve(reference)
+    scores |= measure(list(targets), list(predictions))
+  assert scores[metric] >= least
