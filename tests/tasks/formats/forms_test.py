@@ -408,6 +408,13 @@ def test_answers_are_written_as_the_rows_write_them():
   assert example["second"].decode() == SQUAD["context"]
 
 
+def test_a_question_without_an_answer():
+  row = {**SQUAD, "answers": {"text": [], "answer_start": []}}
+  (example,) = texts_of("squad_v2_v030_allanswers:spans", row)
+  assert example["targets"] == b"unanswerable"
+  assert example["answers"].size == example["starts"].size == 0
+
+
 @pytest.mark.parametrize(
   "context, answer, start, place",
   [
