@@ -1,6 +1,7 @@
 """Encoders start from checkpoints with other heads: of runs and directories."""
 
 import functools
+import json
 
 from flax import traverse_util
 import numpy as np
@@ -64,10 +65,12 @@ def checkpoint(folder, model, kind="run"):
   return path
 
 
-def started(path, model, **rules):
+def started(path, model, class_names=(), **rules):
   """Parameters that a run would read by name, None for new ones; the report."""
   boxed = state_lib.abstract_variables(model)
-  found = InitialCheckpoint(str(path), **rules).open(model, boxed, [Ids()])
+  found = InitialCheckpoint(str(path), **rules).open(
+    model, boxed, [Ids()], class_names=class_names
+  )
   read = {
     name: tensor if tensor is None else tensor.read()
     for name, tensor in found.assignment.tensors.items()
@@ -191,6 +194,46 @@ def test_roberta_from_its_directory(tmp_path):
     "  not used: heads/tokens",
   ]
   assert read["heads/classes/pooler/dense/kernel"] is None
+
+
+NAMES = ("entailment", "neutral", "not_so")
+
+
+@pytest.mark.parametrize(
+  ("labels", "order", "note"),
+  [
+    (
+      ["NOT SO", "Neutral", "ENTAILMENT"],
+      [2, 1, 0],
+      "NOT SO, Neutral, ENTAILMENT, which are put in the task's order",
+    ),
+    (["Entailment", "neutral", "not-so"], [0, 1, 2], None),
+    (["LABEL_0", "LABEL_1", "LABEL_2"], [0, 1, 2], None),
+    (
+      ["a", "b", "c"],
+      [0, 1, 2],
+      "a, b, c and those of the task entailment, neutral, not_so",
+    ),
+  ],
+)
+def test_classes_go_by_their_names(labels, order, note, tmp_path):
+  """Publishers of MNLI have them in several orders."""
+  model = build("classes", NUM_CLASSES=3)
+  path = checkpoint(tmp_path, model, "directory")
+  said = json.loads((path / "config.json").read_text())
+  said["id2label"] = dict(enumerate(labels))
+  (path / "config.json").write_text(json.dumps(said))
+  read, report = started(path, model, NAMES)
+  assert report == ([f"  note: its classes are {note}"] if note else [])
+  expected = tensors_of(model)
+  for name, array in read.items():
+    there = expected[name].read()
+    if name.startswith("heads/classes/out"):
+      there = there[..., order]
+    np.testing.assert_array_equal(array, there)
+  # A head that begins anew has no order.
+  _, report = started(path, build("tags", NUM_CLASSES=3), NAMES)
+  assert "note" not in "".join(report)
 
 
 def test_everything_else_is_as_strict_as_ever(tmp_path):

@@ -161,6 +161,7 @@ def evaluate(
         mesh,
         evaluator.batch_size,
         vocabularies=[task.vocabulary for task in tasks],
+        class_names=mixture.class_names,
       ),
       tasks=tasks,
       split=split,

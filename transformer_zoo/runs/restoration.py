@@ -11,6 +11,7 @@ training, steps are counted on, so that schedules, data and draws go on.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 import dataclasses
 import math
+import re
 import sys
 from typing import Any
 
@@ -59,6 +60,10 @@ _SHOWN = frozenset(
 )
 
 
+# Heads whose outputs have names.
+_NAMED_HEADS = {"heads/classes", "heads/tags"}
+
+
 @dataclasses.dataclass(frozen=True)
 class Restoration:
   """Parameters of a checkpoint that are known to fit and are not yet read.
@@ -95,6 +100,40 @@ class Restoration:
       source.advice,
     )
     return cls(source, found)
+
+  def in_order(self, class_names: Sequence[str]) -> "Restoration":
+    """The same with the classes of a head in the order of a task.
+
+    Published classifiers have their classes in other orders than ours; the
+    outputs of a head go by the names where both sides have the same ones, but
+    for case, spaces and hyphens. Other names are noted.
+
+    Args:
+      class_names: The classes or tags of the task in order; none changes
+        nothing.
+    """
+    heads = self.read_heads() & _NAMED_HEADS
+    there = self.source.find_class_names() if class_names and heads else ()
+    names, others = ([*map(_plain, side)] for side in (class_names, there))
+    if not others or names == others:
+      return self
+    listed = f"its classes are {', '.join(there)}"
+    if len({*others}) < len(others) or sorted(names) != sorted(others):
+      said = f"{listed} and those of the task {', '.join(class_names)}"
+      return dataclasses.replace(self, note=_joined(self.note, said))
+    order = [others.index(name) for name in names]
+    outputs = [f"{h}/out/{name}" for h in heads for name in ("kernel", "bias")]
+    tensors = {
+      name: _ordered(tensor, order)
+      if tensor is not None and name in outputs
+      else tensor
+      for name, tensor in self.assignment.tensors.items()
+    }
+    return dataclasses.replace(
+      self,
+      assignment=self.assignment._replace(tensors=tensors),
+      note=_joined(self.note, f"{listed}, which are put in the task's order"),
+    )
 
   def report(self) -> Iterator[str]:
     """Yields lines on the parameters that are read, and on the others."""
@@ -314,6 +353,7 @@ def open_initial(
   vocabularies: Sequence[Vocabulary],
   *,
   start_id: int | None = None,
+  class_names: Sequence[str] = (),
 ) -> Restoration:
   """Opens the checkpoint of `InitialCheckpoint.open`; reads no parameter."""
   source = checkpoint_sources.open_source(initial.path)
@@ -340,7 +380,7 @@ def open_initial(
   read_heads = found.read_heads()
   check_mathematics(model, source, initial.other_fields, read_heads)
   note = vocabulary_note(before, vocabularies)
-  return dataclasses.replace(found, note=note)
+  return dataclasses.replace(found, note=note).in_order(class_names)
 
 
 def _check_start(model: nn.Module, source: Source, start_id: int) -> None:
@@ -390,6 +430,7 @@ def restore(
   batch_size: int,
   *checkpoint_paths: str,
   vocabularies: Sequence[Vocabulary] = (),
+  class_names: Sequence[str] = (),
 ):
   """Reads the parameters of a checkpoint and lays them out on the mesh.
 
@@ -402,6 +443,7 @@ def restore(
       them.
     vocabularies: The vocabularies whose ids the model will read; a note on
       stderr reports that the checkpoint's ids differ.
+    class_names: The classes or tags of the tasks in order, as in `in_order`.
 
   Raises:
     UserError: Model or batch do not divide over the mesh, or the checkpoint is
@@ -411,7 +453,13 @@ def restore(
     pairs = zip(model.members, checkpoint_paths, strict=True)
     return {
       f"members_{i}": restore(
-        member, partitioning, mesh, batch_size, path, vocabularies=vocabularies
+        member,
+        partitioning,
+        mesh,
+        batch_size,
+        path,
+        vocabularies=vocabularies,
+        class_names=class_names,
       )
       for i, (member, path) in enumerate(pairs)
     }
@@ -422,12 +470,28 @@ def restore(
   if not source.of_a_run:  # A run's own model is changed on purpose here.
     check_mathematics(model, source)
   note = vocabulary_note(source.find_vocabulary(), vocabularies)
-  if note and distributed.is_first():
-    print(f"note on {source.name}: {note}", file=sys.stderr, flush=True)
   found = Restoration.find(source, boxed)
+  found = dataclasses.replace(found, note=note).in_order(class_names)
+  if found.note and distributed.is_first():
+    print(f"note on {source.name}: {found.note}", file=sys.stderr, flush=True)
   shapes = state_lib.abstract_params(model)
   shardings = partitioning.shardings(mesh, boxed, shapes)
   return found.place(partitioning_lib.abstract(shapes, shardings))
+
+
+def _plain(name: str) -> str:
+  return re.sub(r"[\s_-]+", "_", name.lower())
+
+
+def _joined(note: str, said: str) -> str:
+  return f"{note}; {said}" if note else said
+
+
+def _ordered(tensor: Tensor, order: Sequence[int]) -> Tensor:
+  """The tensor with its last numbers in another order."""
+  return Tensor(
+    tensor.shape, tensor.dtype, lambda: tensor.read()[..., list(order)]
+  )
 
 
 def _divided(tensor: Tensor, divisor: float) -> Tensor:

@@ -167,6 +167,12 @@ class PreparedTask:
   form: dict[str, Any] | None = None  # a manifest may lack it
 
   @property
+  def class_names(self) -> tuple[str, ...]:
+    """The names of the classes or tags of an encoder's form, or none."""
+    form = self.form or {}
+    return tuple(form.get(form.get("form")) or ())
+
+  @property
   def token_dtype(self) -> str:
     """How the ids of a 'tokens' task are stored: two bytes where that holds."""
     return "<u2" if self.vocabulary.size <= 1 << 16 else "<i4"
@@ -233,6 +239,12 @@ class PreparedMixture:
   name: str
   tasks: tuple[PreparedTask, ...]
   rates: tuple[float, ...]
+
+  @property
+  def class_names(self) -> tuple[str, ...]:
+    """Those of `PreparedTask` that all tasks have; none if they differ."""
+    found = {task.class_names for task in self.tasks}
+    return found.pop() if len(found) == 1 else ()
 
 
 def save_task(task: PreparedTask, folder: Path) -> None:

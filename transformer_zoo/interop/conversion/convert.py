@@ -279,9 +279,9 @@ def _labels(source: Source) -> dict[str, Any]:
   """The names of classes or tags for a config.json, if they are known."""
   parts = source.model.heads.parts if hasattr(source.model, "heads") else {}
   numbers = {getattr(part, "num_classes", None) for part in parts.values()}
-  if numbers != {len(source.labels)}:
+  if numbers != {len(source.class_names)}:
     return {}
-  names = dict(enumerate(source.labels))
+  names = dict(enumerate(source.class_names))
   return {
     "id2label": {str(i): name for i, name in names.items()},
     "label2id": {name: i for i, name in names.items()},

@@ -111,19 +111,18 @@ def open_run(path: str | os.PathLike[str]) -> Run:
 
 def vocabulary_of(folder: pathlib.Path) -> Vocabulary | None:
   """The vocabulary of the task that a run was trained on; None if unknown."""
-  task = _task_of(folder)
-  return task and task.vocabulary
+  mixture = _mixture_of(folder)
+  return mixture and mixture.tasks[0].vocabulary
 
 
-def labels_of(folder: pathlib.Path) -> Sequence[str]:
+def class_names_of(folder: pathlib.Path) -> Sequence[str]:
   """The names of the classes or tags that a run was trained on, or none."""
-  task = _task_of(folder)
-  form = (task and task.form) or {}
-  return form.get(form.get("form")) or ()
+  mixture = _mixture_of(folder)
+  return mixture.class_names if mixture else ()
 
 
-def _task_of(folder: pathlib.Path) -> manifest.PreparedTask | None:
-  """The first task that a run was trained on, if it is prepared here."""
+def _mixture_of(folder: pathlib.Path) -> manifest.PreparedMixture | None:
+  """The data that a run was trained on, if it is prepared here."""
   configuration = [str(folder / run_folder.CONFIG)]
   try:
     name = config.build("MIXTURE_OR_TASK_NAME", configuration)
@@ -132,7 +131,7 @@ def _task_of(folder: pathlib.Path) -> manifest.PreparedTask | None:
     prepared_dir = config.build("PREPARED_DIR", configuration)
     converter = config.build("CONVERTER", configuration)
     name = converters.name_in_form(name, converters.form_of(converter))
-    return manifest.load(name, pathlib.Path(prepared_dir)).tasks[0]
+    return manifest.load(name, pathlib.Path(prepared_dir))
   except UserError:
     return None
 

@@ -48,7 +48,7 @@ class Source:
       or if a config.json in `beside` names it.
     decoding: The decoding options of a run; None if files in `beside` have
       them.
-    labels: The names of the classes or tags of a run's head, or none.
+    class_names: The names of the classes or tags of a run's head, or none.
   """
 
   kind: str
@@ -63,7 +63,7 @@ class Source:
   vocabulary: Vocabulary | None = None
   start_id: int | None = None
   decoding: DecodingOptions | None = None
-  labels: Sequence[str] = ()
+  class_names: Sequence[str] = ()
 
 
 def open_source(
@@ -272,7 +272,7 @@ def _of_run(found: converted_run.Run) -> Source:
     vocabulary=vocabulary,
     start_id=converted_run.start_id(found.folder),
     decoding=converted_run.decoding_of(found.folder),
-    labels=converted_run.labels_of(found.folder),
+    class_names=converted_run.class_names_of(found.folder),
   )
 
 
