@@ -449,6 +449,34 @@ def test_a_text_without_the_answer_is_refused(answer, start, message):
   assert str(error.value) == message
 
 
+def test_a_row_without_its_answer_is_named_in_one_sentence(prepare):
+  task = seqio.TaskRegistry.get("mini_squad")
+  arguments = {
+    "source": task.source,
+    "preprocessors": task.preprocessors,
+    "output_features": task.output_features,
+    "metric_fns": [],
+  }
+  seqio.TaskRegistry.add("forms_test_without_answer", **arguments)
+  form = forms.register_spans(
+    "forms_test_without_answer",
+    "who?",
+    "{inputs}",
+    answers=lambda example: tf.constant(["zzz"]),
+    features=miniature_forms._FEATURES,
+  )
+  with pytest.raises(UserError) as error:
+    prepare(form.name)
+  assert str(error.value) == (
+    "Task 'forms_test_without_answer:spans' cannot read its split 'train', "
+    "example 0: the answer 'zzz' is not in its context 'mini_squad question: "
+    "where does jacob live? context: jacob i'; mend the data, or skip such "
+    "rows with --skip_bad_rows."
+  )
+  for name in (form.name, "forms_test_without_answer"):
+    seqio.TaskRegistry.remove(name)
+
+
 def test_first_pieces_of_words():
   """A word without a piece has none, nor has one within another's piece."""
   places = np.array([[0, 2], [2, 4], [5, 6], [10, 15], [15, 15]])
