@@ -8,6 +8,7 @@ import json
 import pytest
 import sentencepiece
 
+from transformer_zoo.data.storage import folders
 from transformer_zoo.data.vocabularies import Vocabulary
 
 NAME = "sentencepiece.bpe.model"
@@ -51,6 +52,8 @@ def test_ids_are_those_of_fairseq(plain, file, content, tmp_path):
   assert theirs.decode(ids[1:]) == theirs.decode(ids) == text
   assert theirs.unk_id in theirs.encode("漢")
   assert theirs.checksum != own.checksum
+  stored = folders.copy_vocabulary(theirs, tmp_path / "prepared")
+  assert stored.pieces() == theirs.pieces()
 
 
 def test_other_directories_keep_their_ids(plain, tmp_path):

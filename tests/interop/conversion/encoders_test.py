@@ -67,6 +67,24 @@ def test_a_converted_roberta_reads_pairs_as_roberta(tmp_path):
   assert lengths == {"inputs": 27, "targets": 27}
 
 
+@pytest.mark.parametrize(
+  ("name", "changes", "has_types"),
+  [
+    ("bert", {}, True),
+    ("bert", {"type_vocab_size": 1}, False),
+    ("distilbert_tags", {}, False),
+  ],
+)
+def test_a_converted_run_lays_out_the_types_that_it_has(
+  name, changes, has_types, tmp_path
+):
+  theirs, run = tmp_path / "theirs", tmp_path / "run"
+  write(theirs, {**encoders.CONFIGS[name], **changes})
+  convert(theirs, run, report=lambda line: None)
+  converter = zoo_config.build("CONVERTER", [str(run / "config.gin")])
+  assert converter.token_types == has_types
+
+
 def test_more_positions_and_tokens(tmp_path):
   theirs, back = tmp_path / "theirs", tmp_path / "back"
   before = write(theirs, encoders.CONFIGS["roberta_masked"])

@@ -166,6 +166,15 @@ def test_published_distilbert():
   assert model.pooler is None
 
 
+def test_the_dropout_of_a_head_that_is_not_said_is_that_of_layers():
+  config = encoders.CONFIGS["bert_classes"]
+  for said, rate in ((None, 0.3), (0.05, 0.05), (0, 0.0)):
+    changes = {"classifier_dropout": said, "hidden_dropout_prob": 0.3}
+    model = families.build({**config, **changes})
+    assert model.heads.parts["classes"].dropout.rate == rate
+    assert model.encoder.layer.dropout.rate == 0.3
+
+
 def of_pre_training(tensors):
   """As bert-base-uncased: gamma and beta, the softmax under two names."""
   old = {

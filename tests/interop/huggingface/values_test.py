@@ -62,6 +62,11 @@ def refusal(kind, **config) -> str:
     ("t5", "layer_norm_epsilon", float("nan"), "a number"),
     ("t5", "dropout_rate", float("inf"), "a number"),
     ("llama", "rope_theta", float("nan"), "a number or null"),
+    ("bert", "type_vocab_size", "2", "a whole number"),
+    ("roberta", "layer_norm_eps", None, "a number"),
+    ("xlm-roberta", "classifier_dropout", "0.1", "a number or null"),
+    ("distilbert", "activation", 1, "a text"),
+    ("distilbert", "dim", 32.0, "a whole number"),
   ],
 )
 def test_values_of_other_types_are_named(kind, name, value, takes):
@@ -112,6 +117,9 @@ def test_an_end_that_is_an_empty_list():
     ("mistral", "head_dim"),
     ("qwen2", "num_key_value_heads"),
     ("qwen2", "sliding_window"),
+    ("bert", "hidden_size"),
+    ("roberta", "type_vocab_size"),
+    ("distilbert", "n_heads"),
   ],
 )
 @pytest.mark.parametrize("value", [0, -1, 2**31, 10**30])
@@ -129,6 +137,8 @@ def test_whole_numbers_that_no_model_has(kind, name, value):
     ("gpt2", "n_head"),
     ("gpt_neo", "num_heads"),
     ("marian", "decoder_attention_heads"),
+    ("bert", "num_attention_heads"),
+    ("distilbert", "n_heads"),
   ],
 )
 @pytest.mark.parametrize("heads", [7, 10**6])
@@ -151,16 +161,18 @@ STRANGE = [
 ]
 # Of any family; what another has is refused by name.
 NAMES = """
-activation_function afn attention_bias attention_layers attention_types
+activation activation_function architectures afn attention_bias
+attention_layers attention_types
 attn_pdrop d_ff d_kv d_model decoder_attention_heads decoder_layers
 decoder_vocab_size dropout_rate embd_pdrop encoder_layers eos_token_id
-feed_forward_proj head_dim hidden_act hidden_size intermediate_size
-is_encoder_decoder layer_norm_epsilon layer_types max_position_embeddings
+feed_forward_proj head_dim hidden_act hidden_size id2label intermediate_size
+is_decoder is_encoder_decoder layer_norm_eps layer_norm_epsilon layer_types
+max_position_embeddings
 max_window_layers mlp_bias n_embd n_head n_inner n_layer n_positions num_heads
 num_hidden_layers num_key_value_heads num_layers pad_token_id pruned_heads
 quantization_config resid_pdrop rms_norm_eps rope_parameters rope_scaling
 rope_theta scale_attn_weights sliding_window tie_word_embeddings
-use_sliding_window vocab_size window_size
+type_vocab_size use_sliding_window vocab_size window_size
 """.split()
 
 

@@ -207,6 +207,8 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
     macros["CORRUPTION"] = None
   vocabulary, start = _tokenizer_in(beside)
   if not hasattr(model, "decoder"):  # The converter puts pieces around texts.
+    if getattr(model.token_type_embedder, "num_types", 0) < 2:
+      macros["EncoderFeatures.token_types"] = False
     return [f"{name}={value!r}" for name, value in macros.items()]
   continues = not hasattr(model, "encoder")
   said = generation_config.options(

@@ -160,10 +160,10 @@ class Attributes:
   def _typed(self, kind: str, spelling: str, value: Any) -> Any:
     """The value as its type, if that is right; null is a dropout of 0."""
     name = self.renamed.get(spelling, spelling)
-    if value is None and name.endswith(_DROPOUT):
-      return 0.0
     if value is None and name in self.optional:
       return None
+    if value is None and name.endswith(_DROPOUT):
+      return 0.0
     wanted = self.optional.get(name, type(self.defaults[name]))
     check_type(kind, spelling, value, wanted, or_null=name in self.optional)
     if wanted is int:

@@ -55,8 +55,9 @@ _OF_BERT = Attributes(
   optional={"classifier_dropout": float, _HAS_POOLER: bool},
   # The poolers of the multilingual models of 2018 are as all others.
   without_effect=(
-    "directionality pooler_fc_size pooler_num_attention_heads "
-    "pooler_num_fc_layers pooler_size_per_head pooler_type"
+    "directionality language name pooler_fc_size pooler_num_attention_heads "
+    "pooler_num_fc_layers pooler_size_per_head pooler_type "
+    "sbert_ce_default_activation_function sentence_transformers"
   ).split(),
 )
 # DistilBERT's attribute -> BERT's.
@@ -283,10 +284,11 @@ class Bert:
         found[_ZERO_TYPES] = True
       if self.has_pooler and not heads:
         found[_HAS_POOLER] = model.pooler is not None
-      if heads == _NUMBER or heads[:1] in zip(_WITH_LABELS, strict=True):
-        found["num_labels"] = parts[heads[0]].num_classes
-      if len(heads) == 1 and heads[0] in self.dropouts:
-        found[self.dropouts[heads[0]]] = parts[heads[0]].dropout.rate
+      for name, part in parts.items():
+        if name in (*_WITH_LABELS, *_NUMBER):
+          found["num_labels"] = part.num_classes
+        if name in self.dropouts:
+          found[self.dropouts[name]] = part.dropout.rate
     return {
       "architectures": [self.classes + self._class_of(heads)],
       "model_type": self.kind,
@@ -440,7 +442,8 @@ class Bert:
       bindings["ClassLogits.pooler"] = Reference("@Pooler()")
       bindings["Pooler.activation"] = self.own_activation
     if first in self.dropouts or heads == ("spans",):
-      rate = found.get(self.dropouts.get(first), 0.0)
+      name = self.dropouts.get(first)
+      rate = 0.0 if name is None else found[name]
       if rate is None:
         rate = found["hidden_dropout_prob"]
       part = "ClassLogits" if first in _READ_POOLED else "TokenClassLogits"
