@@ -207,6 +207,10 @@ def test_inspect_mixture_refuses(capsys, tmp_path, monkeypatch):
   for name, sentence in (
     ("minature", "no mixture is named 'minature'; did you mean 'miniature'"),
     (
+      "miniature_super_glue:classes",
+      "Task 'mini_copa' has no form 'classes'; it has 'choices'.",
+    ),
+    (
       "glue_real_small",
       "Mixture 'glue_real_small' has members that cannot be read: "
       "glue_cola_v002, glue_mrpc_v002, glue_rte_v002, glue_sst2_v002, "

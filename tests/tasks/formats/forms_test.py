@@ -16,6 +16,7 @@ from tests.tasks import tfds_rows
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.features.converters import Encoder
 from transformer_zoo.data.loader import loader
+from transformer_zoo.data.loader import mixture_inspection
 from transformer_zoo.data.prepare import preparation
 from transformer_zoo.data.storage import function_references
 from transformer_zoo.data.storage import manifest
@@ -210,6 +211,12 @@ def test_a_mixture_has_the_forms_of_its_tasks(prepare):
   ]
   assert found.rates == prepare("forms_test_pairs").rates == (2.0, 3.0)
   assert all(task.form is None for task in mixture.tasks)
+  shown = mixture_inspection.inspect_mixture(
+    found, steps=10, batch_size=8, lengths={"inputs": 96}
+  )
+  assert [task["rate"] for task in shown["tasks"]] == [2.0, 3.0]
+  assert shown["examples_per_row"] > 4
+  assert not any(task["missing_features"] for task in shown["tasks"])
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import sys
 
 from transformer_zoo.cli import common
 from transformer_zoo.data import user_modules
+from transformer_zoo.data.features import converters
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -43,14 +44,15 @@ def run(arguments: argparse.Namespace) -> None:
   """Prepares the mixture and prints a line for each task."""
   lengths = common.parse_lengths(arguments.length)
   registry, name = common.registered_tasks().MixtureRegistry, arguments.name
-  if name not in registry.names():
-    near = nearest(name, registry.names())
+  base, form = converters.split_name(name)
+  if base not in registry.names():
+    near = nearest(base, registry.names())
     raise UserError(f"no mixture is named {name!r}{near}{user_modules.HINT}")
   from transformer_zoo.data import mixing
   from transformer_zoo.data.loader import mixture_inspection
   from transformer_zoo.data.prepare import preparation
 
-  members = registry.get(name).tasks
+  members = registry.get(base).tasks
   mixture_inspection.check_readable(name, members)
   mixture = preparation.prepare(
     name,
@@ -65,7 +67,10 @@ def run(arguments: argparse.Namespace) -> None:
     )
     mixture = mixing.with_rates(mixture, rates)
   declared = {
-    task.name: getattr(task.source, "declared_splits", ()) for task in members
+    converters.name_in_form(task.name, form): getattr(
+      task.source, "declared_splits", ()
+    )
+    for task in members
   }
   found = mixture_inspection.inspect_mixture(
     mixture,
