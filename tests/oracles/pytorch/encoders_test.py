@@ -4,16 +4,19 @@ What some of the classes compute is recorded by
 tests/oracles/pytorch/make_goldens.py.
 """
 
+import json
 import string
 
 from flax import traverse_util
 import numpy as np
 import pytest
 import sentencepiece
+import seqio
 import tokenizers
 import torch
 import transformers
 
+from tasks.your_data.forms import ClassesTask
 from tests import tiny_t5
 from tests.golden import encoders
 from tests.golden import families
@@ -179,3 +182,79 @@ def test_directories_with_their_tokenizers(name, save, tmp_path, capsys):
       ids = [vocabulary.cls_id, *vocabulary.encode(text), vocabulary.sep_id]
       assert tokenizer(text).input_ids == ids, (folder.name, text)
   assert len(tokenizer) == config.vocab_size
+
+
+@pytest.fixture
+def pairs(tmp_path):
+  """Registers pairs with a vocabulary; they are forgotten after the test."""
+  random = np.random.RandomState(0)
+  words = " ".join(LINES).split()
+  rows = [
+    [" ".join(random.choice(words, size)) for size in random.randint(1, 9, 2)]
+    + [random.choice(["yes", "no", "maybe"])]
+    for _ in range(24)
+  ]
+
+  def register(vocabulary):
+    lines = ["\t".join(row) for row in [["a", "b", "label"], *rows]]
+    (tmp_path / "rows.tsv").write_text("\n".join(lines))
+    ClassesTask.from_tsv(
+      "oracle_pairs",
+      splits={"validation": str(tmp_path / "rows.tsv")},
+      inputs="first: {a} second: {b}",
+      targets="{label}",
+      labels=["yes", "no", "maybe"],
+      metrics=["accuracy"],
+      vocabulary=str(vocabulary),
+    )
+    return rows
+
+  yield register
+  for name in ("oracle_pairs", "oracle_pairs:classes"):
+    seqio.TaskRegistry.remove(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("name", "save"),
+  [
+    ("bert_classes", save_word_list),
+    ("roberta_classes", save_byte_bpe),
+    ("xlm_roberta_classes", save_sentencepiece),
+    ("distilbert_classes", save_word_list),
+  ],
+)
+def test_pairs_are_classified_as_by_their_tokenizer_and_class(
+  name, save, pairs, tmp_path, report
+):
+  """By `zoo evaluate` of a directory with its classes in another order."""
+  theirs = tmp_path / "theirs"
+  theirs.mkdir()
+  config = {**encoders.CONFIGS[name], **save(theirs)}
+  names = ["No", "maybe", "YES"]
+  config = transformers.AutoConfig.for_model(
+    **{**config, "max_position_embeddings": 132, "initializer_range": 0.4},
+  )
+  config.id2label = dict(enumerate(names))
+  torch.manual_seed(0)
+  model = huggingface.class_of(config)(config).eval()
+  model.save_pretrained(theirs)
+  rows = pairs(theirs)
+  words = ["evaluate", f"--checkpoint={theirs}", "--mixture=oracle_pairs"]
+  prepared = f"--gin.PREPARED_DIR='{tmp_path / 'prepared'}'"
+  assert cli.main([*words, prepared]) == 0
+  (file,) = tmp_path.glob("evaluation/**/oracle_pairs.jsonl")
+  found = [json.loads(line) for line in file.read_text().splitlines()]
+  tokenizer = transformers.AutoTokenizer.from_pretrained(theirs)
+  differences = []
+  for (first, second, label), answer in zip(rows, found, strict=True):
+    with torch.no_grad():
+      logits = model(**tokenizer(first, second, return_tensors="pt")).logits[0]
+    assert answer["prediction"] == names[int(logits.argmax())].lower()
+    likelihoods = torch.log_softmax(logits, -1)
+    index = [name.lower() for name in names].index(label)
+    expected = likelihoods[index].item()
+    differences.append(abs(answer["log_likelihood"] - expected))
+  report("log-likelihoods", max(differences))
+  assert max(differences) < 5e-5
+  assert np.std([answer["log_likelihood"] for answer in found]) > 0.1
