@@ -449,6 +449,9 @@ def pieces_between(places: np.ndarray, start: int, end: int) -> tuple[int, int]:
 def first_pieces(words: Sequence[str], places: np.ndarray) -> np.ndarray:
   """Returns the first piece of each word, int32 [words]; -1 where it has none.
 
+  A piece that is only the space before a word is the word's first one, as in
+  `word_ids` of `transformers` (XLM-R's tags).
+
   Args:
     words: The words, which stand with one space between them.
     places: The characters of each piece, int [pieces, 2].
@@ -461,6 +464,9 @@ def first_pieces(words: Sequence[str], places: np.ndarray) -> np.ndarray:
   # A piece of two words is the first one's.
   taken = np.maximum.accumulate(np.where(has_piece, found, -1))
   has_piece[1:] &= found[1:] > taken[:-1]
+  before = np.maximum(found - 1, 0)
+  if len(places):
+    found -= (found > 0) & (places[before] == starts[:, None]).all(axis=-1)
   return np.where(has_piece, found, -1).astype(np.int32)
 
 

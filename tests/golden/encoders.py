@@ -100,6 +100,12 @@ CONFIGS: dict[str, dict[str, Any]] = {
     model_type="xlm-roberta",
     **_labels(3),
   ),
+  "xlm_roberta_tags": _of(
+    _ROBERTA,
+    "XLMRobertaForTokenClassification",
+    model_type="xlm-roberta",
+    **_labels(7),
+  ),
   "distilbert": _of(_DISTILBERT, "DistilBertModel"),
   "distilbert_masked": _of(
     _DISTILBERT, "DistilBertForMaskedLM", activation="relu"

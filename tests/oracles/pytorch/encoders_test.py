@@ -16,7 +16,7 @@ import tokenizers
 import torch
 import transformers
 
-from tasks.your_data.forms import ClassesTask
+from tasks.your_data import forms
 from tests import tiny_t5
 from tests.golden import encoders
 from tests.golden import families
@@ -184,34 +184,58 @@ def test_directories_with_their_tokenizers(name, save, tmp_path, capsys):
   assert len(tokenizer) == config.vocab_size
 
 
+TASK = "oracle_of_encoders"
+
+
 @pytest.fixture
-def pairs(tmp_path):
-  """Registers pairs with a vocabulary; they are forgotten after the test."""
-  random = np.random.RandomState(0)
+def evaluated(tmp_path, monkeypatch):
+  """Returns a function that answers rows as `zoo evaluate` of a directory."""
+  before = set(seqio.TaskRegistry.names())
+
+  def evaluate(folder, task_class, rows, **options):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    task_class.from_jsonl(
+      TASK, {"validation": str(path)}, vocabulary=str(folder), **options
+    )
+    words = ["evaluate", f"--checkpoint={folder}", f"--mixture={TASK}"]
+    prepared = f"--gin.PREPARED_DIR='{tmp_path / 'prepared'}'"
+    assert cli.main([*words, prepared]) == 0
+    (file,) = tmp_path.glob(f"evaluation/**/{TASK}.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+  yield evaluate
+  for name in set(seqio.TaskRegistry.names()) - before:
+    seqio.TaskRegistry.remove(name)
+
+
+def random_texts(number: int, seed: int = 0) -> list[str]:
+  random = np.random.RandomState(seed)
   words = " ".join(LINES).split()
-  rows = [
-    [" ".join(random.choice(words, size)) for size in random.randint(1, 9, 2)]
-    + [random.choice(["yes", "no", "maybe"])]
-    for _ in range(24)
+  return [
+    " ".join(random.choice(words, random.randint(1, 9))) for _ in range(number)
   ]
 
-  def register(vocabulary):
-    lines = ["\t".join(row) for row in [["a", "b", "label"], *rows]]
-    (tmp_path / "rows.tsv").write_text("\n".join(lines))
-    ClassesTask.from_tsv(
-      "oracle_pairs",
-      splits={"validation": str(tmp_path / "rows.tsv")},
-      inputs="first: {a} second: {b}",
-      targets="{label}",
-      labels=["yes", "no", "maybe"],
-      metrics=["accuracy"],
-      vocabulary=str(vocabulary),
-    )
-    return rows
 
-  yield register
-  for name in ("oracle_pairs", "oracle_pairs:classes"):
-    seqio.TaskRegistry.remove(name)
+def saved(folder, name, save, **changes):
+  """Their model with a tokenizer, and large weights that tell texts apart."""
+  folder.mkdir()
+  config = {**encoders.CONFIGS[name], **save(folder), **changes}
+  config = transformers.AutoConfig.for_model(
+    **{**config, "max_position_embeddings": 132, "initializer_range": 0.4}
+  )
+  torch.manual_seed(0)
+  model = huggingface.class_of(config)(config).eval()
+  model.save_pretrained(folder)
+  return model, transformers.AutoTokenizer.from_pretrained(folder)
+
+
+def assert_likelihoods(found, expected, report):
+  found = np.array([answer["log_likelihood"] for answer in found])
+  difference = np.abs(found - np.array(expected)).max()
+  report("log-likelihoods", difference)
+  assert difference < 1e-4
+  assert found.std() > 0.1
 
 
 @pytest.mark.slow
@@ -224,37 +248,142 @@ def pairs(tmp_path):
     ("distilbert_classes", save_word_list),
   ],
 )
-def test_pairs_are_classified_as_by_their_tokenizer_and_class(
-  name, save, pairs, tmp_path, report
-):
-  """By `zoo evaluate` of a directory with its classes in another order."""
-  theirs = tmp_path / "theirs"
-  theirs.mkdir()
-  config = {**encoders.CONFIGS[name], **save(theirs)}
+def test_pairs(name, save, evaluated, tmp_path, report):
+  """As by their tokenizer and class, whose classes are in another order."""
+  theirs, labels = tmp_path / "theirs", ["yes", "no", "maybe"]
   names = ["No", "maybe", "YES"]
-  config = transformers.AutoConfig.for_model(
-    **{**config, "max_position_embeddings": 132, "initializer_range": 0.4},
+  model, tokenizer = saved(theirs, name, save, id2label=dict(enumerate(names)))
+  texts = zip(random_texts(24), random_texts(24, seed=1), strict=True)
+  rows = [
+    {"a": a, "b": b, "label": labels[i % 3]} for i, (a, b) in enumerate(texts)
+  ]
+  found = evaluated(
+    theirs,
+    forms.ClassesTask,
+    rows,
+    inputs="first: {a} second: {b}",
+    targets="{label}",
+    labels=labels,
+    metrics=["accuracy"],
   )
-  config.id2label = dict(enumerate(names))
-  torch.manual_seed(0)
-  model = huggingface.class_of(config)(config).eval()
-  model.save_pretrained(theirs)
-  rows = pairs(theirs)
-  words = ["evaluate", f"--checkpoint={theirs}", "--mixture=oracle_pairs"]
-  prepared = f"--gin.PREPARED_DIR='{tmp_path / 'prepared'}'"
-  assert cli.main([*words, prepared]) == 0
-  (file,) = tmp_path.glob("evaluation/**/oracle_pairs.jsonl")
-  found = [json.loads(line) for line in file.read_text().splitlines()]
-  tokenizer = transformers.AutoTokenizer.from_pretrained(theirs)
-  differences = []
-  for (first, second, label), answer in zip(rows, found, strict=True):
+  expected, plain = [], [name.lower() for name in names]
+  for row, answer in zip(rows, found, strict=True):
     with torch.no_grad():
-      logits = model(**tokenizer(first, second, return_tensors="pt")).logits[0]
-    assert answer["prediction"] == names[int(logits.argmax())].lower()
-    likelihoods = torch.log_softmax(logits, -1)
-    index = [name.lower() for name in names].index(label)
-    expected = likelihoods[index].item()
-    differences.append(abs(answer["log_likelihood"] - expected))
-  report("log-likelihoods", max(differences))
-  assert max(differences) < 5e-5
-  assert np.std([answer["log_likelihood"] for answer in found]) > 0.1
+      read = tokenizer(row["a"], row["b"], return_tensors="pt")
+      likelihoods = torch.log_softmax(model(**read).logits[0], -1)
+    assert answer["prediction"] == plain[int(likelihoods.argmax())]
+    expected.append(likelihoods[plain.index(row["label"])].item())
+  assert_likelihoods(found, expected, report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("name", "save"),
+  [("bert_choice", save_word_list), ("roberta_choice", save_byte_bpe)],
+)
+def test_choices(name, save, evaluated, tmp_path, report):
+  theirs = tmp_path / "theirs"
+  model, tokenizer = saved(theirs, name, save)
+  texts = random_texts(36)
+  rows = [
+    {"a": texts[i], "c": [texts[12 + i] + " a", texts[24 + i]], "right": i % 2}
+    for i in range(12)
+  ]
+  found = evaluated(
+    theirs,
+    forms.ChoicesTask,
+    rows,
+    inputs="{a}",
+    choices="{c}",
+    targets="{right}",
+    metrics=["accuracy"],
+  )
+  expected = []
+  for row in rows:
+    read = tokenizer([row["a"]] * 2, row["c"], return_tensors="pt",
+                     padding=True)  # fmt: skip
+    with torch.no_grad():
+      logits = model(**{name: ids[None] for name, ids in read.items()}).logits
+    expected.append(torch.log_softmax(logits[0], -1)[row["right"]].item())
+  assert_likelihoods(found, expected, report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("name", "save"),
+  [("bert_tags", save_word_list), ("xlm_roberta_tags", save_sentencepiece)],
+)
+def test_tags(name, save, evaluated, tmp_path, report):
+  """The tags of first pieces, in the order of the task."""
+  theirs, tags = tmp_path / "theirs", ["O", "B-A", "I-A"]
+  names = ["B-A", "I-A", "O"]
+  model, tokenizer = saved(theirs, name, save, id2label=dict(enumerate(names)))
+  rows = [
+    {"words": words, "tags": [tags[i % 2] for i in range(len(words))]}
+    for words in map(str.split, random_texts(12))
+  ]
+  found = evaluated(
+    theirs,
+    forms.TagsTask,
+    rows,
+    inputs="{words}",
+    targets="{tags}",
+    labels=tags,
+  )
+  expected = []
+  for row in rows:
+    read = tokenizer(row["words"], is_split_into_words=True,
+                     return_tensors="pt")  # fmt: skip
+    with torch.no_grad():
+      likelihoods = torch.log_softmax(model(**read).logits[0], -1)
+    first = [read.word_to_tokens(i).start for i in range(len(row["words"]))]
+    wanted = [names.index(tag) for tag in row["tags"]]
+    expected.append(likelihoods[first, wanted].sum().item())
+  assert_likelihoods(found, expected, report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("name", "save"),
+  [("bert_spans", save_word_list), ("roberta_spans", save_byte_bpe)],
+)
+def test_spans(name, save, evaluated, tmp_path, report):
+  """The best span of a context, and its score."""
+  theirs = tmp_path / "theirs"
+  model, tokenizer = saved(theirs, name, save)
+  texts = random_texts(24)
+  rows = [
+    {"q": texts[i], "c": texts[12 + i], "answers": texts[12 + i].split()[:1]}
+    for i in range(12)
+  ]
+  found = evaluated(
+    theirs,
+    forms.SpansTask,
+    rows,
+    inputs="{q} context: {c}",
+    targets="{answers}",
+    metrics=["squad"],
+  )
+  expected = []
+  for row, answer in zip(rows, found, strict=True):
+    read = tokenizer(row["q"], row["c"], return_tensors="pt")
+    with torch.no_grad():
+      outputs = model(**read)
+    starts, ends = outputs.start_logits[0], outputs.end_logits[0]
+    places = [i for i, text in enumerate(read.sequence_ids()) if text == 1]
+    scores = {
+      (i, j): (starts[i] + ends[j]).item()
+      for i in places
+      for j in places
+      if i <= j < i + 30
+    }
+    first, last = max(scores, key=scores.get)
+    start = read.token_to_chars(first).start
+    end = read.token_to_chars(last).end
+    assert answer["prediction"].strip() == row["c"][start:end].strip()
+    last = read.char_to_token(len(row["answers"][0]) - 1, sequence_index=1)
+    likelihoods = [torch.log_softmax(logits, 0) for logits in (starts, ends)]
+    expected.append(
+      (likelihoods[0][places[0]] + likelihoods[1][last]).item() / 2
+    )
+  assert_likelihoods(found, expected, report)

@@ -490,6 +490,9 @@ def test_first_pieces_of_words():
   words = ["Pete", "B", "😀", "abcd", "e"]
   assert forms.first_pieces(words, places).tolist() == [0, 2, -1, 3, -1]
   assert forms.first_pieces([], places[:0]).tolist() == []
+  # SentencePiece has a piece for a space alone: '▁', '9', '▁no', '▁', '4'.
+  places = np.array([[0, 0], [0, 1], [2, 4], [5, 5], [5, 6]])
+  assert forms.first_pieces(["9", "no", "4"], places).tolist() == [0, 2, 3]
 
 
 @pytest.mark.parametrize(
