@@ -104,7 +104,7 @@ def test_architectures_and_sizes(architecture, size, run):
     files.append("objectives/lm.gin")
   if architecture == "bert":
     files.append("heads/tokens_next_sentence.gin")
-  elif architecture == "roberta":
+  elif architecture in tiny_models.ENCODERS:
     files.append("heads/tokens.gin")
   # Scanned layers are traced once; their parameters are stacked.
   scanned = size not in ("miniature", "tiny")

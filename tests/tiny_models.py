@@ -16,7 +16,7 @@ from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.training import state
 
 GIN = pathlib.Path(transformer_zoo.__file__).parent.parent / "gin_configs"
-ENCODERS = ("bert", "roberta")
+ENCODERS = ("bert", "distilbert", "roberta")
 # Those that write.
 ARCHITECTURES = sorted(
   p.stem

@@ -49,7 +49,7 @@ EXACT = {
   ("llama", "llama_1b"): 1_100_048_384,
 }
 # Without the heads of pre-training, as Google's table of small models and
-# `transformers` count BERT; RoBERTa with the head of masked tokens.
+# `transformers` count BERT; the others with the head of masked tokens.
 ENCODERS = {
   ("bert", "bert_tiny"): 4_385_920,
   ("bert", "bert_mini"): 11_170_560,
@@ -57,6 +57,7 @@ ENCODERS = {
   ("bert", "bert_medium"): 41_373_184,
   ("bert", "bert_base"): 109_482_240,
   ("bert", "bert_large"): 335_141_888,
+  ("distilbert", "distilbert_base"): 66_985_530,
   ("roberta", "roberta_base"): 124_696_665,
   ("roberta", "roberta_large"): 355_411_033,
 }

@@ -17,6 +17,7 @@ from transformer_zoo.training import state
 SIZES = {
   "bert": "bert_tiny",
   "byt5": "byt5_small",
+  "distilbert": "distilbert_base",
   "gpt_1": "gpt_1",
   "gpt_2": "gpt_2_small",
   "gpt_3": "gpt_3_small",

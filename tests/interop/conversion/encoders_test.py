@@ -213,3 +213,24 @@ def test_a_directory_is_fine_tuned_and_written(tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     scores.append((found["scores"], found["loss"]))
   assert scores[0] == scores[1]
+
+
+@pytest.mark.parametrize(
+  ("name", "architecture"),
+  [("roberta_zero_types", "roberta"), ("distilbert_untied", "distilbert")],
+)
+def test_heads_are_chosen_after_the_configuration_of_a_conversion(
+  name, architecture, tmp_path
+):
+  """With the poolers, dropout and initialization of the architecture."""
+  theirs, run = tmp_path / "theirs", tmp_path / "run"
+  write(theirs, encoders.CONFIGS[name])
+  convert(theirs, run, report=lambda line: None)
+  heads = []
+  for file in (run / "config.gin", f"architectures/{architecture}.gin"):
+    sizes = [f"{key}=12" for key in ("EMBED_DIM", "MLP_DIM", "HEAD_DIM")]
+    sizes += ["NUM_HEADS=1", "NUM_ENCODER_LAYERS=1", "LayerNorm.epsilon=1e-5"]
+    model = zoo_config.build("MODEL", [str(file), "heads/classes.gin"], sizes)
+    heads.append(repr(model.heads.parts["classes"]))
+  assert heads[0] == heads[1]
+  assert "Pooler" in heads[0]

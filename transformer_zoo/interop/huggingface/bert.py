@@ -132,7 +132,6 @@ class Bert:
     pad_id: The `pad_token_id` of a config.json without one.
     has_types: Whether tokens have types.
     has_pooler: Whether the bare class has a pooler.
-    own_activation: The activation of the heads' own poolers.
     tokens_activation: The activation of the head of masked tokens; None for
       that of the layers.
     positions_after_padding: Whether positions are counted from the id after
@@ -169,7 +168,6 @@ class Bert:
   pad_id: int = 0
   has_types: bool = True
   has_pooler: bool = True
-  own_activation: str = "tanh"
   tokens_activation: str | None = None
   positions_after_padding: bool = False
 
@@ -239,15 +237,15 @@ class Bert:
       "Mlp.activation": activation,
       **self._positions(found["max_position_embeddings"], padding),
     }
-    if not self.has_types or found[_ZERO_TYPES]:
+    if self.has_types and found[_ZERO_TYPES]:
       bindings["EncoderOnly.token_type_embedder"] = None
-    else:
+    elif self.has_types:
       types = Reference("@TokenTypeEmbed()")
       bindings["EncoderOnly.token_type_embedder"] = types
       bindings["TokenTypeEmbed.num_types"] = found["type_vocab_size"]
-    if not heads or not self.has_pooler:
-      reads = self._reads_pooler(found, heads)
-      pooler = Reference("@Pooler()") if reads else None
+    if not heads and self.has_pooler:
+      has_pooler = self._reads_pooler(found, heads)
+      pooler = Reference("@Pooler()") if has_pooler else None
       bindings["EncoderOnly.pooler"] = pooler
     gin_files = _GIN_FILES.get(heads, [f"heads/{name}.gin" for name in heads])
     return Architecture(
@@ -438,9 +436,6 @@ class Bert:
       bindings["ClassLogits.dropout"] = Reference("@none/Dropout()")
     if first in _WITH_LABELS:
       bindings["NUM_CLASSES"] = self._num_labels(config)
-    if first in self.own_poolers:
-      bindings["ClassLogits.pooler"] = Reference("@Pooler()")
-      bindings["Pooler.activation"] = self.own_activation
     if first in self.dropouts or heads == ("spans",):
       name = self.dropouts.get(first)
       rate = 0.0 if name is None else found[name]
@@ -563,8 +558,8 @@ FAMILIES = (
       **dict.fromkeys(_OF_TEXTS, "seq_classif_dropout"),
       "spans": "qa_dropout",
     },
+    architecture_file="architectures/distilbert.gin",
     has_types=False,
     has_pooler=False,
-    own_activation="relu",
   ),
 )
