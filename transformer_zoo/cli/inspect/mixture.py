@@ -10,7 +10,6 @@ import sys
 
 from transformer_zoo.cli import common
 from transformer_zoo.data import user_modules
-from transformer_zoo.data.features import converters
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -42,6 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
   """Prepares the mixture and prints a line for each task."""
+  from transformer_zoo.data.features import converters
+
   lengths = common.parse_lengths(arguments.length)
   registry, name = common.registered_tasks().MixtureRegistry, arguments.name
   base, form = converters.split_name(name)
