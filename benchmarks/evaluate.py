@@ -58,8 +58,8 @@ def measure_evaluation(arguments, prepared_dir) -> dict:
     "seconds": seconds,
     "cpu_seconds": cpu,
     "rows_per_second": result.num_examples / seconds,
-    "programs": evaluator.generate._cache_size()
-    + evaluator.example_sums._cache_size(),
+    "programs": evaluator.scorer.generate._cache_size()
+    + evaluator.scorer.example_sums._cache_size(),
     "scores": result.scores,
   }
 

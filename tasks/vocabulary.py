@@ -10,6 +10,7 @@ import seqio
 
 from tasks.sources import data_folders
 from transformer_zoo.data import vocabularies
+from transformer_zoo.data.features import forms
 from transformer_zoo.data.vocabularies.seqio_vocabularies import LazyVocabulary
 from transformer_zoo.errors import UserError
 
@@ -115,6 +116,50 @@ class FileVocabulary(LazyVocabulary):
 
   def __hash__(self) -> int:
     return hash(self._named)
+
+
+class EncoderVocabulary(FileVocabulary):
+  """The vocabulary of benchmarks in the forms of an encoder.
+
+  It is what the environment variable `ZOO_VOCABULARY` names, of any kind, and
+  otherwise BERT's without case, in a data folder.
+  """
+
+  def __init__(self):
+    super().__init__("vocab/bert_uncased_30522/vocab.txt")
+
+  @property
+  def zoo_vocabulary(self) -> vocabularies.Vocabulary:
+    """The vocabulary; raises UserError where its files are absent or none."""
+    path = os.environ.get("ZOO_VOCABULARY")
+    if not path:
+      return super().zoo_vocabulary
+    vocabulary = vocabularies.Vocabulary(path)
+    vocabulary.check()
+    return vocabulary
+
+
+def form_features(
+  path: str | None = None,
+  extra_ids: int | None = None,
+  lower_case: bool | None = None,
+) -> dict[str, seqio.Feature]:
+  """Returns the features of a task in a form of an encoder.
+
+  Args:
+    path: The path of the vocabulary, as in `FileVocabulary`; None for the one
+      of `EncoderVocabulary`.
+    extra_ids: The number of sentinels, as in `FileVocabulary`.
+    lower_case: True to lower the case, as in `FileVocabulary`.
+  """
+  if path is None:
+    vocabulary = EncoderVocabulary()
+  else:
+    vocabulary = FileVocabulary(path, extra_ids, lower_case)
+  # Special tokens are put around the texts when an example is read.
+  return {
+    name: seqio.Feature(vocabulary, add_eos=False) for name in forms.FEATURES
+  }
 
 
 def features(

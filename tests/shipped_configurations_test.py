@@ -19,8 +19,6 @@ from tests.corruption import vocabulary as vocabularies
 import transformer_zoo
 from transformer_zoo import config
 from transformer_zoo.corruption.draws import Draws
-from transformer_zoo.corruption.ragged import Ragged
-from transformer_zoo.data.features.converters import Encoder
 from transformer_zoo.errors import UserError
 from transformer_zoo.studies.design import loading
 from transformer_zoo.studies.design import plan
@@ -52,18 +50,10 @@ def shapes_of_step(*, partitions=None):
   boxed = state_lib.abstract_variables(model)
   partitioning.check(mesh, boxed, run["batch_size"])
   optimizer = run["optimizer"](run["learning_rate"])
-  # One packed row of no examples has the features, and their widths.
-  row = run["converter"](
-    {name: Ragged.of([]) for name in run["converter"].features},
-    np.zeros(0, int),
-    num_rows=1,
-    lengths=lengths,
-    packing=True,
-    pad_id=0,
-  )
+  features = run["converter"].shapes(lengths, run["batch_size"], True)
   batch = {
-    name: jax.ShapeDtypeStruct((run["batch_size"], *value.shape[1:]), jnp.int32)
-    for name, value in row.items()
+    name: jax.ShapeDtypeStruct(shape, jnp.int32)
+    for name, shape in features.items()
   }
   with partitioning.activate(mesh):
     before = jax.eval_shape(
@@ -112,13 +102,21 @@ def test_architectures_and_sizes(architecture, size, run):
   ]
   if architecture in tiny_models.WITHOUT_ENCODER_LAYERS:
     files.append("objectives/lm.gin")
+  if architecture == "bert":
+    files.append("heads/tokens_next_sentence.gin")
+  elif architecture in tiny_models.ENCODERS:
+    files.append("heads/tokens.gin")
   # Scanned layers are traced once; their parameters are stacked.
   scanned = size not in ("miniature", "tiny")
   config.load(files, [*REQUIRED, f"SCAN_LAYERS={scanned}"])
-  state = shapes_of_step(partitions=2)
+  # RoBERTa's 50,265 tokens divide over no two devices.
+  state = shapes_of_step(partitions=1 if architecture == "roberta" else 2)
   header = (GIN / "sizes" / f"{size}.gin").read_text().splitlines()[0]
   if stated := re.search(r"([\d,]+) parameters", header):
-    total = sum(leaf.size for leaf in jax.tree.leaves(state.params))
+    counted = dict(state.params)
+    if architecture == "bert":
+      del counted["heads"]
+    total = sum(leaf.size for leaf in jax.tree.leaves(counted))
     assert f"{total:,}" == stated[1]
 
 
@@ -234,13 +232,11 @@ def _vocabulary(sentinels):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_objectives(name):
-  files = [
-    "architectures/t5_1_1.gin",
-    "sizes/tiny.gin",
-    "runs/pretrain.gin",
-    f"objectives/{name}.gin",
-  ]
-  config.load(files, REQUIRED)
+  path = f"objectives/{name}.gin"
+  of_encoder = "include 'heads/" in (GIN / path).read_text()
+  kind = ("bert", "bert_tiny") if of_encoder else ("t5_1_1", "tiny")
+  files = [f"architectures/{kind[0]}.gin", f"sizes/{kind[1]}.gin"]
+  config.load([*files, "runs/pretrain.gin", path], REQUIRED)
   run = gin.get_bindings("train")
   lengths, corrupt = run["task_feature_lengths"], run["corruption"]
   share_cut = corrupt.check(
@@ -255,11 +251,14 @@ def test_objectives(name):
     if tuple(lengths.values()) not in SEEN_LENGTHS:  # all that the step sees
       SEEN_LENGTHS.add(tuple(lengths.values()))
       shapes_of_step()
-  elif hasattr(corrupt, "raw_length"):  # the others need sentences
-    batch_of_an_encoder(corrupt, lengths)
+  elif of_encoder:
+    run["objective"].check(run["model"])
+    shapes_of_step()
+    if hasattr(corrupt, "raw_length"):  # the others need sentences
+      batch_of_an_encoder(run["converter"], corrupt, lengths)
 
 
-def batch_of_an_encoder(corrupt, lengths):
+def batch_of_an_encoder(converter, corrupt, lengths):
   """Makes a batch of random text and looks at its shapes and loss weights."""
   vocabulary = vocabularies.bert(
     size=32000, word_starts=np.arange(32000) < 9000
@@ -267,7 +266,7 @@ def batch_of_an_encoder(corrupt, lengths):
   tokens = np.random.default_rng(0).integers(
     6, 32000, (8, corrupt.raw_length(lengths)), np.int32
   )
-  batch = Encoder()(
+  batch = converter(
     corrupt(tokens, Draws(0, np.arange(8)), vocabulary),
     np.arange(8),
     num_rows=8,
@@ -285,6 +284,30 @@ def batch_of_an_encoder(corrupt, lengths):
   assert same[weights == 0].all() and same[weights == 1].mean() < 0.25
 
 
+HEADS = sorted(path.stem for path in (GIN / "heads").glob("*.gin"))
+
+
+@pytest.mark.parametrize("architecture", tiny_models.ENCODERS)
+@pytest.mark.parametrize("name", HEADS)
+def test_heads(architecture, name):
+  files = [
+    f"architectures/{architecture}.gin",
+    "sizes/bert_tiny.gin",
+    "runs/finetune.gin",
+    f"heads/{name}.gin",
+  ]
+  config.load(files, REQUIRED)
+  run = gin.get_bindings("train")
+  run["objective"].check(run["model"])
+  state = shapes_of_step()
+  assert sorted(state.params["heads"]) == sorted(
+    each.head for each in run["objective"].losses
+  )
+  assert ("pooler" in state.params) == (
+    architecture == "bert" and name not in ("tokens", "spans", "tags")
+  )
+
+
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_objectives_are_documented(name):
   assert (
@@ -296,7 +319,7 @@ def test_no_file_is_forgotten():
   """A folder that a test above does not read has no gin file."""
   tested = {
     *("architectures", "corpora", "decoding", "objectives", "runs", "sizes"),
-    *("optimizers", "schedules"),
+    *("heads", "optimizers", "schedules"),
     # tests/architectures/variants_test.py reads the parts.
     *("cleaning", "parts", "studies", "suites"),
     "partitioning",  # tests/rule_sets.py, on 8 devices.

@@ -16,7 +16,13 @@ from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.training import state
 
 GIN = pathlib.Path(transformer_zoo.__file__).parent.parent / "gin_configs"
-ARCHITECTURES = sorted(p.stem for p in (GIN / "architectures").glob("*.gin"))
+ENCODERS = ("bert", "distilbert", "roberta")
+# Those that write.
+ARCHITECTURES = sorted(
+  p.stem
+  for p in (GIN / "architectures").glob("*.gin")
+  if p.stem not in ENCODERS
+)
 PARTS = sorted(
   str(path.relative_to(GIN / "parts"))
   for path in (GIN / "parts").glob("*/*.gin")
@@ -44,6 +50,8 @@ def build(
   settings = {**TINY, **macros}
   if architecture in WITHOUT_ENCODER_LAYERS:
     settings.pop("NUM_ENCODER_LAYERS")
+  if architecture in ENCODERS:
+    settings.pop("NUM_DECODER_LAYERS")
   files = [f"architectures/{architecture}.gin"]
   files += [f"parts/{part}" for part in parts]
   sizes = [f"{name}={value!r}" for name, value in settings.items()]
@@ -102,8 +110,8 @@ def forward(model: nn.Module):
   """Returns a compiled (params, batch) -> teacher-forced logits [B, L, V]."""
   return jax.jit(
     lambda params, batch: model.apply(
-      {"params": params}, batch, method="logits_of_batch"
-    )
+      {"params": params}, batch, method="all_logits"
+    )["tokens"]
   )
 
 

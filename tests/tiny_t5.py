@@ -12,6 +12,8 @@ import jax
 import numpy as np
 
 from transformer_zoo import config
+from transformer_zoo.objectives import sequence_to_sequence
+from transformer_zoo.objectives import terms
 from transformer_zoo.training import state
 
 ARCHITECTURES = ("t5_1_0", "t5_1_1")
@@ -60,6 +62,13 @@ def random_parameters(model: nn.Module, seed: int = 0) -> dict:
       value = normal
     drawn[path] = value.astype(np.float32)
   return traverse_util.unflatten_dict(drawn, sep="/")
+
+
+def loss_and_sums(*arguments, **keywords):
+  """The loss and the sums of the sequence-to-sequence objective."""
+  return terms.loss_and_sums(
+    sequence_to_sequence.sequence_to_sequence(*arguments, **keywords)
+  )
 
 
 def stack_layers(params: dict) -> dict:

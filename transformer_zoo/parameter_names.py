@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 _NUMBERED = re.compile(r"\blayers_(\d+)(?=/)")
+_OF_HEADS = re.compile(r"(heads/[^/]+|pooler)/")
 _STACKED = re.compile(r"\blayers(?=/)")
 
 
@@ -41,6 +42,16 @@ def names_in(name: str, shape: Sequence[int]) -> list[str]:
 def pattern_of(name: str) -> str:
   """The name that all layers share: `decoder/layers_*/mlp/wi/kernel`."""
   return _NUMBERED.sub("layers_*", name)
+
+
+def head_of(name: str) -> str:
+  """The head or the pooler that a parameter of an encoder is of, or "".
+
+  `heads/classes` of `heads/classes/out/kernel`; `pooler` of
+  `pooler/dense/kernel`.
+  """
+  match = _OF_HEADS.match(name)
+  return match[1] if match else ""
 
 
 def in_groups(details: Mapping[str, str]) -> list[tuple[str, str]]:

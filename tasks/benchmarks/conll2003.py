@@ -16,6 +16,7 @@ import functools
 
 import seqio
 
+from tasks.formats import forms
 from tasks.formats import tagging
 from tasks.formats.steps import TOKENIZED
 from tasks.sources.column_files import ColumnFilesDataSource
@@ -55,6 +56,7 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.entity_f1],
   output_features=t5_features(),
 )
+forms.register_tags("conll2003_ner", tags=_TAGS)
 
 # The same out of TFDS, whose files have the tags as IOB2.
 #   {'tokens': ['EU', 'rejects'], 'ner': [3, 0], 'pos': ..., 'chunks': ...}
@@ -78,3 +80,4 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.entity_f1],
   output_features=t5_features(),
 )
+forms.register_tags("conll2003_ner_v100", tags=_TAGS)

@@ -1,4 +1,4 @@
-"""GLUE (Wang et al. 2019) in text-to-text form, named as in the t5 package.
+"""GLUE (Wang et al. 2019), named as in the t5 package: text-to-text and forms.
 
 Test labels are hidden (-1, target `<unk>`): scores are on validation. Where
 the paper and the released code of T5 disagree, the code is followed: MNLI puts
@@ -9,6 +9,7 @@ import functools
 
 import seqio
 
+from tasks.formats import forms
 from tasks.formats import labelled_text
 from tasks.formats import winograd
 from tasks.formats.steps import TOKENIZED
@@ -40,6 +41,7 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.matthews_corrcoef],
   output_features=t5_features(),
 )
+forms.register_classes("glue_cola_v002", "{sentence}", classes=_COLA_CLASSES)
 
 # Does the fragment of a film review praise or blame?
 #   {'sentence': "does n't generate a lot of energy . ", 'label': 0, ...}
@@ -60,6 +62,7 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
 )
+forms.register_classes("glue_sst2_v002", "{sentence}", classes=_SST2_CLASSES)
 
 # Do two sentences of the news say the same?
 #   {'sentence1': 'Druce will face murder charges, Conte said.',
@@ -84,6 +87,9 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.f1_and_accuracy],
   output_features=t5_features(),
 )
+forms.register_classes(
+  "glue_mrpc_v002", "{sentence1}", "{sentence2}", classes=_MRPC_CLASSES
+)
 
 # Do two questions of Quora ask the same?
 #   {'question1': 'How can I learn to swim?',
@@ -106,6 +112,9 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.f1_and_accuracy],
   output_features=t5_features(),
 )
+forms.register_classes(
+  "glue_qqp_v002", "{question1}", "{question2}", classes=_QQP_CLASSES
+)
 
 # How alike in meaning are two sentences, from 0 to 5?
 #   {'sentence1': 'A kangaroo is eating.', 'sentence2': 'Kangaroo eating.',
@@ -125,6 +134,9 @@ seqio.TaskRegistry.add(
     classification.spearman_corrcoef,
   ],
   output_features=t5_features(),
+)
+forms.register_number(
+  "glue_stsb_v002", "{sentence1}", "{sentence2}", hidden=-1.0
 )
 
 # Does the hypothesis follow from the premise, or contradict it?
@@ -159,6 +171,9 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
 )
+forms.register_classes(
+  "glue_mnli_v002", "{premise}", "{hypothesis}", classes=_MNLI_CLASSES
+)
 
 # MNLI's evaluation in the genres that are trained on. TFDS has these rows as
 # glue/mnli_matched also; here they are read from glue/mnli.
@@ -173,6 +188,9 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
 )
+forms.register_classes(
+  "glue_mnli_matched_v002", "{premise}", "{hypothesis}", classes=_MNLI_CLASSES
+)
 
 # MNLI's evaluation in other genres.
 seqio.TaskRegistry.add(
@@ -185,6 +203,12 @@ seqio.TaskRegistry.add(
   postprocess_fn=_mnli_answer,
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
+)
+forms.register_classes(
+  "glue_mnli_mismatched_v002",
+  "{premise}",
+  "{hypothesis}",
+  classes=_MNLI_CLASSES,
 )
 
 # The diagnostic set, put as MNLI. All labels are hidden: nothing to score.
@@ -199,6 +223,9 @@ seqio.TaskRegistry.add(
   postprocess_fn=_mnli_answer,
   metric_fns=[],
   output_features=t5_features(),
+)
+forms.register_classes(
+  "glue_ax_v002", "{premise}", "{hypothesis}", classes=_MNLI_CLASSES
 )
 
 # Does the sentence answer the question?
@@ -222,6 +249,9 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
 )
+forms.register_classes(
+  "glue_qnli_v002", "{question}", "{sentence}", classes=_QNLI_CLASSES
+)
 
 # Does the second sentence follow from the first?
 #   {'sentence1': 'Yemen, too, was reunified in 1990.',
@@ -243,6 +273,9 @@ seqio.TaskRegistry.add(
   ),
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
+)
+forms.register_classes(
+  "glue_rte_v002", "{sentence1}", "{sentence2}", classes=_RTE_CLASSES
 )
 
 # Does the second sentence follow, once its pronoun is understood?
@@ -266,6 +299,9 @@ seqio.TaskRegistry.add(
   ),
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
+)
+forms.register_classes(
+  "glue_wnli_v002", "{sentence1}", "{sentence2}", classes=_WNLI_CLASSES
 )
 
 # WNLI scored by a model that was trained to name the referents of WSC and DPR.

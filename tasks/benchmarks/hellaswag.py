@@ -18,6 +18,7 @@ import functools
 
 import seqio
 
+from tasks.formats import forms
 from tasks.formats import multiple_choice as formats
 from tasks.formats.steps import TOKENIZED
 from tasks.sources.tfds import PreparedTfdsDataSource
@@ -36,4 +37,10 @@ seqio.TaskRegistry.add(
   ),
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
+)
+forms.register_choices(
+  "hellaswag_v110",
+  "{activity_label}: {context}",
+  formats.hellaswag_endings,
+  answers=formats.CHOICES,
 )

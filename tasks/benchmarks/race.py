@@ -14,6 +14,7 @@ import functools
 
 import seqio
 
+from tasks.formats import forms
 from tasks.formats import multiple_choice as formats
 from tasks.formats.steps import TOKENIZED
 from tasks.sources.tfds import PreparedTfdsDataSource
@@ -35,6 +36,13 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
 )
+forms.register_choices(
+  "race_high_v200",
+  "{article}",
+  formats.race_choices,
+  answers=formats.CHOICES,
+  expand=formats.race_questions,
+)
 
 # Examinations of middle schools.
 seqio.TaskRegistry.add(
@@ -44,4 +52,11 @@ seqio.TaskRegistry.add(
   postprocess_fn=_class_of,
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
+)
+forms.register_choices(
+  "race_middle_v200",
+  "{article}",
+  formats.race_choices,
+  answers=formats.CHOICES,
+  expand=formats.race_questions,
 )

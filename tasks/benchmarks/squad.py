@@ -14,6 +14,7 @@ import functools
 
 import seqio
 
+from tasks.formats import forms
 from tasks.formats import question_answering as formats
 from tasks.formats.steps import TOKENIZED
 from tasks.sources.tfds import PreparedTfdsDataSource
@@ -33,6 +34,13 @@ seqio.TaskRegistry.add(
   postprocess_fn=post_processors.qa,
   metric_fns=[question_answering.squad],
   output_features=t5_features(),
+)
+forms.register_spans(
+  "squad_v010_allanswers",
+  "{question}",
+  "{context}",
+  answers=formats.answer_texts,
+  starts=formats.answer_starts,
 )
 
 # The answer without the passage: what the model knows.
@@ -92,4 +100,12 @@ seqio.TaskRegistry.add(
   ),
   metric_fns=[question_answering.squad_v2],
   output_features=t5_features(),
+)
+forms.register_spans(
+  "squad_v2_v030_allanswers",
+  "{question}",
+  "{context}",
+  answers=formats.answer_texts,
+  starts=formats.answer_starts,
+  no_answer=formats.UNANSWERABLE,
 )

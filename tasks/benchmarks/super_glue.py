@@ -10,7 +10,9 @@ import functools
 
 import seqio
 
+from tasks.formats import forms
 from tasks.formats import labelled_text
+from tasks.formats import multiple_choice
 from tasks.formats import super_glue_passages
 from tasks.formats import winograd
 from tasks.formats.steps import TOKENIZED
@@ -45,6 +47,9 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
 )
+forms.register_classes(
+  "super_glue_boolq_v102", "{question}", "{passage}", classes=_TRUTH_CLASSES
+)
 
 # Does the speaker of the premise hold the hypothesis to be true?
 #   {'premise': "B: Oh, well that's good. A: but she really doesn't. Nobody
@@ -71,6 +76,9 @@ seqio.TaskRegistry.add(
   ],
   output_features=t5_features(),
 )
+forms.register_classes(
+  "super_glue_cb_v102", "{premise}", "{hypothesis}", classes=_CB_CLASSES
+)
 
 # Which of two is the likelier cause, or effect?
 #   {'premise': 'My foot went numb.', 'question': 'effect',
@@ -94,6 +102,12 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
 )
+forms.register_choices(
+  "super_glue_copa_v102",
+  multiple_choice.copa_premise,
+  ("{choice1}", "{choice2}"),
+  answers=_COPA_CLASSES,
+)
 
 # Is this one of the right answers to the question?
 #   {'question': 'Who sang?', 'answer': 'Ann', 'label': 1,
@@ -108,6 +122,12 @@ seqio.TaskRegistry.add(
   postprocess_fn=post_processors.multirc,
   metric_fns=[question_answering.multirc],
   output_features=t5_features(),
+)
+forms.register_classes(
+  "super_glue_multirc_v102",
+  super_glue_passages.plain_paragraph,
+  "{question} {answer}",
+  classes=_TRUTH_CLASSES,
 )
 
 # Which entity of the news is missing in the sentence?
@@ -149,6 +169,9 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
 )
+forms.register_classes(
+  "super_glue_rte_v102", "{premise}", "{hypothesis}", classes=_RTE_CLASSES
+)
 
 # The broad diagnostic set, put as RTE. Matthews correlation is SuperGLUE's
 # metric for it; t5 names none.
@@ -175,6 +198,9 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.matthews_corrcoef],
   output_features=t5_features(),
 )
+forms.register_classes(
+  "super_glue_axb_v102", "{sentence1}", "{sentence2}", classes=_RTE_CLASSES
+)
 
 # The diagnostic set on gender, put as RTE. t5 names no metric.
 #   {'premise': 'The instructor encouraged the student to pursue her dreams.',
@@ -188,6 +214,9 @@ seqio.TaskRegistry.add(
   postprocess_fn=_rte_answer,
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
+)
+forms.register_classes(
+  "super_glue_axg_v102", "{premise}", "{hypothesis}", classes=_RTE_CLASSES
 )
 
 # Has the word the same sense in both sentences? Where it stands is not told.
@@ -210,6 +239,12 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
 )
+forms.register_classes(
+  "super_glue_wic_v102",
+  "{word}: {sentence1}",
+  "{sentence2}",
+  classes=_TRUTH_CLASSES,
+)
 
 # Does the pronoun refer to the noun? No published mixture has it in this form.
 #   {'text': 'The fish ate the worm . It was hungry.', 'label': 0,
@@ -223,6 +258,9 @@ seqio.TaskRegistry.add(
   postprocess_fn=_truth_answer,
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
+)
+forms.register_classes(
+  "super_glue_wsc_v102", winograd.marked, classes=_TRUTH_CLASSES
 )
 
 # WSC by naming the referent; training rows whose noun is wrong are left out.

@@ -14,9 +14,11 @@ The labels of test are not public: scores are on validation.
 """
 
 from tasks.formats.multiple_choice import CHOICES
-from tasks.your_data.text_to_text import TextToTextTask
+from tasks.your_data.forms import ChoicesTask
 
-TextToTextTask.from_csv(
+# `swag`, and `swag:choices` as BERT reads it: the sentence, and the beginning
+# of the next one with each ending.
+ChoicesTask.from_csv(
   "swag",
   splits={"train": "swag/train.csv", "validation": "swag/val.csv"},
   inputs=(
@@ -25,5 +27,12 @@ TextToTextTask.from_csv(
   ),
   targets="{label}",
   labels=CHOICES,
+  texts=["{sent1}"],
+  choices=[
+    "{sent2} {ending0}",
+    "{sent2} {ending1}",
+    "{sent2} {ending2}",
+    "{sent2} {ending3}",
+  ],
   metrics=["accuracy"],
 )

@@ -50,6 +50,11 @@ def hellaswag(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
   }
 
 
+def hellaswag_endings(example: dict[str, tf.Tensor]) -> tf.Tensor:
+  """Returns the endings of a row of HellaSwag."""
+  return example["endings"]
+
+
 def race(dataset: tf.data.Dataset) -> tf.data.Dataset:
   """Writes each question about an article as an example.
 
@@ -93,6 +98,44 @@ def race(dataset: tf.data.Dataset) -> tf.data.Dataset:
     questions, num_parallel_calls=tf.data.experimental.AUTOTUNE
   )
   return dataset.unbatch()
+
+
+def race_questions(dataset: tf.data.Dataset) -> tf.data.Dataset:
+  """Returns each question about an article as a row, in the order of `race`.
+
+  Args:
+    dataset: rows of RACE: an article and its questions.
+
+  Returns:
+    `article`, `question` and `options` of each question.
+  """
+
+  def questions(example):
+    options = example["options"]
+    number = options.nrows()
+    return {
+      "article": tf.repeat(example["article"], number),
+      "question": example["questions"],
+      "options": options,
+    }
+
+  return dataset.map(questions).unbatch()
+
+
+def race_choices(example: dict[str, tf.Tensor]) -> tf.Tensor:
+  """Returns the question with each of its options, of `race_questions`."""
+  return tf.strings.join(
+    [example["question"], example["options"]], separator=" "
+  )
+
+
+def copa_premise(example: dict[str, tf.Tensor]) -> tf.Tensor:
+  """Returns the premise of a row of COPA and what is asked about it."""
+  asks_cause = tf.equal(example["question"], "cause")
+  question = tf.where(
+    asks_cause, "What was the cause of this?", "What happened as a result?"
+  )
+  return tf.strings.join([example["premise"], question], separator=" ")
 
 
 def _number(choices: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:

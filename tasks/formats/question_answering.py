@@ -66,6 +66,16 @@ def squad(
   }
 
 
+def answer_texts(example: dict[str, tf.Tensor]) -> tf.Tensor:
+  """Returns the answers of a row of SQuAD as the rows write them."""
+  return example["answers"]["text"]
+
+
+def answer_starts(example: dict[str, tf.Tensor]) -> tf.Tensor:
+  """Returns the character of the context that each answer begins with."""
+  return example["answers"]["answer_start"]
+
+
 def squad_span(dataset: tf.data.Dataset) -> tf.data.Dataset:
   """Writes a question about a passage, with the place of its answer as target.
 

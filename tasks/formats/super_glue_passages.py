@@ -31,15 +31,25 @@ def multirc(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     one question are scored together.
   """
   names = ("question", "answer", "paragraph")
-  text = labelled_text.join_fields("multirc", names, example)
-  text = tf.strings.regex_replace(text, "<br>", " ")
   return {
-    "inputs": tf.strings.regex_replace(text, "</?b>", ""),
+    "inputs": _without_marks(
+      labelled_text.join_fields("multirc", names, example)
+    ),
     "targets": labelled_text.label_word(example["label"], ("False", "True")),
     "idx/paragraph": example["idx"]["paragraph"],
     "idx/question": example["idx"]["question"],
     "idx/answer": example["idx"]["answer"],
   }
+
+
+def plain_paragraph(example: dict[str, tf.Tensor]) -> tf.Tensor:
+  """Returns the paragraph of a row of MultiRC without the marks of HTML."""
+  return _without_marks(example["paragraph"])
+
+
+def _without_marks(text: tf.Tensor) -> tf.Tensor:
+  text = tf.strings.regex_replace(text, "<br>", " ")
+  return tf.strings.regex_replace(text, "</?b>", "")
 
 
 def record(dataset: tf.data.Dataset) -> tf.data.Dataset:

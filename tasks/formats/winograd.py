@@ -166,16 +166,20 @@ def judged(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
   Returns:
     `inputs`, `targets` (`<unk>` where the label is hidden) and `idx`.
   """
+  return {
+    "inputs": tf.strings.join(["wsc text:", marked(example)], separator=" "),
+    "targets": labelled_text.label_word(example["label"], ("False", "True")),
+    "idx": example["idx"],
+  }
+
+
+def marked(example: dict[str, tf.Tensor]) -> tf.Tensor:
+  """Returns the text of a row of WSC with its noun and its pronoun marked."""
   noun, pronoun = example["span1_index"], example["span2_index"]
   # The asterisks around the noun are words as well.
   pronoun += 2 * tf.cast(noun < pronoun, tf.int32)
   text = _mark(example["text"], noun, example["span1_text"], "*")
-  text = _mark(text, pronoun, example["span2_text"], "#")
-  return {
-    "inputs": tf.strings.join(["wsc text:", text], separator=" "),
-    "targets": labelled_text.label_word(example["label"], ("False", "True")),
-    "idx": example["idx"],
-  }
+  return _mark(text, pronoun, example["span2_text"], "#")
 
 
 def schema(

@@ -8,6 +8,7 @@ from typing import Any
 import seqio
 import tensorflow as tf
 
+from tasks.formats.steps import TOKENIZED
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -71,6 +72,7 @@ def add_task(
   *,
   features: Mapping[str, seqio.Feature],
   before: Sequence[Callable[..., tf.data.Dataset]] = (),
+  tokenized: Sequence[Callable[..., tf.data.Dataset]] = TOKENIZED,
   **options: Any,
 ) -> Any:
   """Registers a task whose examples are text, and returns it.
@@ -81,6 +83,7 @@ def add_task(
       the steps `before`.
     features: The features `inputs` and `targets`.
     before: The steps before the tokenisation.
+    tokenized: The steps from texts to ids.
     **options: Further arguments of `seqio.TaskRegistry.add`.
 
   Raises:
@@ -103,12 +106,7 @@ def add_task(
     return seqio.TaskRegistry.add(
       name,
       source=source,
-      preprocessors=[
-        *before,
-        seqio.preprocessors.tokenize,
-        seqio.CacheDatasetPlaceholder(),
-        seqio.preprocessors.append_eos_after_trim,
-      ],
+      preprocessors=[*before, *tokenized],
       output_features=features,
       **options,
     )

@@ -48,6 +48,8 @@ class RowExamples:
   Attributes:
     fields: The fields of a row that are used.
     signature: The tensor specification of an example.
+    no_answer: The target text of rows without an answer, or None.
+    may_be_empty: The fields that may be empty.
     settings: JSON of all that the examples depend on.
   """
 
@@ -68,10 +70,10 @@ class RowExamples:
     self._answers = answers and [
       templates.Template(answer, "answers") for answer in answers
     ]
-    self._no_answer = no_answer
+    self.no_answer = no_answer
     self._labels = labels
     self._has_numbers = has_numbers
-    self._may_be_empty = tuple(may_be_empty)
+    self.may_be_empty = tuple(may_be_empty)
     self.settings = [
       inputs,
       targets,
@@ -79,7 +81,7 @@ class RowExamples:
       answers,
       no_answer,
       has_numbers,
-      self._may_be_empty,
+      self.may_be_empty,
     ]
     used = [self._inputs, self._targets, *(self._answers or ())]
     self.fields = tuple(
@@ -98,7 +100,7 @@ class RowExamples:
         f"Task {name!r} has targets without a field: {targets!r}; name fields "
         "in braces."
       )
-    for field in self._may_be_empty:
+    for field in self.may_be_empty:
       if field not in self.fields:
         raise UserError(
           f"Task {name!r} does not use the field {field!r} of may_be_empty="
@@ -109,11 +111,11 @@ class RowExamples:
 
   def __call__(self, row: Row) -> Iterator[dict[str, Any]]:
     example = {
-      "inputs": self._inputs.fill(row, self._may_be_empty),
+      "inputs": self._inputs.fill(row, self.may_be_empty),
       "targets": self._target(row),
     }
     if self._labels is not None:
-      example["targets"] = _label(
+      example["targets"] = find_label(
         example["targets"], self._labels, self._targets.fields[0]
       )
     if self._has_numbers and not _is_number(example["targets"]):
@@ -124,7 +126,7 @@ class RowExamples:
       accepted = [
         text for answer in self._answers for text in self._accepted(answer, row)
       ]
-      if not accepted and self._no_answer is None:
+      if not accepted and self.no_answer is None:
         raise RowProblem("has no accepted answer")
       example["answers"] = accepted
     yield example
@@ -132,16 +134,16 @@ class RowExamples:
   def _target(self, row: Row) -> str:
     """Returns the target text: of a list of answers, the first."""
     if not (self._answers and self._targets.is_field):
-      return self._targets.fill(row, self._may_be_empty)
+      return self._targets.fill(row, self.may_be_empty)
     texts = self._accepted(self._targets, row)
-    if not texts and self._no_answer is None:
+    if not texts and self.no_answer is None:
       raise RowProblem("has no accepted answer")
-    return texts[0] if texts else self._no_answer
+    return texts[0] if texts else self.no_answer
 
   def _accepted(self, template: templates.Template, row: Row) -> list[str]:
     """Returns the answers that a template gives for a row."""
     if template.is_field:
-      declines = self._no_answer is not None
+      declines = self.no_answer is not None
       return templates.read_list(row, template.fields[0], declines)
     return [template.fill(row)]
 
@@ -167,7 +169,7 @@ def _check_labels(
     )
 
 
-def _label(value: str, labels: Sequence[str], field: str) -> str:
+def find_label(value: str, labels: Sequence[str], field: str) -> str:
   """Returns the label that a row names, by its word or by its index."""
   if value in labels:
     return value
@@ -226,22 +228,14 @@ def register(
     functions, post_processing = scoring_by_name.ranking(length_normalized)
     source = PromptedDataSource(files, prompt)
   else:
-    if labels is not None:
-      labels = [templates.spell(label) for label in labels]
-    functions, post_processing, kind = scoring_by_name.scoring(
-      metrics, labels, has_answers=answers is not None, no_answer=no_answer
-    )
-    declines = kind == scoring_by_name.ANSWERS_OR_NONE
-    if answers is None and (declines or kind == scoring_by_name.ANSWERS):
-      answers = targets
-    examples = RowExamples(
+    examples, functions, post_processing = make_examples(
       name,
       inputs=inputs,
       targets=targets,
+      metrics=metrics,
       labels=labels,
-      answers=[answers] if isinstance(answers, str) else answers,
-      no_answer=no_answer if declines else None,
-      has_numbers=kind == scoring_by_name.NUMBERS,
+      answers=answers,
+      no_answer=no_answer,
       may_be_empty=may_be_empty,
     )
     source = RowsDataSource(
@@ -259,6 +253,53 @@ def register(
     postprocess_fn=post_processing,
     task_cls=TextToTextTask,
   )
+
+
+def make_examples(
+  name: str,
+  *,
+  inputs: str,
+  targets: str,
+  metrics: scoring_by_name.Metrics,
+  labels: Sequence[str] | None,
+  answers: str | Sequence[str] | None,
+  no_answer: str,
+  may_be_empty: Sequence[str],
+) -> tuple[RowExamples, list[Callable[..., Any]], Callable[..., Any] | None]:
+  """Returns what makes and what scores the examples of a task.
+
+  Args:
+    name: The name of the task.
+    inputs: As in `TextToTextTask`, as are all that follow.
+    targets: The target text.
+    metrics: The metrics.
+    labels: The closed set of targets.
+    answers: The accepted answers.
+    no_answer: The target text of rows without an answer.
+    may_be_empty: The fields that may be empty.
+
+  Returns:
+    The maker of examples, the metrics and the post-processing.
+  """
+  if labels is not None:
+    labels = [templates.spell(label) for label in labels]
+  functions, post_processing, kind = scoring_by_name.scoring(
+    metrics, labels, has_answers=answers is not None, no_answer=no_answer
+  )
+  declines = kind == scoring_by_name.ANSWERS_OR_NONE
+  if answers is None and (declines or kind == scoring_by_name.ANSWERS):
+    answers = targets
+  examples = RowExamples(
+    name,
+    inputs=inputs,
+    targets=targets,
+    labels=labels,
+    answers=[answers] if isinstance(answers, str) else answers,
+    no_answer=no_answer if declines else None,
+    has_numbers=kind == scoring_by_name.NUMBERS,
+    may_be_empty=may_be_empty,
+  )
+  return examples, functions, post_processing
 
 
 _checked = functools.partial(checks_arguments, options_of=register)

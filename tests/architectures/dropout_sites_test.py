@@ -59,7 +59,7 @@ def draws(model, batch):
         batch,
         deterministic=False,
         rngs={"dropout": key},
-        method="logits_of_batch",
+        method="hidden",
       ),
       state.abstract_params(model),
       jax.random.key(0),

@@ -57,7 +57,7 @@ def mean_logits(models, params, batch):
 
   def each(params):
     return [
-      model.apply({"params": own}, batch, method="logits_of_batch")
+      model.apply({"params": own}, batch, method="all_logits")["tokens"]
       for model, own in zip(models, params, strict=True)
     ]
 

@@ -48,6 +48,19 @@ EXACT = {
   ("llama", "llama_7b"): 6_738_415_616,
   ("llama", "llama_1b"): 1_100_048_384,
 }
+# Without the heads of pre-training, as Google's table of small models and
+# `transformers` count BERT; the others with the head of masked tokens.
+ENCODERS = {
+  ("bert", "bert_tiny"): 4_385_920,
+  ("bert", "bert_mini"): 11_170_560,
+  ("bert", "bert_small"): 28_763_648,
+  ("bert", "bert_medium"): 41_373_184,
+  ("bert", "bert_base"): 109_482_240,
+  ("bert", "bert_large"): 335_141_888,
+  ("distilbert", "distilbert_base"): 66_985_530,
+  ("roberta", "roberta_base"): 124_696_665,
+  ("roberta", "roberta_large"): 355_411_033,
+}
 # As the papers' tables print them.
 PRINTED = {
   # Vaswani et al. 2017, table 3; 37,000 byte pairs.
@@ -90,6 +103,17 @@ def test_published_sizes_have_exactly_their_parameters(model):
   assert count(*model) == EXACT[model]
 
 
+@pytest.mark.parametrize("model", ENCODERS, ids="-".join)
+def test_published_encoders_have_exactly_their_parameters(model):
+  architecture, size = model
+  shapes = update_parameter_trees.shapes(architecture, size, scan=False)
+  if architecture == "bert":
+    del shapes["heads"]
+  leaves = jax.tree.leaves(shapes)
+  found = sum(math.prod(leaf.shape) for leaf in leaves)
+  assert found == ENCODERS[model]
+
+
 @pytest.mark.parametrize("model", PRINTED, ids="-".join)
 def test_other_published_sizes_have_about_their_parameters(model):
   # What the table of Vaswani et al. counts besides is not known.
@@ -98,7 +122,9 @@ def test_other_published_sizes_have_about_their_parameters(model):
 
 
 def test_every_architecture_has_a_recorded_tree():
-  assert list(update_parameter_trees.SIZES) == tiny_models.ARCHITECTURES
+  assert set(update_parameter_trees.SIZES) == {
+    *tiny_models.ARCHITECTURES, *tiny_models.ENCODERS
+  }  # fmt: skip
 
 
 @pytest.mark.parametrize(("architecture", "scan"), update_parameter_trees.TREES)

@@ -68,7 +68,7 @@ def program(*variant: str) -> str:
     converter, tiny_models.random_examples(), packing=False
   )
   traced = jax.make_jaxpr(
-    functools.partial(model.init_with_output, method="logits_of_batch")
+    functools.partial(model.init_with_output, method="all_logits")
   )(jax.random.key(0), batch)
   rows = batch["decoder_input_tokens"].shape
   assert traced.out_avals[0].shape == (*rows, tiny_models.TINY["VOCAB_SIZE"])

@@ -40,7 +40,9 @@ def influence(model, batch, place: int) -> np.ndarray:
   """
 
   def logit(params):
-    logits = model.apply({"params": params}, batch, method="logits_of_batch")
+    logits = model.apply({"params": params}, batch, method="all_logits")[
+      "tokens"
+    ]
     return logits[0, place, 47]
 
   # Not compiled: the models share most operations, and each is one row.

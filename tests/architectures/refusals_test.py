@@ -96,7 +96,7 @@ def test_what_does_not_fit_is_refused_in_one_sentence(
       converter, tiny_models.random_examples(), packing=False
     )
     jax.eval_shape(
-      lambda key: model.init(key, batch, method="logits_of_batch"),
+      lambda key: model.init(key, batch, method="all_logits"),
       jax.random.key(0),
     )
   assert "\n" not in sentence(error.value)

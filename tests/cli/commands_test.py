@@ -72,6 +72,35 @@ def test_what_is_prepared_is_told(capsys, tmp_path):
   assert f"prepared {train.strip()}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", ["mini_mrpc", "mini_mrpc:classes"])
+def test_inspect_task_shows_the_forms(name, capsys):
+  pytest.importorskip("seqio")
+  words = ["inspect", "task", name, "-n", "1", "--examples", "9"]
+  found = json.loads(printed(capsys, *words, "--json"))
+  classes = ["not_equivalent", "equivalent"]
+  form = {"form": "classes", "classes": classes}
+  assert found["forms"] == [{"task": "mini_mrpc:classes", **form}]
+  (line,) = (
+    line
+    for line in printed(capsys, *words).splitlines()
+    if line.startswith("form ")
+  )
+  assert line == (
+    "form classes: mini_mrpc:classes (not_equivalent, equivalent)"
+  )
+  if name == "mini_mrpc":
+    assert found["form"] is None
+    return
+  assert found["form"] == form
+  first, second = (
+    found["examples"][0][feature]["text"] for feature in ("first", "second")
+  )
+  text = printed(capsys, *words)
+  assert f"1 first: {first}\n" in text
+  assert f"1 second: {second}\n" in text
+  assert "1 target: not_equivalent\n" in text
+
+
 def test_flags_of_beam_need_a_runner(capsys, tmp_path):
   words = ["prepare", "--mixture", "mini_copa", "--prepared_dir", str(tmp_path)]
   assert cli.main([*words, "--direct_num_workers=2"]) == 2
@@ -177,6 +206,10 @@ def test_inspect_mixture_refuses(capsys, tmp_path, monkeypatch):
   monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
   for name, sentence in (
     ("minature", "no mixture is named 'minature'; did you mean 'miniature'"),
+    (
+      "miniature_super_glue:classes",
+      "Task 'mini_copa' has no form 'classes'; it has 'choices'.",
+    ),
     (
       "glue_real_small",
       "Mixture 'glue_real_small' has members that cannot be read: "

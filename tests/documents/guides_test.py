@@ -119,6 +119,25 @@ def test_a_vocabulary_of_ones_own(folder, capsys):
   sys.modules["seqio"].TaskRegistry.remove("my_corpus")
 
 
+def test_forms_of_rows(folder, capsys):
+  seqio = pytest.importorskip("seqio")
+  (source,) = blocks("forms", "python")
+  (folder / "my_forms.py").write_text(source)
+  (words,) = commands(guide("forms"))
+  assert cli.main(words[1:]) == 0
+  (line,) = re.findall(r"```\n(form .*)\n```", guide("forms"))
+  assert line in capsys.readouterr().out.splitlines()
+  words = ["--module=my_forms", "--data_dir=data", "--json"]
+  code = cli.main(["inspect", "task", "my_pairs:classes", *words])
+  printed = capsys.readouterr()
+  assert code == 0, printed.err
+  (first, *_) = json.loads(printed.out)["examples"]
+  texts = [first[name]["text"] for name in ("first", "second", "target")]
+  assert texts == list(ROWS[0])
+  for name in ("my_pairs", "my_pairs:classes"):
+    seqio.TaskRegistry.remove(name)
+
+
 def test_prompts_and_demonstrations(folder, capsys):
   (prompts,) = blocks("prompts", "yaml")
   (source,) = blocks("prompts", "python")

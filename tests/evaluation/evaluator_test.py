@@ -12,6 +12,7 @@ from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import evaluator
 from transformer_zoo.evaluation.journal import Journal
+from transformer_zoo.evaluation.scorers.text import TextScorer
 
 METRICS = "transformer_zoo.evaluation.metrics.classification"
 ANSWERS = "transformer_zoo.evaluation.answers.post_processors"
@@ -92,9 +93,12 @@ def generate(params, *, inputs_BM, lengths_B, example_ids_B, limits_B):
 @pytest.fixture
 def make_evaluator():
   def make(**changes):
+    scorer = {"example_sums": example_sums, "generate": generate}
+    for name in [*changes]:
+      if name in ("generate", "example_sums", "decoding"):
+        scorer[name] = changes.pop(name)
     settings = {
-      "generate": generate,
-      "example_sums": example_sums,
+      "scorer": TextScorer(**scorer),
       "put": lambda batch: batch,
       "fetch": np.asarray,
       "lengths": {"inputs": 1, "targets": 1},

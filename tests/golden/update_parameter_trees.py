@@ -15,7 +15,9 @@ from transformer_zoo.training import state
 
 # One size of each architecture.
 SIZES = {
+  "bert": "bert_tiny",
   "byt5": "byt5_small",
+  "distilbert": "distilbert_base",
   "gpt_1": "gpt_1",
   "gpt_2": "gpt_2_small",
   "gpt_3": "gpt_3_small",
@@ -24,6 +26,7 @@ SIZES = {
   "lm": "t5_1_0_small",
   "mt5": "t5_1_1_small",
   "prefix_lm": "t5_1_0_small",
+  "roberta": "roberta_base",
   "shared": "t5_1_0_small",
   "t5_1_0": "t5_1_0_small",
   "t5_1_1": "t5_1_1_small",
@@ -47,7 +50,12 @@ def shapes(architecture: str, size: str, *, scan: bool, **macros):
   """Boxed parameters of sizes/<size>.gin, by shape evaluation."""
   settings = {"SCAN_LAYERS": scan, **macros}
   config.load(
-    [f"architectures/{architecture}.gin", f"sizes/{size}.gin"],
+    [
+      f"architectures/{architecture}.gin",
+      f"sizes/{size}.gin",
+      # With the pooler, which no head of masked tokens reads.
+      *(["heads/tokens_next_sentence.gin"] if architecture == "bert" else []),
+    ],
     [f"{name}={value!r}" for name, value in settings.items()],
     root="MODEL",
   )

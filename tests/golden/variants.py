@@ -194,9 +194,9 @@ def outputs(model, params, batch) -> dict[str, np.ndarray]:
   """Logits at the tokens, the summed loss, its gradient by parameter."""
 
   def loss(params):
-    logits_BLV = model.apply(
-      {"params": params}, batch, method="logits_of_batch"
-    )
+    logits_BLV = model.apply({"params": params}, batch, method="all_logits")[
+      "tokens"
+    ]
     likelihoods_BLV = jax.nn.log_softmax(logits_BLV)
     chosen_BL1 = jnp.take_along_axis(
       likelihoods_BLV, batch["decoder_target_tokens"][..., None], axis=-1
@@ -243,13 +243,15 @@ def record(golden_path: pathlib.Path, params, batch, outputs) -> None:
   )
 
 
-def assert_recorded(golden_path: pathlib.Path, model, params, batch) -> None:
-  """Checks that outputs are those in a file."""
+def assert_recorded(
+  golden_path: pathlib.Path, model, params, batch, compute=outputs
+) -> None:
+  """Checks that what `compute` finds is what is recorded in a file."""
   golden = np.load(golden_path)
   assert t5.checksum(params, batch) == golden["checksum"], (
     "weights or batch differ from what was recorded: record them again"
   )
-  found = outputs(model, params, batch)
+  found = compute(model, params, batch)
   for entry, tolerance in {"logits": 2e-5, "loss": 1e-5}.items():
     difference = tiny_t5.largest_difference(found.pop(entry), golden[entry])
     assert difference < tolerance, entry

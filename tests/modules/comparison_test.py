@@ -77,3 +77,16 @@ def test_other_kinds_of_models():
   assert found("t5_1_1", "gpt_2") == {
     "model": "EncoderDecoder instead of DecoderOnly"
   }
+
+
+def test_heads_are_compared_by_name():
+  model, _ = tiny_models.build("bert")
+  assert not comparison.differences(model, tiny_models.build.__wrapped__(
+    "bert", bindings=("Dropout.rate=0.3",)
+  )[0])  # fmt: skip
+  other, _ = tiny_models.build(
+    "bert", "../heads/tokens_next_sentence.gin", "feed_forward/relu.gin"
+  )
+  different = comparison.differences(model, other)
+  assert different["heads.parts.next_sentence"] == "None instead of ClassLogits"
+  assert "heads.parts.tokens" not in different

@@ -70,6 +70,6 @@ def test_an_unknown_activation_is_refused(module):
   with pytest.raises(
     ValueError,
     match="unknown activation 'gleu'; allowed: relu, gelu, gelu_exact, "
-    "silu, sigmoid, linear",
+    "silu, sigmoid, tanh, linear",
   ):
     module(d_ff=7, activation="gleu")

@@ -16,6 +16,7 @@ from tests import tiny_t5
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.feed_forward import Mlp
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.objectives.terms import Term
 from transformer_zoo.peft import substitution
 from transformer_zoo.peft.adapters import adapters
 from transformer_zoo.peft.trainable import ALL
@@ -75,7 +76,7 @@ def sum_of_all(params, batch, key):
   """An objective whose gradients are all `x`."""
   del key
   total = sum(jnp.sum(x) for x in jax.tree.leaves(params))
-  return total * batch["x"], {"weight_sum": 1.0}
+  return {"x": Term(total * batch["x"], jnp.float32(1), {})}
 
 
 def test_norms_are_of_layers_that_are_trained():

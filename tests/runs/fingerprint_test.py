@@ -6,6 +6,7 @@ import pytest
 
 from transformer_zoo.data.features.converters import LanguageModel
 from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.evaluation.scorers.text import TextScorer
 from transformer_zoo.runs import fingerprint
 
 VOCABULARY = types.SimpleNamespace(checksum="a", extra_ids=0)
@@ -29,7 +30,7 @@ def of_evaluation(decoding, metrics):
     batch_size=8,
     max_examples=None,
     corruption=None,
-    decoding=decoding,
+    scorer=TextScorer(None, None, decoding),
     converter=LanguageModel(),
   )
   return fingerprint.of_evaluation(

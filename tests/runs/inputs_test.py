@@ -84,6 +84,7 @@ def test_a_language_model_tells_what_inputs_it_leaves_out(capsys):
     name="sst2",
     scoring=object(),
     features=("inputs", "targets"),
+    form=None,
     vocabulary=types.SimpleNamespace(size=8, pad_id=0, eos_id=1),
   )
   mixture = types.SimpleNamespace(tasks=[task])
@@ -97,3 +98,49 @@ def test_a_language_model_tells_what_inputs_it_leaves_out(capsys):
   task.scoring = None  # Text.
   inputs.check_mixture(model, mixture, alone)
   assert not capsys.readouterr().out
+
+
+def test_a_form_is_read_under_the_name_of_its_task(tmp_path):
+  """Scores, averages and submissions are those of the text-to-text task."""
+  pytest.importorskip("seqio")
+  named = [
+    inputs.prepared(name, str(tmp_path), form="classes", report=print)
+    for name in ("mini_mrpc", "mini_mrpc:classes")
+  ]
+  for mixture in named:
+    assert mixture.name == "mini_mrpc"
+    assert [task.name for task in mixture.tasks] == ["mini_mrpc"]
+    assert mixture.tasks[0].form["form"] == "classes"
+  assert inputs.identity(named[0]) == inputs.identity(named[1])
+  words = inputs.prepared("mini_mrpc", str(tmp_path), report=print)
+  assert inputs.identity(words) != inputs.identity(named[0])
+  assert "form" not in inputs.identity(words)["mini_mrpc"]
+
+
+@pytest.mark.parametrize("kind", ["classes", "tags"])
+def test_a_head_with_another_number_of_classes_is_refused(kind):
+  names = ["O", "B-PER", "I-PER"]
+  task = types.SimpleNamespace(
+    name="x",
+    scoring=None,
+    form={"form": kind, kind: names},
+    vocabulary=types.SimpleNamespace(size=300, pad_id=0, eos_id=2),
+  )
+  mixture = types.SimpleNamespace(tasks=[task])
+  model = types.SimpleNamespace(
+    token_embedder=types.SimpleNamespace(num_embeddings=300),
+    pad_id=0,
+    heads=types.SimpleNamespace(
+      parts={kind: types.SimpleNamespace(num_classes=2)}
+    ),
+  )
+  with pytest.raises(UserError) as error:
+    inputs.check_mixture(model, mixture)
+  assert str(error.value) == (
+    f"task 'x' has the 3 {kind} O, B-PER, I-PER but the head {kind!r} of the "
+    "model has 2; set NUM_CLASSES to 3"
+  )
+  model.heads.parts[kind].num_classes = 3
+  inputs.check_mixture(model, mixture)
+  model.heads.parts = {"tokens": None}  # an objective refuses it
+  inputs.check_mixture(model, mixture)

@@ -53,6 +53,7 @@ def run_step(state, batch, history):
   sums = {
     "loss_sum": jnp.float32(number / 7),
     "z_loss_sum": jnp.float32(0.25),
+    "loss": jnp.float32(number / 14 + 0.125),
     "correct_sum": jnp.float32(1),
     "weight_sum": jnp.float32(2),
     "token_sum": jnp.float32(10),
@@ -253,7 +254,7 @@ def test_sigterm_in_the_last_evaluation_is_not_forgotten(run, tmp_path):
   assert metrics(tmp_path / "cut") == metrics(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("name", ["loss_sum", "z_loss_sum", "gradient_norm"])
+@pytest.mark.parametrize("name", ["loss", "gradient_norm"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_not_finite(run, tmp_path, name, value):
   def spoilt(state, batch, history):
@@ -271,7 +272,7 @@ def test_not_finite(run, tmp_path, name, value):
   assert saved["step"] == 6 and saved[name] == str(value)
   assert np.load(folder / "batch_6.npz")["number"] == 5
   sentence = str(caught.value)
-  assert sentence.startswith("the loss of step 6 is not finite (loss_sum ")
+  assert sentence.startswith("the loss of step 6 is not finite (loss ")
   assert f"its batch is saved as {folder / 'batch_6.npz'}" in sentence
 
 

@@ -1,8 +1,9 @@
 """Architectures: the wiring of embedders, stacks and heads.
 
-Imports modules only. Begin with `encoder_decoder.py`, then `decoder_only.py`;
-`ensemble.py` averages several models. Training asks a model for
-`logits_of_batch(batch, deterministic=)`, which takes the features of its
-converter, and for `logits_of_hidden(hidden)`, which makes logits of some
-targets at a time; decoding asks for `prefill` and `decode_step`.
+Imports modules only. Begin with `encoder_only.py`, then `encoder_decoder.py`
+and `decoder_only.py`; `ensemble.py` averages several models. Every model has
+`reads`, the features that a batch must have; `hidden(batch, deterministic=)`;
+`logits(hidden)`, which an encoder also asks for the name of a head; and
+`all_logits(batch)`, those of every head by name. Decoding asks for `prefill`
+and `decode_step`.
 """

@@ -10,6 +10,7 @@ GPT-3 and a Llama-like baseline are other parts in the same wiring.
 
 from collections.abc import Mapping
 import dataclasses
+from typing import ClassVar
 
 from flax import linen as nn
 import gin
@@ -38,7 +39,16 @@ class DecoderOnly(nn.Module):
   pad_id: int = 0
   inputs_bidirectional_attention: bool = False
 
-  def __call__(
+  reads: ClassVar[tuple[str, ...]] = (
+    "decoder_input_tokens",
+    "decoder_target_tokens",
+  )
+
+  def __call__(self, *arguments, **keywords) -> jax.Array:
+    """Teacher-forced logits [B, L, V]; arguments as for `decode_hidden`."""
+    return self.logits(self.decode_hidden(*arguments, **keywords))
+
+  def decode_hidden(
     self,
     decoder_input_tokens: jax.Array,
     *,
@@ -47,7 +57,7 @@ class DecoderOnly(nn.Module):
     decoder_positions: jax.Array | None = None,
     deterministic: bool = True,
   ) -> jax.Array:
-    """Teacher-forced logits.
+    """The output of the layers, that logits are made of.
 
     Padding stands after the tokens, where causality hides it from them; what
     comes out at padding means nothing.
@@ -61,29 +71,28 @@ class DecoderOnly(nn.Module):
       deterministic: no dropout.
 
     Returns:
-      float32 logits [B, L, V].
+      [B, L, D].
     """
     mask_B1LL = masks.causal_mask(decoder_input_tokens.shape[1])
     if decoder_causal_attention is not None:
       mask_B1LL |= masks.prefix_mask(decoder_causal_attention > 0)
     if decoder_segment_ids is not None:
       mask_B1LL &= masks.segment_mask(decoder_segment_ids, decoder_segment_ids)
-    return self.decoder(
+    return self.decoder.hidden(
       self.token_embedder(decoder_input_tokens),
-      embedder=self.token_embedder,
       mask_B1LM=mask_B1LL,
       token_positions_1L=decoder_positions,
       deterministic=deterministic,
     )
 
-  def logits_of_batch(
+  def hidden(
     self, batch: Mapping[str, jax.Array], *, deterministic: bool = True
   ) -> jax.Array:
-    """Teacher-forced logits [B, L, V] of SeqIO's decoder-only features."""
+    """The output of the layers [B, L, D] of SeqIO's decoder-only features."""
     prefix_BL = None
     if self.inputs_bidirectional_attention:
       prefix_BL = batch.get("decoder_causal_attention")
-    return self(
+    return self.decode_hidden(
       batch["decoder_input_tokens"],
       decoder_causal_attention=prefix_BL,
       decoder_segment_ids=batch.get("decoder_segment_ids"),
@@ -91,9 +100,13 @@ class DecoderOnly(nn.Module):
       deterministic=deterministic,
     )
 
-  def logits_of_hidden(self, y_BLD: jax.Array) -> jax.Array:
-    """Logits [B, L, V] of the decoder's intermediate `hidden`."""
-    return self.decoder.logits(y_BLD, self.token_embedder)
+  def logits(self, hidden_BLD: jax.Array) -> jax.Array:
+    """Float32 logits [B, L, V] of the output of the layers."""
+    return self.decoder.logits(hidden_BLD, self.token_embedder)
+
+  def all_logits(self, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    """The teacher-forced logits of every head, here of `tokens` alone."""
+    return {"tokens": self.logits(self.hidden(batch))}
 
   def prefill(
     self,
@@ -129,7 +142,7 @@ class DecoderOnly(nn.Module):
     mask_B1TT = masks.causal_mask(tokens_BT.shape[1])
     if self.inputs_bidirectional_attention:
       mask_B1TT = jnp.ones_like(mask_B1TT)
-    self.decoder.encode(
+    self.decoder.hidden(
       self.token_embedder(tokens_BT),
       mask_B1LM=mask_B1TT & real_BT[:, None, None],
       token_positions_1L=jnp.maximum(jnp.cumsum(real_BT, axis=1) - 1, 0),

@@ -8,6 +8,7 @@ over the modules below.
 """
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from flax import linen as nn
 import gin
@@ -46,21 +47,21 @@ class Decoder(nn.Module):
     embedder: nn.Module,
     **keywords,
   ) -> jax.Array:
-    """Returns float32 logits [B, L, V]; keywords are the stack's.
+    """Returns float32 logits [B, L, V]; keywords are the stack's."""
+    return self.logits(self.hidden(y_BLD, encoded_BMD, **keywords), embedder)
 
-    What they are made of is kept as the intermediate `hidden`.
+  def hidden(
+    self, y_BLD: jax.Array, encoded_BMD: jax.Array | None = None, **keywords
+  ) -> jax.Array:
+    """Returns [B, L, D], the output of the layers.
+
+    Without `encoded_BMD` they attend to no encoder, and can be one.
     """
-    y_BLD = self.stack(y_BLD, encoded_BMD, **keywords)
-    self.sow("intermediates", "hidden", y_BLD)
-    return self.head(y_BLD, embedder)
+    return self.stack(y_BLD, encoded_BMD, **keywords)
 
   def logits(self, y_BLD: jax.Array, embedder: nn.Module) -> jax.Array:
-    """Returns the logits that are made of `hidden`."""
+    """Returns float32 logits [B, L, V] of hidden states [B, L, D]."""
     return self.head(y_BLD, embedder)
-
-  def encode(self, x_BLD: jax.Array, **keywords) -> jax.Array:
-    """Returns [B, L, D]: the layers without attention to an encoder."""
-    return self.stack(x_BLD, **keywords)
 
   @property
   def num_positions(self) -> int | None:
@@ -91,6 +92,12 @@ class EncoderDecoder(nn.Module):
   encoder: nn.Module | None = None
   target_embedder: nn.Module | None = None
   pad_id: int = 0
+
+  reads: ClassVar[tuple[str, ...]] = (
+    "encoder_input_tokens",
+    "decoder_input_tokens",
+    "decoder_target_tokens",
+  )
 
   def __call__(
     self,
@@ -136,7 +143,11 @@ class EncoderDecoder(nn.Module):
       deterministic=deterministic,
     )
 
-  def decode(
+  def decode(self, *arguments, **keywords) -> jax.Array:
+    """Teacher-forced logits [B, L, V]; arguments as for `decode_hidden`."""
+    return self.logits(self.decode_hidden(*arguments, **keywords))
+
+  def decode_hidden(
     self,
     encoded_BMD: jax.Array,
     encoder_input_tokens: jax.Array,
@@ -148,7 +159,7 @@ class EncoderDecoder(nn.Module):
     decoder_positions: jax.Array | None = None,
     deterministic: bool = True,
   ) -> jax.Array:
-    """Teacher-forced logits [B, L, V] of inputs that are encoded already.
+    """The decoder's output [B, L, D] over inputs that are encoded already.
 
     Args:
       encoded_BMD: output of `encode`.
@@ -173,34 +184,43 @@ class EncoderDecoder(nn.Module):
       encoder_mask_B1LM &= masks.segment_mask(
         decoder_segment_ids, encoder_segment_ids
       )
-    return self.decoder(
+    return self.decoder.hidden(
       self._target_embedder(decoder_input_tokens),
       encoded_BMD,
-      embedder=self._target_embedder,
       mask_B1LM=mask_B1LL,
       encoder_mask_B1LM=encoder_mask_B1LM,
       token_positions_1L=decoder_positions,
       deterministic=deterministic,
     )
 
-  def logits_of_batch(
+  def hidden(
     self, batch: Mapping[str, jax.Array], *, deterministic: bool = True
   ) -> jax.Array:
-    """Teacher-forced logits [B, L, V] of SeqIO's encoder-decoder features."""
-    return self(
+    """The decoder's output [B, L, D] of SeqIO's encoder-decoder features."""
+    encoded_BMD = self.encode(
+      batch["encoder_input_tokens"],
+      encoder_segment_ids=batch.get("encoder_segment_ids"),
+      encoder_positions=batch.get("encoder_positions"),
+      deterministic=deterministic,
+    )
+    return self.decode_hidden(
+      encoded_BMD,
       batch["encoder_input_tokens"],
       batch["decoder_input_tokens"],
       batch["decoder_target_tokens"],
       encoder_segment_ids=batch.get("encoder_segment_ids"),
       decoder_segment_ids=batch.get("decoder_segment_ids"),
-      encoder_positions=batch.get("encoder_positions"),
       decoder_positions=batch.get("decoder_positions"),
       deterministic=deterministic,
     )
 
-  def logits_of_hidden(self, y_BLD: jax.Array) -> jax.Array:
-    """Logits [B, L, V] of the decoder's intermediate `hidden`."""
-    return self.decoder.logits(y_BLD, self._target_embedder)
+  def logits(self, hidden_BLD: jax.Array) -> jax.Array:
+    """Float32 logits [B, L, V] of the decoder's output."""
+    return self.decoder.logits(hidden_BLD, self._target_embedder)
+
+  def all_logits(self, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    """The teacher-forced logits of every head, here of `tokens` alone."""
+    return {"tokens": self.logits(self.hidden(batch))}
 
   def encode(
     self,
@@ -215,7 +235,7 @@ class EncoderDecoder(nn.Module):
     mask_B1MM = masks.padding_mask(valid_BM, valid_BM)
     if encoder_segment_ids is not None:
       mask_B1MM &= masks.segment_mask(encoder_segment_ids, encoder_segment_ids)
-    encoder = self.decoder.encode if self.encoder is None else self.encoder
+    encoder = self.decoder.hidden if self.encoder is None else self.encoder
     return encoder(
       self.token_embedder(encoder_input_tokens),
       mask_B1LM=mask_B1MM,

@@ -20,7 +20,7 @@ class Ensemble(nn.Module):
   """A model that scores and generates with the mean logits of its members.
 
   Every member has a cache of its own; the beams of all of them are the same.
-  The intermediate `hidden` is a tuple with the hidden states of each member.
+  Its hidden states are a tuple with those of each member.
 
   Attributes:
     members: encoder-decoder models, or decoder-only ones; the parameters of
@@ -40,26 +40,28 @@ class Ensemble(nn.Module):
     """The token that is padding."""
     return self.members[0].pad_id
 
-  def logits_of_batch(
-    self, batch: Mapping[str, jax.Array], *, deterministic: bool = True
-  ) -> jax.Array:
-    """Teacher-forced logits [B, L, V]; keeps the intermediate `hidden`."""
-    logits_NBLV = [
-      member.logits_of_batch(batch, deterministic=deterministic)
-      for member in self.members
-    ]
-    if self.is_mutable_collection("intermediates"):
-      hidden = [
-        member.decoder.get_variable("intermediates", "hidden")[0]
-        for member in self.members
-      ]
-      self.sow("intermediates", "hidden", tuple(hidden))
-    return _mean(logits_NBLV)
+  @property
+  def reads(self) -> tuple[str, ...]:
+    """The features that a batch must have."""
+    return self.members[0].reads
 
-  def logits_of_hidden(self, hidden: tuple[jax.Array, ...]) -> jax.Array:
-    """Logits [B, L, V] of the members' intermediates `hidden`."""
+  def hidden(
+    self, batch: Mapping[str, jax.Array], *, deterministic: bool = True
+  ) -> tuple[jax.Array, ...]:
+    """The hidden states [B, L, D] of each member."""
+    return tuple(
+      member.hidden(batch, deterministic=deterministic)
+      for member in self.members
+    )
+
+  def logits(self, hidden: tuple[jax.Array, ...]) -> jax.Array:
+    """Float32 logits [B, L, V] of the members' hidden states."""
     pairs = zip(self.members, hidden, strict=True)
-    return _mean([member.logits_of_hidden(x_BLD) for member, x_BLD in pairs])
+    return _mean([member.logits(x_BLD) for member, x_BLD in pairs])
+
+  def all_logits(self, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    """The teacher-forced logits of every head, here of `tokens` alone."""
+    return {"tokens": self.logits(self.hidden(batch))}
 
   def prefill(
     self,

@@ -1,4 +1,4 @@
-"""The evaluator of a model on prepared tasks: decode, answer, measure."""
+"""The evaluator of a model on prepared tasks: score, answer, measure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import dataclasses
@@ -13,13 +13,14 @@ import numpy as np
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader import evaluation_split
 from transformer_zoo.data.storage import manifest
-from transformer_zoo.decoding.options import DecodingOptions
-from transformer_zoo.decoding.options import GREEDY
 
-# Tasks without scores, as unlabelled text, load no metrics.
+# Tasks without scores, as unlabelled text, load no metrics; scorers are made by
+# those that have a model.
 if typing.TYPE_CHECKING:
   from transformer_zoo.evaluation import task_scores
   from transformer_zoo.evaluation.journal import Journal
+  from transformer_zoo.evaluation.scorers.interface import Put
+  from transformer_zoo.evaluation.scorers.interface import Scorer
 
 # What scores a task that has no metrics of its own.
 _METRICS = "transformer_zoo.evaluation.metrics.classification"
@@ -28,13 +29,6 @@ OF_TOKENS = manifest.Scoring(
   metrics=({"function": f"{_METRICS}:token_accuracy", "kwargs": {}},),
   score_metrics=({"function": f"{_METRICS}:token_loss", "kwargs": {}},),
 )
-
-# (params, inputs_BM=, lengths_B=, example_ids_B= numbers of the examples,
-# limits_B= the most tokens of each) -> [B, L] ids.
-Generate = Callable[..., jax.Array]
-# (params, batch) -> `loss_sum`, `correct_sum` and `weight_sum`, each [B].
-ExampleSums = Callable[[Any, Mapping[str, jax.Array]], dict[str, jax.Array]]
-Put = Callable[[dict[str, np.ndarray]], dict[str, jax.Array]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,27 +75,23 @@ class Evaluator:
   """Evaluates parameters on tasks.
 
   Attributes:
-    generate: decodes a batch.
-    example_sums: teacher-forced sums of each example of a batch.
+    scorer: computes what the model makes of a batch.
     put: lays a batch of the host out on the devices.
     fetch: brings an array back.
     lengths: feature -> length that examples are trimmed and padded to.
     batch_size: examples a batch.
     max_examples: the most examples of a split; all if None.
     corruption: The corruption of unlabelled tasks, in place of their own.
-    decoding: the options that `generate` follows.
     converter: lays examples out as the model reads them.
   """
 
-  generate: Generate
-  example_sums: ExampleSums
-  put: Put
+  scorer: "Scorer"
+  put: "Put"
   fetch: Callable[[jax.Array], np.ndarray]
   lengths: Mapping[str, int]
   batch_size: int
   max_examples: int | None = None
   corruption: Callable | None = None
-  decoding: DecodingOptions = GREEDY
   converter: converters.Converter = converters.ENCODER_DECODER
 
   def open(
@@ -195,6 +185,7 @@ class Evaluator:
       done += len(computed)
       if done > known:
         report(done)
+    examples, rows = self.scorer.joined(task, examples, rows)
     weight = max(sum(row["target_tokens"] for row in rows), 1)
     log_likelihoods = [row["log_likelihood"] for row in rows]
     result = TaskResult(
@@ -202,7 +193,7 @@ class Evaluator:
       accuracy=math.fsum(row["correct_tokens"] for row in rows) / weight,
       scores={},
       predictions=[],
-      num_examples=data.num_examples,
+      num_examples=len(examples),
       truncated=data.truncated,
       examples=examples,
     )
@@ -241,51 +232,16 @@ class Evaluator:
       if number < len(known):
         yield batch, known[number]
         continue
-      outputs = [self.example_sums(params, self.put(batch.arrays))]
-      if decoded:
-        outputs.append(self.generate(params, **self.put(self._read(batch))))
+      outputs = self.scorer.compute(params, batch, self.put, answered=decoded)
       if pending is not None:
         yield self._finish(task, journal, *pending)
       pending = (batch, outputs)
     if pending is not None:
       yield self._finish(task, journal, *pending)
 
-  def _read(
-    self, batch: evaluation_split.EvaluationBatch
-  ) -> dict[str, np.ndarray]:
-    """What `generate` gets; rows without an example end at once."""
-    numbers_B, limits_B = np.zeros((2, len(batch.inputs)), np.int32)
-    lengths = [len(ids.get("targets", ())) for ids in batch.ids]
-    numbers_B[: len(lengths)] = batch.places
-    limits_B[: len(lengths)] = self.decoding.limits(np.array(lengths, np.int32))
-    return {
-      "inputs_BM": batch.inputs,
-      "lengths_B": batch.input_lengths,
-      "example_ids_B": numbers_B,
-      "limits_B": limits_B,
-    }
-
   def _finish(self, task, journal, batch, outputs):
     """Reads what the devices computed and writes it into the journal."""
-    sums = {name: self.fetch(array) for name, array in outputs[0].items()}
-    rows = [
-      {
-        "log_likelihood": -float(loss),
-        "correct_tokens": int(correct),
-        "target_tokens": int(weight),
-      }
-      for loss, correct, weight, _ in zip(
-        sums["loss_sum"],
-        sums["correct_sum"],
-        sums["weight_sum"],
-        batch.places,  # the rows after them are filling
-        strict=False,
-      )
-    ]
-    for ids_BL in outputs[1:]:
-      for row, ids in zip(rows, self.fetch(ids_BL).tolist(), strict=False):
-        written = self.decoding.before_end(ids)
-        row["prediction"] = task.vocabulary.decode(written)
+    rows = self.scorer.rows(task, batch, jax.tree.map(self.fetch, outputs))
     if journal:
       journal.append(rows)
     return batch, rows

@@ -134,10 +134,15 @@ def count(
   Raises:
     UserError: there is such a loop, and `while_trips` is not given.
   """
+  return _of_jaxpr(trace(function, *arguments, **keywords), while_trips)
+
+
+def trace(function: Callable, *arguments, **keywords) -> core.Jaxpr:
+  """Returns the jaxpr of one call, without what nothing uses."""
   closed = jax.make_jaxpr(function)(*arguments, **keywords)
   used = [True] * len(closed.jaxpr.outvars)
   jaxpr, _ = partial_eval.dce_jaxpr(closed.jaxpr, used)
-  return _of_jaxpr(jaxpr, while_trips)
+  return jaxpr
 
 
 def _of_jaxpr(jaxpr: core.Jaxpr, while_trips: int | None) -> Cost:

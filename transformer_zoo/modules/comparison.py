@@ -49,6 +49,9 @@ def _differences(path: str, a: Any, b: Any) -> Iterator[tuple[str, str]]:
   elif isinstance(a, tuple | list) and _same_length(a, b):
     for i, pair in enumerate(zip(a, b, strict=True)):
       yield from _differences(f"{path}[{i}]", *pair)
+  elif isinstance(a, Mapping) and isinstance(b, Mapping):
+    for name in {**a, **b}:
+      yield from _differences(f"{path}.{name}", a.get(name), b.get(name))
   elif _identity(a) != _identity(b):
     yield path or "model", f"{_shown(a)} instead of {_shown(b)}"
 

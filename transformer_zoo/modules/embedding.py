@@ -110,3 +110,29 @@ class Embed(nn.Module):
   @property
   def _width_axis(self) -> str | None:
     return "embed" if self.inner_features is None else None
+
+
+@gin.register
+class TokenTypeEmbed(nn.Module):
+  """A vector for each segment of a text (Devlin et al. 2019, section 3).
+
+  Attributes:
+    num_types: rows of the table; BERT has two segments.
+    features: d_model.
+    embedding_init: distribution of the table.
+  """
+
+  num_types: int
+  features: int
+  embedding_init: Callable = initializers.unit_normal
+
+  @nn.compact
+  def __call__(self, types_BL: jax.Array) -> jax.Array:
+    """Returns float32 [B, L, D]."""
+    table_TD = self.param(
+      "embedding",
+      axes.partitioned(self.embedding_init, None, "embed"),
+      (self.num_types, self.features),
+      jnp.float32,
+    )
+    return look_up(table_TD, types_BL)

@@ -3,6 +3,7 @@
 from flax import linen as nn
 import gin
 import jax
+import jax.numpy as jnp
 
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
@@ -17,11 +18,13 @@ ACTIVATIONS = {
   "gelu_exact": lambda x: jax.nn.gelu(x, approximate=False),
   "silu": jax.nn.silu,  # Swish with beta 1
   "sigmoid": jax.nn.sigmoid,
+  "tanh": jnp.tanh,
   "linear": lambda x: x,
 }
 
 
-def _check_activation(name: str):
+def check_activation(name: str) -> None:
+  """Raises UserError for a name that is no key of `ACTIVATIONS`."""
   if name not in ACTIVATIONS:
     raise UserError(
       f"unknown activation {name!r}; allowed: {', '.join(ACTIVATIONS)}"
@@ -65,7 +68,7 @@ class Mlp(nn.Module):
   dropout: nn.Module = part(Dropout)
 
   def __post_init__(self):
-    _check_activation(self.activation)
+    check_activation(self.activation)
     super().__post_init__()
 
   @nn.compact
@@ -96,7 +99,7 @@ class GatedMlp(nn.Module):
   dropout: nn.Module = part(Dropout)
 
   def __post_init__(self):
-    _check_activation(self.activation)
+    check_activation(self.activation)
     super().__post_init__()
 
   @nn.compact

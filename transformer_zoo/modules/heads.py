@@ -1,4 +1,9 @@
-"""From the output of a stack to logits over the vocabulary."""
+"""Heads: from the output of a stack to logits.
+
+Logits over the vocabulary first, then those of an encoder's other answers.
+"""
+
+from typing import ClassVar
 
 from flax import linen as nn
 import gin
@@ -6,7 +11,10 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
+from transformer_zoo.modules import feed_forward
+from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.linear import Linear
+from transformer_zoo.modules.normalization import LayerNorm
 from transformer_zoo.modules.parts import part
 
 
@@ -61,3 +69,121 @@ class LinearLogits(nn.Module):
       x_BLD = x_BLD * x_BLD.shape[-1] ** -0.5
     logits_BLV = self.logits_dense(x_BLD, embedder.num_embeddings)
     return axes.constrain(logits_BLV, "batch", "length", "vocab")
+
+
+@gin.register
+class TransformedLogits(nn.Module):
+  """Logits of masked tokens: softmax(norm(activation(dense(x)))).
+
+  BERT's head (Devlin et al. 2019; `get_masked_lm_output` of its code), whose
+  softmax is the embedding table with a bias for each token.
+
+  Attributes:
+    softmax: `TiedLogits` or `LinearLogits`; its parameters lie beside those of
+      `dense` and `norm`.
+    activation: a key of `feed_forward.ACTIVATIONS`.
+    dense: the projection before the norm.
+    norm: the normalization.
+  """
+
+  softmax: nn.Module
+  activation: str = "gelu"
+  dense: nn.Module = part(Linear)
+  norm: nn.Module = part(LayerNorm)
+
+  reads_pooled: ClassVar[bool] = False
+
+  def __post_init__(self):
+    feed_forward.check_activation(self.activation)
+    super().__post_init__()
+
+  def setup(self):
+    nn.share_scope(self, self.softmax)
+
+  def __call__(
+    self, x_BPD: jax.Array, *, embedder: nn.Module, deterministic: bool
+  ) -> jax.Array:
+    """Returns float32 logits [B, P, V]."""
+    del deterministic
+    activation = feed_forward.ACTIVATIONS[self.activation]
+    x_BPD = self.norm(activation(self.dense(x_BPD, x_BPD.shape[-1])))
+    return self.softmax(x_BPD, embedder)
+
+
+@gin.register
+class Pooler(nn.Module):
+  """activation(dense(x)), a text's vector from that of one of its tokens.
+
+  Attributes:
+    activation: a key of `feed_forward.ACTIVATIONS`; BERT's and RoBERTa's tanh.
+    dense: the projection.
+  """
+
+  activation: str = "tanh"
+  dense: nn.Module = part(Linear)
+
+  def __post_init__(self):
+    feed_forward.check_activation(self.activation)
+    super().__post_init__()
+
+  def __call__(self, x_BPD: jax.Array) -> jax.Array:
+    """Maps [B, P, D] to [B, P, D]."""
+    activation = feed_forward.ACTIVATIONS[self.activation]
+    return activation(self.dense(x_BPD, x_BPD.shape[-1]))
+
+
+@gin.register
+class ClassLogits(nn.Module):
+  """Logits of the classes of a text, from the vector of one of its tokens.
+
+  One class is a number (STS-B) or the score of a choice.
+
+  Attributes:
+    num_classes: K.
+    pooler: A pooler of the head's own with dropout before it, as RoBERTa has;
+      None reads what the model's pooler gives.
+    dropout: applied before the output.
+    out: the projection to the classes.
+  """
+
+  num_classes: int
+  pooler: nn.Module | None = None
+  dropout: nn.Module = part(Dropout)
+  out: nn.Module = part(Linear, kernel_axes=("embed", None), use_bias=True)
+
+  reads_pooled: ClassVar[bool] = True
+
+  def __call__(
+    self, x_BPD: jax.Array, *, embedder: nn.Module, deterministic: bool
+  ) -> jax.Array:
+    """Returns float32 logits [B, P, K]."""
+    del embedder
+    if self.pooler is not None:
+      x_BPD = self.pooler(self.dropout(x_BPD, deterministic=deterministic))
+    x_BPD = self.dropout(x_BPD, deterministic=deterministic)
+    return self.out(x_BPD, self.num_classes).astype(jnp.float32)
+
+
+@gin.register
+class TokenClassLogits(nn.Module):
+  """Logits of the classes of every token: tags, or the ends of an answer.
+
+  Attributes:
+    num_classes: K; the start and the end of an answer are two.
+    dropout: applied before the output.
+    out: the projection to the classes.
+  """
+
+  num_classes: int
+  dropout: nn.Module = part(Dropout)
+  out: nn.Module = part(Linear, kernel_axes=("embed", None), use_bias=True)
+
+  reads_pooled: ClassVar[bool] = False
+
+  def __call__(
+    self, x_BPD: jax.Array, *, embedder: nn.Module, deterministic: bool
+  ) -> jax.Array:
+    """Returns float32 logits [B, P, K]."""
+    del embedder
+    x_BPD = self.dropout(x_BPD, deterministic=deterministic)
+    return self.out(x_BPD, self.num_classes).astype(jnp.float32)

@@ -39,8 +39,14 @@ def attention_query(
 
 @gin.register(module="initializers")
 def normal(stddev: float) -> Initializer:
-  """N(0, stddev^2), as BERT and GPT initialise every matrix with 0.02."""
+  """N(0, stddev^2), as GPT initialises every matrix with 0.02."""
   return initializers.normal(stddev)
+
+
+@gin.register(module="initializers")
+def truncated_normal(stddev: float) -> Initializer:
+  """N(0, stddev^2) within two deviations, as BERT's code has it with 0.02."""
+  return initializers.truncated_normal(stddev)
 
 
 @gin.register(module="initializers")

@@ -44,12 +44,13 @@ class Linear(nn.Module):
   """x @ kernel (+ bias), in the dtype of x; parameters are float32.
 
   Attributes:
-    kernel_axes: logical axes of the kernel, (in, out).
+    kernel_axes: logical axes of the kernel, (in, out); None for one that no
+      mesh divides.
     kernel_init: distribution of the kernel.
     use_bias: whether to add a bias, initially 0.
   """
 
-  kernel_axes: tuple[str, str] = ("embed", "mlp")
+  kernel_axes: tuple[str | None, str | None] = ("embed", "mlp")
   kernel_init: Callable = initializers.fan_in_truncated_normal
   use_bias: bool = False
 

@@ -1,7 +1,8 @@
-"""Objectives: (model, parameters, batch, key) to the loss and sums of metrics.
+"""Objectives: (model, parameters, batch, key) to terms by name.
 
-The loss is a sum over targets divided by the larger of 1 and
-`sums["weight_sum"]`; gradients over several parts of a batch rely on that
-(training/accumulation.py). Imports architectures and `peft`. Begin with
-`sequence_to_sequence.py`; `losses.py` has cross-entropy, at once or in chunks.
+A term (terms.py) is a sum over targets or rows and the weight that divides it;
+the loss is the sum of the quotients, and gradients over several parts of a
+batch rely on that (training/step.py). Imports architectures and `peft`.
+Begin with `sequence_to_sequence.py`, then `encoder.py`; `losses.py` has
+cross-entropy, at once or in chunks.
 """

@@ -8,7 +8,9 @@ import gin
 import jax
 import jax.numpy as jnp
 
+from transformer_zoo.errors import UserError
 from transformer_zoo.objectives import losses
+from transformer_zoo.objectives.terms import Term
 
 Batch = Mapping[str, jax.Array]
 # Fewer would add up gradients of the head too often, at no gain in speed; more
@@ -26,7 +28,7 @@ def sequence_to_sequence(
   z_loss: float = 1e-4,
   label_smoothing: float = 0.0,
   logits_chunk: int = LOGITS_CHUNK,
-) -> tuple[jax.Array, dict[str, jax.Array]]:
+) -> dict[str, Term]:
   """The loss of one batch (Raffel et al. 2020, section 3.1.2).
 
   Args:
@@ -41,11 +43,8 @@ def sequence_to_sequence(
       of more are made chunk by chunk, and again in the backward pass.
 
   Returns:
-    The loss to differentiate, summed over targets and divided once by their
-    weight, and sums over targets from which any mean can be formed:
-    `loss_sum` (nats, without z-loss and smoothing), `z_loss_sum`,
-    `correct_sum`, `weight_sum`, and `token_sum`, the tokens of both sides but
-    padding.
+    The term `tokens`, a sum over targets, with the sums `loss_sum` (nats,
+    without z-loss and smoothing), `z_loss_sum` and `correct_sum`.
   """
   rngs = None if dropout_key is None else {"dropout": dropout_key}
   found, weights_BL = _of_tokens(
@@ -57,21 +56,25 @@ def sequence_to_sequence(
     label_smoothing=label_smoothing,
     logits_chunk=logits_chunk,
   )
-  sums = {
+  metrics = {
     "loss_sum": jnp.sum(found.nll_BL * weights_BL),
     "z_loss_sum": jnp.sum(found.z_BL * weights_BL),
     "correct_sum": jnp.sum(found.correct_BL * weights_BL),
-    "weight_sum": jnp.sum(weights_BL),
-    "token_sum": sum(
-      jnp.sum(batch[tokens] != model.pad_id, dtype=jnp.float32)
-      for tokens in ("encoder_input_tokens", "decoder_target_tokens")
-      if tokens in batch
-    ),
   }
-  total = sums["loss_sum"] + sums["z_loss_sum"]
+  total = metrics["loss_sum"] + metrics["z_loss_sum"]
   if label_smoothing:
     total += jnp.sum(found.smoothing_BL * weights_BL)
-  return total / jnp.maximum(sums["weight_sum"], 1.0), sums
+  return {"tokens": Term(total, jnp.sum(weights_BL), metrics)}
+
+
+def check(model: nn.Module) -> None:
+  """Raises UserError for a model without a decoder, which writes no targets."""
+  if "decoder_target_tokens" not in model.reads:
+    raise UserError(
+      f"train.objective is @sequence_to_sequence, but {type(model).__name__} "
+      "has no decoder; name a file of objectives/ for an encoder, or one of "
+      "heads/, after the file of the run"
+    )
 
 
 def example_sums(
@@ -109,25 +112,19 @@ def _of_tokens(
 ) -> tuple[losses.TokenLosses, jax.Array]:
   """The losses of each target, and its weight."""
   variables = {"params": params}
-  # Nothing uses the logits that this makes, so they are never computed.
-  _, state = model.apply(
-    variables,
-    batch,
-    deterministic=rngs is None,
-    rngs=rngs,
-    method="logits_of_batch",
-    mutable=["intermediates"],
+  hidden = model.apply(
+    variables, batch, deterministic=rngs is None, rngs=rngs, method="hidden"
   )
-  kept = state["intermediates"]
-  # An ensemble keeps them itself, those of all its members.
-  keeper = kept if "hidden" in kept else kept["decoder"]
-  (hidden_BLD,) = keeper["hidden"]
   of_tokens = losses.token_losses(
-    functools.partial(model.apply, variables, method="logits_of_hidden"),
-    hidden_BLD,
+    functools.partial(model.apply, variables, method="logits"),
+    hidden,
     batch["decoder_target_tokens"],
     z_loss=z_loss,
     label_smoothing=label_smoothing,
     tokens=logits_chunk,
   )
   return of_tokens, batch["decoder_loss_weights"].astype(jnp.float32)
+
+
+# Runs ask it before anything is prepared, as they ask an `EncoderObjective`.
+sequence_to_sequence.check = check

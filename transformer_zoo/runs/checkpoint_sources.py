@@ -3,12 +3,13 @@
 The contents of a path decide on its kind.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import functools
 import os
 import pathlib
 import sys
+from typing import Any
 
 from flax import linen as nn
 
@@ -50,6 +51,9 @@ class Source:
       first, from the converter of a run or the files of Hugging Face (for a
       language model, the id that the tokenizer puts before a text), or None if
       it is unknown or padding.
+    find_class_names: A function that returns the names of the classes or tags
+      of its head in order, none if they are unknown.
+    spare: A pooler that is stored and that the checkpoint's own model has not.
   """
 
   path: pathlib.Path
@@ -62,6 +66,8 @@ class Source:
   steps: int = 0
   find_moments: Callable[[], Mapping[str, Tensor] | None] = lambda: None
   find_start_id: Callable[[], int | None] = lambda: None
+  find_class_names: Callable[[], Sequence[str]] = lambda: ()
+  spare: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
 
 
 def locate(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -140,10 +146,14 @@ def _of_huggingface(path) -> Source:
   architecture = found.family.architecture(found.config)
   bindings = architecture.as_overrides()
   model = config.build("MODEL", architecture.gin_files, bindings)
+  shapes = converted_run.shapes_of(model)
+  stored = found.parameters(shapes)
   return Source(
     pathlib.Path(path),
     f"the Hugging Face directory {str(path)!r}",
-    found.parameters(converted_run.shapes_of(model)),
+    {name: tensor for name, tensor in stored.items() if name in shapes},
+    find_class_names=functools.partial(_named_labels, found.config),
+    spare={name: t for name, t in stored.items() if name not in shapes},
     make_model=lambda: model,
     advice="\nits own model is "
     + " ".join(
@@ -156,6 +166,8 @@ def _of_huggingface(path) -> Source:
 
 
 def _start_id(model: nn.Module, folder: pathlib.Path) -> int | None:
+  if not hasattr(model, "decoder"):
+    return None
   if hasattr(model, "encoder"):
     return generation_config.start_id(folder)
   try:
@@ -181,7 +193,27 @@ def _of_a_run(step: pathlib.Path) -> Source:
     steps=int(leaves["step"].read()) if "step" in leaves else 0,
     find_moments=lambda: orbax_checkpoints.moments(leaves) or None,
     find_start_id=functools.partial(converted_run.start_id, run),
+    find_class_names=functools.partial(_class_names_of_run, run),
   )
+
+
+def _class_names_of_run(run: pathlib.Path) -> Sequence[str]:
+  """Those of the task it was trained on, or of the directory it was made of."""
+  original = run / converted_run.BESIDE / directory.CONFIG
+  return converted_run.class_names_of(run) or (
+    _named_labels(directory.read_json(original)) if original.is_file() else ()
+  )
+
+
+def _named_labels(config: Mapping[str, Any]) -> Sequence[str]:
+  """The labels of a config.json in order, without those that are numbers."""
+  labels = config.get("id2label")
+  if not isinstance(labels, dict):
+    return ()
+  names = [labels.get(str(i)) for i in range(len(labels))]
+  if not all(isinstance(name, str) for name in names):
+    return ()
+  return () if names[0] == "LABEL_0" else names
 
 
 def _model_of_run(file: pathlib.Path) -> nn.Module | None:

@@ -122,7 +122,11 @@ def evaluate(
   )
   mesh = partitioning.mesh()
   mixture = inputs.prepared(
-    mixture_or_task_name, prepared_dir, required_splits=(split,), report=_say
+    mixture_or_task_name,
+    prepared_dir,
+    form=converters.form_of(converter),
+    required_splits=(split,),
+    report=_say,
   )
   inputs.check_mixture(model, mixture)
   model = ensembles.model_of(model, found[0])
@@ -157,6 +161,7 @@ def evaluate(
         mesh,
         evaluator.batch_size,
         vocabularies=[task.vocabulary for task in tasks],
+        class_names=mixture.class_names,
       ),
       tasks=tasks,
       split=split,

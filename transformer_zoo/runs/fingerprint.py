@@ -47,7 +47,7 @@ def of_evaluation(
 
   Args:
     model: The architecture.
-    evaluator: The evaluator, with its lengths, batch size and decoding options.
+    evaluator: The evaluator, with its lengths, batch size and scorer.
     task: The task that is evaluated.
     split: The name of the split.
     checkpoint: The folders of the checkpoint, several for an ensemble.
@@ -60,9 +60,7 @@ def of_evaluation(
     "lengths": str(sorted(evaluator.lengths.items())),
     "batch size": str(evaluator.batch_size),
     "number of examples": str(evaluator.max_examples),
-    "decoding": str(decodes(task, measured) and evaluator.decoding),
-    # Log-likelihoods depend on it as well.
-    "start before prompt": str(evaluator.decoding.start_before_prompt),
+    **evaluator.scorer.settings(answered=decodes(task, measured)),
     "converter": str(evaluator.converter),
     "data": _digest(
       f"{split} {info.checksum} {task.features} "

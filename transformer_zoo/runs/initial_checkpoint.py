@@ -72,6 +72,7 @@ class InitialCheckpoint:
     vocabularies: Sequence[Vocabulary],
     *,
     start_id: int | None = None,
+    class_names: Sequence[str] = (),
   ) -> "Restoration":
     """Finds every parameter of a model in the checkpoint; reads none.
 
@@ -81,6 +82,8 @@ class InitialCheckpoint:
       vocabularies: The vocabularies whose ids it will read.
       start_id: The id that its decoder is fed first; None skips the comparison
         with that of the checkpoint.
+      class_names: The classes or tags of its tasks in order, if they have the
+        same ones.
 
     Raises:
       UserError: There is no checkpoint, or its parameters are not the model's.
@@ -89,5 +92,10 @@ class InitialCheckpoint:
     from transformer_zoo.runs import restoration
 
     return restoration.open_initial(
-      self, model, boxed_params, vocabularies, start_id=start_id
+      self,
+      model,
+      boxed_params,
+      vocabularies,
+      start_id=start_id,
+      class_names=class_names,
     )

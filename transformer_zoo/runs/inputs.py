@@ -18,25 +18,6 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import distributed
 
-# Names of architectures (a run imports its own alone), converters whose batches
-# they cannot read, and the values of CONVERTER to choose instead.
-_UNREADABLE = (
-  (
-    "EncoderDecoder",
-    (
-      converters.Encoder,
-      converters.LanguageModel,
-      converters.PrefixLanguageModel,
-    ),
-    "@EncoderDecoderFeatures()",
-  ),
-  (
-    "DecoderOnly",
-    converters.Encoder,
-    "@LanguageModelFeatures() or @PrefixLanguageModelFeatures()",
-  ),
-)
-
 _PRINT = functools.partial(print, flush=True)
 
 
@@ -51,10 +32,14 @@ def prepared(
   name: str,
   prepared_dir: str,
   *,
+  form: str | None = None,
   required_splits: Sequence[str] = (),
   report: Callable[[str], None] = _PRINT,
 ) -> manifest.PreparedMixture:
   """Returns a prepared mixture, and prepares it first where SeqIO is installed.
+
+  In a form of an encoder the tasks keep the names of the text-to-text tasks, so
+  that scores, averages and submissions have the same names.
 
   On a machine without SeqIO the contents of `prepared_dir` are used as they
   are. Raw data is read from the folders of the variable ZOO_DATA_DIR. The first
@@ -63,14 +48,18 @@ def prepared(
   Args:
     name: The name of a mixture or a task.
     prepared_dir: The folder of prepared data.
+    form: The form of the tasks, as `converters.form_of` tells it; None for text
+      to text and for unlabelled text.
     required_splits: Splits that at least one of the tasks must have. They are
       checked before anything is prepared.
     report: A function that is called with a sentence on each preparation;
       printing by default.
 
   Raises:
-    UserError: There is no such data, or the processes see different data.
+    UserError: There is no such data, a task does not have the form, or the
+      processes see different data.
   """
+  asked, name = name, converters.name_in_form(name, form)
   found = None
   if distributed.is_first():
     found = _prepared(name, prepared_dir, required_splits, report)
@@ -80,7 +69,16 @@ def prepared(
     distributed.require_same(
       "data", json.dumps(identity(found)), distributed.changes
     )
-  return found
+  if form is None:
+    return found
+  return dataclasses.replace(
+    found,
+    name=asked.removesuffix(f":{form}"),
+    tasks=tuple(
+      dataclasses.replace(task, name=task.name.removesuffix(f":{form}"))
+      for task in found.tasks
+    ),
+  )
 
 
 def identity(mixture: manifest.PreparedMixture) -> dict[str, Any]:
@@ -103,6 +101,7 @@ def identity(mixture: manifest.PreparedMixture) -> dict[str, Any]:
         "corruption": task.corruption,
         "corruption_seed": task.corruption_seed,
         "scoring": task.scoring and dataclasses.asdict(task.scoring),
+        **({"form": task.form} if task.form else {}),
         **{split: info.checksum[:12] for split, info in task.splits.items()},
       }
       for task in mixture.tasks
@@ -147,8 +146,8 @@ def check_mixture(
     converter: The layout of training batches; None for an evaluation.
 
   Raises:
-    UserError: The vocabulary of a task does not fit the model, or the model
-      cannot read what the converter lays out.
+    UserError: The vocabulary or the classes of a task do not fit the model, or
+      the model cannot read what the converter lays out.
   """
   if converter is not None:
     check_converter(model, converter)
@@ -166,6 +165,23 @@ def check_mixture(
       f"task {task.name!r}",
       ", or let ZOO_VOCABULARY name a smaller one if the task has T5's",
     )
+    _check_names(model, task)
+
+
+def _check_names(model: nn.Module, task: manifest.PreparedTask) -> None:
+  """Raises UserError for a head with another number of classes or tags."""
+  kind = (task.form or {}).get("form")
+  names = (task.form or {}).get(kind)
+  # The members of an ensemble have the same heads.
+  heads = getattr(getattr(model, "members", [model])[0], "heads", None)
+  head = getattr(heads, "parts", {}).get(kind)
+  if names is None or head is None or head.num_classes == len(names):
+    return
+  raise UserError(
+    f"task {task.name!r} has the {len(names)} {kind} {', '.join(names)} but "
+    f"the head {kind!r} of the model has {head.num_classes}; set NUM_CLASSES "
+    f"to {len(names)}"
+  )
 
 
 def whole_lengths(
@@ -183,9 +199,11 @@ def whole_lengths(
   Raises:
     UserError: A length is missing, below 1, or of an unknown feature.
   """
-  needed = {"targets", *converter.features}
+  writes = not isinstance(converter, converters.Encoder)
+  needed = {*converter.features, *(("targets",) if writes else ())}
   for feature in sorted(needed | lengths.keys()):
-    if feature not in needed | {"inputs"}:
+    # Objectives of an encoder give the length of targets, which are in place.
+    if feature not in needed | {"inputs", "targets"}:
       raise UserError(
         f"TASK_FEATURE_LENGTHS={dict(lengths)} has {feature!r}, which no model "
         f"reads; it has {', '.join(map(repr, sorted(needed)))}"
@@ -195,7 +213,7 @@ def whole_lengths(
         f"TASK_FEATURE_LENGTHS={dict(lengths)} has to give {feature!r} 1 token "
         "or more"
       )
-  return {"inputs": lengths["targets"], **lengths}
+  return {"inputs": lengths.get("targets"), **lengths}
 
 
 def check_vocabulary(
@@ -239,16 +257,34 @@ def _same_padding(model: nn.Module, vocabulary: Vocabulary) -> str:
 
 def check_converter(model: nn.Module, converter: converters.Converter) -> None:
   """Raises UserError if the batches of a converter lack what a model reads."""
-  # The members of an ensemble read the same batches.
-  model = getattr(model, "members", [model])[0]
-  kinds = {base.__name__ for base in type(model).__mro__}
-  for kind, refused, allowed in _UNREADABLE:
-    if kind in kinds and isinstance(converter, refused):
-      raise UserError(
-        f"CONVERTER is @{type(converter).__name__}Features(), whose batches "
-        f"the model {type(model).__name__} does not read; set it to {allowed}, "
-        "and CORRUPTION to an objective whose examples that lays out"
+  if not _reads(model, converter):
+    # The members of an ensemble read the same batches.
+    kind = type(getattr(model, "members", [model])[0]).__name__
+    allowed = " or ".join(
+      f"@{one.__name__}Features()"
+      for one in (
+        converters.EncoderDecoder,
+        converters.LanguageModel,
+        converters.PrefixLanguageModel,
+        converters.Encoder,
       )
+      if _reads(model, one())
+    )
+    raise UserError(
+      f"CONVERTER is @{type(converter).__name__}Features(), whose batches the "
+      f"model {kind} does not read; set it to {allowed}, and CORRUPTION to an "
+      "objective whose examples that lays out"
+    )
+
+
+def _reads(model: nn.Module, converter: converters.Converter) -> bool:
+  """Whether batches have what a model reads, and no side that it does not."""
+  laid_out = converter.shapes({"inputs": 1, "targets": 1}, 1, False)
+  sides = [
+    {name.partition("_")[0] for name in names} & {"encoder", "decoder"}
+    for names in (laid_out, model.reads)
+  ]
+  return sides[0] == sides[1] and laid_out.keys() >= set(model.reads)
 
 
 def describe_cuts(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo import config
+from transformer_zoo.data.features import converters
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
@@ -73,9 +74,11 @@ def rebuild(
   last = bound.course.train_steps
   if not 1 <= step <= last:
     raise UserError(f"step {step} is none of this run's, which has 1 to {last}")
-  mixture = manifest.load(
-    bound.data.mixture_or_task_name, prepared_dir or bound.data.prepared_dir
+  name = converters.name_in_form(
+    bound.data.mixture_or_task_name,
+    converters.form_of(bound.examples.converter),
   )
+  mixture = manifest.load(name, prepared_dir or bound.data.prepared_dir)
   batches = bound.open_batches(bound.data.mixture(mixture))
   return PastBatch(
     batches.origin(step - 1), batches[step - 1], mixture.tasks[0].vocabulary

@@ -2,13 +2,16 @@
 
 Strict: every parameter of the model is read and every one of the checkpoint is
 used, in the same shape, by a model that computes the same, unless
-`InitialCheckpoint` allows otherwise. Where a run resumes the checkpoint's
+`InitialCheckpoint` allows otherwise. Heads of an encoder are a run's own: those
+that a checkpoint lacks begin anew, and those that a run lacks are left out.
+Where a run resumes the checkpoint's
 training, steps are counted on, so that schedules, data and draws go on.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 import dataclasses
 import math
+import re
 import sys
 from typing import Any
 
@@ -25,6 +28,7 @@ from transformer_zoo.interop.tensors.assignment import Assignment
 from transformer_zoo.interop.tensors.assignment import Rules
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.modules import comparison
+from transformer_zoo.parameter_names import Parameter
 from transformer_zoo.peft import substitution
 from transformer_zoo.processes import distributed
 from transformer_zoo.runs import checkpoint_sources
@@ -54,6 +58,10 @@ _SHOWN = frozenset(
     "num_positions",
   }
 )
+
+
+# Heads whose outputs have names.
+_NAMED_HEADS = {"heads/classes", "heads/tags"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,24 +101,64 @@ class Restoration:
     )
     return cls(source, found)
 
+  def in_order(self, class_names: Sequence[str]) -> "Restoration":
+    """The same with the classes of a head in the order of a task.
+
+    Published classifiers have their classes in other orders than ours; the
+    outputs of a head go by the names where both sides have the same ones, but
+    for case, spaces and hyphens. Other names are noted.
+
+    Args:
+      class_names: The classes or tags of the task in order; none changes
+        nothing.
+    """
+    heads = self.read_heads() & _NAMED_HEADS
+    there = self.source.find_class_names() if class_names and heads else ()
+    names, others = ([*map(_plain, side)] for side in (class_names, there))
+    if not others or names == others:
+      return self
+    listed = f"its classes are {', '.join(there)}"
+    if len({*others}) < len(others) or sorted(names) != sorted(others):
+      said = f"{listed} and those of the task {', '.join(class_names)}"
+      return dataclasses.replace(self, note=_joined(self.note, said))
+    order = [others.index(name) for name in names]
+    outputs = [f"{h}/out/{name}" for h in heads for name in ("kernel", "bias")]
+    tensors = {
+      name: _ordered(tensor, order)
+      if tensor is not None and name in outputs
+      else tensor
+      for name, tensor in self.assignment.tensors.items()
+    }
+    return dataclasses.replace(
+      self,
+      assignment=self.assignment._replace(tensors=tensors),
+      note=_joined(self.note, f"{listed}, which are put in the task's order"),
+    )
+
   def report(self) -> Iterator[str]:
     """Yields lines on the parameters that are read, and on the others."""
     tensors, resized, unused = self.assignment
     fresh = [name for name, tensor in tensors.items() if tensor is None]
+    read = self.read_heads()
     numbers = sum(math.prod(t.shape) for t in tensors.values() if t is not None)
     yield (
       f"initial parameters: {len(tensors) - len(fresh)} of {len(tensors)} "
       f"({numbers:,} numbers) from {self.source.name}"
     )
     for what, details in (
-      ("fresh", dict.fromkeys(fresh, "")),
+      ("fresh", dict.fromkeys(_by_heads(fresh, read), "")),
       ("resized", resized),
-      ("not used", dict.fromkeys(unused, "")),
+      ("not used", dict.fromkeys(_by_heads(unused, read), "")),
     ):
       for name, detail in parameter_names.in_groups(details):
         yield f"  {what}: {name} {detail}".rstrip()
     if self.note:
       yield f"  note: {self.note}"
+
+  def read_heads(self) -> set[str]:
+    """The heads of which parameters are read (`parameter_names.head_of`)."""
+    tensors = self.assignment.tensors.items()
+    return {parameter_names.head_of(n) for n, t in tensors if t is not None}
 
   def place(self, abstract_params: Any, fresh: Any = None) -> Any:
     """Reads the parameters into the devices' memory.
@@ -220,8 +268,41 @@ class Restoration:
     )
 
 
+def _by_heads(names: Sequence[str], read: Collection[str]) -> list[str]:
+  """Names of parameters; a head that is not read at all is one name."""
+  heads = [parameter_names.head_of(name) for name in names]
+  return [
+    head if head and head not in read else name
+    for name, head in zip(names, heads, strict=True)
+  ]
+
+
+def _heads_apart(
+  wanted: Mapping[str, Parameter], there: Mapping[str, Tensor]
+) -> set[str]:
+  """Heads that begin anew, or are left out.
+
+  Those of which one side has no parameter, poolers among them, and those that
+  have another number of classes.
+  """
+  ours = {parameter_names.head_of(name) for name in wanted}
+  theirs = {parameter_names.head_of(name) for name in there}
+  outputs = {head: f"{head}/out/kernel" for head in ours & theirs}
+  return ours ^ theirs | {
+    head
+    for head, name in outputs.items()
+    if name in wanted
+    and name in there
+    and wanted[name].shape[:-1] == there[name].shape[:-1]
+    and wanted[name].shape != there[name].shape
+  }
+
+
 def check_mathematics(
-  model: nn.Module, source: Source, allowed: Collection[str] = ()
+  model: nn.Module,
+  source: Source,
+  allowed: Collection[str] = (),
+  read_heads: Collection[str] | None = None,
 ) -> None:
   """Compares a model with that of a checkpoint in what shapes do not show.
 
@@ -229,6 +310,8 @@ def check_mathematics(
     model: The model that takes the parameters.
     source: The checkpoint.
     allowed: The fields that may differ, by their whole or last names.
+    read_heads: The heads that are read (`Restoration.read_heads`); others are
+      not compared. None compares all.
 
   Raises:
     UserError: Another field differs.
@@ -244,6 +327,7 @@ def check_mathematics(
     for field, values in comparison.differences(model, other).items()
     if field.rpartition(".")[2] not in {*allowed, *_SHOWN}
     and field not in allowed
+    and (read_heads is None or _is_compared(field, read_heads))
   }
   if different:
     lines = [f"  {field}: {values}" for field, values in different.items()]
@@ -255,6 +339,13 @@ def check_mathematics(
     )
 
 
+def _is_compared(field: str, read_heads: Collection[str]) -> bool:
+  """Whether a field is of no head, or of one that is read."""
+  path = field.replace("heads.parts.", "heads/", 1).replace(".", "/")
+  head = parameter_names.head_of(f"{path}/")
+  return not head or head in read_heads
+
+
 def open_initial(
   initial: InitialCheckpoint,
   model: nn.Module,
@@ -262,6 +353,7 @@ def open_initial(
   vocabularies: Sequence[Vocabulary],
   *,
   start_id: int | None = None,
+  class_names: Sequence[str] = (),
 ) -> Restoration:
   """Opens the checkpoint of `InitialCheckpoint.open`; reads no parameter."""
   source = checkpoint_sources.open_source(initial.path)
@@ -279,10 +371,16 @@ def open_initial(
     resized={rows for rows, allowed in resized.items() if allowed},
     rows_in_use={"vocabulary": max(v.size for v in known)},
   )
+  wanted = placement.parameters_of(boxed_params)
+  poolers = {n: t for n, t in source.spare.items() if n in wanted}
+  source = dataclasses.replace(source, tensors={**source.tensors, **poolers})
+  apart = _heads_apart(wanted, source.tensors)
+  rules = dataclasses.replace(rules, heads_apart=apart)
   found = Restoration.find(source, boxed_params, rules)
-  check_mathematics(model, source, initial.other_fields)
+  read_heads = found.read_heads()
+  check_mathematics(model, source, initial.other_fields, read_heads)
   note = vocabulary_note(before, vocabularies)
-  return dataclasses.replace(found, note=note)
+  return dataclasses.replace(found, note=note).in_order(class_names)
 
 
 def _check_start(model: nn.Module, source: Source, start_id: int) -> None:
@@ -332,6 +430,7 @@ def restore(
   batch_size: int,
   *checkpoint_paths: str,
   vocabularies: Sequence[Vocabulary] = (),
+  class_names: Sequence[str] = (),
 ):
   """Reads the parameters of a checkpoint and lays them out on the mesh.
 
@@ -344,6 +443,7 @@ def restore(
       them.
     vocabularies: The vocabularies whose ids the model will read; a note on
       stderr reports that the checkpoint's ids differ.
+    class_names: The classes or tags of the tasks in order, as in `in_order`.
 
   Raises:
     UserError: Model or batch do not divide over the mesh, or the checkpoint is
@@ -353,7 +453,13 @@ def restore(
     pairs = zip(model.members, checkpoint_paths, strict=True)
     return {
       f"members_{i}": restore(
-        member, partitioning, mesh, batch_size, path, vocabularies=vocabularies
+        member,
+        partitioning,
+        mesh,
+        batch_size,
+        path,
+        vocabularies=vocabularies,
+        class_names=class_names,
       )
       for i, (member, path) in enumerate(pairs)
     }
@@ -364,12 +470,28 @@ def restore(
   if not source.of_a_run:  # A run's own model is changed on purpose here.
     check_mathematics(model, source)
   note = vocabulary_note(source.find_vocabulary(), vocabularies)
-  if note and distributed.is_first():
-    print(f"note on {source.name}: {note}", file=sys.stderr, flush=True)
   found = Restoration.find(source, boxed)
+  found = dataclasses.replace(found, note=note).in_order(class_names)
+  if found.note and distributed.is_first():
+    print(f"note on {source.name}: {found.note}", file=sys.stderr, flush=True)
   shapes = state_lib.abstract_params(model)
   shardings = partitioning.shardings(mesh, boxed, shapes)
   return found.place(partitioning_lib.abstract(shapes, shardings))
+
+
+def _plain(name: str) -> str:
+  return re.sub(r"[\s_-]+", "_", name.lower())
+
+
+def _joined(note: str, said: str) -> str:
+  return f"{note}; {said}" if note else said
+
+
+def _ordered(tensor: Tensor, order: Sequence[int]) -> Tensor:
+  """The tensor with its last numbers in another order."""
+  return Tensor(
+    tensor.shape, tensor.dtype, lambda: tensor.read()[..., list(order)]
+  )
 
 
 def _divided(tensor: Tensor, divisor: float) -> Tensor:

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 import dataclasses
 import functools
+import typing
 from typing import Any
 
 from flax import linen as nn
 import jax
+import jax.numpy as jnp
 
 from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
 from transformer_zoo.data.features import converters
@@ -16,12 +18,24 @@ from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.evaluator import Evaluator
+from transformer_zoo.evaluation.scorers.text import TextScorer
 from transformer_zoo.objectives.sequence_to_sequence import example_sums
 from transformer_zoo.runs import inputs
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 
+if typing.TYPE_CHECKING:
+  from transformer_zoo.evaluation.scorers.interface import Scorer
+
 # Stands for EOS where a vocabulary has none.
 NO_END = -1
+# Forms of an encoder and the heads that answer them.
+HEADS = {
+  "classes": "classes",
+  "number": "number",
+  "choices": "choice",
+  "spans": "spans",
+  "tags": "tags",
+}
 _GIB = 2**30
 
 
@@ -60,32 +74,87 @@ def make_evaluator(
   """
   inputs.check_converter(model, converter)
   lengths = inputs.whole_lengths(converter, lengths)
-  check_decoding(model, decoding, lengths["targets"])
-  # The best is scored; it is the same however many are returned.
-  decoding = dataclasses.replace(decoding, num_return=1)
   shares = partitioning_lib.batch_shares(mesh)
   rows = -(-batch_size // shares) * shares
-  make_texts = functools.partial(
-    best_tokens,
-    model,
-    max_length=lengths["targets"],
-    options=decoding,
-    **special_ids(vocabulary, converter),
-  )
+  if isinstance(converter, converters.Encoder):
+    scorer = make_encoder_scorer(model, converter)
+  else:
+    scorer = _make_text_scorer(
+      model, mesh, lengths, decoding, special_ids(vocabulary, converter)
+    )
   return Evaluator(
-    generate=with_room(
-      jax.jit(make_texts), decoding.with_length(lengths["targets"]), mesh
-    ),
-    example_sums=make_example_sums(model, decoding),
+    scorer=scorer,
     put=functools.partial(partitioning_lib.put_whole_batch, mesh=mesh),
     fetch=partitioning_lib.fetch_whole,
     lengths=lengths,
     batch_size=rows,
     max_examples=max_examples,
     corruption=corruption,
-    decoding=decoding,
     converter=converter,
   )
+
+
+def _make_text_scorer(model, mesh, lengths, decoding, ids) -> TextScorer:
+  check_decoding(model, decoding, lengths["targets"])
+  # The best is scored; it is the same however many are returned.
+  decoding = dataclasses.replace(decoding, num_return=1)
+  make_texts = functools.partial(
+    best_tokens,
+    model,
+    max_length=lengths["targets"],
+    options=decoding,
+    **ids,
+  )
+  return TextScorer(
+    example_sums=make_example_sums(model, decoding),
+    generate=with_room(
+      jax.jit(make_texts), decoding.with_length(lengths["targets"]), mesh
+    ),
+    decoding=decoding,
+  )
+
+
+def make_encoder_scorer(
+  model: nn.Module, converter: converters.Encoder
+) -> "Scorer":
+  """Makes the scorer of a form, or of hidden tokens.
+
+  Args:
+    model: An encoder.
+    converter: The layout of a batch, which names the form.
+
+  Raises:
+    UserError: The model has not the head that the form needs.
+  """
+  # A run imports the objective and the scorer that it needs.
+  from transformer_zoo.objectives import encoder
+
+  form = converter.form
+  head = HEADS.get(form, "tokens")
+  encoder.EncoderObjective((encoder.MaskedTokenLoss(head=head),)).check(model)
+  if form is None:
+    sums = functools.partial(encoder.example_sums, model)
+    return TextScorer(example_sums=jax.jit(sums))
+  from transformer_zoo.evaluation.scorers import heads
+  from transformer_zoo.evaluation.scorers import spans
+
+  kinds = {
+    "classes": heads.ClassScorer,
+    "number": heads.NumberScorer,
+    "choices": heads.ChoiceScorer,
+    "spans": spans.SpanScorer,
+    "tags": heads.TagScorer,
+  }
+
+  def logits(params, batch):
+    apply = functools.partial(model.apply, {"params": params})
+    hidden_BLD = apply(batch, method="hidden")
+    places_B1 = None
+    if form in ("classes", "number"):
+      places_B1 = jnp.zeros((len(hidden_BLD), 1), jnp.int32)
+    return apply(hidden_BLD, head, places_BP=places_B1, method="logits")
+
+  return kinds[form](jax.jit(logits))
 
 
 def check_decoding(

@@ -15,10 +15,8 @@ from flax import linen as nn
 import gin
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
-from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.loader.batches import Batches
@@ -90,8 +88,11 @@ class Step:
       devices: The devices of the mesh; those of all processes by default.
 
     Raises:
-      UserError: The mesh, the batch or the parameters do not divide.
+      UserError: The mesh, the batch or the parameters do not divide, or the
+        model has not what the objective learns.
     """
+    if hasattr(self.objective, "check"):
+      self.objective.check(self.model)
     program = TrainProgram(
       self.model,
       self.objective,
@@ -339,20 +340,15 @@ class Run:
     """
     converter = self.examples.converter
     inputs.check_converter(self.step.model, converter)
-    row = converter(
-      {name: Ragged.of([]) for name in converter.features},
-      np.zeros(0, int),
-      num_rows=1,
-      lengths=self.examples.task_feature_lengths,
-      packing=self.examples.packing,
-      pad_id=0,
+    shapes = converter.shapes(
+      self.examples.task_feature_lengths,
+      self.step.batch_size,
+      self.examples.packing,
     )
     over_rows = meshes.over_rows(mesh)
     return {
-      name: jax.ShapeDtypeStruct(
-        (self.step.batch_size, *value.shape[1:]), jnp.int32, sharding=over_rows
-      )
-      for name, value in row.items()
+      name: jax.ShapeDtypeStruct(shape, jnp.int32, sharding=over_rows)
+      for name, shape in shapes.items()
     }
 
   def _values(self) -> Iterator[tuple[str, Any]]:

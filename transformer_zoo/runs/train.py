@@ -75,6 +75,7 @@ def train(run: settings.Run) -> str:
   mixture = inputs.prepared(
     run.data.mixture_or_task_name,
     run.data.prepared_dir,
+    form=converters.form_of(converter),
     required_splits=("train",),
   )
   inputs.check_mixture(step.model, mixture, converter)
@@ -108,7 +109,11 @@ def train(run: settings.Run) -> str:
       vocabularies = [task.vocabulary for task in mixture.tasks]
       fed_first = scoring.special_ids(vocabularies[0], converter)["start_id"]
       initial = start.open(
-        step.model, program.boxed_params, vocabularies, start_id=fed_first
+        step.model,
+        program.boxed_params,
+        vocabularies,
+        start_id=fed_first,
+        class_names=mixture.class_names,
       )
     start_step = int(restored[0].step) if restored else 0
     if initial is not None and start.resume:

@@ -11,6 +11,7 @@ from typing import Any
 
 from flax import linen as nn
 import jax
+import jax.numpy as jnp
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec
 import optax
@@ -19,20 +20,21 @@ from transformer_zoo import tracing
 from transformer_zoo.forecast import compilation
 from transformer_zoo.forecast import cost as cost_lib
 from transformer_zoo.forecast.cost import Cost
+from transformer_zoo.objectives import terms as terms_lib
 from transformer_zoo.peft import trainable as trainable_lib
 from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.processes import distributed
-from transformer_zoo.training import accumulation
 from transformer_zoo.training import state as state_lib
+from transformer_zoo.training import step as step_lib
 from transformer_zoo.training.monitoring import anomalies as anomalies_lib
 from transformer_zoo.training.monitoring.anomalies import Anomalies
+from transformer_zoo.training.monitoring.monitor import TOKENS
 from transformer_zoo.training.monitoring.norms import Norms
 from transformer_zoo.training.optimizers.schedules import Schedule
 from transformer_zoo.training.sharding import layout_report
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 from transformer_zoo.training.sharding.partitioning import Partitioning
 from transformer_zoo.training.state import TrainState
-from transformer_zoo.training.step import train_step
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,7 +45,7 @@ class TrainProgram:
 
   Attributes:
     model: an architecture.
-    objective: the loss; (model, params, batch, dropout key) -> (loss, sums).
+    objective: the loss; (model, params, batch, dropout key) -> terms.
     optimizer: makes updates of gradients.
     learning_rate: the schedule that `optimizer` follows, to be reported.
     partitioning: rules of the layout.
@@ -145,7 +147,7 @@ class TrainProgram:
     """
     self.partitioning.check(self.mesh, self.boxed_params, batch_size)
     shares = partitioning_lib.batch_shares(self.mesh)
-    accumulation.check(self.num_microbatches, batch_size, shares)
+    step_lib.check_microbatches(self.num_microbatches, batch_size, shares)
     self.trainable.check(self.abstract_state.params)
 
   def check_memory(self, batch: Any = None) -> None:
@@ -163,10 +165,10 @@ class TrainProgram:
     elif compilation.may_exceed((self.abstract_state, batch), device):
       key = jax.eval_shape(lambda: jax.random.key(0))
       history = anomalies_lib.initial_history()
-      step = jax.make_jaxpr(self._update)(
-        self.abstract_state, batch, key, history
+      step = cost_lib.trace(
+        self._update, self.abstract_state, batch, key, history
       )
-      compilation.check_step(self.abstract_state, batch, step.jaxpr, device)
+      compilation.check_step(self.abstract_state, batch, step, device)
 
   def cost(self, batch) -> Cost:
     """The cost of a step on such a batch, on all devices together."""
@@ -189,7 +191,11 @@ class TrainProgram:
     backward pass that give gradients of parameters that are not trained.
     """
     params = self.abstract_state.params
-    objective = functools.partial(self.objective, self.model)
+
+    def objective(params, batch):
+      terms = self.objective(self.model, params, batch)
+      return terms_lib.loss(terms), terms
+
     forward = cost_lib.count(objective, params, batch)
     if self.trainable == trainable_lib.ALL:
       return 3 * forward.matmul_flops
@@ -212,6 +218,14 @@ class TrainProgram:
       gradients, _shardings(self.trained_params)
     )
 
+  def _count_tokens(self, batch) -> jax.Array:
+    """The tokens of both sides of a batch but padding."""
+    return sum(
+      jnp.sum(batch[name] != self.model.pad_id, dtype=jnp.float32)
+      for name in TOKENS
+      if name in batch
+    )
+
   def _make_state(self, key: jax.Array) -> TrainState:
     return state_lib.initial_state(
       self.model, self.optimizer, key, self.trainable
@@ -226,7 +240,7 @@ class TrainProgram:
     return result
 
   def _update(self, state, batch, key, history):
-    new_state, sums = train_step(
+    new_state, sums = step_lib.train_step(
       state,
       batch,
       key,
@@ -237,7 +251,11 @@ class TrainProgram:
       num_microbatches=self.num_microbatches,
       lay_out=self._like_params,
     )
-    sums = {**sums, "learning_rate": self.learning_rate(state.step)}
+    sums = {
+      **sums,
+      "token_sum": self._count_tokens(batch),
+      "learning_rate": self.learning_rate(state.step),
+    }
     if self.anomalies.are_looked_for:
       return self.anomalies.judge(state, new_state, sums, history)
     return new_state, sums

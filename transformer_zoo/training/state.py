@@ -29,18 +29,20 @@ class TrainState:
   opt_state: optax.OptState
 
 
-def example_batch(inputs: int = 1, targets: int = 1) -> dict[str, jax.Array]:
-  """Returns one row of tokens, for shapes, that any kind of model reads.
+def example_batch(
+  model: nn.Module, inputs: int = 1, targets: int = 1
+) -> dict[str, jax.Array]:
+  """Returns one row of the features that a model reads, for shapes.
 
   Args:
+    model: an architecture.
     inputs: tokens of the encoder.
     targets: tokens of the decoder.
   """
-  decoder = jnp.ones((1, targets), jnp.int32)
+  lengths = {"encoder": inputs, "decoder": targets}
   return {
-    "encoder_input_tokens": jnp.ones((1, inputs), jnp.int32),
-    "decoder_input_tokens": decoder,
-    "decoder_target_tokens": decoder,
+    name: jnp.ones((1, lengths[name.partition("_")[0]]), jnp.int32)
+    for name in model.reads
   }
 
 
@@ -60,7 +62,7 @@ def initial_variables(model: nn.Module, key: jax.Array):
       put, like a feed-forward layer that was bound as a norm.
   """
   try:
-    variables = model.init(key, example_batch(), method="logits_of_batch")
+    variables = model.init(key, example_batch(model), method="all_logits")
   except TypeError as error:
     if not _OTHER_CALL.search(str(error)):
       raise

@@ -6,8 +6,11 @@ import pytest
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features.converters import Encoder
 from transformer_zoo.data.features.converters import EncoderDecoder
+from transformer_zoo.data.features.converters import FORMS
 from transformer_zoo.data.features.converters import LanguageModel
+from transformer_zoo.data.features.converters import NO_LABEL
 from transformer_zoo.data.features.converters import PrefixLanguageModel
+from transformer_zoo.data.features.converters import ROW_LABELS
 from transformer_zoo.data.features.converters import trim
 from transformer_zoo.errors import UserError
 
@@ -47,7 +50,11 @@ PAIRS = {
     "PrefixLMFeatureConverter",
     {"bos_id": 7},
   ),
-  "encoder": (Encoder(), "EncoderFeatureConverter", {"mask_id": MASK}),
+  "encoder": (
+    Encoder(predicted_share=1),
+    "EncoderFeatureConverter",
+    {"mask_id": MASK},
+  ),
 }
 
 
@@ -119,9 +126,15 @@ def pack_as_seqio(name, seed):
   return examples, np.array(rows)
 
 
+# What an encoder's rows have beside SeqIO's.
+BESIDES = {"encoder_token_types", "encoder_predicted_places", *ROW_LABELS}
+
+
 def assert_equal(batch, theirs):
-  assert set(batch) == set(theirs[0])
+  assert set(batch) - BESIDES == set(theirs[0])
   for key, value in batch.items():
+    if key in BESIDES:
+      continue
     assert value.dtype == np.int32
     np.testing.assert_array_equal(
       value, np.stack([t[key] for t in theirs]), key
@@ -152,6 +165,9 @@ def test_another_padding_changes_the_empty_places_alone(name):
   other = lay_out(converter, examples, rows, packing=True, pad_id=1)
   bos_id = getattr(converter, "bos_id", None) or 1
   for key, value in batch.items():
+    if key in BESIDES:
+      np.testing.assert_array_equal(other[key], value, key)
+      continue
     side = key.split("_")[0]
     empty = batch[f"{side}_segment_ids"] == 0
     assert empty.any()
@@ -226,7 +242,11 @@ def test_rows_without_examples_are_empty(name, packing):
   for key, value in batch.items():
     if key == "decoder_input_tokens":
       continue  # a row begins with `bos_id` all the same
-    assert not value[[0, 2]].any(), key
+    if key == "encoder_predicted_places":
+      assert (value[[0, 2]] == np.arange(value.shape[1])).all()
+    else:
+      absent = NO_LABEL if key in ROW_LABELS else 0
+      assert (value[[0, 2]] == absent).all(), key
   weights = next(value for key, value in batch.items() if "weights" in key)
   if name != "encoder":
     assert weights[1].any()
@@ -249,7 +269,8 @@ def test_a_batch_without_examples_is_empty(name):
   )
   for key, value in batch.items():
     assert value.shape[0] == 2
-    assert key == "decoder_input_tokens" or not value.any()
+    if key not in BESIDES:
+      assert key == "decoder_input_tokens" or not value.any()
 
 
 def test_an_example_without_inputs_or_targets():
@@ -292,7 +313,11 @@ def test_encoder_lays_out_token_types_and_numbers_of_examples():
     "encoder_target_tokens": [[8, 5, 3, 1], [1] * 4, [8, 4, 1, 1], [1] * 4],
     "encoder_loss_weights": [[0, 1, 0, 0], [0] * 4, [0, 1, 0, 0], [0] * 4],
     "encoder_token_types": [[0, 0, 1, 0], [0] * 4, [0, 1, 0, 0], [0] * 4],
+    "encoder_predicted_places": [[1], [0], [1], [0]],
     "next_sentence": [1, -1, 0, -1],
+    "sentence_order": [-1] * 4,
+    "answer_starts": [-1] * 4,
+    "answer_ends": [-1] * 4,
   }
   assert {key: value.tolist() for key, value in batch.items()} == expected
 
@@ -302,7 +327,7 @@ def test_examples_with_a_number_each_cannot_share_a_row():
   examples = dict.fromkeys(("inputs", "targets", "weights"), one)
   examples["sentence_order"] = Ragged.of([np.array([1]), np.array([0])])
   with pytest.raises(UserError) as error:
-    Encoder()(
+    Encoder(predicted_share=1)(
       examples,
       np.array([0, 0]),
       num_rows=1,
@@ -349,6 +374,176 @@ def test_capacities_and_sizes():
   assert LanguageModel().sizes(lengths[:, 1:]).tolist() == [[4], [6]]
   assert Encoder().capacities({"inputs": 12}) == (12,)
   assert Encoder().sizes(lengths[:, :1]).tolist() == [[3], [5]]
+
+
+@pytest.mark.parametrize("packing", [True, False])
+@pytest.mark.parametrize(
+  "converter",
+  [
+    *(ours for ours, _, _ in PAIRS.values()),
+    *map(Encoder, FORMS),
+    Encoder(token_types=False, predicted_share=0.6),
+    Encoder(attention_kinds=True),
+  ],
+  ids=str,
+)
+def test_shapes_are_those_of_a_batch(converter, packing):
+  name = "encoder" if isinstance(converter, Encoder) else "both"
+  examples = draw_examples(name, 2, 0)
+  batch = lay_out(converter, examples, [0, 2], packing, num_rows=4, pad_id=1)
+  shapes = converter.shapes(LENGTHS, 4, packing)
+  assert {key: value.shape for key, value in batch.items()} == shapes
+  assert {value.dtype for value in batch.values()} == {np.dtype(np.int32)}
+
+
+def test_converters_are_compared_by_value():
+  assert Encoder(form="tags") == Encoder(form="tags") != Encoder()
+  assert Encoder(form="tags").layout == "tags"
+  assert Encoder().layout == "encoder"
+  assert EncoderDecoder().layout == LanguageModel().layout
+
+
+def draw_predictions(length, most, seed):
+  """Weights of four rows, with at most `most` predictions."""
+  rng = np.random.default_rng(seed)
+  weights = np.zeros((4, length), np.int32)
+  for row in weights:
+    row[rng.permutation(length)[: rng.integers(0, most + 1)]] = 1
+  return weights
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("share", [0.2, 0.55, 1.0])
+def test_every_prediction_has_a_place(share, seed):
+  """The places of a row are all different, those with a weight first."""
+  converter = Encoder(predicted_share=share)
+  weights = draw_predictions(15, converter.predicted(15), seed)
+  tokens = Ragged.full(np.full((4, 15), 7))
+  batch = converter(
+    {"inputs": tokens, "targets": tokens, "weights": Ragged.full(weights)},
+    np.arange(4),
+    num_rows=4,
+    lengths={"inputs": 15},
+    packing=False,
+    pad_id=0,
+  )
+  places = batch["encoder_predicted_places"]
+  assert places.shape == (4, converter.predicted(15))
+  for row, chosen in zip(weights, places, strict=True):
+    number = row.sum()
+    np.testing.assert_array_equal(chosen[:number], np.flatnonzero(row))
+    assert len({*chosen.tolist()}) == len(chosen)
+
+
+@pytest.mark.parametrize(
+  "share, length, places",
+  [(0.2, 15, 3), (0.2, 16, 4), (0.15, 20, 3), (1, 7, 7)],
+)
+def test_number_of_predicted_places(share, length, places):
+  assert Encoder(predicted_share=share).predicted(length) == places
+
+
+def test_a_row_with_more_predictions_than_places_is_refused():
+  tokens = Ragged.of([np.full(10, 7)])
+  with pytest.raises(UserError) as error:
+    Encoder()(
+      dict.fromkeys(("inputs", "targets", "weights"), tokens),
+      np.array([0]),
+      num_rows=1,
+      lengths={"inputs": 15},
+      packing=False,
+      pad_id=0,
+    )
+  assert str(error.value) == (
+    "A row of 15 tokens predicts 10, but EncoderFeatures.predicted_share 0.2 "
+    "allows 3; set it to 0.67 or more."
+  )
+
+
+def test_examples_of_one_prediction_share_as_many_rows_as_these_have_room():
+  converter = Encoder(form="classes", predicted_share=0.5)
+  assert converter.capacities({"inputs": 7}) == (7, 4)
+  assert converter.sizes(np.array([[3], [5]])).tolist() == [[3, 1], [5, 1]]
+
+
+def test_choices_are_told_apart_without_packing():
+  """Three texts of one example: segments, positions, one prediction each."""
+  examples = {
+    "inputs": Ragged.of([np.array([2, 8, 2, 9, 5, 2])]),
+    "targets": Ragged.of([np.array([0, 0, 1, 0, 0, 0])]),
+    "weights": Ragged.of([np.array([1, 0, 1, 0, 0, 1])]),
+    "segment_lengths": Ragged.of([np.array([2, 3, 1])]),
+  }
+  batch = Encoder("choices", predicted_share=0.5, token_types=False)(
+    examples,
+    np.array([0]),
+    num_rows=1,
+    lengths={"inputs": 8},
+    packing=False,
+    pad_id=0,
+  )
+  assert batch["encoder_segment_ids"].tolist() == [[1, 1, 2, 2, 2, 3, 0, 0]]
+  assert batch["encoder_positions"].tolist() == [[0, 1, 0, 1, 2, 0, 0, 0]]
+  assert batch["encoder_predicted_places"].tolist() == [[0, 2, 5, 1]]
+
+
+def test_attention_kinds_are_laid_out_where_they_are_asked_for():
+  tokens = Ragged.of([np.array([8, 3]), np.array([8, 4])])
+  examples = dict.fromkeys(("inputs", "targets"), tokens)
+  examples["weights"] = Ragged.of([np.array([0, 0])] * 2)
+  kinds = {"attention_kind": Ragged.of([np.array([2]), np.array([1])])}
+
+  def batch(converter, examples):
+    return converter(
+      examples,
+      np.array([0, 2]),
+      num_rows=3,
+      lengths={"inputs": 4},
+      packing=False,
+      pad_id=0,
+    )
+
+  converter = Encoder(attention_kinds=True)
+  laid_out = batch(converter, examples | kinds)
+  assert laid_out["attention_kind"].tolist() == [2, 0, 1]
+  assert batch(converter, examples)["attention_kind"].tolist() == [0, 0, 0]
+  with pytest.raises(UserError) as error:
+    batch(Encoder(), examples | kinds)
+  assert str(error.value) == (
+    "Examples have an attention kind, as UniLM's have, which the converter "
+    "does not lay out; set EncoderFeatures.attention_kinds to True."
+  )
+
+
+@pytest.mark.parametrize(
+  "fields, message",
+  [
+    (
+      {"form": "class"},
+      "EncoderFeatures.form is 'class'; it must be one of 'classes', 'number', "
+      "'spans', 'choices', 'tags', or None for text with hidden tokens.",
+    ),
+    (
+      {"separators": 0},
+      "EncoderFeatures.separators is 0; it must be 1, or 2 for RoBERTa's "
+      "format.",
+    ),
+    (
+      {"longest_example": 0},
+      "EncoderFeatures.longest_example is 0; it must be a number of tokens, 1 "
+      "or more, or None for the whole row.",
+    ),
+    (
+      {"predicted_share": 1.5},
+      "EncoderFeatures.predicted_share is 1.5; it must be a share of a row's "
+      "places above 0, at most 1.",
+    ),
+  ],
+)
+def test_impossible_fields_are_refused(fields, message):
+  with pytest.raises(UserError) as error:
+    Encoder(**fields)
+  assert str(error.value) == message
 
 
 def test_trim_keeps_eos_only_where_asked():

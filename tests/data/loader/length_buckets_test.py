@@ -22,7 +22,9 @@ def draw_lengths(places):
 
 
 def plan(seed=0):
-  return BucketPlan(draw_lengths, buckets(GIVEN, LENGTHS, 8), seed)
+  return BucketPlan(
+    draw_lengths, buckets(GIVEN, LENGTHS, 8), seed, list(LENGTHS)
+  )
 
 
 def test_every_example_comes_once_and_in_the_first_bucket_that_holds_it():

@@ -30,7 +30,7 @@ def logits(model, parameters):
     {name: tensor.read() for name, tensor in parameters.items()}, sep="/"
   )
   batch = families.batch_for(model)
-  return model.apply({"params": params}, batch, method="logits_of_batch")
+  return model.apply({"params": params}, batch, method="all_logits")["tokens"]
 
 
 @pytest.mark.parametrize(

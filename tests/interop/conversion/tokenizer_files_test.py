@@ -280,3 +280,26 @@ def test_a_directory_of_byt5_has_no_file_and_a_vocabulary(tmp_path):
   (tmp_path / "tokenizer_config.json").write_text('{"extra_ids": 125}')
   assert tokenizer_files.vocabulary(tmp_path).kind == "bytes"
   assert Vocabulary(str(tmp_path)).size == 384
+
+
+def test_texts_of_encoders_stand_between_their_pieces(tmp_path):
+  """RoBERTa's class puts them there, and a tokenizer.json may not."""
+  vocabulary = byte_bpe(tmp_path, ROBERTAS)
+  (tmp_path / "theirs").mkdir()
+  assert not tokenizer_files.write(
+    vocabulary, tmp_path / "theirs", of_encoder=True
+  )
+  config = json.loads((tmp_path / "theirs/tokenizer_config.json").read_text())
+  assert config["tokenizer_class"] == "RobertaTokenizer"
+  words = {word: i for i, word in enumerate(["[CLS]", "[SEP]", "[UNK]", "a"])}
+  tokenizer = tokenizers.Tokenizer(models.WordLevel(words, "[UNK]"))
+  tokenizer.save(str(tmp_path / "tokenizer.json"))
+  (tmp_path / "other").mkdir()
+  said = tokenizer_files.write(
+    Vocabulary(tmp_path / "tokenizer.json"), tmp_path / "other", of_encoder=True
+  )
+  assert said == (
+    "its PreTrainedTokenizerFast reads inputs in another way than this model "
+    "was trained on: call it with add_special_tokens=False and put id 0 before "
+    "them and id 1 behind them"
+  )

@@ -1,11 +1,14 @@
 """Values in a config.json: of other types, neutral ones, two that disagree."""
 
+import functools
+import itertools
 import json
 
 import pytest
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface import FAMILIES
 from transformer_zoo.interop.huggingface import family_of
 
 LLAMA_3 = {
@@ -40,6 +43,16 @@ def refusal(kind, **config) -> str:
     ("llama", "head_dim", "128", "a whole number or null"),
     ("llama", "tie_word_embeddings", "false", "true or false"),
     ("qwen2", "layer_types", 3, "a list or null"),
+    ("openai-gpt", "afn", None, "a text"),
+    ("openai-gpt", "n_positions", [512], "a whole number"),
+    ("openai-gpt", "tie_word_embeddings", 1, "true or false"),
+    ("gpt2", "n_inner", {}, "a whole number or null"),
+    ("gpt2", "scale_attn_weights", "true", "true or false"),
+    ("mistral", "sliding_window", "4096", "a whole number or null"),
+    ("mistral", "rope_parameters", [], "a table or null"),
+    ("mistral", "num_key_value_heads", 8.0, "a whole number or null"),
+    ("qwen2", "use_sliding_window", 1, "true or false or null"),
+    ("qwen2", "rms_norm_eps", 1e39, "a number"),
     ("t5", "feed_forward_proj", None, "a text"),
     ("t5", "num_decoder_layers", "6", "a whole number or null"),
     ("t5", "pad_token_id", "0", "a whole number or null"),
@@ -49,6 +62,11 @@ def refusal(kind, **config) -> str:
     ("t5", "layer_norm_epsilon", float("nan"), "a number"),
     ("t5", "dropout_rate", float("inf"), "a number"),
     ("llama", "rope_theta", float("nan"), "a number or null"),
+    ("bert", "type_vocab_size", "2", "a whole number"),
+    ("roberta", "layer_norm_eps", None, "a number"),
+    ("xlm-roberta", "classifier_dropout", "0.1", "a number or null"),
+    ("distilbert", "activation", 1, "a text"),
+    ("distilbert", "dim", 32.0, "a whole number"),
   ],
 )
 def test_values_of_other_types_are_named(kind, name, value, takes):
@@ -94,7 +112,14 @@ def test_an_end_that_is_an_empty_list():
     ("gpt_neo", "num_heads"),
     ("llama", "num_attention_heads"),
     ("llama", "num_key_value_heads"),
+    ("mistral", "num_attention_heads"),
+    ("mistral", "num_hidden_layers"),
+    ("mistral", "head_dim"),
+    ("qwen2", "num_key_value_heads"),
     ("qwen2", "sliding_window"),
+    ("bert", "hidden_size"),
+    ("roberta", "type_vocab_size"),
+    ("distilbert", "n_heads"),
   ],
 )
 @pytest.mark.parametrize("value", [0, -1, 2**31, 10**30])
@@ -103,6 +128,70 @@ def test_whole_numbers_that_no_model_has(kind, name, value):
     f"config.json of a {kind} model has {name}={value}; it takes a whole "
     "number from 1 to 2147483647"
   )
+
+
+@pytest.mark.parametrize(
+  ("kind", "name"),
+  [
+    ("openai-gpt", "n_head"),
+    ("gpt2", "n_head"),
+    ("gpt_neo", "num_heads"),
+    ("marian", "decoder_attention_heads"),
+    ("bert", "num_attention_heads"),
+    ("distilbert", "n_heads"),
+  ],
+)
+@pytest.mark.parametrize("heads", [7, 10**6])
+def test_heads_that_do_not_divide_the_width(kind, name, heads):
+  """As their classes refuse them."""
+  assert refusal(kind, **{name: heads}).endswith(f"no multiple of {heads}")
+
+
+def _nested(depth):
+  return functools.reduce(lambda value, _: [value], range(depth), [])
+
+
+STRANGE = [
+  *(None, True, False, 0, 1, -1, 7, 10**12, 10**400, 0.5, -1.0, 1e308),
+  *(float("nan"), float("inf"), "", "12", "\0", "x" * 10**5),
+  *([], [1], ["full_attention"], [[["global"], 10**12]], _nested(200)),
+  *({}, {"a": {"a": 1}}, {"rope_type": []}, {"rope_type": "linear"}),
+  *({"rope_type": "linear", "factor": x} for x in (0, -1, "2", 10**400)),
+  {"rope_type": "llama3", "factor": 8, "original_max_position_embeddings": 0},
+]
+# Of any family; what another has is refused by name.
+NAMES = """
+activation activation_function architectures afn attention_bias
+attention_layers attention_types
+attn_pdrop d_ff d_kv d_model decoder_attention_heads decoder_layers
+decoder_vocab_size dropout_rate embd_pdrop encoder_layers eos_token_id
+feed_forward_proj head_dim hidden_act hidden_size id2label intermediate_size
+is_decoder is_encoder_decoder layer_norm_eps layer_norm_epsilon layer_types
+max_position_embeddings
+max_window_layers mlp_bias n_embd n_head n_inner n_layer n_positions num_heads
+num_hidden_layers num_key_value_heads num_layers pad_token_id pruned_heads
+quantization_config resid_pdrop rms_norm_eps rope_parameters rope_scaling
+rope_theta scale_attn_weights sliding_window tie_word_embeddings
+type_vocab_size use_sliding_window vocab_size window_size
+""".split()
+
+
+@pytest.mark.parametrize(
+  "kind", [kind for family in FAMILIES for kind in family.model_types]
+)
+def test_strange_values_end_in_one_sentence(kind):
+  """Whatever an attribute is: it is understood, or refused by its name."""
+  refused = 0
+  for name, value in itertools.product(NAMES, STRANGE):
+    config = {"model_type": kind, name: value}
+    try:
+      family_of(config).num_layers(config)
+      family_of(config).architecture(config)
+    except UserError as error:
+      refused += 1
+      assert "\n" not in str(error), name
+      assert len(str(error)) < 1000, name
+  assert refused > len(NAMES) * len(STRANGE) / 2
 
 
 def test_whole_numbers_in_the_place_of_real_ones():

@@ -58,3 +58,16 @@ def test_a_sequence_beyond_the_table_is_refused():
     ValueError, match="4 tokens has no learned position beyond .*=3; shorten"
   ):
     module.init(jax.random.key(0), jnp.arange(4)[None])
+
+
+def test_rows_of_several_examples_may_be_longer_than_the_table():
+  positions = jnp.array([[0, 1, 2, 0, 1, 0]])
+  module = LearnedPositions(num_positions=3, features=4, longest_example=3)
+  variables = module.init(jax.random.key(0), positions)
+  table = np.asarray(variables["params"]["pos_embedding"].unbox())
+  np.testing.assert_array_equal(
+    module.apply(variables, positions), table[np.asarray(positions)]
+  )
+  longer = module.clone(longest_example=4)
+  with pytest.raises(ValueError, match="4 tokens has no learned position"):
+    longer.init(jax.random.key(0), positions)

@@ -64,7 +64,7 @@ def pair(request, tmp_path_factory):
     folder,
     model,
     {name: Tensor.of(array) for name, array in flat.items()},
-    special_ids={"eos_token_id": 1},
+    said={"eos_token_id": 1},
   )
   theirs = huggingface.open_directory(folder)
   assert type(theirs).__name__ == name
@@ -74,7 +74,7 @@ def pair(request, tmp_path_factory):
 def test_logits(pair, report):
   model, params, theirs = pair
   batch = families.batch_for(model)
-  logits = model.apply({"params": params}, batch, method="logits_of_batch")
+  logits = model.apply({"params": params}, batch, method="all_logits")["tokens"]
   expected, _ = huggingface.logits_and_loss(theirs, batch, model.pad_id)
   real = batch["decoder_target_tokens"] != model.pad_id
   difference = tiny_t5.largest_difference(

@@ -217,9 +217,9 @@ def difference_of_logits(config, folder) -> float:
     logits, _ = huggingface.logits_and_loss(theirs, batch, model.pad_id)
   real = batch["decoder_target_tokens"] != model.pad_id
   difference = tiny_t5.largest_difference(
-    jax.jit(functools.partial(model.apply, method="logits_of_batch"))(
+    jax.jit(functools.partial(model.apply, method="all_logits"))(
       {"params": params}, batch
-    )[real],
+    )["tokens"][real],
     logits.numpy()[real],
   )
   assert difference < LOGITS_TOLERANCE

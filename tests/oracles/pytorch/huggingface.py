@@ -14,12 +14,15 @@ import torch
 import transformers
 
 from tests import tiny_t5
+from tests.golden import encoders
 from tests.golden import variants
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.interop.tensors.links import to_ours
 from transformer_zoo.interop.tensors.links import to_theirs
+
+ENCODERS = ("bert", "roberta", "xlm-roberta", "distilbert")
 
 
 def load(config: Mapping[str, Any], params: dict):
@@ -51,7 +54,9 @@ def open_directory(folder):
 
 
 def class_of(config):
-  """The class with a language model's head."""
+  """The class of an encoder, or the one with a language model's head."""
+  if config.model_type in ENCODERS:
+    return getattr(transformers, config.architectures[0])
   if config.is_encoder_decoder:
     return transformers.AutoModelForSeq2SeqLM
   return transformers.AutoModelForCausalLM
@@ -120,6 +125,70 @@ def forward(model, batch, **keywords):
     labels=targets.masked_fill(targets == 0, -100),
     **keywords,
   )
+
+
+def encoder_answers(theirs, batch, pad_id: int) -> dict[str, torch.Tensor]:
+  """Outputs [B, P, K] of an encoder's class by the names of our heads."""
+  tokens = torch.tensor(batch["encoder_input_tokens"], dtype=torch.long)
+  keywords = {"attention_mask": (tokens != pad_id).long()}
+  if "encoder_token_types" in batch:
+    types = torch.tensor(batch["encoder_token_types"], dtype=torch.long)
+    keywords["token_type_ids"] = types
+  name = type(theirs).__name__
+  if name.endswith("ForMultipleChoice"):
+    keywords = {key: value[None] for key, value in keywords.items()}
+    return {"choice": theirs(tokens[None], **keywords).logits[0, :, None, None]}
+  found = theirs(tokens, **keywords)
+  if name.endswith("Model"):
+    answers = {"hidden": found.last_hidden_state}
+    if "pooler_output" in found:
+      answers["pooled"] = found.pooler_output[:, None]
+    return answers
+  if name.endswith("ForPreTraining"):
+    return {
+      "tokens": found.prediction_logits,
+      "next_sentence": found.seq_relationship_logits[:, None],
+    }
+  if name.endswith("ForQuestionAnswering"):
+    return {"spans": torch.stack([found.start_logits, found.end_logits], -1)}
+  if name.endswith("ForMaskedLM"):
+    return {"tokens": found.logits}
+  if name.endswith("ForTokenClassification"):
+    return {"tags": found.logits}
+  heads = {"ForNextSentencePrediction": "next_sentence"}
+  kind = name.removeprefix("Bert")
+  number = "number" if found.logits.shape[-1] == 1 else "classes"
+  return {heads.get(kind, number): found.logits[:, None]}
+
+
+def encoder_outputs(config, model, params, batch) -> dict[str, np.ndarray]:
+  """What `tests.golden.encoders.outputs` says of ours, of their model."""
+  theirs = load(config, params)
+  answers = encoder_answers(theirs, batch, model.pad_id)
+  real = batch["encoder_input_tokens"] != model.pad_id
+  loss = sum(
+    (torch.tensor(encoders.signs(name, value.shape, real)) * value).sum()
+    for name, value in answers.items()
+  )
+  loss.backward()
+  links = [link for link in family_of(config).links(config) if not
+           link.only_written]  # fmt: skip
+  prefix = family_of(config).prefix
+  gradients = {}
+  for link in links:
+    name = link.theirs
+    if not hasattr(theirs, prefix.removesuffix(".")):  # The bare class.
+      name = name.removeprefix(prefix)
+    gradients[link.theirs] = Tensor.of(_find(theirs, name).grad.numpy())
+  return {
+    "logits": encoders.joined(
+      {name: value.detach().numpy() for name, value in answers.items()}, real
+    ),
+    "loss": loss.detach().numpy(),
+    **variants.gradient_entries(
+      {n: t.read() for n, t in to_ours(links, gradients).items()}
+    ),
+  }
 
 
 def generate(

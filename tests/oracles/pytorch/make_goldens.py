@@ -17,6 +17,7 @@ import torch
 import transformers
 
 from tests import tiny_t5
+from tests.golden import encoders
 from tests.golden import families
 from tests.golden import t5
 from tests.golden import t5_beams
@@ -45,6 +46,10 @@ def record_families():
     config, model, params, batch = families.setting(name)
     outputs = huggingface.outputs(config, model, params, batch)
     variants.record(families.path(name), params, batch, outputs)
+  for name in encoders.RECORDED:
+    config, model, params, batch = encoders.setting(name)
+    outputs = huggingface.encoder_outputs(config, model, params, batch)
+    variants.record(encoders.path(name), params, batch, outputs)
 
 
 def main():

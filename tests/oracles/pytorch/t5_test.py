@@ -16,7 +16,6 @@ from transformer_zoo.decoding.generate import generate
 from transformer_zoo.modules.positions.relative_bias import (
   relative_position_bucket,
 )
-from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adafactor import adafactor
 
@@ -81,7 +80,7 @@ def test_logits_and_loss(architecture, inputs, targets, macros, report):
   report("logits", difference)
   assert difference < LOGITS_TOLERANCE
 
-  objective = functools.partial(sequence_to_sequence, ours)
+  objective = functools.partial(tiny_t5.loss_and_sums, ours)
   sums = jax.jit(objective)(params, batch)[1]
   loss = sums["loss_sum"] / sums["weight_sum"]
   report("loss", abs(float(loss) / expected.loss.item() - 1))
@@ -93,7 +92,7 @@ def test_gradient_of_every_parameter(architecture, report):
   ours, params, theirs = both(architecture)
   batch = tiny_t5.random_batch(rows=4, inputs=20, targets=15)
   huggingface.forward(theirs, batch).loss.backward()
-  objective = functools.partial(sequence_to_sequence, ours, z_loss=0.0)
+  objective = functools.partial(tiny_t5.loss_and_sums, ours, z_loss=0.0)
   gradient, _ = jax.jit(jax.grad(objective, has_aux=True))(params, batch)
   expected = {name: p.grad.numpy() for name, p in theirs.named_parameters()}
   found = huggingface.to_state_dict(theirs, gradient)
@@ -219,7 +218,7 @@ def test_training_steps_with_adafactor(architecture, report):
     warmup_init=False,
   )
   optimizer = adafactor(schedules.constant(1e-2), min_dim_size_to_factor=1)
-  objective = functools.partial(sequence_to_sequence, ours, z_loss=0.0)
+  objective = functools.partial(tiny_t5.loss_and_sums, ours, z_loss=0.0)
 
   @jax.jit
   def step(params, state):

@@ -8,6 +8,7 @@ import pytest
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.runs import inputs
 from transformer_zoo.studies.design import plan
+from transformer_zoo.studies.design.suite import Suite
 
 
 def mixture(**changes):
@@ -75,3 +76,34 @@ def test_the_same_records_made_anew_are_no_other_data(mark):
 
 def test_data_that_is_not_prepared_is_unknown(tmp_path):
   assert plan.mark_of_found_data("a", str(tmp_path)) == plan.UNKNOWN_DATA
+
+
+@pytest.mark.parametrize(
+  "files, name",
+  [
+    (["architectures/bert.gin", "heads/classes.gin"], "mini_mrpc:classes"),
+    (["architectures/t5_1_0.gin"], "mini_mrpc"),
+  ],
+)
+def test_the_data_of_a_head_is_that_of_its_form(files, name, tmp_path):
+  """The rows of a study differ in their heads alone."""
+  read = []
+
+  def mark(mixture, prepared_dir):
+    read.append((mixture, prepared_dir))
+    return "as it was"
+
+  planner = plan._Planner(Suite(name="one"), tmp_path, (), mark)
+  architecture, *heads = files
+  changes = (
+    architecture,
+    "sizes/bert_tiny.gin" if heads else "sizes/tiny.gin",
+    "runs/finetune.gin",
+    *heads,
+    "MIXTURE_OR_TASK_NAME='mini_mrpc'",
+    "PREPARED_DIR='prepared'",
+    "INITIAL_CHECKPOINT_PATH=None",
+  )
+  _, *data = planner._identify("train", changes, 0, [])
+  assert data == [name, "prepared"]
+  assert read == [tuple(data)]

@@ -10,6 +10,7 @@ import optax
 import pytest
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.objectives.terms import Term
 from transformer_zoo.training.monitoring import anomalies
 from transformer_zoo.training.monitoring.anomalies import Anomalies
 from transformer_zoo.training.program import TrainProgram
@@ -22,8 +23,11 @@ WIDTH = 16
 class Line(nn.Module):
   """One kernel."""
 
+  pad_id = 0
+  reads = ("encoder_input_tokens",)
+
   @nn.compact
-  def logits_of_batch(self, batch):
+  def all_logits(self, batch):
     make = nn.with_logical_partitioning(nn.initializers.ones, ("mlp",))
     kernel = self.param("kernel", make, (WIDTH,))
     return batch["encoder_input_tokens"] * kernel[0]
@@ -33,12 +37,9 @@ def objective(model, params, batch, key):
   """The slope of the loss is the batch; its poison is added to the loss."""
   del model, key
   per_row = batch["slope"] * jnp.sum(params["kernel"]) + batch["poison"]
-  sums = {
-    "loss_sum": jnp.sum(per_row),
-    "z_loss_sum": jnp.float32(0),
-    "weight_sum": jnp.float32(len(per_row)),
-  }
-  return jnp.mean(per_row), sums
+  total = jnp.sum(per_row)
+  weight = jnp.float32(len(per_row))
+  return {"rows": Term(total, weight, {"loss_sum": total})}
 
 
 def make_program(**settings):
@@ -127,7 +128,7 @@ def test_limits_are_of_the_means_and_deviations_before(skipping):
   slopes = [1.0, 1.5, 0.5, 1.25]
   _, sums, history = follow(skipping, [batch(s, 3.0) for s in slopes])
   for one in sums:
-    losses.append(one["loss_sum"] / one["weight_sum"])
+    losses.append(one["loss"])
     norms.append(one["gradient_norm"])
   series = np.array([losses, norms])
   np.testing.assert_allclose(history["mean"], series.mean(1), rtol=1e-5)

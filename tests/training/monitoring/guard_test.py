@@ -140,7 +140,7 @@ def test_too_many_in_a_row_end_the_run(run, tmp_path):
     run("run", [1, np.nan, np.nan, np.nan, 1, 1, 1], patient)
   sentence = str(caught.value)
   assert sentence.startswith(
-    "the loss of step 4 is not finite, after 2 skipped ones in a row (loss_sum "
+    "the loss of step 4 is not finite, after 2 skipped ones in a row (loss "
   )
   assert (tmp_path / "run" / "not_finite" / "batch_4.npz").exists()
   assert len(lines(tmp_path / "run", "anomalies.jsonl")) == 3
@@ -156,9 +156,9 @@ def test_a_spike_is_noted_or_ends_the_run(run, tmp_path):
     run("stopped", norms, Anomalies(on_spike="stop", horizon=3))
   path = tmp_path / "stopped" / "not_finite" / "batch_5.npz"
   assert str(caught.value) == (
-    f"step 5 is a spike (loss_sum {float(np.float32(50 / 7))}, gradient_norm "
-    f"50.0); its batch is saved as {path}; lower the learning rate or look at "
-    "it"
+    f"step 5 is a spike (loss {float(np.float32(50 / 14 + 0.125))}, "
+    f"gradient_norm 50.0); its batch is saved as {path}; lower the "
+    "learning rate or look at it"
   )
   assert np.load(path)["number"] == 50
 

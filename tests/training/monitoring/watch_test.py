@@ -20,6 +20,7 @@ def sums(**changes):
   return {
     "loss_sum": 6.0,
     "z_loss_sum": 0.5,
+    "loss": 3.25,
     "correct_sum": 1.0,
     "weight_sum": 2.0,
     "token_sum": 30.0,

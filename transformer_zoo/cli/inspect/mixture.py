@@ -41,16 +41,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
   """Prepares the mixture and prints a line for each task."""
+  from transformer_zoo.data.features import converters
+
   lengths = common.parse_lengths(arguments.length)
   registry, name = common.registered_tasks().MixtureRegistry, arguments.name
-  if name not in registry.names():
-    near = nearest(name, registry.names())
+  base, form = converters.split_name(name)
+  if base not in registry.names():
+    near = nearest(base, registry.names())
     raise UserError(f"no mixture is named {name!r}{near}{user_modules.HINT}")
   from transformer_zoo.data import mixing
   from transformer_zoo.data.loader import mixture_inspection
   from transformer_zoo.data.prepare import preparation
 
-  members = registry.get(name).tasks
+  members = registry.get(base).tasks
   mixture_inspection.check_readable(name, members)
   mixture = preparation.prepare(
     name,
@@ -65,7 +68,10 @@ def run(arguments: argparse.Namespace) -> None:
     )
     mixture = mixing.with_rates(mixture, rates)
   declared = {
-    task.name: getattr(task.source, "declared_splits", ()) for task in members
+    converters.name_in_form(task.name, form): getattr(
+      task.source, "declared_splits", ()
+    )
+    for task in members
   }
   found = mixture_inspection.inspect_mixture(
     mixture,

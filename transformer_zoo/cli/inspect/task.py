@@ -1,4 +1,4 @@
-"""Shows what a task gives: examples as text and ids, lengths, truncation."""
+"""Shows what a task gives: examples as text and ids, forms, lengths."""
 
 import argparse
 from typing import Any
@@ -40,6 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
   seqio = common.registered_tasks()
   from transformer_zoo.data import user_modules
   from transformer_zoo.data.prepare import inspection
+  from transformer_zoo.data.prepare import preparation
 
   names = seqio.TaskRegistry.names()
   if arguments.name not in names:
@@ -55,6 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
       shown=arguments.n,
       measured=arguments.examples,
     )
+  found["forms"] = preparation.find_forms(arguments.name)
   splits = {}
   if arguments.prepared_dir:
     from transformer_zoo.data.storage import manifest
@@ -68,7 +70,8 @@ def run(arguments: argparse.Namespace) -> None:
   for number, example in enumerate(found["examples"], start=1):
     for feature, shown in example.items():
       print(f"{number} {feature}: {shown['text']}")
-      print(f"{number} {feature} ids: {' '.join(map(str, shown['ids']))}")
+      if shown["ids"]:
+        print(f"{number} {feature} ids: {' '.join(map(str, shown['ids']))}")
   if found["skipped"]:
     print(f"skipped {len(found['skipped'])} bad rows: {found['skipped'][0]}")
   if found["files"]["number"]:
@@ -76,8 +79,15 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"{arguments.split}: {number} files, {size / 1e6:.1f} MB")
   for name, summary in splits.items():
     print(f"prepared {name}: {summary}")
+  for form in found["forms"]:
+    print(f"form {form['form']}: {form['task']}{_names_of(form)}")
   for feature, measured in found["features"].items():
     print(f"{feature}: {_lengths_line(measured, found['measured'])}")
+
+
+def _names_of(form: dict[str, Any]) -> str:
+  names = form.get("classes") or form.get("tags")
+  return f" ({', '.join(names)})" if names else ""
 
 
 def _lengths_line(measured: dict[str, Any], count: int) -> str:

@@ -9,8 +9,9 @@ language model predicts are given and not found by the id of the mask. In gin
 their names end in `Features`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import dataclasses
+import math
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -21,6 +22,14 @@ from transformer_zoo.errors import UserError
 
 # What stands for a number of an example (`next_sentence`) in a row without one.
 NO_LABEL = -1
+# The numbers of an example that rows of an encoder may have.
+ROW_LABELS = ("next_sentence", "sentence_order", "answer_starts", "answer_ends")
+# The forms in which the rows of a benchmark become an encoder's examples.
+FORMS = ("classes", "number", "spans", "choices", "tags")
+# Forms with one prediction, at the first token of each example.
+_FORMS_OF_FIRST_TOKENS = ("classes", "number")
+
+Shape = tuple[int, ...]
 
 
 class RowPlaces:
@@ -90,17 +99,31 @@ def decoder_features(
   return batch
 
 
+def _shapes_of_rows(
+  side: str, names: Sequence[str], shape: Shape, packing: bool
+) -> dict[str, Shape]:
+  """Returns the shapes of features of one side that are as wide as rows."""
+  if packing:
+    names = (*names, "segment_ids", "positions")
+  return {f"{side}_{name}": shape for name in names}
+
+
+_DECODER_FEATURES = ("target_tokens", "input_tokens", "loss_weights")
+
+
 def label_of_rows(
-  name: str, values: np.ndarray, rows: np.ndarray, num_rows: int
+  name: str, labels: Ragged | None, rows: np.ndarray, num_rows: int
 ) -> np.ndarray:
-  """Returns one number per row, int32 [num_rows]."""
+  """Returns one number per row, `NO_LABEL` without one, int32 [num_rows]."""
+  result = np.full(num_rows, NO_LABEL, np.int32)
+  if labels is None:
+    return result
   if (np.diff(rows) == 0).any():
     raise UserError(
       f"Examples with a number of their own, {name!r}, cannot share a row; set "
       "packing to False."
     )
-  result = np.full(num_rows, NO_LABEL, np.int32)
-  result[rows] = values
+  result[rows] = labels.values
   return result
 
 
@@ -128,12 +151,17 @@ def trim(
 class Converter(Protocol):
   """From examples to the features that a model reads.
 
+  Two converters with equal fields are equal.
+
   Attributes:
     features: names of the token features that it lays out; their lengths are
       needed.
+    layout: The kind of examples that it lays out, the `layout` of their source:
+      "encoder_decoder", "encoder", or the form of an encoder's examples.
   """
 
   features: ClassVar[tuple[str, ...]]
+  layout: str
 
   def capacities(self, lengths: Mapping[str, int]) -> tuple[int, ...]:
     """Returns the tokens that a row has room for, in each of its parts.
@@ -150,6 +178,17 @@ class Converter(Protocol):
 
     Returns:
       int [n, parts], for a plan of packed rows with `capacities`.
+    """
+
+  def shapes(
+    self, lengths: Mapping[str, int], num_rows: int, packing: bool
+  ) -> dict[str, Shape]:
+    """Returns the shapes of a batch, whose arrays are all int32.
+
+    Args:
+      lengths: The length of the rows for each feature, in tokens.
+      num_rows: The number of rows of the batch.
+      packing: As in `__call__`.
     """
 
   def __call__(
@@ -191,6 +230,7 @@ class EncoderDecoder:
   """
 
   bos_id: int | None = None
+  layout: ClassVar[str] = "encoder_decoder"
   features: ClassVar[tuple[str, ...]] = ("inputs", "targets")
 
   def capacities(self, lengths: Mapping[str, int]) -> tuple[int, ...]:
@@ -200,6 +240,16 @@ class EncoderDecoder:
   def sizes(self, lengths: np.ndarray) -> np.ndarray:
     """As `Converter.sizes`."""
     return lengths
+
+  def shapes(
+    self, lengths: Mapping[str, int], num_rows: int, packing: bool
+  ) -> dict[str, Shape]:
+    """As `Converter.shapes`."""
+    return _shapes_of_rows(
+      "encoder", ("input_tokens",), (num_rows, lengths["inputs"]), packing
+    ) | _shapes_of_rows(
+      "decoder", _DECODER_FEATURES, (num_rows, lengths["targets"]), packing
+    )
 
   def __call__(
     self,
@@ -235,6 +285,7 @@ class LanguageModel:
   """
 
   bos_id: int | None = None
+  layout: ClassVar[str] = "encoder_decoder"
   features: ClassVar[tuple[str, ...]] = ("targets",)
 
   def capacities(self, lengths: Mapping[str, int]) -> tuple[int, ...]:
@@ -244,6 +295,14 @@ class LanguageModel:
   def sizes(self, lengths: np.ndarray) -> np.ndarray:
     """As `Converter.sizes`."""
     return lengths
+
+  def shapes(
+    self, lengths: Mapping[str, int], num_rows: int, packing: bool
+  ) -> dict[str, Shape]:
+    """As `Converter.shapes`."""
+    return _shapes_of_rows(
+      "decoder", _DECODER_FEATURES, (num_rows, lengths["targets"]), packing
+    )
 
   def __call__(
     self,
@@ -278,6 +337,7 @@ class PrefixLanguageModel:
 
   loss_on_targets_only: bool = True
   bos_id: int | None = None
+  layout: ClassVar[str] = "encoder_decoder"
   features: ClassVar[tuple[str, ...]] = ("inputs", "targets")
 
   def capacities(self, lengths: Mapping[str, int]) -> tuple[int, ...]:
@@ -287,6 +347,14 @@ class PrefixLanguageModel:
   def sizes(self, lengths: np.ndarray) -> np.ndarray:
     """As `Converter.sizes`."""
     return lengths.sum(axis=1, keepdims=True)
+
+  def shapes(
+    self, lengths: Mapping[str, int], num_rows: int, packing: bool
+  ) -> dict[str, Shape]:
+    """As `Converter.shapes`."""
+    names = (*_DECODER_FEATURES, "causal_attention")
+    shape = num_rows, *self.capacities(lengths)
+    return _shapes_of_rows("decoder", names, shape, packing)
 
   def __call__(
     self,
@@ -314,22 +382,106 @@ class PrefixLanguageModel:
 class Encoder:
   """Inputs and, place by place, what they should be.
 
-  SeqIO's `EncoderFeatureConverter`, with weights of its own: `inputs`,
-  `targets`, `weights` and, where a corruption makes them, `token_types` are
-  sequences of the same lengths; `segment_lengths` is as for `LanguageModel`.
-  Every other feature has one number per example (`next_sentence`) and becomes
-  an array [num_rows] with `NO_LABEL` in the rows that have no example.
+  SeqIO's `EncoderFeatureConverter`, with weights of its own. Examples have
+  `inputs`, `targets`, `weights` and perhaps `token_types`, sequences of the
+  same lengths; `segment_lengths` is as for `LanguageModel`; and numbers of
+  their own, `ROW_LABELS` and `attention_kind`, which become arrays [num_rows].
+
+  `encoder_predicted_places` [num_rows, predicted places] has, in ascending
+  order, the places with a weight, then as many others as there is room for.
+
+  Attributes:
+    form: None for text with hidden tokens, or the form of a benchmark's rows,
+      which chooses the form `TASK:FORM` of each task:
+      "classes": the class at the first token of each example;
+      "number": the bits of a float32, as int32, at its first token;
+      "spans": `answer_starts` and `answer_ends`, the first and the last place
+      of the answer, of one window of a text in each row;
+      "choices": a row of one example, a segment for each choice; 1 at the first
+      token of the right one and 0 at those of the others;
+      "tags": the tag of each word at its first piece.
+    separators: The number of [SEP] between two texts; RoBERTa's format has 2.
+    token_types: Whether `encoder_token_types` is laid out: 0 in the first text,
+      1 in the second.
+    predicted_share: The share of a row's places that may be predicted, above 0
+      and at most 1. Logits are computed for these alone.
+    attention_kinds: Whether `attention_kind` is laid out, as UniLM needs;
+      examples without one are bidirectional.
+    longest_example: The most tokens of an example in a form, or of a choice,
+      where rows are longer to have room for several; None for the whole row.
   """
 
+  form: str | None = None
+  separators: int = 1
+  token_types: bool = True
+  predicted_share: float = 0.2
+  attention_kinds: bool = False
+  longest_example: int | None = None
   features: ClassVar[tuple[str, ...]] = ("inputs",)
 
+  def __post_init__(self):
+    if self.form is not None and self.form not in FORMS:
+      raise UserError(
+        f"EncoderFeatures.form is {self.form!r}; it must be one of "
+        f"{', '.join(map(repr, FORMS))}, or None for text with hidden tokens."
+      )
+    if self.separators not in (1, 2):
+      raise UserError(
+        f"EncoderFeatures.separators is {self.separators!r}; it must be 1, or "
+        "2 for RoBERTa's format."
+      )
+    share = self.predicted_share
+    if not isinstance(share, (int, float)) or not 0 < share <= 1:
+      raise UserError(
+        f"EncoderFeatures.predicted_share is {share!r}; it must be a share of "
+        "a row's places above 0, at most 1."
+      )
+
+    longest = self.longest_example
+    if longest is not None and (not isinstance(longest, int) or longest < 1):
+      raise UserError(
+        f"EncoderFeatures.longest_example is {longest!r}; it must be a number "
+        "of tokens, 1 or more, or None for the whole row."
+      )
+
+  @property
+  def layout(self) -> str:
+    """As `Converter.layout`."""
+    return self.form or "encoder"
+
+  def predicted(self, length: int) -> int:
+    """Returns how many places of rows of `length` tokens may be predicted."""
+    return math.ceil(self.predicted_share * length - 1e-9)
+
   def capacities(self, lengths: Mapping[str, int]) -> tuple[int, ...]:
-    """As `Converter.capacities`."""
-    return (lengths["inputs"],)
+    """As `Converter.capacities`: tokens, and the places of first tokens."""
+    length = lengths["inputs"]
+    if self.form in _FORMS_OF_FIRST_TOKENS:
+      return length, self.predicted(length)
+    return (length,)
 
   def sizes(self, lengths: np.ndarray) -> np.ndarray:
     """As `Converter.sizes`."""
+    if self.form in _FORMS_OF_FIRST_TOKENS:
+      return np.append(lengths, np.ones_like(lengths), axis=1)
     return lengths
+
+  def shapes(
+    self, lengths: Mapping[str, int], num_rows: int, packing: bool
+  ) -> dict[str, Shape]:
+    """As `Converter.shapes`."""
+    length = lengths["inputs"]
+    names = ["input_tokens", "target_tokens", "loss_weights"]
+    if self.token_types:
+      names.append("token_types")
+    labels = ROW_LABELS + ("attention_kind",) * self.attention_kinds
+    return (
+      _shapes_of_rows(
+        "encoder", names, (num_rows, length), self._has_segments(packing)
+      )
+      | {"encoder_predicted_places": (num_rows, self.predicted(length))}
+      | dict.fromkeys(labels, (num_rows,))
+    )
 
   def __call__(
     self,
@@ -344,25 +496,57 @@ class Encoder:
     """As `Converter.__call__`.
 
     Raises:
-      UserError: a row has several examples with a number each.
+      UserError: a row has several examples with a number each, or more
+        predictions than `predicted_share` allows; examples have an attention
+        kind that is not laid out.
     """
-    rest = dict(examples)
-    inputs = rest.pop("inputs")
+    inputs = examples["inputs"]
     sizes, owners = _segments(examples, "inputs", rows)
     places = RowPlaces(sizes, owners, num_rows, lengths["inputs"])
-    rest.pop("segment_lengths", None)
+    weights = places.put(examples["weights"].values)
     batch = {
       "encoder_input_tokens": places.put(inputs.values, pad_id),
-      "encoder_target_tokens": places.put(rest.pop("targets").values, pad_id),
-      "encoder_loss_weights": places.put(rest.pop("weights").values),
+      "encoder_target_tokens": places.put(examples["targets"].values, pad_id),
+      "encoder_loss_weights": weights,
+      "encoder_predicted_places": self._predicted_places(weights),
     }
-    if "token_types" in rest:
-      batch["encoder_token_types"] = places.put(rest.pop("token_types").values)
-    if packing:
+    if self.token_types:
+      types = examples.get("token_types")
+      batch["encoder_token_types"] = places.put(
+        0 if types is None else types.values
+      )
+    if self._has_segments(packing):
       batch |= places.packed("encoder")
-    for name, labels in rest.items():
-      batch[name] = label_of_rows(name, labels.values, rows, num_rows)
+    for name in ROW_LABELS:
+      batch[name] = label_of_rows(name, examples.get(name), rows, num_rows)
+    kinds = examples.get("attention_kind")
+    if self.attention_kinds:
+      batch["attention_kind"] = np.maximum(
+        label_of_rows("attention_kind", kinds, rows, num_rows), 0
+      )
+    elif kinds is not None:
+      raise UserError(
+        "Examples have an attention kind, as UniLM's have, which the converter "
+        "does not lay out; set EncoderFeatures.attention_kinds to True."
+      )
     return batch
+
+  def _has_segments(self, packing: bool) -> bool:
+    return packing or self.form == "choices"
+
+  def _predicted_places(self, weights_BL: np.ndarray) -> np.ndarray:
+    """Returns the places with a weight first, int32 [rows, places]."""
+    most = int(np.count_nonzero(weights_BL, axis=1).max(initial=0))
+    length = weights_BL.shape[1]
+    allowed = self.predicted(length)
+    if most > allowed:
+      raise UserError(
+        f"A row of {length} tokens predicts {most}, but "
+        f"EncoderFeatures.predicted_share {self.predicted_share} allows "
+        f"{allowed}; set it to {math.ceil(100 * most / length) / 100} or more."
+      )
+    order = np.argsort(weights_BL == 0, axis=1, kind="stable")
+    return order[:, :allowed].astype(np.int32)
 
 
 def _segments(
@@ -376,6 +560,33 @@ def _segments(
 
 
 ENCODER_DECODER = EncoderDecoder()
+
+
+def form_of(converter: Converter) -> str | None:
+  """Returns the form of benchmarks that a converter lays out, None for text."""
+  return getattr(converter, "form", None)
+
+
+def name_in_form(name: str, form: str | None) -> str:
+  """Returns the name of a task or mixture in a form: `TASK:FORM`.
+
+  Args:
+    name: The name of the text-to-text task, or already that of the form.
+    form: The form; None leaves the name as it is.
+  """
+  if form is None or name.endswith(f":{form}"):
+    return name
+  return f"{name}:{form}"
+
+
+def split_name(name: str) -> tuple[str, str | None]:
+  """Returns the task or mixture of a name, and the form that it asks for.
+
+  Args:
+    name: A name such as `TASK:FORM` or `TASK`.
+  """
+  base, _, form = name.rpartition(":")
+  return (base, form) if base and form in FORMS else (name, None)
 
 
 def continues(converter: Converter) -> bool:

@@ -97,7 +97,10 @@ class Batches:
       from transformer_zoo.data.loader import length_buckets
 
       self._bucket_plan = length_buckets.BucketPlan(
-        self._readers[-1].lengths, batching.buckets, recipe.seed
+        self._readers[-1].lengths,
+        batching.buckets,
+        recipe.seed,
+        recipe.converter.features,
       )
 
   def __reduce__(self):

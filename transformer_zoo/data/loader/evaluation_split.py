@@ -40,7 +40,8 @@ class EvaluationSplit:
   """A split of a task in batches.
 
   Attributes:
-    num_examples: The number of examples in all batches.
+    num_examples: The number of examples in all batches; of a task with long
+      contexts, that of their windows.
     num_batches: The number of batches.
     lengths: feature -> the most tokens that are read of it.
     truncated: feature -> examples that are longer than its given length;
@@ -97,7 +98,7 @@ class EvaluationSplit:
       split,
       lengths,
       corruption,
-      features=converter.features,
+      converter=converter,
       trimming_rule=trimming.ContinuedInputs() if self._continued else None,
     )
     self._seed = task.corruption_seed
@@ -105,6 +106,9 @@ class EvaluationSplit:
     self._eos_id = task.vocabulary.eos_id
     self._batch_size = batch_size
     total = self._source.num_examples
+    if max_examples is not None and task.form is not None:
+      # A long context is several rows, which are scored together.
+      max_examples = self._source.rows_of(max_examples)
     self.num_examples = (
       total if max_examples is None else min(total, max_examples)
     )
@@ -124,7 +128,9 @@ class EvaluationSplit:
       self._plan = [(some, full) for some in np.split(places, cuts)]
     self.num_batches = len(self._plan)
     self.truncated = {}
-    if task.kind == "examples":
+    if task.form is not None:
+      self.truncated = {"inputs": self._source.num_cut}
+    elif task.kind == "examples":
       untrimmed = task.lengths(split)[: self.num_examples]
       self.truncated = {
         feature: int(np.sum(untrimmed[:, i] > lengths[feature]))

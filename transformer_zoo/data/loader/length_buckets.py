@@ -106,19 +106,22 @@ class BucketPlan:
     lengths: Callable[[np.ndarray], np.ndarray],
     buckets: Sequence[Bucket],
     seed: int,
+    features: Sequence[str],
   ):
     """Prepares an empty plan.
 
     Args:
       lengths: A function from places in the mixture, int64 [n], to trimmed
-        lengths, int [n, features]; the features are in the order of the
-        buckets' lengths.
+        lengths, int [n, features].
       buckets: The buckets, as the function `buckets` returns them.
       seed: The seed of the order of the batches.
+      features: The features of `lengths`; a bucket may have further ones.
     """
     self._lengths = lengths
     self._buckets = buckets
-    self._limits = np.array([list(b.lengths.values()) for b in buckets])
+    self._limits = np.array(
+      [[bucket.lengths[name] for name in features] for bucket in buckets]
+    )
     self._size = _BATCHES_PER_WINDOW * max(b.batch_size for b in buckets)
     self._seed = seed
     self._lock = threading.Lock()

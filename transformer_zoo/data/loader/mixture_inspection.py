@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from transformer_zoo.data import mixing
+from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
@@ -94,7 +95,9 @@ def inspect_mixture(
         "epochs": rows * per_row * share / epoch if rows and epoch else None,
         "splits": {k: s.num_examples for k, s in task.splits.items()},
         "missing_splits": [s for s in expected if s not in task.splits],
-        "missing_features": [f for f in FEATURES if f not in task.features],
+        "missing_features": [
+          f for f in FEATURES if f not in task.features and task.form is None
+        ],
         "skipped_rows": sum(s.num_skipped for s in task.splits.values()),
       }
     )
@@ -123,8 +126,16 @@ def _count(
     }
     return None if rows is None else 1.0, sizes
   counted = min(rows or 1, _MOST_ROWS)
+  form = mixture.tasks[0].form
   batches = loader.open_batches(
-    mixture, split="train", lengths=lengths, batch_size=counted, seed=0
+    mixture,
+    split="train",
+    lengths=lengths,
+    batch_size=counted,
+    seed=0,
+    converter=converters.Encoder(form["form"])
+    if form
+    else converters.ENCODER_DECODER,
   )
   names = [task.name for task in batches.tasks]
   sizes = dict(zip(names, batches.num_examples.tolist(), strict=True))

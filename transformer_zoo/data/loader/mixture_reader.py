@@ -179,24 +179,10 @@ def _open(
       recipe.split,
       lengths,
       recipe.corruption,
-      features=recipe.converter.features,
+      converter=recipe.converter,
       longest=longest,
       max_tokens=recipe.max_tokens,
       cache_bytes=cache_bytes,
     )
     cache_bytes -= source.cached_bytes
-    _check_layout(recipe, recipe.tasks[number], source)
   return [opened[number] for number in range(len(opened))]
-
-
-def _check_layout(
-  recipe: Recipe, task: manifest.PreparedTask, source: sources.Source
-) -> None:
-  name = type(recipe.converter).__name__
-  needed = "encoder" if name == "Encoder" else "encoder_decoder"
-  if source.layout != needed:
-    raise UserError(
-      f"Task {task.name!r} makes examples for an {source.layout} model, but "
-      f"the converter {name} lays out those of an {needed}; choose another "
-      "CORRUPTION, or both the converter and a model of such examples."
-    )

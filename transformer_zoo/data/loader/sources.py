@@ -9,6 +9,7 @@ import numpy as np
 from transformer_zoo import corruption as corruptions
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.data.features import converters
 from transformer_zoo.data.features import trimming
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
@@ -107,16 +108,13 @@ def _places(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
   return np.arange(lengths.sum()) + np.repeat(shifts, lengths)
 
 
-FEATURES = ("inputs", "targets")
-
-
 class Source(Protocol):
   """Random access to the examples of one split of one task.
 
   Attributes:
     num_examples: The number of examples in an epoch.
-    layout: 'encoder_decoder' or 'encoder', for which converters its features
-      are made.
+    layout: The kind of its examples, the `layout` of the converters that lay
+      them out.
     shares_rows: whether several examples may fit into a row.
     cached_bytes: The memory that its examples may take, in bytes.
   """
@@ -145,7 +143,7 @@ def open_source(
   lengths: Mapping[str, int],
   corruption: Callable[..., dict[str, Ragged]] | None,
   *,
-  features: Sequence[str] = FEATURES,
+  converter: converters.Converter = converters.ENCODER_DECODER,
   longest: Mapping[str, int] | None = None,
   max_tokens: int | None = None,
   cache_bytes: int = 0,
@@ -158,7 +156,7 @@ def open_source(
     split: one of its splits.
     lengths: tokens of each feature, EOS counted.
     corruption: instead of the task's own, in a 'tokens' task.
-    features: The features that are needed.
+    converter: The converter that lays the examples out.
     longest: lengths that text is cut into chunks for; of each chunk the first
       tokens are read, as `lengths` allow. By default `lengths`.
     max_tokens: only so many of the first tokens of a 'tokens' task.
@@ -168,8 +166,10 @@ def open_source(
   Raises:
     UserError: the task lacks the split or a feature; its files are damaged;
       the lengths are not positive, do not fit the corruption, or exceed the
-      split's text; it has fewer than `max_tokens`.
+      split's text; it has fewer than `max_tokens`; its examples are of another
+      kind than the converter lays out.
   """
+  features = converter.features
   for feature in features:
     length = lengths.get(feature)
     if not isinstance(length, (int, np.integer)) or length < 1:
@@ -177,17 +177,57 @@ def open_source(
         f"The length of {feature!r} is {length!r}; give a whole number of "
         f"tokens, 1 or more, for {' and '.join(map(repr, features))}."
       )
-    if feature not in task.features:
+    if feature not in task.features and task.form is None:
       raise UserError(
         f"Task {task.name!r} has no feature {feature!r}, which the model "
         f"needs; it has {', '.join(task.features)}."
       )
   if task.kind == "tokens":
-    return _open_text(
+    source = _open_text(
       task, split, lengths, corruption, features, longest or lengths, max_tokens
     )
+    _check_layout(task, source.layout, converter)
+    return source
+  layout = task.form["form"] if task.form else _ExampleSource.layout
+  _check_layout(task, layout, converter)
+  if task.form:
+    # A run imports the source that its task needs.
+    from transformer_zoo.data.loader import form_source
+
+    return form_source.FormSource(task, split, lengths, converter)
   return _ExampleSource(
     task, split, lengths, features, cache_bytes, trimming_rule
+  )
+
+
+# Layout -> the kind of examples in messages.
+_KINDS = {
+  "encoder_decoder": "for an encoder_decoder model",
+  "encoder": "for an encoder model",
+  **{form: f"of the form {form!r}" for form in converters.FORMS},
+}
+
+
+def _check_layout(
+  task: manifest.PreparedTask, layout: str, converter: converters.Converter
+) -> None:
+  """Raises UserError if the converter lays out examples of another kind."""
+  if layout == converter.layout:
+    return
+  if task.kind == "tokens":
+    advice = (
+      "choose another CORRUPTION, or both the converter and a model of such "
+      "examples."
+    )
+  else:
+    advice = (
+      "choose the form by EncoderFeatures.form (`zoo inspect task` lists those "
+      "of a task), or both the converter and a model of such examples."
+    )
+  raise UserError(
+    f"Task {task.name!r} makes examples {_KINDS[layout]}, but the converter "
+    f"{type(converter).__name__} lays out those {_KINDS[converter.layout]}; "
+    + advice
   )
 
 

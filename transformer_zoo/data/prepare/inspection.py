@@ -10,6 +10,7 @@ import numpy as np
 from transformer_zoo.data import vocabularies
 from transformer_zoo.data.prepare import fingerprints
 from transformer_zoo.data.prepare import reading
+from transformer_zoo.data.prepare import task_steps
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -40,11 +41,12 @@ def inspect_task(
     measured: examples whose lengths are measured.
 
   Returns:
-    JSON: `files` (of the split: `number`, `bytes`), `examples` (a list of
-    {feature: {text, ids}}), `measured` (how many there were), `skipped` (a
-    sentence per bad row), and for each of `features` the `quantiles` of its
-    length in tokens with EOS and, for a feature with a length, the `truncated`
-    share.
+    JSON: `form` (of an encoder's example, as in a manifest, or None), `files`
+    (of the split: `number`, `bytes`), `examples` (a list of {feature: {text,
+    ids}}, and in a form `target`, the target text), `measured` (how many there
+    were), `skipped` (a sentence per bad row), and for each of `features` the
+    `quantiles` of its length in tokens with EOS and, for a feature with a
+    length, the `truncated` share.
 
   Raises:
     UserError: the task has no such split, bad rows or a bad vocabulary, or
@@ -84,6 +86,7 @@ def inspect_task(
   return {
     "task": task.name,
     "split": split,
+    "form": task_steps.find_form(task.preprocessors),
     "files": _measure_files(task.source.list_shards(split)),
     "measured": count,
     "skipped": skipped,
@@ -125,6 +128,9 @@ def _readable(example: Mapping[str, Any], features: Mapping[str, Any]) -> dict:
       else feature.vocabulary.decode(ids)
     )
     found[name] = {"text": text, "ids": ids}
+  if "targets" not in features and "targets_pretokenized" in example:
+    target = example["targets_pretokenized"].decode("utf-8")
+    found["target"] = {"text": target, "ids": []}
   return found
 
 

@@ -7,7 +7,7 @@ interrupted `prepare` leaves nothing that is later read but goes on where it
 was, and of several of them one prepares while the others wait and reuse.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 import dataclasses
 import functools
 import os
@@ -18,6 +18,7 @@ from transformer_zoo import corruption
 from transformer_zoo.data import mixing
 from transformer_zoo.data import user_modules
 from transformer_zoo.data import vocabularies
+from transformer_zoo.data.features import converters
 from transformer_zoo.data.features import trimming
 from transformer_zoo.data.prepare import fingerprints
 from transformer_zoo.data.prepare import reading
@@ -50,7 +51,8 @@ def prepare(
   """Prepares a task or all tasks of a mixture; reuses what is unchanged.
 
   Args:
-    name: a registered task or mixture.
+    name: a registered task or mixture, or `MIXTURE:FORM` for the forms of the
+      tasks of a mixture.
     prepared_dir: folder of the prepared files, made if absent.
     data_dir: folders with raw data, separated as in PATH; exported as
       ZOO_DATA_DIR (tasks/sources/data_folders.py), and to SeqIO's TFDS
@@ -71,8 +73,9 @@ def prepare(
     The prepared tasks and their rates.
 
   Raises:
-    UserError: no task or mixture has the name; a task lacks an asked split, or
-      has an empty one, or unreadable files, or ids outside its vocabulary.
+    UserError: no task or mixture has the name; a task lacks an asked split or
+      form, or has an empty split, or unreadable files, or ids outside its
+      vocabulary.
   """
   if processes is not None and processes < 1:
     raise UserError(f"The number of processes is {processes}; give 1 or more.")
@@ -83,8 +86,9 @@ def prepare(
     beam_options=tuple(beam_options),
     report=report,
   )
-  provider = _find(name)
-  members = _members(provider)
+  provider, form = _find(name)
+  named = _members(provider)
+  members = [_in_form(task, form) for task in named]
   has = {
     task.name: reading.explain(lambda task=task: task.splits, task, "splits")
     for task in members
@@ -113,7 +117,7 @@ def prepare(
       f"Mixture {name!r} has tasks with different vocabularies; one model has "
       "one vocabulary."
     )
-  rates = _rates(provider, members, tasks)
+  rates = _rates(provider, named, tasks)
   for task, rate in zip(members, rates, strict=True):
     for split in splits or ():
       # A task of rate 0 is in the mixture for evaluation only.
@@ -180,6 +184,7 @@ def _prepare_task(
     scoring=function_references.describe_scoring(task),
     definition=reading.explain(definition, task, "source"),
     trimming=trimming.find(task.preprocessors),
+    form=task_steps.find_form(task.preprocessors),
   )
   with folders.lock(prepared_dir / f".{task.name}.lock"):
     old = folders.find_reusable(template, prepared_dir)
@@ -266,14 +271,67 @@ def _refuse_split(provider: Any, split: str, has: Sequence[str]) -> None:
   )
 
 
-def _find(name: str) -> Any:
-  """Returns the registered task or mixture of that name."""
+def _find(name: str) -> tuple[Any, str | None]:
+  """Returns the registered task or mixture of a name, and its tasks' form."""
   import seqio  # pylint: disable=g-import-not-at-top
 
   names = [*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()]
-  if name not in names:
+  if name in names:
+    return seqio.get_mixture_or_task(name), None
+  base, form = converters.split_name(name)
+  if form is None or base not in names:
     raise UserError(
       f"No task or mixture is named {name!r}{nearest(name, names)}"
       f"{user_modules.HINT}"
     )
-  return seqio.get_mixture_or_task(name)
+  return seqio.get_mixture_or_task(base), form
+
+
+def _in_form(task: "seqio.Task", form: str | None) -> "seqio.Task":
+  """Returns the form of a task; the task itself if none is asked for."""
+  import seqio  # pylint: disable=g-import-not-at-top
+
+  if form is None:
+    return task
+  name = converters.name_in_form(task.name, form)
+  if name in seqio.TaskRegistry.names():
+    return seqio.TaskRegistry.get(name)
+  has = _forms_of(task.name, seqio.TaskRegistry.names())
+  raise UserError(
+    f"Task {task.name!r} has no form {form!r}; "
+    + (f"it has {', '.join(map(repr, has))}." if has else "it has none.")
+  )
+
+
+def find_forms(task_name: str) -> list[dict[str, Any]]:
+  """Returns the forms of an encoder that a registered task has.
+
+  Args:
+    task_name: The name of the text-to-text task, or of one of its forms.
+
+  Returns:
+    For each its `task`, by name, and what a manifest says of it.
+  """
+  import seqio  # pylint: disable=g-import-not-at-top
+
+  task_name, _ = converters.split_name(task_name)
+  found = []
+  for form in _forms_of(task_name, seqio.TaskRegistry.names()):
+    name = converters.name_in_form(task_name, form)
+    steps = seqio.TaskRegistry.get(name).preprocessors
+    found.append({"task": name, **task_steps.find_form(steps)})
+  return found
+
+
+def _forms_of(task_name: str, names: Container[str]) -> list[str]:
+  """Returns the forms that a task has.
+
+  Args:
+    task_name: The name of the text-to-text task.
+    names: The names of all registered tasks.
+  """
+  return [
+    form
+    for form in converters.FORMS
+    if converters.name_in_form(task_name, form) in names
+  ]

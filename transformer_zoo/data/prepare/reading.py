@@ -197,6 +197,8 @@ def _rows(tensor: Any) -> Sequence[Any]:
 
 _MOST_BAD = 1_000  # in a row: then it is not the rows that are bad
 _NODE = re.compile(r"\{\{function_node .*?\}\}\s*")
+# What TensorFlow puts before the message of an exception of Python.
+_PYTHON = re.compile(r"^Error in user-defined function passed to .*?Error: ")
 
 
 def explain(read: Callable[[], Any], task: "seqio.Task", what: str) -> Any:
@@ -208,8 +210,9 @@ def explain(read: Callable[[], Any], task: "seqio.Task", what: str) -> Any:
   # TFDS asserts that a dataset is on disk.
   except (OSError, EOFError, AssertionError, tf.errors.OpError) as error:
     lines = _NODE.sub("", str(error)).strip().split("\n")
+    reason = _PYTHON.sub("", lines[0])
     raise UserError(
-      f"Task {task.name!r} cannot read its {what}: {lines[0]}"
+      f"Task {task.name!r} cannot read its {what}: {reason}"
     ) from error
 
 

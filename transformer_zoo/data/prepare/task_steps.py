@@ -93,6 +93,12 @@ def find_text_steps(steps: Steps) -> TextSteps | None:
   return None
 
 
+def find_form(steps: Steps) -> dict[str, Any] | None:
+  """Returns what the steps' pieces of an encoder's example are, or None."""
+  found = [step.form for step in steps if hasattr(step, "form")]
+  return found[-1] if found else None
+
+
 def check_lengths(task_name: str, steps: Steps, known: Steps) -> None:
   """Checks that no step needs the lengths of a run.
 

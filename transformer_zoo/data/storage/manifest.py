@@ -147,6 +147,9 @@ class PreparedTask:
     definition: hash of all that the records depend on.
     trimming: spec of how long examples are cut (trimming.py); None: at their
       end.
+    form: what the pieces of an encoder's example are (features/forms.py):
+      {'form': its name, and the names of classes or tags}; None for the ids of
+      whole inputs and targets.
   """
 
   name: str
@@ -161,6 +164,13 @@ class PreparedTask:
   scoring: Scoring | None
   definition: str
   trimming: dict[str, Any] | None = None  # manifests of version 0.1 lack it
+  form: dict[str, Any] | None = None  # a manifest may lack it
+
+  @property
+  def class_names(self) -> tuple[str, ...]:
+    """The names of the classes or tags of an encoder's form, or none."""
+    form = self.form or {}
+    return tuple(form.get(form.get("form")) or ())
 
   @property
   def token_dtype(self) -> str:
@@ -230,11 +240,19 @@ class PreparedMixture:
   tasks: tuple[PreparedTask, ...]
   rates: tuple[float, ...]
 
+  @property
+  def class_names(self) -> tuple[str, ...]:
+    """Those of `PreparedTask` that all tasks have; none if they differ."""
+    found = {task.class_names for task in self.tasks}
+    return found.pop() if len(found) == 1 else ()
+
 
 def save_task(task: PreparedTask, folder: Path) -> None:
   """Writes the manifest of `task` into `folder`, whole or not at all."""
   content = dataclasses.asdict(task)
   del content["folder"]  # known from where the manifest is
+  if task.form is None:
+    del content["form"]
   content["format"] = FORMAT
   content["vocabulary"] = vocabulary_to_json(task.vocabulary)
   _write_json(pathlib.Path(folder) / "manifest.json", content)

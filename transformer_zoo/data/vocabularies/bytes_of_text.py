@@ -36,6 +36,15 @@ class BytesOfText:
     """Returns the byte ids of `text`."""
     return self.encode_arrays([text])[0].tolist()
 
+  def encode_with_places(
+    self, text: str
+  ) -> tuple[list[int], list[tuple[int, int]]]:
+    """Returns the byte ids of `text`, and the character that each is of."""
+    places = [
+      (i, i + 1) for i, character in enumerate(text) for _ in character.encode()
+    ]
+    return self.encode(text), places
+
   def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
     """Returns the byte ids of each text."""
     return [self.encode(text) for text in texts]

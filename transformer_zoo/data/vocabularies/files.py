@@ -32,6 +32,7 @@ SAYING = (_TOKENIZER_CONFIG, _SPECIAL_TOKENS_MAP, _MODEL_CONFIG)
 _BYTES_CLASS = "ByT5Tokenizer"
 _WITH_SENTINELS = ("T5Tokenizer", "T5TokenizerFast", "MT5Tokenizer")
 _T5_EXTRA_IDS = 100
+_XLM_ROBERTAS = ("XLMRobertaTokenizer", "XLMRobertaTokenizerFast")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,6 +187,18 @@ def _object(path: str) -> dict[str, Any]:
   return content
 
 
+def is_xlm_robertas(model: str) -> bool:
+  """Whether the files beside a SentencePiece model name XLM-RoBERTa.
+
+  Its ids are fairseq's and not those of the SentencePiece model.
+  """
+  folder = os.path.dirname(model)
+  kind = _tokenizer_class(folder)
+  if kind is None:
+    return stated_model_type(folder) == "xlm-roberta"
+  return kind in _XLM_ROBERTAS
+
+
 def stated_extra_ids(model: str) -> int | None:
   """How many sentinels the files beside a SentencePiece model add to it.
 
@@ -195,7 +208,7 @@ def stated_extra_ids(model: str) -> int | None:
   folder = os.path.dirname(model)
   kind = _tokenizer_class(folder)
   if kind is None:
-    return None
+    return 0 if is_xlm_robertas(model) else None
   if kind not in _WITH_SENTINELS:
     return 0
   stated = tokenizer_config(folder).get("extra_ids")
@@ -225,8 +238,12 @@ def _in_folder(folder: str) -> str:
   if _is_marian(names):
     return os.path.join(folder, _MARIAN[0])
   kind = _tokenizer_class(folder)
-  if kind not in (None, *_WITH_SENTINELS) and "tokenizer.json" in names:
-    return os.path.join(folder, "tokenizer.json")
+  json_file = os.path.join(folder, "tokenizer.json")
+  goes_first = kind not in (None, *_WITH_SENTINELS) or is_xlm_robertas(
+    json_file
+  )
+  if goes_first and "tokenizer.json" in names:
+    return json_file
   models = [name for name in names if name.endswith(".model")]
   if len(models) == 1:
     return os.path.join(folder, models[0])

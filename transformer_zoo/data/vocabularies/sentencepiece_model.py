@@ -70,7 +70,7 @@ class SentencePieceModel:
     self.special = tokenizer_lib.find_special(
       self._id_of, self.sentinel_ids, **{**own, **stated}
     )
-    self.is_stated = self.special != by_itself
+    self.is_stated = self.special != by_itself or files.is_xlm_robertas(path)
     if not lower_case:
       self.encode = processor.EncodeAsIds  # not one call more than necessary
     if files.tokenizer_config(os.path.dirname(path)) and not self.extra_ids:
@@ -79,6 +79,27 @@ class SentencePieceModel:
   def encode(self, text: str) -> list[int]:
     """Returns the ids of `text`."""
     return self._processor.EncodeAsIds(without_case(text))
+
+  def encode_with_places(
+    self, text: str
+  ) -> tuple[list[int], list[tuple[int, int]]]:
+    """Returns the ids of `text`, and the characters that each piece is."""
+    if not self.lower_case:
+      found = self._processor.Encode(text, return_type="offset_mapping")
+      return found["ids"], found["offsets"]
+    # Which character of the text each one is that the model reads.
+    parts = [without_case(character) for character in text]
+    origins = [i for i, part in enumerate(parts) for _ in part]
+    found = self._processor.Encode("".join(parts), return_type="offset_mapping")
+    places, last = [], 0
+    for start, end in found["offsets"]:
+      if start < end:
+        place = origins[start], origins[end - 1] + 1
+      else:
+        place = last, last
+      places.append(place)
+      last = place[1]
+    return found["ids"], places
 
   def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
     """Returns the ids of each text, on one thread."""
@@ -217,6 +238,8 @@ def load(
     processor = sentencepiece.SentencePieceProcessor()
     try:
       model = _contents(path)
+      if files.is_xlm_robertas(path):
+        _number_as_fairseq(model)
       extra_ids = _number_to_add(model, path, extra_ids)
       for i in reversed(range(extra_ids)):
         model.pieces.add(
@@ -233,6 +256,23 @@ def load(
         f"({type(error).__name__})."
       ) from error
   return processor, extra_ids
+
+
+def _number_as_fairseq(model: Any) -> None:
+  """Gives pieces the ids of XLM-RoBERTa, and adds its padding and its mask.
+
+  The first pieces are <s>, <pad>, </s>, <unk> in place of <unk>, <s>, </s>, and
+  <mask> is the last one (`XLMRobertaTokenizer` of `transformers` 4).
+  """
+  unknown, begin, end, *rest = list(model.pieces)
+  padding, mask = type(begin)(), type(begin)()
+  for piece, name in ((padding, "<pad>"), (mask, "<mask>")):
+    piece.CopyFrom(begin)
+    piece.piece = name
+  del model.pieces[:]
+  model.pieces.extend([begin, padding, end, unknown, *rest, mask])
+  spec = model.trainer_spec
+  spec.bos_id, spec.pad_id, spec.eos_id, spec.unk_id = range(4)
 
 
 def _number_to_add(model: Any, path: str, extra_ids: int | None) -> int:

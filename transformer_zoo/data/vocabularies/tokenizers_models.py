@@ -92,6 +92,13 @@ class TokenizersModel:
     """Returns the ids of `text`."""
     return self._tokenizer.encode(text, add_special_tokens=False).ids
 
+  def encode_with_places(
+    self, text: str
+  ) -> tuple[list[int], list[tuple[int, int]]]:
+    """Returns the ids of `text`, and the characters that each piece is."""
+    found = self._tokenizer.encode(text, add_special_tokens=False)
+    return found.ids, found.offsets
+
   def encode_prompt(self, text: str) -> list[int]:
     """Returns the ids of a text whose special pieces are no text."""
     return self._of_prompts.encode(text, add_special_tokens=False).ids

@@ -177,6 +177,32 @@ class Vocabulary:
     """Returns the ids of `text`, without EOS."""
     return self._tokenizer.encode(text)
 
+  def encode_with_places(self, text: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the ids of `text`, and the characters that each piece is.
+
+    Returns:
+      int32 [pieces], and int32 [pieces, 2], the first character of each and the
+      one after its last. Spaces around a piece are left out. A piece may be a
+      part of a character, or of none.
+
+    Raises:
+      UserError: the kind of vocabulary does not tell places (Marian's).
+    """
+    if not hasattr(self._tokenizer, "encode_with_places"):
+      raise UserError(
+        f"The vocabulary {self.path!r} of the kind {self.kind!r} does not tell "
+        "which characters a piece is; use one of another kind for spans and "
+        "tags."
+      )
+    ids, places = self._tokenizer.encode_with_places(text)
+    places = np.array(places, np.int32).reshape(-1, 2)
+    for place in places:
+      while place[0] < place[1] and text[place[0]].isspace():
+        place[0] += 1
+      while place[0] < place[1] and text[place[1] - 1].isspace():
+        place[1] -= 1
+    return np.array(ids, np.int32), places
+
   def encode_targets(self, text: str) -> list[int]:
     """Returns the ids of what a model is to write: Marian's are others."""
     encode = getattr(self._tokenizer, "encode_targets", self._tokenizer.encode)

@@ -44,6 +44,28 @@ def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
   return found
 
 
+def bracketed(tokens: Sequence[str], tags: Sequence[str]) -> str:
+  """Returns a sentence with its entities in brackets.
+
+  What `tasks.formats.tagging.bracketed` writes as targets.
+
+  Args:
+    tokens: The words.
+    tags: `O`, `B-<type>` or `I-<type>` of each word.
+
+  Raises:
+    ValueError: a tag is none of these.
+  """
+  words = [
+    word + word[0] if re.fullmatch(r"\[+|\]+|\|+", word) else word
+    for word in tokens
+  ]
+  for kind, start, stop in entities(tags):
+    words[start] = f"[ {words[start]}"
+    words[stop - 1] = f"{words[stop - 1]} | {kind} ]"
+  return " ".join(words)
+
+
 _OPEN, _DIVIDE, _CLOSE = "[", "|", "]"
 _ESCAPED = re.compile(r"\[{2,}|\|{2,}|\]{2,}")
 # Of an entity whose words are not in the sentence: predicted, and wrong.

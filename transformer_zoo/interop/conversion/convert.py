@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import shutil
+from typing import Any
 
 import numpy as np
 
@@ -239,16 +240,18 @@ def _write_directory(
   """Writes a directory; returns a sentence on its tokenizer, or ""."""
   folder.mkdir(parents=True)
   special_ids = _special_ids(source)
-  generation = source.decoding and generation_config.attributes_of(
-    source.decoding, special_ids.get("eos_token_id"), report
-  )
+  generation = None
+  if source.decoding and hasattr(source.model, "decoder"):
+    generation = generation_config.attributes_of(
+      source.decoding, special_ids.get("eos_token_id"), report
+    )
   said = _write_vocabulary(folder, source, special_ids.get("bos_token_id"))
   exported_directory.write(
     folder,
     source.model,
     source.parameters,
     original=_original_config(source),
-    special_ids=special_ids,
+    said={**special_ids, **_labels(source)},
     generation=generation,
     dtype=dtype,
     max_shard_bytes=max_shard_bytes,
@@ -262,12 +265,27 @@ def _write_directory(
 def _special_ids(source: Source) -> dict[str, int]:
   """The ids of beginnings and ends for a config.json."""
   model, vocabulary = source.model, source.vocabulary
+  if not hasattr(model, "decoder"):
+    return {}
   start = model.pad_id if source.start_id is None else source.start_id
   name = "decoder_start" if hasattr(model, "encoder") else "bos"
   found = {f"{name}_token_id": start}
   if vocabulary is not None and vocabulary.eos_id is not None:
     found["eos_token_id"] = vocabulary.eos_id
   return found
+
+
+def _labels(source: Source) -> dict[str, Any]:
+  """The names of classes or tags for a config.json, if they are known."""
+  parts = source.model.heads.parts if hasattr(source.model, "heads") else {}
+  numbers = {getattr(part, "num_classes", None) for part in parts.values()}
+  if numbers != {len(source.class_names)}:
+    return {}
+  names = dict(enumerate(source.class_names))
+  return {
+    "id2label": {str(i): name for i, name in names.items()},
+    "label2id": {name: i for i, name in names.items()},
+  }
 
 
 def _original_config(source: Source) -> pathlib.Path | None:
@@ -293,5 +311,10 @@ def _write_vocabulary(
     for path in tokenizer_files.of_directory(source.beside):
       shutil.copyfile(path, folder / path.name)
   elif source.vocabulary is not None:
-    return tokenizer_files.write(source.vocabulary, folder, first_fed=first_fed)
+    return tokenizer_files.write(
+      source.vocabulary,
+      folder,
+      first_fed=first_fed,
+      of_encoder=not hasattr(source.model, "decoder"),
+    )
   return ""

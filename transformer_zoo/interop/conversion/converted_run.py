@@ -15,6 +15,7 @@ import sys
 from flax import linen as nn
 
 from transformer_zoo import config
+from transformer_zoo.data.features import converters
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
@@ -33,6 +34,7 @@ from transformer_zoo.training.sharding import placement
 
 BESIDE = "huggingface"
 _KINDS = ("evaluate", "infer")
+_HEADS = ("TransformedLogits", "ClassLogits", "TokenClassLogits")
 _LENGTHS = {"inputs": 512, "targets": 128}
 
 
@@ -110,14 +112,27 @@ def open_run(path: str | os.PathLike[str]) -> Run:
 
 def vocabulary_of(folder: pathlib.Path) -> Vocabulary | None:
   """The vocabulary of the task that a run was trained on; None if unknown."""
+  mixture = _mixture_of(folder)
+  return mixture and mixture.tasks[0].vocabulary
+
+
+def class_names_of(folder: pathlib.Path) -> Sequence[str]:
+  """The names of the classes or tags that a run was trained on, or none."""
+  mixture = _mixture_of(folder)
+  return mixture.class_names if mixture else ()
+
+
+def _mixture_of(folder: pathlib.Path) -> manifest.PreparedMixture | None:
+  """The data that a run was trained on, if it is prepared here."""
   configuration = [str(folder / run_folder.CONFIG)]
   try:
     name = config.build("MIXTURE_OR_TASK_NAME", configuration)
     if name is None:
       return None
     prepared_dir = config.build("PREPARED_DIR", configuration)
-    mixture = manifest.load(name, pathlib.Path(prepared_dir))
-    return mixture.tasks[0].vocabulary
+    converter = config.build("CONVERTER", configuration)
+    name = converters.name_in_form(name, converters.form_of(converter))
+    return manifest.load(name, pathlib.Path(prepared_dir))
   except UserError:
     return None
 
@@ -167,7 +182,9 @@ def write_run(
     root="MODEL",
     defaults=defaults(model, beside, *_KINDS),
   )
-  text = config.operative_config("MODEL", "CONVERTER", *_KINDS)
+  # Files of heads/ may come after it, and choose other heads of these kinds.
+  heads = _HEADS if not hasattr(model, "decoder") else ()
+  text = config.operative_config("MODEL", "CONVERTER", *_KINDS, *heads)
   checkpoint = folder / "checkpoints" / str(step)
   written = orbax_checkpoints.write(checkpoint, leaves)
   checksums.write(checkpoint, written)
@@ -192,6 +209,10 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
   if "evaluate" in kinds:
     macros["CORRUPTION"] = None
   vocabulary, start = _tokenizer_in(beside)
+  if not hasattr(model, "decoder"):  # The converter puts pieces around texts.
+    if getattr(model.token_type_embedder, "num_types", 0) < 2:
+      macros["EncoderFeatures.token_types"] = False
+    return [f"{name}={value!r}" for name, value in macros.items()]
   continues = not hasattr(model, "encoder")
   said = generation_config.options(
     beside,
@@ -222,7 +243,11 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
 
 
 def _lengths(model: nn.Module, beside: pathlib.Path) -> dict[str, int]:
-  """Usual lengths, within the positions of a language model."""
+  """Usual lengths, within the positions of an encoder or a language model."""
+  if not hasattr(model, "decoder"):
+    positions = getattr(model.encoder.position_embedder, "num_positions", None)
+    length = min(_LENGTHS["inputs"], positions or _LENGTHS["inputs"])
+    return dict.fromkeys(_LENGTHS, length)
   continues = not hasattr(model, "encoder")
   longest = generation_config.longest(beside, continues=continues)
   targets = longest or _LENGTHS["targets"]

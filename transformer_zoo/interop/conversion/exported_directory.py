@@ -50,7 +50,7 @@ def write(
   parameters: Mapping[str, Tensor],
   *,
   original: pathlib.Path | None = None,
-  special_ids: Mapping[str, int] | None = None,
+  said: Mapping[str, Any] | None = None,
   generation: Mapping[str, Any] | None = None,
   dtype: str = "float32",
   max_shard_bytes: int = writing.MAX_SHARD_BYTES,
@@ -63,8 +63,9 @@ def write(
     parameters: The parameters by our names, layers unstacked.
     original: The config.json that the model came from, which is written again
       if it still describes the model except for the sizes of its tables. No
-      generation_config.json is written then.
-    special_ids: Attributes of a new config.json: `eos_token_id` and others.
+      generation_config.json is written then, nor for an encoder.
+    said: Attributes of a new config.json that no output depends on:
+      `eos_token_id`, `id2label` and others.
     generation: Attributes of a new generation_config.json.
     dtype: The type of the numbers in the files, a key of `writing.DTYPES`.
     max_shard_bytes: The largest size of a file, unless one tensor is larger.
@@ -88,14 +89,16 @@ def write(
     writing.write_json(folder / directory.CONFIG, {**content, key: dtype})
   else:
     family, described = _by_any(model)
-    found = family, {**described, **(special_ids or {})}
+    found = family, {**described, **(said or {})}
   writing.write_directory(
     folder,
     *found,
     parameters,
     dtype=dtype,
     max_shard_bytes=max_shard_bytes,
-    generation=None if as_before else generation or {},
+    generation=generation or {}
+    if hasattr(model, "decoder") and not as_before
+    else None,
   )
 
 
@@ -137,7 +140,8 @@ def _by_original(
   """The original configuration, completed, where it is still the model's."""
   try:
     family = family_of(content)
-    stored = {link.theirs for link in family.links(family.config(model))}
+    links = family.links(family.config(model))
+    stored = {link.theirs for link in links if not link.only_written}
     described = family.settle(content, stored)
     different = _differences(family, described, model)
   except UserError:

@@ -48,6 +48,7 @@ class Source:
       or if a config.json in `beside` names it.
     decoding: The decoding options of a run; None if files in `beside` have
       them.
+    class_names: The names of the classes or tags of a run's head, or none.
   """
 
   kind: str
@@ -62,6 +63,7 @@ class Source:
   vocabulary: Vocabulary | None = None
   start_id: int | None = None
   decoding: DecodingOptions | None = None
+  class_names: Sequence[str] = ()
 
 
 def open_source(
@@ -102,7 +104,7 @@ def open_source(
       "--vocabulary_size and --positions)"
     )
   if is_directory:
-    return _of_directory(directory.open_directory(path))
+    return _of_directory(directory.open_directory(path), report)
   return _of_run(converted_run.open_run(path))
 
 
@@ -208,14 +210,20 @@ def _check_rows(source: Source, rows: Mapping[str, int]) -> None:
     )
 
 
-def _of_directory(found: directory.Directory) -> Source:
+def _of_directory(
+  found: directory.Directory, report: Callable[[str], None]
+) -> Source:
   architecture = found.family.architecture(found.config)
   bindings = architecture.as_overrides()
   model = config.build("MODEL", architecture.gin_files, bindings)
+  shapes = converted_run.shapes_of(model)
+  stored = found.parameters(shapes)
+  if spare := stored.keys() - shapes.keys():
+    report(f"passed over: {', '.join(sorted(spare))}, which no head reads")
   return Source(
     HUGGING_FACE,
     str(found.path),
-    found.parameters(converted_run.shapes_of(model)),
+    {name: tensor for name, tensor in stored.items() if name in shapes},
     architecture.gin_files,
     bindings,
     model,
@@ -264,6 +272,7 @@ def _of_run(found: converted_run.Run) -> Source:
     vocabulary=vocabulary,
     start_id=converted_run.start_id(found.folder),
     decoding=converted_run.decoding_of(found.folder),
+    class_names=converted_run.class_names_of(found.folder),
   )
 
 

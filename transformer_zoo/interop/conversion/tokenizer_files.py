@@ -52,6 +52,9 @@ _LLAMA = "Llama"
 _OF_BOTH = ("GPT2Tokenizer", f"{_LLAMA}Tokenizer")
 _OF_TEXTS = ("T5Tokenizer", "ByT5Tokenizer", "MarianTokenizer", *_OF_BOTH)
 _OF_PROMPTS = _OF_BOTH
+# Those that put [CLS] before a text of an encoder and [SEP] behind it.
+_ROBERTAS, _XLM_ROBERTAS = "RobertaTokenizer", "XLMRobertaTokenizer"
+_OF_ENCODERS = (_CLASSES["wordpiece"], _ROBERTAS, _XLM_ROBERTAS)
 
 
 def of_directory(folder: pathlib.Path) -> Iterator[pathlib.Path]:
@@ -180,6 +183,7 @@ def write(
   folder: pathlib.Path,
   *,
   first_fed: int | None = None,
+  of_encoder: bool = False,
 ) -> str:
   """Writes the files of a vocabulary so that `AutoTokenizer` finds them.
 
@@ -188,6 +192,8 @@ def write(
     folder: The folder to write in.
     first_fed: The id that prompts of a language model follow; None for an
       encoder-decoder, whose inputs end with EOS.
+    of_encoder: Whether the model is an encoder alone, whose texts stand between
+      [CLS] and [SEP].
 
   Returns:
     A sentence on the class of the tokenizer, if it reads texts in another way
@@ -204,6 +210,10 @@ def write(
   kind = _CLASSES[of_files]
   if _is_llamas(vocabulary, found):
     kind, names["sentencepiece"] = f"{_LLAMA}Tokenizer", "tokenizer.model"
+  if found.kind == "sentencepiece" and files.is_xlm_robertas(*found.paths):
+    kind, names["sentencepiece"] = _XLM_ROBERTAS, "sentencepiece.bpe.model"
+  elif of_encoder and of_files == "byte_bpe":
+    kind = _ROBERTAS
   for path in () if whole else found.paths:
     name = names.get(found.kind, os.path.basename(path))
     shutil.copyfile(path, folder / name)
@@ -224,17 +234,23 @@ def write(
     )
   before = [] if first_fed is None else [first_fed]
   behind = [vocabulary.eos_id] if first_fed is None else []
-  if of_files == "tokenizer_json":
-    as_trained = _around(folder / _JSON) == (before, behind)
-  else:
-    as_trained = kind in (_OF_TEXTS if first_fed is None else _OF_PROMPTS)
+  of_kind = _OF_TEXTS if first_fed is None else _OF_PROMPTS
+  if of_encoder and vocabulary.cls_id is not None:
+    before, behind = [vocabulary.cls_id], [vocabulary.sep_id]
+    of_kind = _OF_ENCODERS
+  as_trained = (
+    _around(folder / _JSON) == (before, behind)
+    if of_files == "tokenizer_json"
+    else kind in of_kind
+  )
   if as_trained or None in behind:
     return ""
-  what, where = ("prompts", "before") if before else ("inputs", "behind")
+  what = "prompts" if first_fed is not None else "inputs"
+  places = [f"id {i} before them" for i in before]
+  places += [f"id {i} behind them" for i in behind]
   return (
     f"its {kind} reads {what} in another way than this model was trained on: "
-    f"call it with add_special_tokens=False and put id {[*before, *behind][0]} "
-    f"{where} them"
+    f"call it with add_special_tokens=False and put {' and '.join(places)}"
   )
 
 

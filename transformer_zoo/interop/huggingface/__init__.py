@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.interop.huggingface import attributes
+from transformer_zoo.interop.huggingface import bert
 from transformer_zoo.interop.huggingface import llama
 from transformer_zoo.interop.huggingface import t5
 from transformer_zoo.interop.huggingface.family import Family
@@ -25,6 +27,7 @@ FAMILIES: tuple[Family, ...] = (
   Gpt2(),
   GptNeo(),
   *llama.FAMILIES,
+  *bert.FAMILIES,
 )
 
 
@@ -38,8 +41,9 @@ def family_of(config: Mapping[str, Any]) -> Family:
   known = {name: family for family in FAMILIES for name in family.model_types}
   if not isinstance(kind, str) or kind not in known:
     raise UserError(
-      f"config.json has the model_type {kind!r}, which is not known here; "
-      f"allowed: {', '.join(map(repr, sorted(known)))}. Do not write one of "
-      "these in its place: the model would be read and compute something else"
+      f"config.json has the model_type {attributes.shown(kind)}, which is not "
+      f"known here; allowed: {', '.join(map(repr, sorted(known)))}. Do not "
+      "write one of these in its place: the model would be read and compute "
+      "something else"
     )
   return known[kind]

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
-import sys
 from typing import Any
 
 from flax import linen as nn
+import numpy as np
 
 from transformer_zoo.errors import UserError
 
@@ -24,6 +24,7 @@ ACTIVATIONS = {
   "silu": "silu",
   "swish": "silu",
   "sigmoid": "sigmoid",
+  "tanh": "tanh",
   "linear": "linear",
 }
 _THEIR_ACTIVATIONS = {
@@ -32,6 +33,7 @@ _THEIR_ACTIVATIONS = {
   "gelu": "gelu_new",
   "silu": "silu",
   "sigmoid": "sigmoid",
+  "tanh": "tanh",
   "linear": "linear",
 }
 # Attributes of training, generation, storage and names: the logits of a model
@@ -94,7 +96,9 @@ _NAMES_OF_TYPES = {
 _DROPOUT = ("dropout", "dropout_rate", "_pdrop")
 # The largest index of an array on a device.
 _LARGEST = 2**31 - 1
-_LARGEST_FLOAT = sys.float_info.max
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
+# The characters of a value that a sentence shows.
+_SHOWN = 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,30 +144,31 @@ class Attributes:
         if found.setdefault(name, value) != value:
           raise UserError(
             f"config.json of a {kind} model says {name} twice, as "
-            f"{found[name]!r} and as {spelling}={value!r}; remove one of them"
+            f"{shown(found[name])} and as {spelling}={shown(value)}; remove "
+            "one of them"
           )
       elif name in allowed:
         check_allowed(kind, name, value, allowed[name])
       elif name not in _WITHOUT_EFFECT and name not in self.without_effect:
         raise UserError(
           f"config.json of a {kind} model has the attribute {name!r} "
-          f"({value!r}), which is not understood here; remove it if no output "
-          "of the model depends on it"
+          f"({shown(value)}), which is not understood here; remove it if no "
+          "output of the model depends on it"
         )
     return {**self.defaults, **found}
 
   def _typed(self, kind: str, spelling: str, value: Any) -> Any:
     """The value as its type, if that is right; null is a dropout of 0."""
     name = self.renamed.get(spelling, spelling)
-    if value is None and name.endswith(_DROPOUT):
-      return 0.0
     if value is None and name in self.optional:
       return None
+    if value is None and name.endswith(_DROPOUT):
+      return 0.0
     wanted = self.optional.get(name, type(self.defaults[name]))
     check_type(kind, spelling, value, wanted, or_null=name in self.optional)
     if wanted is int:
       least = 0 if name in self.may_be_zero else 1
-      _check_range(kind, spelling, value, least)
+      check_range(kind, spelling, value, least)
     return float(value) if wanted is float else value
 
 
@@ -176,7 +181,8 @@ def check_type(
     kind: The model_type of the configuration.
     name: The name of the attribute.
     value: The value of the attribute.
-    wanted: The type: bool, dict, float (any finite number), int, list or str.
+    wanted: The type: bool, dict, float (any number that float32 holds), int,
+      list or str.
     or_null: Whether the sentence names null among the allowed values.
   """
   fits = isinstance(value, (int, float) if wanted is float else wanted)
@@ -185,13 +191,20 @@ def check_type(
   if fits:
     return
   raise UserError(
-    f"config.json of a {kind} model has {name}={value!r}; it takes "
+    f"config.json of a {kind} model has {name}={shown(value)}; it takes "
     + _NAMES_OF_TYPES[wanted]
     + (" or null" if or_null else "")
   )
 
 
-def _check_range(kind: str, name: str, value: int, least: int) -> None:
+def shown(value: Any) -> str:
+  """Returns a value as a sentence shows it, without the end of a long one."""
+  text = repr(value)
+  return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def check_range(kind: str, name: str, value: int, least: int) -> None:
+  """Refuses a whole number that is too small or too large."""
   if not least <= value <= _LARGEST:
     raise UserError(
       f"config.json of a {kind} model has {name}={value!r}; it takes a whole "
@@ -206,8 +219,8 @@ def check_allowed(
   if value not in [*allowed]:  # Which may be a table's keys, it a list.
     listed = ", ".join(map(repr, allowed))
     raise UserError(
-      f"config.json of a {kind} model has {name}={value!r}, which is not built "
-      f"here; allowed: {listed}"
+      f"config.json of a {kind} model has {name}={shown(value)}, which is not "
+      f"built here; allowed: {listed}"
     )
 
 
@@ -298,6 +311,6 @@ def padding_id(config: Mapping[str, Any], default: int | None = None) -> int:
     if first is not None:
       check_type(config.get("model_type"), name, first, int, or_null=True)
       if first >= 0:
-        _check_range(config.get("model_type"), name, first, 0)
+        check_range(config.get("model_type"), name, first, 0)
         return first
   return 0

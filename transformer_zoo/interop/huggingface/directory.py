@@ -21,8 +21,23 @@ CONFIG = "config.json"
 SAFETENSORS = "model.safetensors"
 PYTORCH = "pytorch_model.bin"
 INDEX = ".index.json"
-# In no class has this name the prefix of the other tensors.
 _HEAD = "lm_head.weight"
+# In no class have these the prefix of the other tensors.
+_HEADS = (
+  "lm_head.",
+  "cls.",
+  "classifier.",
+  "pre_classifier.",
+  "qa_outputs.",
+  "vocab_layer_norm.",
+  "vocab_projector.",
+  "vocab_transform.",
+)
+# Names in the files of 2018 and 2019 -> today's.
+_OLD_NAMES = {
+  "LayerNorm.gamma": "LayerNorm.weight",
+  "LayerNorm.beta": "LayerNorm.bias",
+}
 _READERS = {SAFETENSORS: safetensors.read, PYTORCH: pytorch_files.read}
 # What Git leaves in the place of a large file that was not fetched.
 _POINTER = b"version https://git-lfs"
@@ -54,6 +69,8 @@ class Directory:
   ) -> dict[str, Tensor]:
     """Returns the parameters under our names.
 
+    There may be a pooler that nothing in the model of `config` reads.
+
     Args:
       shapes: The shapes of our parameters in the model of `config`; None if
         they need not be compared.
@@ -62,9 +79,13 @@ class Directory:
       UserError: Tensors are missing, left over, or have other shapes.
     """
     links = self.family.links(self.config)
+    passed_over = {link.theirs for link in links if link.only_written}
+    links = [link for link in links if not link.only_written]
     wanted = {link.theirs for link in links}
     complaints = _named("missing", wanted - self.tensors.keys())
-    complaints += _named("left over", self.tensors.keys() - wanted)
+    complaints += _named(
+      "left over", self.tensors.keys() - wanted - passed_over
+    )
     there = [link for link in links if link.theirs in self.tensors]
     found, misshaped = {}, []
     for link in there:
@@ -72,7 +93,11 @@ class Directory:
         ours = links_lib.to_ours([link], self.tensors)
       except ValueError:  # It does not even split.
         ours = {}
-      changed = [n for n, t in ours.items() if shapes and t.shape != shapes[n]]
+      changed = [
+        n
+        for n, t in ours.items()
+        if shapes and t.shape != shapes.get(n, t.shape)
+      ]
       if changed or not ours:
         misshaped.append(f"{link.theirs} {self.tensors[link.theirs].shape}")
       found.update(ours)
@@ -220,7 +245,7 @@ def _check_absent(folder, absent, aliases, config) -> None:
 def _with_prefix(tensors, family) -> dict[str, Tensor | None]:
   """Names as the class with a head has them, without what is ignored."""
   kept = {
-    name: tensor
+    _today(name): tensor
     for name, tensor in tensors.items()
     if not any(re.fullmatch(pattern, name) for pattern in family.ignored)
   }
@@ -228,9 +253,16 @@ def _with_prefix(tensors, family) -> dict[str, Tensor | None]:
   if not prefix or any(name.startswith(prefix) for name in kept):
     return kept
   return {
-    name if name == _HEAD else prefix + name: tensor
+    name if name.startswith(_HEADS) else prefix + name: tensor
     for name, tensor in kept.items()
   }
+
+
+def _today(name: str) -> str:
+  for old, new in _OLD_NAMES.items():
+    if name.endswith(old):
+      return name.removesuffix(old) + new
+  return name
 
 
 def _without_aliases(tensors, aliases) -> dict[str, Tensor]:
@@ -238,7 +270,10 @@ def _without_aliases(tensors, aliases) -> dict[str, Tensor]:
   for alias, name in aliases.items():
     if alias not in kept:
       continue
-    if name not in kept:
+    if name is None:
+      if not kept[alias].read().any():
+        del kept[alias]
+    elif name not in kept:
       kept[name] = kept.pop(alias)
     elif are_equal(kept[alias], kept[name]):
       del kept[alias]

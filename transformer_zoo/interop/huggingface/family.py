@@ -50,12 +50,12 @@ class Family(Protocol):
   ignored: Sequence[str]
   prefix: str
 
-  def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str]:
+  def aliases(self, config: Mapping[str, Any]) -> Mapping[str, str | None]:
     """Names of tensors that are another one (tied weights), and its name.
 
     One that is there and equal, or in the place of the other, is that one; it
     is not written. The table of the softmax is an alias too where a config may
-    tie it.
+    tie it. None stands for zeros: such a tensor carries nothing if it is 0.
     """
 
   def settle(

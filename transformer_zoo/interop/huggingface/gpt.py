@@ -118,7 +118,13 @@ def bindings(
     found: The attributes that were read from a config.json.
     config: The contents of the config.json.
     activation: Our name of the activation.
+
+  Raises:
+    UserError: The heads do not divide the width.
   """
+  attributes.check_multiple(
+    config["model_type"], found["n_embd"], found["n_head"]
+  )
   return {
     "VOCAB_SIZE": found["vocab_size"],
     "MAX_POSITIONS": found["n_positions"],

@@ -126,6 +126,7 @@ class Marian:
     }
     for side in _ATTENTIONS:
       heads = found[f"{side}_attention_heads"]
+      attributes.check_multiple(_KIND, d_model, heads)
       bindings[f"{side}/Attention.num_heads"] = heads
       bindings[f"{side}/Attention.head_dim"] = d_model // heads
     if not found["share_encoder_decoder_embeddings"]:

@@ -46,7 +46,7 @@ class Bridge(nn.Module):
   def initialize(self, **batch: jax.Array) -> None:
     """Makes the parameters and, beside them, the names of their axes."""
     boxed = self._unbound.init(
-      self.make_rng("params"), batch, method="logits_of_batch"
+      self.make_rng("params"), batch, method="all_logits"
     )["params"]
     params, axes = {}, {}
     names = traverse_util.flatten_dict(nn.get_partition_spec(boxed), sep="/")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.parameter_names import head_of
 from transformer_zoo.parameter_names import in_groups
 from transformer_zoo.parameter_names import Parameter
 from transformer_zoo.parameter_names import pattern_of
@@ -35,12 +36,15 @@ class Rules:
     resized: The values of `ROWS` whose tables may have more or fewer rows than
       in the checkpoint.
     rows_in_use: The number of rows that may not be cut off, by value of `ROWS`.
+    heads_apart: Heads (`parameter_names.head_of`) of which no parameter is
+      read unless `assignments` say from where.
   """
 
   assignments: tuple[tuple[str, str | None], ...] = ()
   ignore_unused: bool = False
   resized: Container[str] = ()
   rows_in_use: Mapping[str, int] = dataclasses.field(default_factory=dict)
+  heads_apart: Container[str] = ()
 
 
 class Assignment(NamedTuple):
@@ -79,6 +83,9 @@ def assign(
       shape; the error lists them all.
   """
   names, let_go = _follow(rules.assignments, wanted, there)
+  for name in names:
+    if names[name] == name and head_of(name) in rules.heads_apart:
+      names[name] = None
   read = set(names.values())
   unused = [name for name in there if name not in read]
   others = {pattern_of(name) for name in unused}
@@ -98,7 +105,9 @@ def assign(
   extra = {
     name: str(there[name].shape)
     for name in unused
-    if name not in let_go and not rules.ignore_unused
+    if name not in let_go
+    and head_of(name) not in rules.heads_apart
+    and not rules.ignore_unused
   }
   if missing or misfits or extra:
     raise UserError(_difference(source, missing, misfits, extra) + advice)

@@ -61,6 +61,20 @@ class OneRow:
 
 
 @dataclasses.dataclass(frozen=True)
+class ZeroRow:
+  """A table of one row of zeros, as wide as ours, that holds nothing of ours.
+
+  Its link is only written.
+  """
+
+  def split(self, theirs):
+    return ()
+
+  def join(self, ours):
+    return np.zeros_like(ours[0][:1])
+
+
+@dataclasses.dataclass(frozen=True)
 class SideBySide:
   """Several of ours as equal parts of one of theirs.
 
@@ -92,11 +106,14 @@ class Link:
     ours: The names of our parameters, every layer by itself whether a model
       scans them or not: `decoder/layers_3/self_attention/key/kernel`.
     layout: The layout of our parameters in the tensor.
+    only_written: Whether the tensor is written and not read: their class has it
+      and computes nothing by it, or has it under another name too.
   """
 
   theirs: str
   ours: tuple[str, ...]
   layout: Layout = AsIs()
+  only_written: bool = False
 
 
 def linear(theirs: str, ours: str, *, bias: bool = True) -> Iterator[Link]:
@@ -131,6 +148,8 @@ def to_ours(
   found = {}
   last = _LastSplit()
   for link in links:
+    if link.only_written:
+      continue
     source = theirs[link.theirs]
     if link.layout == AsIs():
       found[link.ours[0]] = source  # It can still be read in parts.

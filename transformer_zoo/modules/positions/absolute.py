@@ -100,14 +100,21 @@ class LearnedPositions(nn.Module):
   """A learned vector for each position (Gehring et al. 2017; BERT, GPT).
 
   Attributes:
-    num_positions: rows of the table, the longest sequence.
+    num_positions: the longest sequence, in tokens.
     features: d_model.
     embedding_init: distribution of the table.
+    offset: rows of the table before that of the first position; RoBERTa and
+      BART have two, for ids of padding, that no token is given.
+    longest_example: the most tokens of an example where a row has several, with
+      positions of their own, and may be longer than the table; None if rows are
+      examples.
   """
 
   num_positions: int
   features: int
   embedding_init: Callable = initializers.unit_normal
+  offset: int = 0
+  longest_example: int | None = None
 
   @nn.compact
   def __call__(self, positions_BL: jax.Array) -> jax.Array:
@@ -116,16 +123,18 @@ class LearnedPositions(nn.Module):
     Raises:
       UserError: the sequence is longer than the table.
     """
-    if positions_BL.shape[-1] > self.num_positions:
+    length = positions_BL.shape[-1]
+    longest = min(length, self.longest_example or length)
+    if longest > self.num_positions:
       raise UserError(
-        f"a sequence of {positions_BL.shape[-1]} tokens has no learned "
+        f"a sequence of {longest} tokens has no learned "
         f"position beyond LearnedPositions.num_positions={self.num_positions}; "
         "shorten TASK_FEATURE_LENGTHS or raise num_positions"
       )
     table_PD = self.param(
       "pos_embedding",
       axes.partitioned(self.embedding_init, "abspos_buckets", "embed"),
-      (self.num_positions, self.features),
+      (self.num_positions + self.offset, self.features),
       jnp.float32,
     )
-    return embedding.look_up(table_PD, positions_BL)
+    return embedding.look_up(table_PD, positions_BL + self.offset)

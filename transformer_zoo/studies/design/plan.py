@@ -7,6 +7,7 @@ folder, share one folder of the pool.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+import copy
 import functools
 import hashlib
 import json
@@ -16,6 +17,7 @@ import pathlib
 import gin
 
 from transformer_zoo import config
+from transformer_zoo.data.features import converters
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
@@ -213,8 +215,12 @@ class _Planner:
       )
       if command == "train" and (steps := config.setting("train_steps")) < 1:
         raise UserError(f"TRAIN_STEPS={steps} must be at least 1")
-      settings = map(config.setting, ("mixture_or_task_name", "prepared_dir"))
-      return config.config_hash(), *settings
+      # gin builds a reference when it is copied.
+      converter = copy.deepcopy(config.setting("converter"))
+      mixture = converters.name_in_form(
+        config.setting("mixture_or_task_name"), converters.form_of(converter)
+      )
+      return config.config_hash(), mixture, config.setting("prepared_dir")
     finally:
       gin.clear_config()
 
@@ -268,7 +274,8 @@ def _task_names(mixture: str, prepared_dir: str) -> set[str]:
     found = manifest.load(mixture, prepared_dir)
   except UserError:
     return {""}
-  return {task.name for task in found.tasks}
+  # In a run, a form has the name of its text-to-text task.
+  return {converters.split_name(task.name)[0] for task in found.tasks}
 
 
 def mark_of_made_data(mixture_or_task_name: str, prepared_dir: str) -> str:

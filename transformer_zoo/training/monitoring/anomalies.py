@@ -91,9 +91,8 @@ class Anomalies:
       `not_finite`, `spike` and `skipped` (0 or 1), `limits` (of loss and
       gradient norm, float32 [2]) and the new `history`.
     """
-    loss = sums["loss_sum"] + sums["z_loss_sum"]
-    loss /= jnp.maximum(sums["weight_sum"], 1.0)
-    values = jnp.stack([loss, sums["gradient_norm"]]).astype(jnp.float32)
+    values = jnp.stack([sums["loss"], sums["gradient_norm"]])
+    values = values.astype(jnp.float32)
     is_finite = jnp.all(jnp.isfinite(values))
     limits = self._limits(history)
     spike = is_finite & jnp.any(values > limits)

@@ -115,7 +115,7 @@ class Guard:
     """
     # A gradient that is not finite spoils the next loss, and a checkpoint
     # between the two.
-    values = sums["loss_sum"] + sums["z_loss_sum"] + sums["gradient_norm"]
+    values = sums["loss"] + sums["gradient_norm"]
     is_finite = not sums.get("not_finite", not np.isfinite(values))
     skipped = bool(sums.get("skipped"))
     self._in_a_row = self._in_a_row + 1 if skipped else 0
@@ -137,12 +137,11 @@ class Guard:
 
   def _tell(self, step, sums, kind, action) -> None:
     """Writes the line of anomalies.jsonl, and one on the terminal."""
-    weight = max(sums["weight_sum"], 1.0)
     # NaN is no JSON, so these are texts.
     line = {
       "kind": kind,
       "action": action,
-      "loss": repr((sums["loss_sum"] + sums["z_loss_sum"]) / weight),
+      "loss": repr(sums["loss"]),
       "gradient_norm": repr(sums["gradient_norm"]),
     }
     if np.all(np.isfinite(sums.get("limits", np.inf))):
@@ -168,7 +167,7 @@ class Guard:
       json.dumps({"step": step, **texts})
     )
     found = (
-      f"(loss_sum {sums['loss_sum']}, gradient_norm {sums['gradient_norm']}); "
+      f"(loss {sums['loss']}, gradient_norm {sums['gradient_norm']}); "
       f"its batch is saved as {path}; lower the learning rate or look at it"
     )
     if is_finite:

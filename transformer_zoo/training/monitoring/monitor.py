@@ -17,6 +17,12 @@ from transformer_zoo.training.monitoring.guard import Guard
 from transformer_zoo.training.monitoring.recorder import Recorder
 
 Value = float | np.ndarray
+# Sums of a term (objectives/terms.py) and the names of their means.
+_METRICS = {
+  "loss_sum": "loss",
+  "z_loss_sum": "z_loss",
+  "correct_sum": "accuracy",
+}
 
 
 @dataclasses.dataclass
@@ -49,11 +55,8 @@ class Window:
     """
     if not self.steps:
       return {}
-    weight = max(self.sums["weight_sum"], 1.0)
     means = {
-      "train/loss": self.sums["loss_sum"] / weight,
-      "train/z_loss": self.sums["z_loss_sum"] / weight,
-      "train/accuracy": self.sums["correct_sum"] / weight,
+      **_means_of_terms(self.sums, self.steps),
       "train/gradient_norm": self.sums["gradient_norm"] / self.steps,
       "train/learning_rate": self.sums["learning_rate"] / self.steps,
       "train/tokens": self.sums["token_sum"],
@@ -82,11 +85,26 @@ class Window:
     return cls(sums, saved["steps"])
 
 
+def _means_of_terms(sums: Mapping[str, Value], steps: int) -> dict[str, float]:
+  """`train/loss` and such; of several terms also `train/<term>/loss`."""
+  weights = [name for name in sums if name.endswith("weight_sum")]
+  means = {}
+  if len(weights) > 1:
+    means["train/loss"] = sums["loss"] / steps
+  for weight in weights:
+    term = weight.removesuffix("weight_sum")
+    for metric, mean in _METRICS.items():
+      if term + metric in sums:
+        value = sums[term + metric] / max(sums[weight], 1.0)
+        means[f"train/{term}{mean}"] = value
+  return means
+
+
 if typing.TYPE_CHECKING:
   from transformer_zoo.training.monitoring.profiling import Profiler
 
 # Their places, filled or not, are what padding is a share of.
-_TOKENS = ("encoder_input_tokens", "decoder_target_tokens")
+TOKENS = ("encoder_input_tokens", "decoder_target_tokens")
 Shapes = Mapping[str, jax.ShapeDtypeStruct]
 
 
@@ -197,11 +215,13 @@ class Watch:
     """
     sums = {name: _number(v) for name, v in jax.device_get(sums).items()}
     flops = self._flops(shapes)
-    places = [shapes[name] for name in _TOKENS if name in shapes]
+    places = [shapes[name] for name in TOKENS if name in shapes]
     self.budget.add(
       rows=places[0].shape[0] if places else 0,
       tokens=sums["token_sum"],
-      targets=sums["weight_sum"],
+      targets=sum(
+        value for name, value in sums.items() if name.endswith("weight_sum")
+      ),
       flops=flops,
     )
     self.stopwatch.add(sums["token_sum"], flops)
@@ -211,7 +231,7 @@ class Watch:
       sums.pop(name, None)
     sums["place_sum"] = float(sum(place.size for place in places))
     self._window.add(sums)
-    self.shown["loss"] = sums["loss_sum"] / max(sums["weight_sum"], 1.0)
+    self.shown["loss"] = _means_of_terms(sums, 1)["train/loss"]
 
   def log(self, step: int) -> None:
     """Writes a line of metrics and one of timing; the next window begins."""

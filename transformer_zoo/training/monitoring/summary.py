@@ -32,16 +32,18 @@ def forward_flops(model: nn.Module, inputs: int, targets: int) -> int:
   contexts, logits. A training step costs three times as many.
 
   Args:
-    model: an encoder-decoder, or a decoder-only model, which reads both as one
+    model: an encoder-decoder, or a model of one stack, which reads both as one
       sequence.
     inputs: tokens of the inputs.
     targets: tokens of the targets.
   """
   if not hasattr(model, "encoder"):
     targets += inputs
-  batch = state.example_batch(inputs, targets)
+  elif not hasattr(model, "decoder"):
+    inputs += targets
+  batch = state.example_batch(model, inputs, targets)
   forward = cost.count(
-    lambda p: model.apply({"params": p}, batch, method="logits_of_batch"),
+    lambda p: model.apply({"params": p}, batch, method="all_logits"),
     state.abstract_params(model),
   )
   return forward.matmul_flops
@@ -53,7 +55,7 @@ def summarize(
   """The printed tree, the parameters, their total and FLOPs per token.
 
   Args:
-    model: an encoder-decoder or a decoder-only model.
+    model: an architecture.
     inputs: tokens of the inputs for the FLOPs.
     targets: tokens of the targets for the FLOPs.
 

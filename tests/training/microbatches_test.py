@@ -12,8 +12,9 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.modules import dropout as dropout_lib
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
-from transformer_zoo.training import accumulation
+from transformer_zoo.objectives.terms import Term
 from transformer_zoo.training import state as state_lib
+from transformer_zoo.training import step as step_lib
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 from transformer_zoo.training.sharding.partitioning import Partitioning
 
@@ -37,7 +38,7 @@ def test_parts_on_a_mesh_give_the_gradient_of_the_whole(
 
   def gradients_of(params, batch, **parts):
     function = functools.partial(
-      accumulation.gradients_of,
+      step_lib.gradients_of,
       functools.partial(sequence_to_sequence, model),
       **parts,
     )
@@ -61,16 +62,16 @@ def test_parts_on_a_mesh_give_the_gradient_of_the_whole(
 def test_a_batch_without_weight_has_no_gradient(make_model, packed_batch):
   def objective(params, batch, key):
     del batch, key
-    return params * 0.0, {"weight_sum": params * 0.0}
+    return {"tokens": Term(params * 0.0, params * 0.0, {})}
 
-  gradients, sums = accumulation.gradients_of(
+  gradients, sums = step_lib.gradients_of(
     objective, jnp.ones([]), packed_batch, KEY, num_microbatches=2
   )
   assert gradients == 0.0 and sums["weight_sum"] == 0.0
 
 
 def test_parts_are_dealt_out():
-  parts = accumulation.split({"tokens": np.arange(12).reshape(6, 2)}, 3)
+  parts = step_lib.split({"tokens": np.arange(12).reshape(6, 2)}, 3)
   np.testing.assert_array_equal(parts["tokens"][1], [[2, 3], [8, 9]])
 
 
@@ -92,9 +93,9 @@ def test_a_row_is_dropped_out_alike_in_any_part(broadcast_dims):
 
 class TestRefusals:
   def test_numbers_that_do_not_divide(self):
-    accumulation.check(4, 64, 8)
+    step_lib.check_microbatches(4, 64, 8)
     with pytest.raises(UserError) as caught:
-      accumulation.check(3, 64, 8)
+      step_lib.check_microbatches(3, 64, 8)
     assert str(caught.value) == (
       "NUM_MICROBATCHES=3 does not divide BATCH_SIZE=64 on 8 devices, 8 rows "
       "each; choose one of 1, 2, 4, 8"
@@ -102,4 +103,4 @@ class TestRefusals:
 
   def test_numbers_below_one(self):
     with pytest.raises(UserError, match="NUM_MICROBATCHES=0 does not divide"):
-      accumulation.check(0, 8, 1)
+      step_lib.check_microbatches(0, 8, 1)

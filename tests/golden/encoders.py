@@ -1,0 +1,205 @@
+"""Encoders as their config.json has them: every class, every option.
+
+tests/oracles/pytorch/encoders_test.py compares each live with its class of
+`transformers`; what RECORDED computed is compared without PyTorch by
+tests/architectures/encoders_golden_test.py. No two sizes of a model agree.
+"""
+
+import pathlib
+from typing import Any
+
+from flax import traverse_util
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tests.golden import families
+from tests.golden import variants
+
+_BERT = {
+  "model_type": "bert",
+  "vocab_size": 45,
+  "hidden_size": 30,
+  "num_hidden_layers": 3,
+  "num_attention_heads": 5,
+  "intermediate_size": 44,
+  "max_position_embeddings": 29,
+  "type_vocab_size": 3,
+  "pad_token_id": 0,
+}
+_ROBERTA = {
+  **_BERT,
+  "model_type": "roberta",
+  "type_vocab_size": 1,
+  "pad_token_id": 1,
+  "layer_norm_eps": 1e-5,
+}
+_DISTILBERT = {
+  "model_type": "distilbert",
+  "vocab_size": 45,
+  "dim": 30,
+  "n_layers": 2,
+  "n_heads": 3,
+  "hidden_dim": 44,
+  "max_position_embeddings": 29,
+  "pad_token_id": 0,
+}
+
+
+def _labels(number: int) -> dict[str, Any]:
+  return {"id2label": {str(i): f"LABEL_{i}" for i in range(number)}}
+
+
+def _of(config, name, **changes) -> dict[str, Any]:
+  return {**config, "architectures": [name], **changes}
+
+
+CONFIGS: dict[str, dict[str, Any]] = {
+  "bert": _of(_BERT, "BertModel"),
+  "bert_masked": _of(
+    _BERT, "BertForMaskedLM", hidden_act="gelu_new", layer_norm_eps=1e-3
+  ),
+  "bert_pre_training": _of(_BERT, "BertForPreTraining"),
+  "bert_untied": _of(
+    _BERT,
+    "BertForPreTraining",
+    hidden_act="silu",
+    tie_word_embeddings=False,
+  ),
+  "bert_next_sentence": _of(_BERT, "BertForNextSentencePrediction"),
+  "bert_classes": _of(
+    _BERT, "BertForSequenceClassification", hidden_act="relu", **_labels(4)
+  ),
+  "bert_number": _of(_BERT, "BertForSequenceClassification", **_labels(1)),
+  "bert_tags": _of(_BERT, "BertForTokenClassification", **_labels(7)),
+  "bert_spans": _of(_BERT, "BertForQuestionAnswering"),
+  "bert_choice": _of(_BERT, "BertForMultipleChoice"),
+  "roberta": _of(_ROBERTA, "RobertaModel"),
+  "roberta_masked": _of(_ROBERTA, "RobertaForMaskedLM", hidden_act="relu"),
+  "roberta_zero_types": _of(
+    _ROBERTA, "RobertaForMaskedLM", zero_token_types=True, pad_token_id=3
+  ),
+  "roberta_classes": _of(
+    _ROBERTA, "RobertaForSequenceClassification", **_labels(3)
+  ),
+  "roberta_number": _of(
+    _ROBERTA, "RobertaForSequenceClassification", **_labels(1)
+  ),
+  "roberta_tags": _of(_ROBERTA, "RobertaForTokenClassification", **_labels(7)),
+  "roberta_spans": _of(_ROBERTA, "RobertaForQuestionAnswering"),
+  "roberta_choice": _of(_ROBERTA, "RobertaForMultipleChoice"),
+  "xlm_roberta_masked": _of(
+    _ROBERTA,
+    "XLMRobertaForMaskedLM",
+    model_type="xlm-roberta",
+    tie_word_embeddings=False,
+  ),
+  "xlm_roberta_classes": _of(
+    _ROBERTA,
+    "XLMRobertaForSequenceClassification",
+    model_type="xlm-roberta",
+    **_labels(3),
+  ),
+  "xlm_roberta_tags": _of(
+    _ROBERTA,
+    "XLMRobertaForTokenClassification",
+    model_type="xlm-roberta",
+    **_labels(7),
+  ),
+  "distilbert": _of(_DISTILBERT, "DistilBertModel"),
+  "distilbert_masked": _of(
+    _DISTILBERT, "DistilBertForMaskedLM", activation="relu"
+  ),
+  "distilbert_untied": _of(
+    _DISTILBERT, "DistilBertForMaskedLM", tie_word_embeddings=False
+  ),
+  "distilbert_classes": _of(
+    _DISTILBERT, "DistilBertForSequenceClassification", **_labels(3)
+  ),
+  "distilbert_tags": _of(
+    _DISTILBERT, "DistilBertForTokenClassification", **_labels(7)
+  ),
+  "distilbert_spans": _of(_DISTILBERT, "DistilBertForQuestionAnswering"),
+  "distilbert_choice": _of(_DISTILBERT, "DistilBertForMultipleChoice"),
+}
+# Every family with its head of tokens, and every other kind of head.
+RECORDED = (
+  "bert", "bert_pre_training", "bert_spans", "roberta_masked",
+  "roberta_classes", "xlm_roberta_masked", "distilbert_choice",
+)  # fmt: skip
+
+
+def path(name: str) -> pathlib.Path:
+  """tests/golden/families/<name>.npz."""
+  return families.path(name)
+
+
+def setting(name: str):
+  """Returns config, model, weights and batch; nothing of them is recorded."""
+  config = CONFIGS[name]
+  model = families.build(config)
+  return config, model, families.weights(model), batch_for(model)
+
+
+def batch_for(model) -> dict[str, np.ndarray]:
+  """Rows of random lengths, shorter ones padded with the model's padding."""
+  random = np.random.RandomState(0)
+  tokens = random.randint(4, 45, (4, 23)).astype(np.int32)
+  for row, length in zip(tokens, (23, 17, 9, 2), strict=True):
+    row[length:] = model.pad_id
+  batch = {"encoder_input_tokens": tokens}
+  if model.token_type_embedder is not None:
+    types = random.randint(0, model.token_type_embedder.num_types, (4, 23))
+    batch["encoder_token_types"] = types.astype(np.int32)
+  return batch
+
+
+def outputs(model, params, batch) -> dict[str, np.ndarray]:
+  """What heads say at tokens, a sum of it, the sum's gradient by parameter.
+
+  Without heads, what the layers and the pooler end in. The sum has random
+  weights, so that each number that a class computes is seen in the gradient.
+  """
+  real = batch["encoder_input_tokens"] != model.pad_id
+
+  def total(params):
+    found = model.apply({"params": params}, batch, method=_answers)
+    return sum(
+      jnp.sum(signs(name, value.shape, real) * value)
+      for name, value in found.items()
+    ), found
+
+  (value, found), gradient = jax.jit(jax.value_and_grad(total, has_aux=True))(
+    params
+  )
+  return {
+    "logits": joined(found, real),
+    "loss": np.asarray(value),
+    **variants.gradient_entries(traverse_util.flatten_dict(gradient, sep="/")),
+  }
+
+
+def _answers(model, batch) -> dict[str, jax.Array]:
+  found = model.all_logits(batch)
+  if not found:
+    found["hidden"] = model.hidden(batch)
+    if model.pooler is not None:
+      found["pooled"] = model.pooler(found["hidden"][:, :1])
+  return found
+
+
+def signs(name: str, shape, real: np.ndarray) -> np.ndarray:
+  """Random weights of an output [B, P, K]; 0 at padding."""
+  random = np.random.RandomState(len(name))
+  drawn = random.standard_normal(shape).astype(np.float32)
+  return drawn * real[:, : shape[1], None]
+
+
+def joined(found, real: np.ndarray) -> np.ndarray:
+  """All outputs at tokens, one below another, each of its own scale."""
+  return np.concatenate(
+    [
+      np.asarray(found[name])[real[:, : found[name].shape[1]]].reshape(-1)
+      for name in sorted(found)
+    ]
+  )

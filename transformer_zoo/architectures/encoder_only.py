@@ -1,0 +1,158 @@
+"""Encoder-only Transformers: one stack that reads, and heads that answer.
+
+BERT (Devlin et al. 2019): token, segment and position embeddings, their norm
+and dropout, post-norm layers, a pooler over the first token and a head for
+every kind of answer. `gin_configs/architectures/{bert,roberta}.gin` over the
+modules below.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from flax import linen as nn
+import gin
+import jax
+import jax.numpy as jnp
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.modules.attention import masks
+from transformer_zoo.modules.positions import Positions
+
+
+@gin.register
+class Heads(nn.Module):
+  """Heads by name; the parameters of each lie under its name.
+
+  Attributes:
+    parts: The heads (modules/heads.py), like {"tokens": TransformedLogits()}.
+  """
+
+  parts: Mapping[str, nn.Module]
+
+  @nn.compact
+  def __call__(self, name: str, x_BPD: jax.Array, **keywords) -> jax.Array:
+    """Returns the float32 logits [B, P, K] of the head of this name."""
+    return self.parts[name].copy(name=name)(x_BPD, **keywords)
+
+
+@gin.register
+class EncoderOnly(nn.Module):
+  """An encoder and its heads.
+
+  The batch is that of the converter `Encoder`; segment ids separate packed
+  texts.
+
+  Attributes:
+    token_embedder: embeds the tokens.
+    encoder: a stack of encoder layers.
+    heads: the heads.
+    token_type_embedder: embeds the segment that each token is of, or None.
+    pooler: goes before those heads that read one token of a text and have no
+      pooler of their own, or None.
+    pad_id: the token that is padding, the vocabulary's.
+  """
+
+  token_embedder: nn.Module
+  encoder: nn.Module
+  heads: Heads
+  token_type_embedder: nn.Module | None = None
+  pooler: nn.Module | None = None
+  pad_id: int = 0
+
+  reads: ClassVar[tuple[str, ...]] = ("encoder_input_tokens",)
+
+  def hidden(
+    self, batch: Mapping[str, jax.Array], *, deterministic: bool = True
+  ) -> jax.Array:
+    """The output of the layers.
+
+    Args:
+      batch: `encoder_input_tokens` [B, L], ids; and where there are such,
+        `encoder_token_types`, `encoder_segment_ids` and `encoder_positions` of
+        packed texts [B, L], and `attention_kind` [B], who sees whom as in
+        UniLM.
+      deterministic: no dropout.
+
+    Returns:
+      [B, L, D]; what stands at padding means nothing.
+    """
+    tokens_BL = batch["encoder_input_tokens"]
+    valid_BL = tokens_BL != self.pad_id
+    mask_B1LL = masks.padding_mask(valid_BL, valid_BL)
+    if (segments_BL := batch.get("encoder_segment_ids")) is not None:
+      mask_B1LL &= masks.segment_mask(segments_BL, segments_BL)
+    if (kinds_B := batch.get("attention_kind")) is not None:
+      second_BL = batch["encoder_token_types"] % 2 == 1
+      mask_B1LL &= masks.attention_kind_mask(kinds_B, second_BL)
+    return self.encoder(
+      self._embedded(tokens_BL, batch.get("encoder_token_types")),
+      mask_B1LM=mask_B1LL,
+      positions=Positions.of_length(tokens_BL.shape[1], bidirectional=True),
+      token_positions_1L=batch.get("encoder_positions"),
+      deterministic=deterministic,
+    )
+
+  def logits(
+    self,
+    hidden_BLD: jax.Array,
+    head: str = "tokens",
+    *,
+    places_BP: jax.Array | None = None,
+    deterministic: bool = True,
+  ) -> jax.Array:
+    """The logits of a head.
+
+    Args:
+      hidden_BLD: the output of `hidden`.
+      head: The name of the head.
+      places_BP: The places of which there are logits; all if None.
+      deterministic: no dropout.
+
+    Returns:
+      float32 [B, P, K], or [B, L, K] of all places.
+
+    Raises:
+      UserError: there is no such head.
+    """
+    if head not in self.heads.parts:
+      raise UserError(
+        f"the model has no head {head!r}; it has "
+        f"{', '.join(map(repr, self.heads.parts))}: choose one by a file of "
+        "gin_configs/heads/"
+      )
+    x_BPD = hidden_BLD
+    if places_BP is not None:
+      x_BPD = jnp.take_along_axis(hidden_BLD, places_BP[..., None], axis=1)
+    if self.pooler is not None and self.heads.parts[head].reads_pooled:
+      x_BPD = self.pooler(x_BPD)
+    return self.heads(
+      head,
+      x_BPD,
+      embedder=self.token_embedder,
+      deterministic=deterministic,
+    )
+
+  def all_logits(self, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    """The logits of every head by name, of the first place if it is pooled.
+
+    A model without heads keeps the parameters of its pooler.
+    """
+    hidden_BLD = self.hidden(batch)
+    first_B1 = jnp.zeros((len(hidden_BLD), 1), jnp.int32)
+    if self.pooler is not None and not self.heads.parts:
+      self.pooler(hidden_BLD[:, :1])
+    return {
+      name: self.logits(
+        hidden_BLD, name, places_BP=first_B1 if part.reads_pooled else None
+      )
+      for name, part in self.heads.parts.items()
+    }
+
+  def _embedded(self, tokens_BL, types_BL) -> jax.Array:
+    """Token and segment embeddings; the stack adds positions."""
+    x_BLD = self.token_embedder(tokens_BL)
+    if self.token_type_embedder is None:
+      return x_BLD
+    if types_BL is None:
+      types_BL = jnp.zeros_like(tokens_BL)
+    return x_BLD + self.token_type_embedder(types_BL).astype(x_BLD.dtype)

@@ -1,0 +1,393 @@
+"""Rows of an encoder made of the pieces of an example, in each of five forms.
+
+    classes, number   [CLS] first [SEP] second [SEP]     [CLS] first [SEP]
+    tags              [CLS] words [SEP]
+    choices           [CLS] first [SEP] a [SEP] [CLS] first [SEP] b [SEP] ...
+    spans             [CLS] question [SEP] a window of the context [SEP]
+
+A prepared example has the pieces of its texts without special tokens, as the
+features `first` and `second`, so that one folder of records serves rows of any
+length and both formats of separators. Beside them a record has what a form
+needs (`label`, `choices`, places of pieces in the context, ...), which each
+class below names, and what the text-to-text task has: `targets_pretokenized`
+and the fields that its post-processing reads.
+
+Special tokens are those that the vocabulary has; where it lacks [SEP], EOS
+stands for it.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+
+from transformer_zoo.corruption.sentences.documents import separator_id
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
+
+FEATURES = ("first", "second")
+# google-research/bert, run_squad.py: --doc_stride and --max_query_length.
+STRIDE = 128
+LONGEST_QUESTION = 64
+
+Row = dict[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Frame:
+  """The special tokens around one or two texts.
+
+  Attributes:
+    begin: The ids before the first text.
+    between: The ids between two texts.
+    end: The ids behind the last text.
+  """
+
+  begin: tuple[int, ...]
+  between: tuple[int, ...]
+  end: tuple[int, ...]
+
+  @classmethod
+  def of(cls, vocabulary: Vocabulary, separators: int) -> "Frame":
+    """Returns the frame of a vocabulary.
+
+    Args:
+      vocabulary: The vocabulary of the pieces.
+      separators: The number of separators between two texts.
+    """
+    begin = () if vocabulary.cls_id is None else (vocabulary.cls_id,)
+    separator = separator_id(vocabulary)
+    end = () if separator is None else (separator,)
+    return cls(begin, end * separators, end)
+
+  def specials(self, has_second: np.ndarray | bool) -> np.ndarray | int:
+    """Returns the number of special tokens of rows with one or two texts."""
+    return len(self.begin) + len(self.end) + has_second * len(self.between)
+
+  def join(self, first: np.ndarray, second: np.ndarray) -> Row:
+    """Returns `inputs` and `token_types` of one row."""
+    between = self.between if len(second) else ()
+    opening = [self.begin, first, between or self.end]
+    closing = [second, self.end] if len(second) else []
+    inputs = np.concatenate([*opening, *closing]).astype(np.int32)
+    types = np.zeros(len(inputs), np.int32)
+    types[sum(map(len, opening)) :] = 1
+    return {"inputs": inputs, "token_types": types}
+
+  def join_cut(self, first: np.ndarray, second: np.ndarray, length: int) -> Row:
+    """Returns a row of at most `length` tokens; the longer text is cut."""
+    room = length - self.specials(len(second) > 0)
+    kept_first, kept_second = shortened(len(first), len(second), room)
+    return self.join(first[:kept_first], second[:kept_second])
+
+
+def shortened(first: int, second: int, room: int) -> tuple[int, int]:
+  """Returns the pieces that stay of two texts, cut at their ends.
+
+  The longer text loses a piece until both fit; of two equal ones the second
+  does (`_truncate_seq_pair` of google-research/bert, run_classifier.py).
+
+  Args:
+    first: The number of pieces of the first text.
+    second: The number of pieces of the second text.
+    room: The most pieces of both together.
+  """
+  second_left = min(second, max(room // 2, room - first))
+  return min(first, room - second_left), second_left
+
+
+def _with_first_target(row: Row, target: int, has_label: bool) -> Row:
+  """Adds `targets` and `weights` of a row that predicts at its first token."""
+  targets, weights = np.zeros((2, len(row["inputs"])), np.int32)
+  targets[0], weights[0] = target, has_label
+  return row | {"targets": targets, "weights": weights}
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+  """Rows of one form.
+
+  Attributes:
+    frame: The special tokens.
+    length: The most tokens of a row.
+  """
+
+  frame: Frame
+  length: int
+  shares_rows: ClassVar[bool] = True
+  # The fewest pieces of text in a row.
+  least: ClassVar[int] = 2
+
+  def __post_init__(self):
+    needed = self.frame.specials(True) + self.least
+    if self.length < needed:
+      raise UserError(
+        f"Inputs of {self.length} tokens are too short for two texts and their "
+        f"special tokens; give them at least {needed}."
+      )
+
+  def num_rows(self, lengths: np.ndarray) -> np.ndarray:
+    """Returns the rows of each example, int64 [n].
+
+    Args:
+      lengths: The pieces of both texts, int [n, 2].
+    """
+    return np.ones(len(lengths), np.int64)
+
+  def whole_lengths(self, lengths: np.ndarray) -> np.ndarray:
+    """Returns the tokens of each example with nothing cut off, int64 [n]."""
+    first, second = lengths.T.astype(np.int64)
+    return first + second + self.frame.specials(second > 0)
+
+  def row_lengths(self, lengths: np.ndarray, window: np.ndarray) -> np.ndarray:
+    """Returns the tokens of rows, int64 [n].
+
+    Args:
+      lengths: The pieces of both texts of the example of each row, int [n, 2].
+      window: The number of each row among those of its example, int64 [n].
+    """
+    del window
+    return np.minimum(self.whole_lengths(lengths), self.length)
+
+  def __call__(
+    self, ids: Mapping[str, np.ndarray], text: Mapping[str, Any], window: int
+  ) -> tuple[Row, dict[str, Any]]:
+    """Makes a row.
+
+    Args:
+      ids: The pieces of the example, `first` and `second`.
+      text: The rest of its record.
+      window: The number of the row among those of the example.
+
+    Returns:
+      The features that the converter `Encoder` reads, each int32 [tokens] or
+      [1], and what a scorer needs beside `text`.
+    """
+    raise NotImplementedError
+
+
+class Classes(Form):
+  """One or two texts with a class at the first token.
+
+  Records have `label`, the number of the class or -1 where it is hidden. The
+  task's `form` has `classes`, the target texts in the order of the numbers.
+  """
+
+  def __call__(self, ids, text, window):
+    """As `Form.__call__`."""
+    del window
+    row = self.frame.join_cut(ids["first"], ids["second"], self.length)
+    label = text["label"]
+    return _with_first_target(row, max(label, 0), label >= 0), {}
+
+
+class Number(Form):
+  """One or two texts with a number at the first token.
+
+  Records have `label`, a number, NaN where it is hidden. The target is the
+  32 bits of the float.
+  """
+
+  def __call__(self, ids, text, window):
+    """As `Form.__call__`."""
+    del window
+    row = self.frame.join_cut(ids["first"], ids["second"], self.length)
+    label = np.float32(text["label"])
+    hidden = bool(np.isnan(label))
+    bits = np.float32(0 if hidden else label).view(np.int32)
+    return _with_first_target(row, int(bits), not hidden), {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Choices(Form):
+  """A text with several continuations, one of which is right.
+
+  Each has a part of the row, at most an equal share of its tokens, in which it
+  stands as the second text.
+
+  Records have `second_lengths`, the pieces of each continuation in `second`;
+  `choices`, the target text of each; and `label`, the number of the right one,
+  -1 where it is hidden.
+
+  Attributes:
+    most: The most choices of an example; None if it is not known before the
+      records are read, so that every row may be full.
+    longest: The most tokens of a part; None for an equal share of the row.
+  """
+
+  most: int | None = None
+  longest: int | None = None
+  shares_rows: ClassVar[bool] = False
+
+  def whole_lengths(self, lengths):
+    """As `Form.whole_lengths`; of an example with fewer choices, more."""
+    if self.most is None:
+      return np.full(len(lengths), self.length)
+    first, second = lengths.T.astype(np.int64)
+    return self.most * (first + self.frame.specials(True)) + second
+
+  def __call__(self, ids, text, window):
+    """As `Form.__call__`."""
+    del window
+    sizes, label = text["second_lengths"], text["label"]
+    length = min(self.length // len(sizes), self.longest or self.length)
+    if length < self.frame.specials(True) + self.least:
+      raise UserError(
+        f"Inputs of {self.length} tokens are too short for {len(sizes)} "
+        "choices; give them at least "
+        f"{len(sizes) * (self.frame.specials(True) + self.least)}."
+      )
+    parts = []
+    for number, second in enumerate(
+      np.split(ids["second"], np.cumsum(sizes)[:-1])
+    ):
+      part = self.frame.join_cut(ids["first"], second, length)
+      parts.append(_with_first_target(part, number == label, label >= 0))
+    row = {
+      name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+    }
+    segments = [len(part["inputs"]) for part in parts]
+    return row | {"segment_lengths": np.array(segments, np.int32)}, {}
+
+
+class Spans(Form):
+  """A question and windows of a context that may have the answer in it.
+
+  Windows begin every `STRIDE` pieces, and the last one ends with the context.
+  A window that does not have the whole answer has it at place 0, as has a
+  question without an answer (google-research/bert, run_squad.py).
+
+  Records have `context`, its text; `piece_starts` and `piece_ends`, the
+  characters of it that each piece of `second` is; and `answer_start` and
+  `answer_end`, the first and the last piece of the answer, -1 for none. A row
+  comes with `window`: `example`, the number of the question in the split;
+  `number` of `count` windows; `start`, its first piece of the context, and
+  `pieces`, how many it has; `place`, where in the row the first of them stands.
+  """
+
+  shares_rows = False
+
+  def _question(self, pieces: np.ndarray) -> np.ndarray:
+    return np.minimum(pieces, min(LONGEST_QUESTION, self._longest))
+
+  @property
+  def _longest(self) -> int:
+    """The most pieces of a question, half of a row at most."""
+    return (self.length - self.frame.specials(True)) // 2
+
+  def _windows(self, lengths: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Returns pieces of the context in a window, and between two starts."""
+    question = self._question(lengths[:, 0])
+    room = self.length - self.frame.specials(True) - question
+    return room, np.minimum(room, STRIDE)
+
+  def num_rows(self, lengths):
+    """As `Form.num_rows`."""
+    lengths = np.asarray(lengths, np.int64)
+    room, stride = self._windows(lengths)
+    return 1 + -(-np.maximum(lengths[:, 1] - room, 0) // stride)
+
+  def whole_lengths(self, lengths):
+    """As `Form.whole_lengths`: windows leave nothing out but long questions."""
+    return self.row_lengths(lengths, np.zeros(len(lengths), np.int64))
+
+  def row_lengths(self, lengths, window):
+    """As `Form.row_lengths`."""
+    lengths = np.asarray(lengths, np.int64)
+    room, stride = self._windows(lengths)
+    context = np.minimum(lengths[:, 1] - window * stride, room)
+    question = self._question(lengths[:, 0])
+    return question + context + self.frame.specials(context > 0)
+
+  def __call__(self, ids, text, window):
+    """As `Form.__call__`."""
+    question, context = ids["first"], ids["second"]
+    lengths = np.array([[len(question), len(context)]])
+    (room,), (stride,) = self._windows(lengths)
+    start = int(window * stride)
+    shown = context[start : start + room]
+    question = question[: self._question(len(question))]
+    row = self.frame.join(question, shown)
+    place = len(row["inputs"]) - len(shown) - len(self.frame.end)
+    first, last = text["answer_start"] - start, text["answer_end"] - start
+    is_shown = text["answer_start"] >= 0 and 0 <= first and last < len(shown)
+    shift = np.array([place]) if is_shown else np.zeros(1, np.int64)
+    ends = np.array([first, last]) * is_shown
+    nothing = np.zeros(len(row["inputs"]), np.int32)
+    described = {
+      "number": int(window),
+      "count": int(self.num_rows(lengths)[0]),
+      "start": start,
+      "pieces": len(shown),
+      "place": place,
+    }
+    labels = {
+      "answer_starts": (shift + ends[0]).astype(np.int32),
+      "answer_ends": (shift + ends[1]).astype(np.int32),
+    }
+    return (
+      row | {"targets": nothing, "weights": nothing} | labels,
+      {"window": described},
+    )
+
+
+class Tags(Form):
+  """Words with a tag at the first piece of each.
+
+  Records have `tokens`, the words; `first_pieces`, the piece of `first` that
+  each begins with, -1 for a word without one; and `label`, the number of each
+  tag. The task's `form` has `tags`, their names in the order of the numbers. A
+  row comes with `first_places`: where in the row each word begins, -1 for a
+  word that has no piece or is cut off.
+  """
+
+  least = 1
+
+  def __call__(self, ids, text, window):
+    """As `Form.__call__`."""
+    del window
+    room = self.length - self.frame.specials(False)
+    row = self.frame.join(ids["first"][:room], ids["second"][:0])
+    pieces = np.asarray(text["first_pieces"], np.int64)
+    read = (pieces >= 0) & (pieces < room)
+    places = np.where(read, pieces + len(self.frame.begin), -1)
+    targets, weights = np.zeros((2, len(row["inputs"])), np.int32)
+    targets[places[read]] = np.asarray(text["label"], np.int32)[read]
+    weights[places[read]] = 1
+    row |= {"targets": targets, "weights": weights}
+    return row, {"first_places": places.tolist()}
+
+
+_FORMS = {
+  "classes": Classes,
+  "number": Number,
+  "spans": Spans,
+  "tags": Tags,
+}
+
+
+def of_task(
+  form: Mapping[str, Any],
+  vocabulary: Vocabulary,
+  length: int,
+  *,
+  separators: int,
+  longest: int | None = None,
+) -> Form:
+  """Returns what makes the rows of a task.
+
+  Args:
+    form: The `form` of a prepared task.
+    vocabulary: The vocabulary of its pieces.
+    length: The most tokens of a row.
+    separators: The number of separators between two texts.
+    longest: The most tokens of an example, or of a choice; None for a row's.
+
+  Raises:
+    UserError: The length is too short.
+  """
+  frame = Frame.of(vocabulary, separators)
+  if form["form"] == "choices":
+    return Choices(frame, length, form.get("most"), longest)
+  return _FORMS[form["form"]](frame, min(length, longest or length))

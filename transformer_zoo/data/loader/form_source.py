@@ -1,0 +1,96 @@
+"""Examples of an encoder made of the rows of a benchmark, in one of its forms.
+
+The special tokens, the cuts and the windows of long contexts depend on the run
+and are made when an example is read (`data/features/forms.py`).
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import forms
+from transformer_zoo.data.loader.sources import Examples
+from transformer_zoo.data.storage import manifest
+from transformer_zoo.data.storage import records
+
+
+class FormSource:
+  """The rows of a split: one for each example, or one for each window.
+
+  Attributes:
+    num_examples: The number of rows.
+    num_cut: The number of examples of which a part is in no row.
+  """
+
+  cached_bytes = 0
+
+  def __init__(
+    self,
+    task: manifest.PreparedTask,
+    split: str,
+    lengths: Mapping[str, int],
+    converter: converters.Encoder,
+  ):
+    """Opens the records.
+
+    Args:
+      task: A task with a form.
+      split: one of its splits.
+      lengths: tokens of 'inputs', special tokens counted.
+      converter: The converter, which has the number of separators and the
+        longest example.
+
+    Raises:
+      UserError: The files are damaged, or the length is too short.
+    """
+    length = lengths["inputs"]
+    self._form = forms.of_task(
+      task.form,
+      task.vocabulary,
+      length,
+      separators=converter.separators,
+      longest=converter.longest_example,
+    )
+    self.layout = task.form["form"]
+    self.shares_rows = self._form.shares_rows
+    self._records = records.ExampleRecords(task, split)
+    columns = [task.features.index(name) for name in forms.FEATURES]
+    self._lengths = task.lengths(split)[:, columns]
+    self._ends = np.cumsum(self._form.num_rows(self._lengths))
+    self.num_examples = int(self._ends[-1])
+    whole = self._form.whole_lengths(self._lengths)
+    self.num_cut = int(np.sum(whole > self._form.length))
+
+  def rows_of(self, examples: int) -> int:
+    """Returns the number of rows of so many of the first examples."""
+    return int(self._ends[min(examples, len(self._ends)) - 1])
+
+  def lengths(self, indices: np.ndarray | slice) -> np.ndarray:
+    """As `Source.lengths`."""
+    owners, windows = self._find(np.arange(self.num_examples)[indices])
+    lengths = self._form.row_lengths(self._lengths[owners], windows)
+    return lengths.astype(np.int32)[:, None]
+
+  def read(self, indices: np.ndarray, seed: int, keys: np.ndarray) -> Examples:
+    """As `Source.read`; nothing is drawn."""
+    del seed, keys
+    owners, windows = self._find(np.asarray(indices))
+    rows, texts = [], []
+    for (ids, text), owner, window in zip(
+      self._records.read(owners), owners, windows, strict=True
+    ):
+      row, described = self._form(ids, text, window)
+      if "window" in described:
+        described["window"]["example"] = int(owner)
+      rows.append(row)
+      texts.append(text | described)
+    joined = {name: Ragged.of([row[name] for row in rows]) for name in rows[0]}
+    return Examples(joined, texts)
+
+  def _find(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the example of each row, and its number among its windows."""
+    owners = np.searchsorted(self._ends, rows, side="right")
+    before = np.append(0, self._ends)[owners]
+    return owners, rows - before

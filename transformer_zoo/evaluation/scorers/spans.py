@@ -1,0 +1,147 @@
+"""Answers that are a span of a context, over the windows of a question.
+
+As google-research/bert's `run_squad.py`: the `N_BEST` best spans of at most
+`LONGEST` pieces, and for SQuAD 2.0 the score of place 0, which says that there
+is no answer. The question is unanswered where that score, the least over its
+windows, exceeds the best span's by more than a threshold. Scores are sums of
+two logits.
+"""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from transformer_zoo.evaluation.metrics import question_answering
+from transformer_zoo.evaluation.scorers import heads
+from transformer_zoo.evaluation.scorers.interface import Row
+
+N_BEST = 20
+LONGEST = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class SpanScorer(heads.HeadScorer):
+  """The best span of a context, or none.
+
+  Attributes:
+    null_threshold: The threshold; None for the one with the highest F1 on the
+      questions, where some have no answer, else 0.
+  """
+
+  null_threshold: float | None = None
+
+  def row(self, form, text, logits_PK, features, length):
+    """As `HeadScorer.row`: of one window, with its `spans`, the best first."""
+    del form
+    log_probs = scipy.special.log_softmax(logits_PK[:length], axis=0)
+    ends = [int(features[name]) for name in ("answer_starts", "answer_ends")]
+    log_likelihood = (log_probs[ends[0], 0] + log_probs[ends[1], 1]) / 2
+    is_right = ends == [int(np.argmax(log_probs[:, i])) for i in (0, 1)]
+    return {
+      "log_likelihood": float(log_likelihood),
+      "correct_tokens": int(is_right),
+      "target_tokens": 1,
+      "null_score": float(logits_PK[0].sum()),
+      "spans": _best_spans(logits_PK, text),
+    }
+
+  def joined(self, task, examples, rows):
+    """As `Scorer.joined`: the windows of a question are one."""
+    questions: dict[int, list[int]] = {}
+    for i, example in enumerate(examples):
+      questions.setdefault(example["window"]["example"], []).append(i)
+    found = [[rows[i] for i in windows] for windows in questions.values()]
+    asked = [examples[windows[0]] for windows in questions.values()]
+    no_answer = task.form.get("no_answer")
+    best = [_best_of_windows(windows) for windows in found]
+    threshold = None
+    if no_answer is not None:
+      threshold = self.null_threshold
+      if threshold is None:
+        threshold = _tuned(asked, best)
+    joined = []
+    for windows, row in zip(found, best, strict=True):
+      if threshold is not None and row["null_score"] > threshold:
+        row["prediction"] = no_answer
+      for name in ("log_likelihood", "correct_tokens", "target_tokens"):
+        row[name] = sum(window[name] for window in windows)
+      if threshold is not None:
+        row["null_threshold"] = threshold
+      joined.append(row)
+    return asked, joined
+
+
+def _best_spans(logits_P2: np.ndarray, text: Mapping[str, Any]) -> list[dict]:
+  """Returns the best spans of a window: their score and text."""
+  window = text["window"]
+  first = window["place"]
+  starts, ends = logits_P2[first : first + window["pieces"]].T
+  if not len(starts):
+    return []
+  # [start, length]: a span of a length that the window lacks is never chosen.
+  lengths = min(LONGEST, len(starts))
+  padded = np.pad(ends, (0, lengths - 1), constant_values=-np.inf)
+  scores = starts[:, None] + np.lib.stride_tricks.sliding_window_view(
+    padded, lengths
+  )
+  most = min(N_BEST, scores.size)
+  chosen = np.argpartition(-scores, most - 1, axis=None)[:most]
+  chosen = chosen[np.argsort(-scores.flat[chosen], kind="stable")]
+  spans = []
+  for flat in chosen.tolist():
+    start, length = divmod(flat, lengths)
+    score = scores[start, length]
+    if not np.isfinite(score):
+      continue
+    begin = text["piece_starts"][window["start"] + start]
+    end = text["piece_ends"][window["start"] + start + length]
+    words = text["context"][begin:end]
+    spans.append({"score": float(score), "text": words, "start": int(begin)})
+  return spans
+
+
+def _best_of_windows(windows: Sequence[Row]) -> Row:
+  """Joins the spans of a question; `null_score` is relative to the best."""
+  spans = sorted(
+    (span for window in windows for span in window["spans"]),
+    key=lambda span: -span["score"],
+  )
+  distinct = list({span["text"]: span for span in reversed(spans)}.values())
+  distinct = sorted(distinct, key=lambda span: -span["score"])[:N_BEST]
+  null = min(window["null_score"] for window in windows)
+  best = distinct[0] if distinct else {"score": null, "text": ""}
+  return {
+    "prediction": best["text"],
+    "null_score": null - best["score"],
+    "spans": distinct,
+  }
+
+
+def _tuned(examples: Sequence[Mapping[str, Any]], best: Sequence[Row]) -> float:
+  """Returns the threshold with the highest F1, 0 where none has an answer.
+
+  `find_best_thresh` of SQuAD 2.0's `evaluate-v2.0.py`.
+  """
+  answers = [list(example["answers"]) for example in examples]
+  if all(answers) or not any(answers):
+    return 0.0
+  gains = np.array(
+    [
+      question_answering.squad_v2([accepted], [row["prediction"]])["f1"]
+      - question_answering.squad_v2([accepted], [""])["f1"]
+      for accepted, row in zip(answers, best, strict=True)
+    ]
+  )
+  nulls = np.array([row["null_score"] for row in best])
+  order = np.argsort(nulls, kind="stable")
+  # Answering the first n of this order gains the sum of their gains; equal
+  # scores are answered together.
+  totals = np.append(0.0, np.cumsum(gains[order]))
+  last = np.append(True, np.append(np.diff(nulls[order]) > 0, True))
+  chosen = int(np.argmax(np.where(last, totals, -np.inf)))
+  if not chosen:
+    return float(nulls[order[0]] - 1.0)
+  return float(nulls[order[chosen - 1]])

@@ -1,0 +1,319 @@
+"""Losses of an encoder's heads: masked tokens, pairs, classes, numbers, spans.
+
+All but those of a whole row are of single places: the converter `Encoder` gives
+targets and weights place by place and, as `encoder_predicted_places`, the few
+places of a row that have a weight; logits are computed of these alone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import functools
+from typing import Protocol
+
+from flax import linen as nn
+import gin
+import jax
+import jax.numpy as jnp
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.objectives import losses
+from transformer_zoo.objectives.terms import Term
+
+Batch = Mapping[str, jax.Array]
+# (head, places [B, P] or None for all) -> float32 logits [B, P, K].
+Logits = Callable[[str, jax.Array | None], jax.Array]
+
+
+class EncoderLoss(Protocol):
+  """One term of an encoder's objective.
+
+  Attributes:
+    head: The name of the head, and of the term.
+    scale: The factor of the term in the loss.
+  """
+
+  head: str
+  scale: float
+
+  def __call__(self, logits: Logits, batch: Batch) -> Term:
+    """Returns the term; `encoder_real` [B, L] is 0 at a batch's padding."""
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class EncoderObjective:
+  """The sum of the losses of some heads over one batch.
+
+  Attributes:
+    losses: The losses; each names its head.
+  """
+
+  losses: Sequence[EncoderLoss]
+
+  def check(self, model: nn.Module) -> None:
+    """Raises UserError for a model that lacks a head that a loss needs."""
+    heads = getattr(model, "heads", None)
+    if heads is None:
+      raise UserError(
+        f"train.objective is @EncoderObjective(), but {type(model).__name__} "
+        "has no heads that it could learn; bind @sequence_to_sequence, or "
+        "choose an encoder like architectures/bert.gin"
+      )
+    for needed in (each.head for each in self.losses):
+      if needed not in heads.parts:
+        raise UserError(
+          f"train.objective has a loss of the head {needed!r}, and the model "
+          f"has {', '.join(map(repr, heads.parts))}; choose both by one file "
+          "of gin_configs/heads/"
+        )
+
+  def __call__(
+    self,
+    model: nn.Module,
+    params,
+    batch: Batch,
+    dropout_key: jax.Array | None = None,
+  ) -> dict[str, Term]:
+    """The terms of one batch.
+
+    Args:
+      model: an `EncoderOnly`.
+      params: The parameters of the model.
+      batch: what the converter `Encoder` lays out.
+      dropout_key: key for dropout; None for no dropout.
+
+    Returns:
+      A term for each loss, by its head.
+    """
+    rngs = None if dropout_key is None else {"dropout": dropout_key}
+    apply = functools.partial(
+      model.apply, {"params": params}, rngs=rngs, deterministic=rngs is None
+    )
+    hidden_BLD = apply(batch, method="hidden")
+    real_BL = batch["encoder_input_tokens"] != model.pad_id
+    batch = {**batch, "encoder_real": real_BL}
+
+    def logits(head, places_BP):
+      return apply(hidden_BLD, head, places_BP=places_BP, method="logits")
+
+    return {each.head: each(logits, batch) for each in self.losses}
+
+
+def example_sums(
+  model: nn.Module, params, batch: Batch
+) -> dict[str, jax.Array]:
+  """What the head of masked tokens makes of each row, without dropout.
+
+  Args:
+    model: an `EncoderOnly`.
+    params: The parameters of the model.
+    batch: what the converter `Encoder` lays out.
+
+  Returns:
+    float32 [B] each: `loss_sum`, in nats, `correct_sum` and `weight_sum` of the
+    hidden tokens, as `sequence_to_sequence.example_sums`.
+  """
+  apply = functools.partial(model.apply, {"params": params})
+  hidden_BLD = apply(batch, method="hidden")
+  places_BP, targets_BP, weights_BP = _predicted(batch)
+  logits_BPV = apply(hidden_BLD, places_BP=places_BP, method="logits")
+  nll_BP, correct_BP = _cross_entropy(logits_BPV, targets_BP)
+  return {
+    "loss_sum": jnp.sum(nll_BP * weights_BP, axis=1),
+    "correct_sum": jnp.sum(correct_BP * weights_BP, axis=1),
+    "weight_sum": jnp.sum(weights_BP, axis=1),
+  }
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class MaskedTokenLoss:
+  """Cross-entropy of hidden tokens (Devlin et al. 2019, section 3.1).
+
+  Attributes:
+    z_loss: coefficient of the z-loss.
+  """
+
+  head: str = "tokens"
+  scale: float = 1.0
+  z_loss: float = 0.0
+
+  def __call__(self, logits: Logits, batch: Batch) -> Term:
+    """As `EncoderLoss.__call__`."""
+    places_BP, targets_BP, weights_BP = _predicted(batch)
+    # A fifth of the places need no chunks: all their logits are made at once.
+    found = losses.token_losses(
+      lambda places: logits(self.head, places),
+      places_BP,
+      targets_BP,
+      z_loss=self.z_loss,
+      tokens=targets_BP.size,
+    )
+    return _term(
+      self.scale, found.nll_BL, found.correct_BL, weights_BP, found.z_BL
+    )
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class ClassLoss:
+  """Cross-entropy of classes: of texts at their first token, or of tokens.
+
+  Attributes:
+    head: 'classes' or 'tags'.
+  """
+
+  head: str = "classes"
+  scale: float = 1.0
+
+  def __call__(self, logits: Logits, batch: Batch) -> Term:
+    """As `EncoderLoss.__call__`."""
+    places_BP, targets_BP, weights_BP = _predicted(batch)
+    logits_BPK = logits(self.head, places_BP)
+    nll_BP, correct_BP = _cross_entropy(logits_BPK, targets_BP)
+    return _term(self.scale, nll_BP, correct_BP, weights_BP)
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class SentencePairLoss:
+  """Cross-entropy of a label of the row, that its first token predicts.
+
+  Attributes:
+    head: 'next_sentence', whose class 0 is the sentence that follows (Devlin et
+      al. 2019), or 'sentence_order', whose class 0 is the order of the text
+      (Lan et al. 2020); the name of the label in the batch. A negative label is
+      none.
+  """
+
+  head: str = "next_sentence"
+  scale: float = 1.0
+
+  def __call__(self, logits: Logits, batch: Batch) -> Term:
+    """As `EncoderLoss.__call__`."""
+    labels_B1 = batch[self.head][:, None]
+    logits_B1K = logits(self.head, jnp.zeros_like(labels_B1))
+    nll_B1, correct_B1 = _cross_entropy(logits_B1K, labels_B1)
+    return _term(self.scale, nll_B1, correct_B1, labels_B1 >= 0)
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class NumberLoss:
+  """Squared error of a number at the first token of a text (STS-B).
+
+  The targets are the bits of float32 numbers.
+  """
+
+  head: str = "number"
+  scale: float = 1.0
+
+  def __call__(self, logits: Logits, batch: Batch) -> Term:
+    """As `EncoderLoss.__call__`."""
+    places_BP, targets_BP, weights_BP = _predicted(batch)
+    numbers_BP = jax.lax.bitcast_convert_type(targets_BP, jnp.float32)
+    # Padding has the bits of no number in particular.
+    numbers_BP = jnp.where(weights_BP > 0, numbers_BP, 0.0)
+    error_BP = logits(self.head, places_BP)[..., 0] - numbers_BP
+    total = jnp.sum(jnp.square(error_BP) * weights_BP)
+    return Term(
+      total, jnp.sum(weights_BP), {"loss_sum": total}, scale=self.scale
+    )
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class ChoiceLoss:
+  """Cross-entropy of the right one among the choices of a row.
+
+  A row holds the choices of one question, each a text of its own with a weight
+  at its first token and a target there: 1 for the right one and 0 for the
+  others. Their scores share one softmax (Devlin et al. 2019, section 4.4).
+  """
+
+  head: str = "choice"
+  scale: float = 1.0
+
+  def __call__(self, logits: Logits, batch: Batch) -> Term:
+    """As `EncoderLoss.__call__`."""
+    places_BP, targets_BP, weights_BP = _predicted(batch)
+    scores_BP = logits(self.head, places_BP)[..., 0]
+    scores_BP = jnp.where(weights_BP > 0, scores_BP, _NEVER)
+    right_BP = jnp.where(weights_BP > 0, targets_BP, 0)
+    nll_B1, correct_B1 = _cross_entropy(
+      scores_BP[:, None], jnp.argmax(right_BP, axis=1)[:, None]
+    )
+    answered_B1 = jnp.max(right_BP, axis=1, keepdims=True)
+    return _term(self.scale, nll_B1, correct_B1, answered_B1)
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class SpanLoss:
+  """Mean cross-entropy of the first and the last token of an answer.
+
+  Both have a softmax over the tokens of the row (Devlin et al. 2019, section
+  4.2). A text without an answer has both at place 0; a row whose
+  `answer_starts` is negative counts for nothing. Correct is a row with both.
+  """
+
+  head: str = "spans"
+  scale: float = 1.0
+
+  def __call__(self, logits: Logits, batch: Batch) -> Term:
+    """As `EncoderLoss.__call__`."""
+    logits_B2L = logits(self.head, None).swapaxes(1, 2)
+    real_B1L = jnp.expand_dims(batch["encoder_real"], 1)
+    logits_B2L = jnp.where(real_B1L, logits_B2L, _NEVER)
+    ends_B2 = jnp.stack([batch["answer_starts"], batch["answer_ends"]], axis=1)
+    nll_B2, correct_B2 = _cross_entropy(logits_B2L, ends_B2)
+    return _term(
+      self.scale,
+      jnp.mean(nll_B2, axis=1, keepdims=True),
+      jnp.min(correct_B2, axis=1, keepdims=True),
+      ends_B2[:, :1] >= 0,
+    )
+
+
+# The logit of what cannot be: its exponent is 0, and no gradient is a NaN.
+_NEVER = -1e9
+
+
+def _predicted(batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
+  """Places, targets and float32 weights [B, P] of what a row predicts."""
+  places_BP = batch["encoder_predicted_places"]
+  targets_BP, weights_BP = (
+    jnp.take_along_axis(batch[name], places_BP, axis=1)
+    for name in ("encoder_target_tokens", "encoder_loss_weights")
+  )
+  return places_BP, targets_BP, weights_BP.astype(jnp.float32)
+
+
+def _cross_entropy(
+  logits_BPK: jax.Array, targets_BP: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  """Nats, and 1 where no class is likelier, float32 [B, P].
+
+  A target that is no class is taken for the nearest; its weight has to be 0.
+  """
+  targets_BP = jnp.clip(targets_BP, 0, logits_BPK.shape[-1] - 1)
+  nll_BP, _ = losses.cross_entropy(logits_BPK, targets_BP, 0.0)
+  target_logits_BP = jnp.take_along_axis(
+    logits_BPK, targets_BP[..., None], axis=-1
+  )[..., 0]
+  correct_BP = target_logits_BP == jnp.max(logits_BPK, axis=-1)
+  return nll_BP, correct_BP.astype(jnp.float32)
+
+
+def _term(scale, nll_BP, correct_BP, weights_BP, z_BP=None) -> Term:
+  """A term of single places and their weights."""
+  weights_BP = weights_BP.astype(jnp.float32)
+  metrics = {
+    "loss_sum": jnp.sum(nll_BP * weights_BP),
+    "correct_sum": jnp.sum(correct_BP * weights_BP),
+  }
+  total = metrics["loss_sum"]
+  if z_BP is not None:
+    metrics["z_loss_sum"] = jnp.sum(z_BP * weights_BP)
+    total += metrics["z_loss_sum"]
+  return Term(total, jnp.sum(weights_BP), metrics, scale=scale)
