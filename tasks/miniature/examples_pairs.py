@@ -4,6 +4,7 @@ The signature is that of `examples_single`.
 """
 
 from tasks.miniature import grammar
+from tasks.miniature.world import Concept
 from tasks.miniature.world import Dice
 from tasks.miniature.world import Part
 from tasks.miniature.world import THINGS
@@ -11,6 +12,76 @@ from tasks.miniature.world import VERBS
 from tasks.miniature.world import World
 
 _LABELS = ("entailment", "neutral", "contradiction")
+
+
+def _nouns(part: Part, synonyms: bool) -> list[tuple[str, Concept]]:
+  return [
+    (kind, concept)
+    for kind in THINGS
+    for concept in part.nouns[kind]
+    if len(concept) > synonyms
+  ]
+
+
+def _another(dice: Dice, concepts, concept: Concept) -> Concept:
+  while True:
+    other = dice.pick(concepts)
+    if other != concept:
+      return other
+
+
+def paraphrase(
+  dice: Dice, world: World, part: Part, number: int
+) -> dict[str, str]:
+  """Do both say the same? One word differs, by a synonym or by another word.
+
+  `{"sentence1": "anna saw a huge thing.", "sentence2": "anna saw a big
+  thing.", "label": "equivalent"}`
+  """
+  del world
+  same = number % 2 == 1
+  poles = [w for pole in part.poles for w in pole if len(w) > 1]
+  nouns = [concept for _, concept in _nouns(part, synonyms=True)]
+  things = dice.chance(0.5)
+  concepts = nouns if things else poles
+  concept = dice.pick(concepts)
+  if same:
+    words = dice.sample(concept, 2)
+  else:
+    other = _another(dice, concepts, concept)
+    words = [dice.pick(concept), dice.pick(other)]
+  name = grammar.person(dice, part.nouns).name
+  one, two = (
+    f"{name} saw {grammar.a(word if things else word + ' thing')}."
+    for word in words
+  )
+  label = "equivalent" if same else "not_equivalent"
+  return {"sentence1": one, "sentence2": two, "label": label}
+
+
+def similarity(
+  dice: Dice, world: World, part: Part, number: int
+) -> dict[str, str]:
+  """How alike are two things? 5.0: synonyms, 3.0: of one class, else 0.0.
+
+  `{"sentence1": "clara sold the rope.", "sentence2": "clara sold the saw.",
+  "label": "3.0"}`
+  """
+  del world
+  label = ("0.0", "3.0", "5.0")[number % 3]
+  name = grammar.person(dice, part.nouns).name
+  verb = dice.pick(dice.pick(VERBS)).past
+  nouns = _nouns(part, synonyms=False)
+  if label == "5.0":
+    _, noun = dice.pick(_nouns(part, synonyms=True))
+    words = dice.sample(noun, 2)
+  else:
+    kind, noun = dice.pick(nouns)
+    near = label == "3.0"
+    other = _another(dice, [c for k, c in nouns if (k == kind) == near], noun)
+    words = [dice.pick(noun), dice.pick(other)]
+  one, two = (f"{name} {verb} the {word}." for word in words)
+  return {"sentence1": one, "sentence2": two, "label": label}
 
 
 def entailment(

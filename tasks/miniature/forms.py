@@ -14,6 +14,7 @@ import tensorflow as tf
 from tasks.formats import forms
 from tasks.miniature import source
 from tasks.miniature import supervised as _supervised  # noqa: F401 (registers what has forms)
+from tasks.miniature.world import THINGS
 from transformer_zoo.data.features.forms import FEATURES
 
 _FEATURES = {
@@ -93,35 +94,27 @@ forms.register_classes(
   features=_FEATURES,
 )
 
-_COPA = (
-  "mini_copa choice1: {choice1} choice2: {choice2} premise: {premise} "
-  "question: {question}"
-)
-forms.register_choices(
+forms.register_classes(
   "mini_copa",
-  # The premise and what is asked: a cause or an effect.
-  Part(_COPA.replace("{premise} question: {question}", "{asked}"), "asked"),
-  (Part(_COPA, "choice1"), Part(_COPA, "choice2")),
-  answers=("choice1", "choice2"),
+  Part(
+    "mini_copa premise: {premise} effect: {choice1} or {choice2}?", "premise"
+  ),
+  classes=("bad", "good"),
   features=_FEATURES,
 )
 
-_WIC = "mini_wic sentence1: {sentence1} sentence2: {sentence2} word: {word}"
+_WIC = "mini_wic sentence: {sentence} word: {word}, {sense1} or {sense2}?"
 forms.register_classes(
   "mini_wic",
-  Part(_WIC, "sentence1"),
-  # The second sentence and the word.
-  Part(_WIC.replace("{sentence2} word: {word}", "{rest}"), "rest"),
-  classes=("False", "True"),
+  Part(_WIC, "sentence"),
+  Part(_WIC, "word"),
+  classes=THINGS,
   features=_FEATURES,
 )
-
-# The noun that the marked pronoun stands for is a span of the sentence.
-forms.register_spans(
+forms.register_classes(
   "mini_wsc",
-  Part(r"{before}*{pronoun}*{after}", "pronoun"),
-  Part("mini_wsc: {text}", "text"),
-  answers=lambda example: example["targets"][tf.newaxis],
+  Part("mini_wsc text: {text} referent: {kind1} or {kind2}?", "text"),
+  classes=THINGS,
   features=_FEATURES,
 )
 

@@ -1,9 +1,9 @@
 """The supervised tasks of the suite: one raw example and both texts of each.
 
 The formats are like T5's (`cola sentence: ...` and so on). Each has 4,000
-training examples (the last two 500), 200 of validation and 200 of test, half of
-these over words that training lacks. `mini_nli` is in no group of the suite: it
-is not learnt in the suite's steps.
+training examples (the last two 500), 200 of validation and 200 of test, half
+of these over words that training lacks. `mini_mrpc`, `mini_stsb` and `mini_nli`
+are in no group of the suite: they are not learnt in the suite's steps.
 """
 
 import functools
@@ -63,6 +63,48 @@ seqio.TaskRegistry.add(
     label_classes=["negative", "positive"],
   ),
   metric_fns=[classification.accuracy],
+)
+
+# Paraphrase. {"sentence1": "anna saw a huge thing.", "sentence2": "anna saw a
+# big thing.", "label": "equivalent"}
+#   inputs:  mini_mrpc sentence1: anna saw ... sentence2: anna saw a big ...
+#   targets: equivalent
+seqio.TaskRegistry.add(
+  "mini_mrpc",
+  source=source.examples_source(
+    examples_pairs.paraphrase,
+    stream=2,
+    inputs="mini_mrpc sentence1: {sentence1} sentence2: {sentence2}",
+    targets="{label}",
+  ),
+  preprocessors=_STEPS,
+  output_features=source.FEATURES,
+  postprocess_fn=functools.partial(
+    post_processors.string_label_to_class_id,
+    label_classes=["not_equivalent", "equivalent"],
+  ),
+  metric_fns=[classification.accuracy],
+)
+
+# Similarity. {"sentence1": "clara sold the rope.", "sentence2": "clara sold the
+# saw.", "label": "3.0"}
+#   inputs:  mini_stsb sentence1: clara sold ... sentence2: clara sold the saw.
+#   targets: 3.0
+seqio.TaskRegistry.add(
+  "mini_stsb",
+  source=source.examples_source(
+    examples_pairs.similarity,
+    stream=3,
+    inputs="mini_stsb sentence1: {sentence1} sentence2: {sentence2}",
+    targets="{label}",
+  ),
+  preprocessors=_STEPS,
+  output_features=source.FEATURES,
+  postprocess_fn=post_processors.string_to_float,
+  metric_fns=[
+    classification.pearson_corrcoef,
+    classification.spearman_corrcoef,
+  ],
 )
 
 # Entailment. {"premise": "iris found a huge otter near the mill.",

@@ -207,8 +207,8 @@ def test_inspect_mixture_refuses(capsys, tmp_path, monkeypatch):
   for name, sentence in (
     ("minature", "no mixture is named 'minature'; did you mean 'miniature'"),
     (
-      "miniature_super_glue:classes",
-      "Task 'mini_copa' has no form 'classes'; it has 'choices'.",
+      "miniature_super_glue:choices",
+      "Task 'mini_copa' has no form 'choices'; it has 'classes'.",
     ),
     (
       "glue_real_small",

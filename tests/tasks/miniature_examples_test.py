@@ -18,6 +18,8 @@ from tasks.miniature import world
 WRITERS = {
   "acceptability": (examples_single.acceptability, 0),
   "sentiment": (examples_single.sentiment, 1),
+  "paraphrase": (examples_pairs.paraphrase, 2),
+  "similarity": (examples_pairs.similarity, 3),
   "entailment": (examples_pairs.entailment, 4),
   "cause_or_effect": (examples_pairs.cause_or_effect, 5),
   "referent": (examples_single.referent, 6),

@@ -1,5 +1,6 @@
 """Forms beside text-to-text tasks: the same rows, targets and scoring."""
 
+import collections
 import functools
 import pathlib
 
@@ -176,26 +177,22 @@ def test_packed_rows_have_every_example(name, separators, prepare):
     seed=0,
     converter=converter,
   )
-  while len(seen) < 300:
+  ours = collections.Counter(
+    tuple(row["encoder_input_tokens"][row["encoder_input_tokens"] > 0])
+    for row, _ in read(task, "train", separators=separators)
+  )
+  while len(seen) < ours.total():
     batch, step = batches[step], step + 1
     assert {n: v.shape for n, v in batch.items()} == converter.shapes(
       LENGTHS, 8, True
     )
-    for tokens, segments, targets in zip(
-      batch["encoder_input_tokens"],
-      batch["encoder_segment_ids"],
-      batch["encoder_target_tokens"],
-      strict=True,
+    for tokens, segments in zip(
+      batch["encoder_input_tokens"], batch["encoder_segment_ids"], strict=True
     ):
       for segment in range(1, segments.max() + 1):
         inside = segments == segment
-        seen.append((tuple(tokens[inside]), targets[inside][0]))
-  assert len(set(seen[:300])) > 290
-  ours = {
-    tuple(row["encoder_input_tokens"][row["encoder_input_tokens"] > 0])
-    for row, _ in read(task, "train", separators=separators)
-  }
-  assert {tokens for tokens, _ in seen[:300]} == ours
+        seen.append(tuple(tokens[inside]))
+  assert collections.Counter(seen[: ours.total()]) == ours
 
 
 def test_a_mixture_has_the_forms_of_its_tasks(prepare):
@@ -227,8 +224,8 @@ def test_a_mixture_has_the_forms_of_its_tasks(prepare):
       "Task 'mini_stsb' has no form 'classes'; it has 'number'.",
     ),
     (
-      "miniature_glue:classes",
-      "Task 'mini_stsb' has no form 'classes'; it has 'number'.",
+      "miniature_glue:number",
+      "Task 'mini_cola' has no form 'number'; it has 'classes'.",
     ),
     (
       "mini_translate:tags",
@@ -477,7 +474,7 @@ def test_a_row_without_its_answer_is_named_in_one_sentence(prepare):
   assert str(error.value) == (
     "Task 'forms_test_without_answer:spans' cannot read its split 'train', "
     "example 0: the answer 'zzz' is not in its context 'mini_squad question: "
-    "where does jacob live? context: jacob i'; mend the data, or skip such "
+    "which one was the camel? context: boris'; mend the data, or skip such "
     "rows with --skip_bad_rows."
   )
   for name in (form.name, "forms_test_without_answer"):
