@@ -74,7 +74,7 @@ class EncoderOnly(nn.Module):
       deterministic: no dropout.
 
     Returns:
-      [B, L, D]; what stands at padding means nothing.
+      [B, L, D], 0 at padding.
     """
     tokens_BL = batch["encoder_input_tokens"]
     valid_BL = tokens_BL != self.pad_id
@@ -84,13 +84,14 @@ class EncoderOnly(nn.Module):
     if (kinds_B := batch.get("attention_kind")) is not None:
       second_BL = batch["encoder_token_types"] % 2 == 1
       mask_B1LL &= masks.attention_kind_mask(kinds_B, second_BL)
-    return self.encoder(
+    x_BLD = self.encoder(
       self._embedded(tokens_BL, batch.get("encoder_token_types")),
       mask_B1LM=mask_B1LL,
       positions=Positions.of_length(tokens_BL.shape[1], bidirectional=True),
       token_positions_1L=batch.get("encoder_positions"),
       deterministic=deterministic,
     )
+    return jnp.where(valid_BL[..., None], x_BLD, 0)
 
   def logits(
     self,

@@ -48,6 +48,9 @@ class Stack(nn.Module):
     norm_name: The name of the final norm in the parameter tree.
     dropout: applied to the input.
     output_dropout: applied to the output; as `dropout` if None.
+    mix: makes the output of what enters the first layer and what comes out of
+      each, the last of them normalized (modules/mixes.py); None takes the last
+      alone.
     scan: whether to scan over the layers.
     remat: The policy for what the backward pass computes again, a key of
       `REMAT_POLICIES`.
@@ -64,6 +67,7 @@ class Stack(nn.Module):
   norm_name: str = "final_norm"
   dropout: nn.Module = part(Dropout)
   output_dropout: nn.Module | None = None
+  mix: nn.Module | None = None
   scan: Speed[bool] = False
   remat: Speed[str] = "none"
 
@@ -140,7 +144,7 @@ class Stack(nn.Module):
         mask = masks.combine(keywords["mask_B1LM"], band)
         keywords = {**keywords, "mask_B1LM": mask}
       x = layer(x, *arguments, **keywords, deterministic=deterministic)
-      return x, None
+      return x, None if self.mix is None else x
 
     if self.remat != "none":
       # prevent_cse guards against XLA undoing the remat; scan does already.
@@ -151,6 +155,7 @@ class Stack(nn.Module):
       )
     own_N = self._windows(), self._score_scales()
     x_BLD = self.dropout(x_BLD, deterministic=deterministic)
+    first_BLD = x_BLD
     if self.scan:
       scanned = nn.scan(
         apply_layer,
@@ -161,14 +166,22 @@ class Stack(nn.Module):
         metadata_params={nn.PARTITION_NAME: "layers"},
       )
       layers = self.layer.copy(name="layers")
-      x_BLD, _ = scanned(layers, x_BLD, own_N, layer_arguments, keywords)
+      x_BLD, states_NBLD = scanned(
+        layers, x_BLD, own_N, layer_arguments, keywords
+      )
     else:
+      states_NBLD = []
       for i in range(self.num_layers):
         layer = self.layer.copy(name=f"layers_{i}")
         own = tuple(None if each_N is None else each_N[i] for each_N in own_N)
-        x_BLD, _ = apply_layer(layer, x_BLD, own, layer_arguments, keywords)
+        x_BLD, state_BLD = apply_layer(
+          layer, x_BLD, own, layer_arguments, keywords
+        )
+        states_NBLD.append(state_BLD)
     if self.norm is not None:
       x_BLD = self.norm.copy(name=self.norm_name)(x_BLD)
+    if self.mix is not None:
+      x_BLD = self.mix([first_BLD, *states_NBLD][:-1] + [x_BLD])
     output_dropout = self.output_dropout or self.dropout
     return output_dropout(x_BLD, deterministic=deterministic)
 

@@ -284,7 +284,7 @@ def _describe(folder, configuration, model, lengths) -> None:
     groups=(settings.Step, settings.Examples),
     model=model,
     inputs=lengths["inputs"],
-    targets=lengths["targets"],
+    targets=lengths.get("targets", 0),
   )
   (folder / "model.txt").write_text(summary.as_text(found))
   environment.write_environment(folder / ENVIRONMENT)

@@ -32,15 +32,13 @@ def forward_flops(model: nn.Module, inputs: int, targets: int) -> int:
   contexts, logits. A training step costs three times as many.
 
   Args:
-    model: an encoder-decoder, or a model of one stack, which reads both as one
-      sequence.
+    model: an encoder-decoder; or a decoder-only model, which reads both as one
+      sequence; or an encoder, which reads inputs alone.
     inputs: tokens of the inputs.
     targets: tokens of the targets.
   """
   if not hasattr(model, "encoder"):
     targets += inputs
-  elif not hasattr(model, "decoder"):
-    inputs += targets
   batch = state.example_batch(model, inputs, targets)
   forward = cost.count(
     lambda p: model.apply({"params": p}, batch, method="all_logits"),
@@ -61,15 +59,17 @@ def summarize(
 
   Returns:
     `tree`, `parameters` (rows of `parameter_table`), `total_parameters`,
-    `flops_per_token` (forward pass over inputs + targets).
+    `flops_per_token` (forward pass over inputs and, where there is a decoder,
+    targets).
   """
   rows = parameter_table(model)
+  is_encoder = hasattr(model, "encoder") and not hasattr(model, "decoder")
+  tokens = inputs if is_encoder else inputs + targets
   return {
     "tree": str(model),
     "parameters": rows,
     "total_parameters": sum(row["count"] for row in rows),
-    "flops_per_token": forward_flops(model, inputs, targets)
-    // (inputs + targets),
+    "flops_per_token": forward_flops(model, inputs, targets) // tokens,
   }
 
 

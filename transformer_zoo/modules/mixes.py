@@ -1,0 +1,71 @@
+"""Mixes of the states of a stack's layers, for encoders that are not trained.
+
+Devlin et al. 2019, section 5.3: a tagger over the concatenation of the last
+four layers comes near to fine-tuning.
+"""
+
+from collections.abc import Sequence
+
+from flax import linen as nn
+import gin
+import jax
+import jax.numpy as jnp
+
+from transformer_zoo import axes
+from transformer_zoo.errors import UserError
+
+KINDS = ("sum", "mean", "concatenation", "learned")
+
+
+@gin.register
+class LayerMix(nn.Module):
+  """One vector of each token from those of several layers.
+
+  Attributes:
+    layers: The numbers of the layers: 0 is what enters the first layer, -1 the
+      last layer's output.
+    kind: 'sum', 'mean', 'concatenation' [B, L, layers * D], or 'learned': a
+      softmax of a weight for each layer, times a scale (Peters et al. 2018,
+      equation 1), at first their mean.
+  """
+
+  layers: Sequence[int] = (-1,)
+  kind: str = "sum"
+
+  def __post_init__(self):
+    if self.kind not in KINDS:
+      raise UserError(
+        f"unknown LayerMix.kind {self.kind!r}; allowed: {', '.join(KINDS)}"
+      )
+    super().__post_init__()
+
+  @nn.compact
+  def __call__(self, states: Sequence[jax.Array]) -> jax.Array:
+    """Mixes states [B, L, D].
+
+    Args:
+      states: What enters the first layer, and the output of each.
+
+    Raises:
+      UserError: there is no such layer.
+    """
+    for layer in self.layers:
+      if not -len(states) <= layer < len(states):
+        raise UserError(
+          f"LayerMix.layers has {layer}, but the stack has {len(states) - 1} "
+          f"layers; choose from 0, what enters them, to {len(states) - 1}"
+        )
+    chosen = [states[layer] for layer in self.layers]
+    if self.kind == "concatenation":
+      return jnp.concatenate(chosen, axis=-1)
+    weights_N = jnp.ones(len(chosen), chosen[0].dtype)
+    if self.kind == "mean":
+      weights_N /= len(chosen)
+    elif self.kind == "learned":
+      scores_N = self._parameter("weights", nn.initializers.zeros, len(chosen))
+      scale_1 = self._parameter("scale", nn.initializers.ones, 1)
+      weights_N = (jax.nn.softmax(scores_N) * scale_1).astype(chosen[0].dtype)
+    return sum(weights_N[i] * state_BLD for i, state_BLD in enumerate(chosen))
+
+  def _parameter(self, name: str, init, size: int) -> jax.Array:
+    return self.param(name, axes.partitioned(init, None), (size,), jnp.float32)
