@@ -319,8 +319,8 @@ def test_heads_that_a_model_lacks():
   with pytest.raises(UserError) as caught:
     TWO_TERMS.check(model)
   assert str(caught.value) == (
-    "train.objective has a loss of the head 'next_sentence', and the model has "
-    "'tokens'; choose both by one file of gin_configs/heads/"
+    "the model has no head 'next_sentence'; it has 'tokens': choose heads and "
+    "objective by one file of gin_configs/heads/, after that of the run"
   )
   other, _ = tiny_models.build("lm")
   with pytest.raises(UserError, match="DecoderOnly has no heads that it could"):

@@ -115,12 +115,7 @@ class EncoderOnly(nn.Module):
     Raises:
       UserError: there is no such head.
     """
-    if head not in self.heads.parts:
-      raise UserError(
-        f"the model has no head {head!r}; it has "
-        f"{', '.join(map(repr, self.heads.parts))}: choose one by a file of "
-        "gin_configs/heads/"
-      )
+    self.check_head(head)
     x_BPD = hidden_BLD
     if places_BP is not None:
       x_BPD = jnp.take_along_axis(hidden_BLD, places_BP[..., None], axis=1)
@@ -132,6 +127,15 @@ class EncoderOnly(nn.Module):
       embedder=self.token_embedder,
       deterministic=deterministic,
     )
+
+  def check_head(self, head: str) -> None:
+    """Raises UserError if there is no head of this name."""
+    if head not in self.heads.parts:
+      has = ", ".join(map(repr, self.heads.parts)) or "none"
+      raise UserError(
+        f"the model has no head {head!r}; it has {has}: choose heads and "
+        "objective by one file of gin_configs/heads/, after that of the run"
+      )
 
   def all_logits(self, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
     """The logits of every head by name, of the first place if it is pooled.

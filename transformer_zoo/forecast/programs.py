@@ -88,6 +88,11 @@ def _training(program: TrainProgram, run: Run) -> Program:
 
 
 def _decoding(program: TrainProgram, run: Run) -> Program:
+  if isinstance(run.examples.converter, converters.Encoder):
+    raise UserError(
+      f"{type(run.step.model).__name__} writes no text, so that there is no "
+      "decoding to plan; choose --mode train"
+    )
   examples, rows = run.examples, run.step.batch_size
   lengths = converters.with_room(
     examples.converter, examples.task_feature_lengths

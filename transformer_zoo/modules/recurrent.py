@@ -5,6 +5,8 @@ import gin
 import jax
 import jax.numpy as jnp
 
+from transformer_zoo import axes
+
 
 @gin.register
 class BiLstm(nn.Module):
@@ -29,7 +31,18 @@ class BiLstm(nn.Module):
     for i in range(self.num_layers):
       forward, backward = (
         nn.RNN(
-          nn.OptimizedLSTMCell(self.features, name=f"{direction}_{i}"),
+          nn.OptimizedLSTMCell(
+            self.features,
+            # Flax's distributions, on every device whole.
+            kernel_init=axes.partitioned(
+              nn.initializers.lecun_normal(), None, None
+            ),
+            recurrent_kernel_init=axes.partitioned(
+              nn.initializers.orthogonal(), None, None
+            ),
+            bias_init=axes.partitioned(nn.initializers.zeros, None),
+            name=f"{direction}_{i}",
+          ),
           reverse=direction == "backward",
           keep_order=True,
         )(x_BLD, seq_lengths=lengths_B)

@@ -97,6 +97,11 @@ def infer(
     UserError: The configuration or an example cannot be used as it is.
   """
   inputs.check_at_least(1, BATCH_SIZE=batch_size)
+  if isinstance(converter, features_lib.Encoder):
+    raise UserError(
+      f"zoo infer writes texts, and {type(model).__name__} writes none; score "
+      "it on a task with zoo evaluate, whose predictions are written beside"
+    )
   task_feature_lengths = inputs.whole_lengths(converter, task_feature_lengths)
   vocabulary = _vocabulary(
     mixture_or_task_name, prepared_dir, vocabulary_path, extra_ids

@@ -126,13 +126,13 @@ def make_encoder_scorer(
   Raises:
     UserError: The model has not the head that the form needs.
   """
-  # A run imports the objective and the scorer that it needs.
-  from transformer_zoo.objectives import encoder
-
   form = converter.form
   head = HEADS.get(form, "tokens")
-  encoder.EncoderObjective((encoder.MaskedTokenLoss(head=head),)).check(model)
+  model.check_head(head)
+  # A run imports the objective and the scorer that it needs.
   if form is None:
+    from transformer_zoo.objectives import encoder
+
     sums = functools.partial(encoder.example_sums, model)
     return TextScorer(example_sums=jax.jit(sums))
   from transformer_zoo.evaluation.scorers import heads

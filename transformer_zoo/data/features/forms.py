@@ -16,6 +16,7 @@ Special tokens are those that the vocabulary has; where it lacks [SEP], EOS
 stands for it.
 """
 
+import abc
 from collections.abc import Mapping
 import dataclasses
 from typing import Any, ClassVar
@@ -105,7 +106,7 @@ def _with_first_target(row: Row, target: int, has_label: bool) -> Row:
 
 
 @dataclasses.dataclass(frozen=True)
-class Form:
+class Form(abc.ABC):
   """Rows of one form.
 
   Attributes:
@@ -150,6 +151,7 @@ class Form:
     del window
     return np.minimum(self.whole_lengths(lengths), self.length)
 
+  @abc.abstractmethod
   def __call__(
     self, ids: Mapping[str, np.ndarray], text: Mapping[str, Any], window: int
   ) -> tuple[Row, dict[str, Any]]:
@@ -164,7 +166,6 @@ class Form:
       The features that the converter `Encoder` reads, each int32 [tokens] or
       [1], and what a scorer needs beside `text`.
     """
-    raise NotImplementedError
 
 
 class Classes(Form):

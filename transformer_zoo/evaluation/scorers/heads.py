@@ -4,6 +4,7 @@ Each is written as the target text of the text-to-text task. The log-likelihood
 is that of the labels; of a number it is the squared error, negative.
 """
 
+import abc
 from collections.abc import Callable, Mapping
 import dataclasses
 from typing import Any
@@ -21,7 +22,7 @@ Logits = Callable[[Any, Mapping[str, jax.Array]], jax.Array]
 
 
 @dataclasses.dataclass(frozen=True)
-class HeadScorer:
+class HeadScorer(abc.ABC):
   """Reads one head of an encoder.
 
   Attributes:
@@ -53,6 +54,7 @@ class HeadScorer:
       for i, text in enumerate(batch.texts)
     ]
 
+  @abc.abstractmethod
   def row(
     self,
     form: Mapping[str, Any],
@@ -70,7 +72,6 @@ class HeadScorer:
       features: The row of the batch.
       length: The tokens of the row, without padding.
     """
-    raise NotImplementedError
 
   def joined(self, task, examples, rows):
     """As `Scorer.joined`: each is a question of its own."""
