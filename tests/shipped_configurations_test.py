@@ -104,6 +104,8 @@ def test_architectures_and_sizes(architecture, size, run):
     files.append("objectives/lm.gin")
   if architecture == "bert":
     files.append("heads/tokens_next_sentence.gin")
+  elif architecture == "albert":
+    files.append("heads/tokens_sentence_order.gin")
   elif architecture in tiny_models.ENCODERS:
     files.append("heads/tokens.gin")
   # Scanned layers are traced once; their parameters are stacked.
@@ -114,7 +116,7 @@ def test_architectures_and_sizes(architecture, size, run):
   header = (GIN / "sizes" / f"{size}.gin").read_text().splitlines()[0]
   if stated := re.search(r"([\d,]+) parameters", header):
     counted = dict(state.params)
-    if architecture == "bert":
+    if architecture in ("albert", "bert"):
       del counted["heads"]
     total = sum(leaf.size for leaf in jax.tree.leaves(counted))
     assert f"{total:,}" == stated[1]
@@ -304,7 +306,8 @@ def test_heads(architecture, name):
     each.head for each in run["objective"].losses
   )
   assert ("pooler" in state.params) == (
-    architecture == "bert" and name not in ("tokens", "spans", "tags")
+    architecture in ("albert", "bert")
+    and name not in ("tokens", "spans", "tags")
   )
 
 

@@ -16,17 +16,20 @@ from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.training import state
 
 GIN = pathlib.Path(transformer_zoo.__file__).parent.parent / "gin_configs"
-ENCODERS = ("bert", "distilbert", "roberta")
+ENCODERS = ("albert", "bert", "distilbert", "roberta")
 # Those that write.
 ARCHITECTURES = sorted(
   p.stem
   for p in (GIN / "architectures").glob("*.gin")
   if p.stem not in ENCODERS
 )
-PARTS = sorted(
+_ALL_PARTS = sorted(
   str(path.relative_to(GIN / "parts"))
   for path in (GIN / "parts").glob("*/*.gin")
 )
+# Those of encoders alone.
+SHARING = [part for part in _ALL_PARTS if part.startswith("sharing/")]
+PARTS = [part for part in _ALL_PARTS if part not in SHARING]
 # Those whose gin files read no number of encoder layers.
 WITHOUT_ENCODER_LAYERS = (
   "gpt_1", "gpt_2", "gpt_3", "llama", "lm", "prefix_lm", "shared"

@@ -1,8 +1,10 @@
 """Encoders and their heads: what they promise, and two losses at once."""
 
 import functools
+import re
 
 from flax import linen as nn
+from flax import traverse_util
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 from tests import tiny_models
 from transformer_zoo.errors import UserError
+from transformer_zoo.forecast import cost
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.objectives import encoder as objectives
 from transformer_zoo.training import state as state_lib
@@ -23,6 +26,7 @@ SHORT, LONG = 5, 8
 # All but the parts of decoders: every position, connection and network.
 VARIANTS = [
   *((name, None) for name in tiny_models.ENCODERS),
+  *(("albert", part) for part in tiny_models.SHARING),
   *(
     ("bert", part)
     for part in tiny_models.PARTS
@@ -85,13 +89,114 @@ def test_padding_changes_nothing_and_packed_texts_do_not_meet(
   assert_close(together[SHORT : SHORT + LONG], alone[1])
 
 
-@pytest.mark.parametrize("architecture", tiny_models.ENCODERS)
-def test_scanned_layers_are_looped_ones(architecture):
-  model, params = build(architecture)
-  scanned, _ = build(architecture, SCAN_LAYERS=True, REMAT="minimal")
+@pytest.mark.parametrize(
+  ("architecture", "part"),
+  [(name, None) for name in tiny_models.ENCODERS]
+  + [("albert", part) for part in tiny_models.SHARING],
+)
+def test_scanned_layers_are_looped_ones(architecture, part):
+  """In what they compute and in its gradient."""
+  model, params = build(architecture, part, NUM_ENCODER_LAYERS=4)
+  scanned, stacked = build(
+    architecture, part, NUM_ENCODER_LAYERS=4, SCAN_LAYERS=True, REMAT="minimal"
+  )
+  assert jax.tree.structure(stacked) == jax.tree.structure(
+    tiny_models.stack_layers(params)
+  )
   batch = in_rows(model.pad_id)
-  found = logits_of(scanned, tiny_models.stack_layers(params), batch)
-  assert_close(found, logits_of(model, params, batch))
+
+  def value_and_gradient(model, params):
+    def total(params):
+      logits = model.apply({"params": params}, batch, method="all_logits")
+      return jnp.mean(logits["tokens"] ** 2), logits["tokens"]
+
+    (_, logits), gradient = jax.value_and_grad(total, has_aux=True)(params)
+    return logits, gradient
+
+  logits, gradient = value_and_gradient(model, params)
+  found, found_gradient = value_and_gradient(
+    scanned, tiny_models.stack_layers(params)
+  )
+  assert_close(found, logits)
+  jax.tree.map(
+    lambda found, expected: assert_close(found, expected, 1e-4),
+    _without_key_biases(found_gradient),
+    _without_key_biases(tiny_models.stack_layers(gradient)),
+  )
+
+
+def _without_key_biases(gradient):
+  """Without biases of keys, whose gradients are rounding."""
+  flat = traverse_util.flatten_dict(gradient, sep="/")
+  return {n: np.asarray(g) for n, g in flat.items() if "key/bias" not in n}
+
+
+def test_layers_that_share_parameters_have_one_copy():
+  """Of four layers; what is shared lies in the tree once."""
+
+  def parameters(part):
+    _, params = build("albert", f"sharing/{part}.gin", NUM_ENCODER_LAYERS=4)
+    flat = traverse_util.flatten_dict(params["encoder"], sep="/")
+    return {n: a.size for n, a in flat.items() if not n.startswith("input")}
+
+  def size(names, part):
+    return sum(n for name, n in names.items() if re.search(part, name))
+
+  apart = parameters("none")
+  for part, shared in (
+    ("all", "layers_"), ("attention", "/?attention/"), ("feed_forward", "mlp/")
+  ):  # fmt: skip
+    found = parameters(part)
+    assert 4 * size(found, shared) == size(apart, shared)
+    assert size(found, f"^(?!.*{shared})") == size(apart, f"^(?!.*{shared})")
+  assert 2 * size(parameters("groups"), "layers_") == size(apart, "layers_")
+
+
+def gradient_of(part, layers, **macros):
+  """A gradient and its parameters."""
+  model, params = build("albert", part, NUM_ENCODER_LAYERS=layers, **macros)
+
+  def total(params):
+    batch = in_rows(model.pad_id)
+    logits = model.apply({"params": params}, batch, method="all_logits")
+    return jnp.mean(logits["tokens"] ** 2)
+
+  return jax.grad(total), params
+
+
+def test_what_is_compiled_does_not_grow_with_scanned_shared_layers():
+  few, many = (
+    jax.jit(gradient).lower(params).as_text().count("\n")
+    for gradient, params in (
+      gradient_of("sharing/all.gin", layers, SCAN_LAYERS=True)
+      for layers in (3, 24)
+    )
+  )
+  assert few == many
+
+
+@pytest.mark.parametrize("scan", [False, True])
+@pytest.mark.parametrize("part", tiny_models.SHARING)
+def test_shared_layers_take_the_flops_of_layers_of_their_own(part, scan):
+  found = cost.count(*gradient_of(part, 4, SCAN_LAYERS=scan))
+  apart = cost.count(*gradient_of("sharing/none.gin", 4))
+  assert found.matmul_flops == apart.matmul_flops
+
+
+def test_sharing_that_a_stack_cannot_have():
+  with pytest.raises(UserError) as caught:
+    build("albert", "sharing/groups.gin", NUM_ENCODER_LAYERS=3)
+  assert str(caught.value) == (
+    "Stack.num_groups is 2; it must divide num_layers, 3: all groups have "
+    "equally many layers"
+  )
+  model, _ = build("albert")
+  with pytest.raises(UserError) as caught:
+    model.encoder.clone(shared=("self_attention",))
+  assert str(caught.value) == (
+    "Stack.shared has 'self_attention', but EncoderLayer has no such part; "
+    "name fields of it, like 'attention' and 'mlp'"
+  )
 
 
 def test_every_token_sees_every_token_of_its_text():

@@ -48,9 +48,13 @@ EXACT = {
   ("llama", "llama_7b"): 6_738_415_616,
   ("llama", "llama_1b"): 1_100_048_384,
 }
-# Without the heads of pre-training, as Google's table of small models and
-# `transformers` count BERT; the others with the head of masked tokens.
+# ALBERT and BERT without the heads of pre-training, as Google's table of small
+# models and `transformers` count; the others with the head of masked tokens.
 ENCODERS = {
+  ("albert", "albert_base"): 11_683_584,
+  ("albert", "albert_large"): 17_683_968,
+  ("albert", "albert_xlarge"): 58_724_864,
+  ("albert", "albert_xxlarge"): 222_595_584,
   ("bert", "bert_tiny"): 4_385_920,
   ("bert", "bert_mini"): 11_170_560,
   ("bert", "bert_small"): 28_763_648,
@@ -107,7 +111,7 @@ def test_published_sizes_have_exactly_their_parameters(model):
 def test_published_encoders_have_exactly_their_parameters(model):
   architecture, size = model
   shapes = update_parameter_trees.shapes(architecture, size, scan=False)
-  if architecture == "bert":
+  if architecture in ("albert", "bert"):
     del shapes["heads"]
   leaves = jax.tree.leaves(shapes)
   found = sum(math.prod(leaf.shape) for leaf in leaves)

@@ -15,6 +15,7 @@ from transformer_zoo.training import state
 
 # One size of each architecture.
 SIZES = {
+  "albert": "albert_base",
   "bert": "bert_tiny",
   "byt5": "byt5_small",
   "distilbert": "distilbert_base",
@@ -32,6 +33,10 @@ SIZES = {
   "t5_1_1": "t5_1_1_small",
   "transformer_2017": "transformer_2017_base",
   "umt5": "t5_1_1_small",
+}
+_WITH_POOLER = {
+  "albert": ["heads/tokens_sentence_order.gin"],
+  "bert": ["heads/tokens_next_sentence.gin"],
 }
 TREES = [
   (architecture, scan) for architecture in SIZES for scan in (False, True)
@@ -54,7 +59,7 @@ def shapes(architecture: str, size: str, *, scan: bool, **macros):
       f"architectures/{architecture}.gin",
       f"sizes/{size}.gin",
       # With the pooler, which no head of masked tokens reads.
-      *(["heads/tokens_next_sentence.gin"] if architecture == "bert" else []),
+      *_WITH_POOLER.get(architecture, ()),
     ],
     [f"{name}={value!r}" for name, value in settings.items()],
     root="MODEL",

@@ -11,6 +11,8 @@ from transformer_zoo import axes
 from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
+from transformer_zoo.modules.linear import Linear
+from transformer_zoo.modules.parts import part
 
 COMPUTE_DTYPES = ("auto", "float32", "bfloat16")
 
@@ -136,3 +138,23 @@ class TokenTypeEmbed(nn.Module):
       jnp.float32,
     )
     return look_up(table_TD, types_BL)
+
+
+@gin.register
+class InputProjection(nn.Module):
+  """From embeddings to the wider or narrower layers that read them.
+
+  The factorized embeddings of ALBERT (Lan et al. 2020, section 3.1) and of
+  ELECTRA, whose norm and dropout go before it in their public code.
+
+  Attributes:
+    features: d_model of the layers.
+    dense: the projection.
+  """
+
+  features: int
+  dense: nn.Module = part(Linear, kernel_axes=(None, "embed"), use_bias=True)
+
+  def __call__(self, x_BLE: jax.Array) -> jax.Array:
+    """Maps [B, L, E] to [B, L, D]."""
+    return self.dense(x_BLE, self.features)

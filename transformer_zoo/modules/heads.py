@@ -76,7 +76,8 @@ class TransformedLogits(nn.Module):
   """Logits of masked tokens: softmax(norm(activation(dense(x)))).
 
   BERT's head (Devlin et al. 2019; `get_masked_lm_output` of its code), whose
-  softmax is the embedding table with a bias for each token.
+  softmax is the embedding table with a bias for each token; `dense` leads to
+  the width of that table.
 
   Attributes:
     softmax: `TiedLogits` or `LinearLogits`; its parameters lie beside those of
@@ -106,8 +107,8 @@ class TransformedLogits(nn.Module):
     """Returns float32 logits [B, P, V]."""
     del deterministic
     activation = feed_forward.ACTIVATIONS[self.activation]
-    x_BPD = self.norm(activation(self.dense(x_BPD, x_BPD.shape[-1])))
-    return self.softmax(x_BPD, embedder)
+    x_BPE = self.norm(activation(self.dense(x_BPD, embedder.features)))
+    return self.softmax(x_BPE, embedder)
 
 
 @gin.register

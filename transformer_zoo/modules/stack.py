@@ -1,5 +1,8 @@
 """A stack of layers, scanned or looped; the one place for scan and remat."""
 
+from collections.abc import Mapping
+import functools
+
 from flax import linen as nn
 import gin
 import jax
@@ -31,11 +34,18 @@ class Stack(nn.Module):
   """`num_layers` copies of a layer between dropout and a final norm.
 
   Parameters of copy i lie under `layers_{i}`, or, scanned, under `layers`
-  with a leading axis `layers`: scanning compiles one layer once.
+  with a leading axis `layers`: scanning compiles one layer once. Layers may
+  share parameters (Lan et al. 2020, section 3.1): those of a group all of them,
+  which lie under the group's number, and all layers the parts in `shared`,
+  which lie under their names beside the layers.
 
   Attributes:
     layer: the layer to repeat.
     num_layers: N.
+    num_groups: The number of groups of neighbours that have one set of
+      parameters; each layer has its own if None.
+    shared: The parts of the layer, like "attention", whose parameters all
+      layers have in common.
     position_embedder: adds a vector to each embedding by its position, or None.
     position_bias: gives all layers a bias [1, H, L, M], or None.
     windows: The distances that the layers see back, in tokens, repeated in
@@ -44,6 +54,8 @@ class Stack(nn.Module):
     divide_scores_by_depth: whether the scores of attention to itself are
       divided by the number of the layer, from 1 on (Stanford CRFM's GPT-2).
     input_norm: normalization of what enters, or None.
+    input_projection: goes from what enters, after dropout, to the width of the
+      layers (modules/embedding.py); None if they are equal.
     norm: final normalization, or None (post-norm stacks).
     norm_name: The name of the final norm in the parameter tree.
     dropout: applied to the input.
@@ -58,11 +70,14 @@ class Stack(nn.Module):
 
   layer: nn.Module
   num_layers: int
+  num_groups: int | None = None
+  shared: tuple[str, ...] = ()
   position_embedder: nn.Module | None = None
   position_bias: nn.Module | None = None
   windows: tuple[int | None, ...] = (None,)
   divide_scores_by_depth: bool = False
   input_norm: nn.Module | None = None
+  input_projection: nn.Module | None = None
   norm: nn.Module | None = part(RMSNorm)
   norm_name: str = "final_norm"
   dropout: nn.Module = part(Dropout)
@@ -82,6 +97,18 @@ class Stack(nn.Module):
         f"Stack.windows is {self.windows}; each must be a positive number of "
         "tokens or None"
       )
+    groups = self.num_groups
+    if groups is not None and (groups < 1 or self.num_layers % groups):
+      raise UserError(
+        f"Stack.num_groups is {groups}; it must divide num_layers, "
+        f"{self.num_layers}: all groups have equally many layers"
+      )
+    for name in self.shared:
+      if not isinstance(getattr(self.layer, name, None), nn.Module):
+        raise UserError(
+          f"Stack.shared has {name!r}, but {type(self.layer).__name__} has no "
+          "such part; name fields of it, like 'attention' and 'mlp'"
+        )
     super().__post_init__()
 
   @nn.compact
@@ -110,21 +137,18 @@ class Stack(nn.Module):
     Returns:
       [B, L, D].
     """
+    shares = self._layers_of_a_group() > 1 or self.shared
+    if shares and layer_keywords.get("decoding") is not None:
+      raise UserError(
+        "layers that share parameters (Stack.num_groups, Stack.shared) have no "
+        "cache of their own for decoding; decode with layers that share none"
+      )
     if positions is None:
       positions = Positions.of_length(x_BLD.shape[1])
-    if self.position_embedder is not None:
-      if token_positions_1L is None:
-        token_positions_1L = positions.query_1L
-      added_1LD = self.position_embedder(token_positions_1L)
-      if added_1LD.shape[-1] != x_BLD.shape[-1]:
-        raise UserError(
-          f"{type(self.position_embedder).__name__}.features is "
-          f"{added_1LD.shape[-1]}, but embeddings have {x_BLD.shape[-1]}; set "
-          "EMBED_DIM, which both read"
-        )
-      x_BLD += added_1LD.astype(x_BLD.dtype)
-    if self.input_norm is not None:
-      x_BLD = self.input_norm(x_BLD)
+    x_BLD = self.embedded(
+      x_BLD,
+      positions.query_1L if token_positions_1L is None else token_positions_1L,
+    )
     bias_1HLM = None
     if self.position_bias is not None:
       bias_1HLM = self.position_bias.copy(name="relpos_bias")(positions)
@@ -155,24 +179,46 @@ class Stack(nn.Module):
       )
     own_N = self._windows(), self._score_scales()
     x_BLD = self.dropout(x_BLD, deterministic=deterministic)
+    if self.input_projection is not None:
+      x_BLD = self.input_projection(x_BLD)
     first_BLD = x_BLD
+    repeats = self._layers_of_a_group()
+    each_layer = self.layer
+    if self.shared:
+      each_layer = self._with_shared_parts(x_BLD, layer_arguments, keywords)
     if self.scan:
+      in_axes = (0, nn.broadcast, nn.broadcast)
+      apply_group = apply_layer
+      if repeats > 1:
+        apply_group = nn.scan(
+          apply_layer,
+          variable_broadcast="params",
+          split_rngs={"params": False, "dropout": True},
+          in_axes=in_axes,
+          length=repeats,
+        )
+        own_N = jax.tree.map(
+          lambda x_N: x_N.reshape(-1, repeats, *x_N.shape[1:]), own_N
+        )
       scanned = nn.scan(
-        apply_layer,
+        apply_group,
         variable_axes={"params": 0, "cache": 0},
         split_rngs={"params": True, "dropout": True},
-        in_axes=(0, nn.broadcast, nn.broadcast),
-        length=self.num_layers,
+        in_axes=in_axes,
+        length=self.num_layers // repeats,
         metadata_params={nn.PARTITION_NAME: "layers"},
       )
-      layers = self.layer.copy(name="layers")
+      layers = each_layer.copy(name="layers")
       x_BLD, states_NBLD = scanned(
         layers, x_BLD, own_N, layer_arguments, keywords
       )
+      if repeats > 1 and states_NBLD is not None:
+        states_NBLD = states_NBLD.reshape(-1, *x_BLD.shape)
     else:
       states_NBLD = []
       for i in range(self.num_layers):
-        layer = self.layer.copy(name=f"layers_{i}")
+        if i % repeats == 0:
+          layer = each_layer.copy(name=f"layers_{i // repeats}")
         own = tuple(None if each_N is None else each_N[i] for each_N in own_N)
         x_BLD, state_BLD = apply_layer(
           layer, x_BLD, own, layer_arguments, keywords
@@ -184,6 +230,51 @@ class Stack(nn.Module):
       x_BLD = self.mix([first_BLD, *states_NBLD][:-1] + [x_BLD])
     output_dropout = self.output_dropout or self.dropout
     return output_dropout(x_BLD, deterministic=deterministic)
+
+  def embedded(
+    self, x_BLD: jax.Array, token_positions_1L: jax.Array
+  ) -> jax.Array:
+    """Embeddings with their positions, normalized, before dropout.
+
+    Args:
+      x_BLD: embeddings [B, L, D], of the width of `position_embedder`.
+      token_positions_1L: The position of each token, [1 or B, L].
+    """
+    if self.position_embedder is not None:
+      added_1LD = self.position_embedder(token_positions_1L)
+      if added_1LD.shape[-1] != x_BLD.shape[-1]:
+        raise UserError(
+          f"{type(self.position_embedder).__name__}.features is "
+          f"{added_1LD.shape[-1]}, but embeddings have {x_BLD.shape[-1]}; set "
+          "EMBED_DIM, which both read"
+        )
+      x_BLD += added_1LD.astype(x_BLD.dtype)
+    if self.input_norm is not None:
+      x_BLD = self.input_norm(x_BLD)
+    return x_BLD
+
+  def _layers_of_a_group(self) -> int:
+    return 1 if self.num_groups is None else self.num_layers // self.num_groups
+
+  def _with_shared_parts(self, x_BLD, arguments, keywords) -> nn.Module:
+    """The layer, whose shared parts read parameters of the stack."""
+    layer = self.layer.clone(parent=None)
+
+    def init(key, name):
+      variables = layer.init(
+        key, x_BLD, *arguments, **keywords, deterministic=True
+      )
+      return variables["params"][name]
+
+    return self.layer.clone(
+      **{
+        name: _Given(
+          getattr(layer, name),
+          self.param(name, functools.partial(init, name=name)),
+        )
+        for name in self.shared
+      }
+    )
 
   def _windows(self) -> jax.Array | None:
     """Returns the window of each layer, int32 [N]; None if all see all."""
@@ -198,6 +289,28 @@ class Stack(nn.Module):
     if not self.divide_scores_by_depth:
       return None
     return 1 / jnp.arange(1, self.num_layers + 1, dtype=jnp.float32)
+
+
+class _Given(nn.Module):
+  """A part that has no parameters of its own.
+
+  Attributes:
+    part: the part.
+    params: Its parameters.
+  """
+
+  part: nn.Module
+  params: Mapping[str, jax.Array]
+
+  def __call__(self, *arguments, **keywords) -> jax.Array:
+    """As the part's."""
+    rngs = {}
+    if self.has_rng("dropout"):
+      rngs = {"dropout": self.make_rng("dropout")}
+    part = self.part.clone(parent=None)
+    return part.apply(
+      {"params": self.params}, *arguments, rngs=rngs, **keywords
+    )
 
 
 def _available(remat: str) -> str:
