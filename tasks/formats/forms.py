@@ -27,6 +27,7 @@ import tensorflow as tf
 
 from tasks import vocabulary as vocabularies_of_tasks
 from transformer_zoo.data import vocabularies
+from transformer_zoo.data.features import forms
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.answers import tagged_text
 
@@ -388,7 +389,7 @@ def _pieces_of_tags(example, form, vocabulary):
     words = [token.decode("utf-8") for token in tokens]
     numbers = tag_numbers([tag.decode("utf-8") for tag in tags], form["tags"])
     ids, places = ours.encode_with_places(" ".join(words))
-    return ids, first_pieces(words, places), np.array(numbers, np.int32)
+    return ids, forms.first_pieces(words, places), np.array(numbers, np.int32)
 
   ids, first, numbers = tf.numpy_function(
     find, [example["tokens"], example["tags"]], [tf.int32] * 3, stateful=False
@@ -444,30 +445,6 @@ def pieces_between(places: np.ndarray, start: int, end: int) -> tuple[int, int]:
   if not found.size:
     raise ValueError(f"no piece has the characters {start} to {end}")
   return int(found[0]), int(found[-1])
-
-
-def first_pieces(words: Sequence[str], places: np.ndarray) -> np.ndarray:
-  """Returns the first piece of each word, int32 [words]; -1 where it has none.
-
-  A piece that is only the space before a word is the word's first one, as in
-  `word_ids` of `transformers` (XLM-R's tags).
-
-  Args:
-    words: The words, which stand with one space between them.
-    places: The characters of each piece, int [pieces, 2].
-  """
-  lengths = np.array([len(word) for word in words], np.int64)
-  starts = np.cumsum(lengths + 1) - lengths - 1
-  found = np.searchsorted(places[:, 1], starts, side="right")
-  begins = np.append(places[:, 0], np.iinfo(np.int32).max)[found]
-  has_piece = begins < starts + lengths
-  # A piece of two words is the first one's.
-  taken = np.maximum.accumulate(np.where(has_piece, found, -1))
-  has_piece[1:] &= found[1:] > taken[:-1]
-  before = np.maximum(found - 1, 0)
-  if len(places):
-    found -= (found > 0) & (places[before] == starts[:, None]).all(axis=-1)
-  return np.where(has_piece, found, -1).astype(np.int32)
 
 
 def tag_numbers(tags: Sequence[str], names: Sequence[str]) -> list[int]:

@@ -90,6 +90,17 @@ def test_another_wiring_is_refused(of):
   )
 
 
+def test_other_heads_are_refused(of):
+  two, three = (
+    tiny_models.build("bert", "../heads/classes.gin", NUM_CLASSES=number)[0]
+    for number in (2, 3)
+  )
+  assert refused(of, two, [two, three]) == (
+    "the checkpoint 'b' has the heads classes of 3 and not classes of 2, as "
+    "the first; the members of an ensemble answer alike"
+  )
+
+
 def test_a_checkpoint_that_is_named_twice_is_refused(monkeypatch):
   monkeypatch.setattr(checkpoint_sources, "locate", lambda path: A)
   assert refused(ensembles.locate, ["run", "run/checkpoints/4"]) == (

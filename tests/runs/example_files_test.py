@@ -182,3 +182,58 @@ def test_a_terminal_is_told_what_it_is_waited_for(monkeypatch, capsys):
     (example,) = example_files.read([], scored=False)
     assert example["inputs"] == "a"
     assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize(
+  ("answer", "line"),
+  [
+    (
+      {"prediction": "yes", "probabilities": {"yes": 0.75, "no": 0.25}},
+      "yes\tyes 0.7500\tno 0.2500",
+    ),
+    (
+      {
+        "prediction": "a",
+        "spans": [{"text": name, "score": 2.0} for name in "abcd"],
+        "null_score": -1.5,
+      },
+      "a\ta 2.0000\tb 2.0000\tc 2.0000\tno answer -1.5000",
+    ),
+    (
+      {"inputs": "in  Oslo", "prediction": "in [ Oslo | LOC ]",
+       "tags": ["O", "B-LOC"]},
+      "in [ Oslo | LOC ]\tin O\tOslo B-LOC",
+    ),
+    (
+      {"prediction": "a b", "fillings": [
+        [
+          {"token": "a", "probability": 0.5},
+          {"token": "c", "probability": 0.1},
+        ],
+        [{"token": "b", "probability": 0.9}],
+      ]},
+      "a b\ta 0.5000, c 0.1000\tb 0.9000",
+    ),
+    ({"prediction": "text", "score": -1.0}, "text"),
+  ],
+)  # fmt: skip
+def test_lines_of_answers(answer, line, capsys):
+  example_files.show([{"inputs": "words", **answer}], as_json=False)
+  assert capsys.readouterr().out == f"{line}\n"
+
+
+def test_a_file_of_vectors(tmp_path):
+  def chosen(**options):
+    options = {"output": None, "interactive": False, "scored": False} | options
+    return example_files.chosen(["red"], embeddings="v.npz", **options)
+
+  assert list(chosen()) == [{"inputs": "red"}]
+  for options in ({"output": "o"}, {"interactive": True}, {"scored": True}):
+    with pytest.raises(UserError, match="^--embeddings writes vectors and "):
+      chosen(**options)
+  with pytest.raises(UserError, match="has to end in .npz"):
+    example_files.chosen(
+      ["red"], embeddings="v", output=None, interactive=False, scored=False
+    )
+  with pytest.raises(UserError, match="there is no text"):
+    example_files.write_embeddings([], str(tmp_path / "v.npz"))

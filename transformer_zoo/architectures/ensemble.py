@@ -23,8 +23,8 @@ class Ensemble(nn.Module):
   Its hidden states are a tuple with those of each member.
 
   Attributes:
-    members: encoder-decoder models, or decoder-only ones; the parameters of
-      the first are under `members_0`. Take `of` to make them.
+    members: encoder-decoder models, decoder-only ones, or encoders; the
+      parameters of the first are under `members_0`. Take `of` to make them.
   """
 
   members: tuple[nn.Module, ...]
@@ -54,10 +54,25 @@ class Ensemble(nn.Module):
       for member in self.members
     )
 
-  def logits(self, hidden: tuple[jax.Array, ...]) -> jax.Array:
-    """Float32 logits [B, L, V] of the members' hidden states."""
+  def logits(
+    self, hidden: tuple[jax.Array, ...], *arguments, **keywords
+  ) -> jax.Array:
+    """Float32 logits [B, L, V] of the members' hidden states.
+
+    Args:
+      hidden: The hidden states of each member.
+      *arguments: Further arguments of the `logits` of each member.
+      **keywords: Further keyword arguments of it.
+    """
     pairs = zip(self.members, hidden, strict=True)
-    return _mean([member.logits(x_BLD) for member, x_BLD in pairs])
+    return _mean(
+      [member.logits(x_BLD, *arguments, **keywords) for member, x_BLD in pairs]
+    )
+
+  def check_head(self, head: str) -> None:
+    """Raises UserError if an encoder among the members lacks a head."""
+    for member in self.members:
+      member.check_head(head)
 
   def all_logits(self, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
     """The teacher-forced logits of every head, here of `tokens` alone."""

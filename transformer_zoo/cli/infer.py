@@ -3,6 +3,10 @@
 A line of a .jsonl file is an object with `inputs`, and perhaps a `prefix` that
 its answer begins with; other fields are handed through, blank lines skipped.
 Every line of another file is a text, a blank one too.
+An encoder answers with its head: a class, a number, a choice, a span or tags,
+with probabilities or scores behind it; one that was trained on hidden tokens
+fills [MASK]. Tabs divide a pair, a question and its context, a text and its
+choices. --gin.Embedding.pool="'first'" and others say what --embeddings are.
 The configuration is that of the checkpoint, then runs/infer.gin, then the files
 of --gin_file; if these name a model, as a T5X checkpoint needs, theirs.
 --gin.DecodingOptions.num_beams=4 and others say how to search.
@@ -40,6 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     metavar="FILE",
     help="JSON Lines, with scores; killed and started again, it is continued",
   )
+  parser.add_argument(
+    "--embeddings",
+    metavar="FILE.npz",
+    help="write a vector of each text instead, in their order, by an encoder",
+  )
   for switch, effect in SWITCHES.items():
     parser.add_argument(switch, action="store_true", help=effect)
   parser.add_argument(
@@ -61,10 +70,13 @@ def run(arguments: argparse.Namespace) -> None:
     output=arguments.output,
     interactive=arguments.interactive,
     scored=arguments.score,
+    embeddings=arguments.embeddings,
   )
   found = checkpoint_arguments.configuration(arguments, "infer")
   extra = [*found.overrides, checkpoint_arguments.binding(arguments)]
   extra += generation_config.instead(arguments.overrides)
+  if arguments.embeddings:
+    extra.append("infer.embedding=@Embedding()")
   vocabulary = arguments.vocabulary or checkpoint_arguments.vocabulary(
     arguments.checkpoint[0]
   )
@@ -87,7 +99,9 @@ def run(arguments: argparse.Namespace) -> None:
     one_by_one=arguments.interactive,
     journal_path=example_files.journal_of(arguments.output),
   )
-  if arguments.output:
+  if arguments.embeddings:
+    example_files.write_embeddings(answers, arguments.embeddings)
+  elif arguments.output:
     example_files.write(answers, arguments.output)
   else:
     example_files.show(answers, as_json=arguments.json or arguments.score)

@@ -23,7 +23,7 @@ from transformer_zoo.training.sharding import partitioning as partitioning_lib
 Example = Mapping[str, Any]
 
 # What an answer may add to its example.
-_OF_ANSWERS = ("prediction", "predictions", "score", "log_likelihood")
+OF_ANSWERS = ("prediction", "predictions", "score", "log_likelihood")
 # Widths of batches are at least this, and powers of two up to the length.
 _NARROWEST = 16
 
@@ -109,7 +109,7 @@ class Answering:
       UserError: The devices have no room for the search, the options forbid
         every token, or the model's log-probabilities are NaN.
     """
-    for batch in _batches(examples, self._batch_size):
+    for batch in batches(examples, self._batch_size):
       inputs = self._encoded(batch, "inputs", first)
       forced_BF = self._prefixes(batch)
       width = self._widths.of_prompts(inputs)
@@ -124,7 +124,7 @@ class Answering:
       outputs = jax.tree.map(partitioning_lib.fetch_whole, outputs)
       yield [
         {
-          **{k: v for k, v in example.items() if k not in _OF_ANSWERS},
+          **{k: v for k, v in example.items() if k not in OF_ANSWERS},
           **self._answer(outputs, row, first + row + 1),
         }
         for row, example in enumerate(batch)
@@ -146,7 +146,7 @@ class Answering:
     Raises:
       UserError: The model's log-probabilities are NaN.
     """
-    for batch in _batches(examples, self._batch_size):
+    for batch in batches(examples, self._batch_size):
       sides = {
         feature: self._encoded(batch, feature, first)
         for feature in ("inputs", "targets")
@@ -269,7 +269,8 @@ def _number(found: np.ndarray, example: int) -> float:
   return float(found)
 
 
-def _batches(examples, size):
+def batches(examples: Iterable[Any], size: int) -> Iterator[list[Any]]:
+  """Yields lists of `size` examples; the last one may be shorter."""
   examples = iter(examples)
   while batch := list(itertools.islice(examples, size)):
     yield batch

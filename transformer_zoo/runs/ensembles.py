@@ -139,3 +139,26 @@ def _check_member(member: nn.Module, first: nn.Module, source: Source) -> None:
       f"{source.name} has logits of {logits} tokens and not of {expected}, as "
       "the first; the members of an ensemble have one vocabulary"
     )
+  outputs, expected = map(_outputs_of_heads, (member, first))
+  if outputs != expected:
+    raise UserError(
+      f"{source.name} has the heads {_listed_heads(outputs)} and not "
+      f"{_listed_heads(expected)}, as the first; the members of an ensemble "
+      "answer alike"
+    )
+
+
+def _outputs_of_heads(member: nn.Module) -> dict[str, int | None]:
+  """Returns the number of outputs of each head of an encoder, by its name."""
+  heads = getattr(member, "heads", None)
+  return {
+    name: getattr(part, "num_classes", None)
+    for name, part in getattr(heads, "parts", {}).items()
+  }
+
+
+def _listed_heads(outputs: dict[str, int | None]) -> str:
+  return ", ".join(
+    name if number is None else f"{name} of {number}"
+    for name, number in outputs.items()
+  )

@@ -9,12 +9,15 @@ import re
 import sys
 from typing import Any
 
+import numpy as np
+
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import distributed
 from transformer_zoo.runs import run_folder
 
 Examples = Iterator[dict[str, Any]]
 _STDIN = "-"
+_MOST_SPANS = 3
 # What a file is called, and no text of one word is: `texts.jsonl`, `a/b.csv`.
 _FILE_NAME = re.compile(
   r"\S+\.(jsonl?|txt)|(?!\S*://)\S*/\S*\.[a-z][a-z\d]{0,4}"
@@ -22,7 +25,12 @@ _FILE_NAME = re.compile(
 
 
 def chosen(
-  words: Sequence[str], *, output: str | None, interactive: bool, scored: bool
+  words: Sequence[str],
+  *,
+  output: str | None,
+  interactive: bool,
+  scored: bool,
+  embeddings: str | None = None,
 ) -> Examples:
   """Returns the examples of a command line: `asked` if interactive, or `read`.
 
@@ -31,11 +39,24 @@ def chosen(
     output: The path of the output; None for standard output.
     interactive: Whether texts are asked for on the terminal.
     scored: Whether a text may have targets after a tab.
+    embeddings: The path of the file of vectors, which takes the place of the
+      output; None for answers.
 
   Raises:
     UserError: Words or an output are given in an interactive session, a word
       names a file that is missing, or the output cannot be written.
   """
+  if embeddings:
+    if output or interactive or scored:
+      raise UserError(
+        "--embeddings writes vectors and nothing else; leave --output, "
+        "--interactive and --score out"
+      )
+    if not embeddings.endswith(".npz"):
+      raise UserError(
+        f"--embeddings {embeddings!r} has to end in .npz, the kind of the file"
+      )
+  output = output or embeddings
   if interactive:
     if words or output:
       raise UserError(
@@ -100,10 +121,55 @@ def write(answers: Iterable[Mapping[str, Any]], output: str) -> None:
   os.remove(journal_of(output))
 
 
+def write_embeddings(answers: Iterable[Mapping[str, Any]], output: str) -> None:
+  """Writes the vectors of all texts in their order, whole or not at all.
+
+  Args:
+    answers: The examples, each with its `embedding`. The first of several
+      processes writes; all of them compute.
+    output: The path of an .npz file, whose array `embeddings` is float32
+      [texts, D].
+
+  Raises:
+    UserError: There is no text.
+  """
+  vectors = [answer["embedding"] for answer in answers]
+  if not vectors:
+    raise UserError("there is no text to make a vector of")
+  if not distributed.is_first():
+    return
+  path = os.path.realpath(output)
+  with open(f"{path}.new", "wb") as file:
+    np.savez(file, embeddings=np.stack(vectors))
+  os.replace(f"{path}.new", path)
+
+
 def show(answers: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
-  """Prints answers one by one: JSON Lines, or their texts alone."""
+  """Prints answers one by one: JSON Lines, or their texts alone.
+
+  Behind the text of an encoder's answer are, each after a tab, the others with
+  their probabilities or scores, or the tag of each word.
+  """
   for answer in answers:
-    print(_line(answer) if as_json else answer["prediction"], flush=True)
+    line = _line(answer) if as_json else "\t".join(_shown(answer))
+    print(line, flush=True)
+
+
+def _shown(answer: Mapping[str, Any]) -> Iterator[str]:
+  """Yields the parts of a line that is shown of an answer."""
+  yield answer["prediction"]
+  for name, probability in answer.get("probabilities", {}).items():
+    yield f"{name} {probability:.4f}"
+  for span in answer.get("spans", [])[:_MOST_SPANS]:
+    yield f"{span['text']} {span['score']:.4f}"
+  if "null_score" in answer:
+    yield f"no answer {answer['null_score']:+.4f}"
+  for word, tag in zip(
+    answer["inputs"].split(), answer.get("tags", []), strict=False
+  ):
+    yield f"{word} {tag}"
+  for filling in answer.get("fillings", []):
+    yield ", ".join(f"{f['token']} {f['probability']:.4f}" for f in filling)
 
 
 def _line(answer: Mapping[str, Any]) -> str:

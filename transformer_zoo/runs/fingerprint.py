@@ -6,6 +6,7 @@ import hashlib
 import json
 import pathlib
 import re
+import types
 from typing import Any
 
 from flax import linen as nn
@@ -84,6 +85,7 @@ def of_inference(
   converter: converters.Converter,
   decoding: DecodingOptions,
   scored: bool,
+  settings: Mapping[str, str] = types.MappingProxyType({}),
 ) -> Mapping[str, str]:
   """Returns the fingerprint of answers to texts, as texts by name.
 
@@ -97,6 +99,7 @@ def of_inference(
     converter: The layout of a batch.
     decoding: The options of the search.
     scored: Whether targets are scored and nothing is decoded.
+    settings: What answers depend on beside these, in parts.
   """
   return {
     "model": _digest(_ADDRESS.sub("", repr(model))),
@@ -108,6 +111,7 @@ def of_inference(
     "start before prompt": str(decoding.start_before_prompt),
     "converter": str(converter),
     "examples": _digest(json.dumps(examples)),
+    **settings,
     "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
     "code": _code(),
   }

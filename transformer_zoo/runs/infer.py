@@ -16,7 +16,6 @@ from flax import linen as nn
 import gin
 
 from transformer_zoo.data.features import converters
-from transformer_zoo.data.features import converters as features_lib
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
@@ -27,11 +26,13 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.journal import Journal
 from transformer_zoo.processes import distributed
 from transformer_zoo.runs import answering
+from transformer_zoo.runs import encoder_answers
 from transformer_zoo.runs import ensembles
 from transformer_zoo.runs import fingerprint
 from transformer_zoo.runs import inputs
 from transformer_zoo.runs import restoration
 from transformer_zoo.runs import scoring
+from transformer_zoo.runs.embeddings import Embedding
 from transformer_zoo.training.sharding.partitioning import batch_shares
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.sharding.partitioning import Partitioning
@@ -52,8 +53,10 @@ def infer(
   vocabulary_path: str | None = None,
   extra_ids: int | None = None,
   partitioning: Speed[Partitioning] = ONE_COPY_PER_DEVICE,
-  converter: features_lib.Converter = features_lib.ENCODER_DECODER,
+  converter: converters.Converter = converters.ENCODER_DECODER,
   decoding: DecodingOptions = GREEDY,
+  num_fillings: int = 5,
+  embedding: Embedding | None = None,
   scored: bool = False,
   one_by_one: bool = False,
   journal_path: Place[str | None] = None,
@@ -65,7 +68,8 @@ def infer(
       prefix included, `targets` if they are scored, and an optional `prefix`
       that the answer begins with. Other keys are passed on, except for an
       answer or a score from before. A language model that was trained on
-      targets alone continues `inputs`. The first of several processes reads
+      targets alone continues `inputs`; an encoder reads several texts that tabs
+      divide. The first of several processes reads
       the examples and shares them.
     model: The architecture.
     checkpoint_path: The path of a run folder or of one of its steps, of a
@@ -84,6 +88,9 @@ def infer(
     partitioning: The mesh of devices and the rules of the layout.
     converter: The layout of a batch (data/features/converters.py).
     decoding: The options of the search for outputs.
+    num_fillings: The number of tokens that an encoder names for each mask.
+    embedding: The vector of a text that an encoder answers with; None for what
+      its head answers.
     scored: Whether the log-likelihood of the targets is computed and nothing is
       decoded.
     one_by_one: Whether each example is answered before the next one is read.
@@ -91,24 +98,27 @@ def infer(
       was killed continues; None for no file.
 
   Yields:
-    Each example with the values that `answering.Answering` adds to it.
+    Each example with the values that `answering.Answering` adds to it, or
+    `encoder_answers.EncoderAnswering`, or `embeddings.Embedder`.
 
   Raises:
     UserError: The configuration or an example cannot be used as it is.
   """
-  inputs.check_at_least(1, BATCH_SIZE=batch_size)
-  if isinstance(converter, features_lib.Encoder):
-    raise UserError(
-      f"zoo infer writes texts, and {type(model).__name__} writes none; score "
-      "it on a task with zoo evaluate, whose predictions are written beside"
-    )
+  inputs.check_at_least(
+    1, BATCH_SIZE=batch_size, **{"infer.num_fillings": num_fillings}
+  )
   task_feature_lengths = inputs.whole_lengths(converter, task_feature_lengths)
-  vocabulary = _vocabulary(
-    mixture_or_task_name, prepared_dir, vocabulary_path, extra_ids
+  vocabulary = find_vocabulary(
+    mixture_or_task_name,
+    prepared_dir,
+    vocabulary_path,
+    extra_ids,
+    form=converters.form_of(converter),
   )
   inputs.check_vocabulary(model, vocabulary, repr(vocabulary.path))
   inputs.check_converter(model, converter)
-  scoring.check_decoding(model, decoding, task_feature_lengths["targets"])
+  if not isinstance(converter, converters.Encoder):
+    scoring.check_decoding(model, decoding, task_feature_lengths["targets"])
   checkpoint = ensembles.locate(checkpoint_path)
   model = ensembles.model_of(model, checkpoint)
   mesh = partitioning.mesh()
@@ -116,7 +126,26 @@ def infer(
     batch_size = batch_shares(mesh)
   features = ("inputs", "targets") if scored else ("inputs",)
   examples = check_texts(examples, features)
-  if not scored:
+  of_encoder = embedding
+  if embedding is not None:
+    embedding.model_of(model)  # Checks both.
+  elif isinstance(converter, converters.Encoder):
+    of_encoder = encoder_answers.HeadAnswers.of(
+      model,
+      converter,
+      checkpoint[0],
+      mixture_or_task_name,
+      prepared_dir,
+      num_fillings,
+    )
+  if of_encoder is not None:
+    if scored:
+      raise UserError(
+        "--score gives the log-likelihoods of texts that a model writes, and "
+        "an encoder writes none; zoo evaluate scores the labels of a task"
+      )
+    examples = of_encoder.check(examples, vocabulary)
+  elif not scored:
     examples = check_prefixes(
       examples,
       vocabulary,
@@ -133,24 +162,33 @@ def infer(
   with partitioning.activate(mesh):
 
     def compute(examples, first=0):
-      answers = answering.Answering(
-        model,
-        vocabulary,
-        params=restoration.restore(
+      parts = {
+        "params": restoration.restore(
           model,
           partitioning,
           mesh,
           batch_size,
           *checkpoint,
           vocabularies=[vocabulary],
+          class_names=getattr(of_encoder, "class_names", ()),
         ),
-        mesh=mesh,
-        lengths=task_feature_lengths,
-        batch_size=batch_size,
-        converter=converter,
-        decoding=decoding,
-        report=_say,
-      )
+        "mesh": mesh,
+        "batch_size": batch_size,
+        "converter": converter,
+        "report": _say,
+      }
+      if of_encoder is not None:
+        answers = of_encoder.answering(
+          model, vocabulary, length=task_feature_lengths["inputs"], **parts
+        )
+      else:
+        answers = answering.Answering(
+          model,
+          vocabulary,
+          lengths=task_feature_lengths,
+          decoding=decoding,
+          **parts,
+        )
       if scored:
         return answers.scores(examples, first)
       if one_by_one:
@@ -173,6 +211,7 @@ def infer(
         converter=converter,
         decoding=decoding,
         scored=scored,
+        settings={} if of_encoder is None else {"answers": str(of_encoder)},
       )
       batches = _journalled(
         pathlib.Path(journal_path), parts, examples, compute
@@ -276,12 +315,31 @@ def _journalled(path, parts, examples, compute):
         yield batch
 
 
-def _vocabulary(mixture_or_task_name, prepared_dir, path, extra_ids):
+def find_vocabulary(
+  mixture_or_task_name: str | None,
+  prepared_dir: str,
+  path: str | None,
+  extra_ids: int | None,
+  *,
+  form: str | None = None,
+) -> Vocabulary:
+  """Returns the vocabulary that is named, or that of a prepared task.
+
+  Args:
+    mixture_or_task_name: The name of a prepared mixture or task, or None.
+    prepared_dir: The folder of prepared data.
+    path: The path of the vocabulary's files; None for that of the task.
+    extra_ids: The number of its sentinels; None for the usual number.
+    form: The form of an encoder in which the task is prepared; None for text.
+
+  Raises:
+    UserError: Neither is named, or the task is not prepared.
+  """
   if path is not None:
     return Vocabulary(path, extra_ids)
   if mixture_or_task_name is not None:
-    mixture = manifest.load(mixture_or_task_name, prepared_dir)
-    return mixture.tasks[0].vocabulary
+    name = converters.name_in_form(mixture_or_task_name, form)
+    return manifest.load(name, prepared_dir).tasks[0].vocabulary
   raise UserError(
     "no vocabulary: name its file with --vocabulary, or the task that the "
     "model was trained on with --gin.MIXTURE_OR_TASK_NAME=..."

@@ -151,7 +151,8 @@ def make_encoder_scorer(
     hidden_BLD = apply(batch, method="hidden")
     places_B1 = None
     if form in ("classes", "number"):
-      places_B1 = jnp.zeros((len(hidden_BLD), 1), jnp.int32)
+      rows = len(batch["encoder_input_tokens"])
+      places_B1 = jnp.zeros((rows, 1), jnp.int32)
     return apply(hidden_BLD, head, places_BP=places_B1, method="logits")
 
   return kinds[form](jax.jit(logits))

@@ -135,12 +135,10 @@ def test_windows_of_contexts(kind, separators, request):
 
 
 def test_first_pieces_of_words(bert):
-  from tasks.formats import forms as forms_of_tasks
-
   ours, theirs = bert
   words = ["EU", "rejects", "Düsseldorf", "(", "F.C.", "\u200b", "2,000", "St"]
   ids, places = ours.encode_with_places(" ".join(words))
-  found = forms_of_tasks.first_pieces(words, places)
+  found = forms.first_pieces(words, places)
   expected = theirs(words, is_split_into_words=True, add_special_tokens=False)
   assert ids.tolist() == expected["input_ids"]
   firsts = [

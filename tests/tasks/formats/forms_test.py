@@ -481,17 +481,6 @@ def test_a_row_without_its_answer_is_named_in_one_sentence(prepare):
     seqio.TaskRegistry.remove(name)
 
 
-def test_first_pieces_of_words():
-  """A word without a piece has none, nor has one within another's piece."""
-  places = np.array([[0, 2], [2, 4], [5, 6], [10, 15], [15, 15]])
-  words = ["Pete", "B", "😀", "abcd", "e"]
-  assert forms.first_pieces(words, places).tolist() == [0, 2, -1, 3, -1]
-  assert forms.first_pieces([], places[:0]).tolist() == []
-  # SentencePiece has a piece for a space alone: '▁', '9', '▁no', '▁', '4'.
-  places = np.array([[0, 0], [0, 1], [2, 4], [5, 5], [5, 6]])
-  assert forms.first_pieces(["9", "no", "4"], places).tolist() == [0, 2, 3]
-
-
 @pytest.mark.parametrize(
   "tags",
   [

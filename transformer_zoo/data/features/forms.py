@@ -17,7 +17,7 @@ stands for it.
 """
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import dataclasses
 from typing import Any, ClassVar
 
@@ -358,6 +358,30 @@ class Tags(Form):
     weights[places[read]] = 1
     row |= {"targets": targets, "weights": weights}
     return row, {"first_places": places.tolist()}
+
+
+def first_pieces(words: Sequence[str], places: np.ndarray) -> np.ndarray:
+  """Returns the first piece of each word, int32 [words]; -1 where it has none.
+
+  A piece that is only the space before a word is the word's first one, as in
+  `word_ids` of `transformers` (XLM-R's tags).
+
+  Args:
+    words: The words, which stand with one space between them.
+    places: The characters of each piece, int [pieces, 2].
+  """
+  lengths = np.array([len(word) for word in words], np.int64)
+  starts = np.cumsum(lengths + 1) - lengths - 1
+  found = np.searchsorted(places[:, 1], starts, side="right")
+  begins = np.append(places[:, 0], np.iinfo(np.int32).max)[found]
+  has_piece = begins < starts + lengths
+  # A piece of two words is the first one's.
+  taken = np.maximum.accumulate(np.where(has_piece, found, -1))
+  has_piece[1:] &= found[1:] > taken[:-1]
+  before = np.maximum(found - 1, 0)
+  if len(places):
+    found -= (found > 0) & (places[before] == starts[:, None]).all(axis=-1)
+  return np.where(has_piece, found, -1).astype(np.int32)
 
 
 _FORMS = {

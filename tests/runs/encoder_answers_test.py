@@ -1,0 +1,247 @@
+"""`zoo infer` of encoders: texts to answers, vectors, and what is refused.
+
+Answers are compared with classes of `transformers` by
+tests/oracles/pytorch/encoder_answers_test.py.
+"""
+
+import json
+import types
+
+from flax import traverse_util
+import numpy as np
+import pytest
+
+from tests import tiny_models
+from transformer_zoo.cli import main as cli
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop.conversion import exported_directory
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.runs import encoder_answers
+from transformer_zoo.runs.encoder_answers import HeadAnswers
+
+WORDS = (
+  "[PAD] [UNK] [CLS] [SEP] [MASK] red blue green car boat house sees likes . a"
+).split()
+TEXTS = [f"{a} {b}" for a in WORDS[5:8] for b in WORDS[8:11]]
+
+
+@pytest.fixture
+def directory(tmp_path):
+  """Returns a function: a Hugging Face directory of a random BERT."""
+
+  def write(*heads, name="directory", **macros):
+    model, _ = tiny_models.build(
+      "bert",
+      *(f"../heads/{head}.gin" for head in heads),
+      VOCAB_SIZE=len(WORDS),
+      MAX_POSITIONS=12,
+      HEAD_DIM=6,
+      **macros,
+    )
+    folder = tmp_path / name
+    folder.mkdir()
+    params = traverse_util.flatten_dict(
+      tiny_models.random_parameters(model), sep="/"
+    )
+    tensors = {path: Tensor.of(array) for path, array in params.items()}
+    exported_directory.write(folder, model, tensors)
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    return folder
+
+  return write
+
+
+@pytest.fixture
+def infer(capsys):
+  """Returns a function: the lines that `zoo infer` prints; errors."""
+
+  def call(folder, *words, code=0):
+    words = ["infer", f"--checkpoint={folder}", "--gin.BATCH_SIZE=8", *words]
+    capsys.readouterr()
+    assert cli.main([*map(str, words)]) == code
+    captured = capsys.readouterr()
+    return captured.out.splitlines(), captured.err
+
+  return call
+
+
+def test_masks_are_filled(directory, infer):
+  folder = directory("tokens")
+  text = "A red [MASK] sees [MASK]."
+  (line,), _ = infer(folder, text, "--json", "--gin.infer.num_fillings=3")
+  found = json.loads(line)
+  best = [each[0]["token"] for each in found["fillings"]]
+  assert found["prediction"] == f"A red {best[0]} sees {best[1]}."
+  for filling in found["fillings"]:
+    shares = [each["probability"] for each in filling]
+    assert len(shares) == 3 and shares == sorted(shares, reverse=True)
+  (shown,), _ = infer(folder, text)
+  parts = shown.split("\t")
+  assert parts[0] == found["prediction"] and len(parts) == 3
+  assert parts[1].split()[0] == best[0]
+
+
+def test_vectors_keep_the_order_of_the_texts(directory, infer, tmp_path):
+  """However they share batches."""
+  folder, file = directory("tokens"), tmp_path / "vectors.npz"
+  texts = [*TEXTS, TEXTS[0], " ".join(TEXTS[:2])]
+
+  def vectors(*texts):
+    infer(folder, *texts, f"--embeddings={file}")
+    with np.load(file) as arrays:
+      return arrays["embeddings"]
+
+  found = vectors(*texts)
+  assert found.shape == (len(texts), 24) and found.dtype == np.float32
+  np.testing.assert_array_equal(found[0], found[len(TEXTS)])
+  assert len(np.unique(found.round(4), axis=0)) == len(texts) - 1
+  order = [7, 3, 10, 0]
+  again = vectors(*(texts[i] for i in order))
+  np.testing.assert_allclose(again, found[order], atol=1e-5)
+
+
+def test_answers_of_a_file(directory, infer, tmp_path):
+  folder, output = directory("classes", NUM_CLASSES=3), tmp_path / "out.jsonl"
+  lines = tmp_path / "texts.txt"
+  lines.write_text("\n".join(TEXTS))
+  infer(folder, lines, f"--output={output}")
+  whole = output.read_text()
+  names = [*json.loads(whole.splitlines()[0])["probabilities"]]
+  assert names == ["0", "1", "2"]
+  infer(folder, lines, f"--output={output}", "--gin.infer.num_fillings=1")
+  assert output.read_text() == whole
+
+
+def test_several_checkpoints_answer_with_their_mean_logits(directory, infer):
+  """Whose classes have the same names in another order."""
+  names = {"0": "no", "1": "maybe", "2": "yes"}
+  folders = []
+  others = dict(zip("201", names.values(), strict=True))
+  for name, labels in (("a", names), ("b", others)):
+    folders.append(directory("classes", NUM_CLASSES=3, name=name))
+    path = folders[-1] / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "id2label": labels}))
+
+  def logits(*words):
+    lines, error = infer(folders[0], "a red car", "--json", *words)
+    shares = json.loads(lines[0])["probabilities"]
+    assert [*shares] == [*names.values()]
+    return np.log([*shares.values()]), error
+
+  one, _ = logits()
+  both, error = logits(f"--checkpoint={folders[1]}")
+  assert "which are put in the task's order" in error
+  # The parameters are the same: 'no' of the second is the third of the first.
+  expected = (one + one[[2, 0, 1]]) / 2
+  np.testing.assert_allclose(
+    both - both.mean(), expected - expected.mean(), atol=1e-4
+  )
+
+
+@pytest.mark.parametrize(
+  ("head", "macros", "words", "error"),
+  [
+    (
+      "tokens",
+      {},
+      ["a red car"],
+      "example 1 has no [MASK] to fill; write one where a token is missing",
+    ),
+    (
+      "tokens",
+      {},
+      ["a [MASK]", "red car blue boat green house a red car sees [MASK]"],
+      "example 2 has a mask behind the 12 tokens that are read; shorten it, "
+      "or raise TASK_FEATURE_LENGTHS",
+    ),
+    (
+      "classes",
+      {"NUM_CLASSES": 3},
+      ["a\tred\tcar"],
+      "the number of texts in example 1, which tabs divide, is 3; the model "
+      "reads 1 to 2",
+    ),
+    (
+      "choice",
+      {},
+      ["a\tred", "car"],
+      "the number of texts in example 2, which tabs divide, is 1; the model "
+      "reads 2 or more",
+    ),
+    (
+      "spans",
+      {},
+      ["a red car"],
+      "the number of texts in example 1, which tabs divide, is 1; the model "
+      "reads 2",
+    ),
+    (
+      "classes",
+      {"NUM_CLASSES": 3},
+      ["--score", "a red car\t0"],
+      "--score gives the log-likelihoods of texts that a model writes, and an "
+      "encoder writes none; zoo evaluate scores the labels of a task",
+    ),
+    (
+      "classes",
+      {"NUM_CLASSES": 3},
+      ["a", "--embeddings=FOLDER/v.npz", "--gin.Embedding.pool='last'"],
+      "Embedding.pool is 'last'; it must be one of 'first', 'mean'",
+    ),
+    (
+      "classes",
+      {"NUM_CLASSES": 3},
+      [
+        "a",
+        "--embeddings=FOLDER/v.npz",
+        "--gin.Embedding.mix=@LayerMix()",
+        "--gin.LayerMix.kind='learned'",
+      ],
+      "Embedding.mix has the kind 'learned', whose weights nothing has "
+      "learned; choose another kind, or leave it out for the model's own mix",
+    ),
+    (
+      "classes",
+      {"NUM_CLASSES": 3},
+      [
+        "a",
+        "--embeddings=FOLDER/v.npz",
+        "--gin.Embedding.mix=@LayerMix()",
+        "--gin.LayerMix.layers=(3,)",
+      ],
+      "LayerMix.layers has 3, but the stack has 2 layers; choose from 0, what "
+      "enters them, to 2",
+    ),
+  ],
+)
+def test_refusals(head, macros, words, error, directory, infer, tmp_path):
+  words = [word.replace("FOLDER", str(tmp_path)) for word in words]
+  _, found = infer(directory(head, **macros), *words, code=2)
+  assert found == f"zoo: error: {error}\n"
+
+
+def test_a_vocabulary_without_a_mask(tmp_path):
+  answers = HeadAnswers(None, num_fillings=1)
+  vocabulary = types.SimpleNamespace(path="words", mask_id=None)
+  with pytest.raises(UserError) as error:
+    answers.check([{"inputs": "[MASK]"}], vocabulary)
+  assert str(error.value) == (
+    "the vocabulary 'words' has no mask token, so that nothing can be filled; "
+    "name one that has it with --vocabulary"
+  )
+
+
+def test_texts_that_are_cut_are_reported(tmp_path):
+  (tmp_path / "vocab.txt").write_text("\n".join(WORDS))
+  reported = []
+  texts = encoder_answers.Texts(
+    Vocabulary(tmp_path), separators=1, length=6, report=reported.append
+  )
+  rows = texts.rows([["a red car"], ["a red car sees a boat"]], 4)
+  assert [len(row["inputs"]) for row in rows] == [5, 6]
+  assert reported == [
+    "inputs of example 6 exceed 6 tokens and lose their end; "
+    "TASK_FEATURE_LENGTHS has the lengths"
+  ]

@@ -1,0 +1,527 @@
+"""Answers of an encoder to texts: by a head, or by filling masks.
+
+An input is one text, or several that tabs divide: a pair, a question and its
+context, a text and its choices.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import contextlib
+import dataclasses
+import functools
+import itertools
+import os
+import re
+import types
+from typing import Any
+
+from flax import linen as nn
+import jax
+import numpy as np
+
+from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import forms
+from transformer_zoo.data.loader.evaluation_split import EvaluationBatch
+from transformer_zoo.data.storage import manifest
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
+from transformer_zoo.runs import answering
+from transformer_zoo.runs import checkpoint_sources
+from transformer_zoo.runs import scoring
+from transformer_zoo.training.sharding import partitioning as partitioning_lib
+
+Example = Mapping[str, Any]
+
+# The mask in a text, in BERT's spelling or RoBERTa's, whatever the vocabulary.
+# The space before it belongs to it, as in RoBERTa's tokenizer.
+_MASK = re.compile(r"\s*(?:\[MASK\]|<mask>)")
+# The least and the largest number of texts that a form reads; None for any.
+_NUMBERS = {
+  "classes": (1, 2),
+  "number": (1, 2),
+  "choices": (2, None),  # a text and its choices
+  "spans": (2, 2),  # a question and its context
+  "tags": (1, 1),
+}
+_OF_ANSWERS = (
+  *answering.OF_ANSWERS,
+  *("probabilities", "spans", "null_score", "tags", "fillings"),
+)
+_NOTHING = np.zeros(0, np.int32)
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadAnswers:
+  """The answers of a head, or tokens for masks.
+
+  Attributes:
+    form: As `PreparedTask.form`; None fills masks.
+    num_fillings: The number of tokens that are named for each mask.
+  """
+
+  form: Mapping[str, Any] | None
+  num_fillings: int
+
+  @classmethod
+  def of(
+    cls,
+    model: nn.Module,
+    converter: converters.Encoder,
+    checkpoint: str | os.PathLike[str],
+    mixture_or_task_name: str | None,
+    prepared_dir: str,
+    num_fillings: int,
+  ) -> "HeadAnswers":
+    """Returns the answers of a model, with the names of its classes.
+
+    Classes and tags that the checkpoint does not name are called by their
+    numbers.
+
+    Args:
+      model: The encoder, or an ensemble.
+      converter: The layout of a batch, which names the form.
+      checkpoint: The path of the checkpoint.
+      mixture_or_task_name: The name of the task that the model was trained on;
+        None if it is unknown.
+      prepared_dir: The folder of prepared data, which need not be there.
+      num_fillings: See the class.
+
+    Raises:
+      UserError: The model has not the head that the form needs.
+    """
+    form = converter.form
+    model.check_head(scoring.HEADS.get(form, "tokens"))
+    if form is None:
+      return cls(None, num_fillings)
+    found = {"form": form}
+    if mixture_or_task_name is not None:
+      name = converters.name_in_form(mixture_or_task_name, form)
+      with contextlib.suppress(UserError):
+        found = dict(manifest.load(name, prepared_dir).tasks[0].form)
+    if form in ("classes", "tags"):
+      (first, *_) = getattr(model, "members", [model])
+      number = first.heads.parts[form].num_classes
+      names = checkpoint_sources.open_source(checkpoint).find_class_names()
+      if len(names) != number:
+        names = _numbers(number)
+      found[form] = list(names)
+    return cls(found, num_fillings)
+
+  @property
+  def class_names(self) -> Sequence[str]:
+    """The names of the classes or tags in order; none if they are numbers."""
+    names = (self.form or {}).get((self.form or {}).get("form"), [])
+    return () if names == _numbers(len(names)) else names
+
+  def check(
+    self, examples: Iterable[Example], vocabulary: Vocabulary
+  ) -> Iterator[Example]:
+    """Yields the examples, whose texts have to be what the form reads.
+
+    Args:
+      examples: The examples, with `inputs`.
+      vocabulary: The vocabulary of the texts.
+
+    Raises:
+      UserError: The vocabulary has no mask; an example has no mask to fill, no
+        second text, or more texts than the form reads.
+    """
+    if self.form is not None:
+      return check_number(examples, *_NUMBERS[self.form["form"]])
+    if vocabulary.mask_id is None:
+      raise UserError(
+        f"the vocabulary {vocabulary.path!r} has no mask token, so that "
+        "nothing can be filled; name one that has it with --vocabulary"
+      )
+    return _with_masks(check_number(examples, 1, 2))
+
+  def answering(
+    self, model: nn.Module, vocabulary: Vocabulary, **parts
+  ) -> "EncoderAnswering":
+    """Returns an `EncoderAnswering` of these parts."""
+    return EncoderAnswering(
+      model,
+      vocabulary,
+      form=self.form,
+      num_fillings=self.num_fillings,
+      **parts,
+    )
+
+
+def _numbers(number: int) -> list[str]:
+  return list(map(str, range(number)))
+
+
+def check_number(
+  examples: Iterable[Example], least: int, most: int | None
+) -> Iterator[Example]:
+  """Yields the examples, whose `inputs` have to be so many texts.
+
+  Args:
+    examples: The examples.
+    least: The least number of texts with tabs between them.
+    most: The largest number; None for any.
+
+  Raises:
+    UserError: An example has fewer or more.
+  """
+  allowed = f"{least} or more" if most is None else f"{least} to {most}"
+  for number, example in enumerate(examples, 1):
+    found = example["inputs"].count("\t") + 1
+    if found < least or most is not None and found > most:
+      raise UserError(
+        f"the number of texts in example {number}, which tabs divide, is "
+        f"{found}; the model reads {allowed if least != most else most}"
+      )
+    yield example
+
+
+def _with_masks(examples: Iterable[Example]) -> Iterator[Example]:
+  for number, example in enumerate(examples, 1):
+    if not _MASK.search(example["inputs"]):
+      raise UserError(
+        f"example {number} has no [MASK] to fill; write one where a token is "
+        "missing"
+      )
+    yield example
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+  """Batches of rows for an encoder.
+
+  Attributes:
+    converter: The layout of a batch.
+    vocabulary: The vocabulary of the rows.
+    length: The most tokens of a row.
+    num_rows: The number of rows of a batch; those without a text are padding.
+  """
+
+  converter: converters.Encoder
+  vocabulary: Vocabulary
+  length: int
+  num_rows: int
+
+  def __call__(self, rows: Sequence[forms.Row]) -> dict[str, np.ndarray]:
+    """Returns a batch, as wide as its longest row needs."""
+    zeros = [np.zeros_like(row["inputs"]) for row in rows]
+    rows = [
+      {"targets": zero, "weights": zero, **row}
+      for row, zero in zip(rows, zeros, strict=True)
+    ]
+    examples = {
+      name: Ragged.of([row[name] for row in rows]) for name in rows[0]
+    }
+    return self.converter(
+      examples,
+      np.arange(len(rows)),
+      num_rows=self.num_rows,
+      lengths={"inputs": answering.width(examples["inputs"], self.length)},
+      packing=False,
+      pad_id=self.vocabulary.pad_id,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Texts:
+  """Rows of one or two texts each, in which a mask may stand.
+
+  Attributes:
+    vocabulary: The vocabulary of the texts.
+    separators: The number of separators between two texts.
+    length: The most tokens of a row; the longer text loses its end.
+    report: A function that is called with a sentence on texts that are cut.
+  """
+
+  vocabulary: Vocabulary
+  separators: int
+  length: int
+  report: Callable[[str], None]
+
+  def rows(self, texts: Sequence[Sequence[str]], first: int) -> list[forms.Row]:
+    """Returns a row for each one or two texts.
+
+    Args:
+      texts: The texts of each row.
+      first: The number of the first example, for messages.
+
+    Raises:
+      UserError: A mask stands behind the last token that is read.
+    """
+    frame = forms.Frame.of(self.vocabulary, self.separators)
+    rows, cut = [], []
+    for number, segments in enumerate(texts, first + 1):
+      ids = [self._pieces(text) for text in (*segments, "")[:2]]
+      row = frame.join_cut(*ids, self.length)
+      whole = frame.join(*ids)
+      if len(row["inputs"]) < len(whole["inputs"]):
+        cut.append(number)
+      if self.num_masks(row) < self.num_masks(whole):
+        raise UserError(
+          f"example {number} has a mask behind the {self.length} tokens that "
+          "are read; shorten it, or raise TASK_FEATURE_LENGTHS"
+        )
+      rows.append(row)
+    report_cut(cut, self.length, self.report)
+    return rows
+
+  def num_masks(self, row: forms.Row) -> int:
+    """Returns the number of masks in a row."""
+    return np.count_nonzero(row["inputs"] == self.vocabulary.mask_id)
+
+  def _pieces(self, text: str) -> np.ndarray:
+    if self.vocabulary.mask_id is None:
+      return encoded(self.vocabulary, text)
+    mask = np.array([self.vocabulary.mask_id], np.int32)
+    between = [encoded(self.vocabulary, part) for part in _MASK.split(text)]
+    return np.concatenate([x for each in between for x in (mask, each)][1:])
+
+
+def encoded(vocabulary: Vocabulary, text: str) -> np.ndarray:
+  """Returns the ids of a text, int32 [pieces]."""
+  return np.array(vocabulary.encode(text), np.int32)
+
+
+def report_cut(
+  numbers: Sequence[int], length: int, report: Callable[[str], None]
+) -> None:
+  """Reports the examples of these numbers, which are cut, if there are any."""
+  if numbers:
+    report(
+      f"inputs of example {', '.join(map(str, numbers))} exceed {length} "
+      "tokens and lose their end; TASK_FEATURE_LENGTHS has the lengths"
+    )
+
+
+class EncoderAnswering:
+  """Computes answers batch by batch, as `Answering` does for what writes.
+
+  Call it inside of `Partitioning.activate`.
+  """
+
+  def __init__(
+    self,
+    model: nn.Module,
+    vocabulary: Vocabulary,
+    *,
+    params: Any,
+    mesh: jax.sharding.Mesh,
+    length: int,
+    batch_size: int,
+    converter: converters.Encoder,
+    form: Mapping[str, Any] | None,
+    num_fillings: int,
+    report: Callable[[str], None],
+  ):
+    """Prepares the functions; nothing is compiled.
+
+    Args:
+      model: An encoder.
+      vocabulary: The vocabulary of the texts.
+      params: The parameters on the mesh.
+      mesh: The mesh of devices.
+      length: The most tokens of a row; longer texts lose their end, a context
+        is read in windows.
+      batch_size: The number of rows of a batch, a multiple of the data axis of
+        the mesh.
+      converter: The layout of a batch.
+      form: As in `HeadAnswers`.
+      num_fillings: The number of tokens that are named for each mask.
+      report: A function that is called with a sentence on texts that are cut.
+
+    Raises:
+      UserError: The length is too short for the form.
+    """
+    self._vocabulary = vocabulary
+    self._params = params
+    self._mesh = mesh
+    self._length = length
+    self._batch_size = batch_size
+    self._form = form
+    self._report = report
+    self._texts = Texts(vocabulary, converter.separators, length, report)
+    self._batch = Rows(converter, vocabulary, length, batch_size)
+    if form is None:
+      number = min(num_fillings, vocabulary.size)
+      self._fill = jax.jit(
+        functools.partial(_likeliest, model, vocabulary.size, number)
+      )
+    else:
+      self._rows_of = forms.of_task(
+        form,
+        vocabulary,
+        length,
+        separators=converter.separators,
+        longest=converter.longest_example,
+      )
+      self._scorer = scoring.make_encoder_scorer(model, converter)
+
+  def answers(
+    self, examples: Iterable[Example], first: int = 0
+  ) -> Iterator[list[dict[str, Any]]]:
+    """Yields, for each batch, its examples with their answers.
+
+    Each has `prediction`: the class, the number, the choice, the span, the text
+    with brackets around what is tagged, or the text with its masks filled.
+    Beside it are `probabilities` of classes or choices by their names, `spans`
+    with their scores, the best first, and `null_score`, that of no answer less
+    the best one's; `tags` of words; or `fillings`, the likeliest tokens of each
+    mask with their probabilities. Values of these names from an earlier answer
+    are left out.
+
+    Args:
+      examples: The examples, as `HeadAnswers.check` yields them.
+      first: The number of the first example, for messages.
+
+    Raises:
+      UserError: A mask stands behind the last token that is read.
+    """
+    answer = self._filled if self._form is None else self._scored
+    for batch in answering.batches(examples, self._batch_size):
+      texts = [example["inputs"].split("\t") for example in batch]
+      yield [
+        {k: v for k, v in example.items() if k not in _OF_ANSWERS} | found
+        for example, found in zip(batch, answer(texts, first), strict=True)
+      ]
+      first += len(batch)
+
+  def _scored(
+    self, texts: Sequence[list[str]], first: int
+  ) -> Iterator[dict[str, Any]]:
+    """Yields the answers of a head."""
+    rows, cut = [], []
+    for number, segments in enumerate(texts):
+      ids, text = self._record(segments)
+      lengths = np.array([[len(ids["first"]), len(ids["second"])]])
+      for window in range(int(self._rows_of.num_rows(lengths)[0])):
+        row, described = self._rows_of(ids, text, window)
+        if "window" in described:
+          described["window"]["example"] = number
+        rows.append((row, text | described))
+      if self._rows_of.whole_lengths(lengths)[0] > self._length:
+        cut.append(first + number + 1)
+    report_cut(cut, self._length, self._report)
+    task = types.SimpleNamespace(form=self._form)
+    known, scored = [], []
+    for some in answering.batches(rows, self._batch_size):
+      batch = self._laid_out(*zip(*some, strict=True))
+      outputs = self._scorer.compute(
+        self._params, batch, self._put, answered=True
+      )
+      outputs = jax.tree.map(partitioning_lib.fetch_whole, outputs)
+      scored += self._scorer.rows(task, batch, outputs)
+      known += batch.texts
+    pairs = zip(*self._scorer.joined(task, known, scored), strict=True)
+    return (self._answer(text, row) for text, row in pairs)
+
+  def _record(
+    self, segments: Sequence[str]
+  ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Returns what a prepared record of these texts has, labels hidden."""
+    form, (first, *rest) = self._form["form"], segments
+    if form == "tags":
+      words = first.split()
+      ids, places = self._vocabulary.encode_with_places(" ".join(words))
+      return {"first": ids, "second": _NOTHING}, {
+        "tokens": words,
+        "first_pieces": forms.first_pieces(words, places),
+        "label": [-1] * len(words),
+      }
+    encode = functools.partial(encoded, self._vocabulary)
+    ids = encode(first)
+    if form == "spans":
+      (context,) = rest
+      second, places = self._vocabulary.encode_with_places(context)
+      return {"first": ids, "second": second}, {
+        "context": context,
+        "answers": [],
+        **{"answer_start": -1, "answer_end": -1},
+        **{"piece_starts": places[:, 0], "piece_ends": places[:, 1]},
+      }
+    second = list(map(encode, rest))
+    text = {"label": np.nan if form == "number" else -1}
+    if form == "choices":
+      text |= {"choices": rest, "second_lengths": list(map(len, second))}
+    return {"first": ids, "second": np.concatenate([*second, _NOTHING])}, text
+
+  def _answer(self, text, row) -> dict[str, Any]:
+    """Returns what is shown of a scorer's row."""
+    shown = {"prediction": row["prediction"]}
+    if "probabilities" in row:
+      names = text.get("choices", self._form.get("classes"))
+      pairs = zip(names, row["probabilities"], strict=True)
+      shown["probabilities"] = dict(pairs)
+    for name in ("spans", "null_score", "tags"):
+      if name in row:
+        shown[name] = row[name]
+    if shown.get("null_score") is not None and not self._form.get("no_answer"):
+      del shown["null_score"]
+    return shown
+
+  def _filled(
+    self, texts: Sequence[list[str]], first: int
+  ) -> Iterator[dict[str, Any]]:
+    """Yields texts with their masks filled."""
+    rows = self._texts.rows(texts, first)
+    batch = self._laid_out(rows, [{}] * len(rows))
+    hidden_BL = batch.inputs == self._vocabulary.mask_id
+    most = answering.width(
+      Ragged.of([np.flatnonzero(hidden_L) for hidden_L in hidden_BL]), np.inf
+    )
+    places_BP = np.argsort(~hidden_BL, axis=1, kind="stable")[:, :most]
+    put = self._put({**batch.arrays, "places": places_BP.astype(np.int32)})
+    ids_BPK, shares_BPK = jax.tree.map(
+      partitioning_lib.fetch_whole, self._fill(self._params, put)
+    )
+    for row, segments in enumerate(texts):
+      fillings = [
+        [
+          {
+            "token": self._written(token),
+            "probability": round(share, 6),
+          }
+          for token, share in zip(ids, shares, strict=True)
+        ]
+        for ids, shares in zip(
+          ids_BPK[row, : np.count_nonzero(hidden_BL[row])].tolist(),
+          shares_BPK[row].tolist(),
+          strict=False,
+        )
+      ]
+      between = _MASK.split("\t".join(segments))
+      best = [f" {each[0]['token']}" for each in fillings]
+      text = "".join(
+        itertools.chain(*itertools.zip_longest(between, best, fillvalue=""))
+      )
+      yield {"prediction": text.strip(" "), "fillings": fillings}
+
+  def _written(self, token: int) -> str:
+    """Returns the text of a token; of a special one, its name."""
+    text = self._vocabulary.decode([token]).strip()
+    return text or str(self._vocabulary.pieces()[token])
+
+  def _laid_out(self, rows, texts) -> EvaluationBatch:
+    arrays = self._batch(rows)
+    lengths_B = np.array([len(row["inputs"]) for row in rows], np.int32)
+    return EvaluationBatch(
+      arrays,
+      np.arange(len(rows)),
+      list(texts),
+      [{}] * len(rows),
+      arrays["encoder_input_tokens"],
+      lengths_B,
+    )
+
+  def _put(self, arrays: dict[str, np.ndarray]) -> dict[str, jax.Array]:
+    return partitioning_lib.put_whole_batch(arrays, self._mesh)
+
+
+def _likeliest(model, vocabulary_size, number, params, batch):
+  """Returns the likeliest tokens of places, [B, P, K] ids and probabilities."""
+  apply = functools.partial(model.apply, {"params": params})
+  hidden_BLD = apply(batch, method="hidden")
+  logits_BPV = apply(hidden_BLD, places_BP=batch["places"], method="logits")
+  # Rows of the embedding that only fill it up are no tokens.
+  shares_BPV = jax.nn.softmax(logits_BPV[..., :vocabulary_size])
+  shares_BPK, ids_BPK = jax.lax.top_k(shares_BPV, number)
+  return ids_BPK, shares_BPK
