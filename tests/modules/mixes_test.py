@@ -81,8 +81,7 @@ def test_what_a_mix_cannot_be(params):
 
 def tagger():
   model, _ = tiny_models.build("bert", "../heads/tags.gin")
-  head = model.heads.parts["tags"].clone(before=BiLstm(features=5))
-  return model.clone(heads=model.heads.clone(parts={"tags": head}))
+  return model.clone(recurrent=BiLstm(features=5))
 
 
 def test_a_recurrent_tagger_reads_no_padding():
@@ -100,6 +99,24 @@ def test_a_recurrent_tagger_reads_no_padding():
   other = TOKENS.copy()
   other[1, -1] = 20
   assert np.abs(tags(other)[1, 0] - tags(TOKENS)[1, 0]).max() > 0
+
+
+def test_a_recurrent_tagger_reads_the_text_and_not_its_predicted_places():
+  """Training asks for first pieces of words, before all other places."""
+  model = tagger()
+  params = nn.unbox(state_lib.initial_variables(model, jax.random.key(0)))
+  places = np.array([[3, 1, 0], [1, 4, 5]])
+
+  def tags(places_BP):
+    x_BLD = hidden(model, params)
+    return np.asarray(
+      model.apply(
+        {"params": params}, x_BLD, "tags", places_BP=places_BP, method="logits"
+      )
+    )
+
+  expected = np.take_along_axis(tags(None), places[..., None], axis=1)
+  np.testing.assert_allclose(tags(places), expected, atol=1e-6)
 
 
 def test_a_recurrent_tagger_lies_on_a_mesh():

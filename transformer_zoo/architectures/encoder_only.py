@@ -49,6 +49,8 @@ class EncoderOnly(nn.Module):
     token_type_embedder: embeds the segment that each token is of, or None.
     pooler: goes before those heads that read one token of a text and have no
       pooler of their own, or None.
+    recurrent: goes over the output of the layers, like `BiLstm`, whose output
+      the pooler and the heads read; or None.
     pad_id: the token that is padding, the vocabulary's.
   """
 
@@ -57,6 +59,7 @@ class EncoderOnly(nn.Module):
   heads: Heads
   token_type_embedder: nn.Module | None = None
   pooler: nn.Module | None = None
+  recurrent: nn.Module | None = None
   pad_id: int = 0
 
   reads: ClassVar[tuple[str, ...]] = ("encoder_input_tokens",)
@@ -91,7 +94,10 @@ class EncoderOnly(nn.Module):
       token_positions_1L=batch.get("encoder_positions"),
       deterministic=deterministic,
     )
-    return jnp.where(valid_BL[..., None], x_BLD, 0)
+    x_BLD = jnp.where(valid_BL[..., None], x_BLD, 0)
+    if self.recurrent is None:
+      return x_BLD
+    return jnp.where(valid_BL[..., None], self.recurrent(x_BLD), 0)
 
   def logits(
     self,

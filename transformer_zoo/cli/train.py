@@ -5,14 +5,19 @@ of the run's result.json.
 """
 
 import argparse
+import pathlib
 
 from transformer_zoo.cli import common
+from transformer_zoo.errors import UserError
 
 SUMMARY = "train: pre-train or fine-tune, as the gin files say"
 EXAMPLE = (
   "zoo train --gin_file=runs/miniature_pretrain.gin --gin.TRAIN_STEPS=1000 "
   "--gin.MODEL_DIR=\"'runs/first'\""
 )
+
+# The macros that each run of `--seeds` has of its own.
+_OWN = ("RANDOM_SEED=", "MODEL_DIR=")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,12 +30,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     metavar="STEPS",
     help="take a trace of steps, as 10:13, into <run>/profile/",
   )
+  parser.add_argument(
+    "--seeds",
+    type=int,
+    metavar="N",
+    help="train N seeds from RANDOM_SEED on, each in <MODEL_DIR>/seed_K, and "
+    "write their median to <MODEL_DIR>/seeds.json",
+  )
+  parser.add_argument(
+    "--restarts",
+    type=int,
+    default=0,
+    metavar="N",
+    help="with --seeds: start at most N degenerate runs again with other seeds",
+  )
 
 
 def run(arguments: argparse.Namespace) -> None:
   """Loads, trains, prints where the result is."""
+  if arguments.seeds is None and arguments.restarts:
+    raise UserError("--restarts needs --seeds, the number of runs that count")
   profiled = [f"PROFILE={arguments.profile!r}"] if arguments.profile else []
   common.load_gin(arguments, "train", extra=profiled)
   from transformer_zoo import config
 
-  print(config.call("train"))
+  if arguments.seeds is None:
+    print(config.call("train"))
+    return
+  from transformer_zoo.runs import reuse
+  from transformer_zoo.runs import seeds
+
+  given = arguments.overrides
+
+  def train(seed: int, folder: pathlib.Path) -> None:
+    own = [f"RANDOM_SEED={seed}", f"MODEL_DIR={str(folder)!r}"]
+    arguments.overrides = [
+      *(text for text in given if not text.startswith(_OWN)),
+      *own,
+    ]
+    common.load_gin(arguments, "train", extra=profiled)
+    config.call("train")
+
+  with reuse.reused():
+    path = seeds.train(
+      train,
+      pathlib.Path(config.value("MODEL_DIR")),
+      first_seed=config.value("RANDOM_SEED"),
+      seeds=arguments.seeds,
+      restarts=arguments.restarts,
+    )
+  print(path)

@@ -171,13 +171,11 @@ class TokenClassLogits(nn.Module):
 
   Attributes:
     num_classes: K; the start and the end of an answer are two.
-    before: goes over the vectors of all tokens first, like `BiLstm`; or None.
     dropout: applied before the output.
     out: the projection to the classes.
   """
 
   num_classes: int
-  before: nn.Module | None = None
   dropout: nn.Module = part(Dropout)
   out: nn.Module = part(Linear, kernel_axes=("embed", None), use_bias=True)
 
@@ -188,7 +186,5 @@ class TokenClassLogits(nn.Module):
   ) -> jax.Array:
     """Returns float32 logits [B, P, K]."""
     del embedder
-    if self.before is not None:
-      x_BPD = self.before(x_BPD)
     x_BPD = self.dropout(x_BPD, deterministic=deterministic)
     return self.out(x_BPD, self.num_classes).astype(jnp.float32)

@@ -52,6 +52,28 @@ def test_adam_equals_optax():
       np.testing.assert_allclose(found[name], wanted[name], rtol=1e-6)
 
 
+def test_without_bias_correction_equals_its_formula():
+  """BERT's `AdamWeightDecayOptimizer`, in a few lines of numpy."""
+  b1, b2, epsilon, decay, rate = 0.9, 0.999, 1e-6, 0.01, 0.1
+  params = {"kernel": draw((4, 3), 0), "scale": draw((3,), 1)}
+  optimizer = adamw(
+    schedules.constant(rate),
+    epsilon=epsilon,
+    weight_decay=decay,
+    bias_correction=False,
+  )
+  first = dict.fromkeys(params, 0.0)
+  second = dict.fromkeys(params, 0.0)
+  for step, found in enumerate(updates_of(optimizer, params)):
+    for name, value in params.items():
+      gradient = draw(value.shape, step) * 10.0**step
+      first[name] = b1 * first[name] + (1 - b1) * gradient
+      second[name] = b2 * second[name] + (1 - b2) * gradient**2
+      direction = first[name] / (np.sqrt(second[name]) + epsilon)
+      direction += decay * value * (name == "kernel")
+      np.testing.assert_allclose(found[name], -rate * direction, rtol=1e-5)
+
+
 def test_the_first_step_is_as_long_as_the_rate():
   optimizer = adamw(schedules.constant(0.01), weight_decay=0.0)
   (update,) = updates_of(optimizer, {"scale": jnp.ones(5)}, steps=1)

@@ -1,0 +1,100 @@
+"""Steps that follow from epochs and from shares of a run."""
+
+import sys
+
+import gin
+import pytest
+
+from transformer_zoo import config
+from transformer_zoo.errors import UserError
+from transformer_zoo.runs import course
+
+LENGTHS = {"inputs": 16, "targets": 8}
+
+
+@pytest.fixture
+def steps(prepared_dir, monkeypatch):
+  """Returns a function from epochs and rows to steps of a prepared task."""
+  monkeypatch.setitem(sys.modules, "seqio", None)
+
+  def call(epochs, batch_size, task="colours"):
+    return course.steps_of_epochs(
+      epochs, task, str(prepared_dir), LENGTHS, batch_size
+    )
+
+  return call
+
+
+def test_epochs_are_rounded_up_to_batches(steps):
+  assert steps(1, 10) == 10
+  assert steps(1, 32) == 4  # of 100 examples
+  assert steps(3, 32) == 12
+  assert steps(2.5, 32) == 10
+  assert steps(0.1, 32) == 1
+  assert steps(1, 10, "mixed") == 20  # Of two tasks with a rate.
+
+
+@pytest.mark.parametrize("epochs", [0, -1, float("nan"), float("inf")])
+def test_epochs_have_to_be_some(steps, epochs):
+  with pytest.raises(UserError, match="steps_of_epochs.epochs=.* has to be ab"):
+    steps(epochs, 10)
+
+
+def test_shares():
+  assert course.share_of_steps(115, 0.06) == 7
+  assert course.share_of_steps(10, 0.0) == 0
+  with pytest.raises(UserError, match="share_of_steps.share=1.5 has to be fr"):
+    course.share_of_steps(10, 1.5)
+
+
+@pytest.mark.parametrize(
+  "family, epoch, steps, warmup, decay",
+  [("bert", 4, 12, 1, 0.01), ("roberta", 7, 70, 4, 0.1)],
+)
+def test_recipes_count_the_rows_of_their_task(
+  monkeypatch, family, epoch, steps, warmup, decay
+):
+  monkeypatch.setattr(course, "_examples", lambda *_: 100)
+  files = [f"architectures/{family}.gin", f"sizes/{family}_base.gin"]
+  config.load(
+    [*files, f"runs/{family}_finetune.gin"],
+    ["MODEL_DIR='run'", "MIXTURE_OR_TASK_NAME='task'"],
+  )
+  run = gin.get_bindings("train")
+  rates = [float(run["learning_rate"](step)) for step in range(steps + 1)]
+  assert run["train_steps"] == steps
+  assert run["periods"].evaluate == run["periods"].checkpoint == epoch
+  assert rates[warmup] == max(rates) == pytest.approx(2e-5)
+  assert rates[0] == rates[steps] == 0.0
+  assert gin.query_parameter("adamw.weight_decay") == decay
+  gin.clear_config()
+
+
+@pytest.mark.parametrize(
+  "files, form, length",
+  [
+    (["runs/squad.gin"], "spans", 384),
+    (["runs/conll2003.gin"], "tags", 128),
+    (["runs/choices.gin"], "choices", 512),
+    (["heads/number.gin"], "number", 128),
+    (["runs/conll2003.gin", "peft/features.gin"], "tags", 128),
+    (
+      ["runs/conll2003.gin", "peft/features.gin", "peft/bilstm.gin"],
+      "tags",
+      128,
+    ),
+  ],
+)
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_files_after_a_recipe(monkeypatch, family, files, form, length):
+  monkeypatch.setattr(course, "_examples", lambda *_: 100)
+  recipe = [f"architectures/{family}.gin", f"sizes/{family}_base.gin"]
+  recipe += [f"runs/{family}_finetune.gin", *files]
+  task = ["MIXTURE_OR_TASK_NAME='task'"]
+  config.load(recipe, ["MODEL_DIR='run'", *task])
+  run = gin.get_bindings("train")
+  assert run["converter"].form == form
+  assert run["task_feature_lengths"] == {"inputs": length}
+  assert not run["packing"]
+  run["objective"].check(run["model"])
+  gin.clear_config()

@@ -1,0 +1,108 @@
+"""Numbers of steps that follow from others: of epochs, and of shares of a run.
+
+gin files bind these functions in place of numbers:
+
+    TRAIN_STEPS = @steps_of_epochs()
+    WARMUP_STEPS = @share_of_steps()
+"""
+
+from collections.abc import Mapping
+import functools
+import json
+import math
+from typing import Any
+
+import gin
+
+from transformer_zoo.data.features import converters
+from transformer_zoo.data.loader import loader
+from transformer_zoo.errors import UserError
+from transformer_zoo.runs import inputs
+
+
+@gin.register
+def steps_of_epochs(
+  epochs: float,
+  mixture_or_task_name: str,
+  prepared_dir: str,
+  task_feature_lengths: Mapping[str, int],
+  batch_size: int,
+  converter: converters.Converter = converters.ENCODER_DECODER,
+) -> int:
+  """Returns the steps of some epochs of unpacked rows.
+
+  Each epoch is rounded up to whole batches, as in fairseq and in Hugging Face's
+  trainer. A long context that is read in several windows counts as so many
+  examples. The data is prepared where it is not.
+
+  Args:
+    epochs: The number of epochs; may be a fraction.
+    mixture_or_task_name: The name of the mixture or task of the run.
+    prepared_dir: The folder of prepared data.
+    task_feature_lengths: The number of tokens of each feature.
+    batch_size: The number of rows of a batch, one example in each.
+    converter: The layout of a batch.
+
+  Raises:
+    UserError: `epochs` is not above 0, or the data cannot be used.
+  """
+  if not 0 < epochs < math.inf:
+    raise UserError(f"steps_of_epochs.epochs={epochs} has to be above 0")
+  lengths = inputs.whole_lengths(converter, task_feature_lengths)
+  examples = _examples(
+    mixture_or_task_name, prepared_dir, json.dumps(lengths), converter
+  )
+  return math.ceil(epochs * math.ceil(examples / batch_size))
+
+
+# A macro calls this again wherever it is used.
+@functools.lru_cache(maxsize=16)
+def _examples(
+  name: str, prepared_dir: str, lengths: str, converter: converters.Converter
+) -> int:
+  """Returns the training examples of all tasks with a rate above 0."""
+  mixture = inputs.prepared(
+    name,
+    prepared_dir,
+    form=converters.form_of(converter),
+    required_splits=("train",),
+  )
+  batches = loader.open_batches(
+    mixture,
+    split="train",
+    lengths=json.loads(lengths),
+    batch_size=1,
+    seed=0,
+    packing=False,
+    converter=converter,
+  )
+  return int(batches.num_examples.sum())
+
+
+@gin.register
+def share_of_steps(steps: int, share: float) -> int:
+  """Returns a share of the steps of a run, rounded to a whole number.
+
+  BERT warms up for 10 % of the steps of fine-tuning and RoBERTa for 6 %.
+
+  Args:
+    steps: The number of steps of the run.
+    share: The share, from 0 to 1.
+
+  Raises:
+    UserError: The share is outside of that.
+  """
+  if not 0 <= share <= 1:
+    raise UserError(f"share_of_steps.share={share} has to be from 0 to 1")
+  return round(steps * share)
+
+
+@gin.register
+def before_step(step: int, value: Any) -> dict[int, Any]:
+  """Returns {step: value}, for `train.length_warmup` or `batch_size_warmup`.
+
+  Args:
+    step: The first step after the stage.
+    value: The lengths or the batch size before it.
+  """
+  return {step: value}
