@@ -12,6 +12,12 @@ from transformer_zoo.peft.trainable import ALL
 
 RUN = ("architectures/t5_1_0.gin", "sizes/tiny.gin", "runs/finetune.gin")
 BINDINGS = ("MODEL_DIR='run'", "MIXTURE_OR_TASK_NAME='task'", "TRAIN_STEPS=24")
+# What goes before a method that is not after RUN.
+BERT = ("architectures/bert.gin", "sizes/bert_tiny.gin", RUN[-1])
+BEFORE = {
+  "features": (*BERT, "heads/tags.gin"),
+  "bilstm": (*BERT, "heads/tags.gin", "peft/features.gin"),
+}
 METHODS = sorted(path.stem for path in (tiny_models.GIN / "peft").glob("*.gin"))
 
 
@@ -23,7 +29,7 @@ def clean():
 
 @pytest.mark.parametrize("name", METHODS)
 def test_methods_are_named_after_a_run(name):
-  config.load([*RUN, f"peft/{name}.gin"], BINDINGS)
+  config.load([*BEFORE.get(name, RUN), f"peft/{name}.gin"], BINDINGS)
   trainable = gin.get_bindings("train")["trainable"]
   assert trainable != ALL
   if name == "gradual_unfreezing":

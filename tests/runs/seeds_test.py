@@ -117,3 +117,32 @@ def test_what_cannot_be_compared(tmp_path):
   (tmp_path / "seed_0" / "result.json").write_text(result)
   with pytest.raises(UserError, match="has no scores to compare seeds by: it"):
     runs(tmp_path, {}, first_seed=0, seeds=1, restarts=0)
+
+
+@pytest.mark.slow
+def test_the_command_trains_each_seed_in_a_folder(zoo, gin_file, tmp_path):
+  words = [
+    *("train", f"--gin_file={gin_file}", "--seeds", "2"),
+    f"--gin.MODEL_DIR={str(tmp_path / 'run')!r}",
+    *("--gin.RANDOM_SEED=3", "--gin.TRAIN_STEPS=4"),
+    *("--gin.EVAL_PERIOD=4", "--gin.CHECKPOINT_PERIOD=4"),
+  ]
+  code, output, error = zoo(*words)
+  assert code == 0, error
+  assert output.strip().endswith("run/seeds.json")
+  summary = json.loads((tmp_path / "run" / "seeds.json").read_text())
+  assert summary["seeds"] == [3, 4]
+  metrics = {
+    (tmp_path / "run" / f"seed_{seed}" / "metrics.jsonl").read_text()
+    for seed in (3, 4)
+  }
+  assert len(metrics) == 2
+  code, again, _ = zoo(*words)
+  assert code == 0
+  assert again.splitlines()[-2:] == output.splitlines()[-2:]
+
+
+def test_restarts_need_seeds(zoo, gin_file):
+  code, _, error = zoo("train", f"--gin_file={gin_file}", "--restarts", "2")
+  assert code == 2
+  assert "--restarts needs --seeds, the number of runs that count" in error
