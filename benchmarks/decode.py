@@ -49,6 +49,7 @@ def measure(arguments) -> dict:
     seconds.append(time.perf_counter() - start)
   median = statistics.median(seconds)
   return {
+    "seconds": seconds,
     "shape": arguments.shape,
     "batch_size": batch_size,
     "num_beams": arguments.num_beams,
@@ -86,7 +87,7 @@ def main():
   work["batch_size"] = arguments.batch_size or shape.batch_size
   work["targets"] = arguments.targets or shape.targets
   found = peers.beside(
-    lambda: measure(arguments)["seconds_per_batch"],
+    lambda: measure(arguments)["seconds"],
     arguments.peers,
     work,
     arguments.rounds,

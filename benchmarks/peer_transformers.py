@@ -1,12 +1,16 @@
-"""T5 of `transformers` in eager PyTorch, for peers.py: one JSON argument."""
+"""`transformers` in eager PyTorch, for peers.py: one JSON argument."""
 
 from collections.abc import Callable
+import itertools
 import json
 import os
 import sys
 import time
 
 import torch
+from transformers import BertConfig
+from transformers import BertForPreTraining
+from transformers import BertForSequenceClassification
 from transformers import T5Config
 from transformers import T5ForConditionalGeneration
 from transformers.optimization import Adafactor
@@ -57,6 +61,65 @@ def train(work: dict) -> list[float]:
   return timed(step, work["warmup"], work["steps"])
 
 
+def bert(work: dict) -> BertConfig:
+  """A BERT of this size, dropout everywhere as it has by default."""
+  return BertConfig(
+    vocab_size=work["vocab_size"],
+    hidden_size=work["d_model"],
+    intermediate_size=work["d_ff"],
+    num_hidden_layers=work["num_layers"],
+    num_attention_heads=work["num_heads"],
+    hidden_act="gelu_new",
+    hidden_dropout_prob=work["dropout"],
+    attention_probs_dropout_prob=work["dropout"],
+  )
+
+
+def pretrain_bert(work: dict) -> list[float]:
+  """Seconds of each step: hidden tokens, next sentence, AdamW."""
+  inputs = random_tokens(work, work["inputs"])
+  hidden = torch.rand(inputs.shape) < 0.15
+  batch = {
+    "input_ids": inputs,
+    "attention_mask": torch.ones_like(inputs),
+    "token_type_ids": torch.zeros_like(inputs),
+    "labels": torch.where(hidden, inputs, -100),
+    "next_sentence_label": torch.randint(0, 2, (len(inputs),)),
+  }
+  return fit(BertForPreTraining(bert(work)), [batch], work)
+
+
+def finetune_bert(work: dict) -> list[float]:
+  """Seconds of each step on padded pairs: their class, AdamW."""
+  batches = []
+  for lengths in torch.tensor(work["lengths"]).split(work["batch_size"]):
+    inputs = random_tokens(work, work["inputs"])
+    valid = torch.arange(work["inputs"]) < lengths[:, None]
+    batches.append(
+      {
+        "input_ids": inputs * valid,
+        "attention_mask": valid.long(),
+        "token_type_ids": torch.zeros_like(inputs),
+        "labels": torch.randint(0, 2, (len(inputs),)),
+      }
+    )
+  return fit(BertForSequenceClassification(bert(work)), batches, work)
+
+
+def fit(model: torch.nn.Module, batches: list[dict], work: dict) -> list[float]:
+  """Seconds of each step: forward, backward, AdamW."""
+  model.train()
+  optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+  turn = itertools.cycle(batches)
+
+  def step():
+    model(**next(turn)).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+  return timed(step, work["warmup"], work["steps"])
+
+
 def decode(work: dict) -> list[float]:
   """Seconds of each batch that is decoded to its full length."""
   model = build(work).eval()
@@ -87,8 +150,15 @@ def timed(run: Callable[[], None], warmup: int, repeats: int) -> list[float]:
   return seconds
 
 
+TASKS = {
+  "train": train,
+  "decode": decode,
+  "bert_small": pretrain_bert,
+  "bert_small_mrpc": finetune_bert,
+}
+
 if __name__ == "__main__":
   torch.manual_seed(0)
   torch.set_num_threads(os.cpu_count())
   asked = json.loads(sys.argv[1])
-  print(json.dumps({"train": train, "decode": decode}[asked["task"]](asked)))
+  print(json.dumps(TASKS[asked["task"]](asked)))

@@ -20,14 +20,27 @@ PEERS = ("transformers", "t5x")
 def work_of(
   task: str, model: nn.Module, shape: shapes.Shape, **settings
 ) -> dict:
-  """What a peer is told: a T5.1.1 of this size, and what to do with it.
+  """What a peer is told: a model of this size, and what to do with it.
 
   Args:
-    task: 'train' or 'decode'.
+    task: 'train' or 'decode' for a T5.1.1; the name of the shape for a BERT.
     model: ours.
     shape: rows and lengths.
     **settings: `dropout`, `steps` and `warmup`; `num_beams` and `repeats`.
   """
+  if shape.task:
+    layer = model.encoder.layer
+    return {
+      "task": task,
+      "vocab_size": model.token_embedder.num_embeddings,
+      "d_model": model.token_embedder.features,
+      "d_ff": layer.mlp.d_ff,
+      "num_heads": layer.attention.num_heads,
+      "num_layers": model.encoder.num_layers,
+      "batch_size": shape.batch_size,
+      "inputs": shape.inputs,
+      **settings,
+    }
   attention = model.decoder.stack.layer.self_attention
   return {
     "task": task,
@@ -45,8 +58,8 @@ def work_of(
   }
 
 
-def median_seconds(peer: str, work: dict) -> float | None:
-  """Seconds of a step or a batch, the median of several; None without peer."""
+def seconds_of(peer: str, work: dict) -> list[float] | None:
+  """Seconds of each step or batch; None without the peer."""
   script = pathlib.Path(__file__).with_name(f"peer_{peer}.py")
   done = subprocess.run(
     [sys.executable, str(script), json.dumps(work)],
@@ -58,31 +71,39 @@ def median_seconds(peer: str, work: dict) -> float | None:
     reason = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
     print(f"{peer} left out: {reason[0]}", file=sys.stderr)
     return None
-  return statistics.median(json.loads(done.stdout.splitlines()[-1]))
+  return json.loads(done.stdout.splitlines()[-1])
 
 
 def beside(
-  ours: Callable[[], float], peers: list[str], work: dict, rounds: int
+  ours: Callable[[], list[float]], peers: list[str], work: dict, rounds: int
 ) -> dict[str, list[float]]:
-  """Medians of each, in turn, once a round; and ratios, above 1 if slower.
+  """Each in turn, once a round: seconds, and ratios, above 1 if slower.
+
+  Medians are of a round's steps; so are the fastest, which other work on the
+  machine disturbs least.
 
   Args:
-    ours: measures ours once.
+    ours: measures ours once, step by step.
     peers: whom to run, of `PEERS`.
     work: what they are told.
     rounds: how often.
   """
-  found: dict[str, list[float]] = {"ours": []}
+  measured: dict[str, list[list[float]]] = {"ours": []}
   for _ in range(rounds):
     for peer in peers:
-      seconds = median_seconds(peer, work)
+      seconds = seconds_of(peer, work)
       if seconds is not None:
-        found.setdefault(peer, []).append(seconds)
-    found["ours"].append(ours())
-  for peer in peers:
-    if peer in found:
-      found[f"{peer}_over_ours"] = [
+        measured.setdefault(peer, []).append(seconds)
+    measured["ours"].append(ours())
+  found = {}
+  for suffix, of in (("", statistics.median), ("_fastest", min)):
+    for name, rounds_of in measured.items():
+      found[name + suffix] = [of(seconds) for seconds in rounds_of]
+    for name in measured.keys() - {"ours"}:
+      found[f"{name}{suffix}_over_ours"] = [
         theirs / mine
-        for theirs, mine in zip(found[peer], found["ours"], strict=True)
+        for theirs, mine in zip(
+          found[name + suffix], found["ours" + suffix], strict=True
+        )
       ]
   return found

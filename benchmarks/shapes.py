@@ -15,26 +15,52 @@ from transformer_zoo.training import state
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-  """A size and its batch."""
+  """A size and its batch.
+
+  Attributes:
+    size: the file of the size.
+    batch_size: rows.
+    inputs: tokens of a row.
+    targets: tokens of the decoder's rows; 0 without a decoder.
+    architecture: the file of the architecture.
+    task: for an encoder, the file that chooses its heads.
+  """
 
   size: str
   batch_size: int
   inputs: int
-  targets: int
+  targets: int = 0
+  architecture: str = "architectures/t5_1_1.gin"
+  task: str | None = None
 
 
+_BERT = "architectures/bert.gin"
 SHAPES = {
   "tiny": Shape("sizes/tiny.gin", 16, 128, 32),
   "tiny_32k": Shape("sizes/tiny_32k.gin", 32, 512, 97),
   "small": Shape("sizes/t5_1_1_small.gin", 8, 512, 114),
+  "bert_small": Shape(
+    *("sizes/bert_small.gin", 16, 128),
+    architecture=_BERT,
+    task="heads/tokens_next_sentence.gin",
+  ),
+  "bert_small_mrpc": Shape(
+    *("sizes/bert_small.gin", 32, 128),
+    architecture=_BERT,
+    task="heads/classes.gin",
+  ),
 }
+ENCODERS = tuple(name for name, shape in SHAPES.items() if shape.task)
+DECODERS = tuple(name for name, shape in SHAPES.items() if shape.targets)
 
 
 def parse(
-  parser: argparse.ArgumentParser, default: str = "tiny"
+  parser: argparse.ArgumentParser,
+  default: str = "tiny",
+  choices: Sequence[str] = DECODERS,
 ) -> argparse.Namespace:
   """Adds `--shape`, `--dtype`, `--json`, and parses the command line."""
-  parser.add_argument("--shape", choices=SHAPES, default=default)
+  parser.add_argument("--shape", choices=choices, default=default)
   parser.add_argument(
     "--dtype", choices=("float32", "bfloat16"), default="float32"
   )
@@ -45,10 +71,10 @@ def parse(
 def model_of(
   arguments: argparse.Namespace, overrides: Sequence[str] = ()
 ) -> tuple[nn.Module, Shape]:
-  """The T5.1.1 of the chosen shape."""
+  """The model of the chosen shape."""
   shape = SHAPES[arguments.shape]
   config.load(
-    ["architectures/t5_1_1.gin", shape.size],
+    [shape.architecture, shape.size, *filter(None, [shape.task])],
     [f"DTYPE={arguments.dtype!r}", *overrides],
     root="MODEL",
   )

@@ -4,10 +4,14 @@ Prints seconds per step (median), tokens per second, model FLOPs utilisation
 against a matmul peak measured in the same process, compile seconds and peak
 memory. Shapes (shapes.py): tiny is d_model 256, d_ff 512 gated GELU, 4+4
 layers, 4 heads of 64, vocabulary 8192, batch 16, inputs 128, targets 32; small
-is T5.1.1-small at batch 8, inputs 512, targets 114.
+is T5.1.1-small at batch 8, inputs 512, targets 114; both with Adafactor.
+bert_small is BERT-small's pre-training step, 16 rows of 128 tokens, hidden
+tokens and next sentence; bert_small_mrpc its fine-tuning on 32 pairs a step, as
+long as those of MRPC, packed; both with AdamW.
 
 `--peers transformers t5x` measures their training steps in the same run, in
-turn with ours (peers.py), and prints the medians of each round.
+turn with ours (peers.py), and prints medians and fastest steps of each round.
+`transformers` fine-tunes on the same pairs, padded to 128 tokens each.
 """
 
 import argparse
@@ -22,13 +26,17 @@ import peers
 import random_batches
 import shapes
 
+from transformer_zoo.forecast import cost
+from transformer_zoo.objectives import encoder
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import state
 from transformer_zoo.training import step
-from transformer_zoo.training.monitoring import summary
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adafactor import adafactor
+from transformer_zoo.training.optimizers.adam import adamw
 from transformer_zoo.training.sharding import partitioning
+
+_PAIR_STEPS = 8  # Batches of pairs: their rows are packed together.
 
 
 def matmul_peak(dtype: str, size: int = 2048) -> float:
@@ -44,26 +52,61 @@ def matmul_peak(dtype: str, size: int = 2048) -> float:
   return 2 * size**3 / best
 
 
+def t5_work(model, shape: shapes.Shape) -> dict:
+  """One batch of full rows, the objective and the optimizer of T5."""
+  batch = random_batches.packed(
+    shape.batch_size,
+    shape.inputs,
+    shape.targets,
+    model.token_embedder.num_embeddings,
+  )
+  return {
+    "batches": [batch],
+    "tokens": shape.batch_size * (shape.inputs + shape.targets),
+    "objective": sequence_to_sequence,
+    "optimizer": adafactor(schedules.rsqrt()),
+  }
+
+
+def encoder_work(model, shape: shapes.Shape) -> dict:
+  """Batches, the objective and the optimizer of BERT."""
+  vocab_size = model.token_embedder.num_embeddings
+  if "classes" in model.heads.parts:
+    lengths = random_batches.mrpc_lengths(_PAIR_STEPS * shape.batch_size)
+    batches = random_batches.packed_pairs(
+      lengths, _PAIR_STEPS, shape.inputs, vocab_size
+    )
+    tokens = int(lengths.sum()) / _PAIR_STEPS
+    losses = (encoder.ClassLoss(),)
+  else:
+    batches = [
+      random_batches.masked(shape.batch_size, shape.inputs, vocab_size)
+    ]
+    tokens = shape.batch_size * shape.inputs
+    losses = (encoder.MaskedTokenLoss(), encoder.SentencePairLoss())
+  return {
+    "batches": batches,
+    "tokens": tokens,
+    "objective": encoder.EncoderObjective(losses),
+    "optimizer": adamw(schedules.constant(1e-4)),
+  }
+
+
 def measure(arguments) -> dict:
   """Runs the steps and returns the figures."""
   model, shape = shapes.model_of(
     arguments, [f"DROPOUT_RATE={arguments.dropout}"]
   )
-  batch_size, inputs, targets = shape.batch_size, shape.inputs, shape.targets
-  optimizer = adafactor(schedules.rsqrt())
+  work = (encoder_work if shape.task else t5_work)(model, shape)
+  optimizer = work["optimizer"]
   layout = partitioning.Partitioning()
   mesh = layout.mesh()
-  objective = functools.partial(sequence_to_sequence, model)
+  objective = functools.partial(work["objective"], model)
   with layout.activate(mesh):
     train_state = jax.jit(
       functools.partial(state.initial_state, model, optimizer)
     )(jax.random.key(0))
-    batch = partitioning.put_batch(
-      random_batches.packed(
-        batch_size, inputs, targets, model.token_embedder.num_embeddings
-      ),
-      mesh,
-    )
+    batches = [partitioning.put_batch(b, mesh) for b in work["batches"]]
     run_step = jax.jit(
       functools.partial(
         step.train_step, objective=objective, optimizer=optimizer
@@ -72,28 +115,30 @@ def measure(arguments) -> dict:
     )
     key = jax.random.key(1)
     start = time.perf_counter()
-    compiled = run_step.lower(train_state, batch, key).compile()
+    compiled = run_step.lower(train_state, batches[0], key).compile()
     compile_seconds = time.perf_counter() - start
+    forward = cost.count(objective, train_state.params, batches[0])
     seconds = []
     for i in range(arguments.warmup + arguments.steps):
+      batch = batches[i % len(batches)]
       start = time.perf_counter()
       train_state, sums = compiled(train_state, batch, key)
       jax.block_until_ready((train_state, sums))
       if i >= arguments.warmup:
         seconds.append(time.perf_counter() - start)
-  tokens = batch_size * (inputs + targets)
-  flops = 3 * batch_size * summary.forward_flops(model, inputs, targets)
+  flops = 3 * forward.matmul_flops
   peak = matmul_peak(arguments.dtype)
   median = statistics.median(seconds)
   memory = compiled.memory_analysis()
   return {
+    "seconds": seconds,
     "shape": arguments.shape,
     "dtype": arguments.dtype,
     "dropout": arguments.dropout,
     "device": jax.devices()[0].device_kind,
     "seconds_per_step": median,
     "fastest_seconds": min(seconds),
-    "tokens_per_second": tokens / median,
+    "tokens_per_second": work["tokens"] / median,
     "model_flops": flops,
     "matmul_peak_flops_per_second": peak,
     "model_flops_utilisation": flops / median / peak,
@@ -112,21 +157,23 @@ def main():
   parser.add_argument("--warmup", type=int, default=2)
   parser.add_argument("--peers", nargs="+", choices=peers.PEERS)
   parser.add_argument("--rounds", type=int, default=2, help="with --peers")
-  arguments = shapes.parse(parser)
+  arguments = shapes.parse(parser, choices=tuple(shapes.SHAPES))
   if not arguments.peers:
     shapes.show(measure(arguments), arguments.json)
     return
   model, shape = shapes.model_of(arguments)
+  pairs = _PAIR_STEPS * shape.batch_size
   work = peers.work_of(
-    "train",
+    arguments.shape if shape.task else "train",
     model,
     shape,
     dropout=arguments.dropout,
     steps=arguments.steps,
     warmup=arguments.warmup,
+    lengths=random_batches.mrpc_lengths(pairs).tolist(),
   )
   found = peers.beside(
-    lambda: measure(arguments)["seconds_per_step"],
+    lambda: measure(arguments)["seconds"],
     arguments.peers,
     work,
     arguments.rounds,

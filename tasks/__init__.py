@@ -27,6 +27,7 @@ from tasks.corpora import c4 as _c4  # noqa: F401
 from tasks.corpora import c4_json_lines as _c4_json_lines  # noqa: F401
 from tasks.corpora import c4_objectives as _c4_objectives  # noqa: F401
 from tasks.corpora import c4_sentences as _c4_sentences  # noqa: F401
+from tasks.corpora import miniature_larger as _miniature_larger  # noqa: F401
 from tasks.corpora import sentence_text as _sentence_text  # noqa: F401
 from tasks.corpora import unlabelled_text as _unlabelled_text
 from tasks.corpora import wikipedia as _wikipedia  # noqa: F401

@@ -1,0 +1,57 @@
+"""The corpus of the miniature world with more documents, for larger models.
+
+`mini_corpus_140k` and `mini_corpus_280k` have 2 and 4 times the documents of
+`mini_corpus`, among them its own. Validation has the same 600. They lie apart
+from `tasks/miniature`, by whose code the data of the suite is recognised.
+"""
+
+import itertools
+
+import seqio
+import tensorflow as tf
+
+from tasks.miniature import corpus  # noqa: F401  # Registers `mini_corpus`.
+from tasks.miniature import documents
+from tasks.miniature import source
+
+_DOMAIN = "chronicle"
+
+
+def corpus_source(count: int) -> source.GeneratedSource:
+  """Returns the source of `count` documents for training.
+
+  Args:
+    count: At least the number of training documents of `mini_corpus`.
+  """
+  first = source.NUM_DOCUMENTS["train"]
+  held_out = source.NUM_DOCUMENTS["validation"]
+  parts = {
+    "train": ((0, first), (first + held_out, count - first)),
+    "validation": ((first, held_out),),
+  }
+
+  def read(split, shuffle_files=False, seed=None):
+    del shuffle_files, seed  # Documents are in random order already.
+    texts = itertools.chain.from_iterable(
+      documents.documents(_DOMAIN, start=start, count=number)
+      for start, number in parts[split]
+    )
+    return tf.data.Dataset.from_tensor_slices({"text": list(texts)})
+
+  sizes = {"train": count, "validation": held_out}
+  return source.GeneratedSource(read, f"{_DOMAIN}, {parts}", sizes)
+
+
+def _add(name: str, count: int) -> None:
+  """Registers the task of `mini_corpus` over more documents."""
+  smaller = seqio.TaskRegistry.get("mini_corpus")
+  seqio.TaskRegistry.add(
+    name,
+    source=corpus_source(count),
+    preprocessors=smaller.preprocessors,
+    output_features=source.FEATURES,
+  )
+
+
+_add("mini_corpus_140k", 140_000)
+_add("mini_corpus_280k", 280_000)

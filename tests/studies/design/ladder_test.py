@@ -1,0 +1,60 @@
+"""The rungs of the ladder: the miniature suite with more of everything."""
+
+import collections
+import functools
+
+import pytest
+
+from transformer_zoo.studies.design import loading
+from transformer_zoo.studies.design import plan
+from transformer_zoo.studies.design import study as studies
+from transformer_zoo.studies.execution import costs
+
+
+@functools.cache
+def runs(study, suite):
+  loaded = studies.with_seeds(loading.load_study(study), (0,))
+  return plan.plan(loaded, loading.load_suite(suite), prepare=False)
+
+
+def flops(study, suite):
+  """The FLOPs of each row, pre-training and fine-tuning together."""
+  found = collections.Counter()
+  for job in costs.jobs(runs(study, suite)):
+    found[job.run.row] += job.costs.flops
+  return found
+
+
+@pytest.mark.parametrize("factor", [4, 16])
+def test_rungs_have_4_and_16_times_the_flops_of_the_suite(factor):
+  base = flops("table4", "miniature")
+  rung = flops("table4", f"miniature_{factor}x")
+  for row in base:
+    assert rung[row] == pytest.approx(factor * base[row], rel=0.03)
+
+
+@pytest.mark.parametrize("factor", [4, 16])
+def test_model_and_data_grow_together(factor):
+  base, rung = (
+    costs.jobs(runs("table4", suite))
+    for suite in ("miniature", f"miniature_{factor}x")
+  )
+  for small, large in zip(base, rung, strict=True):
+    model = large.costs.parameters / small.costs.parameters
+    data = large.costs.input_tokens / small.costs.input_tokens
+    assert model > factor**0.3
+    assert data > factor**0.3
+
+
+def test_table_2_has_about_4_times_its_flops_row_by_row():
+  # Layers double and the softmax stays: rows with few layers grow less.
+  base = flops("table2_denoising", "miniature")
+  rung = flops("table2_denoising", "miniature_4x")
+  for row in base:
+    assert rung[row] == pytest.approx(4 * base[row], rel=0.125)
+
+
+def test_denoising_rows_are_runs_of_table_2():
+  fingerprints = {run.fingerprint for run in runs("table2", "miniature")}
+  own = {run.fingerprint for run in runs("table2_denoising", "miniature")}
+  assert own < fingerprints
