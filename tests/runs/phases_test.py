@@ -171,3 +171,19 @@ def test_the_published_numbers_and_others():
   config.load(files, ["MODEL_DIR='run'", *shorter])
   assert list(gin.get_bindings("train")["length_warmup"]) == [25]
   gin.clear_config()
+
+
+@pytest.mark.parametrize(
+  "packing", ["full_sentences", "doc_sentences", "segment_pair"]
+)
+def test_roberta_has_one_phase_and_any_packing(packing):
+  files = ["architectures/roberta.gin", "sizes/roberta_base.gin"]
+  files += ["runs/roberta_pretrain.gin", f"objectives/roberta_{packing}.gin"]
+  config.load(files, ["MODEL_DIR='run'", "MIXTURE_OR_TASK_NAME='text'"])
+  run = gin.get_bindings("train")
+  gin.clear_config()
+  assert "length_warmup" not in run
+  assert run["task_feature_lengths"]["inputs"] == 512
+  rates = [float(run["learning_rate"](step)) for step in (12_000, 24_000)]
+  assert rates == pytest.approx([3e-4, 6e-4])
+  run["objective"].check(run["model"])
