@@ -1,4 +1,4 @@
-"""The rungs of the ladder: the miniature suite with more of everything."""
+"""Budgets: rungs of the miniature suite, and rows for an accelerator."""
 
 import collections
 import functools
@@ -58,3 +58,13 @@ def test_denoising_rows_are_runs_of_table_2():
   fingerprints = {run.fingerprint for run in runs("table2", "miniature")}
   own = {run.fingerprint for run in runs("table2_denoising", "miniature")}
   assert own < fingerprints
+
+
+@pytest.mark.parametrize("study", ["table4", "table6"])
+def test_rows_of_the_accelerator_have_1e17_flops(study):
+  for row, of_row in flops(study, "accelerator").items():
+    assert of_row == pytest.approx(1e17, rel=0.3), row
+  largest = max(
+    job.costs.parameters for job in costs.jobs(runs(study, "accelerator"))
+  )
+  assert 4 * largest < 26e6  # Bytes of a float32 state, of the 64 MiB.

@@ -1,5 +1,6 @@
 """Charts: to scale, in the colours of the page, the same in every report."""
 
+import pathlib
 import re
 import xml.etree.ElementTree
 
@@ -9,6 +10,9 @@ import pytest
 from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.report import charts
 from transformer_zoo.studies.statistics import scores
+from transformer_zoo.studies.statistics.ladder import Ladder
+from transformer_zoo.studies.statistics.ladder import Rung
+from transformer_zoo.studies.statistics.ranking import MeanTau
 
 
 def _dots(svg):
@@ -169,3 +173,44 @@ def test_ours_over_the_published_crosses_at_the_baseline(labelled):
   assert upright[:, 0] == pytest.approx(base_x, abs=0.11)
   assert level[:, 1] == pytest.approx(base_y, abs=0.11)
   assert charts.against_published(labelled("15%", "10%"), "GLUE") == ""
+
+
+def _ladder():
+  taus = [(-0.5, -0.9, 0.1), (0.0, -0.4, 0.3), (0.5, 0.2, 0.9)]
+  return Ladder(
+    "table4",
+    tuple(
+      Rung(f"suite_{n}", 2, 1e12 * 4**n, MeanTau(*tau, 5, 14, 9))
+      for n, tau in enumerate(taus)
+    ),
+  )
+
+
+def test_rungs_of_equal_ratios_lie_at_equal_distances():
+  svg = charts.ladder(_ladder())
+  (x0, y0), (x1, y1), (x2, y2) = _dots(svg)
+  assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
+  assert y0 - y1 == pytest.approx(y1 - y2, abs=0.2)
+  curve, *intervals = _lines(svg, "series-0")
+  assert len(curve) == 3
+  high, low = sorted(y for _, y in intervals[0])
+  assert low > y0 > high  # Downwards is more.
+  assert "<title>suite_2: +0.50</title>" in svg
+
+
+def test_a_chart_alone_brings_its_colours():
+  text = charts.alone(charts.ladder(_ladder()))
+  root = xml.etree.ElementTree.fromstring(text)
+  assert root.tag == "{http://www.w3.org/2000/svg}svg"
+  used = set(re.findall(r"var\((--[\w-]+)\)", text))
+  assert used and all(f"{name}: #" in text for name in used)
+
+
+def test_its_colours_are_those_of_a_page_in_light():
+  style = (
+    pathlib.Path(charts.__file__).parent / "templates/page.css"
+  ).read_text()
+  light = dict(re.findall(r"(--[\w-]+): (#\w+);", style.partition("@media")[0]))
+  text = charts.alone(charts.ladder(_ladder()))
+  alone = dict(re.findall(r"(--[\w-]+): (#\w+)", text))
+  assert alone == {name: light[name] for name in alone}

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -154,3 +155,28 @@ def test_versions_of_a_suite_are_not_compared(studies, capsys):
     "older one again, or keep it in another folder\n"
   )
   assert not (studies / "index.html").exists()
+
+
+@pytest.mark.slow
+def test_a_study_on_two_suites_is_a_ladder(studies, capsys):
+  """A second suite of more FLOPs: the same study, with other numbers."""
+  other = studies / "tiny-larger"
+  shutil.copytree(studies / "tiny-two", other)
+  described = json.loads((other / "study.json").read_text())
+  described["suite"] = "larger"
+  pool = studies / "larger_runs"
+  shutil.copytree(studies / "runs", pool)
+  for path in pool.glob("*/result.json"):
+    result = json.loads(path.read_text())
+    result["budget"]["flops"] *= 4
+    path.write_text(json.dumps(result))
+  text = json.dumps(described).replace("../runs/", "../larger_runs/")
+  (other / "study.json").write_text(text)
+  assert cli.main(["report", str(studies)]) == 0
+  text = (studies / "index.md").read_text()
+  _, _, section = text.partition("## Agreement over training FLOPs")
+  first, second = re.findall(r"^\| tiny +\| (\w+) \(version 1\)", section, re.M)
+  assert (first, second) == ("two", "larger")
+  assert "![tiny](ladder-tiny.svg)" in section
+  assert (studies / "ladder-tiny.svg").read_text().startswith("<svg ")
+  assert "Agreement over training FLOPs" in (studies / "index.html").read_text()

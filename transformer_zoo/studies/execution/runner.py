@@ -54,7 +54,12 @@ def run_study(name: str, *, launch: Launch = IN_TURN, **request) -> Outcome:
   return outcome
 
 
-def run_studies(request: Request, launch: Launch = IN_TURN) -> list[Outcome]:
+def run_studies(
+  request: Request,
+  launch: Launch = IN_TURN,
+  *,
+  planned: Sequence[PlannedStudy] | None = None,
+) -> list[Outcome]:
   """Runs studies and writes their tables and reports.
 
   Every configuration is loaded before the first run starts, so a misspelt
@@ -69,6 +74,7 @@ def run_studies(request: Request, launch: Launch = IN_TURN) -> list[Outcome]:
     request: The studies.
     launch: The processes that train the runs. On SLURM the runs are submitted,
       and the call returns without waiting for them.
+    planned: The result of `request.planned()`; None to plan here.
 
   Returns:
     The outcome of each study, in their order.
@@ -77,7 +83,7 @@ def run_studies(request: Request, launch: Launch = IN_TURN) -> list[Outcome]:
     UserError: If a study or a configuration of it cannot be run as written, or
       the launch needs a package or program that is not installed.
   """
-  planned = request.planned()
+  planned = request.planned() if planned is None else planned
   for each in planned:
     each.folder.mkdir(parents=True, exist_ok=True)
     _write_run_files(each.runs)

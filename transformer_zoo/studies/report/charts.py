@@ -14,9 +14,11 @@ from xml.etree import ElementTree
 import markupsafe
 import numpy as np
 
+from transformer_zoo.studies.statistics.ladder import Ladder
 from transformer_zoo.studies.statistics.scores import Table
 from transformer_zoo.studies.statistics.wording import compact
 from transformer_zoo.studies.statistics.wording import number
+from transformer_zoo.studies.statistics.wording import signed
 
 NUM_COLOURS = 8
 # Lines of rows beyond the colours differ in their dashes, in pixels.
@@ -43,6 +45,15 @@ _NUMBER = re.compile(
   r"(?:\^([-\u2212]?\d+)|/(\d+))?(?![\d.])(.*)"
 )
 _FEWEST_VALUES = 3
+# The light colours of templates/page.css, for a chart without a page.
+_PRINTED_SERIES = ("#0072b2", "#d55e00", "#008f6b", "#b8568f")
+_PRINTED_SERIES += ("#b98500", "#3a9bd1", "#6b5bb5", "#7a7a7a")
+_PRINTED = {
+  "--ink": "#1c2127",
+  "--soft": "#5a6470",
+  "--grid": "#dde1e6",
+  "--paper": "#ffffff",
+}
 # Colours of our line and of the published one, which is dashed.
 _OURS, _PUBLISHED = 0, NUM_COLOURS + 1
 # The axis of values that span a larger factor is logarithmic.
@@ -247,6 +258,52 @@ def learning_curves(
     style = _line(place) if len(x) > 1 else _dots(place)
     axes.plot(x, values.mean(0), **style)
   return _svg(figure, title)
+
+
+@_style()
+def ladder(found: Ladder) -> markupsafe.Markup:
+  """Draws Kendall's tau with its interval over training FLOPs.
+
+  Args:
+    found: A study on several suites.
+
+  Returns:
+    An SVG element.
+  """
+  figure, axes = _axes(found.study, "training FLOPs", "Kendall’s tau")
+  axes.set_xscale("log")
+  flops = [rung.flops for rung in found.rungs]
+  axes.set_xticks(flops, minor=False)
+  axes.set_xticks([], minor=True)
+  axes.set_xlim(flops[0] / 1.5, flops[-1] * 1.5)
+  axes.set_ylim(-1, 1)
+  axes.xaxis.set_major_formatter(_tick)
+  axes.axhline(0, color=_SOFT, linewidth=0.8)
+  axes.plot(flops, [rung.tau.tau for rung in found.rungs], **_line(_OURS))
+  labels = {}
+  for place, rung in enumerate(found.rungs):
+    tau = rung.tau
+    if tau.low is not None:
+      ends = [tau.low, tau.high]
+      axes.plot([rung.flops] * 2, ends, color=_SERIES[_OURS])
+    (dot,) = axes.plot([rung.flops], [tau.tau], **_dots(_OURS))
+    dot.set_gid(f"rung:{place}")
+    labels[f"rung:{place}"] = f"{rung.suite}: {signed(tau.tau)}"
+  return _svg(figure, found.study, labels)
+
+
+def alone(chart: markupsafe.Markup) -> str:
+  """Returns a chart as an SVG file of its own, in the colours of print."""
+  colours = {
+    **{f"--series-{place}": c for place, c in enumerate(_PRINTED_SERIES)},
+    **_PRINTED,
+  }
+  rules = "; ".join(f"{name}: {value}" for name, value in colours.items())
+  style = f"<style>svg {{ {rules}; font-family: sans-serif }}</style>"
+  head, end, rest = str(chart).partition(">")
+  head = head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+  background = '<rect width="100%" height="100%" fill="#ffffff"/>'
+  return f"{head}{end}{style}{background}{rest}\n"
 
 
 def sensitivities(table: Table) -> dict[str, dict[str, float]]:

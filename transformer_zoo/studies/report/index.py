@@ -1,6 +1,10 @@
-"""The index of several studies: a line for each, and a brief section."""
+"""The index of several studies: a line for each, and a brief section.
 
-from collections.abc import Iterable, Sequence
+A study that stands on several suites is also drawn as a ladder: its agreement
+with the publication over training FLOPs.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 import os
 import pathlib
 import re
@@ -9,6 +13,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.studies.execution import results
 from transformer_zoo.studies.execution import run_progress
 from transformer_zoo.studies.execution.results import StudyResults
+from transformer_zoo.studies.report import charts
 from transformer_zoo.studies.report import markdown
 from transformer_zoo.studies.report import page
 from transformer_zoo.studies.report import report
@@ -16,6 +21,9 @@ from transformer_zoo.studies.report import summary
 from transformer_zoo.studies.statistics import conclusions
 from transformer_zoo.studies.statistics.analysis import Analysis
 from transformer_zoo.studies.statistics.findings import Verdict
+from transformer_zoo.studies.statistics.ladder import Ladder
+from transformer_zoo.studies.statistics.ladder import ladders
+from transformer_zoo.studies.statistics.wording import compact
 from transformer_zoo.studies.statistics.wording import signed
 from transformer_zoo.training.monitoring.progress import duration
 
@@ -43,6 +51,18 @@ _NOTES = (
   "columns with its 95 % interval; of studies with three published rows or "
   "more.",
   "Computing: of all runs of a study, those that it shares with others too.",
+)
+
+_LADDER = "Agreement over training FLOPs"
+_LADDER_HEAD = (
+  *("study", "suite", "seeds", "training\nFLOPs"),
+  *("Kendall’s\ntau", "95 % interval", "pairs in the\npublished order"),
+)
+_LADDER_NOTE = (
+  "Kendall’s tau with the published order, the mean over columns with its 95 % "
+  "interval, over the FLOPs of the baseline with one seed, pre-training and "
+  "fine-tuning of all groups together; of the pairs of rows that the "
+  "publication tells apart, those in its order."
 )
 
 
@@ -96,6 +116,7 @@ def to_markdown(analyses: Sequence[Analysis]) -> str:
       _facts(analyses),
       markdown.grid(lines),
       markdown.listed(_NOTES),
+      *_ladder_section(ladders(analyses)),
       *(summary.to_markdown(one).rstrip() for one in analyses),
     ]
   )
@@ -113,6 +134,7 @@ def to_html(analyses: Sequence[Analysis]) -> str:
     facts=_facts(analyses),
     studies=page.Table(head=_HEAD, lines=lines, kind="numbers sortable"),
     notes=_NOTES,
+    ladder=_ladder_values(ladders(analyses)),
     sections=[
       {
         "title": summary.title(one.study),
@@ -133,6 +155,8 @@ def write(
 ) -> pathlib.Path:
   """Writes `index.html` and `index.md` above the studies.
 
+  Each ladder is a file of its own too, `ladder-<study>.svg`.
+
   Returns:
     The path of the page.
   """
@@ -141,7 +165,58 @@ def write(
   path.with_name(MARKDOWN_FILE).write_text(
     to_markdown(analyses), encoding="utf-8"
   )
+  for one in ladders(analyses):
+    drawn = charts.alone(charts.ladder(one))
+    path.with_name(_ladder_file(one)).write_text(drawn, encoding="utf-8")
   return path
+
+
+def _ladder_file(one: Ladder) -> str:
+  return f"ladder-{one.study}.svg"
+
+
+def _ladder_section(found: Sequence[Ladder]) -> list[str]:
+  """The ladders as Markdown, empty without any."""
+  if not found:
+    return []
+  lines = [[head.replace("\n", " ") for head in _LADDER_HEAD]]
+  lines += [
+    [cell if isinstance(cell, str) else cell.text for cell in line]
+    for line in _ladder_lines(found)
+  ]
+  pictures = " ".join(f"![{one.study}]({_ladder_file(one)})" for one in found)
+  return [f"## {_LADDER}", markdown.grid(lines), _LADDER_NOTE, pictures]
+
+
+def _ladder_values(found: Sequence[Ladder]) -> dict[str, object]:
+  """What the page shows of the ladders, empty without any."""
+  if not found:
+    return {}
+  return {
+    "title": _LADDER,
+    "table": page.Table(
+      head=_LADDER_HEAD, lines=list(_ladder_lines(found)), kind="numbers"
+    ),
+    "charts": [charts.ladder(one) for one in found],
+    "note": _LADDER_NOTE,
+  }
+
+
+def _ladder_lines(found: Sequence[Ladder]) -> Iterator[list[str | page.Cell]]:
+  for one in found:
+    for rung in one.rungs:
+      tau, ends = rung.tau, "—"
+      if tau.low is not None:
+        ends = f"{signed(tau.low)} to {signed(tau.high)}"
+      yield [
+        one.study,
+        page.Cell(text=rung.suite),
+        page.Cell(text=str(rung.seeds)),
+        page.Cell(text=compact(rung.flops), order=rung.flops),
+        page.Cell(text=signed(tau.tau), order=tau.tau),
+        page.Cell(text=ends, order=tau.low),
+        page.Cell(text=f"{tau.num_clear_same} of {tau.num_clear}"),
+      ]
 
 
 def _line(one: Analysis) -> list[str | page.Cell]:
