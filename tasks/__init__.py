@@ -34,6 +34,7 @@ from tasks.corpora import wikipedia as _wikipedia  # noqa: F401
 from tasks.miniature import corpus as _miniature_corpus  # noqa: F401
 from tasks.miniature import forms as _miniature_forms  # noqa: F401
 from tasks.miniature import supervised as _miniature_supervised  # noqa: F401
+from tasks.miniature.for_encoders import tasks as _for_encoders  # noqa: F401
 from tasks.your_data import few_shot as _few_shot
 from tasks.your_data import prompted as _prompted
 from tasks.your_data import rows as _rows

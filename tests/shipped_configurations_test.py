@@ -256,7 +256,8 @@ def test_objectives(name):
   elif of_encoder:
     run["objective"].check(run["model"])
     shapes_of_step()
-    if hasattr(corrupt, "raw_length"):  # the others need sentences
+    # The others need sentences, or hide nothing.
+    if hasattr(corrupt, "raw_length") and hasattr(corrupt, "masking"):
       batch_of_an_encoder(run["converter"], corrupt, lengths)
 
 

@@ -432,3 +432,20 @@ def test_heads_that_a_model_lacks():
     TWO_TERMS.check(other)
   with pytest.raises(UserError, match="the model has no head 'spans'; it has "):
     model.apply({}, jnp.zeros((1, 1, 24)), "spans", method="logits")
+
+
+def test_a_text_read_from_left_to_right_sees_nothing_behind_a_token():
+  model, converter = tiny_models.build("bert", "left_to_right.gin")
+  assert converter.answering == "last"
+  params = tiny_models.random_parameters(model)
+  tokens = np.array([[5, 6, 7, 8, 9, 10]])
+  other = tokens.copy()
+  other[0, 3] = 20
+
+  def hidden(tokens):
+    batch = {"encoder_input_tokens": tokens}
+    return np.asarray(model.apply({"params": params}, batch, method="hidden"))
+
+  changed = np.abs(hidden(other) - hidden(tokens)).max(axis=(0, 2))
+  np.testing.assert_allclose(changed[:3], 0, atol=1e-6)
+  assert (changed[3:] > 1e-4).all()

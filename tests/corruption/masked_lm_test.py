@@ -11,6 +11,7 @@ from transformer_zoo.corruption import FixedNumber
 from transformer_zoo.corruption import Iid
 from transformer_zoo.corruption import MaskedLanguageModel
 from transformer_zoo.corruption import Masking
+from transformer_zoo.corruption import NextTokens
 from transformer_zoo.corruption import RandomSpans
 from transformer_zoo.corruption import Replacement
 from transformer_zoo.corruption import WordSpans
@@ -43,6 +44,15 @@ def test_a_row_is_framed_and_the_targets_are_the_text():
   assert not made["weights"][:, [0, -1]].any()
   seen = made["weights"] == 0
   assert (made["inputs"] == made["targets"])[seen].all()
+
+
+def test_each_token_predicts_the_next_one():
+  assert NextTokens().raw_length(ROWS) == 126
+  assert NextTokens().check(ROWS, BERT) == 0
+  tokens, made = _make(NextTokens())
+  np.testing.assert_array_equal(made["inputs"][:, 1:-1], tokens)
+  np.testing.assert_array_equal(made["targets"][:, :-1], made["inputs"][:, 1:])
+  assert made["weights"][:, :-1].all() and not made["weights"][:, -1].any()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ every kind of answer. `gin_configs/architectures/{bert,roberta}.gin` over the
 modules below.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from flax import linen as nn
@@ -49,6 +49,9 @@ class EncoderOnly(nn.Module):
     token_type_embedder: embeds the segment that each token is of, or None.
     pooler: goes before those heads that read one token of a text and have no
       pooler of their own, or None.
+    visible: The mask [1, 1, L, L] of the places that each place of a row of L
+      tokens attends to, such as `masks.causal_mask` for a text that is read
+      from left to right; None for all of them.
     recurrent: goes over the output of the layers, like `BiLstm`, whose output
       the pooler and the heads read; or None.
     pad_id: the token that is padding, the vocabulary's.
@@ -59,6 +62,7 @@ class EncoderOnly(nn.Module):
   heads: Heads
   token_type_embedder: nn.Module | None = None
   pooler: nn.Module | None = None
+  visible: Callable[[int], jax.Array] | None = None
   recurrent: nn.Module | None = None
   pad_id: int = 0
 
@@ -82,6 +86,8 @@ class EncoderOnly(nn.Module):
     tokens_BL = batch["encoder_input_tokens"]
     valid_BL = tokens_BL != self.pad_id
     mask_B1LL = masks.padding_mask(valid_BL, valid_BL)
+    if self.visible is not None:
+      mask_B1LL &= self.visible(tokens_BL.shape[1])
     if (segments_BL := batch.get("encoder_segment_ids")) is not None:
       mask_B1LL &= masks.segment_mask(segments_BL, segments_BL)
     if (kinds_B := batch.get("attention_kind")) is not None:

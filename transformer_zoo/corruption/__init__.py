@@ -29,6 +29,7 @@ MODULES = {
   "MaskedLanguageModel": "masked_lm",
   "Masking": "masked_lm",
   "NextSentence": "sentences.sentence_pairs",
+  "NextTokens": "masked_lm",
   "RandomPrefix": "masks.noise_masks",
   "RandomSpans": "masks.noise_masks",
   "RegularSpans": "masks.noise_masks",

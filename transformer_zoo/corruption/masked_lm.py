@@ -121,6 +121,46 @@ class MaskedLanguageModel:
     return encoder_features(inputs, targets, hidden)
 
 
+@dataclasses.dataclass(frozen=True)
+class NextTokens:
+  """`[CLS] text [SEP]` of which each token predicts the next one.
+
+  The language model that reads from left to right, over an encoder that does
+  (Devlin et al. 2019, section 5.1, "LTR & No NSP").
+  """
+
+  layout = "encoder"
+
+  def raw_length(self, lengths: Mapping[str, int]) -> int:
+    """As `MaskedLanguageModel.raw_length`."""
+    return lengths["inputs"] - _FRAME
+
+  def check(self, lengths: Mapping[str, int], vocabulary: Any) -> float:
+    """As `MaskedLanguageModel.check`; no vocabulary is refused."""
+    del vocabulary
+    check_encoder_lengths(lengths, _FRAME + 2)
+    return 0.0
+
+  def __call__(
+    self, tokens: np.ndarray, draws: Draws, vocabulary: Any
+  ) -> dict[str, Ragged]:
+    """Returns texts of one length with the token that follows each.
+
+    Args:
+      tokens: int32 [B, length], no special tokens.
+      draws: source of randomness, of which nothing is drawn.
+      vocabulary: The vocabulary of the tokens.
+
+    Returns:
+      `inputs`, `targets` and `weights`, which are 0 at the last token.
+    """
+    del draws
+    inputs = special_tokens.framed(np.asarray(tokens, np.int32), vocabulary)
+    weights = np.ones(inputs.shape, bool)
+    weights[:, -1] = False
+    return encoder_features(inputs, np.roll(inputs, -1, axis=1), weights)
+
+
 def encoder_features(
   inputs: np.ndarray, targets: np.ndarray, hidden: np.ndarray
 ) -> dict[str, Ragged]:

@@ -353,6 +353,7 @@ class EncoderAnswering:
         length,
         separators=converter.separators,
         longest=converter.longest_example,
+        answering=converter.answering,
       )
       self._scorer = scoring.make_encoder_scorer(model, converter)
 

@@ -141,7 +141,9 @@ def make_encoder_scorer(
   kinds = {
     "classes": heads.ClassScorer,
     "number": heads.NumberScorer,
-    "choices": heads.ChoiceScorer,
+    "choices": functools.partial(
+      heads.ChoiceScorer, answering=converter.answering
+    ),
     "spans": spans.SpanScorer,
     "tags": heads.TagScorer,
   }
@@ -151,8 +153,11 @@ def make_encoder_scorer(
     hidden_BLD = apply(batch, method="hidden")
     places_B1 = None
     if form in ("classes", "number"):
-      rows = len(batch["encoder_input_tokens"])
-      places_B1 = jnp.zeros((rows, 1), jnp.int32)
+      tokens_BL = batch["encoder_input_tokens"]
+      places_B1 = jnp.zeros((len(tokens_BL), 1), jnp.int32)
+      if converter.answering == "last":
+        pad_id = getattr(model, "members", [model])[0].pad_id
+        places_B1 += jnp.sum(tokens_BL != pad_id, axis=1)[:, None] - 1
     return apply(hidden_BLD, head, places_BP=places_B1, method="logits")
 
   return kinds[form](jax.jit(logits))

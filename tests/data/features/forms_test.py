@@ -302,3 +302,34 @@ def test_first_pieces_of_words():
   # SentencePiece has a piece for a space alone: '▁', '9', '▁no', '▁', '4'.
   places = np.array([[0, 0], [0, 1], [2, 4], [5, 5], [5, 6]])
   assert forms.first_pieces(["9", "no", "4"], places).tolist() == [0, 2, 3]
+
+
+@pytest.mark.parametrize("answering, place", [("first", 0), ("last", -1)])
+def test_one_token_answers_for_a_text(vocabulary, answering, place):
+  ids = {"first": pieces(3), "second": pieces(4)}
+  form = forms.of_task(
+    {"form": "classes"}, vocabulary, 12, separators=1, answering=answering
+  )
+  row, _ = form(ids, {"label": 1}, 0)
+  assert row["targets"][place] == row["weights"][place] == 1
+  assert row["weights"].sum() == 1
+  form = forms.of_task(
+    {"form": "choices", "most": 2},
+    vocabulary,
+    24,
+    separators=1,
+    answering=answering,
+  )
+  text = {"second_lengths": np.array([1, 3]), "label": 1}
+  row, _ = form(ids, text, 0)
+  ends = np.cumsum(row["segment_lengths"])
+  places = [0, ends[0]] if answering == "first" else ends - 1
+  assert np.flatnonzero(row["weights"]).tolist() == list(places)
+  assert row["targets"][places].tolist() == [0, 1]
+
+
+def test_only_the_first_or_the_last_token_answers():
+  with pytest.raises(
+    UserError, match="answering is 'mean'; it must be one of "
+  ):
+    converters.Encoder(answering="mean")

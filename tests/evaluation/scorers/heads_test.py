@@ -56,11 +56,14 @@ def test_numbers():
   assert [row["log_likelihood"] for row in rows] == [-0.25, 0.0]
 
 
-def test_choices_are_scored_at_their_first_tokens():
+@pytest.mark.parametrize(
+  "answering, scores", [("first", [0, -2, -5]), ("last", [-1, -4, -5])]
+)
+def test_choices_are_scored_at_one_token_each(answering, scores):
   logits = np.arange(8.0)[None, :, None] * [[[-1.0]]]
   segments = np.array([[1, 1, 2, 2, 2, 3, 0, 0]])
   positions = np.array([[0, 1, 0, 1, 2, 0, 0, 0]])
-  (row,) = heads.ChoiceScorer(None).rows(
+  (row,) = heads.ChoiceScorer(None, answering).rows(
     task(),
     batch(
       [{"label": 2, "choices": ["a", "b", "c"]}],
@@ -69,7 +72,7 @@ def test_choices_are_scored_at_their_first_tokens():
     ),
     logits,
   )
-  log_probs = scipy.special.log_softmax([0.0, -2.0, -5.0])
+  log_probs = scipy.special.log_softmax(np.array(scores, float))
   assert row["prediction"] == "a" and row["correct_tokens"] == 0
   assert row["log_likelihood"] == pytest.approx(log_probs[2])
 

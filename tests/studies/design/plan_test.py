@@ -97,6 +97,49 @@ def test_a_phase_may_have_groups_of_its_own(runs_of):
   assert columns == [["A"], ["twice"], ["A", "twice"]]
 
 
+def test_a_study_may_name_its_columns(fake):
+  suite = dataclasses.replace(
+    SUITE,
+    columns=(
+      Column("A", scores=("a",)),
+      Column("B", scores=("b",), published="Bs"),
+      Column("B_loss", "B", scores=("b: loss",)),
+    ),
+  )
+  study = Study(name="tiny", rows=(BASELINE,), columns={"B_loss": "ppl"})
+  runs = plan.plan(dataclasses.replace(study, seeds=(0,)), suite)
+  assert [run.group for run in runs] == ["", "B"]
+  (column,) = suite.columns_of(study)
+  assert (column.name, column.published) == ("B_loss", "ppl")
+  both = dataclasses.replace(study, columns={"B": "", "A": "As"})
+  assert [(c.name, c.published) for c in suite.columns_of(both)] == [
+    ("B", ""),
+    ("A", "As"),
+  ]
+  wrong = dataclasses.replace(study, columns={"B_los": ""})
+  with pytest.raises(UserError) as error:
+    plan.plan(wrong, suite)
+  assert str(error.value) == (
+    "Study.columns of study 'tiny' on suite 'two': column 'B_los' is unknown; "
+    "did you mean 'B_loss'?"
+  )
+
+
+def test_a_group_may_be_scored_by_a_command_of_its_own(runs_of):
+  suite = dataclasses.replace(SUITE, commands={"finetune/B": "evaluate"})
+  suite.check()
+  _, for_a, for_b = runs_of(BASELINE, suite=suite)
+  assert (for_a.command, for_b.command) == ("train", "evaluate")
+  # The phase's changes are those of training.
+  assert for_b.changes == ("MIXTURE_OR_TASK_NAME='b'", "STEPS=4")
+
+
+def test_a_phase_that_other_suites_have(runs_of):
+  suite = dataclasses.replace(SUITE, missing={"heads": "It has no encoders."})
+  with pytest.raises(UserError, match="the phase 'heads', .* It has no encod"):
+    runs_of(Row("row", phases=("pretrain", "heads")), suite=suite)
+
+
 IN_PARTS = dataclasses.replace(
   SUITE,
   phases={**SUITE.phases, "individual": ("STEPS=5",)},

@@ -24,10 +24,12 @@ from transformer_zoo.errors import UserError
 NO_LABEL = -1
 # The numbers of an example that rows of an encoder may have.
 ROW_LABELS = ("next_sentence", "sentence_order", "answer_starts", "answer_ends")
+# The tokens that may stand for a whole text.
+ANSWERING = ("first", "last")
 # The forms in which the rows of a benchmark become an encoder's examples.
 FORMS = ("classes", "number", "spans", "choices", "tags")
-# Forms with one prediction, at the first token of each example.
-_FORMS_OF_FIRST_TOKENS = ("classes", "number")
+# Forms with one prediction for each example.
+_FORMS_OF_ONE_TOKEN = ("classes", "number")
 
 Shape = tuple[int, ...]
 
@@ -393,12 +395,12 @@ class Encoder:
   Attributes:
     form: None for text with hidden tokens, or the form of a benchmark's rows,
       which chooses the form `TASK:FORM` of each task:
-      "classes": the class at the first token of each example;
-      "number": the bits of a float32, as int32, at its first token;
+      "classes": the class at the answering token of each example;
+      "number": the bits of a float32, as int32, at its answering token;
       "spans": `answer_starts` and `answer_ends`, the first and the last place
       of the answer, of one window of a text in each row;
-      "choices": a row of one example, a segment for each choice; 1 at the first
-      token of the right one and 0 at those of the others;
+      "choices": a row of one example, a segment for each choice; 1 at the
+      answering token of the right one and 0 at those of the others;
       "tags": the tag of each word at its first piece.
     separators: The number of [SEP] between two texts; RoBERTa's format has 2.
     token_types: Whether `encoder_token_types` is laid out: 0 in the first text,
@@ -409,6 +411,8 @@ class Encoder:
       examples without one are bidirectional.
     longest_example: The most tokens of an example in a form, or of a choice,
       where rows are longer to have room for several; None for the whole row.
+    answering: The token of a text that its class, number or score is read from:
+      "first", or "last" for a model that reads from left to right.
   """
 
   form: str | None = None
@@ -417,6 +421,7 @@ class Encoder:
   predicted_share: float = 0.2
   attention_kinds: bool = False
   longest_example: int | None = None
+  answering: str = "first"
   features: ClassVar[tuple[str, ...]] = ("inputs",)
 
   def __post_init__(self):
@@ -443,6 +448,11 @@ class Encoder:
         f"EncoderFeatures.longest_example is {longest!r}; it must be a number "
         "of tokens, 1 or more, or None for the whole row."
       )
+    if self.answering not in ANSWERING:
+      raise UserError(
+        f"EncoderFeatures.answering is {self.answering!r}; it must be one of "
+        f"{', '.join(map(repr, ANSWERING))}."
+      )
 
   @property
   def layout(self) -> str:
@@ -454,15 +464,15 @@ class Encoder:
     return math.ceil(self.predicted_share * length - 1e-9)
 
   def capacities(self, lengths: Mapping[str, int]) -> tuple[int, ...]:
-    """As `Converter.capacities`: tokens, and the places of first tokens."""
+    """As `Converter.capacities`: tokens, and the places of answers."""
     length = lengths["inputs"]
-    if self.form in _FORMS_OF_FIRST_TOKENS:
+    if self.form in _FORMS_OF_ONE_TOKEN:
       return length, self.predicted(length)
     return (length,)
 
   def sizes(self, lengths: np.ndarray) -> np.ndarray:
     """As `Converter.sizes`."""
-    if self.form in _FORMS_OF_FIRST_TOKENS:
+    if self.form in _FORMS_OF_ONE_TOKEN:
       return np.append(lengths, np.ones_like(lengths), axis=1)
     return lengths
 

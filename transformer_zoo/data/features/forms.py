@@ -98,13 +98,6 @@ def shortened(first: int, second: int, room: int) -> tuple[int, int]:
   return min(first, room - second_left), second_left
 
 
-def _with_first_target(row: Row, target: int, has_label: bool) -> Row:
-  """Adds `targets` and `weights` of a row that predicts at its first token."""
-  targets, weights = np.zeros((2, len(row["inputs"])), np.int32)
-  targets[0], weights[0] = target, has_label
-  return row | {"targets": targets, "weights": weights}
-
-
 @dataclasses.dataclass(frozen=True)
 class Form(abc.ABC):
   """Rows of one form.
@@ -112,10 +105,13 @@ class Form(abc.ABC):
   Attributes:
     frame: The special tokens.
     length: The most tokens of a row.
+    answer_place: The place of the token of a text that answers for all of it,
+      0 or -1.
   """
 
   frame: Frame
   length: int
+  answer_place: int = 0
   shares_rows: ClassVar[bool] = True
   # The fewest pieces of text in a row.
   least: ClassVar[int] = 2
@@ -151,6 +147,13 @@ class Form(abc.ABC):
     del window
     return np.minimum(self.whole_lengths(lengths), self.length)
 
+  def _with_answer(self, row: Row, target: int, has_label: bool) -> Row:
+    """Adds `targets` and `weights` of a row that predicts at one token."""
+    targets, weights = np.zeros((2, len(row["inputs"])), np.int32)
+    targets[self.answer_place] = target
+    weights[self.answer_place] = has_label
+    return row | {"targets": targets, "weights": weights}
+
   @abc.abstractmethod
   def __call__(
     self, ids: Mapping[str, np.ndarray], text: Mapping[str, Any], window: int
@@ -169,7 +172,7 @@ class Form(abc.ABC):
 
 
 class Classes(Form):
-  """One or two texts with a class at the first token.
+  """One or two texts with a class at the answering token.
 
   Records have `label`, the number of the class or -1 where it is hidden. The
   task's `form` has `classes`, the target texts in the order of the numbers.
@@ -180,11 +183,11 @@ class Classes(Form):
     del window
     row = self.frame.join_cut(ids["first"], ids["second"], self.length)
     label = text["label"]
-    return _with_first_target(row, max(label, 0), label >= 0), {}
+    return self._with_answer(row, max(label, 0), label >= 0), {}
 
 
 class Number(Form):
-  """One or two texts with a number at the first token.
+  """One or two texts with a number at the answering token.
 
   Records have `label`, a number, NaN where it is hidden. The target is the
   32 bits of the float.
@@ -197,7 +200,7 @@ class Number(Form):
     label = np.float32(text["label"])
     hidden = bool(np.isnan(label))
     bits = np.float32(0 if hidden else label).view(np.int32)
-    return _with_first_target(row, int(bits), not hidden), {}
+    return self._with_answer(row, int(bits), not hidden), {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,7 +247,7 @@ class Choices(Form):
       np.split(ids["second"], np.cumsum(sizes)[:-1])
     ):
       part = self.frame.join_cut(ids["first"], second, length)
-      parts.append(_with_first_target(part, number == label, label >= 0))
+      parts.append(self._with_answer(part, number == label, label >= 0))
     row = {
       name: np.concatenate([part[name] for part in parts]) for name in parts[0]
     }
@@ -399,6 +402,7 @@ def of_task(
   *,
   separators: int,
   longest: int | None = None,
+  answering: str = "first",
 ) -> Form:
   """Returns what makes the rows of a task.
 
@@ -408,11 +412,14 @@ def of_task(
     length: The most tokens of a row.
     separators: The number of separators between two texts.
     longest: The most tokens of an example, or of a choice; None for a row's.
+    answering: The token of a text that answers for all of it, "first" or
+      "last".
 
   Raises:
     UserError: The length is too short.
   """
   frame = Frame.of(vocabulary, separators)
+  place = {"first": 0, "last": -1}[answering]
   if form["form"] == "choices":
-    return Choices(frame, length, form.get("most"), longest)
-  return _FORMS[form["form"]](frame, min(length, longest or length))
+    return Choices(frame, length, place, form.get("most"), longest)
+  return _FORMS[form["form"]](frame, min(length, longest or length), place)

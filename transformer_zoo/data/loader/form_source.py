@@ -52,6 +52,7 @@ class FormSource:
       length,
       separators=converter.separators,
       longest=converter.longest_example,
+      answering=converter.answering,
     )
     self.layout = task.form["form"]
     self.shares_rows = self._form.shares_rows

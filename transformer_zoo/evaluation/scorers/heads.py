@@ -16,8 +16,8 @@ import scipy.special
 from transformer_zoo.evaluation.answers import tagged_text
 from transformer_zoo.evaluation.scorers.interface import Row
 
-# (params, batch) -> float32 [B, P, K]: the logits of a head at the first place
-# of each row, or at all places where several are read.
+# (params, batch) -> float32 [B, P, K]: the logits of a head at the place that
+# answers in each row, or at all places where several are read.
 Logits = Callable[[Any, Mapping[str, jax.Array]], jax.Array]
 
 
@@ -88,16 +88,26 @@ class ClassScorer(HeadScorer):
     return _row_of_classes(form["classes"], logits_PK[0], text.get("label", -1))
 
 
+@dataclasses.dataclass(frozen=True)
 class ChoiceScorer(HeadScorer):
-  """The choice with the highest score; `probabilities` in their order."""
+  """The choice with the highest score; `probabilities` in their order.
+
+  Attributes:
+    answering: The token of a choice that its score is read from, "first" or
+      "last".
+  """
+
+  answering: str = "first"
 
   def row(self, form, text, logits_PK, features, length):
     """As `HeadScorer.row`."""
     del form, length
-    starts = (features["encoder_positions"] == 0) & (
-      features["encoder_segment_ids"] > 0
-    )
-    scores = logits_PK[starts, 0]
+    segments_L = features["encoder_segment_ids"]
+    if self.answering == "first":
+      answers_L = features["encoder_positions"] == 0
+    else:
+      answers_L = segments_L != np.append(segments_L[1:], 0)
+    scores = logits_PK[answers_L & (segments_L > 0), 0]
     return _row_of_classes(text["choices"], scores, text.get("label", -1))
 
 

@@ -1,5 +1,6 @@
 """Attention masks: boolean, True where a query may attend to a key."""
 
+import gin
 import jax
 import jax.numpy as jnp
 
@@ -16,6 +17,7 @@ def segment_mask(query_ids_BL: jax.Array, key_ids_BM: jax.Array) -> jax.Array:
   return query_ids_BL[:, None, :, None] == key_ids_BM[:, None, None, :]
 
 
+@gin.register
 def causal_mask(length: int) -> jax.Array:
   """[1, 1, L, L]: the key is not after the query."""
   positions = jnp.arange(length)

@@ -78,7 +78,7 @@ def plan(
   planner = _Planner(suite, pool, search_paths, data_mark)
   for seed in study.seeds:
     for row in study.rows:
-      for group in suite.groups_of(row):
+      for group in suite.groups_of(row, study):
         planner.add_chain(row, seed, group)
   check_columns(suite, suite.columns_of(study), planner.runs)
   labels = [expressions.expand(row.shown, suite.values) for row in study.rows]
@@ -133,7 +133,7 @@ class _Planner:
     """Adds a run, unless the row has it for all groups already."""
     starts = tuple(filter(None, starts))
     random_seed = seed + MEMBER_STRIDE * member
-    command = self._suite.commands.get(phase, "train")
+    command = self._suite.command_of(phase, group)
     try:
       changes, grouped = self._changes(row, phase, group, part)
       mark, *data = self._identify(command, changes, random_seed, starts)
@@ -171,7 +171,7 @@ class _Planner:
     suite = self._suite
     of_group = suite.changes_of_group(phase, group, part)
     changes = (
-      *suite.phases[phase],
+      *suite.phase_changes(phase, group),
       *(of_group or ()),
       *row.changes.get(ALL_PHASES, ()),
       *row.changes.get(phase, ()),

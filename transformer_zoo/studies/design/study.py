@@ -115,6 +115,9 @@ class Study:
       row by default.
     published: The key of the published table, as "t5/table06_corruption_rates"
       (`published/<key>.csv`), or "".
+    columns: The columns of the suite that the study's table has, each with the
+      name of the published column beside it, or "" for its own name. The rows
+      are run for the groups of these columns alone; empty for all columns.
     missing: A sentence that names the part that does not exist yet; "" if the
       study can be run.
   """
@@ -125,6 +128,7 @@ class Study:
   seeds: Sequence[int] = (0, 1, 2)
   baseline: str = ""
   published: str = ""
+  columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
   missing: str = ""
 
   @property
@@ -137,8 +141,8 @@ class Study:
 
     Raises:
       UserError: If a name is missing, repeated or unfit for a folder, a list is
-        empty, `Row.check` refuses a row, or a published table or row does not
-        exist.
+        empty, `Row.check` refuses a row, or a published table, row or column
+        does not exist.
     """
     checks.check_name(self.name, "Study.name")
     where = f"study {self.name!r}"
@@ -160,6 +164,9 @@ class Study:
         f"the baseline of {where} is {self.baseline!r}, which is no row of it"
         f"{nearest(self.baseline, rows)}"
       )
+    checks.check_mapping(self.columns, "Study.columns")
+    for column, published in self.columns.items():
+      checks.check_text(published, f"Study.columns[{column!r}]")
     self._check_published(where)
 
   def _check_published(self, where: str) -> None:
@@ -181,6 +188,11 @@ class Study:
     for label in labels:
       table.row(label)
     checks.check_unique(labels, where, "published row")
+    checks.check_known(
+      filter(None, self.columns.values()),
+      table.columns,
+      f"Study.columns of {where}: column of {self.published!r}",
+    )
 
 
 def with_seeds(study: Study, seeds: Sequence[int]) -> Study:

@@ -94,8 +94,8 @@ class Suite:
       benchmark that is trained on and scored apart.
     columns: The columns of the table from left to right.
     values: The values that `$(...)` in changes may refer to, by name.
-    missing: A sentence for each value that other suites have and this one
-      lacks, with the reason why rows that refer to it cannot be run here.
+    missing: A sentence for each value or phase that other suites have and this
+      one lacks, with the reason why rows that refer to it cannot be run here.
     per_group: The phases that run once for each group, as do the phases after
       them in a row.
     own_groups: The groups of a phase that replace `groups` for rows that end in
@@ -104,7 +104,9 @@ class Suite:
       one by one.
     after: The changes that come after the row's, by phase, such as lengths that
       follow from a row's objective.
-    commands: The command of each phase that is not run by `train`.
+    commands: The command of each phase that is not run by `train`, by its name,
+      or by "phase/group" for one of its groups, whose changes are then those of
+      the group without the phase's.
   """
 
   name: str = ""
@@ -158,7 +160,7 @@ class Suite:
     checks.check_strings(self.per_group, "Suite.per_group")
     known = (*self.phases, ENSEMBLE)
     for field in ("per_group", "own_groups", "commands"):
-      of_field = getattr(self, field)
+      of_field = [name.partition("/")[0] for name in getattr(self, field)]
       checks.check_known(of_field, known, f"Suite.{field} of {where}: phase")
     commands = self.commands.values()
     checks.check_known(commands, COMMANDS, f"Suite.commands of {where}:")
@@ -186,14 +188,43 @@ class Suite:
       )
     checks.check_known([column.average], AVERAGES, f"{where}: average")
 
-  def groups_of(self, row: studies.Row) -> Collection[str]:
-    """Returns the groups that a row is run for: those of its last phase."""
-    return self.own_groups.get(row.chain[-1], self.groups)
+  def groups_of(
+    self, row: studies.Row, study: studies.Study
+  ) -> Collection[str]:
+    """Returns the groups that a row is run for: those of its last phase.
+
+    A study that names its columns has the groups of these alone.
+    """
+    groups = self.own_groups.get(row.chain[-1], self.groups)
+    if not study.columns:
+      return groups
+    wanted = {c.of_group for c in self.columns if c.name in study.columns}
+    return [group for group in groups if group in wanted]
 
   def columns_of(self, study: studies.Study) -> tuple[Column, ...]:
-    """Returns the columns that the rows of a study can have scores in."""
-    groups = {group for row in study.rows for group in self.groups_of(row)}
-    return tuple(c for c in self.columns if c.of_group in groups)
+    """Returns the columns that the rows of a study can have scores in.
+
+    Those that the study names are in its order, beside the published columns
+    that it gives.
+    """
+    columns = self.columns
+    if study.columns:
+      by_name = {column.name: column for column in columns}
+      columns = [
+        dataclasses.replace(by_name[name], published=published)
+        for name, published in study.columns.items()
+      ]
+    groups = {g for row in study.rows for g in self.groups_of(row, study)}
+    return tuple(c for c in columns if c.of_group in groups)
+
+  def command_of(self, phase: str, group: str) -> str:
+    """Returns the command that runs a phase for a group."""
+    whole = self.commands.get(phase, "train")
+    return self.commands.get(f"{phase}/{group}", whole)
+
+  def phase_changes(self, phase: str, group: str) -> Sequence[str]:
+    """Returns the changes of a phase, none for a group with its own command."""
+    return () if f"{phase}/{group}" in self.commands else self.phases[phase]
 
   def parts_of(self, phase: str, group: str) -> tuple[str, ...]:
     """Returns the parts that a phase runs a group in; "" is all of it."""
@@ -209,7 +240,7 @@ class Suite:
     return changes[part] if part else changes
 
   def check_study(self, study: studies.Study) -> None:
-    """Checks that the suite has the phases of a study.
+    """Checks that the suite has the phases and columns of a study.
 
     Raises:
       UserError: If it lacks one, or a row continues from parts of a group.
@@ -217,18 +248,29 @@ class Suite:
     for row in study.rows:
       where = f"row {row.name!r} of study {study.name!r}"
       for phase in row.chain:
+        if phase in self.missing:
+          raise UserError(
+            f"{where} needs the phase {phase!r}, which suite {self.name!r} "
+            f"does not have: {self.missing[phase]}"
+          )
         if phase not in self.phases:
           raise UserError(
             f"{where} needs the phase {phase!r}, which suite {self.name!r} "
             f"does not have; it has {', '.join(self.phases)}"
           )
       for phase in row.chain[: None if row.copies else -1]:
-        if any(self.parts_of(phase, g) != ("",) for g in self.groups_of(row)):
+        groups = self.groups_of(row, study)
+        if any(self.parts_of(phase, g) != ("",) for g in groups):
           raise UserError(
             f"{where}: the phase {phase!r} has groups in parts on suite "
             f"{self.name!r}, so that it must be the row's last one, without "
             "copies"
           )
+    checks.check_known(
+      study.columns,
+      [column.name for column in self.columns],
+      f"Study.columns of study {study.name!r} on suite {self.name!r}: column",
+    )
 
 
 def _is_loss(score: str) -> bool:

@@ -1,0 +1,125 @@
+"""The studies of encoders: rows differ in what their table is about alone."""
+
+import re
+
+import gin
+import pytest
+
+from transformer_zoo import config
+from transformer_zoo.studies import published
+from transformer_zoo.studies.design import loading
+from transformer_zoo.studies.design import plan
+from transformer_zoo.studies.design import planned_run
+from transformer_zoo.studies.design import study as study_lib
+
+# Of each study, the settings of pre-training and of fine-tuning that its rows
+# differ in.
+DIFFERENT = {
+  "bert_table5": (
+    {"model", "objective", "corruption", "converter"},
+    {"model", "converter"},
+  ),
+  "bert_table6": ({"model"}, {"model"}),
+  "bert_table7": (
+    {"model"},
+    {"model", "trainable"},
+  ),
+  "bert_table8": ({"corruption"}, set()),
+  "roberta_table1": ({"static_copies"}, set()),
+  "roberta_table2": (
+    {
+      *("model", "objective", "corruption", "batch_size"),
+      "task_feature_lengths",
+    },
+    set(),
+  ),
+  "roberta_table3": ({"batch_size", "train_steps", "learning_rate"}, set()),
+}
+
+
+@pytest.fixture(autouse=True)
+def clean():
+  yield
+  gin.clear_config()
+
+
+def settings_of(run):
+  """The settings of a training run as text, functions by their names."""
+  bound = planned_run.bindings(
+    "train", 0, "", ["start"] if run.phase == "heads" else []
+  )
+  config.load((), bound, changes=run.changes)
+  settings = gin.get_bindings("train")
+  # The schedule is a function whose peak shows in no text.
+  if "LEARNING_RATE = " in gin.config_str():
+    settings["learning_rate"] = config.value("LEARNING_RATE")
+  gin.clear_config()
+  return {
+    name: re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+    for name, value in settings.items()
+  }
+
+
+def planned(name):
+  study = study_lib.with_seeds(loading.load_study(name), (0,))
+  return study, plan.plan(study, loading.load_suite("miniature"), prepare=False)
+
+
+@pytest.mark.parametrize("name", sorted(DIFFERENT))
+def test_rows_differ_in_nothing_else(name):
+  study, runs = planned(name)
+  for phase, expected in zip(
+    ("pretrain_encoder", "heads"), DIFFERENT[name], strict=True
+  ):
+    different = set()
+    group = next(r.group for r in runs if r.phase == "heads" and r.scored)
+    if group == "masked_loss":
+      group = "MNLI"
+    chosen = [r for r in runs if r.phase == phase and r.group in ("", group)]
+    assert [run.row for run in chosen] == [row.name for row in study.rows]
+    first, *others = map(settings_of, chosen)
+    for other in others:
+      names = first.keys() | other.keys()
+      different |= {n for n in names if first.get(n) != other.get(n)}
+    assert different == expected
+
+
+@pytest.mark.parametrize("name", sorted(DIFFERENT))
+def test_columns_are_those_of_the_published_table(name):
+  study = loading.load_study(name)
+  table = published.load(study.published)
+  beside = [column for column in study.columns.values() if column]
+  # Perplexities stand beside losses, whose unit is another one; the test set
+  # of table 7 has one row of two.
+  left_out = {"perplexity", "test_F1"} & set(table.columns)
+  assert [c for c in table.columns if c not in left_out] == beside
+  labels = [row.published for row in study.rows]
+  assert labels == [label for label in table.rows if label in labels]
+
+
+def test_heads_and_text_see_as_many_rows():
+  _, runs = planned("heads_or_text")
+  scored = [run for run in runs if run.scored]
+  text, on_t5, on_bert = (
+    sorted(
+      (run for run in scored if run.row == row),
+      key=lambda run: (run.group, run.part),
+    )
+    for row in ("text_to_text", "heads_on_t5", "heads_on_bert")
+  )
+  parts = [(run.group, run.part) for run in text]
+  assert parts == [(run.group, run.part) for run in on_t5]
+  assert parts == [(run.group, run.part) for run in on_bert]
+  assert text[0].starts == on_t5[0].starts != on_bert[0].starts
+  budgets = set()
+  for run in (text[0], on_t5[0], on_bert[0]):
+    settings = settings_of(run)
+    names = ("train_steps", "batch_size", "packing")
+    budgets.add(tuple(settings[name] for name in names))
+  assert len(budgets) == 1
+  before = [run for run in runs if run.phase.startswith("pretrain")]
+  budgets = set()
+  for run in before:
+    settings = settings_of(run)
+    budgets.add((settings["train_steps"], settings["batch_size"]))
+  assert len(budgets) == 1
