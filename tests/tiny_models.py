@@ -16,7 +16,10 @@ from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.training import state
 
 GIN = pathlib.Path(transformer_zoo.__file__).parent.parent / "gin_configs"
-ENCODERS = ("albert", "bert", "distilbert", "roberta")
+ENCODERS = (
+  *("albert", "bert", "deberta", "deberta_v2", "deberta_v3"),
+  *("distilbert", "roberta"),
+)
 # Those that write.
 ARCHITECTURES = sorted(
   p.stem

@@ -48,8 +48,9 @@ EXACT = {
   ("llama", "llama_7b"): 6_738_415_616,
   ("llama", "llama_1b"): 1_100_048_384,
 }
-# ALBERT and BERT without the heads of pre-training, as Google's table of small
-# models and `transformers` count; the others with the head of masked tokens.
+# Without the heads of pre-training and the mask decoder, as Google's table of
+# small models and `transformers` count ALBERT, BERT and DeBERTa; others with
+# the head of masked tokens.
 ENCODERS = {
   ("albert", "albert_base"): 11_683_584,
   ("albert", "albert_large"): 17_683_968,
@@ -61,6 +62,15 @@ ENCODERS = {
   ("bert", "bert_medium"): 41_373_184,
   ("bert", "bert_base"): 109_482_240,
   ("bert", "bert_large"): 335_141_888,
+  ("deberta", "deberta_base"): 138_601_728,
+  ("deberta", "deberta_large"): 405_163_008,
+  ("deberta", "deberta_xlarge"): 757_804_032,
+  ("deberta_v2", "deberta_v2_xlarge"): 884_593_152,
+  ("deberta_v2", "deberta_v2_xxlarge"): 1_564_549_632,
+  ("deberta_v3", "deberta_v3_xsmall"): 70_682_112,
+  ("deberta_v3", "deberta_v3_small"): 141_304_320,
+  ("deberta_v3", "deberta_v3_base"): 183_831_552,
+  ("deberta_v3", "deberta_v3_large"): 434_012_160,
   ("distilbert", "distilbert_base"): 66_985_530,
   ("roberta", "roberta_base"): 124_696_665,
   ("roberta", "roberta_large"): 355_411_033,
@@ -111,8 +121,9 @@ def test_published_sizes_have_exactly_their_parameters(model):
 def test_published_encoders_have_exactly_their_parameters(model):
   architecture, size = model
   shapes = update_parameter_trees.shapes(architecture, size, scan=False)
-  if architecture in ("albert", "bert"):
+  if architecture.startswith(("albert", "bert", "deberta")):
     del shapes["heads"]
+  shapes["encoder"].pop("mask_decoder", None)
   leaves = jax.tree.leaves(shapes)
   found = sum(math.prod(leaf.shape) for leaf in leaves)
   assert found == ENCODERS[model]

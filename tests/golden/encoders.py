@@ -44,6 +44,29 @@ _DISTILBERT = {
   "max_position_embeddings": 29,
   "pad_token_id": 0,
 }
+_DEBERTA = {
+  "model_type": "deberta",
+  "vocab_size": 45,
+  "hidden_size": 30,
+  "num_hidden_layers": 3,
+  "num_attention_heads": 5,
+  "intermediate_size": 44,
+  "max_position_embeddings": 29,
+  "relative_attention": True,
+  # Fewer than tokens: the first and the last row stand for several distances.
+  "max_relative_positions": 13,
+  "position_biased_input": False,
+  "pos_att_type": ["c2p", "p2c"],
+  "pad_token_id": 0,
+}
+_DEBERTA_2 = {
+  **_DEBERTA,
+  "model_type": "deberta-v2",
+  "position_buckets": 6,
+  "max_relative_positions": 19,
+  "norm_rel_ebd": "layer_norm",
+  "share_att_key": True,
+}
 
 
 def _labels(number: int) -> dict[str, Any]:
@@ -121,11 +144,77 @@ CONFIGS: dict[str, dict[str, Any]] = {
   ),
   "distilbert_spans": _of(_DISTILBERT, "DistilBertForQuestionAnswering"),
   "distilbert_choice": _of(_DISTILBERT, "DistilBertForMultipleChoice"),
+  "deberta": _of(_DEBERTA, "DebertaModel"),
+  "deberta_masked": _of(_DEBERTA, "DebertaForMaskedLM", hidden_act="relu"),
+  "deberta_positions": _of(
+    _DEBERTA,
+    "DebertaForMaskedLM",
+    legacy=False,
+    position_biased_input=True,
+    max_relative_positions=-1,
+  ),
+  "deberta_content_to_position": _of(
+    _DEBERTA, "DebertaForQuestionAnswering", pos_att_type="c2p"
+  ),
+  "deberta_position_to_content": _of(
+    _DEBERTA,
+    "DebertaForTokenClassification",
+    pos_att_type=["p2c"],
+    **_labels(7),
+  ),
+  "deberta_contents": _of(
+    _DEBERTA,
+    "DebertaModel",
+    relative_attention=False,
+    pos_att_type=None,
+    position_biased_input=True,
+  ),
+  "deberta_classes": _of(
+    _DEBERTA, "DebertaForSequenceClassification", **_labels(4)
+  ),
+  "deberta_2": _of(_DEBERTA_2, "DebertaV2Model"),
+  "deberta_2_masked": _of(_DEBERTA_2, "DebertaV2ForMaskedLM", legacy=False),
+  "deberta_2_untied": _of(
+    _DEBERTA_2, "DebertaV2ForMaskedLM", tie_word_embeddings=False
+  ),
+  "deberta_2_convolution": _of(
+    _DEBERTA_2,
+    "DebertaV2ForMaskedLM",
+    conv_kernel_size=3,
+    conv_act="gelu",
+    position_biased_input=True,
+  ),
+  "deberta_2_own_projections": _of(
+    _DEBERTA_2,
+    "DebertaV2Model",
+    share_att_key=False,
+    norm_rel_ebd="none",
+    position_buckets=-1,
+    max_relative_positions=-1,
+  ),
+  "deberta_2_position_to_content": _of(
+    _DEBERTA_2, "DebertaV2Model", share_att_key=False, pos_att_type="p2c"
+  ),
+  "deberta_2_contents": _of(
+    _DEBERTA_2, "DebertaV2Model", relative_attention=False, pos_att_type=[]
+  ),
+  "deberta_2_number": _of(
+    _DEBERTA_2,
+    "DebertaV2ForSequenceClassification",
+    pooler_hidden_act="tanh",
+    **_labels(1),
+  ),
+  "deberta_2_tags": _of(
+    _DEBERTA_2, "DebertaV2ForTokenClassification", **_labels(7)
+  ),
+  "deberta_2_spans": _of(_DEBERTA_2, "DebertaV2ForQuestionAnswering"),
+  "deberta_2_choice": _of(_DEBERTA_2, "DebertaV2ForMultipleChoice"),
 }
 # Every family with its head of tokens, and every other kind of head.
 RECORDED = (
   "bert", "bert_pre_training", "bert_spans", "roberta_masked",
   "roberta_classes", "xlm_roberta_masked", "distilbert_choice",
+  "deberta_masked", "deberta_2_convolution",
 )  # fmt: skip
 
 

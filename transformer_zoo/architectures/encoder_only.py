@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention import masks
+from transformer_zoo.modules.mask_decoder import MaskDecoded
 from transformer_zoo.modules.positions import Positions
 
 
@@ -81,7 +82,8 @@ class EncoderOnly(nn.Module):
       deterministic: no dropout.
 
     Returns:
-      [B, L, D], 0 at padding.
+      [B, L, D], 0 at padding, or `MaskDecoded` if the encoder has a mask
+      decoder.
     """
     tokens_BL = batch["encoder_input_tokens"]
     valid_BL = tokens_BL != self.pad_id
@@ -100,7 +102,9 @@ class EncoderOnly(nn.Module):
       token_positions_1L=batch.get("encoder_positions"),
       deterministic=deterministic,
     )
-    x_BLD = jnp.where(valid_BL[..., None], x_BLD, 0)
+    x_BLD = jax.tree.map(
+      lambda x_BLD: jnp.where(valid_BL[..., None], x_BLD, 0), x_BLD
+    )
     if self.recurrent is None:
       return x_BLD
     return jnp.where(valid_BL[..., None], self.recurrent(x_BLD), 0)
@@ -128,6 +132,8 @@ class EncoderOnly(nn.Module):
       UserError: there is no such head.
     """
     self.check_head(head)
+    if isinstance(hidden_BLD, MaskDecoded):
+      hidden_BLD = hidden_BLD.read_by(self.heads.parts[head])
     x_BPD = hidden_BLD
     if places_BP is not None:
       x_BPD = jnp.take_along_axis(hidden_BLD, places_BP[..., None], axis=1)
@@ -155,7 +161,8 @@ class EncoderOnly(nn.Module):
     A model without heads keeps the parameters of its pooler.
     """
     hidden_BLD = self.hidden(batch)
-    first_B1 = jnp.zeros((len(hidden_BLD), 1), jnp.int32)
+    rows = len(batch["encoder_input_tokens"])
+    first_B1 = jnp.zeros((rows, 1), jnp.int32)
     if self.pooler is not None and not self.heads.parts:
       self.pooler(hidden_BLD[:, :1])
     return {

@@ -93,6 +93,7 @@ class TransformedLogits(nn.Module):
   norm: nn.Module = part(LayerNorm)
 
   reads_pooled: ClassVar[bool] = False
+  reads_masked: ClassVar[bool] = True
 
   def __post_init__(self):
     feed_forward.check_activation(self.activation)

@@ -45,8 +45,9 @@ class EncoderLayer(nn.Module):
     positions: Positions,
     deterministic: bool,
     score_scale: jax.Array | None = None,
+    **of_attention,
   ) -> jax.Array:
-    """Returns [B, L, D]."""
+    """Returns [B, L, D]; `of_attention` are its further keyword arguments."""
     sublayers = {
       "attention": functools.partial(
         self.attention,
@@ -55,6 +56,7 @@ class EncoderLayer(nn.Module):
         positions=positions,
         score_scale=score_scale,
         deterministic=deterministic,
+        **of_attention,
       ),
       "mlp": functools.partial(self.mlp, deterministic=deterministic),
     }

@@ -48,6 +48,7 @@ class Stack(nn.Module):
       layers have in common.
     position_embedder: adds a vector to each embedding by its position, or None.
     position_bias: gives all layers a bias [1, H, L, M], or None.
+    relative_embedder: gives all layers a `RelativeTable`, or None.
     windows: The distances that the layers see back, in tokens, repeated in
       turn; None is everything. (None, 256) alternates dense and banded layers,
       as GPT-3 does.
@@ -56,6 +57,9 @@ class Stack(nn.Module):
     input_norm: normalization of what enters, or None.
     input_projection: goes from what enters, after dropout, to the width of the
       layers (modules/embedding.py); None if they are equal.
+    convolution: joined to the output of the first layer, or None.
+    mask_decoder: applies the last layer again for the head of masked tokens
+      (modules/mask_decoder.py), or None.
     norm: final normalization, or None (post-norm stacks).
     norm_name: The name of the final norm in the parameter tree.
     dropout: applied to the input.
@@ -74,10 +78,13 @@ class Stack(nn.Module):
   shared: tuple[str, ...] = ()
   position_embedder: nn.Module | None = None
   position_bias: nn.Module | None = None
+  relative_embedder: nn.Module | None = None
   windows: tuple[int | None, ...] = (None,)
   divide_scores_by_depth: bool = False
   input_norm: nn.Module | None = None
   input_projection: nn.Module | None = None
+  convolution: nn.Module | None = None
+  mask_decoder: nn.Module | None = None
   norm: nn.Module | None = part(RMSNorm)
   norm_name: str = "final_norm"
   dropout: nn.Module = part(Dropout)
@@ -135,7 +142,7 @@ class Stack(nn.Module):
       **layer_keywords: further keyword arguments of every layer.
 
     Returns:
-      [B, L, D].
+      [B, L, D], or `MaskDecoded` of a stack with a mask decoder.
     """
     shares = self._layers_of_a_group() > 1 or self.shared
     if shares and layer_keywords.get("decoding") is not None:
@@ -145,10 +152,9 @@ class Stack(nn.Module):
       )
     if positions is None:
       positions = Positions.of_length(x_BLD.shape[1])
-    x_BLD = self.embedded(
-      x_BLD,
-      positions.query_1L if token_positions_1L is None else token_positions_1L,
-    )
+    if token_positions_1L is None:
+      token_positions_1L = positions.query_1L
+    x_BLD = self.embedded(x_BLD, token_positions_1L)
     bias_1HLM = None
     if self.position_bias is not None:
       bias_1HLM = self.position_bias.copy(name="relpos_bias")(positions)
@@ -158,9 +164,11 @@ class Stack(nn.Module):
       "bias_1HLM": bias_1HLM,
       "positions": positions,
     }
+    if self.relative_embedder is not None:
+      keywords["relative"] = self.relative_embedder(positions)
 
     def apply_layer(layer, x, own, arguments, keywords):
-      window, score_scale = own
+      window, score_scale, convolved = own
       if score_scale is not None:
         keywords = {**keywords, "score_scale": score_scale}
       if window is not None:
@@ -168,7 +176,12 @@ class Stack(nn.Module):
         mask = masks.combine(keywords["mask_B1LM"], band)
         keywords = {**keywords, "mask_B1LM": mask}
       x = layer(x, *arguments, **keywords, deterministic=deterministic)
-      return x, None if self.mix is None else x
+      if convolved is not None:
+        x = jnp.where(convolved, self.convolution.join(x, *convolution), x)
+      return x, x if keeps_states else None
+
+    apply_one = apply_layer
+    keeps_states = self.mix is not None or self.mask_decoder is not None
 
     if self.remat != "none":
       # prevent_cse guards against XLA undoing the remat; scan does already.
@@ -177,7 +190,6 @@ class Stack(nn.Module):
         policy=REMAT_POLICIES[_available(self.remat)],
         prevent_cse=not self.scan,
       )
-    own_N = self._windows(), self._score_scales()
     x_BLD = self.dropout(x_BLD, deterministic=deterministic)
     if self.input_projection is not None:
       x_BLD = self.input_projection(x_BLD)
@@ -186,6 +198,12 @@ class Stack(nn.Module):
     each_layer = self.layer
     if self.shared:
       each_layer = self._with_shared_parts(x_BLD, layer_arguments, keywords)
+    own_N = [self._windows(), self._score_scales(), None]
+    if self.convolution is not None:
+      convolution = self.convolution(
+        x_BLD, mask_B1LM, deterministic=deterministic
+      )
+      own_N[-1] = jnp.arange(self.num_layers) == 0
     if self.scan:
       in_axes = (0, nn.broadcast, nn.broadcast)
       apply_group = apply_layer
@@ -224,12 +242,44 @@ class Stack(nn.Module):
           layer, x_BLD, own, layer_arguments, keywords
         )
         states_NBLD.append(state_BLD)
+    masked_BLD = None
+    if self.mask_decoder is not None:
+      before_BLD = states_NBLD[-2] if self.num_layers > 1 else first_BLD
+      if self.scan:
+        layer, apply_layer = self._last_layer(each_layer), apply_one
+      masked_BLD = self.mask_decoder(before_BLD, token_positions_1L)
+      again = {**keywords, "memory_BMD": before_BLD}
+      own = [*(None if n is None else n[-1] for n in own_N[:-1]), None]
+      for _ in range(self.mask_decoder.repeats):
+        masked_BLD, _ = apply_layer(
+          layer, masked_BLD, own, layer_arguments, again
+        )
     if self.norm is not None:
       x_BLD = self.norm.copy(name=self.norm_name)(x_BLD)
     if self.mix is not None:
       x_BLD = self.mix([first_BLD, *states_NBLD][:-1] + [x_BLD])
-    output_dropout = self.output_dropout or self.dropout
-    return output_dropout(x_BLD, deterministic=deterministic)
+    output_dropout = functools.partial(
+      self.output_dropout or self.dropout, deterministic=deterministic
+    )
+    if masked_BLD is None:
+      return output_dropout(x_BLD)
+    return self.mask_decoder.both(
+      output_dropout(x_BLD), output_dropout(masked_BLD)
+    )
+
+  def _last_layer(self, layer: nn.Module):
+    """Returns the last of the scanned copies of a layer, a function."""
+    layers = nn.unbox(self.variables["params"]["layers"])
+    params = jax.tree.map(lambda leaf_N: leaf_N[-1], layers)
+    layer = layer.clone(parent=None)
+
+    def apply(*arguments, **keywords):
+      rngs = {}
+      if self.has_rng("dropout"):
+        rngs["dropout"] = self.make_rng("dropout")
+      return layer.apply({"params": params}, *arguments, rngs=rngs, **keywords)
+
+    return apply
 
   def embedded(
     self, x_BLD: jax.Array, token_positions_1L: jax.Array

@@ -143,6 +143,8 @@ def _of_t5x(path) -> Source:
 
 def _of_huggingface(path) -> Source:
   found = directory.open_directory(path)
+  for note in found.notes:
+    print(f"{str(path)!r}: {note}", file=sys.stderr)
   architecture = found.family.architecture(found.config)
   bindings = architecture.as_overrides()
   model = config.build("MODEL", architecture.gin_files, bindings)

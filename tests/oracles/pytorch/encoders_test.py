@@ -1,4 +1,4 @@
-"""BERT, RoBERTa and DistilBERT with every head, live: make test-oracles.
+"""Encoders with every head, live: make test-oracles.
 
 What some of the classes compute is recorded by
 tests/oracles/pytorch/make_goldens.py.
@@ -43,9 +43,11 @@ def test_outputs_and_gradient_of_every_parameter(name, report):
   assert set(found) == set(theirs)
   largest = {entry: np.abs(value).max() for entry, value in theirs.items()}
   # A bias of all keys cancels in the softmax: what is left of its gradient is
-  # rounding, on both sides.
+  # rounding, on both sides. DeBERTa's meets the vectors of distances too.
   most = max(v for k, v in largest.items() if k.startswith("gradient/"))
-  for entry in [entry for entry in theirs if entry.endswith("key/bias")]:
+  seen = "deberta" in name and model.encoder.relative_embedder is not None
+  cancels = "position_key/bias" if seen else "key/bias"
+  for entry in [entry for entry in theirs if entry.endswith(cancels)]:
     assert np.abs(found.pop(entry)).max() < 1e-6 * most
     assert np.abs(theirs.pop(entry)).max() < 1e-6 * most
   differences = {

@@ -22,7 +22,10 @@ from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.interop.tensors.links import to_ours
 from transformer_zoo.interop.tensors.links import to_theirs
 
-ENCODERS = ("bert", "roberta", "xlm-roberta", "distilbert")
+ENCODERS = (
+  *("bert", "roberta", "xlm-roberta", "distilbert"),
+  *("deberta", "deberta-v2"),
+)
 
 
 def load(config: Mapping[str, Any], params: dict):

@@ -218,6 +218,8 @@ def _of_directory(
   model = config.build("MODEL", architecture.gin_files, bindings)
   shapes = converted_run.shapes_of(model)
   stored = found.parameters(shapes)
+  for note in found.notes:
+    report(note)
   if spare := stored.keys() - shapes.keys():
     report(f"passed over: {', '.join(sorted(spare))}, which no head reads")
   return Source(

@@ -12,6 +12,7 @@ from typing import Any
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import bert
+from transformer_zoo.interop.huggingface import deberta
 from transformer_zoo.interop.huggingface import llama
 from transformer_zoo.interop.huggingface import t5
 from transformer_zoo.interop.huggingface.family import Family
@@ -28,6 +29,7 @@ FAMILIES: tuple[Family, ...] = (
   GptNeo(),
   *llama.FAMILIES,
   *bert.FAMILIES,
+  *deberta.FAMILIES,
 )
 
 

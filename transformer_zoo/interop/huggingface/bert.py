@@ -24,7 +24,7 @@ from transformer_zoo.interop.tensors.links import Link
 from transformer_zoo.interop.tensors.links import ZeroRow
 
 # What settles a configuration; their classes have no such attributes.
-_ZERO_TYPES, _HAS_POOLER = "zero_token_types", "has_pooler"
+_ZERO_TYPES, HAS_POOLER = "zero_token_types", "has_pooler"
 _DEFAULTS = {
   "vocab_size": 30522,
   "hidden_size": 768,
@@ -36,7 +36,7 @@ _DEFAULTS = {
   "attention_probs_dropout_prob": 0.1,
   "max_position_embeddings": 512,
   "tie_word_embeddings": True,
-  _HAS_POOLER: None,
+  HAS_POOLER: None,
 }
 _ALLOWED = {
   "is_decoder": (False,),
@@ -52,7 +52,7 @@ _OF_BERT = Attributes(
     _ZERO_TYPES: False,
   },
   allowed=_ALLOWED,
-  optional={"classifier_dropout": float, _HAS_POOLER: bool},
+  optional={"classifier_dropout": float, HAS_POOLER: bool},
   # The poolers of the multilingual models of 2018 are as all others.
   without_effect=(
     "directionality language name pooler_fc_size pooler_num_attention_heads "
@@ -78,7 +78,7 @@ _OF_DISTILBERT = Attributes(
     "seq_classif_dropout": 0.2,
   },
   allowed=_ALLOWED,
-  optional={_HAS_POOLER: bool},
+  optional={HAS_POOLER: bool},
   # Sinusoids are only what the table of positions begins with; `tie_weights_`
   # ties what is tied anyway.
   without_effect=("sinusoidal_pos_embds", "tie_weights_"),
@@ -90,7 +90,7 @@ _EPSILON = 1e-12
 _OUTPUTS = {"next_sentence": "cls.seq_relationship", "spans": "qa_outputs"}
 
 # The end of a class's name -> its heads by our names.
-_HEADS = {
+HEADS = {
   "Model": (),
   "ForMaskedLM": ("tokens",),
   "ForPreTraining": ("tokens", "next_sentence"),
@@ -102,7 +102,7 @@ _HEADS = {
 }
 _NUMBER = ("number",)
 _OF_TEXTS = ("classes", "number", "choice")
-_READ_POOLED = ("next_sentence", *_OF_TEXTS)
+READ_POOLED = ("next_sentence", *_OF_TEXTS)
 _WITH_LABELS = ("classes", "tags")
 # Heads -> their gin files, where these are not one named after each.
 _GIN_FILES = {
@@ -143,7 +143,7 @@ class Bert:
   attributes: Attributes
   prefix: str
   tokens: Mapping[str, str]
-  suffixes: Collection[str] = tuple(_HEADS)
+  suffixes: Collection[str] = tuple(HEADS)
   layers: str = "encoder.layer"
   layer: Mapping[str, str] = dataclasses.field(
     default_factory=lambda: {
@@ -203,7 +203,7 @@ class Bert:
       **config,
       "tie_word_embeddings": tied
       and f"{self.tokens['softmax']}.weight" not in stored,
-      _HAS_POOLER: f"{self.prefix}pooler.dense.weight" in stored,
+      HAS_POOLER: f"{self.prefix}pooler.dense.weight" in stored,
     }
     if self._may_lack_types(config):
       found[_ZERO_TYPES] = self._table("token_type") not in stored
@@ -281,7 +281,7 @@ class Bert:
       if self.has_types and types is None:
         found[_ZERO_TYPES] = True
       if self.has_pooler and not heads:
-        found[_HAS_POOLER] = model.pooler is not None
+        found[HAS_POOLER] = model.pooler is not None
       for name, part in parts.items():
         if name in (*_WITH_LABELS, *_NUMBER):
           found["num_labels"] = part.num_classes
@@ -319,7 +319,7 @@ class Bert:
     pooler = f"{self.prefix}pooler.dense"
     own = {self.own_poolers.get(name) for name in heads}
     if pooler not in own and (
-      found[_HAS_POOLER] or self._reads_pooler(found, heads)
+      found[HAS_POOLER] or self._reads_pooler(found, heads)
     ):
       links += links_lib.linear(pooler, "pooler/dense")
     tied = found["tie_word_embeddings"]
@@ -349,9 +349,9 @@ class Bert:
   def _reads_pooler(self, found, heads) -> bool:
     """Whether the model's pooler is used, a bare model's always."""
     if not heads:
-      return self.has_pooler and found[_HAS_POOLER] is not False
+      return self.has_pooler and found[HAS_POOLER] is not False
     return self.has_pooler and any(
-      name in _READ_POOLED and name not in self.own_poolers for name in heads
+      name in READ_POOLED and name not in self.own_poolers for name in heads
     )
 
   def _named_class(self, config: Mapping[str, Any]) -> str | None:
@@ -375,7 +375,7 @@ class Bert:
       if heads
       == {
         link.theirs
-        for link in self._links_of_heads(_HEADS[suffix], tied=tied)
+        for link in self._links_of_heads(HEADS[suffix], tied=tied)
         if not (link.only_written or link.theirs.startswith(self.prefix))
       }
     ]
@@ -392,7 +392,7 @@ class Bert:
     return fitting[0]
 
   def _heads(self, config: Mapping[str, Any]) -> tuple[str, ...]:
-    heads = _HEADS[self._named_class(config) or "Model"]
+    heads = HEADS[self._named_class(config) or "Model"]
     if heads == ("classes",) and self._num_labels(config) == 1:
       return _NUMBER
     return heads
@@ -405,7 +405,7 @@ class Bert:
     """
     wanted = ("classes",) if heads == _NUMBER else heads
     for suffix in self.suffixes:
-      if {*_HEADS[suffix]} == {*wanted}:
+      if {*HEADS[suffix]} == {*wanted}:
         return suffix
     raise UserError(
       f"{self.kind} models have no class with the heads {', '.join(heads)}"
@@ -441,7 +441,7 @@ class Bert:
       rate = 0.0 if name is None else found[name]
       if rate is None:
         rate = found["hidden_dropout_prob"]
-      part = "ClassLogits" if first in _READ_POOLED else "TokenClassLogits"
+      part = "ClassLogits" if first in READ_POOLED else "TokenClassLogits"
       bindings[f"{part}.dropout"] = Reference("@head/Dropout()")
       bindings["head/Dropout.rate"] = float(rate)
     if first == "tokens":
@@ -487,7 +487,7 @@ def _roberta(kind: str, classes: str, vocab_size: int) -> Bert:
   return Bert(
     kind=kind,
     classes=classes,
-    suffixes=[suffix for suffix in _HEADS if suffix not in without],
+    suffixes=[suffix for suffix in HEADS if suffix not in without],
     attributes=dataclasses.replace(
       _OF_BERT, defaults={**_OF_BERT.defaults, "vocab_size": vocab_size}
     ),
@@ -532,7 +532,7 @@ FAMILIES = (
     classes="DistilBert",
     suffixes=[
       suffix
-      for suffix in _HEADS
+      for suffix in HEADS
       if suffix not in ("ForPreTraining", "ForNextSentencePrediction")
     ],
     attributes=_OF_DISTILBERT,

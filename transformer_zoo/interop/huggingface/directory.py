@@ -1,6 +1,6 @@
 """Hugging Face directories that are read: configuration and tensors."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import dataclasses
 import json
 import os
@@ -57,12 +57,14 @@ class Directory:
     tensors: The tensors of the files by their names, without those that carry
       no parameters and those that are another one under a second name.
     family: The family of the model.
+    notes: What of the files is not read, a sentence each.
   """
 
   path: pathlib.Path
   config: Mapping[str, Any]
   tensors: Mapping[str, Tensor]
   family: Family
+  notes: Sequence[str] = ()
 
   def parameters(
     self, shapes: Mapping[str, tuple[int, ...]] | None = None
@@ -146,8 +148,18 @@ def open_directory(path: str | os.PathLike[str]) -> Directory:
   tensors = {n: tensor for n, tensor in promised.items() if tensor is not None}
   _check_absent(folder, promised.keys() - tensors.keys(), aliases, config)
   tensors = _without_aliases(tensors, aliases)
+  named = config.get("architectures")
   config = family.settle(config, tensors.keys())
-  return Directory(folder, config, tensors, family)
+  spare = getattr(family, "left_out", lambda *_: ())(config, tensors.keys())
+  tensors = {n: tensor for n, tensor in tensors.items() if n not in spare}
+  notes = []
+  if spare:
+    notes.append(f"left out: {', '.join(sorted(spare))}")
+  if named and (found := config.get("architectures")) != named:
+    notes.append(
+      f"config.json names {_listed(named)}; the files are of {_listed(found)}"
+    )
+  return Directory(folder, config, tensors, family, notes)
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:
@@ -278,6 +290,10 @@ def _without_aliases(tensors, aliases) -> dict[str, Tensor]:
     elif are_equal(kept[alias], kept[name]):
       del kept[alias]
   return kept
+
+
+def _listed(names: Any) -> str:
+  return ", ".join(map(str, names)) if isinstance(names, list) else str(names)
 
 
 def _named(what: str, names) -> list[str]:

@@ -71,6 +71,18 @@ class Family(Protocol):
       stored: The names of the tensors, without aliases that equal another.
     """
 
+  def left_out(
+    self, config: Mapping[str, Any], stored: Collection[str]
+  ) -> Collection[str]:
+    """The tensors that are not read, of heads that the class has not.
+
+    A family that has no such method reads all.
+
+    Args:
+      config: The contents of a settled config.json.
+      stored: The names of the tensors.
+    """
+
   def num_layers(self, config: Mapping[str, Any]) -> int:
     """The number of layers of a config.json, those of all stacks together.
 

@@ -1,0 +1,105 @@
+"""Vectors by distance that all layers of a stack read."""
+
+from collections.abc import Callable
+
+from flax import linen as nn
+from flax import struct
+import gin
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from transformer_zoo import axes
+from transformer_zoo.errors import UserError
+from transformer_zoo.modules import initializers
+from transformer_zoo.modules.positions import Positions
+
+
+@struct.dataclass
+class RelativeTable:
+  """A vector for each pair of positions, kept once for each distance.
+
+  Attributes:
+    table_RD: The vectors.
+    row_1LM: The row of the vector of each query and key, int32 [1 or B, L, M].
+  """
+
+  table_RD: jax.Array
+  row_1LM: jax.Array
+
+
+def logarithmic_buckets(num_buckets: int, max_distance: int) -> np.ndarray:
+  """The bucket of each distance from 0 on, up to the first in the last bucket.
+
+  Distances up to half of the buckets have one each; the others grow
+  logarithmically, so that the last but one ends at `max_distance` - 1
+  (microsoft/DeBERTa 4d7fe0b, `make_log_bucket_position`).
+  """
+  exact = num_buckets // 2
+  distances = np.arange(max_distance + 2 * num_buckets)
+  logarithmic = exact + np.ceil(
+    np.log(np.maximum(distances, 1) / exact)
+    / np.log((max_distance - 1) / exact)
+    * (exact - 1)
+  )
+  buckets = np.where(distances <= exact, distances, logarithmic)
+  last = int(np.argmax(buckets >= num_buckets))
+  return np.minimum(buckets[: last + 1], num_buckets).astype(np.int32)
+
+
+@gin.register
+class RelativeEmbeddings(nn.Module):
+  """Learned vectors by distance for disentangled attention (He et al. 2021).
+
+  Row `num_buckets + b` is of keys that lie b buckets before the query, for b
+  from -`num_buckets` on; distances beyond share the first or the last row.
+
+  Attributes:
+    features: D, d_model.
+    num_buckets: The buckets on each side; the table has twice as many rows.
+    max_distance: The distance up to which buckets grow logarithmically (DeBERTa
+      v2 and v3); None for a bucket of each distance (v1).
+    norm: The normalization of the table, or None.
+    embedding_init: The distribution of the table.
+  """
+
+  features: int
+  num_buckets: int = 512
+  max_distance: int | None = None
+  norm: nn.Module | None = None
+  embedding_init: Callable = initializers.unit_normal
+
+  def __post_init__(self):
+    if self.num_buckets < 1:
+      raise UserError(
+        f"RelativeEmbeddings.num_buckets is {self.num_buckets}; it must be at "
+        "least 1"
+      )
+    exact, longest = self.num_buckets // 2, self.max_distance
+    if longest is not None and not 1 < exact < longest - 1:
+      raise UserError(
+        f"RelativeEmbeddings has num_buckets={self.num_buckets} and "
+        f"max_distance={longest}; half of the buckets, at least 2, hold single "
+        "distances, which must be fewer than max_distance - 1"
+      )
+    super().__post_init__()
+
+  @nn.compact
+  def __call__(self, positions: Positions) -> RelativeTable:
+    """Returns the table, float32, and the row of each pair of positions."""
+    table_RD = self.param(
+      "embedding",
+      axes.partitioned(self.embedding_init, "relpos_buckets", "embed"),
+      (2 * self.num_buckets, self.features),
+      jnp.float32,
+    )
+    if self.norm is not None:
+      table_RD = self.norm(table_RD)
+    before_1LM = -positions.distance_1LM
+    if self.max_distance is not None:
+      buckets = logarithmic_buckets(self.num_buckets, self.max_distance)
+      before_1LM = jnp.sign(before_1LM) * jnp.take(
+        jnp.asarray(buckets), jnp.abs(before_1LM), mode="clip"
+      )
+    span = self.num_buckets
+    return RelativeTable(table_RD, jnp.clip(before_1LM + span, 0, 2 * span - 1))
