@@ -18,8 +18,10 @@ from transformer_zoo.training import state
 GIN = pathlib.Path(transformer_zoo.__file__).parent.parent / "gin_configs"
 ENCODERS = (
   *("albert", "bert", "deberta", "deberta_v2", "deberta_v3"),
-  *("distilbert", "roberta"),
+  *("distilbert", "modernbert", "mpnet", "roberta", "xlnet"),
 )
+# Whose first layer differs from the others.
+UNSCANNED = ("modernbert",)
 # Those that write.
 ARCHITECTURES = sorted(
   p.stem

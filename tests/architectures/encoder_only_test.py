@@ -91,7 +91,11 @@ def test_padding_changes_nothing_and_packed_texts_do_not_meet(
 
 @pytest.mark.parametrize(
   ("architecture", "part"),
-  [(name, None) for name in tiny_models.ENCODERS]
+  [
+    (name, None)
+    for name in tiny_models.ENCODERS
+    if name not in tiny_models.UNSCANNED
+  ]
   + [("albert", part) for part in tiny_models.SHARING],
 )
 def test_scanned_layers_are_looped_ones(architecture, part):
@@ -120,15 +124,22 @@ def test_scanned_layers_are_looped_ones(architecture, part):
   assert_close(found, logits)
   jax.tree.map(
     lambda found, expected: assert_close(found, expected, 1e-4),
-    _without_key_biases(found_gradient),
-    _without_key_biases(tiny_models.stack_layers(gradient)),
+    _without_rounding(found_gradient),
+    _without_rounding(tiny_models.stack_layers(gradient)),
   )
 
 
-def _without_key_biases(gradient):
-  """Without biases of keys, whose gradients are rounding."""
+def _without_rounding(gradient):
+  """Without what cancels in the softmax: its gradient is rounding.
+
+  Biases of keys, and XLNet's vectors of segments in texts of one segment.
+  """
   flat = traverse_util.flatten_dict(gradient, sep="/")
-  return {n: np.asarray(g) for n, g in flat.items() if "key/bias" not in n}
+  return {
+    name: np.asarray(value)
+    for name, value in flat.items()
+    if not re.search("key/bias|/segment(s|_bias)", name)
+  }
 
 
 def test_layers_that_share_parameters_have_one_copy():

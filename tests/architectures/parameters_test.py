@@ -72,8 +72,11 @@ ENCODERS = {
   ("deberta_v3", "deberta_v3_base"): 183_831_552,
   ("deberta_v3", "deberta_v3_large"): 434_012_160,
   ("distilbert", "distilbert_base"): 66_985_530,
+  ("mpnet", "mpnet_base"): 109_518_527,
   ("roberta", "roberta_base"): 124_696_665,
   ("roberta", "roberta_large"): 355_411_033,
+  ("xlnet", "xlnet_base"): 116_750_336,
+  ("xlnet", "xlnet_large"): 360_300_800,
 }
 # As the papers' tables print them.
 PRINTED = {

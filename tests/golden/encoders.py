@@ -67,6 +67,37 @@ _DEBERTA_2 = {
   "norm_rel_ebd": "layer_norm",
   "share_att_key": True,
 }
+_MPNET = {
+  "model_type": "mpnet",
+  "vocab_size": 45,
+  "hidden_size": 30,
+  "num_hidden_layers": 3,
+  "num_attention_heads": 5,
+  "intermediate_size": 44,
+  "max_position_embeddings": 29,
+  "pad_token_id": 1,
+}
+_XLNET = {
+  "model_type": "xlnet",
+  "vocab_size": 45,
+  "d_model": 30,
+  "n_layer": 3,
+  "n_head": 5,
+  "d_inner": 44,
+  "pad_token_id": 2,
+}
+_MODERNBERT = {
+  "model_type": "modernbert",
+  "vocab_size": 45,
+  "hidden_size": 30,
+  "num_hidden_layers": 5,
+  "num_attention_heads": 5,
+  "intermediate_size": 44,
+  "local_attention": 6,
+  "global_rope_theta": 500.0,
+  "local_rope_theta": 20.0,
+  "pad_token_id": 2,
+}
 
 
 def _labels(number: int) -> dict[str, Any]:
@@ -209,12 +240,68 @@ CONFIGS: dict[str, dict[str, Any]] = {
   ),
   "deberta_2_spans": _of(_DEBERTA_2, "DebertaV2ForQuestionAnswering"),
   "deberta_2_choice": _of(_DEBERTA_2, "DebertaV2ForMultipleChoice"),
+  "xlnet": _of(_XLNET, "XLNetModel"),
+  # In two streams.
+  "xlnet_tokens": _of(
+    _XLNET, "XLNetLMHeadModel", ff_activation="relu", clamp_len=7
+  ),
+  "xlnet_untied": _of(
+    _XLNET, "XLNetLMHeadModel", tie_word_embeddings=False, layer_norm_eps=1e-3
+  ),
+  "xlnet_classes": _of(
+    _XLNET,
+    "XLNetForSequenceClassification",
+    summary_type="first",
+    **_labels(4),
+  ),
+  "xlnet_tags": _of(_XLNET, "XLNetForTokenClassification", **_labels(7)),
+  "xlnet_spans": _of(_XLNET, "XLNetForQuestionAnsweringSimple"),
+  "xlnet_choice": _of(_XLNET, "XLNetForMultipleChoice", summary_type="first"),
+  "modernbert": _of(_MODERNBERT, "ModernBertModel"),
+  "modernbert_masked": _of(
+    _MODERNBERT,
+    "ModernBertForMaskedLM",
+    hidden_activation="relu",
+    norm_bias=True,
+    attention_bias=True,
+    mlp_bias=True,
+    classifier_bias=True,
+    layer_types=["sliding_attention", "full_attention"] * 2
+    + ["sliding_attention"],
+  ),
+  "modernbert_untied": _of(
+    _MODERNBERT,
+    "ModernBertForMaskedLM",
+    tie_word_embeddings=False,
+    decoder_bias=False,
+    norm_eps=1e-3,
+  ),
+  "modernbert_classes": _of(
+    _MODERNBERT,
+    "ModernBertForSequenceClassification",
+    classifier_activation="relu",
+    **_labels(4),
+  ),
+  "modernbert_tags": _of(
+    _MODERNBERT, "ModernBertForTokenClassification", **_labels(7)
+  ),
+  "modernbert_spans": _of(_MODERNBERT, "ModernBertForQuestionAnswering"),
+  "modernbert_choice": _of(_MODERNBERT, "ModernBertForMultipleChoice"),
+  "mpnet": _of(_MPNET, "MPNetModel"),
+  "mpnet_masked": _of(
+    _MPNET, "MPNetForMaskedLM", hidden_act="relu", layer_norm_eps=1e-3
+  ),
+  "mpnet_untied": _of(_MPNET, "MPNetForMaskedLM", tie_word_embeddings=False),
+  "mpnet_classes": _of(_MPNET, "MPNetForSequenceClassification", **_labels(3)),
+  "mpnet_tags": _of(_MPNET, "MPNetForTokenClassification", **_labels(7)),
+  "mpnet_spans": _of(_MPNET, "MPNetForQuestionAnswering"),
+  "mpnet_choice": _of(_MPNET, "MPNetForMultipleChoice"),
 }
 # Every family with its head of tokens, and every other kind of head.
 RECORDED = (
   "bert", "bert_pre_training", "bert_spans", "roberta_masked",
   "roberta_classes", "xlm_roberta_masked", "distilbert_choice",
-  "deberta_masked", "deberta_2_convolution",
+  "deberta_masked", "deberta_2_convolution", "xlnet_tokens", "mpnet_masked",
 )  # fmt: skip
 
 
@@ -240,7 +327,25 @@ def batch_for(model) -> dict[str, np.ndarray]:
   if model.token_type_embedder is not None:
     types = random.randint(0, model.token_type_embedder.num_types, (4, 23))
     batch["encoder_token_types"] = types.astype(np.int32)
+  if hasattr(model, "query_embedder"):
+    types = random.randint(0, 2, (4, 23))
+    batch["encoder_token_types"] = types.astype(np.int32)
+    if "tokens" in model.heads.parts:
+      batch |= _in_an_order(tokens != model.pad_id, random)
   return batch
+
+
+def _in_an_order(real: np.ndarray, random) -> dict[str, np.ndarray]:
+  """An order of the first token and of a third of the others."""
+  predicted = real & (random.rand(*real.shape) < 1 / 3)
+  predicted[:, 0] = True
+  drawn = np.where(predicted, random.rand(*real.shape), 2)
+  order = np.where(predicted, np.argsort(np.argsort(drawn)), -1)
+  places = np.argsort(~predicted, axis=1, kind="stable")
+  return {
+    "encoder_order": order.astype(np.int32),
+    "encoder_predicted_places": places[:, : predicted.sum(axis=1).max()],
+  }
 
 
 def outputs(model, params, batch) -> dict[str, np.ndarray]:

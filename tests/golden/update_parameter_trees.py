@@ -28,6 +28,8 @@ SIZES = {
   "llama": "llama_1b",
   "llama_encoder_decoder": "t5_1_1_small",
   "lm": "t5_1_0_small",
+  "modernbert": "modernbert_base",
+  "mpnet": "mpnet_base",
   "mt5": "t5_1_1_small",
   "prefix_lm": "t5_1_0_small",
   "roberta": "roberta_base",
@@ -36,13 +38,17 @@ SIZES = {
   "t5_1_1": "t5_1_1_small",
   "transformer_2017": "transformer_2017_base",
   "umt5": "t5_1_1_small",
+  "xlnet": "xlnet_base",
 }
 _WITH_POOLER = {
   "albert": ["heads/tokens_sentence_order.gin"],
   "bert": ["heads/tokens_next_sentence.gin"],
 }
 TREES = [
-  (architecture, scan) for architecture in SIZES for scan in (False, True)
+  (architecture, scan)
+  for architecture in SIZES
+  for scan in (False, True)
+  if not (scan and architecture == "modernbert")  # Its first layer differs.
 ]
 
 

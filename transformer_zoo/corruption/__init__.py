@@ -30,6 +30,7 @@ MODULES = {
   "Masking": "masked_lm",
   "NextSentence": "sentences.sentence_pairs",
   "NextTokens": "masked_lm",
+  "PermutationLanguageModel": "permutation",
   "RandomPrefix": "masks.noise_masks",
   "RandomSpans": "masks.noise_masks",
   "RegularSpans": "masks.noise_masks",
@@ -43,6 +44,7 @@ MODULES = {
   "TokenDeletion": "rewrites.infilling",
   "TokenMasking": "rewrites.infilling",
   "UnifiedLanguageModel": "unified_lm",
+  "UnifiedSentences": "sentences.unified_pairs",
   "WordSpans": "masks.word_spans",
 }
 

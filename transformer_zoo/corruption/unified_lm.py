@@ -25,13 +25,37 @@ ATTENTION_KINDS = (
 )
 # Token types of the first and the second segment, by kind: they tell the model
 # which objective it is at (UniLM's code, `new_segment_ids`).
-_TOKEN_TYPES = np.array([(0, 1), (4, 5), (2, 2), (3, 3)], np.int32)
+TOKEN_TYPES = np.array([(0, 1), (4, 5), (2, 2), (3, 3)], np.int32)
 # [CLS] and two [SEP], also where the vocabulary has none.
 _FRAME = 3
 
 
-def _cloze() -> Masking:
+def cloze() -> Masking:
+  """UniLM's: 15 %, one in five times a bigram or a trigram."""
   return Masking(WordSpans(weights=(0.8, 0.1, 0.1), whole_words=False))
+
+
+def checked_weights(name: str, weights: Sequence[float]) -> tuple[float, ...]:
+  """Returns the weights of `ATTENTION_KINDS` as a tuple.
+
+  Raises:
+    UserError: There are not as many, or none is positive.
+  """
+  weights = tuple(weights)
+  known = len(weights) == len(ATTENTION_KINDS)
+  if not known or min(weights) < 0 or sum(weights) <= 0:
+    raise UserError(
+      f"{name}.weights is {weights}; give a weight for each of "
+      f"{', '.join(ATTENTION_KINDS)}, not negative, of which one is positive."
+    )
+  return weights
+
+
+def draw_kinds(weights: Sequence[float], draws: Draws) -> np.ndarray:
+  """Returns the attention kind of each row, int32 [B]."""
+  chances = np.cumsum(weights)[:-1] / sum(weights)
+  kinds = np.searchsorted(chances, draws.uniform(1)[:, 0], side="right")
+  return kinds.astype(np.int32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +63,8 @@ class UnifiedLanguageModel:
   """`[CLS] first [SEP] second [SEP]` with hidden tokens and an attention kind.
 
   The text is cut in two at a uniform place, so the second segment always
-  follows the first: UniLM's next-sentence prediction on its bidirectional part
-  is not among these examples.
+  follows the first; next-sentence prediction on the bidirectional part is among
+  the examples of `UnifiedSentences`.
 
   Attributes:
     masking: The choice of hidden tokens and their replacement: by default the
@@ -50,19 +74,13 @@ class UnifiedLanguageModel:
       up to 1.
   """
 
-  masking: Masking = dataclasses.field(default_factory=_cloze)
+  masking: Masking = dataclasses.field(default_factory=cloze)
   weights: Sequence[float] = (2, 2, 1, 1)
   layout = "encoder"
 
   def __post_init__(self):
-    weights = tuple(self.weights)
+    weights = checked_weights(type(self).__name__, self.weights)
     object.__setattr__(self, "weights", weights)
-    known = len(weights) == len(ATTENTION_KINDS)
-    if not known or min(weights) < 0 or sum(weights) <= 0:
-      raise UserError(
-        f"UnifiedLanguageModel.weights is {weights}; give a weight for each of "
-        f"{', '.join(ATTENTION_KINDS)}, not negative, of which one is positive."
-      )
 
   def raw_length(self, lengths: Mapping[str, int]) -> int:
     """Returns the raw tokens per example, of whole rows with all frames."""
@@ -89,8 +107,7 @@ class UnifiedLanguageModel:
       number per example.
     """
     tokens = np.asarray(tokens, np.int32)
-    chances = np.cumsum(self.weights)[:-1] / sum(self.weights)
-    kinds = np.searchsorted(chances, draws.uniform(1)[:, 0], side="right")
+    kinds = draw_kinds(self.weights, draws)
     cut_B1 = 1 + draws.integers(tokens.shape[1] - 1, 1)
     parted, second = _parted(tokens, cut_B1, vocabulary)
     targets = special_tokens.framed(parted, vocabulary)
@@ -100,10 +117,10 @@ class UnifiedLanguageModel:
     second = np.pad(second, ((0, 0), (before, 0)))
     second = np.pad(second, ((0, 0), (0, behind)), constant_values=True)
     inputs, hidden = self.masking(targets, draws, vocabulary)
-    types = _TOKEN_TYPES[kinds[:, None], second.astype(np.int8)]
+    types = TOKEN_TYPES[kinds[:, None], second.astype(np.int8)]
     return encoder_features(inputs, targets, hidden) | {
       "token_types": Ragged.full(types),
-      "attention_kind": Ragged.full(kinds.astype(np.int32)[:, None]),
+      "attention_kind": Ragged.full(kinds[:, None]),
     }
 
 

@@ -28,6 +28,24 @@ def pre_norm(
 
 
 @gin.register(module="connections")
+def pre_norm_after_norm(
+  x: jax.Array,
+  sublayers: Sublayers,
+  *,
+  norm: Callable[[str], Function],
+  dropout: Function,
+) -> jax.Array:
+  """As `pre_norm`, but the first sublayer reads x, which is normalized.
+
+  The first layer of ModernBERT (Warner et al. 2024).
+  """
+  for index, (name, sublayer) in enumerate(sublayers.items()):
+    y = x if index == 0 else norm(f"pre_{name}_layer_norm")(x)
+    x = x + dropout(sublayer(y))
+  return x
+
+
+@gin.register(module="connections")
 def post_norm(
   x: jax.Array,
   sublayers: Sublayers,

@@ -83,14 +83,15 @@ class TransformedLogits(nn.Module):
     softmax: `TiedLogits` or `LinearLogits`; its parameters lie beside those of
       `dense` and `norm`.
     activation: a key of `feed_forward.ACTIVATIONS`.
-    dense: the projection before the norm.
+    dense: the projection before the norm; None leaves out all but the softmax
+      (XLNet).
     norm: the normalization.
   """
 
   softmax: nn.Module
   activation: str = "gelu"
-  dense: nn.Module = part(Linear)
-  norm: nn.Module = part(LayerNorm)
+  dense: nn.Module | None = part(Linear)
+  norm: nn.Module | None = part(LayerNorm)
 
   reads_pooled: ClassVar[bool] = False
   reads_masked: ClassVar[bool] = True
@@ -107,6 +108,8 @@ class TransformedLogits(nn.Module):
   ) -> jax.Array:
     """Returns float32 logits [B, P, V]."""
     del deterministic
+    if self.dense is None:
+      return self.softmax(x_BPD, embedder)
     activation = feed_forward.ACTIVATIONS[self.activation]
     x_BPE = self.norm(activation(self.dense(x_BPD, embedder.features)))
     return self.softmax(x_BPE, embedder)
@@ -132,6 +135,30 @@ class Pooler(nn.Module):
     """Maps [B, P, D] to [B, P, D]."""
     activation = feed_forward.ACTIVATIONS[self.activation]
     return activation(self.dense(x_BPD, x_BPD.shape[-1]))
+
+
+@gin.register
+class Transform(nn.Module):
+  """norm(activation(dense(x))), before every head of ModernBERT.
+
+  Attributes:
+    activation: a key of `feed_forward.ACTIVATIONS`.
+    dense: the projection.
+    norm: the normalization.
+  """
+
+  activation: str = "gelu_exact"
+  dense: nn.Module = part(Linear)
+  norm: nn.Module = part(LayerNorm)
+
+  def __post_init__(self):
+    feed_forward.check_activation(self.activation)
+    super().__post_init__()
+
+  def __call__(self, x_BPD: jax.Array) -> jax.Array:
+    """Maps [B, P, D] to [B, P, D]."""
+    activation = feed_forward.ACTIVATIONS[self.activation]
+    return self.norm(activation(self.dense(x_BPD, x_BPD.shape[-1])))
 
 
 @gin.register
@@ -172,11 +199,13 @@ class TokenClassLogits(nn.Module):
 
   Attributes:
     num_classes: K; the start and the end of an answer are two.
+    transform: goes over each vector first, like `Transform`, or None.
     dropout: applied before the output.
     out: the projection to the classes.
   """
 
   num_classes: int
+  transform: nn.Module | None = None
   dropout: nn.Module = part(Dropout)
   out: nn.Module = part(Linear, kernel_axes=("embed", None), use_bias=True)
 
@@ -187,5 +216,7 @@ class TokenClassLogits(nn.Module):
   ) -> jax.Array:
     """Returns float32 logits [B, P, K]."""
     del embedder
+    if self.transform is not None:
+      x_BPD = self.transform(x_BPD)
     x_BPD = self.dropout(x_BPD, deterministic=deterministic)
     return self.out(x_BPD, self.num_classes).astype(jnp.float32)

@@ -42,6 +42,8 @@ class Stack(nn.Module):
   Attributes:
     layer: the layer to repeat.
     num_layers: N.
+    first_layer: The first layer, if it differs from the others, which are not
+      scanned then; or None.
     num_groups: The number of groups of neighbours that have one set of
       parameters; each layer has its own if None.
     shared: The parts of the layer, like "attention", whose parameters all
@@ -49,9 +51,9 @@ class Stack(nn.Module):
     position_embedder: adds a vector to each embedding by its position, or None.
     position_bias: gives all layers a bias [1, H, L, M], or None.
     relative_embedder: gives all layers a `RelativeTable`, or None.
-    windows: The distances that the layers see back, in tokens, repeated in
-      turn; None is everything. (None, 256) alternates dense and banded layers,
-      as GPT-3 does.
+    windows: The distances that the layers see back, and ahead where they see
+      what comes, in tokens, repeated in turn; None is everything. (None, 256)
+      alternates dense and banded layers, as GPT-3 does.
     divide_scores_by_depth: whether the scores of attention to itself are
       divided by the number of the layer, from 1 on (Stanford CRFM's GPT-2).
     input_norm: normalization of what enters, or None.
@@ -74,6 +76,7 @@ class Stack(nn.Module):
 
   layer: nn.Module
   num_layers: int
+  first_layer: nn.Module | None = None
   num_groups: int | None = None
   shared: tuple[str, ...] = ()
   position_embedder: nn.Module | None = None
@@ -110,6 +113,12 @@ class Stack(nn.Module):
         f"Stack.num_groups is {groups}; it must divide num_layers, "
         f"{self.num_layers}: all groups have equally many layers"
       )
+    if self.first_layer is not None and (self.scan or groups or self.shared):
+      raise UserError(
+        "Stack.first_layer differs from the others, which are not scanned and "
+        "share nothing; bind SCAN_LAYERS = False, Stack.num_groups = None and "
+        "Stack.shared = ()"
+      )
     for name in self.shared:
       if not isinstance(getattr(self.layer, name, None), nn.Module):
         raise UserError(
@@ -126,23 +135,30 @@ class Stack(nn.Module):
     mask_B1LM: jax.Array | None = None,
     positions: Positions | None = None,
     token_positions_1L: jax.Array | None = None,
+    earlier_NBMD: jax.Array | None = None,
+    with_states: bool = False,
     deterministic: bool = True,
     **layer_keywords,
   ) -> jax.Array:
     """Applies the layers in order.
 
     Args:
-      x_BLD: embeddings.
+      x_BLD: embeddings, or `Streams` of them.
       *layer_arguments: further positional arguments of every layer.
       mask_B1LM: True where a query may attend.
       positions: The positions of queries and keys; 0 to L - 1 by default.
       token_positions_1L: [1 or B, L] for `position_embedder`: packed examples
         each start from 0; those of the queries by default.
+      earlier_NBMD: given to each layer as `earlier_BMD`, what entered it for
+        the text before.
+      with_states: Whether what entered each layer is returned too, [N, B, L, D]
+        of contents.
       deterministic: no dropout.
       **layer_keywords: further keyword arguments of every layer.
 
     Returns:
-      [B, L, D], or `MaskDecoded` of a stack with a mask decoder.
+      [B, L, D], in the form of x, or `MaskDecoded` of a stack with a mask
+      decoder.
     """
     shares = self._layers_of_a_group() > 1 or self.shared
     if shares and layer_keywords.get("decoding") is not None:
@@ -165,23 +181,34 @@ class Stack(nn.Module):
       "positions": positions,
     }
     if self.relative_embedder is not None:
-      keywords["relative"] = self.relative_embedder(positions)
+      keywords["relative"] = self.relative_embedder(
+        positions, deterministic=deterministic
+      )
 
     def apply_layer(layer, x, own, arguments, keywords):
-      window, score_scale, convolved = own
+      window, score_scale, convolved, earlier_BMD = own
       if score_scale is not None:
         keywords = {**keywords, "score_scale": score_scale}
       if window is not None:
         band = masks.window_mask(keywords["positions"], window)
         mask = masks.combine(keywords["mask_B1LM"], band)
-        keywords = {**keywords, "mask_B1LM": mask}
+        local = window < jnp.iinfo(jnp.int32).max
+        keywords = {
+          **keywords,
+          "mask_B1LM": mask,
+          "positions": keywords["positions"].replace(local=local),
+        }
+      if earlier_BMD is not None:
+        keywords = {**keywords, "earlier_BMD": earlier_BMD}
       x = layer(x, *arguments, **keywords, deterministic=deterministic)
       if convolved is not None:
         x = jnp.where(convolved, self.convolution.join(x, *convolution), x)
-      return x, x if keeps_states else None
+      return x, _contents(x) if keeps_states else None
 
     apply_one = apply_layer
-    keeps_states = self.mix is not None or self.mask_decoder is not None
+    keeps_states = with_states or any(
+      each is not None for each in (self.mix, self.mask_decoder)
+    )
 
     if self.remat != "none":
       # prevent_cse guards against XLA undoing the remat; scan does already.
@@ -190,7 +217,9 @@ class Stack(nn.Module):
         policy=REMAT_POLICIES[_available(self.remat)],
         prevent_cse=not self.scan,
       )
-    x_BLD = self.dropout(x_BLD, deterministic=deterministic)
+    x_BLD = jax.tree.map(
+      functools.partial(self.dropout, deterministic=deterministic), x_BLD
+    )
     if self.input_projection is not None:
       x_BLD = self.input_projection(x_BLD)
     first_BLD = x_BLD
@@ -198,12 +227,12 @@ class Stack(nn.Module):
     each_layer = self.layer
     if self.shared:
       each_layer = self._with_shared_parts(x_BLD, layer_arguments, keywords)
-    own_N = [self._windows(), self._score_scales(), None]
+    own_N = [self._windows(), self._score_scales(), None, earlier_NBMD]
     if self.convolution is not None:
       convolution = self.convolution(
         x_BLD, mask_B1LM, deterministic=deterministic
       )
-      own_N[-1] = jnp.arange(self.num_layers) == 0
+      own_N[2] = jnp.arange(self.num_layers) == 0
     if self.scan:
       in_axes = (0, nn.broadcast, nn.broadcast)
       apply_group = apply_layer
@@ -236,7 +265,9 @@ class Stack(nn.Module):
       states_NBLD = []
       for i in range(self.num_layers):
         if i % repeats == 0:
-          layer = each_layer.copy(name=f"layers_{i // repeats}")
+          is_first = i == 0 and self.first_layer is not None
+          layer = self.first_layer if is_first else each_layer
+          layer = layer.copy(name=f"layers_{i // repeats}")
         own = tuple(None if each_N is None else each_N[i] for each_N in own_N)
         x_BLD, state_BLD = apply_layer(
           layer, x_BLD, own, layer_arguments, keywords
@@ -249,7 +280,7 @@ class Stack(nn.Module):
         layer, apply_layer = self._last_layer(each_layer), apply_one
       masked_BLD = self.mask_decoder(before_BLD, token_positions_1L)
       again = {**keywords, "memory_BMD": before_BLD}
-      own = [*(None if n is None else n[-1] for n in own_N[:-1]), None]
+      own = [*(None if n is None else n[-1] for n in own_N[:2]), None, None]
       for _ in range(self.mask_decoder.repeats):
         masked_BLD, _ = apply_layer(
           layer, masked_BLD, own, layer_arguments, again
@@ -261,8 +292,11 @@ class Stack(nn.Module):
     output_dropout = functools.partial(
       self.output_dropout or self.dropout, deterministic=deterministic
     )
+    if with_states:
+      entered = [_contents(first_BLD), *states_NBLD][:-1]
+      return jax.tree.map(output_dropout, x_BLD), jnp.stack(entered)
     if masked_BLD is None:
-      return output_dropout(x_BLD)
+      return jax.tree.map(output_dropout, x_BLD)
     return self.mask_decoder.both(
       output_dropout(x_BLD), output_dropout(masked_BLD)
     )
@@ -361,6 +395,11 @@ class _Given(nn.Module):
     return part.apply(
       {"params": self.params}, *arguments, rngs=rngs, **keywords
     )
+
+
+def _contents(x) -> jax.Array:
+  """The contents of `Streams`, or x itself."""
+  return getattr(x, "content_BLD", x)
 
 
 def _available(remat: str) -> str:

@@ -156,6 +156,8 @@ class Embedder:
 def _pooled(model, pool, params, batch):
   """Returns the vectors of texts, float32 [B, D]."""
   hidden_BLD = model.apply({"params": params}, batch, method="hidden")
+  # With a mask decoder there is what it makes of masked tokens besides.
+  hidden_BLD = getattr(hidden_BLD, "hidden_BLD", hidden_BLD)
   hidden_BLD = hidden_BLD.astype(jnp.float32)
   if pool == "first":
     return hidden_BLD[:, 0]

@@ -50,6 +50,10 @@ def test_outputs_and_gradient_of_every_parameter(name, report):
   for entry in [entry for entry in theirs if entry.endswith(cancels)]:
     assert np.abs(found.pop(entry)).max() < 1e-6 * most
     assert np.abs(theirs.pop(entry)).max() < 1e-6 * most
+  # The query stream's vector, where there is one stream.
+  for entry in [entry for entry, value in largest.items() if value == 0]:
+    assert not found.pop(entry).any()
+    del theirs[entry]
   differences = {
     entry: np.abs(found[entry] - theirs[entry]).max() / largest[entry]
     for entry in theirs
@@ -389,3 +393,38 @@ def test_spans(name, save, evaluated, tmp_path, report):
       (likelihoods[0][places[0]] + likelihoods[1][last]).item() / 2
     )
   assert_likelihoods(found, expected, report)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_memory_of_the_text_before(ordered, report):
+  """XLNet's second stretch, as their class reads it with their memory."""
+  model = families.build(encoders.CONFIGS["xlnet_tokens"])
+  model = model.clone(num_stretches=2)
+  params = families.weights(model)
+  described = family_of(encoders.CONFIGS["xlnet_tokens"]).config(model)
+  theirs = huggingface.load(described, params)
+  random = np.random.RandomState(0)
+  tokens = random.randint(4, 45, (2, 18)).astype(np.int32)
+  batch = {"encoder_input_tokens": tokens}
+  keywords = {}
+  if ordered:
+    order = np.array([[0, -1, 3, 1, -1, -1, 2, -1, -1]] * 2)
+    batch["encoder_order"] = np.concatenate([order * 0 - 1, order], axis=1)
+    places = np.array([[0, 2, 3, 6]] * 2)
+    batch["encoder_predicted_places"] = places + 9
+    hidden = (order[:, None] >= 0) & (order[:, None] >= order[:, :, None])
+    keywords = {
+      "perm_mask": torch.tensor(hidden, dtype=torch.float32),
+      "target_mapping": torch.eye(9)[torch.tensor(places)],
+    }
+  found = model.apply({"params": params}, batch, method="all_logits")["tokens"]
+  halves = torch.tensor(tokens, dtype=torch.long).split(9, dim=1)
+  with torch.no_grad():
+    memory = theirs(halves[0], use_mems=True).mems
+    expected = theirs(halves[1], mems=memory, use_mems=True, **keywords).logits
+  found = np.asarray(found)[:, 9:]
+  if ordered:
+    found = np.take_along_axis(found, places[..., None], axis=1)
+  difference = tiny_t5.largest_difference(found, expected.numpy())
+  report("logits", difference)
+  assert difference < LOGITS_TOLERANCE

@@ -24,7 +24,7 @@ from transformer_zoo.interop.tensors.links import to_theirs
 
 ENCODERS = (
   *("bert", "roberta", "xlm-roberta", "distilbert"),
-  *("deberta", "deberta-v2"),
+  *("deberta", "deberta-v2", "modernbert", "mpnet", "xlnet"),
 )
 
 
@@ -141,6 +141,8 @@ def encoder_answers(theirs, batch, pad_id: int) -> dict[str, torch.Tensor]:
   if name.endswith("ForMultipleChoice"):
     keywords = {key: value[None] for key, value in keywords.items()}
     return {"choice": theirs(tokens[None], **keywords).logits[0, :, None, None]}
+  if "encoder_order" in batch:
+    return {"tokens": _in_an_order(theirs, tokens, batch, keywords)}
   found = theirs(tokens, **keywords)
   if name.endswith("Model"):
     answers = {"hidden": found.last_hidden_state}
@@ -152,7 +154,7 @@ def encoder_answers(theirs, batch, pad_id: int) -> dict[str, torch.Tensor]:
       "tokens": found.prediction_logits,
       "next_sentence": found.seq_relationship_logits[:, None],
     }
-  if name.endswith("ForQuestionAnswering"):
+  if name.endswith(("ForQuestionAnswering", "ForQuestionAnsweringSimple")):
     return {"spans": torch.stack([found.start_logits, found.end_logits], -1)}
   if name.endswith("ForMaskedLM"):
     return {"tokens": found.logits}
@@ -162,6 +164,24 @@ def encoder_answers(theirs, batch, pad_id: int) -> dict[str, torch.Tensor]:
   kind = name.removeprefix("Bert")
   number = "number" if found.logits.shape[-1] == 1 else "classes"
   return {heads.get(kind, number): found.logits[:, None]}
+
+
+def _in_an_order(theirs, tokens, batch, keywords) -> torch.Tensor:
+  """Logits of XLNet's query stream; the softmax's bias where it has none."""
+  order = torch.tensor(batch["encoder_order"])
+  places = torch.tensor(batch["encoder_predicted_places"], dtype=torch.long)
+  hidden = (order[:, None] >= 0) & (order[:, None] >= order[:, :, None])
+  made = theirs(
+    tokens,
+    perm_mask=hidden.float(),
+    target_mapping=torch.nn.functional.one_hot(places, tokens.shape[1]).float(),
+    **keywords,
+  ).logits
+  bias = theirs.lm_loss.bias
+  logits = bias.expand(*tokens.shape, -1).clone()
+  logits[torch.arange(len(tokens))[:, None], places] = made
+  # A place that is not predicted fills a row of places up.
+  return torch.where((order >= 0)[..., None], logits, bias)
 
 
 def encoder_outputs(config, model, params, batch) -> dict[str, np.ndarray]:
@@ -182,7 +202,9 @@ def encoder_outputs(config, model, params, batch) -> dict[str, np.ndarray]:
     name = link.theirs
     if not hasattr(theirs, prefix.removesuffix(".")):  # The bare class.
       name = name.removeprefix(prefix)
-    gradients[link.theirs] = Tensor.of(_find(theirs, name).grad.numpy())
+    tensor = _find(theirs, name)
+    gradient = torch.zeros_like(tensor) if tensor.grad is None else tensor.grad
+    gradients[link.theirs] = Tensor.of(gradient.numpy())
   return {
     "logits": encoders.joined(
       {name: value.detach().numpy() for name, value in answers.items()}, real

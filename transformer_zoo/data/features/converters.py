@@ -409,6 +409,8 @@ class Encoder:
       and at most 1. Logits are computed for these alone.
     attention_kinds: Whether `attention_kind` is laid out, as UniLM needs;
       examples without one are bidirectional.
+    orders: Whether `encoder_order` is laid out, the number of each predicted
+      token in the order of prediction and -1 elsewhere, as XLNet needs.
     longest_example: The most tokens of an example in a form, or of a choice,
       where rows are longer to have room for several; None for the whole row.
     answering: The token of a text that its class, number or score is read from:
@@ -420,6 +422,7 @@ class Encoder:
   token_types: bool = True
   predicted_share: float = 0.2
   attention_kinds: bool = False
+  orders: bool = False
   longest_example: int | None = None
   answering: str = "first"
   features: ClassVar[tuple[str, ...]] = ("inputs",)
@@ -484,6 +487,8 @@ class Encoder:
     names = ["input_tokens", "target_tokens", "loss_weights"]
     if self.token_types:
       names.append("token_types")
+    if self.orders:
+      names.append("order")
     labels = ROW_LABELS + ("attention_kind",) * self.attention_kinds
     return (
       _shapes_of_rows(
@@ -525,6 +530,14 @@ class Encoder:
       batch["encoder_token_types"] = places.put(
         0 if types is None else types.values
       )
+    if self.orders != ("orders" in examples):
+      raise UserError(
+        f"EncoderFeatures.orders is {self.orders}, but examples have "
+        f"{'no' if self.orders else 'an'} order of prediction; set it to True "
+        "for objectives/xlnet.gin alone."
+      )
+    if self.orders:
+      batch["encoder_order"] = places.put(examples["orders"].values, -1)
     if self._has_segments(packing):
       batch |= places.packed("encoder")
     for name in ROW_LABELS:

@@ -14,7 +14,10 @@ from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import bert
 from transformer_zoo.interop.huggingface import deberta
 from transformer_zoo.interop.huggingface import llama
+from transformer_zoo.interop.huggingface import modernbert
+from transformer_zoo.interop.huggingface import mpnet
 from transformer_zoo.interop.huggingface import t5
+from transformer_zoo.interop.huggingface import xlnet
 from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.interop.huggingface.gpt import Gpt1
 from transformer_zoo.interop.huggingface.gpt import Gpt2
@@ -30,6 +33,9 @@ FAMILIES: tuple[Family, ...] = (
   *llama.FAMILIES,
   *bert.FAMILIES,
   *deberta.FAMILIES,
+  *modernbert.FAMILIES,
+  *mpnet.FAMILIES,
+  *xlnet.FAMILIES,
 )
 
 

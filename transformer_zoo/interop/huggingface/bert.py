@@ -25,7 +25,7 @@ from transformer_zoo.interop.tensors.links import ZeroRow
 
 # What settles a configuration; their classes have no such attributes.
 _ZERO_TYPES, HAS_POOLER = "zero_token_types", "has_pooler"
-_DEFAULTS = {
+DEFAULTS = {
   "vocab_size": 30522,
   "hidden_size": 768,
   "num_hidden_layers": 12,
@@ -45,7 +45,7 @@ _ALLOWED = {
 }
 _OF_BERT = Attributes(
   defaults={
-    **_DEFAULTS,
+    **DEFAULTS,
     "type_vocab_size": 2,
     "layer_norm_eps": 1e-12,
     "classifier_dropout": None,  # hidden_dropout_prob
@@ -72,7 +72,7 @@ _RENAMED = {
 }
 _OF_DISTILBERT = Attributes(
   defaults={
-    **_DEFAULTS,
+    **DEFAULTS,
     "num_hidden_layers": 6,
     "qa_dropout": 0.1,
     "seq_classif_dropout": 0.2,
@@ -119,6 +119,7 @@ class Bert:
     kind: The `model_type`.
     classes: The beginning of the names of their classes.
     suffixes: The ends of the names of their classes.
+    heads: The heads of each of these ends, by our names.
     attributes: The attributes of a config.json.
     prefix: See `Family`.
     layers: The name of their list of layers.
@@ -144,6 +145,9 @@ class Bert:
   prefix: str
   tokens: Mapping[str, str]
   suffixes: Collection[str] = tuple(HEADS)
+  heads: Mapping[str, tuple[str, ...]] = dataclasses.field(
+    default_factory=lambda: HEADS
+  )
   layers: str = "encoder.layer"
   layer: Mapping[str, str] = dataclasses.field(
     default_factory=lambda: {
@@ -375,7 +379,7 @@ class Bert:
       if heads
       == {
         link.theirs
-        for link in self._links_of_heads(HEADS[suffix], tied=tied)
+        for link in self._links_of_heads(self.heads[suffix], tied=tied)
         if not (link.only_written or link.theirs.startswith(self.prefix))
       }
     ]
@@ -392,7 +396,7 @@ class Bert:
     return fitting[0]
 
   def _heads(self, config: Mapping[str, Any]) -> tuple[str, ...]:
-    heads = HEADS[self._named_class(config) or "Model"]
+    heads = self.heads[self._named_class(config) or "Model"]
     if heads == ("classes",) and self._num_labels(config) == 1:
       return _NUMBER
     return heads
@@ -405,7 +409,7 @@ class Bert:
     """
     wanted = ("classes",) if heads == _NUMBER else heads
     for suffix in self.suffixes:
-      if {*HEADS[suffix]} == {*wanted}:
+      if {*self.heads[suffix]} == {*wanted}:
         return suffix
     raise UserError(
       f"{self.kind} models have no class with the heads {', '.join(heads)}"

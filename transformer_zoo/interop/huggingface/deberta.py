@@ -392,7 +392,7 @@ class Deberta(bert.Bert):
     known = {
       suffix: {
         link.theirs
-        for link in self._links_of_heads(bert.HEADS[suffix], tied=tied)
+        for link in self._links_of_heads(self.heads[suffix], tied=tied)
         if not link.only_written
       }
       for suffix in self.suffixes

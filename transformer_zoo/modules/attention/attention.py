@@ -133,14 +133,14 @@ class Attention(nn.Module):
     if score_scale is not None:
       query_BLHK = query_BLHK * score_scale.astype(query_BLHK.dtype)
     if self.rotary is not None and to_itself:
-      query_BLHK = self.rotary(query_BLHK, positions.query_1L)
+      query_BLHK = self.rotary(query_BLHK, positions.query_1L, positions.local)
 
     def project():
       source = x_BLD if to_itself else memory_BMD
       num_heads = self.num_kv_heads or self.num_heads
       key_BMGK = self._project(self.key, source, num_heads)
       if self.rotary is not None and to_itself:
-        key_BMGK = self.rotary(key_BMGK, positions.query_1L)
+        key_BMGK = self.rotary(key_BMGK, positions.query_1L, positions.local)
       return key_BMGK, self._project(self.value, source, num_heads)
 
     if decoding is None:

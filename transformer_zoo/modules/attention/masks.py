@@ -30,8 +30,15 @@ def prefix_mask(prefix_BL: jax.Array) -> jax.Array:
 
 
 def window_mask(positions: Positions, window: jax.Array | int) -> jax.Array:
-  """[1 or B, 1, L, M]: the key is fewer than `window` tokens before."""
-  return (positions.distance_1LM > -window)[:, None]
+  """[1 or B, 1, L, M]: the key is fewer than `window` tokens away.
+
+  Keys after the query are no nearer than those before it where queries see
+  them.
+  """
+  seen_1LM = positions.distance_1LM > -window
+  if positions.bidirectional:
+    seen_1LM &= positions.distance_1LM < window
+  return seen_1LM[:, None]
 
 
 def attention_kind_mask(kind_B: jax.Array, second_BL: jax.Array) -> jax.Array:

@@ -20,11 +20,14 @@ class Positions:
     query_1L: int32 [1, L] or [B, L].
     key_1M: int32 [1, M] or [B, M].
     bidirectional: whether queries see keys after them; static.
+    local: True where queries see near keys alone, a scalar; None of a stack
+      whose layers all see as far.
   """
 
   query_1L: jax.Array
   key_1M: jax.Array
   bidirectional: bool = struct.field(pytree_node=False, default=False)
+  local: jax.Array | None = None
 
   @classmethod
   def of_length(

@@ -12,6 +12,7 @@ import numpy as np
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
+from transformer_zoo.modules.positions import absolute
 from transformer_zoo.modules.positions import Positions
 
 
@@ -85,8 +86,11 @@ class RelativeEmbeddings(nn.Module):
     super().__post_init__()
 
   @nn.compact
-  def __call__(self, positions: Positions) -> RelativeTable:
+  def __call__(
+    self, positions: Positions, *, deterministic: bool = True
+  ) -> RelativeTable:
     """Returns the table, float32, and the row of each pair of positions."""
+    del deterministic  # Attention has a dropout of its own for the table.
     table_RD = self.param(
       "embedding",
       axes.partitioned(self.embedding_init, "relpos_buckets", "embed"),
@@ -103,3 +107,48 @@ class RelativeEmbeddings(nn.Module):
       )
     span = self.num_buckets
     return RelativeTable(table_RD, jnp.clip(before_1LM + span, 0, 2 * span - 1))
+
+
+@gin.register
+class RelativeSinusoids(nn.Module):
+  """Sines and cosines of distances (Dai et al. 2019, appendix B).
+
+  Attributes:
+    features: D, d_model, even.
+    clip: Distances beyond are clipped to it; None for any distance.
+    dropout: applied to the table, or None.
+  """
+
+  features: int
+  clip: int | None = None
+  dropout: nn.Module | None = None
+
+  def __post_init__(self):
+    if self.features < 2 or self.features % 2:
+      raise UserError(
+        f"RelativeSinusoids.features is {self.features}; a sine and a cosine "
+        "need an even number"
+      )
+    if self.clip is not None and self.clip < 1:
+      raise UserError(
+        f"RelativeSinusoids.clip is {self.clip}; it must be a distance, at "
+        "least 1, or None"
+      )
+    super().__post_init__()
+
+  def __call__(
+    self, positions: Positions, *, deterministic: bool = True
+  ) -> RelativeTable:
+    """Returns the table, float32, and the row of each pair of positions.
+
+    Positions of keys count from 0, and queries lie among them.
+    """
+    farthest = positions.key_1M.shape[1] - 1
+    distances_R = jnp.arange(-farthest, farthest + 1)
+    if self.clip is not None:
+      distances_R = jnp.clip(distances_R, -self.clip, self.clip)
+    table_RD = absolute.sinusoids(distances_R, self.features, interleaved=False)
+    if self.dropout is not None:
+      table_RD = self.dropout(table_RD, deterministic=deterministic)
+    row_1LM = jnp.clip(farthest - positions.distance_1LM, 0, 2 * farthest)
+    return RelativeTable(table_RD, row_1LM)

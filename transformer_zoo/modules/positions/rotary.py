@@ -28,6 +28,8 @@ class Rotary(nn.Module):
       stretched, those that turn more often than the second are not, and those
       between are partly (Llama 3.1).
     partly_stretched: The two numbers of turns that `trained_length` refers to.
+    local_theta: base of the frequencies in layers with a window (ModernBERT);
+      that of the others if None.
   """
 
   theta: float = 10000.0
@@ -36,11 +38,13 @@ class Rotary(nn.Module):
   stretch: float = 1.0
   trained_length: int | None = None
   partly_stretched: tuple[float, float] = (1.0, 4.0)
+  local_theta: float | None = None
 
   def __post_init__(self):
     least = {"theta": self.theta, "stretch": self.stretch}
-    if self.trained_length is not None:
-      least["trained_length"] = self.trained_length
+    for name in ("trained_length", "local_theta"):
+      if (value := getattr(self, name)) is not None:
+        least[name] = value
     for name, value in least.items():
       if not value > 0:
         raise UserError(f"Rotary.{name} is {value}; it must be positive")
@@ -52,8 +56,18 @@ class Rotary(nn.Module):
       )
     super().__post_init__()
 
-  def __call__(self, x_BLHK: jax.Array, positions_1L: jax.Array) -> jax.Array:
+  def __call__(
+    self,
+    x_BLHK: jax.Array,
+    positions_1L: jax.Array,
+    local: jax.Array | None = None,
+  ) -> jax.Array:
     """Returns the turned [B, L, H, K] for positions [1 or B, L].
+
+    Args:
+      x_BLHK: queries or keys.
+      positions_1L: The position of each.
+      local: As in `Positions`.
 
     Raises:
       UserError: there is no even number of features to turn.
@@ -65,10 +79,14 @@ class Rotary(nn.Module):
         f"Rotary turns pairs: {size} of {head_dim} features cannot be; set "
         "Rotary.rotated to an even number up to the head's size"
       )
+    frequencies = self.frequencies(size // 2)
+    if self.local_theta is not None and local is not None:
+      near = self.clone(theta=self.local_theta, parent=None)
+      frequencies = jnp.where(local, near.frequencies(size // 2), frequencies)
     turned = _turn(
       x_BLHK[..., :size].astype(jnp.float32),
       positions_1L,
-      self.frequencies(size // 2),
+      frequencies,
       self.interleaved,
     )
     return jnp.concatenate(

@@ -1,0 +1,207 @@
+"""XLNet: who knows what in two streams, stretches with memory, its examples."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests import tiny_models
+from tests.corruption import vocabulary as vocabularies
+from transformer_zoo.corruption.draws import Draws
+from transformer_zoo.corruption.permutation import PermutationLanguageModel
+from transformer_zoo.data.features.converters import Encoder
+from transformer_zoo.errors import UserError
+from transformer_zoo.modules.positions import Positions
+from transformer_zoo.modules.positions.relative_table import RelativeSinusoids
+from transformer_zoo.objectives import encoder as objectives
+
+LENGTH, VOCABULARY = 8, 48
+# Of the places that are predicted, second to last; -1 is seen by all.
+ORDER = np.array([[-1, 2, -1, 0, 3, -1, 1, -1]], np.int32)
+PLACES = np.array([[1, 3, 4, 6]], np.int32)
+
+
+def batch_of(tokens):
+  return {
+    "encoder_input_tokens": tokens,
+    "encoder_order": ORDER,
+    "encoder_predicted_places": PLACES,
+    "encoder_token_types": np.array([[0, 0, 0, 0, 1, 1, 1, 1]], np.int32),
+  }
+
+
+def tokens_of_rows(rows=1, length=LENGTH):
+  random = np.random.RandomState(0)
+  return random.randint(6, VOCABULARY, (rows, length)).astype(np.int32)
+
+
+def build(**bindings):
+  model, _ = tiny_models.build(
+    "xlnet", bindings=tuple(f"{n}={v!r}" for n, v in bindings.items())
+  )
+  return model, tiny_models.random_parameters(model)
+
+
+def logits_of(model, params, batch):
+  apply = functools.partial(model.apply, method="all_logits")
+  return np.asarray(jax.jit(apply)({"params": params}, batch)["tokens"])
+
+
+def test_a_prediction_knows_the_tokens_before_it_in_the_order_alone():
+  """Each token is changed, and the logits that move are noted."""
+  model, params = build()
+  tokens = tokens_of_rows()
+  first = logits_of(model, params, batch_of(tokens))
+  for place in range(LENGTH):
+    changed = tokens.copy()
+    changed[0, place] = 6 + (tokens[0, place] - 5) % 40
+    found = logits_of(model, params, batch_of(changed))
+    moved = np.abs(found - first)[0, PLACES[0]].max(axis=-1) > 1e-6
+    later = (ORDER[0, place] < 0) | (ORDER[0, PLACES[0]] > ORDER[0, place])
+    np.testing.assert_array_equal(moved, later, err_msg=str(place))
+
+
+def test_contents_know_themselves_and_what_they_may_see():
+  model, params = build()
+  tokens = tokens_of_rows()
+
+  def hidden(tokens):
+    found = model.apply({"params": params}, batch_of(tokens), method="hidden")
+    return np.asarray(found.hidden_BLD)
+
+  first = hidden(tokens)
+  changed = tokens.copy()
+  changed[0, 6] = 6 + (tokens[0, 6] - 5) % 40
+  moved = np.abs(hidden(changed) - first)[0].max(axis=-1) > 1e-6
+  np.testing.assert_array_equal(moved, (ORDER[0] > 1) | (np.arange(8) == 6))
+
+
+def test_scanned_layers_are_looped_ones_in_two_streams():
+  model, params = build()
+  scanned, _ = tiny_models.build("xlnet", SCAN_LAYERS=True, REMAT="minimal")
+  batch = batch_of(tokens_of_rows())
+  expected = logits_of(model, params, batch)
+  found = logits_of(scanned, tiny_models.stack_layers(params), batch)
+  scale = np.abs(expected).max()
+  np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_stretches(ordered):
+  """The first is a text by itself; the second reads it as memory."""
+  model, params = build(**{"PermutedEncoder.num_stretches": 2})
+  whole, _ = build()
+  tokens = tokens_of_rows(rows=1, length=16)
+  types = np.zeros((1, 16), np.int32)
+  batch = {"encoder_input_tokens": tokens, "encoder_token_types": types}
+  half = {name: value[:, :8] for name, value in batch.items()}
+  if ordered:
+    order = np.concatenate([ORDER, ORDER], axis=1)
+    places = np.concatenate([PLACES, PLACES + 8], axis=1)
+    batch |= {"encoder_order": order, "encoder_predicted_places": places}
+    half |= {"encoder_order": ORDER, "encoder_predicted_places": PLACES}
+  found = logits_of(model, params, batch)
+  scale = np.abs(found).max()
+  np.testing.assert_allclose(
+    found[:, :8], logits_of(whole, params, half), rtol=0, atol=1e-5 * scale
+  )
+  changed = {**batch, "encoder_input_tokens": tokens.copy()}
+  changed["encoder_input_tokens"][0, 0] = 6 + (tokens[0, 0] - 5) % 40
+  moved = np.abs(logits_of(model, params, changed) - found)[0].max(axis=-1)
+  predicted = np.arange(16) if not ordered else 8 + PLACES[0]
+  assert (moved[predicted[predicted >= 8]] > 1e-6).all()
+
+
+def test_no_gradient_goes_through_memory():
+  model, params = build(**{"PermutedEncoder.num_stretches": 2})
+  tokens = tokens_of_rows(length=16)
+  # The first half has tokens of its own.
+  tokens[:, :8] = 6 + np.arange(8)
+  tokens[:, 8:] = 20 + np.arange(8)
+
+  def total(table):
+    moved = {**params, "token_embedder": {"embedding": table}}
+    batch = {"encoder_input_tokens": tokens}
+    hidden = model.apply({"params": moved}, batch, method="hidden")
+    return jnp.sum(hidden[:, 8:] ** 2)
+
+  gradient = jax.grad(total)(params["token_embedder"]["embedding"])
+  moved = np.abs(np.asarray(gradient)).max(axis=1) > 0
+  np.testing.assert_array_equal(np.flatnonzero(moved), np.arange(20, 28))
+
+
+def test_examples_are_the_text_and_an_order():
+  objective = PermutationLanguageModel(partial=7)
+  vocabulary = vocabularies.bert()
+  tokens = vocabularies.text(500, 126)
+  made = objective(tokens, Draws(0, np.arange(500)), vocabulary)
+  shaped = {name: v.values.reshape(500, 128) for name, v in made.items()}
+  np.testing.assert_array_equal(shaped["inputs"], shaped["targets"])
+  np.testing.assert_array_equal(shaped["inputs"][:, 1:-1], tokens)
+  assert shaped["weights"].mean() == pytest.approx(1 / 7, abs=0.003)
+  np.testing.assert_array_equal(shaped["weights"] > 0, shaped["orders"] >= 0)
+  for row in shaped["orders"]:
+    numbers = np.sort(row[row >= 0])
+    np.testing.assert_array_equal(numbers, np.arange(len(numbers)))
+  # No place comes first more often than chance.
+  first = np.argmax(shaped["orders"] == 0, axis=1)
+  assert np.abs(first.mean() - 63.5) < 4 * 128 / np.sqrt(12 * 500)
+
+
+def test_a_batch_has_a_loss_of_the_query_stream():
+  objective = PermutationLanguageModel()
+  vocabulary = vocabularies.bert()
+  tokens = vocabularies.text(4, 30)
+  examples = objective(tokens, Draws(0, np.arange(4)), vocabulary)
+  batch = Encoder(orders=True, predicted_share=0.25)(
+    examples,
+    np.arange(4),
+    num_rows=4,
+    lengths={"inputs": 32},
+    packing=False,
+    pad_id=vocabulary.pad_id,
+  )
+  model, params = tiny_models.build("xlnet", VOCAB_SIZE=3000)[0], None
+  params = tiny_models.random_parameters(model)
+  terms = objectives.EncoderObjective((objectives.MaskedTokenLoss(),))(
+    model, params, batch
+  )
+  logits = logits_of(model, params, batch)
+  likelihoods = jax.nn.log_softmax(logits)
+  chosen = np.take_along_axis(
+    np.asarray(likelihoods), batch["encoder_target_tokens"][..., None], axis=-1
+  )[..., 0]
+  expected = -np.sum(chosen * batch["encoder_loss_weights"])
+  np.testing.assert_allclose(terms["tokens"].total, expected, rtol=1e-5)
+  with pytest.raises(UserError, match="orders is False, but examples have an"):
+    Encoder()(
+      examples,
+      np.arange(4),
+      num_rows=4,
+      lengths={"inputs": 32},
+      packing=False,
+      pad_id=0,
+    )
+
+
+def test_distances_beyond_the_clip_have_one_vector():
+  table = RelativeSinusoids(features=6, clip=3)
+  found = table.apply({}, Positions.of_length(9))
+  vectors = np.asarray(found.table_RD[found.row_1LM[0]])
+  np.testing.assert_array_equal(vectors[0, 3], vectors[0, 8])
+  assert np.abs(vectors[0, 2] - vectors[0, 3]).max() > 0.1
+  # Sines first, of i - j.
+  np.testing.assert_allclose(vectors[2, 1, 0], np.sin(1.0), rtol=1e-6)
+
+
+def test_refusals():
+  with pytest.raises(UserError, match="num_stretches is 0; it must be at"):
+    build(**{"PermutedEncoder.num_stretches": 0})
+  with pytest.raises(UserError, match="features is 5; a sine and a cosine"):
+    RelativeSinusoids(features=5)
+  with pytest.raises(UserError, match="clip is 0; it must be a distance"):
+    RelativeSinusoids(features=4, clip=0)
+  with pytest.raises(UserError, match="partial is 1; one token in so many"):
+    PermutationLanguageModel(partial=1)
