@@ -112,8 +112,8 @@ def test_architectures_and_sizes(architecture, size, run):
   scanned = size not in ("miniature", "tiny")
   scanned = scanned and architecture not in tiny_models.UNSCANNED
   config.load(files, [*REQUIRED, f"SCAN_LAYERS={scanned}"])
-  # The 50,265 tokens of these divide over no two devices.
-  odd = architecture in ("roberta", "deberta")
+  # The vocabularies of these divide over no two devices.
+  odd = architecture in ("roberta", "deberta", "mpnet")
   state = shapes_of_step(partitions=1 if odd else 2)
   header = (GIN / "sizes" / f"{size}.gin").read_text().splitlines()[0]
   if stated := re.search(r"([\d,]+) parameters", header):

@@ -138,7 +138,7 @@ def _without_rounding(gradient):
   return {
     name: np.asarray(value)
     for name, value in flat.items()
-    if not re.search("key/bias|/segment(s|_bias)", name)
+    if not re.search("key/bias|segment", name)
   }
 
 

@@ -56,7 +56,7 @@ class PermutationLanguageModel:
       )
 
   @property
-  def masking(self) -> Masking:
+  def _masking(self) -> Masking:
     """The choice of predicted tokens, none of which is replaced."""
     noise = self.noise or _spans(1 / self.partial)
     return Masking(noise, _NOTHING_HIDDEN)
@@ -68,7 +68,7 @@ class PermutationLanguageModel:
   def check(self, lengths: Mapping[str, int], vocabulary: Any) -> float:
     """As `MaskedLanguageModel.check`."""
     check_encoder_lengths(lengths, _FRAME + 2)
-    self.masking.check(vocabulary)
+    self._masking.check(vocabulary)
     return 0.0
 
   def __call__(
@@ -86,7 +86,7 @@ class PermutationLanguageModel:
       0 on of the predicted tokens, -1 of the others.
     """
     targets = special_tokens.framed(np.asarray(tokens, np.int32), vocabulary)
-    _, predicted = self.masking(targets, draws, vocabulary)
+    _, predicted = self._masking(targets, draws, vocabulary)
     drawn = np.where(predicted, draws.uniform(targets.shape[1]), 2.0)
     numbers = np.argsort(np.argsort(drawn, axis=1, kind="stable"), axis=1)
     orders = np.where(predicted, numbers, -1).astype(np.int32)

@@ -11,6 +11,7 @@ import dataclasses
 from typing import Any
 
 from flax import linen as nn
+import numpy as np
 
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import bert
@@ -80,6 +81,18 @@ class ByHead:
   def join(self, ours):
     matrix = ours[0].T if self.outwards else ours[0]
     return matrix.reshape(len(matrix), self.heads, -1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Stacked:
+  """Two tensors as one with an axis more, the first."""
+
+  def split(self, theirs):
+    first, second = theirs
+    return first, second
+
+  def join(self, ours):
+    return np.stack([*ours])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,6 +208,10 @@ class Xlnet(bert.Bert):
         Link(f"{theirs}.rel_attn.{name}", (f"{ours}/attention/{part}",))
         for part, name in _VECTORS.items()
       ]
+      segments = [f"{ours}/attention/{n}_segment" for n in ("same", "other")]
+      links.append(
+        Link(f"{theirs}.rel_attn.seg_embed", tuple(segments), Stacked())
+      )
       for part, name in self.layer.items():
         kind = links_lib.layer_norm if "norm" in part else links_lib.linear
         links += kind(f"{theirs}.{name}", f"{ours}/{part}")
@@ -242,7 +259,6 @@ _VECTORS = {
   "content_bias": "r_w_bias",
   "position_bias": "r_r_bias",
   "segment_bias": "r_s_bias",
-  "segments": "seg_embed",
 }
 
 FAMILIES = (

@@ -120,16 +120,18 @@ class RelativeAttention(nn.Module):
       ),
       relative.row_1LM,
     )
-    segments_2HK = self._vectors("segments", 2).astype(x_BLD.dtype)
-    by_segment_2BHL1 = jnp.einsum(
-      "blhk,shk->sbhl",
-      query("segment_bias"),
-      segments_2HK,
-      preferred_element_type=jnp.float32,
-    )[..., None]
-    same, other = by_segment_2BHL1
+    of_segment_BLHK = query("segment_bias")
+    same_BHL1, other_BHL1 = (
+      jnp.einsum(
+        "blhk,hk->bhl",
+        of_segment_BLHK,
+        self._vectors(name).astype(x_BLD.dtype),
+        preferred_element_type=jnp.float32,
+      )[..., None]
+      for name in ("same_segment", "other_segment")
+    )
     if differs_BLM is not None:
-      added_BHLM += jnp.where(differs_BLM[:, None], other, same)
+      added_BHLM += jnp.where(differs_BLM[:, None], other_BHL1, same_BHL1)
     if bias_1HLM is not None:
       added_BHLM += bias_1HLM
     content_BLHK = query("content_bias")
@@ -150,11 +152,10 @@ class RelativeAttention(nn.Module):
     context_BLX = context_BLHK.reshape(*x_BLD.shape[:-1], -1)
     return self.out(context_BLX, x_BLD.shape[-1])
 
-  def _vectors(self, name: str, *number: int) -> jax.Array:
-    """A vector of each head, [H, K], or several of them."""
-    names = (*(None for _ in number), "heads", "kv")
-    shape = (*number, self.num_heads, self.head_dim)
-    init = axes.partitioned(self.bias_init, *names)
+  def _vectors(self, name: str) -> jax.Array:
+    """A vector of each head, [H, K]."""
+    init = axes.partitioned(self.bias_init, "heads", "kv")
+    shape = self.num_heads, self.head_dim
     return self.param(name, init, shape, jnp.float32)
 
   def _draw_dropout(self, query_BLHK, key_BMHK, deterministic):
