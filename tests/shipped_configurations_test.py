@@ -310,7 +310,7 @@ def test_heads(architecture, name):
   )
   assert ("pooler" in state.params) == (
     architecture.startswith(
-      ("albert", "bert", "deberta", "modernbert", "xlnet")
+      ("albert", "bert", "deberta", "modernbert", "unilm", "xlnet")
     )
     and name not in ("tokens", "spans", "tags")
   )

@@ -38,6 +38,7 @@ SIZES = {
   "t5_1_1": "t5_1_1_small",
   "transformer_2017": "transformer_2017_base",
   "umt5": "t5_1_1_small",
+  "unilm": "bert_tiny",
   "xlnet": "xlnet_base",
 }
 _WITH_POOLER = {

@@ -1,0 +1,165 @@
+"""UniLM that writes: an encoder that fills one mask after another.
+
+Dong et al. 2019, section 2.4: the text to write is the second segment of a
+sequence to sequence row. Each token is predicted at a [MASK] behind those that
+are written; the mask is then replaced by the token. Keys and values of the text
+are kept (`modules/attention/cache.py`), those of a mask until its token is
+known. `gin_configs/architectures/unilm.gin` over the modules below.
+"""
+
+import dataclasses
+
+import gin
+import jax
+import jax.numpy as jnp
+
+from transformer_zoo.architectures.encoder_only import EncoderOnly
+from transformer_zoo.modules.attention import cache
+from transformer_zoo.modules.positions import Positions
+
+
+@gin.register
+class UnifiedEncoder(EncoderOnly):
+  """`EncoderOnly` that also writes, by its head of masked tokens.
+
+  Attributes:
+    mask_id: The id of [MASK], the vocabulary's.
+    written_types: The token types of the first segment and of the second one
+      in a row of sequence to sequence attention, those of
+      `transformer_zoo.corruption.unified_lm.TOKEN_TYPES`.
+  """
+
+  mask_id: int = 103
+  written_types: tuple[int, int] = (4, 5)
+
+  def prefill(
+    self,
+    prompt_BP: jax.Array,
+    lengths_B: jax.Array | None = None,
+    *,
+    start_id: int | None,
+    decoding: cache.Decoding,
+  ) -> tuple[jax.Array, tuple[jax.Array]]:
+    """Reads the first segments before the first `decode_step`.
+
+    Args:
+      prompt_BP: ids `[CLS] text [SEP]`, padded at their end.
+      lengths_B: The number of ids of each; those up to the last that is no
+        padding if None.
+      start_id: not read; a prompt begins with [CLS].
+      decoding: the room that the cache will have.
+
+    Returns:
+      What is read, padded at its beginning by -1, [B, P]; and what every step
+      is given: which slots of the prompt hold a token.
+
+    Raises:
+      UserError: there are no positions for so many tokens.
+    """
+    del start_id
+    places_1P = jnp.arange(1, prompt_BP.shape[1] + 1)[None]
+    if lengths_B is None:
+      real_BP = prompt_BP != self.pad_id
+      lengths_B = jnp.max(jnp.where(real_BP, places_1P, 0), axis=1)
+    # All end in the last place, so that what is written has one place in all.
+    from_start_BP = places_1P - 1 - (prompt_BP.shape[1] - lengths_B[:, None])
+    real_BP = (from_start_BP >= 0).at[:, -1].set(True)
+    tokens_BP = jnp.take_along_axis(
+      prompt_BP, jnp.maximum(from_start_BP, 0), axis=1
+    )
+    decoding = self._with_room(decoding, real_BP[:, :-1])
+    decoding = dataclasses.replace(decoding, position=None)
+    table = self.encoder.position_embedder
+    cache.check_room(getattr(table, "num_positions", None), decoding)
+    self.encoder(
+      self._embedded(
+        tokens_BP, jnp.full_like(tokens_BP, self.written_types[0])
+      ),
+      mask_B1LM=(real_BP[:, :, None] & real_BP[:, None, :])[:, None],
+      positions=Positions.of_length(prompt_BP.shape[1], bidirectional=True),
+      token_positions_1L=jnp.maximum(from_start_BP, 0),
+      decoding=decoding,
+      deterministic=True,
+    )
+    return jnp.where(real_BP, tokens_BP, -1), (real_BP[:, :-1],)
+
+  def decode_step(
+    self,
+    tokens_BW: jax.Array,
+    real_BP: jax.Array,
+    decoding: cache.Decoding,
+  ) -> jax.Array:
+    """Logits of the next token; reads and writes the `cache` collection.
+
+    Args:
+      tokens_BW: ids, one for each of the W outputs of a row that are in the
+        making, all at `decoding.position`; each is read with a [MASK] behind.
+      real_BP: True for the slots of the prompt that hold a token.
+      decoding: position of the tokens and room in the cache.
+
+    Returns:
+      float32 logits [B, W, V].
+    """
+    decoding = self._with_room(decoding, real_BP)
+    next_ = self._at_next_position(decoding, tokens_BW.shape)
+    masks_BW = jnp.full_like(tokens_BW, self.mask_id)
+    first, second = self.written_types
+    # The first token that is read is the last of the prompt.
+    types_BW = jnp.full_like(
+      tokens_BW, jnp.where(decoding.position == 0, first, second)
+    )
+    read_B1 = jnp.sum(real_BP, axis=1, keepdims=True) + decoding.position
+    places_BX = jnp.concatenate(
+      [jnp.broadcast_to(read_B1 + i, tokens_BW.shape) for i in (0, 1)], axis=1
+    )
+    queries_1X = jnp.repeat(
+      jnp.concatenate(
+        [each.positions.query_1L for each in (decoding, next_)], axis=1
+      ),
+      decoding.width,
+      axis=1,
+    )
+    hidden_BXD = self.encoder(
+      self._embedded(
+        jnp.concatenate([tokens_BW, masks_BW], axis=1),
+        jnp.concatenate([types_BW, jnp.full_like(types_BW, second)], axis=1),
+      ),
+      mask_B1LM=_rows(decoding, next_, len(tokens_BW)),
+      positions=Positions(queries_1X, decoding.positions.key_1M, True),
+      token_positions_1L=places_BX,
+      decoding=decoding,
+      deterministic=True,
+    )
+    return self.logits(hidden_BXD[:, decoding.width :])
+
+  def _with_room(self, decoding, real_BP) -> cache.Decoding:
+    """With the prompt, and one more position: that of the last [MASK]."""
+    ancestors_BWL = decoding.ancestors_BWL
+    if ancestors_BWL is not None:
+      ancestors_BWL = jnp.pad(ancestors_BWL, ((0, 0), (0, 0), (0, 1)))
+    return dataclasses.replace(
+      decoding,
+      prompt_BP=real_BP,
+      ancestors_BWL=ancestors_BWL,
+      length=decoding.length + 1,
+    )
+
+  def _at_next_position(self, decoding, shape) -> cache.Decoding:
+    """Of the masks, each of which reads itself behind what its output reads."""
+    ancestors_BWL = decoding.ancestors_BWL
+    if ancestors_BWL is not None:
+      own_BW1 = jnp.broadcast_to(jnp.arange(shape[1]), shape)[..., None]
+      ancestors_BWL = jax.lax.dynamic_update_slice_in_dim(
+        ancestors_BWL, own_BW1, decoding.position + 1, axis=2
+      )
+    return dataclasses.replace(
+      decoding, position=decoding.position + 1, ancestors_BWL=ancestors_BWL
+    )
+
+
+def _rows(decoding, next_, rows: int) -> jax.Array:
+  """Which slots tokens and masks read, [B, 1, 2 W, M]."""
+  parts = [each.mask_B1WM for each in (decoding, next_)]
+  return jnp.concatenate(
+    [jnp.broadcast_to(part, (rows, *part.shape[1:])) for part in parts], axis=2
+  )
