@@ -89,7 +89,10 @@ class RelativeEmbeddings(nn.Module):
   def __call__(
     self, positions: Positions, *, deterministic: bool = True
   ) -> RelativeTable:
-    """Returns the table, float32, and the row of each pair of positions."""
+    """Returns the rows that are read, float32, and that of each pair.
+
+    Keys and queries are as many as positions at most: no distance is longer.
+    """
     del deterministic  # Attention has a dropout of its own for the table.
     table_RD = self.param(
       "embedding",
@@ -97,16 +100,23 @@ class RelativeEmbeddings(nn.Module):
       (2 * self.num_buckets, self.features),
       jnp.float32,
     )
-    if self.norm is not None:
-      table_RD = self.norm(table_RD)
+    farthest = positions.key_1M.shape[1] - 1
     before_1LM = -positions.distance_1LM
-    if self.max_distance is not None:
+    if self.max_distance is None:
+      reach = min(farthest, self.num_buckets)
+    else:
       buckets = logarithmic_buckets(self.num_buckets, self.max_distance)
+      reach = int(buckets[min(farthest, len(buckets) - 1)])
       before_1LM = jnp.sign(before_1LM) * jnp.take(
         jnp.asarray(buckets), jnp.abs(before_1LM), mode="clip"
       )
-    span = self.num_buckets
-    return RelativeTable(table_RD, jnp.clip(before_1LM + span, 0, 2 * span - 1))
+    # The rows of longer distances are not read.
+    first = self.num_buckets - reach
+    table_RD = table_RD[first : self.num_buckets + reach + 1]
+    if self.norm is not None:
+      table_RD = self.norm(table_RD)
+    row_1LM = jnp.clip(before_1LM + reach, 0, len(table_RD) - 1)
+    return RelativeTable(table_RD, row_1LM)
 
 
 @gin.register
