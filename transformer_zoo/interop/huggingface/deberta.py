@@ -152,13 +152,19 @@ class Deberta(bert.Bert):
   def left_out(
     self, config: Mapping[str, Any], stored: Collection[str]
   ) -> Collection[str]:
-    """See `Family`: other heads, and the positions of the mask decoder."""
+    """See `Family`: other heads, and the positions of the mask decoder.
+
+    Without distances, the norm of their table too.
+    """
     wanted = {link.theirs for link in self.links(config)}
-    positions = self._table("position")
+    unread = {self._table("position")}
+    if not self._read(config)["relative_attention"]:
+      norm = f"{self.prefix}encoder.LayerNorm"
+      unread |= {f"{norm}.weight", f"{norm}.bias"}
     return [
       name
       for name in set(stored) - wanted
-      if name == positions or not name.startswith(self.prefix)
+      if name in unread or not name.startswith(self.prefix)
     ]
 
   def settle(
