@@ -1,12 +1,15 @@
 """DeBERTa: released configurations, heads that are spare or missing."""
 
+from flax import traverse_util
 import numpy as np
 import pytest
 
+from tests import tiny_models
 from tests.golden import encoders
 from tests.golden import families
 from tests.interop.huggingface import encoders_test
 from transformer_zoo.errors import UserError
+from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.conversion import sources
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
@@ -207,6 +210,28 @@ def test_a_model_with_a_mask_decoder_is_none_of_theirs():
   with pytest.raises(UserError) as caught:
     family_of(V3_BASE).config(model)
   assert str(caught.value) == (
-    "deberta-v2 models have no enhanced mask decoder; bind "
-    "encoder/Stack.mask_decoder = None"
+    "deberta-v2 models have no enhanced mask decoder, which the head of masked "
+    "tokens reads here; train with encoder/Stack.mask_decoder = None to write "
+    "it"
   )
+
+
+def test_a_fine_tuned_model_is_written_without_its_mask_decoder(tmp_path):
+  model, _ = tiny_models.build(
+    "deberta_v3", "../heads/classes.gin", EMBED_DIM=32, HEAD_DIM=8
+  )
+  ours = traverse_util.flatten_dict(
+    tiny_models.random_parameters(model), sep="/"
+  )
+  exported_directory.write(
+    tmp_path, model, {n: Tensor.of(array) for n, array in ours.items()}
+  )
+  found = encoders_test.directory.open_directory(tmp_path)
+  name = "DebertaV2ForSequenceClassification"
+  assert found.config["architectures"] == [name]
+  parameters = found.parameters()
+  assert ours.keys() - parameters.keys() == {
+    "encoder/mask_decoder/positions/pos_embedding"
+  }
+  for parameter, tensor in parameters.items():
+    np.testing.assert_array_equal(tensor.read(), ours[parameter])

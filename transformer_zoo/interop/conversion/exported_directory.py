@@ -80,6 +80,7 @@ def write(
       "the run that it started from"
     )
   model, parameters = with_sines_first(model, parameters)
+  model, parameters = without_unread_decoder(model, parameters)
   content = directory.read_json(original) if original else {}
   content |= _new_sizes(content, model)
   found = original and _by_original(content, model)
@@ -204,6 +205,30 @@ def with_sines_first(
   return changed, {
     name: _reordered(parameters[name], parameter.axes)
     for name, parameter in converted_run.parameters_of(model).items()
+  }
+
+
+def without_unread_decoder(
+  model: nn.Module, parameters: Mapping[str, Tensor]
+) -> tuple[nn.Module, Mapping[str, Tensor]]:
+  """The same model without a mask decoder that none of its heads reads.
+
+  DeBERTa's classes have none, and after fine-tuning nothing depends on it.
+
+  Args:
+    model: Any model; one without a mask decoder is returned as it is.
+    parameters: All its parameters, layers unstacked.
+  """
+  stack = getattr(model, "encoder", None)
+  if getattr(stack, "mask_decoder", None) is None or any(
+    getattr(part, "reads_masked", False) for part in model.heads.parts.values()
+  ):
+    return model, parameters
+  changed = model.clone(encoder=stack.clone(mask_decoder=None))
+  return changed, {
+    name: tensor
+    for name, tensor in parameters.items()
+    if not name.startswith("encoder/mask_decoder/")
   }
 
 

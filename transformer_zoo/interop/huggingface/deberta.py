@@ -258,8 +258,9 @@ class Deberta(bert.Bert):
       table = stack.position_embedder
       if stack.mask_decoder is not None:
         raise UserError(
-          f"{self.kind} models have no enhanced mask decoder; bind "
-          "encoder/Stack.mask_decoder = None"
+          f"{self.kind} models have no enhanced mask decoder, which the head "
+          "of masked tokens reads here; train with encoder/Stack.mask_decoder "
+          "= None to write it"
         )
       terms = {
         "c2p": attention.content_to_position,
