@@ -1,9 +1,13 @@
 """ModernBERT, MPNet and XLNet: released configurations and refusals."""
 
+import numpy as np
 import pytest
 
+from tests.golden import encoders
 from tests.golden import families
+from tests.interop.huggingface import encoders_test
 from transformer_zoo.errors import UserError
+from transformer_zoo.interop.conversion import sources
 from transformer_zoo.modules import comparison
 
 MODERNBERT_BASE = {
@@ -175,3 +179,16 @@ def test_refusals(config, change, sentence):
   with pytest.raises(UserError) as caught:
     families.build({**config, **change})
   assert str(caught.value) == sentence
+
+
+def test_directories_are_opened_as_conversions_do(tmp_path):
+  """Shapes are evaluated too, of ModernBERT without scanning its layers."""
+  for name in ("modernbert_masked", "mpnet_choice", "xlnet_classes"):
+    folder = tmp_path / name
+    folder.mkdir()
+    ours = encoders_test.flat_weights(name)
+    encoders_test.written(folder, encoders.CONFIGS[name], ours)
+    found = sources.open_source(folder)
+    assert found.parameters.keys() == ours.keys()
+    for parameter, array in ours.items():
+      np.testing.assert_array_equal(found.parameters[parameter].read(), array)

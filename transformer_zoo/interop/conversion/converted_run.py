@@ -310,7 +310,7 @@ def shapes_of(model: nn.Module) -> dict[str, tuple[int, ...]]:
 
 
 def _scanned(part: nn.Module) -> nn.Module:
-  """The same part with scanned stacks in it."""
+  """The same part with scanned stacks in it, where all layers are alike."""
   fields = {
     field.name: getattr(part, field.name)
     for field in dataclasses.fields(part)
@@ -321,6 +321,6 @@ def _scanned(part: nn.Module) -> nn.Module:
     for name, value in fields.items()
     if isinstance(value, nn.Module)
   }
-  if "scan" in fields:
+  if "scan" in fields and fields["first_layer"] is None:
     changes["scan"] = True
   return part.clone(**changes)
