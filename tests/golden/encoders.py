@@ -302,6 +302,7 @@ RECORDED = (
   "bert", "bert_pre_training", "bert_spans", "roberta_masked",
   "roberta_classes", "xlm_roberta_masked", "distilbert_choice",
   "deberta_masked", "deberta_2_convolution", "xlnet_tokens", "mpnet_masked",
+  "modernbert_masked",
 )  # fmt: skip
 
 
