@@ -1,0 +1,82 @@
+"""A study of encoders from its gin file to its table, in few steps."""
+
+import json
+import re
+
+import gin
+import pytest
+
+from transformer_zoo.cli import main as cli
+from transformer_zoo.studies.design import loading
+
+FEATURES = """
+Study.question = "Do features of a frozen encoder answer?"
+Study.columns = {"NER_features": "", "masked_loss": ""}
+Study.rows = (@masked/Row(),)
+Row.phases = ("pretrain_encoder", "heads")
+"""
+DIRECTIONS = """
+Study.question = "Does a BiLSTM help a model that reads from left to right?"
+Study.published = "bert/table5_pretraining_tasks"
+Study.columns = {"SST2": "SST2"}
+Study.rows = (@left_to_right/Row(), @with_bilstm/Row())
+Row.phases = ("pretrain_encoder", "heads")
+left_to_right/Row.published = "LTR & No NSP"
+left_to_right/Row.changes = {
+  "pretrain_encoder": ("objectives/left_to_right.gin",),
+  "heads": ("parts/left_to_right.gin",),
+}
+with_bilstm/Row.published = "+ BiLSTM"
+with_bilstm/Row.changes = {
+  "pretrain_encoder": ("objectives/left_to_right.gin",),
+  "heads": (
+    "parts/left_to_right.gin", "peft/bilstm.gin", "LSTM_LAYERS=1",
+    "LSTM_DIM=$(encoder_width // 2)",
+  ),
+}
+"""
+
+
+@pytest.fixture
+def few_steps(tmp_path, monkeypatch):
+  """Writes the studies and a miniature suite of few steps."""
+  pytest.importorskip("seqio")
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+  values = dict(loading.load_suite("miniature").values)
+  values |= {"encoder_steps": 10, "head_steps": 2, "pretrain_batch": 8}
+  (tmp_path / "few.gin").write_text(
+    f"include 'suites/miniature.gin'\nSuite.values = {values!r}\n"
+  )
+  for name, text in (("features", FEATURES), ("directions", DIRECTIONS)):
+    (tmp_path / f"{name}.gin").write_text(text)
+  yield tmp_path
+  gin.clear_config()
+
+
+@pytest.mark.slow
+def test_studies_of_encoders(few_steps, capsys):
+  words = ["ablate", "features.gin", "directions.gin", "--suite=few.gin"]
+  words.append("--seeds=1")
+  assert cli.main([*words, "--plan"]) == 0
+  plan = capsys.readouterr().out
+  assert "pretrain_encoder" in plan and "directions" in plan
+  code = cli.main(words)
+  said = capsys.readouterr()
+  assert code == 0, said.out + said.err
+  results = {
+    path.parent.name.rpartition("-")[0]: json.loads(path.read_text())
+    for path in sorted((few_steps / "runs" / "runs").glob("*/result.json"))
+  }
+  assert {"pretrain_encoder", "heads"} == set(results)
+  for name, columns in (
+    ("features", ["NER_features", "masked_loss"]),
+    ("directions", ["SST2"]),
+  ):
+    table = (few_steps / "runs" / f"{name}-few" / "table.md").read_text()
+    head = re.search(r"^\|.*\|$", table, re.M)[0]
+    assert [c for c in columns if c in head] == columns
+  assert "[92.1" in table and "[91.6" in table
+  # Finished runs are not trained again.
+  assert cli.main(words) == 0
+  assert "training: step" not in capsys.readouterr().out
