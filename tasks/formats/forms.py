@@ -36,6 +36,8 @@ Example = Mapping[str, Any]
 Text = str | Callable[[Example], tf.Tensor]
 Expand = Callable[[tf.data.Dataset], tf.data.Dataset]
 
+# The target text of an example whose label is hidden.
+HIDDEN = "<unk>"
 _FIELD = re.compile(r"\{(\w+)\}")
 
 
@@ -167,7 +169,7 @@ def register_spans(
       question has one.
     features: The features, as in `register_classes`.
   """
-  fallback = "<unk>" if no_answer is None else no_answer
+  fallback = HIDDEN if no_answer is None else no_answer
   found = {
     "first": question,
     "second": context,
@@ -468,12 +470,25 @@ def tag_numbers(tags: Sequence[str], names: Sequence[str]) -> list[int]:
 
 
 def _place_in(names: Any, name: tf.Tensor) -> tf.Tensor:
-  """Returns the place of a text among some, -1 where it is none of them."""
-  found = tf.equal(
-    tf.constant(names) if isinstance(names, list) else names, name
-  )
+  """Returns the place of a target text among some, -1 for a hidden one.
+
+  A text that is none of them and not `HIDDEN` ends the reading in a ValueError.
+  """
+  names = tf.constant(names) if isinstance(names, list) else names
+  found = tf.equal(names, name)
   place = tf.argmax(tf.cast(found, tf.int32), output_type=tf.int32)
-  return tf.where(tf.reduce_any(found), place, -1)
+  place = tf.where(tf.reduce_any(found), place, -1)
+  is_known = tf.reduce_any(found) | tf.equal(name, HIDDEN)
+  return tf.cond(
+    is_known,
+    lambda: place,
+    lambda: tf.numpy_function(_refuse, [name, names], tf.int32),
+  )
+
+
+def _refuse(name: bytes, names: np.ndarray) -> np.int32:
+  listed = ", ".join(each.decode("utf-8") for each in names)
+  raise ValueError(f"the target {name.decode('utf-8')!r} is none of {listed}")
 
 
 def _as_number(value: tf.Tensor) -> tf.Tensor:

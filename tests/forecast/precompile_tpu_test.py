@@ -69,6 +69,30 @@ def test_t5_1_1_base_on_eight_chips():
 
 
 @pytest.mark.slow
+def test_bert_mini_on_four_chips():
+  """Masked tokens and pairs: logits of a fifth of the places, and no more."""
+  done = precompiled(
+    *("--topology=v5e:2x2", "--json"),
+    "--gin_file=architectures/bert.gin",
+    "--gin_file=sizes/bert_mini.gin",
+    "--gin_file=runs/pretrain.gin",
+    "--gin_file=objectives/bert_next_sentence.gin",
+    "--gin.TASK_FEATURE_LENGTHS={'inputs': 128, 'targets': 128}",
+    *("--gin.BATCH_SIZE=32", "--gin.SCAN_LAYERS=True"),
+  )
+  assert done.returncode == 0, done.stderr
+  report = json.loads(done.stdout)
+  assert (report["device_kind"], report["devices"]) == ("TPU v5 lite", 4)
+  assert report["fits"]
+  # 4 layers of 12 x 256^2 for each token, the softmax for 26 places of 128.
+  tokens, width = 32 * 128, 256
+  layers = 4 * 12 * width**2
+  softmax = (width**2 + 30522 * width) * 26 / 128
+  least = 6 * tokens * (layers + softmax)
+  assert least < report["model_flops"] < 1.1 * least
+
+
+@pytest.mark.slow
 def test_a_slice_that_libtpu_does_not_know():
   done = precompiled(
     "--topology=v5e:3x5",

@@ -223,7 +223,7 @@ def test_refusals(head, macros, words, error, directory, infer, tmp_path):
 
 
 def test_a_vocabulary_without_a_mask(tmp_path):
-  answers = HeadAnswers(None, num_fillings=1)
+  answers = HeadAnswers(None, None, num_fillings=1)
   vocabulary = types.SimpleNamespace(path="words", mask_id=None)
   with pytest.raises(UserError) as error:
     answers.check([{"inputs": "[MASK]"}], vocabulary)

@@ -1,5 +1,6 @@
 """What runs tell of their input before they start."""
 
+import dataclasses
 import types
 
 import pytest
@@ -115,6 +116,26 @@ def test_a_form_is_read_under_the_name_of_its_task(tmp_path):
   words = inputs.prepared("mini_mrpc", str(tmp_path), report=print)
   assert inputs.identity(words) != inputs.identity(named[0])
   assert "form" not in inputs.identity(words)["mini_mrpc"]
+
+
+@pytest.mark.parametrize(
+  ("rows", "kinds", "types"), [(1, False, 2), (2, True, 6)]
+)
+def test_more_types_of_tokens_than_rows_are_refused(rows, kinds, types):
+  model, converter = tiny_models.build(
+    "bert", bindings=(f"TokenTypeEmbed.num_types={rows}",)
+  )
+  converter = dataclasses.replace(converter, attention_kinds=kinds)
+  with pytest.raises(UserError) as error:
+    inputs.check_converter(model, converter)
+  assert str(error.value) == (
+    f"the converter lays out {types} types of tokens but TokenTypeEmbed has "
+    f"{rows} rows; set TokenTypeEmbed.num_types to {types}, or "
+    "EncoderFeatures.token_types to False"
+  )
+  inputs.check_converter(
+    model, dataclasses.replace(converter, token_types=False)
+  )
 
 
 @pytest.mark.parametrize("kind", ["classes", "tags"])

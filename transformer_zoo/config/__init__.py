@@ -46,6 +46,9 @@ __all__ = [
 
 # Kinds of runs: a gin file may configure several, a command runs one.
 ROOTS = ("train", "evaluate", "infer", "clean")
+# Kinds of heads of an encoder. The configuration of a run describes them all: a
+# file of gin_configs/heads/ after it may choose another one.
+HEADS = ("TransformedLogits", "ClassLogits", "TokenClassLogits")
 
 _loaded: list[Binding] = []
 _loaded_imports: list[str] = []
@@ -223,7 +226,7 @@ def _check(root: str | None, given: Sequence[str]) -> None:
   checks.check_sizes(reached)
   if root is None:
     return
-  runs = [name for name in ROOTS if registry.exists(name)]
+  runs = [name for name in (*ROOTS, *HEADS) if registry.exists(name)]
   if registry.exists(root):
     ever = _follow(ReachedBindings(_loaded, overridden=True), {root, *runs})
     checks.check_unused(_loaded, ever.used, reached.used, root)

@@ -31,8 +31,8 @@ _LINEN_FIELDS = frozenset({"name", "parent"})
 
 # Files and folders of the package whose modules register configurables.
 ROOMS = (
-  *("architectures", "cleaning", "data/mixing.py", "decoding", "modules"),
-  *("objectives", "peft", "runs", "training"),
+  *("architectures", "cleaning", "data/mixing.py", "decoding"),
+  *("evaluation/scorers", "modules", "objectives", "peft", "runs", "training"),
 )
 _REGISTERED = re.compile(
   r'^@gin\.register(?:\(module="([\w.]+)"\))?\n(?:@.*\n)*(?:class|def) (\w+)'

@@ -25,6 +25,7 @@ from transformer_zoo.data.loader.evaluation_split import EvaluationBatch
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation.scorers.interface import Scorer
 from transformer_zoo.runs import answering
 from transformer_zoo.runs import checkpoint_sources
 from transformer_zoo.runs import scoring
@@ -56,10 +57,12 @@ class HeadAnswers:
 
   Attributes:
     form: As `PreparedTask.form`; None fills masks.
+    scorer: Reads the head; None fills masks.
     num_fillings: The number of tokens that are named for each mask.
   """
 
   form: Mapping[str, Any] | None
+  scorer: Scorer | None
   num_fillings: int
 
   @classmethod
@@ -70,6 +73,8 @@ class HeadAnswers:
     checkpoint: str | os.PathLike[str],
     mixture_or_task_name: str | None,
     prepared_dir: str,
+    *,
+    scorer: Callable[..., Scorer] | None,
     num_fillings: int,
   ) -> "HeadAnswers":
     """Returns the answers of a model, with the names of its classes.
@@ -84,6 +89,7 @@ class HeadAnswers:
       mixture_or_task_name: The name of the task that the model was trained on;
         None if it is unknown.
       prepared_dir: The folder of prepared data, which need not be there.
+      scorer: See `scoring.make_encoder_scorer`.
       num_fillings: See the class.
 
     Raises:
@@ -92,7 +98,7 @@ class HeadAnswers:
     form = converter.form
     model.check_head(scoring.HEADS.get(form, "tokens"))
     if form is None:
-      return cls(None, num_fillings)
+      return cls(None, None, num_fillings)
     found = {"form": form}
     if mixture_or_task_name is not None:
       name = converters.name_in_form(mixture_or_task_name, form)
@@ -105,7 +111,8 @@ class HeadAnswers:
       if len(names) != number:
         names = _numbers(number)
       found[form] = list(names)
-    return cls(found, num_fillings)
+    scorer = scoring.make_encoder_scorer(model, converter, scorer)
+    return cls(found, scorer, num_fillings)
 
   @property
   def class_names(self) -> Sequence[str]:
@@ -143,6 +150,7 @@ class HeadAnswers:
       model,
       vocabulary,
       form=self.form,
+      scorer=self.scorer,
       num_fillings=self.num_fillings,
       **parts,
     )
@@ -310,6 +318,7 @@ class EncoderAnswering:
     batch_size: int,
     converter: converters.Encoder,
     form: Mapping[str, Any] | None,
+    scorer: Scorer | None,
     num_fillings: int,
     report: Callable[[str], None],
   ):
@@ -326,6 +335,7 @@ class EncoderAnswering:
         the mesh.
       converter: The layout of a batch.
       form: As in `HeadAnswers`.
+      scorer: As in `HeadAnswers`.
       num_fillings: The number of tokens that are named for each mask.
       report: A function that is called with a sentence on texts that are cut.
 
@@ -355,7 +365,7 @@ class EncoderAnswering:
         longest=converter.longest_example,
         answering=converter.answering,
       )
-      self._scorer = scoring.make_encoder_scorer(model, converter)
+      self._scorer = scorer
 
   def answers(
     self, examples: Iterable[Example], first: int = 0

@@ -64,6 +64,7 @@ def evaluate(
   corruption: Callable | None = None,
   converter: converters.Converter = ENCODER_DECODER,
   decoding: DecodingOptions = GREEDY,
+  scorer: Callable[..., Any] | None = None,
   all_checkpoints: bool = False,
   submission_dir: str | None = None,
   suffix: str = "",
@@ -94,6 +95,8 @@ def evaluate(
       run that was trained with another one, bind it here as well.
     converter: The layout of a batch (data/features/converters.py).
     decoding: The options of the search for outputs.
+    scorer: The class that reads the head of an encoder (evaluation/scorers),
+      made of the function that computes its logits; None for that of the form.
     all_checkpoints: Whether every checkpoint of the run is scored and the best
       one chosen.
     submission_dir: The folder for the files of the GLUE and SuperGLUE servers;
@@ -148,6 +151,7 @@ def evaluate(
       decoding,
       converter,
       vocabulary=mixture.tasks[0].vocabulary,
+      scorer=scorer,
     )
     for task in tasks:
       evaluator.open(task, split)

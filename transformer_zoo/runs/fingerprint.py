@@ -111,7 +111,7 @@ def of_inference(
     "start before prompt": str(decoding.start_before_prompt),
     "converter": str(converter),
     "examples": _digest(json.dumps(examples)),
-    **settings,
+    **{name: _ADDRESS.sub("", text) for name, text in settings.items()},
     "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
     "code": _code(),
   }

@@ -6,7 +6,7 @@ fingerprint of what answers depend on (`fingerprint.py`), and a run that was
 killed continues after them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import itertools
 import pathlib
 import sys
@@ -55,6 +55,7 @@ def infer(
   partitioning: Speed[Partitioning] = ONE_COPY_PER_DEVICE,
   converter: converters.Converter = converters.ENCODER_DECODER,
   decoding: DecodingOptions = GREEDY,
+  scorer: Callable[..., Any] | None = None,
   num_fillings: int = 5,
   embedding: Embedding | None = None,
   scored: bool = False,
@@ -88,6 +89,7 @@ def infer(
     partitioning: The mesh of devices and the rules of the layout.
     converter: The layout of a batch (data/features/converters.py).
     decoding: The options of the search for outputs.
+    scorer: The class that reads the head of an encoder, as in `evaluate`.
     num_fillings: The number of tokens that an encoder names for each mask.
     embedding: The vector of a text that an encoder answers with; None for what
       its head answers.
@@ -136,7 +138,8 @@ def infer(
       checkpoint[0],
       mixture_or_task_name,
       prepared_dir,
-      num_fillings,
+      scorer=scorer,
+      num_fillings=num_fillings,
     )
   if of_encoder is not None:
     if scored:

@@ -256,7 +256,8 @@ def _same_padding(model: nn.Module, vocabulary: Vocabulary) -> str:
 
 
 def check_converter(model: nn.Module, converter: converters.Converter) -> None:
-  """Raises UserError if the batches of a converter lack what a model reads."""
+  """Raises UserError if a model cannot read the batches of a converter."""
+  _check_token_types(model, converter)
   if not _reads(model, converter):
     # The members of an ensemble read the same batches.
     kind = type(getattr(model, "members", [model])[0]).__name__
@@ -275,6 +276,24 @@ def check_converter(model: nn.Module, converter: converters.Converter) -> None:
       f"model {kind} does not read; set it to {allowed}, and CORRUPTION to an "
       "objective whose examples that lays out"
     )
+
+
+def _check_token_types(
+  model: nn.Module, converter: converters.Converter
+) -> None:
+  """Raises UserError for more types of tokens than a model has vectors for."""
+  for member in getattr(model, "members", [model]):
+    embedder = getattr(member, "token_type_embedder", None)
+    rows = getattr(embedder, "num_types", None)
+    if rows is None or not getattr(converter, "token_types", False):
+      continue
+    types = 6 if converter.attention_kinds else 2  # UniLM's, BERT's
+    if rows < types:
+      raise UserError(
+        f"the converter lays out {types} types of tokens but TokenTypeEmbed "
+        f"has {rows} rows; set TokenTypeEmbed.num_types to {types}, or "
+        "EncoderFeatures.token_types to False"
+      )
 
 
 def _reads(model: nn.Module, converter: converters.Converter) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo import config
+from transformer_zoo.corruption.sentences.documents import separator_id
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
@@ -34,12 +35,27 @@ class PastBatch:
   vocabulary: Vocabulary
 
   def texts(self, row: int) -> dict[str, list[str]]:
-    """The examples of a row as text, by feature."""
+    """The examples of a row as text, by feature.
+
+    The texts of an encoder's example have [SEP] between them.
+    """
     return {
-      name: [self.vocabulary.decode(e) for e in self._examples(name, row)]
+      name: [self._written(ids) for ids in self._examples(name, row)]
       for name in _TOKENS
       if name in self.features
     }
+
+  def _written(self, ids: list[int]) -> str:
+    if "encoder_target_tokens" not in self.features:
+      return self.vocabulary.decode(ids)
+    separator = separator_id(self.vocabulary)
+    ends = [place for place, i in enumerate(ids) if i == separator]
+    starts = [0, *(end + 1 for end in ends)]
+    texts = [
+      self.vocabulary.decode(ids[start:end])
+      for start, end in zip(starts, [*ends, len(ids)], strict=True)
+    ]
+    return " [SEP] ".join(filter(None, texts))
 
   def _examples(self, name: str, row: int) -> Iterator[list[int]]:
     """Yields the ids of each example of a row, packed or not."""

@@ -107,6 +107,21 @@ def upload(folder: pathlib.Path) -> None:
     remote.upload(folder)
 
 
+def configuration_of(model: nn.Module, *roots: str) -> str:
+  """Returns the text of `CONFIG`.
+
+  That of an encoder has all kinds of heads and how they are read, so that a
+  file of gin_configs/heads/ may choose another head after it.
+
+  Args:
+    model: The model of the run.
+    *roots: The roots of its configuration (`config.operative_config`).
+  """
+  if hasattr(model, "heads"):
+    roots += (*config.HEADS, "evaluate", "infer")
+  return config.operative_config(*dict.fromkeys(roots))
+
+
 def check(folder: pathlib.Path, configuration: str) -> None:
   """Checks that a run may start or resume in a folder.
 

@@ -50,6 +50,7 @@ def make_evaluator(
   converter: converters.Converter = ENCODER_DECODER,
   *,
   vocabulary: Vocabulary,
+  scorer: "Callable[..., Scorer] | None" = None,
 ) -> Evaluator:
   """Makes an evaluator whose batches divide over the mesh.
 
@@ -67,6 +68,7 @@ def make_evaluator(
     decoding: The options of the search for outputs.
     converter: The layout of a batch.
     vocabulary: The vocabulary, for its special ids.
+    scorer: See `make_encoder_scorer`.
 
   Raises:
     UserError: The model cannot read what the converter lays out, or the
@@ -77,13 +79,13 @@ def make_evaluator(
   shares = partitioning_lib.batch_shares(mesh)
   rows = -(-batch_size // shares) * shares
   if isinstance(converter, converters.Encoder):
-    scorer = make_encoder_scorer(model, converter)
+    made = make_encoder_scorer(model, converter, scorer)
   else:
-    scorer = _make_text_scorer(
+    made = _make_text_scorer(
       model, mesh, lengths, decoding, special_ids(vocabulary, converter)
     )
   return Evaluator(
-    scorer=scorer,
+    scorer=made,
     put=functools.partial(partitioning_lib.put_whole_batch, mesh=mesh),
     fetch=partitioning_lib.fetch_whole,
     lengths=lengths,
@@ -115,13 +117,17 @@ def _make_text_scorer(model, mesh, lengths, decoding, ids) -> TextScorer:
 
 
 def make_encoder_scorer(
-  model: nn.Module, converter: converters.Encoder
+  model: nn.Module,
+  converter: converters.Encoder,
+  scorer: "Callable[..., Scorer] | None" = None,
 ) -> "Scorer":
   """Makes the scorer of a form, or of hidden tokens.
 
   Args:
     model: An encoder.
     converter: The layout of a batch, which names the form.
+    scorer: The class of a form's scorer, made of the function that computes the
+      logits of the head; None for the usual one.
 
   Raises:
     UserError: The model has not the head that the form needs.
@@ -160,7 +166,7 @@ def make_encoder_scorer(
         places_B1 += jnp.sum(tokens_BL != pad_id, axis=1)[:, None] - 1
     return apply(hidden_BLD, head, places_BP=places_B1, method="logits")
 
-  return kinds[form](jax.jit(logits))
+  return (scorer or kinds[form])(jax.jit(logits))
 
 
 def check_decoding(

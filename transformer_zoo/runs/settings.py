@@ -188,11 +188,14 @@ class Evaluation:
       batch size of training.
     evaluation_max_examples: The largest number of examples of a split, the
       first ones; None for all.
+    scorer: The class that reads the head of an encoder (evaluation/scorers),
+      made of the function that computes its logits; None for that of the form.
   """
 
   decoding: Result[DecodingOptions] = GREEDY
   evaluation_batch_size: Result[int | None] = None
   evaluation_max_examples: Result[int | None] = None
+  scorer: Result[Callable[..., Any] | None] = None
 
   def __post_init__(self):
     inputs.check_at_least(1, evaluation_batch_size=self.evaluation_batch_size)

@@ -10,7 +10,6 @@ from typing import Any
 import gin
 import jax
 
-from transformer_zoo import config
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.loader.batches import Batches
@@ -55,7 +54,7 @@ def train(run: settings.Run) -> str:
   run.check_folders()
   step, course = run.step, run.course
   folder = pathlib.Path(run.storage.model_dir)
-  configuration = config.operative_config("train")
+  configuration = run_folder.configuration_of(step.model, "train")
   run_folder.check(folder, configuration)
   result = folder / run_folder.RESULT
   if result.exists():
@@ -206,6 +205,7 @@ def _make_evaluator(run, mesh, vocabulary):
     decoding=run.evaluation.decoding,
     converter=run.examples.converter,
     vocabulary=vocabulary,
+    scorer=run.evaluation.scorer,
   )
 
 

@@ -5,6 +5,7 @@ import json
 from flax import traverse_util
 import numpy as np
 import pytest
+import sentencepiece
 
 from tests import tiny_models
 from tests.golden import encoders
@@ -31,6 +32,10 @@ def weights(model) -> dict[str, Tensor]:
 
 def write(folder, config):
   folder.mkdir()
+  return write_into(folder, config)
+
+
+def write_into(folder, config):
   parameters = weights(families.build(config))
   writing.write_directory(
     folder, family_of(config), config, parameters, generation=None
@@ -53,6 +58,37 @@ def test_there_and_back_changes_no_byte(name, tmp_path):
   assert {path.name for path in back.iterdir()} == {*FILES}
   for file in FILES:
     assert (back / file).read_bytes() == (theirs / file).read_bytes(), file
+
+
+@pytest.mark.parametrize(
+  ("tokenizer", "kind"),
+  [("XLMRobertaTokenizer", "xlm-roberta"), (None, "roberta")],
+)
+def test_the_vocabulary_tells_xlm_roberta_from_roberta(
+  tokenizer, kind, tmp_path
+):
+  """Of a run that was trained here, where no config.json lies beside it."""
+  theirs, run, back = (tmp_path / part for part in ("theirs", "run", "back"))
+  theirs.mkdir()
+  prefix = theirs / "sentencepiece.bpe"
+  sentencepiece.SentencePieceTrainer.Train(
+    sentence_iterator=iter(["a fine day in the house"] * 20),
+    model_prefix=str(prefix),
+    vocab_size=30,
+    hard_vocab_limit=False,
+    minloglevel=2,
+  )
+  if tokenizer:
+    stated = {"tokenizer_class": tokenizer}
+    (theirs / "tokenizer_config.json").write_text(json.dumps(stated))
+  config = {**encoders.CONFIGS["xlm_roberta_masked"], "model_type": kind}
+  config["architectures"] = None
+  write_into(theirs, config)
+  convert(theirs, run, report=lambda line: None)
+  (run / "huggingface" / "config.json").unlink()
+  convert(run, back, report=lambda line: None)
+  written = json.loads((back / "config.json").read_text())
+  assert written["model_type"] == kind
 
 
 def test_a_converted_roberta_reads_pairs_as_roberta(tmp_path):

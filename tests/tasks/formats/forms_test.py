@@ -453,6 +453,32 @@ def test_a_text_without_the_answer_is_refused(answer, start, message):
   assert str(error.value) == message
 
 
+def test_a_label_that_is_no_class_is_named_in_one_sentence(prepare):
+  task = seqio.TaskRegistry.get("mini_mrpc")
+  seqio.TaskRegistry.add(
+    "forms_test_another_label",
+    source=task.source,
+    preprocessors=task.preprocessors,
+    output_features=task.output_features,
+    metric_fns=[],
+  )
+  form = forms.register_classes(
+    "forms_test_another_label",
+    "{inputs}",
+    classes=("equivalent", "other"),
+    features=miniature_forms._FEATURES,
+  )
+  with pytest.raises(UserError) as error:
+    prepare(form.name)
+  assert str(error.value) == (
+    "Task 'forms_test_another_label:classes' cannot read its split 'train', "
+    "example 0: the target 'not_equivalent' is none of equivalent, other; mend "
+    "the data, or skip such rows with --skip_bad_rows."
+  )
+  for name in (form.name, "forms_test_another_label"):
+    seqio.TaskRegistry.remove(name)
+
+
 def test_a_row_without_its_answer_is_named_in_one_sentence(prepare):
   task = seqio.TaskRegistry.get("mini_squad")
   arguments = {

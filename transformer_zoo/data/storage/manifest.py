@@ -20,7 +20,7 @@ Tables: `checksums` has a CRC-32 per block of the shards (`integrity.py`);
 'tokens') are int64, exclusive offsets into the stream.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import dataclasses
 import hashlib
 import json
@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.data.features import converters
 from transformer_zoo.data.storage import integrity
 from transformer_zoo.data.vocabularies import BYTES
 from transformer_zoo.data.vocabularies import Vocabulary
@@ -282,6 +283,16 @@ def load(name: str, prepared_dir: Path) -> PreparedMixture:
   return PreparedMixture(name, (load_task(name, prepared_dir),), (1.0,))
 
 
+def _forms_of(name: str, there: Sequence[str]) -> str:
+  """Returns a clause on the forms of a task that are prepared, or ""."""
+  task, form = converters.split_name(name)
+  if form is None:
+    return ""
+  split = map(converters.split_name, there)
+  forms = [repr(other) for base, other in split if base == task and other]
+  return f"; {task!r} is prepared in {', '.join(forms) or 'none'} of the forms"
+
+
 def load_task(name: str, prepared_dir: Path) -> PreparedTask:
   """Returns the prepared task of that name.
 
@@ -299,7 +310,7 @@ def load_task(name: str, prepared_dir: Path) -> PreparedTask:
     ]
     raise UserError(
       f"Nothing named {name!r} is prepared in {str(prepared_dir)!r}; run "
-      "`zoo prepare` first" + nearest(name, there)
+      "`zoo prepare` first" + (_forms_of(name, there) or nearest(name, there))
     )
   content = _read_json(path)
   if content.get("format") != FORMAT:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 from typing import Any
 
+import gin
 import numpy as np
 import scipy.special
 
@@ -22,13 +23,15 @@ N_BEST = 20
 LONGEST = 30
 
 
+@gin.register
 @dataclasses.dataclass(frozen=True)
 class SpanScorer(heads.HeadScorer):
   """The best span of a context, or none.
 
   Attributes:
-    null_threshold: The threshold; None for the one with the highest F1 on the
-      questions, where some have no answer, else 0.
+    null_threshold: The threshold, where questions may have no answer. None is
+      the one with the highest F1 on the questions that are scored, which is
+      what SQuAD 2.0 reports as its best F1; 0 where nothing can be tuned.
   """
 
   null_threshold: float | None = None

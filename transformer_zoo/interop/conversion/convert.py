@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import converted_run
@@ -251,6 +252,7 @@ def _write_directory(
     source.model,
     source.parameters,
     original=_original_config(source),
+    model_type=_model_type(source),
     said={**special_ids, **_labels(source)},
     generation=generation,
     dtype=dtype,
@@ -260,6 +262,14 @@ def _write_directory(
     if named := exported_directory.tokenizer_to_name(folder):
       report(named)
   return said
+
+
+def _model_type(source: Source) -> str | None:
+  """The kind of model that reads the vocabulary, if the vocabulary tells."""
+  if source.vocabulary is None:
+    return None
+  paths = files.recognise(source.vocabulary.path).paths
+  return "xlm-roberta" if any(map(files.is_xlm_robertas, paths)) else None
 
 
 def _special_ids(source: Source) -> dict[str, int]:

@@ -34,7 +34,6 @@ from transformer_zoo.training.sharding import placement
 
 BESIDE = "huggingface"
 _KINDS = ("evaluate", "infer")
-_HEADS = ("TransformedLogits", "ClassLogits", "TokenClassLogits")
 _LENGTHS = {"inputs": 512, "targets": 128}
 
 
@@ -182,9 +181,7 @@ def write_run(
     root="MODEL",
     defaults=defaults(model, beside, *_KINDS),
   )
-  # Files of heads/ may come after it, and choose other heads of these kinds.
-  heads = _HEADS if not hasattr(model, "decoder") else ()
-  text = config.operative_config("MODEL", "CONVERTER", *_KINDS, *heads)
+  text = run_folder.configuration_of(model, "MODEL", "CONVERTER", *_KINDS)
   checkpoint = folder / "checkpoints" / str(step)
   written = orbax_checkpoints.write(checkpoint, leaves)
   checksums.write(checkpoint, written)

@@ -50,6 +50,7 @@ def write(
   parameters: Mapping[str, Tensor],
   *,
   original: pathlib.Path | None = None,
+  model_type: str | None = None,
   said: Mapping[str, Any] | None = None,
   generation: Mapping[str, Any] | None = None,
   dtype: str = "float32",
@@ -64,6 +65,8 @@ def write(
     original: The config.json that the model came from, which is written again
       if it still describes the model except for the sizes of its tables. No
       generation_config.json is written then, nor for an encoder.
+    model_type: The kind of model to choose where classes of several compute the
+      same, as those of RoBERTa and XLM-R; None for the first.
     said: Attributes of a new config.json that no output depends on:
       `eos_token_id`, `id2label` and others.
     generation: Attributes of a new generation_config.json.
@@ -89,7 +92,7 @@ def write(
     key = "torch_dtype" if "torch_dtype" in content else "dtype"
     writing.write_json(folder / directory.CONFIG, {**content, key: dtype})
   else:
-    family, described = _by_any(model)
+    family, described = _by_any(model, model_type)
     found = family, {**described, **(said or {})}
   writing.write_directory(
     folder,
@@ -150,10 +153,12 @@ def _by_original(
   return None if different else (family, described)
 
 
-def _by_any(model: nn.Module) -> tuple[Family, dict[str, Any]]:
+def _by_any(
+  model: nn.Module, model_type: str | None
+) -> tuple[Family, dict[str, Any]]:
   """The first family whose class computes what the model does."""
   refusals = {}
-  for family in FAMILIES:
+  for family in sorted(FAMILIES, key=lambda f: model_type not in f.model_types):
     kind = family.model_types[0]
     try:
       described = family.config(model)
