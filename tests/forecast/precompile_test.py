@@ -190,6 +190,19 @@ def test_refusals(capsys, words, message):
   assert error.startswith("zoo: error: ") and message in error
 
 
+def test_an_encoder_has_no_decoding(capsys):
+  files = ("bert.gin", "bert_tiny.gin", "pretrain.gin", "bert.gin")
+  folders = ("architectures", "sizes", "runs", "objectives")
+  named = zip(folders, files, strict=True)
+  words = [f"--gin_file={folder}/{file}" for folder, file in named]
+  words = ["precompile", "--topology=cpu:2", *words, "--mode=decode"]
+  assert cli.main(words) == 2
+  assert capsys.readouterr().err == (
+    "zoo: error: EncoderOnly writes no text, so that there is no decoding to "
+    "plan; choose --mode train\n"
+  )
+
+
 def test_candidates_divide():
   load("BATCH_SIZE=4")
   tried = mesh_search.candidates(
