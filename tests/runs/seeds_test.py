@@ -146,3 +146,10 @@ def test_restarts_need_seeds(zoo, gin_file):
   code, _, error = zoo("train", f"--gin_file={gin_file}", "--restarts", "2")
   assert code == 2
   assert "--restarts needs --seeds, the number of runs that count" in error
+
+
+def test_seeds_need_a_local_folder(zoo, gin_file):
+  folder = "--gin.MODEL_DIR='gs://bucket/run'"
+  code, _, error = zoo("train", f"--gin_file={gin_file}", folder, "--seeds=2")
+  assert code == 2
+  assert "from a local folder, in one process; MODEL_DIR is 'gs://buc" in error

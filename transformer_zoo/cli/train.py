@@ -57,9 +57,17 @@ def run(arguments: argparse.Namespace) -> None:
   if arguments.seeds is None:
     print(config.call("train"))
     return
+  from transformer_zoo.processes import distributed
   from transformer_zoo.runs import reuse
   from transformer_zoo.runs import seeds
 
+  model_dir = config.value("MODEL_DIR")
+  if "://" in model_dir or distributed.is_initialized():
+    raise UserError(
+      "--seeds reads the results of its runs from a local folder, in one "
+      f"process; MODEL_DIR is {model_dir!r}: start a run for each RANDOM_SEED "
+      "instead"
+    )
   given = arguments.overrides
 
   def train(seed: int, folder: pathlib.Path) -> None:
@@ -74,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
   with reuse.reused():
     path = seeds.train(
       train,
-      pathlib.Path(config.value("MODEL_DIR")),
+      pathlib.Path(model_dir),
       first_seed=config.value("RANDOM_SEED"),
       seeds=arguments.seeds,
       restarts=arguments.restarts,
