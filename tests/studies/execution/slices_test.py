@@ -18,6 +18,9 @@ import pytest
 from tests.studies import planned
 from transformer_zoo.cli import main as cli
 from transformer_zoo.errors import UserError
+from transformer_zoo.runs import inputs
+from transformer_zoo.studies.design import plan
+from transformer_zoo.studies.design.request import PlannedStudy
 from transformer_zoo.studies.execution import slices
 
 STUDY = """
@@ -51,7 +54,8 @@ def names(folder, series):
 def pool(tmp_path, monkeypatch):
   """A finished run, and one that starts from it and has begun."""
   monkeypatch.chdir(tmp_path)
-  monkeypatch.setattr(slices, "_data_files", lambda runs: set())
+  monkeypatch.setattr(slices, "_plan_files", lambda runs: ())
+  monkeypatch.setattr(slices, "_fill", lambda *_: ([], True))
   before, after = (tmp_path / "runs" / name for name in ("pre", "fine"))
   for run, steps in ((before, (40, 80)), (after, (10, 20))):
     for step in steps:
@@ -127,14 +131,52 @@ def test_short_runs_begin_again_where_there_is_no_room(
   assert "begins again" in capsys.readouterr().out
   assert {n.split("/")[0] for n in names(tmp_path, "state")} == {"pre"}
   monkeypatch.setattr(slices, "LARGEST", 100)
-  with pytest.raises(UserError, match="together more than the 100 that travel"):
+  with pytest.raises(UserError, match="more than the 100 that travel"):
     slices.pack(tmp_path, pool, runs_of(pool))
 
 
 def test_data_elsewhere_is_refused():
   run = run_of("pretrain", None, prepared_dir="/data/prepared")
   with pytest.raises(UserError, match="lies below the current folder"):
-    slices._data_files([run])
+    list(slices._plan_files([run]))
+
+
+@pytest.fixture
+def mixtures(tmp_path, monkeypatch):
+  """Two mixtures of 1,000 random bytes each, and runs that read them."""
+  monkeypatch.chdir(tmp_path)
+  rng = np.random.default_rng(0)
+  for name in ("corpus", "task"):
+    (tmp_path / f"{name}.tokens").write_bytes(rng.bytes(1000))
+  monkeypatch.setattr(
+    slices, "_data_files", lambda name, _: [pathlib.Path(f"{name}.tokens")]
+  )
+  monkeypatch.setattr(plan, "mark_of_found_data", lambda *_: "0123456789")
+  return [
+    run_of("pretrain", tmp_path / "pre", mixture="corpus"),
+    run_of("finetune", tmp_path / "fine", mixture="task"),
+  ]
+
+
+def test_data_travels_in_the_order_of_the_runs(mixtures, tmp_path):
+  first, second = "corpus-01234567", "task-01234567"
+  assert slices._fill(tmp_path, mixtures, 10_000) == ([first, second], True)
+  assert slices._fill(tmp_path, mixtures, 1_900) == ([first], True)
+  assert slices._fill(tmp_path, mixtures[1:], 1_900) == ([second], True)
+  assert slices._fill(tmp_path, mixtures, 500) == ([], False)
+
+
+def test_data_that_is_elsewhere_is_waited_for(mixtures, tmp_path, capsys):
+  (tmp_path / "task.tokens").unlink()
+  assert slices._fill(tmp_path, mixtures, 10_000) == (["corpus-01234567"], True)
+  assert slices._fill(tmp_path, mixtures[1:], 10_000) == ([], True)
+  study = PlannedStudy("one", None, tmp_path, mixtures)
+  (found,) = slices._ready([study])
+  assert [run.mixture for run in found.runs] == ["corpus"]
+  assert "1 runs wait for data" in capsys.readouterr().out
+  (mixtures[1].folder).mkdir()
+  (mixtures[1].folder / "result.json").write_text("{}")
+  assert slices._ready([study]) == [study]  # A finished run needs none.
 
 
 @pytest.mark.parametrize(
@@ -210,6 +252,12 @@ def test_slices_on_bare_machines_give_what_one_command_gives(
   with contextlib.chdir(sliced):
     assert cli.main([*slice_of, "0"]) == 0
   shutil.move(sliced / "carried", carried)
+  found = inputs.importlib.util.find_spec
+  monkeypatch.setattr(  # A machine without SeqIO uses what there is.
+    inputs.importlib.util,
+    "find_spec",
+    lambda name, *others: None if name == "seqio" else found(name, *others),
+  )
   timer = types.SimpleNamespace(Timer=Watcher)
   monkeypatch.setattr(slices, "threading", timer)
   began = time.monotonic()

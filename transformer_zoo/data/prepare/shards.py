@@ -24,9 +24,6 @@ from transformer_zoo.data.storage.manifest import Shard
 from transformer_zoo.data.storage.manifest import SplitInfo
 from transformer_zoo.errors import UserError
 
-# Each record is alone in its group, as Grain asks.
-_WRITER_OPTIONS = "group_size:1"
-
 
 def write_examples(
   content: Iterable[Mapping[str, Any]],
@@ -35,7 +32,9 @@ def write_examples(
   task: manifest.PreparedTask,
 ) -> dict[str, np.ndarray]:
   """Writes a record for each example; returns their lengths."""
-  writer = array_record_module.ArrayRecordWriter(str(path), _WRITER_OPTIONS)
+  writer = array_record_module.ArrayRecordWriter(
+    str(path), records.WRITER_OPTIONS
+  )
   lengths = []
   for number, example in enumerate(content):
     tokens = {

@@ -11,6 +11,9 @@ from transformer_zoo.data.storage import integrity
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
 
+# Each record is alone in its group, as Grain asks.
+WRITER_OPTIONS = "group_size:1"
+
 
 def encode_example(
   tokens: dict[str, np.ndarray], text: dict[str, Any]

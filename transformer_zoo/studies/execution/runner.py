@@ -84,6 +84,16 @@ def run_studies(
       the launch needs a package or program that is not installed.
   """
   planned = request.planned() if planned is None else planned
+  describe(planned, request, launch)
+  with request.data_folders():
+    failures = _launch(planned, request, launch)
+  return [_report(each, failures) for each in planned]
+
+
+def describe(
+  planned: Iterable[PlannedStudy], request: Request, launch: Launch = IN_TURN
+) -> None:
+  """Writes `study.json` of each study and the gin file of each run."""
   for each in planned:
     each.folder.mkdir(parents=True, exist_ok=True)
     _write_run_files(each.runs)
@@ -96,9 +106,6 @@ def run_studies(
       request.options(),
     )
     results.write(each.folder, described)
-  with request.data_folders():
-    failures = _launch(planned, request, launch)
-  return [_report(each, failures) for each in planned]
 
 
 def print_outcomes(outcomes: Iterable[Outcome]) -> None:
