@@ -131,9 +131,23 @@ def complete_runs():
       yield path.stem
 
 
+# What the first lines of a run file ask for, by its name.
+NAMED_AFTER = {
+  "miniature_encoder_pretrain": (
+    ["objectives/bert_next_sentence.gin", "runs/encoder_lengths.gin"],
+    [],
+  ),
+  "miniature_heads": (
+    ["heads/classes.gin"],
+    ["MIXTURE_OR_TASK_NAME='mini_sst2'"],
+  ),
+}
+
+
 @pytest.mark.parametrize("name", list(complete_runs()))
 def test_complete_runs(name):
-  config.load([f"runs/{name}.gin"], [REQUIRED[0]])
+  files, given = NAMED_AFTER.get(name, ([], []))
+  config.load([f"runs/{name}.gin", *files], [REQUIRED[0], *given])
   shapes_of_step()
 
 
