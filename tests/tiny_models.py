@@ -18,7 +18,8 @@ from transformer_zoo.training import state
 GIN = pathlib.Path(transformer_zoo.__file__).parent.parent / "gin_configs"
 ENCODERS = (
   *("albert", "bert", "deberta", "deberta_v2", "deberta_v3"),
-  *("distilbert", "modernbert", "mpnet", "roberta", "unilm", "xlnet"),
+  *("distilbert", "electra", "modernbert", "mpnet", "roberta", "unilm"),
+  "xlnet",
 )
 # Whose first layer differs from the others.
 UNSCANNED = ("modernbert",)

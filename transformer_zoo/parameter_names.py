@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 _NUMBERED = re.compile(r"\blayers_(\d+)(?=/)")
-_OF_HEADS = re.compile(r"(heads/[^/]+|pooler|recurrent|encoder/mix)/")
+_OF_HEADS = re.compile(r"(heads/[^/]+|pooler|recurrent|encoder/mix|generator)/")
 _STACKED = re.compile(r"\blayers(?=/)")
 
 
@@ -47,9 +47,9 @@ def pattern_of(name: str) -> str:
 def head_of(name: str) -> str:
   """The part of an encoder that a parameter is of and not all encoders have.
 
-  A head, the pooler, a mix of layers or what is recurrent: `heads/classes` of
-  `heads/classes/out/kernel`, `pooler` of `pooler/dense/kernel`; "" of all
-  others.
+  A head, the pooler, a mix of layers, what is recurrent or the generator of
+  replaced tokens: `heads/classes` of `heads/classes/out/kernel`, `pooler` of
+  `pooler/dense/kernel`; "" of all others.
   """
   match = _OF_HEADS.match(name)
   return match[1] if match else ""

@@ -49,8 +49,8 @@ EXACT = {
   ("llama", "llama_1b"): 1_100_048_384,
 }
 # Without the heads of pre-training and the mask decoder, as Google's table of
-# small models and `transformers` count ALBERT, BERT and DeBERTa; others with
-# the head of masked tokens.
+# small models and `transformers` count ALBERT, BERT and DeBERTa; ELECTRA
+# without its generator; others with the head of masked tokens.
 ENCODERS = {
   ("albert", "albert_base"): 11_683_584,
   ("albert", "albert_large"): 17_683_968,
@@ -72,6 +72,9 @@ ENCODERS = {
   ("deberta_v3", "deberta_v3_base"): 183_831_552,
   ("deberta_v3", "deberta_v3_large"): 434_012_160,
   ("distilbert", "distilbert_base"): 66_985_530,
+  ("electra", "electra_small"): 13_549_057,
+  ("electra", "electra_base"): 109_483_009,
+  ("electra", "electra_large"): 335_142_913,
   ("mpnet", "mpnet_base"): 109_518_527,
   ("roberta", "roberta_base"): 124_696_665,
   ("roberta", "roberta_large"): 355_411_033,
@@ -127,6 +130,8 @@ def test_published_encoders_have_exactly_their_parameters(model):
   if architecture.startswith(("albert", "bert", "deberta")):
     del shapes["heads"]
   shapes["encoder"].pop("mask_decoder", None)
+  if architecture == "electra":
+    del shapes["generator"]
   leaves = jax.tree.leaves(shapes)
   found = sum(math.prod(leaf.shape) for leaf in leaves)
   assert found == ENCODERS[model]

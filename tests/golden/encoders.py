@@ -98,6 +98,17 @@ _MODERNBERT = {
   "local_rope_theta": 20.0,
   "pad_token_id": 2,
 }
+_ALBERT = {
+  **_BERT,
+  "model_type": "albert",
+  "embedding_size": 14,
+  "num_hidden_layers": 4,
+}
+_ELECTRA = {
+  **_BERT,
+  "model_type": "electra",
+  "embedding_size": 14,
+}
 
 
 def _labels(number: int) -> dict[str, Any]:
@@ -296,6 +307,45 @@ CONFIGS: dict[str, dict[str, Any]] = {
   "mpnet_tags": _of(_MPNET, "MPNetForTokenClassification", **_labels(7)),
   "mpnet_spans": _of(_MPNET, "MPNetForQuestionAnswering"),
   "mpnet_choice": _of(_MPNET, "MPNetForMultipleChoice"),
+  "albert": _of(_ALBERT, "AlbertModel"),
+  "albert_groups": _of(
+    _ALBERT, "AlbertModel", num_hidden_groups=2, hidden_act="relu"
+  ),
+  "albert_pre_training": _of(
+    _ALBERT, "AlbertForPreTraining", num_hidden_groups=4
+  ),
+  "albert_masked": _of(_ALBERT, "AlbertForMaskedLM", embedding_size=30),
+  "albert_untied": _of(
+    _ALBERT,
+    "AlbertForMaskedLM",
+    tie_word_embeddings=False,
+    layer_norm_eps=1e-3,
+  ),
+  "albert_classes": _of(
+    _ALBERT, "AlbertForSequenceClassification", **_labels(4)
+  ),
+  "albert_number": _of(
+    _ALBERT, "AlbertForSequenceClassification", **_labels(1)
+  ),
+  "albert_tags": _of(_ALBERT, "AlbertForTokenClassification", **_labels(7)),
+  "albert_spans": _of(_ALBERT, "AlbertForQuestionAnswering"),
+  "albert_choice": _of(_ALBERT, "AlbertForMultipleChoice"),
+  "electra": _of(_ELECTRA, "ElectraModel", hidden_act="gelu_new"),
+  "electra_wide": _of(_ELECTRA, "ElectraModel", embedding_size=30),
+  "electra_generator": _of(_ELECTRA, "ElectraForMaskedLM", hidden_act="silu"),
+  "electra_generator_untied": _of(
+    _ELECTRA, "ElectraForMaskedLM", tie_word_embeddings=False
+  ),
+  "electra_discriminator": _of(_ELECTRA, "ElectraForPreTraining"),
+  "electra_classes": _of(
+    _ELECTRA, "ElectraForSequenceClassification", **_labels(4)
+  ),
+  "electra_number": _of(
+    _ELECTRA, "ElectraForSequenceClassification", **_labels(1)
+  ),
+  "electra_tags": _of(_ELECTRA, "ElectraForTokenClassification", **_labels(7)),
+  "electra_spans": _of(_ELECTRA, "ElectraForQuestionAnswering"),
+  "electra_choice": _of(_ELECTRA, "ElectraForMultipleChoice"),
 }
 # Every family with its head of tokens, and every other kind of head.
 RECORDED = (
@@ -303,6 +353,7 @@ RECORDED = (
   "roberta_classes", "xlm_roberta_masked", "distilbert_choice",
   "deberta_masked", "deberta_2_convolution", "xlnet_tokens", "mpnet_masked",
   "modernbert_masked",
+  "albert_pre_training", "electra_generator", "electra_discriminator",
 )  # fmt: skip
 
 

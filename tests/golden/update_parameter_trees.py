@@ -22,6 +22,7 @@ SIZES = {
   "deberta_v2": "deberta_v2_xlarge",
   "deberta_v3": "deberta_v3_xsmall",
   "distilbert": "distilbert_base",
+  "electra": "electra_small",
   "gpt_1": "gpt_1",
   "gpt_2": "gpt_2_small",
   "gpt_3": "gpt_3_small",
@@ -41,9 +42,11 @@ SIZES = {
   "unilm": "bert_tiny",
   "xlnet": "xlnet_base",
 }
-_WITH_POOLER = {
+# With a pooler, which no head of masked tokens reads, or a generator.
+_HEADS = {
   "albert": ["heads/tokens_sentence_order.gin"],
   "bert": ["heads/tokens_next_sentence.gin"],
+  "electra": ["heads/replaced_tokens.gin"],
 }
 TREES = [
   (architecture, scan)
@@ -68,8 +71,7 @@ def shapes(architecture: str, size: str, *, scan: bool, **macros):
     [
       f"architectures/{architecture}.gin",
       f"sizes/{size}.gin",
-      # With the pooler, which no head of masked tokens reads.
-      *_WITH_POOLER.get(architecture, ()),
+      *_HEADS.get(architecture, ()),
     ],
     [f"{name}={value!r}" for name, value in settings.items()],
     root="MODEL",

@@ -44,7 +44,8 @@ class EncoderOnly(nn.Module):
   texts.
 
   Attributes:
-    token_embedder: embeds the tokens.
+    token_embedder: embeds the tokens; None in a generator that reads the
+      embeddings of its discriminator (generator_discriminator.py).
     encoder: a stack of encoder layers.
     heads: the heads.
     token_type_embedder: embeds the segment that each token is of, or None.
@@ -58,7 +59,7 @@ class EncoderOnly(nn.Module):
     pad_id: the token that is padding, the vocabulary's.
   """
 
-  token_embedder: nn.Module
+  token_embedder: nn.Module | None
   encoder: nn.Module
   heads: Heads
   token_type_embedder: nn.Module | None = None
@@ -85,6 +86,30 @@ class EncoderOnly(nn.Module):
       [B, L, D], 0 at padding, or `MaskDecoded` if the encoder has a mask
       decoder.
     """
+    x_BLD = self._embedded(batch)
+    return self.encoded(x_BLD, batch, deterministic=deterministic)
+
+  def embedded(self, batch: Mapping[str, jax.Array]) -> jax.Array:
+    """What the layers read, before dropout, as `Stack.embedded`, [B, L, E]."""
+    positions_1L = batch.get("encoder_positions")
+    if positions_1L is None:
+      positions_1L = jnp.arange(batch["encoder_input_tokens"].shape[1])[None]
+    return self.encoder.embedded(self._embedded(batch), positions_1L)
+
+  def encoded(
+    self,
+    x_BLD: jax.Array,
+    batch: Mapping[str, jax.Array],
+    *,
+    deterministic: bool = True,
+  ) -> jax.Array:
+    """As `hidden`, of given embeddings.
+
+    Args:
+      x_BLD: embeddings of the tokens of the batch.
+      batch: as `hidden` reads it.
+      deterministic: no dropout.
+    """
     tokens_BL = batch["encoder_input_tokens"]
     valid_BL = tokens_BL != self.pad_id
     mask_B1LL = masks.padding_mask(valid_BL, valid_BL)
@@ -96,7 +121,7 @@ class EncoderOnly(nn.Module):
       second_BL = batch["encoder_token_types"] % 2 == 1
       mask_B1LL &= masks.attention_kind_mask(kinds_B, second_BL)
     x_BLD = self.encoder(
-      self._embedded(tokens_BL, batch.get("encoder_token_types")),
+      x_BLD,
       mask_B1LM=mask_B1LL,
       positions=Positions.of_length(tokens_BL.shape[1], bidirectional=True),
       token_positions_1L=batch.get("encoder_positions"),
@@ -115,6 +140,7 @@ class EncoderOnly(nn.Module):
     head: str = "tokens",
     *,
     places_BP: jax.Array | None = None,
+    embedder: nn.Module | None = None,
     deterministic: bool = True,
   ) -> jax.Array:
     """The logits of a head.
@@ -123,6 +149,8 @@ class EncoderOnly(nn.Module):
       hidden_BLD: the output of `hidden`.
       head: The name of the head.
       places_BP: The places of which there are logits; all if None.
+      embedder: The embedder whose table a tied softmax reads; the model's own
+        if None.
       deterministic: no dropout.
 
     Returns:
@@ -142,7 +170,7 @@ class EncoderOnly(nn.Module):
     return self.heads(
       head,
       x_BPD,
-      embedder=self.token_embedder,
+      embedder=self.token_embedder if embedder is None else embedder,
       deterministic=deterministic,
     )
 
@@ -172,8 +200,10 @@ class EncoderOnly(nn.Module):
       for name, part in self.heads.parts.items()
     }
 
-  def _embedded(self, tokens_BL, types_BL) -> jax.Array:
+  def _embedded(self, batch) -> jax.Array:
     """Token and segment embeddings; the stack adds positions."""
+    tokens_BL = batch["encoder_input_tokens"]
+    types_BL = batch.get("encoder_token_types")
     x_BLD = self.token_embedder(tokens_BL)
     if self.token_type_embedder is None:
       return x_BLD

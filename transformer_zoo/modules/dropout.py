@@ -34,6 +34,13 @@ def microbatch(index: jax.Array, number: int) -> Iterator[None]:
     _part.reset(token)
 
 
+def keys_of_rows(key: jax.Array, rows: int) -> jax.Array:
+  """A key for each row of a batch, or of a part, the same however it is cut."""
+  index, number = _part.get()
+  places = jnp.arange(rows) * number + index
+  return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, places)
+
+
 @gin.register
 class Dropout(nn.Module):
   """Zeroes features with probability `rate`, scales the rest by 1/(1 - rate).
@@ -96,7 +103,6 @@ def _small_masks(key, keep_rate: float, shape: tuple[int, ...]) -> jax.Array:
 
 def _large_masks(key, keep_rate: float, shape: tuple[int, ...]) -> jax.Array:
   """Draws those of this part alone, each row by a key of its own."""
-  (index, number), (rows, *rest) = _part.get(), shape
-  places = jnp.arange(rows) * number + index
-  keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, places)
+  rows, *rest = shape
+  keys = keys_of_rows(key, rows)
   return jax.vmap(lambda key: jax.random.bernoulli(key, keep_rate, rest))(keys)

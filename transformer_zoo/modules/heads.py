@@ -220,3 +220,35 @@ class TokenClassLogits(nn.Module):
       x_BPD = self.transform(x_BPD)
     x_BPD = self.dropout(x_BPD, deterministic=deterministic)
     return self.out(x_BPD, self.num_classes).astype(jnp.float32)
+
+
+@gin.register
+class ReplacedLogits(nn.Module):
+  """The logit of whether a token was replaced: out(activation(dense(x))).
+
+  The discriminator's head (`get_discriminator_predictions` of ELECTRA's code).
+
+  Attributes:
+    activation: a key of `feed_forward.ACTIVATIONS`.
+    dense: the projection before the activation.
+    out: the projection to the logit.
+  """
+
+  activation: str = "gelu"
+  dense: nn.Module = part(Linear)
+  out: nn.Module = part(Linear, kernel_axes=("embed", None), use_bias=True)
+
+  reads_pooled: ClassVar[bool] = False
+
+  def __post_init__(self):
+    feed_forward.check_activation(self.activation)
+    super().__post_init__()
+
+  def __call__(
+    self, x_BPD: jax.Array, *, embedder: nn.Module, deterministic: bool
+  ) -> jax.Array:
+    """Returns float32 logits [B, P, 1]."""
+    del embedder, deterministic
+    activation = feed_forward.ACTIVATIONS[self.activation]
+    x_BPD = activation(self.dense(x_BPD, x_BPD.shape[-1]))
+    return self.out(x_BPD, 1).astype(jnp.float32)

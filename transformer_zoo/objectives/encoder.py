@@ -94,7 +94,12 @@ class EncoderObjective:
 
 
 def example_sums(
-  model: nn.Module, params, batch: Batch
+  model: nn.Module,
+  params,
+  batch: Batch,
+  *,
+  hidden: str = "hidden",
+  logits: str = "logits",
 ) -> dict[str, jax.Array]:
   """What the head of masked tokens makes of each row, without dropout.
 
@@ -102,15 +107,17 @@ def example_sums(
     model: an `EncoderOnly`.
     params: The parameters of the model.
     batch: what the converter `Encoder` lays out.
+    hidden: The method of the hidden states.
+    logits: The method of the logits.
 
   Returns:
     float32 [B] each: `loss_sum`, in nats, `correct_sum` and `weight_sum` of the
     hidden tokens, as `sequence_to_sequence.example_sums`.
   """
   apply = functools.partial(model.apply, {"params": params})
-  hidden_BLD = apply(batch, method="hidden")
+  hidden_BLD = apply(batch, method=hidden)
   places_BP, targets_BP, weights_BP = _predicted(batch)
-  logits_BPV = apply(hidden_BLD, places_BP=places_BP, method="logits")
+  logits_BPV = apply(hidden_BLD, places_BP=places_BP, method=logits)
   nll_BP, correct_BP = _cross_entropy(logits_BPV, targets_BP)
   return {
     "loss_sum": jnp.sum(nll_BP * weights_BP, axis=1),

@@ -322,6 +322,8 @@ def check_mathematics(
   if not substitution.substitutes(other):
     # A substitution changes nothing at first, and has no field to compare.
     model = substitution.original(model)
+  if hasattr(model, "generator") != hasattr(other, "generator"):
+    model, other = (getattr(m, "discriminator", m) for m in (model, other))
   different = {
     field: values
     for field, values in comparison.differences(model, other).items()

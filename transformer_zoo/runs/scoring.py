@@ -134,6 +134,11 @@ def make_encoder_scorer(
   """
   form = converter.form
   head = HEADS.get(form, "tokens")
+  if form is None and hasattr(model, "generator"):
+    from transformer_zoo.objectives import replaced_tokens
+
+    sums = functools.partial(replaced_tokens.example_sums, model)
+    return TextScorer(example_sums=jax.jit(sums))
   model.check_head(head)
   # A run imports the objective and the scorer that it needs.
   if form is None:

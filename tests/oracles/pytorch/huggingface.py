@@ -24,7 +24,8 @@ from transformer_zoo.interop.tensors.links import to_theirs
 
 ENCODERS = (
   *("bert", "roberta", "xlm-roberta", "distilbert"),
-  *("deberta", "deberta-v2", "modernbert", "mpnet", "xlnet"),
+  *("albert", "deberta", "deberta-v2", "electra", "modernbert", "mpnet"),
+  "xlnet",
 )
 
 
@@ -149,6 +150,13 @@ def encoder_answers(theirs, batch, pad_id: int) -> dict[str, torch.Tensor]:
     if "pooler_output" in found:
       answers["pooled"] = found.pooler_output[:, None]
     return answers
+  if name == "ElectraForPreTraining":
+    return {"replaced": found.logits[..., None]}
+  if name == "AlbertForPreTraining":
+    return {
+      "tokens": found.prediction_logits,
+      "sentence_order": found.sop_logits[:, None],
+    }
   if name.endswith("ForPreTraining"):
     return {
       "tokens": found.prediction_logits,

@@ -13,6 +13,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import bert
 from transformer_zoo.interop.huggingface import deberta
+from transformer_zoo.interop.huggingface import factorized
 from transformer_zoo.interop.huggingface import llama
 from transformer_zoo.interop.huggingface import modernbert
 from transformer_zoo.interop.huggingface import mpnet
@@ -36,6 +37,7 @@ FAMILIES: tuple[Family, ...] = (
   *modernbert.FAMILIES,
   *mpnet.FAMILIES,
   *xlnet.FAMILIES,
+  *factorized.FAMILIES,
 )
 
 

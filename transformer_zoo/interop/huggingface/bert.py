@@ -1,5 +1,7 @@
 """BERT (`bert`), RoBERTa (`roberta`, `xlm-roberta`) and DistilBERT.
 
+SpanBERT is a `bert` whose head of span boundaries no class of theirs has.
+
 A class of theirs is an encoder with one head or none; which, the tensors of a
 file tell, and `architectures` where several classes have the same. Differences
 to ours: RoBERTa adds a vector of the only token type to all tokens, which is
@@ -102,12 +104,14 @@ HEADS = {
 }
 _NUMBER = ("number",)
 _OF_TEXTS = ("classes", "number", "choice")
-READ_POOLED = ("next_sentence", *_OF_TEXTS)
+READ_POOLED = ("next_sentence", "sentence_order", *_OF_TEXTS)
 _WITH_LABELS = ("classes", "tags")
 # Heads -> their gin files, where these are not one named after each.
 _GIN_FILES = {
   ("next_sentence",): (),
   ("tokens", "next_sentence"): ("heads/tokens_next_sentence.gin",),
+  ("tokens", "sentence_order"): ("heads/tokens_sentence_order.gin",),
+  ("replaced",): (),
 }
 
 
@@ -122,6 +126,7 @@ class Bert:
     heads: The heads of each of these ends, by our names.
     attributes: The attributes of a config.json.
     prefix: See `Family`.
+    pooler: The name of the model's pooler after the prefix.
     layers: The name of their list of layers.
     layer: The name of each part of a layer, by ours.
     tokens: The names of the parts of the head of masked tokens: `dense`,
@@ -148,6 +153,7 @@ class Bert:
   heads: Mapping[str, tuple[str, ...]] = dataclasses.field(
     default_factory=lambda: HEADS
   )
+  pooler: str = "pooler.dense"
   layers: str = "encoder.layer"
   layer: Mapping[str, str] = dataclasses.field(
     default_factory=lambda: {
@@ -207,7 +213,7 @@ class Bert:
       **config,
       "tie_word_embeddings": tied
       and f"{self.tokens['softmax']}.weight" not in stored,
-      HAS_POOLER: f"{self.prefix}pooler.dense.weight" in stored,
+      HAS_POOLER: f"{self.prefix}{self.pooler}.weight" in stored,
     }
     if self._may_lack_types(config):
       found[_ZERO_TYPES] = self._table("token_type") not in stored
@@ -315,12 +321,12 @@ class Bert:
       links.append(Link(types, (words,), ZeroRow(), only_written=True))
     elif self.has_types:
       links.append(Link(types, ("token_type_embedder/embedding",)))
-    for index in range(found["num_hidden_layers"]):
+    for index, layer in enumerate(self._layers(found)):
       for part, name in self.layer.items():
         kind = links_lib.layer_norm if "norm" in part else links_lib.linear
-        theirs = f"{self.prefix}{self.layers}.{index}.{name}"
+        theirs = f"{self.prefix}{layer}.{name}"
         links += kind(theirs, f"encoder/layers_{index}/{part}")
-    pooler = f"{self.prefix}pooler.dense"
+    pooler = f"{self.prefix}{self.pooler}"
     own = {self.own_poolers.get(name) for name in heads}
     if pooler not in own and (
       found[HAS_POOLER] or self._reads_pooler(found, heads)
@@ -328,6 +334,10 @@ class Bert:
       links += links_lib.linear(pooler, "pooler/dense")
     tied = found["tie_word_embeddings"]
     return [*links, *self._links_of_heads(heads, tied=tied)]
+
+  def _layers(self, found) -> list[str]:
+    """Their names of the layers that have parameters, after the prefix."""
+    return [f"{self.layers}.{i}" for i in range(found["num_hidden_layers"])]
 
   def _table(self, name: str) -> str:
     return f"{self.prefix}embeddings.{name}_embeddings.weight"

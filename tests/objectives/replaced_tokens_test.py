@@ -1,0 +1,238 @@
+"""ELECTRA's objective: what is replaced, who learns of it, and by hand."""
+
+import functools
+
+from flax import traverse_util
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from tests import tiny_models
+from transformer_zoo.errors import UserError
+from transformer_zoo.objectives import encoder
+from transformer_zoo.objectives import replaced_tokens
+from transformer_zoo.training import step as step_lib
+
+KEY = jax.random.key(3)
+HEADS = "../heads/replaced_tokens.gin"
+
+
+def build(architecture="electra", *parts, bindings=(), **macros):
+  macros = {"DROPOUT_RATE": 0.0, **macros}
+  model, _ = tiny_models.build(
+    architecture, HEADS, *parts, bindings=bindings, **macros
+  )
+  return model, tiny_models.random_parameters(model)
+
+
+def batch_of(model, rows=4, length=12, padded=3):
+  """Rows of which about a third of the tokens is predicted, then padding."""
+  random = np.random.RandomState(1)
+  tokens = random.randint(5, 48, (rows, length)).astype(np.int32)
+  tokens[:, length - padded :] = model.pad_id
+  weights = (random.rand(rows, length) < 0.35) & (tokens != model.pad_id)
+  places = np.argsort(~weights, axis=1, kind="stable")[:, : length * 2 // 3]
+  return {
+    "encoder_input_tokens": np.where(weights, 4, tokens).astype(np.int32),
+    "encoder_target_tokens": tokens,
+    "encoder_loss_weights": weights.astype(np.int32),
+    "encoder_predicted_places": places.astype(np.int32),
+  }
+
+
+OBJECTIVE = replaced_tokens.ReplacedTokens(
+  (replaced_tokens.ReplacedTokenLoss(),)
+)
+
+
+def test_samples_are_of_the_softmax_and_have_no_gradient():
+  logits = jnp.asarray(np.random.RandomState(0).randn(5) * 1.5, jnp.float32)
+  many = jnp.broadcast_to(logits, (4, 4000, 5))
+  tokens = np.asarray(replaced_tokens.sampled(KEY, many))
+  share = np.bincount(tokens.ravel(), minlength=5) / tokens.size
+  np.testing.assert_allclose(share, jax.nn.softmax(logits), atol=0.015)
+  assert (tokens[0] != tokens[1]).any()
+
+
+def test_a_sampled_token_that_is_the_original_counts_as_original():
+  model, _ = build()
+  batch = batch_of(model)
+  places = batch["encoder_predicted_places"]
+  targets = np.take_along_axis(batch["encoder_target_tokens"], places, 1)
+  same = replaced_tokens.replaced(batch, jnp.asarray(targets))
+  assert not same["encoder_replaced"].any()
+  other = replaced_tokens.replaced(batch, jnp.asarray(targets + 1))
+  weights = batch["encoder_loss_weights"] > 0
+  np.testing.assert_array_equal(other["encoder_replaced"], weights)
+  np.testing.assert_array_equal(
+    other["encoder_input_tokens"], batch["encoder_target_tokens"] + weights
+  )
+  for found in (same, other):
+    np.testing.assert_array_equal(
+      found["encoder_original_tokens"], batch["encoder_target_tokens"]
+    )
+
+
+def test_terms_by_hand():
+  model, params = build()
+  batch = batch_of(model)
+  terms = jax.jit(functools.partial(OBJECTIVE, model))(params, batch, KEY)
+  apply = functools.partial(model.apply, {"params": params})
+  places = batch["encoder_predicted_places"]
+  logits = apply(
+    apply(batch, method="generator_hidden"),
+    places_BP=places,
+    method="generator_logits",
+  )
+  weights = batch["encoder_loss_weights"]
+  nll = optax.softmax_cross_entropy_with_integer_labels(
+    logits, np.take_along_axis(batch["encoder_target_tokens"], places, 1)
+  )
+  expected = np.sum(nll * np.take_along_axis(weights, places, 1))
+  np.testing.assert_allclose(terms["generator"].total, expected, rtol=1e-5)
+  assert terms["generator"].weight == weights.sum()
+  sample_key = jax.random.split(KEY, 3)[0]
+  made = replaced_tokens.replaced(
+    batch, replaced_tokens.sampled(sample_key, logits)
+  )
+  assert made["encoder_replaced"].sum() > 5
+  logits = apply(apply(made, method="hidden"), method="logits")[..., 0]
+  real = batch["encoder_target_tokens"] != model.pad_id
+  nll = optax.sigmoid_binary_cross_entropy(logits, made["encoder_replaced"])
+  found = terms["replaced"]
+  np.testing.assert_allclose(found.total, np.sum(nll * real), rtol=1e-5)
+  assert (found.weight, found.scale) == (real.sum(), 50.0)
+  only = replaced_tokens.ReplacedTokenLoss(predicted_only=True)
+  objective = replaced_tokens.ReplacedTokens((only,))
+  found = objective(model, params, batch, KEY)["replaced"]
+  np.testing.assert_allclose(found.total, np.sum(nll * weights), rtol=1e-5)
+  assert found.weight == weights.sum()
+
+
+def test_every_token_by_softmax_or_copied():
+  random = np.random.RandomState(0)
+  logits = jnp.asarray(random.randn(2, 3, 7), jnp.float32)
+  copies = jnp.asarray(random.randn(2, 3, 1), jnp.float32)
+  targets = random.randint(0, 7, (2, 3))
+  replaced = jnp.array([[True, False, False], [False, True, True]])
+  batch = {
+    "encoder_original_tokens": jnp.asarray(targets),
+    "encoder_replaced": replaced,
+    "encoder_real": jnp.array([[True, True, False], [True, True, True]]),
+  }
+
+  def of(head, places):
+    made = {"tokens": logits, "copied": copies}[head]
+    if places is None:
+      return made
+    return jnp.take_along_axis(made, places[..., None], axis=1)
+
+  term = replaced_tokens.AllTokensLoss(logits_chunk=2)(of, batch)
+  copy = np.asarray(jax.nn.sigmoid(copies[..., 0]), np.float64)
+  softmax = np.take_along_axis(
+    np.asarray(jax.nn.softmax(logits), np.float64), targets[..., None], -1
+  )[..., 0]
+  likelihood = np.where(replaced, 0, copy) + (1 - copy) * softmax
+  expected = -np.sum(np.log(likelihood) * batch["encoder_real"])
+  np.testing.assert_allclose(term.total, expected, rtol=1e-5)
+
+
+def gradient_of(name, model, params, batch):
+  def total(params):
+    return OBJECTIVE(model, params, batch, KEY)[name].total
+
+  flat = traverse_util.flatten_dict(jax.grad(total)(params), sep="/")
+  return {name: np.abs(np.asarray(leaf)).max() for name, leaf in flat.items()}
+
+
+def test_who_learns_of_which_loss():
+  """The generator of its own alone; shared embeddings of both."""
+  model, params = build()
+  batch = batch_of(model)
+  of_generator = gradient_of("generator", model, params, batch)
+  of_discriminator = gradient_of("replaced", model, params, batch)
+  shared = ("token_embedder", "token_type_embedder", "encoder/input_norm",
+            "encoder/position_embedder")  # fmt: skip
+  for name in of_generator:
+    if "key/bias" in name:  # It cancels in the softmax.
+      continue
+    mine = name.startswith("generator/")
+    common = name.startswith(shared)
+    assert (of_generator[name] > 0) == (mine or common), name
+    assert (of_discriminator[name] > 0) == (not mine), name
+
+
+def test_own_embeddings_of_a_generator():
+  model, params = build("electra", "generator/own_embeddings.gin")
+  assert {"token_embedder", "token_type_embedder"} < params["generator"].keys()
+  batch = batch_of(model)
+  of_generator = gradient_of("generator", model, params, batch)
+  assert not any(
+    largest for name, largest in of_generator.items() if name[:3] != "gen"
+  )
+
+
+@pytest.mark.parametrize("architecture", ["electra", "albert", "roberta"])
+def test_parts_of_a_batch_have_the_gradient_of_the_whole(architecture):
+  """Each row has the same samples and dropout, however the batch is cut."""
+  model, params = build(architecture, DROPOUT_RATE=0.3)
+  batch = batch_of(model)
+
+  def of(**parts):
+    objective = functools.partial(OBJECTIVE, model)
+    function = functools.partial(step_lib.gradients_of, objective, **parts)
+    return jax.jit(function)(params, batch, KEY)
+
+  (whole, sums), (parts, others) = of(), of(num_microbatches=2)
+  for name, value in sums.items():
+    np.testing.assert_allclose(others[name], value, rtol=1e-5, err_msg=name)
+  difference = jax.tree.map(lambda a, b: a - b, whole, parts)
+  assert optax.tree.norm(difference) < 1e-5 * optax.tree.norm(whole)
+
+
+def test_padding_changes_nothing_and_scan_equals_loop():
+  model, params = build()
+  scanned, _ = build(SCAN_LAYERS=True)
+  stacked = tiny_models.stack_layers(params)
+  stacked["generator"] = tiny_models.stack_layers(params["generator"])
+  narrow, wide = batch_of(model, padded=0), batch_of(model, padded=0)
+  for name in wide:
+    if name != "encoder_predicted_places":
+      wide[name] = np.pad(wide[name], ((0, 0), (0, 5)))
+  expected = OBJECTIVE(model, params, narrow, KEY)
+  for found in (
+    OBJECTIVE(model, params, wide, KEY),
+    OBJECTIVE(scanned, stacked, narrow, KEY),
+  ):
+    for name, term in expected.items():
+      np.testing.assert_allclose(found[name].total, term.total, rtol=1e-5)
+      assert found[name].weight == term.weight
+
+
+@pytest.mark.parametrize("share", [0.125, 0.25, 0.5, 0.75, 1.0])
+def test_generators_have_a_share_of_the_width(share):
+  model, _ = build(EMBED_DIM=64, MLP_DIM=256, HEAD_DIM=16, NUM_HEADS=4,
+                   GENERATOR_SHARE=share)  # fmt: skip
+  layer, stack = model.generator.encoder.layer, model.generator.encoder
+  width = round(64 * share)
+  assert stack.input_projection.features == width
+  assert layer.mlp.d_ff == 4 * width
+  assert layer.attention.num_heads == max(1, width // 16)
+  assert layer.attention.head_dim * layer.attention.num_heads == width
+
+
+def test_models_without_a_generator_are_refused():
+  model, _ = tiny_models.build("electra")
+  with pytest.raises(UserError) as caught:
+    OBJECTIVE.check(model)
+  assert str(caught.value) == (
+    "train.objective is @ReplacedTokens(), but EncoderOnly has no generator; "
+    "include heads/replaced_tokens.gin, which binds MODEL = "
+    "@GeneratorDiscriminator(), after the file of the run"
+  )
+  model, _ = build()
+  objective = replaced_tokens.ReplacedTokens((encoder.MaskedTokenLoss(),))
+  with pytest.raises(UserError, match="no head 'tokens'; it has 'replaced'"):
+    objective.check(model)

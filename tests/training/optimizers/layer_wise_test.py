@@ -1,0 +1,88 @@
+"""Rates by depth: ELECTRA's, scanned or looped, and what is refused."""
+
+import jax
+import numpy as np
+import optax
+import pytest
+
+from tests import tiny_models
+from transformer_zoo import parameter_names
+from transformer_zoo.errors import UserError
+from transformer_zoo.training.optimizers import layer_wise
+from transformer_zoo.training.optimizers.adam import adamw
+
+DECAY = 0.8
+# The factors of a model of 3 layers by `_get_layer_lrs` of ELECTRA's code.
+EXPECTED = {
+  "token_embedder/embedding": DECAY**5,
+  "token_type_embedder/embedding": DECAY**5,
+  "encoder/position_embedder/pos_embedding": DECAY**5,
+  "encoder/input_norm/scale": DECAY**5,
+  "encoder/input_projection/dense/kernel": DECAY**5,
+  "encoder/layers_0/attention/query/kernel": DECAY**4,
+  "encoder/layers_1/mlp/wi/bias": DECAY**3,
+  "encoder/layers_2/post_mlp_layer_norm/scale": DECAY**2,
+  "heads/classes/pooler/dense/kernel": 1.0,
+  "heads/classes/out/bias": 1.0,
+}
+
+
+def parameters(**macros):
+  model, _ = tiny_models.build(
+    "electra",
+    "../heads/classes.gin",
+    bindings=("INPUT_PROJECTION=@InputProjection()", "EMBEDDING_DIM=10"),
+    NUM_ENCODER_LAYERS=3,
+    **macros,
+  )
+  return tiny_models.random_parameters(model)
+
+
+def factors(params) -> dict[str, float]:
+  ones = jax.tree.map(np.ones_like, params)
+  scaled = layer_wise.scaled_by_depth(ones, DECAY)
+  found = {}
+  for path, leaf in jax.tree_util.tree_flatten_with_path(scaled)[0]:
+    name = "/".join(key.key for key in path)
+    names = parameter_names.names_in(name, leaf.shape)
+    leaf = np.asarray(leaf)
+    parts = leaf if len(names) > 1 else [leaf]
+    for each, part in zip(names, parts, strict=True):
+      assert np.ptp(part) == 0
+      found[each] = float(part.flat[0])
+  return found
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_factors_are_those_of_electra(scan):
+  found = factors(parameters(SCAN_LAYERS=scan))
+  for name, factor in EXPECTED.items():
+    assert found[name] == pytest.approx(factor), name
+
+
+def test_a_step_is_that_of_adamw_times_the_factors():
+  params = parameters()
+  gradients = jax.tree.map(np.sin, params)
+  schedule = lambda step: 1e-2  # noqa: E731
+  plain = adamw(schedule, weight_decay=0.1)
+  found = layer_wise.layer_wise(
+    schedule,
+    optimizer=lambda rate: adamw(rate, weight_decay=0.1),
+    decay=DECAY,
+  )
+  state = found.init(params)
+  assert jax.tree.structure(state) == jax.tree.structure(plain.init(params))
+  updates, _ = found.update(gradients, state, params)
+  expected, _ = plain.update(gradients, plain.init(params), params)
+  expected = layer_wise.scaled_by_depth(expected, DECAY)
+  difference = jax.tree.map(lambda a, b: a - b, updates, expected)
+  assert optax.tree.norm(difference) < 1e-6 * optax.tree.norm(expected)
+
+
+def test_decays_that_are_refused():
+  with pytest.raises(UserError) as caught:
+    layer_wise.layer_wise(None, optimizer=adamw, decay=1.5)
+  assert str(caught.value) == (
+    "layer_wise.decay is 1.5; it has to be above 0 and at most 1, which is the "
+    "same rate for all"
+  )

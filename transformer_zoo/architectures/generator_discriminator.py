@@ -1,0 +1,122 @@
+"""A generator that replaces tokens, and a discriminator that finds them.
+
+ELECTRA (Clark et al. 2020): two encoders over the same rows, a small one that
+predicts hidden tokens and one that tells for each token whether it is of the
+text; `gin_configs/heads/replaced_tokens.gin` makes the pair of any encoder.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from flax import linen as nn
+import gin
+import jax
+
+from transformer_zoo.architectures.encoder_only import EncoderOnly
+from transformer_zoo.architectures.encoder_only import Heads
+
+
+@gin.register
+class GeneratorDiscriminator(nn.Module):
+  """A discriminator, and beside it the generator of its pre-training.
+
+  The parameters of the discriminator lie where an `EncoderOnly` has them, those
+  of the generator under `generator`: a run that fine-tunes the discriminator
+  leaves the latter out. `hidden` and `logits` are the discriminator's.
+
+  Attributes:
+    discriminator: the encoder that is pre-trained.
+    generator: the encoder that predicts hidden tokens by its head `tokens`.
+      Without a token embedder of its own it reads the discriminator's
+      embeddings of tokens, segments and positions after their norm, as the
+      public code does (google-research/electra 8a46635, `modeling.py`), and its
+      softmax their table.
+  """
+
+  discriminator: EncoderOnly
+  generator: EncoderOnly
+
+  reads: ClassVar[tuple[str, ...]] = EncoderOnly.reads
+
+  def setup(self):
+    nn.share_scope(self, self.discriminator)
+
+  @property
+  def pad_id(self) -> int:
+    """As `EncoderOnly.pad_id`."""
+    return self.discriminator.pad_id
+
+  @property
+  def heads(self) -> Heads:
+    """The discriminator's."""
+    return self.discriminator.heads
+
+  @property
+  def encoder(self) -> nn.Module:
+    """The discriminator's."""
+    return self.discriminator.encoder
+
+  @property
+  def token_embedder(self) -> nn.Module:
+    """The discriminator's."""
+    return self.discriminator.token_embedder
+
+  def check_head(self, head: str) -> None:
+    """As `EncoderOnly.check_head`, of the discriminator."""
+    self.discriminator.check_head(head)
+
+  def hidden(
+    self, batch: Mapping[str, jax.Array], *, deterministic: bool = True
+  ) -> jax.Array:
+    """As `EncoderOnly.hidden`, of the discriminator."""
+    return self.discriminator.hidden(batch, deterministic=deterministic)
+
+  def logits(
+    self, hidden_BLD: jax.Array, head: str = "replaced", **keywords
+  ) -> jax.Array:
+    """As `EncoderOnly.logits`, of the discriminator."""
+    return self.discriminator.logits(hidden_BLD, head, **keywords)
+
+  def generator_hidden(
+    self, batch: Mapping[str, jax.Array], *, deterministic: bool = True
+  ) -> jax.Array:
+    """As `EncoderOnly.hidden`, of the generator."""
+    generator = self.generator
+    if generator.token_embedder is not None:
+      return generator.hidden(batch, deterministic=deterministic)
+    x_BLE = self.discriminator.embedded(batch)
+    return generator.encoded(x_BLE, batch, deterministic=deterministic)
+
+  def generator_logits(
+    self, hidden_BLD: jax.Array, head: str = "tokens", **keywords
+  ) -> jax.Array:
+    """As `EncoderOnly.logits`, of the generator."""
+    embedder = self.generator.token_embedder or self.token_embedder
+    return self.generator.logits(
+      hidden_BLD, head, embedder=embedder, **keywords
+    )
+
+  def all_logits(self, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    """The logits of the discriminator's heads, and of `generator`."""
+    return {
+      **self.discriminator.all_logits(batch),
+      "generator": self.generator_logits(self.generator_hidden(batch)),
+    }
+
+
+@gin.register(module="generator_discriminator")
+def share_of(whole: int, share: float) -> int:
+  """A share of a width, at least 1.
+
+  Args:
+    whole: The width of the discriminator.
+    share: The share of the generator, an eighth to 1 in Clark et al. 2020,
+      section 3.2.
+  """
+  return max(1, round(whole * share))
+
+
+@gin.register(module="generator_discriminator")
+def whole_parts(whole: int, size: int) -> int:
+  """How many parts of a size a width has, at least 1."""
+  return max(1, whole // size)

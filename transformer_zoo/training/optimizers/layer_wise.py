@@ -1,0 +1,90 @@
+"""Learning rates that fall from the heads to the embeddings, layer by layer."""
+
+from collections.abc import Callable
+import re
+
+import gin
+import jax
+import optax
+
+from transformer_zoo import parameter_names
+from transformer_zoo.errors import UserError
+from transformer_zoo.training.optimizers.schedules import Schedule
+
+_LAYER = re.compile(r"\blayers_(\d+)/")
+# What goes before the first layer.
+_EMBEDDINGS = re.compile(r"embed|\binput_(norm|projection)/|\brelpos_bias/")
+
+
+@gin.register
+def layer_wise(
+  learning_rate: Schedule,
+  *,
+  optimizer: Callable[..., optax.GradientTransformation],
+  decay: float,
+) -> optax.GradientTransformation:
+  """Builds an optimizer whose rate depends on the depth of a parameter.
+
+  Heads and poolers have the rate of the schedule, layer i of L, from 0 on, that
+  times decay^(L + 1 - i), and embeddings with their norm and projection times
+  decay^(L + 2): `_get_layer_lrs` of google-research/electra 8a46635, whose
+  decays are 0.8 (small, base) and 0.9 (large); Clark et al. 2020, appendix B.
+
+  Args:
+    learning_rate: a schedule.
+    optimizer: makes the optimizer of a schedule; its state is the same.
+    decay: The ratio of the rates of a layer and of the next, above 0 and at
+      most 1.
+
+  Raises:
+    UserError: `decay` is not what it may be.
+  """
+  if not 0 < decay <= 1:
+    raise UserError(
+      f"layer_wise.decay is {decay}; it has to be above 0 and at most 1, which "
+      "is the same rate for all"
+    )
+  inner = optimizer(learning_rate)
+
+  def update(gradients, state, params=None):
+    updates, state = inner.update(gradients, state, params)
+    return scaled_by_depth(updates, decay), state
+
+  return optax.GradientTransformation(inner.init, update)
+
+
+def scaled_by_depth(updates, decay: float):
+  """Updates times the factors that `layer_wise` has for their parameters.
+
+  Args:
+    updates: A tree of arrays with the paths of parameters; layers may be
+      stacked.
+    decay: The ratio of the factors of a layer and of the next.
+  """
+  flat, tree = jax.tree_util.tree_flatten_with_path(updates)
+  names = [
+    parameter_names.names_in("/".join(str(key.key) for key in path), leaf.shape)
+    for path, leaf in flat
+  ]
+  numbers = [_LAYER.search(name) for found in names for name in found]
+  layers = 1 + max((int(match[1]) for match in numbers if match), default=-1)
+
+  def factor(name: str) -> float:
+    if match := _LAYER.search(name):
+      return decay ** (layers + 1 - int(match[1]))
+    return decay ** (layers + 2) if _EMBEDDINGS.search(name) else 1.0
+
+  return jax.tree.unflatten(
+    tree,
+    [
+      _times([*map(factor, found)], leaf)
+      for found, (_, leaf) in zip(names, flat, strict=True)
+    ],
+  )
+
+
+def _times(factors: list[float], leaf: jax.Array) -> jax.Array:
+  if len(factors) == 1:
+    return factors[0] * leaf
+  shape = len(factors), *(1,) * (leaf.ndim - 1)
+  return jax.numpy.asarray(factors, leaf.dtype).reshape(shape) * leaf
