@@ -142,6 +142,7 @@ class EncoderOnly(nn.Module):
     places_BP: jax.Array | None = None,
     embedder: nn.Module | None = None,
     deterministic: bool = True,
+    **head_inputs: jax.Array,
   ) -> jax.Array:
     """The logits of a head.
 
@@ -152,6 +153,7 @@ class EncoderOnly(nn.Module):
       embedder: The embedder whose table a tied softmax reads; the model's own
         if None.
       deterministic: no dropout.
+      **head_inputs: further keyword arguments of the head.
 
     Returns:
       float32 [B, P, K], or [B, L, K] of all places.
@@ -172,6 +174,7 @@ class EncoderOnly(nn.Module):
       x_BPD,
       embedder=self.token_embedder if embedder is None else embedder,
       deterministic=deterministic,
+      **head_inputs,
     )
 
   def check_head(self, head: str) -> None:

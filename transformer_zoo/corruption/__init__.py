@@ -44,6 +44,7 @@ MODULES = {
   "TokenDeletion": "rewrites.infilling",
   "TokenMasking": "rewrites.infilling",
   "UnifiedLanguageModel": "unified_lm",
+  "TaggedSpans": "masks.tagged_spans",
   "UnifiedSentences": "sentences.unified_pairs",
   "WordSpans": "masks.word_spans",
 }

@@ -3,6 +3,7 @@
 Logits over the vocabulary first, then those of an encoder's other answers.
 """
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from flax import linen as nn
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 
 from transformer_zoo import axes
 from transformer_zoo.modules import feed_forward
+from transformer_zoo.modules import initializers
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.normalization import LayerNorm
@@ -252,3 +254,83 @@ class ReplacedLogits(nn.Module):
     activation = feed_forward.ACTIVATIONS[self.activation]
     x_BPD = activation(self.dense(x_BPD, x_BPD.shape[-1]))
     return self.out(x_BPD, 1).astype(jnp.float32)
+
+
+@gin.register
+class SpanBoundaryLogits(nn.Module):
+  """Logits of a hidden token from the two tokens outside of its span.
+
+  softmax(h_2), h_2 = norm(activation(dense_2(h_1))), h_1 =
+  norm(activation(dense_1([x_left; x_right; p]))), where p is a vector of the
+  place in the span (Joshi et al. 2020, section 3.2; facebookresearch/SpanBERT
+  0670d8b `BertPairTargetPredictionHead`).
+
+  Attributes:
+    softmax: `TiedLogits` or `LinearLogits`; its parameters lie beside those of
+      the projections.
+    num_offsets: The longest span in tokens, rows of the table of p.
+    offset_features: The width of p.
+    activation: a key of `feed_forward.ACTIVATIONS`.
+    dense_1, dense_2: the projections.
+    norm_1, norm_2: the normalizations behind them.
+    embedding_init: The distribution of the table of p.
+  """
+
+  softmax: nn.Module
+  num_offsets: int = 20
+  offset_features: int = 200
+  activation: str = "gelu"
+  dense_1: nn.Module = part(Linear)
+  dense_2: nn.Module = part(Linear)
+  norm_1: nn.Module = part(LayerNorm)
+  norm_2: nn.Module = part(LayerNorm)
+  embedding_init: Callable = initializers.truncated_normal(0.02)
+
+  reads_pooled: ClassVar[bool] = False
+
+  def __post_init__(self):
+    feed_forward.check_activation(self.activation)
+    super().__post_init__()
+
+  def setup(self):
+    nn.share_scope(self, self.softmax)
+    self.offset_embedding = self.param(
+      "offset_embedding",
+      axes.partitioned(self.embedding_init, None, None),
+      (self.num_offsets, self.offset_features),
+      jnp.float32,
+    )
+
+  def __call__(
+    self,
+    x_BTD: jax.Array,
+    *,
+    embedder: nn.Module,
+    deterministic: bool,
+    offsets_BP: jax.Array | None = None,
+  ) -> jax.Array:
+    """The logits of P hidden tokens.
+
+    Args:
+      x_BTD: The vectors left of the span of each token, then those right of it,
+        T = 2 P.
+      embedder: The embedder whose table a tied softmax reads.
+      deterministic: no dropout; there is none.
+      offsets_BP: The place of each token in its span, from 0 on; all 0 if None.
+
+    Returns:
+      float32 logits [B, P, V].
+    """
+    del deterministic
+    number = x_BTD.shape[1] // 2
+    left_BPD, right_BPD = x_BTD[:, :number], x_BTD[:, number : 2 * number]
+    if offsets_BP is None:
+      offsets_BP = jnp.zeros(left_BPD.shape[:2], jnp.int32)
+    place_BPE = jnp.take(self.offset_embedding, offsets_BP, axis=0, mode="clip")
+    activation = feed_forward.ACTIVATIONS[self.activation]
+    h_BPF = jnp.concatenate(
+      [left_BPD, right_BPD, place_BPE.astype(x_BTD.dtype)], axis=-1
+    )
+    h_BPD = activation(self.dense_1(h_BPF, x_BTD.shape[-1]))
+    h_BPE = activation(self.dense_2(self.norm_1(h_BPD), embedder.features))
+    return self.softmax(self.norm_2(h_BPE), embedder)

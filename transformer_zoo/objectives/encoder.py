@@ -20,8 +20,9 @@ from transformer_zoo.objectives import losses
 from transformer_zoo.objectives.terms import Term
 
 Batch = Mapping[str, jax.Array]
-# (head, places [B, P] or None for all) -> float32 logits [B, P, K].
-Logits = Callable[[str, jax.Array | None], jax.Array]
+# (head, places [B, P] or None for all, further inputs of the head) -> float32
+# logits [B, P, K].
+Logits = Callable[..., jax.Array]
 
 
 class EncoderLoss(Protocol):
@@ -87,8 +88,10 @@ class EncoderObjective:
     real_BL = batch["encoder_input_tokens"] != model.pad_id
     batch = {**batch, "encoder_real": real_BL}
 
-    def logits(head, places_BP):
-      return apply(hidden_BLD, head, places_BP=places_BP, method="logits")
+    def logits(head, places_BP, **inputs):
+      return apply(
+        hidden_BLD, head, places_BP=places_BP, method="logits", **inputs
+      )
 
     return {each.head: each(logits, batch) for each in self.losses}
 
@@ -153,6 +156,74 @@ class MaskedTokenLoss:
     return _term(
       self.scale, found.nll_BL, found.correct_BL, weights_BP, found.z_BL
     )
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class SpanBoundaryLoss:
+  """Cross-entropy of hidden tokens by the tokens around their span.
+
+  A span is hidden tokens side by side; the tokens around it are of the same
+  text, [CLS] and [SEP] among them (Joshi et al. 2020, section 3.2).
+
+  Attributes:
+    scale: The weight of the objective, 1 in equation (1).
+    longest: The tokens of a span that count, from its first one on; the head's
+      `num_offsets`.
+  """
+
+  head: str = "span_boundary"
+  scale: float = 1.0
+  longest: int = 20
+
+  def __call__(self, logits: Logits, batch: Batch) -> Term:
+    """As `EncoderLoss.__call__`."""
+    places_BP, targets_BP, weights_BP = _predicted(batch)
+    left_BL, right_BL = span_boundaries(batch)
+    left_BP, right_BP = (
+      jnp.take_along_axis(ends_BL, places_BP, axis=1)
+      for ends_BL in (left_BL, right_BL)
+    )
+    offsets_BP = places_BP - left_BP - 1
+    has_both_BP = (left_BP >= 0) & (right_BP >= 0) & (offsets_BP < self.longest)
+    logits_BPV = logits(
+      self.head,
+      jnp.maximum(jnp.concatenate([left_BP, right_BP], axis=1), 0),
+      offsets_BP=jnp.clip(offsets_BP, 0, self.longest - 1),
+    )
+    nll_BP, correct_BP = _cross_entropy(logits_BPV, targets_BP)
+    return _term(self.scale, nll_BP, correct_BP, weights_BP * has_both_BP)
+
+
+def span_boundaries(batch: Batch) -> tuple[jax.Array, jax.Array]:
+  """The places before and behind the hidden tokens around each place.
+
+  Args:
+    batch: what the converter `Encoder` lays out, with `encoder_real`.
+
+  Returns:
+    int32 [B, L] each: the nearest place to the left, and to the right, that is
+    not hidden; -1 where that is of another text, or padding, or not there.
+  """
+  visible_BL = batch["encoder_loss_weights"] == 0
+  length = visible_BL.shape[1]
+  places_L = jnp.arange(length)
+  left_BL = jax.lax.cummax(jnp.where(visible_BL, places_L, -1), axis=1)
+  right_BL = jax.lax.cummin(
+    jnp.where(visible_BL, places_L, length), axis=1, reverse=True
+  )
+  segments_BL = batch.get("encoder_segment_ids")
+  if segments_BL is None:
+    segments_BL = batch["encoder_real"].astype(jnp.int32)
+
+  def of_same_text(ends_BL):
+    inside_BL = (ends_BL >= 0) & (ends_BL < length)
+    found_BL = jnp.take_along_axis(
+      segments_BL, jnp.clip(ends_BL, 0, length - 1), axis=1
+    )
+    return jnp.where(inside_BL & (found_BL == segments_BL), ends_BL, -1)
+
+  return of_same_text(left_BL), of_same_text(right_BL)
 
 
 @gin.register
