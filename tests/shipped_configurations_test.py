@@ -309,11 +309,24 @@ def batch_of_an_encoder(converter, corrupt, lengths):
 
 
 HEADS = sorted(path.stem for path in (GIN / "heads").glob("*.gin"))
+# Those that read a text by one of its tokens.
+WITH_POOLERS = (
+  *("choice", "classes", "number"),
+  *("tokens_next_sentence", "tokens_sentence_order"),
+)
 
 
-@pytest.mark.parametrize("architecture", tiny_models.ENCODERS)
-@pytest.mark.parametrize("name", HEADS)
-def test_heads(architecture, name):
+@pytest.mark.parametrize(
+  ("name", "architecture"),
+  [
+    (name, architecture)
+    for name in HEADS
+    for architecture in tiny_models.ENCODERS
+    # Two streams have no generator.
+    if (name, architecture) != ("replaced_tokens", "xlnet")
+  ],
+)
+def test_heads(name, architecture):
   files = [
     f"architectures/{architecture}.gin",
     "sizes/bert_tiny.gin",
@@ -331,7 +344,7 @@ def test_heads(architecture, name):
     architecture.startswith(
       ("albert", "bert", "deberta", "modernbert", "unilm", "xlnet")
     )
-    and name not in ("tokens", "replaced_tokens", "spans", "tags")
+    and name in WITH_POOLERS
   )
 
 

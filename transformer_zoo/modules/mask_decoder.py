@@ -23,7 +23,8 @@ class MaskDecoded:
 
   def read_by(self, head: nn.Module) -> jax.Array:
     """Returns the one of both that a head reads."""
-    if getattr(head, "reads_masked", False):
+    # Not of the module itself, whose parameters that would set up.
+    if getattr(type(head), "reads_masked", False):
       return self.masked_BLD
     return self.hidden_BLD
 
