@@ -82,7 +82,12 @@ def test_more_layers_than_tensors(tmp_path, family, number):
   """Refused before anything is built that is as long as the model is deep."""
   config = {"model_type": family.model_types[0]}
   layers = family.num_layers(config)
-  for name in ("num_hidden_layers", "num_decoder_layers", "decoder_layers"):
+  for name in (
+    "num_hidden_layers",
+    "num_hidden_groups",  # the layers of ALBERT that have parameters
+    "num_decoder_layers",
+    "decoder_layers",
+  ):
     with contextlib.suppress(UserError):  # It is of another family.
       changed = family.num_layers(config | {name: number})
       config, layers = config | {name: number}, changed

@@ -125,5 +125,5 @@ def test_what_is_not_built_is_refused_by_name(change, sentence):
 
 
 def test_an_unknown_kind_of_model_is_refused():
-  with pytest.raises(UserError, match="'albert', which is not known here"):
-    family_of({"model_type": "albert"})
+  with pytest.raises(UserError, match="'funnel', which is not known here"):
+    family_of({"model_type": "funnel"})

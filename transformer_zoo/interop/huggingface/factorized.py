@@ -94,6 +94,38 @@ class Factorized(bert.Bert):
       links += links_lib.linear(theirs, _PROJECTION)
     return links
 
+  def left_out(
+    self, config: Mapping[str, Any], stored: Collection[str]
+  ) -> Collection[str]:
+    """See `Family`: other heads than those of the class."""
+    wanted = {link.theirs for link in self.links(config)}
+    return [
+      name for name in set(stored) - wanted if not name.startswith(self.prefix)
+    ]
+
+  def _stored_class(self, config, stored) -> str:
+    """As `Bert._stored_class`; of more heads than one, those of one class.
+
+    That class is the named one, or else the one with the most tensors.
+    """
+    heads = {name for name in stored if not name.startswith(self.prefix)}
+    tied = config["tie_word_embeddings"]
+    needed = {
+      suffix: {
+        link.theirs
+        for link in self._links_of_heads(self.heads[suffix], tied=tied)
+        if not (link.only_written or link.theirs.startswith(self.prefix))
+      }
+      for suffix in self.suffixes
+    }
+    if heads in needed.values():
+      return super()._stored_class(config, stored)
+    there = [suffix for suffix in needed if needed[suffix] <= heads]
+    named = self._named_class(config)
+    if named in there:
+      return named
+    return max(there, key=lambda suffix: len(needed[suffix]))
+
   def _projects(self, found) -> bool:
     return (
       self.projects_always or found["embedding_size"] != found["hidden_size"]
