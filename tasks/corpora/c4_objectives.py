@@ -27,6 +27,8 @@ from transformer_zoo.corruption import Fragment
 from transformer_zoo.corruption import Iid
 from transformer_zoo.corruption import MaskedLanguageModel
 from transformer_zoo.corruption import Masking
+from transformer_zoo.corruption import NextTokens
+from transformer_zoo.corruption import PermutationLanguageModel
 from transformer_zoo.corruption import Replacement
 from transformer_zoo.corruption import SentencePermutation
 from transformer_zoo.corruption import SequenceNoise
@@ -130,6 +132,8 @@ _register(
 _register("c4_v220_bert_random_100", _masked(FixedNumber(0.15), 0.0, 1.0, 0.0))
 _register("c4_v220_bert_whole_words", _masked(WordSpans(0.15), 0.8, 0.1, 0.1))
 
+_register("c4_v220_left_to_right", NextTokens())
+
 # Lan et al. 2020.
 _register(
   "c4_v220_albert_ngrams", _masked(WordSpans(0.15, (6, 3, 2)), 0.8, 0.1, 0.1)
@@ -144,6 +148,9 @@ _register(
     per_span=True,
   ),
 )
+
+# Yang et al. 2019.
+_register("c4_v220_xlnet", PermutationLanguageModel())
 
 # Liu et al. 2019.
 _register(

@@ -23,9 +23,12 @@ from transformer_zoo.corruption import FixedNumber
 from transformer_zoo.corruption import FullSentences
 from transformer_zoo.corruption import Masking
 from transformer_zoo.corruption import NextSentence
+from transformer_zoo.corruption import Replacement
 from transformer_zoo.corruption import SentenceOrder
 from transformer_zoo.corruption import SentencePair
+from transformer_zoo.corruption import UnifiedSentences
 from transformer_zoo.corruption import WordSpans
+from transformer_zoo.corruption.masks.word_spans import geometric_weights
 
 _BERT = Masking()
 _ALBERT = Masking(WordSpans(0.15, (6, 3, 2)))
@@ -50,6 +53,23 @@ def _register(name: str, objective: Any, sentences: str | None = "en") -> None:
 # Devlin et al. 2019.
 _register("c4_v220_bert_next_sentence", NextSentence(_BERT))
 _register("c4_v220_bert_documents", ConcatenatedDocuments(_BERT), None)
+
+# Dong et al. 2019.
+_register("c4_v220_unilm_next_sentence", UnifiedSentences())
+
+# Joshi et al. 2020, table 6.
+_register(
+  "c4_v220_spanbert_2seq",
+  NextSentence(
+    Masking(
+      WordSpans(0.15, geometric_weights(0.2, 10), cut_last=True),
+      Replacement(0.8, 0.1, 0.1, per_span=True),
+    )
+  ),
+)
+_register(
+  "c4_v220_spanbert_2seq_whole_words", NextSentence(Masking(WordSpans(0.15)))
+)
 
 # Radford et al. 2019.
 _register("c4_v220_lm_documents", ConcatenatedDocuments(), None)

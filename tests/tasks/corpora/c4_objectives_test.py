@@ -24,8 +24,13 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 
 GIN = pathlib.Path(transformer_zoo.__file__).parent.parent / "gin_configs"
-# Named as in the t5 package.
+# Named as in the t5 package, or examples of another objective for other losses.
 RENAMED = {
+  **{
+    f"electra_{name}": "c4_v220_electra"
+    for name in ("15", "all_tokens_mlm", "replace_mlm", "two_stage")
+  },
+  "spanbert_1seq": "c4_v220_spanbert",
   "iid_15": "c4_v220_iid_denoising",
   "span_3": "c4_v220_span_corruption",
 }

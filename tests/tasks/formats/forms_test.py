@@ -127,10 +127,10 @@ def test_a_form_has_the_rows_of_its_task(name, prepare):
   ]
   ours = [text for _, text in read(task)]
   for fields, others in zip(ours, theirs, strict=True):
-    for field in ("idx", "inputs_pretokenized", "targets_pretokenized"):
+    for field in ("inputs_pretokenized", "targets_pretokenized"):
       assert fields[field] == others[field]
-    if "answers" in others:
-      assert fields["answers"] == others["answers"]
+    for field in {"idx", "answers"} & others.keys():
+      assert fields[field] == others[field]
 
 
 @pytest.mark.parametrize("name", MINIATURE)
@@ -149,10 +149,13 @@ def test_the_label_is_the_target(name, prepare):
       assert f"{labels.view(np.float32)[0]:.1f}" == target
     elif form == "choices":
       segments = row["encoder_segment_ids"]
-      assert segments[places].tolist() == [1, 2]
+      numbers = range(1, len(text["choices"]) + 1)
+      assert segments[places].tolist() == [*numbers]
       assert (row["encoder_positions"][places] == 0).all()
       assert text["choices"][int(labels.argmax())] == target
       assert labels.sum() == 1
+    elif form == "spans" and not text["answers"]:
+      assert row["answer_starts"] == row["answer_ends"] == 0
     elif form == "spans":
       window = text["window"]
       shift = window["start"] - window["place"]
