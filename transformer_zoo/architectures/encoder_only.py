@@ -86,15 +86,19 @@ class EncoderOnly(nn.Module):
       [B, L, D], 0 at padding, or `MaskDecoded` if the encoder has a mask
       decoder.
     """
-    x_BLD = self._embedded(batch)
+    x_BLD = self._embedded(
+      batch["encoder_input_tokens"], batch.get("encoder_token_types")
+    )
     return self.encoded(x_BLD, batch, deterministic=deterministic)
 
   def embedded(self, batch: Mapping[str, jax.Array]) -> jax.Array:
     """What the layers read, before dropout, as `Stack.embedded`, [B, L, E]."""
+    tokens_BL = batch["encoder_input_tokens"]
     positions_1L = batch.get("encoder_positions")
     if positions_1L is None:
-      positions_1L = jnp.arange(batch["encoder_input_tokens"].shape[1])[None]
-    return self.encoder.embedded(self._embedded(batch), positions_1L)
+      positions_1L = jnp.arange(tokens_BL.shape[1])[None]
+    x_BLD = self._embedded(tokens_BL, batch.get("encoder_token_types"))
+    return self.encoder.embedded(x_BLD, positions_1L)
 
   def encoded(
     self,
@@ -203,10 +207,8 @@ class EncoderOnly(nn.Module):
       for name, part in self.heads.parts.items()
     }
 
-  def _embedded(self, batch) -> jax.Array:
+  def _embedded(self, tokens_BL, types_BL) -> jax.Array:
     """Token and segment embeddings; the stack adds positions."""
-    tokens_BL = batch["encoder_input_tokens"]
-    types_BL = batch.get("encoder_token_types")
     x_BLD = self.token_embedder(tokens_BL)
     if self.token_type_embedder is None:
       return x_BLD
