@@ -85,6 +85,7 @@ def test_a_part_changes_all_but_the_architecture_that_has_it(architecture):
     for part in tiny_models.PARTS
     if part not in INCLUDED
     and not part.startswith("dropout/")  # dropout_sites_test.py
+    and not part.startswith("generator/")  # of ELECTRA alone
     and program(architecture, part) == alone
   }
   assert unchanged == own - {"positions/None.gin"}
