@@ -254,3 +254,54 @@ def test_everything_else_is_as_strict_as_ever(tmp_path):
   assert "heads.parts.tokens.activation: 'relu' instead of 'gelu'" in refusal(
     path, other
   )
+
+
+@pytest.mark.parametrize("sharing", ["disentangled", "own", "shared"])
+def test_a_discriminator_of_deberta_v3_fine_tunes(sharing, tmp_path):
+  """The table is whole, and the generator is left out."""
+  pair, _ = tiny_models.build(
+    "deberta_v3",
+    "../objectives/deberta_v3.gin",
+    f"generator/{sharing}_table.gin",
+  )
+  path = checkpoint(tmp_path, pair)
+  expected = tensors_of(pair)
+  table = expected["token_embedder/embedding" + "_difference" * (
+    sharing == "disentangled"
+  )].read()  # fmt: skip
+  if sharing == "disentangled":
+    table = table + expected["generator/token_embedder/embedding"].read()
+  model, _ = tiny_models.build("deberta_v3", "../heads/spans.gin")
+  read, report = started(path, model)
+  assert sorted(report) == [
+    "  fresh: heads/spans",
+    "  not used: generator",
+    "  not used: heads/replaced",
+  ]
+  np.testing.assert_array_equal(read["token_embedder/embedding"], table)
+  again, report = started(path, pair)
+  assert not report
+  for name, tensor in expected.items():
+    np.testing.assert_array_equal(again[name], tensor.read())
+
+
+@pytest.mark.parametrize("sharing", ["disentangled", "own"])
+def test_a_pair_is_written_without_its_generator(sharing, tmp_path):
+  pair, _ = tiny_models.build(
+    "electra",
+    "../heads/replaced_tokens.gin",
+    f"generator/{sharing}_table.gin",
+    HEAD_DIM=6,
+  )
+  exported_directory.write(tmp_path, pair, tensors_of(pair))
+  found = json.loads((tmp_path / "config.json").read_text())
+  assert found["architectures"] == ["ElectraForPreTraining"]
+  stored = safetensors.read(tmp_path / "model.safetensors")
+  table = stored["electra.embeddings.word_embeddings.weight"].read()
+  ours = {name: tensor.read() for name, tensor in tensors_of(pair).items()}
+  if sharing == "own":
+    expected = ours["token_embedder/embedding"]
+  else:
+    expected = ours["token_embedder/embedding_difference"]
+    expected = expected + ours["generator/token_embedder/embedding"]
+  np.testing.assert_array_equal(table, expected)

@@ -45,7 +45,8 @@ class EncoderOnly(nn.Module):
 
   Attributes:
     token_embedder: embeds the tokens; None in a generator that reads the
-      embeddings of its discriminator (generator_discriminator.py).
+      embeddings of its discriminator (generator_discriminator.py), and in a
+      discriminator an `EmbedDifference` from those of its generator.
     encoder: a stack of encoder layers.
     heads: the heads.
     token_type_embedder: embeds the segment that each token is of, or None.
@@ -71,7 +72,11 @@ class EncoderOnly(nn.Module):
   reads: ClassVar[tuple[str, ...]] = ("encoder_input_tokens",)
 
   def hidden(
-    self, batch: Mapping[str, jax.Array], *, deterministic: bool = True
+    self,
+    batch: Mapping[str, jax.Array],
+    *,
+    deterministic: bool = True,
+    embedder: nn.Module | None = None,
   ) -> jax.Array:
     """The output of the layers.
 
@@ -81,13 +86,16 @@ class EncoderOnly(nn.Module):
         packed texts [B, L], and `attention_kind` [B], who sees whom as in
         UniLM.
       deterministic: no dropout.
+      embedder: What embeds the tokens; the model's own embedder if None.
 
     Returns:
       [B, L, D], 0 at padding, or `MaskDecoded` if the encoder has a mask
       decoder.
     """
     x_BLD = self._embedded(
-      batch["encoder_input_tokens"], batch.get("encoder_token_types")
+      batch["encoder_input_tokens"],
+      batch.get("encoder_token_types"),
+      embedder,
     )
     return self.encoded(x_BLD, batch, deterministic=deterministic)
 
@@ -190,26 +198,38 @@ class EncoderOnly(nn.Module):
         "objective by one file of gin_configs/heads/, after that of the run"
       )
 
-  def all_logits(self, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+  def all_logits(
+    self,
+    batch: Mapping[str, jax.Array],
+    embedder: nn.Module | None = None,
+  ) -> dict[str, jax.Array]:
     """The logits of every head by name, of the first place if it is pooled.
 
     A model without heads keeps the parameters of its pooler.
+
+    Args:
+      batch: as `hidden` reads it.
+      embedder: as in `hidden` and `logits`.
     """
-    hidden_BLD = self.hidden(batch)
+    hidden_BLD = self.hidden(batch, embedder=embedder)
     rows = len(batch["encoder_input_tokens"])
     first_B1 = jnp.zeros((rows, 1), jnp.int32)
     if self.pooler is not None and not self.heads.parts:
       self.pooler(hidden_BLD[:, :1])
     return {
       name: self.logits(
-        hidden_BLD, name, places_BP=first_B1 if part.reads_pooled else None
+        hidden_BLD,
+        name,
+        places_BP=first_B1 if part.reads_pooled else None,
+        embedder=embedder,
       )
       for name, part in self.heads.parts.items()
     }
 
-  def _embedded(self, tokens_BL, types_BL) -> jax.Array:
+  def _embedded(self, tokens_BL, types_BL, embedder=None) -> jax.Array:
     """Token and segment embeddings; the stack adds positions."""
-    x_BLD = self.token_embedder(tokens_BL)
+    embed = self.token_embedder if embedder is None else embedder
+    x_BLD = embed(tokens_BL)
     if self.token_type_embedder is None:
       return x_BLD
     if types_BL is None:

@@ -2,7 +2,9 @@
 
 ELECTRA (Clark et al. 2020): two encoders over the same rows, a small one that
 predicts hidden tokens and one that tells for each token whether it is of the
-text; `gin_configs/heads/replaced_tokens.gin` makes the pair of any encoder.
+text; `gin_configs/heads/replaced_tokens.gin` makes the pair of any encoder, and
+`gin_configs/parts/generator/` has ways in which both share embeddings, those of
+DeBERTa v3 among them (He et al. 2023, section 3).
 """
 
 from collections.abc import Mapping
@@ -14,6 +16,9 @@ import jax
 
 from transformer_zoo.architectures.encoder_only import EncoderOnly
 from transformer_zoo.architectures.encoder_only import Heads
+from transformer_zoo.errors import UserError
+from transformer_zoo.modules.embedding import EmbedDifference
+from transformer_zoo.modules.embedding import FromOther
 
 
 @gin.register
@@ -25,12 +30,14 @@ class GeneratorDiscriminator(nn.Module):
   leaves the latter out. `hidden` and `logits` are the discriminator's.
 
   Attributes:
-    discriminator: the encoder that is pre-trained.
+    discriminator: the encoder that is pre-trained. Its token embedder may be an
+      `EmbedDifference` from the generator's.
     generator: the encoder that predicts hidden tokens by its head `tokens`.
-      Without a token embedder of its own it reads the discriminator's
-      embeddings of tokens, segments and positions after their norm, as the
-      public code does (google-research/electra 8a46635, `modeling.py`), and its
-      softmax their table.
+      Without a token embedder of its own its softmax reads the discriminator's
+      table, and its layers the discriminator's embeddings: of tokens, segments
+      and positions after their norm, as the public code does
+      (google-research/electra 8a46635, `modeling.py`), or of tokens alone if it
+      has a norm of its own (DeBERTa's embedding sharing).
   """
 
   discriminator: EncoderOnly
@@ -38,8 +45,29 @@ class GeneratorDiscriminator(nn.Module):
 
   reads: ClassVar[tuple[str, ...]] = EncoderOnly.reads
 
+  def __post_init__(self):
+    embedders = [
+      getattr(part, "token_embedder", None)
+      for part in (self.discriminator, self.generator)
+    ]
+    if isinstance(embedders[0], EmbedDifference) and embedders[1] is None:
+      raise UserError(
+        "EncoderOnly.token_embedder is @EmbedDifference(), which needs a "
+        "generator with embeddings; bind generator/EncoderOnly.token_embedder "
+        "= @Embed(), as parts/generator/disentangled_table.gin does"
+      )
+    super().__post_init__()
+
   def setup(self):
     nn.share_scope(self, self.discriminator)
+
+  def without_generator(self) -> EncoderOnly:
+    """The discriminator as a model of its own, with a whole table."""
+    if not isinstance(self.discriminator.token_embedder, EmbedDifference):
+      return self.discriminator
+    return self.discriminator.clone(
+      token_embedder=self.generator.token_embedder
+    )
 
   @property
   def pad_id(self) -> int:
@@ -69,13 +97,17 @@ class GeneratorDiscriminator(nn.Module):
     self, batch: Mapping[str, jax.Array], *, deterministic: bool = True
   ) -> jax.Array:
     """As `EncoderOnly.hidden`, of the discriminator."""
-    return self.discriminator.hidden(batch, deterministic=deterministic)
+    return self.discriminator.hidden(
+      batch, deterministic=deterministic, embedder=self._embedder
+    )
 
   def logits(
     self, hidden_BLD: jax.Array, head: str = "replaced", **keywords
   ) -> jax.Array:
     """As `EncoderOnly.logits`, of the discriminator."""
-    return self.discriminator.logits(hidden_BLD, head, **keywords)
+    return self.discriminator.logits(
+      hidden_BLD, head, embedder=self._embedder, **keywords
+    )
 
   def generator_hidden(
     self, batch: Mapping[str, jax.Array], *, deterministic: bool = True
@@ -84,6 +116,10 @@ class GeneratorDiscriminator(nn.Module):
     generator = self.generator
     if generator.token_embedder is not None:
       return generator.hidden(batch, deterministic=deterministic)
+    if generator.encoder.input_norm is not None:
+      return generator.hidden(
+        batch, deterministic=deterministic, embedder=self.token_embedder
+      )
     x_BLE = self.discriminator.embedded(batch)
     return generator.encoded(x_BLE, batch, deterministic=deterministic)
 
@@ -99,9 +135,16 @@ class GeneratorDiscriminator(nn.Module):
   def all_logits(self, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
     """The logits of the discriminator's heads, and of `generator`."""
     return {
-      **self.discriminator.all_logits(batch),
+      **self.discriminator.all_logits(batch, self._embedder),
       "generator": self.generator_logits(self.generator_hidden(batch)),
     }
+
+  @property
+  def _embedder(self) -> FromOther | None:
+    """The embedder of the discriminator's tokens; None for its own."""
+    if not isinstance(self.token_embedder, EmbedDifference):
+      return None
+    return FromOther(self.token_embedder, self.generator.token_embedder)
 
 
 @gin.register(module="generator_discriminator")

@@ -50,7 +50,11 @@ class PermutedEncoder(EncoderOnly):
     super().__post_init__()
 
   def hidden(
-    self, batch: Mapping[str, jax.Array], *, deterministic: bool = True
+    self,
+    batch: Mapping[str, jax.Array],
+    *,
+    deterministic: bool = True,
+    embedder: nn.Module | None = None,
   ) -> jax.Array | MaskDecoded:
     """The output of the layers.
 
@@ -59,6 +63,7 @@ class PermutedEncoder(EncoderOnly):
         of each predicted token in the order of prediction and -1 for the
         others, and `encoder_predicted_places` [B, P]; or without an order.
       deterministic: no dropout.
+      embedder: as in `EncoderOnly.hidden`.
 
     Returns:
       [B, L, D], 0 at padding; with an order `MaskDecoded`, whose second part is
@@ -66,7 +71,8 @@ class PermutedEncoder(EncoderOnly):
     """
     tokens_BL = batch["encoder_input_tokens"]
     length = tokens_BL.shape[1]
-    x_BLD = self.token_embedder(tokens_BL)
+    embed = self.token_embedder if embedder is None else embedder
+    x_BLD = embed(tokens_BL)
     vector_D = self.query_embedder().astype(x_BLD.dtype)
     sees = _sees(batch, tokens_BL != self.pad_id)
     places_BP = batch["encoder_predicted_places"] if "query" in sees else None

@@ -1,6 +1,7 @@
 """Token embeddings."""
 
 from collections.abc import Callable
+import dataclasses
 
 from flax import linen as nn
 import gin
@@ -112,6 +113,77 @@ class Embed(nn.Module):
   @property
   def _width_axis(self) -> str | None:
     return "embed" if self.inner_features is None else None
+
+
+@gin.register
+class EmbedDifference(nn.Module):
+  """A table of token embeddings as its difference from another, fixed one.
+
+  The difference begins at zero, and no gradient reaches the other table:
+  gradient-disentangled embedding sharing (He et al. 2023, section 3.3;
+  `RTDModel` of microsoft/DeBERTa 4d7fe0b).
+
+  Attributes:
+    num_embeddings: rows, those of the other table.
+    features: d_model.
+    dtype: as in `Embed`.
+  """
+
+  num_embeddings: int
+  features: int
+  dtype: str = "auto"
+
+  def setup(self):
+    self.difference = self.param(
+      "embedding_difference",
+      axes.partitioned(nn.initializers.zeros, "vocab", "embed"),
+      (self.num_embeddings, self.features),
+      jnp.float32,
+    )
+
+  def __call__(self, tokens_BL: jax.Array, other_VD: jax.Array) -> jax.Array:
+    """Looks up embeddings: [B, L] ids to [B, L, D] in the compute dtype."""
+    x_BLD = jax.lax.stop_gradient(look_up(other_VD, tokens_BL))
+    x_BLD = x_BLD + look_up(self.difference, tokens_BL)
+    return axes.constrain(
+      x_BLD.astype(compute_dtype(self.dtype)), "batch", "length", "embed"
+    )
+
+  def attend(self, x_BLD: jax.Array, other_VD: jax.Array) -> jax.Array:
+    """Dot products with every embedding: [B, L, D] to [B, L, V]."""
+    table_VD = jax.lax.stop_gradient(other_VD) + self.difference
+    return x_BLD @ table_VD.astype(x_BLD.dtype).T
+
+
+@dataclasses.dataclass(frozen=True)
+class FromOther:
+  """An `EmbedDifference` together with the table that it differs from.
+
+  Attributes:
+    difference: the difference.
+    other: the embedder of the other table.
+  """
+
+  difference: EmbedDifference
+  other: Embed
+
+  @property
+  def num_embeddings(self) -> int:
+    """As of `Embed`."""
+    return self.difference.num_embeddings
+
+  @property
+  def features(self) -> int:
+    """As of `Embed`."""
+    return self.difference.features
+
+  def __call__(self, tokens_BL: jax.Array) -> jax.Array:
+    """As `Embed.__call__`."""
+    return self.difference(tokens_BL, self.other.embedding)
+
+  def attend(self, x_BLD: jax.Array) -> jax.Array:
+    """As `Embed.attend`."""
+    return self.difference.attend(x_BLD, self.other.embedding)
 
 
 @gin.register

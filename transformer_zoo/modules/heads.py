@@ -232,11 +232,15 @@ class ReplacedLogits(nn.Module):
 
   Attributes:
     activation: a key of `feed_forward.ACTIVATIONS`.
+    norm: Normalization of each vector plus that of the first token of the row,
+      which goes before the projection (`LMMaskPredictionHead` of
+      microsoft/DeBERTa 4d7fe0b); None leaves both out (ELECTRA).
     dense: the projection before the activation.
     out: the projection to the logit.
   """
 
   activation: str = "gelu"
+  norm: nn.Module | None = None
   dense: nn.Module = part(Linear)
   out: nn.Module = part(Linear, kernel_axes=("embed", None), use_bias=True)
 
@@ -252,6 +256,8 @@ class ReplacedLogits(nn.Module):
     """Returns float32 logits [B, P, 1]."""
     del embedder, deterministic
     activation = feed_forward.ACTIVATIONS[self.activation]
+    if self.norm is not None:
+      x_BPD = self.norm(x_BPD + x_BPD[:, :1])
     x_BPD = activation(self.dense(x_BPD, x_BPD.shape[-1]))
     return self.out(x_BPD, 1).astype(jnp.float32)
 

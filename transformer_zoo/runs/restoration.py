@@ -323,7 +323,10 @@ def check_mathematics(
     # A substitution changes nothing at first, and has no field to compare.
     model = substitution.original(model)
   if hasattr(model, "generator") != hasattr(other, "generator"):
-    model, other = (getattr(m, "discriminator", m) for m in (model, other))
+    model, other = (
+      m.without_generator() if hasattr(m, "generator") else m
+      for m in (model, other)
+    )
   different = {
     field: values
     for field, values in comparison.differences(model, other).items()

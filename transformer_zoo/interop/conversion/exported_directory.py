@@ -22,6 +22,7 @@ from transformer_zoo.interop.huggingface import FAMILIES
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.huggingface.family import Family
+from transformer_zoo.interop.tensors import assignment
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.modules import comparison
 from transformer_zoo.modules.positions.absolute import SinusoidalPositions
@@ -82,6 +83,7 @@ def write(
       "put into a model stays in our format, and its base can be exported from "
       "the run that it started from"
     )
+  model, parameters = without_generator(model, parameters)
   model, parameters = with_sines_first(model, parameters)
   model, parameters = without_unread_decoder(model, parameters)
   content = directory.read_json(original) if original else {}
@@ -184,6 +186,25 @@ def _differences(
     "MODEL", architecture.gin_files, architecture.as_overrides()
   )
   return comparison.differences(model, again)
+
+
+def without_generator(
+  model: nn.Module, parameters: Mapping[str, Tensor]
+) -> tuple[nn.Module, Mapping[str, Tensor]]:
+  """The discriminator of a pair that was pre-trained on replaced tokens.
+
+  Args:
+    model: Any model; one without a generator is returned as it is.
+    parameters: All its parameters, layers unstacked.
+  """
+  if not hasattr(model, "generator"):
+    return model, parameters
+  whole = assignment.with_whole_tables(parameters)
+  return model.without_generator(), {
+    name: tensor
+    for name, tensor in whole.items()
+    if not name.startswith("generator/")
+  }
 
 
 def with_sines_first(

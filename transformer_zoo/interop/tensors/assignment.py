@@ -17,6 +17,8 @@ from transformer_zoo.parameter_names import in_groups
 from transformer_zoo.parameter_names import Parameter
 from transformer_zoo.parameter_names import pattern_of
 
+# The table of a discriminator, as the difference from its generator's.
+_DIFFERENCE = "_difference"
 # The rows of a table are of one kind for each logical axis.
 ROWS = {"vocab": "vocabulary", "abspos_buckets": "positions"}
 
@@ -82,6 +84,7 @@ def assign(
     UserError: A rule is wrong, or parameters are missing, extra, or of another
       shape; the error lists them all.
   """
+  there = with_whole_tables(there, unless=wanted)
   names, let_go = _follow(rules.assignments, wanted, there)
   for name in names:
     if names[name] == name and head_of(name) in rules.heads_apart:
@@ -115,6 +118,35 @@ def assign(
   in_order = sorted(names, key=lambda n: places.get(names[n], len(places)))
   tensors = {ours: there.get(names[ours]) for ours in in_order}
   return Assignment(tensors, resized, unused)
+
+
+def with_whole_tables(
+  there: Mapping[str, Tensor], unless: Container[str] = ()
+) -> Mapping[str, Tensor]:
+  """Tensors in which tables stand for their differences from a generator's.
+
+  A discriminator whose embeddings are the generator's plus a difference
+  (`modules.embedding.EmbedDifference`) stores the latter.
+
+  Args:
+    there: The tensors of a checkpoint by name.
+    unless: Names of differences that stay what they are.
+  """
+  found = {}
+  for name, tensor in there.items():
+    whole = name.removesuffix(_DIFFERENCE)
+    other = there.get(f"generator/{whole}")
+    if whole == name or name in unless or other is None:
+      found[name] = tensor
+    else:
+      found[whole] = _sum(tensor, other)
+  return found
+
+
+def _sum(tensor: Tensor, other: Tensor) -> Tensor:
+  return Tensor(
+    tensor.shape, tensor.dtype, lambda: tensor.read() + other.read()
+  )
 
 
 def _follow(assignments, wanted, there):
