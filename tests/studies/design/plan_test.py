@@ -74,6 +74,17 @@ def test_changes_come_from_the_general_to_the_particular(runs_of):
   )
 
 
+def test_a_model_comes_before_what_a_group_names(runs_of):
+  row = Row("other", changes={"model": ("MODEL=1",), "all": ("STEPS=6",)})
+  pretrain, for_a, _ = runs_of(row)
+  assert pretrain.changes == (*SUITE.phases["pretrain"][:1], "STEPS=100") + (
+    *("MODEL=1", "STEPS=6"),
+  )
+  assert for_a.changes == (
+    *("STEPS=2", "MODEL=1", "MIXTURE_OR_TASK_NAME='a'", "STEPS=6"),
+  )
+
+
 def test_a_phase_may_have_groups_of_its_own(runs_of):
   suite = dataclasses.replace(
     SUITE,

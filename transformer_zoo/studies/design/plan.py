@@ -28,6 +28,7 @@ from transformer_zoo.studies.design import planned_run
 from transformer_zoo.studies.design.planned_run import Run
 from transformer_zoo.studies.design.study import ALL_PHASES
 from transformer_zoo.studies.design.study import ENSEMBLE
+from transformer_zoo.studies.design.study import MODEL
 from transformer_zoo.studies.design.study import Row
 from transformer_zoo.studies.design.study import Study
 from transformer_zoo.studies.design.suite import Column
@@ -172,6 +173,7 @@ class _Planner:
     of_group = suite.changes_of_group(phase, group, part)
     changes = (
       *suite.phase_changes(phase, group),
+      *row.changes.get(MODEL, ()),
       *(of_group or ()),
       *row.changes.get(ALL_PHASES, ()),
       *row.changes.get(phase, ()),

@@ -25,6 +25,8 @@ from transformer_zoo.studies import published as published_tables
 from transformer_zoo.studies.design import checks
 
 ALL_PHASES = "all"
+# Changes of all phases that come before those of a group.
+MODEL = "model"
 # A phase that scores the members of an ensemble together.
 ENSEMBLE = "ensemble"
 
@@ -40,8 +42,10 @@ class Row:
     label: The label of the row in the table, which may contain `$(...)`; by
       default the label of the published row, else the name.
     changes: The gin files and `NAME=VALUE` bindings that follow the suite's, by
-      the name of a phase, or "all" for every phase. Later ones win; a string
-      that ends in `.gin` is a file.
+      the name of a phase, or "all" for every phase. Those of "model" are of
+      every phase too, and come before the changes of the group, whose heads
+      follow an architecture. Later ones win; a string that ends in `.gin` is a
+      file.
     phases: The names of phases of the suite; each starts from the one before.
       The scores of the last one are the row's.
     copies: The number of runs of a phase, by its name, with different seeds.
@@ -86,7 +90,7 @@ class Row:
       )
     checks.check_unique(list(self.phases), where, "phase")
     checks.check_mapping(self.changes, f"changes of {where}")
-    phases = (*self.chain, ALL_PHASES)
+    phases = (*self.chain, ALL_PHASES, MODEL)
     checks.check_known(self.changes, phases, f"changes of {where}: phase")
     for phase, changes in self.changes.items():
       checks.check_changes(changes, f"the {phase!r} changes of {where}")

@@ -78,9 +78,9 @@ class Column:
 class Suite:
   """The models, data and budgets that the rows of any study run on.
 
-  The changes of a run are, in this order: the phase's, the group's (for phases
-  per group), the row's for all phases, the row's for this phase, and those of
-  `after`.
+  The changes of a run are, in this order: the phase's, those of the row's
+  model, the group's (for phases per group), the row's for all phases, the row's
+  for this phase, and those of `after`.
 
   Attributes:
     name: The name of the suite and of folders; by default the name of the gin

@@ -229,6 +229,41 @@ def against_published(table: Table, column: str) -> markupsafe.Markup:
 
 
 @_style()
+def over_flops(
+  table: Table, column: str, flops: Mapping[str, float]
+) -> markupsafe.Markup:
+  """Draws the score of each row over its FLOPs of pre-training.
+
+  Args:
+    table: The numbers of a study.
+    column: The name of a column.
+    flops: The FLOPs by row, above 0.
+
+  Returns:
+    An SVG element; "" if fewer than two rows have a score.
+  """
+  cells = {row: table.cells[row, column] for row in flops}
+  scored = {row: cell for row, cell in cells.items() if cell.mean is not None}
+  if len(scored) < 2:
+    return markupsafe.Markup()
+  figure, axes = _axes(column, "FLOPs of pre-training", "score")
+  axes.set_xscale("log")
+  axes.set_xticks([min(flops.values()), max(flops.values())], minor=False)
+  axes.set_xticks([], minor=True)
+  axes.xaxis.set_major_formatter(_tick)
+  labels = {}
+  for row, cell in scored.items():
+    place = table.rows.index(row)
+    _error_bar(axes, flops[row], cell.mean, cell.deviation, place)
+    (dot,) = axes.plot([flops[row]], [cell.mean], **_dots(place))
+    dot.set_gid(f"row:{row}")
+    labels[f"row:{row}"] = (
+      f"{table.labels[row]}: {number(cell.mean, cell.decimals)}"
+    )
+  return _svg(figure, column, labels)
+
+
+@_style()
 def learning_curves(
   title: str, axis: str, curves: Mapping[int, tuple[np.ndarray, np.ndarray]]
 ) -> markupsafe.Markup:

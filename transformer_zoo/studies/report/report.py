@@ -53,6 +53,7 @@ def write(analysis: Analysis) -> pathlib.Path:
       "What can be concluded": scores_section.conclusions(analysis),
       "Beside the publication": scores_section.beside_published(analysis),
       "Sensitivity": scores_section.sensitivity(study, table),
+      "Scores over FLOPs": scores_section.over_flops(analysis),
       "Budgets": runs_section.budget_table(study, analysis.budgets),
       "Scores of each task": scores_section.tasks(study, table),
       "Learning curves": learning_curves.section(study),

@@ -98,6 +98,23 @@ def sensitivity(study: StudyResults, table: Table) -> dict[str, object]:
   return {"figures": figures, "published": bool(study.published)}
 
 
+def over_flops(analysis: Analysis) -> list[str]:
+  """Returns charts of scores over FLOPs of pre-training, if these differ.
+
+  They differ if a row has twice those of another.
+  """
+  flops = {
+    row: budget.pretraining_flops
+    for row, budget in analysis.budgets.items()
+    if budget.pretraining_flops
+  }
+  if not flops or max(flops.values()) < 2 * min(flops.values()):
+    return []
+  table = analysis.table
+  drawn = [charts.over_flops(table, column, flops) for column in table.columns]
+  return [chart for chart in drawn if chart]
+
+
 def tasks(study: StudyResults, table: Table) -> page.Table | None:
   """Returns every metric of every task, as in T5's table 16."""
   columns = {}

@@ -64,6 +64,12 @@ class Budget:
     """The FLOPs of all phases."""
     return sum(cost.flops for cost in self.phases.values())
 
+  @property
+  def pretraining_flops(self) -> float:
+    """The FLOPs of all phases but the last, whose scores are the row's."""
+    *before, _ = self.phases.values()
+    return sum(cost.flops for cost in before)
+
 
 NOTE = (
   "Tokens of inputs and targets, padding apart, and FLOPs that the model needs "
