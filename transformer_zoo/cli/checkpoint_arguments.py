@@ -40,6 +40,48 @@ def add_argument(parser: argparse.ArgumentParser) -> None:
   )
 
 
+def add_vocabulary_argument(parser: argparse.ArgumentParser) -> None:
+  """Adds `--vocabulary`."""
+  parser.add_argument(
+    "--vocabulary",
+    metavar="FILE",
+    help="a file or folder, if not the task's or what the checkpoint came with",
+  )
+
+
+def load_for_inference(
+  arguments: argparse.Namespace, extra: Sequence[str]
+) -> None:
+  """Loads the configuration of `infer` for a checkpoint and its vocabulary.
+
+  Args:
+    arguments: The parsed arguments, with `gin_file`, `checkpoint` and
+      `vocabulary`.
+    extra: Further overrides before the user's.
+
+  Raises:
+    UserError: There is no checkpoint, or nothing describes its model.
+  """
+  from transformer_zoo.interop.conversion import generation_config
+
+  found = configuration(arguments, "infer")
+  path = arguments.vocabulary or vocabulary(arguments.checkpoint[0])
+  common.load_gin(
+    arguments,
+    "infer",
+    gin_files=found.gin_files,
+    extra=[
+      *found.overrides,
+      binding(arguments),
+      *generation_config.instead(arguments.overrides),
+      *extra,
+      *([f"VOCABULARY_PATH={path!r}"] if path else []),
+    ],
+    given=["examples"],
+    defaults=found.defaults,
+  )
+
+
 def binding(arguments: argparse.Namespace) -> str:
   """The override that binds the checkpoint, or those of an ensemble."""
   paths = arguments.checkpoint

@@ -51,18 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   )
   for switch, effect in SWITCHES.items():
     parser.add_argument(switch, action="store_true", help=effect)
-  parser.add_argument(
-    "--vocabulary",
-    metavar="FILE",
-    help="a file or folder, if not the task's or what the checkpoint came with",
-  )
+  checkpoint_arguments.add_vocabulary_argument(parser)
   common.add_gin_arguments(parser)
   common.add_process_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
   """Loads, reads the examples, writes an answer for each."""
-  from transformer_zoo.interop.conversion import generation_config
   from transformer_zoo.runs import example_files
 
   examples = example_files.chosen(
@@ -72,23 +67,9 @@ def run(arguments: argparse.Namespace) -> None:
     scored=arguments.score,
     embeddings=arguments.embeddings,
   )
-  found = checkpoint_arguments.configuration(arguments, "infer")
-  extra = [*found.overrides, checkpoint_arguments.binding(arguments)]
-  extra += generation_config.instead(arguments.overrides)
-  if arguments.embeddings:
-    extra.append("infer.embedding=@Embedding()")
-  vocabulary = arguments.vocabulary or checkpoint_arguments.vocabulary(
-    arguments.checkpoint[0]
-  )
-  if vocabulary:
-    extra.append(f"VOCABULARY_PATH={vocabulary!r}")
-  common.load_gin(
+  checkpoint_arguments.load_for_inference(
     arguments,
-    "infer",
-    gin_files=found.gin_files,
-    extra=extra,
-    given=["examples"],
-    defaults=found.defaults,
+    ["infer.reading=@Embedding()"] if arguments.embeddings else [],
   )
   from transformer_zoo import config
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "mixture": "inspect.mixture",
     "model": "inspect.model",
     "batch": "inspect.batch",
+    "attention": "inspect.attention",
   },
   "clean": "clean",
   "prepare": "prepare",

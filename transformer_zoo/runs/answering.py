@@ -147,20 +147,7 @@ class Answering:
       UserError: The model's log-probabilities are NaN.
     """
     for batch in batches(examples, self._batch_size):
-      sides = {
-        feature: self._encoded(batch, feature, first)
-        for feature in ("inputs", "targets")
-      }
-      put = self._put(
-        **self._converter(
-          sides,
-          np.arange(len(batch)),
-          num_rows=self._batch_size,
-          lengths=self._widths.of_pairs(sides),
-          packing=False,
-          pad_id=self._ids["pad_id"],
-        )
-      )
+      put = self._put(**self.pairs(batch, first))
       sums = jax.tree.map(
         partitioning_lib.fetch_whole, self._example_sums(self._params, put)
       )
@@ -173,6 +160,28 @@ class Answering:
         for row, example in enumerate(batch)
       ]
       first += len(batch)
+
+  def pairs(
+    self, batch: Sequence[Example], first: int = 0
+  ) -> dict[str, np.ndarray]:
+    """Returns what the model reads of `inputs` and `targets`, a row for each.
+
+    Args:
+      batch: At most a batch of examples.
+      first: The number of the first example, for messages.
+    """
+    sides = {
+      feature: self._encoded(batch, feature, first)
+      for feature in ("inputs", "targets")
+    }
+    return self._converter(
+      sides,
+      np.arange(len(batch)),
+      num_rows=self._batch_size,
+      lengths=self._widths.of_pairs(sides),
+      packing=False,
+      pad_id=self._ids["pad_id"],
+    )
 
   def _put(self, **arrays: np.ndarray) -> dict[str, jax.Array]:
     return partitioning_lib.put_whole_batch(arrays, self._mesh)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from transformer_zoo.architectures.encoder_only import EncoderOnly
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.mixes import LayerMix
 from transformer_zoo.runs import answering
@@ -73,9 +74,20 @@ class Embedding:
     del vocabulary
     return encoder_answers.check_number(examples, 1, 2)
 
-  def answering(self, model: nn.Module, vocabulary: Vocabulary, **parts):
+  def answering(
+    self,
+    model: nn.Module,
+    vocabulary: Vocabulary,
+    *,
+    lengths: Mapping[str, int],
+    decoding: DecodingOptions,
+    **parts: Any,
+  ) -> "Embedder":
     """Returns an `Embedder` of these parts."""
-    return Embedder(model, vocabulary, embedding=self, **parts)
+    del decoding
+    return Embedder(
+      model, vocabulary, embedding=self, length=lengths["inputs"], **parts
+    )
 
 
 class Embedder:

@@ -24,6 +24,7 @@ from transformer_zoo.data.features import forms
 from transformer_zoo.data.loader.evaluation_split import EvaluationBatch
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.scorers.interface import Scorer
 from transformer_zoo.runs import answering
@@ -143,15 +144,23 @@ class HeadAnswers:
     return _with_masks(check_number(examples, 1, 2))
 
   def answering(
-    self, model: nn.Module, vocabulary: Vocabulary, **parts
+    self,
+    model: nn.Module,
+    vocabulary: Vocabulary,
+    *,
+    lengths: Mapping[str, int],
+    decoding: DecodingOptions,
+    **parts: Any,
   ) -> "EncoderAnswering":
     """Returns an `EncoderAnswering` of these parts."""
+    del decoding
     return EncoderAnswering(
       model,
       vocabulary,
       form=self.form,
       scorer=self.scorer,
       num_fillings=self.num_fillings,
+      length=lengths["inputs"],
       **parts,
     )
 

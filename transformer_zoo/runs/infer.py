@@ -32,7 +32,7 @@ from transformer_zoo.runs import fingerprint
 from transformer_zoo.runs import inputs
 from transformer_zoo.runs import restoration
 from transformer_zoo.runs import scoring
-from transformer_zoo.runs.embeddings import Embedding
+from transformer_zoo.runs.readings import Reading
 from transformer_zoo.training.sharding.partitioning import batch_shares
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.sharding.partitioning import Partitioning
@@ -57,7 +57,7 @@ def infer(
   decoding: DecodingOptions = GREEDY,
   scorer: Callable[..., Any] | None = None,
   num_fillings: int = 5,
-  embedding: Embedding | None = None,
+  reading: Reading | None = None,
   scored: bool = False,
   one_by_one: bool = False,
   journal_path: Place[str | None] = None,
@@ -91,8 +91,8 @@ def infer(
     decoding: The options of the search for outputs.
     scorer: The class that reads the head of an encoder, as in `evaluate`.
     num_fillings: The number of tokens that an encoder names for each mask.
-    embedding: The vector of a text that an encoder answers with; None for what
-      its head answers.
+    reading: What is read off the model instead of its answers (`readings.py`):
+      the vector of a text, the weights of attention; None for answers.
     scored: Whether the log-likelihood of the targets is computed and nothing is
       decoded.
     one_by_one: Whether each example is answered before the next one is read.
@@ -101,7 +101,7 @@ def infer(
 
   Yields:
     Each example with the values that `answering.Answering` adds to it, or
-    `encoder_answers.EncoderAnswering`, or `embeddings.Embedder`.
+    `encoder_answers.EncoderAnswering`, or the reading.
 
   Raises:
     UserError: The configuration or an example cannot be used as it is.
@@ -128,11 +128,10 @@ def infer(
     batch_size = batch_shares(mesh)
   features = ("inputs", "targets") if scored else ("inputs",)
   examples = check_texts(examples, features)
-  of_encoder = embedding
-  if embedding is not None:
-    embedding.model_of(model)  # Checks both.
+  if reading is not None:
+    reading.model_of(model)  # Checks both.
   elif isinstance(converter, converters.Encoder):
-    of_encoder = encoder_answers.HeadAnswers.of(
+    reading = encoder_answers.HeadAnswers.of(
       model,
       converter,
       checkpoint[0],
@@ -141,13 +140,13 @@ def infer(
       scorer=scorer,
       num_fillings=num_fillings,
     )
-  if of_encoder is not None:
+  if reading is not None:
     if scored:
       raise UserError(
         "--score gives the log-likelihoods of texts that a model writes, and "
         "an encoder writes none; zoo evaluate scores the labels of a task"
       )
-    examples = of_encoder.check(examples, vocabulary)
+    examples = reading.check(examples, vocabulary)
   elif not scored:
     examples = check_prefixes(
       examples,
@@ -173,25 +172,21 @@ def infer(
           batch_size,
           *checkpoint,
           vocabularies=[vocabulary],
-          class_names=getattr(of_encoder, "class_names", ()),
+          class_names=getattr(reading, "class_names", ()),
         ),
         "mesh": mesh,
         "batch_size": batch_size,
         "converter": converter,
         "report": _say,
       }
-      if of_encoder is not None:
-        answers = of_encoder.answering(
-          model, vocabulary, length=task_feature_lengths["inputs"], **parts
-        )
-      else:
-        answers = answering.Answering(
-          model,
-          vocabulary,
-          lengths=task_feature_lengths,
-          decoding=decoding,
-          **parts,
-        )
+      make = answering.Answering if reading is None else reading.answering
+      answers = make(
+        model,
+        vocabulary,
+        lengths=task_feature_lengths,
+        decoding=decoding,
+        **parts,
+      )
       if scored:
         return answers.scores(examples, first)
       if one_by_one:
@@ -214,7 +209,7 @@ def infer(
         converter=converter,
         decoding=decoding,
         scored=scored,
-        settings={} if of_encoder is None else {"answers": str(of_encoder)},
+        settings={} if reading is None else {"answers": str(reading)},
       )
       batches = _journalled(
         pathlib.Path(journal_path), parts, examples, compute

@@ -224,3 +224,25 @@ def test_embeddings(kind, save, pool, infer, tmp_path, report):
       difference = np.abs(vectors[i] - expected.numpy()).max()
       report(f"layers {layers}", difference)
       assert difference < 2e-5 * float(mixed.abs().max())
+
+
+@pytest.mark.slow
+@of_all_vocabularies
+def test_attention(kind, save, tmp_path, report):
+  """`zoo inspect attention` of a text, every head of every layer."""
+  model, tokenizer = directories.saved(
+    tmp_path / "theirs", f"{kind}_masked", save
+  )
+  model.set_attn_implementation("eager")
+  file = tmp_path / "maps"
+  words = ["inspect", "attention", tmp_path / "theirs", TEXTS[0]]
+  assert cli.main([*map(str, words), f"--output={file}"]) == 0
+  with torch.no_grad():
+    read = tokenizer(TEXTS[0], return_tensors="pt")
+    expected = model(**read, output_attentions=True).attentions
+  with np.load(file.with_suffix(".npz")) as arrays:
+    for layer, weights in enumerate(expected):
+      found = arrays[f"encoder/layers_{layer}/attention"]
+      assert_close(found, weights[0].numpy(), report, "attention weights")
+    tokens = arrays["encoder/layers_0/attention/keys"].tolist()
+  assert tokens == tokenizer.convert_ids_to_tokens(read["input_ids"][0])

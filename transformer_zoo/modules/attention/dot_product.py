@@ -97,6 +97,7 @@ def attention_weights(
   if bias_1HLM is not None:
     scores_BHLM += bias_1HLM
   weights_BHLM = masked_softmax(scores_BHLM, mask_B1LM)
+  tracing.record_weights(weights_BHLM)
   weights_BHLM = weights_BHLM.astype(query_BLHK.dtype)
   return weights_BHLM if keep_BH1M is None else weights_BHLM * keep_BH1M
 
