@@ -74,6 +74,7 @@ def test_recipes_count_the_rows_of_their_task(
   "files, form, length",
   [
     (["runs/squad.gin"], "spans", 384),
+    (["runs/squad.gin", "heads/span_beam.gin"], "spans", 384),
     (["runs/conll2003.gin"], "tags", 128),
     (["runs/choices.gin"], "choices", 512),
     (["heads/number.gin"], "number", 128),

@@ -78,7 +78,16 @@ def test_its_configuration_describes_all_heads(run):
   written = str(run / "config.gin")
   sizes = [f"{name}={value!r}" for name, value in SIZES.items()]
   sizes.append("EncoderOnly.pad_id=0")
-  for head in ("tokens", "classes", "number", "choice", "spans", "tags"):
+  heads = [
+    "tokens",
+    "classes",
+    "number",
+    "choice",
+    "spans",
+    "span_beam",
+    "tags",
+  ]
+  for head in heads:
     file = f"heads/{head}.gin"
     classes = ["NUM_CLASSES=3"] if head in ("classes", "tags") else []
     alone = config.build("MODEL", [ROBERTA, file], [*sizes, *classes])

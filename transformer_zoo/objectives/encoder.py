@@ -347,6 +347,48 @@ class SpanLoss:
     )
 
 
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class SpanBeamLoss:
+  """`SpanLoss` with the end given the start, and whether there is an answer.
+
+  The head (`modules.span_beam`) is given the start of the answer. A question,
+  or a window of its context, without an answer has its start at place 0.
+
+  Attributes:
+    answer_scale: The weight of the cross-entropy of there being no answer
+      beside the mean of those of start and end, 0.5 in XLNet and ELECTRA.
+  """
+
+  head: str = "span_beam"
+  scale: float = 1.0
+  answer_scale: float = 0.5
+
+  def __call__(self, logits: Logits, batch: Batch) -> Term:
+    """As `EncoderLoss.__call__`."""
+    # A run of another objective does not need the head.
+    from transformer_zoo.modules import span_beam
+
+    ends_B2 = jnp.stack([batch["answer_starts"], batch["answer_ends"]], axis=1)
+    found_BL3 = logits(
+      self.head,
+      None,
+      may_answer_BL=span_beam.may_answer(batch, batch["encoder_real"]),
+      starts_B1=jnp.maximum(ends_B2[:, :1], 0),
+    )
+    logits_B2L = found_BL3[..., :2].swapaxes(1, 2)
+    nll_B2, correct_B2 = _cross_entropy(logits_B2L, ends_B2)
+    none_B1 = found_BL3[:, :1, 2]
+    is_none_B1 = ends_B2[:, :1] == 0
+    nll_B1 = jax.nn.softplus(jnp.where(is_none_B1, -none_B1, none_B1))
+    return _term(
+      self.scale,
+      jnp.mean(nll_B2, axis=1, keepdims=True) + self.answer_scale * nll_B1,
+      jnp.min(correct_B2, axis=1, keepdims=True),
+      ends_B2[:, :1] >= 0,
+    )
+
+
 # The logit of what cannot be: its exponent is 0, and no gradient is a NaN.
 _NEVER = -1e9
 

@@ -97,7 +97,7 @@ class HeadAnswers:
       UserError: The model has not the head that the form needs.
     """
     form = converter.form
-    model.check_head(scoring.HEADS.get(form, "tokens"))
+    model.check_head(scoring.head_of(form, scorer))
     if form is None:
       return cls(None, None, num_fillings)
     found = {"form": form}

@@ -116,6 +116,11 @@ def _make_text_scorer(model, mesh, lengths, decoding, ids) -> TextScorer:
   )
 
 
+def head_of(form: str | None, scorer: Callable | None = None) -> str:
+  """The head that answers a form, by the usual scorer or by a given one."""
+  return getattr(scorer, "head", HEADS.get(form, "tokens"))
+
+
 def make_encoder_scorer(
   model: nn.Module,
   converter: converters.Encoder,
@@ -133,7 +138,7 @@ def make_encoder_scorer(
     UserError: The model has not the head that the form needs.
   """
   form = converter.form
-  head = HEADS.get(form, "tokens")
+  head = head_of(form, scorer)
   if form is None and hasattr(model, "generator"):
     from transformer_zoo.objectives import replaced_tokens
 
@@ -159,17 +164,31 @@ def make_encoder_scorer(
     "tags": heads.TagScorer,
   }
 
+  if head == "span_beam" and hasattr(model, "members"):
+    raise UserError(
+      "the ends of heads/span_beam.gin depend on the starts that each model "
+      "finds, so that several models have no mean of them; give one "
+      "--checkpoint, or train with heads/spans.gin"
+    )
+
   def logits(params, batch):
     apply = functools.partial(model.apply, {"params": params})
     hidden_BLD = apply(batch, method="hidden")
-    places_B1 = None
+    places_B1, keywords = None, {}
+    if head == "span_beam":
+      from transformer_zoo.modules import span_beam
+
+      real_BL = batch["encoder_input_tokens"] != model.pad_id
+      keywords["may_answer_BL"] = span_beam.may_answer(batch, real_BL)
     if form in ("classes", "number"):
       tokens_BL = batch["encoder_input_tokens"]
       places_B1 = jnp.zeros((len(tokens_BL), 1), jnp.int32)
       if converter.answering == "last":
         pad_id = getattr(model, "members", [model])[0].pad_id
         places_B1 += jnp.sum(tokens_BL != pad_id, axis=1)[:, None] - 1
-    return apply(hidden_BLD, head, places_BP=places_B1, method="logits")
+    return apply(
+      hidden_BLD, head, places_BP=places_B1, method="logits", **keywords
+    )
 
   return (scorer or kinds[form])(jax.jit(logits))
 

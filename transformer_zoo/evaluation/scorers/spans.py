@@ -9,7 +9,7 @@ two logits.
 
 from collections.abc import Mapping, Sequence
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import gin
 import numpy as np
@@ -59,7 +59,7 @@ class SpanScorer(heads.HeadScorer):
     found = [[rows[i] for i in windows] for windows in questions.values()]
     asked = [examples[windows[0]] for windows in questions.values()]
     no_answer = task.form.get("no_answer")
-    best = [_best_of_windows(windows) for windows in found]
+    best = [self.best_of_windows(windows) for windows in found]
     threshold = None
     if no_answer is not None:
       threshold = self.null_threshold
@@ -75,6 +75,81 @@ class SpanScorer(heads.HeadScorer):
         row["null_threshold"] = threshold
       joined.append(row)
     return asked, joined
+
+  def best_of_windows(self, windows: Sequence[Row]) -> Row:
+    """Joins the spans of a question; `null_score` is relative to the best."""
+    return _best_of_windows(windows)
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class SpanBeamScorer(SpanScorer):
+  """The best span of a beam of starts and ends (`modules.span_beam`).
+
+  The score of a span is the sum of the log-probabilities of its start and,
+  given that, of its end. `null_score` is the logit of no answer, the least over
+  the windows: 0 is a chance of one half.
+
+  Attributes:
+    num_ends: The number of ends that are looked at for each start.
+  """
+
+  num_ends: int = 5
+
+  head: ClassVar[str] = "span_beam"
+
+  def row(self, form, text, logits_PK, features, length):
+    """As `SpanScorer.row`."""
+    del form
+    log_probs = scipy.special.log_softmax(logits_PK[:length, :-1], axis=0)
+    starts = np.argsort(-logits_PK[:, 0], kind="stable")
+    starts = starts[: logits_PK.shape[1] - 2]
+    first, last = (
+      int(features[name]) for name in ("answer_starts", "answer_ends")
+    )
+    # The end is only known given one of the starts that were looked at.
+    given = np.flatnonzero(starts == first)
+    end = log_probs[last, 1 + given[0]] if len(given) else 0.0
+    best_end = int(np.argmax(log_probs[:, 1]))
+    return {
+      "log_likelihood": float(log_probs[first, 0] + end) / 2,
+      "correct_tokens": int(starts[0] == first and best_end == last),
+      "target_tokens": 1,
+      "null_score": float(logits_PK[0, -1]),
+      "spans": _spans_of_beam(log_probs, starts, self.num_ends, text),
+    }
+
+  def best_of_windows(self, windows: Sequence[Row]) -> Row:
+    """Joins the spans of a question; `null_score` is the least."""
+    null = min(window["null_score"] for window in windows)
+    return {**_best_of_windows(windows), "null_score": null}
+
+
+def _spans_of_beam(
+  log_probs: np.ndarray,
+  starts: np.ndarray,
+  num_ends: int,
+  text: Mapping[str, Any],
+) -> list[dict]:
+  """Returns the best spans of a window, as `_best_spans`."""
+  first, pieces = text["window"]["place"], text["window"]["pieces"]
+  spans = []
+  for column, start in enumerate(starts.tolist(), 1):
+    ends = np.argsort(-log_probs[:, column], kind="stable")[:num_ends]
+    for end in ends.tolist():
+      inside = first <= start <= end < first + pieces
+      if inside and end - start < LONGEST:
+        score = float(log_probs[start, 0] + log_probs[end, column])
+        spans.append(_span(text, score, start - first, end - first))
+  return sorted(spans, key=lambda span: -span["score"])[:N_BEST]
+
+
+def _span(text: Mapping[str, Any], score: float, start: int, end: int) -> dict:
+  """A span of pieces of a window, the last one included."""
+  offset = text["window"]["start"]
+  begin = int(text["piece_starts"][offset + start])
+  words = text["context"][begin : text["piece_ends"][offset + end]]
+  return {"score": score, "text": words, "start": begin}
 
 
 def _best_spans(logits_P2: np.ndarray, text: Mapping[str, Any]) -> list[dict]:
@@ -99,10 +174,7 @@ def _best_spans(logits_P2: np.ndarray, text: Mapping[str, Any]) -> list[dict]:
     score = scores[start, length]
     if not np.isfinite(score):
       continue
-    begin = text["piece_starts"][window["start"] + start]
-    end = text["piece_ends"][window["start"] + start + length]
-    words = text["context"][begin:end]
-    spans.append({"score": float(score), "text": words, "start": int(begin)})
+    spans.append(_span(text, float(score), start, start + length))
   return spans
 
 

@@ -34,6 +34,8 @@ _ATTRIBUTES = Attributes(
     "clamp_len": None,
     "summary_type": "last",
     "summary_last_dropout": 0.1,
+    "start_n_top": 5,
+    "end_n_top": 5,
     "tie_word_embeddings": True,
   },
   optional={"d_head": int, "clamp_len": int},
@@ -48,8 +50,7 @@ _ATTRIBUTES = Attributes(
     "untie_r": (True,),
   },
   without_effect=(
-    "mem_len reuse_len use_mems_eval use_mems_train use_mems start_n_top "
-    f"end_n_top {bert.HAS_POOLER}"
+    f"mem_len reuse_len use_mems_eval use_mems_train use_mems {bert.HAS_POOLER}"
   ).split(),
   renamed={
     "n_token": "vocab_size",
@@ -142,6 +143,11 @@ class Xlnet(bert.Bert):
     elif not heads:
       bindings["PermutedEncoder.pooler"] = None
     bindings |= self._bindings_of_heads(config, found, heads, "linear")
+    if heads == ("span_beam",):
+      bindings |= {
+        "SpanBeamLogits.num_starts": found["start_n_top"],
+        "SpanBeamScorer.num_ends": found["end_n_top"],
+      }
     if heads == ("tokens",):
       del bindings["TransformedLogits.activation"]
     return Architecture(
@@ -171,6 +177,8 @@ class Xlnet(bert.Bert):
       }
       if any(name in _OF_TEXTS for name in heads):
         found["summary_type"] = "first"
+      if "span_beam" in parts:
+        found["start_n_top"] = parts["span_beam"].num_starts
       for name, part in parts.items():
         if name in ("classes", "tags", "number"):
           found["num_labels"] = part.num_classes
@@ -238,6 +246,9 @@ class Xlnet(bert.Bert):
   ) -> Iterator[Link]:
     if any(name in _OF_TEXTS for name in heads):
       yield from links_lib.linear(_SUMMARY, "pooler/dense")
+    if "span_beam" in heads:
+      yield from _links_of_beam()
+      return
     yield from super()._links_of_heads(heads, tied=tied)
 
   def _links_of_tokens(self, ours: str, *, tied: bool) -> Iterator[Link]:
@@ -246,6 +257,18 @@ class Xlnet(bert.Bert):
       yield Link(f"{softmax}.bias", (f"{ours}/logits_bias",))
     else:
       yield from links_lib.linear(softmax, f"{ours}/logits_dense")
+
+
+def _links_of_beam() -> Iterator[Link]:
+  ours = "heads/span_beam"
+  yield from links_lib.linear("start_logits.dense", f"{ours}/start_out")
+  yield from links_lib.linear("end_logits.dense_0", f"{ours}/end_dense")
+  yield from links_lib.layer_norm("end_logits.LayerNorm", f"{ours}/end_norm")
+  yield from links_lib.linear("end_logits.dense_1", f"{ours}/end_out")
+  yield from links_lib.linear("answer_class.dense_0", f"{ours}/answer_dense")
+  yield from links_lib.linear(
+    "answer_class.dense_1", f"{ours}/answer_out", bias=False
+  )
 
 
 _MATRICES = {
@@ -271,12 +294,13 @@ FAMILIES = (
       "ForSequenceClassification": ("classes",),
       "ForTokenClassification": ("tags",),
       "ForQuestionAnsweringSimple": ("spans",),
+      "ForQuestionAnswering": ("span_beam",),
       "ForMultipleChoice": ("choice",),
     },
     suffixes=(
       *("Model", "LMHeadModel", "ForSequenceClassification"),
       *("ForTokenClassification", "ForQuestionAnsweringSimple"),
-      "ForMultipleChoice",
+      *("ForQuestionAnswering", "ForMultipleChoice"),
     ),
     attributes=_ATTRIBUTES,
     prefix="transformer.",
