@@ -115,7 +115,7 @@ def test_architectures_and_sizes(architecture, size, run):
   scanned = scanned and architecture not in tiny_models.UNSCANNED
   config.load(files, [*REQUIRED, f"SCAN_LAYERS={scanned}"])
   # The vocabularies of these divide over no two devices.
-  odd = architecture in ("roberta", "deberta", "mpnet")
+  odd = architecture in ("bart", "roberta", "deberta", "mpnet")
   state = shapes_of_step(partitions=1 if odd else 2)
   header = (GIN / "sizes" / f"{size}.gin").read_text().splitlines()[0]
   if stated := re.search(r"([\d,]+) parameters", header):

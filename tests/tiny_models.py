@@ -40,6 +40,8 @@ PARTS = [part for part in _ALL_PARTS if part not in SHARING]
 WITHOUT_ENCODER_LAYERS = (
   "gpt_1", "gpt_2", "gpt_3", "llama", "lm", "prefix_lm", "shared"
 )  # fmt: skip
+# Whose padding is another id than that of the batches here.
+OWN_PADDING = ("bart", "mbart")
 TINY = {
   "EMBED_DIM": 24,
   "MLP_DIM": 36,
@@ -61,6 +63,8 @@ def build(
     settings.pop("NUM_ENCODER_LAYERS")
   if architecture in ENCODERS:
     settings.pop("NUM_DECODER_LAYERS")
+  if architecture in OWN_PADDING:
+    settings["PAD_ID"] = 0
   files = [f"architectures/{architecture}.gin"]
   files += [f"parts/{part}" for part in parts]
   sizes = [f"{name}={value!r}" for name, value in settings.items()]

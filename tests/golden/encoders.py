@@ -104,6 +104,20 @@ _ALBERT = {
   "embedding_size": 14,
   "num_hidden_layers": 4,
 }
+_BART = {
+  "model_type": "bart",
+  "vocab_size": 45,
+  "d_model": 30,
+  "encoder_layers": 3,
+  "encoder_ffn_dim": 44,
+  "encoder_attention_heads": 5,
+  "decoder_layers": 2,
+  "decoder_ffn_dim": 40,
+  "decoder_attention_heads": 6,
+  "max_position_embeddings": 29,
+  "pad_token_id": 1,
+  "eos_token_id": 2,
+}
 _ELECTRA = {
   **_BERT,
   "model_type": "electra",
@@ -330,6 +344,23 @@ CONFIGS: dict[str, dict[str, Any]] = {
   "albert_tags": _of(_ALBERT, "AlbertForTokenClassification", **_labels(7)),
   "albert_spans": _of(_ALBERT, "AlbertForQuestionAnswering"),
   "albert_choice": _of(_ALBERT, "AlbertForMultipleChoice"),
+  "bart_classes": _of(_BART, "BartForSequenceClassification", **_labels(4)),
+  "bart_number": _of(
+    _BART,
+    "BartForSequenceClassification",
+    decoder_start_token_id=3,
+    activation_function="relu",
+    **_labels(1),
+  ),
+  "bart_spans": _of(_BART, "BartForQuestionAnswering"),
+  "mbart_classes": _of(
+    _BART,
+    "MBartForSequenceClassification",
+    model_type="mbart",
+    scale_embedding=True,
+    **_labels(3),
+  ),
+  "mbart_spans": _of(_BART, "MBartForQuestionAnswering", model_type="mbart"),
   "electra": _of(_ELECTRA, "ElectraModel", hidden_act="gelu_new"),
   "electra_wide": _of(_ELECTRA, "ElectraModel", embedding_size=30),
   "electra_generator": _of(_ELECTRA, "ElectraForMaskedLM", hidden_act="silu"),
@@ -375,6 +406,9 @@ def batch_for(model) -> dict[str, np.ndarray]:
   tokens = random.randint(4, 45, (4, 23)).astype(np.int32)
   for row, length in zip(tokens, (23, 17, 9, 2), strict=True):
     row[length:] = model.pad_id
+  if hasattr(model, "reader"):  # The only EOS ends each text.
+    for row, length in zip(tokens, (23, 17, 9, 2), strict=True):
+      row[length - 1] = 2
   batch = {"encoder_input_tokens": tokens}
   if model.token_type_embedder is not None:
     types = random.randint(0, model.token_type_embedder.num_types, (4, 23))

@@ -56,6 +56,15 @@ _MARIAN = {
   "scale_embedding": True,
   "forced_eos_token_id": None,
 }
+_BART = {
+  **_MARIAN,
+  "model_type": "bart",
+  "decoder_start_token_id": 2,
+  "bos_token_id": 0,
+  "max_position_embeddings": 31,
+  "activation_function": "gelu",
+  "scale_embedding": False,
+}
 _GPT = {**_IDS, "n_embd": 24, "n_layer": 3, "n_head": 4, "n_positions": 41}
 _GPT_2 = {**_GPT, "model_type": "gpt2"}
 _GPT_NEO = {
@@ -108,6 +117,14 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "activation_function": "relu",
     "scale_embedding": False,
   },
+  "bart": _BART,
+  "bart_other_options": {
+    **_BART,
+    "activation_function": "relu",
+    "scale_embedding": True,
+    "final_logits_bias": True,
+  },
+  "mbart": {**_BART, "model_type": "mbart"},
   "gpt_1": {
     **_GPT,
     "model_type": "openai-gpt",

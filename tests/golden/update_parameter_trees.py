@@ -16,6 +16,7 @@ from transformer_zoo.training import state
 # One size of each architecture.
 SIZES = {
   "albert": "albert_base",
+  "bart": "bart_base",
   "bert": "bert_tiny",
   "byt5": "byt5_small",
   "deberta": "deberta_base",
@@ -29,6 +30,7 @@ SIZES = {
   "llama": "llama_1b",
   "llama_encoder_decoder": "t5_1_1_small",
   "lm": "t5_1_0_small",
+  "mbart": "bart_large",
   "modernbert": "modernbert_base",
   "mpnet": "mpnet_base",
   "mt5": "t5_1_1_small",

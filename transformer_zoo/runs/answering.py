@@ -191,13 +191,15 @@ class Answering:
   ) -> Ragged:
     """Returns the ids of a text of each example, cut to the feature's length.
 
-    EOS ends them unless the model continues them, or the vocabulary has no EOS
-    (GPT's).
+    The converter's `begin_id` begins them, and EOS ends them unless the model
+    continues them, or the vocabulary has no EOS (GPT's).
     """
     continued = self._continued and feature == "inputs"
     eos_id = self._ids["eos_id"]
+    begin_id = getattr(self._converter, "begin_id", None)
+    begin = [] if begin_id is None else [begin_id]
     end = [] if continued or eos_id == scoring.NO_END else [eos_id]
-    room = self._lengths[feature] - len(end)
+    room = self._lengths[feature] - len(begin) - len(end)
     encode = (
       self._vocabulary.encode_targets
       if feature == "targets"
@@ -209,7 +211,7 @@ class Answering:
       if len(ids) > room:
         cut.append(number)
         ids = ids[-room:] if continued else ids[:room]
-      rows.append(np.array([*ids, *end], np.int32))
+      rows.append(np.array([*begin, *ids, *end], np.int32))
     if cut:
       self._report(
         f"{feature} of example {', '.join(map(str, cut))} exceed "

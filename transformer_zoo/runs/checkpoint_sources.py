@@ -194,7 +194,9 @@ def _of_a_run(step: pathlib.Path) -> Source:
     of_a_run=True,
     steps=int(leaves["step"].read()) if "step" in leaves else 0,
     find_moments=lambda: orbax_checkpoints.moments(leaves) or None,
-    find_start_id=functools.partial(converted_run.start_id, run),
+    find_start_id=functools.partial(
+      converted_run.converter_field, run, "bos_id"
+    ),
     find_class_names=functools.partial(_class_names_of_run, run),
   )
 

@@ -100,7 +100,7 @@ def test_what_logits_may_depend_on_is_refused(kind, change, sentence):
 
 
 @pytest.mark.parametrize(
-  "kind", ["switch_transformers", "longt5", "bart", "qwen3", "funnel", None]
+  "kind", ["switch_transformers", "longt5", "pegasus", "qwen3", "funnel", None]
 )
 def test_other_models_are_refused(kind):
   with pytest.raises(UserError, match="which is not known here"):

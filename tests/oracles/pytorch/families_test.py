@@ -35,6 +35,7 @@ AS_DEEP = {
   "marian": {"decoder_layers": 2},
 }
 AS_DEEP["mt5"] = AS_DEEP["umt5"] = AS_DEEP["t5"]
+AS_DEEP["bart"] = AS_DEEP["mbart"] = AS_DEEP["marian"]
 
 every_config = pytest.mark.parametrize("name", families.CONFIGS)
 
@@ -81,20 +82,20 @@ def test_greedy_decoding_with_cache(name, report):
     huggingface.greedy(theirs, row[row != model.pad_id], MADE) for row in inputs
   ]
   has_encoder = hasattr(model, "encoder")
+  start_id = config.get("decoder_start_token_id") if has_encoder else None
   outputs = jax.jit(
     functools.partial(
       generate,
       model,
       max_length=MADE,
       options=DecodingOptions(start_before_prompt=has_encoder),
-      start_id=model.pad_id,
+      start_id=model.pad_id if start_id is None else start_id,
       pad_id=model.pad_id,
     )
   )(params, inputs).tokens[:, 0]
   for row, (tokens, _) in zip(np.asarray(outputs), made, strict=True):
     np.testing.assert_array_equal(row[: len(tokens)], tokens)
     assert (row[len(tokens) :] == model.pad_id).all()
-  start_id = model.pad_id if has_encoder else None
   stepped = step_logits(model, params, inputs, start_id, np.asarray(outputs))
   difference = max(
     tiny_t5.largest_difference(row[: len(logits)], logits)

@@ -59,11 +59,17 @@ def open_directory(folder):
 
 def class_of(config):
   """The class of an encoder, or the one with a language model's head."""
-  if config.model_type in ENCODERS:
+  if config.model_type in ENCODERS or _has_head(config):
     return getattr(transformers, config.architectures[0])
   if config.is_encoder_decoder:
     return transformers.AutoModelForSeq2SeqLM
   return transformers.AutoModelForCausalLM
+
+
+def _has_head(config) -> bool:
+  """Whether it is a class with a head on an encoder-decoder."""
+  ends = ("ForSequenceClassification", "ForQuestionAnswering")
+  return any(name.endswith(ends) for name in config.architectures or ())
 
 
 def build(architecture: str, params: dict, **macros):
@@ -306,15 +312,19 @@ def _padded(sequences, max_length) -> np.ndarray:
 
 def _links(theirs):
   # Shared parameters are named once: a tied softmax is not among them.
-  named = [*theirs.named_parameters(), *theirs.named_buffers()]
+  named = dict([*theirs.named_parameters(), *theirs.named_buffers()])
   config = theirs.config.to_dict()
   family = family_of(config)
-  return family.links(family.settle(config, {name for name, _ in named}))
+  zeros = [name for name, table in family.aliases(config).items() if not table]
+  for name in zeros:
+    if name in named and not named[name].any():
+      del named[name]
+  return family.links(family.settle(config, named.keys()))
 
 
 def _gradients_as_ours(theirs) -> dict[str, np.ndarray]:
   """Those that `backward` has left, by the names of our parameters."""
-  links = _links(theirs)
+  links = [link for link in _links(theirs) if not link.only_written]
   gradients = {
     link.theirs: Tensor.of(_find(theirs, link.theirs).grad.numpy())
     for link in links

@@ -229,9 +229,12 @@ class EncoderDecoder:
 
   Attributes:
     bos_id: The first id that the decoder reads; the padding id if None (T5).
+    begin_id: The id that inputs and targets begin with, which counts in their
+      lengths, like `<s>` of BART; None for none.
   """
 
   bos_id: int | None = None
+  begin_id: int | None = None
   layout: ClassVar[str] = "encoder_decoder"
   features: ClassVar[tuple[str, ...]] = ("inputs", "targets")
 
@@ -635,6 +638,18 @@ def with_room(
     return lengths
   longest = max(lengths.get("inputs", 1), lengths["targets"])
   return {**lengths, "inputs": longest}
+
+
+def room(converter: Converter, lengths: Mapping[str, int]) -> Mapping[str, int]:
+  """The tokens of each feature that are left for the text of an example.
+
+  Args:
+    converter: The converter; `begin_id` takes one token.
+    lengths: The tokens of each feature.
+  """
+  if getattr(converter, "begin_id", None) is None:
+    return lengths
+  return {feature: length - 1 for feature, length in lengths.items()}
 
 
 def without_end(sequences: Ragged, eos_id: int) -> Ragged:

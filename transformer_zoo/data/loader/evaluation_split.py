@@ -132,8 +132,9 @@ class EvaluationSplit:
       self.truncated = {"inputs": self._source.num_cut}
     elif task.kind == "examples":
       untrimmed = task.lengths(split)[: self.num_examples]
+      room = converters.room(converter, lengths)
       self.truncated = {
-        feature: int(np.sum(untrimmed[:, i] > lengths[feature]))
+        feature: int(np.sum(untrimmed[:, i] > room[feature]))
         for i, feature in enumerate(task.features)
         if feature in converter.features
       }

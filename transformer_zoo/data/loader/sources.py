@@ -169,6 +169,23 @@ def open_source(
       split's text; it has fewer than `max_tokens`; its examples are of another
       kind than the converter lays out.
   """
+  begin_id = getattr(converter, "begin_id", None)
+  if begin_id is not None:
+    # A run imports the source that its converter needs.
+    from transformer_zoo.data.loader import begun_source
+
+    source = open_source(
+      task,
+      split,
+      converters.room(converter, lengths),
+      corruption,
+      converter=dataclasses.replace(converter, begin_id=None),
+      longest=longest and converters.room(converter, longest),
+      max_tokens=max_tokens,
+      cache_bytes=cache_bytes,
+      trimming_rule=trimming_rule,
+    )
+    return begun_source.BegunSource(source, begin_id)
   features = converter.features
   for feature in features:
     length = lengths.get(feature)

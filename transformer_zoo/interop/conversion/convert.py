@@ -246,7 +246,10 @@ def _write_directory(
     generation = generation_config.attributes_of(
       source.decoding, special_ids.get("eos_token_id"), report
     )
-  said = _write_vocabulary(folder, source, special_ids.get("bos_token_id"))
+  prompts_begin = None
+  if not hasattr(source.model, "encoder"):
+    prompts_begin = special_ids.get("bos_token_id")
+  said = _write_vocabulary(folder, source, prompts_begin)
   exported_directory.write(
     folder,
     source.model,
@@ -280,6 +283,8 @@ def _special_ids(source: Source) -> dict[str, int]:
   start = model.pad_id if source.start_id is None else source.start_id
   name = "decoder_start" if hasattr(model, "encoder") else "bos"
   found = {f"{name}_token_id": start}
+  if source.begin_id is not None:
+    found["bos_token_id"] = source.begin_id
   if vocabulary is not None and vocabulary.eos_id is not None:
     found["eos_token_id"] = vocabulary.eos_id
   return found
@@ -325,6 +330,7 @@ def _write_vocabulary(
       source.vocabulary,
       folder,
       first_fed=first_fed,
+      begin_id=source.begin_id,
       of_encoder=not hasattr(source.model, "decoder"),
     )
   return ""

@@ -136,13 +136,19 @@ def _mixture_of(folder: pathlib.Path) -> manifest.PreparedMixture | None:
     return None
 
 
-def start_id(folder: pathlib.Path) -> int | None:
-  """The id that the decoder of a run is first fed; None for padding."""
+def converter_field(folder: pathlib.Path, name: str) -> int | None:
+  """A field of a run's converter, or None.
+
+  Args:
+    folder: The folder of the run.
+    name: `bos_id`, the id that the decoder is first fed, None for padding; or
+      `begin_id`, the id that inputs and targets begin with.
+  """
   try:
     converter = config.build("CONVERTER", [str(folder / run_folder.CONFIG)])
   except UserError:
     return None
-  return getattr(converter, "bos_id", None)
+  return getattr(converter, name, None)
 
 
 def decoding_of(folder: pathlib.Path) -> DecodingOptions:
@@ -226,11 +232,7 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
     if fed_first is not None:
       macros["EncoderDecoderFeatures.bos_id"] = fed_first
     if start is not None:
-      print(
-        f"passed over: the tokenizer of {beside} begins inputs with id "
-        f"{start}, and what is read here does not: put its piece before them",
-        file=sys.stderr,
-      )
+      macros["EncoderDecoderFeatures.begin_id"] = start
   elif start is not None:
     macros["LanguageModelFeatures.bos_id"] = start
   elif (beside / directory.CONFIG).is_file():  # T5X's begin with padding.

@@ -46,6 +46,7 @@ class Source:
     vocabulary: The vocabulary to write if no files are copied along, or None.
     start_id: The id that the decoder of a run is first fed; None for padding,
       or if a config.json in `beside` names it.
+    begin_id: The id that inputs and targets of a run begin with, or None.
     decoding: The decoding options of a run; None if files in `beside` have
       them.
     class_names: The names of the classes or tags of a run's head, or none.
@@ -62,6 +63,7 @@ class Source:
   beside: pathlib.Path | None = None
   vocabulary: Vocabulary | None = None
   start_id: int | None = None
+  begin_id: int | None = None
   decoding: DecodingOptions | None = None
   class_names: Sequence[str] = ()
 
@@ -272,7 +274,8 @@ def _of_run(found: converted_run.Run) -> Source:
     moments=orbax_checkpoints.moments(found.leaves) or None,
     beside=beside,
     vocabulary=vocabulary,
-    start_id=converted_run.start_id(found.folder),
+    start_id=converted_run.converter_field(found.folder, "bos_id"),
+    begin_id=converted_run.converter_field(found.folder, "begin_id"),
     decoding=converted_run.decoding_of(found.folder),
     class_names=converted_run.class_names_of(found.folder),
   )

@@ -183,6 +183,7 @@ def write(
   folder: pathlib.Path,
   *,
   first_fed: int | None = None,
+  begin_id: int | None = None,
   of_encoder: bool = False,
 ) -> str:
   """Writes the files of a vocabulary so that `AutoTokenizer` finds them.
@@ -192,6 +193,8 @@ def write(
     folder: The folder to write in.
     first_fed: The id that prompts of a language model follow; None for an
       encoder-decoder, whose inputs end with EOS.
+    begin_id: The id that inputs of an encoder-decoder begin with (BART), or
+      None.
     of_encoder: Whether the model is an encoder alone, whose texts stand between
       [CLS] and [SEP].
 
@@ -212,7 +215,7 @@ def write(
     kind, names["sentencepiece"] = f"{_LLAMA}Tokenizer", "tokenizer.model"
   if found.kind == "sentencepiece" and files.is_xlm_robertas(*found.paths):
     kind, names["sentencepiece"] = _XLM_ROBERTAS, "sentencepiece.bpe.model"
-  elif of_encoder and of_files == "byte_bpe":
+  elif (of_encoder or begin_id is not None) and of_files == "byte_bpe":
     kind = _ROBERTAS
   for path in () if whole else found.paths:
     name = names.get(found.kind, os.path.basename(path))
@@ -238,6 +241,8 @@ def write(
   if of_encoder and vocabulary.cls_id is not None:
     before, behind = [vocabulary.cls_id], [vocabulary.sep_id]
     of_kind = _OF_ENCODERS
+  elif begin_id is not None:
+    before, of_kind = [begin_id], _OF_ENCODERS
   as_trained = (
     _around(folder / _JSON) == (before, behind)
     if of_files == "tokenizer_json"

@@ -11,6 +11,7 @@ from typing import Any
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
+from transformer_zoo.interop.huggingface import bart
 from transformer_zoo.interop.huggingface import bert
 from transformer_zoo.interop.huggingface import deberta
 from transformer_zoo.interop.huggingface import factorized
@@ -28,6 +29,7 @@ from transformer_zoo.interop.huggingface.marian import Marian
 FAMILIES: tuple[Family, ...] = (
   *t5.FAMILIES,
   Marian(),
+  *bart.FAMILIES,
   Gpt1(),
   Gpt2(),
   GptNeo(),

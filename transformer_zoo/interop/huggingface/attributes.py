@@ -314,3 +314,26 @@ def padding_id(config: Mapping[str, Any], default: int | None = None) -> int:
         check_range(config.get("model_type"), name, first, 0)
         return first
   return 0
+
+
+def num_labels(config: Mapping[str, Any], default: int = 2) -> int:
+  """The number of labels of a class with a head.
+
+  Args:
+    config: The contents of a config.json.
+    default: The number where nothing is said; `transformers` does not write
+      what its class of configurations has.
+
+  Raises:
+    UserError: The labels are no table, or their number is none.
+  """
+  kind = config.get("model_type")
+  if (labels := config.get("id2label")) is not None:
+    check_type(kind, "id2label", labels, dict, or_null=True)
+    return max(1, len(labels))
+  for name in ("num_labels", "_num_labels"):
+    if (number := config.get(name)) is not None:
+      check_type(kind, name, number, int, or_null=True)
+      check_range(kind, name, number, 1)
+      return number
+  return default

@@ -407,7 +407,7 @@ class Bert:
 
   def _heads(self, config: Mapping[str, Any]) -> tuple[str, ...]:
     heads = self.heads[self._named_class(config) or "Model"]
-    if heads == ("classes",) and self._num_labels(config) == 1:
+    if heads == ("classes",) and attributes.num_labels(config) == 1:
       return _NUMBER
     return heads
 
@@ -425,18 +425,6 @@ class Bert:
       f"{self.kind} models have no class with the heads {', '.join(heads)}"
     )
 
-  def _num_labels(self, config: Mapping[str, Any]) -> int:
-    """The number of labels; `transformers` writes none where they are 2."""
-    if (labels := config.get("id2label")) is not None:
-      attributes.check_type(self.kind, "id2label", labels, dict, or_null=True)
-      return max(1, len(labels))
-    for name in ("num_labels", "_num_labels"):
-      if (number := config.get(name)) is not None:
-        attributes.check_type(self.kind, name, number, int, or_null=True)
-        attributes.check_range(self.kind, name, number, 1)
-        return number
-    return 2
-
   def _bindings_of_heads(
     self, config, found, heads, activation
   ) -> dict[str, Any]:
@@ -449,7 +437,7 @@ class Bert:
       bindings["ClassLogits.num_classes"] = 2
       bindings["ClassLogits.dropout"] = Reference("@none/Dropout()")
     if first in _WITH_LABELS:
-      bindings["NUM_CLASSES"] = self._num_labels(config)
+      bindings["NUM_CLASSES"] = attributes.num_labels(config)
     if first in self.dropouts or heads == ("spans",):
       name = self.dropouts.get(first)
       rate = 0.0 if name is None else found[name]

@@ -67,7 +67,7 @@ _ATTRIBUTES = attributes.Attributes(
 )
 _PROJECTIONS = {"q": "query", "k": "key", "v": "value", "out": "out"}
 # Of each stack: their sublayer, ours, and what our norm after it is called for.
-_ATTENTIONS = {
+ATTENTIONS = {
   "encoder": (("self_attn", "attention", "attention"),),
   "decoder": (
     ("self_attn", "self_attention", "self_attention"),
@@ -124,7 +124,7 @@ class Marian:
         _KIND, "activation_function", found["activation_function"]
       ),
     }
-    for side in _ATTENTIONS:
+    for side in ATTENTIONS:
       heads = found[f"{side}_attention_heads"]
       attributes.check_multiple(_KIND, d_model, heads)
       bindings[f"{side}/Attention.num_heads"] = heads
@@ -179,9 +179,9 @@ class Marian:
     else:
       links.append(Link(_INPUTS, ("token_embedder/embedding",)))
       links.append(Link(_TARGETS, ("target_embedder/embedding",)))
-    for side in _ATTENTIONS:
+    for side in ATTENTIONS:
       for layer in range(found[f"{side}_layers"]):
-        links += _layer(side, layer)
+        links += links_of_layer(side, layer)
     if found[_BIAS]:
       links.append(Link(_BIAS, ("decoder/logits_bias",), OneRow()))
     return links
@@ -195,18 +195,28 @@ def _read(config: Mapping[str, Any]) -> dict[str, Any]:
   return found
 
 
-def _layer(side: str, layer: int) -> Iterator[Link]:
+def links_of_layer(
+  side: str, layer: int, norms: str = "post"
+) -> Iterator[Link]:
+  """Links of a layer of Marian, BART or mBART.
+
+  Args:
+    side: "encoder" or "decoder".
+    layer: The number of the layer.
+    norms: Whether norms stand behind the sublayers, "post", or before them,
+      "pre".
+  """
   theirs, ours = f"model.{side}.layers.{layer}", f"{side}/layers_{layer}"
-  for name, sublayer, norm in _ATTENTIONS[side]:
+  for name, sublayer, norm in ATTENTIONS[side]:
     for letter, part in _PROJECTIONS.items():
       yield from links_lib.linear(
         f"{theirs}.{name}.{letter}_proj", f"{ours}/{sublayer}/{part}"
       )
     yield from links_lib.layer_norm(
-      f"{theirs}.{name}_layer_norm", f"{ours}/post_{norm}_layer_norm"
+      f"{theirs}.{name}_layer_norm", f"{ours}/{norms}_{norm}_layer_norm"
     )
   yield from links_lib.linear(f"{theirs}.fc1", f"{ours}/mlp/wi")
   yield from links_lib.linear(f"{theirs}.fc2", f"{ours}/mlp/wo")
   yield from links_lib.layer_norm(
-    f"{theirs}.final_layer_norm", f"{ours}/post_mlp_layer_norm"
+    f"{theirs}.final_layer_norm", f"{ours}/{norms}_mlp_layer_norm"
   )
