@@ -24,6 +24,8 @@ GPT = "stack", "self_attention", "layer", "layer"
 FIRST_ENCODER = "stack", "layer", "layer"
 FIRST_DECODER = *FIRST_ENCODER, "layer"
 
+OF_2017 = ("bart", "mbart", "transformer_2017")
+
 SITES = {
   **dict.fromkeys(
     ("t5_1_0", "t5_1_1", "mt5", "umt5", "byt5", "llama_encoder_decoder"),
@@ -32,14 +34,15 @@ SITES = {
   "shared": T5_DECODER_ONLY + T5_DECODER,
   **dict.fromkeys(("lm", "prefix_lm", "llama"), T5_DECODER_ONLY),
   **dict.fromkeys(("gpt_1", "gpt_2", "gpt_3"), GPT),
-  "transformer_2017": FIRST_ENCODER + FIRST_DECODER,
+  # BART's configurations drop no attention weights.
+  **dict.fromkeys(OF_2017, FIRST_ENCODER + FIRST_DECODER),
 }
-DRAWN_FOR_EVERY_NUMBER = ("gpt_1", "gpt_2", "gpt_3", "transformer_2017")
+DRAWN_FOR_EVERY_NUMBER = ("gpt_1", "gpt_2", "gpt_3", *OF_2017)
 ATTENTION = "attention", "self_attention", "encoder_decoder_attention"
 # Of those that drop at fewer sites than T5 has.
 EVERY_SITE = {
   **dict.fromkeys(("gpt_1", "gpt_2", "gpt_3"), T5_DECODER_ONLY),
-  "transformer_2017": T5_ENCODER + T5_DECODER,
+  **dict.fromkeys(OF_2017, T5_ENCODER + T5_DECODER),
 }
 
 

@@ -528,20 +528,19 @@ def test_how_a_language_model_of_theirs_begins(tmp_path):
   assert not [line for line in told if "start_before_prompt" in line]
 
 
-def test_what_a_tokenizer_puts_before_inputs_is_told(tmp_path, capsys):
-  """RoBERTa's, as CodeT5 has it; T5's puts its end behind them."""
+def test_what_a_tokenizer_puts_before_inputs_begins_them(tmp_path):
+  """RoBERTa's, as CodeT5 and BART have it; T5's puts its end behind them."""
   model = tiny_t5.build("t5_1_1")
   ids = {"a": 0, "<s>": 1, "</s>": 2}
   tokenizer = tokenizers.Tokenizer(models.WordLevel(ids, "a"))
   path = tmp_path / "tokenizer.json"
-  for template, told in (("$A </s>", False), ("<s> $A </s>", True)):
+  for template, begun in (("$A </s>", False), ("<s> $A </s>", True)):
     tokenizer.post_processor = processors.TemplateProcessing(
       single=template, special_tokens=[("<s>", 1), ("</s>", 2)]
     )
     tokenizer.save(str(path))
-    converted_run.defaults(model, tmp_path, "infer")
-    error = capsys.readouterr().err
-    assert ("begins inputs with id 1" in error) == told
+    found = converted_run.defaults(model, tmp_path, "infer")
+    assert ("EncoderDecoderFeatures.begin_id=1" in found) == begun
 
 
 def test_a_language_model_that_is_not_theirs_begins_with_padding(tmp_path):

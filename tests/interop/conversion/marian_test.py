@@ -84,7 +84,7 @@ def test_a_decoder_that_was_first_fed_another_id(place, tmp_path):
   said = json.loads((tmp_path / "theirs" / "config.json").read_text())
   assert said["decoder_start_token_id"] == 3 != said["pad_token_id"]
   convert(tmp_path / "theirs", tmp_path / "back", report=lambda line: None)
-  assert converted_run.start_id(tmp_path / "back") == 3
+  assert converted_run.converter_field(tmp_path / "back", "bos_id") == 3
 
 
 @pytest.mark.slow
