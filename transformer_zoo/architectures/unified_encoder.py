@@ -7,6 +7,7 @@ are kept (`modules/attention/cache.py`), those of a mask until its token is
 known. `gin_configs/architectures/unilm.gin` over the modules below.
 """
 
+from collections.abc import Mapping
 import dataclasses
 
 import gin
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 
 from transformer_zoo.architectures.encoder_only import EncoderOnly
 from transformer_zoo.modules.attention import cache
+from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.positions import Positions
 
 
@@ -46,7 +48,8 @@ class UnifiedEncoder(EncoderOnly):
       prompt_BP: ids `[CLS] text [SEP]`, padded at their end.
       lengths_B: The number of ids of each; those up to the last that is no
         padding if None.
-      start_id: not read; a prompt begins with [CLS].
+      start_id: The id that goes before each prompt, [CLS] where they are
+        without it; None and padding are nothing.
       decoding: the room that the cache will have.
 
     Returns:
@@ -56,7 +59,9 @@ class UnifiedEncoder(EncoderOnly):
     Raises:
       UserError: there are no positions for so many tokens.
     """
-    del start_id
+    if start_id not in (None, self.pad_id):
+      prompt_BP = jnp.pad(prompt_BP, ((0, 0), (1, 0)), constant_values=start_id)
+      lengths_B = None if lengths_B is None else lengths_B + 1
     places_1P = jnp.arange(1, prompt_BP.shape[1] + 1)[None]
     if lengths_B is None:
       real_BP = prompt_BP != self.pad_id
@@ -131,6 +136,57 @@ class UnifiedEncoder(EncoderOnly):
       deterministic=True,
     )
     return self.logits(hidden_BXD[:, decoding.width :])
+
+  def written(self, batch: Mapping[str, jax.Array]) -> jax.Array:
+    """The output of the layers at masks, one in the place of each target.
+
+    A mask sees the first segment, the tokens of the second one before its
+    place, and itself: what `decode_step` computes, for all places at once.
+
+    Args:
+      batch: what the converter `Unified` lays out.
+
+    Returns:
+      [B, P, D], for each of `encoder_predicted_places`.
+    """
+    tokens_BL = batch["encoder_input_tokens"]
+    types_BL = batch["encoder_token_types"]
+    places_BP = batch["encoder_predicted_places"]
+    real_BL = tokens_BL != self.pad_id
+    second_BL = types_BL == self.written_types[1]
+    row_BLL = masks.padding_mask(real_BL, real_BL)[:, 0]
+    row_BLL &= masks.attention_kind_mask(batch["attention_kind"], second_BL)[
+      :, 0
+    ]
+    length, number = tokens_BL.shape[1], places_BP.shape[1]
+    before_BPL = jnp.arange(length)[None, None] < places_BP[..., None]
+    before_BPL = (before_BPL | ~second_BL[:, None]) & real_BL[:, None]
+    itself_BPP = jnp.broadcast_to(
+      jnp.eye(number, dtype=bool), (len(tokens_BL), number, number)
+    )
+    sees_BXX = jnp.concatenate(
+      [
+        jnp.pad(row_BLL, ((0, 0), (0, 0), (0, number))),
+        jnp.concatenate([before_BPL, itself_BPP], axis=2),
+      ],
+      axis=1,
+    )
+    positions_BL = jnp.broadcast_to(jnp.arange(length)[None], tokens_BL.shape)
+    hidden_BXD = self.encoder(
+      self._embedded(
+        jnp.concatenate(
+          [tokens_BL, jnp.full_like(places_BP, self.mask_id)], axis=1
+        ),
+        jnp.concatenate(
+          [types_BL, jnp.full_like(places_BP, self.written_types[1])], axis=1
+        ),
+      ),
+      mask_B1LM=sees_BXX[:, None],
+      positions=Positions.of_length(length + number, bidirectional=True),
+      token_positions_1L=jnp.concatenate([positions_BL, places_BP], axis=1),
+      deterministic=True,
+    )
+    return hidden_BXD[:, length:]
 
   def _with_room(self, decoding, real_BP) -> cache.Decoding:
     """With the prompt, and one more position: that of the last [MASK]."""

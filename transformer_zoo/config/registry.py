@@ -43,6 +43,7 @@ _REGISTERED = re.compile(
 _CONVERTERS = "transformer_zoo.data.features.converters"
 _CONVERTER_NAMES = (
   *("Encoder", "EncoderDecoder", "LanguageModel", "PrefixLanguageModel"),
+  "Unified",
 )
 
 

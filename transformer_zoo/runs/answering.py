@@ -316,11 +316,16 @@ class Widths:
   ) -> "Widths":
     """Returns the widths of an architecture, or of an ensemble of several."""
     members = getattr(model, "members", (model,))
+    of_inputs = _fewest(map(_encoder_positions, members))
+    # UniLM's encoder writes too.
+    writers = [getattr(member, "decoder", None) for member in members]
     positions = {
-      "inputs": _fewest(map(_encoder_positions, members)),
-      "targets": _fewest(member.decoder.num_positions for member in members),
+      "inputs": of_inputs,
+      "targets": of_inputs
+      if writers[0] is None
+      else _fewest(writer.num_positions for writer in writers),
     }
-    one_sequence = not hasattr(members[0], "encoder")
+    one_sequence = writers[0] is None or not hasattr(members[0], "encoder")
     return cls(lengths, decoding, positions, one_sequence)
 
   def of_prompts(self, inputs: Ragged) -> int:

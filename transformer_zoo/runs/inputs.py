@@ -257,7 +257,6 @@ def _same_padding(model: nn.Module, vocabulary: Vocabulary) -> str:
 
 def check_converter(model: nn.Module, converter: converters.Converter) -> None:
   """Raises UserError if a model cannot read the batches of a converter."""
-  _check_token_types(model, converter)
   if not _reads(model, converter):
     # The members of an ensemble read the same batches.
     kind = type(getattr(model, "members", [model])[0]).__name__
@@ -268,6 +267,7 @@ def check_converter(model: nn.Module, converter: converters.Converter) -> None:
         converters.LanguageModel,
         converters.PrefixLanguageModel,
         converters.Encoder,
+        converters.Unified,
       )
       if _reads(model, one())
     )
@@ -276,6 +276,7 @@ def check_converter(model: nn.Module, converter: converters.Converter) -> None:
       f"model {kind} does not read; set it to {allowed}, and CORRUPTION to an "
       "objective whose examples that lays out"
     )
+  _check_token_types(model, converter)
 
 
 def _check_token_types(
@@ -298,6 +299,8 @@ def _check_token_types(
 
 def _reads(model: nn.Module, converter: converters.Converter) -> bool:
   """Whether batches have what a model reads, and no side that it does not."""
+  if isinstance(converter, converters.Unified):
+    return hasattr(model, "mask_id")
   laid_out = converter.shapes({"inputs": 1, "targets": 1}, 1, False)
   sides = [
     {name.partition("_")[0] for name in names} & {"encoder", "decoder"}

@@ -230,6 +230,11 @@ def make_example_sums(model: nn.Module, decoding: DecodingOptions) -> Callable:
   Without a start token before a prompt, the first place of every row is left
   out, both as an input and in the loss.
   """
+  if hasattr(model, "mask_id"):
+    # A run of another model does not need the objective.
+    from transformer_zoo.objectives import unified
+
+    return jax.jit(functools.partial(unified.example_sums, model))
 
   def of_batch(params, batch):
     if not decoding.start_before_prompt:

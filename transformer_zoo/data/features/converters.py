@@ -575,6 +575,91 @@ class Encoder:
     return order[:, :allowed].astype(np.int32)
 
 
+@dataclasses.dataclass(frozen=True)
+class Unified:
+  """Inputs and targets as the two segments of a row, as UniLM writes.
+
+  Each row has one example: `bos_id`, the inputs and the targets, both with
+  their EOS, of which the targets have a weight. `encoder_predicted_places`
+  [num_rows, length of targets] has the places of the targets, then others.
+
+  Attributes:
+    bos_id: The first id of a row, [CLS]; None for none.
+  """
+
+  bos_id: int | None = None
+  layout: ClassVar[str] = "encoder_decoder"
+  features: ClassVar[tuple[str, ...]] = ("inputs", "targets")
+  token_types: ClassVar[bool] = True
+  attention_kinds: ClassVar[bool] = True
+
+  def capacities(self, lengths: Mapping[str, int]) -> tuple[int, ...]:
+    """As `Converter.capacities`: one part for both sides."""
+    before = int(self.bos_id is not None)
+    return (before + lengths["inputs"] + lengths["targets"],)
+
+  def sizes(self, lengths: np.ndarray) -> np.ndarray:
+    """As `Converter.sizes`."""
+    before = int(self.bos_id is not None)
+    return before + lengths.sum(axis=1, keepdims=True)
+
+  def shapes(
+    self, lengths: Mapping[str, int], num_rows: int, packing: bool
+  ) -> dict[str, Shape]:
+    """As `Converter.shapes`."""
+    names = "input_tokens", "target_tokens", "loss_weights", "token_types"
+    shape = num_rows, *self.capacities(lengths)
+    return _shapes_of_rows("encoder", names, shape, packing) | {
+      "encoder_predicted_places": (num_rows, lengths["targets"]),
+      "attention_kind": (num_rows,),
+    }
+
+  def __call__(
+    self,
+    examples: Mapping[str, Ragged],
+    rows: np.ndarray,
+    *,
+    num_rows: int,
+    lengths: Mapping[str, int],
+    packing: bool,
+    pad_id: int,
+  ) -> dict[str, np.ndarray]:
+    """As `Converter.__call__`.
+
+    Raises:
+      UserError: rows are packed.
+    """
+    if packing:
+      raise UserError(
+        "@UnifiedFeatures() has one example in a row; set packing to False"
+      )
+    # A run of another layout does not need it.
+    from transformer_zoo.corruption import unified_lm
+
+    inputs, targets = examples["inputs"], examples["targets"]
+    if self.bos_id is not None:
+      first = Ragged.full(np.full((len(rows), 1), self.bos_id, np.int32))
+      inputs = interleave([first, inputs])
+    both = interleave([inputs, targets])
+    places = RowPlaces(both.lengths, rows, num_rows, *self.capacities(lengths))
+    second = places.positions >= np.repeat(inputs.lengths, both.lengths)
+    kind = unified_lm.ATTENTION_KINDS.index("sequence_to_sequence")
+    weights = places.put(second)
+    order = np.argsort(weights == 0, axis=1, kind="stable")
+    return {
+      "encoder_input_tokens": places.put(both.values, pad_id),
+      "encoder_target_tokens": places.put(both.values, pad_id),
+      "encoder_loss_weights": weights,
+      "encoder_token_types": places.put(
+        unified_lm.TOKEN_TYPES[kind][second.astype(np.int8)]
+      ),
+      "encoder_predicted_places": order[:, : lengths["targets"]].astype(
+        np.int32
+      ),
+      "attention_kind": np.full(num_rows, kind, np.int32),
+    }
+
+
 def _segments(
   examples: Mapping[str, Ragged], feature: str, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:

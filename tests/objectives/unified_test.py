@@ -1,0 +1,144 @@
+"""UniLM that learns to write: what is hidden, and likelihoods of targets."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests import tiny_models
+from tests.architectures import unified_encoder_test as writer
+from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.data.features import converters
+from transformer_zoo.decoding.generate import generate
+from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.errors import UserError
+from transformer_zoo.objectives import unified
+
+KEY = jax.random.key(3)
+SOURCES = [[7, 9, 11, 13, 3], [30, 31, 3], [8, 3]]
+TARGETS = [[12, 14, 3], [20, 21, 22, 23, 3], [40, 3]]
+
+
+def batch_of(sources=SOURCES, targets=TARGETS, inputs=6, width=5):
+  made = converters.Unified(bos_id=2)(
+    {
+      "inputs": Ragged.of([np.array(row, np.int32) for row in sources]),
+      "targets": Ragged.of([np.array(row, np.int32) for row in targets]),
+    },
+    np.arange(len(sources)),
+    num_rows=len(sources) + 1,
+    lengths={"inputs": inputs, "targets": width},
+    packing=False,
+    pad_id=0,
+  )
+  return {name: jnp.asarray(array) for name, array in made.items()}
+
+
+def test_rows():
+  batch = batch_of()
+  row = [2, 30, 31, 3, 20, 21, 22, 23, 3, 0, 0, 0]
+  np.testing.assert_array_equal(batch["encoder_input_tokens"][1], row)
+  np.testing.assert_array_equal(
+    batch["encoder_loss_weights"][1], [0] * 4 + [1] * 5 + [0] * 3
+  )
+  np.testing.assert_array_equal(
+    batch["encoder_token_types"][1], [4] * 4 + [5] * 5 + [0] * 3
+  )
+  np.testing.assert_array_equal(
+    batch["encoder_predicted_places"][1], [4, 5, 6, 7, 8]
+  )
+  np.testing.assert_array_equal(batch["attention_kind"], [1] * 4)
+  shapes = converters.Unified(bos_id=2).shapes(
+    {"inputs": 6, "targets": 5}, 4, False
+  )
+  assert {name: array.shape for name, array in batch.items()} == shapes
+
+
+def test_a_share_of_each_target_is_hidden():
+  model, _ = writer.build()
+  batch = batch_of()
+  targets = np.asarray(batch["encoder_loss_weights"]) > 0
+  tokens = np.asarray(batch["encoder_input_tokens"])
+  ends, kinds = 0, []
+  for seed in range(60):
+    found = unified.UnifiedGeneration().hide(jax.random.key(seed), model, batch)
+    hidden = np.asarray(found["encoder_loss_weights"]) > 0
+    assert not (hidden & ~targets).any()
+    # 0.7 of 3, 5 and 2 tokens.
+    np.testing.assert_array_equal(hidden.sum(axis=1), [2, 4, 1, 0])
+    inputs = np.asarray(found["encoder_input_tokens"])
+    np.testing.assert_array_equal(inputs[~hidden], tokens[~hidden])
+    assert (inputs[hidden] != model.pad_id).all()
+    kinds += (inputs[hidden] == model.mask_id).tolist()
+    ends += hidden[0, 8]
+  assert 0.72 < np.mean(kinds) < 0.9
+  assert 25 < ends < 55
+
+
+def test_the_gradient_of_parts_is_that_of_the_whole():
+  from transformer_zoo.training import step as step_lib
+
+  model, params = writer.build(DROPOUT_RATE=0.3)
+  batch = batch_of()
+  objective = functools.partial(unified.UnifiedGeneration(), model)
+  (_, whole), (_, parts) = (
+    jax.jit(
+      functools.partial(step_lib.gradients_of, objective, num_microbatches=n)
+    )(params, batch, KEY)
+    for n in (1, 2)
+  )
+  for name, value in whole.items():
+    np.testing.assert_allclose(parts[name], value, rtol=1e-5, err_msg=name)
+
+
+def test_targets_have_the_likelihood_with_which_they_are_written():
+  model, params = writer.build()
+  sums = jax.jit(functools.partial(unified.example_sums, model))(
+    params, batch_of()
+  )
+  for row, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+    total, prompt = 0.0, np.array([2, *source])
+    for place, token in enumerate(target):
+      total -= writer.next_likelihoods(prompt, target[:place])[token]
+    np.testing.assert_allclose(sums["loss_sum"][row], total, rtol=1e-4)
+    assert sums["weight_sum"][row] == len(target)
+  assert sums["weight_sum"][3] == 0
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_what_is_written_has_its_likelihood(beams):
+  """Prompts without [CLS], which `start_id` puts before them."""
+  model, params = writer.build()
+  prompts = np.array([[7, 9, 11, 13, 3], [30, 31, 3, 0, 0]], np.int32)
+  found = generate(
+    model,
+    params,
+    prompts,
+    5,
+    options=DecodingOptions(num_beams=beams),
+    start_id=2,
+    eos_id=3,
+  )
+  best = np.asarray(found.tokens[:, 0])
+  targets = [row[: list(row).index(3) + 1] if 3 in row else row for row in best]
+  batch = batch_of([prompts[0], prompts[1][:3]], targets)
+  sums = unified.example_sums(model, params, batch)
+  np.testing.assert_allclose(
+    -sums["loss_sum"][:2], found.log_likelihoods[:, 0], rtol=1e-4
+  )
+
+
+def test_models_that_do_not_write_are_refused():
+  model, _ = tiny_models.build("bert")
+  with pytest.raises(UserError) as caught:
+    unified.UnifiedGeneration().check(model)
+  assert str(caught.value) == (
+    "train.objective is @UnifiedGeneration(), but EncoderOnly writes no text "
+    "by filling masks; choose architectures/unilm.gin"
+  )
+  with pytest.raises(UserError, match="hidden_share is 0; it must be a share"):
+    unified.UnifiedGeneration(hidden_share=0)
+  with pytest.raises(UserError, match="together at most 1"):
+    unified.UnifiedGeneration(masked=0.8, random=0.3)
