@@ -38,7 +38,8 @@ SHARING = [part for part in _ALL_PARTS if part.startswith("sharing/")]
 PARTS = [part for part in _ALL_PARTS if part not in SHARING]
 # Those whose gin files read no number of encoder layers.
 WITHOUT_ENCODER_LAYERS = (
-  "gpt_1", "gpt_2", "gpt_3", "llama", "lm", "prefix_lm", "shared"
+  "bloom", "gpt_1", "gpt_2", "gpt_3", "gpt_j", "llama", "lm",
+  "prefix_lm", "shared",
 )  # fmt: skip
 # Whose padding is another id than that of the batches here.
 OWN_PADDING = ("bart", "mbart")

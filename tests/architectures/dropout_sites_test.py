@@ -26,6 +26,7 @@ FIRST_DECODER = *FIRST_ENCODER, "layer"
 
 OF_2017 = ("bart", "mbart", "transformer_2017")
 
+LIKE_GPT = ("bloom", "gpt_1", "gpt_2", "gpt_3", "gpt_j")
 SITES = {
   **dict.fromkeys(
     ("t5_1_0", "t5_1_1", "mt5", "umt5", "byt5", "llama_encoder_decoder"),
@@ -33,15 +34,15 @@ SITES = {
   ),
   "shared": T5_DECODER_ONLY + T5_DECODER,
   **dict.fromkeys(("lm", "prefix_lm", "llama"), T5_DECODER_ONLY),
-  **dict.fromkeys(("gpt_1", "gpt_2", "gpt_3"), GPT),
+  **dict.fromkeys(LIKE_GPT, GPT),
   # BART's configurations drop no attention weights.
   **dict.fromkeys(OF_2017, FIRST_ENCODER + FIRST_DECODER),
 }
-DRAWN_FOR_EVERY_NUMBER = ("gpt_1", "gpt_2", "gpt_3", *OF_2017)
+DRAWN_FOR_EVERY_NUMBER = (*LIKE_GPT, *OF_2017)
 ATTENTION = "attention", "self_attention", "encoder_decoder_attention"
 # Of those that drop at fewer sites than T5 has.
 EVERY_SITE = {
-  **dict.fromkeys(("gpt_1", "gpt_2", "gpt_3"), T5_DECODER_ONLY),
+  **dict.fromkeys(LIKE_GPT, T5_DECODER_ONLY),
   **dict.fromkeys(OF_2017, T5_ENCODER + T5_DECODER),
 }
 

@@ -46,10 +46,17 @@ BART = {
 # The part of each folder that an architecture has already.
 OWN = {
   "bart": BART,
+  "bloom": {**GPT_2, "positions": "alibi"},
   "byt5": GATED_T5,
   "gpt_1": {**GPT_2, "connections": "post_norm", "positions": "learned"},
   "gpt_2": GPT_2,
   "gpt_3": GPT_2,
+  "gpt_j": {
+    **GPT_2,
+    "connections": "parallel",
+    "positions": "rotary_interleaved",
+    "softmax": "untied",
+  },
   "llama": LLAMA,
   "llama_encoder_decoder": LLAMA,
   "lm": T5,

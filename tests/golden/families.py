@@ -67,6 +67,16 @@ _BART = {
 }
 _GPT = {**_IDS, "n_embd": 24, "n_layer": 3, "n_head": 4, "n_positions": 41}
 _GPT_2 = {**_GPT, "model_type": "gpt2"}
+_GPT_J = {
+  **_IDS,
+  "model_type": "gptj",
+  "n_embd": 24,
+  "n_layer": 3,
+  "n_head": 3,
+  "n_inner": 36,
+  "n_positions": 41,
+  "rotary_dim": 4,
+}
 _GPT_NEO = {
   **_IDS,
   "model_type": "gpt_neo",
@@ -144,6 +154,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "tie_word_embeddings": False,
     "layer_norm_epsilon": 1e-3,
   },
+  "gpt_j": _GPT_J,
   "gpt_neo": _GPT_NEO,
   "gpt_neo_other_options": {
     **_GPT_NEO,

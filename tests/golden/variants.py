@@ -68,17 +68,7 @@ WITHOUT_CLASS = {
 }
 WITH_CLASS = {
   # ALiBi, GELU by its tanh form, LayerNorm before the layers.
-  "bloom": Variant(
-    "lm",
-    (
-      "positions/alibi",
-      "normalization/layer_norm",
-      "attention/scaled",
-      "feed_forward/gelu",
-    ),
-    SQUARE,
-    ("Linear.use_bias=True", "Stack.input_norm=%NORM", UNSCALED),
-  ),
+  "bloom": Variant("bloom", (), SQUARE, ()),
   # ALiBi, exact GELU, LayerNorm without a shift.
   "mpt": Variant(
     "lm",

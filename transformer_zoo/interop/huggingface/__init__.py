@@ -23,6 +23,7 @@ from transformer_zoo.interop.huggingface import xlnet
 from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.interop.huggingface.gpt import Gpt1
 from transformer_zoo.interop.huggingface.gpt import Gpt2
+from transformer_zoo.interop.huggingface.gpt_j import GptJ
 from transformer_zoo.interop.huggingface.gpt_neo import GptNeo
 from transformer_zoo.interop.huggingface.marian import Marian
 
@@ -32,6 +33,7 @@ FAMILIES: tuple[Family, ...] = (
   *bart.FAMILIES,
   Gpt1(),
   Gpt2(),
+  GptJ(),
   GptNeo(),
   *llama.FAMILIES,
   *bert.FAMILIES,
