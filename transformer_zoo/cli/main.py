@@ -31,6 +31,8 @@ COMMANDS = {
   "train": "train",
   "evaluate": "evaluate",
   "infer": "infer",
+  "edit": "edit",
+  "probe": "probe",
   "convert": "convert",
   "checkpoints": "checkpoints",
   "watch": "watch",

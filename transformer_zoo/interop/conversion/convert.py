@@ -117,7 +117,7 @@ def convert(
   )
   with conversion_target.written_aside(target) as folder:
     if to == ZOO:
-      _write_run(folder, found)
+      write_run(folder, found)
     elif to == T5X:
       _write_t5x(folder, found, scanned, report)
     else:
@@ -187,7 +187,8 @@ def _float32(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
   return {name: tensor.astype(_FLOAT32) for name, tensor in tensors.items()}
 
 
-def _write_run(folder: pathlib.Path, source: Source) -> None:
+def write_run(folder: pathlib.Path, source: Source) -> None:
+  """Writes a run of ours: parameters, configuration, files beside them."""
   leaves = {
     orbax_checkpoints.PARAMETERS + name: tensor
     for name, tensor in _float32(source.parameters).items()

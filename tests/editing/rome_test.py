@@ -1,0 +1,225 @@
+"""ROME's algebra, its refusals, and the files of edits."""
+
+import jax
+import numpy as np
+import pytest
+
+from tasks.miniature import facts as world
+from tests import tiny_models
+from transformer_zoo.editing import edits
+from transformer_zoo.editing import facts
+from transformer_zoo.editing import interventions
+from transformer_zoo.editing import rome
+from transformer_zoo.editing import scores
+from transformer_zoo.editing.facts import Fact
+from transformer_zoo.errors import UserError
+
+WORDS = world.Words()
+FACT = Fact("{} lives in the city of", "ada ash", "rome", "oslo")
+SETTINGS = rome.Settings(0, steps=25, weight_decay=0.0)
+
+
+def memory_of(architecture, *parts, scan=False, **macros):
+  model, _ = tiny_models.build(
+    architecture,
+    *parts,
+    VOCAB_SIZE=WORDS.size,
+    SCAN_LAYERS=scan,
+    **macros,
+  )
+  params = tiny_models.random_parameters(interventions.looped(model))
+  start_id = None if architecture == "gpt_2" else 0
+  encoder_text = "is a" if hasattr(model, "encoder") else None
+  reader = facts.Reader(WORDS, start_id, encoder_text)
+  return rome.Memory(interventions.looped(model), params, reader)
+
+
+@pytest.mark.parametrize("architecture", ["gpt_2", "gpt_j", "t5_1_1"])
+def test_a_fact_is_written_and_the_projection_maps_the_key_to_the_value(
+  architecture,
+):
+  memory = memory_of(architecture)
+  before, _ = scores.likelihoods(memory, [FACT.question], [FACT.target])
+  edit = rome.edit(memory, FACT, SETTINGS)
+  changed = rome.Memory(memory.model, edit.apply(memory.params), memory.reader)
+  after, _ = scores.likelihoods(changed, [FACT.question], [FACT.target])
+  assert after[0] > before[0] + 0.3
+  key = rome.keys(memory, [(FACT.prompt, FACT.subject)], 0)[0]
+  found = rome.value(memory, FACT, SETTINGS)
+  kernel = edits.kernel_of(memory.params, edit.path)
+  # The value of one prompt is where the update begins: k W' = k W + delta.
+  np.testing.assert_allclose(
+    key @ (kernel + edit.delta_FD),
+    key @ kernel + found.delta_D,
+    rtol=1e-3,
+    atol=1e-4,
+  )
+
+
+def test_directions_are_the_keys_after_the_inverse_covariance():
+  random = np.random.RandomState(0)
+  sample = random.standard_normal((50, 6))
+  moment = sample.T @ sample / 50
+  key = random.standard_normal(6)
+  expected = np.linalg.inv(moment) @ key
+  np.testing.assert_allclose(
+    rome.direction(key, moment),
+    expected / np.linalg.norm(expected),
+    rtol=1e-5,
+  )
+
+
+def test_moments_do_not_depend_on_batches():
+  memory = memory_of("gpt_2")
+  texts = world.sentences(world.world(8))[:10]
+  one, count = rome.second_moment(memory, texts, 0, batch_size=4)
+  other, same = rome.second_moment(memory, texts, 0, batch_size=10)
+  assert count == same == sum(len(WORDS.encode(text)) for text in texts)
+  np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+
+
+def test_prefixes_are_texts_of_the_model():
+  memory = memory_of("gpt_2")
+  found = rome.sample_prefixes(
+    memory, jax.random.key(0), lengths=(2,), number=3
+  )
+  assert found[0] == "" and 1 < len(found) <= 4
+  assert found == rome.sample_prefixes(
+    memory, jax.random.key(0), lengths=(2,), number=3
+  )
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_an_edit_comes_off_bit_for_bit(tmp_path, scan):
+  memory = memory_of("gpt_2")
+  edit = rome.edit(memory, FACT, SETTINGS)
+  edit.save(tmp_path / "edit.npz")
+  loaded = edits.Edit.load(tmp_path / "edit.npz")
+  params = memory.params
+  if scan:
+    params = tiny_models.stack_layers(params)
+  changed = loaded.apply(params)
+  assert not np.array_equal(
+    edits.kernel_of(changed, edit.path), edits.kernel_of(params, edit.path)
+  )
+  back = loaded.remove(changed)
+  jax.tree.map(np.testing.assert_array_equal, back, params)
+  with pytest.raises(UserError, match="is there already in this checkpoint$"):
+    loaded.apply(changed)
+  with pytest.raises(UserError, match="is not there in this checkpoint$"):
+    loaded.remove(params)
+
+
+def test_edits_come_off_in_the_reverse_of_their_order():
+  memory = memory_of("gpt_2")
+  first = rome.edit(memory, FACT, SETTINGS)
+  once = first.apply(memory.params)
+  second = rome.edit(
+    rome.Memory(memory.model, once, memory.reader),
+    Fact("{} speaks the language of", "ben elm", "latin"),
+    SETTINGS,
+  )
+  twice = second.apply(once)
+  with pytest.raises(UserError, match="^the edit is not the last one of this"):
+    first.remove(twice)
+  with pytest.raises(UserError, match="^the edit is not made for this"):
+    second.apply(memory.params)
+  back = first.remove(second.remove(twice))
+  jax.tree.map(np.testing.assert_array_equal, back, memory.params)
+
+
+def test_large_weights_come_off_too():
+  """Whatever the sizes of weights and change, down to the last bit."""
+  random = np.random.RandomState(0)
+  kernel = (
+    random.standard_normal((64, 48)) * 10.0 ** random.randint(-6, 4, (64, 48))
+  ).astype(np.float32)
+  left, right = random.standard_normal((64, 2)), random.standard_normal((2, 48))
+  edit = edits.Edit.make("a/kernel", kernel, left, right)
+  params = {"a": {"kernel": kernel}}
+  back = edit.remove(edit.apply(params))
+  np.testing.assert_array_equal(
+    back["a"]["kernel"].view(np.uint32), kernel.view(np.uint32)
+  )
+
+
+@pytest.mark.parametrize(
+  ("call", "sentence"),
+  [
+    (
+      lambda: facts.of_words("ada ash lives in", "eva fir", "rome"),
+      "the subject 'eva fir' stands nowhere in the prompt 'ada ash lives in'; "
+      "name words that stand there once, or write {} in their place",
+    ),
+    (
+      lambda: Fact("lives in", "ada ash", "rome"),
+      "the prompt 'lives in' has no place for the subject 'ada ash'; write it "
+      "once as {}",
+    ),
+    (
+      lambda: Fact("{} lives in", "ada ash", " "),
+      "the target of a fact is ' '; give it a text that is not empty",
+    ),
+    (
+      lambda: memory_of("gpt_2").layer(7),
+      "there is no layer 7; the decoder has layers 0 to 1",
+    ),
+    (
+      lambda: rome.edit(memory_of("gpt_2"), FACT, rome.Settings(1)),
+      "layer 1 is the last, so that nothing after the subject 'ada ash' reads "
+      "what it says there; choose an earlier layer",
+    ),
+    (
+      lambda: rome.Memory(tiny_models.build("bert")[0], {}, None),
+      "ROME edits what a decoder says next, and EncoderOnly has none; zoo edit "
+      "needs a language model or an encoder-decoder",
+    ),
+    (
+      lambda: rome.direction(np.ones(3), np.ones((3, 3))),
+      "the covariance of keys has rank 1 and the layer 3 features, so that "
+      "nothing inverts it; give more text, or --ridge 1e-4",
+    ),
+    (
+      lambda: rome.Settings(0, steps=0),
+      "steps of an edit is 0; it must be at least 1",
+    ),
+    (
+      lambda: edits.kernel_of(memory_of("gpt_2").params, "decoder/layers_9/x"),
+      "the model has no decoder/layers_9/x; `zoo inspect model` lists its "
+      "parameters",
+    ),
+    (
+      lambda: edits.Edit.load("nowhere.npz"),
+      "there is no edit 'nowhere.npz'; `zoo edit` writes one",
+    ),
+  ],
+)
+def test_refusals(call, sentence):
+  with pytest.raises(UserError) as raised:
+    call()
+  assert str(raised.value) == sentence
+
+
+def test_layers_that_share_a_network_are_refused():
+  model, _ = tiny_models.build("lm", bindings=("Stack.shared=('mlp',)",))
+  with pytest.raises(UserError, match="^the layers share their feed-forward"):
+    rome.Memory(model, {}, None).layer(0)
+
+
+def test_scores_of_a_fact():
+  memory = memory_of("gpt_2")
+  told = world.world(24)
+  fact = Fact(**world.request(told[0], told))
+  found = scores.score(memory, fact)
+  assert {"efficacy", "paraphrase", "neighbourhood", "essence"} <= set(found)
+  swapped = scores.score(
+    memory,
+    Fact(
+      fact.prompt, fact.subject, fact.true_target, fact.target, fact.paraphrases
+    ),
+  )
+  assert found["efficacy"] + swapped["efficacy"] == 100
+  assert found["efficacy_margin"] == pytest.approx(-swapped["efficacy_margin"])
+  three = {"efficacy": 100.0, "paraphrase": 50.0, "neighbourhood": 100.0}
+  means = scores.mean([three])
+  assert means["score"] == pytest.approx(75.0)

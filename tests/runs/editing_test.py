@@ -1,0 +1,141 @@
+"""`zoo edit` on a Hugging Face directory of GPT-2's shape, whole."""
+
+import json
+
+from flax import traverse_util
+import numpy as np
+import pytest
+import tokenizers
+from tokenizers import models
+from tokenizers import pre_tokenizers
+
+from tests import tiny_models
+from transformer_zoo.editing import scores
+from transformer_zoo.interop.conversion import sources
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import writing
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.runs import editing
+
+PROMPT = "w7 w9 w11"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+  """A GPT-2 of random parameters and words w1 to w47."""
+  folder = tmp_path_factory.mktemp("edit") / "theirs"
+  model, _ = tiny_models.build("gpt_2", HEAD_DIM=6, MLP_DIM=96)
+  parameters = traverse_util.flatten_dict(
+    tiny_models.random_parameters(model), sep="/"
+  )
+  folder.mkdir()
+  family = family_of({"model_type": "gpt2"})
+  writing.write_directory(
+    folder,
+    family,
+    family.config(model),
+    {name: Tensor.of(array) for name, array in parameters.items()},
+  )
+  pieces = ["<|endoftext|>", *(f"w{i}" for i in range(1, 48))]
+  tokenizer = tokenizers.Tokenizer(
+    models.WordLevel({p: i for i, p in enumerate(pieces)}, pieces[0])
+  )
+  tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+  tokenizer.add_special_tokens([pieces[0]])
+  tokenizer.save(str(folder / "tokenizer.json"))
+  (folder / "tokenizer_config.json").write_text(
+    json.dumps({"eos_token": pieces[0]})
+  )
+  return folder
+
+
+def parameters(path):
+  found = sources.open_source(path, report=lambda line: None).parameters
+  return {name: np.asarray(tensor.read()) for name, tensor in found.items()}
+
+
+@pytest.mark.slow
+def test_an_edit_is_made_put_in_and_taken_out(checkpoint, zoo, tmp_path):
+  text = tmp_path / "text.txt"
+  lines = (
+    f"w{i} w{i % 7 + 1} w{i % 11 + 1} w{i % 5 + 1}" for i in range(1, 48)
+  )
+  text.write_text("\n".join(lines))
+  edit, covariance = tmp_path / "edit.npz", tmp_path / "c.npz"
+  words = [
+    *("edit", checkpoint, PROMPT, "--subject=w9", "--target=w8", "--layer=0"),
+    *(f"--text={text}", f"--edit={edit}", f"--covariance={covariance}"),
+    "--ridge=1e-3",
+  ]
+  code, output, error = zoo(*words)
+  assert code == 0, error
+  said = json.loads(output)
+  assert said["parameter"] == "decoder/layers_0/mlp/wo/kernel"
+  before, after = (said["log_likelihood"][k] for k in ("before", "after"))
+  assert after > before + 0.3
+  assert said["cost"]["bytes"] < 20_000 and said["cost"]["model_flops"] > 0
+  with np.load(covariance) as stored:
+    assert stored["moment"].shape == (96, 96)
+  edited, back = tmp_path / "edited", tmp_path / "back"
+  for source, option, target in (
+    (checkpoint, "apply", edited),
+    (edited, "remove", back),
+  ):
+    code, _, error = zoo(
+      "edit", source, f"--{option}={edit}", f"--output={target}"
+    )
+    assert code == 0, error
+  first, changed, last = map(parameters, (checkpoint, edited, back))
+  different = [n for n in first if not np.array_equal(first[n], changed[n])]
+  assert different == [said["parameter"]]
+  assert all(np.array_equal(first[name], last[name]) for name in first)
+  found, _ = scores.likelihoods(
+    editing.open_memory(str(edited)), [PROMPT], ["w8"]
+  )
+  assert found[0] == pytest.approx(after, rel=1e-4)
+  code, output, error = zoo("infer", f"--checkpoint={edited}", PROMPT)
+  assert code == 0, error
+  code, _, error = zoo(
+    "edit", edited, f"--apply={edit}", f"--output={tmp_path / 'x'}"
+  )
+  assert code == 2 and "is there already in this checkpoint" in error
+
+
+@pytest.mark.slow
+def test_traces_are_drawn(checkpoint, zoo, tmp_path):
+  code, output, error = zoo(
+    "edit", checkpoint, PROMPT, "--subject=w9", f"--trace={tmp_path / 'trace'}"
+  )
+  assert code == 0, error
+  said = json.loads(output)
+  assert len(said["largest"]) == 5
+  assert "<svg" in (tmp_path / "trace.svg").read_text()
+  with np.load(tmp_path / "trace.npz") as stored:
+    assert stored["effects_LN"].shape == (3, 2)
+    assert stored["tokens"].tolist() == ["w7", "w9", "w11"]
+
+
+@pytest.mark.parametrize(
+  ("words", "sentence"),
+  [
+    ([PROMPT], "give one of --target, --apply, --remove and --trace, not none"),
+    ([PROMPT, "--target=w5"], "--target needs --subject; add it"),
+    (
+      [PROMPT, "--target=w5", "--subject=w4", "--layer=1", "--edit=e.npz"],
+      "the subject 'w4' stands nowhere in the prompt 'w7 w9 w11'",
+    ),
+    (
+      [PROMPT, "--target=w5", "--subject=w9", "--layer=4", "--edit=e.npz"],
+      "there is no layer 4; the decoder has layers 0 to 1",
+    ),
+    (
+      [PROMPT, "--trace=t", "--subject=w9", "--restore=all"],
+      "nothing called 'all' is restored; choose among states, mlp, attention",
+    ),
+    (["--apply=e.npz"], "--apply needs --output, a folder that does not exist"),
+  ],
+)
+def test_refusals(checkpoint, zoo, words, sentence):
+  code, _, error = zoo("edit", checkpoint, *words)
+  assert code == 2
+  assert sentence in error

@@ -1,0 +1,174 @@
+"""Writes a fact into a checkpoint (ROME), traces where it lies, undoes it.
+
+PROMPT names the subject, which --subject says. With --target an edit is made
+and written to --edit, a small .npz; --text is what the covariance of keys is
+taken from, without which it is the identity. --apply and --remove write to
+--output a checkpoint with that edit, or again without it, bit for bit. --trace
+writes FILE.svg and FILE.npz: how much of the answer each state of each token
+gives back when the subject is disturbed. JSON goes to standard output.
+"""
+
+import argparse
+import json
+import pathlib
+
+from transformer_zoo.errors import UserError
+
+SUMMARY = "write a fact into a checkpoint, trace it, or undo an edit"
+EXAMPLE = (
+  "zoo edit runs/gpt_2 'The capital of France is' --subject France \\\n"
+  "    --target Rome --layer 5 --text corpus.txt --edit rome.npz"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+  """Adds the checkpoint, the fact, the constants, and what is written."""
+  parser.add_argument(
+    "checkpoint", metavar="CHECKPOINT", help="run folder or Hugging Face one"
+  )
+  parser.add_argument(
+    "prompt", nargs="?", metavar="PROMPT", help="the words before the answer"
+  )
+  parser.add_argument("--subject", help="the words of PROMPT it is about")
+  parser.add_argument("--target", help="the answer that the model is to give")
+  parser.add_argument(
+    "--layer", type=int, metavar="N", help="the layer to edit, from 0 on"
+  )
+  parser.add_argument(
+    "--text", metavar="FILE", help="texts of the covariance, one a line"
+  )
+  parser.add_argument(
+    "--covariance",
+    metavar="FILE.npz",
+    help="the covariance, read if it is there and written if not",
+  )
+  parser.add_argument(
+    "--ridge",
+    type=float,
+    default=0.0,
+    metavar="X",
+    help="added to the covariance's diagonal, in units of its mean",
+  )
+  parser.add_argument(
+    "--steps", type=int, default=20, metavar="N", help="evaluations of the loss"
+  )
+  parser.add_argument(
+    "--encoder_text",
+    metavar="TEXT",
+    help="what an encoder reads, where PROMPT is the decoder's",
+  )
+  parser.add_argument(
+    "--vocabulary", metavar="FILE", help="if none lies beside the checkpoint"
+  )
+  parser.add_argument("--edit", metavar="FILE.npz", help="where the edit goes")
+  parser.add_argument("--apply", metavar="FILE.npz", help="the edit to put in")
+  parser.add_argument("--remove", metavar="FILE.npz", help="the edit to undo")
+  parser.add_argument(
+    "--output", metavar="DIR", help="the checkpoint to write, a run folder"
+  )
+  parser.add_argument(
+    "--trace", metavar="FILE", help="write FILE.svg and FILE.npz"
+  )
+  parser.add_argument(
+    "--restore",
+    default="states",
+    metavar="WHAT",
+    help="what --trace restores: states, mlp or attention",
+  )
+
+
+def run(arguments: argparse.Namespace) -> None:
+  """Makes, applies, removes or traces, and prints what was done."""
+  asked = [
+    name
+    for name in ("target", "apply", "remove", "trace")
+    if getattr(arguments, name) is not None
+  ]
+  if len(asked) != 1:
+    raise UserError(
+      "zoo edit does one thing at a time: give one of --target, --apply, "
+      f"--remove and --trace, not {' and '.join(asked) or 'none'}"
+    )
+  (asked,) = asked
+  if asked in ("apply", "remove"):
+    print(json.dumps(_written(arguments, asked)))
+    return
+  needed = ["prompt", "subject"]
+  needed += ["layer", "edit"] if asked == "target" else []
+  for name in needed:
+    if getattr(arguments, name) is None:
+      word = "PROMPT" if name == "prompt" else f"--{name}"
+      raise UserError(f"--{asked} needs {word}; add it")
+  from transformer_zoo.runs import editing
+
+  memory = editing.open_memory(
+    arguments.checkpoint,
+    vocabulary_path=arguments.vocabulary,
+    encoder_text=arguments.encoder_text,
+  )
+  made = _made if asked == "target" else _traced
+  print(json.dumps(made(arguments, memory), ensure_ascii=False))
+
+
+def _written(arguments, asked) -> dict:
+  from transformer_zoo.runs import editing
+
+  if arguments.output is None:
+    raise UserError(f"--{asked} needs --output, a folder that does not exist")
+  edit = editing.write(
+    arguments.checkpoint,
+    getattr(arguments, asked),
+    arguments.output,
+    remove=asked == "remove",
+  )
+  return {"output": arguments.output, "parameter": edit.path}
+
+
+def _made(arguments, memory) -> dict:
+  from transformer_zoo.editing import facts
+  from transformer_zoo.editing import rome
+  from transformer_zoo.editing import scores
+  from transformer_zoo.runs import editing
+
+  fact = facts.of_words(arguments.prompt, arguments.subject, arguments.target)
+  settings = rome.Settings(
+    arguments.layer, steps=arguments.steps, ridge=arguments.ridge
+  )
+  texts = []
+  if arguments.text:
+    content = pathlib.Path(arguments.text).read_text(encoding="utf-8")
+    texts = [line for line in content.splitlines() if line.strip()]
+  moment_FF = editing.moment(
+    memory, settings.layer, texts=texts, path=arguments.covariance
+  )
+  edit = editing.make(memory, fact, settings, moment_FF=moment_FF)
+  edit.save(arguments.edit)
+  changed = rome.Memory(memory.model, edit.apply(memory.params), memory.reader)
+  likelihoods = {}
+  for name, each in {"before": memory, "after": changed}.items():
+    found, _ = scores.likelihoods(each, [fact.question], [fact.target])
+    likelihoods[name] = float(found[0])
+  return {
+    "edit": arguments.edit,
+    "parameter": edit.path,
+    "log_likelihood": likelihoods,
+    "cost": edit.notes["cost"],
+  }
+
+
+def _traced(arguments, memory) -> dict:
+  from transformer_zoo.editing import facts
+  from transformer_zoo.editing import tracing
+
+  fact = facts.of_words(arguments.prompt, arguments.subject, "x")
+  found = tracing.trace(
+    memory, fact, tracing.noise_level(memory, [fact]), kind=arguments.restore
+  )
+  found.plot(f"{arguments.trace}.svg")
+  found.save(f"{arguments.trace}.npz")
+  return {
+    "answer": found.answer,
+    "clean": found.clean,
+    "disturbed": found.disturbed,
+    "largest": found.table()[:5],
+  }

@@ -1,0 +1,450 @@
+"""ROME: one fact written into one layer (Meng et al. 2022, section 3).
+
+The output projection of a feed-forward network is an associative memory: what
+enters it at the last token of a subject is a key k, what leaves it a value v.
+Of all matrices that map k* to v*, the edited one disturbs the others least,
+
+  W + u (v* - k W) / (k . u),   u = C^-1 k* / |C^-1 k*|
+
+where C = E[k k^T] over a text (equation 2; kernels are [in, out] here). The
+constants are those of `hparams/ROME/gpt2-xl.json` in the authors' repository.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+import dataclasses
+import functools
+from typing import Any
+
+from flax import linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from transformer_zoo.editing import edits
+from transformer_zoo.editing import interventions
+from transformer_zoo.editing.facts import Fact
+from transformer_zoo.editing.facts import GAP
+from transformer_zoo.editing.facts import Reader
+from transformer_zoo.errors import UserError
+
+# What the essence of a subject is read from, and kept.
+_ESSENCE = f"{GAP} is a"
+_BEST = 5  # of which a prefix is sampled
+_NO_PREFIX = ("",)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+  """The constants of an edit.
+
+  Attributes:
+    layer: The number of the edited layer, from 0 on; 17 of 48 in GPT-2 XL, 5 of
+      28 in GPT-J.
+    steps: The number of evaluations of the loss; one fewer of Adam's steps.
+    learning_rate: That of Adam.
+    kl_factor: The factor of the divergence of what follows "{} is a".
+    weight_decay: The factor of |delta| / |v|^2.
+    clamp: The largest |delta| / |v|.
+    least_loss: A loss below which the search ends.
+    ridge: What is added to the diagonal of C, in units of its mean; 0 in the
+      paper, whose 100,000 texts give C its full rank.
+  """
+
+  layer: int
+  steps: int = 20
+  learning_rate: float = 0.5
+  kl_factor: float = 0.0625
+  weight_decay: float = 0.5
+  clamp: float = 4.0
+  least_loss: float = 0.05
+  ridge: float = 0.0
+
+  def __post_init__(self):
+    least = {"steps": 1, "layer": 0, "ridge": 0, "kl_factor": 0}
+    for name, smallest in least.items():
+      if getattr(self, name) < smallest:
+        raise UserError(
+          f"{name} of an edit is {getattr(self, name)}; it must be at least "
+          f"{smallest}"
+        )
+    for name in ("learning_rate", "clamp"):
+      if not getattr(self, name) > 0:
+        raise UserError(
+          f"{name} of an edit is {getattr(self, name)}; it must be positive"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+  """A model whose facts are edited.
+
+  Attributes:
+    model: A decoder-only model or an encoder-decoder of looped layers
+      (`interventions.looped`), as both have a `decoder`.
+    params: Its parameters.
+    reader: How it reads texts.
+  """
+
+  model: nn.Module
+  params: Any
+  reader: Reader
+
+  def __post_init__(self):
+    if not hasattr(self.model, "decoder"):
+      raise UserError(
+        f"ROME edits what a decoder says next, and {type(self.model).__name__} "
+        "has none; zoo edit needs a language model or an encoder-decoder"
+      )
+
+  def layer(self, number: int) -> str:
+    """The path of a layer.
+
+    Raises:
+      UserError: There is none of that number, or it has no output projection.
+    """
+    stack = self.model.decoder.stack
+    if not 0 <= number < stack.num_layers:
+      raise UserError(
+        f"there is no layer {number}; the decoder has layers 0 to "
+        f"{stack.num_layers - 1}"
+      )
+    if not hasattr(getattr(stack.layer, "mlp", None), "wo"):
+      raise UserError(
+        f"layer {number} has no projection mlp/wo, which ROME edits; choose an "
+        "architecture with parts/feed_forward/*.gin"
+      )
+    if stack.num_groups is not None or "mlp" in stack.shared:
+      raise UserError(
+        "the layers share their feed-forward network, so that an edit of one "
+        "changes them all; edit a model with Stack.num_groups = None and "
+        "Stack.shared = ()"
+      )
+    return f"decoder/layers_{number}"
+
+
+def kernel_path(layer: str) -> str:
+  """The name of the edited kernel of a layer's path."""
+  return f"{layer}/mlp/wo/kernel"
+
+
+def second_moment(
+  memory: Memory, texts: Iterable[str], layer: int, *, batch_size: int = 8
+) -> tuple[np.ndarray, int]:
+  """Returns C = E[k k^T] [F, F] over the tokens of texts, and their number.
+
+  It is not centred, in float64 on the host.
+
+  Args:
+    memory: The model.
+    texts: The texts.
+    layer: The number of the layer.
+    batch_size: The number of texts of a batch.
+
+  Raises:
+    UserError: There is no text.
+  """
+  path = f"{memory.layer(layer)}/mlp/wo"
+
+  @jax.jit
+  def sums(params, batch, mask_BL):
+    _, read = interventions.apply(memory.model, params, batch, inputs_of=[path])
+    keys_BLF = read[path].astype(jnp.float32) * mask_BL[..., None]
+    return jnp.einsum("blf,blg->fg", keys_BLF, keys_BLF)
+
+  total, count = 0.0, 0
+  texts = list(texts)
+  if not texts:
+    raise UserError("there is no text to take the covariance of keys from")
+  for start in range(0, len(texts), batch_size):
+    chunk = texts[start : start + batch_size]
+    rows = memory.reader.rows(chunk + [chunk[0]] * (batch_size - len(chunk)))
+    width = rows.weights_BL.shape[1]
+    lengths_B = np.where(np.arange(batch_size) < len(chunk), rows.lengths_B, 0)
+    mask_BL = np.arange(width)[None] < lengths_B[:, None]
+    total += np.asarray(
+      sums(memory.params, rows.batch, mask_BL.astype(np.float32)), np.float64
+    )
+    count += int(mask_BL.sum())
+  return total / count, count
+
+
+def sample_prefixes(
+  memory: Memory,
+  key: jax.Array,
+  *,
+  lengths: Sequence[int] = (5, 10),
+  number: int = 10,
+) -> list[str]:
+  """Texts that the model begins with, after which prompts are averaged.
+
+  `number` texts of each length, every token one of the 5 likeliest; and the
+  empty text, which comes first (`get_context_templates` of the repository).
+
+  Args:
+    memory: The model.
+    key: A random key.
+    lengths: The numbers of tokens.
+    number: The number of texts of each length.
+  """
+  vocabulary, start_id = memory.reader.vocabulary, memory.reader.start_id
+  if start_id is None:
+    first = (vocabulary.bos_id, vocabulary.eos_id, vocabulary.pad_id)
+    start_id = next(i for i in first if i is not None)
+  longest = max(lengths)
+  tokens_BL = np.full((number, longest + 1), vocabulary.pad_id, np.int32)
+  tokens_BL[:, 0] = start_id
+  rows = memory.reader.rows(["a"] * number)
+
+  @jax.jit
+  def next_tokens(params, tokens_BL, place, key):
+    batch = {**rows.batch, "decoder_input_tokens": tokens_BL}
+    logits_BLV, _ = interventions.apply(memory.model, params, batch)
+    best_BK, ids_BK = jax.lax.top_k(logits_BLV[:, place], _BEST)
+    chosen_B = jax.random.categorical(key, best_BK)
+    return jnp.take_along_axis(ids_BK, chosen_B[:, None], axis=1)[:, 0]
+
+  prefixes = [""]
+  for draw, length in enumerate(lengths):
+    made_BL = tokens_BL.copy()
+    for place in range(length):
+      each = jax.random.fold_in(key, draw * longest + place)
+      made_BL[:, place + 1] = next_tokens(memory.params, made_BL, place, each)
+    for row in made_BL[:, 1 : length + 1]:
+      text = vocabulary.decode(row).replace(GAP, "").strip()
+      if text:
+        prefixes.append(f"{text}. ")
+  return prefixes
+
+
+def keys(
+  memory: Memory, facts: Sequence[tuple[str, str]], layer: int
+) -> np.ndarray:
+  """What enters the projection at the last tokens of subjects, [B, F].
+
+  Args:
+    memory: The model.
+    facts: Prompts with `{}`, and their subjects.
+    layer: The number of the layer.
+  """
+  keys_BF, _ = _keys_and_values(memory, facts, memory.layer(layer))
+  return np.asarray(keys_BF)
+
+
+def direction(
+  key_F: np.ndarray, moment_FF: np.ndarray | None, ridge: float = 0.0
+) -> np.ndarray:
+  """Returns u = C^-1 k / |C^-1 k|, float32.
+
+  Args:
+    key_F: The mean key k* of a subject.
+    moment_FF: C; the identity if None.
+    ridge: As in `Settings`.
+
+  Raises:
+    UserError: C has no inverse.
+  """
+  key_F = np.asarray(key_F, np.float64)
+  solved_F = key_F
+  if moment_FF is not None:
+    size = len(moment_FF)
+    matrix = moment_FF + ridge * np.trace(moment_FF) / size * np.eye(size)
+    rank = np.linalg.matrix_rank(matrix, hermitian=True)
+    if rank < size:
+      raise UserError(
+        f"the covariance of keys has rank {rank} and the layer {size} "
+        "features, so that nothing inverts it; give more text, or --ridge 1e-4"
+      )
+    solved_F = np.linalg.solve(matrix, key_F)
+  return (solved_F / np.linalg.norm(solved_F)).astype(np.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+  """The value that makes a model say the target.
+
+  Attributes:
+    before_D: The value at the subject of the first prompt.
+    delta_D: What is added to it.
+    losses: The loss, its first part and the divergence at each step.
+  """
+
+  before_D: np.ndarray
+  delta_D: np.ndarray
+  losses: list[dict[str, float]]
+
+
+def value(
+  memory: Memory,
+  fact: Fact,
+  settings: Settings,
+  prefixes: Sequence[str] = _NO_PREFIX,
+) -> Value:
+  """Searches v* by gradient descent (equation 4).
+
+  The loss is the mean over prefixes of the target's mean negative
+  log-likelihood, and `kl_factor` times the divergence of what follows the
+  subject in "{} is a" from what did, and `weight_decay` |delta| / |v|^2.
+
+  Args:
+    memory: The model.
+    fact: The fact.
+    settings: The constants.
+    prefixes: What precedes the prompt; the first gives v.
+  """
+  path = f"{memory.layer(settings.layer)}/mlp"
+  prompts = [(p + fact.prompt, fact.subject, fact.target) for p in prefixes]
+  rows = memory.reader.of_facts(prompts)
+  width = rows.weights_BL.shape[1]
+  last = memory.model.decoder.stack.num_layers - 1
+  if settings.layer == last and (rows.places_B < rows.last_B).all():
+    raise UserError(
+      f"layer {last} is the last, so that nothing after the subject "
+      f"{fact.subject!r} reads what it says there; choose an earlier layer"
+    )
+  essence = memory.reader.of_facts([(_ESSENCE, fact.subject, "")], width=width)
+
+  def with_delta(params, batch, places_B, delta_D):
+    rows_B = jnp.arange(len(places_B))
+
+    def add(output_BLD):
+      # Cast: a model may compute in bfloat16.
+      return output_BLD.at[rows_B, places_B].add(
+        delta_D.astype(output_BLD.dtype)
+      )
+
+    logits_BLV, read = interventions.apply(
+      memory.model, params, batch, outputs_of=[path], changes={path: add}
+    )
+    return jax.nn.log_softmax(logits_BLV), read[path][rows_B, places_B]
+
+  @jax.jit
+  def start(params, zero_D):
+    _, values_BD = with_delta(params, rows.batch, rows.places_B, zero_D)
+    logs_BLV, _ = with_delta(params, essence.batch, essence.places_B, zero_D)
+    return values_BD[0], logs_BLV[0, essence.places_B[0]]
+
+  targets_BL1 = rows.batch["decoder_target_tokens"][..., None]
+
+  def loss(delta_D, params, before_D, known_V):
+    logs_BLV, _ = with_delta(params, rows.batch, rows.places_B, delta_D)
+    logs_BL = jnp.take_along_axis(logs_BLV, targets_BL1, axis=-1)[..., 0]
+    weights_BL = rows.weights_BL
+    nll_B = -(logs_BL * weights_BL).sum(1) / weights_BL.sum(1)
+    logs_BLV, _ = with_delta(params, essence.batch, essence.places_B, delta_D)
+    now_V = logs_BLV[0, essence.places_B[0]]
+    divergence = jnp.sum(jnp.exp(known_V) * (known_V - now_V))
+    terms = {
+      "target": nll_B.mean(),
+      "divergence": settings.kl_factor * divergence,
+      "decay": settings.weight_decay
+      * _norm(delta_D)
+      / jnp.sum(jnp.square(before_D)),
+    }
+    return sum(terms.values()), terms
+
+  optimizer = optax.adam(settings.learning_rate)
+
+  @jax.jit
+  def step(delta_D, state, params, before_D, known_V):
+    gradient_D = jax.grad(loss, has_aux=True)(
+      delta_D, params, before_D, known_V
+    )[0]
+    update_D, state = optimizer.update(gradient_D, state)
+    delta_D = optax.apply_updates(delta_D, update_D)
+    most = settings.clamp * jnp.linalg.norm(before_D)
+    length = jnp.linalg.norm(delta_D)
+    return delta_D * jnp.where(length > most, most / length, 1.0), state
+
+  width_D = edits.kernel_of(
+    memory.params, kernel_path(memory.layer(settings.layer))
+  ).shape[1]
+  delta_D = jnp.zeros(width_D, jnp.float32)
+  before_D, known_V = start(memory.params, delta_D)
+  before_D = before_D.astype(jnp.float32)
+  state = optimizer.init(delta_D)
+  measure = jax.jit(loss)
+  losses = []
+  for number in range(settings.steps):
+    total, terms = measure(delta_D, memory.params, before_D, known_V)
+    losses.append({"loss": float(total), **jax.tree.map(float, terms)})
+    if float(total) < settings.least_loss or number == settings.steps - 1:
+      break
+    delta_D, state = step(delta_D, state, memory.params, before_D, known_V)
+  return Value(np.asarray(before_D), np.asarray(delta_D), losses)
+
+
+def edit(
+  memory: Memory,
+  fact: Fact,
+  settings: Settings,
+  *,
+  moment_FF: np.ndarray | None = None,
+  prefixes: Sequence[str] = _NO_PREFIX,
+) -> edits.Edit:
+  """Makes the edit that writes a fact into a layer.
+
+  Args:
+    memory: The model; its parameters stay as they are.
+    fact: The fact.
+    settings: The constants.
+    moment_FF: C of the layer (`second_moment`); the identity if None.
+    prefixes: What precedes prompts (`sample_prefixes`).
+
+  Raises:
+    UserError: The layer is not there or has no projection, or C no inverse.
+  """
+  layer = memory.layer(settings.layer)
+  prompts = [(prefix + fact.prompt, fact.subject) for prefix in prefixes]
+  mean_F = keys(memory, prompts, settings.layer).mean(0)
+  left_F = direction(mean_F, moment_FF, settings.ridge)
+  found = value(memory, fact, settings, prefixes)
+  keys_BF, values_BD = _keys_and_values(
+    memory, [(fact.prompt, fact.subject)], layer
+  )
+  key_F, value_D = np.asarray(keys_BF[0]), np.asarray(values_BD[0])
+  wanted_D = found.before_D + found.delta_D
+  right_D = (wanted_D - value_D) / np.dot(key_F, left_F)
+  path = kernel_path(layer)
+  return edits.Edit.make(
+    path,
+    edits.kernel_of(memory.params, path),
+    left_F[:, None],
+    right_D[None],
+    notes={
+      "method": "ROME",
+      "fact": [fact.prompt, fact.subject, fact.target],
+      "settings": dataclasses.asdict(settings),
+      "losses": found.losses,
+    },
+  )
+
+
+def _keys_and_values(memory, facts, layer) -> tuple[jax.Array, jax.Array]:
+  """Inputs of the projection and outputs of the network, [B, F] and [B, D]."""
+  rows = memory.reader.of_facts([(*fact, "") for fact in facts])
+  compute = _compiled(memory.model, f"{layer}/mlp/wo", f"{layer}/mlp")
+  return compute(memory.params, rows.batch, rows.places_B)
+
+
+@functools.cache
+def _compiled(model: nn.Module, projection: str, network: str) -> Callable:
+  @jax.jit
+  def compute(params, batch, places_B):
+    _, read = interventions.apply(
+      model, params, batch, inputs_of=[projection], outputs_of=[network]
+    )
+    rows_B = jnp.arange(len(places_B))
+    return tuple(
+      read[path][rows_B, places_B].astype(jnp.float32)
+      for path in (projection, network)
+    )
+
+  return compute
+
+
+def _norm(x: jax.Array) -> jax.Array:
+  """The Euclidean norm, whose gradient at 0 is 0 and not NaN."""
+  squares = jnp.sum(jnp.square(x))
+  positive = jnp.where(squares > 0, squares, 1.0)
+  return jnp.where(squares > 0, jnp.sqrt(positive), 0.0)

@@ -1,0 +1,165 @@
+"""Edits of checkpoints: opened, edited, traced and written."""
+
+from collections.abc import Sequence
+import dataclasses
+import os
+import pathlib
+import time
+from typing import Any
+
+from flax import traverse_util
+import jax
+import numpy as np
+
+from transformer_zoo.editing import edits
+from transformer_zoo.editing import facts
+from transformer_zoo.editing import rome
+from transformer_zoo.editing.facts import Fact
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop.conversion import convert
+from transformer_zoo.interop.conversion import sources
+from transformer_zoo.interop.conversion import target as conversion_target
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.runs import opened
+
+
+def open_memory(
+  path: str,
+  *,
+  vocabulary_path: str | None = None,
+  encoder_text: str | None = None,
+) -> rome.Memory:
+  """Opens a checkpoint for edits, its parameters in memory.
+
+  Args:
+    path: The path of a run, a step of one, or a Hugging Face directory.
+    vocabulary_path: The path of its vocabulary, if nothing beside it has one.
+    encoder_text: What the encoder of an encoder-decoder reads; empty if None.
+
+  Raises:
+    UserError: There is no such checkpoint, vocabulary, or decoder.
+  """
+  found = opened.open_checkpoint(path, vocabulary_path)
+  has_encoder = hasattr(found.model, "encoder")
+  reader = facts.Reader(
+    found.vocabulary,
+    found.start_id,
+    (encoder_text or "") if has_encoder else None,
+  )
+  return rome.Memory(found.model, found.params, reader)
+
+
+def moment(
+  memory: rome.Memory,
+  layer: int,
+  *,
+  texts: Sequence[str] = (),
+  path: str | None = None,
+) -> np.ndarray | None:
+  """The covariance of keys of a layer, read from a file or computed.
+
+  Args:
+    memory: The model.
+    layer: The number of the layer.
+    texts: The texts whose tokens it is of, if there is no file yet.
+    path: The .npz to read, or to write if it is not there; None for no file.
+
+  Returns:
+    C [F, F], or None without texts and file.
+
+  Raises:
+    UserError: The file is that of another layer or matrix.
+  """
+  kernel = edits.kernel_of(memory.params, rome.kernel_path(memory.layer(layer)))
+  if path and pathlib.Path(path).is_file():
+    with np.load(path) as stored:
+      found, of_layer = stored["moment"], int(stored["layer"])
+    if of_layer != layer or len(found) != len(kernel):
+      raise UserError(
+        f"{path!r} has the covariance of layer {of_layer}, {len(found)} "
+        f"features, and layer {layer} has {len(kernel)}; name another file"
+      )
+    return found
+  if not texts:
+    return None
+  found, count = rome.second_moment(memory, texts, layer)
+  if path:
+    np.savez(path, moment=found, layer=layer, tokens=count)
+  return found
+
+
+def make(
+  memory: rome.Memory,
+  fact: Fact,
+  settings: rome.Settings,
+  *,
+  moment_FF: np.ndarray | None,
+  prefixes: int = 10,
+  seed: int = 0,
+) -> edits.Edit:
+  """Makes an edit by ROME, with its cost among the notes.
+
+  Args:
+    memory: The model.
+    fact: The fact.
+    settings: The constants.
+    moment_FF: C; the identity if None.
+    prefixes: The number of sampled prefixes of 5 tokens, and of 10.
+    seed: That of the prefixes.
+  """
+  started = time.monotonic()
+  before = rome.sample_prefixes(memory, jax.random.key(seed), number=prefixes)
+  made = rome.edit(memory, fact, settings, moment_FF=moment_FF, prefixes=before)
+  cost = {
+    "seconds": round(time.monotonic() - started, 2),
+    "model_flops": _flops(memory, fact, settings, before),
+    "bytes": made.left_FR.nbytes + made.right_RD.nbytes + len(made.rounding),
+  }
+  return dataclasses.replace(made, notes={**made.notes, "cost": cost})
+
+
+def write(
+  path: str,
+  edit_path: str | os.PathLike[str],
+  target: str,
+  *,
+  remove: bool = False,
+) -> edits.Edit:
+  """Writes a checkpoint with an edit, or without one, as a run of ours.
+
+  Args:
+    path: The path of the checkpoint.
+    edit_path: The path of the edit.
+    target: The folder to write, which does not exist.
+    remove: Whether the edit comes off.
+
+  Returns:
+    The edit.
+
+  Raises:
+    UserError: The edit is not of this checkpoint, or the target exists.
+  """
+  conversion_target.check_absent(pathlib.Path(target))
+  found = sources.open_source(path)
+  edit = edits.Edit.load(edit_path)
+  tensor = found.parameters.get(edit.path)
+  nested = {} if tensor is None else {edit.path: tensor.read()}
+  params = traverse_util.unflatten_dict(nested, sep="/")
+  changed = edit.remove(params) if remove else edit.apply(params)
+  kernel = edits.kernel_of(changed, edit.path)
+  parameters = {**found.parameters, edit.path: Tensor.of(kernel)}
+  with conversion_target.written_aside(pathlib.Path(target)) as folder:
+    convert.write_run(folder, dataclasses.replace(found, parameters=parameters))
+  return edit
+
+
+def _flops(memory, fact, settings, prefixes) -> int:
+  """Products of the passes: 2 a weight and token, thrice with a gradient."""
+  rows = memory.reader.of_facts(
+    [(p + fact.prompt, fact.subject, fact.target) for p in prefixes]
+  )
+  weights: Any = jax.tree.leaves(memory.params["decoder"])
+  size = sum(leaf.size for leaf in weights if leaf.ndim == 2)
+  tokens = rows.weights_BL.size + rows.weights_BL.shape[1]
+  passes = settings.steps + 2 * (settings.steps - 1) + 1
+  return int(2 * size * tokens * passes)
