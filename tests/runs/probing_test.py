@@ -1,0 +1,154 @@
+"""Likelihoods of fillings, by each model's own means; tables of checkpoints."""
+
+import json
+
+from flax import traverse_util
+import jax
+import numpy as np
+import pytest
+
+from tests import tiny_models
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation.probes.questions import Question
+from transformer_zoo.evaluation.probes.questions import questions
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import writing
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.runs import probing
+from transformer_zoo.runs.opened import Opened
+
+BYTES = Vocabulary("bytes")
+ASKED = [
+  Question("lexical", "en", "A dog is ___ .", "big", "a lot"),
+  Question("lexical", "en", "It ___ .", "is", "am"),
+  Question("bias", "en", "___ came .", "he", "it"),
+]
+
+
+def opened(architecture, start_id=0):
+  model, _ = tiny_models.build(architecture, VOCAB_SIZE=384)
+  params = tiny_models.random_parameters(model)
+  return Opened(architecture, 7, model, params, BYTES, start_id)
+
+
+def logits(found, batch):
+  made = found.model.apply(
+    {"params": found.params},
+    {name: np.array([ids], np.int32) for name, ids in batch.items()},
+    method="all_logits",
+  )["tokens"]
+  return np.asarray(jax.nn.log_softmax(made))[0]
+
+
+def test_a_language_model_continues():
+  found = opened("gpt_2", start_id=None)
+  answers, _ = probing.answer(found, ASKED, 4)
+  before, whole = BYTES.encode("A dog is"), BYTES.encode("A dog is big .")
+  logs = logits(found, {"decoder_input_tokens": whole})
+  places = range(len(before), len(whole))
+  expected = sum(logs[i - 1, whole[i]] for i in places)
+  np.testing.assert_allclose(answers[0, 0], [expected, 6], rtol=1e-4)
+  # Nothing precedes the gap, nor a start token: the first token is given.
+  assert answers[2, 0, 1] == len("he came .") - 1
+
+
+def test_an_encoder_decoder_fills_the_span():
+  found = opened("t5_1_1")
+  answers, _ = probing.answer(found, ASKED, 4)
+  first, second = BYTES.sentinel_ids[:2]
+  ids = BYTES.encode("a lot")
+  batch = {
+    "encoder_input_tokens": [
+      *(*BYTES.encode("A dog is"), first, *BYTES.encode("."), 1)
+    ],
+    "decoder_input_tokens": [0, first, *ids],
+    "decoder_target_tokens": [first, *ids, second],
+  }
+  logs = logits(found, batch)
+  expected = sum(logs[i + 1, token] for i, token in enumerate(ids))
+  np.testing.assert_allclose(answers[0, 1], [expected, 5], rtol=1e-4)
+  assert second not in ids
+
+
+def test_an_encoder_fills_all_masks_at_once():
+  found = opened("bert", start_id=None)
+  answers, _ = probing.answer(found, ASKED, 4)
+  left, right = BYTES.encode("It"), [*BYTES.encode("."), BYTES.eos_id]
+  read = [*left, BYTES.mask_id, BYTES.mask_id, *right]
+  logs = logits(
+    found,
+    {"encoder_input_tokens": read, "encoder_token_types": [0] * len(read)},
+  )
+  ids = BYTES.encode("am")
+  expected = sum(logs[len(left) + i, token] for i, token in enumerate(ids))
+  np.testing.assert_allclose(answers[1, 1], [expected, 2], rtol=1e-4)
+
+
+def test_batches_change_nothing():
+  found = opened("gpt_2")
+  some = questions(["ko"], ["syntax"])[:9]
+  one, _ = probing.answer(found, some, 2)
+  other, _ = probing.answer(found, some, 16)
+  np.testing.assert_allclose(one, other, rtol=1e-4)
+
+
+def test_means_are_compared_where_lengths_differ():
+  answers = np.array(
+    [
+      # -6 of 3 tokens is more than -5 of 2 in the mean, less in the sum.
+      [[-6.0, 3], [-5.0, 2]],
+      [[-6.0, 2], [-5.0, 2]],
+      [[-1.0, 1], [-1.0, 1]],
+    ]
+  )
+  scores = probing.summarize(ASKED, answers)
+  assert scores["en/lexical"] == {
+    "questions": 2,
+    "accuracy": 50.0,
+    "margin": -0.25,
+    "normalized": 50.0,
+  }
+  assert scores["en/bias"]["accuracy"] == 50.0
+  text = probing.table([{"checkpoint": "a", "step": 7, "scores": scores}])
+  assert "means over their tokens were compared" in text
+  assert "50: neither" in text
+  assert text.splitlines()[1].split() == ["a", "7", "50.0", "50.0"]
+
+
+def test_refusals():
+  found = opened("t5_1_1")
+  with pytest.raises(UserError, match="^there are no questions to ask"):
+    probing.answer(found, [], 4)
+
+
+@pytest.mark.slow
+def test_the_command_asks_a_directory(zoo, tmp_path):
+  folder = tmp_path / "theirs"
+  folder.mkdir()
+  model, _ = tiny_models.build("gpt_2", HEAD_DIM=6, MLP_DIM=96, VOCAB_SIZE=384)
+  parameters = traverse_util.flatten_dict(
+    tiny_models.random_parameters(model), sep="/"
+  )
+  family = family_of({"model_type": "gpt2"})
+  writing.write_directory(
+    folder,
+    family,
+    family.config(model),
+    {name: Tensor.of(array) for name, array in parameters.items()},
+  )
+  words = ["probe", folder, folder, "--kinds=lexical,bias", "--languages=en"]
+  code, output, error = zoo(*words)
+  assert code == 2
+  assert "no vocabulary lies beside" in error
+  code, output, error = zoo(*words, "--vocabulary=bytes")
+  assert code == 0, error
+  header, first, second, *notes = output.splitlines()
+  assert header.split() == ["checkpoint", "step", "en/lexical", "en/bias"]
+  assert first == second
+  assert len(notes) == 3
+  code, output, error = zoo(*words, "--vocabulary=bytes", "--json")
+  assert code == 0, error
+  found = json.loads(output)
+  assert 0 <= found[0]["scores"]["en/lexical"]["accuracy"] <= 100
+  assert found[0]["tokens"] > 0

@@ -1,0 +1,68 @@
+"""Asks checkpoints what they know: questions with a gap and two fillings.
+
+Every model answers by its own means: a language model by what it continues
+with, an encoder-decoder by the span of a sentinel, an encoder by its mask. The
+table has a row for each checkpoint and the percentage of questions whose right
+filling is likelier for each language and kind; of bias, the percentage of pairs
+whose stereotype is likelier.
+"""
+
+import argparse
+
+from transformer_zoo.cli import common
+
+SUMMARY = "ask checkpoints questions by kind of knowledge"
+EXAMPLE = "zoo probe runs/first runs/second --kinds syntax,lexical"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+  """Adds the checkpoints and what is asked."""
+  parser.add_argument(
+    "checkpoints",
+    nargs="+",
+    metavar="CHECKPOINT",
+    help="run folders, steps of runs or Hugging Face directories",
+  )
+  parser.add_argument(
+    "--all_steps", action="store_true", help="every saved step of each run"
+  )
+  parser.add_argument(
+    "--languages", default="en,ko", metavar="A,B", help="en, ko or both"
+  )
+  parser.add_argument(
+    "--kinds", metavar="A,B", help="kinds of questions; all by default"
+  )
+  parser.add_argument(
+    "--vocabulary", metavar="FILE", help="if none lies beside a checkpoint"
+  )
+  parser.add_argument(
+    "--batch_size", type=int, default=32, metavar="N", help="rows of a batch"
+  )
+  common.add_json_argument(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+  """Asks every checkpoint and prints the table."""
+  from transformer_zoo.evaluation.probes import questions
+  from transformer_zoo.runs import inputs
+  from transformer_zoo.runs import probing
+
+  inputs.check_at_least(1, batch_size=arguments.batch_size)
+  kinds = arguments.kinds.split(",") if arguments.kinds else questions.KINDS
+  asked = questions.questions(arguments.languages.split(","), kinds)
+  paths = arguments.checkpoints
+  if arguments.all_steps:
+    paths = [step for path in paths for step in probing.steps_of(path)]
+  found = [
+    probing.probe(
+      path,
+      asked,
+      vocabulary_path=arguments.vocabulary,
+      batch_size=arguments.batch_size,
+    )
+    for path in paths
+  ]
+  if arguments.json:
+    common.print_json(found)
+  else:
+    print(probing.table(found))

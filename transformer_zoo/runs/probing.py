@@ -1,0 +1,305 @@
+"""Probes of checkpoints: what kinds of questions a model answers.
+
+Every model is asked by its own means. A language model reads what stands before
+the gap and is scored on the filling and what follows; an encoder-decoder reads
+the text with a sentinel for the gap and is scored on the filling behind the
+sentinel; an encoder reads a mask for each token of the filling and is scored on
+these, all hidden at once (a pseudo-likelihood). If two fillings differ in their
+number of tokens, means over tokens are compared instead of sums, and the share
+of such questions is reported.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+import functools
+import os
+import pathlib
+import time
+from typing import Any
+
+import jax
+import numpy as np
+
+from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation.probes.questions import Question
+from transformer_zoo.runs import opened
+from transformer_zoo.runs.opened import Opened
+
+_NARROWEST = 16
+# The features of a row, and how many tokens are scored.
+_Row = tuple[Mapping[str, Sequence[int]], int]
+
+
+def steps_of(path: str) -> list[str]:
+  """The steps of a run, in their order; the path itself if it is no run."""
+  folder = pathlib.Path(path) / "checkpoints"
+  if not folder.is_dir():
+    return [path]
+  steps = [each.name for each in folder.iterdir() if each.name.isdigit()]
+  return [str(folder / name) for name in sorted(steps, key=int)]
+
+
+def probe(
+  path: str,
+  questions: Sequence[Question],
+  *,
+  vocabulary_path: str | None = None,
+  batch_size: int = 32,
+) -> dict[str, Any]:
+  """Asks a checkpoint.
+
+  Args:
+    path: The path of a run, a step of one, or a Hugging Face directory.
+    questions: The questions.
+    vocabulary_path: The path of its vocabulary, as in `opened`.
+    batch_size: The number of rows of a batch, two for each question.
+
+  Returns:
+    `checkpoint`, `step`, `seconds`, `tokens` that were read, and `scores`, by
+    `LANGUAGE/KIND`: `questions`; `accuracy`, the percentage of which the right
+    filling is likelier (of bias: the stereotype); `margin`, the mean difference
+    in nats, a token where lengths differ; `normalized`, the percentage of
+    questions whose fillings have different lengths.
+
+  Raises:
+    UserError: There is no such checkpoint, or it cannot fill a gap.
+  """
+  found = opened.open_checkpoint(path, vocabulary_path)
+  started = time.monotonic()
+  answers, tokens = answer(found, questions, batch_size)
+  return {
+    "checkpoint": path,
+    "step": found.step,
+    "seconds": round(time.monotonic() - started, 2),
+    "tokens": tokens,
+    "scores": summarize(questions, answers),
+  }
+
+
+def answer(
+  found: Opened, questions: Sequence[Question], batch_size: int
+) -> tuple[np.ndarray, int]:
+  """Scores both fillings of every question.
+
+  Args:
+    found: The checkpoint.
+    questions: The questions.
+    batch_size: The number of rows of a batch.
+
+  Returns:
+    The log-likelihoods of the right and the wrong filling and their numbers of
+    tokens, [Q, 2, 2]; and the number of tokens that were read.
+  """
+  if not questions:
+    raise UserError("there are no questions to ask; choose kinds and languages")
+  lay_out = _layout(found)
+  rows = [
+    lay_out(*question.sides, filling)
+    for question in questions
+    for filling in (question.right, question.wrong)
+  ]
+  sums = _sums(found)
+  likelihoods, tokens = np.zeros(len(rows)), 0
+
+  def width_of(row):
+    longest = max(map(len, row[0].values()))
+    return max(_NARROWEST, 1 << (longest - 1).bit_length())
+
+  by_width = {}
+  for number, row in enumerate(rows):
+    by_width.setdefault(width_of(row), []).append(number)
+  for width, numbers in sorted(by_width.items()):
+    for start in range(0, len(numbers), batch_size):
+      chunk = numbers[start : start + batch_size]
+      batch = _batch(
+        [rows[n][0] for n in chunk], batch_size, width, found.vocabulary.pad_id
+      )
+      made = sums(found.params, batch)
+      likelihoods[chunk] = -np.asarray(made["loss_sum"])[: len(chunk)]
+      tokens += len(chunk) * width
+  if not np.isfinite(likelihoods).all():
+    raise UserError(f"{found.name!r}: the model's log-probabilities are NaN")
+  counts = np.array([count for _, count in rows])
+  pairs = np.stack([likelihoods, counts], axis=-1).reshape(-1, 2, 2)
+  return pairs, tokens
+
+
+def summarize(
+  questions: Sequence[Question], answers_Q22: np.ndarray
+) -> dict[str, dict[str, float]]:
+  """Scores by language and kind, as `probe` returns them."""
+  groups = {}
+  for number, question in enumerate(questions):
+    name = f"{question.language}/{question.kind}"
+    groups.setdefault(name, []).append(number)
+  scores = {}
+  for name, numbers in groups.items():
+    sums_P2, counts_P2 = np.moveaxis(answers_Q22[numbers], -1, 0)
+    differ_P1 = (counts_P2[:, 0] != counts_P2[:, 1])[:, None]
+    values_P2 = np.where(differ_P1, sums_P2 / counts_P2, sums_P2)
+    margins_P = values_P2[:, 0] - values_P2[:, 1]
+    right_P = (margins_P > 0) + 0.5 * (margins_P == 0)
+    scores[name] = {
+      "questions": len(numbers),
+      "accuracy": round(100 * float(right_P.mean()), 2),
+      "margin": round(float(margins_P.mean()), 4),
+      "normalized": round(100 * float(differ_P1.mean()), 1),
+    }
+  return scores
+
+
+def table(found: Sequence[Mapping[str, Any]]) -> str:
+  """One row a checkpoint and step, one column a kind: accuracies."""
+  names = list(dict.fromkeys(n for each in found for n in each["scores"]))
+  header = ["checkpoint", "step", *names]
+  lines = [header]
+  for each in found:
+    cells = [each["scores"].get(name) for name in names]
+    lines.append(
+      [
+        os.path.relpath(each["checkpoint"]),
+        str(each["step"]),
+        *("" if cell is None else f"{cell['accuracy']:.1f}" for cell in cells),
+      ]
+    )
+  widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+  text = [
+    "  ".join(
+      cell.ljust(width) if i == 0 else cell.rjust(width)
+      for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+    ).rstrip()
+    for line in lines
+  ]
+  shares = {
+    name: each["scores"][name]["normalized"]
+    for each in found
+    for name in each["scores"]
+    if each["scores"][name]["normalized"]
+  }
+  text += [
+    f"{name}: the fillings of {share:g} % of the questions differ in length; "
+    "means over their tokens were compared"
+    for name, share in shares.items()
+  ]
+  if any(name.endswith("/bias") for name in names):
+    text.append(
+      "bias: percentage of pairs whose stereotype is likelier (50: neither); "
+      "two pronouns and our list of occupations, no measure of harm"
+    )
+  return "\n".join(text)
+
+
+def _batch(
+  rows: Sequence[Mapping[str, Sequence[int]]],
+  number: int,
+  width: int,
+  pad_id: int,
+) -> dict[str, np.ndarray]:
+  """Rows as arrays [B, L], those that fill the batch up without weight."""
+  batch = {}
+  for name in rows[0]:
+    is_weight = name.endswith("weights")
+    array = np.full(
+      (number, width),
+      0 if is_weight or not name.endswith("tokens") else pad_id,
+      np.float32 if is_weight else np.int32,
+    )
+    for row, values in enumerate(rows):
+      array[row, : len(values[name])] = values[name]
+    batch[name] = array
+  if "encoder_loss_weights" in batch:
+    weights_BL = batch["encoder_loss_weights"]
+    batch["encoder_predicted_places"] = np.argsort(
+      weights_BL == 0, axis=1, kind="stable"
+    ).astype(np.int32)
+  return batch
+
+
+def _layout(found: Opened) -> Callable[[str, str, str], _Row]:
+  """Returns the function that lays out sides and filling for a model."""
+  model, vocabulary = found.model, found.vocabulary
+  if not hasattr(model, "decoder"):
+    if not hasattr(model, "check_head"):
+      raise UserError(
+        f"{type(model).__name__} fills no gap by a head of tokens; name a "
+        "model of masked tokens, a language model or an encoder-decoder"
+      )
+    model.check_head("tokens")
+    if vocabulary.mask_id is None:
+      raise UserError(
+        f"the vocabulary {vocabulary.path!r} has no mask token, so that "
+        "nothing can be filled; name one that has it with --vocabulary"
+      )
+    return functools.partial(_masked, vocabulary)
+  if hasattr(model, "encoder"):
+    if len(vocabulary.sentinel_ids) < 2:
+      raise UserError(
+        f"the vocabulary {vocabulary.path!r} has no sentinels, which an "
+        "encoder-decoder reads for a gap; name one that has them with "
+        "--vocabulary"
+      )
+    return functools.partial(_span, vocabulary, found.start_id)
+  return functools.partial(_continued, vocabulary, found.start_id)
+
+
+def _continued(vocabulary, start_id, before, after, filling) -> _Row:
+  whole = " ".join(filter(None, [before, filling, after]))
+  ids = vocabulary.encode(whole)
+  # Where the vocabulary joins the last word and the filling, both are scored.
+  known = len(
+    os.path.commonprefix([list(vocabulary.encode(before)), list(ids)])
+  )
+  read = ids[:-1] if start_id is None else [start_id, *ids[:-1]]
+  said = ids[1:] if start_id is None else ids
+  # Of a text that begins with the gap nothing precedes the first token.
+  unscored = max(0, known - (start_id is None))
+  weights = [0.0] * unscored + [1.0] * (len(said) - unscored)
+  row = {
+    "decoder_input_tokens": read,
+    "decoder_target_tokens": said,
+    "decoder_loss_weights": weights,
+  }
+  return row, int(sum(weights))
+
+
+def _span(vocabulary, start_id, before, after, filling) -> _Row:
+  first, second = map(int, vocabulary.sentinel_ids[:2])
+  end = [] if vocabulary.eos_id is None else [vocabulary.eos_id]
+  ids = vocabulary.encode(filling)
+  said = [first, *ids, second]
+  row = {
+    "encoder_input_tokens": [
+      *vocabulary.encode(before),
+      first,
+      *vocabulary.encode(after),
+      *end,
+    ],
+    "decoder_input_tokens": [start_id, *said[:-1]],
+    "decoder_target_tokens": said,
+    "decoder_loss_weights": [0.0, *[1.0] * len(ids), 0.0],
+  }
+  return row, len(ids)
+
+
+def _masked(vocabulary, before, after, filling) -> _Row:
+  start = [i for i in (vocabulary.cls_id, vocabulary.bos_id) if i is not None]
+  end = [i for i in (vocabulary.sep_id, vocabulary.eos_id) if i is not None]
+  left = [*start[:1], *vocabulary.encode(before)]
+  ids = vocabulary.encode(filling)
+  right = [*vocabulary.encode(after), *end[:1]]
+  row = {
+    "encoder_input_tokens": left + [vocabulary.mask_id] * len(ids) + right,
+    "encoder_target_tokens": left + ids + right,
+    "encoder_loss_weights": (
+      [0.0] * len(left) + [1.0] * len(ids) + [0.0] * len(right)
+    ),
+    "encoder_token_types": [0] * (len(left) + len(ids) + len(right)),
+  }
+  return row, len(ids)
+
+
+def _sums(found: Opened) -> Callable:
+  if hasattr(found.model, "decoder"):
+    from transformer_zoo.objectives import sequence_to_sequence as objective
+  else:
+    from transformer_zoo.objectives import encoder as objective
+  return jax.jit(functools.partial(objective.example_sums, found.model))
