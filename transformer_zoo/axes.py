@@ -83,6 +83,12 @@ def partitions(axis: str | None) -> int:
   return _devices(mesh_axes)
 
 
+def num_stages() -> int:
+  """The stages of a pipeline in the mesh in force (modules/pipeline.py)."""
+  mesh = jax.sharding.get_abstract_mesh()
+  return 1 if mesh.empty else mesh.shape.get("stage", 1)
+
+
 def _devices(mesh_axes: str | tuple[str, ...] | None) -> int:
   """Returns how many devices of the mesh in force lie along mesh axes."""
   sizes = jax.sharding.get_abstract_mesh().shape

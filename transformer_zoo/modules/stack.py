@@ -8,6 +8,7 @@ import gin
 import jax
 import jax.numpy as jnp
 
+from transformer_zoo import axes
 from transformer_zoo import tracing
 from transformer_zoo.effects import Speed
 from transformer_zoo.errors import UserError
@@ -233,7 +234,17 @@ class Stack(nn.Module):
         x_BLD, mask_B1LM, deterministic=deterministic
       )
       own_N[2] = jnp.arange(self.num_layers) == 0
-    if self.scan:
+    if axes.num_stages() > 1:
+      self._check_stages(with_states, earlier_NBMD)
+    if axes.num_stages() > 1 and not self.is_initializing():
+      x_BLD = self._over_stages(
+        apply_one,
+        x_BLD,
+        own_N,
+        (layer_arguments, keywords),
+        draws=not deterministic,
+      )
+    elif self.scan:
       in_axes = (0, nn.broadcast, nn.broadcast)
       apply_group = apply_layer
       if repeats > 1:
@@ -300,6 +311,83 @@ class Stack(nn.Module):
     return self.mask_decoder.both(
       output_dropout(x_BLD), output_dropout(masked_BLD)
     )
+
+  def _over_stages(self, apply_one, x_BLD, own_N, given, *, draws):
+    """What comes out of the layers, which lie on the stages of a pipeline.
+
+    Draws of dropout differ from those without stages, by layer and microbatch.
+    """
+    # A run without stages imports nothing of them.
+    from transformer_zoo.modules import pipeline
+
+    layer = self.layer.clone(parent=None)
+    key = None
+    if draws and self.has_rng("dropout"):
+      key = self.make_rng("dropout")
+
+    def one(x_BLD, params, own_N, given, place, microbatch):
+      arguments, keywords, key = given
+      rngs = {}
+      if key is not None:
+        key = jax.random.fold_in(jax.random.fold_in(key, place), microbatch)
+        rngs = {"dropout": key}
+      apply = functools.partial(layer.apply, {"params": params}, rngs=rngs)
+      return apply_one(apply, x_BLD, (*own_N, None, None), arguments, keywords)[
+        0
+      ]
+
+    if self.remat != "none":
+      policy = REMAT_POLICIES[_available(self.remat)]
+      one = jax.checkpoint(one, policy=policy, prevent_cse=False)
+    params, own_N = nn.unbox(self.variables["params"]["layers"]), (*own_N[:2],)
+    if given[1].get("decoding") is None:
+      return pipeline.apply(one, params, own_N, x_BLD, (*given, key))
+
+    def cached(x_BLD, params, cache, own_N, given):
+      arguments, keywords = given
+      variables = {"params": params, "cache": cache or {}}
+      kept = []
+
+      def apply(*arguments, **keywords):
+        x_BLD, changed = layer.apply(
+          variables, *arguments, mutable=["cache"], **keywords
+        )
+        kept.append(changed["cache"])
+        return x_BLD
+
+      own = (*own_N, None, None)
+      x_BLD, _ = apply_one(apply, x_BLD, own, arguments, keywords)
+      return x_BLD, kept[0]
+
+    cache_N = self.variables.get("cache", {}).get("layers")
+    x_BLD, cache_N = pipeline.apply_with_cache(
+      cached, params, cache_N, own_N, x_BLD, given
+    )
+    self.put_variable("cache", "layers", cache_N)
+    return x_BLD
+
+  def _check_stages(self, with_states, earlier_NBMD) -> None:
+    """Raises UserError for what the stages of a pipeline do not compute."""
+    if not self.scan:
+      raise UserError(
+        "Partitioning.num_stages shares the layers of a stack out, which lie "
+        "in one array then; set SCAN_LAYERS = True"
+      )
+    refused = {
+      "Stack.num_groups": self.num_groups is not None,
+      "Stack.shared": bool(self.shared),
+      "Stack.convolution": self.convolution is not None,
+      "Stack.mix": self.mix is not None,
+      "Stack.mask_decoder": self.mask_decoder is not None,
+      "the states of all layers": with_states,
+      "the states of an earlier text": earlier_NBMD is not None,
+    }
+    for name, asked in refused.items():
+      if asked:
+        raise UserError(
+          f"Partitioning.num_stages does not go with {name}: a stage knows its "
+          "own layers alone; leave one of the two out"
+        )
 
   def _last_layer(self, layer: nn.Module):
     """Returns the last of the scanned copies of a layer, a function."""

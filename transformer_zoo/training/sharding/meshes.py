@@ -18,6 +18,8 @@ from transformer_zoo.errors import UserError
 AXES = ("data", "fsdp", "model")
 # Over these lie the rows of a batch.
 BATCH_AXES = ("data", "fsdp")
+# The stages of a pipeline, before the others where there are some.
+STAGE = "stage"
 # What the sizes of `AXES` are printed as.
 LEGEND = "data x fsdp x num_partitions"
 
@@ -28,6 +30,7 @@ def make_mesh(
   fsdp: int,
   num_partitions: int,
   num_slices: int,
+  num_stages: int = 1,
 ) -> jax.sharding.Mesh:
   """Lays devices out.
 
@@ -37,11 +40,15 @@ def make_mesh(
     num_partitions: devices along `model`; -1 as for `fsdp`.
     num_slices: slices (TPU), or groups of hosts, inside of which the network is
       fast; -1 for the number that the devices report, or one.
+    num_stages: devices along the axis `stage`, which the mesh has if they are
+      more than one; stages lie on slices of their own if there are several.
 
   Raises:
     UserError: the devices do not divide as asked; with the meshes that do.
   """
   slices = _slices(devices, num_slices)
+  if num_stages > 1:
+    return _with_stages(slices, fsdp, num_partitions, num_stages)
   sizes = _sizes(len(devices), len(slices), fsdp, num_partitions)
   data, fsdp, model = sizes
   laid_out = [
@@ -57,6 +64,36 @@ def make_mesh(
     np.concatenate(laid_out),
     AXES,
     axis_types=(jax.sharding.AxisType.Auto,) * len(AXES),
+  )
+
+
+def _with_stages(slices, fsdp, num_partitions, num_stages) -> jax.sharding.Mesh:
+  """A mesh of each stage, one behind the other."""
+  devices = [device for each in slices for device in each]
+  if len(slices) > 1 and len(slices) % num_stages:
+    raise UserError(
+      f"num_stages={num_stages} does not divide {len(slices)} slices, and no "
+      "stage lies across two of them in part; choose a divisor"
+    )
+  if len(devices) % num_stages:
+    raise UserError(
+      f"num_stages={num_stages} does not divide {_devices(len(devices))}; "
+      f"choose one of {', '.join(map(str, _divisors(len(devices))))}"
+    )
+  size = len(devices) // num_stages
+  stages = [
+    make_mesh(
+      devices[start : start + size],
+      fsdp=fsdp,
+      num_partitions=num_partitions,
+      num_slices=max(1, len(slices) // num_stages),
+    ).devices
+    for start in range(0, len(devices), size)
+  ]
+  return jax.sharding.Mesh(
+    np.stack(stages),
+    (STAGE, *AXES),
+    axis_types=(jax.sharding.AxisType.Auto,) * (1 + len(AXES)),
   )
 
 

@@ -66,6 +66,8 @@ class Partitioning:
       slice.
     num_slices: slices (TPU), or groups of hosts, inside of which the network
       is fast; -1 for the number that the devices report, or one.
+    num_stages: devices along the `stage` axis, each of which holds its share of
+      the layers of every stack (modules/pipeline.py); 1 for no such axis.
     rules: ordered (logical axis, mesh axes or None). Of an array, each axis
       gets the first rule of its name whose mesh axes are still free when the
       rules are gone through in their order.
@@ -74,9 +76,14 @@ class Partitioning:
   num_partitions: int = 1
   fsdp: int = 1
   num_slices: int = -1
+  num_stages: int = 1
   rules: Rules = STANDARD_RULES
 
   def __post_init__(self):
+    if self.num_stages < 1:
+      raise UserError(
+        f"Partitioning.num_stages is {self.num_stages}; it must be at least 1"
+      )
     for logical, mesh_axes in self.rules:
       axes.names(logical)
       for mesh_axis in axes.each(mesh_axes):
@@ -106,6 +113,17 @@ class Partitioning:
       fsdp=self.fsdp,
       num_partitions=self.num_partitions,
       num_slices=self.num_slices,
+      num_stages=self.num_stages,
+    )
+
+  @property
+  def rules_in_force(self) -> Rules:
+    """The rules, with layers over the stages if there are any."""
+    if self.num_stages == 1:
+      return self.rules
+    return tuple(
+      (logical, meshes.STAGE if logical == "layers" else mesh_axes)
+      for logical, mesh_axes in self.rules
     )
 
   @contextlib.contextmanager
@@ -115,7 +133,7 @@ class Partitioning:
     Only `jax.set_mesh` makes Linen emit sharding constraints; `with mesh:`
     drops them silently.
     """
-    with jax.set_mesh(mesh), nn.logical_axis_rules(self.rules):
+    with jax.set_mesh(mesh), nn.logical_axis_rules(self.rules_in_force):
       yield
 
   def check(
@@ -138,12 +156,15 @@ class Partitioning:
     num_slices = meshes.number_of_slices(mesh, self.num_slices)
     fitting = [
       sizes
-      for sizes in meshes.possible_sizes(mesh.size, num_slices)
-      if not _undivided(shares, sizes)
+      for sizes in meshes.possible_sizes(
+        mesh.size // self.num_stages, max(1, num_slices // self.num_stages)
+      )
+      if not _undivided(shares, {**sizes, meshes.STAGE: self.num_stages})
     ]
     if fitting:
       choices.append(
-        f"a mesh of {mesh.size} devices that divides, as {meshes.LEGEND}: "
+        f"a mesh of {mesh.size // self.num_stages} devices that divides, as "
+        f"{meshes.LEGEND}: "
         f"{meshes.described(fitting)}"
       )
     raise UserError(
@@ -156,7 +177,7 @@ class Partitioning:
     """The sizes that mesh axes have to divide."""
     shares = {(batch_size, meshes.BATCH_AXES): f"BATCH_SIZE={batch_size}"}
     for path, names, shape in _boxes(boxed_params):
-      spec = nn.logical_to_mesh_axes(names, self.rules)
+      spec = nn.logical_to_mesh_axes(names, self.rules_in_force)
       for size, logical, mesh_axes in zip(shape, names, spec, strict=True):
         name = f"axis {logical!r} of {'/'.join(path)}, of size {size},"
         shares.setdefault((size, axes.each(mesh_axes)), name)
@@ -174,7 +195,7 @@ class Partitioning:
       A tree like `state_shapes` of `NamedSharding`.
     """
     specs = {
-      path: (*nn.logical_to_mesh_axes(names, self.rules),)
+      path: (*nn.logical_to_mesh_axes(names, self.rules_in_force),)
       for path, names, _ in _boxes(boxed_params)
     }
     longest = max(map(len, specs))

@@ -1,0 +1,197 @@
+"""Stages of a pipeline compute what one device does; activations travel."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from tests import tiny_models
+from transformer_zoo import axes
+from transformer_zoo import config
+from transformer_zoo.decoding import generate
+from transformer_zoo.errors import UserError
+from transformer_zoo.forecast import collectives
+from transformer_zoo.modules import pipeline
+from transformer_zoo.objectives import sequence_to_sequence
+from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
+from transformer_zoo.training.sharding.partitioning import Partitioning
+
+SIZES = {
+  "EMBED_DIM": 16,
+  "MLP_DIM": 32,
+  "NUM_HEADS": 4,
+  "HEAD_DIM": 4,
+  "VOCAB_SIZE": 64,
+  "SCAN_LAYERS": True,
+  "NUM_DECODER_LAYERS": 4,
+}
+ROWS = 8
+
+
+@functools.cache
+def setting(architecture, **macros):
+  layers = {"NUM_ENCODER_LAYERS": 4} if architecture == "t5_1_1" else {}
+  model, converter = tiny_models.build(
+    architecture, **{**SIZES, **layers, **macros}
+  )
+  examples = tiny_models.random_examples(ROWS)
+  batch = tiny_models.lay_out(converter, examples, packing=False)
+  return model, tiny_models.random_parameters(model), batch
+
+
+def compiled(architecture, partitioning, devices, **macros):
+  """The compiled loss and gradient, and their values."""
+  model, params, batch = setting(architecture, **macros)
+  mesh = partitioning.mesh(devices)
+
+  def loss(params, batch):
+    sums = sequence_to_sequence.example_sums(model, params, batch)
+    return sums["loss_sum"].sum(), sums["loss_sum"]
+
+  with partitioning.activate(mesh):
+    boxed = jax.eval_shape(
+      lambda: model.init(
+        jax.random.key(0), setting(architecture, **macros)[2], method="hidden"
+      )
+    )["params"]
+    # Those of the head are not asked for by `hidden`.
+    shapes = jax.tree.map(lambda x: x, params)
+    shardings = partitioning.shardings(mesh, boxed, shapes)
+    placed = jax.device_put(params, shardings)
+    function = jax.jit(jax.value_and_grad(loss, has_aux=True))
+    made = function.lower(placed, batch).compile()
+    return made, jax.device_get(made(placed, batch))
+
+
+MESHES = {
+  "2 stages": ({"num_stages": 2}, 2),
+  "4 stages": ({"num_stages": 4}, 4),
+  "2 stages, data": ({"num_stages": 2}, 8),
+  "2 stages, fsdp and model": (
+    {"num_stages": 2, "fsdp": 2, "num_partitions": 2},
+    8,
+  ),
+}
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+@pytest.mark.parametrize("architecture", ["gpt_2", "t5_1_1"])
+def test_losses_and_gradients_are_those_of_one_device(architecture, mesh):
+  sizes, count = MESHES[mesh]
+  devices = jax.devices()
+  _, expected = compiled(architecture, ONE_COPY_PER_DEVICE, devices[:1])
+  _, found = compiled(architecture, Partitioning(**sizes), devices[:count])
+  np.testing.assert_allclose(found[0][1], expected[0][1], rtol=2e-5)
+  jax.tree.map(
+    lambda a, b: np.testing.assert_allclose(
+      a, b, atol=2e-5 * max(1, np.abs(b).max())
+    ),
+    found[1],
+    expected[1],
+  )
+
+
+def test_activations_travel_to_neighbours_and_no_layer_does():
+  model, params, _ = setting("gpt_2")
+  made, _ = compiled("gpt_2", Partitioning(num_stages=4), jax.devices()[:4])
+  text = made.as_text()
+  assert "collective-permute" in text
+  assert "all-gather" not in text
+  assert model.decoder.stack.num_layers == 4
+  del params
+  pairs = {
+    line.partition("source_target_pairs={")[2].partition("}}")[0]
+    for line in text.splitlines()
+    if "source_target_pairs=" in line
+  }
+  forward, backward = "{0,1},{1,2},{2,3", "{1,0},{2,1},{3,2"
+  assert pairs <= {forward, backward}, pairs
+  assert collectives.read(text, {"stage": 4, "data": 1, "fsdp": 1, "model": 1})
+
+
+def test_layers_lie_on_their_stages():
+  model, _, batch = setting("gpt_2")
+  partitioning = Partitioning(num_stages=4)
+  mesh = partitioning.mesh(jax.devices()[:4])
+  boxed = jax.eval_shape(
+    lambda: model.init(jax.random.key(0), batch, method="hidden")
+  )["params"]
+  shardings = partitioning.shardings(mesh, boxed, setting("gpt_2")[1])
+  spec = shardings["decoder"]["layers"]["mlp"]["wo"]["kernel"].spec
+  assert spec[0] == "stage"
+
+
+def test_windows_and_scales_belong_to_their_layers():
+  macros = {"bindings": ("Stack.windows=(None, 2)",)}
+  devices = jax.devices()
+  _, expected = compiled("gpt_2", ONE_COPY_PER_DEVICE, devices[:1], **macros)
+  _, found = compiled(
+    "gpt_2", Partitioning(num_stages=2), devices[:2], **macros
+  )
+  np.testing.assert_allclose(found[0][1], expected[0][1], rtol=2e-5)
+
+
+@pytest.mark.parametrize("architecture", ["gpt_2", "t5_1_1"])
+def test_decoding_keeps_each_cache_on_its_stage(architecture):
+  model, params, batch = setting(architecture)
+  read = batch.get("encoder_input_tokens", batch["decoder_target_tokens"])
+  found = []
+  for partitioning, count in (
+    (ONE_COPY_PER_DEVICE, 1),
+    (Partitioning(num_stages=2), 2),
+    (Partitioning(num_stages=2, num_partitions=2), 8),
+  ):
+    mesh = partitioning.mesh(jax.devices()[:count])
+    with partitioning.activate(mesh):
+      decode = jax.jit(
+        functools.partial(generate.generate, model, max_length=6)
+      )
+      found.append(decode(params, read))
+  for other in found[1:]:
+    np.testing.assert_array_equal(found[0].tokens, other.tokens)
+    np.testing.assert_allclose(
+      found[0].log_likelihoods, other.log_likelihoods, rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+  ("rows", "expected"), [(32, 8), (8, 8), (6, 6), (5, 5), (7, 7), (1, 1)]
+)
+def test_numbers_of_microbatches(rows, expected):
+  partitioning = Partitioning(num_stages=2)
+  with partitioning.activate(partitioning.mesh(jax.devices()[:2])):
+    assert axes.num_stages() == 2
+    assert pipeline.num_microbatches(rows) == expected
+
+
+def test_the_shipped_file_names_the_stages():
+  files = ["architectures/gpt_2.gin", "sizes/gpt_2_small.gin"]
+  files += ["partitioning/pipeline.gin"]
+  for stages in (2, 4):
+    config.load(
+      files, [f"NUM_STAGES={stages}"], root="MODEL", allow_unused=True
+    )
+    assert config.call("Partitioning") == Partitioning(num_stages=stages)
+    assert config.value("MODEL").decoder.stack.scan
+
+
+def test_refusals():
+  devices = jax.devices()
+  with pytest.raises(
+    UserError, match="^num_stages=3 does not divide 8 devices; choose one of 1"
+  ):
+    Partitioning(num_stages=3).mesh(devices)
+  with pytest.raises(UserError, match="num_stages is 0; it must be at least 1"):
+    Partitioning(num_stages=0)
+  with pytest.raises(UserError, match="one array then; set SCAN_LAYERS = True"):
+    compiled(
+      "gpt_2", Partitioning(num_stages=2), devices[:2], SCAN_LAYERS=False
+    )
+  model, _, _ = setting("gpt_2", NUM_DECODER_LAYERS=3)
+  partitioning = Partitioning(num_stages=2)
+  mesh = partitioning.mesh(devices)
+  from transformer_zoo.training import state
+
+  with pytest.raises(UserError, match="^axis 'layers' of .*, of size 3, does"):
+    partitioning.check(mesh, state.abstract_variables(model), 8)
