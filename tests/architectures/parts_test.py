@@ -77,8 +77,8 @@ OWN = {
 }
 # They name no network by themselves: the files with an activation include them.
 INCLUDED = ("feed_forward/gated.gin", "feed_forward/plain.gin")
-# Dropout is of dropout_sites_test.py, a generator of ELECTRA alone.
-ELSEWHERE = ("dropout/", "generator/")
+# Of dropout_sites_test.py, of ELECTRA alone, of masks of spans.
+ELSEWHERE = ("dropout/", "generator/", "taggers/")
 
 
 def own(architecture: str) -> set[str]:
