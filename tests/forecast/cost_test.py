@@ -3,6 +3,7 @@
 import functools
 
 import jax
+from jax.experimental import pallas
 from jax.extend import core
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
@@ -126,6 +127,25 @@ def test_attention_of_cudnn_costs_its_products():
   query_BLHK, key_BMGK = shape(2, 6, 4, 8), shape(2, 10, 2, 8)
   found = cost.count(attention.bind, query_BLHK, key_BMGK, key_BMGK)
   assert found.flops == found.matmul_flops == 2 * (2 * 2 * 4 * 6 * 10 * 8)
+
+
+def test_a_kernel_moves_a_block_whenever_a_step_has_another():
+  """Two passes over three blocks of x, each into one block of the result."""
+
+  def kernel(x, out):
+    out[...] = x[...]
+
+  def copy(x):
+    return pallas.pallas_call(
+      kernel,
+      grid=(2, 3),
+      in_specs=[pallas.BlockSpec((1, 8), lambda i, j: (j, 0))],
+      out_specs=pallas.BlockSpec((1, 8), lambda i, j: (i, 0)),
+      out_shape=shape(2, 8),
+    )(x)
+
+  found = cost.count(copy, shape(3, 8))
+  assert found.bytes_accessed == 4 * 8 * (2 * 3 + 2)
 
 
 def test_elementwise_chains_read_and_write_once():

@@ -49,6 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   add("--topology", required=True, help="as v5e:16x16, cpu:8 or gpu:1")
   add("--num_slices", type=int, default=1, help="TPU slices of that shape")
   add("--mode", default="train", help="train or decode")
+  add(
+    "--traffic",
+    action="store_true",
+    help="the bytes of the compiled step by part and kind of operation",
+  )
   add("--tokens", type=float, help="of a training, for its days: 1e12")
 
 
@@ -77,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
       print(mesh_search.as_text(rows))
     return 0
-  report.show(found, arguments.json)
+  report.show(found, arguments.json, arguments.traffic)
   return DOES_NOT_FIT if found.fits is False else 0
 
 

@@ -14,6 +14,8 @@ The model:
   those before or after them, and so are conversions and changes of shape; they
   read what enters the function or a loop's body, and write what leaves it.
   Parameters and optimizer state are thus read and written once.
+  A kernel reads and writes blocks, each as often as a step of its grid has
+  another than the step before.
   Control: the body of a scan times its length, that of a `shard_map` times its
   devices, the most expensive branch of a conditional; what `jax.checkpoint`
   computes again is counted again. What nothing uses is not counted.
@@ -33,6 +35,7 @@ import jax
 from jax.extend import core
 from jax.interpreters import partial_eval
 import jax.numpy as jnp
+import numpy as np
 
 from transformer_zoo.errors import UserError
 
@@ -64,6 +67,15 @@ _WRITES_OF_PARTS = (
   "scatter-min",
   "scatter-max",
 )
+# What index maps of kernels compute.
+_OF_PLACES = {
+  "add": np.add,
+  "broadcast_in_dim": np.asarray,
+  "convert_element_type": np.asarray,
+  "eq": np.equal,
+  "select_n": lambda which, no, yes: np.where(which, yes, no),
+  "sub": np.subtract,
+}
 # They give floating-point numbers and compute none.
 _WITHOUT_ARITHMETIC = (
   *_REARRANGEMENTS,
@@ -175,10 +187,61 @@ def _of_equation(equation: core.JaxprEqn, while_trips: int | None) -> Cost:
   if name == "shard_map":
     return bodies[0] * params["mesh"].size
   if name == "pallas_call":
-    # A body works on blocks that it has read; the arrays are read once.
+    # A body works on blocks that it has read.
     body = bodies[0] * math.prod(params["grid_mapping"].grid)
-    return dataclasses.replace(body, bytes_accessed=_traffic(equation))
+    return dataclasses.replace(body, bytes_accessed=_blocks_moved(equation))
   return sum(bodies, Cost())
+
+
+def _blocks_moved(equation: core.JaxprEqn) -> int:
+  """Bytes of the blocks that a kernel reads and writes, step by step.
+
+  A block that the next step has too is moved once. Where data decides which
+  block a step has, all of the array counts once.
+  """
+  mapping = equation.params["grid_mapping"]
+  first = mapping.num_index_operands
+  arrays = [*equation.invars[first:], *equation.outvars]
+  moved = bytes_of(equation.invars[:first])
+  steps = np.indices(mapping.grid).reshape(len(mapping.grid), -1)
+  for block, atom in zip(mapping.block_mappings, arrays, strict=True):
+    try:
+      places = _evaluate(block.index_map_jaxpr, steps)
+    except KeyError:
+      moved += bytes_of([atom])
+      continue
+    places = np.stack([np.broadcast_to(x, steps.shape[1]) for x in places])
+    changes = np.any(np.diff(places, axis=1) != 0, axis=0)
+    sizes = [getattr(size, "block_size", 1) for size in block.block_shape]
+    fetched = (1 + int(changes.sum())) * math.prod(sizes)
+    moved += fetched * atom.aval.dtype.itemsize
+  return moved
+
+
+def _evaluate(index_map: core.ClosedJaxpr, arguments) -> list[np.ndarray]:
+  """The results of an index map of scalars, of many arguments at once.
+
+  JAX would compute them on the mesh that the program is for.
+
+  Raises:
+    KeyError: it reads more than these arguments, or computes otherwise than
+      by `_OF_PLACES`.
+  """
+  jaxpr = index_map.jaxpr
+  values = dict(zip(jaxpr.constvars, index_map.consts, strict=True))
+  values |= zip(jaxpr.invars, arguments, strict=False)
+
+  def value(atom):
+    return atom.val if isinstance(atom, core.Literal) else values[atom]
+
+  for equation in jaxpr.eqns:
+    operands = [value(atom) for atom in equation.invars]
+    if "jaxpr" in equation.params:
+      results = _evaluate(equation.params["jaxpr"], operands)
+    else:
+      results = [_OF_PLACES[equation.primitive.name](*operands)]
+    values |= zip(equation.outvars, results, strict=True)
+  return [value(atom) for atom in jaxpr.outvars]
 
 
 def _of_while(equation: core.JaxprEqn, trips: int | None) -> Cost:

@@ -35,6 +35,7 @@ class Forecast:
     roofline: None for devices whose speed is not known, and where nothing was
       compiled.
     shardings: one row per parameter.
+    unknown_trips: The number of turns of its loops whose end depends on data.
   """
 
   topology: Topology
@@ -51,6 +52,7 @@ class Forecast:
   collectives: list[collectives.Total]
   roofline: roofline.Roofline | None
   shardings: list[layout_report.Row]
+  unknown_trips: int = 1
 
 
 def forecast(
@@ -109,6 +111,7 @@ def forecast(
     collectives=sent,
     roofline=bounds,
     shardings=shardings,
+    unknown_trips=made.unknown_trips,
   )
 
 

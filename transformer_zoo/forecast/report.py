@@ -7,6 +7,7 @@ from typing import Any
 
 from transformer_zoo.forecast import compilation
 from transformer_zoo.forecast import roofline
+from transformer_zoo.forecast import traffic
 from transformer_zoo.forecast.precompile import Forecast
 
 _GIB = 2**30
@@ -44,9 +45,18 @@ def as_json(forecast: Forecast) -> dict[str, Any]:
   }
 
 
-def show(forecast: Forecast, in_json: bool) -> None:
-  """Prints it."""
+def show(forecast: Forecast, in_json: bool, with_traffic: bool = False) -> None:
+  """Prints it.
+
+  Args:
+    forecast: The forecast.
+    in_json: Whether to print JSON instead of text.
+    with_traffic: Whether to add what each part and kind of operation moves.
+  """
   report = as_json(forecast)
+  if with_traffic:
+    rows = traffic.totals(forecast.compiled.text, forecast.unknown_trips)
+    report["traffic"] = [dataclasses.asdict(row) for row in rows]
   print(json.dumps(report, indent=2) if in_json else as_text(report))
 
 
@@ -135,7 +145,31 @@ def _compiled(report: dict[str, Any]) -> list[list[str]]:
   """The values that only a compiled program has."""
   if "total" not in report["memory"]:
     return []
-  return [_collectives(report["collectives"]), _roofline(report["roofline"])]
+  return [
+    _collectives(report["collectives"]),
+    _traffic(report.get("traffic", [])),
+    _roofline(report["roofline"]),
+  ]
+
+
+def _traffic(rows: Sequence[dict]) -> list[str]:
+  """The parts and kinds that move at least a hundredth of all."""
+  if not rows:
+    return []
+  total = sum(row["bytes"] for row in rows)
+  table = [("bytes in the compiled step", "kind", "times", "MB", "%")]
+  for row in [*rows, {"part": "all", "kind": "", "bytes": total}]:
+    if row["bytes"] * 100 >= total:
+      table.append(
+        (
+          row["part"],
+          row["kind"],
+          f"{row['count']:,}" if "count" in row else "",
+          f"{row['bytes'] / 1e6:,.0f}",
+          f"{100 * row['bytes'] / total:.0f}",
+        )
+      )
+  return ["by each device", *aligned(table)]
 
 
 def _collectives(rows: Sequence[dict]) -> list[str]:
