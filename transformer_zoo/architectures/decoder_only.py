@@ -74,13 +74,18 @@ class DecoderOnly(nn.Module):
       [B, L, D].
     """
     mask_B1LL = masks.causal_mask(decoder_input_tokens.shape[1])
+    last_BL = jnp.arange(decoder_input_tokens.shape[1])[None]
     if decoder_causal_attention is not None:
-      mask_B1LL |= masks.prefix_mask(decoder_causal_attention > 0)
+      prefix_BL = decoder_causal_attention > 0
+      mask_B1LL |= masks.prefix_mask(prefix_BL)
+      last_BL = masks.ends_of_runs(prefix_BL, decoder_segment_ids)
     if decoder_segment_ids is not None:
       mask_B1LL &= masks.segment_mask(decoder_segment_ids, decoder_segment_ids)
     return self.decoder.hidden(
       self.token_embedder(decoder_input_tokens),
-      mask_B1LM=mask_B1LL,
+      mask_B1LM=masks.Mask(
+        mask_B1LL, decoder_segment_ids, decoder_segment_ids, last_BL=last_BL
+      ),
       token_positions_1L=decoder_positions,
       deterministic=deterministic,
     )

@@ -172,6 +172,16 @@ class EncoderDecoder(nn.Module):
       deterministic: no dropout.
     """
     target_valid_BL = decoder_target_tokens != self.pad_id
+    # Tokens of a row have an id, that of their example where rows are packed.
+    ids_BL, key_ids_BL = (
+      masks.ids_of_tokens(target_valid_BL, decoder_segment_ids, nothing)
+      for nothing in (masks.NO_QUERY, masks.NO_KEY)
+    )
+    encoder_ids_BM = masks.ids_of_tokens(
+      encoder_input_tokens != self.pad_id,
+      None if decoder_segment_ids is None else encoder_segment_ids,
+      masks.NO_KEY,
+    )
     mask_B1LL = masks.combine(
       masks.causal_mask(decoder_input_tokens.shape[1]),
       masks.padding_mask(target_valid_BL, target_valid_BL),
@@ -187,8 +197,13 @@ class EncoderDecoder(nn.Module):
     return self.decoder.hidden(
       self._target_embedder(decoder_input_tokens),
       encoded_BMD,
-      mask_B1LM=mask_B1LL,
-      encoder_mask_B1LM=encoder_mask_B1LM,
+      mask_B1LM=masks.Mask(
+        mask_B1LL,
+        ids_BL,
+        key_ids_BL,
+        last_BL=jnp.arange(ids_BL.shape[1])[None],
+      ),
+      encoder_mask_B1LM=masks.Mask(encoder_mask_B1LM, ids_BL, encoder_ids_BM),
       token_positions_1L=decoder_positions,
       deterministic=deterministic,
     )
@@ -238,7 +253,11 @@ class EncoderDecoder(nn.Module):
     encoder = self.decoder.hidden if self.encoder is None else self.encoder
     return encoder(
       self.token_embedder(encoder_input_tokens),
-      mask_B1LM=mask_B1MM,
+      mask_B1LM=masks.Mask(
+        mask_B1MM,
+        masks.ids_of_tokens(valid_BM, encoder_segment_ids, masks.NO_QUERY),
+        masks.ids_of_tokens(valid_BM, encoder_segment_ids, masks.NO_KEY),
+      ),
       positions=Positions.of_length(valid_BM.shape[1], bidirectional=True),
       token_positions_1L=encoder_positions,
       deterministic=deterministic,

@@ -125,6 +125,7 @@ class EncoderOnly(nn.Module):
     tokens_BL = batch["encoder_input_tokens"]
     valid_BL = tokens_BL != self.pad_id
     mask_B1LL = masks.padding_mask(valid_BL, valid_BL)
+    first_BL = last_BL = None
     if self.visible is not None:
       mask_B1LL &= self.visible(tokens_BL.shape[1])
     if (segments_BL := batch.get("encoder_segment_ids")) is not None:
@@ -132,6 +133,17 @@ class EncoderOnly(nn.Module):
     if (kinds_B := batch.get("attention_kind")) is not None:
       second_BL = batch["encoder_token_types"] % 2 == 1
       mask_B1LL &= masks.attention_kind_mask(kinds_B, second_BL)
+      first_BL, last_BL = masks.attention_kind_interval(
+        kinds_B, second_BL, segments_BL
+      )
+    if self.visible is None:
+      mask_B1LL = masks.Mask(
+        mask_B1LL,
+        masks.ids_of_tokens(valid_BL, segments_BL, masks.NO_QUERY),
+        masks.ids_of_tokens(valid_BL, segments_BL, masks.NO_KEY),
+        first_BL,
+        last_BL,
+      )
     x_BLD = self.encoder(
       x_BLD,
       mask_B1LM=mask_B1LL,

@@ -62,11 +62,20 @@ class ReadingDecoder(EncoderOnly):
       masks.padding_mask(valid_BL, valid_BL),
       masks.segment_mask(segments_BL, segments_BL),
     )
+    sees = masks.Mask(
+      mask_B1LL,
+      masks.ids_of_tokens(valid_BL, segments_BL, masks.NO_QUERY),
+      masks.ids_of_tokens(valid_BL, segments_BL, masks.NO_KEY),
+    )
+    length = tokens_BL.shape[1]
     y_BLD = self.reader.copy(name="decoder")(
       self.token_embedder(_shifted(tokens_BL, segments_BL, self.start_id)),
       encoded_BLD,
-      mask_B1LM=masks.combine(masks.causal_mask(tokens_BL.shape[1]), mask_B1LL),
-      encoder_mask_B1LM=mask_B1LL,
+      mask_B1LM=sees.replace(
+        array_B1LM=masks.combine(masks.causal_mask(length), mask_B1LL),
+        last_BL=jnp.arange(length)[None],
+      ),
+      encoder_mask_B1LM=sees,
       token_positions_1L=batch.get("encoder_positions"),
       deterministic=deterministic,
     )

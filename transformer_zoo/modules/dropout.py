@@ -10,6 +10,7 @@ import contextlib
 import contextvars
 
 from flax import linen as nn
+from flax import struct
 import gin
 import jax
 import jax.numpy as jnp
@@ -34,11 +35,53 @@ def microbatch(index: jax.Array, number: int) -> Iterator[None]:
     _part.reset(token)
 
 
+def places_of_rows(rows: int) -> jax.Array:
+  """The place of each row of a part in the whole batch, int32 [rows]."""
+  index, number = _part.get()
+  return jnp.arange(rows) * number + index
+
+
 def keys_of_rows(key: jax.Array, rows: int) -> jax.Array:
   """A key for each row of a batch, or of a part, the same however it is cut."""
-  index, number = _part.get()
-  places = jnp.arange(rows) * number + index
+  places = places_of_rows(rows)
   return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, places)
+
+
+@struct.dataclass
+class Draw:
+  """The factors of one draw of dropout, and what decides them.
+
+  Attributes:
+    key: The random key.
+    keep_rate: The probability that a factor is not 0.
+    shape: The shape of the array that the factors multiply.
+    dtype: The dtype of that array.
+    shared: The axes along which one draw is shared.
+  """
+
+  key: jax.Array
+  keep_rate: float = struct.field(pytree_node=False)
+  shape: tuple[int, ...] = struct.field(pytree_node=False)
+  dtype: jnp.dtype = struct.field(pytree_node=False)
+  shared: frozenset[int] = struct.field(pytree_node=False)
+
+  def array(self) -> jax.Array:
+    """Returns the factors, 0 or 1/keep_rate, 1 along the shared axes."""
+    own = tuple(
+      1 if i in self.shared else size for i, size in enumerate(self.shape)
+    )
+    if 0 in self.shared:
+      keep = jax.random.bernoulli(self.key, self.keep_rate, own)
+    elif self.shared:
+      keep = _small_masks(self.key, self.keep_rate, own)
+    else:
+      keep = _large_masks(self.key, self.keep_rate, own)
+    return keep.astype(self.dtype) * jnp.asarray(1 / self.keep_rate, self.dtype)
+
+  def places_B(self) -> jax.Array:
+    """The place of each row in the whole batch, or 0 if rows share a draw."""
+    places_B = places_of_rows(self.shape[0])
+    return jnp.zeros_like(places_B) if 0 in self.shared else places_B
 
 
 @gin.register
@@ -80,16 +123,13 @@ class Dropout(nn.Module):
     Returns:
       Factors of this shape, 1 along `broadcast_dims`.
     """
-    shared = {dim % len(shape) for dim in self.broadcast_dims}
-    own = tuple(1 if i in shared else size for i, size in enumerate(shape))
+    return self.described(shape, dtype).array()
+
+  def described(self, shape: tuple[int, ...], dtype: jnp.dtype) -> Draw:
+    """Returns the draw whose factors `draw` returns."""
+    shared = frozenset(dim % len(shape) for dim in self.broadcast_dims)
     key, keep_rate = self.make_rng("dropout"), 1.0 - self.rate
-    if 0 in shared:
-      keep = jax.random.bernoulli(key, keep_rate, own)
-    elif shared:
-      keep = _small_masks(key, keep_rate, own)
-    else:
-      keep = _large_masks(key, keep_rate, own)
-    return keep.astype(dtype) * jnp.asarray(1 / keep_rate, dtype)
+    return Draw(key, keep_rate, shape, dtype, shared)
 
 
 def _small_masks(key, keep_rate: float, shape: tuple[int, ...]) -> jax.Array:

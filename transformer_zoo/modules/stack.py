@@ -17,6 +17,7 @@ from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.normalization import RMSNorm
 from transformer_zoo.modules.parts import part
 from transformer_zoo.modules.positions import Positions
+from transformer_zoo.modules.positions import score_bias
 
 # What the backward pass is given: all, products but those of attention, the
 # same from the host's memory, or nothing but what enters a layer.
@@ -133,7 +134,7 @@ class Stack(nn.Module):
     self,
     x_BLD: jax.Array,
     *layer_arguments: jax.Array,
-    mask_B1LM: jax.Array | None = None,
+    mask_B1LM: jax.Array | masks.Mask | None = None,
     positions: Positions | None = None,
     token_positions_1L: jax.Array | None = None,
     earlier_NBMD: jax.Array | None = None,
@@ -174,7 +175,9 @@ class Stack(nn.Module):
     x_BLD = self.embedded(x_BLD, token_positions_1L)
     bias_1HLM = None
     if self.position_bias is not None:
-      bias_1HLM = self.position_bias.copy(name="relpos_bias")(positions)
+      bias_1HLM = score_bias(
+        self.position_bias.copy(name="relpos_bias"), positions
+      )
     keywords = {
       **layer_keywords,
       "mask_B1LM": mask_B1LM,
@@ -191,8 +194,9 @@ class Stack(nn.Module):
       if score_scale is not None:
         keywords = {**keywords, "score_scale": score_scale}
       if window is not None:
-        band = masks.window_mask(keywords["positions"], window)
-        mask = masks.combine(keywords["mask_B1LM"], band)
+        mask = masks.windowed(
+          keywords["mask_B1LM"], keywords["positions"], window
+        )
         local = window < jnp.iinfo(jnp.int32).max
         keywords = {
           **keywords,
@@ -231,7 +235,7 @@ class Stack(nn.Module):
     own_N = [self._windows(), self._score_scales(), None, earlier_NBMD]
     if self.convolution is not None:
       convolution = self.convolution(
-        x_BLD, mask_B1LM, deterministic=deterministic
+        x_BLD, masks.whole(mask_B1LM), deterministic=deterministic
       )
       own_N[2] = jnp.arange(self.num_layers) == 0
     if axes.num_stages() > 1:

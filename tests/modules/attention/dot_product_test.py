@@ -22,6 +22,7 @@ from transformer_zoo.modules.attention.chunked import RowwiseAttention
 from transformer_zoo.modules.attention.dot_product import dot_product_attention
 from transformer_zoo.modules.attention.dot_product import Problem
 from transformer_zoo.modules.attention.dot_product import REFERENCE
+from transformer_zoo.modules.attention.fused import FusedAttention
 from transformer_zoo.modules.attention.kernels import AutomaticAttention
 from transformer_zoo.modules.attention.kernels import CudnnAttention
 from transformer_zoo.modules.attention.kernels import SplashAttention
@@ -346,6 +347,13 @@ def problem(**changes):
   [
     ("tpu", {"shape": (8, 6, 512, 512)}, REFERENCE, "48 MB of scores"),
     ("tpu", {}, SplashAttention(), "384 MB of scores"),
+    ("tpu", {"described": True}, FusedAttention(), "384 MB of scores"),
+    (
+      "tpu",
+      {"described": True, "shape": (8, 6, 256, 512)},
+      REFERENCE,
+      "24 MB of scores",
+    ),
     (
       "tpu",
       {"has_bias": True},

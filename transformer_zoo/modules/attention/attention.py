@@ -9,6 +9,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
 from transformer_zoo.modules.attention import cache
 from transformer_zoo.modules.attention import dot_product
+from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.attention.dot_product import KernelChoice
 from transformer_zoo.modules.attention.dot_product import REFERENCE
 from transformer_zoo.modules.attention.dot_product import ReferenceAttention
@@ -16,7 +17,11 @@ from transformer_zoo.modules.attention.kernels import AutomaticAttention
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.parts import part
+from transformer_zoo.modules.positions import Bias
 from transformer_zoo.modules.positions import Positions
+from transformer_zoo.modules.positions import score_bias
+from transformer_zoo.modules.positions import sum_of_biases
+from transformer_zoo.modules.positions import whole_bias
 
 
 @gin.register
@@ -103,8 +108,8 @@ class Attention(nn.Module):
     x_BLD: jax.Array,
     memory_BMD: jax.Array | None = None,
     *,
-    mask_B1LM: jax.Array | None = None,
-    bias_1HLM: jax.Array | None = None,
+    mask_B1LM: jax.Array | masks.Mask | None = None,
+    bias_1HLM: jax.Array | Bias | None = None,
     positions: Positions | None = None,
     score_scale: jax.Array | None = None,
     decoding: cache.Decoding | None = None,
@@ -151,13 +156,18 @@ class Attention(nn.Module):
       key_BMGK, value_BMGK = cache.compute_once(self, project, decoding)
 
     if self.position_bias is not None and to_itself:
-      own_1HLM = self.position_bias.copy(name="relpos_bias")(positions)
-      bias_1HLM = own_1HLM if bias_1HLM is None else bias_1HLM + own_1HLM
-    if bias_1HLM is not None and bias_1HLM.shape[1] != self.num_heads:
+      own_1HLM = score_bias(
+        self.position_bias.copy(name="relpos_bias"), positions
+      )
+      if bias_1HLM is not None:
+        own_1HLM = sum_of_biases(bias_1HLM, own_1HLM)
+      bias_1HLM = own_1HLM
+    whole_1HLM = whole_bias(bias_1HLM)
+    if bias_1HLM is not None and whole_1HLM.shape[1] != self.num_heads:
       raise UserError(
-        f"a position bias of {bias_1HLM.shape[1]} heads cannot be added to the "
-        f"scores of Attention.num_heads={self.num_heads}; set NUM_HEADS, which "
-        "both read"
+        f"a position bias of {whole_1HLM.shape[1]} heads cannot be added to "
+        f"the scores of Attention.num_heads={self.num_heads}; set NUM_HEADS, "
+        "which both read"
       )
     keep_BH1M = self._draw_dropout(query_BLHK, key_BMGK, deterministic)
     if self.relative_vectors is not None and to_itself:
@@ -165,9 +175,9 @@ class Attention(nn.Module):
         query_BLHK,
         key_BMGK,
         value_BMGK,
-        mask_B1LM,
-        bias_1HLM,
-        keep_BH1M,
+        masks.whole(mask_B1LM),
+        whole_1HLM,
+        None if keep_BH1M is None else keep_BH1M.array(),
         positions,
       )
     else:
@@ -189,12 +199,12 @@ class Attention(nn.Module):
     return self.out(context_BLX, x_BLD.shape[-1])
 
   def _draw_dropout(self, query_BLHK, key_BMGK, deterministic):
-    """Returns what dropout multiplies the weights by, or None."""
+    """Returns the draw that dropout multiplies the weights by, or None."""
     if deterministic or self.dropout.rate == 0.0:
       return None
     batch, length, heads, _ = query_BLHK.shape
     shape = (batch, heads, length, key_BMGK.shape[1])
-    return self.dropout.draw(shape, query_BLHK.dtype)
+    return self.dropout.described(shape, query_BLHK.dtype)
 
   def _attend_by_distance(
     self,

@@ -9,10 +9,12 @@ from transformer_zoo import axes
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
 from transformer_zoo.modules.attention import dot_product
+from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.parts import part
 from transformer_zoo.modules.positions import Positions
+from transformer_zoo.modules.positions import whole_bias
 from transformer_zoo.modules.positions.relative_table import RelativeTable
 
 
@@ -103,6 +105,7 @@ class DisentangledAttention(nn.Module):
       deterministic: no dropout.
     """
     del positions
+    bias_1HLM = whole_bias(bias_1HLM)
     memory_BMD = x_BLD if memory_BMD is None else memory_BMD
     query_BLHK = self._project(self.query, x_BLD)
     key_BMHK = self._project(self.key, memory_BMD)
@@ -133,7 +136,7 @@ class DisentangledAttention(nn.Module):
     weights_BHLM = dot_product.attention_weights(
       query_BLHK,
       key_BMHK,
-      mask_B1LM,
+      masks.whole(mask_B1LM),
       bias_1HLM,
       self._draw_dropout(query_BLHK, key_BMHK, deterministic),
     )

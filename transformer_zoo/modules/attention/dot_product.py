@@ -11,6 +11,7 @@ the reference, in `chunked.py` one that needs less memory and one for CPUs, in
 
 import abc
 import dataclasses
+from typing import ClassVar
 
 import gin
 import jax
@@ -19,6 +20,10 @@ import jax.numpy as jnp
 from transformer_zoo import axes
 from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
+from transformer_zoo.modules.attention import masks
+from transformer_zoo.modules.dropout import Draw
+from transformer_zoo.modules.positions import Bias
+from transformer_zoo.modules.positions import whole_bias
 
 # Scores of masked pairs are replaced by it, so that a query without any key
 # still has a finite softmax (T5X adds the same number).
@@ -148,6 +153,8 @@ class Problem:
     dtype: The dtype of queries, keys and values.
     has_bias: whether something is added to the scores.
     dropout: whether attention weights are dropped in training.
+    described: Whether what decides mask, bias and dropout is known, and no
+      array of queries by keys has to be read.
   """
 
   shape: tuple[int, int, int, int]
@@ -155,6 +162,7 @@ class Problem:
   dtype: jnp.dtype
   has_bias: bool
   dropout: bool
+  described: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +180,14 @@ class KernelChoice(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Kernel(KernelChoice):
-  """One way to compute dot-product attention."""
+  """One way to compute dot-product attention.
+
+  Attributes:
+    reads_descriptions: Whether `attend` takes a mask, a bias and a draw as
+      `masks.Mask`, `positions.Bias` and `dropout.Draw`, and not as arrays.
+  """
+
+  reads_descriptions: ClassVar[bool] = False
 
   def refusal(self, problem: Problem) -> str | None:
     """Why it cannot serve the problem, half a sentence; None if it can."""
@@ -224,9 +239,9 @@ def dot_product_attention(
   key_BMGK: jax.Array,
   value_BMGK: jax.Array,
   *,
-  mask_B1LM: jax.Array | None = None,
-  bias_1HLM: jax.Array | None = None,
-  keep_BH1M: jax.Array | None = None,
+  mask_B1LM: jax.Array | masks.Mask | None = None,
+  bias_1HLM: jax.Array | Bias | None = None,
+  keep_BH1M: jax.Array | Draw | None = None,
   dropout: bool = False,
   kernel: KernelChoice = REFERENCE,
 ) -> jax.Array:
@@ -257,11 +272,20 @@ def dot_product_attention(
     dtype=query_BLHK.dtype,
     has_bias=bias_1HLM is not None,
     dropout=dropout or keep_BH1M is not None,
+    described=(
+      isinstance(mask_B1LM, masks.Mask | None)
+      and isinstance(bias_1HLM, Bias | None)
+      and (isinstance(keep_BH1M, Draw | None) or keep_BH1M.shape[2] == 1)
+    ),
   )
   serving, reason = kernel.choose(problem)
   tracing.record_choice(
     f"attention of {length} to {key_BMGK.shape[1]} tokens: {serving}, {reason}"
   )
+  if not serving.reads_descriptions:
+    mask_B1LM, bias_1HLM = masks.whole(mask_B1LM), whole_bias(bias_1HLM)
+    if isinstance(keep_BH1M, Draw):
+      keep_BH1M = keep_BH1M.array()
   return serving.attend(
     query_BLHK, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM, keep_BH1M
   )

@@ -188,14 +188,22 @@ class AutomaticAttention(KernelChoice):
   Attributes:
     whole_bytes: up to so many bytes of float32 scores of one attention on one
       device are kept whole; on a CPU, of one row.
+    fused_bytes: On TPUs, from so many bytes on, `FusedAttention` computes them
+      if it can serve.
   """
 
   whole_bytes: int = 2**28
+  fused_bytes: int = 2**25
 
   def choose(self, problem: Problem) -> tuple[Kernel, str]:
     mesh = jax.sharding.get_abstract_mesh()
     size = 4 * int(np.prod(problem.shape)) // max(1, mesh.size)
     scores = f"{size / 2**20:,.0f} MB of scores on a device"
+    if tracing.platform() == "tpu" and size >= self.fused_bytes:
+      from transformer_zoo.modules.attention.fused import FusedAttention
+
+      if FusedAttention().refusal(problem) is None:
+        return FusedAttention(), scores
     is_rowwise = self._is_rowwise(problem, size)
     if size <= self.whole_bytes and not is_rowwise:
       return REFERENCE, scores

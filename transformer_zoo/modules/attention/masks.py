@@ -1,10 +1,78 @@
 """Attention masks: boolean, True where a query may attend to a key."""
 
+from flax import struct
 import gin
 import jax
 import jax.numpy as jnp
 
 from transformer_zoo.modules.positions import Positions
+
+# Ids of what is no token: no query has that of such a key.
+NO_QUERY, NO_KEY = -1, -2
+
+
+@struct.dataclass
+class Mask:
+  """A mask, and what decides it: queries see keys of their id in an interval.
+
+  Attributes:
+    array_B1LM: The mask, True where a query may attend.
+    query_ids_BL: The id of each query, int32 [1 or B, L]; None if it is that of
+      every key.
+    key_ids_BM: The id of each key, int32 [1 or B, M]; None as above.
+    first_BL: The first key that each query sees, int32 [1 or B, L]; None if
+      that is the first of all.
+    last_BL: The last key that each query sees; None as above.
+  """
+
+  array_B1LM: jax.Array
+  query_ids_BL: jax.Array | None = None
+  key_ids_BM: jax.Array | None = None
+  first_BL: jax.Array | None = None
+  last_BL: jax.Array | None = None
+
+  @property
+  def description(self) -> dict[str, jax.Array]:
+    """What decides the mask, by name."""
+    names = "query_ids_BL", "key_ids_BM", "first_BL", "last_BL"
+    fields = {name: getattr(self, name) for name in names}
+    return {name: x for name, x in fields.items() if x is not None}
+
+
+def whole(mask: jax.Array | Mask | None) -> jax.Array | None:
+  """The array of a mask."""
+  return mask.array_B1LM if isinstance(mask, Mask) else mask
+
+
+def ids_of_tokens(
+  valid_BL: jax.Array, segment_ids_BL: jax.Array | None, nothing: int
+) -> jax.Array:
+  """The ids of tokens for a `Mask`, int32 [B, L].
+
+  Args:
+    valid_BL: True for tokens, False for padding.
+    segment_ids_BL: The packed example of each token; one for all if None.
+    nothing: The id of padding, `NO_QUERY` or `NO_KEY`.
+  """
+  ids_BL = 1 if segment_ids_BL is None else segment_ids_BL
+  return jnp.where(valid_BL, ids_BL, nothing)
+
+
+def ends_of_runs(
+  inside_BL: jax.Array, segment_ids_BL: jax.Array | None = None
+) -> jax.Array:
+  """The last place of the run of places that each place is in, int32 [B, L].
+
+  A run is of neighbours that are inside, of one packed example; elsewhere a
+  place is a run of its own.
+  """
+  goes_on_BL = inside_BL[:, 1:] & inside_BL[:, :-1]
+  if segment_ids_BL is not None:
+    goes_on_BL &= segment_ids_BL[:, 1:] == segment_ids_BL[:, :-1]
+  length = inside_BL.shape[1]
+  goes_on_BL = jnp.pad(goes_on_BL, ((0, 0), (0, 1)))
+  ends_BL = jnp.where(goes_on_BL, length, jnp.arange(length))
+  return jax.lax.cummin(ends_BL, axis=1, reverse=True)
 
 
 def padding_mask(query_valid_BL: jax.Array, key_valid_BM: jax.Array):
@@ -59,6 +127,56 @@ def attention_kind_mask(kind_B: jax.Array, second_BL: jax.Array) -> jax.Array:
     kind_B111 < 2,
     (kind_B111 == 0) | ~key_B11M | (query_B1L1 & before_11LM),
     jnp.where(kind_B111 == 2, before_11LM, before_11LM.swapaxes(-1, -2)),
+  )
+
+
+def attention_kind_interval(
+  kind_B: jax.Array,
+  second_BL: jax.Array,
+  segment_ids_BL: jax.Array | None = None,
+) -> tuple[jax.Array, jax.Array]:
+  """The first and last key that queries see in UniLM, int32 [B, L] each.
+
+  The second segment follows the first, as in `attention_kind_mask`.
+  """
+  length = second_BL.shape[1]
+  places_1L, kind_B1 = jnp.arange(length)[None], kind_B[:, None]
+  first_BL = jnp.where(kind_B1 == 3, places_1L, 0)
+  ends_BL = ends_of_runs(~second_BL, segment_ids_BL)
+  last_BL = jnp.where(kind_B1 == 1, ends_BL, places_1L)
+  everything_B1 = (kind_B1 == 0) | (kind_B1 == 3)
+  last_BL = jnp.where(everything_B1, length - 1, last_BL)
+  return jnp.broadcast_to(first_BL, last_BL.shape), last_BL
+
+
+def windowed(
+  mask: jax.Array | Mask | None, positions: Positions, window: jax.Array | int
+) -> jax.Array | Mask:
+  """The mask of those that it allows and that are near enough.
+
+  Args:
+    mask: The mask; None if it allows all.
+    positions: The positions of queries and keys.
+    window: As of `window_mask`.
+  """
+  array_B1LM = combine(whole(mask), window_mask(positions, window))
+  if not positions.counted or not isinstance(mask, Mask | None):
+    return array_B1LM
+  described = Mask(array_B1LM) if mask is None else mask
+  places_1L = positions.query_1L
+  last_1L, memory = described.last_BL, positions.key_1M.shape[1]
+  # Windows of all layers are as large as integers are where all are seen.
+  window = jnp.minimum(window, memory)
+  first_1L = jnp.maximum(
+    0 if described.first_BL is None else described.first_BL,
+    places_1L - window + 1,
+  )
+  if positions.bidirectional:
+    last_1L = jnp.minimum(
+      memory - 1 if last_1L is None else last_1L, places_1L + window - 1
+    )
+  return described.replace(
+    array_B1LM=array_B1LM, first_BL=first_1L, last_BL=last_1L
   )
 
 

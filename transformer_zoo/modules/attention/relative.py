@@ -10,11 +10,13 @@ import jax.numpy as jnp
 from transformer_zoo import axes
 from transformer_zoo.modules import initializers
 from transformer_zoo.modules.attention import dot_product
+from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.attention.disentangled import pick_rows
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.parts import part
 from transformer_zoo.modules.positions import Positions
+from transformer_zoo.modules.positions import whole_bias
 from transformer_zoo.modules.positions.relative_table import RelativeTable
 
 
@@ -133,12 +135,12 @@ class RelativeAttention(nn.Module):
     if differs_BLM is not None:
       added_BHLM += jnp.where(differs_BLM[:, None], other_BHL1, same_BHL1)
     if bias_1HLM is not None:
-      added_BHLM += bias_1HLM
+      added_BHLM += whole_bias(bias_1HLM)
     content_BLHK = query("content_bias")
     weights_BHLM = dot_product.attention_weights(
       content_BLHK,
       key_BMHK,
-      mask_B1LM,
+      masks.whole(mask_B1LM),
       added_BHLM,
       self._draw_dropout(query_BLHK, key_BMHK, deterministic),
     )

@@ -80,10 +80,8 @@ class RelativePositionBias(nn.Module):
         )
     super().__post_init__()
 
-  @nn.compact
-  def __call__(self, positions: Positions) -> jax.Array:
-    """Returns bias [1 or B, H, L, M], float32."""
-    table_HR = self.param(
+  def setup(self):
+    self.table_HR = self.param(
       "rel_embedding",
       axes.partitioned(
         initializers.fan_average_uniform, "heads", "relpos_buckets"
@@ -91,8 +89,18 @@ class RelativePositionBias(nn.Module):
       (self.num_heads, self.num_buckets),
       jnp.float32,
     )
+
+  def __call__(self, positions: Positions) -> jax.Array:
+    """Returns bias [1 or B, H, L, M], float32."""
+    return self._of(positions.distance_1LM, positions)
+
+  def by_distance(self, positions: Positions) -> jax.Array:
+    """Returns the bias of each distance of counted positions, [H, R]."""
+    return self._of(positions.distances_R[None, None], positions)[0, :, 0]
+
+  def _of(self, distance_1LM, positions):
     buckets_1LM = relative_position_bucket(
-      positions.distance_1LM,
+      distance_1LM,
       bidirectional=(
         positions.bidirectional
         if self.bidirectional is None
@@ -101,7 +109,7 @@ class RelativePositionBias(nn.Module):
       num_buckets=self.num_buckets,
       max_distance=self.max_distance,
     )
-    return jnp.moveaxis(jnp.take(table_HR, buckets_1LM, axis=1), 0, 1)
+    return jnp.moveaxis(jnp.take(self.table_HR, buckets_1LM, axis=1), 0, 1)
 
 
 def alibi_slopes(num_heads: int) -> np.ndarray:
@@ -131,6 +139,13 @@ class Alibi(nn.Module):
 
   def __call__(self, positions: Positions) -> jax.Array:
     """Returns bias [1 or B, H, L, M], float32."""
-    distance_1LM = jnp.abs(positions.distance_1LM).astype(jnp.float32)
+    return self._of(positions.distance_1LM)
+
+  def by_distance(self, positions: Positions) -> jax.Array:
+    """Returns the bias of each distance of counted positions, [H, R]."""
+    return self._of(positions.distances_R[None, None])[0, :, 0]
+
+  def _of(self, distance_1LM):
+    distance_1LM = jnp.abs(distance_1LM).astype(jnp.float32)
     slopes_H = jnp.asarray(alibi_slopes(self.num_heads))
     return -slopes_H[None, :, None, None] * distance_1LM[:, None]

@@ -1,0 +1,132 @@
+"""Compares training steps by their attention kernel, compiled for TPUs.
+
+    python benchmarks/attention_steps.py --results FILE
+
+Each step of `STEPS` is compiled by `zoo precompile` with each kernel, for TPUs
+that need not be there (libtpu, the extra `tpu`), and a table of temporaries,
+bytes, and the bounds of the roofline is printed. What is in FILE is not
+compiled again. Nothing is run: no time is measured.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+GIB = 2**30
+KERNELS = ("reference", "chunked", "fused")
+# Topology, partitions of the model, size, lengths of inputs and targets, rows.
+STEPS = (
+  ("v5e:4x4", 1, "base", 512, 114, 128),
+  ("v5e:4x4", 4, "base", 512, 114, 128),
+  ("v5e:4x4", 1, "base", 2048, 512, 32),
+  ("v5e:4x4", 1, "base", 8192, 512, 16),
+  ("v5p:2x2x1", 1, "base", 512, 114, 128),
+  ("v6e:2x2", 1, "base", 512, 114, 128),
+  ("v5e:4x4", 1, "large", 512, 114, 128),
+  ("v5p:2x2x4", 1, "xl", 512, 114, 128),
+)
+
+
+def command(step, kernel: str, overrides) -> list[str]:
+  """The command that forecasts a step."""
+  topology, partitions, size, inputs, targets, rows = step
+  files = (
+    "architectures/t5_1_1.gin",
+    f"sizes/t5_1_1_{size}.gin",
+    "runs/pretrain.gin",
+    f"parts/attention/kernels/{kernel}.gin",
+  )
+  bindings = (
+    f"NUM_PARTITIONS={partitions}",
+    *(["FSDP=-1"] if size != "base" else []),
+    f"TASK_FEATURE_LENGTHS={{'inputs': {inputs}, 'targets': {targets}}}",
+    f"BATCH_SIZE={rows}",
+    "SCAN_LAYERS=True",
+    *overrides,
+  )
+  return [
+    *(sys.executable, "-m", "transformer_zoo.cli.main", "precompile", "--json"),
+    f"--topology={topology}",
+    *(f"--gin_file={name}" for name in files),
+    *(f"--gin.{binding}" for binding in bindings),
+  ]
+
+
+def row_of(report: dict) -> dict:
+  """What the table shows of a forecast."""
+  memory, roofline = report["memory"], report["roofline"]
+  return {
+    "temporaries": memory.get("temporaries"),
+    "needed": memory["needed"],
+    "available": memory["available"],
+    "bytes": report["cost"]["bytes_accessed"],
+    "matmul_flops": report["cost"]["matmul_flops"],
+    "model_flops": report["model_flops"],
+    "roofline": roofline,
+    "compile_seconds": report["compile_seconds"],
+  }
+
+
+def line(step, kernel: str, row: dict) -> str:
+  """A row of the table."""
+  topology, partitions, size, inputs, targets, rows = step
+  name = (
+    f"{size}, {rows} x {inputs}/{targets}, {topology}, {partitions} a model"
+  )
+  cells = [name, kernel]
+  if "error" in row:
+    return " | ".join([*cells, row["error"]])
+  bounds = row["roofline"]
+  if bounds is None:
+    needed = "more" if row["needed"] is None else f"{row['needed'] / GIB:.1f}"
+    return " | ".join([*cells, f"does not fit: {needed} GiB"])
+  cells += [
+    f"{row['temporaries'] / GIB:.2f} GiB",
+    f"{row['bytes'] / 1e9:,.0f} GB",
+    *(f"{bounds[k]:.4f}" for k in ("compute", "memory", "interconnect")),
+    bounds["limit"],
+    *(f"{bounds[k]['utilisation']:.0%}" for k in ("at_best", "in_turn")),
+  ]
+  return " | ".join(cells)
+
+
+def main():
+  """Parses arguments, compiles what is missing, prints the table."""
+  parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+  parser.add_argument("--results", type=pathlib.Path, required=True)
+  parser.add_argument("--steps", type=int, nargs="+", help="places in STEPS")
+  parser.add_argument("--kernels", nargs="+", default=list(KERNELS))
+  parser.add_argument(
+    "--under", nargs="+", default=[], help="a command that runs each compiler"
+  )
+  parser.add_argument("--gin", action="append", default=[], metavar="BINDING")
+  arguments = parser.parse_args()
+  found = {}
+  if arguments.results.exists():
+    found = json.loads(arguments.results.read_text())
+  print(
+    "step | kernel | temporaries | bytes | products, s | bytes, s | "
+    "interconnect, s | limit | utilisation at best | in turn"
+  )
+  for place in arguments.steps or range(len(STEPS)):
+    for kernel in arguments.kernels:
+      step = STEPS[place]
+      words = command(step, kernel, arguments.gin)
+      key = " ".join(words[4:])
+      if key not in found:
+        done = subprocess.run(
+          [*arguments.under, *words], capture_output=True, text=True
+        )
+        if done.stdout:
+          found[key] = row_of(json.loads(done.stdout))
+        else:
+          last = done.stderr.strip().splitlines()[-1:] or ["no output"]
+          found[key] = {"error": last[0]}
+        arguments.results.write_text(json.dumps(found, indent=1))
+      print(line(step, kernel, found[key]), flush=True)
+
+
+if __name__ == "__main__":
+  main()
