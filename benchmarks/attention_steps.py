@@ -48,6 +48,7 @@ def command(step, kernel: str, overrides) -> list[str]:
   )
   return [
     *(sys.executable, "-m", "transformer_zoo.cli.main", "precompile", "--json"),
+    "--traffic",
     f"--topology={topology}",
     *(f"--gin_file={name}" for name in files),
     *(f"--gin.{binding}" for binding in bindings),
@@ -62,6 +63,10 @@ def row_of(report: dict) -> dict:
     "needed": memory["needed"],
     "available": memory["available"],
     "bytes": report["cost"]["bytes_accessed"],
+    "compiled_bytes": sum(row["bytes"] for row in report["traffic"]),
+    "attention_bytes": sum(
+      row["bytes"] for row in report["traffic"] if "attention" in row["part"]
+    ),
     "matmul_flops": report["cost"]["matmul_flops"],
     "model_flops": report["model_flops"],
     "roofline": roofline,
@@ -85,6 +90,8 @@ def line(step, kernel: str, row: dict) -> str:
   cells += [
     f"{row['temporaries'] / GIB:.2f} GiB",
     f"{row['bytes'] / 1e9:,.0f} GB",
+    f"{row['compiled_bytes'] / 1e9:.1f} GB",
+    f"{row['attention_bytes'] / 1e9:.1f} GB",
     *(f"{bounds[k]:.4f}" for k in ("compute", "memory", "interconnect")),
     bounds["limit"],
     *(f"{bounds[k]['utilisation']:.0%}" for k in ("at_best", "in_turn")),
@@ -107,14 +114,15 @@ def main():
   if arguments.results.exists():
     found = json.loads(arguments.results.read_text())
   print(
-    "step | kernel | temporaries | bytes | products, s | bytes, s | "
-    "interconnect, s | limit | utilisation at best | in turn"
+    "step | kernel | temporaries | bytes | compiled, a device | of attention | "
+    "products, s | bytes, s | interconnect, s | limit | utilisation at best | "
+    "in turn"
   )
   for place in arguments.steps or range(len(STEPS)):
     for kernel in arguments.kernels:
       step = STEPS[place]
       words = command(step, kernel, arguments.gin)
-      key = " ".join(words[4:])
+      key = " ".join(words[6:])
       if key not in found:
         done = subprocess.run(
           [*arguments.under, *words], capture_output=True, text=True

@@ -13,6 +13,7 @@ from tests import tiny_models
 from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import cost
+from transformer_zoo.modules.attention import fused_tpu
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.attention.dot_product import dot_product_attention
@@ -182,6 +183,14 @@ def test_the_fused_kernel_equals_the_reference(case, platform):
   expected = outputs_and_gradients(REFERENCE, *case)
   with tracing.compiling_for(platform):
     assert_close(outputs_and_gradients(FUSED, *case), expected)
+
+
+@pytest.mark.parametrize("case", [CASES[1], CASES[4]], ids=str)
+def test_the_queries_of_long_rows_have_a_kernel_of_their_own(case, monkeypatch):
+  monkeypatch.setattr(fused_tpu, "MOST_BYTES_OF_QUERIES", 0)
+  assert_close(
+    outputs_and_gradients(FUSED, *case), outputs_and_gradients(REFERENCE, *case)
+  )
 
 
 @pytest.mark.parametrize("case", [CASES[1], CASES[4], CASES[5]], ids=str)

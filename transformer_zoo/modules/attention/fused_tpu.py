@@ -28,6 +28,8 @@ from transformer_zoo.modules.attention.fused_plan import is_kept
 from transformer_zoo.modules.attention.fused_plan import LANES
 from transformer_zoo.modules.attention.fused_plan import Plan
 
+# Up to so many bytes the gradients of a row's queries stay in vector memory.
+MOST_BYTES_OF_QUERIES = 2**22
 # Neighbouring rows that a rotation moves together.
 TILE = 8
 
@@ -98,6 +100,23 @@ class _Block:
     if seen_MQ is not None:
       scores_MQ = jnp.where(seen_MQ, scores_MQ, MASKED_SCORE)
     return scores_MQ
+
+  def gradients(self, head: int, seen_MQ: jax.Array | None):
+    """Weights after dropout and the gradient of the scores, [M, Q] each."""
+    plan, refs = self.plan, self.refs
+    here, lanes = slice(head, head + 1), plan.lanes(head)
+    scores_MQ = self.scores(head, seen_MQ)
+    weights_MQ = jnp.exp(scores_MQ - refs["log_total"][0, 0, here])
+    if seen_MQ is not None:
+      weights_MQ = jnp.where(seen_MQ, weights_MQ, 0.0)
+    value_MK = refs["value"][0, :, plan.group_lanes(head)]
+    gradient_MQ = _dot(value_MK, refs["given"][0, :, lanes], 1, 1)
+    kept_MQ = weights_MQ
+    if plan.drops:
+      keep_MQ = jnp.where(self.kept(head), 1 / plan.keep_rate, 0.0)
+      kept_MQ = weights_MQ * keep_MQ
+      gradient_MQ *= keep_MQ
+    return kept_MQ, weights_MQ * (gradient_MQ - refs["even_out"][0, 0, here])
 
   def _bias(self, head: int) -> jax.Array:
     """The bias of a head: tile t of its rows begins t tiles to the right."""
@@ -216,7 +235,7 @@ def _backward_kernel(plan: Plan, names, *refs):
   heads, row, key, query = (pallas.program_id(i) for i in range(4))
   block = _Block(plan, refs, heads, row, query, key)
   key_sum, value_sum = refs["key_sum"], refs["value_sum"]
-  query_sum = refs["query_sum"]
+  keeps_queries = "query_sum" in refs
 
   if "bias" in refs:
 
@@ -233,39 +252,32 @@ def _backward_kernel(plan: Plan, names, *refs):
     else:
       value_sum[...] = jnp.zeros(value_sum.shape, value_sum.dtype)
 
-  @pallas.when(key == 0)
-  def _start_queries():
-    query_sum[query] = jnp.zeros(query_sum.shape[1:], query_sum.dtype)
+  if keeps_queries:
+    query_sum = refs["query_sum"]
+
+    @pallas.when(key == 0)
+    def _start_queries():
+      query_sum[query] = jnp.zeros(query_sum.shape[1:], query_sum.dtype)
 
   @pallas.when(block.is_needed())
   def _differentiate():
     seen_MQ = block.seen()
     for head in range(plan.block_h):
-      here, lanes = slice(head, head + 1), plan.lanes(head)
-      shared = plan.group_lanes(head)
-      scores_MQ = block.scores(head, seen_MQ)
-      weights_MQ = jnp.exp(scores_MQ - refs["log_total"][0, 0, here])
-      if seen_MQ is not None:
-        weights_MQ = jnp.where(seen_MQ, weights_MQ, 0.0)
+      lanes, shared = plan.lanes(head), plan.group_lanes(head)
+      kept_MQ, gradient_MQ = block.gradients(head, seen_MQ)
       given_QK = refs["given"][0, :, lanes]
       query_QK = refs["query"][0, :, lanes]
-      gradient_MQ = _dot(refs["value"][0, :, shared], given_QK, 1, 1)
-      kept_MQ = weights_MQ
-      if plan.drops:
-        keep_MQ = jnp.where(block.kept(head), 1 / plan.keep_rate, 0.0)
-        kept_MQ = weights_MQ * keep_MQ
-        gradient_MQ *= keep_MQ
       value_sum[:, shared] += _dot(
         kept_MQ.astype(given_QK.dtype), given_QK, 1, 0
       )
-      gradient_MQ = weights_MQ * (gradient_MQ - refs["even_out"][0, 0, here])
       if "bias" in refs:
         block.add_by_distance(head, gradient_MQ)
       gradient_MQ = gradient_MQ.astype(query_QK.dtype)
       key_sum[:, shared] += _dot(gradient_MQ, query_QK, 1, 0)
-      query_sum[query, lanes] += _dot(
-        refs["key"][0, :, shared], gradient_MQ, 0, 0
-      )
+      if keeps_queries:
+        query_sum[query, lanes] += _dot(
+          refs["key"][0, :, shared], gradient_MQ, 0, 0
+        )
 
   @pallas.when(query == plan.blocks_q - 1)
   def _finish_keys():
@@ -273,10 +285,39 @@ def _backward_kernel(plan: Plan, names, *refs):
       out = refs[f"{name}_gradient"]
       out[0] = refs[f"{name}_sum"][...].astype(out.dtype)
 
+  if keeps_queries:
+
+    @pallas.when(key == plan.blocks_k - 1)
+    def _finish_queries():
+      out = refs["query_gradient"]
+      out[0] = query_sum[query].T.astype(out.dtype)
+
+
+def _queries_kernel(plan: Plan, names, *refs):
+  """Grid of heads, rows, queries, keys: the gradient of long rows' queries."""
+  refs = dict(zip(names, refs, strict=True))
+  heads, row, query, key = (pallas.program_id(i) for i in range(4))
+  block = _Block(plan, refs, heads, row, query, key)
+  query_sum = refs["query_sum"]
+
+  @pallas.when(key == 0)
+  def _start():
+    query_sum[...] = jnp.zeros(query_sum.shape, query_sum.dtype)
+
+  @pallas.when(block.is_needed())
+  def _differentiate():
+    seen_MQ = block.seen()
+    for head in range(plan.block_h):
+      _, gradient_MQ = block.gradients(head, seen_MQ)
+      key_MK = refs["key"][0, :, plan.group_lanes(head)]
+      query_sum[plan.lanes(head)] += _dot(
+        key_MK, gradient_MQ.astype(key_MK.dtype), 0, 0
+      )
+
   @pallas.when(key == plan.blocks_k - 1)
-  def _finish_queries():
+  def _finish():
     out = refs["query_gradient"]
-    out[0] = query_sum[query].T.astype(out.dtype)
+    out[0] = query_sum[...].T.astype(out.dtype)
 
 
 def attend(plan: Plan, query_BLX, key_BMX, value_BMX, bias_HR, others):
@@ -342,6 +383,7 @@ def _specs(plan: Plan, query: int, key: int):
   of_mask = _ROW if plan.mask_rows > 1 else None
   infos = sum((plan.has_ids, plan.has_first, plan.has_last))
   queries = block((1, block_q, width), _ROW, query, _HEAD)
+  of_passes = pallas.BlockSpec((1, block_q, width), last_pass)
   keys = block((1, block_k, shared), _ROW, key, _HEAD)
   statistics = block((1, 1, block_h, block_q), _ROW, _HEAD, None, query)
   bias = block((1, block_h * TILE, distances), _HEAD, None, None)
@@ -350,7 +392,7 @@ def _specs(plan: Plan, query: int, key: int):
     **dict.fromkeys(("key", "value", "key_gradient", "value_gradient"), keys),
     **dict.fromkeys(("log_total", "even_out"), statistics),
     **dict.fromkeys(("bias", "bias_gradient"), bias),
-    "query_gradient": pallas.BlockSpec((1, block_q, width), last_pass),
+    "query_gradient": queries if query < key else of_passes,
     "query_info": block((1, infos, block_q), of_mask, None, query),
     "key_ids": block((1, 1, block_k), of_mask, None, key),
     "even": block((1, 1, shared), _ROW, None, _HEAD),
@@ -385,7 +427,9 @@ def _call(plan: Plan, kernel, order, inputs, outputs, scratch, products):
       out_specs=[specs[name] for name in outputs],
       scratch_shapes=[tpu.VMEM(x, jnp.float32) for x in scratch.values()],
     ),
-    out_shape=list(outputs.values()),
+    out_shape=[
+      jax.ShapeDtypeStruct(x.shape, x.dtype) for x in outputs.values()
+    ],
     compiler_params=tpu.CompilerParams(
       # Rows are in turn: the gradient of a bias is summed up over them.
       dimension_semantics=("parallel", "arbitrary", "arbitrary", "arbitrary")
@@ -448,25 +492,28 @@ def _backward(plan: Plan, kept, given_BLX):
     log_total_BHL = log_total.reshape(len(log_total), plan.heads, -1)
     inputs["even"] = even_gradient(plan, given_BLX, log_total_BHL)
   inputs |= _inputs(plan, bias_HTR, others)
-  outputs = {
-    "query_gradient": query_BLX,
-    "key_gradient": key_BMX,
-    "value_gradient": value_BMX,
-  }
+  keys = {"key_gradient": key_BMX, "value_gradient": value_BMX}
   if bias_HTR is not None:
-    outputs["bias_gradient"] = inputs["bias"]
-  outputs = {
-    name: jax.ShapeDtypeStruct(x.shape, x.dtype) for name, x in outputs.items()
-  }
-  scratch = {
+    keys["bias_gradient"] = inputs["bias"]
+  sums = {
     "key_sum": (plan.block_k, plan.shared_width),
     "value_sum": (plan.block_k, plan.shared_width),
-    "query_sum": (plan.blocks_q, plan.width, plan.block_q),
   }
+  queries = {"query_gradient": query_BLX}
   order = "key", "query"
-  results = _call(
-    plan, _backward_kernel, order, inputs, outputs, scratch, products=5
-  )
+  if 4 * plan.width * plan.padded_length <= MOST_BYTES_OF_QUERIES:
+    sums["query_sum"] = (plan.blocks_q, plan.width, plan.block_q)
+    results = _call(
+      plan, _backward_kernel, order, inputs, keys | queries, sums, products=5
+    )
+  else:
+    results = _call(
+      plan, _backward_kernel, order, inputs, keys, sums, products=4
+    )
+    order, sums = ("query", "key"), {"query_sum": (plan.width, plan.block_q)}
+    results |= _call(
+      plan, _queries_kernel, order, inputs, queries, sums, products=3
+    )
   bias_gradient = None
   if bias_HTR is not None:
     bias_gradient = results["bias_gradient"].reshape(bias_HTR.shape)
