@@ -18,6 +18,13 @@ BEFORE = {
   "features": (*BERT, "heads/tags.gin"),
   "bilstm": (*BERT, "heads/tags.gin", "peft/features.gin"),
 }
+# What a method needs that no file names.
+GIVEN = {
+  "prompt_labels": (
+    "PROMPT_LABELS=('positive', 'negative')",
+    "PROMPT_VOCABULARY='tasks/miniature/vocabulary.model'",
+  )
+}
 METHODS = sorted(path.stem for path in (tiny_models.GIN / "peft").glob("*.gin"))
 
 
@@ -29,7 +36,8 @@ def clean():
 
 @pytest.mark.parametrize("name", METHODS)
 def test_methods_are_named_after_a_run(name):
-  config.load([*BEFORE.get(name, RUN), f"peft/{name}.gin"], BINDINGS)
+  bindings = [*BINDINGS, *GIVEN.get(name, ())]
+  config.load([*BEFORE.get(name, RUN), f"peft/{name}.gin"], bindings)
   trainable = gin.get_bindings("train")["trainable"]
   assert trainable != ALL
   if name == "gradual_unfreezing":

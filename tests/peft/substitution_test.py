@@ -73,7 +73,8 @@ class Pair(nn.Module):
     return x
 
 
-def widened(part):
+def widened(name, part):
+  del name
   if isinstance(part, Linear) and not part.use_bias:
     return substitution.replaced(part, Linear, use_bias=True)
   return part

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 
 from flax import traverse_util
 import numpy as np
@@ -51,9 +52,11 @@ def test_a_run_of_adapters(train, base, zoo, tmp_path):
   assert "\ntrained: 528 of 8,848 parameters\n" in output
   before = leaves(base / "checkpoints" / "7")
   after = leaves(tmp_path / "run" / "checkpoints" / "2")
-  for name, value in before.items():
-    same = np.array_equal(after[name], value)
-    assert same != is_trained(name), name
+  saved = {name for name in after if name.startswith("params/")}
+  assert saved and all(map(is_trained, saved))
+  assert {name for name in before if is_trained(name)} <= saved
+  for name in saved & before.keys():
+    assert not np.array_equal(after[name], before[name]), name
   assert np.any(after["params/decoder/layers_0/adapter/wo/kernel"])
   moments = {name for name in after if name.startswith("opt_state/moments/")}
   assert moments and all(map(is_trained, moments))
@@ -71,3 +74,100 @@ def test_a_run_of_adapters(train, base, zoo, tmp_path):
     "AdaptedEncoderLayer; what was put into a model stays in our format, and "
     "its base can be exported from the run that it started from\n"
   )
+
+
+@pytest.mark.slow
+def test_a_run_saves_what_it_trains_and_finds_its_base(
+  train, base, zoo, tmp_path
+):
+  bindings = (
+    f"INITIAL_CHECKPOINT_PATH={str(base)!r}",
+    "MIXTURE_OR_TASK_NAME='no_validation'",
+    "LORA_RANK=2",
+    "LOG_PERIOD=1",
+  )
+  files = ["peft/lora.gin"]
+  whole = tmp_path / "whole"
+  code, _, error = train(whole, *bindings, "TRAIN_STEPS=4", files=files)
+  assert code == 0, error
+  found = leaves(whole / "checkpoints" / "4")
+  assert all("lora_" in name for name in found if name.startswith("params/"))
+
+  # What resumes is what never stopped, bit by bit.
+  parts = tmp_path / "parts"
+  shutil.copytree(whole, parts)
+  shutil.rmtree(parts / "checkpoints" / "4")
+  (parts / "result.json").unlink()
+  code, output, error = train(parts, *bindings, "TRAIN_STEPS=4", files=files)
+  assert code == 0, error
+  assert "training 2 steps, 2 to 4" in output
+  resumed = leaves(parts / "checkpoints" / "4")
+  for name, value in found.items():
+    np.testing.assert_array_equal(resumed[name], value)
+
+  # One base, two adapters by name.
+  code, output, error = zoo(
+    "evaluate",
+    f"--checkpoint={base}",
+    f"--adapter=one={whole}",
+    f"--adapter=two={parts}",
+    "--mixture=colours",
+  )
+  assert code == 0, error
+  lines = [line.partition("\t") for line in output.splitlines()]
+  assert [name for name, _, _ in lines] == ["one", "two"]
+  first, second = (json.loads(line)["scores"] for _, _, line in lines)
+  assert first == second
+
+  # Merged, it is an ordinary run of the base's model.
+  code, _, error = zoo(
+    "convert", whole, tmp_path / "merged", "--merge", "--to=zoo"
+  )
+  assert code == 0, error
+  merged = leaves(tmp_path / "merged" / "checkpoints" / "4")
+  assert not any("lora_" in name for name in merged)
+  code, output, error = zoo(
+    "evaluate",
+    f"--checkpoint={tmp_path / 'merged'}",
+    "--mixture=colours",
+    f"--gin.PREPARED_DIR={prepared_of(whole / 'config.gin')!r}",
+  )
+  assert code == 0, error
+  assert json.loads(output)["scores"] == first
+
+  moved = tmp_path / "moved"
+  shutil.copytree(base, moved)
+  code, _, error = train(
+    tmp_path / "third",
+    f"INITIAL_CHECKPOINT_PATH={str(moved)!r}",
+    *bindings[1:],
+    "TRAIN_STEPS=1",
+    files=files,
+  )
+  assert code == 0, error
+  files = [f for f in (moved / "checkpoints").rglob("*") if f.is_file()]
+  largest = max(files, key=lambda file: file.stat().st_size)
+  largest.write_bytes(largest.read_bytes() + b"0")
+  evaluate = ("evaluate", f"--checkpoint={tmp_path / 'third'}")
+  code, _, error = zoo(*evaluate, "--mixture=colours")
+  assert code == 2
+  assert "is not the base that" in error or "is damaged" in error
+  shutil.rmtree(moved)
+  code, _, error = zoo(*evaluate, "--mixture=colours")
+  assert code == 2
+  step = moved / "checkpoints" / "7"
+  assert error == (
+    f"zoo: error: the checkpoints in {str(tmp_path / 'third')!r} hold what "
+    f"was trained alone, and their base {str(step)!r} is not there; say where "
+    f"it is: --checkpoint BASE --adapter NAME={tmp_path / 'third'}\n"
+  )
+
+
+def prepared_of(config_file):
+  """The folder of prepared data that a run has read."""
+  line = next(
+    line
+    for line in config_file.read_text().splitlines()
+    if line.startswith("PREPARED_DIR")
+  )
+  return line.partition("=")[2].strip().strip("'")

@@ -1,7 +1,8 @@
-"""The argument `--checkpoint` of commands, and the configuration for it."""
+"""The arguments `--checkpoint` and `--adapter`, and their configuration."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+import copy
 import dataclasses
 import os
 import pathlib
@@ -38,6 +39,62 @@ def add_argument(parser: argparse.ArgumentParser) -> None:
     help="run folder, step of a run, Hugging Face directory or T5X checkpoint; "
     "the logits of several are averaged",
   )
+
+
+def add_adapter_argument(parser: argparse.ArgumentParser) -> None:
+  """Adds `--adapter`, which may be repeated."""
+  parser.add_argument(
+    "--adapter",
+    action="append",
+    default=[],
+    metavar="NAME=DIR",
+    help="run that trained a part of --checkpoint, its base; one after another",
+  )
+
+
+def of_each_adapter(
+  arguments: argparse.Namespace,
+) -> Iterator[tuple[str | None, argparse.Namespace]]:
+  """Yields the name of each adapter and the arguments with its run.
+
+  Its base is the checkpoint while the caller works with it. Without adapters
+  the name is None and the arguments are as they are.
+
+  Raises:
+    UserError: There is no such run, two have one name, or there are several
+      bases.
+  """
+  if not arguments.adapter:
+    yield None, arguments
+    return
+  if len(arguments.checkpoint) > 1:
+    raise UserError(
+      "--adapter goes over one base, and --checkpoint names "
+      f"{len(arguments.checkpoint)}"
+    )
+  from transformer_zoo.runs import bases
+
+  paths = {}
+  for text in arguments.adapter:
+    name, given, path = text.partition("=")
+    if not given or not name or name in paths:
+      raise UserError(
+        f"--adapter {text!r} is not NAME=DIR with a name of its own, as in "
+        "--adapter rte=runs/lora_rte"
+      )
+    if not pathlib.Path(path).exists():
+      raise UserError(f"--adapter {text!r}: there is no run {path!r}")
+    if bases.Base.of_run(pathlib.Path(path)) is None:
+      raise UserError(
+        f"--adapter {text!r}: the checkpoints in {path!r} are whole and need "
+        "no base; name it with --checkpoint"
+      )
+    paths[name] = path
+  for name, path in paths.items():
+    of_one = copy.copy(arguments)
+    of_one.checkpoint = [path]
+    with bases.found_at(arguments.checkpoint[0]):
+      yield name, of_one
 
 
 def add_vocabulary_argument(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   )
   parser.add_argument(
     "--to",
-    choices=("huggingface", "t5x", "zoo"),
+    choices=("huggingface", "peft", "t5x", "zoo"),
     help="format of the target; default: zoo, or huggingface for a zoo run",
   )
   parser.add_argument(
@@ -63,6 +63,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     action="store_true",
     help="stack the layers, to t5x, as its scalable_t5 does",
   )
+  parser.add_argument(
+    "--base",
+    metavar="DIR",
+    help="directory or run that a directory of `peft` goes over",
+  )
+  parser.add_argument(
+    "--merge",
+    action="store_true",
+    help="merge LoRA, IA3 or biases of a run into its base",
+  )
   common.add_gin_arguments(parser)
 
 
@@ -83,6 +93,8 @@ def run(arguments: argparse.Namespace) -> None:
     dtype=arguments.dtype,
     max_shard_bytes=_bytes(arguments.max_shard_size),
     scanned=arguments.scanned,
+    base=arguments.base,
+    merge=arguments.merge,
   )
 
 

@@ -7,6 +7,7 @@ the run folder. A killed evaluation continues by the same command.
 """
 
 import argparse
+import json
 
 from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
@@ -18,6 +19,7 @@ EXAMPLE = "zoo evaluate --checkpoint runs/first --mixture miniature"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the checkpoint, the mixture, the gin arguments, the data folders."""
   checkpoint_arguments.add_argument(parser)
+  checkpoint_arguments.add_adapter_argument(parser)
   parser.add_argument("--mixture", required=True, help="a mixture or a task")
   parser.add_argument(
     "--split", help="validation by default; test with --submission"
@@ -43,7 +45,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-  """Loads, evaluates, prints what `evaluate` returns."""
+  """Loads, evaluates, prints what `evaluate` returns.
+
+  With adapters it is one line of JSON for each, after its name and a tab.
+  """
+  for name, of_one in checkpoint_arguments.of_each_adapter(arguments):
+    result = _evaluated(of_one)
+    if name is None:
+      print(result)
+    else:
+      print(f"{name}\t{json.dumps(json.loads(result))}", flush=True)
+
+
+def _evaluated(arguments: argparse.Namespace) -> str:
   from transformer_zoo.interop.conversion import generation_config
 
   split = arguments.split or ("test" if arguments.submission else "validation")
@@ -66,4 +80,4 @@ def run(arguments: argparse.Namespace) -> None:
   )
   from transformer_zoo import config
 
-  print(config.call("evaluate"))
+  return config.call("evaluate")

@@ -16,6 +16,7 @@ import argparse
 
 from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
+from transformer_zoo.errors import UserError
 
 SUMMARY = "answer texts"
 EXAMPLE = (
@@ -33,6 +34,7 @@ SWITCHES = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the checkpoint, inputs and output, and the gin arguments."""
   checkpoint_arguments.add_argument(parser)
+  checkpoint_arguments.add_adapter_argument(parser)
   parser.add_argument(
     "inputs",
     nargs="*",
@@ -57,7 +59,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-  """Loads, reads the examples, writes an answer for each."""
+  """Loads, reads the examples, writes an answer for each.
+
+  With several adapters a line with the name of each precedes its answers.
+  """
+  if len(arguments.adapter) > 1 and (arguments.output or arguments.embeddings):
+    raise UserError(
+      "--output and --embeddings write the answers of one model; name one "
+      "--adapter"
+    )
+  for name, of_one in checkpoint_arguments.of_each_adapter(arguments):
+    if len(arguments.adapter) > 1:
+      print(f"adapter {name}:", flush=True)
+    _infer(of_one)
+
+
+def _infer(arguments: argparse.Namespace) -> None:
   from transformer_zoo.runs import example_files
 
   examples = example_files.chosen(

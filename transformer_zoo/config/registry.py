@@ -41,6 +41,7 @@ _REGISTERED = re.compile(
 )
 # Corruptions and converters do not import gin; `load` registers their classes.
 _CONVERTERS = "transformer_zoo.data.features.converters"
+_PROMPTS = "transformer_zoo.data.features.prompts"
 _CONVERTER_NAMES = (
   *("Encoder", "EncoderDecoder", "LanguageModel", "PrefixLanguageModel"),
   "Unified",
@@ -106,6 +107,7 @@ def _places(rooms: tuple[str, ...]) -> dict[str, _Place]:
   }
   for name in _CONVERTER_NAMES:  # Each is named after its architecture.
     places[f"data.features.{name}Features"] = _Place(_CONVERTERS, name)
+  places["data.features.PromptedFeatures"] = _Place(_PROMPTS, "prompted")
   for room in rooms:
     path = package / room
     for file in [path] if path.suffix else path.rglob("*.py"):

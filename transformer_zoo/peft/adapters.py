@@ -1,12 +1,20 @@
 """Adapters: small feed-forward networks in a model that stays as it is.
 
-T5's form (Raffel et al. 2020, section 3.5.1, after Bapna and Firat 2019;
-`task_adapter.gin` of the T5 repository): one more sublayer ends each layer of
-encoder and decoder, with a normalization and a skip of its own. What ends the
-network is initially 0, so that fine-tuning begins with the model as it was.
+- T5's form (Raffel et al. 2020, section 3.5.1, after Bapna and Firat 2019;
+  `task_adapter.gin` of the T5 repository): one more sublayer ends each layer of
+  encoder and decoder, with a normalization and a skip of its own.
+- Houlsby et al. 2019, section 2.1: x + adapter(x) of what each sublayer gives,
+  attention and feed-forward alike, before it joins the residual stream.
+- Pfeiffer et al. 2021: the same of feed-forward networks alone.
+- Parallel (He et al. 2022, table 6): the adapter reads what the feed-forward
+  network reads, and scaled it is added to what that gives.
+
+What ends an adapter is initially 0, so that fine-tuning begins with the model
+as it was.
 """
 
 import functools
+import re
 
 from flax import linen as nn
 import gin
@@ -19,7 +27,7 @@ from transformer_zoo.peft import substitution
 from transformer_zoo.peft.substitution import Substitute
 
 
-class _AdaptedLayer(Substitute, nn.Module, kw_only=True):
+class Adapted(Substitute, nn.Module, kw_only=True):
   """A layer and, after it, x + dropout(adapter(norm(x))).
 
   Attributes:
@@ -43,15 +51,45 @@ class _AdaptedLayer(Substitute, nn.Module, kw_only=True):
     )
 
 
-class AdaptedEncoderLayer(_AdaptedLayer, EncoderLayer, kw_only=True):
-  """An encoder layer that an adapter ends."""
+class SequentiallyAdapted(Substitute, nn.Module, kw_only=True):
+  """A sublayer whose output y becomes y + adapter(y).
+
+  Attributes:
+    adapter: a feed-forward network.
+  """
+
+  adapter: nn.Module
+
+  @nn.compact
+  def __call__(self, *arguments, deterministic: bool, **keywords) -> jax.Array:
+    """Returns [B, L, D]; the arguments are the sublayer's."""
+    y_BLD = super().__call__(
+      *arguments, deterministic=deterministic, **keywords
+    )
+    return y_BLD + self.adapter(y_BLD, deterministic=deterministic)
 
 
-class AdaptedDecoderLayer(_AdaptedLayer, DecoderLayer, kw_only=True):
-  """A decoder layer that an adapter ends."""
+class ParallelAdapted(Substitute, nn.Module, kw_only=True):
+  """A sublayer whose output y becomes y + scale * adapter(x).
 
+  Attributes:
+    adapter: a feed-forward network.
+    scale: a constant; He et al. 2022 use 4.
+  """
 
-_KINDS = {EncoderLayer: AdaptedEncoderLayer, DecoderLayer: AdaptedDecoderLayer}
+  adapter: nn.Module
+  scale: float = 4.0
+
+  @nn.compact
+  def __call__(
+    self, x_BLD: jax.Array, *arguments, deterministic: bool, **keywords
+  ) -> jax.Array:
+    """Returns [B, L, D]; the arguments are the sublayer's."""
+    y_BLD = super().__call__(
+      x_BLD, *arguments, deterministic=deterministic, **keywords
+    )
+    adapted_BLD = self.adapter(x_BLD, deterministic=deterministic)
+    return y_BLD + self.scale * adapted_BLD
 
 
 @gin.register
@@ -62,10 +100,56 @@ def adapters(adapter: nn.Module) -> substitution.Rule:
     adapter: a feed-forward network; each layer has parameters of its own.
   """
 
-  def rule(part: nn.Module) -> nn.Module:
-    kind = _KINDS.get(type(part))
-    if kind is None:
+  def rule(name: str, part: nn.Module) -> nn.Module:
+    del name
+    if not isinstance(part, EncoderLayer | DecoderLayer):
       return part
-    return substitution.replaced(part, kind, adapter=adapter.copy())
+    return substitution.extended(part, Adapted, adapter=adapter.copy())
+
+  return rule
+
+
+@gin.register
+def sequential_adapters(
+  adapter: nn.Module, sublayers: str
+) -> substitution.Rule:
+  """Puts an adapter behind sublayers, before they join the residual stream.
+
+  Args:
+    adapter: a feed-forward network; each sublayer has parameters of its own.
+    sublayers: a regular expression that matches the whole names of the
+      sublayers, like `encoder/layers/attention`.
+  """
+
+  @substitution.looking_for(sublayers)
+  def rule(name: str, part: nn.Module) -> nn.Module:
+    if not re.fullmatch(sublayers, name):
+      return part
+    return substitution.extended(
+      part, SequentiallyAdapted, adapter=adapter.copy()
+    )
+
+  return rule
+
+
+@gin.register
+def parallel_adapters(
+  adapter: nn.Module, sublayers: str, scale: float = 4.0
+) -> substitution.Rule:
+  """Puts an adapter beside sublayers.
+
+  Args:
+    adapter: a feed-forward network; each sublayer has parameters of its own.
+    sublayers: as for `sequential_adapters`.
+    scale: a constant factor of what the adapters give.
+  """
+
+  @substitution.looking_for(sublayers)
+  def rule(name: str, part: nn.Module) -> nn.Module:
+    if not re.fullmatch(sublayers, name):
+      return part
+    return substitution.extended(
+      part, ParallelAdapted, adapter=adapter.copy(), scale=scale
+    )
 
   return rule

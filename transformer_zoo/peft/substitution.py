@@ -6,15 +6,25 @@ builds the tree of parts again, and what a rule leaves alone keeps its fields.
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
+import functools
+import re
 from typing import Any
 
 from flax import linen as nn
 import gin
 
+from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
-# A part -> the one that takes its place; itself where it stays.
-Rule = Callable[[nn.Module], nn.Module]
+# (name, part) -> the part that takes its place, or the part itself.
+Rule = Callable[[str, nn.Module], nn.Module]
+
+# Fields whose parts have their parameters under another name, or directly under
+# that of the parent.
+_RENAMED = {"layer": "layers", "first_layer": "layers"}
+_WITHOUT_NAME = frozenset(
+  {"discriminator", "head", "parts", "softmax", "stack"}
+)
 
 
 class Substitute:
@@ -23,6 +33,25 @@ class Substitute:
   Such a class inherits from that of the part that it replaces, so that the
   part's parameters keep their names, and adds fields, with `kw_only=True`.
   """
+
+  @nn.nowrap
+  def merge(
+    self, leaves: Mapping[str, Any]
+  ) -> tuple[nn.Module, dict[str, Any]]:
+    """Returns the part before the substitution, with parameters to match.
+
+    Args:
+      leaves: The parameters of the part by name, which may be stacked along
+        their first axis.
+
+    Raises:
+      UserError: No parameters make the part before compute the same.
+    """
+    del leaves
+    raise UserError(
+      f"{type(self).__name__} cannot be merged: it computes what no parameters "
+      "of the part before compute; keep base and method apart"
+    )
 
 
 @gin.register
@@ -34,18 +63,89 @@ def substitute(model: nn.Module, rules: Sequence[Rule]) -> nn.Module:
     rules: applied in their order, each to all parts, inner ones first.
 
   Raises:
-    UserError: a rule finds nothing to replace.
+    UserError: a rule finds nothing to replace, unless it is marked by
+      `may_find_nothing`.
   """
   for rule in rules:
     changed = rebuilt(model, rule)
-    if changed == model:
+    if changed == model and not getattr(rule, "may_find_nothing", False):
       name = rule.__qualname__.partition(".")[0]
       raise UserError(
         f"substitute: {name} finds no part to replace in the model, "
-        f"{type(model).__name__}"
+        f"{type(model).__name__}{_unmatched(rule, model)}"
       )
     model = changed
   return model
+
+
+def looking_for(*expressions: str) -> Callable[[Rule], Rule]:
+  """Decorates a rule with the expressions that it compares names with.
+
+  Args:
+    *expressions: Regular expressions over whole names, for errors.
+
+  Raises:
+    UserError: One of them is none.
+  """
+  for expression in expressions:
+    try:
+      re.compile(expression)
+    except re.error as error:
+      raise UserError(
+        f"{expression!r} is no regular expression over names of parts: {error}"
+      ) from error
+
+  def decorate(rule: Rule) -> Rule:
+    rule.expressions = expressions
+    return rule
+
+  return decorate
+
+
+def _unmatched(rule: Rule, model: nn.Module) -> str:
+  """The end of the error on a rule whose expressions match nothing."""
+  names = [name for name, _ in named_parts(model)]
+  return "".join(
+    f"; {expression!r} matches (as a whole) none{nearest(expression, names)}"
+    for expression in getattr(rule, "expressions", ())
+  )
+
+
+def extended(
+  part: nn.Module, extension: type[Substitute], **added: Any
+) -> nn.Module:
+  """Returns a part of a class that inherits from an extension and its own.
+
+  Args:
+    part: The part.
+    extension: A class of parts whose methods call those of `super()`.
+    **added: The fields of the extension.
+
+  Raises:
+    UserError: The part has been extended in this way before.
+  """
+  if isinstance(part, extension):
+    raise UserError(
+      f"substitute: a rule extends {type(part).__name__} by "
+      f"{extension.__name__} a second time; name the method once, or choose "
+      "other projections for the second one"
+    )
+  return replaced(part, _extended_kind(extension, type(part)), **added)
+
+
+@functools.cache
+def _extended_kind(extension: type, kind: type) -> type:
+  """The class of the parts of a kind that are extended."""
+  name = f"{extension.__name__}{kind.__name__}"
+  return type(name, (extension, kind), {"__doc__": extension.__doc__})
+
+
+def unextended(part: nn.Module) -> nn.Module:
+  """Returns a part as it was before its last extension."""
+  kind = type(part).__bases__[-1]
+  names = {field.name for field in dataclasses.fields(kind)}
+  fields = {n: v for n, v in _fields(part).items() if n in names}
+  return kind(**fields, name=part.name)
 
 
 def replaced(part: nn.Module, kind: type[nn.Module], **added: Any) -> nn.Module:
@@ -60,8 +160,12 @@ def replaced(part: nn.Module, kind: type[nn.Module], **added: Any) -> nn.Module:
 
 
 def rebuilt(model: nn.Module, rule: Rule) -> nn.Module:
-  """Builds a model again, each part as a rule has it, inner ones first."""
-  return _rebuilt(model, rule, {})
+  """Builds a model again, each part as a rule has it, inner ones first.
+
+  A rule is given the name of a part as in the paths of its parameters, with
+  `layers` for all layers of a stack: `encoder/layers/attention/query`.
+  """
+  return _rebuilt(model, rule, {}, "")
 
 
 def original(model: nn.Module) -> nn.Module:
@@ -69,33 +173,42 @@ def original(model: nn.Module) -> nn.Module:
   return rebuilt(model, _original)
 
 
-def substitutes(model: nn.Module) -> list[str]:
-  """Returns the kinds of parts that have taken the place of others."""
-  found = set()
+def named_parts(model: nn.Module) -> list[tuple[str, nn.Module]]:
+  """Returns the parts of a model and their names, inner ones first.
 
-  def note(part: nn.Module) -> nn.Module:
-    if isinstance(part, Substitute):
-      found.add(type(part).__name__)
+  A part in two places has the name of the first.
+  """
+  found = []
+
+  def note(name: str, part: nn.Module) -> nn.Module:
+    found.append((name, part))
     return part
 
   rebuilt(model, note)
-  return sorted(found)
+  return found
 
 
-def _original(part: nn.Module) -> nn.Module:
-  if not isinstance(part, Substitute):
-    return part
-  kind = next(
-    base
-    for base in type(part).__mro__
-    if issubclass(base, nn.Module) and not issubclass(base, Substitute)
+def substitutes(model: nn.Module) -> list[str]:
+  """Returns the kinds of parts that have taken the place of others."""
+  return sorted(
+    {
+      type(part).__name__
+      for _, part in named_parts(model)
+      if isinstance(part, Substitute)
+    }
   )
-  names = {field.name for field in dataclasses.fields(kind)}
-  fields = {n: v for n, v in _fields(part).items() if n in names}
-  return kind(**fields, name=part.name)
 
 
-def _rebuilt(value: Any, rule: Rule, done: dict[int, nn.Module]) -> Any:
+def _original(name: str, part: nn.Module) -> nn.Module:
+  del name
+  while isinstance(part, Substitute):
+    part = unextended(part)
+  return part
+
+
+def _rebuilt(
+  value: Any, rule: Rule, done: dict[int, nn.Module], name: str
+) -> Any:
   """A field's value with its parts replaced.
 
   Args:
@@ -103,17 +216,32 @@ def _rebuilt(value: Any, rule: Rule, done: dict[int, nn.Module]) -> Any:
     rule: says what replaces a part.
     done: id of a part -> what has replaced it. One part in two places has the
       same parameters there, and keeps them together.
+    name: The name of the parts.
   """
   if isinstance(value, Mapping):
-    return {key: _rebuilt(item, rule, done) for key, item in value.items()}
+    return {
+      key: _rebuilt(item, rule, done, _joined(name, str(key)))
+      for key, item in value.items()
+    }
   if isinstance(value, list | tuple):
-    return type(value)(_rebuilt(item, rule, done) for item in value)
+    return type(value)(_rebuilt(item, rule, done, name) for item in value)
   if not isinstance(value, nn.Module):
     return value
   if id(value) not in done:
-    fields = {n: _rebuilt(v, rule, done) for n, v in _fields(value).items()}
-    done[id(value)] = rule(value.clone(**fields))
+    fields = {
+      field: _rebuilt(inner, rule, done, _joined(name, field))
+      for field, inner in _fields(value).items()
+    }
+    done[id(value)] = rule(name, value.clone(**fields))
   return done[id(value)]
+
+
+def _joined(parent: str, field: str) -> str:
+  """The name of the parts in a field."""
+  if field in _WITHOUT_NAME:
+    return parent
+  field = _RENAMED.get(field, field)
+  return f"{parent}/{field}" if parent else field
 
 
 def _fields(part: nn.Module) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.t5x import checkpoints as t5x_checkpoints
 from transformer_zoo.interop.tensors import orbax_checkpoints
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.runs import bases
 from transformer_zoo.runs import remote
 from transformer_zoo.runs import run_folder
 from transformer_zoo.training.checkpoints import reading
@@ -185,10 +186,14 @@ def _of_a_run(step: pathlib.Path) -> Source:
   except UserError as error:
     raise reading.DamagedCheckpointError(str(error)) from None
   run = reading.run_of(step)
+  base = bases.Base.of_run(run)
   return Source(
     step,
     f"the checkpoint {str(step)!r}",
-    orbax_checkpoints.parameters(leaves),
+    {
+      **(base.tensors(run, open_source) if base else {}),
+      **orbax_checkpoints.parameters(leaves),
+    },
     make_model=functools.partial(_model_of_run, run / run_folder.CONFIG),
     find_vocabulary=functools.partial(_vocabulary_of_run, run),
     of_a_run=True,

@@ -15,8 +15,10 @@ from transformer_zoo.data.loader import loader
 from transformer_zoo.data.loader.batches import Batches
 from transformer_zoo.data.loader.batches import count_repeats
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
+from transformer_zoo.data.storage.manifest import PreparedMixture
 from transformer_zoo.data.storage.manifest import PreparedTask
 from transformer_zoo.evaluation.evaluator import Evaluator
+from transformer_zoo.processes import distributed
 from transformer_zoo.runs import inputs
 from transformer_zoo.runs import reuse
 from transformer_zoo.runs import run_folder
@@ -26,6 +28,7 @@ from transformer_zoo.training import loop
 from transformer_zoo.training.checkpoints.retention import Checkpointing
 from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
 from transformer_zoo.training.program import CompiledStep
+from transformer_zoo.training.program import TrainProgram
 from transformer_zoo.training.sharding import meshes
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 
@@ -92,30 +95,32 @@ def train(run: settings.Run) -> str:
     stack.enter_context(run_folder.alone(folder))
     stack.enter_context(step.partitioning.activate(mesh))
     abstract = program.abstract_state
+    initial, start = None, run.start.initial_checkpoint
+    checkpoint_folder = checkpointing.folder_of(folder)
+    base, of_checkpoint = None, {}
+    if start.path and _saves_a_part(program, folder, checkpoint_folder):
+      from transformer_zoo.runs import bases
+
+      initial = _open_initial(run, program, mixture)
+      base = bases.Base.of(initial.source, initial.assignment.tensors)
+      saved = functools.partial(base.saved, step.trainable)
+      of_checkpoint = {"saved": saved}
     checkpoints = stack.enter_context(
       contextlib.closing(
         Checkpoints(
-          checkpointing.folder_of(folder),
+          checkpoint_folder,
           checkpointing,
           run=run_folder.name_of(folder),
           after_save=functools.partial(run_folder.upload, folder),
+          **of_checkpoint,
         )
       )
     )
     restored = checkpoints.restore_newest(abstract)
-    initial, start = None, run.start.initial_checkpoint
-    if start.path and restored is None:
-      vocabularies = [task.vocabulary for task in mixture.tasks]
-      fed_first = scoring.special_ids(vocabularies[0], converter)["start_id"]
-      initial = start.open(
-        step.model,
-        program.boxed_params,
-        vocabularies,
-        start_id=fed_first,
-        class_names=mixture.class_names,
-      )
+    if start.path and restored is None and initial is None:
+      initial = _open_initial(run, program, mixture)
     start_step = int(restored[0].step) if restored else 0
-    if initial is not None and start.resume:
+    if initial is not None and restored is None and start.resume:
       start_step = initial.check_resumption(program, course.train_steps)
     batches = run.open_batches(mixture, **meshes.shares_of_batch(mesh))
     for size in batches.batching.batch_sizes:
@@ -130,17 +135,27 @@ def train(run: settings.Run) -> str:
     run_folder.claim_data(folder, inputs.identity(mixture))
     # Nothing is wrong with the input, and nothing is compiled yet.
     run_folder.claim(folder, configuration, step.model, lengths)
+    if base is not None and distributed.is_first():
+      base.write(folder)
 
     key = jax.random.key(run.start.seed)
     parameter_key, dropout_key = jax.random.split(key)
-    state, progress = restored or (program.initial_state(parameter_key), {})
+    if restored is None or base is not None:
+      state, progress = program.initial_state(parameter_key), {}
     if initial is not None:
-      print("\n".join(initial.report()))
+      if restored is None:
+        print("\n".join(initial.report()))
       params = initial.place(abstract.params, fresh=state.params)
       state = state.replace(params=params)
-      if start.resume:
+      if start.resume and restored is None:
         state = initial.resume(abstract, state, start.loss_scale)
       initial = None  # It keeps what it has read last.
+    if restored is not None:
+      saved, progress = restored
+      if base is not None:
+        params = step.trainable.put(state.params, saved.params)
+        saved = saved.replace(params=params)
+      state = saved
     evaluate = functools.partial(
       _validate, evaluator, tasks, folder / "predictions"
     )
@@ -188,6 +203,37 @@ def train(run: settings.Run) -> str:
       checkpointing.selection,
     )
   )
+
+
+def _open_initial(
+  run: settings.Run, program: TrainProgram, mixture: PreparedMixture
+):
+  """Opens the checkpoint that a run starts from; reads no parameter."""
+  vocabularies = [task.vocabulary for task in mixture.tasks]
+  fed_first = scoring.special_ids(vocabularies[0], run.examples.converter)
+  return run.start.initial_checkpoint.open(
+    run.step.model,
+    program.boxed_params,
+    vocabularies,
+    start_id=fed_first["start_id"],
+    class_names=mixture.class_names,
+  )
+
+
+def _saves_a_part(
+  program: TrainProgram, folder: pathlib.Path, checkpoints: pathlib.Path
+) -> bool:
+  """Whether checkpoints hold less than all parameters.
+
+  Those of a run that has saved all of them go on to do so.
+  """
+  counts = program.parameter_counts
+  if counts["trained_parameters"] == counts["parameters"]:
+    return False
+  from transformer_zoo.runs import bases
+
+  begun = any(pathlib.Path(checkpoints).glob("*/state"))
+  return (folder / bases.FILE).is_file() or not begun
 
 
 def _make_evaluator(run, mesh, vocabulary):

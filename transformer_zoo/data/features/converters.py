@@ -327,6 +327,10 @@ class LanguageModel:
       places, targets.values, packing, pad_id, self.bos_id
     )
 
+  def with_inputs(self) -> Converter:
+    """The converter that lays out the inputs too, which targets continue."""
+    return PrefixLanguageModel(bos_id=self.bos_id)
+
 
 @dataclasses.dataclass(frozen=True)
 class PrefixLanguageModel:
@@ -707,9 +711,7 @@ def continues(converter: Converter) -> bool:
 
 def with_inputs(converter: Converter) -> Converter:
   """The converter, or one that lays out what a language model continues."""
-  if continues(converter):
-    return PrefixLanguageModel(bos_id=converter.bos_id)
-  return converter
+  return converter.with_inputs() if continues(converter) else converter
 
 
 def with_room(

@@ -1,6 +1,6 @@
 """Conversion of checkpoints between Hugging Face, T5X and our own runs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
 import math
 import os
@@ -16,11 +16,14 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import converted_run
 from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.conversion import generation_config
+from transformer_zoo.interop.conversion import methods
+from transformer_zoo.interop.conversion import peft_directories
 from transformer_zoo.interop.conversion import target as conversion_target
 from transformer_zoo.interop.conversion import tokenizer_files
 from transformer_zoo.interop.conversion.sources import FORMATS
 from transformer_zoo.interop.conversion.sources import HUGGING_FACE
 from transformer_zoo.interop.conversion.sources import open_source
+from transformer_zoo.interop.conversion.sources import PEFT
 from transformer_zoo.interop.conversion.sources import Source
 from transformer_zoo.interop.conversion.sources import T5X
 from transformer_zoo.interop.conversion.sources import with_rows
@@ -56,6 +59,8 @@ def convert(
   dtype: str | None = None,
   max_shard_bytes: int | None = None,
   scanned: bool = False,
+  base: str | None = None,
+  merge: bool = False,
   report: Callable[[str], None] = print,
 ) -> None:
   """Converts a checkpoint; one tensor is in memory at a time.
@@ -80,6 +85,8 @@ def convert(
     max_shard_bytes: The largest size of one of its files; `MAX_SHARD_BYTES` if
       None.
     scanned: Whether a T5X checkpoint is written for its `scalable_t5`.
+    base: The path of the base of a directory of `peft`.
+    merge: Whether methods of fine-tuning are merged into the base.
     report: A function that is called with sentences on what was done.
 
   Raises:
@@ -93,12 +100,20 @@ def convert(
     )
   target = pathlib.Path(target)
   conversion_target.check_absent(target)
+  if peft_directories.is_directory(source):
+    _check_of_peft(to, merge)
+    with conversion_target.written_aside(target) as folder:
+      tensors = methods.write_run(folder, source, base, report)
+    _report(target, tensors, ZOO, report)
+    return
   found = open_source(source, gin_files, bindings, report)
   rows = {"vocabulary": vocabulary_size, "positions": positions}
   rows = {kind: number for kind, number in rows.items() if number is not None}
   if to is None:
     to = HUGGING_FACE if found.kind == ZOO else ZOO
-  _check_formats(found, to, resizes=bool(rows))
+  if merge:
+    found = methods.merged(found)
+  _check_formats(found, to, resizes=bool(rows) or merge)
   _check_options(
     to,
     {
@@ -120,6 +135,8 @@ def convert(
       write_run(folder, found)
     elif to == T5X:
       _write_t5x(folder, found, scanned, report)
+    elif to == PEFT:
+      methods.write_peft(folder, found)
     else:
       said = _write_directory(
         folder,
@@ -130,12 +147,29 @@ def convert(
       )
       if said:
         report(f"{target}: {said}")
-  number = sum(math.prod(t.shape) for t in found.parameters.values())
-  dtypes = sorted({t.dtype.name for t in found.parameters.values()})
+  _report(target, found.parameters.values(), to, report)
+
+
+def _report(
+  target: pathlib.Path,
+  tensors: Collection[Tensor],
+  to: str,
+  report: Callable[[str], None],
+) -> None:
+  number = sum(math.prod(tensor.shape) for tensor in tensors)
+  dtypes = sorted({tensor.dtype.name for tensor in tensors})
   report(
-    f"{target}: {number:,} parameters in {len(found.parameters)} tensors, read "
-    f"as {', '.join(dtypes)}, format {to!r}"
+    f"{target}: {number:,} parameters in {len(tensors)} tensors, read as "
+    f"{', '.join(dtypes)}, format {to!r}"
   )
+
+
+def _check_of_peft(to: str | None, merge: bool) -> None:
+  if to not in (None, ZOO) or merge:
+    raise UserError(
+      "a directory of `peft` becomes a run over its base first (--to zoo "
+      "without --merge); convert that run then"
+    )
 
 
 def _written(source: Source, to: str) -> list[Tensor]:

@@ -108,6 +108,15 @@ def write(
   )
 
 
+def class_of(model: nn.Module) -> tuple[Family, dict[str, Any]]:
+  """The first family whose class computes what a model does, and its config.
+
+  Raises:
+    UserError: There is none.
+  """
+  return _by_any(model, None)
+
+
 def tokenizer_to_name(folder: pathlib.Path) -> str:
   """A sentence on a tokenizer that `AutoTokenizer` does not choose, or "".
 
@@ -260,18 +269,15 @@ def without_unread_decoder(
 
 def _layouts(model: nn.Module) -> set[bool]:
   """Values of `interleaved`; encoder and decoder may each have one."""
-  found = set()
-
-  def note(part: nn.Module) -> nn.Module:
-    if isinstance(part, SinusoidalPositions):
-      found.add(part.interleaved)
-    return part
-
-  substitution.rebuilt(model, note)
-  return found
+  return {
+    part.interleaved
+    for _, part in substitution.named_parts(model)
+    if isinstance(part, SinusoidalPositions)
+  }
 
 
-def _sines_first(part: nn.Module) -> nn.Module:
+def _sines_first(name: str, part: nn.Module) -> nn.Module:
+  del name
   if isinstance(part, SinusoidalPositions):
     return part.clone(interleaved=False)
   return part

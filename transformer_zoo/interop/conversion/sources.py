@@ -24,6 +24,7 @@ from transformer_zoo.runs import remote
 from transformer_zoo.runs import run_folder
 
 HUGGING_FACE, T5X, ZOO = "huggingface", "t5x", "zoo"
+PEFT = "peft"  # methods of fine-tuning alone
 FORMATS = (HUGGING_FACE, T5X, ZOO)
 # Tables that may be resized -> the macro that says how many rows they have.
 _MACROS = {"vocabulary": "VOCAB_SIZE", "positions": "MAX_POSITIONS"}

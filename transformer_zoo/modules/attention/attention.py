@@ -169,6 +169,9 @@ class Attention(nn.Module):
         f"the scores of Attention.num_heads={self.num_heads}; set NUM_HEADS, "
         "which both read"
       )
+    key_BMGK, value_BMGK, mask_B1LM, bias_1HLM = self._preceded(
+      key_BMGK, value_BMGK, mask_B1LM, bias_1HLM
+    )
     keep_BH1M = self._draw_dropout(query_BLHK, key_BMGK, deterministic)
     if self.relative_vectors is not None and to_itself:
       context_BLHK = self._attend_by_distance(
@@ -197,6 +200,10 @@ class Attention(nn.Module):
     )
     context_BLX = context_BLHK.reshape(*x_BLD.shape[:-1], -1)
     return self.out(context_BLX, x_BLD.shape[-1])
+
+  def _preceded(self, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM):
+    """Returns what is attended to, with what a subclass puts before it."""
+    return key_BMGK, value_BMGK, mask_B1LM, bias_1HLM
 
   def _draw_dropout(self, query_BLHK, key_BMGK, deterministic):
     """Returns the draw that dropout multiplies the weights by, or None."""

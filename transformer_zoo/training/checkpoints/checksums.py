@@ -112,6 +112,11 @@ def identity(folder: os.PathLike[str]) -> str:
   return " ".join(f"{sums[name]:08x}" for name in sorted(sums))
 
 
+def of_file(path: os.PathLike[str]) -> int:
+  """Returns the checksum of a file."""
+  return _checksum(epath.Path(path))
+
+
 def sizes(folder: os.PathLike[str]) -> dict[str, int]:
   """Returns the bytes of a checkpoint's files by name, without checksums."""
   return _sizes(epath.Path(folder))

@@ -84,6 +84,7 @@ class Checkpoints:
     report: Callable[[str], None] = _print,
     run: str | None = None,
     after_save: Callable[[], None] | None = None,
+    saved: Callable[[TrainState], TrainState] = lambda state: state,
   ):
     """Opens the folder and removes unfinished checkpoints from it.
 
@@ -95,6 +96,7 @@ class Checkpoints:
       run: The name of the run, which claims `options.folder`.
       after_save: A function called in the background when a checkpoint is
         complete and old checkpoints have been removed.
+      saved: The function from a state to what of it is saved and restored.
 
     Raises:
       UserError: `options.folder` belongs to another run.
@@ -107,6 +109,7 @@ class Checkpoints:
     self._running: tuple[int, threading.Thread] | None = None
     self._failure: tuple[int, str] | None = None
     self._after_save = after_save
+    self._saved = saved
     self._finishing = False
     self._reported_grace = False
     if jax.process_index() == 0:
@@ -149,7 +152,7 @@ class Checkpoints:
       self._writer.save(
         self._folders.of(step),
         args=ocp.args.Composite(
-          state=ocp.args.PyTreeSave(state),
+          state=ocp.args.PyTreeSave(self._saved(state)),
           progress=ocp.args.JsonSave(progress),
         ),
       )
@@ -195,11 +198,13 @@ class Checkpoints:
         of the run that saved it.
 
     Returns:
-      The state and the progress saved with it, or None without a checkpoint.
+      What is saved of the state and the progress saved with it, or None without
+      a checkpoint.
 
     Raises:
       UserError: a checkpoint is whole but does not fit the state.
     """
+    abstract_state = self._saved(abstract_state)
     for step in sorted(self._steps, reverse=True):
       folder = self._folders.of(step)
       whole, reason = agreement.first_failure(

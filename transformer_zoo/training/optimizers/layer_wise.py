@@ -77,13 +77,14 @@ def scaled_by_depth(updates, decay: float):
   return jax.tree.unflatten(
     tree,
     [
-      _times([*map(factor, found)], leaf)
+      times([*map(factor, found)], leaf)
       for found, (_, leaf) in zip(names, flat, strict=True)
     ],
   )
 
 
-def _times(factors: list[float], leaf: jax.Array) -> jax.Array:
+def times(factors: list[float], leaf: jax.Array) -> jax.Array:
+  """A parameter times a factor, or one of the layers in it each."""
   if len(factors) == 1:
     return factors[0] * leaf
   shape = len(factors), *(1,) * (leaf.ndim - 1)

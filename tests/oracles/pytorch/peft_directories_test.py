@@ -1,0 +1,151 @@
+"""Directories of `peft`, both ways, against the library itself.
+
+Their models have random weights and their methods random numbers, so that each
+changes what is computed (make test-oracles).
+"""
+
+import pathlib
+
+from flax import traverse_util
+import jax
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from transformer_zoo.data.features import prompts
+from transformer_zoo.interop.conversion import convert
+from transformer_zoo.interop.conversion import converted_run
+
+peft = pytest.importorskip("peft")
+
+TOLERANCE = 2e-5
+IDS = np.random.RandomState(0).randint(3, 60, (2, 7))
+TARGETS = np.random.RandomState(1).randint(3, 60, (2, 5))
+SMALL = {
+  "vocab_size": 64,
+  "hidden_size": 24,
+  "num_hidden_layers": 2,
+  "num_attention_heads": 4,
+  "intermediate_size": 36,
+  "max_position_embeddings": 32,
+}
+BASES = {
+  "t5": lambda: transformers.T5ForConditionalGeneration(
+    transformers.T5Config(
+      vocab_size=64, d_model=24, d_kv=6, d_ff=36, num_layers=2, num_heads=4
+    )
+  ),
+  "gpt2": lambda: transformers.GPT2LMHeadModel(
+    transformers.GPT2Config(
+      vocab_size=64, n_embd=24, n_layer=2, n_head=4, n_positions=32
+    )
+  ),
+  "llama": lambda: transformers.LlamaForCausalLM(
+    transformers.LlamaConfig(**SMALL, num_key_value_heads=4)
+  ),
+  "bert": lambda: transformers.BertForMaskedLM(
+    transformers.BertConfig(**SMALL)
+  ),
+  "roberta": lambda: transformers.RobertaForMaskedLM(
+    transformers.RobertaConfig(**SMALL)
+  ),
+}
+TASKS = {"t5": "SEQ_2_SEQ_LM", "gpt2": "CAUSAL_LM", "llama": "CAUSAL_LM"}
+METHODS = {
+  "lora": lambda: peft.LoraConfig(r=3, lora_alpha=5),
+  "rslora": lambda: peft.LoraConfig(r=4, lora_alpha=5, use_rslora=True),
+  "dora": lambda: peft.LoraConfig(r=3, lora_alpha=5, use_dora=True),
+  "ia3": lambda: peft.IA3Config(),
+  "prompt": lambda: peft.PromptTuningConfig(num_virtual_tokens=3),
+  "prefix": lambda: peft.PrefixTuningConfig(num_virtual_tokens=3),
+}
+# Classes of `transformers` 5 that take no keys and values before the first.
+WITHOUT_PREFIX = ("bert", "roberta")
+
+
+def their_logits(model, kind):
+  ids = torch.tensor(IDS)
+  arguments = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+  if kind == "t5":
+    arguments["decoder_input_ids"] = torch.tensor(TARGETS)
+  with torch.no_grad():
+    return model.eval()(**arguments).logits.numpy()[:, -IDS.shape[1] :]
+
+
+def our_logits(folder, kind, prompt_length):
+  run = converted_run.open_run(folder)
+  flat = {name: tensor.read() for name, tensor in run.parameters().items()}
+  params = traverse_util.unflatten_dict(flat, sep="/")
+  prompt = np.tile(prompts.FIRST_ID + np.arange(prompt_length), (len(IDS), 1))
+  ids = np.concatenate([prompt, IDS], axis=1).astype(np.int32)
+  if kind == "t5":
+    batch = {"encoder_input_tokens": ids, "decoder_input_tokens": TARGETS}
+    batch["decoder_target_tokens"] = np.ones_like(TARGETS)
+  elif kind in ("gpt2", "llama"):
+    batch = {"decoder_input_tokens": ids}
+  else:
+    batch = {"encoder_input_tokens": ids}
+
+  def logits(batch):
+    hidden = run.model.hidden(batch)
+    return run.model.logits(hidden)
+
+  found = jax.jit(
+    lambda params, batch: run.model.apply(
+      {"params": params}, batch, method=lambda m, b: m.logits(m.hidden(b))
+    )
+  )(params, batch)
+  return np.asarray(found)[:, prompt_length * (kind != "t5") :]
+
+
+@pytest.mark.parametrize("kind", BASES)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_directory_of_theirs_is_read_and_written(
+  method, kind, tmp_path, report
+):
+  torch.manual_seed(0)
+  base = BASES[kind]()
+  if method == "prefix" and kind in WITHOUT_PREFIX:
+    pytest.skip("their class takes no keys and values")
+  base.save_pretrained(tmp_path / "base")
+  settings = METHODS[method]()
+  settings.task_type = TASKS.get(kind, "FEATURE_EXTRACTION")
+  theirs = peft.get_peft_model(base, settings)
+  for _, parameter in theirs.named_parameters():
+    if parameter.requires_grad:
+      noise = 0.3 * torch.randn_like(parameter)
+      parameter.data += noise
+  theirs.base_model_prefix = ""
+  theirs.save_pretrained(tmp_path / "theirs")
+  expected = their_logits(theirs, kind)
+  length = 3 if method == "prompt" else 0
+  convert.convert(
+    tmp_path / "theirs",
+    tmp_path / "run",
+    base=str(tmp_path / "base"),
+    report=lambda line: None,
+  )
+  found = our_logits(tmp_path / "run", kind, length)
+  difference = np.abs(found - expected).max() / np.abs(expected).max()
+  report("read", difference)
+  assert difference < TOLERANCE
+  convert.convert(
+    tmp_path / "run",
+    tmp_path / "ours",
+    to="peft",
+    report=lambda line: None,
+  )
+  again = peft.PeftModel.from_pretrained(
+    type(base).from_pretrained(tmp_path / "base"), tmp_path / "ours"
+  )
+  found = their_logits(again, kind)
+  difference = np.abs(found - expected).max() / np.abs(expected).max()
+  report("written", difference)
+  assert difference < TOLERANCE
+  bytes_of_run = sum(
+    f.stat().st_size
+    for f in pathlib.Path(tmp_path / "run").rglob("*")
+    if f.is_file()
+  )
+  assert bytes_of_run < 400_000

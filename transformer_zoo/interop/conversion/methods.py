@@ -1,0 +1,162 @@
+"""Methods of fine-tuning in conversions: merged, or exchanged with `peft`."""
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import os
+import pathlib
+from typing import Any
+
+from flax import traverse_util
+import numpy as np
+
+from transformer_zoo import config
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop.conversion import converted_run
+from transformer_zoo.interop.conversion import exported_directory
+from transformer_zoo.interop.conversion import peft_directories
+from transformer_zoo.interop.conversion.sources import HUGGING_FACE
+from transformer_zoo.interop.conversion.sources import open_source
+from transformer_zoo.interop.conversion.sources import Source
+from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface.family import Family
+from transformer_zoo.interop.tensors import orbax_checkpoints
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.peft import merging
+from transformer_zoo.peft import substitution
+from transformer_zoo.runs import bases
+from transformer_zoo.training.checkpoints import reading
+
+
+def merged(source: Source) -> Source:
+  """Returns a source whose method is merged into its base.
+
+  Raises:
+    UserError: It has none, or one that cannot be merged.
+  """
+  if source.model is None or not substitution.substitutes(source.model):
+    raise UserError(
+      f"--merge: the model of {source.name!r} has no method to merge"
+    )
+  model, leaves = merging.merge_leaves(
+    source.model, source.parameters, load=Tensor.read
+  )
+  return dataclasses.replace(
+    source,
+    model=model,
+    parameters={
+      name: leaf if isinstance(leaf, Tensor) else Tensor.of(np.asarray(leaf))
+      for name, leaf in leaves.items()
+    },
+    bindings=[*source.bindings, "MODEL=%previous/MODEL"],
+    moments=None,
+  )
+
+
+def write_peft(folder: pathlib.Path, source: Source) -> None:
+  """Writes the method of a run as a directory of `peft`.
+
+  Args:
+    folder: The folder to write.
+    source: A run.
+
+  Raises:
+    UserError: `peft` has no such method, or its base is no class of
+      `transformers`.
+  """
+  model, parameters = source.model, source.parameters
+  nested = {
+    name: tensor.read()
+    for name, tensor in parameters.items()
+    if "/prefix/" in name
+  }
+  if nested:
+    model, kept = merging.without_networks(
+      model, traverse_util.unflatten_dict(nested, sep="/")
+    )
+    kept = traverse_util.flatten_dict(kept, sep="/")
+    parameters = {n: t for n, t in parameters.items() if n not in nested} | {
+      name: Tensor.of(np.asarray(array)) for name, array in kept.items()
+    }
+  before = bases.Base.of_run(pathlib.Path(source.name))
+  if before is None:
+    raise UserError(
+      f"{source.name!r} holds base and method in one; a directory of `peft` "
+      "needs a base to name: train from INITIAL_CHECKPOINT_PATH"
+    )
+  family, described, path = _class_of(before.path, substitution.original(model))
+  folder.mkdir(parents=True)
+  peft_directories.write(folder, model, parameters, family, described, path)
+
+
+def _class_of(path: str, model) -> tuple[Family, Mapping[str, Any], str]:
+  """The class of `transformers` of a base, its config.json and its path."""
+  if directory.is_directory(path):
+    found = directory.open_directory(path)
+    return found.family, found.config, path
+  family, described = exported_directory.class_of(model)
+  return family, described, str(reading.run_of(pathlib.Path(path)))
+
+
+def write_run(
+  folder: pathlib.Path,
+  source: str | os.PathLike[str],
+  base_path: str | None,
+  report: Callable[[str], None] = print,
+) -> Sequence[Tensor]:
+  """Writes a directory of `peft` as a run over a base.
+
+  Args:
+    folder: The folder to write.
+    source: The directory.
+    base_path: The path of the base, a directory of `transformers` or a run;
+      None for that which the directory names.
+    report: Called with what is left behind.
+
+  Returns:
+    The tensors of the method.
+
+  Raises:
+    UserError: The method is not known here, or of another base.
+  """
+  said = directory.read_json(pathlib.Path(source) / peft_directories.CONFIG)
+  base_path = base_path or said.get("base_model_name_or_path")
+  if not base_path or not pathlib.Path(base_path).exists():
+    raise UserError(
+      f"the base of {str(source)!r}, {base_path!r}, is not there; name its "
+      "directory or run with --base"
+    )
+  base = open_source(base_path, report=report)
+  if base.kind == HUGGING_FACE:
+    found = directory.open_directory(base_path)
+    family, described = found.family, found.config
+    step = found.path
+  else:
+    family, described = exported_directory.class_of(base.model)
+    step = reading.resolve(base_path)
+  method = peft_directories.read(source, family, described, base.parameters)
+  gin_files = [*base.gin_files, method.gin_file]
+  bindings = [
+    *base.bindings,
+    *(f"{name}={value!r}" for name, value in method.bindings.items()),
+  ]
+  model = config.build("MODEL", gin_files, bindings)
+  wanted = converted_run.shapes_of(model)
+  tensors = {
+    name: Tensor.of(np.asarray(array, np.float32))
+    for name, array in method.parameters.items()
+  }
+  if missing := sorted(wanted.keys() - tensors.keys() - base.parameters.keys()):
+    raise UserError(
+      f"{str(source)!r} lacks {', '.join(missing[:3])} of {method.gin_file}"
+    )
+  folder.mkdir(parents=True)
+  converted_run.write_run(
+    folder,
+    gin_files,
+    bindings,
+    {f"{orbax_checkpoints.PARAMETERS}{n}": t for n, t in tensors.items()},
+    beside=base.beside,
+  )
+  read = {name: name for name in base.parameters if name not in tensors}
+  bases.Base(str(step.absolute()), bases.identity(step), read).write(folder)
+  return list(tensors.values())

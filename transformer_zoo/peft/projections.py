@@ -1,0 +1,397 @@
+"""Methods that change projections: LoRA, DoRA, IA3 and biases.
+
+Each rule finds projections (`modules/linear.Linear`) by a regular expression
+over whole names, such as `encoder/layers/attention/query`, where `layers`
+stands for all layers of a stack. All of them leave the model as it was until
+they are trained.
+
+- LoRA (Hu et al. 2022): x W + scale * (dropout(x) A) B. A is drawn as in the
+  authors' code (`loralib/layers.py`), B is 0.
+- rsLoRA (Kalajdzievski 2023): the same with alpha / sqrt(rank) as scale.
+- DoRA (Liu et al. 2024): the columns of W + scale * A B in trained lengths.
+- IA3 (Liu et al. 2022, T-Few): keys, values and what enters the last
+  projection of feed-forward networks, each number times a trained one.
+- BitFit (Ben Zaken et al. 2022): biases alone, zero ones where there are none,
+  as T-Few's code gives T5 them.
+"""
+
+from collections.abc import Callable, Mapping
+import re
+from typing import Any
+
+from flax import linen as nn
+import gin
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from transformer_zoo import axes
+from transformer_zoo.errors import UserError
+from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.modules.linear import Linear
+from transformer_zoo.modules.linear import project
+from transformer_zoo.peft import substitution
+from transformer_zoo.peft.substitution import Substitute
+
+# PyTorch's kaiming_uniform with a = sqrt(5): U(-1/sqrt(in), 1/sqrt(in)).
+_A_INIT = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
+_NO_DROPOUT = Dropout()
+
+
+@gin.register(module="lora_scales")
+def by_rank(alpha: float, rank: int) -> float:
+  """alpha / rank (Hu et al. 2022, section 4.1)."""
+  return alpha / rank
+
+
+@gin.register(module="lora_scales")
+def by_root_of_rank(alpha: float, rank: int) -> float:
+  """alpha / sqrt(rank), rsLoRA (Kalajdzievski 2023)."""
+  return alpha / rank**0.5
+
+
+class Lora(Substitute, nn.Module, kw_only=True):
+  """A projection and an update of low rank.
+
+  Attributes:
+    rank: R, the width between the two added matrices.
+    scale: The factor of the update.
+    dropout: applied to what enters the update, wherever the caller gives keys
+      for dropout.
+  """
+
+  rank: int
+  scale: float
+  dropout: nn.Module
+
+  @nn.compact
+  def __call__(self, x: jax.Array, features: int) -> jax.Array:
+    """Maps [..., in] to [..., features]."""
+    y = super().__call__(x, features)
+    a, b = self._matrices(x.shape[-1], features)
+    return y + self.scale * self._update(x, a, b)
+
+  def _matrices(self, width: int, features: int) -> tuple[jax.Array, jax.Array]:
+    """The added matrices, float32 [in, R] and [R, out]."""
+    if self.rank > min(width, features):
+      raise UserError(
+        f"the rank {self.rank} of lora is above the width of "
+        f"{'/'.join(self.path)}, a matrix of {width} by {features}; choose "
+        f"LORA_RANK of at most {min(width, features)}"
+      )
+    before, after = self.kernel_axes
+    return (
+      self.param(
+        "lora_a",
+        axes.partitioned(_A_INIT, before, "lora_rank"),
+        (width, self.rank),
+        jnp.float32,
+      ),
+      self.param(
+        "lora_b",
+        axes.partitioned(nn.initializers.zeros, "lora_rank", after),
+        (self.rank, features),
+        jnp.float32,
+      ),
+    )
+
+  def _update(self, x: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
+    x = self.dropout(x, deterministic=not self.has_rng("dropout"))
+    return project(project(x, a.astype(x.dtype)), b.astype(x.dtype))
+
+  @nn.nowrap
+  def merge(
+    self, leaves: Mapping[str, Any]
+  ) -> tuple[nn.Module, dict[str, Any]]:
+    """As `Substitute.merge`: W + scale * A B."""
+    leaves = dict(leaves)
+    update = np.matmul(leaves.pop("lora_a"), leaves.pop("lora_b"))
+    leaves["kernel"] = leaves["kernel"] + np.float32(self.scale) * update
+    return substitution.unextended(self), leaves
+
+  @nn.nowrap
+  def unmerge(
+    self, leaves: Mapping[str, Any], added: Mapping[str, Any]
+  ) -> dict[str, Any]:
+    """Takes an update out of a projection; `merge` up to rounding.
+
+    Args:
+      leaves: The parameters that `merge` has returned.
+      added: `lora_a` and `lora_b`.
+    """
+    update = np.float32(self.scale) * np.matmul(
+      added["lora_a"], added["lora_b"]
+    )
+    return {**leaves, **added, "kernel": leaves["kernel"] - update}
+
+
+class Dora(Lora, kw_only=True):
+  """A projection whose columns have trained lengths and a LoRA as direction.
+
+  The length of a column is `dora_scale` times that of the column of W, so that
+  it begins at that of any checkpoint; the paper trains the product. Gradients
+  take the length of the changed column for a constant (Liu et al. 2024, section
+  4.3).
+  """
+
+  @nn.compact
+  def __call__(self, x: jax.Array, features: int) -> jax.Array:
+    """Maps [..., in] to [..., features]."""
+    y = super(Lora, self).__call__(x, features)
+    a, b = self._matrices(x.shape[-1], features)
+    scale_F = self.param(
+      "dora_scale",
+      axes.partitioned(nn.initializers.ones, self.kernel_axes[-1]),
+      (features,),
+      jnp.float32,
+    )
+    kernel = nn.unbox(self.get_variable("params", "kernel"))
+    factor_F = scale_F * jax.lax.stop_gradient(
+      _column_lengths(kernel) / _column_lengths(kernel + self.scale * (a @ b))
+    )
+    factor = _as_row(factor_F, y)
+    linear = y
+    if self.use_bias:
+      bias_F = nn.unbox(self.get_variable("params", "bias"))
+      linear = y - _as_row(bias_F, y)
+    # Written as what is added, which is exactly 0 before training.
+    update = self.scale * self._update(x, a, b)
+    return y + (factor - 1) * linear + factor * update
+
+  @nn.nowrap
+  def merge(
+    self, leaves: Mapping[str, Any]
+  ) -> tuple[nn.Module, dict[str, Any]]:
+    """As `Substitute.merge`."""
+    leaves = dict(leaves)
+    lengths_F = _column_lengths(leaves["kernel"], np)
+    factor_F = leaves.pop("dora_scale") * lengths_F
+    part, leaves = super().merge(leaves)
+    factor_F = factor_F / _column_lengths(leaves["kernel"], np)
+    leaves["kernel"] = leaves["kernel"] * factor_F[..., None, :]
+    return part, leaves
+
+  @nn.nowrap
+  def unmerge(
+    self, leaves: Mapping[str, Any], added: Mapping[str, Any]
+  ) -> dict[str, Any]:
+    """Raises UserError: the lengths of the columns before are lost."""
+    raise UserError(
+      "DoRA cannot be unmerged: the lengths of the base's columns are not in "
+      "the merged parameters; keep the base"
+    )
+
+
+class ScaledOutput(Substitute, nn.Module, kw_only=True):
+  """A projection each of whose outputs is multiplied by a trained number."""
+
+  @nn.compact
+  def __call__(self, x: jax.Array, features: int) -> jax.Array:
+    """Maps [..., in] to [..., features]."""
+    y = super().__call__(x, features)
+    scale_F = self.param(
+      "ia3_scale",
+      axes.partitioned(nn.initializers.ones, self.kernel_axes[-1]),
+      (features,),
+      jnp.float32,
+    )
+    return y * _as_row(scale_F, y)
+
+  @nn.nowrap
+  def merge(
+    self, leaves: Mapping[str, Any]
+  ) -> tuple[nn.Module, dict[str, Any]]:
+    """As `Substitute.merge`."""
+    leaves = dict(leaves)
+    scale_F = leaves.pop("ia3_scale")
+    leaves["kernel"] = leaves["kernel"] * scale_F[..., None, :]
+    if "bias" in leaves:
+      leaves["bias"] = leaves["bias"] * scale_F
+    return substitution.unextended(self), leaves
+
+  @nn.nowrap
+  def unmerge(
+    self, leaves: Mapping[str, Any], added: Mapping[str, Any]
+  ) -> dict[str, Any]:
+    """Takes the scales out of a projection; `merge` up to rounding."""
+    _, before = self.merge({**leaves, "ia3_scale": 1 / added["ia3_scale"]})
+    return before | added
+
+
+class ScaledInput(Substitute, nn.Module, kw_only=True):
+  """A projection each of whose inputs is multiplied by a trained number."""
+
+  @nn.compact
+  def __call__(self, x: jax.Array, features: int) -> jax.Array:
+    """Maps [..., in] to [..., features]."""
+    scale_F = self.param(
+      "ia3_scale",
+      axes.partitioned(nn.initializers.ones, self.kernel_axes[0]),
+      (x.shape[-1],),
+      jnp.float32,
+    )
+    return super().__call__(x * _as_row(scale_F, x), features)
+
+  @nn.nowrap
+  def merge(
+    self, leaves: Mapping[str, Any]
+  ) -> tuple[nn.Module, dict[str, Any]]:
+    """As `Substitute.merge`."""
+    leaves = dict(leaves)
+    scale_F = leaves.pop("ia3_scale")
+    leaves["kernel"] = leaves["kernel"] * scale_F[..., None]
+    return substitution.unextended(self), leaves
+
+  @nn.nowrap
+  def unmerge(
+    self, leaves: Mapping[str, Any], added: Mapping[str, Any]
+  ) -> dict[str, Any]:
+    """Takes the scales out of a projection; `merge` up to rounding."""
+    _, before = self.merge({**leaves, "ia3_scale": 1 / added["ia3_scale"]})
+    return before | added
+
+
+class Biased(Substitute, nn.Module, kw_only=True):
+  """A projection without a bias, and a bias that is initially 0."""
+
+  @nn.compact
+  def __call__(self, x: jax.Array, features: int) -> jax.Array:
+    """Maps [..., in] to [..., features]."""
+    y = super().__call__(x, features)
+    bias_F = self.param(
+      "bitfit_bias",
+      axes.partitioned(nn.initializers.zeros, self.kernel_axes[-1]),
+      (features,),
+      jnp.float32,
+    )
+    return y + _as_row(bias_F, y)
+
+  @nn.nowrap
+  def merge(
+    self, leaves: Mapping[str, Any]
+  ) -> tuple[nn.Module, dict[str, Any]]:
+    """As `Substitute.merge`: the projection has a bias of its own."""
+    leaves = dict(leaves)
+    leaves["bias"] = leaves.pop("bitfit_bias")
+    return substitution.unextended(self).clone(use_bias=True), leaves
+
+
+@gin.register
+def lora(
+  projections: str,
+  rank: int = 8,
+  alpha: float = 8.0,
+  scale: Callable[[float, int], float] = by_rank,
+  dropout: nn.Module = _NO_DROPOUT,
+) -> substitution.Rule:
+  """Adds an update of low rank to projections.
+
+  Args:
+    projections: A regular expression that matches their whole names.
+    rank: The rank of the update.
+    alpha: The numerator of its scale.
+    scale: The scale of the update, a function of alpha and rank.
+    dropout: applied to what enters the update.
+  """
+  extend = _low_rank(Lora, rank, alpha, scale, dropout)
+
+  @substitution.looking_for(projections)
+  def rule(name: str, part: nn.Module) -> nn.Module:
+    return extend(part) if _is_projection(projections, name, part) else part
+
+  return rule
+
+
+@gin.register
+def dora(
+  projections: str,
+  rank: int = 8,
+  alpha: float = 8.0,
+  scale: Callable[[float, int], float] = by_rank,
+  dropout: nn.Module = _NO_DROPOUT,
+) -> substitution.Rule:
+  """Adds an update of low rank and trained lengths of columns to projections.
+
+  Args:
+    projections: As for `lora`, with all that follows.
+    rank: The rank of the update.
+    alpha: The numerator of its scale.
+    scale: The scale of the update, a function of alpha and rank.
+    dropout: applied to what enters the update.
+  """
+  extend = _low_rank(Dora, rank, alpha, scale, dropout)
+
+  @substitution.looking_for(projections)
+  def rule(name: str, part: nn.Module) -> nn.Module:
+    return extend(part) if _is_projection(projections, name, part) else part
+
+  return rule
+
+
+def _low_rank(
+  kind: type[Lora],
+  rank: int,
+  alpha: float,
+  scale: Callable[[float, int], float],
+  dropout: nn.Module,
+) -> Callable[[nn.Module], nn.Module]:
+  """Returns the function that extends a projection."""
+  if rank < 1:
+    raise UserError(f"lora.rank is {rank}; a rank is at least 1")
+  added = {"rank": rank, "scale": scale(alpha, rank)}
+  return lambda part: substitution.extended(
+    part, kind, **added, dropout=dropout.copy()
+  )
+
+
+@gin.register
+def ia3(outputs: str, inputs: str) -> substitution.Rule:
+  """Multiplies numbers of activations by trained ones.
+
+  Args:
+    outputs: A regular expression that matches the whole names of the
+      projections whose outputs are scaled.
+    inputs: The same of those whose inputs are scaled.
+  """
+
+  @substitution.looking_for(outputs, inputs)
+  def rule(name: str, part: nn.Module) -> nn.Module:
+    if _is_projection(outputs, name, part):
+      return substitution.extended(part, ScaledOutput)
+    if _is_projection(inputs, name, part):
+      return substitution.extended(part, ScaledInput)
+    return part
+
+  return rule
+
+
+@gin.register
+def biases(projections: str) -> substitution.Rule:
+  """Gives projections without a bias one that is initially 0.
+
+  Args:
+    projections: A regular expression that matches their whole names.
+  """
+
+  def rule(name: str, part: nn.Module) -> nn.Module:
+    if not _is_projection(projections, name, part) or part.use_bias:
+      return part
+    return substitution.extended(part, Biased)
+
+  rule.may_find_nothing = True  # Some models have all of their biases.
+  return rule
+
+
+def _is_projection(expression: str, name: str, part: nn.Module) -> bool:
+  return isinstance(part, Linear) and bool(re.fullmatch(expression, name))
+
+
+def _column_lengths(kernel, numpy=jnp):
+  """The lengths of the columns of [..., in, out], [..., out]."""
+  return numpy.sqrt(numpy.sum(kernel * kernel, axis=-2))
+
+
+def _as_row(vector_F: jax.Array, like: jax.Array) -> jax.Array:
+  """A vector [F] with as many axes as an array, in its dtype."""
+  shape = (1,) * (like.ndim - 1) + vector_F.shape
+  return vector_F.astype(like.dtype).reshape(shape)

@@ -1,0 +1,88 @@
+"""Learning rates that depend on the names of parameters."""
+
+from collections.abc import Callable, Sequence
+import re
+
+import gin
+import jax
+import optax
+
+from transformer_zoo import parameter_names
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
+from transformer_zoo.training.optimizers import layer_wise
+from transformer_zoo.training.optimizers.schedules import Schedule
+
+
+@gin.register
+def discriminative(
+  learning_rate: Schedule,
+  *,
+  optimizer: Callable[..., optax.GradientTransformation],
+  factors: Sequence[tuple[str, float]],
+) -> optax.GradientTransformation:
+  """Builds an optimizer whose rates differ by the names of parameters.
+
+  Howard and Ruder 2018, section 3.2. The rate of a parameter is that of the
+  schedule times the factor of the first expression that matches its whole
+  name, 1 if none does. Names are those of every layer by itself,
+  `encoder/layers_3/mlp/wi/kernel`.
+
+  Args:
+    learning_rate: a schedule.
+    optimizer: makes the optimizer of a schedule; its state is the same.
+    factors: ordered (regular expression, factor), 0 or more.
+
+  Raises:
+    UserError: an expression is none, a factor is negative, or, at `init`, an
+      expression matches no parameter that is trained.
+  """
+  for expression, factor in factors:
+    try:
+      re.compile(expression)
+    except re.error as error:
+      raise UserError(
+        f"discriminative.factors: {expression!r} is no regular expression: "
+        f"{error}"
+      ) from error
+    if not factor >= 0:
+      raise UserError(
+        f"discriminative.factors: the factor of {expression!r} is {factor}; it "
+        "has to be 0 or more"
+      )
+  inner = optimizer(learning_rate)
+
+  def init(params):
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    names = [n for path, leaf in leaves for n in _names(path, leaf)]
+    for expression, _ in factors:
+      if not any(re.fullmatch(expression, name) for name in names):
+        raise UserError(
+          f"discriminative.factors: {expression!r} matches (as a whole) no "
+          f"parameter that is trained{nearest(expression, names)}"
+        )
+    return inner.init(params)
+
+  def factor_of(name: str) -> float:
+    found = (f for known, f in factors if re.fullmatch(known, name))
+    return next(found, 1.0)
+
+  def update(gradients, state, params=None):
+    updates, state = inner.update(gradients, state, params)
+    return (
+      jax.tree_util.tree_map_with_path(
+        lambda path, leaf: layer_wise.times(
+          [*map(factor_of, _names(path, leaf))], leaf
+        ),
+        updates,
+      ),
+      state,
+    )
+
+  return optax.GradientTransformation(init, update)
+
+
+def _names(path, leaf) -> list[str]:
+  """The names of the layers in a parameter."""
+  name = "/".join(str(key.key) for key in path)
+  return parameter_names.names_in(name, leaf.shape)
