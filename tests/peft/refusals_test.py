@@ -7,9 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests import tiny_models
 from tests.peft import methods_test as methods
-from transformer_zoo import config
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.features import prompts as prompted
@@ -117,15 +115,7 @@ def test_a_prompt_before_several_texts_of_one_example():
 
 
 def test_a_prompt_of_class_labels_without_labels():
-  said = sentence(
-    config.load,
-    [*methods.MODELS["t5_1_1"], "peft/prompt_labels.gin"],
-    [
-      "MODEL_DIR='run'",
-      "MIXTURE_OR_TASK_NAME='task'",
-      *(f"{name}={value}" for name, value in tiny_models.TINY.items()),
-    ],
-  )
+  said = sentence(methods.build, "prompt_labels", "t5_1_1")
   assert said == (
     "prompt_ids.of_labels.labels is empty: a prompt of class labels needs the "
     "target texts of the task, as PROMPT_LABELS = ('negative', 'positive')"

@@ -338,6 +338,7 @@ def write_result(
   splits: Mapping[str, EvaluationSplit],
   repeats: Mapping[str, Repeats],
   selection: str,
+  num_bytes: Mapping[str, int] | None = None,
 ) -> pathlib.Path:
   """Writes `result.json` from the metrics of the best step, or of the last.
 
@@ -351,6 +352,7 @@ def write_result(
     splits: The evaluated splits by task.
     repeats: The number of epochs and examples of each training task.
     selection: The rule by which the best step was chosen, in words.
+    num_bytes: `checkpoint_bytes` and `step_bytes`, which the budget has too.
   """
   reported = outcome.best_step or train_steps
   recorded = {}  # Step -> values, of one line or several.
@@ -382,7 +384,7 @@ def write_result(
     "train_examples": {name: r.examples for name, r in repeats.items()},
     "epochs": {name: r.epochs for name, r in repeats.items()},
     "config_hash": config.config_hash("train"),
-    **_costs(train_steps, outcome.budget),
+    **_costs(train_steps, outcome.budget, num_bytes or {}),
   }
   path = folder / RESULT
   if not distributed.is_first():
@@ -391,7 +393,7 @@ def write_result(
   return path
 
 
-def _costs(steps: int, budget: Budget) -> dict:
+def _costs(steps: int, budget: Budget, num_bytes: Mapping[str, int]) -> dict:
   """Returns the cost of the run, in total and by part."""
   counted = budget.to_json()
   seconds = counted.pop("seconds")
@@ -403,6 +405,7 @@ def _costs(steps: int, budget: Budget) -> dict:
       "parameters": budget.parameters,
       "trained_parameters": budget.trained_parameters,
       "steps": steps,
+      **num_bytes,
       **counted,
     },
   }

@@ -25,6 +25,7 @@ from transformer_zoo.runs import run_folder
 from transformer_zoo.runs import scoring
 from transformer_zoo.runs import settings
 from transformer_zoo.training import loop
+from transformer_zoo.training.checkpoints import checksums
 from transformer_zoo.training.checkpoints.retention import Checkpointing
 from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
 from transformer_zoo.training.program import CompiledStep
@@ -178,13 +179,14 @@ def train(run: settings.Run) -> str:
       progress=progress,
       started=started,
     )
+    run_step = CompiledStep(program, dropout_key)
     outcome = loop.train(
       state,
       progress,
       train_steps=course.train_steps,
       batches=read_ahead,
       put_batch=functools.partial(partitioning_lib.put_batch, mesh=mesh),
-      run_step=CompiledStep(program, dropout_key),
+      run_step=run_step,
       evaluate=evaluate if tasks else None,
       periods=course.periods,
       watch=watch,
@@ -201,6 +203,10 @@ def train(run: settings.Run) -> str:
       splits,
       repeats,
       checkpointing.selection,
+      {
+        "checkpoint_bytes": _bytes_of(checkpoint_folder, course.train_steps),
+        "step_bytes": run_step.num_bytes,
+      },
     )
   )
 
@@ -234,6 +240,12 @@ def _saves_a_part(
 
   begun = any(pathlib.Path(checkpoints).glob("*/state"))
   return (folder / bases.FILE).is_file() or not begun
+
+
+def _bytes_of(checkpoints: pathlib.Path, step: int) -> int:
+  """The bytes of a checkpoint; 0 if it is not kept."""
+  folder = pathlib.Path(checkpoints) / str(step)
+  return sum(checksums.sizes(folder).values()) if folder.is_dir() else 0
 
 
 def _make_evaluator(run, mesh, vocabulary):

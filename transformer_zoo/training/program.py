@@ -289,6 +289,12 @@ class CompiledStep:
     if program.compiled_steps:
       say("the programs of a run before this one are used again")
 
+  @property
+  def num_bytes(self) -> int:
+    """The bytes on a device that the compiler plans for the largest step."""
+    steps = self._program.compiled_steps.values()
+    return max((compilation.memory_of(s).total for s in steps), default=0)
+
   def __call__(self, state, batch, history=None):
     shapes = tuple(batch[name].shape for name in sorted(batch))
     compiled = self._program.compiled_steps

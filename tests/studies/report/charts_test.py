@@ -168,13 +168,13 @@ def test_equal_factors_lie_equally_far_apart_on_a_logarithmic_axis(labelled):
 def test_scores_lie_over_the_logarithm_of_flops(labelled):
   table = labelled("a", "b", "c")
   flops = {row: 1e12 * 4**n for n, row in enumerate(table.rows)}
-  svg = charts.over_flops(table, "GLUE", flops)
+  svg = charts.over_costs(table, "GLUE", "FLOPs", flops)
   (x0, y0), (x1, y1), (x2, y2) = _dots(svg)
   assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
   assert y0 > y1 > y2  # Scores of 40.5, 41.5 and 42.5.
   assert "<title>b: 41.50</title>" in svg
   one = {table.rows[0]: 1e12}
-  assert charts.over_flops(table, "GLUE", one) == ""
+  assert charts.over_costs(table, "GLUE", "FLOPs", one) == ""
 
 
 def test_ours_over_the_published_crosses_at_the_baseline(labelled):

@@ -229,33 +229,34 @@ def against_published(table: Table, column: str) -> markupsafe.Markup:
 
 
 @_style()
-def over_flops(
-  table: Table, column: str, flops: Mapping[str, float]
+def over_costs(
+  table: Table, column: str, name: str, costs: Mapping[str, float]
 ) -> markupsafe.Markup:
-  """Draws the score of each row over its FLOPs of pre-training.
+  """Draws the score of each row over what it costs.
 
   Args:
     table: The numbers of a study.
     column: The name of a column.
-    flops: The FLOPs by row, above 0.
+    name: The name of the cost, as "FLOPs of pre-training".
+    costs: The cost by row, above 0.
 
   Returns:
     An SVG element; "" if fewer than two rows have a score.
   """
-  cells = {row: table.cells[row, column] for row in flops}
+  cells = {row: table.cells[row, column] for row in costs}
   scored = {row: cell for row, cell in cells.items() if cell.mean is not None}
   if len(scored) < 2:
     return markupsafe.Markup()
-  figure, axes = _axes(column, "FLOPs of pre-training", "score")
+  figure, axes = _axes(column, name, "score")
   axes.set_xscale("log")
-  axes.set_xticks([min(flops.values()), max(flops.values())], minor=False)
+  axes.set_xticks([min(costs.values()), max(costs.values())], minor=False)
   axes.set_xticks([], minor=True)
   axes.xaxis.set_major_formatter(_tick)
   labels = {}
   for row, cell in scored.items():
     place = table.rows.index(row)
-    _error_bar(axes, flops[row], cell.mean, cell.deviation, place)
-    (dot,) = axes.plot([flops[row]], [cell.mean], **_dots(place))
+    _error_bar(axes, costs[row], cell.mean, cell.deviation, place)
+    (dot,) = axes.plot([costs[row]], [cell.mean], **_dots(place))
     dot.set_gid(f"row:{row}")
     labels[f"row:{row}"] = (
       f"{table.labels[row]}: {number(cell.mean, cell.decimals)}"

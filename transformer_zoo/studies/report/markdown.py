@@ -97,10 +97,11 @@ def costs(analysis: Analysis) -> str:
   """
   found = analysis.budgets
   base = found.get(analysis.study.baseline)
-  lines = [["", *budgets.QUANTITIES, "time"]]
+  quantities = budgets.quantities(found)
+  lines = [["", *quantities, "time"]]
   for row, budget in found.items():
     line = [plain(cells.label(analysis.study, row))]
-    for of in budgets.QUANTITIES.values():
+    for of in quantities.values():
       share = budgets.share(of(budget), base and of(base))
       line.append(f"{compact(of(budget))} {share}".rstrip())
     lines.append([*line, duration(budget.seconds)])

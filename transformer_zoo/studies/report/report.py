@@ -52,6 +52,7 @@ def write(analysis: Analysis) -> pathlib.Path:
       "Scores": scores_section.main(analysis),
       "What can be concluded": scores_section.conclusions(analysis),
       "Beside the publication": scores_section.beside_published(analysis),
+      "Scores over trained parameters": scores_section.over_trained(analysis),
       "Sensitivity": scores_section.sensitivity(study, table),
       "Scores over FLOPs": scores_section.over_flops(analysis),
       "Budgets": runs_section.budget_table(study, analysis.budgets),

@@ -31,7 +31,8 @@ def budget_table(
   if not found:
     return {}
   phases = dict.fromkeys(p for budget in found.values() for p in budget.phases)
-  names = [*(n.replace(" ", "\n") for n in budgets.QUANTITIES), "time"]
+  quantities = budgets.quantities(found)
+  names = [*(n.replace(" ", "\n") for n in quantities), "time"]
   details = _published_details(study)
   shown = list(dict.fromkeys(name for row in details.values() for name in row))
   base = found.get(study.baseline)
@@ -43,7 +44,7 @@ def budget_table(
       head=["row", *names, *["steps", "tokens", "FLOPs"] * len(phases), *shown],
       lines=[
         [
-          *_costs(study, row, budget, base, phases),
+          *_costs(study, row, budget, base, phases, quantities),
           *(details.get(row, {}).get(name, "—") for name in shown),
         ]
         for row, budget in found.items()
@@ -146,9 +147,11 @@ def machines(study: StudyResults) -> list[page.Table]:
   ]
 
 
-def _costs(study, row, budget, base, phases) -> list[str | page.Cell]:
+def _costs(
+  study, row, budget, base, phases, quantities
+) -> list[str | page.Cell]:
   line = [cells.label(study, row)]
-  for quantity in budgets.QUANTITIES.values():
+  for quantity in quantities.values():
     value = quantity(budget)
     share = budgets.share(value, base and quantity(base))
     line.append(

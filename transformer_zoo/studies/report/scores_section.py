@@ -6,6 +6,7 @@ from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.report import cells
 from transformer_zoo.studies.report import charts
 from transformer_zoo.studies.report import page
+from transformer_zoo.studies.statistics import budgets
 from transformer_zoo.studies.statistics.analysis import Analysis
 from transformer_zoo.studies.statistics.comparison import Difference
 from transformer_zoo.studies.statistics.conclusions import Judged
@@ -82,6 +83,19 @@ def beside_published(analysis: Analysis) -> dict[str, object]:
   }
 
 
+def over_trained(analysis: Analysis) -> list[str]:
+  """Returns charts of scores over trained parameters, if a row trains a part."""
+  if not budgets.trains_parts(analysis.budgets):
+    return []
+  trained = {row: budget.trained for row, budget in analysis.budgets.items()}
+  table = analysis.table
+  drawn = [
+    charts.over_costs(table, column, "trained parameters", trained)
+    for column in table.columns
+  ]
+  return [chart for chart in drawn if chart]
+
+
 def sensitivity(study: StudyResults, table: Table) -> dict[str, object]:
   """Returns scores over the number in which labels of rows differ."""
   drawn = {
@@ -111,7 +125,10 @@ def over_flops(analysis: Analysis) -> list[str]:
   if not flops or max(flops.values()) < 2 * min(flops.values()):
     return []
   table = analysis.table
-  drawn = [charts.over_flops(table, column, flops) for column in table.columns]
+  drawn = [
+    charts.over_costs(table, column, "FLOPs of pre-training", flops)
+    for column in table.columns
+  ]
   return [chart for chart in drawn if chart]
 
 

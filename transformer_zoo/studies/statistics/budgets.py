@@ -42,12 +42,17 @@ class Budget:
     trained: The number of parameters that the last phase trains.
     phases: The costs of the phases by name.
     seconds: The seconds of computing, on the machines of the runs.
+    checkpoint_bytes: The bytes of a checkpoint of the last phase; 0 if unknown.
+    step_bytes: The bytes on a device that the compiler plans for a step of the
+      last phase; 0 if unknown.
   """
 
   parameters: float
   trained: float
   phases: Mapping[str, Cost]
   seconds: float
+  checkpoint_bytes: float = 0.0
+  step_bytes: float = 0.0
 
   @property
   def tokens(self) -> float:
@@ -86,6 +91,29 @@ QUANTITIES: Mapping[str, Callable[[Budget], float]] = {
   "FLOPs": lambda budget: budget.flops,
   "steps": lambda budget: budget.steps,
 }
+# Those of rows of which one trains a part of its model.
+_OF_PARTS: Mapping[str, Callable[[Budget], float]] = {
+  "checkpoint bytes": lambda budget: budget.checkpoint_bytes,
+  "step bytes": lambda budget: budget.step_bytes,
+}
+
+
+def quantities(
+  budgets: Mapping[str, Budget],
+) -> Mapping[str, Callable[[Budget], float]]:
+  """Returns the quantities that a study reports.
+
+  Args:
+    budgets: The budgets of its rows.
+  """
+  if not trains_parts(budgets):
+    return QUANTITIES
+  return {**QUANTITIES, **_OF_PARTS}
+
+
+def trains_parts(budgets: Mapping[str, Budget]) -> bool:
+  """Returns whether a row trains a part of its model."""
+  return any(budget.trained < budget.parameters for budget in budgets.values())
 
 
 def of_rows(study: StudyResults) -> dict[str, Budget]:
@@ -105,7 +133,7 @@ def sentences(study: StudyResults, budgets: Mapping[str, Budget]) -> list[str]:
   if base is None or len(budgets) < 2:
     return []
   equal, lines = [], []
-  for name, of in QUANTITIES.items():
+  for name, of in quantities(budgets).items():
     whole = of(base)
     if not whole:  # Counted by a program that did not count this.
       continue
@@ -161,6 +189,8 @@ def _budget(runs: list[RunResult]) -> Budget:
       for phase, budgets in of_phase.items()
     },
     seconds=sum(run.result["seconds"] for run in runs),
+    checkpoint_bytes=max(b.get("checkpoint_bytes", 0) for b in last),
+    step_bytes=max(b.get("step_bytes", 0) for b in last),
   )
 
 
@@ -180,4 +210,6 @@ def _mean(budgets: list[Budget]) -> Budget:
       for phase in budgets[0].phases
     },
     seconds=mean(lambda b: b.seconds),
+    checkpoint_bytes=mean(lambda b: b.checkpoint_bytes),
+    step_bytes=mean(lambda b: b.step_bytes),
   )
