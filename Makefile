@@ -78,6 +78,7 @@ $(TESTING): $(VENV_PYTHON)
 # By plain pip: elsewhere than on Linux with x86, torch has other names.
 $(ORACLES): $(TESTING)
 	$(INSTALL) torch==2.13.0 transformers safetensors
+	$(INSTALL) --no-deps peft accelerate
 	touch $@
 
 # Apart from the project, whose tasks have the same names, and without most of

@@ -84,7 +84,7 @@ def beside_published(analysis: Analysis) -> dict[str, object]:
 
 
 def over_trained(analysis: Analysis) -> list[str]:
-  """Returns charts of scores over parameters, if a row trains a part of them."""
+  """Returns charts of scores over trained parameters, if they are a part."""
   if not budgets.trains_parts(analysis.budgets):
     return []
   trained = {row: budget.trained for row, budget in analysis.budgets.items()}
