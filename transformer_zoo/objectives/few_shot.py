@@ -7,6 +7,7 @@ Liu et al. 2022, section 3.2; `src/models/EncoderDecoder.py` of r-three/t-few
 from collections.abc import Mapping, Sequence
 import dataclasses
 import functools
+import pathlib
 
 from flax import linen as nn
 import gin
@@ -14,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import transformer_zoo
 from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
 from transformer_zoo.errors import UserError
 from transformer_zoo.objectives import losses
@@ -174,7 +176,8 @@ def answer_ids(
 
   Args:
     answers: The target texts of a task.
-    vocabulary: The path of its vocabulary, which has to be given.
+    vocabulary: The path of its vocabulary, which has to be given; a relative
+      one from the current folder or from that of the package.
 
   Raises:
     UserError: There are no answers, or no vocabulary.
@@ -187,5 +190,7 @@ def answer_ids(
     )
   from transformer_zoo.data.vocabularies import Vocabulary
 
-  coder = Vocabulary(vocabulary)
+  beside = pathlib.Path(transformer_zoo.__file__).parents[1] / vocabulary
+  here = pathlib.Path(vocabulary).exists()
+  coder = Vocabulary(vocabulary if here else str(beside))
   return [[*map(int, coder.encode(text)), coder.eos_id] for text in answers]
