@@ -19,6 +19,7 @@ from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
 from transformer_zoo.peft import merging
+from transformer_zoo.peft import projections
 from transformer_zoo.peft import substitution
 from transformer_zoo.runs import scoring
 from transformer_zoo.training import state as state_lib
@@ -382,3 +383,34 @@ def test_a_network_of_prefixes_is_dropped():
     assert names.keys() == traverse_util.flatten_dict(without, sep="/").keys()
     expected = outputs(model, params, batch)
     assert largest(outputs(kept, without, batch), expected) < 1e-5
+
+
+def test_dropout_of_lora_is_that_of_training_alone():
+  model, trainable = build("lora", "t5_1_1", LORA_DROPOUT=0.5, DROPOUT_RATE=0.0)
+  params, batch = moved(fresh(model), trainable), batch_of(model)
+
+  def hidden(**how):
+    return model.apply({"params": params}, batch, method="hidden", **how)
+
+  one, two = (
+    hidden(deterministic=False, rngs={"dropout": jax.random.key(seed)})
+    for seed in (1, 2)
+  )
+  assert largest(one, two) > 1e-3
+  assert largest(hidden(), hidden(deterministic=False)) == 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  "architecture", sorted({*tiny_models.ARCHITECTURES, *tiny_models.ENCODERS})
+)
+def test_every_projection_of_the_layers_is_found_by_its_name(architecture):
+  base, _ = tiny_models.build(architecture)
+  model = substitution.substitute(base, [projections.lora(".*layers/.*", 2)])
+  paths = {name.rpartition("/")[0] for name in flat_shapes(model)}
+  parts = substitution.named_parts(model)
+  extended = [n for n, part in parts if isinstance(part, projections.Lora)]
+  assert extended
+  for name in extended:
+    expression = re.escape(name).replace("layers/", r"(layers(_\d+)?/)?")
+    assert any(re.fullmatch(expression, path) for path in paths), name

@@ -60,19 +60,19 @@ class Base:
   parameters: Mapping[str, str]
 
   @classmethod
-  def of(cls, source: Any, assigned: Mapping[str, Tensor | None]) -> "Base":
+  def of(cls, source: Any, assignment: Any) -> "Base":
     """Describes an initial checkpoint as the base of a run.
 
     Args:
       source: The open checkpoint (`checkpoint_sources.Source`).
-      assigned: The tensor of each parameter of the run, None for one that
-        begins anew. What was changed on the way is the run's own.
+      assignment: The source of each parameter of the run (`Assignment`). What
+        begins anew, or has other rows or values than there, is the run's own.
     """
     names = {id(tensor): name for name, tensor in source.tensors.items()}
     found = {
       name: names[id(tensor)]
-      for name, tensor in assigned.items()
-      if tensor is not None and id(tensor) in names
+      for name, tensor in assignment.tensors.items()
+      if id(tensor) in names and name not in assignment.resized
     }
     return cls(str(source.path), identity(source.path), found)
 

@@ -33,6 +33,9 @@ class InitialCheckpoint:
     resize_vocabulary: Whether embeddings and logits may have another number of
       rows: the first are read, further ones stay fresh, those that no id uses
       are cut.
+    match_pieces: Whether the rows of embeddings and logits go by the pieces of
+      two vocabularies: a piece of both keeps its row, every other begins at the
+      mean of the checkpoint's rows.
     resize_positions: Whether learned positions may have another number of rows;
       any of them may be cut.
     other_fields: The fields in which the model may differ from the checkpoint's
@@ -49,6 +52,7 @@ class InitialCheckpoint:
   assignments: Sequence[Sequence[str | None]] = ()
   ignore_unused: bool = False
   resize_vocabulary: bool = False
+  match_pieces: bool = False
   resize_positions: bool = False
   other_fields: Sequence[str] = ()
   resume: bool = False

@@ -367,9 +367,11 @@ def open_initial(
   before = source.find_vocabulary()
   resized = {
     "positions": initial.resize_positions,
-    "vocabulary": initial.resize_vocabulary,
+    "vocabulary": initial.resize_vocabulary or initial.match_pieces,
   }
   known = [*vocabularies, *([before] if before else ())]
+  if initial.match_pieces:
+    known = vocabularies
   rules = Rules(
     initial.assignments,
     ignore_unused=initial.ignore_unused,
@@ -385,7 +387,65 @@ def open_initial(
   read_heads = found.read_heads()
   check_mathematics(model, source, initial.other_fields, read_heads)
   note = vocabulary_note(before, vocabularies)
+  if initial.match_pieces:
+    if before is None:
+      raise UserError(
+        f"InitialCheckpoint.match_pieces compares pieces of vocabularies, and "
+        f"that of {source.name} is unknown; put its files beside it"
+      )
+    found, note = match_pieces(found, wanted, before, vocabularies[0])
   return dataclasses.replace(found, note=note).in_order(class_names)
+
+
+def match_pieces(
+  found: Restoration,
+  wanted: Mapping[str, Parameter],
+  before: Vocabulary,
+  after: Vocabulary,
+) -> tuple[Restoration, str]:
+  """Tables whose rows go by the pieces of vocabularies, and a note."""
+  old = {piece: i for i, piece in enumerate(before.pieces()) if piece}
+  pairs = [
+    (i, old[piece]) for i, piece in enumerate(after.pieces()) if piece in old
+  ]
+  places = np.array(pairs, np.int64).reshape(-1, 2)
+  tensors = dict(found.assignment.tensors)
+  for name, tensor in tensors.items():
+    axes = wanted[name].axes
+    if tensor is not None and "vocab" in axes:
+      tensors[name] = _rows_by_pieces(
+        tensor, wanted[name].shape, axes.index("vocab"), places
+      )
+  assignment = found.assignment._replace(tensors=tensors, resized={})
+  note = (
+    f"{len(pairs):,} of {after.size:,} pieces keep their rows; the others "
+    "begin at the mean"
+  )
+  return dataclasses.replace(found, assignment=assignment), note
+
+
+def _rows_by_pieces(
+  tensor: Tensor, shape: Sequence[int], axis: int, places: np.ndarray
+) -> Tensor:
+  """A table of which some rows are those of another, and others the mean.
+
+  Args:
+    tensor: The other table.
+    shape: The shape of the result.
+    axis: The axis of the rows.
+    places: [n, 2], a row of the result and that of the other.
+  """
+
+  def read() -> np.ndarray:
+    rows = np.moveaxis(tensor.read(), axis, 0)
+    result = np.broadcast_to(
+      rows.mean(0, dtype=np.float64).astype(rows.dtype),
+      (shape[axis], *rows.shape[1:]),
+    ).copy()
+    result[places[:, 0]] = rows[places[:, 1]]
+    return np.moveaxis(result, 0, axis)
+
+  return Tensor(tuple(shape), tensor.dtype, read)
 
 
 def _check_start(model: nn.Module, source: Source, start_id: int) -> None:

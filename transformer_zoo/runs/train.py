@@ -103,7 +103,7 @@ def train(run: settings.Run) -> str:
       from transformer_zoo.runs import bases
 
       initial = _open_initial(run, program, mixture)
-      base = bases.Base.of(initial.source, initial.assignment.tensors)
+      base = bases.Base.of(initial.source, initial.assignment)
       saved = functools.partial(base.saved, step.trainable)
       of_checkpoint = {"saved": saved}
     checkpoints = stack.enter_context(
