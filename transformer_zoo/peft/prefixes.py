@@ -19,10 +19,12 @@ from transformer_zoo import axes
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import initializers
 from transformer_zoo.modules.attention import cache
+from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.parts import part as default_part
 from transformer_zoo.modules.positions import Positions
+from transformer_zoo.modules.positions import whole_bias
 from transformer_zoo.modules.stack import Stack
 from transformer_zoo.peft import substitution
 from transformer_zoo.peft.substitution import Substitute
@@ -125,6 +127,9 @@ class Prefixed(Substitute, nn.Module, kw_only=True):
       )
       for x in prefix
     )
+    # No kernel knows of a prefix: mask and bias are arrays, of any form before.
+    mask_B1LM = masks.whole(mask_B1LM)
+    bias_1HLM = whole_bias(bias_1HLM)
     before = (0, 0), (0, 0), (0, 0), (self.prefix.length, 0)
     if mask_B1LM is not None:
       mask_B1LM = jnp.pad(mask_B1LM, before, constant_values=True)
