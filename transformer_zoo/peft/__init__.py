@@ -1,6 +1,8 @@
-"""Fine-tuning of a few parameters: adapters, substitution, trainable subsets.
+"""Fine-tuning of a few parameters: methods that leave a model as it is.
 
-Imports modules and architectures. Begin with `substitution.py` (a part in the
-place of another) and `trainable.py` (which parameters are trained);
-docs/guides/peft.md is the guide.
+Imports modules, architectures and the ids of prompts of `data`. Begin with
+`substitution.py` (a part in the place of another) and `trainable.py` (which
+parameters are trained); each method is a file (`projections.py` has LoRA, IA3
+and biases), `merging.py` takes methods into their base. docs/guides/peft.md is
+the guide.
 """
