@@ -86,12 +86,9 @@ def main():
   )
   work["batch_size"] = arguments.batch_size or shape.batch_size
   work["targets"] = arguments.targets or shape.targets
-  found = peers.beside(
-    lambda: measure(arguments)["seconds"],
-    arguments.peers,
-    work,
-    arguments.rounds,
-  )
+  sides = peers.sides_of(arguments.peers, work)
+  sides["ours"] = lambda: {"seconds": measure(arguments)["seconds"]}
+  found = peers.beside(sides, arguments.rounds)
   shapes.show(found, arguments.json)
 
 

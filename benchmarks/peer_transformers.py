@@ -4,6 +4,7 @@ from collections.abc import Callable
 import itertools
 import json
 import os
+import resource
 import sys
 import time
 
@@ -11,6 +12,8 @@ import torch
 from transformers import BertConfig
 from transformers import BertForPreTraining
 from transformers import BertForSequenceClassification
+from transformers import DebertaConfig
+from transformers import DebertaForMaskedLM
 from transformers import T5Config
 from transformers import T5ForConditionalGeneration
 from transformers.optimization import Adafactor
@@ -89,6 +92,33 @@ def pretrain_bert(work: dict) -> list[float]:
   return fit(BertForPreTraining(bert(work)), [batch], work)
 
 
+def pretrain_deberta(work: dict) -> list[float]:
+  """Seconds of each step of a DeBERTa v1: hidden tokens, AdamW."""
+  inputs = random_tokens(work, work["inputs"])
+  hidden = torch.rand(inputs.shape) < 0.15
+  config = DebertaConfig(
+    vocab_size=work["vocab_size"],
+    hidden_size=work["d_model"],
+    intermediate_size=work["d_ff"],
+    num_hidden_layers=work["num_layers"],
+    num_attention_heads=work["num_heads"],
+    hidden_dropout_prob=work["dropout"],
+    attention_probs_dropout_prob=work["dropout"],
+    max_position_embeddings=512,
+    relative_attention=True,
+    max_relative_positions=512,
+    position_biased_input=False,
+    pos_att_type=["c2p", "p2c"],
+    type_vocab_size=0,
+  )
+  batch = {
+    "input_ids": inputs,
+    "attention_mask": torch.ones_like(inputs),
+    "labels": torch.where(hidden, inputs, -100),
+  }
+  return fit(DebertaForMaskedLM(config), [batch], work)
+
+
 def finetune_bert(work: dict) -> list[float]:
   """Seconds of each step on padded pairs: their class, AdamW."""
   batches = []
@@ -155,10 +185,21 @@ TASKS = {
   "decode": decode,
   "bert_small": pretrain_bert,
   "bert_small_mrpc": finetune_bert,
+  "deberta_base": pretrain_deberta,
+  "deberta_small": pretrain_deberta,
 }
 
+
+def peak() -> int:
+  """The peak of the resident memory so far, in bytes."""
+  return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
 if __name__ == "__main__":
+  behind_imports = peak()
   torch.manual_seed(0)
   torch.set_num_threads(len(os.sched_getaffinity(0)))
   asked = json.loads(sys.argv[1])
-  print(json.dumps(TASKS[asked["task"]](asked)))
+  seconds = TASKS[asked["task"]](asked)
+  beyond = peak() - behind_imports
+  print(json.dumps({"seconds": seconds, "beyond_imports_bytes": beyond}))

@@ -4,7 +4,8 @@ PyTorch and JAX do not share a process, and each has all cores while it runs.
 A peer that cannot be imported is left out, and why is said.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+import functools
 import json
 import pathlib
 import statistics
@@ -58,52 +59,84 @@ def work_of(
   }
 
 
-def seconds_of(peer: str, work: dict) -> list[float] | None:
-  """Seconds of each step or batch; None without the peer."""
-  script = pathlib.Path(__file__).with_name(f"peer_{peer}.py")
+def figures_of(name: str, script: str, *arguments: str) -> dict | None:
+  """What a script prints of its steps; None if it fails, and why is said.
+
+  Args:
+    name: The name of the script in messages.
+    script: Its file, beside this one.
+    *arguments: Its arguments.
+
+  Returns:
+    `seconds` of each step or batch, and perhaps `beyond_imports_bytes`, the
+    peak of the resident memory less that behind the imports.
+  """
+  path = pathlib.Path(__file__).with_name(script)
   done = subprocess.run(
-    [sys.executable, str(script), json.dumps(work)],
+    [sys.executable, str(path), *arguments],
     capture_output=True,
     text=True,
     check=False,
   )
   if done.returncode:
     reason = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
-    print(f"{peer} left out: {reason[0]}", file=sys.stderr)
+    print(f"{name} left out: {reason[0]}", file=sys.stderr)
     return None
-  return json.loads(done.stdout.splitlines()[-1])
+  found = json.loads(done.stdout.splitlines()[-1])
+  return found if isinstance(found, dict) else {"seconds": found}
 
 
 def beside(
-  ours: Callable[[], list[float]], peers: list[str], work: dict, rounds: int
+  sides: Mapping[str, Callable[[], dict | None]], rounds: int
 ) -> dict[str, list[float]]:
   """Each in turn, once a round: seconds, and ratios, above 1 if slower.
 
   Medians are of a round's steps; so are the fastest, which other work on the
-  machine disturbs least.
+  machine disturbs least. Peaks of memory are of each round, where known.
 
   Args:
-    ours: measures ours once, step by step.
-    peers: whom to run, of `PEERS`.
-    work: what they are told.
+    sides: functions that measure once, by name; the ratios are to the last.
     rounds: how often.
   """
-  measured: dict[str, list[list[float]]] = {"ours": []}
+  measured: dict[str, list[dict]] = {}
   for _ in range(rounds):
-    for peer in peers:
-      seconds = seconds_of(peer, work)
-      if seconds is not None:
-        measured.setdefault(peer, []).append(seconds)
-    measured["ours"].append(ours())
+    for name, measure in sides.items():
+      figures = measure()
+      if figures is not None:
+        measured.setdefault(name, []).append(figures)
+  *_, last = sides
   found = {}
-  for suffix, of in (("", statistics.median), ("_fastest", min)):
+  for suffix, of in (
+    ("", lambda figures: statistics.median(figures["seconds"])),
+    ("_fastest", lambda figures: min(figures["seconds"])),
+    ("_bytes", lambda figures: figures.get("beyond_imports_bytes")),
+  ):
     for name, rounds_of in measured.items():
-      found[name + suffix] = [of(seconds) for seconds in rounds_of]
-    for name in measured.keys() - {"ours"}:
-      found[f"{name}{suffix}_over_ours"] = [
-        theirs / mine
-        for theirs, mine in zip(
-          found[name + suffix], found["ours" + suffix], strict=True
-        )
-      ]
+      found[name + suffix] = [of(figures) for figures in rounds_of]
+      if None in found[name + suffix]:
+        del found[name + suffix]
+    for name in measured.keys() - {last}:
+      if {name + suffix, last + suffix} <= found.keys():
+        found[f"{name}{suffix}_over_{last}"] = [
+          theirs / mine
+          for theirs, mine in zip(
+            found[name + suffix], found[last + suffix], strict=True
+          )
+        ]
   return found
+
+
+def sides_of(
+  peers: Sequence[str], work: dict
+) -> dict[str, Callable[[], dict | None]]:
+  """Functions that measure each peer once.
+
+  Args:
+    peers: whom to run, of `PEERS`.
+    work: what they are told.
+  """
+  told = json.dumps(work)
+  return {
+    peer: functools.partial(figures_of, peer, f"peer_{peer}.py", told)
+    for peer in peers
+  }

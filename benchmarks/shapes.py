@@ -24,6 +24,7 @@ class Shape:
     targets: tokens of the decoder's rows; 0 without a decoder.
     architecture: the file of the architecture.
     task: for an encoder, the file that chooses its heads.
+    overrides: Further bindings.
   """
 
   size: str
@@ -32,9 +33,13 @@ class Shape:
   targets: int = 0
   architecture: str = "architectures/t5_1_1.gin"
   task: str | None = None
+  overrides: tuple[str, ...] = ()
 
 
 _BERT = "architectures/bert.gin"
+_DEBERTA = "architectures/deberta.gin"
+_ELECTRA = "architectures/electra.gin"
+_TOKENS = "heads/tokens.gin"
 SHAPES = {
   "tiny": Shape("sizes/tiny.gin", 16, 128, 32),
   "tiny_32k": Shape("sizes/tiny_32k.gin", 32, 512, 97),
@@ -49,6 +54,35 @@ SHAPES = {
     architecture=_BERT,
     task="heads/classes.gin",
   ),
+  "deberta_small": Shape(
+    *("sizes/bert_small.gin", 4, 512),
+    architecture=_DEBERTA,
+    task=_TOKENS,
+  ),
+  "deberta_base": Shape(
+    *("sizes/deberta_base.gin", 4, 512),
+    architecture=_DEBERTA,
+    task=_TOKENS,
+  ),
+  "electra_small": Shape(
+    *("sizes/electra_small.gin", 16, 128),
+    architecture=_ELECTRA,
+    task="heads/replaced_tokens.gin",
+  ),
+  "electra_small_masked": Shape(
+    *("sizes/electra_small.gin", 16, 128),
+    architecture=_ELECTRA,
+    task=_TOKENS,
+  ),
+  **{
+    f"albert_{layers}_layers": Shape(
+      *("sizes/albert_base.gin", 2, 128),
+      architecture="architectures/albert.gin",
+      task=_TOKENS,
+      overrides=(f"NUM_ENCODER_LAYERS={layers}", "SCAN_LAYERS=True"),
+    )
+    for layers in (6, 24)
+  },
 }
 ENCODERS = tuple(name for name, shape in SHAPES.items() if shape.task)
 DECODERS = tuple(name for name, shape in SHAPES.items() if shape.targets)
@@ -75,7 +109,7 @@ def model_of(
   shape = SHAPES[arguments.shape]
   config.load(
     [shape.architecture, shape.size, *filter(None, [shape.task])],
-    [f"DTYPE={arguments.dtype!r}", *overrides],
+    [f"DTYPE={arguments.dtype!r}", *shape.overrides, *overrides],
     root="MODEL",
   )
   return config.value("MODEL"), shape

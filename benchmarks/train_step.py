@@ -7,10 +7,16 @@ layers, 4 heads of 64, vocabulary 8192, batch 16, inputs 128, targets 32; small
 is T5.1.1-small at batch 8, inputs 512, targets 114; both with Adafactor.
 bert_small is BERT-small's pre-training step, 16 rows of 128 tokens, hidden
 tokens and next sentence; bert_small_mrpc its fine-tuning on 32 pairs a step, as
-long as those of MRPC, packed; both with AdamW.
+long as those of MRPC, packed; both with AdamW. deberta_small and deberta_base
+are 4 rows of 512 tokens, hidden tokens; electra_small is generator and
+discriminator, electra_small_masked a masked language model of the
+discriminator's size; albert_6_layers and albert_24_layers are for their seconds
+of compilation.
 
 `--peers transformers t5x` measures their training steps in the same run, in
-turn with ours (peers.py), and prints medians and fastest steps of each round.
+turn with ours (peers.py), and prints medians and fastest steps of each round,
+and the peaks of memory beyond the imports; each is a process of its own.
+`--beside SHAPE` does the same with another shape of ours.
 `transformers` fine-tunes on the same pairs, padded to 128 tokens each.
 """
 
@@ -28,6 +34,7 @@ import shapes
 
 from transformer_zoo.forecast import cost
 from transformer_zoo.objectives import encoder
+from transformer_zoo.objectives import replaced_tokens
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training import state
 from transformer_zoo.training import step
@@ -37,6 +44,14 @@ from transformer_zoo.training.optimizers.adam import adamw
 from transformer_zoo.training.sharding import partitioning
 
 _PAIR_STEPS = 8  # Batches of pairs: their rows are packed together.
+
+
+def peak_bytes() -> int:
+  """The peak of the resident memory so far."""
+  return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+_BEHIND_IMPORTS = peak_bytes()
 
 
 def matmul_peak(dtype: str, size: int = 2048) -> float:
@@ -83,11 +98,17 @@ def encoder_work(model, shape: shapes.Shape) -> dict:
       random_batches.masked(shape.batch_size, shape.inputs, vocab_size)
     ]
     tokens = shape.batch_size * shape.inputs
-    losses = (encoder.MaskedTokenLoss(), encoder.SentencePairLoss())
+    losses = (encoder.MaskedTokenLoss(),)
+    if "next_sentence" in model.heads.parts:
+      losses += (encoder.SentencePairLoss(),)
+  objective = encoder.EncoderObjective(losses)
+  if hasattr(model, "generator"):
+    found = (replaced_tokens.ReplacedTokenLoss(),)
+    objective = replaced_tokens.ReplacedTokens(found)
   return {
     "batches": batches,
     "tokens": tokens,
-    "objective": encoder.EncoderObjective(losses),
+    "objective": objective,
     "optimizer": adamw(schedules.constant(1e-4)),
   }
 
@@ -144,23 +165,13 @@ def measure(arguments) -> dict:
     "model_flops_utilisation": flops / median / peak,
     "compile_seconds": compile_seconds,
     "temporary_bytes": memory.temp_size_in_bytes,
-    "peak_resident_bytes": 1024
-    * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    "peak_resident_bytes": peak_bytes(),
+    "beyond_imports_bytes": peak_bytes() - _BEHIND_IMPORTS,
   }
 
 
-def main():
-  """Parses arguments, measures, prints."""
-  parser = argparse.ArgumentParser(description=__doc__)
-  parser.add_argument("--dropout", type=float, default=0.1)
-  parser.add_argument("--steps", type=int, default=10)
-  parser.add_argument("--warmup", type=int, default=2)
-  parser.add_argument("--peers", nargs="+", choices=peers.PEERS)
-  parser.add_argument("--rounds", type=int, default=2, help="with --peers")
-  arguments = shapes.parse(parser, choices=tuple(shapes.SHAPES))
-  if not arguments.peers:
-    shapes.show(measure(arguments), arguments.json)
-    return
+def sides(arguments) -> dict:
+  """What is measured in turn, ours last."""
   model, shape = shapes.model_of(arguments)
   pairs = _PAIR_STEPS * shape.batch_size
   work = peers.work_of(
@@ -172,12 +183,40 @@ def main():
     warmup=arguments.warmup,
     lengths=random_batches.mrpc_lengths(pairs).tolist(),
   )
-  found = peers.beside(
-    lambda: measure(arguments)["seconds"],
-    arguments.peers,
-    work,
-    arguments.rounds,
+  same = [
+    f"--{name}={getattr(arguments, name)}"
+    for name in ("dtype", "dropout", "steps", "warmup")
+  ]
+  return peers.sides_of(arguments.peers, work) | {
+    name: functools.partial(
+      *(peers.figures_of, name, "train_step.py"),
+      *("--json", f"--shape={shape_name}", *same),
+    )
+    for name, shape_name in (
+      *((each, each) for each in arguments.beside),
+      ("ours", arguments.shape),
+    )
+  }
+
+
+def main():
+  """Parses arguments, measures, prints."""
+  parser = argparse.ArgumentParser(description=__doc__)
+  parser.add_argument("--dropout", type=float, default=0.1)
+  parser.add_argument("--steps", type=int, default=10)
+  parser.add_argument("--warmup", type=int, default=2)
+  parser.add_argument("--peers", nargs="+", choices=peers.PEERS, default=[])
+  parser.add_argument(
+    "--beside", nargs="+", choices=tuple(shapes.SHAPES), default=[]
   )
+  parser.add_argument(
+    "--rounds", type=int, default=2, help="with --peers or --beside"
+  )
+  arguments = shapes.parse(parser, choices=tuple(shapes.SHAPES))
+  if not (arguments.peers or arguments.beside):
+    shapes.show(measure(arguments), arguments.json)
+    return
+  found = peers.beside(sides(arguments), arguments.rounds)
   shapes.show(found, arguments.json)
 
 

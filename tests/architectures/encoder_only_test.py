@@ -460,3 +460,25 @@ def test_a_text_read_from_left_to_right_sees_nothing_behind_a_token():
   changed = np.abs(hidden(other) - hidden(tokens)).max(axis=(0, 2))
   np.testing.assert_allclose(changed[:3], 0, atol=1e-6)
   assert (changed[3:] > 1e-4).all()
+
+
+def test_a_text_read_from_right_to_left_has_no_gradient_from_the_left():
+  model, converter = tiny_models.build("bert", "right_to_left.gin")
+  assert converter.answering == "first"
+  params = tiny_models.random_parameters(model)
+  tokens = jnp.array([[5, 6, 7, 8, 9, 10, 0]])
+  signs = np.random.RandomState(0).randn(24)
+
+  def output_at(x_BLD, place):
+    hidden_BLD = model.apply(
+      {"params": params},
+      x_BLD,
+      {"encoder_input_tokens": tokens},
+      method="encoded",
+    )
+    return hidden_BLD[0, place] @ signs
+
+  x = jnp.asarray(np.random.RandomState(1).randn(1, 7, 24), jnp.float32)
+  gradient = np.abs(jax.grad(output_at)(x, 2)).max(axis=(0, 2))
+  assert (gradient[:2] == 0).all() and gradient[6] == 0
+  assert (gradient[2:6] > 1e-4).all()

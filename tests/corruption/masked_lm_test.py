@@ -12,6 +12,7 @@ from transformer_zoo.corruption import Iid
 from transformer_zoo.corruption import MaskedLanguageModel
 from transformer_zoo.corruption import Masking
 from transformer_zoo.corruption import NextTokens
+from transformer_zoo.corruption import PreviousTokens
 from transformer_zoo.corruption import RandomSpans
 from transformer_zoo.corruption import Replacement
 from transformer_zoo.corruption import WordSpans
@@ -53,6 +54,13 @@ def test_each_token_predicts_the_next_one():
   np.testing.assert_array_equal(made["inputs"][:, 1:-1], tokens)
   np.testing.assert_array_equal(made["targets"][:, :-1], made["inputs"][:, 1:])
   assert made["weights"][:, :-1].all() and not made["weights"][:, -1].any()
+
+
+def test_each_token_predicts_the_one_before_it():
+  tokens, made = _make(PreviousTokens())
+  np.testing.assert_array_equal(made["inputs"][:, 1:-1], tokens)
+  np.testing.assert_array_equal(made["targets"][:, 1:], made["inputs"][:, :-1])
+  assert made["weights"][:, 1:].all() and not made["weights"][:, 0].any()
 
 
 @pytest.mark.parametrize(

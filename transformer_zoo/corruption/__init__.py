@@ -31,6 +31,7 @@ MODULES = {
   "NextSentence": "sentences.sentence_pairs",
   "NextTokens": "masked_lm",
   "PermutationLanguageModel": "permutation",
+  "PreviousTokens": "masked_lm",
   "RandomPrefix": "masks.noise_masks",
   "RandomSpans": "masks.noise_masks",
   "RegularSpans": "masks.noise_masks",

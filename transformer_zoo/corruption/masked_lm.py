@@ -161,6 +161,24 @@ class NextTokens:
     return encoder_features(inputs, np.roll(inputs, -1, axis=1), weights)
 
 
+class PreviousTokens(NextTokens):
+  """`[CLS] text [SEP]` of which each token predicts the one before it.
+
+  The language model that reads from right to left, UniLM's fourth mask (Dong et
+  al. 2019, section 2.3) and the backward half of ELMo (Peters et al. 2018).
+  """
+
+  def __call__(
+    self, tokens: np.ndarray, draws: Draws, vocabulary: Any
+  ) -> dict[str, Ragged]:
+    """As `NextTokens.__call__`, with weights of 0 at the first token."""
+    del draws
+    inputs = special_tokens.framed(np.asarray(tokens, np.int32), vocabulary)
+    weights = np.ones(inputs.shape, bool)
+    weights[:, 0] = False
+    return encoder_features(inputs, np.roll(inputs, 1, axis=1), weights)
+
+
 def encoder_features(
   inputs: np.ndarray, targets: np.ndarray, hidden: np.ndarray
 ) -> dict[str, Ragged]:

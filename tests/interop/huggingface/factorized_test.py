@@ -186,6 +186,12 @@ def test_one_copy_of_what_layers_share(name, tmp_path):
       "config.json of a electra model has is_decoder=True, which is not built "
       "here; allowed: False",
     ),
+    (
+      ALBERT_BASE,
+      {"num_hidden_layers": 10**9},
+      "config.json of a albert model has num_hidden_layers=1000000000; layers "
+      "that share parameters are at most 1,000 here",
+    ),
   ],
 )
 def test_what_is_not_understood_is_refused_by_name(config, change, sentence):

@@ -27,6 +27,9 @@ from transformer_zoo.interop.tensors.links import Link
 _OF_BERT = bert.FAMILIES[0].attributes
 _PROJECTION = "encoder/input_projection/dense"
 
+# No file bounds the layers of a group: each would be traced by itself.
+_MOST_LAYERS = 1000
+
 
 @dataclasses.dataclass(frozen=True)
 class Factorized(bert.Bert):
@@ -159,6 +162,11 @@ class Albert(Factorized):
 
   def _bindings_of_layers(self, found) -> dict[str, Any]:
     layers, groups = found["num_hidden_layers"], found["num_hidden_groups"]
+    if layers > _MOST_LAYERS:
+      raise UserError(
+        f"config.json of a {self.kind} model has num_hidden_layers={layers}; "
+        f"layers that share parameters are at most {_MOST_LAYERS:,} here"
+      )
     if layers % groups:
       raise UserError(
         f"config.json of a {self.kind} model has num_hidden_groups={groups}, "

@@ -92,6 +92,12 @@ def causal_mask(length: int) -> jax.Array:
   return (positions[:, None] >= positions[None, :])[None, None]
 
 
+@gin.register
+def reversed_causal_mask(length: int) -> jax.Array:
+  """[1, 1, L, L]: the key is not before the query."""
+  return causal_mask(length).swapaxes(-1, -2)
+
+
 def prefix_mask(prefix_BL: jax.Array) -> jax.Array:
   """[B, 1, L, L]: query and key both belong to the prefix."""
   return prefix_BL[:, None, :, None] & prefix_BL[:, None, None, :]
