@@ -210,7 +210,7 @@ class _OfEncoder:
   def __init__(self, vocabulary, converter, length, report):
     converter = dataclasses.replace(converter, form=None)
     self._texts = encoder_answers.Texts(
-      vocabulary, converter.separators, length, report
+      vocabulary, converter.separators, length, report, converter.cls_place
     )
     self._rows = encoder_answers.Rows(converter, vocabulary, length, 1)
 

@@ -127,7 +127,7 @@ class Embedder:
     self._mesh = mesh
     self._batch_size = batch_size
     self._texts = encoder_answers.Texts(
-      vocabulary, converter.separators, length, report
+      vocabulary, converter.separators, length, report, converter.cls_place
     )
     # A text alone, whatever the form of what the model was trained on.
     converter = dataclasses.replace(converter, form=None)

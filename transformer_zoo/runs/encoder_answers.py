@@ -248,12 +248,14 @@ class Texts:
     separators: The number of separators between two texts.
     length: The most tokens of a row; the longer text loses its end.
     report: A function that is called with a sentence on texts that are cut.
+    cls_place: Where [CLS] stands, as in `forms.Frame.of`.
   """
 
   vocabulary: Vocabulary
   separators: int
   length: int
   report: Callable[[str], None]
+  cls_place: str = "first"
 
   def rows(self, texts: Sequence[Sequence[str]], first: int) -> list[forms.Row]:
     """Returns a row for each one or two texts.
@@ -265,7 +267,7 @@ class Texts:
     Raises:
       UserError: A mask stands behind the last token that is read.
     """
-    frame = forms.Frame.of(self.vocabulary, self.separators)
+    frame = forms.Frame.of(self.vocabulary, self.separators, self.cls_place)
     rows, cut = [], []
     for number, segments in enumerate(texts, first + 1):
       ids = [self._pieces(text) for text in (*segments, "")[:2]]
@@ -358,7 +360,9 @@ class EncoderAnswering:
     self._batch_size = batch_size
     self._form = form
     self._report = report
-    self._texts = Texts(vocabulary, converter.separators, length, report)
+    self._texts = Texts(
+      vocabulary, converter.separators, length, report, converter.cls_place
+    )
     self._batch = Rows(converter, vocabulary, length, batch_size)
     if form is None:
       number = min(num_fillings, vocabulary.size)
@@ -373,6 +377,7 @@ class EncoderAnswering:
         separators=converter.separators,
         longest=converter.longest_example,
         answering=converter.answering,
+        cls_place=converter.cls_place,
       )
       self._scorer = scorer
 

@@ -289,6 +289,7 @@ def _check_token_types(
     if rows is None or not getattr(converter, "token_types", False):
       continue
     types = 6 if converter.attention_kinds else 2  # UniLM's, BERT's
+    types += getattr(converter, "cls_place", "first") == "last"
     if rows < types:
       raise UserError(
         f"the converter lays out {types} types of tokens but TokenTypeEmbed "

@@ -333,3 +333,27 @@ def test_only_the_first_or_the_last_token_answers():
     UserError, match="answering is 'mean'; it must be one of "
   ):
     converters.Encoder(answering="mean")
+
+
+@pytest.mark.parametrize("second", [[], [8, 9]])
+def test_rows_of_xlnet_end_in_cls(vocabulary, second):
+  frame = forms.Frame.of(vocabulary, 1, "last")
+  first, second = np.array([5, 6, 7]), np.array(second, int)
+  row = frame.join_cut(first, second, 20)
+  cls, sep = vocabulary.cls_id, vocabulary.sep_id
+  expected, types = [5, 6, 7, sep], [0] * 4
+  if len(second):
+    expected, types = [*expected, 8, 9, sep], [*types, 1, 1, 1]
+  np.testing.assert_array_equal(row["inputs"], [*expected, cls])
+  np.testing.assert_array_equal(row["token_types"], [*types, 2])
+  assert frame.specials(len(second) > 0) == len(row["inputs"]) - 3 - len(second)
+  rows = forms.of_task(
+    {"form": "classes"},
+    vocabulary,
+    16,
+    separators=1,
+    answering="last",
+    cls_place="last",
+  )
+  made, _ = rows({"first": first, "second": second}, {"label": 1}, 0)
+  assert made["weights"].tolist() == [0] * (len(made["inputs"]) - 1) + [1]

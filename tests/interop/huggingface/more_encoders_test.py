@@ -163,9 +163,12 @@ def test_gin_files_are_the_released_models(config, architecture, size):
     ),
     (
       XLNET_LARGE,
-      {"architectures": ["XLNetForSequenceClassification"]},
-      "config.json of a xlnet model has summary_type='last', which is not "
-      "built here; allowed: 'first'",
+      {
+        "architectures": ["XLNetForSequenceClassification"],
+        "summary_type": "mean",
+      },
+      "config.json of a xlnet model has summary_type='mean', which is not "
+      "built here; allowed: 'first', 'last'",
     ),
     (
       XLNET_LARGE,
@@ -179,6 +182,16 @@ def test_refusals(config, change, sentence):
   with pytest.raises(UserError) as caught:
     families.build({**config, **change})
   assert str(caught.value) == sentence
+
+
+def test_xlnet_that_reads_the_last_token_has_rows_that_end_in_it():
+  config = XLNET_LARGE | {"architectures": ["XLNetForSequenceClassification"]}
+  bindings = encoders_test.family_of(config).architecture(config).bindings
+  assert bindings["EncoderFeatures.cls_place"] == "last"
+  assert bindings["EncoderFeatures.answering"] == "last"
+  config["summary_type"] = "first"
+  bindings = encoders_test.family_of(config).architecture(config).bindings
+  assert "EncoderFeatures.cls_place" not in bindings
 
 
 def test_directories_are_opened_as_conversions_do(tmp_path):

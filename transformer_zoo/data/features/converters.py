@@ -422,6 +422,8 @@ class Encoder:
       where rows are longer to have room for several; None for the whole row.
     answering: The token of a text that its class, number or score is read from:
       "first", or "last" for a model that reads from left to right.
+    cls_place: Where [CLS] stands in the rows of a form, "first", or "last" for
+      behind the last [SEP] with the token type 2, as in XLNet.
   """
 
   form: str | None = None
@@ -432,6 +434,7 @@ class Encoder:
   orders: bool = False
   longest_example: int | None = None
   answering: str = "first"
+  cls_place: str = "first"
   features: ClassVar[tuple[str, ...]] = ("inputs",)
 
   def __post_init__(self):
@@ -458,11 +461,12 @@ class Encoder:
         f"EncoderFeatures.longest_example is {longest!r}; it must be a number "
         "of tokens, 1 or more, or None for the whole row."
       )
-    if self.answering not in ANSWERING:
-      raise UserError(
-        f"EncoderFeatures.answering is {self.answering!r}; it must be one of "
-        f"{', '.join(map(repr, ANSWERING))}."
-      )
+    for name in ("answering", "cls_place"):
+      if (value := getattr(self, name)) not in ANSWERING:
+        raise UserError(
+          f"EncoderFeatures.{name} is {value!r}; it must be one of "
+          f"{', '.join(map(repr, ANSWERING))}."
+        )
 
   @property
   def layout(self) -> str:

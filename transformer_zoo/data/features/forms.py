@@ -43,24 +43,32 @@ class Frame:
     begin: The ids before the first text.
     between: The ids between two texts.
     end: The ids behind the last text.
+    apart: The number of ids at the end that are of a segment of their own,
+      whose token type is 2.
   """
 
   begin: tuple[int, ...]
   between: tuple[int, ...]
   end: tuple[int, ...]
+  apart: int = 0
 
   @classmethod
-  def of(cls, vocabulary: Vocabulary, separators: int) -> "Frame":
+  def of(
+    cls, vocabulary: Vocabulary, separators: int, cls_place: str = "first"
+  ) -> "Frame":
     """Returns the frame of a vocabulary.
 
     Args:
       vocabulary: The vocabulary of the pieces.
       separators: The number of separators between two texts.
+      cls_place: Where [CLS] stands, "first" or, as in XLNet, "last".
     """
-    begin = () if vocabulary.cls_id is None else (vocabulary.cls_id,)
+    mark = () if vocabulary.cls_id is None else (vocabulary.cls_id,)
     separator = separator_id(vocabulary)
     end = () if separator is None else (separator,)
-    return cls(begin, end * separators, end)
+    if cls_place == "last":
+      return cls((), end * separators, end + mark, len(mark))
+    return cls(mark, end * separators, end)
 
   def specials(self, has_second: np.ndarray | bool) -> np.ndarray | int:
     """Returns the number of special tokens of rows with one or two texts."""
@@ -74,6 +82,7 @@ class Frame:
     inputs = np.concatenate([*opening, *closing]).astype(np.int32)
     types = np.zeros(len(inputs), np.int32)
     types[sum(map(len, opening)) :] = 1
+    types[len(types) - self.apart :] = 2
     return {"inputs": inputs, "token_types": types}
 
   def join_cut(self, first: np.ndarray, second: np.ndarray, length: int) -> Row:
@@ -403,6 +412,7 @@ def of_task(
   separators: int,
   longest: int | None = None,
   answering: str = "first",
+  cls_place: str = "first",
 ) -> Form:
   """Returns what makes the rows of a task.
 
@@ -414,11 +424,12 @@ def of_task(
     longest: The most tokens of an example, or of a choice; None for a row's.
     answering: The token of a text that answers for all of it, "first" or
       "last".
+    cls_place: As in `Frame.of`.
 
   Raises:
     UserError: The length is too short.
   """
-  frame = Frame.of(vocabulary, separators)
+  frame = Frame.of(vocabulary, separators, cls_place)
   place = {"first": 0, "last": -1}[answering]
   if form["form"] == "choices":
     return Choices(frame, length, place, form.get("most"), longest)

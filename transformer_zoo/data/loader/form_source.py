@@ -53,6 +53,7 @@ class FormSource:
       separators=converter.separators,
       longest=converter.longest_example,
       answering=converter.answering,
+      cls_place=converter.cls_place,
     )
     self.layout = task.form["form"]
     self.shares_rows = self._form.shares_rows

@@ -291,7 +291,7 @@ def _write_directory(
     source.parameters,
     original=_original_config(source),
     model_type=_model_type(source),
-    said={**special_ids, **_labels(source)},
+    said={**special_ids, **_labels(source), **_summary(source)},
     generation=generation,
     dtype=dtype,
     max_shard_bytes=max_shard_bytes,
@@ -323,6 +323,13 @@ def _special_ids(source: Source) -> dict[str, int]:
   if vocabulary is not None and vocabulary.eos_id is not None:
     found["eos_token_id"] = vocabulary.eos_id
   return found
+
+
+def _summary(source: Source) -> dict[str, str]:
+  """The token that XLNet's heads read, if it is not the first."""
+  if hasattr(source.model, "query_embedder") and source.cls_place == "last":
+    return {"summary_type": "last"}
+  return {}
 
 
 def _labels(source: Source) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import dataclasses
 import os
 import pathlib
 import sys
+from typing import Any
 
 from flax import linen as nn
 
@@ -141,13 +142,14 @@ def _mixture_of(folder: pathlib.Path) -> manifest.PreparedMixture | None:
     return None
 
 
-def converter_field(folder: pathlib.Path, name: str) -> int | None:
+def converter_field(folder: pathlib.Path, name: str) -> Any:
   """A field of a run's converter, or None.
 
   Args:
     folder: The folder of the run.
-    name: `bos_id`, the id that the decoder is first fed, None for padding; or
-      `begin_id`, the id that inputs and targets begin with.
+    name: `bos_id`, the id that the decoder is first fed, None for padding;
+      `begin_id`, the id that inputs and targets begin with; or `cls_place`,
+      where [CLS] stands.
   """
   try:
     converter = config.build("CONVERTER", [str(folder / run_folder.CONFIG)])

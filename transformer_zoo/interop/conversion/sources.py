@@ -48,6 +48,8 @@ class Source:
     start_id: The id that the decoder of a run is first fed; None for padding,
       or if a config.json in `beside` names it.
     begin_id: The id that inputs and targets of a run begin with, or None.
+    cls_place: Where [CLS] stands in the rows of an encoder's run, "first" or
+      "last"; None if it is unknown.
     decoding: The decoding options of a run; None if files in `beside` have
       them.
     class_names: The names of the classes or tags of a run's head, or none.
@@ -65,6 +67,7 @@ class Source:
   vocabulary: Vocabulary | None = None
   start_id: int | None = None
   begin_id: int | None = None
+  cls_place: str | None = None
   decoding: DecodingOptions | None = None
   class_names: Sequence[str] = ()
 
@@ -277,6 +280,7 @@ def _of_run(found: converted_run.Run) -> Source:
     vocabulary=vocabulary,
     start_id=converted_run.converter_field(found.folder, "bos_id"),
     begin_id=converted_run.converter_field(found.folder, "begin_id"),
+    cls_place=converted_run.converter_field(found.folder, "cls_place"),
     decoding=converted_run.decoding_of(found.folder),
     class_names=converted_run.class_names_of(found.folder),
   )

@@ -1,8 +1,8 @@
 """XLNet (`xlnet`).
 
 Their models read texts padded at the front; ours, at the end. A text's class
-is read from its first token (`summary_type` "first"); a model that reads the
-last is refused, as a row of ours begins with [CLS]. Source: `models/xlnet` of
+is read from its first token (`summary_type` "first"), or its last, [CLS], of
+rows that `parts/cls_last.gin` lays out. Source: `models/xlnet` of
 `transformers`.
 """
 
@@ -137,9 +137,13 @@ class Xlnet(bert.Bert):
       ),
     }
     if any(name in _OF_TEXTS for name in heads):
+      summary = found["summary_type"]
       attributes.check_allowed(
-        self.kind, "summary_type", found["summary_type"], ("first",)
+        self.kind, "summary_type", summary, ("first", "last")
       )
+      if summary == "last":
+        bindings["EncoderFeatures.cls_place"] = summary
+        bindings["EncoderFeatures.answering"] = summary
     elif not heads:
       bindings["PermutedEncoder.pooler"] = None
     bindings |= self._bindings_of_heads(config, found, heads, "linear")
