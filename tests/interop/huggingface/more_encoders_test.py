@@ -186,12 +186,11 @@ def test_refusals(config, change, sentence):
 
 def test_xlnet_that_reads_the_last_token_has_rows_that_end_in_it():
   config = XLNET_LARGE | {"architectures": ["XLNetForSequenceClassification"]}
-  bindings = encoders_test.family_of(config).architecture(config).bindings
-  assert bindings["EncoderFeatures.cls_place"] == "last"
-  assert bindings["EncoderFeatures.answering"] == "last"
+  found = encoders_test.family_of(config).architecture(config)
+  assert found.gin_files[-1] == "parts/cls_last.gin"
   config["summary_type"] = "first"
-  bindings = encoders_test.family_of(config).architecture(config).bindings
-  assert "EncoderFeatures.cls_place" not in bindings
+  found = encoders_test.family_of(config).architecture(config)
+  assert "parts/cls_last.gin" not in found.gin_files
 
 
 def test_directories_are_opened_as_conversions_do(tmp_path):

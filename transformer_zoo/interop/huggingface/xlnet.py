@@ -136,14 +136,14 @@ class Xlnet(bert.Bert):
         self.kind, "ff_activation", found["ff_activation"]
       ),
     }
+    gin_files = [f"heads/{name}.gin" for name in heads]
     if any(name in _OF_TEXTS for name in heads):
       summary = found["summary_type"]
       attributes.check_allowed(
         self.kind, "summary_type", summary, ("first", "last")
       )
       if summary == "last":
-        bindings["EncoderFeatures.cls_place"] = summary
-        bindings["EncoderFeatures.answering"] = summary
+        gin_files.append("parts/cls_last.gin")
     elif not heads:
       bindings["PermutedEncoder.pooler"] = None
     bindings |= self._bindings_of_heads(config, found, heads, "linear")
@@ -154,10 +154,7 @@ class Xlnet(bert.Bert):
       }
     if heads == ("tokens",):
       del bindings["TransformedLogits.activation"]
-    return Architecture(
-      (self.architecture_file, *(f"heads/{name}.gin" for name in heads)),
-      bindings,
-    )
+    return Architecture((self.architecture_file, *gin_files), bindings)
 
   def config(self, model: nn.Module) -> dict[str, Any]:
     """See `Family`."""
