@@ -10,6 +10,7 @@ from transformer_zoo.evaluation.answers import (
   post_processors as answer_functions,
 )
 from transformer_zoo.evaluation.metrics import classification
+from transformer_zoo.evaluation.metrics import perplexity
 from transformer_zoo.evaluation.metrics import question_answering
 from transformer_zoo.evaluation.metrics import text_overlap
 
@@ -30,6 +31,7 @@ _METRICS = {
   "squad_v2": (question_answering.squad_v2, ANSWERS_OR_NONE),
   "trivia_qa": (question_answering.trivia_qa, ANSWERS),
   "bleu": (text_overlap.bleu, TEXTS),
+  "perplexity": (perplexity.perplexity, None),
   "rouge": (text_overlap.rouge, TEXTS),
 }
 # They compare one text with one: several answers equal none of them.

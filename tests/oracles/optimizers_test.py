@@ -10,6 +10,7 @@ import torch
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adam import adam
 from transformer_zoo.training.optimizers.adam import adamw
+from transformer_zoo.training.optimizers.adam import radam
 from transformer_zoo.training.optimizers.sgd import sgd
 
 RATE = 0.02
@@ -19,6 +20,7 @@ PAIRS = {
     functools.partial(adamw, weight_decay=0.1),
     functools.partial(torch.optim.AdamW, weight_decay=0.1),
   ),
+  "radam": (radam, torch.optim.RAdam),
   "sgd": (sgd, functools.partial(torch.optim.SGD, momentum=0.9)),
   "nesterov": (
     functools.partial(sgd, nesterov=True),

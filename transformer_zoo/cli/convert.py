@@ -49,6 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
       help=f"rows of {rows}: the last are cut, new ones are the mean",
     )
   parser.add_argument(
+    "--average",
+    type=int,
+    metavar="N",
+    help="write the mean of the last N checkpoints of a zoo run",
+  )
+  parser.add_argument(
     "--dtype",
     choices=("float32", "bfloat16", "float16"),
     help="type of the numbers, to huggingface; default: float32",
@@ -90,6 +96,7 @@ def run(arguments: argparse.Namespace) -> None:
     extra_ids=arguments.extra_ids,
     vocabulary_size=arguments.vocabulary_size,
     positions=arguments.positions,
+    average=arguments.average,
     dtype=arguments.dtype,
     max_shard_bytes=_bytes(arguments.max_shard_size),
     scanned=arguments.scanned,

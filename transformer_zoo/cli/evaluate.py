@@ -30,6 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help="every checkpoint of the run; tells the best per task and per group",
   )
   parser.add_argument(
+    "--average",
+    type=int,
+    metavar="N",
+    help="score the mean of the last N checkpoints of the run",
+  )
+  parser.add_argument(
     "--submission",
     metavar="DIR",
     help="write the files for the GLUE and SuperGLUE servers instead of scores",
@@ -74,6 +80,7 @@ def _evaluated(arguments: argparse.Namespace) -> str:
       f"MIXTURE_OR_TASK_NAME={arguments.mixture!r}",
       f"evaluate.split={split!r}",
       f"evaluate.all_checkpoints={arguments.all_checkpoints}",
+      f"evaluate.average={arguments.average}",
       f"evaluate.submission_dir={arguments.submission!r}",
       f"evaluate.output_dir={arguments.output_dir!r}",
     ],

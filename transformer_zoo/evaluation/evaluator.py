@@ -209,7 +209,13 @@ class Evaluator:
     found = task_scores.post_process(scoring, examples, texts)
     return dataclasses.replace(
       result,
-      scores=task_scores.measure(scoring, found, log_likelihoods, task.name)
+      scores=task_scores.measure(
+        scoring,
+        found,
+        log_likelihoods,
+        task.name,
+        [row["target_tokens"] for row in rows],
+      )
       if measured
       else {},
       predictions=prediction_lines(examples, rows, found),

@@ -5,12 +5,14 @@ The functions are those that the task's manifest refers to.
 
 from collections.abc import Mapping, Sequence
 import dataclasses
+import inspect
 from typing import Any
 
 from transformer_zoo.data.storage import function_references
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
 
+_TOKENS = "target_tokens"
 _BLEU = "transformer_zoo.evaluation.metrics.text_overlap:bleu"
 
 
@@ -84,6 +86,7 @@ def measure(
   found: Answers,
   log_likelihoods: Sequence[float],
   task: str,
+  target_tokens: Sequence[int] | None = None,
 ) -> dict[str, float]:
   """Returns all metrics of a task by name.
 
@@ -93,6 +96,8 @@ def measure(
     log_likelihoods: The log-likelihood of each example's targets, in nats, for
       score metrics.
     task: The name of the task, for messages.
+    target_tokens: The number of tokens of each example's targets, for score
+      metrics with an argument of this name; None if it is unknown.
 
   Raises:
     UserError: two metrics give a value of the same name, or a value is no
@@ -104,7 +109,11 @@ def measure(
     (scoring.score_metrics, list(log_likelihoods)),
   ):
     for reference in references:
-      values = function_references.resolve(reference)(found.targets, compared)
+      metric = function_references.resolve(reference)
+      counted = {}
+      if _TOKENS in inspect.signature(metric).parameters:
+        counted[_TOKENS] = target_tokens
+      values = metric(found.targets, compared, **counted)
       values = {
         name: _number(value, name, reference, task)
         for name, value in values.items()
@@ -134,7 +143,8 @@ def names(
   texts = [example["targets_pretokenized"] for example in examples]
   try:
     found = post_process(scoring, examples, texts if scoring.metrics else None)
-    scored = set(measure(scoring, found, [0.0] * len(texts), task))
+    ones = [1] * len(texts)
+    scored = set(measure(scoring, found, [0.0] * len(texts), task, ones))
   except UserError:
     raise
   except Exception:  # A function of a user's may raise anything.

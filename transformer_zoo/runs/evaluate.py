@@ -66,6 +66,7 @@ def evaluate(
   decoding: DecodingOptions = GREEDY,
   scorer: Callable[..., Any] | None = None,
   all_checkpoints: bool = False,
+  average: int | None = None,
   submission_dir: str | None = None,
   suffix: str = "",
 ) -> str:
@@ -99,6 +100,8 @@ def evaluate(
       made of the function that computes its logits; None for that of the form.
     all_checkpoints: Whether every checkpoint of the run is scored and the best
       one chosen.
+    average: The number of last checkpoints of the run whose mean is scored;
+      None for the checkpoint that the path means.
     submission_dir: The folder for the files of the GLUE and SuperGLUE servers;
       if given, outputs are decoded and not scored.
     suffix: The end of the names of tasks in results and files, for a task that
@@ -117,12 +120,23 @@ def evaluate(
       + ("--all_checkpoints" if all_checkpoints else "evaluate.max_examples")
     )
   ensembles.check_call(checkpoint_path, all_checkpoints, output_dir)
+  if average is not None and (
+    all_checkpoints or not isinstance(checkpoint_path, str)
+  ):
+    raise UserError(
+      f"--average {average} scores the mean of one run's last checkpoints: "
+      "leave out --all_checkpoints, and name one run"
+    )
   is_one = isinstance(checkpoint_path, str)
   found = (
     [(step,) for step in reading.steps(checkpoint_path).values()]
     if all_checkpoints
     else [ensembles.locate(checkpoint_path)]
   )
+  if average is not None:
+    from transformer_zoo.runs import averaging
+
+    found = [tuple(averaging.last_steps(checkpoint_path, average))]
   mesh = partitioning.mesh()
   mixture = inputs.prepared(
     mixture_or_task_name,
@@ -132,7 +146,8 @@ def evaluate(
     report=_say,
   )
   inputs.check_mixture(model, mixture)
-  model = ensembles.model_of(model, found[0])
+  if average is None:
+    model = ensembles.model_of(model, found[0])
   tasks, skipped = choose_tasks(mixture, split, submitted=bool(submission_dir))
   if skipped:
     _say(f"without a split {split!r}, passed over: {', '.join(skipped)}")
@@ -175,7 +190,9 @@ def evaluate(
     if all_checkpoints:
       damaged |= reading.unusable(checkpoint_path)
     for checkpoint in found:
-      name = checkpoint[0].name
+      name = checkpoint[-1].name
+      if average is not None:
+        name = f"{name}_average_{average}"
       folder = output / name if is_one else output
       try:
         results[name] = evaluation.run(checkpoint, folder, skipped)
@@ -186,7 +203,7 @@ def evaluate(
   for reason in damaged.values():
     _say(f"passed over: {reason}")
   if not all_checkpoints:
-    return json.dumps(results[found[0][0].name], indent=2)
+    return json.dumps(results[name], indent=2)
   chosen = averages.choose({int(k): v["scores"] for k, v in results.items()})
   _say("\n".join(evaluation_report.of_choice(chosen)))
   content = {

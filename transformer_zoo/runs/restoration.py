@@ -505,7 +505,7 @@ def restore(
     mesh: The mesh of devices.
     batch_size: The number of rows of the batches to come.
     *checkpoint_paths: The paths, as `checkpoint_sources.open_source` takes
-      them.
+      them; of several for one architecture the mean is read.
     vocabularies: The vocabularies whose ids the model will read; a note on
       stderr reports that the checkpoint's ids differ.
     class_names: The classes or tags of the tasks in order, as in `in_order`.
@@ -528,10 +528,15 @@ def restore(
       )
       for i, (member, path) in enumerate(pairs)
     }
-  (checkpoint_path,) = checkpoint_paths
   boxed = state_lib.abstract_variables(model)
   partitioning.check(mesh, boxed, batch_size)
-  source = checkpoint_sources.open_source(checkpoint_path)
+  sources = [*map(checkpoint_sources.open_source, checkpoint_paths)]
+  source = sources[-1]
+  if len(sources) > 1:
+    from transformer_zoo.runs import averaging
+
+    means = averaging.mean([each.tensors for each in sources])
+    source = dataclasses.replace(source, tensors=means)
   if not source.of_a_run:  # A run's own model is changed on purpose here.
     check_mathematics(model, source)
   note = vocabulary_note(source.find_vocabulary(), vocabularies)

@@ -20,6 +20,7 @@ from transformer_zoo.interop.conversion import methods
 from transformer_zoo.interop.conversion import peft_directories
 from transformer_zoo.interop.conversion import target as conversion_target
 from transformer_zoo.interop.conversion import tokenizer_files
+from transformer_zoo.interop.conversion.sources import averaged
 from transformer_zoo.interop.conversion.sources import FORMATS
 from transformer_zoo.interop.conversion.sources import HUGGING_FACE
 from transformer_zoo.interop.conversion.sources import open_source
@@ -56,6 +57,7 @@ def convert(
   extra_ids: int | None = None,
   vocabulary_size: int | None = None,
   positions: int | None = None,
+  average: int | None = None,
   dtype: str | None = None,
   max_shard_bytes: int | None = None,
   scanned: bool = False,
@@ -81,6 +83,8 @@ def convert(
     vocabulary_size: The number of rows of the tables of embeddings and logits
       (`sources.with_rows`); unchanged if None.
     positions: The number of rows of learned positions; unchanged if None.
+    average: The number of last checkpoints of a run of ours whose mean is
+      written; None for the checkpoint that `source` means.
     dtype: The type of the numbers in a Hugging Face directory; float32 if None.
     max_shard_bytes: The largest size of one of its files; `MAX_SHARD_BYTES` if
       None.
@@ -107,13 +111,16 @@ def convert(
     _report(target, tensors, ZOO, report)
     return
   found = open_source(source, gin_files, bindings, report)
+  if average is not None:
+    found = averaged(found, source, average)
   rows = {"vocabulary": vocabulary_size, "positions": positions}
   rows = {kind: number for kind, number in rows.items() if number is not None}
   if to is None:
     to = HUGGING_FACE if found.kind == ZOO else ZOO
   if merge:
     found = methods.merged(found)
-  _check_formats(found, to, resizes=bool(rows) or merge)
+  changes = bool(rows) or merge or average is not None
+  _check_formats(found, to, changes=changes)
   _check_options(
     to,
     {
@@ -193,13 +200,13 @@ def _with_vocabulary(
   return dataclasses.replace(source, vocabulary=vocabulary, beside=None)
 
 
-def _check_formats(source: Source, to: str, *, resizes: bool) -> None:
-  if source.kind == to and not resizes:
+def _check_formats(source: Source, to: str, *, changes: bool) -> None:
+  if source.kind == to and not changes:
     raise UserError(
       f"{source.name!r} is in the format {to!r} already; choose another one "
       f"with --to: {', '.join(FORMATS)}"
     )
-  if source.model is None and (to != T5X or resizes):
+  if source.model is None and (to != T5X or changes):
     raise UserError(
       "a T5X checkpoint does not tell its architecture; name it with "
       "--gin_file, as in --gin_file=architectures/t5_1_1.gin "

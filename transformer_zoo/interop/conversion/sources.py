@@ -19,6 +19,7 @@ from transformer_zoo.interop.tensors import assignment
 from transformer_zoo.interop.tensors import orbax_checkpoints
 from transformer_zoo.interop.tensors.lazy_tensors import copy
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.runs import averaging
 from transformer_zoo.runs import checkpoint_sources
 from transformer_zoo.runs import remote
 from transformer_zoo.runs import run_folder
@@ -112,6 +113,34 @@ def open_source(
   if is_directory:
     return _of_directory(directory.open_directory(path), report)
   return _of_run(converted_run.open_run(path))
+
+
+def averaged(
+  source: Source, path: str | os.PathLike[str], number: int
+) -> Source:
+  """A source with the mean of the last checkpoints of a run, without moments.
+
+  Args:
+    source: The source of the run.
+    path: The run, as `open_source` takes it.
+    number: The number of checkpoints.
+
+  Raises:
+    UserError: The source is no run of ours, or has fewer checkpoints.
+  """
+  if source.kind != ZOO:
+    raise UserError(
+      f"--average {number} is of the last checkpoints of a run of ours, and "
+      f"{source.name!r} is one checkpoint in the format {source.kind!r}; leave "
+      "it out"
+    )
+  steps = averaging.last_steps(remote.fetched(path), number)
+  means = averaging.mean(
+    [converted_run.open_run(step).parameters() for step in steps]
+  )
+  return dataclasses.replace(
+    source, parameters=means, step=int(steps[-1].name), moments=None
+  )
 
 
 def with_rows(

@@ -29,6 +29,8 @@ from transformer_zoo.studies.design.study import ENSEMBLE
 
 AVERAGES = ("", "glue", "super_glue")
 COMMANDS = ("train", "evaluate")
+# Metrics of which less is better.
+_LOSSES = (LOSS, "perplexity", "word_perplexity")
 
 _Changes = Sequence[str]
 _Parts = Mapping[str, _Changes]  # by the name of the part
@@ -44,7 +46,8 @@ class Column:
       scope by default.
     group: The group whose runs score the column; the column's name by default.
     scores: The tasks, each with the mean of its metrics, or "task: metric". The
-      metric "loss" is the cross entropy of text without metrics, in nats.
+      metric "loss" is the cross entropy of text without metrics, in nats; of it
+      and of perplexities less is better.
     average: "" for the mean of the scores; "glue" or "super_glue" for the
       average of that benchmark, which exists only with all its members.
     published: The name of the column in published tables; the same name by
@@ -274,7 +277,7 @@ class Suite:
 
 
 def _is_loss(score: str) -> bool:
-  return score.partition(":")[2].strip() == LOSS
+  return score.partition(":")[2].strip() in _LOSSES
 
 
 def _check_named(named: Mapping[str, Sequence[str]], where: str) -> None:

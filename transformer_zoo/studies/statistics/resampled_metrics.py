@@ -16,6 +16,7 @@ import math
 import numpy as np
 
 from transformer_zoo.evaluation.metrics import classification
+from transformer_zoo.evaluation.metrics import perplexity
 from transformer_zoo.evaluation.metrics import question_answering
 from transformer_zoo.evaluation.metrics import text_overlap
 
@@ -328,6 +329,19 @@ def _ranks(counts_BN, values_N) -> np.ndarray:
   return ranks_BU[:, of_value_N]
 
 
+def _word_perplexity(targets, scores) -> Resampled:
+  """The perplexity per word; that per token needs numbers of tokens."""
+  nats_N = -np.asarray(scores, float)
+  words_N = np.array([perplexity.num_words(target) for target in targets])
+  return lambda counts_BN: {
+    "word_perplexity": np.exp(
+      np.minimum(
+        ratio(counts_BN @ nats_N, counts_BN @ words_N), perplexity.MOST_NATS
+      )
+    )
+  }
+
+
 _MEANS = (
   classification.accuracy,
   classification.sequence_accuracy,
@@ -348,6 +362,7 @@ _PREPARED = {
   classification.spearman_corrcoef: _spearman,
   classification.token_accuracy: _token_accuracy,
   classification.token_loss: _token_loss,
+  perplexity.perplexity: _word_perplexity,
   question_answering.multirc: _multirc,
   question_answering.record: _record,
   text_overlap.bleu: _bleu,

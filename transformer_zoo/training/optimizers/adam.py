@@ -1,4 +1,7 @@
-"""Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019), optax's."""
+"""Adam, AdamW (Loshchilov and Hutter 2019) and RAdam (Liu et al. 2020).
+
+They are optax's.
+"""
 
 import gin
 import jax
@@ -34,6 +37,41 @@ def adam(
   """
   return shared.descending(
     optax.scale_by_adam(b1=b1, b2=b2, eps=epsilon),
+    learning_rate=learning_rate,
+    clip_norm=clip_norm,
+    state_dtype=state_dtype,
+  )
+
+
+@gin.register
+@shared.checked
+def radam(
+  learning_rate: Schedule,
+  *,
+  b1: float = 0.9,
+  b2: float = 0.999,
+  epsilon: float = 1e-8,
+  threshold: float = 5.0,
+  clip_norm: float | None = None,
+  state_dtype: str = "float32",
+) -> optax.GradientTransformation:
+  """Builds RAdam (Liu et al. 2020, algorithm 2).
+
+  The first steps follow the first moment alone, as long as the second one is of
+  few gradients; then their length is rectified, in the place of a warm-up.
+
+  Args:
+    learning_rate: a schedule.
+    b1: share of the first moment that each step keeps.
+    b2: share of the second moment that each step keeps.
+    epsilon: added to the root of the second moment.
+    threshold: The length of the approximated moving average from which on the
+      second moment is used; 4 in the paper, 5 in its code.
+    clip_norm: the largest norm of all gradients together, or None.
+    state_dtype: The dtype of the moments; see `shared.with_state_dtype`.
+  """
+  return shared.descending(
+    optax.scale_by_radam(b1=b1, b2=b2, eps=epsilon, threshold=threshold),
     learning_rate=learning_rate,
     clip_norm=clip_norm,
     state_dtype=state_dtype,
