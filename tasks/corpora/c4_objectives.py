@@ -19,6 +19,8 @@ import seqio
 from tasks.corpora import unlabelled_text
 from tasks.sources.tfds import PreparedTfdsDataSource
 from tasks.vocabulary import T5Vocabulary
+from transformer_zoo.corruption import Blanks
+from transformer_zoo.corruption import Denoiser
 from transformer_zoo.corruption import Denoising
 from transformer_zoo.corruption import DocumentRotation
 from transformer_zoo.corruption import Everything
@@ -27,8 +29,11 @@ from transformer_zoo.corruption import Fragment
 from transformer_zoo.corruption import Iid
 from transformer_zoo.corruption import MaskedLanguageModel
 from transformer_zoo.corruption import Masking
+from transformer_zoo.corruption import MixtureOfDenoisers
 from transformer_zoo.corruption import NextTokens
 from transformer_zoo.corruption import PermutationLanguageModel
+from transformer_zoo.corruption import RandomPrefix
+from transformer_zoo.corruption import RandomSpans
 from transformer_zoo.corruption import Replacement
 from transformer_zoo.corruption import SentencePermutation
 from transformer_zoo.corruption import SequenceNoise
@@ -113,6 +118,30 @@ _register(
     "drop_nonnoise_tokens",
   ),
 )
+
+# Tay et al. 2023, table 1.
+_register(
+  "c4_v220_ul2",
+  MixtureOfDenoisers(
+    (
+      Denoiser(Denoising(RandomSpans(0.15, 3.0)), mode="[R]"),
+      Denoiser(Denoising(RandomSpans(0.15, 8.0)), mode="[R]"),
+      Denoiser(
+        Denoising(
+          RandomPrefix(0.25), "drop_nonnoise_tokens", "drop_noise_tokens"
+        ),
+        mode="[S]",
+      ),
+      Denoiser(Denoising(RandomSpans(0.5, 3.0)), mode="[X]"),
+      Denoiser(Denoising(RandomSpans(0.5, 8.0)), mode="[X]"),
+      Denoiser(Denoising(RandomSpans(0.15, 64.0)), mode="[X]"),
+      Denoiser(Denoising(RandomSpans(0.5, 64.0)), mode="[X]"),
+    )
+  ),
+)
+
+# A blank asks for about N words.
+_register("c4_v220_blanks", Blanks())
 
 # Dong et al. 2019.
 _register("c4_v220_unilm", UnifiedLanguageModel())

@@ -17,7 +17,9 @@ from transformer_zoo.errors import UserError
 
 # Class -> its module, imported when the class is first used.
 MODULES = {
+  "Blanks": "blanks",
   "ConcatenatedDocuments": "concatenation",
+  "Denoiser": "mixture_of_denoisers",
   "Denoising": "denoising",
   "DocSentences": "sentences.sentence_packing",
   "DocumentRotation": "rewrites.sequence_noise",
@@ -28,6 +30,7 @@ MODULES = {
   "Iid": "masks.noise_masks",
   "MaskedLanguageModel": "masked_lm",
   "Masking": "masked_lm",
+  "MixtureOfDenoisers": "mixture_of_denoisers",
   "NextSentence": "sentences.sentence_pairs",
   "NextTokens": "masked_lm",
   "PermutationLanguageModel": "permutation",

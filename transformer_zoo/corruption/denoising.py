@@ -94,12 +94,18 @@ class Denoising:
     targets = int(np.quantile(sizes, 0.999, method="inverted_cdf")) + 1
     return {"inputs": inputs, "targets": targets}
 
-  def check(self, lengths: Mapping[str, int], vocabulary: Any) -> float:
+  def check(
+    self,
+    lengths: Mapping[str, int],
+    vocabulary: Any,
+    raw: int | None = None,
+  ) -> float:
     """Refuses lengths that always cut an example or run out of sentinels.
 
     Args:
       lengths: tokens of `inputs` and `targets`, EOS counted.
       vocabulary: The vocabulary of the text.
+      raw: The raw tokens per example; those of `raw_length` if None.
 
     Returns:
       the share of examples whose targets will be cut: 0 for noise of an exact
@@ -109,7 +115,7 @@ class Denoising:
       UserError: the inputs are too short, an example does not fit, there are
         more spans than sentinel ids, or the vocabulary lacks a mask or words.
     """
-    raw = self.raw_length(lengths)
+    raw = self.raw_length(lengths) if raw is None else raw
     if raw < 2:
       raise UserError(self._too_short(lengths["inputs"]))
     masks = self.noise(Draws(0, np.arange(_SIMULATED)), raw)

@@ -87,6 +87,17 @@ class Draws:
     branch._calls = self._calls << _BRANCH_BITS
     return branch
 
+  def of_rows(self, rows: np.ndarray) -> "Draws":
+    """Returns the source of some of the examples, which draw what they do here.
+
+    Args:
+      rows: The places of the examples, int64 [n].
+    """
+    some = copy.copy(self)
+    some._index_words = tuple(words[rows] for words in self._index_words)
+    some.batch_size = len(rows)
+    return some
+
   def bits(self, number: int) -> np.ndarray:
     """Returns uint32 [B, number], every word equally likely."""
     num_blocks = -(-number // 4)
