@@ -5,10 +5,15 @@ import sys as _sys
 from tasks.benchmarks import closed_book as _closed_book  # noqa: F401
 from tasks.benchmarks import cnn_dailymail as _cnn_dailymail  # noqa: F401
 from tasks.benchmarks import conll2003 as _conll2003  # noqa: F401
+from tasks.benchmarks import convai2 as _convai2  # noqa: F401
+from tasks.benchmarks import czeng as _czeng  # noqa: F401
 from tasks.benchmarks import definite_pronouns as _definite_pronouns  # noqa: F401
+from tasks.benchmarks import eli5 as _eli5  # noqa: F401
 from tasks.benchmarks import flores200 as _flores200  # noqa: F401
 from tasks.benchmarks import glue as _glue  # noqa: F401
+from tasks.benchmarks import gpt_sets as _gpt_sets  # noqa: F401
 from tasks.benchmarks import hellaswag as _hellaswag  # noqa: F401
+from tasks.benchmarks import iwslt14 as _iwslt14  # noqa: F401
 from tasks.benchmarks import multi30k as _multi30k  # noqa: F401
 from tasks.benchmarks import natural_questions as _natural_questions  # noqa: F401
 from tasks.benchmarks import prompted as _prompted_benchmarks  # noqa: F401
@@ -21,6 +26,7 @@ from tasks.benchmarks import super_glue as _super_glue  # noqa: F401
 from tasks.benchmarks import super_glue_sentinel as _super_glue_sentinel  # noqa: F401
 from tasks.benchmarks import swag as _swag  # noqa: F401
 from tasks.benchmarks import trivia_qa as _trivia_qa  # noqa: F401
+from tasks.benchmarks import wikisql as _wikisql  # noqa: F401
 from tasks.benchmarks import wmt as _wmt  # noqa: F401
 from tasks.benchmarks import xsum as _xsum  # noqa: F401
 from tasks.corpora import c4 as _c4  # noqa: F401

@@ -1,0 +1,89 @@
+"""Sets that users bring: the raw example of each file becomes its texts."""
+
+import pytest
+import seqio
+
+import tasks  # noqa: F401 (registers them)
+
+# Task -> file, its contents, inputs and targets.
+SETS = {
+  "eli5": (
+    "generation/eli5/validation.jsonl",
+    '{"question": "Why?", "document": "", "answers": ["So.", "Thus."]}',
+    "eli5 question: Why? document: ",
+    "So.",
+  ),
+  "convai2": (
+    "generation/convai2/validation.jsonl",
+    '{"persona": "i ski.", "history": "hi", "response": "hello"}',
+    "convai2 persona: i ski. history: hi",
+    "hello",
+  ),
+  "iwslt14_deen": (
+    "generation/iwslt14_de_en/valid.de",
+    "danke\n",
+    "translate German to English: danke",
+    "thanks",
+  ),
+  "wikisql": (
+    "generation/wikisql/validation.jsonl",
+    '{"question": "Who?", "columns": "A, B", "query": "SELECT A"}',
+    "wikisql question: Who? columns: A, B",
+    "SELECT A",
+  ),
+  "czeng_csen": (
+    "generation/czeng/validation.tsv",
+    "x\t0.99\tDěkuji.\tThank you.\n",
+    "translate Czech to English: Děkuji.",
+    "Thank you.",
+  ),
+  "story_cloze": (
+    "gpt/story_cloze/validation.csv",
+    "InputStoryid,InputSentence1,InputSentence2,InputSentence3,InputSentence4,"
+    "RandomFifthSentenceQuiz1,RandomFifthSentenceQuiz2,AnswerRightEnding\n"
+    "1,A.,B.,C.,D.,E.,F.,2\n",
+    "story_cloze choice1: E. choice2: F. story: A. B. C. D.",
+    "2",
+  ),
+  "lambada": (
+    "gpt/lambada/validation.jsonl",
+    '{"passage": "said hello to", "word": "helen"}',
+    "said hello to",
+    "helen",
+  ),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_documented_rows(name, monkeypatch, tmp_path):
+  file, content, inputs, targets = SETS[name]
+  path = tmp_path / file
+  path.parent.mkdir(parents=True)
+  path.write_text(content, encoding="utf-8")
+  if name == "iwslt14_deen":
+    (path.parent / "valid.en").write_text("thanks\n", encoding="utf-8")
+  monkeypatch.setenv("ZOO_DATA_DIR", str(tmp_path))
+  task = seqio.TaskRegistry.get(name)
+  dataset = task.source.get_dataset("validation", shuffle=False)
+  if name.startswith("iwslt"):
+    dataset = task.preprocessors[0](dataset)
+  (row,) = dataset.as_numpy_iterator()
+  assert row["inputs"].decode() == inputs
+  assert row["targets"].decode() == targets
+
+
+def test_the_likeliest_choice_of_a_book(monkeypatch, tmp_path):
+  path = tmp_path / "gpt/children_book_test/validation.jsonl"
+  path.parent.mkdir(parents=True)
+  path.write_text(
+    '{"context": "A.", "question": "said XXXXX .", "choices": ["x", "y"], '
+    '"answer": "y"}'
+  )
+  monkeypatch.setenv("ZOO_DATA_DIR", str(tmp_path))
+  task = seqio.TaskRegistry.get("children_book_test")
+  rows = list(
+    task.source.get_dataset("validation", shuffle=False).as_numpy_iterator()
+  )
+  assert {row["inputs"] for row in rows} == {b"A. said XXXXX ."}
+  assert [row["targets"] for row in rows] == [b"x", b"y"]
+  assert [bool(row["is_correct"]) for row in rows] == [False, True]
