@@ -29,8 +29,7 @@ def test_spans_blanks_and_numbers():
     (place,) = np.flatnonzero(inputs == BLANK)
     asked.append(inputs[place + 1] - 700)
     whole = np.concatenate([inputs[:place], span, inputs[place + 2 :]])
-    # A blank that is longer than its span pushes the last tokens out.
-    np.testing.assert_array_equal(whole[: len(text)], text[: len(whole)])
+    np.testing.assert_array_equal(whole, text)
     assert len(inputs) <= LENGTHS["inputs"] - 1
     words = max(np.count_nonzero(VOCABULARY.word_starts[span]), 1)
     ratios = [abs(np.log(size / words)) for size in SIZES]
@@ -40,10 +39,10 @@ def test_spans_blanks_and_numbers():
 
 def test_every_size_is_about_as_frequent():
   blanks = Blanks(sizes=SIZES, tokens_per_word=1.0)
-  _, sizes = blanks._spans(Draws(0, np.arange(5000)), 63)
+  _, sizes = blanks._spans(Draws(0, np.arange(5000)), 56)
   nearest = [min(SIZES, key=lambda n: abs(np.log(n / size))) for size in sizes]
   shares = [nearest.count(size) / 5000 for size in SIZES]
-  np.testing.assert_allclose(shares, 0.2, atol=0.03)
+  np.testing.assert_allclose(shares, 0.2, atol=0.06)
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,8 @@ class Blanks:
       )
 
   def raw_length(self, lengths: Mapping[str, int]) -> int:
-    """Returns the raw tokens per example, EOS counted."""
-    return lengths["inputs"] - 1
+    """Returns the raw tokens per example, beside which a blank has room."""
+    return lengths["inputs"] - _LONGEST_BLANK
 
   def check(self, lengths: Mapping[str, int], vocabulary: Any) -> float:
     """Refuses lengths without room, and vocabularies that tell no words.
@@ -67,8 +67,8 @@ class Blanks:
       the share of examples whose targets will be cut, estimated from draws.
 
     Raises:
-      UserError: the inputs are too short, or pieces do not tell where words
-        begin.
+      UserError: the inputs are too short, a blank takes more tokens than are
+        kept for it, or pieces do not tell where words begin.
     """
     raw = self.raw_length(lengths)
     if raw < 2 * _LONGEST_BLANK:
@@ -81,6 +81,14 @@ class Blanks:
         "The pieces of the vocabulary do not tell where words begin, which "
         "blanks count; use a vocabulary of SentencePiece, BPE or WordPiece."
       )
+    for size in self.sizes:
+      taken = len(vocabulary.encode(self.blank.format(words=size)))
+      if taken > _LONGEST_BLANK:
+        raise UserError(
+          f"The blank {self.blank.format(words=size)!r} is {taken} tokens of "
+          f"the vocabulary where {_LONGEST_BLANK} are kept; choose a shorter "
+          "Blanks.blank."
+        )
     sizes = self._spans(Draws(0, np.arange(_SIMULATED)), raw)[1]
     return float(np.mean(sizes + 1 > lengths["targets"]))
 
@@ -114,11 +122,7 @@ class Blanks:
         np.concatenate([text[:start], encoded(asked), text[start + size :]])
       )
       targets.append(span)
-    room = tokens.shape[1]
-    return {
-      "inputs": Ragged.of([row[:room] for row in inputs]),
-      "targets": Ragged.of(targets),
-    }
+    return {"inputs": Ragged.of(inputs), "targets": Ragged.of(targets)}
 
   def _spans(self, draws: Draws, length: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the first token of each span, and its number of tokens."""
