@@ -32,6 +32,7 @@ from transformer_zoo.corruption import Masking
 from transformer_zoo.corruption import MixtureOfDenoisers
 from transformer_zoo.corruption import NextTokens
 from transformer_zoo.corruption import PermutationLanguageModel
+from transformer_zoo.corruption import PlacedDenoising
 from transformer_zoo.corruption import RandomPrefix
 from transformer_zoo.corruption import RandomSpans
 from transformer_zoo.corruption import Replacement
@@ -113,6 +114,15 @@ _register(
 _register(
   "c4_v220_mass",
   Denoising(
+    Fragment(0.5),
+    "noise_token_to_mask_random_or_same_token",
+    "drop_nonnoise_tokens",
+  ),
+)
+
+_register(
+  "c4_v220_mass_positions",
+  PlacedDenoising(
     Fragment(0.5),
     "noise_token_to_mask_random_or_same_token",
     "drop_nonnoise_tokens",

@@ -35,6 +35,7 @@ MODULES = {
   "NextTokens": "masked_lm",
   "PermutationLanguageModel": "permutation",
   "PreviousTokens": "masked_lm",
+  "PlacedDenoising": "denoising",
   "RandomPrefix": "masks.noise_masks",
   "RandomSpans": "masks.noise_masks",
   "RegularSpans": "masks.noise_masks",

@@ -4,6 +4,7 @@ The lengths of raw text, inputs and targets follow from both.
 """
 
 from collections.abc import Callable, Mapping
+import copy
 import dataclasses
 from typing import Any
 
@@ -186,6 +187,29 @@ class Denoising:
       "targets": noise_rewrites.find(self.targets)(
         tokens, mask, draws, vocabulary
       ),
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class PlacedDenoising(Denoising):
+  """Denoising that tells where in the text the targets begin (MASS).
+
+  For noise of one fragment, whose targets are the fragment. A converter with
+  `original_positions` gives them the positions that they have in the text, as
+  `masked_dataset.py` of MASS's code (779f22f).
+  """
+
+  def __call__(
+    self, tokens: np.ndarray, draws: Draws, vocabulary: Any
+  ) -> dict[str, Ragged]:
+    """As `Denoising.__call__`, with `target_starts`, a number per example."""
+    tokens = np.asarray(tokens, np.int32)
+    # The same mask as below, of the same draws.
+    rows = Rows(tokens, vocabulary)
+    mask = self.noise(copy.copy(draws), tokens.shape[1], rows)
+    starts = np.argmax(mask, axis=1).astype(np.int32)
+    return super().__call__(tokens, draws, vocabulary) | {
+      "target_starts": Ragged.full(starts[:, None])
     }
 
 

@@ -231,10 +231,13 @@ class EncoderDecoder:
     bos_id: The first id that the decoder reads; the padding id if None (T5).
     begin_id: The id that inputs and targets begin with, which counts in their
       lengths, like `<s>` of BART; None for none.
+    original_positions: Whether targets have the positions that they have in the
+      text, from `target_starts` of the examples on (MASS), or begin from 0.
   """
 
   bos_id: int | None = None
   begin_id: int | None = None
+  original_positions: bool = False
   layout: ClassVar[str] = "encoder_decoder"
   features: ClassVar[tuple[str, ...]] = ("inputs", "targets")
 
@@ -250,10 +253,14 @@ class EncoderDecoder:
     self, lengths: Mapping[str, int], num_rows: int, packing: bool
   ) -> dict[str, Shape]:
     """As `Converter.shapes`."""
-    return _shapes_of_rows(
-      "encoder", ("input_tokens",), (num_rows, lengths["inputs"]), packing
-    ) | _shapes_of_rows(
-      "decoder", _DECODER_FEATURES, (num_rows, lengths["targets"]), packing
+    targets = num_rows, lengths["targets"]
+    placed = {"decoder_positions": targets} if self.original_positions else {}
+    return (
+      _shapes_of_rows(
+        "encoder", ("input_tokens",), (num_rows, lengths["inputs"]), packing
+      )
+      | _shapes_of_rows("decoder", _DECODER_FEATURES, targets, packing)
+      | placed
     )
 
   def __call__(
@@ -273,9 +280,19 @@ class EncoderDecoder:
     batch = {"encoder_input_tokens": encoder.put(inputs.values, pad_id)}
     if packing:
       batch |= encoder.packed("encoder")
-    return batch | decoder_features(
+    batch |= decoder_features(
       decoder, targets.values, packing, pad_id, self.bos_id
     )
+    if self.original_positions:
+      if "target_starts" not in examples:
+        raise UserError(
+          "EncoderDecoderFeatures.original_positions is True, but examples do "
+          "not tell where their targets stand in the text; set it to False, or "
+          "CORRUPTION to @PlacedDenoising() of objectives/mass_positions.gin."
+        )
+      starts = np.repeat(examples["target_starts"].values, targets.lengths)
+      batch["decoder_positions"] = decoder.put(decoder.positions + starts)
+    return batch
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,8 @@ from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.loader.sources import Examples
 from transformer_zoo.data.loader.sources import Source
 
+_TEXTS = ("inputs", "targets")
+
 
 @dataclasses.dataclass(frozen=True)
 class BegunSource:
@@ -56,7 +58,7 @@ class BegunSource:
     return dataclasses.replace(
       read,
       features={
-        name: interleave([begins, sequences])
+        name: interleave([begins, sequences]) if name in _TEXTS else sequences
         for name, sequences in read.features.items()
       },
     )

@@ -383,12 +383,15 @@ class _TokenSource:
     chunks = self._stream.read(indices * self._stride, self._raw_length)
     corrupted = self._corruption(chunks, Draws(seed, keys), self._vocabulary)
     if self.layout == "encoder_decoder":
+      starts = corrupted.get("target_starts")
       corrupted = {
         name: corrupted[name].ended(
           self._vocabulary.eos_id, width, self._eos_after_trim
         )
         for name, width in self._widths.items()
       }
+      if starts is not None:
+        corrupted["target_starts"] = starts
     return Examples(corrupted, [{} for _ in keys])
 
 
