@@ -9,6 +9,8 @@ import sys
 import time
 
 import torch
+from transformers import BartConfig
+from transformers import BartForConditionalGeneration
 from transformers import BertConfig
 from transformers import BertForPreTraining
 from transformers import BertForSequenceClassification
@@ -19,8 +21,24 @@ from transformers import T5ForConditionalGeneration
 from transformers.optimization import Adafactor
 
 
-def build(work: dict) -> T5ForConditionalGeneration:
-  """A T5.1.1 with random weights, float32."""
+def build(work: dict) -> torch.nn.Module:
+  """A T5.1.1 or a BART with random weights, float32."""
+  if work["is_bart"]:
+    return BartForConditionalGeneration(
+      BartConfig(
+        vocab_size=work["vocab_size"],
+        d_model=work["d_model"],
+        encoder_layers=work["num_encoder_layers"],
+        decoder_layers=work["num_decoder_layers"],
+        encoder_ffn_dim=work["d_ff"],
+        decoder_ffn_dim=work["d_ff"],
+        encoder_attention_heads=work["num_heads"],
+        decoder_attention_heads=work["num_heads"],
+        dropout=work.get("dropout", 0.0),
+        eos_token_id=None,
+        forced_eos_token_id=None,
+      )
+    )
   return T5ForConditionalGeneration(
     T5Config(
       vocab_size=work["vocab_size"],
@@ -45,11 +63,14 @@ def random_tokens(work: dict, length: int) -> torch.Tensor:
 
 
 def train(work: dict) -> list[float]:
-  """Seconds of each step: forward, backward, Adafactor."""
+  """Seconds of each step: forward, backward, Adafactor; a BART's AdamW."""
   model = build(work).train()
-  optimizer = Adafactor(
-    model.parameters(), lr=1e-2, relative_step=False, warmup_init=False
-  )
+  if work["is_bart"]:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+  else:
+    optimizer = Adafactor(
+      model.parameters(), lr=1e-2, relative_step=False, warmup_init=False
+    )
   inputs = random_tokens(work, work["inputs"])
   targets = random_tokens(work, work["targets"])
   valid = torch.ones_like(inputs)

@@ -24,7 +24,8 @@ def work_of(
   """What a peer is told: a model of this size, and what to do with it.
 
   Args:
-    task: 'train' or 'decode' for a T5.1.1; the name of the shape for a BERT.
+    task: 'train' or 'decode' for a T5.1.1 or a BART; the name of the shape for
+      a BERT.
     model: ours.
     shape: rows and lengths.
     **settings: `dropout`, `steps` and `warmup`; `num_beams` and `repeats`.
@@ -45,6 +46,7 @@ def work_of(
   attention = model.decoder.stack.layer.self_attention
   return {
     "task": task,
+    "is_bart": shape.architecture.endswith("bart.gin"),
     "vocab_size": model.token_embedder.num_embeddings,
     "d_model": model.token_embedder.features,
     "d_ff": model.decoder.stack.layer.mlp.d_ff,

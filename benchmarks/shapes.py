@@ -36,6 +36,7 @@ class Shape:
   overrides: tuple[str, ...] = ()
 
 
+_BART = "architectures/bart.gin"
 _BERT = "architectures/bert.gin"
 _DEBERTA = "architectures/deberta.gin"
 _ELECTRA = "architectures/electra.gin"
@@ -44,6 +45,17 @@ SHAPES = {
   "tiny": Shape("sizes/tiny.gin", 16, 128, 32),
   "tiny_32k": Shape("sizes/tiny_32k.gin", 32, 512, 97),
   "small": Shape("sizes/t5_1_1_small.gin", 8, 512, 114),
+  "bart_base": Shape(*("sizes/bart_base.gin", 4, 256, 64), architecture=_BART),
+  # BART base with half of its layers and a third of its vocabulary.
+  "bart_half": Shape(
+    *("sizes/bart_base.gin", 4, 256, 64),
+    architecture=_BART,
+    overrides=(
+      "NUM_ENCODER_LAYERS=3",
+      "NUM_DECODER_LAYERS=3",
+      "VOCAB_SIZE=16384",
+    ),
+  ),
   "bert_small": Shape(
     *("sizes/bert_small.gin", 16, 128),
     architecture=_BERT,

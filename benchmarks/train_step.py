@@ -5,6 +5,7 @@ against a matmul peak measured in the same process, compile seconds and peak
 memory. Shapes (shapes.py): tiny is d_model 256, d_ff 512 gated GELU, 4+4
 layers, 4 heads of 64, vocabulary 8192, batch 16, inputs 128, targets 32; small
 is T5.1.1-small at batch 8, inputs 512, targets 114; both with Adafactor.
+bart_base and bart_half are 4 rows of 256 inputs and 64 targets, with AdamW;
 bert_small is BERT-small's pre-training step, 16 rows of 128 tokens, hidden
 tokens and next sentence; bert_small_mrpc its fine-tuning on 32 pairs a step, as
 long as those of MRPC, packed; both with AdamW. deberta_small and deberta_base
@@ -68,7 +69,7 @@ def matmul_peak(dtype: str, size: int = 2048) -> float:
 
 
 def t5_work(model, shape: shapes.Shape) -> dict:
-  """One batch of full rows, the objective and the optimizer of T5."""
+  """One batch of full rows, the objective, and the optimizer of T5 or BART."""
   batch = random_batches.packed(
     shape.batch_size,
     shape.inputs,
@@ -79,7 +80,9 @@ def t5_work(model, shape: shapes.Shape) -> dict:
     "batches": [batch],
     "tokens": shape.batch_size * (shape.inputs + shape.targets),
     "objective": sequence_to_sequence,
-    "optimizer": adafactor(schedules.rsqrt()),
+    "optimizer": adamw(schedules.constant(1e-4))
+    if shape.architecture.endswith("bart.gin")
+    else adafactor(schedules.rsqrt()),
   }
 
 
