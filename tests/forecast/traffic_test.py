@@ -79,3 +79,7 @@ def test_a_program_of_this_machine_is_read():
   moved = sum(row.bytes for row in traffic.totals(text))
   turn = 2 * x.nbytes + w.nbytes
   assert 5 * turn <= moved <= 15 * turn
+
+
+def test_a_program_that_was_refused_moves_nothing():
+  assert traffic.totals("") == []

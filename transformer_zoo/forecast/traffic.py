@@ -66,9 +66,11 @@ def totals(text: str, unknown_trips: int = 1) -> list[Total]:
   """The traffic of a compiled program, the largest first.
 
   Args:
-    text: The HLO of one device.
+    text: The HLO of one device; empty if nothing was compiled.
     unknown_trips: The number of turns of loops whose end depends on data.
   """
+  if not text:
+    return []
   module = collectives.parse(text)
   sums: dict[tuple[str, str], list[int]] = {}
   for instruction, times in _run(module, module.entry, 1, unknown_trips):
