@@ -80,11 +80,13 @@ SHAPES = {
     *("sizes/electra_small.gin", 16, 128),
     architecture=_ELECTRA,
     task="heads/replaced_tokens.gin",
+    overrides=("SCAN_LAYERS=True",),
   ),
   "electra_small_masked": Shape(
     *("sizes/electra_small.gin", 16, 128),
     architecture=_ELECTRA,
     task=_TOKENS,
+    overrides=("SCAN_LAYERS=True",),
   ),
   **{
     f"albert_{layers}_layers": Shape(
