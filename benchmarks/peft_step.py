@@ -5,7 +5,8 @@
 Prints the seconds of a full step of T5 (shapes.py; Adafactor, dropout 0.1), of
 a step of each method of gin_configs/peft, and their ratio; in turns, so that a
 machine that slows down slows all. LoRA has rank 8 in queries and values, a
-prompt 100 vectors. `--peers` measures `peft` over `transformers` eager in the
+prompt 100 vectors before the rows, or in the place of their first tokens with
+`--within`. `--peers` measures `peft` over `transformers` eager in the
 same turns; PYTHONPATH names the folder of `peft`.
 """
 
@@ -53,7 +54,7 @@ def our_step(method: str, arguments: argparse.Namespace):
     model.token_embedder.num_embeddings,
   )
   if method == "prompt":
-    batch = with_prompt(batch)
+    batch = with_prompt(batch, cut=_PROMPT_LENGTH * arguments.within)
   layout = partitioning.Partitioning()
   mesh = layout.mesh()
   with layout.activate(mesh):
@@ -84,9 +85,13 @@ def our_step(method: str, arguments: argparse.Namespace):
   return once
 
 
-def with_prompt(batch):
-  """The batch with a prompt before each row."""
+def with_prompt(batch, cut: int):
+  """The batch with a prompt before each row, in which so many are cut."""
   rows = len(batch["encoder_input_tokens"])
+  batch = {
+    name: array[:, cut:] if name.startswith("encoder_") else array
+    for name, array in batch.items()
+  }
 
   def before(name, ids):
     first = np.broadcast_to(ids, (rows, _PROMPT_LENGTH))
@@ -149,7 +154,10 @@ def their_step(method: str, arguments: argparse.Namespace):
     trained, lr=1e-3, relative_step=False, warmup_init=False
   )
   size = ours.token_embedder.num_embeddings
-  inputs = torch.randint(3, size, (shape.batch_size, shape.inputs))
+  length = shape.inputs
+  if method == "prompt" and arguments.within:
+    length -= _PROMPT_LENGTH
+  inputs = torch.randint(3, size, (shape.batch_size, length))
   targets = torch.randint(3, size, (shape.batch_size, shape.targets))
   valid = torch.ones_like(inputs)
 
@@ -169,6 +177,7 @@ def main():
   parser.add_argument("--methods", nargs="+", choices=METHODS, default=["lora"])
   parser.add_argument("--steps", type=int, default=5)
   parser.add_argument("--peers", action="store_true")
+  parser.add_argument("--within", action="store_true")
   arguments = shapes.parse(parser)
   steps = {
     ("zoo", m): our_step(m, arguments) for m in (_FULL, *arguments.methods)
