@@ -359,7 +359,7 @@ def test_decoding_with_a_cache_is_as_teacher_forcing(method, kind, options):
 @pytest.mark.parametrize("kind", ["t5_1_1", "bert"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_tensor_parallel_mesh_computes_the_same(method, kind):
-  sizes = {"MLP_DIM": 40}
+  sizes = {"MLP_DIM": 40, "NUM_HEADS": 8, "HEAD_DIM": 4}
   if has_adapters(method):
     sizes["ADAPTER_DIM"] = 8
   model, trainable = build(method, kind, **sizes)
