@@ -14,6 +14,7 @@ from tasks.miniature import examples_single
 from tasks.miniature import source as miniature
 from tasks.sources.tfds import PreparedTfdsDataSource
 from tasks.your_data.prompted import register_prompts
+from tasks.your_data.rows import RowFiles
 
 _SPLITS = ("train", "validation", "test")
 
@@ -45,6 +46,27 @@ register_prompts(
 )
 register_prompts(
   "mrpc.yaml", PreparedTfdsDataSource("glue/mrpc:2.0.0", splits=_SPLITS)
+)
+register_prompts(
+  "anli.yaml", PreparedTfdsDataSource("anli/r1:0.1.0", splits=_SPLITS)
+)
+# Their choices are of different lengths.
+register_prompts(
+  "hellaswag.yaml",
+  PreparedTfdsDataSource("hellaswag:1.1.0", splits=_SPLITS),
+  length_normalized=True,
+)
+register_prompts(
+  "winogrande.yaml",
+  PreparedTfdsDataSource("winogrande:1.2.0", splits=("train_xl", "validation")),
+)
+register_prompts(
+  "story_cloze.yaml",
+  RowFiles(
+    {split: f"gpt/story_cloze/{split}.csv" for split in ("validation", "test")},
+    "csv",
+  ),
+  length_normalized=True,
 )
 
 

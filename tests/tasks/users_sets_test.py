@@ -87,3 +87,17 @@ def test_the_likeliest_choice_of_a_book(monkeypatch, tmp_path):
   assert {row["inputs"] for row in rows} == {b"A. said XXXXX ."}
   assert [row["targets"] for row in rows] == [b"x", b"y"]
   assert [bool(row["is_correct"]) for row in rows] == [False, True]
+
+
+def test_prompts_of_a_story(monkeypatch, tmp_path):
+  """The endings of a row, the second of which is right."""
+  path = tmp_path / SETS["story_cloze"][0]
+  path.parent.mkdir(parents=True)
+  path.write_text(SETS["story_cloze"][1], encoding="utf-8")
+  monkeypatch.setenv("ZOO_DATA_DIR", str(tmp_path))
+  task = seqio.TaskRegistry.get("prompted_story_cloze_ending")
+  dataset = task.source.get_dataset("validation", shuffle=False)
+  rows = list(dataset.as_numpy_iterator())
+  assert [row["targets"] for row in rows] == [b"E.", b"F."]
+  assert [bool(row["is_correct"]) for row in rows] == [False, True]
+  assert rows[0]["inputs"] == b"A. B. C. D.\nHow does the story end?"

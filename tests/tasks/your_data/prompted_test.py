@@ -359,6 +359,10 @@ SHIPPED = [
   ("mrpc.yaml", 2),
   ("mini_nli.yaml", 3),
   ("mini_sst2.yaml", 2),
+  ("anli.yaml", 3),
+  ("hellaswag.yaml", 1),
+  ("winogrande.yaml", 2),
+  ("story_cloze.yaml", 2),
 ]
 
 
