@@ -19,12 +19,15 @@ Everything is text, so that `no` need not be quoted. A template has `input` and
 - or `target` alone, which is then generated freely.
 
 `words` replaces values of fields: `words: {question: {cause: why, effect: and
-then}}`. `weight` beside `label` names a field with the weight of a row.
+then}}`. `weight` beside `label` names a field with the weight of a row. `share`
+of a template is its rate in the mixture beside the others' 1, as FLAN mixes
+templates: `share: 0.5`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 import dataclasses
 import functools
+import math
 import pathlib
 from typing import Any
 
@@ -40,7 +43,7 @@ SHIPPED = pathlib.Path(__file__).parents[1] / "prompts"
 CHOICE = "choice"
 _template = functools.cache(Template)
 _FILE_KEYS = ("label", "labels", "mixture", "templates", "weight")
-_TEMPLATE_KEYS = ("choices", "input", "target", "words")
+_TEMPLATE_KEYS = ("choices", "input", "share", "target", "words")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +61,7 @@ class Prompt:
     labels: words that it may have in place of an index.
     weight: the field with the weight, if any.
     may_be_empty: The fields of a user's rows that may have no text.
+    share: The rate of the template in the mixture of its file.
   """
 
   name: str
@@ -69,6 +73,7 @@ class Prompt:
   labels: tuple[str, ...]
   weight: str | None
   may_be_empty: tuple[str, ...] = ()
+  share: float = 1.0
 
   @property
   def of_rows(self) -> bool:
@@ -287,7 +292,18 @@ def _prompt(
     label=file["label"],
     labels=tuple(labels),
     weight=file.get("weight"),
+    share=_share(template.get("share", "1"), where),
   )
+
+
+def _share(text: Any, where: str) -> float:
+  try:
+    share = float(text)
+  except (TypeError, ValueError):
+    share = 0.0
+  if not 0 < share < math.inf:
+    raise UserError(f"{where} has share {text!r}; give a number above 0.")
+  return share
 
 
 def _mapping(

@@ -205,7 +205,11 @@ def register_prompts(
     try:
       # Each task has all rows, so that equal rates are proportional ones.
       seqio.MixtureRegistry.add(
-        file.mixture, [task.name for task in tasks], default_rate=1.0
+        file.mixture,
+        [
+          (task.name, prompt.share)
+          for task, prompt in zip(tasks, file.prompts, strict=True)
+        ],
       )
     except ValueError as error:
       raise UserError(

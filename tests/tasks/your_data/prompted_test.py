@@ -341,6 +341,22 @@ def test_files_that_are_written_otherwise(tmp_path, text, sentence):
     prompt_files.read(prompts(tmp_path, text))
 
 
+def test_shares_of_templates(tmp_path):
+  path = prompts(
+    tmp_path,
+    "templates: {a: {input: x, target: y, share: 0.5}, b: {input: x, target:"
+    " y}}",
+  )
+  assert [prompt.share for prompt in prompt_files.read(path).prompts] == [
+    0.5,
+    1,
+  ]
+  for wrong in ("0", "many", "[1]"):
+    text = f"templates: {{a: {{input: x, target: y, share: {wrong}}}}}"
+    with pytest.raises(UserError, match="give a number above 0"):
+      prompt_files.read(prompts(tmp_path, text))
+
+
 def test_a_file_that_is_not_there():
   with pytest.raises(
     UserError, match="'rte.yml' cannot be read; did you mean 'r"
