@@ -195,6 +195,20 @@ def test_models_of_the_gin_files_are_written(files, name, tmp_path):
     )
 
 
+def test_xlnet_keeps_where_its_rows_have_cls(tmp_path):
+  """Without the config.json that it came from, by the run's converter."""
+  theirs, run, export = (tmp_path / n for n in ("theirs", "run", "export"))
+  write(theirs, {**encoders.CONFIGS["xlnet_classes"], "summary_type": "last"})
+  convert(theirs, run, report=lambda _: None)
+  assert (
+    "EncoderFeatures.cls_place = 'last'" in (run / "config.gin").read_text()
+  )
+  (run / "huggingface" / "config.json").unlink()
+  convert(run, export, report=lambda _: None)
+  found = json.loads((export / "config.json").read_text())
+  assert found["summary_type"] == "last"
+
+
 @pytest.mark.slow
 def test_a_directory_is_fine_tuned_and_written(tmp_path, capsys):
   """Names of classes go along, and the directory scores as the run does."""
