@@ -120,10 +120,12 @@ def main():
     print(f"  {name:16} {told}")
 
 
-def _bound(row: dict) -> float:
+def _bound(row: dict) -> tuple[float, float]:
+  """The larger bound and their sum, which decides between equals."""
   if "refused" in row:
-    return float("inf")
-  return max(row["products"], row["bytes"])
+    return float("inf"), float("inf")
+  bounds = row["products"], row["bytes"]
+  return max(bounds), sum(bounds)
 
 
 if __name__ == "__main__":
