@@ -129,10 +129,11 @@ def main():
         )
         if done.stdout:
           found[key] = row_of(json.loads(done.stdout))
+          arguments.results.write_text(json.dumps(found, indent=1))
         else:
           last = done.stderr.strip().splitlines()[-1:] or ["no output"]
-          found[key] = {"error": last[0]}
-        arguments.results.write_text(json.dumps(found, indent=1))
+          print(line(step, kernel, {"error": last[0]}), flush=True)
+          continue
       print(line(step, kernel, found[key]), flush=True)
 
 
