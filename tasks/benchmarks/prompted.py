@@ -45,6 +45,9 @@ register_prompts(
   "sst2.yaml", PreparedTfdsDataSource("glue/sst2:2.0.0", splits=_SPLITS)
 )
 register_prompts(
+  "sst2_very.yaml", PreparedTfdsDataSource("glue/sst2:2.0.0", splits=_SPLITS)
+)
+register_prompts(
   "mrpc.yaml", PreparedTfdsDataSource("glue/mrpc:2.0.0", splits=_SPLITS)
 )
 register_prompts(
@@ -95,6 +98,11 @@ register_prompts(
 )
 register_prompts(
   "mini_sst2.yaml",
+  _miniature_rows(examples_single.sentiment, stream=1),
+  features=miniature.FEATURES,
+)
+register_prompts(
+  "mini_sst2_very.yaml",
   _miniature_rows(examples_single.sentiment, stream=1),
   features=miniature.FEATURES,
 )

@@ -16,7 +16,7 @@ text-to-text task.
        with 'no', not is_correct, idx [0, 1]
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 import dataclasses
 import json
 from typing import Any
@@ -51,16 +51,23 @@ _RANKED = _TEXTS | {
 class PromptedDataSource(seqio.DataSource):
   """Rows under a template: right choices in `train`, all choices elsewhere."""
 
-  def __init__(self, rows: RowFiles | seqio.DataSource, prompt: Prompt):
+  def __init__(
+    self,
+    rows: RowFiles | seqio.DataSource,
+    prompt: Prompt,
+    unconditional: str = "",
+  ):
     """Says which rows and which template.
 
     Args:
       rows: files of the user's, or a SeqIO source; its lists, texts and
         numbers are the fields.
       prompt: the template.
+      unconditional: As in `register_prompts`.
     """
     self._rows = rows
     self._prompt = prompt
+    self._unconditional = unconditional
     self._of_files = {}
     if isinstance(rows, RowFiles):
       for split, pattern in rows.splits.items():
@@ -69,7 +76,7 @@ class PromptedDataSource(seqio.DataSource):
           self._convert(split),
           signature=self._signature(split),
           fields=prompt.fields,
-          settings=dataclasses.asdict(prompt),
+          settings=self._settings(),
         )
     super().__init__(splits=())
 
@@ -90,7 +97,7 @@ class PromptedDataSource(seqio.DataSource):
       of_rows = [source.fingerprint() for source in self._of_files.values()]
     else:
       of_rows = fingerprints.describe_source(self._rows)
-    return json.dumps([dataclasses.asdict(self._prompt), of_rows])
+    return json.dumps([self._settings(), of_rows])
 
   def skipped_rows(self, split: str) -> list[str]:
     """Returns a sentence for each row of a split that is skipped as bad."""
@@ -139,8 +146,24 @@ class PromptedDataSource(seqio.DataSource):
 
   def _convert(self, split: str):
     if self._ranks(split):
-      return self._prompt.ranked_examples
+      return self._ranked_examples
     return self._prompt.right_examples
+
+  def _ranked_examples(
+    self, row: Mapping[str, Any], may_be_empty: bool = False
+  ) -> Iterator[dict[str, Any]]:
+    """Yields the choices of a row, and then perhaps each without the row."""
+    found = list(self._prompt.ranked_examples(row, may_be_empty))
+    yield from found
+    if self._unconditional:
+      for number, example in enumerate(found, len(found)):
+        yield {**example, "inputs": self._unconditional, "choice": number}
+
+  def _settings(self) -> dict[str, Any]:
+    settings = dataclasses.asdict(self._prompt)
+    if self._unconditional:
+      settings["unconditional"] = self._unconditional
+    return settings
 
   def _converted(self, dataset: tf.data.Dataset, split: str) -> tf.data.Dataset:
     """Returns the examples of a dataset of rows."""
@@ -167,6 +190,7 @@ def register_prompts(
   rows: RowFiles | seqio.DataSource,
   *,
   length_normalized: bool = False,
+  unconditional: str = "",
   metrics: Metrics = (),
   vocabulary: str | None = None,
   extra_ids: int | None = None,
@@ -179,6 +203,9 @@ def register_prompts(
     rows: files of the user's, or a SeqIO source.
     length_normalized: divide the log-likelihood of a choice by its number of
       tokens before choices are compared.
+    unconditional: inputs without a row, as "Answer:"; the log-likelihood of a
+      choice behind them is subtracted before choices are compared (Brown et al.
+      2020, section 2.4). "" subtracts nothing.
     metrics: The metrics of templates without choices, by name or as functions.
     vocabulary: The path of a vocabulary of any kind; T5's by default.
     extra_ids: The number of sentinels; the usual number of the kind by default.
@@ -196,6 +223,7 @@ def register_prompts(
       prompt,
       rows,
       length_normalized,
+      unconditional,
       metrics,
       features or vocabularies.features(vocabulary, extra_ids),
     )
@@ -223,16 +251,24 @@ def _register(
   prompt: Prompt,
   rows: RowFiles | seqio.DataSource,
   length_normalized: bool,
+  unconditional: str,
   metrics: Metrics,
   features: Mapping[str, seqio.Feature],
 ) -> seqio.Task:
+  if unconditional and length_normalized:
+    raise UserError(
+      "unconditional= and length_normalized= are two ways to compare choices "
+      "of different lengths; give one of them."
+    )
   if prompt.choices:
-    functions, post_processing = scoring_by_name.ranking(length_normalized)
+    functions, post_processing = scoring_by_name.ranking(
+      length_normalized, unconditional=bool(unconditional)
+    )
   else:
     functions, post_processing, _ = scoring_by_name.scoring(metrics, None)
   return add_task(
     prompt.name,
-    PromptedDataSource(rows, prompt),
+    PromptedDataSource(rows, prompt, unconditional),
     features=features,
     metric_fns=functions,
     postprocess_fn=post_processing,

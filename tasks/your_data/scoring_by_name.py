@@ -104,14 +104,20 @@ def scoring(
 
 
 def ranking(
-  length_normalized: bool,
+  length_normalized: bool, *, unconditional: bool = False
 ) -> tuple[list[Callable[..., Any]], Callable[..., Any]]:
   """Returns the metric of ranked choices, in a list, and its post-processing.
 
   Args:
     length_normalized: True to divide the log-likelihood of a choice by its
       number of tokens before choices are compared.
+    unconditional: True if the choices come once more without their question.
   """
+  if unconditional:
+    return (
+      [classification.rank_unconditional],
+      answer_functions.rank_classification,
+    )
   metric = functools.partial(
     classification.rank_classification, length_normalized=length_normalized
   )

@@ -276,3 +276,43 @@ def test_import_loads_no_heavy_package():
     [sys.executable, "-c", code], capture_output=True, text=True, check=True
   )
   assert done.stdout.strip() == "set()"
+
+
+def _choices(*rights, row=0):
+  """The targets of a question, with it and without it."""
+  number = len(rights)
+  return [
+    ((row, choice), rights[choice % number], 1.0, 2)
+    for choice in range(2 * number)
+  ]
+
+
+def test_the_choice_counts_that_its_question_makes_likelier_the_most():
+  targets = _choices(False, True) + _choices(True, False, row=1)
+  # The first choice is likelier by itself, in the first question alone.
+  scores = [-2.0, -3.0, -2.0, -6.0] + [-3.0, -2.0, -3.0, -3.0]
+  found = classification.rank_unconditional(targets, scores)
+  assert found == {"accuracy": 50.0}
+  shuffled = [3, 6, 0, 5, 1, 7, 2, 4]
+  assert found == classification.rank_unconditional(
+    [targets[i] for i in shuffled], [scores[i] for i in shuffled]
+  )
+  with pytest.raises(ValueError, match="each has to come with the question"):
+    classification.rank_unconditional(targets[:3], scores[:3])
+
+
+def test_acceptable_sentences_are_those_above_a_threshold():
+  targets = [
+    ((i, 0), right, 1.0, tokens)
+    for i, (right, tokens) in enumerate(
+      [(True, 2), (True, 4), (False, 2), (False, 4), (False, 2), (True, 2)]
+    )
+  ]
+  # Means of -1, -1, -3, -2, -4 and -1.5.
+  scores = [-2.0, -4.0, -6.0, -8.0, -8.0, -3.0]
+  assert classification.acceptability(targets, scores) == {
+    "matthews_at_median": 100.0,
+    "matthews_at_best": 100.0,
+  }
+  wrong = classification.acceptability(targets, [-s for s in scores])
+  assert wrong["matthews_at_median"] == -100.0

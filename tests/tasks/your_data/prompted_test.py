@@ -423,3 +423,30 @@ def test_shipped_prompts_on_real_rows(shared_data, monkeypatch, file):
     for text in ("inputs", "targets"):
       vocab = T5Vocabulary()
       assert 2 not in vocab.encode(found[0][text].decode())
+
+
+def test_choices_come_once_more_without_their_question(
+  tmp_path, rows, registered
+):
+  register(tmp_path, rows, unconditional="Answer:")
+  found = examples("prompted_test_ask", "validation")
+  texts = [
+    (e["idx"].tolist(), e["inputs_pretokenized"], e["targets_pretokenized"])
+    for e in found[:4]
+  ]
+  assert texts == [
+    ([0, 0], b"It rained. why?", b"wet"),
+    ([0, 1], b"It rained. why?", b"dry"),
+    ([0, 2], b"Answer:", b"wet"),
+    ([0, 3], b"Answer:", b"dry"),
+  ]
+  assert found[4]["idx"].tolist() == [1, 0]
+  # Training reads the right choices alone, as ever.
+  assert len(examples("prompted_test_ask", "train")) == 2
+
+
+def test_one_comparison_of_choices_of_different_lengths(
+  tmp_path, rows, registered
+):
+  with pytest.raises(UserError, match="give one of them"):
+    register(tmp_path, rows, unconditional="Answer:", length_normalized=True)

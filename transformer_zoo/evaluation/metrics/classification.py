@@ -238,6 +238,89 @@ def rank_classification(
   return {"accuracy": 100 * right / total if total else 0.0}
 
 
+def rank_unconditional(
+  targets: Sequence[tuple[Sequence[int], bool, float, int]],
+  scores: Sequence[float],
+) -> dict[str, float]:
+  """Accuracy of the choice that its question makes likelier the most.
+
+  P(choice | question) / P(choice | "Answer:") is compared (Brown et al. 2020,
+  section 2.4), so that choices which are likely by themselves gain nothing.
+
+  Args:
+    targets: As in `rank_classification`; the choices 0 to n - 1 of a question
+      with n of them come with it, n to 2 n - 1 are the same ones without.
+    scores: As in `rank_classification`.
+
+  Returns:
+    `accuracy`, weighted.
+
+  Raises:
+    ValueError: the lengths differ, or a choice comes once.
+  """
+  check_lengths(targets, scores, "scores")
+  questions = collections.defaultdict(dict)
+  for target, score in zip(targets, scores, strict=True):
+    *question, choice = (int(i) for i in target[0])
+    questions[tuple(question)][choice] = target, float(score)
+  kept, differences = [], []
+  for question, choices in questions.items():
+    number, odd = divmod(len(choices), 2)
+    if odd or sorted(choices) != list(range(2 * number)):
+      raise ValueError(
+        f"question {question} has the choices {sorted(choices)}; each has to "
+        "come with the question and without it"
+      )
+    for choice in range(number):
+      target, score = choices[choice]
+      kept.append(target)
+      differences.append(score - choices[number + choice][1])
+  return rank_classification(kept, differences)
+
+
+def acceptability(
+  targets: Sequence[tuple[Sequence[int], bool, float, int]],
+  scores: Sequence[float],
+) -> dict[str, float]:
+  """Matthews' coefficient of sentences that are likelier than a threshold.
+
+  A sentence counts as acceptable if the mean log-likelihood of its tokens is
+  above the threshold (Radford et al. 2018, section 5, "Zero-shot Behaviors").
+  The median of all sentences needs no labels; the best threshold is chosen by
+  them, so that its coefficient is at most optimistic.
+
+  Args:
+    targets: As in `rank_classification`, of one choice: the sentence, which is
+      right if it is acceptable.
+    scores: the summed log-likelihood of each sentence, in nats.
+
+  Returns:
+    `matthews_at_median` and `matthews_at_best`, in percent.
+
+  Raises:
+    ValueError: the lengths differ.
+  """
+  check_lengths(targets, scores, "scores")
+  means = np.array(
+    [
+      score / max(number, 1)
+      for score, (*_, number) in zip(scores, targets, strict=True)
+    ]
+  )
+  acceptable = [int(right) for _, right, *_ in targets]
+
+  def matthews(threshold):
+    found = [int(mean > threshold) for mean in means]
+    return matthews_corrcoef(acceptable, found)["matthews_corrcoef"]
+
+  if not len(means):
+    return {"matthews_at_median": 0.0, "matthews_at_best": 0.0}
+  return {
+    "matthews_at_median": matthews(np.median(means)),
+    "matthews_at_best": max(matthews(threshold) for threshold in set(means)),
+  }
+
+
 def check_lengths(
   targets: Sized, predictions: Sized, name: str = "predictions"
 ) -> None:

@@ -63,7 +63,7 @@ def units(metric: Callable, targets: Sequence) -> np.ndarray:
   """
   function = getattr(metric, "func", metric)
   keys = list(range(len(targets)))
-  if function is classification.rank_classification:
+  if function in _RANKED:
     keys = [tuple(map(int, index))[:-1] for index, *_ in targets]
   elif targets and isinstance(targets[0], Mapping) and "group" in targets[0]:
     keys = [question_answering.group_of(target) for target in targets]
@@ -117,16 +117,16 @@ def _record(targets, predictions) -> Resampled:
   )
 
 
-def _rank_classification(targets, scores, **arguments) -> Resampled:
-  of_unit = units(classification.rank_classification, targets)
+def _rank_classification(
+  targets, scores, metric=classification.rank_classification, **arguments
+) -> Resampled:
+  of_unit = units(metric, targets)
   right_N, weight_N = np.zeros(len(of_unit)), np.zeros(len(of_unit))
   order = np.argsort(of_unit, kind="stable")
   starts = np.flatnonzero(np.diff(of_unit[order], prepend=-1))
   for members in np.split(order, starts[1:]):
     rows = [targets[i] for i in members]
-    values = classification.rank_classification(
-      rows, [scores[i] for i in members], **arguments
-    )
+    values = metric(rows, [scores[i] for i in members], **arguments)
     # The weight of a question is that of its chosen choice; they are equal.
     weight_N[members[0]] = rows[0][2]
     right_N[members[0]] = weight_N[members[0]] * values["accuracy"]
@@ -342,6 +342,10 @@ def _word_perplexity(targets, scores) -> Resampled:
   }
 
 
+_RANKED = (
+  classification.rank_classification,
+  classification.rank_unconditional,
+)
 _MEANS = (
   classification.accuracy,
   classification.sequence_accuracy,
@@ -359,6 +363,9 @@ _PREPARED = {
   classification.mean_multiclass_f1: _mean_f1,
   classification.pearson_corrcoef: _pearson,
   classification.rank_classification: _rank_classification,
+  classification.rank_unconditional: functools.partial(
+    _rank_classification, metric=classification.rank_unconditional
+  ),
   classification.spearman_corrcoef: _spearman,
   classification.token_accuracy: _token_accuracy,
   classification.token_loss: _token_loss,
