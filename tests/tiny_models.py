@@ -43,6 +43,8 @@ WITHOUT_ENCODER_LAYERS = (
 )  # fmt: skip
 # Whose padding is another id than that of the batches here.
 OWN_PADDING = ("bart", "mbart")
+# Layers without attention and feed-forward networks.
+LSTM = "lstm.gin"
 TINY = {
   "EMBED_DIM": 24,
   "MLP_DIM": 36,
@@ -66,6 +68,9 @@ def build(
     settings.pop("NUM_DECODER_LAYERS")
   if architecture in OWN_PADDING:
     settings["PAD_ID"] = 0
+  if LSTM in parts:
+    for name in ("MLP_DIM", "NUM_HEADS", "HEAD_DIM"):
+      settings.pop(name)
   files = [f"architectures/{architecture}.gin"]
   files += [f"parts/{part}" for part in parts]
   sizes = [f"{name}={value!r}" for name, value in settings.items()]

@@ -20,6 +20,7 @@ from tasks.corpora import unlabelled_text
 from tasks.sources.tfds import PreparedTfdsDataSource
 from tasks.vocabulary import T5Vocabulary
 from transformer_zoo.corruption import Blanks
+from transformer_zoo.corruption import ContextTokens
 from transformer_zoo.corruption import Denoiser
 from transformer_zoo.corruption import Denoising
 from transformer_zoo.corruption import DocumentRotation
@@ -31,6 +32,7 @@ from transformer_zoo.corruption import MaskedLanguageModel
 from transformer_zoo.corruption import Masking
 from transformer_zoo.corruption import MixtureOfDenoisers
 from transformer_zoo.corruption import NextTokens
+from transformer_zoo.corruption import OwnTokens
 from transformer_zoo.corruption import PermutationLanguageModel
 from transformer_zoo.corruption import PlacedDenoising
 from transformer_zoo.corruption import RandomPrefix
@@ -172,6 +174,10 @@ _register("c4_v220_bert_random_100", _masked(FixedNumber(0.15), 0.0, 1.0, 0.0))
 _register("c4_v220_bert_whole_words", _masked(WordSpans(0.15), 0.8, 0.1, 0.1))
 
 _register("c4_v220_left_to_right", NextTokens())
+
+# Mikolov et al. 2013.
+_register("c4_v220_cbow", OwnTokens())
+_register("c4_v220_skip_gram", ContextTokens())
 
 # Lan et al. 2020.
 _register(

@@ -14,6 +14,7 @@ PARTS = [
 VARIANTS = [(name,) for name in tiny_models.ARCHITECTURES] + [
   (architecture, part) for part in PARTS for architecture in ("t5_1_0", "lm")
 ]
+VARIANTS.append(("lm", tiny_models.LSTM))
 
 every_variant = pytest.mark.parametrize(
   "variant", VARIANTS, ids=lambda variant: "-".join(variant)

@@ -19,6 +19,7 @@ from transformer_zoo.errors import UserError
 MODULES = {
   "Blanks": "blanks",
   "ConcatenatedDocuments": "concatenation",
+  "ContextTokens": "word_vectors",
   "Denoiser": "mixture_of_denoisers",
   "Denoising": "denoising",
   "DocSentences": "sentences.sentence_packing",
@@ -33,6 +34,7 @@ MODULES = {
   "MixtureOfDenoisers": "mixture_of_denoisers",
   "NextSentence": "sentences.sentence_pairs",
   "NextTokens": "masked_lm",
+  "OwnTokens": "word_vectors",
   "PermutationLanguageModel": "permutation",
   "PreviousTokens": "masked_lm",
   "PlacedDenoising": "denoising",

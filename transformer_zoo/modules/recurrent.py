@@ -1,4 +1,4 @@
-"""Recurrent layers over vectors that an encoder has made."""
+"""Recurrent layers: over vectors that an encoder has made, and in a stack."""
 
 from flax import linen as nn
 import gin
@@ -6,6 +6,12 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo import axes
+from transformer_zoo.errors import UserError
+from transformer_zoo.modules.attention import cache
+from transformer_zoo.modules.attention import masks
+from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.modules.linear import Linear
+from transformer_zoo.modules.parts import part
 
 
 @gin.register
@@ -50,3 +56,136 @@ class BiLstm(nn.Module):
       )
       x_BLD = jnp.concatenate([forward, backward], axis=-1)
     return x_BLD
+
+
+@gin.register
+class LstmLayer(nn.Module):
+  """An LSTM in the place of a layer of a `Stack`, read from left to right.
+
+  out(h), where h is the state of an LSTM (Hochreiter and Schmidhuber 1997 with
+  forget gates; the gates stand in PyTorch's order: input, forget, cell,
+  output). A text begins where a token does not see the one before it, so that
+  packed texts and padding before a prompt are told apart by the mask of
+  attention. While decoding, the state after a token is what the cache keeps.
+
+  Attributes:
+    features: The number of units.
+    input: From what enters to the gates; its bias is theirs.
+    recurrent: From the state before to the gates.
+    out: From the state to the width of the stack.
+    dropout: applied to the output.
+  """
+
+  features: int
+  input: nn.Module = part(Linear, use_bias=True)
+  recurrent: nn.Module = part(Linear, kernel_axes=(None, "mlp"))
+  out: nn.Module = part(Linear, kernel_axes=("mlp", "embed"))
+  dropout: nn.Module = part(Dropout)
+
+  @nn.compact
+  def __call__(
+    self,
+    x_BLD: jax.Array,
+    encoded_BMD: jax.Array | None = None,
+    *,
+    mask_B1LM: jax.Array | masks.Mask,
+    deterministic: bool,
+    decoding: cache.Decoding | None = None,
+    **of_attention,
+  ) -> jax.Array:
+    """Returns [B, L, D].
+
+    Args:
+      x_BLD: what enters; while decoding, the tokens of L outputs.
+      encoded_BMD: None: there is no attention to an encoder.
+      mask_B1LM: True where a token sees another, causal.
+      deterministic: no dropout.
+      decoding: Where decoding stands, if it does.
+      **of_attention: what layers with attention read besides.
+
+    Raises:
+      UserError: There is an encoder.
+    """
+    del of_attention
+    if encoded_BMD is not None:
+      raise UserError(
+        "LstmLayer attends to no encoder; use parts/lstm.gin after a "
+        "decoder-only architecture, as architectures/lm.gin"
+      )
+    gates_BLX = self.input(x_BLD, 4 * self.features)
+    if decoding is not None and decoding.position is not None:
+      cell_BLF, state_BLF = self._step(gates_BLX, *self._kept(decoding))
+      self._keep(cell_BLF, state_BLF)
+    else:
+      starts_BL = _starts(masks.whole(mask_B1LM), x_BLD.shape)
+      cell_BLF, state_BLF = self._read(gates_BLX, starts_BL)
+      if decoding is not None:
+        self._keep_prompt(cell_BLF, state_BLF, decoding)
+    y_BLD = self.out(state_BLF.astype(x_BLD.dtype), x_BLD.shape[-1])
+    return self.dropout(y_BLD, deterministic=deterministic)
+
+  def _step(self, gates_X, cell_F, state_F) -> tuple[jax.Array, jax.Array]:
+    """The state after a token, float32, with any leading axes."""
+    of_state_X = self.recurrent(
+      state_F.astype(gates_X.dtype), gates_X.shape[-1]
+    )
+    gates_X = (gates_X + of_state_X).astype(jnp.float32)
+    enter_F, forget_F, new_F, leave_F = jnp.split(gates_X, 4, axis=-1)
+    cell_F = nn.sigmoid(forget_F) * cell_F
+    cell_F += nn.sigmoid(enter_F) * jnp.tanh(new_F)
+    return cell_F, nn.sigmoid(leave_F) * jnp.tanh(cell_F)
+
+  def _read(self, gates_BLX, starts_BL) -> tuple[jax.Array, jax.Array]:
+    """The states after each token of whole texts, [B, L, F]."""
+
+    def step(layer, carry, token):
+      gates_BX, starts_B = token
+      cell_BF, state_BF = (
+        jnp.where(starts_B[:, None], 0.0, each_BF) for each_BF in carry
+      )
+      carry = layer._step(gates_BX, cell_BF, state_BF)
+      return carry, carry
+
+    zeros_BF = jnp.zeros((len(gates_BLX), self.features), jnp.float32)
+    _, states = nn.scan(
+      step,
+      variable_broadcast="params",
+      split_rngs={"params": False},
+      in_axes=1,
+      out_axes=1,
+    )(self, (zeros_BF, zeros_BF), (gates_BLX, starts_BL))
+    return states
+
+  def _keep_prompt(self, cell_BLF, state_BLF, decoding) -> None:
+    """Keeps the state before the prompt's last token, which is fed again."""
+    for name, each_BLF in (("cell", cell_BLF), ("state", state_BLF)):
+      before_B1F = each_BLF[:, decoding.prompt_slots - 1][:, None]
+      if not decoding.prompt_slots:
+        before_B1F = jnp.zeros_like(before_B1F)
+      shape = (len(each_BLF), decoding.width, self.features)
+      self.put_variable("cache", name, jnp.broadcast_to(before_B1F, shape))
+
+  def _kept(self, decoding) -> list[jax.Array]:
+    """The states that the outputs continue, [B, W, F]."""
+    kept = [self.get_variable("cache", name) for name in ("cell", "state")]
+    if decoding.ancestors_BWL is None:
+      return kept
+    before = jnp.maximum(decoding.position - 1, 0)
+    parents_BW = jnp.take(decoding.ancestors_BWL, before, axis=2)
+    # All outputs continue the prompt alike.
+    return [
+      jnp.take_along_axis(each_BWF, parents_BW[..., None], axis=1)
+      for each_BWF in kept
+    ]
+
+  def _keep(self, cell_BWF, state_BWF) -> None:
+    self.put_variable("cache", "cell", cell_BWF)
+    self.put_variable("cache", "state", state_BWF)
+
+
+def _starts(mask_B1LM: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+  """True where a token does not see the one before it, [B, L]."""
+  rows, length = shape[:2]
+  sees_BL = jnp.diagonal(mask_B1LM[:, 0], -1, axis1=1, axis2=2)
+  starts_BL = jnp.pad(~sees_BL, ((0, 0), (1, 0)), constant_values=True)
+  return jnp.broadcast_to(starts_BL, (rows, length))

@@ -29,6 +29,7 @@ DIFFERENT = {
   "albert_table3": ({"model"}, {"model"}),
   "albert_table4": ({"model"}, {"model"}),
   "albert_table5": ({"model", "objective", "corruption"}, set()),
+  "deberta_embedding_sharing": ({"model"}, set()),
   "deberta_positions": ({"model"}, {"model"}),
   "electra_efficiency": (
     {"model", "objective", "corruption"},
