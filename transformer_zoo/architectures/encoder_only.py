@@ -7,6 +7,7 @@ modules below.
 """
 
 from collections.abc import Callable, Mapping
+import dataclasses
 from typing import ClassVar
 
 from flax import linen as nn
@@ -26,9 +27,16 @@ class Heads(nn.Module):
 
   Attributes:
     parts: The heads (modules/heads.py), like {"tokens": TransformedLogits()}.
+    auxiliary: Further heads, beside those of what is learnt.
   """
 
   parts: Mapping[str, nn.Module]
+  auxiliary: Mapping[str, nn.Module] = dataclasses.field(default_factory=dict)
+
+  def __post_init__(self):
+    if self.auxiliary:
+      object.__setattr__(self, "parts", {**self.parts, **self.auxiliary})
+    super().__post_init__()
 
   @nn.compact
   def __call__(self, name: str, x_BPD: jax.Array, **keywords) -> jax.Array:
@@ -84,7 +92,9 @@ class EncoderOnly(nn.Module):
       batch: `encoder_input_tokens` [B, L], ids; and where there are such,
         `encoder_token_types`, `encoder_segment_ids` and `encoder_positions` of
         packed texts [B, L], and `attention_kind` [B], who sees whom as in
-        UniLM.
+        UniLM, and `encoder_other_order` [B], the place of the vector that is
+        added to that of the last token of a row, -1 for none (GPT's pairs in
+        both orders).
       deterministic: no dropout.
       embedder: What embeds the tokens; the model's own embedder if None.
 
@@ -154,9 +164,11 @@ class EncoderOnly(nn.Module):
     x_BLD = jax.tree.map(
       lambda x_BLD: jnp.where(valid_BL[..., None], x_BLD, 0), x_BLD
     )
-    if self.recurrent is None:
-      return x_BLD
-    return jnp.where(valid_BL[..., None], self.recurrent(x_BLD), 0)
+    if self.recurrent is not None:
+      x_BLD = jnp.where(valid_BL[..., None], self.recurrent(x_BLD), 0)
+    if (others_B := batch.get("encoder_other_order")) is not None:
+      x_BLD = _with_other_order(x_BLD, others_B, valid_BL)
+    return x_BLD
 
   def logits(
     self,
@@ -247,3 +259,12 @@ class EncoderOnly(nn.Module):
     if types_BL is None:
       types_BL = jnp.zeros_like(tokens_BL)
     return x_BLD + self.token_type_embedder(types_BL).astype(x_BLD.dtype)
+
+
+def _with_other_order(x_BLD, others_B, valid_BL) -> jax.Array:
+  """Adds the vector of the other order to that of each row's last token."""
+  rows_B = jnp.arange(len(x_BLD))
+  other_BD = x_BLD[rows_B, jnp.maximum(others_B, 0)]
+  other_BD = jnp.where(others_B[:, None] >= 0, other_BD, 0)
+  last_B = jnp.maximum(jnp.sum(valid_BL, axis=1) - 1, 0)
+  return x_BLD.at[rows_B, last_B].add(other_BD)

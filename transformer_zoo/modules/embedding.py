@@ -187,6 +187,44 @@ class FromOther:
 
 
 @gin.register
+class EmbedWithNew(Embed):
+  """A table with rows for tokens that the vocabulary lacks.
+
+  Their ids follow those of the table, whose parameters and ids stay: GPT's
+  start, delimiter and extract tokens begin at random beside a pre-trained table
+  (Radford et al. 2018, section 3.3).
+
+  Attributes:
+    num_new: The number of further tokens.
+    new_init: The distribution of their rows.
+  """
+
+  num_new: int = 3
+  new_init: Callable = initializers.unit_normal
+
+  def setup(self):
+    super().setup()
+    self.new_embedding = self.param(
+      "new_embedding",
+      axes.partitioned(self.new_init, None, "embed"),
+      (self.num_new, self.features),
+      jnp.float32,
+    )
+
+  def __call__(self, tokens_BL: jax.Array) -> jax.Array:
+    """As `Embed.__call__`, of ids up to `num_embeddings + num_new`."""
+    new_BL = tokens_BL - self.num_embeddings
+    x_BLD = super().__call__(tokens_BL)
+    new_BLD = look_up(self.new_embedding, new_BL).astype(x_BLD.dtype)
+    return jnp.where(new_BL[..., None] >= 0, new_BLD, x_BLD)
+
+  def attend(self, x_BLD: jax.Array) -> jax.Array:
+    """As `Embed.attend`, those of the further tokens last."""
+    of_new = x_BLD @ self.new_embedding.astype(x_BLD.dtype).T
+    return jnp.concatenate([super().attend(x_BLD), of_new], axis=-1)
+
+
+@gin.register
 class TokenTypeEmbed(nn.Module):
   """A vector for each segment of a text (Devlin et al. 2019, section 3).
 

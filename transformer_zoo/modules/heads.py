@@ -43,7 +43,7 @@ class TiedLogits(nn.Module):
       bias_V = self.param(
         "logits_bias",
         axes.partitioned(nn.initializers.zeros, "vocab"),
-        (embedder.num_embeddings,),
+        (logits_BLV.shape[-1],),
         jnp.float32,
       )
       logits_BLV += bias_V.reshape(1, 1, -1)

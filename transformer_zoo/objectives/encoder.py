@@ -47,9 +47,11 @@ class EncoderObjective:
 
   Attributes:
     losses: The losses; each names its head.
+    auxiliary: Further losses, beside those of what is learnt.
   """
 
   losses: Sequence[EncoderLoss]
+  auxiliary: Sequence[EncoderLoss] = ()
 
   def check(self, model: nn.Module) -> None:
     """Raises UserError for a model that lacks a head that a loss needs."""
@@ -59,7 +61,7 @@ class EncoderObjective:
         "has no heads that it could learn; bind @sequence_to_sequence, or "
         "choose an encoder like architectures/bert.gin"
       )
-    for each in self.losses:
+    for each in (*self.losses, *self.auxiliary):
       model.check_head(each.head)
 
   def __call__(
@@ -93,7 +95,9 @@ class EncoderObjective:
         hidden_BLD, head, places_BP=places_BP, method="logits", **inputs
       )
 
-    return {each.head: each(logits, batch) for each in self.losses}
+    return {
+      each.head: each(logits, batch) for each in (*self.losses, *self.auxiliary)
+    }
 
 
 def example_sums(
@@ -156,6 +160,46 @@ class MaskedTokenLoss:
     return _term(
       self.scale, found.nll_BL, found.correct_BL, weights_BP, found.z_BL
     )
+
+
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class NextTokenLoss:
+  """Cross-entropy of the token that follows each, of the same text.
+
+  The auxiliary loss of GPT's fine-tuning, over all tokens of the input, special
+  ones too (Radford et al. 2018, section 3.2, equation 5; its code has 0.5). It
+  is a mean over tokens; that of the code is one over texts of means.
+
+  Attributes:
+    scale: The weight of the loss.
+    logits_chunk: The approximate number of tokens on a device of which there
+      are logits at a time.
+  """
+
+  head: str = "tokens"
+  scale: float = 0.5
+  logits_chunk: int = 2048
+
+  def __call__(self, logits: Logits, batch: Batch) -> Term:
+    """As `EncoderLoss.__call__`."""
+    tokens_BL = batch["encoder_input_tokens"]
+    texts_BL = batch.get("encoder_segment_ids")
+    if texts_BL is None:
+      texts_BL = batch["encoder_real"].astype(jnp.int32)
+    following_BL = jnp.roll(texts_BL, -1, axis=1).at[:, -1].set(0)
+    weights_BL = (texts_BL > 0) & (texts_BL == following_BL)
+    places_BL = jnp.broadcast_to(
+      jnp.arange(tokens_BL.shape[1]), tokens_BL.shape
+    )
+    found = losses.token_losses(
+      lambda places: logits(self.head, places),
+      places_BL,
+      jnp.roll(tokens_BL, -1, axis=1),
+      z_loss=0.0,
+      tokens=self.logits_chunk,
+    )
+    return _term(self.scale, found.nll_BL, found.correct_BL, weights_BL)
 
 
 @gin.register

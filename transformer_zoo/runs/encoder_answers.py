@@ -378,6 +378,8 @@ class EncoderAnswering:
         longest=converter.longest_example,
         answering=converter.answering,
         cls_place=converter.cls_place,
+        first_new_id=converter.first_new_id,
+        both_orders=converter.both_orders,
       )
       self._scorer = scorer
 

@@ -17,6 +17,39 @@ if typing.TYPE_CHECKING:
 
 
 @gin.register
+def first_layers(
+  num_read: int,
+  num_layers: int,
+  stack: str = "encoder",
+  source: str = "",
+  fresh: Sequence[str] = (),
+) -> tuple[tuple[str, str | None], ...]:
+  """Returns assignments that read the first layers of a stack alone.
+
+  The layers after them stay fresh (Radford et al. 2018, section 5, figure 2).
+
+  Args:
+    num_read: The number of layers that are read.
+    num_layers: The number of layers of the stack.
+    stack: The name of the stack in the model.
+    source: The name of the stack in the checkpoint; the same one if "".
+    fresh: Expressions of further parameters that stay fresh.
+
+  Raises:
+    UserError: There are not so many layers.
+  """
+  if not 0 <= num_read <= num_layers:
+    raise UserError(
+      f"first_layers.num_read is {num_read}, but the stack has {num_layers} "
+      f"layers; choose 0 to {num_layers}"
+    )
+  names = "|".join([*(f"layers_{i}" for i in range(num_read)), "(?!layers_).*"])
+  read = (rf"{stack}/((?:{names})/.*)", rf"{source or stack}/\1")
+  unread = [f"{stack}/layers_.*"] * (num_read < num_layers)
+  return (read, *((name, None) for name in (*unread, *fresh)))
+
+
+@gin.register
 @dataclasses.dataclass(frozen=True)
 class InitialCheckpoint:
   r"""A checkpoint to start from, and how the run may differ from it.

@@ -441,6 +441,12 @@ class Encoder:
       "first", or "last" for a model that reads from left to right.
     cls_place: Where [CLS] stands in the rows of a form, "first", or "last" for
       behind the last [SEP] with the token type 2, as in XLNet.
+    first_new_id: The id of the first of three tokens behind the vocabulary:
+      start, delimiter and extract, which stand before, between and behind the
+      texts of a form (GPT); None for the special tokens of the vocabulary.
+    both_orders: Whether a pair stands in both orders, a segment each, of which
+      `encoder_other_order` [num_rows] says where the first is answered; -1
+      without one. For "classes" and "number" that the last token answers.
   """
 
   form: str | None = None
@@ -452,6 +458,8 @@ class Encoder:
   longest_example: int | None = None
   answering: str = "first"
   cls_place: str = "first"
+  first_new_id: int | None = None
+  both_orders: bool = False
   features: ClassVar[tuple[str, ...]] = ("inputs",)
 
   def __post_init__(self):
@@ -484,6 +492,15 @@ class Encoder:
           f"EncoderFeatures.{name} is {value!r}; it must be one of "
           f"{', '.join(map(repr, ANSWERING))}."
         )
+    if self.both_orders and (
+      self.form not in _FORMS_OF_ONE_TOKEN or self.answering != "last"
+    ):
+      raise UserError(
+        "EncoderFeatures.both_orders is True, but the form is "
+        f"{self.form!r} and the {self.answering} token answers; pairs stand in "
+        "both orders for the forms 'classes' and 'number' of a model that "
+        "answers at the last token."
+      )
 
   @property
   def layout(self) -> str:
@@ -497,13 +514,13 @@ class Encoder:
   def capacities(self, lengths: Mapping[str, int]) -> tuple[int, ...]:
     """As `Converter.capacities`: tokens, and the places of answers."""
     length = lengths["inputs"]
-    if self.form in _FORMS_OF_ONE_TOKEN:
+    if self._answers_share_rows:
       return length, self.predicted(length)
     return (length,)
 
   def sizes(self, lengths: np.ndarray) -> np.ndarray:
     """As `Converter.sizes`."""
-    if self.form in _FORMS_OF_ONE_TOKEN:
+    if self._answers_share_rows:
       return np.append(lengths, np.ones_like(lengths), axis=1)
     return lengths
 
@@ -524,6 +541,7 @@ class Encoder:
       )
       | {"encoder_predicted_places": (num_rows, self.predicted(length))}
       | dict.fromkeys(labels, (num_rows,))
+      | dict.fromkeys(("encoder_other_order",) * self.both_orders, (num_rows,))
     )
 
   def __call__(
@@ -570,6 +588,10 @@ class Encoder:
       batch |= places.packed("encoder")
     for name in ROW_LABELS:
       batch[name] = label_of_rows(name, examples.get(name), rows, num_rows)
+    if self.both_orders:
+      batch["encoder_other_order"] = label_of_rows(
+        "other_order", examples.get("other_order"), rows, num_rows
+      )
     kinds = examples.get("attention_kind")
     if self.attention_kinds:
       batch["attention_kind"] = np.maximum(
@@ -582,8 +604,12 @@ class Encoder:
       )
     return batch
 
+  @property
+  def _answers_share_rows(self) -> bool:
+    return self.form in _FORMS_OF_ONE_TOKEN and not self.both_orders
+
   def _has_segments(self, packing: bool) -> bool:
-    return packing or self.form == "choices"
+    return packing or self.form == "choices" or self.both_orders
 
   def _predicted_places(self, weights_BL: np.ndarray) -> np.ndarray:
     """Returns the places with a weight first, int32 [rows, places]."""

@@ -54,7 +54,11 @@ class Frame:
 
   @classmethod
   def of(
-    cls, vocabulary: Vocabulary, separators: int, cls_place: str = "first"
+    cls,
+    vocabulary: Vocabulary,
+    separators: int,
+    cls_place: str = "first",
+    first_new_id: int | None = None,
   ) -> "Frame":
     """Returns the frame of a vocabulary.
 
@@ -62,7 +66,14 @@ class Frame:
       vocabulary: The vocabulary of the pieces.
       separators: The number of separators between two texts.
       cls_place: Where [CLS] stands, "first" or, as in XLNet, "last".
+      first_new_id: The id of the first of three tokens that no vocabulary has:
+        start, delimiter and extract (Radford et al. 2018, section 3.3), which
+        stand before, between and behind the texts; None for the special tokens
+        of the vocabulary.
     """
+    if first_new_id is not None:
+      start, delimiter, extract = range(first_new_id, first_new_id + 3)
+      return cls((start,), (delimiter,), (extract,))
     mark = () if vocabulary.cls_id is None else (vocabulary.cls_id,)
     separator = separator_id(vocabulary)
     end = () if separator is None else (separator,)
@@ -210,6 +221,51 @@ class Number(Form):
     hidden = bool(np.isnan(label))
     bits = np.float32(0 if hidden else label).view(np.int32)
     return self._with_answer(row, int(bits), not hidden), {}
+
+
+@dataclasses.dataclass(frozen=True)
+class BothOrders(Form):
+  """A pair in both orders, a segment each, which answer together.
+
+  The row of a pair as it stands follows that of the pair turned around, each
+  of at most half of the tokens (Radford et al. 2018, section 3.3,
+  "Similarity"). Targets are those of the second; `other_order` is the place of
+  the answering token of the first. A text without a second one stands once,
+  and `other_order` is -1.
+
+  Attributes:
+    of_one: The form of one order.
+  """
+
+  of_one: Form | None = None
+  shares_rows: ClassVar[bool] = False
+
+  def whole_lengths(self, lengths):
+    """As `Form.whole_lengths`."""
+    pairs = lengths[:, 1] > 0
+    return super().whole_lengths(lengths) * np.where(pairs, 2, 1)
+
+  def __call__(self, ids, text, window):
+    """As `Form.__call__`."""
+    row, _ = self.of_one(ids, text, window)
+    parts, other = [row], -1
+    if len(ids["second"]):
+      turned = {"first": ids["second"], "second": ids["first"]}
+      before, _ = self.of_one(turned, {**text, "label": _hidden(text)}, window)
+      parts, other = [before, row], len(before["inputs"]) - 1
+    joined = {
+      name: np.concatenate([part[name] for part in parts]) for name in row
+    }
+    segments = [len(part["inputs"]) for part in parts]
+    return joined | {
+      "segment_lengths": np.array(segments, np.int32),
+      "other_order": np.array([other], np.int32),
+    }, {}
+
+
+def _hidden(text: Mapping[str, Any]) -> float | int:
+  """A label that is none."""
+  return np.nan if isinstance(text["label"], float) else -1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -413,6 +469,8 @@ def of_task(
   longest: int | None = None,
   answering: str = "first",
   cls_place: str = "first",
+  first_new_id: int | None = None,
+  both_orders: bool = False,
 ) -> Form:
   """Returns what makes the rows of a task.
 
@@ -425,12 +483,18 @@ def of_task(
     answering: The token of a text that answers for all of it, "first" or
       "last".
     cls_place: As in `Frame.of`.
+    first_new_id: As in `Frame.of`.
+    both_orders: Whether a pair stands in both orders.
 
   Raises:
     UserError: The length is too short.
   """
-  frame = Frame.of(vocabulary, separators, cls_place)
+  frame = Frame.of(vocabulary, separators, cls_place, first_new_id)
   place = {"first": 0, "last": -1}[answering]
   if form["form"] == "choices":
     return Choices(frame, length, place, form.get("most"), longest)
-  return _FORMS[form["form"]](frame, min(length, longest or length), place)
+  of_one = _FORMS[form["form"]]
+  if both_orders:
+    half = of_one(frame, min(length // 2, longest or length), place)
+    return BothOrders(frame, length, place, half)
+  return of_one(frame, min(length, longest or length), place)

@@ -54,6 +54,8 @@ class FormSource:
       longest=converter.longest_example,
       answering=converter.answering,
       cls_place=converter.cls_place,
+      first_new_id=converter.first_new_id,
+      both_orders=converter.both_orders,
     )
     self.layout = task.form["form"]
     self.shares_rows = self._form.shares_rows
