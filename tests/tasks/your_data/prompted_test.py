@@ -382,6 +382,20 @@ SHIPPED = [
 ]
 
 
+# Heuristics of GPT's paper, one template each and no mixture.
+HEURISTICS = ("mini_sst2_very.yaml", "sst2_very.yaml")
+
+
+@pytest.mark.parametrize("file", HEURISTICS)
+def test_very_and_two_words(file):
+  (prompt,) = prompt_files.read(file).prompts
+  assert prompt.name in seqio.TaskRegistry.names()
+  row = {"sentence": "a fine film .", "label": 1}
+  negative, positive = prompt.ranked_examples(row)
+  assert negative["inputs"] == positive["inputs"] == "a fine film . very"
+  assert positive["is_correct"] and not negative["is_correct"]
+
+
 @pytest.mark.parametrize("file, num_choices", SHIPPED)
 def test_shipped_files(file, num_choices):
   found = prompt_files.read(file)
@@ -394,7 +408,7 @@ def test_shipped_files(file, num_choices):
 
 def test_every_shipped_file_is_tested():
   names = {path.name for path in prompt_files.SHIPPED.glob("*.yaml")}
-  assert names == {file for file, _ in SHIPPED}
+  assert names == {file for file, _ in SHIPPED} | set(HEURISTICS)
 
 
 @pytest.mark.parametrize("file", ["mini_nli.yaml", "mini_sst2.yaml"])
