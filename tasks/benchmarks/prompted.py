@@ -61,7 +61,10 @@ register_prompts(
 )
 register_prompts(
   "winogrande.yaml",
-  PreparedTfdsDataSource("winogrande:1.2.0", splits=("train_xl", "validation")),
+  PreparedTfdsDataSource(
+    "winogrande:1.2.0",
+    splits={"train": "train_xl", "validation": "validation"},
+  ),
 )
 register_prompts(
   "story_cloze.yaml",
