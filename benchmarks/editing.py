@@ -18,6 +18,7 @@ import json
 import pathlib
 import time
 
+from flax import linen as nn
 from flax import traverse_util
 import jax
 import numpy as np
@@ -39,7 +40,6 @@ READER = Reader(WORDS, start_id=0)
 WORLD = world.world()
 HELD_OUT = 8  # people
 WIDTH = 32
-LAYER = 1  # which the trace names
 SIZES = {
   "EMBED_DIM": 96,
   "MLP_DIM": 384,
@@ -97,9 +97,7 @@ def train(model, steps: int, rows: int = 48):
 
 def nn_params(model):
   """Initial parameters without their axes."""
-  from flax import linen as nn
-
-  return nn.unbox(state.initial_variables(model, jax.random.key(0)))["params"]
+  return nn.unbox(state.initial_variables(model, jax.random.key(0)))
 
 
 def stored(path: pathlib.Path, compute):
@@ -163,13 +161,13 @@ def spill(before: rome.Memory, after: rome.Memory, fact: Fact, told) -> dict:
   }
 
 
-def editing_methods(model, params, folder, mend_steps):
+def editing_methods(model, params, folder, mend_steps, layer):
   """Returns the methods: each makes parameters of parameters and facts."""
   memory = rome.Memory(model, params, READER)
   texts = world.sentences(WORLD)
-  moment, count = rome.second_moment(memory, texts, LAYER, batch_size=32)
+  moment, count = rome.second_moment(memory, texts, layer, batch_size=32)
   print(f"covariance of {count} tokens", flush=True)
-  settings = rome.Settings(LAYER, ridge=1e-4)
+  settings = rome.Settings(layer, ridge=1e-4)
   prefixes = rome.sample_prefixes(
     memory, jax.random.key(0), lengths=(5,), number=4
   )
@@ -224,6 +222,21 @@ def editing_methods(model, params, folder, mend_steps):
   }
 
 
+def traced_layer(memory, told, path) -> int:
+  """The layer whose network at the last token of subjects has most effect."""
+  facts = [Fact(**world.request(each, WORLD)) for each in told]
+  noise = tracing.noise_level(memory, facts)
+  effects = []
+  for fact in facts:
+    found = tracing.trace(memory, fact, noise, kind="mlp", window=1)
+    effects.append(found.effects_LN[found.subject[1] - 1] - found.disturbed)
+  found.plot(path)
+  means = np.mean(effects, axis=0)
+  print(f"effects of the networks at the subject: {means.round(3).tolist()}")
+  # The last layer's is read by nothing there.
+  return int(means[:-1].argmax())
+
+
 @functools.cache
 def held_out() -> tuple[str, ...]:
   """The people of whom no editor learns."""
@@ -263,20 +276,19 @@ def main() -> None:
   _, right = scores.likelihoods(memory, list(texts), list(answers))
   print(f"{100 * right.mean():.1f} % of {len(texts)} facts are known")
   told = [t for t in WORLD if t.subject in held_out()]
-  fact = Fact(**world.request(told[0], WORLD))
-  traced = tracing.trace(memory, fact, tracing.noise_level(memory, [fact]))
-  traced.plot(folder / "trace.svg")
-  print(f"trace: {traced.table()[:3]}")
-  results = {}
-  methods = editing_methods(model, params, folder, arguments.mend_steps)
+  layer = traced_layer(memory, told[:6], folder / "trace.svg")
+  path = folder / "results.json"
+  results = json.loads(path.read_text()) if path.is_file() else {}
+  methods = editing_methods(model, params, folder, arguments.mend_steps, layer)
   for size in (1, 4, 12):
     groups = [told[i : i + size] for i in range(0, len(told), size)]
     for name, method in methods.items():
-      made = measure(model, params, method, groups)
-      results[f"{name}, {size} at once"] = made
-      shown = {key: round(value, 3) for key, value in made.items()}
-      print(f"{name}, {size} at once: {json.dumps(shown)}", flush=True)
-  (folder / "results.json").write_text(json.dumps(results, indent=2))
+      row = f"{name}, {size} at once"
+      if row not in results:
+        results[row] = measure(model, params, method, groups)
+        path.write_text(json.dumps(results, indent=2))
+      shown = {key: round(value, 3) for key, value in results[row].items()}
+      print(f"{row}: {json.dumps(shown)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """ROME's algebra, its refusals, and the files of edits."""
 
+from flax import linen as nn
 import jax
 import numpy as np
 import pytest
@@ -198,6 +199,17 @@ def test_refusals(call, sentence):
   with pytest.raises(UserError) as raised:
     call()
   assert str(raised.value) == sentence
+
+
+def test_a_model_without_the_projection_is_refused():
+  model, _ = tiny_models.build("gpt_2")
+  stack = model.decoder.stack
+  layer = stack.layer.clone(mlp=nn.Dense(24))
+  decoder = model.decoder.clone(stack=stack.clone(layer=layer))
+  with pytest.raises(
+    UserError, match="^layer 0 has no projection mlp/wo, which ROME edits; "
+  ):
+    rome.Memory(model.clone(decoder=decoder), {}, None).layer(0)
 
 
 def test_layers_that_share_a_network_are_refused():

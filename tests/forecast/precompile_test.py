@@ -55,6 +55,32 @@ def sharded():
 
 
 @pytest.mark.slow
+def test_stages_hold_their_layers_and_hand_activations_on():
+  files = ["architectures/gpt_2.gin", "sizes/gpt_2_small.gin"]
+  files += ["runs/pretrain.gin"]
+  lengths = "TASK_FEATURE_LENGTHS={'inputs': 32, 'targets': 32}"
+  sizes = {"EMBED_DIM": 64, "MLP_DIM": 256, "NUM_HEADS": 4, "HEAD_DIM": 16}
+  sizes |= {"VOCAB_SIZE": 512, "MAX_POSITIONS": 32, "BATCH_SIZE": 8}
+  sizes |= {"NUM_DECODER_LAYERS": 4}
+  bindings = [*(f"{name}={size}" for name, size in sizes.items()), *NAMES]
+  states, flops = {}, {}
+  for stages in (1, 2):
+    config.load(
+      [*files, "partitioning/pipeline.gin"],
+      [*bindings, lengths, f"NUM_STAGES={stages}"],
+    )
+    found = precompile.forecast(topologies.find("cpu:2"))
+    states[stages] = found.state_bytes
+    flops[stages] = found.model_flops
+  assert found.mesh == {"stage": 2, "data": 1, "fsdp": 1, "model": 1}
+  assert states[2] < 0.75 * states[1]
+  # 8 microbatches in 9 ticks, and a head without stages.
+  assert flops[1] < flops[2] <= 9 / 8 * flops[1]
+  over = {(total.kind, total.axes) for total in found.collectives}
+  assert ("collective-permute", ("stage",)) in over
+
+
+@pytest.mark.slow
 def test_memory_is_what_the_compiler_plans_for_the_step_of_a_run(sharded):
   assert sharded.mesh == {"data": 2, "fsdp": 2, "model": 2}
   memory = sharded.compiled.memory

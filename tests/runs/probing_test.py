@@ -151,4 +151,4 @@ def test_the_command_asks_a_directory(zoo, tmp_path):
   assert code == 0, error
   found = json.loads(output)
   assert 0 <= found[0]["scores"]["en/lexical"]["accuracy"] <= 100
-  assert found[0]["tokens"] > 0
+  assert found[0]["model_flops"] > found[0]["tokens"] > 0

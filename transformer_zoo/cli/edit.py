@@ -11,6 +11,7 @@ gives back when the subject is disturbed. JSON goes to standard output.
 import argparse
 import json
 import pathlib
+import time
 
 from transformer_zoo.errors import UserError
 
@@ -161,6 +162,7 @@ def _traced(arguments, memory) -> dict:
   from transformer_zoo.editing import tracing
 
   fact = facts.of_words(arguments.prompt, arguments.subject, "x")
+  started = time.monotonic()
   found = tracing.trace(
     memory, fact, tracing.noise_level(memory, [fact]), kind=arguments.restore
   )
@@ -171,4 +173,6 @@ def _traced(arguments, memory) -> dict:
     "clean": found.clean,
     "disturbed": found.disturbed,
     "largest": found.table()[:5],
+    "seconds": round(time.monotonic() - started, 2),
+    "passes": found.effects_LN.size + 1,
   }

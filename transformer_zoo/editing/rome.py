@@ -304,6 +304,39 @@ def value(
     )
   essence = memory.reader.of_facts([(_ESSENCE, fact.subject, "")], width=width)
 
+  texts = (rows.batch, rows.places_B, rows.weights_BL)
+  kept = (essence.batch, essence.places_B)
+  start, step, optimizer = _search(memory.model, path, settings)
+  width_D = edits.kernel_of(memory.params, f"{path}/wo/kernel").shape[1]
+  delta_D = jnp.zeros(width_D, jnp.float32)
+  before_D, known_V = start(memory.params, texts, kept, delta_D)
+  state = optimizer.init(delta_D)
+  losses = []
+  for number in range(settings.steps):
+    (total, terms), *changed = step(
+      delta_D, state, memory.params, texts, kept, before_D, known_V
+    )
+    losses.append({"loss": float(total), **jax.tree.map(float, terms)})
+    if float(total) < settings.least_loss or number == settings.steps - 1:
+      break
+    delta_D, state = changed
+  return Value(np.asarray(before_D), np.asarray(delta_D), losses)
+
+
+@functools.cache
+def _search(model: nn.Module, path: str, settings: Settings):
+  """The compiled functions of `value`, the same for all facts.
+
+  Args:
+    model: The model.
+    path: The path of the feed-forward network.
+    settings: The constants.
+
+  Returns:
+    The function that computes v and what follows the essence, the function
+    that makes a step of Adam, and Adam.
+  """
+
   def with_delta(params, batch, places_B, delta_D):
     rows_B = jnp.arange(len(places_B))
 
@@ -314,25 +347,25 @@ def value(
       )
 
     logits_BLV, read = interventions.apply(
-      memory.model, params, batch, outputs_of=[path], changes={path: add}
+      model, params, batch, outputs_of=[path], changes={path: add}
     )
     return jax.nn.log_softmax(logits_BLV), read[path][rows_B, places_B]
 
   @jax.jit
-  def start(params, zero_D):
-    _, values_BD = with_delta(params, rows.batch, rows.places_B, zero_D)
-    logs_BLV, _ = with_delta(params, essence.batch, essence.places_B, zero_D)
-    return values_BD[0], logs_BLV[0, essence.places_B[0]]
+  def start(params, texts, kept, zero_D):
+    _, values_BD = with_delta(params, *texts[:2], zero_D)
+    logs_BLV, _ = with_delta(params, *kept, zero_D)
+    return values_BD[0].astype(jnp.float32), logs_BLV[0, kept[1][0]]
 
-  targets_BL1 = rows.batch["decoder_target_tokens"][..., None]
-
-  def loss(delta_D, params, before_D, known_V):
-    logs_BLV, _ = with_delta(params, rows.batch, rows.places_B, delta_D)
-    logs_BL = jnp.take_along_axis(logs_BLV, targets_BL1, axis=-1)[..., 0]
-    weights_BL = rows.weights_BL
+  def loss(delta_D, params, texts, kept, before_D, known_V):
+    batch, places_B, weights_BL = texts
+    logs_BLV, _ = with_delta(params, batch, places_B, delta_D)
+    logs_BL = jnp.take_along_axis(
+      logs_BLV, batch["decoder_target_tokens"][..., None], axis=-1
+    )[..., 0]
     nll_B = -(logs_BL * weights_BL).sum(1) / weights_BL.sum(1)
-    logs_BLV, _ = with_delta(params, essence.batch, essence.places_B, delta_D)
-    now_V = logs_BLV[0, essence.places_B[0]]
+    logs_BLV, _ = with_delta(params, *kept, delta_D)
+    now_V = logs_BLV[0, kept[1][0]]
     divergence = jnp.sum(jnp.exp(known_V) * (known_V - now_V))
     terms = {
       "target": nll_B.mean(),
@@ -346,32 +379,18 @@ def value(
   optimizer = optax.adam(settings.learning_rate)
 
   @jax.jit
-  def step(delta_D, state, params, before_D, known_V):
-    gradient_D = jax.grad(loss, has_aux=True)(
-      delta_D, params, before_D, known_V
-    )[0]
+  def step(delta_D, state, params, texts, kept, before_D, known_V):
+    found, gradient_D = jax.value_and_grad(loss, has_aux=True)(
+      delta_D, params, texts, kept, before_D, known_V
+    )
     update_D, state = optimizer.update(gradient_D, state)
     delta_D = optax.apply_updates(delta_D, update_D)
     most = settings.clamp * jnp.linalg.norm(before_D)
     length = jnp.linalg.norm(delta_D)
-    return delta_D * jnp.where(length > most, most / length, 1.0), state
+    delta_D *= jnp.where(length > most, most / length, 1.0)
+    return found, delta_D, state
 
-  width_D = edits.kernel_of(
-    memory.params, kernel_path(memory.layer(settings.layer))
-  ).shape[1]
-  delta_D = jnp.zeros(width_D, jnp.float32)
-  before_D, known_V = start(memory.params, delta_D)
-  before_D = before_D.astype(jnp.float32)
-  state = optimizer.init(delta_D)
-  measure = jax.jit(loss)
-  losses = []
-  for number in range(settings.steps):
-    total, terms = measure(delta_D, memory.params, before_D, known_V)
-    losses.append({"loss": float(total), **jax.tree.map(float, terms)})
-    if float(total) < settings.least_loss or number == settings.steps - 1:
-      break
-    delta_D, state = step(delta_D, state, memory.params, before_D, known_V)
-  return Value(np.asarray(before_D), np.asarray(delta_D), losses)
+  return start, step, optimizer
 
 
 def edit(

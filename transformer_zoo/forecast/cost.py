@@ -16,9 +16,10 @@ The model:
   Parameters and optimizer state are thus read and written once.
   A kernel reads and writes blocks, each as often as a step of its grid has
   another than the step before.
-  Control: the body of a scan times its length, that of a `shard_map` times its
-  devices, the most expensive branch of a conditional; what `jax.checkpoint`
-  computes again is counted again. What nothing uses is not counted.
+  Control: the body of a scan times its length, that of a `shard_map` times the
+  devices along its axes, the most expensive branch of a conditional; what
+  `jax.checkpoint` computes again is counted again. What nothing uses is not
+  counted.
 
 The sizes are those of whole arrays, so it is the cost on all devices together,
 without what collectives move.
@@ -185,7 +186,8 @@ def _of_equation(equation: core.JaxprEqn, while_trips: int | None) -> Cost:
   if name == "cond":
     return max(bodies, key=lambda cost: (cost.flops, cost.bytes_accessed))
   if name == "shard_map":
-    return bodies[0] * params["mesh"].size
+    shape = params["mesh"].shape
+    return bodies[0] * math.prod(shape[axis] for axis in params["manual_axes"])
   if name == "pallas_call":
     # A body works on blocks that it has read.
     body = bodies[0] * math.prod(params["grid_mapping"].grid)

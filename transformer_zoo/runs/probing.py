@@ -54,11 +54,13 @@ def probe(
     batch_size: The number of rows of a batch, two for each question.
 
   Returns:
-    `checkpoint`, `step`, `seconds`, `tokens` that were read, and `scores`, by
-    `LANGUAGE/KIND`: `questions`; `accuracy`, the percentage of which the right
-    filling is likelier (of bias: the stereotype); `margin`, the mean difference
-    in nats, a token where lengths differ; `normalized`, the percentage of
-    questions whose fillings have different lengths.
+    `checkpoint`, `step`; the cost: `seconds`, `tokens` that were read, padding
+    included, `model_flops`, two for each weight and token, and `bytes` of the
+    parameters; and `scores`, by `LANGUAGE/KIND`: `questions`; `accuracy`, the
+    percentage of which the right filling is likelier (of bias: the stereotype);
+    `margin`, the mean difference in nats, a token where lengths differ;
+    `normalized`, the percentage of questions whose fillings have different
+    lengths.
 
   Raises:
     UserError: There is no such checkpoint, or it cannot fill a gap.
@@ -66,11 +68,14 @@ def probe(
   found = opened.open_checkpoint(path, vocabulary_path)
   started = time.monotonic()
   answers, tokens = answer(found, questions, batch_size)
+  size = sum(x.size for x in jax.tree.leaves(found.params) if x.ndim == 2)
   return {
     "checkpoint": path,
     "step": found.step,
     "seconds": round(time.monotonic() - started, 2),
     "tokens": tokens,
+    "model_flops": 2 * size * tokens,
+    "bytes": sum(x.nbytes for x in jax.tree.leaves(found.params)),
     "scores": summarize(questions, answers),
   }
 
