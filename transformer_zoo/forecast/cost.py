@@ -186,8 +186,8 @@ def _of_equation(equation: core.JaxprEqn, while_trips: int | None) -> Cost:
   if name == "cond":
     return max(bodies, key=lambda cost: (cost.flops, cost.bytes_accessed))
   if name == "shard_map":
-    shape = params["mesh"].shape
-    return bodies[0] * math.prod(shape[axis] for axis in params["manual_axes"])
+    shape, mapped = params["mesh"].shape, params["newly_manual_axes"]
+    return bodies[0] * math.prod(shape[axis] for axis in mapped)
   if name == "pallas_call":
     # A body works on blocks that it has read.
     body = bodies[0] * math.prod(params["grid_mapping"].grid)
