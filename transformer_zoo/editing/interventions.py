@@ -22,7 +22,8 @@ Change = Callable[[jax.Array], jax.Array]
 def looped(model: nn.Module) -> nn.Module:
   """Returns the model with layers that are looped, one path each."""
 
-  def rule(part: nn.Module) -> nn.Module:
+  def rule(name: str, part: nn.Module) -> nn.Module:
+    del name
     return part.clone(scan=False) if getattr(part, "scan", False) else part
 
   return substitution.rebuilt(model, rule)

@@ -8,12 +8,12 @@ from flax import traverse_util
 import numpy as np
 
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.editing import interventions
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import generation_config
 from transformer_zoo.interop.conversion import sources
 from transformer_zoo.interop.conversion import tokenizer_files
 from transformer_zoo.interop.huggingface import directory
-from transformer_zoo.peft import substitution
 from transformer_zoo.runs import checkpoint_sources
 from transformer_zoo.runs import inputs
 
@@ -63,15 +63,11 @@ def open_checkpoint(path: str, vocabulary_path: str | None = None) -> Opened:
   return Opened(
     path,
     found.step,
-    substitution.rebuilt(found.model, _looped),
+    interventions.looped(found.model),
     traverse_util.unflatten_dict(params, sep="/"),
     vocabulary,
     _start_id(found, vocabulary) if hasattr(found.model, "decoder") else None,
   )
-
-
-def _looped(part: nn.Module) -> nn.Module:
-  return part.clone(scan=False) if getattr(part, "scan", False) else part
 
 
 def _vocabulary(found: sources.Source, path: str | None) -> Vocabulary:
