@@ -52,7 +52,9 @@ def draws(model, batch):
   seen = []
 
   def note(function, arguments, keywords, context):
-    if isinstance(context.module, Dropout) and context.method_name == "draw":
+    if (
+      isinstance(context.module, Dropout) and context.method_name == "described"
+    ):
       seen.append((context.module.path, context.module.broadcast_dims))
     return function(*arguments, **keywords)
 
