@@ -157,11 +157,17 @@ class LstmLayer(nn.Module):
     return states
 
   def _keep_prompt(self, cell_BLF, state_BLF, decoding) -> None:
-    """Keeps the state before the prompt's last token, which is fed again."""
+    """Keeps the state before the prompt's last token, which is fed again.
+
+    There is none where padding stands before that token.
+    """
     for name, each_BLF in (("cell", cell_BLF), ("state", state_BLF)):
       before_B1F = each_BLF[:, decoding.prompt_slots - 1][:, None]
       if not decoding.prompt_slots:
         before_B1F = jnp.zeros_like(before_B1F)
+      else:
+        is_text_B11 = decoding.prompt_BP[:, -1][:, None, None]
+        before_B1F = jnp.where(is_text_B11, before_B1F, 0.0)
       shape = (len(each_BLF), decoding.width, self.features)
       self.put_variable("cache", name, jnp.broadcast_to(before_B1F, shape))
 
