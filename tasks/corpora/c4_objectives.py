@@ -35,6 +35,7 @@ from transformer_zoo.corruption import NextTokens
 from transformer_zoo.corruption import OwnTokens
 from transformer_zoo.corruption import PermutationLanguageModel
 from transformer_zoo.corruption import PlacedDenoising
+from transformer_zoo.corruption import PreviousTokens
 from transformer_zoo.corruption import RandomPrefix
 from transformer_zoo.corruption import RandomSpans
 from transformer_zoo.corruption import Replacement
@@ -174,6 +175,7 @@ _register("c4_v220_bert_random_100", _masked(FixedNumber(0.15), 0.0, 1.0, 0.0))
 _register("c4_v220_bert_whole_words", _masked(WordSpans(0.15), 0.8, 0.1, 0.1))
 
 _register("c4_v220_left_to_right", NextTokens())
+_register("c4_v220_right_to_left", PreviousTokens())
 
 # Mikolov et al. 2013.
 _register("c4_v220_cbow", OwnTokens())
@@ -206,3 +208,5 @@ _register(
 # Clark et al. 2020: examples for the generator.
 _register("c4_v220_electra", _masked(FixedNumber(0.15), 0.85, 0.0, 0.15))
 _register("c4_v220_electra_large", _masked(FixedNumber(0.25), 0.85, 0.0, 0.15))
+# He et al. 2023, likewise.
+_register("c4_v220_deberta_v3", _masked(FixedNumber(0.15), 1.0, 0.0, 0.0))

@@ -17,7 +17,12 @@ def write(folder, answers, targets=TARGETS, metric=ACCURACY, score=80.0):
   predictions = folder / "predictions" / "12"
   predictions.mkdir(parents=True)
   lines = [
-    {"target_answer": target, "answer": answer, "log_likelihood": -1.0}
+    {
+      "target_answer": target,
+      "answer": answer,
+      "log_likelihood": -1.0,
+      "target_tokens": 1,
+    }
     for target, answer in zip(targets, answers, strict=True)
   ]
   text = "".join(f"{json.dumps(line)}\n" for line in lines)

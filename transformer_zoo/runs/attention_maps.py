@@ -232,8 +232,9 @@ class _OfText:
     return self._answering.pairs([example], number)
 
 
-def _shown(part: nn.Module) -> nn.Module:
+def _shown(name: str, part: nn.Module) -> nn.Module:
   """The rule of `AttentionMaps.model_of`."""
+  del name
   if isinstance(part, Stack):
     return part.clone(scan=False, remat="none")
   if isinstance(part, Attention):
