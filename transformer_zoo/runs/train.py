@@ -25,7 +25,6 @@ from transformer_zoo.runs import run_folder
 from transformer_zoo.runs import scoring
 from transformer_zoo.runs import settings
 from transformer_zoo.training import loop
-from transformer_zoo.training.checkpoints import checksums
 from transformer_zoo.training.checkpoints.retention import Checkpointing
 from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
 from transformer_zoo.training.program import CompiledStep
@@ -204,7 +203,7 @@ def train(run: settings.Run) -> str:
       repeats,
       checkpointing.selection,
       {
-        "checkpoint_bytes": _bytes_of(checkpoint_folder, course.train_steps),
+        "checkpoint_bytes": checkpoints.num_bytes(abstract),
         "step_bytes": run_step.num_bytes,
       },
     )
@@ -240,12 +239,6 @@ def _saves_a_part(
 
   begun = any(pathlib.Path(checkpoints).glob("*/state"))
   return (folder / bases.FILE).is_file() or not begun
-
-
-def _bytes_of(checkpoints: pathlib.Path, step: int) -> int:
-  """The bytes of a checkpoint; 0 if it is not kept."""
-  folder = pathlib.Path(checkpoints) / str(step)
-  return sum(checksums.sizes(folder).values()) if folder.is_dir() else 0
 
 
 def _make_evaluator(run, mesh, vocabulary):

@@ -42,7 +42,8 @@ class Budget:
     trained: The number of parameters that the last phase trains.
     phases: The costs of the phases by name.
     seconds: The seconds of computing, on the machines of the runs.
-    checkpoint_bytes: The bytes of a checkpoint of the last phase; 0 if unknown.
+    checkpoint_bytes: The bytes of the arrays of a checkpoint of the last phase;
+      0 if unknown.
     step_bytes: The bytes on a device that the compiler plans for a step of the
       last phase; 0 if unknown.
   """

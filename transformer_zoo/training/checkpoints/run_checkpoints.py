@@ -126,6 +126,15 @@ class Checkpoints:
     self.scores = Scores(self.options, lines)
     return self.scores
 
+  def num_bytes(self, abstract_state: TrainState) -> int:
+    """Returns the bytes of the arrays of a checkpoint, before compression.
+
+    Args:
+      abstract_state: The shapes of a state, whole.
+    """
+    arrays = jax.tree.leaves(self._saved(abstract_state))
+    return sum(array.size * array.dtype.itemsize for array in arrays)
+
   def save(self, step: int, state: TrainState, progress: dict) -> float:
     """Starts a save, after waiting for the previous one to complete.
 
