@@ -135,7 +135,7 @@ def sides_of(
 
   Args:
     peers: whom to run, of `PEERS`.
-    work: what they are told.
+    work: What each of them is to measure.
   """
   told = json.dumps(work)
   return {

@@ -1,7 +1,7 @@
 """A small world of facts about people, to be learned, asked and edited.
 
 Every person has a city, a language and an instrument, all drawn from a seed.
-Each fact is told in several wordings, so that an edit can be asked in words
+Each fact has several wordings, so that an edit can be asked in words
 that it was not made with; the other people and the other facts of a person are
 what is to stay. A vocabulary of whole words goes with it.
 """

@@ -180,7 +180,7 @@ def test_a_method_adds_parameters_and_changes_nothing_at_first(method, kind):
     assert added
   assert all(re.fullmatch(ADDED[method], name) for name in added)
   params, batch = fresh(model), batch_of(model)
-  # Not compiled: XLA fuses what is there with what is added, and rounds anew.
+  # Not compiled: XLA fuses the base with what is added, which rounds otherwise.
   expected = base.apply(
     {"params": params_of(base, params)}, batch, method="all_logits"
   )

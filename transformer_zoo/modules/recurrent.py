@@ -65,8 +65,8 @@ class LstmLayer(nn.Module):
   out(h), where h is the state of an LSTM (Hochreiter and Schmidhuber 1997 with
   forget gates; the gates stand in PyTorch's order: input, forget, cell,
   output). A text begins where a token does not see the one before it, so that
-  packed texts and padding before a prompt are told apart by the mask of
-  attention. While decoding, the state after a token is what the cache keeps.
+  the mask of attention separates packed texts, and padding from a prompt. While
+  decoding, the state after a token is what the cache keeps.
 
   Attributes:
     features: The number of units.

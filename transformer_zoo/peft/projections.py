@@ -182,7 +182,19 @@ class Dora(Lora, kw_only=True):
     )
 
 
-class ScaledOutput(Substitute, nn.Module, kw_only=True):
+class _Scaled(Substitute):
+  """A projection with trained factors (Liu et al. 2022, section 3.3)."""
+
+  @nn.nowrap
+  def unmerge(
+    self, leaves: Mapping[str, Any], added: Mapping[str, Any]
+  ) -> dict[str, Any]:
+    """Takes the scales out of a projection; `merge` up to rounding."""
+    _, before = self.merge({**leaves, "ia3_scale": 1 / added["ia3_scale"]})
+    return before | added
+
+
+class ScaledOutput(_Scaled, nn.Module, kw_only=True):
   """A projection each of whose outputs is multiplied by a trained number."""
 
   @nn.compact
@@ -209,16 +221,8 @@ class ScaledOutput(Substitute, nn.Module, kw_only=True):
       leaves["bias"] = leaves["bias"] * scale_F
     return substitution.unextended(self), leaves
 
-  @nn.nowrap
-  def unmerge(
-    self, leaves: Mapping[str, Any], added: Mapping[str, Any]
-  ) -> dict[str, Any]:
-    """Takes the scales out of a projection; `merge` up to rounding."""
-    _, before = self.merge({**leaves, "ia3_scale": 1 / added["ia3_scale"]})
-    return before | added
 
-
-class ScaledInput(Substitute, nn.Module, kw_only=True):
+class ScaledInput(_Scaled, nn.Module, kw_only=True):
   """A projection each of whose inputs is multiplied by a trained number."""
 
   @nn.compact
@@ -241,14 +245,6 @@ class ScaledInput(Substitute, nn.Module, kw_only=True):
     scale_F = leaves.pop("ia3_scale")
     leaves["kernel"] = leaves["kernel"] * scale_F[..., None]
     return substitution.unextended(self), leaves
-
-  @nn.nowrap
-  def unmerge(
-    self, leaves: Mapping[str, Any], added: Mapping[str, Any]
-  ) -> dict[str, Any]:
-    """Takes the scales out of a projection; `merge` up to rounding."""
-    _, before = self.merge({**leaves, "ia3_scale": 1 / added["ia3_scale"]})
-    return before | added
 
 
 class Biased(Substitute, nn.Module, kw_only=True):

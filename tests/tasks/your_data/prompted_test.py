@@ -455,7 +455,7 @@ def test_choices_come_once_more_without_their_question(
     ([0, 3], b"Answer:", b"dry"),
   ]
   assert found[4]["idx"].tolist() == [1, 0]
-  # Training reads the right choices alone, as ever.
+  # Training reads the right choices alone.
   assert len(examples("prompted_test_ask", "train")) == 2
 
 

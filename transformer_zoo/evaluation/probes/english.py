@@ -153,7 +153,7 @@ def lexical() -> Iterator[Triple]:
 
 
 def sentiment() -> Iterator[Triple]:
-  """What somebody thinks who says so."""
+  """Whether somebody who says a sentence likes the thing."""
   good = (
     "wonderful excellent brilliant delightful charming superb lovely great "
     "beautiful perfect"
