@@ -87,6 +87,14 @@ _GPT_NEO = {
   "attention_types": [[["global", "local"], 1], [["global"], 1]],
   "window_size": 5,
 }
+_BLOOM = {
+  **_IDS,
+  "model_type": "bloom",
+  "hidden_size": 24,
+  "n_layer": 3,
+  # No power of two: ALiBi's slopes are of two series.
+  "n_head": 6,
+}
 _LLAMA = {
   **_IDS,
   "model_type": "llama",
@@ -162,6 +170,13 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "activation_function": "relu",
     "attention_types": [[["local"], 3]],
     "window_size": 2,
+    "tie_word_embeddings": False,
+  },
+  "bloom": _BLOOM,
+  "bloom_untied": {
+    **_BLOOM,
+    "n_head": 3,
+    "layer_norm_epsilon": 1e-3,
     "tie_word_embeddings": False,
   },
   "llama": _LLAMA,

@@ -164,6 +164,7 @@ UNTIED = [
   ("gpt_1", "transformer.tokens_embed.weight"),
   ("gpt_2", "transformer.wte.weight"),
   ("gpt_neo", "transformer.wte.weight"),
+  ("bloom", "transformer.word_embeddings.weight"),
   ("llama", "model.embed_tokens.weight"),
 ]
 

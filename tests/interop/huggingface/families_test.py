@@ -1,5 +1,7 @@
 """Families: every parameter has its tensor, and nothing is passed over."""
 
+import re
+
 from flax import traverse_util
 import numpy as np
 import pytest
@@ -60,6 +62,58 @@ def test_published_gpt_neo():
   assert not stack.layer.self_attention.key.use_bias
   assert stack.layer.self_attention.out.use_bias
   assert stack.layer.mlp.d_ff == 8192
+
+
+def test_published_bloom():
+  """Of bloom-560m, as it lies on the hub."""
+  model = families.build(published.BLOOM)
+  assert (model.pad_id, model.token_embedder.num_embeddings) == (3, 250880)
+  stack = model.decoder.stack
+  assert stack.position_embedder is None
+  assert stack.position_bias.num_heads == 16
+  assert stack.input_norm is not None
+  assert (stack.num_layers, stack.layer.mlp.d_ff) == (24, 4096)
+  assert stack.layer.dropout.rate == stack.dropout.rate == 0.0
+
+
+@pytest.mark.parametrize(
+  ("binding", "said"),
+  [
+    (
+      "MLP_DIM=40",
+      "bloom models have feed-forward networks of four times hidden_size, 96 "
+      "and not 40; set MLP_DIM to it",
+    ),
+    (
+      "HEAD_DIM=7",
+      "bloom models have heads that divide hidden_size; set HEAD_DIM to "
+      "EMBED_DIM / NUM_HEADS",
+    ),
+  ],
+)
+def test_a_shape_that_bloom_has_not(binding, said):
+  config = families.CONFIGS["bloom"]
+  architecture = family_of(config).architecture(config)
+  model = zoo_config.build(
+    "MODEL", architecture.gin_files, [*architecture.as_overrides(), binding]
+  )
+  with pytest.raises(UserError, match=f"^{re.escape(said)}$"):
+    family_of(config).config(model)
+
+
+@pytest.mark.parametrize(
+  "change",
+  [
+    {"apply_residual_connection_post_layernorm": True},
+    {"n_inner": 36},
+    {"slow_but_exact": True},
+    {"alibi": False},
+  ],
+)
+def test_what_bloom_has_not_is_refused_by_name(change):
+  (name,) = change
+  with pytest.raises(UserError, match=name):
+    families.build({**families.CONFIGS["bloom"], **change})
 
 
 def test_published_llama_3():
@@ -231,6 +285,11 @@ def of_neo_with_buffers(tensors):
   }
 
 
+def of_bare_bloom(tensors):
+  """As published: without the prefix, and without a head."""
+  return {n.removeprefix("transformer."): t for n, t in tensors.items()}
+
+
 def of_llama_with_frequencies(tensors):
   waves = Tensor.of(np.ones(2, np.float32))
   return {**tensors, "model.layers.0.self_attn.rotary_emb.inv_freq": waves}
@@ -260,6 +319,7 @@ def of_marian_with_two_tables(tensors):
     ("gpt_1", of_bare_gpt),
     ("gpt_2", of_bare_gpt),
     ("gpt_neo", of_neo_with_buffers),
+    ("bloom", of_bare_bloom),
     ("llama", of_llama_with_frequencies),
     ("marian", of_marian_four_times),
     ("marian_two_vocabularies", of_marian_with_two_tables),

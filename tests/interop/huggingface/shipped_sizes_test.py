@@ -90,6 +90,14 @@ PUBLISHED = {
     "tie_word_embeddings": False,
     "vocab_size": 50400,
   },
+  ("bloom", "bloom_176b"): {
+    "model_type": "bloom",
+    "layer_norm_epsilon": 1e-05,
+    "n_embed": 14336,
+    "n_layer": 70,
+    "num_attention_heads": 112,
+    "vocab_size": 250880,
+  },
   ("llama", "llama_7b"): {  # the second version
     "model_type": "llama",
     "hidden_act": "silu",

@@ -10,30 +10,13 @@ import numpy as np
 import transformers
 
 from tests import tiny_models
+from transformer_zoo.interop.tensors.links import HeadByHead
 from transformer_zoo.interop.tensors.links import SideBySide
 
 D, V, LAYERS = (
   tiny_models.TINY[name]
   for name in ("EMBED_DIM", "VOCAB_SIZE", "NUM_DECODER_LAYERS")
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class HeadByHead:
-  """Query, key and value of a head, then those of the next, as (out, in)."""
-
-  heads: int
-
-  def join(self, ours):
-    by_head = [
-      part.T.reshape(self.heads, -1, *part.T.shape[1:]) for part in ours
-    ]
-    joined = np.stack(by_head, axis=1)
-    return joined.reshape(-1, *joined.shape[3:])
-
-  def split(self, theirs):
-    by_head = theirs.reshape(self.heads, 3, -1, *theirs.shape[1:])
-    return [by_head[:, i].reshape(-1, *theirs.shape[1:]).T for i in range(3)]
 
 
 @dataclasses.dataclass(frozen=True)

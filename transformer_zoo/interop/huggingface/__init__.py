@@ -20,6 +20,7 @@ from transformer_zoo.interop.huggingface import modernbert
 from transformer_zoo.interop.huggingface import mpnet
 from transformer_zoo.interop.huggingface import t5
 from transformer_zoo.interop.huggingface import xlnet
+from transformer_zoo.interop.huggingface.bloom import Bloom
 from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.interop.huggingface.gpt import Gpt1
 from transformer_zoo.interop.huggingface.gpt import Gpt2
@@ -35,6 +36,7 @@ FAMILIES: tuple[Family, ...] = (
   Gpt2(),
   GptJ(),
   GptNeo(),
+  Bloom(),
   *llama.FAMILIES,
   *bert.FAMILIES,
   *deberta.FAMILIES,

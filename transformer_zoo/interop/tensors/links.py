@@ -98,6 +98,35 @@ class SideBySide:
 
 
 @dataclasses.dataclass(frozen=True)
+class HeadByHead:
+  """Several of ours in one of theirs, those of a head together, as (out, in).
+
+  The rows of the first head of each of ours come first, then those of the
+  second head of each; biases likewise.
+
+  Attributes:
+    heads: The number of heads.
+    number: The number of our tensors.
+  """
+
+  heads: int
+  number: int = 3
+
+  def split(self, theirs):
+    by_head = theirs.reshape(self.heads, self.number, -1, *theirs.shape[1:])
+    return [
+      by_head[:, i].reshape(-1, *theirs.shape[1:]).T for i in range(self.number)
+    ]
+
+  def join(self, ours):
+    by_head = [
+      part.T.reshape(self.heads, -1, *part.T.shape[1:]) for part in ours
+    ]
+    joined = np.stack(by_head, axis=1)
+    return joined.reshape(-1, *joined.shape[3:])
+
+
+@dataclasses.dataclass(frozen=True)
 class Link:
   """One tensor of theirs and our parameters in it.
 
