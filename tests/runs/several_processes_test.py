@@ -99,6 +99,12 @@ for path in PATHS:
   print("placed", path)
 """
 
+# Models of two layers a stack, of which each of two processes has one.
+STAGED = {
+  "t5": ([], ["NUM_ENCODER_LAYERS=2", "NUM_DECODER_LAYERS=2"]),
+  "prefix_lm": (["architectures/prefix_lm.gin"], ["NUM_DECODER_LAYERS=2"]),
+}
+
 
 @pytest.fixture(scope="module")
 def initial(tmp_path_factory):
@@ -301,3 +307,92 @@ def test_answers_of_two_processes_are_those_of_one(zoo, two, tmp_path):
     )
     assert mine == expected
   assert not (folder / "answers.jsonl.journal").exists()
+
+
+@pytest.fixture(scope="module")
+def staged(gin_file, tmp_path_factory):
+  """Returns a function that makes the commands of a run with LoRA."""
+  root = tmp_path_factory.mktemp("staged")
+
+  def of(name, where, *files):
+    files_of_model, sizes = STAGED[name]
+    folder = root / where / name
+    files = [gin_file, *files_of_model, "peft/lora.gin", *files]
+    bound = [
+      *sizes,
+      "VOCAB_SIZE=64",
+      "SCAN_LAYERS=True",
+      "DROPOUT_RATE=0.0",
+      f"TRAIN_STEPS={STEPS}",
+      f"CHECKPOINT_PERIOD={STEPS}",
+      f"EVAL_PERIOD={STEPS}",
+      "LOG_PERIOD=1",
+      f"MODEL_DIR={str(folder)!r}",
+    ]
+    words = [f"--gin_file={file}" for file in files]
+    words += [f"--gin.{text}" for text in bound]
+    of_run = f"--checkpoint={folder}"
+    answers = f"--output={folder / 'answers.jsonl'}"
+    return folder, (
+      ["train", *words],
+      ["evaluate", of_run, "--mixture=unscored"],
+      ["infer", of_run, answers, *TEXTS],
+    )
+
+  return of
+
+
+@pytest.fixture(scope="module")
+def over_stages(staged):
+  """The folders of runs of two processes, and what the first one prints."""
+  stages = "partitioning/pipeline.gin"
+  made = {name: staged(name, "two", stages) for name in STAGED}
+  commands = [words for _, of_run in made.values() for words in of_run]
+  body = "for words in COMMANDS:\n  dispatch(words)\n"
+  ends = several_processes.ends(2, body, COMMANDS=commands)
+  assert [code for code, *_ in ends] == [0, 0], ends
+  return {name: folder for name, (folder, _) in made.items()}, ends
+
+
+def close(mine, expected):
+  """Compares what may be summed in another order."""
+  assert mine.keys() == expected.keys()
+  for name, value in mine.items():
+    if isinstance(value, float | np.ndarray):
+      np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-6)
+    else:
+      assert value == expected[name]
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_layers_on_two_processes_are_those_of_one(
+  name, zoo, staged, over_stages
+):
+  folders, ((_, output, _), _) = over_stages
+  two = folders[name]
+  one, commands = staged(name, "one")
+  printed = []
+  for words in commands:
+    code, text, error = zoo(*words)
+    assert code == 0, error
+    printed.append(text)
+    gin.clear_config()
+  assert output.count("mesh 2 stage x 1 data x 1 fsdp x 1 model") == len(STAGED)
+  assert "every device has all parameters" not in output
+  for file in ("metrics.jsonl", "answers.jsonl"):
+    for pair in zip(lines(two / file), lines(one / file), strict=True):
+      close(*pair)
+  mine, expected = (
+    params(run / "checkpoints" / str(STEPS)) for run in (two, one)
+  )
+  close(mine, expected)
+  trained = [key for key in mine if key.endswith("lora_b")]
+  assert trained and all(np.abs(mine[key]).max() > 1e-3 for key in trained)
+  evaluated = [
+    report
+    for report in map(json.loads, re.findall(r"(?ms)^{$.*?^}$", output))
+    if report["checkpoint"].startswith(str(two))
+  ]
+  (mine,), expected = evaluated, json.loads(printed[1])
+  close(mine["loss"], expected["loss"])
+  close(mine["token_accuracy"], expected["token_accuracy"])

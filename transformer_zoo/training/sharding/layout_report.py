@@ -84,7 +84,7 @@ def _mesh(mesh: jax.sharding.Mesh, num_slices: int) -> Iterator[str]:
 def _whole(program: "TrainProgram") -> Iterator[str]:
   """The large parameters that nothing shares out."""
   shape = program.mesh.shape
-  if shape["fsdp"] * shape["model"] == 1:
+  if all(size == 1 for axis, size in shape.items() if axis != "data"):
     if program.mesh.size > 1:
       yield "every device has all parameters: all axes but data are of size 1"
     return
