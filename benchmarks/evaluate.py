@@ -19,7 +19,7 @@ import shapes
 
 from transformer_zoo.data.prepare import preparation
 from transformer_zoo.data.prepare import registration
-from transformer_zoo.runs import scoring
+from transformer_zoo.runs.answers import scoring
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 
 

@@ -26,7 +26,7 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.t5x import checkpoints as t5x_checkpoints
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs.initial_checkpoint import InitialCheckpoint
+from transformer_zoo.runs.loading.initial_checkpoint import InitialCheckpoint
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
 from transformer_zoo.training.sharding import partitioning as partitioning_lib

@@ -14,7 +14,7 @@ from transformer_zoo.data.features import converters
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs import scoring
+from transformer_zoo.runs.answers import scoring
 
 EOS = 1
 LENGTH = 8

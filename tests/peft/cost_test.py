@@ -13,7 +13,7 @@ from transformer_zoo import config
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.peft import substitution
 from transformer_zoo.peft.trainable import ALL
-from transformer_zoo.runs import bases
+from transformer_zoo.runs.loading import bases
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training import step as step_lib
 from transformer_zoo.training.optimizers import schedules

@@ -21,7 +21,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.peft import merging
 from transformer_zoo.peft import projections
 from transformer_zoo.peft import substitution
-from transformer_zoo.runs import scoring
+from transformer_zoo.runs.answers import scoring
 from transformer_zoo.training import state as state_lib
 
 MODELS = {

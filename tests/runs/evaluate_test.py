@@ -18,8 +18,8 @@ from transformer_zoo.decoding import generate as generate_lib
 from transformer_zoo.evaluation import journal
 from transformer_zoo.evaluation import submission
 from transformer_zoo.interop.conversion import converted_run
-from transformer_zoo.runs import checkpoint_sources
 from transformer_zoo.runs import evaluate as evaluate_lib
+from transformer_zoo.runs.loading import checkpoint_sources
 from transformer_zoo.studies.statistics import predictions
 from transformer_zoo.training.checkpoints import reading
 

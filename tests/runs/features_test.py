@@ -20,7 +20,7 @@ from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.interop.tensors import orbax_checkpoints
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs import checkpoint_sources
+from transformer_zoo.runs.loading import checkpoint_sources
 from transformer_zoo.training import state as state_lib
 
 TAGS = ["O", "B-COLOUR", "B-THING"]

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from transformer_zoo.runs import answering
-from transformer_zoo.runs import checkpoint_sources
-from transformer_zoo.runs import restoration
+from transformer_zoo.runs.answers import answering
+from transformer_zoo.runs.loading import checkpoint_sources
+from transformer_zoo.runs.loading import restoration
 
 TEXTS = ["red car sees house", "blue boat likes", "green", "house sees green"]
 MANY = [f"{text} {other}" for text in TEXTS for other in TEXTS]

@@ -17,9 +17,9 @@ from tests.object_stores import there
 from tests.object_stores import Unreliable
 from tests.object_stores import write
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs import checkpoint_sources
 from transformer_zoo.runs import remote
 from transformer_zoo.runs import run_folder
+from transformer_zoo.runs.loading import checkpoint_sources
 from transformer_zoo.training.checkpoints.retention import Checkpointing
 
 URL = "unreliable://run"

@@ -15,9 +15,9 @@ from transformer_zoo.interop.tensors import orbax_checkpoints
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.peft import trainable
 from transformer_zoo.peft.trainable import GradualUnfreezing
-from transformer_zoo.runs import checkpoint_sources
-from transformer_zoo.runs import restoration
-from transformer_zoo.runs.initial_checkpoint import InitialCheckpoint
+from transformer_zoo.runs.loading import checkpoint_sources
+from transformer_zoo.runs.loading import restoration
+from transformer_zoo.runs.loading.initial_checkpoint import InitialCheckpoint
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adafactor import adafactor
 from transformer_zoo.training.state import TrainState

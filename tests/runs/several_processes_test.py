@@ -11,8 +11,8 @@ import pytest
 
 from tests import several_processes
 from tests import tiny_t5
-from tests.runs.initial_checkpoint_test import SIZES
-from tests.runs.initial_checkpoint_test import tensors_of
+from tests.runs.loading.initial_checkpoint_test import SIZES
+from tests.runs.loading.initial_checkpoint_test import tensors_of
 from transformer_zoo.cli import main as cli
 from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.t5x import checkpoints
@@ -84,7 +84,7 @@ PLACED = """
 import jax
 import numpy as np
 from tests import tiny_t5
-from transformer_zoo.runs import restoration
+from transformer_zoo.runs.loading import restoration
 from transformer_zoo.training.sharding.partitioning import Partitioning
 model = tiny_t5.build("t5_1_1", **SIZES)
 expected = tiny_t5.random_parameters(model)

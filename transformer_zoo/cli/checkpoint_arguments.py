@@ -72,7 +72,7 @@ def of_each_adapter(
       "--adapter goes over one base, and --checkpoint names "
       f"{len(arguments.checkpoint)}"
     )
-  from transformer_zoo.runs import bases
+  from transformer_zoo.runs.loading import bases
 
   paths = {}
   for text in arguments.adapter:
@@ -175,7 +175,7 @@ def configuration(arguments: argparse.Namespace, kind: str) -> Configuration:
     )
   found = _described_by(checkpoint, kind)
   if found is None:
-    from transformer_zoo.runs import checkpoint_sources
+    from transformer_zoo.runs.loading import checkpoint_sources
 
     checkpoint_sources.locate(checkpoint)  # A folder of runs is none.
     raise UserError(

@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> None:
     if getattr(arguments, name) is None:
       word = "PROMPT" if name == "prompt" else f"--{name}"
       raise UserError(f"--{asked} needs {word}; add it")
-  from transformer_zoo.runs import editing
+  from transformer_zoo.runs.analysis import editing
 
   memory = editing.open_memory(
     arguments.checkpoint,
@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _written(arguments, asked) -> dict:
-  from transformer_zoo.runs import editing
+  from transformer_zoo.runs.analysis import editing
 
   if arguments.output is None:
     raise UserError(f"--{asked} needs --output, a folder that does not exist")
@@ -129,7 +129,7 @@ def _made(arguments, memory) -> dict:
   from transformer_zoo.editing import facts
   from transformer_zoo.editing import rome
   from transformer_zoo.editing import scores
-  from transformer_zoo.runs import editing
+  from transformer_zoo.runs.analysis import editing
 
   fact = facts.of_words(arguments.prompt, arguments.subject, arguments.target)
   settings = rome.Settings(

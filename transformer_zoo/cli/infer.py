@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _infer(arguments: argparse.Namespace) -> None:
-  from transformer_zoo.runs import example_files
+  from transformer_zoo.runs.answers import example_files
 
   examples = example_files.chosen(
     arguments.inputs,

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
   """Asks every checkpoint and prints the table."""
   from transformer_zoo.evaluation.probes import questions
   from transformer_zoo.runs import inputs
-  from transformer_zoo.runs import probing
+  from transformer_zoo.runs.analysis import probing
 
   inputs.check_at_least(1, batch_size=arguments.batch_size)
   kinds = arguments.kinds.split(",") if arguments.kinds else questions.KINDS

@@ -3,4 +3,5 @@
 Imports every room but `studies`, `forecast`'s reports and `cli`. Begin with
 `settings.py`, the one definition of a training run, and `train.py`; then read
 `evaluate.py` and `infer.py`. `run_folder.py` describes the folder of a run.
+Rooms: `answers/`, `loading/`, `analysis/`.
 """

@@ -27,14 +27,14 @@ from transformer_zoo.evaluation import submission
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.evaluation.evaluator import TaskResult
 from transformer_zoo.evaluation.journal import Journal
-from transformer_zoo.runs import ensembles
 from transformer_zoo.runs import evaluation_report
 from transformer_zoo.runs import fingerprint
 from transformer_zoo.runs import inputs
-from transformer_zoo.runs import restoration
 from transformer_zoo.runs import run_folder
-from transformer_zoo.runs import scoring
-from transformer_zoo.runs.ensembles import Checkpoint
+from transformer_zoo.runs.answers import scoring
+from transformer_zoo.runs.loading import ensembles
+from transformer_zoo.runs.loading import restoration
+from transformer_zoo.runs.loading.ensembles import Checkpoint
 from transformer_zoo.training.checkpoints import reading
 from transformer_zoo.training.monitoring.progress import Progress
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
@@ -134,7 +134,7 @@ def evaluate(
     else [ensembles.locate(checkpoint_path)]
   )
   if average is not None:
-    from transformer_zoo.runs import averaging
+    from transformer_zoo.runs.loading import averaging
 
     found = [tuple(averaging.last_steps(checkpoint_path, average))]
   mesh = partitioning.mesh()

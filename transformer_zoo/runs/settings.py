@@ -31,7 +31,7 @@ from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.peft import trainable as trainable_lib
 from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.runs import inputs
-from transformer_zoo.runs.initial_checkpoint import InitialCheckpoint
+from transformer_zoo.runs.loading.initial_checkpoint import InitialCheckpoint
 from transformer_zoo.training import loop
 from transformer_zoo.training.checkpoints.retention import Checkpointing
 from transformer_zoo.training.checkpoints.retention import KEEP_NEWEST_AND_BEST

@@ -22,8 +22,8 @@ from transformer_zoo.processes import distributed
 from transformer_zoo.runs import inputs
 from transformer_zoo.runs import reuse
 from transformer_zoo.runs import run_folder
-from transformer_zoo.runs import scoring
 from transformer_zoo.runs import settings
+from transformer_zoo.runs.answers import scoring
 from transformer_zoo.training import loop
 from transformer_zoo.training.checkpoints.retention import Checkpointing
 from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
@@ -99,7 +99,7 @@ def train(run: settings.Run) -> str:
     checkpoint_folder = checkpointing.folder_of(folder)
     base, of_checkpoint = None, {}
     if start.path and _saves_a_part(program, folder, checkpoint_folder):
-      from transformer_zoo.runs import bases
+      from transformer_zoo.runs.loading import bases
 
       initial = _open_initial(run, program, mixture)
       base = bases.Base.of(initial.source, initial.assignment)
@@ -235,7 +235,7 @@ def _saves_a_part(
   counts = program.parameter_counts
   if counts["trained_parameters"] == counts["parameters"]:
     return False
-  from transformer_zoo.runs import bases
+  from transformer_zoo.runs.loading import bases
 
   begun = any(pathlib.Path(checkpoints).glob("*/state"))
   return (folder / bases.FILE).is_file() or not begun

@@ -21,7 +21,7 @@ from transformer_zoo.interop.conversion.convert import convert
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs.initial_checkpoint import InitialCheckpoint
+from transformer_zoo.runs.loading.initial_checkpoint import InitialCheckpoint
 from transformer_zoo.training import state
 
 CHAT = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")

@@ -17,8 +17,8 @@ from transformer_zoo.interop.conversion.convert import convert
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs import checkpoint_sources
 from transformer_zoo.runs import inputs
+from transformer_zoo.runs.loading import checkpoint_sources
 
 MINIATURE = pathlib.Path(__file__).parents[3] / "tasks/miniature"
 

@@ -11,8 +11,8 @@ from tests.golden import families
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs import checkpoint_sources
-from transformer_zoo.runs.initial_checkpoint import InitialCheckpoint
+from transformer_zoo.runs.loading import checkpoint_sources
+from transformer_zoo.runs.loading.initial_checkpoint import InitialCheckpoint
 from transformer_zoo.training import state
 
 SIZES = {"HEAD_DIM": 6}

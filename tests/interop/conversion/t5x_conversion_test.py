@@ -14,7 +14,7 @@ from transformer_zoo.interop.conversion.convert import convert
 from transformer_zoo.interop.t5x import adafactor
 from transformer_zoo.interop.t5x import checkpoints
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs import checkpoint_sources
+from transformer_zoo.runs.loading import checkpoint_sources
 
 VOCABULARY = pathlib.Path(__file__).parents[3] / "tasks/miniature"
 MODEL = {

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
   )
   from transformer_zoo import config
   from transformer_zoo.data.features import converters
-  from transformer_zoo.runs import attention_page
+  from transformer_zoo.runs.analysis import attention_page
 
   if isinstance(config.value("CONVERTER"), converters.Encoder):
     example = {"inputs": arguments.text}

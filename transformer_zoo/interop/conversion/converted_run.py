@@ -27,8 +27,8 @@ from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.tensors import orbax_checkpoints
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.parameter_names import Parameter
-from transformer_zoo.runs import bases
 from transformer_zoo.runs import run_folder
+from transformer_zoo.runs.loading import bases
 from transformer_zoo.training import state
 from transformer_zoo.training.checkpoints import checksums
 from transformer_zoo.training.checkpoints import reading
@@ -63,7 +63,7 @@ class Run:
     """
     found = orbax_checkpoints.parameters(self.leaves)
     if (base := bases.Base.of_run(self.folder)) is not None:
-      from transformer_zoo.runs import checkpoint_sources
+      from transformer_zoo.runs.loading import checkpoint_sources
 
       found = base.tensors(self.folder, checkpoint_sources.open_source) | found
     shapes = shapes_of(self.model)

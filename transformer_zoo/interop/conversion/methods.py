@@ -23,7 +23,7 @@ from transformer_zoo.interop.tensors import orbax_checkpoints
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.peft import merging
 from transformer_zoo.peft import substitution
-from transformer_zoo.runs import bases
+from transformer_zoo.runs.loading import bases
 from transformer_zoo.training.checkpoints import reading
 
 

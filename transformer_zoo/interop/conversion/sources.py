@@ -19,10 +19,10 @@ from transformer_zoo.interop.tensors import assignment
 from transformer_zoo.interop.tensors import orbax_checkpoints
 from transformer_zoo.interop.tensors.lazy_tensors import copy
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs import averaging
-from transformer_zoo.runs import checkpoint_sources
 from transformer_zoo.runs import remote
 from transformer_zoo.runs import run_folder
+from transformer_zoo.runs.loading import averaging
+from transformer_zoo.runs.loading import checkpoint_sources
 
 HUGGING_FACE, T5X, ZOO = "huggingface", "t5x", "zoo"
 PEFT = "peft"  # methods of fine-tuning alone

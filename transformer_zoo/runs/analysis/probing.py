@@ -21,8 +21,8 @@ import numpy as np
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.probes.questions import Question
-from transformer_zoo.runs import opened
-from transformer_zoo.runs.opened import Opened
+from transformer_zoo.runs.loading import opened
+from transformer_zoo.runs.loading.opened import Opened
 
 _NARROWEST = 16
 # The features of a row, and how many tokens are scored.

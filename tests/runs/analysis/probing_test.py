@@ -15,8 +15,8 @@ from transformer_zoo.evaluation.probes.questions import questions
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs import probing
-from transformer_zoo.runs.opened import Opened
+from transformer_zoo.runs.analysis import probing
+from transformer_zoo.runs.loading.opened import Opened
 
 BYTES = Vocabulary("bytes")
 ASKED = [

@@ -27,9 +27,9 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.scorers.interface import Scorer
-from transformer_zoo.runs import answering
-from transformer_zoo.runs import checkpoint_sources
-from transformer_zoo.runs import scoring
+from transformer_zoo.runs.answers import answering
+from transformer_zoo.runs.answers import scoring
+from transformer_zoo.runs.loading import checkpoint_sources
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 
 Example = Mapping[str, Any]

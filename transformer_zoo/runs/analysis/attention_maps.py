@@ -22,8 +22,8 @@ from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.attention.dot_product import REFERENCE
 from transformer_zoo.modules.stack import Stack
 from transformer_zoo.peft import substitution
-from transformer_zoo.runs import answering
-from transformer_zoo.runs import encoder_answers
+from transformer_zoo.runs.answers import answering
+from transformer_zoo.runs.answers import encoder_answers
 
 Example = Mapping[str, Any]
 

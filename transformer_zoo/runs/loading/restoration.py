@@ -31,9 +31,9 @@ from transformer_zoo.modules import comparison
 from transformer_zoo.parameter_names import Parameter
 from transformer_zoo.peft import substitution
 from transformer_zoo.processes import distributed
-from transformer_zoo.runs import checkpoint_sources
-from transformer_zoo.runs.checkpoint_sources import Source
-from transformer_zoo.runs.initial_checkpoint import InitialCheckpoint
+from transformer_zoo.runs.loading import checkpoint_sources
+from transformer_zoo.runs.loading.checkpoint_sources import Source
+from transformer_zoo.runs.loading.initial_checkpoint import InitialCheckpoint
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.checkpoints import reading
 from transformer_zoo.training.optimizers.adafactor import AdafactorState
@@ -533,7 +533,7 @@ def restore(
   sources = [*map(checkpoint_sources.open_source, checkpoint_paths)]
   source = sources[-1]
   if len(sources) > 1:
-    from transformer_zoo.runs import averaging
+    from transformer_zoo.runs.loading import averaging
 
     means = averaging.mean([each.tensors for each in sources])
     source = dataclasses.replace(source, tensors=means)

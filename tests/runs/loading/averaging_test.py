@@ -5,7 +5,7 @@ import pytest
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs import averaging
+from transformer_zoo.runs.loading import averaging
 
 
 def tensors(value, shape=(2, 3), name="a/kernel"):

@@ -20,7 +20,7 @@ from transformer_zoo.interop.conversion import convert
 from transformer_zoo.interop.conversion import sources
 from transformer_zoo.interop.conversion import target as conversion_target
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs import opened
+from transformer_zoo.runs.loading import opened
 
 
 def open_memory(

@@ -10,7 +10,7 @@ from tests import tiny_models
 from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.decoding.options import DecodingOptions
-from transformer_zoo.runs import answering
+from transformer_zoo.runs.answers import answering
 
 LENGTHS = {"inputs": 512, "targets": 128}
 GREEDY = DecodingOptions(max_length=128)

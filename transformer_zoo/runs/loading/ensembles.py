@@ -9,10 +9,10 @@ from flax import linen as nn
 from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import comparison
-from transformer_zoo.runs import checkpoint_sources
-from transformer_zoo.runs import restoration
-from transformer_zoo.runs import scoring
-from transformer_zoo.runs.checkpoint_sources import Source
+from transformer_zoo.runs.answers import scoring
+from transformer_zoo.runs.loading import checkpoint_sources
+from transformer_zoo.runs.loading import restoration
+from transformer_zoo.runs.loading.checkpoint_sources import Source
 
 # The checkpoint that is evaluated: one, or those of an ensemble's members.
 Checkpoint = tuple[pathlib.Path, ...]

@@ -9,8 +9,8 @@ import sentencepiece
 from tests import tiny_models
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs import restoration
-from transformer_zoo.runs.checkpoint_sources import Source
+from transformer_zoo.runs.loading import restoration
+from transformer_zoo.runs.loading.checkpoint_sources import Source
 from transformer_zoo.training import state
 from transformer_zoo.training.sharding import placement
 

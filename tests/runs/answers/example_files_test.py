@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs import example_files
+from transformer_zoo.runs.answers import example_files
 
 
 @pytest.fixture

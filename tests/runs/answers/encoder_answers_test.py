@@ -17,8 +17,8 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs import encoder_answers
-from transformer_zoo.runs.encoder_answers import HeadAnswers
+from transformer_zoo.runs.answers import encoder_answers
+from transformer_zoo.runs.answers.encoder_answers import HeadAnswers
 
 WORDS = (
   "[PAD] [UNK] [CLS] [SEP] [MASK] red blue green car boat house sees likes . a"

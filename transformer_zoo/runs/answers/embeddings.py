@@ -16,8 +16,8 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.mixes import LayerMix
-from transformer_zoo.runs import answering
-from transformer_zoo.runs import encoder_answers
+from transformer_zoo.runs.answers import answering
+from transformer_zoo.runs.answers import encoder_answers
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 
 Example = Mapping[str, Any]

@@ -17,7 +17,7 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs import scoring
+from transformer_zoo.runs.answers import scoring
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 
 Example = Mapping[str, Any]

@@ -23,9 +23,9 @@ from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.t5x import checkpoints as t5x_checkpoints
 from transformer_zoo.interop.tensors import orbax_checkpoints
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs import bases
 from transformer_zoo.runs import remote
 from transformer_zoo.runs import run_folder
+from transformer_zoo.runs.loading import bases
 from transformer_zoo.training.checkpoints import reading
 
 

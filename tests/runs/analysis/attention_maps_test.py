@@ -13,11 +13,11 @@ import pytest
 from tests import tiny_models
 from transformer_zoo.data.features import converters
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs import attention_page
-from transformer_zoo.runs import encoder_answers
-from transformer_zoo.runs.attention_maps import AttentionMap
-from transformer_zoo.runs.attention_maps import AttentionMaps
-from transformer_zoo.runs.attention_maps import AttentionReader
+from transformer_zoo.runs.analysis import attention_page
+from transformer_zoo.runs.analysis.attention_maps import AttentionMap
+from transformer_zoo.runs.analysis.attention_maps import AttentionMaps
+from transformer_zoo.runs.analysis.attention_maps import AttentionReader
+from transformer_zoo.runs.answers import encoder_answers
 
 
 def read(architecture, **macros):

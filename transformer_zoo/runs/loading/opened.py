@@ -14,8 +14,8 @@ from transformer_zoo.interop.conversion import generation_config
 from transformer_zoo.interop.conversion import sources
 from transformer_zoo.interop.conversion import tokenizer_files
 from transformer_zoo.interop.huggingface import directory
-from transformer_zoo.runs import checkpoint_sources
 from transformer_zoo.runs import inputs
+from transformer_zoo.runs.loading import checkpoint_sources
 
 
 @dataclasses.dataclass(frozen=True)

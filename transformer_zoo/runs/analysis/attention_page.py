@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 import numpy as np
 
-from transformer_zoo.runs.attention_maps import AttentionMap
+from transformer_zoo.runs.analysis.attention_maps import AttentionMap
 
 _PAGE = pathlib.Path(__file__).parent / "attention.html"
 

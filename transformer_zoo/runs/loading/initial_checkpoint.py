@@ -13,7 +13,7 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 
 if typing.TYPE_CHECKING:
-  from transformer_zoo.runs.restoration import Restoration
+  from transformer_zoo.runs.loading.restoration import Restoration
 
 
 @gin.register
@@ -126,7 +126,7 @@ class InitialCheckpoint:
       UserError: There is no checkpoint, or its parameters are not the model's.
     """
     # A run from scratch loads no reader of checkpoints.
-    from transformer_zoo.runs import restoration
+    from transformer_zoo.runs.loading import restoration
 
     return restoration.open_initial(
       self,

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs.initial_checkpoint import first_layers
+from transformer_zoo.runs.loading.initial_checkpoint import first_layers
 
 NAMES = (
   "encoder/layers_0/mlp/wi/kernel",

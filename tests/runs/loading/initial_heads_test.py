@@ -14,7 +14,7 @@ from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.tensors import orbax_checkpoints
 from transformer_zoo.interop.tensors import safetensors
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs.initial_checkpoint import InitialCheckpoint
+from transformer_zoo.runs.loading.initial_checkpoint import InitialCheckpoint
 from transformer_zoo.training import state as state_lib
 
 SIZES = {

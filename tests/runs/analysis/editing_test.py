@@ -15,7 +15,7 @@ from transformer_zoo.interop.conversion import sources
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs import editing
+from transformer_zoo.runs.analysis import editing
 
 PROMPT = "w7 w9 w11"
 
