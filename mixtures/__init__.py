@@ -7,3 +7,5 @@ from mixtures import miniature as _miniature  # noqa: F401
 from mixtures import real_small as _real_small  # noqa: F401
 from mixtures import super_glue as _super_glue  # noqa: F401
 from mixtures import supervised as _supervised  # noqa: F401
+from mixtures import t0 as _t0  # noqa: F401
+from mixtures import zero_shot as _zero_shot  # noqa: F401

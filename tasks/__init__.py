@@ -16,7 +16,6 @@ from tasks.benchmarks import hellaswag as _hellaswag  # noqa: F401
 from tasks.benchmarks import iwslt14 as _iwslt14  # noqa: F401
 from tasks.benchmarks import multi30k as _multi30k  # noqa: F401
 from tasks.benchmarks import natural_questions as _natural_questions  # noqa: F401
-from tasks.benchmarks import prompted as _prompted_benchmarks  # noqa: F401
 from tasks.benchmarks import race as _race  # noqa: F401
 from tasks.benchmarks import samsum as _samsum  # noqa: F401
 from tasks.benchmarks import sci_tail as _sci_tail  # noqa: F401
@@ -41,6 +40,10 @@ from tasks.miniature import corpus as _miniature_corpus  # noqa: F401
 from tasks.miniature import forms as _miniature_forms  # noqa: F401
 from tasks.miniature import supervised as _miniature_supervised  # noqa: F401
 from tasks.miniature.for_encoders import tasks as _for_encoders  # noqa: F401
+from tasks.prompts import few_shot_miniature as _few_shot_miniature  # noqa: F401
+from tasks.prompts import gpt as _prompts_of_gpt  # noqa: F401
+from tasks.prompts import miniature_suite as _miniature_prompts  # noqa: F401
+from tasks.prompts import t0 as _prompts_of_t0  # noqa: F401
 from tasks.your_data import few_shot as _few_shot
 from tasks.your_data import prompted as _prompted
 from tasks.your_data import rows as _rows

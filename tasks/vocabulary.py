@@ -4,6 +4,8 @@
 web text (`cc_all.32000` of the t5 package) and 100 sentinels.
 """
 
+from collections.abc import Mapping
+import dataclasses
 import os
 
 import seqio
@@ -180,6 +182,16 @@ def features(
   return {
     "inputs": seqio.Feature(FileVocabulary(*named), required=False),
     "targets": seqio.Feature(FileVocabulary(*named, of_targets=True)),
+  }
+
+
+def without_end(
+  features: Mapping[str, seqio.Feature],
+) -> dict[str, seqio.Feature]:
+  """Returns features whose texts do not end in EOS, for language models."""
+  return {
+    name: dataclasses.replace(feature, add_eos=False)
+    for name, feature in features.items()
   }
 
 

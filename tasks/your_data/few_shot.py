@@ -17,6 +17,7 @@ beginning: the question, which is at the end, stays. `zoo inspect task NAME
 """
 
 from collections.abc import Callable, Mapping, Sequence
+import dataclasses
 import functools
 from typing import Any
 
@@ -48,6 +49,7 @@ def register_few_shot(
   inputs_prefix: str = "",
   targets_prefix: str = "\nanswer: ",
   example_separator: str = "\n\n",
+  inputs_end: bool = True,
 ) -> seqio.Task:
   """Registers the few-shot form of a task.
 
@@ -65,6 +67,8 @@ def register_few_shot(
     inputs_prefix: The text before every inputs.
     targets_prefix: The text between inputs and targets, and at the end.
     example_separator: The text after the prompt and after every demonstration.
+    inputs_end: False where a language model continues the inputs, which then do
+      not end in EOS.
 
   Raises:
     UserError: there is no such task, or it has no text or no `train`; the name
@@ -86,6 +90,9 @@ def register_few_shot(
     raise UserError(f"seed={seed} is negative.")
   task = seqio.TaskRegistry.get(task_name)
   before, tokenized, after = _divide_at_tokenization(task)
+  features = dict(task.output_features)
+  if not inputs_end:
+    features["inputs"] = dataclasses.replace(features["inputs"], add_eos=False)
   step = FewShotStep(
     task,
     before,
@@ -99,7 +106,7 @@ def register_few_shot(
     name,
     source=task.source,
     preprocessors=[*before, step, *tokenized, FittingStep(), *after],
-    output_features=task.output_features,
+    output_features=features,
     postprocess_fn=task.postprocessor,
     metric_fns=task.metric_fns,
   )

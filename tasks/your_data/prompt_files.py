@@ -3,6 +3,7 @@ r"""Prompts: named templates of a data set, out of a YAML file.
     mixture: prompted_rte      # of all templates; may be left out
     label: label               # the field with the index of the right choice
     labels: [entailment, not_entailment]  # or with one of these words
+    joined: {steps: ", "}      # fields that are lists, and what joins them
     templates:
       prompted_rte_follows:
         input: |-
@@ -18,6 +19,8 @@ Everything is text, so that `no` need not be quoted. A template has `input` and
   the input as well;
 - or `target` alone, which is then generated freely.
 
+`labels` may have fields in them, or be one field with a list of each row's, as
+`"{choices.label}"`.
 `words` replaces values of fields: `words: {question: {cause: why, effect: and
 then}}`. `weight` beside `label` names a field with the weight of a row. `share`
 of a template is its rate in the mixture beside the others' 1, as FLAN mixes
@@ -42,7 +45,7 @@ from transformer_zoo.errors import UserError
 SHIPPED = pathlib.Path(__file__).parents[1] / "prompts"
 CHOICE = "choice"
 _template = functools.cache(Template)
-_FILE_KEYS = ("label", "labels", "mixture", "templates", "weight")
+_FILE_KEYS = ("joined", "label", "labels", "mixture", "templates", "weight")
 _TEMPLATE_KEYS = ("choices", "input", "share", "target", "words")
 
 
@@ -58,10 +61,12 @@ class Prompt:
       of each row's own; empty if the target is generated freely.
     words: field -> value -> what stands for it.
     label: the field with the right choice, or several.
-    labels: words that it may have in place of an index.
+    labels: words that it may have in place of an index, perhaps with fields, or
+      one field with the list of each row's own.
     weight: the field with the weight, if any.
     may_be_empty: The fields of a user's rows that may have no text.
     share: The rate of the template in the mixture of its file.
+    joined: field -> what joins the elements of its list.
   """
 
   name: str
@@ -74,6 +79,7 @@ class Prompt:
   weight: str | None
   may_be_empty: tuple[str, ...] = ()
   share: float = 1.0
+  joined: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
   @property
   def of_rows(self) -> bool:
@@ -86,8 +92,14 @@ class Prompt:
     texts = (self.input, self.target, *self.choices)
     used = [field for text in texts for field in Template(text).fields]
     used += [self.label] if self.choices else []
+    used += [f for label in self.labels for f in _template(label).fields]
     used += [self.weight] if self.weight else []
     return tuple(dict.fromkeys(field for field in used if field != CHOICE))
+
+  @property
+  def _has_own_labels(self) -> bool:
+    """True if each row has a list of labels of its own."""
+    return len(self.labels) == 1 and Template(self.labels[0]).is_field
 
   def right_examples(
     self, row: Mapping[str, Any], may_be_empty: bool = False
@@ -136,8 +148,11 @@ class Prompt:
       }
 
   def _replaced(self, row: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the fields that have other words."""
-    replaced = {}
+    """Returns the fields that have other words, and joined lists."""
+    replaced = {
+      field: separator.join(templates.read_list(row, field))
+      for field, separator in self.joined.items()
+    }
     for field, words in self.words.items():
       value = templates.read_field(row, field)
       if value not in words:
@@ -161,9 +176,14 @@ class Prompt:
 
   def _right(self, row: Mapping[str, Any], choices: Sequence[str]) -> set[int]:
     """Returns the indices of the right choices; none if -1 hides them."""
-    words = choices if self.of_rows else self.labels
-    # A number is the text of a choice where choices are numbers.
-    by_index = not (self.of_rows and any(c.isdecimal() for c in choices))
+    if self._has_own_labels:
+      words = templates.read_list(row, _template(self.labels[0]).fields[0])
+    elif self.labels:
+      words = [_template(label).fill(row) for label in self.labels]
+    else:
+      words = choices if self.of_rows else []
+    # A number is the text of a choice or of a label where these are numbers.
+    by_index = not (self.of_rows and any(w.isdecimal() for w in words))
     right = set()
     for value in templates.read_list(row, self.label):
       if value in words:
@@ -193,6 +213,12 @@ class PromptFile:
   prompts: tuple[Prompt, ...]
 
 
+@functools.cache
+def shipped() -> Mapping[str, pathlib.Path]:
+  """Returns the files of `tasks/prompts` by name, whatever their folder."""
+  return {path.name: path for path in sorted(SHIPPED.rglob("*.yaml"))}
+
+
 def read(path: str) -> PromptFile:
   """Returns the templates of a YAML file.
 
@@ -203,15 +229,14 @@ def read(path: str) -> PromptFile:
     UserError: there is no such file, or it is written otherwise.
   """
   file = pathlib.Path(path)
-  if not file.is_file() and (SHIPPED / path).is_file():
-    file = SHIPPED / path
+  if not file.is_file():
+    file = shipped().get(path, file)
   try:
     content = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)
   except (OSError, UnicodeDecodeError) as error:
-    shipped = [found.name for found in SHIPPED.glob("*.yaml")]
     raise UserError(
       f"The prompt file {path!r} cannot be read"
-      + (nearest(path, shipped) if not file.exists() else f": {error}")
+      + (nearest(path, shipped()) if not file.exists() else f": {error}")
     ) from error
   except yaml.YAMLError as error:
     mark = getattr(error, "problem_mark", None)
@@ -270,7 +295,14 @@ def _prompt(
     )
   target = template.get("target", f"{{{CHOICE}}}")
   labels = file.get("labels", [])
-  if choices and labels and not of_rows and len(labels) != len(choices):
+  if isinstance(labels, str):
+    if not Template(labels, "labels").is_field:
+      raise UserError(
+        f"labels: of the prompt file {path!r} is {labels!r}; give a list, or "
+        "one field with the list of each row."
+      )
+    labels = [labels]
+  elif choices and labels and not of_rows and len(labels) != len(choices):
     raise UserError(
       f"{where} has {len(choices)} choices, the file has {len(labels)} labels."
     )
@@ -283,7 +315,7 @@ def _prompt(
   )
   for field, values in words.items():
     _mapping(values, f"words: {field}: of the template {name!r}")
-  return Prompt(
+  prompt = Prompt(
     name=name,
     input=template["input"],
     target=target,
@@ -294,6 +326,13 @@ def _prompt(
     weight=file.get("weight"),
     share=_share(template.get("share", "1"), where),
   )
+  joined = _mapping(
+    file.get("joined", {}), f"joined: of the prompt file {path!r}"
+  )
+  joined = {
+    field: text for field, text in joined.items() if field in prompt.fields
+  }
+  return dataclasses.replace(prompt, joined=joined)
 
 
 def _share(text: Any, where: str) -> float:

@@ -56,6 +56,7 @@ class PromptedDataSource(seqio.DataSource):
     rows: RowFiles | seqio.DataSource,
     prompt: Prompt,
     unconditional: str = "",
+    template_of: str | None = None,
   ):
     """Says which rows and which template.
 
@@ -64,7 +65,10 @@ class PromptedDataSource(seqio.DataSource):
         numbers are the fields.
       prompt: the template.
       unconditional: As in `register_prompts`.
+      template_of: The name of the set of which this is one template of several;
+        None for a template alone.
     """
+    self.template_of = template_of
     self._rows = rows
     self._prompt = prompt
     self._unconditional = unconditional
@@ -87,6 +91,16 @@ class PromptedDataSource(seqio.DataSource):
   @property
   def supports_arbitrary_sharding(self) -> bool:
     return False
+
+  @property
+  def exists(self) -> bool:
+    """Whether files of every split, or the source's data, are found."""
+    if not self._of_files:
+      return getattr(self._rows, "exists", True)
+    try:
+      return all(map(self.list_shards, self._of_files))
+    except UserError:
+      return False
 
   def list_shards(self, split: str) -> list[str]:
     return self._source(split).list_shards(split)
@@ -189,6 +203,7 @@ def register_prompts(
   path: str,
   rows: RowFiles | seqio.DataSource,
   *,
+  suffix: str = "",
   length_normalized: bool = False,
   unconditional: str = "",
   metrics: Metrics = (),
@@ -201,6 +216,8 @@ def register_prompts(
   Args:
     path: a YAML file, or the name of one in `tasks/prompts`.
     rows: files of the user's, or a SeqIO source.
+    suffix: The end of the names of the tasks and of the mixture, where one file
+      has the templates of several sets.
     length_normalized: divide the log-likelihood of a choice by its number of
       tokens before choices are compared.
     unconditional: inputs without a row, as "Answer:"; the log-likelihood of a
@@ -218,10 +235,12 @@ def register_prompts(
     UserError: the file is not there or not as it should be, or a name is taken.
   """
   file = prompt_files.read(path)
+  mixture = file.mixture and file.mixture + suffix
   tasks = [
     _register(
-      prompt,
+      dataclasses.replace(prompt, name=prompt.name + suffix),
       rows,
+      mixture,
       length_normalized,
       unconditional,
       metrics,
@@ -229,11 +248,11 @@ def register_prompts(
     )
     for prompt in file.prompts
   ]
-  if file.mixture:
+  if mixture:
     try:
       # Each task has all rows, so that equal rates are proportional ones.
       seqio.MixtureRegistry.add(
-        file.mixture,
+        mixture,
         [
           (task.name, prompt.share)
           for task, prompt in zip(tasks, file.prompts, strict=True)
@@ -241,7 +260,7 @@ def register_prompts(
       )
     except ValueError as error:
       raise UserError(
-        f"The mixture {file.mixture!r} of the prompt file {path!r} cannot be "
+        f"The mixture {mixture!r} of the prompt file {path!r} cannot be "
         f"registered: {error}"
       ) from error
   return tasks
@@ -250,6 +269,7 @@ def register_prompts(
 def _register(
   prompt: Prompt,
   rows: RowFiles | seqio.DataSource,
+  template_of: str | None,
   length_normalized: bool,
   unconditional: str,
   metrics: Metrics,
@@ -268,7 +288,7 @@ def _register(
     functions, post_processing, _ = scoring_by_name.scoring(metrics, None)
   return add_task(
     prompt.name,
-    PromptedDataSource(rows, prompt, unconditional),
+    PromptedDataSource(rows, prompt, unconditional, template_of),
     features=features,
     metric_fns=functions,
     postprocess_fn=post_processing,

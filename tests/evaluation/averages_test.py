@@ -5,6 +5,7 @@ import math
 import os
 import pathlib
 
+import numpy as np
 import pytest
 
 from transformer_zoo.evaluation import averages
@@ -125,6 +126,33 @@ BASELINE_SUPER_GLUE = dict(
     strict=True,
   )
 )
+
+
+def test_templates_are_reported_by_medians_and_quartiles():
+  scores = {
+    "a_1": {"accuracy": 50.0},
+    "a_2": {"accuracy": 60.0},
+    "a_3": {"accuracy": 90.0},
+    "b_1": {"f1": 10.0, "accuracy": 30.0},
+    "other": {"accuracy": 1.0},
+    "untested": {},
+  }
+  sets = {"a_1": "a", "a_2": "a", "a_3": "a", "b_1": "b", "untested": "c"}
+  found = averages.of_templates(scores, sets)
+  assert found == {
+    "sets": {
+      "a": {"templates": 3, "median": 60.0, "quartiles": (55.0, 75.0)},
+      "b": {"templates": 1, "median": 20.0, "quartiles": (20.0, 20.0)},
+    },
+    "average": 40.0,
+  }
+  assert averages.of_templates({}, {"a_1": "a"})["average"] is None
+
+
+def test_quartiles_are_numpys():
+  values = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0]
+  expected = np.percentile(values, [25, 75])
+  assert averages.quartiles(values) == pytest.approx(tuple(expected))
 
 
 def _scores(row, columns):

@@ -35,6 +35,45 @@ def test_published_counts():
   }
 
 
+def test_t0_caps_sets_and_not_templates():
+  rate = mixing.TemplatesProportional(maximum=500_000, templates=4)
+  # The set is large: its templates share 500,000.
+  assert rate.rate(3_600_000) == 125_000
+  # It is not, though all of its templates together have more.
+  assert rate.rate(363_849) == 363_849
+  assert rate.rate(0) == 0
+  with pytest.raises(UserError, match="TemplatesProportional.templates is 0"):
+    mixing.TemplatesProportional(templates=0)
+
+
+def test_t0_is_trained_on_other_types_than_it_is_tested_on():
+  def sets(name):
+    mixture = seqio.MixtureRegistry.get(name)
+    return {task.source.template_of for task in mixture.tasks}
+
+  trained, tested = sets("t0_train"), sets("t0_held_out")
+  # Parts of a set, as the rounds of ANLI, are counted each.
+  assert (len(trained), len(tested)) == (38, 11)
+  assert not trained & tested
+  assert trained == sets("t0_train_one_template")
+  mixture = seqio.MixtureRegistry.get("t0_train_one_template")
+  assert len(mixture.tasks) == len(trained)
+  assert trained < sets("t0_plus_train") < sets("t0_plus_plus_train")
+  assert sets("t0_plus_train") & tested == {"prompted_hellaswag"}
+  inference = {name for name in tested if "rte" in name or "anli" in name}
+  assert not sets("t0_plus_plus_train") & (inference | {"prompted_cb"})
+
+
+def test_t0s_miniature_rates():
+  # 4,000 examples are above the limit of 2,000, 500 are below.
+  assert (
+    rates_of("miniature_t0_one_template")["prompted_mini_sst2_good"] == 2000
+  )
+  rates = rates_of("miniature_t0")
+  assert rates["prompted_mini_sst2_good"] == pytest.approx(2000 / 3)
+  assert rates["prompted_mini_summarize_all"] == 500
+
+
 def test_equal_rates_leave_out_what_has_no_training_set(monkeypatch):
   monkeypatch.setenv("ZOO_DATA_DIR", "")
   assert rates_of("glue_mnli_and_dev_v002") == {

@@ -109,6 +109,46 @@ class ExamplesProportional:
     return self.rate(_count(task), task.name)
 
 
+@gin.register
+@dataclasses.dataclass(frozen=True)
+class TemplatesProportional:
+  """The rate of one template of a set, as T0 mixes (Sanh et al. 2022).
+
+  A template counts the examples of its set. A set of more than `maximum` counts
+  as `maximum` examples, of which each template gets an equal part.
+
+  Attributes:
+    maximum: The most examples of a set that count.
+    templates: The number of templates of the set.
+  """
+
+  maximum: float = 500_000
+  templates: int = 1
+
+  def __post_init__(self):
+    for name in ("maximum", "templates"):
+      if not getattr(self, name) > 0:
+        raise UserError(
+          f"TemplatesProportional.{name} is {getattr(self, name)}; it must be "
+          "above 0."
+        )
+
+  def rate(self, count: int, name: str = "") -> float:
+    """Returns the rate of a template of a set with `count` examples."""
+    del name
+    if count > self.maximum:
+      return self.maximum / self.templates
+    return float(count)
+
+  def __call__(self, task: Any) -> float:
+    """Returns the rate of a `seqio.Task`; counts its examples once.
+
+    Raises:
+      UserError: its training split cannot be read.
+    """
+    return self.rate(_count(task), task.name)
+
+
 @contextlib.contextmanager
 def known_counts(counts: Mapping[str, int]) -> Iterator[None]:
   """Spares rates the counting of the tasks in `counts`."""

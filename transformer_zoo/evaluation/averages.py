@@ -11,8 +11,9 @@ other names that count; any other task (prompted, few-shot, of another version)
 has a score of its own and stands for no member.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import math
+import statistics
 from typing import Any
 
 from transformer_zoo.evaluation.metrics.classification import LOSS
@@ -149,6 +150,47 @@ def report(scores: Scores) -> list[str]:
         f"{name} average of {len(groups)} tasks: {described[key]:.2f}"
       )
   return lines
+
+
+def of_templates(
+  scores: Scores, template_of: Mapping[str, str]
+) -> dict[str, Any]:
+  """Returns what the templates of each set score together.
+
+  Prompted models are reported by the median over templates and the quartiles
+  (Sanh et al. 2022, section 6; Liu et al. 2022, section 3).
+
+  Args:
+    scores: The scores of all tasks.
+    template_of: task -> the set of which it is a template, of those that are.
+
+  Returns:
+    `sets`: {set: {`templates`: their number, `median`, `quartiles`}} of
+    `task_score`; `average`: the mean of the medians, None without any.
+  """
+  sets = {}
+  for task, name in template_of.items():
+    if has_score(scores.get(task, {})):
+      sets.setdefault(name, []).append(task_score(scores[task]))
+  found = {
+    name: {
+      "templates": len(values),
+      "median": statistics.median(values),
+      "quartiles": quartiles(values),
+    }
+    for name, values in sets.items()
+  }
+  medians = [each["median"] for each in found.values()]
+  average_of = statistics.fmean(medians) if medians else None
+  return {"sets": found, "average": average_of}
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float]:
+  """Returns the first and the third quartile, between values linearly."""
+  if len(values) < 2:
+    return values[0], values[0]
+  low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+  return low, high
 
 
 def has_score(metrics: Mapping[str, float]) -> bool:

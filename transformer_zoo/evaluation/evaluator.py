@@ -55,6 +55,7 @@ class TaskResult:
     answers: The answers that the decoded texts became; empty if nothing was
       decoded.
     examples: the untokenised rest of each example.
+    template_of: The name of the set of which the task is a template, or None.
   """
 
   loss: float
@@ -68,6 +69,7 @@ class TaskResult:
   scoring: manifest.Scoring | None = None
   answers: list[Any] = dataclasses.field(default_factory=list)
   examples: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+  template_of: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,6 +198,7 @@ class Evaluator:
       num_examples=len(examples),
       truncated=data.truncated,
       examples=examples,
+      template_of=task.template_of,
     )
     if not decoded and (scoring is None or not scoring.score_metrics):
       return dataclasses.replace(

@@ -37,6 +37,7 @@ from transformer_zoo.runs.loading import restoration
 from transformer_zoo.runs.loading.ensembles import Checkpoint
 from transformer_zoo.training.checkpoints import reading
 from transformer_zoo.training.monitoring.progress import Progress
+from transformer_zoo.training.monitoring.recorder import METRICS_FILE
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.sharding.partitioning import Partitioning
@@ -99,7 +100,8 @@ def evaluate(
     scorer: The class that reads the head of an encoder (evaluation/scorers),
       made of the function that computes its logits; None for that of the form.
     all_checkpoints: Whether every checkpoint of the run is scored and the best
-      one chosen.
+      one chosen. `metrics.jsonl` of the output folder then has the scores by
+      step, of which `zoo watch` draws curves.
     average: The number of last checkpoints of the run whose mean is scored;
       None for the checkpoint that the path means.
     submission_dir: The folder for the files of the GLUE and SuperGLUE servers;
@@ -204,7 +206,9 @@ def evaluate(
     _say(f"passed over: {reason}")
   if not all_checkpoints:
     return json.dumps(results[name], indent=2)
-  chosen = averages.choose({int(k): v["scores"] for k, v in results.items()})
+  scores = {int(k): v["scores"] for k, v in results.items()}
+  chosen = averages.choose(scores)
+  _say("\n".join(evaluation_report.of_steps(scores)))
   _say("\n".join(evaluation_report.of_choice(chosen)))
   content = {
     "split": split,
@@ -215,6 +219,9 @@ def evaluate(
   text = json.dumps(content, indent=2)
   if jax.process_index() == 0 and results:
     run_folder.replace(output / run_folder.RESULT, text + "\n")
+    run_folder.replace(
+      output / METRICS_FILE, evaluation_report.as_metrics(scores, split)
+    )
   return text
 
 

@@ -1,6 +1,7 @@
 """The result of an evaluation, as JSON and as lines to read."""
 
 from collections.abc import Mapping
+import json
 from typing import Any
 
 from transformer_zoo.data.features import converters
@@ -27,12 +28,23 @@ def as_json(
   scores = {
     name: result.scores for name, result in results.items() if result.scores
   }
+  template_of = {
+    name: result.template_of
+    for name, result in results.items()
+    if result.template_of
+  }
+  templates = (
+    {"templates": averages.of_templates(scores, template_of)}
+    if template_of
+    else {}
+  )
   return {
     "checkpoint": checkpoint,
     "split": split,
     "scores": scores,
     "average": averages.average(scores),
     "benchmarks": averages.describe(scores),
+    **templates,
     "loss": {name: result.loss for name, result in results.items()},
     "token_accuracy": {
       name: 100.0 * result.accuracy
@@ -99,6 +111,7 @@ def of_checkpoint(result: Mapping[str, Any], evaluator: Evaluator) -> list[str]:
     scored = sum(map(averages.has_score, result["scores"].values()))
     lines.append(f"average of {scored} scored tasks: {result['average']:.2f}")
   lines += averages.report(result["scores"])
+  lines += _of_templates(result.get("templates"))
   return lines + _of_submission(result.get("submission"))
 
 
@@ -120,6 +133,41 @@ def truncation(
   ]
 
 
+def of_steps(scores: Mapping[int, averages.Scores]) -> list[str]:
+  """Returns a line for each task with its score at every step.
+
+  Args:
+    scores: The scores by step.
+  """
+  by_task = {}
+  for step in sorted(scores):
+    for task, metrics in scores[step].items():
+      if averages.has_score(metrics):
+        value = averages.task_score(metrics)
+        by_task.setdefault(task, []).append(f"{value:.2f} at step {step}")
+  lines = [f"  {task}: {', '.join(of)}" for task, of in by_task.items()]
+  return ["scores by step", *lines] if lines else []
+
+
+def as_metrics(scores: Mapping[int, averages.Scores], split: str) -> str:
+  """Returns the scores as lines of JSON, of which `zoo watch` draws curves.
+
+  Args:
+    scores: The scores by step.
+    split: The name of the split.
+  """
+  lines = [
+    {"step": step}
+    | {
+      f"{split}/{task}/{metric}": value
+      for task, metrics in scores[step].items()
+      for metric, value in metrics.items()
+    }
+    for step in sorted(scores)
+  ]
+  return "".join(json.dumps(line) + "\n" for line in lines)
+
+
 def of_choice(chosen: Mapping[str, Any]) -> list[str]:
   """Returns the lines about the best of several checkpoints.
 
@@ -137,6 +185,22 @@ def of_choice(chosen: Mapping[str, Any]) -> list[str]:
     lines.append(f"best per group ({chosen['group_rule']})")
   for name, found in chosen["groups"].items():
     lines.append(f"  {name}: {found['average']:.2f} at step {found['step']}")
+  return lines
+
+
+def _of_templates(templates: Mapping[str, Any] | None) -> list[str]:
+  if templates is None or templates["average"] is None:
+    return []
+  sets = templates["sets"]
+  width = max(map(len, sets))
+  lines = ["medians over the templates of a set, and quartiles"]
+  for name, found in sets.items():
+    low, high = found["quartiles"]
+    lines.append(
+      f"  {name:{width}}  {found['median']:.2f} ({low:.2f} to {high:.2f}) of "
+      f"{found['templates']} templates"
+    )
+  lines.append(f"mean of {len(sets)} medians: {templates['average']:.2f}")
   return lines
 
 

@@ -56,6 +56,30 @@ def test_a_column_takes_tasks_or_their_metrics():
   assert score("mrpc: em") is None
 
 
+def test_a_median_over_templates_has_quartiles(make_study):
+  tasks = ("t_1", "t_2", "t_3", "t_4")
+  column = Column(name="RTE", scores=tasks, average="median")
+  rows = {
+    seed: {
+      task: {"accuracy": value}
+      for task, value in zip(tasks, values, strict=True)
+    }
+    for seed, values in {0: (50, 60, 70, 90), 1: (40, 50, 60, 80)}.items()
+  }
+  study = make_study({"a": rows}, columns=(column,))
+  (cell,) = scores.build(study).of_column("RTE").values()
+  assert cell.values == {0: 65.0, 1: 55.0}
+  # By seed 57.5 and 75, 47.5 and 65.
+  assert cell.quartiles == (52.5, 70.0)
+  text = markdown.study_table(analysis.analyse(study))
+  assert "60.00 ± 7.07** (quartiles 52.50 to 70.00)" in text
+  assert "Medians over the templates of a set, with quartiles: RTE." in text
+  del rows[1]["t_4"]
+  study = make_study({"a": rows}, columns=(column,))
+  (cell,) = scores.build(study).of_column("RTE").values()
+  assert cell.values == {0: 65.0} and cell.quartiles == (57.5, 75.0)
+
+
 def test_a_benchmark_average_is_there_when_complete():
   glue = {}
   for members in scores.averages.GLUE_GROUPS.values():

@@ -201,6 +201,20 @@ def test_without_predictions_the_examples_are_taken_as_they_are(study):
   )
 
 
+def test_a_median_is_resampled_as_a_median(study):
+  parts = ("sentiment", "acceptability: accuracy")
+  parts += ("acceptability: matthews_corrcoef",)
+  columns = [Column(name=part, group="all", scores=(part,)) for part in parts]
+  median = Column(name="median", group="all", scores=parts, average="median")
+  found = study_resamples.resample(
+    dataclasses.replace(study.results, columns=(*columns, median))
+  )
+  of_parts = [found.of_seeds(part, "base", (0, 1, 2)) for part in parts]
+  np.testing.assert_allclose(
+    found.of_seeds("median", "base", (0, 1, 2)), np.median(of_parts, axis=0)
+  )
+
+
 def test_predictions_have_to_give_the_score(study):
   path = study.path("same", 2, "acceptability.jsonl")
   text = path.read_text()

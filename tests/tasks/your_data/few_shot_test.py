@@ -7,12 +7,12 @@ import pytest
 import seqio
 import tensorflow as tf
 
-from tasks.benchmarks import prompted  # noqa: F401 (registers prompted tasks)
 from tasks.corpora import unlabelled_text  # noqa: F401 (registers a task without text)
 from tasks.formats.sentinels import with_sentinels
 from tasks.formats.steps import TOKENIZED
 from tasks.miniature import source
 from tasks.miniature import supervised  # noqa: F401 (registers `mini_...`)
+from tasks.prompts import t0  # noqa: F401 (registers prompted tasks)
 from tasks.your_data import few_shot
 from tasks.your_data.few_shot import register_few_shot
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit

@@ -7,8 +7,9 @@ import pytest
 import seqio
 import tensorflow as tf
 
-from tasks.benchmarks import prompted  # noqa: F401 (registers what we ship)
 from tasks.miniature import vocabulary
+from tasks.prompts import gpt as _gpt  # noqa: F401 (registers what we ship)
+from tasks.prompts import t0 as _t0  # noqa: F401
 from tasks.vocabulary import T5Vocabulary
 from tasks.your_data import prompt_files
 from tasks.your_data.prompted import register_prompts
@@ -16,6 +17,7 @@ from tasks.your_data.rows import RowFiles
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.prepare.preparation import prepare
 from transformer_zoo.data.storage import function_references
+from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.answers import post_processors
 
@@ -364,22 +366,18 @@ def test_a_file_that_is_not_there():
     prompt_files.read("rte.yml")
 
 
-SHIPPED = [
-  ("rte.yaml", 2),
-  ("cb.yaml", 3),
-  ("copa.yaml", 2),
-  ("wic.yaml", 2),
-  ("wsc.yaml", 2),
-  ("boolq.yaml", 2),
-  ("sst2.yaml", 2),
-  ("mrpc.yaml", 2),
-  ("mini_nli.yaml", 3),
-  ("mini_sst2.yaml", 2),
-  ("anli.yaml", 3),
-  ("hellaswag.yaml", 1),
-  ("winogrande.yaml", 2),
-  ("story_cloze.yaml", 2),
-]
+# The sets that T0 is tested on, with the number of choices of each.
+TESTED = {
+  "rte": 2,
+  "cb": 3,
+  "anli": 3,
+  "wsc": 2,
+  "winogrande": 2,
+  "copa": 2,
+  "hellaswag": 1,
+  "story_cloze": 2,
+  "wic": 2,
+}
 
 
 # Heuristics of GPT's paper, one template each and no mixture.
@@ -396,35 +394,141 @@ def test_very_and_two_words(file):
   assert positive["is_correct"] and not negative["is_correct"]
 
 
-@pytest.mark.parametrize("file, num_choices", SHIPPED)
-def test_shipped_files(file, num_choices):
+ZERO_SHOT = {
+  path.name for path in prompt_files.SHIPPED.glob("zero_shot/*.yaml")
+}
+PROMPTED = sorted(set(prompt_files.shipped()) - ZERO_SHOT)
+
+
+@pytest.mark.parametrize("file", PROMPTED)
+def test_shipped_files(file):
   found = prompt_files.read(file)
-  assert len(found.prompts) >= 2
-  assert found.mixture in seqio.MixtureRegistry.names()
-  for prompt in found.prompts:
-    assert prompt.name in seqio.TaskRegistry.names()
-    assert len(prompt.choices) == num_choices
+  assert found.mixture == f"prompted_{file.removesuffix('.yaml')}"
+  mixtures = [
+    name
+    for name in seqio.MixtureRegistry.names()
+    if name == found.mixture
+    or name.removeprefix(found.mixture)
+    in ("_r1", "_r2", "_r3", "_dbert", "_dbidaf", "_droberta", "_self")
+    + ("_paraphrase", "_challenge", "_easy", "_high", "_middle")
+  ]
+  assert mixtures
+  for mixture in mixtures:
+    tasks = seqio.MixtureRegistry.get(mixture).tasks
+    assert [task.name for task in tasks] == sorted(
+      prompt.name + mixture.removeprefix(found.mixture)
+      for prompt in found.prompts
+    )
+    assert {task.source.template_of for task in tasks} == {mixture}
+  texts = {(prompt.input, prompt.target) for prompt in found.prompts}
+  assert len(texts) == len(found.prompts) >= 2
 
 
-def test_every_shipped_file_is_tested():
-  names = {path.name for path in prompt_files.SHIPPED.glob("*.yaml")}
-  assert names == {file for file, _ in SHIPPED} | set(HEURISTICS)
+@pytest.mark.parametrize("name", TESTED)
+def test_sets_that_t0_is_tested_on_have_five_templates(name):
+  prompts = prompt_files.read(f"{name}.yaml").prompts
+  assert len(prompts) == 5
+  assert {len(prompt.choices) for prompt in prompts} == {TESTED[name]}
 
 
-@pytest.mark.parametrize("file", ["mini_nli.yaml", "mini_sst2.yaml"])
+def documented_row(file):
+  """The row of JSON in the comment of a file; None if it is another."""
+  lines = prompt_files.shipped()[file].read_text().splitlines()
+  comment = "".join(line[1:] for line in lines if line.startswith("#  "))
+  return json.loads(comment) if comment else None
+
+
+@pytest.mark.parametrize(
+  "file", [file for file in PROMPTED if documented_row(file)]
+)
+def test_the_documented_row_fills_every_template(file):
+  row = documented_row(file)
+  for prompt in prompt_files.read(file).prompts:
+    examples = [*prompt.ranked_examples(row)]
+    assert sum(example["is_correct"] for example in examples) == 1
+    assert len({example["targets"] for example in examples}) == len(examples)
+    for example in examples:
+      assert "{" not in example["inputs"] + example["targets"]
+
+
+def test_labels_and_lists_of_each_row(tmp_path):
+  path = prompts(
+    tmp_path,
+    'label: key\nlabels: "{options.label}"\njoined: {steps: " then "}\n'
+    'templates: {a: {input: "{steps}?", choices: "{options.text}"}, '
+    "b: {input: x, choices: [y, z]}}",
+  )
+  first, second = prompt_files.read(path).prompts
+  row = {
+    "steps": ["mix", "bake"],
+    "options": {"label": ["1", "0"], "text": ["cake", "pie"]},
+    "key": "0",
+  }
+  ranked = [*first.ranked_examples(row)]
+  assert [e["inputs"] for e in ranked] == ["mix then bake?"] * 2
+  # A label that is a number is no index where labels are given.
+  assert [e["is_correct"] for e in ranked] == [False, True]
+  assert first.fields == ("steps", "options.text", "key", "options.label")
+  del row["steps"]  # The second template does without it.
+  assert [e["is_correct"] for e in second.ranked_examples(row)] == [False, True]
+  with pytest.raises(UserError, match="give a list, or one field with the l"):
+    prompt_files.read(
+      prompts(
+        tmp_path, "labels: '{a} b'\ntemplates: {t: {input: x, target: y}}"
+      )
+    )
+
+
+def test_labels_with_fields(tmp_path):
+  path = prompts(
+    tmp_path,
+    'labels: ["{a}", "{b}"]\n'
+    'templates: {t: {input: x, choices: ["the {a}", "the {b}"]}}',
+  )
+  (prompt,) = prompt_files.read(path).prompts
+  ranked = [*prompt.ranked_examples({"a": "cat", "b": "dog", "label": "dog"})]
+  assert [e["is_correct"] for e in ranked] == [False, True]
+
+
+def test_one_file_over_several_sets(registered, tmp_path, rows):
+  for suffix in ("_r1", "_r2"):
+    register(tmp_path, rows, suffix=suffix)
+  mixture = seqio.MixtureRegistry.get("prompted_test_all_r2")
+  assert sorted(task.name for task in mixture.tasks) == [
+    "prompted_test_ask_r2",
+    "prompted_test_say_r2",
+    "prompted_test_write_r2",
+  ]
+  prepared = prepare("prompted_test_ask_r2", prepared_dir=tmp_path / "prepared")
+  assert prepared.tasks[0].template_of == "prompted_test_all_r2"
+  loaded = manifest.load("prompted_test_ask_r2", tmp_path / "prepared")
+  assert loaded.tasks[0].template_of == "prompted_test_all_r2"
+
+
+MINIATURE = [file for file in PROMPTED if file.startswith("mini_")]
+
+
+@pytest.mark.parametrize("file", MINIATURE)
 def test_miniature_prompts_are_in_their_vocabulary(file):
   for prompt in prompt_files.read(file).prompts:
-    right = set()
     found = examples(prompt.name, "validation")
-    assert len(found) == 200 * len(prompt.choices)
+    per_row = len(found) // 200
+    assert per_row == len(prompt.choices) or prompt.of_rows or per_row == 1
     for example in found:
       assert 2 not in example["inputs"] and 2 not in example["targets"]
-      if example["is_correct"]:
-        right.add(example["targets_pretokenized"].decode())
-    assert right == set(prompt.choices)
+    if not prompt.choices:
+      continue
+    right = [e["idx"][1] for e in found if e["is_correct"]]
+    assert len(right) == 200 and set(right) == set(range(per_row))
 
 
-@pytest.mark.parametrize("file", [file for file, _ in SHIPPED[:8]])
+@pytest.mark.parametrize(
+  "file",
+  [
+    f"{name}.yaml"
+    for name in ("rte", "cb", "copa", "wic", "wsc", "boolq", "sst2", "mrpc")
+  ],
+)
 def test_shipped_prompts_on_real_rows(shared_data, monkeypatch, file):
   monkeypatch.setenv("ZOO_DATA_DIR", str(shared_data))
   monkeypatch.delenv("ZOO_VOCABULARY", raising=False)

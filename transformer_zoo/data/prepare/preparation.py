@@ -185,6 +185,7 @@ def _prepare_task(
     definition=reading.explain(definition, task, "source"),
     trimming=trimming.find(task.preprocessors),
     form=task_steps.find_form(task.preprocessors),
+    template_of=task_steps.find_template(task),
   )
   with folders.lock(prepared_dir / f".{task.name}.lock"):
     old = folders.find_reusable(template, prepared_dir)

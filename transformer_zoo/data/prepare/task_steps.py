@@ -99,6 +99,16 @@ def find_form(steps: Steps) -> dict[str, Any] | None:
   return found[-1] if found else None
 
 
+def find_template(task: "seqio.Task") -> str | None:
+  """Returns the name of the set of which a task is a template, or None.
+
+  Templates behind different numbers of demonstrations are different sets.
+  """
+  name = getattr(task.source, "template_of", None)
+  shots = [s.num_shots for s in task.preprocessors if hasattr(s, "num_shots")]
+  return f"{name} {shots[-1]}-shot" if name and shots else name
+
+
 def check_lengths(task_name: str, steps: Steps, known: Steps) -> None:
   """Checks that no step needs the lengths of a run.
 

@@ -151,6 +151,8 @@ class PreparedTask:
     form: what the pieces of an encoder's example are (features/forms.py):
       {'form': its name, and the names of classes or tags}; None for the ids of
       whole inputs and targets.
+    template_of: The name of the set of rows of which the task is one template
+      of several; None for a task that is none.
   """
 
   name: str
@@ -166,6 +168,7 @@ class PreparedTask:
   definition: str
   trimming: dict[str, Any] | None = None  # manifests of version 0.1 lack it
   form: dict[str, Any] | None = None  # a manifest may lack it
+  template_of: str | None = None  # a manifest may lack it
 
   @property
   def class_names(self) -> tuple[str, ...]:
@@ -252,8 +255,9 @@ def save_task(task: PreparedTask, folder: Path) -> None:
   """Writes the manifest of `task` into `folder`, whole or not at all."""
   content = dataclasses.asdict(task)
   del content["folder"]  # known from where the manifest is
-  if task.form is None:
-    del content["form"]
+  for name in ("form", "template_of"):
+    if content[name] is None:
+      del content[name]
   content["format"] = FORMAT
   content["vocabulary"] = vocabulary_to_json(task.vocabulary)
   _write_json(pathlib.Path(folder) / "manifest.json", content)

@@ -27,7 +27,8 @@ from transformer_zoo.studies.design import checks
 from transformer_zoo.studies.design import study as studies
 from transformer_zoo.studies.design.study import ENSEMBLE
 
-AVERAGES = ("", "glue", "super_glue")
+MEDIAN = "median"
+AVERAGES = ("", "glue", "super_glue", MEDIAN)
 COMMANDS = ("train", "evaluate")
 # Metrics of which less is better.
 _LOSSES = (LOSS, "perplexity", "word_perplexity")
@@ -49,7 +50,9 @@ class Column:
       metric "loss" is the cross entropy of text without metrics, in nats; of it
       and of perplexities less is better.
     average: "" for the mean of the scores; "glue" or "super_glue" for the
-      average of that benchmark, which exists only with all its members.
+      average of that benchmark, which exists only with all its members;
+      "median" for the median of the scores, as over the templates of a set, of
+      which the table then has the quartiles too.
     published: The name of the column in published tables; the same name by
       default. A subset of a benchmark is not named like the benchmark.
   """

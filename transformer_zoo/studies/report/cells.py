@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from transformer_zoo.studies import published
+from transformer_zoo.studies.design.suite import MEDIAN
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.statistics import power
 from transformer_zoo.studies.statistics.scores import Cell
@@ -27,6 +28,14 @@ def score(cell: Cell, seeds: int) -> str:
   if cell.deviation is not None:
     text += f" ± {number(cell.deviation, cell.decimals)}"
   return text + _fewer(cell, seeds)
+
+
+def quartiles(cell: Cell) -> str:
+  """Returns the quartiles of a median, "" of another cell."""
+  if cell.quartiles is None:
+    return ""
+  low, high = (number(value, cell.decimals) for value in cell.quartiles)
+  return f"quartiles {low} to {high}"
 
 
 def difference(cell: Cell, seeds: int) -> str:
@@ -91,6 +100,12 @@ def legend(
   lines.append(f"{STAR} marks the row that the others are compared with.")
   if blind:
     lines.append(power.LEGEND)
+  medians = [c.name for c in study.columns if c.average == MEDIAN]
+  if medians:
+    lines.append(
+      f"Medians over the templates of a set, with quartiles: "
+      f"{', '.join(medians)}."
+    )
   losses = [column.name for column in study.columns if column.is_loss]
   if losses:
     lines.append(f"Losses, of which less is better: {', '.join(losses)}.")

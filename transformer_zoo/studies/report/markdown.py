@@ -68,6 +68,8 @@ def scores(
   def score(cell: Cell) -> str:
     text = cells.score(cell, seeds)
     text = f"**{text}**" if cell.bold else text
+    if spread := cells.quartiles(cell):
+      text += f" ({spread})"
     if cell.published is None:
       return text
     return f"{text} [{number(cell.published, cell.decimals)}]"

@@ -284,7 +284,7 @@ def _score(cell: Cell, seeds: int, href: str) -> page.Cell:
     kind="number",
     bold=cell.bold,
     deviation=deviation,
-    small=_fewer(cell, seeds),
+    small=[*filter(None, [cells.quartiles(cell)]), *_fewer(cell, seeds)],
     published=printed,
   )
 

@@ -16,6 +16,7 @@ from transformer_zoo.evaluation import averages
 from transformer_zoo.evaluation.metrics.classification import LOSS
 from transformer_zoo.studies import published
 from transformer_zoo.studies.design.suite import Column
+from transformer_zoo.studies.design.suite import MEDIAN
 from transformer_zoo.studies.execution.results import StudyResults
 
 _BENCHMARKS = {
@@ -74,6 +75,8 @@ class Cell:
     published_difference: The published score minus the baseline's, or None.
     bold: Whether the mean is within two deviations of the column's best.
     is_loss: Whether the score is a loss, of which less is better.
+    quartiles: Of a median, the first and the third quartile of what it is the
+      median of, each as its mean over seeds; else None.
   """
 
   values: Mapping[int, float]
@@ -82,6 +85,7 @@ class Cell:
   published_difference: float | None = None
   bold: bool = False
   is_loss: bool = False
+  quartiles: tuple[float, float] | None = None
 
   @property
   def decimals(self) -> int:
@@ -178,6 +182,7 @@ def build(study: StudyResults) -> Table:
   scores_of = functools.cache(study.scores)
   print_of = _published(study)
   cells = {}
+  medians = {c.name: c for c in study.columns if c.average == MEDIAN}
   for what, group, score, is_loss in wanted:
     column = {
       row: Cell(
@@ -188,6 +193,9 @@ def build(study: StudyResults) -> Table:
         },
         published=print_of.get(row, {}).get(getattr(what, "name", what)),
         is_loss=is_loss,
+        quartiles=what in medians
+        and _mean_quartiles(medians[what], scores_of(row, group).values())
+        or None,
       )
       for row in study.rows
     }
@@ -300,8 +308,27 @@ def column_score(
 
 
 def _of_column(column, scores) -> float | None:
-  if column.average:
+  if column.average in _BENCHMARKS:
     return _BENCHMARKS[column.average](scores)
+  parts = _parts(column, scores)
+  if None in parts:
+    return None
+  median = column.average == MEDIAN
+  return statistics.median(parts) if median else statistics.fmean(parts)
+
+
+def _mean_quartiles(column, scores_of_seeds) -> tuple[float, float] | None:
+  """The means over seeds of the quartiles of a column; None without a seed."""
+  found = [
+    averages.quartiles(parts)
+    for scores in scores_of_seeds
+    if None not in (parts := _parts(column, scores))
+  ]
+  return found and tuple(map(statistics.fmean, zip(*found, strict=True)))
+
+
+def _parts(column, scores) -> list[float | None]:
+  """The score of each task of a column, None for what is missing."""
   parts = []
   for name in column.scores:
     task, _, metric = name.partition(":")
@@ -311,7 +338,7 @@ def _of_column(column, scores) -> float | None:
     else:
       has = averages.has_score(metrics)
       parts.append(averages.task_score(metrics) if has else None)
-  return None if None in parts else statistics.fmean(parts)
+  return parts
 
 
 def within_two_deviations(

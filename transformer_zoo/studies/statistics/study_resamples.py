@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 import dataclasses
+import itertools
 import math
 import os
 import pathlib
@@ -10,6 +11,7 @@ import zlib
 import numpy as np
 
 from transformer_zoo.studies.design.suite import Column
+from transformer_zoo.studies.design.suite import MEDIAN
 from transformer_zoo.studies.execution.results import RunResult
 from transformer_zoo.studies.execution.results import StudyResults
 from transformer_zoo.studies.statistics import predictions
@@ -62,14 +64,17 @@ class StudyResamples:
 
 def resample(study: StudyResults) -> StudyResamples:
   """Computes the columns of a study on resamples of each task's examples."""
-  weights = {}  # (column, row, seed) -> (scored, metric) -> its weight.
+  # (column, row, seed) -> of each part, (scored, metric) -> its weight.
+  weights = {}
   for column in study.columns:
+    parts = _linear_parts(column)
     for row in study.rows:
       for seed, scores in study.scores(row, column.of_group).items():
-        weights[column.name, row, seed] = _weights(column, scores)
+        of_parts = [_weights(part, scores) for part in parts]
+        weights[column.name, row, seed] = of_parts if all(of_parts) else []
   every = {}  # scored -> the metrics of it that columns have, in order
-  for used in weights.values():
-    for scored, metric in used:
+  for of_parts in weights.values():
+    for scored, metric in itertools.chain(*of_parts):
       every.setdefault(scored, {})[metric] = None
   found, unusable = {}, {}
   for scored, metrics in every.items():
@@ -80,9 +85,12 @@ def resample(study: StudyResults) -> StudyResamples:
     except predictions.Unusable as error:
       unusable.setdefault(error.reason, {})[scored[1]] = error.path
   values = {
-    (column, row, seed): _weighted_sum(used, found, (row, seed))
-    for (column, row, seed), used in weights.items()
-    if used and all((scored, (row, seed)) in found for scored, _ in used)
+    (column, row, seed): _median_of_sums(of_parts, found, (row, seed))
+    for (column, row, seed), of_parts in weights.items()
+    if of_parts
+    and all(
+      (scored, (row, seed)) in found for scored, _ in itertools.chain(*of_parts)
+    )
   }
   reasons = tuple(_reason(study, *item) for item in unusable.items())
   return StudyResamples(_equally_many(values), reasons)
@@ -130,6 +138,16 @@ def resample_task(
 def _reason(study, reason, paths) -> str:
   path = os.path.relpath(next(iter(paths.values())), study.folder)
   return f"of {', '.join(paths)}: {reason}, {pathlib.Path(path).as_posix()!r}."
+
+
+def _linear_parts(column: Column) -> list[Column]:
+  """The parts whose median a column's score is: of most columns itself."""
+  if column.average != MEDIAN:
+    return [column]
+  return [
+    dataclasses.replace(column, average="", scores=(score,))
+    for score in column.scores
+  ]
 
 
 def _weights(column: Column, scores) -> dict[tuple[_Scored, str], float]:
@@ -207,6 +225,12 @@ def _check(
     if metric not in once or not np.isclose(once[metric][0], score, atol=1e-6):
       reason = f"predictions do not give the run's {metric}, {score:.4f}"
       raise predictions.Unusable(reason, path)
+
+
+def _median_of_sums(of_parts, found, run: _Run) -> np.ndarray:
+  sums = [_weighted_sum(used, found, run) for used in of_parts]
+  fewest = min(map(len, sums))
+  return np.median([values[:fewest] for values in sums], axis=0)
 
 
 def _weighted_sum(used, found, run: _Run) -> np.ndarray:
