@@ -12,14 +12,14 @@ from transformer_zoo.peft import substitution
 CONNECTIONS = ("pre_norm", "post_norm", "parallel")
 
 
-def adapted(connection, scan=False):
+def adapted(connection, scan=False, method="adapters"):
   macros = {**tiny_t5.TINY, "NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 2}
   macros |= {"SCAN_LAYERS": scan, "ADAPTER_DIM": 6}
   bindings = [f"{name}={value!r}" for name, value in macros.items()]
   files = [
     "architectures/t5_1_0.gin",
     f"parts/connections/{connection}.gin",
-    "peft/adapters.gin",
+    f"peft/{method}.gin",
   ]
   config.load(files, bindings, root="MODEL")
   return config.value("MODEL")
@@ -46,6 +46,33 @@ def test_a_fresh_adapter_adds_exactly_nothing(connection):
   np.testing.assert_array_equal(found, base.apply(params, x, **keywords))
   params["params"]["adapter"]["wo"]["kernel"] = kernel + 1
   assert np.all(layer.apply(params, x, **keywords) != found)
+
+
+@pytest.mark.parametrize("connection", ["pre_norm", "parallel"])
+def test_pfeiffers_reads_the_stream_and_is_added_to_it(connection):
+  """Where a norm follows the sum: tests/golden/adapters, by the library."""
+  model = adapted(connection, method="pfeiffer")
+  layer, base = (
+    each.encoder.layer for each in (model, substitution.original(model))
+  )
+  random = np.random.RandomState(0)
+  x = random.standard_normal((2, 5, 32)).astype(np.float32)
+  keywords = {
+    "mask_B1LM": None,
+    "bias_1HLM": None,
+    "positions": None,
+    "deterministic": True,
+  }
+  params = nn.meta.unbox(layer.init(jax.random.key(0), x, **keywords))["params"]
+  params = jax.tree.map(
+    lambda leaf: random.standard_normal(leaf.shape).astype(np.float32), params
+  )
+  found = layer.apply({"params": params}, x, **keywords)
+  adapter = params.pop("adapter")
+  z = np.asarray(base.apply({"params": params}, x, **keywords))
+  hidden = np.maximum(z @ adapter["wi"]["kernel"] + adapter["wi"]["bias"], 0)
+  added = hidden @ adapter["wo"]["kernel"] + adapter["wo"]["bias"]
+  np.testing.assert_allclose(found, z + added, rtol=1e-4, atol=1e-3)
 
 
 def test_scanned_and_looped_are_one_model():

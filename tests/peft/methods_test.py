@@ -40,7 +40,7 @@ ADDED = {
   "lora_adapters": r".*/(lora_[ab]|adapter/.*|pre_adapter_layer_norm/.*)",
   "lora_norms": r".*attention/(query|value)/lora_[ab]",
   "parallel_adapters": r".*mlp/adapter/w[io]/(kernel|bias)",
-  "pfeiffer": r".*mlp/adapter/w[io]/(kernel|bias)",
+  "pfeiffer": r".*/layers(_\d+)?/adapter/w[io]/(kernel|bias)",
 }
 # Methods that change outputs from the first -> the same.
 BEGUN = {

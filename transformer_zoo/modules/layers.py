@@ -17,8 +17,28 @@ from transformer_zoo.modules.parts import part
 from transformer_zoo.modules.positions import Positions
 
 
+class Joined:
+  """The end of a layer: its sublayers meet the residual stream."""
+
+  @nn.nowrap
+  def joined(
+    self,
+    x_BLD: jax.Array,
+    sublayers: connections.Sublayers,
+    *,
+    deterministic: bool,
+  ) -> jax.Array:
+    """Returns [B, L, D]; called inside of the layer's `__call__`."""
+    return self.connect(
+      x_BLD,
+      sublayers,
+      norm=lambda name: self.norm.copy(name=name),
+      dropout=functools.partial(self.dropout, deterministic=deterministic),
+    )
+
+
 @gin.register
-class EncoderLayer(nn.Module):
+class EncoderLayer(Joined, nn.Module):
   """Self-attention and a feed-forward network.
 
   Attributes:
@@ -60,16 +80,12 @@ class EncoderLayer(nn.Module):
       ),
       "mlp": functools.partial(self.mlp, deterministic=deterministic),
     }
-    return self.connect(
-      axes.constrain(x_BLD, "batch", "length", "embed"),
-      sublayers,
-      norm=lambda name: self.norm.copy(name=name),
-      dropout=functools.partial(self.dropout, deterministic=deterministic),
-    )
+    x_BLD = axes.constrain(x_BLD, "batch", "length", "embed")
+    return self.joined(x_BLD, sublayers, deterministic=deterministic)
 
 
 @gin.register
-class DecoderLayer(nn.Module):
+class DecoderLayer(Joined, nn.Module):
   """Causal self-attention, attention to an encoder if any, and feed-forward.
 
   Attributes:
@@ -133,9 +149,5 @@ class DecoderLayer(nn.Module):
         deterministic=deterministic,
       )
     sublayers["mlp"] = functools.partial(self.mlp, deterministic=deterministic)
-    return self.connect(
-      axes.constrain(x_BLD, "batch", "length", "embed"),
-      sublayers,
-      norm=lambda name: self.norm.copy(name=name),
-      dropout=functools.partial(self.dropout, deterministic=deterministic),
-    )
+    x_BLD = axes.constrain(x_BLD, "batch", "length", "embed")
+    return self.joined(x_BLD, sublayers, deterministic=deterministic)

@@ -5,7 +5,9 @@
   encoder and decoder, with a normalization and a skip of its own.
 - Houlsby et al. 2019, section 2.1: x + adapter(x) of what each sublayer gives,
   attention and feed-forward alike, before it joins the residual stream.
-- Pfeiffer et al. 2021: the same of feed-forward networks alone.
+- Pfeiffer et al. 2021, as the library `adapters` has it: one at the end of each
+  layer. It reads the stream after the layer's last sublayer, normalized where
+  the layer normalizes there, and is added before that normalization.
 - Parallel (He et al. 2022, table 6): the adapter reads what the feed-forward
   network reads, and scaled it is added to what that gives.
 
@@ -69,6 +71,50 @@ class SequentiallyAdapted(Substitute, nn.Module, kw_only=True):
     return y_BLD + self.adapter(y_BLD, deterministic=deterministic)
 
 
+class EndAdapted(Substitute, nn.Module, kw_only=True):
+  """A layer whose last sublayer's output y becomes y + adapter(z).
+
+  z is what the layer gives without the adapter: x + y where it normalizes
+  before its sublayers, norm(x + y) where it does behind them.
+
+  Attributes:
+    adapter: a feed-forward network.
+  """
+
+  adapter: nn.Module
+
+  @nn.nowrap
+  def joined(
+    self,
+    x_BLD: jax.Array,
+    sublayers: connections.Sublayers,
+    *,
+    deterministic: bool,
+  ) -> jax.Array:
+    """Returns [B, L, D]; called inside of the layer's `__call__`."""
+    made, how = {}, {"deterministic": deterministic}
+
+    def once(name, sublayer):
+      def run(h_BLD):
+        if name not in made:
+          made[name] = self.dropout(sublayer(h_BLD), **how)
+        return made[name]
+
+      return run
+
+    # A second connection costs its norms and sums alone.
+    connect = functools.partial(
+      self.connect,
+      norm=functools.cache(lambda name: self.norm.copy(name=name)),
+      dropout=lambda y_BLD: y_BLD,
+    )
+    sublayers = {name: once(name, each) for name, each in sublayers.items()}
+    z_BLD = connect(x_BLD, sublayers)
+    last = next(reversed(sublayers))
+    made[last] = made[last] + self.adapter(z_BLD, **how)
+    return connect(x_BLD, sublayers)
+
+
 class ParallelAdapted(Substitute, nn.Module, kw_only=True):
   """A sublayer whose output y becomes y + scale * adapter(x).
 
@@ -105,6 +151,23 @@ def adapters(adapter: nn.Module) -> substitution.Rule:
     if not isinstance(part, EncoderLayer | DecoderLayer):
       return part
     return substitution.extended(part, Adapted, adapter=adapter.copy())
+
+  return rule
+
+
+@gin.register
+def end_adapters(adapter: nn.Module) -> substitution.Rule:
+  """Adds an adapter of the stream to the last sublayer of each layer.
+
+  Args:
+    adapter: a feed-forward network; each layer has parameters of its own.
+  """
+
+  def rule(name: str, part: nn.Module) -> nn.Module:
+    del name
+    if not isinstance(part, EncoderLayer | DecoderLayer):
+      return part
+    return substitution.extended(part, EndAdapted, adapter=adapter.copy())
 
   return rule
 
