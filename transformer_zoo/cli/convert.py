@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   )
   parser.add_argument(
     "--to",
-    choices=("huggingface", "peft", "t5x", "zoo"),
+    choices=("adapters", "huggingface", "peft", "t5x", "zoo"),
     help="format of the target; default: zoo, or huggingface for a zoo run",
   )
   parser.add_argument(
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   parser.add_argument(
     "--base",
     metavar="DIR",
-    help="directory or run that a directory of `peft` goes over",
+    help="directory or run that a directory of `peft` or `adapters` goes over",
   )
   parser.add_argument(
     "--merge",

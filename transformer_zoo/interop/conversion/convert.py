@@ -17,9 +17,9 @@ from transformer_zoo.interop.conversion import converted_run
 from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.conversion import generation_config
 from transformer_zoo.interop.conversion import methods
-from transformer_zoo.interop.conversion import peft_directories
 from transformer_zoo.interop.conversion import target as conversion_target
 from transformer_zoo.interop.conversion import tokenizer_files
+from transformer_zoo.interop.conversion.sources import ADAPTERS
 from transformer_zoo.interop.conversion.sources import averaged
 from transformer_zoo.interop.conversion.sources import FORMATS
 from transformer_zoo.interop.conversion.sources import HUGGING_FACE
@@ -89,7 +89,7 @@ def convert(
     max_shard_bytes: The largest size of one of its files; `MAX_SHARD_BYTES` if
       None.
     scanned: Whether a T5X checkpoint is written for its `scalable_t5`.
-    base: The path of the base of a directory of `peft`.
+    base: The path of the base of a directory of `peft` or `adapters`.
     merge: Whether methods of fine-tuning are merged into the base.
     report: A function that is called with sentences on what was done.
 
@@ -104,8 +104,8 @@ def convert(
     )
   target = pathlib.Path(target)
   conversion_target.check_absent(target)
-  if peft_directories.is_directory(source):
-    _check_of_peft(to, merge)
+  if methods.is_directory(source):
+    _check_of_method(to, merge)
     with conversion_target.written_aside(target) as folder:
       tensors = methods.write_run(folder, source, base, report)
     _report(target, tensors, ZOO, report)
@@ -142,8 +142,8 @@ def convert(
       write_run(folder, found)
     elif to == T5X:
       _write_t5x(folder, found, scanned, report)
-    elif to == PEFT:
-      methods.write_peft(folder, found)
+    elif to in (PEFT, ADAPTERS):
+      methods.write_directory(folder, found, to)
     else:
       said = _write_directory(
         folder,
@@ -171,11 +171,11 @@ def _report(
   )
 
 
-def _check_of_peft(to: str | None, merge: bool) -> None:
+def _check_of_method(to: str | None, merge: bool) -> None:
   if to not in (None, ZOO) or merge:
     raise UserError(
-      "a directory of `peft` becomes a run over its base first (--to zoo "
-      "without --merge); convert that run then"
+      "a directory of `peft` or `adapters` becomes a run over its base first "
+      "(--to zoo without --merge); convert that run then"
     )
 
 

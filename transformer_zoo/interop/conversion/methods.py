@@ -1,4 +1,8 @@
-"""Methods of fine-tuning in conversions: merged, or exchanged with `peft`."""
+"""Methods of fine-tuning in conversions: merged, or exchanged.
+
+A directory of `peft` or of `adapters` has an adapter_config.json, which tells
+one from the other.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
@@ -11,11 +15,14 @@ import numpy as np
 
 from transformer_zoo import config
 from transformer_zoo.errors import UserError
+from transformer_zoo.interop.conversion import adapters_directories
 from transformer_zoo.interop.conversion import converted_run
 from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.conversion import peft_directories
+from transformer_zoo.interop.conversion.sources import ADAPTERS
 from transformer_zoo.interop.conversion.sources import HUGGING_FACE
 from transformer_zoo.interop.conversion.sources import open_source
+from transformer_zoo.interop.conversion.sources import PEFT
 from transformer_zoo.interop.conversion.sources import Source
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface.family import Family
@@ -25,6 +32,13 @@ from transformer_zoo.peft import merging
 from transformer_zoo.peft import substitution
 from transformer_zoo.runs.loading import bases
 from transformer_zoo.training.checkpoints import reading
+
+_LIBRARIES = {PEFT: peft_directories, ADAPTERS: adapters_directories}
+
+
+def is_directory(path: str | os.PathLike[str]) -> bool:
+  """Whether a path is a directory of `peft` or of `adapters`."""
+  return (pathlib.Path(path) / peft_directories.CONFIG).is_file()
 
 
 def merged(source: Source) -> Source:
@@ -52,15 +66,16 @@ def merged(source: Source) -> Source:
   )
 
 
-def write_peft(folder: pathlib.Path, source: Source) -> None:
-  """Writes the method of a run as a directory of `peft`.
+def write_directory(folder: pathlib.Path, source: Source, to: str) -> None:
+  """Writes the method of a run as a directory of a library.
 
   Args:
     folder: The folder to write.
     source: A run.
+    to: The library, `PEFT` or `ADAPTERS`.
 
   Raises:
-    UserError: `peft` has no such method, or its base is no class of
+    UserError: The library has no such method, or its base is no class of
       `transformers`.
   """
   model, parameters = source.model, source.parameters
@@ -80,12 +95,12 @@ def write_peft(folder: pathlib.Path, source: Source) -> None:
   before = bases.Base.of_run(pathlib.Path(source.name))
   if before is None:
     raise UserError(
-      f"{source.name!r} holds base and method in one; a directory of `peft` "
+      f"{source.name!r} holds base and method in one; a directory of `{to}` "
       "needs a base to name: train from INITIAL_CHECKPOINT_PATH"
     )
   family, described, path = _class_of(before.path, substitution.original(model))
   folder.mkdir(parents=True)
-  peft_directories.write(folder, model, parameters, family, described, path)
+  _LIBRARIES[to].write(folder, model, parameters, family, described, path)
 
 
 def _class_of(path: str, model) -> tuple[Family, Mapping[str, Any], str]:
@@ -103,7 +118,7 @@ def write_run(
   base_path: str | None,
   report: Callable[[str], None] = print,
 ) -> Sequence[Tensor]:
-  """Writes a directory of `peft` as a run over a base.
+  """Writes a directory of `peft` or `adapters` as a run over a base.
 
   Args:
     folder: The folder to write.
@@ -118,8 +133,11 @@ def write_run(
   Raises:
     UserError: The method is not known here, or of another base.
   """
-  said = directory.read_json(pathlib.Path(source) / peft_directories.CONFIG)
-  base_path = base_path or said.get("base_model_name_or_path")
+  source = pathlib.Path(source)
+  said = directory.read_json(source / peft_directories.CONFIG)
+  of_adapters = adapters_directories.describes(said)
+  library = _LIBRARIES[ADAPTERS if of_adapters else PEFT]
+  base_path = base_path or said.get(library.BASE)
   if not base_path or not pathlib.Path(base_path).exists():
     raise UserError(
       f"the base of {str(source)!r}, {base_path!r}, is not there; name its "
@@ -133,7 +151,7 @@ def write_run(
   else:
     family, described = exported_directory.class_of(base.model)
     step = reading.resolve(base_path)
-  method = peft_directories.read(source, family, described, base.parameters)
+  method = library.read(source, said, family, described, base.parameters)
   gin_files = [*base.gin_files, method.gin_file]
   bindings = [
     *base.bindings,

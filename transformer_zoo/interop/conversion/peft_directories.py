@@ -11,7 +11,6 @@ ranks' sum. Source: huggingface/peft 0.21.2, `utils/save_and_load.py` and
 
 from collections.abc import Mapping, Sequence
 import dataclasses
-import os
 import pathlib
 import re
 from typing import Any
@@ -20,7 +19,6 @@ from flax import linen as nn
 import numpy as np
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.interop.tensors import safetensors
@@ -32,6 +30,7 @@ from transformer_zoo.peft import substitution
 from transformer_zoo.peft.substitution import Substitute
 
 CONFIG = "adapter_config.json"
+BASE = "base_model_name_or_path"
 WEIGHTS = "adapter_model.safetensors"
 _PREFIX = "base_model.model."
 _KINDS = ("LORA", "IA3", "PROMPT_TUNING", "PREFIX_TUNING")
@@ -64,13 +63,9 @@ class Method:
   parameters: Mapping[str, np.ndarray]
 
 
-def is_directory(path: str | os.PathLike[str]) -> bool:
-  """Whether a path is a directory of `peft`."""
-  return (pathlib.Path(path) / CONFIG).is_file()
-
-
 def read(
-  folder: str | os.PathLike[str],
+  folder: pathlib.Path,
+  said: Mapping[str, Any],
   family: Family,
   config: Mapping[str, Any],
   base: Mapping[str, Tensor],
@@ -79,6 +74,7 @@ def read(
 
   Args:
     folder: The directory.
+    said: The contents of its adapter_config.json.
     family: The family of the base.
     config: The config.json of the base, settled.
     base: The parameters of the base by our names.
@@ -86,8 +82,6 @@ def read(
   Raises:
     UserError: The method is unknown here, or of another base.
   """
-  folder = pathlib.Path(folder)
-  said = directory.read_json(folder / CONFIG)
   kind = said.get("peft_type")
   if kind not in _KINDS:
     raise UserError(
@@ -298,7 +292,7 @@ class _Reader:
       raise self._other_base(module, found)
 
   def _other_base(self, module, shape) -> UserError:
-    named = self.said.get("base_model_name_or_path")
+    named = self.said.get(BASE)
     return UserError(
       f"{str(self.folder)!r} is of another base, {named!r}: {module} has the "
       f"shape {tuple(shape)} there, which does not fit this one"
@@ -381,7 +375,7 @@ def write(
   if heads:
     said["modules_to_save"] = sorted({n.partition(".")[0] for n in heads})
   said |= {
-    "base_model_name_or_path": base_path,
+    BASE: base_path,
     "inference_mode": True,
     "task_type": _task_type(model),
   }

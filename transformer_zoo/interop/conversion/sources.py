@@ -26,6 +26,7 @@ from transformer_zoo.runs.loading import checkpoint_sources
 
 HUGGING_FACE, T5X, ZOO = "huggingface", "t5x", "zoo"
 PEFT = "peft"  # methods of fine-tuning alone
+ADAPTERS = "adapters"  # likewise
 FORMATS = (HUGGING_FACE, T5X, ZOO)
 # Tables that may be resized -> the macro that says how many rows they have.
 _MACROS = {"vocabulary": "VOCAB_SIZE", "positions": "MAX_POSITIONS"}
