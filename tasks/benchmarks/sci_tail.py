@@ -14,6 +14,7 @@ import functools
 
 import seqio
 
+from tasks.formats import forms
 from tasks.formats import labelled_text
 from tasks.formats.steps import TOKENIZED
 from tasks.sources.tfds import PreparedTfdsDataSource
@@ -39,4 +40,7 @@ seqio.TaskRegistry.add(
   ),
   metric_fns=[classification.accuracy],
   output_features=t5_features(),
+)
+forms.register_classes(
+  "sci_tail_v100", "{premise}", "{hypothesis}", classes=_CLASSES
 )

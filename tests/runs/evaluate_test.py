@@ -286,6 +286,17 @@ def test_all_checkpoints_and_the_best(evaluate, trained, tmp_path):
   assert list(found["damaged"]) == ["1.damaged"]
   result = run / "evaluation" / "mixed" / "validation" / "result.json"
   assert json.loads(result.read_text()) == found
+  # The curve of each task, for `zoo watch`.
+  curve = [
+    (line["step"], line["validation/colours/accuracy"])
+    for line in lines_of(result.with_name("metrics.jsonl"))
+  ]
+  assert curve == [
+    (int(step), result["scores"]["colours"]["accuracy"])
+    for step, result in found["checkpoints"].items()
+  ]
+  shown = ", ".join(f"{score:.2f} at step {step}" for step, score in curve)
+  assert f"scores by step\n  colours: {shown}\n" in error
 
 
 @pytest.fixture

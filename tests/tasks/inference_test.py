@@ -2,6 +2,7 @@
 
 import pytest
 import seqio
+import tensorflow as tf
 
 import tasks  # noqa: F401
 from tests.tasks import tfds_rows
@@ -46,3 +47,21 @@ def test_the_target_words_are_the_labels_of_tfds(task):
   ]
   assert answers == list(range(len(names)))
   assert task.postprocess_fn("maybe", example={}, is_target=False) == -1
+
+
+@pytest.mark.parametrize(
+  "name, second", [("snli_v110", "contradiction"), ("sci_tail_v100", "neutral")]
+)
+def test_pairs_for_heads(name, second):
+  task = seqio.TaskRegistry.get(f"{name}:classes")
+  label = 2 if name == "snli_v110" else 1
+  dataset = tf.data.Dataset.from_tensor_slices(
+    {key: [value, value] for key, value in _PAIR.items()}
+    | {"label": [-1 if name == "snli_v110" else 0, label]}
+  )
+  *_, found = task.preprocessors[0](dataset).as_numpy_iterator()
+  assert found["first"] == _PAIR["premise"].encode()
+  assert found["second"] == _PAIR["hypothesis"].encode()
+  assert found["targets"] == second.encode()
+  kept = len([*task.preprocessors[0](dataset).as_numpy_iterator()])
+  assert kept == (1 if name == "snli_v110" else 2)

@@ -189,16 +189,16 @@ def of_choice(chosen: Mapping[str, Any]) -> list[str]:
 
 
 def _of_templates(templates: Mapping[str, Any] | None) -> list[str]:
-  if templates is None or templates["average"] is None:
+  sets = templates["sets"] if templates else {}
+  if all(found["templates"] < 2 for found in sets.values()):
     return []
-  sets = templates["sets"]
   width = max(map(len, sets))
   lines = ["medians over the templates of a set, and quartiles"]
   for name, found in sets.items():
     low, high = found["quartiles"]
     lines.append(
       f"  {name:{width}}  {found['median']:.2f} ({low:.2f} to {high:.2f}) of "
-      f"{found['templates']} templates"
+      f"{found['templates']} template{'s' * (found['templates'] > 1)}"
     )
   lines.append(f"mean of {len(sets)} medians: {templates['average']:.2f}")
   return lines

@@ -226,3 +226,38 @@ def test_its_colours_are_those_of_a_page_in_light():
   text = charts.alone(charts.ladder(_ladder()))
   alone = dict(re.findall(r"(--[\w-]+): (#\w+)", text))
   assert alone == {name: light[name] for name in alone}
+
+
+def test_scores_over_the_number_in_the_names_of_columns(make_study):
+  columns = tuple(
+    Column(name=f"pairs_{shots}", scores=(f"task_{shots}",))
+    for shots in (0, 4, 8)
+  )
+  columns += (Column(name="other_3", scores=("other",)),)
+
+  def of_row(first):
+    return {
+      seed: {
+        "task_0": {"bleu": first + seed},
+        "task_4": {"bleu": first + 10.0},
+        "task_8": {"bleu": first + 20.0},
+        "other": {"bleu": 1.0},
+      }
+      for seed in (0, 1)
+    }
+
+  study = make_study(
+    {"small": of_row(0.0), "large": of_row(30.0)}, columns=columns
+  )
+  table = scores.build(study)
+  values = charts.numbered_columns(table)
+  assert values == {"pairs": {"pairs_0": 0, "pairs_4": 4, "pairs_8": 8}}
+  svg = charts.over_columns(table, "pairs", values["pairs"])
+  for colour in ("series-0", "series-1"):
+    (points,) = _lines(svg, colour)
+    (x0, y0), (x1, y1), (x2, y2) = points
+    assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
+    # The means are 0.5, 10 and 20 above the first: a larger score is higher.
+    assert (y0 - y1) / (y1 - y2) == pytest.approx(0.95, abs=0.02)
+  empty = scores.build(make_study({"a": {0: {}}}, columns=columns))
+  assert charts.over_columns(empty, "pairs", values["pairs"]) == ""

@@ -194,6 +194,49 @@ def sensitivity(
 
 
 @_style()
+def over_columns(
+  table: Table, name: str, values: Mapping[str, float]
+) -> markupsafe.Markup:
+  """Draws the scores of each row over the number in which columns differ.
+
+  A line is the mean over seeds, with the range that they span.
+
+  Args:
+    table: The numbers of a study.
+    name: The text that the names of the columns have in common.
+    values: The number by column.
+
+  Returns:
+    An SVG element; "" if no row has two columns with scores.
+  """
+  figure, axes = _axes(name, "number in the column", "score")
+  drawn = False
+  for place, row in enumerate(table.rows):
+    cells = {
+      number: cell.values
+      for column, number in values.items()
+      if (cell := table.cells[row, column]).values
+    }
+    if len(cells) < 2:
+      continue
+    drawn = True
+    x = list(cells)
+    seeds = [list(of_seeds.values()) for of_seeds in cells.values()]
+    axes.fill_between(
+      x,
+      [min(of_seeds) for of_seeds in seeds],
+      [max(of_seeds) for of_seeds in seeds],
+      facecolor=_SERIES[place % NUM_COLOURS],
+      alpha=0.16,
+      linewidth=0,
+    )
+    y = [float(np.mean(of_seeds)) for of_seeds in seeds]
+    axes.plot(x, y, **_line(place))
+    axes.plot(x, y, **_dots(place))
+  return _svg(figure, name) if drawn else markupsafe.Markup()
+
+
+@_style()
 def against_published(table: Table, column: str) -> markupsafe.Markup:
   """Draws our score of each row over the published one.
 
@@ -352,9 +395,27 @@ def sensitivities(table: Table) -> dict[str, dict[str, float]]:
     By the text that labels have in common, `{row: number}` in rising order, of
     three rows or more.
   """
+  return _differing(table.labels)
+
+
+def numbered_columns(table: Table) -> dict[str, dict[str, float]]:
+  """Finds columns whose names differ in a number alone, as `pairs_4`.
+
+  Args:
+    table: The numbers of a study.
+
+  Returns:
+    By the text that names have in common, `{column: number}` in rising order,
+    of three columns or more.
+  """
+  return _differing({column: column for column in table.columns})
+
+
+def _differing(labels: Mapping[str, str]) -> dict[str, dict[str, float]]:
+  """Finds labels that differ in a number alone, three or more."""
   found = {}
-  for row in table.rows:
-    match = _NUMBER.fullmatch(table.labels[row])
+  for row, label in labels.items():
+    match = _NUMBER.fullmatch(label)
     if match:
       before, base, power, divisor, after = match.groups()
       base, power = (
@@ -365,7 +426,7 @@ def sensitivities(table: Table) -> dict[str, dict[str, float]]:
         value /= float(divisor or 1)
       except ArithmeticError:  # "24/0": layers, and no fraction.
         continue
-      name = " ".join(filter(None, (before.strip(" =,"), after.strip())))
+      name = " ".join(filter(None, (before.strip(" =,_"), after.strip())))
       found.setdefault(name or "value", {})[row] = value
   return {
     name: dict(sorted(values.items(), key=lambda item: item[1]))

@@ -54,6 +54,7 @@ def write(analysis: Analysis) -> pathlib.Path:
       "Beside the publication": scores_section.beside_published(analysis),
       "Scores over trained parameters": scores_section.over_trained(analysis),
       "Sensitivity": scores_section.sensitivity(study, table),
+      "Scores over columns": scores_section.over_columns(table),
       "Scores over FLOPs": scores_section.over_flops(analysis),
       "Budgets": runs_section.budget_table(study, analysis.budgets),
       "Scores of each task": scores_section.tasks(study, table),

@@ -112,6 +112,18 @@ def sensitivity(study: StudyResults, table: Table) -> dict[str, object]:
   return {"figures": figures, "published": bool(study.published)}
 
 
+def over_columns(table: Table) -> list[str]:
+  """Returns charts over the number in which names of columns differ.
+
+  Such as the number of demonstrations, or the length of inputs.
+  """
+  drawn = [
+    charts.over_columns(table, name, values)
+    for name, values in charts.numbered_columns(table).items()
+  ]
+  return [chart for chart in drawn if chart]
+
+
 def over_flops(analysis: Analysis) -> list[str]:
   """Returns charts of scores over FLOPs of pre-training, if these differ.
 
