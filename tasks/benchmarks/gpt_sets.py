@@ -25,6 +25,23 @@ The Children's Book Test (Hill et al. 2016), a line for each question:
      "question": "`` And what is the use of it '' said XXXXX .",
      "choices": ["Alice", "bank", "book"], "answer": "Alice"}
     -> '... said XXXXX .', the likeliest of the choices
+
+CoQA (Reddy et al. 2019), QuAC (Choi et al. 2018) and DROP (Dua et al. 2019;
+Brown et al. 2020, table 3.7), a line for each question, with the questions and
+answers before it, which may be empty:
+
+    gpt/coqa/validation.jsonl
+    {"passage": "Jessica went to sit in her rocking chair. ...",
+     "history": "Who had a birthday? Jessica", "question": "How old was she?",
+     "answers": ["80", "she was 80"]}
+    -> 'coqa passage: Jessica ... history: ... question: How old was she?', '80'
+
+Analogies of the SAT (Turney et al. 2003; Brown et al. 2020, section 3.9.3):
+
+    gpt/sat_analogies/validation.jsonl
+    {"pair": "lull is to trust as", "choices": ["balk is to fortitude",
+     "cajole is to compliance"], "answer": "cajole is to compliance"}
+    -> 'lull is to trust as', the likeliest of the choices
 """
 
 from tasks.your_data.text_to_text import TextToTextTask
@@ -59,6 +76,47 @@ TextToTextTask.from_jsonl(
     for split in ("validation", "test")
   },
   inputs="{context} {question}",
+  targets="{answer}",
+  choices="{choices}",
+)
+_READING = "passage: {passage} history: {history} question: {question}"
+TextToTextTask.from_jsonl(
+  "coqa",
+  splits={
+    split: f"gpt/coqa/{split}.jsonl" for split in ("train", "validation")
+  },
+  inputs=f"coqa {_READING}",
+  targets="{answers}",
+  answers="{answers}",
+  metrics=["squad"],
+  may_be_empty=["history"],
+)
+TextToTextTask.from_jsonl(
+  "quac",
+  splits={
+    split: f"gpt/quac/{split}.jsonl" for split in ("train", "validation")
+  },
+  inputs=f"quac {_READING}",
+  targets="{answers}",
+  answers="{answers}",
+  metrics=["squad"],
+  may_be_empty=["history"],
+)
+TextToTextTask.from_jsonl(
+  "drop",
+  splits={
+    split: f"gpt/drop/{split}.jsonl" for split in ("train", "validation")
+  },
+  inputs=f"drop {_READING}",
+  targets="{answers}",
+  answers="{answers}",
+  metrics=["squad"],
+  may_be_empty=["history"],
+)
+TextToTextTask.from_jsonl(
+  "sat_analogies",
+  splits={"validation": "gpt/sat_analogies/validation.jsonl"},
+  inputs="{pair}",
   targets="{answer}",
   choices="{choices}",
 )

@@ -45,6 +45,16 @@ SETS = {
     "story_cloze choice1: E. choice2: F. story: A. B. C. D.",
     "2",
   ),
+  **{
+    name: (
+      f"gpt/{name}/validation.jsonl",
+      '{"passage": "Ann is 80.", "history": "", "question": "How old?", '
+      '"answers": ["80", "she is 80"]}',
+      f"{name} passage: Ann is 80. history:  question: How old?",
+      "80",
+    )
+    for name in ("coqa", "quac", "drop")
+  },
   "lambada": (
     "gpt/lambada/validation.jsonl",
     '{"passage": "said hello to", "word": "helen"}',
@@ -86,6 +96,22 @@ def test_the_likeliest_choice_of_a_book(monkeypatch, tmp_path):
   )
   assert {row["inputs"] for row in rows} == {b"A. said XXXXX ."}
   assert [row["targets"] for row in rows] == [b"x", b"y"]
+  assert [bool(row["is_correct"]) for row in rows] == [False, True]
+
+
+def test_the_likeliest_analogy(monkeypatch, tmp_path):
+  path = tmp_path / "gpt/sat_analogies/validation.jsonl"
+  path.parent.mkdir(parents=True)
+  path.write_text(
+    '{"pair": "a is to b as", "choices": ["c is to d", "e is to f"], '
+    '"answer": "e is to f"}'
+  )
+  monkeypatch.setenv("ZOO_DATA_DIR", str(tmp_path))
+  task = seqio.TaskRegistry.get("sat_analogies")
+  rows = list(
+    task.source.get_dataset("validation", shuffle=False).as_numpy_iterator()
+  )
+  assert {row["inputs"] for row in rows} == {b"a is to b as"}
   assert [bool(row["is_correct"]) for row in rows] == [False, True]
 
 
