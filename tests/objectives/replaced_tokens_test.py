@@ -47,13 +47,25 @@ OBJECTIVE = replaced_tokens.ReplacedTokens(
 )
 
 
-def test_samples_are_of_the_softmax_and_have_no_gradient():
-  logits = jnp.asarray(np.random.RandomState(0).randn(5) * 1.5, jnp.float32)
-  many = jnp.broadcast_to(logits, (4, 4000, 5))
+@pytest.mark.parametrize("vocab_size", [1, 2, 5, 9, 23])
+def test_samples_are_of_the_softmax(vocab_size):
+  """In blocks of 1 to 5, the last of which may lack some."""
+  random = np.random.RandomState(0)
+  logits = jnp.asarray(random.randn(vocab_size) * 1.5, jnp.float32)
+  many = jnp.broadcast_to(logits, (4, 4000, vocab_size))
   tokens = np.asarray(replaced_tokens.sampled(KEY, many))
-  share = np.bincount(tokens.ravel(), minlength=5) / tokens.size
+  share = np.bincount(tokens.ravel(), minlength=vocab_size) / tokens.size
   np.testing.assert_allclose(share, jax.nn.softmax(logits), atol=0.015)
-  assert (tokens[0] != tokens[1]).any()
+  assert vocab_size == 1 or (tokens[0] != tokens[1]).any()
+
+
+def test_samples_have_no_gradient():
+  logits = jnp.asarray(np.random.RandomState(0).randn(2, 3, 5), jnp.float32)
+
+  def total(logits):
+    return jnp.sum(replaced_tokens.sampled(KEY, logits).astype(jnp.float32))
+
+  assert not np.asarray(jax.grad(total)(logits)).any()
 
 
 def test_a_sampled_token_that_is_the_original_counts_as_original():
