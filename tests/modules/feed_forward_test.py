@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import special
 
 from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.modules.feed_forward import ACTIVATIONS
 from transformer_zoo.modules.feed_forward import GatedMlp
 from transformer_zoo.modules.feed_forward import Mlp
 
@@ -16,6 +18,7 @@ FORMULAS = {
   "gelu": lambda x: (
     x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
   ),
+  "gelu_exact": lambda x: x / 2 * (1 + special.erf(x / math.sqrt(2))),
   "silu": lambda x: x / (1 + np.exp(-x)),
   "linear": lambda x: x,
 }
@@ -44,6 +47,20 @@ def test_gated_mlp(activation):
   )
   expected = (FORMULAS[activation](X @ WI_0) * (X @ WI_1)) @ WO
   np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_the_gradient_of_gelu_is_that_of_its_definition(dtype):
+  x = jnp.linspace(-9, 9, 101, dtype=dtype)
+  found = jax.vmap(jax.grad(ACTIVATIONS["gelu_exact"]))(x)
+  exact = np.asarray(x, np.float64)
+  density = np.exp(-(exact**2) / 2) / math.sqrt(2 * math.pi)
+  expected = (1 + special.erf(exact / math.sqrt(2))) / 2 + exact * density
+  assert found.dtype == dtype
+  tolerance = 4 * float(jnp.finfo(dtype).eps)
+  np.testing.assert_allclose(
+    np.asarray(found, np.float64), expected, rtol=0, atol=tolerance
+  )
 
 
 @pytest.mark.parametrize("module", [Mlp, GatedMlp])

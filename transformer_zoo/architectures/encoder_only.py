@@ -100,7 +100,8 @@ class EncoderOnly(nn.Module):
 
     Returns:
       [B, L, D], 0 at padding, or `MaskDecoded` if the encoder has a mask
-      decoder.
+      decoder, whose output is of `encoder_predicted_places` [B, P] alone, and 0
+      elsewhere, where the batch has them.
     """
     x_BLD = self._embedded(
       batch["encoder_input_tokens"],
@@ -154,12 +155,16 @@ class EncoderOnly(nn.Module):
         first_BL,
         last_BL,
       )
+    decoded = {}
+    if getattr(self.encoder, "mask_decoder", None) is not None:
+      decoded["masked_places_BP"] = batch.get("encoder_predicted_places")
     x_BLD = self.encoder(
       x_BLD,
       mask_B1LM=mask_B1LL,
       positions=Positions.of_length(tokens_BL.shape[1], bidirectional=True),
       token_positions_1L=batch.get("encoder_positions"),
       deterministic=deterministic,
+      **decoded,
     )
     x_BLD = jax.tree.map(
       lambda x_BLD: jnp.where(valid_BL[..., None], x_BLD, 0), x_BLD

@@ -75,7 +75,20 @@ class Draw:
     elif self.shared:
       keep = _small_masks(self.key, self.keep_rate, own)
     else:
-      keep = _large_masks(self.key, self.keep_rate, own)
+      return jax.vmap(self.of_row)(self.keys_B())
+    return self._factors(keep)
+
+  def keys_B(self) -> jax.Array:
+    """The keys of the rows of a draw that no axis shares."""
+    return keys_of_rows(self.key, self.shape[0])
+
+  def of_row(self, key: jax.Array) -> jax.Array:
+    """Returns the factors of the row of one of the keys, for a part of all."""
+    return self._factors(
+      jax.random.bernoulli(key, self.keep_rate, self.shape[1:])
+    )
+
+  def _factors(self, keep: jax.Array) -> jax.Array:
     return keep.astype(self.dtype) * jnp.asarray(1 / self.keep_rate, self.dtype)
 
   def places_B(self) -> jax.Array:
@@ -139,10 +152,3 @@ def _small_masks(key, keep_rate: float, shape: tuple[int, ...]) -> jax.Array:
   if number == 1:
     return keep
   return keep.reshape(rows, number, *rest)[:, index]
-
-
-def _large_masks(key, keep_rate: float, shape: tuple[int, ...]) -> jax.Array:
-  """Draws those of this part alone, each row by a key of its own."""
-  rows, *rest = shape
-  keys = keys_of_rows(key, rows)
-  return jax.vmap(lambda key: jax.random.bernoulli(key, keep_rate, rest))(keys)

@@ -4,6 +4,7 @@ from flax import linen as nn
 import gin
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
@@ -11,11 +12,31 @@ from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.parts import part
 
+
+@jax.custom_vjp
+def _gelu_exact(x: jax.Array) -> jax.Array:
+  """GELU by the error function, whose gradient is computed from x alone.
+
+  JAX's own keeps x, the error function and the density for it.
+  """
+  return jax.nn.gelu(x, approximate=False)
+
+
+def _gelu_exact_backward(x, gradient):
+  # Else XLA computes the error function once, and keeps it till then.
+  x = jax.lax.optimization_barrier(x)
+  probability = 0.5 * jax.lax.erfc(-x * np.sqrt(0.5).astype(x.dtype))
+  density = jnp.exp(-0.5 * x * x) * np.sqrt(0.5 / np.pi).astype(x.dtype)
+  return (gradient * (probability + x * density),)
+
+
+_gelu_exact.defvjp(lambda x: (_gelu_exact(x), x), _gelu_exact_backward)
+
 ACTIVATIONS = {
   "relu": jax.nn.relu,
   # The tanh form, which T5.1.1 was trained with (`gelu_new` elsewhere).
   "gelu": lambda x: jax.nn.gelu(x, approximate=True),
-  "gelu_exact": lambda x: jax.nn.gelu(x, approximate=False),
+  "gelu_exact": _gelu_exact,
   "silu": jax.nn.silu,  # Swish with beta 1
   "sigmoid": jax.nn.sigmoid,
   "tanh": jnp.tanh,

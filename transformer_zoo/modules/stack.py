@@ -138,6 +138,7 @@ class Stack(nn.Module):
     positions: Positions | None = None,
     token_positions_1L: jax.Array | None = None,
     earlier_NBMD: jax.Array | None = None,
+    masked_places_BP: jax.Array | None = None,
     with_states: bool = False,
     deterministic: bool = True,
     **layer_keywords,
@@ -153,6 +154,8 @@ class Stack(nn.Module):
         each start from 0; those of the queries by default.
       earlier_NBMD: given to each layer as `earlier_BMD`, what entered it for
         the text before.
+      masked_places_BP: The places of which the output of the mask decoder is
+        read; it is 0 elsewhere. None for all.
       with_states: Whether what entered each layer is returned too, [N, B, L, D]
         of contents.
       deterministic: no dropout.
@@ -296,9 +299,19 @@ class Stack(nn.Module):
       masked_BLD = self.mask_decoder(before_BLD, token_positions_1L)
       again = {**keywords, "memory_BMD": before_BLD}
       own = [*(None if n is None else n[-1] for n in own_N[:2]), None, None]
+      places_BP = None
+      if own_N[0] is None and bias_1HLM is None:
+        places_BP = masked_places_BP
+      if places_BP is not None:
+        masked_BLD, again = _at_places(masked_BLD, again, places_BP)
       for _ in range(self.mask_decoder.repeats):
         masked_BLD, _ = apply_layer(
           layer, masked_BLD, own, layer_arguments, again
+        )
+      if places_BP is not None:
+        rows_B1 = jnp.arange(len(x_BLD))[:, None]
+        masked_BLD = (
+          jnp.zeros_like(x_BLD).at[rows_B1, places_BP].set(masked_BLD)
         )
     if self.norm is not None:
       x_BLD = self.norm.copy(name=self.norm_name)(x_BLD)
@@ -487,6 +500,20 @@ class _Given(nn.Module):
     return part.apply(
       {"params": self.params}, *arguments, rngs=rngs, **keywords
     )
+
+
+def _at_places(query_BLD, keywords, places_BP):
+  """Queries at some places, [B, P, D], and the keywords of a layer for them."""
+  query_BPD = jnp.take_along_axis(query_BLD, places_BP[..., None], axis=1)
+  keywords = dict(keywords)
+  mask_B1LM = masks.whole(keywords["mask_B1LM"])
+  if mask_B1LM is not None:
+    keywords["mask_B1LM"] = jnp.take_along_axis(
+      mask_B1LM, places_BP[:, None, :, None], axis=2
+    )
+  if "relative" in keywords:
+    keywords["relative"] = keywords["relative"].of_queries(places_BP)
+  return query_BPD, keywords
 
 
 def _contents(x) -> jax.Array:

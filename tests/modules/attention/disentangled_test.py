@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from tests import tiny_models
+from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
+from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.attention.disentangled import DisentangledAttention
+from transformer_zoo.modules.attention.disentangled import pick_distances
 from transformer_zoo.modules.convolution import Convolution
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.linear import Linear
@@ -25,23 +28,26 @@ from transformer_zoo.training.sharding.partitioning import Partitioning
 
 HEADS, WIDTH = 2, 4
 LENGTH, FEATURES, BUCKETS = 7, 6, 3
+RANDOM = np.random.RandomState(1)
 
 
-def attention(**options):
-  none = Dropout(rate=0.0)
+NO_DROPOUT = Dropout(rate=0.0)
+
+
+def attention(dropout=NO_DROPOUT, **options):
   return DisentangledAttention(
     num_heads=HEADS,
     head_dim=WIDTH,
-    dropout=none,
-    position_dropout=none,
+    dropout=dropout,
+    position_dropout=NO_DROPOUT,
     **options,
   )
 
 
-def setting(**options):
+def setting(batch=2, **options):
   """An attention, its parameters, inputs, a table and the rows of pairs."""
   random = np.random.RandomState(0)
-  x_BLD = jnp.asarray(random.randn(2, LENGTH, FEATURES), jnp.float32)
+  x_BLD = jnp.asarray(random.randn(batch, LENGTH, FEATURES), jnp.float32)
   table_RD = random.randn(2 * BUCKETS, FEATURES)
   before = np.arange(LENGTH)[:, None] - np.arange(LENGTH)
   rows = np.clip(before + BUCKETS, 0, 2 * BUCKETS - 1)
@@ -59,11 +65,19 @@ def setting(**options):
   return model, params, x_BLD, relative
 
 
+def counted(relative):
+  """The table with the row of each distance, key minus query."""
+  distance_R = np.arange(1 - LENGTH, LENGTH)
+  row_1R = np.clip(BUCKETS - distance_R, 0, 2 * BUCKETS - 1)[None]
+  return relative.replace(row_1R=jnp.asarray(row_1R))
+
+
+@pytest.mark.parametrize("is_counted", [False, True])
 @pytest.mark.parametrize("own_projections", [False, True])
 @pytest.mark.parametrize("content_to_position", [False, True])
 @pytest.mark.parametrize("position_to_content", [False, True])
 def test_scores_by_definition(
-  own_projections, content_to_position, position_to_content
+  own_projections, content_to_position, position_to_content, is_counted
 ):
   """Equation 4 of He et al. 2021, with both distances as in their code."""
   own = (
@@ -76,6 +90,8 @@ def test_scores_by_definition(
     position_to_content=position_to_content,
     **own,
   )
+  if is_counted:
+    relative = counted(relative)
   found = model.apply({"params": params}, x_BLD, relative=relative)
   matrices = {
     name: np.asarray(jax.tree.leaves(value)[0], np.float64)
@@ -105,6 +121,125 @@ def test_scores_by_definition(
     expected[row] = np.concatenate(context, axis=1) @ matrices["out"]
   scale = np.abs(expected).max()
   np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("length, memory", [(1, 1), (1, 5), (4, 3), (3, 6)])
+def test_entries_of_distances_are_picked_without_an_index(length, memory):
+  of_distance = RANDOM.rand(2, HEADS, length, length + memory)
+  found = pick_distances(jnp.asarray(of_distance), memory)
+  for i in range(length):
+    for j in range(memory):
+      expected = of_distance[..., i, j - i + length - 1]
+      np.testing.assert_allclose(found[..., i, j], expected, rtol=1e-6)
+
+
+DROPOUTS = {
+  "none": Dropout(rate=0.0),
+  "of every weight": Dropout(rate=0.5, broadcast_dims=()),
+  "shared by queries": Dropout(rate=0.5),
+}
+PACKED = np.array([[1, 1, 1, 2, 2, 2, 0], [1] * 7, [1, 2, 2, 2, 2, 3, 3]] * 2)
+ALONE = np.asarray(masks.segment_mask(PACKED, PACKED))
+
+
+def outputs_and_gradients(model, params, x_BLD, relative, **keywords):
+  def total(params, x_BLD, table_RD):
+    output_BLD = model.apply(
+      {"params": params},
+      x_BLD,
+      relative=relative.replace(table_RD=table_RD),
+      deterministic=False,
+      rngs={"dropout": jax.random.key(3)},
+      **keywords,
+    )
+    return jnp.sum(jnp.sin(output_BLD)), output_BLD
+
+  gradient = jax.grad(total, argnums=(0, 1, 2), has_aux=True)
+  return jax.jit(gradient)(params, x_BLD, relative.table_RD)
+
+
+def assert_close(found, expected):
+  for a, b in zip(
+    jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
+  ):
+    scale = np.abs(b).max()
+    np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("is_counted", [False, True])
+@pytest.mark.parametrize("rows", [1, 2, 3])
+@pytest.mark.parametrize("dropout", DROPOUTS)
+def test_a_few_rows_at_a_time_equal_all(dropout, rows, is_counted):
+  model, params, x_BLD, relative = setting(6, dropout=DROPOUTS[dropout])
+  if is_counted:
+    relative = counted(relative)
+  keywords = {
+    "mask_B1LM": ALONE,
+    "bias_1HLM": RANDOM.rand(1, HEADS, LENGTH, LENGTH),
+  }
+  given = params, x_BLD, relative
+  bytes_ = rows * 4 * HEADS * LENGTH * LENGTH
+  expected = outputs_and_gradients(model, *given, **keywords)
+  with tracing.recorded_choices() as choices:
+    found = outputs_and_gradients(
+      model.clone(scores_bytes=bytes_), *given, **keywords
+    )
+  assert any("a few rows at a time" in sentence for sentence in choices)
+  assert_close(found, expected)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 4])
+@pytest.mark.parametrize("dropout", DROPOUTS)
+def test_rows_and_heads_on_a_mesh_equal_those_of_one_device(
+  dropout, partitions
+):
+  """Two rows on each device, whose heads draw as they do together."""
+  model, params, x_BLD, relative = setting(
+    16 // partitions, dropout=DROPOUTS[dropout]
+  )
+  relative = counted(relative)
+  expected = outputs_and_gradients(model, params, x_BLD, relative)
+  layout = Partitioning(num_partitions=partitions)
+  with layout.activate(layout.mesh()):
+    with tracing.recorded_choices() as choices:
+      found = outputs_and_gradients(
+        model.clone(scores_bytes=1), params, x_BLD, relative
+      )
+  assert any("a few rows at a time" in sentence for sentence in choices)
+  assert_close(found, expected)
+
+
+def test_rows_in_parts_need_less_memory_than_all():
+  """Also where dropout draws a number for every score."""
+  x = jax.ShapeDtypeStruct((16, 128, 8), jnp.float32)
+  positions = Positions.of_length(128, bidirectional=True)
+  table = RelativeEmbeddings(features=8, num_buckets=128)
+  embedded = jax.eval_shape(table.init, jax.random.key(0), positions)
+
+  def bytes_of_gradient(scores_bytes):
+    dropout = DROPOUTS["of every weight"]
+    model = attention(dropout=dropout, scores_bytes=scores_bytes)
+
+    def apply(params, x, relative_params, **keywords):
+      relative = table.apply(relative_params, positions)
+      return model.apply(params, x, relative=relative, **keywords)
+
+    def init(key, x, relative_params):
+      relative = table.apply(relative_params, positions)
+      return model.init(key, x, relative=relative)
+
+    def total(*arguments):
+      rngs = {"dropout": jax.random.key(0)}
+      return jnp.sum(apply(*arguments, deterministic=False, rngs=rngs) ** 2)
+
+    params = jax.eval_shape(init, jax.random.key(0), x, embedded)
+    gradient = jax.jit(jax.grad(total, (0, 1, 2)))
+    compiled = gradient.lower(*nn.unbox((params, x, embedded))).compile()
+    return compiled.memory_analysis().temp_size_in_bytes
+
+  whole = bytes_of_gradient(2**30)
+  assert whole > 4 * 16 * HEADS * 128 * 128  # one array of scores
+  assert bytes_of_gradient(1) < whole / 5
 
 
 def test_no_array_has_a_vector_for_each_pair():
@@ -293,6 +428,47 @@ def test_the_mask_decoder_by_hand():
     )
   scale = np.abs(query).max()
   np.testing.assert_allclose(found, query, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_the_mask_decoder_of_predicted_places_alone(scan):
+  """Output and gradients there are those of all places; else it is 0."""
+  model, _ = tiny_models.build("deberta_v2", MAX_POSITIONS=16, SCAN_LAYERS=scan)
+  params = tiny_models.random_parameters(model)
+  random = np.random.RandomState(0)
+  segments = np.array([[1] * 4 + [2] * 4 + [0], [1] * 9])
+  batch = {
+    "encoder_input_tokens": random.randint(3, 48, (2, 9)) * (segments > 0),
+    "encoder_segment_ids": segments,
+    "encoder_positions": np.array([[0, 1, 2, 3, 0, 1, 2, 3, 0], range(9)]),
+  }
+  places = np.array([[1, 3, 6], [0, 4, 8]])
+
+  @jax.jit
+  def of_places(params, batch):
+    def total(params):
+      masked_BLD = model.apply(
+        {"params": params}, batch, method="hidden"
+      ).masked_BLD
+      there_BPD = jnp.take_along_axis(masked_BLD, places[..., None], axis=1)
+      return jnp.sum(jnp.sin(there_BPD)), masked_BLD
+
+    return jax.grad(total, has_aux=True)(params)
+
+  expected, all_BLD = of_places(params, batch)
+  found, masked_BLD = of_places(
+    params, batch | {"encoder_predicted_places": places}
+  )
+  is_there = np.zeros((2, 9, 1), bool)
+  np.put_along_axis(is_there, places[..., None], True, axis=1)
+  scale = np.abs(all_BLD).max()
+  np.testing.assert_allclose(
+    masked_BLD, np.where(is_there, all_BLD, 0), rtol=0, atol=1e-5 * scale
+  )
+  for a, b in zip(
+    jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
+  ):
+    np.testing.assert_allclose(a, b, rtol=0, atol=1e-4 * (np.abs(b).max() + 1))
 
 
 def test_refusals():

@@ -1,5 +1,6 @@
 """Attention for some queries, or for a few rows of the batch, at a time."""
 
+from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import functools
 
@@ -16,8 +17,10 @@ from transformer_zoo.modules.attention.dot_product import whole_groups
 
 # Lengths are whole on every device, whatever the rules say of them elsewhere: a
 # query needs all keys, and its row of the mask has to lie where it does.
-_QUERY = ("batch", None, "heads", "kv")
-_AXES = {
+LOGICAL_AXES = {
+  **dict.fromkeys(
+    ("query_BLHK", "key_BMGK", "value_BMGK"), ("batch", None, "heads", "kv")
+  ),
   "mask_B1LM": ("batch", None, None, None),
   "bias_1HLM": ("batch", "heads", None, None),
   "keep_BH1M": ("batch", "heads", None, None),
@@ -104,50 +107,78 @@ class RowwiseAttention(Kernel):
   def attend(
     self, query_BLHK, key_BMGK, value_BMGK, mask_B1LM, bias_1HLM, keep_BH1M
   ):
+    key_BMGK, value_BMGK = whole_groups(query_BLHK, key_BMGK, value_BMGK)
     given = {
+      "query_BLHK": query_BLHK,
+      "key_BMGK": key_BMGK,
+      "value_BMGK": value_BMGK,
       "mask_B1LM": mask_B1LM,
       "bias_1HLM": bias_1HLM,
       "keep_BH1M": keep_BH1M,
     }
-    given = {name: x for name, x in given.items() if x is not None}
-    key_BMGK, value_BMGK = whole_groups(query_BLHK, key_BMGK, value_BMGK)
-
-    def attend_rows(query_BLHK, key_BMGK, value_BMGK, *others):
-      return self._rows(
-        (query_BLHK, key_BMGK, value_BMGK),
-        dict(zip(given, others, strict=True)),
-      )
-
-    return axes.over_mesh(
-      attend_rows,
-      [query_BLHK, key_BMGK, value_BMGK, *given.values()],
-      [_QUERY] * 3 + [_AXES[name] for name in given],
+    absent = {name: None for name, x in given.items() if x is None}
+    return by_rows(
+      functools.partial(REFERENCE.attend, **absent),
+      {
+        name: (x, LOGICAL_AXES[name])
+        for name, x in given.items()
+        if x is not None
+      },
+      pairs=query_BLHK.shape[1] * key_BMGK.shape[1],
+      group_bytes=self.group_bytes,
     )
 
-  def _rows(self, arrays, given):
-    """Returns [B, L, H, K] of what one device has."""
-    size = self._group_size(*arrays[:2])
-    # One row has no axis for rows: XLA's products over one are slower.
-    group = (size,) if size > 1 else ()
-    shared = {
-      name: x if group else x[0] for name, x in given.items() if len(x) == 1
-    }
-    of_rows = {name: x for name, x in given.items() if name not in shared}
-    groups = jax.tree.map(
-      lambda x: x.reshape(-1, *group, *x.shape[1:]), (arrays, of_rows)
-    )
 
-    # The loop of the map keeps the backward pass from undoing the remat.
-    @functools.partial(jax.checkpoint, prevent_cse=False)
-    def attend_group(group):
-      arrays, parts = group
-      parts = dict.fromkeys(_AXES) | shared | parts
-      return REFERENCE.attend(*arrays, **parts)
+def by_rows(
+  attend: Callable[..., jax.Array],
+  arrays: Mapping[str, tuple[jax.Array, Sequence[str | None]]],
+  *,
+  pairs: int,
+  group_bytes: int,
+) -> jax.Array:
+  """Computes an attention a few rows at a time, and again backwards.
 
-    return jax.lax.map(attend_group, groups).reshape(arrays[0].shape)
+  Args:
+    attend: A function of the arrays, as keywords, that returns [B, L, H, K]; of
+      a single row, B is left out of what it gets and returns.
+    arrays: Arrays of rows, [B or 1, ...], and their logical axes, by name;
+      `query_BLHK` among them.
+    pairs: The scores that a head has of a row.
+    group_bytes: The limit of bytes of float32 scores that are computed at a
+      time, as of `RowwiseAttention`.
+  """
+  names = ["query_BLHK", *(name for name in arrays if name != "query_BLHK")]
 
-  def _group_size(self, query_BLHK, key_BMHK):
-    rows, length, heads, _ = query_BLHK.shape
-    row_bytes = 4 * heads * length * key_BMHK.shape[1]
-    most = max(1, self.group_bytes // row_bytes)
-    return max(n for n in range(1, min(most, rows) + 1) if rows % n == 0)
+  def of_device(*values):
+    rows, _, heads, _ = values[0].shape
+    most = max(1, group_bytes // (4 * heads * pairs))
+    size = max(n for n in range(1, min(most, rows) + 1) if rows % n == 0)
+    return _in_groups(attend, dict(zip(names, values, strict=True)), size)
+
+  return axes.over_mesh(
+    of_device, *zip(*(arrays[n] for n in names), strict=True)
+  )
+
+
+def _in_groups(attend, arrays, size):
+  """Returns [B, L, H, K] of what one device has, `size` rows at a time."""
+  query_BLHK = arrays["query_BLHK"]
+  # One row has no axis for rows: XLA's products over one are slower.
+  group = (size,) if size > 1 else ()
+  shared = {
+    name: x if group else x[0]
+    for name, x in arrays.items()
+    if len(x) == 1 < len(query_BLHK)
+  }
+  groups = {
+    name: x.reshape(-1, *group, *x.shape[1:])
+    for name, x in arrays.items()
+    if name not in shared
+  }
+
+  # The loop of the map keeps the backward pass from undoing the remat.
+  @functools.partial(jax.checkpoint, prevent_cse=False)
+  def attend_group(group):
+    return attend(**shared, **group)
+
+  return jax.lax.map(attend_group, groups).reshape(query_BLHK.shape)

@@ -23,10 +23,18 @@ class RelativeTable:
   Attributes:
     table_RD: The vectors.
     row_1LM: The row of the vector of each query and key, int32 [1 or B, L, M].
+    row_1R: The row of each distance, key minus query, from 1 - L to M - 1,
+      int32 [1, L + M - 1]; None where positions are not counted from 0.
   """
 
   table_RD: jax.Array
   row_1LM: jax.Array
+  row_1R: jax.Array | None = None
+
+  def of_queries(self, places_BP: jax.Array) -> "RelativeTable":
+    """Returns the table with the rows of the queries at some places."""
+    row_BPM = jnp.take_along_axis(self.row_1LM, places_BP[..., None], axis=1)
+    return self.replace(row_1LM=row_BPM, row_1R=None)
 
 
 def logarithmic_buckets(num_buckets: int, max_distance: int) -> np.ndarray:
@@ -101,22 +109,31 @@ class RelativeEmbeddings(nn.Module):
       jnp.float32,
     )
     farthest = positions.key_1M.shape[1] - 1
-    before_1LM = -positions.distance_1LM
     if self.max_distance is None:
+      buckets = None
       reach = min(farthest, self.num_buckets)
     else:
       buckets = logarithmic_buckets(self.num_buckets, self.max_distance)
       reach = int(buckets[min(farthest, len(buckets) - 1)])
-      before_1LM = jnp.sign(before_1LM) * jnp.take(
-        jnp.asarray(buckets), jnp.abs(before_1LM), mode="clip"
-      )
     # The rows of longer distances are not read.
     first = self.num_buckets - reach
     table_RD = table_RD[first : self.num_buckets + reach + 1]
     if self.norm is not None:
       table_RD = self.norm(table_RD)
-    row_1LM = jnp.clip(before_1LM + reach, 0, len(table_RD) - 1)
-    return RelativeTable(table_RD, row_1LM)
+
+    def rows(distance):
+      before = -distance
+      if buckets is not None:
+        before = jnp.sign(before) * jnp.take(
+          jnp.asarray(buckets), jnp.abs(before), mode="clip"
+        )
+      return jnp.clip(before + reach, 0, len(table_RD) - 1)
+
+    return RelativeTable(
+      table_RD,
+      rows(positions.distance_1LM),
+      rows(positions.distances_R)[None] if positions.counted else None,
+    )
 
 
 @gin.register

@@ -216,7 +216,10 @@ class _OfEncoder:
 
   def __call__(self, example: Example, number: int):
     texts = [example["inputs"].split("\t")]
-    return self._rows(self._texts.rows(texts, number))
+    batch = dict(self._rows(self._texts.rows(texts, number)))
+    # A mask decoder shows what every place attends to.
+    batch.pop("encoder_predicted_places", None)
+    return batch
 
 
 class _OfText:
