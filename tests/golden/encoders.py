@@ -307,6 +307,15 @@ CONFIGS: dict[str, dict[str, Any]] = {
     classifier_activation="relu",
     **_labels(4),
   ),
+  "modernbert_mean": _of(
+    _MODERNBERT,
+    "ModernBertForSequenceClassification",
+    classifier_pooling="mean",
+    **_labels(3),
+  ),
+  "modernbert_mean_choice": _of(
+    _MODERNBERT, "ModernBertForMultipleChoice", classifier_pooling="mean"
+  ),
   "modernbert_tags": _of(
     _MODERNBERT, "ModernBertForTokenClassification", **_labels(7)
   ),

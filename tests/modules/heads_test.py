@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import tiny_models
 from transformer_zoo.modules.embedding import Embed
+from transformer_zoo.modules.heads import Averaged
 from transformer_zoo.modules.heads import LinearLogits
 from transformer_zoo.modules.heads import TiedLogits
 
@@ -61,3 +63,47 @@ def test_tied_logits_may_have_a_bias():
   np.testing.assert_allclose(
     model.apply({"params": params}, X), X @ TABLE.T + bias, rtol=1e-5, atol=1e-5
   )
+
+
+MEANS = ("EncoderOnly.averages=True",)
+CLASSES = "../heads/classes.gin"
+
+
+def test_each_text_of_a_row_has_its_mean_and_padding_none():
+  hidden_BLD = np.random.RandomState(0).randn(2, 6, 3).astype(np.float32)
+  texts_BL = np.array([[1, 1, 2, 2, 2, 0], [3, 3, 3, 3, 3, 3]])
+  found = Averaged.of_texts(jnp.asarray(hidden_BLD), jnp.asarray(texts_BL))
+  np.testing.assert_array_equal(found.hidden_BLD, hidden_BLD)
+  for row, texts_L in enumerate(texts_BL):
+    for place, text in enumerate(texts_L):
+      expected = hidden_BLD[row, texts_L == text].mean(axis=0)
+      np.testing.assert_allclose(
+        found.mean_BLD[row, place], expected if text else 0.0, atol=1e-6
+      )
+
+
+def test_packed_texts_have_the_classes_that_they_have_alone():
+  model, _ = tiny_models.build(
+    "modernbert", CLASSES, bindings=(*MEANS, "ClassLogits.num_classes=3")
+  )
+  params = tiny_models.random_parameters(model)
+  tokens = np.random.RandomState(0).randint(3, 48, (1, 9))
+  packed = {
+    "encoder_input_tokens": tokens,
+    "encoder_segment_ids": np.array([[1] * 4 + [2] * 5]),
+  }
+
+  def classes(batch, places):
+    hidden = model.apply({"params": params}, batch, method="hidden")
+    return model.apply(
+      {"params": params},
+      hidden,
+      "classes",
+      places_BP=np.array([places]),
+      method="logits",
+    )[0]
+
+  found = classes(packed, [0, 4])
+  for text, alone in zip(found, (tokens[:, :4], tokens[:, 4:]), strict=True):
+    expected = classes({"encoder_input_tokens": alone}, [0])[0]
+    np.testing.assert_allclose(text, expected, rtol=1e-4, atol=1e-5)

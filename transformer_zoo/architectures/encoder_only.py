@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention import masks
+from transformer_zoo.modules.heads import Averaged
 from transformer_zoo.modules.mask_decoder import MaskDecoded
 from transformer_zoo.modules.positions import Positions
 
@@ -66,6 +67,8 @@ class EncoderOnly(nn.Module):
     recurrent: goes over the output of the layers, like `BiLstm`, whose output
       the pooler and the heads read; or None.
     pad_id: the token that is padding, the vocabulary's.
+    averages: Whether those heads that read one token of a text read the mean
+      over all of its tokens in its place (ModernBERT's `classifier_pooling`).
   """
 
   token_embedder: nn.Module | None
@@ -76,6 +79,7 @@ class EncoderOnly(nn.Module):
   visible: Callable[[int], jax.Array] | None = None
   recurrent: nn.Module | None = None
   pad_id: int = 0
+  averages: bool = False
 
   reads: ClassVar[tuple[str, ...]] = ("encoder_input_tokens",)
 
@@ -101,7 +105,7 @@ class EncoderOnly(nn.Module):
     Returns:
       [B, L, D], 0 at padding, or `MaskDecoded` if the encoder has a mask
       decoder, whose output is of `encoder_predicted_places` [B, P] alone, and 0
-      elsewhere, where the batch has them.
+      elsewhere, where the batch has them; or `Averaged`.
     """
     x_BLD = self._embedded(
       batch["encoder_input_tokens"],
@@ -173,6 +177,9 @@ class EncoderOnly(nn.Module):
       x_BLD = jnp.where(valid_BL[..., None], self.recurrent(x_BLD), 0)
     if (others_B := batch.get("encoder_other_order")) is not None:
       x_BLD = _with_other_order(x_BLD, others_B, valid_BL)
+    if self.averages:
+      texts_BL = valid_BL if segments_BL is None else segments_BL * valid_BL
+      return Averaged.of_texts(x_BLD, texts_BL)
     return x_BLD
 
   def logits(
@@ -203,7 +210,7 @@ class EncoderOnly(nn.Module):
       UserError: there is no such head.
     """
     self.check_head(head)
-    if isinstance(hidden_BLD, MaskDecoded):
+    if isinstance(hidden_BLD, MaskDecoded | Averaged):
       hidden_BLD = hidden_BLD.read_by(self.heads.parts[head])
     x_BPD = hidden_BLD
     if places_BP is not None:

@@ -47,6 +47,11 @@ class PermutedEncoder(EncoderOnly):
         f"PermutedEncoder.num_stretches is {self.num_stretches}; it must be at "
         "least 1"
       )
+    if self.averages:
+      raise UserError(
+        "PermutedEncoder.averages is True; its heads of texts read one token: "
+        "bind EncoderOnly.averages = False"
+      )
     super().__post_init__()
 
   def hidden(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from flax import linen as nn
+from flax import struct
 import gin
 import jax
 import jax.numpy as jnp
@@ -115,6 +116,39 @@ class TransformedLogits(nn.Module):
     activation = feed_forward.ACTIVATIONS[self.activation]
     x_BPE = self.norm(activation(self.dense(x_BPD, embedder.features)))
     return self.softmax(x_BPE, embedder)
+
+
+@struct.dataclass
+class Averaged:
+  """The output of a stack, and means of it.
+
+  Attributes:
+    hidden_BLD: The output of the layers.
+    mean_BLD: For each token the mean over the tokens of its text; 0 at padding.
+  """
+
+  hidden_BLD: jax.Array
+  mean_BLD: jax.Array
+
+  @classmethod
+  def of_texts(cls, hidden_BLD: jax.Array, texts_BL: jax.Array) -> "Averaged":
+    """Returns the output with its means, which are taken in float32.
+
+    Args:
+      hidden_BLD: The output of the layers.
+      texts_BL: The number of the text of each token, 0 at padding.
+    """
+    is_same_BLM = texts_BL[:, :, None] == texts_BL[:, None, :]
+    is_same_BLM &= (texts_BL > 0)[:, :, None]
+    weights_BLM = is_same_BLM.astype(jnp.float32)
+    number_BL1 = jnp.maximum(jnp.sum(weights_BLM, axis=-1, keepdims=True), 1.0)
+    mean_BLD = (weights_BLM / number_BL1) @ hidden_BLD.astype(jnp.float32)
+    return cls(hidden_BLD, mean_BLD.astype(hidden_BLD.dtype))
+
+  def read_by(self, head: nn.Module) -> jax.Array:
+    """Returns the one of both that a head reads."""
+    # Not of the module itself, whose parameters that would set up.
+    return self.mean_BLD if type(head).reads_pooled else self.hidden_BLD
 
 
 @gin.register

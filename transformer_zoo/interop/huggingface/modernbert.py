@@ -1,7 +1,8 @@
 """ModernBERT (`modernbert`).
 
 A third of the layers sees the whole text, the others a window on both sides.
-Classes of texts are read from the first token (`classifier_pooling` "cls").
+Classes of texts are read from the first token, or from the mean over all tokens
+(`classifier_pooling`, "cls" or "mean").
 Source: `models/modernbert` of `transformers`.
 """
 
@@ -106,9 +107,11 @@ class Modernbert(bert.Bert):
     for name in ("wi", "wo"):
       bindings[f"{name}/Linear.use_bias"] = found["mlp_bias"]
     if any(name in _OF_TEXTS for name in heads):
+      pooling = found["classifier_pooling"]
       attributes.check_allowed(
-        self.kind, "classifier_pooling", found["classifier_pooling"], ("cls",)
+        self.kind, "classifier_pooling", pooling, ("cls", "mean")
       )
+      bindings["EncoderOnly.averages"] = pooling == "mean"
     if not heads:
       bindings["EncoderOnly.pooler"] = None
     else:
@@ -192,7 +195,7 @@ class Modernbert(bert.Bert):
       if name in ("classes", "tags", "number"):
         found["num_labels"] = part.num_classes
     if name in _OF_TEXTS:
-      found["classifier_pooling"] = "cls"
+      found["classifier_pooling"] = "mean" if model.averages else "cls"
     return found
 
   def links(self, config: Mapping[str, Any]) -> list[Link]:
