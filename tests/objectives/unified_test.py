@@ -14,6 +14,7 @@ from transformer_zoo.data.features import converters
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
+from transformer_zoo.objectives import encoder
 from transformer_zoo.objectives import unified
 
 KEY = jax.random.key(3)
@@ -91,6 +92,42 @@ def test_the_gradient_of_parts_is_that_of_the_whole():
   )
   for name, value in whole.items():
     np.testing.assert_allclose(parts[name], value, rtol=1e-5, err_msg=name)
+
+
+def test_smoothed_labels_cost_what_their_distribution_does():
+  """Cross-entropy with it, less its entropy; metrics are the plain ones."""
+  model, params = writer.build()
+  plain, smooth = (
+    unified.UnifiedGeneration(
+      loss=encoder.MaskedTokenLoss(label_smoothing=share)
+    )
+    for share in (0.0, 0.1)
+  )
+  batch = plain.hide(jax.random.fold_in(KEY, 1), model, batch_of())
+  expected, found = (
+    jax.jit(functools.partial(each, model))(params, batch_of(), KEY)["tokens"]
+    for each in (plain, smooth)
+  )
+  places = batch["encoder_predicted_places"]
+  apply = functools.partial(
+    model.apply, {"params": params}, rngs={"dropout": KEY}, deterministic=False
+  )
+  logits = apply(
+    apply(batch, method="hidden"), places_BP=places, method="logits"
+  )
+  targets, weights = (
+    np.take_along_axis(np.asarray(batch[name]), places, axis=1)
+    for name in ("encoder_target_tokens", "encoder_loss_weights")
+  )
+  size = logits.shape[-1]
+  share = np.full((*targets.shape, size), 0.1 / (size - 1))
+  np.put_along_axis(share, targets[..., None], 0.9, axis=-1)
+  cost = -np.sum(share * (jax.nn.log_softmax(logits) - np.log(share)), axis=-1)
+  np.testing.assert_allclose(found.total, np.sum(cost * weights), rtol=1e-4)
+  for name, value in expected.metrics.items():
+    np.testing.assert_allclose(found.metrics[name], value, rtol=1e-6)
+  with pytest.raises(UserError, match="label_smoothing is 1; it has to be at"):
+    encoder.MaskedTokenLoss(label_smoothing=1)
 
 
 def test_targets_have_the_likelihood_with_which_they_are_written():

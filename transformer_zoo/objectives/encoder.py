@@ -140,11 +140,21 @@ class MaskedTokenLoss:
 
   Attributes:
     z_loss: coefficient of the z-loss.
+    label_smoothing: The probability that targets leave to other tokens, at
+      least 0 and below 1, as `losses.smoothing_cost` has it.
   """
 
   head: str = "tokens"
   scale: float = 1.0
   z_loss: float = 0.0
+  label_smoothing: float = 0.0
+
+  def __post_init__(self):
+    if not 0 <= self.label_smoothing < 1:
+      raise UserError(
+        f"MaskedTokenLoss.label_smoothing is {self.label_smoothing}; it has to "
+        "be at least 0 and below 1"
+      )
 
   def __call__(self, logits: Logits, batch: Batch) -> Term:
     """As `EncoderLoss.__call__`."""
@@ -155,11 +165,16 @@ class MaskedTokenLoss:
       places_BP,
       targets_BP,
       z_loss=self.z_loss,
+      label_smoothing=self.label_smoothing,
       tokens=targets_BP.size,
     )
-    return _term(
+    term = _term(
       self.scale, found.nll_BL, found.correct_BL, weights_BP, found.z_BL
     )
+    if not self.label_smoothing:
+      return term
+    smoothing = jnp.sum(found.smoothing_BL * weights_BP)
+    return term.replace(total=term.total + smoothing)
 
 
 @gin.register
