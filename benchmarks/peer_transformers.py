@@ -4,10 +4,10 @@ from collections.abc import Callable
 import itertools
 import json
 import os
-import resource
 import sys
 import time
 
+import resident
 import torch
 from transformers import BartConfig
 from transformers import BartForConditionalGeneration
@@ -194,6 +194,8 @@ def timed(run: Callable[[], None], warmup: int, repeats: int) -> list[float]:
   """Seconds of each run after the first ones."""
   seconds = []
   for i in range(warmup + repeats):
+    if i == warmup:
+      resident.restart()
     start = time.perf_counter()
     run()
     if i >= warmup:
@@ -211,16 +213,11 @@ TASKS = {
 }
 
 
-def peak() -> int:
-  """The peak of the resident memory so far, in bytes."""
-  return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
 if __name__ == "__main__":
-  behind_imports = peak()
+  behind_imports = resident.peak_bytes()
   torch.manual_seed(0)
   torch.set_num_threads(len(os.sched_getaffinity(0)))
   asked = json.loads(sys.argv[1])
   seconds = TASKS[asked["task"]](asked)
-  beyond = peak() - behind_imports
+  beyond = resident.peak_bytes() - behind_imports
   print(json.dumps({"seconds": seconds, "beyond_imports_bytes": beyond}))

@@ -71,7 +71,7 @@ def figures_of(name: str, script: str, *arguments: str) -> dict | None:
 
   Returns:
     `seconds` of each step or batch, and perhaps `beyond_imports_bytes`, the
-    peak of the resident memory less that behind the imports.
+    peak of the resident memory in them less that behind the imports.
   """
   path = pathlib.Path(__file__).with_name(script)
   done = subprocess.run(

@@ -16,14 +16,14 @@ of compilation.
 
 `--peers transformers t5x` measures their training steps in the same run, in
 turn with ours (peers.py), and prints medians and fastest steps of each round,
-and the peaks of memory beyond the imports; each is a process of its own.
+and the peaks of memory in these steps beyond that behind the imports; each is a
+process of its own.
 `--beside SHAPE` does the same with another shape of ours.
 `transformers` fine-tunes on the same pairs, padded to 128 tokens each.
 """
 
 import argparse
 import functools
-import resource
 import statistics
 import time
 
@@ -31,6 +31,7 @@ import jax
 import jax.numpy as jnp
 import peers
 import random_batches
+import resident
 import shapes
 
 from transformer_zoo.forecast import cost
@@ -47,12 +48,7 @@ from transformer_zoo.training.sharding import partitioning
 _PAIR_STEPS = 8  # Batches of pairs: their rows are packed together.
 
 
-def peak_bytes() -> int:
-  """The peak of the resident memory so far."""
-  return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-_BEHIND_IMPORTS = peak_bytes()
+_BEHIND_IMPORTS = resident.peak_bytes()
 
 
 def matmul_peak(dtype: str, size: int = 2048) -> float:
@@ -141,15 +137,18 @@ def measure(arguments) -> dict:
     start = time.perf_counter()
     compiled = run_step.lower(train_state, batches[0], key).compile()
     compile_seconds = time.perf_counter() - start
-    forward = cost.count(objective, train_state.params, batches[0])
     seconds = []
     for i in range(arguments.warmup + arguments.steps):
+      if i == arguments.warmup:
+        resident.restart()
       batch = batches[i % len(batches)]
       start = time.perf_counter()
       train_state, sums = compiled(train_state, batch, key)
       jax.block_until_ready((train_state, sums))
       if i >= arguments.warmup:
         seconds.append(time.perf_counter() - start)
+    step_peak_bytes = resident.peak_bytes()
+    forward = cost.count(objective, train_state.params, batches[0])
   flops = 3 * forward.matmul_flops
   peak = matmul_peak(arguments.dtype)
   median = statistics.median(seconds)
@@ -168,8 +167,8 @@ def measure(arguments) -> dict:
     "model_flops_utilisation": flops / median / peak,
     "compile_seconds": compile_seconds,
     "temporary_bytes": memory.temp_size_in_bytes,
-    "peak_resident_bytes": peak_bytes(),
-    "beyond_imports_bytes": peak_bytes() - _BEHIND_IMPORTS,
+    "peak_resident_bytes": step_peak_bytes,
+    "beyond_imports_bytes": step_peak_bytes - _BEHIND_IMPORTS,
   }
 
 
