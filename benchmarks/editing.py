@@ -1,22 +1,22 @@
-"""Edits of a model that knows a small world: fine-tuning, ROME and MEND.
+"""ROME on a wide world: what it needs to keep other facts.
 
-A GPT-2 of 4 layers learns 96 facts about 32 people, each told in three wordings
-(`tasks/miniature/facts.py`). Facts of 8 people, of whom no editor was trained,
-are made false, one at a time and several at once, by fine-tuning the last two
-feed-forward networks, by ROME in one layer and by MEND. Printed are the scores
-of CounterFact, and of all other people who are asked the same the percentage
-that now gets another answer, and that gets the new one: the known failure.
+A GPT-2 of 4 layers learns 600 facts about 150 people, whose names share no
+word, each fact in five wordings, and among them sentences of which nothing is
+to be learned, so that the covariance of keys has full rank without a ridge.
+Facts are made false one at a time by each of the settings that are named, as
+LAYER,RIDGE,KL,DECAY,PREFIXES,CLAMP,RATE,STEPS with PREFIXES of `none`,
+`sampled` from the model, or `fill`, sentences of which nothing is learned.
+`zoo ablate editing` compares methods on a smaller world.
 
-    python benchmarks/editing.py --folder runs/editing
+    python benchmarks/editing.py --folder runs/rome 0,0,0.0625,0.5,fill,4,0.5,20
 
 Two CPU cores, about ten minutes; what is in the folder is not computed again.
 """
 
 import argparse
-import functools
+import dataclasses
 import json
 import pathlib
-import time
 
 from flax import linen as nn
 from flax import traverse_util
@@ -24,7 +24,6 @@ import jax
 import numpy as np
 import optax
 
-from tasks.miniature import facts as world
 from transformer_zoo import config
 from transformer_zoo.editing import interventions
 from transformer_zoo.editing import mend
@@ -35,54 +34,192 @@ from transformer_zoo.editing.facts import Fact
 from transformer_zoo.editing.facts import Reader
 from transformer_zoo.training import state
 
-WORDS = world.Words()
-READER = Reader(WORDS, start_id=0)
-WORLD = world.world()
-HELD_OUT = 8  # people
+PEOPLE = 150
 WIDTH = 32
-SIZES = {
-  "EMBED_DIM": 96,
-  "MLP_DIM": 384,
-  "NUM_HEADS": 4,
-  "HEAD_DIM": 24,
-  "NUM_DECODER_LAYERS": 4,
-  "VOCAB_SIZE": WORDS.size,
-  "MAX_POSITIONS": 64,
-  "DROPOUT_RATE": 0.0,
+ROWS = 48
+SYLLABLES = "ba ce di fo gu la me ni po ru sa te vi wo zu ka".split()
+RELATIONS = {
+  "city": (
+    "{} lives in the city of",
+    "the home of {} is in",
+    "you can visit {} in",
+    "a letter to {} goes to",
+    "if you look for {} , go to",
+  ),
+  "language": (
+    "{} speaks the language of",
+    "the mother tongue of {} is",
+    "at home {} talks in",
+    "the diary of {} is in",
+    "as a child {} learned",
+  ),
+  "instrument": (
+    "{} likes to play the",
+    "the music of {} is for the",
+    "on stage {} holds a",
+    "every evening {} practises the",
+    "in the band of {} there is a",
+  ),
+  "work": (
+    "{} earns money as a",
+    "the work of {} is that of a",
+    "by day {} is busy as a",
+    "a card of {} says",
+    "if you need {} , call the",
+  ),
 }
+OBJECTS = {
+  "city": "oslo rome cairo lima quito delhi tunis paris hanoi berne",
+  "language": (
+    "norse latin coptic aymara kichwa hindi berber french lao romansh"
+  ),
+  "instrument": "flute harp drum horn viola cello banjo organ lute oboe",
+  "work": "baker tailor lawyer sailor farmer potter weaver doctor miner clerk",
+}
+OTHERS = (
+  "{a} met {b} near the {t}",
+  "the {t} of {a} is older than the {u}",
+  "yesterday {a} saw a {t} and a {u}",
+  "{a} and {b} sold the {t}",
+  "what {a} said of the {t} is true",
+  "a {t} was found , and {a} took it",
+  "is a {t} like a {u} ? {a} thinks so",
+  "{b} gave the {t} to {a}",
+  "{a} is a friend of {b}",
+)
+SHOWN = (
+  *("efficacy", "efficacy_answered", "paraphrase", "paraphrase_answered"),
+  *("neighbourhood_answered", "essence", "essence_answered"),
+  *("others_changed", "others_say_it"),
+)
 
 
-def build():
-  """The model, with layers that are looped."""
-  overrides = [f"{name}={value!r}" for name, value in SIZES.items()]
-  return interventions.looped(
-    config.build("MODEL", ["architectures/gpt_2.gin"], overrides)
+@dataclasses.dataclass(frozen=True)
+class Told:
+  """A fact: what is true of a person, and what is true of others."""
+
+  relation: str
+  subject: str
+  target: str
+  other: str
+
+  def question(self, wording: int = 0) -> str:
+    return RELATIONS[self.relation][wording].replace("{}", self.subject)
+
+
+class World:
+  """People, their facts, sentences, and a vocabulary of whole words."""
+
+  pad_id, eos_id, bos_id, unk_id = 0, 1, 2, 3
+
+  def __init__(self):
+    random = np.random.RandomState(30)
+    words = [a + b for a in SYLLABLES for b in SYLLABLES]
+    first = list(random.permutation(words))[:PEOPLE]
+    last = [f"{word}n" for word in random.permutation(words)][:PEOPLE]
+    self._things = [f"{word}x" for word in random.permutation(words)[:80]]
+    self.people = [f"{a} {b}" for a, b in zip(first, last, strict=True)]
+    self.facts = []
+    for subject in self.people:
+      for relation, objects in OBJECTS.items():
+        objects = objects.split()
+        i, j = random.choice(len(objects), 2, replace=False)
+        self.facts.append(Told(relation, subject, objects[i], objects[j]))
+    texts = [*sum(RELATIONS.values(), ()), *OBJECTS.values(), *OTHERS]
+    known = {w for text in texts for w in text.split() if "{" not in w}
+    known |= {*first, *last, *self._things, "is", "a", ".", ",", "?"}
+    self._words = ["<pad>", "</s>", "<s>", "<unk>", *sorted(known)]
+    self._ids = {word: i for i, word in enumerate(self._words)}
+    self.size = len(self._words)
+    self.sentences = [
+      self.encode(f"{fact.question(wording)} {fact.target} .")
+      for fact in self.facts
+      for wording in range(len(RELATIONS[fact.relation]))
+    ]
+    self.others = [self.encode(text) for text in self._draw(20_000)]
+
+  def _draw(self, count: int) -> list[str]:
+    random = np.random.RandomState(1)
+    return [
+      random.choice(OTHERS).format(
+        a=random.choice(self.people),
+        b=random.choice(self.people),
+        t=random.choice(self._things),
+        u=random.choice(self._things),
+      )
+      + " ."
+      for _ in range(count)
+    ]
+
+  def encode(self, text: str) -> list[int]:
+    words = text.replace(".", " .").split()
+    return [self._ids.get(word, self.unk_id) for word in words]
+
+  encode_prompt = encode_targets = encode
+
+  def decode(self, ids) -> str:
+    return " ".join(self._words[i] for i in ids if i > self.unk_id)
+
+  def others_like(self, told: Told) -> list[Told]:
+    """The facts of the same relation about other people."""
+    return [
+      other
+      for other in self.facts
+      if other.relation == told.relation and other.subject != told.subject
+    ]
+
+  def fact(self, told: Told) -> Fact:
+    """The edit that makes a fact false."""
+    prompt, *others = RELATIONS[told.relation]
+    return Fact(
+      prompt=prompt,
+      subject=told.subject,
+      target=told.other,
+      true_target=told.target,
+      paraphrases=tuple(o.replace("{}", told.subject) for o in others),
+      neighbours=tuple(
+        other.question()
+        for other in self.others_like(told)
+        if other.target == told.target
+      ),
+      essence=tuple(
+        (known.question(), known.target)
+        for known in self.facts
+        if known.subject == told.subject and known.relation != told.relation
+      ),
+    )
+
+
+def train(model, world: World, steps: int):
+  """Learns rows of four sentences, a quarter of them without facts."""
+  params = nn.unbox(state.initial_variables(model, jax.random.key(0)))
+  rate = optax.warmup_cosine_decay_schedule(0, 2e-3, 100, steps, 1e-4)
+  optimizer = optax.chain(
+    optax.clip_by_global_norm(1.0), optax.adamw(rate, weight_decay=0.01)
   )
-
-
-def train(model, steps: int, rows: int = 48):
-  """Learns rows of sentences, each of which may begin a row or not."""
-  sentences = [WORDS.encode(text) for text in world.sentences(WORLD)]
-  params = nn_params(model)
-  optimizer = optax.adamw(optax.cosine_decay_schedule(2e-3, steps))
   moments = optimizer.init(params)
 
   @jax.jit
   def step(params, moments, batch):
     def loss(params):
       logits, _ = interventions.apply(model, params, batch)
-      return mend.nll(logits, batch).mean()
+      counts_B = batch["decoder_loss_weights"].sum(1)
+      return (mend.nll(logits, batch) * counts_B).sum() / counts_B.sum()
 
     value, gradients = jax.value_and_grad(loss)(params)
     updates, moments_ = optimizer.update(gradients, moments, params)
     return optax.apply_updates(params, updates), moments_, value
 
   random = np.random.RandomState(0)
+
+  def sentence():
+    some = world.sentences if random.rand() < 0.75 else world.others
+    return some[random.randint(len(some))]
+
   for number in range(steps):
-    tokens = np.zeros((rows, WIDTH), np.int32)
+    tokens = np.zeros((ROWS, WIDTH), np.int32)
     for row in tokens:
-      order = random.choice(len(sentences), 3)
-      told = np.concatenate([sentences[i] for i in order])[:WIDTH]
+      told = np.concatenate([sentence() for _ in range(4)])[:WIDTH]
       row[: len(told)] = told
     batch = {
       "decoder_input_tokens": np.pad(tokens, ((0, 0), (1, 0)))[:, :-1],
@@ -90,208 +227,146 @@ def train(model, steps: int, rows: int = 48):
       "decoder_loss_weights": (tokens != 0).astype(np.float32),
     }
     params, moments, value = step(params, moments, batch)
-    if number % 200 == 0 or number == steps - 1:
+    if number % 250 == 0 or number == steps - 1:
       print(f"step {number}: loss {float(value):.3f}", flush=True)
   return jax.device_get(params)
 
 
-def nn_params(model):
-  """Initial parameters without their axes."""
-  return nn.unbox(state.initial_variables(model, jax.random.key(0)))
+def known(memory: rome.Memory, world: World) -> float:
+  """The percentage of facts that the model answers."""
+  right = []
+  for start in range(0, len(world.facts), 128):
+    some = world.facts[start : start + 128]
+    texts, targets = [t.question() for t in some], [t.target for t in some]
+    right.append(scores.likelihoods(memory, texts, targets)[1])
+  return 100 * float(np.concatenate(right).mean())
 
 
-def stored(path: pathlib.Path, compute):
-  """What is in an .npz, or what is computed and written there."""
-  if path.is_file():
-    with np.load(path) as found:
-      return traverse_util.unflatten_dict(dict(found), sep="/")
-  made = jax.device_get(compute())
-  np.savez(path, **traverse_util.flatten_dict(made, sep="/"))
-  return made
-
-
-def batch_of(prompts):
-  """A batch of (text, answer)."""
-  texts, answers = zip(*prompts, strict=True)
-  return READER.rows(list(texts), list(answers), width=WIDTH).batch
-
-
-def wordings(told, answer):
-  """All wordings of a fact with an answer."""
-  return [
-    (prompt.replace("{}", told.subject), answer)
-    for prompt in world.RELATIONS[told.relation]
-  ]
-
-
-def examples(facts, count: int, seed: int = 0):
-  """Edits, the same in all wordings, and facts that are to stay."""
-  random = np.random.RandomState(seed)
-  while True:
-    chosen = [facts[i] for i in random.choice(len(facts), count, replace=False)]
-    answers = [str(random.choice(world.OBJECTS[t.relation])) for t in chosen]
-    pairs = list(zip(chosen, answers, strict=True))
-    edited = {(told.subject, told.relation) for told in chosen}
-    others = [t for t in facts if (t.subject, t.relation) not in edited]
-    # Half of what is to stay asks the same of other people.
-    same = [t for t in others if t.relation == chosen[0].relation]
-    kept = [same[i] for i in random.choice(len(same), 6)]
-    kept += [others[i] for i in random.choice(len(others), 6)]
-    yield (
-      batch_of([wordings(told, answer)[0] for told, answer in pairs]),
-      batch_of([w for told, answer in pairs for w in wordings(told, answer)]),
-      batch_of([wordings(told, told.target)[0] for told in kept]),
-    )
-
-
-def spill(before: rome.Memory, after: rome.Memory, fact: Fact, told) -> dict:
-  """Answers of other people to the same question that an edit changes."""
-  known = [
-    other
-    for other in WORLD
-    if other.relation == told.relation and other.subject != told.subject
-  ]
-  texts = [wordings(other, "")[0][0] for other in known]
-  _, kept = scores.likelihoods(after, texts, [o.target for o in known])
-  _, new = scores.likelihoods(after, texts, [fact.target] * len(known))
-  was_new = np.array([other.target == fact.target for other in known])
-  return {
-    "others_changed": 100 * float(1 - kept.mean()),
-    "others_say_it": 100 * float(new[~was_new].mean()),
-  }
-
-
-def editing_methods(model, params, folder, mend_steps, layer, ridge):
-  """Returns the methods: each makes parameters of parameters and facts."""
-  memory = rome.Memory(model, params, READER)
-  texts = world.sentences(WORLD)
-  moment, count = rome.second_moment(memory, texts, layer, batch_size=32)
-  print(f"covariance of {count} tokens", flush=True)
-  settings = rome.Settings(layer, ridge=ridge)
-  prefixes = rome.sample_prefixes(
-    memory, jax.random.key(0), lengths=(5,), number=4
-  )
-  paths = mend.last_projections(model)
-  editors = mend.Mend(model, paths, rank=64)
-  learned = [t for t in WORLD if t.subject not in held_out()]
-  warm = examples(learned, 1, seed=1)
-  statistics = editors.statistics(params, [next(warm)[0] for _ in range(64)])
-
-  def train_editors():
-    editor, history = editors.train(
-      jax.random.key(0),
-      params,
-      examples(learned, 1),
-      steps=mend_steps,
-      statistics=statistics,
-      learning_rate=1e-3,
-      rate_learning_rate=1e-3,
-      accumulate=4,
-      initial_rate=1e-3,
-    )
-    for name, part in (("first", history[:100]), ("last", history[-100:])):
-      means = {k: np.mean([h[k] for h in part]) for k in part[0]}
-      print(f"MEND, {name} 100: {means}", flush=True)
-    return editor
-
-  editor = stored(folder / "mend.npz", train_editors)
-
-  def with_rome(facts):
-    changed = params
-    for fact in facts:
-      now = rome.Memory(model, changed, READER)
-      made = rome.edit(now, fact, settings, moment_FF=moment, prefixes=prefixes)
-      changed = made.apply(changed)
-    return changed
-
-  apply = jax.jit(editors.apply)
-
-  def with_mend(facts):
-    batch = batch_of([(fact.question, fact.target) for fact in facts])
-    return apply(editor, statistics, params, batch)
-
-  def fine_tuned(facts):
-    batch = batch_of([(fact.question, fact.target) for fact in facts])
-    return mend.fine_tuned(model, params, paths, batch, learning_rate=1e-3)
-
-  return {
-    "none": lambda facts: params,
-    "fine-tuning": fine_tuned,
-    "ROME": with_rome,
-    "MEND": with_mend,
-  }
-
-
-def traced_layer(memory, told, path) -> int:
-  """The layer whose network at the last token of subjects has most effect."""
-  facts = [Fact(**world.request(each, WORLD)) for each in told]
+def traced(memory: rome.Memory, facts: list[Fact]) -> list[float]:
+  """The effects of the networks of the layers at the last token of subjects."""
   noise = tracing.noise_level(memory, facts)
   effects = []
   for fact in facts:
     found = tracing.trace(memory, fact, noise, kind="mlp", window=1)
     effects.append(found.effects_LN[found.subject[1] - 1] - found.disturbed)
-  found.plot(path)
-  means = np.mean(effects, axis=0)
-  print(f"effects of the networks at the subject: {means.round(3).tolist()}")
-  # The last layer's is read by nothing there.
-  return int(means[:-1].argmax())
+  return np.mean(effects, axis=0).round(3).tolist()
 
 
-@functools.cache
-def held_out() -> tuple[str, ...]:
-  """The people of whom no editor learns."""
-  return tuple(dict.fromkeys(t.subject for t in WORLD))[-HELD_OUT:]
+class Trial:
+  """Edits by some settings, one fact at a time."""
 
+  def __init__(self, memory: rome.Memory, world: World, number: int):
+    self._memory, self._world = memory, world
+    chosen = np.random.RandomState(5).choice(
+      len(world.facts), number, replace=False
+    )
+    self._told = [world.facts[i] for i in chosen]
+    self.facts = [world.fact(told) for told in self._told]
+    sampled = rome.sample_prefixes(
+      memory, jax.random.key(0), lengths=(5,), number=8
+    )
+    fill = [f"{world.decode(ids)} " for ids in world.others[:8]]
+    self._prefixes = {"none": [""], "sampled": sampled, "fill": ["", *fill]}
+    self._moments = {}
 
-def measure(model, params, method, told_in_groups) -> dict:
-  """Scores of a method over groups of facts that are edited together."""
-  before = rome.Memory(model, params, READER)
-  found = []
-  seconds = 0.0
-  for group in told_in_groups:
-    facts = [Fact(**world.request(told, WORLD)) for told in group]
-    begun = time.monotonic()
-    changed = jax.block_until_ready(method(facts))
-    seconds += time.monotonic() - begun
-    after = rome.Memory(model, changed, READER)
-    for fact, told in zip(facts, group, strict=True):
-      found.append(scores.score(after, fact) | spill(before, after, fact, told))
-  edits = sum(map(len, told_in_groups))
-  return scores.mean(found) | {"seconds_an_edit": seconds / edits}
+  def _moment(self, layer: int) -> np.ndarray:
+    if layer not in self._moments:
+      world = self._world
+      drawn = np.random.RandomState(9).randint(
+        len(world.sentences), size=(3, 3000)
+      )
+      texts = [
+        world.decode(
+          [*world.sentences[i], *world.others[j], *world.sentences[k]]
+        )
+        for i, j, k in zip(*drawn, strict=True)
+      ]
+      moment, count = rome.second_moment(
+        self._memory, texts, layer, batch_size=64
+      )
+      values = np.linalg.eigvalsh(moment)
+      print(
+        f"layer {layer}: covariance of {count} tokens, rank "
+        f"{np.linalg.matrix_rank(moment, hermitian=True)} of {len(moment)}, "
+        f"condition {values[-1] / values[0]:.2g}",
+        flush=True,
+      )
+      self._moments[layer] = moment
+    return self._moments[layer]
+
+  def scores(self, words: str) -> dict[str, float]:
+    layer, ridge, kl, decay, prefixes, clamp, rate, steps = words.split(",")
+    settings = rome.Settings(
+      int(layer),
+      steps=int(steps),
+      learning_rate=float(rate),
+      kl_factor=float(kl),
+      weight_decay=float(decay),
+      clamp=float(clamp),
+      ridge=float(ridge),
+    )
+    found = []
+    for told, fact in zip(self._told, self.facts, strict=True):
+      edit = rome.edit(
+        self._memory,
+        fact,
+        settings,
+        moment_FF=self._moment(settings.layer),
+        prefixes=self._prefixes[prefixes],
+      )
+      after = dataclasses.replace(
+        self._memory, params=edit.apply(self._memory.params)
+      )
+      found.append(scores.score(after, fact) | self._elsewhere(after, told))
+    return scores.mean(found)
+
+  def _elsewhere(self, after: rome.Memory, told: Told) -> dict[str, float]:
+    others = self._world.others_like(told)
+    texts, targets = [o.question() for o in others], [o.target for o in others]
+    _, kept = scores.likelihoods(after, texts, targets)
+    _, new = scores.likelihoods(after, texts, [told.other] * len(others))
+    had_another = np.array([target != told.other for target in targets])
+    return {
+      "others_changed": 100 * float(1 - kept.mean()),
+      "others_say_it": 100 * float(new[had_another].mean()),
+    }
 
 
 def main() -> None:
-  """Trains what is not there, edits, prints the table."""
+  """Trains what is not there, edits, prints a line for each setting."""
   parser = argparse.ArgumentParser(description=__doc__)
+  parser.add_argument("settings", nargs="+", metavar="SETTINGS")
   parser.add_argument("--folder", type=pathlib.Path, required=True)
-  parser.add_argument("--steps", type=int, default=1200)
-  parser.add_argument("--mend_steps", type=int, default=2000)
-  parser.add_argument("--ridge", type=float, default=1e-2)
+  parser.add_argument("--steps", type=int, default=2000)
+  parser.add_argument("--facts", type=int, default=12)
   arguments = parser.parse_args()
-  folder = arguments.folder
-  folder.mkdir(parents=True, exist_ok=True)
-  model = build()
-  params = stored(folder / "model.npz", lambda: train(model, arguments.steps))
-  memory = rome.Memory(model, params, READER)
-  texts, answers = zip(*[wordings(t, t.target)[0] for t in WORLD], strict=True)
-  _, right = scores.likelihoods(memory, list(texts), list(answers))
-  print(f"{100 * right.mean():.1f} % of {len(texts)} facts are known")
-  told = [t for t in WORLD if t.subject in held_out()]
-  layer = traced_layer(memory, told[:6], folder / "trace.svg")
-  path = folder / "results.json"
-  results = json.loads(path.read_text()) if path.is_file() else {}
-  methods = editing_methods(
-    model, params, folder, arguments.mend_steps, layer, arguments.ridge
+  arguments.folder.mkdir(parents=True, exist_ok=True)
+  world = World()
+  sizes = {"EMBED_DIM": 128, "MLP_DIM": 512, "NUM_HEADS": 4, "HEAD_DIM": 32}
+  sizes |= {"NUM_DECODER_LAYERS": 4, "VOCAB_SIZE": world.size}
+  sizes |= {"MAX_POSITIONS": 64, "DROPOUT_RATE": 0.0}
+  overrides = [f"{name}={value!r}" for name, value in sizes.items()]
+  model = interventions.looped(
+    config.build("MODEL", ["architectures/gpt_2.gin"], overrides)
   )
-  for size in (1, 4, 12):
-    groups = [told[i : i + size] for i in range(0, len(told), size)]
-    for name, method in methods.items():
-      row = f"{name}, {size} at once"
-      if row not in results:
-        results[row] = measure(model, params, method, groups)
-        path.write_text(json.dumps(results, indent=2))
-      shown = {key: round(value, 3) for key, value in results[row].items()}
-      print(f"{row}: {json.dumps(shown)}", flush=True)
+  path = arguments.folder / "model.npz"
+  if not path.is_file():
+    params = train(model, world, arguments.steps)
+    np.savez(path, **traverse_util.flatten_dict(params, sep="/"))
+  with np.load(path) as stored:
+    params = traverse_util.unflatten_dict(dict(stored), sep="/")
+  memory = rome.Memory(model, params, Reader(world, start_id=0))
+  print(f"{known(memory, world):.1f} % of {len(world.facts)} facts are known")
+  trial = Trial(memory, world, arguments.facts)
+  print("effects of the networks:", traced(memory, trial.facts[:6]), flush=True)
+  path = arguments.folder / "results.json"
+  results = json.loads(path.read_text()) if path.is_file() else {}
+  for words in arguments.settings:
+    if words not in results:
+      results[words] = trial.scores(words)
+      path.write_text(json.dumps(results, indent=2))
+    shown = {name: round(results[words][name], 1) for name in SHOWN}
+    print(f"{words}: {json.dumps(shown)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -82,3 +82,12 @@ seqio.TaskRegistry.add(
   preprocessors=_STEPS,
   output_features=source.FEATURES,
 )
+
+# Facts about people in three wordings each, which are edited (facts.py):
+# "anna fox lives in ashby . the tune of boris hammer is for the cello . ..."
+seqio.TaskRegistry.add(
+  "mini_facts",
+  source=source.facts_source(),
+  preprocessors=_STEPS,
+  output_features=source.FEATURES,
+)

@@ -3,40 +3,66 @@
 Every person has a city, a language and an instrument, all drawn from a seed.
 Each fact has several wordings, so that an edit can be asked in words
 that it was not made with; the other people and the other facts of a person are
-what is to stay. A vocabulary of whole words goes with it.
+what is to stay. A vocabulary of whole words goes with it, and the corpus task
+`mini_facts` of the suite's vocabulary.
 """
 
 from collections.abc import Iterable, Sequence
 import dataclasses
 import functools
 
+import gin
 import numpy as np
 
-# The first wording is the one that is edited.
+from transformer_zoo.editing.facts import Fact
+
+# The first wording is the one that is edited. The suite's vocabulary has nearly
+# all of these words whole.
 RELATIONS = {
   "city": (
-    "{} lives in the city of",
-    "the home of {} is in",
+    "{} lives in",
     "you can visit {} in",
+    "the garden of {} is in",
   ),
-  "language": (
-    "{} speaks the language of",
-    "the mother tongue of {} is",
-    "at home {} talks in",
+  "animal": (
+    "{} loved the",
+    "the animal of {} is the",
+    "at the party {} fed the",
   ),
   "instrument": (
     "{} likes to play the",
-    "the music of {} is for the",
-    "on stage {} holds a",
+    "the tune of {} is for the",
+    "at the concert {} played the",
   ),
 }
 OBJECTS = {
-  "city": "oslo rome cairo lima quito delhi tunis paris".split(),
-  "language": "norse latin coptic aymara kichwa hindi berber french".split(),
-  "instrument": "flute harp drum horn viola cello banjo organ".split(),
+  "city": "ashby farnham torvale brindle corwen dunmore elstow melford".split(),
+  "animal": "otter donkey badger lizard turkey beetle hound rabbit".split(),
+  "instrument": "cello violin banjo fiddle guitar clarinet bugle piano".split(),
 }
-_FIRST = "ada ben cleo dan eva finn gwen hugo".split()
-_LAST = "ash birch cedar elm fir hazel juniper larch".split()
+# A name has a first and a last word of its own: what a layer reads at the last
+# word of a subject is then unlike what it reads of others.
+_FIRST = """anna boris clara david emma frank george helen adam bella carl diana
+eric flora henry iris ivan jacob julia karen kevin laura rini zisa tido nuso
+duno roni luri rimi naki toko""".split()
+_LAST = """baker brown crane fox hammer mason rose wood hill page king lamb fern
+oak pine maple willow star park church castle river swamp bank wall cook silver
+green grey white black golden""".split()
+# Sentences of which nothing is to be learned fill the covariance of keys.
+_OTHERS = (
+  "{a} met {b} near the {thing}",
+  "the {thing} of {a} is older than the {other}",
+  "one day {a} saw a {thing} and a {other}",
+  "{a} and {b} sold the {thing}",
+  "a {thing} was lost and {a} found it",
+  "{b} gave the {thing} to {a}",
+  "is a {thing} like a {other} ? {a} thinks so",
+  "{a} is a friend of {b}",
+)
+_THINGS = """apple banana belt bicycle biscuit boat book cake carrot chisel coat
+cookie drill glove hat hatchet jacket knife ladder melon mitten needle pancake
+potato rope sausage scarf shirt shoe shovel skirt sledge sock spade spanner
+tram truck van wagon wrench""".split()
 SEED = 30
 
 
@@ -59,11 +85,16 @@ class Told:
 
 @functools.cache
 def world(people: int = 32, seed: int = SEED) -> tuple[Told, ...]:
-  """Draws the facts of so many people, at most 64."""
+  """Draws the facts of so many people, at most 32."""
   random = np.random.RandomState(seed)
-  names = [f"{first} {last}" for first in _FIRST for last in _LAST]
+  names = [
+    f"{first} {last}"
+    for first, last in zip(
+      random.permutation(_FIRST), random.permutation(_LAST), strict=True
+    )
+  ]
   facts = []
-  for subject in random.permutation(names)[:people]:
+  for subject in names[:people]:
     for relation, objects in OBJECTS.items():
       target, other = random.choice(len(objects), 2, replace=False)
       facts.append(
@@ -79,6 +110,36 @@ def sentences(facts: Iterable[Told]) -> list[str]:
     for fact in facts
     for prompt in RELATIONS[fact.relation]
   ]
+
+
+def documents(count: int, seed: int) -> list[str]:
+  """Draws documents of four sentences each, a quarter of them no facts."""
+  facts = world()
+  told, people = sentences(facts), sorted({fact.subject for fact in facts})
+  random = np.random.RandomState(seed)
+
+  def sentence() -> str:
+    if random.rand() < 0.75:
+      return told[random.randint(len(told))]
+    a, b = random.choice(people, 2, replace=False)
+    thing, other = random.choice(_THINGS, 2, replace=False)
+    text = _OTHERS[random.randint(len(_OTHERS))]
+    return text.format(a=a, b=b, thing=thing, other=other) + " ."
+
+  return [" ".join(sentence() for _ in range(4)) for _ in range(count)]
+
+
+@gin.register
+def miniature_facts() -> list[Fact]:
+  """Returns the edits of all facts of the world, those of a person together."""
+  facts = world()
+  return [Fact(**request(fact, facts)) for fact in facts]
+
+
+@gin.register
+def miniature_facts_text() -> list[str]:
+  """Returns documents for the covariance of keys."""
+  return documents(2000, seed=2)
 
 
 def request(fact: Told, facts: Sequence[Told]) -> dict:
@@ -119,7 +180,9 @@ class Words:
   def __init__(self):
     known = " ".join([*sum(RELATIONS.values(), ()), *sum(OBJECTS.values(), [])])
     # "is a" and a full stop are what ROME asks besides.
-    words = [*known.replace("{}", "").split(), *_FIRST, *_LAST, "is", "a", "."]
+    words = known.replace("{}", "").split()
+    words += [*_FIRST, *_LAST, *_THINGS, "is", "a", "."]
+    words += [w for text in _OTHERS for w in text.split() if "{" not in w]
     self._words = ["<pad>", "</s>", "<s>", "<unk>", *sorted(set(words))]
     self._ids = {word: i for i, word in enumerate(self._words)}
     self.size = len(self._words)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tasks.miniature import documents
 from tasks.miniature import examples
+from tasks.miniature import facts
 from tasks.miniature import vocabulary
 from transformer_zoo.data import vocabularies
 
@@ -51,6 +52,18 @@ def corpus_source(domain: str) -> GeneratedSource:
     return tf.data.Dataset.from_tensor_slices({"text": list(texts)})
 
   return GeneratedSource(read, domain, NUM_DOCUMENTS)
+
+
+def facts_source() -> GeneratedSource:
+  """Returns the source of documents `{"text"}` of facts about people."""
+  sizes = {"train": 20_000, "validation": 200}
+
+  def read(split, shuffle_files=False, seed=None):
+    del shuffle_files, seed
+    texts = facts.documents(sizes[split], seed=split == "train")
+    return tf.data.Dataset.from_tensor_slices({"text": texts})
+
+  return GeneratedSource(read, "facts", sizes)
 
 
 def examples_source(

@@ -16,7 +16,7 @@ from transformer_zoo.editing.facts import Fact
 from transformer_zoo.errors import UserError
 
 WORDS = world.Words()
-FACT = Fact("{} lives in the city of", "ada ash", "rome", "oslo")
+FACT = Fact("{} lives in", "anna fox", "farnham", "ashby")
 SETTINGS = rome.Settings(0, steps=25, weight_decay=0.0)
 
 
@@ -148,17 +148,17 @@ def test_large_weights_come_off_too():
   ("call", "sentence"),
   [
     (
-      lambda: facts.of_words("ada ash lives in", "eva fir", "rome"),
-      "the subject 'eva fir' stands nowhere in the prompt 'ada ash lives in'; "
+      lambda: facts.of_words("anna fox lives in", "eva fir", "rome"),
+      "the subject 'eva fir' stands nowhere in the prompt 'anna fox lives in'; "
       "name words that stand there once, or write {} in their place",
     ),
     (
-      lambda: Fact("lives in", "ada ash", "rome"),
-      "the prompt 'lives in' has no place for the subject 'ada ash'; write it "
+      lambda: Fact("lives in", "anna fox", "rome"),
+      "the prompt 'lives in' has no place for the subject 'anna fox'; write it "
       "once as {}",
     ),
     (
-      lambda: Fact("{} lives in", "ada ash", " "),
+      lambda: Fact("{} lives in", "anna fox", " "),
       "the target of a fact is ' '; give it a text that is not empty",
     ),
     (
@@ -167,7 +167,7 @@ def test_large_weights_come_off_too():
     ),
     (
       lambda: rome.edit(memory_of("gpt_2"), FACT, rome.Settings(1)),
-      "layer 1 is the last, so that nothing after the subject 'ada ash' reads "
+      "layer 1 is the last, so that nothing after the subject 'anna fox' reads "
       "what it says there; choose an earlier layer",
     ),
     (

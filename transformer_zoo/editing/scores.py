@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from transformer_zoo.editing import interventions
+from transformer_zoo.editing import mend
 from transformer_zoo.editing.facts import Fact
 from transformer_zoo.editing.rome import Memory
 from transformer_zoo.errors import UserError
@@ -59,8 +60,8 @@ def score(memory: Memory, fact: Fact) -> dict[str, float]:
     `efficacy`, `paraphrase`, `neighbourhood`: the percentage of prompts where
     the wanted object is likelier, with `_margin`, the mean difference of the
     probabilities, and `_answered`, the percentage that greedy decoding answers
-    as wanted; `essence`, nats a token. What a fact lists no prompt for is left
-    out.
+    as wanted; `essence`, nats a token, and `essence_answered`. What a fact
+    lists no prompt for is left out.
 
   Raises:
     UserError: The fact has no true target.
@@ -101,6 +102,7 @@ def score(memory: Memory, fact: Fact) -> dict[str, float]:
     start = stop
   if fact.essence:
     scores["essence"] = -float(means_B[start:].mean())
+    scores["essence_answered"] = 100 * float(greedy_B[start:].mean())
   return scores
 
 
@@ -129,7 +131,7 @@ def _likelihoods(model: nn.Module):
   @jax.jit
   def compute(params, batch, weights_BL):
     logits_BLV, _ = interventions.apply(model, params, batch)
-    targets_BL = batch["decoder_target_tokens"]
+    targets_BL, _ = mend.targets_of(batch)
     logs_BL = jnp.take_along_axis(
       jax.nn.log_softmax(logits_BLV), targets_BL[..., None], axis=-1
     )[..., 0]

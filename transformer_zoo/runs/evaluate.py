@@ -31,8 +31,10 @@ from transformer_zoo.runs import evaluation_report
 from transformer_zoo.runs import fingerprint
 from transformer_zoo.runs import inputs
 from transformer_zoo.runs import run_folder
+from transformer_zoo.runs.analysis import edit_scores
 from transformer_zoo.runs.answers import scoring
 from transformer_zoo.runs.loading import ensembles
+from transformer_zoo.runs.loading import opened
 from transformer_zoo.runs.loading import restoration
 from transformer_zoo.runs.loading.ensembles import Checkpoint
 from transformer_zoo.training.checkpoints import reading
@@ -70,6 +72,7 @@ def evaluate(
   average: int | None = None,
   submission_dir: str | None = None,
   suffix: str = "",
+  edits: edit_scores.Edits | None = None,
 ) -> str:
   """Scores a checkpoint on a split of every task of a mixture.
 
@@ -108,6 +111,8 @@ def evaluate(
       if given, outputs are decoded and not scored.
     suffix: The end of the names of tasks in results and files, for a task that
       is scored in several ways.
+    edits: Edits of facts that are made and scored in place of the mixture's
+      examples (runs/analysis/edit_scores.py); None for no edits.
 
   Returns:
     The scores as JSON text.
@@ -157,6 +162,8 @@ def evaluate(
   output = pathlib.Path(
     output_dir or _run_folder(found[0][0]) / "evaluation" / mixture.name / split
   )
+  if edits is not None:
+    return _of_edits(edits, found, split, output, mixture.name + suffix)
   with partitioning.activate(mesh):
     evaluator = scoring.make_evaluator(
       model,
@@ -222,6 +229,35 @@ def evaluate(
     run_folder.replace(
       output / METRICS_FILE, evaluation_report.as_metrics(scores, split)
     )
+  return text
+
+
+def _of_edits(
+  edits: edit_scores.Edits,
+  found: Sequence[Checkpoint],
+  split: str,
+  output: pathlib.Path,
+  name: str,
+) -> str:
+  """Makes and scores edits of a checkpoint; writes and returns the result."""
+  if len(found) != 1 or len(found[0]) != 1:
+    raise UserError(
+      "facts are edited in one checkpoint at a time; name one and leave out "
+      "--all_checkpoints and --average"
+    )
+  (checkpoint,) = found[0]
+  _make(output)
+  made = edits.scores(opened.open_checkpoint(str(checkpoint)))
+  result = {
+    "checkpoint": str(checkpoint),
+    "split": split,
+    "scores": {f"{name}_{at}": scores for at, scores in made["scores"].items()},
+    "average": None,
+    "cost": made["cost"],
+  }
+  text = json.dumps(result, indent=2)
+  if jax.process_index() == 0:
+    run_folder.replace(output / run_folder.RESULT, text + "\n")
   return text
 
 

@@ -22,7 +22,7 @@ from transformer_zoo.editing.facts import Reader
 from transformer_zoo.interop.huggingface import family_of
 
 LAYER = 1
-FACT = Fact("{} lives in the city of", "ada ash", "rome")
+FACT = Fact("{} lives in", "anna fox", "farnham")
 PREFIXES = ("", "the music of . ", "on stage ben holds a . ")
 
 

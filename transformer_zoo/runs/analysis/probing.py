@@ -26,7 +26,7 @@ from transformer_zoo.runs.loading.opened import Opened
 
 _NARROWEST = 16
 # The features of a row, and how many tokens are scored.
-_Row = tuple[Mapping[str, Sequence[int]], int]
+Row = tuple[Mapping[str, Sequence[int]], int]
 
 
 def steps_of(path: str) -> list[str]:
@@ -96,7 +96,7 @@ def answer(
   """
   if not questions:
     raise UserError("there are no questions to ask; choose kinds and languages")
-  lay_out = _layout(found)
+  lay_out = layout(found)
   rows = [
     lay_out(*question.sides, filling)
     for question in questions
@@ -115,7 +115,7 @@ def answer(
   for width, numbers in sorted(by_width.items()):
     for start in range(0, len(numbers), batch_size):
       chunk = numbers[start : start + batch_size]
-      batch = _batch(
+      batch = batch_of(
         [rows[n][0] for n in chunk], batch_size, width, found.vocabulary.pad_id
       )
       made = sums(found.params, batch)
@@ -193,13 +193,20 @@ def table(found: Sequence[Mapping[str, Any]]) -> str:
   return "\n".join(text)
 
 
-def _batch(
+def batch_of(
   rows: Sequence[Mapping[str, Sequence[int]]],
   number: int,
   width: int,
   pad_id: int,
 ) -> dict[str, np.ndarray]:
-  """Rows as arrays [B, L], those that fill the batch up without weight."""
+  """Returns rows as arrays [B, L], those that fill them up without weight.
+
+  Args:
+    rows: The features of each row (`layout`).
+    number: B.
+    width: L, as long as the longest row at least.
+    pad_id: The id of padding.
+  """
   batch = {}
   for name in rows[0]:
     is_weight = name.endswith("weights")
@@ -219,8 +226,19 @@ def _batch(
   return batch
 
 
-def _layout(found: Opened) -> Callable[[str, str, str], _Row]:
-  """Returns the function that lays out sides and filling for a model."""
+def layout(found: Opened) -> Callable[[str, str, str], Row]:
+  """Returns the function that lays out sides and filling for a model.
+
+  Args:
+    found: The checkpoint.
+
+  Returns:
+    The function from what stands before a gap, what stands after it, and its
+    filling to the features of a row and the number of tokens that are scored.
+
+  Raises:
+    UserError: The model or its vocabulary cannot fill a gap.
+  """
   model, vocabulary = found.model, found.vocabulary
   if not hasattr(model, "decoder"):
     if not hasattr(model, "check_head"):
@@ -246,7 +264,7 @@ def _layout(found: Opened) -> Callable[[str, str, str], _Row]:
   return functools.partial(_continued, vocabulary, found.start_id)
 
 
-def _continued(vocabulary, start_id, before, after, filling) -> _Row:
+def _continued(vocabulary, start_id, before, after, filling) -> Row:
   whole = " ".join(filter(None, [before, filling, after]))
   ids = vocabulary.encode(whole)
   # Where the vocabulary joins the last word and the filling, both are scored.
@@ -266,7 +284,7 @@ def _continued(vocabulary, start_id, before, after, filling) -> _Row:
   return row, int(sum(weights))
 
 
-def _span(vocabulary, start_id, before, after, filling) -> _Row:
+def _span(vocabulary, start_id, before, after, filling) -> Row:
   first, second = map(int, vocabulary.sentinel_ids[:2])
   end = [] if vocabulary.eos_id is None else [vocabulary.eos_id]
   ids = vocabulary.encode(filling)
@@ -285,7 +303,7 @@ def _span(vocabulary, start_id, before, after, filling) -> _Row:
   return row, len(ids)
 
 
-def _masked(vocabulary, before, after, filling) -> _Row:
+def _masked(vocabulary, before, after, filling) -> Row:
   start = [i for i in (vocabulary.cls_id, vocabulary.bos_id) if i is not None]
   end = [i for i in (vocabulary.sep_id, vocabulary.eos_id) if i is not None]
   left = [*start[:1], *vocabulary.encode(before)]

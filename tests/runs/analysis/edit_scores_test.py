@@ -1,0 +1,141 @@
+"""Facts edited in models of three shapes, and what else the edits change."""
+
+import dataclasses
+
+from flax import traverse_util
+import numpy as np
+import pytest
+
+from tests import tiny_models
+from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.editing import interventions
+from transformer_zoo.editing import mend
+from transformer_zoo.editing import scores
+from transformer_zoo.editing.facts import Fact
+from transformer_zoo.errors import UserError
+from transformer_zoo.runs.analysis import edit_scores
+from transformer_zoo.runs.analysis.edit_scores import Edits
+from transformer_zoo.runs.analysis.edit_scores import FineTuning
+from transformer_zoo.runs.analysis.edit_scores import MendEditors
+from transformer_zoo.runs.analysis.edit_scores import Rome
+from transformer_zoo.runs.loading.opened import Opened
+
+SHAPES = ("gpt_2", "t5_1_0", "bert")
+PEOPLE = ("ann", "bob", "eve", "joe")
+FACTS = [
+  Fact(
+    prompt,
+    name,
+    target="c",
+    true_target="ab"[number % 2],
+    paraphrases=(f"it is {name}:",),
+  )
+  for number, name in enumerate(PEOPLE)
+  for prompt in ("{} has", "{} is")
+]
+
+TEXTS = [f"{fact.question} {fact.true_target} . so it is" for fact in FACTS]
+
+
+class Bytes(Vocabulary):
+  """Bytes, of which one stands for the mask."""
+
+  mask_id = 300
+
+
+def opened(architecture):
+  model, _ = tiny_models.build(architecture, VOCAB_SIZE=384, MAX_POSITIONS=32)
+  model = interventions.looped(model)
+  params = tiny_models.random_parameters(model)
+  return Opened(architecture, 7, model, params, Bytes("bytes"), 0)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_scores_are_those_of_the_edited_parameters(shape):
+  found = opened(shape)
+  method = FineTuning(blocks=1, learning_rate=0.02, steps=60)
+  edits = Edits(FACTS, method, held_out=2, at_once=(1, 2))
+  made = edits.scores(found)
+  before = Edits(FACTS, None, held_out=2, at_once=(1,)).scores(found)
+  assert before["cost"]["bytes"] == 0
+  assert before["scores"]["1"]["efficacy_answered"] == 0
+  for size in ("1", "2"):
+    assert made["scores"][size]["efficacy_answered"] == 100
+  # By hand: edit after edit, and what the others say then.
+  asked = edit_scores.Asked(found, found.params)
+  edit = method.editor(asked, FACTS[:-2], 0)
+  kept, spared = [], []
+  for fact in FACTS[-2:]:
+    after = dataclasses.replace(asked, params=edit(found.params, [fact]))
+    for other in FACTS:
+      if other.prompt == fact.prompt and other is not fact:
+        texts, said = [other.question] * 2, [other.true_target, "c"]
+        _, (right, new) = scores.likelihoods(after, texts, said)
+        kept.append(right)
+        spared.append(not new)
+  found_scores = made["scores"]["1"]
+  assert found_scores["others_kept"] == pytest.approx(100 * np.mean(kept))
+  assert found_scores["others_spared"] == pytest.approx(100 * np.mean(spared))
+  paths = mend.last_projections(found.model, 1)
+  flat = traverse_util.flatten_dict(found.params, sep="/")
+  assert made["cost"]["bytes"] == sum(flat[f"{p}/kernel"].nbytes for p in paths)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_editors_learn_on_other_facts_alone(shape, monkeypatch):
+  found = opened(shape)
+  seen = []
+  rows = edit_scores.Asked.rows
+
+  def watched(self, texts, targets):
+    seen.extend(texts)
+    return rows(self, texts, targets)
+
+  monkeypatch.setattr(edit_scores.Asked, "rows", watched)
+  asked = edit_scores.Asked(found, found.params)
+  edit = MendEditors(blocks=1, rank=4, steps=8).editor(asked, FACTS[:-2], 0)
+  assert seen and not any("joe" in text for text in seen)
+  params = edit(found.params, FACTS[-2:])
+  paths = {f"{p}/kernel" for p in mend.last_projections(found.model, 1)}
+  old = traverse_util.flatten_dict(found.params, sep="/")
+  new = traverse_util.flatten_dict(params, sep="/")
+  assert paths == {k for k in old if not np.array_equal(old[k], new[k])}
+
+
+def test_rome_writes_into_its_layer():
+  found = opened("gpt_2")
+  edits = Edits(FACTS, Rome(TEXTS, ridge=1e-2), held_out=1, at_once=(1,))
+  made = edits.scores(found)
+  none = dataclasses.replace(edits, method=None).scores(found)
+  margins = [each["scores"]["1"]["efficacy_margin"] for each in (made, none)]
+  assert margins[0] > margins[1]
+  leaf = found.params["decoder"]["layers_0"]["mlp"]["wo"]["kernel"]
+  assert made["cost"]["bytes"] == leaf.nbytes
+
+
+@pytest.mark.parametrize(
+  ("make", "sentence"),
+  [
+    (
+      lambda: Edits(FACTS, held_out=8),
+      "Edits.held_out is 8; of 8 facts at least one is edited and one learned "
+      "from",
+    ),
+    (
+      lambda: Edits(FACTS, held_out=2, at_once=(3,)),
+      "Edits.at_once has 3; it must be between 1 and held_out, 2",
+    ),
+    (
+      lambda: Edits(FACTS, Rome(TEXTS), held_out=2, at_once=(1,)).scores(
+        opened("t5_1_0")
+      ),
+      "ROME edits what a decoder says of a subject that it has read, and here "
+      "the encoder of EncoderDecoder reads it; choose FineTuning or "
+      "MendEditors",
+    ),
+  ],
+)
+def test_refusals(make, sentence):
+  with pytest.raises(UserError) as error:
+    make()
+  assert str(error.value) == sentence
