@@ -17,7 +17,7 @@ from transformer_zoo.errors import UserError
 
 WORDS = world.Words()
 FACT = Fact("{} lives in", "anna fox", "farnham", "ashby")
-SETTINGS = rome.Settings(0, steps=25, weight_decay=0.0)
+SETTINGS = rome.Settings(0, steps=40, learning_rate=0.1, weight_decay=0.0)
 
 
 def memory_of(architecture, *parts, scan=False, **macros):

@@ -7,6 +7,7 @@ and a run that trains computes nothing differently. Layers have to be looped
 """
 
 from collections.abc import Callable, Collection, Mapping
+import functools
 from typing import Any
 
 from flax import linen as nn
@@ -17,6 +18,28 @@ from transformer_zoo.peft import substitution
 
 # An input or output of a part -> what takes its place.
 Change = Callable[[jax.Array], jax.Array]
+
+
+def cached(make: Callable) -> Callable:
+  """Returns a function of a model that is called once for each.
+
+  Models are told apart by identity: the heads of an encoder are a dictionary,
+  which has no hash.
+
+  Args:
+    make: The function, of a model and of other arguments, which have hashes.
+  """
+  made = {}
+
+  @functools.wraps(make)
+  def call(model: nn.Module, *arguments):
+    key = (id(model), *arguments)
+    if key not in made:
+      # The model is kept, so that its id stays its own.
+      made[key] = model, make(model, *arguments)
+    return made[key][1]
+
+  return call
 
 
 def looped(model: nn.Module) -> nn.Module:

@@ -402,7 +402,7 @@ def fine_tuned(
   return put(kernels)
 
 
-@functools.cache
+@interventions.cached
 def _fine_tuning(model, paths, learning_rate):
   optimizer = optax.adam(learning_rate)
 

@@ -8,7 +8,6 @@ other facts about the subject, before and after; a rise is what was lost of it.
 """
 
 from collections.abc import Sequence
-import functools
 
 from flax import linen as nn
 import jax
@@ -126,7 +125,7 @@ def mean(scores: Sequence[dict[str, float]]) -> dict[str, float]:
   return means
 
 
-@functools.cache
+@interventions.cached
 def _likelihoods(model: nn.Module):
   @jax.jit
   def compute(params, batch, weights_BL):
