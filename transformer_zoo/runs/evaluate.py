@@ -105,8 +105,9 @@ def evaluate(
     all_checkpoints: Whether every checkpoint of the run is scored and the best
       one chosen. `metrics.jsonl` of the output folder then has the scores by
       step, of which `zoo watch` draws curves.
-    average: The number of last checkpoints of the run whose mean is scored;
-      None for the checkpoint that the path means.
+    average: The number of last checkpoints of the run whose mean is scored,
+      up to the step that the path names, if it does; None for the checkpoint
+      that the path means.
     submission_dir: The folder for the files of the GLUE and SuperGLUE servers;
       if given, outputs are decoded and not scored.
     suffix: The end of the names of tasks in results and files, for a task that
@@ -127,14 +128,13 @@ def evaluate(
       + ("--all_checkpoints" if all_checkpoints else "evaluate.max_examples")
     )
   ensembles.check_call(checkpoint_path, all_checkpoints, output_dir)
-  if average is not None and (
-    all_checkpoints or not isinstance(checkpoint_path, str)
-  ):
+  is_one = isinstance(checkpoint_path, str)
+  paths = [checkpoint_path] if is_one else list(checkpoint_path)
+  if average is not None and (all_checkpoints or len(paths) != 1):
     raise UserError(
       f"--average {average} scores the mean of one run's last checkpoints: "
       "leave out --all_checkpoints, and name one run"
     )
-  is_one = isinstance(checkpoint_path, str)
   found = (
     [(step,) for step in reading.steps(checkpoint_path).values()]
     if all_checkpoints
@@ -143,7 +143,7 @@ def evaluate(
   if average is not None:
     from transformer_zoo.runs.loading import averaging
 
-    found = [tuple(averaging.last_steps(checkpoint_path, average))]
+    found = [tuple(averaging.last_steps(paths[0], average))]
   mesh = partitioning.mesh()
   mixture = inputs.prepared(
     mixture_or_task_name,

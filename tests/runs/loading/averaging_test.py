@@ -33,9 +33,12 @@ def test_too_many_and_too_few(run, number, sentence):
     averaging.last_steps(run, number)
 
 
-def test_one_checkpoint_is_no_run(run):
-  with pytest.raises(UserError, match="is one checkpoint"):
-    averaging.last_steps(run / "checkpoints" / "20", 2)
+def test_a_checkpoint_and_those_before_it(run):
+  checkpoint = run / "checkpoints" / "20"
+  found = averaging.last_steps(checkpoint, 2)
+  assert [step.name for step in found] == ["10", "20"]
+  with pytest.raises(UserError, match="has 3; choose fewer"):
+    averaging.last_steps(checkpoint, 4)
 
 
 def test_the_mean_is_that_of_numpy():

@@ -19,20 +19,23 @@ def last_steps(path: str | os.PathLike[str], number: int) -> list[pathlib.Path]:
   """Finds the folders of the last checkpoints of a run, steps ascending.
 
   Args:
-    path: A run folder, or its folder of checkpoints.
+    path: A run folder, its folder of checkpoints, or one of these, which is
+      then the last.
     number: The number of checkpoints, 1 or more.
 
   Raises:
-    UserError: The run has fewer, or the path is one checkpoint.
+    UserError: There are fewer.
   """
   if number < 1:
     raise UserError(f"--average is {number}; it must be 1 or more checkpoints")
-  if (pathlib.Path(path) / "state").is_dir():
-    raise UserError(
-      f"--average {number} is of the last checkpoints of a run, and "
-      f"{str(path)!r} is one checkpoint; name the folder of the run"
-    )
-  found = list(reading.steps(path).values())
+  last, folder = None, pathlib.Path(path)
+  if (folder / "state").is_dir() and folder.name.isdigit():
+    last, folder = int(folder.name), folder.parent
+  found = [
+    place
+    for step, place in reading.steps(folder).items()
+    if last is None or step <= last
+  ]
   if len(found) < number:
     raise UserError(
       f"--average {number} needs as many checkpoints, and {str(path)!r} has "
