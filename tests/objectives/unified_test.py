@@ -50,6 +50,9 @@ def test_rows():
   np.testing.assert_array_equal(
     batch["encoder_predicted_places"][1], [4, 5, 6, 7, 8]
   )
+  np.testing.assert_array_equal(
+    batch["encoder_order"][1], [-1] * 4 + [0, 1, 2, 3, 4] + [-1] * 3
+  )
   np.testing.assert_array_equal(batch["attention_kind"], [1] * 4)
   shapes = converters.Unified(bos_id=2).shapes(
     {"inputs": 6, "targets": 5}, 4, False
@@ -179,3 +182,31 @@ def test_models_that_do_not_write_are_refused():
     unified.UnifiedGeneration(hidden_share=0)
   with pytest.raises(UserError, match="together at most 1"):
     unified.UnifiedGeneration(masked=0.8, random=0.3)
+
+
+def test_a_permuted_encoder_predicts_the_whole_target_from_left_to_right():
+  model, _ = tiny_models.build("xlnet", bindings=("PermutedEncoder.pad_id=0",))
+  params = tiny_models.random_parameters(model)
+  objective = unified.UnifiedGeneration()
+  objective.check(model)
+  batch = batch_of()
+  term = objective(model, params, batch)["tokens"]
+  assert float(term.weight) == 10
+  sums = encoder.example_sums(model, params, batch)
+  np.testing.assert_array_equal(sums["weight_sum"], [3, 5, 2, 0])
+  np.testing.assert_allclose(term.total, sums["loss_sum"].sum(), rtol=1e-5)
+
+  def logits(targets):
+    batch = batch_of(targets=targets)
+    hidden = model.apply({"params": params}, batch, method="hidden")
+    return model.apply(
+      {"params": params},
+      hidden,
+      places_BP=batch["encoder_predicted_places"],
+      method="logits",
+    )
+
+  changed = [TARGETS[0], [20, 21, 24, 23, 3], TARGETS[2]]
+  moved = np.abs(logits(changed) - logits(TARGETS)).max(axis=-1) > 1e-6
+  np.testing.assert_array_equal(moved[1], [False] * 3 + [True] * 2)
+  assert not moved[[0, 2]].any()

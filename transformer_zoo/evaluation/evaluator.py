@@ -13,6 +13,7 @@ import numpy as np
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader import evaluation_split
 from transformer_zoo.data.storage import manifest
+from transformer_zoo.errors import UserError
 
 # Tasks without scores, as unlabelled text, load no metrics; scorers are made by
 # those that have a model.
@@ -103,12 +104,19 @@ class Evaluator:
 
     Raises:
       UserError: the task has no such split, its files are damaged, or it is
-        scored with a function that is not there.
+        scored with a function that is not there, or by texts that the model
+        does not write.
     """
     if task.scoring is not None:
       from transformer_zoo.evaluation import task_scores
 
       task_scores.check(task.scoring)
+      if task.scoring.metrics and not getattr(self.scorer, "generate", True):
+        raise UserError(
+          f"task {task.name!r} is scored by the texts that a model writes, and "
+          "this one gives likelihoods alone; choose a task that perplexity "
+          "scores, as 'mini_xsum', or EVAL_PERIOD=0"
+        )
     return evaluation_split.EvaluationSplit(
       task,
       split,

@@ -1,9 +1,10 @@
-"""UniLM fine-tuned to write: hidden tokens of the second segment.
+"""Encoders fine-tuned to write: tokens of the second segment.
 
-A row is `[CLS] source [SEP] target [SEP]` under the mask of sequence to
-sequence attention; some tokens of the target, its end among them, are hidden
-and predicted (Dong et al. 2019, section 2.4; microsoft/unilm,
-`Preprocess4Seq2seq`).
+A row is `[CLS] source [SEP] target [SEP]`. UniLM reads it under the mask of
+sequence to sequence attention; some tokens of the target, its end among them,
+are hidden and predicted (Dong et al. 2019, section 2.4; microsoft/unilm,
+`Preprocess4Seq2seq`). A permuted encoder predicts all tokens of the target by
+its query stream, from left to right (Lewis et al. 2020, section 4.1).
 """
 
 from collections.abc import Mapping
@@ -27,6 +28,9 @@ from transformer_zoo.objectives.terms import Term
 @dataclasses.dataclass(frozen=True)
 class UnifiedGeneration:
   """Cross-entropy of hidden tokens of the target.
+
+  A permuted encoder hides none: its query stream sees nothing of what it
+  predicts, and the whole target counts.
 
   Attributes:
     hidden_share: The share of the tokens of a target that are hidden, above 0
@@ -56,7 +60,7 @@ class UnifiedGeneration:
 
   def check(self, model: nn.Module) -> None:
     """Raises UserError for a model that does not write, or without the head."""
-    if not hasattr(model, "mask_id"):
+    if not (hasattr(model, "mask_id") or hasattr(model, "query_embedder")):
       raise UserError(
         f"train.objective is @UnifiedGeneration(), but {type(model).__name__} "
         "writes no text by filling masks; choose architectures/unilm.gin"
@@ -73,14 +77,15 @@ class UnifiedGeneration:
     """The term of one batch.
 
     Args:
-      model: a `UnifiedEncoder`.
+      model: a `UnifiedEncoder` or a `PermutedEncoder`.
       params: The parameters of the model.
       batch: what the converter `Unified` lays out.
       dropout_key: The key for dropout and for what is hidden; None for no
         dropout, and the same hidden places in every batch.
     """
     key = jax.random.key(0) if dropout_key is None else dropout_key
-    batch = self.hide(jax.random.fold_in(key, 1), model, batch)
+    if hasattr(model, "mask_id"):
+      batch = self.hide(jax.random.fold_in(key, 1), model, batch)
     objective = encoder.EncoderObjective((self.loss,))
     return objective(model, params, batch, dropout_key)
 

@@ -301,7 +301,7 @@ def _check_token_types(
 def _reads(model: nn.Module, converter: converters.Converter) -> bool:
   """Whether batches have what a model reads, and no side that it does not."""
   if isinstance(converter, converters.Unified):
-    return hasattr(model, "mask_id")
+    return hasattr(model, "mask_id") or hasattr(model, "query_embedder")
   laid_out = converter.shapes({"inputs": 1, "targets": 1}, 1, False)
   sides = [
     {name.partition("_")[0] for name in names} & {"encoder", "decoder"}

@@ -632,7 +632,8 @@ class Unified:
 
   Each row has one example: `bos_id`, the inputs and the targets, both with
   their EOS, of which the targets have a weight. `encoder_predicted_places`
-  [num_rows, length of targets] has the places of the targets, then others.
+  [num_rows, length of targets] has the places of the targets, then others, and
+  `encoder_order` the numbers of the targets from left to right, -1 elsewhere.
 
   Attributes:
     bos_id: The first id of a row, [CLS]; None for none.
@@ -658,7 +659,10 @@ class Unified:
     self, lengths: Mapping[str, int], num_rows: int, packing: bool
   ) -> dict[str, Shape]:
     """As `Converter.shapes`."""
-    names = "input_tokens", "target_tokens", "loss_weights", "token_types"
+    names = (
+      *("input_tokens", "target_tokens", "loss_weights", "token_types"),
+      "order",
+    )
     shape = num_rows, *self.capacities(lengths)
     return _shapes_of_rows("encoder", names, shape, packing) | {
       "encoder_predicted_places": (num_rows, lengths["targets"]),
@@ -697,6 +701,7 @@ class Unified:
     kind = unified_lm.ATTENTION_KINDS.index("sequence_to_sequence")
     weights = places.put(second)
     order = np.argsort(weights == 0, axis=1, kind="stable")
+    numbers = np.cumsum(weights, axis=1, dtype=np.int32) - 1
     return {
       "encoder_input_tokens": places.put(both.values, pad_id),
       "encoder_target_tokens": places.put(both.values, pad_id),
@@ -704,6 +709,7 @@ class Unified:
       "encoder_token_types": places.put(
         unified_lm.TOKEN_TYPES[kind][second.astype(np.int8)]
       ),
+      "encoder_order": np.where(weights > 0, numbers, -1),
       "encoder_predicted_places": order[:, : lengths["targets"]].astype(
         np.int32
       ),

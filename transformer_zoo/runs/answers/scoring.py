@@ -97,6 +97,8 @@ def make_evaluator(
 
 
 def _make_text_scorer(model, mesh, lengths, decoding, ids) -> TextScorer:
+  if not hasattr(getattr(model, "members", [model])[0], "prefill"):
+    return TextScorer(example_sums=make_example_sums(model, decoding))
   check_decoding(model, decoding, lengths["targets"])
   # The best is scored; it is the same however many are returned.
   decoding = dataclasses.replace(decoding, num_return=1)
@@ -235,6 +237,10 @@ def make_example_sums(model: nn.Module, decoding: DecodingOptions) -> Callable:
     from transformer_zoo.objectives import unified
 
     return jax.jit(functools.partial(unified.example_sums, model))
+  if hasattr(model, "query_embedder"):
+    from transformer_zoo.objectives import encoder
+
+    return jax.jit(functools.partial(encoder.example_sums, model))
 
   def of_batch(params, batch):
     if not decoding.start_before_prompt:
