@@ -47,6 +47,7 @@ def scoring(
   *,
   has_answers: bool = False,
   no_answer: str = "",
+  spelled: bool = False,
 ) -> tuple[list[Callable[..., Any]], Callable[..., Any] | None, str | None]:
   """Returns the metrics, their post-processing, and what they compare.
 
@@ -57,6 +58,7 @@ def scoring(
     labels: The target words of a classification, or None.
     has_answers: True if rows have a list of answers or references.
     no_answer: The text that declines to answer, for squad_v2.
+    spelled: True if numbers are spelled in bins or digit by digit.
 
   Raises:
     UserError: No metric has a name, one needs labels, or two metrics compare
@@ -100,6 +102,13 @@ def scoring(
       "tasks, one for each."
     )
   kind = next(iter(kinds), None)
+  if spelled and kind != NUMBERS:
+    raise UserError(
+      "numbers= spells the targets of a regression; metrics= has to name "
+      "'pearson_corrcoef' or 'spearman_corrcoef'."
+    )
+  if spelled:
+    return functions, answer_functions.spelled_number, kind
   return functions, _post_processing(kind, labels, no_answer), kind
 
 

@@ -63,6 +63,7 @@ class RowExamples:
     answers: Sequence[str] | None,
     no_answer: str | None,
     has_numbers: bool,
+    numbers: Callable[[float], str] | None = None,
     may_be_empty: Sequence[str],
   ):
     self._inputs = templates.Template(inputs, "inputs")
@@ -73,6 +74,7 @@ class RowExamples:
     self.no_answer = no_answer
     self._labels = labels
     self._has_numbers = has_numbers
+    self._numbers = numbers
     self.may_be_empty = tuple(may_be_empty)
     self.settings = [
       inputs,
@@ -83,12 +85,14 @@ class RowExamples:
       has_numbers,
       self.may_be_empty,
     ]
+    if numbers is not None:
+      self.settings.append(repr(numbers))
     used = [self._inputs, self._targets, *(self._answers or ())]
     self.fields = tuple(
       dict.fromkeys(field for template in used for field in template.fields)
     )
     self.signature = {"inputs": TEXT, "targets": TEXT}
-    if self._answers:
+    if self._answers or numbers is not None:
       self.signature["answers"] = tf.TensorSpec((None,), tf.string)
     if not self._inputs.fields:
       raise UserError(
@@ -122,6 +126,9 @@ class RowExamples:
       raise RowProblem(
         f"has the targets {example['targets']!r}, which are no number"
       )
+    if self._numbers is not None:
+      example["answers"] = [example["targets"]]
+      example["targets"] = self._numbers(float(example["targets"]))
     if self._answers:
       accepted = [
         text for answer in self._answers for text in self._accepted(answer, row)
@@ -206,6 +213,7 @@ def register(
   no_answer: str = "unanswerable",
   choices: str | None = None,
   length_normalized: bool = False,
+  numbers: Callable[[float], str] | None = None,
   may_be_empty: Sequence[str] = (),
   vocabulary: str | None = None,
   extra_ids: int | None = None,
@@ -213,7 +221,7 @@ def register(
   """Registers a task over `files`; the arguments are those of the class."""
   features = vocabularies.features(vocabulary, extra_ids)
   if choices is not None:
-    _check_choices(name, targets, choices, metrics, labels, answers)
+    _check_choices(name, targets, choices, metrics, labels, answers, numbers)
     prompt = Prompt(
       name=name,
       input=inputs,
@@ -236,6 +244,7 @@ def register(
       labels=labels,
       answers=answers,
       no_answer=no_answer,
+      numbers=numbers,
       may_be_empty=may_be_empty,
     )
     source = RowsDataSource(
@@ -264,6 +273,7 @@ def make_examples(
   labels: Sequence[str] | None,
   answers: str | Sequence[str] | None,
   no_answer: str,
+  numbers: Callable[[float], str] | None = None,
   may_be_empty: Sequence[str],
 ) -> tuple[RowExamples, list[Callable[..., Any]], Callable[..., Any] | None]:
   """Returns what makes and what scores the examples of a task.
@@ -276,6 +286,7 @@ def make_examples(
     labels: The closed set of targets.
     answers: The accepted answers.
     no_answer: The target text of rows without an answer.
+    numbers: The spelling of numbers.
     may_be_empty: The fields that may be empty.
 
   Returns:
@@ -284,7 +295,11 @@ def make_examples(
   if labels is not None:
     labels = [templates.spell(label) for label in labels]
   functions, post_processing, kind = scoring_by_name.scoring(
-    metrics, labels, has_answers=answers is not None, no_answer=no_answer
+    metrics,
+    labels,
+    has_answers=answers is not None,
+    no_answer=no_answer,
+    spelled=numbers is not None,
   )
   declines = kind == scoring_by_name.ANSWERS_OR_NONE
   if answers is None and (declines or kind == scoring_by_name.ANSWERS):
@@ -297,6 +312,7 @@ def make_examples(
     answers=[answers] if isinstance(answers, str) else answers,
     no_answer=no_answer if declines else None,
     has_numbers=kind == scoring_by_name.NUMBERS,
+    numbers=numbers,
     may_be_empty=may_be_empty,
   )
   return examples, functions, post_processing
@@ -330,6 +346,10 @@ class TextToTextTask(seqio.Task):
       text of the right one. Scored by rank classification.
     length_normalized: True to divide the log-likelihood of a choice by its
       number of tokens.
+    numbers: The spelling of targets that are numbers, of any range:
+      `tasks.formats.numbers.Bins(step=0.2, least=0, most=5)`, the nearest
+      multiple of a step, or `Digits(decimals=1)`, digit by digit; scored
+      against the number itself. As they are written by default.
     may_be_empty: Fields that may be empty or null.
     vocabulary: A SentencePiece model, a WordPiece list, a byte-level BPE or
       'bytes' (`transformer_zoo.data.vocabularies`); T5's by default.
@@ -399,6 +419,7 @@ def _check_choices(
   metrics: Sequence[str | Callable[..., Any]],
   labels: Sequence[str] | None,
   answers: str | Sequence[str] | None,
+  numbers: Callable[[float], str] | None,
 ) -> None:
   """Raises UserError for arguments that do not go with `choices=`."""
   for argument, text in (("choices", choices), ("targets", targets)):
@@ -407,7 +428,8 @@ def _check_choices(
         f"Task {name!r} has choices=, so that {argument}= is one field, such "
         f"as '{{label}}', not {text!r}."
       )
-  for argument, value in (("labels", labels), ("answers", answers)):
+  given = {"labels": labels, "answers": answers, "numbers": numbers}
+  for argument, value in given.items():
     if value is not None:
       raise UserError(
         f"Task {name!r} has choices= and {argument}=; the choices of a row are "

@@ -9,6 +9,8 @@ import pytest
 import seqio
 
 from tasks.corpora.unlabelled_text import register_text_task
+from tasks.formats.numbers import Bins
+from tasks.formats.numbers import Digits
 from tasks.your_data.few_shot import register_few_shot
 from tasks.your_data.prompted import register_prompts
 from tasks.your_data.rows import RowFiles
@@ -167,6 +169,34 @@ def test_numbers_and_their_metrics(add, tmp_path):
   (tmp_path / "a.tsv").write_text("a\thigh\nb\t-1\n")
   with pytest.raises(UserError, match="the targets 'high', which are no num"):
     examples(task)
+
+
+def test_numbers_in_bins_and_digit_by_digit(add, tmp_path):
+  (tmp_path / "a.tsv").write_text("a\t2.57\nb\t-134.5\n")
+  options = {
+    "splits": {"train": str(tmp_path / "a.tsv")},
+    "columns": ["text", "score"],
+    "inputs": "{text}",
+    "targets": "{score}",
+    "metrics": ["pearson_corrcoef"],
+    "vocabulary": VOCABULARY,
+  }
+  for numbers, expected in (
+    (Bins(step=20), ["0", "-140"]),
+    (Digits(decimals=1), ["2 . 6", "- 1 3 4 . 5"]),
+  ):
+    task = add(TextToTextTask.from_tsv, **options, numbers=numbers)
+    rows = examples(task)
+    texts = [row["targets_pretokenized"].decode() for row in rows]
+    assert texts == expected
+    assert [
+      task.postprocess_fn(text, example=row, is_target=True)
+      for text, row in zip(texts, rows, strict=True)
+    ] == [2.57, -134.5]
+  assert task.postprocess_fn("- 1 3 4 . 5") == -134.5
+  options["metrics"] = ["accuracy"]
+  with pytest.raises(UserError, match="numbers= spells the targets"):
+    add(TextToTextTask.from_tsv, **options, numbers=Digits())
 
 
 @pytest.mark.slow

@@ -58,6 +58,29 @@ def string_to_float(
   return number if math.isfinite(number) else default
 
 
+def spelled_number(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+  *,
+  default: float = 0.0,
+) -> float:
+  """Returns the number that `answer` spells, in one word or digit by digit.
+
+  The target is the number itself, the first of the example's `answers`, from
+  which texts in bins may differ.
+
+  Args:
+    answer: The text, as '2.6' or '- 1 3 4 . 5'.
+    example: The example.
+    is_target: Whether the text is the target's.
+    default: The number of a text that spells none.
+  """
+  if is_target and example is not None:
+    return float(example["answers"][0])
+  return string_to_float("".join(answer.split()), default=default)
+
+
 def lower_text(
   answer: str,
   example: Mapping[str, Any] | None = None,
