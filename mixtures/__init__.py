@@ -2,6 +2,7 @@
 
 from mixtures import closed_book as _closed_book  # noqa: F401
 from mixtures import co_training as _co_training  # noqa: F401
+from mixtures import flan as _flan  # noqa: F401
 from mixtures import glue as _glue  # noqa: F401
 from mixtures import miniature as _miniature  # noqa: F401
 from mixtures import real_small as _real_small  # noqa: F401

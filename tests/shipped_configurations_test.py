@@ -22,6 +22,7 @@ from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.errors import UserError
 from transformer_zoo.studies.design import loading
 from transformer_zoo.studies.design import plan
+from transformer_zoo.studies.design import planned_run
 from transformer_zoo.studies.design import study as studies
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.step import train_step
@@ -204,6 +205,34 @@ def test_studies(name, suite, tmp_path):
     assert str(error).endswith(tuple(filter(None, told)))
     return
   assert {run.row for run in runs} == {row.name for row in study.rows}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  "name",
+  [
+    *("bart_noises", "flan", "number_texts", "reading_directions"),
+    *("translation_lengths", "translation_radam"),
+  ],
+)
+def test_steps_of_studies(name, tmp_path):
+  """A step of each row and phase, of one group of texts and of classes."""
+  study = studies.with_seeds(loading.load_study(name), (0,))
+  runs = plan.plan(
+    study, loading.load_suite("miniature"), output_dir=tmp_path, prepare=False
+  )
+  seen = set()
+  for run in plan.distinct(runs):
+    group = run.group if run.group in ("MNLI", "XSum") else "any"
+    if run.command != "train" or (run.row, run.phase, group) in seen:
+      continue
+    seen.add((run.row, run.phase, group))
+    start = ["start"] if run.starts else []
+    bound = planned_run.bindings("train", 0, "run", start)
+    config.load((), bound, changes=run.changes)
+    shapes_of_step()
+    gin.clear_config()
+  assert len(seen) >= len(study.rows)
 
 
 TINY_PRETRAINING = [
