@@ -413,3 +413,19 @@ def test_a_loss_is_no_score_to_choose_by():
   chosen = averages.choose({1: {"lm": {"loss": 3.0}, "a": {"f1": 5.0}}})
   assert list(chosen["tasks"]) == ["a"] and chosen["mean_of_best"] == 5.0
   assert averages.choose({1: {"lm": {"loss": 3.0}}})["groups"] == {}
+
+
+def test_of_perplexity_the_lowest_is_the_best_and_in_no_mean():
+  steps = {
+    1: {"a": {"f1": 5.0, "perplexity": 2.0}, "b": {"perplexity": 9.0}},
+    2: {"a": {"f1": 4.0, "perplexity": 1.0}, "b": {"perplexity": 7.0}},
+    3: {"a": {"f1": 3.0}, "b": {"perplexity": math.nan}},
+  }
+  chosen = averages.choose(steps)
+  assert {t: found["step"] for t, found in chosen["tasks"].items()} == {
+    "a": 1,
+    "b": 2,
+  }
+  assert chosen["tasks"]["b"]["score"] == 7.0
+  assert chosen["mean_of_best"] == 5.0
+  assert averages.average(steps[1]) == 5.0

@@ -16,7 +16,8 @@ import math
 import statistics
 from typing import Any
 
-from transformer_zoo.evaluation.metrics.classification import LOSS
+from transformer_zoo.evaluation.metrics.classification import LOSSES
+from transformer_zoo.evaluation.metrics.classification import PERPLEXITIES
 
 Scores = Mapping[str, Mapping[str, float]]
 # Group -> its (task, metric) members; a group counts once.
@@ -203,7 +204,8 @@ def task_score(metrics: Mapping[str, float]) -> float:
 
   GLUE's own rule for its two-metric tasks (F1 and accuracy, Pearson and
   Spearman), applied to any task. Scores of a part of the examples
-  (`has_answer_f1` of SQuAD 2.0) are left out, as is a loss, which is no score.
+  (`has_answer_f1` of SQuAD 2.0) are left out, as are losses and perplexities,
+  which are no scores.
 
   Raises:
     ValueError: the task has no metric.
@@ -239,7 +241,12 @@ def average(scores: Scores) -> float | None:
 
 
 def _is_score(metric: str) -> bool:
-  return metric != LOSS and not metric.startswith(_PARTS)
+  return metric not in LOSSES and not metric.startswith(_PARTS)
+
+
+def _perplexity(metrics: Mapping[str, float]) -> float | None:
+  """The perplexity of a task, per token if it is known; None without any."""
+  return next((metrics[name] for name in PERPLEXITIES if name in metrics), None)
 
 
 def _value(scores: Scores, task: str, metric: str) -> float | None:
@@ -276,10 +283,11 @@ def choose(scores: Mapping[int, Scores]) -> dict[str, Any]:
     `tasks`: {task: {step, score, scores}}; `mean_of_best`, the mean of these
     scores, None without any; `task_rule`; `groups`: {group: {step, average}},
     where a benchmark is left out unless all of its members are there;
-    `group_rule`.
+    `group_rule`. A task with perplexity alone is at the step of the lowest,
+    which is its score and is in no mean.
   """
   steps = sorted(scores)
-  tasks = {}
+  tasks, bests = {}, []
   for task in sorted({task for step in steps for task in scores[step]}):
     together = tasks_of_member(task)
     values = {
@@ -294,6 +302,17 @@ def choose(scores: Mapping[int, Scores]) -> dict[str, Any]:
         "score": task_score(scores[step][task]),
         "scores": dict(scores[step][task]),
       }
+      bests.append(tasks[task]["score"])
+      continue
+    found = {step: _perplexity(scores[step].get(task, {})) for step in steps}
+    negated = {step: -one for step, one in found.items() if one is not None}
+    if negated:
+      step = _highest(negated)
+      tasks[task] = {
+        "step": step,
+        "score": found[step],
+        "scores": dict(scores[step][task]),
+      }
   groups = {}
   for name, average_of in _GROUPS.items():
     by_step = {step: average_of(scores[step]) for step in steps}
@@ -301,7 +320,6 @@ def choose(scores: Mapping[int, Scores]) -> dict[str, Any]:
     if values:
       step = _highest(values)
       groups[name] = {"step": step, "average": values[step]}
-  bests = [found["score"] for found in tasks.values()]
   return {
     "tasks": tasks,
     "task_rule": TASK_RULE,

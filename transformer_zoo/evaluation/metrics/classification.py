@@ -19,6 +19,9 @@ from typing import Any
 import numpy as np
 
 LOSS = "loss"
+PERPLEXITIES = ("perplexity", "word_perplexity")
+# Metrics of which less is better.
+LOSSES = (LOSS, *PERPLEXITIES)
 
 
 def accuracy(targets: Sequence, predictions: Sequence) -> dict[str, float]:

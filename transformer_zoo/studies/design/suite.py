@@ -22,7 +22,7 @@ import dataclasses
 import gin
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.evaluation.metrics.classification import LOSS
+from transformer_zoo.evaluation.metrics.classification import LOSSES
 from transformer_zoo.studies.design import checks
 from transformer_zoo.studies.design import study as studies
 from transformer_zoo.studies.design.study import ENSEMBLE
@@ -30,8 +30,6 @@ from transformer_zoo.studies.design.study import ENSEMBLE
 MEDIAN = "median"
 AVERAGES = ("", "glue", "super_glue", MEDIAN)
 COMMANDS = ("train", "evaluate")
-# Metrics of which less is better.
-_LOSSES = (LOSS, "perplexity", "word_perplexity")
 
 _Changes = Sequence[str]
 _Parts = Mapping[str, _Changes]  # by the name of the part
@@ -280,7 +278,7 @@ class Suite:
 
 
 def _is_loss(score: str) -> bool:
-  return score.partition(":")[2].strip() in _LOSSES
+  return score.partition(":")[2].strip() in LOSSES
 
 
 def _check_named(named: Mapping[str, Sequence[str]], where: str) -> None:

@@ -13,7 +13,7 @@ import statistics
 from typing import NamedTuple
 
 from transformer_zoo.evaluation import averages
-from transformer_zoo.evaluation.metrics.classification import LOSS
+from transformer_zoo.evaluation.metrics.classification import LOSSES
 from transformer_zoo.studies import published
 from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.design.suite import MEDIAN
@@ -42,7 +42,7 @@ class TaskMetric(NamedTuple):
   @property
   def is_loss(self) -> bool:
     """Whether the metric is a loss, of which less is better."""
-    return self.metric == LOSS
+    return self.metric in LOSSES
 
   @property
   def decimals(self) -> int:
