@@ -16,6 +16,7 @@ from tasks.formats.steps import TOKENIZED
 from tasks.sources.tfds import PreparedTfdsDataSource
 from tasks.vocabulary import t5_features
 from tasks.your_data.text_to_text import TextToTextTask
+from transformer_zoo.evaluation.metrics import perplexity
 from transformer_zoo.evaluation.metrics import text_overlap
 
 # Named as in the t5 package, with its version of the TFDS builder.
@@ -32,7 +33,7 @@ seqio.TaskRegistry.add(
     ),
     *TOKENIZED,
   ],
-  metric_fns=[text_overlap.rouge],
+  metric_fns=[text_overlap.rouge, perplexity.perplexity],
   output_features=t5_features(),
 )
 

@@ -16,6 +16,7 @@ from tasks.formats import generation
 from tasks.formats.steps import TOKENIZED
 from tasks.sources.tfds import PreparedTfdsDataSource
 from tasks.vocabulary import t5_features
+from transformer_zoo.evaluation.metrics import perplexity
 from transformer_zoo.evaluation.metrics import text_overlap
 
 seqio.TaskRegistry.add(
@@ -31,6 +32,6 @@ seqio.TaskRegistry.add(
     ),
     *TOKENIZED,
   ],
-  metric_fns=[text_overlap.rouge],
+  metric_fns=[text_overlap.rouge, perplexity.perplexity],
   output_features=t5_features(),
 )

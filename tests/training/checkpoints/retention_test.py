@@ -66,7 +66,8 @@ def test_how_the_best_was_chosen():
   assert KEEP_NEWEST_AND_BEST.selection == (
     "highest mean of the task scores on the validation split"
   )
-  for metric, best in (("loss", 1), ("invalid", 1), ("accuracy", 2)):
+  better = {"loss": 1, "invalid": 1, "perplexity": 1, "accuracy": 2}
+  for metric, best in better.items():
     options = Checkpointing(metric=f"validation/a/{metric}")
     end = "lowest" if best == 1 else "highest"
     assert options.selection == f"{end} validation/a/{metric}"

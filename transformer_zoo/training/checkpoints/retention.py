@@ -20,7 +20,7 @@ from transformer_zoo.training.checkpoints.step_folders import is_bucket
 
 MEAN = "validation/average"
 # Metrics of which less is better, whatever the task.
-_LOWEST = frozenset({"loss", "invalid"})
+_LOWEST = frozenset({"loss", "invalid", "perplexity", "word_perplexity"})
 _policies = ocp.checkpoint_managers
 
 
