@@ -13,8 +13,12 @@ from tasks.your_data.few_shot import register_few_shot
 
 _SHOTS = 2
 # template -> weight.
-_ALONE = {"prompted_mini_nli_true": 1.0, "prompted_mini_nli_claim": 0.5}
-
+_ALONE = {
+  "prompted_mini_nli_true": 1.0,
+  "prompted_mini_nli_claim": 0.5,
+  "prompted_mini_mrpc_same": 1.0,
+  "prompted_mini_mrpc_other": 0.5,
+}
 _BEHIND_EXAMPLES = {
   register_few_shot(
     f"{name}_{_SHOTS}_shot",
