@@ -78,6 +78,31 @@ def test_losses_are_those_of_the_paper():
   assert [*alone(model, params, features)] == ["tokens"]
 
 
+def test_answers_of_another_template_do_not_count():
+  """The terms of a mixture are the sums of those of its templates."""
+  model = tiny_t5.build()
+  params = tiny_t5.random_parameters(model)
+  features = batch()
+  lists = [ANSWERS[:2], [ANSWERS[2], [9, 1]]]
+  found = jax.jit(
+    lambda params, features: FewShotObjective(lists)(model, params, features)
+  )(params, features)
+  each = [FewShotObjective(some)(model, params, features) for some in lists]
+  for name, term in found.items():
+    total, weight = (
+      sum(float(getattr(terms[name], field)) for terms in each)
+      for field in ("total", "weight")
+    )
+    assert float(term.total) == pytest.approx(total, rel=1e-5), name
+    assert float(term.weight) == weight > 0, name
+  gradient = jax.grad(
+    lambda params: terms_lib.loss(
+      FewShotObjective(lists)(model, params, features)
+    )
+  )(params)
+  assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+
+
 def test_an_example_with_another_target_has_no_weight():
   model = tiny_t5.build()
   features = batch()
@@ -94,6 +119,8 @@ def test_refusals():
     answer_ids(())
   with pytest.raises(UserError, match="has 1 answers; it takes two or more"):
     FewShotObjective([[5, 1]])
+  with pytest.raises(UserError, match="has an answer twice"):
+    FewShotObjective([ANSWERS, [[3, 1], ANSWERS[0]]])
   model = tiny_t5.build()
   params = tiny_t5.random_parameters(model)
   objective = FewShotObjective([*ANSWERS, [3, 3, 3, 3, 1]])

@@ -9,6 +9,7 @@ from transformer_zoo.runs import seeds
 
 ACCURACY = "transformer_zoo.evaluation.metrics.classification:accuracy"
 PEARSON = "transformer_zoo.evaluation.metrics.classification:pearson_corrcoef"
+SPREAD = (-4.0, 1.0, 3.0)
 TARGETS = ["yes", "yes", "yes", "no", "no"]
 
 
@@ -32,7 +33,9 @@ def write(folder, answers, targets=TARGETS, metric=ACCURACY, score=80.0):
     "metrics": [{"function": metric, "kwargs": {}}],
   }
   (predictions / "task.scoring.json").write_text(json.dumps(scoring))
-  result = {"step": 12, "average": score}
+  # Of three templates, whose mean is the score.
+  scores = {f"task_{i}": {"accuracy": score + x} for i, x in enumerate(SPREAD)}
+  result = {"step": 12, "average": score, "scores": scores}
   (folder / "result.json").write_text(json.dumps(result))
 
 
@@ -91,6 +94,7 @@ def test_degenerate_runs_are_started_again_with_other_seeds(tmp_path):
   assert started == [4, 5, 6, 7, 8]
   assert summary["seeds"] == [4, 6, 8]
   assert summary["median"] == 76.0
+  assert summary["median_of_tasks"] == 77.0
   assert [run["instead_of"] for run in summary["runs"]] == [
     *(None, None, None),
     *(5, 7),
@@ -100,7 +104,9 @@ def test_degenerate_runs_are_started_again_with_other_seeds(tmp_path):
     "score of one answer given always"
   )
   assert reports[4] == "seed 8: 78.00, instead of seed 7"
-  assert reports[-1] == "median of 3 seeds 76.00, 2 of 5 runs degenerate"
+  assert reports[-1] == (
+    "median of 3 seeds 76.00, over tasks too 77.00, 2 of 5 runs degenerate"
+  )
   # Called again, it reads what is there.
   assert runs(tmp_path, {}, **numbers) == (started, reports, summary)
 

@@ -39,23 +39,42 @@ class FewShotObjective:
     log-likelihoods over their numbers of tokens.
 
   The loss is their sum. Rows hold one example each, `train.packing = False`.
+  Several templates of a set have several lists of answers; those of a list are
+  compared with each other.
 
   Attributes:
-    answers: ids of each answer, EOS included (`answer_ids`).
+    answers: ids of each answer, EOS included (`answer_ids`), or several lists
+      of them, which have no answer in common.
     unlikelihood_scale: The factor of `unlikelihood`; 0 leaves it out.
     choices_scale: The factor of `choices`; 0 leaves it out.
   """
 
-  answers: Sequence[Sequence[int]]
+  answers: Sequence[Sequence[int]] | Sequence[Sequence[Sequence[int]]]
   unlikelihood_scale: float = 1.0
   choices_scale: float = 1.0
 
   def __post_init__(self):
-    if len(self.answers) < 2 or not all(self.answers):
+    for some in self._lists:
+      if len(some) < 2 or not all(some):
+        raise UserError(
+          f"FewShotObjective.answers has {len(some)} answers; it takes two or "
+          "more that are not empty, the target texts of the task"
+        )
+    every = [tuple(answer) for some in self._lists for answer in some]
+    if len(set(every)) < len(every):
       raise UserError(
-        f"FewShotObjective.answers has {len(self.answers)} answers; it takes "
-        "two or more that are not empty, the target texts of the task"
+        "FewShotObjective.answers has an answer twice, so that a target does "
+        "not tell which others it is compared with; put lists with a common "
+        "answer into one, or give templates other choices"
       )
+
+  @property
+  def _lists(self) -> Sequence[Sequence[Sequence[int]]]:
+    """The lists of answers."""
+    flat = not self.answers or all(
+      not some or isinstance(some[0], int) for some in self.answers
+    )
+    return [self.answers] if flat else self.answers
 
   def check(self, model: nn.Module) -> None:
     """Raises UserError for a model that is no encoder-decoder."""
@@ -97,8 +116,13 @@ class FewShotObjective:
     metrics = {"loss_sum": loss}
     terms = {"tokens": Term(loss, _count(weights_BCL), metrics)}
     known_B = jnp.any(is_right_BC, axis=1)
+    # Whether an answer is in the list of the right one.
+    sizes = [len(some) for some in self._lists]
+    of_list_C = np.repeat(np.arange(len(sizes)), sizes)
+    same_CC = of_list_C[:, None] == of_list_C
+    beside_BC = jnp.any(is_right_BC[..., None] & same_CC[None], axis=1)
     if self.unlikelihood_scale:
-      wrong_BCL = (~is_right_BC & known_B[:, None])[..., None] & is_token_1CL
+      wrong_BCL = (~is_right_BC & beside_BC)[..., None] & is_token_1CL
       unlikely_BCL = -jnp.log(1 - jnp.exp(-nll_BCL) + _EPSILON)
       loss = jnp.sum(unlikely_BCL * wrong_BCL)
       terms["unlikelihood"] = Term(
@@ -106,8 +130,11 @@ class FewShotObjective:
       )
     if self.choices_scale:
       scores_BC = -jnp.sum(nll_BCL, -1) / np.sum(is_token_1CL, -1)
+      # Of an example without a right answer nothing counts.
+      compared_BC = beside_BC | ~known_B[:, None]
+      scores_BC = jnp.where(compared_BC, scores_BC, -jnp.inf)
       nll_BC = -jax.nn.log_softmax(scores_BC)
-      loss = jnp.sum(nll_BC * is_right_BC)
+      loss = jnp.sum(jnp.where(is_right_BC, nll_BC, 0.0))
       right_B = jnp.argmax(scores_BC, 1) == jnp.argmax(is_right_BC, 1)
       terms["choices"] = Term(
         loss,
@@ -124,14 +151,15 @@ class FewShotObjective:
         "FewShotObjective reads one example a row; bind train.packing = False"
       )
     length = batch["decoder_target_tokens"].shape[1]
-    longest = max(map(len, self.answers))
+    answers = [answer for some in self._lists for answer in some]
+    longest = max(map(len, answers))
     if longest > length:
       raise UserError(
         f"FewShotObjective.answers has an answer of {longest} tokens, and rows "
         f"have {length}; set TASK_FEATURE_LENGTHS['targets'] to as many"
       )
-    padded = np.full((len(self.answers), length), pad_id, np.int32)
-    for row, ids in zip(padded, self.answers, strict=True):
+    padded = np.full((len(answers), length), pad_id, np.int32)
+    for row, ids in zip(padded, answers, strict=True):
       row[: len(ids)] = ids
     return padded
 
@@ -170,12 +198,13 @@ def _count(mask: jax.Array) -> jax.Array:
 
 @gin.register
 def answer_ids(
-  answers: Sequence[str], vocabulary: str | None = None
-) -> list[list[int]]:
+  answers: Sequence[str] | Sequence[Sequence[str]],
+  vocabulary: str | None = None,
+) -> list:
   """Returns the ids of answers, each with EOS.
 
   Args:
-    answers: The target texts of a task.
+    answers: The target texts of a task, or a list of them for each template.
     vocabulary: The path of its vocabulary, which has to be given; a relative
       one from the current folder or from that of the package.
 
@@ -193,4 +222,11 @@ def answer_ids(
   beside = pathlib.Path(transformer_zoo.__file__).parents[1] / vocabulary
   here = pathlib.Path(vocabulary).exists()
   coder = Vocabulary(vocabulary if here else str(beside))
-  return [[*map(int, coder.encode(text)), coder.eos_id] for text in answers]
+
+  def of(text):
+    return [*map(int, coder.encode(text)), coder.eos_id]
+
+  return [
+    of(each) if isinstance(each, str) else [of(text) for text in each]
+    for each in answers
+  ]

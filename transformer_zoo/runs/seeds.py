@@ -36,6 +36,8 @@ class Outcome:
     score: The score of its best checkpoint, the mean over its tasks.
     last_score: The score at its last step.
     constant_score: The score of the most frequent answer, given always.
+    median_of_tasks: The median over the tasks of its best checkpoint, as of the
+      templates of a set (Liu et al. 2022, section 3.1).
     instead_of: The seed of the degenerate run that it replaces, or None.
   """
 
@@ -43,6 +45,7 @@ class Outcome:
   score: float
   last_score: float
   constant_score: float
+  median_of_tasks: float
   instead_of: int | None = None
 
   @property
@@ -86,7 +89,8 @@ def train(
 
   Returns:
     The path of `seeds.json`: the runs, and the median, mean and standard
-    deviation of those that count.
+    deviation of those that count; `median_of_tasks` is the median over seeds of
+    the median over tasks.
 
   Raises:
     UserError: A number is too small, or a run has no score.
@@ -117,6 +121,9 @@ def train(
     "median": statistics.median(scores),
     "mean": statistics.fmean(scores),
     "standard_deviation": statistics.stdev(scores) if seeds > 1 else None,
+    "median_of_tasks": statistics.median(
+      outcome.median_of_tasks for outcome in counted
+    ),
     "seeds": [outcome.seed for outcome in counted],
     "runs": [
       dataclasses.asdict(outcome) | {"degenerate": outcome.is_degenerate}
@@ -125,10 +132,12 @@ def train(
   }
   path = folder / SUMMARY
   run_folder.replace(path, json.dumps(summary, indent=2) + "\n")
+  medians = f"median of {seeds} seeds {summary['median']:.2f}"
+  if summary["median_of_tasks"] != summary["median"]:  # There are several.
+    medians += f", over tasks too {summary['median_of_tasks']:.2f}"
   report(
-    f"median of {seeds} seeds {summary['median']:.2f}, "
-    f"{sum(o.is_degenerate for o in outcomes)} of {len(outcomes)} runs "
-    "degenerate"
+    f"{medians}, {sum(o.is_degenerate for o in outcomes)} of {len(outcomes)} "
+    "runs degenerate"
   )
   return path
 
@@ -161,7 +170,9 @@ def outcome_of(
     averages.average({task: pair[i] for task, pair in found.items()})
     for i in range(2)
   )
-  return Outcome(seed, result["average"], last, constant, instead_of)
+  tasks = filter(averages.has_score, result["scores"].values())
+  median = statistics.median(map(averages.task_score, tasks))
+  return Outcome(seed, result["average"], last, constant, median, instead_of)
 
 
 def _scores(path: pathlib.Path) -> tuple[dict[str, float], dict[str, float]]:
