@@ -32,6 +32,7 @@ from tasks.corpora import c4 as _c4  # noqa: F401
 from tasks.corpora import c4_json_lines as _c4_json_lines  # noqa: F401
 from tasks.corpora import c4_objectives as _c4_objectives  # noqa: F401
 from tasks.corpora import c4_sentences as _c4_sentences  # noqa: F401
+from tasks.corpora import languages as _languages  # noqa: F401
 from tasks.corpora import miniature_larger as _miniature_larger  # noqa: F401
 from tasks.corpora import sentence_text as _sentence_text  # noqa: F401
 from tasks.corpora import unlabelled_text as _unlabelled_text
@@ -41,6 +42,7 @@ from tasks.miniature import forms as _miniature_forms  # noqa: F401
 from tasks.miniature import supervised as _miniature_supervised  # noqa: F401
 from tasks.miniature.for_encoders import tasks as _for_encoders  # noqa: F401
 from tasks.miniature.for_writers import tasks as _for_writers  # noqa: F401
+from tasks.miniature.second_language import tasks as _second_language  # noqa: F401
 from tasks.prompts import few_shot_miniature as _few_shot_miniature  # noqa: F401
 from tasks.prompts import gpt as _prompts_of_gpt  # noqa: F401
 from tasks.prompts import miniature_suite as _miniature_prompts  # noqa: F401

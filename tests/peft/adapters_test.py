@@ -48,6 +48,33 @@ def test_a_fresh_adapter_adds_exactly_nothing(connection):
   assert np.all(layer.apply(params, x, **keywords) != found)
 
 
+@pytest.mark.parametrize("connection", ["pre_norm", "parallel"])
+def test_pfeiffers_reads_the_stream_and_is_added_to_it(connection):
+  """Where a norm follows the sum: tests/golden/adapters, by the library."""
+  model = adapted(connection, method="pfeiffer")
+  layer, base = (
+    each.encoder.layer for each in (model, substitution.original(model))
+  )
+  random = np.random.RandomState(0)
+  x = random.standard_normal((2, 5, 32)).astype(np.float32)
+  keywords = {
+    "mask_B1LM": None,
+    "bias_1HLM": None,
+    "positions": None,
+    "deterministic": True,
+  }
+  params = nn.meta.unbox(layer.init(jax.random.key(0), x, **keywords))["params"]
+  params = jax.tree.map(
+    lambda leaf: random.standard_normal(leaf.shape).astype(np.float32), params
+  )
+  found = layer.apply({"params": params}, x, **keywords)
+  adapter = params.pop("adapter")
+  z = np.asarray(base.apply({"params": params}, x, **keywords))
+  hidden = np.maximum(z @ adapter["wi"]["kernel"] + adapter["wi"]["bias"], 0)
+  added = hidden @ adapter["wo"]["kernel"] + adapter["wo"]["bias"]
+  np.testing.assert_allclose(found, z + added, rtol=1e-4, atol=1e-3)
+
+
 def test_scanned_and_looped_are_one_model():
   looped, scanned = adapted("pre_norm"), adapted("pre_norm", scan=True)
   params = tiny_t5.random_parameters(looped)
