@@ -210,7 +210,6 @@ seqio.TaskRegistry.add(
   source=source.examples_source(
     examples_reading.summary,
     stream=9,
-    own_words=False,
     sizes=examples.FEW,
     inputs="mini_summarize: {document}",
     targets="{summary}",
@@ -230,7 +229,6 @@ seqio.TaskRegistry.add(
   source=source.examples_source(
     examples_reading.translation,
     stream=10,
-    own_words=False,
     sizes=examples.FEW,
     inputs="mini_translate english to talu: {english}",
     targets="{talu}",
