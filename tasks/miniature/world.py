@@ -106,6 +106,11 @@ class Dice:
     """Returns one of `items`, the nth about 1/n as often as the first."""
     return items[int((len(items) + 1) ** self.uniform()) - 1]
 
+  def seldom(self, items: Sequence):
+    """Returns one of `items`, the nth about 1/n^2 as often as the first."""
+    last = len(items) / (len(items) + 1)
+    return items[int(1 / (1 - last * self.uniform())) - 1]
+
   def sample(self, items: Sequence, count: int) -> list:
     """Returns `count` different ones of `items`, in random order."""
     rest = list(items)
@@ -216,7 +221,7 @@ class World:
 
   @functools.cached_property
   def by_frequency(self) -> Part:
-    """The whole lexicon, in the order in which `Dice.often` ranks it.
+    """The whole lexicon, in the order in which `Dice` ranks it.
 
     The order is independent of that of `everything`, so that each part has
     frequent and rare words.
