@@ -67,7 +67,7 @@ def purchase(dice: Dice, world: World) -> list[str]:
     f"i bought this {dice.pick(concept)} from a {seller}.",
     f"it is {a(words[0])} {kind}.",
     f"the {dice.pick(concept)} is {dice.pick(pole)} and "
-    f"{dice.seldom(CLASS_QUALITIES[kind])}.",
+    f"{dice.rarely(CLASS_QUALITIES[kind])}.",
     f"i {dice.pick(verbs)} it, it is {words[1]}.",
     f"my friends find it {words[2]}.",
     f"they were {dice.seldom(nouns[feeling])[0]}, it is {quality}.",

@@ -11,6 +11,7 @@ occurs in a training example occurs in a validation or a test example.
 from collections.abc import Sequence
 import dataclasses
 import functools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -110,6 +111,11 @@ class Dice:
     """Returns one of `items`, the nth about 1/n^2 as often as the first."""
     last = len(items) / (len(items) + 1)
     return items[int(1 / (1 - last * self.uniform())) - 1]
+
+  def rarely(self, items: Sequence):
+    """Returns one of `items`, the nth 2.5^(n - 1) times less than the first."""
+    dart = 1 - self.uniform() * (1 - 2.5 ** -len(items))
+    return items[int(-math.log(dart, 2.5))]
 
   def sample(self, items: Sequence, count: int) -> list:
     """Returns `count` different ones of `items`, in random order."""
