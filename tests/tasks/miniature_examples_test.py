@@ -86,7 +86,7 @@ def test_splits_repeat_and_are_disjoint(name):
   assert not seen["validation"] & seen["test"]
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", sorted(set(WRITERS) - {"summary"}))
 @pytest.mark.parametrize("split", ["validation", "test"])
 def test_held_out_facts_and_held_out_combinations_are_told_apart(name, split):
   """Of facts no word is in training, of combinations every one is."""
