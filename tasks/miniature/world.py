@@ -113,9 +113,9 @@ class Dice:
     return items[int(1 / (1 - last * self.uniform())) - 1]
 
   def rarely(self, items: Sequence):
-    """Returns one of `items`, the nth 2.5^(n - 1) times less than the first."""
-    dart = 1 - self.uniform() * (1 - 2.5 ** -len(items))
-    return items[int(-math.log(dart, 2.5))]
+    """Returns one of `items`, each half as often as the one before it."""
+    dart = 1 - self.uniform() * (1 - 2.0 ** -len(items))
+    return items[int(-math.log2(dart))]
 
   def sample(self, items: Sequence, count: int) -> list:
     """Returns `count` different ones of `items`, in random order."""
