@@ -211,7 +211,7 @@ seqio.TaskRegistry.add(
   source=source.examples_source(
     examples_reading.summary,
     stream=9,
-    sizes=examples.SIZES | {"train": 300},
+    sizes=examples.SIZES_OF_SUMMARIES,
     inputs="mini_summarize: {document}",
     targets="{summary}",
   ),
@@ -230,7 +230,7 @@ seqio.TaskRegistry.add(
   source=source.examples_source(
     examples_reading.translation,
     stream=10,
-    sizes=examples.SIZES | {"train": 500},
+    sizes=examples.SIZES_OF_TRANSLATIONS,
     inputs="mini_translate english to talu: {english}",
     targets="{talu}",
   ),

@@ -108,14 +108,14 @@ class Dice:
     return items[int((len(items) + 1) ** self.uniform()) - 1]
 
   def seldom(self, items: Sequence):
-    """Returns one of `items`, the nth about 1/n^2 as often as the first."""
-    last = len(items) / (len(items) + 1)
-    return items[int(1 / (1 - last * self.uniform())) - 1]
+    """Returns one of `items`, the nth about 1/n^1.5 as often as the first."""
+    rest = 1 - self.uniform() * (1 - (len(items) + 1) ** -0.5)
+    return items[int(rest**-2) - 1]
 
   def rarely(self, items: Sequence):
-    """Returns one of `items`, each half as often as the one before it."""
-    dart = 1 - self.uniform() * (1 - 2.0 ** -len(items))
-    return items[int(-math.log2(dart))]
+    """Returns one of `items`, each 2.25 times as often as the one after it."""
+    rest = 1 - self.uniform() * (1 - 2.25 ** -len(items))
+    return items[int(-math.log(rest, 2.25))]
 
   def sample(self, items: Sequence, count: int) -> list:
     """Returns `count` different ones of `items`, in random order."""
