@@ -41,19 +41,21 @@ def examples(
   *,
   stream: int,
   split: str,
+  own_words: bool = True,
   sizes: dict[str, int] | None = None,
   world: World | None = None,
 ) -> list[dict]:
   """Returns all examples of one split, none of which is in another split.
 
-  Those of validation and test are all different, and half of them have words
-  of their own (`kind`); the others are dealt to the splits by a hash. Training
-  may repeat some.
+  Those of validation and test are all different; training may repeat some.
 
   Args:
     write: an example writer, `(dice, world, part, number) -> dict`.
     stream: a number of the task's own, for its random choices.
     split: one of `SPLITS`.
+    own_words: whether half of validation and test have words of their own
+      (`kind`). Otherwise all words are in every split. Combinations are dealt
+      to the splits by a hash.
     sizes: split -> number of examples; `SIZES` unless given.
     world: the words and the facts; `World()` unless given.
 
@@ -70,11 +72,15 @@ def examples(
     if len(result) == size:
       return result
     held_out = split != "train" and kind(len(result)) == "facts"
-    part = world.part(split) if held_out else known
+    if not own_words:
+      part = world.everything
+    else:
+      part = world.part(split) if held_out else known
     example = write(dice, world, part, len(result))
     key = repr(example)
+    mine = own_words and held_out
     new = split == "train" or key not in seen
-    if new and (held_out or _bucket(key) in _BUCKETS_OF[split]):
+    if new and (mine or _bucket(key) in _BUCKETS_OF[split]):
       seen.add(key)
       result.append(example)
   raise ValueError(f"{write.__name__} has no {size} different examples.")

@@ -53,11 +53,8 @@ def summary(
 
   `{"document": "nora is a nurse from varley. the day was wet. ... on that day
   she sold the fern.", "summary": "nora from varley sold the fern."}`
-
-  Its words are those of all splits: what is asked for is to copy them.
   """
-  del number
-  part = world.everything
+  del world, number
   who = grammar.person(dice, part.nouns)
   he, _, his, _ = who.pronouns
   town = dice.pick(part.nouns["town"])[0]

@@ -72,6 +72,7 @@ def examples_source(
   stream: int,
   inputs: str,
   targets: str,
+  own_words: bool = True,
   sizes: dict[str, int] = examples.SIZES,
 ) -> GeneratedSource:
   """Returns the source of one supervised task, in text-to-text form.
@@ -81,18 +82,21 @@ def examples_source(
     stream: the number of the task's random choices, one per task.
     inputs: the text of the input, with `{field}` of the raw example.
     targets: the text of the target, in the same way.
+    own_words: True if the open words of the split are in no other split.
     sizes: split -> number of examples.
 
   Returns:
     A source of `{"idx", "inputs", "targets"}` and, if the raw example has
-    them, `"answers"`. The examples of validation are also in the splits
-    `validation_facts` and `validation_combinations`.
+    them, `"answers"`. With words of their own, the examples of validation are
+    also in the splits `validation_facts` and `validation_combinations`.
   """
 
   def read(split, shuffle_files=False, seed=None):
     del shuffle_files, seed  # The examples are in random order already.
     whole, _, kind = split.partition("_")
-    raw = examples.examples(write, stream=stream, split=whole, sizes=sizes)
+    raw = examples.examples(
+      write, stream=stream, split=whole, own_words=own_words, sizes=sizes
+    )
     raw = [e for n, e in enumerate(raw) if kind in ("", examples.kind(n))]
     columns = {
       "idx": tf.range(len(raw)),
@@ -103,9 +107,12 @@ def examples_source(
       columns["answers"] = tf.ragged.constant([e["answers"] for e in raw])
     return tf.data.Dataset.from_tensor_slices(columns)
 
-  arguments = repr((inspect.getsource(write), stream, inputs, targets, sizes))
+  arguments = repr(
+    (inspect.getsource(write), stream, inputs, targets, own_words, sizes)
+  )
   splits = dict(sizes)
-  kinds = [examples.kind(n) for n in range(sizes["validation"])]
-  for kind in ("facts", "combinations"):
-    splits[f"validation_{kind}"] = kinds.count(kind)
+  if own_words:
+    kinds = [examples.kind(n) for n in range(sizes["validation"])]
+    for kind in ("facts", "combinations"):
+      splits[f"validation_{kind}"] = kinds.count(kind)
   return GeneratedSource(read, arguments, splits)

@@ -211,6 +211,7 @@ seqio.TaskRegistry.add(
   source=source.examples_source(
     examples_reading.summary,
     stream=9,
+    own_words=False,  # What is asked for is to copy.
     sizes=examples.SIZES_OF_SUMMARIES,
     inputs="mini_summarize: {document}",
     targets="{summary}",

@@ -173,7 +173,10 @@ seqio.TaskRegistry.add(
 register_prompts(
   "mini_tldr.yaml",
   miniature_suite.rows_source(
-    examples_reading.summary, stream=9, sizes=examples.SIZES_OF_SUMMARIES
+    examples_reading.summary,
+    stream=9,
+    sizes=examples.SIZES_OF_SUMMARIES,
+    own_words=False,
   ),
   metrics=["rouge"],
   features=_MINIATURE_TO_CONTINUE,

@@ -44,7 +44,9 @@ CHANCE = {
 @functools.cache
 def read(name, split):
   write, stream = WRITERS[name]
-  return examples.examples(write, stream=stream, split=split)
+  return examples.examples(
+    write, stream=stream, split=split, own_words=name != "summary"
+  )
 
 
 def content(example):
