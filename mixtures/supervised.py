@@ -3,12 +3,12 @@
 import seqio
 
 from mixtures import counts
-from tasks.benchmarks import cnn_dailymail as _cnn_dailymail  # noqa: F401 (registers)
 from tasks.benchmarks import glue as _glue  # noqa: F401 (registers)
 from tasks.benchmarks import squad as _squad  # noqa: F401 (registers)
 from tasks.benchmarks import super_glue as _super_glue  # noqa: F401 (registers)
 from tasks.benchmarks import trivia_qa as _trivia_qa  # noqa: F401 (registers)
-from tasks.benchmarks import wmt as _wmt  # noqa: F401 (registers)
+from tasks.benchmarks.summaries import cnn_dailymail as _cnn_dailymail  # noqa: F401 (registers)
+from tasks.benchmarks.translation import wmt as _wmt  # noqa: F401 (registers)
 from transformer_zoo.data.mixing import Equal
 from transformer_zoo.data.mixing import ExamplesProportional
 

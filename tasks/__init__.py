@@ -3,21 +3,15 @@
 import sys as _sys
 
 from tasks.benchmarks import closed_book as _closed_book  # noqa: F401
-from tasks.benchmarks import cnn_dailymail as _cnn_dailymail  # noqa: F401
 from tasks.benchmarks import conll2003 as _conll2003  # noqa: F401
 from tasks.benchmarks import convai2 as _convai2  # noqa: F401
-from tasks.benchmarks import czeng as _czeng  # noqa: F401
 from tasks.benchmarks import definite_pronouns as _definite_pronouns  # noqa: F401
 from tasks.benchmarks import eli5 as _eli5  # noqa: F401
-from tasks.benchmarks import flores200 as _flores200  # noqa: F401
 from tasks.benchmarks import glue as _glue  # noqa: F401
 from tasks.benchmarks import gpt_sets as _gpt_sets  # noqa: F401
 from tasks.benchmarks import hellaswag as _hellaswag  # noqa: F401
-from tasks.benchmarks import iwslt14 as _iwslt14  # noqa: F401
-from tasks.benchmarks import multi30k as _multi30k  # noqa: F401
 from tasks.benchmarks import natural_questions as _natural_questions  # noqa: F401
 from tasks.benchmarks import race as _race  # noqa: F401
-from tasks.benchmarks import samsum as _samsum  # noqa: F401
 from tasks.benchmarks import sci_tail as _sci_tail  # noqa: F401
 from tasks.benchmarks import snli as _snli  # noqa: F401
 from tasks.benchmarks import squad as _squad  # noqa: F401
@@ -26,8 +20,14 @@ from tasks.benchmarks import super_glue_sentinel as _super_glue_sentinel  # noqa
 from tasks.benchmarks import swag as _swag  # noqa: F401
 from tasks.benchmarks import trivia_qa as _trivia_qa  # noqa: F401
 from tasks.benchmarks import wikisql as _wikisql  # noqa: F401
-from tasks.benchmarks import wmt as _wmt  # noqa: F401
-from tasks.benchmarks import xsum as _xsum  # noqa: F401
+from tasks.benchmarks.summaries import cnn_dailymail as _cnn_dailymail  # noqa: F401
+from tasks.benchmarks.summaries import samsum as _samsum  # noqa: F401
+from tasks.benchmarks.summaries import xsum as _xsum  # noqa: F401
+from tasks.benchmarks.translation import czeng as _czeng  # noqa: F401
+from tasks.benchmarks.translation import flores200 as _flores200  # noqa: F401
+from tasks.benchmarks.translation import iwslt14 as _iwslt14  # noqa: F401
+from tasks.benchmarks.translation import multi30k as _multi30k  # noqa: F401
+from tasks.benchmarks.translation import wmt as _wmt  # noqa: F401
 from tasks.corpora import c4 as _c4  # noqa: F401
 from tasks.corpora import c4_json_lines as _c4_json_lines  # noqa: F401
 from tasks.corpora import c4_objectives as _c4_objectives  # noqa: F401

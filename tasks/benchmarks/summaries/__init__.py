@@ -1,0 +1,1 @@
+"""Benchmarks of summaries, one file a source."""

@@ -1,0 +1,1 @@
+"""Benchmarks of translation, one file a source."""
