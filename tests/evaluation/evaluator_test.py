@@ -34,6 +34,7 @@ class Task:
 
   scoring: manifest.Scoring | None
   name: str = "numbers"
+  template_of: str | None = None
   vocabulary: Words = dataclasses.field(default_factory=Words)
 
 

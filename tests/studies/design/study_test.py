@@ -121,8 +121,8 @@ def test_other_seeds(load):
 
 def test_an_unknown_study_names_the_nearest(load):
   with pytest.raises(UserError) as error:
-    load(GOOD, name="tinny")
-  assert str(error.value) == "unknown study 'tinny'; did you mean 'tiny'?"
+    load(GOOD, name="tyny")
+  assert str(error.value) == "unknown study 'tyny'; did you mean 'tiny'?"
 
 
 def test_a_missing_file():

@@ -165,6 +165,12 @@ class AttentionReader:
 
   def _maps(self, batch: Mapping[str, np.ndarray]) -> list[AttentionMap]:
     names: list[str] = []
+    # Without them a mask decoder shows what every place attends to.
+    batch = {
+      name: array
+      for name, array in batch.items()
+      if name != "encoder_predicted_places"
+    }
 
     def note_name(next_method, arguments, keywords, context):
       before = len(weights)
@@ -216,10 +222,7 @@ class _OfEncoder:
 
   def __call__(self, example: Example, number: int):
     texts = [example["inputs"].split("\t")]
-    batch = dict(self._rows(self._texts.rows(texts, number)))
-    # A mask decoder shows what every place attends to.
-    batch.pop("encoder_predicted_places", None)
-    return batch
+    return self._rows(self._texts.rows(texts, number))
 
 
 class _OfText:
