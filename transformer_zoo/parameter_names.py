@@ -5,9 +5,12 @@ that loops in one array each under `layers_0`, `layers_1`, ...; a checkpoint may
 be of either kind.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import re
 from typing import NamedTuple
+
+from transformer_zoo.errors import nearest
+from transformer_zoo.errors import UserError
 
 _NUMBERED = re.compile(r"\blayers_(\d+)(?=/)")
 _OF_HEADS = re.compile(r"(heads/[^/]+|pooler|recurrent|encoder/mix|generator)/")
@@ -37,6 +40,47 @@ def names_in(name: str, shape: Sequence[int]) -> list[str]:
   if not is_stacked(name):
     return [name]
   return [_STACKED.sub(f"layers_{i}", name, count=1) for i in range(shape[0])]
+
+
+def check_expressions(setting: str, expressions: Iterable[str]) -> None:
+  """Checks that expressions over names are regular expressions.
+
+  Args:
+    setting: The name of the setting that has them, for the message.
+    expressions: The expressions.
+
+  Raises:
+    UserError: One is no regular expression.
+  """
+  for expression in expressions:
+    try:
+      re.compile(expression)
+    except re.error as error:
+      raise UserError(
+        f"{setting}: {expression!r} is no regular expression: {error}"
+      ) from error
+
+
+def check_matches(
+  setting: str, expressions: Iterable[str], names: Sequence[str], kind: str
+) -> None:
+  """Checks that each expression matches a whole name.
+
+  Args:
+    setting: As of `check_expressions`.
+    expressions: The expressions.
+    names: The names of the parameters.
+    kind: What the names are of, as "parameter that is trained".
+
+  Raises:
+    UserError: One matches no name.
+  """
+  for expression in expressions:
+    if not any(re.fullmatch(expression, name) for name in names):
+      raise UserError(
+        f"{setting}: {expression!r} matches (as a whole) no {kind}"
+        f"{nearest(expression, names)}"
+      )
 
 
 def pattern_of(name: str) -> str:

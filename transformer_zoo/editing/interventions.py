@@ -23,8 +23,8 @@ Change = Callable[[jax.Array], jax.Array]
 def cached(make: Callable) -> Callable:
   """Returns a function of a model that is called once for each.
 
-  Models are told apart by identity: the heads of an encoder are a dictionary,
-  which has no hash.
+  Two models are the same if they are one object: the heads of an encoder are a
+  dictionary, which has no hash.
 
   Args:
     make: The function, of a model and of other arguments, which have hashes.

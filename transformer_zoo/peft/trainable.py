@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from transformer_zoo import parameter_names
-from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
 _LAYER = re.compile(r"(.*?)\blayers_(\d+)/")
@@ -106,14 +105,7 @@ class Trainable:
   unfreezing: GradualUnfreezing | None = None
 
   def __post_init__(self):
-    for expression in self.parameters:
-      try:
-        re.compile(expression)
-      except re.error as error:
-        raise UserError(
-          f"Trainable.parameters: {expression!r} is no regular expression: "
-          f"{error}"
-        ) from error
+    parameter_names.check_expressions("Trainable.parameters", self.parameters)
 
   def check(self, params: Params) -> None:
     """Checks that every expression matches something.
@@ -124,12 +116,9 @@ class Trainable:
     names = [name for found in _names(params).values() for name in found]
     if not self.parameters:
       raise UserError("Trainable.parameters is empty: nothing would be trained")
-    for expression in self.parameters:
-      if not any(re.fullmatch(expression, name) for name in names):
-        raise UserError(
-          f"Trainable.parameters: {expression!r} matches (as a whole) no "
-          f"parameter{nearest(expression, names)}"
-        )
+    parameter_names.check_matches(
+      "Trainable.parameters", self.parameters, names, "parameter"
+    )
 
   def of(self, params: Params) -> Params:
     """Returns those of the parameters that are trained."""

@@ -1,9 +1,8 @@
 """Tasks of texts and of numbers as text, with a raw example and both texts.
 
-Those of perplexity stand beside the sets of BART's table 1; a number is told in
-three ways. Each has 4,000 training examples and
-200 each of validation and test, of all words, in combinations that no other
-split has.
+Those of perplexity stand beside the sets of BART's table 1; a number is spelled
+in three ways. Each has 4,000 training examples and 200 each of validation and
+test, of all words, in combinations that no other split has.
 """
 
 import seqio

@@ -1,14 +1,14 @@
 """Gradients that are clipped part by part, by the names of parameters."""
 
+import collections
 from collections.abc import Callable, Sequence
 import re
 
 import gin
 import jax
-import jax.numpy as jnp
 import optax
 
-from transformer_zoo.errors import nearest
+from transformer_zoo import parameter_names
 from transformer_zoo.errors import UserError
 from transformer_zoo.training.optimizers.schedules import Schedule
 
@@ -43,14 +43,9 @@ def clipped_apart(
     raise UserError(
       f"clipped_apart.clip_norm is {clip_norm}; it has to be above 0"
     )
-  for expression in parts:
-    try:
-      re.compile(expression)
-    except re.error as error:
-      raise UserError(
-        f"clipped_apart.parts: {expression!r} is no regular expression: {error}"
-      ) from error
+  parameter_names.check_expressions("clipped_apart.parts", parts)
   inner = optimizer(learning_rate)
+  clip = optax.clip_by_global_norm(clip_norm)
 
   def part_of(path) -> int:
     name = _name(path)
@@ -59,23 +54,20 @@ def clipped_apart(
 
   def init(params):
     names = [_name(p) for p, _ in jax.tree_util.tree_leaves_with_path(params)]
-    for expression in parts:
-      if not any(re.fullmatch(expression, name) for name in names):
-        raise UserError(
-          f"clipped_apart.parts: {expression!r} matches (as a whole) no "
-          f"parameter that is trained{nearest(expression, names)}"
-        )
+    parameter_names.check_matches(
+      "clipped_apart.parts", parts, names, "parameter that is trained"
+    )
     return inner.init(params)
 
   def update(gradients, state, params=None):
-    leaves = jax.tree_util.tree_leaves_with_path(gradients)
-    factors = []
-    for number in range(len(parts) + 1):
-      norm = optax.tree.norm([x for p, x in leaves if part_of(p) == number])
-      factors.append(jnp.where(norm > clip_norm, clip_norm / norm, 1.0))
-    gradients = jax.tree_util.tree_map_with_path(
-      lambda path, x: x * factors[part_of(path)].astype(x.dtype), gradients
-    )
+    leaves, structure = jax.tree_util.tree_flatten_with_path(gradients)
+    of_part = collections.defaultdict(dict)
+    for number, (path, leaf) in enumerate(leaves):
+      of_part[part_of(path)][number] = leaf
+    small = {}
+    for some in of_part.values():
+      small |= clip.update(some, optax.EmptyState())[0]
+    gradients = structure.unflatten(small[i] for i in range(len(leaves)))
     return inner.update(gradients, state, params)
 
   return optax.GradientTransformation(init, update)

@@ -8,7 +8,6 @@ import jax
 import optax
 
 from transformer_zoo import parameter_names
-from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 from transformer_zoo.training.optimizers import layer_wise
 from transformer_zoo.training.optimizers.schedules import Schedule
@@ -37,14 +36,9 @@ def discriminative(
     UserError: an expression is none, a factor is negative, or, at `init`, an
       expression matches no parameter that is trained.
   """
+  expressions = [expression for expression, _ in factors]
+  parameter_names.check_expressions("discriminative.factors", expressions)
   for expression, factor in factors:
-    try:
-      re.compile(expression)
-    except re.error as error:
-      raise UserError(
-        f"discriminative.factors: {expression!r} is no regular expression: "
-        f"{error}"
-      ) from error
     if not factor >= 0:
       raise UserError(
         f"discriminative.factors: the factor of {expression!r} is {factor}; it "
@@ -55,12 +49,9 @@ def discriminative(
   def init(params):
     leaves = jax.tree_util.tree_leaves_with_path(params)
     names = [n for path, leaf in leaves for n in _names(path, leaf)]
-    for expression, _ in factors:
-      if not any(re.fullmatch(expression, name) for name in names):
-        raise UserError(
-          f"discriminative.factors: {expression!r} matches (as a whole) no "
-          f"parameter that is trained{nearest(expression, names)}"
-        )
+    parameter_names.check_matches(
+      "discriminative.factors", expressions, names, "parameter that is trained"
+    )
     return inner.init(params)
 
   def factor_of(name: str) -> float:
