@@ -16,11 +16,12 @@ import orbax.checkpoint as ocp
 from transformer_zoo.effects import Result
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation.metrics.classification import LOSSES
 from transformer_zoo.training.checkpoints.step_folders import is_bucket
 
 MEAN = "validation/average"
 # Metrics of which less is better, whatever the task.
-_LOWEST = frozenset({"loss", "invalid", "perplexity", "word_perplexity"})
+_LOWEST = frozenset({*LOSSES, "invalid"})
 _policies = ocp.checkpoint_managers
 
 
