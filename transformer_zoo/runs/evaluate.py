@@ -6,6 +6,7 @@ import functools
 import json
 import pathlib
 import sys
+import typing
 from typing import Any
 
 from flax import linen as nn
@@ -31,15 +32,16 @@ from transformer_zoo.runs import evaluation_report
 from transformer_zoo.runs import fingerprint
 from transformer_zoo.runs import inputs
 from transformer_zoo.runs import run_folder
-from transformer_zoo.runs.analysis import edit_scores
 from transformer_zoo.runs.answers import scoring
 from transformer_zoo.runs.loading import ensembles
-from transformer_zoo.runs.loading import opened
 from transformer_zoo.runs.loading import restoration
 from transformer_zoo.runs.loading.ensembles import Checkpoint
 from transformer_zoo.training.checkpoints import reading
 from transformer_zoo.training.monitoring.progress import Progress
 from transformer_zoo.training.monitoring.recorder import METRICS_FILE
+
+if typing.TYPE_CHECKING:
+  from transformer_zoo.runs.analysis import edit_scores
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.sharding.partitioning import Partitioning
@@ -72,7 +74,7 @@ def evaluate(
   average: int | None = None,
   submission_dir: str | None = None,
   suffix: str = "",
-  edits: edit_scores.Edits | None = None,
+  edits: "edit_scores.Edits | None" = None,
 ) -> str:
   """Scores a checkpoint on a split of every task of a mixture.
 
@@ -233,7 +235,7 @@ def evaluate(
 
 
 def _of_edits(
-  edits: edit_scores.Edits,
+  edits: "edit_scores.Edits",
   found: Sequence[Checkpoint],
   split: str,
   output: pathlib.Path,
@@ -245,6 +247,8 @@ def _of_edits(
       "facts are edited in one checkpoint at a time; name one and leave out "
       "--all_checkpoints and --average"
     )
+  from transformer_zoo.runs.loading import opened
+
   (checkpoint,) = found[0]
   _make(output)
   made = edits.scores(opened.open_checkpoint(str(checkpoint)))
