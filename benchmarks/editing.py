@@ -95,7 +95,7 @@ SHOWN = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Told:
+class Statement:
   """A fact: what is true of a person, and what is true of others."""
 
   relation: str
@@ -124,7 +124,7 @@ class World:
       for relation, objects in OBJECTS.items():
         objects = objects.split()
         i, j = random.choice(len(objects), 2, replace=False)
-        self.facts.append(Told(relation, subject, objects[i], objects[j]))
+        self.facts.append(Statement(relation, subject, objects[i], objects[j]))
     texts = [*sum(RELATIONS.values(), ()), *OBJECTS.values(), *OTHERS]
     known = {w for text in texts for w in text.split() if "{" not in w}
     known |= {*first, *last, *self._things, "is", "a", ".", ",", "?"}
@@ -160,32 +160,34 @@ class World:
   def decode(self, ids) -> str:
     return " ".join(self._words[i] for i in ids if i > self.unk_id)
 
-  def others_like(self, told: Told) -> list[Told]:
+  def others_like(self, statement: Statement) -> list[Statement]:
     """The facts of the same relation about other people."""
     return [
       other
       for other in self.facts
-      if other.relation == told.relation and other.subject != told.subject
+      if other.relation == statement.relation
+      and other.subject != statement.subject
     ]
 
-  def fact(self, told: Told) -> Fact:
+  def fact(self, statement: Statement) -> Fact:
     """The edit that makes a fact false."""
-    prompt, *others = RELATIONS[told.relation]
+    prompt, *others = RELATIONS[statement.relation]
     return Fact(
       prompt=prompt,
-      subject=told.subject,
-      target=told.other,
-      true_target=told.target,
-      paraphrases=tuple(o.replace("{}", told.subject) for o in others),
+      subject=statement.subject,
+      target=statement.other,
+      true_target=statement.target,
+      paraphrases=tuple(o.replace("{}", statement.subject) for o in others),
       neighbours=tuple(
         other.question()
-        for other in self.others_like(told)
-        if other.target == told.target
+        for other in self.others_like(statement)
+        if other.target == statement.target
       ),
       essence=tuple(
         (known.question(), known.target)
         for known in self.facts
-        if known.subject == told.subject and known.relation != told.relation
+        if known.subject == statement.subject
+        and known.relation != statement.relation
       ),
     )
 
@@ -219,8 +221,8 @@ def train(model, world: World, steps: int):
   for number in range(steps):
     tokens = np.zeros((ROWS, WIDTH), np.int32)
     for row in tokens:
-      told = np.concatenate([sentence() for _ in range(4)])[:WIDTH]
-      row[: len(told)] = told
+      words = np.concatenate([sentence() for _ in range(4)])[:WIDTH]
+      row[: len(words)] = words
     batch = {
       "decoder_input_tokens": np.pad(tokens, ((0, 0), (1, 0)))[:, :-1],
       "decoder_target_tokens": tokens,
@@ -260,8 +262,8 @@ class Trial:
     chosen = np.random.RandomState(5).choice(
       len(world.facts), number, replace=False
     )
-    self._told = [world.facts[i] for i in chosen]
-    self.facts = [world.fact(told) for told in self._told]
+    self._statements = [world.facts[i] for i in chosen]
+    self.facts = [world.fact(statement) for statement in self._statements]
     sampled = rome.sample_prefixes(
       memory, jax.random.key(0), lengths=(5,), number=8
     )
@@ -306,7 +308,7 @@ class Trial:
       ridge=float(ridge),
     )
     found = []
-    for told, fact in zip(self._told, self.facts, strict=True):
+    for statement, fact in zip(self._statements, self.facts, strict=True):
       edit = rome.edit(
         self._memory,
         fact,
@@ -317,15 +319,19 @@ class Trial:
       after = dataclasses.replace(
         self._memory, params=edit.apply(self._memory.params)
       )
-      found.append(scores.score(after, fact) | self._elsewhere(after, told))
+      found.append(
+        scores.score(after, fact) | self._elsewhere(after, statement)
+      )
     return scores.mean(found)
 
-  def _elsewhere(self, after: rome.Memory, told: Told) -> dict[str, float]:
-    others = self._world.others_like(told)
+  def _elsewhere(
+    self, after: rome.Memory, statement: Statement
+  ) -> dict[str, float]:
+    others = self._world.others_like(statement)
     texts, targets = [o.question() for o in others], [o.target for o in others]
     _, kept = scores.likelihoods(after, texts, targets)
-    _, new = scores.likelihoods(after, texts, [told.other] * len(others))
-    had_another = np.array([target != told.other for target in targets])
+    _, new = scores.likelihoods(after, texts, [statement.other] * len(others))
+    had_another = np.array([target != statement.other for target in targets])
     return {
       "others_changed": 100 * float(1 - kept.mean()),
       "others_say_it": 100 * float(new[had_another].mean()),
