@@ -7,14 +7,11 @@ what is to stay. A vocabulary of whole words goes with it, and the corpus task
 `mini_facts` of the suite's vocabulary.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 import dataclasses
 import functools
 
-import gin
 import numpy as np
-
-from transformer_zoo.editing.facts import Fact
 
 # The first wording is the one that is edited. The suite's vocabulary has nearly
 # all of these words whole.
@@ -127,49 +124,6 @@ def documents(count: int, seed: int) -> list[str]:
     return text.format(a=a, b=b, thing=thing, other=other) + " ."
 
   return [" ".join(sentence() for _ in range(4)) for _ in range(count)]
-
-
-@gin.register
-def miniature_facts() -> list[Fact]:
-  """Returns the edits of all facts of the world, those of a person together."""
-  facts = world()
-  return [Fact(**request(fact, facts)) for fact in facts]
-
-
-@gin.register
-def miniature_facts_text() -> list[str]:
-  """Returns documents for the covariance of keys."""
-  return documents(2000, seed=2)
-
-
-def request(fact: Told, facts: Sequence[Told]) -> dict:
-  """An edit that makes a fact false, in the fields of `editing.facts.Fact`.
-
-  Args:
-    fact: The fact; its `other` becomes the target.
-    facts: The world, which neighbours (other people of the same object) and
-      the essence (other facts of the person) are taken from.
-  """
-  prompt, *others = RELATIONS[fact.relation]
-  return {
-    "prompt": prompt,
-    "subject": fact.subject,
-    "target": fact.other,
-    "true_target": fact.target,
-    "paraphrases": tuple(o.replace("{}", fact.subject) for o in others),
-    "neighbours": tuple(
-      prompt.replace("{}", known.subject)
-      for known in facts
-      if known.relation == fact.relation
-      and known.target == fact.target
-      and known.subject != fact.subject
-    ),
-    "essence": tuple(
-      (RELATIONS[known.relation][0].replace("{}", known.subject), known.target)
-      for known in facts
-      if known.subject == fact.subject and known.relation != fact.relation
-    ),
-  }
 
 
 class Words:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tasks.miniature import facts as world
+from tasks.miniature import false_facts
 from tests import tiny_models
 from transformer_zoo.editing import edits
 from transformer_zoo.editing import facts
@@ -221,7 +222,7 @@ def test_layers_that_share_a_network_are_refused():
 def test_scores_of_a_fact():
   memory = memory_of("gpt_2")
   told = world.world(24)
-  fact = Fact(**world.request(told[0], told))
+  fact = Fact(**false_facts.request(told[0], told))
   found = scores.score(memory, fact)
   assert {"efficacy", "paraphrase", "neighbourhood", "essence"} <= set(found)
   swapped = scores.score(
