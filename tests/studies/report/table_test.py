@@ -74,6 +74,14 @@ def test_a_median_over_templates_has_quartiles(make_study):
   text = markdown.study_table(analysis.analyse(study))
   assert "60.00 ± 7.07** (quartiles 52.50 to 70.00)" in text
   assert "Medians over the templates of a set, with quartiles: RTE." in text
+  built = scores.build(study)
+  (line, *_) = csv.DictReader(io.StringIO(table.to_csv(study, built)))
+  quartiles = (line["first_quartile"], line["third_quartile"])
+  assert (line["column"], *quartiles) == ("RTE", "52.5", "70.0")
+  assert (
+    r"\textbf{60.00}{\scriptsize\,$\pm$7.07 (quartiles 52.50 to 70.00)}"
+    in latex.to_latex(study, built)
+  )
   del rows[1]["t_4"]
   study = make_study({"a": rows}, columns=(column,))
   (cell,) = scores.build(study).of_column("RTE").values()
@@ -293,6 +301,7 @@ def test_the_files_of_a_study(run_tiny):
   with open(folder / "table.csv") as file:
     lines = list(csv.DictReader(file))
   line = next(one for one in lines if one["column"] == "Similarity")
+  assert line["first_quartile"] == ""  # Of a mean.
   values = [float(line[f"seed_{seed}"]) for seed in (0, 1, 2)]
   assert float(line["mean"]) == pytest.approx(sum(values) / 3)
   assert (folder / "table.tex").read_text().startswith("% zoo ablate")

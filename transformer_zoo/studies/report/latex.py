@@ -111,4 +111,6 @@ def _published(cell) -> str:
 def _score(cell, seeds) -> str:
   mean, _, rest = cells.score(cell, seeds).replace("± ", "±").partition(" ")
   text = rf"\textbf{{{escape(mean)}}}" if cell.bold else escape(mean)
-  return text + (rest and rf"{{\scriptsize\,{escape(rest)}}}")
+  spread = cells.quartiles(cell)
+  small = " ".join(filter(None, [rest, spread and f"({spread})"]))
+  return text + (small and rf"{{\scriptsize\,{escape(small)}}}")

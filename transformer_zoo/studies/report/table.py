@@ -52,13 +52,17 @@ def write(analysis: Analysis) -> str:
 
 
 def to_csv(study: StudyResults, table: Table) -> str:
-  """Returns one line per row and column, with all digits and every seed."""
+  """Returns one line per row and column, with all digits and every seed.
+
+  The quartiles of a column of medians are those of the report, means over the
+  seeds; they are empty in other columns.
+  """
   text = io.StringIO()
   writer = csv.writer(text, lineterminator="\n")
   writer.writerow(
     ["row", "label", "group", "column", "seeds", "mean"]
-    + ["standard_deviation", "difference", "bold"]
-    + ["published", "published_difference"]
+    + ["standard_deviation", "first_quartile", "third_quartile"]
+    + ["difference", "bold", "published", "published_difference"]
     + [f"seed_{seed}" for seed in study.seeds]
   )
   named = [
@@ -68,7 +72,8 @@ def to_csv(study: StudyResults, table: Table) -> str:
   for group, name, column in named:
     for row, cell in table.of_column(column).items():
       line = [row, table.labels[row], group, name, len(cell.values)]
-      line += [cell.mean, cell.deviation, cell.difference, cell.bold]
+      line += [cell.mean, cell.deviation, *(cell.quartiles or (None, None))]
+      line += [cell.difference, cell.bold]
       line += [cell.published, cell.published_difference]
       writer.writerow(line + [cell.values.get(seed) for seed in study.seeds])
   return text.getvalue()
