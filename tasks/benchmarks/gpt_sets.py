@@ -11,6 +11,10 @@ authors give it:
     -> 'story_cloze choice1: He is happy now. choice2: He joined a gang. story:
         Rick grew up. He was alone. He joined a gang. He left it.', '1'
 
+`story_cloze:choices` is the story with each of its endings. The authors label
+no rows of training: train.csv has those of validation.csv that a user sets
+apart (1,497 of 1,871 in openai/finetune-transformer-lm, datasets.py).
+
 LAMBADA (Paperno et al. 2016; Radford et al. 2019, table 3), the passage
 without its last word and that word:
 
@@ -44,20 +48,24 @@ Analogies of the SAT (Turney et al. 2003; Brown et al. 2020, section 3.9.3):
     -> 'lull is to trust as', the likeliest of the choices
 """
 
+from tasks.your_data.forms import ChoicesTask
 from tasks.your_data.text_to_text import TextToTextTask
 
-TextToTextTask.from_csv(
+_STORY = "{InputSentence1} {InputSentence2} {InputSentence3} {InputSentence4}"
+ChoicesTask.from_csv(
   "story_cloze",
   splits={
-    split: f"gpt/story_cloze/{split}.csv" for split in ("validation", "test")
+    split: f"gpt/story_cloze/{split}.csv"
+    for split in ("train", "validation", "test")
   },
   inputs=(
     "story_cloze choice1: {RandomFifthSentenceQuiz1} choice2: "
-    "{RandomFifthSentenceQuiz2} story: {InputSentence1} {InputSentence2} "
-    "{InputSentence3} {InputSentence4}"
+    f"{{RandomFifthSentenceQuiz2}} story: {_STORY}"
   ),
   targets="{AnswerRightEnding}",
   labels=("1", "2"),
+  texts=[_STORY],
+  choices=["{RandomFifthSentenceQuiz1}", "{RandomFifthSentenceQuiz2}"],
   metrics=["accuracy"],
 )
 TextToTextTask.from_jsonl(

@@ -58,6 +58,16 @@ register_prompts(
   length_normalized=True,
   features=_FEATURES,
 )
+# Stories: the ending of the higher mean log-likelihood (Brown et al. 2020).
+register_prompts(
+  "story_cloze_mean.yaml",
+  RowFiles(
+    {split: f"gpt/story_cloze/{split}.csv" for split in ("validation", "test")},
+    "csv",
+  ),
+  length_normalized=True,
+  features=_FEATURES,
+)
 # Pronouns: the referent after which the rest of the sentence is likelier.
 seqio.TaskRegistry.add(
   "zero_shot_dpr",

@@ -115,15 +115,36 @@ def test_the_likeliest_analogy(monkeypatch, tmp_path):
   assert [bool(row["is_correct"]) for row in rows] == [False, True]
 
 
-def test_prompts_of_a_story(monkeypatch, tmp_path):
-  """The endings of a row, the second of which is right."""
+@pytest.fixture
+def story(monkeypatch, tmp_path):
+  """Story Cloze of one row, whose second ending is right."""
   path = tmp_path / SETS["story_cloze"][0]
   path.parent.mkdir(parents=True)
   path.write_text(SETS["story_cloze"][1], encoding="utf-8")
   monkeypatch.setenv("ZOO_DATA_DIR", str(tmp_path))
-  task = seqio.TaskRegistry.get("prompted_story_cloze_ending")
+
+
+@pytest.mark.parametrize(
+  ("task", "inputs"),
+  [
+    # T0's, and GPT's without fine-tuning.
+    ("prompted_story_cloze_ending", b"A. B. C. D.\nHow does the story end?"),
+    ("zero_shot_story_cloze", b"A. B. C. D."),
+  ],
+)
+def test_the_endings_of_a_story_are_ranked(task, inputs, story):
+  task = seqio.TaskRegistry.get(task)
   dataset = task.source.get_dataset("validation", shuffle=False)
   rows = list(dataset.as_numpy_iterator())
   assert [row["targets"] for row in rows] == [b"E.", b"F."]
   assert [bool(row["is_correct"]) for row in rows] == [False, True]
-  assert rows[0]["inputs"] == b"A. B. C. D.\nHow does the story end?"
+  assert rows[0]["inputs"] == inputs
+
+
+def test_the_endings_of_a_story_are_choices_of_a_head(story):
+  task = seqio.TaskRegistry.get("story_cloze:choices")
+  dataset = task.source.get_dataset("validation", shuffle=False)
+  (row,) = dataset.as_numpy_iterator()
+  assert row["first"] == b"A. B. C. D."
+  assert row["seconds"].tolist() == [b"E.", b"F."]
+  assert row["targets"] == row["choices"][1] == b"2"
