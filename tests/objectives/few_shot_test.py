@@ -49,7 +49,9 @@ def test_losses_are_those_of_the_paper():
   params = tiny_t5.random_parameters(model)
   features = batch()
   terms = jax.jit(
-    lambda params, features: FewShotObjective(ANSWERS)(model, params, features)
+    lambda params, features: FewShotObjective([ANSWERS])(
+      model, params, features
+    )
   )(params, features)
   likelihood, unlikelihood, choices = [], [], []
   for row, right in enumerate(RIGHT):
@@ -74,7 +76,7 @@ def test_losses_are_those_of_the_paper():
     assert found == pytest.approx(expected[name], rel=1e-4), name
   loss = float(terms_lib.loss(terms))
   assert loss == pytest.approx(sum(expected.values()), rel=1e-4)
-  alone = FewShotObjective(ANSWERS, unlikelihood_scale=0.0, choices_scale=0.0)
+  alone = FewShotObjective([ANSWERS], unlikelihood_scale=0.0, choices_scale=0.0)
   assert [*alone(model, params, features)] == ["tokens"]
 
 
@@ -87,7 +89,7 @@ def test_answers_of_another_template_do_not_count():
   found = jax.jit(
     lambda params, features: FewShotObjective(lists)(model, params, features)
   )(params, features)
-  each = [FewShotObjective(some)(model, params, features) for some in lists]
+  each = [FewShotObjective([some])(model, params, features) for some in lists]
   for name, term in found.items():
     total, weight = (
       sum(float(getattr(terms[name], field)) for terms in each)
@@ -108,7 +110,7 @@ def test_an_example_with_another_target_has_no_weight():
   features = batch()
   for name in ("decoder_target_tokens", "decoder_input_tokens"):
     features[name] = np.full_like(features[name], 5)
-  terms = FewShotObjective(ANSWERS)(
+  terms = FewShotObjective([ANSWERS])(
     model, tiny_t5.random_parameters(model), features
   )
   assert {float(term.weight) for term in terms.values()} == {0.0}
@@ -118,14 +120,14 @@ def test_refusals():
   with pytest.raises(UserError, match="set ANSWERS to the target texts"):
     answer_ids(())
   with pytest.raises(UserError, match="has 1 answers; it takes two or more"):
-    FewShotObjective([[5, 1]])
+    FewShotObjective([[[5, 1]]])
   with pytest.raises(UserError, match="has an answer twice"):
     FewShotObjective([ANSWERS, [[3, 1], ANSWERS[0]]])
   model = tiny_t5.build()
   params = tiny_t5.random_parameters(model)
-  objective = FewShotObjective([*ANSWERS, [3, 3, 3, 3, 1]])
+  objective = FewShotObjective([[*ANSWERS, [3, 3, 3, 3, 1]]])
   with pytest.raises(UserError, match="an answer of 5 tokens, and rows have 4"):
     objective(model, params, batch())
   packed = batch() | {"decoder_segment_ids": np.ones((3, LENGTH), np.int32)}
   with pytest.raises(UserError, match="train.packing = False"):
-    FewShotObjective(ANSWERS)(model, params, packed)
+    FewShotObjective([ANSWERS])(model, params, packed)

@@ -39,42 +39,33 @@ class FewShotObjective:
     log-likelihoods over their numbers of tokens.
 
   The loss is their sum. Rows hold one example each, `train.packing = False`.
-  Several templates of a set have several lists of answers; those of a list are
-  compared with each other.
+  Answers are compared with the others of their template.
 
   Attributes:
-    answers: ids of each answer, EOS included (`answer_ids`), or several lists
-      of them, which have no answer in common.
+    answers: For each template, the ids of each of its answers, EOS included
+      (`answer_ids`). No two templates have an answer in common.
     unlikelihood_scale: The factor of `unlikelihood`; 0 leaves it out.
     choices_scale: The factor of `choices`; 0 leaves it out.
   """
 
-  answers: Sequence[Sequence[int]] | Sequence[Sequence[Sequence[int]]]
+  answers: Sequence[Sequence[Sequence[int]]]
   unlikelihood_scale: float = 1.0
   choices_scale: float = 1.0
 
   def __post_init__(self):
-    for some in self._lists:
+    for some in self.answers:
       if len(some) < 2 or not all(some):
         raise UserError(
           f"FewShotObjective.answers has {len(some)} answers; it takes two or "
           "more that are not empty, the target texts of the task"
         )
-    every = [tuple(answer) for some in self._lists for answer in some]
+    every = [tuple(answer) for some in self.answers for answer in some]
     if len(set(every)) < len(every):
       raise UserError(
         "FewShotObjective.answers has an answer twice, so that a target does "
         "not tell which others it is compared with; put lists with a common "
         "answer into one, or give templates other choices"
       )
-
-  @property
-  def _lists(self) -> Sequence[Sequence[Sequence[int]]]:
-    """The lists of answers."""
-    flat = not self.answers or all(
-      not some or isinstance(some[0], int) for some in self.answers
-    )
-    return [self.answers] if flat else self.answers
 
   def check(self, model: nn.Module) -> None:
     """Raises UserError for a model that is no encoder-decoder."""
@@ -116,10 +107,10 @@ class FewShotObjective:
     metrics = {"loss_sum": loss}
     terms = {"tokens": Term(loss, _count(weights_BCL), metrics)}
     known_B = jnp.any(is_right_BC, axis=1)
-    # Whether an answer is in the list of the right one.
-    sizes = [len(some) for some in self._lists]
-    of_list_C = np.repeat(np.arange(len(sizes)), sizes)
-    same_CC = of_list_C[:, None] == of_list_C
+    # Whether an answer is of the same template as the right one.
+    sizes = [len(some) for some in self.answers]
+    template_C = np.repeat(np.arange(len(sizes)), sizes)
+    same_CC = template_C[:, None] == template_C
     beside_BC = jnp.any(is_right_BC[..., None] & same_CC[None], axis=1)
     if self.unlikelihood_scale:
       wrong_BCL = (~is_right_BC & beside_BC)[..., None] & is_token_1CL
@@ -151,7 +142,7 @@ class FewShotObjective:
         "FewShotObjective reads one example a row; bind train.packing = False"
       )
     length = batch["decoder_target_tokens"].shape[1]
-    answers = [answer for some in self._lists for answer in some]
+    answers = [answer for some in self.answers for answer in some]
     longest = max(map(len, answers))
     if longest > length:
       raise UserError(
@@ -200,8 +191,8 @@ def _count(mask: jax.Array) -> jax.Array:
 def answer_ids(
   answers: Sequence[str] | Sequence[Sequence[str]],
   vocabulary: str | None = None,
-) -> list:
-  """Returns the ids of answers, each with EOS.
+) -> list[list[list[int]]]:
+  """Returns the ids of the answers of each template, each with EOS.
 
   Args:
     answers: The target texts of a task, or a list of them for each template.
@@ -226,7 +217,6 @@ def answer_ids(
   def of(text):
     return [*map(int, coder.encode(text)), coder.eos_id]
 
-  return [
-    of(each) if isinstance(each, str) else [of(text) for text in each]
-    for each in answers
-  ]
+  of_one = all(isinstance(text, str) for text in answers)
+  templates = [answers] if of_one else answers
+  return [[of(text) for text in texts] for texts in templates]
