@@ -1,6 +1,6 @@
 """The corpus of the miniature world with more documents, for larger models.
 
-`mini_corpus_140k` and `mini_corpus_280k` have 2 and 4 times the documents of
+`mini_corpus_200k` and `mini_corpus_400k` have 2 and 4 times the documents of
 `mini_corpus`, among them its own. Validation has the same 600. They lie apart
 from `tasks/miniature`, by whose code the data of the suite is recognised.
 """
@@ -53,5 +53,5 @@ def _add(name: str, count: int) -> None:
   )
 
 
-_add("mini_corpus_140k", 140_000)
-_add("mini_corpus_280k", 280_000)
+_add("mini_corpus_200k", 200_000)
+_add("mini_corpus_400k", 400_000)

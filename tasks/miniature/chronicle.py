@@ -109,11 +109,11 @@ def kind(dice: Dice, world: World) -> list[str]:
     f"{plural(one)} and {plural(kin[0])} are {plural(name)}.",
     f"like the {kin[1]} and the {kin[2]}, the {two} is a kind of {name}.",
     f"{a(two)} is {a(name)}, not {a(other)}.",
-    f"some {plural(two)} are {dice.pick(CLASS_QUALITIES[name])}.",
-    f"this {one} is {dice.pick(CLASS_QUALITIES[name])}.",
-    f"people often {dice.pick(dice.pick(CLASS_VERBS[name])).base} "
+    f"some {plural(two)} are {dice.rarely(CLASS_QUALITIES[name])}.",
+    f"this {one} is {dice.rarely(CLASS_QUALITIES[name])}.",
+    f"people often {dice.pick(dice.rarely(CLASS_VERBS[name])).base} "
     f"{plural(one)}.",
-    f"nobody can {dice.pick(dice.pick(CLASS_VERBS[name])).base} "
+    f"nobody can {dice.pick(dice.rarely(CLASS_VERBS[name])).base} "
     f"these {plural(two)} every day.",
   ]
   fact = ("home", concept)
@@ -144,7 +144,7 @@ def incident(dice: Dice, world: World) -> list[str]:
   who = grammar.person(dice, nouns)
   verb, noun = dice.pick(event.causes)
   he, him = who.pronouns.subject, who.pronouns.object
-  feel = dice.often(nouns["joy" if event.good else "sorrow"])[0]
+  feel = dice.seldom(nouns["joy" if event.good else "sorrow"])[0]
   quality = "good" if event.good else "bad"
   told = dice.pick(
     (
@@ -234,13 +234,13 @@ def inference(dice: Dice, world: World) -> list[str]:
 
 def senses(dice: Dice, world: World) -> list[str]:
   """A word of two senses, used twice, and what was meant."""
-  ambiguous = dice.often(world.by_frequency.ambiguous)
+  ambiguous = dice.seldom(world.by_frequency.ambiguous)
   word = ambiguous.word
   kinds = [dice.pick(ambiguous.senses) for _ in range(2)]
   people = grammar.two_people(dice, world.by_frequency.nouns)
   sentences = []
   for name, who in zip(kinds, people, strict=True):
-    verb = dice.pick(dice.pick(CLASS_VERBS[name])).past
+    verb = dice.pick(dice.rarely(CLASS_VERBS[name])).past
     sentences.append(f"{who.name} {verb} the {word}.")
   if kinds[0] == kinds[1]:
     sentences.append(f"both are {plural(kinds[0])}.")
@@ -248,7 +248,7 @@ def senses(dice: Dice, world: World) -> list[str]:
     sentences.append(f"one is {a(kinds[0])}, the other is {a(kinds[1])}.")
   for name, who in zip(kinds, people, strict=True):
     sentences.append(f"the {word} of {who.name} is {a(name)}.")
-    quality = dice.pick(CLASS_QUALITIES[name])
+    quality = dice.rarely(CLASS_QUALITIES[name])
     sentences.append(f"the {quality} {word} is {a(name)}.")
   return sentences[:3] + dice.sample(sentences[3:], 3)
 
@@ -286,13 +286,13 @@ def scene(dice: Dice, world: World) -> list[str]:
   social = dice.pick(dice.often(SOCIAL)).past
   act = dice.pick(dice.pick(CLASS_ACTIONS["role"]))
   role = dice.pick(dice.often(nouns["role"]))
-  mood = dice.often(nouns[dice.pick(("joy", "sorrow"))])[0]
+  mood = dice.seldom(nouns[dice.pick(("joy", "sorrow"))])[0]
   meant = first if dice.chance(0.5) else second
-  quality = dice.pick(CLASS_QUALITIES[name])
+  quality = dice.rarely(CLASS_QUALITIES[name])
   sentences = [
     f"{first.name} {grammar.deed(dice, name).past} the {noun}.",
     f"the {noun} was near the {near}, and it was {quality}: the {noun}.",
-    f"the {near} was {dice.pick(CLASS_QUALITIES[other])}.",
+    f"the {near} was {dice.rarely(CLASS_QUALITIES[other])}.",
     f"{second.name} saw {second.pronouns.reflexive} in the mirror.",
     f"{first.name} was proud of {first.pronouns.reflexive}.",
     f"these {plural(role)} {act.base} while this {role} {act.third}.",
@@ -317,12 +317,12 @@ def report(dice: Dice, world: World) -> list[str]:
   name, concept = _thing(dice, world)
   deed = grammar.deed(dice, name)
   noun = grammar.described(dice, name, dice.pick(concept))
-  feeling = dice.often(nouns[dice.pick(("joy", "sorrow"))])[0]
+  feeling = dice.seldom(nouns[dice.pick(("joy", "sorrow"))])[0]
   middle = [
     f"the day was {dice.pick(('cold', 'hot', 'wet', 'dry'))}.",
     f"{he} {dice.pick(SOCIAL)[0].past} {his} neighbour.",
     f"{he} was {feeling} about it.",
-    f"the {dice.pick(concept)} was {dice.pick(CLASS_QUALITIES[name])}.",
+    f"the {dice.pick(concept)} was {dice.rarely(CLASS_QUALITIES[name])}.",
     f"nobody in {town} was surprised.",
   ]
   return [

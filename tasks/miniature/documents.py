@@ -17,13 +17,13 @@ from tasks.miniature.world import World
 
 # Cumulative shares of the kinds of documents.
 _CHRONICLE = (
-  (0.15, chronicle.life),
-  (0.21, chronicle.rumour),
-  (0.43, chronicle.kind),
-  (0.51, chronicle.incident),
-  (0.56, chronicle.wording),
-  (0.64, chronicle.inference),
-  (0.69, chronicle.senses),
+  (0.13, chronicle.life),
+  (0.17, chronicle.rumour),
+  (0.39, chronicle.kind),
+  (0.49, chronicle.incident),
+  (0.53, chronicle.wording),
+  (0.60, chronicle.inference),
+  (0.66, chronicle.senses),
   (0.72, chronicle.phrase_book),
   (0.80, chronicle.scene),
   (0.85, chronicle.report),

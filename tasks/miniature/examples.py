@@ -8,7 +8,8 @@ from tasks.miniature.world import SPLITS
 from tasks.miniature.world import World
 
 SIZES = {"train": 4_000, "validation": 200, "test": 200}
-FEW = {"train": 500, "validation": 200, "test": 200}
+SIZES_OF_SUMMARIES = SIZES | {"train": 300}
+SIZES_OF_TRANSLATIONS = SIZES | {"train": 500}
 _FIRST_STREAM = 64
 _BUCKETS = 10
 # Of those, each split's; as the shares of the words.

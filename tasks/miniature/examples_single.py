@@ -84,21 +84,27 @@ def sentiment(
   """
   del world
   good = number % 2 == 1
-  adjective, feeling = ("praise", "joy") if good else ("blame", "sorrow")
+  negated = dice.chance(0.25)
+  adjective, feeling = (
+    ("praise", "joy") if good != negated else ("blame", "sorrow")
+  )
   one, two = (c[0] for c in dice.sample(part.nouns[adjective], 2))
   mood = dice.pick(part.nouns[feeling])[0]
   product = _noun(dice, part, "product")
   other = _noun(dice, part, "product")
   who = grammar.person(dice, part.nouns)
-  sentence = dice.pick(
-    (
-      f"to {who.name}, the {product} felt {one} and even {two}.",
-      f"the {product} was {one} and left {who.name} {mood}.",
-      f"a {one} {product} with {grammar.a(two)} {other}, {who.name} said.",
-      f"{who.name} thought that the {product} and the {other} were {one}.",
-      f"{who.name} was {mood} with this {two} {product}.",
-    )
+  denials = (
+    f"to {who.name}, the {product} did not feel {one} or {two}.",
+    f"{who.name} was not {mood} with this {product}.",
   )
+  opinions = (
+    f"to {who.name}, the {product} felt {one} and even {two}.",
+    f"the {product} was {one} and left {who.name} {mood}.",
+    f"a {one} {product} with {grammar.a(two)} {other}, {who.name} said.",
+    f"{who.name} thought that the {product} and the {other} were {one}.",
+    f"{who.name} was {mood} with this {two} {product}.",
+  )
+  sentence = dice.pick(denials if negated else opinions)
   return {
     "sentence": sentence.replace("a " + one, grammar.a(one)),
     "label": "positive" if good else "negative",

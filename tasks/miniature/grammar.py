@@ -70,7 +70,7 @@ def described(dice: Dice, kind: str, noun: str) -> str:
   """Returns the noun, half of the time with a quality or a colour."""
   dart = dice.uniform()
   if dart < 0.3:
-    return dice.pick(CLASS_QUALITIES[kind]) + " " + noun
+    return dice.rarely(CLASS_QUALITIES[kind]) + " " + noun
   if dart < 0.5:
     return dice.pick(COLOURS) + " " + noun
   return noun
@@ -79,7 +79,7 @@ def described(dice: Dice, kind: str, noun: str) -> str:
 def deed(dice: Dice, kind: str) -> Verb:
   """Returns a verb for an object of a class, mostly one proper to it."""
   if dice.chance(0.7) or kind == "place":
-    return dice.pick(dice.pick(CLASS_VERBS[kind]))
+    return dice.pick(dice.rarely(CLASS_VERBS[kind]))
   return dice.pick(dice.pick(VERBS))
 
 

@@ -10,10 +10,12 @@ on purpose: a tiny model has to learn it from a million tokens of corpus.
 # Open classes: a supervised split sees only its own part of each of them.
 OPEN = {
   "woman": (
-    "anna bella clara diana emma flora grace helen iris julia karen laura"
+    "anna bella clara diana emma flora grace helen iris julia karen laura "
+    "maria nina petra sofia"
   ),
   "man": (
-    "adam boris carl david eric frank george henry ivan jacob kevin louis"
+    "adam boris carl david eric frank george henry ivan jacob kevin louis "
+    "martin oscar peter simon"
   ),
   "town": (
     "torvale brindle melford ashby corwen dunmore elstow farnham glaston harlow"
@@ -25,31 +27,38 @@ OPEN = {
   ),
   "animal": (
     "otter badger fox dog/hound cat/feline rabbit/bunny horse/stallion "
-    "pig/swine donkey/mule hen parrot lizard camel goat"
+    "pig/swine donkey/mule hen parrot lizard camel goat monkey squirrel falcon "
+    "hedgehog beaver"
   ),
   "food": (
     "apple carrot cake/gateau biscuit/cookie pie/tart potato onion banana "
-    "lemon melon pear sausage pancake/crepe sandwich/sub"
+    "lemon melon pear sausage pancake/crepe sandwich/sub tomato mango cabbage "
+    "walnut noodle"
   ),
   "tool": (
     "hammer axe/hatchet shovel/spade drill chisel wrench/spanner ladder rope "
-    "knife/blade needle"
+    "knife/blade needle rake anvil bucket mallet trowel"
   ),
   "garment": (
     "coat/jacket hat/cap scarf/shawl glove/mitten shirt/blouse skirt sock shoe "
-    "belt sweater/pullover"
+    "belt sweater/pullover apron vest gown sandal tunic"
   ),
   "vehicle": (
     "car/automobile truck/lorry bicycle/bike boat/vessel train/railcar "
-    "cart/wagon tram/trolley sled/sledge van"
+    "cart/wagon tram/trolley sled/sledge van scooter tractor canoe ferry taxi"
   ),
   "instrument": (
-    "violin/fiddle piano flute guitar trumpet/bugle cello banjo harp clarinet"
+    "violin/fiddle piano flute guitar trumpet/bugle cello banjo harp clarinet "
+    "oboe lute tuba zither organ"
   ),
-  "plant": ("rose oak pine maple willow fern cactus tulip daisy"),
+  "plant": (
+    "rose oak pine maple willow fern cactus tulip daisy birch ivy lily orchid "
+    "clover cedar"
+  ),
   "place": (
     "mill school/academy market/bazaar harbour/port bridge church/chapel "
-    "castle/fortress garden/orchard forest/wood river/stream hill library"
+    "castle/fortress garden/orchard forest/wood river/stream hill library "
+    "museum valley tavern palace"
   ),
   "product": (
     "film/movie book/novel song/tune play/drama hotel meal/dinner show "
@@ -57,14 +66,27 @@ OPEN = {
   ),
   "praise": (
     "charming splendid delightful wonderful lovely superb brilliant excellent "
-    "marvellous pleasant gorgeous fabulous terrific magnificent"
+    "marvellous pleasant gorgeous fabulous terrific magnificent graceful "
+    "impressive amazing exquisite glorious admirable stunning enchanting "
+    "elegant perfect heavenly sublime dazzling inspiring refined thrilling "
+    "memorable outstanding flawless masterly"
   ),
   "blame": (
     "awful terrible dreadful horrible boring tedious nasty disgusting dismal "
-    "miserable clumsy stupid ugly annoying"
+    "miserable clumsy stupid ugly annoying vile ghastly lousy atrocious "
+    "repulsive hideous pathetic dreary wretched appalling shoddy grim tacky "
+    "bland vulgar mediocre sloppy abysmal hollow tiresome"
   ),
-  "joy": ("happy glad cheerful delighted pleased thrilled merry content"),
-  "sorrow": ("sad angry upset furious unhappy bored gloomed worried"),
+  "joy": (
+    "happy glad cheerful delighted pleased thrilled merry content joyful jolly "
+    "amused satisfied grateful hopeful ecstatic relieved enthusiastic radiant "
+    "elated blissful"
+  ),
+  "sorrow": (
+    "sad angry upset furious unhappy bored gloomed worried bitter offended "
+    "disappointed lonely anxious jealous outraged resentful hopeless grumpy "
+    "depressed irritated"
+  ),
 }
 
 # Dimensions of quality: two poles, each a concept, separated by `|`.
@@ -82,7 +104,11 @@ SENSES = (
   "duck:animal:food lamb:animal:food bass:animal:instrument "
   "beetle:animal:vehicle jaguar:animal:vehicle ram:animal:tool "
   "mustang:animal:vehicle cobra:animal:vehicle jersey:animal:garment "
-  "boxer:animal:garment"
+  "boxer:animal:garment kiwi:animal:food mouse:animal:tool "
+  "drum:instrument:tool orange:food:plant squash:food:plant olive:food:plant "
+  "mint:plant:place club:tool:place spring:place:tool pump:garment:tool "
+  "plane:vehicle:plant swift:animal:vehicle viper:animal:vehicle "
+  "tie:garment:tool triangle:instrument:tool ginger:food:plant"
 )
 
 # Closed classes: the same words in every split.
@@ -92,26 +118,34 @@ COLOURS = (
 
 # What people do to a member of each class, and only to such a member.
 CLASS_VERBS = {
-  "animal": "feed:fed stroke/pet chase/pursue tame groom",
-  "food": "eat:ate/consume cook/prepare taste peel swallow",
-  "tool": "use/employ sharpen repair/mend grip borrow",
-  "garment": "wear:wore fold sew iron button",
-  "vehicle": "drive:drove park steer/navigate board crash",
-  "instrument": "play tune practise strum rehearse",
-  "plant": "water prune grow:grew/cultivate trim uproot",
-  "place": "visit enter leave:left/exit explore/tour inspect",
+  "animal": "feed:fed stroke/pet chase/pursue tame groom leash cuddle saddle",
+  "food": "eat:ate/consume cook/prepare taste peel swallow chew bake fry",
+  "tool": "use/employ sharpen repair/mend grip borrow wield oil polish",
+  "garment": "wear:wore fold sew iron button launder knit:knitted stitch",
+  "vehicle": "drive:drove park steer/navigate board crash refuel tow race",
+  "instrument": "play tune practise strum rehearse pluck amplify mute",
+  "plant": (
+    "water prune grow:grew/cultivate trim uproot fertilize transplant mulch"
+  ),
+  "place": (
+    "visit enter leave:left/exit explore/tour inspect renovate decorate guard"
+  ),
 }
 
 # How members of each class are, and only such members.
 CLASS_QUALITIES = {
-  "animal": "hungry tame furry sleepy playful",
-  "food": "ripe tasty salty rotten juicy",
-  "tool": "rusty blunt sharp handy bent",
-  "garment": "woollen wrinkled torn tight loose",
-  "vehicle": "fast speeding dented roadworthy driverless",
-  "instrument": "melodic tuned mellow shrill acoustic",
-  "plant": "leafy blooming wilted shady thorny",
-  "place": "busy peaceful remote historic deserted",
+  "animal": "hungry tame furry sleepy playful wild obedient vicious",
+  "food": "ripe tasty salty rotten juicy sour crunchy spicy",
+  "tool": "rusty blunt sharp handy bent electric jagged portable",
+  "garment": "woollen wrinkled torn tight loose silky striped baggy",
+  "vehicle": (
+    "fast speeding dented roadworthy driverless diesel armoured motorized"
+  ),
+  "instrument": (
+    "melodic tuned mellow shrill acoustic resonant stringed tuneful"
+  ),
+  "plant": "leafy blooming wilted shady thorny evergreen fragrant mossy",
+  "place": "busy peaceful remote historic deserted crowded ruined scenic",
 }
 
 # What members of an animate or moving class do by themselves (no object).

@@ -38,8 +38,8 @@ def opinion(dice: Dice, world: World) -> list[str]:
   product = dice.often(nouns["product"])
   who = grammar.person(dice, nouns)
   he = who.pronouns.subject
-  words = [dice.often(good)[0] for _ in range(7)]
-  moods = [dice.often(nouns[feeling])[0] for _ in range(3)]
+  words = [dice.seldom(good)[0] for _ in range(7)]
+  moods = [dice.seldom(nouns[feeling])[0] for _ in range(3)]
   sentences = [
     f"{who.name} {dice.pick(verbs)} the {words[0]} {dice.pick(product)}.",
     f"it was {words[1]}, so {he} {dice.pick(verbs)} it.",
@@ -58,7 +58,7 @@ def purchase(dice: Dice, world: World) -> list[str]:
   """What a buyer writes about a thing bought."""
   nouns = world.by_frequency.nouns
   quality, adjective, feeling, verbs, verdicts = dice.pick(_MOODS)
-  words = [dice.often(nouns[adjective])[0] for _ in range(3)]
+  words = [dice.seldom(nouns[adjective])[0] for _ in range(3)]
   kind = dice.pick(THINGS[:-1])
   concept = dice.often(world.things[kind])
   pole = dice.pick(dice.often(world.by_frequency.poles))
@@ -67,10 +67,10 @@ def purchase(dice: Dice, world: World) -> list[str]:
     f"i bought this {dice.pick(concept)} from a {seller}.",
     f"it is {a(words[0])} {kind}.",
     f"the {dice.pick(concept)} is {dice.pick(pole)} and "
-    f"{dice.pick(CLASS_QUALITIES[kind])}.",
+    f"{dice.rarely(CLASS_QUALITIES[kind])}.",
     f"i {dice.pick(verbs)} it, it is {words[1]}.",
     f"my friends find it {words[2]}.",
-    f"they were {dice.often(nouns[feeling])[0]}, it is {quality}.",
+    f"they were {dice.seldom(nouns[feeling])[0]}, it is {quality}.",
     dice.pick(verdicts),
   ]
 
@@ -81,13 +81,13 @@ def complaint(dice: Dice, world: World) -> list[str]:
   event = dice.pick(world.by_frequency.events)
   who = grammar.person(dice, nouns)
   product = dice.often(nouns["product"])
-  words = [dice.often(nouns["blame"])[0] for _ in range(3)]
+  words = [dice.seldom(nouns["blame"])[0] for _ in range(3)]
   verb, noun = dice.pick(event.causes)
   return [
     f"we were at the {dice.pick(product)}.",
     f"{who.name} {verb} the {noun}.",
     f"as a result, {who.pronouns.subject} was {event.state}.",
     f"the {dice.pick(product)} was {words[0]} and {words[1]}.",
-    f"i was {dice.often(nouns['sorrow'])[0]}.",
+    f"i was {dice.seldom(nouns['sorrow'])[0]}.",
     f"what {a(words[2])} {dice.pick(product)}!",
   ]

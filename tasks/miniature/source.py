@@ -15,7 +15,7 @@ from tasks.miniature import vocabulary
 from transformer_zoo.data import vocabularies
 
 # Documents of every corpus task; the validation documents follow the others.
-NUM_DOCUMENTS = {"train": 70_000, "validation": 600}
+NUM_DOCUMENTS = {"train": 100_000, "validation": 600}
 
 _vocabulary = vocabularies.Vocabulary(vocabulary.PATH).to_seqio()
 FEATURES = {

@@ -18,7 +18,7 @@ import tempfile
 from tasks.miniature.documents import documents
 
 PATH = str(pathlib.Path(__file__).with_name("vocabulary.model"))
-SIZE = 900
+SIZE = 1_564
 _DOCUMENTS = {
   "chronicle": 12_000,
   "review": 4_000,

@@ -11,6 +11,7 @@ occurs in a training example occurs in a validation or a test example.
 from collections.abc import Sequence
 import dataclasses
 import functools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -105,6 +106,16 @@ class Dice:
   def often(self, items: Sequence):
     """Returns one of `items`, the nth about 1/n as often as the first."""
     return items[int((len(items) + 1) ** self.uniform()) - 1]
+
+  def seldom(self, items: Sequence):
+    """Returns one of `items`, the nth about 1/n^1.5 as often as the first."""
+    rest = 1 - self.uniform() * (1 - (len(items) + 1) ** -0.5)
+    return items[int(rest**-2) - 1]
+
+  def rarely(self, items: Sequence):
+    """Returns one of `items`, each 2.25 times as often as the one after it."""
+    rest = 1 - self.uniform() * (1 - 2.25 ** -len(items))
+    return items[int(-math.log(rest, 2.25))]
 
   def sample(self, items: Sequence, count: int) -> list:
     """Returns `count` different ones of `items`, in random order."""
@@ -216,7 +227,7 @@ class World:
 
   @functools.cached_property
   def by_frequency(self) -> Part:
-    """The whole lexicon, in the order in which `Dice.often` ranks it.
+    """The whole lexicon, in the order in which `Dice` ranks it.
 
     The order is independent of that of `everything`, so that each part has
     frequent and rare words.

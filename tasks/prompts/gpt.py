@@ -183,7 +183,10 @@ seqio.TaskRegistry.add(
 register_prompts(
   "mini_tldr.yaml",
   miniature_suite.rows_source(
-    examples_reading.summary, stream=9, sizes=examples.FEW, own_words=False
+    examples_reading.summary,
+    stream=9,
+    sizes=examples.SIZES_OF_SUMMARIES,
+    own_words=False,
   ),
   metrics=["rouge"],
   features=_MINIATURE_TO_CONTINUE,
@@ -191,7 +194,9 @@ register_prompts(
 register_prompts(
   "mini_pairs.yaml",
   miniature_suite.rows_source(
-    examples_reading.translation, stream=10, sizes=examples.FEW, own_words=False
+    examples_reading.translation,
+    stream=10,
+    sizes=examples.SIZES_OF_TRANSLATIONS,
   ),
   metrics=["bleu"],
   features=_MINIATURE_TO_CONTINUE,

@@ -80,7 +80,10 @@ register_prompts(
 register_prompts(
   "mini_summarize.yaml",
   rows_source(
-    examples_reading.summary, stream=9, sizes=examples.FEW, own_words=False
+    examples_reading.summary,
+    stream=9,
+    sizes=examples.SIZES_OF_SUMMARIES,
+    own_words=False,
   ),
   metrics=["rouge"],
   features=source.FEATURES,

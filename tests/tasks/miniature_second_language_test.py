@@ -73,7 +73,7 @@ def test_the_suites_vocabulary_begins_the_extended_one():
   assert [extended.id_to_piece(i) for i in range(number)] == [
     suite.id_to_piece(i) for i in range(number)
   ]
-  assert extended.get_piece_size() == number + 100
+  assert extended.get_piece_size() == number + 68
   texts = writing.documents("talu", count=50)
   lengths = [sum(map(len, v.encode(texts))) for v in (suite, extended, own)]
   assert lengths[1] < 0.6 * lengths[0] and lengths[2] < 0.6 * lengths[0]
@@ -82,7 +82,7 @@ def test_the_suites_vocabulary_begins_the_extended_one():
 
 
 @pytest.mark.parametrize(("end", "size"), [
-  ("", 1000), ("_own", 290), ("_extended", 1100),
+  ("", 1664), ("_own", 310), ("_extended", 1732),
 ])  # fmt: skip
 def test_tasks_of_each_vocabulary(end, size):
   lengths = {"inputs": 96, "targets": 32}

@@ -21,7 +21,7 @@ from tasks.miniature.second_language import writing
 
 _FOLDER = pathlib.Path(__file__).parent
 OWN, EXTENDED = str(_FOLDER / "own.model"), str(_FOLDER / "extended.model")
-SIZE = 190
+SIZE = 210
 _DOCUMENTS = 6_000
 # Letters and signs that only English and the tasks' formats have.
 _FORMATS = (

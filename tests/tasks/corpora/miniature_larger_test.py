@@ -26,7 +26,7 @@ def test_training_documents_go_on_behind_the_held_out_ones(monkeypatch):
 
 
 def test_sizes_and_fingerprints_differ():
-  names = ("mini_corpus", "mini_corpus_140k", "mini_corpus_280k")
+  names = ("mini_corpus", "mini_corpus_200k", "mini_corpus_400k")
   tasks = [seqio.TaskRegistry.get(name) for name in names]
   sizes = [task.source.num_input_examples("train") for task in tasks]
   assert sizes == [FIRST, 2 * FIRST, 4 * FIRST]
