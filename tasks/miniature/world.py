@@ -21,7 +21,7 @@ from tasks.miniature import lexicon
 
 SEED = 20
 SPLITS = ("train", "validation", "test")
-_SHARES = (0.6, 0.8, 1.0)  # cumulative shares of every open class
+_SHARES = (0.5, 0.75, 1.0)  # cumulative shares of every open class
 _BUFFER = 128  # uniform numbers drawn at once
 
 THINGS = (
