@@ -7,12 +7,12 @@ from tasks.miniature.world import Dice
 from tasks.miniature.world import SPLITS
 from tasks.miniature.world import World
 
-SIZES = {"train": 4_000, "validation": 200, "test": 200}
+SIZES = {"train": 4_000, "validation": 600, "test": 200}
 SIZES_OF_SUMMARIES = SIZES | {"train": 300}
 SIZES_OF_TRANSLATIONS = SIZES | {"train": 500}
 _FIRST_STREAM = 64
 _BUCKETS = 10
-# Of those, each split's; as the shares of the words.
+# Of those, each split's.
 _BUCKETS_OF = {
   "train": range(0, 4),
   "validation": range(4, 7),

@@ -1,7 +1,7 @@
 """The supervised tasks of the suite: one raw example and both texts of each.
 
 The formats are like T5's (`cola sentence: ...` and so on). Each has 4,000
-training examples (summaries 300, translation 500), 200 of validation and 200
+training examples (summaries 300, translation 500), 600 of validation and 200
 of test, half of these over words that training lacks (but for summaries).
 `mini_mrpc`, `mini_stsb` and `mini_nli` are in no group of the suite: they are
 not learnt in the suite's steps.
