@@ -21,6 +21,8 @@ WRITERS = {
   "mini_race": (written.choice, 14),
 }
 
+SIZE = examples.SIZES["validation"]
+
 
 @functools.cache
 def read(name, split):
@@ -57,7 +59,7 @@ def test_entities_are_words_of_their_class():
       assert kind in ambiguous[noun]
     else:
       assert any(noun in concept for concept in whole.nouns[kind])
-  assert num_ambiguous == 100
+  assert num_ambiguous == SIZE / 2
 
 
 def test_half_of_the_questions_have_an_answer_in_their_context():
@@ -72,13 +74,13 @@ def test_half_of_the_questions_have_an_answer_in_their_context():
       assert forms.find_answer(row["context"], row["answer"], None) > 0
     else:
       assert row["answer"] == written.NO_ANSWER
-  assert answered == 100
+  assert answered == SIZE / 2
 
 
 def test_the_right_choice_is_at_every_place_as_often():
   places = [row["label"] for row in read("mini_race", "validation")]
   assert {label: places.count(label) for label in places} == dict.fromkeys(
-    ("choice1", "choice2", "choice3", "choice4"), 50
+    ("choice1", "choice2", "choice3", "choice4"), SIZE / 4
   )
   for row in read("mini_race", "validation"):
     right = row["choices"][int(row["label"][-1]) - 1]
