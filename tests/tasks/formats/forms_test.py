@@ -503,7 +503,7 @@ def test_a_row_without_its_answer_is_named_in_one_sentence(prepare):
   assert str(error.value) == (
     "Task 'forms_test_without_answer:spans' cannot read its split 'train', "
     "example 0: the answer 'zzz' is not in its context 'mini_squad question: "
-    "which one was the camel? context: boris'; mend the data, or skip such "
+    "which one was the gown? context: frank '; mend the data, or skip such "
     "rows with --skip_bad_rows."
   )
   for name in (form.name, "forms_test_without_answer"):

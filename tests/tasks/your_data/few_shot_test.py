@@ -12,6 +12,7 @@ from tasks.formats.sentinels import with_sentinels
 from tasks.formats.steps import TOKENIZED
 from tasks.miniature import source
 from tasks.miniature import supervised  # noqa: F401 (registers `mini_...`)
+from tasks.miniature.examples import SIZES
 from tasks.prompts import t0  # noqa: F401 (registers prompted tasks)
 from tasks.your_data import few_shot
 from tasks.your_data.few_shot import register_few_shot
@@ -161,9 +162,9 @@ def test_the_choices_of_a_row_see_the_same(add):
   dataset = task.get_dataset(None, split="validation", shuffle=False)
   for example in dataset.as_numpy_iterator():
     by_row[example["idx"][0]].add(example["inputs_pretokenized"])
-  assert len(by_row) == 200
+  assert len(by_row) == SIZES["validation"]
   assert {len(texts) for texts in by_row.values()} == {1}
-  assert len(set.union(*by_row.values())) == 200
+  assert len(set.union(*by_row.values())) == SIZES["validation"]
   assert len(task.score_metric_fns) == 1
 
 

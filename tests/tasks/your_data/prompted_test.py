@@ -8,6 +8,7 @@ import seqio
 import tensorflow as tf
 
 from tasks.miniature import vocabulary
+from tasks.miniature.examples import SIZES
 from tasks.prompts import gpt as _gpt  # noqa: F401 (registers what we ship)
 from tasks.prompts import t0 as _t0  # noqa: F401
 from tasks.vocabulary import T5Vocabulary
@@ -512,14 +513,16 @@ MINIATURE = [file for file in PROMPTED if file.startswith("mini_")]
 def test_miniature_prompts_are_in_their_vocabulary(file):
   for prompt in prompt_files.read(file).prompts:
     found = examples(prompt.name, "validation")
-    per_row = len(found) // 200
+    per_row = len(found) // SIZES["validation"]
     assert per_row == len(prompt.choices) or prompt.of_rows or per_row == 1
     for example in found:
       assert 2 not in example["inputs"] and 2 not in example["targets"]
     if not prompt.choices:
       continue
     right = [e["idx"][1] for e in found if e["is_correct"]]
-    assert len(right) == 200 and set(right) == set(range(per_row))
+    assert len(right) == SIZES["validation"] and set(right) == set(
+      range(per_row)
+    )
 
 
 @pytest.mark.parametrize(
