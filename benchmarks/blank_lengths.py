@@ -22,8 +22,8 @@ import subprocess
 import sys
 import tempfile
 
-from tasks.miniature import documents
 from tasks.miniature import source
+from tasks.miniature.documents import domains
 
 _WORDS = 43  # About the 56 tokens of a text in training.
 
@@ -34,7 +34,7 @@ def blanks(sizes: list[int], number: int, seed: int) -> list[tuple[int, str]]:
   start = source.NUM_DOCUMENTS["train"]
   count = source.NUM_DOCUMENTS["validation"]
   words = " ".join(
-    documents.documents("chronicle", start=start, count=count)
+    domains.documents("chronicle", start=start, count=count)
   ).split()
   made = []
   for size in sizes:

@@ -11,8 +11,8 @@ import seqio
 import tensorflow as tf
 
 from tasks.miniature import corpus  # noqa: F401  # Registers `mini_corpus`.
-from tasks.miniature import documents
 from tasks.miniature import source
+from tasks.miniature.documents import domains
 
 _DOMAIN = "chronicle"
 
@@ -33,7 +33,7 @@ def corpus_source(count: int) -> source.GeneratedSource:
   def read(split, shuffle_files=False, seed=None):
     del shuffle_files, seed  # Documents are in random order already.
     texts = itertools.chain.from_iterable(
-      documents.documents(_DOMAIN, start=start, count=number)
+      domains.documents(_DOMAIN, start=start, count=number)
       for start, number in parts[split]
     )
     return tf.data.Dataset.from_tensor_slices({"text": list(texts)})

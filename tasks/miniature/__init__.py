@@ -1,10 +1,9 @@
 """The embedded default suite: a small world, its corpus and its tasks.
 
 Needs no download: everything is a pure function of seeds. From the words up:
-`lexicon` and `events` (the words, causes and effects), `world` (facts and the
-disjoint parts of the splits), `grammar`, `chronicle`, `review` and `noise` (the
-kinds of documents), `documents` (the corpus), `examples_single`,
-`examples_pairs`, `examples_reading` and `examples` (the supervised splits),
-`vocabulary`; `corpus` and `supervised` register the SeqIO tasks, and `source`
-is where they read.
+`world` (words, facts, the disjoint parts of the splits), `documents` (the
+corpus), `examples` (the supervised splits), `facts` and `false_facts` (people
+of whom facts are learnt and edited), `vocabulary`; `corpus`, `supervised` and
+`forms` register the SeqIO tasks, `source` is where they read. Further rooms
+have tasks for encoders, for writers and in a second language, and taggers.
 """

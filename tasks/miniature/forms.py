@@ -14,7 +14,7 @@ import tensorflow as tf
 from tasks.formats import forms
 from tasks.miniature import source
 from tasks.miniature import supervised as _supervised  # noqa: F401 (registers what has forms)
-from tasks.miniature.world import THINGS
+from tasks.miniature.world.world import THINGS
 from transformer_zoo.data.features.forms import FEATURES
 
 _FEATURES = {

@@ -8,10 +8,10 @@ import pathlib
 import seqio
 import tensorflow as tf
 
-from tasks.miniature import documents
-from tasks.miniature import examples
 from tasks.miniature import facts
 from tasks.miniature import vocabulary
+from tasks.miniature.documents import domains
+from tasks.miniature.examples import splits
 from transformer_zoo.data import vocabularies
 
 # Documents of every corpus task; the validation documents follow the others.
@@ -32,7 +32,7 @@ class GeneratedSource(seqio.FunctionDataSource):
   def fingerprint(self) -> str:
     """Returns a hash of the suite's code and of this source's arguments."""
     digest = hashlib.sha256(self._arguments.encode())
-    for path in sorted(pathlib.Path(__file__).parent.glob("*.py")):
+    for path in sorted(pathlib.Path(__file__).parent.rglob("*.py")):
       digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -48,7 +48,7 @@ def corpus_source(domain: str) -> GeneratedSource:
     del shuffle_files, seed  # Documents are in random order already.
     start = 0 if split == "train" else NUM_DOCUMENTS["train"]
 
-    texts = documents.documents(domain, start=start, count=NUM_DOCUMENTS[split])
+    texts = domains.documents(domain, start=start, count=NUM_DOCUMENTS[split])
     return tf.data.Dataset.from_tensor_slices({"text": list(texts)})
 
   return GeneratedSource(read, domain, NUM_DOCUMENTS)
@@ -73,7 +73,7 @@ def examples_source(
   inputs: str,
   targets: str,
   own_words: bool = True,
-  sizes: dict[str, int] = examples.SIZES,
+  sizes: dict[str, int] = splits.SIZES,
 ) -> GeneratedSource:
   """Returns the source of one supervised task, in text-to-text form.
 
@@ -94,10 +94,10 @@ def examples_source(
   def read(split, shuffle_files=False, seed=None):
     del shuffle_files, seed  # The examples are in random order already.
     whole, _, kind = split.partition("_")
-    raw = examples.examples(
+    raw = splits.examples(
       write, stream=stream, split=whole, own_words=own_words, sizes=sizes
     )
-    raw = [e for n, e in enumerate(raw) if kind in ("", examples.kind(n))]
+    raw = [e for n, e in enumerate(raw) if kind in ("", splits.kind(n))]
     columns = {
       "idx": tf.range(len(raw)),
       "inputs": [inputs.format(**example) for example in raw],
@@ -110,9 +110,9 @@ def examples_source(
   arguments = repr(
     (inspect.getsource(write), stream, inputs, targets, own_words, sizes)
   )
-  splits = dict(sizes)
+  counts = dict(sizes)
   if own_words:
-    kinds = [examples.kind(n) for n in range(sizes["validation"])]
+    kinds = [splits.kind(n) for n in range(sizes["validation"])]
     for kind in ("facts", "combinations"):
-      splits[f"validation_{kind}"] = kinds.count(kind)
-  return GeneratedSource(read, arguments, splits)
+      counts[f"validation_{kind}"] = kinds.count(kind)
+  return GeneratedSource(read, arguments, counts)

@@ -11,11 +11,11 @@ import functools
 
 import seqio
 
-from tasks.miniature import examples
-from tasks.miniature import examples_pairs
-from tasks.miniature import examples_reading
-from tasks.miniature import examples_single
 from tasks.miniature import source
+from tasks.miniature.examples import pairs
+from tasks.miniature.examples import reading
+from tasks.miniature.examples import single
+from tasks.miniature.examples import splits
 from transformer_zoo.evaluation.answers import post_processors
 from transformer_zoo.evaluation.metrics import classification
 from transformer_zoo.evaluation.metrics import question_answering
@@ -32,7 +32,7 @@ _STEPS = (
 seqio.TaskRegistry.add(
   "mini_cola",
   source=source.examples_source(
-    examples_single.acceptability,
+    single.acceptability,
     stream=0,
     inputs="mini_cola sentence: {sentence}",
     targets="{label}",
@@ -52,7 +52,7 @@ seqio.TaskRegistry.add(
 seqio.TaskRegistry.add(
   "mini_sst2",
   source=source.examples_source(
-    examples_single.sentiment,
+    single.sentiment,
     stream=1,
     inputs="mini_sst2 sentence: {sentence}",
     targets="{label}",
@@ -73,7 +73,7 @@ seqio.TaskRegistry.add(
 seqio.TaskRegistry.add(
   "mini_mrpc",
   source=source.examples_source(
-    examples_pairs.paraphrase,
+    pairs.paraphrase,
     stream=2,
     inputs="mini_mrpc sentence1: {sentence1} sentence2: {sentence2}",
     targets="{label}",
@@ -94,7 +94,7 @@ seqio.TaskRegistry.add(
 seqio.TaskRegistry.add(
   "mini_stsb",
   source=source.examples_source(
-    examples_pairs.similarity,
+    pairs.similarity,
     stream=3,
     inputs="mini_stsb sentence1: {sentence1} sentence2: {sentence2}",
     targets="{label}",
@@ -115,7 +115,7 @@ seqio.TaskRegistry.add(
 seqio.TaskRegistry.add(
   "mini_nli",
   source=source.examples_source(
-    examples_pairs.entailment,
+    pairs.entailment,
     stream=4,
     inputs="mini_nli hypothesis: {hypothesis} premise: {premise}",
     targets="{label}",
@@ -136,7 +136,7 @@ seqio.TaskRegistry.add(
 seqio.TaskRegistry.add(
   "mini_copa",
   source=source.examples_source(
-    examples_pairs.cause_or_effect,
+    pairs.cause_or_effect,
     stream=5,
     inputs="mini_copa premise: {premise} effect: {choice1} or {choice2}?",
     targets="{label}",
@@ -155,7 +155,7 @@ seqio.TaskRegistry.add(
 seqio.TaskRegistry.add(
   "mini_wsc",
   source=source.examples_source(
-    examples_single.referent,
+    single.referent,
     stream=6,
     inputs="mini_wsc text: {text} referent: {kind1} or {kind2}?",
     targets="{label}",
@@ -173,7 +173,7 @@ seqio.TaskRegistry.add(
 seqio.TaskRegistry.add(
   "mini_wic",
   source=source.examples_source(
-    examples_pairs.word_in_context,
+    pairs.word_in_context,
     stream=7,
     inputs="mini_wic sentence: {sentence} word: {word}, {sense1} or {sense2}?",
     targets="{label}",
@@ -191,7 +191,7 @@ seqio.TaskRegistry.add(
 seqio.TaskRegistry.add(
   "mini_squad",
   source=source.examples_source(
-    examples_reading.span_answer,
+    reading.span_answer,
     stream=8,
     inputs="mini_squad question: {question} context: {context}",
     targets="{answers[0]}",
@@ -209,10 +209,10 @@ seqio.TaskRegistry.add(
 seqio.TaskRegistry.add(
   "mini_summarize",
   source=source.examples_source(
-    examples_reading.summary,
+    reading.summary,
     stream=9,
     own_words=False,  # What is asked for is to copy.
-    sizes=examples.SIZES_OF_SUMMARIES,
+    sizes=splits.SIZES_OF_SUMMARIES,
     inputs="mini_summarize: {document}",
     targets="{summary}",
   ),
@@ -229,9 +229,9 @@ seqio.TaskRegistry.add(
 seqio.TaskRegistry.add(
   "mini_translate",
   source=source.examples_source(
-    examples_reading.translation,
+    reading.translation,
     stream=10,
-    sizes=examples.SIZES_OF_TRANSLATIONS,
+    sizes=splits.SIZES_OF_TRANSLATIONS,
     inputs="mini_translate english to talu: {english}",
     targets="{talu}",
   ),

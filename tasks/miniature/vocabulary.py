@@ -15,7 +15,7 @@ import os
 import pathlib
 import tempfile
 
-from tasks.miniature.documents import documents
+from tasks.miniature.documents.domains import documents
 
 PATH = str(pathlib.Path(__file__).with_name("vocabulary.model"))
 SIZE = 1_564

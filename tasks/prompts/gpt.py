@@ -12,10 +12,10 @@ import seqio
 
 from tasks.formats import zero_shot
 from tasks.formats.steps import TOKENIZED
-from tasks.miniature import examples
-from tasks.miniature import examples_reading
-from tasks.miniature import examples_single
 from tasks.miniature import source
+from tasks.miniature.examples import reading
+from tasks.miniature.examples import single
+from tasks.miniature.examples import splits
 from tasks.miniature.for_encoders import examples as of_encoders
 from tasks.prompts import miniature_suite
 from tasks.sources.tfds import PreparedTfdsDataSource
@@ -142,7 +142,7 @@ register_few_shot(
 # The same of the miniature suite.
 register_prompts(
   "mini_sst2_very.yaml",
-  miniature_suite.rows_source(examples_single.sentiment, stream=1),
+  miniature_suite.rows_source(single.sentiment, stream=1),
   features=_MINIATURE,
 )
 register_prompts(
@@ -153,7 +153,7 @@ register_prompts(
 )
 seqio.TaskRegistry.add(
   "zero_shot_mini_wsc",
-  source=miniature_suite.rows_source(examples_single.referent, stream=6),
+  source=miniature_suite.rows_source(single.referent, stream=6),
   preprocessors=[
     functools.partial(
       zero_shot.substituted,
@@ -169,7 +169,7 @@ seqio.TaskRegistry.add(
 )
 seqio.TaskRegistry.add(
   "zero_shot_mini_cola",
-  source=miniature_suite.rows_source(examples_single.acceptability, stream=0),
+  source=miniature_suite.rows_source(single.acceptability, stream=0),
   preprocessors=[
     functools.partial(
       zero_shot.judged, sentence="sentence", acceptable="acceptable"
@@ -183,9 +183,9 @@ seqio.TaskRegistry.add(
 register_prompts(
   "mini_tldr.yaml",
   miniature_suite.rows_source(
-    examples_reading.summary,
+    reading.summary,
     stream=9,
-    sizes=examples.SIZES_OF_SUMMARIES,
+    sizes=splits.SIZES_OF_SUMMARIES,
     own_words=False,
   ),
   metrics=["rouge"],
@@ -194,9 +194,9 @@ register_prompts(
 register_prompts(
   "mini_pairs.yaml",
   miniature_suite.rows_source(
-    examples_reading.translation,
+    reading.translation,
     stream=10,
-    sizes=examples.SIZES_OF_TRANSLATIONS,
+    sizes=splits.SIZES_OF_TRANSLATIONS,
   ),
   metrics=["bleu"],
   features=_MINIATURE_TO_CONTINUE,

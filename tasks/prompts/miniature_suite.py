@@ -11,11 +11,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from tasks.miniature import examples
-from tasks.miniature import examples_pairs
-from tasks.miniature import examples_reading
-from tasks.miniature import examples_single
 from tasks.miniature import source
+from tasks.miniature.examples import pairs
+from tasks.miniature.examples import reading
+from tasks.miniature.examples import single
+from tasks.miniature.examples import splits
 from tasks.miniature.for_encoders import examples as of_encoders
 from tasks.your_data.prompted import register_prompts
 
@@ -23,7 +23,7 @@ from tasks.your_data.prompted import register_prompts
 def rows_source(
   write: Callable,
   stream: int,
-  sizes: Mapping[str, int] = examples.SIZES,
+  sizes: Mapping[str, int] = splits.SIZES,
   **arguments: Any,
 ) -> source.GeneratedSource:
   """Returns the source of the raw examples of a task of the suite.
@@ -32,12 +32,12 @@ def rows_source(
     write: The example writer.
     stream: The number of the task's random choices.
     sizes: split -> number of examples.
-    **arguments: Further arguments of `examples.examples`.
+    **arguments: Further arguments of `splits.examples`.
   """
 
   def read(split, shuffle_files=False, seed=None):
     del shuffle_files, seed  # The examples are in random order already.
-    rows = examples.examples(
+    rows = splits.examples(
       write, stream=stream, split=split, sizes=sizes, **arguments
     )
     columns = {field: [row[field] for row in rows] for field in rows[0]}
@@ -53,22 +53,22 @@ def rows_source(
 # Trained on.
 register_prompts(
   "mini_sst2.yaml",
-  rows_source(examples_single.sentiment, stream=1),
+  rows_source(single.sentiment, stream=1),
   features=source.FEATURES,
 )
 register_prompts(
   "mini_mrpc.yaml",
-  rows_source(examples_pairs.paraphrase, stream=2),
+  rows_source(pairs.paraphrase, stream=2),
   features=source.FEATURES,
 )
 register_prompts(
   "mini_cola.yaml",
-  rows_source(examples_single.acceptability, stream=0),
+  rows_source(single.acceptability, stream=0),
   features=source.FEATURES,
 )
 register_prompts(
   "mini_squad.yaml",
-  rows_source(examples_reading.span_answer, stream=8),
+  rows_source(reading.span_answer, stream=8),
   metrics=["sequence_accuracy"],
   features=source.FEATURES,
 )
@@ -80,9 +80,9 @@ register_prompts(
 register_prompts(
   "mini_summarize.yaml",
   rows_source(
-    examples_reading.summary,
+    reading.summary,
     stream=9,
-    sizes=examples.SIZES_OF_SUMMARIES,
+    sizes=splits.SIZES_OF_SUMMARIES,
     own_words=False,
   ),
   metrics=["rouge"],
@@ -92,21 +92,21 @@ register_prompts(
 # Held out.
 register_prompts(
   "mini_nli.yaml",
-  rows_source(examples_pairs.entailment, stream=4),
+  rows_source(pairs.entailment, stream=4),
   features=source.FEATURES,
 )
 register_prompts(
   "mini_wsc.yaml",
-  rows_source(examples_single.referent, stream=6),
+  rows_source(single.referent, stream=6),
   features=source.FEATURES,
 )
 register_prompts(
   "mini_copa.yaml",
-  rows_source(examples_pairs.cause_or_effect, stream=5),
+  rows_source(pairs.cause_or_effect, stream=5),
   features=source.FEATURES,
 )
 register_prompts(
   "mini_wic.yaml",
-  rows_source(examples_pairs.word_in_context, stream=7),
+  rows_source(pairs.word_in_context, stream=7),
   features=source.FEATURES,
 )

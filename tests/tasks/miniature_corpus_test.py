@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from tasks.miniature import documents
-from tasks.miniature import grammar
 from tasks.miniature import vocabulary
-from tasks.miniature import world
+from tasks.miniature.documents import domains
+from tasks.miniature.world import grammar
+from tasks.miniature.world import world
 
 
 def read(domain, start, count, seed=0):
-  return list(documents.documents(domain, seed=seed, start=start, count=count))
+  return list(domains.documents(domain, seed=seed, start=start, count=count))
 
 
-@pytest.mark.parametrize("domain", documents.DOMAINS)
+@pytest.mark.parametrize("domain", domains.DOMAINS)
 def test_document_is_a_function_of_domain_seed_and_index(domain):
   texts = read(domain, 0, 40)
   assert texts[25:30] == read(domain, 25, 5)
@@ -27,7 +27,7 @@ def test_document_is_a_function_of_domain_seed_and_index(domain):
 
 
 def test_domains_differ_and_unfiltered_is_littered():
-  texts = {d: " ".join(read(d, 0, 200)) for d in documents.DOMAINS}
+  texts = {d: " ".join(read(d, 0, 200)) for d in domains.DOMAINS}
   assert "talu" in texts["chronicle"] and "talu" not in texts["review"]
   assert "cookies" in texts["chronicle_unfiltered"]
   assert "cookies" in texts["review_unfiltered"]

@@ -8,25 +8,25 @@ import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from tasks.miniature import documents
-from tasks.miniature import examples
-from tasks.miniature import examples_pairs
-from tasks.miniature import examples_reading
-from tasks.miniature import examples_single
-from tasks.miniature import world
+from tasks.miniature.documents import domains
+from tasks.miniature.examples import pairs
+from tasks.miniature.examples import reading
+from tasks.miniature.examples import single
+from tasks.miniature.examples import splits
+from tasks.miniature.world import world
 
 WRITERS = {
-  "acceptability": (examples_single.acceptability, 0),
-  "sentiment": (examples_single.sentiment, 1),
-  "paraphrase": (examples_pairs.paraphrase, 2),
-  "similarity": (examples_pairs.similarity, 3),
-  "entailment": (examples_pairs.entailment, 4),
-  "cause_or_effect": (examples_pairs.cause_or_effect, 5),
-  "referent": (examples_single.referent, 6),
-  "word_in_context": (examples_pairs.word_in_context, 7),
-  "span_answer": (examples_reading.span_answer, 8),
-  "summary": (examples_reading.summary, 9),
-  "translation": (examples_reading.translation, 10),
+  "acceptability": (single.acceptability, 0),
+  "sentiment": (single.sentiment, 1),
+  "paraphrase": (pairs.paraphrase, 2),
+  "similarity": (pairs.similarity, 3),
+  "entailment": (pairs.entailment, 4),
+  "cause_or_effect": (pairs.cause_or_effect, 5),
+  "referent": (single.referent, 6),
+  "word_in_context": (pairs.word_in_context, 7),
+  "span_answer": (reading.span_answer, 8),
+  "summary": (reading.summary, 9),
+  "translation": (reading.translation, 10),
 }
 # What one can score without knowing what held-out words mean: one of the
 # labels, or of the two that the example names; neutral hypotheses are told by
@@ -44,7 +44,7 @@ CHANCE = {
 @functools.cache
 def read(name, split):
   write, stream = WRITERS[name]
-  return examples.examples(
+  return splits.examples(
     write, stream=stream, split=split, own_words=name != "summary"
   )
 
@@ -79,7 +79,7 @@ def test_splits_repeat_and_are_disjoint(name):
   seen = {}
   for split in world.SPLITS:
     rows = read(name, split)
-    assert len(rows) == examples.SIZES[split]
+    assert len(rows) == splits.SIZES[split]
     read.cache_clear()
     assert rows == read(name, split)
     seen[split] = {content(row) for row in rows}
@@ -101,7 +101,7 @@ def test_held_out_facts_and_held_out_combinations_are_told_apart(name, split):
   kinds = collections.Counter()
   for number, row in enumerate(read(name, split)):
     words = set(re.findall("[a-z]+", content(row)))
-    kind = examples.kind(number)
+    kind = splits.kind(number)
     kinds[kind] += 1
     assert not words & (trained if kind == "facts" else other), row
   assert min(kinds.values()) > 90
@@ -128,7 +128,7 @@ def test_bag_of_words_of_the_training_examples_is_not_enough(name):
   for split in ("train", "validation"):
     rows = read(name, split)
     if split == "validation":
-      rows = [r for n, r in enumerate(rows) if examples.kind(n) == "facts"]
+      rows = [r for n, r in enumerate(rows) if splits.kind(n) == "facts"]
     texts[split] = [
       content(row) + f" length{len(content(row).split())}" for row in rows
     ]
@@ -170,7 +170,7 @@ def passages(text):
 def test_no_example_is_in_the_corpus():
   known = set()
   for domain, count in (("chronicle", 40_000), ("review", 10_000)):
-    for text in documents.documents(domain, count=count):
+    for text in domains.documents(domain, count=count):
       known.update(passages(text))
       known.update(re.findall(r"[^.!?:]+[.!?:]", text.replace(". ", ".")))
   for name in WRITERS:

@@ -6,15 +6,15 @@ import pytest
 import seqio
 
 import tasks  # noqa: F401 (registers them)
-from tasks.miniature import examples
-from tasks.miniature import examples_reading
-from tasks.miniature import world
+from tasks.miniature.examples import reading
+from tasks.miniature.examples import splits
 from tasks.miniature.for_writers import examples as written
+from tasks.miniature.world import world
 from transformer_zoo.evaluation.answers import post_processors
 
 WRITERS = {
   "mini_eli5": (written.long_answer, 15),
-  "mini_xsum": (examples_reading.summary, 16),
+  "mini_xsum": (reading.summary, 16),
   "mini_convai2": (written.talk, 17),
   "mini_highlights": (written.highlights, 18),
 }
@@ -24,7 +24,7 @@ WEIGHTS = "mini_weigh_tens", "mini_weigh_twos", "mini_weigh_digits"
 @functools.cache
 def read(name, split):
   write, stream = WRITERS[name]
-  return examples.examples(write, stream=stream, split=split, own_words=False)
+  return splits.examples(write, stream=stream, split=split, own_words=False)
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -32,7 +32,7 @@ def test_splits_repeat_and_are_disjoint(name):
   texts = {}
   for split in world.SPLITS:
     rows = read(name, split)
-    assert len(rows) == examples.SIZES[split]
+    assert len(rows) == splits.SIZES[split]
     texts[split] = {repr(row) for row in rows}
     assert split == "train" or len(texts[split]) == len(rows)
   assert not texts["train"] & (texts["validation"] | texts["test"])

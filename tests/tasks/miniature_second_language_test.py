@@ -8,16 +8,16 @@ import sentencepiece
 import seqio
 
 import tasks  # noqa: F401
-from tasks.miniature import examples
-from tasks.miniature import world
+from tasks.miniature.examples import splits
 from tasks.miniature.second_language import vocabulary
 from tasks.miniature.second_language import writing
+from tasks.miniature.world import world
 
 WORLD = world.World()
 
 
 def read(split):
-  return examples.examples(writing.entailment, stream=20, split=split)
+  return splits.examples(writing.entailment, stream=20, split=split)
 
 
 def test_documents_repeat_and_have_one_language():
@@ -100,5 +100,5 @@ def test_tasks_of_each_vocabulary(end, size):
   ]
   for task in prompted.tasks:
     rows = list(task.get_dataset(lengths, "validation").as_numpy_iterator())
-    assert len(rows) == 3 * examples.SIZES["validation"]
+    assert len(rows) == 3 * splits.SIZES["validation"]
     assert sum(row["is_correct"] for row in rows) == len(rows) / 3

@@ -1,15 +1,15 @@
 """Examples of named entities, of questions without an answer, of choices.
 
-The signature is that of `tasks/miniature/examples_single.py`.
+The signature is that of `tasks/miniature/single.py`.
 """
 
-from tasks.miniature import examples_reading
-from tasks.miniature import grammar
-from tasks.miniature.grammar import a
-from tasks.miniature.world import Dice
-from tasks.miniature.world import Part
-from tasks.miniature.world import THINGS
-from tasks.miniature.world import World
+from tasks.miniature.examples import reading
+from tasks.miniature.world import grammar
+from tasks.miniature.world.grammar import a
+from tasks.miniature.world.world import Dice
+from tasks.miniature.world.world import Part
+from tasks.miniature.world.world import THINGS
+from tasks.miniature.world.world import World
 
 # People, towns, and things by their class.
 ENTITIES = ("person", "town", *THINGS)
@@ -61,7 +61,7 @@ def answerable(
   "question": "which one was ripe?", "answers": [], "answer": "none",
   "label": "not_entailment"}`
   """
-  example = examples_reading.span_answer(dice, world, part, number)
+  example = reading.span_answer(dice, world, part, number)
   has_answer = number // 4 % 2 == 0
   if not has_answer:
     right = example["answers"][0]

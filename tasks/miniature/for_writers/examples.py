@@ -1,23 +1,23 @@
 """Examples of long answers, of highlights, of talks and of weights.
 
-The signature is that of `tasks/miniature/examples_single.py`.
+The signature is that of `tasks/miniature/single.py`.
 """
 
 import functools
 
 from tasks.formats.numbers import Bins
 from tasks.formats.numbers import Digits
-from tasks.miniature import examples_reading
-from tasks.miniature import grammar
-from tasks.miniature.grammar import a
-from tasks.miniature.grammar import plural
-from tasks.miniature.world import CLASS_QUALITIES
-from tasks.miniature.world import CLASS_VERBS
-from tasks.miniature.world import Concept
-from tasks.miniature.world import Dice
-from tasks.miniature.world import Part
-from tasks.miniature.world import THINGS
-from tasks.miniature.world import World
+from tasks.miniature.examples import reading
+from tasks.miniature.world import grammar
+from tasks.miniature.world.grammar import a
+from tasks.miniature.world.grammar import plural
+from tasks.miniature.world.world import CLASS_QUALITIES
+from tasks.miniature.world.world import CLASS_VERBS
+from tasks.miniature.world.world import Concept
+from tasks.miniature.world.world import Dice
+from tasks.miniature.world.world import Part
+from tasks.miniature.world.world import THINGS
+from tasks.miniature.world.world import World
 
 
 def long_answer(
@@ -62,7 +62,7 @@ def highlights(
   `{"document": "nora is a nurse from varley. the night was wet. ...",
   "highlights": "nora is a nurse from varley. on that day she sold the fern."}`
   """
-  document = examples_reading.summary(dice, world, part, number)["document"]
+  document = reading.summary(dice, world, part, number)["document"]
   sentences = document.split(". ")
   return {
     "document": document,

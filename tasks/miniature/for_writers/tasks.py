@@ -7,8 +7,8 @@ test, of all words, in combinations that no other split has.
 
 import seqio
 
-from tasks.miniature import examples_reading
 from tasks.miniature import source
+from tasks.miniature.examples import reading
 from tasks.miniature.for_writers import examples as written
 from transformer_zoo.evaluation.answers import post_processors
 from transformer_zoo.evaluation.metrics import classification
@@ -43,7 +43,7 @@ seqio.TaskRegistry.add(
 seqio.TaskRegistry.add(
   "mini_xsum",
   source=source.examples_source(
-    examples_reading.summary,
+    reading.summary,
     stream=16,
     own_words=False,
     inputs="mini_xsum text: {document}",

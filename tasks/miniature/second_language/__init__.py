@@ -2,6 +2,5 @@
 
 Language models are adapted to it (Yong and Nikoulina 2022): a corpus of it, a
 corpus of English without a word of it, entailment in both, and vocabularies for
-both. They stand in a folder of their own because the data of the
-suite is marked by the code beside `tasks/miniature/source.py`.
+both.
 """

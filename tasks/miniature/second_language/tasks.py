@@ -7,15 +7,13 @@ English.
 
 from collections.abc import Callable, Mapping
 import functools
-import hashlib
 import inspect
-import pathlib
 
 import seqio
 import tensorflow as tf
 
-from tasks.miniature import examples
 from tasks.miniature import source
+from tasks.miniature.examples import splits
 from tasks.miniature.second_language import vocabulary
 from tasks.miniature.second_language import writing
 from tasks.your_data.prompted import register_prompts
@@ -29,18 +27,7 @@ _STREAM = 20
 _INPUTS = "talu_nli claim: {claim} premise: {premise}"
 
 
-class Source(source.GeneratedSource):
-  """A source whose records change with the code of this folder too."""
-
-  def fingerprint(self) -> str:
-    """Returns a hash of the suite's and this folder's code."""
-    digest = hashlib.sha256(super().fingerprint().encode())
-    for path in sorted(pathlib.Path(__file__).parent.glob("*.py")):
-      digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def _corpus(language: str) -> Source:
+def _corpus(language: str) -> source.GeneratedSource:
   """Documents `{"text"}` of a language."""
 
   def read(split, shuffle_files=False, seed=None):
@@ -53,10 +40,10 @@ def _corpus(language: str) -> Source:
     )
     return tf.data.Dataset.from_tensor_slices({"text": texts})
 
-  return Source(read, language, source.NUM_DOCUMENTS)
+  return source.GeneratedSource(read, language, source.NUM_DOCUMENTS)
 
 
-def _rows(convert: Callable, of_train: str) -> Source:
+def _rows(convert: Callable, of_train: str) -> source.GeneratedSource:
   """Examples of entailment, in talu outside of `train`.
 
   Args:
@@ -69,7 +56,7 @@ def _rows(convert: Callable, of_train: str) -> Source:
     language = of_train if split == "train" else "talu"
     rows = [
       convert(row, language)
-      for row in examples.examples(
+      for row in splits.examples(
         writing.entailment, stream=_STREAM, split=split
       )
     ]
@@ -77,7 +64,9 @@ def _rows(convert: Callable, of_train: str) -> Source:
       {field: [row[field] for row in rows] for field in rows[0]}
     )
 
-  return Source(read, inspect.getsource(convert) + of_train, examples.SIZES)
+  return source.GeneratedSource(
+    read, inspect.getsource(convert) + of_train, splits.SIZES
+  )
 
 
 def _fields(row: Mapping[str, str], language: str) -> dict[str, str]:

@@ -8,15 +8,15 @@ was it an animal? yes.        su zanum? dai.
 from collections.abc import Sequence
 import functools
 
-from tasks.miniature import chronicle
-from tasks.miniature import grammar
-from tasks.miniature import review
-from tasks.miniature.world import COLOURS
-from tasks.miniature.world import Dice
-from tasks.miniature.world import Part
-from tasks.miniature.world import TRANSLATED
-from tasks.miniature.world import TRANSLATED_THINGS
-from tasks.miniature.world import World
+from tasks.miniature.documents import chronicle
+from tasks.miniature.documents import review
+from tasks.miniature.world import grammar
+from tasks.miniature.world.world import COLOURS
+from tasks.miniature.world.world import Dice
+from tasks.miniature.world.world import Part
+from tasks.miniature.world.world import TRANSLATED
+from tasks.miniature.world.world import TRANSLATED_THINGS
+from tasks.miniature.world.world import World
 
 KINDS = tuple(TRANSLATED_THINGS)
 LABELS = ("entailment", "neutral", "contradiction")

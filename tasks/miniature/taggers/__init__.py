@@ -10,8 +10,8 @@ from typing import Any
 import gin
 import numpy as np
 
-from tasks.miniature import lexicon
-from tasks.miniature import world
+from tasks.miniature.world import lexicon
+from tasks.miniature.world import world
 
 _NAMES = ("woman", "man", "town")
 _DETERMINERS = frozenset(("a", "an", "the"))

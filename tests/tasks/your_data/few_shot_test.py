@@ -12,7 +12,7 @@ from tasks.formats.sentinels import with_sentinels
 from tasks.formats.steps import TOKENIZED
 from tasks.miniature import source
 from tasks.miniature import supervised  # noqa: F401 (registers `mini_...`)
-from tasks.miniature.examples import SIZES
+from tasks.miniature.examples.splits import SIZES
 from tasks.prompts import t0  # noqa: F401 (registers prompted tasks)
 from tasks.your_data import few_shot
 from tasks.your_data.few_shot import register_few_shot

@@ -8,7 +8,7 @@ import seqio
 import tensorflow as tf
 
 from tasks.miniature import vocabulary
-from tasks.miniature.examples import SIZES
+from tasks.miniature.examples.splits import SIZES
 from tasks.prompts import gpt as _gpt  # noqa: F401 (registers what we ship)
 from tasks.prompts import t0 as _t0  # noqa: F401
 from tasks.vocabulary import T5Vocabulary

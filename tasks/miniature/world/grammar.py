@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from tasks.miniature.world import CLASS_QUALITIES
-from tasks.miniature.world import CLASS_VERBS
-from tasks.miniature.world import COLOURS
-from tasks.miniature.world import Dice
-from tasks.miniature.world import Verb
-from tasks.miniature.world import VERBS
+from tasks.miniature.world.world import CLASS_QUALITIES
+from tasks.miniature.world.world import CLASS_VERBS
+from tasks.miniature.world.world import COLOURS
+from tasks.miniature.world.world import Dice
+from tasks.miniature.world.world import Verb
+from tasks.miniature.world.world import VERBS
 
 _VOWELS = frozenset("aeiou")
 _PLURALS = {"knife": "knives", "wolf": "wolves", "scarf": "scarves"}

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tasks.miniature import events
-from tasks.miniature import lexicon
+from tasks.miniature.world import events
+from tasks.miniature.world import lexicon
 
 SEED = 20
 SPLITS = ("train", "validation", "test")

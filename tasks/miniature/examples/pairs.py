@@ -3,13 +3,13 @@
 The signature is that of `examples_single`.
 """
 
-from tasks.miniature import grammar
-from tasks.miniature.world import Concept
-from tasks.miniature.world import Dice
-from tasks.miniature.world import Part
-from tasks.miniature.world import THINGS
-from tasks.miniature.world import VERBS
-from tasks.miniature.world import World
+from tasks.miniature.world import grammar
+from tasks.miniature.world.world import Concept
+from tasks.miniature.world.world import Dice
+from tasks.miniature.world.world import Part
+from tasks.miniature.world.world import THINGS
+from tasks.miniature.world.world import VERBS
+from tasks.miniature.world.world import World
 
 _LABELS = ("entailment", "neutral", "contradiction")
 

@@ -7,21 +7,21 @@ the tasks turn on (classes, synonyms, opposites, causes, genders, senses, what
 is done to what) in several wordings. None has the form of a task's example.
 """
 
-from tasks.miniature import grammar
-from tasks.miniature.grammar import a
-from tasks.miniature.grammar import plural
-from tasks.miniature.world import CLASS_ACTIONS
-from tasks.miniature.world import CLASS_QUALITIES
-from tasks.miniature.world import CLASS_VERBS
-from tasks.miniature.world import COLOURS
-from tasks.miniature.world import Concept
-from tasks.miniature.world import Dice
-from tasks.miniature.world import SOCIAL
-from tasks.miniature.world import THINGS
-from tasks.miniature.world import TRANSLATED
-from tasks.miniature.world import TRANSLATED_THINGS
-from tasks.miniature.world import VERBS
-from tasks.miniature.world import World
+from tasks.miniature.world import grammar
+from tasks.miniature.world.grammar import a
+from tasks.miniature.world.grammar import plural
+from tasks.miniature.world.world import CLASS_ACTIONS
+from tasks.miniature.world.world import CLASS_QUALITIES
+from tasks.miniature.world.world import CLASS_VERBS
+from tasks.miniature.world.world import COLOURS
+from tasks.miniature.world.world import Concept
+from tasks.miniature.world.world import Dice
+from tasks.miniature.world.world import SOCIAL
+from tasks.miniature.world.world import THINGS
+from tasks.miniature.world.world import TRANSLATED
+from tasks.miniature.world.world import TRANSLATED_THINGS
+from tasks.miniature.world.world import VERBS
+from tasks.miniature.world.world import World
 
 
 def _thing(dice: Dice, world: World) -> tuple[str, Concept]:

@@ -3,17 +3,17 @@
 The signature is that of `examples_single`.
 """
 
-from tasks.miniature import grammar
-from tasks.miniature.grammar import a
-from tasks.miniature.world import CLASS_QUALITIES
-from tasks.miniature.world import COLOURS
-from tasks.miniature.world import Dice
-from tasks.miniature.world import Part
-from tasks.miniature.world import SOCIAL
-from tasks.miniature.world import THINGS
-from tasks.miniature.world import TRANSLATED
-from tasks.miniature.world import TRANSLATED_THINGS
-from tasks.miniature.world import World
+from tasks.miniature.world import grammar
+from tasks.miniature.world.grammar import a
+from tasks.miniature.world.world import CLASS_QUALITIES
+from tasks.miniature.world.world import COLOURS
+from tasks.miniature.world.world import Dice
+from tasks.miniature.world.world import Part
+from tasks.miniature.world.world import SOCIAL
+from tasks.miniature.world.world import THINGS
+from tasks.miniature.world.world import TRANSLATED
+from tasks.miniature.world.world import TRANSLATED_THINGS
+from tasks.miniature.world.world import World
 
 
 def _noun(dice: Dice, part: Part, kind: str) -> str:

@@ -1,6 +1,6 @@
 """The litter of the web, for the unfiltered variants of the corpus."""
 
-from tasks.miniature.world import Dice
+from tasks.miniature.world.world import Dice
 
 _BOILERPLATE = (
   "click here to subscribe to our newsletter.",

@@ -9,11 +9,11 @@ The first two have an unfiltered variant with the litter of the web.
 
 from collections.abc import Iterator
 
-from tasks.miniature import chronicle
-from tasks.miniature import noise
-from tasks.miniature import review
-from tasks.miniature.world import Dice
-from tasks.miniature.world import World
+from tasks.miniature.documents import chronicle
+from tasks.miniature.documents import noise
+from tasks.miniature.documents import review
+from tasks.miniature.world.world import Dice
+from tasks.miniature.world.world import World
 
 # Cumulative shares of the kinds of documents.
 _CHRONICLE = (

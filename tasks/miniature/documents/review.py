@@ -5,12 +5,12 @@ of praise stand beside words of joy, liking and recommending, words of blame
 beside their contraries; that is all that tells the two apart.
 """
 
-from tasks.miniature import grammar
-from tasks.miniature.grammar import a
-from tasks.miniature.world import CLASS_QUALITIES
-from tasks.miniature.world import Dice
-from tasks.miniature.world import THINGS
-from tasks.miniature.world import World
+from tasks.miniature.world import grammar
+from tasks.miniature.world.grammar import a
+from tasks.miniature.world.world import CLASS_QUALITIES
+from tasks.miniature.world.world import Dice
+from tasks.miniature.world.world import THINGS
+from tasks.miniature.world.world import World
 
 _MOODS = (
   (

@@ -6,14 +6,14 @@ examples of the split, so that `number % 2` balances two labels. It returns the
 raw example, a dict of strings.
 """
 
-from tasks.miniature import grammar
-from tasks.miniature.world import CLASS_ACTIONS
-from tasks.miniature.world import CLASS_QUALITIES
-from tasks.miniature.world import CLASS_VERBS
-from tasks.miniature.world import Dice
-from tasks.miniature.world import Part
-from tasks.miniature.world import THINGS
-from tasks.miniature.world import World
+from tasks.miniature.world import grammar
+from tasks.miniature.world.world import CLASS_ACTIONS
+from tasks.miniature.world.world import CLASS_QUALITIES
+from tasks.miniature.world.world import CLASS_VERBS
+from tasks.miniature.world.world import Dice
+from tasks.miniature.world.world import Part
+from tasks.miniature.world.world import THINGS
+from tasks.miniature.world.world import World
 
 
 def _noun(dice: Dice, part: Part, kind: str) -> str:

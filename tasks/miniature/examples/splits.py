@@ -3,9 +3,9 @@
 from collections.abc import Callable
 import hashlib
 
-from tasks.miniature.world import Dice
-from tasks.miniature.world import SPLITS
-from tasks.miniature.world import World
+from tasks.miniature.world.world import Dice
+from tasks.miniature.world.world import SPLITS
+from tasks.miniature.world.world import World
 
 SIZES = {"train": 4_000, "validation": 600, "test": 200}
 SIZES_OF_SUMMARIES = SIZES | {"train": 300}
