@@ -1,9 +1,11 @@
 """Blanks: the span and what is left are the text; the number is its words."""
 
+import gin
 import numpy as np
 import pytest
 
 from tests.corruption import vocabulary as vocabularies
+from transformer_zoo import config
 from transformer_zoo.corruption import Blanks
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.errors import UserError
@@ -35,6 +37,42 @@ def test_spans_blanks_and_numbers():
     ratios = [abs(np.log(size / words)) for size in SIZES]
     assert asked[-1] == SIZES[int(np.argmin(ratios))]
   assert {*asked} == {*SIZES}
+
+
+def test_large_numbers_are_drawn_and_are_about_the_words_hidden():
+  """The shipped rows have room for all numbers to 512.
+
+  A span has up to a third more or fewer tokens than its number of words takes,
+  and says the nearest number, which is at most sqrt(2) from its words in ratio.
+  """
+  config.load(["objectives/blanks.gin"], root="CORRUPTION")
+  sizes = config.value("CORRUPTION").sizes
+  lengths = config.value("TASK_FEATURE_LENGTHS")
+  gin.clear_config()
+  assert sizes == tuple(2**power for power in range(10))
+  # Of the ids of a text, from 6 to 999, those from 600 on continue words.
+  tokens_per_word = 994 / 594
+  blanks = Blanks(sizes=sizes, tokens_per_word=tokens_per_word)
+  tokens = vocabularies.text(1500, blanks.raw_length(lengths), words=True)
+  made = blanks(tokens, Draws(0, np.arange(1500)), VOCABULARY)
+  asked = []
+  for inputs, span in zip(
+    made["inputs"].rows(), made["targets"].rows(), strict=True
+  ):
+    assert len(span) < lengths["targets"] and len(inputs) < lengths["inputs"]
+    (place,) = np.flatnonzero(inputs == BLANK)
+    number = inputs[place + 1] - 700
+    if number < 64:
+      continue
+    asked.append(number)
+    words = np.count_nonzero(VOCABULARY.word_starts[span])
+    assert abs(np.log(words / number)) <= np.log(2) / 2
+    drawn = len(span) / (tokens_per_word * np.array(sizes))
+    assert np.abs(drawn - 1).min() <= 1 / 3 + 0.01
+  counts = [asked.count(number) for number in (64, 128, 256, 512)]
+  # Each number is drawn in a tenth of the texts, and spans that are a third
+  # too long or short for one may be nearer to another.
+  assert min(counts) > 100 and max(counts) < 230
 
 
 def test_every_size_is_about_as_frequent():
