@@ -67,6 +67,7 @@ def shapes_of_step(*, partitions=None):
         train_step,
         objective=functools.partial(run["objective"], model),
         optimizer=optimizer,
+        looks_ahead=getattr(run["objective"], "looks_ahead", False),
       ),
       before,
       batch,

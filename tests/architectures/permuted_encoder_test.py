@@ -9,6 +9,7 @@ import pytest
 
 from tests import tiny_models
 from tests.corruption import vocabulary as vocabularies
+from transformer_zoo.architectures import permuted_encoder
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.permutation import PermutationLanguageModel
 from transformer_zoo.data.features.converters import Encoder
@@ -114,6 +115,50 @@ def test_stretches(ordered):
   assert (moved[predicted[predicted >= 8]] > 1e-6).all()
 
 
+@pytest.mark.parametrize("scan", [False, True])
+def test_stretches_with_all_memory_are_one_pass(scan, monkeypatch):
+  """In which no token sees one of a later stretch."""
+  bindings = {"PermutedEncoder.num_stretches": 3, "SCAN_LAYERS": scan}
+  model, params = build(**bindings, **{"PermutedEncoder.memory_length": 16})
+  whole = model.clone(num_stretches=1)
+  batch = {"encoder_input_tokens": tokens_of_rows(rows=2, length=16)}
+  found = logits_of(model, params, batch)
+  stretch = np.arange(16) // 6
+  sees = permuted_encoder._sees
+
+  def sees_no_later(*arguments):
+    earlier = (stretch[:, None] >= stretch)[None]
+    found = sees(*arguments)
+    return {**found, "content": found["content"] & earlier}
+
+  monkeypatch.setattr(permuted_encoder, "_sees", sees_no_later)
+  expected = logits_of(whole, params, batch)
+  scale = np.abs(expected).max()
+  np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("memory_length", [2, 6])
+def test_memory_is_of_the_last_tokens_before_a_stretch(memory_length):
+  """One layer reaches as far as the memory."""
+  model, params = build(
+    **{
+      "PermutedEncoder.num_stretches": 4,
+      "PermutedEncoder.memory_length": memory_length,
+      "NUM_ENCODER_LAYERS": 1,
+    }
+  )
+  tokens = tokens_of_rows(length=16)
+  first = logits_of(model, params, {"encoder_input_tokens": tokens})
+  for place in range(16):
+    changed = tokens.copy()
+    changed[0, place] = 6 + (tokens[0, place] - 5) % 40
+    found = logits_of(model, params, {"encoder_input_tokens": changed})
+    moved = np.abs(found - first)[0].max(axis=-1) > 1e-6
+    begins = np.arange(16) // 4 * 4
+    sees = (begins - memory_length <= place) & (place < begins + 4)
+    np.testing.assert_array_equal(moved, sees, err_msg=str(place))
+
+
 def test_no_gradient_goes_through_memory():
   model, params = build(**{"PermutedEncoder.num_stretches": 2})
   tokens = tokens_of_rows(length=16)
@@ -199,6 +244,8 @@ def test_distances_beyond_the_clip_have_one_vector():
 def test_refusals():
   with pytest.raises(UserError, match="num_stretches is 0; it must be at"):
     build(**{"PermutedEncoder.num_stretches": 0})
+  with pytest.raises(UserError, match="memory_length is 0; it must be at"):
+    build(**{"PermutedEncoder.memory_length": 0})
   with pytest.raises(UserError, match="features is 5; a sine and a cosine"):
     RelativeSinusoids(features=5)
   with pytest.raises(UserError, match="clip is 0; it must be a distance"):

@@ -1,17 +1,28 @@
 """DeBERTa v3's pre-training: three ways to share a table of embeddings."""
 
+import dataclasses
 import functools
 
 from flax import linen as nn
 from flax import traverse_util
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from tests import tiny_models
 from tests.objectives import replaced_tokens_test as electra
 from transformer_zoo.errors import UserError
+from transformer_zoo.forecast import cost
+from transformer_zoo.objectives import replaced_tokens
 from transformer_zoo.training import state as state_lib
+from transformer_zoo.training import step as step_lib
+from transformer_zoo.training.optimizers import schedules
+from transformer_zoo.training.optimizers.adam import adamw
+from transformer_zoo.training.optimizers.clipped_apart import clipped_apart
+from transformer_zoo.training.program import TrainProgram
+from transformer_zoo.training.sharding.partitioning import Partitioning
 
 FILES = ["../objectives/deberta_v3.gin"]
 OTHERS = {
@@ -150,6 +161,128 @@ def test_scan_equals_loop():
   found = electra.OBJECTIVE(scanned, stacked, batch, electra.KEY)
   for name, term in expected.items():
     np.testing.assert_allclose(found[name].total, term.total, rtol=2e-5)
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_the_discriminator_reads_the_table_after_its_update(scan):
+  """And tokens that were sampled before it; both parts move once."""
+  model, params = build(SCAN_LAYERS=scan)
+  batch = electra.batch_of(model)
+  rate = schedules.constant(1.0)
+  optimizer = clipped_apart(
+    rate, optimizer=adamw, parts=("generator/.*",), clip_norm=1.0
+  )
+  state = state_lib.TrainState(jnp.int32(7), params, optimizer.init(params))
+
+  @functools.partial(jax.jit, static_argnums=0)
+  def step(first, state):
+    objective = dataclasses.replace(electra.OBJECTIVE, generator_first=first)
+    return step_lib.train_step(
+      state,
+      batch,
+      electra.KEY,
+      objective=functools.partial(objective, model),
+      optimizer=optimizer,
+      looks_ahead=objective.looks_ahead,
+    )
+
+  (at_once, sums_at_once), (after, sums) = step(False, state), step(True, state)
+  flops = {
+    cost.count(functools.partial(step, first), state).matmul_flops
+    for first in (False, True)
+  }
+  assert len(flops) == 1  # Nothing goes through the generator twice.
+  for name in ("loss_sum", "correct_sum", "weight_sum"):
+    name = f"generator/{name}"
+    np.testing.assert_allclose(sums[name], sums_at_once[name], rtol=1e-5)
+
+  key = jax.random.split(jax.random.fold_in(electra.KEY, 7), 3)[0]
+  apply = functools.partial(model.apply, {"params": params})
+  logits = apply(
+    apply(batch, method="generator_hidden"),
+    places_BP=batch["encoder_predicted_places"],
+    method="generator_logits",
+  )
+  made = replaced_tokens.replaced(
+    {**batch, "encoder_real": batch["encoder_input_tokens"] != model.pad_id},
+    replaced_tokens.sampled(key, logits),
+  )
+
+  def loss(params, generator):
+    params = {"params": {**params, "generator": generator["generator"]}}
+    hidden = model.apply(params, made, method="hidden")
+    term = replaced_tokens.ReplacedTokenLoss()(
+      lambda head, places: model.apply(params, hidden, head, method="logits"),
+      made,
+    )
+    return 50.0 * term.total / term.weight, term.total
+
+  gradients, expected = jax.grad(loss, has_aux=True)(params, after.params)
+  np.testing.assert_allclose(sums["replaced/loss_sum"], expected, rtol=1e-5)
+  _, before = loss(params, params)
+  np.testing.assert_allclose(
+    sums_at_once["replaced/loss_sum"], before, rtol=1e-5
+  )
+  assert abs(before - expected) > 1e-3 * before
+  norm = jnp.maximum(1, optax.tree.norm({**gradients, "generator": {}}))
+  moments, moments_at_once = (
+    traverse_util.flatten_dict(optax.tree.get(each.opt_state, "mu"), sep="/")
+    for each in (after, at_once)
+  )
+  expected = traverse_util.flatten_dict(gradients, sep="/")
+  largest = max(np.abs(x).max() for x in expected.values())
+  for name, gradient in expected.items():
+    found = moments[name] * 10 * norm
+    if name.startswith("generator/"):  # It moves as it does at once.
+      assert not gradient.any()
+      gradient = moments_at_once[name] * 10 * norm
+    np.testing.assert_allclose(
+      found, gradient, rtol=1e-3, atol=1e-5 * largest, err_msg=name
+    )
+
+
+@pytest.mark.parametrize("sharing", ["own", "shared"])
+def test_without_the_generators_table_the_order_does_not_matter(sharing):
+  model, params = build(sharing)
+  batch = electra.batch_of(model)
+  first = dataclasses.replace(electra.OBJECTIVE, generator_first=True)
+
+  def updated(gradients):
+    return jax.tree.map(lambda x, g: x - g, params, gradients)
+
+  def gradients_of(objective):
+    return jax.jit(functools.partial(step_lib.gradients_of, objective))(
+      params, batch, electra.KEY
+    )
+
+  expected, found = (
+    gradients_of(functools.partial(objective, model, **keywords))
+    for objective, keywords in (
+      (electra.OBJECTIVE, {}),
+      (first, {"updated": updated}),
+    )
+  )
+  difference = jax.tree.map(lambda a, b: a - b, found[0], expected[0])
+  assert optax.tree.norm(difference) < 1e-6 * optax.tree.norm(expected[0])
+  for name, value in expected[1].items():
+    np.testing.assert_allclose(found[1][name], value, rtol=1e-6)
+
+
+def test_parts_of_a_batch_make_no_update_to_read():
+  model, _ = build()
+  first = dataclasses.replace(electra.OBJECTIVE, generator_first=True)
+  rate, partitioning = schedules.constant(0.1), Partitioning()
+  program = TrainProgram(
+    model, first, adamw(rate), rate, partitioning, partitioning.mesh(),
+    num_microbatches=2,
+  )  # fmt: skip
+  with pytest.raises(UserError) as caught:
+    program.check(64)
+  assert str(caught.value) == (
+    "NUM_MICROBATCHES=2, but the discriminator reads the generator after its "
+    "update by the whole batch; set it to 1, or bind "
+    "ReplacedTokens.generator_first = False"
+  )
 
 
 def test_a_difference_without_another_table_is_refused():

@@ -33,19 +33,29 @@ class PermutedEncoder(EncoderOnly):
 
   Attributes:
     query_embedder: gives the vector that the query stream begins with.
-    num_stretches: The number of stretches that a row is read in, of equal
-      length but for the last, each with the stretch before as memory, through
-      which no gradient goes; 1 is no recurrence.
+    num_stretches: The number of stretches that a row is read in, one after
+      another, of equal length but for the last; 1 is no recurrence. Each reads
+      what entered the layers for tokens before it as memory, through which no
+      gradient goes (Dai et al. 2019, section 3.2).
+    memory_length: The most tokens of memory, the last ones before a stretch;
+      None for as many as a stretch has.
   """
 
   query_embedder: nn.Module | None = None
   num_stretches: int = 1
+  memory_length: int | None = None
 
   def __post_init__(self):
     if self.num_stretches < 1:
       raise UserError(
         f"PermutedEncoder.num_stretches is {self.num_stretches}; it must be at "
         "least 1"
+      )
+    if self.memory_length is not None and self.memory_length < 1:
+      raise UserError(
+        f"PermutedEncoder.memory_length is {self.memory_length}; it must be at "
+        "least 1 token, or None; without memory bind "
+        "PermutedEncoder.num_stretches = 1"
       )
     if self.averages:
       raise UserError(
@@ -82,9 +92,10 @@ class PermutedEncoder(EncoderOnly):
     sees = _sees(batch, tokens_BL != self.pad_id)
     places_BP = batch["encoder_predicted_places"] if "query" in sees else None
     size = -(-length // self.num_stretches)
-    contents, queries_BPD, earlier = [], 0.0, None
+    memory_length = self.memory_length or size
+    contents, queries_BPD, earlier_NBMD = [], 0.0, None
     for first in range(0, length, size):
-      from_ = first if earlier is None else first - size
+      from_ = max(0, first - memory_length)
       last = min(first + size, length)
       read = slice(first, last), slice(from_, last)
       x, keywords = x_BLD[:, read[0]], {}
@@ -97,12 +108,15 @@ class PermutedEncoder(EncoderOnly):
         mask_B1LM=_with_earlier(sees, sees["content"], *read)[:, None],
         differs_BLM=sees["differs"][:, *read],
         positions=_positions(first - from_, last - first),
-        earlier_NBMD=earlier,
+        earlier_NBMD=earlier_NBMD,
         with_states=True,
         deterministic=deterministic,
         **keywords,
       )
-      earlier = jax.lax.stop_gradient(states_NBLD)
+      states_NBMD = jax.lax.stop_gradient(states_NBLD)
+      if earlier_NBMD is not None:
+        states_NBMD = jnp.concatenate([earlier_NBMD, states_NBMD], axis=2)
+      earlier_NBMD = states_NBMD[:, :, -memory_length:]
       if places_BP is not None:
         here_BP1 = _within(places_BP, read[0])[..., None]
         queries_BPD += jnp.where(here_BP1, output.query_BPD, 0)
@@ -145,7 +159,7 @@ def _sees(batch, valid_BL) -> dict[str, Any]:
 
 
 def _with_earlier(sees, mask_BLM, queries: slice, keys: slice) -> jax.Array:
-  """Whom a stretch sees, [B, L, M]: the stretch before as a whole."""
+  """Whom a stretch sees, [B, L, M]: its memory as a whole."""
   before_M = jnp.arange(keys.start, keys.stop) < queries.start
   return jnp.where(
     before_M[None, None],
@@ -186,7 +200,7 @@ def _within(places_BP, stretch: slice) -> jax.Array:
 
 
 def _positions(earlier: int, size: int) -> Positions:
-  """Those of a stretch, behind as many tokens of the one before."""
+  """Those of a stretch of `size` tokens, behind `earlier` ones of memory."""
   return Positions(
     jnp.arange(earlier, earlier + size)[None],
     jnp.arange(earlier + size)[None],

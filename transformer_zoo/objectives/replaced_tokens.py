@@ -5,7 +5,7 @@ place, and the discriminator reads the result. Both learn in one step (Clark et
 al. 2020, section 2; google-research/electra 8a46635 `run_pretraining.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import dataclasses
 import functools
 import math
@@ -39,10 +39,20 @@ class ReplacedTokens:
       is the text's counts as the text's.
     generator_loss: The loss of the generator's head, of the places that are
       predicted; its term is `generator`.
+    generator_first: Whether the discriminator reads the parameters of the
+      generator after their update of the step, as a table of embeddings of
+      which it learns the difference (`RTDTask` of microsoft/DeBERTa 4d7fe0b),
+      and not before it.
   """
 
   losses: Sequence[EncoderLoss]
   generator_loss: EncoderLoss = encoder.MaskedTokenLoss()
+  generator_first: bool = False
+
+  @property
+  def looks_ahead(self) -> bool:
+    """Whether `__call__` takes `updated` in training."""
+    return self.generator_first
 
   def check(self, model: nn.Module) -> None:
     """Raises UserError for a model without a generator or a head."""
@@ -62,6 +72,8 @@ class ReplacedTokens:
     params,
     batch: Batch,
     dropout_key: jax.Array | None = None,
+    *,
+    updated: Callable | None = None,
   ) -> dict[str, Term]:
     """The terms of one batch.
 
@@ -71,6 +83,9 @@ class ReplacedTokens:
       batch: what the converter `Encoder` lays out, with hidden tokens.
       dropout_key: The key for dropout and for the samples; None for no dropout,
         and samples that are the same in every batch.
+      updated: The function from gradients to the parameters after an update by
+        them; read if `generator_first`. If None, the discriminator reads the
+        generator as it is.
 
     Returns:
       `generator`, and a term for each of the other losses by its head.
@@ -78,7 +93,7 @@ class ReplacedTokens:
     key = jax.random.key(0) if dropout_key is None else dropout_key
     sample_key, generator_key, key = jax.random.split(key, 3)
 
-    def apply(*arguments, key, **keywords):
+    def apply(params, *arguments, key, **keywords):
       rngs = None if dropout_key is None else {"dropout": key}
       return model.apply(
         {"params": params},
@@ -88,22 +103,26 @@ class ReplacedTokens:
         **keywords,
       )
 
-    of_generator = functools.partial(apply, key=generator_key)
-    of_discriminator = functools.partial(apply, key=key)
     real_BL = batch["encoder_input_tokens"] != model.pad_id
     batch = {**batch, "encoder_real": real_BL}
-    hidden_BLD = of_generator(batch, method="generator_hidden")
 
-    places_BP = batch["encoder_predicted_places"]
-    logits_BPV = of_generator(
-      hidden_BLD,
-      self.generator_loss.head,
-      places_BP=places_BP,
-      method="generator_logits",
-    )
-    found = {
-      "generator": self.generator_loss(lambda head, places: logits_BPV, batch)
-    }
+    def generate(params):
+      of_generator = functools.partial(apply, params, key=generator_key)
+      logits_BPV = of_generator(
+        of_generator(batch, method="generator_hidden"),
+        self.generator_loss.head,
+        places_BP=batch["encoder_predicted_places"],
+        method="generator_logits",
+      )
+      term = self.generator_loss(lambda head, places: logits_BPV, batch)
+      return term, logits_BPV
+
+    if self.generator_first and updated is not None:
+      term, logits_BPV, later = _generator_step(generate, params, updated)
+      params = {**params, "generator": later["generator"]}
+    else:
+      term, logits_BPV = generate(params)
+    of_discriminator = functools.partial(apply, params, key=key)
     batch = replaced(batch, sampled(sample_key, logits_BPV))
     # Its losses may read a mask decoder's output of any place.
     anywhere = {
@@ -116,7 +135,47 @@ class ReplacedTokens:
         hidden_BLD, head, places_BP=places_BP, method="logits"
       )
 
-    return {**found, **{each.head: each(logits, batch) for each in self.losses}}
+    losses = {each.head: each(logits, batch) for each in self.losses}
+    return {"generator": term, **losses}
+
+
+def _generator_step(generate, params, updated):
+  """The generator's term, its logits, and the parameters after its update.
+
+  The gradient that makes the update is that of the term, which has it at hand:
+  nothing goes through the generator again.
+  """
+
+  def total_of(params):
+    term, logits_BPV = generate(params)
+    return term.total, (term, logits_BPV)
+
+  # Without a derivative of the gradient, which nothing reads.
+  fixed = jax.lax.stop_gradient(params)
+  gradients, (term, logits_BPV) = jax.grad(total_of, has_aux=True)(fixed)
+  factor = term.scale / term.divisor
+  later = updated(jax.tree.map(lambda g: g * factor, gradients))
+  total = _with_gradients(params, term.total, gradients)
+  return term.replace(total=total), logits_BPV, later
+
+
+@jax.custom_vjp
+def _with_gradients(params, total, gradients):
+  """The total, whose gradients of the parameters are these."""
+  del params, gradients
+  return total
+
+
+def _keep_gradients(params, total, gradients):
+  del params
+  return total, gradients
+
+
+def _scale_gradients(gradients, cotangent):
+  return jax.tree.map(lambda g: g * cotangent, gradients), None, None
+
+
+_with_gradients.defvjp(_keep_gradients, _scale_gradients)
 
 
 def sampled(key: jax.Array, logits_BPV: jax.Array) -> jax.Array:

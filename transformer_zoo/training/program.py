@@ -17,6 +17,7 @@ from jax.sharding import PartitionSpec
 import optax
 
 from transformer_zoo import tracing
+from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import compilation
 from transformer_zoo.forecast import cost as cost_lib
 from transformer_zoo.forecast.cost import Cost
@@ -135,6 +136,10 @@ class TrainProgram:
     return jax.device_put(dict(history), self._replicated)
 
   @property
+  def _looks_ahead(self) -> bool:
+    return getattr(self.objective, "looks_ahead", False)
+
+  @property
   def _replicated(self) -> NamedSharding:
     return NamedSharding(self.mesh, PartitionSpec())
 
@@ -143,11 +148,17 @@ class TrainProgram:
 
     Raises:
       UserError: they do not, with the sizes that do; nothing is, or there are
-        no such parameters.
+        no such parameters; the objective does not go with microbatches.
     """
     self.partitioning.check(self.mesh, self.boxed_params, batch_size)
     shares = partitioning_lib.batch_shares(self.mesh)
     step_lib.check_microbatches(self.num_microbatches, batch_size, shares)
+    if self._looks_ahead and self.num_microbatches > 1:
+      raise UserError(
+        f"NUM_MICROBATCHES={self.num_microbatches}, but the discriminator "
+        "reads the generator after its update by the whole batch; set it to 1, "
+        "or bind ReplacedTokens.generator_first = False"
+      )
     self.trainable.check(self.abstract_state.params)
 
   def check_memory(self, batch: Any = None) -> None:
@@ -248,6 +259,7 @@ class TrainProgram:
       optimizer=self.optimizer,
       norms=self.norms,
       trainable=self.trainable,
+      looks_ahead=self._looks_ahead,
       num_microbatches=self.num_microbatches,
       lay_out=self._like_params,
     )

@@ -7,6 +7,7 @@ alike in any part.
 """
 
 from collections.abc import Callable, Mapping
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +35,7 @@ def train_step(
   optimizer: optax.GradientTransformation,
   norms: Norms | None = None,
   trainable: Trainable = trainable_lib.ALL,
+  looks_ahead: bool = False,
   **accumulating,
 ) -> tuple[TrainState, dict[str, jax.Array]]:
   """Moves the parameters along the gradient of one batch.
@@ -46,6 +48,8 @@ def train_step(
     optimizer: makes updates of gradients.
     norms: The function of the norms to report (monitoring/norms.py).
     trainable: The parameters that are trained; no others have gradients.
+    looks_ahead: Whether the objective takes `updated`, the function from
+      gradients of all parameters to the parameters after an update by them.
     **accumulating: further arguments of `gradients_of`.
 
   Returns:
@@ -56,17 +60,25 @@ def train_step(
   dropout_key = jax.random.fold_in(key, state.step)
   trained = trainable.of(state.params)
 
+  def update(gradients):
+    gradients = trainable.without_others(gradients, state.params)
+    updates, opt_state = optimizer.update(gradients, state.opt_state, trained)
+    updates = trainable.due(updates, state.params, state.step)
+    moved = jax.tree.map(jnp.add, trained, updates)
+    return gradients, updates, trainable.put(state.params, moved), opt_state
+
+  if looks_ahead:
+    objective = functools.partial(
+      objective, updated=lambda gradients: update(trainable.of(gradients))[2]
+    )
+
   def loss_of(trained, *arguments):
     return objective(trainable.put(state.params, trained), *arguments)
 
   gradients, sums = gradients_of(
     loss_of, trained, batch, dropout_key, **accumulating
   )
-  gradients = trainable.without_others(gradients, state.params)
-  updates, opt_state = optimizer.update(gradients, state.opt_state, trained)
-  updates = trainable.due(updates, state.params, state.step)
-  moved = jax.tree.map(jnp.add, trained, updates)
-  params = trainable.put(state.params, moved)
+  gradients, updates, params, opt_state = update(gradients)
   sums = {**sums, "gradient_norm": optax.tree.norm(gradients)}
   if norms is not None:
     nothing = jax.tree.map(jnp.zeros_like, state.params)

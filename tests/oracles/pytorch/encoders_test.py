@@ -8,6 +8,7 @@ import json
 import string
 
 from flax import traverse_util
+import jax
 import numpy as np
 import pytest
 import sentencepiece
@@ -401,35 +402,70 @@ def test_spans(name, save, evaluated, tmp_path, report):
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-def test_memory_of_the_text_before(ordered, report):
-  """XLNet's second stretch, as their class reads it with their memory."""
-  model = families.build(encoders.CONFIGS["xlnet_tokens"])
-  model = model.clone(num_stretches=2)
+@pytest.mark.parametrize("memory_length", [None, 5, 13])
+def test_memory_of_the_text_before(memory_length, ordered, report):
+  """Three stretches, as their class reads them one by one with its memory.
+
+  Logits and the gradient of every parameter, no part of which goes through
+  memory; 13 tokens are more than one stretch.
+  """
+  described = {**encoders.CONFIGS["xlnet_tokens"], "clamp_len": -1}
+  model = families.build(described)
   params = families.weights(model)
-  described = family_of(encoders.CONFIGS["xlnet_tokens"]).config(model)
-  theirs = huggingface.load(described, params)
+  theirs = huggingface.load(family_of(described).config(model), params)
+  theirs.transformer.mem_len = memory_length or 9
+  model = model.clone(num_stretches=3, memory_length=memory_length)
   random = np.random.RandomState(0)
-  tokens = random.randint(4, 45, (2, 18)).astype(np.int32)
-  batch = {"encoder_input_tokens": tokens}
-  keywords = {}
+  tokens = random.randint(4, 45, (2, 26)).astype(np.int32)
+  # Their memory is of type 0, whatever it was read as.
+  types = np.repeat([[0, 1]], [22, 4], axis=1).repeat(2, axis=0)
+  batch = {"encoder_input_tokens": tokens, "encoder_token_types": types}
+  places = np.tile([0, 2, 3, 6, 9, 10, 14, 19, 20, 25], (2, 1))
   if ordered:
-    order = np.array([[0, -1, 3, 1, -1, -1, 2, -1, -1]] * 2)
-    batch["encoder_order"] = np.concatenate([order * 0 - 1, order], axis=1)
-    places = np.array([[0, 2, 3, 6]] * 2)
-    batch["encoder_predicted_places"] = places + 9
+    order = np.full((2, 26), -1)
+    for row in order:
+      row[places[0]] = random.permutation(places.shape[1])
+    batch |= {"encoder_order": order, "encoder_predicted_places": places}
     hidden = (order[:, None] >= 0) & (order[:, None] >= order[:, :, None])
-    keywords = {
-      "perm_mask": torch.tensor(hidden, dtype=torch.float32),
-      "target_mapping": torch.eye(9)[torch.tensor(places)],
-    }
-  found = model.apply({"params": params}, batch, method="all_logits")["tokens"]
-  halves = torch.tensor(tokens, dtype=torch.long).split(9, dim=1)
-  with torch.no_grad():
-    memory = theirs(halves[0], use_mems=True).mems
-    expected = theirs(halves[1], mems=memory, use_mems=True, **keywords).logits
-  found = np.asarray(found)[:, 9:]
-  if ordered:
-    found = np.take_along_axis(found, places[..., None], axis=1)
-  difference = tiny_t5.largest_difference(found, expected.numpy())
+  else:
+    places = np.tile(np.arange(26), (2, 1))
+  signs = random.standard_normal((*places.shape, 45)).astype(np.float32)
+
+  def answers(params):
+    found = model.apply({"params": params}, batch, method="all_logits")
+    found = found["tokens"][np.arange(2)[:, None], places]
+    return (found * signs).sum(), found
+
+  gradients, found = jax.grad(answers, has_aux=True)(params)
+  memory, expected = None, []
+  for here in (slice(0, 9), slice(9, 18), slice(18, 26)):
+    keywords = {"token_type_ids": torch.tensor(types[:, here])}
+    if ordered:
+      asked = places[0][(places[0] >= here.start) & (places[0] < here.stop)]
+      mapping = torch.eye(26)[asked][:, here]
+      keywords |= {
+        "perm_mask": torch.tensor(hidden[:, here, here]).float(),
+        "target_mapping": mapping.expand(2, -1, -1),
+      }
+    read = torch.tensor(tokens[:, here], dtype=torch.long)
+    made = theirs(read, mems=memory, use_mems=True, **keywords)
+    memory = made.mems
+    expected.append(made.logits)
+  expected = torch.cat(expected, dim=1)
+  (expected * torch.tensor(signs)).sum().backward()
+  if not ordered:  # The query stream's vector.
+    theirs.transformer.mask_emb.grad = torch.zeros(1, 1, 30)
+  difference = tiny_t5.largest_difference(found, expected.detach().numpy())
   report("logits", difference)
   assert difference < LOGITS_TOLERANCE
+  expected = huggingface.gradients_as_ours(theirs)
+  found = traverse_util.flatten_dict(gradients, sep="/")
+  assert found.keys() == expected.keys()
+  if not ordered:
+    assert not np.any(found.pop("query_embedder/embedding"))
+  difference = max(
+    tiny_t5.largest_difference(value, expected[name])
+    for name, value in found.items()
+  )
+  report("gradients", difference)
+  assert difference < GRADIENT_TOLERANCE

@@ -96,7 +96,7 @@ def outputs(config, model, params, batch) -> dict[str, np.ndarray]:
   return {
     "logits": logits.detach().numpy()[real],
     "loss": loss.detach().numpy(),
-    **variants.gradient_entries(_gradients_as_ours(theirs)),
+    **variants.gradient_entries(gradients_as_ours(theirs)),
   }
 
 
@@ -322,7 +322,7 @@ def _links(theirs):
   return family.links(family.settle(config, named.keys()))
 
 
-def _gradients_as_ours(theirs) -> dict[str, np.ndarray]:
+def gradients_as_ours(theirs) -> dict[str, np.ndarray]:
   """Those that `backward` has left, by the names of our parameters."""
   links = [link for link in _links(theirs) if not link.only_written]
   gradients = {
