@@ -71,7 +71,8 @@ def figures_of(name: str, script: str, *arguments: str) -> dict | None:
 
   Returns:
     `seconds` of each step or batch, and perhaps `beyond_imports_bytes`, the
-    peak of the resident memory in them less that behind the imports.
+    peak of the resident memory in them less that behind the imports, and
+    `processor_seconds`, the median of the processor's seconds.
   """
   path = pathlib.Path(__file__).with_name(script)
   done = subprocess.run(
@@ -94,7 +95,8 @@ def beside(
   """Each in turn, once a round: seconds, and ratios, above 1 if slower.
 
   Medians are of a round's steps; so are the fastest, which other work on the
-  machine disturbs least. Peaks of memory are of each round, where known.
+  machine disturbs least. Peaks of memory and the processor's seconds are of
+  each round, where known.
 
   Args:
     sides: functions that measure once, by name; the ratios are to the last.
@@ -112,6 +114,7 @@ def beside(
     ("", lambda figures: statistics.median(figures["seconds"])),
     ("_fastest", lambda figures: min(figures["seconds"])),
     ("_bytes", lambda figures: figures.get("beyond_imports_bytes")),
+    ("_processor", lambda figures: figures.get("processor_seconds")),
   ):
     for name, rounds_of in measured.items():
       found[name + suffix] = [of(figures) for figures in rounds_of]

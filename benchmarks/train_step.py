@@ -16,8 +16,9 @@ of compilation.
 
 `--peers transformers t5x` measures their training steps in the same run, in
 turn with ours (peers.py), and prints medians and fastest steps of each round,
-and the peaks of memory in these steps beyond that behind the imports; each is a
-process of its own.
+the peaks of memory in these steps beyond that behind the imports, and, of ours,
+the processor's seconds, which other work moves least; each is a process of its
+own.
 `--beside SHAPE` does the same with another shape of ours.
 `transformers` fine-tunes on the same pairs, padded to 128 tokens each.
 """
@@ -137,16 +138,17 @@ def measure(arguments) -> dict:
     start = time.perf_counter()
     compiled = run_step.lower(train_state, batches[0], key).compile()
     compile_seconds = time.perf_counter() - start
-    seconds = []
+    seconds, processor_seconds = [], []
     for i in range(arguments.warmup + arguments.steps):
       if i == arguments.warmup:
         resident.restart()
       batch = batches[i % len(batches)]
-      start = time.perf_counter()
+      start, processor = time.perf_counter(), time.process_time()
       train_state, sums = compiled(train_state, batch, key)
       jax.block_until_ready((train_state, sums))
       if i >= arguments.warmup:
         seconds.append(time.perf_counter() - start)
+        processor_seconds.append(time.process_time() - processor)
     step_peak_bytes = resident.peak_bytes()
     forward = cost.count(objective, train_state.params, batches[0])
   flops = 3 * forward.matmul_flops
@@ -161,6 +163,7 @@ def measure(arguments) -> dict:
     "device": jax.devices()[0].device_kind,
     "seconds_per_step": median,
     "fastest_seconds": min(seconds),
+    "processor_seconds": statistics.median(processor_seconds),
     "tokens_per_second": work["tokens"] / median,
     "model_flops": flops,
     "matmul_peak_flops_per_second": peak,
