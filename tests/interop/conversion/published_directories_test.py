@@ -123,7 +123,7 @@ def test_what_a_decoder_here_was_first_fed_is_said(
 
 def test_how_prompts_of_a_language_model_are_read_is_told(tmp_path):
   """T5's class, which its vocabulary has, would end them."""
-  write_run(tmp_path / "run", "llama", "llama", VOCAB_SIZE=1100)
+  write_run(tmp_path / "run", "llama", "llama", VOCAB_SIZE=1700)
   path = str(MINIATURE / "vocabulary.model")
   told = []
   for source, target, vocabulary in (
@@ -132,7 +132,7 @@ def test_how_prompts_of_a_language_model_are_read_is_told(tmp_path):
     ("again", "of_again", None),
   ):
     to = "zoo" if target == "again" else "huggingface"
-    more = {"vocabulary_size": 1101} if to == "zoo" else {}
+    more = {"vocabulary_size": 1701} if to == "zoo" else {}
     convert(
       tmp_path / source,
       tmp_path / target,
@@ -182,6 +182,6 @@ def test_notes_name_what_a_user_has(tmp_path, capsys):
   assert len(lines) == 4
   assert all(str(folder) in line for line in lines), lines
   again = tmp_path / "again"
-  convert(tmp_path / "run", again, to="zoo", vocabulary_size=1100)
+  convert(tmp_path / "run", again, to="zoo", vocabulary_size=1700)
   for line in capsys.readouterr().err.splitlines():
     assert str(tmp_path / "run") in line

@@ -196,7 +196,7 @@ def test_ids_in_use_are_not_cut(tmp_path):
     convert(tmp_path / "theirs", tmp_path / "run", vocabulary_size=500)
   assert str(error.value) == (
     f"--vocabulary_size is 500 and the vocabulary of "
-    f"'{tmp_path / 'theirs'}' has 1000 ids; none of them can be cut off"
+    f"'{tmp_path / 'theirs'}' has 1664 ids; none of them can be cut off"
   )
 
 

@@ -69,7 +69,7 @@ def test_runs_of_one_program_are_traced_once(monkeypatch):
     run("first"),
     run("other_data", "MIXTURE_OR_TASK_NAME='mini_squad'"),
     dataclasses.replace(run("started"), starts=(run("first").folder,)),
-    run("longer", "TRAIN_STEPS=7"),
+    run("longer", "TRAIN_STEPS=700"),
     run("wider", "MLP_DIM=8"),
   ]
   found = costs.jobs(runs)
