@@ -23,6 +23,7 @@ import optax
 
 from transformer_zoo.editing import edits
 from transformer_zoo.editing import interventions
+from transformer_zoo.editing import programs
 from transformer_zoo.errors import UserError
 
 # Path -> x [T, F] and d [T, D] of every token of a batch.
@@ -150,7 +151,7 @@ class Mend:
       By the shape of a matrix, as `transformed` takes them.
     """
     gathered = {}
-    compute = jax.jit(self.factors)
+    compute = programs.compiled(self.factors)
     for batch in batches:
       found = compute(params, batch)
       for shape, paths in self._shapes(params).items():
@@ -221,9 +222,8 @@ class Mend:
     notes: Mapping[str, Any] | None = None,
   ) -> list[edits.Edit]:
     """Returns the edits of a batch as files have them, one a matrix."""
-    found = jax.jit(self.transformed)(
-      editor, statistics, jax.jit(self.factors)(params, batch)
-    )
+    factors = programs.compiled(self.factors)(params, batch)
+    found = programs.compiled(self.transformed)(editor, statistics, factors)
     made = []
     for path, (x_TF, d_TD) in found.items():
       kept = np.asarray((d_TD != 0).any(1))
@@ -311,7 +311,7 @@ class Mend:
     editor = self.init(key, params, initial_rate)
     state = optimizer.init(editor)
 
-    @jax.jit
+    @programs.compiled
     def step(editor, state, params, statistics, edit, equivalent, other):
       gradients, terms = jax.grad(self.loss, has_aux=True)(
         editor, statistics, params, edit, equivalent, other
@@ -406,7 +406,7 @@ def fine_tuned(
 def _fine_tuning(model, paths, learning_rate):
   optimizer = optax.adam(learning_rate)
 
-  @jax.jit
+  @programs.compiled
   def step(params, kernels, state, batch):
     def loss(kernels):
       flat = dict(traverse_util.flatten_dict(params, sep="/"))

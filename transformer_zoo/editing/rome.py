@@ -23,6 +23,7 @@ import optax
 
 from transformer_zoo.editing import edits
 from transformer_zoo.editing import interventions
+from transformer_zoo.editing import programs
 from transformer_zoo.editing.facts import Fact
 from transformer_zoo.editing.facts import GAP
 from transformer_zoo.editing.facts import Reader
@@ -146,7 +147,7 @@ def second_moment(
   """
   path = f"{memory.layer(layer)}/mlp/wo"
 
-  @jax.jit
+  @programs.compiled
   def sums(params, batch, mask_BL):
     _, read = interventions.apply(memory.model, params, batch, inputs_of=[path])
     keys_BLF = read[path].astype(jnp.float32) * mask_BL[..., None]
@@ -196,7 +197,7 @@ def sample_prefixes(
   tokens_BL[:, 0] = start_id
   rows = memory.reader.rows(["a"] * number)
 
-  @jax.jit
+  @programs.compiled
   def next_tokens(params, tokens_BL, place, key):
     batch = {**rows.batch, "decoder_input_tokens": tokens_BL}
     logits_BLV, _ = interventions.apply(memory.model, params, batch)
@@ -351,7 +352,7 @@ def _search(model: nn.Module, path: str, settings: Settings):
     )
     return jax.nn.log_softmax(logits_BLV), read[path][rows_B, places_B]
 
-  @jax.jit
+  @programs.compiled
   def start(params, texts, kept, zero_D):
     _, values_BD = with_delta(params, *texts[:2], zero_D)
     logs_BLV, _ = with_delta(params, *kept, zero_D)
@@ -378,7 +379,7 @@ def _search(model: nn.Module, path: str, settings: Settings):
 
   optimizer = optax.adam(settings.learning_rate)
 
-  @jax.jit
+  @programs.compiled
   def step(delta_D, state, params, texts, kept, before_D, known_V):
     found, gradient_D = jax.value_and_grad(loss, has_aux=True)(
       delta_D, params, texts, kept, before_D, known_V
@@ -448,7 +449,7 @@ def _keys_and_values(memory, facts, layer) -> tuple[jax.Array, jax.Array]:
 
 @functools.cache
 def _compiled(model: nn.Module, projection: str, network: str) -> Callable:
-  @jax.jit
+  @programs.compiled
   def compute(params, batch, places_B):
     _, read = interventions.apply(
       model, params, batch, inputs_of=[projection], outputs_of=[network]

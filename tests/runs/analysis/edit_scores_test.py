@@ -10,10 +10,13 @@ from tests import tiny_models
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.editing import interventions
 from transformer_zoo.editing import mend
+from transformer_zoo.editing import programs
 from transformer_zoo.editing import scores
 from transformer_zoo.editing.facts import Fact
 from transformer_zoo.errors import UserError
+from transformer_zoo.forecast import cost
 from transformer_zoo.runs.analysis import edit_scores
+from transformer_zoo.runs.analysis import editing
 from transformer_zoo.runs.analysis.edit_scores import Edits
 from transformer_zoo.runs.analysis.edit_scores import FineTuning
 from transformer_zoo.runs.analysis.edit_scores import MendEditors
@@ -58,7 +61,8 @@ def test_scores_are_those_of_the_edited_parameters(shape):
   edits = Edits(FACTS, method, held_out=2, at_once=(1, 2))
   made = edits.scores(found)
   before = dataclasses.replace(edits, method=None).scores(found)
-  assert before["cost"]["bytes"] == 0
+  assert before["cost"]["bytes"] == before["cost"]["flops_an_edit_1"] == 0
+  assert made["cost"]["learning_flops"] == 0
   for size in ("1", "2"):
     margins = [m["scores"][size]["efficacy_margin"] for m in (before, made)]
     assert margins[0] < margins[1]
@@ -96,7 +100,17 @@ def test_editors_learn_on_other_facts_alone(shape, monkeypatch):
   asked = edit_scores.Asked(found, found.params)
   edit = MendEditors(blocks=1, rank=4, steps=8).editor(asked, FACTS[:-2], 0)
   assert seen and not any("joe" in text for text in seen)
-  params = edit(found.params, FACTS[-2:])
+  with programs.recorded_calls() as calls:
+    params = edit(found.params, FACTS[-2:])
+  # One call: a pass, the gradient of its last block, and the editors' networks.
+  (call,) = calls
+  params_, batch = call.arguments[-2:]
+  forward = cost.count(
+    lambda *arguments: interventions.apply(found.model, *arguments)[0],
+    params_,
+    batch,
+  )
+  assert 3 * forward.flops > editing.flops(calls) > forward.flops
   paths = {f"{p}/kernel" for p in mend.last_projections(found.model, 1)}
   old = traverse_util.flatten_dict(found.params, sep="/")
   new = traverse_util.flatten_dict(params, sep="/")
@@ -112,6 +126,7 @@ def test_rome_writes_into_its_layer():
   assert margins[0] > margins[1]
   leaf = found.params["decoder"]["layers_0"]["mlp"]["wo"]["kernel"]
   assert made["cost"]["bytes"] == leaf.nbytes
+  assert made["cost"]["flops_an_edit_1"] > made["cost"]["learning_flops"] > 0
 
 
 @pytest.mark.parametrize(

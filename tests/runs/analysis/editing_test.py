@@ -73,7 +73,7 @@ def test_an_edit_is_made_put_in_and_taken_out(checkpoint, zoo, tmp_path):
   assert said["parameter"] == "decoder/layers_0/mlp/wo/kernel"
   before, after = (said["log_likelihood"][k] for k in ("before", "after"))
   assert after > before + 0.3
-  assert said["cost"]["bytes"] < 20_000 and said["cost"]["model_flops"] > 0
+  assert said["cost"]["bytes"] < 20_000 and said["cost"]["flops"] > 0
   with np.load(covariance) as stored:
     assert stored["moment"].shape == (96, 96)
   edited, back = tmp_path / "edited", tmp_path / "back"

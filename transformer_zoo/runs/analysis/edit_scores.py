@@ -21,10 +21,12 @@ import numpy as np
 
 from transformer_zoo.editing import facts as facts_lib
 from transformer_zoo.editing import mend
+from transformer_zoo.editing import programs
 from transformer_zoo.editing import rome
 from transformer_zoo.editing import scores
 from transformer_zoo.editing.facts import Fact
 from transformer_zoo.errors import UserError
+from transformer_zoo.runs.analysis import editing
 from transformer_zoo.runs.analysis import probing
 from transformer_zoo.runs.loading import opened
 
@@ -208,7 +210,7 @@ class MendEditors:
       accumulate=4,
       initial_rate=1e-3,
     )
-    apply = jax.jit(editors.apply)
+    apply = programs.compiled(editors.apply)
 
     def edit(params, some):
       batch = asked.batch([(fact.question, fact.target) for fact in some])
@@ -260,9 +262,9 @@ class Edits:
     Returns:
       `scores`, by the number of facts that are edited together: those of
       `editing.scores`, and `others_kept` and `others_spared`, percentages of
-      other subjects; and `cost`: the seconds that an edit took and those that
-      its editor took to learn, the bytes of the changed parameters, and
-      `known`, the percentage of facts that the checkpoint answers rightly.
+      other subjects; and `cost`: the seconds and FLOPs that an edit took and
+      those that its editor took to learn, the bytes of the changed parameters,
+      and `known`, the percentage of facts that the checkpoint answers rightly.
     """
     asked = Asked(found, jax.device_get(found.params))
     texts = [fact.question for fact in self.facts]
@@ -274,20 +276,24 @@ class Edits:
     )
     begun = time.monotonic()
     editor = _no_edit
-    if self.method is not None:
-      editor = self.method.editor(asked, learned, self.seed)
+    with programs.recorded_calls() as calls:
+      if self.method is not None:
+        editor = self.method.editor(asked, learned, self.seed)
     cost = {
       "known": 100 * float(known.mean()),
       "learning_seconds": round(time.monotonic() - begun, 1),
+      "learning_flops": editing.flops(calls),
     }
     made = {}
     for size in self.at_once:
       groups = [edited[i : i + size] for i in range(0, len(edited), size)]
-      each, seconds, changed = [], 0.0, asked.params
+      each, seconds, flops, changed = [], 0.0, 0, asked.params
       for group in groups:
         begun = time.monotonic()
-        changed = jax.block_until_ready(editor(asked.params, group))
+        with programs.recorded_calls() as calls:
+          changed = jax.block_until_ready(editor(asked.params, group))
         seconds += time.monotonic() - begun
+        flops += editing.flops(calls)
         after = dataclasses.replace(asked, params=changed)
         each += [
           scores.score(after, fact) | self._elsewhere(after, fact)
@@ -295,6 +301,7 @@ class Edits:
         ]
       made[str(size)] = scores.mean(each)
       cost[f"seconds_an_edit_{size}"] = round(seconds / len(edited), 3)
+      cost[f"flops_an_edit_{size}"] = flops // len(edited)
     cost["bytes"] = sum(
       np.asarray(new).nbytes
       for new, old in zip(

@@ -1,11 +1,10 @@
 """Edits of checkpoints: opened, edited, traced and written."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import dataclasses
 import os
 import pathlib
 import time
-from typing import Any
 
 from flax import traverse_util
 import jax
@@ -13,9 +12,11 @@ import numpy as np
 
 from transformer_zoo.editing import edits
 from transformer_zoo.editing import facts
+from transformer_zoo.editing import programs
 from transformer_zoo.editing import rome
 from transformer_zoo.editing.facts import Fact
 from transformer_zoo.errors import UserError
+from transformer_zoo.forecast import cost
 from transformer_zoo.interop.conversion import convert
 from transformer_zoo.interop.conversion import sources
 from transformer_zoo.interop.conversion import target as conversion_target
@@ -108,14 +109,17 @@ def make(
     seed: That of the prefixes.
   """
   started = time.monotonic()
-  before = rome.sample_prefixes(memory, jax.random.key(seed), number=prefixes)
-  made = rome.edit(memory, fact, settings, moment_FF=moment_FF, prefixes=before)
-  cost = {
+  with programs.recorded_calls() as calls:
+    before = rome.sample_prefixes(memory, jax.random.key(seed), number=prefixes)
+    made = rome.edit(
+      memory, fact, settings, moment_FF=moment_FF, prefixes=before
+    )
+  spent = {
     "seconds": round(time.monotonic() - started, 2),
-    "model_flops": _flops(memory, fact, settings, before),
+    "flops": flops(calls),
     "bytes": made.left_FR.nbytes + made.right_RD.nbytes + len(made.rounding),
   }
-  return dataclasses.replace(made, notes={**made.notes, "cost": cost})
+  return dataclasses.replace(made, notes={**made.notes, "cost": spent})
 
 
 def write(
@@ -153,13 +157,14 @@ def write(
   return edit
 
 
-def _flops(memory, fact, settings, prefixes) -> int:
-  """Products of the passes: 2 a weight and token, thrice with a gradient."""
-  rows = memory.reader.of_facts(
-    [(p + fact.prompt, fact.subject, fact.target) for p in prefixes]
+def flops(calls: Mapping[programs.Call, int]) -> int:
+  """Returns the FLOPs of recorded calls; what numpy computes is not among them.
+
+  Args:
+    calls: The calls of compiled programs and how often each was made
+      (`programs.recorded_calls`).
+  """
+  return sum(
+    count * cost.count(call.function, *call.arguments).flops
+    for call, count in calls.items()
   )
-  weights: Any = jax.tree.leaves(memory.params["decoder"])
-  size = sum(leaf.size for leaf in weights if leaf.ndim == 2)
-  tokens = rows.weights_BL.size + rows.weights_BL.shape[1]
-  passes = settings.steps + 2 * (settings.steps - 1) + 1
-  return int(2 * size * tokens * passes)
