@@ -68,6 +68,30 @@ def test_a_loop_of_slices_a_product_a_kernel_and_updates():
   }
 
 
+# Fetched whole and in slices, and written back.
+MOVED = """
+HloModule jit__step, is_scheduled=true
+
+ENTRY %main (a.1: f32[8,64]) -> f32[8,64] {
+  %a.1 = f32[8,64]{1,0:T(8,128)} parameter(0)
+  %start.1 = (f32[8,64]{1,0:T(8,128)S(1)}, f32[8,64]{1,0:T(8,128)}, u32[]{:S(2)}) copy-start(%a.1)
+  %done.1 = f32[8,64]{1,0:T(8,128)S(1)} copy-done(%start.1)
+  %start.2 = ((f32[8,64]{1,0:T(8,128)}), f32[2,64]{1,0:T(8,128)S(1)}, s32[]{:S(2)}) slice-start(%a.1), slice={[0:2], [0:64]}
+  %done.2 = f32[2,64]{1,0:T(8,128)S(1)} slice-done(%start.2)
+  %start.3 = (f32[8,64]{1,0:T(8,128)}, f32[8,64]{1,0:T(8,128)S(1)}, u32[]{:S(2)}) copy-start(%done.1)
+  ROOT %done.3 = f32[8,64]{1,0:T(8,128)} copy-done(%start.3)
+}
+"""  # noqa: E501
+
+
+def test_what_moves_between_memories_counts_in_either_direction_once():
+  whole = 8 * 64 * 4
+  assert set(traffic.totals(MOVED)) == {
+    Total("other", "copies", 2, 2 * whole),
+    Total("other", "slice", 1, whole // 4),
+  }
+
+
 def test_a_program_of_this_machine_is_read():
   """At least its arguments and results, for each turn of the loop."""
 

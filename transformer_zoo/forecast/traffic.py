@@ -113,10 +113,12 @@ def _bytes_of(module: Module, instruction: Instruction) -> int:
     return 0
   types = [module.by_name[name].type for name in instruction.operands]
   if opcode in ("copy-start", "slice-start"):
-    # The result holds the operand, what is made of it, and what is waited for.
-    made = "".join(_ARRAY.findall(instruction.type)[1][:2])
-    read = _size(made) if _size(types[0]) else 0
-    return read + _size("".join(_ARRAY.findall(instruction.type)[1]))
+    # The result holds the copy, or the operand and its slice; the operand, or
+    # nothing; and what is waited for.
+    place = 0 if opcode == "copy-start" else 1
+    made = _ARRAY.findall(instruction.type)[place]
+    read = _size("".join(made[:2])) if _size(types[0]) else 0
+    return read + _size("".join(made))
   if opcode.endswith("-start"):
     return 2 * sum(map(_size, types))
   if opcode != "fusion":
