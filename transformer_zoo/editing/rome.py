@@ -44,7 +44,8 @@ class Settings:
       28 in GPT-J.
     steps: The number of evaluations of the loss; one fewer of Adam's steps.
     learning_rate: That of Adam.
-    kl_factor: The factor of the divergence of what follows "{} is a".
+    kl_factor: The factor of the divergence of what follows the subject itself
+      in "{} is a", which a causal model does not see the rest of.
     weight_decay: The factor of |delta| / |v|^2.
     clamp: The largest |delta| / |v|.
     least_loss: A loss below which the search ends.
