@@ -17,8 +17,8 @@ FEW_STEPS = {
     "\"MIXTURE_OR_TASK_NAME='mini_cola'\", 'TRAIN_STEPS=2', 'BATCH_SIZE=8', "
     "'EMBED_DIM=32', 'NUM_ENCODER_LAYERS=1', 'NUM_DECODER_LAYERS=1', "
   ),
-  '"TRAIN_STEPS=60"': (
-    "'TRAIN_STEPS=2', 'BATCH_SIZE=8', 'EMBED_DIM=32', "
+  '"TRAIN_STEPS=100"': (
+    "'TRAIN_STEPS=2', 'WARMUP_STEPS=1', 'BATCH_SIZE=8', 'EMBED_DIM=32', "
     "'train.evaluation_max_examples=8', "
     "'NUM_ENCODER_LAYERS=1', 'NUM_DECODER_LAYERS=1'"
   ),

@@ -215,7 +215,7 @@ def test_a_directory_is_fine_tuned_and_written(tmp_path, capsys):
   theirs, run, export = (tmp_path / n for n in ("theirs", "run", "export"))
   config = {
     **encoders.CONFIGS["bert_masked"],
-    "vocab_size": 1000,
+    "vocab_size": 1664,
     "max_position_embeddings": 128,
     "hidden_act": "gelu",
   }
@@ -228,7 +228,7 @@ def test_a_directory_is_fine_tuned_and_written(tmp_path, capsys):
     "HEAD_DIM": 6,
     "NUM_ENCODER_LAYERS": 3,
     "MAX_POSITIONS": 128,
-    "VOCAB_SIZE": 1000,
+    "VOCAB_SIZE": 1664,
     "TokenTypeEmbed.num_types": 3,
     "LayerNorm.epsilon": 1e-3,
     "NUM_CLASSES": 3,

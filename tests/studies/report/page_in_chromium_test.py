@@ -197,7 +197,7 @@ def test_the_index_leads_to_a_study_and_back(show, viewport):
   page.locator("thead button", has_text="state").click()
   assert page.locator("th[aria-sort=descending]").count() == 1
   link = page.locator("tbody th a")
-  assert link.inner_text() == "tiny, two"
+  assert link.inner_text() == "tiny, two (version 1)"
   link.click()
   sync_api.expect(page).to_have_title("tiny")
   page.get_by_text("All studies").click()
