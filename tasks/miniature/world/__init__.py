@@ -1,4 +1,4 @@
-"""The miniature world: what there is, what is true of it, how it is told.
+"""The miniature world: its words, its facts and its grammar.
 
 `lexicon` and `events` are the words, causes and effects; `world` draws facts
 and the parts of the splits from a seed; `grammar` makes phrases. Begin with
