@@ -1,4 +1,4 @@
-"""What a checkpoint costs: stall of training, seconds until it is whole, files.
+"""The cost of a checkpoint: stall of training, seconds until complete, files.
 
 Three parts, each in a line of JSON:
 

@@ -1,4 +1,4 @@
-"""What benchmarks/input.py measures beside ours: SentencePiece and SeqIO."""
+"""Peers of benchmarks/input.py: SentencePiece and SeqIO."""
 
 import functools
 import os

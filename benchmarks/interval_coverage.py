@@ -1,4 +1,4 @@
-"""How often intervals of a study hold the true difference, by simulation.
+"""Coverage of a study's intervals for true differences, by simulation.
 
 Two rows that are equally good answer the same examples with S seeds each; an
 example is answered right by chance, which depends on the example, on the row,

@@ -1,4 +1,4 @@
-"""What partitioning, processes and saving cost: `python benchmarks/scaling.py`.
+"""Cost of partitioning, processes, saving: `python benchmarks/scaling.py`.
 
 overhead: one training step on one device, as a run compiles it (mesh, rules,
   shardings), beside the same step by plain `jax.jit`, in turn. Goal: under 1 %.

@@ -1,4 +1,4 @@
-"""What watching costs: `python benchmarks/watching.py --shape tiny`.
+"""The cost of watching: `python benchmarks/watching.py --shape tiny`.
 
 Runs the same training step in turn with nothing watched but the norm of all
 gradients, with norms by group, by layer, and with NaN and spikes skipped, so

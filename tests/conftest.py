@@ -1,4 +1,4 @@
-"""How every test runs: 8 simulated devices, strict shapes, no downloads."""
+"""The setup of every test: 8 simulated devices, strict shapes, no downloads."""
 
 import gc
 import os

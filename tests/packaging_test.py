@@ -1,4 +1,4 @@
-"""What an installed package holds: every module, gin file and vocabulary."""
+"""Contents of an installed package: every module, gin file and vocabulary."""
 
 import os
 import pathlib

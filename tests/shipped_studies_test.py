@@ -1,4 +1,4 @@
-"""What the README of each study says of it."""
+"""Agreement of each study's README with the study."""
 
 import dataclasses
 import pathlib

@@ -1,4 +1,4 @@
-"""What GPT is asked without fine-tuning (Radford et al. 2018, section 5).
+"""GPT's tasks without fine-tuning (Radford et al. 2018, section 5).
 
     zoo evaluate --checkpoint RUN --all_checkpoints --mixture zero_shot_gpt
 

@@ -1,4 +1,4 @@
-"""Where each architecture drops, in order, and what shares a draw."""
+"""Dropout sites of each architecture, in order, and their shared draws."""
 
 from flax import linen as nn
 import jax

@@ -1,4 +1,4 @@
-"""What a model promises, seen by gradients and by moving its tokens."""
+"""Properties of models, tested by gradients and by moving tokens."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""What the subcommands print."""
+"""Output of the subcommands."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What libraries log while they load is not the user's to read."""
+"""Log lines of libraries while they load do not reach the user."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What holds for every shipped objective that works on chunks of tokens."""
+"""Properties of every shipped objective that works on chunks of tokens."""
 
 import csv
 import json

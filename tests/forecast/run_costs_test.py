@@ -1,4 +1,4 @@
-"""What runs will cost, from their configurations alone."""
+"""Costs of runs, from their configurations alone."""
 
 import functools
 

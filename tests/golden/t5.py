@@ -1,4 +1,4 @@
-"""What the recorded T5 goldens were computed on, and where they lie."""
+"""The inputs and the places of the recorded T5 goldens."""
 
 import pathlib
 import zlib

@@ -1,4 +1,4 @@
-"""What the shipped suites fine-tune on, one task at a time."""
+"""Mixtures of the shipped suites for fine-tuning, one task at a time."""
 
 import pytest
 

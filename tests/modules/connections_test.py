@@ -1,4 +1,4 @@
-"""Where normalization and dropout stand around the sublayers."""
+"""Places of normalization and dropout around the sublayers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is refused, in one sentence, before anything is compiled."""
+"""Refusals in one sentence, before anything is compiled."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What is trained has gradients and moments, and moves; nothing else does."""
+"""Trained parameters alone have gradients and moments, and move."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""What an evaluation reports beside the scores of its tasks."""
+"""Figures that an evaluation reports beside the scores of its tasks."""
 
 import types
 

@@ -1,4 +1,4 @@
-"""What a journal's predictions depend on."""
+"""Fingerprints of a journal's predictions."""
 
 import types
 

@@ -1,4 +1,4 @@
-"""What is told of examples before anything is computed."""
+"""Errors and warnings about examples before anything is computed."""
 
 import types
 

@@ -1,4 +1,4 @@
-"""What runs tell of their input before they start."""
+"""Lines that runs log about their input before they start."""
 
 import dataclasses
 import types

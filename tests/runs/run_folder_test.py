@@ -1,4 +1,4 @@
-"""Who may go on in a run folder, with which configuration and data."""
+"""Rules for resuming in a run folder: configuration, data, owner."""
 
 import multiprocessing
 import os

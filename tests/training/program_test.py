@@ -1,4 +1,4 @@
-"""What the compiler makes of a step: buffers, collectives, precision."""
+"""The compiled step: buffers, collectives, precision."""
 
 import re
 

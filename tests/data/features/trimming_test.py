@@ -1,4 +1,4 @@
-"""How long examples are cut, by themselves and in the loader."""
+"""Lengths to which examples are cut, by themselves and in the loader."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""Which metrics get decoded texts, which likelihoods, which are refused."""
+"""Metrics of decoded texts, of likelihoods, and those refused."""
 
 import functools
 

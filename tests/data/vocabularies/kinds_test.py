@@ -1,4 +1,4 @@
-"""What holds for vocabularies of every kind."""
+"""Properties of vocabularies of every kind."""
 
 import concurrent.futures
 import multiprocessing

@@ -1,4 +1,4 @@
-"""What a user asks of a Llama, cut as `LlamaTokenizer` cuts it."""
+"""Prompts for a Llama, cut as `LlamaTokenizer` cuts them."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What counts as no possible answer, of the answer functions as they are."""
+"""Impossible answers, by the answer functions as they are."""
 
 import functools
 

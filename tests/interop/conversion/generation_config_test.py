@@ -1,4 +1,4 @@
-"""What a run's `DecodingOptions` are in a generation_config.json."""
+"""A run's `DecodingOptions` in a generation_config.json."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What published config.json's say, of models and of much else."""
+"""Attributes of published config.json files, of models and of other things."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""What T5X asks of a module, asked without T5X (beside it: tests/oracles)."""
+"""T5X's demands of a module, made without T5X (with it: tests/oracles)."""
 
 import functools
 

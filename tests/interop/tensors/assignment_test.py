@@ -1,4 +1,4 @@
-"""Which tensor goes where; what does not fit is told completely."""
+"""Assignment of tensors; the error lists all that do not fit."""
 
 import numpy as np
 import pytest

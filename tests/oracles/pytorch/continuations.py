@@ -1,4 +1,4 @@
-"""What GPT2LMHeadModel and LlamaForCausalLM make of prompts.
+"""Continuations of prompts by GPT2LMHeadModel and LlamaForCausalLM.
 
 Prompts are padded at their beginning, with a mask; `generate` makes positions
 of the mask.

@@ -1,4 +1,4 @@
-"""What the t5 package makes of rows and choices, in a process of its own.
+"""Rank classification by the t5 package, in a process of its own.
 
 `python -m tests.oracles.t5.t5_rank_classification` reads {'rows', 'inputs',
 'choices', 'mode', 'weight'} from its standard input and writes the examples,

@@ -1,4 +1,4 @@
-"""What a task makes of the rows of a data set, one line for each example.
+"""Examples of a task from the rows of a data set, one line for each.
 
 Two processes write these lines with their own tasks: the tests with ours,
 `t5_package` with those of the t5 package. A request that both understand is

@@ -1,4 +1,4 @@
-"""Which examples a command line means, and what it is told of bad ones."""
+"""Examples named on a command line, and errors about bad ones."""
 
 import io
 import os

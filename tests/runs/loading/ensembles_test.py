@@ -1,4 +1,4 @@
-"""Which checkpoints answer together, and by which models."""
+"""Checkpoints that answer together, and their models."""
 
 import pathlib
 import types

@@ -1,4 +1,4 @@
-"""What tells the data of a run apart from other data of its name."""
+"""Marks that tell the data of a run apart from other data of its name."""
 
 import dataclasses
 import types

@@ -1,4 +1,4 @@
-"""Which runs a study consists of, in which order, and which are the same."""
+"""Runs of a study, their order, and those that are shared."""
 
 import dataclasses
 import pathlib

@@ -1,4 +1,4 @@
-"""What is concluded from whole studies with predictions in their folders."""
+"""Conclusions from whole studies with predictions in their folders."""
 
 import csv
 import dataclasses

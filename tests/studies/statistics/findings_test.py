@@ -1,4 +1,4 @@
-"""What a publication tells apart, against cells of T5's table 6."""
+"""Differences that a publication shows, against cells of T5's table 6."""
 
 import numpy as np
 import pytest

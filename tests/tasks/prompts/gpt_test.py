@@ -1,4 +1,4 @@
-"""What language models are asked: heuristics, pairs, TL;DR, demonstrations."""
+"""Prompts for language models: heuristics, pairs, TL;DR, demonstrations."""
 
 import seqio
 import tensorflow as tf

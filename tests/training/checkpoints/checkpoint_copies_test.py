@@ -1,4 +1,4 @@
-"""What training waits for when it saves: a copy, and nothing else."""
+"""Training waits for a copy when it saves, and for nothing else."""
 
 import jax
 import jax.numpy as jnp

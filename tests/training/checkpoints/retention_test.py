@@ -1,4 +1,4 @@
-"""Which checkpoints stay, and which is the best."""
+"""Retention of checkpoints, and the choice of the best."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a run has cost, over all of its processes."""
+"""The cost of a run so far, over all of its processes."""
 
 import json
 

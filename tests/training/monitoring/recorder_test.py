@@ -1,4 +1,4 @@
-"""What a run records: bytes, resumption, TensorBoard, progress, environment."""
+"""Records of a run: bytes, resumption, TensorBoard, progress, environment."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What is measured of a run: windows, speed, traces, norms, texts."""
+"""Measurements of a run: windows, speed, traces, norms, texts."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What a run tells of its mesh and its memory, and when."""
+"""The report of a run's mesh and memory, and its time."""
 
 import functools
 

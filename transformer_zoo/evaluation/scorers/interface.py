@@ -1,4 +1,4 @@
-"""What an evaluator asks of a scorer."""
+"""The interface of scorers, as an evaluator uses them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol

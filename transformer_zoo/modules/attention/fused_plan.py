@@ -1,4 +1,4 @@
-"""What the kernels for TPUs and those for GPUs have in common.
+"""The common plan of the kernels for TPUs and for GPUs.
 
 Letters beside those of `axes`: X is all heads side by side, R a range of
 distances.

@@ -1,4 +1,4 @@
-"""What `infer` reads off a model instead of its answers."""
+"""Readings that `infer` takes of a model instead of answers."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
