@@ -98,7 +98,7 @@ def _devices(mesh_axes: str | tuple[str, ...] | None) -> int:
 def _spec(
   shape: Sequence[int], logical: Sequence[str | None]
 ) -> jax.sharding.PartitionSpec:
-  """Where the rules in force lay an array, as far as its sizes divide."""
+  """Returns an array's layout by the rules in force, where sizes divide."""
   parts = []
   for size, axis, mesh_axes in zip(
     shape, logical, nn.logical_to_mesh_axes(logical), strict=True

@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 
 
 class Effect(enum.IntEnum):
-  """What a setting affects, the weakest effect first.
+  """The effect of a setting, the weakest first.
 
   Attributes:
     PLACE: where a run reads and writes, with how many processes, and who

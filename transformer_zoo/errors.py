@@ -17,7 +17,7 @@ class UserError(ValueError):
 
 
 def sentence(error: BaseException) -> str:
-  """What an error says, without what gin appends where it calls a function."""
+  """Returns the text of an error, without what gin appends to it."""
   return str(error).partition("\n  In call to configurable")[0]
 
 

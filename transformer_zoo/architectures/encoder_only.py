@@ -115,7 +115,7 @@ class EncoderOnly(nn.Module):
     return self.encoded(x_BLD, batch, deterministic=deterministic)
 
   def embedded(self, batch: Mapping[str, jax.Array]) -> jax.Array:
-    """What the layers read, before dropout, as `Stack.embedded`, [B, L, E]."""
+    """Returns the input of the layers before dropout, [B, L, E]."""
     tokens_BL = batch["encoder_input_tokens"]
     positions_1L = batch.get("encoder_positions")
     if positions_1L is None:

@@ -161,5 +161,5 @@ def share_of(whole: int, share: float) -> int:
 
 @gin.register(module="generator_discriminator")
 def whole_parts(whole: int, size: int) -> int:
-  """How many parts of a size a width has, at least 1."""
+  """Returns the number of parts of a size in a width, at least 1."""
   return max(1, whole // size)

@@ -134,7 +134,7 @@ class PermutedEncoder(EncoderOnly):
 
 
 def _sees(batch, valid_BL) -> dict[str, Any]:
-  """Who sees whom, [B, L, L]: contents, queries, and who is of another segment.
+  """Returns masks [B, L, L]: of contents, of queries, of pairs of two segments.
 
   A predicted token is seen by those after it in the order of prediction; the
   others, whose number is -1, are seen by all and see no predicted one.

@@ -214,7 +214,7 @@ class UnifiedEncoder(EncoderOnly):
 
 
 def _rows(decoding, next_, rows: int) -> jax.Array:
-  """Which slots tokens and masks read, [B, 1, 2 W, M]."""
+  """Returns the mask of slots that tokens and masks read, [B, 1, 2 W, M]."""
   parts = [each.mask_B1WM for each in (decoding, next_)]
   return jnp.concatenate(
     [jnp.broadcast_to(part, (rows, *part.shape[1:])) for part in parts], axis=2

@@ -82,7 +82,7 @@ def undisputed(claims: Iterable[Claim], length: int) -> Iterator[bytes]:
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class DuplicateSpans:
-  """Which spans may not occur twice.
+  """The spans that may not occur twice.
 
   The paper discards all but one of any three-sentence span; the code that made
   C4 (`c4_utils.remove_duplicate_text`) all but one of any line: length 1 and

@@ -16,7 +16,7 @@ _WARC = b"WARC/"
 
 
 def refuse(sentence: str) -> None:
-  """What is done with bad input where it is not skipped: raises UserError."""
+  """Raises UserError, the handling of bad input that is not skipped."""
   raise UserError(
     f"{sentence}; correct it, or pass over what is bad with --skip_bad_rows."
   )

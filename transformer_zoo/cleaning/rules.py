@@ -152,7 +152,7 @@ def _pattern(words: Sequence[str]) -> re.Pattern[str]:
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class Rules:
-  """What is kept of a page.
+  """The rules by which lines of a page are kept.
 
   Attributes:
     min_words_per_line: shorter lines are dropped.

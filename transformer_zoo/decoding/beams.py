@@ -55,7 +55,7 @@ class Hypotheses:
 
 @struct.dataclass
 class Beams:
-  """Where a search stands.
+  """The state of a search.
 
   Attributes:
     position: int32 scalar.
@@ -207,7 +207,7 @@ def _finish(beams, candidates, ends_BC, penalty, options) -> Hypotheses:
 
 
 def _penalty(length: jax.Array, options: DecodingOptions) -> jax.Array:
-  """What the log-likelihood of that many tokens, EOS counted, is divided by."""
+  """Returns the divisor of the log-likelihood of some tokens, EOS counted."""
   length = jnp.asarray(length, jnp.float32)
   if options.beam_rules == "t5x":
     length = (5.0 + length) / 6.0

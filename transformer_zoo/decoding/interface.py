@@ -39,7 +39,7 @@ class Step(Protocol):
 
 @struct.dataclass
 class Outputs:
-  """What a search has found, best first.
+  """The outputs of a search, best first.
 
   Attributes:
     tokens: int32 ids [B, N, L], EOS included where it came, then padding.

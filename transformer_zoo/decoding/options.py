@@ -167,7 +167,7 @@ class DecodingOptions:
     return (eos_id, *(i for i in self.end_ids if i != eos_id))
 
   def before_end(self, ids: Sequence[int]) -> Sequence[int]:
-    """What an output has before the first of its `end_ids`: its text."""
+    """Returns the ids of an output before the first of its `end_ids`."""
     places = (n for n, i in enumerate(ids) if i in self.end_ids)
     return ids[: next(places, len(ids))]
 

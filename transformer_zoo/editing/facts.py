@@ -137,7 +137,7 @@ class Rows:
 
 @dataclasses.dataclass(frozen=True)
 class Reader:
-  """How a model reads a text that it continues.
+  """The ids by which a model reads a text that it continues.
 
   Attributes:
     vocabulary: The vocabulary.

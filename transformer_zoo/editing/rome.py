@@ -222,7 +222,7 @@ def sample_prefixes(
 def keys(
   memory: Memory, facts: Sequence[tuple[str, str]], layer: int
 ) -> np.ndarray:
-  """What enters the projection at the last tokens of subjects, [B, F].
+  """Returns the projection's inputs at the last tokens of subjects, [B, F].
 
   Args:
     memory: The model.

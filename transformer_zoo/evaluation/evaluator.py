@@ -34,7 +34,7 @@ OF_TOKENS = manifest.Scoring(
 
 @dataclasses.dataclass(frozen=True)
 class TaskResult:
-  """What a model does on one split of a task.
+  """The results of a model on one split of a task.
 
   Attributes:
     loss: teacher-forced negative log-likelihood per target token, in nats.
@@ -279,7 +279,7 @@ def scored_example(
   ids: Mapping[str, np.ndarray],
   task: manifest.PreparedTask,
 ) -> dict[str, Any]:
-  """What post-processing gets of an example, as from SeqIO."""
+  """Returns the example that post-processing gets, as from SeqIO."""
   made = dict(text)
   for feature, some in ids.items():
     # A task over ready-made ids has no texts.

@@ -148,7 +148,7 @@ def missing(written: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _label(form: Format, prediction: Any) -> tuple[str | int, bool]:
-  """What the server gets for an answer, and whether it was one."""
+  """Returns the label submitted for an answer, and whether it was valid."""
   if isinstance(prediction, Mapping):  # MultiRC's and ReCoRD's have a group
     prediction = prediction["value"]
   if form.labels is not None:

@@ -18,7 +18,7 @@ _BLEU = "transformer_zoo.evaluation.metrics.text_overlap:bleu"
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-  """What a task's metrics compare.
+  """The targets and predictions that a task's metrics compare.
 
   Attributes:
     targets: one per example.

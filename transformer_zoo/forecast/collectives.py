@@ -131,7 +131,7 @@ def channel(instruction: Instruction) -> int | None:
 
 
 def trip_count(module: Module, loop: Instruction) -> int | None:
-  """How often a `while` runs; None if data decides.
+  """Returns the number of iterations of a `while`; None if data decides.
 
   By the compiler's note if there is one, else by the condition, if that
   compares a counter, which the body moves on by a constant, with a constant.
@@ -197,7 +197,7 @@ def _source(module: Module, name: str) -> Instruction:
 
 
 def _element(module: Module, name: str, index: int) -> Instruction:
-  """What stands at an index of a tuple."""
+  """Returns the instruction at an index of a tuple."""
   whole = _source(module, name)
   if whole.opcode != "tuple":
     return whole
@@ -217,7 +217,7 @@ def _tuple_index(instruction: Instruction) -> int | None:
 
 
 def _increment(module: Module, instruction: Instruction) -> int | None:
-  """What an addition adds to a loop's counter."""
+  """Returns the constant that an addition adds to a loop's counter."""
   if instruction.opcode != "add":
     return None
   numbers = [_constant(_source(module, name)) for name in instruction.operands]

@@ -46,7 +46,7 @@ _NOTHING = ("token", "opaque")
 
 @dataclasses.dataclass(frozen=True)
 class Total:
-  """What the operations of a part and kind move in one run.
+  """The bytes that operations of a part and kind move in one run.
 
   Attributes:
     part: The part of the model or step, a name of `PARTS`, "other".

@@ -57,7 +57,7 @@ def _differences(path: str, a: Any, b: Any) -> Iterator[tuple[str, str]]:
 
 
 def _fields(module: nn.Module) -> Mapping[str, Any]:
-  """What a module computes by; what is left out stands for its default."""
+  """Returns the fields that a module computes by; others have defaults."""
   found = {
     field.name: getattr(module, field.name)
     for field in dataclasses.fields(module)
@@ -73,7 +73,7 @@ def _same_length(a: Any, b: Any) -> bool:
 
 
 def _identity(value: Any) -> Any:
-  """What is equal where two values mean the same; gin wraps functions anew."""
+  """Returns a value equal for equal meaning; gin wraps functions anew."""
   if isinstance(value, functools.partial):
     arguments = map(repr, (value.args, sorted(value.keywords.items())))
     return (_identity(value.func), *arguments)

@@ -21,7 +21,7 @@ from transformer_zoo.modules.positions import Positions
 
 @struct.dataclass
 class Streams:
-  """What goes from layer to layer.
+  """The state that goes from layer to layer.
 
   Attributes:
     content_BLD: The content stream.

@@ -108,7 +108,7 @@ def example_sums(
   hidden: str = "hidden",
   logits: str = "logits",
 ) -> dict[str, jax.Array]:
-  """What the head of masked tokens makes of each row, without dropout.
+  """Returns the masked-token head's results for each row, without dropout.
 
   Args:
     model: an `EncoderOnly`.

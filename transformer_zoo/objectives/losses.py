@@ -14,7 +14,7 @@ from transformer_zoo.errors import UserError
 
 
 class TokenLosses(NamedTuple):
-  """What the loss makes of each target, float32 [B, L] each.
+  """The parts of the loss of each target, float32 [B, L] each.
 
   Attributes:
     nll_BL: negative log-likelihood, without what follows.
@@ -111,7 +111,7 @@ def token_losses(
 def smoothing_cost(
   logits_BLV: jax.Array, targets_BL: jax.Array, label_smoothing: float
 ) -> jax.Array:
-  """What label smoothing adds to the negative log-likelihood of each target.
+  """Returns the cost that label smoothing adds to each target's.
 
   Cross-entropy with a distribution that gives the target 1 - label_smoothing
   and all others the rest in equal shares, less the entropy of that

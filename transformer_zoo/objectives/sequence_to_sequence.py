@@ -80,7 +80,7 @@ def check(model: nn.Module) -> None:
 def example_sums(
   model: nn.Module, params, batch: Batch
 ) -> dict[str, jax.Array]:
-  """What the model makes of each example's targets, without dropout.
+  """Returns a model's likelihoods of examples' targets, without dropout.
 
   Args:
     model: an encoder-decoder or a decoder-only model.

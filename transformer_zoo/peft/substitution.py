@@ -245,7 +245,7 @@ def _joined(parent: str, field: str) -> str:
 
 
 def _fields(part: nn.Module) -> dict[str, Any]:
-  """What a part was made of, Linen's own fields left out."""
+  """Returns the fields of a part, without Linen's own."""
   return {
     field.name: getattr(part, field.name)
     for field in dataclasses.fields(part)

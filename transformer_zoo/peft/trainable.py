@@ -87,7 +87,7 @@ _NEVER = np.iinfo(np.int32).max
 @gin.register
 @dataclasses.dataclass(frozen=True)
 class Trainable:
-  """What of a model is trained; the rest has no gradients and no moments.
+  """The trained part of a model; the rest has no gradients and no moments.
 
   Names are those of every layer by itself, `encoder/layers_3/mlp/wi/kernel`,
   also where layers are scanned. A stack of which some layers are trained has
@@ -136,7 +136,7 @@ class Trainable:
     return traverse_util.unflatten_dict(flat, sep="/")
 
   def count(self, params: Params) -> int:
-    """How many numbers in the parameters are trained."""
+    """Returns the number of trained parameters."""
     flat = traverse_util.flatten_dict(params, sep="/")
     return sum(
       flat[key].size // len(names) * sum(map(self._is_trained, names))

@@ -153,7 +153,7 @@ def gradients_of(
 
 
 def _ratios_of_weights(objective, params, batch, key, shapes) -> dict:
-  """What multiplies each term where all are divided by the first's weight."""
+  """Returns each term's factor where all are divided by the first's weight."""
   first, *others = shapes
   ratios = {first: shapes[first].scale}
   if others:

@@ -55,7 +55,7 @@ class Sentences:
 
   @property
   def num_documents(self) -> int:
-    """How many documents there are."""
+    """The number of documents."""
     return len(self.first_sentences) - 1
 
   def starts(self, sentences: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ _FRAME = 2  # [CLS] and the last [SEP]
 
 
 class _Packed:
-  """What both packings have in common."""
+  """The common part of both packings."""
 
   layout = "encoder"
   unit = "sentence"

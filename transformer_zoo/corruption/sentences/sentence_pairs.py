@@ -34,7 +34,7 @@ from transformer_zoo.errors import UserError
 
 
 class _Pairs:
-  """What the objectives of sentence pairs have in common."""
+  """The common part of the objectives of sentence pairs."""
 
   layout = "encoder"
   unit = "sentence"

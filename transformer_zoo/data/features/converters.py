@@ -35,7 +35,7 @@ Shape = tuple[int, ...]
 
 
 class RowPlaces:
-  """Where the tokens of a batch of examples stand in its rows.
+  """The places of the tokens of a batch of examples in its rows.
 
   Attributes:
     positions: The position of each token in its example, int64 [tokens].

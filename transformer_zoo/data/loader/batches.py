@@ -122,7 +122,7 @@ class Batches:
     )
 
   def origin(self, step: int, *, counted: bool = True) -> dict[str, Any]:
-    """Where the rows of a batch come from, of all processes together.
+    """Returns the origin of a batch's rows, of all processes together.
 
     Args:
       step: the number of the batch, from 0.
@@ -162,7 +162,7 @@ class Batches:
 
   @property
   def batching(self) -> Batching:
-    """How the examples become batches."""
+    """The settings by which examples become batches."""
     return self._batching
 
   @property

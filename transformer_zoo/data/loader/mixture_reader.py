@@ -22,7 +22,7 @@ _TASK_SHIFT = 48
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-  """What decides the examples of a run, apart from lengths.
+  """The settings that decide a run's examples, apart from lengths.
 
   Attributes:
     mixture: prepared tasks and rates.

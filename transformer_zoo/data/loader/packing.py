@@ -76,7 +76,7 @@ def _no_places() -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Used:
-  """Which places of a mixture some batches consist of.
+  """The places of a mixture that some batches consist of.
 
   Attributes:
     first: The first place of a range, all of which are used.

@@ -35,7 +35,7 @@ class TokenizeSentences:
 
   @property
   def __name__(self) -> str:
-    """What SeqIO writes in its messages about this step."""
+    """The name of this step in SeqIO's messages."""
     return f"tokenize_sentences_{self.language}"
 
   def __call__(

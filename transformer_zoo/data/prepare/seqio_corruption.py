@@ -51,7 +51,7 @@ class CorruptionStep:
 
   @property
   def __name__(self) -> str:
-    """What SeqIO writes in its messages about this step."""
+    """The name of this step in SeqIO's messages."""
     return f"corrupt_{type(self.corruption).__name__}"
 
   def __call__(

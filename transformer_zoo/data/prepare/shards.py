@@ -135,7 +135,7 @@ class Skipped:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-  """Which shard of a split.
+  """A shard of a split, by its number.
 
   Attributes:
     split: name of the split.

@@ -60,7 +60,7 @@ def divide_steps(
 
 @dataclasses.dataclass(frozen=True)
 class TextSteps:
-  """What the steps of a task of unlabelled text do.
+  """The steps of a task of unlabelled text, as settings.
 
   Attributes:
     key: the feature of the source that is the text.

@@ -17,7 +17,7 @@ _TELL_SECONDS = 5.0
 
 
 class Board:
-  """What the processes tell each other: who does which job, how far it is."""
+  """The processes' shared state: each job's worker and progress."""
 
   def __init__(self, count: int, processes: int, context: Any):
     self.count = count
@@ -65,7 +65,7 @@ class Board:
 
   @property
   def shares(self) -> list[float]:
-    """How much of each job is done, from 0 to 1."""
+    """The share of each job that is done, from 0 to 1."""
     return list(self._shares)
 
   @property
@@ -144,7 +144,7 @@ def _work_here(
 def _serve(
   work: Callable[[int, Board], None], board: Board, errors: Any
 ) -> None:
-  """What a process does."""
+  """Does jobs from the board until none is left; the body of a process."""
   signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this one
   gc.freeze()  # or each collection would copy the pages that came along
   board.enter()

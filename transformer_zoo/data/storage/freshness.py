@@ -99,7 +99,7 @@ def load(
 
 
 def _surroundings() -> dict:
-  """What the definitions of tasks depend on besides known files."""
+  """Returns all that task definitions depend on besides known files."""
   values = {
     name: value
     for name, value in sorted(os.environ.items())

@@ -178,7 +178,7 @@ class PreparedTask:
 
   @property
   def token_dtype(self) -> str:
-    """How the ids of a 'tokens' task are stored: two bytes where that holds."""
+    """The stored type of a 'tokens' task's ids: two bytes if all ids fit."""
     return "<u2" if self.vocabulary.size <= 1 << 16 else "<i4"
 
   def split(self, name: str) -> SplitInfo:

@@ -103,7 +103,7 @@ def tokenizer_config(folder: str) -> dict[str, Any]:
 
 
 def stated_pieces(folder: str) -> dict[str, str]:
-  """What the files beside a vocabulary call its special pieces.
+  """Returns the special pieces as the files beside a vocabulary name them.
 
   Args:
     folder: A Hugging Face directory; other folders state nothing.
@@ -200,7 +200,7 @@ def is_xlm_robertas(model: str) -> bool:
 
 
 def stated_extra_ids(model: str) -> int | None:
-  """How many sentinels the files beside a SentencePiece model add to it.
+  """Returns the number of sentinels that a model's neighbouring files add.
 
   None where they do not say, or where they say T5's number, which a model with
   sentinels of its own does not get.

@@ -22,7 +22,7 @@ _SPECIAL = {"unk": "<unk>", "bos": "<s>", "eos": "</s>"}
 
 
 def prepend_scheme(folder: str) -> str | None:
-  """Where the class in a folder puts a space before a text.
+  """Returns the rule by which a folder's tokenizer puts a space before a text.
 
   Args:
     folder: A Hugging Face directory.

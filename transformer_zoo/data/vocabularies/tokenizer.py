@@ -115,7 +115,7 @@ _load_lock = threading.Lock()
 
 
 class Tokenizer(Protocol):
-  """What every kind of vocabulary gives; `Vocabulary` tells what it means."""
+  """The interface of every kind of vocabulary; `Vocabulary` documents it."""
 
   size: int
   extra_ids: int

@@ -58,7 +58,7 @@ class Vocabulary:
 
   @property
   def extra_ids(self) -> int:
-    """How many sentinels follow the pieces of the file."""
+    """The number of sentinels that follow the pieces of the file."""
     given = self._settings[0]
     return self._tokenizer.extra_ids if given is None else given
 

@@ -116,7 +116,7 @@ def syntax() -> Iterator[Triple]:
 
 
 def coreference() -> Iterator[Triple]:
-  """Who a pronoun means, which the sense of a sentence decides."""
+  """Yields pronouns whose person the sense of the sentence decides."""
   reasons = {
     "thanked": ("had helped", "was grateful"),
     "paid": ("had worked", "was honest"),
@@ -136,7 +136,7 @@ def coreference() -> Iterator[Triple]:
 
 
 def lexical() -> Iterator[Triple]:
-  """What kind of thing a word names, and its opposite."""
+  """Yields questions for a word's class, and for its opposite."""
   names = list(_CLASSES)
   for name, members in _CLASSES.items():
     for member in members:

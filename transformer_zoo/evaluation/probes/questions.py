@@ -40,7 +40,7 @@ class Question(NamedTuple):
 
   @property
   def sides(self) -> tuple[str, str]:
-    """What stands before the gap and after it, without spaces around."""
+    """The texts before and after the gap, without spaces around."""
     before, _, after = self.text.partition(GAP)
     return before.rstrip(), after.lstrip()
 

@@ -48,7 +48,7 @@ class TextScorer:
     return outputs
 
   def _read(self, batch) -> dict[str, np.ndarray]:
-    """What `generate` gets; rows without an example end at once."""
+    """Returns arguments of `generate`; rows without an example end at once."""
     numbers_B, limits_B = np.zeros((2, len(batch.inputs)), np.int32)
     lengths = [len(ids.get("targets", ())) for ids in batch.ids]
     numbers_B[: len(lengths)] = batch.places

@@ -30,7 +30,7 @@ KeyValue = tuple[jax.Array, jax.Array]
 
 @struct.dataclass
 class Decoding:
-  """Where decoding stands.
+  """The state of decoding.
 
   Attributes:
     position: The number of tokens that every output has, int32 scalar; None
@@ -72,7 +72,7 @@ class Decoding:
 
   @property
   def mask_B1WM(self) -> jax.Array:
-    """Which slots each output reads: [B or 1, 1, W, P + length * W]."""
+    """The mask of slots of each output: [B or 1, 1, W, P + length * W]."""
     written_L = jnp.arange(self.length) <= self.position
     outputs_W = jnp.arange(self.width)
     ancestors_BWL = self.ancestors_BWL

@@ -145,7 +145,7 @@ def whole_groups(
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-  """What a kernel must know to tell whether it can serve.
+  """The properties of an attention by which kernels decide if they serve.
 
   Attributes:
     shape: B, H, L, M of the scores.
@@ -167,7 +167,7 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True)
 class KernelChoice(abc.ABC):
-  """What `Attention.kernel` binds: a kernel, or a rule that chooses one."""
+  """The type of `Attention.kernel`: a kernel, or a rule that chooses one."""
 
   @abc.abstractmethod
   def choose(self, problem: Problem) -> tuple["Kernel", str]:

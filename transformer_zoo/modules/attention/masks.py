@@ -33,7 +33,7 @@ class Mask:
 
   @property
   def description(self) -> dict[str, jax.Array]:
-    """What decides the mask, by name."""
+    """The arrays that decide the mask, by name."""
     names = "query_ids_BL", "key_ids_BM", "first_BL", "last_BL"
     fields = {name: getattr(self, name) for name in names}
     return {name: x for name, x in fields.items() if x is not None}

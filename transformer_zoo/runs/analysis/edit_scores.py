@@ -61,7 +61,7 @@ class Asked:
 
   @property
   def reader(self) -> "Asked":
-    """What lays texts out: this."""
+    """The object that lays texts out: this one."""
     return self
 
   def rows(self, texts: Sequence[str], targets: Sequence[str]) -> _Rows:
@@ -312,7 +312,7 @@ class Edits:
     return {"scores": made, "cost": cost}
 
   def _elsewhere(self, after: Asked, fact: Fact) -> dict[str, float]:
-    """What other subjects answer to the same question after an edit."""
+    """Returns scores of what others answer to the question of an edit."""
     others = [
       other
       for other in self.facts

@@ -189,7 +189,7 @@ def _ladder_section(found: Sequence[Ladder]) -> list[str]:
 
 
 def _ladder_values(found: Sequence[Ladder]) -> dict[str, object]:
-  """What the page shows of the ladders, empty without any."""
+  """Returns the values of the page's ladders, empty without any."""
   if not found:
     return {}
   return {

@@ -149,7 +149,7 @@ class Stopwatch:
     self._flops += flops
 
   def lap(self) -> dict[str, float]:
-    """What was measured since the last lap, by name; the next one begins."""
+    """Returns the measurements since the last lap, and begins the next."""
     now = self._clock()
     apart = sum(self._spent.get(name, 0.0) for name in _NOT_STEPS)
     seconds = max(now - self._started - apart, 1e-9)

@@ -27,7 +27,7 @@ _METRICS = {
 
 @dataclasses.dataclass
 class Window:
-  """What the seed decides of some steps; a resumed run goes on adding.
+  """Sums over steps that the seed decides; a resumed run goes on adding.
 
   Attributes:
     sums: The sums by name, scalars or arrays.

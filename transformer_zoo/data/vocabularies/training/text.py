@@ -22,7 +22,7 @@ _MOST_HELD_OUT = 10_000
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-  """What a vocabulary is learned from and measured on.
+  """The text that a vocabulary is learned from and measured on.
 
   Attributes:
     lines: The lines to learn from.

@@ -42,7 +42,7 @@ _ROLES = {
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-  """What a vocabulary is to be.
+  """The settings of a vocabulary to be learned.
 
   Attributes:
     kind: one of `KINDS`; 'unigram' and 'bpe' are SentencePiece models.
