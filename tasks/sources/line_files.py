@@ -1,4 +1,4 @@
-"""Files of lines as SeqIO sources: read strictly, bad rows told or skipped.
+"""Files of lines as SeqIO sources: read strictly, bad rows reported or skipped.
 
 A row that cannot be used as it is (see the sources that are built on this) ends
 the reading with an error that names file, line and field. With the environment

@@ -75,7 +75,7 @@ def _processor() -> str:
 
 
 def reason_not_to_ask() -> str:
-  """Why malloc should not be told to ask for huge pages; empty if it should."""
+  """Returns why malloc may not ask for huge pages; empty if it may."""
   given = os.environ.get(_TUNABLES, "")
   if _TUNABLE in given:
     return f"{_TUNABLES}={given}"

@@ -70,8 +70,8 @@ class Compiled:
   Attributes:
     text: HLO of one device; empty if refused.
     memory: None if refused.
-    needed: bytes that were refused, and None otherwise or if it is not told.
-    available: bytes that a device has for programs; None if it is not told.
+    needed: bytes that were refused, and None otherwise or if unknown.
+    available: bytes that a device has for programs; None if unknown.
     trace_seconds: The seconds from the call until the compiler has the program.
     compile_seconds: The seconds that the compiler took.
     processor_seconds: The processor seconds of both, on all cores; they vary

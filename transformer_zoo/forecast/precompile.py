@@ -28,7 +28,7 @@ class Forecast:
     batch: rows and tokens, padding included (decoding: at most so many made).
     compiled: memory and times.
     available: bytes of a device for programs, or None.
-    missing: bytes that a device lacks, 0 if it fits, None if it is not told.
+    missing: bytes that a device lacks, 0 if it fits, None if unknown.
     cost: The cost on all devices together.
     model_flops: The FLOPs that utilisation counts.
     collectives: The collectives of one device, in one step.

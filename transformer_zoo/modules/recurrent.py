@@ -20,7 +20,7 @@ class BiLstm(nn.Module):
 
   The tagger over a frozen BERT has two layers of 768 (Devlin et al. 2019,
   section 5.3). Places whose vector is 0 are padding behind the text; packed
-  texts are not told apart.
+  texts are not distinguished.
 
   Attributes:
     features: The width of each direction.

@@ -143,7 +143,7 @@ class Vocabulary:
     found = files.recognise(self.path)
     checksum = files.checksum(found)
     lower_case = self._settings[1]
-    if found.kind == "wordpiece":  # the case may be told by another file
+    if found.kind == "wordpiece":  # another file may decide the case
       lower_case = self.lower_case
     if lower_case:
       checksum = hashlib.sha256(f"{checksum} lower".encode()).hexdigest()
