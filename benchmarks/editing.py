@@ -5,7 +5,10 @@ word, each fact in five wordings, and among them sentences of which nothing is
 to be learned, so that the covariance of keys has full rank without a ridge.
 Facts are made false one at a time by each of the settings that are named, as
 LAYER,RIDGE,KL,DECAY,PREFIXES,CLAMP,RATE,STEPS with PREFIXES of `none`,
-`sampled` from the model, or `fill`, sentences of which nothing is learned.
+`sampled` from the model, or `fill`, sentences of which nothing is learned. A
+ninth says what is kept beyond the paper of the three other facts about the
+person: `asked`, the prompts that are scored, `reworded`, the same in other
+words, or `one`, the first of the three in other words.
 `zoo ablate editing` compares methods on a smaller world.
 
     python benchmarks/editing.py --folder runs/rome 0,0,0.0625,0.5,fill,4,0.5,20
@@ -87,6 +90,13 @@ OTHERS = (
   "{b} gave the {t} to {a}",
   "{a} is a friend of {b}",
 )
+# The number of a person's other facts that an edit keeps, and their wordings.
+KEPT = {
+  "": (0, ()),
+  "asked": (3, (0,)),
+  "reworded": (3, (1, 2, 3, 4)),
+  "one": (1, (1, 2, 3, 4)),
+}
 SHOWN = (
   *("efficacy", "efficacy_answered", "paraphrase", "paraphrase_answered"),
   *("neighbourhood_answered", "essence", "essence_answered"),
@@ -169,9 +179,16 @@ class World:
       and other.subject != statement.subject
     ]
 
-  def fact(self, statement: Statement) -> Fact:
-    """The edit that makes a fact false."""
+  def fact(self, statement: Statement, kept: str = "") -> Fact:
+    """The edit that makes a fact false; `kept` is a key of `KEPT`."""
     prompt, *others = RELATIONS[statement.relation]
+    number, wordings = KEPT[kept]
+    stays = [
+      known
+      for known in self.facts
+      if known.subject == statement.subject
+      and known.relation != statement.relation
+    ]
     return Fact(
       prompt=prompt,
       subject=statement.subject,
@@ -183,11 +200,11 @@ class World:
         for other in self.others_like(statement)
         if other.target == statement.target
       ),
-      essence=tuple(
-        (known.question(), known.target)
-        for known in self.facts
-        if known.subject == statement.subject
-        and known.relation != statement.relation
+      essence=tuple((known.question(), known.target) for known in stays),
+      kept=tuple(
+        known.question(wording)
+        for known in stays[:number]
+        for wording in wordings
       ),
     )
 
@@ -297,7 +314,9 @@ class Trial:
     return self._moments[layer]
 
   def scores(self, words: str) -> dict[str, float]:
-    layer, ridge, kl, decay, prefixes, clamp, rate, steps = words.split(",")
+    layer, ridge, kl, decay, prefixes, clamp, rate, steps, *kept = words.split(
+      ","
+    )
     settings = rome.Settings(
       int(layer),
       steps=int(steps),
@@ -308,7 +327,8 @@ class Trial:
       ridge=float(ridge),
     )
     found = []
-    for statement, fact in zip(self._statements, self.facts, strict=True):
+    for statement in self._statements:
+      fact = self._world.fact(statement, *kept)
       edit = rome.edit(
         self._memory,
         fact,

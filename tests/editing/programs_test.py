@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo.editing import programs
-from transformer_zoo.runs.analysis import editing
+from transformer_zoo.runs.analysis import costs
 
 
 def test_flops_of_calls():
@@ -16,7 +16,7 @@ def test_flops_of_calls():
     product(jnp.ones((4, 3)), jnp.ones((3, 5)))
   product(jnp.ones((4, 3)), jnp.ones((3, 5)))  # After: nothing is recorded.
   assert sorted(calls.values()) == [1, 3]
-  assert editing.flops(calls) == 3 * 2 * 2 * 3 * 5 + 2 * 4 * 3 * 5
+  assert costs.flops(calls) == 3 * 2 * 2 * 3 * 5 + 2 * 4 * 3 * 5
 
 
 def test_numbers_and_keys_are_arguments_too():
@@ -26,4 +26,4 @@ def test_numbers_and_keys_are_arguments_too():
   with programs.recorded_calls() as calls:
     values = draw(jax.random.key(0), 2.0)
   assert values.shape == (4,)
-  assert editing.flops(calls) > 0
+  assert costs.flops(calls) > 0

@@ -1,5 +1,7 @@
 """ROME's algebra, its refusals, and the files of edits."""
 
+import dataclasses
+
 from flax import linen as nn
 import jax
 import numpy as np
@@ -91,6 +93,29 @@ def test_prefixes_are_texts_of_the_model():
   )
 
 
+def test_what_follows_kept_texts_stays():
+  """More with a larger factor; without such texts the factor is of nothing."""
+  memory = memory_of("gpt_2")
+  texts = ["anna fox likes to play the", "anna fox loved the"]
+  kept = dataclasses.replace(FACT, kept=tuple(texts))
+  batch = memory.reader.rows(texts)
+
+  def following(params):
+    logits, _ = interventions.apply(memory.model, params, batch.batch)
+    return jax.nn.log_softmax(logits[np.arange(2), batch.last_B])
+
+  def disturbed(fact, factor):
+    settings = dataclasses.replace(SETTINGS, kept_factor=factor)
+    edit = rome.edit(memory, fact, settings)
+    before, after = map(following, (memory.params, edit.apply(memory.params)))
+    return float((np.exp(before) * (before - after)).sum(-1).mean())
+
+  published = disturbed(FACT, 0.0)
+  assert disturbed(FACT, 8.0) == published
+  assert disturbed(kept, 0.0) == pytest.approx(published, rel=1e-4)
+  assert disturbed(kept, 8.0) < disturbed(kept, 1.0) < published
+
+
 @pytest.mark.parametrize("scan", [False, True])
 def test_an_edit_comes_off_bit_for_bit(tmp_path, scan):
   memory = memory_of("gpt_2")
@@ -157,6 +182,11 @@ def test_large_weights_come_off_too():
       lambda: Fact("lives in", "anna fox", "rome"),
       "the prompt 'lives in' has no place for the subject 'anna fox'; write it "
       "once as {}",
+    ),
+    (
+      lambda: Fact("{} lives in", "anna fox", "rome", kept=("eva plays",)),
+      "the subject 'anna fox' stands nowhere in the prompt 'eva plays'; name "
+      "words that stand there once, or write {} in their place",
     ),
     (
       lambda: Fact("{} lives in", "anna fox", " "),

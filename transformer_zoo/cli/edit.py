@@ -2,16 +2,17 @@
 
 PROMPT names the subject, which --subject says. With --target an edit is made
 and written to --edit, a small .npz; --text is what the covariance of keys is
-taken from, without which it is the identity. --apply and --remove write to
---output a checkpoint with that edit, or again without it, bit for bit. --trace
-writes FILE.svg and FILE.npz: how much of the answer each state of each token
-gives back when the subject is disturbed. JSON goes to standard output.
+taken from, without which it is the identity; --keep names a text about the
+subject, once or more, of which the answer is to stay. --apply and --remove
+write to --output a checkpoint with that edit, or again without it, bit for bit.
+--trace writes FILE.svg and FILE.npz: how much of the answer each state of each
+token gives back when the subject is disturbed. JSON goes to standard output.
 """
 
 import argparse
+import dataclasses
 import json
 import pathlib
-import time
 
 from transformer_zoo.errors import UserError
 
@@ -32,6 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   )
   parser.add_argument("--subject", help="the words of PROMPT it is about")
   parser.add_argument("--target", help="the answer that the model is to give")
+  parser.add_argument(
+    "--keep",
+    action="append",
+    default=[],
+    metavar="TEXT",
+    help="a text with the subject after which the model is to go on as before",
+  )
   parser.add_argument(
     "--layer", type=int, metavar="N", help="the layer to edit, from 0 on"
   )
@@ -132,6 +140,7 @@ def _made(arguments, memory) -> dict:
   from transformer_zoo.runs.analysis import editing
 
   fact = facts.of_words(arguments.prompt, arguments.subject, arguments.target)
+  fact = dataclasses.replace(fact, kept=tuple(arguments.keep))
   settings = rome.Settings(
     arguments.layer, steps=arguments.steps, ridge=arguments.ridge
   )
@@ -160,19 +169,22 @@ def _made(arguments, memory) -> dict:
 def _traced(arguments, memory) -> dict:
   from transformer_zoo.editing import facts
   from transformer_zoo.editing import tracing
+  from transformer_zoo.runs.analysis import costs
 
   fact = facts.of_words(arguments.prompt, arguments.subject, "x")
-  started = time.monotonic()
-  found = tracing.trace(
-    memory, fact, tracing.noise_level(memory, [fact]), kind=arguments.restore
-  )
-  found.plot(f"{arguments.trace}.svg")
-  found.save(f"{arguments.trace}.npz")
+  with costs.measured() as spent:
+    found = tracing.trace(
+      memory, fact, tracing.noise_level(memory, [fact]), kind=arguments.restore
+    )
+  files = [pathlib.Path(f"{arguments.trace}.{end}") for end in ("svg", "npz")]
+  found.plot(files[0])
+  found.save(files[1])
+  spent["bytes"] = sum(file.stat().st_size for file in files)
   return {
     "answer": found.answer,
     "clean": found.clean,
     "disturbed": found.disturbed,
     "largest": found.table()[:5],
-    "seconds": round(time.monotonic() - started, 2),
     "passes": found.effects_LN.size + 1,
+    "cost": spent,
   }

@@ -29,6 +29,8 @@ class Fact:
     neighbours: Whole prompts of other subjects, whose object is the true one.
     essence: Whole prompts about the subject that other facts answer, with their
       answers; they are to stay.
+    kept: Whole prompts about the subject of which ROME is to keep what the
+      model says after them, beyond the published algorithm.
   """
 
   prompt: str
@@ -38,6 +40,7 @@ class Fact:
   paraphrases: tuple[str, ...] = ()
   neighbours: tuple[str, ...] = ()
   essence: tuple[tuple[str, str], ...] = ()
+  kept: tuple[str, ...] = ()
 
   def __post_init__(self):
     for name in _REQUIRED:
@@ -51,11 +54,21 @@ class Fact:
         f"the prompt {self.prompt!r} has no place for the subject "
         f"{self.subject!r}; write it once as {GAP}"
       )
+    for text in self.kept:
+      self.with_gap(text)
 
   @property
   def question(self) -> str:
     """The prompt with its subject."""
     return self.prompt.replace(GAP, self.subject)
+
+  def with_gap(self, text: str) -> str:
+    """Returns a text with `{}` in the place of the subject.
+
+    Raises:
+      UserError: The subject does not stand in it exactly once.
+    """
+    return _with_gap(text, self.subject)
 
 
 def of_words(prompt: str, subject: str, target: str) -> Fact:
@@ -65,15 +78,19 @@ def of_words(prompt: str, subject: str, target: str) -> Fact:
     UserError: The subject does not stand in the prompt exactly once.
   """
   if GAP not in prompt and subject:
-    count = prompt.count(subject)
-    if count != 1:
-      found = f"{count} times" if count else "nowhere"
-      raise UserError(
-        f"the subject {subject!r} stands {found} in the prompt {prompt!r}; "
-        f"name words that stand there once, or write {GAP} in their place"
-      )
-    prompt = prompt.replace(subject, GAP)
+    prompt = _with_gap(prompt, subject)
   return Fact(prompt, subject, target)
+
+
+def _with_gap(text: str, subject: str) -> str:
+  count = text.count(subject)
+  if count != 1:
+    found = f"{count} times" if count else "nowhere"
+    raise UserError(
+      f"the subject {subject!r} stands {found} in the prompt {text!r}; "
+      f"name words that stand there once, or write {GAP} in their place"
+    )
+  return text.replace(subject, GAP)
 
 
 def read(path: str) -> list[Fact]:
@@ -104,7 +121,7 @@ def read(path: str) -> list[Fact]:
       )
     lists = {
       name: tuple(map(_as_tuple, content[name]))
-      for name in ("paraphrases", "neighbours", "essence")
+      for name in ("paraphrases", "neighbours", "essence", "kept")
       if name in content
     }
     facts.append(Fact(**{**content, **lists}))

@@ -46,6 +46,8 @@ class Settings:
     learning_rate: That of Adam.
     kl_factor: The factor of the divergence of what follows the subject itself
       in "{} is a", which a causal model does not see the rest of.
+    kept_factor: The factor of the mean divergence of what follows the texts of
+      `Fact.kept`; a fact without any is edited as published.
     weight_decay: The factor of |delta| / |v|^2.
     clamp: The largest |delta| / |v|.
     least_loss: A loss below which the search ends.
@@ -57,13 +59,15 @@ class Settings:
   steps: int = 20
   learning_rate: float = 0.5
   kl_factor: float = 0.0625
+  kept_factor: float = 1.0
   weight_decay: float = 0.5
   clamp: float = 4.0
   least_loss: float = 0.05
   ridge: float = 0.0
 
   def __post_init__(self):
-    least = {"steps": 1, "layer": 0, "ridge": 0, "kl_factor": 0}
+    least = {"steps": 1, "layer": 0, "ridge": 0}
+    least |= {"kl_factor": 0, "kept_factor": 0}
     for name, smallest in least.items():
       if getattr(self, name) < smallest:
         raise UserError(
@@ -268,7 +272,7 @@ class Value:
   Attributes:
     before_D: The value at the subject of the first prompt.
     delta_D: What is added to it.
-    losses: The loss, its first part and the divergence at each step.
+    losses: The loss and its terms at each step.
   """
 
   before_D: np.ndarray
@@ -286,7 +290,8 @@ def value(
 
   The loss is the mean over prefixes of the target's mean negative
   log-likelihood, and `kl_factor` times the divergence of what follows the
-  subject in "{} is a" from what did, and `weight_decay` |delta| / |v|^2.
+  subject in "{} is a" from what did, and `weight_decay` |delta| / |v|^2. Texts
+  of `fact.kept` add `kept_factor` times their mean divergence.
 
   Args:
     memory: The model.
@@ -297,32 +302,46 @@ def value(
   path = f"{memory.layer(settings.layer)}/mlp"
   prompts = [(p + fact.prompt, fact.subject, fact.target) for p in prefixes]
   rows = memory.reader.of_facts(prompts)
-  width = rows.weights_BL.shape[1]
   last = memory.model.decoder.stack.num_layers - 1
   if settings.layer == last and (rows.places_B < rows.last_B).all():
     raise UserError(
       f"layer {last} is the last, so that nothing after the subject "
       f"{fact.subject!r} reads what it says there; choose an earlier layer"
     )
-  essence = memory.reader.of_facts([(_ESSENCE, fact.subject, "")], width=width)
-
   texts = (rows.batch, rows.places_B, rows.weights_BL)
-  kept = (essence.batch, essence.places_B)
+  kept = _kept(memory.reader, fact, settings)
   start, step, optimizer = _search(memory.model, path, settings)
   width_D = edits.kernel_of(memory.params, f"{path}/wo/kernel").shape[1]
   delta_D = jnp.zeros(width_D, jnp.float32)
-  before_D, known_V = start(memory.params, texts, kept, delta_D)
+  before_D, known_BV = start(memory.params, texts, kept, delta_D)
   state = optimizer.init(delta_D)
   losses = []
   for number in range(settings.steps):
     (total, terms), *changed = step(
-      delta_D, state, memory.params, texts, kept, before_D, known_V
+      delta_D, state, memory.params, texts, kept, before_D, known_BV
     )
     losses.append({"loss": float(total), **jax.tree.map(float, terms)})
     if float(total) < settings.least_loss or number == settings.steps - 1:
       break
     delta_D, state = changed
   return Value(np.asarray(before_D), np.asarray(delta_D), losses)
+
+
+def _kept(reader: Reader, fact: Fact, settings: Settings) -> tuple:
+  """Lays out the texts after which what follows is to stay.
+
+  Returns:
+    The batch of the essence and of `fact.kept`, and of each text the places of
+    the subject and of what is read, and the factor of its divergence.
+  """
+  prompts = [_ESSENCE, *map(fact.with_gap, fact.kept)]
+  rows = reader.of_facts([(prompt, fact.subject, "") for prompt in prompts])
+  read_B = rows.last_B.copy()
+  read_B[0] = rows.places_B[0]
+  factors_B = np.full(len(prompts), settings.kept_factor, np.float32)
+  factors_B /= max(1, len(fact.kept))
+  factors_B[0] = settings.kl_factor
+  return rows.batch, rows.places_B, read_B, factors_B
 
 
 @functools.cache
@@ -335,7 +354,7 @@ def _search(model: nn.Module, path: str, settings: Settings):
     settings: The constants.
 
   Returns:
-    The function that computes v and what follows the essence, the function
+    The function that computes v and what follows the kept texts, the function
     that makes a step of Adam, and Adam.
   """
 
@@ -356,22 +375,26 @@ def _search(model: nn.Module, path: str, settings: Settings):
   @programs.compiled
   def start(params, texts, kept, zero_D):
     _, values_BD = with_delta(params, *texts[:2], zero_D)
-    logs_BLV, _ = with_delta(params, *kept, zero_D)
-    return values_BD[0].astype(jnp.float32), logs_BLV[0, kept[1][0]]
+    known_BV = following(params, kept, zero_D)
+    return values_BD[0].astype(jnp.float32), known_BV
 
-  def loss(delta_D, params, texts, kept, before_D, known_V):
+  def following(params, kept, delta_D):
+    batch, places_B, read_B, _ = kept
+    logs_BLV, _ = with_delta(params, batch, places_B, delta_D)
+    return logs_BLV[jnp.arange(len(read_B)), read_B]
+
+  def loss(delta_D, params, texts, kept, before_D, known_BV):
     batch, places_B, weights_BL = texts
     logs_BLV, _ = with_delta(params, batch, places_B, delta_D)
     logs_BL = jnp.take_along_axis(
       logs_BLV, batch["decoder_target_tokens"][..., None], axis=-1
     )[..., 0]
     nll_B = -(logs_BL * weights_BL).sum(1) / weights_BL.sum(1)
-    logs_BLV, _ = with_delta(params, *kept, delta_D)
-    now_V = logs_BLV[0, kept[1][0]]
-    divergence = jnp.sum(jnp.exp(known_V) * (known_V - now_V))
+    now_BV = following(params, kept, delta_D)
+    divergence_B = jnp.sum(jnp.exp(known_BV) * (known_BV - now_BV), axis=-1)
     terms = {
       "target": nll_B.mean(),
-      "divergence": settings.kl_factor * divergence,
+      "divergence": jnp.sum(kept[3] * divergence_B),
       "decay": settings.weight_decay
       * _norm(delta_D)
       / jnp.sum(jnp.square(before_D)),
@@ -381,9 +404,9 @@ def _search(model: nn.Module, path: str, settings: Settings):
   optimizer = optax.adam(settings.learning_rate)
 
   @programs.compiled
-  def step(delta_D, state, params, texts, kept, before_D, known_V):
+  def step(delta_D, state, params, texts, kept, before_D, known_BV):
     found, gradient_D = jax.value_and_grad(loss, has_aux=True)(
-      delta_D, params, texts, kept, before_D, known_V
+      delta_D, params, texts, kept, before_D, known_BV
     )
     update_D, state = optimizer.update(gradient_D, state)
     delta_D = optax.apply_updates(delta_D, update_D)
@@ -435,6 +458,7 @@ def edit(
     notes={
       "method": "ROME",
       "fact": [fact.prompt, fact.subject, fact.target],
+      "kept": fact.kept,
       "settings": dataclasses.asdict(settings),
       "losses": found.losses,
     },

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from transformer_zoo.editing import interventions
+from transformer_zoo.editing import programs
 from transformer_zoo.editing.facts import Fact
 from transformer_zoo.editing.rome import Memory
 from transformer_zoo.errors import UserError
@@ -95,15 +96,19 @@ class Trace:
 
 def noise_level(memory: Memory, facts: list[Fact]) -> float:
   """Three standard deviations of the embeddings of subjects, as published."""
-  path = f"{memory.layer(0)}"
+  path = memory.layer(0)
+
+  @programs.compiled
+  def embeddings(params, batch):
+    _, read = interventions.apply(memory.model, params, batch, inputs_of=[path])
+    return read[path].astype(jnp.float32)
+
   values = []
   for fact in facts:
     rows = memory.reader.of_facts([(fact.prompt, fact.subject, "")])
-    _, read = interventions.apply(
-      memory.model, memory.params, rows.batch, inputs_of=[path]
-    )
     first, last = rows.first_B[0], rows.places_B[0]
-    values.append(np.asarray(read[path], np.float32)[0, first : last + 1])
+    found_BLD = np.asarray(embeddings(memory.params, rows.batch))
+    values.append(found_BLD[0, first : last + 1])
   return 3 * float(np.concatenate(values).std())
 
 
@@ -148,6 +153,7 @@ def trace(
   width = 1 if kind == "states" else window
   before = width // 2
 
+  @programs.compiled
   def run(params, noise_SKD, place, layer):
     def disturb(x_BLD):
       noise_ = noise_SKD.astype(x_BLD.dtype)
@@ -178,7 +184,6 @@ def trace(
   features = _width(memory, rows)
   drawn = np.random.RandomState(seed).randn(samples, stop - first, features)
   noise_SKD = jnp.asarray(noise * drawn, jnp.float32)
-  run = jax.jit(run)
   # A place that is not there restores nothing.
   answer, clean, disturbed = run(memory.params, noise_SKD, -1, 0)
   effects_LN = np.array(

@@ -4,15 +4,20 @@ tests/oracles/pytorch/encoder_answers_test.py compares with `transformers`.
 """
 
 import json
+import pathlib
 import re
 import types
 
+from flax import traverse_util
 import numpy as np
 import pytest
 
 from tests import tiny_models
 from transformer_zoo.data.features import converters
 from transformer_zoo.errors import UserError
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import writing
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.runs.analysis import attention_page
 from transformer_zoo.runs.analysis.attention_maps import AttentionMap
 from transformer_zoo.runs.analysis.attention_maps import AttentionMaps
@@ -78,6 +83,40 @@ def test_other_architectures(architecture, number):
   for each in maps:
     np.testing.assert_allclose(each.weights_HLM.sum(-1), 1, atol=1e-5)
     assert each.weights_HLM.shape[1:] == (len(each.queries), len(each.keys))
+
+
+@pytest.mark.slow
+def test_the_command_says_what_it_cost(zoo, tmp_path):
+  folder = tmp_path / "theirs"
+  folder.mkdir()
+  model, _ = tiny_models.build("gpt_2", HEAD_DIM=6, MLP_DIM=96, VOCAB_SIZE=384)
+  parameters = traverse_util.flatten_dict(
+    tiny_models.random_parameters(model), sep="/"
+  )
+  family = family_of({"model_type": "gpt2"})
+  writing.write_directory(
+    folder,
+    family,
+    family.config(model),
+    {name: Tensor.of(array) for name, array in parameters.items()},
+  )
+  words = ["inspect", "attention", folder, "so it\tis", "--vocabulary=bytes"]
+  words.append(f"--output={tmp_path / 'maps'}")
+  code, output, error = zoo(*words)
+  assert code == 0, error
+  *heads, spent, files = output.splitlines()
+  assert len(heads) == 1 + 2 * 4
+  written = [pathlib.Path(file) for file in files.split(", ")]
+  size = sum(file.stat().st_size for file in written)
+  assert re.fullmatch(
+    rf"cost: \S+ FLOPs, \d+\.\d\d s, {size:,} bytes written", spent
+  )
+  code, output, error = zoo(*words, "--json")
+  assert code == 0, error
+  found = json.loads(output)
+  assert len(found["heads"]) == 2 * 4
+  kernels = sum(a.size for n, a in parameters.items() if n.endswith("kernel"))
+  assert found["cost"]["flops"] > 2 * kernels * len("so it is")
 
 
 def test_entropy_and_distance():

@@ -15,8 +15,8 @@ from transformer_zoo.editing import scores
 from transformer_zoo.editing.facts import Fact
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import cost
+from transformer_zoo.runs.analysis import costs
 from transformer_zoo.runs.analysis import edit_scores
-from transformer_zoo.runs.analysis import editing
 from transformer_zoo.runs.analysis.edit_scores import Edits
 from transformer_zoo.runs.analysis.edit_scores import FineTuning
 from transformer_zoo.runs.analysis.edit_scores import MendEditors
@@ -110,7 +110,7 @@ def test_editors_learn_on_other_facts_alone(shape, monkeypatch):
     params_,
     batch,
   )
-  assert 3 * forward.flops > editing.flops(calls) > forward.flops
+  assert 3 * forward.flops > costs.flops(calls) > forward.flops
   paths = {f"{p}/kernel" for p in mend.last_projections(found.model, 1)}
   old = traverse_util.flatten_dict(found.params, sep="/")
   new = traverse_util.flatten_dict(params, sep="/")

@@ -65,7 +65,7 @@ def test_an_edit_is_made_put_in_and_taken_out(checkpoint, zoo, tmp_path):
   words = [
     *("edit", checkpoint, PROMPT, "--subject=w9", "--target=w8", "--layer=0"),
     *(f"--text={text}", f"--edit={edit}", f"--covariance={covariance}"),
-    "--ridge=1e-3",
+    *("--ridge=1e-3", "--keep=w9 w3"),
   ]
   code, output, error = zoo(*words)
   assert code == 0, error
@@ -73,6 +73,9 @@ def test_an_edit_is_made_put_in_and_taken_out(checkpoint, zoo, tmp_path):
   assert said["parameter"] == "decoder/layers_0/mlp/wo/kernel"
   before, after = (said["log_likelihood"][k] for k in ("before", "after"))
   assert after > before + 0.3
+  with np.load(edit) as stored:
+    notes = json.loads(str(stored["description"]))["notes"]
+  assert notes["kept"] == ["w9 w3"]
   assert said["cost"]["bytes"] < 20_000 and said["cost"]["flops"] > 0
   with np.load(covariance) as stored:
     assert stored["moment"].shape == (96, 96)
@@ -109,6 +112,11 @@ def test_traces_are_drawn(checkpoint, zoo, tmp_path):
   assert code == 0, error
   said = json.loads(output)
   assert len(said["largest"]) == 5
+  files = [tmp_path / f"trace.{ending}" for ending in ("svg", "npz")]
+  assert said["cost"]["bytes"] == sum(f.stat().st_size for f in files)
+  assert said["cost"]["seconds"] > 0 and said["passes"] == 7
+  # 11 rows of 16 places in each pass, whose kernels are 12 * 24^2 and more.
+  assert said["cost"]["flops"] > 7 * 11 * 16 * 2 * 2 * 12 * 24**2
   assert "<svg" in (tmp_path / "trace.svg").read_text()
   with np.load(tmp_path / "trace.npz") as stored:
     assert stored["effects_LN"].shape == (3, 2)
@@ -123,6 +131,13 @@ def test_traces_are_drawn(checkpoint, zoo, tmp_path):
     (
       [PROMPT, "--target=w5", "--subject=w4", "--layer=1", "--edit=e.npz"],
       "the subject 'w4' stands nowhere in the prompt 'w7 w9 w11'",
+    ),
+    (
+      [
+        *(PROMPT, "--target=w5", "--subject=w9", "--layer=0", "--edit=e.npz"),
+        "--keep=w3",
+      ],
+      "the subject 'w9' stands nowhere in the prompt 'w3'",
     ),
     (
       [PROMPT, "--target=w5", "--subject=w9", "--layer=4", "--edit=e.npz"],

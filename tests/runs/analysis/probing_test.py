@@ -110,10 +110,15 @@ def test_means_are_compared_where_lengths_differ():
     "normalized": 50.0,
   }
   assert scores["en/bias"]["accuracy"] == 50.0
-  text = probing.table([{"checkpoint": "a", "step": 7, "scores": scores}])
+  spent = {"flops": 123456, "seconds": 1.5, "bytes": 1000}
+  text = probing.table(
+    [{"checkpoint": "a", "step": 7, "scores": scores, **spent}]
+  )
   assert "means over their tokens were compared" in text
   assert "50: neither" in text
-  assert text.splitlines()[1].split() == ["a", "7", "50.0", "50.0"]
+  lines = [line.split() for line in text.splitlines()[:2]]
+  assert lines[0][4:] == ["FLOPs", "seconds", "bytes"]
+  assert lines[1] == ["a", "7", "50.0", "50.0", "1.235e+05", "1.50", "1,000"]
 
 
 def test_refusals():
@@ -144,11 +149,16 @@ def test_the_command_asks_a_directory(zoo, tmp_path):
   code, output, error = zoo(*words, "--vocabulary=bytes")
   assert code == 0, error
   header, first, second, *notes = output.splitlines()
-  assert header.split() == ["checkpoint", "step", "en/lexical", "en/bias"]
-  assert first == second
+  assert header.split() == [
+    *("checkpoint", "step", "en/lexical", "en/bias"),
+    *("FLOPs", "seconds", "bytes"),
+  ]
+  assert first.split()[:5] == second.split()[:5]
   assert len(notes) == 3
   code, output, error = zoo(*words, "--vocabulary=bytes", "--json")
   assert code == 0, error
   found = json.loads(output)
   assert 0 <= found[0]["scores"]["en/lexical"]["accuracy"] <= 100
-  assert found[0]["model_flops"] > found[0]["tokens"] > 0
+  kernels = sum(a.size for n, a in parameters.items() if n.endswith("kernel"))
+  # Every token meets every kernel, which is less than what a pass computes.
+  assert found[0]["flops"] > 2 * kernels * found[0]["tokens"] > 0

@@ -3,7 +3,8 @@
 An encoder reads one text, or two with a tab between them. Another model reads
 the text and, after a tab, what it is to write; without a tab what it answers.
 Writes a page with a map of each head, `FILE.html`, and the weights for
-numpy.load, `FILE.npz`; prints the entropy and the distance of each head.
+numpy.load, `FILE.npz`; prints the entropy and the distance of each head, and
+the cost of the pass.
 """
 
 import argparse
@@ -45,6 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
   from transformer_zoo import config
   from transformer_zoo.data.features import converters
   from transformer_zoo.runs.analysis import attention_page
+  from transformer_zoo.runs.analysis import costs
 
   if isinstance(config.value("CONVERTER"), converters.Encoder):
     example = {"inputs": arguments.text}
@@ -54,11 +56,14 @@ def run(arguments: argparse.Namespace) -> None:
   maps = found["attention"]
   output = pathlib.Path(arguments.output)
   page = attention_page.render(arguments.text, arguments.checkpoint[0], maps)
-  output.with_suffix(".html").write_text(page)
-  np.savez(output.with_suffix(".npz"), **attention_page.arrays(maps))
+  files = [output.with_suffix(ending) for ending in (".html", ".npz")]
+  files[0].write_text(page)
+  np.savez(files[1], **attention_page.arrays(maps))
+  written = sum(file.stat().st_size for file in files)
+  spent = {**found["cost"], "bytes": written}
   rows = attention_page.table(maps)
   if arguments.json:
-    common.print_json(rows)
+    common.print_json({"heads": rows, "cost": spent})
     return
   width = max(len(row["attention"]) for row in rows)
   print(f"{'attention':{width}}  head  entropy  distance")
@@ -68,4 +73,5 @@ def run(arguments: argparse.Namespace) -> None:
       f"{row['attention']:{width}}  {row['head']:4}  {row['entropy']:7.3f}  "
       f"{distance}".rstrip()
     )
-  print(f"{output.with_suffix('.html')}, {output.with_suffix('.npz')}")
+  print(costs.line(spent))
+  print(", ".join(map(str, files)))

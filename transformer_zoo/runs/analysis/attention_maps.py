@@ -8,6 +8,7 @@ and answering know nothing of it.
 import collections
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import dataclasses
+import time
 from typing import Any
 
 from flax import linen as nn
@@ -18,6 +19,7 @@ from transformer_zoo import tracing
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
+from transformer_zoo.forecast import cost
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.attention.dot_product import REFERENCE
 from transformer_zoo.modules.stack import Stack
@@ -149,7 +151,7 @@ class AttentionReader:
   def answers(
     self, examples: Iterable[Example], first: int = 0
   ) -> Iterator[list[dict[str, Any]]]:
-    """Yields each example, alone in a list, with its `attention`.
+    """Yields each example, alone in a list, with `attention` and `cost`.
 
     Args:
       examples: The examples.
@@ -157,20 +159,29 @@ class AttentionReader:
 
     Yields:
       Lists of one example, whose `attention` is a list of `AttentionMap`s in
-      the order of their computation.
+      the order of their computation, and whose `cost` has the `seconds` and
+      `flops` of the pass that computed them.
     """
     for number, example in enumerate(examples, first):
-      batch = self._batch_of(example, number)
-      yield [{**example, "attention": self._maps(batch)}]
+      # Without them a mask decoder shows what every place attends to.
+      batch = {
+        name: array
+        for name, array in self._batch_of(example, number).items()
+        if name != "encoder_predicted_places"
+      }
+      started = time.monotonic()
+      maps = self._maps(batch)
+      spent = {
+        "seconds": round(time.monotonic() - started, 3),
+        "flops": cost.count(self._hidden, self._params, batch).flops,
+      }
+      yield [{**example, "attention": maps, "cost": spent}]
+
+  def _hidden(self, params: Any, batch: Mapping[str, np.ndarray]) -> Any:
+    return self._model.apply({"params": params}, batch, method="hidden")
 
   def _maps(self, batch: Mapping[str, np.ndarray]) -> list[AttentionMap]:
     names: list[str] = []
-    # Without them a mask decoder shows what every place attends to.
-    batch = {
-      name: array
-      for name, array in batch.items()
-      if name != "encoder_predicted_places"
-    }
 
     def note_name(next_method, arguments, keywords, context):
       before = len(weights)
@@ -182,7 +193,7 @@ class AttentionReader:
 
     with tracing.recorded_weights() as weights:
       with nn.intercept_methods(note_name):
-        self._model.apply({"params": self._params}, batch, method="hidden")
+        self._hidden(self._params, batch)
     pieces = self._vocabulary.pieces()
     tokens = {
       side: tuple(pieces[id_] or f"<{id_}>" for id_ in ids)

@@ -11,7 +11,6 @@ missing there is over-generalisation, the known failure of all methods.
 
 from collections.abc import Callable, Iterator, Sequence
 import dataclasses
-import time
 from typing import Any, NamedTuple
 
 from flax import linen as nn
@@ -26,7 +25,7 @@ from transformer_zoo.editing import rome
 from transformer_zoo.editing import scores
 from transformer_zoo.editing.facts import Fact
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs.analysis import editing
+from transformer_zoo.runs.analysis import costs
 from transformer_zoo.runs.analysis import probing
 from transformer_zoo.runs.loading import opened
 
@@ -274,26 +273,24 @@ class Edits:
       self.facts[: -self.held_out],
       self.facts[-self.held_out :],
     )
-    begun = time.monotonic()
     editor = _no_edit
-    with programs.recorded_calls() as calls:
+    with costs.measured() as learning:
       if self.method is not None:
         editor = self.method.editor(asked, learned, self.seed)
     cost = {
       "known": 100 * float(known.mean()),
-      "learning_seconds": round(time.monotonic() - begun, 1),
-      "learning_flops": editing.flops(calls),
+      "learning_seconds": learning["seconds"],
+      "learning_flops": learning["flops"],
     }
     made = {}
     for size in self.at_once:
       groups = [edited[i : i + size] for i in range(0, len(edited), size)]
       each, seconds, flops, changed = [], 0.0, 0, asked.params
       for group in groups:
-        begun = time.monotonic()
-        with programs.recorded_calls() as calls:
+        with costs.measured() as spent:
           changed = jax.block_until_ready(editor(asked.params, group))
-        seconds += time.monotonic() - begun
-        flops += editing.flops(calls)
+        seconds += spent["seconds"]
+        flops += spent["flops"]
         after = dataclasses.replace(asked, params=changed)
         each += [
           scores.score(after, fact) | self._elsewhere(after, fact)

@@ -1,10 +1,9 @@
 """Edits of checkpoints: opened, edited, traced and written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 import dataclasses
 import os
 import pathlib
-import time
 
 from flax import traverse_util
 import jax
@@ -12,15 +11,14 @@ import numpy as np
 
 from transformer_zoo.editing import edits
 from transformer_zoo.editing import facts
-from transformer_zoo.editing import programs
 from transformer_zoo.editing import rome
 from transformer_zoo.editing.facts import Fact
 from transformer_zoo.errors import UserError
-from transformer_zoo.forecast import cost
 from transformer_zoo.interop.conversion import convert
 from transformer_zoo.interop.conversion import sources
 from transformer_zoo.interop.conversion import target as conversion_target
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.runs.analysis import costs
 from transformer_zoo.runs.loading import opened
 
 
@@ -108,17 +106,14 @@ def make(
     prefixes: The number of sampled prefixes of 5 tokens, and of 10.
     seed: That of the prefixes.
   """
-  started = time.monotonic()
-  with programs.recorded_calls() as calls:
+  with costs.measured() as spent:
     before = rome.sample_prefixes(memory, jax.random.key(seed), number=prefixes)
     made = rome.edit(
       memory, fact, settings, moment_FF=moment_FF, prefixes=before
     )
-  spent = {
-    "seconds": round(time.monotonic() - started, 2),
-    "flops": flops(calls),
-    "bytes": made.left_FR.nbytes + made.right_RD.nbytes + len(made.rounding),
-  }
+  spent["bytes"] = (
+    made.left_FR.nbytes + made.right_RD.nbytes + len(made.rounding)
+  )
   return dataclasses.replace(made, notes={**made.notes, "cost": spent})
 
 
@@ -155,16 +150,3 @@ def write(
   with conversion_target.written_aside(pathlib.Path(target)) as folder:
     convert.write_run(folder, dataclasses.replace(found, parameters=parameters))
   return edit
-
-
-def flops(calls: Mapping[programs.Call, int]) -> int:
-  """Returns the FLOPs of recorded calls; what numpy computes is not among them.
-
-  Args:
-    calls: The calls of compiled programs and how often each was made
-      (`programs.recorded_calls`).
-  """
-  return sum(
-    count * cost.count(call.function, *call.arguments).flops
-    for call, count in calls.items()
-  )

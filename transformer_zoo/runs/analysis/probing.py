@@ -13,14 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 import functools
 import os
 import pathlib
-import time
 from typing import Any
 
 import jax
 import numpy as np
 
+from transformer_zoo.editing import programs
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.probes.questions import Question
+from transformer_zoo.runs.analysis import costs
 from transformer_zoo.runs.loading import opened
 from transformer_zoo.runs.loading.opened import Opened
 
@@ -55,26 +56,23 @@ def probe(
 
   Returns:
     `checkpoint`, `step`; the cost: `seconds`, `tokens` that were read, padding
-    included, `model_flops`, two for each weight and token, and `bytes` of the
-    parameters; and `scores`, by `LANGUAGE/KIND`: `questions`; `accuracy`, the
-    percentage of which the right filling is likelier (of bias: the stereotype);
-    `margin`, the mean difference in nats, a token where lengths differ;
-    `normalized`, the percentage of questions whose fillings have different
-    lengths.
+    included, `flops` of all passes, and `bytes` of the parameters; and
+    `scores`, by `LANGUAGE/KIND`: `questions`; `accuracy`, the percentage of
+    which the right filling is likelier (of bias: the stereotype); `margin`, the
+    mean difference in nats, a token where lengths differ; `normalized`, the
+    percentage of questions whose fillings have different lengths.
 
   Raises:
     UserError: There is no such checkpoint, or it cannot fill a gap.
   """
   found = opened.open_checkpoint(path, vocabulary_path)
-  started = time.monotonic()
-  answers, tokens = answer(found, questions, batch_size)
-  size = sum(x.size for x in jax.tree.leaves(found.params) if x.ndim == 2)
+  with costs.measured() as spent:
+    answers, tokens = answer(found, questions, batch_size)
   return {
     "checkpoint": path,
     "step": found.step,
-    "seconds": round(time.monotonic() - started, 2),
+    **spent,
     "tokens": tokens,
-    "model_flops": 2 * size * tokens,
     "bytes": sum(x.nbytes for x in jax.tree.leaves(found.params)),
     "scores": summarize(questions, answers),
   }
@@ -153,9 +151,9 @@ def summarize(
 
 
 def table(found: Sequence[Mapping[str, Any]]) -> str:
-  """One row a checkpoint and step, one column a kind: accuracies."""
+  """One row a checkpoint and step: accuracies of each kind, and the cost."""
   names = list(dict.fromkeys(n for each in found for n in each["scores"]))
-  header = ["checkpoint", "step", *names]
+  header = ["checkpoint", "step", *names, "FLOPs", "seconds", "bytes"]
   lines = [header]
   for each in found:
     cells = [each["scores"].get(name) for name in names]
@@ -164,6 +162,9 @@ def table(found: Sequence[Mapping[str, Any]]) -> str:
         os.path.relpath(each["checkpoint"]),
         str(each["step"]),
         *("" if cell is None else f"{cell['accuracy']:.1f}" for cell in cells),
+        f"{each['flops']:.4g}",
+        f"{each['seconds']:.2f}",
+        f"{each['bytes']:,}",
       ]
     )
   widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -325,4 +326,6 @@ def _sums(found: Opened) -> Callable:
     from transformer_zoo.objectives import sequence_to_sequence as objective
   else:
     from transformer_zoo.objectives import encoder as objective
-  return jax.jit(functools.partial(objective.example_sums, found.model))
+  return programs.compiled(
+    functools.partial(objective.example_sums, found.model)
+  )
