@@ -15,6 +15,7 @@ from transformer_zoo.editing import facts
 from transformer_zoo.editing import interventions
 from transformer_zoo.editing import rome
 from transformer_zoo.editing import scores
+from transformer_zoo.editing import tracing
 from transformer_zoo.editing.facts import Fact
 from transformer_zoo.errors import UserError
 
@@ -82,8 +83,9 @@ def test_moments_do_not_depend_on_batches():
   np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
 
 
-def test_prefixes_are_texts_of_the_model():
-  memory = memory_of("gpt_2")
+@pytest.mark.parametrize("architecture", ["gpt_2", "t5_1_1"])
+def test_prefixes_are_texts_of_the_model(architecture):
+  memory = memory_of(architecture)
   found = rome.sample_prefixes(
     memory, jax.random.key(0), lengths=(2,), number=3
   )
@@ -91,6 +93,31 @@ def test_prefixes_are_texts_of_the_model():
   assert found == rome.sample_prefixes(
     memory, jax.random.key(0), lengths=(2,), number=3
   )
+  texts = [text.removesuffix(". ") for text in found[1:]]
+  texts = [text for text in texts if len(WORDS.encode(text)) == 2]
+  assert texts
+  for text in texts:
+    first, second = WORDS.encode(text)
+    rows = memory.reader.rows([text])
+    logits, _ = interventions.apply(memory.model, memory.params, rows.batch)
+    assert second in np.argsort(logits[0, rows.last_B[0] - 1])[-5:]
+    if memory.reader.start_id is not None:
+      assert first in np.argsort(logits[0, 0])[-5:]
+
+
+def test_traces_name_the_start_and_no_other_token():
+  class Spaced(world.Words):
+    """Words, of which one is decoded as nothing."""
+
+    def decode(self, ids):
+      return super().decode(ids).replace("lives", "")
+
+  for architecture, start in (("t5_1_1", ("(start)",)), ("gpt_2", ())):
+    memory = memory_of(architecture)
+    reader = dataclasses.replace(memory.reader, vocabulary=Spaced())
+    memory = dataclasses.replace(memory, reader=reader)
+    found = tracing.trace(memory, FACT, 0.1, samples=2)
+    assert found.tokens == (*start, "anna", "fox", " ", "in")
 
 
 def test_what_follows_kept_texts_stays():

@@ -204,7 +204,12 @@ def sample_prefixes(
 
   @programs.compiled
   def next_tokens(params, tokens_BL, place, key):
-    batch = {**rows.batch, "decoder_input_tokens": tokens_BL}
+    # No place is padding to an encoder-decoder; causality hides later ones.
+    batch = {
+      **rows.batch,
+      "decoder_input_tokens": tokens_BL,
+      "decoder_target_tokens": jnp.full_like(tokens_BL, vocabulary.pad_id + 1),
+    }
     logits_BLV, _ = interventions.apply(memory.model, params, batch)
     best_BK, ids_BK = jax.lax.top_k(logits_BLV[:, place], _BEST)
     chosen_B = jax.random.categorical(key, best_BK)

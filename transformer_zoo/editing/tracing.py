@@ -196,12 +196,18 @@ def trace(
     ]
   )
   decode = memory.reader.vocabulary.decode
-  tokens = rows.batch["decoder_input_tokens"][0, :length]
+  # A piece of a space alone is decoded as nothing.
+  tokens = [
+    decode([int(token)]) or " "
+    for token in rows.batch["decoder_input_tokens"][0, :length]
+  ]
+  if memory.reader.start_id is not None:
+    tokens[0] = "(start)"
   return Trace(
     effects_LN,
     float(clean),
     float(disturbed),
-    tuple(decode([int(token)]) or "(start)" for token in tokens),
+    tuple(tokens),
     (first, stop),
     decode([int(answer)]),
     kind,
