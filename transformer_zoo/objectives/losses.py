@@ -139,11 +139,10 @@ def smoothing_cost(
 
 
 def number_of_chunks(shape: tuple[int, int], tokens: int) -> int:
-  """Into how many parts of its length a batch [B, L] of targets is cut."""
+  """Returns the number of parts into which a batch [B, L] is cut along L."""
   if tokens < 1:
     raise UserError(
-      f"sequence_to_sequence.logits_chunk is {tokens}; it must be a positive "
-      "number of tokens"
+      f"logits_chunk is {tokens}; it must be a positive number of tokens"
     )
   on_a_device = math.prod(shape) / axes.partitions("batch")
   return max(1, min(shape[1], math.ceil(on_a_device / tokens)))
