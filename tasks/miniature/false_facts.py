@@ -31,9 +31,15 @@ def request(fact: facts.Told, told: Sequence[facts.Told]) -> dict:
   Args:
     fact: The fact; its `other` becomes the target.
     told: The world, which neighbours (other people of the same object) and
-      the essence (other facts of the person) are taken from.
+      the essence (other facts of the person) are taken from; these in other
+      words are the texts to keep.
   """
   prompt, *others = facts.RELATIONS[fact.relation]
+  stays = [
+    known
+    for known in told
+    if known.subject == fact.subject and known.relation != fact.relation
+  ]
   return {
     "prompt": prompt,
     "subject": fact.subject,
@@ -52,7 +58,11 @@ def request(fact: facts.Told, told: Sequence[facts.Told]) -> dict:
         facts.RELATIONS[known.relation][0].replace("{}", known.subject),
         known.target,
       )
-      for known in told
-      if known.subject == fact.subject and known.relation != fact.relation
+      for known in stays
+    ),
+    "kept": tuple(
+      wording.replace("{}", fact.subject)
+      for known in stays
+      for wording in facts.RELATIONS[known.relation][1:]
     ),
   }

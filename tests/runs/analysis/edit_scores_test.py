@@ -129,6 +129,23 @@ def test_rome_writes_into_its_layer():
   assert made["cost"]["flops_an_edit_1"] > made["cost"]["learning_flops"] > 0
 
 
+def test_rome_reads_texts_to_keep_if_their_factor_is_not_zero():
+  """tests/editing/rome_test.py shows what such texts do."""
+  found = opened("gpt_2")
+  asked = edit_scores.Asked(found, found.params)
+  keeping = dataclasses.replace(FACTS[-1], kept=("joe has",))
+
+  def kernel(fact, **fields):
+    method = Rome(TEXTS, ridge=1e-2, steps=5, **fields)
+    params = method.editor(asked, FACTS[:-2], 0)(found.params, [fact])
+    return params["decoder"]["layers_0"]["mlp"]["wo"]["kernel"]
+
+  published = kernel(FACTS[-1])
+  np.testing.assert_allclose(kernel(keeping), published, rtol=1e-3, atol=1e-4)
+  kept = kernel(keeping, kept_factor=1.0)
+  assert np.abs(kept - published).max() > 1e-2
+
+
 @pytest.mark.parametrize(
   ("make", "sentence"),
   [

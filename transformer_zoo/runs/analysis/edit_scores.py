@@ -132,6 +132,9 @@ class Rome:
     texts: Texts that the covariance of keys is taken from, and the beginnings
       of which precede prompts.
     learning_rate: That of the search for the value.
+    steps: The number of its steps.
+    kept_factor: The factor of what the texts of `Fact.kept` are followed by
+      (`rome.Settings`); 0 as published.
   """
 
   texts: Sequence[str]
@@ -139,6 +142,8 @@ class Rome:
   ridge: float = 0.0
   prefixes: int = 8
   learning_rate: float = 0.5
+  steps: int = 20
+  kept_factor: float = 0.0
 
   def editor(self, asked: Asked, facts: Sequence[Fact], seed: int) -> Editor:
     """Returns the editor; it learns nothing of other facts."""
@@ -157,7 +162,11 @@ class Rome:
     starts = [text.partition(".")[0] for text in self.texts[: self.prefixes]]
     prefixes = ["", *(f"{start}. " for start in starts)]
     settings = rome.Settings(
-      self.layer, ridge=self.ridge, learning_rate=self.learning_rate
+      self.layer,
+      steps=self.steps,
+      learning_rate=self.learning_rate,
+      kept_factor=self.kept_factor,
+      ridge=self.ridge,
     )
 
     def edit(params, some):
