@@ -86,6 +86,64 @@ def test_scores_are_those_of_the_edited_parameters(shape):
   assert made["cost"]["bytes"] == sum(flat[f"{p}/kernel"].nbytes for p in paths)
 
 
+def test_what_is_edited_together_is_not_to_stay(monkeypatch):
+  """An editor that does what is asked, and nothing else, loses nothing."""
+
+  facts = [
+    dataclasses.replace(
+      fact,
+      neighbours=tuple(
+        other.question
+        for other in FACTS
+        if other.prompt == fact.prompt
+        and other.true_target == fact.true_target
+        and other != fact
+      ),
+      essence=tuple(
+        (other.question, other.true_target)
+        for other in FACTS
+        if other.subject == fact.subject and other != fact
+      ),
+    )
+    for fact in FACTS
+  ]
+
+  class Obedient:
+    def editor(self, asked, learned, seed):
+      return lambda params, some: {
+        "edited": np.array([1.0 if fact in some else 0.0 for fact in facts])
+      }
+
+  def likelihoods(after, texts, targets):
+    answers = {
+      fact.question: fact.target if edited else fact.true_target
+      for fact, edited in zip(facts, after.params["edited"], strict=True)
+    }
+    pairs = zip(texts, targets, strict=True)
+    right = np.array([answers.get(text) == said for text, said in pairs])
+    return right - 1.0, right
+
+  monkeypatch.setattr(scores, "likelihoods", likelihoods)
+  found = dataclasses.replace(
+    opened("gpt_2"), params={"edited": np.zeros(len(facts))}
+  )
+  edits = Edits(facts, Obedient(), held_out=6, at_once=(1, 2, 3))
+  stays = ("neighbourhood", "essence_answered", "others_kept", "others_spared")
+  for size, made in edits.scores(found)["scores"].items():
+    kept = {name: made[name] for name in stays if name in made}
+    assert kept == dict.fromkeys(kept, 100), size
+    assert made["efficacy_answered"] == 100
+    assert {"neighbourhood", "others_kept", "others_spared"} <= set(kept)
+
+
+def test_a_question_that_nobody_else_is_asked_has_no_others():
+  facts = [*FACTS, Fact("{} had", "joe", target="c", true_target="a")]
+  edits = Edits(facts, held_out=1, at_once=(1,))
+  found = edits.scores(opened("gpt_2"))["scores"]["1"]
+  assert "efficacy" in found
+  assert not {"others_kept", "others_spared"} & set(found)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_editors_learn_on_other_facts_alone(shape, monkeypatch):
   found = opened(shape)

@@ -6,7 +6,8 @@ editor learned are made false, one at a time and several at once. Of each edit
 the scores of CounterFact are taken (`editing/scores.py`), and of all other
 people who are asked the same the percentage whose answer stays, and of those
 who had another answer the percentage that does not get the new one: what is
-missing there is over-generalisation, the known failure of all methods.
+missing there is over-generalisation, the known failure of all methods. Facts
+that are edited together are not among those that are to stay.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -270,7 +271,7 @@ class Edits:
     Returns:
       `scores`, by the number of facts that are edited together: those of
       `editing.scores`, and `others_kept` and `others_spared`, percentages of
-      other subjects; and `cost`: the seconds and FLOPs that an edit took and
+      other subjects, left out where no other is asked the same; and `cost`: the seconds and FLOPs that an edit took and
       those that its editor took to learn, the bytes of the changed parameters,
       and `known`, the percentage of facts that the checkpoint answers rightly.
     """
@@ -302,7 +303,8 @@ class Edits:
         flops += spent["flops"]
         after = dataclasses.replace(asked, params=changed)
         each += [
-          scores.score(after, fact) | self._elsewhere(after, fact)
+          scores.score(after, _unedited(fact, group))
+          | self._elsewhere(after, fact, group)
           for fact in group
         ]
       made[str(size)] = scores.mean(each)
@@ -317,22 +319,40 @@ class Edits:
     )
     return {"scores": made, "cost": cost}
 
-  def _elsewhere(self, after: Asked, fact: Fact) -> dict[str, float]:
+  def _elsewhere(
+    self, after: Asked, fact: Fact, group: Sequence[Fact]
+  ) -> dict[str, float]:
     """Returns scores of what others answer to the question of an edit."""
+    edited = {each.question for each in group}
     others = [
       other
       for other in self.facts
-      if other.prompt == fact.prompt and other.subject != fact.subject
+      if other.prompt == fact.prompt and other.question not in edited
     ]
+    if not others:
+      return {}
     texts = [other.question for other in others]
     targets = [other.true_target for other in others]
     _, kept = scores.likelihoods(after, texts, targets)
     _, new = scores.likelihoods(after, texts, [fact.target] * len(others))
+    found = {"others_kept": 100 * float(kept.mean())}
     had_another = np.array([target != fact.target for target in targets])
-    return {
-      "others_kept": 100 * float(kept.mean()),
-      "others_spared": 100 * float(1 - new[had_another].mean()),
-    }
+    if had_another.any():
+      found["others_spared"] = 100 * float(1 - new[had_another].mean())
+    return found
+
+
+def _unedited(fact: Fact, group: Sequence[Fact]) -> Fact:
+  """Returns a fact without the prompts that are to stay and that a group edits.
+
+  What an edit beside this one changes on purpose is no loss.
+  """
+  edited = {each.question for each in group}
+  return dataclasses.replace(
+    fact,
+    neighbours=tuple(text for text in fact.neighbours if text not in edited),
+    essence=tuple(pair for pair in fact.essence if pair[0] not in edited),
+  )
 
 
 def _no_edit(params: Any, some: Sequence[Fact]) -> Any:
