@@ -271,9 +271,10 @@ class Edits:
     Returns:
       `scores`, by the number of facts that are edited together: those of
       `editing.scores`, and `others_kept` and `others_spared`, percentages of
-      other subjects, left out where no other is asked the same; and `cost`: the seconds and FLOPs that an edit took and
-      those that its editor took to learn, the bytes of the changed parameters,
-      and `known`, the percentage of facts that the checkpoint answers rightly.
+      other subjects, left out where no other is asked the same; and `cost`:
+      the seconds and FLOPs that an edit took and those that its editor took to
+      learn, the bytes of the changed parameters, and `known`, the percentage of
+      facts that the checkpoint answers rightly.
     """
     asked = Asked(found, jax.device_get(found.params))
     texts = [fact.question for fact in self.facts]
