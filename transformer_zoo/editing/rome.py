@@ -339,12 +339,13 @@ def _kept(reader: Reader, fact: Fact, settings: Settings) -> tuple:
     The batch of the essence and of `fact.kept`, and of each text the places of
     the subject and of what is read, and the factor of its divergence.
   """
-  prompts = [_ESSENCE, *map(fact.with_gap, fact.kept)]
+  kept = fact.kept if settings.kept_factor else ()
+  prompts = [_ESSENCE, *map(fact.with_gap, kept)]
   rows = reader.of_facts([(prompt, fact.subject, "") for prompt in prompts])
   read_B = rows.last_B.copy()
   read_B[0] = rows.places_B[0]
   factors_B = np.full(len(prompts), settings.kept_factor, np.float32)
-  factors_B /= max(1, len(fact.kept))
+  factors_B /= max(1, len(kept))
   factors_B[0] = settings.kl_factor
   return rows.batch, rows.places_B, read_B, factors_B
 
