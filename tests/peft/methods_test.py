@@ -18,6 +18,9 @@ from transformer_zoo.data.features import converters
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
+from transformer_zoo.interop.tensors import assignment
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.parameter_names import Parameter
 from transformer_zoo.peft import merging
 from transformer_zoo.peft import projections
 from transformer_zoo.peft import substitution
@@ -188,6 +191,25 @@ def test_a_method_adds_parameters_and_changes_nothing_at_first(method, kind):
   assert largest(found, expected) == 0.0
   trainable.check(params)
   assert largest(outputs(model, moved(params, trainable), batch), found) > 1e-3
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_starts_from_its_base(method, kind):
+  model, _ = build(method, kind)
+  initial = config.call("InitialCheckpoint")
+  base = {
+    name: Tensor.of(np.zeros(x.shape, x.dtype))
+    for name, x in flat_shapes(substitution.original(model)).items()
+  }
+  wanted = {
+    name: Parameter(x.shape, (None,) * x.ndim)
+    for name, x in flat_shapes(model).items()
+  }
+  rules = assignment.Rules(initial.assignments, fresh=initial.fresh)
+  found = assignment.assign(wanted, base, rules, "the base")
+  read = {name for name, tensor in found.tensors.items() if tensor is not None}
+  assert read == base.keys() and not found.unused
 
 
 def params_of(base, params):

@@ -123,6 +123,13 @@ def test_the_first_rule_that_matches_counts():
   assert found.unused == ["block_1/wi"]
 
 
+def test_what_stays_fresh_may_match_nothing():
+  there = checkpoint(decoder__logits_dense__kernel=None)
+  rules = Rules(fresh=(r"decoder/logits_dense/.*", r".*/bitfit_bias"))
+  found = assign(MODEL, there, rules, "'c'")
+  assert found.tensors["decoder/logits_dense/kernel"] is None
+
+
 def test_what_stays_fresh_is_let_go_of_in_the_checkpoint():
   there = checkpoint(decoder__logits_dense__bias=(8,), encoder__norm=(4,))
   keep = ((r"decoder/logits_dense/.*", None), (r"encoder/.*", None))

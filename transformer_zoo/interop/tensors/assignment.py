@@ -33,6 +33,8 @@ class Rules:
       checkpoint, where \1 stands for the first group, or stays fresh if the
       name is None; the first match counts. None also lets go of those
       parameters of the checkpoint that nothing reads.
+    fresh: Regular expressions of further parameters that stay fresh. Unlike
+      `assignments`, they may match none.
     ignore_unused: Whether the checkpoint may hold parameters that nothing
       reads.
     resized: The values of `ROWS` whose tables may have more or fewer rows than
@@ -43,6 +45,7 @@ class Rules:
   """
 
   assignments: tuple[tuple[str, str | None], ...] = ()
+  fresh: tuple[str, ...] = ()
   ignore_unused: bool = False
   resized: Container[str] = ()
   rows_in_use: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -85,7 +88,7 @@ def assign(
       shape; the error lists them all.
   """
   there = with_whole_tables(there, unless=wanted)
-  names, let_go = _follow(rules.assignments, wanted, there)
+  names, let_go = _follow(rules, wanted, there)
   for name in names:
     if names[name] == name and head_of(name) in rules.heads_apart:
       names[name] = None
@@ -149,10 +152,14 @@ def _sum(tensor: Tensor, other: Tensor) -> Tensor:
   )
 
 
-def _follow(assignments, wanted, there):
+def _follow(allowed, wanted, there):
   """Names in the checkpoint by parameter, and those that a None lets go."""
-  rules = [(_compiled(pattern), target) for pattern, target in assignments]
-  used, names = set(), {}
+  optional = [(_compiled(pattern), None) for pattern in allowed.fresh]
+  rules = [
+    *((_compiled(pattern), target) for pattern, target in allowed.assignments),
+    *optional,
+  ]
+  used, names = set(optional), {}
   for ours in wanted:
     names[ours] = ours
     for rule in rules:

@@ -61,6 +61,8 @@ class InitialCheckpoint:
       without its `target/`: a parameter that an expression matches as a whole
       is read from that name (\1 is the first group), or stays fresh if it is
       None. Layers are always `layers_0`, `layers_1`, ... here.
+    fresh: Regular expressions of further parameters that stay fresh; unlike
+      those of `assignments` they may match none.
     ignore_unused: Whether parameters of the checkpoint that the model lacks are
       passed over.
     resize_vocabulary: Whether embeddings and logits may have another number of
@@ -83,6 +85,7 @@ class InitialCheckpoint:
 
   path: str | None = None
   assignments: Sequence[Sequence[str | None]] = ()
+  fresh: Sequence[str] = ()
   ignore_unused: bool = False
   resize_vocabulary: bool = False
   match_pieces: bool = False

@@ -374,6 +374,7 @@ def open_initial(
     known = vocabularies
   rules = Rules(
     initial.assignments,
+    fresh=initial.fresh,
     ignore_unused=initial.ignore_unused,
     resized={rows for rows, allowed in resized.items() if allowed},
     rows_in_use={"vocabulary": max(v.size for v in known)},
