@@ -12,6 +12,7 @@ from transformer_zoo import axes
 from transformer_zoo import tracing
 from transformer_zoo.effects import Speed
 from transformer_zoo.errors import UserError
+from transformer_zoo.modules.attention import fused_plan
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.normalization import RMSNorm
@@ -19,11 +20,15 @@ from transformer_zoo.modules.parts import part
 from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.positions import score_bias
 
-# What the backward pass is given: all, products but those of attention, the
-# same from the host's memory, or nothing but what enters a layer.
+# What the backward pass is given: all; products but those of attention, and
+# what the fused kernel of attention returns; these products from the host's
+# memory; or nothing but what enters a layer.
 REMAT_POLICIES = {
   "none": None,
-  "minimal": jax.checkpoint_policies.checkpoint_dots_with_no_batch_dims,
+  "minimal": jax.checkpoint_policies.save_from_both_policies(
+    jax.checkpoint_policies.checkpoint_dots_with_no_batch_dims,
+    jax.checkpoint_policies.save_only_these_names(fused_plan.RESULTS),
+  ),
   "offload": jax.checkpoint_policies.offload_dot_with_no_batch_dims(
     "device", "pinned_host"
   ),

@@ -1,5 +1,6 @@
 """The fused kernel against the reference, in Pallas' interpreter."""
 
+import contextlib
 import dataclasses
 
 import jax
@@ -474,7 +475,7 @@ def test_it_is_lowered_to_kernels(platform, lowering, call, number):
   length, ids_BL = 600, jnp.ones((2, 600), jnp.int32)
   arrays = [jax.ShapeDtypeStruct((2, length, 12, 64), jnp.bfloat16)] * 3
 
-  def loss(query, key, value):
+  def loss(query, key, value, bias_HR):
     return (
       FusedAttention()
       ._on_device(
@@ -482,7 +483,7 @@ def test_it_is_lowered_to_kernels(platform, lowering, call, number):
         query=query,
         key=key,
         value=value,
-        bias_HR=jnp.ones((12, 2 * length - 1)),
+        bias_HR=bias_HR,
         draw=jnp.arange(2),
         rows=jnp.arange(2),
         heads=jnp.arange(12),
@@ -495,11 +496,50 @@ def test_it_is_lowered_to_kernels(platform, lowering, call, number):
 
   with tracing.compiling_for(platform):
     lowered = (
-      jax.jit(jax.grad(loss, (0, 1, 2)))
-      .trace(*arrays)
+      jax.jit(jax.grad(loss, (0, 1, 2, 3)))
+      .trace(*arrays, jnp.ones((12, 2 * length - 1)))
       .lower(lowering_platforms=(lowering,))
     )
   assert lowered.as_text().count(f"@{call}") == number
+
+
+def number_of_kernels(jaxpr):
+  """The calls of kernels in a program, each as often as it is written."""
+  return sum(
+    equation.primitive.name == "pallas_call"
+    or sum(map(number_of_kernels, core.jaxprs_in_params(equation.params)))
+    for equation in jaxpr.eqns
+  )
+
+
+@pytest.mark.parametrize("partitions", [None, 2])
+@pytest.mark.parametrize(
+  "remat, kernels", [("none", 2), ("minimal", 2), ("full", 3)]
+)
+def test_minimal_remat_runs_no_kernel_again(remat, kernels, partitions):
+  """Each of the three attentions has a kernel forward and one backward."""
+  step, params = loss_and_gradients("fused", SCAN_LAYERS=True, REMAT=remat)
+  layout = Partitioning(num_partitions=partitions or 1)
+  mesh = contextlib.nullcontext()
+  if partitions is not None:
+    mesh = layout.activate(layout.mesh())
+  with mesh:
+    jaxpr = cost.trace(step, params, jax.random.key(0))
+  assert number_of_kernels(jaxpr) == 3 * kernels
+
+
+@pytest.mark.parametrize("remat", ["minimal", "full"])
+def test_what_remat_computes_again_changes_nothing(remat):
+  expected_step, params = loss_and_gradients("fused", SCAN_LAYERS=True)
+  step, _ = loss_and_gradients("fused", SCAN_LAYERS=True, REMAT=remat)
+  key = jax.random.key(0)
+  expected, found = (
+    jax.jit(each)(params, key) for each in (expected_step, step)
+  )
+  for x, y in zip(
+    jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
+  ):
+    np.testing.assert_allclose(x, y, rtol=0, atol=1e-5 * np.abs(y).max())
 
 
 @pytest.mark.slow

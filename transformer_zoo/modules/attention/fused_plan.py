@@ -16,6 +16,8 @@ from transformer_zoo.modules.attention.threefry import threefry
 # The largest score of a query that sees nothing is less.
 EMPTY = MASKED_SCORE / 2
 LANES = 128
+# The name of what the forward kernel returns, for the policies of remat.
+RESULTS = "fused attention"
 
 
 @dataclasses.dataclass(frozen=True)
