@@ -69,6 +69,34 @@ def test_t5_1_1_base_on_eight_chips():
 
 
 @pytest.mark.slow
+def test_what_tensor_parallel_devices_sum_up():
+  """The gradients of a memory by keys and by values have one sum in a layer."""
+  done = precompiled(
+    *("--topology=v5e:2x2", "--json"),
+    "--gin_file=architectures/t5_1_1.gin",
+    "--gin_file=sizes/tiny.gin",
+    "--gin_file=runs/pretrain.gin",
+    "--gin.TASK_FEATURE_LENGTHS={'inputs': 128, 'targets': 64}",
+    *("--gin.BATCH_SIZE=8", "--gin.NUM_PARTITIONS=2"),
+    "--gin.SCAN_LAYERS=True",
+  )
+  assert done.returncode == 0, done.stderr
+  (found,) = (
+    row["bytes"]
+    for row in json.loads(done.stdout)["collectives"]
+    if (row["kind"], row["axes"]) == ("all-reduce", ["model"])
+  )
+  # Four rows on each device, four layers, bfloat16. Forward and backward two
+  # sums in a layer of the encoder and three in one of the decoder, in which
+  # that of the memory is one more; float32 sums of embeddings and of what
+  # enters the head.
+  inputs, targets = (2 * 4 * length * 256 for length in (128, 64))
+  layers = 4 * (4 * inputs + 6 * targets + inputs)
+  ends = 2 * (inputs + targets) + 2 * targets
+  assert layers + ends <= found < 1.02 * (layers + ends)
+
+
+@pytest.mark.slow
 def test_bert_mini_on_four_chips():
   """Masked tokens and pairs: logits of a fifth of the places, and no more."""
   done = precompiled(

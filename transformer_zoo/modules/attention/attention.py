@@ -141,7 +141,9 @@ class Attention(nn.Module):
       query_BLHK = self.rotary(query_BLHK, positions.query_1L, positions.local)
 
     def project():
-      source = x_BLD if to_itself else memory_BMD
+      source = x_BLD
+      if not to_itself:
+        source = _with_one_gradient(memory_BMD)
       num_heads = self.num_kv_heads or self.num_heads
       key_BMGK = self._project(self.key, source, num_heads)
       if self.rotary is not None and to_itself:
@@ -238,3 +240,14 @@ class Attention(nn.Module):
     y = linear(y, num_heads * self.head_dim)
     y_BLHK = y.reshape(*y.shape[:-1], num_heads, self.head_dim)
     return axes.constrain(y_BLHK, "batch", "length", "heads", "kv")
+
+
+def _with_one_gradient(memory_BMD: jax.Array) -> jax.Array:
+  """The memory, whose gradients by keys and values are added here.
+
+  Else those of each layer are added in turn to what the layers above it gave,
+  and devices that share out the heads sum up both of them, not their sum.
+  """
+  if axes.partitions("heads") == 1:
+    return memory_BMD
+  return axes.constrain(memory_BMD, "batch", "length", "embed")
