@@ -21,10 +21,7 @@ DIFFERENT = {
     {"model", "converter"},
   ),
   "bert_table6": ({"model"}, {"model"}),
-  "bert_table7": (
-    {"model"},
-    {"model", "trainable"},
-  ),
+  "bert_table7": ({"model"}, {"model", "trainable", "learning_rate"}),
   "bert_table8": ({"corruption"}, set()),
   "albert_table3": ({"model"}, {"model"}),
   "albert_table4": ({"model"}, {"model"}),
