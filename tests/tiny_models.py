@@ -13,6 +13,9 @@ import scipy.special
 import transformer_zoo
 from transformer_zoo import config
 from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import writing
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.training import state
 
 GIN = pathlib.Path(transformer_zoo.__file__).parent.parent / "gin_configs"
@@ -93,6 +96,21 @@ def random_parameters(model: nn.Module) -> dict:
       normal *= leaf.shape[-2] ** -0.5
     drawn[path] = normal
   return traverse_util.unflatten_dict(drawn, sep="/")
+
+
+def write_gpt_2(folder: pathlib.Path, **macros) -> dict[str, np.ndarray]:
+  """Writes a random GPT-2 as a Hugging Face directory; its parameters."""
+  model, _ = build("gpt_2", HEAD_DIM=6, MLP_DIM=96, **macros)
+  parameters = traverse_util.flatten_dict(random_parameters(model), sep="/")
+  family = family_of({"model_type": "gpt2"})
+  folder.mkdir()
+  writing.write_directory(
+    folder,
+    family,
+    family.config(model),
+    {name: Tensor.of(array) for name, array in parameters.items()},
+  )
+  return parameters
 
 
 def random_examples(number: int = 4, longest: int = 9) -> dict[str, Ragged]:

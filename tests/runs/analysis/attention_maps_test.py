@@ -8,16 +8,12 @@ import pathlib
 import re
 import types
 
-from flax import traverse_util
 import numpy as np
 import pytest
 
 from tests import tiny_models
 from transformer_zoo.data.features import converters
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.huggingface import family_of
-from transformer_zoo.interop.huggingface import writing
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.runs.analysis import attention_page
 from transformer_zoo.runs.analysis.attention_maps import AttentionMap
 from transformer_zoo.runs.analysis.attention_maps import AttentionMaps
@@ -88,18 +84,7 @@ def test_other_architectures(architecture, number):
 @pytest.mark.slow
 def test_the_command_says_what_it_cost(zoo, tmp_path):
   folder = tmp_path / "theirs"
-  folder.mkdir()
-  model, _ = tiny_models.build("gpt_2", HEAD_DIM=6, MLP_DIM=96, VOCAB_SIZE=384)
-  parameters = traverse_util.flatten_dict(
-    tiny_models.random_parameters(model), sep="/"
-  )
-  family = family_of({"model_type": "gpt2"})
-  writing.write_directory(
-    folder,
-    family,
-    family.config(model),
-    {name: Tensor.of(array) for name, array in parameters.items()},
-  )
+  parameters = tiny_models.write_gpt_2(folder, VOCAB_SIZE=384)
   words = ["inspect", "attention", folder, "so it\tis", "--vocabulary=bytes"]
   words.append(f"--output={tmp_path / 'maps'}")
   code, output, error = zoo(*words)

@@ -2,7 +2,6 @@
 
 import json
 
-from flax import traverse_util
 import numpy as np
 import pytest
 import tokenizers
@@ -12,9 +11,6 @@ from tokenizers import pre_tokenizers
 from tests import tiny_models
 from transformer_zoo.editing import scores
 from transformer_zoo.interop.conversion import sources
-from transformer_zoo.interop.huggingface import family_of
-from transformer_zoo.interop.huggingface import writing
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.runs.analysis import editing
 
 PROMPT = "w7 w9 w11"
@@ -24,18 +20,7 @@ PROMPT = "w7 w9 w11"
 def checkpoint(tmp_path_factory):
   """A GPT-2 of random parameters and words w1 to w47."""
   folder = tmp_path_factory.mktemp("edit") / "theirs"
-  model, _ = tiny_models.build("gpt_2", HEAD_DIM=6, MLP_DIM=96)
-  parameters = traverse_util.flatten_dict(
-    tiny_models.random_parameters(model), sep="/"
-  )
-  folder.mkdir()
-  family = family_of({"model_type": "gpt2"})
-  writing.write_directory(
-    folder,
-    family,
-    family.config(model),
-    {name: Tensor.of(array) for name, array in parameters.items()},
-  )
+  tiny_models.write_gpt_2(folder)
   pieces = ["<|endoftext|>", *(f"w{i}" for i in range(1, 48))]
   tokenizer = tokenizers.Tokenizer(
     models.WordLevel({p: i for i, p in enumerate(pieces)}, pieces[0])

@@ -2,7 +2,6 @@
 
 import json
 
-from flax import traverse_util
 import jax
 import numpy as np
 import pytest
@@ -12,9 +11,6 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.probes.questions import Question
 from transformer_zoo.evaluation.probes.questions import questions
-from transformer_zoo.interop.huggingface import family_of
-from transformer_zoo.interop.huggingface import writing
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.runs.analysis import probing
 from transformer_zoo.runs.loading.opened import Opened
 
@@ -130,18 +126,7 @@ def test_refusals():
 @pytest.mark.slow
 def test_the_command_asks_a_directory(zoo, tmp_path):
   folder = tmp_path / "theirs"
-  folder.mkdir()
-  model, _ = tiny_models.build("gpt_2", HEAD_DIM=6, MLP_DIM=96, VOCAB_SIZE=384)
-  parameters = traverse_util.flatten_dict(
-    tiny_models.random_parameters(model), sep="/"
-  )
-  family = family_of({"model_type": "gpt2"})
-  writing.write_directory(
-    folder,
-    family,
-    family.config(model),
-    {name: Tensor.of(array) for name, array in parameters.items()},
-  )
+  parameters = tiny_models.write_gpt_2(folder, VOCAB_SIZE=384)
   words = ["probe", folder, folder, "--kinds=lexical,bias", "--languages=en"]
   code, output, error = zoo(*words)
   assert code == 2
