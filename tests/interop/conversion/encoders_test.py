@@ -45,7 +45,12 @@ def write_into(folder, config):
 
 @pytest.mark.parametrize(
   "name",
-  ["bert_pre_training", "roberta_zero_types", "distilbert_classes"],
+  [
+    *("bert_pre_training", "roberta_zero_types", "distilbert_classes"),
+    *("albert_groups", "electra_discriminator", "mpnet_spans"),
+    *("deberta_positions", "deberta_2_masked", "deberta_2_convolution"),
+    *("xlnet_classes", "modernbert_mean", "bart_spans", "mbart_classes"),
+  ],
 )
 def test_there_and_back_changes_no_byte(name, tmp_path):
   theirs, run, back = (tmp_path / part for part in ("theirs", "run", "back"))

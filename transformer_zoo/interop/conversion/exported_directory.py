@@ -155,7 +155,8 @@ def _by_original(
   """The original configuration, completed, where it is still the model's."""
   try:
     family = family_of(content)
-    links = family.links(family.config(model))
+    # Spellings of the original (DeBERTa's `legacy`) decide names of tensors.
+    links = family.links({**content, **family.config(model)})
     stored = {link.theirs for link in links if not link.only_written}
     described = family.settle(content, stored)
     different = _differences(family, described, model)
