@@ -66,10 +66,12 @@ SHAPES = {
     architecture=_BERT,
     task="heads/classes.gin",
   ),
+  # A CPU compiles no remat of layers that are not scanned.
   "deberta_small": Shape(
     *("sizes/bert_small.gin", 4, 512),
     architecture=_DEBERTA,
     task=_TOKENS,
+    overrides=("SCAN_LAYERS=True", "REMAT='full'"),
   ),
   "deberta_base": Shape(
     *("sizes/deberta_base.gin", 4, 512),

@@ -8,11 +8,11 @@ is T5.1.1-small at batch 8, inputs 512, targets 114; both with Adafactor.
 bart_base and bart_half are 4 rows of 256 inputs and 64 targets, with AdamW;
 bert_small is BERT-small's pre-training step, 16 rows of 128 tokens, hidden
 tokens and next sentence; bert_small_mrpc its fine-tuning on 32 pairs a step, as
-long as those of MRPC, packed; both with AdamW. deberta_small and deberta_base
-are 4 rows of 512 tokens, hidden tokens; electra_small is generator and
-discriminator, electra_small_masked a masked language model of the
-discriminator's size; albert_6_layers and albert_24_layers are for their seconds
-of compilation.
+long as those of MRPC, packed; both with AdamW. deberta_small, scanned with
+remat, and deberta_base are 4 rows of 512 tokens, hidden tokens; electra_small
+is generator and discriminator, electra_small_masked a masked language model of
+the discriminator's size; albert_6_layers and albert_24_layers are for their
+seconds of compilation.
 
 `--peers transformers t5x` measures their training steps in the same run, in
 turn with ours (peers.py), and prints medians and fastest steps of each round,
