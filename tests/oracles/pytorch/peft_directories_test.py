@@ -47,11 +47,19 @@ BASES = {
   "bert": lambda: transformers.BertForMaskedLM(
     transformers.BertConfig(**SMALL)
   ),
+  "bert_classes": lambda: transformers.BertForSequenceClassification(
+    transformers.BertConfig(**SMALL, num_labels=3)
+  ),
   "roberta": lambda: transformers.RobertaForMaskedLM(
     transformers.RobertaConfig(**SMALL)
   ),
 }
-TASKS = {"t5": "SEQ_2_SEQ_LM", "gpt2": "CAUSAL_LM", "llama": "CAUSAL_LM"}
+TASKS = {
+  "t5": "SEQ_2_SEQ_LM",
+  "gpt2": "CAUSAL_LM",
+  "llama": "CAUSAL_LM",
+  "bert_classes": "SEQ_CLS",
+}
 METHODS = {
   "lora": lambda: peft.LoraConfig(r=3, lora_alpha=5),
   "rslora": lambda: peft.LoraConfig(r=4, lora_alpha=5, use_rslora=True),
@@ -61,7 +69,7 @@ METHODS = {
   "prefix": lambda: peft.PrefixTuningConfig(num_virtual_tokens=3),
 }
 # Classes of `transformers` 5 that take no keys and values before the first.
-WITHOUT_PREFIX = ("bert", "roberta")
+WITHOUT_PREFIX = ("bert", "bert_classes", "roberta")
 
 
 def their_logits(model, kind):
@@ -70,7 +78,8 @@ def their_logits(model, kind):
   if kind == "t5":
     arguments["decoder_input_ids"] = torch.tensor(TARGETS)
   with torch.no_grad():
-    return model.eval()(**arguments).logits.numpy()[:, -IDS.shape[1] :]
+    logits = model.eval()(**arguments).logits.numpy()
+  return logits if kind == "bert_classes" else logits[:, -IDS.shape[1] :]
 
 
 def our_logits(folder, kind, prompt_length):
@@ -87,16 +96,14 @@ def our_logits(folder, kind, prompt_length):
   else:
     batch = {"encoder_input_tokens": ids}
 
-  def logits(batch):
-    hidden = run.model.hidden(batch)
-    return run.model.logits(hidden)
-
   found = jax.jit(
     lambda params, batch: run.model.apply(
-      {"params": params}, batch, method=lambda m, b: m.logits(m.hidden(b))
+      {"params": params}, batch, method="all_logits"
     )
   )(params, batch)
-  return np.asarray(found)[:, prompt_length * (kind != "t5") :]
+  if kind == "bert_classes":
+    return np.asarray(found["classes"])[:, 0]
+  return np.asarray(found["tokens"])[:, prompt_length * (kind != "t5") :]
 
 
 @pytest.mark.parametrize("kind", BASES)

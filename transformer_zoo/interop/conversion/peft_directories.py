@@ -33,7 +33,15 @@ CONFIG = "adapter_config.json"
 BASE = "base_model_name_or_path"
 WEIGHTS = "adapter_model.safetensors"
 _PREFIX = "base_model.model."
-_KINDS = ("LORA", "IA3", "PROMPT_TUNING", "PREFIX_TUNING")
+# That of heads beside a prompt or prefixes, which wrap no module.
+_PREFIX_OF_HEADS = "base_model."
+# Kinds of methods, and the numbers that each has to have.
+_NEEDED = {
+  "LORA": {"r": int, "lora_alpha": (int, float)},
+  "IA3": {},
+  "PROMPT_TUNING": {"num_virtual_tokens": int},
+  "PREFIX_TUNING": {"num_virtual_tokens": int},
+}
 # Settings of theirs that change what is computed, and the values that are read.
 _READ = {
   "bias": ("none",),
@@ -42,7 +50,26 @@ _READ = {
   "lora_bias": (False, None),
   "trainable_token_indices": (None,),
   "target_parameters": (None, []),
+  # The others (PiSSA, OLoRA, CorDA, LoftQ) change the matrices of the base.
+  "init_lora_weights": (True, False, None, "gaussian", "orthogonal", "eva"),
+  "loftq_config": (None, {}),
+  "rank_pattern": (None, {}),
+  "alpha_pattern": (None, {}),
 }
+# Settings of training, of the base, and of what the tensors' names say.
+_WITHOUT_EFFECT = (
+  *("task_type", "peft_type", "peft_version", "auto_mapping", BASE, "revision"),
+  *("inference_mode", "target_modules", "exclude_modules", "modules_to_save"),
+  *("feedforward_modules", "layers_to_transform", "layers_pattern"),
+  *("fan_in_fan_out", "use_rslora", "use_dora", "lora_dropout"),
+  *("megatron_config", "megatron_core", "qalora_group_size", "velora_config"),
+  *("eva_config", "corda_config", "lora_ga_config", "ensure_weight_tying"),
+  *("init_ia3_weights", "init_weights", "prefix_projection"),
+  *("prompt_tuning_init", "prompt_tuning_init_text", "tokenizer_kwargs"),
+  *("tokenizer_name_or_path", "token_dim", "num_attention_heads"),
+  *("num_layers", "num_transformer_submodules", "encoder_hidden_size"),
+  "runtime_config",
+)
 _ADDED = ("lora_a", "lora_b", "dora_scale")
 # Parameters of ours that a head of theirs has beside the method.
 _HEADS = re.compile(r"heads/(?!tokens/).*")
@@ -83,19 +110,18 @@ def read(
     UserError: The method is unknown here, or of another base.
   """
   kind = said.get("peft_type")
-  if kind not in _KINDS:
+  if kind not in _NEEDED:
     raise UserError(
       f"{str(folder)!r} has the peft_type {kind!r}, which is not read here; "
-      f"known: {', '.join(_KINDS)}"
+      f"known: {', '.join(_NEEDED)}"
     )
-  for name, values in _READ.items():
-    if name in said and said[name] not in values:
-      raise UserError(
-        f"{str(folder)!r} has {name} = {said[name]!r}, which is not read here; "
-        f"known: {' or '.join(map(repr, values))}"
-      )
+  _check(folder, said, _NEEDED[kind])
+  if not (folder / WEIGHTS).is_file():
+    raise UserError(f"{str(folder)!r} has no {WEIGHTS}")
   tensors = {
-    name.removeprefix(_PREFIX): tensor.read().astype(np.float32)
+    name.removeprefix(_PREFIX).removeprefix(
+      _PREFIX_OF_HEADS
+    ): tensor.read().astype(np.float32)
     for name, tensor in safetensors.read(folder / WEIGHTS).items()
   }
   reader = _Reader(folder, said, tensors, family, family.links(config), base)
@@ -109,10 +135,35 @@ def read(
   if reader.tensors:
     left = ", ".join(sorted(reader.tensors)[:3])
     raise UserError(
-      f"{str(folder)!r} is of another base: {left} belong to no module of "
+      f"{str(folder)!r} is of another base, or of modules that no method is "
+      f"read for here (embeddings, norms): {left} belong to no projection of "
       f"{config.get('model_type')} with these layers"
     )
   return dataclasses.replace(method, parameters={**method.parameters, **heads})
+
+
+def _check(
+  folder: pathlib.Path, said: Mapping[str, Any], needed: Mapping[str, type]
+) -> None:
+  """Refuses settings that ask for what is not built here, or lack a number."""
+  for name, value in said.items():
+    if name in _READ and value not in _READ[name]:
+      raise UserError(
+        f"{str(folder)!r} has {name} = {value!r}, which is not read here; "
+        f"known: {' or '.join(map(repr, _READ[name]))}"
+      )
+    if value and name not in {*_READ, *_WITHOUT_EFFECT, *needed}:
+      raise UserError(
+        f"{str(folder)!r} has the setting {name!r} ({value!r}), which is not "
+        "understood here; remove it if no output depends on it"
+      )
+  for name, kind in needed.items():
+    value = said.get(name)
+    if isinstance(value, bool) or not isinstance(value, kind) or value <= 0:
+      raise UserError(
+        f"{str(folder)!r} has {name} = {value!r} in {CONFIG}, where a number "
+        "above 0 belongs"
+      )
 
 
 class _Reader:
@@ -133,12 +184,6 @@ class _Reader:
 
   def lora(self) -> Method:
     rank, alpha = self.said["r"], self.said["lora_alpha"]
-    if self.said.get("rank_pattern") or self.said.get("alpha_pattern"):
-      raise UserError(
-        f"{str(self.folder)!r} has ranks of its own for some modules "
-        "(rank_pattern, alpha_pattern), which are not read here; train it with "
-        "one rank"
-      )
     dora = bool(self.said.get("use_dora"))
     found = {}
     for module, link in self._matrices():
@@ -380,13 +425,17 @@ def write(
     "task_type": _task_type(model),
   }
   writing.write_json(folder / CONFIG, said)
+  wraps = "prompt_embeddings" not in tensors
+  prefix = _PREFIX if wraps else _PREFIX_OF_HEADS
+  named = {f"{_PREFIX}{n}": array for n, array in tensors.items()}
+  named = (named if wraps else tensors) | {
+    f"{prefix}{name}": array for name, array in heads.items()
+  }
   safetensors.write(
     folder / WEIGHTS,
     {
-      name if name == "prompt_embeddings" else f"{_PREFIX}{name}": Tensor.of(
-        np.ascontiguousarray(array, np.float32)
-      )
-      for name, array in {**tensors, **heads}.items()
+      name: Tensor.of(np.ascontiguousarray(array, np.float32))
+      for name, array in named.items()
     },
   )
 

@@ -1,0 +1,192 @@
+"""Directories of `peft`, written and read here; refusals by name.
+
+tests/oracles/pytorch/peft_directories_test.py compares with the library.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests import tiny_models
+from transformer_zoo import config
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop.conversion import convert
+from transformer_zoo.interop.conversion import converted_run
+from transformer_zoo.interop.tensors import safetensors
+from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+
+LORA = {
+  "peft_type": "LORA",
+  "r": 2,
+  "lora_alpha": 3,
+  "target_modules": ["c_attn"],
+  # As library versions write what is not asked for.
+  "use_rslora": False,
+  "corda_config": None,
+  "a_setting_of_the_future": None,
+}
+MODULE = "base_model.model.transformer.h.{}.{}"
+
+
+def write(folder, said, tensors):
+  folder.mkdir()
+  (folder / "adapter_config.json").write_text(json.dumps(said))
+  random = np.random.RandomState(0)
+  safetensors.write(
+    folder / "adapter_model.safetensors",
+    {
+      name: Tensor.of(random.standard_normal(shape).astype(np.float32))
+      for name, shape in tensors.items()
+    },
+  )
+
+
+def lora_tensors(*modules, rank=2, width=24, features=72):
+  return {
+    f"{MODULE.format(layer, module)}.lora_{part}.weight": shape
+    for layer in range(2)
+    for module in modules
+    for part, shape in (("A", (rank, width)), ("B", (features, rank)))
+  }
+
+
+def read(tmp_path, said, tensors):
+  tiny_models.write_gpt_2(tmp_path / "base")
+  write(tmp_path / "theirs", said, tensors)
+  lines = []
+  convert.convert(
+    tmp_path / "theirs",
+    tmp_path / "run",
+    base=str(tmp_path / "base"),
+    report=lines.append,
+  )
+  return tmp_path / "run"
+
+
+METHODS = {
+  "lora": (LORA, lora_tensors("attn.c_attn")),
+  "dora": (
+    {**LORA, "use_dora": True},
+    lora_tensors("attn.c_attn")
+    | {
+      f"{MODULE.format(layer, 'attn.c_attn')}.lora_magnitude_vector": (72,)
+      for layer in range(2)
+    },
+  ),
+  "ia3": (
+    {"peft_type": "IA3", "target_modules": ["c_attn"]},
+    {
+      f"{MODULE.format(layer, 'attn.c_attn')}.ia3_l": (72, 1)
+      for layer in range(2)
+    },
+  ),
+  "prompt": (
+    {"peft_type": "PROMPT_TUNING", "num_virtual_tokens": 3},
+    {"prompt_embeddings": (3, 24)},
+  ),
+  "prefix": (
+    {"peft_type": "PREFIX_TUNING", "num_virtual_tokens": 3},
+    {"prompt_embeddings": (3, 2 * 2 * 24)},
+  ),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_there_and_back_changes_no_number(method, tmp_path):
+  run = read(tmp_path, *METHODS[method])
+  convert.convert(run, tmp_path / "again", to="peft", report=lambda line: None)
+  theirs, ours = (
+    safetensors.read(tmp_path / name / "adapter_model.safetensors")
+    for name in ("theirs", "again")
+  )
+  if method == "lora":  # Three of ours are one of theirs, of the ranks' sum.
+    product = lambda of, place: (  # noqa: E731
+      of[f"{place}.lora_B.weight"].read() @ of[f"{place}.lora_A.weight"].read()
+    )
+    for layer in range(2):
+      place = MODULE.format(layer, "attn.c_attn")
+      said = json.loads((tmp_path / "again/adapter_config.json").read_text())
+      np.testing.assert_allclose(
+        product(ours, place) * said["lora_alpha"] / said["r"],
+        product(theirs, place) * LORA["lora_alpha"] / LORA["r"],
+        rtol=1e-5,
+        atol=1e-6,
+      )
+    return
+  assert theirs.keys() == ours.keys()
+  for name, tensor in theirs.items():
+    if method == "dora" and "magnitude" not in name:
+      continue
+    np.testing.assert_allclose(ours[name].read(), tensor.read(), rtol=1e-6)
+
+
+def test_a_layer_that_is_left_out_changes_nothing(tmp_path):
+  tensors = lora_tensors("attn.c_attn")
+  first = {name: shape for name, shape in tensors.items() if ".h.0." in name}
+  run = read(tmp_path, {**LORA, "layers_to_transform": [0]}, first)
+  parameters = converted_run.open_run(run).parameters()
+  assert parameters["decoder/layers_0/self_attention/key/lora_b"].read().any()
+  other = parameters["decoder/layers_1/self_attention/key/lora_b"].read()
+  assert not other.any()
+
+
+def test_the_scale_of_rank_stabilized_lora(tmp_path):
+  run = read(tmp_path, {**LORA, "use_rslora": True}, METHODS["lora"][1])
+  alpha = config.build("LORA_ALPHA", [str(run / "config.gin")])
+  assert alpha == pytest.approx(3 * 2**0.5)
+
+
+@pytest.mark.parametrize(
+  ("settings", "sentence"),
+  [
+    ({"peft_type": "LOHA"}, "the peft_type 'LOHA', which is not read here; k"),
+    ({"bias": "all"}, "bias = 'all', which is not read here; known: 'none'"),
+    ({"init_lora_weights": "pissa_niter_4"}, "init_lora_weights = 'pissa_nite"),
+    ({"rank_pattern": {"c_attn": 4}}, "rank_pattern = {'c_attn': 4}, which is"),
+    (
+      {"kasa_config": {"beta": 1}},
+      "the setting 'kasa_config' .*, which is not understood here; remove it",
+    ),
+    ({"r": None}, "r = None in adapter_config.json, where a number above 0"),
+    ({"r": True}, "r = True in adapter_config.json, where a number above 0"),
+    ({"lora_alpha": "8"}, "lora_alpha = '8' in adapter_config.json, where a"),
+  ],
+)
+def test_what_is_not_read_is_refused_by_name(settings, sentence, tmp_path):
+  with pytest.raises(UserError, match=sentence):
+    read(tmp_path, {**LORA, **settings}, METHODS["lora"][1])
+  assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+  ("tensors", "sentence"),
+  [
+    (
+      lora_tensors("attn.c_attn", width=20),
+      r"is of another base, None: .*c_attn has the shape \(20, 72\) there",
+    ),
+    (
+      {**lora_tensors("attn.c_attn"), f"{MODULE.format(0, 'ln')}.x": (2,)},
+      "modules that no method is read for here .*: transformer.h.0.ln.x belong",
+    ),
+    (
+      {n: s for n, s in lora_tensors("attn.c_attn").items() if "1" not in n
+       or "lora_A" in n},
+      "lacks the tensor transformer.h.1.attn.c_attn.lora_B.weight",
+    ),
+  ],
+)  # fmt: skip
+def test_tensors_of_another_base(tensors, sentence, tmp_path):
+  with pytest.raises(UserError, match=sentence):
+    read(tmp_path, LORA, tensors)
+
+
+def test_a_directory_without_tensors(tmp_path):
+  write(tmp_path / "empty", LORA, {})
+  (tmp_path / "empty" / "adapter_model.safetensors").unlink()
+  tiny_models.write_gpt_2(tmp_path / "base")
+  with pytest.raises(UserError, match="has no adapter_model.safetensors"):
+    convert.convert(
+      tmp_path / "empty", tmp_path / "run", base=str(tmp_path / "base")
+    )
