@@ -98,8 +98,8 @@ class Suite:
       benchmark that is trained on and scored apart.
     columns: The columns of the table from left to right.
     values: The values that `$(...)` in changes may refer to, by name.
-    missing: A sentence for each value or phase that other suites have and this
-      one lacks, with the reason why rows that refer to it cannot be run here.
+    missing: A sentence for each value, phase or column that other suites have
+      and this one lacks, with the reason why what refers to it cannot be run.
     per_group: The phases that run once for each group, as do the phases after
       them in a row.
     own_groups: The groups of a phase that replace `groups` for rows that end in
@@ -270,6 +270,12 @@ class Suite:
             f"{self.name!r}, so that it must be the row's last one, without "
             "copies"
           )
+    for name in study.columns:
+      if name in self.missing:
+        raise UserError(
+          f"study {study.name!r} has the column {name!r}, which suite "
+          f"{self.name!r} does not have: {self.missing[name]}"
+        )
     checks.check_known(
       study.columns,
       [column.name for column in self.columns],
