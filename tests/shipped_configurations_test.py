@@ -147,6 +147,14 @@ NAMED_AFTER = {
     ["heads/classes.gin"],
     ["MIXTURE_OR_TASK_NAME='mini_sst2'"],
   ),
+  "small_encoder_pretrain": (
+    ["objectives/bert_next_sentence.gin", "runs/encoder_lengths.gin"],
+    [],
+  ),
+  "small_heads": (
+    ["heads/classes.gin"],
+    ["MIXTURE_OR_TASK_NAME='glue_sst2_v002'"],
+  ),
 }
 
 

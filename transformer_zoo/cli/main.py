@@ -135,7 +135,7 @@ def _add_commands(
   for name, command in commands.items():
     if isinstance(command, dict):
       group = subparsers.add_parser(
-        name, help=f"{name} a {' or a '.join(command)}"
+        name, help=f"{name} one of: {', '.join(command)}"
       )
       group.epilog = "example:\n  zoo inspect task mini_sst2 -n 2"
       _add_commands(group, command, words[1:])
