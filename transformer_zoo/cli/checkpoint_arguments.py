@@ -262,12 +262,16 @@ def _described_by(checkpoint: str, kind: str) -> Configuration | None:
 
 
 def _places_beside(checkpoint: str) -> list[pathlib.Path]:
-  """Folders that may hold the files beside a checkpoint."""
+  """Folders that may hold the files beside a checkpoint, or beside its base."""
   from transformer_zoo.interop.huggingface import directory
+  from transformer_zoo.runs.loading import bases
 
   if directory.is_directory(checkpoint):
     return [pathlib.Path(checkpoint)]
-  return [folder / "huggingface" for folder in _folders(checkpoint)]
+  folders = _folders(checkpoint)
+  base = bases.Base.of_run(folders[-1])
+  of_base = _places_beside(base.path) if base else []
+  return [*(folder / "huggingface" for folder in folders), *of_base]
 
 
 def _folders(checkpoint: str) -> list[pathlib.Path]:

@@ -7,6 +7,7 @@ from tests import tiny_models
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.features import prompts
+from transformer_zoo.errors import UserError
 
 P = 3
 IDS = prompts.FIRST_ID + np.arange(P)
@@ -99,3 +100,40 @@ def test_the_ends_of_an_answer_move_with_the_text():
     batch["encoder_input_tokens"][0, start : end + 1], [3, 4]
   )
   assert batch["encoder_loss_weights"][0, start] == 1
+
+
+@pytest.mark.parametrize("form", ["classes", "number"])
+@pytest.mark.parametrize("packing", [False, True])
+def test_a_class_is_read_at_the_prompt_where_peft_reads_it(packing, form):
+  lengths = [6, 4]
+  examples = {
+    "inputs": Ragged.of([np.arange(2, 2 + n) for n in lengths]),
+    "targets": Ragged.of([np.eye(1, n, dtype=int)[0] * 5 for n in lengths]),
+    "weights": Ragged.of([np.eye(1, n, dtype=int)[0] for n in lengths]),
+  }
+  found = {}
+  for at_prompt in (False, True):
+    of = converters.Encoder(form=form)
+    converter = prompts.prompted(of, P, answers_at_prompt=at_prompt)
+    found[at_prompt] = converter(
+      examples,
+      np.zeros(2, int) if packing else np.arange(2),
+      num_rows=1 if packing else 2,
+      lengths={"inputs": 16},
+      packing=packing,
+      pad_id=0,
+    )
+  at_text, at_prompt = found[False], found[True]
+  read = at_text["encoder_input_tokens"]
+  np.testing.assert_array_equal(at_prompt["encoder_input_tokens"], read)
+  for batch, token in ((at_text, 2), (at_prompt, IDS[0])):
+    weights = batch["encoder_loss_weights"]
+    assert (read[weights > 0] == token).all() and weights.sum() == 2
+    targets = batch["encoder_target_tokens"]
+    assert (targets[weights > 0] == 5).all() and targets.sum() == 10
+
+
+def test_the_last_token_answers_at_no_prompt():
+  of = converters.Encoder(form="classes", answering="last")
+  with pytest.raises(UserError, match="but the last token of a text answers"):
+    prompts.prompted(of, P, answers_at_prompt=True)

@@ -4,6 +4,7 @@ Their models have random weights and their methods random numbers, so that each
 changes what is computed (make test-oracles).
 """
 
+import json
 import pathlib
 
 from flax import traverse_util
@@ -13,6 +14,8 @@ import pytest
 import torch
 import transformers
 
+from tests.oracles.pytorch import encoders_test
+from transformer_zoo.cli import main as cli
 from transformer_zoo.data.features import prompts
 from transformer_zoo.interop.conversion import convert
 from transformer_zoo.interop.conversion import converted_run
@@ -156,3 +159,34 @@ def test_a_directory_of_theirs_is_read_and_written(
     if f.is_file()
   )
   assert bytes_of_run < 400_000
+
+
+def test_the_class_of_a_text_with_a_prompt(tmp_path, capsys, report):
+  """By `zoo infer`, with the names and the tokenizer of the base."""
+  names = ["no", "maybe", "yes", "never"]
+  base, tokenizer = encoders_test.saved(
+    tmp_path / "base",
+    "bert_classes",
+    encoders_test.save_word_list,
+    id2label=dict(enumerate(names)),
+  )
+  settings = peft.PromptTuningConfig(num_virtual_tokens=3, task_type="SEQ_CLS")
+  theirs = peft.get_peft_model(base, settings).eval()
+  theirs.prompt_encoder["default"].embedding.weight.data *= 30
+  theirs.save_pretrained(tmp_path / "theirs")
+  words = ["convert", str(tmp_path / "theirs"), str(tmp_path / "run")]
+  assert cli.main([*words, "--base", str(tmp_path / "base")]) == 0
+  # The last is as long as positions, less the prompt, allow.
+  texts = [*encoders_test.random_texts(4), " ".join(["day"] * 42)]
+  capsys.readouterr()
+  assert cli.main(["infer", f"--checkpoint={tmp_path / 'run'}", "--json",
+                   *texts]) == 0  # fmt: skip
+  answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+  for text, answer in zip(texts, answers, strict=True):
+    with torch.no_grad():
+      logits = theirs(**tokenizer(text, return_tensors="pt")).logits[0]
+    expected = torch.softmax(logits, -1).numpy()
+    assert list(answer["probabilities"]) == names
+    found = np.array(list(answer["probabilities"].values()))
+    report("probabilities", np.abs(found - expected).max())
+    assert np.abs(found - expected).max() < TOLERANCE

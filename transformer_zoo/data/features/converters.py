@@ -29,7 +29,7 @@ ANSWERING = ("first", "last")
 # The forms in which the rows of a benchmark become an encoder's examples.
 FORMS = ("classes", "number", "spans", "choices", "tags")
 # Forms with one prediction for each example.
-_FORMS_OF_ONE_TOKEN = ("classes", "number")
+FORMS_OF_ONE_TOKEN = ("classes", "number")
 
 Shape = tuple[int, ...]
 
@@ -493,7 +493,7 @@ class Encoder:
           f"{', '.join(map(repr, ANSWERING))}."
         )
     if self.both_orders and (
-      self.form not in _FORMS_OF_ONE_TOKEN or self.answering != "last"
+      self.form not in FORMS_OF_ONE_TOKEN or self.answering != "last"
     ):
       raise UserError(
         "EncoderFeatures.both_orders is True, but the form is "
@@ -606,7 +606,7 @@ class Encoder:
 
   @property
   def _answers_share_rows(self) -> bool:
-    return self.form in _FORMS_OF_ONE_TOKEN and not self.both_orders
+    return self.form in FORMS_OF_ONE_TOKEN and not self.both_orders
 
   def _has_segments(self, packing: bool) -> bool:
     return packing or self.form == "choices" or self.both_orders

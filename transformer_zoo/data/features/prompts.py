@@ -139,13 +139,25 @@ class LanguageModel(_Prompted, converters.LanguageModel):
     )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Encoder(_Prompted, converters.Encoder):
-  """The prompt precedes the text; answers are read where they were."""
+  """The prompt precedes the text; answers are read where they were.
+
+  Attributes:
+    answers_at_prompt: Whether the class or number of a text is read at the
+      first vector of its prompt, as in `peft`, and not at [CLS].
+  """
+
+  answers_at_prompt: bool = False
 
   def __post_init__(self):
     _Prompted.__post_init__(self)
     converters.Encoder.__post_init__(self)
+    if self.answers_at_prompt and self.answering != "first":
+      raise UserError(
+        "PromptedFeatures.answers_at_prompt is True, but the last token of a "
+        "text answers; no prompt lies there"
+      )
 
   def _preceded(
     self, examples: Mapping[str, Ragged], pad_id: int
@@ -161,30 +173,45 @@ class Encoder(_Prompted, converters.Encoder):
         old = examples[name]
         moved = old.values + self.prompt_length * (old.values >= 0)
         result[name] = Ragged(moved.astype(old.values.dtype), old.lengths)
+    if self.answers_at_prompt and self.form in converters.FORMS_OF_ONE_TOKEN:
+      for name in ("targets", "weights"):
+        result[name] = _swapped(result[name], self.prompt_length)
     return result
 
 
 _KINDS = (EncoderDecoder, PrefixLanguageModel, LanguageModel, Encoder)
 
 
-def prompted(of: Converter, length: int) -> Converter:
+def prompted(
+  of: Converter, length: int, answers_at_prompt: bool = False
+) -> Converter:
   """Returns a converter that puts a prompt before every example.
 
   Args:
     of: The converter of the examples.
     length: The number of vectors of the prompt.
+    answers_at_prompt: As in `Encoder`; without effect on other models.
 
   Raises:
     UserError: The converter has a prompt already, or is of an unknown kind.
   """
   for kind in _KINDS:
     if type(of) is kind.__bases__[-1]:
-      return kind(**vars(of), prompt_length=length)
+      own = {"answers_at_prompt": answers_at_prompt} if kind is Encoder else {}
+      return kind(**vars(of), prompt_length=length, **own)
   raise UserError(
     f"prompted_features.of is {type(of).__name__}; a prompt goes before the "
     "examples of EncoderDecoderFeatures, LanguageModelFeatures, "
     "PrefixLanguageModelFeatures and EncoderFeatures, once"
   )
+
+
+def _swapped(sequences: Ragged, place: int) -> Ragged:
+  """The sequences with their first value and that at a place exchanged."""
+  values, first = sequences.values.copy(), sequences.starts
+  values[first] = sequences.values[first + place]
+  values[first + place] = sequences.values[first]
+  return Ragged(values, sequences.lengths)
 
 
 def _preceded(sequences: Ragged, values: np.ndarray) -> Ragged:

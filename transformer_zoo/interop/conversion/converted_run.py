@@ -249,11 +249,15 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
 
 
 def _lengths(model: nn.Module, beside: pathlib.Path) -> dict[str, int]:
-  """Usual lengths, within the positions of an encoder or a language model."""
+  """Usual lengths, within the positions of an encoder or a language model.
+
+  Rows are as much longer as a prompt is.
+  """
+  prompt = getattr(model.token_embedder, "prompt_length", 0)
   if not hasattr(model, "decoder"):
     positions = getattr(model.encoder.position_embedder, "num_positions", None)
-    length = min(_LENGTHS["inputs"], positions or _LENGTHS["inputs"])
-    return dict.fromkeys(_LENGTHS, length)
+    longest = positions - prompt if positions else _LENGTHS["inputs"]
+    return dict.fromkeys(_LENGTHS, min(_LENGTHS["inputs"], longest))
   continues = not hasattr(model, "encoder")
   longest = generation_config.longest(beside, continues=continues)
   targets = longest or _LENGTHS["targets"]
@@ -261,7 +265,7 @@ def _lengths(model: nn.Module, beside: pathlib.Path) -> dict[str, int]:
   if not continues or positions is None:
     return {**_LENGTHS, "targets": targets}
   targets = min(targets, positions // 2)
-  inputs = min(_LENGTHS["inputs"], positions - targets)
+  inputs = min(_LENGTHS["inputs"], positions - targets - prompt)
   return {"inputs": inputs, "targets": targets}
 
 

@@ -98,6 +98,18 @@ def write_directory(folder: pathlib.Path, source: Source, to: str) -> None:
       f"{source.name!r} holds base and method in one; a directory of `{to}` "
       "needs a base to name: train from INITIAL_CHECKPOINT_PATH"
     )
+  if (
+    to == PEFT
+    and peft_directories.reads_at_prompt(model, parameters)
+    and not converted_run.converter_field(
+      pathlib.Path(source.name), "answers_at_prompt"
+    )
+  ):
+    raise UserError(
+      f"{source.name!r} reads the class of a text at [CLS], and `peft` at the "
+      "first vector of the prompt; train it with peft/prompt_answers.gin to "
+      "exchange it"
+    )
   family, described, path = _class_of(before.path, substitution.original(model))
   folder.mkdir(parents=True)
   _LIBRARIES[to].write(folder, model, parameters, family, described, path)

@@ -9,7 +9,7 @@ ranks' sum. Source: huggingface/peft 0.21.2, `utils/save_and_load.py` and
 `tuners/{lora,ia3,prompt_tuning,prefix_tuning}`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import pathlib
 import re
@@ -73,6 +73,8 @@ _WITHOUT_EFFECT = (
 _ADDED = ("lora_a", "lora_b", "dora_scale")
 # Parameters of ours that a head of theirs has beside the method.
 _HEADS = re.compile(r"heads/(?!tokens/).*")
+# Heads whose one answer of a text they read at the first vector of a prompt.
+_READ_AT_PROMPT = re.compile(r"heads/(classes|number)/")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,6 +168,19 @@ def _check(
       )
 
 
+def reads_at_prompt(model: nn.Module, names: Iterable[str]) -> bool:
+  """Whether `peft` would read a head of a model at the prompt's first vector.
+
+  Args:
+    model: The model.
+    names: The names of its parameters.
+  """
+  parts = (part for _, part in substitution.named_parts(model))
+  return any(isinstance(part, prompts.PromptedEmbed) for part in parts) and any(
+    map(_READ_AT_PROMPT.match, names)
+  )
+
+
 class _Reader:
   """Reads the tensors of one directory, each of which is taken once."""
 
@@ -256,8 +271,9 @@ class _Reader:
     width = self._shape("token_embedder/embedding")[-1]
     if vectors.shape[-1] != width:
       raise self._other_base("prompt_embeddings", vectors.shape)
+    has_class = any(map(_READ_AT_PROMPT.match, self._base))
     return Method(
-      "peft/prompt.gin",
+      f"peft/{'prompt_answers' if has_class else 'prompt'}.gin",
       {"PROMPT_LENGTH": length},
       {"token_embedder/prompt": vectors[:length]},  # T5's encoder reads these
     )

@@ -207,11 +207,15 @@ def _of_a_run(step: pathlib.Path) -> Source:
 
 
 def _class_names_of_run(run: pathlib.Path) -> Sequence[str]:
-  """Those of the task it was trained on, or of the directory it was made of."""
-  original = run / converted_run.BESIDE / directory.CONFIG
-  return converted_run.class_names_of(run) or (
-    _named_labels(directory.read_json(original)) if original.is_file() else ()
-  )
+  """Those of the task it was trained on, of its directory, or of its base."""
+  if names := converted_run.class_names_of(run):
+    return names
+  base = bases.Base.of_run(run)
+  for folder in (run / converted_run.BESIDE, *([base.path] if base else [])):
+    original = pathlib.Path(folder) / directory.CONFIG
+    if original.is_file():
+      return _named_labels(directory.read_json(original))
+  return ()
 
 
 def _named_labels(config: Mapping[str, Any]) -> Sequence[str]:
@@ -244,7 +248,10 @@ def _vocabulary_of_run(run: pathlib.Path) -> Vocabulary | None:
   if beside is not None:
     return beside
   trained_on = converted_run.vocabulary_of(run)
-  return trained_on if trained_on and _is_readable(trained_on) else None
+  if trained_on and _is_readable(trained_on):
+    return trained_on
+  base = bases.Base.of_run(run)
+  return vocabulary(base.path) if base else None
 
 
 def vocabulary(folder: str | os.PathLike[str]) -> Vocabulary | None:
