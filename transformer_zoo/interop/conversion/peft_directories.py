@@ -145,7 +145,7 @@ def read(
 
 
 def _check(
-  folder: pathlib.Path, said: Mapping[str, Any], needed: Mapping[str, type]
+  folder: pathlib.Path, said: Mapping[str, Any], needed: Mapping[str, Any]
 ) -> None:
   """Refuses settings that ask for what is not built here, or lack a number."""
   for name, value in said.items():
@@ -441,11 +441,11 @@ def write(
     "task_type": _task_type(model),
   }
   writing.write_json(folder / CONFIG, said)
-  wraps = "prompt_embeddings" not in tensors
-  prefix = _PREFIX if wraps else _PREFIX_OF_HEADS
-  named = {f"{_PREFIX}{n}": array for n, array in tensors.items()}
-  named = (named if wraps else tensors) | {
-    f"{prefix}{name}": array for name, array in heads.items()
+  prefix, of_heads = _PREFIX, _PREFIX
+  if "prompt_embeddings" in tensors:
+    prefix, of_heads = "", _PREFIX_OF_HEADS
+  named = {f"{prefix}{name}": array for name, array in tensors.items()} | {
+    f"{of_heads}{name}": array for name, array in heads.items()
   }
   safetensors.write(
     folder / WEIGHTS,
