@@ -151,6 +151,12 @@ def test_the_scale_of_rank_stabilized_lora(tmp_path):
     ({"r": None}, "r = None in adapter_config.json, where a number above 0"),
     ({"r": True}, "r = True in adapter_config.json, where a number above 0"),
     ({"lora_alpha": "8"}, "lora_alpha = '8' in adapter_config.json, where a"),
+    ({"lora_dropout": 1}, "lora_dropout = 1 in adapter_config.json, where a s"),
+    ({"use_rslora": "no"}, "use_rslora = 'no', which is not read here; known"),
+    (
+      {"r": 3},
+      r"other shapes than its adapter_config.json says: .*lora_a \(24",
+    ),
   ],
 )
 def test_what_is_not_read_is_refused_by_name(settings, sentence, tmp_path):
@@ -170,6 +176,7 @@ def test_what_is_not_read_is_refused_by_name(settings, sentence, tmp_path):
       {**lora_tensors("attn.c_attn"), f"{MODULE.format(0, 'ln')}.x": (2,)},
       "modules that no method is read for here .*: transformer.h.0.ln.x belong",
     ),
+    ({}, "has no tensor of the method LORA"),
     (
       {n: s for n, s in lora_tensors("attn.c_attn").items() if "1" not in n
        or "lora_A" in n},
@@ -180,6 +187,15 @@ def test_what_is_not_read_is_refused_by_name(settings, sentence, tmp_path):
 def test_tensors_of_another_base(tensors, sentence, tmp_path):
   with pytest.raises(UserError, match=sentence):
     read(tmp_path, LORA, tensors)
+
+
+def test_a_prompt_that_leaves_no_position(tmp_path):
+  said = {"peft_type": "PROMPT_TUNING", "num_virtual_tokens": 1024}
+  sentence = (
+    "a prompt of 1024 vectors leaves no place for a text: the model has"
+  )
+  with pytest.raises(UserError, match=sentence):
+    read(tmp_path, said, {"prompt_embeddings": (1024, 24)})
 
 
 def test_a_directory_without_tensors(tmp_path):

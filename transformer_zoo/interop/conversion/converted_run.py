@@ -251,21 +251,31 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
 def _lengths(model: nn.Module, beside: pathlib.Path) -> dict[str, int]:
   """Usual lengths, within the positions of an encoder or a language model.
 
-  Rows are as much longer as a prompt is.
+  Raises:
+    UserError: A prompt, by which rows are longer, leaves no position.
   """
-  prompt = getattr(model.token_embedder, "prompt_length", 0)
-  if not hasattr(model, "decoder"):
-    positions = getattr(model.encoder.position_embedder, "num_positions", None)
-    longest = positions - prompt if positions else _LENGTHS["inputs"]
-    return dict.fromkeys(_LENGTHS, min(_LENGTHS["inputs"], longest))
   continues = not hasattr(model, "encoder")
+  if hasattr(model, "decoder"):
+    positions = model.decoder.num_positions
+  else:
+    positions = getattr(model.encoder.position_embedder, "num_positions", None)
+  prompt = getattr(model.token_embedder, "prompt_length", 0)
+  if positions is not None:
+    positions -= prompt
+    if positions < 2:
+      raise UserError(
+        f"a prompt of {prompt} vectors leaves no place for a text: the model "
+        f"has {positions + prompt} positions"
+      )
+  if not hasattr(model, "decoder"):
+    length = min(_LENGTHS["inputs"], positions or _LENGTHS["inputs"])
+    return dict.fromkeys(_LENGTHS, length)
   longest = generation_config.longest(beside, continues=continues)
   targets = longest or _LENGTHS["targets"]
-  positions = model.decoder.num_positions
   if not continues or positions is None:
     return {**_LENGTHS, "targets": targets}
   targets = min(targets, positions // 2)
-  inputs = min(_LENGTHS["inputs"], positions - targets - prompt)
+  inputs = min(_LENGTHS["inputs"], positions - targets)
   return {"inputs": inputs, "targets": targets}
 
 

@@ -175,6 +175,15 @@ def write_run(
     name: Tensor.of(np.asarray(array, np.float32))
     for name, array in method.parameters.items()
   }
+  if misfits := [
+    f"{name} {tensor.shape} and not {wanted[name]}"
+    for name, tensor in tensors.items()
+    if name in wanted and tuple(tensor.shape) != tuple(wanted[name])
+  ]:
+    raise UserError(
+      f"tensors in {str(source)!r} have other shapes than its "
+      f"{peft_directories.CONFIG} says: {', '.join(misfits[:3])}"
+    )
   if missing := sorted(wanted.keys() - tensors.keys() - base.parameters.keys()):
     raise UserError(
       f"{str(source)!r} lacks {', '.join(missing[:3])} of {method.gin_file}"

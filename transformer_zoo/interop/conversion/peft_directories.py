@@ -53,6 +53,8 @@ _READ = {
   # The others (PiSSA, OLoRA, CorDA, LoftQ) change the matrices of the base.
   "init_lora_weights": (True, False, None, "gaussian", "orthogonal", "eva"),
   "loftq_config": (None, {}),
+  "use_rslora": (True, False, None),
+  "use_dora": (True, False, None),
   "rank_pattern": (None, {}),
   "alpha_pattern": (None, {}),
 }
@@ -61,7 +63,7 @@ _WITHOUT_EFFECT = (
   *("task_type", "peft_type", "peft_version", "auto_mapping", BASE, "revision"),
   *("inference_mode", "target_modules", "exclude_modules", "modules_to_save"),
   *("feedforward_modules", "layers_to_transform", "layers_pattern"),
-  *("fan_in_fan_out", "use_rslora", "use_dora", "lora_dropout"),
+  *("fan_in_fan_out", "lora_dropout"),
   *("megatron_config", "megatron_core", "qalora_group_size", "velora_config"),
   *("eva_config", "corda_config", "lora_ga_config", "ensure_weight_tying"),
   *("init_ia3_weights", "init_weights", "prefix_projection"),
@@ -134,6 +136,8 @@ def read(
     "PROMPT_TUNING": reader.prompt,
     "PREFIX_TUNING": reader.prefix,
   }[kind]()
+  if not method.parameters:
+    raise UserError(f"{str(folder)!r} has no tensor of the method {kind}")
   if reader.tensors:
     left = ", ".join(sorted(reader.tensors)[:3])
     raise UserError(
@@ -161,11 +165,17 @@ def _check(
       )
   for name, kind in needed.items():
     value = said.get(name)
-    if isinstance(value, bool) or not isinstance(value, kind) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:
       raise UserError(
         f"{str(folder)!r} has {name} = {value!r} in {CONFIG}, where a number "
         "above 0 belongs"
       )
+  rate = said.get("lora_dropout") or 0.0
+  if not isinstance(rate, (int, float)) or not 0 <= rate < 1:
+    raise UserError(
+      f"{str(folder)!r} has lora_dropout = {rate!r} in {CONFIG}, where a share "
+      "below 1 belongs"
+    )
 
 
 def reads_at_prompt(model: nn.Module, names: Iterable[str]) -> bool:
@@ -240,6 +250,8 @@ class _Reader:
       vector = self._take(f"{module}.ia3_l")
       if vector is None:
         continue
+      if vector.ndim != 2:
+        raise self._other_base(module, vector.shape)
       of_inputs = vector.shape[0] == 1 and vector.shape[1] > 1
       vector = vector.ravel()
       width, *_ = self._shape(link.ours[0])
