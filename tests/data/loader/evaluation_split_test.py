@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import prompts
 from transformer_zoo.data.loader import evaluation_split
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
@@ -114,6 +115,36 @@ def test_truncated_examples_are_counted(task, lengths):
   assert some.truncated == expected(2) and some.num_examples == 2
   wide = EvaluationSplit(task, "train", {"inputs": 999, "targets": 999}, 16)
   assert wide.truncated == {"inputs": 0, "targets": 0}
+
+
+@pytest.mark.parametrize(
+  "of", [converters.EncoderDecoder(), converters.LanguageModel()]
+)
+def test_outputs_are_made_behind_a_prompt(make_task, lengths, of):
+  """What is read before them is what is read before targets."""
+  examples = [
+    {"inputs": np.full(n, 5 + i), "targets": np.full(3, 9)}
+    for i, (n, _) in enumerate(lengths[:6])
+  ]
+  task = dataclasses.replace(
+    make_task("prompted", examples), scoring=manifest.Scoring(None, ())
+  )
+  converter = prompts.prompted(of, 4)
+  (batch,) = EvaluationSplit(task, "train", LENGTHS, 8, converter=converter)
+  assert batch.prompt_length == 4
+  ids = prompts.FIRST_ID + np.arange(4)
+  for row, place in enumerate(batch.places):
+    length = batch.input_lengths[row]
+    text = batch.inputs[row, 4:length]
+    np.testing.assert_array_equal(batch.inputs[row, :4], ids)
+    assert length == 4 + len(text) and not batch.inputs[row, length:].any()
+    assert (text[text > 1] == 5 + place).all() and (text > 1).any()
+    side = "encoder" if of == converters.EncoderDecoder() else "decoder"
+    read = batch.arrays[f"{side}_input_tokens"][row]
+    first = int(np.argmax(read == prompts.FIRST_ID))
+    np.testing.assert_array_equal(
+      read[first : first + length], batch.inputs[row, :length]
+    )
 
 
 def test_refuses_no_examples(task):

@@ -17,7 +17,7 @@ def task(**form):
   return types.SimpleNamespace(form=form)
 
 
-def batch(texts, lengths=None, **arrays):
+def batch(texts, lengths=None, prompt_length=0, **arrays):
   number = len(texts)
   return EvaluationBatch(
     arrays,
@@ -26,6 +26,7 @@ def batch(texts, lengths=None, **arrays):
     [{}] * number,
     np.zeros((number, 1), np.int32),
     np.array(lengths or [1] * number),
+    prompt_length,
   )
 
 
@@ -90,6 +91,11 @@ def test_tags_of_words_and_those_that_are_cut_off():
   assert row["tags"] == ["B-PER", "I-PER", "O", "O"]
   assert row["prediction"] == "[ Ada Lovelace | PER ] wrote it"
   assert (row["correct_tokens"], row["target_tokens"]) == (2, 3)
+  behind = np.concatenate([np.full((1, 2, logits.shape[-1]), 9.0), logits], 1)
+  rows = heads.TagScorer(None).rows(
+    task(tags=tags), batch([text], prompt_length=2), behind
+  )
+  assert rows == [row]
 
 
 @pytest.mark.parametrize(

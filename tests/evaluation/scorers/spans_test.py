@@ -33,7 +33,7 @@ def window(number, start, pieces, count=2, example=0, answers=("mat",)):
   }
 
 
-def scored(texts, logits, no_answer=None, threshold=None):
+def scored(texts, logits, no_answer=None, threshold=None, prompt_length=0):
   scorer = spans.SpanScorer(None, threshold)
   task = types.SimpleNamespace(form={"no_answer": no_answer})
   rows = scorer.rows(
@@ -41,8 +41,9 @@ def scored(texts, logits, no_answer=None, threshold=None):
     batch(
       texts,
       [PLACE + text["window"]["pieces"] + 1 for text in texts],
-      answer_starts=np.zeros(len(texts), int),
-      answer_ends=np.zeros(len(texts), int),
+      prompt_length,
+      answer_starts=np.full(len(texts), prompt_length),
+      answer_ends=np.full(len(texts), prompt_length),
     ),
     logits,
   )
@@ -51,6 +52,13 @@ def scored(texts, logits, no_answer=None, threshold=None):
 
 def random_logits(number, length=12):
   return np.random.RandomState(0).randn(number, length, 2)
+
+
+def test_a_prompt_before_a_window_changes_nothing():
+  texts = [window(0, 0, 4), window(1, 2, 4)]
+  logits = random_logits(2)
+  behind = np.concatenate([np.full((2, 3, 2), 9.0), logits], axis=1)
+  assert scored(texts, behind, prompt_length=3) == scored(texts, logits)
 
 
 def test_the_best_span_of_all_windows():

@@ -15,6 +15,7 @@ import torch
 import transformers
 
 from tests.oracles.pytorch import encoders_test
+from tests.oracles.pytorch import huggingface_directories_test as directories
 from transformer_zoo.cli import main as cli
 from transformer_zoo.data.features import prompts
 from transformer_zoo.interop.conversion import convert
@@ -190,3 +191,36 @@ def test_the_class_of_a_text_with_a_prompt(tmp_path, capsys, report):
     found = np.array(list(answer["probabilities"].values()))
     report("probabilities", np.abs(found - expected).max())
     assert np.abs(found - expected).max() < TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["t5_1_0", "gpt_2"])
+@pytest.mark.parametrize("method", ["lora", "ia3", "prompt"])
+def test_texts_are_continued(method, name, tmp_path, shared_data, capsys):
+  """Greedily, by `zoo infer`, as the likeliest tokens of theirs."""
+  directories.save(tmp_path / "base", shared_data, *directories.MODELS[name])
+  settings = METHODS[method]()
+  settings.task_type = "CAUSAL_LM" if name == "gpt_2" else "SEQ_2_SEQ_LM"
+  theirs = peft.get_peft_model(directories.load(tmp_path / "base"), settings)
+  torch.manual_seed(1)
+  for _, parameter in theirs.named_parameters():
+    if parameter.requires_grad:
+      parameter.data += 0.4 * torch.randn_like(parameter)
+  theirs.eval().save_pretrained(tmp_path / "theirs")
+  words = ["convert", str(tmp_path / "theirs"), str(tmp_path / "run")]
+  assert cli.main([*words, "--base", str(tmp_path / "base")]) == 0
+  found = directories.inferred(tmp_path / "run", [], capsys)
+  tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "base")
+  for text, answer in zip(directories.TEXTS, found, strict=True):
+    ids = tokenizer(text, return_tensors="pt").input_ids
+    made = torch.zeros(1, 0, dtype=torch.long)
+    for _ in range(directories.MADE):
+      if name == "gpt_2":
+        read = {"input_ids": torch.cat([ids, made], dim=1)}
+      else:
+        begun = torch.nn.functional.pad(made, (1, 0))
+        read = {"input_ids": ids, "decoder_input_ids": begun}
+      read["attention_mask"] = torch.ones_like(read["input_ids"])
+      with torch.no_grad():
+        likeliest = theirs(**read).logits[:, -1:].argmax(-1)
+      made = torch.cat([made, likeliest], dim=1)
+    assert answer == tokenizer.decode(made[0], skip_special_tokens=True)

@@ -108,9 +108,7 @@ class _Prompted:
   ) -> dict[str, Ragged]:
     """The examples with a prompt."""
     del pad_id
-    ids = FIRST_ID + np.arange(self.prompt_length)
-    first = _preceded(examples[self.prompted], ids)
-    return {**examples, self.prompted: first}
+    return {**examples, self.prompted: before(self, examples[self.prompted])}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,6 +202,22 @@ def prompted(
     "examples of EncoderDecoderFeatures, LanguageModelFeatures, "
     "PrefixLanguageModelFeatures and EncoderFeatures, once"
   )
+
+
+def length_of(converter: Converter) -> int:
+  """The number of vectors that a converter puts before an example, or 0."""
+  return getattr(converter, "prompt_length", 0)
+
+
+def before(converter: Converter, inputs: Ragged) -> Ragged:
+  """The inputs as a model reads them before it writes.
+
+  Args:
+    converter: The converter, whose prompt precedes them if it has one.
+    inputs: The inputs of some examples.
+  """
+  ids = FIRST_ID + np.arange(length_of(converter))
+  return _preceded(inputs, ids) if len(ids) else inputs
 
 
 def _swapped(sequences: Ragged, place: int) -> Ragged:

@@ -8,6 +8,7 @@ import numpy as np
 
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import prompts
 from transformer_zoo.data.features import trimming
 from transformer_zoo.data.loader import sources
 from transformer_zoo.data.storage import manifest
@@ -25,7 +26,9 @@ class EvaluationBatch:
     texts: the untokenised rest of each example.
     ids: feature -> int32 ids of each example, trimmed.
     inputs: int32 [batch size, width], what is read before targets are made.
-    input_lengths: int32 [batch size], tokens of each.
+    input_lengths: int32 [batch size], tokens of each; of rows of an encoder,
+      those behind a prompt.
+    prompt_length: The number of places of a prompt before each example.
   """
 
   arrays: dict[str, np.ndarray]
@@ -34,6 +37,7 @@ class EvaluationBatch:
   ids: list[dict[str, np.ndarray]]
   inputs: np.ndarray
   input_lengths: np.ndarray
+  prompt_length: int = 0
 
 
 class EvaluationSplit:
@@ -169,19 +173,27 @@ class EvaluationSplit:
         )
       ]
       yield EvaluationBatch(
-        arrays, places, read.texts, ids, *self._inputs(examples, lengths)
+        arrays,
+        places,
+        read.texts,
+        ids,
+        *self._inputs(examples, lengths),
+        prompt_length=prompts.length_of(self._converter),
       )
 
   def _inputs(self, examples, lengths):
     """Inputs as they are read alone, and their lengths."""
-    inputs_BM = np.full(
-      (self._batch_size, lengths.get("inputs", 1)), self._pad_id, np.int32
-    )
+    width, inputs = lengths.get("inputs", 1), examples.get("inputs")
+    writes = not isinstance(self._converter, converters.Encoder)
+    if inputs is not None and writes:
+      width += prompts.length_of(self._converter)
+      inputs = prompts.before(self._converter, inputs)
+    inputs_BM = np.full((self._batch_size, width), self._pad_id, np.int32)
     lengths_B = np.zeros(self._batch_size, np.int32)
-    if "inputs" in examples:
-      rows, _ = examples["inputs"].padded(inputs_BM.shape[1], self._pad_id)
+    if inputs is not None:
+      rows, _ = inputs.padded(width, self._pad_id)
       inputs_BM[: len(rows)] = rows
-      lengths_B[: len(rows)] = examples["inputs"].lengths
+      lengths_B[: len(rows)] = inputs.lengths
     return inputs_BM, lengths_B
 
 

@@ -7,7 +7,7 @@ is that of the labels; of a number it is the squared error, negative.
 import abc
 from collections.abc import Callable, Mapping
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -30,6 +30,8 @@ class HeadScorer(abc.ABC):
   """
 
   logits: Logits
+  # Whether the logits are those of all places of a row, a prompt's too.
+  reads_places: ClassVar[bool] = False
 
   def settings(self, *, answered):
     """As `Scorer.settings`."""
@@ -42,17 +44,18 @@ class HeadScorer(abc.ABC):
     return self.logits(params, put(batch.arrays))
 
   def rows(self, task, batch, outputs):
-    """As `Scorer.rows`."""
-    return [
-      self.row(
-        task.form,
-        text,
-        np.asarray(outputs[i], np.float64),
-        {name: array[i] for name, array in batch.arrays.items()},
-        int(batch.input_lengths[i]),
-      )
-      for i, text in enumerate(batch.texts)
-    ]
+    """As `Scorer.rows`; places are counted behind a prompt."""
+    first = batch.prompt_length if self.reads_places else 0
+    rows = []
+    for i, text in enumerate(batch.texts):
+      features = {name: array[i] for name, array in batch.arrays.items()}
+      for name in ("answer_starts", "answer_ends"):
+        if features.get(name, -1) >= first:
+          features[name] = features[name] - first
+      logits_PK = np.asarray(outputs[i], np.float64)[first:]
+      length = int(batch.input_lengths[i])
+      rows.append(self.row(task.form, text, logits_PK, features, length))
+    return rows
 
   @abc.abstractmethod
   def row(
@@ -135,6 +138,8 @@ class TagScorer(HeadScorer):
   A word that stands in no row, because it is cut off or has no piece, is given
   the tag `O`, or the first one.
   """
+
+  reads_places: ClassVar[bool] = True
 
   def row(self, form, text, logits_PK, features, length):
     """As `HeadScorer.row`."""

@@ -35,6 +35,7 @@ class SpanScorer(heads.HeadScorer):
   """
 
   null_threshold: float | None = None
+  reads_places: ClassVar[bool] = True
 
   def row(self, form, text, logits_PK, features, length):
     """As `HeadScorer.row`: of one window, with its `spans`, the best first."""

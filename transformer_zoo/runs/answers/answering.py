@@ -13,6 +13,7 @@ import numpy as np
 
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import prompts
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
@@ -110,7 +111,9 @@ class Answering:
         every token, or the model's log-probabilities are NaN.
     """
     for batch in batches(examples, self._batch_size):
-      inputs = self._encoded(batch, "inputs", first)
+      inputs = prompts.before(
+        self._converter, self._encoded(batch, "inputs", first)
+      )
       forced_BF = self._prefixes(batch)
       width = self._widths.of_prompts(inputs)
       inputs_BM, _ = self._filled(inputs).padded(width, self._ids["pad_id"])

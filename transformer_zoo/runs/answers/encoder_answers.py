@@ -21,6 +21,7 @@ import numpy as np
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.features import forms
+from transformer_zoo.data.features import prompts
 from transformer_zoo.data.loader.evaluation_split import EvaluationBatch
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
@@ -537,6 +538,7 @@ class EncoderAnswering:
       [{}] * len(rows),
       arrays["encoder_input_tokens"],
       lengths_B,
+      prompt_length=prompts.length_of(self._batch.converter),
     )
 
   def _put(self, arrays: dict[str, np.ndarray]) -> dict[str, jax.Array]:
