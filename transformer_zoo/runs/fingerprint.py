@@ -25,7 +25,10 @@ from transformer_zoo.training.checkpoints import checksums
 _ROOMS = (
   "architectures",
   "corruption",
+  "data/features",
+  "data/loader",
   "decoding",
+  "evaluation/scorers",
   "modules",
   "objectives",
   "peft",
