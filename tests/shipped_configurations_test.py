@@ -220,7 +220,8 @@ def test_studies(name, suite, tmp_path):
 @pytest.mark.parametrize(
   "name",
   [
-    *("bart_noises", "flan", "number_texts", "reading_directions"),
+    *("bart_noises", "bloom_adaptation", "flan", "number_texts"),
+    "reading_directions",
     *("translation_lengths", "translation_radam"),
   ],
 )
