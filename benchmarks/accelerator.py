@@ -118,7 +118,7 @@ class Search:
 
   def _ours(self, batch_size, kernel, remat) -> dict | None:
     found = self._try(
-      "accelerator_step.py",
+      "accelerator_step",
       {"batch_size": batch_size, "attention": kernel, "remat": remat},
       {"kernel": kernel, "remat": remat, "scan": self._arguments.scan},
       {},
@@ -129,13 +129,13 @@ class Search:
 
   def _peer(self, batch_size, compiled) -> dict | None:
     return self._try(
-      "accelerator_transformers.py",
+      "peers.transformers_step",
       {"batch_size": batch_size, "transformers": True, "compiled": compiled},
       {},
       {"compile": compiled},
     )
 
-  def _try(self, script, told, model, more) -> dict | None:
+  def _try(self, module, told, model, more) -> dict | None:
     left = self._deadline - time.monotonic()
     if left <= 0:
       return None
@@ -154,7 +154,7 @@ class Search:
       "warmup": self._arguments.warmup,
       **more,
     }
-    found = self._measure(script, work, min(left, _LONGEST_SECONDS))
+    found = self._measure(module, work, min(left, _LONGEST_SECONDS))
     if "transformers" in told and told["batch_size"] in self._flops:
       if "error" not in found:
         flops, peak = self._flops[told["batch_size"]]
@@ -184,15 +184,15 @@ def best(results: list[dict]) -> dict[str, dict]:
   return found
 
 
-def measure_apart(script: str, work: dict, seconds: float) -> dict:
-  """What a configuration gives in a process of its own, or its `error`."""
-  paths = [str(HERE.parent), os.environ.get("PYTHONPATH", "")]
+def measure_apart(module: str, work: dict, seconds: float) -> dict:
+  """Measures a configuration in a process: its figures, or its `error`."""
+  paths = [str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH", "")]
   environment = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.92"}  # JAX's is 0.75.
   environment |= os.environ
   environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
   try:
     done = subprocess.run(
-      [sys.executable, str(HERE / script), json.dumps(work)],
+      [sys.executable, "-m", module, json.dumps(work)],
       env=environment,
       capture_output=True,
       text=True,
@@ -221,7 +221,7 @@ def describe(measure: Measure) -> dict:
     text=True,
     check=False,
   )
-  hardware = measure("accelerator_step.py", {}, _LONGEST_SECONDS)
+  hardware = measure("accelerator_step", {}, _LONGEST_SECONDS)
   if "error" in hardware:
     raise SystemExit(f"JAX does not start here: {hardware['error']}")
   return {

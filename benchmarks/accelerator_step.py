@@ -11,7 +11,7 @@ import types
 
 import jax
 import jax.numpy as jnp
-import random_batches
+from workloads import random_batches
 
 try:
   import gin  # noqa: F401

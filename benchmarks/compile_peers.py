@@ -60,7 +60,8 @@ def ours(path: list[str]) -> dict:
 
 def t5x(path: list[str]) -> dict:
   """By T5X's partitioner and trainer."""
-  return measured([str(HERE / "compile_t5x.py"), json.dumps(WORK)], path)
+  module = "-m", "peers.t5x_compilation", json.dumps(WORK)
+  return measured(list(module), [str(HERE), *path])
 
 
 def main():

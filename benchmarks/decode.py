@@ -5,7 +5,7 @@ row (the median of several). The parameters are random and EOS is out of reach,
 so that no row ends early. Shapes are those of shapes.py.
 
 `--peers transformers t5x` measures their searches in the same run, in turn with
-ours (peers.py).
+ours (peers/comparison.py).
 """
 
 import argparse
@@ -14,8 +14,8 @@ import time
 
 import jax
 import numpy as np
-import peers
-import shapes
+from peers import comparison
+from workloads import shapes
 
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
@@ -70,14 +70,14 @@ def main():
   parser.add_argument("--batch_size", type=int, help="that of the shape")
   parser.add_argument("--num_beams", type=int, default=1)
   parser.add_argument("--targets", type=int, help="those of the shape")
-  parser.add_argument("--peers", nargs="+", choices=peers.PEERS)
+  parser.add_argument("--peers", nargs="+", choices=comparison.PEERS)
   parser.add_argument("--rounds", type=int, default=2, help="with --peers")
   arguments = shapes.parse(parser)
   if not arguments.peers:
     shapes.show(measure(arguments), arguments.json)
     return
   model, shape = shapes.model_of(arguments)
-  work = peers.work_of(
+  work = comparison.work_of(
     "decode",
     model,
     shape,
@@ -86,9 +86,9 @@ def main():
   )
   work["batch_size"] = arguments.batch_size or shape.batch_size
   work["targets"] = arguments.targets or shape.targets
-  sides = peers.sides_of(arguments.peers, work)
+  sides = comparison.sides_of(arguments.peers, work)
   sides["ours"] = lambda: {"seconds": measure(arguments)["seconds"]}
-  found = peers.beside(sides, arguments.rounds)
+  found = comparison.beside(sides, arguments.rounds)
   shapes.show(found, arguments.json)
 
 

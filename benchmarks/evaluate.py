@@ -15,7 +15,7 @@ import tempfile
 import time
 
 import jax
-import shapes
+from workloads import shapes
 
 from transformer_zoo.data.prepare import preparation
 from transformer_zoo.data.prepare import registration

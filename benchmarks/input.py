@@ -112,11 +112,11 @@ def measure_corruption(task, arguments):
 
 def measure_peers(task, arguments):
   """Measures the library and SeqIO; imports TensorFlow."""
-  import input_peers
+  from peers import seqio_input
 
-  documents, seconds = input_peers.read_documents(task.name, arguments.split)
+  documents, seconds = seqio_input.read_documents(task.name, arguments.split)
   with tempfile.TemporaryDirectory() as folder:
-    tokenising = input_peers.measure_tokenising(
+    tokenising = seqio_input.measure_tokenising(
       documents,
       task.name,
       arguments.split,
@@ -124,7 +124,7 @@ def measure_peers(task, arguments):
       arguments.cores,
       arguments.repeats,
     )
-  seqio = input_peers.measure_seqio(
+  seqio = seqio_input.measure_seqio(
     documents,
     task.name,
     {"inputs": arguments.inputs, "targets": arguments.targets},

@@ -15,7 +15,7 @@ import functools
 import jax
 from jax.experimental import topologies
 import jax.numpy as jnp
-import random_batches
+from workloads import random_batches
 
 from transformer_zoo import config
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence

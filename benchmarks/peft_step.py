@@ -17,8 +17,8 @@ import time
 
 import jax
 import numpy as np
-import random_batches
-import shapes
+from workloads import random_batches
+from workloads import shapes
 
 from transformer_zoo import config
 from transformer_zoo.data.features import prompts

@@ -28,8 +28,8 @@ import time
 import checkpoints
 import jax
 import jax.numpy as jnp
-import random_batches
-import shapes
+from workloads import random_batches
+from workloads import shapes
 
 from transformer_zoo import config
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence

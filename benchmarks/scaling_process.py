@@ -11,8 +11,8 @@ import sys
 import time
 
 import jax
-import random_batches
-import shapes
+from workloads import random_batches
+from workloads import shapes
 
 from transformer_zoo import config
 from transformer_zoo.forecast import collectives

@@ -15,10 +15,10 @@ the discriminator's size; albert_6_layers and albert_24_layers are for their
 seconds of compilation.
 
 `--peers transformers t5x` measures their training steps in the same run, in
-turn with ours (peers.py), and prints medians and fastest steps of each round,
-the peaks of memory in these steps beyond that behind the imports, and, of ours,
-the processor's seconds, which other work moves least; each is a process of its
-own.
+turn with ours (peers/comparison.py), and prints medians and fastest steps of
+each round, the peaks of memory in these steps beyond that behind the imports,
+and, of ours, the processor's seconds, which other work moves least; each is a
+process of its own.
 `--beside SHAPE` does the same with another shape of ours.
 `transformers` fine-tunes on the same pairs, padded to 128 tokens each.
 """
@@ -30,10 +30,10 @@ import time
 
 import jax
 import jax.numpy as jnp
-import peers
-import random_batches
-import resident
-import shapes
+from peers import comparison
+from workloads import random_batches
+from workloads import resident
+from workloads import shapes
 
 from transformer_zoo.forecast import cost
 from transformer_zoo.objectives import encoder
@@ -179,7 +179,7 @@ def sides(arguments) -> dict:
   """What is measured in turn, ours last."""
   model, shape = shapes.model_of(arguments)
   pairs = _PAIR_STEPS * shape.batch_size
-  work = peers.work_of(
+  work = comparison.work_of(
     arguments.shape if shape.task else "train",
     model,
     shape,
@@ -192,9 +192,9 @@ def sides(arguments) -> dict:
     f"--{name}={getattr(arguments, name)}"
     for name in ("dtype", "dropout", "steps", "warmup")
   ]
-  return peers.sides_of(arguments.peers, work) | {
+  return comparison.sides_of(arguments.peers, work) | {
     name: functools.partial(
-      *(peers.figures_of, name, "train_step.py"),
+      *(comparison.figures_of, name, "train_step"),
       *("--json", f"--shape={shape_name}", *same),
     )
     for name, shape_name in (
@@ -210,7 +210,9 @@ def main():
   parser.add_argument("--dropout", type=float, default=0.1)
   parser.add_argument("--steps", type=int, default=10)
   parser.add_argument("--warmup", type=int, default=2)
-  parser.add_argument("--peers", nargs="+", choices=peers.PEERS, default=[])
+  parser.add_argument(
+    "--peers", nargs="+", choices=comparison.PEERS, default=[]
+  )
   parser.add_argument(
     "--beside", nargs="+", choices=tuple(shapes.SHAPES), default=[]
   )
@@ -221,7 +223,7 @@ def main():
   if not (arguments.peers or arguments.beside):
     shapes.show(measure(arguments), arguments.json)
     return
-  found = peers.beside(sides(arguments), arguments.rounds)
+  found = comparison.beside(sides(arguments), arguments.rounds)
   shapes.show(found, arguments.json)
 
 

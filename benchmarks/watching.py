@@ -15,8 +15,8 @@ import time
 
 import jax
 import numpy as np
-import random_batches
-import shapes
+from workloads import random_batches
+from workloads import shapes
 
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training.monitoring import anomalies

@@ -94,10 +94,10 @@ class Measured:
   def __init__(self):
     self.asked = []
 
-  def __call__(self, script, work, seconds):
+  def __call__(self, module, work, seconds):
     if not work:
       return {"platform": "gpu", "device_kind": "H0", "devices": 2}
-    self.asked.append((script, work))
+    self.asked.append((module, work))
     if work["batch_size"] == 8:
       return {"error": "RESOURCE_EXHAUSTED"}
     speed = work["batch_size"] * (1 if "compile" in work else 2)
@@ -159,8 +159,8 @@ def test_every_way_is_tried_until_it_does_not_fit(run):
   asked, *_ = run()
   ours = [
     (w["model"]["kernel"], w["model"]["remat"], w["batch_size"])
-    for script, w in asked
-    if script == "accelerator_step.py" and w["model"]["d_model"] == 768
+    for module, w in asked
+    if module == "accelerator_step" and w["model"]["d_model"] == 768
   ]
   assert ours == [
     ("xla", "none", 2),
@@ -169,14 +169,14 @@ def test_every_way_is_tried_until_it_does_not_fit(run):
     *[("chunked", "minimal", rows) for rows in (2, 4, 8)],
     *[("chunked", "full", rows) for rows in (2, 4, 8)],
   ]
-  peers = [w["compile"] for script, w in asked if "transformers" in script]
+  peers = [w["compile"] for module, w in asked if "transformers" in module]
   assert peers == 2 * [*3 * [False], *3 * [True]]
 
 
 def test_without_torch_it_says_so(run):
   asked, found, out = run(without=["torch"])
   assert "PyTorch's transformers is not installed: measured without it" in out
-  assert not [script for script, _ in asked if "transformers" in script]
+  assert not [module for module, _ in asked if "transformers" in module]
   assert "ours_over_peer" not in found["best"]["base"]
 
 
@@ -187,11 +187,11 @@ def test_no_time_is_no_measurement(run):
 
 
 def test_a_script_that_breaks_is_told_in_a_line(accelerator):
-  found = accelerator.measure_apart("accelerator_step.py", {"model": {}}, 100)
+  found = accelerator.measure_apart("accelerator_step", {"model": {}}, 100)
   assert found == {
     "error": "TypeError: t5_1_1() missing 6 required keyword-only arguments: "
     "'vocab_size', 'd_model', 'd_ff', 'num_heads', 'head_dim', and 'num_layers'"
   }
-  assert accelerator.measure_apart("accelerator_step.py", {}, 0.001) == {
+  assert accelerator.measure_apart("accelerator_step", {}, 0.001) == {
     "error": "not done after 0 s"
   }

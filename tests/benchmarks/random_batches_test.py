@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 def random_batches(monkeypatch):
   """The script as a module."""
   monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-  return pytest.importorskip("random_batches")
+  return pytest.importorskip("workloads.random_batches")
 
 
 def test_lengths_are_those_of_mrpc(random_batches):

@@ -9,7 +9,7 @@ import statistics
 import sys
 import time
 
-import peer_transformers
+from peers import transformers as peer
 import torch
 from transformers.optimization import Adafactor
 
@@ -25,13 +25,13 @@ def measure(work: dict) -> dict:
     "num_decoder_layers": model["num_layers"],
   }
   sizes = {**model, **layers, "batch_size": work["batch_size"]}
-  network = peer_transformers.build(sizes).to(device).train()
+  network = peer.build(sizes).to(device).train()
   optimizer = Adafactor(
     network.parameters(), lr=1e-2, relative_step=False, warmup_init=False
   )
   forward = torch.compile(network) if work["compile"] else network
-  inputs = peer_transformers.random_tokens(sizes, work["inputs"]).to(device)
-  targets = peer_transformers.random_tokens(sizes, work["targets"]).to(device)
+  inputs = peer.random_tokens(sizes, work["inputs"]).to(device)
+  targets = peer.random_tokens(sizes, work["targets"]).to(device)
   valid = torch.ones_like(inputs)
 
   def step():

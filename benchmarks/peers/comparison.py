@@ -1,27 +1,29 @@
-"""The same work by other implementations, in processes of their own.
+"""The same work by other implementations, each in a process of its own.
 
-PyTorch and JAX do not share a process, and each has all cores while it runs.
-A peer that cannot be imported is left out, and why is said.
+PyTorch and JAX do not share a process, and each has all cores while it runs. A
+peer that cannot be imported is left out, and its error is printed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 import functools
 import json
+import os
 import pathlib
 import statistics
 import subprocess
 import sys
 
 from flax import linen as nn
-import shapes
+from workloads import shapes
 
 PEERS = ("transformers", "t5x")
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
 
 
 def work_of(
   task: str, model: nn.Module, shape: shapes.Shape, **settings
 ) -> dict:
-  """What a peer is told: a model of this size, and what to do with it.
+  """The JSON argument of a peer: a model of this size, and its work.
 
   Args:
     task: 'train' or 'decode' for a T5.1.1 or a BART; the name of the shape for
@@ -61,22 +63,26 @@ def work_of(
   }
 
 
-def figures_of(name: str, script: str, *arguments: str) -> dict | None:
-  """What a script prints of its steps; None if it fails, and why is said.
+def figures_of(name: str, module: str, *arguments: str) -> dict | None:
+  """Runs a module of the benchmarks and returns the figures that it prints.
 
   Args:
-    name: The name of the script in messages.
-    script: Its file, beside this one.
-    *arguments: Its arguments.
+    name: The name of the module in messages.
+    module: The module, as `peers.t5x` or `train_step`.
+    *arguments: The arguments of its command line.
 
   Returns:
     `seconds` of each step or batch, and perhaps `beyond_imports_bytes`, the
     peak of the resident memory in them less that behind the imports, and
-    `processor_seconds`, the median of the processor's seconds.
+    `processor_seconds`, the median of the processor's seconds. None if the
+    module fails; the last line of its error is printed.
   """
-  path = pathlib.Path(__file__).with_name(script)
+  path = os.pathsep.join(
+    filter(None, (str(BENCHMARKS), os.environ.get("PYTHONPATH")))
+  )
   done = subprocess.run(
-    [sys.executable, str(path), *arguments],
+    [sys.executable, "-m", module, *arguments],
+    env=os.environ | {"PYTHONPATH": path},
     capture_output=True,
     text=True,
     check=False,
@@ -137,11 +143,11 @@ def sides_of(
   """Functions that measure each peer once.
 
   Args:
-    peers: whom to run, of `PEERS`.
-    work: What each of them is to measure.
+    peers: The peers to run, of `PEERS`.
+    work: The work that each of them measures (`work_of`).
   """
-  told = json.dumps(work)
+  work = json.dumps(work)
   return {
-    peer: functools.partial(figures_of, peer, f"peer_{peer}.py", told)
+    peer: functools.partial(figures_of, peer, f"peers.{peer}", work)
     for peer in peers
   }

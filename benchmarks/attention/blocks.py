@@ -1,6 +1,6 @@
 """Ranks sizes of the fused kernel's blocks by what the compiler makes of them.
 
-    python benchmarks/attention_blocks.py --topology v5e:2x2 --length 8192 \
+    python benchmarks/attention/blocks.py --topology v5e:2x2 --length 8192 \
       --results FILE
 
 Compiles the gradient of one attention with T5's bias and packed rows for each

@@ -1,6 +1,6 @@
 """Compares training steps by their attention kernel, compiled for TPUs.
 
-    python benchmarks/attention_steps.py --results FILE
+    python benchmarks/attention/steps.py --results FILE
 
 Each step of `STEPS` is compiled by `zoo precompile` with each kernel, for TPUs
 that need not be there (libtpu, the extra `tpu`), and a table of temporaries,

@@ -1,6 +1,6 @@
 """Measures the kernels of attention in turn, in one run.
 
-    python benchmarks/attention.py --rows 16 --heads 8 --length 384
+    python benchmarks/attention/kernels.py --rows 16 --heads 8 --length 384
 
 Milliseconds (medians) of one self-attention with a bias and a mask, and of its
 gradient by queries, keys, values and bias, in float32.

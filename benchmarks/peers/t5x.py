@@ -1,6 +1,6 @@
-"""T5X's own T5, loss, Adafactor and searches, for peers.py: one JSON argument.
+"""T5X's own T5, loss, Adafactor and searches, for comparison.py.
 
-Needs T5X on the path (github.com/google-research/t5x).
+Takes one JSON argument; needs T5X on the path (github.com/google-research/t5x).
 """
 
 import json
@@ -10,11 +10,11 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
-import random_batches
 from t5x import adafactor
 from t5x import decoding
 from t5x import losses
 from t5x.examples.t5 import network
+from workloads import random_batches
 
 
 def build(work: dict) -> network.Transformer:

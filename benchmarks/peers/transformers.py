@@ -1,4 +1,4 @@
-"""`transformers` in eager PyTorch, for peers.py: one JSON argument."""
+"""`transformers` in eager PyTorch, for comparison.py: one JSON argument."""
 
 from collections.abc import Callable
 import itertools
@@ -7,7 +7,6 @@ import os
 import sys
 import time
 
-import resident
 import torch
 from transformers import BartConfig
 from transformers import BartForConditionalGeneration
@@ -19,6 +18,7 @@ from transformers import DebertaForMaskedLM
 from transformers import T5Config
 from transformers import T5ForConditionalGeneration
 from transformers.optimization import Adafactor
+from workloads import resident
 
 
 def build(work: dict) -> torch.nn.Module:
