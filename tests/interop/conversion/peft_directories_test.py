@@ -4,6 +4,7 @@ tests/oracles/pytorch/peft_directories_test.py compares with the library.
 """
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -54,12 +55,11 @@ def lora_tensors(*modules, rank=2, width=24, features=72):
 def read(tmp_path, said, tensors):
   tiny_models.write_gpt_2(tmp_path / "base")
   write(tmp_path / "theirs", said, tensors)
-  lines = []
   convert.convert(
     tmp_path / "theirs",
     tmp_path / "run",
     base=str(tmp_path / "base"),
-    report=lines.append,
+    report=lambda line: None,
   )
   return tmp_path / "run"
 
@@ -95,11 +95,14 @@ METHODS = {
 @pytest.mark.parametrize("method", METHODS)
 def test_there_and_back_changes_no_number(method, tmp_path):
   run = read(tmp_path, *METHODS[method])
-  convert.convert(run, tmp_path / "again", to="peft", report=lambda line: None)
+  lines = []
+  convert.convert(run, tmp_path / "again", to="peft", report=lines.append)
   theirs, ours = (
     safetensors.read(tmp_path / name / "adapter_model.safetensors")
     for name in ("theirs", "again")
   )
+  number = sum(math.prod(tensor.shape) for tensor in ours.values())
+  assert f": {number:,} parameters in {len(ours)} tensors," in lines[-1]
   if method == "lora":  # Three of ours are one of theirs, of the ranks' sum.
     product = lambda of, place: (  # noqa: E731
       of[f"{place}.lora_B.weight"].read() @ of[f"{place}.lora_A.weight"].read()

@@ -7,7 +7,7 @@ adapters 1.3.0, `loading.py`, `methods/{modeling,bottleneck}.py` and
 `configuration/adapter_config.py`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 import pathlib
 import re
 from typing import Any
@@ -233,7 +233,7 @@ def write(
   family: Family,
   config: Mapping[str, Any],
   base_path: str,
-) -> None:
+) -> Sequence[Tensor]:
   """Writes a directory of the adapters in a model.
 
   Args:
@@ -243,6 +243,9 @@ def write(
     family: The family of the base.
     config: The config.json of the base.
     base_path: The name that a reader loads the base by.
+
+  Returns:
+    The tensors of the directory.
 
   Raises:
     UserError: The library has no such adapters.
@@ -323,7 +326,6 @@ def write(
       "version": "adapters.1.3.0",
     },
   )
-  safetensors.write(
-    folder / _SAFETENSORS,
-    {n: Tensor.of(np.ascontiguousarray(a)) for n, a in tensors.items()},
-  )
+  written = {n: Tensor.of(np.ascontiguousarray(a)) for n, a in tensors.items()}
+  safetensors.write(folder / _SAFETENSORS, written)
+  return list(written.values())

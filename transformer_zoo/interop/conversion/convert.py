@@ -137,13 +137,14 @@ def convert(
   conversion_target.check_room(
     target, _written(found, to), writing.DTYPES[dtype]
   )
+  tensors = found.parameters.values()
   with conversion_target.written_aside(target) as folder:
     if to == ZOO:
       write_run(folder, found)
     elif to == T5X:
       _write_t5x(folder, found, scanned, report)
     elif to in (PEFT, ADAPTERS):
-      methods.write_directory(folder, found, to)
+      tensors = methods.write_directory(folder, found, to)
     else:
       said = _write_directory(
         folder,
@@ -154,7 +155,7 @@ def convert(
       )
       if said:
         report(f"{target}: {said}")
-  _report(target, found.parameters.values(), to, report)
+  _report(target, tensors, to, report)
 
 
 def _report(

@@ -66,13 +66,18 @@ def merged(source: Source) -> Source:
   )
 
 
-def write_directory(folder: pathlib.Path, source: Source, to: str) -> None:
+def write_directory(
+  folder: pathlib.Path, source: Source, to: str
+) -> Sequence[Tensor]:
   """Writes the method of a run as a directory of a library.
 
   Args:
     folder: The folder to write.
     source: A run.
     to: The library, `PEFT` or `ADAPTERS`.
+
+  Returns:
+    The tensors of the directory.
 
   Raises:
     UserError: The library has no such method, or its base is no class of
@@ -112,7 +117,9 @@ def write_directory(folder: pathlib.Path, source: Source, to: str) -> None:
     )
   family, described, path = _class_of(before.path, substitution.original(model))
   folder.mkdir(parents=True)
-  _LIBRARIES[to].write(folder, model, parameters, family, described, path)
+  return _LIBRARIES[to].write(
+    folder, model, parameters, family, described, path
+  )
 
 
 def _class_of(path: str, model) -> tuple[Family, Mapping[str, Any], str]:

@@ -407,7 +407,7 @@ def write(
   family: Family,
   config: Mapping[str, Any],
   base_path: str,
-) -> None:
+) -> Sequence[Tensor]:
   """Writes a directory of the method in a model.
 
   Args:
@@ -417,6 +417,9 @@ def write(
     family: The family of the base.
     config: The config.json of the base.
     base_path: The name that a reader loads the base by.
+
+  Returns:
+    The tensors of the directory.
 
   Raises:
     UserError: `peft` has no such method, or there are several.
@@ -459,13 +462,12 @@ def write(
   named = {f"{prefix}{name}": array for name, array in tensors.items()} | {
     f"{of_heads}{name}": array for name, array in heads.items()
   }
-  safetensors.write(
-    folder / WEIGHTS,
-    {
-      name: Tensor.of(np.ascontiguousarray(array, np.float32))
-      for name, array in named.items()
-    },
-  )
+  written = {
+    name: Tensor.of(np.ascontiguousarray(array, np.float32))
+    for name, array in named.items()
+  }
+  safetensors.write(folder / WEIGHTS, written)
+  return list(written.values())
 
 
 class _Loaded(dict):
