@@ -533,13 +533,14 @@ def restore(
   partitioning.check(mesh, boxed, batch_size)
   sources = [*map(checkpoint_sources.open_source, checkpoint_paths)]
   source = sources[-1]
+  if not source.of_a_run:  # A run's own model is changed on purpose here.
+    check_mathematics(model, source)
   if len(sources) > 1:
     from transformer_zoo.runs.loading import averaging
 
     means = averaging.mean([each.tensors for each in sources])
-    source = dataclasses.replace(source, tensors=means)
-  if not source.of_a_run:  # A run's own model is changed on purpose here.
-    check_mathematics(model, source)
+    # No folder holds the means: `_is_as_saved` has to be false.
+    source = dataclasses.replace(source, tensors=means, of_a_run=False)
   note = vocabulary_note(source.find_vocabulary(), vocabularies)
   found = Restoration.find(source, boxed)
   found = dataclasses.replace(found, note=note).in_order(class_names)
