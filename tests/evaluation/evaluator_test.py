@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
@@ -249,6 +250,22 @@ def test_score_metrics_get_likelihoods_and_nothing_is_decoded(
   assert result.scores == {"lowest": -6.0, "place": 2.0}
   assert "prediction" not in result.predictions[0]
   assert result.predictions[0]["target_answer"] == {"text": "zero", "ids": [10]}
+
+
+def test_perplexity_counts_the_words_of_the_scored_tokens(make_evaluator):
+  """Whatever the task makes of its texts: here classes."""
+  classes = {
+    "function": f"{ANSWERS}:string_label_to_class_id",
+    "kwargs": {"label_classes": TEXTS},
+  }
+  metric = "transformer_zoo.evaluation.metrics.perplexity:perplexity"
+  scoring = manifest.Scoring(classes, (), ({"function": metric, "kwargs": {}},))
+  result = make_evaluator()(None, Task(scoring), "validation")
+  assert [line["target_words"] for line in result.predictions] == [1] * 5
+  assert result.scores == {
+    "word_perplexity": pytest.approx(math.exp(10 / 5)),
+    "perplexity": pytest.approx(math.exp(10 / 9)),
+  }
 
 
 @pytest.mark.parametrize(

@@ -216,6 +216,10 @@ class Evaluator:
       )
     from transformer_zoo.evaluation import task_scores
 
+    if "target_words" in task_scores.counts_asked(scoring):
+      for example, row in zip(examples, rows, strict=True):
+        scored = task.vocabulary.decode(example["targets"].tolist())
+        row["target_words"] = len(scored.split())
     texts = [row["prediction"] for row in rows] if decoded else None
     found = task_scores.post_process(scoring, examples, texts)
     return dataclasses.replace(
@@ -225,7 +229,7 @@ class Evaluator:
         found,
         log_likelihoods,
         task.name,
-        [row["target_tokens"] for row in rows],
+        task_scores.columns(rows),
       )
       if measured
       else {},
@@ -312,7 +316,7 @@ def prediction_lines(
       line |= _if_json("answer", found.predictions[place])
     line |= _if_json("target_answer", found.targets[place])
     line["log_likelihood"] = row["log_likelihood"]
-    line["target_tokens"] = row["target_tokens"]
+    line |= {n: row[n] for n in ("target_tokens", "target_words") if n in row}
     written.append(line)
   return written
 

@@ -3,7 +3,7 @@
 The functions are those that the task's manifest refers to.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import inspect
 from typing import Any
@@ -12,7 +12,8 @@ from transformer_zoo.data.storage import function_references
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
 
-_TOKENS = "target_tokens"
+# The arguments of metrics that count parts of each example's targets.
+COUNTS = ("target_tokens", "target_words")
 _BLEU = "transformer_zoo.evaluation.metrics.text_overlap:bleu"
 
 
@@ -41,6 +42,23 @@ def check(scoring: manifest.Scoring) -> None:
   post = [scoring.postprocess] if scoring.postprocess else []
   for reference in (*post, *scoring.metrics, *scoring.score_metrics):
     function_references.resolve(reference)
+
+
+def counts_of(metric: Callable) -> set[str]:
+  """Returns the names of `COUNTS` that a metric has as arguments."""
+  return set(COUNTS).intersection(inspect.signature(metric).parameters)
+
+
+def counts_asked(scoring: manifest.Scoring) -> set[str]:
+  """Returns the names of `COUNTS` that a task's score metrics have."""
+  asked = map(function_references.resolve, scoring.score_metrics)
+  return set().union(*map(counts_of, asked))
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
+  """Returns the `COUNTS` of rows, those that the rows have."""
+  names = [name for name in COUNTS if all(name in row for row in rows)]
+  return {name: [row[name] for row in rows] for name in names}
 
 
 def post_process(
@@ -86,7 +104,7 @@ def measure(
   found: Answers,
   log_likelihoods: Sequence[float],
   task: str,
-  target_tokens: Sequence[int] | None = None,
+  counts: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, float]:
   """Returns all metrics of a task by name.
 
@@ -96,8 +114,8 @@ def measure(
     log_likelihoods: The log-likelihood of each example's targets, in nats, for
       score metrics.
     task: The name of the task, for messages.
-    target_tokens: The number of tokens of each example's targets, for score
-      metrics with an argument of this name; None if it is unknown.
+    counts: The numbers of parts of each example's targets under names of
+      `COUNTS`, for metrics with arguments of these names; unknown if left out.
 
   Raises:
     UserError: two metrics give a value of the same name, or a value is no
@@ -110,9 +128,8 @@ def measure(
   ):
     for reference in references:
       metric = function_references.resolve(reference)
-      counted = {}
-      if _TOKENS in inspect.signature(metric).parameters:
-        counted[_TOKENS] = target_tokens
+      asked = counts_of(metric) & (counts or {}).keys()
+      counted = {name: counts[name] for name in asked}
       values = metric(found.targets, compared, **counted)
       values = {
         name: _number(value, name, reference, task)
@@ -143,7 +160,7 @@ def names(
   texts = [example["targets_pretokenized"] for example in examples]
   try:
     found = post_process(scoring, examples, texts if scoring.metrics else None)
-    ones = [1] * len(texts)
+    ones = dict.fromkeys(COUNTS, [1] * len(texts))
     scored = set(measure(scoring, found, [0.0] * len(texts), task, ones))
   except UserError:
     raise

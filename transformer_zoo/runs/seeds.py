@@ -191,7 +191,7 @@ def _scores(path: pathlib.Path) -> tuple[dict[str, float], dict[str, float]]:
       task_scores.Answers(targets, answers, None),
       log_likelihoods,
       path.stem,
-      [line["target_tokens"] for line in lines],
+      task_scores.columns(lines),
     )
     # The correlation of what does not vary is no number.
     return {

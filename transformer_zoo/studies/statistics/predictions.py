@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
+import functools
 import json
 import pathlib
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from transformer_zoo.data.storage import function_references
 from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation import task_scores
 from transformer_zoo.runs import run_folder
 from transformer_zoo.studies.statistics import resampled_metrics
 from transformer_zoo.studies.statistics.resampled_metrics import Resampled
@@ -36,7 +38,8 @@ class Predictions:
   Attributes:
     targets: The targets of the metrics, one per example.
     scored: The metrics, each with the answers or log-likelihoods that it
-      compares with the targets.
+      compares with the targets, and with the numbers of tokens or words of
+      the targets where it has them as arguments.
   """
 
   targets: Sequence[Any]
@@ -77,13 +80,22 @@ def read(path: pathlib.Path) -> Predictions:
     return Predictions(
       targets=_column(lines, "target_answer", path),
       scored=[
-        (function_references.resolve(reference), _column(lines, compared, path))
+        (_metric(reference, lines), _column(lines, compared, path))
         for kind, compared in kinds
         for reference in scoring[kind]
       ],
     )
   except UserError as error:
     raise Unusable("a metric cannot be imported here", path) from error
+
+
+def _metric(reference: Mapping[str, Any], lines: Sequence[Mapping]) -> Callable:
+  metric = function_references.resolve(reference)
+  counts = task_scores.columns(lines)
+  asked = task_scores.counts_of(metric) & counts.keys()
+  if not asked:
+    return metric
+  return functools.partial(metric, **{name: counts[name] for name in asked})
 
 
 def _read(path: pathlib.Path, parse: Callable[[str], Any]) -> Any:

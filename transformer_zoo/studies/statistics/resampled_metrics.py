@@ -329,16 +329,22 @@ def _ranks(counts_BN, values_N) -> np.ndarray:
   return ranks_BU[:, of_value_N]
 
 
-def _word_perplexity(targets, scores) -> Resampled:
-  """The perplexity per word; that per token needs numbers of tokens."""
+def _perplexity(
+  targets, scores, target_tokens=None, target_words=None
+) -> Resampled:
+  """The perplexity per word, and per token if there are numbers of tokens."""
   nats_N = -np.asarray(scores, float)
-  words_N = np.array([perplexity.num_words(target) for target in targets])
+  if target_words is None:
+    target_words = [perplexity.num_words(target) for target in targets]
+  sizes = {"word_perplexity": target_words, "perplexity": target_tokens}
+  sizes = {n: np.asarray(size) for n, size in sizes.items() if size is not None}
   return lambda counts_BN: {
-    "word_perplexity": np.exp(
+    name: np.exp(
       np.minimum(
-        ratio(counts_BN @ nats_N, counts_BN @ words_N), perplexity.MOST_NATS
+        ratio(counts_BN @ nats_N, counts_BN @ size_N), perplexity.MOST_NATS
       )
     )
+    for name, size_N in sizes.items()
   }
 
 
@@ -369,7 +375,7 @@ _PREPARED = {
   classification.spearman_corrcoef: _spearman,
   classification.token_accuracy: _token_accuracy,
   classification.token_loss: _token_loss,
-  perplexity.perplexity: _word_perplexity,
+  perplexity.perplexity: _perplexity,
   question_answering.multirc: _multirc,
   question_answering.record: _record,
   text_overlap.bleu: _bleu,
