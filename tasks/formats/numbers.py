@@ -22,6 +22,18 @@ def _exactly(number: float) -> decimal.Decimal:
   return decimal.Decimal(repr(float(number)))
 
 
+def _bin(number: float, step: float) -> decimal.Decimal:
+  """The multiple of the step that is nearest to a number."""
+  places = _exactly(number) / _exactly(step)
+  return places.to_integral_value(decimal.ROUND_HALF_EVEN) * _exactly(step)
+
+
+def _finite(number: float) -> float:
+  if not math.isfinite(number):
+    raise UserError(f"{number!r} has no text; give a finite number.")
+  return number
+
+
 @dataclasses.dataclass(frozen=True)
 class Bins:
   """Multiples of a step, of which a number becomes the nearest.
@@ -31,8 +43,8 @@ class Bins:
 
   Attributes:
     step: The distance of two bins, above 0.
-    least: The lowest number; minus infinity for none.
-    most: The highest number; infinity for none.
+    least: The lowest bin, a multiple of the step; minus infinity for none.
+    most: The highest bin, a multiple of the step; infinity for none.
   """
 
   step: float
@@ -50,15 +62,24 @@ class Bins:
         "less."
       )
 
+    for name in ("least", "most"):
+      end = getattr(self, name)
+      if math.isfinite(end) and _bin(end, self.step) != _exactly(end):
+        raise UserError(
+          f"Bins.{name} is {end!r}, which is no multiple of the step "
+          f"{self.step!r}; give an end of the range that is a bin."
+        )
+
   def __call__(self, number: float) -> str:
-    """Returns the text of a number."""
-    number = min(max(number, self.least), self.most)
+    """Returns the text of a number.
+
+    Raises:
+      UserError: The number is infinite or not-a-number.
+    """
+    number = min(max(_finite(number), self.least), self.most)
     step = _exactly(self.step)
-    places = (_exactly(number) / step).to_integral_value(
-      decimal.ROUND_HALF_EVEN
-    )
     decimals = max(-step.normalize().as_tuple().exponent, 0)
-    return _without_minus_zero(f"{places * step:.{decimals}f}")
+    return _without_minus_zero(f"{_bin(number, self.step):.{decimals}f}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,8 +101,12 @@ class Digits:
       )
 
   def __call__(self, number: float) -> str:
-    """Returns the text of a number."""
-    text = f"{_exactly(number):.{self.decimals}f}"
+    """Returns the text of a number.
+
+    Raises:
+      UserError: The number is infinite or not-a-number.
+    """
+    text = f"{_exactly(_finite(number)):.{self.decimals}f}"
     return " ".join(_without_minus_zero(text))
 
 

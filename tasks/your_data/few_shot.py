@@ -116,6 +116,8 @@ class FewShotStep:
   """A SeqIO preprocessor that puts demonstrations before the inputs.
 
   An example never is among its own demonstrations: none has the same inputs.
+  Choices that come without their question (`unconditional=` of
+  `register_prompts`) stay without demonstrations too.
   """
 
   def __init__(
@@ -138,6 +140,7 @@ class FewShotStep:
     self.texts = texts
     self._task = task
     self._steps = steps
+    self._unconditional = getattr(task.source, "unconditional", "").encode()
 
   def __call__(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Returns the examples with longer `inputs`.
@@ -167,6 +170,8 @@ class FewShotStep:
 
   def _write(self, row: np.ndarray, inputs: bytes) -> tuple[bytes, np.ndarray]:
     """Returns the inputs after their demonstrations, and where these begin."""
+    if self._unconditional and inputs == self._unconditional:
+      return inputs, np.zeros(self.num_shots + 1, np.int64)
     prompt, inputs_prefix, targets_prefix, separator = (
       text.encode("utf-8") for text in self.texts
     )

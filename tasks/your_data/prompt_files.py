@@ -133,7 +133,7 @@ class Prompt:
       RowProblem: a field is missing, or the label is out of range.
     """
     row = dict(row) | self._replaced(row)
-    empty = self.fields if may_be_empty else self.may_be_empty
+    empty = (*self.fields, CHOICE) if may_be_empty else self.may_be_empty
     choices = self._choices(row, empty)
     right = self._right(row, choices) if choices else {0}
     weight = _number(row, self.weight) if self.weight else 1.0
@@ -169,7 +169,10 @@ class Prompt:
     """Returns the texts of the choices of a row."""
     if not self.of_rows:
       return [_template(c).fill(row, may_be_empty) for c in self.choices]
-    choices = templates.read_list(row, _template(self.choices[0]).fields[0])
+    (field,) = _template(self.choices[0]).fields
+    choices = templates.read_list(
+      row, field, elements_may_be_empty=field in may_be_empty
+    )
     if len(choices) < 2:
       raise RowProblem(f"has {len(choices)} choices, not two or more")
     return choices

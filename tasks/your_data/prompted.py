@@ -71,7 +71,7 @@ class PromptedDataSource(seqio.DataSource):
     self.template_of = template_of
     self._rows = rows
     self._prompt = prompt
-    self._unconditional = unconditional
+    self.unconditional = unconditional
     self._of_files = {}
     if isinstance(rows, RowFiles):
       for split, pattern in rows.splits.items():
@@ -169,14 +169,14 @@ class PromptedDataSource(seqio.DataSource):
     """Yields the choices of a row, and then perhaps each without the row."""
     found = list(self._prompt.ranked_examples(row, may_be_empty))
     yield from found
-    if self._unconditional:
+    if self.unconditional:
       for number, example in enumerate(found, len(found)):
-        yield {**example, "inputs": self._unconditional, "choice": number}
+        yield {**example, "inputs": self.unconditional, "choice": number}
 
   def _settings(self) -> dict[str, Any]:
     settings = dataclasses.asdict(self._prompt)
-    if self._unconditional:
-      settings["unconditional"] = self._unconditional
+    if self.unconditional:
+      settings["unconditional"] = self.unconditional
     return settings
 
   def _converted(self, dataset: tf.data.Dataset, split: str) -> tf.data.Dataset:

@@ -121,7 +121,11 @@ def read_field(
 
 
 def read_list(
-  row: Mapping[str, Any], field: str, may_be_empty: bool = False
+  row: Mapping[str, Any],
+  field: str,
+  may_be_empty: bool = False,
+  *,
+  elements_may_be_empty: bool = False,
 ) -> list[str]:
   """Returns the values of a field that holds a list, or one value.
 
@@ -129,6 +133,7 @@ def read_list(
     row: A row that has the field.
     field: The name of the field, as in `read_field`.
     may_be_empty: True to return an empty list for null.
+    elements_may_be_empty: Whether a value may have no text.
 
   Raises:
     RowProblem: it is missing, or something in it is empty or no single value.
@@ -136,9 +141,10 @@ def read_list(
   value = _find(row, field)
   if value is None and may_be_empty:
     return []
-  if not _is_list(value):
-    return [read_field(row, field)]
-  return [read_field(row, f"{field}.{i}") for i in range(len(value))]
+  fields = [field]
+  if _is_list(value):
+    fields = [f"{field}.{i}" for i in range(len(value))]
+  return [read_field(row, name, elements_may_be_empty) for name in fields]
 
 
 def _find(row: Mapping[str, Any], field: str) -> Any:

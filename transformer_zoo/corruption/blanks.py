@@ -37,7 +37,7 @@ class Blanks:
 
   sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
   tokens_per_word: float = 1.4
-  blank: str = " _{words}_ "
+  blank: str = " _{words}_"
 
   def __post_init__(self):
     object.__setattr__(self, "sizes", tuple(self.sizes))

@@ -95,7 +95,7 @@ def post_process(
   # Loads post-processors, which most tasks of unlabelled text do without.
   from transformer_zoo.evaluation.answers import invalid_answers
 
-  invalid = invalid_answers.count_invalid(reference, predictions)
+  invalid = invalid_answers.count_invalid(reference, predictions, texts)
   return Answers(targets, predictions, invalid)
 
 

@@ -118,6 +118,27 @@ def test_truncated_examples_are_counted(task, lengths):
 
 
 @pytest.mark.parametrize(
+  ("max_examples", "rows"), [(1, 2), (2, 5), (3, 6), (9, 6)]
+)
+def test_a_question_with_its_choices_is_one_example(
+  make_task, max_examples, rows
+):
+  examples = [
+    {
+      "inputs": np.array([5]),
+      "targets": np.array([6]),
+      "idx": np.array([question, choice]),
+      "is_correct": np.array(choice == 0),
+    }
+    for question, choices in enumerate((2, 3, 1))
+    for choice in range(choices)
+  ]
+  task = make_task("ranked", examples)
+  split = EvaluationSplit(task, "train", LENGTHS, 4, max_examples=max_examples)
+  assert split.num_examples == rows
+
+
+@pytest.mark.parametrize(
   "of", [converters.EncoderDecoder(), converters.LanguageModel()]
 )
 def test_outputs_are_made_behind_a_prompt(make_task, lengths, of):

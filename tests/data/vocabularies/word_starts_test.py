@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from transformer_zoo.corruption import Blanks
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.data.vocabularies import vocabulary
 
@@ -20,6 +21,16 @@ TEXT = "good-natured people, unbelievably so."
 )
 def test_kinds_of_pieces(pieces, expected):
   assert vocabulary.find_word_starts(pieces).tolist() == expected
+
+
+def test_a_blank_is_read_as_it_was_trained(any_vocabulary):
+  """Of a text that is encoded whole, as `zoo infer` reads it."""
+  blank = any_vocabulary.encode(Blanks().blank.format(words=4))
+  whole = any_vocabulary.encode("The word _4_ The word")
+  apart = any_vocabulary.encode("The word") + blank
+  assert whole[: len(apart)] == apart
+  starts = any_vocabulary.word_starts
+  assert starts is None or starts[whole[len(apart)]]
 
 
 def test_pieces_that_do_not_tell():

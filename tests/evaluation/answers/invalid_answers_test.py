@@ -23,8 +23,9 @@ from transformer_zoo.evaluation.answers import post_processors
       ["no", "maybe"],
       1,
     ),
-    ("string_to_float", {}, ["3.2", "-0.5", "nan", "x"], 2),
+    ("string_to_float", {}, ["3.2", "-1", "-1.0", "nan", "x"], 2),
     ("string_to_float", {"default": 0.0}, ["3.2", "x"], 1),
+    ("spelled_number", {}, ["0", "- 1 3 . 5", "", "1 -", "<extra_id_0>"], 3),
     ("wsc_simple", {}, ["Bob", "the", "", "Tom"], 2),
     ("multirc", {}, ["True", "true", "", "False"], 2),
     ("span_qa", {}, ["start: 3 end: 6", "start: 3", ""], 2),
@@ -41,10 +42,11 @@ def test_count_invalid(function, kwargs, texts, expected):
     "kwargs": kwargs,
   }
   predictions = [answer(text, example=example) for text in texts]
-  assert invalid_answers.count_invalid(reference, predictions) == expected
+  found = invalid_answers.count_invalid(reference, predictions, texts)
+  assert found == expected
 
 
 def test_count_invalid_of_other_functions():
-  assert invalid_answers.count_invalid(None, ["", "a"]) is None
+  assert invalid_answers.count_invalid(None, ["", "a"], ["", "a"]) is None
   foreign = {"function": "elsewhere:string_to_float", "kwargs": {}}
-  assert invalid_answers.count_invalid(foreign, [-1.0]) is None
+  assert invalid_answers.count_invalid(foreign, [-1.0], ["x"]) is None

@@ -72,7 +72,14 @@ def test_a_target_is_the_number_itself_and_nonsense_is_the_default():
     (lambda: Bins(step=0), "Bins.step is 0"),
     (lambda: Bins(step=math.inf), "Bins.step is inf"),
     (lambda: Bins(step=1, least=2, most=2), "least must be less"),
+    (lambda: Bins(step=3, least=0, most=5), "most is 5, which is no multiple"),
+    (
+      lambda: Bins(step=2, least=-5),
+      "least is -5, which is no multiple of the",
+    ),
+    (lambda: Bins(step=2)(math.nan), "nan has no text; give a finite number"),
     (lambda: Digits(decimals=-1), "Digits.decimals is -1"),
+    (lambda: Digits()(-math.inf), "-inf has no text"),
   ],
 )
 def test_refusals(make, sentence):

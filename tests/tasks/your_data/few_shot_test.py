@@ -1,6 +1,7 @@
 """Few-shot tasks: what is shown, that it is the same, and never the answer."""
 
 import collections
+import json
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from tasks.miniature.examples.splits import SIZES
 from tasks.prompts import t0  # noqa: F401 (registers prompted tasks)
 from tasks.your_data import few_shot
 from tasks.your_data.few_shot import register_few_shot
+from tasks.your_data.prompted import register_prompts
+from tasks.your_data.rows import RowFiles
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
 from transformer_zoo.data.prepare.preparation import prepare
 from transformer_zoo.errors import UserError
@@ -193,6 +196,33 @@ def test_wrong_choices_are_no_demonstrations(add):
     texts
     == ["b\nanswer: no\n\na\nanswer: "] * 2
     + ["a\nanswer: yes\n\nb\nanswer: "] * 2
+  )
+
+
+def test_choices_without_their_question_have_no_demonstrations(add, tmp_path):
+  path = tmp_path / "rows.jsonl"
+  path.write_text(
+    "".join(
+      json.dumps({"text": text, "right": "good"}) + "\n" for text in "abc"
+    )
+  )
+  (tmp_path / "prompts.yaml").write_text(
+    "label: right\ntemplates:\n  few_shot_unconditional:\n"
+    "    input: '{text}'\n    choices: [bad, good]\nlabels: [bad, good]\n"
+  )
+  register_prompts(
+    str(tmp_path / "prompts.yaml"),
+    RowFiles({"train": str(path), "validation": str(path)}, "jsonl"),
+    unconditional="Answer:",
+    features=source.FEATURES,
+  )
+  try:
+    found = shown(add("few_shot_unconditional", num_shots=1))
+  finally:
+    seqio.TaskRegistry.remove("few_shot_unconditional")
+  assert found[2:4] == ["Answer:"] * 2
+  assert found[0] == found[1] and found[0].endswith(
+    "\nanswer: good\n\na\nanswer: "
   )
 
 

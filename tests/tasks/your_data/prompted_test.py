@@ -148,6 +148,19 @@ templates:
   ]
 
 
+@pytest.mark.parametrize(
+  ("file", "field"), [("quail.yaml", "answers"), ("hellaswag.yaml", "endings")]
+)
+def test_choices_that_are_numbers_or_empty(file, field):
+  """Their labels are indices, and published rows may have empty texts."""
+  prompt, *_ = prompt_files.read(file).prompts
+  row = {name: "a" for name in prompt.fields if "." not in name}
+  row |= {field: ["2", "1", "3", ""], prompt.label: 2}
+  found = list(prompt.ranked_examples(row, may_be_empty=True))
+  assert [e["is_correct"] for e in found] == [False, False, True, False]
+  assert [e["targets"] for e in found] == ["2", "1", "3", ""]
+
+
 def test_free_generation(registered, tmp_path, rows):
   *_, task = register(tmp_path, rows, metrics=["rouge"])
   expected = [("after It rained.", "wet"), ("after It snowed.", "hot")]

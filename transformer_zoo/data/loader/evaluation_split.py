@@ -75,8 +75,8 @@ class EvaluationSplit:
       converter: lays the examples out as a model reads them. One that leaves
         inputs out reads them nevertheless where the task is scored
         (`converters.continues`); too long ones lose their beginning.
-      max_examples: The largest number of examples, from the first; None for
-        all.
+      max_examples: The largest number of examples, from the first, where a
+        question with its choices is one; None for all.
       grouped: examples of similar lengths share a batch, which is as narrow as
         they allow; otherwise all have the full widths and the split's order.
 
@@ -110,8 +110,9 @@ class EvaluationSplit:
     self._eos_id = task.vocabulary.eos_id
     self._batch_size = batch_size
     total = self._source.num_examples
-    if max_examples is not None and task.form is not None:
-      # A long context is several rows, which are scored together.
+    if max_examples is not None and task.kind == "examples":
+      # A long context, or a question with its choices, is several rows, which
+      # are scored together.
       max_examples = self._source.rows_of(max_examples)
     self.num_examples = (
       total if max_examples is None else min(total, max_examples)

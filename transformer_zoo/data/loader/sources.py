@@ -218,6 +218,8 @@ def open_source(
 
 
 # Layout -> the kind of examples in messages.
+# Records that are read at once to count questions.
+_ROWS_AT_ONCE = 256
 _KINDS = {
   "encoder_decoder": "for an encoder_decoder model",
   "encoder": "for an encoder model",
@@ -315,6 +317,23 @@ class _ExampleSource:
 
   def lengths(self, indices: np.ndarray | slice) -> np.ndarray:
     return np.minimum(self._untrimmed[indices][:, self._columns], self._widths)
+
+  def rows_of(self, examples: int) -> int:
+    """Returns the number of rows of so many of the first examples.
+
+    The rows that rank the choices of one question are one example; `idx` has
+    the question and the choice.
+    """
+    questions, most = set(), self.num_examples
+    for start in range(0, most, _ROWS_AT_ONCE):
+      rows = np.arange(start, min(start + _ROWS_AT_ONCE, most))
+      for row, (_, text) in zip(rows, self._records.read(rows), strict=True):
+        if "is_correct" not in text or "idx" not in text:
+          return min(examples, most)
+        questions.add(tuple(np.ravel(text["idx"]).tolist()[:-1]))
+        if len(questions) > examples:
+          return int(row)
+    return most
 
   def read(self, indices: np.ndarray, seed: int, keys: np.ndarray) -> Examples:
     if self._cache is None:
