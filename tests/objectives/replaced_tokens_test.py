@@ -10,6 +10,8 @@ import optax
 import pytest
 
 from tests import tiny_models
+from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.data.features import converters
 from transformer_zoo.errors import UserError
 from transformer_zoo.objectives import encoder
 from transformer_zoo.objectives import replaced_tokens
@@ -221,6 +223,53 @@ def test_padding_changes_nothing_and_scan_equals_loop():
     for name, term in expected.items():
       np.testing.assert_allclose(found[name].total, term.total, rtol=1e-5)
       assert found[name].weight == term.weight
+
+
+@pytest.mark.parametrize(
+  ("architecture", "file"),
+  [
+    ("electra", HEADS),
+    ("deberta", HEADS),
+    ("deberta_v3", "../objectives/deberta_v3.gin"),
+  ],
+)
+def test_texts_that_share_a_row_have_the_terms_of_rows_of_their_own(
+  architecture, file, monkeypatch
+):
+  """DeBERTa v3's head adds the first token of the text, not of the row."""
+  monkeypatch.setattr(
+    replaced_tokens, "sampled", lambda key, logits: jnp.argmax(logits, axis=-1)
+  )
+  model, _ = tiny_models.build(
+    architecture, file, DROPOUT_RATE=0.0, MAX_POSITIONS=40
+  )
+  params = tiny_models.random_parameters(model)
+  random, sizes = np.random.RandomState(0), (9, 6, 8)
+  examples = {
+    "inputs": Ragged.of([random.randint(5, 48, n, np.int32) for n in sizes]),
+    "weights": Ragged.of(
+      [(np.arange(n) % 4 == 2).astype(np.int32) for n in sizes]
+    ),
+  }
+  examples["targets"] = examples["inputs"]
+  examples["token_types"] = Ragged.of(
+    [np.arange(n, dtype=np.int32) // 5 for n in sizes]
+  )
+  lay_out = functools.partial(
+    converters.Encoder(predicted_share=0.9), examples, pad_id=model.pad_id
+  )
+  apart = lay_out(
+    np.arange(3), num_rows=3, lengths={"inputs": 9}, packing=False
+  )
+  together = lay_out(
+    np.zeros(3, int), num_rows=1, lengths={"inputs": 25}, packing=True
+  )
+  expected, found = (
+    OBJECTIVE(model, params, batch) for batch in (apart, together)
+  )
+  for name, term in expected.items():
+    np.testing.assert_allclose(found[name].total, term.total, rtol=1e-5)
+    assert found[name].weight == term.weight
 
 
 @pytest.mark.parametrize("share", [0.125, 0.25, 0.5, 0.75, 1.0])

@@ -266,7 +266,7 @@ class ReplacedLogits(nn.Module):
 
   Attributes:
     activation: a key of `feed_forward.ACTIVATIONS`.
-    norm: Normalization of each vector plus that of the first token of the row,
+    norm: Normalization of each vector plus that of the first token of its text,
       which goes before the projection (`LMMaskPredictionHead` of
       microsoft/DeBERTa 4d7fe0b); None leaves both out (ELECTRA).
     dense: the projection before the activation.
@@ -285,13 +285,29 @@ class ReplacedLogits(nn.Module):
     super().__post_init__()
 
   def __call__(
-    self, x_BPD: jax.Array, *, embedder: nn.Module, deterministic: bool
+    self,
+    x_BPD: jax.Array,
+    *,
+    embedder: nn.Module,
+    deterministic: bool,
+    firsts_BP: jax.Array | None = None,
   ) -> jax.Array:
-    """Returns float32 logits [B, P, 1]."""
+    """Returns float32 logits [B, P, 1].
+
+    Args:
+      x_BPD: The hidden states of all places of the rows.
+      embedder: Not read.
+      deterministic: Not read.
+      firsts_BP: The place of the first token of each place's text, where texts
+        share rows; the first of the row if None.
+    """
     del embedder, deterministic
     activation = feed_forward.ACTIVATIONS[self.activation]
     if self.norm is not None:
-      x_BPD = self.norm(x_BPD + x_BPD[:, :1])
+      firsts_BPD = x_BPD[:, :1]
+      if firsts_BP is not None:
+        firsts_BPD = jnp.take_along_axis(x_BPD, firsts_BP[..., None], axis=1)
+      x_BPD = self.norm(x_BPD + firsts_BPD)
     x_BPD = activation(self.dense(x_BPD, x_BPD.shape[-1]))
     return self.out(x_BPD, 1).astype(jnp.float32)
 

@@ -130,9 +130,9 @@ class ReplacedTokens:
     }
     hidden_BLD = of_discriminator(anywhere, method="hidden")
 
-    def logits(head, places_BP):
+    def logits(head, places_BP, **inputs):
       return of_discriminator(
-        hidden_BLD, head, places_BP=places_BP, method="logits"
+        hidden_BLD, head, places_BP=places_BP, method="logits", **inputs
       )
 
     losses = {each.head: each(logits, batch) for each in self.losses}
@@ -260,7 +260,12 @@ class ReplacedTokenLoss:
 
   def __call__(self, logits: Logits, batch: Batch) -> Term:
     """As `EncoderLoss.__call__`."""
-    logits_BL = logits(self.head, None)[..., 0]
+    inputs = {}
+    if "encoder_positions" in batch:
+      positions_BL = batch["encoder_positions"]
+      places_1L = jnp.arange(positions_BL.shape[1])[None]
+      inputs["firsts_BP"] = places_1L - positions_BL
+    logits_BL = logits(self.head, None, **inputs)[..., 0]
     replaced_BL = batch["encoder_replaced"]
     weights_BL = batch["encoder_real"]
     if self.predicted_only:
