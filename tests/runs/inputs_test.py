@@ -165,3 +165,32 @@ def test_a_head_with_another_number_of_classes_is_refused(kind):
   inputs.check_mixture(model, mixture)
   model.heads.parts = {"tokens": None}  # an objective refuses it
   inputs.check_mixture(model, mixture)
+
+
+def test_ids_of_unilm_are_those_of_the_vocabulary():
+  model, converter = tiny_models.build("unilm", VOCAB_SIZE=300)
+  unified = converters.Unified(bos_id=101)
+  vocabulary = types.SimpleNamespace(
+    size=300, pad_id=0, eos_id=1, extra_ids=20, mask_id=299, cls_id=None
+  )
+  task = types.SimpleNamespace(
+    name="x",
+    scoring=None,
+    features=("inputs", "targets"),
+    form=None,
+    vocabulary=vocabulary,
+  )
+  mixture = types.SimpleNamespace(tasks=[task])
+  with pytest.raises(UserError, match="bos_id is 101, which is no .CLS.*None"):
+    inputs.check_mixture(model, mixture, unified)
+  written = converters.Unified()
+  with pytest.raises(UserError, match="mask_id is 103, which is no .*to 299"):
+    inputs.check_mixture(model, mixture, written)
+  inputs.check_mixture(
+    model, mixture, converter
+  )  # Of text that is not written.
+  model = model.clone(mask_id=299)
+  for first in (None, 280):
+    inputs.check_mixture(model, mixture, converters.Unified(bos_id=first))
+  vocabulary.cls_id = 101
+  inputs.check_mixture(model, mixture, unified)

@@ -166,6 +166,33 @@ def check_mixture(
       ", or let ZOO_VOCABULARY name a smaller one if the task has T5's",
     )
     _check_names(model, task)
+    _check_written_ids(model, task, converter)
+
+
+def _check_written_ids(
+  model: nn.Module,
+  task: manifest.PreparedTask,
+  converter: converters.Converter | None,
+) -> None:
+  """Raises UserError for pieces of words where UniLM has [CLS] and [MASK]."""
+  if not isinstance(converter, converters.Unified):
+    return
+  vocabulary = task.vocabulary
+  for name, found, piece, special in (
+    ("UnifiedFeatures.bos_id", converter.bos_id, "[CLS]", vocabulary.cls_id),
+    (
+      f"{type(model).__name__}.mask_id",
+      getattr(model, "mask_id", None),
+      "[MASK]",
+      vocabulary.mask_id,
+    ),
+  ):
+    sentinels = vocabulary.size - vocabulary.extra_ids  # They are last.
+    if found not in (None, special) and found < sentinels:
+      raise UserError(
+        f"{name} is {found}, which is no {piece} in the vocabulary of task "
+        f"{task.name!r}; set it to {special}"
+      )
 
 
 def _check_names(model: nn.Module, task: manifest.PreparedTask) -> None:
