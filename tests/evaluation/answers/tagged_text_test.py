@@ -107,3 +107,17 @@ def test_answers_take_the_bytes_of_an_example():
   for text, is_target in (("[ EU | ORG ] é", False), ("", True)):
     found = post_processors.bracketed_entities(text, example, is_target)
     assert found == [("ORG", 0, 1)]
+
+
+@pytest.mark.parametrize(
+  "names, tags, text",
+  [
+    (["O", "B-X", "I-X"], ["B-X", "O"], "[ a | X ] b"),
+    (["DET", "NOUN"], ["DET", "NOUN"], "a/DET b/NOUN"),
+    (["LABEL_0", "LABEL_1"], ["LABEL_1", "LABEL_1"], "a/LABEL_1 b/LABEL_1"),
+    # All sentences of a task have one form, whatever tags stand in them.
+    (["O", "B-X", "PUNCT"], ["B-X", "O"], "a/B-X b/O"),
+  ],
+)
+def test_tags_that_are_not_of_entities_stand_behind_words(names, tags, text):
+  assert tagged_text.marked(["a", "b"], tags, names) == text

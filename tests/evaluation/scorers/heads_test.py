@@ -98,6 +98,16 @@ def test_tags_of_words_and_those_that_are_cut_off():
   assert rows == [row]
 
 
+def test_tags_that_are_not_of_entities():
+  logits = np.array([[[9.0, 0.0], [0.0, 9.0]]])
+  text = {"tokens": ["the", "cat"], "first_places": [0, 1], "label": [-1, -1]}
+  (row,) = heads.TagScorer(None).rows(
+    task(tags=["DET", "NOUN"]), batch([text]), logits
+  )
+  assert row["tags"] == ["DET", "NOUN"]
+  assert row["prediction"] == "the/DET cat/NOUN"
+
+
 @pytest.mark.parametrize(
   "tags",
   [

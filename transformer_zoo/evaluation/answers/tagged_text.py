@@ -32,9 +32,9 @@ def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
   """
   found, start, open_type = [], 0, None
   for i, tag in enumerate([*tags, "O"]):
-    prefix, _, kind = tag.partition("-")
-    if tag != "O" and (prefix not in ("B", "I") or not kind):
+    if not _is_of_entities(tag):
       raise ValueError(f"tag {tag!r} is none of O, B-<type> and I-<type>")
+    prefix, _, kind = tag.partition("-")
     kind = kind or None
     if open_type and (kind != open_type or prefix == "B"):
       found.append((open_type, start, i))
@@ -42,6 +42,29 @@ def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     if kind and not open_type:
       start, open_type = i, kind
   return found
+
+
+def _is_of_entities(tag: str) -> bool:
+  return tag == "O" or bool(re.fullmatch("[BI]-.+", tag, re.DOTALL))
+
+
+def marked(
+  tokens: Sequence[str], tags: Sequence[str], names: Sequence[str]
+) -> str:
+  """Returns a sentence with its tags.
+
+  Args:
+    tokens: The words.
+    tags: The tag of each word.
+    names: All tags that a word may have. Where one of them is none of `O`,
+      `B-<type>` and `I-<type>`, as the parts of speech are, the tags spell no
+      entities, and each word stands with its own: `the/DET cat/NOUN`.
+      Otherwise entities stand in brackets, as `bracketed` writes them.
+  """
+  if all(map(_is_of_entities, names)):
+    return bracketed(tokens, tags)
+  pairs = zip(tokens, tags, strict=True)
+  return " ".join(f"{word}/{tag}" for word, tag in pairs)
 
 
 def bracketed(tokens: Sequence[str], tags: Sequence[str]) -> str:

@@ -135,6 +135,8 @@ class NumberScorer(HeadScorer):
 class TagScorer(HeadScorer):
   """The likeliest tag of each word, `tags`, and the text that they mark.
 
+  The text is that of `tagged_text.marked`: entities stand in brackets, or each
+  word with its tag where the tags of the task are not of entities.
   A word that stands in no row, because it is cut off or has no piece, is given
   the tag `O`, or the first one.
   """
@@ -159,7 +161,7 @@ class TagScorer(HeadScorer):
       ),
       "correct_tokens": int(np.sum(chosen[counted] == labels[counted])),
       "target_tokens": int(np.sum(counted)),
-      "prediction": tagged_text.bracketed(text["tokens"], tags),
+      "prediction": tagged_text.marked(text["tokens"], tags, form["tags"]),
       "tags": tags,
     }
 
