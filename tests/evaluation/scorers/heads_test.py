@@ -98,6 +98,15 @@ def test_tags_of_words_and_those_that_are_cut_off():
   assert rows == [row]
 
 
+def test_a_text_without_words_has_no_tags():
+  text = {"tokens": [], "first_places": [], "label": []}
+  (row,) = heads.TagScorer(None).rows(
+    task(tags=["O", "B-PER"]), batch([text]), np.zeros((1, 2, 2))
+  )
+  assert row["prediction"] == "" and row["tags"] == []
+  assert (row["log_likelihood"], row["target_tokens"]) == (0.0, 0)
+
+
 def test_tags_that_are_not_of_entities():
   logits = np.array([[[9.0, 0.0], [0.0, 9.0]]])
   text = {"tokens": ["the", "cat"], "first_places": [0, 1], "label": [-1, -1]}

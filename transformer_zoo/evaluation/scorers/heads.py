@@ -147,7 +147,8 @@ class TagScorer(HeadScorer):
     """As `HeadScorer.row`."""
     del features, length
     places = np.asarray(text["first_places"], np.int64)
-    labels = np.asarray(text.get("label", np.full(len(places), -1)))
+    labels = text.get("label", np.full(len(places), -1))
+    labels = np.asarray(labels, np.int64)
     outside = form["tags"].index("O") if "O" in form["tags"] else 0
     chosen = np.full(len(places), outside)
     read = places >= 0
