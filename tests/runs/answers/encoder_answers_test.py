@@ -8,6 +8,7 @@ import json
 import types
 
 from flax import traverse_util
+import jax
 import numpy as np
 import pytest
 
@@ -220,6 +221,33 @@ def test_refusals(head, macros, words, error, directory, infer, tmp_path):
   words = [word.replace("FOLDER", str(tmp_path)) for word in words]
   _, found = infer(directory(head, **macros), *words, code=2)
   assert found == f"zoo: error: {error}\n"
+
+
+@pytest.mark.parametrize(
+  ("head", "text", "outputs"),
+  [
+    ("tokens", "a [MASK]", "probabilities"),
+    ("classes", "a red car", "logits"),
+    ("number", "a red car", "logits"),
+    ("choice", "a red\tcar\tboat", "logits"),
+    ("spans", "a red\tcar boat", "logits"),
+    ("tags", "a red car", "logits"),
+  ],
+)
+def test_parameters_that_are_no_numbers(
+  head, text, outputs, directory, infer, monkeypatch
+):
+  draw = tiny_models.random_parameters
+
+  def damaged(model):
+    return jax.tree.map(lambda x: np.full_like(x, np.nan), draw(model))
+
+  monkeypatch.setattr(tiny_models, "random_parameters", damaged)
+  _, error = infer(directory(head), text, code=2)
+  assert error.splitlines()[-1] == (
+    f"zoo: error: the {outputs} of example 1 are no numbers (NaN): the "
+    "parameters are damaged or have diverged; take another checkpoint"
+  )
 
 
 def test_a_vocabulary_without_a_mask(tmp_path):

@@ -275,12 +275,26 @@ def _number(found: np.ndarray, example: int) -> float:
   Raises:
     UserError: It is NaN.
   """
-  if np.isnan(found):
-    raise UserError(
-      f"the log-probabilities of example {example} are no numbers (NaN): the "
-      "parameters are damaged or have diverged; take another checkpoint"
-    )
+  check_numbers("log-probabilities", found, example)
   return float(found)
+
+
+def check_numbers(name: str, found: np.ndarray, example: int) -> None:
+  """Refuses outputs of a model that are no numbers.
+
+  Args:
+    name: What the outputs are, in the plural.
+    found: The outputs for one example, of any shape.
+    example: The number of the example.
+
+  Raises:
+    UserError: One of them is NaN.
+  """
+  if np.isnan(found).any():
+    raise UserError(
+      f"the {name} of example {example} are no numbers (NaN): the parameters "
+      "are damaged or have diverged; take another checkpoint"
+    )
 
 
 def batches(examples: Iterable[Any], size: int) -> Iterator[list[Any]]:

@@ -402,7 +402,8 @@ class EncoderAnswering:
       first: The number of the first example, for messages.
 
     Raises:
-      UserError: A mask stands behind the last token that is read.
+      UserError: A mask stands behind the last token that is read, or the
+        model's logits are NaN.
     """
     answer = self._filled if self._form is None else self._scored
     for batch in answering.batches(examples, self._batch_size):
@@ -418,25 +419,28 @@ class EncoderAnswering:
   ) -> Iterator[dict[str, Any]]:
     """Yields the answers of a head."""
     rows, cut = [], []
-    for number, segments in enumerate(texts):
+    for number, segments in enumerate(texts, first + 1):
       ids, text = self._record(segments)
       lengths = np.array([[len(ids["first"]), len(ids["second"])]])
       for window in range(int(self._rows_of.num_rows(lengths)[0])):
         row, described = self._rows_of(ids, text, window)
         if "window" in described:
           described["window"]["example"] = number
-        rows.append((row, text | described))
+        rows.append((row, text | described, number))
       if self._rows_of.whole_lengths(lengths)[0] > self._length:
-        cut.append(first + number + 1)
+        cut.append(number)
     report_cut(cut, self._length, self._report)
     task = types.SimpleNamespace(form=self._form)
     known, scored = [], []
     for some in answering.batches(rows, self._batch_size):
-      batch = self._laid_out(*zip(*some, strict=True))
+      made, described, numbers = zip(*some, strict=True)
+      batch = self._laid_out(made, described)
       outputs = self._scorer.compute(
         self._params, batch, self._put, answered=True
       )
       outputs = jax.tree.map(partitioning_lib.fetch_whole, outputs)
+      for number, logits_PK in zip(numbers, outputs, strict=False):
+        answering.check_numbers("logits", logits_PK, number)
       scored += self._scorer.rows(task, batch, outputs)
       known += batch.texts
     pairs = zip(*self._scorer.joined(task, known, scored), strict=True)
@@ -502,6 +506,7 @@ class EncoderAnswering:
       partitioning_lib.fetch_whole, self._fill(self._params, put)
     )
     for row, segments in enumerate(texts):
+      answering.check_numbers("probabilities", shares_BPK[row], first + row + 1)
       fillings = [
         [
           {
