@@ -4,6 +4,7 @@ Answers are compared with classes of `transformers` by
 tests/oracles/pytorch/encoder_answers_test.py.
 """
 
+import functools
 import json
 import types
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests import tiny_models
+from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.cli import main as cli
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
@@ -20,6 +22,7 @@ from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.runs.answers import encoder_answers
 from transformer_zoo.runs.answers.encoder_answers import HeadAnswers
+from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 
 WORDS = (
   "[PAD] [UNK] [CLS] [SEP] [MASK] red blue green car boat house sees likes . a"
@@ -100,6 +103,103 @@ def test_vectors_keep_the_order_of_the_texts(directory, infer, tmp_path):
   order = [7, 3, 10, 0]
   again = vectors(*(texts[i] for i in order))
   np.testing.assert_allclose(again, found[order], atol=1e-5)
+
+
+@pytest.fixture
+def filled(tmp_path):
+  """Returns a function: a model of one direction, and its fillings."""
+
+  def call(direction, text, words=WORDS):
+    model, converter = tiny_models.build(
+      "bert", f"{direction}.gin", "../heads/tokens.gin", VOCAB_SIZE=len(WORDS)
+    )
+    params = tiny_models.random_parameters(model)
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    vocabulary = Vocabulary(tmp_path)
+    mesh = ONE_COPY_PER_DEVICE.mesh()
+    with ONE_COPY_PER_DEVICE.activate(mesh):
+      answering = HeadAnswers(None, None, num_fillings=1).answering(
+        model,
+        vocabulary,
+        lengths={"inputs": 12},
+        decoding=None,
+        params=params,
+        mesh=mesh,
+        batch_size=8,
+        converter=converter,
+        report=print,
+      )
+      ((answer,),) = answering.answers([{"inputs": text}])
+    tokens = [[each["token"] for each in f] for f in answer["fillings"]]
+
+    def likeliest(*ids):
+      batch = {"encoder_input_tokens": np.array([ids])}
+      apply = functools.partial(model.apply, {"params": params})
+      logits = apply(apply(batch, method="hidden"), method="logits")
+      return [words[i] for i in logits[0].argmax(-1)]
+
+    return tokens, likeliest
+
+  return call
+
+
+@pytest.mark.parametrize(
+  ("direction", "shift"), [("left_to_right", -1), ("right_to_left", 1)]
+)
+def test_masks_are_predicted_from_their_neighbours(direction, shift, filled):
+  """Whose targets they were, where a model reads in one direction."""
+  found, likeliest = filled(direction, "[MASK] red [MASK] car")
+  # [CLS] [MASK] red [MASK] car [SEP]
+  tokens = likeliest(2, 4, 5, 4, 8, 3)
+  assert found == [[tokens[1 + shift]], [tokens[3 + shift]]]
+
+
+@pytest.mark.parametrize(
+  ("direction", "text", "error"),
+  [
+    (
+      "left_to_right",
+      "[MASK] red",
+      "example 1 has a mask at its beginning, and the model reads from left "
+      "to right, so that it has no token to predict it from; write one before "
+      "the mask",
+    ),
+    (
+      "right_to_left",
+      "red [MASK]",
+      "example 1 has a mask at its end, and the model reads from right to "
+      "left, so that it has no token to predict it from; write one behind the "
+      "mask",
+    ),
+  ],
+)
+def test_masks_without_a_neighbour_are_refused(direction, text, error, filled):
+  """Of a vocabulary without [CLS] and [SEP]."""
+  words = [{"[CLS]": "cls", "[SEP]": "sep"}.get(word, word) for word in WORDS]
+  with pytest.raises(UserError) as caught:
+    filled(direction, text, words)
+  assert str(caught.value) == error
+  filled(direction, "red [MASK] car", words)
+
+
+def test_models_of_several_directions_fill_no_masks():
+  models = [
+    tiny_models.build("bert", f"{name}.gin", "../heads/tokens.gin")[0]
+    for name in ("left_to_right", "right_to_left")
+  ]
+  _, converter = tiny_models.build("bert")
+  with pytest.raises(UserError, match="read in several directions"):
+    HeadAnswers(None, None, num_fillings=1).answering(
+      Ensemble.of(models),
+      types.SimpleNamespace(size=len(WORDS)),
+      lengths={"inputs": 12},
+      decoding=None,
+      params=None,
+      mesh=None,
+      batch_size=8,
+      converter=converter,
+      report=print,
+    )
 
 
 def test_answers_of_a_file(directory, infer, tmp_path):

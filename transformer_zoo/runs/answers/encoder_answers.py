@@ -352,7 +352,8 @@ class EncoderAnswering:
       report: A function that is called with a sentence on texts that are cut.
 
     Raises:
-      UserError: The length is too short for the form.
+      UserError: The length is too short for the form, or masks are to be filled
+        by models of several directions.
     """
     self._vocabulary = vocabulary
     self._params = params
@@ -366,6 +367,7 @@ class EncoderAnswering:
     )
     self._batch = Rows(converter, vocabulary, length, batch_size)
     if form is None:
+      self._direction = _direction(model)
       number = min(num_fillings, vocabulary.size)
       self._fill = jax.jit(
         functools.partial(_likeliest, model, vocabulary.size, number)
@@ -402,8 +404,9 @@ class EncoderAnswering:
       first: The number of the first example, for messages.
 
     Raises:
-      UserError: A mask stands behind the last token that is read, or the
-        model's logits are NaN.
+      UserError: A mask stands behind the last token that is read, or where a
+        model of one direction has no token to predict it from; or the model's
+        logits are NaN.
     """
     answer = self._filled if self._form is None else self._scored
     for batch in answering.batches(examples, self._batch_size):
@@ -501,6 +504,10 @@ class EncoderAnswering:
       Ragged.of([np.flatnonzero(hidden_L) for hidden_L in hidden_BL]), np.inf
     )
     places_BP = np.argsort(~hidden_BL, axis=1, kind="stable")[:, :most]
+    self._check_predicted(hidden_BL, batch, first)
+    # Some rows have fewer masks, and places that are only filled up.
+    last = hidden_BL.shape[1] - 1
+    places_BP = np.clip(places_BP + self._direction, 0, last)
     put = self._put({**batch.arrays, "places": places_BP.astype(np.int32)})
     ids_BPK, shares_BPK = jax.tree.map(
       partitioning_lib.fetch_whole, self._fill(self._params, put)
@@ -528,6 +535,26 @@ class EncoderAnswering:
       )
       yield {"prediction": text.strip(" "), "fillings": fillings}
 
+  def _check_predicted(
+    self, hidden_BL: np.ndarray, batch: EvaluationBatch, first: int
+  ) -> None:
+    """Raises UserError for a mask without a token to predict it from."""
+    if not self._direction:
+      return
+    reads, end, side = {
+      -1: ("left to right", "beginning", "before"),
+      1: ("right to left", "end", "behind"),
+    }[self._direction]
+    lengths_B = batch.prompt_length + batch.input_lengths
+    for row, length in enumerate(lengths_B.tolist()):
+      places = np.flatnonzero(hidden_BL[row]) + self._direction
+      if ((places < 0) | (places >= length)).any():
+        raise UserError(
+          f"example {first + row + 1} has a mask at its {end}, and the model "
+          f"reads from {reads}, so that it has no token to predict it from; "
+          f"write one {side} the mask"
+        )
+
   def _written(self, token: int) -> str:
     """Returns the text of a token; of a special one, its name."""
     text = self._vocabulary.decode([token]).strip()
@@ -548,6 +575,31 @@ class EncoderAnswering:
 
   def _put(self, arrays: dict[str, np.ndarray]) -> dict[str, jax.Array]:
     return partitioning_lib.put_whole_batch(arrays, self._mesh)
+
+
+def _direction(model: nn.Module) -> int:
+  """Returns how far from a mask the token is that predicts it.
+
+  Returns:
+    -1 for a model that reads from left to right, whose tokens predict the next
+    one; 1 for one that reads from right to left, whose tokens predict the one
+    before; 0 for one that reads both ways and predicts masks in their places.
+
+  Raises:
+    UserError: The members of an ensemble differ.
+  """
+  found = set()
+  for member in getattr(model, "members", [model]):
+    visible = getattr(member, "visible", None)
+    sees_22 = np.ones((2, 2)) if visible is None else visible(2)[0, 0]
+    found.add(int(sees_22[0, 1]) - int(sees_22[1, 0]))
+  if len(found) > 1:
+    raise UserError(
+      "the checkpoints read in several directions and predict a mask from "
+      "several places, so that their logits have no mean; give those of one "
+      "direction"
+    )
+  return found.pop()
 
 
 def _likeliest(model, vocabulary_size, number, params, batch):
