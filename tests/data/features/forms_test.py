@@ -128,6 +128,50 @@ def test_examples_may_be_shorter_than_rows(vocabulary, form):
     np.testing.assert_array_equal(row[name], values)
 
 
+@pytest.mark.parametrize(
+  ("form", "longest", "first", "second", "limit"),
+  [
+    ("classes", None, 17, [20], None),
+    ("classes", None, 18, [20], 40),
+    ("classes", 30, 18, [20], 30),
+    ("tags", None, 38, [], None),
+    ("tags", None, 39, [], 40),
+    # Of three choices each has 13 tokens.
+    ("choices", None, 4, [6, 1, 6], None),
+    ("choices", None, 4, [1, 1, 7], 13),
+    ("choices", None, 11, [0, 0], None),
+    ("choices", 10, 4, [3, 4], 10),
+    ("spans", None, 18, [90], None),
+    ("spans", None, 19, [90], 18),
+  ],
+)
+def test_what_is_cut_and_its_limit(
+  vocabulary, form, longest, first, second, limit
+):
+  ids = {"first": pieces(first), "second": pieces(sum(second))}
+  maker = make(vocabulary, form, 40, longest=longest)
+  assert maker.exceeded(ids, {"second_lengths": second}) == limit
+
+
+def test_a_question_has_64_tokens_of_a_long_row(vocabulary):
+  maker = make(vocabulary, "spans", 400)
+  ids = {"first": pieces(65), "second": pieces(3)}
+  assert maker.exceeded(ids, {}) == 64
+
+
+@pytest.mark.parametrize(
+  ("first", "second", "limit"), [(9, 8, None), (9, 9, 20), (19, 0, 20)]
+)
+def test_a_pair_in_both_orders_has_half_of_a_row(
+  vocabulary, first, second, limit
+):
+  maker = forms.of_task(
+    {"form": "classes"}, vocabulary, 40, separators=1, both_orders=True
+  )
+  ids = {"first": pieces(first), "second": pieces(second)}
+  assert maker.exceeded(ids, {"label": 0}) == limit
+
+
 def test_choices_of_a_known_number_need_no_full_row(vocabulary):
   record = {"label": 1, "second_lengths": [2, 1], "choices": ["a", "b"]}
   maker = make(vocabulary, "choices", 40, most=2)

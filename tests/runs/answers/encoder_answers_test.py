@@ -373,3 +373,27 @@ def test_texts_that_are_cut_are_reported(tmp_path):
     "inputs of example 6 exceed 6 tokens and lose their end; "
     "TASK_FEATURE_LENGTHS has the lengths"
   ]
+
+
+@pytest.mark.parametrize(
+  ("head", "texts", "reports"),
+  [
+    (
+      "choice",
+      ["a\tred\tcar", "a\tred car boat\tblue"],
+      ["choices of example 2 exceed 6 tokens"],
+    ),
+    (
+      "spans",
+      ["a red\tcar", "a red car sees blue\tcar"],
+      ["questions of example 2 exceed 4 tokens"],
+    ),
+  ],
+)
+def test_choices_and_questions_that_are_cut_are_reported(
+  head, texts, reports, directory, infer
+):
+  _, error = infer(directory(head), *texts)
+  ends = " and lose their end; TASK_FEATURE_LENGTHS has the lengths"
+  cut = [line for line in error.splitlines() if "lose" in line]
+  assert cut == [report + ends for report in reports]

@@ -157,6 +157,24 @@ class Form(abc.ABC):
     first, second = lengths.T.astype(np.int64)
     return first + second + self.frame.specials(second > 0)
 
+  def exceeded(
+    self, ids: Mapping[str, np.ndarray], text: Mapping[str, Any]
+  ) -> int | None:
+    """Returns the most tokens of what is cut in an example.
+
+    Args:
+      ids: The pieces of the example, `first` and `second`.
+      text: The rest of its record.
+
+    Returns:
+      The limit of a row, of a choice or of a question; None if nothing exceeds
+      it.
+    """
+    del text
+    lengths = np.array([[len(ids["first"]), len(ids["second"])]])
+    is_cut = self.whole_lengths(lengths)[0] > self.length
+    return self.length if is_cut else None
+
   def row_lengths(self, lengths: np.ndarray, window: np.ndarray) -> np.ndarray:
     """Returns the tokens of rows, int64 [n].
 
@@ -245,6 +263,10 @@ class BothOrders(Form):
     pairs = lengths[:, 1] > 0
     return super().whole_lengths(lengths) * np.where(pairs, 2, 1)
 
+  def exceeded(self, ids, text):
+    """As `Form.exceeded`."""
+    return self.of_one.exceeded(ids, text)
+
   def __call__(self, ids, text, window):
     """As `Form.__call__`."""
     row, _ = self.of_one(ids, text, window)
@@ -296,11 +318,22 @@ class Choices(Form):
     first, second = lengths.T.astype(np.int64)
     return self.most * (first + self.frame.specials(True)) + second
 
+  def exceeded(self, ids, text):
+    """As `Form.exceeded`: each choice stands in its part of the row."""
+    sizes = np.array(text["second_lengths"])
+    parts = len(ids["first"]) + sizes + self.frame.specials(sizes > 0)
+    share = self._share(len(sizes))
+    return share if (parts > share).any() else None
+
+  def _share(self, choices: int) -> int:
+    """The most tokens of a part."""
+    return min(self.length // choices, self.longest or self.length)
+
   def __call__(self, ids, text, window):
     """As `Form.__call__`."""
     del window
     sizes, label = text["second_lengths"], text["label"]
-    length = min(self.length // len(sizes), self.longest or self.length)
+    length = self._share(len(sizes))
     if length < self.frame.specials(True) + self.least:
       raise UserError(
         f"Inputs of {self.length} tokens are too short for {len(sizes)} "
@@ -360,6 +393,13 @@ class Spans(Form):
   def whole_lengths(self, lengths):
     """As `Form.whole_lengths`: windows leave nothing out but long questions."""
     return self.row_lengths(lengths, np.zeros(len(lengths), np.int64))
+
+  def exceeded(self, ids, text):
+    """As `Form.exceeded`: of a question, as no window leaves context out."""
+    del text
+    question = len(ids["first"])
+    kept = int(self._question(question))
+    return kept if kept < question else None
 
   def row_lengths(self, lengths, window):
     """As `Form.row_lengths`."""

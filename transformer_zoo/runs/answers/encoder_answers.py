@@ -4,6 +4,7 @@ An input is one text, or several that tabs divide: a pair, a question and its
 context, a text and its choices.
 """
 
+import collections
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
@@ -46,6 +47,8 @@ _NUMBERS = {
   "spans": (2, 2),  # a question and its context
   "tags": (1, 1),
 }
+# What of a form is cut, where it is not all of a row.
+_CUT = {"choices": "choices", "spans": "questions"}
 _OF_ANSWERS = (
   *answering.OF_ANSWERS,
   *("probabilities", "spans", "null_score", "tags", "fillings"),
@@ -303,12 +306,22 @@ def encoded(vocabulary: Vocabulary, text: str) -> np.ndarray:
 
 
 def report_cut(
-  numbers: Sequence[int], length: int, report: Callable[[str], None]
+  numbers: Sequence[int],
+  length: int,
+  report: Callable[[str], None],
+  what: str = "inputs",
 ) -> None:
-  """Reports the examples of these numbers, which are cut, if there are any."""
+  """Reports the examples of these numbers, which are cut, if there are any.
+
+  Args:
+    numbers: The numbers of the examples.
+    length: The most tokens of what is cut.
+    report: A function that is called with a sentence.
+    what: What is cut, in the plural.
+  """
   if numbers:
     report(
-      f"inputs of example {', '.join(map(str, numbers))} exceed {length} "
+      f"{what} of example {', '.join(map(str, numbers))} exceed {length} "
       "tokens and lose their end; TASK_FEATURE_LENGTHS has the lengths"
     )
 
@@ -421,7 +434,7 @@ class EncoderAnswering:
     self, texts: Sequence[list[str]], first: int
   ) -> Iterator[dict[str, Any]]:
     """Yields the answers of a head."""
-    rows, cut = [], []
+    rows, cut = [], collections.defaultdict(list)
     for number, segments in enumerate(texts, first + 1):
       ids, text = self._record(segments)
       lengths = np.array([[len(ids["first"]), len(ids["second"])]])
@@ -430,9 +443,11 @@ class EncoderAnswering:
         if "window" in described:
           described["window"]["example"] = number
         rows.append((row, text | described, number))
-      if self._rows_of.whole_lengths(lengths)[0] > self._length:
-        cut.append(number)
-    report_cut(cut, self._length, self._report)
+      if (limit := self._rows_of.exceeded(ids, text)) is not None:
+        cut[limit].append(number)
+    what = _CUT.get(self._form["form"], "inputs")
+    for limit, numbers in cut.items():
+      report_cut(numbers, limit, self._report, what)
     task = types.SimpleNamespace(form=self._form)
     known, scored = [], []
     for some in answering.batches(rows, self._batch_size):
