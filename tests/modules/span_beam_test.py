@@ -189,6 +189,15 @@ def scored(texts, logits, num_ends=5, no_answer=None, threshold=None):
   return rows, scorer.joined(task, texts, rows)
 
 
+@pytest.mark.parametrize("number", [0, -3])
+def test_a_beam_without_ends_is_refused(number):
+  with pytest.raises(UserError) as error:
+    spans.SpanBeamScorer(None, num_ends=number)
+  assert str(error.value) == (
+    f"SpanBeamScorer.num_ends is {number}; it must be at least 1"
+  )
+
+
 def test_the_best_span_of_a_beam():
   """Of the starts that were looked at, and the likeliest ends of each."""
   texts = [spans_test.window(0, 0, 4), spans_test.window(1, 2, 4)]

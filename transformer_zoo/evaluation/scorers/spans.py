@@ -15,6 +15,7 @@ import gin
 import numpy as np
 import scipy.special
 
+from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.metrics import question_answering
 from transformer_zoo.evaluation.scorers import heads
 from transformer_zoo.evaluation.scorers.interface import Row
@@ -98,6 +99,12 @@ class SpanBeamScorer(SpanScorer):
   num_ends: int = 5
 
   head: ClassVar[str] = "span_beam"
+
+  def __post_init__(self):
+    if self.num_ends < 1:
+      raise UserError(
+        f"SpanBeamScorer.num_ends is {self.num_ends}; it must be at least 1"
+      )
 
   def row(self, form, text, logits_PK, features, length):
     """As `SpanScorer.row`."""
