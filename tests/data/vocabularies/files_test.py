@@ -270,6 +270,20 @@ def test_sentinels_that_a_tokenizer_json_calls_special(tmp_path):
       "name the tokenizer.json of the same model",
     ),
     ({"tokenizer.json": b'{"a": 0}'}, "tokenizer.json' is no tokenizer.json"),
+    (
+      {"vocab.txt": b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ncaf\xe9\n"},
+      r"vocab.txt' is not UTF-8 \(invalid continuation byte at byte 34\); "
+      "write it anew in that encoding",
+    ),
+    (
+      {
+        "tokenizer.json": b'{"model": {"type": "WordPiece", "unk_token": '
+        b'"<unk>", "continuing_subword_prefix": "##", '
+        b'"max_input_chars_per_word": 100, "vocab": {"[UNK]": 0, "a": 1}}}'
+      },
+      "tokenizer.json' lacks the piece '<unk>' among those of its WordPiece "
+      "model, whose unk_token it is; add the piece, or name another one",
+    ),
   ],
 )
 def test_what_is_no_vocabulary_is_told(files, message, tmp_path):

@@ -230,9 +230,11 @@ def tokenizer_json(path: str, extra_ids: int | None) -> TokenizersModel:
   nothing needs them: many copies of Llama 2 have such a <pad>.
 
   Raises:
-    UserError: the library cannot read it.
+    UserError: the library cannot read it, or it lacks the piece that stands for
+      unknown words.
   """
   import tokenizers
+  from tokenizers import models
 
   try:
     with open(path, encoding="utf-8") as file:
@@ -252,6 +254,16 @@ def tokenizer_json(path: str, extra_ids: int | None) -> TokenizersModel:
     raise UserError(
       f"The vocabulary file {path!r} is no tokenizer.json ({error})."
     ) from None
+  model = tokenizer.model
+  # The library itself complains at the first unknown word of a text.
+  if isinstance(model, models.WordPiece) and (
+    model.token_to_id(model.unk_token) is None
+  ):
+    raise UserError(
+      f"The vocabulary file {path!r} lacks the piece {model.unk_token!r} among "
+      "those of its WordPiece model, whose unk_token it is; add the piece, or "
+      "name another one that the model has."
+    )
   tokenizer.no_padding()
   tokenizer.no_truncation()
   return TokenizersModel(tokenizer, path, extra_ids, passed_over=beyond)
@@ -285,8 +297,14 @@ def _beyond_rows(content: dict[str, Any], folder: str) -> list[str]:
 
 
 def _lines(path: str) -> list[str]:
-  with open(path, encoding="utf-8") as file:
-    return file.read().removesuffix("\n").split("\n")
+  try:
+    with open(path, encoding="utf-8") as file:
+      return file.read().removesuffix("\n").split("\n")
+  except UnicodeDecodeError as error:
+    raise UserError(
+      f"The vocabulary file {path!r} is not UTF-8 ({error.reason} at byte "
+      f"{error.start}); write it anew in that encoding."
+    ) from None
 
 
 def _is_without_case(pieces: dict[str, int]) -> bool:
