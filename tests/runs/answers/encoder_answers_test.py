@@ -86,6 +86,14 @@ def test_masks_are_filled(directory, infer):
   assert parts[1].split()[0] == best[0]
 
 
+def test_a_tab_before_a_mask_stays(directory, infer):
+  text = "A red [MASK].\t[MASK] car [MASK]"
+  (line,), _ = infer(directory("tokens"), text, "--json")
+  found = json.loads(line)
+  best = [each[0]["token"] for each in found["fillings"]]
+  assert found["prediction"] == "A red {}.\t{} car {}".format(*best)
+
+
 def test_vectors_keep_the_order_of_the_texts(directory, infer, tmp_path):
   """However they share batches."""
   folder, file = directory("tokens"), tmp_path / "vectors.npz"

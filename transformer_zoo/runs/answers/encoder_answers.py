@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 import functools
-import itertools
 import os
 import re
 import types
@@ -543,12 +542,8 @@ class EncoderAnswering:
           strict=False,
         )
       ]
-      between = _MASK.split("\t".join(segments))
-      best = [f" {each[0]['token']}" for each in fillings]
-      text = "".join(
-        itertools.chain(*itertools.zip_longest(between, best, fillvalue=""))
-      )
-      yield {"prediction": text.strip(" "), "fillings": fillings}
+      best = [each[0]["token"] for each in fillings]
+      yield {"prediction": _written_in(segments, best), "fillings": fillings}
 
   def _check_predicted(
     self, hidden_BL: np.ndarray, batch: EvaluationBatch, first: int
@@ -590,6 +585,18 @@ class EncoderAnswering:
 
   def _put(self, arrays: dict[str, np.ndarray]) -> dict[str, jax.Array]:
     return partitioning_lib.put_whole_batch(arrays, self._mesh)
+
+
+def _written_in(segments: Sequence[str], tokens: Iterable[str]) -> str:
+  """Returns texts with tokens in the places of their masks, and tabs between.
+
+  Args:
+    segments: The texts.
+    tokens: A token for each mask, over all texts.
+  """
+  tokens = iter(tokens)
+  written = [_MASK.sub(lambda _: f" {next(tokens)}", text) for text in segments]
+  return "\t".join(text.strip(" ") for text in written)
 
 
 def _direction(model: nn.Module) -> int:
