@@ -222,6 +222,17 @@ def test_answers_of_a_file(directory, infer, tmp_path):
   assert output.read_text() == whole
 
 
+def test_classes_of_one_name_are_told_by_their_numbers(directory, infer):
+  folder = directory("classes", NUM_CLASSES=3)
+  path = folder / "config.json"
+  labels = {"0": "no", "1": "yes", "2": "no"}
+  path.write_text(
+    json.dumps({**json.loads(path.read_text()), "id2label": labels})
+  )
+  (line,), _ = infer(folder, "a red car", "--json")
+  assert [*json.loads(line)["probabilities"]] == ["0", "1", "2"]
+
+
 def test_several_checkpoints_answer_with_their_mean_logits(directory, infer):
   """Whose classes have the same names in another order."""
   names = {"0": "no", "1": "maybe", "2": "yes"}
@@ -278,6 +289,13 @@ def test_several_checkpoints_answer_with_their_mean_logits(directory, infer):
       ["a\tred", "car"],
       "the number of texts in example 2, which tabs divide, is 1; the model "
       "reads 2 or more",
+    ),
+    (
+      "choice",
+      {},
+      ["a\tred\tcar", "a\tred\tred"],
+      "example 2 has the choice 'red' 2 times; give each choice once, so that "
+      "its probability can be told by its text",
     ),
     (
       "spans",

@@ -83,8 +83,8 @@ class HeadAnswers:
   ) -> "HeadAnswers":
     """Returns the answers of a model, with the names of its classes.
 
-    Classes and tags that the checkpoint does not name are called by their
-    numbers.
+    Classes and tags that the checkpoint does not name, or several of them
+    alike, are called by their numbers.
 
     Args:
       model: The encoder, or an ensemble.
@@ -112,7 +112,7 @@ class HeadAnswers:
       (first, *_) = getattr(model, "members", [model])
       number = first.heads.parts[form].num_classes
       names = checkpoint_sources.open_source(checkpoint).find_class_names()
-      if len(names) != number:
+      if len(names) != number or len(set(names)) < number:
         names = _numbers(number)
       found[form] = list(names)
     scorer = scoring.make_encoder_scorer(model, converter, scorer)
@@ -135,10 +135,12 @@ class HeadAnswers:
 
     Raises:
       UserError: The vocabulary has no mask; an example has no mask to fill, no
-        second text, or more texts than the form reads.
+        second text, more texts than the form reads, or a choice twice.
     """
     if self.form is not None:
-      return check_number(examples, *_NUMBERS[self.form["form"]])
+      form = self.form["form"]
+      examples = check_number(examples, *_NUMBERS[form])
+      return _with_distinct_choices(examples) if form == "choices" else examples
     if vocabulary.mask_id is None:
       raise UserError(
         f"the vocabulary {vocabulary.path!r} has no mask token, so that "
@@ -202,6 +204,18 @@ def _with_masks(examples: Iterable[Example]) -> Iterator[Example]:
       raise UserError(
         f"example {number} has no [MASK] to fill; write one where a token is "
         "missing"
+      )
+    yield example
+
+
+def _with_distinct_choices(examples: Iterable[Example]) -> Iterator[Example]:
+  for number, example in enumerate(examples, 1):
+    _, *choices = example["inputs"].split("\t")
+    (choice, times), *_ = collections.Counter(choices).most_common(1)
+    if times > 1:
+      raise UserError(
+        f"example {number} has the choice {choice!r} {times} times; give each "
+        "choice once, so that its probability can be told by its text"
       )
     yield example
 
