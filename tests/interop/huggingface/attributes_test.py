@@ -81,6 +81,15 @@ def test_what_no_logit_depends_on_changes_nothing(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
+  "problem", ["single_label_classification", "regression"]
+)
+def test_kinds_of_labels(kind, problem):
+  bare = {"model_type": kind}
+  assert architecture({**bare, "problem_type": problem}) == architecture(bare)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
   ("change", "sentence"),
   [
     (
@@ -91,6 +100,11 @@ def test_what_no_logit_depends_on_changes_nothing(kind):
     ({"auto_map": {"AutoModel": "m.M"}}, "has the attribute 'auto_map'"),
     ({"num_experts": 8}, "has the attribute 'num_experts'"),
     ({"tie_encoder_decoder": True}, "tie_encoder_decoder=True"),
+    (
+      {"problem_type": "multi_label_classification"},
+      "problem_type='multi_label_classification', which is not built here; "
+      "allowed: None, 'single_label_classification', 'regression'",
+    ),
   ],
 )
 def test_what_logits_may_depend_on_is_refused(kind, change, sentence):

@@ -47,7 +47,7 @@ _WITHOUT_EFFECT = frozenset(
   chunk_size_feed_forward created_date dtype finetuning_task
   gradient_checkpointing id2label initializer_range is_decoder label2id license
   model_type name_or_path num_labels output_attentions output_hidden_states
-  prefix problem_type return_dict task_specific_params tf_legacy_loss
+  prefix return_dict task_specific_params tf_legacy_loss
   tie_last_hidden_states tokenizer_class torch_dtype torchscript
   transformers_version unsloth_fixed unsloth_version use_bfloat16 use_cache
   xla_device
@@ -78,6 +78,8 @@ _ALLOWED = {
   "add_cross_attention": (False,),
   "cross_attention_hidden_size": (None,),
   "per_layer_config": (None,),
+  # Labels that do not exclude each other have no softmax.
+  "problem_type": (None, "single_label_classification", "regression"),
   "pruned_heads": ({}, None),
   "quantization_config": (None,),
   "tie_encoder_decoder": (False,),
