@@ -12,6 +12,7 @@ from flax import traverse_util
 import jax
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from tests import tiny_models
 from transformer_zoo.architectures.ensemble import Ensemble
@@ -373,6 +374,27 @@ def test_parameters_that_are_no_numbers(
   assert error.splitlines()[-1] == (
     f"zoo: error: the {outputs} of example 1 are no numbers (NaN): the "
     "parameters are damaged or have diverged; take another checkpoint"
+  )
+
+
+def test_an_index_that_lacks_a_shard_is_told_by_its_tensors(directory, infer):
+  """And not by the head, which was in the shard too."""
+  folder = directory("tokens")
+  whole = folder / "model.safetensors"
+  kept = {
+    name: array
+    for name, array in safetensors.numpy.load_file(whole).items()
+    if not name.startswith(("cls.", "bert.encoder.layer.1.output.dense."))
+  }
+  whole.unlink()
+  safetensors.numpy.save_file(kept, folder / "1.safetensors")
+  index = {"weight_map": dict.fromkeys(kept, "1.safetensors")}
+  (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+  _, error = infer(folder, "a [MASK]", code=2)
+  assert error.splitlines()[-1] == (
+    f"zoo: error: the tensors in {str(folder)!r} are not those of its "
+    "config.json: missing: bert.encoder.layer.1.output.dense.bias, "
+    "bert.encoder.layer.1.output.dense.weight"
   )
 
 

@@ -97,10 +97,16 @@ class HeadAnswers:
       num_fillings: See the class.
 
     Raises:
-      UserError: The model has not the head that the form needs.
+      UserError: The model has not the head that the form needs, or tensors of
+        the checkpoint are missing beside it.
     """
     form = converter.form
-    model.check_head(scoring.head_of(form, scorer))
+    try:
+      model.check_head(scoring.head_of(form, scorer))
+    except UserError:
+      # Where tensors are missing, those of a head among them, it says which.
+      checkpoint_sources.open_source(checkpoint)
+      raise
     if form is None:
       return cls(None, None, num_fillings)
     found = {"form": form}
