@@ -390,7 +390,6 @@ class EncoderAnswering:
     self._vocabulary = vocabulary
     self._params = params
     self._mesh = mesh
-    self._length = length
     self._batch_size = batch_size
     self._form = form
     self._report = report
