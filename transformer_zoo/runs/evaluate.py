@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import functools
+import itertools
 import json
 import pathlib
 import sys
@@ -33,6 +34,7 @@ from transformer_zoo.runs import fingerprint
 from transformer_zoo.runs import inputs
 from transformer_zoo.runs import run_folder
 from transformer_zoo.runs.answers import scoring
+from transformer_zoo.runs.loading import checkpoint_sources
 from transformer_zoo.runs.loading import ensembles
 from transformer_zoo.runs.loading import restoration
 from transformer_zoo.runs.loading.ensembles import Checkpoint
@@ -146,6 +148,8 @@ def evaluate(
     from transformer_zoo.runs.loading import averaging
 
     found = [tuple(averaging.last_steps(paths[0], average))]
+  for step in itertools.chain.from_iterable(found):
+    checkpoint_sources.check_base(step)
   mesh = partitioning.mesh()
   mixture = inputs.prepared(
     mixture_or_task_name,

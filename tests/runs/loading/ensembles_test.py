@@ -108,3 +108,21 @@ def test_a_checkpoint_that_is_named_twice_is_refused(monkeypatch):
     "checkpoints"
   )
   assert refused(ensembles.locate, []) == "CHECKPOINT_PATH names no checkpoint"
+
+
+def test_members_read_prompts_of_one_length(of):
+  prompted = tiny_models.build("t5_1_1", "../peft/prompt.gin", PROMPT_LENGTH=5)[
+    0
+  ]
+  assert of(prompted, [prompted, prompted]).members == (prompted,) * 2
+  for models, read, first in (
+    ([T5, prompted], 5, 0),
+    ([prompted, T5], 0, 5),
+  ):
+    with pytest.raises(UserError) as error:
+      of(models[0], models)
+    assert str(error.value) == (
+      f"the checkpoint 'b' reads {read} vectors of a prompt before a text and "
+      f"not {first}, as the first; the members of an ensemble read the same "
+      "rows"
+    )

@@ -212,3 +212,17 @@ def test_all_but_scales_and_biases_decay(architecture):
   decays = shared.are_matrices(state_lib.abstract_params(model))
   for path, is_matrix in jax.tree_util.tree_leaves_with_path(decays):
     assert is_matrix == (path[-1].key not in ("scale", "bias")), path
+
+
+def test_biases_of_scores_do_not_decay():
+  """Those of XLNet, which have a vector for each head."""
+  params = state_lib.abstract_params(tiny_models.build("xlnet")[0])
+  decays = jax.tree.leaves(shared.are_matrices(params))
+  biases = [
+    (leaf.ndim, decayed)
+    for (path, leaf), decayed in zip(
+      jax.tree_util.tree_leaves_with_path(params), decays, strict=True
+    )
+    if path[-1].key.endswith("_bias")
+  ]
+  assert (2, False) in biases and not any(decayed for _, decayed in biases)

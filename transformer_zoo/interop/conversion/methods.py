@@ -28,6 +28,7 @@ from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.interop.tensors import orbax_checkpoints
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.modules import comparison
 from transformer_zoo.peft import merging
 from transformer_zoo.peft import substitution
 from transformer_zoo.runs.loading import bases
@@ -45,7 +46,8 @@ def merged(source: Source) -> Source:
   """Returns a source whose method is merged into its base.
 
   Raises:
-    UserError: It has none, or one that cannot be merged.
+    UserError: It has none, or one that cannot be merged, as BitFit over a base
+      without biases.
   """
   if source.model is None or not substitution.substitutes(source.model):
     raise UserError(
@@ -54,6 +56,13 @@ def merged(source: Source) -> Source:
   model, leaves = merging.merge_leaves(
     source.model, source.parameters, load=Tensor.read
   )
+  base = substitution.original(source.model)
+  if others := comparison.differences(model, base):
+    field, values = next(iter(others.items()))
+    raise UserError(
+      f"--merge: merged, the model of {source.name!r} is not that of its base "
+      f"({field}: {values}), as where BitFit adds biases; use the run as it is"
+    )
   return dataclasses.replace(
     source,
     model=model,

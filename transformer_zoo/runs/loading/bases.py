@@ -100,10 +100,10 @@ class Base:
     text = json.dumps(dataclasses.asdict(self), indent=0)
     (folder / FILE).write_text(text + "\n", encoding="utf-8")
 
-  def tensors(
+  def opened(
     self, folder: pathlib.Path, open_source: Callable[[str], Any]
-  ) -> dict[str, Tensor]:
-    """Opens the parameters that a run reads from its base.
+  ) -> Any:
+    """Opens the base.
 
     Args:
       folder: The folder of the run, for errors.
@@ -127,6 +127,13 @@ class Base:
         "trained on, or has changed since; together they would compute "
         "something else"
       )
+    return source
+
+  def tensors(
+    self, folder: pathlib.Path, open_source: Callable[[str], Any]
+  ) -> dict[str, Tensor]:
+    """Opens the parameters that a run reads from its base, as `opened`."""
+    source = self.opened(folder, open_source)
     there = {**source.spare, **source.tensors}
     return {ours: there[theirs] for ours, theirs in self.parameters.items()}
 

@@ -206,6 +206,17 @@ def _of_a_run(step: pathlib.Path) -> Source:
   )
 
 
+def check_base(step: pathlib.Path) -> None:
+  """Raises UserError if the base of a run is not there, or has changed.
+
+  Args:
+    step: The folder of a checkpoint.
+  """
+  run = reading.run_of(step)
+  if (base := bases.Base.of_run(run)) is not None:
+    base.opened(run, open_source)
+
+
 def _class_names_of_run(run: pathlib.Path) -> Sequence[str]:
   """Those of the task it was trained on, of its directory, or of its base."""
   if names := converted_run.class_names_of(run):

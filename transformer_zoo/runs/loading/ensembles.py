@@ -139,6 +139,12 @@ def _check_member(member: nn.Module, first: nn.Module, source: Source) -> None:
       f"{source.name} has logits of {logits} tokens and not of {expected}, as "
       "the first; the members of an ensemble have one vocabulary"
     )
+  prompt, expected = map(_prompt_length, (member, first))
+  if prompt != expected:
+    raise UserError(
+      f"{source.name} reads {prompt} vectors of a prompt before a text and not "
+      f"{expected}, as the first; the members of an ensemble read the same rows"
+    )
   outputs, expected = map(_outputs_of_heads, (member, first))
   if outputs != expected:
     raise UserError(
@@ -146,6 +152,11 @@ def _check_member(member: nn.Module, first: nn.Module, source: Source) -> None:
       f"{_listed_heads(expected)}, as the first; the members of an ensemble "
       "answer alike"
     )
+
+
+def _prompt_length(member: nn.Module) -> int:
+  """Returns the number of vectors that its rows have before a text."""
+  return getattr(member.token_embedder, "prompt_length", 0)
 
 
 def _outputs_of_heads(member: nn.Module) -> dict[str, int | None]:

@@ -49,11 +49,18 @@ def open_checkpoint(path: str, vocabulary_path: str | None = None) -> Opened:
       that of the task that it was trained on.
 
   Raises:
-    UserError: There is no such checkpoint or vocabulary.
+    UserError: There is no such checkpoint or vocabulary, or its model reads a
+      prompt, which these commands do not put before texts.
   """
   found = sources.open_source(path)
   if found.model is None:
     raise UserError(f"nothing tells the model of {path!r}; convert it first")
+  if prompt := getattr(found.model.token_embedder, "prompt_length", 0):
+    raise UserError(
+      f"{path!r} reads a prompt of {prompt} vectors before each text, which "
+      "editing, probes and inspection leave out; name its base, or a run "
+      "without a prompt"
+    )
   vocabulary = _vocabulary(found, vocabulary_path)
   inputs.check_vocabulary(found.model, vocabulary, repr(vocabulary.path))
   params = {

@@ -65,9 +65,16 @@ def own_axes(path, parameter) -> tuple[int, ...]:
 
 
 def are_matrices(params):
-  """A tree of booleans: True for parameters other than scales and biases."""
+  """A tree of booleans: True for parameters other than scales and biases.
+
+  Biases of XLNet's scores have two axes, as their vectors are of each head.
+  """
   return jax.tree_util.tree_map_with_path(
-    lambda path, leaf: len(own_axes(path, leaf)) > 1, params
+    lambda path, leaf: (
+      len(own_axes(path, leaf)) > 1
+      and not str(getattr(path[-1], "key", "")).endswith("_bias")
+    ),
+    params,
   )
 
 
