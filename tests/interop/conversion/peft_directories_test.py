@@ -209,3 +209,28 @@ def test_a_directory_without_tensors(tmp_path):
     convert.convert(
       tmp_path / "empty", tmp_path / "run", base=str(tmp_path / "base")
     )
+
+
+@pytest.mark.parametrize(
+  ("options", "names"),
+  [
+    ({"to": "huggingface", "merge": True}, "--to, --merge"),
+    ({"vocabulary_path": "v", "extra_ids": 0}, "--vocabulary, --extra_ids"),
+    (
+      {"vocabulary_size": 48, "positions": 9, "average": 2},
+      "--vocabulary_size, --positions, --average",
+    ),
+    (
+      {"dtype": "float32", "max_shard_bytes": 9, "scanned": True},
+      "--dtype, --max_shard_size, --scanned",
+    ),
+    (
+      {"gin_files": ["a.gin"], "bindings": ["LORA_RANK=3", "A.b=1"]},
+      "--gin_file, --gin.LORA_RANK, --gin.A.b",
+    ),
+  ],
+)
+def test_options_that_a_method_has_no_use_for(options, names, tmp_path):
+  write(tmp_path / "theirs", *METHODS["lora"])
+  with pytest.raises(UserError, match=f"leave out {names} and convert that"):
+    convert.convert(tmp_path / "theirs", tmp_path / "run", **options)

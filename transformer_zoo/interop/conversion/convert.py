@@ -105,7 +105,22 @@ def convert(
   target = pathlib.Path(target)
   conversion_target.check_absent(target)
   if methods.is_directory(source):
-    _check_of_method(to, merge)
+    _check_of_method(
+      {
+        "--to": None if to == ZOO else to,
+        "--merge": merge or None,
+        "--vocabulary": vocabulary_path,
+        "--extra_ids": extra_ids,
+        "--vocabulary_size": vocabulary_size,
+        "--positions": positions,
+        "--average": average,
+        "--dtype": dtype,
+        "--max_shard_size": max_shard_bytes,
+        "--scanned": scanned or None,
+        "--gin_file": gin_files or None,
+        **{f"--gin.{given.partition('=')[0]}": given for given in bindings},
+      }
+    )
     with conversion_target.written_aside(target) as folder:
       tensors = methods.write_run(folder, source, base, report)
     _report(target, tensors, ZOO, report)
@@ -172,11 +187,13 @@ def _report(
   )
 
 
-def _check_of_method(to: str | None, merge: bool) -> None:
-  if to not in (None, ZOO) or merge:
+def _check_of_method(options: Mapping[str, object]) -> None:
+  given = [name for name, value in options.items() if value is not None]
+  if given:
     raise UserError(
       "a directory of `peft` or `adapters` becomes a run over its base first "
-      "(--to zoo without --merge); convert that run then"
+      f"(--to zoo with no option but --base); leave out {', '.join(given)} and "
+      "convert that run then"
     )
 
 
