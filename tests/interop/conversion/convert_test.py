@@ -396,6 +396,13 @@ def test_a_link_in_the_partial_folder(place, tmp_path):
       "is no checkpoint that is known here",
     ),
     ("theirs", "run", {}, "is there already"),
+    (
+      "theirs",
+      "new",
+      {"base": "downloads/t5"},
+      "theirs' is no directory of `peft` or `adapters`, which alone go over a "
+      "base; leave it out, or name one with an adapter_config.json",
+    ),
     ("theirs", "new", {"to": "huggingface"}, "is in the format 'huggingface'"),
     (
       "theirs",

@@ -125,6 +125,12 @@ def convert(
       tensors = methods.write_run(folder, source, base, report)
     _report(target, tensors, ZOO, report)
     return
+  if base is not None:
+    raise UserError(
+      f"--base is {str(base)!r}, and {str(source)!r} is no directory of `peft` "
+      "or `adapters`, which alone go over a base; leave it out, or name one "
+      "with an adapter_config.json"
+    )
   found = open_source(source, gin_files, bindings, report)
   if average is not None:
     found = averaged(found, source, average)
