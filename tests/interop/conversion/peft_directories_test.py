@@ -234,3 +234,13 @@ def test_options_that_a_method_has_no_use_for(options, names, tmp_path):
   write(tmp_path / "theirs", *METHODS["lora"])
   with pytest.raises(UserError, match=f"leave out {names} and convert that"):
     convert.convert(tmp_path / "theirs", tmp_path / "run", **options)
+
+
+@pytest.mark.parametrize("to", ["peft", "adapters"])
+@pytest.mark.parametrize("option", ["vocabulary_size", "positions"])
+def test_a_method_alone_is_not_resized(to, option, tmp_path):
+  run = read(tmp_path, *METHODS["lora"])
+  sentence = f"--{option} is 40, which means nothing .* in the format '{to}'"
+  with pytest.raises(UserError, match=sentence):
+    convert.convert(run, tmp_path / "again", to=to, **{option: 40})
+  assert not (tmp_path / "again").exists()

@@ -43,6 +43,8 @@ _FORMATS_OF = {
   "--max_shard_size": (HUGGING_FACE,),
   "--scanned": (T5X,),
   "--vocabulary": (HUGGING_FACE, ZOO),
+  "--vocabulary_size": (HUGGING_FACE, T5X, ZOO),
+  "--positions": (HUGGING_FACE, T5X, ZOO),
 }
 
 
@@ -149,6 +151,8 @@ def convert(
       "--max_shard_size": max_shard_bytes,
       "--scanned": scanned or None,
       "--vocabulary": vocabulary_path,
+      "--vocabulary_size": vocabulary_size,
+      "--positions": positions,
     },
   )
   found = _with_vocabulary(found, vocabulary_path, extra_ids)
