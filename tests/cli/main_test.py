@@ -131,6 +131,15 @@ def test_missing_checkpoint(capsys):
   ) == ("there is no checkpoint '/no/such'")
 
 
+@pytest.mark.parametrize("option", ["output_dir", "submission"])
+def test_several_adapters_do_not_write_into_one_folder(option, capsys):
+  words = ["evaluate", "--checkpoint=b", "--mixture=m", f"--{option}=out"]
+  assert error_of(capsys, *words, "--adapter=one=a", "--adapter=two=b") == (
+    "--output_dir and --submission hold the files of one model; name one "
+    "--adapter"
+  )
+
+
 def test_a_folder_of_runs_is_no_checkpoint(capsys, tmp_path):
   for kind in (["infer"], ["evaluate", "--mixture", "miniature"]):
     error = error_of(capsys, *kind, "--checkpoint", str(tmp_path))

@@ -11,6 +11,7 @@ import json
 
 from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
+from transformer_zoo.errors import UserError
 
 SUMMARY = "score a checkpoint on a mixture"
 EXAMPLE = "zoo evaluate --checkpoint runs/first --mixture miniature"
@@ -54,7 +55,17 @@ def run(arguments: argparse.Namespace) -> None:
   """Loads, evaluates, prints what `evaluate` returns.
 
   With adapters it is one line of JSON for each, after its name and a tab.
+
+  Raises:
+    UserError: Several adapters are to write into one folder.
   """
+  if len(arguments.adapter) > 1 and (
+    arguments.output_dir or arguments.submission
+  ):
+    raise UserError(
+      "--output_dir and --submission hold the files of one model; name one "
+      "--adapter"
+    )
   for name, of_one in checkpoint_arguments.of_each_adapter(arguments):
     result = _evaluated(of_one)
     if name is None:
