@@ -11,6 +11,7 @@ token gives back when the subject is disturbed. JSON goes to standard output.
 
 import argparse
 import dataclasses
+import itertools
 import json
 import pathlib
 
@@ -21,6 +22,17 @@ EXAMPLE = (
   "zoo edit runs/gpt_2 'The capital of France is' --subject France \\\n"
   "    --target Rome --layer 5 --text corpus.txt --edit rome.npz"
 )
+_FACT = ("prompt", "subject", "encoder_text", "vocabulary")
+# What is done -> the arguments that it reads, beside CHECKPOINT and itself.
+_ARGUMENTS = {
+  "target": (
+    *(*_FACT, "keep", "layer", "text", "covariance", "ridge", "steps"),
+    "edit",
+  ),
+  "apply": ("output",),
+  "remove": ("output",),
+  "trace": (*_FACT, "restore"),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   parser.add_argument(
     "--keep",
     action="append",
-    default=[],
     metavar="TEXT",
     help="a text with the subject after which the model is to go on as before",
   )
@@ -54,12 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   parser.add_argument(
     "--ridge",
     type=float,
-    default=0.0,
     metavar="X",
     help="added to the covariance's diagonal, in units of its mean",
   )
   parser.add_argument(
-    "--steps", type=int, default=20, metavar="N", help="evaluations of the loss"
+    "--steps", type=int, metavar="N", help="evaluations of the loss (20)"
   )
   parser.add_argument(
     "--encoder_text",
@@ -80,25 +90,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   )
   parser.add_argument(
     "--restore",
-    default="states",
     metavar="WHAT",
-    help="what --trace restores: states, mlp or attention",
+    help="what --trace restores: states (the default), mlp or attention",
   )
 
 
 def run(arguments: argparse.Namespace) -> None:
   """Makes, applies, removes or traces, and prints what was done."""
-  asked = [
-    name
-    for name in ("target", "apply", "remove", "trace")
-    if getattr(arguments, name) is not None
-  ]
+  asked = list(_given(arguments, _ARGUMENTS))
   if len(asked) != 1:
     raise UserError(
       "zoo edit does one thing at a time: give one of --target, --apply, "
       f"--remove and --trace, not {' and '.join(asked) or 'none'}"
     )
   (asked,) = asked
+  _check_others(arguments, asked)
   if asked in ("apply", "remove"):
     print(json.dumps(_written(arguments, asked)))
     return
@@ -106,8 +112,7 @@ def run(arguments: argparse.Namespace) -> None:
   needed += ["layer", "edit"] if asked == "target" else []
   for name in needed:
     if getattr(arguments, name) is None:
-      word = "PROMPT" if name == "prompt" else f"--{name}"
-      raise UserError(f"--{asked} needs {word}; add it")
+      raise UserError(f"--{asked} needs {_word(name)}; add it")
   from transformer_zoo.runs.analysis import editing
 
   memory = editing.open_memory(
@@ -117,6 +122,24 @@ def run(arguments: argparse.Namespace) -> None:
   )
   made = _made if asked == "target" else _traced
   print(json.dumps(made(arguments, memory), ensure_ascii=False))
+
+
+def _given(arguments, names) -> dict:
+  values = {name: getattr(arguments, name) for name in names}
+  return {name: value for name, value in values.items() if value is not None}
+
+
+def _word(name) -> str:
+  return "PROMPT" if name == "prompt" else f"--{name}"
+
+
+def _check_others(arguments, asked) -> None:
+  """Refuses the arguments of what else `zoo edit` does."""
+  names = dict.fromkeys(itertools.chain(*_ARGUMENTS.values()))
+  others = [name for name in names if name not in _ARGUMENTS[asked]]
+  if given := ", ".join(map(_word, _given(arguments, others))):
+    known = ", ".join(map(_word, _ARGUMENTS[asked]))
+    raise UserError(f"--{asked} reads {known} alone; leave out {given}")
 
 
 def _written(arguments, asked) -> dict:
@@ -140,9 +163,9 @@ def _made(arguments, memory) -> dict:
   from transformer_zoo.runs.analysis import editing
 
   fact = facts.of_words(arguments.prompt, arguments.subject, arguments.target)
-  fact = dataclasses.replace(fact, kept=tuple(arguments.keep))
+  fact = dataclasses.replace(fact, kept=tuple(arguments.keep or ()))
   settings = rome.Settings(
-    arguments.layer, steps=arguments.steps, ridge=arguments.ridge
+    arguments.layer, **_given(arguments, ("steps", "ridge"))
   )
   texts = []
   if arguments.text:
@@ -172,9 +195,10 @@ def _traced(arguments, memory) -> dict:
   from transformer_zoo.runs.analysis import costs
 
   fact = facts.of_words(arguments.prompt, arguments.subject, "x")
+  kind = "states" if arguments.restore is None else arguments.restore
   with costs.measured() as spent:
     found = tracing.trace(
-      memory, fact, tracing.noise_level(memory, [fact]), kind=arguments.restore
+      memory, fact, tracing.noise_level(memory, [fact]), kind=kind
     )
   files = [pathlib.Path(f"{arguments.trace}.{end}") for end in ("svg", "npz")]
   found.plot(files[0])

@@ -133,6 +133,26 @@ def test_traces_are_drawn(checkpoint, zoo, tmp_path):
       "nothing called 'all' is restored; choose among states, mlp, attention",
     ),
     (["--apply=e.npz"], "--apply needs --output, a folder that does not exist"),
+    (
+      [
+        *(PROMPT, "--target=w5", "--subject=w9", "--layer=0", "--edit=e.npz"),
+        "--output=new",
+      ],
+      "--ridge, --steps, --edit alone; leave out --output\n",
+    ),
+    (
+      [PROMPT, "--trace=t", "--subject=w9", "--steps=20", "--edit=e.npz"],
+      "--trace reads PROMPT, --subject, --encoder_text, --vocabulary, --restore "
+      "alone; leave out --steps, --edit\n",
+    ),
+    (
+      [
+        *(PROMPT, "--remove=e.npz", "--output=new", "--keep=w3", "--layer=0"),
+        *("--text=t", "--ridge=0", "--restore=mlp", "--vocabulary=v"),
+      ],
+      "--remove reads --output alone; leave out PROMPT, --vocabulary, --keep, "
+      "--layer, --text, --ridge, --restore\n",
+    ),
   ],
 )
 def test_refusals(checkpoint, zoo, words, sentence):
