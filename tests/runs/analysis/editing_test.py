@@ -142,8 +142,8 @@ def test_traces_are_drawn(checkpoint, zoo, tmp_path):
     ),
     (
       [PROMPT, "--trace=t", "--subject=w9", "--steps=20", "--edit=e.npz"],
-      "--trace reads PROMPT, --subject, --encoder_text, --vocabulary, --restore "
-      "alone; leave out --steps, --edit\n",
+      "--trace reads PROMPT, --subject, --encoder_text, --vocabulary, "
+      "--restore alone; leave out --steps, --edit\n",
     ),
     (
       [
