@@ -141,6 +141,14 @@ def test_traces_are_drawn(checkpoint, zoo, tmp_path):
       "--ridge, --steps, --edit alone; leave out --output\n",
     ),
     (
+      [
+        *(PROMPT, "--target=w5", "--subject=w9", "--layer=0", "--edit=e.npz"),
+        "--covariance=none.npz",
+      ],
+      "there is no covariance 'none.npz' and no text to take one from; name "
+      "another file, or give --text",
+    ),
+    (
       [PROMPT, "--trace=t", "--subject=w9", "--steps=20", "--edit=e.npz"],
       "--trace reads PROMPT, --subject, --encoder_text, --vocabulary, "
       "--restore alone; leave out --steps, --edit\n",

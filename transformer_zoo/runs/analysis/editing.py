@@ -67,7 +67,8 @@ def moment(
     C [F, F], or None without texts and file.
 
   Raises:
-    UserError: The file is that of another layer or matrix.
+    UserError: The file is that of another layer or matrix, or is not there
+      and there are no texts.
   """
   kernel = edits.kernel_of(memory.params, rome.kernel_path(memory.layer(layer)))
   if path and pathlib.Path(path).is_file():
@@ -80,6 +81,11 @@ def moment(
       )
     return found
   if not texts:
+    if path:
+      raise UserError(
+        f"there is no covariance {path!r} and no text to take one from; name "
+        "another file, or give --text"
+      )
     return None
   found, count = rome.second_moment(memory, texts, layer)
   if path:
