@@ -167,3 +167,12 @@ def test_refusals(checkpoint, zoo, words, sentence):
   code, _, error = zoo("edit", checkpoint, *words)
   assert code == 2
   assert sentence in error
+
+
+def test_a_covariance_is_found_again_whatever_its_name(checkpoint, tmp_path):
+  memory, path = editing.open_memory(str(checkpoint)), tmp_path / "covariance"
+  first = editing.moment(memory, 0, texts=["w1 w2"], path=str(path))
+  assert [file.name for file in tmp_path.iterdir()] == [path.name]
+  np.testing.assert_array_equal(
+    editing.moment(memory, 0, path=str(path)), first
+  )

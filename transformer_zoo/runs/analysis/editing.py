@@ -89,7 +89,8 @@ def moment(
     return None
   found, count = rome.second_moment(memory, texts, layer)
   if path:
-    np.savez(path, moment=found, layer=layer, tokens=count)
+    with open(path, "wb") as file:
+      np.savez(file, moment=found, layer=layer, tokens=count)
   return found
 
 
