@@ -1,5 +1,6 @@
 """`zoo edit` on a Hugging Face directory of GPT-2's shape, whole."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -9,7 +10,9 @@ from tokenizers import models
 from tokenizers import pre_tokenizers
 
 from tests import tiny_models
+from transformer_zoo.editing import edits
 from transformer_zoo.editing import scores
+from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import sources
 from transformer_zoo.runs.analysis import editing
 
@@ -176,3 +179,28 @@ def test_a_covariance_is_found_again_whatever_its_name(checkpoint, tmp_path):
   np.testing.assert_array_equal(
     editing.moment(memory, 0, path=str(path)), first
   )
+
+
+def test_a_covariance_serves_its_checkpoint_alone(checkpoint, tmp_path):
+  memory, path = editing.open_memory(str(checkpoint)), str(tmp_path / "c.npz")
+  editing.moment(memory, 0, texts=["w1 w2"], path=path)
+
+  def changed(part):
+    name = f"decoder/layers_0/mlp/{part}/kernel"
+    kernel = edits.kernel_of(memory.params, name)
+    params = edits.with_kernel(memory.params, name, kernel + 1)
+    return dataclasses.replace(memory, params=params)
+
+  assert editing.moment(changed("wo"), 0, path=path) is not None
+  with pytest.raises(UserError, match="has the covariance of another checkpo"):
+    editing.moment(changed("wi"), 0, path=path)
+
+
+def test_a_file_that_is_no_covariance(checkpoint, tmp_path):
+  memory, path = editing.open_memory(str(checkpoint)), tmp_path / "c.npz"
+  np.savez(path, moment=np.eye(96), layer=0)
+  with pytest.raises(UserError, match="params is not a file in the archive"):
+    editing.moment(memory, 0, path=str(path))
+  path.write_text("[]")
+  with pytest.raises(UserError, match="c.npz' is no covariance of `zoo edit`"):
+    editing.moment(memory, 0, path=str(path))

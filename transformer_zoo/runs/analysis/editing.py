@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 import dataclasses
+import hashlib
 import os
 import pathlib
+from typing import Any
 
 from flax import traverse_util
 import jax
@@ -67,17 +69,28 @@ def moment(
     C [F, F], or None without texts and file.
 
   Raises:
-    UserError: The file is that of another layer or matrix, or is not there
-      and there are no texts.
+    UserError: The file is none of `zoo edit`, or that of another layer, matrix
+      or checkpoint, or is not there and there are no texts.
   """
-  kernel = edits.kernel_of(memory.params, rome.kernel_path(memory.layer(layer)))
+  kernel_path = rome.kernel_path(memory.layer(layer))
+  kernel = edits.kernel_of(memory.params, kernel_path)
   if path and pathlib.Path(path).is_file():
-    with np.load(path) as stored:
-      found, of_layer = stored["moment"], int(stored["layer"])
+    try:
+      with np.load(path) as stored:
+        found, of_layer = stored["moment"], int(stored["layer"])
+        of_params = str(stored["params"])
+    except (KeyError, OSError, ValueError) as error:
+      raise UserError(
+        f"{path!r} is no covariance of `zoo edit` ({error}); name another file"
+      ) from None
     if of_layer != layer or len(found) != len(kernel):
       raise UserError(
         f"{path!r} has the covariance of layer {of_layer}, {len(found)} "
         f"features, and layer {layer} has {len(kernel)}; name another file"
+      )
+    if of_params != _checksum(memory.params, kernel_path):
+      raise UserError(
+        f"{path!r} has the covariance of another checkpoint; name another file"
       )
     return found
   if not texts:
@@ -90,8 +103,27 @@ def moment(
   found, count = rome.second_moment(memory, texts, layer)
   if path:
     with open(path, "wb") as file:
-      np.savez(file, moment=found, layer=layer, tokens=count)
+      np.savez(
+        file,
+        moment=found,
+        layer=layer,
+        tokens=count,
+        params=_checksum(memory.params, kernel_path),
+      )
   return found
+
+
+def _checksum(params: Any, kernel_path: str) -> str:
+  """The SHA-256 of parameters but for one kernel.
+
+  An edit of that kernel leaves its inputs as they are, and their covariance.
+  """
+  found = hashlib.sha256()
+  flat = traverse_util.flatten_dict(params, sep="/")
+  for name in sorted(flat.keys() - {kernel_path}):
+    found.update(name.encode())
+    found.update(np.ascontiguousarray(flat[name]))
+  return found.hexdigest()
 
 
 def make(
