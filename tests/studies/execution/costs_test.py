@@ -2,13 +2,18 @@
 
 import dataclasses
 
+import gin
 import pytest
 
 from tests.studies.planned import COSTS
 from tests.studies.planned import make_job
 from tests.studies.planned import make_run
+from transformer_zoo import config
 from transformer_zoo import environment
 from transformer_zoo.forecast import hardware
+from transformer_zoo.forecast import run_costs
+from transformer_zoo.runs import settings
+from transformer_zoo.studies.design import planned_run
 from transformer_zoo.studies.execution import costs
 
 
@@ -82,3 +87,19 @@ def test_the_roofline_of_a_slice():
   compute = 10**9 / (16 * chip.peak_flops)
   memory = 10**6 / (16 * chip.memory_bandwidth)
   assert job.on_slice.in_turn.seconds == pytest.approx(compute + memory)
+
+
+def test_a_mask_decoder_is_counted_as_it_runs():
+  """The last layer is not: nothing reads it where layers are not scanned."""
+  changes = (
+    *("architectures/deberta.gin", "sizes/bert_tiny.gin"),
+    *("runs/pretrain.gin", "objectives/bert.gin", "TRAIN_STEPS=3"),
+    *("MIXTURE_OR_TASK_NAME='x'", "BATCH_SIZE=2"),
+  )
+  (job,) = costs.jobs([dataclasses.replace(make_run("a"), changes=changes)])
+  bindings = planned_run.bindings("train", 0, "", ())
+  config.load((), bindings, changes=changes)
+  run = settings.Run.of_loaded()
+  gin.clear_config()
+  alone = run_costs.of_settings(run, with_executed=False)
+  assert job.costs.flops == alone.flops
