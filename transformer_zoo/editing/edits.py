@@ -14,6 +14,7 @@ import os
 import pathlib
 import re
 from typing import Any
+import zipfile
 import zlib
 
 from flax import traverse_util
@@ -143,7 +144,7 @@ class Edit:
         described = json.loads(str(found["description"]))
         left, right = found["left"], found["right"]
         rounding = found["rounding"].tobytes()
-    except (KeyError, OSError, ValueError) as error:
+    except (KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
       raise UserError(
         f"{str(path)!r} is no edit ({error}); `zoo edit` writes one"
       ) from None

@@ -201,6 +201,12 @@ def test_a_file_that_is_no_covariance(checkpoint, tmp_path):
   np.savez(path, moment=np.eye(96), layer=0)
   with pytest.raises(UserError, match="params is not a file in the archive"):
     editing.moment(memory, 0, path=str(path))
-  path.write_text("[]")
-  with pytest.raises(UserError, match="c.npz' is no covariance of `zoo edit`"):
-    editing.moment(memory, 0, path=str(path))
+  whole = path.read_bytes()
+  for content in (b"[]", whole[: len(whole) // 2]):
+    path.write_bytes(content)
+    for read, sentence in (
+      (lambda: editing.moment(memory, 0, path=str(path)), "no covariance of"),
+      (lambda: edits.Edit.load(path), "no edit"),
+    ):
+      with pytest.raises(UserError, match=f"c.npz' is {sentence}"):
+        read()

@@ -6,6 +6,7 @@ import hashlib
 import os
 import pathlib
 from typing import Any
+import zipfile
 
 from flax import traverse_util
 import jax
@@ -79,7 +80,7 @@ def moment(
       with np.load(path) as stored:
         found, of_layer = stored["moment"], int(stored["layer"])
         of_params = str(stored["params"])
-    except (KeyError, OSError, ValueError) as error:
+    except (KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
       raise UserError(
         f"{path!r} is no covariance of `zoo edit` ({error}); name another file"
       ) from None
