@@ -165,9 +165,24 @@ def test_answers_are_in_the_manifest_and_invalid_ones_counted(twins):
   json.dumps(scoring.postprocess)
   answer = function_references.resolve(scoring.postprocess)
   marks = " ".join(f"<extra_id_{i}>" for i in range(number))
-  predictions = [answer(f"{marks} {text}") for text in ("no", "yes", "maybe")]
+  texts = [f"{marks} {text}" for text in ("no", "yes", "maybe")]
+  predictions = [*map(answer, texts)]
   assert predictions == [1, 0, -1]
-  assert invalid_answers.count_invalid(scoring.postprocess, predictions) == 1
+  reference = scoring.postprocess
+  assert invalid_answers.count_invalid(reference, predictions, texts) == 1
+
+
+def test_numbers_behind_sentinels_are_read():
+  own = f"{post_processors.__name__}:string_to_float"
+  reference = {
+    "function": f"{post_processors.__name__}:without_sentinels",
+    "kwargs": {
+      "sentinels": "<extra_id_0>",
+      "postprocess": {"function": own, "kwargs": {}},
+    },
+  }
+  texts = ["<extra_id_0> 3.2", "-1.0", "<extra_id_0> x"]
+  assert invalid_answers.count_invalid(reference, [3.2, -1, -1], texts) == 1
 
 
 @pytest.mark.parametrize("name", TWINS)

@@ -49,7 +49,14 @@ def count_invalid(
     sentences without a word of the input. None where every text is a possible
     answer, and for a function that is not of `answers`.
   """
-  postprocess = post_processors.without_reference(postprocess)
+  own = post_processors.without_reference(postprocess)
+  if own is not postprocess:
+    sentinels = postprocess["kwargs"]["sentinels"]
+    texts = [
+      post_processors.without_sentinels(text, sentinels=sentinels)
+      for text in texts
+    ]
+  postprocess = own
   module, _, name = (postprocess or {}).get("function", "").partition(":")
   if module != post_processors.__name__ or name not in _IS_INVALID:
     return None
