@@ -9,6 +9,7 @@ much longer than `task_feature_lengths`, so that a prompt cuts no text.
 
 from collections.abc import Mapping
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -204,9 +205,9 @@ def prompted(
   )
 
 
-def length_of(converter: Converter) -> int:
-  """The number of vectors that a converter puts before an example, or 0."""
-  return getattr(converter, "prompt_length", 0)
+def length_of(part: Any) -> int:
+  """The number of vectors of a prompt, of a converter or an embedder, or 0."""
+  return getattr(part, "prompt_length", 0)
 
 
 def before(converter: Converter, inputs: Ragged) -> Ragged:

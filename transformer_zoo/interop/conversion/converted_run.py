@@ -17,6 +17,7 @@ from flax import linen as nn
 
 from transformer_zoo import config
 from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import prompts
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
@@ -259,7 +260,7 @@ def _lengths(model: nn.Module, beside: pathlib.Path) -> dict[str, int]:
     positions = model.decoder.num_positions
   else:
     positions = getattr(model.encoder.position_embedder, "num_positions", None)
-  prompt = getattr(model.token_embedder, "prompt_length", 0)
+  prompt = prompts.length_of(model.token_embedder)
   if positions is not None:
     positions -= prompt
     if positions < 2:

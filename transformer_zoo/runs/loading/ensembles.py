@@ -7,6 +7,7 @@ import pathlib
 from flax import linen as nn
 
 from transformer_zoo.architectures.ensemble import Ensemble
+from transformer_zoo.data.features import prompts
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import comparison
 from transformer_zoo.runs.answers import scoring
@@ -139,7 +140,9 @@ def _check_member(member: nn.Module, first: nn.Module, source: Source) -> None:
       f"{source.name} has logits of {logits} tokens and not of {expected}, as "
       "the first; the members of an ensemble have one vocabulary"
     )
-  prompt, expected = map(_prompt_length, (member, first))
+  prompt, expected = (
+    prompts.length_of(each.token_embedder) for each in (member, first)
+  )
   if prompt != expected:
     raise UserError(
       f"{source.name} reads {prompt} vectors of a prompt before a text and not "
@@ -152,11 +155,6 @@ def _check_member(member: nn.Module, first: nn.Module, source: Source) -> None:
       f"{_listed_heads(expected)}, as the first; the members of an ensemble "
       "answer alike"
     )
-
-
-def _prompt_length(member: nn.Module) -> int:
-  """Returns the number of vectors that its rows have before a text."""
-  return getattr(member.token_embedder, "prompt_length", 0)
 
 
 def _outputs_of_heads(member: nn.Module) -> dict[str, int | None]:

@@ -7,6 +7,7 @@ from flax import linen as nn
 from flax import traverse_util
 import numpy as np
 
+from transformer_zoo.data.features import prompts
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.editing import interventions
 from transformer_zoo.errors import UserError
@@ -55,7 +56,7 @@ def open_checkpoint(path: str, vocabulary_path: str | None = None) -> Opened:
   found = sources.open_source(path)
   if found.model is None:
     raise UserError(f"nothing tells the model of {path!r}; convert it first")
-  if prompt := getattr(found.model.token_embedder, "prompt_length", 0):
+  if prompt := prompts.length_of(found.model.token_embedder):
     raise UserError(
       f"{path!r} reads a prompt of {prompt} vectors before each text, which "
       "editing, probes and inspection leave out; name its base, or a run "
