@@ -1,5 +1,6 @@
 """The miniature tasks of writers: disjoint splits, answers from their text."""
 
+import collections
 import functools
 
 import pytest
@@ -18,6 +19,7 @@ WRITERS = {
   "mini_convai2": (written.talk, 17),
   "mini_highlights": (written.highlights, 18),
 }
+PARAGRAPHS = "mini_translate_paragraphs"
 WEIGHTS = "mini_weigh_tens", "mini_weigh_twos", "mini_weigh_digits"
 
 
@@ -68,6 +70,44 @@ def test_texts_fit_the_suite_and_are_scored_without_being_written(name):
   )
   for row in rows.take(50).as_numpy_iterator():
     assert len(row["inputs"]) <= 72 and len(row["targets"]) <= 48
+
+
+def test_paragraphs_have_one_to_four_sentences_of_both_languages():
+  counts = collections.Counter()
+  for row in splits.examples(
+    written.paragraph, stream=20, split="validation", own_words=False
+  ):
+    english, talu = (row[name].count(".") for name in ("english", "talu"))
+    assert english == talu
+    counts[english] += 1
+  assert set(counts) == {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("name", [PARAGRAPHS, "mini_weigh_digits"])
+def test_targets_from_right_to_left_are_read_as_those_from_left_to_right(name):
+  forwards, backwards = map(
+    seqio.get_mixture_or_task, (name, f"{name}_right_to_left")
+  )
+  lengths = {"inputs": 72, "targets": 48}
+  pairs = zip(
+    *(
+      task.get_dataset(lengths, "validation", shuffle=False)
+      .take(20)
+      .as_numpy_iterator()
+      for task in (forwards, backwards)
+    ),
+    strict=True,
+  )
+  for one, other in pairs:
+    text, turned = (
+      example["targets_pretokenized"].decode() for example in (one, other)
+    )
+    assert turned.split() == text.split()[::-1] != text.split()
+    assert one["inputs"].tolist() == other["inputs"].tolist()
+    assert backwards.postprocess_fn(turned) == forwards.postprocess_fn(text)
+    assert backwards.postprocess_fn(
+      turned, example=other, is_target=True
+    ) == forwards.postprocess_fn(text, example=one, is_target=True)
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,8 @@ class Data:
       for dynamic masking.
     max_tokens: The number of tokens to which each unlabelled task is limited,
       the first ones; None for all.
+    whole_examples_only: Whether examples that are longer than the lengths of
+      the run are left out instead of cut.
   """
 
   mixture_or_task_name: Result[str]
@@ -163,6 +165,7 @@ class Data:
   rates: Result[Callable | None] = None
   static_copies: Result[int | None] = None
   max_tokens: Result[int | None] = None
+  whole_examples_only: Result[bool] = False
 
   def __post_init__(self):
     inputs.check_at_least(
@@ -324,6 +327,7 @@ class Run:
       converter=examples.converter,
       static_copies=data.static_copies,
       max_tokens=data.max_tokens,
+      whole_only=data.whole_examples_only,
       batch_size_warmup=examples.batch_size_warmup,
       length_warmup=examples.length_warmup,
       length_buckets=examples.length_buckets,

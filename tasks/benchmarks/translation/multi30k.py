@@ -13,10 +13,12 @@ import functools
 
 import seqio
 
+from tasks.formats import directions
 from tasks.formats import generation
 from tasks.formats.steps import TOKENIZED
 from tasks.sources.aligned_files import AlignedFilesDataSource
 from tasks.vocabulary import t5_features
+from transformer_zoo.evaluation.answers import post_processors
 from transformer_zoo.evaluation.metrics import text_overlap
 
 _SPLIT_TO_STEM = {
@@ -37,6 +39,22 @@ seqio.TaskRegistry.add(
     ),
     *TOKENIZED,
   ],
+  metric_fns=[text_overlap.bleu],
+  output_features=t5_features(),
+)
+
+# The same, the last word of the German sentence first.
+seqio.TaskRegistry.add(
+  "multi30k_ende_right_to_left",
+  source=AlignedFilesDataSource(_SPLIT_TO_STEM, ("en", "de")),
+  preprocessors=[
+    functools.partial(
+      generation.translate, source_language="en", target_language="de"
+    ),
+    directions.right_to_left,
+    *TOKENIZED,
+  ],
+  postprocess_fn=post_processors.right_to_left,
   metric_fns=[text_overlap.bleu],
   output_features=t5_features(),
 )

@@ -96,6 +96,24 @@ def talk(dice: Dice, world: World, part: Part, number: int) -> dict[str, str]:
   }
 
 
+def paragraph(
+  dice: Dice, world: World, part: Part, number: int
+) -> dict[str, str]:
+  """One to four English sentences and their translation.
+
+  `{"english": "the red fox saw the pie. the fox sold the grey fern.", "talu":
+  "vudi lemo kapek nila. ..."}`
+  """
+  sentences = [
+    reading.translation(dice, world, part, dice.below(3))
+    for _ in range(1 + number % 4)
+  ]
+  return {
+    language: " ".join(sentence[language] for sentence in sentences)
+    for language in ("english", "talu")
+  }
+
+
 def weights(
   dice: Dice, world: World, part: Part, number: int
 ) -> dict[str, str | list[str]]:

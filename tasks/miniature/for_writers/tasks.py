@@ -1,23 +1,42 @@
 """Tasks of texts and of numbers as text, with a raw example and both texts.
 
-Those of perplexity stand beside the sets of BART's table 1; a number is spelled
-in three ways. Each has 4,000 training examples and 200 each of validation and
-test, of all words, in combinations that no other split has.
+Those of perplexity stand beside the sets of BART's table 1; translations are of
+several lengths; a number is spelled in three ways. Each has 4,000 training
+examples, 600 of validation and 200 of test, of all words, in combinations that
+no other split has.
 """
+
+from collections.abc import Callable
 
 import seqio
 
+from tasks.formats import directions
 from tasks.miniature import source
 from tasks.miniature.examples import reading
 from tasks.miniature.for_writers import examples as written
 from transformer_zoo.evaluation.answers import post_processors
 from transformer_zoo.evaluation.metrics import classification
 from transformer_zoo.evaluation.metrics import perplexity
+from transformer_zoo.evaluation.metrics import text_overlap
 
 _STEPS = (
   seqio.preprocessors.tokenize,
   seqio.preprocessors.append_eos_after_trim,
 )
+
+
+def _add_right_to_left(name: str, postprocess: Callable) -> None:
+  """Registers a task with the words of its targets turned round."""
+  task = seqio.TaskRegistry.get(name)
+  seqio.TaskRegistry.add(
+    f"{name}_right_to_left",
+    source=task.source,
+    preprocessors=(directions.right_to_left, *_STEPS),
+    output_features=source.FEATURES,
+    postprocess_fn=postprocess,
+    metric_fns=task.metric_fns,
+  )
+
 
 # Long answers, as ELI5. {"question": "what is an otter?", "document": "most
 # otters are quick.", "answer": "an otter is an animal. many otters ..."}
@@ -92,6 +111,27 @@ seqio.TaskRegistry.add(
   metric_fns=[perplexity.perplexity],
 )
 
+# Translations of one to four sentences. {"english": "the red fox saw the pie.
+# the fox sold the grey fern.", "talu": "vudi lemo kapek nila. ..."}
+#   inputs:  mini_translate english to talu: the red fox saw the pie. the ...
+#   targets: vudi lemo kapek nila. ...
+seqio.TaskRegistry.add(
+  "mini_translate_paragraphs",
+  source=source.examples_source(
+    written.paragraph,
+    stream=20,
+    own_words=False,
+    inputs="mini_translate english to talu: {english}",
+    targets="{talu}",
+  ),
+  preprocessors=_STEPS,
+  output_features=source.FEATURES,
+  postprocess_fn=post_processors.lower_text,
+  metric_fns=[text_overlap.bleu],
+)
+#   targets: ... nila. kapek lemo vudi
+_add_right_to_left("mini_translate_paragraphs", post_processors.right_to_left)
+
 # What things weigh, to the nearest ten. {"text": "emma carried an otter, a
 # saw and a fern.", "tens": "140", "answers": ["137.4"]}
 #   inputs:  mini_weigh text: emma carried an otter, a saw and a fern.
@@ -147,4 +187,8 @@ seqio.TaskRegistry.add(
   output_features=source.FEATURES,
   postprocess_fn=post_processors.spelled_number,
   metric_fns=[classification.pearson_corrcoef],
+)
+#   targets: 4 . 7 3 1
+_add_right_to_left(
+  "mini_weigh_digits", post_processors.spelled_number_right_to_left
 )

@@ -112,6 +112,45 @@ def test_more_tokens_than_there_are_are_refused(text, few):
     open_batches(text, max_tokens=0)
 
 
+def test_longer_examples_are_left_out(make_task, short_examples):
+  tasks = tuple(
+    make_task(name, short_examples(40, seed)) for seed, name in enumerate("ab")
+  )
+  pair = PreparedMixture("pair", tasks, (1.0, 1.0))
+  lengths = {"inputs": 7, "targets": 5}
+  kept = {
+    task.name: np.flatnonzero(
+      (task.lengths("train") <= [lengths[f] for f in task.features]).all(axis=1)
+    )
+    for task in tasks
+  }
+  arguments = {"lengths": lengths, "packing": False, "whole_only": True}
+  batches = open_batches(pair, **arguments)
+  sizes = dict(zip("ab", batches.num_examples.tolist(), strict=True))
+  assert sizes == {task: len(numbers) for task, numbers in kept.items()}
+  assert 0 < min(sizes.values()) and max(sizes.values()) < 40
+  for step in range(8):
+    rows = batches[step]["encoder_input_tokens"]
+    # Each ends in its own EOS: nothing was cut.
+    assert ((rows == 1).sum(axis=1) == 1).all()
+    for task, texts in batches.origin(step)["examples"].items():
+      numbers = {
+        number
+        for text in texts.split()
+        for first, _, last in [text.partition("-")]
+        for number in range(int(first), int(last or first) + 1)
+      }
+      assert numbers <= set(kept[task].tolist())
+
+
+def test_leaving_out_everything_or_text_is_refused(text, few):
+  short = {"inputs": 2, "targets": 2}
+  with pytest.raises(UserError, match="every example of 'few' is longer than"):
+    open_batches(few, whole_only=True, lengths=short)
+  with pytest.raises(UserError, match="of 'text' follows from the lengths"):
+    open_batches(text, whole_only=True)
+
+
 @pytest.mark.parametrize(
   "arguments",
   [

@@ -76,6 +76,7 @@ def open_batches(
   converter: converters.Converter = converters.ENCODER_DECODER,
   static_copies: int | None = None,
   max_tokens: int | None = None,
+  whole_only: bool = False,
   batch_size_warmup: Mapping[int, int] | None = None,
   length_warmup: Mapping[int, Mapping[str, int]] | None = None,
   length_buckets: Sequence[Mapping[str, int]] = (),
@@ -98,6 +99,7 @@ def open_batches(
     static_copies: None for dynamic masking, N for static masking with N
       copies; see `Recipe`.
     max_tokens: only so many of the first tokens of each 'tokens' task.
+    whole_only: leaves out the examples that are longer than `lengths`.
     batch_size_warmup: step -> rows of the batches before it; see `Stages`.
     length_warmup: step -> lengths before it; see `Stages`. The same places are
       cut shorter: a text to its first tokens, an example as always. Objectives
@@ -125,7 +127,14 @@ def open_batches(
       "a batch is; set packing to False and leave the others out."
     )
   recipe = Recipe(
-    mixture, split, seed, corruption, converter, static_copies, max_tokens
+    mixture,
+    split,
+    seed,
+    corruption,
+    converter,
+    static_copies,
+    max_tokens,
+    whole_only,
   )
   buckets = (Bucket(dict(lengths), batch_size),)
   if length_buckets:

@@ -34,6 +34,7 @@ class Recipe:
       RoBERTa); N gives it N corruptions, of which epoch e has number e mod N
       (static masking, as BERT's 10 copies).
     max_tokens: only so many of the first tokens of each 'tokens' task.
+    whole_only: leaves out the examples of which something would be cut.
   """
 
   mixture: manifest.PreparedMixture
@@ -43,6 +44,7 @@ class Recipe:
   converter: converters.Converter = converters.EncoderDecoder()
   static_copies: int | None = None
   max_tokens: int | None = None
+  whole_only: bool = False
 
   def __post_init__(self):
     for name in ("static_copies", "max_tokens"):
@@ -54,6 +56,13 @@ class Recipe:
         f"max_tokens is {self.max_tokens}, but {self.mixture.name!r} has no "
         "task of unlabelled text, which alone is cut by tokens."
       )
+    for task in self.tasks if self.whole_only else ():
+      if task.kind != "examples" or task.form is not None:
+        raise UserError(
+          f"whole_examples_only is True, but the length of an example of "
+          f"{task.name!r} follows from the lengths of the run; set it to False "
+          "for unlabelled text and for the forms of an encoder."
+        )
 
   @functools.cached_property
   def rates(self) -> tuple[float, ...]:
@@ -98,7 +107,14 @@ class MixtureReader:
     self.order = order.MixtureOrder(recipe.rates, recipe.seed)
     self._recipe = recipe
     self._sources = _open(recipe, lengths, longest, cache_bytes)
+    self._whole = None
     self.num_examples = np.array([s.num_examples for s in self._sources])
+    if recipe.whole_only:
+      self._whole = [
+        _whole_examples(task, recipe, longest or lengths)
+        for task in recipe.tasks
+      ]
+      self.num_examples = np.array([len(whole) for whole in self._whole])
     self.shares_rows = any(source.shares_rows for source in self._sources)
     self._block = functools.lru_cache(maxsize=8)(self._find_block)
 
@@ -157,11 +173,31 @@ class MixtureReader:
     tasks, ranks = self.order(places)
     sizes = self.num_examples[tasks]
     indices = order.shuffled(ranks, sizes, self._recipe.seed, tasks)
+    for task, whole in enumerate(self._whole or ()):
+      where = tasks == task
+      indices[where] = whole[indices[where]]
     copies = self._recipe.static_copies
     if copies is None:
       return tasks, indices, places
     keys = (tasks.astype(np.int64) << _TASK_SHIFT) + indices * copies
     return tasks, indices, keys + ranks // sizes % copies
+
+
+def _whole_examples(
+  task: manifest.PreparedTask, recipe: Recipe, lengths: Mapping[str, int]
+) -> np.ndarray:
+  """Returns which examples of a task fit into the lengths, int64 [n]."""
+  features = recipe.converter.features
+  room = converters.room(recipe.converter, lengths)
+  columns = [task.features.index(feature) for feature in features]
+  fits = task.lengths(recipe.split)[:, columns] <= [room[f] for f in features]
+  whole = np.flatnonzero(fits.all(axis=1))
+  if not whole.size:
+    raise UserError(
+      f"whole_examples_only is True, but every example of {task.name!r} is "
+      f"longer than {dict(lengths)}; give larger TASK_FEATURE_LENGTHS."
+    )
+  return whole
 
 
 def _open(

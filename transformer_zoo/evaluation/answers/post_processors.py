@@ -81,6 +81,28 @@ def spelled_number(
   return string_to_float("".join(answer.split()), default=default)
 
 
+def right_to_left(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+) -> str:
+  """Returns the text of an answer that is written from its last word on."""
+  del example, is_target
+  return " ".join(reversed(answer.split()))
+
+
+def spelled_number_right_to_left(
+  answer: str,
+  example: Mapping[str, Any] | None = None,
+  is_target: bool = False,
+  *,
+  default: float = 0.0,
+) -> float:
+  """As `spelled_number`, of an answer that begins with its last digit."""
+  turned = right_to_left(answer)
+  return spelled_number(turned, example, is_target, default=default)
+
+
 def lower_text(
   answer: str,
   example: Mapping[str, Any] | None = None,
