@@ -50,12 +50,14 @@ test-processes: $(TESTING)
 	  tests/training/checkpoints/checkpoints_of_processes_test.py
 
 # The live comparisons: with PyTorch's implementation of the same models and the
-# tokenizers beside it, with the tasks of the t5 package, with T5X. Two
-# processes: PyTorch crashes where TensorFlow has been imported.
+# tokenizers beside it, with the tasks of the t5 package, with T5X. In two
+# runs: PyTorch crashes where TensorFlow has been imported.
 test-oracles: $(ORACLES) $(T5_PACKAGE) $(if $(ZOO_PEERS),$(T5X))
-	$(VENV_PYTHON) -m pytest tests/oracles/pytorch
+	OMP_NUM_THREADS=1 $(VENV_PYTHON) -m pytest --numprocesses=2 \
+	  --dist=loadfile --no-loadscope-reorder tests/oracles/pytorch
 	$(if $(ZOO_PEERS),PYTHONPATH=$(abspath $(T5X)/t5x):$(abspath $(T5X)/airio):$(abspath $(T5X)/jestimator):$(abspath $(T5X))) \
-	  $(VENV_PYTHON) -m pytest -rs --ignore=tests/oracles/pytorch tests/oracles
+	  $(VENV_PYTHON) -m pytest -rs --numprocesses=2 --dist=loadfile \
+	  --no-loadscope-reorder --ignore=tests/oracles/pytorch tests/oracles
 
 lint: $(TESTING)
 	$(VENV)/bin/ruff check .

@@ -25,11 +25,11 @@ import tempfile
 from tasks.miniature import source
 from tasks.miniature.documents import domains
 
-_WORDS = 43  # About the 56 tokens of a text in training.
 
-
-def blanks(sizes: list[int], number: int, seed: int) -> list[tuple[int, str]]:
-  """Makes texts with a blank, and the number of words that it asks for."""
+def blanks(
+  sizes: list[int], number: int, length: int, seed: int
+) -> list[tuple[int, str]]:
+  """Makes texts of a length with a blank, and the words that it asks for."""
   dice = random.Random(seed)
   start = source.NUM_DOCUMENTS["train"]
   count = source.NUM_DOCUMENTS["validation"]
@@ -39,9 +39,9 @@ def blanks(sizes: list[int], number: int, seed: int) -> list[tuple[int, str]]:
   made = []
   for size in sizes:
     for _ in range(number):
-      first = dice.randrange(len(words) - _WORDS)
-      text = words[first : first + _WORDS]
-      place = dice.randrange(_WORDS - size + 1)
+      first = dice.randrange(len(words) - length)
+      text = words[first : first + length]
+      place = dice.randrange(length - size + 1)
       text[place : place + size] = [f"_{size}_"]
       made.append((size, " ".join(text)))
   return made
@@ -70,9 +70,17 @@ def main() -> None:
   parser.add_argument("--checkpoint", required=True)
   parser.add_argument("--sizes", type=int, nargs="+", default=[1, 2, 4, 8, 16])
   parser.add_argument("--texts", type=int, default=100)
+  parser.add_argument(
+    "--words",
+    type=int,
+    default=43,  # About the 56 tokens of a text in the training above.
+    help="words of a text",
+  )
   parser.add_argument("--seed", type=int, default=0)
   arguments = parser.parse_args()
-  made = blanks(arguments.sizes, arguments.texts, arguments.seed)
+  made = blanks(
+    arguments.sizes, arguments.texts, arguments.words, arguments.seed
+  )
   filled = fill(arguments.checkpoint, [text for _, text in made])
   print("| N | words, mean | fewest | most | within a third, % |")
   print("|---|---|---|---|---|")

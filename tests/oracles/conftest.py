@@ -2,11 +2,7 @@
 
 import pytest
 
-_MEASURED = pytest.StashKey[list]()
-
-
-def pytest_configure(config):
-  config.stash[_MEASURED] = []
+_MEASURED = "measured"
 
 
 @pytest.fixture
@@ -15,7 +11,8 @@ def report(request):
 
   def note(what: str, difference: float):
     line = f"{difference:.1e}  {what}  {request.node.name}"
-    request.config.stash[_MEASURED].append(line)
+    # These come back from the workers of pytest-xdist.
+    request.node.user_properties.append((_MEASURED, line))
 
   return note
 
@@ -31,7 +28,10 @@ def t5_package(shared_data):
     yield lines
 
 
-def pytest_terminal_summary(terminalreporter, config):
+def pytest_terminal_summary(terminalreporter):
   terminalreporter.section("largest relative differences")
-  for line in config.stash[_MEASURED]:
-    terminalreporter.line(line)
+  for outcome in ("passed", "failed"):
+    for test in terminalreporter.getreports(outcome):
+      for name, line in test.user_properties:
+        if name == _MEASURED:
+          terminalreporter.line(line)

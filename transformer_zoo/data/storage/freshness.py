@@ -28,6 +28,8 @@ _VARIABLES = ("HOME", "TFDS_DATA_DIR")
 # Larger data folders are not walked at each start; they get no stamp.
 _MOST_FOLDERS = 5000
 _OURS = ("mixtures", "tasks", "transformer_zoo")
+# `sysconfig` makes them anew at each call.
+_LIBRARY_FOLDERS = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"))
 
 
 def save(
@@ -153,9 +155,8 @@ def _is_watched(module) -> bool:
     return True
   if module.__name__.startswith("__autograph_generated_file"):  # TensorFlow's
     return False
-  libraries = {sysconfig.get_path(kind) for kind in ("stdlib", "purelib")}
   path = os.path.abspath(module.__file__)
-  return not path.startswith(tuple(libraries))
+  return not path.startswith(_LIBRARY_FOLDERS)
 
 
 def _status(path: str) -> list[int] | None:
