@@ -133,17 +133,10 @@ def test_a_slice_that_libtpu_does_not_know():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-  ("architecture", "size", "parameters"),
-  [
-    ("bloom", "bloom_176b", 176_247_271_424),
-    ("gpt_3", "gpt_3_175b", 174.6e9),
-  ],
-)
-def test_stages_on_two_slices(architecture, size, parameters):
+def test_stages_on_two_slices():
   """LoRA in a model whose layers lie on two slices of 16 chips."""
   files = ["architectures", "sizes", "runs", "peft", "partitioning"]
-  names = [architecture, size, "pretrain", "lora", "pipeline"]
+  names = ["bloom", "bloom_176b", "pretrain", "lora", "pipeline"]
   done = precompiled(
     *("--topology=v5p:2x2x4", "--num_slices=2", "--json"),
     *(f"--gin_file={f}/{n}.gin" for f, n in zip(files, names, strict=True)),
@@ -157,9 +150,8 @@ def test_stages_on_two_slices(architecture, size, parameters):
   assert report["fits"]
   # All but the embeddings are shared out over all 32 chips, in float32.
   state = report["memory"]["state"]
-  assert 1.0 < state / (4 * parameters / 32) < 1.05
+  assert 1.0 < state / (4 * 176_247_271_424 / 32) < 1.05
   # Between slices there are activations alone: of the whole batch, whose rows
   # lie over 4 devices, a few times, where a share of the state has 22 GB.
-  width = {"bloom": 14336, "gpt_3": 12288}[architecture]
   (between,) = (r for r in report["collectives"] if r["kind"] == "send")
-  assert between["moved_bytes"] < 5 * (32 / 4 * 2048 * width * 2)
+  assert between["moved_bytes"] < 5 * (32 / 4 * 2048 * 14336 * 2)
