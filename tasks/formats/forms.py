@@ -479,11 +479,13 @@ def _place_in(names: Any, name: tf.Tensor) -> tf.Tensor:
   place = tf.argmax(tf.cast(found, tf.int32), output_type=tf.int32)
   place = tf.where(tf.reduce_any(found), place, -1)
   is_known = tf.reduce_any(found) | tf.equal(name, HIDDEN)
-  return tf.cond(
+  place = tf.cond(
     is_known,
     lambda: place,
     lambda: tf.numpy_function(_refuse, [name, names], tf.int32),
   )
+  # Examples of known shapes are read in batches.
+  return tf.ensure_shape(place, [])
 
 
 def _refuse(name: bytes, names: np.ndarray) -> np.int32:
