@@ -126,8 +126,12 @@ def truncation(
     lengths: The number of tokens of each feature.
   """
   return [
-    f"{count:,} of {number:,} examples have more {feature} than "
-    f"{lengths[feature]} tokens and are cut"
+    f"{count:,} of {number:,} examples have "
+    + (
+      f"more {feature} than {lengths[feature]} tokens and are cut"
+      if feature in lengths
+      else f"{feature} that are longer than their part of a row and are cut"
+    )
     for feature, count in truncated.items()
     if count
   ]

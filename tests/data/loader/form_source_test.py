@@ -76,7 +76,7 @@ def test_every_piece_of_a_long_context_is_in_a_window(spans):
     spans, "train", LENGTHS, 3, converter=converter("spans")
   )
   assert split.num_examples == 1 + 1 + 1 + 3
-  assert split.truncated == {"inputs": 0}
+  assert split.truncated == {"questions": 0}
   shown = collections.defaultdict(set)
   answered = collections.Counter()
   places = []
@@ -189,7 +189,51 @@ def test_cut_examples_are_counted(make):
   # EOS stands behind both texts.
   assert split.truncated == {"inputs": 1}
   (batch,) = split
+  some = {"converter": converter("classes"), "max_examples": 2}
+  few = EvaluationSplit(task, "train", LENGTHS, 5, **some)
+  assert few.truncated == {"inputs": 0}
   assert batch.input_lengths.max() == LENGTH
+
+
+def test_cut_choices_are_counted(make):
+  """Each of two choices has 20 tokens of the row."""
+  choices = make(
+    {"form": "choices", "most": 2},
+    [
+      {
+        "first": ids(4, 0),
+        "second": ids(sum(sizes), 9),
+        "second_lengths": sizes,
+        "choices": ["a", "b"],
+        "label": 1,
+      }
+      for sizes in [[2, 14], [1, 15], [15, 15], [2, 2]]
+    ],
+  )
+  split = EvaluationSplit(
+    choices, "train", LENGTHS, 4, converter=converter("choices")
+  )
+  assert split.truncated == {"choices": 2}
+
+
+def test_cut_questions_are_counted(make):
+  """A question has 19 pieces of the row."""
+  questions = make(
+    {"form": "spans", "no_answer": None},
+    [
+      {
+        "first": ids(question, 0),
+        "second": ids(context, 9),
+        "answer_start": 0,
+        "answer_end": 1,
+        "context": "x" * context,
+      }
+      for question, context in [(19, 90), (20, 90), (20, 3)]
+    ],
+  )
+  some = {"converter": converter("spans"), "max_examples": 2}
+  split = EvaluationSplit(questions, "train", LENGTHS, 4, **some)
+  assert split.truncated == {"questions": 1}
 
 
 def test_a_row_of_another_form_is_refused(spans):

@@ -133,6 +133,8 @@ class Form(abc.ABC):
   length: int
   answer_place: int = 0
   shares_rows: ClassVar[bool] = True
+  # What is cut where an example is too long, in the plural.
+  cut_part: ClassVar[str] = "inputs"
   # The fewest pieces of text in a row.
   least: ClassVar[int] = 2
 
@@ -156,6 +158,14 @@ class Form(abc.ABC):
     """Returns the tokens of each example with nothing cut off, int64 [n]."""
     first, second = lengths.T.astype(np.int64)
     return first + second + self.frame.specials(second > 0)
+
+  def may_be_cut(self, lengths: np.ndarray) -> np.ndarray:
+    """Returns which examples something may be cut of, bool [n].
+
+    Args:
+      lengths: The pieces of both texts, int [n, 2].
+    """
+    return self.whole_lengths(lengths) > self.length
 
   def exceeded(
     self, ids: Mapping[str, np.ndarray], text: Mapping[str, Any]
@@ -263,6 +273,10 @@ class BothOrders(Form):
     pairs = lengths[:, 1] > 0
     return super().whole_lengths(lengths) * np.where(pairs, 2, 1)
 
+  def may_be_cut(self, lengths):
+    """As `Form.may_be_cut`."""
+    return self.of_one.may_be_cut(lengths)
+
   def exceeded(self, ids, text):
     """As `Form.exceeded`."""
     return self.of_one.exceeded(ids, text)
@@ -310,6 +324,7 @@ class Choices(Form):
   most: int | None = None
   longest: int | None = None
   shares_rows: ClassVar[bool] = False
+  cut_part: ClassVar[str] = "choices"
 
   def whole_lengths(self, lengths):
     """As `Form.whole_lengths`; of an example with fewer choices, more."""
@@ -317,6 +332,14 @@ class Choices(Form):
       return np.full(len(lengths), self.length)
     first, second = lengths.T.astype(np.int64)
     return self.most * (first + self.frame.specials(True)) + second
+
+  def may_be_cut(self, lengths):
+    """As `Form.may_be_cut`: what a choice is alone stands in its record."""
+    if self.most is None:
+      return np.ones(len(lengths), bool)
+    first, second = lengths.T.astype(np.int64)
+    longest = first + second + self.frame.specials(True)
+    return longest > self._share(self.most)
 
   def exceeded(self, ids, text):
     """As `Form.exceeded`: each choice stands in its part of the row."""
@@ -369,6 +392,7 @@ class Spans(Form):
   """
 
   shares_rows = False
+  cut_part = "questions"
 
   def _question(self, pieces: np.ndarray) -> np.ndarray:
     return np.minimum(pieces, min(LONGEST_QUESTION, self._longest))
@@ -391,8 +415,12 @@ class Spans(Form):
     return 1 + -(-np.maximum(lengths[:, 1] - room, 0) // stride)
 
   def whole_lengths(self, lengths):
-    """As `Form.whole_lengths`: windows leave nothing out but long questions."""
+    """As `Form.whole_lengths`, of the first window."""
     return self.row_lengths(lengths, np.zeros(len(lengths), np.int64))
+
+  def may_be_cut(self, lengths):
+    """As `Form.may_be_cut`."""
+    return self._question(lengths[:, 0]) < lengths[:, 0]
 
   def exceeded(self, ids, text):
     """As `Form.exceeded`: of a question, as no window leaves context out."""

@@ -48,8 +48,9 @@ class EvaluationSplit:
       contexts, that of their windows.
     num_batches: The number of batches.
     lengths: feature -> the most tokens that are read of it.
-    truncated: feature -> examples that are longer than its given length;
-      nothing for unlabelled text, which is cut to fit.
+    truncated: feature -> examples that are longer than its given length; in a
+      form what is cut, such as "choices"; nothing for unlabelled text, which is
+      cut to fit.
   """
 
   def __init__(
@@ -134,7 +135,8 @@ class EvaluationSplit:
     self.num_batches = len(self._plan)
     self.truncated = {}
     if task.form is not None:
-      self.truncated = {"inputs": self._source.num_cut}
+      number = self._source.num_cut(self.num_examples)
+      self.truncated = {self._source.cut_part: number}
     elif task.kind == "examples":
       untrimmed = task.lengths(split)[: self.num_examples]
       room = converters.room(converter, lengths)

@@ -15,13 +15,16 @@ from transformer_zoo.data.loader.sources import Examples
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.storage import records
 
+# Records that are looked at together.
+_SOME = 256
+
 
 class FormSource:
   """The rows of a split: one for each example, or one for each window.
 
   Attributes:
     num_examples: The number of rows.
-    num_cut: The number of examples of which a part is in no row.
+    cut_part: What is cut where an example is too long, in the plural.
   """
 
   cached_bytes = 0
@@ -64,8 +67,17 @@ class FormSource:
     self._lengths = task.lengths(split)[:, columns]
     self._ends = np.cumsum(self._form.num_rows(self._lengths))
     self.num_examples = int(self._ends[-1])
-    whole = self._form.whole_lengths(self._lengths)
-    self.num_cut = int(np.sum(whole > self._form.length))
+    self.cut_part = self._form.cut_part
+
+  def num_cut(self, rows: int) -> int:
+    """Returns how many examples of the first rows have a part in no row."""
+    number = int(np.searchsorted(self._ends, rows - 1, side="right")) + 1
+    places = np.flatnonzero(self._form.may_be_cut(self._lengths[:number]))
+    return sum(
+      self._form.exceeded(ids, text) is not None
+      for start in range(0, len(places), _SOME)
+      for ids, text in self._records.read(places[start : start + _SOME])
+    )
 
   def rows_of(self, examples: int) -> int:
     """Returns the number of rows of so many of the first examples."""

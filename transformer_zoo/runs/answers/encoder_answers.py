@@ -46,8 +46,6 @@ _NUMBERS = {
   "spans": (2, 2),  # a question and its context
   "tags": (1, 1),
 }
-# What of a form is cut, where it is not all of a row.
-_CUT = {"choices": "choices", "spans": "questions"}
 _OF_ANSWERS = (
   *answering.OF_ANSWERS,
   *("probabilities", "spans", "null_score", "tags", "fillings"),
@@ -463,7 +461,7 @@ class EncoderAnswering:
         rows.append((row, text | described, number))
       if (limit := self._rows_of.exceeded(ids, text)) is not None:
         cut[limit].append(number)
-    what = _CUT.get(self._form["form"], "inputs")
+    what = self._rows_of.cut_part
     for limit, numbers in cut.items():
       report_cut(numbers, limit, self._report, what)
     task = types.SimpleNamespace(form=self._form)
