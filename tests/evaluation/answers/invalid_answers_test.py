@@ -26,6 +26,12 @@ from transformer_zoo.evaluation.answers import post_processors
     ("string_to_float", {}, ["3.2", "-1", "-1.0", "nan", "x"], 2),
     ("string_to_float", {"default": 0.0}, ["3.2", "x"], 1),
     ("spelled_number", {}, ["0", "- 1 3 . 5", "", "1 -", "<extra_id_0>"], 3),
+    (
+      "spelled_number_right_to_left",
+      {},
+      ["0", "5 . 3 1 -", "", "- 1", "<extra_id_0>"],
+      3,
+    ),
     ("wsc_simple", {}, ["Bob", "the", "", "Tom"], 2),
     ("multirc", {}, ["True", "true", "", "False"], 2),
     ("span_qa", {}, ["start: 3 end: 6", "start: 3", ""], 2),

@@ -18,6 +18,9 @@ _IS_INVALID = {
   "spelled_number": lambda _, __, text: math.isnan(
     post_processors.spelled_number(text, default=math.nan)
   ),
+  "spelled_number_right_to_left": lambda _, __, text: math.isnan(
+    post_processors.spelled_number_right_to_left(text, default=math.nan)
+  ),
   "string_label_to_class_id": lambda prediction, kwargs, _: (
     not 0 <= prediction < len(kwargs["label_classes"])
   ),
