@@ -215,6 +215,9 @@ def test_a_terminal_is_told_what_it_is_waited_for(monkeypatch, capsys):
       "a b\ta 0.5000, c 0.1000\tb 0.9000",
     ),
     ({"prediction": "text", "score": -1.0}, "text"),
+    # Fields that came with an example, and are none of its answer.
+    ({"tags": ["O"], "prediction": "text", "score": -1.0}, "text"),
+    ({"probabilities": [1], "prediction": "text", "score": -1.0}, "text"),
   ],
 )  # fmt: skip
 def test_lines_of_answers(answer, line, capsys):

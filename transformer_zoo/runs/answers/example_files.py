@@ -148,7 +148,9 @@ def show(answers: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
   """Prints answers one by one: JSON Lines, or their texts alone.
 
   Behind the text of an encoder's answer are, each after a tab, the others with
-  their probabilities or scores, or the tag of each word.
+  their probabilities or scores, or the tag of each word. A text that was
+  written, which alone has a `score`, stands for itself: fields of its example
+  may have any name.
   """
   for answer in answers:
     line = _line(answer) if as_json else "\t".join(_shown(answer))
@@ -158,6 +160,8 @@ def show(answers: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
 def _shown(answer: Mapping[str, Any]) -> Iterator[str]:
   """Yields the parts of a line that is shown of an answer."""
   yield answer["prediction"]
+  if "score" in answer:
+    return
   for name, probability in answer.get("probabilities", {}).items():
     yield f"{name} {probability:.4f}"
   for span in answer.get("spans", [])[:_MOST_SPANS]:
