@@ -1,11 +1,19 @@
 """Steps that follow from epochs and from shares of a run."""
 
+import dataclasses
+import functools
+import math
+import shutil
 import sys
 
 import gin
+import numpy as np
 import pytest
 
+from tests import prepared_forms
+from tests import prepared_splits
 from transformer_zoo import config
+from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
 from transformer_zoo.runs import course
 
@@ -32,6 +40,64 @@ def test_epochs_are_rounded_up_to_batches(steps):
   assert steps(2.5, 32) == 10
   assert steps(0.1, 32) == 1
   assert steps(1, 10, "mixed") == 20  # Of two tasks with a rate.
+
+
+@pytest.fixture
+def steps_of_run(prepared_dir, gin_file, tmp_path, monkeypatch):
+  """Returns a function from overrides to the steps of an epoch of 8 rows."""
+  monkeypatch.setitem(sys.modules, "seqio", None)
+  folder = tmp_path / "prepared"
+  shutil.copytree(prepared_dir, folder)
+  prepared_forms.write_text(folder)
+
+  def call(*overrides, files=()):
+    config.load(
+      [str(gin_file), "runs/epochs.gin", *files],
+      [
+        *("MODEL_DIR='run'", f"PREPARED_DIR={str(folder)!r}"),
+        *("EPOCHS=1", "WARMUP_SHARE=0.1", "BATCH_SIZE=8", *overrides),
+      ],
+    )
+    return gin.get_bindings("train")["train_steps"]
+
+  yield call
+  gin.clear_config()
+
+
+def test_examples_that_a_run_leaves_out_are_not_of_its_epochs(
+  steps_of_run, prepared_dir, tmp_path
+):
+  """40 examples of 1 to 40 tokens."""
+  folder = tmp_path / "prepared" / "sizes"
+  folder.mkdir()
+  task = dataclasses.replace(
+    *manifest.load("unscored", str(prepared_dir)).tasks,
+    name="sizes",
+    folder=str(folder),
+    splits={},
+  )
+  tokens = np.full(40, 5, np.int32)
+  examples = [
+    {"inputs": tokens[: i + 1], "targets": tokens[:2]} for i in range(40)
+  ]
+  task.splits["train"] = prepared_splits.write_split(
+    examples, "train", task, folder
+  )
+  manifest.save_task(task, folder)
+  sizes = "MIXTURE_OR_TASK_NAME='sizes'"
+  assert steps_of_run(sizes) == 5
+  assert steps_of_run(sizes, "train.whole_examples_only=True") == 2
+
+
+def test_text_that_a_run_leaves_out_is_not_of_its_epochs(steps_of_run):
+  """20 documents of 20 tokens, of which an example reads 7."""
+  lengths = {"inputs": 8, "targets": 8}
+  text = ["MIXTURE_OR_TASK_NAME='text'", f"TASK_FEATURE_LENGTHS={lengths}"]
+  call = functools.partial(
+    steps_of_run, *text, files=["objectives/deshuffling.gin"]
+  )
+  assert call() == math.ceil(400 // 7 / 8)
+  assert call("MAX_TOKENS=100") == math.ceil(100 // 7 / 8)
 
 
 @pytest.mark.parametrize("epochs", [0, -1, float("nan"), float("inf")])

@@ -6,7 +6,8 @@ gin files bind these functions in place of numbers:
     WARMUP_STEPS = @share_of_steps()
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+import copy
 import functools
 import json
 import math
@@ -14,6 +15,7 @@ from typing import Any
 
 import gin
 
+from transformer_zoo.config import registry
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader import loader
 from transformer_zoo.errors import UserError
@@ -33,7 +35,9 @@ def steps_of_epochs(
 
   Each epoch is rounded up to whole batches, as in fairseq and in Hugging Face's
   trainer. A long context that is read in several windows counts as so many
-  examples. The data is prepared where it is not.
+  examples. `train.whole_examples_only`, `train.max_tokens` and
+  `train.corruption` count as the run binds them. The data is prepared where it
+  is not.
 
   Args:
     epochs: The number of epochs; may be a fraction.
@@ -50,15 +54,40 @@ def steps_of_epochs(
     raise UserError(f"steps_of_epochs.epochs={epochs} has to be above 0")
   lengths = inputs.whole_lengths(converter, task_feature_lengths)
   examples = _examples(
-    mixture_or_task_name, prepared_dir, json.dumps(lengths), converter
+    mixture_or_task_name,
+    prepared_dir,
+    json.dumps(lengths),
+    converter,
+    *_settings_of_run(),
   )
   return math.ceil(epochs * math.ceil(examples / batch_size))
+
+
+def _settings_of_run() -> tuple[bool, int | None, Callable | None]:
+  """Returns what the run binds that changes the number of its examples."""
+  registry.load("train")
+  # The others are not built: the number of steps may be what is asked for.
+  bound = gin.get_bindings("train", resolve_references=False)
+  return tuple(
+    copy.deepcopy(bound.get(name, default))
+    for name, default in (
+      ("whole_examples_only", False),
+      ("max_tokens", None),
+      ("corruption", None),
+    )
+  )
 
 
 # A macro calls this again wherever it is used.
 @functools.lru_cache(maxsize=16)
 def _examples(
-  name: str, prepared_dir: str, lengths: str, converter: converters.Converter
+  name: str,
+  prepared_dir: str,
+  lengths: str,
+  converter: converters.Converter,
+  whole_only: bool,
+  max_tokens: int | None,
+  corruption: Callable | None,
 ) -> int:
   """Returns the training examples of all tasks with a rate above 0."""
   mixture = inputs.prepared(
@@ -75,6 +104,9 @@ def _examples(
     seed=0,
     packing=False,
     converter=converter,
+    whole_only=whole_only,
+    max_tokens=max_tokens,
+    corruption=corruption,
   )
   return int(batches.num_examples.sum())
 
