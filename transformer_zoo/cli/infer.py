@@ -13,6 +13,9 @@ of --gin_file; if these name a model, as a T5X checkpoint needs, theirs.
 """
 
 import argparse
+from collections.abc import Iterator, Mapping
+import itertools
+from typing import Any
 
 from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
@@ -61,20 +64,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
   """Loads, reads the examples, writes an answer for each.
 
-  With several adapters a line with the name of each precedes its answers.
+  With several adapters a line with the name of each precedes its answers; all
+  answer the same texts, which are read once.
   """
   if len(arguments.adapter) > 1 and (arguments.output or arguments.embeddings):
     raise UserError(
       "--output and --embeddings write the answers of one model; name one "
       "--adapter"
     )
-  for name, of_one in checkpoint_arguments.of_each_adapter(arguments):
-    if len(arguments.adapter) > 1:
-      print(f"adapter {name}:", flush=True)
-    _infer(of_one)
-
-
-def _infer(arguments: argparse.Namespace) -> None:
   from transformer_zoo.runs.answers import example_files
 
   examples = example_files.chosen(
@@ -84,6 +81,19 @@ def _infer(arguments: argparse.Namespace) -> None:
     scored=arguments.score,
     embeddings=arguments.embeddings,
   )
+  copies = itertools.tee(examples, max(len(arguments.adapter), 1))
+  adapters = checkpoint_arguments.of_each_adapter(arguments)
+  for (name, of_one), copy in zip(adapters, copies, strict=True):
+    if len(arguments.adapter) > 1:
+      print(f"adapter {name}:", flush=True)
+    _infer(of_one, copy)
+
+
+def _infer(
+  arguments: argparse.Namespace, examples: Iterator[Mapping[str, Any]]
+) -> None:
+  from transformer_zoo.runs.answers import example_files
+
   checkpoint_arguments.load_for_inference(
     arguments,
     ["infer.reading=@Embedding()"] if arguments.embeddings else [],
