@@ -149,6 +149,12 @@ def test_correlations_with_what_is_no_number_are_zero(metric, value):
   assert correlate([1.0, 2.0, 3.0], [1.0, value, 2.0]) == {metric: 0.0}
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_correlation_with_numbers_whose_sum_is_none_is_zero():
+  found = classification.pearson_corrcoef([1.0, 2.0, 3.0], [1e308, 1e308, 3.0])
+  assert found == {"pearson_corrcoef": 0.0}
+
+
 def test_not_a_number_is_no_right_answer():
   assert classification.accuracy([NAN, 1.0], [NAN, 1.0]) == {"accuracy": 50}
 

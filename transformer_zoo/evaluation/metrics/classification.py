@@ -360,4 +360,7 @@ def _correlation(
     return 0.0
   if not np.isfinite([*targets, *predictions]).all():
     return 0.0
-  return 100 * float(correlate(targets, predictions)[0])
+  # The sum of large numbers is none.
+  with np.errstate(over="ignore", invalid="ignore"):
+    value = float(correlate(targets, predictions)[0])
+  return 100 * value if math.isfinite(value) else 0.0
