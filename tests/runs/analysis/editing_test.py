@@ -135,6 +135,10 @@ def test_traces_are_drawn(checkpoint, zoo, tmp_path):
       [PROMPT, "--trace=t", "--subject=w9", "--restore=all"],
       "nothing called 'all' is restored; choose among states, mlp, attention",
     ),
+    (
+      [PROMPT, "--trace=t", "--subject=w9", "--encoder_text=w3"],
+      "--encoder_text is 'w3', and the model of ",
+    ),
     (["--apply=e.npz"], "--apply needs --output, a folder that does not exist"),
     (
       [

@@ -39,10 +39,16 @@ def open_memory(
     encoder_text: What the encoder of an encoder-decoder reads; empty if None.
 
   Raises:
-    UserError: There is no such checkpoint, vocabulary, or decoder.
+    UserError: There is no such checkpoint, vocabulary, or decoder, or no
+      encoder for a text.
   """
   found = opened.open_checkpoint(path, vocabulary_path)
   has_encoder = hasattr(found.model, "encoder")
+  if encoder_text is not None and not has_encoder:
+    raise UserError(
+      f"--encoder_text is {encoder_text!r}, and the model of {path!r} has no "
+      "encoder that could read it; put all that it is to read into PROMPT"
+    )
   reader = facts.Reader(
     found.vocabulary,
     found.start_id,
