@@ -92,6 +92,7 @@ def run(arguments: argparse.Namespace) -> None:
     to=arguments.to,
     gin_files=arguments.gin_file,
     bindings=arguments.overrides,
+    search_paths=common.search_paths(arguments),
     vocabulary_path=arguments.vocabulary,
     extra_ids=arguments.extra_ids,
     vocabulary_size=arguments.vocabulary_size,

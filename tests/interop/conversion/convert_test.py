@@ -466,6 +466,23 @@ def test_t5x_tells_no_architecture(tmp_path):
     )
 
 
+def test_gin_files_of_a_t5x_checkpoint_are_searched_for(tmp_path, capsys):
+  found = parameters(tiny_t5.build("t5_1_1"))
+  t5x_checkpoints.write_checkpoint(tmp_path / "t5x", tensors_of(found))
+  (tmp_path / "mine").mkdir()
+  content = "".join(f"include {name!r}\n" for name in T5X_MODEL)
+  content += "\n".join(text.replace("=", " = ", 1) for text in T5X_SIZES)
+  (tmp_path / "mine" / "tiny.gin").write_text(content)
+  search = f"--gin_search_paths={tmp_path / 'mine'}"
+  words = ["convert", str(tmp_path / "t5x"), str(tmp_path / "run")]
+  assert cli.main([*words, "--gin_file=tiny.gin", search]) == 0
+  read = converted_run.open_run(tmp_path / "run").parameters()
+  assert read.keys() == found.keys()
+  words = ["convert", str(tmp_path / "run"), str(tmp_path / "other")]
+  assert cli.main([*words, search]) == 2
+  assert "tells its own model: leave out" in capsys.readouterr().err
+
+
 def test_what_is_at_a_url_is_fetched(tmp_path, monkeypatch):
   found = parameters(tiny_t5.build("t5_1_1"))
   t5x_checkpoints.write_checkpoint(tmp_path / "there", tensors_of(found))

@@ -55,6 +55,7 @@ def convert(
   to: str | None = None,
   gin_files: Sequence[str] = (),
   bindings: Sequence[str] = (),
+  search_paths: Sequence[str] = (),
   vocabulary_path: str | None = None,
   extra_ids: int | None = None,
   vocabulary_size: int | None = None,
@@ -80,6 +81,7 @@ def convert(
     gin_files: The gin files of the model of a T5X checkpoint, which does not
       name its architecture.
     bindings: The bindings after the files, `NAME=VALUE`.
+    search_paths: The folders that are searched for gin files first.
     vocabulary_path: The path of a vocabulary that is copied along.
     extra_ids: The number of its sentinels (`Vocabulary`).
     vocabulary_size: The number of rows of the tables of embeddings and logits
@@ -120,6 +122,7 @@ def convert(
         "--max_shard_size": max_shard_bytes,
         "--scanned": scanned or None,
         "--gin_file": gin_files or None,
+        "--gin_search_paths": search_paths or None,
         **{f"--gin.{given.partition('=')[0]}": given for given in bindings},
       }
     )
@@ -133,7 +136,7 @@ def convert(
       "or `adapters`, which alone go over a base; leave it out, or name one "
       "with an adapter_config.json"
     )
-  found = open_source(source, gin_files, bindings, report)
+  found = open_source(source, gin_files, bindings, report, search_paths)
   if average is not None:
     found = averaged(found, source, average)
   rows = {"vocabulary": vocabulary_size, "positions": positions}
@@ -281,6 +284,7 @@ def write_run(folder: pathlib.Path, source: Source) -> None:
     leaves,
     step=source.step,
     beside=source.beside,
+    search_paths=source.search_paths,
   )
 
 

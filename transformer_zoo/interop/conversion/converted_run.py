@@ -173,6 +173,7 @@ def write_run(
   *,
   step: int = 0,
   beside: pathlib.Path | None = None,
+  search_paths: Sequence[str] = (),
 ) -> None:
   """Writes a run folder for `zoo infer`, `zoo evaluate` and fine-tuning.
 
@@ -185,13 +186,15 @@ def write_run(
     step: The number of the checkpoint.
     beside: The folder that the files in `huggingface/` were copied from, for
       messages; None for `huggingface/` itself.
+    search_paths: The folders that are searched for gin files first.
   """
-  model = config.build("MODEL", gin_files, bindings)
+  model = config.build("MODEL", gin_files, bindings, search_paths=search_paths)
   beside = beside or folder / BESIDE
   config.load(
     [*gin_files, *(f"runs/{kind}.gin" for kind in _KINDS)],
     # Padding once more, for config.json's is among the bindings.
     [*bindings, *padding(model, beside)],
+    search_paths,
     root="MODEL",
     defaults=defaults(model, beside, *_KINDS),
   )

@@ -55,6 +55,7 @@ class Source:
     decoding: The decoding options of a run; None if files in `beside` have
       them.
     class_names: The names of the classes or tags of a run's head, or none.
+    search_paths: The folders that are searched for gin files first.
   """
 
   kind: str
@@ -72,6 +73,7 @@ class Source:
   cls_place: str | None = None
   decoding: DecodingOptions | None = None
   class_names: Sequence[str] = ()
+  search_paths: Sequence[str] = ()
 
 
 def open_source(
@@ -79,6 +81,7 @@ def open_source(
   gin_files: Sequence[str] = (),
   bindings: Sequence[str] = (),
   report: Callable[[str], None] = print,
+  search_paths: Sequence[str] = (),
 ) -> Source:
   """Opens a checkpoint; no tensor is read.
 
@@ -88,6 +91,7 @@ def open_source(
     gin_files: the model of a T5X checkpoint, which does not tell it.
     bindings: The bindings applied after the files, `NAME=VALUE`.
     report: called with what is left behind.
+    search_paths: The folders that are searched for gin files first.
 
   Raises:
     UserError: there is none, it is damaged, or not of the model.
@@ -97,7 +101,7 @@ def open_source(
   if not path.exists():
     raise UserError(f"there is no checkpoint {str(source)!r}")
   if not directory.is_directory(path) and checkpoints.is_checkpoint(path):
-    return _of_t5x(path, gin_files, bindings, report)
+    return _of_t5x(path, gin_files, bindings, report, search_paths)
   is_directory = directory.is_directory(path)
   if not is_directory and not converted_run.is_run(path):
     raise UserError(
@@ -105,10 +109,10 @@ def open_source(
       "directory has a config.json, a T5X checkpoint a file `checkpoint`, a "
       "run a folder checkpoints/"
     )
-  if gin_files or bindings:
+  if given := [*gin_files, *bindings, *search_paths]:
     raise UserError(
       f"{str(source)!r} tells its own model: leave out "
-      f"{', '.join([*gin_files, *bindings])} (other numbers of rows are "
+      f"{', '.join(given)} (other numbers of rows are "
       "--vocabulary_size and --positions)"
     )
   if is_directory:
@@ -164,7 +168,9 @@ def with_rows(
   changes = [f"{_MACROS[kind]}={number}" for kind, number in rows.items()]
   bindings = [*source.bindings, *changes]
   try:
-    model = config.build("MODEL", source.gin_files, bindings)
+    model = config.build(
+      "MODEL", source.gin_files, bindings, search_paths=source.search_paths
+    )
   except UserError as error:
     raise UserError(
       f"{source.name!r} has no table of {' or of '.join(rows)} that can be "
@@ -269,9 +275,13 @@ def _of_directory(
   )
 
 
-def _of_t5x(path, gin_files, bindings, report) -> Source:
+def _of_t5x(path, gin_files, bindings, report, search_paths) -> Source:
   found = checkpoints.open_checkpoint(path)
-  model = config.build("MODEL", gin_files, bindings) if gin_files else None
+  model = None
+  if gin_files:
+    model = config.build(
+      "MODEL", gin_files, bindings, search_paths=search_paths
+    )
   moments = None
   if found.has_optimizer_state:
     try:
@@ -290,6 +300,7 @@ def _of_t5x(path, gin_files, bindings, report) -> Source:
     model,
     found.step,
     moments,
+    search_paths=search_paths,
   )
 
 
