@@ -157,7 +157,7 @@ def _label(form: Format, prediction: Any) -> tuple[str | int, bool]:
   if form.file.endswith(".jsonl"):
     return str(prediction), True
   # A similarity; text that is no number has become -1.
-  return f"{min(max(float(prediction), 0.0), 5.0):.3f}", prediction >= 0
+  return f"{min(max(float(prediction), 0.0), 5.0):.3f}", prediction != -1
 
 
 def _simple_index(example: Mapping[str, Any]) -> int:
