@@ -212,6 +212,14 @@ def test_a_method_starts_from_its_base(method, kind):
   assert read == base.keys() and not found.unused
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_heads_are_trained_with_every_method(method):
+  model, trainable = build(method, "bert")
+  params = state_lib.abstract_params(model)
+  of_heads = {name for name in flat_shapes(model) if name.startswith("heads/")}
+  assert of_heads and of_heads <= set(names(trainable.of(params)))
+
+
 def params_of(base, params):
   flat = traverse_util.flatten_dict(params, sep="/")
   names = flat_shapes(base)
