@@ -214,6 +214,18 @@ def test_all_but_scales_and_biases_decay(architecture):
     assert is_matrix == (path[-1].key not in ("scale", "bias")), path
 
 
+@pytest.mark.parametrize("layers", ["layers", "layers_0"])
+def test_lamb_takes_adams_step_for_biases_of_scores(layers):
+  shape = (2, 4, 3) if layers == "layers" else (4, 3)
+  params = {layers: {"content_bias": draw(shape, 0, 1e-3)}}
+  gradients = [{layers: {"content_bias": draw(shape, 1)}}]
+  found = parameters_after(lamb(RATE), params, gradients * 3)
+  expected = parameters_after(adam(RATE, epsilon=1e-6), params, gradients * 3)
+  np.testing.assert_allclose(
+    found[layers]["content_bias"], expected[layers]["content_bias"], rtol=1e-5
+  )
+
+
 def test_biases_of_scores_do_not_decay():
   """Those of XLNet, which have a vector for each head."""
   params = state_lib.abstract_params(tiny_models.build("xlnet")[0])

@@ -56,16 +56,18 @@ def lamb(
 def _as_long_as_layers(directions, params):
   """Directions of matrices with the norms of the matrices they change."""
 
-  def scaled(path, direction, parameter):
-    own = shared.own_axes(path, parameter)
-    if len(own) < 2:
+  def scaled(path, direction, parameter, is_matrix):
+    if not is_matrix:
       return direction
+    own = shared.own_axes(path, parameter)
     length, wanted = _norm(direction, own), _norm(parameter, own)
     # A matrix of zeros would otherwise never move.
     ratio = jnp.where((wanted > 0) & (length > 0), wanted / length, 1.0)
     return direction * ratio
 
-  return jax.tree_util.tree_map_with_path(scaled, directions, params)
+  return jax.tree_util.tree_map_with_path(
+    scaled, directions, params, shared.are_matrices(params)
+  )
 
 
 def _norm(x: jax.Array, own_axes: tuple[int, ...]) -> jax.Array:
