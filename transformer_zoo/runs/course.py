@@ -66,7 +66,8 @@ def steps_of_epochs(
 def _settings_of_run() -> tuple[bool, int | None, Callable | None]:
   """Returns what the run binds that changes the number of its examples."""
   registry.load("train")
-  # The others are not built: the number of steps may be what is asked for.
+  # The others are not built: the number of steps may be what is asked for. gin
+  # builds a reference when it is copied.
   bound = gin.get_bindings("train", resolve_references=False)
   return tuple(
     copy.deepcopy(bound.get(name, default))
@@ -85,7 +86,7 @@ def _examples(
   prepared_dir: str,
   lengths: str,
   converter: converters.Converter,
-  whole_only: bool,
+  whole_examples_only: bool,
   max_tokens: int | None,
   corruption: Callable | None,
 ) -> int:
@@ -104,7 +105,7 @@ def _examples(
     seed=0,
     packing=False,
     converter=converter,
-    whole_only=whole_only,
+    whole_examples_only=whole_examples_only,
     max_tokens=max_tokens,
     corruption=corruption,
   )

@@ -327,7 +327,7 @@ class Run:
       converter=examples.converter,
       static_copies=data.static_copies,
       max_tokens=data.max_tokens,
-      whole_only=data.whole_examples_only,
+      whole_examples_only=data.whole_examples_only,
       batch_size_warmup=examples.batch_size_warmup,
       length_warmup=examples.length_warmup,
       length_buckets=examples.length_buckets,

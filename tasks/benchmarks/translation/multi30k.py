@@ -44,20 +44,7 @@ seqio.TaskRegistry.add(
 )
 
 # The same, the last word of the German sentence first.
-seqio.TaskRegistry.add(
-  "multi30k_ende_right_to_left",
-  source=AlignedFilesDataSource(_SPLIT_TO_STEM, ("en", "de")),
-  preprocessors=[
-    functools.partial(
-      generation.translate, source_language="en", target_language="de"
-    ),
-    directions.right_to_left,
-    *TOKENIZED,
-  ],
-  postprocess_fn=post_processors.right_to_left,
-  metric_fns=[text_overlap.bleu],
-  output_features=t5_features(),
-)
+directions.add_right_to_left("multi30k_ende", post_processors.right_to_left)
 
 seqio.TaskRegistry.add(
   "multi30k_deen",

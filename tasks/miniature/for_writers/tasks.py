@@ -6,8 +6,6 @@ examples, 600 of validation and 200 of test, of all words, in combinations that
 no other split has.
 """
 
-from collections.abc import Callable
-
 import seqio
 
 from tasks.formats import directions
@@ -23,20 +21,6 @@ _STEPS = (
   seqio.preprocessors.tokenize,
   seqio.preprocessors.append_eos_after_trim,
 )
-
-
-def _add_right_to_left(name: str, postprocess: Callable) -> None:
-  """Registers a task with the words of its targets turned round."""
-  task = seqio.TaskRegistry.get(name)
-  seqio.TaskRegistry.add(
-    f"{name}_right_to_left",
-    source=task.source,
-    preprocessors=(directions.right_to_left, *_STEPS),
-    output_features=source.FEATURES,
-    postprocess_fn=postprocess,
-    metric_fns=task.metric_fns,
-  )
-
 
 # Long answers, as ELI5. {"question": "what is an otter?", "document": "most
 # otters are quick.", "answer": "an otter is an animal. many otters ..."}
@@ -130,7 +114,9 @@ seqio.TaskRegistry.add(
   metric_fns=[text_overlap.bleu],
 )
 #   targets: ... nila. kapek lemo vudi
-_add_right_to_left("mini_translate_paragraphs", post_processors.right_to_left)
+directions.add_right_to_left(
+  "mini_translate_paragraphs", post_processors.right_to_left
+)
 
 # What things weigh, to the nearest ten. {"text": "emma carried an otter, a
 # saw and a fern.", "tens": "140", "answers": ["137.4"]}
@@ -189,6 +175,6 @@ seqio.TaskRegistry.add(
   metric_fns=[classification.pearson_corrcoef],
 )
 #   targets: 4 . 7 3 1
-_add_right_to_left(
+directions.add_right_to_left(
   "mini_weigh_digits", post_processors.spelled_number_right_to_left
 )

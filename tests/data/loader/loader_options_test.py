@@ -124,7 +124,11 @@ def test_longer_examples_are_left_out(make_task, short_examples):
     )
     for task in tasks
   }
-  arguments = {"lengths": lengths, "packing": False, "whole_only": True}
+  arguments = {
+    "lengths": lengths,
+    "packing": False,
+    "whole_examples_only": True,
+  }
   batches = open_batches(pair, **arguments)
   sizes = dict(zip("ab", batches.num_examples.tolist(), strict=True))
   assert sizes == {task: len(numbers) for task, numbers in kept.items()}
@@ -146,9 +150,9 @@ def test_longer_examples_are_left_out(make_task, short_examples):
 def test_leaving_out_everything_or_text_is_refused(text, few):
   short = {"inputs": 2, "targets": 2}
   with pytest.raises(UserError, match="every example of 'few' is longer than"):
-    open_batches(few, whole_only=True, lengths=short)
+    open_batches(few, whole_examples_only=True, lengths=short)
   with pytest.raises(UserError, match="of 'text' follows from the lengths"):
-    open_batches(text, whole_only=True)
+    open_batches(text, whole_examples_only=True)
 
 
 @pytest.mark.parametrize(

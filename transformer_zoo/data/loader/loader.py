@@ -76,7 +76,7 @@ def open_batches(
   converter: converters.Converter = converters.ENCODER_DECODER,
   static_copies: int | None = None,
   max_tokens: int | None = None,
-  whole_only: bool = False,
+  whole_examples_only: bool = False,
   batch_size_warmup: Mapping[int, int] | None = None,
   length_warmup: Mapping[int, Mapping[str, int]] | None = None,
   length_buckets: Sequence[Mapping[str, int]] = (),
@@ -99,7 +99,7 @@ def open_batches(
     static_copies: None for dynamic masking, N for static masking with N
       copies; see `Recipe`.
     max_tokens: only so many of the first tokens of each 'tokens' task.
-    whole_only: leaves out the examples that are longer than `lengths`.
+    whole_examples_only: leaves out the examples that are longer than `lengths`.
     batch_size_warmup: step -> rows of the batches before it; see `Stages`.
     length_warmup: step -> lengths before it; see `Stages`. The same places are
       cut shorter: a text to its first tokens, an example as always. Objectives
@@ -134,7 +134,7 @@ def open_batches(
     converter,
     static_copies,
     max_tokens,
-    whole_only,
+    whole_examples_only,
   )
   buckets = (Bucket(dict(lengths), batch_size),)
   if length_buckets:

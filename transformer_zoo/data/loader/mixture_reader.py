@@ -34,7 +34,7 @@ class Recipe:
       RoBERTa); N gives it N corruptions, of which epoch e has number e mod N
       (static masking, as BERT's 10 copies).
     max_tokens: only so many of the first tokens of each 'tokens' task.
-    whole_only: leaves out the examples of which something would be cut.
+    whole_examples_only: leaves out the examples that would be cut.
   """
 
   mixture: manifest.PreparedMixture
@@ -44,7 +44,7 @@ class Recipe:
   converter: converters.Converter = converters.EncoderDecoder()
   static_copies: int | None = None
   max_tokens: int | None = None
-  whole_only: bool = False
+  whole_examples_only: bool = False
 
   def __post_init__(self):
     for name in ("static_copies", "max_tokens"):
@@ -56,7 +56,7 @@ class Recipe:
         f"max_tokens is {self.max_tokens}, but {self.mixture.name!r} has no "
         "task of unlabelled text, which alone is cut by tokens."
       )
-    for task in self.tasks if self.whole_only else ():
+    for task in self.tasks if self.whole_examples_only else ():
       if task.kind != "examples" or task.form is not None:
         raise UserError(
           f"whole_examples_only is True, but the length of an example of "
@@ -109,7 +109,7 @@ class MixtureReader:
     self._sources = _open(recipe, lengths, longest, cache_bytes)
     self._whole = None
     self.num_examples = np.array([s.num_examples for s in self._sources])
-    if recipe.whole_only:
+    if recipe.whole_examples_only:
       self._whole = [
         _whole_examples(task, recipe, longest or lengths)
         for task in recipe.tasks
