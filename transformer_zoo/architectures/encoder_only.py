@@ -11,6 +11,7 @@ import dataclasses
 from typing import ClassVar
 
 from flax import linen as nn
+from flax.core import FrozenDict
 import gin
 import jax
 import jax.numpy as jnp
@@ -35,8 +36,10 @@ class Heads(nn.Module):
   auxiliary: Mapping[str, nn.Module] = dataclasses.field(default_factory=dict)
 
   def __post_init__(self):
-    if self.auxiliary:
-      object.__setattr__(self, "parts", {**self.parts, **self.auxiliary})
+    # Frozen, so that a model is a key of caches.
+    parts = FrozenDict({**self.parts, **self.auxiliary})
+    object.__setattr__(self, "parts", parts)
+    object.__setattr__(self, "auxiliary", FrozenDict(self.auxiliary))
     super().__post_init__()
 
   @nn.compact

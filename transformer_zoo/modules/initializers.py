@@ -1,5 +1,7 @@
 """Initial distributions of parameters, T5's first (T5X `layers.py`)."""
 
+import functools
+
 import gin
 from jax.nn import initializers
 from jax.nn.initializers import Initializer
@@ -22,6 +24,7 @@ zeros = initializers.zeros
 
 
 @gin.register(module="initializers")
+@functools.cache
 def attention_query(
   head_dim: int, *, scaled: Initializer = fan_in_normal
 ) -> Initializer:
@@ -38,12 +41,14 @@ def attention_query(
 
 
 @gin.register(module="initializers")
+@functools.cache
 def normal(stddev: float) -> Initializer:
   """N(0, stddev^2), as GPT initialises every matrix with 0.02."""
   return initializers.normal(stddev)
 
 
 @gin.register(module="initializers")
+@functools.cache
 def truncated_normal(stddev: float) -> Initializer:
   """N(0, stddev^2) within two deviations, as BERT's code has it with 0.02."""
   return initializers.truncated_normal(stddev)

@@ -1,5 +1,6 @@
 """The state of training: parameters, optimizer state and step."""
 
+import functools
 import re
 import traceback
 
@@ -85,7 +86,7 @@ def _caller(error: TypeError) -> str:
 
 def abstract_variables(model: nn.Module):
   """The shapes of `initial_variables`."""
-  return jax.eval_shape(lambda: initial_variables(model, jax.random.key(0)))
+  return _shapes(model, boxed=True)
 
 
 def abstract_params(model: nn.Module):
@@ -94,9 +95,32 @@ def abstract_params(model: nn.Module):
   Unboxed while they are traced: on shapes that stand alone, Linen's sharding
   constraints fail inside a mesh.
   """
-  return jax.eval_shape(
-    lambda: nn.meta.unbox(initial_variables(model, jax.random.key(0)))
-  )
+  return _shapes(model, boxed=False)
+
+
+def _shapes(model: nn.Module, boxed: bool):
+  traced = _traced if _is_hashable(model) else _traced.__wrapped__
+  return jax.tree.map(lambda leaf: leaf, traced(model, boxed))
+
+
+# A command asks for the shapes of its model several times, and tracing a model
+# is most of what a small one takes.
+@functools.lru_cache(maxsize=64)
+def _traced(model: nn.Module, boxed: bool):
+  def variables():
+    found = initial_variables(model, jax.random.key(0))
+    return found if boxed else nn.meta.unbox(found)
+
+  return jax.eval_shape(variables)
+
+
+def _is_hashable(model: nn.Module) -> bool:
+  """Whether a model is: fields of a user's part may not be."""
+  try:
+    hash(model)
+  except TypeError:
+    return False
+  return True
 
 
 def initial_state(
