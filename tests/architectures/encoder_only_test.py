@@ -23,16 +23,16 @@ from transformer_zoo.training.sharding.partitioning import Partitioning
 
 KEY = jax.random.key(1)
 SHORT, LONG = 5, 8
-# All but the parts of decoders: every position, connection and network.
+# Every architecture and every kind of position: other parts look at one token.
 VARIANTS = [
   *((name, None) for name in tiny_models.ENCODERS),
-  *(("albert", part) for part in tiny_models.SHARING),
-  *(
-    ("bert", part)
-    for part in tiny_models.PARTS
-    if part.split("/")[0]
-    in ("positions", "connections", "feed_forward", "normalization")
-  ),
+  *(("bert", part) for part in tiny_models.PARTS if "positions/" in part),
+]
+# Layers of every kind: the other architectures have BERT's or DeBERTa v2's.
+STACKS = [
+  *((name, None) for name in ("bert", "deberta", "deberta_v2", "mpnet")),
+  ("xlnet", None),
+  *(("albert", part) for part in tiny_models.SHARING if "none" not in part),
 ]
 
 
@@ -89,15 +89,7 @@ def test_padding_changes_nothing_and_packed_texts_do_not_meet(
   assert_close(together[SHORT : SHORT + LONG], alone[1])
 
 
-@pytest.mark.parametrize(
-  ("architecture", "part"),
-  [
-    (name, None)
-    for name in tiny_models.ENCODERS
-    if name not in tiny_models.UNSCANNED
-  ]
-  + [("albert", part) for part in tiny_models.SHARING],
-)
+@pytest.mark.parametrize(("architecture", "part"), STACKS)
 def test_scanned_layers_are_looped_ones(architecture, part):
   """In what they compute and in its gradient."""
   model, params = build(architecture, part, NUM_ENCODER_LAYERS=4)
