@@ -4,7 +4,7 @@ gin has no public function that lists names or checks a parsed reference, which
 helpful messages need. Its private names are used here and nowhere else.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import contextlib
 import dataclasses
 import functools
@@ -77,7 +77,7 @@ def load(name: str) -> None:
       configurable that it may mean.
   """
   places = _places(ROOMS)
-  for selector in _selectors(tuple(places)).matching_selectors(name):
+  for selector in _placed(ROOMS, name):
     if selector in gin_config._REGISTRY:
       continue
     place = places[selector]
@@ -120,8 +120,13 @@ def _places(rooms: tuple[str, ...]) -> dict[str, _Place]:
   return places
 
 
-@functools.lru_cache(maxsize=8)
-def _selectors(selectors: tuple[str, ...]) -> selector_map.SelectorMap:
+@functools.cache
+def _placed(rooms: tuple[str, ...], name: str) -> list[str]:
+  """The selectors of the sources that a name may mean."""
+  return _selectors(_places(rooms)).matching_selectors(name)
+
+
+def _selectors(selectors: Iterable[str]) -> selector_map.SelectorMap:
   names = selector_map.SelectorMap()
   for selector in selectors:
     names[selector] = selector
@@ -130,8 +135,16 @@ def _selectors(selectors: tuple[str, ...]) -> selector_map.SelectorMap:
 
 def _known() -> selector_map.SelectorMap:
   """The selectors that are registered, or would be by an import."""
-  registered = [selector for selector, _ in gin_config._REGISTRY.items()]
-  return _selectors(tuple(dict.fromkeys([*registered, *_places(ROOMS)])))
+  registered = gin_config._REGISTRY
+  return _with_places(registered, len(registered), ROOMS)
+
+
+@functools.lru_cache(maxsize=2)  # Its length tells: a registry only grows.
+def _with_places(
+  registered: selector_map.SelectorMap, length: int, rooms: tuple[str, ...]
+) -> selector_map.SelectorMap:
+  names = [selector for selector, _ in registered.items()]
+  return _selectors(dict.fromkeys([*names, *_places(rooms)]))
 
 
 def short_name(selector: str) -> str:

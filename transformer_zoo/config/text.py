@@ -83,12 +83,12 @@ def effects(bound: Iterable[tuple[str, str]]) -> dict[str, Effect]:
   bound = [(n, v, [*_references(v)]) for n, v in bound]
   referred = {each for *_, references in bound for each in references}
   affected: dict[str, Effect] = {TASK_MODULES: Effect.PLACE}
+  marks = {name: _mark(name) for name, *_ in bound}
 
   def effect(name):
-    part, _, parameter = name.rpartition(".")
-    mark = registry.mark(_last(part), parameter) if part else None
-    if mark is not None:
-      return mark
+    if marks[name] is not None:
+      return marks[name]
+    part = name.rpartition(".")[0]
     thing = _last(part) if part else name
     weakest = Effect.PLACE if thing in referred else Effect.RESULT
     return affected.get(thing, weakest)
@@ -102,6 +102,12 @@ def effects(bound: Iterable[tuple[str, str]]) -> dict[str, Effect]:
           affected[thing] = effect(name)
           changed = True
   return {name: effect(name) for name, *_ in bound}
+
+
+def _mark(name: str) -> Effect | None:
+  """The mark of a parameter; macros have none."""
+  part, _, parameter = name.rpartition(".")
+  return registry.mark(_last(part), parameter) if part else None
 
 
 class _Text:
