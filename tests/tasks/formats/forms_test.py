@@ -13,6 +13,7 @@ import mixtures  # noqa: F401
 import tasks  # noqa: F401
 from tasks.formats import forms
 from tasks.miniature import forms as miniature_forms
+from tasks.miniature.examples import splits
 from tests.tasks import tfds_rows
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.features.converters import Encoder
@@ -58,8 +59,11 @@ def prepared_in(name, folder):
 
 @pytest.fixture(scope="module")
 def prepare(tmp_path_factory):
+  """Prepares a task, those of the miniature world with few training examples."""
   folder = tmp_path_factory.mktemp("prepared")
-  return lambda name: prepared_in(name, folder)
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setitem(splits.SIZES, "train", 300)
+    yield lambda name: prepared_in(name, folder)
 
 
 def read(task, split="validation", length=96, **kwargs):

@@ -6,6 +6,7 @@ import tensorflow as tf
 import mixtures  # noqa: F401 (registers them)
 from tasks.formats import zero_shot
 from tasks.miniature import vocabulary
+from tasks.miniature.examples import splits
 from transformer_zoo.data.prepare.preparation import prepare
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.evaluation.metrics import classification
@@ -21,9 +22,17 @@ def read(dataset):
   return list(dataset.as_numpy_iterator())
 
 
-def examples(name, split="validation"):
+def dataset_of(name):
   task = seqio.TaskRegistry.get(name)
-  return read(task.get_dataset(None, split=split, shuffle=False))
+  return task.get_dataset(None, split="validation", shuffle=False)
+
+
+def examples(name):
+  return read(dataset_of(name))
+
+
+def first(name):
+  return next(dataset_of(name).as_numpy_iterator())
 
 
 def texts(found):
@@ -99,7 +108,7 @@ def test_a_model_that_knows_the_answers_scores_all():
 def test_a_language_model_continues_what_it_is_asked():
   for mixture in ("zero_shot_miniature", "miniature_2_shot"):
     for task in seqio.MixtureRegistry.get(mixture).tasks:
-      (example, *_) = examples(task.name)
+      example = first(task.name)
       assert EOS not in example["inputs"]
       assert UNKNOWN not in example["inputs"]
       assert UNKNOWN not in example["targets"]
@@ -109,18 +118,22 @@ def test_a_language_model_continues_what_it_is_asked():
 
 
 def test_demonstrations_are_pairs_of_sentences():
-  (example, *_) = examples("mini_translate_2_shot")
+  example = first("mini_translate_2_shot")
   text = example["inputs_pretokenized"].decode()
   assert text.count(" : ") == 3 and text.endswith(" : ")
   english, talu = text.split(" : ")[0], text.split(" : ")[1]
   assert english.endswith(".") and talu.count(".") == 2
-  zero = examples("mini_translate_0_shot")[0]["inputs_pretokenized"].decode()
+  zero = first("mini_translate_0_shot")["inputs_pretokenized"].decode()
   assert text.endswith(zero)
-  (summary, *_) = examples("mini_tldr_1_shot")
+  summary = first("mini_tldr_1_shot")
   assert summary["inputs_pretokenized"].decode().count("tl;dr:") == 2
 
 
-def test_templates_behind_demonstrations_are_a_set_of_their_own(tmp_path):
+def test_templates_behind_demonstrations_are_a_set_of_their_own(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setitem(splits.SIZES, "train", 100)
+  monkeypatch.setitem(splits.SIZES, "validation", 60)
   names = {}
   for shots in (0, 1):
     prepared = prepare(f"mini_wic_{shots}_shot", prepared_dir=tmp_path)
