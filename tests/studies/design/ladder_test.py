@@ -17,10 +17,15 @@ def runs(study, suite):
   return plan.plan(loaded, loading.load_suite(suite), prepare=False)
 
 
+@functools.cache
+def jobs(study, suite):
+  return costs.jobs(runs(study, suite))
+
+
 def flops(study, suite):
   """The FLOPs of each row, pre-training and fine-tuning together."""
   found = collections.Counter()
-  for job in costs.jobs(runs(study, suite)):
+  for job in jobs(study, suite):
     found[job.run.row] += job.costs.flops
   return found
 
@@ -36,8 +41,7 @@ def test_rungs_have_4_and_16_times_the_flops_of_the_suite(factor):
 @pytest.mark.parametrize("factor", [4, 16])
 def test_model_and_data_grow_together(factor):
   base, rung = (
-    costs.jobs(runs("table4", suite))
-    for suite in ("miniature", f"miniature_{factor}x")
+    jobs("table4", suite) for suite in ("miniature", f"miniature_{factor}x")
   )
   for small, large in zip(base, rung, strict=True):
     model = large.costs.parameters / small.costs.parameters
@@ -64,7 +68,5 @@ def test_denoising_rows_are_runs_of_table_2():
 def test_rows_of_the_accelerator_have_1e17_flops(study):
   for row, of_row in flops(study, "accelerator").items():
     assert of_row == pytest.approx(1e17, rel=0.3), row
-  largest = max(
-    job.costs.parameters for job in costs.jobs(runs(study, "accelerator"))
-  )
+  largest = max(job.costs.parameters for job in jobs(study, "accelerator"))
   assert 4 * largest < 26e6  # Bytes of a float32 state, of the 64 MiB.
