@@ -59,7 +59,7 @@ def prepared_in(name, folder):
 
 @pytest.fixture(scope="module")
 def prepare(tmp_path_factory):
-  """Prepares a task, those of the miniature world with few training examples."""
+  """Prepares a task; those of the miniature world train on few examples."""
   folder = tmp_path_factory.mktemp("prepared")
   with pytest.MonkeyPatch.context() as patch:
     patch.setitem(splits.SIZES, "train", 300)

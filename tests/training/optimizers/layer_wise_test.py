@@ -60,6 +60,31 @@ def test_factors_are_those_of_electra(scan):
     assert found[name] == pytest.approx(factor), name
 
 
+@pytest.mark.parametrize(
+  ("architecture", "part", "binding", "name", "factor"),
+  [
+    (
+      "deberta_v2",
+      "../heads/classes.gin",
+      "Stack.convolution = @Convolution()",
+      "encoder/convolution/kernel",
+      DECAY**3,
+    ),
+    (
+      "albert",
+      "sharing/attention.gin",
+      "Stack.scan = False",
+      "encoder/attention/query/kernel",
+      DECAY**2,
+    ),
+  ],
+)
+def test_what_lies_beside_the_layers(architecture, part, binding, name, factor):
+  model, _ = tiny_models.build(architecture, part, bindings=(binding,))
+  found = factors(tiny_models.random_parameters(model))
+  assert found[name] == pytest.approx(factor)
+
+
 def test_a_step_is_that_of_adamw_times_the_factors():
   params = parameters()
   gradients = jax.tree.map(np.sin, params)

@@ -14,6 +14,10 @@ from transformer_zoo.training.optimizers.schedules import Schedule
 _LAYER = re.compile(r"\blayers_(\d+)/")
 # What goes before the first layer.
 _EMBEDDINGS = re.compile(r"embed|\binput_(norm|projection)/|\brelpos_bias/")
+# Joined to the first layer's output (DeBERTa v2).
+_OF_THE_FIRST = re.compile(r"\bconvolution/")
+# Parts of which all layers have one (ALBERT).
+_SHARED = re.compile(r"coder/(\w*attention|mlp)/")
 
 
 @gin.register
@@ -29,6 +33,8 @@ def layer_wise(
   times decay^(L + 1 - i), and embeddings with their norm and projection times
   decay^(L + 2): `_get_layer_lrs` of google-research/electra 8a46635, whose
   decays are 0.8 (small, base) and 0.9 (large); Clark et al. 2020, appendix B.
+  A convolution has the rate of the first layer, and a part that all layers
+  share that of the last, as where they share all.
 
   Args:
     learning_rate: a schedule.
@@ -72,6 +78,10 @@ def scaled_by_depth(updates, decay: float):
   def factor(name: str) -> float:
     if match := _LAYER.search(name):
       return decay ** (layers + 1 - int(match[1]))
+    if _OF_THE_FIRST.search(name):
+      return decay ** (layers + 1)
+    if _SHARED.search(name):
+      return decay**2
     return decay ** (layers + 2) if _EMBEDDINGS.search(name) else 1.0
 
   return jax.tree.unflatten(
