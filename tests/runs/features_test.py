@@ -36,8 +36,6 @@ BINDINGS = [
 ]
 MIXES = {
   "last": ["FEATURE_LAYERS=(-1,)"],
-  "second_to_last": ["FEATURE_LAYERS=(-2,)"],
-  "sum": ["FEATURE_MIX='sum'", "FEATURE_LAYERS=(-2, -1)"],
   "concatenation": ["FEATURE_LAYERS=(0, 1, 2)"],
   "learned": ["FEATURE_MIX='learned'", "FEATURE_LAYERS=(0, 1, 2)"],
 }
