@@ -20,7 +20,11 @@ PAIRS = {
     functools.partial(adamw, weight_decay=0.1),
     functools.partial(torch.optim.AdamW, weight_decay=0.1),
   ),
-  "radam": (radam, torch.optim.RAdam),
+  # With 0.999 the length of its average is rounded: 1 - 0.999^6 in float32.
+  "radam": (
+    functools.partial(radam, b2=0.9),
+    functools.partial(torch.optim.RAdam, betas=(0.9, 0.9)),
+  ),
   "sgd": (sgd, functools.partial(torch.optim.SGD, momentum=0.9)),
   "nesterov": (
     functools.partial(sgd, nesterov=True),
@@ -39,8 +43,9 @@ def test_equals_pytorch(name):
   state, update = optimizer.init(params), jax.jit(optimizer.update)
   parameter = torch.nn.Parameter(torch.from_numpy(start.copy()))
   reference = theirs([parameter], lr=RATE)
-  for step in range(5):
-    gradient = random.standard_normal((5, 3), dtype=np.float32) * 10.0**-step
+  for step in range(12):  # RAdam adapts from the sixth on.
+    gradient = random.standard_normal((5, 3), dtype=np.float32)
+    gradient *= 10.0 ** -(step % 5)
     updates, state = update({"kernel": gradient}, state, params)
     params = jax.tree.map(np.add, params, updates)
     parameter.grad = torch.from_numpy(gradient)
