@@ -284,6 +284,16 @@ def test_parts_of_a_batch_make_no_update_to_read():
   )
 
 
+def test_a_generator_without_positions_is_refused():
+  with pytest.raises(UserError) as caught:
+    tiny_models.build("deberta", electra.HEADS)
+  assert str(caught.value) == (
+    "generator/Stack.relative_embedder is None, but the encoder's positions are "
+    "those of its relative_embedder, so the generator would know none; choose "
+    "objectives/deberta_v3.gin, which binds both"
+  )
+
+
 def test_a_difference_without_another_table_is_refused():
   model, _ = build()
   with pytest.raises(UserError) as caught:

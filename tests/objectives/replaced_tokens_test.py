@@ -228,7 +228,6 @@ def test_padding_changes_nothing_and_scan_equals_loop():
   ("architecture", "file"),
   [
     ("electra", HEADS),
-    ("deberta", HEADS),
     ("deberta_v3", "../objectives/deberta_v3.gin"),
   ],
 )
