@@ -21,10 +21,12 @@ fan_average_uniform = initializers.variance_scaling(1.0, "fan_avg", "uniform")
 unit_normal = initializers.normal(stddev=1.0)
 # Of what is added to a network that stays as it was (peft).
 zeros = initializers.zeros
+# One function for one deviation: models that are read twice are equal.
+_normal = functools.cache(initializers.normal)
+_truncated_normal = functools.cache(initializers.truncated_normal)
 
 
 @gin.register(module="initializers")
-@functools.cache
 def attention_query(
   head_dim: int, *, scaled: Initializer = fan_in_normal
 ) -> Initializer:
@@ -33,25 +35,27 @@ def attention_query(
   T5 does not scale attention scores: the factor is folded into this
   distribution (Raffel et al. 2020, section 2.1; Mesh TensorFlow).
   """
-
-  def init(key, shape, dtype):
-    return scaled(key, shape, dtype) * head_dim**-0.5
-
-  return init
+  return _divided_by_root(head_dim, scaled)
 
 
 @gin.register(module="initializers")
-@functools.cache
 def normal(stddev: float) -> Initializer:
   """N(0, stddev^2), as GPT initialises every matrix with 0.02."""
-  return initializers.normal(stddev)
+  return _normal(stddev)
 
 
 @gin.register(module="initializers")
-@functools.cache
 def truncated_normal(stddev: float) -> Initializer:
   """N(0, stddev^2) within two deviations, as BERT's code has it with 0.02."""
-  return initializers.truncated_normal(stddev)
+  return _truncated_normal(stddev)
+
+
+@functools.cache
+def _divided_by_root(number: int, initializer: Initializer) -> Initializer:
+  def init(key, shape, dtype):
+    return initializer(key, shape, dtype) * number**-0.5
+
+  return init
 
 
 @gin.register(module="initializers")
