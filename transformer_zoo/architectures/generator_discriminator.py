@@ -60,9 +60,9 @@ class GeneratorDiscriminator(nn.Module):
     # DeBERTa's positions are in the scores of a stack, not in its embeddings.
     if [stack.relative_embedder is None for stack in stacks] == [False, True]:
       raise UserError(
-        "generator/Stack.relative_embedder is None, but the encoder's positions "
-        "are those of its relative_embedder, so the generator would know none; "
-        "choose objectives/deberta_v3.gin, which binds both"
+        "generator/Stack.relative_embedder is None, but the encoder knows "
+        "positions by its relative_embedder alone, so the generator would know "
+        "none; choose objectives/deberta_v3.gin, which binds both"
       )
     super().__post_init__()
 
