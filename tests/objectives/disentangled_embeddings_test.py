@@ -288,9 +288,9 @@ def test_a_generator_without_positions_is_refused():
   with pytest.raises(UserError) as caught:
     tiny_models.build("deberta", electra.HEADS)
   assert str(caught.value) == (
-    "generator/Stack.relative_embedder is None, but the encoder knows positions "
-    "by its relative_embedder alone, so the generator would know none; choose "
-    "objectives/deberta_v3.gin, which binds both"
+    "generator/Stack.relative_embedder is None, but the encoder knows "
+    "positions by its relative_embedder alone, so the generator would know "
+    "none; choose objectives/deberta_v3.gin, which binds both"
   )
 
 
