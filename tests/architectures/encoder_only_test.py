@@ -301,8 +301,7 @@ def assert_same(found, expected):
   assert optax.tree.norm(difference) < 1e-6 * optax.tree.norm(expected)
 
 
-@pytest.mark.parametrize("num_microbatches", [2, 4])
-def test_two_terms_in_parts_have_the_gradient_of_the_whole(num_microbatches):
+def test_two_terms_in_parts_have_the_gradient_of_the_whole():
   model = with_two_heads(DROPOUT_RATE=0.3)
   params = tiny_models.random_parameters(model)
   batch = pair_batch(model)
@@ -312,7 +311,7 @@ def test_two_terms_in_parts_have_the_gradient_of_the_whole(num_microbatches):
     function = functools.partial(step_lib.gradients_of, objective, **parts)
     return jax.jit(function)(params, batch, KEY)
 
-  whole, in_parts = of(), of(num_microbatches=num_microbatches)
+  whole, in_parts = of(), of(num_microbatches=2)
   assert_same(in_parts, whole)
 
 

@@ -66,12 +66,15 @@ def test_t0_is_trained_on_other_types_than_it_is_tested_on():
 
 def test_t0s_miniature_rates():
   # 4,000 examples are above the limit of 2,000, 300 are below.
-  assert (
-    rates_of("miniature_t0_one_template")["prompted_mini_sst2_good"] == 2000
+  sst2, summaries = map(
+    seqio.TaskRegistry.get,
+    ("prompted_mini_sst2_good", "prompted_mini_summarize_all"),
   )
-  rates = rates_of("miniature_t0")
-  assert rates["prompted_mini_sst2_good"] == pytest.approx(2000 / 3)
-  assert rates["prompted_mini_summarize_all"] == 300
+  alone = seqio.MixtureRegistry.get("miniature_t0_one_template")
+  assert alone.get_rate(sst2) == 2000
+  mixture = seqio.MixtureRegistry.get("miniature_t0")
+  assert mixture.get_rate(sst2) == pytest.approx(2000 / 3)
+  assert mixture.get_rate(summaries) == 300
 
 
 def test_equal_rates_leave_out_what_has_no_training_set(monkeypatch):
