@@ -143,6 +143,7 @@ def lay_out(converter, examples, *, packing: bool, width: int | None = None):
   )
 
 
+@functools.cache  # A test that asks many times compiles once.
 def forward(model: nn.Module):
   """Returns a compiled (params, batch) -> teacher-forced logits [B, L, V]."""
   return jax.jit(
