@@ -15,6 +15,7 @@ from transformer_zoo.errors import UserError
 CLS, SEP, MASK, EOS = 2, 3, 4, 3
 PROMPTS = np.array([[2, 7, 9, 11, 13, 3], [2, 30, 31, 3, 0, 0]], np.int32)
 MADE = 5
+WIDTH = PROMPTS.shape[1] + MADE + 1
 
 
 def build(**macros):
@@ -31,7 +32,7 @@ def _reader():
   model, params = build()
 
   @jax.jit
-  def last(tokens_1L, types_1L):
+  def at(tokens_1L, types_1L, place):
     batch = {
       "encoder_input_tokens": tokens_1L,
       "encoder_token_types": types_1L,
@@ -39,9 +40,9 @@ def _reader():
     }
     hidden = model.apply({"params": params}, batch, method="hidden")
     logits = model.apply({"params": params}, hidden, method="logits")
-    return jax.nn.log_softmax(logits[0, -1])
+    return jax.nn.log_softmax(logits[0, place])
 
-  return last
+  return at
 
 
 def next_likelihoods(prompt, written):
@@ -49,7 +50,10 @@ def next_likelihoods(prompt, written):
   prompt = prompt[prompt != 0]
   tokens = np.concatenate([prompt, written, [MASK]]).astype(np.int32)
   types = np.repeat([4, 5], [len(prompt), len(written) + 1])
-  return np.asarray(_reader()(tokens[None], types[None].astype(np.int32)))
+  # Rows of one width are compiled once.
+  tokens, types = (np.pad(x, (0, WIDTH - len(x))) for x in (tokens, types))
+  row = tokens[None], types[None].astype(np.int32)
+  return np.asarray(_reader()(*row, len(prompt) + len(written)))
 
 
 @pytest.mark.parametrize("scan", [False, True])
