@@ -31,12 +31,12 @@ SUITE = """
 Suite.phases = {'pretrain': %PRETRAIN, 'finetune': %FINETUNE}
 PRETRAIN = (
   'runs/miniature_finetune.gin', 'sizes/miniature_small.gin', 'LOG_PERIOD=5',
-  "MIXTURE_OR_TASK_NAME='mini_summarize'", 'TRAIN_STEPS=200',
-  'CHECKPOINT_PERIOD=80', 'EVAL_PERIOD=0',
+  "MIXTURE_OR_TASK_NAME='mini_summarize'", 'TRAIN_STEPS=120',
+  'CHECKPOINT_PERIOD=50', 'EVAL_PERIOD=0',
 )
 FINETUNE = (
   'runs/miniature_finetune.gin', 'sizes/miniature_small.gin', 'LOG_PERIOD=5',
-  'TRAIN_STEPS=200', 'CHECKPOINT_PERIOD=100', 'EVAL_PERIOD=200',
+  'TRAIN_STEPS=100', 'CHECKPOINT_PERIOD=50', 'EVAL_PERIOD=100',
 )
 Suite.groups = {'CNNDM': ("MIXTURE_OR_TASK_NAME='mini_summarize'",)}
 Suite.columns = (@CNNDM/Column(),)
