@@ -75,6 +75,7 @@ OWN = {
   },
   "umt5": {**GATED_T5, "positions": "t5_buckets_per_layer"},
 }
+# Another one with another vocabulary, other windows or other norms.
 ANOTHERS = {"byt5", "gpt_3", "mbart"}
 # They name no network by themselves: the files with an activation include them.
 INCLUDED = ("feed_forward/gated.gin", "feed_forward/plain.gin")
@@ -102,9 +103,10 @@ def program(*variant: str) -> str:
   return re.sub("0x[0-9a-f]+", "", str(traced))
 
 
-# Without those that are another one with another vocabulary or other sizes.
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", sorted({*OWN} - ANOTHERS))
+@pytest.mark.parametrize(
+  "architecture", sorted({*tiny_models.ARCHITECTURES} - ANOTHERS)
+)
 def test_a_part_changes_all_but_the_architecture_that_has_it(architecture):
   alone = program(architecture)
   unchanged = {
