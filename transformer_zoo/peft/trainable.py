@@ -125,7 +125,7 @@ class Trainable:
     flat = traverse_util.flatten_dict(params, sep="/")
     names = _names(params)
     return traverse_util.unflatten_dict(
-      {k: v for k, v in flat.items() if any(map(self._is_trained, names[k]))},
+      {k: v for k, v in flat.items() if any(map(self.trains, names[k]))},
       sep="/",
     )
 
@@ -139,7 +139,7 @@ class Trainable:
     """Returns the number of trained parameters."""
     flat = traverse_util.flatten_dict(params, sep="/")
     return sum(
-      flat[key].size // len(names) * sum(map(self._is_trained, names))
+      flat[key].size // len(names) * sum(map(self.trains, names))
       for key, names in _names(params).items()
     )
 
@@ -156,7 +156,7 @@ class Trainable:
     flat = traverse_util.flatten_dict(gradients, sep="/")
     return traverse_util.unflatten_dict(
       {
-        key: _only(list(map(self._is_trained, names[key])), gradient)
+        key: _only(list(map(self.trains, names[key])), gradient)
         for key, gradient in flat.items()
       },
       sep="/",
@@ -178,7 +178,8 @@ class Trainable:
       sep="/",
     )
 
-  def _is_trained(self, name: str) -> bool:
+  def trains(self, name: str) -> bool:
+    """Whether a parameter is trained, by the name of its layer."""
     return any(re.fullmatch(known, name) for known in self.parameters)
 
   def _starts(self, params: Params) -> dict[str, list[int]]:
@@ -190,8 +191,7 @@ class Trainable:
       steps = self.unfreezing.starts(every)
     return {
       key: [
-        steps.get(name, 0) if self._is_trained(name) else _NEVER
-        for name in found
+        steps.get(name, 0) if self.trains(name) else _NEVER for name in found
       ]
       for key, found in names.items()
     }

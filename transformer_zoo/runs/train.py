@@ -144,7 +144,7 @@ def train(run: settings.Run) -> str:
       state, progress = program.initial_state(parameter_key), {}
     if initial is not None:
       if restored is None:
-        print("\n".join(initial.report()))
+        print("\n".join(initial.report(step.trainable)))
       params = initial.place(abstract.params, fresh=state.params)
       state = state.replace(params=params)
       if start.resume and restored is None:

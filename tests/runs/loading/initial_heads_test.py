@@ -14,6 +14,7 @@ from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.tensors import orbax_checkpoints
 from transformer_zoo.interop.tensors import safetensors
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.runs.loading.initial_checkpoint import InitialCheckpoint
 from transformer_zoo.training import state as state_lib
 
@@ -128,6 +129,24 @@ def test_other_heads_begin_anew(before, after, lines, kind, tmp_path):
   assert fresh == read.keys() - expected.keys()
   for name in read.keys() - fresh:
     np.testing.assert_array_equal(read[name], expected[name].read())
+
+
+def test_what_is_neither_read_nor_trained_is_told(tmp_path):
+  """Methods train heads and leave a new pooler as it was drawn."""
+  path = checkpoint(tmp_path, build("tokens"))
+  model = build("choice")
+  found = InitialCheckpoint(str(path)).open(
+    model, state_lib.abstract_variables(model), [Ids()]
+  )
+  note = (
+    "  note: pooler: neither read nor trained (Trainable.parameters), so that "
+    "the initial values stay"
+  )
+  heads = Trainable(parameters=("heads/.*",))
+  assert note in list(found.report(heads))
+  assert note not in list(found.report())
+  both = Trainable(parameters=("(heads|pooler)/.*",))
+  assert list(found.report(both)) == list(found.report())
 
 
 def test_another_number_of_classes_begins_anew(tmp_path):

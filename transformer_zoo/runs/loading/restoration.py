@@ -30,6 +30,8 @@ from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.modules import comparison
 from transformer_zoo.parameter_names import Parameter
 from transformer_zoo.peft import substitution
+from transformer_zoo.peft import trainable as trainable_lib
+from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.processes import distributed
 from transformer_zoo.runs.loading import checkpoint_sources
 from transformer_zoo.runs.loading.checkpoint_sources import Source
@@ -135,11 +137,17 @@ class Restoration:
       note=_joined(self.note, f"{listed}, which are put in the task's order"),
     )
 
-  def report(self) -> Iterator[str]:
-    """Yields lines on the parameters that are read, and on the others."""
+  def report(self, trainable: Trainable = trainable_lib.ALL) -> Iterator[str]:
+    """Yields lines on the parameters that are read, and on the others.
+
+    Args:
+      trainable: Says what the run trains; what is neither read nor trained is
+        told.
+    """
     tensors, resized, unused = self.assignment
     fresh = [name for name, tensor in tensors.items() if tensor is None]
     read = self.read_heads()
+    drawn = [name for name in fresh if not trainable.trains(name)]
     numbers = sum(math.prod(t.shape) for t in tensors.values() if t is not None)
     yield (
       f"initial parameters: {len(tensors) - len(fresh)} of {len(tensors)} "
@@ -152,6 +160,12 @@ class Restoration:
     ):
       for name, detail in parameter_names.in_groups(details):
         yield f"  {what}: {name} {detail}".rstrip()
+    if drawn:
+      names = parameter_names.in_groups(dict.fromkeys(_by_heads(drawn, read)))
+      yield (
+        f"  note: {', '.join(name for name, _ in names)}: neither read nor "
+        "trained (Trainable.parameters), so that the initial values stay"
+      )
     if self.note:
       yield f"  note: {self.note}"
 
