@@ -4,8 +4,10 @@ import pathlib
 import re
 import shlex
 
+import gin
 import pytest
 
+from transformer_zoo import config
 from transformer_zoo.cli import main as cli
 from transformer_zoo.config import reading
 
@@ -33,6 +35,24 @@ def test_commands_are_taken(page):
     for name in getattr(arguments, "gin_file", None) or []:
       if not name.startswith("my_"):
         assert reading.find(name, []), words
+
+
+@pytest.mark.parametrize(
+  "page",
+  [page for page in PAGES if page.parent.name != "log"],
+  ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_a_training_run_reads_every_binding_of_its_command(page):
+  for words in commands(page):
+    overrides = [word[6:] for word in words if word.startswith("--gin.")]
+    given = [word for word in words[1:] if not word.startswith("--gin.")]
+    arguments, _ = cli.build_parser(given).parse_known_args(given)
+    files = getattr(arguments, "gin_file", None) or ["my_run.gin"]
+    if words[1] == "train" and "my_run.gin" not in files:
+      try:
+        config.load(files, overrides)
+      finally:
+        gin.clear_config()
 
 
 @pytest.mark.parametrize(
