@@ -7,8 +7,8 @@
     -> 'conll2003 sentence: EU rejects German call',
        '[ EU | ORG ] rejects [ German | MISC ] call'
 
-The T5 paper has no such task: `tagging_formats` says how it is written, and
-`evaluation/tagged_text.py` how it is read back. Scores are those of
+The T5 paper has no such task: `tasks/formats/tagging.py` says how it is
+written, `evaluation/answers/tagged_text.py` how it is read back. Scores are of
 `conlleval`: type, first and last word of an entity must all be right.
 """
 

@@ -8,7 +8,7 @@
 
 The form of TANL (Paolini et al. 2021). A word that is nothing but `[`, `]` or
 `|` signs gets one more of them in the targets, so that every target can be read
-back: `evaluation/tagged_text.py`.
+back: `evaluation/answers/tagged_text.py`.
 """
 
 from collections.abc import Sequence

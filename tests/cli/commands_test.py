@@ -34,6 +34,13 @@ def test_list_architectures(capsys):
   )
 
 
+@pytest.mark.parametrize("kind", ["architectures", "suites"])
+def test_a_summary_is_a_whole_sentence(capsys, kind):
+  for row in json.loads(printed(capsys, "list", kind, "--json")):
+    assert re.fullmatch(r"\S.*\.", row["summary"]), row
+    assert row["summary"].count("(") == row["summary"].count(")"), row
+
+
 def test_list_tasks_and_mixtures(capsys):
   pytest.importorskip("seqio")
   assert "mini_sst2" in printed(capsys, "list", "tasks")

@@ -4,8 +4,10 @@ import pathlib
 import re
 import shlex
 
+import gin
 import pytest
 
+from transformer_zoo import config
 from transformer_zoo.cli import main as cli
 from transformer_zoo.config import reading
 
@@ -36,6 +38,24 @@ def test_commands_are_taken(page):
 
 
 @pytest.mark.parametrize(
+  "page",
+  [page for page in PAGES if page.parent.name != "log"],
+  ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_a_training_run_reads_every_binding_of_its_command(page):
+  for words in commands(page):
+    overrides = [word[6:] for word in words if word.startswith("--gin.")]
+    given = [word for word in words[1:] if not word.startswith("--gin.")]
+    arguments, _ = cli.build_parser(given).parse_known_args(given)
+    files = getattr(arguments, "gin_file", None) or ["my_run.gin"]
+    if words[1] == "train" and "my_run.gin" not in files:
+      try:
+        config.load(files, overrides)
+      finally:
+        gin.clear_config()
+
+
+@pytest.mark.parametrize(
   "page", PAGES, ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_links_lead_somewhere(page):
@@ -52,6 +72,21 @@ def test_the_readme_shows_the_task_of_the_guide():
     for path in (ROOT / "README.md", ROOT / "docs/guides/your_own_task.md")
   ]
   assert blocks[0] == blocks[1]
+
+
+def test_the_macros_of_the_reference_exist():
+  text = (ROOT / "docs/reference/macros.md").read_text(encoding="utf-8")
+  cells = re.findall(r"^\| ([^|]*) \|", text, re.M)
+  named = {
+    name for cell in cells for name in re.findall(r"`([A-Z_0-9]+)`", cell)
+  }
+  files = (ROOT / "gin_configs").rglob("*.gin")
+  read = {
+    name
+    for path in files
+    for name in re.findall(r"%([A-Z_0-9]+)", path.read_text(encoding="utf-8"))
+  }
+  assert named - read == {reading.TASK_MODULES}
 
 
 def test_the_map_names_files_that_exist():

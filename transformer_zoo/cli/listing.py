@@ -1,6 +1,8 @@
 """Lists what there is: tasks, mixtures, architectures, studies and so on."""
 
 import argparse
+import itertools
+import re
 from typing import Any
 
 from transformer_zoo.cli import common
@@ -49,16 +51,23 @@ def _mixtures() -> list[dict[str, Any]]:
 
 
 def _gin_files(folder: str) -> list[dict[str, Any]]:
-  """The shipped gin files of a folder with their first comment line."""
+  """The shipped gin files of a folder with the first sentence of each."""
   from transformer_zoo.config import reading
 
   rows = []
   for path in sorted((reading.SHIPPED / folder).glob("*.gin")):
-    first = path.read_text(encoding="utf-8").partition("\n")[0]
-    summary = first.lstrip("# ") if first.startswith("#") else ""
-    row = {"name": path.stem, "summary": summary}
+    row = {"name": path.stem, "summary": _summary(path.read_text("utf-8"))}
     rows.append(row | {"gin_file": f"{folder}/{path.name}"})
   return rows
+
+
+def _summary(source: str) -> str:
+  """The first sentence of the comment that a gin file begins with."""
+  lines = itertools.takewhile(
+    lambda line: line.startswith("# "), source.splitlines()
+  )
+  comment = " ".join(line.removeprefix("# ") for line in lines)
+  return re.split(r"(?<=\.) (?=[A-Z])", comment, maxsplit=1)[0]
 
 
 def _of_studies(kind: str) -> list[dict[str, Any]]:

@@ -1,10 +1,10 @@
-"""The command `zoo report`: the tables and the page of a study.
+"""Reads the folder of a study and writes its tables and its page again.
 
-It reads the folder of a study, also while its runs run, prints the table of the
-finished runs, and writes the tables, the statistics and `report.html` again.
-For the folder above several studies it does so for each of them, and writes
-`index.html` and `index.md` (docs/guides/reports.md). A study that cannot be
-read is named after the others.
+The table of the finished runs is printed, also while others run; the tables,
+the statistics and `report.html` are written. For the folder above several
+studies this is done for each of them, and `index.html` and `index.md` are
+written (docs/guides/reports.md). A study that cannot be read is named after the
+others.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
 
 SUMMARY = "read a study's folder while its runs run, and write its report"
-EXAMPLE = "zoo report runs/quickstart"
+EXAMPLE = "zoo report runs/quickstart-miniature"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""The command `zoo watch`: curves of runs in the terminal, while they run.
+"""Draws the curves of runs in the terminal, while they run.
 
 A folder is that of a run, of a run that has not begun, or of a study, whose
 runs are found below it. Ctrl-C ends the command and leaves the runs alone.

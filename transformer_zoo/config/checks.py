@@ -178,7 +178,7 @@ def accepts(value: Any, annotation: Any) -> bool:
   if annotation is None or annotation is types.NoneType:
     return value is None
   if isinstance(value, gin_config.ConfigurableReference):
-    return _accepts_reference(value, annotation, origin or annotation)
+    return _accepts_reference(value, origin or annotation)
   if annotation in _SIMPLE:
     if isinstance(value, bool) and annotation is not bool:
       return False
@@ -242,7 +242,7 @@ def _is_part(annotation: Any) -> bool:
 
 
 def _accepts_reference(
-  reference: gin_config.ConfigurableReference, annotation: Any, kind: Any
+  reference: gin_config.ConfigurableReference, kind: Any
 ) -> bool:
   """Judges `@name` (the function or class) and `@name()` (what it gives)."""
   if not reference.evaluate:

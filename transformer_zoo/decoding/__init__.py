@@ -1,5 +1,6 @@
 """Decoding: search over next-token functions, and generation with a model.
 
-Imports modules and architectures. Begin with `search.py`, then `generate.py`,
-which drives it with a model; `options.py` has what a user may bind.
+Imports the cache of `modules.attention`. Begin with `search.py`, then
+`generate.py`, which drives it with a model; `options.py` has what a user may
+bind.
 """

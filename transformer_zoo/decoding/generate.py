@@ -52,7 +52,7 @@ def generate(
     the outputs continue (-1 is nothing), and `memory` a tuple of what each step
     gets. It may write into the `cache` collection.
   - `decode_step(tokens_BW, *memory, decoding) -> logits [B, W, V]` reads and
-    writes the cache (`modules/kv_cache.py`).
+    writes the cache (`modules/attention/cache.py`).
 
   Args:
     model: an architecture.

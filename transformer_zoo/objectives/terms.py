@@ -54,12 +54,5 @@ def sums(terms: Terms) -> dict[str, jax.Array]:
   }
 
 
-def loss_and_sums(
-  terms: Terms,
-) -> tuple[jax.Array, dict[str, jax.Array]]:
-  """The loss, to differentiate, and the sums beside it."""
-  return loss(terms), sums(terms)
-
-
 def _times(value: jax.Array, scale: float) -> jax.Array:
   return value if scale == 1.0 else scale * value

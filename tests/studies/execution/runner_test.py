@@ -89,7 +89,7 @@ def test_the_members_of_an_ensemble_are_scored_together(run_tiny):
   assert run.command.endswith(f" --checkpoint={first} --checkpoint={second}")
   assert "CHECKPOINT_PATH" in (run.folder / "config.gin").read_text()
   read = results.read(came.folder)
-  assert read.scored_run("no_pretraining", 0, "sentiment") == run
+  assert read.scored_runs("no_pretraining", "sentiment") == (run,)
 
 
 def test_each_task_is_scored_at_its_own_best_step(tmp_path):

@@ -160,17 +160,6 @@ class StudyResults:
       run for run in self.of_row(row) if run.scored and run.group in ("", group)
     )
 
-  def scored_run(self, row: str, seed: int, group: str) -> RunResult:
-    """Returns the run that scores a row with a seed for a group.
-
-    Raises:
-      KeyError: If the study lacks the row, seed or group.
-    """
-    for run in self.scored_runs(row, group):
-      if run.seed == seed:
-        return run
-    raise KeyError((row, seed, group))
-
   def scores(
     self, row: str, group: str
   ) -> dict[int, dict[str, dict[str, float]]]:

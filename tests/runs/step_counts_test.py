@@ -15,7 +15,7 @@ from tests import prepared_splits
 from transformer_zoo import config
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs import course
+from transformer_zoo.runs import step_counts
 
 LENGTHS = {"inputs": 16, "targets": 8}
 
@@ -26,7 +26,7 @@ def steps(prepared_dir, monkeypatch):
   monkeypatch.setitem(sys.modules, "seqio", None)
 
   def call(epochs, batch_size, task="colours"):
-    return course.steps_of_epochs(
+    return step_counts.steps_of_epochs(
       epochs, task, str(prepared_dir), LENGTHS, batch_size
     )
 
@@ -107,10 +107,10 @@ def test_epochs_have_to_be_some(steps, epochs):
 
 
 def test_shares():
-  assert course.share_of_steps(115, 0.06) == 7
-  assert course.share_of_steps(10, 0.0) == 0
+  assert step_counts.share_of_steps(115, 0.06) == 7
+  assert step_counts.share_of_steps(10, 0.0) == 0
   with pytest.raises(UserError, match="share_of_steps.share=1.5 has to be fr"):
-    course.share_of_steps(10, 1.5)
+    step_counts.share_of_steps(10, 1.5)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_shares():
 def test_recipes_count_the_rows_of_their_task(
   monkeypatch, family, epoch, steps, warmup, decay
 ):
-  monkeypatch.setattr(course, "_examples", lambda *_: 100)
+  monkeypatch.setattr(step_counts, "_examples", lambda *_: 100)
   files = [f"architectures/{family}.gin", f"sizes/{family}_base.gin"]
   config.load(
     [*files, f"runs/{family}_finetune.gin"],
@@ -154,7 +154,7 @@ def test_recipes_count_the_rows_of_their_task(
 )
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_files_after_a_recipe(monkeypatch, family, files, form, length):
-  monkeypatch.setattr(course, "_examples", lambda *_: 100)
+  monkeypatch.setattr(step_counts, "_examples", lambda *_: 100)
   recipe = [f"architectures/{family}.gin", f"sizes/{family}_base.gin"]
   recipe += [f"runs/{family}_finetune.gin", *files]
   task = ["MIXTURE_OR_TASK_NAME='task'"]
