@@ -1,4 +1,4 @@
-"""Every command of the README and the docs is one that `zoo` takes."""
+"""Every command of README, docs and gin files is one that `zoo` takes."""
 
 import pathlib
 import re
@@ -13,11 +13,16 @@ from transformer_zoo.config import reading
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GIN_FILES = sorted((ROOT / "gin_configs").rglob("*.gin"))
+RUN_FILES = [path for path in GIN_FILES if path.parent.name == "runs"]
 
 
 def commands(page: pathlib.Path) -> list[list[str]]:
   """The commands of a page as lists of words, without what launches them."""
-  text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+  text = page.read_text(encoding="utf-8")
+  if page.suffix == ".gin":
+    text = re.sub("^# ?", "", text, flags=re.M)
+  text = text.replace("\\\n", " ")
   found = re.findall(r"^ *(?:\S.* -- )?(zoo [^`|]*?)(?: *[|#].*)?$", text, re.M)
   return [
     shlex.split(line) for line in found if "..." not in line and "[" not in line
@@ -25,7 +30,7 @@ def commands(page: pathlib.Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(
-  "page", PAGES, ids=lambda page: str(page.relative_to(ROOT))
+  "page", [*PAGES, *GIN_FILES], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_commands_are_taken(page):
   for words in commands(page):
@@ -39,7 +44,7 @@ def test_commands_are_taken(page):
 
 @pytest.mark.parametrize(
   "page",
-  [page for page in PAGES if page.parent.name != "log"],
+  [*[page for page in PAGES if page.parent.name != "log"], *RUN_FILES],
   ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_a_training_run_reads_every_binding_of_its_command(page):
