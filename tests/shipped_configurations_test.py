@@ -165,6 +165,32 @@ def test_complete_runs(name):
   shapes_of_step()
 
 
+@pytest.mark.parametrize(
+  ("recipe", "architecture"),
+  [
+    ("albert_pretrain", "albert"),
+    ("bart_pretrain", "bart"),
+    ("bert_pretrain", "bert"),
+    ("deberta_v3_pretrain", "deberta_v3"),
+    ("electra_pretrain", "electra"),
+    ("gpt_3_pretrain", "gpt_3"),
+    ("roberta_pretrain", "roberta"),
+    ("spanbert_pretrain", "bert"),
+    ("transformer_2017", "transformer_2017"),
+    ("unilm_pretrain", "unilm"),
+    ("xlnet_pretrain", "xlnet"),
+  ],
+)
+def test_recipes_of_pre_training_make_a_step(recipe, architecture):
+  files = [
+    f"architectures/{architecture}.gin",
+    "sizes/tiny.gin",
+    f"runs/{recipe}.gin",
+  ]
+  config.load(files, [*REQUIRED, "BATCH_SIZE=8"])
+  shapes_of_step(partitions=1)
+
+
 @pytest.mark.parametrize("kind", ["evaluate", "infer"])
 def test_other_kinds_of_runs(kind):
   files = [
