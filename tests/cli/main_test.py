@@ -1,7 +1,10 @@
 """The command line: help, errors, exit codes, what is imported."""
 
+import argparse
 import errno
+import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -84,7 +87,10 @@ def test_unknown_command(capsys):
 
 def test_unknown_option(capsys):
   assert error_of(capsys, "ablate", "quickstart", "--sed", "3") == (
-    "unrecognized arguments: --sed 3 (see `zoo --help`)"
+    "unrecognized arguments: --sed 3 (see `zoo ablate --help`)"
+  )
+  assert error_of(capsys, "inspect", "model", "t5") == (
+    "unrecognized arguments: t5 (see `zoo inspect model --help`)"
   )
 
 
@@ -101,6 +107,21 @@ def test_a_sentence_is_told_without_what_gin_called(capsys):
     *("--gin_file=sizes/tiny.gin", "--gin.HEAD_DIM=7"),
   )
   assert error.startswith("Rotary turns pairs: 7 of 7 features cannot be")
+
+
+def test_missing_folder_of_gin_files(capsys):
+  words = ["inspect", "model", "--gin_file=architectures/llama.gin"]
+  assert error_of(capsys, *words, "--gin_search_paths=.,/no/such") == (
+    "--gin_search_paths: there is no folder '/no/such'"
+  )
+
+
+def test_missing_folder_of_maps(capsys, tmp_path):
+  output = str(tmp_path / "no" / "maps")
+  words = ["inspect", "attention", "runs/a", "red", "--output", output]
+  assert error_of(capsys, *words) == (
+    f"there is no folder {str(tmp_path / 'no')!r} for --output"
+  )
 
 
 def test_missing_data_folder(capsys):
@@ -144,6 +165,55 @@ def test_a_folder_of_runs_is_no_checkpoint(capsys, tmp_path):
   for kind in (["infer"], ["evaluate", "--mixture", "miniature"]):
     error = error_of(capsys, *kind, "--checkpoint", str(tmp_path))
     assert error.startswith(f"no checkpoint in {str(tmp_path)!r}: a run folder")
+
+
+def test_the_current_folder_is_no_checkpoint(capsys, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  assert error_of(capsys, "infer", "--checkpoint", ".").startswith(
+    "no checkpoint in '.': a run folder"
+  )
+  assert error_of(capsys, "convert", ".", "target").startswith(
+    "'.' is no checkpoint that is known here"
+  )
+  assert error_of(capsys, "infer", "--checkpoint", "") == (
+    "there is no checkpoint ''"
+  )
+
+
+def test_an_adapter_without_a_checkpoint(capsys, tmp_path):
+  words = ["infer", f"--checkpoint={tmp_path}", f"--adapter=a={tmp_path}"]
+  assert error_of(capsys, *words).startswith(
+    f"no checkpoint in {str(tmp_path)!r}: a run folder"
+  )
+
+
+def test_an_adapter_may_be_a_step_of_its_run(tmp_path):
+  step = tmp_path / "checkpoints" / "2"
+  (step / "state").mkdir(parents=True)
+  base = {"path": "base", "identity": "", "parameters": {}}
+  (tmp_path / "base.json").write_text(json.dumps(base))
+  given = argparse.Namespace(checkpoint=["base"], adapter=[f"a={step}"])
+  ((name, found),) = checkpoint_arguments.of_each_adapter(given)
+  assert (name, found.checkpoint) == ("a", [str(step)])
+
+
+@pytest.mark.parametrize(
+  ("file", "words"),
+  [
+    ("result.json", "checkpoints {}"),
+    ("result.json", "infer --checkpoint={}"),
+    ("result.json", "convert {} target"),
+    ("base.json", "infer --checkpoint=base --adapter=a={}"),
+  ],
+)
+def test_damaged_files_of_a_run(file, words, capsys, tmp_path):
+  (tmp_path / "checkpoints" / "2" / "state").mkdir(parents=True)
+  path = tmp_path / file
+  path.write_text("{")
+  assert re.fullmatch(
+    rf"'{path}' is damaged \(.*\); bring back a whole copy of it",
+    error_of(capsys, *words.format(tmp_path).split()),
+  )
 
 
 def test_checkpoint_without_configuration(capsys, tmp_path):
@@ -309,12 +379,15 @@ def test_overrides_and_data_folders_reach_the_command(monkeypatch, tmp_path):
   monkeypatch.setattr(cli.module_of("train"), "run", seen.append)
   monkeypatch.setenv("ZOO_DATA_DIR", "")
   words = ["train", "--gin_file=a.gin", "--gin_file", "b.gin", "--gin.X=3"]
-  words += ["--gin_search_paths=c,d", f"--data_dir={tmp_path}"]
+  folders = [str(tmp_path / name) for name in "cd"]
+  for folder in folders:
+    os.mkdir(folder)
+  words += [f"--gin_search_paths={','.join(folders)}", f"--data_dir={tmp_path}"]
   assert cli.main(words) == 0
   (arguments,) = seen
   assert arguments.gin_file == ["a.gin", "b.gin"]
   assert arguments.overrides == ["X=3"]
-  assert common.search_paths(arguments) == ["c", "d"]
+  assert common.search_paths(arguments) == folders
   assert cli.os.environ["ZOO_DATA_DIR"] == str(tmp_path)
 
 

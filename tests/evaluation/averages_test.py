@@ -330,6 +330,11 @@ def test_scores_of_a_part_are_no_score_of_the_task():
   assert averages.task_score(metrics) == 65.0
 
 
+def test_a_coefficient_counts_at_the_median_alone():
+  metrics = {"matthews_at_median": 10.0, "matthews_at_best": 30.0}
+  assert averages.task_score(metrics) == 10.0
+
+
 def test_nothing_to_average():
   assert averages.average({}) is None
   assert averages.average({"unscored": {}}) is None

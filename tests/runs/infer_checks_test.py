@@ -29,3 +29,14 @@ def test_prefixes_that_are_too_long():
     "example 3: an output is to begin with 4 ids, more than the largest "
     "length, 3; shorten its prefix or raise max_length"
   )
+
+
+def test_prefixes_of_targets_that_are_scored():
+  good = [{"inputs": "red"}, {"inputs": "red", "prefix": ""}]
+  assert list(infer.check_no_prefixes(good)) == good
+  with pytest.raises(UserError) as error:
+    list(infer.check_no_prefixes([*good, {"inputs": "red", "prefix": "a"}]))
+  assert str(error.value) == (
+    "example 3 has the prefix 'a', and --score scores its targets from the "
+    "first token on; begin the targets with it, and leave the prefix out"
+  )

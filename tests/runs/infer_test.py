@@ -259,6 +259,21 @@ def test_answers_from_before_are_left_out(infer, tmp_path):
   assert found["prediction"] == infer(TEXTS[0])[0][0]
 
 
+def test_scores_leave_answers_from_before_out(infer, tmp_path):
+  path = tmp_path / "texts.jsonl"
+  given = {"inputs": TEXTS[0], "targets": "red", "id": 7}
+  path.write_text(json.dumps({**given, "prediction": "a", "score": 3}) + "\n")
+  (found,) = as_objects(infer(path, "--score")[0])
+  assert found.keys() == {*given, "log_likelihood", "target_tokens"}
+
+
+def test_a_prefix_is_not_scored(infer, tmp_path):
+  path = tmp_path / "texts.jsonl"
+  path.write_text('{"inputs": "red", "targets": "red", "prefix": "a"}\n')
+  _, error = infer(path, "--score", refused=True)
+  assert error.startswith("zoo: error: example 1 has the prefix 'a', and ")
+
+
 def test_inputs_that_are_no_text(infer, tmp_path):
   path = tmp_path / "texts.jsonl"
   path.write_text('{"inputs": 5}\n')

@@ -57,6 +57,7 @@ def copied(prepared_dir, tmp_path):
       "--gin.Mlp.d_ff: the binding 'Mlp.d_ff' is used by nothing that 'train' "
       "reads",
     ),
+    ("MODEL_DIR=''", "MODEL_DIR is '', which names no folder"),
     ("PREPARED_DIR=''", "PREPARED_DIR is '', which names no folder"),
     (
       "PREPARED_DIR='~/prepared'",

@@ -100,10 +100,32 @@ def test_text_that_a_run_leaves_out_is_not_of_its_epochs(steps_of_run):
   assert call("MAX_TOKENS=100") == math.ceil(100 // 7 / 8)
 
 
+def test_epochs_of_a_corruption_that_has_no_hash(steps_of_run):
+  """A list makes one of ours unhashable, as the field of a user's may."""
+  lengths = {"inputs": 16, "targets": 8}
+  found = [
+    steps_of_run(
+      "MIXTURE_OR_TASK_NAME='text'",
+      f"TASK_FEATURE_LENGTHS={lengths}",
+      "s/Denoiser.mode=''",
+      f"MixtureOfDenoisers.denoisers={denoisers}",
+      files=["objectives/ul2.gin"],
+    )
+    for denoisers in ("(@s/Denoiser(),)", "[@s/Denoiser()]")
+  ]
+  assert found[0] == found[1] > 1
+
+
 @pytest.mark.parametrize("epochs", [0, -1, float("nan"), float("inf")])
 def test_epochs_have_to_be_some(steps, epochs):
   with pytest.raises(UserError, match="steps_of_epochs.epochs=.* has to be ab"):
     steps(epochs, 10)
+
+
+@pytest.mark.parametrize("rows", [0, -1])
+def test_an_epoch_needs_batches_of_a_row(steps, rows):
+  with pytest.raises(UserError, match=f"BATCH_SIZE={rows} must be at least 1"):
+    steps(1, rows)
 
 
 def test_shares():

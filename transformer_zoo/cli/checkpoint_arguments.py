@@ -73,6 +73,7 @@ def of_each_adapter(
       f"{len(arguments.checkpoint)}"
     )
   from transformer_zoo.runs.loading import bases
+  from transformer_zoo.runs.loading import checkpoint_sources
 
   paths = {}
   for text in arguments.adapter:
@@ -84,7 +85,8 @@ def of_each_adapter(
       )
     if not pathlib.Path(path).exists():
       raise UserError(f"--adapter {text!r}: there is no run {path!r}")
-    if bases.Base.of_run(pathlib.Path(path)) is None:
+    if bases.Base.of_run(_folders(path)[-1]) is None:
+      checkpoint_sources.locate(path)  # Or it has none at all.
       raise UserError(
         f"--adapter {text!r}: the checkpoints in {path!r} are whole and need "
         "no base; name it with --checkpoint"
@@ -162,7 +164,7 @@ def configuration(arguments: argparse.Namespace, kind: str) -> Configuration:
   """
   arguments.checkpoint = [*map(_fetched, arguments.checkpoint)]
   for path in arguments.checkpoint:
-    if not pathlib.Path(path).exists():
+    if not path or not pathlib.Path(path).exists():
       raise UserError(f"there is no checkpoint {path!r}")
   checkpoint, run = arguments.checkpoint[0], f"runs/{kind}.gin"
   bound = _bound(arguments)

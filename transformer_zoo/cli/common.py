@@ -96,8 +96,16 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def search_paths(arguments: argparse.Namespace) -> list[str]:
-  """The folders of `--gin_search_paths`."""
-  return [path for path in arguments.gin_search_paths.split(",") if path]
+  """The folders of `--gin_search_paths`.
+
+  Raises:
+    UserError: One is missing, so that the files of others would be taken.
+  """
+  paths = [path for path in arguments.gin_search_paths.split(",") if path]
+  for path in paths:
+    if not os.path.isdir(path):
+      raise UserError(f"--gin_search_paths: there is no folder {path!r}")
+  return paths
 
 
 def load_gin(

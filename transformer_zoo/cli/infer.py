@@ -79,6 +79,7 @@ def run(arguments: argparse.Namespace) -> None:
     output=arguments.output,
     interactive=arguments.interactive,
     scored=arguments.score,
+    as_json=arguments.json,
     embeddings=arguments.embeddings,
   )
   copies = itertools.tee(examples, max(len(arguments.adapter), 1))

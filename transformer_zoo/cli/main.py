@@ -148,7 +148,7 @@ def _add_commands(
       epilog=f"example:\n  {command.EXAMPLE}",
     )
     command.add_arguments(sub)
-    sub.set_defaults(run=command.run)
+    sub.set_defaults(run=command.run, refuse=sub.error)
 
 
 def _original(error: OSError) -> OSError:
@@ -182,7 +182,7 @@ def _dispatch(argv: Sequence[str]) -> int:
     argcomplete.autocomplete(parser)
   arguments, arguments.more = parser.parse_known_args(words)
   if arguments.more and not hasattr(arguments, "takes_more"):
-    parser.error(f"unrecognized arguments: {' '.join(arguments.more)}")
+    arguments.refuse(f"unrecognized arguments: {' '.join(arguments.more)}")
   if overrides and not hasattr(arguments, "gin_file"):
     raise UserError(f"this command takes no --gin.{overrides[0]}")
   arguments.overrides = overrides

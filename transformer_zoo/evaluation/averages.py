@@ -86,8 +86,9 @@ _BENCHMARKS = {
   "glue": ("GLUE", GLUE_GROUPS),
   "super_glue": ("SuperGLUE", SUPER_GLUE_GROUPS),
 }
-# Scores over a part of a task's examples, beside the score over all of them.
-_PARTS = ("has_answer_", "no_answer_")
+# Beginnings of names beside the scores of a task: of a part of its examples, or
+# of the threshold that its labels choose (`classification.acceptability`).
+_BESIDE = ("has_answer_", "no_answer_", "matthews_at_best")
 
 
 def glue_average(scores: Scores) -> float | None:
@@ -204,8 +205,9 @@ def task_score(metrics: Mapping[str, float]) -> float:
 
   GLUE's own rule for its two-metric tasks (F1 and accuracy, Pearson and
   Spearman), applied to any task. Scores of a part of the examples
-  (`has_answer_f1` of SQuAD 2.0) are left out, as are losses and perplexities,
-  which are no scores.
+  (`has_answer_f1` of SQuAD 2.0) and of a threshold that the labels choose
+  (`matthews_at_best`) are left out, as are losses and perplexities, which are
+  no scores.
 
   Raises:
     ValueError: the task has no metric.
@@ -241,7 +243,7 @@ def average(scores: Scores) -> float | None:
 
 
 def _is_score(metric: str) -> bool:
-  return metric not in LOSSES and not metric.startswith(_PARTS)
+  return metric not in LOSSES and not metric.startswith(_BESIDE)
 
 
 def _perplexity(metrics: Mapping[str, float]) -> float | None:

@@ -66,7 +66,7 @@ def infer(
 
   Args:
     examples: The examples. Each has `inputs` as the model was trained on, task
-      prefix included, `targets` if they are scored, and an optional `prefix`
+      prefix included, and `targets` if they are scored or an optional `prefix`
       that the answer begins with. Other keys are passed on, except for an
       answer or a score from before. A language model that was trained on
       targets alone continues `inputs`; an encoder reads several texts that tabs
@@ -147,7 +147,9 @@ def infer(
         "an encoder writes none; zoo evaluate scores the labels of a task"
       )
     examples = reading.check(examples, vocabulary)
-  elif not scored:
+  elif scored:
+    examples = check_no_prefixes(examples)
+  else:
     examples = check_prefixes(
       examples,
       vocabulary,
@@ -269,6 +271,26 @@ def check_prefixes(
       )
     except UserError as error:
       raise UserError(f"example {number}: {error}") from None
+    yield example
+
+
+def check_no_prefixes(examples: Iterable[Example]) -> Iterator[Example]:
+  """Yields the examples, whose targets are scored from their first token on.
+
+  Args:
+    examples: The examples.
+
+  Raises:
+    UserError: An example has a `prefix`, which an answer's log-likelihood
+      leaves out and that of targets cannot.
+  """
+  for number, example in enumerate(examples, 1):
+    if example.get("prefix"):
+      raise UserError(
+        f"example {number} has the prefix {example['prefix']!r}, and --score "
+        "scores its targets from the first token on; begin the targets with "
+        "it, and leave the prefix out"
+      )
     yield example
 
 

@@ -62,7 +62,9 @@ def at_any_place(train: Callable[..., str]) -> Callable[..., str]:
   @functools.wraps(train)
   def run(*, model_dir: str, **arguments: Any) -> str:
     if not is_url(model_dir):
-      return train(model_dir=str(pathlib.Path(model_dir)), **arguments)
+      # An empty name stays one, to be refused: its path is the current folder.
+      path = str(pathlib.Path(model_dir)) if model_dir else ""
+      return train(model_dir=path, **arguments)
     from transformer_zoo.runs import remote
 
     if is_bucket(model_dir):
@@ -210,9 +212,11 @@ def check_finished(folder: pathlib.Path, checkpoints: str) -> None:
     checkpoints: The folder of its checkpoints.
 
   Raises:
-    UserError: the checkpoint is damaged.
+    UserError: the checkpoint or the result is damaged.
   """
-  result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+  from transformer_zoo.training.checkpoints import reading
+
+  result = reading.read_json(folder / RESULT)
   step = result["step"] if result["best_step"] is None else result["best_step"]
   place = StepFolders(checkpoints).of(step)
   _, reason = agreement.first_failure(

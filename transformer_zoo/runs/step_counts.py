@@ -48,18 +48,22 @@ def steps_of_epochs(
     converter: The layout of a batch.
 
   Raises:
-    UserError: `epochs` is not above 0, or the data cannot be used.
+    UserError: `epochs` is not above 0, a batch has no row, or the data cannot
+      be used.
   """
   if not 0 < epochs < math.inf:
     raise UserError(f"steps_of_epochs.epochs={epochs} has to be above 0")
+  inputs.check_at_least(1, BATCH_SIZE=batch_size)
   lengths = inputs.whole_lengths(converter, task_feature_lengths)
-  examples = _examples(
+  arguments = (
     mixture_or_task_name,
     prepared_dir,
     json.dumps(lengths),
     converter,
     *_settings_of_run(),
   )
+  count = _examples if _is_hashable(arguments) else _examples.__wrapped__
+  examples = count(*arguments)
   return math.ceil(epochs * math.ceil(examples / batch_size))
 
 
@@ -110,6 +114,15 @@ def _examples(
     corruption=corruption,
   )
   return int(batches.num_examples.sum())
+
+
+def _is_hashable(arguments: tuple[Any, ...]) -> bool:
+  """Whether all are: fields of a corruption may be lists."""
+  try:
+    hash(arguments)
+  except TypeError:
+    return False
+  return True
 
 
 @gin.register

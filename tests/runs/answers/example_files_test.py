@@ -56,7 +56,6 @@ def test_a_file_of_objects_may_begin_with_a_mark(texts):
 def test_blank_lines_between_objects(texts, tmp_path):
   content = b'\n{"inputs": "red"}\r\n \t\n{"inputs": ""}\n\n'
   assert texts(content, "file", "texts.jsonl") == ["red", ""]
-  assert texts(b"\n", "file", "texts.jsonl") == []
   with pytest.raises(UserError, match="line 6 of .* is no JSON object"):
     texts(content + b"red", "file", "texts.jsonl")
 
@@ -79,6 +78,61 @@ def test_halves_of_characters(texts, tmp_path):
   assert str(error.value) == f"the text 'red \\ud83d'{rest}"
 
 
+@pytest.mark.parametrize(
+  ("line", "sentence"),
+  [
+    (
+      b'{"inputs": "red", "inputs": "blue"}',
+      " has the key 'inputs' twice; leave one of them out",
+    ),
+    (
+      b'{"inputs": "red", "of": {"id": 1, "id": 2}}',
+      " has the key 'id' twice; leave one of them out",
+    ),
+    *(
+      (
+        b'{"inputs": "red", "id": [%s]}' % number,
+        " has NaN or an infinite number, which is no number of JSON; write "
+        "null or a text",
+      )
+      for number in (b"NaN", b"-Infinity", b"1e999")
+    ),
+  ],
+)
+def test_objects_that_would_be_written_otherwise(
+  texts, tmp_path, line, sentence
+):
+  path = str(tmp_path / "texts.jsonl")
+  with pytest.raises(UserError) as error:
+    texts(b'{"inputs": "red"}\n' + line, "file", "texts.jsonl")
+  assert str(error.value) == f"line 2 of {path!r}{sentence}"
+
+
+@pytest.mark.parametrize(
+  ("content", "place", "name"),
+  [
+    (b"", [], "standard input"),
+    (b"", ["-"], "standard input"),
+    (b"", "file", "texts.txt"),
+    (b"\n \n", "file", "texts.jsonl"),
+  ],
+)
+def test_no_text_at_all(texts, tmp_path, content, place, name):
+  with pytest.raises(UserError) as error:
+    texts(content, place, name)
+  named = repr(str(tmp_path / name)) if place == "file" else name
+  assert str(error.value) == (
+    f"there is no text in {named}; write one on each line"
+  )
+
+
+def test_an_empty_file_beside_a_text(tmp_path):
+  empty = tmp_path / "empty.txt"
+  empty.touch()
+  (example,) = example_files.read([str(empty), "red"], scored=False)
+  assert example == {"inputs": "red"}
+
+
 def chosen(*words, output=None):
   return example_files.chosen(
     words, output=output, interactive=False, scored=False
@@ -93,6 +147,15 @@ def test_a_file_that_is_not_there(word):
     chosen("red car", word)
   assert str(error.value) == (
     f"there is no file {word!r}; if it is a text, give it on standard input"
+  )
+
+
+def test_standard_input_is_read_once():
+  with pytest.raises(UserError) as error:
+    chosen("-", "red car", "-")
+  assert str(error.value) == (
+    "standard input, which is -, is named more than once and can be read once; "
+    "name it once"
   )
 
 
@@ -225,18 +288,21 @@ def test_lines_of_answers(answer, line, capsys):
   assert capsys.readouterr().out == f"{line}\n"
 
 
-def test_a_file_of_vectors(tmp_path):
+def test_a_file_of_vectors():
   def chosen(**options):
     options = {"output": None, "interactive": False, "scored": False} | options
     return example_files.chosen(["red"], embeddings="v.npz", **options)
 
   assert list(chosen()) == [{"inputs": "red"}]
-  for options in ({"output": "o"}, {"interactive": True}, {"scored": True}):
+  for options in (
+    {"output": "o"},
+    {"interactive": True},
+    {"scored": True},
+    {"as_json": True},
+  ):
     with pytest.raises(UserError, match="^--embeddings writes vectors and "):
       chosen(**options)
   with pytest.raises(UserError, match="has to end in .npz"):
     example_files.chosen(
       ["red"], embeddings="v", output=None, interactive=False, scored=False
     )
-  with pytest.raises(UserError, match="there is no text"):
-    example_files.write_embeddings([], str(tmp_path / "v.npz"))

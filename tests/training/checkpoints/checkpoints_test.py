@@ -189,6 +189,16 @@ def test_damage_is_found_without_checksums(folder, save, make_state, abstract):
   assert report.startswith("checkpoint 4 is damaged (")
 
 
+def test_damaged_checksums(folder, save):
+  save({2: {}})
+  (folder / "2" / "checksums.json").write_text("{")
+  with pytest.raises(
+    checkpointing.DamagedCheckpointError,
+    match=r": checksums\.json cannot be read ",
+  ):
+    checkpointing.verify(folder / "2")
+
+
 def test_missing_checksums_are_written_when_a_run_resumes(
   folder, save, abstract
 ):

@@ -12,6 +12,7 @@ import pathlib
 
 from transformer_zoo.cli import checkpoint_arguments
 from transformer_zoo.cli import common
+from transformer_zoo.errors import UserError
 
 SUMMARY = "where the heads of a model attend in a text"
 EXAMPLE = (
@@ -36,7 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-  """Reads the text with the checkpoint, writes both files, prints the table."""
+  """Reads the text with the checkpoint, writes both files, prints the table.
+
+  Raises:
+    UserError: There is no folder for the output, or no such checkpoint.
+  """
+  output = pathlib.Path(arguments.output)
+  if not output.parent.is_dir():
+    raise UserError(f"there is no folder {str(output.parent)!r} for --output")
   import numpy as np
 
   text, tab, targets = arguments.text.partition("\t")
@@ -54,7 +62,6 @@ def run(arguments: argparse.Namespace) -> None:
     example = {"inputs": text} | ({"targets": targets} if tab else {})
   (found,) = config.call("infer", examples=[example], one_by_one=True)
   maps = found["attention"]
-  output = pathlib.Path(arguments.output)
   page = attention_page.render(arguments.text, arguments.checkpoint[0], maps)
   files = [output.with_suffix(ending) for ending in (".html", ".npz")]
   files[0].write_text(page)

@@ -90,7 +90,7 @@ def is_run(path: str | os.PathLike[str]) -> bool:
   """Whether a path is that of a run, or of a step of one."""
   try:
     reading.resolve(path)
-  except UserError:
+  except reading.NoCheckpointError:
     return False
   return True
 

@@ -127,7 +127,7 @@ class Answering:
       outputs = jax.tree.map(partitioning_lib.fetch_whole, outputs)
       yield [
         {
-          **{k: v for k, v in example.items() if k not in OF_ANSWERS},
+          **_given(example),
           **self._answer(outputs, row, first + row + 1),
         }
         for row, example in enumerate(batch)
@@ -140,7 +140,7 @@ class Answering:
     """Yields, for each batch, its examples with scores of their targets.
 
     Each has `log_likelihood`, the sum over the `target_tokens` tokens of its
-    targets, EOS included, in nats.
+    targets, EOS included, in nats. Values of an earlier answer are left out.
 
     Args:
       examples: The examples, with `inputs` and `targets`.
@@ -156,7 +156,7 @@ class Answering:
       )
       yield [
         {
-          **example,
+          **_given(example),
           "log_likelihood": -_number(sums["loss_sum"][row], first + row + 1),
           "target_tokens": int(sums["weight_sum"][row]),
         }
@@ -267,6 +267,11 @@ class Answering:
     # A score of -inf is an empty place: there were no more outputs to find.
     some = [each for each in found if each["score"] > -math.inf]
     return found[0] | {"predictions": some}
+
+
+def _given(example: Example) -> dict[str, Any]:
+  """Returns the values of an example without those of an earlier answer."""
+  return {k: v for k, v in example.items() if k not in OF_ANSWERS}
 
 
 def _number(found: np.ndarray, example: int) -> float:

@@ -30,6 +30,7 @@ def chosen(
   output: str | None,
   interactive: bool,
   scored: bool,
+  as_json: bool = False,
   embeddings: str | None = None,
 ) -> Examples:
   """Returns the examples of a command line: `asked` if interactive, or `read`.
@@ -39,18 +40,19 @@ def chosen(
     output: The path of the output; None for standard output.
     interactive: Whether texts are asked for on the terminal.
     scored: Whether a text may have targets after a tab.
+    as_json: Whether answers are to be printed as JSON Lines.
     embeddings: The path of the file of vectors, which takes the place of the
       output; None for answers.
 
   Raises:
-    UserError: Words or an output are given in an interactive session, a word
-      names a file that is missing, or the output cannot be written.
+    UserError: Options exclude each other, a word names a file that is missing,
+      standard input is named twice, or the output cannot be written.
   """
   if embeddings:
-    if output or interactive or scored:
+    if output or interactive or scored or as_json:
       raise UserError(
         "--embeddings writes vectors and nothing else; leave --output, "
-        "--interactive and --score out"
+        "--interactive, --score and --json out"
       )
     if not embeddings.endswith(".npz"):
       raise UserError(
@@ -81,21 +83,20 @@ def read(words: Sequence[str], *, scored: bool) -> Examples:
     scored: Whether a text may have targets after a tab.
 
   Raises:
-    UserError: A file cannot be read or is not UTF-8, or one of its lines is no
-      object.
+    UserError: A file cannot be read or is not UTF-8, one of its lines is no
+      object or cannot be written again as it is, or there is no text at all.
   """
-  for word in words or [_STDIN]:
-    if word == _STDIN:
-      if sys.stdin.isatty():
-        print("texts to answer, one a line, then Ctrl-D:", file=sys.stderr)
-      lines = _lines(sys.stdin.buffer.read(), "standard input")
-      yield from _of_lines(lines, scored)
-    elif not os.path.exists(word):
-      yield from _of_lines([_checked(word, f"the text {word!r}")], scored)
-    elif word.endswith(".jsonl"):
-      yield from _of_objects(_lines_of(word), word)
-    else:
-      yield from _of_lines(_lines_of(word), scored)
+  words = words or [_STDIN]
+  empty = True
+  for word in words:
+    for example in _of_word(word, scored):
+      empty = False
+      yield example
+  if empty:
+    names = ["standard input" if w == _STDIN else repr(w) for w in words]
+    raise UserError(
+      f"there is no text in {', '.join(names)}; write one on each line"
+    )
 
 
 def asked(*, scored: bool) -> Examples:
@@ -129,13 +130,8 @@ def write_embeddings(answers: Iterable[Mapping[str, Any]], output: str) -> None:
       processes writes; all of them compute.
     output: The path of an .npz file, whose array `embeddings` is float32
       [texts, D].
-
-  Raises:
-    UserError: There is no text.
   """
   vectors = [answer["embedding"] for answer in answers]
-  if not vectors:
-    raise UserError("there is no text to make a vector of")
   if not distributed.is_first():
     return
   path = os.path.realpath(output)
@@ -176,6 +172,19 @@ def _shown(answer: Mapping[str, Any]) -> Iterator[str]:
     yield ", ".join(f"{f['token']} {f['probability']:.4f}" for f in filling)
 
 
+def _of_word(word: str, scored: bool) -> Examples:
+  if word == _STDIN:
+    if sys.stdin.isatty():
+      print("texts to answer, one a line, then Ctrl-D:", file=sys.stderr)
+    lines = _lines(sys.stdin.buffer.read(), "standard input")
+    return _of_lines(lines, scored)
+  if not os.path.exists(word):
+    return _of_lines([_checked(word, f"the text {word!r}")], scored)
+  if word.endswith(".jsonl"):
+    return _of_objects(_lines_of(word), word)
+  return _of_lines(_lines_of(word), scored)
+
+
 def _line(answer: Mapping[str, Any]) -> str:
   return json.dumps(answer, ensure_ascii=False)
 
@@ -193,6 +202,11 @@ def _typed() -> Iterator[str]:
 
 
 def _check_names(words: Sequence[str]) -> None:
+  if words.count(_STDIN) > 1:
+    raise UserError(
+      "standard input, which is -, is named more than once and can be read "
+      "once; name it once"
+    )
   for word in words:
     if _FILE_NAME.fullmatch(word) and not os.path.exists(word):
       raise UserError(
@@ -238,14 +252,33 @@ def _of_objects(lines: Iterable[str], path: str) -> Examples:
   for number, line in enumerate(lines, 1):
     if not line.strip():
       continue
+    where = f"line {number} of {path!r}"
     try:
-      example = json.loads(line)
+      example = json.loads(line, object_pairs_hook=_object)
+    except UserError as error:
+      raise UserError(f"{where} {error}") from None
     except (ValueError, RecursionError):
       example = None
     if not isinstance(example, dict):
-      raise UserError(f"line {number} of {path!r} is no JSON object")
-    _checked(_line(example), f"line {number} of {path!r}")
+      raise UserError(f"{where} is no JSON object")
+    try:
+      text = json.dumps(example, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+      raise UserError(
+        f"{where} has NaN or an infinite number, which is no number of JSON; "
+        "write null or a text"
+      ) from None
+    _checked(text, where)
     yield example
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+  """Returns a JSON object; of a key that comes twice, one would be lost."""
+  keys = [key for key, _ in pairs]
+  if len(set(keys)) < len(keys):
+    twice = next(key for key in keys if keys.count(key) > 1)
+    raise UserError(f"has the key {twice!r} twice; leave one of them out")
+  return dict(pairs)
 
 
 def _checked(text: str, where: str) -> str:

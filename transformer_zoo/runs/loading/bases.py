@@ -78,11 +78,15 @@ class Base:
 
   @classmethod
   def of_run(cls, folder: pathlib.Path) -> "Base | None":
-    """The base of a run; None if its checkpoints are whole."""
+    """The base of a run; None if its checkpoints are whole.
+
+    Raises:
+      UserError: Its description is damaged.
+    """
     path = folder / FILE
     if not path.is_file():
       return None
-    return cls(**json.loads(path.read_text(encoding="utf-8")))
+    return cls(**reading.read_json(path))
 
   def write(self, folder: pathlib.Path) -> None:
     """Writes `base.json`, or compares it with that of a run that resumes.

@@ -79,7 +79,7 @@ def locate(path: str | os.PathLike[str]) -> pathlib.Path:
       a Hugging Face directory or of a T5X checkpoint.
 
   Raises:
-    UserError: There is no checkpoint.
+    UserError: There is no checkpoint, or the result of its run is damaged.
   """
   path = remote.fetched(path)
   if t5x_checkpoints.is_checkpoint(path):
@@ -89,7 +89,7 @@ def locate(path: str | os.PathLike[str]) -> pathlib.Path:
   check_not_tensorflow(path)
   try:
     return reading.resolve(path)
-  except UserError:
+  except reading.NoCheckpointError:
     raise UserError(
       f"no checkpoint in {str(path)!r}: a run folder has checkpoints/<step>/"
       "state, a Hugging Face directory config.json beside *.safetensors or "
@@ -119,7 +119,8 @@ def open_source(path: str | os.PathLike[str]) -> Source:
 def check_not_tensorflow(path: str | os.PathLike[str]) -> None:
   """Raises UserError if a path is a checkpoint of TensorFlow."""
   path = pathlib.Path(path)
-  if path.with_name(path.name + ".index").is_file() or any(
+  # Not `with_name`: the current folder, ".", has none.
+  if pathlib.Path(f"{path}.index").is_file() or any(
     path.glob("model.ckpt-*.index")
   ):
     raise UserError(

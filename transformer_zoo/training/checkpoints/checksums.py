@@ -57,12 +57,18 @@ def write_share(folder: os.PathLike[str], process: int, count: int) -> None:
 
 
 def read(folder: os.PathLike[str]) -> dict[str, int]:
-  """Reads the checksums of a checkpoint; empty if there are none."""
-  return {
-    name: checksum
-    for path in epath.Path(folder).glob("checksums*.json")
-    for name, checksum in json.loads(path.read_text()).items()
-  }
+  """Reads the checksums of a checkpoint; empty if there are none.
+
+  Raises:
+    ValueError: A file of checksums is damaged.
+  """
+  sums = {}
+  for path in epath.Path(folder).glob("checksums*.json"):
+    try:
+      sums.update(json.loads(path.read_text()))
+    except ValueError as error:
+      raise ValueError(f"{path.name} cannot be read ({error})") from error
+  return sums
 
 
 def verify(folder: os.PathLike[str]) -> bool:

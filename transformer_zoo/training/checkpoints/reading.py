@@ -17,6 +17,10 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.training.checkpoints import checksums
 
 
+class NoCheckpointError(UserError):
+  """A path holds no checkpoint of a run."""
+
+
 class DamagedCheckpointError(UserError):
   """A file of a checkpoint is missing, unreadable or changed."""
 
@@ -30,7 +34,8 @@ def resolve(path: str | os.PathLike[str]) -> pathlib.Path:
       A missing best checkpoint is reported.
 
   Raises:
-    UserError: there is no checkpoint.
+    NoCheckpointError: there is no checkpoint.
+    UserError: the result of the run, which names its best step, is damaged.
   """
   path = pathlib.Path(path).absolute()
   if (path / "state").is_dir():
@@ -38,12 +43,24 @@ def resolve(path: str | os.PathLike[str]) -> pathlib.Path:
   run = _run_of(path)
   found = steps(path)
   result = run / "result.json"
-  best = (
-    json.loads(result.read_text())["best_step"] if result.exists() else None
-  )
+  best = read_json(result)["best_step"] if result.exists() else None
   if best is not None and best not in found:
     _report_gone(run, best, max(found))
   return found.get(best, found[max(found)])
+
+
+def read_json(path: pathlib.Path) -> Any:
+  """Reads a JSON file of a run folder.
+
+  Raises:
+    UserError: The file is damaged.
+  """
+  try:
+    return json.loads(path.read_text(encoding="utf-8"))
+  except ValueError as error:
+    raise UserError(
+      f"{str(path)!r} is damaged ({error}); bring back a whole copy of it"
+    ) from error
 
 
 @functools.cache  # Once, however often a command resolves the path.
@@ -62,7 +79,7 @@ def steps(path: str | os.PathLike[str]) -> dict[int, pathlib.Path]:
     path: A run folder, or its folder of checkpoints.
 
   Raises:
-    UserError: there is no checkpoint.
+    NoCheckpointError: there is no checkpoint.
   """
   path = pathlib.Path(path).absolute()
   found = {
@@ -71,7 +88,7 @@ def steps(path: str | os.PathLike[str]) -> dict[int, pathlib.Path]:
     if entry.name.isdigit() and (entry / "state").is_dir()
   }
   if not found:
-    raise UserError(
+    raise NoCheckpointError(
       f"no checkpoint in {str(path)!r}; give a run folder, or the folder of "
       "one step in its checkpoints/"
     )
