@@ -4,6 +4,8 @@ import contextlib
 import json
 import sys
 
+from flax import serialization
+from flax import traverse_util
 import numpy as np
 import pytest
 
@@ -221,7 +223,9 @@ def test_nested_files_beside_a_vocabulary(tmp_path, name):
     Vocabulary(tmp_path).check()
 
 
-@pytest.mark.parametrize("name", [directory.SAFETENSORS, directory.PYTORCH])
+@pytest.mark.parametrize(
+  "name", [directory.SAFETENSORS, directory.PYTORCH, directory.FLAX]
+)
 def test_a_file_that_was_not_fetched(name, tmp_path):
   (tmp_path / "config.json").write_text('{"model_type": "t5"}')
   pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
@@ -266,6 +270,61 @@ def test_shards_hold_what_one_file_does(tmp_path):
   shards[0].unlink()
   with pytest.raises(UserError, match="lacks shards of its index"):
     directory.open_directory(tmp_path / "many")
+
+
+def of_flax(content) -> dict[str, np.ndarray]:
+  """The same arrays as the classes for Flax named and laid them out."""
+  found = {}
+  for name, array in content.items():
+    owner = name.removesuffix(".weight").replace(".", "/")
+    last = owner.split("/")[-1]
+    if last in ("shared", "relative_attention_bias"):
+      found[f"{owner}/embedding"] = array
+    elif array.ndim == 2:
+      found[f"{owner}/kernel"] = array.T
+    else:
+      found[f"{owner}/weight"] = array
+  return found
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_flax_file_holds_what_safetensors_do(tmp_path, shards):
+  content = of_flax(arrays())
+  (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+  names = sorted(content)
+  places = {}
+  for number in range(shards):
+    file = directory.FLAX if shards == 1 else f"flax-{number}.msgpack"
+    part = {name: content[name] for name in names[number::shards]}
+    places |= dict.fromkeys(part, file)
+    tree = traverse_util.unflatten_dict(part, sep="/")
+    (tmp_path / file).write_bytes(serialization.msgpack_serialize(tree))
+  if shards > 1:
+    index = tmp_path / f"{directory.FLAX}.index.json"
+    index.write_text(json.dumps({"weight_map": places}))
+  found = directory.open_directory(tmp_path)
+  assert found.tensors.keys() == arrays().keys()
+  for name, array in arrays().items():
+    np.testing.assert_array_equal(found.tensors[name].read(), array)
+
+
+@pytest.mark.parametrize(
+  ("content", "sentence"),
+  [
+    (b"", "is no whole file of Flax arrays"),
+    (serialization.msgpack_serialize(of_flax(arrays()))[:-1], "no whole file"),
+    (b"\x01", "is no file of Flax arrays"),
+    (
+      serialization.msgpack_serialize({"shared": {"embedding": "x"}}),
+      "holds str under 'shared/embedding' and no array",
+    ),
+  ],
+)
+def test_damaged_flax_files(tmp_path, content, sentence):
+  (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+  (tmp_path / directory.FLAX).write_bytes(content)
+  with pytest.raises(UserError, match=sentence):
+    directory.open_directory(tmp_path)
 
 
 def index_of(folder, *more):

@@ -10,6 +10,7 @@ from typing import Any
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import family_of
+from transformer_zoo.interop.huggingface import flax_files
 from transformer_zoo.interop.huggingface import pytorch_files
 from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.interop.tensors import links as links_lib
@@ -20,6 +21,7 @@ from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 CONFIG = "config.json"
 SAFETENSORS = "model.safetensors"
 PYTORCH = "pytorch_model.bin"
+FLAX = "flax_model.msgpack"
 INDEX = ".index.json"
 _HEAD = "lm_head.weight"
 # In no class have these the prefix of the other tensors.
@@ -47,7 +49,11 @@ _OLD_NAMES = {
   "LayerNorm.gamma": "LayerNorm.weight",
   "LayerNorm.beta": "LayerNorm.bias",
 }
-_READERS = {SAFETENSORS: safetensors.read, PYTORCH: pytorch_files.read}
+_READERS = {
+  SAFETENSORS: safetensors.read,
+  PYTORCH: pytorch_files.read,
+  FLAX: flax_files.read,
+}
 # What Git leaves in the place of a large file that was not fetched.
 _POINTER = b"version https://git-lfs"
 _SHOWN = 4
@@ -194,7 +200,7 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
 
 
 def _files(folder: pathlib.Path) -> dict[str, Tensor | None]:
-  """The tensors of all files; safetensors go before PyTorch's.
+  """The tensors of all files; safetensors go before PyTorch's and Flax's.
 
   None is one that an index names and no shard has.
   """
@@ -202,14 +208,16 @@ def _files(folder: pathlib.Path) -> dict[str, Tensor | None]:
     if (folder / name).is_file():
       return _read(folder / name, read)
     if (folder / f"{name}{INDEX}").is_file():
-      return _shards(folder, read_json(folder / f"{name}{INDEX}"), read)
+      index = read_json(folder / f"{name}{INDEX}")
+      name_of = flax_files.name_of if name == FLAX else str
+      return _shards(folder, index, read, name_of)
   raise UserError(
-    f"{str(folder)!r} has a {CONFIG} and no weights: there is neither "
-    f"{SAFETENSORS} nor {PYTORCH}, nor an {INDEX} of either"
+    f"{str(folder)!r} has a {CONFIG} and no weights: there is none of "
+    f"{', '.join(_READERS)}, nor an {INDEX} of one of them"
   )
 
 
-def _shards(folder, index, read) -> dict[str, Tensor | None]:
+def _shards(folder, index, read, name_of) -> dict[str, Tensor | None]:
   places = index.get("weight_map")
   if not isinstance(places, dict) or not all(
     isinstance(shard, str) for shard in places.values()
@@ -223,7 +231,7 @@ def _shards(folder, index, read) -> dict[str, Tensor | None]:
     raise UserError(
       f"{str(folder)!r} lacks shards of its index: {', '.join(missing)}"
     )
-  tensors = dict.fromkeys(places)
+  tensors = dict.fromkeys(map(name_of, places))
   for shard in shards:
     tensors.update(_read(folder / shard, read))
   return tensors

@@ -27,7 +27,7 @@ from transformer_zoo.training.state import TrainState
 
 FILE = "base.json"
 # Files that hold the parameters of a directory of another program.
-_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "flax_model*.msgpack")
 _given = contextvars.ContextVar("path of the base", default=None)
 
 

@@ -92,9 +92,9 @@ def locate(path: str | os.PathLike[str]) -> pathlib.Path:
   except reading.NoCheckpointError:
     raise UserError(
       f"no checkpoint in {str(path)!r}: a run folder has checkpoints/<step>/"
-      "state, a Hugging Face directory config.json beside *.safetensors or "
-      "pytorch_model.bin, a T5X checkpoint a msgpack file named `checkpoint`; "
-      "nothing is downloaded"
+      "state, a Hugging Face directory config.json beside *.safetensors, "
+      "pytorch_model.bin or flax_model.msgpack, a T5X checkpoint a msgpack "
+      "file named `checkpoint`; nothing is downloaded"
     ) from None
 
 
