@@ -1,5 +1,7 @@
 """T-Few's losses against sums over answers one by one."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import scipy.special
 
 from tests import tiny_t5
 from transformer_zoo.errors import UserError
+from transformer_zoo.modules import dropout
 from transformer_zoo.objectives import terms as terms_lib
 from transformer_zoo.objectives.few_shot import answer_ids
 from transformer_zoo.objectives.few_shot import FewShotObjective
@@ -78,6 +81,30 @@ def test_losses_are_those_of_the_paper():
   assert loss == pytest.approx(sum(expected.values()), rel=1e-4)
   alone = FewShotObjective([ANSWERS], unlikelihood_scale=0.0, choices_scale=0.0)
   assert [*alone(model, params, features)] == ["tokens"]
+
+
+def test_answers_are_dropped_out_alike_in_any_microbatch():
+  model = tiny_t5.build(
+    DROPOUT_RATE=0.3, NUM_ENCODER_LAYERS=1, NUM_DECODER_LAYERS=1
+  )
+  params = tiny_t5.random_parameters(model)
+  features = batch()
+
+  @functools.partial(jax.jit, static_argnums=(1, 2))
+  def totals(features, index, number):
+    objective = FewShotObjective([ANSWERS])
+    with dropout.microbatch(index, number):
+      terms = objective(model, params, features, jax.random.key(1))
+    return {name: term.total for name, term in terms.items()}
+
+  whole = totals(features, 0, 1)
+  parts = [
+    totals({name: x[i : i + 1] for name, x in features.items()}, i, 3)
+    for i in range(3)
+  ]
+  for name, expected in whole.items():
+    found = sum(float(part[name]) for part in parts)
+    assert found == pytest.approx(float(expected), rel=1e-5), name
 
 
 def test_answers_of_another_template_do_not_count():

@@ -88,7 +88,11 @@ def test_a_row_is_dropped_out_alike_in_any_part(broadcast_dims):
   for index in range(3):
     with dropout_lib.microbatch(jnp.int32(index), 3):
       part = masks(jnp.ones((2, 4, 8)))
+      with dropout_lib.copies(2):
+        copied = masks(jnp.ones((2, 4, 8)))
     np.testing.assert_array_equal(part, whole[index::3])
+    # A row of three, of which each has two copies.
+    np.testing.assert_array_equal(copied, whole[2 * index : 2 * index + 2])
 
 
 class TestRefusals:

@@ -17,8 +17,9 @@ import jax.numpy as jnp
 
 from transformer_zoo.errors import UserError
 
-# Of a batch in parts: the number of this part, and of all.
-WHOLE_BATCH = (0, 1)
+# Of a batch in parts: the number of this part, that of all parts, and that of
+# copies of each row.
+WHOLE_BATCH = (0, 1, 1)
 _part = contextvars.ContextVar("part of the batch", default=WHOLE_BATCH)
 
 
@@ -28,7 +29,22 @@ def microbatch(index: jax.Array, number: int) -> Iterator[None]:
 
   Their masks are those that they have in the whole batch.
   """
-  token = _part.set((index, number))
+  token = _part.set((index, number, 1))
+  try:
+    yield
+  finally:
+    _part.reset(token)
+
+
+@contextlib.contextmanager
+def copies(number: int) -> Iterator[None]:
+  """Makes the rows of what is traced inside copies of those of the batch.
+
+  Those of one row lie side by side. Each has a mask of its own, the one that it
+  has in the whole batch.
+  """
+  index, parts, _ = _part.get()
+  token = _part.set((index, parts, number))
   try:
     yield
   finally:
@@ -37,8 +53,9 @@ def microbatch(index: jax.Array, number: int) -> Iterator[None]:
 
 def places_of_rows(rows: int) -> jax.Array:
   """The place of each row of a part in the whole batch, int32 [rows]."""
-  index, number = _part.get()
-  return jnp.arange(rows) * number + index
+  index, number, of_row = _part.get()
+  places = jnp.arange(rows)
+  return (places // of_row * number + index) * of_row + places % of_row
 
 
 def keys_of_rows(key: jax.Array, rows: int) -> jax.Array:
@@ -147,8 +164,9 @@ class Dropout(nn.Module):
 
 def _small_masks(key, keep_rate: float, shape: tuple[int, ...]) -> jax.Array:
   """Draws those of the whole batch and takes those of this part."""
-  (index, number), (rows, *rest) = _part.get(), shape
+  (index, number, of_row), (rows, *rest) = _part.get(), shape
   keep = jax.random.bernoulli(key, keep_rate, (rows * number, *rest))
   if number == 1:
     return keep
-  return keep.reshape(rows, number, *rest)[:, index]
+  parts = keep.reshape(-1, number, of_row, *rest)
+  return parts[:, index].reshape(shape)

@@ -18,6 +18,7 @@ import numpy as np
 import transformer_zoo
 from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
 from transformer_zoo.errors import UserError
+from transformer_zoo.modules import dropout
 from transformer_zoo.objectives import losses
 from transformer_zoo.objectives.terms import Term
 
@@ -169,14 +170,15 @@ class FewShotObjective:
     read_XL = jnp.concatenate(
       [jnp.repeat(first_B1, number, axis=0), targets_XL[:, :-1]], axis=1
     )
-    hidden_XLD = apply(
-      encoded_XMD,
-      jnp.repeat(inputs_BM, number, axis=0),
-      read_XL,
-      targets_XL,
-      method="decode_hidden",
-      **how,
-    )
+    with dropout.copies(number):
+      hidden_XLD = apply(
+        encoded_XMD,
+        jnp.repeat(inputs_BM, number, axis=0),
+        read_XL,
+        targets_XL,
+        method="decode_hidden",
+        **how,
+      )
     nll_XL, _ = losses.cross_entropy(
       apply(hidden_XLD, method="logits"), targets_XL, 0.0
     )

@@ -157,7 +157,7 @@ class Data:
     max_tokens: The number of tokens to which each unlabelled task is limited,
       the first ones; None for all.
     whole_examples_only: Whether examples that are longer than the lengths of
-      the run are left out instead of cut.
+      the run, or of the steps of `length_warmup`, are left out instead of cut.
   """
 
   mixture_or_task_name: Result[str]

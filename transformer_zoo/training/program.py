@@ -266,11 +266,17 @@ class TrainProgram:
     sums = {
       **sums,
       "token_sum": self._count_tokens(batch),
-      "learning_rate": self.learning_rate(state.step),
+      "learning_rate": self.learning_rate(_updates_before(state)),
     }
     if self.anomalies.are_looked_for:
       return self.anomalies.judge(state, new_state, sums, history)
     return new_state, sums
+
+
+def _updates_before(state: TrainState) -> jax.Array:
+  """The updates that the optimizer has counted: a skipped step is none."""
+  counts = optax.tree.get_all_with_path(state.opt_state, "count")
+  return counts[0][1] if counts else state.step
 
 
 def _shardings(abstract_tree):

@@ -45,7 +45,8 @@ def train_step(
     batch: features, each [B, L].
     key: the run's dropout key; the step is folded in here.
     objective: the terms of the loss of parameters on a batch.
-    optimizer: makes updates of gradients.
+    optimizer: makes updates of gradients; one of extra arguments is given the
+      parameters of the whole model as `of_model`.
     norms: The function of the norms to report (monitoring/norms.py).
     trainable: The parameters that are trained; no others have gradients.
     looks_ahead: Whether the objective takes `updated`, the function from
@@ -59,10 +60,13 @@ def train_step(
   """
   dropout_key = jax.random.fold_in(key, state.step)
   trained = trainable.of(state.params)
+  optimizer = optax.with_extra_args_support(optimizer)
 
   def update(gradients):
     gradients = trainable.without_others(gradients, state.params)
-    updates, opt_state = optimizer.update(gradients, state.opt_state, trained)
+    updates, opt_state = optimizer.update(
+      gradients, state.opt_state, trained, of_model=state.params
+    )
     updates = trainable.due(updates, state.params, state.step)
     moved = jax.tree.map(jnp.add, trained, updates)
     return gradients, updates, trainable.put(state.params, moved), opt_state

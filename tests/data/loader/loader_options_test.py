@@ -147,6 +147,26 @@ def test_longer_examples_are_left_out(make_task, short_examples):
       assert numbers <= set(kept[task].tolist())
 
 
+@pytest.mark.parametrize("packing", [False, True])
+def test_longer_examples_are_left_out_in_a_length_warm_up(
+  make_task, short_examples, packing
+):
+  # Without an EOS behind what is cut.
+  task = make_task("few", short_examples(50), eos_after_trim=False)
+  batches = open_batches(
+    PreparedMixture("few", (task,), (1.0,)),
+    packing=packing,
+    whole_examples_only=True,
+    length_warmup={3: {"inputs": 7, "targets": 5}},
+  )
+  for step in range(6):
+    for side, name in (("encoder", "input"), ("decoder", "target")):
+      rows = batches[step][f"{side}_{name}_tokens"]
+      segments = batches[step].get(f"{side}_segment_ids", rows > 0)
+      assert (rows == 1).sum() == segments.max(axis=1).sum()
+  assert batches.num_examples.tolist() == [50]
+
+
 def test_leaving_out_everything_or_text_is_refused(text, few):
   short = {"inputs": 2, "targets": 2}
   with pytest.raises(UserError, match="every example of 'few' is longer than"):

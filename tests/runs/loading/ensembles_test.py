@@ -25,7 +25,7 @@ def vocabulary(path, *ids):
 def of(monkeypatch):
   """Returns a function: model, models and vocabularies of checkpoints."""
 
-  def make(model, models, vocabularies=(None, None, None)):
+  def make(model, models, vocabularies=(None,) * 3, starts=(None,) * 3):
     sources = {
       path: Source(
         path,
@@ -33,8 +33,12 @@ def of(monkeypatch):
         {},
         make_model=lambda own=own: own,
         find_vocabulary=lambda found=found: found,
+        of_a_run=True,
+        find_start_id=lambda start=start: start,
       )
-      for path, own, found in zip((A, B, C), models, vocabularies, strict=False)
+      for path, own, found, start in zip(
+        (A, B, C), models, vocabularies, starts, strict=False
+      )
     }
     monkeypatch.setattr(checkpoint_sources, "open_source", sources.get)
     return ensembles.model_of(model, tuple(sources))
@@ -80,6 +84,14 @@ def test_other_vocabularies_are_refused(of):
     "the checkpoint 'b' has logits of 64 tokens and not of 48, as the first; "
     "the members of an ensemble have one vocabulary"
   )
+
+
+def test_other_first_ids_are_refused(of):
+  assert refused(of, T5, [T5] * 3, [None] * 3, [2, 2, None]) == (
+    "the decoder of the checkpoint 'c' was first fed padding and that of the "
+    "checkpoint 'a' id 2; the members of an ensemble read the same batches"
+  )
+  assert len(of(T5, [T5] * 3, [None] * 3, [2, 2, 2]).members) == 3
 
 
 def test_another_wiring_is_refused(of):

@@ -42,13 +42,17 @@ def objective(model, params, batch, key):
   return {"rows": Term(total, weight, {"loss_sum": total})}
 
 
+def schedule(step):
+  return 0.01 * (step + 1)
+
+
 def make_program(**settings):
   partitioning = Partitioning(num_partitions=2)
   return TrainProgram(
     Line(),
     objective,
-    optax.adam(0.01),
-    lambda step: 0.01,
+    optax.adam(schedule),
+    schedule,
     partitioning,
     partitioning.mesh(),
     anomalies=Anomalies(**settings),
@@ -105,6 +109,16 @@ def test_a_step_that_is_not_finite_changes_nothing_but_the_step(
   # The step after is the one that would have been without it.
   without, _, _ = follow(skipping, [batch(1), batch(2)])
   assert same(states[3], without[2])
+
+
+def test_the_rate_is_that_of_the_update_after_skipped_steps(skipping):
+  slopes = [1, np.nan, np.inf, 1]
+  states, sums, _ = follow(skipping, map(batch, slopes))
+  rates = [float(s["learning_rate"]) for s in sums]
+  np.testing.assert_allclose(rates, [0.01, 0.02, 0.02, 0.02], rtol=1e-6)
+  # Adam's step of equal gradients is as long as the rate.
+  moved = states[-2].params["kernel"] - states[-1].params["kernel"]
+  np.testing.assert_allclose(moved, rates[-1], rtol=1e-3)
 
 
 def test_a_spike_is_what_lies_far_above_the_steps_before(skipping):

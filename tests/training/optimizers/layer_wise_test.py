@@ -1,6 +1,7 @@
 """Rates by depth: ELECTRA's, scanned or looped, and what is refused."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -8,8 +9,12 @@ import pytest
 from tests import tiny_models
 from transformer_zoo import parameter_names
 from transformer_zoo.errors import UserError
+from transformer_zoo.objectives.terms import Term
+from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.training.optimizers import layer_wise
 from transformer_zoo.training.optimizers.adam import adamw
+from transformer_zoo.training.state import TrainState
+from transformer_zoo.training.step import train_step
 
 DECAY = 0.8
 # The factors of a model of 3 layers by `_get_layer_lrs` of ELECTRA's code.
@@ -40,7 +45,7 @@ def parameters(**macros):
 
 def factors(params) -> dict[str, float]:
   ones = jax.tree.map(np.ones_like, params)
-  scaled = layer_wise.scaled_by_depth(ones, DECAY)
+  scaled = layer_wise.scaled_by_depth(ones, DECAY, params)
   found = {}
   for path, leaf in jax.tree_util.tree_flatten_with_path(scaled)[0]:
     name = "/".join(key.key for key in path)
@@ -99,9 +104,38 @@ def test_a_step_is_that_of_adamw_times_the_factors():
   assert jax.tree.structure(state) == jax.tree.structure(plain.init(params))
   updates, _ = found.update(gradients, state, params)
   expected, _ = plain.update(gradients, plain.init(params), params)
-  expected = layer_wise.scaled_by_depth(expected, DECAY)
+  expected = layer_wise.scaled_by_depth(expected, DECAY, params)
   difference = jax.tree.map(lambda a, b: a - b, updates, expected)
   assert optax.tree.norm(difference) < 1e-6 * optax.tree.norm(expected)
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_layers_above_the_last_that_is_trained_count(scan):
+  params = parameters(SCAN_LAYERS=scan)
+  trainable = Trainable(("encoder/layers_0/.*",))
+  optimizer = layer_wise.layer_wise(1.0, optimizer=optax.sgd, decay=DECAY)
+
+  def sum_of_all(params, batch, key):
+    del batch, key
+    total = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(params))
+    return {"parameters": Term(total, jnp.float32(1), {})}
+
+  after, _ = train_step(
+    TrainState(jnp.int32(0), params, optimizer.init(trainable.of(params))),
+    {},
+    jax.random.key(0),
+    objective=sum_of_all,
+    optimizer=optimizer,
+    trainable=trainable,
+  )
+  stack = [side["encoder"] for side in (params, after.params)]
+  before, after = (
+    side["layers"]["mlp"]["wi"]["kernel"][0]
+    if scan
+    else side["layers_0"]["mlp"]["wi"]["kernel"]
+    for side in stack
+  )
+  np.testing.assert_allclose(before - after, DECAY**4, rtol=1e-5)
 
 
 def test_decays_that_are_refused():

@@ -129,9 +129,10 @@ class Batches:
       counted: False leaves out what takes counting from the start of the run.
 
     Returns:
-      For JSON: `index`, `seed`, `rows`, `first_row` (of the run; 0 with
-      buckets), `lengths`, `places` of the mixture, and by task the `examples`
-      (or chunks of text) that they hold, the last two as texts such as `0-7 9`.
+      For JSON: `index`, `seed`, `rows`, `first_row` (of those of the run that
+      have the same lengths; 0 with buckets), `lengths`, `places` of the
+      mixture, and by task the `examples` (or chunks of text) that they hold,
+      the last two as texts such as `0-7 9`.
     """
     known = {"index": step, "seed": self._recipe.seed}
     if self.must_count and not counted:

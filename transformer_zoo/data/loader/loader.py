@@ -99,7 +99,8 @@ def open_batches(
     static_copies: None for dynamic masking, N for static masking with N
       copies; see `Recipe`.
     max_tokens: only so many of the first tokens of each 'tokens' task.
-    whole_examples_only: leaves out the examples that are longer than `lengths`.
+    whole_examples_only: leaves out the examples that are longer than `lengths`,
+      and in the steps of `length_warmup` those longer than its lengths.
     batch_size_warmup: step -> rows of the batches before it; see `Stages`.
     length_warmup: step -> lengths before it; see `Stages`. The same places are
       cut shorter: a text to its first tokens, an example as always. Objectives

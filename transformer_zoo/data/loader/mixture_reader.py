@@ -111,8 +111,7 @@ class MixtureReader:
     self.num_examples = np.array([s.num_examples for s in self._sources])
     if recipe.whole_examples_only:
       self._whole = [
-        _whole_examples(task, recipe, longest or lengths)
-        for task in recipe.tasks
+        _whole_examples(task, recipe, lengths) for task in recipe.tasks
       ]
       self.num_examples = np.array([len(whole) for whole in self._whole])
     self.shares_rows = any(source.shares_rows for source in self._sources)

@@ -95,6 +95,7 @@ def model_of(model: nn.Module, checkpoint: Checkpoint) -> nn.Module:
     return model
   sources = list(map(checkpoint_sources.open_source, checkpoint))
   _check_vocabularies(sources)
+  _check_starts(sources)
   first = sources[0].make_model() or model
   members = [model]
   for source in sources[1:]:
@@ -120,6 +121,28 @@ def _check_vocabularies(sources: Sequence[Source]) -> None:
         f"{name} has the vocabulary {vocabulary.path!r} and {first} "
         f"{expected.path!r}, whose ids are others; the members of an ensemble "
         "have one vocabulary"
+      )
+
+
+def _check_starts(sources: Sequence[Source]) -> None:
+  """Raises UserError if two decoders are known to have other first ids."""
+  starts = {source.name: source.find_start_id() for source in sources}
+  # None of a run is padding; of others it may be unknown.
+  known = {
+    source.name: starts[source.name]
+    for source in sources
+    if source.of_a_run or starts[source.name] is not None
+  }
+  for name, start in known.items():
+    first, expected = next(iter(known.items()))
+    if start != expected:
+      said, others = (
+        "padding" if found is None else f"id {found}"
+        for found in (start, expected)
+      )
+      raise UserError(
+        f"the decoder of {name} was first fed {said} and that of {first} "
+        f"{others}; the members of an ensemble read the same batches"
       )
 
 

@@ -52,27 +52,26 @@ def layer_wise(
     )
   inner = optimizer(learning_rate)
 
-  def update(gradients, state, params=None):
+  def update(gradients, state, params=None, *, of_model=None):
     updates, state = inner.update(gradients, state, params)
-    return scaled_by_depth(updates, decay), state
+    # Looped layers of which none is trained are in the model alone.
+    return scaled_by_depth(updates, decay, of_model or updates), state
 
-  return optax.GradientTransformation(inner.init, update)
+  return optax.GradientTransformationExtraArgs(inner.init, update)
 
 
-def scaled_by_depth(updates, decay: float):
+def scaled_by_depth(updates, decay: float, of_model):
   """Updates times the factors that `layer_wise` has for their parameters.
 
   Args:
     updates: A tree of arrays with the paths of parameters; layers may be
       stacked.
     decay: The ratio of the factors of a layer and of the next.
+    of_model: A tree of all parameters of the model, whose layers count.
   """
-  flat, tree = jax.tree_util.tree_flatten_with_path(updates)
-  names = [
-    parameter_names.names_in("/".join(str(key.key) for key in path), leaf.shape)
-    for path, leaf in flat
+  numbers = [
+    _LAYER.search(name) for found in _names(of_model) for name in found
   ]
-  numbers = [_LAYER.search(name) for found in names for name in found]
   layers = 1 + max((int(match[1]) for match in numbers if match), default=-1)
 
   def factor(name: str) -> float:
@@ -84,13 +83,22 @@ def scaled_by_depth(updates, decay: float):
       return decay**2
     return decay ** (layers + 2) if _EMBEDDINGS.search(name) else 1.0
 
+  leaves, tree = jax.tree.flatten(updates)
   return jax.tree.unflatten(
     tree,
     [
       times([*map(factor, found)], leaf)
-      for found, (_, leaf) in zip(names, flat, strict=True)
+      for found, leaf in zip(_names(updates), leaves, strict=True)
     ],
   )
+
+
+def _names(params) -> list[list[str]]:
+  """The names of the layers in each of the parameters."""
+  return [
+    parameter_names.names_in("/".join(str(key.key) for key in path), leaf.shape)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params)
+  ]
 
 
 def times(factors: list[float], leaf: jax.Array) -> jax.Array:
