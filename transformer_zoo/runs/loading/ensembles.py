@@ -95,7 +95,7 @@ def model_of(model: nn.Module, checkpoint: Checkpoint) -> nn.Module:
     return model
   sources = list(map(checkpoint_sources.open_source, checkpoint))
   _check_vocabularies(sources)
-  _check_starts(sources)
+  _check_starts(sources, model.pad_id)
   first = sources[0].make_model() or model
   members = [model]
   for source in sources[1:]:
@@ -124,25 +124,20 @@ def _check_vocabularies(sources: Sequence[Source]) -> None:
       )
 
 
-def _check_starts(sources: Sequence[Source]) -> None:
+def _check_starts(sources: Sequence[Source], pad_id: int) -> None:
   """Raises UserError if two decoders are known to have other first ids."""
-  starts = {source.name: source.find_start_id() for source in sources}
-  # None of a run is padding; of others it may be unknown.
-  known = {
-    source.name: starts[source.name]
-    for source in sources
-    if source.of_a_run or starts[source.name] is not None
-  }
+  known = {}
+  for source in sources:
+    start = source.find_start_id()
+    # None of a run is padding; of others it may be unknown.
+    if source.of_a_run or start is not None:
+      known[source.name] = pad_id if start is None else start
   for name, start in known.items():
     first, expected = next(iter(known.items()))
     if start != expected:
-      said, others = (
-        "padding" if found is None else f"id {found}"
-        for found in (start, expected)
-      )
       raise UserError(
-        f"the decoder of {name} was first fed {said} and that of {first} "
-        f"{others}; the members of an ensemble read the same batches"
+        f"the decoder of {name} was first fed id {start} and that of {first} "
+        f"id {expected}; the members of an ensemble read the same batches"
       )
 
 
