@@ -237,7 +237,8 @@ def test_the_command(tmp_path, capsys):
   assert main.main(["watch", str(tmp_path / "no"), "--once"]) == 2
   assert capsys.readouterr().err == (
     f"zoo: error: nothing is recorded in {tmp_path / 'no'} yet: give the "
-    "folder of a run or a study, or leave out --once to wait\n"
+    "folder of a run or a study; in a terminal and without --once, it is "
+    "waited for\n"
   )
   write(tmp_path / "run", [1, 2])
   assert main.main(["watch", str(tmp_path / "run"), "--once"]) == 0

@@ -84,6 +84,7 @@ def run(arguments: argparse.Namespace) -> None:
   if not chosen:
     raise UserError(
       f"nothing is recorded in {', '.join(arguments.folder)} yet: give the "
-      "folder of a run or a study, or leave out --once to wait"
+      "folder of a run or a study; in a terminal and without --once, it is "
+      "waited for"
     )
   console.print(screen.draw(console.width, console.height))

@@ -171,6 +171,10 @@ def test_a_report_while_runs_run(run_tiny, fake, capsys):
       "give one that all of their machines see as a file system",
     ),
     (
+      [f"--output_dir={__file__}"],
+      f"--output_dir is {__file__!r}, a file; name the folder of the studies",
+    ),
+    (
       ["--slurm=a=b"],
       "--slurm is an option of --executor submitit on a machine that has SLURM "
       "(sbatch) alone",

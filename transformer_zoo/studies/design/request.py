@@ -121,6 +121,11 @@ class Request:
         f"--output_dir is {str(self.output_dir)!r}; the runs of a study share "
         "a folder, so give one that all of their machines see as a file system"
       )
+    if self.root.exists() and not self.root.is_dir():
+      raise UserError(
+        f"--output_dir is {str(self.output_dir)!r}, a file; name the folder of "
+        "the studies"
+      )
     for name in self.names:
       if self.names.count(name) > 1:
         raise UserError(f"study {name!r} is named twice")
