@@ -9,9 +9,10 @@
     python benchmarks/blank_lengths.py --checkpoint runs/blanks
 
 Of held-out documents of the miniature corpus, stretches of as many words are
-taken, N of them are hidden behind `_N_`, and `zoo infer` fills the blank
-greedily. The table has, for each N, the mean number of words that were filled
-in and the share of blanks whose number is within a third of N.
+taken, N of them are hidden behind `_N_`, and `zoo infer` fills the blank,
+greedily unless further options, which it is given, say how. The table has, for
+each N, the mean number of words that were filled in and the share of blanks
+whose number is within a third of N.
 """
 
 import argparse
@@ -47,7 +48,7 @@ def blanks(
   return made
 
 
-def fill(checkpoint: str, texts: list[str]) -> list[str]:
+def fill(checkpoint: str, texts: list[str], options: list[str]) -> list[str]:
   """Returns what `zoo infer` writes into the blank of each text."""
   with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder) / "texts.jsonl"
@@ -57,6 +58,7 @@ def fill(checkpoint: str, texts: list[str]) -> list[str]:
       [
         *(sys.executable, "-m", "transformer_zoo.cli.main", "infer"),
         *("--checkpoint", checkpoint, str(path), "--output", str(output)),
+        *options,
       ],
       check=True,
     )
@@ -77,11 +79,11 @@ def main() -> None:
     help="words of a text",
   )
   parser.add_argument("--seed", type=int, default=0)
-  arguments = parser.parse_args()
+  arguments, options = parser.parse_known_args()
   made = blanks(
     arguments.sizes, arguments.texts, arguments.words, arguments.seed
   )
-  filled = fill(arguments.checkpoint, [text for _, text in made])
+  filled = fill(arguments.checkpoint, [text for _, text in made], options)
   print("| N | words, mean | fewest | most | within a third, % |")
   print("|---|---|---|---|---|")
   for size in arguments.sizes:
