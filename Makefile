@@ -14,7 +14,11 @@ ORACLES := $(VENV)/.installed-oracles-$(STATE)
 T5_PACKAGE := $(VENV)/t5_package
 T5X := $(VENV)/t5x
 LIBTPU := $(VENV)/libtpu
-INSTALL := $(VENV_PYTHON) -m pip install --constraint constraints.txt
+LOG := $(VENV)/install.log
+INSTALL := $(VENV_PYTHON) -m pip --disable-pip-version-check install --quiet \
+  --log $(LOG) --constraint constraints.txt
+PYTEST := $(VENV_PYTHON) -m pytest --numprocesses=2 --dist=loadfile \
+  --no-loadscope-reorder
 
 export HF_HUB_OFFLINE := 1
 # Linux: every step on CPU allocates its temporaries anew, and first touching
@@ -25,22 +29,27 @@ export GLIBC_TUNABLES := glibc.malloc.hugetlb=1
 # repositories; `make test-oracles` compares with T5X itself where it is set.
 ZOO_PEERS ?=
 
-.PHONY: quickstart test test-slow test-processes test-oracles lint clean
+.PHONY: quickstart test test-slow test-processes test-oracles \
+  test-oracles-pytorch test-oracles-t5 install install-tests lint clean
+
+install: $(RUNTIME)
+
+# All that any of the tests needs but the oracles' PyTorch.
+install-tests: $(TESTING) $(LIBTPU)
 
 quickstart: $(RUNTIME)
 	$(VENV)/bin/zoo ablate quickstart --jobs 2
 
 # The tests of a file share fixtures and compiled programs: they stay together,
 # and files in their order, or those with few and long tests would come last.
-test: $(TESTING) lint
-	$(VENV_PYTHON) -m pytest --numprocesses=2 --dist=loadfile \
-	  --no-loadscope-reorder -m 'not slow' --ignore=tests/oracles tests
+test: lint
+	@echo "Running the fast tests: about 5 minutes on two idle cores."
+	$(PYTEST) -m 'not slow' --ignore=tests/oracles tests
 
 # Tests that start processes, browsers or compilers for other machines, or that
 # take many seconds.
 test-slow: $(TESTING) $(LIBTPU)
-	$(VENV_PYTHON) -m pytest --numprocesses=2 --dist=loadfile \
-	  --no-loadscope-reorder -m slow --ignore=tests/oracles tests
+	$(PYTEST) -m slow --ignore=tests/oracles tests
 
 # Those of several processes alone, for another Python beside the first:
 # `make test-processes VENV=.venv-3.13 PYTHON=python3.13`.
@@ -49,15 +58,18 @@ test-processes: $(TESTING)
 	  tests/runs/several_processes_test.py \
 	  tests/training/checkpoints/checkpoints_of_processes_test.py
 
-# The live comparisons: with PyTorch's implementation of the same models and the
-# tokenizers beside it, with the tasks of the t5 package, with T5X. In two
-# runs: PyTorch crashes where TensorFlow has been imported.
-test-oracles: $(ORACLES) $(T5_PACKAGE) $(if $(ZOO_PEERS),$(T5X))
-	OMP_NUM_THREADS=1 $(VENV_PYTHON) -m pytest --numprocesses=2 \
-	  --dist=loadfile --no-loadscope-reorder tests/oracles/pytorch
+# The live comparisons. In two runs: PyTorch crashes where TensorFlow has been
+# imported.
+test-oracles: test-oracles-pytorch test-oracles-t5
+
+# With PyTorch's implementation of the same models and the tokenizers beside it.
+test-oracles-pytorch: $(ORACLES)
+	OMP_NUM_THREADS=1 $(PYTEST) tests/oracles/pytorch
+
+# With the tasks of the t5 package, with T5X where its sources are.
+test-oracles-t5: $(ORACLES) $(T5_PACKAGE) $(if $(ZOO_PEERS),$(T5X))
 	$(if $(ZOO_PEERS),PYTHONPATH=$(abspath $(T5X)/t5x):$(abspath $(T5X)/airio):$(abspath $(T5X)/jestimator):$(abspath $(T5X))) \
-	  $(VENV_PYTHON) -m pytest -rs --numprocesses=2 --dist=loadfile \
-	  --no-loadscope-reorder --ignore=tests/oracles/pytorch tests/oracles
+	  $(PYTEST) --ignore=tests/oracles/pytorch tests/oracles
 
 lint: $(TESTING)
 	$(VENV)/bin/ruff check .
@@ -70,15 +82,18 @@ $(VENV_PYTHON):
 	$(PYTHON) -m venv $(VENV)
 
 $(RUNTIME): $(VENV_PYTHON)
+	@echo "Installing into $(VENV): about 3 minutes; the log is $(LOG)."
 	$(INSTALL) --editable '.[data]'
 	touch $@
 
 $(TESTING): $(VENV_PYTHON)
+	@echo "Installing into $(VENV): about 3 minutes; the log is $(LOG)."
 	$(INSTALL) --editable '.[test]'
 	touch $(RUNTIME) $@
 
 # By plain pip: elsewhere than on Linux with x86, torch has other names.
 $(ORACLES): $(TESTING)
+	@echo "Installing PyTorch into $(VENV); the log is $(LOG)."
 	$(INSTALL) torch==2.13.0 transformers safetensors
 	$(INSTALL) --no-deps peft accelerate
 	touch $@

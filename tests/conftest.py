@@ -1,9 +1,11 @@
 """The setup of every test: 8 simulated devices, strict shapes, no downloads."""
 
+import ctypes
 import gc
 import os
 import pathlib
 import shutil
+import sys
 import tempfile
 
 import pytest
@@ -12,13 +14,7 @@ from tests import quick_compilation
 
 # Environment variables and not jax.config: subprocesses and the workers of
 # pytest-xdist inherit them, and they stand before anything imports JAX.
-os.environ["XLA_FLAGS"] = " ".join(
-  [
-    quick_compilation.FLAGS,
-    os.environ.get("XLA_FLAGS", ""),
-    "--xla_force_host_platform_device_count=8",
-  ]
-)
+os.environ["XLA_FLAGS"] = quick_compilation.flags(devices=8)
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -34,6 +30,8 @@ def pytest_configure(config):
     config.compilation_cache = tempfile.mkdtemp(prefix="zoo_test_cache_")
     os.environ[_CACHE] = config.compilation_cache
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+  # XLA's own caches would put the path of the folder into every key.
+  os.environ["JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"] = "none"
 
 
 def pytest_sessionstart(session):
@@ -67,6 +65,32 @@ def pytest_collection_finish():
   gc.freeze()
   gc.set_threshold(10_000)
   gc.enable()
+
+
+def pytest_runtest_teardown(item, nextitem):
+  """Lets go of compiled programs after a file, once they take 1.5 GiB."""
+  if nextitem is None or nextitem.path == item.path:
+    return
+  if _resident_bytes() > 1.5 * 2**30:
+    for name, module in list(sys.modules.items()):
+      if name.startswith("tests."):
+        for value in list(vars(module).values()):
+          if hasattr(value, "cache_clear"):
+            value.cache_clear()
+    jax = sys.modules.get("jax")
+    if jax:
+      jax.clear_caches()
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+
+
+def _resident_bytes() -> int:
+  """Returns this process's resident memory; 0 where Linux does not tell it."""
+  try:
+    pages = pathlib.Path("/proc/self/statm").read_text().split()[1]
+  except OSError:
+    return 0
+  return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def pytest_unconfigure(config):

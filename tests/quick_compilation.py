@@ -11,14 +11,22 @@ import os
 FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
 
+def flags(devices: int) -> str:
+  """Returns XLA's flags of a process with this many simulated devices.
+
+  They are part of the key of a cached program: workers and subprocesses with
+  as many devices have the same.
+  """
+  return f"{FLAGS} --xla_force_host_platform_device_count={devices}"
+
+
 def environment(devices: int) -> dict[str, str]:
-  """That of a process with this many simulated devices.
+  """Returns the environment of a process with this many simulated devices.
 
   It keeps every program that it compiles: its test starts others that run the
   same.
   """
-  count = f"--xla_force_host_platform_device_count={devices}"
   return os.environ | {
-    "XLA_FLAGS": f"{FLAGS} {count}",
+    "XLA_FLAGS": flags(devices),
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
   }
