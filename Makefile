@@ -16,7 +16,7 @@ T5X := $(VENV)/t5x
 LIBTPU := $(VENV)/libtpu
 LOG := $(VENV)/install.log
 INSTALL := $(VENV_PYTHON) -m pip --disable-pip-version-check install --quiet \
-  --log $(LOG) --constraint constraints.txt
+  --progress-bar off --log $(LOG) --constraint constraints.txt
 PYTEST := $(VENV_PYTHON) -m pytest --numprocesses=2 --dist=loadfile \
   --no-loadscope-reorder
 
