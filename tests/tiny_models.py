@@ -1,6 +1,8 @@
 """Any shipped architecture with any shipped parts, tiny, and batches for it."""
 
+import dataclasses
 import functools
+import math
 import pathlib
 import zlib
 
@@ -16,6 +18,7 @@ from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.modules.stack import Stack
 from transformer_zoo.training import state
 
 GIN = pathlib.Path(transformer_zoo.__file__).parent.parent / "gin_configs"
@@ -79,6 +82,65 @@ def build(
   sizes = [f"{name}={value!r}" for name, value in settings.items()]
   config.load(files, [*sizes, *bindings], root="MODEL")
   return config.value("MODEL"), config.value("CONVERTER")
+
+
+def shallow(module: nn.Module, layers: int = 1) -> nn.Module:
+  """Returns a module whose stacks have so many sets of layers, looped.
+
+  With another first layer it is one more. A trace of it takes a fraction of
+  that of the whole, even of scanned layers, which are traced twice.
+  """
+  if isinstance(module, Stack):
+    number = layers + (module.first_layer is not None)
+    groups = module.num_groups and min(module.num_groups, layers)
+    return module.clone(num_layers=number, num_groups=groups, scan=False)
+  changes = {}
+  for name, value in _parts(module):
+    changed = shallow(value, layers)
+    if changed is not value:
+      changes[name] = changed
+  return module.clone(**changes) if changes else module
+
+
+def _parts(module: nn.Module):
+  for field in dataclasses.fields(module):
+    value = getattr(module, field.name)
+    if isinstance(value, nn.Module) and field.name != "parent":
+      yield field.name, value
+
+
+def parameter_sizes(model: nn.Module) -> dict[str, int]:
+  """Returns path -> numbers of a parameter, as of all layers under layers_0.
+
+  From a trace of one layer of each stack: of stacks whose layers are equal.
+  """
+  repeated = layers_of_stacks(model)
+  flat = traverse_util.flatten_dict(
+    nn.unbox(state.abstract_variables(shallow(model))), sep="/"
+  )
+  sizes = {}
+  for path, leaf in flat.items():
+    stack, found, _ = path.partition("/layers_0/")
+    sizes[path] = math.prod(leaf.shape) * (repeated[stack] if found else 1)
+  return sizes
+
+
+def layers_of_stacks(model: nn.Module) -> dict[str, int]:
+  """Returns path of each stack's parameters -> how many layers have own ones.
+
+  "decoder" -> 6, whose parameters lie under decoder/layers_0 to layers_5.
+  """
+  return dict(_repeated(model))
+
+
+def _repeated(module: nn.Module, path: tuple[str, ...] = ()):
+  if isinstance(module, Stack):
+    yield "/".join(path), module.num_groups or module.num_layers
+    return
+  for name, value in _parts(module):
+    # Names in modules whose parts stand for themselves in the tree.
+    own = () if name in ("discriminator", "stack") else (name,)
+    yield from _repeated(value, (*path, *own))
 
 
 def random_parameters(model: nn.Module) -> dict:

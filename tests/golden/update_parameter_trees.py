@@ -68,8 +68,8 @@ def path(architecture: str, scan: bool) -> pathlib.Path:
   )
 
 
-def shapes(architecture: str, size: str, *, scan: bool, **macros):
-  """Boxed parameters of sizes/<size>.gin, by shape evaluation."""
+def model(architecture: str, size: str, *, scan: bool, **macros):
+  """The model of sizes/<size>.gin."""
   settings = {"SCAN_LAYERS": scan, **macros}
   config.load(
     [
@@ -80,25 +80,24 @@ def shapes(architecture: str, size: str, *, scan: bool, **macros):
     [f"{name}={value!r}" for name, value in settings.items()],
     root="MODEL",
   )
-  return state.abstract_variables(config.value("MODEL"))
+  return config.value("MODEL")
 
 
-def text(architecture: str, scan: bool) -> str:
-  """One line per parameter, in order of their paths."""
-  flat = traverse_util.flatten_dict(
-    shapes(architecture, SIZES[architecture], scan=scan), sep="/"
-  )
-  return "".join(
+def lines(model) -> list[str]:
+  """One per parameter, in order of their paths."""
+  flat = traverse_util.flatten_dict(state.abstract_variables(model), sep="/")
+  return [
     f"{name} {'x'.join(map(str, flat[name].unbox().shape))} "
-    f"{','.join(map(str, flat[name].names))}\n"
+    f"{','.join(map(str, flat[name].names))}"
     for name in sorted(flat)
-  )
+  ]
 
 
 def main():
   for architecture, scan in TREES:
+    found = lines(model(architecture, SIZES[architecture], scan=scan))
     path(architecture, scan).write_text(
-      text(architecture, scan), encoding="utf-8"
+      "".join(f"{line}\n" for line in found), encoding="utf-8"
     )
 
 
