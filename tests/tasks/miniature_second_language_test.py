@@ -84,7 +84,7 @@ def test_the_suites_vocabulary_begins_the_extended_one():
 @pytest.mark.parametrize(("end", "size"), [
   ("", 1664), ("_own", 310), ("_extended", 1732),
 ])  # fmt: skip
-def test_tasks_of_each_vocabulary(end, size):
+def test_tasks_of_each_vocabulary(end, size, few_examples):
   lengths = {"inputs": 96, "targets": 32}
   of_english = seqio.get_mixture_or_task(f"en_talu_nli{end}")
   assert of_english.output_features["inputs"].vocabulary.vocab_size == size
@@ -100,5 +100,5 @@ def test_tasks_of_each_vocabulary(end, size):
   ]
   for task in prompted.tasks:
     rows = list(task.get_dataset(lengths, "validation").as_numpy_iterator())
-    assert len(rows) == 3 * splits.SIZES["validation"]
+    assert len(rows) == 3 * few_examples["validation"]
     assert sum(row["is_correct"] for row in rows) == len(rows) / 3

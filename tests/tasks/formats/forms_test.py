@@ -13,7 +13,6 @@ import mixtures  # noqa: F401
 import tasks  # noqa: F401
 from tasks.formats import forms
 from tasks.miniature import forms as miniature_forms
-from tasks.miniature.examples import splits
 from tests.tasks import tfds_rows
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.features.converters import Encoder
@@ -53,17 +52,17 @@ def texts_of(name, row):
 
 
 @functools.lru_cache
-def prepared_in(name, folder):
-  return preparation.prepare(name, prepared_dir=folder)
+def prepared_in(name, folder, splits):
+  return preparation.prepare(name, prepared_dir=folder, splits=splits)
 
 
 @pytest.fixture(scope="module")
-def prepare(tmp_path_factory):
-  """Prepares a task; those of the miniature world train on few examples."""
+def prepare(tmp_path_factory, few_examples):
+  """Prepares some splits of a task of few examples."""
   folder = tmp_path_factory.mktemp("prepared")
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setitem(splits.SIZES, "train", 300)
-    yield lambda name: prepared_in(name, folder)
+  return lambda name, *splits: prepared_in(
+    name, folder / "_".join(splits), splits or None
+  )
 
 
 def read(task, split="validation", length=96, **kwargs):
@@ -120,8 +119,8 @@ def test_a_form_is_scored_as_its_task(name):
 @pytest.mark.parametrize("name", MINIATURE)
 def test_a_form_has_the_rows_of_its_task(name, prepare):
   """In the same order, with the targets that its post-processing reads."""
-  (task,) = prepare(name).tasks
-  (base,) = prepare(converters.split_name(name)[0]).tasks
+  (task,) = prepare(name, "validation").tasks
+  (base,) = prepare(converters.split_name(name)[0], "validation").tasks
   theirs = [
     text
     for _, texts in loader.evaluation_batches(
@@ -140,7 +139,7 @@ def test_a_form_has_the_rows_of_its_task(name, prepare):
 @pytest.mark.parametrize("name", MINIATURE)
 def test_the_label_is_the_target(name, prepare):
   """What a row predicts spells the text that a text-to-text model writes."""
-  (task,) = prepare(name).tasks
+  (task,) = prepare(name, "validation").tasks
   form = task.form["form"]
   for row, text in read(task):
     target = text["targets_pretokenized"]
@@ -172,7 +171,7 @@ def test_the_label_is_the_target(name, prepare):
 @pytest.mark.parametrize("separators", [1, 2])
 def test_packed_rows_have_every_example(name, separators, prepare):
   """An epoch of packed batches has the rows of an unpacked one."""
-  (task,) = prepare(name).tasks
+  (task,) = prepare(name, "train").tasks
   mixture = manifest.PreparedMixture(name, (task,), (1.0,))
   converter = Encoder(form=task.form["form"], separators=separators)
   seen, step = [], 0
@@ -203,17 +202,17 @@ def test_packed_rows_have_every_example(name, separators, prepare):
 
 
 def test_a_mixture_has_the_forms_of_its_tasks(prepare):
-  mixture = prepare("miniature_super_glue")
+  mixture = prepare("miniature_super_glue", "train")
   seqio.MixtureRegistry.add(
     "forms_test_pairs", [("mini_mrpc", 2.0), ("mini_nli", 3.0)]
   )
-  found = prepare("forms_test_pairs:classes")
+  found = prepare("forms_test_pairs:classes", "train")
   assert found.name == "forms_test_pairs:classes"
   assert [task.name for task in found.tasks] == [
     "mini_mrpc:classes",
     "mini_nli:classes",
   ]
-  assert found.rates == prepare("forms_test_pairs").rates == (2.0, 3.0)
+  assert found.rates == prepare("forms_test_pairs", "train").rates == (2.0, 3.0)
   assert all(task.form is None for task in mixture.tasks)
   shown = mixture_inspection.inspect_mixture(
     found, steps=10, batch_size=8, lengths={"inputs": 96}
@@ -249,7 +248,7 @@ def test_a_task_without_the_form_is_named_with_those_it_has(
 
 
 def test_a_converter_of_another_form_is_refused(prepare):
-  (task,) = prepare("mini_mrpc:classes").tasks
+  (task,) = prepare("mini_mrpc:classes", "train").tasks
   for converter, kind in (
     (Encoder(), "for an encoder model"),
     (Encoder(form="number"), "of the form 'number'"),
@@ -271,7 +270,7 @@ def test_a_converter_of_another_form_is_refused(prepare):
 
 
 def test_a_form_survives_its_manifest(prepare):
-  (task,) = prepare("mini_mrpc:classes").tasks
+  (task,) = prepare("mini_mrpc:classes", "train").tasks
   folder = task.folder.removesuffix("/mini_mrpc:classes")
   loaded = manifest.load_task("mini_mrpc:classes", folder)
   assert loaded.form == task.form

@@ -1,15 +1,17 @@
 """Prompts for language models: heuristics, pairs, TL;DR, demonstrations."""
 
+import pytest
 import seqio
 import tensorflow as tf
 
 import mixtures  # noqa: F401 (registers them)
 from tasks.formats import zero_shot
 from tasks.miniature import vocabulary
-from tasks.miniature.examples import splits
 from transformer_zoo.data.prepare.preparation import prepare
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.evaluation.metrics import classification
+
+pytestmark = pytest.mark.usefixtures("few_examples")
 
 EOS, UNKNOWN = 1, 2
 
@@ -130,13 +132,13 @@ def test_demonstrations_are_pairs_of_sentences():
 
 
 def test_templates_behind_demonstrations_are_a_set_of_their_own(
-  tmp_path, monkeypatch
+  tmp_path,
 ):
-  monkeypatch.setitem(splits.SIZES, "train", 100)
-  monkeypatch.setitem(splits.SIZES, "validation", 60)
   names = {}
   for shots in (0, 1):
-    prepared = prepare(f"mini_wic_{shots}_shot", prepared_dir=tmp_path)
+    prepared = prepare(
+      f"mini_wic_{shots}_shot", prepared_dir=tmp_path, splits=["validation"]
+    )
     names[shots] = prepared.tasks[0].template_of
   assert names == {
     0: "prompted_mini_wic 0-shot",

@@ -13,7 +13,6 @@ from tasks.formats.sentinels import with_sentinels
 from tasks.formats.steps import TOKENIZED
 from tasks.miniature import source
 from tasks.miniature import supervised  # noqa: F401 (registers `mini_...`)
-from tasks.miniature.examples.splits import SIZES
 from tasks.prompts import t0  # noqa: F401 (registers prompted tasks)
 from tasks.your_data import few_shot
 from tasks.your_data.few_shot import register_few_shot
@@ -23,6 +22,8 @@ from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
 from transformer_zoo.data.prepare.preparation import prepare
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.metrics import classification
+
+pytestmark = pytest.mark.usefixtures("few_examples")
 
 
 @pytest.fixture
@@ -105,12 +106,12 @@ def test_one_seed_gives_the_same_and_another_does_not(add):
   assert one == same != other
 
 
-def test_examples_have_their_own_demonstrations_unless_fixed(add):
+def test_examples_have_their_own_demonstrations_unless_fixed(add, few_examples):
   def demonstrations(**options):
     texts = shown(add("mini_sst2", num_shots=3, **options))
     return {tuple(text.split("\n\n")[:-1]) for text in texts}
 
-  assert len(demonstrations()) > 150
+  assert len(demonstrations()) == few_examples["validation"]
   assert len(demonstrations(fixed=True)) == 1
 
 
@@ -159,15 +160,15 @@ def test_the_pool_is_a_uniform_sample(words):
   assert 25 < min(counts.values()) and max(counts.values()) < 75
 
 
-def test_the_choices_of_a_row_see_the_same(add):
+def test_the_choices_of_a_row_see_the_same(add, few_examples):
   task = add("prompted_mini_nli_true", num_shots=2)
   by_row = collections.defaultdict(set)
   dataset = task.get_dataset(None, split="validation", shuffle=False)
   for example in dataset.as_numpy_iterator():
     by_row[example["idx"][0]].add(example["inputs_pretokenized"])
-  assert len(by_row) == SIZES["validation"]
+  assert len(by_row) == few_examples["validation"]
   assert {len(texts) for texts in by_row.values()} == {1}
-  assert len(set.union(*by_row.values())) == SIZES["validation"]
+  assert len(set.union(*by_row.values())) == few_examples["validation"]
   assert len(task.score_metric_fns) == 1
 
 
@@ -228,9 +229,10 @@ def test_choices_without_their_question_have_no_demonstrations(add, tmp_path):
 
 @pytest.mark.slow
 def test_answers_and_other_fields_are_kept(add, tmp_path):
-  base = prepare("mini_squad", prepared_dir=tmp_path).tasks[0]
+  options = {"prepared_dir": tmp_path, "splits": ["validation"]}
+  base = prepare("mini_squad", **options).tasks[0]
   task = add("mini_squad", num_shots=1)
-  prepared = prepare(task.name, prepared_dir=tmp_path).tasks[0]
+  prepared = prepare(task.name, **options).tasks[0]
   assert prepared.scoring == base.scoring
   dataset = task.get_dataset(None, split="validation", shuffle=False)
   example = next(dataset.as_numpy_iterator())
@@ -241,7 +243,9 @@ def test_answers_and_other_fields_are_kept(add, tmp_path):
 def test_the_definition_follows_the_arguments(add, tmp_path):
   found = {
     prepare(
-      add("mini_sst2", num_shots=1, **options).name, prepared_dir=tmp_path
+      add("mini_sst2", num_shots=1, **options).name,
+      prepared_dir=tmp_path,
+      splits=["validation"],
     )
     .tasks[0]
     .definition
