@@ -94,11 +94,15 @@ def shallow(module: nn.Module, layers: int = 1) -> nn.Module:
     number = layers + (module.first_layer is not None)
     groups = module.num_groups and min(module.num_groups, layers)
     return module.clone(num_layers=number, num_groups=groups, scan=False)
-  changes = {}
-  for name, value in _parts(module):
-    changed = shallow(value, layers)
-    if changed is not value:
-      changes[name] = changed
+  changes = {name: shallow(value, layers) for name, value in _parts(module)}
+  return module.clone(**changes) if changes else module
+
+
+def scanned(module: nn.Module) -> nn.Module:
+  """Returns a module whose stacks are scanned, but where a layer differs."""
+  if isinstance(module, Stack):
+    return module.clone(scan=module.first_layer is None)
+  changes = {name: scanned(value) for name, value in _parts(module)}
   return module.clone(**changes) if changes else module
 
 

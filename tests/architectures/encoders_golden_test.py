@@ -10,9 +10,12 @@ from tests.golden import encoders
 from tests.golden import variants
 
 
+@pytest.mark.parametrize(
+  "gradient", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", encoders.RECORDED)
-def test_outputs_and_gradient_equal_the_recorded_ones(name):
-  _, model, params, batch = encoders.setting(name)
+def test_outputs_and_gradient_equal_the_recorded_ones(name, gradient):
+  compute = variants.of_scanned(encoders.outputs, gradient=gradient)
   variants.assert_recorded(
-    encoders.path(name), model, params, batch, encoders.outputs
+    encoders.path(name), *encoders.setting(name)[1:], compute
   )

@@ -10,7 +10,12 @@ from tests.golden import families
 from tests.golden import variants
 
 
+@pytest.mark.parametrize(
+  "gradient", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", families.RECORDED)
-def test_logits_loss_and_gradient_equal_the_recorded_ones(name):
-  _, model, params, batch = families.setting(name)
-  variants.assert_recorded(families.path(name), model, params, batch)
+def test_outputs_and_gradient_equal_the_recorded_ones(name, gradient):
+  compute = variants.of_scanned(variants.outputs, gradient=gradient)
+  variants.assert_recorded(
+    families.path(name), *families.setting(name)[1:], compute
+  )

@@ -9,6 +9,12 @@ import pytest
 from tests.golden import variants
 
 
+@pytest.mark.parametrize(
+  "gradient", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", variants.VARIANTS)
-def test_logits_loss_and_gradient_equal_the_recorded_ones(name):
-  variants.assert_recorded(variants.path(name), *variants.setting(name))
+def test_outputs_and_gradient_equal_the_recorded_ones(name, gradient):
+  compute = variants.of_scanned(variants.outputs, gradient=gradient)
+  variants.assert_recorded(
+    variants.path(name), *variants.setting(name), compute
+  )

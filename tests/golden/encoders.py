@@ -8,7 +8,6 @@ tests/architectures/encoders_golden_test.py. No two sizes of a model agree.
 import pathlib
 from typing import Any
 
-from flax import traverse_util
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -443,7 +442,7 @@ def _in_an_order(real: np.ndarray, random) -> dict[str, np.ndarray]:
   }
 
 
-def outputs(model, params, batch) -> dict[str, np.ndarray]:
+def outputs(model, params, batch, *, gradient=True) -> dict[str, np.ndarray]:
   """What heads say at tokens, a sum of it, the sum's gradient by parameter.
 
   Without heads, what the layers and the pooler end in. The sum has random
@@ -458,14 +457,8 @@ def outputs(model, params, batch) -> dict[str, np.ndarray]:
       for name, value in found.items()
     ), found
 
-  (value, found), gradient = jax.jit(jax.value_and_grad(total, has_aux=True))(
-    params
-  )
-  return {
-    "logits": joined(found, real),
-    "loss": np.asarray(value),
-    **variants.gradient_entries(traverse_util.flatten_dict(gradient, sep="/")),
-  }
+  value, found, slopes = variants.computed(total, params, gradient)
+  return {"logits": joined(found, real), "loss": value, **slopes}
 
 
 def _answers(model, batch) -> dict[str, jax.Array]:
