@@ -48,7 +48,8 @@ def texts_of(name, row):
   dataset = tf.data.Dataset.from_generator(
     lambda: iter([tfds_rows._fill(row, spec)]), output_signature=spec
   )
-  return list(task.preprocessors[0](dataset).as_numpy_iterator())
+  step = tf.autograph.experimental.do_not_convert(task.preprocessors[0])
+  return list(step(dataset).as_numpy_iterator())
 
 
 @functools.lru_cache
