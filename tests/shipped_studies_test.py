@@ -1,6 +1,7 @@
 """Agreement of each study's README with the study."""
 
 import dataclasses
+import functools
 import pathlib
 import re
 
@@ -15,18 +16,38 @@ ROOT = pathlib.Path(transformer_zoo.__file__).parent.parent
 STUDIES = ROOT / "gin_configs" / "studies"
 
 
+load_study = functools.cache(loading.load_study)
+load_suite = functools.cache(loading.load_suite)
+
+
 def readme(name):
   return (STUDIES / name / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.fixture(scope="module")
+def once():
+  """A configuration that several studies run is loaded for one of them."""
+  load = plan._Planner._configuration_uncached
+  known = {}
+
+  def loaded(self, *asked):
+    if asked not in known:
+      known[asked] = load(self, *asked)
+    return known[asked]
+
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(plan._Planner, "_configuration_uncached", loaded)
+    yield
+
+
 @pytest.mark.parametrize("name", loading.study_names())
-def test_question_command_and_cost(name, tmp_path):
-  study, text = loading.load_study(name), readme(name)
+def test_question_command_and_cost(name, once, tmp_path):
+  study, text = load_study(name), readme(name)
   assert study.question in " ".join(text.split())
   assert f"    zoo ablate {name} --suite miniature\n" in text
   runs = plan.plan(
     dataclasses.replace(study, seeds=(0,)),
-    loading.load_suite("miniature"),
+    load_suite("miniature"),
     output_dir=tmp_path,
     prepare=False,
   )
@@ -36,7 +57,7 @@ def test_question_command_and_cost(name, tmp_path):
 
 @pytest.mark.parametrize("name", loading.study_names())
 def test_every_published_row_stands_in_the_readme(name):
-  study = loading.load_study(name)
+  study = load_study(name)
   if not study.published:
     return
   table = published.load(study.published)

@@ -1,5 +1,6 @@
 """Runs that train nothing: they write what a run folder holds, in no time."""
 
+import functools
 import hashlib
 import json
 import pathlib
@@ -25,6 +26,11 @@ Study.rows = (@baseline/Row(), @no_pretraining/Row(), @half_as_long/Row())
 baseline/Row.label = 'the baseline'
 no_pretraining/Row.phases = ('finetune',)
 half_as_long/Row.changes = {'finetune': ('TRAIN_STEPS=$(finetune_steps // 2)',)}
+"""
+OTHER_STUDY = """
+Study.question = 'Does <more> fine-tuning help?'
+Study.rows = (@baseline/Row(), @longer/Row())
+longer/Row.changes = {'finetune': ('TRAIN_STEPS=30',)}
 """
 SUITE = """
 Suite.values = {'finetune_steps': 20}
@@ -197,30 +203,53 @@ def count(planned, *_, **__):
   ]
 
 
+def faked(patch):
+  """Puts fake runs in place of training, and returns them."""
+  runs = FakeRuns()
+  patch.setattr(plan, "config", runs)
+  patch.setattr(single_run, "config", runs)
+  patch.setattr(plan, "mark_of_made_data", runs.data_mark)
+  patch.setattr(costs, "jobs", count)
+  return runs
+
+
 @pytest.fixture
 def fake(monkeypatch):
-  runs = FakeRuns()
-  monkeypatch.setattr(plan, "config", runs)
-  monkeypatch.setattr(single_run, "config", runs)
-  monkeypatch.setattr(plan, "mark_of_made_data", runs.data_mark)
-  monkeypatch.setattr(costs, "jobs", count)
-  return runs
+  return faked(monkeypatch)
+
+
+def run_in(folder, *replacements, **options):
+  """Runs the study in a folder, with text replaced in it."""
+  study, suite = folder / "tiny.gin", folder / "two.gin"
+  text = STUDY
+  for old, new in replacements:
+    assert old in text
+    text = text.replace(old, new)
+  study.write_text(text)
+  suite.write_text(SUITE)
+  options = {"output_dir": folder / "runs"} | options
+  return runner.run_study(str(study), suite=str(suite), **options)
 
 
 @pytest.fixture
 def run_tiny(fake, tmp_path):
   """Runs the study, with text replaced in it, and returns what came of it."""
+  return functools.partial(run_in, tmp_path)
 
-  def run(*replacements, **options):
-    study, suite = tmp_path / "tiny.gin", tmp_path / "two.gin"
-    text = STUDY
-    for old, new in replacements:
-      assert old in text
-      text = text.replace(old, new)
-    study.write_text(text)
-    suite.write_text(SUITE)
-    options = {"output_dir": tmp_path / "runs"} | options
-    return runner.run_study(str(study), suite=str(suite), **options)
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+  """Returns the folder of the study with given text and seeds, run once.
+
+  Tests share it: they read it, or a copy that they change.
+  """
+
+  @functools.cache
+  def run(*replacements, seeds=(0, 1, 2)):
+    with pytest.MonkeyPatch.context() as patch:
+      faked(patch)
+      place = tmp_path_factory.mktemp("tiny")
+      return run_in(place, *replacements, seeds=seeds).folder
 
   return run
 
@@ -286,8 +315,4 @@ def make_study(tmp_path):
 @pytest.fixture
 def other_study():
   """The gin file of a study that shares its baseline with the tiny one."""
-  return """
-Study.question = 'Does <more> fine-tuning help?'
-Study.rows = (@baseline/Row(), @longer/Row())
-longer/Row.changes = {'finetune': ('TRAIN_STEPS=30',)}
-"""
+  return OTHER_STUDY

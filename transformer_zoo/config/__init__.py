@@ -53,6 +53,8 @@ HEADS = ("TransformedLogits", "ClassLogits", "TokenClassLogits")
 _loaded: list[Binding] = []
 _loaded_imports: list[str] = []
 _loaded_root: str | None = None
+# What a root reaches of `_loaded`, which many questions of a run ask.
+_reached: dict[tuple[str | None, ...], ReachedBindings] = {}
 
 
 def load(
@@ -217,6 +219,7 @@ def _bind(bindings: Sequence[Binding]) -> None:
   for binding in bindings:
     gin.bind_parameter(binding.key, binding.value)
   _loaded[:] = bindings
+  _reached.clear()
 
 
 def _check(root: str | None, given: Sequence[str]) -> None:
@@ -243,6 +246,12 @@ def _check(root: str | None, given: Sequence[str]) -> None:
 
 def _reach(*roots: str | None) -> ReachedBindings:
   """Returns what roots reach; None stands for everything that is bound."""
+  if roots not in _reached:
+    _reached[roots] = _walk(*roots)
+  return _reached[roots]
+
+
+def _walk(*roots: str | None) -> ReachedBindings:
   reached = ReachedBindings(_loaded, overridden=False)
   for root in roots:
     if root is None:

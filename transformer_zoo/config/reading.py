@@ -30,6 +30,7 @@ _BARE = re.compile(r"[A-Za-z/~.][\w./:~-]*")
 
 
 _parsed: dict[tuple[str, str], list[Any]] = {}
+_bound: dict[tuple[Any, ...], list[Any]] = {}
 
 
 class _Unparsed(UserError):
@@ -142,7 +143,10 @@ def read_file(
   except (OSError, UnicodeDecodeError) as error:
     raise UserError(f"cannot read the gin file {path!r}: {error}") from error
   bindings = []
-  for statement in _statements(text, path):
+  for statement in _bound_statements(text, path):
+    if isinstance(statement, Binding):
+      bindings.append(statement)
+      continue
     where = f"{path}:{statement.location.line_num}"
     if isinstance(statement, config_parser.IncludeStatement):
       bindings += read_file(
@@ -152,8 +156,6 @@ def read_file(
       _import(statement.module, where)
       if imported is not None:
         imported.append(statement.module)
-    elif isinstance(statement, config_parser.BindingStatement):
-      bindings.append(_binding(statement, where, override=False))
   return bindings
 
 
@@ -211,6 +213,28 @@ def read_override(text: str) -> Binding:
 def read_default(text: str) -> Binding:
   """Returns the binding of a default `NAME=VALUE`, which others replace."""
   return read_override(text)._replace(override=False, may_be_unused=True)
+
+
+def _bound_statements(text: str, path: str) -> Iterator[Any]:
+  """Yields a `Binding` or another statement for each statement of a file.
+
+  The bindings of a file that imports nothing are found once, until a name of
+  theirs may mean more.
+  """
+  key = text, path, registry.known()
+  if key in _bound:
+    yield from _bound[key]
+    return
+  found, imports = [], False
+  for statement in _statements(text, path):
+    if isinstance(statement, config_parser.BindingStatement):
+      where = f"{path}:{statement.location.line_num}"
+      statement = _binding(statement, where, override=False)
+    imports |= isinstance(statement, config_parser.ImportStatement)
+    found.append(statement)
+    yield statement
+  if not imports:
+    _bound[key] = found
 
 
 def _statements(text: str, where: str) -> Iterator[Any]:

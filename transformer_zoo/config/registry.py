@@ -133,8 +133,11 @@ def _selectors(selectors: Iterable[str]) -> selector_map.SelectorMap:
   return names
 
 
-def _known() -> selector_map.SelectorMap:
-  """The selectors that are registered, or would be by an import."""
+def known() -> selector_map.SelectorMap:
+  """The selectors that are registered, or would be by an import.
+
+  It is the same object until another one is registered.
+  """
   registered = gin_config._REGISTRY
   return _with_places(registered, len(registered), ROOMS)
 
@@ -149,26 +152,44 @@ def _with_places(
 
 def short_name(selector: str) -> str:
   """The shortest name that means one configurable."""
-  return _known().minimal_selector(selector)
+  return _short_name(known(), selector)
+
+
+@functools.lru_cache(maxsize=4096)
+def _short_name(names: selector_map.SelectorMap, selector: str) -> str:
+  return names.minimal_selector(selector)
+
+
+def _registered(name: str) -> list[str]:
+  """The selectors of the registered configurables that a name may mean."""
+  registered = gin_config._REGISTRY
+  return _matching(registered, len(registered), name)
+
+
+@functools.lru_cache(maxsize=4096)  # Its length tells, as of `_with_places`.
+def _matching(
+  registered: selector_map.SelectorMap, length: int, name: str
+) -> list[str]:
+  return registered.matching_selectors(name)
 
 
 def names() -> list[str]:
   """The short names of all configurables, gin's own left out."""
   return [
     short_name(selector)
-    for selector, _ in _known().items()
+    for selector, _ in known().items()
     if not selector.startswith("gin.")
   ]
 
 
 def exists(name: str) -> bool:
   """Whether a configurable of this name is registered."""
-  return bool(_known().matching_selectors(name))
+  return bool(known().matching_selectors(name))
 
 
 def selectors(name: str) -> list[str]:
   """Returns the whole selectors that a name may mean; nothing is imported."""
-  return _known().matching_selectors(name)
+  return known().matching_selectors(name)
 
 
 @contextlib.contextmanager
@@ -209,7 +230,7 @@ def find(name: str, where: str) -> gin_config.Configurable:
     UserError: there is none, or the name means several.
   """
   load(name)
-  matches = gin_config._REGISTRY.matching_selectors(name)
+  matches = _registered(name)
   if not matches:
     raise UserError(
       f"{where}: no configurable is called {name!r}{nearest(name, names())}"
@@ -226,20 +247,26 @@ def parameters(
   configurable: gin_config.Configurable,
 ) -> dict[str, Parameter]:
   """Returns the parameters that gin may bind, by name."""
-  target = configurable.wrapped
-  hidden = set(configurable.denylist or ())
-  if is_linen(target):
-    hidden |= _LINEN_FIELDS
-  allowed = configurable.allowlist
+  return _parameters(
+    configurable.wrapped,
+    frozenset(configurable.allowlist or ()),
+    frozenset(configurable.denylist or ()),
+  )
+
+
+@functools.cache
+def _parameters(
+  target: Any, allowed: frozenset[str], denied: frozenset[str]
+) -> dict[str, Parameter]:
+  hidden = denied | _LINEN_FIELDS if is_linen(target) else denied
   return {
     name: parameter
-    for name, parameter in _parameters(target).items()
+    for name, parameter in _all_parameters(target).items()
     if name not in hidden and (not allowed or name in allowed)
   }
 
 
-@functools.cache
-def _parameters(target: Any) -> dict[str, Parameter]:
+def _all_parameters(target: Any) -> dict[str, Parameter]:
   annotations = _annotations(target)
   return {
     name: Parameter(annotations.get(name, Any), parameter.default)
@@ -251,7 +278,7 @@ def _parameters(target: Any) -> dict[str, Parameter]:
 def mark(name: str, parameter: str) -> effects.Effect | None:
   """Returns the mark of a parameter, or None if it has none or is unknown."""
   load(name)
-  matches = gin_config._REGISTRY.matching_selectors(name)
+  matches = _registered(name)
   if len(matches) != 1:
     return None
   found = parameters(gin_config._REGISTRY[matches[0]]).get(parameter)
@@ -260,9 +287,14 @@ def mark(name: str, parameter: str) -> effects.Effect | None:
 
 def takes_any(configurable: gin_config.Configurable) -> bool:
   """Returns whether a configurable has `**kwargs`."""
+  return _takes_any(configurable.wrapped)
+
+
+@functools.cache
+def _takes_any(target: Any) -> bool:
   return any(
     parameter.kind is parameter.VAR_KEYWORD
-    for parameter in inspect.signature(configurable.wrapped).parameters.values()
+    for parameter in inspect.signature(target).parameters.values()
   )
 
 

@@ -5,12 +5,10 @@ import re
 import gin
 import pytest
 
+from tests.studies import shipped
 from transformer_zoo import config
 from transformer_zoo.studies import published
 from transformer_zoo.studies.design import loading
-from transformer_zoo.studies.design import plan
-from transformer_zoo.studies.design import planned_run
-from transformer_zoo.studies.design import study as study_lib
 from transformer_zoo.studies.execution import costs
 
 # Of each study, the settings of pre-training and of fine-tuning that its rows
@@ -54,37 +52,25 @@ DIFFERENT = {
 }
 
 
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
-
-
 def settings_of(run):
   """The settings of a training run as text, functions by their names."""
-  bound = planned_run.bindings(
-    "train", 0, "", ["start"] if run.phase == "heads" else []
-  )
-  config.load((), bound, changes=run.changes)
+  return {
+    name: re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+    for name, value in shipped.loaded(run, bound).items()
+  }
+
+
+def bound():
   settings = gin.get_bindings("train")
   # The schedule is a function whose peak shows in no text.
   if "LEARNING_RATE = " in gin.config_str():
     settings["learning_rate"] = config.value("LEARNING_RATE")
-  gin.clear_config()
-  return {
-    name: re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-    for name, value in settings.items()
-  }
-
-
-def planned(name):
-  study = study_lib.with_seeds(loading.load_study(name), (0,))
-  return study, plan.plan(study, loading.load_suite("miniature"), prepare=False)
+  return settings
 
 
 @pytest.mark.parametrize("name", sorted(DIFFERENT))
 def test_rows_differ_in_nothing_else(name):
-  study, runs = planned(name)
+  study, runs = loading.load_study(name), shipped.runs(name, "miniature")
   for phase, expected in zip(
     ("pretrain_encoder", "heads"), DIFFERENT[name], strict=True
   ):
@@ -129,7 +115,7 @@ def test_columns_are_those_of_the_published_table(name):
 
 @pytest.mark.slow
 def test_encoders_pre_train_with_equal_flops():
-  _, runs = planned("encoders_equal_flops")
+  runs = shipped.runs("encoders_equal_flops", "miniature")
   jobs = costs.jobs(run for run in runs if run.phase == "pretrain_encoder")
   flops = {job.run.row: job.costs.flops for job in jobs}
   assert len(flops) == len(jobs)
@@ -138,7 +124,7 @@ def test_encoders_pre_train_with_equal_flops():
 
 
 def test_heads_and_text_see_as_many_rows():
-  _, runs = planned("heads_or_text")
+  runs = shipped.runs("heads_or_text", "miniature")
   scored = [run for run in runs if run.scored]
   text, on_t5, on_bert = (
     sorted(

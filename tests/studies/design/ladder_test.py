@@ -5,21 +5,13 @@ import functools
 
 import pytest
 
-from transformer_zoo.studies.design import loading
-from transformer_zoo.studies.design import plan
-from transformer_zoo.studies.design import study as studies
+from tests.studies import shipped
 from transformer_zoo.studies.execution import costs
 
 
 @functools.cache
-def runs(study, suite):
-  loaded = studies.with_seeds(loading.load_study(study), (0,))
-  return plan.plan(loaded, loading.load_suite(suite), prepare=False)
-
-
-@functools.cache
 def jobs(study, suite):
-  return costs.jobs(runs(study, suite))
+  return costs.jobs(shipped.runs(study, suite))
 
 
 def flops(study, suite):
@@ -50,6 +42,7 @@ def test_model_and_data_grow_together(factor):
     assert data > factor**0.3
 
 
+@pytest.mark.slow
 def test_table_2_has_about_4_times_its_flops_row_by_row():
   # Layers double and the softmax stays: rows with few layers grow less.
   base = flops("table2_denoising", "miniature")
@@ -59,12 +52,16 @@ def test_table_2_has_about_4_times_its_flops_row_by_row():
 
 
 def test_denoising_rows_are_runs_of_table_2():
-  fingerprints = {run.fingerprint for run in runs("table2", "miniature")}
-  own = {run.fingerprint for run in runs("table2_denoising", "miniature")}
-  assert own < fingerprints
+  whole, own = (
+    {run.fingerprint for run in shipped.runs(study, "miniature")}
+    for study in ("table2", "table2_denoising")
+  )
+  assert own < whole
 
 
-@pytest.mark.parametrize("study", ["table4", "table6"])
+@pytest.mark.parametrize(
+  "study", ["table4", pytest.param("table6", marks=pytest.mark.slow)]
+)
 def test_rows_of_the_accelerator_have_1e17_flops(study):
   for row, of_row in flops(study, "accelerator").items():
     assert of_row == pytest.approx(1e17, rel=0.3), row

@@ -7,14 +7,13 @@ import pathlib
 import gin
 import pytest
 
+from tests.studies import shipped
 from transformer_zoo import config
 from transformer_zoo.forecast import run_costs
 from transformer_zoo.runs.settings import Run
 from transformer_zoo.studies import published
 from transformer_zoo.studies.design import loading
-from transformer_zoo.studies.design import plan
 from transformer_zoo.studies.design import planned_run
-from transformer_zoo.studies.design import study as study_lib
 
 TABLE_2 = pathlib.Path(published.__path__[0]) / "t5/table02_architectures.csv"
 # Its columns "params" and "cost": in stacks of 12 layers, and in an encoder and
@@ -28,10 +27,7 @@ SIZES = {"small": 60e6, "large": 770e6, "eleven_b": 11e9}  # section 3.7
 def runs_of(study):
   """The first seed's runs, by row and phase; of groups, the first."""
   runs = {}
-  suite = loading.load_suite("paper")
-  loaded = loading.load_study(study)
-  first = plan.plan(study_lib.with_seeds(loaded, (0,)), suite, prepare=False)
-  for run in first:
+  for run in shipped.runs(study, "paper"):
     runs.setdefault((run.row, run.phase), run)
   return runs
 

@@ -1,39 +1,26 @@
 """On smaller suites too, rows differ in what their table is about alone."""
 
-import functools
-
-import gin
 import pytest
 
+from tests.studies import shipped
 from transformer_zoo import config
-from transformer_zoo.studies.design import loading
-from transformer_zoo.studies.design import plan
-from transformer_zoo.studies.design import planned_run
-from transformer_zoo.studies.design import study as study_lib
 
 
-@functools.cache
-def settings_of(changes):
-  bindings = planned_run.bindings("train", 0, "", ["start"])
-  try:
-    config.load((), bindings, changes=changes)
-    lengths = config.value("TASK_FEATURE_LENGTHS")
-    rows = config.setting("batch_size")
-    return {
-      "dropout": config.value("DROPOUT_RATE"),
-      "tokens": rows * lengths["inputs"],
-      "steps": config.setting("train_steps"),
-    }
-  finally:
-    gin.clear_config()
+def settings():
+  lengths = config.value("TASK_FEATURE_LENGTHS")
+  rows = config.setting("batch_size")
+  return {
+    "dropout": config.value("DROPOUT_RATE"),
+    "tokens": rows * lengths["inputs"],
+    "steps": config.setting("train_steps"),
+  }
 
 
 def found(study, suite):
   """Yields (row, phase, settings) of the training runs of a seed."""
-  loaded = study_lib.with_seeds(loading.load_study(study), (0,))
-  for run in plan.plan(loaded, loading.load_suite(suite), prepare=False):
+  for run in shipped.runs(study, suite):
     if run.command == "train":
-      yield run.row, run.phase, settings_of(run.changes)
+      yield run.row, run.phase, shipped.loaded(run, settings)
 
 
 @pytest.mark.parametrize("suite", ["miniature", "small", "small_night"])

@@ -1,33 +1,43 @@
 """Several studies in one folder: `zoo report` of the folder above them."""
 
 import json
+import pathlib
 import re
 import shutil
 
 import pytest
 
+from tests.studies import conftest
 from transformer_zoo.cli import main as cli
 
 
-@pytest.fixture
-def studies(run_tiny, fake, other_study, tmp_path):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
   """The folder of two studies that share a baseline, one run failed."""
-  fake.broken = lambda what: what == "similarity, seed 1, 30 steps"
-  run_tiny(
-    (
-      "Study.question",
-      "Study.published = 't5/table06_corruption_rates'\n"
-      "baseline/Row.published = '15%'\n"
-      "no_pretraining/Row.published = '50%'\n"
-      "half_as_long/Row.published = '25%'\n"
-      "Study.question",
-    )
+  folder = tmp_path_factory.mktemp("studies")
+  published = (
+    "Study.question",
+    "Study.published = 't5/table06_corruption_rates'\n"
+    "baseline/Row.published = '15%'\n"
+    "no_pretraining/Row.published = '50%'\n"
+    "half_as_long/Row.published = '25%'\n"
+    "Study.question",
   )
-  (tmp_path / "other10.gin").write_text(other_study)
-  command = ["ablate", str(tmp_path / "other10.gin"), "--seeds=2"]
-  command += [f"--suite={tmp_path / 'two.gin'}"]
-  assert cli.main([*command, f"--output_dir={tmp_path / 'runs'}"]) == 2
-  return tmp_path / "runs"
+  (folder / "other10.gin").write_text(conftest.OTHER_STUDY)
+  command = ["ablate", str(folder / "other10.gin"), "--seeds=2"]
+  command += [f"--suite={folder / 'two.gin'}"]
+  with pytest.MonkeyPatch.context() as patch:
+    fake = conftest.faked(patch)
+    fake.broken = lambda what: what == "similarity, seed 1, 30 steps"
+    conftest.run_in(folder, published)
+    assert cli.main([*command, f"--output_dir={folder / 'runs'}"]) == 2
+  return folder / "runs"
+
+
+@pytest.fixture
+def studies(made, tmp_path):
+  """A copy of the folder, for a test to change."""
+  return pathlib.Path(shutil.copytree(made, tmp_path / "runs"))
 
 
 @pytest.mark.slow

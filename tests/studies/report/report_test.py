@@ -4,6 +4,7 @@ import dataclasses
 import html.parser
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -45,8 +46,8 @@ class _Balance(html.parser.HTMLParser):
 
 
 @pytest.fixture
-def page(run_tiny):
-  folder = run_tiny(_PUBLISHED).folder
+def page(finished):
+  folder = finished(_PUBLISHED)
   return (folder / "report.html").read_text()
 
 
@@ -89,8 +90,8 @@ def test_the_page_has_every_part(page):
   assert "--suite=" in page and "zoo train --gin_file=" in page
 
 
-def test_every_number_leads_to_its_run_configuration_and_predictions(run_tiny):
-  folder = run_tiny().folder
+def test_every_number_leads_to_its_run_configuration_and_predictions(finished):
+  folder = finished(_PUBLISHED)
   page = (folder / "report.html").read_text()
   places = set(re.findall(r' id="([^"]*)"', page))
   anchors = re.findall(r'href="#([^"]*)"', page)
@@ -141,8 +142,8 @@ def test_parts_of_a_group_are_compared_with_their_like(make_study):
   assert "seed 0 mrpc" in page
 
 
-def test_curves_are_read_by_row_and_seed_with_what_they_cost(run_tiny):
-  study = results.read(run_tiny().folder)
+def test_curves_are_read_by_row_and_seed_with_what_they_cost(finished):
+  study = results.read(finished(_PUBLISHED))
   found = learning_curves.read(study, "finetune", "sentiment")
   assert list(found)[:2] == ["train/loss", "Sentiment"]
   assert "sentiment/accuracy" in found
@@ -154,16 +155,16 @@ def test_curves_are_read_by_row_and_seed_with_what_they_cost(run_tiny):
   np.testing.assert_allclose(curve.costs["FLOPs"], curve.steps * 4e9)
 
 
-def test_a_shared_run_is_drawn_once(run_tiny):
-  study = results.read(run_tiny(seeds=[0]).folder)
+def test_a_shared_run_is_drawn_once(finished):
+  study = results.read(finished(seeds=(0,)))
   assert list(learning_curves.read(study, "pretrain", "")["train/loss"]) == [
     "baseline"
   ]
   assert learning_curves.read(study, "no such phase", "") == {}
 
 
-def test_an_axis_of_which_nothing_is_known_is_left_out(run_tiny):
-  study = results.read(run_tiny(seeds=[0]).folder)
+def test_an_axis_of_which_nothing_is_known_is_left_out(finished):
+  study = results.read(finished(seeds=(0,)))
   (curve,) = learning_curves.read(study, "pretrain", "")["train/loss"][
     "baseline"
   ].values()
@@ -178,8 +179,10 @@ def test_an_axis_of_which_nothing_is_known_is_left_out(run_tiny):
   )
 
 
-def test_what_was_recorded_once_is_named_and_not_drawn(run_tiny):
-  folder = run_tiny(seeds=[0]).folder
+def test_what_was_recorded_once_is_named_and_not_drawn(finished, tmp_path):
+  folder = finished(seeds=(0,))
+  shutil.copytree(folder.parent, tmp_path / "runs")
+  folder = tmp_path / "runs" / folder.name
   for path in folder.parent.glob("runs/finetune-*/metrics.jsonl"):
     lines = map(json.loads, path.read_text().splitlines())
     kept = [line for line in lines if line["step"] in (1, 2, 10)]
