@@ -114,18 +114,22 @@ def _parts(module: nn.Module):
 
 
 def parameter_sizes(model: nn.Module) -> dict[str, int]:
-  """Returns path -> numbers of a parameter, as of all layers under layers_0.
+  """Returns path -> numbers of a parameter, the last layer's of all like it.
 
-  From a trace of one layer of each stack: of stacks whose layers are equal.
+  From a trace of one layer of each stack, two if the first differs: of stacks
+  of layers that are equal otherwise.
   """
-  repeated = layers_of_stacks(model)
+  few = shallow(model)
+  traced, repeated = layers_of_stacks(few), layers_of_stacks(model)
   flat = traverse_util.flatten_dict(
-    nn.unbox(state.abstract_variables(shallow(model))), sep="/"
+    nn.unbox(state.abstract_variables(few)), sep="/"
   )
-  sizes = {}
-  for path, leaf in flat.items():
-    stack, found, _ = path.partition("/layers_0/")
-    sizes[path] = math.prod(leaf.shape) * (repeated[stack] if found else 1)
+  sizes = {path: math.prod(leaf.shape) for path, leaf in flat.items()}
+  for stack, number in traced.items():
+    last = f"{stack}/layers_{number - 1}/"
+    for path in sizes:
+      if path.startswith(last):
+        sizes[path] *= repeated[stack] - number + 1
   return sizes
 
 

@@ -11,6 +11,7 @@ from flax import traverse_util
 import jax
 import numpy as np
 
+from tests import programs
 from transformer_zoo import config
 from transformer_zoo.objectives import sequence_to_sequence
 from transformer_zoo.objectives import terms
@@ -120,15 +121,14 @@ def shift_right(targets: np.ndarray) -> np.ndarray:
 
 def logits(model: nn.Module, params, batch, **keywords) -> np.ndarray:
   """Teacher-forced logits [B, L, V]."""
-  apply = jax.jit(
-    lambda params, *tokens: model.apply({"params": params}, *tokens, **keywords)
-  )
   return np.asarray(
-    apply(
-      params,
+    programs.apply(
+      model,
+      {"params": params},
       batch["encoder_input_tokens"],
       batch["decoder_input_tokens"],
       batch["decoder_target_tokens"],
+      **keywords,
     )
   )
 
