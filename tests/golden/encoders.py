@@ -448,17 +448,20 @@ def outputs(model, params, batch, *, gradient=True) -> dict[str, np.ndarray]:
   Without heads, what the layers and the pooler end in. The sum has random
   weights, so that each number that a class computes is seen in the gradient.
   """
+  value, found, slopes = variants.computed(
+    _total, model, params, batch, gradient
+  )
   real = batch["encoder_input_tokens"] != model.pad_id
-
-  def total(params):
-    found = model.apply({"params": params}, batch, method=_answers)
-    return sum(
-      jnp.sum(signs(name, value.shape, real) * value)
-      for name, value in found.items()
-    ), found
-
-  value, found, slopes = variants.computed(total, params, gradient)
   return {"logits": joined(found, real), "loss": value, **slopes}
+
+
+def _total(params, model, batch):
+  real = batch["encoder_input_tokens"] != model.pad_id
+  found = model.apply({"params": params}, batch, method=_answers)
+  return sum(
+    jnp.sum(signs(name, value.shape, real) * value)
+    for name, value in found.items()
+  ), found
 
 
 def _answers(model, batch) -> dict[str, jax.Array]:
@@ -470,7 +473,7 @@ def _answers(model, batch) -> dict[str, jax.Array]:
   return found
 
 
-def signs(name: str, shape, real: np.ndarray) -> np.ndarray:
+def signs(name: str, shape, real):
   """Random weights of an output [B, P, K]; 0 at padding."""
   random = np.random.RandomState(len(name))
   drawn = random.standard_normal(shape).astype(np.float32)

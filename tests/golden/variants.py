@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tests import programs
 from tests import tiny_models
 from tests import tiny_t5
 from tests.golden import t5
@@ -183,32 +184,46 @@ def setting(name: str, *, packing: bool = False):
 def outputs(model, params, batch, *, gradient=True) -> dict[str, np.ndarray]:
   """Logits at the tokens, the summed loss, its gradient by parameter."""
 
-  def loss(params):
-    logits_BLV = model.apply({"params": params}, batch, method="all_logits")[
-      "tokens"
-    ]
-    likelihoods_BLV = jax.nn.log_softmax(logits_BLV)
-    chosen_BL1 = jnp.take_along_axis(
-      likelihoods_BLV, batch["decoder_target_tokens"][..., None], axis=-1
-    )
-    weights_BL = batch["decoder_loss_weights"]
-    return -jnp.sum(chosen_BL1[..., 0] * weights_BL), logits_BLV
-
-  value, logits, slopes = computed(loss, params, gradient)
+  value, logits, slopes = computed(_loss, model, params, batch, gradient)
   real = batch["decoder_target_tokens"] != model.pad_id
   return {"logits": np.asarray(logits)[real], "loss": value, **slopes}
 
 
-def computed(total, params, gradient: bool):
-  """(value, further outputs, `gradient_entries` if asked) of one program."""
+def _loss(params, model, batch):
+  logits_BLV = model.apply({"params": params}, batch, method="all_logits")[
+    "tokens"
+  ]
+  likelihoods_BLV = jax.nn.log_softmax(logits_BLV)
+  chosen_BL1 = jnp.take_along_axis(
+    likelihoods_BLV, batch["decoder_target_tokens"][..., None], axis=-1
+  )
+  weights_BL = batch["decoder_loss_weights"]
+  return -jnp.sum(chosen_BL1[..., 0] * weights_BL), logits_BLV
+
+
+def computed(total, model, params, batch, gradient: bool):
+  """(value, further outputs, `gradient_entries` if asked) of one program.
+
+  Args:
+    total: (params, model, batch) -> (value, further outputs), a function that
+      outlives the call.
+    model: A model; equal ones share the program.
+    params: Its parameters.
+    batch: Its batch.
+    gradient: Whether the gradient of the value is computed.
+  """
   if not gradient:
-    value, found = jax.jit(total)(params)
+    value, found = programs.run(total, params, model, batch)
     return np.asarray(value), found, {}
-  (value, found), slopes = jax.jit(jax.value_and_grad(total, has_aux=True))(
-    params
+  (value, found), slopes = programs.run(
+    _with_gradient, total, params, model, batch
   )
   flat = traverse_util.flatten_dict(slopes, sep="/")
   return np.asarray(value), found, gradient_entries(flat)
+
+
+def _with_gradient(total, params, *fixed):
+  return jax.value_and_grad(total, has_aux=True)(params, *fixed)
 
 
 def of_scanned(outputs, *, gradient: bool):

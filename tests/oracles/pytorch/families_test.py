@@ -37,6 +37,8 @@ AS_DEEP = {
 AS_DEEP["mt5"] = AS_DEEP["umt5"] = AS_DEEP["t5"]
 AS_DEEP["bart"] = AS_DEEP["mbart"] = AS_DEEP["marian"]
 
+# Scanned, a model's layers are compiled once.
+outputs = variants.of_scanned(variants.outputs, gradient=True)
 every_config = pytest.mark.parametrize("name", families.CONFIGS)
 
 
@@ -44,7 +46,7 @@ every_config = pytest.mark.parametrize("name", families.CONFIGS)
 def test_logits_loss_and_gradient_of_every_parameter(name, report):
   """Of our model, and of theirs as we describe it."""
   config, model, params, batch = families.setting(name)
-  found = variants.outputs(model, params, batch)
+  found = outputs(model, params, batch)
   described = family_of(config).config(model)
   theirs = huggingface.outputs(described, model, params, batch)
   assert set(found) == set(theirs)
