@@ -24,29 +24,27 @@ COPY = Denoising(Everything(), "nothing", "keep")
 RAW_LENGTH = SpanCorruption().raw_length(LENGTHS)
 
 
-@pytest.fixture
-def few(make_task, short_examples):
-  task = make_task("few", short_examples(50))
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  return tmp_path_factory.mktemp("prepared")
+
+
+@pytest.fixture(scope="module")
+def few(make_task_in, short_examples, folder):
+  task = make_task_in(folder, "few", short_examples(50))
   return PreparedMixture("few", (task,), (1.0,))
 
 
-@pytest.fixture
-def text(make_task, stream):
-  task = make_task("text", stream(30), kind="tokens")
+@pytest.fixture(scope="module")
+def text(make_task_in, stream, folder):
+  task = make_task_in(folder, "text", stream(30), kind="tokens")
   return PreparedMixture("text", (task,), (1.0,))
 
 
 def take(mixture, number, **arguments):
-  defaults = {
-    "split": "train",
-    "lengths": LENGTHS,
-    "batch_size": 8,
-    "seed": 3,
-  }
-  batches = loader.training_batches(mixture, **defaults | arguments)
-  taken = list(itertools.islice(batches, number))
-  batches.close()
-  return taken
+  """The first batches, without any that would be read ahead."""
+  batches = open_batches(mixture, **arguments)
+  return [batches[step] for step in range(number)]
 
 
 def open_batches(mixture, **arguments):
@@ -188,13 +186,8 @@ def test_leaving_out_everything_or_text_is_refused(text, few):
     },
   ],
 )
-def test_epochs_are_those_of_the_examples_in_the_batches(
-  make_task, short_examples, stream, arguments
-):
-  tasks = (
-    make_task("few", short_examples(50)),
-    make_task("text", stream(30), kind="tokens"),
-  )
+def test_epochs_are_those_of_the_examples_in_the_batches(few, text, arguments):
+  tasks = few.tasks + text.tasks
   mixture = PreparedMixture("both", tasks, (3.0, 1.0))
   batches = open_batches(mixture, **arguments)
   assert batches.examples_before(0).tolist() == [0, 0]
@@ -312,8 +305,10 @@ def test_reading_ahead_is_bounded(few, monkeypatch):
 
 @pytest.mark.slow
 def test_worker_processes_make_the_same_batches(few):
-  here = take(few, 7, start_step=3)
-  there = take(few, 7, start_step=3, num_workers=2)
+  here = take(few, 10)[3:]
+  batches = loader.read_ahead(open_batches(few), start_step=3, num_workers=2)
+  there = list(itertools.islice(batches, 7))
+  batches.close()
   for batch, other in zip(here, there, strict=True):
     assert batch.keys() == other.keys()
     for key in batch:

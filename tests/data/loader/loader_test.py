@@ -23,15 +23,20 @@ from transformer_zoo.errors import UserError
 LENGTHS = {"inputs": 32, "targets": 16}
 
 
-@pytest.fixture
-def mixture(make_task, short_examples, stream):
+@pytest.fixture(scope="module")
+def mixture(make_task_in, short_examples, stream, tmp_path_factory):
   """Two tasks of short examples and one of unlabelled text."""
+  folder = tmp_path_factory.mktemp("prepared")
   tasks = (
-    make_task("few", short_examples(50, seed=0)),
-    make_task("many", short_examples(300, seed=1, first=600)),
-    make_task("text", stream(30), kind="tokens"),
+    make_task_in(folder, "few", short_examples(50, seed=0)),
+    make_task_in(folder, "many", short_examples(300, seed=1, first=600)),
+    make_task_in(folder, "text", stream(30), kind="tokens"),
   )
   return PreparedMixture("mixture", tasks, (1.0, 3.0, 0.5))
+
+
+def folder_of(mixture):
+  return pathlib.Path(mixture.tasks[0].folder).parent
 
 
 def only(mixture, name):
@@ -39,16 +44,23 @@ def only(mixture, name):
   return PreparedMixture(name, (task,), (1.0,))
 
 
+DEFAULTS = {"split": "train", "lengths": LENGTHS, "batch_size": 8, "seed": 3}
+
+
 def take(mixture, number, **kwargs):
-  kwargs = {
-    "split": "train",
-    "lengths": LENGTHS,
-    "batch_size": 8,
-    "seed": 3,
-  } | kwargs
-  return list(
-    itertools.islice(loader.training_batches(mixture, **kwargs), number)
+  """The first batches, without any that would be read ahead."""
+  batches = loader.open_batches(mixture, **DEFAULTS | kwargs)
+  return [batches[step] for step in range(number)]
+
+
+def take_from(step, mixture, number, **kwargs):
+  """Batches from a step on, as training reads them."""
+  batches = loader.training_batches(
+    mixture, start_step=step, **DEFAULTS | kwargs
   )
+  taken = list(itertools.islice(batches, number))
+  batches.close()
+  return taken
 
 
 def assert_same(batches, others):
@@ -76,21 +88,21 @@ def names_in(batches):
 @pytest.mark.parametrize("name", ["mixture", "few", "text"])
 def test_resumes_at_any_step(mixture, name, packing):
   chosen = mixture if name == "mixture" else only(mixture, name)
-  batches = take(chosen, 40, packing=packing)
-  for step in (39, 0, 13):
-    fresh = take(chosen, 1, packing=packing, start_step=step)
+  batches = take(chosen, 20, packing=packing)
+  for step in (19, 0, 7):
+    fresh = take_from(step, chosen, 1, packing=packing)
     assert_same(fresh, batches[step : step + 1])
 
 
 @pytest.mark.parametrize("packing", [True, False])
 def test_processes_share_the_rows(mixture, packing):
-  whole = take(mixture, 5, packing=packing)
+  whole = take(mixture, 3, packing=packing)
   size = len(whole[0]["encoder_input_tokens"]) // 4
   # A mesh may give a process any of the parts, and several the same ones.
   for shares in [(0,), (3,), (1, 2), (0, 1, 3), (0, 1, 2, 3)]:
     rows = [s * size + row for s in shares for row in range(size)]
     assert_same(
-      take(mixture, 5, packing=packing, shares=shares, num_shares=4),
+      take(mixture, 3, packing=packing, shares=shares, num_shares=4),
       [{k: array[rows] for k, array in batch.items()} for batch in whole],
     )
 
@@ -260,7 +272,7 @@ def test_evaluation_corrupts_the_same_each_time(mixture):
 )
 def test_bad_arguments_are_told_at_once(mixture, kwargs, message):
   with pytest.raises(UserError, match=message):
-    take(mixture, 0, **kwargs)
+    loader.training_batches(mixture, **DEFAULTS | kwargs)
 
 
 def test_no_task_has_a_rate(mixture):
@@ -282,8 +294,9 @@ def test_lengths_must_fit_the_corruption(mixture):
     )
 
 
-def test_damaged_record_file_is_named(mixture):
-  few = mixture.tasks[0]
+def test_damaged_record_file_is_named(make_task, short_examples):
+  few = make_task("few", short_examples(50, seed=0))
+  mixture = PreparedMixture("few", (few,), (1.0,))
   name = few.split("train").shards[0].name
   path = pathlib.Path(few.folder) / name
   content = bytearray(path.read_bytes())
@@ -301,14 +314,15 @@ def test_damaged_record_file_is_named(mixture):
     take(mixture, 0)
 
 
-def test_missing_preparation_names_what_is_there(mixture, tmp_path):
+def test_missing_preparation_names_what_is_there(mixture):
   with pytest.raises(UserError, match="'fwe' is prepared in .*; did you mean"):
-    manifest.load("fwe", tmp_path)
+    manifest.load("fwe", folder_of(mixture))
 
 
 @pytest.mark.slow
-def test_loads_and_reads_without_tensorflow_and_seqio(mixture, tmp_path):
-  manifest.save_mixture(mixture, tmp_path)
+def test_loads_and_reads_without_tensorflow_and_seqio(mixture):
+  folder = folder_of(mixture)
+  manifest.save_mixture(mixture, folder)
   program = textwrap.dedent(f"""
     import sys
     for name in ("tensorflow", "seqio", "tensorflow_datasets", "clu"):
@@ -316,7 +330,7 @@ def test_loads_and_reads_without_tensorflow_and_seqio(mixture, tmp_path):
     from transformer_zoo.data.loader import loader
     from transformer_zoo.data.prepare import preparation
     from transformer_zoo.data.storage import manifest
-    mixture = manifest.load("mixture", {str(tmp_path)!r})
+    mixture = manifest.load("mixture", {str(folder)!r})
     batch = next(loader.training_batches(
       mixture, split="train", lengths={LENGTHS!r}, batch_size=8, seed=3))
     print(int(batch["encoder_input_tokens"].sum()))
