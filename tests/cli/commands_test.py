@@ -66,7 +66,9 @@ def test_inspect_task(capsys):
   assert "100.0% are truncated" in text
 
 
-def test_what_is_prepared_is_told(capsys, tmp_path):
+def test_what_is_prepared_is_told(capsys, tmp_path, monkeypatch):
+  splits = pytest.importorskip("tasks.miniature.examples.splits")
+  monkeypatch.setitem(splits.SIZES, "train", 100)
   prepared = ["--prepared_dir", str(tmp_path)]
   assert cli.main(["prepare", "--mixture", "mini_copa", *prepared]) == 0
   told = capsys.readouterr().out.splitlines()

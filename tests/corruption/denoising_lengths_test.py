@@ -46,8 +46,10 @@ def test_published_lengths(inputs, density, mean, expected):
   assert corruption.fitting_lengths(inputs) == fitting
 
 
-@pytest.mark.parametrize("density", [0.1, 0.15, 0.25, 0.5])
-@pytest.mark.parametrize("inputs", [48, 512])
+@pytest.mark.parametrize(
+  "inputs, density",
+  [(48, 0.1), (48, 0.15), (48, 0.25), (48, 0.5), (512, 0.1), (512, 0.5)],
+)
 def test_fitting_lengths_cut_one_in_a_thousand(density, inputs):
   corruption = Denoising(Iid(density))
   fitting = corruption.fitting_lengths(inputs)

@@ -132,6 +132,7 @@ def test_manifest_tells_all(add_task, prepared_dir, vocabulary):
     labelled(),
     metric_fns=[accuracy],
     postprocess_fn=functools.partial(lower, strip=True),
+    splits=("train",),
   )
   made = prepare("zt_task", prepared_dir=prepared_dir)
   assert made == manifest.load("zt_task", prepared_dir)
@@ -155,8 +156,8 @@ def test_manifest_tells_all(add_task, prepared_dir, vocabulary):
 
 
 def test_mixture_has_rates(add_task, prepared_dir):
-  add_task("zt_one", labelled())
-  add_task("zt_two", unlabelled())
+  add_task("zt_one", labelled(), splits=("train",))
+  add_task("zt_two", unlabelled(), splits=("train",))
   seqio.MixtureRegistry.add("zt_mixture", [("zt_two", 3), ("zt_one", 1)])
   try:
     made = prepare("zt_mixture", prepared_dir=prepared_dir)

@@ -39,6 +39,13 @@ def as_text(example):
   }
 
 
+@seqio.map_over_dataset
+def as_few_features(example):
+  number = tf.strings.as_string(example["i"])
+  text = tf.strings.join(["the cat ", number])
+  return {"z": example["i"], "inputs": text, "targets": text}
+
+
 def odd_rows_twice(dataset):
   dataset = dataset.filter(lambda e: e["z"] % 2 == 1)
   return dataset.flat_map(lambda e: tf.data.Dataset.from_tensors(e).repeat(2))
@@ -60,10 +67,10 @@ def add_task(vocabulary):
   """Returns a function that registers a task over the numbers 0, 1, ..."""
   added = []
 
-  def add(name, *steps, tokenized=True, splits=("train",)):
+  def add(name, *steps, splits=("train",), make=as_few_features, size=NUMBER):
     def read(split, shuffle_files=False, seed=None):
       del split, shuffle_files, seed
-      return tf.data.Dataset.from_tensor_slices({"i": tf.range(NUMBER)})
+      return tf.data.Dataset.from_tensor_slices({"i": tf.range(size)})
 
     feature = seqio.Feature(vocabulary.to_seqio(), required=False)
     end = [
@@ -77,9 +84,9 @@ def add_task(vocabulary):
       source=seqio.FunctionDataSource(
         read,
         splits=splits,
-        num_input_examples=dict.fromkeys(splits, NUMBER),
+        num_input_examples=dict.fromkeys(splits, size),
       ),
-      preprocessors=[as_text, *steps, *(end if tokenized else [])],
+      preprocessors=[make, *steps, *end],
       output_features={"inputs": feature, "targets": feature},
     )
 
@@ -101,7 +108,7 @@ def one_by_one(task):
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [(), (odd_rows_twice,), (of_any_rank,)])
 def test_records_are_the_same_bytes(add_task, tmp_path, steps):
-  task = add_task("zt_read", *steps)
+  task = add_task("zt_read", *steps, make=as_text)
   made = prepare("zt_read", prepared_dir=tmp_path / "a").tasks[0]
   folder = tmp_path / "b"
   folder.mkdir()
@@ -115,8 +122,8 @@ def test_records_are_the_same_bytes(add_task, tmp_path, steps):
 
 
 def test_only_a_known_structure_is_batched(add_task):
-  batched = add_task("zt_known")
-  alone = add_task("zt_unknown", of_any_rank)
+  batched = add_task("zt_known", make=as_text)
+  alone = add_task("zt_unknown", of_any_rank, make=as_text)
   steps = [task_steps.divide_steps(task)[0] for task in (batched, alone)]
   for task, its_steps, allowed in zip(
     (batched, alone), steps, (True, False), strict=True
@@ -254,7 +261,7 @@ def test_a_set_without_a_good_row_is_an_error(add_task, monkeypatch):
 
 @pytest.mark.slow
 def test_skipped_rows_are_told_and_stored(add_task, tmp_path):
-  task = add_task("zt_skipped", splits=("train", "validation"))
+  task = add_task("zt_skipped", splits=("train", "validation"), size=9)
   task.source.skipped_rows = functools.partial(
     {"train": ["row 3 is bad.", "row 9 is bad."], "validation": []}.get
   )
@@ -274,7 +281,7 @@ def test_skipped_rows_are_told_and_stored(add_task, tmp_path):
 
 @pytest.mark.slow
 def test_what_is_on_disk_is_prepared(add_task, tmp_path):
-  task = add_task("zt_partial", splits=("validation",))
+  task = add_task("zt_partial", splits=("validation",), size=9)
   task.source.declared_splits = ("train", "validation", "test")
   lines = []
   made = prepare("zt_partial", prepared_dir=tmp_path, report=lines.append)
@@ -289,8 +296,8 @@ def test_what_is_on_disk_is_prepared(add_task, tmp_path):
 
 
 def test_a_member_without_an_asked_split_has_to_have_rate_0(add_task, tmp_path):
-  add_task("zt_whole")
-  add_task("zt_partial", splits=("validation",))
+  add_task("zt_whole", size=9)
+  add_task("zt_partial", splits=("validation",), size=9)
   for rate in (0, 2):
     seqio.MixtureRegistry.add("zt_mix", [("zt_whole", 1), ("zt_partial", rate)])
     try:
@@ -320,7 +327,7 @@ def test_the_member_that_fails_is_named(add_task, tmp_path):
 
 
 def test_rates_that_seqio_cannot_count_are_told(add_task, tmp_path):
-  task = add_task("zt_uncounted")
+  task = add_task("zt_uncounted", size=9)
   task.source._num_input_examples = None
   seqio.MixtureRegistry.add(
     "zt_mix", [("zt_uncounted", seqio.mixing_rate_num_examples)]
