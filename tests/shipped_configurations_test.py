@@ -164,27 +164,42 @@ NAMED_AFTER = {
 }
 
 
-@pytest.mark.parametrize("name", list(complete_runs()))
+def fast(*few):
+  """Marks all others slow."""
+  return lambda *each: pytest.param(
+    *each, marks=() if each[0] in few else pytest.mark.slow
+  )
+
+
+A_RUN = fast("miniature_heads", "night_pretrain", "small_finetune")
+
+
+@pytest.mark.parametrize("name", list(map(A_RUN, complete_runs())))
 def test_complete_runs(name):
   files, given = NAMED_AFTER.get(name, ([], []))
   config.load([f"runs/{name}.gin", *files], [REQUIRED[0], *given])
   shapes_of_step()
 
 
+A_RECIPE = fast(
+  "bart_pretrain", "electra_pretrain", "gpt_3_pretrain", "xlnet_pretrain"
+)
+
+
 @pytest.mark.parametrize(
   ("recipe", "architecture"),
   [
-    ("albert_pretrain", "albert"),
-    ("bart_pretrain", "bart"),
-    ("bert_pretrain", "bert"),
-    ("deberta_v3_pretrain", "deberta_v3"),
-    ("electra_pretrain", "electra"),
-    ("gpt_3_pretrain", "gpt_3"),
-    ("roberta_pretrain", "roberta"),
-    ("spanbert_pretrain", "bert"),
-    ("transformer_2017", "transformer_2017"),
-    ("unilm_pretrain", "unilm"),
-    ("xlnet_pretrain", "xlnet"),
+    A_RECIPE("albert_pretrain", "albert"),
+    A_RECIPE("bart_pretrain", "bart"),
+    A_RECIPE("bert_pretrain", "bert"),
+    A_RECIPE("deberta_v3_pretrain", "deberta_v3"),
+    A_RECIPE("electra_pretrain", "electra"),
+    A_RECIPE("gpt_3_pretrain", "gpt_3"),
+    A_RECIPE("roberta_pretrain", "roberta"),
+    A_RECIPE("spanbert_pretrain", "bert"),
+    A_RECIPE("transformer_2017", "transformer_2017"),
+    A_RECIPE("unilm_pretrain", "unilm"),
+    A_RECIPE("xlnet_pretrain", "xlnet"),
   ],
 )
 def test_recipes_of_pre_training_make_a_step(recipe, architecture):
@@ -408,7 +423,13 @@ WITH_POOLERS = (
 @pytest.mark.parametrize(
   ("name", "architecture"),
   [
-    (name, architecture)
+    pytest.param(
+      name,
+      architecture,
+      marks=()
+      if architecture == "bert" or name == "classes"
+      else pytest.mark.slow,
+    )
     for name in HEADS
     for architecture in tiny_models.ENCODERS
     # Encoders differ in what every head reads, and in whether they pool it.

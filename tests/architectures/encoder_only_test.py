@@ -25,9 +25,18 @@ from transformer_zoo.training.sharding.partitioning import Partitioning
 KEY = jax.random.key(1)
 SHORT, LONG, WIDTH = 5, 8, 16
 # Every architecture and every kind of position: other parts look at one token.
-VARIANTS = [
-  *((name, None) for name in tiny_models.ENCODERS),
-  *(("bert", part) for part in tiny_models.PARTS if "positions/" in part),
+FEW = [
+  *((name, None) for name in ("albert", "bert", "deberta_v2")),
+  *((name, None) for name in ("modernbert", "mpnet", "xlnet")),
+  *(("bert", f"positions/{name}.gin") for name in ("alibi", "shaw")),
+]
+VARIANTS = FEW + [
+  pytest.param(*each, marks=pytest.mark.slow)
+  for each in (
+    *((name, None) for name in tiny_models.ENCODERS),
+    *(("bert", part) for part in tiny_models.PARTS if "positions/" in part),
+  )
+  if each not in FEW
 ]
 # Layers of every kind: the other architectures have BERT's or DeBERTa v2's.
 # Both ways of sharing, and what all layers are given; the others are slow.

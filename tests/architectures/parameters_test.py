@@ -126,12 +126,25 @@ def sizes(architecture: str, size: str) -> dict[str, int]:
   )
 
 
-@pytest.mark.parametrize("model", EXACT, ids="-".join)
+def first_fast(models):
+  """The first size of an architecture is fast, the others are slow."""
+  firsts = {model[0]: model for model in reversed(list(models))}
+  return [
+    pytest.param(
+      model,
+      id="-".join(model),
+      marks=() if firsts[model[0]] == model else pytest.mark.slow,
+    )
+    for model in models
+  ]
+
+
+@pytest.mark.parametrize("model", first_fast(EXACT))
 def test_published_sizes_have_exactly_their_parameters(model):
   assert sum(sizes(*model).values()) == EXACT[model]
 
 
-@pytest.mark.parametrize("model", ENCODERS, ids="-".join)
+@pytest.mark.parametrize("model", first_fast(ENCODERS))
 def test_published_encoders_have_exactly_their_parameters(model):
   apart = "encoder/mask_decoder/", "generator/"
   if model[0].startswith(("albert", "bert", "deberta")):
@@ -142,7 +155,7 @@ def test_published_encoders_have_exactly_their_parameters(model):
   )
 
 
-@pytest.mark.parametrize("model", PRINTED, ids="-".join)
+@pytest.mark.parametrize("model", first_fast(PRINTED))
 def test_other_published_sizes_have_about_their_parameters(model):
   # What the table of Vaswani et al. counts besides is not known.
   tolerance = 0.035 if model[1] == "transformer_2017_base" else 0.02

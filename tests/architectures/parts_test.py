@@ -75,8 +75,8 @@ OWN = {
   },
   "umt5": {**GATED_T5, "positions": "t5_buckets_per_layer"},
 }
-# Another one with another vocabulary, other windows or other norms.
-ANOTHERS = {"byt5", "gpt_3", "mbart"}
+# Of which the others have the most.
+ONE_OF_A_KIND = "bart", "gpt_j", "llama", "t5_1_0"
 # They name no network by themselves: the files with an activation include them.
 INCLUDED = ("feed_forward/gated.gin", "feed_forward/plain.gin")
 # Of dropout_sites_test.py, of ELECTRA alone, of masks of spans.
@@ -91,32 +91,49 @@ def own(architecture: str) -> set[str]:
 
 def program(*variant: str) -> str:
   """Initialisation and forward pass as JAX traces them: nothing is compiled."""
-  model, converter = tiny_models.build(*variant, **ONE_LAYER)
+  whole, converter = tiny_models.build(*variant, **ONE_LAYER)
   batch = tiny_models.lay_out(
     converter, tiny_models.random_examples(), packing=False
   )
   traced = jax.make_jaxpr(
-    functools.partial(model.init_with_output, method="all_logits")
+    functools.partial(whole.init_with_output, method="all_logits")
   )(jax.random.key(0), batch)
   rows = batch["decoder_input_tokens"].shape
   assert traced.out_avals[0].shape == (*rows, tiny_models.TINY["VOCAB_SIZE"])
   return re.sub("0x[0-9a-f]+", "", str(traced))
 
 
-@pytest.mark.slow
+def model(*variant: str):
+  """Equal to another if all of its parts and their settings are."""
+  return tiny_models.build(*variant, **ONE_LAYER)[0]
+
+
+CHANGING = [
+  part
+  for part in tiny_models.PARTS
+  if part not in INCLUDED and not part.startswith(ELSEWHERE)
+]
+
+
 @pytest.mark.parametrize(
-  "architecture", sorted({*tiny_models.ARCHITECTURES} - ANOTHERS)
+  "architecture",
+  [
+    pytest.param(name, marks=() if name in ONE_OF_A_KIND else pytest.mark.slow)
+    for name in tiny_models.ARCHITECTURES
+  ],
 )
 def test_a_part_changes_all_but_the_architecture_that_has_it(architecture):
-  alone = program(architecture)
-  unchanged = {
-    part
-    for part in tiny_models.PARTS
-    if part not in INCLUDED
-    and not part.startswith(ELSEWHERE)
-    and program(architecture, part) == alone
-  }
+  alone = model(architecture)
+  unchanged = {part for part in CHANGING if model(architecture, part) == alone}
   assert unchanged == own(architecture)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["bart", "lm"])
+def test_another_part_is_another_computation(architecture):
+  alone = program(architecture)
+  for part in sorted({*CHANGING} - own(architecture)):
+    assert program(architecture, part) != alone, part
 
 
 FEED_FORWARD = [
@@ -153,32 +170,33 @@ def drawn_variants(number: int):
 )
 def test_parts_add_up_whatever_their_order(variant):
   architecture, *parts = variant
-  together = program(architecture, *parts)
-  assert together == program(architecture, *parts[::-1])
+  together = model(architecture, *parts)
+  assert together == model(architecture, *parts[::-1])
   changing = [
     part
     for part in parts
     if part not in own(architecture) and not part.startswith(ELSEWHERE)
   ]
-  assert (together != program(architecture)) == bool(changing)
+  assert (together != model(architecture)) == bool(changing)
+  program(architecture, *parts)
 
 
 @pytest.mark.parametrize("part", ["shaw", "music_transformer"])
 def test_a_kind_of_relative_vectors_takes_the_place_of_the_other(part):
   others = {"shaw": "music_transformer", "music_transformer": "shaw"}
   files = [f"positions/{name}.gin" for name in (others[part], part)]
-  assert program("lm", *files) == program("lm", files[-1])
+  assert model("lm", *files) == model("lm", files[-1])
 
 
 def test_vectors_of_music_transformer_begin_with_length_one():
-  model, _ = tiny_models.build("lm", "positions/music_transformer.gin")
-  vectors = model.decoder.stack.layer.self_attention.relative_vectors
+  music, _ = tiny_models.build("lm", "positions/music_transformer.gin")
+  vectors = music.decoder.stack.layer.self_attention.relative_vectors
   drawn = vectors.embedding_init(jax.random.key(0), (2, 1025, 8), "float32")
   np.testing.assert_allclose(np.std(drawn), 8**-0.5, rtol=0.02)
 
 
 def test_every_matrix_of_llama_begins_with_one_deviation():
-  model, _ = tiny_models.build("llama", EMBED_DIM=64, VOCAB_SIZE=200)
-  kernel = model.decoder.head.logits_dense.kernel_init
+  llama, _ = tiny_models.build("llama", EMBED_DIM=64, VOCAB_SIZE=200)
+  kernel = llama.decoder.head.logits_dense.kernel_init
   drawn = kernel(jax.random.key(0), (64, 200), "float32")
   np.testing.assert_allclose(np.std(drawn), 0.02, rtol=0.02)

@@ -1,10 +1,14 @@
 """XLNet: who knows what in two streams, stretches with memory, its examples."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
+from tests import programs
 from tests import tiny_models
 from tests.corruption import vocabulary as vocabularies
 from transformer_zoo.architectures import permuted_encoder
@@ -66,7 +70,9 @@ def test_contents_know_themselves_and_what_they_may_see():
   tokens = tokens_of_rows()
 
   def hidden(tokens):
-    found = model.apply({"params": params}, batch_of(tokens), method="hidden")
+    found = programs.apply(
+      model, {"params": params}, batch_of(tokens), method="hidden"
+    )
     return np.asarray(found.hidden_BLD)
 
   first = hidden(tokens)
@@ -89,8 +95,9 @@ def test_scanned_layers_are_looped_ones_in_two_streams():
 @pytest.mark.parametrize("ordered", [False, True])
 def test_stretches(ordered):
   """The first is a text by itself; the second reads it as memory."""
-  model, params = build(**{"PermutedEncoder.num_stretches": 2})
-  whole, _ = build()
+  one = {"NUM_ENCODER_LAYERS": 1}
+  model, params = build(**one, **{"PermutedEncoder.num_stretches": 2})
+  whole, _ = build(**one)
   tokens = tokens_of_rows(rows=1, length=16)
   types = np.zeros((1, 16), np.int32)
   batch = {"encoder_input_tokens": tokens, "encoder_token_types": types}
@@ -112,7 +119,9 @@ def test_stretches(ordered):
   assert (moved[predicted[predicted >= 8]] > 1e-6).all()
 
 
-@pytest.mark.parametrize("scan", [False, True])
+@pytest.mark.parametrize(
+  "scan", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_stretches_with_all_memory_are_one_pass(scan, monkeypatch):
   """In which no token sees one of a later stretch."""
   bindings = {"PermutedEncoder.num_stretches": 3, "SCAN_LAYERS": scan}
@@ -170,7 +179,7 @@ def test_no_gradient_goes_through_memory():
     hidden = model.apply({"params": moved}, batch, method="hidden")
     return jnp.sum(hidden[:, 8:] ** 2)
 
-  gradient = jax.grad(total)(params["token_embedder"]["embedding"])
+  gradient = jax.jit(jax.grad(total))(params["token_embedder"]["embedding"])
   moved = np.abs(np.asarray(gradient)).max(axis=1) > 0
   np.testing.assert_array_equal(np.flatnonzero(moved), np.arange(20, 28))
 
@@ -206,15 +215,14 @@ def test_a_batch_has_a_loss_of_the_query_stream():
     packing=False,
     pad_id=vocabulary.pad_id,
   )
-  model, params = tiny_models.build("xlnet", VOCAB_SIZE=3000)[0], None
-  params = tiny_models.random_parameters(model)
-  terms = objectives.EncoderObjective((objectives.MaskedTokenLoss(),))(
-    model, params, batch
-  )
+  model, params = build(VOCAB_SIZE=3000, NUM_ENCODER_LAYERS=1)
+  objective = objectives.EncoderObjective((objectives.MaskedTokenLoss(),))
+  terms = jax.jit(functools.partial(objective, model))(params, batch)
   logits = logits_of(model, params, batch)
-  likelihoods = jax.nn.log_softmax(logits)
   chosen = np.take_along_axis(
-    np.asarray(likelihoods), batch["encoder_target_tokens"][..., None], axis=-1
+    scipy.special.log_softmax(logits, axis=-1),
+    batch["encoder_target_tokens"][..., None],
+    axis=-1,
   )[..., 0]
   expected = -np.sum(chosen * batch["encoder_loss_weights"])
   np.testing.assert_allclose(terms["tokens"].total, expected, rtol=1e-5)
@@ -231,12 +239,16 @@ def test_a_batch_has_a_loss_of_the_query_stream():
 
 def test_distances_beyond_the_clip_have_one_vector():
   table = RelativeSinusoids(features=6, clip=3)
-  found = table.apply({}, Positions.of_length(9))
-  vectors = np.asarray(found.table_RD[found.row_1LM[0]])
+  found = jax.device_get(programs.run(_of_nine, table))
+  vectors = found.table_RD[found.row_1LM[0]]
   np.testing.assert_array_equal(vectors[0, 3], vectors[0, 8])
   assert np.abs(vectors[0, 2] - vectors[0, 3]).max() > 0.1
   # Sines first, of i - j.
   np.testing.assert_allclose(vectors[2, 1, 0], np.sin(1.0), rtol=1e-6)
+
+
+def _of_nine(table):
+  return table.apply({}, Positions.of_length(9))
 
 
 def test_refusals():

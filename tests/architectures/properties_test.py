@@ -1,10 +1,9 @@
-"""Properties of models, tested by gradients and by moving tokens."""
+"""Properties of models, tested by moving tokens; and computing again."""
 
 import functools
 
 from flax import linen as nn
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -15,6 +14,7 @@ from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.stack import REMAT_POLICIES
 
 LENGTH = 7
+CAUSAL = np.tri(LENGTH, dtype=bool)
 ONE_LAYER = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
 POSITIONS = [p for p in tiny_models.PARTS if p.startswith("positions/")]
 # Vectors of a token's own position, which say where it stands.
@@ -32,66 +32,65 @@ def one_row():
   }
 
 
-def influence(model, batch, place: int) -> np.ndarray:
-  """How much each token read by the decoder moves a logit at a place, [L].
+def influence(model, batch) -> np.ndarray:
+  """Whether the logits of a place move with a token that is read, [L, L].
 
-  The logit is of a token that is not read, so that the gradient of the table's
-  rows comes through what is read alone, tied or not.
+  Each token is another one in a row of its own; the last row is as it was.
   """
+  rows = {name: np.repeat(v, LENGTH + 1, axis=0) for name, v in batch.items()}
+  places = np.arange(LENGTH)
+  rows["decoder_input_tokens"][places, places] = 47
+  params = tiny_models.random_parameters(model)
+  logits = np.asarray(tiny_models.forward(model)(params, rows))
+  return (logits[:-1] != logits[-1]).any(axis=-1).T
 
-  def logit(params):
-    logits = model.apply({"params": params}, batch, method="all_logits")[
-      "tokens"
-    ]
-    return logits[0, place, 47]
 
-  # Not compiled: the models share most operations, and each is one row.
-  gradient = jax.grad(logit)(tiny_models.random_parameters(model))
-  rows_LD = gradient["token_embedder"]["embedding"][
-    batch["decoder_input_tokens"][0]
-  ]
-  return np.abs(np.asarray(rows_LD)).max(axis=-1)
+# Stacks of every kind; variants_test.py moves tokens of every architecture.
+@pytest.mark.parametrize(
+  "variant",
+  [
+    *(("bart",), ("gpt_j",), ("llama",), ("shared",)),
+    *(("lm", f"positions/{name}.gin") for name in ("alibi", "shaw")),
+  ],
+  ids="-".join,
+)
+def test_a_token_sees_all_before_it_and_none_after(variant):
+  model, _ = tiny_models.build(*variant, **ONE_LAYER)
+  np.testing.assert_array_equal(influence(model, one_row()), CAUSAL)
 
 
 @pytest.mark.parametrize(
-  "variant",
-  [(name,) for name in tiny_models.ARCHITECTURES]
-  + [("lm", part) for part in POSITIONS],
-  ids="-".join,
+  "part",
+  [
+    None,
+    "positions/alibi.gin",
+    *(
+      pytest.param(part, marks=pytest.mark.slow)
+      for part in POSITIONS
+      if "alibi" not in part
+    ),
+  ],
 )
-def test_no_gradient_from_the_future(variant):
-  model, _ = tiny_models.build(*variant, **ONE_LAYER)
-  found = influence(model, one_row(), place=3)
-  assert (found[:4] > 0).all()
-  np.testing.assert_array_equal(found[4:], 0)
-
-
-@pytest.mark.parametrize("part", [None, *POSITIONS])
-def test_prefix_tokens_see_each_other_and_no_target(part):
+def test_prefix_tokens_see_each_other_and_targets_what_is_before_them(part):
   parts = [part] if part else []
   model, _ = tiny_models.build("prefix_lm", *parts, **ONE_LAYER)
-  prefix = (np.arange(LENGTH) < 5).astype(np.int32)[None]
-  batch = {**one_row(), "decoder_causal_attention": prefix}
-  found = influence(model, batch, place=1)
-  assert (found[:5] > 0).all()
-  np.testing.assert_array_equal(found[5:], 0)
-
-
-def test_targets_of_a_prefix_language_model_see_what_is_not_after_them():
-  model, _ = tiny_models.build("prefix_lm", **ONE_LAYER)
-  prefix = (np.arange(LENGTH) < 2).astype(np.int32)[None]
-  batch = {**one_row(), "decoder_causal_attention": prefix}
-  found = influence(model, batch, place=4)
-  assert (found[:5] > 0).all()
-  np.testing.assert_array_equal(found[5:], 0)
+  prefix = np.arange(LENGTH) < 4
+  batch = {
+    **one_row(),
+    "decoder_causal_attention": prefix.astype(np.int32)[None],
+  }
+  np.testing.assert_array_equal(
+    influence(model, batch), CAUSAL | (prefix & prefix[:, None])
+  )
 
 
 def test_banded_layers_see_no_further_than_their_band():
   model, _ = tiny_models.build(
     "gpt_3", bindings=("Stack.windows=(3,)",), **ONE_LAYER
   )
-  found = influence(model, one_row(), place=5)
-  np.testing.assert_array_equal(found > 0, [0, 0, 0, 1, 1, 1, 0])
+  np.testing.assert_array_equal(
+    influence(model, one_row()), CAUSAL & ~np.tri(LENGTH, k=-3, dtype=bool)
+  )
 
 
 @pytest.mark.parametrize("part", POSITIONS)
@@ -100,8 +99,7 @@ def test_distances_alone_matter_where_positions_are_relative(part):
   params = tiny_models.random_parameters(model)
   tokens = one_row()["decoder_input_tokens"]
 
-  def logits_at(model, offset):
-    places = jnp.arange(LENGTH)[None] + offset
+  def logits_at(model, places):
     return model.decoder(
       model.token_embedder(tokens),
       embedder=model.token_embedder,
@@ -109,8 +107,9 @@ def test_distances_alone_matter_where_positions_are_relative(part):
       positions=Positions(places, places),
     )
 
+  program = jax.jit(nn.apply(logits_at, model))
   here, there = (
-    np.asarray(nn.apply(logits_at, model)({"params": params}, offset))
+    np.asarray(program({"params": params}, np.arange(LENGTH)[None] + offset))
     for offset in (0, 400)
   )
   difference = np.abs(there - here).max() / np.abs(here).max()
@@ -121,11 +120,16 @@ def test_distances_alone_matter_where_positions_are_relative(part):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["t5_1_1", "gpt_3"])
-def test_what_is_computed_again_changes_neither_loss_nor_gradient(architecture):
+@pytest.mark.parametrize(
+  ("architecture", "policies"),
+  [("t5_1_1", REMAT_POLICIES), ("gpt_3", ("none", "full"))],
+)
+def test_what_is_computed_again_changes_neither_loss_nor_gradient(
+  architecture, policies
+):
   """Dropout included: what is computed again has to draw the same."""
   expected = None
-  for policy in REMAT_POLICIES:
+  for policy in policies:
     model, converter = tiny_models.build(
       architecture, SCAN_LAYERS=True, REMAT=policy, DROPOUT_RATE=0.3
     )

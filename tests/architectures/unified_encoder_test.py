@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import programs
 from tests import tiny_models
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
@@ -56,12 +57,15 @@ def next_likelihoods(prompt, written):
   return np.asarray(_reader()(*row, len(prompt) + len(written)))
 
 
-@pytest.mark.parametrize("scan", [False, True])
+@pytest.mark.parametrize(
+  "scan", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_greedy_tokens_are_those_of_rows_read_anew(scan):
   model, params = build(SCAN_LAYERS=scan)
   if scan:
     params = tiny_models.stack_layers(params)
-  found = generate(
+  found = programs.run(
+    generate,
     model,
     params,
     PROMPTS,
@@ -70,6 +74,7 @@ def test_greedy_tokens_are_those_of_rows_read_anew(scan):
     eos_id=-1,
     start_id=0,
   )
+  found = jax.device_get(found)
   for row, prompt in enumerate(PROMPTS):
     written, total = [], 0.0
     for _ in range(MADE):
@@ -83,7 +88,8 @@ def test_greedy_tokens_are_those_of_rows_read_anew(scan):
 def test_beams_have_the_likelihoods_of_their_rows():
   """Beams read the slots of the beams that they continue."""
   model, params = build()
-  found = generate(
+  found = programs.run(
+    generate,
     model,
     params,
     PROMPTS,
@@ -92,6 +98,7 @@ def test_beams_have_the_likelihoods_of_their_rows():
     eos_id=-1,
     start_id=0,
   )
+  found = jax.device_get(found)
   for row, prompt in enumerate(PROMPTS):
     for beam in range(3):
       written, total = [], 0.0

@@ -11,59 +11,112 @@ PARTS = [
   for part in tiny_models.PARTS
   if part.startswith(("attention/", "connections/", "positions/"))
 ]
-VARIANTS = [(name,) for name in tiny_models.ARCHITECTURES] + [
-  (architecture, part) for part in PARTS for architecture in ("t5_1_0", "lm")
+# (variant, whether its layers are scanned): each part in a looped stack, and in
+# two that are scanned.
+VARIANTS = [
+  *(((name,), False) for name in tiny_models.ARCHITECTURES),
+  (("lm", tiny_models.LSTM), False),
+  *((("lm", part), False) for part in PARTS),
+  *((("t5_1_0", part), True) for part in PARTS),
 ]
-VARIANTS.append(("lm", tiny_models.LSTM))
+# The others are looped or scanned above: these are both.
+WHOLE = [variant for variant, scan in VARIANTS[: -2 * len(PARTS)]]
+WIDTH = 40
 
-every_variant = pytest.mark.parametrize(
-  "variant", VARIANTS, ids=lambda variant: "-".join(variant)
-)
+
+def named(variant):
+  return "-".join(variant) if isinstance(variant, tuple) else None
+
+
+def setting(variant, *, scan: bool):
+  """A model, its parameters, and what makes its batches."""
+  looped, converter = tiny_models.build(*variant)
+  params = tiny_models.random_parameters(looped)
+  if not scan:
+    return looped, params, converter
+  scanned, _ = tiny_models.build(*variant, SCAN_LAYERS=True)
+  return scanned, tiny_models.stack_layers(params), converter
+
+
+def alone_and_packed(converter):
+  """Each example in a row, and all of them in the last row.
+
+  What tells the examples of a packed row apart is said of the others too, so
+  that a compiled program serves both.
+  """
+  examples = tiny_models.random_examples()
+  alone, packed = (
+    tiny_models.lay_out(converter, examples, packing=packing, width=WIDTH)
+    for packing in (False, True)
+  )
+  for side, tokens in (("encoder", "input"), ("decoder", "target")):
+    if f"{side}_segment_ids" in packed:
+      real = alone[f"{side}_{tokens}_tokens"] != 0
+      alone[f"{side}_segment_ids"] = real.astype(np.int32)
+      alone[f"{side}_positions"] = real * np.arange(
+        real.shape[1], dtype=np.int32
+      )
+  assert alone.keys() == packed.keys()
+  return {
+    name: np.concatenate([rows, packed[name]]) for name, rows in alone.items()
+  }
+
+
+def logits_of(variant, batch, *, scan):
+  model, params, _ = setting(variant, scan=scan)
+  return np.asarray(tiny_models.forward(model)(params, batch))
 
 
 @pytest.mark.slow
-@every_variant
-def test_causality_padding_packing_and_scanning(variant):
+@pytest.mark.parametrize(("variant", "scan"), VARIANTS, ids=named)
+def test_causality_padding_and_packing(variant, scan):
   """Every compiled program serves all that it can: so one test."""
-  model, converter = tiny_models.build(*variant)
-  params = tiny_models.random_parameters(model)
-  examples = tiny_models.random_examples()
-  batch = tiny_models.lay_out(converter, examples, packing=False)
-  forward = tiny_models.forward(model)
-  logits = np.asarray(forward(params, batch))
+  batch = alone_and_packed(setting(variant, scan=scan)[-1])
+  logits = logits_of(variant, batch, scan=scan)
   assert np.isfinite(logits).all()
   real = batch["decoder_target_tokens"] != 0
 
   # A later token of the targets changes no logit before it.
   last = np.flatnonzero(batch["decoder_loss_weights"][0])[-1]
-  later = forward(params, changed(batch, (0, last)))
+  later = logits_of(variant, changed(batch, (0, last)), scan=scan)
   np.testing.assert_array_equal(later[0, :last], logits[0, :last])
   np.testing.assert_array_equal(later[1:], logits[1:])
   assert (later[0, last] != logits[0, last]).any()
 
+  # The first token changes all after it.
+  earlier = logits_of(variant, changed(batch, (0, 0)), scan=scan)
+  assert (earlier[0] != logits[0])[: last + 1].any(axis=-1).all()
+  np.testing.assert_array_equal(earlier[1:], logits[1:])
+
   # What the decoder reads at padding changes nothing.
-  other_padding = np.asarray(forward(params, changed(batch, ~real)))
+  other_padding = logits_of(variant, changed(batch, ~real), scan=scan)
   np.testing.assert_array_equal(other_padding[real], logits[real])
 
   # All examples in one row, and padding after them, count as they do in rows
   # of their own.
-  packed = tiny_models.lay_out(converter, examples, packing=True)
-  assert (packed["decoder_target_tokens"] == 0).any()
-  np.testing.assert_allclose(
-    tiny_models.loss_sum(forward(params, packed), packed),
-    tiny_models.loss_sum(logits, batch),
-    rtol=2e-6,
+  *alone, packed = (
+    tiny_models.loss_sum(logits[[row]], {k: v[[row]] for k, v in batch.items()})
+    for row in range(len(logits))
   )
+  assert not real[-1].all()
+  np.testing.assert_allclose(packed, sum(alone), rtol=2e-6)
 
-  # Scanned layers in wider rows equal looped ones in narrow rows.
-  scanned, _ = tiny_models.build(*variant, SCAN_LAYERS=True)
-  wider = tiny_models.lay_out(converter, examples, packing=False, width=17)
-  found = tiny_models.forward(scanned)(tiny_models.stack_layers(params), wider)
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", WHOLE, ids=named)
+def test_scanned_layers_in_rows_without_segments_are_looped_ones(variant):
+  *_, converter = setting(variant, scan=True)
+  batch = alone_and_packed(converter)
+  expected = logits_of(variant, batch, scan=False)[:-1]
+  rows = tiny_models.lay_out(
+    converter, tiny_models.random_examples(), packing=False, width=17
+  )
+  found = logits_of(variant, rows, scan=True)
   np.testing.assert_allclose(
-    np.asarray(found)[wider["decoder_target_tokens"] != 0],
-    logits[real],
+    found[rows["decoder_target_tokens"] != 0],
+    expected[batch["decoder_target_tokens"][:-1] != 0],
     rtol=1e-4,
-    atol=1e-5 * np.abs(logits).max(),
+    atol=1e-5 * np.abs(expected).max(),
   )
 
 

@@ -1,10 +1,11 @@
 """Word vectors: one vector for a word, whatever stands around it."""
 
 import gin
-import jax.numpy as jnp
+import jax
 import numpy as np
 import pytest
 
+from tests import programs
 from tests import tiny_models
 from transformer_zoo import config
 from transformer_zoo.errors import UserError
@@ -36,8 +37,8 @@ def model_of(objective):
 def vectors_of_record(objective):
   model = model_of(objective)
   params = tiny_models.random_parameters(model)
-  batch = {"encoder_input_tokens": jnp.asarray(CONTEXTS)}
-  hidden = model.apply({"params": params}, batch, method="hidden")
+  batch = {"encoder_input_tokens": CONTEXTS}
+  hidden = programs.apply(model, {"params": params}, batch, method="hidden")
   hidden = getattr(hidden, "hidden_BLD", hidden)
   return np.asarray(hidden)[CONTEXTS == RECORD]
 
@@ -54,9 +55,8 @@ def test_cbow_predicts_a_token_by_the_mean_of_those_around_it():
   """Against sums by hand; padding and the token itself are not read."""
   model = model_of("cbow")
   params = tiny_models.random_parameters(model)
-  batch = {"encoder_input_tokens": jnp.asarray(CONTEXTS)}
-  hidden = model.apply({"params": params}, batch, method="hidden")
-  logits = model.apply({"params": params}, hidden, method="logits")
+  batch = {"encoder_input_tokens": CONTEXTS}
+  logits = np.asarray(tiny_models.forward(model)(params, batch))
   table = np.asarray(params["token_embedder"]["embedding"])
   kernel = np.asarray(params["heads"]["tokens"]["logits_dense"]["kernel"])
   for row, length in ((0, 4), (1, 3)):
@@ -71,12 +71,12 @@ def test_cbow_predicts_a_token_by_the_mean_of_those_around_it():
 
 
 def test_the_window_is_as_wide_as_it_says():
-  x = jnp.eye(8)[None]
-  mean = ContextMean(window=2).apply(
+  mean = programs.apply(
+    ContextMean(window=2),
     {},
-    x,
-    mask_B1LM=jnp.ones((1, 1, 8, 8), bool),
-    positions=Positions.of_length(8),
+    np.eye(8, dtype=np.float32)[None],
+    mask_B1LM=np.ones((1, 1, 8, 8), bool),
+    positions=jax.device_get(Positions.of_length(8)),
   )
   read = np.asarray(mean.masked_BLD[0]) > 0
   distances = np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
