@@ -4,8 +4,6 @@ What the classes compute in a padded batch is recorded by
 tests/oracles/pytorch/make_goldens.py.
 """
 
-import functools
-
 from flax import traverse_util
 from huggingface_hub.errors import StrictDataclassClassValidationError
 import jax
@@ -15,6 +13,8 @@ import pytest
 import torch
 import transformers
 
+from tests import programs
+from tests import tiny_models
 from tests import tiny_t5
 from tests.golden import families
 from tests.golden import variants
@@ -75,7 +75,11 @@ def test_logits_loss_and_gradient_of_every_parameter(name, report):
   "name", [name for name in families.CONFIGS if name != "byt5"]
 )
 def test_greedy_decoding_with_cache(name, report):
-  """Outputs, and the logits of every step, from a cache on both sides."""
+  """The logits of every step, from a cache on both sides.
+
+  That `generate` makes the same tokens is seen in generation_test.py, but of
+  two vocabularies here.
+  """
   changes = AS_DEEP.get(families.CONFIGS[name]["model_type"], {})
   config, model, params, batch = families.setting(name, **changes)
   theirs = huggingface.load(config, params)
@@ -83,22 +87,23 @@ def test_greedy_decoding_with_cache(name, report):
   made = [
     huggingface.greedy(theirs, row[row != model.pad_id], MADE) for row in inputs
   ]
-  has_encoder = hasattr(model, "encoder")
-  start_id = config.get("decoder_start_token_id") if has_encoder else None
-  outputs = jax.jit(
-    functools.partial(
-      generate,
-      model,
-      max_length=MADE,
-      options=DecodingOptions(start_before_prompt=has_encoder),
-      start_id=model.pad_id if start_id is None else start_id,
-      pad_id=model.pad_id,
-    )
-  )(params, inputs).tokens[:, 0]
-  for row, (tokens, _) in zip(np.asarray(outputs), made, strict=True):
-    np.testing.assert_array_equal(row[: len(tokens)], tokens)
-    assert (row[len(tokens) :] == model.pad_id).all()
-  stepped = step_logits(model, params, inputs, start_id, np.asarray(outputs))
+  tokens = np.full((len(inputs), MADE), model.pad_id, np.int32)
+  for row, (their_tokens, _) in zip(tokens, made, strict=True):
+    row[: len(their_tokens)] = their_tokens
+  if name == "marian_two_vocabularies":
+    found = made_by(model, params, inputs, start_before_prompt=True).tokens
+    np.testing.assert_array_equal(found[:, 0], tokens)
+  start_id = config.get("decoder_start_token_id")
+  scanned = tiny_models.scanned(model)
+  if scanned != model:
+    params = tiny_models.stack_layers(params)
+  stepped = step_logits(
+    scanned,
+    params,
+    inputs,
+    start_id if hasattr(model, "encoder") else None,
+    tokens,
+  )
   difference = max(
     tiny_t5.largest_difference(row[: len(logits)], logits)
     for row, (_, logits) in zip(stepped, made, strict=True)
@@ -107,20 +112,25 @@ def test_greedy_decoding_with_cache(name, report):
   assert difference < LOGITS_TOLERANCE
 
 
+def made_by(model, params, inputs, **options):
+  return jax.tree.map(
+    np.asarray,
+    programs.run(
+      generate, model, params, inputs, MADE, start_id=model.pad_id,
+      pad_id=model.pad_id, options=DecodingOptions(**options),
+    ),
+  )  # fmt: skip
+
+
 def test_forbidden_ids_are_bad_words():
   """Published Marian models never make their padding."""
   config, model, params, batch = families.setting("marian", **AS_DEEP["marian"])
   theirs = huggingface.load(config, params)
   inputs = batch["encoder_input_tokens"]
-  free = generate(
-    model, params, inputs, MADE, start_id=model.pad_id, pad_id=model.pad_id
-  )
-  forbidden = tuple(set(np.asarray(free.tokens)[:, 0, 1].tolist()))
-  made = generate(
-    model, params, inputs, MADE, start_id=model.pad_id, pad_id=model.pad_id,
-    options=DecodingOptions(forbidden_ids=forbidden),
-  ).tokens[:, 0]  # fmt: skip
-  for row, source in zip(np.asarray(made), inputs, strict=True):
+  free = made_by(model, params, inputs).tokens
+  forbidden = tuple(set(free[:, 0, 1].tolist()))
+  made = made_by(model, params, inputs, forbidden_ids=forbidden).tokens[:, 0]
+  for row, source in zip(made, inputs, strict=True):
     tokens, _ = huggingface.greedy(
       theirs,
       source[source != model.pad_id],
@@ -134,16 +144,11 @@ def test_beams():
   """Of a model with post-norms, sinusoids and padding that is no 0."""
   config, model, params, batch = families.setting("marian", **AS_DEEP["marian"])
   inputs = batch["encoder_input_tokens"]
-  outputs = generate(
-    model, params, inputs, MADE, start_id=model.pad_id, pad_id=model.pad_id,
-    options=DecodingOptions(
-      num_beams=4, num_return=4, beam_rules="transformers"
-    ),
-  )  # fmt: skip
+  made = made_by(
+    model, params, inputs, num_beams=4, num_return=4, beam_rules="transformers"
+  )
   theirs = huggingface.load(config, params)
-  for row, scores, source in zip(
-    np.asarray(outputs.tokens), outputs.scores, inputs, strict=True
-  ):
+  for row, scores, source in zip(made.tokens, made.scores, inputs, strict=True):
     tokens, expected = huggingface.beams(
       theirs, source[source != model.pad_id], MADE, 4
     )
@@ -158,26 +163,35 @@ def test_beams():
 
 def step_logits(model, params, inputs, start_id, tokens) -> np.ndarray:
   """Logits [B, T, V] of feeding tokens [B, T] one by one."""
+  return np.asarray(
+    programs.run(_step_logits, model, params, inputs, start_id, tokens)
+  )
+
+
+def _step_logits(model, params, inputs, start_id, tokens):
   decoding = Decoding(position=jnp.asarray(0), length=MADE)
   (read, memory), cache = model.apply(
     {"params": params}, inputs, start_id=start_id, decoding=decoding,
     method=model.prefill, mutable=["cache"],
   )  # fmt: skip
 
-  @jax.jit
-  def step(cache, token, position):
-    return model.apply(
+  def step(cache, fed):
+    token, position = fed
+    logits, cache = model.apply(
       {"params": params, **cache}, token, *memory,
       Decoding(position=position, length=MADE),
       method=model.decode_step, mutable=["cache"],
     )  # fmt: skip
+    return cache, logits[:, 0]
 
-  found, token = [], read[:, -1:]
-  for position in range(MADE):
-    logits, cache = step(cache, token, jnp.asarray(position))
-    found.append(np.asarray(logits))
-    token = tokens[:, position : position + 1]
-  return np.concatenate(found, axis=1)
+  fed = jnp.concatenate([read[:, -1:], tokens[:, : MADE - 1]], axis=1)
+  fed = fed.T[..., None], jnp.arange(MADE)
+  # An encoder's decoder has no cache before its first step.
+  cache, first = step(cache, jax.tree.map(lambda each: each[0], fed))
+  _, others = jax.lax.scan(
+    step, cache, jax.tree.map(lambda each: each[1:], fed)
+  )
+  return jnp.concatenate([first[None], others]).swapaxes(0, 1)
 
 
 @every_config
@@ -220,10 +234,7 @@ def difference_of_logits(config, folder) -> float:
     logits, _ = huggingface.logits_and_loss(theirs, batch, model.pad_id)
   real = batch["decoder_target_tokens"] != model.pad_id
   difference = tiny_t5.largest_difference(
-    jax.jit(functools.partial(model.apply, method="all_logits"))(
-      {"params": params}, batch
-    )["tokens"][real],
-    logits.numpy()[real],
+    outputs(model, params, batch)["logits"], logits.numpy()[real]
   )
   assert difference < LOGITS_TOLERANCE
   return difference
