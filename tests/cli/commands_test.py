@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests import few_examples as few
 from transformer_zoo.cli import console
 from transformer_zoo.cli import main as cli
 
@@ -66,9 +67,14 @@ def test_inspect_task(capsys):
   assert "100.0% are truncated" in text
 
 
-def test_what_is_prepared_is_told(capsys, tmp_path, monkeypatch):
-  splits = pytest.importorskip("tasks.miniature.examples.splits")
-  monkeypatch.setitem(splits.SIZES, "train", 100)
+@pytest.fixture
+def few_examples():
+  """Tasks of the miniature world have few examples."""
+  with few.only_few():
+    yield
+
+
+def test_what_is_prepared_is_told(capsys, tmp_path, few_examples):
   prepared = ["--prepared_dir", str(tmp_path)]
   assert cli.main(["prepare", "--mixture", "mini_copa", *prepared]) == 0
   told = capsys.readouterr().out.splitlines()
@@ -195,7 +201,7 @@ def test_doctor_tells_whether_huge_pages_are_asked_for(capsys, monkeypatch):
 
 
 @pytest.mark.slow
-def test_inspect_mixture(capsys, tmp_path):
+def test_inspect_mixture(capsys, tmp_path, few_examples):
   pytest.importorskip("seqio")
   words = ["inspect", "mixture", "miniature", "--prepared_dir", str(tmp_path)]
   words += ["--steps", "350", "--batch_size", "32"]

@@ -9,6 +9,7 @@ import sys
 import gin
 import pytest
 
+from tests import few_examples as few
 from transformer_zoo.cli import main as cli
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -76,6 +77,13 @@ def folder(tmp_path, monkeypatch):
   sys.modules.pop("my_tasks", None)
   if "my_nli" in seqio.TaskRegistry.names():
     seqio.TaskRegistry.remove("my_nli")
+
+
+@pytest.fixture
+def few_examples():
+  """Tasks of the miniature world have few examples."""
+  with few.only_few():
+    yield
 
 
 @pytest.mark.slow
@@ -165,7 +173,7 @@ def test_prompts_and_demonstrations(folder, capsys):
 
 
 @pytest.mark.slow
-def test_mixtures(folder, capsys):
+def test_mixtures(folder, capsys, few_examples):
   (source,) = blocks("mixtures", "python")
   with open(folder / "my_tasks.py", "a") as file:
     file.write(source)
@@ -184,7 +192,7 @@ def test_mixtures(folder, capsys):
 
 
 @pytest.mark.slow
-def test_a_part_of_ones_own(folder, capsys):
+def test_a_part_of_ones_own(folder, capsys, few_examples):
   (part,) = blocks("parts", "python")
   (run,) = blocks("parts", "gin")
   (folder / "my_parts.py").write_text(part)

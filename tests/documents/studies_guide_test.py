@@ -8,6 +8,7 @@ import shlex
 import gin
 import pytest
 
+from tests import few_examples as few
 from transformer_zoo.cli import main as cli
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -41,7 +42,8 @@ def guide(tmp_path, monkeypatch):
     path = pathlib.Path(name)
     path.parent.mkdir(parents=True)
     path.write_text(block)
-  yield text
+  with few.only_few():
+    yield text
   gin.clear_config()
 
 

@@ -163,11 +163,25 @@ def test_a_bad_row_is_skipped_and_counted(
   content = content.encode() if isinstance(content, str) else content
   path = write(tmp_path, content.rstrip(b"\n") + b"\n" + good)
   monkeypatch.setenv("ZOO_SKIP_BAD_ROWS", "1")
-  found = source(path, kind)
-  dataset = found.get_dataset("train", shuffle=False)
-  assert [e["text"] for e in dataset.as_numpy_iterator()] == [b"good|row"]
+  found, told = source(path, kind), []
+  rows = list(found.good_rows(str(path), told.append))
+  assert rows == [{"text": "good|row"}]
   (skipped,) = found.skipped_rows("train")
   assert str(path) in skipped and skipped.endswith(".")
+  assert told == [skipped]
+
+
+@pytest.mark.parametrize(
+  "kind, content",
+  [
+    ("tsv", "a\tb\n1\ngood\trow\n"),
+    ("csv", "a,b\n1,2,3\ngood,row\n"),
+    ("jsonl", '{"a": 1}\n{"a": "good", "b": "row"}\n'),
+  ],
+)
+def test_a_skipped_row_is_no_example(tmp_path, monkeypatch, kind, content):
+  monkeypatch.setenv("ZOO_SKIP_BAD_ROWS", "1")
+  assert texts(write(tmp_path, content), kind) == ["good|row"]
 
 
 @pytest.mark.parametrize(
