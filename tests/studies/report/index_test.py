@@ -1,5 +1,7 @@
 """Several studies in one folder: `zoo report` of the folder above them."""
 
+import contextlib
+import io
 import json
 import pathlib
 import re
@@ -40,11 +42,19 @@ def studies(made, tmp_path):
   return pathlib.Path(shutil.copytree(made, tmp_path / "runs"))
 
 
+@pytest.fixture(scope="module")
+def reported(made, tmp_path_factory):
+  """A copy of the folder after `zoo report`, and what it printed."""
+  folder = tmp_path_factory.mktemp("reported") / "runs"
+  shutil.copytree(made, folder)
+  with contextlib.redirect_stdout(io.StringIO()) as printed:
+    assert cli.main(["report", str(folder)]) == 0
+  return folder, printed.getvalue()
+
+
 @pytest.mark.slow
-def test_a_folder_of_studies_has_a_line_for_each(studies, capsys):
-  capsys.readouterr()
-  assert cli.main(["report", str(studies)]) == 0
-  printed = capsys.readouterr().out
+def test_a_folder_of_studies_has_a_line_for_each(reported):
+  studies, printed = reported
   text = (studies / "index.md").read_text()
   assert printed.startswith(text)
   lines = [line.split(" | ") for line in text.splitlines() if "](#" in line]
@@ -64,8 +74,8 @@ def test_a_folder_of_studies_has_a_line_for_each(studies, capsys):
 
 
 @pytest.mark.slow
-def test_each_is_told_in_brief(studies):
-  assert cli.main(["report", str(studies)]) == 0
+def test_each_is_told_in_brief(reported):
+  studies, _ = reported
   brief = (studies / "tiny-two" / "summary.md").read_text()
   assert brief.strip() in (studies / "index.md").read_text()
   assert (
@@ -78,8 +88,8 @@ def test_each_is_told_in_brief(studies):
 
 
 @pytest.mark.slow
-def test_pages_of_studies_and_their_index_lead_to_one_another(studies):
-  assert cli.main(["report", str(studies)]) == 0
+def test_pages_of_studies_and_their_index_lead_to_one_another(reported):
+  studies, _ = reported
   page = (studies / "index.html").read_text()
   assert "Does &lt;more&gt; fine-tuning help?" in page
   failure = "longer / seed 1 / similarity / finetune: FloatingPointError: loss"

@@ -60,13 +60,19 @@ def browser():
     browser.close()
 
 
-@pytest.fixture
-def show(browser, run_tiny):
-  """Opens the page of a made-up study; fails where it says or asks anything."""
-  outcome = run_tiny()
-  found = analysis.analyse(results.read(outcome.folder))
-  index.write(outcome.folder.parent, [found])
+@pytest.fixture(scope="module")
+def folder(finished):
+  """The folder of a made-up study, with its page and an index above it."""
+  folder = finished()
+  found = analysis.analyse(results.read(folder))
+  index.write(folder.parent, [found])
   report.write(found)
+  return folder
+
+
+@pytest.fixture
+def show(browser, folder):
+  """Opens the page of the study; fails where it says or asks anything."""
   contexts, heard = [], []
 
   def hear_request(request):
@@ -80,7 +86,7 @@ def show(browser, run_tiny):
     page.on("console", lambda message: heard.append(message.text))
     page.on("pageerror", lambda error: heard.append(str(error)))
     page.on("request", hear_request)
-    page.goto((outcome.folder / name).resolve().as_uri())
+    page.goto((folder / name).resolve().as_uri())
     return page
 
   yield open_page
