@@ -188,18 +188,18 @@ def test_decoder_with_cache_equals_decoder_without(architecture, scan):
 @pytest.mark.parametrize(
   "variant",
   [
-    ("transformer_2017",),
     ("umt5",),
     ("llama_encoder_decoder",),
-    ("t5_1_0", "positions/shaw.gin"),
     *(
       pytest.param(each, marks=pytest.mark.slow)
       for each in (
         ("shared",),
+        ("transformer_2017",),
         ("t5_1_0", "positions/alibi.gin"),
         ("t5_1_0", "positions/learned.gin"),
         ("t5_1_0", "positions/music_transformer.gin"),
         ("t5_1_0", "positions/rotary.gin"),
+        ("t5_1_0", "positions/shaw.gin"),
       )
     ),
   ],

@@ -226,7 +226,9 @@ def matmul_flops(part, **macros):
   return cost.count(*gradient_of(part, 4, **macros)).matmul_flops
 
 
-@pytest.mark.parametrize("scan", [False, True])
+@pytest.mark.parametrize(
+  "scan", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("part", tiny_models.SHARING)
 def test_shared_layers_take_the_flops_of_layers_of_their_own(part, scan):
   found = matmul_flops(part, SCAN_LAYERS=scan)
@@ -491,7 +493,9 @@ def test_heads_that_a_model_lacks():
 def test_a_text_read_in_a_direction_sees_nothing_of_the_other(
   direction, answering
 ):
-  model, converter = tiny_models.build("bert", f"{direction}.gin")
+  model, converter = tiny_models.build(
+    "bert", f"{direction}.gin", NUM_ENCODER_LAYERS=1
+  )
   assert converter.answering == answering
   (found,) = seen(
     model, {"encoder_input_tokens": np.array([[5, 6, 7, 8, 9, 10, 0]])}

@@ -166,7 +166,13 @@ def drawn_variants(number: int):
 
 
 @pytest.mark.parametrize(
-  "variant", list(drawn_variants(24)), ids=lambda variant: "-".join(variant)
+  "variant",
+  [
+    pytest.param(
+      variant, id="-".join(variant), marks=pytest.mark.slow if i >= 12 else ()
+    )
+    for i, variant in enumerate(drawn_variants(24))
+  ],
 )
 def test_parts_add_up_whatever_their_order(variant):
   architecture, *parts = variant

@@ -92,7 +92,9 @@ def test_scanned_layers_are_looped_ones_in_two_streams():
   np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * scale)
 
 
-@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize(
+  "ordered", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_stretches(ordered):
   """The first is a text by itself; the second reads it as memory."""
   one = {"NUM_ENCODER_LAYERS": 1}
@@ -144,7 +146,9 @@ def test_stretches_with_all_memory_are_one_pass(scan, monkeypatch):
   np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * scale)
 
 
-@pytest.mark.parametrize("memory_length", [2, 6])
+@pytest.mark.parametrize(
+  "memory_length", [pytest.param(2, marks=pytest.mark.slow), 6]
+)
 def test_memory_is_of_the_last_tokens_before_a_stretch(memory_length):
   """One layer reaches as far as the memory."""
   model, params = build(

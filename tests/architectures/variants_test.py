@@ -11,11 +11,12 @@ PARTS = [
   for part in tiny_models.PARTS
   if part.startswith(("attention/", "connections/", "positions/"))
 ]
+WITH_LSTM = ("lm", tiny_models.LSTM)
 # (variant, whether its layers are scanned): each part in a looped stack, and in
 # two that are scanned.
 VARIANTS = [
   *(((name,), False) for name in tiny_models.ARCHITECTURES),
-  (("lm", tiny_models.LSTM), False),
+  (WITH_LSTM, False),
   *((("lm", part), False) for part in PARTS),
   *((("t5_1_0", part), True) for part in PARTS),
 ]
@@ -29,13 +30,17 @@ def named(variant):
 
 
 def setting(variant, *, scan: bool):
-  """A model, its parameters, and what makes its batches."""
-  looped, converter = tiny_models.build(*variant)
-  params = tiny_models.random_parameters(looped)
-  if not scan:
-    return looped, params, converter
-  scanned, _ = tiny_models.build(*variant, SCAN_LAYERS=True)
-  return scanned, tiny_models.stack_layers(params), converter
+  """(batch -> logits, what makes batches)."""
+  # One layer of a part in a loop: there are two of it in a scan.
+  of_part = len(variant) > 1 and not scan and variant != WITH_LSTM
+  layers = {"NUM_DECODER_LAYERS": 1} if of_part else {}
+  model, converter = tiny_models.build(*variant, **layers)
+  params = tiny_models.random_parameters(model)
+  if scan:
+    model, _ = tiny_models.build(*variant, SCAN_LAYERS=True)
+    params = tiny_models.stack_layers(params)
+  forward = tiny_models.forward(model)
+  return lambda batch: np.asarray(forward(params, batch)), converter
 
 
 def alone_and_packed(converter):
@@ -62,34 +67,30 @@ def alone_and_packed(converter):
   }
 
 
-def logits_of(variant, batch, *, scan):
-  model, params, _ = setting(variant, scan=scan)
-  return np.asarray(tiny_models.forward(model)(params, batch))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("variant", "scan"), VARIANTS, ids=named)
 def test_causality_padding_and_packing(variant, scan):
   """Every compiled program serves all that it can: so one test."""
-  batch = alone_and_packed(setting(variant, scan=scan)[-1])
-  logits = logits_of(variant, batch, scan=scan)
+  logits_of, converter = setting(variant, scan=scan)
+  batch = alone_and_packed(converter)
+  logits = logits_of(batch)
   assert np.isfinite(logits).all()
   real = batch["decoder_target_tokens"] != 0
 
   # A later token of the targets changes no logit before it.
   last = np.flatnonzero(batch["decoder_loss_weights"][0])[-1]
-  later = logits_of(variant, changed(batch, (0, last)), scan=scan)
+  later = logits_of(changed(batch, (0, last)))
   np.testing.assert_array_equal(later[0, :last], logits[0, :last])
   np.testing.assert_array_equal(later[1:], logits[1:])
   assert (later[0, last] != logits[0, last]).any()
 
   # The first token changes all after it.
-  earlier = logits_of(variant, changed(batch, (0, 0)), scan=scan)
+  earlier = logits_of(changed(batch, (0, 0)))
   assert (earlier[0] != logits[0])[: last + 1].any(axis=-1).all()
   np.testing.assert_array_equal(earlier[1:], logits[1:])
 
   # What the decoder reads at padding changes nothing.
-  other_padding = logits_of(variant, changed(batch, ~real), scan=scan)
+  other_padding = logits_of(changed(batch, ~real))
   np.testing.assert_array_equal(other_padding[real], logits[real])
 
   # All examples in one row, and padding after them, count as they do in rows
@@ -105,13 +106,14 @@ def test_causality_padding_and_packing(variant, scan):
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", WHOLE, ids=named)
 def test_scanned_layers_in_rows_without_segments_are_looped_ones(variant):
-  *_, converter = setting(variant, scan=True)
+  scanned, converter = setting(variant, scan=True)
+  looped, _ = setting(variant, scan=False)
   batch = alone_and_packed(converter)
-  expected = logits_of(variant, batch, scan=False)[:-1]
+  expected = looped(batch)[:-1]
   rows = tiny_models.lay_out(
     converter, tiny_models.random_examples(), packing=False, width=17
   )
-  found = logits_of(variant, rows, scan=True)
+  found = scanned(rows)
   np.testing.assert_allclose(
     found[rows["decoder_target_tokens"] != 0],
     expected[batch["decoder_target_tokens"][:-1] != 0],
