@@ -1,10 +1,12 @@
 """Constraints against their definitions, over toy next-token functions."""
 
+import functools
+
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import programs
 from tests.decoding import toy
 from transformer_zoo.decoding import constraints
 from transformer_zoo.decoding.options import DecodingOptions
@@ -21,37 +23,67 @@ WAYS = [
 each_way = pytest.mark.parametrize("way", WAYS)
 
 
-def run(way, **options):
+def table_of_all():
   table = toy.random_table(4, length=LENGTH, vocabulary=6)
   table[:, :, EOS] += 1.0
+  return table
+
+
+def run(way, **options):
+  return _run(tuple(way.items()), tuple(options.items()))
+
+
+@functools.cache  # Several tests read one search.
+def _run(way, options):
+  way, options = dict(way), dict(options)
+  table = table_of_all()
   options = DecodingOptions(**{"max_length": LENGTH, **way, **options})
 
   @jax.jit
   def made(first_B):
     return search(toy.Table(table), None, first_B, options=options)
 
-  outputs = made(jnp.arange(2, 7))
+  outputs = made(np.arange(2, 7))
   return np.asarray(outputs.tokens), np.asarray(outputs.log_likelihoods)
 
 
-def made_by(rows):
+def made_by(rows, ends=(EOS,)):
   """What each output has before the padding."""
   for row in rows.reshape(-1, rows.shape[-1]).tolist():
-    yield row[: row.index(EOS) + 1] if EOS in row else row
+    places = [place for place, token in enumerate(row) if token in ends]
+    yield row[: places[0] + 1] if places else row
+
+
+def likelihood(first, made, begin=0, end=None):
+  """Of the tokens from `begin` to `end`, by the table."""
+  table, past = table_of_all(), [int(first), *made]
+  total = 0.0
+  for position in range(begin, len(made) if end is None else end):
+    # The table is asked by position, and by the sum of all that was read.
+    logits_V = table[position, sum(past[: position + 1]) % 6]
+    total += logits_V[made[position]] - np.log(np.exp(logits_V).sum())
+  return total
+
+
+def ends_of(way):
+  """Three ends that a free search comes upon."""
+  free, _ = run(way)
+  return (EOS, *sorted({*free.reshape(-1).tolist()} - {0, EOS})[:2])
 
 
 @each_way
-def test_smallest_length_counts_the_eos(way):
+def test_smallest_length_counts_the_end(way):
+  ends = ends_of(way)
   free, _ = run(way)
   assert min(map(len, made_by(free))) < 5
-  held, _ = run(way, min_length=5)
-  lengths = sorted(map(len, made_by(held)))
+  held, _ = run(way, end_ids=ends[1:], min_length=5)
+  lengths = sorted(map(len, made_by(held, ends)))
   assert lengths[0] >= 5
-  assert 5 in lengths or way == {}
+  assert 5 in lengths
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-@each_way
+# Sizes at every position: test_forbidden_ngrams_at_every_position.
+@pytest.mark.parametrize(("way", "size"), zip(WAYS, (2, 3, 1), strict=True))
 def test_no_ngram_comes_twice(way, size):
   def repeats(rows):
     count = 0
@@ -65,23 +97,27 @@ def test_no_ngram_comes_twice(way, size):
     return count
 
   # Six tokens: an output without a repetition ends within the length.
-  assert repeats(run(way, min_length=8)[0]) > 0 or size == 3
+  assert size == 3 or repeats(run(way, min_length=8)[0]) > 0
   assert repeats(run(way, no_repeat_ngram_size=size)[0]) == 0
+
+
+def forced_end(way):
+  """A search with an end at last alone, and what it may not make before."""
+  forbidden = ends_of(way)[:2]
+  return forbidden, run(way, forced_end=True, forbidden_ids=forbidden)
 
 
 @each_way
 def test_forbidden_ids_are_never_made(way):
+  (_, other), (held, _) = forced_end(way)
   free, _ = run(way)
-  forbidden = tuple(set(free.reshape(-1).tolist()) - {0, EOS})[:2]
-  assert forbidden
-  held, _ = run(way, forbidden_ids=forbidden)
-  assert not set(held.reshape(-1).tolist()) & set(forbidden)
+  assert (free == other).any() and not (held == other).any()
 
 
 @each_way
 def test_each_of_several_ends_ends(way):
   free, _ = run(way)
-  ends = (EOS, *sorted({*free.reshape(-1).tolist()} - {0, EOS})[:2])
+  ends = ends_of(way)
   tokens, _ = run(way, end_ids=ends[1:])
   seen = set()
   for row in tokens.reshape(-1, LENGTH).tolist():
@@ -113,10 +149,13 @@ def test_without_an_end_outputs_are_as_long_as_allowed(way):
   made = {}
   for least in (0, 5):  # Neither forbids the last of all tokens.
     options = DecodingOptions(**{**way, "max_length": LENGTH}, min_length=least)
-    outputs = search(
-      toy.Table(table), None, jnp.arange(2, 7), options=options, eos_id=-1
-    )
-    made[least] = np.asarray(outputs.tokens)
+
+    @jax.jit
+    def endless(first_B, options=options):
+      step = toy.Table(table)
+      return search(step, None, first_B, options=options, eos_id=-1).tokens
+
+    made[least] = np.asarray(endless(np.arange(2, 7)))
   np.testing.assert_array_equal(made[0], made[5])
   assert {EOS, 5} <= {*made[0].reshape(-1).tolist()}
 
@@ -128,13 +167,23 @@ def test_no_end_cannot_be_forced():
 
 @each_way
 def test_a_forced_end_is_where_there_is_room_for_no_more(way):
-  tokens, sums = run(way, forced_end=True, forbidden_ids=(EOS,))
+  forbidden, (tokens, sums) = forced_end(way)
   assert (tokens[:, :, -1] == EOS).all()
   assert (tokens[:, :, :-1] != EOS).all()
-  free_tokens, free_sums = run(way, max_length=LENGTH - 1, forbidden_ids=(EOS,))
-  if way.get("temperature") is None:
-    np.testing.assert_array_equal(tokens[:, 0, :-1], free_tokens[:, 0])
-  np.testing.assert_allclose(sums[:, 0], free_sums[:, 0], rtol=1e-5)
+  for first, rows, found in zip(range(2, 7), tokens, sums, strict=True):
+    for made, total in zip(rows.tolist(), found, strict=True):
+      expected = likelihood(first, made, end=LENGTH - 1)
+      assert total == pytest.approx(expected, rel=1e-5)
+  if way == {}:
+    table = table_of_all()
+    table[:, :, list(forbidden)] = -np.inf
+    for first, row in zip(range(2, 7), tokens[:, 0].tolist(), strict=True):
+      for position in range(LENGTH - 1):
+        read = sum([first, *row][: position + 1]) % 6
+        assert row[position] == np.argmax(table[position, read])
+  if "num_beams" in way:
+    free, _ = run(way, max_length=LENGTH - 1, forbidden_ids=forbidden)
+    np.testing.assert_array_equal(tokens[:, 0, :-1], free[:, 0])
 
 
 @each_way
@@ -143,8 +192,6 @@ def test_forced_prefix_comes_first_and_costs_nothing(way):
   np.testing.assert_array_equal(
     tokens[:, :, :3], np.broadcast_to([5, 2, 4], (*tokens.shape[:2], 3))
   )
-  table = toy.random_table(4, length=LENGTH, vocabulary=6)
-  table[:, :, EOS] += 1.0
   outputs = zip(
     np.repeat(np.arange(2, 7), tokens.shape[1]),
     made_by(tokens),
@@ -152,12 +199,7 @@ def test_forced_prefix_comes_first_and_costs_nothing(way):
     strict=True,
   )
   for first, made, found in outputs:
-    past = [int(first), *made]
-    # The table is asked by position, and by the sum of all that was read.
-    expected = 0.0
-    for position in range(3, len(made)):
-      logits_V = table[position, sum(past[: position + 1]) % 6]
-      expected += logits_V[made[position]] - np.log(np.exp(logits_V).sum())
+    expected = likelihood(first, made, begin=3)
     assert found == pytest.approx(expected, abs=1e-4)
 
 
@@ -173,8 +215,14 @@ def test_forbidden_ngrams_at_every_position(size):
   random = np.random.RandomState(size)
   tokens = random.randint(0, 3, (2, 3, 9))
   for position in range(9):
-    logits = constraints.no_repeated_ngram(
-      jnp.zeros((2, 3, 3)), jnp.asarray(tokens), jnp.asarray(position), size
+    logits = np.asarray(
+      programs.run(
+        constraints.no_repeated_ngram,
+        np.zeros((2, 3, 3), np.float32),
+        tokens,
+        np.asarray(position),
+        size,
+      )
     )
     for place in np.ndindex(2, 3):
       known = tokens[place][: position + 1].tolist()

@@ -31,7 +31,12 @@ def generate_without_cache(model, params, inputs, max_length):
 
 
 @pytest.mark.parametrize(
-  ("architecture", "scan"), [("t5_1_0", True), ("t5_1_1", False)]
+  ("architecture", "scan"),
+  [
+    ("t5_1_0", True),
+    # Its looped layers are those of t5_beams_golden_test.py.
+    pytest.param("t5_1_1", False, marks=pytest.mark.slow),
+  ],
 )
 def test_equals_greedy_decoding_without_a_cache(architecture, scan):
   sizes = {

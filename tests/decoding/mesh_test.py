@@ -46,17 +46,22 @@ def on_one_device(kind, way):
   return decode(kind, way)(params, inputs, example_ids_B=np.arange(8))
 
 
+def by_a_slow_test(*case):
+  return pytest.param(*case, marks=pytest.mark.slow)
+
+
+# Two axes and a cache of prompts are in the fast one.
 @pytest.mark.parametrize(
   ("kind", "way", "name"),
   [
-    ("encoder_decoder", "beams", "fully_sharded"),
-    ("encoder_decoder", "beams", "sequence"),
-    ("encoder_decoder", "beams", "hybrid"),
-    ("encoder_decoder", "samples", "data_parallel"),
-    ("encoder_decoder", "samples", "tensor_parallel"),
-    ("encoder_decoder", "samples", "two_dimensional"),
+    by_a_slow_test("encoder_decoder", "beams", "fully_sharded"),
+    by_a_slow_test("encoder_decoder", "beams", "sequence"),
+    by_a_slow_test("encoder_decoder", "beams", "hybrid"),
+    by_a_slow_test("encoder_decoder", "samples", "data_parallel"),
+    by_a_slow_test("encoder_decoder", "samples", "tensor_parallel"),
+    by_a_slow_test("encoder_decoder", "samples", "two_dimensional"),
     ("decoder_only", "beams", "two_dimensional"),
-    ("decoder_only", "samples", "sequence"),
+    by_a_slow_test("decoder_only", "samples", "sequence"),
   ],
 )
 def test_equals_one_device(kind, way, name):

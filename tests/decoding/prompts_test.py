@@ -27,21 +27,27 @@ GREEDY = DecodingOptions()
 BEAMS = DecodingOptions(num_beams=3, num_return=3)
 SAMPLES = DecodingOptions(temperature=1.0, num_return=2)
 BARE = DecodingOptions(start_before_prompt=False)
-SCANNED = {"SCAN_LAYERS": True}
+SCANNED = {"SCAN_LAYERS": True, "NUM_DECODER_LAYERS": 2}
 # The second layer of each pair sees three tokens back.
-BANDED = {"Stack.windows": (None, 3)}
+BANDED = {"Stack.windows": (None, 3), "NUM_DECODER_LAYERS": 2}
 
 
 @functools.cache
 def setting(architecture, *parts, **macros):
   """A model that ends some of what it makes."""
-  model, _ = tiny_models.build(architecture, *parts)
+  macros = {"NUM_DECODER_LAYERS": 1, **macros}
+  layers = {"NUM_DECODER_LAYERS": macros["NUM_DECODER_LAYERS"]}
+  model, _ = tiny_models.build(architecture, *parts, **layers)
   params = tiny_models.random_parameters(model)
-  if macros:
-    model, _ = tiny_models.build(architecture, *parts, **macros)
+  model, _ = tiny_models.build(architecture, *parts, **macros)
   if macros.get("SCAN_LAYERS"):
     params = tiny_models.stack_layers(params)
   return model, params
+
+
+@functools.cache
+def example_sums(model, options):
+  return scoring.make_example_sums(model, options)
 
 
 @functools.partial(jax.jit, static_argnames=("model", "options"))
@@ -64,24 +70,29 @@ def teacher_forced(model, params, targets, options):
     packing=False,
     pad_id=0,
   )
-  sums = scoring.make_example_sums(model, options)(params, batch)
+  sums = jax.device_get(example_sums(model, options)(params, batch))
   return -sums["loss_sum"], sums["correct_sum"] == sums["weight_sum"]
+
+
+def by_a_slow_test(*case):
+  """Of a way of positions, of state or of search that other cases have."""
+  return pytest.param(*case, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(
   ("architecture", "parts", "macros", "options"),
   [
-    ("lm", (), {}, GREEDY),
-    ("prefix_lm", (), {}, GREEDY),
+    by_a_slow_test("lm", (), {}, GREEDY),
+    by_a_slow_test("prefix_lm", (), {}, GREEDY),
     ("prefix_lm", (), SCANNED, SAMPLES),
-    ("gpt_1", (), {}, GREEDY),
+    by_a_slow_test("gpt_1", (), {}, GREEDY),
     ("gpt_2", (), {}, BEAMS),
     ("gpt_2", (), SCANNED, BARE),
-    ("gpt_3", (), BANDED, GREEDY),
-    ("lm", (tiny_models.LSTM,), {}, GREEDY),
-    ("lm", (tiny_models.LSTM,), {}, BEAMS),
+    by_a_slow_test("gpt_3", (), BANDED, GREEDY),
+    by_a_slow_test("lm", (tiny_models.LSTM,), {}, GREEDY),
+    by_a_slow_test("lm", (tiny_models.LSTM,), {}, BEAMS),
     ("lm", (tiny_models.LSTM,), SCANNED, SAMPLES),
-    ("lm", (tiny_models.LSTM,), {}, BARE),
+    by_a_slow_test("lm", (tiny_models.LSTM,), {}, BARE),
     ("gpt_3", (), {**BANDED, **SCANNED}, BEAMS),
     ("llama", (), {}, GREEDY),
     ("lm", ("positions/alibi.gin",), {}, GREEDY),
@@ -93,11 +104,10 @@ def teacher_forced(model, params, targets, options):
 def test_equals_teacher_forcing(architecture, parts, macros, options):
   """Prompts of different lengths, one of them empty, in one batch."""
   model, params = setting(architecture, *parts, **macros)
-  outputs = made(model, params, options)
+  outputs = jax.device_get(made(model, params, options))
   for output in range(outputs.tokens.shape[1]):
     targets = [
-      np.array(up_to_the_end(row))
-      for row in np.asarray(outputs.tokens[:, output])
+      np.array(up_to_the_end(row)) for row in outputs.tokens[:, output]
     ]
     found, likeliest = teacher_forced(model, params, targets, options)
     rows = np.arange(len(PROMPTS))
@@ -139,7 +149,9 @@ def test_prompts_that_end_in_padding_are_told_by_their_lengths():
   np.testing.assert_array_equal(alone.tokens[0], told.tokens[2])
 
 
-@pytest.mark.parametrize("way", ["greedy", "beams", "samples"])
+@pytest.mark.parametrize(
+  "way", [pytest.param("greedy", marks=pytest.mark.slow), "beams", "samples"]
+)
 def test_each_row_begins_with_its_own_prefix(way):
   options = {
     "greedy": GREEDY,
@@ -150,12 +162,12 @@ def test_each_row_begins_with_its_own_prefix(way):
   forced = np.array(
     [[5, 6, 7], [-1, -1, -1], [9, -1, -1], [8, 3, -1], [4, 4, 4]], np.int32
   )
-  found = made(model, params, options, forced_BF=forced)
+  found = jax.device_get(made(model, params, options, forced_BF=forced))
   for row, ids in enumerate(forced):
     wanted = ids[ids >= 0].tolist()
-    for output in np.asarray(found.tokens[row]):
+    for output in found.tokens[row]:
       assert output[: len(wanted)].tolist() == wanted
-  free = made(model, params, options)
+  free = jax.device_get(made(model, params, options))
   np.testing.assert_array_equal(found.tokens[1], free.tokens[1])
 
 
@@ -168,7 +180,8 @@ def test_a_prefix_goes_on_like_a_longer_prompt_after_that_of_all():
   longer = Ragged.of(
     [np.append(*both) for both in zip(PROMPTS, prefixes, strict=True)]
   )
-  expected = made(model, params, GREEDY, longer.padded(10, 0)[0]).tokens
+  longer, _ = longer.padded(10, 0)
+  expected = np.asarray(made(model, params, GREEDY, longer).tokens)
   for row, prefix in enumerate(prefixes):
     assert found[row, 0, : len(prefix)].tolist() == prefix
     rest = found[row, 0, len(prefix) :]

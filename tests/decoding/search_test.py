@@ -1,5 +1,7 @@
 """Greedy search and sampling over toy next-token functions."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,14 +33,17 @@ def follow(table, length, calls=None):
     options = DecodingOptions(max_length=length)
     return search(step, None, first_B, options=options, **keywords).tokens
 
-  return run
+  compiled = jax.jit(
+    run, static_argnames=("rows", "start_id", "eos_id", "pad_id")
+  )
+  return lambda **keywords: np.asarray(compiled(**keywords))
 
 
 def test_follows_the_likeliest_token_until_eos_then_pads():
   # 0 -> 3 -> 2 -> 4 -> 1
   tokens = follow([3, 0, 4, 2, 1], 7)(rows=2)
   np.testing.assert_array_equal(tokens, [[[3, 2, 4, 1, 0, 0, 0]]] * 2)
-  assert tokens.dtype == jnp.int32
+  assert tokens.dtype == np.int32
 
 
 def test_of_equal_logits_the_first_is_the_likeliest():
@@ -52,7 +57,7 @@ def test_of_equal_logits_the_first_is_the_likeliest():
 
 def test_stops_when_every_row_has_ended():
   calls = []
-  follow([3, 0, 4, 2, 1], 50, calls)(rows=2).block_until_ready()
+  follow([3, 0, 4, 2, 1], 50, calls)(rows=2)
   jax.effects_barrier()
   assert sorted(calls) == [0, 1, 2, 3]
 
@@ -60,7 +65,7 @@ def test_stops_when_every_row_has_ended():
 def test_a_row_ends_at_its_limit():
   """The others go on, and nothing is computed after the last one's end."""
   calls = []
-  limits = jnp.array([2, 0, 3, 9])
+  limits = np.array([2, 0, 3, 9])
   run = follow([3, 0, 4, 2, 2], 7, calls)
   tokens = run(rows=4, limits_B=limits)[:, 0]
   # 0 -> 3 -> 2 -> 4 -> 2 -> ...: one token is always made.
@@ -74,7 +79,7 @@ def test_a_row_ends_at_its_limit():
     ],
   )
   calls.clear()
-  run(rows=2, limits_B=jnp.array([0, 3])).block_until_ready()
+  run(rows=4, limits_B=np.array([0, 3, 0, 1]))
   jax.effects_barrier()
   assert sorted(calls) == [0, 1, 2]
 
@@ -92,9 +97,12 @@ def test_rows_end_apart_and_an_ended_row_stays_ended():
     # Says something else after the end, which nobody listens to.
     return jax.nn.one_hot(jnp.where(position == ends_at, EOS, 2), 3), 0
 
-  outputs = search(
-    step, 0, jnp.zeros(3, jnp.int32), options=DecodingOptions(max_length=5)
-  )
+  @jax.jit
+  def run():
+    options = DecodingOptions(max_length=5)
+    return search(step, 0, jnp.zeros(3, jnp.int32), options=options)
+
+  outputs = jax.device_get(run())
   np.testing.assert_array_equal(
     outputs.tokens[:, 0], [[1, 0, 0, 0, 0], [2, 2, 1, 0, 0], [2, 2, 2, 2, 2]]
   )
@@ -115,13 +123,15 @@ SAMPLED = DecodingOptions(
 
 
 def sample(example_ids, options=SAMPLED):
+  return jax.device_get(_sample(np.asarray(example_ids), options))
+
+
+@functools.partial(jax.jit, static_argnames="options")
+def _sample(example_ids_B, options):
   step = toy.Table(toy.random_table(0, length=5, vocabulary=6))
+  first_B = jnp.zeros(len(example_ids_B), jnp.int32)
   return search(
-    step,
-    None,
-    jnp.zeros(len(example_ids), jnp.int32),
-    options=options,
-    example_ids_B=jnp.asarray(example_ids),
+    step, None, first_B, options=options, example_ids_B=example_ids_B
   )
 
 
@@ -183,5 +193,9 @@ def test_where_nothing_is_allowed_there_is_no_output(options):
   options = DecodingOptions(
     max_length=6, no_repeat_ngram_size=1, min_length=6, **options
   )
-  found = search(step, None, jnp.zeros(2, jnp.int32), options=options)
-  np.testing.assert_array_equal(found.scores, -np.inf)
+
+  @jax.jit
+  def run():
+    return search(step, None, jnp.zeros(2, jnp.int32), options=options)
+
+  np.testing.assert_array_equal(run().scores, -np.inf)
