@@ -120,21 +120,29 @@ def test_flores200(task, data_dir):
   dataset = task.source.get_dataset("validation", shuffle=False)
   for step in task.preprocessors[:1]:
     dataset = step(dataset)
-  examples = list(dataset.as_numpy_iterator())
+  (examples,) = dataset.batch(2_000).as_numpy_iterator()
   lines = {
     code: (data_dir / "flores200" / f"dev.{code}").read_text().split("\n")
     for code in (source, target)
   }
-  assert len(examples) == 997
+  assert len(examples["inputs"]) == 997
   for i in (0, 500, 996):
-    assert examples[i]["inputs"].decode() == prefix + lines[source][i].strip()
-    assert examples[i]["targets"].decode() == lines[target][i].strip()
+    inputs, targets = (
+      examples[name][i].decode() for name in ("inputs", "targets")
+    )
+    assert inputs == prefix + lines[source][i].strip()
+    assert targets == lines[target][i].strip()
 
 
 def test_multi30k(data_dir):
   task = seqio.TaskRegistry.get("multi30k_ende")
   counts = {
-    split: sum(1 for _ in task.source.get_dataset(split, shuffle=False))
+    split: sum(
+      len(next(iter(batch.values())))
+      for batch in task.source.get_dataset(split, shuffle=False)
+      .batch(2_000)
+      .as_numpy_iterator()
+    )
     for split in task.splits
     if split != "train"
   }

@@ -18,8 +18,17 @@ def text_of(task: str, *rows: Mapping[str, Any]) -> list[dict[str, Any]]:
     rows: with every feature that the installed builder of the dataset and
       version gives.
   """
+  dataset, given = _dataset(task)
+  given[:] = rows
+  return list(dataset.as_numpy_iterator())
+
+
+@functools.cache
+def _dataset(task: str) -> tuple[tf.data.Dataset, list[Mapping[str, Any]]]:
+  """Returns what a task makes of the rows that the list has when it is read."""
   task = seqio.TaskRegistry.get(task)
   spec = features(task).get_tensor_spec()
+  rows = []
   dataset = tf.data.Dataset.from_generator(
     lambda: (_fill(row, spec) for row in rows), output_signature=spec
   )
@@ -29,7 +38,7 @@ def text_of(task: str, *rows: Mapping[str, Any]) -> list[dict[str, Any]]:
     # Translating the steps' Python takes longer than all else. Here they prove
     # to need no translation.
     dataset = tf.autograph.experimental.do_not_convert(step)(dataset)
-  return list(dataset.as_numpy_iterator())
+  return dataset, rows
 
 
 def texts_of(task: str, *rows: Mapping[str, Any]) -> list[tuple[str, str]]:

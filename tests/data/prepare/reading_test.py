@@ -107,8 +107,9 @@ def one_by_one(task):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [(), (odd_rows_twice,), (of_any_rank,)])
-def test_records_are_the_same_bytes(add_task, tmp_path, steps):
-  task = add_task("zt_read", *steps, make=as_text)
+def test_records_are_the_same_bytes(add_task, tmp_path, monkeypatch, steps):
+  monkeypatch.setattr(reading, "_BATCH", 16)
+  task = add_task("zt_read", *steps, make=as_text, size=40)
   made = prepare("zt_read", prepared_dir=tmp_path / "a").tasks[0]
   folder = tmp_path / "b"
   folder.mkdir()
