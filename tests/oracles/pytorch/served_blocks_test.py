@@ -116,7 +116,7 @@ def test_logits_and_gradients_of_prompts(ours, served, report):
     made = model.apply({"params": params}, method=with_prompt)
     return jax.nn.logsumexp(made, axis=-1).sum(), made
 
-  gradient, found = jax.grad(forward, has_aux=True)(jnp.asarray(prompt))
+  gradient, found = jax.jit(jax.grad(forward, has_aux=True))(prompt)
   expected = logits.detach().numpy()
   error = np.abs(np.asarray(found) - expected).max() / np.abs(expected).max()
   report("logits of served blocks", error)

@@ -3,12 +3,12 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 import transformers
 
+from tests import programs
 from tests.golden import t5_beams
 from tests.oracles.pytorch import huggingface
 from transformer_zoo.decoding import constraints
@@ -91,28 +91,33 @@ def test_truncated_distributions(options, warpers):
   expected = torch.tensor(logits)
   for warp in warpers:
     expected = warp(None, expected)
-  found = sampling.truncate(
-    jnp.asarray(logits)[:, None],
+  found = programs.run(
+    sampling.truncate,
+    logits[:, None],
     DecodingOptions(**({"temperature": 1.0} | options)),
-  )[:, 0]
-  np.testing.assert_allclose(found, expected.numpy(), rtol=1e-6)
+  )
+  np.testing.assert_allclose(
+    np.asarray(found)[:, 0], expected.numpy(), rtol=1e-6
+  )
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_forbidden_ngrams(size):
-  tokens = np.random.RandomState(size).randint(0, 4, (40, 12))
+  tokens = np.random.RandomState(size).randint(0, 4, (40, 12), np.int32)
   process = transformers.NoRepeatNGramLogitsProcessor(size)
   for position in range(12):
     expected = process(
-      torch.tensor(tokens[:, : position + 1]), torch.zeros(40, 4)
+      torch.tensor(tokens[:, : position + 1], dtype=torch.long),
+      torch.zeros(40, 4),
     )
-    found = constraints.no_repeated_ngram(
-      jnp.zeros((40, 1, 4)),
-      jnp.asarray(tokens)[:, None],
-      jnp.asarray(position),
+    found = programs.run(
+      constraints.no_repeated_ngram,
+      np.zeros((40, 1, 4), np.float32),
+      tokens[:, None],
+      np.int32(position),
       size,
     )
-    np.testing.assert_array_equal(found[:, 0], expected.numpy())
+    np.testing.assert_array_equal(np.asarray(found)[:, 0], expected.numpy())
 
 
 def test_log_likelihoods_are_those_of_teacher_forcing():
