@@ -14,6 +14,7 @@ from transformer_zoo.corruption import Denoising
 from transformer_zoo.corruption import Everything
 from transformer_zoo.corruption import SpanCorruption
 from transformer_zoo.data.loader import loader
+from transformer_zoo.data.loader import packing as row_packing
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.storage.manifest import PreparedMixture
@@ -21,6 +22,12 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 
 LENGTHS = {"inputs": 32, "targets": 16}
+
+
+@pytest.fixture(autouse=True)
+def small_groups(monkeypatch):
+  """Counts rows a few windows at a time, as tiny tasks need no more."""
+  monkeypatch.setattr(row_packing, "_GROUP", 4)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from transformer_zoo.corruption.sentences.sentence_pairs import SentenceOrder
 from transformer_zoo.corruption.sentences.sentence_pairs import SentencePair
 from transformer_zoo.data.features.converters import Encoder
 from transformer_zoo.data.loader import loader
+from transformer_zoo.data.loader import packing as row_packing
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
 from transformer_zoo.data.loader.sentence_source import SentenceSource
 from transformer_zoo.data.prepare import sentences
@@ -40,6 +41,12 @@ def examples_of(lengths, seed=0):
     }
     for some in lengths
   ]
+
+
+@pytest.fixture(autouse=True)
+def small_groups(monkeypatch):
+  """Counts rows a few windows at a time, as tiny tasks need no more."""
+  monkeypatch.setattr(row_packing, "_GROUP", 4)
 
 
 @pytest.fixture(scope="module")
