@@ -31,66 +31,85 @@ def batch():
   }
 
 
-def log_likelihoods(model, params, features, row, answer):
-  """Of each token of one answer to one input, by a call of its own."""
-  targets = np.array([answer], np.int32)
+@functools.cache
+def setting(**macros):
+  model = tiny_t5.build(NUM_ENCODER_LAYERS=1, NUM_DECODER_LAYERS=1, **macros)
+  return model, tiny_t5.random_parameters(model)
+
+
+@functools.cache
+def program():
+  """Compiled: parameters and a batch -> the terms of `ANSWERS`."""
+  model, _ = setting()
+  return jax.jit(functools.partial(FewShotObjective([ANSWERS]), model))
+
+
+def log_likelihoods(features, answers):
+  """Of each token of each answer to each input, all in rows of their own."""
+  rows = [row for row in range(len(RIGHT)) for _ in answers]
+  targets = np.array(
+    [answer + [0] * (LENGTH - len(answer)) for answer in answers] * len(RIGHT),
+    np.int32,
+  )
   found = tiny_t5.logits(
-    model,
-    params,
+    *setting(),
     {
-      "encoder_input_tokens": features["encoder_input_tokens"][row][None],
+      "encoder_input_tokens": features["encoder_input_tokens"][rows],
       "decoder_input_tokens": tiny_t5.shift_right(targets),
       "decoder_target_tokens": targets,
     },
   )
-  each = scipy.special.log_softmax(found[0].astype(np.float64), axis=-1)
-  return each[np.arange(len(answer)), answer]
+  each = scipy.special.log_softmax(found.astype(np.float64), axis=-1)
+  each = np.take_along_axis(each, targets[..., None], -1)[..., 0]
+  return each.reshape(len(RIGHT), len(answers), LENGTH)
+
+
+def by_hand(features, templates):
+  """What each loss of the paper is of each token or example, by its name.
+
+  An answer is compared with those of its own template.
+  """
+  every = [answer for answers in templates for answer in answers]
+  found = log_likelihoods(features, every)
+  losses = {"tokens": [], "unlikelihood": [], "choices": []}
+  for row, right in enumerate(RIGHT):
+    (answers,) = (some for some in templates if ANSWERS[right] in some)
+    of_each = {
+      tuple(answer): found[row, every.index(answer)][: len(answer)]
+      for answer in answers
+    }
+    right = tuple(ANSWERS[right])
+    losses["tokens"] += [*-of_each[right]]
+    for answer, likelihoods in of_each.items():
+      if answer != right:
+        losses["unlikelihood"] += [*-np.log(1 - np.exp(likelihoods) + 1e-2)]
+    scores = [np.mean(likelihoods) for likelihoods in of_each.values()]
+    place = [*of_each].index(right)
+    losses["choices"].append(-scipy.special.log_softmax(scores)[place])
+  return losses
 
 
 def test_losses_are_those_of_the_paper():
-  model = tiny_t5.build()
-  params = tiny_t5.random_parameters(model)
+  model, params = setting()
   features = batch()
-  terms = jax.jit(
-    lambda params, features: FewShotObjective([ANSWERS])(
-      model, params, features
-    )
-  )(params, features)
-  likelihood, unlikelihood, choices = [], [], []
-  for row, right in enumerate(RIGHT):
-    of_each = [
-      log_likelihoods(model, params, features, row, answer)
-      for answer in ANSWERS
-    ]
-    likelihood += [*-of_each[right]]
-    for place, found in enumerate(of_each):
-      if place != right:
-        unlikelihood += [*-np.log(1 - np.exp(found) + 1e-2)]
-    scores = [np.mean(found) for found in of_each]
-    choices.append(-scipy.special.log_softmax(scores)[right])
-  expected = {
-    "tokens": np.mean(likelihood),
-    "unlikelihood": np.mean(unlikelihood),
-    "choices": np.mean(choices),
-  }
+  terms = jax.device_get(program()(params, features))
+  expected = by_hand(features, [ANSWERS])
   assert terms.keys() == expected.keys()
   for name, term in terms.items():
     found = float(term.total / term.divisor)
-    assert found == pytest.approx(expected[name], rel=1e-4), name
+    assert found == pytest.approx(np.mean(expected[name]), rel=1e-4), name
   loss = float(terms_lib.loss(terms))
-  assert loss == pytest.approx(sum(expected.values()), rel=1e-4)
+  assert loss == pytest.approx(sum(map(np.mean, expected.values())), rel=1e-4)
   alone = FewShotObjective([ANSWERS], unlikelihood_scale=0.0, choices_scale=0.0)
-  assert [*alone(model, params, features)] == ["tokens"]
+  made = jax.eval_shape(functools.partial(alone, model), params, features)
+  assert [*made] == ["tokens"]
 
 
 def test_answers_are_dropped_out_alike_in_any_microbatch():
-  model = tiny_t5.build(
-    DROPOUT_RATE=0.3, NUM_ENCODER_LAYERS=1, NUM_DECODER_LAYERS=1
-  )
-  params = tiny_t5.random_parameters(model)
+  model, params = setting(DROPOUT_RATE=0.3)
   features = batch()
 
-  @functools.partial(jax.jit, static_argnums=(1, 2))
+  @functools.partial(jax.jit, static_argnums=2)
   def totals(features, index, number):
     objective = FewShotObjective([ANSWERS])
     with dropout.microbatch(index, number):
@@ -109,37 +128,30 @@ def test_answers_are_dropped_out_alike_in_any_microbatch():
 
 def test_answers_of_another_template_do_not_count():
   """The terms of a mixture are the sums of those of its templates."""
-  model = tiny_t5.build()
-  params = tiny_t5.random_parameters(model)
+  model, params = setting()
   features = batch()
-  lists = [ANSWERS[:2], [ANSWERS[2], [9, 1]]]
-  found = jax.jit(
-    lambda params, features: FewShotObjective(lists)(model, params, features)
-  )(params, features)
-  each = [FewShotObjective([some])(model, params, features) for some in lists]
+  templates = [ANSWERS[:2], [ANSWERS[2], [9, 1]]]
+
+  @functools.partial(jax.grad, has_aux=True)
+  def loss(params):
+    terms = FewShotObjective(templates)(model, params, features)
+    return terms_lib.loss(terms), terms
+
+  gradient, found = jax.device_get(jax.jit(loss)(params))
+  each = by_hand(features, templates)
+  assert found.keys() == each.keys()
   for name, term in found.items():
-    total, weight = (
-      sum(float(getattr(terms[name], field)) for terms in each)
-      for field in ("total", "weight")
-    )
-    assert float(term.total) == pytest.approx(total, rel=1e-4), name
-    assert float(term.weight) == weight > 0, name
-  gradient = jax.grad(
-    lambda params: terms_lib.loss(
-      FewShotObjective(lists)(model, params, features)
-    )
-  )(params)
+    assert float(term.total) == pytest.approx(sum(each[name]), rel=1e-4), name
+    assert float(term.weight) == len(each[name]) > 0, name
   assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
 
 
 def test_an_example_with_another_target_has_no_weight():
-  model = tiny_t5.build()
+  _, params = setting()
   features = batch()
   for name in ("decoder_target_tokens", "decoder_input_tokens"):
     features[name] = np.full_like(features[name], 5)
-  terms = FewShotObjective([ANSWERS])(
-    model, tiny_t5.random_parameters(model), features
-  )
+  terms = program()(params, features)
   assert {float(term.weight) for term in terms.values()} == {0.0}
 
 
@@ -150,8 +162,7 @@ def test_refusals():
     FewShotObjective([[[5, 1]]])
   with pytest.raises(UserError, match="has an answer twice"):
     FewShotObjective([ANSWERS, [[3, 1], ANSWERS[0]]])
-  model = tiny_t5.build()
-  params = tiny_t5.random_parameters(model)
+  model, params = setting()
   objective = FewShotObjective([[*ANSWERS, [3, 3, 3, 3, 1]]])
   with pytest.raises(UserError, match="an answer of 5 tokens, and rows have 4"):
     objective(model, params, batch())

@@ -6,13 +6,15 @@ from flax import traverse_util
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
+import scipy.special
 
+from tests import programs
 from tests import tiny_models
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
 from transformer_zoo.errors import UserError
+from transformer_zoo.modules import dropout
 from transformer_zoo.objectives import encoder
 from transformer_zoo.objectives import replaced_tokens
 from transformer_zoo.training import step as step_lib
@@ -21,11 +23,17 @@ KEY = jax.random.key(3)
 HEADS = "../heads/replaced_tokens.gin"
 
 
-def build(architecture="electra", *parts, bindings=(), **macros):
+def built(architecture="electra", *parts, bindings=(), **macros):
   macros = {"DROPOUT_RATE": 0.0, **macros}
   model, _ = tiny_models.build(
     architecture, HEADS, *parts, bindings=bindings, **macros
   )
+  return model
+
+
+@functools.cache
+def build(architecture="electra", *parts, bindings=(), **macros):
+  model = built(architecture, *parts, bindings=bindings, **macros)
   return model, tiny_models.random_parameters(model)
 
 
@@ -53,17 +61,18 @@ OBJECTIVE = replaced_tokens.ReplacedTokens(
 def test_samples_are_of_the_softmax(vocab_size):
   """In blocks of 1 to 5, the last of which may lack some."""
   random = np.random.RandomState(0)
-  logits = jnp.asarray(random.randn(vocab_size) * 1.5, jnp.float32)
-  many = jnp.broadcast_to(logits, (4, 4000, vocab_size))
-  tokens = np.asarray(replaced_tokens.sampled(KEY, many))
+  logits = (random.randn(vocab_size) * 1.5).astype(np.float32)
+  many = np.broadcast_to(logits, (4, 4000, vocab_size))
+  tokens = np.asarray(programs.run(replaced_tokens.sampled, KEY, many))
   share = np.bincount(tokens.ravel(), minlength=vocab_size) / tokens.size
-  np.testing.assert_allclose(share, jax.nn.softmax(logits), atol=0.015)
+  np.testing.assert_allclose(share, scipy.special.softmax(logits), atol=0.015)
   assert vocab_size == 1 or (tokens[0] != tokens[1]).any()
 
 
 def test_samples_have_no_gradient():
-  logits = jnp.asarray(np.random.RandomState(0).randn(2, 3, 5), jnp.float32)
+  logits = np.random.RandomState(0).randn(2, 3, 5).astype(np.float32)
 
+  @jax.jit
   def total(logits):
     return jnp.sum(replaced_tokens.sampled(KEY, logits).astype(jnp.float32))
 
@@ -71,13 +80,15 @@ def test_samples_have_no_gradient():
 
 
 def test_a_sampled_token_that_is_the_original_counts_as_original():
-  model, _ = build()
+  model = built()
   batch = batch_of(model)
   places = batch["encoder_predicted_places"]
   targets = np.take_along_axis(batch["encoder_target_tokens"], places, 1)
-  same = replaced_tokens.replaced(batch, jnp.asarray(targets))
+  same, other = (
+    jax.device_get(programs.run(replaced_tokens.replaced, batch, tokens))
+    for tokens in (targets, targets + 1)
+  )
   assert not same["encoder_replaced"].any()
-  other = replaced_tokens.replaced(batch, jnp.asarray(targets + 1))
   weights = batch["encoder_loss_weights"] > 0
   np.testing.assert_array_equal(other["encoder_replaced"], weights)
   np.testing.assert_array_equal(
@@ -89,84 +100,120 @@ def test_a_sampled_token_that_is_the_original_counts_as_original():
     )
 
 
-def test_terms_by_hand():
-  model, params = build()
-  batch = batch_of(model)
-  terms = jax.jit(functools.partial(OBJECTIVE, model))(params, batch, KEY)
+def learned(model, params, batch):
+  """The terms, and of the total of each the gradients, {name: {path: array}}.
+
+  One program, whose backward pass is that of all terms at once.
+  """
+  terms, gradients = jax.device_get(
+    programs.run(_learned, model, params, batch)
+  )
+  return terms, {
+    name: traverse_util.flatten_dict(tree, sep="/")
+    for name, tree in gradients.items()
+  }
+
+
+def _learned(model, params, batch):
+  def totals(params):
+    terms = OBJECTIVE(model, params, batch, KEY)
+    return {name: term.total for name, term in terms.items()}, terms
+
+  gradients, terms = jax.jacrev(totals, has_aux=True)(params)
+  return terms, gradients
+
+
+def largest(gradients):
+  return {name: np.abs(leaf).max() for name, leaf in gradients.items()}
+
+
+def _read(model, params, batch):
+  """The generator's logits, what it replaced, and the discriminator's."""
   apply = functools.partial(model.apply, {"params": params})
-  places = batch["encoder_predicted_places"]
   logits = apply(
     apply(batch, method="generator_hidden"),
-    places_BP=places,
+    places_BP=batch["encoder_predicted_places"],
     method="generator_logits",
   )
-  weights = batch["encoder_loss_weights"]
-  nll = optax.softmax_cross_entropy_with_integer_labels(
-    logits, np.take_along_axis(batch["encoder_target_tokens"], places, 1)
+  tokens = replaced_tokens.sampled(jax.random.split(KEY, 3)[0], logits)
+  made = replaced_tokens.replaced(batch, tokens)
+  found = apply(apply(made, method="hidden"), method="logits")[..., 0]
+  return logits, made["encoder_replaced"], found
+
+
+def test_terms_by_hand():
+  model, params = build(NUM_ENCODER_LAYERS=1)
+  batch = batch_of(model)
+  terms, _ = learned(model, params, batch)
+  places = batch["encoder_predicted_places"]
+  logits, is_replaced, found = jax.device_get(
+    programs.run(_read, model, params, batch)
   )
+  weights = batch["encoder_loss_weights"]
+  targets = np.take_along_axis(batch["encoder_target_tokens"], places, 1)
+  nll = -np.take_along_axis(
+    scipy.special.log_softmax(logits, axis=-1), targets[..., None], -1
+  )[..., 0]
   expected = np.sum(nll * np.take_along_axis(weights, places, 1))
   np.testing.assert_allclose(terms["generator"].total, expected, rtol=1e-5)
   assert terms["generator"].weight == weights.sum()
-  sample_key = jax.random.split(KEY, 3)[0]
-  made = replaced_tokens.replaced(
-    batch, replaced_tokens.sampled(sample_key, logits)
-  )
-  assert made["encoder_replaced"].sum() > 5
-  logits = apply(apply(made, method="hidden"), method="logits")[..., 0]
+  assert is_replaced.sum() > 5
   real = batch["encoder_target_tokens"] != model.pad_id
-  nll = optax.sigmoid_binary_cross_entropy(logits, made["encoder_replaced"])
-  found = terms["replaced"]
-  np.testing.assert_allclose(found.total, np.sum(nll * real), rtol=1e-5)
-  assert (found.weight, found.scale) == (real.sum(), 50.0)
-  only = replaced_tokens.ReplacedTokenLoss(predicted_only=True)
-  objective = replaced_tokens.ReplacedTokens((only,))
-  found = objective(model, params, batch, KEY)["replaced"]
-  np.testing.assert_allclose(found.total, np.sum(nll * weights), rtol=1e-5)
-  assert found.weight == weights.sum()
+  nll = np.logaddexp(0, np.where(is_replaced, -found, found))
+  term = terms["replaced"]
+  np.testing.assert_allclose(term.total, np.sum(nll * real), rtol=1e-5)
+  assert (term.weight, term.scale) == (real.sum(), 50.0)
+
+  @jax.jit
+  def of_predicted(logits_BL, batch):
+    only = replaced_tokens.ReplacedTokenLoss(predicted_only=True)
+    return only(lambda head, places: logits_BL[..., None], batch)
+
+  term = of_predicted(
+    found, {**batch, "encoder_real": real, "encoder_replaced": is_replaced}
+  )
+  np.testing.assert_allclose(term.total, np.sum(nll * weights), rtol=1e-5)
+  assert term.weight == weights.sum()
 
 
 def test_every_token_by_softmax_or_copied():
   random = np.random.RandomState(0)
-  logits = jnp.asarray(random.randn(2, 3, 7), jnp.float32)
-  copies = jnp.asarray(random.randn(2, 3, 1), jnp.float32)
+  logits = random.randn(2, 3, 7).astype(np.float32)
+  copies = random.randn(2, 3, 1).astype(np.float32)
   targets = random.randint(0, 7, (2, 3))
-  replaced = jnp.array([[True, False, False], [False, True, True]])
+  replaced = np.array([[True, False, False], [False, True, True]])
   batch = {
-    "encoder_original_tokens": jnp.asarray(targets),
+    "encoder_original_tokens": targets,
     "encoder_replaced": replaced,
-    "encoder_real": jnp.array([[True, True, False], [True, True, True]]),
+    "encoder_real": np.array([[True, True, False], [True, True, True]]),
   }
 
-  def of(head, places):
-    made = {"tokens": logits, "copied": copies}[head]
-    if places is None:
-      return made
-    return jnp.take_along_axis(made, places[..., None], axis=1)
+  @jax.jit
+  def of_all(logits, copies, batch):
+    def of(head, places):
+      made = {"tokens": logits, "copied": copies}[head]
+      if places is None:
+        return made
+      return jnp.take_along_axis(made, places[..., None], axis=1)
 
-  term = replaced_tokens.AllTokensLoss(logits_chunk=2)(of, batch)
-  copy = np.asarray(jax.nn.sigmoid(copies[..., 0]), np.float64)
+    return replaced_tokens.AllTokensLoss(logits_chunk=2)(of, batch)
+
+  term = of_all(logits, copies, batch)
+  copy = scipy.special.expit(copies[..., 0].astype(np.float64))
   softmax = np.take_along_axis(
-    np.asarray(jax.nn.softmax(logits), np.float64), targets[..., None], -1
+    scipy.special.softmax(logits.astype(np.float64), -1), targets[..., None], -1
   )[..., 0]
   likelihood = np.where(replaced, 0, copy) + (1 - copy) * softmax
   expected = -np.sum(np.log(likelihood) * batch["encoder_real"])
   np.testing.assert_allclose(term.total, expected, rtol=1e-5)
 
 
-def gradient_of(name, model, params, batch):
-  def total(params):
-    return OBJECTIVE(model, params, batch, KEY)[name].total
-
-  flat = traverse_util.flatten_dict(jax.grad(total)(params), sep="/")
-  return {name: np.abs(np.asarray(leaf)).max() for name, leaf in flat.items()}
-
-
 def test_who_learns_of_which_loss():
   """The generator of its own alone; shared embeddings of both."""
-  model, params = build()
-  batch = batch_of(model)
-  of_generator = gradient_of("generator", model, params, batch)
-  of_discriminator = gradient_of("replaced", model, params, batch)
+  model, params = build(NUM_ENCODER_LAYERS=1)
+  _, gradients = learned(model, params, batch_of(model))
+  of_generator = largest(gradients["generator"])
+  of_discriminator = largest(gradients["replaced"])
   shared = ("token_embedder", "token_type_embedder", "encoder/input_norm",
             "encoder/position_embedder")  # fmt: skip
   for name in of_generator:
@@ -179,33 +226,67 @@ def test_who_learns_of_which_loss():
 
 
 def test_own_embeddings_of_a_generator():
-  model, params = build("electra", "generator/own_embeddings.gin")
+  model, params = build(
+    "electra", "generator/own_embeddings.gin", NUM_ENCODER_LAYERS=1
+  )
   assert {"token_embedder", "token_type_embedder"} < params["generator"].keys()
-  batch = batch_of(model)
-  of_generator = gradient_of("generator", model, params, batch)
+
+  @jax.jit
+  @jax.grad
+  def gradients(params):
+    return OBJECTIVE(model, params, batch_of(model), KEY)["generator"].total
+
+  found = traverse_util.flatten_dict(gradients(params), sep="/")
+  of_each = largest(jax.device_get(found))
+  assert any(of_one for of_one in of_each.values())
   assert not any(
-    largest for name, largest in of_generator.items() if name[:3] != "gen"
+    of_one for name, of_one in of_each.items() if name[:3] != "gen"
   )
 
 
+def test_rows_have_the_same_terms_in_any_part_of_a_batch():
+  """The same samples and the same dropout."""
+  model, params = build(DROPOUT_RATE=0.3, NUM_ENCODER_LAYERS=1)
+  batch = batch_of(model)
+
+  @functools.partial(jax.jit, static_argnums=2)
+  def totals(batch, index, number):
+    with dropout.microbatch(index, number):
+      terms = OBJECTIVE(model, params, batch, KEY)
+    return {name: term.total for name, term in terms.items()}
+
+  whole = totals(batch, 0, 1)
+  parts = [
+    totals({name: x[i::2] for name, x in batch.items()}, i, 2) for i in range(2)
+  ]
+  for name, value in whole.items():
+    np.testing.assert_allclose(sum(part[name] for part in parts), value, 1e-5)
+
+
+@pytest.mark.slow
 def test_parts_of_a_batch_have_the_gradient_of_the_whole():
   """Each row has the same samples and dropout, however the batch is cut."""
-  model, params = build(DROPOUT_RATE=0.3)
+  model, params = build(DROPOUT_RATE=0.3, NUM_ENCODER_LAYERS=1)
   batch = batch_of(model)
 
   def of(**parts):
     objective = functools.partial(OBJECTIVE, model)
     function = functools.partial(step_lib.gradients_of, objective, **parts)
-    return jax.jit(function)(params, batch, KEY)
+    return jax.device_get(jax.jit(function)(params, batch, KEY))
 
   (whole, sums), (parts, others) = of(), of(num_microbatches=2)
   for name, value in sums.items():
     np.testing.assert_allclose(others[name], value, rtol=1e-5, err_msg=name)
   difference = jax.tree.map(lambda a, b: a - b, whole, parts)
-  assert optax.tree.norm(difference) < 1e-5 * optax.tree.norm(whole)
+  assert norm(difference) < 1e-5 * norm(whole)
+
+
+def norm(tree):
+  return np.sqrt(sum(np.sum(np.square(x)) for x in jax.tree.leaves(tree)))
 
 
 def test_padding_changes_nothing_and_scan_equals_loop():
+  """Padded rows in a scanned model against rows as they are in a looped one."""
   model, params = build()
   scanned, _ = build(SCAN_LAYERS=True)
   stacked = tiny_models.stack_layers(params)
@@ -214,14 +295,11 @@ def test_padding_changes_nothing_and_scan_equals_loop():
   for name in wide:
     if name != "encoder_predicted_places":
       wide[name] = np.pad(wide[name], ((0, 0), (0, 5)))
-  expected = OBJECTIVE(model, params, narrow, KEY)
-  for found in (
-    OBJECTIVE(model, params, wide, KEY),
-    OBJECTIVE(scanned, stacked, narrow, KEY),
-  ):
-    for name, term in expected.items():
-      np.testing.assert_allclose(found[name].total, term.total, rtol=1e-5)
-      assert found[name].weight == term.weight
+  expected = programs.run(OBJECTIVE, model, params, narrow, KEY)
+  found = programs.run(OBJECTIVE, scanned, stacked, wide, KEY)
+  for name, term in expected.items():
+    np.testing.assert_allclose(found[name].total, term.total, rtol=1e-5)
+    assert found[name].weight == term.weight
 
 
 @pytest.mark.parametrize(
@@ -239,7 +317,11 @@ def test_texts_that_share_a_row_have_the_terms_of_rows_of_their_own(
     replaced_tokens, "sampled", lambda key, logits: jnp.argmax(logits, axis=-1)
   )
   model, _ = tiny_models.build(
-    architecture, file, DROPOUT_RATE=0.0, MAX_POSITIONS=40
+    architecture,
+    file,
+    DROPOUT_RATE=0.0,
+    MAX_POSITIONS=40,
+    NUM_ENCODER_LAYERS=1,
   )
   params = tiny_models.random_parameters(model)
   random, sizes = np.random.RandomState(0), (9, 6, 8)
@@ -262,9 +344,9 @@ def test_texts_that_share_a_row_have_the_terms_of_rows_of_their_own(
   together = lay_out(
     np.zeros(3, int), num_rows=1, lengths={"inputs": 25}, packing=True
   )
-  expected, found = (
-    OBJECTIVE(model, params, batch) for batch in (apart, together)
-  )
+  # A program of its own: that of another test has other samples.
+  terms = jax.jit(lambda params, batch: OBJECTIVE(model, params, batch))
+  expected, found = (terms(params, batch) for batch in (apart, together))
   for name, term in expected.items():
     np.testing.assert_allclose(found[name].total, term.total, rtol=1e-5)
     assert found[name].weight == term.weight
@@ -272,8 +354,8 @@ def test_texts_that_share_a_row_have_the_terms_of_rows_of_their_own(
 
 @pytest.mark.parametrize("share", [0.125, 0.25, 0.5, 0.75, 1.0])
 def test_generators_have_a_share_of_the_width(share):
-  model, _ = build(EMBED_DIM=64, MLP_DIM=256, HEAD_DIM=16, NUM_HEADS=4,
-                   GENERATOR_SHARE=share)  # fmt: skip
+  model = built(EMBED_DIM=64, MLP_DIM=256, HEAD_DIM=16, NUM_HEADS=4,
+                GENERATOR_SHARE=share)  # fmt: skip
   layer, stack = model.generator.encoder.layer, model.generator.encoder
   width = round(64 * share)
   assert stack.input_projection.features == width
@@ -291,7 +373,7 @@ def test_models_without_a_generator_are_refused():
     "include heads/replaced_tokens.gin, which binds MODEL = "
     "@GeneratorDiscriminator(), after the file of the run"
   )
-  model, _ = build()
+  model = built()
   objective = replaced_tokens.ReplacedTokens((encoder.MaskedTokenLoss(),))
   with pytest.raises(UserError, match="no head 'tokens'; it has 'replaced'"):
     objective.check(model)

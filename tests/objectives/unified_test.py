@@ -3,10 +3,11 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
+from tests import programs
 from tests import tiny_models
 from tests.architectures import unified_encoder_test as writer
 from transformer_zoo.corruption.ragged import Ragged
@@ -14,12 +15,19 @@ from transformer_zoo.data.features import converters
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.errors import UserError
+from transformer_zoo.modules import dropout
 from transformer_zoo.objectives import encoder
+from transformer_zoo.objectives import terms as terms_lib
 from transformer_zoo.objectives import unified
 
 KEY = jax.random.key(3)
 SOURCES = [[7, 9, 11, 13, 3], [30, 31, 3], [8, 3]]
 TARGETS = [[12, 14, 3], [20, 21, 22, 23, 3], [40, 3]]
+
+
+def build(**macros):
+  model, _ = writer.build(**macros)
+  return model, tiny_models.random_parameters(model)
 
 
 def batch_of(sources=SOURCES, targets=TARGETS, inputs=6, width=5):
@@ -34,7 +42,7 @@ def batch_of(sources=SOURCES, targets=TARGETS, inputs=6, width=5):
     packing=False,
     pad_id=0,
   )
-  return {name: jnp.asarray(array) for name, array in made.items()}
+  return {name: np.asarray(array) for name, array in made.items()}
 
 
 def test_rows():
@@ -66,8 +74,14 @@ def test_a_share_of_each_target_is_hidden():
   targets = np.asarray(batch["encoder_loss_weights"]) > 0
   tokens = np.asarray(batch["encoder_input_tokens"])
   ends, kinds = 0, []
+
+  @jax.jit
+  def hidden_by(seed):
+    key = jax.random.key(seed)
+    return unified.UnifiedGeneration().hide(key, model, batch)
+
   for seed in range(60):
-    found = unified.UnifiedGeneration().hide(jax.random.key(seed), model, batch)
+    found = jax.device_get(hidden_by(seed))
     hidden = np.asarray(found["encoder_loss_weights"]) > 0
     assert not (hidden & ~targets).any()
     # 0.7 of 3, 5 and 2 tokens.
@@ -81,43 +95,56 @@ def test_a_share_of_each_target_is_hidden():
   assert 25 < ends < 55
 
 
-def test_the_gradient_of_parts_is_that_of_the_whole():
-  from transformer_zoo.training import step as step_lib
-
-  model, params = writer.build(DROPOUT_RATE=0.3)
+def test_rows_have_the_same_terms_in_any_part_of_a_batch():
+  """The same hidden tokens and the same dropout."""
+  model, params = build(DROPOUT_RATE=0.3, NUM_ENCODER_LAYERS=1)
   batch = batch_of()
-  objective = functools.partial(unified.UnifiedGeneration(), model)
-  (_, whole), (_, parts) = (
-    jax.jit(
-      functools.partial(step_lib.gradients_of, objective, num_microbatches=n)
-    )(params, batch, KEY)
-    for n in (1, 2)
-  )
+
+  @functools.partial(jax.jit, static_argnums=2)
+  def sums(batch, index, number):
+    with dropout.microbatch(index, number):
+      terms = unified.UnifiedGeneration()(model, params, batch, KEY)
+    return terms_lib.sums(terms)
+
+  whole = sums(batch, 0, 1)
+  parts = [
+    sums({name: x[i::2] for name, x in batch.items()}, i, 2) for i in range(2)
+  ]
   for name, value in whole.items():
-    np.testing.assert_allclose(parts[name], value, rtol=1e-5, err_msg=name)
+    found = sum(part[name] for part in parts)
+    np.testing.assert_allclose(found, value, rtol=1e-5, err_msg=name)
 
 
 def test_smoothed_labels_cost_what_their_distribution_does():
   """Cross-entropy with it, less its entropy; metrics are the plain ones."""
-  model, params = writer.build()
+  model, params = build(NUM_ENCODER_LAYERS=1)
   plain, smooth = (
     unified.UnifiedGeneration(
       loss=encoder.MaskedTokenLoss(label_smoothing=share)
     )
     for share in (0.0, 0.1)
   )
-  batch = plain.hide(jax.random.fold_in(KEY, 1), model, batch_of())
-  expected, found = (
-    jax.jit(functools.partial(each, model))(params, batch_of(), KEY)["tokens"]
-    for each in (plain, smooth)
-  )
+
+  @jax.jit
+  def read(params, batch):
+    terms = [
+      each(model, params, batch, KEY)["tokens"] for each in (plain, smooth)
+    ]
+    batch = plain.hide(jax.random.fold_in(KEY, 1), model, batch)
+    apply = functools.partial(
+      model.apply,
+      {"params": params},
+      rngs={"dropout": KEY},
+      deterministic=False,
+    )
+    places = batch["encoder_predicted_places"]
+    logits = apply(
+      apply(batch, method="hidden"), places_BP=places, method="logits"
+    )
+    return terms, batch, logits
+
+  (expected, found), batch, logits = jax.device_get(read(params, batch_of()))
   places = batch["encoder_predicted_places"]
-  apply = functools.partial(
-    model.apply, {"params": params}, rngs={"dropout": KEY}, deterministic=False
-  )
-  logits = apply(
-    apply(batch, method="hidden"), places_BP=places, method="logits"
-  )
   targets, weights = (
     np.take_along_axis(np.asarray(batch[name]), places, axis=1)
     for name in ("encoder_target_tokens", "encoder_loss_weights")
@@ -125,7 +152,9 @@ def test_smoothed_labels_cost_what_their_distribution_does():
   size = logits.shape[-1]
   share = np.full((*targets.shape, size), 0.1 / (size - 1))
   np.put_along_axis(share, targets[..., None], 0.9, axis=-1)
-  cost = -np.sum(share * (jax.nn.log_softmax(logits) - np.log(share)), axis=-1)
+  cost = -np.sum(
+    share * (scipy.special.log_softmax(logits, -1) - np.log(share)), axis=-1
+  )
   np.testing.assert_allclose(found.total, np.sum(cost * weights), rtol=1e-4)
   for name, value in expected.metrics.items():
     np.testing.assert_allclose(found.metrics[name], value, rtol=1e-6)
@@ -135,8 +164,8 @@ def test_smoothed_labels_cost_what_their_distribution_does():
 
 def test_targets_have_the_likelihood_with_which_they_are_written():
   model, params = writer.build()
-  sums = jax.jit(functools.partial(unified.example_sums, model))(
-    params, batch_of()
+  sums = jax.device_get(
+    programs.run(unified.example_sums, model, params, batch_of())
   )
   for row, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
     total, prompt = 0.0, np.array([2, *source])
@@ -151,7 +180,8 @@ def test_what_is_written_has_its_likelihood():
   """Prompts without [CLS], which `start_id` puts before them."""
   model, params = writer.build()
   prompts = np.array([[7, 9, 11, 13, 3], [30, 31, 3, 0, 0]], np.int32)
-  found = generate(
+  found = programs.run(
+    generate,
     model,
     params,
     prompts,
@@ -160,12 +190,14 @@ def test_what_is_written_has_its_likelihood():
     start_id=2,
     eos_id=3,
   )
-  best = np.asarray(found.tokens[:, 0])
+  found = jax.device_get(found)
+  best = found.tokens[:, 0]
   targets = [row[: list(row).index(3) + 1] if 3 in row else row for row in best]
-  batch = batch_of([prompts[0], prompts[1][:3]], targets)
-  sums = unified.example_sums(model, params, batch)
+  # Rows as those of the test above are: one program for both.
+  batch = batch_of([prompts[0], prompts[1][:3], [8, 3]], [*targets, [40, 3]])
+  sums = programs.run(unified.example_sums, model, params, batch)
   np.testing.assert_allclose(
-    -sums["loss_sum"][:2], found.log_likelihoods[:, 0], rtol=1e-4
+    -np.asarray(sums["loss_sum"])[:2], found.log_likelihoods[:, 0], rtol=1e-4
   )
 
 
@@ -188,24 +220,26 @@ def test_a_permuted_encoder_predicts_the_whole_target_from_left_to_right():
   params = tiny_models.random_parameters(model)
   objective = unified.UnifiedGeneration()
   objective.check(model)
-  batch = batch_of()
-  term = objective(model, params, batch)["tokens"]
-  assert float(term.weight) == 10
-  sums = encoder.example_sums(model, params, batch)
-  np.testing.assert_array_equal(sums["weight_sum"], [3, 5, 2, 0])
-  np.testing.assert_allclose(term.total, sums["loss_sum"].sum(), rtol=1e-5)
 
-  def logits(targets):
-    batch = batch_of(targets=targets)
+  @jax.jit
+  def read(batch):
     hidden = model.apply({"params": params}, batch, method="hidden")
-    return model.apply(
+    logits = model.apply(
       {"params": params},
       hidden,
       places_BP=batch["encoder_predicted_places"],
       method="logits",
     )
+    term = objective(model, params, batch)["tokens"]
+    return term, encoder.example_sums(model, params, batch), logits
+
+  term, sums, plain = jax.device_get(read(batch_of()))
+  assert float(term.weight) == 10
+  np.testing.assert_array_equal(sums["weight_sum"], [3, 5, 2, 0])
+  np.testing.assert_allclose(term.total, sums["loss_sum"].sum(), rtol=1e-5)
 
   changed = [TARGETS[0], [20, 21, 24, 23, 3], TARGETS[2]]
-  moved = np.abs(logits(changed) - logits(TARGETS)).max(axis=-1) > 1e-6
+  _, _, other = jax.device_get(read(batch_of(targets=changed)))
+  moved = np.abs(other - plain).max(axis=-1) > 1e-6
   np.testing.assert_array_equal(moved[1], [False] * 3 + [True] * 2)
   assert not moved[[0, 2]].any()
