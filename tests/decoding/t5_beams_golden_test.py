@@ -13,8 +13,15 @@ import pytest
 from tests.golden import t5_beams
 from transformer_zoo.decoding.generate import generate
 
+# The other ways are those of continuations_golden_test.py.
+FAST = ("penalised", "long_is_bad", "forced")
+CASES = [
+  pytest.param(way, marks=() if way in FAST else pytest.mark.slow)
+  for way in t5_beams.WAYS
+]
 
-@pytest.mark.parametrize("way", t5_beams.WAYS)
+
+@pytest.mark.parametrize("way", CASES)
 def test_outputs_equal_the_recorded_ones(way):
   model, params, inputs = t5_beams.setting(t5_beams.RECORDED)
   golden = np.load(t5_beams.PATH)

@@ -83,13 +83,19 @@ def test_a_row_is_dropped_out_alike_in_any_part(broadcast_dims):
     rngs = {"dropout": KEY}
     return module.apply({}, x, deterministic=False, rngs=rngs)
 
-  whole = masks(jnp.ones((6, 4, 8)))
-  assert 0.0 < jnp.mean(whole == 0.0) < 1.0
-  for index in range(3):
-    with dropout_lib.microbatch(jnp.int32(index), 3):
-      part = masks(jnp.ones((2, 4, 8)))
+  @jax.jit
+  def of_a_part(x, index):
+    with dropout_lib.microbatch(index, 3):
+      part = masks(x)
       with dropout_lib.copies(2):
-        copied = masks(jnp.ones((2, 4, 8)))
+        return part, masks(x)
+
+  whole = np.asarray(jax.jit(masks)(np.ones((6, 4, 8), np.float32)))
+  assert 0.0 < np.mean(whole == 0.0) < 1.0
+  for index in range(3):
+    part, copied = jax.device_get(
+      of_a_part(np.ones((2, 4, 8), np.float32), np.int32(index))
+    )
     np.testing.assert_array_equal(part, whole[index::3])
     # A row of three, of which each has two copies.
     np.testing.assert_array_equal(copied, whole[2 * index : 2 * index + 2])

@@ -31,6 +31,21 @@ def make_step(model, optimizer, **keywords):
   )
 
 
+SGD = optax.sgd(0.0)
+ADAFACTOR = adafactor(schedules.constant(0.1))
+
+
+@functools.cache
+def _initial(model, optimizer):
+  initial_state = functools.partial(state_lib.initial_state, model, optimizer)
+  return jax.device_get(jax.jit(initial_state)(jax.random.key(0)))
+
+
+def initial(model, optimizer):
+  """The state at step 0, which may be donated."""
+  return jax.device_put(_initial(model, optimizer))
+
+
 @pytest.fixture(scope="module")
 def model(make_model):
   return make_model()
@@ -38,8 +53,7 @@ def model(make_model):
 
 @pytest.fixture(scope="module")
 def params(model):
-  optimizer = optax.sgd(0.0)
-  return state_lib.initial_state(model, optimizer, jax.random.key(0)).params
+  return initial(model, ADAFACTOR).params
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +99,7 @@ def test_z_loss_is_apart_from_the_loss_that_is_reported(
   assert loss - plain_loss == pytest.approx(float(more), rel=1e-2)
 
 
+@pytest.mark.slow  # Unpacked: sequence_to_sequence_test.py.
 def test_an_empty_batch_has_no_loss_and_no_nan(objective, params, packed_batch):
   empty = {key: np.zeros_like(value) for key, value in packed_batch.items()}
   loss, sums = objective(params, empty)
@@ -93,8 +108,8 @@ def test_an_empty_batch_has_no_loss_and_no_nan(objective, params, packed_batch):
 
 @pytest.mark.slow
 def test_metrics_step_and_donation(model, packed_batch):
-  optimizer = adafactor(schedules.constant(0.1))
-  state = state_lib.initial_state(model, optimizer, jax.random.key(0))
+  optimizer = ADAFACTOR
+  state = initial(model, optimizer)
   before = state.params["token_embedder"]["embedding"]
   state, sums = make_step(model, optimizer)(state, packed_batch, KEY)
   assert set(sums) == {
@@ -113,11 +128,11 @@ def test_metrics_step_and_donation(model, packed_batch):
 @pytest.mark.slow
 def test_dropout_depends_on_the_step_alone(make_model, packed_batch):
   model = make_model(DROPOUT_RATE=0.3)
-  optimizer = optax.sgd(0.0)
+  optimizer = SGD
   step = make_step(model, optimizer)
 
   def losses(first_step, steps):
-    state = state_lib.initial_state(model, optimizer, jax.random.key(0))
+    state = initial(model, optimizer)
     state = state.replace(step=jnp.int32(first_step))
     found = []
     for _ in range(steps):
@@ -135,8 +150,8 @@ def test_bfloat16_computes_but_does_not_store(
   make_model, objective, params, packed_batch
 ):
   lower = make_model(DTYPE="bfloat16")
-  optimizer = adafactor(schedules.constant(0.1))
-  state = state_lib.initial_state(lower, optimizer, jax.random.key(0))
+  optimizer = ADAFACTOR
+  state = initial(lower, optimizer)
   state, sums = make_step(lower, optimizer)(state, packed_batch, KEY)
   for leaf in jax.tree.leaves((state.params, state.opt_state.moments)):
     assert leaf.dtype == jnp.float32
@@ -169,7 +184,7 @@ def test_learns_to_copy(make_model):
     )
 
   step = make_step(model, optimizer)
-  state = state_lib.initial_state(model, optimizer, jax.random.key(0))
+  state = initial(model, optimizer)
   losses, accuracies = [], []
   for _ in range(300):
     state, sums = step(state, draw(), KEY)

@@ -1,11 +1,14 @@
 """Rates by depth: ELECTRA's, scanned or looped, and what is refused."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
+from tests import programs
 from tests import tiny_models
 from transformer_zoo import parameter_names
 from transformer_zoo.errors import UserError
@@ -32,6 +35,7 @@ EXPECTED = {
 }
 
 
+@functools.cache
 def parameters(**macros):
   model, _ = tiny_models.build(
     "electra",
@@ -45,7 +49,7 @@ def parameters(**macros):
 
 def factors(params) -> dict[str, float]:
   ones = jax.tree.map(np.ones_like, params)
-  scaled = layer_wise.scaled_by_depth(ones, DECAY, params)
+  scaled = programs.run(layer_wise.scaled_by_depth, ones, DECAY, params)
   found = {}
   for path, leaf in jax.tree_util.tree_flatten_with_path(scaled)[0]:
     name = "/".join(key.key for key in path)
@@ -100,13 +104,21 @@ def test_a_step_is_that_of_adamw_times_the_factors():
     optimizer=lambda rate: adamw(rate, weight_decay=0.1),
     decay=DECAY,
   )
-  state = found.init(params)
-  assert jax.tree.structure(state) == jax.tree.structure(plain.init(params))
-  updates, _ = found.update(gradients, state, params)
-  expected, _ = plain.update(gradients, plain.init(params), params)
-  expected = layer_wise.scaled_by_depth(expected, DECAY, params)
-  difference = jax.tree.map(lambda a, b: a - b, updates, expected)
-  assert optax.tree.norm(difference) < 1e-6 * optax.tree.norm(expected)
+  state, of_plain = (
+    jax.eval_shape(each.init, params) for each in (found, plain)
+  )
+  assert jax.tree.structure(state) == jax.tree.structure(of_plain)
+
+  @jax.jit
+  def updated(params):
+    updates, _ = found.update(gradients, found.init(params), params)
+    expected, _ = plain.update(gradients, plain.init(params), params)
+    expected = layer_wise.scaled_by_depth(expected, DECAY, params)
+    difference = jax.tree.map(lambda a, b: a - b, updates, expected)
+    return optax.tree.norm(difference), optax.tree.norm(expected)
+
+  difference, norm = jax.device_get(updated(params))
+  assert difference < 1e-6 * norm
 
 
 @pytest.mark.parametrize("scan", [False, True])
@@ -120,14 +132,18 @@ def test_layers_above_the_last_that_is_trained_count(scan):
     total = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(params))
     return {"parameters": Term(total, jnp.float32(1), {})}
 
-  after, _ = train_step(
-    TrainState(jnp.int32(0), params, optimizer.init(trainable.of(params))),
-    {},
-    jax.random.key(0),
-    objective=sum_of_all,
-    optimizer=optimizer,
-    trainable=trainable,
-  )
+  @jax.jit
+  def step(params):
+    return train_step(
+      TrainState(jnp.int32(0), params, optimizer.init(trainable.of(params))),
+      {},
+      jax.random.key(0),
+      objective=sum_of_all,
+      optimizer=optimizer,
+      trainable=trainable,
+    )
+
+  after, _ = jax.device_get(step(params))
   stack = [side["encoder"] for side in (params, after.params)]
   before, after = (
     side["layers"]["mlp"]["wi"]["kernel"][0]
