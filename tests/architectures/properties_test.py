@@ -93,7 +93,18 @@ def test_banded_layers_see_no_further_than_their_band():
   )
 
 
-@pytest.mark.parametrize("part", POSITIONS)
+FEW = [
+  f"positions/{name}.gin" for name in ("alibi", "learned", "rotary", "shaw")
+]
+
+
+@pytest.mark.parametrize(
+  "part",
+  [
+    pytest.param(part, marks=() if part in FEW else pytest.mark.slow)
+    for part in POSITIONS
+  ],
+)
 def test_distances_alone_matter_where_positions_are_relative(part):
   model, _ = tiny_models.build("lm", part, **ONE_LAYER)
   params = tiny_models.random_parameters(model)
