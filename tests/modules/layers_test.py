@@ -1,9 +1,11 @@
 """Layers: what a block computes and how its parameters are called."""
 
+import functools
+
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from tests import programs
 from transformer_zoo.modules import connections
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.feed_forward import Mlp
@@ -12,7 +14,7 @@ from transformer_zoo.modules.layers import EncoderLayer
 from transformer_zoo.modules.normalization import rms_norm
 
 X = np.random.RandomState(0).standard_normal((2, 3, 6)).astype(np.float32)
-ONES = jnp.ones(6)
+ONES = np.ones(6, np.float32)
 
 
 def attention():
@@ -23,10 +25,13 @@ def encoder_layer(**settings):
   return EncoderLayer(attention=attention(), mlp=Mlp(d_ff=5), **settings)
 
 
-def run(layer, x=X):
-  return layer.init_with_output(
+@functools.cache
+def run(layer):
+  return programs.run(
+    type(layer).init_with_output,
+    layer,
     jax.random.key(0),
-    x,
+    X,
     mask_B1LM=None,
     bias_1HLM=None,
     positions=None,
@@ -37,13 +42,17 @@ def run(layer, x=X):
 def test_pre_norm_encoder_layer_is_the_sum_of_its_sublayers():
   y, variables = run(encoder_layer())
   params = variables["params"]
-  normed = rms_norm(X, ONES, 1e-6)
-  x = X + attention().apply({"params": params["attention"]}, normed)
-  normed = rms_norm(x, ONES, 1e-6)
-  expected = x + Mlp(d_ff=5).apply(
-    {"params": params["mlp"]}, normed, deterministic=True
-  )
-  np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
+
+  @jax.jit
+  def by_sublayers(params):
+    normed = rms_norm(X, ONES, 1e-6)
+    x = X + attention().apply({"params": params["attention"]}, normed)
+    normed = rms_norm(x, ONES, 1e-6)
+    return x + Mlp(d_ff=5).apply(
+      {"params": params["mlp"]}, normed, deterministic=True
+    )
+
+  np.testing.assert_allclose(y, by_sublayers(params), rtol=1e-5, atol=1e-5)
 
 
 def test_post_norm_is_a_setting():
@@ -64,16 +73,19 @@ def test_decoder_layer_parameters():
     encoder_decoder_attention=attention(),
     mlp=Mlp(d_ff=5),
   )
-  variables = layer.init(
+  variables = jax.eval_shape(
+    functools.partial(
+      layer.init,
+      mask_B1LM=None,
+      bias_1HLM=None,
+      positions=None,
+      encoder_mask_B1LM=None,
+      decoding=None,
+      deterministic=True,
+    ),
     jax.random.key(0),
     X,
     X,
-    mask_B1LM=None,
-    bias_1HLM=None,
-    positions=None,
-    encoder_mask_B1LM=None,
-    decoding=None,
-    deterministic=True,
   )
   assert set(variables["params"]) == {
     "self_attention",

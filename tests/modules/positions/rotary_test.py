@@ -1,13 +1,17 @@
 """Rotary positions: against complex numbers, and their properties."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import programs
 from transformer_zoo.modules.positions.rotary import Rotary
 
 X = np.random.RandomState(0).standard_normal((2, 5, 3, 8)).astype(np.float32)
-POSITIONS = jnp.arange(5)[None]
+POSITIONS = np.arange(5)[None]
+
+
+def turned(rotary, x, positions):
+  return np.asarray(programs.apply(rotary, {}, x, positions))
 
 
 def by_complex_numbers(x, positions, theta, interleaved):
@@ -26,7 +30,8 @@ def by_complex_numbers(x, positions, theta, interleaved):
 @pytest.mark.parametrize("interleaved", [False, True])
 @pytest.mark.parametrize("theta", [10000.0, 500.0])
 def test_is_a_product_of_complex_numbers(interleaved, theta):
-  y = Rotary(theta=theta, interleaved=interleaved).apply({}, X, POSITIONS)
+  rotary = Rotary(theta=theta, interleaved=interleaved)
+  y = turned(rotary, X, POSITIONS)
   expected = by_complex_numbers(X, POSITIONS, theta, interleaved)
   np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
 
@@ -36,27 +41,28 @@ def test_scores_depend_on_distances_alone(interleaved):
   rotary = Rotary(interleaved=interleaved)
 
   def scores(offset):
-    turned = rotary.apply({}, X, POSITIONS + offset)
-    return np.einsum("blhk,bmhk->bhlm", turned, turned)
+    y = turned(rotary, X, POSITIONS + offset)
+    return np.einsum("blhk,bmhk->bhlm", y, y)
 
   np.testing.assert_allclose(scores(0), scores(300), rtol=1e-4, atol=1e-4)
   assert np.abs(scores(0) - np.einsum("blhk,bmhk->bhlm", X, X)).max() > 0.1
 
 
 def test_some_features_may_stay():
-  y = np.asarray(Rotary(rotated=4).apply({}, X, POSITIONS))
+  y = turned(Rotary(rotated=4), X, POSITIONS)
   np.testing.assert_array_equal(y[..., 4:], X[..., 4:])
   np.testing.assert_array_equal(
-    y[..., :4], Rotary().apply({}, X[..., :4], POSITIONS)
+    y[..., :4], turned(Rotary(), X[..., :4], POSITIONS)
   )
 
 
 def test_rows_have_positions_of_their_own():
-  positions = jnp.array([[0, 1, 2, 3, 4], [7, 8, 9, 10, 11]])
-  y = Rotary().apply({}, X, positions)
+  positions = np.array([[0, 1, 2, 3, 4], [7, 8, 9, 10, 11]])
+  y = turned(Rotary(), X, positions)
   for row in range(2):
     np.testing.assert_array_equal(
-      y[row], Rotary().apply({}, X[row : row + 1], positions[row : row + 1])[0]
+      y[row],
+      turned(Rotary(), X[row : row + 1], positions[row : row + 1])[0],
     )
 
 
@@ -82,7 +88,7 @@ def test_stretched_turns():
 
 
 def test_a_stretched_text_turns_as_a_short_one():
-  stretched = Rotary(stretch=3.0).apply({}, X, 3 * POSITIONS)
+  stretched = turned(Rotary(stretch=3.0), X, 3 * POSITIONS)
   np.testing.assert_allclose(
-    stretched, Rotary().apply({}, X, POSITIONS), rtol=1e-5, atol=1e-5
+    stretched, turned(Rotary(), X, POSITIONS), rtol=1e-5, atol=1e-5
   )
