@@ -98,8 +98,11 @@ def test_parts_need_less_memory(whole, in_parts):
   assert one_by_one.temp_size_in_bytes < 0.6 * at_once.temp_size_in_bytes
 
 
-def test_matrices_are_gathered_in_the_compute_dtype(whole):
-  _, _, text = whole
+@pytest.mark.parametrize(
+  "made", [pytest.param("whole", marks=pytest.mark.slow), "in_parts"]
+)
+def test_matrices_are_gathered_in_the_compute_dtype(made, request):
+  _, _, text = request.getfixturevalue(made)
   gathered = set(GATHER.findall(text))
   assert ("bf16", "16,32") in gathered
   # Kernels are [16, 32] and [32, 16]; the table and float32 logits are apart.

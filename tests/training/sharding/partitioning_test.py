@@ -142,8 +142,15 @@ EVERYWHERE = pytest.mark.parametrize("name", list(rule_sets.ON_8_DEVICES))
 
 
 @pytest.mark.slow
-@EVERYWHERE
-@pytest.mark.parametrize("kind", ["encoder_decoder", "decoder_only"])
+@pytest.mark.parametrize(
+  ("kind", "name"),
+  [
+    *(("encoder_decoder", name) for name in rule_sets.ON_8_DEVICES),
+    # Scanned layers and Adafactor, on meshes of every axis.
+    ("decoder_only", "two_dimensional"),
+    ("decoder_only", "hybrid"),
+  ],
+)
 def test_equals_one_device(kind, name, assert_close):
   found, expected = on_mesh(kind, name), on_one_device(kind)
   shape = found.program.mesh.shape
@@ -195,6 +202,7 @@ def size_of(tree):
 class TestCollectives:
   """What a step sends, which is what its method promises."""
 
+  @pytest.mark.slow
   def test_data_parallel_adds_gradients_up(self):
     found = moved("data_parallel")
     assert found.keys() == {("all-reduce", ("data",))}
@@ -202,7 +210,10 @@ class TestCollectives:
     biases = 4 * 8 * (24 * 24 + 12 * 12)  # of the heads' scores
     assert 0 <= found["all-reduce", ("data",)] - params - biases < 0.05 * params
 
-  @pytest.mark.parametrize("name", ["fully_sharded", "hybrid"])
+  @pytest.mark.parametrize(
+    "name",
+    ["fully_sharded", pytest.param("hybrid", marks=pytest.mark.slow)],
+  )
   def test_fully_sharded_gathers_parameters_alone(self, name):
     found = moved(name)
     params = initial_state("encoder_decoder").params
@@ -212,6 +223,7 @@ class TestCollectives:
     assert found["all-gather", ("fsdp",)] < 1.1 * gathered
     assert not any("model" in axes for _, axes in found)
 
+  @pytest.mark.slow
   def test_tensor_parallel_gathers_nothing(self):
     assert {kind for kind, _ in moved("tensor_parallel")} == {"all-reduce"}
 
