@@ -10,12 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import scipy.special
 
+from tests import programs
 from tests import tiny_models
 from tests.objectives import replaced_tokens_test as electra
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import cost
 from transformer_zoo.objectives import replaced_tokens
+from transformer_zoo.objectives import terms as terms_lib
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training import step as step_lib
 from transformer_zoo.training.optimizers import schedules
@@ -33,6 +36,7 @@ OTHERS = {
 GENERATORS = "generator/token_embedder/embedding"
 
 
+@functools.cache
 def build(sharing="disentangled", bindings=(), **macros):
   model, _ = tiny_models.build(
     "deberta_v3",
@@ -57,12 +61,22 @@ def whole_tables(params):
 
 
 @pytest.mark.parametrize("sharing", OTHERS)
+def test_names_of_tables(sharing):
+  own = "" if sharing == "shared" else GENERATORS
+  rest = "_difference" if sharing == "disentangled" else ""
+  _, params = build(sharing, NUM_ENCODER_LAYERS=1)
+  assert tables(params) == {own, "token_embedder/embedding" + rest} - {""}
+
+
+@pytest.mark.parametrize(
+  "sharing",
+  ["disentangled", pytest.param("own", marks=pytest.mark.slow), "shared"],
+)
 def test_whose_loss_moves_which_table(sharing):
-  model, params = build(sharing)
-  batch = electra.batch_of(model)
+  model, params = build(sharing, NUM_ENCODER_LAYERS=1)
+  _, gradients = electra.learned(model, params, electra.batch_of(model))
   of_generator, of_discriminator = (
-    electra.gradient_of(name, model, params, batch)
-    for name in ("generator", "replaced")
+    electra.largest(gradients[name]) for name in ("generator", "replaced")
   )
   expected = {
     "disentangled": (
@@ -89,23 +103,29 @@ def test_whose_loss_moves_which_table(sharing):
     assert (of_discriminator[name] > 0) == (not mine and not unread), name
 
 
-def test_the_difference_begins_at_zero_and_is_added():
+def test_the_difference_begins_at_zero_and_is_added_scanned_or_looped():
   """At first both read one table; then the discriminator the sum."""
-  model, params = build()
-  fresh = state_lib.initial_variables(model, jax.random.key(0))
-  fresh = nn.unbox(fresh)
-  assert not fresh["token_embedder"]["embedding_difference"].any()
+  model, _ = build(NUM_ENCODER_LAYERS=1)
+
+  @jax.jit  # Of the other parameters nothing is compiled.
+  def first():
+    fresh = state_lib.initial_variables(model, jax.random.key(0))
+    return nn.unbox(fresh)["token_embedder"]["embedding_difference"]
+
+  assert not np.asarray(first()).any()
+  # Its layers scanned, those of the other looped.
+  _, params = build()
+  scanned, _ = build(SCAN_LAYERS=True)
+  stacked = tiny_models.stack_layers(params)
+  stacked["generator"] = tiny_models.stack_layers(params["generator"])
   alone, _ = build("own")
   batch = electra.batch_of(model)
-  whole = whole_tables(params)
-  terms, expected = (
-    jax.jit(functools.partial(electra.OBJECTIVE, each))(
-      given, batch, electra.KEY
-    )
-    for each, given in ((model, params), (alone, whole))
+  found, expected = (
+    programs.run(electra.OBJECTIVE, each, given, batch, electra.KEY)
+    for each, given in ((scanned, stacked), (alone, whole_tables(params)))
   )
   for name, term in expected.items():
-    np.testing.assert_allclose(terms[name].total, term.total, rtol=2e-5)
+    np.testing.assert_allclose(found[name].total, term.total, rtol=2e-5)
 
 
 def test_a_tied_softmax_reads_the_sum():
@@ -113,12 +133,12 @@ def test_a_tied_softmax_reads_the_sum():
     "Heads.parts = {'tokens': @TransformedLogits()}",
     "generator/Heads.parts = {'tokens': @TransformedLogits()}",
   )
-  model, params = build(bindings=bindings)
-  alone, _ = build("own", bindings=bindings)
+  model, params = build(bindings=bindings, NUM_ENCODER_LAYERS=1)
+  alone, _ = build("own", bindings=bindings, NUM_ENCODER_LAYERS=1)
   hidden = np.random.RandomState(0).randn(1, 2, 24).astype(np.float32)
   whole = whole_tables(params)
   found, expected = (
-    each.apply({"params": given}, hidden, "tokens", method="logits")
+    programs.apply(each, {"params": given}, hidden, "tokens", method="logits")
     for each, given in ((model, params), (alone, whole))
   )
   np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
@@ -138,34 +158,87 @@ def test_the_generator_is_as_wide_and_half_as_deep():
 
 def test_the_head_reads_each_vector_with_the_first():
   """norm(h + h_CLS), then a layer with GELU, then the logit."""
-  model, params = build()
+  model, params = build(NUM_ENCODER_LAYERS=1)
   hidden = np.random.RandomState(0).randn(2, 5, 24).astype(np.float32)
-  found = model.apply({"params": params}, hidden, method="logits")
+  found = programs.apply(model, {"params": params}, hidden, method="logits")
   head = params["heads"]["replaced"]
   x = hidden + hidden[:, :1]
   x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-7)
   x = x * head["norm"]["scale"] + head["norm"]["bias"]
   x = x @ head["dense"]["kernel"] + head["dense"]["bias"]
-  x = np.asarray(jax.nn.gelu(x, approximate=False))
+  x = x * scipy.special.ndtr(x)  # GELU
   expected = x @ head["out"]["kernel"] + head["out"]["bias"]
   np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_scan_equals_loop():
-  model, params = build()
-  scanned, _ = build(SCAN_LAYERS=True)
-  stacked = tiny_models.stack_layers(params)
-  stacked["generator"] = tiny_models.stack_layers(params["generator"])
+def test_the_discriminator_reads_the_generator_that_it_is_given():
+  """The one after the update by the generator's loss, in the whole objective.
+
+  Its tokens are those of the generator before it.
+  """
+  model, params = build(NUM_ENCODER_LAYERS=1)
   batch = electra.batch_of(model)
-  expected = electra.OBJECTIVE(model, params, batch, electra.KEY)
-  found = electra.OBJECTIVE(scanned, stacked, batch, electra.KEY)
-  for name, term in expected.items():
-    np.testing.assert_allclose(found[name].total, term.total, rtol=2e-5)
+  terms, gradients = electra.learned(model, params, batch)
+  rate = 1 / max(terms["generator"].weight, 1)
+  later = traverse_util.unflatten_dict(
+    {
+      name: x - rate * gradients["generator"][name]
+      for name, x in traverse_util.flatten_dict(params, sep="/").items()
+    },
+    sep="/",
+  )
+
+  @jax.jit
+  def program(params, later):
+    objective = dataclasses.replace(electra.OBJECTIVE, generator_first=True)
+    terms = objective(
+      model,
+      params,
+      batch,
+      electra.KEY,
+      updated=lambda gradients: jax.tree.map(
+        lambda x, g: x - g, params, gradients
+      ),
+    )
+    made = made_by(model, params, batch, jax.random.split(electra.KEY, 3)[0])
+    params = {**params, "generator": later["generator"]}
+    return terms, term_of_discriminator(model, params, made)
+
+  found, expected = jax.device_get(program(params, later))
+  before = terms["replaced"].total
+  np.testing.assert_allclose(found["replaced"].total, expected.total, rtol=1e-5)
+  assert abs(expected.total - before) > 1e-3 * before
+  np.testing.assert_allclose(
+    found["generator"].total, terms["generator"].total, rtol=1e-5
+  )
 
 
+def made_by(model, params, batch, key):
+  """The batch with tokens of the generator of these parameters."""
+  apply = functools.partial(model.apply, {"params": params})
+  logits = apply(
+    apply(batch, method="generator_hidden"),
+    places_BP=batch["encoder_predicted_places"],
+    method="generator_logits",
+  )
+  return replaced_tokens.replaced(
+    {**batch, "encoder_real": batch["encoder_input_tokens"] != model.pad_id},
+    replaced_tokens.sampled(key, logits),
+  )
+
+
+def term_of_discriminator(model, params, made):
+  apply = functools.partial(model.apply, {"params": params})
+  hidden = apply(made, method="hidden")
+  return replaced_tokens.ReplacedTokenLoss()(
+    lambda head, places: apply(hidden, head, method="logits"), made
+  )
+
+
+@pytest.mark.slow
 def test_the_discriminator_reads_the_table_after_its_update():
   """And tokens that were sampled before it; both parts move once."""
-  model, params = build()
+  model, params = build(NUM_ENCODER_LAYERS=1)
   batch = electra.batch_of(model)
   rate = schedules.constant(1.0)
   optimizer = clipped_apart(
@@ -185,7 +258,9 @@ def test_the_discriminator_reads_the_table_after_its_update():
       looks_ahead=objective.looks_ahead,
     )
 
-  (at_once, sums_at_once), (after, sums) = step(False, state), step(True, state)
+  (at_once, sums_at_once), (after, sums) = (
+    jax.device_get(step(first, state)) for first in (False, True)
+  )
   flops = {
     cost.count(functools.partial(step, first), state).matmul_flops
     for first in (False, True)
@@ -196,34 +271,25 @@ def test_the_discriminator_reads_the_table_after_its_update():
     np.testing.assert_allclose(sums[name], sums_at_once[name], rtol=1e-5)
 
   key = jax.random.split(jax.random.fold_in(electra.KEY, 7), 3)[0]
-  apply = functools.partial(model.apply, {"params": params})
-  logits = apply(
-    apply(batch, method="generator_hidden"),
-    places_BP=batch["encoder_predicted_places"],
-    method="generator_logits",
-  )
-  made = replaced_tokens.replaced(
-    {**batch, "encoder_real": batch["encoder_input_tokens"] != model.pad_id},
-    replaced_tokens.sampled(key, logits),
-  )
 
+  made = programs.run(made_by, model, params, batch, key)
+
+  @functools.partial(jax.value_and_grad, has_aux=True)
   def loss(params, generator):
-    params = {"params": {**params, "generator": generator["generator"]}}
-    hidden = model.apply(params, made, method="hidden")
-    term = replaced_tokens.ReplacedTokenLoss()(
-      lambda head, places: model.apply(params, hidden, head, method="logits"),
-      made,
-    )
+    params = {**params, "generator": generator["generator"]}
+    term = term_of_discriminator(model, params, made)
     return 50.0 * term.total / term.weight, term.total
 
-  gradients, expected = jax.grad(loss, has_aux=True)(params, after.params)
+  # One program for both generators.
+  loss = jax.jit(loss)
+  (_, expected), gradients = jax.device_get(loss(params, after.params))
   np.testing.assert_allclose(sums["replaced/loss_sum"], expected, rtol=1e-5)
-  _, before = loss(params, params)
+  (_, before), _ = jax.device_get(loss(params, params))
   np.testing.assert_allclose(
     sums_at_once["replaced/loss_sum"], before, rtol=1e-5
   )
   assert abs(before - expected) > 1e-3 * before
-  norm = jnp.maximum(1, optax.tree.norm({**gradients, "generator": {}}))
+  norm = max(1, electra.norm({**gradients, "generator": {}}))
   moments, moments_at_once = (
     traverse_util.flatten_dict(optax.tree.get(each.opt_state, "mu"), sep="/")
     for each in (after, at_once)
@@ -240,31 +306,42 @@ def test_the_discriminator_reads_the_table_after_its_update():
     )
 
 
-@pytest.mark.parametrize("sharing", ["own", "shared"])
+@pytest.mark.parametrize(
+  "sharing", [pytest.param("own", marks=pytest.mark.slow), "shared"]
+)
 def test_without_the_generators_table_the_order_does_not_matter(sharing):
-  model, params = build(sharing)
+  model, params = build(sharing, NUM_ENCODER_LAYERS=1)
   batch = electra.batch_of(model)
-  first = dataclasses.replace(electra.OBJECTIVE, generator_first=True)
-
-  def updated(gradients):
-    return jax.tree.map(lambda x, g: x - g, params, gradients)
-
-  def gradients_of(objective):
-    return jax.jit(functools.partial(step_lib.gradients_of, objective))(
-      params, batch, electra.KEY
+  terms, of_terms = electra.learned(model, params, batch)
+  expected = {
+    name: sum(
+      terms[term].scale / terms[term].weight * gradients[name]
+      for term, gradients in of_terms.items()
     )
+    for name in of_terms["generator"]
+  }
 
-  expected, found = (
-    gradients_of(functools.partial(objective, model, **keywords))
-    for objective, keywords in (
-      (electra.OBJECTIVE, {}),
-      (first, {"updated": updated}),
+  @jax.jit
+  def program(params):
+    objective = functools.partial(
+      dataclasses.replace(electra.OBJECTIVE, generator_first=True),
+      model,
+      updated=lambda gradients: jax.tree.map(
+        lambda x, g: x - g, params, gradients
+      ),
     )
-  )
-  difference = jax.tree.map(lambda a, b: a - b, found[0], expected[0])
-  assert optax.tree.norm(difference) < 1e-6 * optax.tree.norm(expected[0])
-  for name, value in expected[1].items():
-    np.testing.assert_allclose(found[1][name], value, rtol=1e-6)
+    return step_lib.gradients_of(objective, params, batch, electra.KEY)
+
+  found, sums = jax.device_get(program(params))
+  found = traverse_util.flatten_dict(found, sep="/")
+  difference = {name: found[name] - expected[name] for name in expected}
+  assert found.keys() == expected.keys()
+  assert electra.norm(difference) < 1e-6 * electra.norm(expected)
+  loss = sum(t.scale * t.total / t.weight for t in terms.values())
+  expected = {**terms_lib.sums(terms), "loss": loss}
+  assert sums.keys() == expected.keys()
+  for name, value in expected.items():
+    np.testing.assert_allclose(sums[name], value, rtol=1e-6)
 
 
 def test_parts_of_a_batch_make_no_update_to_read():
