@@ -6,6 +6,7 @@ tests/runs/restart_test.py.
 
 import contextlib
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -287,7 +288,10 @@ def test_a_save_longer_than_the_notice_is_told_once(opened, told):
   checkpoints.finish(1, state(1), {})
   checkpoints.finish(2, state(2), {})
   (sentence,) = told
-  assert sentence.startswith("checkpoint 1 was complete after 0 s: longer than")
+  # A busy machine takes a second.
+  assert re.match(
+    r"checkpoint 1 was complete after \d+ s: longer than", sentence
+  )
   assert "(Checkpointing.grace_seconds)" in sentence
 
 
