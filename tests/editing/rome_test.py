@@ -1,14 +1,17 @@
 """ROME's algebra, its refusals, and the files of edits."""
 
 import dataclasses
+import pathlib
 
 from flax import linen as nn
 import jax
 import numpy as np
 import pytest
+from scipy import special
 
 from tasks.miniature import facts as world
 from tasks.miniature import false_facts
+from tests import programs
 from tests import tiny_models
 from transformer_zoo.editing import edits
 from transformer_zoo.editing import facts
@@ -39,6 +42,15 @@ def memory_of(architecture, *parts, scan=False, **macros):
   return rome.Memory(interventions.looped(model), params, reader)
 
 
+def logits_of(model, params, batch):
+  """Logits on the host, by one program a model and shape."""
+  return np.asarray(programs.run(logits, model, params, batch))
+
+
+def logits(model, params, batch):
+  return interventions.apply(model, params, batch)[0]
+
+
 @pytest.mark.parametrize("architecture", ["gpt_2", "gpt_j", "t5_1_1"])
 def test_a_fact_is_written_and_the_projection_maps_the_key_to_the_value(
   architecture,
@@ -59,6 +71,55 @@ def test_a_fact_is_written_and_the_projection_maps_the_key_to_the_value(
     rtol=1e-3,
     atol=1e-4,
   )
+
+
+def test_an_edit_behind_prefixes_is_the_mean_over_them():
+  """The key is the mean of the subjects' keys, and the loss that of texts."""
+  memory = memory_of("gpt_2")
+  prefixes = ["", "ben elm is a. ", "eva plays. "]
+  settings = dataclasses.replace(SETTINGS, steps=2)
+  texts = [prefix + FACT.question for prefix in prefixes]
+  rows = memory.reader.rows(texts)
+  path = "decoder/layers_0/mlp/wo"
+  _, read = interventions.apply(
+    memory.model, memory.params, rows.batch, inputs_of=[path]
+  )
+  ends = [WORDS.encode(text).index(WORDS.encode("fox")[0]) for text in texts]
+  assert len(set(ends)) == 3
+  keys = np.asarray(read[path])[np.arange(3), ends]
+  edit = rome.edit(memory, FACT, settings, prefixes=prefixes)
+  mean = keys.astype(np.float64).mean(0)
+  np.testing.assert_allclose(
+    edit.left_FR[:, 0], mean / np.linalg.norm(mean), rtol=1e-4, atol=1e-6
+  )
+  likely, _ = scores.likelihoods(memory, texts, [FACT.target] * 3)
+  assert edit.notes["losses"][0]["loss"] == pytest.approx(
+    -likely.mean(), rel=1e-4
+  )
+  # The update is that of the prompt alone, which the first prefix leaves.
+  found = rome.value(memory, FACT, settings, prefixes)
+  kernel = edits.kernel_of(memory.params, edit.path)
+  np.testing.assert_allclose(
+    keys[0] @ (kernel + edit.delta_FD),
+    keys[0] @ kernel + found.delta_D,
+    rtol=1e-3,
+    atol=1e-4,
+  )
+
+
+def test_an_edit_that_holds_a_pickle_is_refused(tmp_path):
+  class Touched:
+    """Pickled as a call, which makes a file where it is unpickled."""
+
+    def __reduce__(self):
+      return pathlib.Path.touch, (tmp_path / "touched",)
+
+  hostile = np.empty(1, object)
+  hostile[0] = Touched()
+  np.savez(tmp_path / "edit.npz", description=np.array("{}"), left=hostile)
+  with pytest.raises(UserError, match="is no edit"):
+    edits.Edit.load(tmp_path / "edit.npz")
+  assert not (tmp_path / "touched").exists()
 
 
 def test_directions_are_the_keys_after_the_inverse_covariance():
@@ -99,7 +160,7 @@ def test_prefixes_are_texts_of_the_model(architecture):
   for text in texts:
     first, second = WORDS.encode(text)
     rows = memory.reader.rows([text])
-    logits, _ = interventions.apply(memory.model, memory.params, rows.batch)
+    logits = logits_of(memory.model, memory.params, rows.batch)
     assert second in np.argsort(logits[0, rows.last_B[0] - 1])[-5:]
     if memory.reader.start_id is not None:
       assert first in np.argsort(logits[0, 0])[-5:]
@@ -128,8 +189,8 @@ def test_what_follows_kept_texts_stays():
   batch = memory.reader.rows(texts)
 
   def following(params):
-    logits, _ = interventions.apply(memory.model, params, batch.batch)
-    return jax.nn.log_softmax(logits[np.arange(2), batch.last_B])
+    logits = logits_of(memory.model, params, batch.batch)
+    return special.log_softmax(logits[np.arange(2), batch.last_B], axis=-1)
 
   def disturbed(fact, factor):
     settings = dataclasses.replace(SETTINGS, kept_factor=factor)

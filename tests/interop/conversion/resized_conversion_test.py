@@ -106,6 +106,34 @@ def test_new_rows_are_the_mean_and_others_stay(untied):
       assert grown.shape == array.shape
 
 
+@pytest.mark.parametrize("kind", ["gpt_1", "gpt_2"])
+def test_new_tokens_of_gpt_are_the_mean_and_others_stay(kind, tmp_path):
+  """The softmax is the table, and positions stay as many."""
+  config = write_directory(tmp_path / "theirs", kind)
+  number = config["vocab_size"]
+  convert(
+    *(tmp_path / "theirs", tmp_path / "grown"),
+    to="huggingface",
+    vocabulary_size=number + 3,
+  )
+  before, after = (tensors_of(tmp_path / n) for n in ("theirs", "grown"))
+  assert before.keys() == after.keys()
+  tables = {
+    n for n, a in before.items() if a.shape[0] == number and a.ndim == 2
+  }
+  resized = {n for n, a in before.items() if after[n].shape != a.shape}
+  assert resized and resized <= tables
+  for name, array in before.items():
+    np.testing.assert_array_equal(after[name][: len(array)], array)
+  for name in resized:
+    new = after[name][number:]
+    assert len(new) == 3
+    mean = np.broadcast_to(before[name].mean(0), new.shape)
+    np.testing.assert_allclose(new, mean, rtol=1e-5, atol=1e-7)
+  described = json.loads((tmp_path / "grown" / "config.json").read_text())
+  assert described["vocab_size"] == number + 3
+
+
 def test_the_configuration_differs_by_the_number_alone(untied):
   before, after = (
     json.loads((untied / name / "config.json").read_text())
