@@ -11,8 +11,19 @@ from tests.oracles.pytorch import continuations as theirs
 build = functools.cache(theirs.build)
 
 
-@pytest.mark.parametrize("way", continuations.WAYS)
-@pytest.mark.parametrize("architecture", continuations.ARCHITECTURES)
+# Caches differ between the architectures, rules of decoding do not.
+BOTH = ("greedy", "beams", "constrained_beams")
+
+
+@pytest.mark.parametrize(
+  ("architecture", "way"),
+  [
+    (architecture, way)
+    for i, way in enumerate(continuations.WAYS)
+    for j, architecture in enumerate(continuations.ARCHITECTURES)
+    if way in BOTH or i % 2 == j
+  ],
+)
 def test_200_prompts_of_different_lengths(architecture, way, report):
   expected, expected_scores = theirs.generate(build(architecture), way)
   tokens, scores = continuations.ours(architecture, way)

@@ -1,11 +1,13 @@
 """GPT with heads against `OpenAIGPTDoubleHeadsModel` of transformers."""
 
+import functools
+
 import gin
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import programs
 from tests import tiny_models
 from transformer_zoo import config
 from transformer_zoo.objectives import encoder
@@ -132,9 +134,12 @@ def test_choices_and_the_auxiliary_loss_are_the_reference_s():
     "encoder_predicted_places": np.array([[length - 1, 2 * length - 1]]),
   }
   model = make_model("choice")
-  terms = encoder.EncoderObjective(
+  objective = encoder.EncoderObjective(
     losses=(encoder.ChoiceLoss(),), auxiliary=(encoder.NextTokenLoss(),)
-  )(model, params_of(reference), jax.tree.map(jnp.asarray, batch))
+  )
+  terms = jax.jit(functools.partial(objective, model))(
+    params_of(reference), batch
+  )
   choice, tokens = terms["choice"], terms["tokens"]
   np.testing.assert_allclose(
     choice.total / choice.weight, expected.mc_loss, rtol=2e-5
@@ -158,8 +163,8 @@ def test_the_vectors_of_both_orders_are_added_before_the_head():
   }
 
   def hidden(batch):
-    batch = jax.tree.map(jnp.asarray, batch)
-    return model.apply({"params": params}, batch, method="hidden")
+    variables = {"params": params}
+    return np.asarray(programs.apply(model, variables, batch, method="hidden"))
 
   alone = [hidden({"encoder_input_tokens": row}) for row in (first, second)]
   found = hidden(both)

@@ -193,11 +193,11 @@ def test_marian(tmp_path, capsys):
   for options, ours in (({}, GREEDY), ({"num_beams": 4}, BEAMS)):
     expected = [generated(theirs, text, **options) for text in texts]
     assert [generated(back, text, **options) for text in texts] == expected
-    for checkpoint in (theirs, run):
+    for checkpoint in (theirs, run) if ours == GREEDY else (run,):
       assert inferred(checkpoint, ours, capsys, texts) == expected
     assert all(expected)
-  freely = inferred(run, [FREELY], capsys, texts)
-  assert freely != inferred(run, GREEDY, capsys, texts)
+    if ours == GREEDY:
+      assert inferred(run, [FREELY], capsys, texts) != expected
 
 
 @pytest.mark.parametrize(
