@@ -1,10 +1,12 @@
 """Heads: logits from a stack's output."""
 
 from flax import linen as nn
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import programs
 from tests import tiny_models
 from transformer_zoo.modules.embedding import Embed
 from transformer_zoo.modules.heads import Averaged
@@ -26,7 +28,8 @@ class Tied(nn.Module):
 
 def tied(head, x):
   model = Tied(head, Embed(num_embeddings=11, features=16))
-  return model.apply({"params": {"embedder": {"embedding": TABLE}}}, x)
+  params = {"embedder": {"embedding": TABLE}}
+  return programs.apply(model, {"params": params}, x)
 
 
 @pytest.mark.parametrize(("scaled", "factor"), [(True, 0.25), (False, 1.0)])
@@ -36,14 +39,15 @@ def test_tied_logits(scaled, factor):
 
 
 def test_tied_logits_of_bfloat16_are_float32():
-  y = tied(TiedLogits(), jnp.asarray(X, jnp.bfloat16))
+  y = tied(TiedLogits(), X.astype(jnp.bfloat16))
   assert y.dtype == jnp.float32
 
 
 def test_linear_logits_are_computed_in_float32():
-  x = jnp.asarray(X, jnp.bfloat16)
+  x = X.astype(jnp.bfloat16)
   kernel = RANDOM.standard_normal((16, 11)).astype(np.float32)
-  y = LinearLogits().apply(
+  y = programs.apply(
+    LinearLogits(),
     {"params": {"logits_dense": {"kernel": kernel}}},
     x,
     Embed(num_embeddings=11, features=16),
@@ -61,7 +65,10 @@ def test_tied_logits_may_have_a_bias():
   bias = RANDOM.standard_normal(11).astype(np.float32)
   params = {"embedder": {"embedding": TABLE}, "head": {"logits_bias": bias}}
   np.testing.assert_allclose(
-    model.apply({"params": params}, X), X @ TABLE.T + bias, rtol=1e-5, atol=1e-5
+    programs.apply(model, {"params": params}, X),
+    X @ TABLE.T + bias,
+    rtol=1e-5,
+    atol=1e-5,
   )
 
 
@@ -72,19 +79,23 @@ CLASSES = "../heads/classes.gin"
 def test_each_text_of_a_row_has_its_mean_and_padding_none():
   hidden_BLD = np.random.RandomState(0).randn(2, 6, 3).astype(np.float32)
   texts_BL = np.array([[1, 1, 2, 2, 2, 0], [3, 3, 3, 3, 3, 3]])
-  found = Averaged.of_texts(jnp.asarray(hidden_BLD), jnp.asarray(texts_BL))
+  found = programs.run(Averaged.of_texts, hidden_BLD, texts_BL)
+  mean_BLD = np.asarray(found.mean_BLD)
   np.testing.assert_array_equal(found.hidden_BLD, hidden_BLD)
   for row, texts_L in enumerate(texts_BL):
     for place, text in enumerate(texts_L):
       expected = hidden_BLD[row, texts_L == text].mean(axis=0)
       np.testing.assert_allclose(
-        found.mean_BLD[row, place], expected if text else 0.0, atol=1e-6
+        mean_BLD[row, place], expected if text else 0.0, atol=1e-6
       )
 
 
 def test_packed_texts_have_the_classes_that_they_have_alone():
   model, _ = tiny_models.build(
-    "modernbert", CLASSES, bindings=(*MEANS, "ClassLogits.num_classes=3")
+    "modernbert",
+    CLASSES,
+    bindings=(*MEANS, "ClassLogits.num_classes=3"),
+    NUM_ENCODER_LAYERS=2,
   )
   params = tiny_models.random_parameters(model)
   tokens = np.random.RandomState(0).randint(3, 48, (1, 9))
@@ -93,15 +104,19 @@ def test_packed_texts_have_the_classes_that_they_have_alone():
     "encoder_segment_ids": np.array([[1] * 4 + [2] * 5]),
   }
 
-  def classes(batch, places):
+  @jax.jit
+  def classes_of(batch, places_BP):
     hidden = model.apply({"params": params}, batch, method="hidden")
     return model.apply(
       {"params": params},
       hidden,
       "classes",
-      places_BP=np.array([places]),
+      places_BP=places_BP,
       method="logits",
-    )[0]
+    )
+
+  def classes(batch, places):
+    return np.asarray(classes_of(batch, np.array([places])))[0]
 
   found = classes(packed, [0, 4])
   for text, alone in zip(found, (tokens[:, :4], tokens[:, 4:]), strict=True):

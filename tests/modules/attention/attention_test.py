@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import programs
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.attention.cache import Decoding
@@ -50,7 +51,7 @@ def attention(**settings):
 
 
 def apply(*arguments, **keywords):
-  return attention().apply({"params": PARAMS}, *arguments, **keywords)
+  return programs.apply(attention(), {"params": PARAMS}, *arguments, **keywords)
 
 
 def test_attends_to_a_memory():
@@ -78,9 +79,10 @@ def test_what_is_masked_has_no_influence_and_gets_no_gradient():
 
   changed = np.where(hidden[..., None], 1e3, MEMORY).astype(np.float32)
   np.testing.assert_array_equal(masked(MEMORY), masked(changed))
-  gradient = jax.grad(lambda memory: masked(memory).sum())(MEMORY)
-  assert (np.asarray(gradient)[hidden] == 0).all()
-  assert (np.asarray(gradient)[~hidden] != 0).all()
+  gradient = jax.jit(jax.grad(lambda memory: masked(memory).sum()))(MEMORY)
+  gradient = np.asarray(gradient)
+  assert (gradient[hidden] == 0).all()
+  assert (gradient[~hidden] != 0).all()
 
 
 def test_a_query_without_any_key_stays_finite():
@@ -94,20 +96,21 @@ def test_a_query_without_any_key_stays_finite():
 @pytest.mark.parametrize("slots_last", [True, False])
 @pytest.mark.parametrize("memory", [None, MEMORY])
 def test_with_a_cache_step_by_step_equals_all_at_once(memory, slots_last):
-  causal = masks.causal_mask(L) if memory is None else None
-  expected = apply(X, memory, mask_B1LM=causal)
+  causal = np.tri(L, dtype=bool)[None, None] if memory is None else None
+  expected = np.asarray(apply(X, memory, mask_B1LM=causal))
   variables = {"params": PARAMS}
   for position in range(L):
-    seen = (jnp.arange(L) <= position)[None, None, None]
-    y, cache = attention().apply(
+    seen = (np.arange(L) <= position)[None, None, None]
+    y, cache = programs.apply(
+      attention(),
       variables,
       X[:, position : position + 1],
       memory,
       mask_B1LM=seen if memory is None else None,
       decoding=Decoding(
-        position=jnp.asarray(position), length=L, slots_last=slots_last
+        position=np.asarray(position), length=L, slots_last=slots_last
       ),
-      mutable=["cache"],
+      mutable="cache",
     )
     variables = {"params": PARAMS, **cache}
     np.testing.assert_allclose(
@@ -120,37 +123,44 @@ def test_with_a_cache_step_by_step_equals_all_at_once(memory, slots_last):
 
 
 def test_keys_and_values_of_a_memory_are_projected_once():
-  decoding = Decoding(position=jnp.asarray(0), length=L)
-  _, cache = attention().apply(
-    {"params": PARAMS}, X[:, :1], MEMORY, decoding=decoding, mutable=["cache"]
+  decoding = Decoding(position=np.asarray(0), length=L)
+  _, cache = programs.apply(
+    attention(),
+    {"params": PARAMS},
+    X[:, :1],
+    MEMORY,
+    decoding=decoding,
+    mutable="cache",
   )
-  again, _ = attention().apply(
+  again, _ = programs.apply(
+    attention(),
     {"params": PARAMS, **cache},
     X[:, :1],
-    jnp.full_like(MEMORY, jnp.nan),
+    np.full_like(MEMORY, np.nan),
     decoding=decoding,
-    mutable=["cache"],
+    mutable="cache",
   )
   np.testing.assert_allclose(again, apply(X[:, :1], MEMORY), rtol=1e-5)
 
 
 def test_computes_in_bfloat16_with_a_float32_softmax():
-  x = jnp.asarray(X, jnp.bfloat16)
+  x = X.astype(jnp.bfloat16)
   y = apply(x)
   assert y.dtype == jnp.bfloat16
   # A score of 300 shifts every other: a bfloat16 softmax of 256 and 257
   # would not tell them apart.
   bias = np.zeros((1, H, L, L), np.float32)
   bias[..., 0], bias[..., 1] = 256.0, 257.0
-  close = apply(x * 1e-3, bias_1HLM=bias)
-  far = apply(x * 1e-3, bias_1HLM=bias - 256.0)
+  close = apply(x * jnp.bfloat16(1e-3), bias_1HLM=bias)
+  far = apply(x * jnp.bfloat16(1e-3), bias_1HLM=bias - 256.0)
   np.testing.assert_allclose(
     np.asarray(close, np.float32), np.asarray(far, np.float32), rtol=0.02
   )
 
 
 def test_dropout_acts_on_the_weights():
-  dropped = attention(dropout=Dropout(rate=0.5)).apply(
+  dropped = programs.apply(
+    attention(dropout=Dropout(rate=0.5)),
     {"params": PARAMS},
     X,
     MEMORY,
@@ -163,7 +173,7 @@ def test_dropout_acts_on_the_weights():
 
 
 def test_parameters_are_labelled():
-  params = attention().init(jax.random.key(0), X)["params"]
+  params = jax.eval_shape(attention().init, jax.random.key(0), X)["params"]
   labels = {name: leaf["kernel"].names for name, leaf in params.items()}
   into = ("embed", "joined_kv")
   assert labels == {
@@ -172,23 +182,31 @@ def test_parameters_are_labelled():
 
 
 def test_scores_scaled_by_the_head_size():
-  scaled = attention(scale_scores=True).apply({"params": PARAMS}, X)
+  scaled = programs.apply(attention(scale_scores=True), {"params": PARAMS}, X)
   smaller = {
     **PARAMS,
     "query": {"kernel": PARAMS["query"]["kernel"] / np.sqrt(K)},
   }
   np.testing.assert_allclose(
-    scaled, attention().apply({"params": smaller}, X), rtol=1e-5, atol=1e-5
+    scaled,
+    programs.apply(attention(), {"params": smaller}, X),
+    rtol=1e-5,
+    atol=1e-5,
   )
 
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_grouped_queries_are_shared_keys_and_values_repeated(groups):
   grouped = Attention(num_heads=4, head_dim=K, num_kv_heads=groups)
-  y, variables = grouped.init_with_output(
-    jax.random.key(0), X, mask_B1LM=masks.causal_mask(L)
+  causal = np.asarray(masks.causal_mask(L))
+  y, variables = programs.run(
+    Attention.init_with_output,
+    grouped,
+    jax.random.key(0),
+    X,
+    mask_B1LM=causal,
   )
-  params = nn.unbox(variables)["params"]
+  params = jax.device_get(nn.unbox(variables)["params"])
   assert params["key"]["kernel"].shape == (D, groups * K)
   repeated = {
     name: {
@@ -200,8 +218,11 @@ def test_grouped_queries_are_shared_keys_and_values_repeated(groups):
     }
     for name in ("key", "value")
   }
-  expected = Attention(num_heads=4, head_dim=K).apply(
-    {"params": {**params, **repeated}}, X, mask_B1LM=masks.causal_mask(L)
+  expected = programs.apply(
+    Attention(num_heads=4, head_dim=K),
+    {"params": {**params, **repeated}},
+    X,
+    mask_B1LM=causal,
   )
   np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
 
@@ -215,25 +236,29 @@ def test_heads_that_cannot_be_shared_are_refused(groups):
 def test_a_layer_may_have_a_bias_of_its_own():
   own = RelativePositionBias(num_heads=H, bidirectional=True)
   table = RANDOM.standard_normal((H, 32)).astype(np.float32)
-  y = attention(position_bias=own).apply(
-    {"params": {**PARAMS, "relpos_bias": {"rel_embedding": table}}}, X
+  y = programs.apply(
+    attention(position_bias=own),
+    {"params": {**PARAMS, "relpos_bias": {"rel_embedding": table}}},
+    X,
   )
-  bias = own.apply({"params": {"rel_embedding": table}}, Positions.of_length(L))
+  bias = programs.apply(
+    own, {"params": {"rel_embedding": table}}, Positions.of_length(L)
+  )
   np.testing.assert_allclose(y, apply(X, bias_1HLM=bias), rtol=1e-5, atol=1e-5)
 
 
 def test_rotary_turns_queries_and_keys_of_self_attention_alone():
   turned = attention(rotary=Rotary())
-  y = turned.apply({"params": PARAMS}, X)
-  assert np.abs(y - apply(X)).max() > 1e-3
+  y = np.asarray(programs.apply(turned, {"params": PARAMS}, X))
+  assert np.abs(y - np.asarray(apply(X))).max() > 1e-3
   there = Positions.of_length(L)
   there = there.replace(query_1L=there.query_1L + 9, key_1M=there.key_1M + 9)
   np.testing.assert_allclose(
     y,
-    turned.apply({"params": PARAMS}, X, positions=there),
+    programs.apply(turned, {"params": PARAMS}, X, positions=there),
     rtol=1e-4,
     atol=1e-4,
   )
   np.testing.assert_array_equal(
-    turned.apply({"params": PARAMS}, X, MEMORY), apply(X, MEMORY)
+    programs.apply(turned, {"params": PARAMS}, X, MEMORY), apply(X, MEMORY)
   )

@@ -1,10 +1,10 @@
 """Relative position buckets and the bias made of them."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import programs
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.positions.relative_bias import Alibi
@@ -28,8 +28,9 @@ CAUSAL_STARTS = {
 
 def buckets(relative, bidirectional, num_buckets=32, max_distance=128):
   return np.asarray(
-    relative_position_bucket(
-      jnp.asarray(relative),
+    programs.run(
+      relative_position_bucket,
+      np.asarray(relative),
       bidirectional=bidirectional,
       num_buckets=num_buckets,
       max_distance=max_distance,
@@ -80,17 +81,20 @@ def bias(table, query, key, bidirectional=False):
   module = RelativePositionBias(
     num_heads=table.shape[0], bidirectional=bidirectional
   )
-  positions = Positions(jnp.asarray(query)[None], jnp.asarray(key)[None])
-  return module.apply({"params": {"rel_embedding": table}}, positions)
+  positions = Positions(np.asarray(query)[None], np.asarray(key)[None])
+  return np.asarray(
+    programs.apply(module, {"params": {"rel_embedding": table}}, positions)
+  )
 
 
 def test_bias_is_the_entry_of_head_and_bucket():
   table = np.random.RandomState(0).standard_normal((3, 32)).astype(np.float32)
   y = np.asarray(bias(table, np.arange(4), np.arange(5), bidirectional=True))
   assert y.shape == (1, 3, 4, 5) and y.dtype == np.float32
+  by_distance = buckets(np.arange(-3, 5), True)
   for query in range(4):
     for key in range(5):
-      bucket = buckets([key - query], True)[0]
+      bucket = by_distance[key - query + 3]
       np.testing.assert_array_equal(y[0, :, query, key], table[:, bucket])
 
 
@@ -103,7 +107,9 @@ def test_bias_of_one_position_is_that_row_of_the_whole():
 
 def test_table_is_labelled():
   module = RelativePositionBias(num_heads=3, bidirectional=True)
-  params = module.init(jax.random.key(0), Positions.of_length(2))["params"]
+  params = jax.eval_shape(
+    module.init, jax.random.key(0), Positions.of_length(2)
+  )["params"]
   table = params["rel_embedding"]
   assert table.names == ("heads", "relpos_buckets")
   assert table.unbox().shape == (3, 32)
@@ -112,14 +118,17 @@ def test_table_is_labelled():
 def test_rows_with_positions_of_their_own():
   table = np.random.RandomState(0).standard_normal((3, 32)).astype(np.float32)
   module = RelativePositionBias(num_heads=3, bidirectional=True)
-  query_BL = jnp.array([[3], [7]])
-  key_BM = jnp.array([[0, 1, 2, 3], [4, 5, 6, 7]])
+  query_BL = np.array([[3], [7]])
+  key_BM = np.array([[0, 1, 2, 3], [4, 5, 6, 7]])
   variables = {"params": {"rel_embedding": table}}
-  rows = module.apply(variables, Positions(query_BL, key_BM))
+  rows = np.asarray(
+    programs.apply(module, variables, Positions(query_BL, key_BM))
+  )
   assert rows.shape == (2, 3, 1, 4)
   for row in range(2):
     one = Positions(query_BL[row : row + 1], key_BM[row : row + 1])
-    np.testing.assert_array_equal(rows[row], module.apply(variables, one)[0])
+    alone = np.asarray(programs.apply(module, variables, one))
+    np.testing.assert_array_equal(rows[row], alone[0])
 
 
 @pytest.mark.parametrize(
@@ -138,7 +147,8 @@ def test_alibi_slopes(num_heads, expected):
 
 
 def test_alibi_is_the_slope_times_the_distance():
-  y = Alibi(num_heads=2).apply({}, Positions.of_length(3))
+  y = programs.apply(Alibi(num_heads=2), {}, Positions.of_length(3))
+  y = np.asarray(y)
   slopes = [2.0**-4, 2.0**-8]
   for head, slope in enumerate(slopes):
     np.testing.assert_allclose(
@@ -158,7 +168,8 @@ def test_biases_depend_on_distances_alone():
     ),
   ):
     np.testing.assert_array_equal(
-      module.apply(variables, here), module.apply(variables, there)
+      programs.apply(module, variables, here),
+      programs.apply(module, variables, there),
     )
 
 
