@@ -1,5 +1,6 @@
 """Properties that every method has over every kind of model."""
 
+import functools
 import re
 
 from flax import linen as nn
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import programs
 from tests import rule_sets
 from tests import tiny_models
 from transformer_zoo import config
@@ -115,7 +117,8 @@ def fresh(model):
   base = traverse_util.flatten_dict(
     tiny_models.random_parameters(substitution.original(model)), sep="/"
   )
-  begun = nn.unbox(state_lib.initial_variables(model, jax.random.key(3)))
+  begun = programs.run(state_lib.initial_variables, model, jax.random.key(3))
+  begun = jax.device_get(nn.unbox(begun))
   begun = traverse_util.flatten_dict(begun, sep="/")
   return traverse_util.unflatten_dict({**begun, **base}, sep="/")
 
@@ -162,6 +165,16 @@ def outputs(model, params, batch):
   return apply(params, batch)
 
 
+@functools.cache
+def outputs_of_base(base):
+  """Outputs at the weights of `fresh`, which are a function of their paths.
+
+  Not compiled: XLA fuses the base with what is added, which rounds otherwise.
+  """
+  params = tiny_models.random_parameters(base)
+  return base.apply({"params": params}, batch_of(base), method="all_logits")
+
+
 def largest(found, expected):
   differences = jax.tree.map(
     lambda a, b: np.max(np.abs(a - b)), found, expected
@@ -183,14 +196,14 @@ def test_a_method_adds_parameters_and_changes_nothing_at_first(method, kind):
     assert added
   assert all(re.fullmatch(ADDED[method], name) for name in added)
   params, batch = fresh(model), batch_of(model)
-  # Not compiled: XLA fuses the base with what is added, which rounds otherwise.
-  expected = base.apply(
-    {"params": params_of(base, params)}, batch, method="all_logits"
-  )
-  found = model.apply({"params": params}, batch, method="all_logits")
-  assert largest(found, expected) == 0.0
+
+  def eager(params):
+    return model.apply({"params": params}, batch, method="all_logits")
+
+  found = eager(params)
+  assert largest(found, outputs_of_base(base)) == 0.0
   trainable.check(params)
-  assert largest(outputs(model, moved(params, trainable), batch), found) > 1e-3
+  assert largest(eager(moved(params, trainable)), found) > 1e-3
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -218,14 +231,6 @@ def test_heads_are_trained_with_every_method(method):
   params = state_lib.abstract_params(model)
   of_heads = {name for name in flat_shapes(model) if name.startswith("heads/")}
   assert of_heads and of_heads <= set(names(trainable.of(params)))
-
-
-def params_of(base, params):
-  flat = traverse_util.flatten_dict(params, sep="/")
-  names = flat_shapes(base)
-  return traverse_util.unflatten_dict(
-    {name: flat[name] for name in names}, sep="/"
-  )
 
 
 @pytest.mark.slow
@@ -405,7 +410,8 @@ def test_a_tensor_parallel_mesh_computes_the_same(method, kind):
 
 def test_a_network_of_prefixes_is_dropped():
   for scan in (False, True):
-    model, trainable = build("prefix", "t5_1_1", SCAN_LAYERS=scan)
+    layers = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
+    model, trainable = build("prefix", "t5_1_1", SCAN_LAYERS=scan, **layers)
     params, batch = moved(fresh(model), trainable), batch_of(model)
     kept, without = merging.without_networks(model, params)
     names = flat_shapes(kept)
@@ -444,3 +450,54 @@ def test_every_projection_of_the_layers_is_found_by_its_name(architecture):
   for name in extended:
     expression = re.escape(name).replace("layers/", r"(layers(_\d+)?/)?")
     assert any(re.fullmatch(expression, path) for path in paths), name
+
+
+def test_bitfit_does_not_train_the_biases_of_positions():
+  """`relpos_bias` is a table in spite of its name."""
+  model, trainable = build("bitfit", "t5_1_1")
+  table = "encoder/relpos_bias/rel_embedding"
+  params = state_lib.abstract_params(model)
+  trained = names(trainable.of(params))
+  assert table in names(params)
+  assert trained and {name.rpartition("/")[2] for name in trained} <= {
+    "bias",
+    "bitfit_bias",
+  }
+
+
+def test_gradients_of_dora_take_the_length_for_a_constant():
+  """Section 4.3: no derivative of the changed columns' length."""
+  model, _ = build("dora", "t5_1_1", LORA_RANK=2)
+  query = model.encoder.layer.attention.query.clone(parent=None)
+  random = np.random.RandomState(0)
+
+  def normal(*shape):
+    return random.standard_normal(shape).astype(np.float32)
+
+  x, kernel, cotangent = normal(4, 6), normal(6, 5), normal(4, 5)
+  a, b, scale = normal(6, query.rank), normal(query.rank, 5), normal(5)
+  added = {"lora_a": a, "lora_b": b, "dora_scale": scale}
+
+  @jax.jit
+  def gradients(added):
+    def weighed(added):
+      params = {"kernel": kernel, **added}
+      return (query.apply({"params": params}, x, 5) * cotangent).sum()
+
+    return jax.grad(weighed)(added)
+
+  changed = kernel + query.scale * a @ b
+  ratio = np.linalg.norm(kernel, axis=0) / np.linalg.norm(changed, axis=0)
+  of_changed = scale * ratio * (x.T @ cotangent)
+  expected = {
+    "lora_a": query.scale * of_changed @ b.T,
+    "lora_b": query.scale * a.T @ of_changed,
+    "dora_scale": ratio * (x @ changed * cotangent).sum(0),
+  }
+  jax.tree.map(
+    lambda found, wanted: np.testing.assert_allclose(
+      found, wanted, rtol=1e-4, atol=1e-4
+    ),
+    gradients(added),
+    expected,
+  )

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import pathlib
 import sys
 
 from flax import serialization
@@ -371,3 +372,28 @@ def test_pickled_files_need_pytorch(tmp_path, monkeypatch):
   monkeypatch.setitem(sys.modules, "torch", None)
   with pytest.raises(UserError, match="is read by PyTorch, which is not"):
     directory.open_directory(tmp_path)
+
+
+class Touched:
+  """Pickled as a call, which makes a file where it is unpickled."""
+
+  def __init__(self, path):
+    self.path = path
+
+  def __reduce__(self):
+    return pathlib.Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_a_pickle_that_calls_a_function_is_not_obeyed(tmp_path, archive):
+  torch = pytest.importorskip("torch")
+  (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+  touched = tmp_path / "touched"
+  torch.save(
+    {"shared.weight": torch.zeros(2), "more": Touched(touched)},
+    tmp_path / "pytorch_model.bin",
+    _use_new_zipfile_serialization=archive,
+  )
+  with pytest.raises(UserError, match="is no whole file of PyTorch tensors"):
+    directory.open_directory(tmp_path)
+  assert not touched.exists()
