@@ -1,10 +1,13 @@
 """Mixes of layers, and the recurrent layers of a tagger."""
 
+import functools
+
 import flax.linen as nn
 import jax
 import numpy as np
 import pytest
 
+from tests import programs
 from tests import tiny_models
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.mixes import LayerMix
@@ -17,33 +20,45 @@ TOKENS = np.array([[5, 6, 7, 8, 0, 0], [9, 10, 11, 12, 13, 14]])
 
 def hidden(model, params, tokens=TOKENS):
   return np.asarray(
-    model.apply(
-      {"params": params}, {"encoder_input_tokens": tokens}, method="hidden"
+    programs.apply(
+      model,
+      {"params": params},
+      {"encoder_input_tokens": tokens},
+      method="hidden",
     )
   )
 
 
+@functools.cache
+def bert(**macros):
+  return tiny_models.build("bert", **macros)[0]
+
+
 def mixed(mix, **macros):
-  model, _ = tiny_models.build("bert", **macros)
+  model = bert(**macros)
   return model.clone(encoder=model.encoder.clone(mix=mix))
+
+
+@functools.cache
+def fresh_variables(model):
+  made = programs.run(state_lib.initial_variables, model, jax.random.key(0))
+  return jax.device_get(nn.unbox(made))
 
 
 @pytest.fixture(scope="module")
 def params():
-  return tiny_models.random_parameters(tiny_models.build("bert")[0])
+  return tiny_models.random_parameters(bert())
 
 
 def test_the_last_layer_is_the_output(params):
-  plain, _ = tiny_models.build("bert")
-  expected = hidden(plain, params)
+  expected = hidden(bert(), params)
   for layer in (-1, 2):
     found = hidden(mixed(LayerMix((layer,))), params)
     np.testing.assert_array_equal(found, expected)
 
 
 def test_layers_are_those_of_shorter_stacks(params):
-  shorter, _ = tiny_models.build("bert", NUM_ENCODER_LAYERS=1)
-  one = hidden(shorter, params)
+  one = hidden(bert(NUM_ENCODER_LAYERS=1), params)
   two = hidden(mixed(LayerMix((-1,))), params)
   both = hidden(mixed(LayerMix((1, 2), "concatenation")), params)
   np.testing.assert_allclose(both, np.concatenate([one, two], -1), atol=1e-6)
@@ -63,7 +78,7 @@ def test_scanned_layers_are_mixed_alike(params):
 
 def test_a_learned_mix_begins_as_the_mean(params):
   model = mixed(LayerMix((1, 2), "learned"))
-  fresh = nn.unbox(state_lib.initial_variables(model, jax.random.key(0)))
+  fresh = fresh_variables(model)
   encoder = {**params["encoder"], "mix": fresh["encoder"]["mix"]}
   np.testing.assert_allclose(
     hidden(model, {**params, "encoder": encoder}),
@@ -79,18 +94,23 @@ def test_what_a_mix_cannot_be(params):
     hidden(mixed(LayerMix((3,))), params)
 
 
+@functools.cache
 def tagger():
-  model, _ = tiny_models.build("bert", "../heads/tags.gin")
+  model, _ = tiny_models.build(
+    "bert", "../heads/tags.gin", NUM_ENCODER_LAYERS=1
+  )
   return model.clone(recurrent=BiLstm(features=5))
 
 
 def test_a_recurrent_tagger_reads_no_padding():
   model = tagger()
-  params = nn.unbox(state_lib.initial_variables(model, jax.random.key(0)))
+  params = fresh_variables(model)
 
   def tags(tokens):
     batch = {"encoder_input_tokens": tokens}
-    found = model.apply({"params": params}, batch, method="all_logits")
+    found = programs.apply(
+      model, {"params": params}, batch, method="all_logits"
+    )
     return np.asarray(found["tags"])
 
   wide = np.pad(TOKENS, ((0, 0), (0, 3)))
@@ -104,14 +124,20 @@ def test_a_recurrent_tagger_reads_no_padding():
 def test_a_recurrent_tagger_reads_the_text_and_not_its_predicted_places():
   """Training asks for first pieces of words, before all other places."""
   model = tagger()
-  params = nn.unbox(state_lib.initial_variables(model, jax.random.key(0)))
+  params = fresh_variables(model)
   places = np.array([[3, 1, 0], [1, 4, 5]])
 
+  x_BLD = hidden(model, params)
+
   def tags(places_BP):
-    x_BLD = hidden(model, params)
     return np.asarray(
-      model.apply(
-        {"params": params}, x_BLD, "tags", places_BP=places_BP, method="logits"
+      programs.apply(
+        model,
+        {"params": params},
+        x_BLD,
+        "tags",
+        places_BP=places_BP,
+        method="logits",
       )
     )
 

@@ -1,10 +1,13 @@
 """Normalizations against their formulas."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import programs
 from transformer_zoo.modules.normalization import AnnotatedLayerNorm
 from transformer_zoo.modules.normalization import LayerNorm
 from transformer_zoo.modules.normalization import rms_norm
@@ -19,43 +22,50 @@ def test_equals_the_formula(epsilon):
   )
   scale = random.standard_normal(16)
   expected = x / np.sqrt((x**2).mean(-1, keepdims=True) + epsilon) * scale
-  y = RMSNorm(epsilon=epsilon).apply(
-    {"params": {"scale": jnp.asarray(scale, jnp.float32)}},
-    jnp.asarray(x, jnp.float32),
+  y = programs.apply(
+    RMSNorm(epsilon=epsilon),
+    {"params": {"scale": scale.astype(np.float32)}},
+    x.astype(np.float32),
   )
   np.testing.assert_allclose(y, expected, rtol=2e-6, atol=1e-6)
 
 
 def test_neither_centres_nor_shifts():
-  params = RMSNorm().init(jax.random.key(0), jnp.ones((1, 4)))["params"]
-  assert list(params) == ["scale"]
-  y = RMSNorm().apply({"params": params}, jnp.full((1, 4), 3.0))
+  x = np.full((1, 4), 3, np.float32)
+  y, variables = programs.run(
+    RMSNorm.init_with_output, RMSNorm(), jax.random.key(0), x
+  )
+  assert list(variables["params"]) == ["scale"]
   np.testing.assert_allclose(y, np.ones((1, 4)), rtol=1e-6)
 
 
 def test_a_zero_vector_stays_finite_with_its_gradient():
-  gradient = jax.grad(lambda x: rms_norm(x, jnp.ones(4), 1e-6).sum())(
-    jnp.zeros(4)
+  gradient = jax.jit(jax.grad(lambda x: rms_norm(x, np.ones(4), 1e-6).sum()))(
+    np.zeros(4, np.float32)
   )
   assert np.isfinite(gradient).all()
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def output_and_gradient(norm, x):
+  module = norm()
+  variables = module.init(jax.random.key(0), x)
+  y, pull = jax.vjp(lambda x: module.apply(variables, x), x)
+  return y, pull(jnp.arange(8.0).reshape(2, 4))[0]
 
 
 @pytest.mark.parametrize("norm", [RMSNorm, LayerNorm, AnnotatedLayerNorm])
 @pytest.mark.parametrize("value", [0.0, 3.0])
 def test_a_constant_vector_stays_finite_with_its_gradient(norm, value):
-  x = jnp.full((2, 4), value)
-  module = norm()
-  variables = module.init(jax.random.key(0), x)
-  y, pull = jax.vjp(lambda x: module.apply(variables, x), x)
-  (gradient,) = pull(jnp.arange(8.0).reshape(2, 4))
+  y, gradient = output_and_gradient(norm, np.full((2, 4), value, np.float32))
   assert np.isfinite(y).all() and np.isfinite(gradient).all()
 
 
 def test_statistics_of_bfloat16_are_float32():
   # Squares of 300 overflow nothing in bfloat16, but 4,096 of them summed in
   # it would stop growing at 256 terms.
-  x = jnp.full((1, 4096), 300.0, jnp.bfloat16)
-  y = rms_norm(x, jnp.ones(4096), 1e-6)
+  x = np.full((1, 4096), 300.0, jnp.bfloat16)
+  y = programs.run(rms_norm, x, np.ones(4096, np.float32), 1e-6)
   assert y.dtype == jnp.bfloat16
   np.testing.assert_allclose(np.asarray(y, np.float32), 1.0)
 
@@ -69,13 +79,13 @@ def layer_norm_of(x, scale, bias, epsilon):
 def test_layer_norm():
   scale, bias = np.array([1.0, 2.0, -1.0, 0.5]), np.array([0.0, 1.0, 2.0, 3.0])
   x = np.random.RandomState(0).standard_normal((2, 3, 4)).astype(np.float32)
-  y = LayerNorm(epsilon=0.1).apply(
-    {"params": {"scale": scale, "bias": bias}}, x
+  y = programs.apply(
+    LayerNorm(epsilon=0.1), {"params": {"scale": scale, "bias": bias}}, x
   )
   np.testing.assert_allclose(
     y, layer_norm_of(x, scale, bias, 0.1), rtol=1e-5, atol=1e-6
   )
-  y = LayerNorm(use_bias=False).apply({"params": {"scale": scale}}, x)
+  y = programs.apply(LayerNorm(use_bias=False), {"params": {"scale": scale}}, x)
   np.testing.assert_allclose(
     y, layer_norm_of(x, scale, 0.0, 1e-5), rtol=1e-5, atol=1e-6
   )
@@ -84,7 +94,9 @@ def test_layer_norm():
 def test_annotated_layer_norm_divides_by_the_unbiased_deviation():
   x = np.random.RandomState(0).standard_normal((2, 3, 4)).astype(np.float32)
   module = AnnotatedLayerNorm(epsilon=0.1)
-  y, variables = module.init_with_output(jax.random.key(0), x)
+  y, variables = programs.run(
+    AnnotatedLayerNorm.init_with_output, module, jax.random.key(0), x
+  )
   assert set(variables["params"]) == {"scale", "bias"}
   centred = x - x.mean(-1, keepdims=True)
   expected = centred / (x.std(-1, ddof=1, keepdims=True) + 0.1)

@@ -1,11 +1,14 @@
 """Stacks: settings, and what stands around the layers."""
 
+import functools
+
 from flax import linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import programs
 from transformer_zoo import tracing
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.attention.attention import Attention
@@ -41,10 +44,12 @@ def stack(**settings):
 @pytest.mark.parametrize("scan", [False, True])
 def test_applies_the_layers_in_order_without_a_norm(scan):
   module = stack(scan=scan, norm=None)
-  y, variables = module.init_with_output(jax.random.key(0), X)
+  y, variables = programs.run(
+    Stack.init_with_output, module, jax.random.key(0), X
+  )
   params = nn.unbox(variables["params"])
   if scan:
-    kernels = params["layers"]["linear"]["kernel"]
+    kernels = np.asarray(params["layers"]["linear"]["kernel"])
     names = variables["params"]["layers"]["linear"]["kernel"].names
     assert names == ("layers", "embed", "embed")
   else:
@@ -57,16 +62,19 @@ def test_applies_the_layers_in_order_without_a_norm(scan):
 
 
 def test_final_norm_has_the_name_that_is_given():
-  params = stack(norm_name="encoder_norm").init(jax.random.key(0), X)["params"]
+  module = stack(norm_name="encoder_norm")
+  params = jax.eval_shape(module.init, jax.random.key(0), X)["params"]
   assert set(params) == {"layers_0", "layers_1", "layers_2", "encoder_norm"}
 
 
 @pytest.mark.parametrize("scan", [False, True])
 def test_dropout_stands_before_the_layers_and_after_the_norm(scan):
   module = stack(scan=scan, dropout=Dropout(rate=0.5))
-  y, _ = module.init_with_output(
+  y, _ = programs.run(
+    Stack.init_with_output,
+    module,
     {"params": jax.random.key(0), "dropout": jax.random.key(1)},
-    jnp.ones((4, 6, 64)),
+    np.ones((4, 6, 64), np.float32),
     deterministic=False,
   )
   zero = np.asarray(y) == 0
@@ -85,29 +93,39 @@ class AddDropout(nn.Module):
 @pytest.mark.parametrize("scan", [False, True])
 def test_layers_draw_dropout_apart(scan):
   module = Stack(layer=AddDropout(), num_layers=2, norm=None, scan=scan)
-  y = module.apply(
+  y = programs.apply(
+    module,
     {},
-    jnp.zeros((1, 1, 64)),
+    np.zeros((1, 1, 64), np.float32),
     deterministic=False,
     rngs={"dropout": jax.random.key(0)},
   )
   assert set(np.unique(y)) == {0.0, 2.0, 4.0}
 
 
+@functools.cache
+def value_and_gradient(**settings):
+  shapes = jax.eval_shape(
+    stack(scan=settings["scan"]).init, jax.random.key(0), X
+  )
+  random = np.random.RandomState(0)
+  params = jax.tree.map(
+    lambda leaf: random.standard_normal(leaf.shape).astype(np.float32),
+    nn.unbox(shapes["params"]),
+  )
+
+  def total(params):
+    return (stack(**settings).apply({"params": params}, X) ** 3).sum()
+
+  return jax.device_get(jax.jit(jax.value_and_grad(total))(params))
+
+
 @pytest.mark.parametrize("scan", [False, True])
 @pytest.mark.parametrize("remat", REMAT_POLICIES)
 def test_what_is_computed_again_changes_nothing(scan, remat):
-  def value_and_gradient(module):
-    params = nn.unbox(stack(scan=scan).init(jax.random.key(0), X)["params"])
-
-    def total(params):
-      return (module.apply({"params": params}, X) ** 3).sum()
-
-    return jax.value_and_grad(total)(params)
-
   for one, other in zip(
-    jax.tree.leaves(value_and_gradient(stack(scan=scan, remat=remat))),
-    jax.tree.leaves(value_and_gradient(stack(scan=scan))),
+    jax.tree.leaves(value_and_gradient(scan=scan, remat=remat)),
+    jax.tree.leaves(value_and_gradient(scan=scan)),
     strict=True,
   ):
     np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
@@ -179,8 +197,9 @@ def test_windows_alternate_over_the_layers(scan):
       norm=None,
       scan=scan,
     )
-    x = jnp.zeros((1, length, 1))
-    return np.asarray(module.apply({}, x, mask_B1LM=causal))[0, :, 0]
+    x = np.zeros((1, length, 1), np.float32)
+    y = programs.apply(module, {}, x, mask_B1LM=causal)
+    return np.asarray(y)[0, :, 0]
 
   dense, banded = np.arange(1, 7), np.minimum(np.arange(1, 7), 2)
   np.testing.assert_array_equal(seen(1), dense)
@@ -207,7 +226,7 @@ def test_scores_are_divided_by_the_number_of_the_layer(scan):
     scan=scan,
   )
   np.testing.assert_allclose(
-    module.apply({}, X), X + 1 + 1 / 2 + 1 / 3 + 1 / 4, rtol=1e-6
+    programs.apply(module, {}, X), X + 1 + 1 / 2 + 1 / 3 + 1 / 4, rtol=1e-6
   )
 
 
@@ -227,14 +246,14 @@ def test_positions_and_a_norm_before_the_layers():
   )
   weights = {"scale": np.full(4, 2.0), "bias": np.full(4, 1.0)}
   params = {"params": {"input_norm": weights}}
-  positions = jnp.array([[0, 1, 0], [2, 3, 4]])
-  y = module.apply(params, X, token_positions_1L=positions)
-  x = X + np.asarray(SinusoidalPositions(4).apply({}, positions))
-  expected = LayerNorm().apply({"params": weights}, x)
+  positions = np.array([[0, 1, 0], [2, 3, 4]])
+  y = programs.apply(module, params, X, token_positions_1L=positions)
+  x = X + np.asarray(programs.apply(SinusoidalPositions(4), {}, positions))
+  expected = programs.apply(LayerNorm(), {"params": weights}, x)
   np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
   np.testing.assert_array_equal(
-    module.apply(params, X),
-    module.apply(params, X, token_positions_1L=jnp.arange(3)[None]),
+    programs.apply(module, params, X),
+    programs.apply(module, params, X, token_positions_1L=np.arange(3)[None]),
   )
 
 
@@ -246,9 +265,10 @@ def test_dropout_of_the_output_may_be_another():
     dropout=Dropout(rate=0.5),
     output_dropout=Dropout(),
   )
-  y = module.apply(
+  y = programs.apply(
+    module,
     {},
-    jnp.ones((1, 2, 400)),
+    np.ones((1, 2, 400), np.float32),
     deterministic=False,
     rngs={"dropout": jax.random.key(0)},
   )

@@ -5,6 +5,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests import programs
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention.attention import Attention
 from transformer_zoo.modules.positions import Positions
@@ -54,8 +55,13 @@ def test_attention_with_them(limit, with_values, num_heads):
       num_heads=num_heads,
     ),
   )
-  y, variables = attention.init_with_output(jax.random.key(0), X)
-  params = jax.device_get(nn.unbox(variables)["params"])
+  shapes = nn.unbox(jax.eval_shape(attention.init, jax.random.key(0), X))
+  random = np.random.RandomState(0)
+  params = jax.tree.map(
+    lambda leaf: random.standard_normal(leaf.shape).astype(np.float32) / 2,
+    shapes["params"],
+  )
+  y = programs.apply(attention, {"params": params}, X)
   expected = shaw_attention(params, X, limit, num_heads)
   np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
 
@@ -65,10 +71,12 @@ def test_distances_alone_matter():
   query = RANDOM.standard_normal((B, L, H, K)).astype(np.float32)
   here = Positions.of_length(L)
   there = Positions(here.query_1L + 70, here.key_1M + 70)
-  variables = module.init(jax.random.key(0), query, here, method="scores")
+  variables = programs.init(
+    module, jax.random.key(0), query, here, method="scores"
+  )
   np.testing.assert_array_equal(
-    module.apply(variables, query, here, method="scores"),
-    module.apply(variables, query, there, method="scores"),
+    programs.apply(module, variables, query, here, method="scores"),
+    programs.apply(module, variables, query, there, method="scores"),
   )
 
 
