@@ -2,7 +2,9 @@
 
 import functools
 
+from flax import linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -13,6 +15,8 @@ from transformer_zoo.decoding import generate
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import collectives
 from transformer_zoo.modules import pipeline
+from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.modules.stack import Stack
 from transformer_zoo.objectives import sequence_to_sequence
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.sharding.partitioning import Partitioning
@@ -40,10 +44,11 @@ def setting(architecture, **macros):
   return model, tiny_models.random_parameters(model), batch
 
 
-def compiled(architecture, partitioning, devices, **macros):
-  """The compiled loss and gradient, and their values."""
+@functools.cache
+def compiled(architecture, partitioning, count, **macros):
+  """The text of the compiled loss and gradient, and their values."""
   model, params, batch = setting(architecture, **macros)
-  mesh = partitioning.mesh(devices)
+  mesh = partitioning.mesh(jax.devices()[:count])
 
   def loss(params, batch):
     sums = sequence_to_sequence.example_sums(model, params, batch)
@@ -61,7 +66,7 @@ def compiled(architecture, partitioning, devices, **macros):
     placed = jax.device_put(params, shardings)
     function = jax.jit(jax.value_and_grad(loss, has_aux=True))
     made = function.lower(placed, batch).compile()
-    return made, jax.device_get(made(placed, batch))
+    return made.as_text(), jax.device_get(made(placed, batch))
 
 
 MESHES = {
@@ -75,13 +80,25 @@ MESHES = {
 }
 
 
-@pytest.mark.parametrize("mesh", MESHES)
-@pytest.mark.parametrize("architecture", ["gpt_2", "t5_1_1"])
+# Stages of two layers and of one, alone and with every other axis. Of a T5 with
+# an encoder and a memory the larger meshes are slow.
+@pytest.mark.parametrize(
+  "architecture, mesh",
+  [
+    ("gpt_2", "4 stages"),
+    ("gpt_2", "2 stages, data"),
+    ("gpt_2", "2 stages, fsdp and model"),
+    ("t5_1_1", "2 stages"),
+    *(
+      pytest.param("t5_1_1", mesh, marks=pytest.mark.slow)
+      for mesh in ("4 stages", "2 stages, fsdp and model")
+    ),
+  ],
+)
 def test_losses_and_gradients_are_those_of_one_device(architecture, mesh):
   sizes, count = MESHES[mesh]
-  devices = jax.devices()
-  _, expected = compiled(architecture, ONE_COPY_PER_DEVICE, devices[:1])
-  _, found = compiled(architecture, Partitioning(**sizes), devices[:count])
+  _, expected = compiled(architecture, ONE_COPY_PER_DEVICE, 1)
+  _, found = compiled(architecture, Partitioning(**sizes), count)
   np.testing.assert_allclose(found[0][1], expected[0][1], rtol=2e-5)
   jax.tree.map(
     lambda a, b: np.testing.assert_allclose(
@@ -93,13 +110,11 @@ def test_losses_and_gradients_are_those_of_one_device(architecture, mesh):
 
 
 def test_activations_travel_to_neighbours_and_no_layer_does():
-  model, params, _ = setting("gpt_2")
-  made, _ = compiled("gpt_2", Partitioning(num_stages=4), jax.devices()[:4])
-  text = made.as_text()
+  model, _, _ = setting("gpt_2")
+  text, _ = compiled("gpt_2", Partitioning(num_stages=4), 4)
   assert "collective-permute" in text
   assert "all-gather" not in text
   assert model.decoder.stack.num_layers == 4
-  del params
   pairs = {
     line.partition("source_target_pairs={")[2].partition("}}")[0]
     for line in text.splitlines()
@@ -122,24 +137,72 @@ def test_layers_lie_on_their_stages():
   assert spec[0] == "stage"
 
 
+class AddDropout(nn.Module):
+  """Adds 0 or 2 to every feature, 1 where nothing is dropped."""
+
+  @nn.compact
+  def __call__(self, x, *, mask_B1LM, bias_1HLM, positions, deterministic):
+    one = self.param("one", nn.initializers.ones, (1, 1, x.shape[-1]))
+    ones = jnp.broadcast_to(one, x.shape)
+    return x + Dropout(rate=0.5)(ones, deterministic=deterministic)
+
+
+def test_layers_and_microbatches_on_stages_draw_dropout_apart():
+  features = 64
+  layers = Stack(layer=AddDropout(), num_layers=4, norm=None, scan=True)
+  x_BLD = np.zeros((ROWS, 3, features), np.float32)
+  params = {"layers": {"one": np.ones((4, 1, 1, features), np.float32)}}
+  partitioning = Partitioning(num_stages=2)
+  mesh = partitioning.mesh(jax.devices()[:2])
+
+  @functools.partial(jax.jit, static_argnums=1)
+  def applied(key, deterministic):
+    return layers.apply(
+      {"params": params},
+      x_BLD,
+      deterministic=deterministic,
+      rngs={"dropout": key},
+    )
+
+  with partitioning.activate(mesh):
+    assert pipeline.num_microbatches(ROWS) == ROWS
+    first, again, other = (
+      np.asarray(applied(jax.random.key(seed), False)) for seed in (0, 0, 1)
+    )
+    off = np.asarray(applied(jax.random.key(0), True))
+  np.testing.assert_array_equal(first, again)
+  # Four layers of the same draw would give 0 and 8 alone, two stages of the
+  # same draws 0, 4 and 8; a layer left out no 8.
+  values, counts = np.unique(first[:, 0], return_counts=True)
+  np.testing.assert_array_equal(values, [0, 2, 4, 6, 8])
+  binomial = np.array([1, 4, 6, 4, 1]) / 16
+  np.testing.assert_allclose(counts / counts.sum(), binomial, atol=0.07)
+  # One draw for all tokens of a row; rows, each a microbatch, differ.
+  np.testing.assert_array_equal(first, np.repeat(first[:, :1], 3, axis=1))
+  rows = first[:, 0]
+  for one in range(ROWS):
+    assert (rows[one] != other[one, 0]).mean() > 0.5
+    for two in range(one):
+      assert (rows[one] != rows[two]).mean() > 0.5
+  np.testing.assert_array_equal(off, x_BLD + 4)
+
+
 def test_windows_and_scales_belong_to_their_layers():
   macros = {"bindings": ("Stack.windows=(None, 2)",)}
-  devices = jax.devices()
-  _, expected = compiled("gpt_2", ONE_COPY_PER_DEVICE, devices[:1], **macros)
-  _, found = compiled(
-    "gpt_2", Partitioning(num_stages=2), devices[:2], **macros
-  )
+  _, expected = compiled("gpt_2", ONE_COPY_PER_DEVICE, 1, **macros)
+  _, found = compiled("gpt_2", Partitioning(num_stages=2), 2, **macros)
   np.testing.assert_allclose(found[0][1], expected[0][1], rtol=2e-5)
 
 
-@pytest.mark.parametrize("architecture", ["gpt_2", "t5_1_1"])
+@pytest.mark.parametrize(
+  "architecture", ["gpt_2", pytest.param("t5_1_1", marks=pytest.mark.slow)]
+)
 def test_decoding_keeps_each_cache_on_its_stage(architecture):
   model, params, batch = setting(architecture)
   read = batch.get("encoder_input_tokens", batch["decoder_target_tokens"])
   found = []
   for partitioning, count in (
     (ONE_COPY_PER_DEVICE, 1),
-    (Partitioning(num_stages=2), 2),
     (Partitioning(num_stages=2, num_partitions=2), 8),
   ):
     mesh = partitioning.mesh(jax.devices()[:count])
@@ -148,11 +211,11 @@ def test_decoding_keeps_each_cache_on_its_stage(architecture):
         functools.partial(generate.generate, model, max_length=6)
       )
       found.append(decode(params, read))
-  for other in found[1:]:
-    np.testing.assert_array_equal(found[0].tokens, other.tokens)
-    np.testing.assert_allclose(
-      found[0].log_likelihoods, other.log_likelihoods, rtol=1e-4
-    )
+  one, other = found
+  np.testing.assert_array_equal(one.tokens, other.tokens)
+  np.testing.assert_allclose(
+    one.log_likelihoods, other.log_likelihoods, rtol=1e-4
+  )
 
 
 @pytest.mark.parametrize(
@@ -185,9 +248,7 @@ def test_refusals():
   with pytest.raises(UserError, match="num_stages is 0; it must be at least 1"):
     Partitioning(num_stages=0)
   with pytest.raises(UserError, match="one array then; set SCAN_LAYERS = True"):
-    compiled(
-      "gpt_2", Partitioning(num_stages=2), devices[:2], SCAN_LAYERS=False
-    )
+    compiled("gpt_2", Partitioning(num_stages=2), 2, SCAN_LAYERS=False)
   model, _, _ = setting("gpt_2", NUM_DECODER_LAYERS=3)
   partitioning = Partitioning(num_stages=2)
   mesh = partitioning.mesh(devices)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import programs
 from tests import tiny_models
 from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
@@ -47,19 +48,17 @@ def attention(dropout=NO_DROPOUT, **options):
 def setting(batch=2, **options):
   """An attention, its parameters, inputs, a table and the rows of pairs."""
   random = np.random.RandomState(0)
-  x_BLD = jnp.asarray(random.randn(batch, LENGTH, FEATURES), jnp.float32)
+  x_BLD = random.randn(batch, LENGTH, FEATURES).astype(np.float32)
   table_RD = random.randn(2 * BUCKETS, FEATURES)
   before = np.arange(LENGTH)[:, None] - np.arange(LENGTH)
   rows = np.clip(before + BUCKETS, 0, 2 * BUCKETS - 1)
-  relative = RelativeTable(
-    jnp.asarray(table_RD, jnp.float32), jnp.asarray(rows[None])
-  )
+  relative = RelativeTable(table_RD.astype(np.float32), rows[None])
   model = attention(**options)
   shapes = jax.eval_shape(
     functools.partial(model.init, relative=relative), jax.random.key(0), x_BLD
   )
   params = jax.tree.map(
-    lambda leaf: jnp.asarray(random.randn(*leaf.shape), jnp.float32),
+    lambda leaf: random.randn(*leaf.shape).astype(np.float32),
     nn.unbox(shapes["params"]),
   )
   return model, params, x_BLD, relative
@@ -69,7 +68,7 @@ def counted(relative):
   """The table with the row of each distance, key minus query."""
   distance_R = np.arange(1 - LENGTH, LENGTH)
   row_1R = np.clip(BUCKETS - distance_R, 0, 2 * BUCKETS - 1)[None]
-  return relative.replace(row_1R=jnp.asarray(row_1R))
+  return relative.replace(row_1R=row_1R)
 
 
 @pytest.mark.parametrize("is_counted", [False, True])
@@ -92,7 +91,7 @@ def test_scores_by_definition(
   )
   if is_counted:
     relative = counted(relative)
-  found = model.apply({"params": params}, x_BLD, relative=relative)
+  found = programs.apply(model, {"params": params}, x_BLD, relative=relative)
   matrices = {
     name: np.asarray(jax.tree.leaves(value)[0], np.float64)
     for name, value in params.items()
@@ -126,7 +125,7 @@ def test_scores_by_definition(
 @pytest.mark.parametrize("length, memory", [(1, 1), (1, 5), (4, 3), (3, 6)])
 def test_entries_of_distances_are_picked_without_an_index(length, memory):
   of_distance = RANDOM.rand(2, HEADS, length, length + memory)
-  found = pick_distances(jnp.asarray(of_distance), memory)
+  found = np.asarray(programs.run(pick_distances, of_distance, memory))
   for i in range(length):
     for j in range(memory):
       expected = of_distance[..., i, j - i + length - 1]
@@ -155,7 +154,7 @@ def outputs_and_gradients(model, params, x_BLD, relative, **keywords):
     return jnp.sum(jnp.sin(output_BLD)), output_BLD
 
   gradient = jax.grad(total, argnums=(0, 1, 2), has_aux=True)
-  return jax.jit(gradient)(params, x_BLD, relative.table_RD)
+  return jax.device_get(jax.jit(gradient)(params, x_BLD, relative.table_RD))
 
 
 def assert_close(found, expected):
@@ -166,30 +165,56 @@ def assert_close(found, expected):
     np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * scale)
 
 
-@pytest.mark.parametrize("is_counted", [False, True])
-@pytest.mark.parametrize("rows", [1, 2, 3])
-@pytest.mark.parametrize("dropout", DROPOUTS)
-def test_a_few_rows_at_a_time_equal_all(dropout, rows, is_counted):
+BIAS = RANDOM.rand(1, HEADS, LENGTH, LENGTH)
+
+
+@functools.cache
+def few_and_all(dropout, is_counted, scores_bytes=None):
+  """Six rows, all at a time or as few as so many bytes are enough for."""
   model, params, x_BLD, relative = setting(6, dropout=DROPOUTS[dropout])
   if is_counted:
     relative = counted(relative)
-  keywords = {
-    "mask_B1LM": ALONE,
-    "bias_1HLM": RANDOM.rand(1, HEADS, LENGTH, LENGTH),
-  }
-  given = params, x_BLD, relative
+  if scores_bytes:
+    model = model.clone(scores_bytes=scores_bytes)
+  return outputs_and_gradients(
+    model, params, x_BLD, relative, mask_B1LM=ALONE, bias_1HLM=BIAS
+  )
+
+
+# Every number of rows with every dropout, and each with either form of rows.
+@pytest.mark.parametrize(
+  "dropout, rows, is_counted",
+  [
+    ("none", 1, True),
+    ("none", 2, False),
+    ("none", 3, False),
+    ("of every weight", 1, False),
+    ("of every weight", 2, True),
+    ("of every weight", 3, True),
+    ("shared by queries", 1, False),
+    ("shared by queries", 2, True),
+    ("shared by queries", 3, True),
+  ],
+)
+def test_a_few_rows_at_a_time_equal_all(dropout, rows, is_counted):
   bytes_ = rows * 4 * HEADS * LENGTH * LENGTH
-  expected = outputs_and_gradients(model, *given, **keywords)
+  expected = few_and_all(dropout, is_counted)
   with tracing.recorded_choices() as choices:
-    found = outputs_and_gradients(
-      model.clone(scores_bytes=bytes_), *given, **keywords
-    )
+    found = few_and_all(dropout, is_counted, bytes_)
   assert any("a few rows at a time" in sentence for sentence in choices)
   assert_close(found, expected)
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 4])
-@pytest.mark.parametrize("dropout", DROPOUTS)
+@pytest.mark.parametrize(
+  "dropout, partitions",
+  [
+    ("none", 2),
+    ("of every weight", 1),
+    ("of every weight", 4),
+    ("shared by queries", 2),
+    pytest.param("shared by queries", 4, marks=pytest.mark.slow),
+  ],
+)
 def test_rows_and_heads_on_a_mesh_equal_those_of_one_device(
   dropout, partitions
 ):
@@ -277,8 +302,11 @@ def largest(jaxpr) -> int:
   return most
 
 
+@pytest.mark.slow
 def test_tensor_parallel_heads_are_those_of_one_device():
-  model, _ = tiny_models.build("deberta_v2", VOCAB_SIZE=48)
+  model, _ = tiny_models.build(
+    "deberta_v2", VOCAB_SIZE=48, NUM_ENCODER_LAYERS=1
+  )
   params = tiny_models.random_parameters(model)
   tokens = np.random.RandomState(0).randint(3, 48, (4, 9))
   batch = {"encoder_input_tokens": tokens}
@@ -316,11 +344,13 @@ def test_rows_are_of_the_distance_alone(max_distance):
   table = RelativeEmbeddings(
     features=4, num_buckets=4, max_distance=max_distance
   )
-  params = table.init(jax.random.key(0), Positions.of_length(1))
+  params = programs.init(table, jax.random.key(0), Positions.of_length(1))
 
+  @functools.cache
   def rows(start):
-    places = jnp.arange(start, start + 40)[None]
-    return np.asarray(table.apply(params, Positions(places, places)).row_1LM[0])
+    places = np.arange(start, start + 40)[None]
+    relative = programs.apply(table, params, Positions(places, places))
+    return np.asarray(relative.row_1LM)[0]
 
   np.testing.assert_array_equal(rows(0), rows(17))
   assert (np.diag(rows(0)) == 4).all()
@@ -336,16 +366,12 @@ CONVOLUTION = (
 )
 
 
-@pytest.mark.parametrize("kernel_size", [1, 3, 5])
+@pytest.mark.parametrize(
+  "kernel_size", [pytest.param(1, marks=pytest.mark.slow), 3, 5]
+)
 def test_a_convolution_sees_its_own_text(kernel_size):
   size = f"Convolution.kernel_size={kernel_size}"
   model, _ = tiny_models.build("deberta_v2", bindings=(*CONVOLUTION, size))
-  scanned, _ = tiny_models.build(
-    "deberta_v2",
-    bindings=(*CONVOLUTION, size),
-    SCAN_LAYERS=True,
-    REMAT="minimal",
-  )
   params = tiny_models.random_parameters(model)
   random = np.random.RandomState(0)
   tokens = random.randint(3, 48, (1, 12))
@@ -370,13 +396,22 @@ def test_a_convolution_sees_its_own_text(kernel_size):
   )
   close(together[:4], apart[0, :4])
   close(together[4:10], apart[1, :6])
-  stacked = tiny_models.stack_layers(params)
-  close(logits(scanned, stacked, packed)[0], together)
+  if kernel_size == 3:  # The form of the stack does not depend on it.
+    scanned, _ = tiny_models.build(
+      "deberta_v2",
+      bindings=(*CONVOLUTION, size),
+      SCAN_LAYERS=True,
+      REMAT="minimal",
+    )
+    stacked = tiny_models.stack_layers(params)
+    close(logits(scanned, stacked, packed)[0], together)
 
 
 def test_absolute_positions_are_seen_by_masked_tokens_alone():
   """A table of positions moves the head of tokens and no other output."""
-  model, _ = tiny_models.build("deberta_v2", MAX_POSITIONS=16)
+  model, _ = tiny_models.build(
+    "deberta_v2", MAX_POSITIONS=16, NUM_ENCODER_LAYERS=1
+  )
   params = tiny_models.random_parameters(model)
   tokens = np.random.RandomState(0).randint(3, 48, (2, 9))
   batch = {"encoder_input_tokens": tokens}
@@ -389,7 +424,7 @@ def test_absolute_positions_are_seen_by_masked_tokens_alone():
     return jnp.sum(hidden.hidden_BLD**2), jnp.sum(logits**2)
 
   table = params["encoder"]["mask_decoder"]["positions"]["pos_embedding"]
-  of_hidden, of_logits = jax.jacobian(totals)(jnp.asarray(table))
+  of_hidden, of_logits = jax.device_get(jax.jit(jax.jacobian(totals))(table))
   assert not np.any(of_hidden)
   seen = np.abs(of_logits).max(axis=1) > 0
   np.testing.assert_array_equal(seen, np.arange(16) < 9)
@@ -401,22 +436,30 @@ def test_the_mask_decoder_by_hand():
   params = tiny_models.random_parameters(model)
   tokens = np.random.RandomState(0).randint(3, 48, (2, 9))
   batch = {"encoder_input_tokens": tokens}
-  found = model.apply({"params": params}, batch, method="hidden").masked_BLD
+  found = programs.apply(
+    model, {"params": params}, batch, method="hidden"
+  ).masked_BLD
   shorter, _ = tiny_models.build(
     "deberta_v2", NUM_ENCODER_LAYERS=1, MAX_POSITIONS=16
   )
   first = jax.tree.map(lambda leaf: leaf, params)
   del first["encoder"]["layers_1"]
-  before = shorter.apply({"params": first}, batch, method="hidden").hidden_BLD
+  before = programs.apply(
+    shorter, {"params": first}, batch, method="hidden"
+  ).hidden_BLD
   encoder = model.encoder
   positions = Positions.of_length(9)
-  relative = encoder.relative_embedder.clone(parent=None).apply(
-    {"params": params["encoder"]["relative_embedder"]}, positions
+  relative = programs.apply(
+    encoder.relative_embedder.clone(parent=None),
+    {"params": params["encoder"]["relative_embedder"]},
+    positions,
   )
   positions_LD = params["encoder"]["mask_decoder"]["positions"]["pos_embedding"]
-  query = before + positions_LD[None, :9]
+  query = np.asarray(before) + positions_LD[None, :9]
+  layer = encoder.layer.clone(parent=None)
   for _ in range(2):
-    query = encoder.layer.clone(parent=None).apply(
+    query = programs.apply(
+      layer,
       {"params": params["encoder"]["layers_1"]},
       query,
       memory_BMD=before,
@@ -430,7 +473,9 @@ def test_the_mask_decoder_by_hand():
   np.testing.assert_allclose(found, query, rtol=0, atol=1e-5 * scale)
 
 
-@pytest.mark.parametrize("scan", [False, True])
+@pytest.mark.parametrize(
+  "scan", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_the_mask_decoder_of_predicted_places_alone(scan):
   """Output and gradients there are those of all places; else it is 0."""
   model, _ = tiny_models.build("deberta_v2", MAX_POSITIONS=16, SCAN_LAYERS=scan)

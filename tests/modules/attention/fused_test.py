@@ -2,7 +2,9 @@
 
 import contextlib
 import dataclasses
+import functools
 
+from flax import linen as nn
 import jax
 import jax.extend
 from jax.extend import core
@@ -10,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import programs
 from tests import tiny_models
 from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
@@ -40,8 +43,7 @@ FUSED = FusedAttention(block_q=128, block_k=128, interpreted=True)
 
 
 def normal(seed, *shape, dtype=jnp.float32):
-  drawn = np.random.RandomState(seed).standard_normal(shape)
-  return jnp.asarray(drawn, dtype)
+  return np.random.RandomState(seed).standard_normal(shape).astype(dtype)
 
 
 def segments(seed, length, most):
@@ -73,6 +75,19 @@ def packed_and_causal(length, memory):
   return mask.replace(array_B1LM=mask.array_B1LM & masks.causal_mask(length))
 
 
+def texts_and_causal(length, memory):
+  """Without padding: every query sees a key, also with dropout."""
+  texts_BL = np.sort(
+    np.random.RandomState(0).randint(1, 4, (B, length)), axis=1
+  )
+  return masks.Mask(
+    masks.segment_mask(texts_BL, texts_BL) & masks.causal_mask(length),
+    texts_BL,
+    texts_BL,
+    last_BL=jnp.arange(length)[None],
+  )
+
+
 def prefix(length, memory):
   prefix_BL = jnp.arange(length)[None] < jnp.array([[length // 3], [7]])
   array_B1LL = masks.causal_mask(length) | masks.prefix_mask(prefix_BL)
@@ -100,6 +115,7 @@ MASKS = {
   "causal": causal,
   "packed": packed,
   "packed and causal": packed_and_causal,
+  "texts and causal": texts_and_causal,
   "prefix": prefix,
   "window": window,
   "UniLM, both ways and in turn": kinds(0, 1),
@@ -125,7 +141,10 @@ def outputs_and_gradients(
   }
   module, positions = BIASES[bias], Positions.of_length(length)
   if module is not None:
-    arrays["table"] = module.init(jax.random.key(0), positions)
+    shapes = jax.eval_shape(
+      lambda key: nn.unbox(module.init(key, positions)), jax.random.key(0)
+    )
+    arrays["table"] = jax.tree.map(lambda x: normal(4, *x.shape), shapes)
   cotangent = normal(3, B, length, H, K)
 
   def attend(arrays):
@@ -144,7 +163,35 @@ def outputs_and_gradients(
     return jnp.sum(context * cotangent), context
 
   gradients, context = jax.jit(jax.grad(attend, has_aux=True))(arrays)
-  return {"context": context, **gradients}
+  return jax.device_get({"context": context, **gradients})
+
+
+@functools.cache
+def of_reference(*case, keep_rate=None):
+  """What the reference gives, with the draw of the kernel if it drops."""
+  keep = None
+  if keep_rate is not None:
+    keep = kept(case[0], keep_rate) / np.float32(keep_rate)
+  return outputs_and_gradients(REFERENCE, *case, keep=keep)
+
+
+def drawn(length, rate):
+  shape = (B, H, length, length)
+  return Draw(jax.random.key(1), rate, shape, jnp.float32, frozenset())
+
+
+@functools.cache
+def kept(length, rate):
+  """The weights that the kernel keeps of a draw."""
+  rows, heads, queries, keys = np.ogrid[:B, :H, :length, :length]
+
+  @jax.jit
+  def keep(key):
+    words = jax.lax.bitcast_convert_type(jax.random.key_data(key), jnp.int32)
+    pairs = threefry((words[0], words[1]), (rows, heads))
+    return is_kept(pairs, (queries, keys), rate)
+
+  return np.asarray(keep(drawn(length, rate).key))
 
 
 def assert_close(found, expected, of_context=1e-5, of_gradients=1e-4):
@@ -178,25 +225,38 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("platform", ["tpu", "gpu"])
-@pytest.mark.parametrize("case", CASES, ids=str)
+# Each platform has kernels of its own: on both, every kind of interval, of bias
+# and of groups, one query alone and no mask at all.
+QUICK = {"tpu": (1, 5, 6, 7), "gpu": (2, 4, 5, 9)}
+SLOW = {"tpu": (0, 2, 8), "gpu": (0, 3)}
+
+
+@pytest.mark.parametrize(
+  "platform, case",
+  [
+    pytest.param(platform, CASES[i], id=f"{platform}-{CASES[i]}", marks=marks)
+    for marks, chosen in (((), QUICK), (pytest.mark.slow, SLOW))
+    for platform, numbers in chosen.items()
+    for i in numbers
+  ],
+)
 def test_the_fused_kernel_equals_the_reference(case, platform):
-  expected = outputs_and_gradients(REFERENCE, *case)
   with tracing.compiling_for(platform):
-    assert_close(outputs_and_gradients(FUSED, *case), expected)
+    found = outputs_and_gradients(FUSED, *case)
+  assert_close(found, of_reference(*case))
 
 
-@pytest.mark.parametrize("case", [CASES[1], CASES[4]], ids=str)
+@pytest.mark.parametrize(
+  "case", [pytest.param(CASES[1], marks=pytest.mark.slow), CASES[4]], ids=str
+)
 def test_the_queries_of_long_rows_have_a_kernel_of_their_own(case, monkeypatch):
   monkeypatch.setattr(fused_tpu, "MOST_BYTES_OF_QUERIES", 0)
-  assert_close(
-    outputs_and_gradients(FUSED, *case), outputs_and_gradients(REFERENCE, *case)
-  )
+  assert_close(outputs_and_gradients(FUSED, *case), of_reference(*case))
 
 
-@pytest.mark.parametrize("case", [CASES[4], CASES[5]], ids=str)
-def test_in_bfloat16_it_is_as_near_to_float32_as_the_reference(case):
-  expected = outputs_and_gradients(REFERENCE, *case)
+def test_in_bfloat16_it_is_as_near_to_float32_as_the_reference():
+  case = CASES[4]
+  expected = of_reference(*case)
 
   def error(kernel):
     found = outputs_and_gradients(kernel, *case, dtype=jnp.bfloat16)
@@ -219,50 +279,45 @@ def test_in_bfloat16_it_is_as_near_to_float32_as_the_reference(case):
 
 
 @pytest.mark.parametrize(
-  "blocks", [(128, 256, 4), (256, 128, 2), (384, 384, 1)]
+  "blocks",
+  [
+    pytest.param((128, 256, 4), marks=pytest.mark.slow),
+    (256, 128, 2),
+    pytest.param((384, 384, 1), marks=pytest.mark.slow),
+  ],
 )
 def test_blocks_of_any_size_give_the_same(blocks):
   kernel = FusedAttention(*blocks, interpreted=True)
-  case = (300, 300, "packed and causal", "one way")
-  draw = Draw(
-    jax.random.key(1), 0.5, (B, H, 300, 300), jnp.float32, frozenset()
-  )
+  case = (300, 300, "texts and causal", "one way")
   assert_close(
-    outputs_and_gradients(kernel, *case, keep=draw),
-    outputs_and_gradients(FUSED, *case, keep=draw),
+    outputs_and_gradients(kernel, *case, keep=drawn(300, 0.5)),
+    of_reference(*case, keep_rate=0.5),
   )
 
 
 @pytest.mark.parametrize("platform", ["tpu", "gpu"])
 def test_dropout_is_that_of_the_reference_with_the_same_draw(platform):
-  length, rate = 150, 0.75
-  shape = (B, H, length, length)
-  draw = Draw(jax.random.key(1), rate, shape, jnp.float32, frozenset())
-  words = jax.lax.bitcast_convert_type(jax.random.key_data(draw.key), jnp.int32)
-  rows, heads, queries, keys = jnp.ogrid[:B, :H, :length, :length]
-  pairs = threefry((words[0], words[1]), (rows, heads))
-  kept = is_kept(pairs, (queries, keys), rate)
-  case = (length, length, "causal", "one way")
+  case = (150, 150, "causal", "one way")
   with tracing.compiling_for(platform):
-    found = outputs_and_gradients(FUSED, *case, keep=draw)
-  assert_close(found, outputs_and_gradients(REFERENCE, *case, keep=kept / rate))
-  assert abs(float(kept.mean()) - rate) < 0.01
-  # No row, head, query or key has the draws of the next.
+    found = outputs_and_gradients(FUSED, *case, keep=drawn(150, 0.75))
+  assert_close(found, of_reference(*case, keep_rate=0.75))
+
+
+def test_no_row_head_query_or_key_has_the_draws_of_the_next():
+  draws = kept(150, 0.75)
+  assert abs(draws.mean() - 0.75) < 0.01
   for axis in range(4):
-    one, other = (
-      np.split(np.asarray(kept[..., : length // 2 * 2]), 2, axis)
-      if (axis == 3)
-      else np.split(np.asarray(kept), 2, axis)
-    )
+    one, other = np.split(draws, 2, axis)
     assert 0.6 < (one == other).mean() < 0.65
 
 
 def test_dropout_that_queries_share_is_that_of_the_reference():
   x_BLD = normal(4, 2, 9, 6)
   attention = Attention(num_heads=3, head_dim=2, dropout=Dropout(rate=0.5))
-  variables = attention.init(jax.random.key(0), x_BLD)
+  variables = programs.init(attention, jax.random.key(0), x_BLD)
   found, expected = (
-    attention.copy(kernel=kernel).apply(
+    programs.apply(
+      attention.copy(kernel=kernel),
       variables,
       x_BLD,
       deterministic=False,
@@ -284,9 +339,10 @@ def test_threefry_is_that_of_jax():
 
 def test_blocks_that_see_nothing_of_each_other_are_skipped():
   """Nothing of keys that are not numbers reaches queries of another block."""
-  ids_BL = jnp.repeat(jnp.array([1, 2, 3]), 128)[None]
+  ids_BL = np.repeat([1, 2, 3], 128)[None]
   mask = masks.Mask(masks.segment_mask(ids_BL, ids_BL), ids_BL, ids_BL)
-  spoilt_1L11 = jnp.where(ids_BL == 2, jnp.nan, 1.0)[..., None, None]
+  spoilt_1L11 = np.where(ids_BL == 2, np.float32(np.nan), np.float32(1))
+  spoilt_1L11 = spoilt_1L11[..., None, None]
   query, key = normal(0, 1, 384, H, K), normal(1, 1, 384, H, K) * spoilt_1L11
 
   def attend(query, key):
@@ -296,7 +352,7 @@ def test_blocks_that_see_nothing_of_each_other_are_skipped():
     return jnp.sum(jnp.where(ids_BL[..., None, None] == 2, 0, context))
 
   query_gradient, key_gradient = jax.jit(jax.grad(attend, (0, 1)))(query, key)
-  sound = np.asarray(ids_BL[0] != 2)
+  sound = ids_BL[0] != 2
   assert np.isfinite(np.asarray(query_gradient)[:, sound]).all()
   assert np.isfinite(np.asarray(key_gradient)[:, sound]).all()
 
@@ -304,54 +360,64 @@ def test_blocks_that_see_nothing_of_each_other_are_skipped():
 @pytest.mark.parametrize("groups, partitions", [(1, 2), (2, 4)])
 def test_on_a_mesh_it_equals_the_reference(groups, partitions):
   """Rows and heads over eight devices, or whole where they do not divide."""
-  case = (140, 140, "packed and causal", "one way", groups)
-  shape = (B, H, 140, 140)
-  draw = Draw(jax.random.key(1), 0.5, shape, jnp.float32, frozenset())
-  expected = outputs_and_gradients(FUSED, *case, keep=draw)
+  case = (140, 140, "texts and causal", "one way", groups)
   layout = Partitioning(num_partitions=partitions)
   with layout.activate(layout.mesh()):
-    assert_close(outputs_and_gradients(FUSED, *case, keep=draw), expected)
-    assert_close(
-      outputs_and_gradients(FUSED, *case),
-      outputs_and_gradients(REFERENCE, *case),
-    )
+    dropped = outputs_and_gradients(FUSED, *case, keep=drawn(140, 0.5))
+    whole = None
+    if groups == 2:  # The draw is all that differs.
+      whole = outputs_and_gradients(FUSED, *case)
+  assert_close(dropped, of_reference(*case, keep_rate=0.5))
+  if whole is not None:
+    assert_close(whole, of_reference(*case))
 
 
 @dataclasses.dataclass(frozen=True)
 class Describing(Kernel):
-  """Checks that descriptions and arrays say the same."""
+  """Keeps the masks and biases that it is given."""
 
   reads_descriptions = True
 
   def attend(self, query, key, value, mask, bias, keep):
+    is_described = isinstance(mask, masks.Mask | None)
+    is_described = is_described and isinstance(bias, Bias | None)
+    arrays = {"described": is_described}
     if isinstance(mask, masks.Mask):
-      length, memory = query.shape[1], key.shape[1]
-      seen = np.ones((1, length, memory), bool)
-      given = {n: np.asarray(x) for n, x in mask.description.items()}
-      if "query_ids_BL" in given:
-        ids_BL1, ids_BM = given["query_ids_BL"][..., None], given["key_ids_BM"]
-        seen = ids_BL1 == ids_BM[:, None]
-      if "first_BL" in given:
-        seen = seen & (np.arange(memory) >= given["first_BL"][..., None])
-      if "last_BL" in given:
-        seen = seen & (np.arange(memory) <= given["last_BL"][..., None])
-      array = np.broadcast_to(mask.array_B1LM[:, 0], seen.shape)
-      np.testing.assert_array_equal(seen, array)
+      arrays |= {"mask": mask.array_B1LM, **mask.description}
     if isinstance(bias, Bias):
-      length, memory = query.shape[1], key.shape[1]
-      distances = np.arange(memory) - np.arange(length)[:, None]
-      np.testing.assert_array_equal(
-        bias.by_distance_1HR[..., distances + length - 1], bias.array_1HLM
-      )
-    described = [isinstance(mask, masks.Mask | None)]
-    described += [isinstance(bias, Bias | None)]
-    CHECKED.append(all(described))
+      arrays |= {"bias": bias.array_1HLM, "distances": bias.by_distance_1HR}
+    # The shapes of arrays alone come out of a program.
+    GIVEN.append(
+      arrays | {"pairs": jnp.zeros((query.shape[1], key.shape[1], 0))}
+    )
     return REFERENCE.attend(
       query, key, value, masks.whole(mask), whole_bias(bias), keep
     )
 
 
-CHECKED = []
+GIVEN = []
+
+
+def assert_described(given):
+  """Checks that descriptions and arrays say the same."""
+  assert given["described"]
+  length, memory, _ = given["pairs"].shape
+  if "mask" in given:
+    seen = np.ones((1, length, memory), bool)
+    if "query_ids_BL" in given:
+      ids_BL1, ids_BM = given["query_ids_BL"][..., None], given["key_ids_BM"]
+      seen = ids_BL1 == ids_BM[:, None]
+    if "first_BL" in given:
+      seen = seen & (np.arange(memory) >= given["first_BL"][..., None])
+    if "last_BL" in given:
+      seen = seen & (np.arange(memory) <= given["last_BL"][..., None])
+    array = np.broadcast_to(given["mask"][:, 0], seen.shape)
+    np.testing.assert_array_equal(seen, array)
+  if "bias" in given:
+    distances = np.arange(memory) - np.arange(length)[:, None]
+    np.testing.assert_array_equal(
+      given["distances"][..., distances + length - 1], given["bias"]
+    )
 
 
 @pytest.mark.parametrize("packing", [False, True])
@@ -376,23 +442,31 @@ def test_models_describe_their_masks_and_biases(
     converter, tiny_models.random_examples(), packing=packing
   )
   params = tiny_models.random_parameters(model)
-  CHECKED.clear()
+  GIVEN.clear()
   chosen = lambda self, problem: (Describing(), "")  # noqa: E731
   monkeypatch.setattr(
     "transformer_zoo.modules.attention.kernels.AutomaticAttention.choose",
     chosen,
   )
-  model.apply({"params": params}, batch, method="all_logits")
-  assert CHECKED and all(CHECKED)
+
+  @jax.jit
+  def arrays_of_kernels(params, batch):
+    model.apply({"params": params}, batch, method="all_logits")
+    return GIVEN
+
+  found = jax.device_get(arrays_of_kernels(params, batch))
+  assert found
+  for given in found:
+    assert_described(given)
 
 
-def loss_and_gradients(kernel, params=None, **macros):
-  """A function of parameters, the parameters, and the shapes it is traced at.
+def loss_and_gradients(kernel, architecture="t5_1_1", **macros):
+  """A function of parameters, and the parameters.
 
-  Packed rows of 200 inputs and 136 targets of a T5 with dropout.
+  Packed rows of 200 inputs and 136 targets of a model with dropout.
   """
   model, converter = tiny_models.build(
-    "t5_1_1",
+    architecture,
     f"attention/kernels/{kernel}.gin",
     bindings=("FusedAttention.interpreted = True",) * (kernel == "fused"),
     DTYPE="float32",
@@ -512,30 +586,54 @@ def number_of_kernels(jaxpr):
   )
 
 
-@pytest.mark.parametrize("partitions", [None, 2])
 @pytest.mark.parametrize(
-  "remat, kernels", [("none", 2), ("minimal", 2), ("full", 3)]
+  "architecture, attentions, remat, kernels, partitions",
+  [
+    ("t5_1_1", 3, "minimal", 2, 2),
+    ("lm", 1, "minimal", 2, None),
+    ("lm", 1, "full", 3, 2),
+  ],
 )
-def test_minimal_remat_runs_no_kernel_again(remat, kernels, partitions):
-  """Each of the three attentions has a kernel forward and one backward."""
-  step, params = loss_and_gradients("fused", SCAN_LAYERS=True, REMAT=remat)
+def test_minimal_remat_runs_no_kernel_again(
+  architecture, attentions, remat, kernels, partitions
+):
+  """Each attention has a kernel forward and one backward."""
+  step, params = loss_and_gradients(
+    "fused", architecture, SCAN_LAYERS=True, REMAT=remat
+  )
   layout = Partitioning(num_partitions=partitions or 1)
   mesh = contextlib.nullcontext()
   if partitions is not None:
     mesh = layout.activate(layout.mesh())
   with mesh:
     jaxpr = cost.trace(step, params, jax.random.key(0))
-  assert number_of_kernels(jaxpr) == 3 * kernels
+  assert number_of_kernels(jaxpr) == attentions * kernels
 
 
-def test_what_remat_computes_again_changes_nothing():
-  found, expected = (
-    jax.jit(step)(params, jax.random.key(0))
-    for step, params in (
-      loss_and_gradients("fused", SCAN_LAYERS=True, REMAT=remat)
-      for remat in ("full", "none")
-    )
+def test_what_is_computed_again_draws_the_same_dropout():
+  """That a model computes the kernel again is counted above."""
+  attention = Attention(
+    num_heads=2,
+    head_dim=4,
+    kernel=FUSED,
+    dropout=Dropout(rate=0.5, broadcast_dims=()),
   )
+  x_BLD = normal(0, 2, 140, 6)
+  variables = nn.unbox(
+    programs.init(attention.copy(kernel=REFERENCE), jax.random.key(0), x_BLD)
+  )
+
+  def apply(variables, x_BLD, key):
+    return attention.apply(
+      variables, x_BLD, deterministic=False, rngs={"dropout": key}
+    )
+
+  def gradient(apply):
+    total = lambda *given: jnp.sum(jnp.sin(apply(*given)))  # noqa: E731
+    step = jax.jit(jax.value_and_grad(total, (0, 1)))
+    return jax.device_get(step(variables, x_BLD, jax.random.key(1)))
+
+  found, expected = gradient(jax.checkpoint(apply)), gradient(apply)
   for x, y in zip(
     jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
   ):
