@@ -43,7 +43,14 @@ def whitening(editors, params):
   }
 
 
-@pytest.mark.parametrize("architecture", ["gpt_2", "t5_1_0", "bert"])
+@pytest.mark.parametrize(
+  "architecture",
+  # With an encoder and a decoder; the others have one of the two.
+  [
+    "t5_1_0",
+    *(pytest.param(a, marks=pytest.mark.slow) for a in ("gpt_2", "bert")),
+  ],
+)
 def test_the_identity_makes_the_step_of_gradient_descent(architecture):
   model, params, batch = setting(architecture)
   paths = mend.last_projections(model)

@@ -51,7 +51,10 @@ def logits(model, params, batch):
   return interventions.apply(model, params, batch)[0]
 
 
-@pytest.mark.parametrize("architecture", ["gpt_2", "gpt_j", "t5_1_1"])
+@pytest.mark.parametrize(
+  "architecture",
+  ["gpt_2", pytest.param("gpt_j", marks=pytest.mark.slow), "t5_1_1"],
+)
 def test_a_fact_is_written_and_the_projection_maps_the_key_to_the_value(
   architecture,
 ):

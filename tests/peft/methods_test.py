@@ -182,10 +182,29 @@ def largest(found, expected):
   return max(jax.tree.leaves(differences))
 
 
-@pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("method", ADDED)
+# One layer a side is a method at every place of it.
+SHALLOW = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
+# All methods in the kind with most places, and in the others one each of those
+# that add to projections, to networks, and nothing where biases are there.
+FAST = {("adapters", "bert"), ("bitfit", "gpt_2"), ("lora", "gpt_2")}
+
+
+@pytest.mark.parametrize(
+  ("method", "kind"),
+  [
+    pytest.param(
+      method,
+      kind,
+      marks=()
+      if kind == "t5_1_1" or (method, kind) in FAST
+      else pytest.mark.slow,
+    )
+    for method in ADDED
+    for kind in MODELS
+  ],
+)
 def test_a_method_adds_parameters_and_changes_nothing_at_first(method, kind):
-  model, trainable = build(method, kind)
+  model, trainable = build(method, kind, **SHALLOW)
   base = substitution.original(model)
   before, after = flat_shapes(base), flat_shapes(model)
   assert {n: x.shape for n, x in before.items()}.items() <= {
@@ -408,17 +427,18 @@ def test_a_tensor_parallel_mesh_computes_the_same(method, kind):
     assert largest(outputs(model, params, batch), expected) < 1e-5
 
 
-def test_a_network_of_prefixes_is_dropped():
-  for scan in (False, True):
-    layers = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
-    model, trainable = build("prefix", "t5_1_1", SCAN_LAYERS=scan, **layers)
-    params, batch = moved(fresh(model), trainable), batch_of(model)
-    kept, without = merging.without_networks(model, params)
-    names = flat_shapes(kept)
-    assert not any("embedding" in n for n in names if "/prefix/" in n)
-    assert names.keys() == traverse_util.flatten_dict(without, sep="/").keys()
-    expected = outputs(model, params, batch)
-    assert largest(outputs(kept, without, batch), expected) < 1e-5
+@pytest.mark.parametrize(
+  "scan", [pytest.param(False, marks=pytest.mark.slow), True]
+)
+def test_a_network_of_prefixes_is_dropped(scan):
+  model, trainable = build("prefix", "t5_1_1", SCAN_LAYERS=scan, **SHALLOW)
+  params, batch = moved(fresh(model), trainable), batch_of(model)
+  kept, without = merging.without_networks(model, params)
+  names = flat_shapes(kept)
+  assert not any("embedding" in n for n in names if "/prefix/" in n)
+  assert names.keys() == traverse_util.flatten_dict(without, sep="/").keys()
+  expected = outputs(model, params, batch)
+  assert largest(outputs(kept, without, batch), expected) < 1e-5
 
 
 def test_dropout_of_lora_is_that_of_training_alone():
