@@ -9,19 +9,15 @@ import pytest
 from tests.golden import families
 from tests.golden import variants
 
-# Their outputs alone: gradients are slow.
+# Their outputs alone are compared here, with gradients among the slow tests.
 CENTRAL = ("t5_1_1", "marian", "gpt_neo", "llama_3")
-# Made of what others are made of, whose gradients are compared.
-PLAIN = ("gpt_1", "qwen_2_windows")
-SLOW = [
-  pytest.param(name, name not in PLAIN, marks=pytest.mark.slow)
-  for name in families.RECORDED
-  if name not in PLAIN or name not in CENTRAL
+ALL = [
+  pytest.param(name, True, marks=pytest.mark.slow) for name in families.RECORDED
 ]
 
 
 @pytest.mark.parametrize(
-  ("name", "gradient"), [(name, False) for name in CENTRAL] + SLOW
+  ("name", "gradient"), [(name, False) for name in CENTRAL] + ALL
 )
 def test_outputs_and_gradient_equal_the_recorded_ones(name, gradient):
   compute = variants.of_scanned(variants.outputs, gradient=gradient)

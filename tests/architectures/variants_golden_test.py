@@ -8,19 +8,15 @@ import pytest
 
 from tests.golden import variants
 
-# Their outputs alone: gradients are slow.
+# Their outputs alone are compared here, with gradients among the slow tests.
 CENTRAL = ("lm", "llama_encoder_decoder", "lm_shaw", "gpt_j", "gemma_2")
-# Made of what others are made of, whose gradients are compared.
-PLAIN = ("prefix_lm", "bloom", "falcon", "cohere")
-SLOW = [
-  pytest.param(name, name not in PLAIN, marks=pytest.mark.slow)
-  for name in variants.VARIANTS
-  if name not in PLAIN or name not in CENTRAL
+ALL = [
+  pytest.param(name, True, marks=pytest.mark.slow) for name in variants.VARIANTS
 ]
 
 
 @pytest.mark.parametrize(
-  ("name", "gradient"), [(name, False) for name in CENTRAL] + SLOW
+  ("name", "gradient"), [(name, False) for name in CENTRAL] + ALL
 )
 def test_outputs_and_gradient_equal_the_recorded_ones(name, gradient):
   compute = variants.of_scanned(variants.outputs, gradient=gradient)
