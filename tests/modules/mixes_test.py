@@ -39,10 +39,9 @@ def mixed(mix, **macros):
   return model.clone(encoder=model.encoder.clone(mix=mix))
 
 
-@functools.cache
-def fresh_variables(model):
-  made = programs.run(state_lib.initial_variables, model, jax.random.key(0))
-  return jax.device_get(nn.unbox(made))
+def fresh_mix(model, key):
+  """Of a new model; what is not returned is not compiled either."""
+  return nn.unbox(state_lib.initial_variables(model, key))["encoder"]["mix"]
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +77,8 @@ def test_scanned_layers_are_mixed_alike(params):
 
 def test_a_learned_mix_begins_as_the_mean(params):
   model = mixed(LayerMix((1, 2), "learned"))
-  fresh = fresh_variables(model)
-  encoder = {**params["encoder"], "mix": fresh["encoder"]["mix"]}
+  mix = jax.device_get(programs.run(fresh_mix, model, jax.random.key(0)))
+  encoder = {**params["encoder"], "mix": mix}
   np.testing.assert_allclose(
     hidden(model, {**params, "encoder": encoder}),
     hidden(mixed(LayerMix((1, 2), "mean")), params),
@@ -99,12 +98,12 @@ def tagger():
   model, _ = tiny_models.build(
     "bert", "../heads/tags.gin", NUM_ENCODER_LAYERS=1
   )
-  return model.clone(recurrent=BiLstm(features=5))
+  model = model.clone(recurrent=BiLstm(features=5))
+  return model, tiny_models.random_parameters(model)
 
 
 def test_a_recurrent_tagger_reads_no_padding():
-  model = tagger()
-  params = fresh_variables(model)
+  model, params = tagger()
 
   def tags(tokens):
     batch = {"encoder_input_tokens": tokens}
@@ -123,8 +122,7 @@ def test_a_recurrent_tagger_reads_no_padding():
 
 def test_a_recurrent_tagger_reads_the_text_and_not_its_predicted_places():
   """Training asks for first pieces of words, before all other places."""
-  model = tagger()
-  params = fresh_variables(model)
+  model, params = tagger()
   places = np.array([[3, 1, 0], [1, 4, 5]])
 
   x_BLD = hidden(model, params)
@@ -148,7 +146,8 @@ def test_a_recurrent_tagger_reads_the_text_and_not_its_predicted_places():
 def test_a_recurrent_tagger_lies_on_a_mesh():
   layout = Partitioning(num_partitions=2)
   mesh = layout.mesh(jax.devices()[:2])
-  boxed = state_lib.abstract_variables(tagger())
+  model, _ = tagger()
+  boxed = state_lib.abstract_variables(model)
   layout.check(mesh, boxed, 2)
-  shardings = layout.shardings(mesh, boxed, state_lib.abstract_params(tagger()))
+  shardings = layout.shardings(mesh, boxed, state_lib.abstract_params(model))
   assert jax.tree.structure(shardings) == jax.tree.structure(nn.unbox(boxed))
