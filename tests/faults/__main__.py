@@ -22,6 +22,7 @@ from tests.faults.table import Fault
 from tests.faults.table import FAULTS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+LONGEST_SECONDS = 1200
 COPIED = (
   "transformer_zoo", "tasks", "mixtures", "gin_configs", "tests", "docs",
   "scripts", "benchmarks", "setup.py", "pytest.ini", "README.md",
@@ -76,11 +77,13 @@ def planted(fault: Fault, tree: pathlib.Path) -> tuple[Fault, str, float]:
     path.write_text(text, "utf-8")
     tests = [test for test in fault.tests if (copy / test).exists()]
     outcome = "NOT FOUND"
-    for marker in ("not slow", "slow"):
-      found = first_failure(copy, tests, marker, tree)
-      if found:
-        outcome = f"found by {found}"
-        break
+    try:
+      for marker in ("not slow", "slow"):
+        if found := first_failure(copy, tests, marker, tree):
+          outcome = f"found by {found}"
+          break
+    except RuntimeError as error:
+      outcome = f"BROKE {error}"
   return fault, outcome, time.monotonic() - start
 
 
@@ -89,22 +92,27 @@ def first_failure(
 ) -> str | None:
   """Returns the first test that fails in the copy; None if all pass."""
   data = os.environ.get("ZOO_SHARED_DATA", str(tree.parent / "shared" / "data"))
-  done = subprocess.run(
-    [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-    + ["-m", marker, *tests],
-    cwd=copy,
-    # Before the installed package, in subprocesses of tests too.
-    env={**os.environ, "PYTHONPATH": str(copy), "ZOO_SHARED_DATA": data},
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-  # 0: all pass, 5: no test has this mark.
-  if done.returncode in (0, 5):
-    return None
-  if named := re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M):
+  try:
+    done = subprocess.run(
+      [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+      + ["-m", marker, *tests],
+      cwd=copy,
+      # Before the installed package, in subprocesses of tests too.
+      env={**os.environ, "PYTHONPATH": str(copy), "ZOO_SHARED_DATA": data},
+      capture_output=True,
+      text=True,
+      check=False,
+      timeout=LONGEST_SECONDS,
+    )
+  except subprocess.TimeoutExpired:
+    return f"no end within {LONGEST_SECONDS} s"
+  if named := re.search(r"^FAILED (.+?)(?: - .*)?$", done.stdout, re.M):
     return named[1]
-  return f"what pytest prints: {done.stdout[-200:]}{done.stderr[-200:]}"
+  # 0: all pass, 5: no test has this mark. All else is no test's finding: a
+  # fault that breaks every import proves nothing of the tests.
+  if done.returncode not in (0, 5):
+    raise RuntimeError(f"{tests}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+  return None
 
 
 def summary(outcomes: list[tuple[str, str]]) -> int:
