@@ -50,6 +50,11 @@ def test_truncated_at_two_deviations_of_the_untruncated():
   assert np.abs(drawn).max() <= 2 * 256**-0.5 / 0.87962566 * (1 + 1e-6)
 
 
+def test_the_deviation_of_gpt_2_falls_with_its_additions():
+  """A layer adds twice to the residual stream: 1 / sqrt(2 * 8) of 0.02."""
+  assert initializers.residual_deviation(0.02, num_layers=8) == 0.005
+
+
 def test_gin_knows_them():
   for name in ("fan_in_normal", "fan_in_truncated_normal", "attention_query"):
     assert callable(gin.get_configurable(f"initializers.{name}"))
