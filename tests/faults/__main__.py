@@ -48,7 +48,14 @@ def main() -> int:
       print(f"{fault.path}: {fault.before!r} -> {fault.after!r}")
     return 0
   outcomes = []
-  with futures.ThreadPoolExecutor(arguments.jobs) as pool:
+  with (
+    futures.ThreadPoolExecutor(arguments.jobs) as pool,
+    tempfile.TemporaryDirectory(prefix="faults_programs_") as programs,
+  ):
+    # A fault leaves most programs as they are: they are compiled once.
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = programs
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+    os.environ["JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"] = "none"
     for fault, outcome, seconds in pool.map(
       lambda fault: planted(fault, arguments.tree), faults
     ):
@@ -106,7 +113,9 @@ def first_failure(
     )
   except subprocess.TimeoutExpired:
     return f"no end within {LONGEST_SECONDS} s"
-  if named := re.search(r"^FAILED (.+?)(?: - .*)?$", done.stdout, re.M):
+  if named := re.search(
+    r"^(?:FAILED|ERROR) (.+?::.+?)(?: - .*)?$", done.stdout, re.M
+  ):
     return named[1]
   # 0: all pass, 5: no test has this mark. All else is no test's finding: a
   # fault that breaks every import proves nothing of the tests.

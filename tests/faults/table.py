@@ -551,6 +551,12 @@ _DATA = _of(
     "data/loader",
   ),
   (
+    "loader/mixture_reader.py",
+    "keys = (tasks.astype(np.int64) << _TASK_SHIFT) + indices * copies",
+    "keys = (tasks.astype(np.int64) << _TASK_SHIFT) + indices",
+    "data/loader/loader_options_test.py",
+  ),
+  (
     "loader/stages.py",
     "stage.first_row + (step - stage.first_step) * stage.batch_size",
     "stage.first_row + step * stage.batch_size",

@@ -85,6 +85,17 @@ def test_static_masks_differ_between_texts_and_tasks(make_task):
   assert counts.tolist() == [2] * 8
 
 
+def test_static_copies_of_several_texts_all_differ(make_task):
+  """No copy of a text has the mask of a copy of the next."""
+  tokens = np.tile(np.arange(3, 3 + RAW_LENGTH, dtype=np.int32), 3)
+  task = make_task("three", [{"targets": tokens}], kind="tokens")
+  three = PreparedMixture("three", (task,), (1.0,))
+  batches = take(three, 18, batch_size=1, static_copies=2)
+  inputs = column(batches, "encoder_input_tokens")
+  _, counts = np.unique(inputs, axis=0, return_counts=True)
+  assert counts.tolist() == [3] * 6
+
+
 def test_a_corpus_is_cut_to_its_first_tokens(text, stream):
   whole = np.concatenate([e["targets"] for e in stream(30)])
   lengths = {"inputs": 1, "targets": 21}
