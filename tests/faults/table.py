@@ -109,8 +109,8 @@ _MODULES = _of(
   ),
   (
     "positions/relative_table.py",
-    "np.where(distances <= exact, distances, logarithmic)",
-    "np.where(distances < exact, distances, logarithmic)",
+    "np.minimum(buckets[: last + 1], num_buckets)",
+    "np.minimum(buckets[: last + 1], num_buckets - 1)",
     "modules/attention/disentangled_test.py",
     "architectures/encoders_golden_test.py",
   ),
@@ -199,7 +199,7 @@ _MODULES = _of(
   (
     "heads.py",
     "jnp.maximum(jnp.sum(weights_BLM, axis=-1, keepdims=True), 1.0)",
-    "jnp.maximum(jnp.sum(weights_BLM, axis=-2, keepdims=True), 1.0).mT",
+    "jnp.maximum(jnp.sum(weights_BLM, axis=-1, keepdims=True), 2.0)",
     "modules/heads_test.py",
   ),
   (
@@ -264,9 +264,8 @@ _ARCHITECTURES = _of(
   (
     "generator_discriminator.py",
     "return max(1, round(whole * share))",
-    "return max(1, int(whole * share))",
-    "architectures",
-    "modules/parts_test.py",
+    "return max(1, round(whole * share)) + 1",
+    "architectures/parameters_test.py",
   ),
 )
 

@@ -73,7 +73,7 @@ def test_a_share_of_each_target_is_hidden():
   batch = batch_of()
   targets = np.asarray(batch["encoder_loss_weights"]) > 0
   tokens = np.asarray(batch["encoder_input_tokens"])
-  ends, kinds = 0, []
+  ends, kinds, others = 0, [], []
 
   @jax.jit
   def hidden_by(seed):
@@ -90,8 +90,13 @@ def test_a_share_of_each_target_is_hidden():
     np.testing.assert_array_equal(inputs[~hidden], tokens[~hidden])
     assert (inputs[hidden] != model.pad_id).all()
     kinds += (inputs[hidden] == model.mask_id).tolist()
+    at_random = hidden & (inputs != model.mask_id) & (inputs != tokens)
+    others += inputs[at_random].tolist()
     ends += hidden[0, 8]
   assert 0.72 < np.mean(kinds) < 0.9
+  # A tenth of 420 are other tokens, from the whole vocabulary.
+  assert 25 < len(others) < 60
+  assert len(set(others)) > 15 and min(others) < 12 and max(others) > 36
   assert 25 < ends < 55
 
 
