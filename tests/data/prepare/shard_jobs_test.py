@@ -4,6 +4,7 @@ import hashlib
 import multiprocessing
 import os
 import signal
+import types
 
 import numpy as np
 import pytest
@@ -218,6 +219,11 @@ def test_a_process_that_is_killed_is_told(task, tmp_path, monkeypatch):
     "for want of memory); run it again, with fewer --processes: what is "
     "finished is kept."
   )
+
+
+def test_a_process_that_was_killed_before_anybody_looked_is_told():
+  children = [types.SimpleNamespace(exitcode=code) for code in (0, -9)]
+  assert workers._wait(children, lambda: None) == -9
 
 
 def test_an_unexpected_error_in_a_process_is_no_success(

@@ -162,9 +162,15 @@ def _wait(children: list[Any], tell: Callable[[], None]) -> int:
   while running := [c.sentinel for c in children if c.exitcode is None]:
     if not connection.wait(running, timeout=_TELL_SECONDS):
       tell()
-    if failed := [child.exitcode for child in children if child.exitcode]:
-      return failed[0]
-  return 0
+    if failed := _failure(children):
+      return failed
+  # The last of them may have ended since.
+  return _failure(children)
+
+
+def _failure(children: list[Any]) -> int:
+  """Returns the exit code of a child that failed, 0 if none has."""
+  return next((child.exitcode for child in children if child.exitcode), 0)
 
 
 def _raise_for(code: int) -> None:
