@@ -14,13 +14,10 @@ CENTRAL = (
   *("bert_pre_training", "roberta_masked", "deberta_2_convolution"),
   *("xlnet_tokens", "modernbert_masked", "albert_pre_training"),
 )
-ALL = [
-  pytest.param(name, True, marks=pytest.mark.slow) for name in encoders.RECORDED
-]
 
 
 @pytest.mark.parametrize(
-  ("name", "gradient"), [(name, False) for name in CENTRAL] + ALL
+  ("name", "gradient"), variants.cases(encoders.RECORDED, CENTRAL)
 )
 def test_outputs_and_gradient_equal_the_recorded_ones(name, gradient):
   compute = variants.of_scanned(encoders.outputs, gradient=gradient)

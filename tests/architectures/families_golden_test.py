@@ -11,13 +11,10 @@ from tests.golden import variants
 
 # Their outputs alone are compared here, with gradients among the slow tests.
 CENTRAL = ("t5_1_1", "marian", "gpt_neo", "llama_3")
-ALL = [
-  pytest.param(name, True, marks=pytest.mark.slow) for name in families.RECORDED
-]
 
 
 @pytest.mark.parametrize(
-  ("name", "gradient"), [(name, False) for name in CENTRAL] + ALL
+  ("name", "gradient"), variants.cases(families.RECORDED, CENTRAL)
 )
 def test_outputs_and_gradient_equal_the_recorded_ones(name, gradient):
   compute = variants.of_scanned(variants.outputs, gradient=gradient)

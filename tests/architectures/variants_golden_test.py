@@ -10,13 +10,10 @@ from tests.golden import variants
 
 # Their outputs alone are compared here, with gradients among the slow tests.
 CENTRAL = ("lm", "llama_encoder_decoder", "lm_shaw", "gpt_j", "gemma_2")
-ALL = [
-  pytest.param(name, True, marks=pytest.mark.slow) for name in variants.VARIANTS
-]
 
 
 @pytest.mark.parametrize(
-  ("name", "gradient"), [(name, False) for name in CENTRAL] + ALL
+  ("name", "gradient"), variants.cases(variants.VARIANTS, CENTRAL)
 )
 def test_outputs_and_gradient_equal_the_recorded_ones(name, gradient):
   compute = variants.of_scanned(variants.outputs, gradient=gradient)

@@ -15,6 +15,7 @@ from flax import traverse_util
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from tests import programs
 from tests import tiny_models
@@ -224,6 +225,13 @@ def computed(total, model, params, batch, gradient: bool):
 
 def _with_gradient(total, params, *fixed):
   return jax.value_and_grad(total, has_aux=True)(params, *fixed)
+
+
+def cases(names, central):
+  """(name, gradient): outputs of central names, all with gradients slowly."""
+  return [(name, False) for name in central] + [
+    pytest.param(name, True, marks=pytest.mark.slow) for name in names
+  ]
 
 
 def of_scanned(outputs, *, gradient: bool):
