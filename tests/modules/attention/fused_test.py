@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 
 from flax import linen as nn
 import jax
@@ -11,6 +10,7 @@ from jax.extend import core
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
 from tests import programs
 from tests import tiny_models
@@ -30,26 +30,23 @@ from transformer_zoo.modules.dropout import Draw
 from transformer_zoo.modules.dropout import Dropout
 from transformer_zoo.modules.positions import Bias
 from transformer_zoo.modules.positions import Positions
-from transformer_zoo.modules.positions import score_bias
 from transformer_zoo.modules.positions import whole_bias
-from transformer_zoo.modules.positions.relative_bias import Alibi
-from transformer_zoo.modules.positions.relative_bias import RelativePositionBias
 from transformer_zoo.objectives import sequence_to_sequence
 from transformer_zoo.objectives import terms
 from transformer_zoo.training.sharding.partitioning import Partitioning
 
-B, H, K = 2, 4, 16
+B = 2
 FUSED = FusedAttention(block_q=128, block_k=128, interpreted=True)
 
 
-def normal(seed, *shape, dtype=jnp.float32):
+def normal(seed, *shape, dtype=np.float32):
   return np.random.RandomState(seed).standard_normal(shape).astype(dtype)
 
 
 def segments(seed, length, most):
   """Packed examples and padding at the end."""
   ids = np.random.RandomState(seed).randint(1, most + 2, (B, length))
-  return jnp.asarray(np.sort(ids, axis=1) % (most + 1))
+  return np.sort(ids, axis=1) % (most + 1)
 
 
 def packed(length, memory, **intervals):
@@ -121,156 +118,212 @@ MASKS = {
   "UniLM, both ways and in turn": kinds(0, 1),
   "UniLM, left and right": kinds(2, 3),
 }
-BIASES = {
-  "none": None,
-  "both ways": RelativePositionBias(H, bidirectional=True),
-  "one way": RelativePositionBias(H, bidirectional=False),
-  "alibi": Alibi(H),
-}
 
 
-def outputs_and_gradients(
-  kernel, length, memory, mask, bias, groups=H, dtype=jnp.float32, keep=None
-):
-  """The context and its gradients by all that is differentiable, by name."""
-  arrays = {
-    "query": normal(0, B, length, H, K, dtype=dtype),
-    "key": normal(1, B, memory, groups, K, dtype=dtype),
-    "value": normal(2, B, memory, groups, K, dtype=dtype),
-    "table": {},
-  }
-  module, positions = BIASES[bias], Positions.of_length(length)
-  if module is not None:
-    shapes = jax.eval_shape(
-      lambda key: nn.unbox(module.init(key, positions)), jax.random.key(0)
-    )
-    arrays["table"] = jax.tree.map(lambda x: normal(4, *x.shape), shapes)
-  cotangent = normal(3, B, length, H, K)
+@dataclasses.dataclass(frozen=True)
+class Case:
+  """An attention of so many queries to so many keys."""
+
+  length: int
+  memory: int
+  mask: str
+  has_bias: bool = False
+  heads: int = 2
+  groups: int = 2
+  width: int = 16
+  keep_rate: float | None = None
+  dtype: type = np.float32
+
+  def __str__(self):
+    return f"{self.mask}, {self.length} to {self.memory}"
+
+  def arrays(self):
+    """All that is differentiable, by name."""
+    of_keys = B, self.memory, self.groups, self.width
+    arrays = {
+      "query": normal(0, B, self.length, self.heads, self.width),
+      "key": normal(1, *of_keys),
+      "value": normal(2, *of_keys),
+    }
+    arrays = {name: x.astype(self.dtype) for name, x in arrays.items()}
+    if self.has_bias:
+      arrays["bias"] = normal(4, self.heads, self.length + self.memory - 1)
+    return arrays
+
+  def cotangent(self):
+    return normal(3, B, self.length, self.heads, self.width)
+
+  def distances_LM(self):
+    """The place of every pair among the biases."""
+    ahead = np.arange(self.memory) - np.arange(self.length)[:, None]
+    return ahead + self.length - 1
+
+  def draw(self):
+    shape = B, self.heads, self.length, self.memory
+    key = jax.random.key(1)
+    return Draw(key, self.keep_rate, shape, jnp.float32, frozenset())
+
+
+def outputs_and_gradients(kernel, case, again=False):
+  """By name the context, its gradients by all arrays, the mask and the draw."""
 
   def attend(arrays):
-    bias_1HLM = None
-    if module is not None:
-      bias_1HLM = module.apply(arrays["table"], positions, method=score_bias)
+    bias = mask = keep = None
+    if case.has_bias:
+      by_distance_HR = arrays["bias"]
+      array_HLM = by_distance_HR[:, case.distances_LM()]
+      bias = Bias(array_HLM[None], by_distance_HR[None])
+    others = {}
+    mask = MASKS[case.mask](case.length, case.memory)
+    if mask is not None:
+      others["mask"] = mask.array_B1LM
+    if case.keep_rate is not None:
+      keep = case.draw()
+      others["kept"] = kept(keep)
     context = dot_product_attention(
-      arrays["query"],
-      arrays["key"],
-      arrays["value"],
-      mask_B1LM=MASKS[mask](length, memory),
-      bias_1HLM=bias_1HLM,
+      *(arrays[name] for name in ("query", "key", "value")),
+      mask_B1LM=mask,
+      bias_1HLM=bias,
       keep_BH1M=keep,
       kernel=kernel,
     )
-    return jnp.sum(context * cotangent), context
+    others["context"] = context
+    return jnp.sum(context * case.cotangent()), others
 
-  gradients, context = jax.jit(jax.grad(attend, has_aux=True))(arrays)
-  return jax.device_get({"context": context, **gradients})
-
-
-@functools.cache
-def of_reference(*case, keep_rate=None):
-  """What the reference gives, with the draw of the kernel if it drops."""
-  keep = None
-  if keep_rate is not None:
-    keep = kept(case[0], keep_rate) / np.float32(keep_rate)
-  return outputs_and_gradients(REFERENCE, *case, keep=keep)
+  if again:
+    attend = jax.checkpoint(attend)
+  program = jax.jit(jax.grad(attend, has_aux=True))
+  gradients, others = jax.device_get(program(case.arrays()))
+  return gradients | others
 
 
-def drawn(length, rate):
-  shape = (B, H, length, length)
-  return Draw(jax.random.key(1), rate, shape, jnp.float32, frozenset())
+def kept(draw):
+  """The weights that the kernel keeps of a draw, bool [B, H, L, M]."""
+  rows, heads, queries, keys = np.ogrid[tuple(map(slice, draw.shape))]
+  words = jax.lax.bitcast_convert_type(jax.random.key_data(draw.key), jnp.int32)
+  pairs = threefry((words[0], words[1]), (rows, heads))
+  return is_kept(pairs, (queries, keys), draw.keep_rate)
 
 
-@functools.cache
-def kept(length, rate):
-  """The weights that the kernel keeps of a draw."""
-  rows, heads, queries, keys = np.ogrid[:B, :H, :length, :length]
+def by_hand(case, mask=None, kept=1, **_):
+  """What a kernel gives with this mask and the weights that it kept."""
+  arrays = {name: x.astype(np.float64) for name, x in case.arrays().items()}
+  given, query = case.cotangent().astype(np.float64), arrays["query"]
+  shared_by = case.heads // case.groups
+  key, value = (
+    np.repeat(arrays[name], shared_by, axis=2) for name in ("key", "value")
+  )
+  seen = True if mask is None else mask
+  keep = kept / (case.keep_rate or 1)
+  scores = np.einsum("blhk,bmhk->bhlm", query, key)
+  if case.has_bias:
+    scores += arrays["bias"][:, case.distances_LM()]
+  weights = scipy.special.softmax(np.where(seen, scores, -1e10), axis=-1)
+  # Of the weights, then of the scores.
+  gradient = keep * np.einsum("blhk,bmhk->bhlm", given, value)
+  gradient -= np.sum(weights * gradient, axis=-1, keepdims=True)
+  gradient = np.where(seen, weights * gradient, 0)
+  found = {
+    "context": np.einsum("bhlm,bmhk->blhk", keep * weights, value),
+    "query": np.einsum("bhlm,bmhk->blhk", gradient, key),
+    "key": np.einsum("bhlm,blhk->bmhk", gradient, query),
+    "value": np.einsum("bhlm,blhk->bmhk", keep * weights, given),
+  }
+  for name in ("key", "value"):
+    by_group = B, case.memory, case.groups, shared_by, case.width
+    found[name] = found[name].reshape(by_group).sum(axis=3)
+  if case.has_bias:
+    found["bias"] = np.stack(
+      [
+        np.trace(gradient.sum(axis=0), ahead, axis1=1, axis2=2)
+        for ahead in range(1 - case.length, case.memory)
+      ],
+      axis=1,
+    )
+  return found
 
-  @jax.jit
-  def keep(key):
-    words = jax.lax.bitcast_convert_type(jax.random.key_data(key), jnp.int32)
-    pairs = threefry((words[0], words[1]), (rows, heads))
-    return is_kept(pairs, (queries, keys), rate)
 
-  return np.asarray(keep(drawn(length, rate).key))
-
-
-def assert_close(found, expected, of_context=1e-5, of_gradients=1e-4):
+def assert_is_right(case, found, of_context=1e-5, of_gradients=1e-4):
   """Differences relative to the largest number of each array."""
-  for name in expected:
+  for name, y in by_hand(case, **found).items():
     tolerance = of_context if name == "context" else of_gradients
-    for x, y in zip(
-      jax.tree.leaves(found[name]), jax.tree.leaves(expected[name]), strict=True
-    ):
-      y = np.asarray(y, np.float32)
-      np.testing.assert_allclose(
-        np.asarray(x, np.float32),
-        y,
-        rtol=0,
-        atol=tolerance * np.abs(y).max(),
-        err_msg=name,
-      )
+    np.testing.assert_allclose(
+      np.asarray(found[name], np.float32),
+      y,
+      rtol=0,
+      atol=tolerance * np.abs(y).max(),
+      err_msg=name,
+    )
 
 
-CASES = [
-  (150, 200, "everything", "none", H),
-  (114, 300, "packed", "none", H),
-  (1, 130, "packed", "none", 1),
-  (129, 129, "causal", "one way", H),
-  (200, 200, "packed", "both ways", 2),
-  (257, 257, "packed and causal", "one way", H),
-  (140, 140, "prefix", "alibi", 1),
-  (150, 150, "window", "both ways", H),
-  (133, 133, "UniLM, both ways and in turn", "none", H),
-  (133, 133, "UniLM, left and right", "alibi", H),
-]
-
-
-# Each platform has kernels of its own: on both, every kind of interval, of bias
-# and of groups, one query alone and no mask at all.
-QUICK = {"tpu": (1, 5, 6, 7), "gpu": (2, 4, 5, 9)}
-SLOW = {"tpu": (0, 2, 8), "gpu": (0, 3)}
+# Each platform has kernels of its own: on both, every kind of interval, a bias
+# and dropout, one query alone and no mask at all, heads that share keys.
+CASES = {
+  "tpu": [
+    Case(150, 150, "window", True, heads=4, groups=2),
+    Case(114, 300, "packed", width=128),  # A block of each head.
+    Case(133, 133, "UniLM, both ways and in turn", keep_rate=0.75),
+  ],
+  "gpu": [
+    Case(1, 130, "packed", groups=1),
+    Case(133, 133, "UniLM, left and right"),
+    Case(150, 150, "packed and causal", True, heads=4, groups=2),
+  ],
+}
+SLOW_CASES = {
+  "tpu": [
+    Case(128, 256, "everything"),
+    Case(150, 200, "everything", True, groups=1),
+    Case(1, 130, "packed", groups=1),
+    Case(140, 140, "UniLM, left and right"),
+  ],
+  "gpu": [
+    Case(128, 256, "everything"),
+    Case(150, 200, "everything", True, groups=1),
+    Case(140, 140, "window"),
+  ],
+}
 
 
 @pytest.mark.parametrize(
   "platform, case",
   [
-    pytest.param(platform, CASES[i], id=f"{platform}-{CASES[i]}", marks=marks)
-    for marks, chosen in (((), QUICK), (pytest.mark.slow, SLOW))
-    for platform, numbers in chosen.items()
-    for i in numbers
+    pytest.param(platform, case, id=f"{platform}, {case}", marks=marks)
+    for marks, table in (((), CASES), (pytest.mark.slow, SLOW_CASES))
+    for platform, cases in table.items()
+    for case in cases
   ],
 )
-def test_the_fused_kernel_equals_the_reference(case, platform):
+def test_the_fused_kernel_equals_the_definition(case, platform):
   with tracing.compiling_for(platform):
-    found = outputs_and_gradients(FUSED, *case)
-  assert_close(found, of_reference(*case))
+    found = outputs_and_gradients(FUSED, case)
+  assert_is_right(case, found)
 
 
 @pytest.mark.parametrize(
-  "case", [pytest.param(CASES[1], marks=pytest.mark.slow), CASES[4]], ids=str
+  "case",
+  [
+    Case(140, 140, "prefix", True, groups=1),
+    pytest.param(
+      Case(130, 300, "packed", heads=4, groups=2), marks=pytest.mark.slow
+    ),
+  ],
+  ids=str,
 )
 def test_the_queries_of_long_rows_have_a_kernel_of_their_own(case, monkeypatch):
   monkeypatch.setattr(fused_tpu, "MOST_BYTES_OF_QUERIES", 0)
-  assert_close(outputs_and_gradients(FUSED, *case), of_reference(*case))
+  assert_is_right(case, outputs_and_gradients(FUSED, case))
 
 
 def test_in_bfloat16_it_is_as_near_to_float32_as_the_reference():
-  case = CASES[4]
-  expected = of_reference(*case)
+  case = Case(130, 130, "packed", True, groups=1)
+  low = dataclasses.replace(case, dtype=jnp.bfloat16)
 
   def error(kernel):
-    found = outputs_and_gradients(kernel, *case, dtype=jnp.bfloat16)
+    found = outputs_and_gradients(kernel, low)
     return {
-      name: max(
-        np.sqrt(np.mean((np.asarray(x, np.float32) - y) ** 2))
-        for x, y in zip(
-          jax.tree.leaves(found[name]),
-          jax.tree.leaves(expected[name]),
-          strict=True,
-        )
-      )
-      for name in expected
-      if jax.tree.leaves(expected[name])
+      name: np.sqrt(np.mean((np.asarray(found[name], np.float32) - y) ** 2))
+      for name, y in by_hand(case, **found).items()
     }
 
   fused, reference = error(FUSED), error(REFERENCE)
@@ -279,42 +332,39 @@ def test_in_bfloat16_it_is_as_near_to_float32_as_the_reference():
 
 
 @pytest.mark.parametrize(
-  "blocks",
-  [
-    pytest.param((128, 256, 4), marks=pytest.mark.slow),
-    (256, 128, 2),
-    pytest.param((384, 384, 1), marks=pytest.mark.slow),
-  ],
+  "blocks", [(256, 128), pytest.param((128, 256), marks=pytest.mark.slow)]
 )
 def test_blocks_of_any_size_give_the_same(blocks):
+  case = Case(300, 300, "texts and causal", True, 1, 1, keep_rate=0.5)
   kernel = FusedAttention(*blocks, interpreted=True)
-  case = (300, 300, "texts and causal", "one way")
-  assert_close(
-    outputs_and_gradients(kernel, *case, keep=drawn(300, 0.5)),
-    of_reference(*case, keep_rate=0.5),
-  )
+  assert_is_right(case, outputs_and_gradients(kernel, case))
 
 
-@pytest.mark.parametrize("platform", ["tpu", "gpu"])
-def test_dropout_is_that_of_the_reference_with_the_same_draw(platform):
-  case = (150, 150, "causal", "one way")
-  with tracing.compiling_for(platform):
-    found = outputs_and_gradients(FUSED, *case, keep=drawn(150, 0.75))
-  assert_close(found, of_reference(*case, keep_rate=0.75))
+def test_dropout_of_gpus_is_drawn_again_where_it_is_computed_again():
+  case = Case(150, 150, "causal", True, keep_rate=0.75)
+  with tracing.compiling_for("gpu"):
+    found = outputs_and_gradients(FUSED, case, again=True)
+  assert_is_right(case, found)
 
 
 def test_no_row_head_query_or_key_has_the_draws_of_the_next():
-  draws = kept(150, 0.75)
+  case = Case(150, 150, "everything", heads=4, keep_rate=0.75)
+  draws = np.asarray(programs.run(kept, case.draw()))
   assert abs(draws.mean() - 0.75) < 0.01
   for axis in range(4):
     one, other = np.split(draws, 2, axis)
     assert 0.6 < (one == other).mean() < 0.65
 
 
+def variables_of(attention, x_BLD):
+  shapes = jax.eval_shape(attention.init, jax.random.key(0), x_BLD)
+  return jax.tree.map(lambda x: normal(5, *x.shape), nn.unbox(shapes))
+
+
 def test_dropout_that_queries_share_is_that_of_the_reference():
   x_BLD = normal(4, 2, 9, 6)
   attention = Attention(num_heads=3, head_dim=2, dropout=Dropout(rate=0.5))
-  variables = programs.init(attention, jax.random.key(0), x_BLD)
+  variables = variables_of(attention, x_BLD)
   found, expected = (
     programs.apply(
       attention.copy(kernel=kernel),
@@ -332,8 +382,8 @@ def test_threefry_is_that_of_jax():
   key = np.array([7, 2**31 + 5], np.uint32)
   counter = np.arange(20, dtype=np.uint32) * 977_777_777
   expected = jax.extend.random.threefry_2x32(key, counter)
-  words = [jnp.asarray(x.view(np.int32)) for x in (key, counter)]
-  found = threefry(tuple(words[0]), tuple(words[1].reshape(2, 10)))
+  words = key.view(np.int32), counter.view(np.int32).reshape(2, 10)
+  found = programs.run(threefry, tuple(words[0]), tuple(words[1]))
   np.testing.assert_array_equal(np.concatenate(found).view(np.uint32), expected)
 
 
@@ -343,7 +393,7 @@ def test_blocks_that_see_nothing_of_each_other_are_skipped():
   mask = masks.Mask(masks.segment_mask(ids_BL, ids_BL), ids_BL, ids_BL)
   spoilt_1L11 = np.where(ids_BL == 2, np.float32(np.nan), np.float32(1))
   spoilt_1L11 = spoilt_1L11[..., None, None]
-  query, key = normal(0, 1, 384, H, K), normal(1, 1, 384, H, K) * spoilt_1L11
+  query, key = normal(0, 1, 384, 1, 16), normal(1, 1, 384, 1, 16) * spoilt_1L11
 
   def attend(query, key):
     context = dot_product_attention(
@@ -357,19 +407,20 @@ def test_blocks_that_see_nothing_of_each_other_are_skipped():
   assert np.isfinite(np.asarray(key_gradient)[:, sound]).all()
 
 
-@pytest.mark.parametrize("groups, partitions", [(1, 2), (2, 4)])
-def test_on_a_mesh_it_equals_the_reference(groups, partitions):
+@pytest.mark.parametrize(
+  "partitions, case",
+  [
+    (2, Case(140, 140, "packed", groups=1)),
+    (4, Case(140, 140, "texts and causal", True, 4, 2, keep_rate=0.5)),
+  ],
+  ids=str,
+)
+def test_on_a_mesh_it_equals_the_definition(partitions, case):
   """Rows and heads over eight devices, or whole where they do not divide."""
-  case = (140, 140, "texts and causal", "one way", groups)
   layout = Partitioning(num_partitions=partitions)
   with layout.activate(layout.mesh()):
-    dropped = outputs_and_gradients(FUSED, *case, keep=drawn(140, 0.5))
-    whole = None
-    if groups == 2:  # The draw is all that differs.
-      whole = outputs_and_gradients(FUSED, *case)
-  assert_close(dropped, of_reference(*case, keep_rate=0.5))
-  if whole is not None:
-    assert_close(whole, of_reference(*case))
+    found = outputs_and_gradients(FUSED, case)
+  assert_is_right(case, found)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -420,16 +471,18 @@ def assert_described(given):
     )
 
 
-@pytest.mark.parametrize("packing", [False, True])
+# Segments come from packing or from padding alone, intervals from prefixes,
+# from causal masks and from windows, biases from tables and from slopes.
 @pytest.mark.parametrize(
-  "architecture, part, macros",
+  "architecture, part, macros, packing",
   [
-    ("t5_1_1", None, {}),
-    ("umt5", None, {}),
-    ("shared", None, {}),
-    ("prefix_lm", None, {}),
-    ("gpt_3", None, {"Stack.windows": (None, 3)}),
-    ("lm", "positions/alibi.gin", {}),
+    ("t5_1_1", None, {}, False),
+    ("umt5", None, {}, True),
+    ("shared", None, {}, True),
+    ("prefix_lm", None, {}, False),
+    ("prefix_lm", None, {}, True),
+    ("gpt_3", None, {"Stack.windows": (None, 3)}, True),
+    ("lm", "positions/alibi.gin", {}, False),
   ],
 )
 def test_models_describe_their_masks_and_biases(
@@ -438,6 +491,8 @@ def test_models_describe_their_masks_and_biases(
   model, converter = tiny_models.build(
     architecture, *filter(None, [part]), DTYPE="float32", **macros
   )
+  if "Stack.windows" not in macros:  # Each layer has one of its own.
+    model = tiny_models.shallow(model)
   batch = tiny_models.lay_out(
     converter, tiny_models.random_examples(), packing=packing
   )
@@ -460,10 +515,11 @@ def test_models_describe_their_masks_and_biases(
     assert_described(given)
 
 
-def loss_and_gradients(kernel, architecture="t5_1_1", **macros):
+def loss_and_gradients(kernel, architecture, **macros):
   """A function of parameters, and the parameters.
 
-  Packed rows of 200 inputs and 136 targets of a model with dropout.
+  Packed rows of 200 inputs and 136 targets of a model of one layer with
+  dropout.
   """
   model, converter = tiny_models.build(
     architecture,
@@ -471,6 +527,9 @@ def loss_and_gradients(kernel, architecture="t5_1_1", **macros):
     bindings=("FusedAttention.interpreted = True",) * (kernel == "fused"),
     DTYPE="float32",
     DROPOUT_RATE=0.1,
+    NUM_HEADS=2,
+    NUM_ENCODER_LAYERS=1,
+    NUM_DECODER_LAYERS=1,
     **macros,
   )
   batch = converter(
@@ -502,7 +561,7 @@ def sizes_of_arrays(jaxpr):
   "kernel, is_free", [("fused", True), ("reference", False)]
 )
 def test_no_array_of_a_step_is_of_queries_by_keys(kernel, is_free):
-  step, params = loss_and_gradients(kernel, SCAN_LAYERS=True)
+  step, params = loss_and_gradients(kernel, "t5_1_1")
   jaxpr = cost.trace(step, params, jax.random.key(0))
   lengths = {136, 200, 256}
   pairs = [
@@ -587,41 +646,32 @@ def number_of_kernels(jaxpr):
 
 
 @pytest.mark.parametrize(
-  "architecture, attentions, remat, kernels, partitions",
-  [
-    ("t5_1_1", 3, "minimal", 2, 2),
-    ("lm", 1, "minimal", 2, None),
-    ("lm", 1, "full", 3, 2),
-  ],
+  "remat, kernels, partitions",
+  [("minimal", 2, 2), ("minimal", 2, None), ("full", 3, None)],
 )
-def test_minimal_remat_runs_no_kernel_again(
-  architecture, attentions, remat, kernels, partitions
-):
-  """Each attention has a kernel forward and one backward."""
-  step, params = loss_and_gradients(
-    "fused", architecture, SCAN_LAYERS=True, REMAT=remat
-  )
+def test_minimal_remat_runs_no_kernel_again(remat, kernels, partitions):
+  """An attention has a kernel forward and one backward."""
+  step, params = loss_and_gradients("fused", "lm", REMAT=remat)
   layout = Partitioning(num_partitions=partitions or 1)
   mesh = contextlib.nullcontext()
   if partitions is not None:
     mesh = layout.activate(layout.mesh())
   with mesh:
     jaxpr = cost.trace(step, params, jax.random.key(0))
-  assert number_of_kernels(jaxpr) == attentions * kernels
+  assert number_of_kernels(jaxpr) == kernels
 
 
+@pytest.mark.slow
 def test_what_is_computed_again_draws_the_same_dropout():
   """That a model computes the kernel again is counted above."""
   attention = Attention(
-    num_heads=2,
+    num_heads=1,
     head_dim=4,
     kernel=FUSED,
     dropout=Dropout(rate=0.5, broadcast_dims=()),
   )
   x_BLD = normal(0, 2, 140, 6)
-  variables = nn.unbox(
-    programs.init(attention.copy(kernel=REFERENCE), jax.random.key(0), x_BLD)
-  )
+  variables = variables_of(attention, x_BLD)
 
   def apply(variables, x_BLD, key):
     return attention.apply(
@@ -641,20 +691,20 @@ def test_what_is_computed_again_draws_the_same_dropout():
 
 
 @pytest.mark.slow
-def test_a_model_trains_to_the_same_losses():
-  """Twenty steps of plain descent, dropout included, on a mesh of eight."""
+def test_a_step_of_a_model_is_that_with_the_reference():
+  """Dropout included, with scanned layers computed again, on eight devices."""
 
-  def losses(kernel):
-    step, params = loss_and_gradients(kernel, SCAN_LAYERS=True, REMAT="minimal")
-    step, found = jax.jit(step), []
-    for i in range(20):
-      loss, gradients = step(params, jax.random.key(i))
-      params = jax.tree.map(lambda x, g: x - 0.2 * g, params, gradients)
-      found.append(float(loss))
-    return found
+  def step(kernel):
+    step, params = loss_and_gradients(
+      kernel, "lm", SCAN_LAYERS=True, REMAT="minimal"
+    )
+    return jax.device_get(jax.jit(step)(params, jax.random.key(0)))
 
-  expected = losses("reference")
+  expected = step("reference")
   layout = Partitioning(num_partitions=2)
   with layout.activate(layout.mesh()):
-    np.testing.assert_allclose(losses("fused"), expected, rtol=1e-3)
-  assert expected[-1] < 0.9 * expected[0]
+    found = step("fused")
+  for x, y in zip(
+    jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
+  ):
+    np.testing.assert_allclose(x, y, rtol=0, atol=1e-4 * np.abs(y).max())
