@@ -272,30 +272,6 @@ def test_rule_sets(kind):
     assert tuple(mesh.shape.values()) == (2, 2, 2)
 
 
-def studies_on_suites():
-  """All on each suite; one where a suite is another with other budgets."""
-  for suite in loading.suite_names():
-    text = (GIN / "suites" / f"{suite}.gin").read_text()
-    rebound = re.search(r"^include 'suites/\w+\.gin'", text, re.MULTILINE)
-    for name in ["table4"] if rebound else loading.study_names():
-      yield name, suite
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "suite"), list(studies_on_suites()))
-def test_studies(name, suite, tmp_path):
-  """Every run of every row is a configuration that can be loaded."""
-  study, on = loading.load_study(name), loading.load_suite(suite)
-  study = studies.with_seeds(study, study.seeds[:1])
-  try:
-    runs = plan.plan(study, on, output_dir=tmp_path, prepare=False)
-  except UserError as error:
-    told = (study.missing, *on.missing.values())
-    assert str(error).endswith(tuple(filter(None, told)))
-    return
-  assert {run.row for run in runs} == {row.name for row in study.rows}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
   "name",

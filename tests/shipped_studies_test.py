@@ -8,9 +8,11 @@ import re
 import pytest
 
 import transformer_zoo
+from transformer_zoo.errors import UserError
 from transformer_zoo.studies import published
 from transformer_zoo.studies.design import loading
 from transformer_zoo.studies.design import plan
+from transformer_zoo.studies.design import study as studies
 
 ROOT = pathlib.Path(transformer_zoo.__file__).parent.parent
 STUDIES = ROOT / "gin_configs" / "studies"
@@ -53,6 +55,33 @@ def test_question_command_and_cost(name, once, tmp_path):
   )
   said = re.search(r"^\| `miniature` \| (\d+) ", text, re.M)
   assert int(said[1]) == len(list(plan.distinct(runs)))
+  assert {run.row for run in runs} == {row.name for row in study.rows}
+
+
+def studies_on_suites():
+  """All on each suite; one where a suite is another with other budgets.
+
+  Those on the miniature one are planned above.
+  """
+  for suite in sorted(set(loading.suite_names()) - {"miniature"}):
+    text = (STUDIES.parent / "suites" / f"{suite}.gin").read_text()
+    rebound = re.search(r"^include 'suites/\w+\.gin'", text, re.MULTILINE)
+    for name in ["table4"] if rebound else loading.study_names():
+      yield name, suite
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "suite"), list(studies_on_suites()))
+def test_every_run_is_a_configuration(name, suite, once, tmp_path):
+  study, on = load_study(name), load_suite(suite)
+  study = studies.with_seeds(study, study.seeds[:1])
+  try:
+    runs = plan.plan(study, on, output_dir=tmp_path, prepare=False)
+  except UserError as error:
+    told = (study.missing, *on.missing.values())
+    assert str(error).endswith(tuple(filter(None, told)))
+    return
+  assert {run.row for run in runs} == {row.name for row in study.rows}
 
 
 @pytest.mark.parametrize("name", loading.study_names())
