@@ -237,6 +237,15 @@ def build(config: dict[str, Any]):
   )
 
 
+def with_layers(config: dict[str, Any], number: int) -> dict[str, Any]:
+  """Returns the config.json with so many layers in each stack."""
+  names = (
+    *("decoder_layers", "encoder_layers", "n_layer", "n_layers"),
+    *("num_decoder_layers", "num_hidden_layers", "num_layers"),
+  )
+  return config | {name: number for name in names if name in config}
+
+
 def setting(name: str, **changes):
   """Returns config, model, weights and batch; nothing of them is recorded."""
   config = {**CONFIGS[name], **changes}

@@ -15,6 +15,7 @@ from transformer_zoo.interop.tensors import safetensors
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.interop.tensors.links import to_theirs
 from transformer_zoo.modules import comparison
+from transformer_zoo.training import state
 
 BERT_BASE = {
   "architectures": ["BertForMaskedLM"],
@@ -102,12 +103,14 @@ def written(folder, config, ours, change=lambda tensors: tensors):
 @pytest.mark.parametrize("name", encoders.CONFIGS)
 def test_links_are_the_parameters_and_the_configuration_comes_back(name):
   config = encoders.CONFIGS[name]
+  # Whose layers differ, or of which more than one is of a group.
+  if not name.startswith(("albert", "modernbert")):
+    config = families.with_layers(config, 1)
   family, model = family_of(config), families.build(config)
   links = family.links(config)
   read = [link for link in links if not link.only_written]
-  assert sorted(n for link in read for n in link.ours) == sorted(
-    flat_weights(name)
-  )
+  parameters = traverse_util.flatten_dict(state.abstract_params(model), sep="/")
+  assert sorted(n for link in read for n in link.ours) == sorted(parameters)
   assert len({link.theirs for link in links}) == len(links)
   described = family.config(model)
   again = families.build(described)
