@@ -1,6 +1,9 @@
 """An adapted model is exactly the model as it was until it is trained."""
 
+import functools
+
 from flax import linen as nn
+from flax import traverse_util
 import jax
 import numpy as np
 import pytest
@@ -8,8 +11,6 @@ import pytest
 from tests import tiny_t5
 from transformer_zoo import config
 from transformer_zoo.peft import substitution
-
-CONNECTIONS = ("pre_norm", "post_norm", "parallel")
 
 
 def adapted(connection, scan=False, method="adapters"):
@@ -25,51 +26,71 @@ def adapted(connection, scan=False, method="adapters"):
   return config.value("MODEL")
 
 
-@pytest.mark.parametrize("connection", CONNECTIONS)
-def test_a_fresh_adapter_adds_exactly_nothing(connection):
-  model = adapted(connection)
-  layer, base = (
-    each.encoder.layer for each in (model, substitution.original(model))
-  )
-  x = np.random.RandomState(0).standard_normal((2, 5, 32))
-  keywords = {
-    "mask_B1LM": None,
-    "bias_1HLM": None,
-    "positions": None,
-    "deterministic": True,
-  }
-  x = x.astype(np.float32)
-  params = nn.meta.unbox(layer.init(jax.random.key(0), x, **keywords))
-  kernel = params["params"]["adapter"]["wo"]["kernel"]
-  assert kernel.shape == (6, 32)
-  found = layer.apply(params, x, **keywords)
-  np.testing.assert_array_equal(found, base.apply(params, x, **keywords))
-  params["params"]["adapter"]["wo"]["kernel"] = kernel + 1
-  assert np.all(layer.apply(params, x, **keywords) != found)
-
-
-@pytest.mark.parametrize("connection", ["pre_norm", "parallel"])
-def test_pfeiffers_reads_the_stream_and_is_added_to_it(connection):
-  """Where a norm follows the sum: tests/golden/adapters, by the library."""
-  model = adapted(connection, method="pfeiffer")
+def layers(connection, method):
+  """The encoder's layer, what it was before, and random parameters."""
+  model = adapted(connection, method=method)
   layer, base = (
     each.encoder.layer for each in (model, substitution.original(model))
   )
   random = np.random.RandomState(0)
   x = random.standard_normal((2, 5, 32)).astype(np.float32)
-  keywords = {
-    "mask_B1LM": None,
-    "bias_1HLM": None,
-    "positions": None,
-    "deterministic": True,
-  }
-  params = nn.meta.unbox(layer.init(jax.random.key(0), x, **keywords))["params"]
+  init = functools.partial(layer.init, **KEYWORDS)
+  shapes = jax.eval_shape(init, jax.random.key(0), x)
   params = jax.tree.map(
-    lambda leaf: random.standard_normal(leaf.shape).astype(np.float32), params
+    lambda leaf: random.standard_normal(leaf.shape).astype(np.float32),
+    nn.meta.unbox(shapes)["params"],
   )
-  found = layer.apply({"params": params}, x, **keywords)
+  return layer, base, params, x
+
+
+KEYWORDS = {
+  "mask_B1LM": None,
+  "bias_1HLM": None,
+  "positions": None,
+  "deterministic": True,
+}
+
+
+@pytest.mark.parametrize(
+  ("connection", "method", "place"),
+  [
+    ("pre_norm", "adapters", "adapter"),
+    ("post_norm", "adapters", "adapter"),
+    ("parallel", "adapters", "adapter"),
+    ("pre_norm", "houlsby", "attention/adapter"),
+    ("parallel", "parallel_adapters", "mlp/adapter"),
+    ("post_norm", "pfeiffer", "adapter"),
+  ],
+)
+def test_an_adapter_that_ends_in_0_adds_exactly_nothing(
+  connection, method, place
+):
+  layer, base, params, x = layers(connection, method)
+  flat = traverse_util.flatten_dict(params, sep="/")
+  kernel = flat[f"{place}/wo/kernel"]
+  assert kernel.shape == (6, 32)
+  for name in flat:
+    if "adapter/wo/" in name:
+      flat[name] = 0 * flat[name]
+
+  def outputs(each):
+    # Not compiled: additions that are fused round otherwise.
+    tree = traverse_util.unflatten_dict(flat, sep="/")
+    return np.asarray(each.apply({"params": tree}, x, **KEYWORDS))
+
+  found = outputs(layer)
+  np.testing.assert_array_equal(found, outputs(base))
+  flat[f"{place}/wo/kernel"] = kernel
+  assert np.all(outputs(layer) != found)
+
+
+@pytest.mark.parametrize("connection", ["pre_norm", "parallel"])
+def test_pfeiffers_reads_the_stream_and_is_added_to_it(connection):
+  """Where a norm follows the sum: tests/golden/adapters, by the library."""
+  layer, base, params, x = layers(connection, "pfeiffer")
+  found = layer.apply({"params": params}, x, **KEYWORDS)
   adapter = params.pop("adapter")
-  z = np.asarray(base.apply({"params": params}, x, **keywords))
+  z = np.asarray(base.apply({"params": params}, x, **KEYWORDS))
   hidden = np.maximum(z @ adapter["wi"]["kernel"] + adapter["wi"]["bias"], 0)
   added = hidden @ adapter["wo"]["kernel"] + adapter["wo"]["bias"]
   np.testing.assert_allclose(found, z + added, rtol=1e-4, atol=1e-3)

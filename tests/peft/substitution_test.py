@@ -34,8 +34,10 @@ def shapes(model):
   }
 
 
-@pytest.mark.parametrize("scan", [False, True])
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+  ("architecture", "scan"),
+  [("t5_1_1", True), ("transformer_2017", False), ("gpt_2", True)],
+)
 def test_parameters_of_the_base_never_move(architecture, scan):
   base, _ = tiny_models.build(architecture, SCAN_LAYERS=scan)
   before, after = shapes(base), shapes(adapted(base))
