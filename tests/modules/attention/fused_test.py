@@ -10,10 +10,10 @@ from jax.extend import core
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.special
 
 from tests import programs
 from tests import tiny_models
+from tests.modules.attention import by_hand
 from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import cost
@@ -205,37 +205,20 @@ def kept(draw):
   return is_kept(pairs, (queries, keys), draw.keep_rate)
 
 
-def by_hand(case, mask=None, kept=1, **_):
+def by_definition(case, mask=None, kept=None, **_):
   """What a kernel gives with this mask and the weights that it kept."""
-  arrays = {name: x.astype(np.float64) for name, x in case.arrays().items()}
-  given, query = case.cotangent().astype(np.float64), arrays["query"]
-  shared_by = case.heads // case.groups
-  key, value = (
-    np.repeat(arrays[name], shared_by, axis=2) for name in ("key", "value")
-  )
-  seen = True if mask is None else mask
-  keep = kept / (case.keep_rate or 1)
-  scores = np.einsum("blhk,bmhk->bhlm", query, key)
+  arrays, bias = case.arrays(), None
   if case.has_bias:
-    scores += arrays["bias"][:, case.distances_LM()]
-  weights = scipy.special.softmax(np.where(seen, scores, -1e10), axis=-1)
-  # Of the weights, then of the scores.
-  gradient = keep * np.einsum("blhk,bmhk->bhlm", given, value)
-  gradient -= np.sum(weights * gradient, axis=-1, keepdims=True)
-  gradient = np.where(seen, weights * gradient, 0)
-  found = {
-    "context": np.einsum("bhlm,bmhk->blhk", keep * weights, value),
-    "query": np.einsum("bhlm,bmhk->blhk", gradient, key),
-    "key": np.einsum("bhlm,blhk->bmhk", gradient, query),
-    "value": np.einsum("bhlm,blhk->bmhk", keep * weights, given),
-  }
-  for name in ("key", "value"):
-    by_group = B, case.memory, case.groups, shared_by, case.width
-    found[name] = found[name].reshape(by_group).sum(axis=3)
+    bias = arrays.pop("bias")[:, case.distances_LM()]
+  keep = None if kept is None else kept / case.keep_rate
+  found = by_hand.attention(
+    *arrays.values(), case.cotangent(), mask=mask, bias=bias, keep=keep
+  )
+  of_scores_HLM = found.pop("scores").sum(axis=0)
   if case.has_bias:
     found["bias"] = np.stack(
       [
-        np.trace(gradient.sum(axis=0), ahead, axis1=1, axis2=2)
+        np.trace(of_scores_HLM, ahead, axis1=1, axis2=2)
         for ahead in range(1 - case.length, case.memory)
       ],
       axis=1,
@@ -245,7 +228,7 @@ def by_hand(case, mask=None, kept=1, **_):
 
 def assert_is_right(case, found, of_context=1e-5, of_gradients=1e-4):
   """Differences relative to the largest number of each array."""
-  for name, y in by_hand(case, **found).items():
+  for name, y in by_definition(case, **found).items():
     tolerance = of_context if name == "context" else of_gradients
     np.testing.assert_allclose(
       np.asarray(found[name], np.float32),
@@ -323,7 +306,7 @@ def test_in_bfloat16_it_is_as_near_to_float32_as_the_reference():
     found = outputs_and_gradients(kernel, low)
     return {
       name: np.sqrt(np.mean((np.asarray(found[name], np.float32) - y) ** 2))
-      for name, y in by_hand(case, **found).items()
+      for name, y in by_definition(case, **found).items()
     }
 
   fused, reference = error(FUSED), error(REFERENCE)
