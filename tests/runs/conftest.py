@@ -3,6 +3,7 @@
 import json
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import time
@@ -148,11 +149,36 @@ def train(zoo, gin_file):
   return call
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session", autouse=True)
 def shared_programs():
-  """The runs of a file whose tests patch nothing use each other's programs."""
+  """Runs that are alike use each other's programs."""
   with reuse.reused():
     yield
+
+
+@pytest.fixture(scope="session")
+def place_of_the_finished(tmp_path_factory) -> pathlib.Path:
+  return tmp_path_factory.mktemp("runs") / "finished"
+
+
+@pytest.fixture
+def finished(train, place_of_the_finished) -> pathlib.Path:
+  """A run folder that is left as it is; made by the first test that asks."""
+  folder = place_of_the_finished
+  if not (folder / "result.json").exists():
+    code, output, error = train(folder)
+    assert code == 0, error
+    assert output.splitlines()[-1] == str(folder / "result.json")
+    assert (
+      "training 12 steps, 0 to 12, 2,304 tokens (8 rows of 24, padding "
+      "included)" in output
+    )
+    assert re.search(
+      r"^attention of \d+ to \d+ tokens: ReferenceAttention\(\), ",
+      output,
+      re.MULTILINE,
+    )
+  return folder
 
 
 @pytest.fixture(scope="session")

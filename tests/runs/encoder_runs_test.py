@@ -36,23 +36,30 @@ def overrides(**more):
   return [f"--gin.{name}={value!r}" for name, value in bindings.items()]
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+  return tmp_path_factory.mktemp("encoder")
+
+
 @pytest.fixture
-def run(zoo, prepared_dir, tmp_path):
+def run(zoo, prepared_dir, place):
   """The folder of a RoBERTa that has learned classes for some steps."""
-  prepared = tmp_path / "prepared"
+  if (place / "run" / "result.json").exists():
+    return place / "run"
+  prepared = place / "prepared"
   prepared.mkdir()
   prepared_forms.write_classes(prepared_dir / "vocabularies", prepared)
   files = [ROBERTA, "runs/finetune.gin", "heads/classes.gin"]
   code, _, error = zoo(
     "train",
     *(f"--gin_file={file}" for file in files),
-    *overrides(MODEL_DIR=str(tmp_path / "run"), PREPARED_DIR=str(prepared)),
+    *overrides(MODEL_DIR=str(place / "run"), PREPARED_DIR=str(prepared)),
   )
   assert code == 0, error
-  return tmp_path / "run"
+  return place / "run"
 
 
-def test_a_run_is_evaluated_and_asked(zoo, run, tmp_path):
+def test_a_run_is_evaluated_and_asked(zoo, run):
   result = json.loads((run / "result.json").read_text())
   trained = result["scores"]["colours"]["accuracy"]
   code, output, error = zoo("inspect", "batch", run, 1)

@@ -8,18 +8,11 @@ import pytest
 from transformer_zoo.training.checkpoints import checksums
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-  return tmp_path_factory.mktemp("runs") / "made"
-
-
 @pytest.fixture
-def finished(train, shared_programs, made, tmp_path):
+def copied(finished, tmp_path):
   """A copy of a finished run, and the folder of its best checkpoint."""
-  if not made.exists():
-    assert train(made)[0] == 0
   folder = tmp_path / "run"
-  shutil.copytree(made, folder)
+  shutil.copytree(finished, folder)
   result = json.loads((folder / "result.json").read_text())
   return folder, folder / "checkpoints" / str(result["best_step"])
 
@@ -33,8 +26,8 @@ def damage(checkpoint) -> str:
 
 
 @pytest.mark.slow
-def test_a_damaged_best_checkpoint_is_an_error(train, finished):
-  folder, best = finished
+def test_a_damaged_best_checkpoint_is_an_error(train, copied):
+  folder, best = copied
   name = damage(best)
   code, _, error = train(folder)
   assert code == 2
@@ -48,8 +41,8 @@ def test_a_damaged_best_checkpoint_is_an_error(train, finished):
 
 
 @pytest.mark.slow
-def test_it_can_be_trained_again(train, finished):
-  folder, best = finished
+def test_it_can_be_trained_again(train, copied):
+  folder, best = copied
   damage(best)
   before = (folder / "metrics.jsonl").read_bytes()
   (folder / "result.json").unlink()
@@ -63,8 +56,8 @@ def test_it_can_be_trained_again(train, finished):
   assert code == 0 and f"{folder} has finished before" in output
 
 
-def test_a_deleted_best_checkpoint_is_none(train, finished):
-  folder, best = finished
+def test_a_deleted_best_checkpoint_is_none(train, copied):
+  folder, best = copied
   shutil.rmtree(best)
   code, output, _ = train(folder)
   assert code == 0 and f"{folder} has finished before" in output

@@ -18,22 +18,13 @@ TEXTS = ["red car sees house", "blue boat likes", "green", "house sees green"]
 MANY = [f"{text} {other}" for text in TEXTS for other in TEXTS]
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-  return tmp_path_factory.mktemp("runs")
-
-
 @pytest.fixture
-def infer(train, zoo, runs):
+def infer(finished, zoo):
   """Returns a function that answers with a trained run: lines, stderr."""
-  folder = runs / "run"
-  if not (folder / "result.json").exists():
-    code, _, error = train(folder, "TRAIN_STEPS=2", "EVAL_PERIOD=0")
-    assert code == 0, error
 
   def call(*words, refused=False):
     code, output, error = zoo(
-      "infer", f"--checkpoint={folder}", "--gin.BATCH_SIZE=8", *words
+      "infer", f"--checkpoint={finished}", "--gin.BATCH_SIZE=8", *words
     )
     assert code == (2 if refused else 0), error
     return output.splitlines(), error

@@ -280,7 +280,7 @@ def test_training_refuses_an_unknown_scheme(train):
 
 @pytest.mark.slow
 def test_a_run_resumes_on_another_machine(
-  train, shared_programs, another_machine, monkeypatch, tmp_path, capsys
+  train, another_machine, monkeypatch, tmp_path, capsys
 ):
   """The numbers are those of a run in a folder that nothing interrupts."""
   assert train(tmp_path / "whole")[0] == 0

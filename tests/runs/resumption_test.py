@@ -35,7 +35,6 @@ def leaves_of(folder, step):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("shared_programs")
 @pytest.mark.parametrize("loss_scale", [1, 300])
 def test_the_steps_after_a_t5x_checkpoint_are_those_of_the_run(
   train, tmp_path, monkeypatch, loss_scale

@@ -79,7 +79,8 @@ def test_what_a_program_knows_besides_tells_runs_apart(made):
     assert made(knows="one vocabulary") == 0
 
 
-def test_nothing_is_kept_outside_and_not_too_much_inside(made):
+def test_nothing_is_kept_outside_and_not_too_much_inside(made, monkeypatch):
+  monkeypatch.setattr(reuse, "_programs", None)
   assert [made(), made()] == [0, 1]
   with reuse.reused():
     assert [made(knows=number) for number in range(17)] == [*range(2, 19)]

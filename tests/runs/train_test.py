@@ -1,8 +1,6 @@
 """Runs from start to result: reuse, fine-tuning, selection, scores."""
 
 import json
-import pathlib
-import re
 
 import gin
 import jax
@@ -15,8 +13,6 @@ from transformer_zoo.forecast import run_costs
 from transformer_zoo.runs.settings import Run
 from transformer_zoo.studies.statistics import predictions
 from transformer_zoo.training.monitoring import recorder
-
-pytestmark = pytest.mark.usefixtures("shared_programs")
 
 
 def leaves(step_folder) -> dict[str, np.ndarray]:
@@ -34,31 +30,6 @@ def leaves(step_folder) -> dict[str, np.ndarray]:
     jax.tree_util.keystr(path, simple=True, separator="/"): np.asarray(leaf)
     for path, leaf in jax.tree_util.tree_leaves_with_path(state)
   }
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-  return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture
-def finished(train, runs) -> pathlib.Path:
-  """A run folder; the run is made by the first test that asks."""
-  folder = runs / "finished"
-  if not (folder / "result.json").exists():
-    code, output, error = train(folder)
-    assert code == 0, error
-    assert output.splitlines()[-1] == str(folder / "result.json")
-    assert (
-      "training 12 steps, 0 to 12, 2,304 tokens (8 rows of 24, padding "
-      "included)" in output
-    )
-    assert re.search(
-      r"^attention of \d+ to \d+ tokens: ReferenceAttention\(\), ",
-      output,
-      re.MULTILINE,
-    )
-  return folder
 
 
 def read_result(folder):
