@@ -23,6 +23,7 @@ TARGETS = RANDOM.randint(0, V, (B, L)).astype(np.int32)
 WEIGHTS = RANDOM.standard_normal((3, B, L)).astype(np.float32)
 
 
+@functools.cache
 def losses_and_gradients(tokens, dtype=jnp.float32):
   def weighted(hidden, kernel):
     found = losses.token_losses(

@@ -1,13 +1,12 @@
 """Packing changes where a token stands and not what it costs."""
 
-import jax
 import numpy as np
+import scipy.special
 
 from tests import tiny_t5
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features.converters import EncoderDecoder
 from transformer_zoo.data.loader.packing import pack
-from transformer_zoo.objectives import losses
 
 
 def draw(rng, longest):
@@ -29,14 +28,14 @@ def costs_of_tokens(model, params, batch):
     encoder_segment_ids=batch.get("encoder_segment_ids"),
     decoder_segment_ids=batch.get("decoder_segment_ids"),
   )
-  nll, _ = jax.jit(losses.cross_entropy, static_argnums=2)(
-    logits, batch["decoder_target_tokens"], 0.0
-  )
-  return np.asarray(nll)[batch["decoder_loss_weights"] == 1]
+  likelihoods = scipy.special.log_softmax(logits, axis=-1)
+  targets = batch["decoder_target_tokens"][..., None]
+  nll = -np.take_along_axis(likelihoods, targets, axis=-1)[..., 0]
+  return nll[batch["decoder_loss_weights"] == 1]
 
 
 def test_packed_tokens_cost_what_they_do_in_rows_of_their_own():
-  model = tiny_t5.build()
+  model = tiny_t5.build(NUM_ENCODER_LAYERS=1, NUM_DECODER_LAYERS=1)
   params = tiny_t5.random_parameters(model)
   rng = np.random.default_rng(0)
   examples = {"inputs": draw(rng, 14), "targets": draw(rng, 8)}

@@ -1,5 +1,6 @@
 """ELECTRA's objective: what is replaced, who learns of it, and by hand."""
 
+import dataclasses
 import functools
 
 from flax import traverse_util
@@ -17,6 +18,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.modules import dropout
 from transformer_zoo.objectives import encoder
 from transformer_zoo.objectives import replaced_tokens
+from transformer_zoo.objectives import terms as terms_lib
 from transformer_zoo.training import step as step_lib
 
 KEY = jax.random.key(3)
@@ -244,23 +246,18 @@ def test_own_embeddings_of_a_generator():
   )
 
 
-def test_rows_have_the_same_terms_in_any_part_of_a_batch():
-  """The same samples and the same dropout."""
-  model, params = build(DROPOUT_RATE=0.3, NUM_ENCODER_LAYERS=1)
-  batch = batch_of(model)
+def test_rows_have_the_same_samples_in_any_part_of_a_batch():
+  logits = np.random.RandomState(0).randn(4, 9, 48).astype(np.float32)
 
   @functools.partial(jax.jit, static_argnums=2)
-  def totals(batch, index, number):
+  def of(logits, index, number):
     with dropout.microbatch(index, number):
-      terms = OBJECTIVE(model, params, batch, KEY)
-    return {name: term.total for name, term in terms.items()}
+      return replaced_tokens.sampled(KEY, logits)
 
-  whole = totals(batch, 0, 1)
-  parts = [
-    totals({name: x[i::2] for name, x in batch.items()}, i, 2) for i in range(2)
-  ]
-  for name, value in whole.items():
-    np.testing.assert_allclose(sum(part[name] for part in parts), value, 1e-5)
+  whole = np.asarray(of(logits, 0, 1))
+  assert len(np.unique(whole)) > 9
+  for i in range(2):
+    np.testing.assert_array_equal(of(logits[i::2], i, 2), whole[i::2])
 
 
 @pytest.mark.slow
@@ -283,6 +280,49 @@ def test_parts_of_a_batch_have_the_gradient_of_the_whole():
 
 def norm(tree):
   return np.sqrt(sum(np.sum(np.square(x)) for x in jax.tree.leaves(tree)))
+
+
+def test_a_generator_may_be_first_where_it_has_no_embeddings():
+  """The gradients are those of both terms, each kept from its own pass."""
+  model, params = build(NUM_ENCODER_LAYERS=1)
+  expected_of_the_order(model, params, batch_of(model))
+
+
+def expected_of_the_order(model, params, batch):
+  """Asserts gradients and sums of an objective whose generator is first.
+
+  The discriminator reads nothing of the generator's parameters.
+  """
+  terms, of_terms = learned(model, params, batch)
+  expected = {
+    name: sum(
+      terms[term].scale / terms[term].weight * gradients[name]
+      for term, gradients in of_terms.items()
+    )
+    for name in of_terms["generator"]
+  }
+
+  @jax.jit
+  def program(params):
+    objective = functools.partial(
+      dataclasses.replace(OBJECTIVE, generator_first=True),
+      model,
+      updated=lambda gradients: jax.tree.map(
+        lambda x, g: x - g, params, gradients
+      ),
+    )
+    return step_lib.gradients_of(objective, params, batch, KEY)
+
+  found, sums = jax.device_get(program(params))
+  found = traverse_util.flatten_dict(found, sep="/")
+  difference = {name: found[name] - expected[name] for name in expected}
+  assert found.keys() == expected.keys()
+  assert norm(difference) < 1e-6 * norm(expected)
+  loss = sum(t.scale * t.total / t.weight for t in terms.values())
+  expected = {**terms_lib.sums(terms), "loss": loss}
+  assert sums.keys() == expected.keys()
+  for name, value in expected.items():
+    np.testing.assert_allclose(sums[name], value, rtol=1e-6)
 
 
 def test_padding_changes_nothing_and_scan_equals_loop():
@@ -338,11 +378,10 @@ def test_texts_that_share_a_row_have_the_terms_of_rows_of_their_own(
   lay_out = functools.partial(
     converters.Encoder(predicted_share=0.9), examples, pad_id=model.pad_id
   )
-  apart = lay_out(
-    np.arange(3), num_rows=3, lengths={"inputs": 9}, packing=False
-  )
-  together = lay_out(
-    np.zeros(3, int), num_rows=1, lengths={"inputs": 25}, packing=True
+  # Rows of one shape: the program is compiled once.
+  apart, together = (
+    lay_out(rows, num_rows=3, lengths={"inputs": 25}, packing=True)
+    for rows in (np.arange(3), np.zeros(3, int))
   )
   # A program of its own: that of another test has other samples.
   terms = jax.jit(lambda params, batch: OBJECTIVE(model, params, batch))
