@@ -1,7 +1,9 @@
 """Feed-forward networks against numpy formulas."""
 
+import functools
 import math
 
+from flax import linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -71,11 +73,16 @@ def test_the_gradient_of_gelu_is_that_of_its_definition(dtype):
 def test_dropout_acts_on_the_hidden_layer(module):
   mlp = module(d_ff=7, dropout=Dropout(rate=0.5))
   x = X.astype(np.float32)
-  variables = programs.init(mlp, jax.random.key(0), x, deterministic=True)
+  shapes = jax.eval_shape(
+    functools.partial(mlp.init, deterministic=True), jax.random.key(0), x
+  )
+  random = np.random.RandomState(1)
+  variables = jax.tree.map(
+    lambda leaf: random.standard_normal(leaf.shape).astype(np.float32),
+    nn.unbox(shapes),
+  )
   # With the output projection an identity, the hidden layer is seen.
-  variables["params"]["wo"]["kernel"] = variables["params"]["wo"][
-    "kernel"
-  ].replace_boxed(np.eye(7, 5, dtype=np.float32))
+  variables["params"]["wo"]["kernel"] = np.eye(7, 5, dtype=np.float32)
   keep = np.asarray(programs.apply(mlp, variables, x, deterministic=True))
   dropped = programs.apply(
     mlp, variables, x, deterministic=False, rngs={"dropout": jax.random.key(1)}

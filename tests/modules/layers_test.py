@@ -2,6 +2,7 @@
 
 import functools
 
+from flax import linen as nn
 import jax
 import numpy as np
 
@@ -27,16 +28,25 @@ def encoder_layer(**settings):
 
 @functools.cache
 def run(layer):
-  return programs.run(
-    type(layer).init_with_output,
-    layer,
-    jax.random.key(0),
-    X,
-    mask_B1LM=None,
-    bias_1HLM=None,
-    positions=None,
-    deterministic=True,
+  """The output of a layer, and its random parameters."""
+  keywords = {
+    "mask_B1LM": None,
+    "bias_1HLM": None,
+    "positions": None,
+    "deterministic": True,
+  }
+  shapes = jax.eval_shape(
+    functools.partial(layer.init, **keywords), jax.random.key(0), X
   )
+  random = np.random.RandomState(1)
+  variables = jax.tree.map(
+    lambda leaf: random.standard_normal(leaf.shape).astype(np.float32),
+    nn.unbox(shapes),
+  )
+  for name, value in variables["params"].items():
+    if name.endswith("norm"):
+      value["scale"] = ONES
+  return programs.apply(layer, variables, X, **keywords), variables
 
 
 def test_pre_norm_encoder_layer_is_the_sum_of_its_sublayers():

@@ -39,58 +39,72 @@ def mixed(mix, **macros):
   return model.clone(encoder=model.encoder.clone(mix=mix))
 
 
-def fresh_mix(model, key):
-  """Of a new model; what is not returned is not compiled either."""
-  return nn.unbox(state_lib.initial_variables(model, key))["encoder"]["mix"]
-
-
-@pytest.fixture(scope="module")
-def params():
-  return tiny_models.random_parameters(bert())
-
-
-def test_the_last_layer_is_the_output(params):
-  expected = hidden(bert(), params)
-  for layer in (-1, 2):
-    found = hidden(mixed(LayerMix((layer,))), params)
-    np.testing.assert_array_equal(found, expected)
-
-
-def test_layers_are_those_of_shorter_stacks(params):
-  one = hidden(bert(NUM_ENCODER_LAYERS=1), params)
-  two = hidden(mixed(LayerMix((-1,))), params)
-  both = hidden(mixed(LayerMix((1, 2), "concatenation")), params)
-  np.testing.assert_allclose(both, np.concatenate([one, two], -1), atol=1e-6)
-  for kind, expected in (("sum", one + two), ("mean", (one + two) / 2)):
-    found = hidden(mixed(LayerMix((1, -1), kind)), params)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-def test_scanned_layers_are_mixed_alike(params):
+@functools.cache
+def looped_and_scanned():
+  """What enters the layers and each output, side by side."""
+  params = tiny_models.random_parameters(bert())
   mix = LayerMix((0, 1, 2), "concatenation")
-  np.testing.assert_allclose(
-    hidden(mixed(mix, SCAN_LAYERS=True), tiny_models.stack_layers(params)),
+  scanned = mixed(mix, SCAN_LAYERS=True)
+  return (
     hidden(mixed(mix), params),
-    atol=1e-5,
+    hidden(scanned, tiny_models.stack_layers(params)),
   )
 
 
-def test_a_learned_mix_begins_as_the_mean(params):
-  model = mixed(LayerMix((1, 2), "learned"))
-  mix = jax.device_get(programs.run(fresh_mix, model, jax.random.key(0)))
-  encoder = {**params["encoder"], "mix": mix}
+def test_layers_are_those_of_shorter_stacks():
+  params = tiny_models.random_parameters(bert())
+  mixes, _ = looped_and_scanned()
+  _, first, last = np.split(mixes, 3, axis=-1)
+  one = hidden(bert(NUM_ENCODER_LAYERS=1), params)
+  np.testing.assert_allclose(first, one, atol=1e-6)
+  np.testing.assert_array_equal(last, hidden(bert(), params))
+
+
+def test_scanned_layers_are_mixed_alike():
+  looped, scanned = looped_and_scanned()
+  np.testing.assert_allclose(scanned, looped, atol=1e-5)
+
+
+STATES = [np.random.RandomState(i).randn(2, 3, 4) for i in range(3)]
+
+
+@pytest.mark.parametrize(
+  "layers, kind, expected",
+  [
+    ((-1,), "sum", STATES[2]),
+    ((1, -1), "sum", STATES[1] + STATES[2]),
+    ((0, 2), "mean", (STATES[0] + STATES[2]) / 2),
+    ((2, 0), "concatenation", np.concatenate([STATES[2], STATES[0]], -1)),
+    ((1, 2), "learned", (STATES[1] + STATES[2]) / 2),
+  ],
+)
+def test_kinds_of_mixes(layers, kind, expected):
+  """A learned one as it begins."""
+  states = [state.astype(np.float32) for state in STATES]
+  mix = LayerMix(layers, kind)
+  found, _ = programs.run(
+    LayerMix.init_with_output, mix, jax.random.key(0), states
+  )
+  np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_learned_mix_is_scaled_and_weighted():
+  states = [state.astype(np.float32) for state in STATES]
+  weights = {"weights": np.log([1.0, 3.0]), "scale": np.array([2.0])}
+  weights = jax.tree.map(np.float32, weights)
+  found = programs.apply(
+    LayerMix((0, 2), "learned"), {"params": weights}, states
+  )
   np.testing.assert_allclose(
-    hidden(model, {**params, "encoder": encoder}),
-    hidden(mixed(LayerMix((1, 2), "mean")), params),
-    atol=1e-6,
+    found, 2 * (STATES[0] / 4 + STATES[2] * 3 / 4), rtol=1e-5, atol=1e-6
   )
 
 
-def test_what_a_mix_cannot_be(params):
+def test_what_a_mix_cannot_be():
   with pytest.raises(UserError, match="unknown LayerMix.kind 'max'; allowed: "):
     LayerMix(kind="max")
   with pytest.raises(UserError, match="has 3, but the stack has 2 layers; ch"):
-    hidden(mixed(LayerMix((3,))), params)
+    jax.eval_shape(LayerMix((3,)).apply, {}, STATES)
 
 
 @functools.cache
@@ -102,22 +116,44 @@ def tagger():
   return model, tiny_models.random_parameters(model)
 
 
+def test_padding_behind_a_text_changes_nothing_of_it():
+  module = BiLstm(features=2)
+  x_BLD = np.random.RandomState(0).randn(1, 3, 4).astype(np.float32)
+  shapes = jax.eval_shape(module.init, jax.random.key(0), x_BLD)
+  random = np.random.RandomState(1)
+  variables = jax.tree.map(
+    lambda leaf: random.randn(*leaf.shape).astype(np.float32),
+    nn.unbox(shapes),
+  )
+  wide_BLD = np.pad(x_BLD, ((0, 0), (0, 2), (0, 0)))
+  np.testing.assert_allclose(
+    programs.apply(module, variables, wide_BLD)[:, :3],
+    programs.apply(module, variables, x_BLD),
+    atol=1e-6,
+  )
+
+
 def test_a_recurrent_tagger_reads_no_padding():
   model, params = tagger()
 
-  def tags(tokens):
+  def tags(tokens, params=params):
     batch = {"encoder_input_tokens": tokens}
     found = programs.apply(
       model, {"params": params}, batch, method="all_logits"
     )
     return np.asarray(found["tags"])
 
-  wide = np.pad(TOKENS, ((0, 0), (0, 3)))
-  np.testing.assert_allclose(tags(wide)[0, :4], tags(TOKENS)[0, :4], atol=1e-6)
+  expected = tags(TOKENS)
+  # The first text has none of these positions; its padding has.
+  moved = jax.tree.map(np.copy, params)
+  moved["encoder"]["position_embedder"]["pos_embedding"][4:] *= -1
+  found = tags(TOKENS, moved)
+  np.testing.assert_allclose(found[0, :4], expected[0, :4], atol=1e-6)
+  assert np.abs(found[1] - expected[1]).min() > 0
   # Both directions: the first word's tag depends on the last word.
   other = TOKENS.copy()
   other[1, -1] = 20
-  assert np.abs(tags(other)[1, 0] - tags(TOKENS)[1, 0]).max() > 0
+  assert np.abs(tags(other)[1, 0] - expected[1, 0]).max() > 0
 
 
 def test_a_recurrent_tagger_reads_the_text_and_not_its_predicted_places():

@@ -108,16 +108,21 @@ def test_the_loss_by_hand():
   model, params = head_and_params()
   x = vectors()
   rows = {
-    "answer_starts": jnp.array([2, 0, -1]),
-    "answer_ends": jnp.array([4, 0, -1]),
-    "encoder_real": jnp.ones((3, LENGTH), bool),
+    "answer_starts": np.array([2, 0, -1]),
+    "answer_ends": np.array([4, 0, -1]),
+    "encoder_real": np.ones((3, LENGTH), bool),
   }
 
-  def logits(head, places, **inputs):
-    assert (head, places) == ("span_beam", None)
-    return logits_of(model, params, x, **inputs)
+  @jax.jit
+  def term(params, x, rows):
+    def logits(head, places, **inputs):
+      assert (head, places) == ("span_beam", None)
+      return model.apply({"params": params}, x, head, method="logits", **inputs)
 
-  term = encoder.SpanBeamLoss(answer_scale=0.25)(logits, rows)
+    found = encoder.SpanBeamLoss(answer_scale=0.25)(logits, rows)
+    return found.total, found.weight
+
+  total, weight = term(params, x, rows)
   start = np.array([2, 0, 0])
   starts, ends = by_hand(params, x, start)
   none = np.asarray(logits_of(model, params, x, starts_B1=start[:, None]))[
@@ -130,17 +135,19 @@ def test_the_loss_by_hand():
     label = 1.0 if first == 0 else -1.0
     expected -= (log_start + log_end) / 2
     expected += 0.25 * np.log1p(np.exp(-label * none[row]))
-  assert term.weight == 2
-  np.testing.assert_allclose(term.total, expected, rtol=1e-4)
+  assert weight == 2
+  np.testing.assert_allclose(total, expected, rtol=1e-4)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["electra", "xlnet", "roberta"])
+@pytest.mark.parametrize("architecture", ["electra", "xlnet"])
 def test_it_learns_where_an_answer_is(architecture):
   """The answer lies around a token; without the token there is none."""
   import optax
 
-  model, _ = tiny_models.build(architecture, HEAD, DROPOUT_RATE=0.0)
+  model, _ = tiny_models.build(
+    architecture, HEAD, DROPOUT_RATE=0.0, NUM_ENCODER_LAYERS=1
+  )
   random = np.random.RandomState(0)
   tokens = random.randint(8, 48, (32, LENGTH)).astype(np.int32)
   has = np.arange(32) % 2 == 0
@@ -154,8 +161,6 @@ def test_it_learns_where_an_answer_is(architecture):
     "answer_ends": np.where(has, place, 0),
   }
   rows = {name: jnp.asarray(x) for name, x in rows.items()}
-  if architecture == "roberta":
-    del rows["encoder_token_types"]
   objective = encoder.EncoderObjective((encoder.SpanBeamLoss(),))
   optimizer = optax.adam(3e-3)
   params = tiny_models.random_parameters(model)

@@ -199,14 +199,13 @@ def test_scores_scaled_by_the_head_size():
 def test_grouped_queries_are_shared_keys_and_values_repeated(groups):
   grouped = Attention(num_heads=4, head_dim=K, num_kv_heads=groups)
   causal = np.asarray(masks.causal_mask(L))
-  y, variables = programs.run(
-    Attention.init_with_output,
-    grouped,
-    jax.random.key(0),
-    X,
-    mask_B1LM=causal,
+  shapes = nn.unbox(jax.eval_shape(grouped.init, jax.random.key(0), X))
+  random = np.random.RandomState(0)
+  params = jax.tree.map(
+    lambda leaf: random.standard_normal(leaf.shape).astype(np.float32),
+    shapes["params"],
   )
-  params = jax.device_get(nn.unbox(variables)["params"])
+  y = programs.apply(grouped, {"params": params}, X, mask_B1LM=causal)
   assert params["key"]["kernel"].shape == (D, groups * K)
   repeated = {
     name: {

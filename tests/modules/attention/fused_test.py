@@ -243,7 +243,7 @@ def assert_is_right(case, found, of_context=1e-5, of_gradients=1e-4):
 # and dropout, one query alone and no mask at all, heads that share keys.
 CASES = {
   "tpu": [
-    Case(150, 150, "window", True, heads=4, groups=2),
+    Case(150, 150, "window", heads=4, groups=2),
     Case(114, 300, "packed", width=128),  # A block of each head.
     Case(133, 133, "UniLM, both ways and in turn", keep_rate=0.75),
   ],
