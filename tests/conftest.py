@@ -68,10 +68,10 @@ def pytest_collection_finish():
 
 
 def pytest_runtest_teardown(item, nextitem):
-  """Lets go of compiled programs after a file, once they take 1.5 GiB."""
+  """Lets go of compiled programs after a file, once they take 2.5 GiB."""
   if nextitem is None or nextitem.path == item.path:
     return
-  if _resident_bytes() > 1.5 * 2**30:
+  if _resident_bytes() > 2.5 * 2**30:
     for name, module in list(sys.modules.items()):
       if name.startswith("tests."):
         for value in list(vars(module).values()):
