@@ -42,7 +42,20 @@ def once():
     yield
 
 
-@pytest.mark.parametrize("name", loading.study_names())
+# Of each kind of step, and of those that are named first; the others are slow.
+FEW = (
+  *("quickstart", "table4", "table10_methods", "bert_table5", "editing"),
+  *("t0_prompts", "gpt_zero_shot", "translation_lengths"),
+)
+
+
+@pytest.mark.parametrize(
+  "name",
+  [
+    pytest.param(name, marks=() if name in FEW else pytest.mark.slow)
+    for name in loading.study_names()
+  ],
+)
 def test_question_command_and_cost(name, once, tmp_path):
   study, text = load_study(name), readme(name)
   assert study.question in " ".join(text.split())

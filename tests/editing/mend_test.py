@@ -75,6 +75,7 @@ def test_the_identity_makes_the_step_of_gradient_descent(architecture):
     np.testing.assert_allclose(found, wanted, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_editors_learn_edits_that_stay_in_their_place():
   model, params, _ = setting("gpt_2")
   editors = mend.Mend(model, mend.last_projections(model), rank=8)

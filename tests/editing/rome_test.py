@@ -184,6 +184,7 @@ def test_traces_name_the_start_and_no_other_token():
     assert found.tokens == (*start, "anna", "fox", " ", "in")
 
 
+@pytest.mark.slow
 def test_what_follows_kept_texts_stays():
   """More with a larger factor; without such texts the factor is of nothing."""
   memory = memory_of("gpt_2")

@@ -16,12 +16,17 @@ LENGTHS = {"inputs": 512, "targets": 16}
   "task, rows",
   [
     ("glue_cola_v002", 1063),
-    ("glue_stsb_v002", 1379),
-    ("glue_wnli_v002_simple_eval", 146),
-    ("super_glue_cb_v102", 250),
-    ("super_glue_copa_v102", 500),
     ("super_glue_wsc_v102_simple_eval", 146),
-    ("super_glue_axg_v102", 356),
+    *(
+      pytest.param(*each, marks=pytest.mark.slow)
+      for each in (
+        ("glue_stsb_v002", 1379),
+        ("glue_wnli_v002_simple_eval", 146),
+        ("super_glue_cb_v102", 250),
+        ("super_glue_copa_v102", 500),
+        ("super_glue_axg_v102", 356),
+      )
+    ),
   ],
 )
 def test_every_row_of_a_test_split(shared_data, tmp_path, task, rows):

@@ -11,21 +11,23 @@ from tests import programs
 from tests import tiny_t5
 from transformer_zoo.errors import UserError
 from transformer_zoo.objectives import losses
+from transformer_zoo.objectives import sequence_to_sequence as objectives
 
 ONE_LAYER = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
 
 
-def test_sums_and_the_loss():
+def test_sums_and_the_loss_of_a_batch_and_of_its_rows():
   model = tiny_t5.build(**ONE_LAYER)
   params = tiny_t5.random_parameters(model)
   batch = tiny_t5.random_batch()
-  batch["decoder_loss_weights"][0, :2] = 0
+  logits = tiny_t5.logits(model, params, batch)
+  # A model that is right now and then, at places without weight too.
+  targets = batch["decoder_target_tokens"]
+  targets[:, ::2] = (logits.argmax(-1) * (targets > 0))[:, ::2]
+  weights = batch["decoder_loss_weights"]
+  weights[0, :2] = 0
   objective = functools.partial(tiny_t5.loss_and_sums, model, z_loss=1e-2)
   loss, sums = jax.device_get(jax.jit(objective)(params, batch))
-
-  logits = tiny_t5.logits(model, params, batch)
-  targets = batch["decoder_target_tokens"]
-  weights = batch["decoder_loss_weights"]
   log_z = scipy.special.logsumexp(logits, axis=-1)
   chosen = np.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
   nll, z = log_z - chosen, 1e-2 * np.square(log_z)
@@ -39,6 +41,14 @@ def test_sums_and_the_loss():
   assert set(sums) == set(expected)
   for name, value in expected.items():
     np.testing.assert_allclose(sums[name], value, rtol=1e-5, err_msg=name)
+  assert 0 < sums["correct_sum"] < correct.sum()
+  of_rows = programs.run(objectives.example_sums, model, params, batch)
+  for name, value in {
+    "loss_sum": nll * weights,
+    "correct_sum": correct * weights,
+    "weight_sum": weights,
+  }.items():
+    np.testing.assert_allclose(of_rows[name], value.sum(-1), rtol=1e-5)
   np.testing.assert_allclose(
     loss,
     (expected["loss_sum"] + expected["z_loss_sum"]) / expected["weight_sum"],

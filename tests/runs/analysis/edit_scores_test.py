@@ -149,7 +149,8 @@ def test_a_question_that_nobody_else_is_asked_has_no_others():
   assert not {"others_kept", "others_spared"} & set(found)
 
 
-@pytest.mark.parametrize("shape", ONE_FAST)
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
 def test_editors_learn_on_other_facts_alone(shape, monkeypatch):
   found = opened(shape)
   seen = []

@@ -68,7 +68,17 @@ def bound():
   return settings
 
 
-@pytest.mark.parametrize("name", sorted(DIFFERENT))
+# One of two phases, one of a part of the data; the others are slow.
+FEW = ("albert_table4", "roberta_table1")
+
+
+@pytest.mark.parametrize(
+  "name",
+  [
+    pytest.param(name, marks=() if name in FEW else pytest.mark.slow)
+    for name in sorted(DIFFERENT)
+  ],
+)
 def test_rows_differ_in_nothing_else(name):
   study, runs = loading.load_study(name), shipped.runs(name, "miniature")
   for phase, expected in zip(

@@ -22,7 +22,9 @@ def flops(study, suite):
   return found
 
 
-@pytest.mark.parametrize("factor", [4, 16])
+@pytest.mark.parametrize(
+  "factor", [4, pytest.param(16, marks=pytest.mark.slow)]
+)
 def test_rungs_have_4_and_16_times_the_flops_of_the_suite(factor):
   base = flops("table4", "miniature")
   rung = flops("table4", f"miniature_{factor}x")
@@ -30,7 +32,9 @@ def test_rungs_have_4_and_16_times_the_flops_of_the_suite(factor):
     assert rung[row] == pytest.approx(factor * base[row], rel=0.03)
 
 
-@pytest.mark.parametrize("factor", [4, 16])
+@pytest.mark.parametrize(
+  "factor", [4, pytest.param(16, marks=pytest.mark.slow)]
+)
 def test_model_and_data_grow_together(factor):
   base, rung = (
     jobs("table4", suite) for suite in ("miniature", f"miniature_{factor}x")
@@ -59,9 +63,8 @@ def test_denoising_rows_are_runs_of_table_2():
   assert own < whole
 
 
-@pytest.mark.parametrize(
-  "study", ["table4", pytest.param("table6", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("study", ["table4", "table6"])
 def test_rows_of_the_accelerator_have_1e17_flops(study):
   for row, of_row in flops(study, "accelerator").items():
     assert of_row == pytest.approx(1e17, rel=0.3), row

@@ -23,7 +23,15 @@ def found(study, suite):
       yield run.row, run.phase, shipped.loaded(run, settings)
 
 
-@pytest.mark.parametrize("suite", ["miniature", "small", "small_night"])
+@pytest.mark.parametrize(
+  "suite",
+  [
+    "miniature",
+    *(
+      pytest.param(s, marks=pytest.mark.slow) for s in ("small", "small_night")
+    ),
+  ],
+)
 @pytest.mark.parametrize("study", ["table2", "table11", "table12", "table15"])
 def test_all_runs_have_one_dropout(study, suite):
   assert len({run["dropout"] for *_, run in found(study, suite)}) == 1
