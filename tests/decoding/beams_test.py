@@ -35,9 +35,9 @@ def brevity(alpha):
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("alpha", [-0.5, 0.6])
-def test_enough_beams_find_the_best_of_all_outputs(seed, alpha):
+def test_enough_beams_find_the_best_of_all_outputs(seed):
   """Every output, its score computed from the definition."""
+  alpha = 0.6
   table = toy.random_table(seed, length=4, vocabulary=3, sharpness=2.0)
   # The live beams are at most the prefixes without EOS.
   outputs = run(table, num_beams=16, num_return=16, alpha=alpha)
@@ -64,9 +64,7 @@ def test_enough_beams_find_the_best_of_all_outputs(seed, alpha):
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize(
-  ("width", "alpha"), [(2, -0.5), (2, 2.0), (4, 0.0), (4, 0.6)]
-)
+@pytest.mark.parametrize(("width", "alpha"), [(2, -0.5), (4, 0.0), (4, 0.6)])
 def test_equals_a_search_with_lists(seed, width, alpha):
   """That one never stops early: stopping may not change what is found."""
   table = toy.random_table(seed, length=7, vocabulary=9, sharpness=2.0)
@@ -90,11 +88,10 @@ def test_default_is_the_penalty_of_t5():
   )
 
 
-@pytest.mark.parametrize("rules", ["t5x", "transformers"])
-def test_fewer_returns_are_the_first_of_more(rules):
+def test_fewer_returns_are_the_first_of_more():
   table = toy.random_table(2, length=7, vocabulary=9, sharpness=2.0)
-  many = run(table, num_beams=4, num_return=4, beam_rules=rules)
-  few = run(table, num_beams=4, num_return=2, beam_rules=rules)
+  many = run(table, num_beams=4, num_return=4, beam_rules="t5x")
+  few = run(table, num_beams=4, num_return=2, beam_rules="t5x")
   np.testing.assert_array_equal(many.tokens[:, :2], few.tokens)
   assert np.all(np.diff(many.scores, axis=1) <= 0)
 
@@ -193,9 +190,9 @@ def test_stops_when_no_beam_can_get_better():
   table[1:, :, EOS] += 20.0
   calls = []
   options = DecodingOptions(max_length=30, num_beams=4)
-  search(
-    toy.Table(table, calls), None, jnp.zeros(2, jnp.int32), options=options
-  ).tokens.block_until_ready()
+  step = toy.Table(table, calls)
+  run = jax.jit(functools.partial(search, step, None, options=options))
+  run(np.zeros(2, np.int32)).tokens.block_until_ready()
   jax.effects_barrier()
   assert max(calls) < 5
 

@@ -83,7 +83,9 @@ def test_smallest_length_counts_the_end(way):
 
 
 # Sizes at every position: test_forbidden_ngrams_at_every_position.
-@pytest.mark.parametrize(("way", "size"), zip(WAYS, (2, 3, 1), strict=True))
+@pytest.mark.parametrize(
+  ("way", "size"), list(zip(WAYS, (2, 3, 1), strict=True))
+)
 def test_no_ngram_comes_twice(way, size):
   def repeats(rows):
     count = 0
@@ -96,42 +98,49 @@ def test_no_ngram_comes_twice(way, size):
       count += len(grams) - len(set(grams))
     return count
 
-  # Six tokens: an output without a repetition ends within the length.
-  assert size == 3 or repeats(run(way, min_length=8)[0]) > 0
+  # Four tokens are left: one without a repetition would be short.
+  assert size == 3 or repeats(forced_end(way)[1][0]) > 0
   assert repeats(run(way, no_repeat_ngram_size=size)[0]) == 0
+
+
+# What all outputs begin with; of it the end and another id are forbidden.
+PREFIX = (5, EOS + 1, 4)
 
 
 def forced_end(way):
   """A search with an end at last alone, and what it may not make before."""
   forbidden = ends_of(way)[:2]
-  return forbidden, run(way, forced_end=True, forbidden_ids=forbidden)
+  return forbidden, run(
+    way, forced_end=True, forbidden_ids=forbidden, forced_prefix=PREFIX
+  )
 
 
 @each_way
 def test_forbidden_ids_are_never_made(way):
+  """But where they are forced, in the prefix."""
   (_, other), (held, _) = forced_end(way)
   free, _ = run(way)
-  assert (free == other).any() and not (held == other).any()
+  assert (free == other).any() and not (held[:, :, 3:] == other).any()
 
 
 @each_way
 def test_each_of_several_ends_ends(way):
   free, _ = run(way)
   ends = ends_of(way)
-  tokens, _ = run(way, end_ids=ends[1:])
+  tokens, _ = run(way, end_ids=ends[1:], min_length=5)
   seen = set()
   for row in tokens.reshape(-1, LENGTH).tolist():
     places = [n for n, token in enumerate(row) if token in ends]
     if places:
       seen.add(row[places[0]])
-      assert not any(row[places[0] + 1 :])
+      assert places[0] >= 4 and not any(row[places[0] + 1 :])
   assert len(seen) > 1
   if way == {}:  # As far as the search for one end goes the same way.
+    tokens, _ = run(way, end_ids=ends[1:])
     for row, other in zip(tokens[:, 0], free[:, 0], strict=True):
       place = np.argmax(np.isin(other, ends)) + 1
       np.testing.assert_array_equal(row[:place], other[:place])
-  held, _ = run(way, end_ids=ends[1:], min_length=5)
-  assert not np.isin(held[:, :, :4], ends).any()
+      assert not row[place:].any()
 
 
 def test_the_text_of_an_output_is_what_comes_before_an_end():
@@ -143,7 +152,7 @@ def test_the_text_of_an_output_is_what_comes_before_an_end():
 
 
 @pytest.mark.slow
-@each_way
+@pytest.mark.parametrize("way", WAYS[:2])
 def test_without_an_end_outputs_are_as_long_as_allowed(way):
   table = toy.random_table(4, length=LENGTH, vocabulary=6)
   made = {}
@@ -168,39 +177,60 @@ def test_no_end_cannot_be_forced():
 @each_way
 def test_a_forced_end_is_where_there_is_room_for_no_more(way):
   forbidden, (tokens, sums) = forced_end(way)
+  assert (tokens[:, :, :3] == PREFIX).all()
   assert (tokens[:, :, -1] == EOS).all()
   assert (tokens[:, :, :-1] != EOS).all()
   for first, rows, found in zip(range(2, 7), tokens, sums, strict=True):
     for made, total in zip(rows.tolist(), found, strict=True):
-      expected = likelihood(first, made, end=LENGTH - 1)
+      # What is forced costs nothing.
+      expected = likelihood(first, made, begin=3, end=LENGTH - 1)
       assert total == pytest.approx(expected, rel=1e-5)
   if way == {}:
     table = table_of_all()
     table[:, :, list(forbidden)] = -np.inf
     for first, row in zip(range(2, 7), tokens[:, 0].tolist(), strict=True):
-      for position in range(LENGTH - 1):
+      for position in range(3, LENGTH - 1):
         read = sum([first, *row][: position + 1]) % 6
         assert row[position] == np.argmax(table[position, read])
   if "num_beams" in way:
-    free, _ = run(way, max_length=LENGTH - 1, forbidden_ids=forbidden)
+    free, _ = run(
+      way,
+      max_length=LENGTH - 1,
+      forbidden_ids=forbidden,
+      forced_prefix=PREFIX,
+    )
     np.testing.assert_array_equal(tokens[:, 0, :-1], free[:, 0])
 
 
-@each_way
-def test_forced_prefix_comes_first_and_costs_nothing(way):
-  tokens, sums = run(way, forced_prefix=(5, EOS + 1, 4))
-  np.testing.assert_array_equal(
-    tokens[:, :, :3], np.broadcast_to([5, 2, 4], (*tokens.shape[:2], 3))
+@pytest.mark.parametrize("way", WAYS[1:])
+def test_each_row_begins_with_its_own_prefix(way):
+  forced = np.array(
+    [[5, 3, 4], [-1, -1, -1], [2, -1, -1], [4, 3, -1], [4, 4, 4]], np.int32
   )
+  common = (3,) if "temperature" in way else ()
+  options = DecodingOptions(max_length=LENGTH, forced_prefix=common, **way)
+
+  @jax.jit
+  def begun(first_B, forced_BF):
+    step = toy.Table(table_of_all())
+    return search(step, None, first_B, options=options, forced_BF=forced_BF)
+
+  found = jax.device_get(begun(np.arange(2, 7), forced))
   outputs = zip(
-    np.repeat(np.arange(2, 7), tokens.shape[1]),
-    made_by(tokens),
-    sums.reshape(-1),
+    range(2, 7),
+    forced.tolist(),
+    found.tokens,
+    found.log_likelihoods,
     strict=True,
   )
-  for first, made, found in outputs:
-    expected = likelihood(first, made, begin=3)
-    assert found == pytest.approx(expected, abs=1e-4)
+  for first, ids, rows, sums in outputs:
+    wanted = [*common, *(token for token in ids if token >= 0)]
+    for made, total in zip(made_by(rows), sums, strict=True):
+      assert made[: len(wanted)] == wanted
+      expected = likelihood(first, made, begin=len(wanted))
+      assert total == pytest.approx(expected, abs=1e-4)
+  if not common:
+    np.testing.assert_array_equal(found.tokens[1], run(way)[0][1])
 
 
 def test_a_forced_token_comes_though_another_constraint_forbids_it():

@@ -14,10 +14,12 @@ from tests.golden import t5_beams
 from transformer_zoo.decoding.generate import generate
 
 # The other ways are those of continuations_golden_test.py.
-FAST = ("penalised", "long_is_bad", "forced")
 CASES = [
-  pytest.param(way, marks=() if way in FAST else pytest.mark.slow)
-  for way in t5_beams.WAYS
+  "long_is_bad",
+  *(
+    pytest.param(way, marks=pytest.mark.slow)
+    for way in ("penalised", "constrained", "forced")
+  ),
 ]
 
 
