@@ -1,16 +1,34 @@
-"""A packed batch, and how trees are compared."""
+"""A small model, a packed batch, and how trees are compared."""
 
 import jax
 import numpy as np
 import pytest
 
+from tests import tiny_models
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
 
 
 @pytest.fixture(scope="session")
+def make_small():
+  """Returns a function that builds a prefix language model of one layer.
+
+  Heads, vocabulary and feed-forward divide over up to 8 devices.
+  """
+  sizes = {
+    "EMBED_DIM": 16,
+    "MLP_DIM": 32,
+    "NUM_HEADS": 8,
+    "HEAD_DIM": 4,
+    "NUM_DECODER_LAYERS": 1,
+    "VOCAB_SIZE": 64,
+  }
+  return lambda **macros: tiny_models.build("prefix_lm", **sizes, **macros)[0]
+
+
+@pytest.fixture(scope="session")
 def packed_batch():
-  """8 rows of 2 examples, and of 1 in the last; 24 and 12 tokens wide."""
+  """8 rows of 2 examples for it, and of 1 in the last; 36 tokens wide."""
   rng = np.random.default_rng(0)
   rows = np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7])
 
@@ -20,7 +38,7 @@ def packed_batch():
       for _ in rows
     ]
 
-  return converters.EncoderDecoder()(
+  return converters.PrefixLanguageModel()(
     {"inputs": Ragged.of(draw(5, 13)), "targets": Ragged.of(draw(2, 7))},
     rows,
     num_rows=8,

@@ -5,9 +5,9 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
+from tests import tiny_models
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import dropout as dropout_lib
 from transformer_zoo.modules.dropout import Dropout
@@ -24,17 +24,56 @@ KEY = jax.random.key(1)
 @pytest.fixture(scope="module")
 def batch(packed_batch):
   """Rows of very different weight; those of every fourth have none."""
-  weights = np.array(packed_batch["decoder_loss_weights"])
-  weights *= np.arange(12) < np.array([[1], [4], [12], [0]] * 2)
+  weights = packed_batch["decoder_loss_weights"]
+  most = np.array([[1], [4], [12], [0]] * 2)
+  weights = weights * (np.cumsum(weights, axis=1) <= most)
   return {**packed_batch, "decoder_loss_weights": weights}
+
+
+@jax.jit
+def two_terms(params, batch, key):
+  """Of rows of different weight in each, with factors of their own."""
+  del key
+  errors_B = batch["x"] @ params - batch["y"]
+  return {
+    name: Term(
+      jnp.sum(batch[name] * of_rows), jnp.sum(batch[name]), {}, scale=scale
+    )
+    for name, of_rows, scale in (
+      ("squares", errors_B**2, 0.5),
+      ("waves", jnp.sin(errors_B), 3.0),
+    )
+  }
+
+
+def test_parts_give_the_gradient_of_the_whole(assert_close):
+  random = np.random.RandomState(0)
+  batch = {
+    "x": random.randn(8, 3),
+    "y": random.randn(8),
+    "squares": np.array([1, 4, 12, 0] * 2),
+    "waves": np.array([2, 0, 0, 9, 0, 0, 5, 0]),
+  }
+  batch = {name: x.astype(np.float32) for name, x in batch.items()}
+  gradients_of = jax.jit(
+    functools.partial(step_lib.gradients_of, two_terms),
+    static_argnames="num_microbatches",
+  )
+  params = random.randn(3).astype(np.float32)
+  whole, *parts = (
+    gradients_of(params, batch, KEY, num_microbatches=number)
+    for number in (1, 2, 4)
+  )
+  for each in parts:
+    assert_close(each, whole, tolerance=5e-6)
 
 
 @pytest.mark.slow
 def test_parts_on_a_mesh_give_the_gradient_of_the_whole(
-  make_model, batch, assert_close
+  make_small, batch, assert_close
 ):
-  model = make_model(DROPOUT_RATE=0.3, SCAN_LAYERS=True, REMAT="minimal")
-  params = state_lib.initial_state(model, optax.sgd(0.0), KEY).params
+  model = make_small(DROPOUT_RATE=0.3, SCAN_LAYERS=True, REMAT="minimal")
+  params = tiny_models.random_parameters(model)
 
   def gradients_of(params, batch, **parts):
     function = functools.partial(
@@ -59,14 +98,14 @@ def test_parts_on_a_mesh_give_the_gradient_of_the_whole(
   assert_close(in_parts, gradients_of(params, batch), tolerance=5e-6)
 
 
-def test_a_batch_without_weight_has_no_gradient(make_model, packed_batch):
+def test_a_batch_without_weight_has_no_gradient(packed_batch):
   def objective(params, batch, key):
     del batch, key
     return {"tokens": Term(params * 0.0, params * 0.0, {})}
 
-  gradients, sums = step_lib.gradients_of(
-    objective, jnp.ones([]), packed_batch, KEY, num_microbatches=2
-  )
+  gradients, sums = jax.jit(
+    functools.partial(step_lib.gradients_of, objective, num_microbatches=2)
+  )(np.float32(1), packed_batch, KEY)
   assert gradients == 0.0 and sums["weight_sum"] == 0.0
 
 

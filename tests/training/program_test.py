@@ -35,13 +35,13 @@ def make_program(model, optimizer, partitioning, num_microbatches=1):
 
 
 @pytest.fixture(scope="module")
-def compile_step(make_model, packed_batch, tmp_path_factory):
+def compile_step(make_small, packed_batch, tmp_path_factory):
   """Returns a function: optimizer, parts -> program, memory, partitioned HLO.
 
   Layers are scanned, computed in bfloat16, and their parameters lie over 4 of
   8 devices; each device has 4 rows.
   """
-  model = make_model(DTYPE="bfloat16", SCAN_LAYERS=True)
+  model = make_small(DTYPE="bfloat16", SCAN_LAYERS=True)
   rows = {key: np.tile(x, (4, 1)) for key, x in packed_batch.items()}
 
   def compile_step(optimizer, num_microbatches):
@@ -142,8 +142,8 @@ def test_costs_do_not_depend_on_the_parts(whole, in_parts, packed_batch):
   assert cost_in_parts.matmul_flops == cost.matmul_flops
 
 
-def test_parts_that_do_not_divide_are_refused(make_model):
-  program = make_program(make_model(), ADAFACTOR, Partitioning(fsdp=4), 3)
+def test_parts_that_do_not_divide_are_refused(make_small):
+  program = make_program(make_small(), ADAFACTOR, Partitioning(fsdp=4), 3)
   with pytest.raises(UserError) as caught:
     program.check(64)
   assert str(caught.value) == (
