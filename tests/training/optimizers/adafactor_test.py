@@ -1,7 +1,6 @@
 """Adafactor against optax's, the paper's constants, and stacked layers."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -24,7 +23,7 @@ def test_equals_optax_on_parameters_that_stand_alone(scaled):
     "one_side_too_small": draw((128, 127), 1),
     "vector": draw((300,), 2),
     "nearly_zero": draw((130, 130), 3, 1e-6),
-    "scalar": jnp.float32(0.7),
+    "scalar": np.float32(0.7),
   }
   schedule = schedules.rsqrt(base=1.0, warmup_steps=2)
   ours = adafactor(schedule, scale_by_parameter=scaled)
@@ -37,7 +36,9 @@ def test_equals_optax_on_parameters_that_stand_alone(scaled):
     momentum=None,
     eps=1e-30,
   )
-  our_state, their_state = ours.init(params), theirs.init(params)
+  our_state, their_state = (
+    jax.jit(each.init)(params) for each in (ours, theirs)
+  )
   our_params = their_params = params
   our_update, their_update = jax.jit(ours.update), jax.jit(theirs.update)
   for step in range(5):
@@ -52,18 +53,18 @@ def test_equals_optax_on_parameters_that_stand_alone(scaled):
       np.testing.assert_allclose(
         updates[name], expected[name], rtol=2e-5, atol=1e-9, err_msg=name
       )
-    our_params = optax.apply_updates(our_params, updates)
-    their_params = optax.apply_updates(their_params, expected)
+    our_params = jax.tree.map(np.add, our_params, jax.device_get(updates))
+    their_params = jax.tree.map(np.add, their_params, jax.device_get(expected))
 
 
 def test_factors_matrices_only():
   params = {
-    "wide": jnp.ones((128, 256)),
-    "narrow": jnp.ones((128, 127)),
-    "vector": jnp.ones(500),
-    "layers": {"stacked": jnp.ones((3, 128, 256)), "scale": jnp.ones((3, 256))},
+    "wide": np.ones((128, 256)),
+    "narrow": np.ones((128, 127)),
+    "vector": np.ones(500),
+    "layers": {"stacked": np.ones((3, 128, 256)), "scale": np.ones((3, 256))},
   }
-  moments = adafactor(schedules.constant()).init(params).moments
+  moments = jax.eval_shape(adafactor(schedules.constant()).init, params).moments
   assert isinstance(moments["wide"], FactoredMoment)
   assert moments["wide"].v_row.shape == (128,)
   assert moments["wide"].v_col.shape == (256,)
@@ -74,20 +75,22 @@ def test_factors_matrices_only():
   assert isinstance(moments["layers"]["scale"], FullMoment)
 
 
-@pytest.mark.parametrize(
-  "step, beta",
-  [(1, 0.0), (2, 0.42565), (10, 0.84151), (100, 0.97488), (1000, 0.99602)],
-)
-def test_memory_grows_as_in_the_paper(step, beta):
+def test_memory_grows_as_in_the_paper():
   # Shazeer and Stern 2018, section 7.2: beta_t = 1 - t^-0.8, t from 1.
   optimizer = adafactor(schedules.constant())
-  params = jnp.ones(3)
-  state = optimizer.init(params)._replace(
-    count=jnp.int32(step - 1), moments=FullMoment(jnp.ones(3))
-  )
-  _, state = optimizer.update(jnp.zeros(3), state, params)
-  assert state.count == step
-  np.testing.assert_allclose(state.moments.v, beta, atol=5e-6)
+  params = np.ones(3, np.float32)
+  start = jax.jit(optimizer.init)(params)
+  update = jax.jit(optimizer.update)
+  for step, beta in (
+    *((1, 0.0), (2, 0.42565), (10, 0.84151), (100, 0.97488)),
+    (1000, 0.99602),
+  ):
+    state = start._replace(
+      count=np.int32(step - 1), moments=FullMoment(np.ones(3, np.float32))
+    )
+    _, state = update(np.zeros(3, np.float32), state, params)
+    assert state.count == step
+    np.testing.assert_allclose(state.moments.v, beta, atol=5e-6)
 
 
 def test_stacked_layers_train_like_separate_ones():
@@ -104,8 +107,9 @@ def test_stacked_layers_train_like_separate_ones():
   optimizer = adafactor(schedules.constant(0.1))
   update = jax.jit(optimizer.update)
   stacked = {"layers": stack(layers)}
-  stacked_state = optimizer.init(stacked)
-  states = [optimizer.init(layer) for layer in layers]
+  init = jax.jit(optimizer.init)
+  stacked_state = init(stacked)
+  states = [init(layer) for layer in layers]
   for step in range(3):
     gradients = [
       {n: draw(s, 100 * step + i, 10.0**-i) for n, s in shapes.items()}
@@ -118,17 +122,17 @@ def test_stacked_layers_train_like_separate_ones():
       alone, states[i] = update(gradients[i], states[i], layer)
       for name in shapes:
         np.testing.assert_allclose(
-          updates["layers"][name][i], alone[name], rtol=1e-5
+          np.asarray(updates["layers"][name])[i], alone[name], rtol=1e-5
         )
 
 
 def test_refuses_what_has_no_defined_factoring():
   optimizer = adafactor(schedules.constant())
   with pytest.raises(ValueError) as caught:
-    optimizer.init({"attention": {"kernel": jnp.ones((4, 2, 3))}})
+    optimizer.init({"attention": {"kernel": np.ones((4, 2, 3))}})
   assert str(caught.value) == (
     "Adafactor cannot factor attention/kernel of shape (4, 2, 3); parameters "
     "are vectors or matrices, or stacks of them"
   )
   with pytest.raises(ValueError, match="needs the parameters"):
-    optimizer.update(jnp.ones(2), optimizer.init(jnp.ones(2)))
+    optimizer.update(np.ones(2), optimizer.init(np.ones(2)))

@@ -1,5 +1,7 @@
 """Tensors reach the right places of a mesh, one at a time."""
 
+import functools
+
 from flax import traverse_util
 import jax
 import ml_dtypes
@@ -24,6 +26,7 @@ def abstract(request):
   partitioning = Partitioning(num_partitions=request.param)
   mesh = partitioning.mesh()
 
+  @functools.cache
   def make(**macros):
     model, _ = tiny_models.build("t5_1_1", **{**SIZES, **macros})
     boxed = state_lib.abstract_variables(model)
@@ -34,8 +37,14 @@ def abstract(request):
   return make
 
 
-def looped_parameters() -> dict:
+@functools.cache
+def _parameters() -> dict:
   return tiny_models.random_parameters(tiny_models.build("t5_1_1", **SIZES)[0])
+
+
+def looped_parameters() -> dict:
+  """Arrays of the caller's own."""
+  return jax.tree.map(np.copy, _parameters())
 
 
 def tensors_of(params, dtype=np.float32) -> dict[str, Tensor]:

@@ -56,7 +56,17 @@ def test_every_rule_set_is_on_a_mesh_here():
   assert files == set(rule_sets.SHIPPED)
 
 
-@pytest.mark.parametrize("architecture", tiny_models.ARCHITECTURES)
+# Those whose layers have other axes than all others.
+FAST = ("t5_1_1", "prefix_lm", "bart", "gpt_3", "bloom", "llama")
+
+
+@pytest.mark.parametrize(
+  "architecture",
+  [
+    name if name in FAST else pytest.param(name, marks=pytest.mark.slow)
+    for name in tiny_models.ARCHITECTURES
+  ],
+)
 def test_architectures(architecture, monkeypatch):
   model, converter, boxed, state = shapes(architecture)
   constrained = set()
