@@ -1,4 +1,8 @@
+import contextlib
+
 import pytest
+import tensorflow as tf
+from tensorflow.python.autograph.core import ag_ctx
 
 from tests import few_examples as few
 
@@ -8,3 +12,35 @@ def few_examples():
   """Tasks of the miniature world have few examples, as many as it returns."""
   with few.only_few() as sizes:
     yield sizes
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plain_graphs():
+  """TensorFlow optimises no graph: each is run over a few rows."""
+  tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+  yield
+  tf.config.optimizer.set_experimental_options(
+    {"disable_meta_optimizer": False}
+  )
+
+
+@pytest.fixture
+def translated():
+  """For tests of tasks whose steps branch or loop by values of tensors."""
+
+
+@pytest.fixture(autouse=True)
+def plain_python(request):
+  """Steps of tasks are run as they are.
+
+  AutoGraph would translate their Python first, which takes longer than all
+  else; one that needs it fails without. Slow tests and tests of preparation
+  (tests/data) translate.
+  """
+  translates = "translated" in request.fixturenames
+  with (
+    contextlib.nullcontext()
+    if translates or request.node.get_closest_marker("slow")
+    else ag_ctx.ControlStatusCtx(status=ag_ctx.Status.DISABLED)
+  ):
+    yield

@@ -103,6 +103,7 @@ def _windows(inputs, targets, length, count=60):
   return [x["inputs"].tolist() for x in cut.as_numpy_iterator()]
 
 
+@pytest.mark.usefixtures("translated")
 def test_every_window_with_the_answer_and_no_other():
   inputs = list(range(10, 30))
   windows = _windows(inputs, [15, 16], 4)
@@ -117,17 +118,20 @@ def test_every_window_with_the_answer_and_no_other():
   assert {tuple(w) for w in at_the_end} == {(26, 27, 28, 29)}
 
 
+@pytest.mark.usefixtures("translated")
 def test_short_inputs_are_kept_and_lost_answers_dropped():
   assert _windows([1, 2, 3], [9], 3, 1) == [[1, 2, 3]]
   assert _windows([1, 2, 3, 4], [9], 3, 1) == []
 
 
+@pytest.mark.usefixtures("translated")
 def test_windows_recorded_from_t5():
   # t5 0.9.4 `trivia_qa_truncate_inputs` under `map_seed_manager(0)`.
   starts = [w[0] for w in _windows(range(100), [40, 41], 16, 12)]
   assert starts == [39, 40, 27, 27, 33, 33, 29, 28, 37, 37, 29, 30]
 
 
+@pytest.mark.usefixtures("translated")
 def test_without_lengths_inputs_stay_whole_if_they_have_the_answer():
   assert _windows(range(2_000), [1_000], None, 1) == [[*range(2_000)]]
   assert _windows(range(2_000), [2_001], None, 1) == []

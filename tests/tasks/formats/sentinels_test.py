@@ -121,6 +121,7 @@ def ids_of(task, *lengths):
   ]
 
 
+@pytest.mark.usefixtures("translated")
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_examples_are_those_of_seqio(twins, lengths):
   ours, theirs, _ = twins
@@ -137,6 +138,7 @@ def test_examples_without_lengths_are_those_of_seqio(twins):
   assert examples[1]["targets"][:number] == sentinels
 
 
+@pytest.mark.usefixtures("translated")
 def test_prepared_examples_are_those_of_seqio(twins, tmp_path):
   task, _, number = twins
   prepare(task.name, prepared_dir=tmp_path)
