@@ -296,21 +296,22 @@ _OBJECTIVES = _of(
     "sequence_to_sequence.py",
     '"correct_sum": jnp.sum(found.correct_BL * weights_BL, axis=-1)',
     '"correct_sum": jnp.sum(found.correct_BL, axis=-1)',
-    "objectives",
-    "evaluation",
-    "runs/evaluate_test.py",
+    "objectives/sequence_to_sequence_test.py",
   ),
   (
     "encoder.py",
     "return term.replace(total=term.total + smoothing)",
     "return term.replace(total=term.total - smoothing)",
-    "objectives",
+    "objectives/losses_test.py",
+    "objectives/chunked_losses_test.py",
+    "objectives/unified_test.py",
+    "architectures/encoder_only_test.py",
   ),
   (
     "encoder.py",
     "offsets_BP = places_BP - left_BP - 1",
     "offsets_BP = places_BP - left_BP",
-    "objectives",
+    "objectives/span_boundary_test.py",
     "architectures/encoders_golden_test.py",
   ),
   (
@@ -982,6 +983,87 @@ _AROUND = (
       'seqio.MixtureRegistry.add("all_equal", _ALL,'
       " default_rate=ExamplesProportional())",
       "mixtures",
+    ),
+  )
+  + _of(
+    "transformer_zoo/runs",
+    (
+      "step_counts.py",
+      "math.ceil(epochs * math.ceil(examples / batch_size))",
+      "math.ceil(epochs * (examples // batch_size))",
+      "runs/step_counts_test.py",
+    ),
+    (
+      "seeds.py",
+      "return not self.last_score > self.constant_score",
+      "return not self.last_score >= self.constant_score",
+      "runs/seeds_test.py",
+    ),
+    (
+      "seeds.py",
+      "name: value if math.isfinite(value) else 0.0",
+      "name: value",
+      "runs/seeds_test.py",
+    ),
+    (
+      "past_batch.py",
+      '" [SEP] ".join(filter(None, texts))',
+      '" ".join(filter(None, texts))',
+      "runs/watching_test.py",
+      "runs/encoder_runs_test.py",
+    ),
+    (
+      "analysis/attention_maps.py",
+      'keys = tokens["encoder"] if crosses else queries',
+      "keys = queries",
+      "runs/analysis/attention_maps_test.py",
+    ),
+  )
+  + _of(
+    "transformer_zoo/cli",
+    (
+      "common.py",
+      "if not name or not number.isdigit():",
+      "if not name:",
+      "cli",
+    ),
+    (
+      "console.py",
+      "if not reason_not_to_ask() and sys.executable:",
+      "if reason_not_to_ask() and sys.executable:",
+      "cli/console_test.py",
+    ),
+  )
+  + _of(
+    "tasks",
+    (
+      "formats/winograd.py",
+      "num_before = _num_repeated(before[::-1], hypothesis[::-1])",
+      "num_before = _num_repeated(before, hypothesis)",
+      "tasks/formats/winograd_test.py",
+      "tasks/benchmarks/super_glue_test.py",
+      "tasks/benchmarks/glue_test.py",
+    ),
+    (
+      "formats/tagging.py",
+      "(begins | ~inside)[1:]",
+      "(~inside)[1:]",
+      "tasks/benchmarks/conll2003_test.py",
+      "tasks/miniature_taggers_test.py",
+    ),
+    (
+      "formats/numbers.py",
+      "decimal.ROUND_HALF_EVEN",
+      "decimal.ROUND_HALF_UP",
+      "tasks/formats/numbers_test.py",
+      "tasks/benchmarks/glue_test.py",
+    ),
+    (
+      "benchmarks/squad.py",
+      "functools.partial(post_processors.span_qa, gaps_count=True)",
+      "post_processors.span_qa",
+      "tasks/benchmarks/squad_test.py",
+      "evaluation",
     ),
   )
   + _of(
