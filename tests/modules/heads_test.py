@@ -78,7 +78,7 @@ CLASSES = "../heads/classes.gin"
 
 def test_each_text_of_a_row_has_its_mean_and_padding_none():
   hidden_BLD = np.random.RandomState(0).randn(2, 6, 3).astype(np.float32)
-  texts_BL = np.array([[1, 1, 2, 2, 2, 0], [3, 3, 3, 3, 3, 3]])
+  texts_BL = np.array([[1, 2, 2, 2, 4, 0], [3, 3, 3, 3, 3, 3]])
   found = programs.run(Averaged.of_texts, hidden_BLD, texts_BL)
   mean_BLD = np.asarray(found.mean_BLD)
   np.testing.assert_array_equal(found.hidden_BLD, hidden_BLD)
