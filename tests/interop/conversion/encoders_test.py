@@ -54,10 +54,13 @@ def write_into(folder, config):
 )
 def test_there_and_back_changes_no_byte(name, tmp_path):
   theirs, run, back = (tmp_path / part for part in ("theirs", "run", "back"))
-  write(theirs, encoders.CONFIGS[name])
+  config = encoders.CONFIGS[name]
+  if not name.startswith(("albert", "modernbert")):  # whose layers differ
+    config = families.with_layers(config, 1)
+  write(theirs, config)
   convert(theirs, run, report=lambda line: None)
   model = zoo_config.build("MODEL", [str(run / "config.gin")])
-  expected = families.build(encoders.CONFIGS[name])
+  expected = families.build(config)
   assert not comparison.differences(model, expected)
   convert(run, back, report=lambda line: None)
   assert {path.name for path in back.iterdir()} == {*FILES}

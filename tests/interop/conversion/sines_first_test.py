@@ -5,6 +5,7 @@ import types
 from flax import traverse_util
 import pytest
 
+from tests import programs
 from tests import tiny_models
 from tests import tiny_t5
 from tests.golden import families
@@ -30,7 +31,9 @@ def logits(model, parameters):
     {name: tensor.read() for name, tensor in parameters.items()}, sep="/"
   )
   batch = families.batch_for(model)
-  return model.apply({"params": params}, batch, method="all_logits")["tokens"]
+  return programs.apply(model, {"params": params}, batch, method="all_logits")[
+    "tokens"
+  ]
 
 
 @pytest.mark.parametrize(
