@@ -37,6 +37,8 @@ def to_json(value: Any) -> Any:
   if hasattr(value, "to_list"):  # a ragged tensor's value
     value = value.to_list()
   elif isinstance(value, (np.ndarray, np.generic)):
+    if value.dtype.kind in "biuf":  # as they are; answers have many of them
+      return value.tolist()
     value = value.tolist()
   if isinstance(value, bytes):
     return value.decode("utf-8")
