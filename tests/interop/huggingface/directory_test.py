@@ -206,6 +206,16 @@ def test_what_is_missing_left_over_and_misshaped_is_told_together(tmp_path):
       '{"weight_map": {"a": "model-1.safetensors"}}',
       "lacks shards of its index: model-1.safetensors",
     ),
+    (
+      "model.safetensors.index.json",
+      '{"weight_map": {"a": "../model.safetensors"}}',
+      "names '../model.safetensors'; shards lie in the folder itself",
+    ),
+    (
+      "model.safetensors.index.json",
+      '{"weight_map": {"a": "/etc/passwd"}}',
+      "names '/etc/passwd'; shards lie in the folder itself",
+    ),
   ],
 )
 def test_damaged_descriptions(tmp_path, file, content, sentence):

@@ -227,6 +227,12 @@ def _shards(folder, index, read, name_of) -> dict[str, Tensor | None]:
       "every tensor's file"
     )
   shards = sorted(set(places.values()))
+  # A directory from elsewhere reads no file of this machine.
+  if elsewhere := [s for s in shards if pathlib.PurePath(s).name != s]:
+    raise UserError(
+      f"the index of shards in {str(folder)!r} names {elsewhere[0]!r}; shards "
+      "lie in the folder itself: write the file's name alone"
+    )
   if missing := [shard for shard in shards if not (folder / shard).is_file()]:
     raise UserError(
       f"{str(folder)!r} lacks shards of its index: {', '.join(missing)}"
