@@ -23,6 +23,7 @@ from transformer_zoo.data.features import converters
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.peft import merging
+from transformer_zoo.peft import prefixes
 from transformer_zoo.peft import projections
 from transformer_zoo.peft import substitution
 from transformer_zoo.runs.answers import scoring
@@ -137,6 +138,7 @@ def fresh(model, params):
 
 
 SHALLOW = {"NUM_ENCODER_LAYERS": 1, "NUM_DECODER_LAYERS": 1}
+ONE_LAYER = {"t5_1_1": SHALLOW, "bert": {"NUM_ENCODER_LAYERS": 1}}
 
 
 @pytest.mark.parametrize(
@@ -168,6 +170,21 @@ def test_methods_change_nothing_at_first_and_with_every_number(chosen, kind):
     changed = {**flat, name: at_first[name]}
     changed = traverse_util.unflatten_dict(changed, sep="/")
     assert largest(outputs(model, changed, batch), whole) > 1e-5, name
+
+
+@pytest.mark.parametrize("kind", ["t5_1_1", "bert"])
+def test_positions_of_tokens_count_a_prefix(kind):
+  """Distances between tokens stay, and places in a row are so much later."""
+  base, _ = tiny_models.build(kind, **ONE_LAYER[kind])
+  model = substitution.substitute(base, [prefixes.positions_after_prefix(3)])
+  params, batch = tiny_models.random_parameters(base), batch_of(base)
+  found = outputs(model, params, batch)
+  if kind == "bert":
+    flat = methods.flat(params)
+    (name,) = (n for n in flat if "position_embedder" in n)
+    flat[name] = np.roll(flat[name], -3, axis=0)
+    params = traverse_util.unflatten_dict(flat, sep="/")
+  assert largest(found, outputs(base, params, batch)) < 1e-5
 
 
 @pytest.mark.slow
