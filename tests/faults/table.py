@@ -1072,13 +1072,13 @@ _AROUND = (
       "runs/gpt_1_pretrain.gin",
       "2.5e-4",
       "2.5e-3",
-      "shipped_configurations_test.py",
+      "recipes_test.py",
     ),
     (
       "runs/t0.gin",
       "LEARNING_RATE = 1e-3",
       "LEARNING_RATE = 1e-2",
-      "shipped_configurations_test.py",
+      "recipes_test.py",
     ),
   )
 )
