@@ -424,7 +424,7 @@ _CORRUPTION = _of(
     "masks/fixed_number.py",
     "noise = np.maximum(noise, 1).astype(np.int64)",
     "noise = np.maximum(noise, 0).astype(np.int64)",
-    "corruption/masks",
+    "corruption/masked_lm_test.py",
   ),
   (
     "masks/word_spans.py",

@@ -35,6 +35,9 @@ def _draw(mask, length, rows, seed=0):
     (2, 0.99, 3.0, (1, 1)),
     (10, 0.15, 1.0, (2, 2)),
     (10, 0.9, 1.0, (9, 1)),
+    # 8 / 3 and 10 / 4: to the nearest, halves to even.
+    (16, 0.5, 3.0, (8, 3)),
+    (20, 0.5, 4.0, (10, 2)),
   ],
 )
 def test_counts_of_random_spans(length, density, mean, expected):
