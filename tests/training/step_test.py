@@ -112,7 +112,6 @@ def test_an_empty_batch_has_no_loss_and_no_nan(objective, params, packed_batch):
   assert loss == 0.0 and sums["weight_sum"] == 0.0
 
 
-@pytest.mark.slow
 def test_metrics_step_and_donation(model, packed_batch):
   optimizer = ADAFACTOR
   state = initial(model, optimizer)

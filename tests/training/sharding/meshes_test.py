@@ -68,6 +68,18 @@ def test_slices_are_those_that_the_devices_tell_of():
   )
 
 
+def test_stages_lie_on_slices_of_their_own():
+  chips = [Chip(i, slice_index=i % 4) for i in range(8)]
+  mesh = meshes.make_mesh(
+    chips, fsdp=2, num_partitions=1, num_slices=-1, num_stages=2
+  )
+  assert dict(mesh.shape) == {"stage": 2, "data": 2, "fsdp": 2, "model": 1}
+  slices = np.vectorize(lambda chip: chip.slice_index)(mesh.devices)
+  assert [[set(row.flat) for row in stage] for stage in slices] == [
+    [{0}, {1}], [{2}, {3}]
+  ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
   ("fields", "sentence"),
   [

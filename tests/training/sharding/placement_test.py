@@ -2,6 +2,7 @@
 
 import functools
 
+from flax import linen as nn
 from flax import traverse_util
 import jax
 import ml_dtypes
@@ -20,21 +21,23 @@ from transformer_zoo.training.sharding.partitioning import Partitioning
 SIZES = {"MLP_DIM": 16, "VOCAB_SIZE": 48}
 
 
+@functools.cache
+def lying(partitioning, **macros):
+  """A tiny T5's parameters as they lie on a mesh."""
+  mesh = partitioning.mesh()
+  boxed = state_lib.abstract_variables(
+    tiny_models.build("t5_1_1", **{**SIZES, **macros})[0]
+  )
+  shapes = nn.unbox(boxed)
+  shardings = partitioning.shardings(mesh, boxed, shapes)
+  return partitioning_lib.abstract(shapes, shardings)
+
+
 @pytest.fixture(params=[1, 4], ids=["copies", "split"], scope="module")
 def abstract(request):
-  """Returns a function: a tiny T5's parameters as they lie on a mesh."""
+  """Returns a function: parameters as they lie on a mesh."""
   partitioning = Partitioning(num_partitions=request.param)
-  mesh = partitioning.mesh()
-
-  @functools.cache
-  def make(**macros):
-    model, _ = tiny_models.build("t5_1_1", **{**SIZES, **macros})
-    boxed = state_lib.abstract_variables(model)
-    shapes = state_lib.abstract_params(model)
-    shardings = partitioning.shardings(mesh, boxed, shapes)
-    return partitioning_lib.abstract(shapes, shardings)
-
-  return make
+  return functools.partial(lying, partitioning)
 
 
 @functools.cache
@@ -81,6 +84,13 @@ def test_layers_by_themselves_fill_looped_and_scanned_models(abstract, scanned):
   placed = placement.place(tensors_of(params), wanted)
   expected = tiny_models.stack_layers(params) if scanned else params
   assert_equal(placed, expected, wanted)
+
+
+def test_layers_by_themselves_reach_their_stages():
+  params = looped_parameters()
+  wanted = lying(Partitioning(num_stages=2), SCAN_LAYERS=True)
+  placed = placement.place(tensors_of(params), wanted)
+  assert_equal(placed, tiny_models.stack_layers(params), wanted)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
