@@ -26,7 +26,7 @@ def plain_graphs():
 
 @pytest.fixture
 def translated():
-  """For tests of tasks whose steps branch or loop by values of tensors."""
+  """For real rows, and for steps that branch or loop by values of tensors."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,13 +34,12 @@ def plain_python(request):
   """Steps of tasks are run as they are.
 
   AutoGraph would translate their Python first, which takes longer than all
-  else; one that needs it fails without. Slow tests and tests of preparation
+  else; one that needs it fails without. Tests of real rows and of preparation
   (tests/data) translate.
   """
-  translates = "translated" in request.fixturenames
   with (
     contextlib.nullcontext()
-    if translates or request.node.get_closest_marker("slow")
+    if "translated" in request.fixturenames
     else ag_ctx.ControlStatusCtx(status=ag_ctx.Status.DISABLED)
   ):
     yield

@@ -57,9 +57,10 @@ def test_shards_share_out_the_files(files):
 @pytest.mark.slow
 def test_shuffling_is_seeded_and_loses_nothing(files):
   source = TextFilesDataSource({"train": str(files / "*")})
-  orders = [_texts(source, shuffle=True, seed=seed) for seed in range(8)]
-  assert orders == [_texts(source, shuffle=True, seed=s) for s in range(8)]
-  assert all(sorted(order) == sorted(_texts(source)) for order in orders)
+  orders = [_texts(source, shuffle=True, seed=seed) for seed in range(4)]
+  assert orders == [_texts(source, shuffle=True, seed=s) for s in range(4)]
+  plain = sorted(_texts(source))
+  assert all(sorted(order) == plain for order in orders)
   assert len(set(map(tuple, orders))) > 1
 
 

@@ -589,6 +589,7 @@ def spelt(task, rows):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("translated")
 @pytest.mark.parametrize(
   "name, metric, least, number",
   [

@@ -291,6 +291,7 @@ def test_sentinels_of_the_file_itself(add, with_own):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("translated")
 def test_ids_of_sets_that_are_on_disk(shared_data, monkeypatch):
   monkeypatch.setenv("ZOO_DATA_DIR", str(shared_data))
   for name in ("super_glue_copa_v102", "super_glue_wsc_v102_simple_eval"):

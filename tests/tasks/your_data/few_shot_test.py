@@ -286,7 +286,7 @@ def test_demonstrations_go_until_the_inputs_fit(add, words, tmp_path):
   whole = [text.strip() for text in shown(task)]
   assert texts_at(task, 500, tmp_path) == whole
   numbers = set()
-  for length in range(28, 300, 20):
+  for length in range(28, 300, 45):
     for text, full in zip(texts_at(task, length, tmp_path), whole, strict=True):
       prompt, *demonstrations, own = full.split(" ; ")
       *left, question = text.split(" ; ")

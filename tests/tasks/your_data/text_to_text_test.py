@@ -461,10 +461,12 @@ def test_squad_2_with_unanswerable_rows(add, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-  "metric, values",
-  [("bleu", {"bleu": 100.0}), ("rouge", dict.fromkeys(ROUGE, 100.0))],
+  "metric, values, targets",
+  [
+    ("bleu", {"bleu": 100.0}, "{references}"),
+    ("rouge", dict.fromkeys(ROUGE, 100.0), "{references.0}"),
+  ],
 )
-@pytest.mark.parametrize("targets", ["{references}", "{references.0}"])
 def test_several_references(add, tmp_path, metric, values, targets):
   references = ["the fish is small and red.", "it is a small red fish here."]
   task = add(
