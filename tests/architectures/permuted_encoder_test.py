@@ -206,6 +206,21 @@ def test_examples_are_the_text_and_an_order():
   assert np.abs(first.mean() - 63.5) < 4 * 128 / np.sqrt(12 * 500)
 
 
+def test_spans_of_predicted_tokens_have_one_to_five_of_them():
+  """A length n in proportion to 1 / n; spans that meet are few here."""
+  objective = PermutationLanguageModel(partial=40)
+  made = objective(
+    vocabularies.text(200, 4000),
+    Draws(0, np.arange(200)),
+    vocabularies.bert(),
+  )
+  edges = np.diff(made["weights"].values, prepend=0)
+  lengths = np.flatnonzero(edges == -1) - np.flatnonzero(edges == 1)
+  shares = np.bincount(lengths, minlength=6)[1:6] / len(lengths)
+  expected = 1 / np.arange(1, 6)
+  np.testing.assert_allclose(shares, expected / expected.sum(), atol=0.05)
+
+
 def test_a_batch_has_a_loss_of_the_query_stream():
   objective = PermutationLanguageModel()
   vocabulary = vocabularies.bert()

@@ -481,7 +481,7 @@ _CORRUPTION = _of(
     "weights=tuple(1 / n for n in range(1, 6)),",
     "weights=tuple(1 / n for n in range(2, 7)),",
     "corruption/objectives_test.py",
-    "corruption",
+    "architectures/permuted_encoder_test.py",
   ),
   (
     "mixture_of_denoisers.py",
