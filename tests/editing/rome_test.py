@@ -147,7 +147,9 @@ def test_moments_do_not_depend_on_batches():
   np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("architecture", ["gpt_2", "t5_1_1"])
+@pytest.mark.parametrize(
+  "architecture", ["gpt_2", pytest.param("t5_1_1", marks=pytest.mark.slow)]
+)
 def test_prefixes_are_texts_of_the_model(architecture):
   memory = memory_of(architecture)
   found = rome.sample_prefixes(

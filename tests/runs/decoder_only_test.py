@@ -195,6 +195,7 @@ def test_lengths_that_texts_are_cut_to_are_told(
   ) in error
 
 
+@pytest.mark.slow
 def test_a_prompt_without_a_token_and_a_start(gpt_2, infer):
   _, error = infer(
     gpt_2, "", "--gin.DecodingOptions.start_before_prompt=False", refused=True
@@ -207,6 +208,7 @@ def test_a_prompt_without_a_token_and_a_start(gpt_2, infer):
   assert len(infer(gpt_2, "")[0]) == 1
 
 
+@pytest.mark.slow
 def test_long_prompts_are_cut_or_refused_with_a_sentence(gpt_2, infer):
   text = "house car boat " * 9
   _, error = infer(gpt_2, "red", text)

@@ -97,6 +97,7 @@ def test_what_is_prepared_is_told_on_stderr(evaluate, monkeypatch, tmp_path):
   assert "prepared colours\n" in error
 
 
+@pytest.mark.slow
 def test_another_vocabulary_is_told(evaluate, trained, monkeypatch, tmp_path):
   other = types.SimpleNamespace(path="other", encode=lambda text: [7])
   monkeypatch.setattr(
@@ -377,6 +378,7 @@ def test_all_checkpoints_of_one_checkpoint(evaluate, trained):
   )
 
 
+@pytest.mark.slow
 def test_damaged_checkpoints_are_named_and_passed_over(
   evaluate, trained, tmp_path
 ):

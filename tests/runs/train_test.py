@@ -164,6 +164,7 @@ def test_a_metric_of_no_evaluation_is_refused(train, tmp_path):
   assert code == 2 and "is not evaluated" in error
 
 
+@pytest.mark.slow
 def test_evaluation_can_be_capped(train, tmp_path):
   settings = ("EVAL_MAX_EXAMPLES=3", "TRAIN_STEPS=2", "EVAL_PERIOD=0")
   code, _, error = train(tmp_path, *settings)
@@ -217,7 +218,9 @@ def test_evaluate_gives_the_scores_of_the_result(finished, zoo, prepared_dir):
   assert found["checkpoint"] == str(best) and found["split"] == "validation"
 
 
-@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize(
+  "named", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_infer_answers_each_line(finished, zoo, prepared_dir, tmp_path, named):
   """With the vocabulary of the task trained on, or with a named one."""
   vocabulary = prepared_dir / "vocabularies" / "tiny.model"
@@ -280,6 +283,7 @@ def test_finetuning_from_another_model_claims_no_folder(
   assert not (tmp_path / "tuned" / "config.gin").exists()
 
 
+@pytest.mark.slow
 def test_a_task_without_metrics_ends_with_its_last_step(train, tmp_path):
   code, _, error = train(
     tmp_path, "MIXTURE_OR_TASK_NAME='unscored'", "TRAIN_STEPS=2"

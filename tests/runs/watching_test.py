@@ -99,6 +99,7 @@ def test_its_batch_is_made_again_from_what_is_written(watched, place, zoo):
   assert sorted(sum(shown, [])) == sorted(named)
 
 
+@pytest.mark.slow
 def test_what_a_line_of_metrics_has(watched):
   metrics = recorder.read_lines(watched / "metrics.jsonl")
   line = next(line for line in metrics if "train/loss" in line)
@@ -115,6 +116,7 @@ def test_what_a_line_of_metrics_has(watched):
   assert total <= line["train/gradient_norm"]
 
 
+@pytest.mark.slow
 def test_what_a_line_of_timing_has(watched):
   timing = recorder.read_lines(watched / "timing.jsonl")
   first, second = (
@@ -129,6 +131,7 @@ def test_what_a_line_of_timing_has(watched):
   assert second["timing/host_peak_bytes"] > 0
 
 
+@pytest.mark.slow
 def test_a_trace_and_a_writer(watched, place):
   assert list((watched / "profile").rglob("*.xplane.pb"))
   told = json.loads((place / "told.json").read_text())
@@ -140,6 +143,7 @@ def test_a_trace_and_a_writer(watched, place):
   assert sorted(map(json.dumps, told)) == sorted(map(json.dumps, lines))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "words, sentence",
   [

@@ -71,7 +71,12 @@ def test_every_attention_of_an_encoder_decoder(scan):
 @pytest.mark.parametrize(
   ("architecture", "number"),
   # DeBERTa's mask decoder applies the last layer twice more.
-  [("gpt_2", 2), ("roberta", 2), ("albert", 2), ("deberta", 4)],
+  [
+    ("gpt_2", 2),
+    ("deberta", 4),
+    pytest.param("roberta", 2, marks=pytest.mark.slow),
+    pytest.param("albert", 2, marks=pytest.mark.slow),
+  ],
 )
 def test_other_architectures(architecture, number):
   maps, _ = read(architecture)

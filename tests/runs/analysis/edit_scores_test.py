@@ -193,6 +193,7 @@ def test_rome_writes_into_its_layer():
   assert made["cost"]["flops_an_edit_1"] > made["cost"]["learning_flops"] > 0
 
 
+@pytest.mark.slow
 def test_rome_reads_texts_to_keep_if_their_factor_is_not_zero():
   """tests/editing/rome_test.py shows what such texts do."""
   found = opened("gpt_2")

@@ -355,10 +355,15 @@ def test_refusals(head, macros, words, error, directory, infer, tmp_path):
   [
     ("tokens", "a [MASK]", "probabilities"),
     ("classes", "a red car", "logits"),
-    ("number", "a red car", "logits"),
-    ("choice", "a red\tcar\tboat", "logits"),
-    ("spans", "a red\tcar boat", "logits"),
-    ("tags", "a red car", "logits"),
+    *(
+      pytest.param(*each, "logits", marks=pytest.mark.slow)
+      for each in (
+        ("number", "a red car"),
+        ("choice", "a red\tcar\tboat"),
+        ("spans", "a red\tcar boat"),
+        ("tags", "a red car"),
+      )
+    ),
   ],
 )
 def test_parameters_that_are_no_numbers(
