@@ -100,7 +100,22 @@ def written(folder, config, ours, change=lambda tensors: tensors):
   return directory.open_directory(folder)
 
 
-@pytest.mark.parametrize("name", encoders.CONFIGS)
+# Heads that all families have alike are slow tests of all but BERT.
+HEADS = ("_choice", "_number", "_spans", "_tags")
+
+
+@pytest.mark.parametrize(
+  "name",
+  [
+    pytest.param(
+      name,
+      marks=pytest.mark.slow
+      if name.endswith(HEADS) and not name.startswith("bert")
+      else (),
+    )
+    for name in encoders.CONFIGS
+  ],
+)
 def test_links_are_the_parameters_and_the_configuration_comes_back(name):
   config = encoders.CONFIGS[name]
   # Whose layers differ, or of which more than one is of a group.
