@@ -212,6 +212,35 @@ def test_windows_alternate_over_the_layers(scan):
   np.testing.assert_array_equal(seen(5), 3 * dense + 2 * banded)
 
 
+class SameLayer(nn.Module):
+  """Changes nothing."""
+
+  def __call__(self, x, **keywords):
+    return x
+
+
+class AddOne:
+  """What stands for a convolution: 1 is added where it is joined."""
+
+  def __call__(self, x_BLD, mask_B1LM, *, deterministic):
+    return jnp.ones_like(x_BLD), {}
+
+  def join(self, y_BLD, added_BLD, params):
+    return y_BLD + added_BLD
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_a_convolution_is_joined_to_the_first_layer_alone(scan):
+  module = Stack(
+    layer=SameLayer(),
+    num_layers=3,
+    convolution=AddOne(),
+    norm=None,
+    scan=scan,
+  )
+  np.testing.assert_array_equal(programs.apply(module, {}, X), X + 1)
+
+
 class ScaleLayer(nn.Module):
   """Adds what its scores are multiplied by."""
 
