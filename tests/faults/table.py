@@ -602,6 +602,7 @@ _TRAINING = _of(
     "return sum(terms[name].total for name in terms), terms",
     "training/microbatches_test.py",
     "training/step_test.py",
+    "architectures/encoder_only_test.py",
   ),
   (
     "optimizers/adafactor.py",
