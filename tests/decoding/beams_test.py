@@ -64,7 +64,9 @@ def test_enough_beams_find_the_best_of_all_outputs(seed):
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize(("width", "alpha"), [(2, -0.5), (4, 0.0), (4, 0.6)])
+@pytest.mark.parametrize(
+  ("width", "alpha"), [(2, -0.5), (4, 0.0), (4, 0.6), (4, 2.0)]
+)
 def test_equals_a_search_with_lists(seed, width, alpha):
   """That one never stops early: stopping may not change what is found."""
   table = toy.random_table(seed, length=7, vocabulary=9, sharpness=2.0)

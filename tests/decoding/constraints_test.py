@@ -262,3 +262,36 @@ def test_forbidden_ngrams_at_every_position(size):
         (*last, token) in grams and len(last) == size - 1 for token in range(3)
       ]
       np.testing.assert_array_equal(np.isneginf(logits[place]), forbidden)
+
+
+@pytest.mark.parametrize("prompt", [None, [[-1, 4, 2], [3, 3, 0]]])
+def test_what_was_read_or_made_is_less_likely(prompt):
+  """And nothing else, whatever is to be made or stands for no token."""
+  penalty, known = 1.5, 2  # The first of them is what is fed first.
+  options = DecodingOptions(repetition_penalty=penalty)
+  random = np.random.RandomState(0)
+  logits = random.standard_normal((2, 3, 6)).astype(np.float32)
+  tokens = random.randint(0, 6, (2, 3, 5))
+
+  @jax.jit
+  def penalised(logits, tokens, position, prompt):
+    constrain = constraints.Constraints(options, EOS, prompt)
+    return constrain(logits, tokens, position)
+
+  found = penalised(
+    logits,
+    tokens,
+    np.asarray(known - 1),
+    None if prompt is None else np.array(prompt),
+  )
+  expected = logits.copy()
+  for row, output in np.ndindex(2, 3):
+    seen = set(tokens[row, output, :known].tolist())
+    if prompt is not None:
+      seen |= set(prompt[row]) - {-1}
+    for token in seen:
+      value = expected[row, output, token]
+      expected[row, output, token] = (
+        value * penalty if value < 0 else value / penalty
+      )
+  np.testing.assert_allclose(found, expected, rtol=1e-6)
