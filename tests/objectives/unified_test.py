@@ -75,20 +75,23 @@ def test_a_share_of_each_target_is_hidden():
   tokens = np.asarray(batch["encoder_input_tokens"])
   ends, kinds, others = 0, [], []
 
+  always = unified.UnifiedGeneration(masked=0.0, random=1.0)
+
   @jax.jit
   def hidden_by(seed):
     key = jax.random.key(seed)
-    return unified.UnifiedGeneration().hide(key, model, batch)
+    found = unified.UnifiedGeneration().hide(key, model, batch)
+    return found, always.hide(key, model, batch)["encoder_input_tokens"]
 
   for seed in range(60):
-    found = jax.device_get(hidden_by(seed))
+    found, drawn = jax.device_get(hidden_by(seed))
     hidden = np.asarray(found["encoder_loss_weights"]) > 0
     assert not (hidden & ~targets).any()
     # 0.7 of 3, 5 and 2 tokens.
     np.testing.assert_array_equal(hidden.sum(axis=1), [2, 4, 1, 0])
     inputs = np.asarray(found["encoder_input_tokens"])
     np.testing.assert_array_equal(inputs[~hidden], tokens[~hidden])
-    assert (inputs[hidden] != model.pad_id).all()
+    assert (drawn[hidden] != model.pad_id).all()
     kinds += (inputs[hidden] == model.mask_id).tolist()
     at_random = hidden & (inputs != model.mask_id) & (inputs != tokens)
     others += inputs[at_random].tolist()
