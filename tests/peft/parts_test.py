@@ -1,6 +1,7 @@
 """Each part that a method puts into a model, against what it stands for."""
 
 import functools
+import itertools
 
 from flax import linen as nn
 import gin
@@ -18,6 +19,7 @@ from transformer_zoo.modules.embedding import Embed
 from transformer_zoo.modules.feed_forward import Mlp
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.peft import adapters
+from transformer_zoo.peft import merging
 from transformer_zoo.peft import prefixes
 from transformer_zoo.peft import projections
 from transformer_zoo.peft import prompts
@@ -167,6 +169,53 @@ def test_a_projection_computes_what_its_method_says_and_is_merged(
   elif name == "dora":
     with pytest.raises(UserError, match="DoRA cannot be unmerged"):
       part.unmerge(kept, leaves)
+
+
+@pytest.mark.parametrize(
+  "names",
+  [
+    *itertools.permutations(("lora", "outputs"), 2),
+    *itertools.permutations(("lora", "inputs"), 2),
+    *itertools.permutations(("outputs", "biases"), 2),
+    ("lora", "biases", "outputs"),
+    ("dora", "outputs"),
+  ],
+)
+def test_several_methods_of_a_projection_are_merged_in_their_order(names):
+  model, leaves = OneProjection(), {"kernel": normal(1, WIDTH, FEATURES)}
+  for i, name in enumerate(names):
+    rule, shapes, _, _ = PROJECTIONS[name]
+    model = substitution.substitute(model, [rule("query")])
+    leaves |= random_leaves(shapes, seed=3 * i)
+  x = normal(0, 2, 3, WIDTH)
+  expected = programs.apply(model, {"params": {"query": leaves}}, x)
+  merged, kept = merging.merged(model, {"query": leaves})
+  assert type(merged.query) is Linear
+  found = programs.apply(merged, {"params": kept}, x)
+  np.testing.assert_allclose(found, expected, 1e-4, 1e-4)
+  if "dora" not in names:
+    added = {"query": without(leaves, "kernel")}
+    back = merging.unmerged(model, kept, added)["query"]
+    assert back.keys() == leaves.keys()
+    for name, leaf in leaves.items():
+      np.testing.assert_allclose(back[name], leaf, 1e-3, 1e-4, err_msg=name)
+
+
+class OneProjection(nn.Module):
+  query: nn.Module = Linear()
+
+  def __call__(self, x):
+    return self.query(x, FEATURES)
+
+
+def without(leaves, name):
+  return {other: leaf for other, leaf in leaves.items() if other != name}
+
+
+def test_lengths_of_columns_are_those_of_the_kernel_alone():
+  part = projections.lora(".*", 2)("query", Linear())
+  with pytest.raises(UserError, match=r"name @dora\(\) before the other"):
+    projections.dora(".*", 2)("query", part)
 
 
 def test_biases_are_given_to_those_without():

@@ -55,8 +55,10 @@ def merge_leaves(
   leaves = dict(leaves)
 
   def rule(name: str, part: nn.Module) -> nn.Module:
-    while isinstance(part, Substitute):
-      before = part
+    # The first is merged first: a later one acts on what it computes.
+    part, extensions = substitution.taken_apart(part)
+    for extend in extensions:
+      before = extend(part)
       part = None
       for prefix in _prefixes(name, leaves):
         own = {n: load(x) for n, x in _taken(leaves, prefix).items()}
@@ -120,7 +122,11 @@ def unmerged(
   for name, part in substitution.named_parts(model):
     if isinstance(part, Substitute):
       for prefix in _prefixes(name, leaves):
-        own = part.unmerge(_taken(leaves, prefix), _taken(others, prefix))
+        own, added = _taken(leaves, prefix), _taken(others, prefix)
+        step = part
+        while isinstance(step, Substitute):  # The last is taken out first.
+          own = step.unmerge(own, added)
+          step = substitution.unextended(step)
         leaves.update({f"{prefix}/{key}": leaf for key, leaf in own.items()})
   return traverse_util.unflatten_dict(leaves, sep="/")
 

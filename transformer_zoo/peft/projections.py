@@ -271,6 +271,14 @@ class Biased(Substitute, nn.Module, kw_only=True):
     leaves["bias"] = leaves.pop("bitfit_bias")
     return substitution.unextended(self).clone(use_bias=True), leaves
 
+  @nn.nowrap
+  def unmerge(
+    self, leaves: Mapping[str, Any], added: Mapping[str, Any]
+  ) -> dict[str, Any]:
+    """Takes the bias out of a projection, which had none."""
+    kept = {name: leaf for name, leaf in leaves.items() if name != "bias"}
+    return kept | added
+
 
 @gin.register
 def lora(
@@ -319,7 +327,15 @@ def dora(
 
   @substitution.looking_for(projections)
   def rule(name: str, part: nn.Module) -> nn.Module:
-    return extend(part) if _is_projection(projections, name, part) else part
+    if not _is_projection(projections, name, part):
+      return part
+    if isinstance(part, Substitute):
+      raise UserError(
+        f"dora: {name!r} is a {type(part).__name__} already, and lengths of "
+        "columns are those of the kernel alone; name @dora() before the other "
+        "methods of a projection"
+      )
+    return extend(part)
 
   return rule
 

@@ -53,6 +53,25 @@ class Substitute:
       "of the part before compute; keep base and method apart"
     )
 
+  @nn.nowrap
+  def unmerge(
+    self, leaves: Mapping[str, Any], added: Mapping[str, Any]
+  ) -> dict[str, Any]:
+    """Returns the parameters of the part, of those that `merge` returned.
+
+    Args:
+      leaves: The parameters that `merge` has returned.
+      added: Those that the substitution has added, by name.
+
+    Raises:
+      UserError: They cannot be told from what is merged.
+    """
+    del leaves, added
+    raise UserError(
+      f"{type(self).__name__} cannot be unmerged: it cannot be merged either; "
+      "keep base and method apart"
+    )
+
 
 @gin.register
 def substitute(model: nn.Module, rules: Sequence[Rule]) -> nn.Module:
@@ -146,6 +165,25 @@ def unextended(part: nn.Module) -> nn.Module:
   names = {field.name for field in dataclasses.fields(kind)}
   fields = {n: v for n, v in _fields(part).items() if n in names}
   return kind(**fields, name=part.name)
+
+
+def taken_apart(
+  part: nn.Module,
+) -> tuple[nn.Module, list[Callable[[nn.Module], nn.Module]]]:
+  """Returns a part before all of its extensions, and each of these.
+
+  The extensions are functions from a part to the extended one, in the order in
+  which they were made.
+  """
+  extensions = []
+  while isinstance(part, Substitute):
+    before = unextended(part)
+    names = _fields(part).keys() - _fields(before).keys()
+    added = {name: getattr(part, name) for name in names}
+    extension = type(part).__bases__[0]
+    extensions.append(functools.partial(extended, extension=extension, **added))
+    part = before
+  return part, extensions[::-1]
 
 
 def replaced(part: nn.Module, kind: type[nn.Module], **added: Any) -> nn.Module:
