@@ -219,7 +219,9 @@ def test_rows_do_not_change_each_other():
 
 
 @pytest.mark.parametrize("rules", ["t5x", "transformers"])
-def test_logits_that_are_no_numbers_give_no_scores(rules):
-  options = DecodingOptions(max_length=4, num_beams=2, beam_rules=rules)
-  found = run_jitted(np.full((4, 9, 9), np.nan), options, eos_id=8)
+@pytest.mark.parametrize("eos_id", [EOS, 8])
+def test_logits_that_are_no_numbers_give_no_scores(rules, eos_id):
+  """Whether a beam ends at once, as the best of equal ones, or none does."""
+  options = DecodingOptions(max_length=4, num_beams=4, beam_rules=rules)
+  found = run_jitted(np.full((4, 9, 9), np.nan), options, eos_id=eos_id)
   assert np.isnan(found.scores).all()

@@ -129,8 +129,9 @@ def beam_search(
     )
   )
   likelihoods = found.sums if found.likelihoods is None else found.likelihoods
-  # Logits that are no numbers would leave places that look empty.
-  broken_B1 = jnp.isnan(beams.live.sums[:, :1])
+  # Logits that are no numbers would leave places that look empty. Not in all
+  # beams: of those that end at once, none is left.
+  broken_B1 = jnp.any(jnp.isnan(beams.live.sums), axis=1, keepdims=True)
   scores = jnp.where(broken_B1, jnp.nan, found.scores)
   return interface.Outputs(found.tokens[:, :, 1:], likelihoods, scores)
 
