@@ -117,6 +117,7 @@ def pack(batch, inputs, targets):
   return packed
 
 
+@pytest.mark.slow
 def test_packed_examples_count_as_they_do_in_rows_of_their_own():
   model = tiny_t5.build(**ONE_LAYER)
   params = tiny_t5.random_parameters(model)
@@ -185,6 +186,7 @@ def test_decoder_with_cache_equals_decoder_without(architecture, scan):
   assert tiny_t5.largest_difference(stepped[real], whole[real]) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "variant",
   [
@@ -268,6 +270,7 @@ def test_bfloat16_compute_keeps_float32_parameters(architecture):
   }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "architecture", [pytest.param("t5_1_0", marks=pytest.mark.slow), "t5_1_1"]
 )
@@ -299,6 +302,7 @@ def test_prints_its_tree_before_a_key_exists():
     assert part in printed
 
 
+@pytest.mark.slow
 def test_padding_may_be_another_token():
   """Ids renamed in table and batch, padding with them: nothing changes."""
   model = tiny_t5.build("t5_1_0", **ONE_LAYER)

@@ -209,6 +209,7 @@ def gradient_of(part, layers, **macros):
   return jax.grad(total), state_lib.abstract_params(model)
 
 
+@pytest.mark.slow
 def test_what_is_compiled_does_not_grow_with_scanned_shared_layers():
   few, many = (
     jax.jit(gradient).lower(params).as_text().count("\n")
@@ -353,6 +354,7 @@ def one_device():
   return model, params, batch, gradients_of_terms(model, params, batch)
 
 
+@pytest.mark.slow
 def test_two_terms_in_parts_have_the_gradient_of_the_whole():
   *setting, whole = one_device()
   assert_same(gradients_of_terms(*setting, num_microbatches=2), whole)

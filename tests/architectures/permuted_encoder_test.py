@@ -121,6 +121,7 @@ def test_stretches(ordered):
   assert (moved[predicted[predicted >= 8]] > 1e-6).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "scan", [pytest.param(False, marks=pytest.mark.slow), True]
 )

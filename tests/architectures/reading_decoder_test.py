@@ -119,6 +119,7 @@ def test_the_last_token_has_seen_the_whole_text_and_the_first_none():
   assert not np.any(seen[:, :, 0])
 
 
+@pytest.mark.slow
 def test_one_batch_is_learnt():
   model, params = setting()
   converter = converters.Encoder(

@@ -57,6 +57,7 @@ def next_likelihoods(prompt, written):
   return np.asarray(_reader()(*row, len(prompt) + len(written)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "scan", [pytest.param(False, marks=pytest.mark.slow), True]
 )
@@ -85,6 +86,7 @@ def test_greedy_tokens_are_those_of_rows_read_anew(scan):
     np.testing.assert_allclose(found.log_likelihoods[row, 0], total, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_beams_have_the_likelihoods_of_their_rows():
   """Beams read the slots of the beams that they continue."""
   model, params = build()

@@ -87,6 +87,7 @@ def test_what_is_prepared_is_told(capsys, tmp_path, few_examples):
   assert f"prepared {train.strip()}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mini_mrpc", "mini_mrpc:classes"])
 def test_inspect_task_shows_the_forms(name, capsys):
   pytest.importorskip("seqio")

@@ -92,6 +92,7 @@ def test_every_command_knows_it(own, capsys, tmp_path):
   assert name in printed(capsys, "inspect", "mixture", *words, option)
 
 
+@pytest.mark.slow
 def test_bad_rows_are_told_or_skipped(own, capsys, tmp_path):
   name = own("own_bad_rows", "fish\tnoun\n\tverb\nsing\tadverb\n")
   words = [

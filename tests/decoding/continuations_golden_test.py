@@ -12,11 +12,11 @@ from tests.golden import continuations
 # A search does not know the model: each way in one of them.
 CASES = [
   ("gpt_2", "constrained_beams"),
-  ("gpt_2", "penalised_beams"),
-  ("llama", "beams_of_three_ends"),
   *(
     pytest.param(*case, marks=pytest.mark.slow)
     for case in (
+      ("gpt_2", "penalised_beams"),
+      ("llama", "beams_of_three_ends"),
       ("gpt_2", "first_finished"),
       ("llama", "constrained_greedy"),
       ("llama", "penalised_greedy"),

@@ -50,11 +50,11 @@ def by_a_slow_test(*case):
   return pytest.param(*case, marks=pytest.mark.slow)
 
 
-# Two axes and a cache of prompts are in the fast one.
+# Two axes and a cache of prompts are in the first one.
 @pytest.mark.parametrize(
   ("kind", "way", "name"),
   [
-    ("decoder_only", "beams", "two_dimensional"),
+    by_a_slow_test("decoder_only", "beams", "two_dimensional"),
     by_a_slow_test("encoder_decoder", "beams", "sequence"),
     by_a_slow_test("encoder_decoder", "samples", "two_dimensional"),
     by_a_slow_test("encoder_decoder", "samples", "fully_sharded"),

@@ -85,9 +85,9 @@ def by_a_slow_test(*case):
     ("prefix_lm", (), SCANNED, SAMPLES),
     ("gpt_3", (), {**BANDED, **SCANNED}, BEAMS),
     ("lm", (tiny_models.LSTM,), SCANNED, BEAMS),
-    ("llama", (), {}, GREEDY),
-    ("lm", ("positions/alibi.gin",), {}, BARE),
-    ("prefix_lm", ("positions/shaw.gin",), {}, BEAMS),
+    by_a_slow_test("llama", (), {}, GREEDY),
+    by_a_slow_test("lm", ("positions/alibi.gin",), {}, BARE),
+    by_a_slow_test("prefix_lm", ("positions/shaw.gin",), {}, BEAMS),
     by_a_slow_test("gpt_2", (), SCANNED, BARE),
     by_a_slow_test("gpt_3", (), BANDED, GREEDY),
     by_a_slow_test("lm", (tiny_models.LSTM,), {}, BARE),
@@ -147,6 +147,7 @@ def test_prompts_that_end_in_padding_are_told_by_their_lengths():
   np.testing.assert_array_equal(alone.tokens[0], told.tokens[2])
 
 
+@pytest.mark.slow
 def test_a_prefix_goes_on_like_a_longer_prompt_after_that_of_all():
   model, params = setting("gpt_2")
   options = dataclasses.replace(GREEDY, forced_prefix=(11,))

@@ -179,6 +179,7 @@ def test_log_likelihood_of_a_sample_is_by_the_model_itself():
   np.testing.assert_array_equal(outputs.scores, outputs.log_likelihoods)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "options",
   [

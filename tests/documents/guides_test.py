@@ -127,6 +127,7 @@ def test_a_vocabulary_of_ones_own(folder, capsys):
   sys.modules["seqio"].TaskRegistry.remove("my_corpus")
 
 
+@pytest.mark.slow
 def test_forms_of_rows(folder, capsys):
   seqio = pytest.importorskip("seqio")
   (source,) = blocks("forms", "python")

@@ -101,6 +101,7 @@ def test_editors_learn_edits_that_stay_in_their_place():
   assert np.mean([h["locality"] for h in last]) < 1.0
 
 
+@pytest.mark.slow
 def test_edits_of_a_batch_come_off_bit_for_bit():
   model, params, batch = setting("gpt_2")
   editors = mend.Mend(model, mend.last_projections(model), rank=4)

@@ -53,7 +53,11 @@ def logits(model, params, batch):
 
 @pytest.mark.parametrize(
   "architecture",
-  ["gpt_2", pytest.param("gpt_j", marks=pytest.mark.slow), "t5_1_1"],
+  [
+    "gpt_2",
+    pytest.param("gpt_j", marks=pytest.mark.slow),
+    pytest.param("t5_1_1", marks=pytest.mark.slow),
+  ],
 )
 def test_a_fact_is_written_and_the_projection_maps_the_key_to_the_value(
   architecture,

@@ -39,6 +39,7 @@ def unanswerable_too(questions):
   ]
 
 
+@pytest.mark.slow
 def test_squad_is_the_official_score(questions):
   targets, predictions = zip(*questions, strict=True)
   expected = [official_rules.score_v1(*question) for question in questions]
@@ -90,6 +91,7 @@ def test_more_accepted_answers_never_lower_a_score(metric, questions):
     assert fewer["em"] <= more["em"] and fewer["f1"] <= more["f1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "metric",
   [

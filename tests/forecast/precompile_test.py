@@ -93,6 +93,7 @@ def test_memory_is_what_the_compiler_plans_for_the_step_of_a_run(sharded):
   assert (sharded.fits, sharded.missing) == (None, None)
 
 
+@pytest.mark.slow
 def test_what_is_counted(sharded):
   # Both embeddings take part in 8 x 8 targets; gradients cost twice as much.
   assert sharded.model_flops >= 3 * 2 * 8192 * 32 * 8 * 8
@@ -165,6 +166,7 @@ def arguments(*bindings):
   ]
 
 
+@pytest.mark.slow
 def test_command_decodes(capsys):
   words = arguments("MODEL_DIR='kept'", "NUM_PARTITIONS=2")
   assert cli.main([*words, "--mode=decode", "--json"]) == 0
@@ -180,6 +182,7 @@ def test_command_decodes(capsys):
   assert total["count"] >= 8 * 3
 
 
+@pytest.mark.slow
 def test_command_tells_what_is_missing(capsys, monkeypatch):
   def refuse(lowered, compiler_options):
     del lowered, compiler_options

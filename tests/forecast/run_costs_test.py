@@ -35,6 +35,7 @@ def costs_of():
   gin.clear_config()
 
 
+@pytest.mark.slow
 def test_steps_rows_and_lengths_multiply(costs_of):
   short = costs_of()
   assert (short.input_tokens, short.target_tokens) == (10 * 4 * 16, 10 * 4 * 8)
@@ -46,6 +47,7 @@ def test_steps_rows_and_lengths_multiply(costs_of):
   assert twice.parameters == twice.trained_parameters == short.parameters
 
 
+@pytest.mark.slow
 def test_warm_ups_count_stage_by_stage(costs_of):
   whole = costs_of()
   warmed = costs_of(
@@ -63,6 +65,7 @@ def test_a_mesh_that_is_not_here_changes_nothing(costs_of):
   assert elsewhere == costs_of()
 
 
+@pytest.mark.slow
 def test_frozen_parameters_cost_less(costs_of):
   whole = costs_of()
   frozen = costs_of(

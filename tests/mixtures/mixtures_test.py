@@ -64,6 +64,7 @@ def test_t0_is_trained_on_other_types_than_it_is_tested_on():
   assert not sets("t0_plus_plus_train") & (inference | {"prompted_cb"})
 
 
+@pytest.mark.slow
 def test_t0s_miniature_rates():
   # 4,000 examples are above the limit of 2,000, 300 are below.
   sst2, summaries = map(

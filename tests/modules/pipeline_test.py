@@ -234,6 +234,7 @@ def test_layers_and_microbatches_on_stages_draw_dropout_apart():
   np.testing.assert_array_equal(off, x_BLD + 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "architecture", ["gpt_2", pytest.param("t5_1_1", marks=pytest.mark.slow)]
 )

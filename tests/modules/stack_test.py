@@ -147,6 +147,7 @@ def t5_loss(remat):
   return lambda params, x: jnp.sum(module.apply(params, x)), (params, x)
 
 
+@pytest.mark.slow
 def test_computing_more_again_needs_less_memory():
   def temporaries(remat):
     loss, arguments = t5_loss(remat)

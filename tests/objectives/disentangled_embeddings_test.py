@@ -67,6 +67,7 @@ def test_names_of_tables(sharing):
   assert tables(params) == {own, "token_embedder/embedding" + rest} - {""}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "sharing",
   [
@@ -107,6 +108,7 @@ def test_whose_loss_moves_which_table(sharing):
     assert (of_discriminator[name] > 0) == (not mine and not unread), name
 
 
+@pytest.mark.slow
 def test_the_difference_begins_at_zero_and_is_added_scanned_or_looped():
   """At first both read one table; then the discriminator the sum."""
   model, _ = build(NUM_ENCODER_LAYERS=1)

@@ -150,6 +150,7 @@ def test_answers_are_dropped_out_alike_in_any_microbatch():
     assert found == pytest.approx(float(expected), rel=1e-5), name
 
 
+@pytest.mark.slow
 def test_answers_of_another_template_do_not_count():
   """The terms of a mixture are the sums of those of its templates."""
   model, params = setting()

@@ -282,6 +282,7 @@ def norm(tree):
   return np.sqrt(sum(np.sum(np.square(x)) for x in jax.tree.leaves(tree)))
 
 
+@pytest.mark.slow
 def test_a_generator_may_be_first_where_it_has_no_embeddings():
   """The gradients are those of both terms, each kept from its own pass."""
   model, params = build(NUM_ENCODER_LAYERS=1)
@@ -325,6 +326,7 @@ def expected_of_the_order(model, params, batch):
     np.testing.assert_allclose(sums[name], value, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_padding_changes_nothing_and_scan_equals_loop():
   """Padded rows in a scanned model against rows as they are in a looped one."""
   model, params = build()
@@ -342,6 +344,7 @@ def test_padding_changes_nothing_and_scan_equals_loop():
     assert found[name].weight == term.weight
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("architecture", "file"),
   [

@@ -112,6 +112,7 @@ def test_by_hand():
   np.testing.assert_allclose(found.total, total, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_packed_texts_count_as_padded_ones():
   model, params = build()
   losses = encoder.MaskedTokenLoss(), encoder.SpanBoundaryLoss()

@@ -140,6 +140,7 @@ def test_rows_have_the_same_terms_in_any_part_of_a_batch():
     np.testing.assert_allclose(found, value, rtol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_smoothed_labels_cost_what_their_distribution_does():
   """Cross-entropy with it, less its entropy; metrics are the plain ones."""
   model, params = build(NUM_ENCODER_LAYERS=1)
@@ -239,6 +240,7 @@ def test_models_that_do_not_write_are_refused():
     unified.UnifiedGeneration(masked=0.8, random=0.3)
 
 
+@pytest.mark.slow
 def test_a_permuted_encoder_predicts_the_whole_target_from_left_to_right():
   model, _ = tiny_models.build(
     "xlnet", bindings=("PermutedEncoder.pad_id=0",), NUM_ENCODER_LAYERS=1

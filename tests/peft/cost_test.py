@@ -61,6 +61,7 @@ def flops_of_step(model, trainable):
   return step.lower(state, batch, key).cost_analysis()["flops"], state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("kind", "scan", "shares"),
   [

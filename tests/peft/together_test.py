@@ -145,7 +145,7 @@ ONE_LAYER = {"t5_1_1": SHALLOW, "bert": {"NUM_ENCODER_LAYERS": 1}}
   ("chosen", "kind"),
   [
     ("one", "t5_1_1"),
-    ("two", "t5_1_1"),
+    pytest.param("two", "t5_1_1", marks=pytest.mark.slow),
     ("one", "bert"),
     pytest.param("two", "bert", marks=pytest.mark.slow),
     pytest.param("one", "gpt_2", marks=pytest.mark.slow),

@@ -266,6 +266,7 @@ def test_saved_and_resumed(scan, tmp_path):
     np.testing.assert_array_equal(kernel_i[i] if scan else kernel_i, kernel)
 
 
+@pytest.mark.slow
 def test_flops_leave_out_gradients_that_are_not_computed():
   program, whole = make_program(ADAPTERS), make_program(ALL)
   found = program.model_flops(BATCH)

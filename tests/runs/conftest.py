@@ -3,7 +3,6 @@
 import json
 import pathlib
 import random
-import re
 import subprocess
 import sys
 import time
@@ -172,11 +171,6 @@ def finished(train, place_of_the_finished) -> pathlib.Path:
     assert (
       "training 12 steps, 0 to 12, 2,304 tokens (8 rows of 24, padding "
       "included)" in output
-    )
-    assert re.search(
-      r"^attention of \d+ to \d+ tokens: ReferenceAttention\(\), ",
-      output,
-      re.MULTILINE,
     )
   return folder
 

@@ -1,6 +1,7 @@
 """Decoder-only runs: trained, evaluated, and asked to continue prompts."""
 
 import json
+import re
 
 import gin
 import numpy as np
@@ -25,12 +26,17 @@ def trained(train, runs):
   def call(name, files, *overrides):
     folder = runs / name
     if not (folder / "result.json").exists():
-      code, _, error = train(
+      code, output, error = train(
         folder,
         *("VOCAB_SIZE=64", "DROPOUT_RATE=0.0", *overrides),
         files=files,
       )
       assert code == 0, error
+      assert re.search(
+        r"^attention of \d+ to \d+ tokens: ReferenceAttention\(\), ",
+        output,
+        re.MULTILINE,
+      )
     return folder
 
   return call
@@ -106,6 +112,7 @@ def test_batches_of_an_encoder_are_refused(train, tmp_path):
   )
 
 
+@pytest.mark.slow
 def test_answers_are_what_their_scores_say(prefix_lm, infer):
   made = as_objects(infer(prefix_lm, *TEXTS, "--json")[0])
   assert made[0]["prediction"] == "red"
@@ -122,6 +129,7 @@ def test_answers_are_what_their_scores_say(prefix_lm, infer):
     )
 
 
+@pytest.mark.slow
 def test_a_prefix_of_an_example_begins_its_answer(prefix_lm, infer, tmp_path):
   path = tmp_path / "texts.jsonl"
   lines = [{"inputs": TEXTS[0]}, {"inputs": TEXTS[0], "prefix": "blue"}]
@@ -133,6 +141,7 @@ def test_a_prefix_of_an_example_begins_its_answer(prefix_lm, infer, tmp_path):
   assert forced["log_likelihood"] > -20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("line", "sentence"),
   [

@@ -168,6 +168,7 @@ def test_a_list_of_one_checkpoint_and_a_suffix(evaluate, trained, tmp_path):
   assert once["loss"] == pytest.approx(found["loss"]["unscored_4x"])
 
 
+@pytest.mark.slow
 def test_results_lie_in_the_run_folder_by_default(evaluate, trained):
   found, _ = evaluate(mixture="colours")
   step = found["checkpoint"].rpartition("/")[2]

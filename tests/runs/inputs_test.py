@@ -102,6 +102,7 @@ def test_a_language_model_tells_what_inputs_it_leaves_out(capsys):
   assert not capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_form_is_read_under_the_name_of_its_task(tmp_path):
   """Scores, averages and submissions are those of the text-to-text task."""
   pytest.importorskip("seqio")

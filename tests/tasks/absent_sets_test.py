@@ -34,6 +34,7 @@ def texts(task, split):
   return [(e["inputs"].decode(), e["targets"].decode()) for e in examples]
 
 
+@pytest.mark.slow
 def test_mnli_has_its_evaluation_sets_as_tasks(data_dir):
   def rows(premise):
     return [{"premise": premise, "hypothesis": "H", "label": 2, "idx": 0}]

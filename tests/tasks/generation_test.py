@@ -111,6 +111,7 @@ def data_dir(shared_data, monkeypatch):
   return shared_data / "generation"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", _FLORES)
 def test_flores200(task, data_dir):
   prefix = _FLORES[task]

@@ -87,6 +87,7 @@ def test_ranked_choices_fall_as_they_say(name, second):
   assert 0 < counts["c"] < counts["b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "number, least",
   [

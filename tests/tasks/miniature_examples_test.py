@@ -75,6 +75,7 @@ def test_parts_share_no_word_and_leave_none_out():
   assert sum(map(len, events)) == len(whole.events)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRITERS)
 def test_splits_repeat_and_are_disjoint(name):
   seen = {}
@@ -122,6 +123,7 @@ def test_labels_are_balanced(name, split):
   assert max(counts.values()) - min(counts.values()) <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANCE)
 def test_bag_of_words_of_the_training_examples_is_not_enough(name):
   """Words, pairs of words and length do not carry over to held-out facts."""

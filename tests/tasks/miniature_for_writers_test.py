@@ -110,6 +110,7 @@ def test_targets_from_right_to_left_are_read_as_those_from_left_to_right(name):
     ) == forwards.postprocess_fn(text, example=one, is_target=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("name", "error"), list(zip(WEIGHTS, (5, 1, 0), strict=True))
 )

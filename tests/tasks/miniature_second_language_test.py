@@ -56,6 +56,7 @@ def test_splits_are_disjoint_and_labels_follow_from_the_world():
   assert not texts["train"] & (texts["validation"] | texts["test"])
 
 
+@pytest.mark.slow
 def test_vocabularies_are_those_that_training_writes(tmp_path):
   vocabulary.train(tmp_path)
   for path in map(pathlib.Path, (vocabulary.OWN, vocabulary.EXTENDED)):
@@ -81,6 +82,7 @@ def test_the_suites_vocabulary_begins_the_extended_one():
     assert own.unk_id() not in own.encode(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("end", "size"), [
   ("", 1664), ("_own", 310), ("_extended", 1732),
 ])  # fmt: skip

@@ -37,6 +37,7 @@ _TRIVIA = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("translated")
 @pytest.mark.parametrize(
   "task, row, inputs, target",

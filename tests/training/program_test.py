@@ -98,6 +98,7 @@ def test_parts_need_less_memory(whole, in_parts):
   assert one_by_one.temp_size_in_bytes < 0.6 * at_once.temp_size_in_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "made", [pytest.param("whole", marks=pytest.mark.slow), "in_parts"]
 )

@@ -272,6 +272,7 @@ def real_text(shared_data, tmp_path_factory):
   return task, ids, lengths
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("length", "fullest"), [(128, 0.8), (512, 0.93)])
 def test_real_text_fills_the_rows(real_text, length, fullest):
   task, ids, lengths = real_text

@@ -99,6 +99,7 @@ def test_texts_that_tensorflow_reads_are_the_same(
   assert made.splits["train"].num_examples == len(examples)
 
 
+@pytest.mark.slow
 def test_an_eos_after_each_document_is_kept(register, tmp_path):
   """Without TensorFlow the plain tokenisation is done, and no other."""
   task = register()
@@ -118,7 +119,14 @@ def test_an_eos_after_each_document_is_kept(register, tmp_path):
   assert_same(TokenStream(made, "train"), examples)
 
 
-@pytest.mark.parametrize("corpus", ["wikitext2", "c4_sample", "newswire"])
+@pytest.mark.parametrize(
+  "corpus",
+  [
+    "c4_sample",
+    pytest.param("newswire", marks=pytest.mark.slow),
+    pytest.param("wikitext2", marks=pytest.mark.slow),
+  ],
+)
 def test_real_text_is_tokenised_as_by_seqio(
   shared_data, tmp_path, monkeypatch, corpus
 ):

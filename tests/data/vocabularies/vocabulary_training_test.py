@@ -241,6 +241,7 @@ def test_sample_is_uniform_and_repeatable():
   assert abs(sum(map(int, found.lines)) / 1_000 - 5_000) < 350
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_text(monkeypatch):
   monkeypatch.setattr(text, "_MOST_HELD_OUT", 100)
 

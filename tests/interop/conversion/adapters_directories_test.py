@@ -46,7 +46,18 @@ def our_logits(folder, recorded):
   )(params, batch)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+  "case",
+  [
+    pytest.param(
+      case,
+      marks=()
+      if case in ("bert_pfeiffer", "t5_houlsby_cross")
+      else pytest.mark.slow,
+    )
+    for case in CASES
+  ],
+)
 def test_a_directory_is_read_and_written(case, tmp_path):
   base = tmp_path / "base"
   shutil.copytree(GOLDEN / case.partition("_")[0], base)
@@ -134,6 +145,7 @@ def test_a_directory_without_tensors(tmp_path):
     to_run(folder, tmp_path / "run", GOLDEN / "t5")
 
 
+@pytest.mark.slow
 def test_pytorchs_file(tmp_path):
   torch = pytest.importorskip("torch")
   folder = changed(tmp_path)

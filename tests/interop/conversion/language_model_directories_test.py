@@ -104,6 +104,7 @@ def with_another_piece(folder, piece, **stated):
   (folder / "tokenizer_config.json").write_text(json.dumps(stated))
 
 
+@pytest.mark.slow
 def test_padding_that_the_embedding_has_no_row_for(tmp_path, infer, capsys):
   """Many copies of Llama 2: <pad> is id 32,000 of 32,000 rows."""
   plain, padded = tmp_path / "plain", tmp_path / "padded"
@@ -118,6 +119,7 @@ def test_padding_that_the_embedding_has_no_row_for(tmp_path, infer, capsys):
   assert infer(plain, "w7 w9") == infer(tmp_path / "run", "w7 w9")
 
 
+@pytest.mark.slow
 def test_an_end_that_the_embedding_has_no_row_for(tmp_path, infer, zoo):
   folder = tmp_path / "theirs"
   write_directory(folder, "llama", "llama", CHAT, {"eos_token_id": 0})

@@ -41,9 +41,13 @@ def logits(model, parameters):
   [
     (["transformer_2017"], {}),
     # Unlike matrices, of whom both sides may be d_model wide.
-    (["transformer_2017"], {"MLP_DIM": 24}),
+    pytest.param(["transformer_2017"], {"MLP_DIM": 24}, marks=pytest.mark.slow),
     (["lm", "positions/sinusoidal.gin", "softmax/untied.gin"], {}),
-    (["t5_1_1", "positions/sinusoidal.gin", "connections/parallel.gin"], {}),
+    pytest.param(
+      ["t5_1_1", "positions/sinusoidal.gin", "connections/parallel.gin"],
+      {},
+      marks=pytest.mark.slow,
+    ),
   ],
 )
 def test_the_model_computes_the_same(files, sizes):

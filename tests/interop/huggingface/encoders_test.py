@@ -100,8 +100,9 @@ def written(folder, config, ours, change=lambda tensors: tensors):
   return directory.open_directory(folder)
 
 
-# Heads that all families have alike are slow tests of all but BERT.
-HEADS = ("_choice", "_number", "_spans", "_tags")
+# What all families have alike is a slow test of all but BERT.
+ALIKE = ("_choice", "_classes", "_masked", "_number", "_spans", "_tags")
+ALIKE += ("_untied",)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ HEADS = ("_choice", "_number", "_spans", "_tags")
     pytest.param(
       name,
       marks=pytest.mark.slow
-      if name.endswith(HEADS) and not name.startswith("bert")
+      if name.endswith(ALIKE) and not name.startswith("bert")
       else (),
     )
     for name in encoders.CONFIGS

@@ -196,6 +196,7 @@ def test_xlnet_that_reads_the_last_token_has_rows_that_end_in_it():
   assert "parts/cls_last.gin" not in found.gin_files
 
 
+@pytest.mark.slow
 def test_directories_are_opened_as_conversions_do(tmp_path):
   """Shapes are evaluated too, of ModernBERT without scanning its layers."""
   for name in ("modernbert_masked", "mpnet_choice", "xlnet_classes"):

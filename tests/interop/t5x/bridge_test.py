@@ -84,6 +84,7 @@ def test_parameters_have_t5xs_names_and_axes_beside_them(
   assert tuple(axes[parameter]) == names
 
 
+@pytest.mark.slow
 def test_initial_parameters_are_drawn_by_the_model():
   module, _, tokens = encoder_decoder("t5_1_1")
   draw = jax.jit(functools.partial(module.init, enable_dropout=False))
@@ -207,6 +208,7 @@ def test_more_tokens_than_positions_are_refused():
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_dropout_is_drawn_where_it_is_enabled():
   module, variables, tokens = encoder_decoder("llama_encoder_decoder")
   apply = jax.jit(functools.partial(module.apply, enable_dropout=True))

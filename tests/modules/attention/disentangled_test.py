@@ -198,9 +198,9 @@ def few_and_all(dropout, is_counted, scores_bytes=None, partitions=None):
 @pytest.mark.parametrize(
   "dropout, rows, is_counted",
   [
-    ("none", 2, False),
+    pytest.param("none", 2, False, marks=pytest.mark.slow),
     ("of every weight", 1, True),
-    ("shared by queries", 4, True),
+    pytest.param("shared by queries", 4, True, marks=pytest.mark.slow),
     pytest.param("of every weight", 4, False, marks=pytest.mark.slow),
   ],
 )
@@ -211,6 +211,7 @@ def test_a_few_rows_at_a_time_equal_all(dropout, rows, is_counted):
   )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "dropout, partitions",
   [

@@ -155,6 +155,7 @@ def test_attention_equals_its_definition(kernel, cases):
     assert_is_right(kernel, **table[case])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "groups, partitions, case",
   [
@@ -216,6 +217,7 @@ def test_splash_attention_equals_its_definition(case):
     assert_is_right(SplashAttention(largest_block=128), **case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "groups", [2, *(pytest.param(g, marks=pytest.mark.slow) for g in (1, 4))]
 )

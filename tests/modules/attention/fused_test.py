@@ -240,28 +240,29 @@ def assert_is_right(case, found, of_context=1e-5, of_gradients=1e-4):
 
 
 # Each platform has kernels of its own: on both, every kind of interval, a bias
-# and dropout, one query alone and no mask at all, heads that share keys.
+# and dropout, heads that share keys. One query alone and no mask at all are
+# slow cases.
 CASES = {
   "tpu": [
     Case(150, 150, "window", heads=4, groups=2),
-    Case(114, 300, "packed"),
     # A block of each head.
     Case(133, 133, "UniLM, both ways and in turn", width=128, keep_rate=0.75),
   ],
   "gpu": [
-    Case(1, 130, "packed", groups=1),
     Case(133, 133, "UniLM, left and right"),
     Case(150, 150, "packed and causal", True, heads=4, groups=2),
   ],
 }
 SLOW_CASES = {
   "tpu": [
+    Case(114, 300, "packed"),
     Case(128, 256, "everything"),
     Case(150, 200, "everything", True, groups=1),
     Case(1, 130, "packed", groups=1),
     Case(140, 140, "UniLM, left and right"),
   ],
   "gpu": [
+    Case(1, 130, "packed", groups=1),
     Case(128, 256, "everything"),
     Case(150, 200, "everything", True, groups=1),
     Case(140, 140, "window"),
@@ -284,6 +285,7 @@ def test_the_fused_kernel_equals_the_definition(case, platform):
   assert_is_right(case, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "case",
   [
@@ -299,6 +301,7 @@ def test_the_queries_of_long_rows_have_a_kernel_of_their_own(case, monkeypatch):
   assert_is_right(case, outputs_and_gradients(FUSED, case))
 
 
+@pytest.mark.slow
 def test_in_bfloat16_it_is_as_near_to_float32_as_the_reference():
   case = Case(130, 130, "packed", True, groups=1)
   low = dataclasses.replace(case, dtype=jnp.bfloat16)
@@ -315,6 +318,7 @@ def test_in_bfloat16_it_is_as_near_to_float32_as_the_reference():
     assert fused[name] <= 1.5 * usual, (name, fused[name], usual)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "blocks", [(256, 128), pytest.param((128, 256), marks=pytest.mark.slow)]
 )
@@ -324,6 +328,7 @@ def test_blocks_of_any_size_give_the_same(blocks):
   assert_is_right(case, outputs_and_gradients(kernel, case))
 
 
+@pytest.mark.slow
 def test_dropout_of_gpus_is_drawn_again_where_it_is_computed_again():
   case = Case(150, 150, "causal", True, keep_rate=0.75)
   with tracing.compiling_for("gpu"):
@@ -391,6 +396,7 @@ def test_blocks_that_see_nothing_of_each_other_are_skipped():
   assert np.isfinite(np.asarray(key_gradient)[:, sound]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "partitions, case",
   [
@@ -541,6 +547,7 @@ def sizes_of_arrays(jaxpr):
         yield from sizes_of_arrays(body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "kernel, is_free", [("fused", True), ("reference", False)]
 )

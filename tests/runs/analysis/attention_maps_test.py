@@ -68,6 +68,7 @@ def test_every_attention_of_an_encoder_decoder(scan):
       assert (np.triu(each.weights_HLM, 1) == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("architecture", "number"),
   # DeBERTa's mask decoder applies the last layer twice more.

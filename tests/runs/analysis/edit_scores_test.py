@@ -181,6 +181,7 @@ def test_editors_learn_on_other_facts_alone(shape, monkeypatch):
   assert paths == {k for k in old if not np.array_equal(old[k], new[k])}
 
 
+@pytest.mark.slow
 def test_rome_writes_into_its_layer():
   found = opened("gpt_2")
   edits = Edits(FACTS, Rome(TEXTS, ridge=1e-2), held_out=1, at_once=(1,))

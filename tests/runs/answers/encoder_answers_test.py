@@ -152,6 +152,7 @@ def filled(tmp_path):
   return call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("direction", "shift"), [("left_to_right", -1), ("right_to_left", 1)]
 )
@@ -234,6 +235,7 @@ def test_classes_of_one_name_are_told_by_their_numbers(directory, infer):
   assert [*json.loads(line)["probabilities"]] == ["0", "1", "2"]
 
 
+@pytest.mark.slow
 def test_several_checkpoints_answer_with_their_mean_logits(directory, infer):
   """Whose classes have the same names in another order."""
   names = {"0": "no", "1": "maybe", "2": "yes"}

@@ -424,6 +424,7 @@ class TestInference:
 
     return call
 
+  @pytest.mark.slow
   def test_a_directory_answers_as_a_run_does(self, infer, gin_file):
     lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 8}"
     configured = (f"--gin_file={gin_file}",)

@@ -22,6 +22,7 @@ def flops(study, suite):
   return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "factor", [4, pytest.param(16, marks=pytest.mark.slow)]
 )
@@ -32,6 +33,7 @@ def test_rungs_have_4_and_16_times_the_flops_of_the_suite(factor):
     assert rung[row] == pytest.approx(factor * base[row], rel=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "factor", [4, pytest.param(16, marks=pytest.mark.slow)]
 )

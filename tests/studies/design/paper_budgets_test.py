@@ -65,6 +65,7 @@ def test_parameters_and_costs_are_those_of_table_2():
     assert found.flops == pytest.approx(cost, rel=0.07), line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ["encoder_decoder", "lm", "prefix_lm"])
 def test_what_is_fine_tuned_reads_its_inputs(row):
   """A language model that read targets alone would cost a tenth."""
@@ -80,6 +81,7 @@ def test_the_baseline_sees_the_published_tokens():
   assert (found.steps, found.input_tokens) == (2**19, PRE_TRAINING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", list(SIZES))
 def test_released_models_have_the_published_size_and_tokens(row):
   found = of("table14", row, "released")
@@ -87,6 +89,7 @@ def test_released_models_have_the_published_size_and_tokens(row):
   assert (found.steps, found.input_tokens) == (10**6, 10**6 * 2**11 * 512)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ["batch_4x", "size_2x_steps_2x", "size_4x"])
 def test_table_13_spends_four_times_the_compute(row):
   baseline = of("table13", "baseline", "pretrain")

@@ -1,5 +1,7 @@
 """A study whose last phase runs tasks of a group one by one, end to end."""
 
+import pytest
+
 from tests.studies import conftest
 from transformer_zoo.studies.execution import results
 from transformer_zoo.studies.execution import runner
@@ -32,6 +34,7 @@ Suite.own_groups = {
 )
 
 
+@pytest.mark.slow
 def test_the_columns_of_a_group_take_what_its_parts_score(fake, tmp_path):
   study, suite = tmp_path / "tiny.gin", tmp_path / "two.gin"
   study.write_text(STUDY)

@@ -37,6 +37,7 @@ def test_all_runs_have_one_dropout(study, suite):
   assert len({run["dropout"] for *_, run in found(study, suite)}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suite", ["small", "small_night"])
 def test_steps_of_mixed_training_have_the_tokens_of_pre_training(suite):
   tokens = {

@@ -101,6 +101,7 @@ def test_pages_of_studies_and_their_index_lead_to_one_another(reported):
     assert '<a href="../index.html">' in (studies / path).read_text()
 
 
+@pytest.mark.slow
 def test_json_names_the_group_of_every_cell(studies, capsys):
   capsys.readouterr()
   assert cli.main(["report", str(studies), "--json"]) == 0

@@ -155,6 +155,7 @@ def test_curves_are_read_by_row_and_seed_with_what_they_cost(finished):
   np.testing.assert_allclose(curve.costs["FLOPs"], curve.steps * 4e9)
 
 
+@pytest.mark.slow
 def test_a_shared_run_is_drawn_once(finished):
   study = results.read(finished(seeds=(0,)))
   assert list(learning_curves.read(study, "pretrain", "")["train/loss"]) == [

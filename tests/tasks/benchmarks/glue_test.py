@@ -255,6 +255,7 @@ def data_dir(shared_data, monkeypatch, tmp_path):
   return pathlib.Path(shared_data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_real_examples(data_dir, name):
   task = seqio.TaskRegistry.get(name)

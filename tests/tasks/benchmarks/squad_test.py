@@ -145,6 +145,7 @@ def test_the_deprecated_task_scores_the_first_answer_alone():
   assert metric([target], ["another answer"])["em"] == 0
 
 
+@pytest.mark.slow
 def test_real_rows(shared_data, monkeypatch):
   monkeypatch.setenv("ZOO_DATA_DIR", str(shared_data))
   task = seqio.TaskRegistry.get("squad_v010_allanswers")

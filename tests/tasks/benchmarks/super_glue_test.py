@@ -192,6 +192,7 @@ def test_answers_of_record_are_all_accepted_ones():
   assert prediction["value"] == "B"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "task, split, count, idx, inputs, target",
   [

@@ -113,6 +113,7 @@ def register(tmp_path, vocabulary):
   seqio.TaskRegistry.remove(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "objective, features",
   [

@@ -275,6 +275,7 @@ def test_registered_task_corrupts_the_text(tmp_path, features):
   assert restored == vocabulary.encode(text)[: len(restored)]
 
 
+@pytest.mark.slow
 def test_wikipedia_under_span_corruption(shared_data, monkeypatch):
   monkeypatch.delenv("ZOO_VOCABULARY", raising=False)
   monkeypatch.setenv("ZOO_DATA_DIR", str(shared_data))

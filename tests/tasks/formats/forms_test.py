@@ -170,6 +170,7 @@ def test_the_label_is_the_target(name, prepare):
       assert text["context"][first:last] == target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mini_mrpc:classes", "mini_stsb:number"])
 @pytest.mark.parametrize("separators", [1, 2])
 def test_packed_rows_have_every_example(name, separators, prepare):
@@ -204,6 +205,7 @@ def test_packed_rows_have_every_example(name, separators, prepare):
   assert collections.Counter(seen[: ours.total()]) == ours
 
 
+@pytest.mark.slow
 def test_a_mixture_has_the_forms_of_its_tasks(prepare):
   mixture = prepare("miniature_super_glue", "train")
   seqio.MixtureRegistry.add(
@@ -389,6 +391,7 @@ def test_texts_of_wsc():
   assert example["second"] == b""
 
 
+@pytest.mark.slow
 def test_swag_as_bert_reads_it(tmp_path, monkeypatch, prepare):
   """The sentence, and the beginning of the next one with each ending."""
   names = ["startphrase", "sent1", "sent2", *(f"ending{i}" for i in range(4))]

@@ -121,6 +121,7 @@ def ids_of(task, *lengths):
   ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("translated")
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_examples_are_those_of_seqio(twins, lengths):

@@ -107,6 +107,7 @@ def test_a_model_that_knows_the_answers_scores_all():
     assert max(metric(targets, [-s for s in scores]).values()) < 60
 
 
+@pytest.mark.slow
 def test_a_language_model_continues_what_it_is_asked():
   for mixture in ("zero_shot_miniature", "miniature_2_shot"):
     for task in seqio.MixtureRegistry.get(mixture).tasks:

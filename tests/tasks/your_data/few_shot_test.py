@@ -298,6 +298,7 @@ def test_demonstrations_go_until_the_inputs_fit(add, words, tmp_path):
   assert {0, 6} < numbers
 
 
+@pytest.mark.slow
 def test_without_demonstrations_the_end_of_the_question_stays(
   add, words, tmp_path
 ):
@@ -310,6 +311,7 @@ def test_without_demonstrations_the_end_of_the_question_stays(
     assert full.strip().endswith(text)
 
 
+@pytest.mark.slow
 def test_letters_of_several_bytes(add, words, tmp_path):
   base = words([("é ☃ 漢", "ü"), ("ö", "ß")], [("naïve ☃", "a")])
   task = add(base.name, num_shots=1)

@@ -546,6 +546,7 @@ def texts_under(prompts, most=None):
     yield prompt, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", MINIATURE)
 def test_miniature_prompts_are_in_their_vocabulary(file, few_examples):
   for prompt, found in texts_under(prompt_files.read(file).prompts):
@@ -562,6 +563,7 @@ def test_miniature_prompts_are_in_their_vocabulary(file, few_examples):
     assert set(right) == set(range(per_row))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "file",
   [

@@ -57,6 +57,7 @@ def test_a_slow_average_is_followed():
   assert mean == pytest.approx(expected, rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [adafactor, adamw], ids=["adafactor", "adamw"])
 def test_halves_the_state_and_still_learns(make):
   """A linear map is learnt nearly as well as with float32."""

@@ -218,6 +218,7 @@ class TestCollectives:
     # And the sums.
     assert 0 < found["all-reduce", ("data",)] - gradients < 64
 
+  @pytest.mark.slow
   @pytest.mark.parametrize(
     "name",
     ["fully_sharded", pytest.param("hybrid", marks=pytest.mark.slow)],
