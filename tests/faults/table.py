@@ -548,7 +548,7 @@ _DATA = _of(
     "(np.arange(n) + u) / n",
     "(np.arange(n) + u) / (n + 1)",
     "data/loader/order_test.py",
-    "data/loader",
+    "data/loader/order_test.py",
   ),
   (
     "loader/mixture_reader.py",

@@ -56,6 +56,15 @@ def test_every_window_has_the_rates(rates):
       assert np.abs(counts - share * number).max() < 2 + 1e-6 * number
 
 
+@pytest.mark.parametrize("rates", [(2, 9), (3, 17), (2, 3, 11)])
+def test_a_task_comes_again_after_its_share_of_a_cycle(rates):
+  """At the end of a cycle and at the beginning of the next, too."""
+  tasks, _ = MixtureOrder(rates, seed=4)(np.arange(5 * sum(rates)))
+  for task, rate in enumerate(rates):
+    gaps = np.diff(np.flatnonzero(tasks == task))
+    assert np.abs(gaps - sum(rates) / rate).max() <= len(rates) - 0.5
+
+
 def test_ranks_count_each_task_without_gap():
   order = MixtureOrder((3, 0, 5), seed=0)
   tasks, ranks = order(np.arange(1000))

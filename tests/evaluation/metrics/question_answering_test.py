@@ -100,6 +100,13 @@ def test_answers_with_nothing_in_them(empty):
   assert (scores["em"], scores["f1"]) == (0, 0)
 
 
+def test_f1_is_that_of_the_accepted_answer_which_is_nearest():
+  accepted, prediction = ["red fox", "blue whale", "fox in a den"], "fox"
+  for metric in (question_answering.squad, question_answering.squad_v2):
+    found = metric([accepted], [prediction])
+    assert found["f1"] == pytest.approx(200 / 3)
+
+
 def test_squad_v2_gives_the_parts_that_there_are():
   answerable = question_answering.squad_v2([["fox"]], ["fox"])
   assert answerable == {

@@ -43,7 +43,7 @@ def scored(texts, logits, no_answer=None, threshold=None, prompt_length=0):
       [PLACE + text["window"]["pieces"] + 1 for text in texts],
       prompt_length,
       answer_starts=np.full(len(texts), prompt_length),
-      answer_ends=np.full(len(texts), prompt_length),
+      answer_ends=np.full(len(texts), prompt_length + 2),
     ),
     logits,
   )
@@ -86,7 +86,7 @@ def test_the_best_span_of_all_windows():
   )
   log_probs = scipy.special.log_softmax(logits[:, : PLACE + 5], axis=1)
   assert joined[0]["log_likelihood"] == pytest.approx(
-    log_probs[:, 0].mean(axis=1).sum()
+    (log_probs[:, 0, 0] + log_probs[:, 2, 1]).sum() / 2
   )
   assert joined[0]["target_tokens"] == 2
   assert rows[0]["null_score"] == pytest.approx(nulls[0])

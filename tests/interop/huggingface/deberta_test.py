@@ -11,6 +11,7 @@ from tests.interop.huggingface import encoders_test
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.conversion import sources
+from transformer_zoo.interop.huggingface import deberta
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.modules import comparison
@@ -235,3 +236,13 @@ def test_a_fine_tuned_model_is_written_without_its_mask_decoder(tmp_path):
   }
   for parameter, tensor in parameters.items():
     np.testing.assert_array_equal(tensor.read(), ours[parameter])
+
+
+def test_kernels_of_convolutions_lie_place_by_place():
+  """Theirs is (out, in, place), ours (place and in, out)."""
+  theirs = np.arange(4 * 5 * 3).reshape(4, 5, 3)
+  kernel = deberta.Kernel(size=3)
+  (ours,) = kernel.split(theirs)
+  for out, inside, place in np.ndindex(theirs.shape):
+    assert ours[5 * place + inside, out] == theirs[out, inside, place]
+  np.testing.assert_array_equal(kernel.join([ours]), theirs)
