@@ -33,6 +33,7 @@ def assert_trees_close(ours, theirs, rtol):
     assert difference <= rtol * max(np.abs(their).max(), 1e-3), path
 
 
+@pytest.mark.slow
 def test_no_gradient_flows_from_an_earlier_logit_to_a_later_token():
   model = tiny_t5.build(**ONE_LAYER)
   params = tiny_t5.random_parameters(model)
@@ -331,6 +332,7 @@ def logits_and_loss(model, params, batch):
   return logits["tokens"], tiny_t5.loss_and_sums(model, params, batch)[0]
 
 
+@pytest.mark.slow
 def test_targets_may_have_embeddings_of_their_own():
   """Two tables of the same rows are one; of other rows they are not."""
   model = tiny_t5.build("t5_1_0", **ONE_LAYER)

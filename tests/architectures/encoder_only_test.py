@@ -132,6 +132,7 @@ def looped_and_scanned(architecture, part, **macros):
   return (model, params), (scanned, stacked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("architecture", "part"), STACKS)
 def test_scanned_layers_are_looped_ones(architecture, part):
   looped, scanned = looped_and_scanned(architecture, part)
@@ -279,6 +280,7 @@ def test_every_token_sees_every_token_of_its_text():
   )
 
 
+@pytest.mark.slow
 def test_unified_kinds_of_attention():
   """As a mask of who sees whom, a row of each kind."""
   model, _ = tiny_models.build("bert", NUM_ENCODER_LAYERS=2)
@@ -379,6 +381,7 @@ def test_two_terms_on_a_mesh_are_those_of_one_device():
   assert_same(found, expected)
 
 
+@pytest.mark.slow
 def test_terms_by_hand():
   model = with_two_heads(NUM_ENCODER_LAYERS=1)
   params = tiny_models.random_parameters(model)
@@ -488,6 +491,7 @@ def test_heads_that_a_model_lacks():
     model.apply({}, jnp.zeros((1, 1, 24)), "spans", method="logits")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("direction", "answering"),
   [("left_to_right", "last"), ("right_to_left", "first")],

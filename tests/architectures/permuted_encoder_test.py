@@ -92,6 +92,7 @@ def test_scanned_layers_are_looped_ones_in_two_streams():
   np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "ordered", [pytest.param(False, marks=pytest.mark.slow), True]
 )
@@ -147,6 +148,7 @@ def test_stretches_with_all_memory_are_one_pass(scan, monkeypatch):
   np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "memory_length", [pytest.param(2, marks=pytest.mark.slow), 6]
 )
@@ -171,6 +173,7 @@ def test_memory_is_of_the_last_tokens_before_a_stretch(memory_length):
     np.testing.assert_array_equal(moved, sees, err_msg=str(place))
 
 
+@pytest.mark.slow
 def test_no_gradient_goes_through_memory():
   model, params = build(**{"PermutedEncoder.num_stretches": 2})
   tokens = tokens_of_rows(length=16)
@@ -222,6 +225,7 @@ def test_spans_of_predicted_tokens_have_one_to_five_of_them():
   np.testing.assert_allclose(shares, expected / expected.sum(), atol=0.05)
 
 
+@pytest.mark.slow
 def test_a_batch_has_a_loss_of_the_query_stream():
   objective = PermutationLanguageModel()
   vocabulary = vocabularies.bert()

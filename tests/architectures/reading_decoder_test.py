@@ -75,6 +75,7 @@ def hidden():
   return jax.device_get(program(setting()[1], [in_rows(), packed()]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start_id", STARTS)
 def test_packed_texts_are_read_as_if_alone(start_id):
   alone, together = hidden()[str(start_id)]

@@ -211,6 +211,7 @@ def test_bad_rows_are_counted(tmp_path):
   assert clean([str(path)], out, skip_bad_rows=True).bad_rows == 2
 
 
+@pytest.mark.slow
 def test_a_cleaning_that_keeps_nothing(tmp_path):
   inputs = [write(tmp_path / "in.jsonl.gz", [{"text": "{"}])]
   options = {"rules": Rules(), "duplicates": DuplicateSpans()}
@@ -253,6 +254,7 @@ def test_bad_options_are_told(tmp_path, options, message):
   assert message in refused(tmp_path, **options)
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, capsys):
   path, out = tmp_path / "in.jsonl", tmp_path / "out"
   path.write_text(json.dumps({"text": SHARED}) + "\n" + '{"text": "Few."}')

@@ -49,6 +49,7 @@ def test_list_tasks_and_mixtures(capsys):
   assert "miniature" in [row["name"] for row in rows]
 
 
+@pytest.mark.slow
 def test_inspect_task(capsys):
   pytest.importorskip("seqio")
   words = ["inspect", "task", "mini_sst2", "-n", "2", "--examples", "50"]
@@ -74,6 +75,7 @@ def few_examples():
     yield
 
 
+@pytest.mark.slow
 def test_what_is_prepared_is_told(capsys, tmp_path, few_examples):
   prepared = ["--prepared_dir", str(tmp_path)]
   assert cli.main(["prepare", "--mixture", "mini_copa", *prepared]) == 0

@@ -53,6 +53,7 @@ def test_a_vocabulary_without_special_tokens():
   assert made["token_types"].shape == (9, 30)
 
 
+@pytest.mark.slow
 def test_kinds_have_the_published_shares_and_cuts_are_uniform():
   rows = 100_000
   _, made, kinds = _make(rows, 8)

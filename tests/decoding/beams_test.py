@@ -149,6 +149,7 @@ def test_a_row_is_searched_no_further_than_its_limit():
   np.testing.assert_array_equal(some.tokens[1], whole.tokens[1])
 
 
+@pytest.mark.slow
 def test_renormalized_beams_are_those_of_a_model_without_the_forbidden():
   table = toy.random_table(4, length=7, vocabulary=9, sharpness=2.0)
   options = {"num_beams": 3, "num_return": 3, "forbidden_ids": (5, 6)}
@@ -161,6 +162,7 @@ def test_renormalized_beams_are_those_of_a_model_without_the_forbidden():
   assert np.all(renormalized.scores > run(table, **options).scores)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", ["t5x", "transformers"])
 def test_log_likelihoods_are_those_of_the_model(rules):
   """Whatever the beams are ordered by."""
@@ -199,6 +201,7 @@ def test_stops_when_no_beam_can_get_better():
   assert max(calls) < 5
 
 
+@pytest.mark.slow
 def test_rows_do_not_change_each_other():
   """A row that could stop is not changed by one that goes on."""
   table = toy.random_table(3, length=8, vocabulary=7, sharpness=2.0)

@@ -71,6 +71,7 @@ def ends_of(way):
   return (EOS, *sorted({*free.reshape(-1).tolist()} - {0, EOS})[:2])
 
 
+@pytest.mark.slow
 @each_way
 def test_smallest_length_counts_the_end(way):
   ends = ends_of(way)

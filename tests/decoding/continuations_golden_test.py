@@ -26,6 +26,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("architecture", "way"), CASES)
 def test_outputs_equal_the_recorded_ones(architecture, way):
   golden = np.load(continuations.path(architecture))

@@ -165,6 +165,7 @@ def test_a_prefix_goes_on_like_a_longer_prompt_after_that_of_all():
     np.testing.assert_array_equal(rest, expected[row, 0, : len(rest)])
 
 
+@pytest.mark.slow
 def test_an_ngram_of_the_prompt_does_not_come_again():
   model, params = setting("llama")
   free = np.asarray(made(model, params, GREEDY).tokens)[:, 0]

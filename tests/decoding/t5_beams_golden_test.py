@@ -23,6 +23,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", CASES)
 def test_outputs_equal_the_recorded_ones(way):
   model, params, inputs = t5_beams.setting(t5_beams.RECORDED)

@@ -109,6 +109,7 @@ def test_the_guide_runs_as_it_stands(folder, capsys):
   assert '"accuracy"' in outputs["evaluate"]
 
 
+@pytest.mark.slow
 def test_a_vocabulary_of_ones_own(folder, capsys):
   (source,) = blocks("vocabularies", "python")
   (folder / "my_corpus_task.py").write_text(source)
@@ -147,6 +148,7 @@ def test_forms_of_rows(folder, capsys):
     seqio.TaskRegistry.remove(name)
 
 
+@pytest.mark.slow
 def test_prompts_and_demonstrations(folder, capsys):
   (prompts,) = blocks("prompts", "yaml")
   (source,) = blocks("prompts", "python")

@@ -43,6 +43,7 @@ def whitening(editors, params):
   }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "architecture",
   # With an encoder and a decoder; the others have one of the two.

@@ -80,6 +80,7 @@ def test_a_fact_is_written_and_the_projection_maps_the_key_to_the_value(
   )
 
 
+@pytest.mark.slow
 def test_an_edit_behind_prefixes_is_the_mean_over_them():
   """The key is the mean of the subjects' keys, and the loss that of texts."""
   memory = memory_of("gpt_2")
@@ -151,6 +152,7 @@ def test_moments_do_not_depend_on_batches():
   np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "architecture", ["gpt_2", pytest.param("t5_1_1", marks=pytest.mark.slow)]
 )
@@ -175,6 +177,7 @@ def test_prefixes_are_texts_of_the_model(architecture):
       assert first in np.argsort(logits[0, 0])[-5:]
 
 
+@pytest.mark.slow
 def test_traces_name_the_start_and_no_other_token():
   class Spaced(world.Words):
     """Words, of which one is decoded as nothing."""
@@ -346,6 +349,7 @@ def test_layers_that_share_a_network_are_refused():
     rome.Memory(model, {}, None).layer(0)
 
 
+@pytest.mark.slow
 def test_scores_of_a_fact():
   memory = memory_of("gpt_2")
   told = world.world(24)

@@ -56,6 +56,7 @@ def test_squad_is_the_official_score(questions):
   assert {0, 1} < set(overlaps) and len(set(overlaps)) > 15
 
 
+@pytest.mark.slow
 def test_squad_v2_is_the_official_score(unanswerable_too):
   targets, predictions = zip(*unanswerable_too, strict=True)
   expected = [official_rules.score_v2(*row) for row in unanswerable_too]

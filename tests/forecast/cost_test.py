@@ -66,6 +66,7 @@ def arguments(model):
   return params, batch
 
 
+@pytest.mark.slow
 def test_products_of_a_t5_model_are_those_of_the_formula(
   make_model, of_gradient
 ):
@@ -78,6 +79,7 @@ def test_products_of_a_t5_model_are_those_of_the_formula(
   assert 1.0 < gradient.flops / gradient.matmul_flops < 1.5
 
 
+@pytest.mark.slow
 def test_a_scan_costs_its_length_times_a_layer(of_gradient):
   layers = {"NUM_ENCODER_LAYERS": 3, "NUM_DECODER_LAYERS": 2}
   scanned = of_gradient(SCAN_LAYERS=True, **layers)
@@ -86,6 +88,7 @@ def test_a_scan_costs_its_length_times_a_layer(of_gradient):
   assert scanned.flops == pytest.approx(looped.flops, rel=0.01)
 
 
+@pytest.mark.slow
 def test_what_is_computed_again_is_counted_again(of_gradient):
   none, minimal, full = (
     of_gradient(REMAT=policy).matmul_flops
@@ -97,6 +100,7 @@ def test_what_is_computed_again_is_counted_again(of_gradient):
   assert minimal - none == ROWS * 2 * (2 * pairs * HK)
 
 
+@pytest.mark.slow
 def test_flops_are_those_of_xla_where_nothing_is_scanned(
   make_model, of_gradient
 ):

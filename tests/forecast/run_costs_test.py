@@ -59,6 +59,7 @@ def test_warm_ups_count_stage_by_stage(costs_of):
   assert whole.flops / 2 < warmed.flops < whole.flops * 3 / 4
 
 
+@pytest.mark.slow
 def test_a_mesh_that_is_not_here_changes_nothing(costs_of):
   count = len(jax.devices())
   elsewhere = costs_of(f"Partitioning.num_partitions={2 * count}")

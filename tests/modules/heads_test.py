@@ -90,6 +90,7 @@ def test_each_text_of_a_row_has_its_mean_and_padding_none():
       )
 
 
+@pytest.mark.slow
 def test_packed_texts_have_the_classes_that_they_have_alone():
   model, _ = tiny_models.build(
     "modernbert",

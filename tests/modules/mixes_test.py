@@ -51,6 +51,7 @@ def looped_and_scanned():
   )
 
 
+@pytest.mark.slow
 def test_layers_are_those_of_shorter_stacks():
   params = tiny_models.random_parameters(bert())
   mixes, _ = looped_and_scanned()
@@ -116,6 +117,7 @@ def tagger():
   return model, tiny_models.random_parameters(model)
 
 
+@pytest.mark.slow
 def test_padding_behind_a_text_changes_nothing_of_it():
   module = BiLstm(features=2)
   x_BLD = np.random.RandomState(0).randn(1, 3, 4).astype(np.float32)
@@ -133,6 +135,7 @@ def test_padding_behind_a_text_changes_nothing_of_it():
   )
 
 
+@pytest.mark.slow
 def test_a_recurrent_tagger_reads_no_padding():
   model, params = tagger()
 
@@ -156,6 +159,7 @@ def test_a_recurrent_tagger_reads_no_padding():
   assert np.abs(tags(other)[1, 0] - expected[1, 0]).max() > 0
 
 
+@pytest.mark.slow
 def test_a_recurrent_tagger_reads_the_text_and_not_its_predicted_places():
   """Training asks for first pieces of words, before all other places."""
   model, params = tagger()

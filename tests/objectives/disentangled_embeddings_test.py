@@ -137,6 +137,7 @@ def test_the_difference_begins_at_zero_and_is_added_scanned_or_looped():
   )
 
 
+@pytest.mark.slow
 def test_a_tied_softmax_reads_the_sum():
   bindings = (
     "Heads.parts = {'tokens': @TransformedLogits()}",
@@ -180,6 +181,7 @@ def test_the_head_reads_each_vector_with_the_first():
   np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_discriminator_reads_the_generator_that_it_is_given():
   """The one after the update by the generator's loss, in the whole objective.
 

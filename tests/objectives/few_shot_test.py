@@ -128,6 +128,7 @@ class Reader(nn.Module):
     return self.embedder.attend(hidden_XLD)
 
 
+@pytest.mark.slow
 def test_answers_are_dropped_out_alike_in_any_microbatch():
   model, features = Reader(), batch()
   table = np.random.RandomState(0).standard_normal((96, 8)).astype(np.float32)

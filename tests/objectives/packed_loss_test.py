@@ -1,6 +1,7 @@
 """Packing changes where a token stands and not what it costs."""
 
 import numpy as np
+import pytest
 import scipy.special
 
 from tests import tiny_t5
@@ -34,6 +35,7 @@ def costs_of_tokens(model, params, batch):
   return nll[batch["decoder_loss_weights"] == 1]
 
 
+@pytest.mark.slow
 def test_packed_tokens_cost_what_they_do_in_rows_of_their_own():
   model = tiny_t5.build(NUM_ENCODER_LAYERS=1, NUM_DECODER_LAYERS=1)
   params = tiny_t5.random_parameters(model)

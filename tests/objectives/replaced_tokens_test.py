@@ -227,6 +227,7 @@ def test_who_learns_of_which_loss():
     assert (of_discriminator[name] > 0) == (not mine), name
 
 
+@pytest.mark.slow
 def test_own_embeddings_of_a_generator():
   model, params = build(
     "electra", "generator/own_embeddings.gin", NUM_ENCODER_LAYERS=1

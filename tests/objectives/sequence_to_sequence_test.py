@@ -56,6 +56,7 @@ def test_sums_and_the_loss_of_a_batch_and_of_its_rows():
   )
 
 
+@pytest.mark.slow
 def test_a_batch_without_weight_has_loss_zero_and_a_finite_gradient():
   model = tiny_t5.build(**ONE_LAYER)
   params = tiny_t5.random_parameters(model)
@@ -68,6 +69,7 @@ def test_a_batch_without_weight_has_loss_zero_and_a_finite_gradient():
   assert all((np.asarray(g) == 0).all() for g in jax.tree.leaves(gradient))
 
 
+@pytest.mark.slow
 def test_a_key_means_dropout():
   model = tiny_t5.build("t5_1_0", DROPOUT_RATE=0.3, **ONE_LAYER)
   params = tiny_t5.random_parameters(model)

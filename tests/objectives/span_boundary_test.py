@@ -78,6 +78,7 @@ def terms_of(model, params, batch, *losses):
   return jax.jit(functools.partial(objective, model))(params, batch)
 
 
+@pytest.mark.slow
 def test_by_hand():
   """Each hidden token by a loop over the places around it."""
   model, params = build()

@@ -103,6 +103,7 @@ def test_a_share_of_each_target_is_hidden():
   assert 25 < ends < 55
 
 
+@pytest.mark.slow
 def test_rows_hide_the_same_tokens_in_any_part_of_a_batch():
   model, _ = writer.build()
   batch = batch_of()
@@ -187,6 +188,7 @@ def test_smoothed_labels_cost_what_their_distribution_does():
     encoder.MaskedTokenLoss(label_smoothing=1)
 
 
+@pytest.mark.slow
 def test_targets_have_the_likelihood_with_which_they_are_written():
   model, params = writer.build()
   sums = jax.device_get(

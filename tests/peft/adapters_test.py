@@ -96,6 +96,7 @@ def test_pfeiffers_reads_the_stream_and_is_added_to_it(connection):
   np.testing.assert_allclose(found, z + added, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_scanned_and_looped_are_one_model():
   looped, scanned = adapted("pre_norm"), adapted("pre_norm", scan=True)
   params = tiny_t5.random_parameters(looped)

@@ -251,6 +251,7 @@ def test_what_cannot_be_merged(method):
     merging.merge_leaves(found.model, ones(found.shapes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scan", [False, True])
 def test_a_network_of_prefixes_is_dropped(scan):
   model, _ = build("prefix", "t5_1_1", SCAN_LAYERS=scan)

@@ -301,6 +301,7 @@ def test_a_bad_line_is_told_before_any_answer(infer, tmp_path, output):
     assert error == f"zoo: error: {sentence}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scored", [True, False])
 def test_parameters_that_are_no_numbers(infer, monkeypatch, scored):
   restore = restoration.restore
@@ -318,6 +319,7 @@ def test_parameters_that_are_no_numbers(infer, monkeypatch, scored):
   )
 
 
+@pytest.mark.slow
 def test_options_that_forbid_everything(infer):
   ids = tuple(range(1, 64))
   _, error = infer(

@@ -360,6 +360,7 @@ def test_a_folder_that_is_a_file(train, tmp_path):
   assert (tmp_path / "run").read_text() == "mine"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "overrides, sentence",
   [

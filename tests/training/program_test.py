@@ -110,6 +110,7 @@ def test_matrices_are_gathered_in_the_compute_dtype(made, request):
   assert not {("f32", "16,32"), ("f32", "32,16")} & gathered
 
 
+@pytest.mark.slow
 def test_devices_keep_their_rows(in_parts):
   _, _, text = in_parts
   moved = re.findall(

@@ -122,6 +122,7 @@ def test_spans_of_spanbert_meet_the_budget_and_the_mean():
   assert masks.mean(axis=0)[10:-10] == pytest.approx(0.15, abs=0.05)
 
 
+@pytest.mark.slow
 def test_single_words_are_a_uniform_choice():
   # Two of five words: ten choices.
   masks = WordSpans(0.4)(Draws(0, np.arange(100_000)), 5)

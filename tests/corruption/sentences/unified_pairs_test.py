@@ -32,6 +32,7 @@ def examples(text):
   )
 
 
+@pytest.mark.slow
 def test_kinds_have_the_published_shares_in_one_batch(examples):
   kinds = examples["attention_kind"].values
   expected = ROWS * np.array([1 / 3, 1 / 3, 1 / 6, 1 / 6])

@@ -101,6 +101,7 @@ def test_resumes_at_any_step(mixture, name, packing):
     assert_same(fresh, batches[step : step + 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packing", [True, False])
 def test_processes_share_the_rows(mixture, packing):
   whole = take(mixture, 3, packing=packing)

@@ -222,6 +222,7 @@ def test_splits_can_be_added(add_task, prepared_dir):
   assert set(made.tasks[0].splits) == {"train", "validation"}
 
 
+@pytest.mark.slow
 def test_failure_keeps_the_earlier_files(add_task, prepared_dir, tmp_path):
   add_task("zt_task", labelled())
   first = prepare("zt_task", prepared_dir=prepared_dir)
@@ -270,6 +271,7 @@ def test_absent_file_is_told(add_task, prepared_dir, tmp_path):
     prepare("zt_task", prepared_dir=prepared_dir)
 
 
+@pytest.mark.slow
 def test_ids_outside_the_vocabulary_are_told(add_task, prepared_dir):
   def add_large(dataset):
     return dataset.map(lambda e: {k: v + 95 for k, v in e.items()})

@@ -46,6 +46,7 @@ def our_logits(folder, recorded):
   )(params, batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "case",
   [

@@ -105,6 +105,7 @@ def convert_there_and_back(tmp_path_factory):
   return place
 
 
+@pytest.mark.slow
 def test_there_and_back_changes_no_byte(place):
   files = {path.name for path in (place / "theirs").iterdir()}
   assert files == {path.name for path in (place / "back").iterdir()}
@@ -202,6 +203,7 @@ def test_numbers_too_large_for_a_narrow_type(tmp_path):
   assert not (tmp_path / "narrow").exists()
 
 
+@pytest.mark.slow
 def test_t5x_there_and_back_with_the_optimizer(tmp_path):
   model = tiny_t5.build("t5_1_1")
   found = parameters(model)

@@ -72,6 +72,7 @@ def test_the_directory_and_its_run_answer_alike(place, infer):
     assert [line["prediction"] for line in freely] == ["", ""]
 
 
+@pytest.mark.slow
 def test_a_decoder_that_was_first_fed_another_id(place, tmp_path):
   """As one that was trained here: no files of theirs lie beside it."""
   run = tmp_path / "run"

@@ -91,6 +91,7 @@ def write_untied(tmp_path_factory):
   return place
 
 
+@pytest.mark.slow
 def test_new_rows_are_the_mean_and_others_stay(untied):
   before, after = (tensors_of(untied / name) for name in ("theirs", "grown"))
   number = len(before[TABLE])
@@ -142,6 +143,7 @@ def test_the_configuration_differs_by_the_number_alone(untied):
   assert after == {**before, "vocab_size": 48}
 
 
+@pytest.mark.slow
 def test_a_shared_vocabulary_has_one_size(tmp_path):
   """OPUS-MT's says it twice in newer files."""
   size = families.CONFIGS["marian"]["vocab_size"]
@@ -157,6 +159,7 @@ def test_a_shared_vocabulary_has_one_size(tmp_path):
   convert(tmp_path / "grown", tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_run_becomes_another_run(untied, tmp_path):
   convert(untied / "theirs", tmp_path / "run")
   convert(tmp_path / "run", tmp_path / "more", to="zoo", vocabulary_size=48)

@@ -36,6 +36,7 @@ def logits(model, parameters):
   ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("files", "sizes"),
   [

@@ -195,6 +195,7 @@ def few_and_all(dropout, is_counted, scores_bytes=None, partitions=None):
   return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "dropout, rows, is_counted",
   [
@@ -230,6 +231,7 @@ def test_rows_and_heads_on_a_mesh_equal_those_of_one_device(
   )
 
 
+@pytest.mark.slow
 def test_rows_in_parts_need_less_memory_than_all():
   """Also where dropout draws a number for every score."""
   x = jax.ShapeDtypeStruct((16, 128, 8), jnp.float32)
@@ -391,6 +393,7 @@ def test_a_convolution_by_definition(kernel_size):
 SEGMENTS_BL = np.repeat([1, 2, 0], [4, 6, 2])[None]
 
 
+@pytest.mark.slow
 def test_a_convolution_is_joined_alike_in_any_form():
   """Looped with texts in rows of their own; scanned in one row, with remat."""
   bindings = (*CONVOLUTION, "Convolution.kernel_size=3")
@@ -444,6 +447,7 @@ def hidden(model, params, **more):
   )
 
 
+@pytest.mark.slow
 def test_absolute_positions_are_seen_by_masked_tokens_alone():
   """A table of positions moves the head of tokens and no other output."""
   model, params = mask_decoding()
@@ -467,6 +471,7 @@ def test_absolute_positions_are_seen_by_masked_tokens_alone():
   assert np.ptp(logits(before.hidden_BLD, after.masked_BLD) - expected) > 0
 
 
+@pytest.mark.slow
 def test_the_mask_decoder_by_hand():
   """Twice the last layer, its queries begun with positions."""
   model, params = mask_decoding()
@@ -508,6 +513,7 @@ def test_the_mask_decoder_by_hand():
   )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "scan", [False, pytest.param(True, marks=pytest.mark.slow)]
 )

@@ -228,6 +228,7 @@ def test_splash_attention_on_a_mesh_equals_its_definition(groups):
     assert_is_right(SplashAttention(), groups, "packed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [RowwiseAttention(), SplashAttention()])
 def test_rules_that_share_lengths_out_leave_attention_as_it_is(kernel):
   """Rules of sequence parallelism, and a length that they would divide."""

@@ -636,6 +636,7 @@ def number_of_kernels(jaxpr):
   )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "remat, kernels, partitions",
   [("minimal", 2, 2), ("minimal", 2, None), ("full", 3, None)],

@@ -40,6 +40,7 @@ def read(architecture, **macros):
   return found["attention"], examples
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scan", [False, True])
 def test_every_attention_of_an_encoder_decoder(scan):
   maps, examples = read("t5_1_1", SCAN_LAYERS=scan)

@@ -59,6 +59,7 @@ def opened(architecture):
   return Opened(architecture, 7, model, params, Bytes("bytes"), 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ONE_FAST)
 def test_scores_are_those_of_the_edited_parameters(shape):
   found = opened(shape)

@@ -51,6 +51,7 @@ def test_a_language_model_continues():
   assert answers[2, 0, 1] == len("he came .") - 1
 
 
+@pytest.mark.slow
 def test_an_encoder_decoder_fills_the_span():
   found = opened("t5_1_1")
   answers, _ = probing.answer(found, ASKED, 4)
@@ -69,6 +70,7 @@ def test_an_encoder_decoder_fills_the_span():
   assert second not in ids
 
 
+@pytest.mark.slow
 def test_an_encoder_fills_all_masks_at_once():
   found = opened("bert", start_id=None)
   answers, _ = probing.answer(found, ASKED, 4)

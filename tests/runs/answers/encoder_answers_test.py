@@ -71,6 +71,7 @@ def infer(capsys):
   return call
 
 
+@pytest.mark.slow
 def test_masks_are_filled(directory, infer):
   folder = directory("tokens")
   text = "A red [MASK] sees [MASK]."
@@ -164,6 +165,7 @@ def test_masks_are_predicted_from_their_neighbours(direction, shift, filled):
   assert found == [[tokens[1 + shift]], [tokens[3 + shift]]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("direction", "text", "error"),
   [
@@ -212,6 +214,7 @@ def test_models_of_several_directions_fill_no_masks():
     )
 
 
+@pytest.mark.slow
 def test_answers_of_a_file(directory, infer, tmp_path):
   folder, output = directory("classes", NUM_CLASSES=3), tmp_path / "out.jsonl"
   lines = tmp_path / "texts.txt"
@@ -430,6 +433,7 @@ def test_texts_that_are_cut_are_reported(tmp_path):
   ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("head", "texts", "reports"),
   [

@@ -335,6 +335,7 @@ class TestResizing:
     text = refusal(folder, build(VOCAB_SIZE=36), used=30, **self.allowed)
     assert f"the first {in_use} are in use and cannot be cut\n" in text
 
+  @pytest.mark.slow
   def test_learned_positions(self, tmp_path):
     positions = functools.partial(
       _with_positions, "parts/positions/learned.gin"

@@ -275,6 +275,7 @@ def test_everything_else_is_as_strict_as_ever(tmp_path):
   )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "sharing",
   [

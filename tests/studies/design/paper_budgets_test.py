@@ -76,6 +76,7 @@ def test_what_is_fine_tuned_reads_its_inputs(row):
   assert found.steps == 2**18
 
 
+@pytest.mark.slow
 def test_the_baseline_sees_the_published_tokens():
   found = of("table2", "encoder_decoder", "pretrain")
   assert (found.steps, found.input_tokens) == (2**19, PRE_TRAINING)

@@ -89,6 +89,7 @@ def test_the_roofline_of_a_slice():
   assert job.on_slice.in_turn.seconds == pytest.approx(compute + memory)
 
 
+@pytest.mark.slow
 def test_a_mask_decoder_is_counted_as_it_runs():
   """The last layer is not: nothing reads it where layers are not scanned."""
   changes = (

@@ -142,6 +142,7 @@ def test_a_damaged_study_keeps_the_others_from_nothing(studies, capsys):
   )
 
 
+@pytest.mark.slow
 def test_a_damaged_result_is_named(studies, capsys):
   result = next(studies.glob("runs/finetune-*/result.json"))
   result.write_text("{}")

@@ -51,6 +51,7 @@ def page(finished):
   return (folder / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_the_page_stands_alone_and_is_well_formed(page):
   balance = _Balance()
   balance.feed(page)
@@ -164,6 +165,7 @@ def test_a_shared_run_is_drawn_once(finished):
   assert learning_curves.read(study, "no such phase", "") == {}
 
 
+@pytest.mark.slow
 def test_an_axis_of_which_nothing_is_known_is_left_out(finished):
   study = results.read(finished(seeds=(0,)))
   (curve,) = learning_curves.read(study, "pretrain", "")["train/loss"][

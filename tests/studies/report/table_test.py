@@ -287,6 +287,7 @@ def test_equal_budgets_are_proved_and_others_named(make_study):
   ]
 
 
+@pytest.mark.slow
 def test_the_files_of_a_study(run_tiny):
   folder = run_tiny().folder
   text = (folder / "table.md").read_text()

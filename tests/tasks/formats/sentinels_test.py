@@ -139,6 +139,7 @@ def test_examples_without_lengths_are_those_of_seqio(twins):
   assert examples[1]["targets"][:number] == sentinels
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("translated")
 def test_prepared_examples_are_those_of_seqio(twins, tmp_path):
   task, _, number = twins

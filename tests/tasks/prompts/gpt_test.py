@@ -88,6 +88,7 @@ def test_a_sentence_is_judged_behind_nothing():
   assert [e["idx"].tolist() for e in found] == [[0, 0], [1, 0]]
 
 
+@pytest.mark.slow
 def test_a_model_that_knows_the_answers_scores_all():
   """Sums of log-likelihoods as of a model that prefers what is right."""
   for name in seqio.MixtureRegistry.get("zero_shot_miniature").tasks:
@@ -120,6 +121,7 @@ def test_a_language_model_continues_what_it_is_asked():
       assert (example["targets"][-1] == EOS) == generated
 
 
+@pytest.mark.slow
 def test_demonstrations_are_pairs_of_sentences():
   example = first("mini_translate_2_shot")
   text = example["inputs_pretokenized"].decode()
@@ -132,6 +134,7 @@ def test_demonstrations_are_pairs_of_sentences():
   assert summary["inputs_pretokenized"].decode().count("tl;dr:") == 2
 
 
+@pytest.mark.slow
 def test_templates_behind_demonstrations_are_a_set_of_their_own(
   tmp_path,
 ):

@@ -141,6 +141,7 @@ def decoded(row):
   ]
 
 
+@pytest.mark.slow
 def test_texts_are_the_fields_of_the_inputs_or_given(add, tmp_path):
   rows = [{"a": "anna ran.", "b": "tom ran.", "c": "he ran.", "label": "yes"}]
   options = {
@@ -214,6 +215,7 @@ def test_choices(add, choices, tmp_path):
   assert decoded(row)[1].startswith("anna")
 
 
+@pytest.mark.slow
 def test_tags(add, tmp_path):
   task = add(forms.TagsTask, TAGS_ROWS, **TAGS)
   base = task.name.removesuffix(":tags")

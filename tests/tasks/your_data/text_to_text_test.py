@@ -510,6 +510,7 @@ def test_the_choices_of_the_guide():
     seqio.TaskRegistry.remove("my_quiz")
 
 
+@pytest.mark.slow
 def test_choices_of_each_row(add, tmp_path):
   task = add(
     TextToTextTask.from_jsonl,

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec
 import numpy as np
+import pytest
 
 from transformer_zoo.training.checkpoints import reading as checkpointing
 from transformer_zoo.training.checkpoints.retention import Checkpointing
@@ -13,6 +14,7 @@ from transformer_zoo.training.sharding import partitioning
 from transformer_zoo.training.state import TrainState
 
 
+@pytest.mark.slow
 def test_a_donated_state_is_saved_as_it_was(tmp_path):
   """The step after a save overwrites the buffers that are being written."""
   advance = jax.jit(

@@ -58,6 +58,7 @@ def test_squares_of_groups_add_up_to_those_of_all(looped):
   assert groups["encoder/mlp"] == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_scanned_and_looped_stacks_have_the_same_norms(looped):
   scanned = tiny_t5.stack_layers(looped)
   for by_layer in (False, True):

@@ -237,6 +237,7 @@ class TestCollectives:
     assert {kind for kind, _ in moved("tensor_parallel")} == {"all-reduce"}
 
 
+@pytest.mark.slow
 def test_the_step_takes_the_place_of_the_state():
   found = on_mesh("decoder_only", "fully_sharded")
 
