@@ -82,7 +82,9 @@ def test_a_run_from_scratch_imports_what_it_uses(tmp_path):
       [
         *(sys.executable, "-c", RUN, "train"),
         "--gin_file=runs/miniature_pretrain.gin",
-        *("--gin.TRAIN_STEPS=1", f"--gin.MODEL_DIR='{tmp_path / name}'"),
+        *("--gin.TRAIN_STEPS=1", "--gin.BATCH_SIZE=8", "--gin.EMBED_DIM=16"),
+        *("--gin.NUM_ENCODER_LAYERS=1", "--gin.NUM_DECODER_LAYERS=1"),
+        f"--gin.MODEL_DIR='{tmp_path / name}'",
         f"--gin.PREPARED_DIR='{tmp_path / 'prepared'}'",
       ],
       capture_output=True,

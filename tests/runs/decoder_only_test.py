@@ -1,7 +1,6 @@
 """Decoder-only runs: trained, evaluated, and asked to continue prompts."""
 
 import json
-import re
 
 import gin
 import numpy as np
@@ -26,17 +25,12 @@ def trained(train, runs):
   def call(name, files, *overrides):
     folder = runs / name
     if not (folder / "result.json").exists():
-      code, output, error = train(
+      code, _, error = train(
         folder,
         *("VOCAB_SIZE=64", "DROPOUT_RATE=0.0", *overrides),
         files=files,
       )
       assert code == 0, error
-      assert re.search(
-        r"^attention of \d+ to \d+ tokens: ReferenceAttention\(\), ",
-        output,
-        re.MULTILINE,
-      )
     return folder
 
   return call

@@ -50,12 +50,17 @@ def run(zoo, prepared_dir, place):
   prepared.mkdir()
   prepared_forms.write_classes(prepared_dir / "vocabularies", prepared)
   files = [ROBERTA, "runs/finetune.gin", "heads/classes.gin"]
-  code, _, error = zoo(
+  code, output, error = zoo(
     "train",
     *(f"--gin_file={file}" for file in files),
     *overrides(MODEL_DIR=str(place / "run"), PREPARED_DIR=str(prepared)),
   )
   assert code == 0, error
+  assert re.search(
+    r"^attention of \d+ to \d+ tokens: ReferenceAttention\(\), ",
+    output,
+    re.MULTILINE,
+  )
   return place / "run"
 
 
