@@ -1002,8 +1002,8 @@ _AROUND = (
     ),
     (
       "seeds.py",
-      "name: value if math.isfinite(value) else 0.0",
-      "name: value",
+      "json.loads(counts.most_common(1)[0][0])",
+      "json.loads(counts.most_common()[-1][0])",
       "runs/seeds_test.py",
     ),
     (
