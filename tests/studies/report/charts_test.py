@@ -144,6 +144,18 @@ def test_seeds_are_dots_that_name_their_row(labelled):
   assert x0 == x1 < x2 and y1 == y2 < y0
 
 
+def test_the_band_is_two_deviations_of_the_baseline(labelled, monkeypatch):
+  bands = []
+  monkeypatch.setattr(
+    "matplotlib.axes.Axes.axhspan",
+    lambda axes, low, high, **style: bands.append((low, high)),
+  )
+  charts.seeds(labelled("10%", "<b>"), "GLUE")
+  deviation = np.std([40.0, 41.0], ddof=1)
+  expected = 40.5 - 2 * deviation, 40.5 + 2 * deviation
+  np.testing.assert_allclose(bands, [expected])
+
+
 def test_sensitivity_shows_both_as_differences_from_the_baseline(labelled):
   table = labelled("10%", "15%", "25%", published="t5/table06_corruption_rates")
   values = charts.sensitivities(table)["%"]

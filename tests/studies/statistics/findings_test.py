@@ -6,6 +6,7 @@ import pytest
 from transformer_zoo.studies.design.suite import Column
 from transformer_zoo.studies.statistics import analysis
 from transformer_zoo.studies.statistics import ranking
+from transformer_zoo.studies.statistics.findings import Finding
 from transformer_zoo.studies.statistics.findings import Verdict
 
 # GLUE in print: 83.28, 83.00 and 81.27, with a deviation of 0.235.
@@ -104,3 +105,9 @@ def test_tau_is_averaged_over_columns_of_three_rows_or_more():
   unknown = agreement("d", three, three, deviation=0.2)
   assert unknown.ranking.low is None
   assert ranking.mean_tau([alike, unknown]).low is None
+
+
+def test_no_difference_is_like_no_other():
+  for ours, published in ((0.0, 1.0), (1.0, 0.0), (-1.0, 1.0)):
+    found = Finding("row", "column", ours, published, Verdict.SAME)
+    assert not found.is_alike

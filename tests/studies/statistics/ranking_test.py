@@ -1,4 +1,5 @@
 import itertools
+import types
 
 import numpy as np
 import pytest
@@ -82,3 +83,13 @@ def test_no_order_to_compare():
   assert ranking.rank([], []).tau is None
   assert ranking.rank([1.0], [2.0]).tau is None
   assert ranking.rank([1.0, 2.0], [5.0, 5.0]).tau is None
+
+
+def test_the_error_of_a_mean_is_that_of_its_seeds():
+  cells = {
+    "few": types.SimpleNamespace(values=[0.0] * 4, mean=0.0, deviation=2.0),
+    "many": types.SimpleNamespace(values=[0.0] * 16, mean=0.0, deviation=2.0),
+  }
+  resamples = types.SimpleNamespace(of_seeds=lambda *_: None)
+  found = ranking._noise(cells, "column", resamples).std(axis=0)
+  np.testing.assert_allclose(found, [1.0, 0.5], rtol=0.1)
