@@ -190,6 +190,16 @@ def with_c4():
     )
 
 
+def test_table_11_equal_rates(with_c4):
+  rates = with_c4["all_equal"]
+  assert rates.keys() == with_c4["all_proportional"].keys()
+  # But for the sets that are there to be evaluated on.
+  assert set(rates.values()) == {0.0, 1.0}
+  assert {name for name, rate in rates.items() if not rate} == {
+    name for name, rate in with_c4["all_proportional"].items() if not rate
+  }
+
+
 @pytest.mark.parametrize("exponent", range(16, 22))
 def test_table_11_limits(with_c4, exponent):
   rates = with_c4[f"all_proportional_2_to_{exponent}"]
