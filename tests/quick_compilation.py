@@ -6,9 +6,8 @@ machine code, fusion and partitioning, stays.
 
 import os
 
-# The optimisation of machine code, kernels that are first written in MLIR, and
-# several modules of LLVM for one program:
-# the first two are half of a compilation each.
+# The optimisation of machine code and kernels that are first written in MLIR,
+# each half of a compilation, and several modules of LLVM for one program.
 FLAGS = (
   "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
   " --xla_cpu_parallel_codegen_split_count=1"

@@ -10,7 +10,7 @@ from tests.golden import encoders
 from tests.golden import variants
 
 # Their outputs alone are compared here, with gradients among the slow tests.
-CENTRAL = (*("bert_pre_training", "deberta_2_convolution", "xlnet_tokens"),)
+CENTRAL = ("bert_pre_training", "deberta_2_convolution", "xlnet_tokens")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from tests.golden import variants
 CENTRAL = ("t5_1_1", "gpt_neo")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
   ("name", "gradient"), variants.cases(families.RECORDED, CENTRAL)
 )

@@ -153,9 +153,7 @@ def test_moments_do_not_depend_on_batches():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-  "architecture", ["gpt_2", pytest.param("t5_1_1", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("architecture", ["gpt_2", "t5_1_1"])
 def test_prefixes_are_texts_of_the_model(architecture):
   memory = memory_of(architecture)
   found = rome.sample_prefixes(

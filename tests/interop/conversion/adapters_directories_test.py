@@ -47,18 +47,7 @@ def our_logits(folder, recorded):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-  "case",
-  [
-    pytest.param(
-      case,
-      marks=()
-      if case in ("bert_pfeiffer", "t5_houlsby_cross")
-      else pytest.mark.slow,
-    )
-    for case in CASES
-  ],
-)
+@pytest.mark.parametrize("case", CASES)
 def test_a_directory_is_read_and_written(case, tmp_path):
   base = tmp_path / "base"
   shutil.copytree(GOLDEN / case.partition("_")[0], base)

@@ -42,13 +42,9 @@ def logits(model, parameters):
   [
     (["transformer_2017"], {}),
     # Unlike matrices, of whom both sides may be d_model wide.
-    pytest.param(["transformer_2017"], {"MLP_DIM": 24}, marks=pytest.mark.slow),
+    (["transformer_2017"], {"MLP_DIM": 24}),
     (["lm", "positions/sinusoidal.gin", "softmax/untied.gin"], {}),
-    pytest.param(
-      ["t5_1_1", "positions/sinusoidal.gin", "connections/parallel.gin"],
-      {},
-      marks=pytest.mark.slow,
-    ),
+    (["t5_1_1", "positions/sinusoidal.gin", "connections/parallel.gin"], {}),
   ],
 )
 def test_the_model_computes_the_same(files, sizes):

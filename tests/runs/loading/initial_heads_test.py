@@ -276,14 +276,7 @@ def test_everything_else_is_as_strict_as_ever(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-  "sharing",
-  [
-    "disentangled",
-    pytest.param("own", marks=pytest.mark.slow),
-    pytest.param("shared", marks=pytest.mark.slow),
-  ],
-)
+@pytest.mark.parametrize("sharing", ["disentangled", "own", "shared"])
 def test_a_discriminator_of_deberta_v3_fine_tunes(sharing, tmp_path):
   """The table is whole, and the generator is left out."""
   pair, _ = tiny_models.build(

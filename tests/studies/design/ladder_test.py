@@ -23,9 +23,7 @@ def flops(study, suite):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-  "factor", [4, pytest.param(16, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("factor", [4, 16])
 def test_rungs_have_4_and_16_times_the_flops_of_the_suite(factor):
   base = flops("table4", "miniature")
   rung = flops("table4", f"miniature_{factor}x")
@@ -34,9 +32,7 @@ def test_rungs_have_4_and_16_times_the_flops_of_the_suite(factor):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-  "factor", [4, pytest.param(16, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("factor", [4, 16])
 def test_model_and_data_grow_together(factor):
   base, rung = (
     jobs("table4", suite) for suite in ("miniature", f"miniature_{factor}x")
