@@ -46,18 +46,15 @@ def on_one_device(kind, way):
   return decode(kind, way)(params, inputs, example_ids_B=np.arange(8))
 
 
-def by_a_slow_test(*case):
-  return pytest.param(*case, marks=pytest.mark.slow)
-
-
 # Two axes and a cache of prompts are in the first one.
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("kind", "way", "name"),
   [
-    by_a_slow_test("decoder_only", "beams", "two_dimensional"),
-    by_a_slow_test("encoder_decoder", "beams", "sequence"),
-    by_a_slow_test("encoder_decoder", "samples", "two_dimensional"),
-    by_a_slow_test("encoder_decoder", "samples", "fully_sharded"),
+    ("decoder_only", "beams", "two_dimensional"),
+    ("encoder_decoder", "beams", "sequence"),
+    ("encoder_decoder", "samples", "two_dimensional"),
+    ("encoder_decoder", "samples", "fully_sharded"),
   ],
 )
 def test_equals_one_device(kind, way, name):

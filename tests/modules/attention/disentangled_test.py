@@ -199,10 +199,10 @@ def few_and_all(dropout, is_counted, scores_bytes=None, partitions=None):
 @pytest.mark.parametrize(
   "dropout, rows, is_counted",
   [
-    pytest.param("none", 2, False, marks=pytest.mark.slow),
+    ("none", 2, False),
     ("of every weight", 1, True),
-    pytest.param("shared by queries", 4, True, marks=pytest.mark.slow),
-    pytest.param("of every weight", 4, False, marks=pytest.mark.slow),
+    ("shared by queries", 4, True),
+    ("of every weight", 4, False),
   ],
 )
 def test_a_few_rows_at_a_time_equal_all(dropout, rows, is_counted):
