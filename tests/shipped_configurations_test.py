@@ -378,7 +378,7 @@ def test_objectives(name):
   if name in OVERRUNNING:
     with pytest.raises(UserError, match="100 sentinel ids"):
       corrupt.check(lengths, _vocabulary(100))
-  if getattr(corrupt, "layout", "encoder_decoder") == "encoder_decoder":
+  if corrupt.layout == "encoder_decoder":
     shapes_of_step()
   elif of_encoder:
     run["objective"].check(run["model"])

@@ -54,7 +54,7 @@ _SPLITS = ("train", "validation")
 
 def _register(name: str, corruption: Any) -> None:
   """Registers C4 under an objective, without EOS in the rows of an encoder."""
-  add_eos = getattr(corruption, "layout", "encoder_decoder") != "encoder"
+  add_eos = corruption.layout != "encoder"
   seqio.TaskRegistry.add(
     name,
     source=PreparedTfdsDataSource(

@@ -79,7 +79,7 @@ def test_rows_fit_their_lengths(objective):
   corrupt, lengths = objective
   assert corrupt.check(lengths, VOCABULARY) < 0.03
   made = corrupt(_texts(objective, 50), Draws(0, np.arange(50)), VOCABULARY)
-  room = 0 if getattr(corrupt, "layout", "") == "encoder" else 1  # EOS
+  room = 0 if corrupt.layout == "encoder" else 1  # EOS
   longest = made["inputs"].lengths.max()
   assert longest + room <= lengths["inputs"]
   if room == 0:

@@ -22,13 +22,13 @@ def setting(architecture, seed=0):
   tokens = random.randint(3, 48, (4, 6)).astype(np.int32)
   weights = np.zeros((4, 6), np.float32)
   weights[:, 3:5] = 1
-  side = "encoder" if not hasattr(model, "decoder") else "decoder"
+  side = model.offers.sides[-1]
   batch = {
     f"{side}_input_tokens": tokens,
     f"{side}_target_tokens": random.randint(3, 48, (4, 6)).astype(np.int32),
     f"{side}_loss_weights": weights,
   }
-  if "encoder_input_tokens" in model.reads and side == "decoder":
+  if "encoder" in model.offers.sides and side == "decoder":
     batch["encoder_input_tokens"] = tokens[:, ::-1].copy()
   if side == "encoder":
     batch["encoder_token_types"] = np.zeros_like(tokens)

@@ -37,7 +37,7 @@ def memory_of(architecture, *parts, scan=False, **macros):
   )
   params = tiny_models.random_parameters(interventions.looped(model))
   start_id = None if architecture == "gpt_2" else 0
-  encoder_text = "is a" if hasattr(model, "encoder") else None
+  encoder_text = "is a" if model.offers.has_encoder else None
   reader = facts.Reader(WORDS, start_id, encoder_text)
   return rome.Memory(interventions.looped(model), params, reader)
 

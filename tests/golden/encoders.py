@@ -421,7 +421,7 @@ def batch_for(model) -> dict[str, np.ndarray]:
   if model.token_type_embedder is not None:
     types = random.randint(0, model.token_type_embedder.num_types, (4, 23))
     batch["encoder_token_types"] = types.astype(np.int32)
-  if hasattr(model, "query_embedder"):
+  if model.offers.direction == "permuted":
     types = random.randint(0, 2, (4, 23))
     batch["encoder_token_types"] = types.astype(np.int32)
     if "tokens" in model.heads.parts:

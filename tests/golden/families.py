@@ -278,5 +278,5 @@ def batch_for(model) -> dict[str, np.ndarray]:
     if feature.endswith("weights")
     else np.where(tokens == 0, model.pad_id, tokens).astype(np.int32)
     for feature, tokens in batch.items()
-    if hasattr(model, "encoder") or feature.startswith("decoder")
+    if model.offers.has_encoder or feature.startswith("decoder")
   }

@@ -87,7 +87,9 @@ def batch_of(model):
     return random.randint(3, 48, (2, length)).astype(np.int32)
 
   lengths = {"encoder": 9, "decoder": 7}
-  return {name: ids(lengths[name.partition("_")[0]]) for name in model.reads}
+  return {
+    name: ids(lengths[name.partition("_")[0]]) for name in model.offers.reads
+  }
 
 
 def largest(found, expected):

@@ -154,8 +154,8 @@ def test_a_head_with_another_number_of_classes_is_refused(kind):
   model = types.SimpleNamespace(
     token_embedder=types.SimpleNamespace(num_embeddings=300),
     pad_id=0,
-    heads=types.SimpleNamespace(
-      parts={kind: types.SimpleNamespace(num_classes=2)}
+    offers=types.SimpleNamespace(
+      heads={kind: types.SimpleNamespace(num_classes=2)}
     ),
   )
   with pytest.raises(UserError) as error:
@@ -164,9 +164,9 @@ def test_a_head_with_another_number_of_classes_is_refused(kind):
     f"task 'x' has the 3 {kind} O, B-PER, I-PER but the head {kind!r} of the "
     "model has 2; set NUM_CLASSES to 3"
   )
-  model.heads.parts[kind].num_classes = 3
+  model.offers.heads[kind].num_classes = 3
   inputs.check_mixture(model, mixture)
-  model.heads.parts = {"tokens": None}  # an objective refuses it
+  model.offers.heads = {"tokens": None}  # an objective refuses it
   inputs.check_mixture(model, mixture)
 
 

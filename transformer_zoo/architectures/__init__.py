@@ -2,8 +2,8 @@
 
 Imports modules only. Begin with `encoder_only.py`, then `encoder_decoder.py`
 and `decoder_only.py`; `ensemble.py` averages several models. Every model has
-`reads`, the features that a batch must have; `hidden(batch, deterministic=)`;
-`logits(hidden)`, which an encoder also asks for the name of a head; and
-`all_logits(batch)`, those of every head by name. Decoding asks for `prefill`
-and `decode_step`.
+`offers` (offers.py), what it reads and computes; `hidden(batch,
+deterministic=)`; `logits(hidden)`, which an encoder also asks for the name of a
+head; and `all_logits(batch)`, those of every head by name. Decoding asks for
+`prefill` and `decode_step`.
 """

@@ -10,13 +10,13 @@ GPT-3 and a Llama-like baseline are other parts in the same wiring.
 
 from collections.abc import Mapping
 import dataclasses
-from typing import ClassVar
 
 from flax import linen as nn
 import gin
 import jax
 import jax.numpy as jnp
 
+from transformer_zoo.architectures.offers import Offers
 from transformer_zoo.modules.attention import cache
 from transformer_zoo.modules.attention import masks
 
@@ -39,10 +39,17 @@ class DecoderOnly(nn.Module):
   pad_id: int = 0
   inputs_bidirectional_attention: bool = False
 
-  reads: ClassVar[tuple[str, ...]] = (
-    "decoder_input_tokens",
-    "decoder_target_tokens",
-  )
+  @property
+  def offers(self) -> Offers:
+    """What the model reads and computes."""
+    return Offers(
+      reads=("decoder_input_tokens", "decoder_target_tokens"),
+      stacks={"decoder": self.decoder.stack},
+      embedders={"decoder": self.token_embedder},
+      pad_id=self.pad_id,
+      writes="continuation",
+      direction="left_to_right",
+    )
 
   def __call__(self, *arguments, **keywords) -> jax.Array:
     """Teacher-forced logits [B, L, V]; arguments as for `decode_hidden`."""

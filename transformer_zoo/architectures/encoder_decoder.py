@@ -8,13 +8,14 @@ over the modules below.
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from flax import linen as nn
 import gin
 import jax
 import jax.numpy as jnp
 
+from transformer_zoo.architectures.offers import Offers
+from transformer_zoo.architectures.offers import positions_of
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention import cache
 from transformer_zoo.modules.attention import masks
@@ -66,7 +67,7 @@ class Decoder(nn.Module):
   @property
   def num_positions(self) -> int | None:
     """The longest sequence there are positions for; None if any."""
-    return getattr(self.stack.position_embedder, "num_positions", None)
+    return positions_of(self.stack)
 
 
 @gin.register
@@ -93,11 +94,25 @@ class EncoderDecoder(nn.Module):
   target_embedder: nn.Module | None = None
   pad_id: int = 0
 
-  reads: ClassVar[tuple[str, ...]] = (
-    "encoder_input_tokens",
-    "decoder_input_tokens",
-    "decoder_target_tokens",
-  )
+  @property
+  def offers(self) -> Offers:
+    """What the model reads and computes."""
+    encoder = {} if self.encoder is None else {"encoder": self.encoder}
+    return Offers(
+      reads=(
+        "encoder_input_tokens",
+        "decoder_input_tokens",
+        "decoder_target_tokens",
+      ),
+      stacks=encoder | {"decoder": self.decoder.stack},
+      embedders={
+        "encoder": self.token_embedder,
+        "decoder": self._target_embedder,
+      },
+      pad_id=self.pad_id,
+      writes="answer",
+      direction="left_to_right",
+    )
 
   def __call__(
     self,

@@ -8,14 +8,15 @@ modules below.
 
 from collections.abc import Callable, Mapping
 import dataclasses
-from typing import ClassVar
 
 from flax import linen as nn
 from flax.core import FrozenDict
 import gin
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from transformer_zoo.architectures.offers import Offers
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.heads import Averaged
@@ -84,7 +85,19 @@ class EncoderOnly(nn.Module):
   pad_id: int = 0
   averages: bool = False
 
-  reads: ClassVar[tuple[str, ...]] = ("encoder_input_tokens",)
+  @property
+  def offers(self) -> Offers:
+    """What the model reads and computes."""
+    types = self.token_type_embedder
+    return Offers(
+      reads=("encoder_input_tokens",),
+      stacks={"encoder": self.encoder},
+      embedders={"encoder": self.token_embedder},
+      pad_id=self.pad_id,
+      direction=_direction(self.visible),
+      heads=self.heads.parts,
+      num_token_types=None if types is None else types.num_types,
+    )
 
   def hidden(
     self,
@@ -274,6 +287,17 @@ class EncoderOnly(nn.Module):
     if types_BL is None:
       types_BL = jnp.zeros_like(tokens_BL)
     return x_BLD + self.token_type_embedder(types_BL).astype(x_BLD.dtype)
+
+
+def _direction(visible: Callable[[int], jax.Array] | None) -> str:
+  """The direction in which a token sees, as `Offers` names it."""
+  if visible is None:
+    return "both"
+  with jax.ensure_compile_time_eval():
+    sees_22 = np.asarray(visible(2))[0, 0]
+  if sees_22[0, 1] == sees_22[1, 0]:
+    return "both"
+  return "right_to_left" if sees_22[0, 1] else "left_to_right"
 
 
 def _with_other_order(x_BLD, others_B, valid_BL) -> jax.Array:

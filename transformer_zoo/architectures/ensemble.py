@@ -8,11 +8,13 @@ another and not stacked, so the members may differ in size.
 """
 
 from collections.abc import Iterable, Mapping
+import dataclasses
 
 from flax import linen as nn
 import jax
 import jax.numpy as jnp
 
+from transformer_zoo.architectures.offers import Offers
 from transformer_zoo.modules.attention import cache
 
 
@@ -41,9 +43,15 @@ class Ensemble(nn.Module):
     return self.members[0].pad_id
 
   @property
-  def reads(self) -> tuple[str, ...]:
-    """The features that a batch must have."""
-    return self.members[0].reads
+  def offers(self) -> Offers:
+    """What the first member reads and computes, and all members."""
+    every = [member.offers for member in self.members]
+    directions = {each.direction for each in every}
+    return dataclasses.replace(
+      every[0],
+      direction=directions.pop() if len(directions) == 1 else None,
+      members=self.members,
+    )
 
   def hidden(
     self, batch: Mapping[str, jax.Array], *, deterministic: bool = True

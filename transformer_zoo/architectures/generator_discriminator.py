@@ -8,7 +8,7 @@ DeBERTa v3 among them (He et al. 2023, section 3).
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
+import dataclasses
 
 from flax import linen as nn
 import gin
@@ -16,6 +16,7 @@ import jax
 
 from transformer_zoo.architectures.encoder_only import EncoderOnly
 from transformer_zoo.architectures.encoder_only import Heads
+from transformer_zoo.architectures.offers import Offers
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.embedding import EmbedDifference
 from transformer_zoo.modules.embedding import FromOther
@@ -43,8 +44,6 @@ class GeneratorDiscriminator(nn.Module):
   discriminator: EncoderOnly
   generator: EncoderOnly
 
-  reads: ClassVar[tuple[str, ...]] = EncoderOnly.reads
-
   def __post_init__(self):
     embedders = [
       getattr(part, "token_embedder", None)
@@ -69,13 +68,15 @@ class GeneratorDiscriminator(nn.Module):
   def setup(self):
     nn.share_scope(self, self.discriminator)
 
-  def without_generator(self) -> EncoderOnly:
-    """The discriminator as a model of its own, with a whole table."""
-    if not isinstance(self.discriminator.token_embedder, EmbedDifference):
-      return self.discriminator
-    return self.discriminator.clone(
-      token_embedder=self.generator.token_embedder
-    )
+  @property
+  def offers(self) -> Offers:
+    """What the discriminator reads and computes; it alone is fine-tuned."""
+    fine_tuned = self.discriminator
+    if isinstance(fine_tuned.token_embedder, EmbedDifference):
+      fine_tuned = fine_tuned.clone(
+        token_embedder=self.generator.token_embedder
+      )
+    return dataclasses.replace(self.discriminator.offers, fine_tuned=fine_tuned)
 
   @property
   def pad_id(self) -> int:

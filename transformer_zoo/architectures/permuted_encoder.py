@@ -7,6 +7,7 @@ the modules below.
 """
 
 from collections.abc import Mapping
+import dataclasses
 from typing import Any
 
 from flax import linen as nn
@@ -15,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo.architectures.encoder_only import EncoderOnly
+from transformer_zoo.architectures.offers import Offers
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.mask_decoder import MaskDecoded
@@ -63,6 +65,11 @@ class PermutedEncoder(EncoderOnly):
         "bind EncoderOnly.averages = False"
       )
     super().__post_init__()
+
+  @property
+  def offers(self) -> Offers:
+    """What the model reads and computes."""
+    return dataclasses.replace(super().offers, direction="permuted")
 
   def hidden(
     self,

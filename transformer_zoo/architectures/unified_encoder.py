@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo.architectures.encoder_only import EncoderOnly
+from transformer_zoo.architectures.offers import Offers
+from transformer_zoo.architectures.offers import positions_of
 from transformer_zoo.modules.attention import cache
 from transformer_zoo.modules.attention import masks
 from transformer_zoo.modules.positions import Positions
@@ -33,6 +35,13 @@ class UnifiedEncoder(EncoderOnly):
 
   mask_id: int = 103
   written_types: tuple[int, int] = (4, 5)
+
+  @property
+  def offers(self) -> Offers:
+    """What the model reads and computes."""
+    return dataclasses.replace(
+      super().offers, writes="masks", mask_id=self.mask_id
+    )
 
   def prefill(
     self,
@@ -74,8 +83,7 @@ class UnifiedEncoder(EncoderOnly):
     )
     decoding = self._with_room(decoding, real_BP[:, :-1])
     decoding = dataclasses.replace(decoding, position=None)
-    table = self.encoder.position_embedder
-    cache.check_room(getattr(table, "num_positions", None), decoding)
+    cache.check_room(positions_of(self.encoder), decoding)
     self.encoder(
       self._embedded(
         tokens_BP, jnp.full_like(tokens_BP, self.written_types[0])

@@ -1,10 +1,7 @@
 """Corruptions of text: the input side of the denoising objectives.
 
-A corruption is a frozen dataclass with `raw_length`, `check` and `__call__`
-(see `Denoising`). Manifests keep it as JSON, its spec. One whose class says
-`layout = "encoder"` makes whole rows of an encoder (see `MaskedLanguageModel`).
-One with `unit = "sentence"` or `"document"` reads text by these units, others
-read chunks of fixed length.
+A corruption is a frozen dataclass, a `Corruption` (corruption.py) with
+`raw_length`, `check` and `__call__`. Manifests keep it as JSON, its spec.
 """
 
 from collections.abc import Mapping

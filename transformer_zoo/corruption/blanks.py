@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.corruption.corruption import Corruption
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.errors import UserError
@@ -21,7 +22,7 @@ _SIMULATED = 64
 
 
 @dataclasses.dataclass(frozen=True)
-class Blanks:
+class Blanks(Corruption):
   """Hides one span of a text behind a blank that says about how long it is.
 
   The length of a span is drawn: a size N of `sizes`, then a number of tokens

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.corruption.corruption import Corruption
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.masked_lm import check_encoder_lengths
 from transformer_zoo.corruption.masked_lm import Masking
@@ -14,7 +15,7 @@ from transformer_zoo.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
-class ConcatenatedDocuments:
+class ConcatenatedDocuments(Corruption):
   """Every row is full: it goes on where the row before ended.
 
   EOS stands behind each document. In packed batches every document of a row has

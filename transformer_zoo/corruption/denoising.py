@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo.corruption import special_tokens
+from transformer_zoo.corruption.corruption import Corruption
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.masks.noise_masks import check_words
 from transformer_zoo.corruption.masks.noise_masks import RandomSpans
@@ -26,7 +27,7 @@ _FITTED = 8192
 
 
 @dataclasses.dataclass(frozen=True)
-class Denoising:
+class Denoising(Corruption):
   """An unsupervised objective of the T5 paper (section 3.3, table 3).
 
   `noise` says which tokens of a text are hidden, `inputs` and `targets` are the

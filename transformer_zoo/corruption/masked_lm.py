@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo.corruption import special_tokens
+from transformer_zoo.corruption.corruption import Corruption
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.masks.fixed_number import FixedNumber
 from transformer_zoo.corruption.masks.noise_masks import check_words
@@ -73,7 +74,7 @@ class Masking:
 
 
 @dataclasses.dataclass(frozen=True)
-class MaskedLanguageModel:
+class MaskedLanguageModel(Corruption):
   """`[CLS] text [SEP]` with hidden tokens (BERT without sentence pairs).
 
   The special tokens are those that the vocabulary has; room is left for both.
@@ -122,7 +123,7 @@ class MaskedLanguageModel:
 
 
 @dataclasses.dataclass(frozen=True)
-class NextTokens:
+class NextTokens(Corruption):
   """`[CLS] text [SEP]` of which each token predicts the next one.
 
   The language model that reads from left to right, over an encoder that does

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.corruption.corruption import Corruption
 from transformer_zoo.corruption.denoising import Denoising
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import interleave
@@ -39,7 +40,7 @@ class Denoiser:
 
 
 @dataclasses.dataclass(frozen=True)
-class MixtureOfDenoisers:
+class MixtureOfDenoisers(Corruption):
   """A mixture of denoisers over texts of one length.
 
   All denoisers corrupt the same chunk: the longest that each of them fits into

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo.corruption import special_tokens
+from transformer_zoo.corruption.corruption import Corruption
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.masked_lm import check_encoder_lengths
 from transformer_zoo.corruption.masked_lm import encoder_features
@@ -31,7 +32,7 @@ def _spans(density: float) -> WordSpans:
 
 
 @dataclasses.dataclass(frozen=True)
-class PermutationLanguageModel:
+class PermutationLanguageModel(Corruption):
   """`[CLS] text [SEP]`, one token in `partial` of which is predicted.
 
   The text is not changed. Predicted tokens are numbered by a drawn order, in

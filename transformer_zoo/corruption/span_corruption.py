@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.corruption.corruption import Corruption
 from transformer_zoo.corruption.denoising import Denoising
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.masks.noise_masks import RandomSpans
@@ -13,7 +14,7 @@ from transformer_zoo.corruption.ragged import Ragged
 
 
 @dataclasses.dataclass(frozen=True)
-class SpanCorruption:
+class SpanCorruption(Corruption):
   """Cuts random spans out of a text; the targets are the spans cut out.
 
   `Thank you for inviting me to your party last week` becomes

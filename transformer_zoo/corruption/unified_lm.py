@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo.corruption import special_tokens
+from transformer_zoo.corruption.corruption import Corruption
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.masked_lm import check_encoder_lengths
 from transformer_zoo.corruption.masked_lm import encoder_features
@@ -59,7 +60,7 @@ def draw_kinds(weights: Sequence[float], draws: Draws) -> np.ndarray:
 
 
 @dataclasses.dataclass(frozen=True)
-class UnifiedLanguageModel:
+class UnifiedLanguageModel(Corruption):
   """`[CLS] first [SEP] second [SEP]` with hidden tokens and an attention kind.
 
   The text is cut in two at a uniform place, so the second segment always

@@ -12,13 +12,14 @@ import numpy as np
 
 from transformer_zoo.corruption import masked_lm
 from transformer_zoo.corruption import special_tokens
+from transformer_zoo.corruption.corruption import Corruption
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
-class OwnTokens:
+class OwnTokens(Corruption):
   """Texts whose tokens are predicted in their own places (CBOW).
 
   The encoder has to read the other tokens alone, as `ContextMean` does.
@@ -56,7 +57,7 @@ class OwnTokens:
 
 
 @dataclasses.dataclass(frozen=True)
-class ContextTokens:
+class ContextTokens(Corruption):
   """Texts each of whose tokens predicts one of those around it (skip-gram).
 
   The distance is drawn as the public code has it: a window of 1 to `window`

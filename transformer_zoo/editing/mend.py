@@ -46,11 +46,7 @@ def last_projections(
     UserError: There are fewer blocks, or no such projection.
   """
   paths = []
-  for side in ("encoder", "decoder"):
-    stack = getattr(model, side, None)
-    stack = getattr(stack, "stack", stack)
-    if stack is None:
-      continue
+  for side, stack in model.offers.stacks.items():
     if stack.num_layers < blocks:
       raise UserError(
         f"the {side} has {stack.num_layers} layers, fewer than the {blocks} "

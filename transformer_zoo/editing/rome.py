@@ -97,7 +97,7 @@ class Memory:
   reader: Reader
 
   def __post_init__(self):
-    if not hasattr(self.model, "decoder"):
+    if not self.model.offers.has_decoder:
       raise UserError(
         f"ROME edits what a decoder says next, and {type(self.model).__name__} "
         "has none; zoo edit needs a language model or an encoder-decoder"

@@ -88,7 +88,7 @@ def _training(program: TrainProgram, run: Run) -> Program:
 
 
 def _decoding(program: TrainProgram, run: Run) -> Program:
-  if isinstance(run.examples.converter, converters.Encoder):
+  if not run.examples.converter.writes:
     raise UserError(
       f"{type(run.step.model).__name__} writes no text, so that there is no "
       "decoding to plan; choose --mode train"

@@ -55,7 +55,7 @@ class EncoderObjective:
 
   def check(self, model: nn.Module) -> None:
     """Raises UserError for a model that lacks a head that a loss needs."""
-    if not hasattr(model, "heads"):
+    if model.offers.has_decoder:
       raise UserError(
         f"train.objective is @EncoderObjective(), but {type(model).__name__} "
         "has no heads that it could learn; bind @sequence_to_sequence, or "

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import transformer_zoo
-from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import dropout
 from transformer_zoo.objectives import losses
@@ -70,7 +69,7 @@ class FewShotObjective:
 
   def check(self, model: nn.Module) -> None:
     """Raises UserError for a model that is no encoder-decoder."""
-    if not isinstance(model, EncoderDecoder):
+    if model.offers.writes != "answer":
       raise UserError(
         "train.objective is @FewShotObjective, whose encoder reads an input "
         f"once for all answers, and {type(model).__name__} has none"

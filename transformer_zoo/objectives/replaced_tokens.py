@@ -56,7 +56,7 @@ class ReplacedTokens:
 
   def check(self, model: nn.Module) -> None:
     """Raises UserError for a model without a generator or a head."""
-    if not hasattr(model, "generator"):
+    if model.offers.fine_tuned is None:
       raise UserError(
         f"train.objective is @ReplacedTokens(), but {type(model).__name__} has "
         "no generator; include heads/replaced_tokens.gin, which binds MODEL = "

@@ -69,7 +69,7 @@ def sequence_to_sequence(
 
 def check(model: nn.Module) -> None:
   """Raises UserError for a model without a decoder, which writes no targets."""
-  if "decoder_target_tokens" not in model.reads:
+  if "decoder_target_tokens" not in model.offers.reads:
     raise UserError(
       f"train.objective is @sequence_to_sequence, but {type(model).__name__} "
       "has no decoder; name a file of objectives/ for an encoder, or one of "

@@ -60,7 +60,8 @@ class UnifiedGeneration:
 
   def check(self, model: nn.Module) -> None:
     """Raises UserError for a model that does not write, or without the head."""
-    if not (hasattr(model, "mask_id") or hasattr(model, "query_embedder")):
+    offers = model.offers
+    if offers.writes != "masks" and offers.direction != "permuted":
       raise UserError(
         f"train.objective is @UnifiedGeneration(), but {type(model).__name__} "
         "writes no text by filling masks; choose architectures/unilm.gin"
@@ -84,7 +85,7 @@ class UnifiedGeneration:
         dropout, and the same hidden places in every batch.
     """
     key = jax.random.key(0) if dropout_key is None else dropout_key
-    if hasattr(model, "mask_id"):
+    if model.offers.writes == "masks":
       batch = self.hide(jax.random.fold_in(key, 1), model, batch)
     objective = encoder.EncoderObjective((self.loss,))
     return objective(model, params, batch, dropout_key)

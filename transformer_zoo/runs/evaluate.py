@@ -154,7 +154,7 @@ def evaluate(
   mixture = inputs.prepared(
     mixture_or_task_name,
     prepared_dir,
-    form=converters.form_of(converter),
+    form=converter.form,
     required_splits=(split,),
     report=_say,
   )

@@ -115,11 +115,11 @@ def infer(
     prepared_dir,
     vocabulary_path,
     extra_ids,
-    form=converters.form_of(converter),
+    form=converter.form,
   )
   inputs.check_vocabulary(model, vocabulary, repr(vocabulary.path))
   inputs.check_converter(model, converter)
-  if not isinstance(converter, converters.Encoder):
+  if converter.writes:
     scoring.check_decoding(model, decoding, task_feature_lengths["targets"])
   checkpoint = ensembles.locate(checkpoint_path)
   model = ensembles.model_of(model, checkpoint)
@@ -130,7 +130,7 @@ def infer(
   examples = check_texts(examples, features)
   if reading is not None:
     reading.model_of(model)  # Checks both.
-  elif isinstance(converter, converters.Encoder):
+  elif not converter.writes:
     reading = encoder_answers.HeadAnswers.of(
       model,
       converter,

@@ -175,14 +175,16 @@ def _check_written_ids(
   converter: converters.Converter | None,
 ) -> None:
   """Raises UserError for pieces of words where UniLM has [CLS] and [MASK]."""
-  if not isinstance(converter, converters.Unified):
+  if converter is None or not (
+    converter.writes and model.offers.writes_in_rows
+  ):
     return
   vocabulary = task.vocabulary
   for name, found, piece, special in (
     ("UnifiedFeatures.bos_id", converter.bos_id, "[CLS]", vocabulary.cls_id),
     (
       f"{type(model).__name__}.mask_id",
-      getattr(model, "mask_id", None),
+      model.offers.mask_id,
       "[MASK]",
       vocabulary.mask_id,
     ),
@@ -199,9 +201,7 @@ def _check_names(model: nn.Module, task: manifest.PreparedTask) -> None:
   """Raises UserError for a head with another number of classes or tags."""
   kind = (task.form or {}).get("form")
   names = (task.form or {}).get(kind)
-  # The members of an ensemble have the same heads.
-  heads = getattr(getattr(model, "members", [model])[0], "heads", None)
-  head = getattr(heads, "parts", {}).get(kind)
+  head = model.offers.heads.get(kind)
   if names is None or head is None or head.num_classes == len(names):
     return
   raise UserError(
@@ -226,8 +226,7 @@ def whole_lengths(
   Raises:
     UserError: A length is missing, below 1, or of an unknown feature.
   """
-  writes = not isinstance(converter, converters.Encoder)
-  needed = {*converter.features, *(("targets",) if writes else ())}
+  needed = {*converter.features, *(("targets",) * converter.writes)}
   for feature in sorted(needed | lengths.keys()):
     # Objectives of an encoder give the length of targets, which are in place.
     if feature not in needed | {"inputs", "targets"}:
@@ -274,7 +273,7 @@ def check_vocabulary(
 
 def _same_padding(model: nn.Module, vocabulary: Vocabulary) -> str:
   """Advises on how a model and a vocabulary get the same padding id."""
-  if vocabulary.pad_id == vocabulary.eos_id and hasattr(model, "encoder"):
+  if vocabulary.pad_id == vocabulary.eos_id and not model.offers.continues:
     return (
       "that is its EOS, which an encoder would not see: name the piece of id "
       f"{model.pad_id} as pad_token in a tokenizer_config.json beside its files"
@@ -285,8 +284,7 @@ def _same_padding(model: nn.Module, vocabulary: Vocabulary) -> str:
 def check_converter(model: nn.Module, converter: converters.Converter) -> None:
   """Raises UserError if a model cannot read the batches of a converter."""
   if not _reads(model, converter):
-    # The members of an ensemble read the same batches.
-    kind = type(getattr(model, "members", [model])[0]).__name__
+    kind = type(next(iter(model.offers.members), model)).__name__
     allowed = " or ".join(
       f"@{one.__name__}Features()"
       for one in (
@@ -310,13 +308,11 @@ def _check_token_types(
   model: nn.Module, converter: converters.Converter
 ) -> None:
   """Raises UserError for more types of tokens than a model has vectors for."""
-  for member in getattr(model, "members", [model]):
-    embedder = getattr(member, "token_type_embedder", None)
-    rows = getattr(embedder, "num_types", None)
-    if rows is None or not getattr(converter, "token_types", False):
+  for member in model.offers.members or (model,):
+    rows = member.offers.num_token_types
+    if rows is None:
       continue
-    types = 6 if converter.attention_kinds else 2  # UniLM's, BERT's
-    types += getattr(converter, "cls_place", "first") == "last"
+    types = converter.num_token_types
     if rows < types:
       raise UserError(
         f"the converter lays out {types} types of tokens but TokenTypeEmbed "
@@ -327,14 +323,14 @@ def _check_token_types(
 
 def _reads(model: nn.Module, converter: converters.Converter) -> bool:
   """Whether batches have what a model reads, and no side that it does not."""
-  if isinstance(converter, converters.Unified):
-    return hasattr(model, "mask_id") or hasattr(model, "query_embedder")
+  offers = model.offers
+  if converter.writes and not (offers.has_decoder or offers.writes_in_rows):
+    return False
   laid_out = converter.shapes({"inputs": 1, "targets": 1}, 1, False)
-  sides = [
-    {name.partition("_")[0] for name in names} & {"encoder", "decoder"}
-    for names in (laid_out, model.reads)
-  ]
-  return sides[0] == sides[1] and laid_out.keys() >= set(model.reads)
+  sides = {name.partition("_")[0] for name in laid_out}
+  return sides & {"encoder", "decoder"} == set(offers.sides) and (
+    laid_out.keys() >= set(offers.reads)
+  )
 
 
 def describe_cuts(
@@ -358,7 +354,7 @@ def describe_cuts(
     )
   for task in texts:
     objective = corruption or corruptions.from_spec(task.corruption)
-    if getattr(objective, "layout", "encoder_decoder") == "encoder":
+    if objective.layout == "encoder":
       continue  # whole rows are never cut
     share = objective.check(lengths, task.vocabulary)
     if share:
@@ -406,8 +402,5 @@ def fitting_lengths(
       f"fitting_lengths.inputs is {inputs!r}; it must be a number of tokens, 1 "
       "or more"
     )
-  if hasattr(corruption, "fitting_lengths"):
-    lengths = corruption.fitting_lengths(inputs)
-  else:
-    lengths = {"inputs": inputs, "targets": inputs}
+  lengths = corruption.fitting_lengths(inputs)
   return lengths | {"targets": max(targets, lengths["targets"])}

@@ -92,7 +92,7 @@ def rebuild(
     raise UserError(f"step {step} is none of this run's, which has 1 to {last}")
   name = converters.name_in_form(
     bound.data.mixture_or_task_name,
-    converters.form_of(bound.examples.converter),
+    bound.examples.converter.form,
   )
   mixture = manifest.load(name, prepared_dir or bound.data.prepared_dir)
   batches = bound.open_batches(bound.data.mixture(mixture))

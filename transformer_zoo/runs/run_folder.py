@@ -119,7 +119,7 @@ def configuration_of(model: nn.Module, *roots: str) -> str:
     model: The model of the run.
     *roots: The roots of its configuration (`config.operative_config`).
   """
-  if hasattr(model, "heads"):
+  if not model.offers.has_decoder:
     roots += (*config.HEADS, "evaluate", "infer")
   return config.operative_config(*dict.fromkeys(roots))
 

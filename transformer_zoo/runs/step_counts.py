@@ -98,7 +98,7 @@ def _examples(
   mixture = inputs.prepared(
     name,
     prepared_dir,
-    form=converters.form_of(converter),
+    form=converter.form,
     required_splits=("train",),
   )
   batches = loader.open_batches(

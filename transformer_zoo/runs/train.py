@@ -77,7 +77,7 @@ def train(run: settings.Run) -> str:
   mixture = inputs.prepared(
     run.data.mixture_or_task_name,
     run.data.prepared_dir,
-    form=converters.form_of(converter),
+    form=converter.form,
     required_splits=("train",),
   )
   inputs.check_mixture(step.model, mixture, converter)

@@ -43,7 +43,7 @@ def example_batch(
   lengths = {"encoder": inputs, "decoder": targets}
   return {
     name: jnp.ones((1, lengths[name.partition("_")[0]]), jnp.int32)
-    for name in model.reads
+    for name in model.offers.reads
   }
 
 

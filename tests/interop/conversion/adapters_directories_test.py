@@ -35,7 +35,7 @@ def our_logits(folder, recorded):
     {name: tensor.read() for name, tensor in run.parameters().items()}, sep="/"
   )
   batch = {"encoder_input_tokens": recorded["ids"].astype(np.int32)}
-  if hasattr(run.model, "decoder"):
+  if run.model.offers.has_decoder:
     targets = recorded["targets"].astype(np.int32)
     batch |= {"decoder_input_tokens": targets}
     batch |= {"decoder_target_tokens": np.ones_like(targets)}

@@ -88,7 +88,7 @@ def test_logits(pair, report):
 def test_outputs(pair, way):
   model, params, theirs = pair
   options, keywords = WAYS[way]
-  has_encoder = hasattr(model, "encoder")
+  has_encoder = model.offers.has_encoder
   batch = families.batch_for(model)
   inputs = batch["encoder_input_tokens" if has_encoder else
                  "decoder_target_tokens"]  # fmt: skip

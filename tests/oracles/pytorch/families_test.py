@@ -101,7 +101,7 @@ def test_greedy_decoding_with_cache(name, report):
     scanned,
     params,
     inputs,
-    start_id if hasattr(model, "encoder") else None,
+    start_id if model.offers.has_encoder else None,
     tokens,
   )
   difference = max(

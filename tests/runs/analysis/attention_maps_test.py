@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests import tiny_models
+from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.data.features import converters
 from transformer_zoo.errors import UserError
 from transformer_zoo.runs.analysis import attention_page
@@ -134,4 +135,4 @@ def test_a_page_escapes_what_a_text_has():
 
 def test_an_ensemble_is_refused():
   with pytest.raises(UserError, match="no attention in common; name one"):
-    AttentionMaps().model_of(types.SimpleNamespace(members=[]))
+    AttentionMaps().model_of(Ensemble.of([tiny_models.build("lm")[0]]))

@@ -64,7 +64,7 @@ def test_the_task_has_the_objective_of_the_gin_file(name):
   actual = _step(task).corruption
   assert _rounded(corruption.to_spec(actual)) == _rounded(expected)
   whole_rows = isinstance(actual, ConcatenatedDocuments) or (
-    getattr(actual, "layout", "encoder_decoder") == "encoder"
+    actual.layout == "encoder"
   )
   for feature in task.output_features.values():
     assert feature.add_eos != whole_rows

@@ -9,6 +9,7 @@ import numpy as np
 import optax
 import pytest
 
+from transformer_zoo.architectures.offers import Offers
 from transformer_zoo.errors import UserError
 from transformer_zoo.objectives.terms import Term
 from transformer_zoo.training.monitoring import anomalies
@@ -24,7 +25,9 @@ class Line(nn.Module):
   """One kernel."""
 
   pad_id = 0
-  reads = ("encoder_input_tokens",)
+  offers = Offers(
+    reads=("encoder_input_tokens",), stacks={}, embedders={}, pad_id=0
+  )
 
   @nn.compact
   def all_logits(self, batch):

@@ -52,11 +52,10 @@ def run(arguments: argparse.Namespace) -> None:
     arguments, ["infer.reading=@AttentionMaps()"]
   )
   from transformer_zoo import config
-  from transformer_zoo.data.features import converters
   from transformer_zoo.runs.analysis import attention_page
   from transformer_zoo.runs.analysis import costs
 
-  if isinstance(config.value("CONVERTER"), converters.Encoder):
+  if not config.value("CONVERTER").writes:
     example = {"inputs": arguments.text}
   else:
     example = {"inputs": text} | ({"targets": targets} if tab else {})

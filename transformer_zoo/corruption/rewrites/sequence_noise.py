@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo.corruption import special_tokens
+from transformer_zoo.corruption.corruption import Corruption
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.masks.noise_masks import check_density
 from transformer_zoo.corruption.ragged import Ragged
@@ -97,7 +98,7 @@ class DocumentRotation:
 
 
 @dataclasses.dataclass(frozen=True)
-class SequenceNoise:
+class SequenceNoise(Corruption):
   """Inputs under one or more sequence noises; the targets are the whole text.
 
       BART large: (SentencePermutation(), TextInfilling(0.3))

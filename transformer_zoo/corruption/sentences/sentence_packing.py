@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.corruption.corruption import Corruption
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.masked_lm import check_encoder_lengths
 from transformer_zoo.corruption.masked_lm import Masking
@@ -26,7 +27,7 @@ from transformer_zoo.errors import UserError
 _FRAME = 2  # [CLS] and the last [SEP]
 
 
-class _Packed:
+class _Packed(Corruption):
   """The common part of both packings."""
 
   layout = "encoder"

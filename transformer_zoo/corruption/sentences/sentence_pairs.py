@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.corruption.corruption import Corruption
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.masked_lm import check_encoder_lengths
 from transformer_zoo.corruption.masked_lm import Masking
@@ -33,7 +34,7 @@ from transformer_zoo.corruption.sentences.segment_pairs import with_random_next
 from transformer_zoo.errors import UserError
 
 
-class _Pairs:
+class _Pairs(Corruption):
   """The common part of the objectives of sentence pairs."""
 
   layout = "encoder"

@@ -82,12 +82,11 @@ def decoder_features(
   tokens: np.ndarray,
   packing: bool,
   pad_id: int,
-  bos_id: int | None,
+  start_id: int,
 ) -> dict[str, np.ndarray]:
   """Returns what a decoder reads and should write, int32 [rows, width]."""
-  bos_id = pad_id if bos_id is None else bos_id
   targets = places.put(tokens, pad_id)
-  inputs = np.full_like(targets, bos_id)
+  inputs = np.full_like(targets, start_id)
   inputs[:, 1:] = targets[:, :-1]
   batch = {
     "decoder_target_tokens": targets,
@@ -97,7 +96,7 @@ def decoder_features(
   if packing:
     batch |= places.packed("decoder")
     segments = batch["decoder_segment_ids"]
-    inputs[:, 1:][segments[:, 1:] != segments[:, :-1]] = bos_id
+    inputs[:, 1:][segments[:, 1:] != segments[:, :-1]] = start_id
   return batch
 
 
@@ -160,10 +159,25 @@ class Converter(Protocol):
       needed.
     layout: The kind of examples that it lays out, the `layout` of their source:
       "encoder_decoder", "encoder", or the form of an encoder's examples.
+    form: The form of a benchmark's rows; None for text.
+    writes: Whether targets are text that a model writes.
+    bos_id: The first id that a decoder reads; the padding id if None.
+    begin_id: The id that inputs and targets begin with, which counts in their
+      lengths; None for none.
+    token_types: Whether `encoder_token_types` is laid out.
+    num_token_types: The number of token types that are laid out.
+    prompt_length: The number of places of a prompt before each example.
   """
 
   features: ClassVar[tuple[str, ...]]
   layout: str
+  form: str | None = None
+  writes: ClassVar[bool] = True
+  bos_id: int | None = None
+  begin_id: int | None = None
+  token_types: bool = False
+  num_token_types: int = 0
+  prompt_length: int = 0
 
   def capacities(self, lengths: Mapping[str, int]) -> tuple[int, ...]:
     """Returns the tokens that a row has room for, in each of its parts.
@@ -222,7 +236,7 @@ class Converter(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class EncoderDecoder:
+class EncoderDecoder(Converter):
   """Inputs to the encoder, targets to the decoder.
 
   SeqIO's `EncDecFeatureConverter`.
@@ -281,7 +295,7 @@ class EncoderDecoder:
     if packing:
       batch |= encoder.packed("encoder")
     batch |= decoder_features(
-      decoder, targets.values, packing, pad_id, self.bos_id
+      decoder, targets.values, packing, pad_id, start_id(self, pad_id)
     )
     if self.original_positions:
       if "target_starts" not in examples:
@@ -296,7 +310,7 @@ class EncoderDecoder:
 
 
 @dataclasses.dataclass(frozen=True)
-class LanguageModel:
+class LanguageModel(Converter):
   """Targets alone, read from left to right. SeqIO's `LMFeatureConverter`.
 
   Where examples have `segment_lengths`, the tokens of each document in a row
@@ -341,7 +355,7 @@ class LanguageModel:
     sizes, owners = _segments(examples, "targets", rows)
     places = RowPlaces(sizes, owners, num_rows, lengths["targets"])
     return decoder_features(
-      places, targets.values, packing, pad_id, self.bos_id
+      places, targets.values, packing, pad_id, start_id(self, pad_id)
     )
 
   def with_inputs(self) -> Converter:
@@ -350,7 +364,7 @@ class LanguageModel:
 
 
 @dataclasses.dataclass(frozen=True)
-class PrefixLanguageModel:
+class PrefixLanguageModel(Converter):
   """Inputs and targets behind each other. SeqIO's `PrefixLMFeatureConverter`.
 
   `decoder_causal_attention` is 1 where every place of the prefix may be seen:
@@ -397,7 +411,9 @@ class PrefixLanguageModel:
     both = interleave([inputs, targets])
     places = RowPlaces(both.lengths, rows, num_rows, *self.capacities(lengths))
     prefix = np.repeat(inputs.lengths, both.lengths)
-    batch = decoder_features(places, both.values, packing, pad_id, self.bos_id)
+    batch = decoder_features(
+      places, both.values, packing, pad_id, start_id(self, pad_id)
+    )
     batch["decoder_causal_attention"] = places.put(places.positions <= prefix)
     if self.loss_on_targets_only:
       batch["decoder_loss_weights"] = places.put(places.positions >= prefix)
@@ -405,7 +421,7 @@ class PrefixLanguageModel:
 
 
 @dataclasses.dataclass(frozen=True)
-class Encoder:
+class Encoder(Converter):
   """Inputs and, place by place, what they should be.
 
   SeqIO's `EncoderFeatureConverter`, with weights of its own. Examples have
@@ -460,6 +476,7 @@ class Encoder:
   cls_place: str = "first"
   first_new_id: int | None = None
   both_orders: bool = False
+  writes: ClassVar[bool] = False
   features: ClassVar[tuple[str, ...]] = ("inputs",)
 
   def __post_init__(self):
@@ -506,6 +523,13 @@ class Encoder:
   def layout(self) -> str:
     """As `Converter.layout`."""
     return self.form or "encoder"
+
+  @property
+  def num_token_types(self) -> int:
+    """As `Converter.num_token_types`: UniLM's, or those of two texts."""
+    if not self.token_types:
+      return 0
+    return (6 if self.attention_kinds else 2) + (self.cls_place == "last")
 
   def predicted(self, length: int) -> int:
     """Returns how many places of rows of `length` tokens may be predicted."""
@@ -627,7 +651,7 @@ class Encoder:
 
 
 @dataclasses.dataclass(frozen=True)
-class Unified:
+class Unified(Converter):
   """Inputs and targets as the two segments of a row, as UniLM writes.
 
   Each row has one example: `bos_id`, the inputs and the targets, both with
@@ -643,7 +667,7 @@ class Unified:
   layout: ClassVar[str] = "encoder_decoder"
   features: ClassVar[tuple[str, ...]] = ("inputs", "targets")
   token_types: ClassVar[bool] = True
-  attention_kinds: ClassVar[bool] = True
+  num_token_types: ClassVar[int] = 6
 
   def capacities(self, lengths: Mapping[str, int]) -> tuple[int, ...]:
     """As `Converter.capacities`: one part for both sides."""
@@ -730,9 +754,14 @@ def _segments(
 ENCODER_DECODER = EncoderDecoder()
 
 
-def form_of(converter: Converter) -> str | None:
-  """Returns the form of benchmarks that a converter lays out, None for text."""
-  return getattr(converter, "form", None)
+def start_id(converter: Converter, pad_id: int) -> int:
+  """Returns the id that a decoder reads first, in training and decoding.
+
+  Args:
+    converter: The layout of a batch.
+    pad_id: The padding id of the vocabulary, which starts if nothing else does.
+  """
+  return pad_id if converter.bos_id is None else converter.bos_id
 
 
 def name_in_form(name: str, form: str | None) -> str:
@@ -787,7 +816,7 @@ def room(converter: Converter, lengths: Mapping[str, int]) -> Mapping[str, int]:
     converter: The converter; `begin_id` takes one token.
     lengths: The tokens of each feature.
   """
-  if getattr(converter, "begin_id", None) is None:
+  if converter.begin_id is None:
     return lengths
   return {feature: length - 1 for feature, length in lengths.items()}
 

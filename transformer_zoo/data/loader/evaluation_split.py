@@ -187,7 +187,7 @@ class EvaluationSplit:
   def _inputs(self, examples, lengths):
     """Inputs as they are read alone, and their lengths."""
     width, inputs = lengths.get("inputs", 1), examples.get("inputs")
-    writes = not isinstance(self._converter, converters.Encoder)
+    writes = self._converter.writes
     if inputs is not None and writes:
       width += prompts.length_of(self._converter)
       inputs = prompts.before(self._converter, inputs)

@@ -169,8 +169,7 @@ def open_source(
       split's text; it has fewer than `max_tokens`; its examples are of another
       kind than the converter lays out.
   """
-  begin_id = getattr(converter, "begin_id", None)
-  if begin_id is not None:
+  if converter.begin_id is not None:
     # A run imports the source that its converter needs.
     from transformer_zoo.data.loader import begun_source
 
@@ -185,7 +184,7 @@ def open_source(
       cache_bytes=cache_bytes,
       trimming_rule=trimming_rule,
     )
-    return begun_source.BegunSource(source, begin_id)
+    return begun_source.BegunSource(source, converter.begin_id)
   features = converter.features
   for feature in features:
     length = lengths.get(feature)
@@ -262,9 +261,9 @@ def _open_text(
   """Returns the source of unlabelled text that a corruption works on."""
   if corruption is None:
     corruption = corruptions.from_spec(task.corruption)
-  layout = getattr(corruption, "layout", "encoder_decoder")
+  layout = corruption.layout
   lengths, longest = _completed(lengths, layout), _completed(longest, layout)
-  unit = getattr(corruption, "unit", "chunk")
+  unit = corruption.unit
   # A run imports the source that its corruption needs.
   if unit == "sentence":
     from transformer_zoo.data.loader import sentence_source
@@ -374,7 +373,7 @@ class _TokenSource:
     max_tokens: int | None,
   ):
     corruption.check(lengths, task.vocabulary)
-    self.layout = getattr(corruption, "layout", "encoder_decoder")
+    self.layout = corruption.layout
     self._corruption = corruption
     self._vocabulary = task.vocabulary
     self._eos_after_trim = task.eos_after_trim

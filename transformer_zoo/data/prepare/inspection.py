@@ -104,7 +104,7 @@ def _chunk_lengths(
   """Returns the lengths that a corruption cuts text for; None without one."""
   for step in task.preprocessors:
     if type(step).__name__ == "CorruptionStep":
-      layout = getattr(step.corruption, "layout", "encoder_decoder")
+      layout = step.corruption.layout
       usual = _ENCODER_LENGTHS if layout == "encoder" else CORRUPTED_LENGTHS
       return {**usual, **lengths}
   return None

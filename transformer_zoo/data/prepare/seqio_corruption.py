@@ -125,7 +125,7 @@ class CorruptionStep:
     return chunks.map(to_example, num_parallel_calls=tf.data.AUTOTUNE)
 
   def _check_eos(self, output_features: Mapping[str, Any]) -> None:
-    layout = getattr(self.corruption, "layout", "encoder_decoder")
+    layout = self.corruption.layout
     whole = isinstance(self.corruption, ConcatenatedDocuments)
     ended = [key for key, value in output_features.items() if value.add_eos]
     if ended and (whole or layout == "encoder"):

@@ -316,12 +316,12 @@ def _write_directory(
   folder.mkdir(parents=True)
   special_ids = _special_ids(source)
   generation = None
-  if source.decoding and hasattr(source.model, "decoder"):
+  if source.decoding and source.model.offers.has_decoder:
     generation = generation_config.attributes_of(
       source.decoding, special_ids.get("eos_token_id"), report
     )
   prompts_begin = None
-  if not hasattr(source.model, "encoder"):
+  if source.model.offers.continues:
     prompts_begin = special_ids.get("bos_token_id")
   said = _write_vocabulary(folder, source, prompts_begin)
   exported_directory.write(
@@ -352,10 +352,10 @@ def _model_type(source: Source) -> str | None:
 def _special_ids(source: Source) -> dict[str, int]:
   """The ids of beginnings and ends for a config.json."""
   model, vocabulary = source.model, source.vocabulary
-  if not hasattr(model, "decoder"):
+  if not model.offers.has_decoder:
     return {}
   start = model.pad_id if source.start_id is None else source.start_id
-  name = "decoder_start" if hasattr(model, "encoder") else "bos"
+  name = "bos" if model.offers.continues else "decoder_start"
   found = {f"{name}_token_id": start}
   if source.begin_id is not None:
     found["bos_token_id"] = source.begin_id
@@ -366,15 +366,16 @@ def _special_ids(source: Source) -> dict[str, int]:
 
 def _summary(source: Source) -> dict[str, str]:
   """The token that XLNet's heads read, if it is not the first."""
-  if hasattr(source.model, "query_embedder") and source.cls_place == "last":
+  permuted = source.model.offers.direction == "permuted"
+  if permuted and source.cls_place == "last":
     return {"summary_type": "last"}
   return {}
 
 
 def _labels(source: Source) -> dict[str, Any]:
   """The names of classes or tags for a config.json, if they are known."""
-  parts = source.model.heads.parts if hasattr(source.model, "heads") else {}
-  numbers = {getattr(part, "num_classes", None) for part in parts.values()}
+  heads = source.model.offers.heads.values()
+  numbers = {getattr(head, "num_classes", None) for head in heads}
   if numbers != {len(source.class_names)}:
     return {}
   names = dict(enumerate(source.class_names))
@@ -412,6 +413,6 @@ def _write_vocabulary(
       folder,
       first_fed=first_fed,
       begin_id=source.begin_id,
-      of_encoder=not hasattr(source.model, "decoder"),
+      of_encoder=not source.model.offers.has_decoder,
     )
   return ""

@@ -17,7 +17,6 @@ from flax import linen as nn
 
 from transformer_zoo import config
 from transformer_zoo.data.features import converters
-from transformer_zoo.data.features import prompts
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
@@ -137,7 +136,7 @@ def _mixture_of(folder: pathlib.Path) -> manifest.PreparedMixture | None:
       return None
     prepared_dir = config.build("PREPARED_DIR", configuration)
     converter = config.build("CONVERTER", configuration)
-    name = converters.name_in_form(name, converters.form_of(converter))
+    name = converters.name_in_form(name, converter.form)
     return manifest.load(name, pathlib.Path(prepared_dir))
   except UserError:
     return None
@@ -223,11 +222,12 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
   if "evaluate" in kinds:
     macros["CORRUPTION"] = None
   vocabulary, start = _tokenizer_in(beside)
-  if not hasattr(model, "decoder"):  # The converter puts pieces around texts.
-    if getattr(model.token_type_embedder, "num_types", 0) < 2:
+  offers = model.offers
+  if not offers.has_decoder:  # The converter puts pieces around texts.
+    if (offers.num_token_types or 0) < 2:
       macros["EncoderFeatures.token_types"] = False
     return [f"{name}={value!r}" for name, value in macros.items()]
-  continues = not hasattr(model, "encoder")
+  continues = offers.continues
   said = generation_config.options(
     beside,
     eos_id=None if vocabulary is None else vocabulary.eos_id,
@@ -238,7 +238,7 @@ def defaults(model: nn.Module, beside: pathlib.Path, *kinds: str) -> list[str]:
   if said:
     listed = ", ".join(f"{name}={value!r}" for name, value in said.items())
     print(f"decoding as {beside} says: {listed}", file=sys.stderr)
-  if hasattr(model, "encoder"):
+  if not continues:
     fed_first = generation_config.start_id(beside)
     if fed_first is not None:
       macros["EncoderDecoderFeatures.bos_id"] = fed_first
@@ -258,12 +258,10 @@ def _lengths(model: nn.Module, beside: pathlib.Path) -> dict[str, int]:
   Raises:
     UserError: A prompt, by which rows are longer, leaves no position.
   """
-  continues = not hasattr(model, "encoder")
-  if hasattr(model, "decoder"):
-    positions = model.decoder.num_positions
-  else:
-    positions = getattr(model.encoder.position_embedder, "num_positions", None)
-  prompt = prompts.length_of(model.token_embedder)
+  offers = model.offers
+  continues = offers.continues
+  positions = offers.num_positions(offers.sides[-1])
+  prompt = offers.prompt_length
   if positions is not None:
     positions -= prompt
     if positions < 2:
@@ -271,7 +269,7 @@ def _lengths(model: nn.Module, beside: pathlib.Path) -> dict[str, int]:
         f"a prompt of {prompt} vectors leaves no place for a text: the model "
         f"has {positions + prompt} positions"
       )
-  if not hasattr(model, "decoder"):
+  if not offers.has_decoder:
     length = min(_LENGTHS["inputs"], positions or _LENGTHS["inputs"])
     return dict.fromkeys(_LENGTHS, length)
   longest = generation_config.longest(beside, continues=continues)
@@ -296,7 +294,7 @@ def padding(model: nn.Module, beside: pathlib.Path) -> list[str]:
   vocabulary = None
   with contextlib.suppress(UserError):  # `defaults` names it.
     vocabulary = tokenizer_files.vocabulary(beside)
-  if hasattr(model, "encoder") or vocabulary is None:
+  if not model.offers.continues or vocabulary is None:
     return []
   return [f"{type(model).__name__}.pad_id={vocabulary.pad_id}"]
 

@@ -103,7 +103,7 @@ def write(
     dtype=dtype,
     max_shard_bytes=max_shard_bytes,
     generation=generation or {}
-    if hasattr(model, "decoder") and not as_before
+    if model.offers.has_decoder and not as_before
     else None,
   )
 
@@ -207,10 +207,10 @@ def without_generator(
     model: Any model; one without a generator is returned as it is.
     parameters: All its parameters, layers unstacked.
   """
-  if not hasattr(model, "generator"):
+  if model.offers.fine_tuned is None:
     return model, parameters
   whole = assignment.with_whole_tables(parameters)
-  return model.without_generator(), {
+  return model.offers.fine_tuned, {
     name: tensor
     for name, tensor in whole.items()
     if not name.startswith("generator/")
@@ -255,9 +255,9 @@ def without_unread_decoder(
     model: Any model; one without a mask decoder is returned as it is.
     parameters: All its parameters, layers unstacked.
   """
-  stack = getattr(model, "encoder", None)
+  stack = model.offers.stacks.get("encoder")
   if getattr(stack, "mask_decoder", None) is None or any(
-    getattr(part, "reads_masked", False) for part in model.heads.parts.values()
+    getattr(part, "reads_masked", False) for part in model.offers.heads.values()
   ):
     return model, parameters
   changed = model.clone(encoder=stack.clone(mask_decoder=None))

@@ -609,8 +609,8 @@ def _write_prefix(model, loaded, links, config):
     _places(loaded.tensors, "/prefix/key"),
     key=lambda name: int(re.search(r"\d+", name)[0]),
   )
-  stack = model.decoder.stack if hasattr(model, "decoder") else model.encoder
-  kind = "self_attention" if hasattr(model, "decoder") else "attention"
+  *_, stack = model.offers.stacks.values()
+  kind = "self_attention" if model.offers.has_decoder else "attention"
   if len(places) != stack.num_layers or any(
     place.rpartition("/")[2] != kind for place in places
   ):
@@ -619,7 +619,7 @@ def _write_prefix(model, loaded, links, config):
       f"encoder alone, and these are in {', '.join(places[:3])}, ...; bind "
       f"PREFIX_ATTENTIONS = '.*{kind}'"
     )
-  of_both = hasattr(model, "encoder") and hasattr(model, "decoder")
+  of_both = len(model.offers.sides) == 2
   parts = []
   for place in places:
     parts += [loaded[f"{place}/prefix/{name}"] for name in ("key", "value")]
@@ -657,7 +657,7 @@ _METHODS = {
 
 
 def _sizes(model: nn.Module) -> dict[str, int]:
-  stack = model.decoder.stack if hasattr(model, "decoder") else model.encoder
+  *_, stack = model.offers.stacks.values()
   layer = stack.layer
   attention = getattr(layer, "self_attention", None) or layer.attention
   return {
@@ -668,10 +668,10 @@ def _sizes(model: nn.Module) -> dict[str, int]:
 
 def _task_type(model: nn.Module) -> str:
   """The kind of class that `peft` wraps."""
-  if hasattr(model, "decoder"):
-    return "SEQ_2_SEQ_LM" if hasattr(model, "encoder") else "CAUSAL_LM"
+  if model.offers.has_decoder:
+    return "CAUSAL_LM" if model.offers.continues else "SEQ_2_SEQ_LM"
   kinds = {"classes": "SEQ_CLS", "tags": "TOKEN_CLS", "spans": "QUESTION_ANS"}
-  found = (kinds[name] for name in model.heads.parts if name in kinds)
+  found = (kinds[name] for name in model.offers.heads if name in kinds)
   return next(found, "FEATURE_EXTRACTION")
 
 

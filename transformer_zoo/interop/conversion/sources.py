@@ -238,7 +238,7 @@ def _check_rows(source: Source, rows: Mapping[str, int]) -> None:
       raise UserError(f"{number} rows of {kind}; it takes at least 1")
   if "vocabulary" not in rows:
     return
-  if getattr(source.model, "target_embedder", None) is not None:
+  if not source.model.offers.has_one_vocabulary:
     raise UserError(
       f"{source.name!r} has a vocabulary for its inputs and one for its "
       "targets; their tables are not resized"

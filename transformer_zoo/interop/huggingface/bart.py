@@ -165,7 +165,7 @@ class Bart:
   def config(self, model: nn.Module) -> dict[str, Any]:
     """See `Family`."""
     with attributes.counterpart(self.kind):
-      has_heads = hasattr(model, "heads")
+      has_heads = not model.offers.has_decoder
       encoder = model.encoder
       decoder = model.reader if has_heads else model.decoder.stack
       layer = decoder.layer

@@ -81,7 +81,7 @@ class AttentionMaps:
     Raises:
       UserError: It is an ensemble.
     """
-    if hasattr(model, "members"):
+    if model.offers.members:
       raise UserError(
         "several checkpoints have no attention in common; name one of them"
       )
@@ -106,7 +106,7 @@ class AttentionMaps:
     **parts: Any,
   ) -> "AttentionReader":
     """Returns an `AttentionReader` of these parts."""
-    if isinstance(converter, converters.Encoder):
+    if not converter.writes:
       batches = _OfEncoder(vocabulary, converter, lengths["inputs"], report)
     else:
       batches = _OfText(

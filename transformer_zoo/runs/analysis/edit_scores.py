@@ -66,7 +66,7 @@ class Asked:
 
   def rows(self, texts: Sequence[str], targets: Sequence[str]) -> _Rows:
     """Lays questions and their answers out, which are weighted."""
-    reads_on = not hasattr(self.model, "encoder")
+    reads_on = self.model.offers.continues
     after = "" if reads_on else "."
     lay_out = probing.layout(self.found)
     rows = [
@@ -77,7 +77,7 @@ class Asked:
     batch = probing.batch_of(rows, len(rows), self.width, pad_id)
     # Logits are wanted at all places.
     batch.pop("encoder_predicted_places", None)
-    side = "decoder" if hasattr(self.model, "decoder") else "encoder"
+    side = self.model.offers.sides[-1]
     return _Rows(batch, batch[f"{side}_loss_weights"])
 
   def batch(self, pairs: Sequence[tuple[str, str]]) -> dict[str, np.ndarray]:
@@ -149,7 +149,7 @@ class Rome:
   def editor(self, asked: Asked, facts: Sequence[Fact], seed: int) -> Editor:
     """Returns the editor; it learns nothing of other facts."""
     del facts, seed
-    if hasattr(asked.model, "encoder"):
+    if asked.model.offers.has_encoder:
       raise UserError(
         "ROME edits what a decoder says of a subject that it has read, and "
         f"here the encoder of {type(asked.model).__name__} reads it; choose "

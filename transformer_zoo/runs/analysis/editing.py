@@ -43,7 +43,7 @@ def open_memory(
       encoder for a text.
   """
   found = opened.open_checkpoint(path, vocabulary_path)
-  has_encoder = hasattr(found.model, "encoder")
+  has_encoder = found.model.offers.has_encoder
   if encoder_text is not None and not has_encoder:
     raise UserError(
       f"--encoder_text is {encoder_text!r}, and the model of {path!r} has no "

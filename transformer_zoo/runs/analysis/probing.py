@@ -241,12 +241,7 @@ def layout(found: Opened) -> Callable[[str, str, str], Row]:
     UserError: The model or its vocabulary cannot fill a gap.
   """
   model, vocabulary = found.model, found.vocabulary
-  if not hasattr(model, "decoder"):
-    if not hasattr(model, "check_head"):
-      raise UserError(
-        f"{type(model).__name__} fills no gap by a head of tokens; name a "
-        "model of masked tokens, a language model or an encoder-decoder"
-      )
+  if not model.offers.has_decoder:
     model.check_head("tokens")
     if vocabulary.mask_id is None:
       raise UserError(
@@ -254,7 +249,7 @@ def layout(found: Opened) -> Callable[[str, str, str], Row]:
         "nothing can be filled; name one that has it with --vocabulary"
       )
     return functools.partial(_masked, vocabulary)
-  if hasattr(model, "encoder"):
+  if model.offers.has_encoder:
     if len(vocabulary.sentinel_ids) < 2:
       raise UserError(
         f"the vocabulary {vocabulary.path!r} has no sentinels, which an "
@@ -322,7 +317,7 @@ def _masked(vocabulary, before, after, filling) -> Row:
 
 
 def _sums(found: Opened) -> Callable:
-  if hasattr(found.model, "decoder"):
+  if found.model.offers.has_decoder:
     from transformer_zoo.objectives import sequence_to_sequence as objective
   else:
     from transformer_zoo.objectives import encoder as objective

@@ -199,7 +199,7 @@ class Answering:
     """
     continued = self._continued and feature == "inputs"
     eos_id = self._ids["eos_id"]
-    begin_id = getattr(self._converter, "begin_id", None)
+    begin_id = self._converter.begin_id
     begin = [] if begin_id is None else [begin_id]
     end = [] if continued or eos_id == scoring.NO_END else [eos_id]
     room = self._lengths[feature] - len(begin) - len(end)
@@ -337,18 +337,13 @@ class Widths:
     decoding: DecodingOptions,
   ) -> "Widths":
     """Returns the widths of an architecture, or of an ensemble of several."""
-    members = getattr(model, "members", (model,))
-    of_inputs = _fewest(map(_encoder_positions, members))
-    # UniLM's encoder writes too.
-    writers = [getattr(member, "decoder", None) for member in members]
+    offers = model.offers
+    sides = {"inputs": offers.sides[0], "targets": offers.sides[-1]}
     positions = {
-      "inputs": of_inputs,
-      "targets": of_inputs
-      if writers[0] is None
-      else _fewest(writer.num_positions for writer in writers),
+      feature: offers.num_positions(side) or math.inf
+      for feature, side in sides.items()
     }
-    one_sequence = writers[0] is None or not hasattr(members[0], "encoder")
-    return cls(lengths, decoding, positions, one_sequence)
+    return cls(lengths, decoding, positions, len(offers.sides) == 1)
 
   def of_prompts(self, inputs: Ragged) -> int:
     """Returns the width of inputs that outputs are made for."""
@@ -386,15 +381,3 @@ def width(rows: Ragged, longest: float) -> int:
   while found < needed:
     found *= 2
   return max(min(found, longest), needed)
-
-
-def _encoder_positions(member: nn.Module) -> int | None:
-  """Returns the number of positions of inputs, None if unlimited."""
-  encoder = getattr(member, "encoder", None)
-  if encoder is None:
-    return member.decoder.num_positions
-  return getattr(encoder.position_embedder, "num_positions", None)
-
-
-def _fewest(numbers: Iterable[int | None]) -> float:
-  return min((n for n in numbers if n is not None), default=math.inf)

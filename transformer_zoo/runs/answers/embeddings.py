@@ -10,7 +10,6 @@ import gin
 import jax
 import jax.numpy as jnp
 
-from transformer_zoo.architectures.encoder_only import EncoderOnly
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
@@ -58,7 +57,7 @@ class Embedding:
     Raises:
       UserError: The model is no encoder, or several of them.
     """
-    if not isinstance(model, EncoderOnly):
+    if model.offers.has_decoder or model.offers.members:
       raise UserError(
         f"--embeddings needs one encoder such as architectures/bert.gin, and "
         f"the model is {type(model).__name__}"

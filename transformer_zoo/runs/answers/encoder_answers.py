@@ -113,8 +113,7 @@ class HeadAnswers:
       with contextlib.suppress(UserError):
         found = dict(manifest.load(name, prepared_dir).tasks[0].form)
     if form in ("classes", "tags"):
-      (first, *_) = getattr(model, "members", [model])
-      number = first.heads.parts[form].num_classes
+      number = model.offers.heads[form].num_classes
       names = checkpoint_sources.open_source(checkpoint).find_class_names()
       if len(names) != number or len(set(names)) < number:
         names = _numbers(number)
@@ -396,7 +395,7 @@ class EncoderAnswering:
     )
     self._batch = Rows(converter, vocabulary, length, batch_size)
     if form is None:
-      self._direction = _direction(model)
+      self._direction = _mask_offset(model)
       number = min(num_fillings, vocabulary.size)
       self._fill = jax.jit(
         functools.partial(_likeliest, model, vocabulary.size, number)
@@ -616,7 +615,7 @@ def _written_in(segments: Sequence[str], tokens: Iterable[str]) -> str:
   return "\t".join(text.strip(" ") for text in written)
 
 
-def _direction(model: nn.Module) -> int:
+def _mask_offset(model: nn.Module) -> int:
   """Returns how far from a mask the token is that predicts it.
 
   Returns:
@@ -627,18 +626,13 @@ def _direction(model: nn.Module) -> int:
   Raises:
     UserError: The members of an ensemble differ.
   """
-  found = set()
-  for member in getattr(model, "members", [model]):
-    visible = getattr(member, "visible", None)
-    sees_22 = np.ones((2, 2)) if visible is None else visible(2)[0, 0]
-    found.add(int(sees_22[0, 1]) - int(sees_22[1, 0]))
-  if len(found) > 1:
+  if model.offers.direction is None:
     raise UserError(
       "the checkpoints read in several directions and predict a mask from "
       "several places, so that their logits have no mean; give those of one "
       "direction"
     )
-  return found.pop()
+  return model.offers.mask_offset
 
 
 def _likeliest(model, vocabulary_size, number, params, batch):

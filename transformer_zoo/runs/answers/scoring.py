@@ -10,7 +10,6 @@ from flax import linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer_zoo.architectures.encoder_decoder import EncoderDecoder
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.features.converters import ENCODER_DECODER
 from transformer_zoo.data.vocabularies import Vocabulary
@@ -78,7 +77,7 @@ def make_evaluator(
   lengths = inputs.whole_lengths(converter, lengths)
   shares = partitioning_lib.batch_shares(mesh)
   rows = -(-batch_size // shares) * shares
-  if isinstance(converter, converters.Encoder):
+  if not converter.writes:
     made = make_encoder_scorer(model, converter, scorer)
   else:
     made = _make_text_scorer(
@@ -97,7 +96,7 @@ def make_evaluator(
 
 
 def _make_text_scorer(model, mesh, lengths, decoding, ids) -> TextScorer:
-  if not hasattr(getattr(model, "members", [model])[0], "prefill"):
+  if model.offers.writes is None:
     return TextScorer(example_sums=make_example_sums(model, decoding))
   check_decoding(model, decoding, lengths["targets"])
   # The best is scored; it is the same however many are returned.
@@ -141,7 +140,7 @@ def make_encoder_scorer(
   """
   form = converter.form
   head = head_of(form, scorer)
-  if form is None and hasattr(model, "generator"):
+  if form is None and model.offers.fine_tuned is not None:
     from transformer_zoo.objectives import replaced_tokens
 
     sums = functools.partial(replaced_tokens.example_sums, model)
@@ -166,7 +165,7 @@ def make_encoder_scorer(
     "tags": heads.TagScorer,
   }
 
-  if head == "span_beam" and hasattr(model, "members"):
+  if head == "span_beam" and model.offers.members:
     raise UserError(
       "the ends of heads/span_beam.gin depend on the starts that each model "
       "finds, so that several models have no mean of them; give one "
@@ -186,8 +185,8 @@ def make_encoder_scorer(
       tokens_BL = batch["encoder_input_tokens"]
       places_B1 = jnp.zeros((len(tokens_BL), 1), jnp.int32)
       if converter.answering == "last":
-        pad_id = getattr(model, "members", [model])[0].pad_id
-        places_B1 += jnp.sum(tokens_BL != pad_id, axis=1)[:, None] - 1
+        real_BL = tokens_BL != model.offers.pad_id
+        places_B1 += jnp.sum(real_BL, axis=1)[:, None] - 1
     return apply(
       hidden_BLD, head, places_BP=places_B1, method="logits", **keywords
     )
@@ -210,13 +209,13 @@ def check_decoding(
       id that they name, or it needs a start token that they leave out.
   """
   decoding.with_length(length)
-  member = getattr(model, "members", [model])[0]  # of an ensemble, or itself
-  if isinstance(member, EncoderDecoder) and not decoding.start_before_prompt:
+  offers = model.offers
+  if offers.writes == "answer" and not decoding.start_before_prompt:
     raise UserError(
       "start_before_prompt=False: the decoder of an encoder-decoder has to be "
       "fed a start token; leave the option out"
     )
-  number = number_of_logits(member)
+  number = offers.num_outputs
   for name in ("forced_prefix", "forbidden_ids", "end_ids"):
     for some in getattr(decoding, name):
       if not 0 <= some < number:
@@ -232,12 +231,12 @@ def make_example_sums(model: nn.Module, decoding: DecodingOptions) -> Callable:
   Without a start token before a prompt, the first place of every row is left
   out, both as an input and in the loss.
   """
-  if hasattr(model, "mask_id"):
+  if model.offers.writes == "masks":
     # A run of another model does not need the objective.
     from transformer_zoo.objectives import unified
 
     return jax.jit(functools.partial(unified.example_sums, model))
-  if hasattr(model, "query_embedder"):
+  if model.offers.direction == "permuted":
     from transformer_zoo.objectives import encoder
 
     return jax.jit(functools.partial(encoder.example_sums, model))
@@ -257,9 +256,8 @@ def special_ids(
   # BERT's vocabularies have a separator in its place, GPT's has neither:
   # nothing has the id -1.
   ends = (vocabulary.eos_id, vocabulary.sep_id, NO_END)
-  starts = getattr(converter, "bos_id", None)  # an encoder's has none
   return {
-    "start_id": vocabulary.pad_id if starts is None else starts,
+    "start_id": converters.start_id(converter, vocabulary.pad_id),
     "eos_id": next(i for i in ends if i is not None),
     "pad_id": vocabulary.pad_id,
   }
@@ -276,12 +274,6 @@ def best_tokens(
   from transformer_zoo.decoding.generate import generate
 
   return generate(model, params, inputs_BM, **keywords).tokens[:, 0]
-
-
-def number_of_logits(model: nn.Module) -> int:
-  """Returns the number of tokens that a model predicts."""
-  embedder = getattr(model, "target_embedder", None) or model.token_embedder
-  return embedder.num_embeddings
 
 
 def with_room(

@@ -170,9 +170,9 @@ def _of_huggingface(path) -> Source:
 
 
 def _start_id(model: nn.Module, folder: pathlib.Path) -> int | None:
-  if not hasattr(model, "decoder"):
+  if not model.offers.has_decoder:
     return None
-  if hasattr(model, "encoder"):
+  if not model.offers.continues:
     return generation_config.start_id(folder)
   try:
     return tokenizer_files.start_id(folder)

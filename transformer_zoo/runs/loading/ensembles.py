@@ -7,10 +7,8 @@ import pathlib
 from flax import linen as nn
 
 from transformer_zoo.architectures.ensemble import Ensemble
-from transformer_zoo.data.features import prompts
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import comparison
-from transformer_zoo.runs.answers import scoring
 from transformer_zoo.runs.loading import checkpoint_sources
 from transformer_zoo.runs.loading import restoration
 from transformer_zoo.runs.loading.checkpoint_sources import Source
@@ -150,17 +148,15 @@ def _check_member(member: nn.Module, first: nn.Module, source: Source) -> None:
       "the same batches"
     )
   logits, expected = (
-    scoring.number_of_logits(member),
-    scoring.number_of_logits(first),
+    member.offers.num_outputs,
+    first.offers.num_outputs,
   )
   if logits != expected:
     raise UserError(
       f"{source.name} has logits of {logits} tokens and not of {expected}, as "
       "the first; the members of an ensemble have one vocabulary"
     )
-  prompt, expected = (
-    prompts.length_of(each.token_embedder) for each in (member, first)
-  )
+  prompt, expected = (each.offers.prompt_length for each in (member, first))
   if prompt != expected:
     raise UserError(
       f"{source.name} reads {prompt} vectors of a prompt before a text and not "
@@ -177,10 +173,9 @@ def _check_member(member: nn.Module, first: nn.Module, source: Source) -> None:
 
 def _outputs_of_heads(member: nn.Module) -> dict[str, int | None]:
   """Returns the number of outputs of each head of an encoder, by its name."""
-  heads = getattr(member, "heads", None)
   return {
     name: getattr(part, "num_classes", None)
-    for name, part in getattr(heads, "parts", {}).items()
+    for name, part in member.offers.heads.items()
   }
 
 

@@ -7,7 +7,6 @@ from flax import linen as nn
 from flax import traverse_util
 import numpy as np
 
-from transformer_zoo.data.features import prompts
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.editing import interventions
 from transformer_zoo.errors import UserError
@@ -56,7 +55,7 @@ def open_checkpoint(path: str, vocabulary_path: str | None = None) -> Opened:
   found = sources.open_source(path)
   if found.model is None:
     raise UserError(f"nothing tells the model of {path!r}; convert it first")
-  if prompt := prompts.length_of(found.model.token_embedder):
+  if prompt := found.model.offers.prompt_length:
     raise UserError(
       f"{path!r} reads a prompt of {prompt} vectors before each text, which "
       "editing, probes and inspection leave out; name its base, or a run "
@@ -74,7 +73,7 @@ def open_checkpoint(path: str, vocabulary_path: str | None = None) -> Opened:
     interventions.looped(found.model),
     traverse_util.unflatten_dict(params, sep="/"),
     vocabulary,
-    _start_id(found, vocabulary) if hasattr(found.model, "decoder") else None,
+    _start_id(found, vocabulary) if found.model.offers.has_decoder else None,
   )
 
 
@@ -97,7 +96,7 @@ def _start_id(found: sources.Source, vocabulary: Vocabulary) -> int | None:
   As `zoo infer` has it (`converted_run.defaults`).
   """
   first = vocabulary.pad_id if found.start_id is None else found.start_id
-  continues = not hasattr(found.model, "encoder")
+  continues = found.model.offers.continues
   if found.decoding is not None:  # A run of ours says it itself.
     begins = found.decoding.start_before_prompt or not continues
     return first if begins else None

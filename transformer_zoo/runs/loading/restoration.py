@@ -20,7 +20,6 @@ import jax
 import numpy as np
 
 from transformer_zoo import parameter_names
-from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.tensors import assignment as assignment_lib
@@ -336,11 +335,9 @@ def check_mathematics(
   if not substitution.substitutes(other):
     # A substitution changes nothing at first, and has no field to compare.
     model = substitution.original(model)
-  if hasattr(model, "generator") != hasattr(other, "generator"):
-    model, other = (
-      m.without_generator() if hasattr(m, "generator") else m
-      for m in (model, other)
-    )
+  kept = [each.offers.fine_tuned for each in (model, other)]
+  if kept.count(None) == 1:
+    model, other = kept[0] or model, kept[1] or other
   different = {
     field: values
     for field, values in comparison.differences(model, other).items()
@@ -469,7 +466,7 @@ def _check_start(model: nn.Module, source: Source, start_id: int) -> None:
   if before in (None, start_id):
     return
   fields = f"EncoderDecoderFeatures.bos_id={before}"
-  if not hasattr(model, "encoder"):
+  if model.offers.continues:
     fields = (
       f"LanguageModelFeatures.bos_id={before}, or that of the features that "
       "CONVERTER names"
@@ -529,8 +526,8 @@ def restore(
     UserError: Model or batch do not divide over the mesh, or the checkpoint is
       damaged or does not fit the model.
   """
-  if isinstance(model, Ensemble):
-    pairs = zip(model.members, checkpoint_paths, strict=True)
+  if members := model.offers.members:
+    pairs = zip(members, checkpoint_paths, strict=True)
     return {
       f"members_{i}": restore(
         member,

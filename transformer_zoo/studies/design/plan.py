@@ -220,7 +220,7 @@ class _Planner:
       # gin builds a reference when it is copied.
       converter = copy.deepcopy(config.setting("converter"))
       mixture = converters.name_in_form(
-        config.setting("mixture_or_task_name"), converters.form_of(converter)
+        config.setting("mixture_or_task_name"), converter.form
       )
       return config.config_hash(), mixture, config.setting("prepared_dir")
     finally:

@@ -37,7 +37,7 @@ def forward_flops(model: nn.Module, inputs: int, targets: int) -> int:
     inputs: tokens of the inputs.
     targets: tokens of the targets.
   """
-  if not hasattr(model, "encoder"):
+  if not model.offers.has_encoder:
     targets += inputs
   batch = state.example_batch(model, inputs, targets)
   forward = cost.count(
@@ -63,8 +63,7 @@ def summarize(
     targets).
   """
   rows = parameter_table(model)
-  is_encoder = hasattr(model, "encoder") and not hasattr(model, "decoder")
-  tokens = inputs if is_encoder else inputs + targets
+  tokens = inputs + targets if model.offers.has_decoder else inputs
   return {
     "tree": str(model),
     "parameters": rows,
