@@ -323,3 +323,48 @@ def test_vocabularies_of_seqio(trained):
     vocabularies.from_seqio(ascending)
   with pytest.raises(UserError, match="PassThroughVocabulary is neither"):
     vocabularies.from_seqio(seqio.PassThroughVocabulary(9))
+
+
+@pytest.mark.parametrize(
+  ("file", "content", "sentence"),
+  [
+    ("tokenizer_config", {"do_lower_case": "perhaps"}, "do_lower_case='perhap"),
+    ("tokenizer_config", {"tokenizer_class": ["B"]}, "tokenizer_class=['B']; "),
+    ("tokenizer_config", {"eos_token": {"id": 1}}, "lacks eos_token.content"),
+    ("special_tokens_map", {"pad_token": 3}, "pad_token=3; it takes a text or"),
+    ("config", {"vocab_size": "9"}, "vocab_size='9'; it takes a whole number"),
+    (
+      "tokenizer",
+      {"added_tokens": [{"id": 1}]},
+      "lacks added_tokens[0].conten",
+    ),
+    ("tokenizer", {"added_tokens": 3}, "added_tokens=3; it takes a list or nu"),
+    ("tokenizer", {"model": []}, "model=[]; it takes a table"),
+    ("tokenizer", {"version": 5}, "is no tokenizer.json ("),
+  ],
+)
+def test_values_of_other_types_are_named(file, content, sentence, tmp_path):
+  write_chat_tokenizer(tmp_path / "chat")
+  path = tmp_path / "chat" / f"{file}.json"
+  path.write_text(json.dumps(content))
+  with pytest.raises(UserError) as error:
+    Vocabulary(tmp_path / "chat").check()
+  assert sentence in str(error.value)
+  assert repr(str(path)) in str(error.value)
+
+
+def test_rules_that_fail_on_a_text_are_named(tmp_path):
+  """The library panics where a regular expression takes too long."""
+  write_chat_tokenizer(tmp_path / "chat")
+  path = tmp_path / "chat" / "tokenizer.json"
+  content = json.loads(path.read_text())
+  slow = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": "x"}
+  path.write_text(json.dumps({**content, "normalizer": slow}))
+  vocabulary, text = Vocabulary(tmp_path / "chat"), "a" * 58 + "!"
+  for function, argument in (
+    (vocabulary.encode, text),
+    (vocabulary.encode_prompt, text),
+    (vocabulary.encode_batch, [text]),
+  ):
+    with pytest.raises(UserError, match=f"The rules of '{path}' fail on a te"):
+      function(argument)

@@ -76,11 +76,14 @@ def test_ends_that_are_no_ids(tmp_path):
   for ends in (None, []):
     path.write_text(json.dumps({"eos_token_id": ends, "num_beams": 2}))
     assert generation_config.options(tmp_path)["num_beams"] == 2
-  for ends in ("</s>", [1, "2"], 1.5, {"id": 1}):
+  an_id = "a whole number from {} to 2147483647"
+  for ends, sentence in (
+    ("</s>", f"='</s>'; it takes {an_id.format(-1)} or null or a list"),
+    ([1, "2"], f"[1]='2'; it takes {an_id.format(0)}"),
+    (1.5, f"=1.5; it takes {an_id.format(-1)} or null or a list"),
+    ({"id": 1}, "={'id': 1}; it takes "),
+  ):
     path.write_text(json.dumps({"eos_token_id": ends}))
     with pytest.raises(UserError) as error:
       generation_config.options(tmp_path)
-    assert str(error.value) == (
-      f"eos_token_id in '{path}' is {ends!r}; it has to be an id, a list of "
-      "ids, or null"
-    )
+    assert f"'{path}' has eos_token_id{sentence}" in str(error.value)

@@ -370,15 +370,15 @@ def test_a_forced_token_that_does_not_end_is_told(tmp_path, capsys):
 @pytest.mark.parametrize(
   ("content", "sentence"),
   [
-    ({"num_beams": "4"}, "num_beams in {} is '4'; it has to be a whole number"),
-    ({"max_length": "20"}, "max_length in {} is '20'; it has to be a whole"),
+    ({"num_beams": "4"}, "{} has num_beams='4'; it takes a whole number"),
+    ({"max_length": "20"}, "{} has max_length='20'; it takes a whole number"),
     (
       {"do_sample": True, "temperature": "1"},
-      "temperature in {} is '1'; it has to be a number",
+      "{} has temperature='1'; it takes a number",
     ),
     (
       {"do_sample": True, "temperature": float("nan")},
-      "temperature in {} is nan; it has to be a number",
+      "{} has temperature=nan; it takes a number",
     ),
   ],
 )
@@ -400,8 +400,16 @@ def test_longer_bad_words_are_told(tmp_path, capsys):
   )
 
 
-@pytest.mark.parametrize("words", [7, [7], [[]], [["a"]]])
-def test_what_are_no_bad_words(words, tmp_path):
+@pytest.mark.parametrize(
+  ("words", "sentence"),
+  [
+    (7, r"has bad_words_ids=7; it takes a list or null"),
+    ([7], r"has bad_words_ids\[0\]=7; it takes a list"),
+    ([[]], "has a word without ids"),
+    ([["a"]], r"has bad_words_ids\[0\]\[0\]='a'; it takes a whole number"),
+  ],
+)
+def test_what_are_no_bad_words(words, sentence, tmp_path):
   (tmp_path / "config.json").write_text(json.dumps({"bad_words_ids": words}))
-  with pytest.raises(UserError, match="it has to be a list of lists of ids"):
+  with pytest.raises(UserError, match=sentence):
     generation_config.options(tmp_path)

@@ -152,13 +152,18 @@ def test_the_scale_of_rank_stabilized_lora(tmp_path):
       "the setting 'kasa_config' .*, which is not understood here; remove it",
     ),
     ({"r": None}, "r = None in adapter_config.json, where a number above 0"),
-    ({"r": True}, "r = True in adapter_config.json, where a number above 0"),
-    ({"lora_alpha": "8"}, "lora_alpha = '8' in adapter_config.json, where a"),
+    ({"r": True}, "adapter_config.json' has r=True; it takes a whole number"),
+    ({"lora_alpha": "8"}, "config.json' has lora_alpha='8'; it takes a number"),
+    (
+      {"base_model_name_or_path": 5},
+      "has base_model_name_or_path=5; it takes a text or null",
+    ),
     ({"lora_dropout": 1}, "lora_dropout = 1 in adapter_config.json, where a s"),
     ({"use_rslora": "no"}, "use_rslora = 'no', which is not read here; known"),
     (
-      {"r": 3},
-      r"other shapes than its adapter_config.json says: .*lora_a \(24",
+      {"r": 10**9},
+      r"lora_A.weight has the shape \(2, 24\), and by adapter_config.json "
+      r"\(r = 1000000000, lora_alpha = 3\) and this base it has \(1000000000,",
     ),
   ],
 )
@@ -173,7 +178,13 @@ def test_what_is_not_read_is_refused_by_name(settings, sentence, tmp_path):
   [
     (
       lora_tensors("attn.c_attn", width=20),
-      r"is of another base, None: .*c_attn has the shape \(20, 72\) there",
+      r"is of another base, None, or damaged: its .*c_attn.lora_A.weight has "
+      r"the shape \(2, 20\), and by .* it has \(2, 24\)",
+    ),
+    (
+      {**lora_tensors("attn.c_attn"), f"{MODULE.format(0, 'attn.c_attn')}."
+       "lora_A.weight": ()},
+      r"lora_A.weight has the shape \(\), and by adapter_config.json",
     ),
     (
       {**lora_tensors("attn.c_attn"), f"{MODULE.format(0, 'ln')}.x": (2,)},
@@ -205,7 +216,7 @@ def test_a_directory_without_tensors(tmp_path):
   write(tmp_path / "empty", LORA, {})
   (tmp_path / "empty" / "adapter_model.safetensors").unlink()
   tiny_models.write_gpt_2(tmp_path / "base")
-  with pytest.raises(UserError, match="has no adapter_model.safetensors"):
+  with pytest.raises(UserError, match="has neither adapter_model.safetens"):
     convert.convert(
       tmp_path / "empty", tmp_path / "run", base=str(tmp_path / "base")
     )

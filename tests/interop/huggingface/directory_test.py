@@ -191,15 +191,15 @@ def test_what_is_missing_left_over_and_misshaped_is_told_together(tmp_path):
 @pytest.mark.parametrize(
   ("file", "content", "sentence"),
   [
-    ("config.json", "[1]", "holds no table"),
+    ("config.json", "[1]", "is no JSON object"),
     ("config.json", "{", "is no JSON file"),
     ("config.json", "[" * 100_000 + "]" * 100_000, "are nested too deeply"),
     ("config.json", '{"num_layers": ' + "9" * 5000 + "}", "is no JSON file"),
-    ("model.safetensors.index.json", "{}", "has no weight_map"),
+    ("model.safetensors.index.json", "{}", "lacks weight_map; it is a table"),
     (
       "model.safetensors.index.json",
       '{"weight_map": {"a": ["model-1.safetensors"]}}',
-      "has no weight_map, a table of every tensor's file",
+      "has weight_map.a=['model-1.safetensors']; it takes a text",
     ),
     (
       "model.safetensors.index.json",

@@ -354,8 +354,9 @@ def test_an_untied_softmax_has_the_bias_of_its_layer(tmp_path):
   ],
 )
 def test_what_is_not_understood_is_refused_by_name(config, change, sentence):
+  config = {**config, **change}
   with pytest.raises(UserError) as caught:
-    family_of(config).architecture({**config, **change})
+    family_of(config).architecture(config)
   assert str(caught.value) == sentence
 
 

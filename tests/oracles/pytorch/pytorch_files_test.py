@@ -100,6 +100,11 @@ def test_a_storage_of_another_size_than_its_tensor(path, compression, cut):
   refusal(repacked(path, resized, compression=compression))
 
 
+def test_names_that_are_no_texts(path):
+  torch.save({1: STATE["float32"]}, path)
+  assert "its names of tensors are no texts: 1" in refusal(path)
+
+
 def test_a_storage_that_is_lost(path):
   lost = repacked(path, lambda name, c: None if name.endswith("/1") else c)
   assert "data/1" in refusal(lost)

@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Sequence
 import dataclasses
 import functools
 import hashlib
-import json
 import os
 from typing import Any
 
+from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
 
 BYTES = "bytes"  # the path of the vocabulary that has no file
@@ -27,8 +27,12 @@ _ENOUGH = 1 << 20
 _TOKENIZER_CONFIG = "tokenizer_config.json"
 _SPECIAL_TOKENS_MAP = "special_tokens_map.json"
 _MODEL_CONFIG = "config.json"
-# What says more of a vocabulary than its own files.
-SAYING = (_TOKENIZER_CONFIG, _SPECIAL_TOKENS_MAP, _MODEL_CONFIG)
+# What says more of a vocabulary than its own files, with its schema.
+SAYING = {
+  _TOKENIZER_CONFIG: schemas.TOKENIZER_CONFIG,
+  _SPECIAL_TOKENS_MAP: schemas.SPECIAL_TOKENS_MAP,
+  _MODEL_CONFIG: schemas.CONFIG,
+}
 _BYTES_CLASS = "ByT5Tokenizer"
 _WITH_SENTINELS = ("T5Tokenizer", "T5TokenizerFast", "MT5Tokenizer")
 _T5_EXTRA_IDS = 100
@@ -80,7 +84,7 @@ def has_bytes(folder: str) -> bool:
   """
   kind = _tokenizer_class(folder)
   if kind is None:
-    kind = _object(os.path.join(folder, _MODEL_CONFIG)).get("tokenizer_class")
+    kind = _read(folder, _MODEL_CONFIG).get("tokenizer_class")
   return kind == _BYTES_CLASS
 
 
@@ -97,9 +101,9 @@ def tokenizer_config(folder: str) -> dict[str, Any]:
   """Reads the tokenizer_config.json in a folder; empty where there is none.
 
   Raises:
-    UserError: the file is no JSON object.
+    UserError: The file is damaged, or a value in it has another type.
   """
-  return _object(os.path.join(folder, _TOKENIZER_CONFIG))
+  return _read(folder, _TOKENIZER_CONFIG)
 
 
 def stated_pieces(folder: str) -> dict[str, str]:
@@ -113,17 +117,17 @@ def stated_pieces(folder: str) -> dict[str, str]:
     one is not among them: GPT-2's files name EOS, which it never stands for.
 
   Raises:
-    UserError: a file is no JSON object.
+    UserError: A file is damaged, or a value in it has another type.
   """
   stated = {
-    **_object(os.path.join(folder, _SPECIAL_TOKENS_MAP)),
+    **_read(folder, _SPECIAL_TOKENS_MAP),
     **tokenizer_config(folder),
   }
   found = {}
   for role in ("pad", "eos", "bos"):
     piece = stated.get(f"{role}_token")
     piece = piece.get("content") if isinstance(piece, dict) else piece
-    if isinstance(piece, str):
+    if piece is not None:
       found[role] = piece
   return found
 
@@ -142,12 +146,12 @@ def stated_ids(
     id_of: the id of a piece, None where it is absent.
 
   Raises:
-    UserError: a file is no JSON object.
+    UserError: A file is damaged, or a value in it has another type.
   """
   found = {r: id_of(piece) for r, piece in stated_pieces(folder).items()}
-  model = _object(os.path.join(folder, _MODEL_CONFIG))
+  model = _read(folder, _MODEL_CONFIG)
   padding = model.get("pad_token_id")
-  if model.get("is_encoder_decoder") and isinstance(padding, int):
+  if model.get("is_encoder_decoder") and padding is not None:
     rows = stated_rows(folder)
     is_one = padding >= 0 and (rows is None or padding < rows)
     found["filler"] = padding if is_one else None
@@ -158,33 +162,24 @@ def stated_rows(folder: str) -> int | None:
   """The rows of the embedding in a config.json, None where it says none.
 
   Raises:
-    UserError: the file is no JSON object.
+    UserError: The file is damaged, or a value in it has another type.
   """
-  rows = _object(os.path.join(folder, _MODEL_CONFIG)).get("vocab_size")
-  return rows if isinstance(rows, int) else None
+  return _read(folder, _MODEL_CONFIG).get("vocab_size")
 
 
 def stated_model_type(folder: str) -> str | None:
   """The kind of model in a config.json, None where it says none.
 
   Raises:
-    UserError: the file is no JSON object.
+    UserError: The file is damaged, or a value in it has another type.
   """
-  return _object(os.path.join(folder, _MODEL_CONFIG)).get("model_type")
+  return _read(folder, _MODEL_CONFIG).get("model_type")
 
 
-def _object(path: str) -> dict[str, Any]:
-  """A file's JSON object; empty where there is no file."""
-  try:
-    with open(path, encoding="utf-8") as file:
-      content = json.load(file)
-  except (FileNotFoundError, NotADirectoryError):
-    return {}
-  except (ValueError, RecursionError):  # Nested too deeply.
-    content = None
-  if not isinstance(content, dict):
-    raise UserError(f"{path!r} is no JSON object")
-  return content
+def _read(folder: str, name: str) -> dict[str, Any]:
+  """The JSON file of a name in a folder; empty where there is none."""
+  path = os.path.join(folder, name)
+  return schemas.read(path, SAYING[name]) if os.path.isfile(path) else {}
 
 
 def is_xlm_robertas(model: str) -> bool:

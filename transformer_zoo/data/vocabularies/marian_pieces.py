@@ -9,12 +9,12 @@ Special pieces that are written out in a text are text like any other.
 """
 
 from collections.abc import Mapping, Sequence
-import json
 import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from transformer_zoo import schemas
 from transformer_zoo.data.vocabularies import sentencepiece_model
 from transformer_zoo.data.vocabularies import tokenizer as tokenizer_lib
 from transformer_zoo.errors import UserError
@@ -116,15 +116,7 @@ def _split_off_code(text: str) -> tuple[list[str], str]:
 
 def _read(vocab: str) -> Mapping[str, int]:
   """Returns the id of each piece."""
-  try:
-    with open(vocab, encoding="utf-8") as file:
-      ids = json.load(file)
-  except (ValueError, RecursionError):  # Nested too deeply.
-    ids = None
-  if not isinstance(ids, dict) or not all(
-    isinstance(i, int) and i >= 0 for i in ids.values()
-  ):
-    raise UserError(f"{vocab!r} is no JSON object from pieces to ids.")
+  ids = schemas.read(vocab, schemas.IDS)
   if absent := [piece for piece in _SPECIAL if piece not in ids]:
     raise UserError(
       f"The Marian vocabulary {vocab!r} lacks {', '.join(absent)}."

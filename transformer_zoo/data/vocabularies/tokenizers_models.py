@@ -5,7 +5,8 @@ text like any other, so that no document can end itself; sentinels are read, as
 SeqIO reads them. In a prompt, which a user writes, all of them are read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+import contextlib
 import functools
 import json
 import os
@@ -13,6 +14,7 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
+from transformer_zoo import schemas
 from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import llama_prompts
 from transformer_zoo.data.vocabularies import tokenizer as tokenizer_lib
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 _LONGEST_WORD = 100
 _END_OF_WORD = "</w>"
 _SPACE = "Ġ"  # as a byte-level BPE writes it
+_PANIC = "PanicException"  # Which no module exports.
 
 
 class TokenizersModel:
@@ -75,7 +78,7 @@ class TokenizersModel:
       )
     tokenizer.encode_special_tokens = True
     self._tokenizer = tokenizer
-    self._folder = os.path.dirname(path)
+    self._path, self._folder = path, os.path.dirname(path)
     self.size = 1 + max(tokenizer.get_vocab().values())
     self.sentinel_ids = tokenizer_lib.find_sentinels(tokenizer.token_to_id)
     id_of = tokenizer.token_to_id
@@ -90,18 +93,24 @@ class TokenizersModel:
 
   def encode(self, text: str) -> list[int]:
     """Returns the ids of `text`."""
-    return self._tokenizer.encode(text, add_special_tokens=False).ids
+    with self._refused("a text"):
+      return self._tokenizer.encode(text, add_special_tokens=False).ids
 
   def encode_with_places(
     self, text: str
   ) -> tuple[list[int], list[tuple[int, int]]]:
     """Returns the ids of `text`, and the characters that each piece is."""
-    found = self._tokenizer.encode(text, add_special_tokens=False)
+    with self._refused("a text"):
+      found = self._tokenizer.encode(text, add_special_tokens=False)
     return found.ids, found.offsets
 
   def encode_prompt(self, text: str) -> list[int]:
     """Returns the ids of a text whose special pieces are no text."""
-    return self._of_prompts.encode(text, add_special_tokens=False).ids
+    with self._refused("a text"):
+      return self._of_prompts.encode(text, add_special_tokens=False).ids
+
+  def _refused(self, what: str) -> contextlib.AbstractContextManager[None]:
+    return refused(f"The rules of {self._path!r} fail on {what}")
 
   @functools.cached_property
   def _of_prompts(self) -> "tokenizers.Tokenizer":
@@ -113,9 +122,10 @@ class TokenizersModel:
 
   def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
     """Returns the ids of each text, on the library's threads."""
-    found = self._tokenizer.encode_batch_fast(
-      list(texts), add_special_tokens=False
-    )
+    with self._refused("a text"):
+      found = self._tokenizer.encode_batch_fast(
+        list(texts), add_special_tokens=False
+      )
     return [encoding.ids for encoding in found]
 
   def encode_arrays(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -125,7 +135,8 @@ class TokenizersModel:
   def decode(self, ids: Sequence[int]) -> str:
     """Returns the text of the ids, all below `size`."""
     written = [i for i in ids if i not in self._unwritten]
-    return self._tokenizer.decode(written, skip_special_tokens=False)
+    with self._refused("ids"):
+      return self._tokenizer.decode(written, skip_special_tokens=False)
 
   def to_json(self) -> str:
     """Returns a tokenizer.json of the pieces and the sentinels."""
@@ -200,13 +211,10 @@ def byte_level_bpe(
   from tokenizers import models
   from tokenizers import pre_tokenizers
 
-  try:
+  with refused(
+    f"The vocabulary files {vocab!r} and {merges!r} are no byte-level BPE"
+  ):
     model = models.BPE.from_file(vocab, merges)
-  except Exception as error:  # the library raises plain ones
-    raise UserError(
-      f"The vocabulary files {vocab!r} and {merges!r} are no byte-level BPE "
-      f"({error})."
-    ) from None
   tokenizer = tokenizers.Tokenizer(model)
   ids_of_pieces = tokenizer.get_vocab()
   pieces = "\n".join([*ids_of_pieces, ""])
@@ -236,24 +244,19 @@ def tokenizer_json(path: str, extra_ids: int | None) -> TokenizersModel:
   import tokenizers
   from tokenizers import models
 
-  try:
-    with open(path, encoding="utf-8") as file:
-      content = json.load(file)
-    beyond = _beyond_rows(content, os.path.dirname(path))
-    added = [
-      token
-      for token in content.get("added_tokens") or ()
-      if token["content"] not in beyond
-    ]
-    content["added_tokens"] = added
-    for token in added:
-      if token["content"].startswith(tokenizer_lib.SENTINEL):
-        token["special"] = False  # Read in a text, as all sentinels are.
+  content = schemas.read(path, schemas.TOKENIZER)
+  beyond = _beyond_rows(content, os.path.dirname(path))
+  added = [
+    token
+    for token in content.get("added_tokens") or ()
+    if token["content"] not in beyond
+  ]
+  content["added_tokens"] = added
+  for token in added:
+    if token["content"].startswith(tokenizer_lib.SENTINEL):
+      token["special"] = False  # Read in a text, as all sentinels are.
+  with refused(f"The vocabulary file {path!r} is no tokenizer.json"):
     tokenizer = tokenizers.Tokenizer.from_str(json.dumps(content))
-  except Exception as error:  # the library raises plain ones
-    raise UserError(
-      f"The vocabulary file {path!r} is no tokenizer.json ({error})."
-    ) from None
   model = tokenizer.model
   # The library itself complains at the first unknown word of a text.
   if isinstance(model, models.WordPiece) and (
@@ -267,6 +270,23 @@ def tokenizer_json(path: str, extra_ids: int | None) -> TokenizersModel:
   tokenizer.no_padding()
   tokenizer.no_truncation()
   return TokenizersModel(tokenizer, path, extra_ids, passed_over=beyond)
+
+
+@contextlib.contextmanager
+def refused(sentence: str) -> Iterator[None]:
+  """Raises UserError for errors of the library, with their reason.
+
+  They are plain ones, and panics of Rust, which are no `Exception`.
+
+  Args:
+    sentence: What failed, without a full stop.
+  """
+  try:
+    yield
+  except BaseException as error:
+    if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
+      raise
+    raise UserError(f"{sentence} ({error}).") from None
 
 
 def _beyond_rows(content: dict[str, Any], folder: str) -> list[str]:

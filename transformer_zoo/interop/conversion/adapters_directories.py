@@ -80,7 +80,7 @@ _SUBLAYERS = {
 
 def describes(said: Mapping[str, Any]) -> bool:
   """Whether an adapter_config.json is one of this library."""
-  return "peft_type" not in said and "config" in said
+  return "peft_type" not in said and said.get("config") is not None
 
 
 def read(
@@ -182,7 +182,7 @@ def _check(where: str, settings: Mapping[str, Any]) -> None:
                  n not in settings]:  # fmt: skip
     raise UserError(f"{where} does not say {', '.join(sorted(lacking))}")
   name = settings["non_linearity"]
-  if not isinstance(name, str) or name.lower() not in attributes.ACTIVATIONS:
+  if name is None or name.lower() not in attributes.ACTIVATIONS:
     raise UserError(
       f"{where} has non_linearity = {name!r}, which is not built here; known: "
       f"{', '.join(attributes.ACTIVATIONS)}"

@@ -14,6 +14,7 @@ from flax import linen as nn
 import numpy as np
 
 from transformer_zoo import config
+from transformer_zoo import schemas
 from transformer_zoo.data.vocabularies import files
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import converted_run
@@ -86,7 +87,7 @@ def write(
   model, parameters = without_generator(model, parameters)
   model, parameters = with_sines_first(model, parameters)
   model, parameters = without_unread_decoder(model, parameters)
-  content = directory.read_json(original) if original else {}
+  content = schemas.read(original, schemas.CONFIG) if original else {}
   content |= _new_sizes(content, model)
   found = original and _by_original(content, model)
   as_before = bool(found)

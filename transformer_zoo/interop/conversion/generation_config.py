@@ -7,11 +7,11 @@ beside one, config.json says nothing of it, as in `transformers`.
 import ast
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
-import math
 import pathlib
 import sys
 from typing import Any
 
+from transformer_zoo import schemas
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
@@ -45,15 +45,6 @@ _NOT_BUILT = {
 }
 _OF_BEAMS = ("alpha", "beam_rules", "early_stopping", "renormalize")
 _OF_DRAWS = ("temperature", "top_k", "top_p", "min_p", "typical_p")
-_WHOLE = (
-  *("max_length", "max_new_tokens", "min_length", "min_new_tokens"),
-  *("no_repeat_ngram_size", "num_beams", "num_return_sequences", "top_k"),
-  *("decoder_start_token_id", "forced_bos_token_id"),
-)
-_REAL = (
-  *("length_penalty", "min_p", "repetition_penalty", "temperature", "top_p"),
-  "typical_p",
-)
 # Of `transformers`, where a directory that draws tokens does not say it.
 _USUAL_TOP_K = 50
 
@@ -168,10 +159,13 @@ def start_id(folder: pathlib.Path) -> int | None:
   Raises:
     UserError: A file is damaged.
   """
-  names = (directory.CONFIG, writing.GENERATION_CONFIG)
+  files = {
+    directory.CONFIG: schemas.CONFIG,
+    writing.GENERATION_CONFIG: schemas.GENERATION_CONFIG,
+  }
   said = {
-    name: directory.read_json(folder / name)
-    for name in names
+    name: schemas.read(folder / name, schema)
+    for name, schema in files.items()
     if (folder / name).is_file()
   }
   starts = [content.get("decoder_start_token_id") for content in said.values()]
@@ -183,24 +177,9 @@ def start_id(folder: pathlib.Path) -> int | None:
 def _read(folder: pathlib.Path) -> tuple[pathlib.Path | None, dict[str, Any]]:
   files = (folder / writing.GENERATION_CONFIG, folder / directory.CONFIG)
   path = next((file for file in files if file.is_file()), None)
-  content = {} if path is None else directory.read_json(path)
-  for names, kind, called in (
-    (_WHOLE, int, "a whole number"),
-    (_REAL, (int, float), "a number"),
-  ):
-    for name in names:
-      value = content.get(name)
-      is_one = isinstance(value, kind) and math.isfinite(value)
-      if value is not None and not is_one:
-        raise UserError(
-          f"{name} in {str(path)!r} is {value!r}; it has to be {called}"
-        )
-  if not all(isinstance(end, int | None) for end in _ends(content)):
-    raise UserError(
-      f"eos_token_id in {str(path)!r} is {content['eos_token_id']!r}; it has "
-      "to be an id, a list of ids, or null"
-    )
-  return path, content
+  if path is None:
+    return None, {}
+  return path, schemas.read(path, schemas.GENERATION_CONFIG)
 
 
 def _min_length(path, content: Mapping[str, Any], continues: bool) -> int:
@@ -261,11 +240,8 @@ def _below_one(share: float | None) -> float | None:
 def _forbidden_ids(path, content) -> tuple[int, ...]:
   """Single bad words; the end of a text is never forbidden."""
   words = content.get(_BAD_WORDS) or []
-  if not _are_lists_of_ids(words):
-    raise UserError(
-      f"{_BAD_WORDS} in {str(path)!r} is {words!r}; it has to be a list of "
-      "lists of ids"
-    )
+  if not all(words):
+    raise UserError(f"{_BAD_WORDS} in {str(path)!r} has a word without ids")
   longer = [word for word in words if len(word) > 1]
   if longer:
     _say(
@@ -283,13 +259,6 @@ def _ends(content: Mapping[str, Any]) -> list[int | None]:
   """The ids that end outputs; [None] if there are none."""
   ends = content.get("eos_token_id")
   return (ends or [None]) if isinstance(ends, list) else [ends]
-
-
-def _are_lists_of_ids(words) -> bool:
-  return isinstance(words, list) and all(
-    isinstance(word, list) and word and all(isinstance(i, int) for i in word)
-    for word in words
-  )
 
 
 def _say_what_is_not_built(path, content) -> None:

@@ -14,6 +14,7 @@ from flax import traverse_util
 import numpy as np
 
 from transformer_zoo import config
+from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import adapters_directories
 from transformer_zoo.interop.conversion import converted_run
@@ -162,7 +163,7 @@ def write_run(
     UserError: The method is not known here, or of another base.
   """
   source = pathlib.Path(source)
-  said = directory.read_json(source / peft_directories.CONFIG)
+  said = schemas.read(source / peft_directories.CONFIG, schemas.ADAPTER_CONFIG)
   of_adapters = adapters_directories.describes(said)
   library = _LIBRARIES[ADAPTERS if of_adapters else PEFT]
   base_path = base_path or said.get(library.BASE)

@@ -19,6 +19,7 @@ from flax import linen as nn
 import numpy as np
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.interop.huggingface import pytorch_files
 from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.interop.tensors import safetensors
@@ -32,15 +33,17 @@ from transformer_zoo.peft.substitution import Substitute
 CONFIG = "adapter_config.json"
 BASE = "base_model_name_or_path"
 WEIGHTS = "adapter_model.safetensors"
+# The second is of older `peft`.
+_READERS = {WEIGHTS: safetensors.read, "adapter_model.bin": pytorch_files.read}
 _PREFIX = "base_model.model."
 # That of heads beside a prompt or prefixes, which wrap no module.
 _PREFIX_OF_HEADS = "base_model."
 # Kinds of methods, and the numbers that each has to have.
 _NEEDED = {
-  "LORA": {"r": int, "lora_alpha": (int, float)},
-  "IA3": {},
-  "PROMPT_TUNING": {"num_virtual_tokens": int},
-  "PREFIX_TUNING": {"num_virtual_tokens": int},
+  "LORA": ("r", "lora_alpha"),
+  "IA3": (),
+  "PROMPT_TUNING": ("num_virtual_tokens",),
+  "PREFIX_TUNING": ("num_virtual_tokens",),
 }
 # Settings of theirs that change what is computed, and the values that are read.
 _READ = {
@@ -120,13 +123,9 @@ def read(
       f"known: {', '.join(_NEEDED)}"
     )
   _check(folder, said, _NEEDED[kind])
-  if not (folder / WEIGHTS).is_file():
-    raise UserError(f"{str(folder)!r} has no {WEIGHTS}")
   tensors = {
-    name.removeprefix(_PREFIX).removeprefix(
-      _PREFIX_OF_HEADS
-    ): tensor.read().astype(np.float32)
-    for name, tensor in safetensors.read(folder / WEIGHTS).items()
+    name.removeprefix(_PREFIX).removeprefix(_PREFIX_OF_HEADS): tensor
+    for name, tensor in _tensors(folder).items()
   }
   reader = _Reader(folder, said, tensors, family, family.links(config), base)
   heads = reader.take_heads()
@@ -148,8 +147,15 @@ def read(
   return dataclasses.replace(method, parameters={**method.parameters, **heads})
 
 
+def _tensors(folder: pathlib.Path) -> dict[str, Tensor]:
+  for name, read_file in _READERS.items():
+    if (folder / name).is_file():
+      return read_file(folder / name)
+  raise UserError(f"{str(folder)!r} has neither {' nor '.join(_READERS)}")
+
+
 def _check(
-  folder: pathlib.Path, said: Mapping[str, Any], needed: Mapping[str, Any]
+  folder: pathlib.Path, said: Mapping[str, Any], needed: Sequence[str]
 ) -> None:
   """Refuses settings that ask for what is not built here, or lack a number."""
   for name, value in said.items():
@@ -163,15 +169,15 @@ def _check(
         f"{str(folder)!r} has the setting {name!r} ({value!r}), which is not "
         "understood here; remove it if no output depends on it"
       )
-  for name, kind in needed.items():
+  for name in needed:
     value = said.get(name)
-    if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:
+    if value is None or not value > 0:
       raise UserError(
         f"{str(folder)!r} has {name} = {value!r} in {CONFIG}, where a number "
         "above 0 belongs"
       )
   rate = said.get("lora_dropout") or 0.0
-  if not isinstance(rate, (int, float)) or not 0 <= rate < 1:
+  if not 0 <= rate < 1:
     raise UserError(
       f"{str(folder)!r} has lora_dropout = {rate!r} in {CONFIG}, where a share "
       "below 1 belongs"
@@ -202,7 +208,7 @@ class _Reader:
     found = {}
     for link in self._links:
       if all(map(_HEADS.fullmatch, link.ours)) and link.ours:
-        theirs = self._take(link.theirs)
+        theirs = self._take(link.theirs, None)
         if theirs is not None:
           found |= zip(link.ours, link.layout.split(theirs), strict=True)
     return found
@@ -212,16 +218,18 @@ class _Reader:
     dora = bool(self.said.get("use_dora"))
     found = {}
     for module, link in self._matrices():
-      a = self._take(f"{module}.lora_A.weight")
+      width, *_ = self._shape(link.ours[0])
+      widths = [self._shape(name)[-1] for name in link.ours]
+      total = sum(widths)
+      a = self._take(f"{module}.lora_A.weight", [(rank, width)])
       if a is None:
         continue
-      b = self._taken(f"{module}.lora_B.weight")
-      widths = [self._shape(name)[-1] for name in link.ours]
-      self._compare(module, (a.shape[1], len(b)), link)
+      b = self._taken(f"{module}.lora_B.weight", [(total, rank)])
       parts = np.split(b.T, np.cumsum(widths)[:-1], axis=-1)
       lengths = [None] * len(parts)
       if dora:
-        vector = self._taken(f"{module}.lora_magnitude_vector")
+        shapes = [(total,), (1, total), (total, 1)]
+        vector = self._taken(f"{module}.lora_magnitude_vector", shapes)
         lengths = np.split(vector.ravel(), np.cumsum(widths)[:-1])
       for ours, part, length in zip(link.ours, parts, lengths, strict=True):
         place = ours.removesuffix("/kernel")
@@ -247,17 +255,13 @@ class _Reader:
   def ia3(self) -> Method:
     found, outputs, inputs = {}, {}, {}
     for module, link in self._matrices():
-      vector = self._take(f"{module}.ia3_l")
-      if vector is None:
-        continue
-      if vector.ndim != 2:
-        raise self._other_base(module, vector.shape)
-      of_inputs = vector.shape[0] == 1 and vector.shape[1] > 1
-      vector = vector.ravel()
       width, *_ = self._shape(link.ours[0])
       total = sum(self._shape(name)[-1] for name in link.ours)
-      if len(vector) != (width if of_inputs else total):
-        raise self._other_base(module, vector.shape)
+      vector = self._take(f"{module}.ia3_l", [(1, width), (total, 1)])
+      if vector is None:
+        continue
+      of_inputs = vector.shape == (1, width)
+      vector = vector.ravel()
       parts = [vector] * len(link.ours)
       if not of_inputs:
         parts = np.split(vector, len(link.ours))
@@ -278,11 +282,11 @@ class _Reader:
     )
 
   def prompt(self) -> Method:
-    vectors = self._taken("prompt_embeddings")
     length = self.said["num_virtual_tokens"]
     width = self._shape("token_embedder/embedding")[-1]
-    if vectors.shape[-1] != width:
-      raise self._other_base("prompt_embeddings", vectors.shape)
+    vectors = self._taken(
+      "prompt_embeddings", [(length, width), (2 * length, width)]
+    )
     has_class = any(map(_READ_AT_PROMPT.match, self._base))
     return Method(
       f"peft/{'prompt_answers' if has_class else 'prompt'}.gin",
@@ -291,17 +295,17 @@ class _Reader:
     )
 
   def prefix(self) -> Method:
-    vectors = self._taken("prompt_embeddings")
     length = self.said["num_virtual_tokens"]
     stack, places = self._attentions()
     width = self._width(places[0])
-    parts = np.split(vectors[:length], vectors.shape[1] // width, axis=1)
     of_both = self.said.get("num_transformer_submodules") == 2
     # Of the four of a layer of theirs, two go to the attention to an encoder,
     # where they are dropped; and their list of all is repeated to have as many.
     step = 4 if of_both else 2
-    if vectors.shape[1] % width or len(parts) < 2 * len(places):
-      raise self._other_base("prompt_embeddings", vectors.shape)
+    layers = max(self.said.get("num_layers") or 0, len(places))
+    shape = length, 2 * layers * width
+    vectors = self._taken("prompt_embeddings", [shape])
+    parts = np.split(vectors, 2 * layers, axis=1)
     found = {}
     for index, place in enumerate(places):
       first = step * index % len(parts)
@@ -340,35 +344,48 @@ class _Reader:
       if kernels and link.theirs.endswith(".weight"):
         yield link.theirs.removesuffix(".weight"), link
 
-  def _take(self, name: str) -> np.ndarray | None:
-    """A tensor by its name, with or without the prefix of the family."""
+  def _take(
+    self, name: str, shapes: Sequence[tuple[int, ...]] | None
+  ) -> np.ndarray | None:
+    """A tensor by its name, with or without the prefix of the family.
+
+    Args:
+      name: The name.
+      shapes: The shapes that it may have by adapter_config.json and the base;
+        None if these do not say it.
+    """
     for known in (name, name.removeprefix(self._family.prefix)):
       if known in self.tensors:
-        return self.tensors.pop(known)
+        found = self.tensors.pop(known)
+        if shapes is not None and found.shape not in shapes:
+          raise self._misshaped(known, found.shape, shapes)
+        return found.read().astype(np.float32)
     return None
 
-  def _taken(self, name: str) -> np.ndarray:
-    found = self._take(name)
+  def _taken(self, name: str, shapes: Sequence[tuple[int, ...]]) -> np.ndarray:
+    found = self._take(name, shapes)
     if found is None:
       raise UserError(f"{str(self.folder)!r} lacks the tensor {name}")
     return found
 
   def _shape(self, name: str) -> tuple[int, ...]:
     if name not in self._base:
-      raise self._other_base(name, ())
+      raise UserError(
+        f"{str(self.folder)!r} is of another base, {self.said.get(BASE)!r}: "
+        f"this one has no {name}"
+      )
     return self._base[name].shape
 
-  def _compare(self, module, found, link) -> None:
-    width, *_ = self._shape(link.ours[0])
-    total = sum(self._shape(name)[-1] for name in link.ours)
-    if tuple(found) != (width, total):
-      raise self._other_base(module, found)
-
-  def _other_base(self, module, shape) -> UserError:
-    named = self.said.get(BASE)
+  def _misshaped(self, name, shape, allowed) -> UserError:
+    numbers = [
+      f"{setting} = {self.said[setting]}"
+      for setting in _NEEDED[self.said["peft_type"]]
+    ]
     return UserError(
-      f"{str(self.folder)!r} is of another base, {named!r}: {module} has the "
-      f"shape {tuple(shape)} there, which does not fit this one"
+      f"{str(self.folder)!r} is of another base, {self.said.get(BASE)!r}, or "
+      f"damaged: its {name} has the shape {tuple(shape)}, and by {CONFIG} "
+      f"({', '.join(numbers)}) and this base it has "
+      f"{' or '.join(map(str, allowed[:2]))}"
     )
 
   def _patterns(self, places) -> list[str]:

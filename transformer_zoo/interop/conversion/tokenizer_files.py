@@ -9,11 +9,11 @@ import pathlib
 import shutil
 from typing import Any
 
+from transformer_zoo import schemas
 from transformer_zoo.data.vocabularies import files
 from transformer_zoo.data.vocabularies import sentencepiece_model
+from transformer_zoo.data.vocabularies import tokenizers_models
 from transformer_zoo.data.vocabularies import Vocabulary
-from transformer_zoo.errors import UserError
-from transformer_zoo.interop.huggingface.directory import read_json
 
 CONFIG = "tokenizer_config.json"
 _MODEL = "config.json"
@@ -90,7 +90,7 @@ def _class_of_model(folder: pathlib.Path) -> str:
   """The tokenizer class that a config.json names or implies, or ""."""
   if not (folder / _MODEL).is_file():
     return ""
-  config = read_json(folder / _MODEL)
+  config = schemas.read(folder / _MODEL, schemas.CONFIG)
   if kind := config.get("tokenizer_class"):
     return kind
   of_llama = config.get("model_type") in ("llama", "mistral")
@@ -102,12 +102,11 @@ def _around(path: pathlib.Path) -> tuple[list[int], list[int]]:
   """The ids that a tokenizer.json puts before a text and behind it."""
   import tokenizers
 
-  try:
+  with tokenizers_models.refused(f"{str(path)!r} is no tokenizer.json"):
     tokenizer = tokenizers.Tokenizer.from_file(str(path))
-  except Exception as error:  # the library raises plain ones
-    raise UserError(f"{str(path)!r} is no tokenizer.json ({error})") from None
-  text, alone = _readable(tokenizer)
-  whole = tokenizer.encode(text).ids
+  with tokenizers_models.refused(f"The rules of {str(path)!r} fail on a text"):
+    text, alone = _readable(tokenizer)
+    whole = tokenizer.encode(text).ids
   # Padding may be on; where the text itself stands is found from the left.
   for start in range(len(whole) - len(alone) + 1):
     if whole[start : start + len(alone)] == alone:
@@ -160,7 +159,7 @@ def unread_pieces(folder: pathlib.Path) -> Iterator[str]:
       "has no rows for and nothing needs"
     )
   path = folder / _ADDED
-  added = read_json(path) if path.is_file() else {}
+  added = schemas.read(path, schemas.IDS) if path.is_file() else {}
   unread = [
     piece
     for piece, i in added.items()

@@ -9,8 +9,8 @@ example, then `directory.py` and `writing.py`.
 from collections.abc import Mapping
 from typing import Any
 
+from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import bart
 from transformer_zoo.interop.huggingface import bert
 from transformer_zoo.interop.huggingface import deberta
@@ -51,15 +51,17 @@ def family_of(config: Mapping[str, Any]) -> Family:
   """Returns the family of a config.json.
 
   Raises:
-    UserError: there is none for its `model_type`.
+    UserError: There is none for its `model_type`, or an attribute that all
+      families have is of another type.
   """
   kind = config.get("model_type")
   known = {name: family for family in FAMILIES for name in family.model_types}
   if not isinstance(kind, str) or kind not in known:
     raise UserError(
-      f"config.json has the model_type {attributes.shown(kind)}, which is not "
+      f"config.json has the model_type {schemas.shown(kind)}, which is not "
       f"known here; allowed: {', '.join(map(repr, sorted(known)))}. Do not "
       "write one of these in its place: the model would be read and compute "
       "something else"
     )
+  schemas.check(config, schemas.CONFIG, f"config.json of a {kind} model")
   return known[kind]

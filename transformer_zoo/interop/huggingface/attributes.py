@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 from flax import linen as nn
-import numpy as np
 
+from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
 
 Windows = tuple[int | None, ...]
@@ -85,22 +85,7 @@ _ALLOWED = {
   "tie_encoder_decoder": (False,),
   "transformers_weights": (None, "model.safetensors"),
 }
-
-
-_NAMES_OF_TYPES = {
-  bool: "true or false",
-  dict: "a table",
-  float: "a number",
-  int: "a whole number",
-  list: "a list",
-  str: "a text",
-}
 _DROPOUT = ("dropout", "dropout_rate", "_pdrop")
-# The largest index of an array on a device.
-_LARGEST = 2**31 - 1
-_LARGEST_FLOAT = float(np.finfo(np.float32).max)
-# The characters of a value that a sentence shows.
-_SHOWN = 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,16 +131,16 @@ class Attributes:
         if found.setdefault(name, value) != value:
           raise UserError(
             f"config.json of a {kind} model says {name} twice, as "
-            f"{shown(found[name])} and as {spelling}={shown(value)}; remove "
-            "one of them"
+            f"{schemas.shown(found[name])} and as {spelling}="
+            f"{schemas.shown(value)}; remove one of them"
           )
       elif name in allowed:
         check_allowed(kind, name, value, allowed[name])
       elif name not in _WITHOUT_EFFECT and name not in self.without_effect:
         raise UserError(
           f"config.json of a {kind} model has the attribute {name!r} "
-          f"({shown(value)}), which is not understood here; remove it if no "
-          "output of the model depends on it"
+          f"({schemas.shown(value)}), which is not understood here; remove it "
+          "if no output of the model depends on it"
         )
     return {**self.defaults, **found}
 
@@ -187,30 +172,21 @@ def check_type(
       list or str.
     or_null: Whether the sentence names null among the allowed values.
   """
-  fits = isinstance(value, (int, float) if wanted is float else wanted)
-  if wanted in (int, float):
-    fits = fits and not isinstance(value, bool) and abs(value) <= _LARGEST_FLOAT
-  if fits:
-    return
-  raise UserError(
-    f"config.json of a {kind} model has {name}={shown(value)}; it takes "
-    + _NAMES_OF_TYPES[wanted]
-    + (" or null" if or_null else "")
-  )
-
-
-def shown(value: Any) -> str:
-  """Returns a value as a sentence shows it, without the end of a long one."""
-  text = repr(value)
-  return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+  if not schemas.fits(value, wanted):
+    takes = schemas.described((wanted, None) if or_null else wanted)
+    raise UserError(
+      f"config.json of a {kind} model has {name}={schemas.shown(value)}; it "
+      f"takes {takes}"
+    )
 
 
 def check_range(kind: str, name: str, value: int, least: int) -> None:
   """Refuses a whole number that is too small or too large."""
-  if not least <= value <= _LARGEST:
+  allowed = range(least, schemas.LARGEST + 1)
+  if value not in allowed:
     raise UserError(
-      f"config.json of a {kind} model has {name}={value!r}; it takes a whole "
-      f"number from {least} to {_LARGEST}"
+      f"config.json of a {kind} model has {name}={value!r}; it takes "
+      + schemas.described(allowed)
     )
 
 
@@ -221,8 +197,8 @@ def check_allowed(
   if value not in [*allowed]:  # Which may be a table's keys, it a list.
     listed = ", ".join(map(repr, allowed))
     raise UserError(
-      f"config.json of a {kind} model has {name}={shown(value)}, which is not "
-      f"built here; allowed: {listed}"
+      f"config.json of a {kind} model has {name}={schemas.shown(value)}, which "
+      f"is not built here; allowed: {listed}"
     )
 
 
@@ -300,9 +276,6 @@ def padding_id(config: Mapping[str, Any], default: int | None = None) -> int:
   Args:
     config: The contents of a config.json.
     default: The `pad_token_id` of a config.json without one.
-
-  Raises:
-    UserError: An id is no whole number, or too large.
   """
   for name, otherwise in {
     "pad_token_id": default,
@@ -310,11 +283,8 @@ def padding_id(config: Mapping[str, Any], default: int | None = None) -> int:
   }.items():
     value = config.get(name, otherwise)
     first = next(iter(value), None) if isinstance(value, list) else value
-    if first is not None:
-      check_type(config.get("model_type"), name, first, int, or_null=True)
-      if first >= 0:
-        check_range(config.get("model_type"), name, first, 0)
-        return first
+    if first is not None and first >= 0:
+      return first
   return 0
 
 
@@ -325,17 +295,8 @@ def num_labels(config: Mapping[str, Any], default: int = 2) -> int:
     config: The contents of a config.json.
     default: The number where nothing is said; `transformers` does not write
       what its class of configurations has.
-
-  Raises:
-    UserError: The labels are no table, or their number is none.
   """
-  kind = config.get("model_type")
   if (labels := config.get("id2label")) is not None:
-    check_type(kind, "id2label", labels, dict, or_null=True)
     return max(1, len(labels))
-  for name in ("num_labels", "_num_labels"):
-    if (number := config.get(name)) is not None:
-      check_type(kind, name, number, int, or_null=True)
-      check_range(kind, name, number, 1)
-      return number
-  return default
+  numbers = (config.get(name) for name in ("num_labels", "_num_labels"))
+  return next((n for n in numbers if n is not None), default)

@@ -16,6 +16,7 @@ from typing import Any
 
 from flax import linen as nn
 
+from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface.attributes import Attributes
@@ -399,7 +400,7 @@ class Bert:
     if len(fitting) > 1:
       raise UserError(
         f"config.json of a {self.kind} model has architectures="
-        f"{attributes.shown(config.get('architectures'))}, and its tensors may "
+        f"{schemas.shown(config.get('architectures'))}, and its tensors may "
         f"be those of {', '.join(self.classes + end for end in fitting)}; "
         "write the right one there, in a list"
       )

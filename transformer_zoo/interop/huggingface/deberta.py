@@ -13,6 +13,7 @@ from typing import Any
 from flax import linen as nn
 import numpy as np
 
+from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import bert
@@ -472,13 +473,13 @@ class Deberta(bert.Bert):
     if found[_TYPE] and not found["relative_attention"]:
       raise UserError(
         f"config.json of a {self.kind} model has {_TYPE}="
-        f"{attributes.shown(found[_TYPE])} and relative_attention=False; "
+        f"{schemas.shown(found[_TYPE])} and relative_attention=False; "
         "without distances there are no such terms"
       )
     if len(set(found[_TYPE])) < len(found[_TYPE]):
       raise UserError(
         f"config.json of a {self.kind} model has {_TYPE}="
-        f"{attributes.shown(found[_TYPE])}, which names a term twice"
+        f"{schemas.shown(found[_TYPE])}, which names a term twice"
       )
     for name, width in widths.items():
       if width is not None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 import dataclasses
-import json
 import os
 import pathlib
 import re
 from typing import Any
 
+from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import flax_files
@@ -149,8 +149,8 @@ def open_directory(path: str | os.PathLike[str]) -> Directory:
       the files are not of the model.
   """
   folder = pathlib.Path(path)
-  config = read_json(folder / CONFIG)
-  family = family_of(config)
+  config = schemas.read(folder / CONFIG, schema={})
+  family = family_of(config)  # Which checks the rest.
   num_layers = family.num_layers(config)
   promised = _with_prefix(_files(folder), family)
   # Before anything is built that is as long as the model is deep or wide.
@@ -177,28 +177,6 @@ def open_directory(path: str | os.PathLike[str]) -> Directory:
   return Directory(folder, config, tensors, family, notes)
 
 
-def read_json(path: pathlib.Path) -> dict[str, Any]:
-  """Reads a table from a JSON file.
-
-  Raises:
-    UserError: There is no such file, or it is damaged.
-  """
-  try:
-    content = json.loads(path.read_text(encoding="utf-8"))
-  except OSError as error:
-    raise UserError(f"cannot read {str(path)!r} ({error.strerror})") from error
-  except RecursionError:
-    raise UserError(
-      f"{str(path)!r} is no table of attributes: its lists and tables are "
-      "nested too deeply"
-    ) from None
-  except ValueError as error:
-    raise UserError(f"{str(path)!r} is no JSON file ({error})") from error
-  if not isinstance(content, dict):
-    raise UserError(f"{str(path)!r} holds no table of attributes")
-  return content
-
-
 def _files(folder: pathlib.Path) -> dict[str, Tensor | None]:
   """The tensors of all files; safetensors go before PyTorch's and Flax's.
 
@@ -208,7 +186,7 @@ def _files(folder: pathlib.Path) -> dict[str, Tensor | None]:
     if (folder / name).is_file():
       return _read(folder / name, read)
     if (folder / f"{name}{INDEX}").is_file():
-      index = read_json(folder / f"{name}{INDEX}")
+      index = schemas.read(folder / f"{name}{INDEX}", schemas.SHARDS_INDEX)
       name_of = flax_files.name_of if name == FLAX else str
       return _shards(folder, index, read, name_of)
   raise UserError(
@@ -218,14 +196,7 @@ def _files(folder: pathlib.Path) -> dict[str, Tensor | None]:
 
 
 def _shards(folder, index, read, name_of) -> dict[str, Tensor | None]:
-  places = index.get("weight_map")
-  if not isinstance(places, dict) or not all(
-    isinstance(shard, str) for shard in places.values()
-  ):
-    raise UserError(
-      f"the index of shards in {str(folder)!r} has no weight_map, a table of "
-      "every tensor's file"
-    )
+  places = index["weight_map"]
   shards = sorted(set(places.values()))
   # A directory from elsewhere reads no file of this machine.
   if elsewhere := [s for s in shards if pathlib.PurePath(s).name != s]:

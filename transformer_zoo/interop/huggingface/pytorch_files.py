@@ -38,6 +38,8 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
       record.compress_type == zipfile.ZIP_STORED for record in records
     )
     found = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    if unnamed := [name for name in found if not isinstance(name, str)]:
+      raise ValueError(f"its names of tensors are no texts: {unnamed[0]!r}")
     if mapped:
       _check_sizes(records, found.values())
     return {name: Tensor.of(_array(value)) for name, value in found.items()}

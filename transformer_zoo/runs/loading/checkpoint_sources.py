@@ -14,6 +14,7 @@ from typing import Any
 from flax import linen as nn
 
 from transformer_zoo import config
+from transformer_zoo import schemas
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.conversion import converted_run
@@ -226,19 +227,17 @@ def _class_names_of_run(run: pathlib.Path) -> Sequence[str]:
   for folder in (run / converted_run.BESIDE, *([base.path] if base else [])):
     original = pathlib.Path(folder) / directory.CONFIG
     if original.is_file():
-      return _named_labels(directory.read_json(original))
+      return _named_labels(schemas.read(original, schemas.CONFIG))
   return ()
 
 
 def _named_labels(config: Mapping[str, Any]) -> Sequence[str]:
   """The labels of a config.json in order, without those that are numbers."""
-  labels = config.get("id2label")
-  if not isinstance(labels, dict):
-    return ()
+  labels = config.get("id2label") or {}
   names = [labels.get(str(i)) for i in range(len(labels))]
   if not all(isinstance(name, str) for name in names):
     return ()
-  return () if names[0] == "LABEL_0" else names
+  return () if names[:1] == ["LABEL_0"] else names
 
 
 def _model_of_run(file: pathlib.Path) -> nn.Module | None:
