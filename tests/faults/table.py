@@ -356,26 +356,26 @@ _OBJECTIVES = _of(
 _PEFT = _of(
   "transformer_zoo/peft",
   (
-    "projections.py",
+    "lora.py",
     "return alpha / rank**0.5",
     "return alpha / rank",
     "peft",
   ),
   (
-    "projections.py",
+    "lora.py",
     "factor_F = scale_F * jax.lax.stop_gradient(",
     "factor_F = scale_F * (",
     "peft",
   ),
   (
-    "projections.py",
+    "lora.py",
     "return y + (factor - 1) * linear + factor * update",
     "return y + (factor - 1) * linear + update",
     "peft/methods_test.py",
   ),
   (
-    "projections.py",
-    "return super().__call__(x * _as_row(scale_F, x), features)",
+    "ia3.py",
+    "return super().__call__(x * as_row(scale_F, x), features)",
     "return super().__call__(x, features) * scale_F.mean()",
     "peft/methods_test.py",
   ),

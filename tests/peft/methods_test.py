@@ -21,8 +21,8 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.interop.tensors import assignment
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.parameter_names import Parameter
+from transformer_zoo.peft import lora
 from transformer_zoo.peft import merging
-from transformer_zoo.peft import projections
 from transformer_zoo.peft import substitution
 from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.training import state as state_lib
@@ -280,10 +280,10 @@ def test_a_network_of_prefixes_is_dropped(scan):
 )
 def test_every_projection_of_the_layers_is_found_by_its_name(architecture):
   base = tiny_models.shallow(tiny_models.build(architecture)[0])
-  model = substitution.substitute(base, [projections.lora(".*layers/.*", 2)])
+  model = substitution.substitute(base, [lora.lora(".*layers/.*", 2)])
   paths = {name.rpartition("/")[0] for name in flat_shapes(model)}
   parts = substitution.named_parts(model)
-  extended = [n for n, part in parts if isinstance(part, projections.Lora)]
+  extended = [n for n, part in parts if isinstance(part, lora.Lora)]
   assert extended
   for name in extended:
     expression = re.escape(name).replace("layers/", r"(layers(_\d+)?/)?")

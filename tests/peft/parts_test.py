@@ -19,9 +19,11 @@ from transformer_zoo.modules.embedding import Embed
 from transformer_zoo.modules.feed_forward import Mlp
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.peft import adapters
+from transformer_zoo.peft import bitfit
+from transformer_zoo.peft import ia3
+from transformer_zoo.peft import lora
 from transformer_zoo.peft import merging
 from transformer_zoo.peft import prefixes
-from transformer_zoo.peft import projections
 from transformer_zoo.peft import prompts
 from transformer_zoo.peft import substitution
 
@@ -75,31 +77,31 @@ SHAPES = {"lora_a": (WIDTH, RANK), "lora_b": (RANK, FEATURES)}
 # The rule, the shapes of what it adds with where they begin, what it computes.
 PROJECTIONS = {
   "lora": (
-    functools.partial(projections.lora, **LOW_RANK),
+    functools.partial(lora.lora, **LOW_RANK),
     SHAPES,
     {"lora_b": 0.0},
     as_lora,
   ),
   "dora": (
-    functools.partial(projections.dora, **LOW_RANK),
+    functools.partial(lora.dora, **LOW_RANK),
     {**SHAPES, "dora_scale": (FEATURES,)},
     {"lora_b": 0.0, "dora_scale": 1.0},
     as_dora,
   ),
   "outputs": (
-    functools.partial(projections.ia3, inputs="none"),
+    functools.partial(ia3.ia3, inputs="none"),
     {"ia3_scale": (FEATURES,)},
     {"ia3_scale": 1.0},
     as_scaled_output,
   ),
   "inputs": (
-    functools.partial(projections.ia3, "none"),
+    functools.partial(ia3.ia3, "none"),
     {"ia3_scale": (WIDTH,)},
     {"ia3_scale": 1.0},
     as_scaled_input,
   ),
   "biases": (
-    projections.biases,
+    bitfit.biases,
     {"bitfit_bias": (FEATURES,)},
     {"bitfit_bias": 0.0},
     as_biased,
@@ -213,21 +215,21 @@ def without(leaves, name):
 
 
 def test_lengths_of_columns_are_those_of_the_kernel_alone():
-  part = projections.lora(".*", 2)("query", Linear())
+  part = lora.lora(".*", 2)("query", Linear())
   with pytest.raises(UserError, match=r"name @dora\(\) before the other"):
-    projections.dora(".*", 2)("query", part)
+    lora.dora(".*", 2)("query", part)
 
 
 def test_biases_are_given_to_those_without():
   linear = Linear(use_bias=True)
-  assert projections.biases(".*")("query", linear) is linear
+  assert bitfit.biases(".*")("query", linear) is linear
 
 
 def test_scales_of_low_rank_updates():
-  for rule in (projections.lora, projections.dora):
+  for rule in (lora.lora, lora.dora):
     part = rule(".*", 4, 6.0)("query", Linear())
     assert part.scale == 1.5
-    part = rule(".*", 4, 6.0, projections.by_root_of_rank)("query", Linear())
+    part = rule(".*", 4, 6.0, lora.by_root_of_rank)("query", Linear())
     assert part.scale == 3.0
 
 
@@ -449,7 +451,7 @@ def test_vectors_begin_at_tokens_of_the_vocabulary():
 
 
 def test_a_method_is_the_last_that_is_taken_away():
-  part = projections.lora(".*", 2)("query", Linear(use_bias=True))
-  twice = projections.ia3(".*", "none")("query", part)
+  part = lora.lora(".*", 2)("query", Linear(use_bias=True))
+  twice = ia3.ia3(".*", "none")("query", part)
   assert substitution.unextended(twice) == part
   assert substitution.unextended(part) == Linear(use_bias=True)

@@ -12,7 +12,7 @@ from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.features import prompts as prompted
 from transformer_zoo.errors import UserError
-from transformer_zoo.peft import projections
+from transformer_zoo.peft import lora
 from transformer_zoo.peft import prompts
 from transformer_zoo.peft import substitution
 from transformer_zoo.training import state as state_lib
@@ -54,7 +54,7 @@ def test_an_expression_that_is_none():
 
 def test_a_method_twice_on_one_projection():
   model, _ = methods.build("lora", "bert")
-  rule = projections.lora(".*/(key|query)")
+  rule = lora.lora(".*/(key|query)")
   assert sentence(substitution.substitute, model, [rule]) == (
     "substitute: a rule extends LoraLinear by Lora a second time; name the "
     "method once, or choose other projections for the second one"
@@ -69,7 +69,7 @@ def test_a_rank_above_the_width():
     "decoder/layers_0/self_attention/query, a matrix of 24 by 32; choose "
     "LORA_RANK of at most 24"
   )
-  assert sentence(projections.lora, ".*", rank=0) == (
+  assert sentence(lora.lora, ".*", rank=0) == (
     "lora.rank is 0; a rank is at least 1"
   )
 

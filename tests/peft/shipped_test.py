@@ -60,7 +60,7 @@ def test_adapters_named_before_the_architecture(after):
   with pytest.raises(UserError) as error:
     config.load(["peft/adapters.gin", *after], [], root="MODEL")
   assert re.fullmatch(
-    r"\S+adapters.gin:9: substitute.model goes on from what MODEL was before, "
+    r"\S+adapters.gin:\d+: substitute.model goes on from what MODEL was before, "
     r"so name \S+adapters.gin after all that bind MODEL: after the files of "
     r"the architecture and the run",
     str(error.value),

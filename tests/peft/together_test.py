@@ -22,9 +22,11 @@ from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.peft import bitfit
+from transformer_zoo.peft import ia3
+from transformer_zoo.peft import lora
 from transformer_zoo.peft import merging
 from transformer_zoo.peft import prefixes
-from transformer_zoo.peft import projections
 from transformer_zoo.peft import substitution
 from transformer_zoo.runs.answers import scoring
 from transformer_zoo.training import state as state_lib
@@ -204,10 +206,10 @@ def test_scanned_and_looped_are_one_model(chosen, kind):
 
 # One for each projection: two that are merged into one are refused nowhere.
 RULES = {
-  "lora": lambda: projections.lora(".*attention/value", 2),
-  "ia3": lambda: projections.ia3(".*attention/key", ".*mlp/wo"),
-  "dora": lambda: projections.dora(".*attention/query", 2),
-  "biases": lambda: projections.biases(".*(attention/out|mlp/wi.*)"),
+  "lora": lambda: lora.lora(".*attention/value", 2),
+  "ia3": lambda: ia3.ia3(".*attention/key", ".*mlp/wo"),
+  "dora": lambda: lora.dora(".*attention/query", 2),
+  "biases": lambda: bitfit.biases(".*(attention/out|mlp/wi.*)"),
 }
 
 

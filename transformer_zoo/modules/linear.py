@@ -39,6 +39,12 @@ def _project_backward(residuals, gradient):
 project.defvjp(_project_forward, _project_backward)
 
 
+def as_row(vector_F: jax.Array, like: jax.Array) -> jax.Array:
+  """Returns a vector [F] with as many axes as an array, in its dtype."""
+  shape = (1,) * (like.ndim - 1) + vector_F.shape
+  return vector_F.astype(like.dtype).reshape(shape)
+
+
 @gin.register
 class Linear(nn.Module):
   """x @ kernel (+ bias), in the dtype of x; parameters are float32.
@@ -71,5 +77,5 @@ class Linear(nn.Module):
         (features,),
         jnp.float32,
       )
-      y = y + bias.astype(x.dtype).reshape((1,) * (x.ndim - 1) + (features,))
+      y = y + as_row(bias, y)
     return y

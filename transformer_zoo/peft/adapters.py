@@ -16,7 +16,6 @@ as it was.
 """
 
 import functools
-import re
 
 from flax import linen as nn
 import gin
@@ -26,6 +25,8 @@ from transformer_zoo.modules import connections
 from transformer_zoo.modules.layers import DecoderLayer
 from transformer_zoo.modules.layers import EncoderLayer
 from transformer_zoo.peft import substitution
+from transformer_zoo.peft.method import Method
+from transformer_zoo.peft.method import Rule
 from transformer_zoo.peft.substitution import Substitute
 
 
@@ -138,44 +139,55 @@ class ParallelAdapted(Substitute, nn.Module, kw_only=True):
     return y_BLD + self.scale * adapted_BLD
 
 
+_ADDS = r".*/adapter/.*"
+ADAPTERS = Method(
+  name="adapters",
+  parts=(Adapted,),
+  adds=r".*/(adapter|pre_adapter_layer_norm)/.*",
+)
+END_ADAPTERS = Method(name="end_adapters", parts=(EndAdapted,), adds=_ADDS)
+SEQUENTIAL_ADAPTERS = Method(
+  name="sequential_adapters", parts=(SequentiallyAdapted,), adds=_ADDS
+)
+PARALLEL_ADAPTERS = Method(
+  name="parallel_adapters", parts=(ParallelAdapted,), adds=_ADDS
+)
+
+
 @gin.register
-def adapters(adapter: nn.Module) -> substitution.Rule:
+def adapters(adapter: nn.Module) -> Rule:
   """Ends each layer of encoder and decoder with an adapter.
 
   Args:
     adapter: a feed-forward network; each layer has parameters of its own.
   """
 
+  @ADAPTERS.rule(of=EncoderLayer | DecoderLayer)
   def rule(name: str, part: nn.Module) -> nn.Module:
     del name
-    if not isinstance(part, EncoderLayer | DecoderLayer):
-      return part
     return substitution.extended(part, Adapted, adapter=adapter.copy())
 
   return rule
 
 
 @gin.register
-def end_adapters(adapter: nn.Module) -> substitution.Rule:
+def end_adapters(adapter: nn.Module) -> Rule:
   """Adds an adapter of the stream to the last sublayer of each layer.
 
   Args:
     adapter: a feed-forward network; each layer has parameters of its own.
   """
 
+  @END_ADAPTERS.rule(of=EncoderLayer | DecoderLayer)
   def rule(name: str, part: nn.Module) -> nn.Module:
     del name
-    if not isinstance(part, EncoderLayer | DecoderLayer):
-      return part
     return substitution.extended(part, EndAdapted, adapter=adapter.copy())
 
   return rule
 
 
 @gin.register
-def sequential_adapters(
-  adapter: nn.Module, sublayers: str
-) -> substitution.Rule:
+def sequential_adapters(adapter: nn.Module, sublayers: str) -> Rule:
   """Puts an adapter behind sublayers, before they join the residual stream.
 
   Args:
@@ -184,10 +196,9 @@ def sequential_adapters(
       sublayers, like `encoder/layers/attention`.
   """
 
-  @substitution.looking_for(sublayers)
+  @SEQUENTIAL_ADAPTERS.rule(sublayers)
   def rule(name: str, part: nn.Module) -> nn.Module:
-    if not re.fullmatch(sublayers, name):
-      return part
+    del name
     return substitution.extended(
       part, SequentiallyAdapted, adapter=adapter.copy()
     )
@@ -198,7 +209,7 @@ def sequential_adapters(
 @gin.register
 def parallel_adapters(
   adapter: nn.Module, sublayers: str, scale: float = 4.0
-) -> substitution.Rule:
+) -> Rule:
   """Puts an adapter beside sublayers.
 
   Args:
@@ -207,10 +218,9 @@ def parallel_adapters(
     scale: a constant factor of what the adapters give.
   """
 
-  @substitution.looking_for(sublayers)
+  @PARALLEL_ADAPTERS.rule(sublayers)
   def rule(name: str, part: nn.Module) -> nn.Module:
-    if not re.fullmatch(sublayers, name):
-      return part
+    del name
     return substitution.extended(
       part, ParallelAdapted, adapter=adapter.copy(), scale=scale
     )

@@ -7,7 +7,6 @@ nothing to the scores of a prefix.
 """
 
 from collections.abc import Callable, Mapping
-import re
 from typing import Any
 
 from flax import linen as nn
@@ -27,6 +26,8 @@ from transformer_zoo.modules.positions import Positions
 from transformer_zoo.modules.positions import whole_bias
 from transformer_zoo.modules.stack import Stack
 from transformer_zoo.peft import substitution
+from transformer_zoo.peft.method import Method
+from transformer_zoo.peft.method import Rule
 from transformer_zoo.peft.substitution import Substitute
 
 
@@ -213,10 +214,13 @@ class Offset(Substitute, nn.Module, kw_only=True):
       )
 
 
+PREFIX = Method(
+  name="prefix", parts=(Prefixed, Offset), adds=r".*attention/prefix/.*"
+)
+
+
 @gin.register
-def prefix(
-  prefix: nn.Module, attentions: str = ".*attention"
-) -> substitution.Rule:
+def prefix(prefix: nn.Module, attentions: str = ".*attention") -> Rule:
   """Puts a prefix before the keys and values of attentions.
 
   Args:
@@ -225,10 +229,9 @@ def prefix(
       attentions.
   """
 
-  @substitution.looking_for(attentions)
+  @PREFIX.rule(attentions, of=Attention)
   def rule(name: str, part: nn.Module) -> nn.Module:
-    if not isinstance(part, Attention) or not re.fullmatch(attentions, name):
-      return part
+    del name
     return substitution.extended(part, Prefixed, prefix=prefix.copy())
 
   return rule
@@ -237,7 +240,7 @@ def prefix(
 @gin.register
 def positions_after_prefix(
   length: int, stacks: str = "encoder|decoder", biased: bool = False
-) -> substitution.Rule:
+) -> Rule:
   """Lets the positions of tokens count a prefix.
 
   Args:
@@ -246,10 +249,9 @@ def positions_after_prefix(
     biased: See `Offset`.
   """
 
-  @substitution.looking_for(stacks)
+  @PREFIX.rule(stacks, of=Stack)
   def rule(name: str, part: nn.Module) -> nn.Module:
-    if not isinstance(part, Stack) or not re.fullmatch(stacks, name):
-      return part
+    del name
     return substitution.extended(
       part, Offset, prefix_length=length, biased=biased
     )

@@ -17,6 +17,8 @@ from transformer_zoo import axes
 from transformer_zoo.data.features import prompts
 from transformer_zoo.errors import UserError
 from transformer_zoo.peft import substitution
+from transformer_zoo.peft.method import Method
+from transformer_zoo.peft.method import Rule
 from transformer_zoo.peft.substitution import Substitute
 
 
@@ -77,13 +79,18 @@ class PromptedEmbed(Substitute, nn.Module, kw_only=True):
     return self.prompt + jnp.sum(x_PTD * share_PT1, axis=1)
 
 
+PROMPT = Method(
+  name="prompt", parts=(PromptedEmbed,), adds=r"token_embedder/prompt"
+)
+
+
 @gin.register
 def prompt(
   length: int,
   init: Callable = nn.initializers.zeros,
   begin_at: Sequence[Sequence[int]] = (),
   embedder: str = "token_embedder",
-) -> substitution.Rule:
+) -> Rule:
   """Gives an embedder the vectors of a prompt.
 
   Args:
@@ -102,9 +109,9 @@ def prompt(
       f"is {length}; bind the same length in both"
     )
 
+  @PROMPT.rule(embedder)
   def rule(name: str, part: nn.Module) -> nn.Module:
-    if name != embedder:
-      return part
+    del name
     return substitution.extended(
       part,
       PromptedEmbed,

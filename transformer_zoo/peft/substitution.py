@@ -7,7 +7,6 @@ builds the tree of parts again, and what a rule leaves alone keeps its fields.
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import functools
-import re
 from typing import Any
 
 from flax import linen as nn
@@ -15,9 +14,10 @@ import gin
 
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
+from transformer_zoo.peft.method import Rule
 
 # (name, part) -> the part that takes its place, or the part itself.
-Rule = Callable[[str, nn.Module], nn.Module]
+Replace = Callable[[str, nn.Module], nn.Module]
 
 # Fields whose parts have their parameters under another name, or directly under
 # that of the parent.
@@ -74,59 +74,47 @@ class Substitute:
 
 
 @gin.register
-def substitute(model: nn.Module, rules: Sequence[Rule]) -> nn.Module:
+def substitute(model: nn.Module, rules: Sequence[Replace]) -> nn.Module:
   """Builds a model again with other parts.
 
   Args:
     model: a tree of parts; it stays as it is.
-    rules: applied in their order, each to all parts, inner ones first.
+    rules: applied in their order, each to all parts, inner ones first; rules of
+      methods (`method.Rule`) or functions.
 
   Raises:
-    UserError: a rule finds nothing to replace, unless it is marked by
-      `may_find_nothing`.
+    UserError: a rule finds nothing to replace, and has to find something.
   """
   for rule in rules:
     changed = rebuilt(model, rule)
-    if changed == model and not getattr(rule, "may_find_nothing", False):
-      name = rule.__qualname__.partition(".")[0]
+    if changed == model and not _may_find_nothing(rule):
       raise UserError(
-        f"substitute: {name} finds no part to replace in the model, "
+        f"substitute: {_name(rule)} finds no part to replace in the model, "
         f"{type(model).__name__}{_unmatched(rule, model)}"
       )
     model = changed
   return model
 
 
-def looking_for(*expressions: str) -> Callable[[Rule], Rule]:
-  """Decorates a rule with the expressions that it compares names with.
-
-  Args:
-    *expressions: Regular expressions over whole names, for errors.
-
-  Raises:
-    UserError: One of them is none.
-  """
-  for expression in expressions:
-    try:
-      re.compile(expression)
-    except re.error as error:
-      raise UserError(
-        f"{expression!r} is no regular expression over names of parts: {error}"
-      ) from error
-
-  def decorate(rule: Rule) -> Rule:
-    rule.expressions = expressions
-    return rule
-
-  return decorate
+def _may_find_nothing(rule: Replace) -> bool:
+  if not isinstance(rule, Rule):
+    return False
+  return rule.method.may_find_nothing or not rule.method.parts
 
 
-def _unmatched(rule: Rule, model: nn.Module) -> str:
+def _name(rule: Replace) -> str:
+  if isinstance(rule, Rule):
+    return rule.method.name
+  return rule.__qualname__.partition(".")[0]
+
+
+def _unmatched(rule: Replace, model: nn.Module) -> str:
   """The end of the error on a rule whose expressions match nothing."""
+  expressions = rule.names if isinstance(rule, Rule) else ()
   names = [name for name, _ in named_parts(model)]
   return "".join(
     f"; {expression!r} matches (as a whole) none{nearest(expression, names)}"
-    for expression in getattr(rule, "expressions", ())
+    for expression in expressions
   )
 
 
@@ -197,7 +185,7 @@ def replaced(part: nn.Module, kind: type[nn.Module], **added: Any) -> nn.Module:
   return kind(**(_fields(part) | added), name=part.name)
 
 
-def rebuilt(model: nn.Module, rule: Rule) -> nn.Module:
+def rebuilt(model: nn.Module, rule: Replace) -> nn.Module:
   """Builds a model again, each part as a rule has it, inner ones first.
 
   A rule is given the name of a part as in the paths of its parameters, with
@@ -245,7 +233,7 @@ def _original(name: str, part: nn.Module) -> nn.Module:
 
 
 def _rebuilt(
-  value: Any, rule: Rule, done: dict[int, nn.Module], name: str
+  value: Any, rule: Replace, done: dict[int, nn.Module], name: str
 ) -> Any:
   """A field's value with its parts replaced.
 

@@ -24,8 +24,9 @@ from transformer_zoo.interop.huggingface import writing
 from transformer_zoo.interop.huggingface.family import Family
 from transformer_zoo.interop.tensors import safetensors
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.peft import ia3
+from transformer_zoo.peft import lora
 from transformer_zoo.peft import prefixes
-from transformer_zoo.peft import projections
 from transformer_zoo.peft import prompts
 from transformer_zoo.peft import substitution
 from transformer_zoo.peft.substitution import Substitute
@@ -504,10 +505,10 @@ def _write_lora(model, loaded, links, config):
   parts = [
     part
     for _, part in substitution.named_parts(model)
-    if isinstance(part, projections.Lora)
+    if isinstance(part, lora.Lora)
   ]
   scale = parts[0].scale
-  dora = isinstance(parts[0], projections.Dora)
+  dora = isinstance(parts[0], lora.Dora)
   tensors, matrices_of = {}, {}
   for link in links:
     places = [name.removesuffix("/kernel") for name in link.ours]
@@ -569,7 +570,7 @@ def _write_ia3(model, loaded, links, config):
   inputs = {
     name
     for name, part in substitution.named_parts(model)
-    if isinstance(part, projections.ScaledInput)
+    if isinstance(part, ia3.ScaledInput)
   }
   tensors, of_inputs = {}, []
   for link in links:
@@ -664,9 +665,9 @@ def _write_prefix(model, loaded, links, config):
 
 
 _METHODS = {
-  projections.Lora: _write_lora,
-  projections.ScaledOutput: _write_ia3,
-  projections.ScaledInput: _write_ia3,
+  lora.Lora: _write_lora,
+  ia3.ScaledOutput: _write_ia3,
+  ia3.ScaledInput: _write_ia3,
   prompts.PromptedEmbed: _write_prompt,
   prefixes.Prefixed: _write_prefix,
   prefixes.Offset: _write_prefix,

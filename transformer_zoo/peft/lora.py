@@ -1,22 +1,12 @@
-"""Methods that change projections: LoRA, DoRA, IA3 and biases.
-
-Each rule finds projections (`modules/linear.Linear`) by a regular expression
-over whole names, such as `encoder/layers/attention/query`, where `layers`
-stands for all layers of a stack. All of them leave the model as it was until
-they are trained.
+"""LoRA and DoRA: updates of low rank in projections.
 
 - LoRA (Hu et al. 2022): x W + scale * (dropout(x) A) B. A is drawn as in the
   authors' code (`loralib/layers.py`), B is 0.
 - rsLoRA (Kalajdzievski 2023): the same with alpha / sqrt(rank) as scale.
 - DoRA (Liu et al. 2024): the columns of W + scale * A B in trained lengths.
-- IA3 (Liu et al. 2022, T-Few): keys, values and what enters the last
-  projection of feed-forward networks, each number times a trained one.
-- BitFit (Ben Zaken et al. 2022): biases alone, zero ones where there are none,
-  as T-Few's code gives T5 them.
 """
 
 from collections.abc import Callable, Mapping
-import re
 from typing import Any
 
 from flax import linen as nn
@@ -28,9 +18,12 @@ import numpy as np
 from transformer_zoo import axes
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules.dropout import Dropout
+from transformer_zoo.modules.linear import as_row
 from transformer_zoo.modules.linear import Linear
 from transformer_zoo.modules.linear import project
 from transformer_zoo.peft import substitution
+from transformer_zoo.peft.method import Method
+from transformer_zoo.peft.method import Rule
 from transformer_zoo.peft.substitution import Substitute
 
 # PyTorch's kaiming_uniform with a = sqrt(5): U(-1/sqrt(in), 1/sqrt(in)).
@@ -149,11 +142,11 @@ class Dora(Lora, kw_only=True):
     factor_F = scale_F * jax.lax.stop_gradient(
       _column_lengths(kernel) / _column_lengths(kernel + self.scale * (a @ b))
     )
-    factor = _as_row(factor_F, y)
+    factor = as_row(factor_F, y)
     linear = y
     if self.use_bias:
       bias_F = nn.unbox(self.get_variable("params", "bias"))
-      linear = y - _as_row(bias_F, y)
+      linear = y - as_row(bias_F, y)
     # Written as what is added, which is exactly 0 before training.
     update = self.scale * self._update(x, a, b)
     return y + (factor - 1) * linear + factor * update
@@ -182,102 +175,10 @@ class Dora(Lora, kw_only=True):
     )
 
 
-class _Scaled(Substitute):
-  """A projection with trained factors (Liu et al. 2022, section 3.3)."""
-
-  @nn.nowrap
-  def unmerge(
-    self, leaves: Mapping[str, Any], added: Mapping[str, Any]
-  ) -> dict[str, Any]:
-    """Takes the scales out of a projection; `merge` up to rounding."""
-    _, before = self.merge({**leaves, "ia3_scale": 1 / added["ia3_scale"]})
-    return before | added
-
-
-class ScaledOutput(_Scaled, nn.Module, kw_only=True):
-  """A projection each of whose outputs is multiplied by a trained number."""
-
-  @nn.compact
-  def __call__(self, x: jax.Array, features: int) -> jax.Array:
-    """Maps [..., in] to [..., features]."""
-    y = super().__call__(x, features)
-    scale_F = self.param(
-      "ia3_scale",
-      axes.partitioned(nn.initializers.ones, self.kernel_axes[-1]),
-      (features,),
-      jnp.float32,
-    )
-    return y * _as_row(scale_F, y)
-
-  @nn.nowrap
-  def merge(
-    self, leaves: Mapping[str, Any]
-  ) -> tuple[nn.Module, dict[str, Any]]:
-    """As `Substitute.merge`."""
-    leaves = dict(leaves)
-    scale_F = leaves.pop("ia3_scale")
-    leaves["kernel"] = leaves["kernel"] * scale_F[..., None, :]
-    if "bias" in leaves:
-      leaves["bias"] = leaves["bias"] * scale_F
-    return substitution.unextended(self), leaves
-
-
-class ScaledInput(_Scaled, nn.Module, kw_only=True):
-  """A projection each of whose inputs is multiplied by a trained number."""
-
-  @nn.compact
-  def __call__(self, x: jax.Array, features: int) -> jax.Array:
-    """Maps [..., in] to [..., features]."""
-    scale_F = self.param(
-      "ia3_scale",
-      axes.partitioned(nn.initializers.ones, self.kernel_axes[0]),
-      (x.shape[-1],),
-      jnp.float32,
-    )
-    return super().__call__(x * _as_row(scale_F, x), features)
-
-  @nn.nowrap
-  def merge(
-    self, leaves: Mapping[str, Any]
-  ) -> tuple[nn.Module, dict[str, Any]]:
-    """As `Substitute.merge`."""
-    leaves = dict(leaves)
-    scale_F = leaves.pop("ia3_scale")
-    leaves["kernel"] = leaves["kernel"] * scale_F[..., None]
-    return substitution.unextended(self), leaves
-
-
-class Biased(Substitute, nn.Module, kw_only=True):
-  """A projection without a bias, and a bias that is initially 0."""
-
-  @nn.compact
-  def __call__(self, x: jax.Array, features: int) -> jax.Array:
-    """Maps [..., in] to [..., features]."""
-    y = super().__call__(x, features)
-    bias_F = self.param(
-      "bitfit_bias",
-      axes.partitioned(nn.initializers.zeros, self.kernel_axes[-1]),
-      (features,),
-      jnp.float32,
-    )
-    return y + _as_row(bias_F, y)
-
-  @nn.nowrap
-  def merge(
-    self, leaves: Mapping[str, Any]
-  ) -> tuple[nn.Module, dict[str, Any]]:
-    """As `Substitute.merge`: the projection has a bias of its own."""
-    leaves = dict(leaves)
-    leaves["bias"] = leaves.pop("bitfit_bias")
-    return substitution.unextended(self).clone(use_bias=True), leaves
-
-  @nn.nowrap
-  def unmerge(
-    self, leaves: Mapping[str, Any], added: Mapping[str, Any]
-  ) -> dict[str, Any]:
-    """Takes the bias out of a projection, which had none."""
-    kept = {name: leaf for name, leaf in leaves.items() if name != "bias"}
-    return kept | added
+# Either one, so that `peft/dora.gin` may stand on `peft/lora.gin`.
+_ADDS = r".*/(lora_[ab]|dora_scale)"
+LORA = Method(name="lora", parts=(Lora,), adds=_ADDS)
+DORA = Method(name="dora", parts=(Dora,), adds=_ADDS)
 
 
 @gin.register
@@ -287,11 +188,12 @@ def lora(
   alpha: float = 8.0,
   scale: Callable[[float, int], float] = by_rank,
   dropout: nn.Module = _NO_DROPOUT,
-) -> substitution.Rule:
+) -> Rule:
   """Adds an update of low rank to projections.
 
   Args:
-    projections: A regular expression that matches their whole names.
+    projections: A regular expression that matches their whole names, such as
+      `encoder/layers/attention/query`.
     rank: The rank of the update.
     alpha: The numerator of its scale.
     scale: The scale of the update, a function of alpha and rank.
@@ -299,9 +201,10 @@ def lora(
   """
   extend = _low_rank(Lora, rank, alpha, scale, dropout)
 
-  @substitution.looking_for(projections)
+  @LORA.rule(projections, of=Linear)
   def rule(name: str, part: nn.Module) -> nn.Module:
-    return extend(part) if _is_projection(projections, name, part) else part
+    del name
+    return extend(part)
 
   return rule
 
@@ -313,7 +216,7 @@ def dora(
   alpha: float = 8.0,
   scale: Callable[[float, int], float] = by_rank,
   dropout: nn.Module = _NO_DROPOUT,
-) -> substitution.Rule:
+) -> Rule:
   """Adds an update of low rank and trained lengths of columns to projections.
 
   Args:
@@ -325,10 +228,8 @@ def dora(
   """
   extend = _low_rank(Dora, rank, alpha, scale, dropout)
 
-  @substitution.looking_for(projections)
+  @DORA.rule(projections, of=Linear)
   def rule(name: str, part: nn.Module) -> nn.Module:
-    if not _is_projection(projections, name, part):
-      return part
     if isinstance(part, Substitute):
       raise UserError(
         f"dora: {name!r} is a {type(part).__name__} already, and lengths of "
@@ -356,54 +257,6 @@ def _low_rank(
   )
 
 
-@gin.register
-def ia3(outputs: str, inputs: str) -> substitution.Rule:
-  """Multiplies numbers of activations by trained ones.
-
-  Args:
-    outputs: A regular expression that matches the whole names of the
-      projections whose outputs are scaled.
-    inputs: The same of those whose inputs are scaled.
-  """
-
-  @substitution.looking_for(outputs, inputs)
-  def rule(name: str, part: nn.Module) -> nn.Module:
-    if _is_projection(outputs, name, part):
-      return substitution.extended(part, ScaledOutput)
-    if _is_projection(inputs, name, part):
-      return substitution.extended(part, ScaledInput)
-    return part
-
-  return rule
-
-
-@gin.register
-def biases(projections: str) -> substitution.Rule:
-  """Gives projections without a bias one that is initially 0.
-
-  Args:
-    projections: A regular expression that matches their whole names.
-  """
-
-  def rule(name: str, part: nn.Module) -> nn.Module:
-    if not _is_projection(projections, name, part) or part.use_bias:
-      return part
-    return substitution.extended(part, Biased)
-
-  rule.may_find_nothing = True  # Some models have all of their biases.
-  return rule
-
-
-def _is_projection(expression: str, name: str, part: nn.Module) -> bool:
-  return isinstance(part, Linear) and bool(re.fullmatch(expression, name))
-
-
 def _column_lengths(kernel, numpy=jnp):
   """The lengths of the columns of [..., in, out], [..., out]."""
   return numpy.sqrt(numpy.sum(kernel * kernel, axis=-2))
-
-
-def _as_row(vector_F: jax.Array, like: jax.Array) -> jax.Array:
-  """A vector [F] with as many axes as an array, in its dtype."""
-  shape = (1,) * (like.ndim - 1) + vector_F.shape
-  return vector_F.astype(like.dtype).reshape(shape)
