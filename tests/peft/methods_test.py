@@ -32,29 +32,50 @@ MODELS = {
   "gpt_2": ("architectures/gpt_2.gin", "runs/finetune.gin"),
   "bert": ("architectures/bert.gin", "runs/finetune.gin", "heads/classes.gin"),
 }
-# Methods that add parameters -> what the names of these match.
-ADDED = {
-  "adapters": r".*/(adapter|pre_adapter_layer_norm)/\w.*",
-  "bitfit": r".*(attention|mlp)/\w+/bitfit_bias",
-  "dora": r".*attention/(query|value)/(lora_[ab]|dora_scale)",
-  "houlsby": r".*(attention|mlp)/adapter/w[io]/(kernel|bias)",
-  "ia3": r".*(attention/(key|value)|mlp/wo)/ia3_scale",
-  "lora": r".*attention/(query|value)/lora_[ab]",
-  "lora_adapters": r".*/(lora_[ab]|adapter/.*|pre_adapter_layer_norm/.*)",
-  "lora_norms": r".*attention/(query|value)/lora_[ab]",
-  "parallel_adapters": r".*mlp/adapter/w[io]/(kernel|bias)",
-  "pfeiffer": r".*/layers(_\d+)?/adapter/w[io]/(kernel|bias)",
+
+
+class Contract(NamedTuple):
+  """What holds of a method over every kind of model.
+
+  Attributes:
+    adds: An expression that the names of the parameters it adds match; "" if it
+      trains parameters of the base alone.
+    is_merged: Whether it can be merged into its base.
+  """
+
+  adds: str
+  is_merged: bool = False
+
+
+# The files of peft/ by name. A method that joins the zoo joins this table.
+METHODS = {
+  "adapters": Contract(r".*/(adapter|pre_adapter_layer_norm)/\w.*"),
+  "bitfit": Contract(r".*(attention|mlp)/\w+/bitfit_bias", is_merged=True),
+  "dora": Contract(
+    r".*attention/(query|value)/(lora_[ab]|dora_scale)", is_merged=True
+  ),
+  "embeddings": Contract(""),
+  "houlsby": Contract(r".*(attention|mlp)/adapter/w[io]/(kernel|bias)"),
+  "ia3": Contract(
+    r".*(attention/(key|value)|mlp/wo)/ia3_scale", is_merged=True
+  ),
+  "lora": Contract(r".*attention/(query|value)/lora_[ab]", is_merged=True),
+  "lora_adapters": Contract(
+    r".*/(lora_[ab]|adapter/.*|pre_adapter_layer_norm/.*)"
+  ),
+  "lora_norms": Contract(
+    r".*attention/(query|value)/lora_[ab]", is_merged=True
+  ),
+  "norms": Contract(""),
+  "p_tuning_v2": Contract(r".*attention/prefix/(key|value)"),
+  "parallel_adapters": Contract(r".*mlp/adapter/w[io]/(kernel|bias)"),
+  "pfeiffer": Contract(r".*/layers(_\d+)?/adapter/w[io]/(kernel|bias)"),
+  "prefix": Contract(r".*attention/prefix/(embedding|w[io]/(kernel|bias))"),
+  "prompt": Contract(r"token_embedder/prompt"),
+  "prompt_vocabulary": Contract(r"token_embedder/prompt"),
 }
-# Methods that change outputs from the first -> the same.
-BEGUN = {
-  "p_tuning_v2": r".*attention/prefix/(key|value)",
-  "prefix": r".*attention/prefix/(embedding|w[io]/(kernel|bias))",
-  "prompt": r"token_embedder/prompt",
-  "prompt_vocabulary": r"token_embedder/prompt",
-}
-SUBSETS = ("embeddings", "norms")
-METHODS = (*ADDED, *BEGUN, *SUBSETS)
-MERGED = ("bitfit", "dora", "ia3", "lora", "lora_norms")
+ADDING = [name for name, contract in METHODS.items() if contract.adds]
+MERGED = [name for name, contract in METHODS.items() if contract.is_merged]
 
 
 @pytest.fixture(autouse=True)
@@ -155,7 +176,7 @@ def added_to(found):
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("method", [*ADDED, *BEGUN])
+@pytest.mark.parametrize("method", ADDING)
 def test_a_method_adds_parameters_and_moves_none(method, kind):
   found = shipped(method, kind)
   before = shapes_of(substitution.original(found.model))
@@ -165,7 +186,7 @@ def test_a_method_adds_parameters_and_moves_none(method, kind):
   added = added_to(found)
   # The others have all of their biases.
   assert bool(added) == (method != "bitfit" or kind == "t5_1_1")
-  expression = {**ADDED, **BEGUN}[method]
+  expression = METHODS[method].adds
   assert all(re.fullmatch(expression, name) for name in added)
   found.trainable.check(nn.unbox(found.boxed))
   assert all(map(found.trainable.trains, added))
@@ -211,7 +232,7 @@ SHARED = {
 
 
 @pytest.mark.parametrize("kind", ["t5_1_1", "bert"])
-@pytest.mark.parametrize("method", [*ADDED, *BEGUN])
+@pytest.mark.parametrize("method", ADDING)
 def test_what_a_method_adds_is_shared_out_as_what_it_is_added_to(method, kind):
   found = shipped(method, kind)
   partitioning = rule_sets.build("tensor_parallel")
@@ -244,7 +265,7 @@ def test_a_merged_model_is_its_base_with_biases(method, kind):
     assert base == substitution.original(found.model)
 
 
-@pytest.mark.parametrize("method", sorted(set(ADDED) - {*MERGED}))
+@pytest.mark.parametrize("method", sorted({*ADDING} - {*MERGED}))
 def test_what_cannot_be_merged(method):
   found = shipped(method, "t5_1_1")
   with pytest.raises(UserError, match="cannot be merged"):

@@ -8,6 +8,7 @@ import pytest
 from tests import tiny_models
 from transformer_zoo import config
 from transformer_zoo.errors import UserError
+from transformer_zoo.peft import method
 from transformer_zoo.peft.trainable import ALL
 
 RUN = ("architectures/t5_1_0.gin", "sizes/tiny.gin", "runs/finetune.gin")
@@ -60,9 +61,9 @@ def test_adapters_named_before_the_architecture(after):
   with pytest.raises(UserError) as error:
     config.load(["peft/adapters.gin", *after], [], root="MODEL")
   assert re.fullmatch(
-    r"\S+adapters.gin:\d+: substitute.model goes on from what MODEL was before, "
-    r"so name \S+adapters.gin after all that bind MODEL: after the files of "
-    r"the architecture and the run",
+    r"\S+adapters.gin:\d+: substitute.model goes on from what MODEL was "
+    r"before, so name \S+adapters.gin after all that bind MODEL: after the "
+    r"files of the architecture and the run",
     str(error.value),
   )
 
@@ -70,3 +71,26 @@ def test_adapters_named_before_the_architecture(after):
 def test_naming_the_file_twice_adapts_once():
   config.load([*RUN, *["peft/adapters.gin"] * 2], BINDINGS)
   assert "previous/MODEL = @EncoderDecoder()" in config.operative_config()
+
+
+def test_a_file_that_binds_rules_and_parameters_itself(tmp_path):
+  """As files did before METHODS, and a run's config.gin of then."""
+  written = tmp_path / "both.gin"
+  written.write_text(
+    "include 'peft/lora.gin'\n"
+    "substitute.rules = [@lora(), @biases()]\n"
+    "biases.projections = '.*mlp/wi'\n"
+    "Trainable.parameters = [r'.*/lora_[ab]', r'.*bias']\n"
+    "InitialCheckpoint.assignments = ((r'.*/(lora_[ab]|bitfit_bias)', None),)\n"
+  )
+  config.load([*RUN, str(written)], BINDINGS)
+  trainable = gin.get_bindings("train")["trainable"]
+  assert trainable.parameters == [r".*/lora_[ab]", ".*bias"]
+  rules = gin.get_bindings("substitute")["rules"]
+  assert [rule.method.name for rule in rules] == ["lora", "biases"]
+  assert config.call("InitialCheckpoint").fresh == ()
+
+
+def test_a_rule_of_no_method_does_not_say_what_is_trained():
+  with pytest.raises(UserError, match="METHODS has 1, which is no Rule of a M"):
+    method.trained_parameters([1])

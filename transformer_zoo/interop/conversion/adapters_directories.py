@@ -26,6 +26,7 @@ from transformer_zoo.interop.tensors import safetensors
 from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.peft import adapters
 from transformer_zoo.peft import substitution
+from transformer_zoo.peft.method import TASK_HEADS
 
 BASE = "model_name"
 _SAFETENSORS, _PYTORCH = "adapter.safetensors", "pytorch_adapter.bin"
@@ -271,7 +272,7 @@ def write(
     {
       name.split("/")[1]
       for name in parameters
-      if re.fullmatch(r"heads/(?!tokens/).*", name)
+      if re.fullmatch(TASK_HEADS, name)
     }
   ):
     raise UserError(

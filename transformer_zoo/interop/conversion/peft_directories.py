@@ -29,6 +29,7 @@ from transformer_zoo.peft import lora
 from transformer_zoo.peft import prefixes
 from transformer_zoo.peft import prompts
 from transformer_zoo.peft import substitution
+from transformer_zoo.peft.method import TASK_HEADS
 from transformer_zoo.peft.substitution import Substitute
 
 CONFIG = "adapter_config.json"
@@ -78,7 +79,7 @@ _WITHOUT_EFFECT = (
 )
 _ADDED = ("lora_a", "lora_b", "dora_scale")
 # Parameters of ours that a head of theirs has beside the method.
-_HEADS = re.compile(r"heads/(?!tokens/).*")
+_HEADS = re.compile(TASK_HEADS)
 # Heads whose one answer of a text they read at the first vector of a prompt.
 _READ_AT_PROMPT = re.compile(r"heads/(classes|number)/")
 
