@@ -30,13 +30,13 @@ import time
 import numpy as np
 
 from transformer_zoo import config as zoo_config
-from transformer_zoo.interop.conversion.convert import convert
-from transformer_zoo.interop.conversion.converted_run import shapes_of
+from transformer_zoo.checkpoints.converted_run import shapes_of
+from transformer_zoo.conversion.convert import convert
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
-from transformer_zoo.interop.tensors import safetensors
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.interop.tensors.links import to_theirs
+from transformer_zoo.tensors import safetensors
+from transformer_zoo.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.links import to_theirs
 
 # d_model, d_ff, heads, layers, rows of the embeddings.
 SHAPES = {

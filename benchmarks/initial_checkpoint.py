@@ -22,11 +22,12 @@ import jax
 import numpy as np
 
 from transformer_zoo import config
+from transformer_zoo.conversion import exported_directory
 from transformer_zoo.data.vocabularies import Vocabulary
-from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.t5x import checkpoints as t5x_checkpoints
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.runs.loading import restoration
 from transformer_zoo.runs.loading.initial_checkpoint import InitialCheckpoint
+from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
@@ -88,8 +89,8 @@ def read(folder: pathlib.Path, size: str, *, scan: bool) -> dict[str, float]:
   boxed, abstract = layout(model)
   size_of = sum(leaf.size * 4 for leaf in jax.tree.leaves(abstract))
   start = time.perf_counter()
-  found = InitialCheckpoint(str(folder)).open(
-    model, boxed, [Vocabulary("bytes")]
+  found = restoration.open_initial(
+    InitialCheckpoint(str(folder)), model, boxed, [Vocabulary("bytes")]
   )
   placed = found.place(abstract)
   jax.block_until_ready(placed)

@@ -66,9 +66,12 @@ sys.exit(code)
 UNUSED = (
   *("mixtures", "tasks"),
   *("transformer_zoo.cleaning", "transformer_zoo.interop"),
+  *("transformer_zoo.conversion", "transformer_zoo.tensors"),
   *("transformer_zoo.studies", "transformer_zoo.data.prepare"),
-  *("transformer_zoo.forecast.mesh_search", "transformer_zoo.forecast.report"),
-  "transformer_zoo.forecast.precompile",
+  *(
+    "transformer_zoo.precompile.mesh_search",
+    "transformer_zoo.precompile.report",
+  ),
   *("transformer_zoo.corruption.sentences", "transformer_zoo.runs.infer"),
   *("transformer_zoo.decoding.beams", "transformer_zoo.decoding.sampling"),
   *("transformer_zoo.training.optimizers.adam", "transformer_zoo.cli.ablate"),

@@ -17,8 +17,8 @@ from transformer_zoo import config
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.modules.stack import Stack
+from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training import state
 
 GIN = pathlib.Path(transformer_zoo.__file__).parent.parent / "gin_configs"

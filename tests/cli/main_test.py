@@ -19,8 +19,8 @@ from transformer_zoo.cli import common
 from transformer_zoo.cli import main as cli
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.t5x import checkpoints
-from transformer_zoo.interop.tensors import safetensors
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors import safetensors
+from transformer_zoo.tensors.lazy_tensors import Tensor
 
 HEAVY = "jax flax tensorflow seqio grain gin numpy".split()
 

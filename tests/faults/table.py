@@ -798,40 +798,48 @@ _INTEROP = _of(
     "offset = padding + 1 if self.positions_after_padding else 0",
     "offset = padding if self.positions_after_padding else 0",
     "interop/huggingface",
-    "interop/conversion",
+    "conversion",
   ),
   (
     "huggingface/xlnet.py",
     "matrix = ours[0].T if self.outwards else ours[0]",
     "matrix = ours[0]",
     "interop/huggingface",
-    "interop/conversion",
+    "conversion",
   ),
+)
+
+_TENSORS = _of(
+  "transformer_zoo/tensors",
   (
-    "tensors/links.py",
+    "links.py",
     "return [part.T for part in parts] if self.transposed else parts",
     "return parts",
-    "interop/tensors",
+    "tensors",
     "interop/huggingface",
   ),
   (
-    "tensors/safetensors.py",
+    "safetensors.py",
     "rows = max(1, _PART_BYTES * shape[0] // tensor.num_bytes)",
     "rows = max(0, _PART_BYTES * shape[0] // tensor.num_bytes) or shape[0] - 1",
-    "interop/tensors",
+    "tensors",
   ),
   (
-    "tensors/safetensors.py",
+    "safetensors.py",
     "first : min(first + rows, num_rows)",
     "first : first + 1",
-    "interop/tensors",
-    "interop/conversion",
+    "tensors",
+    "conversion",
   ),
+)
+
+_CONVERSION = _of(
+  "transformer_zoo/conversion",
   (
-    "conversion/adapters_directories.py",
+    "adapters_directories.py",
     "width / (hidden + 0.5 * (width % hidden > 0))",
     "width / hidden",
-    "interop/conversion",
+    "conversion",
   ),
 )
 
@@ -1095,6 +1103,8 @@ FAULTS = (
   + _DECODING
   + _EVALUATION
   + _INTEROP
+  + _TENSORS
+  + _CONVERSION
   + _EDITING
   + _STUDIES
   + _FORECAST

@@ -11,10 +11,10 @@ from tests import tiny_t5
 from tests.peft import methods_test as methods
 from transformer_zoo import config
 from transformer_zoo import parameter_names
+from transformer_zoo.checkpoints import bases
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.peft import substitution
 from transformer_zoo.peft.trainable import ALL
-from transformer_zoo.runs.loading import bases
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training import step as step_lib
 from transformer_zoo.training.optimizers import schedules

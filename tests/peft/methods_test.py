@@ -18,13 +18,13 @@ from tests import rule_sets
 from tests import tiny_models
 from transformer_zoo import config
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors import assignment
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.parameter_names import Parameter
 from transformer_zoo.peft import lora
 from transformer_zoo.peft import merging
 from transformer_zoo.peft import substitution
 from transformer_zoo.peft.trainable import Trainable
+from transformer_zoo.tensors import assignment
+from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training import state as state_lib
 
 MODELS = {

@@ -11,8 +11,8 @@ import pytest
 from tests import tiny_t5
 from tests.runs.train_test import leaves
 from transformer_zoo import config
-from transformer_zoo.interop.tensors import orbax_checkpoints
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors import orbax_checkpoints
+from transformer_zoo.tensors.lazy_tensors import Tensor
 
 
 def is_trained(name):

@@ -9,6 +9,8 @@ import types
 import numpy as np
 import pytest
 
+from transformer_zoo.checkpoints import checkpoint_sources
+from transformer_zoo.checkpoints import run_contents
 from transformer_zoo.data import prepare as prepare_room
 from transformer_zoo.data.loader import evaluation_split
 from transformer_zoo.data.storage import manifest
@@ -17,9 +19,7 @@ from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding import generate as generate_lib
 from transformer_zoo.evaluation import journal
 from transformer_zoo.evaluation import submission
-from transformer_zoo.interop.conversion import converted_run
 from transformer_zoo.runs import evaluate as evaluate_lib
-from transformer_zoo.runs.loading import checkpoint_sources
 from transformer_zoo.studies.statistics import predictions
 from transformer_zoo.training.checkpoints import reading
 
@@ -113,7 +113,7 @@ def test_another_vocabulary_is_told(evaluate, trained, monkeypatch, tmp_path):
 
 def test_a_vocabulary_that_is_gone_tells_nothing(trained, monkeypatch):
   gone = Vocabulary("gone.model")
-  monkeypatch.setattr(converted_run, "vocabulary_of", lambda run: gone)
+  monkeypatch.setattr(run_contents, "vocabulary_of", lambda run: gone)
   source = checkpoint_sources.open_source(trained)
   assert source.find_vocabulary() is None
 

@@ -15,12 +15,12 @@ from tests import prepared_splits
 from tests.runs import conftest
 from transformer_zoo import config
 from transformer_zoo import parameter_names
+from transformer_zoo.checkpoints import checkpoint_sources
 from transformer_zoo.cli import main as cli
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
-from transformer_zoo.interop.tensors import orbax_checkpoints
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs.loading import checkpoint_sources
+from transformer_zoo.tensors import orbax_checkpoints
+from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training import state as state_lib
 
 TAGS = ["O", "B-COLOUR", "B-THING"]

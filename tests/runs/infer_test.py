@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from transformer_zoo.checkpoints import checkpoint_sources
 from transformer_zoo.runs.answers import answering
-from transformer_zoo.runs.loading import checkpoint_sources
 from transformer_zoo.runs.loading import restoration
 
 TEXTS = ["red car sees house", "blue boat likes", "green", "house sees green"]

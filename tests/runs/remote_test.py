@@ -16,10 +16,11 @@ from tests.object_stores import RUN
 from tests.object_stores import there
 from tests.object_stores import Unreliable
 from tests.object_stores import write
+from transformer_zoo.checkpoints import checkpoint_sources
+from transformer_zoo.checkpoints import remote
+from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs import remote
 from transformer_zoo.runs import run_folder
-from transformer_zoo.runs.loading import checkpoint_sources
 from transformer_zoo.training.checkpoints.retention import Checkpointing
 
 URL = "unreliable://run"
@@ -266,9 +267,9 @@ def test_every_machine_has_one_name_for_a_run(tmp_path, another_machine):
   for machine in ("one", "two"):
     another_machine(machine)
     with remote.opened(url) as folder:
-      names.add(run_folder.name_of(folder))
+      names.add(run_layout.name_of(folder))
   assert names == {url}
-  assert run_folder.name_of(pathlib.Path("run")) == str(tmp_path / "two/run")
+  assert run_layout.name_of(pathlib.Path("run")) == str(tmp_path / "two/run")
 
 
 def test_training_refuses_an_unknown_scheme(train):

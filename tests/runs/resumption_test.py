@@ -8,16 +8,16 @@ import numpy as np
 import optax
 import pytest
 
+from transformer_zoo.checkpoints import checkpoint_sources
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.t5x import adafactor as t5x_adafactor
 from transformer_zoo.interop.t5x import checkpoints
-from transformer_zoo.interop.tensors import orbax_checkpoints
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.peft import trainable
 from transformer_zoo.peft.trainable import GradualUnfreezing
-from transformer_zoo.runs.loading import checkpoint_sources
 from transformer_zoo.runs.loading import restoration
 from transformer_zoo.runs.loading.initial_checkpoint import InitialCheckpoint
+from transformer_zoo.tensors import orbax_checkpoints
+from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adafactor import adafactor
 from transformer_zoo.training.state import TrainState

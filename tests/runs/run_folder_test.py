@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.errors import UserError
 from transformer_zoo.runs import run_folder
 
@@ -122,7 +123,7 @@ def test_every_process_describes_its_own_folder_of_a_url(tmp_path, monkeypatch):
   monkeypatch.setattr(
     run_folder, "_describe", lambda folder, *_: described.append(folder)
   )
-  shared, own = tmp_path / "run", run_folder.URLS / "gs%3A%2F%2Fbucket.1"
+  shared, own = tmp_path / "run", run_layout.URLS / "gs%3A%2F%2Fbucket.1"
   with pytest.raises(UserError, match="is not the same for all processes"):
     run_folder.claim(shared, "text", None, {})
   assert not described

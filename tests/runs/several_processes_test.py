@@ -14,9 +14,9 @@ from tests import tiny_t5
 from tests.runs.loading.initial_checkpoint_test import SIZES
 from tests.runs.loading.initial_checkpoint_test import tensors_of
 from transformer_zoo.cli import main as cli
-from transformer_zoo.interop.conversion import exported_directory
+from transformer_zoo.conversion import exported_directory
 from transformer_zoo.interop.t5x import checkpoints
-from transformer_zoo.interop.tensors import orbax_checkpoints
+from transformer_zoo.tensors import orbax_checkpoints
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,8 @@ import orbax.checkpoint as ocp
 import pytest
 
 from transformer_zoo import config
-from transformer_zoo.forecast import run_costs
 from transformer_zoo.runs.settings import Run
+from transformer_zoo.studies.execution import run_costs
 from transformer_zoo.studies.statistics import predictions
 from transformer_zoo.training.monitoring import recorder
 

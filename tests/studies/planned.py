@@ -3,10 +3,10 @@
 import pathlib
 
 from transformer_zoo.forecast.cost import Cost
-from transformer_zoo.forecast.run_costs import RunCosts
 from transformer_zoo.studies.design import planned_run
 from transformer_zoo.studies.execution import costs
 from transformer_zoo.studies.execution import run_progress
+from transformer_zoo.studies.execution.run_costs import RunCosts
 
 COSTS = RunCosts(
   parameters=1000,

@@ -72,8 +72,8 @@ def of_each_adapter(
       "--adapter goes over one base, and --checkpoint names "
       f"{len(arguments.checkpoint)}"
     )
-  from transformer_zoo.runs.loading import bases
-  from transformer_zoo.runs.loading import checkpoint_sources
+  from transformer_zoo.checkpoints import bases
+  from transformer_zoo.checkpoints import checkpoint_sources
 
   paths = {}
   for text in arguments.adapter:
@@ -121,7 +121,7 @@ def load_for_inference(
   Raises:
     UserError: There is no checkpoint, or nothing describes its model.
   """
-  from transformer_zoo.interop.conversion import generation_config
+  from transformer_zoo.checkpoints import generation_config
 
   found = configuration(arguments, "infer")
   path = arguments.vocabulary or vocabulary(arguments.checkpoint[0])
@@ -177,7 +177,7 @@ def configuration(arguments: argparse.Namespace, kind: str) -> Configuration:
     )
   found = _described_by(checkpoint, kind)
   if found is None:
-    from transformer_zoo.runs.loading import checkpoint_sources
+    from transformer_zoo.checkpoints import checkpoint_sources
 
     checkpoint_sources.locate(checkpoint)  # A folder of runs is none.
     raise UserError(
@@ -203,7 +203,7 @@ def _fetched(path: str) -> str:
   """The path itself, or the folder of a copy of a URL."""
   if "://" not in path:
     return path
-  from transformer_zoo.runs import remote
+  from transformer_zoo.checkpoints import remote
 
   return str(remote.fetched(path))
 
@@ -222,7 +222,7 @@ def _bound(arguments: argparse.Namespace) -> dict[str, str]:
 def _defaults(arguments: argparse.Namespace, kind: str) -> list[str]:
   """Defaults of a command with the model of the user's gin files."""
   from transformer_zoo import config
-  from transformer_zoo.interop.conversion import converted_run
+  from transformer_zoo.checkpoints import converted_run
 
   with common.quiet_stderr():  # Notes are printed when all is loaded.
     model = config.build(
@@ -247,7 +247,7 @@ def _described_by(checkpoint: str, kind: str) -> Configuration | None:
     if (folder / "config.gin").is_file():
       return Configuration([str(folder / "config.gin")])
   from transformer_zoo import config
-  from transformer_zoo.interop.conversion import converted_run
+  from transformer_zoo.checkpoints import converted_run
   from transformer_zoo.interop.huggingface import directory
 
   if not directory.is_directory(checkpoint):
@@ -265,8 +265,8 @@ def _described_by(checkpoint: str, kind: str) -> Configuration | None:
 
 def _places_beside(checkpoint: str) -> list[pathlib.Path]:
   """Folders that may hold the files beside a checkpoint, or beside its base."""
+  from transformer_zoo.checkpoints import bases
   from transformer_zoo.interop.huggingface import directory
-  from transformer_zoo.runs.loading import bases
 
   if directory.is_directory(checkpoint):
     return [pathlib.Path(checkpoint)]

@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
   """Converts the checkpoint and prints a summary."""
-  from transformer_zoo.interop.conversion import convert
+  from transformer_zoo.conversion import convert
 
   convert.convert(
     arguments.source,

@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _evaluated(arguments: argparse.Namespace) -> str:
-  from transformer_zoo.interop.conversion import generation_config
+  from transformer_zoo.checkpoints import generation_config
 
   split = arguments.split or ("test" if arguments.submission else "validation")
   found = checkpoint_arguments.configuration(arguments, "evaluate")

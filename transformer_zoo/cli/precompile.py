@@ -60,11 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
   """Prints the forecast, or the ranked table."""
   from transformer_zoo import tracing
-  from transformer_zoo.forecast import mesh_search
-  from transformer_zoo.forecast import precompile
-  from transformer_zoo.forecast import programs
-  from transformer_zoo.forecast import report
   from transformer_zoo.forecast import topologies
+  from transformer_zoo.precompile import forecasts
+  from transformer_zoo.precompile import mesh_search
+  from transformer_zoo.precompile import programs
+  from transformer_zoo.precompile import report
 
   programs.check_mode(arguments.mode)
   _load(arguments)
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
       if arguments.search is not None:
         rows = _search(arguments, topology)
       else:
-        found = precompile.forecast(topology, arguments.mode, arguments.tokens)
+        found = forecasts.forecast(topology, arguments.mode, arguments.tokens)
   if arguments.search is not None:
     if arguments.json:
       common.print_json(rows)
@@ -102,7 +102,7 @@ def _search(arguments: argparse.Namespace, topology) -> list[dict[str, Any]]:
   A candidate that ends the compiler's process is a row with an error.
   """
   from transformer_zoo import config
-  from transformer_zoo.forecast import mesh_search
+  from transformer_zoo.precompile import mesh_search
 
   tried = mesh_search.candidates(topology, arguments.num_slices)
   command = [

@@ -1,7 +1,6 @@
-"""Forecasts: what a program costs on devices, present or not.
+"""What a program costs on devices, present or not.
 
-`cost.py`, `topologies.py`, `compilation.py` and `roofline.py` import nothing
-above modules, and training uses them; `precompile.py`, `mesh_search.py` and
-`report.py` import runs and serve `zoo precompile`. Begin with `cost.py`, which
-counts the FLOPs and bytes of a function.
+Imports nothing above modules; training and `precompile` use it. Begin with
+`cost.py`, which counts the FLOPs and bytes of a function; then read
+`topologies.py`, `compilation.py` and `roofline.py`.
 """

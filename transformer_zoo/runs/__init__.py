@@ -1,7 +1,7 @@
 """Runs: training, evaluation and inference, wired together by gin.
 
-Imports every room but `studies`, `forecast`'s reports and `cli`. Begin with
+Imports every room but `precompile`, `studies`, `curves` and `cli`. Begin with
 `settings.py`, the one definition of a training run, and `train.py`; then read
-`evaluate.py` and `infer.py`. `run_folder.py` describes the folder of a run.
+`evaluate.py` and `infer.py`. `run_folder.py` fills the folder of a run.
 Rooms: `answers/`, `loading/`, `analysis/`.
 """

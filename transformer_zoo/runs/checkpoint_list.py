@@ -7,9 +7,9 @@ import pathlib
 from typing import Any
 
 from transformer_zoo import config
+from transformer_zoo.checkpoints import remote
+from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs import remote
-from transformer_zoo.runs import run_folder
 from transformer_zoo.training.checkpoints import checksums
 from transformer_zoo.training.checkpoints import reading
 from transformer_zoo.training.checkpoints.retention import Checkpointing
@@ -87,7 +87,7 @@ def _run_of(folder: pathlib.Path) -> pathlib.Path:
 
 def _rules_of(run: pathlib.Path) -> Checkpointing:
   """Returns the retention rules of a run, the defaults if it has none."""
-  file = str(run / run_folder.CONFIG)
+  file = str(run / run_layout.CONFIG)
   try:
     return config.build("RULES", [file], ["RULES=@Checkpointing()"])
   except UserError:

@@ -15,6 +15,8 @@ import gin
 import jax
 import rich.console
 
+from transformer_zoo.checkpoints import checkpoint_sources
+from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.features.converters import ENCODER_DECODER
 from transformer_zoo.data.storage import manifest
@@ -34,7 +36,6 @@ from transformer_zoo.runs import fingerprint
 from transformer_zoo.runs import inputs
 from transformer_zoo.runs import run_folder
 from transformer_zoo.runs.answers import scoring
-from transformer_zoo.runs.loading import checkpoint_sources
 from transformer_zoo.runs.loading import ensembles
 from transformer_zoo.runs.loading import restoration
 from transformer_zoo.runs.loading.ensembles import Checkpoint
@@ -145,7 +146,7 @@ def evaluate(
     else [ensembles.locate(checkpoint_path)]
   )
   if average is not None:
-    from transformer_zoo.runs.loading import averaging
+    from transformer_zoo.checkpoints import averaging
 
     found = [tuple(averaging.last_steps(paths[0], average))]
   for step in itertools.chain.from_iterable(found):
@@ -231,8 +232,8 @@ def evaluate(
   }
   text = json.dumps(content, indent=2)
   if jax.process_index() == 0 and results:
-    run_folder.replace(output / run_folder.RESULT, text + "\n")
-    run_folder.replace(
+    run_layout.replace(output / run_layout.RESULT, text + "\n")
+    run_layout.replace(
       output / METRICS_FILE, evaluation_report.as_metrics(scores, split)
     )
   return text
@@ -265,7 +266,7 @@ def _of_edits(
   }
   text = json.dumps(result, indent=2)
   if jax.process_index() == 0:
-    run_folder.replace(output / run_folder.RESULT, text + "\n")
+    run_layout.replace(output / run_layout.RESULT, text + "\n")
   return text
 
 
@@ -395,7 +396,7 @@ class _Evaluation:
       if self.submission_dir:
         result["submission"] = self._submit(results)
       text = json.dumps(result, indent=2) + "\n"
-      run_folder.replace(output / run_folder.RESULT, text)
+      run_layout.replace(output / run_layout.RESULT, text)
       _say("\n".join(evaluation_report.of_checkpoint(result, self.evaluator)))
     return result
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from transformer_zoo import config
+from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.corruption.sentences.documents import separator_id
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs import run_folder
 from transformer_zoo.runs import settings
 
 _TOKENS = ("encoder_input_tokens", "decoder_target_tokens")
@@ -82,7 +82,7 @@ def rebuild(
     UserError: The folder is no run folder, the run has no such step, or its
       data is missing.
   """
-  path = pathlib.Path(run) / run_folder.CONFIG
+  path = pathlib.Path(run) / run_layout.CONFIG
   if not path.is_file():
     raise UserError(f"{str(run)!r} is no run folder: it has no {path.name}")
   config.load([str(path)])

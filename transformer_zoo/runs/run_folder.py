@@ -11,13 +11,13 @@ import re
 import shlex
 import sys
 from typing import Any
-import urllib.parse
 
 from flax import linen as nn
 import jax
 
 from transformer_zoo import config
 from transformer_zoo import environment
+from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.data.loader.batches import Repeats
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
 from transformer_zoo.errors import UserError
@@ -37,35 +37,25 @@ from transformer_zoo.training.monitoring import recorder
 from transformer_zoo.training.monitoring import summary
 from transformer_zoo.training.monitoring.budget import Budget
 
-# The working folders of runs at URLs (runs/remote.py).
-URLS = pathlib.Path("runs", "mirrored")
-CONFIG = "config.gin"
-ENVIRONMENT = "environment.json"
-RESULT = "result.json"
 DATA = "data.json"
 _LOCK = "lock"
 LAST = "last step: no task has a metric"
 _START = "INITIAL_CHECKPOINT_PATH"
 
 
-def is_url(path: str | os.PathLike[str]) -> bool:
-  """Returns True if a path is a URL and not a local path."""
-  return "://" in str(path)
-
-
 def at_any_place(train: Callable[..., str]) -> Callable[..., str]:
   """Decorates a function of a local `model_dir` so that it accepts a URL.
 
-  A run in a local folder loads nothing for URLs (runs/remote.py).
+  A run in a local folder loads nothing for URLs (checkpoints/remote.py).
   """
 
   @functools.wraps(train)
   def run(*, model_dir: str, **arguments: Any) -> str:
-    if not is_url(model_dir):
+    if not run_layout.is_url(model_dir):
       # An empty name stays one, to be refused: its path is the current folder.
       path = str(pathlib.Path(model_dir)) if model_dir else ""
       return train(model_dir=path, **arguments)
-    from transformer_zoo.runs import remote
+    from transformer_zoo.checkpoints import remote
 
     if is_bucket(model_dir):
       options = arguments.get("checkpointing", KEEP_NEWEST_AND_BEST)
@@ -82,46 +72,12 @@ def _in_bucket(options: Checkpointing, model_dir: str) -> Checkpointing:
   return dataclasses.replace(options, folder=f"{model_dir}/checkpoints")
 
 
-def is_of_url(folder: pathlib.Path) -> bool:
-  """Returns True if a local folder is the working folder of a URL."""
-  return folder.parent == URLS
-
-
-def name_of(folder: pathlib.Path) -> str:
-  """Returns the name of a run that is the same on every machine.
-
-  Args:
-    folder: The local folder of the run.
-
-  Returns:
-    Its URL, or the absolute path of a run in a local folder.
-  """
-  if is_of_url(folder):
-    return urllib.parse.unquote(folder.name)
-  return os.path.abspath(folder)
-
-
 def upload(folder: pathlib.Path) -> None:
   """Uploads the new files of a run at a URL; a local run has none to upload."""
-  if is_of_url(folder):
-    from transformer_zoo.runs import remote
+  if run_layout.is_of_url(folder):
+    from transformer_zoo.checkpoints import remote
 
     remote.upload(folder)
-
-
-def configuration_of(model: nn.Module, *roots: str) -> str:
-  """Returns the text of `CONFIG`.
-
-  That of an encoder has all kinds of heads and how they are read, so that a
-  file of gin_configs/heads/ may choose another head after it.
-
-  Args:
-    model: The model of the run.
-    *roots: The roots of its configuration (`config.operative_config`).
-  """
-  if not model.offers.has_decoder:
-    roots += (*config.HEADS, "evaluate", "infer")
-  return config.operative_config(*dict.fromkeys(roots))
 
 
 def check(folder: pathlib.Path, configuration: str) -> None:
@@ -137,7 +93,7 @@ def check(folder: pathlib.Path, configuration: str) -> None:
   Raises:
     UserError: The folder belongs to a run whose settings of the result differ.
   """
-  path = folder / CONFIG
+  path = folder / run_layout.CONFIG
   if not path.exists():
     return
   before = _with_start_as_in(configuration, path.read_text())
@@ -198,7 +154,7 @@ def alone(folder: pathlib.Path) -> Iterator[None]:
 
 def _leave_unclaimed(folder: pathlib.Path) -> None:
   """Removes the lock of a run that was refused."""
-  if not (folder / CONFIG).exists():
+  if not (folder / run_layout.CONFIG).exists():
     (folder / _LOCK).unlink(missing_ok=True)
 
 
@@ -216,7 +172,7 @@ def check_finished(folder: pathlib.Path, checkpoints: str) -> None:
   """
   from transformer_zoo.training.checkpoints import reading
 
-  result = reading.read_json(folder / RESULT)
+  result = reading.read_json(folder / run_layout.RESULT)
   step = result["step"] if result["best_step"] is None else result["best_step"]
   place = StepFolders(checkpoints).of(step)
   _, reason = agreement.first_failure(
@@ -228,9 +184,9 @@ def check_finished(folder: pathlib.Path, checkpoints: str) -> None:
     )
   )
   if reason is not None:
-    results = f"{str(folder / RESULT)!r}"
-    if is_of_url(folder):
-      results += f" and {name_of(folder)}/{RESULT}"
+    results = f"{str(folder / run_layout.RESULT)!r}"
+    if run_layout.is_of_url(folder):
+      results += f" and {run_layout.name_of(folder)}/{run_layout.RESULT}"
     raise UserError(
       f"{str(folder)!r} has finished, but its best checkpoint {str(place)!r} "
       f"is damaged: {reason}. Its scores stay valid. To train it again, delete "
@@ -254,7 +210,7 @@ def claim_data(folder: pathlib.Path, identity: Mapping[str, Any]) -> None:
   path, now = folder / DATA, json.dumps(identity, indent=2)
   if not path.exists():
     folder.mkdir(parents=True, exist_ok=True)
-    replace(path, now + "\n")
+    run_layout.replace(path, now + "\n")
     return
   changes = distributed.changes(path.read_text(encoding="utf-8"), now)
   if changes:
@@ -285,10 +241,10 @@ def claim(
   Raises:
     UserError: The processes do not see the same folder.
   """
-  if distributed.is_first() or is_of_url(folder):
+  if distributed.is_first() or run_layout.is_of_url(folder):
     _describe(folder, configuration, model, lengths)
   distributed.meet("the run folder")
-  if not (folder / CONFIG).exists():
+  if not (folder / run_layout.CONFIG).exists():
     raise UserError(
       f"the run folder {str(folder)!r} is not the same for all processes: "
       "nothing is here that process 0 has written; give a MODEL_DIR that all "
@@ -306,11 +262,11 @@ def _describe(folder, configuration, model, lengths) -> None:
     targets=lengths.get("targets", 0),
   )
   (folder / "model.txt").write_text(summary.as_text(found))
-  environment.write_environment(folder / ENVIRONMENT)
+  environment.write_environment(folder / run_layout.ENVIRONMENT)
   with open(folder / "commands.txt", "a", encoding="utf-8") as commands:
     commands.write(shlex.join(sys.argv) + "\n")
   # Last: a folder with a configuration is one that a run has claimed.
-  replace(folder / CONFIG, configuration)
+  run_layout.replace(folder / run_layout.CONFIG, configuration)
 
 
 def write_predictions(path: pathlib.Path, result: TaskResult) -> None:
@@ -325,14 +281,11 @@ def write_predictions(path: pathlib.Path, result: TaskResult) -> None:
   path.parent.mkdir(parents=True, exist_ok=True)
   if result.scoring is not None:
     scoring = dataclasses.asdict(result.scoring)
-    replace(scoring_path(path), json.dumps(scoring, indent=2) + "\n")
+    run_layout.replace(
+      run_layout.scoring_path(path), json.dumps(scoring, indent=2) + "\n"
+    )
   lines = [json.dumps(line, ensure_ascii=False) for line in result.predictions]
-  replace(path, "".join(f"{line}\n" for line in lines))
-
-
-def scoring_path(predictions: pathlib.Path) -> pathlib.Path:
-  """Returns the path of the file that names the scoring functions."""
-  return predictions.with_suffix(".scoring.json")
+  run_layout.replace(path, "".join(f"{line}\n" for line in lines))
 
 
 def write_result(
@@ -390,10 +343,10 @@ def write_result(
     "config_hash": config.config_hash("train"),
     **_costs(train_steps, outcome.budget, num_bytes or {}),
   }
-  path = folder / RESULT
+  path = folder / run_layout.RESULT
   if not distributed.is_first():
     return path
-  replace(path, json.dumps(result, indent=2) + "\n")
+  run_layout.replace(path, json.dumps(result, indent=2) + "\n")
   return path
 
 
@@ -430,10 +383,3 @@ def _validation(line: Mapping[str, float]) -> tuple[dict, dict, dict]:
     elif metric != "token_accuracy":
       scores.setdefault(task, {})[metric] = value
   return scores, losses, invalid
-
-
-def replace(path: pathlib.Path, text: str) -> None:
-  """Writes `text` so that a kill leaves either the old file or the new."""
-  temporary = path.with_name(path.name + ".new")
-  temporary.write_text(text, encoding="utf-8")
-  os.replace(temporary, path)

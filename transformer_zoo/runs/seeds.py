@@ -16,11 +16,11 @@ import pathlib
 import statistics
 from typing import Any
 
+from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import averages
 from transformer_zoo.evaluation import task_scores
-from transformer_zoo.runs import run_folder
 
 SUMMARY = "seeds.json"
 # Trains a run of a seed in a folder.
@@ -131,7 +131,7 @@ def train(
     ],
   }
   path = folder / SUMMARY
-  run_folder.replace(path, json.dumps(summary, indent=2) + "\n")
+  run_layout.replace(path, json.dumps(summary, indent=2) + "\n")
   medians = f"median of {seeds} seeds {summary['median']:.2f}"
   if summary["median_of_tasks"] != summary["median"]:  # There are several.
     medians += f", over tasks too {summary['median_of_tasks']:.2f}"
@@ -155,7 +155,7 @@ def outcome_of(
   Raises:
     UserError: It has no scores.
   """
-  result = json.loads((folder / run_folder.RESULT).read_text())
+  result = json.loads((folder / run_layout.RESULT).read_text())
   found = {
     path.stem: _scores(path)
     for path in sorted((folder / "predictions").glob(f"{result['step']}/*"))
@@ -178,7 +178,7 @@ def outcome_of(
 def _scores(path: pathlib.Path) -> tuple[dict[str, float], dict[str, float]]:
   """Scores predictions again, and the most frequent answer in their place."""
   lines = [json.loads(line) for line in path.read_text().splitlines()]
-  scoring = json.loads(run_folder.scoring_path(path).read_text())
+  scoring = json.loads(run_layout.scoring_path(path).read_text())
   scoring = manifest.Scoring(**scoring)
   targets = [line["target_answer"] for line in lines]
   counts = collections.Counter(json.dumps(target) for target in targets)

@@ -244,7 +244,7 @@ class Storage:
   """The storage of a run and the retention of its checkpoints.
 
   Attributes:
-    model_dir: The run folder, or its URL (runs/remote.py).
+    model_dir: The run folder, or its URL (checkpoints/remote.py).
     checkpointing: The checkpoints that are kept.
   """
 

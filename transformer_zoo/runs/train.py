@@ -10,6 +10,7 @@ from typing import Any
 import gin
 import jax
 
+from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.loader import loader
 from transformer_zoo.data.loader.batches import Batches
@@ -57,9 +58,9 @@ def train(run: settings.Run) -> str:
   run.check_folders()
   step, course = run.step, run.course
   folder = pathlib.Path(run.storage.model_dir)
-  configuration = run_folder.configuration_of(step.model, "train")
+  configuration = run_layout.configuration_of(step.model, "train")
   run_folder.check(folder, configuration)
-  result = folder / run_folder.RESULT
+  result = folder / run_layout.RESULT
   if result.exists():
     checkpoints = run.storage.checkpointing.folder_of(folder)
     run_folder.check_finished(folder, checkpoints)
@@ -99,7 +100,7 @@ def train(run: settings.Run) -> str:
     checkpoint_folder = checkpointing.folder_of(folder)
     base, of_checkpoint = None, {}
     if start.path and _saves_a_part(program, folder, checkpoint_folder):
-      from transformer_zoo.runs.loading import bases
+      from transformer_zoo.checkpoints import bases
 
       initial = _open_initial(run, program, mixture)
       base = bases.Base.of(initial.source, initial.assignment)
@@ -110,7 +111,7 @@ def train(run: settings.Run) -> str:
         Checkpoints(
           checkpoint_folder,
           checkpointing,
-          run=run_folder.name_of(folder),
+          run=run_layout.name_of(folder),
           after_save=functools.partial(run_folder.upload, folder),
           **of_checkpoint,
         )
@@ -214,9 +215,13 @@ def _open_initial(
   run: settings.Run, program: TrainProgram, mixture: PreparedMixture
 ):
   """Opens the checkpoint that a run starts from; reads no parameter."""
+  # A run from scratch loads no reader of checkpoints.
+  from transformer_zoo.runs.loading import restoration
+
   vocabularies = [task.vocabulary for task in mixture.tasks]
   fed_first = scoring.special_ids(vocabularies[0], run.examples.converter)
-  return run.start.initial_checkpoint.open(
+  return restoration.open_initial(
+    run.start.initial_checkpoint,
     run.step.model,
     program.boxed_params,
     vocabularies,
@@ -235,7 +240,7 @@ def _saves_a_part(
   counts = program.parameter_counts
   if counts["trained_parameters"] == counts["parameters"]:
     return False
-  from transformer_zoo.runs.loading import bases
+  from transformer_zoo.checkpoints import bases
 
   begun = any(pathlib.Path(checkpoints).glob("*/state"))
   return (folder / bases.FILE).is_file() or not begun

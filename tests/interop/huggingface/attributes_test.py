@@ -9,14 +9,14 @@ import pytest
 
 from tests.golden import families
 from tests.interop.huggingface import more_published
+from transformer_zoo.checkpoints import model_parameters
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.conversion import converted_run
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import FAMILIES
 from transformer_zoo.interop.huggingface import family_of
-from transformer_zoo.interop.tensors import safetensors
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.interop.tensors.links import to_theirs
+from transformer_zoo.tensors import safetensors
+from transformer_zoo.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.links import to_theirs
 
 KINDS = [kind for family in FAMILIES for kind in family.model_types]
 # Of versions 2 to 5 of `transformers`, of their options of generation, and of
@@ -164,7 +164,7 @@ def write(folder, config, tensors):
 def untied(name):
   """A config.json without a tied softmax, and tensors of it, all zeros."""
   config = {**families.CONFIGS[name], "tie_word_embeddings": False}
-  shapes = converted_run.shapes_of(families.build(config))
+  shapes = model_parameters.shapes_of(families.build(config))
   ours = {n: Tensor.of(np.zeros(s, np.float32)) for n, s in shapes.items()}
   return config, to_theirs(family_of(config).links(config), ours)
 

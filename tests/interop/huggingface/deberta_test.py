@@ -8,13 +8,13 @@ from tests import tiny_models
 from tests.golden import encoders
 from tests.golden import families
 from tests.interop.huggingface import encoders_test
+from transformer_zoo.conversion import exported_directory
+from transformer_zoo.conversion import sources
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.conversion import exported_directory
-from transformer_zoo.interop.conversion import sources
 from transformer_zoo.interop.huggingface import deberta
 from transformer_zoo.interop.huggingface import family_of
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.modules import comparison
+from transformer_zoo.tensors.lazy_tensors import Tensor
 
 V1_BASE = {
   "model_type": "deberta",

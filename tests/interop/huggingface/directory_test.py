@@ -16,9 +16,9 @@ from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import FAMILIES
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
-from transformer_zoo.interop.tensors import safetensors
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.interop.tensors.links import to_ours
+from transformer_zoo.tensors import safetensors
+from transformer_zoo.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.links import to_ours
 
 CONFIG = {
   "model_type": "t5",

@@ -6,15 +6,15 @@ import pytest
 
 from tests.golden import encoders
 from tests.golden import families
+from transformer_zoo.conversion import exported_directory
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
-from transformer_zoo.interop.tensors import safetensors
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.interop.tensors.links import to_theirs
 from transformer_zoo.modules import comparison
+from transformer_zoo.tensors import safetensors
+from transformer_zoo.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.links import to_theirs
 from transformer_zoo.training import state
 
 BERT_BASE = {

@@ -11,15 +11,15 @@ from tests import tiny_t5
 from tests.golden import families
 from tests.interop.huggingface import published
 from transformer_zoo import config as zoo_config
+from transformer_zoo.conversion import exported_directory
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
-from transformer_zoo.interop.tensors import safetensors
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.interop.tensors.links import to_theirs
 from transformer_zoo.modules import comparison
+from transformer_zoo.tensors import safetensors
+from transformer_zoo.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.links import to_theirs
 from transformer_zoo.training import state
 
 

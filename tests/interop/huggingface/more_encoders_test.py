@@ -6,8 +6,8 @@ import pytest
 from tests.golden import encoders
 from tests.golden import families
 from tests.interop.huggingface import encoders_test
+from transformer_zoo.conversion import sources
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.conversion import sources
 from transformer_zoo.modules import comparison
 
 MODERNBERT_BASE = {

@@ -9,7 +9,7 @@ import pytest
 from tests.interop import t5x_format
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.t5x import checkpoints
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adafactor import adafactor
 

@@ -12,13 +12,13 @@ import pytest
 
 from tests import tiny_models
 from tests.interop import t5x_format
+from transformer_zoo.checkpoints import checkpoint_sources
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.t5x import checkpoints
 from transformer_zoo.interop.t5x import index as t5x_index
 from transformer_zoo.interop.t5x import links as t5x_links
-from transformer_zoo.interop.tensors import links
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.runs.loading import checkpoint_sources
+from transformer_zoo.tensors import links
+from transformer_zoo.tensors.lazy_tensors import Tensor
 
 D, F, H, K, N, V = 6, 10, 2, 4, 3, 12
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)

@@ -24,9 +24,9 @@ from tests.golden import encoders
 from tests.golden import families
 from tests.golden import variants
 from tests.oracles.pytorch import huggingface
+from transformer_zoo.checkpoints import tokenizer_files
 from transformer_zoo.cli import main as cli
 from transformer_zoo.data.vocabularies import Vocabulary
-from transformer_zoo.interop.conversion import tokenizer_files
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import family_of
 

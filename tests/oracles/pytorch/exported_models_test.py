@@ -17,10 +17,10 @@ from tests import tiny_models
 from tests import tiny_t5
 from tests.golden import families
 from tests.oracles.pytorch import huggingface
+from transformer_zoo.conversion import exported_directory
 from transformer_zoo.decoding.generate import generate
 from transformer_zoo.decoding.options import DecodingOptions
-from transformer_zoo.interop.conversion import exported_directory
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.lazy_tensors import Tensor
 
 LOGITS_TOLERANCE = 2e-5
 MADE = 14

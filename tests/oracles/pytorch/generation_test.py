@@ -19,10 +19,10 @@ import transformers
 
 from tests.golden import families
 from tests.oracles.pytorch import huggingface
+from transformer_zoo.checkpoints import converted_run
 from transformer_zoo.cli import main as cli
-from transformer_zoo.interop.conversion import converted_run
 from transformer_zoo.interop.huggingface import family_of
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.lazy_tensors import Tensor
 
 MADE = 10
 TEXTS = [" ".join(f"w{i}" for i in ids) for ids in (

@@ -18,9 +18,9 @@ from tests.golden import encoders
 from tests.golden import variants
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.interop.tensors.links import to_ours
-from transformer_zoo.interop.tensors.links import to_theirs
+from transformer_zoo.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.links import to_ours
+from transformer_zoo.tensors.links import to_theirs
 
 ENCODERS = (
   *("bert", "roberta", "xlm-roberta", "distilbert"),

@@ -17,7 +17,7 @@ from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface import FAMILIES
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import pytorch_files
-from transformer_zoo.interop.tensors import safetensors
+from transformer_zoo.tensors import safetensors
 
 TEXTS = ["translate English to German: That is good.", "summarize: a b c d e"]
 MADE = 12

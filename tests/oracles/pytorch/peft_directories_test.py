@@ -16,10 +16,10 @@ import transformers
 
 from tests.oracles.pytorch import encoders_test
 from tests.oracles.pytorch import huggingface_directories_test as directories
+from transformer_zoo.checkpoints import converted_run
 from transformer_zoo.cli import main as cli
+from transformer_zoo.conversion import convert
 from transformer_zoo.data.features import prompts
-from transformer_zoo.interop.conversion import convert
-from transformer_zoo.interop.conversion import converted_run
 
 peft = pytest.importorskip("peft")
 

@@ -9,7 +9,7 @@ It does not load beside `transformers` 5; give it a folder of its own:
 Models and adapters have random weights. tests/golden/adapters/<case> has the
 directory as the library saves it and `outputs.npz`; `bert` and `t5` there are
 the directories of the bases. adapters_directories_test.py of
-tests/interop/conversion reads them.
+tests/conversion reads them.
 """
 
 import pathlib

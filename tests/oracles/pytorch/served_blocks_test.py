@@ -20,7 +20,7 @@ from transformers.models.llama import modeling_llama
 from tests import tiny_models
 from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import writing
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.lazy_tensors import Tensor
 
 PROMPT = 3
 

@@ -10,8 +10,8 @@ import numpy as np
 import transformers
 
 from tests import tiny_models
-from transformer_zoo.interop.tensors.links import HeadByHead
-from transformer_zoo.interop.tensors.links import SideBySide
+from transformer_zoo.tensors.links import HeadByHead
+from transformer_zoo.tensors.links import SideBySide
 
 D, V, LAYERS = (
   tiny_models.TINY[name]

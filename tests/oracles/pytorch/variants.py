@@ -15,9 +15,9 @@ from tests.golden import variants
 from tests.oracles.pytorch import reference_parts
 from tests.oracles.pytorch import reference_transformer
 from tests.oracles.pytorch.variant_classes import CLASSES
-from transformer_zoo.interop.tensors.links import AsIs
-from transformer_zoo.interop.tensors.links import Link
-from transformer_zoo.interop.tensors.links import Transposed
+from transformer_zoo.tensors.links import AsIs
+from transformer_zoo.tensors.links import Link
+from transformer_zoo.tensors.links import Transposed
 
 LAYERS = tiny_models.TINY["NUM_DECODER_LAYERS"]
 

@@ -20,10 +20,10 @@ from transformers.models.bert.tokenization_bert_legacy import (
 
 from tests import llama_model
 from tests import marian_vocabulary
+from transformer_zoo.checkpoints import tokenizer_files
+from transformer_zoo.conversion import exported_directory
 from transformer_zoo.data.vocabularies import training
 from transformer_zoo.data.vocabularies import Vocabulary
-from transformer_zoo.interop.conversion import exported_directory
-from transformer_zoo.interop.conversion import tokenizer_files
 
 ODD = [
   "",

@@ -10,10 +10,10 @@ from tokenizers import models
 from tokenizers import pre_tokenizers
 
 from tests import tiny_models
+from transformer_zoo.conversion import sources
 from transformer_zoo.editing import edits
 from transformer_zoo.editing import scores
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.conversion import sources
 from transformer_zoo.runs.analysis import editing
 
 PROMPT = "w7 w9 w11"

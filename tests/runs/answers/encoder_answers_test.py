@@ -17,12 +17,12 @@ import safetensors.numpy
 from tests import tiny_models
 from transformer_zoo.architectures.ensemble import Ensemble
 from transformer_zoo.cli import main as cli
+from transformer_zoo.conversion import exported_directory
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.conversion import exported_directory
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.runs.answers import encoder_answers
 from transformer_zoo.runs.answers.encoder_answers import HeadAnswers
+from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 
 WORDS = (

@@ -9,8 +9,9 @@ import pytest
 
 from tests import tiny_models
 from transformer_zoo import config
-from transformer_zoo.interop.conversion import converted_run
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.checkpoints import converted_run
+from transformer_zoo.runs.loading import restoration
+from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training import state
 
 VOCABULARY = types.SimpleNamespace(
@@ -46,8 +47,11 @@ def test_both_stacks_and_attention_between_them(name, initial, tmp_path):
     {f"params/{n}": Tensor.of(np.asarray(p)) for n, p in params.items()},
   )
   adapted, _ = tiny_models.build(DECODER_ONLY[name])
-  found = dataclasses.replace(initial, path=str(folder)).open(
-    adapted, state.abstract_variables(adapted), [VOCABULARY]
+  found = restoration.open_initial(
+    dataclasses.replace(initial, path=str(folder)),
+    adapted,
+    state.abstract_variables(adapted),
+    [VOCABULARY],
   )
   tensors = found.assignment.tensors
   assert all(tensor is not None for tensor in tensors.values())

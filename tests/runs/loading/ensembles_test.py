@@ -6,10 +6,10 @@ import types
 import pytest
 
 from tests import tiny_models
+from transformer_zoo.checkpoints import checkpoint_sources
+from transformer_zoo.checkpoints.checkpoint_sources import Source
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs.loading import checkpoint_sources
 from transformer_zoo.runs.loading import ensembles
-from transformer_zoo.runs.loading.checkpoint_sources import Source
 
 A, B, C = map(pathlib.Path, "abc")
 T5, _ = tiny_models.build("t5_1_1")

@@ -12,13 +12,14 @@ import pytest
 
 from tests import tiny_t5
 from transformer_zoo import config
+from transformer_zoo.conversion import exported_directory
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.conversion import exported_directory
 from transformer_zoo.interop.t5x import checkpoints as t5x_checkpoints
-from transformer_zoo.interop.tensors import orbax_checkpoints
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.runs.loading import restoration
 from transformer_zoo.runs.loading.initial_checkpoint import InitialCheckpoint
+from transformer_zoo.tensors import orbax_checkpoints
+from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 from transformer_zoo.training.sharding.partitioning import Partitioning
@@ -85,8 +86,8 @@ def restored(checkpoint, model, *, fresh=True, used=0, **rules):
   boxed = state_lib.abstract_variables(model)
   shapes = state_lib.abstract_params(model)
   shardings = partitioning.shardings(mesh, boxed, shapes)
-  found = InitialCheckpoint(str(checkpoint), **rules).open(
-    model, boxed, [Ids(used)]
+  found = restoration.open_initial(
+    InitialCheckpoint(str(checkpoint), **rules), model, boxed, [Ids(used)]
   )
   values = jax.tree.map(
     lambda s, where: jax.device_put(np.full(s.shape, 9.0, s.dtype), where),
@@ -105,8 +106,11 @@ def restored(checkpoint, model, *, fresh=True, used=0, **rules):
 
 def refusal(checkpoint, model, used=0, **rules) -> str:
   with pytest.raises(UserError) as caught:
-    InitialCheckpoint(str(checkpoint), **rules).open(
-      model, state_lib.abstract_variables(model), [Ids(used)]
+    restoration.open_initial(
+      InitialCheckpoint(str(checkpoint), **rules),
+      model,
+      state_lib.abstract_variables(model),
+      [Ids(used)],
     )
   return str(caught.value)
 
@@ -120,9 +124,9 @@ def test_what_the_decoder_was_first_fed(checkpoints, tmp_path):
   (tmp_path / "theirs/generation_config.json").unlink()
   boxed = state_lib.abstract_variables(build())
   initial = InitialCheckpoint(str(tmp_path / "theirs"))
-  initial.open(build(), boxed, [Ids()], start_id=7)
+  restoration.open_initial(initial, build(), boxed, [Ids()], start_id=7)
   with pytest.raises(UserError) as caught:
-    initial.open(build(), boxed, [Ids()], start_id=0)
+    restoration.open_initial(initial, build(), boxed, [Ids()], start_id=0)
   assert str(caught.value) == (
     f"the decoder of the Hugging Face directory {str(tmp_path / 'theirs')!r} "
     "was first fed id 7, and would be fed 0 here; set "
@@ -217,7 +221,11 @@ def test_another_vocabulary_is_told(checkpoints, prepared_dir, tmp_path):
   boxed = state_lib.abstract_variables(build())
 
   def report(vocabulary):
-    return list(checkpoint.open(build(), boxed, [vocabulary]).report())
+    return list(
+      restoration.open_initial(
+        checkpoint, build(), boxed, [vocabulary]
+      ).report()
+    )
 
   assert len(report(Vocabulary(path, extra_ids=10))) == 1
   assert report(Vocabulary("bytes"))[1] == (

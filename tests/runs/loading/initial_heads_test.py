@@ -9,13 +9,14 @@ import pytest
 
 from tests import tiny_models
 from transformer_zoo import config
+from transformer_zoo.conversion import exported_directory
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.conversion import exported_directory
-from transformer_zoo.interop.tensors import orbax_checkpoints
-from transformer_zoo.interop.tensors import safetensors
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.peft.trainable import Trainable
+from transformer_zoo.runs.loading import restoration
 from transformer_zoo.runs.loading.initial_checkpoint import InitialCheckpoint
+from transformer_zoo.tensors import orbax_checkpoints
+from transformer_zoo.tensors import safetensors
+from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training import state as state_lib
 
 SIZES = {
@@ -69,8 +70,12 @@ def checkpoint(folder, model, kind="run"):
 def started(path, model, class_names=(), **rules):
   """Parameters that a run would read by name, None for new ones; the report."""
   boxed = state_lib.abstract_variables(model)
-  found = InitialCheckpoint(str(path), **rules).open(
-    model, boxed, [Ids()], class_names=class_names
+  found = restoration.open_initial(
+    InitialCheckpoint(str(path), **rules),
+    model,
+    boxed,
+    [Ids()],
+    class_names=class_names,
   )
   read = {
     name: tensor if tensor is None else tensor.read()
@@ -135,8 +140,11 @@ def test_what_is_neither_read_nor_trained_is_told(tmp_path):
   """Methods train heads and leave a new pooler as it was drawn."""
   path = checkpoint(tmp_path, build("tokens"))
   model = build("choice")
-  found = InitialCheckpoint(str(path)).open(
-    model, state_lib.abstract_variables(model), [Ids()]
+  found = restoration.open_initial(
+    InitialCheckpoint(str(path)),
+    model,
+    state_lib.abstract_variables(model),
+    [Ids()],
   )
   note = (
     "  note: pooler: neither read nor trained (Trainable.parameters), so that "

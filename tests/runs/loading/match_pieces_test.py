@@ -7,10 +7,10 @@ import pytest
 import sentencepiece
 
 from tests import tiny_models
+from transformer_zoo.checkpoints.checkpoint_sources import Source
 from transformer_zoo.data.vocabularies import Vocabulary
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.runs.loading import restoration
-from transformer_zoo.runs.loading.checkpoint_sources import Source
+from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training import state
 from transformer_zoo.training.sharding import placement
 

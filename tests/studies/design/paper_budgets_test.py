@@ -9,11 +9,11 @@ import pytest
 
 from tests.studies import shipped
 from transformer_zoo import config
-from transformer_zoo.forecast import run_costs
 from transformer_zoo.runs.settings import Run
 from transformer_zoo.studies import published
 from transformer_zoo.studies.design import loading
 from transformer_zoo.studies.design import planned_run
+from transformer_zoo.studies.execution import run_costs
 
 TABLE_2 = pathlib.Path(published.__path__[0]) / "t5/table02_architectures.csv"
 # Its columns "params" and "cost": in stacks of 12 layers, and in an encoder and

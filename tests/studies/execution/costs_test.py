@@ -11,10 +11,10 @@ from tests.studies.planned import make_run
 from transformer_zoo import config
 from transformer_zoo import environment
 from transformer_zoo.forecast import hardware
-from transformer_zoo.forecast import run_costs
 from transformer_zoo.runs import settings
 from transformer_zoo.studies.design import planned_run
 from transformer_zoo.studies.execution import costs
+from transformer_zoo.studies.execution import run_costs
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from tests import tiny_models
 from transformer_zoo import parameter_names
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 from transformer_zoo.training.sharding import placement

@@ -1,7 +1,7 @@
 """Directories of the `transformers` package; each family of models is a file.
 
 A family reads and writes config.json and lists the links between its tensors
-and our parameters. Imports `interop.tensors`, flax for types, and torch inside
+and our parameters. Imports `tensors`, flax for types, and torch inside
 of `pytorch_files.py` alone. Begin with `family.py`, then `gpt_neo.py` as an
 example, then `directory.py` and `writing.py`.
 """

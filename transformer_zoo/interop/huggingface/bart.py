@@ -19,9 +19,9 @@ from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import marian
 from transformer_zoo.interop.huggingface.family import Architecture
 from transformer_zoo.interop.huggingface.family import Reference
-from transformer_zoo.interop.tensors import links as links_lib
-from transformer_zoo.interop.tensors.links import Link
-from transformer_zoo.interop.tensors.links import OneRow
+from transformer_zoo.tensors import links as links_lib
+from transformer_zoo.tensors.links import Link
+from transformer_zoo.tensors.links import OneRow
 
 # What settles a configuration: a bias of logits that is not 0.
 _BIAS = "final_logits_bias"

@@ -22,9 +22,9 @@ from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface.attributes import Attributes
 from transformer_zoo.interop.huggingface.family import Architecture
 from transformer_zoo.interop.huggingface.family import Reference
-from transformer_zoo.interop.tensors import links as links_lib
-from transformer_zoo.interop.tensors.links import Link
-from transformer_zoo.interop.tensors.links import ZeroRow
+from transformer_zoo.tensors import links as links_lib
+from transformer_zoo.tensors.links import Link
+from transformer_zoo.tensors.links import ZeroRow
 
 # What settles a configuration; their classes have no such attributes.
 _ZERO_TYPES, HAS_POOLER = "zero_token_types", "has_pooler"

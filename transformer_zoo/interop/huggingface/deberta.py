@@ -20,8 +20,8 @@ from transformer_zoo.interop.huggingface import bert
 from transformer_zoo.interop.huggingface.attributes import Attributes
 from transformer_zoo.interop.huggingface.family import Architecture
 from transformer_zoo.interop.huggingface.family import Reference
-from transformer_zoo.interop.tensors import links as links_lib
-from transformer_zoo.interop.tensors.links import Link
+from transformer_zoo.tensors import links as links_lib
+from transformer_zoo.tensors.links import Link
 
 _TERMS = ("c2p", "p2c")
 _TABLE = "encoder/relative_embedder/embedding"

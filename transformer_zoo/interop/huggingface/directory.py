@@ -13,10 +13,10 @@ from transformer_zoo.interop.huggingface import family_of
 from transformer_zoo.interop.huggingface import flax_files
 from transformer_zoo.interop.huggingface import pytorch_files
 from transformer_zoo.interop.huggingface.family import Family
-from transformer_zoo.interop.tensors import links as links_lib
-from transformer_zoo.interop.tensors import safetensors
-from transformer_zoo.interop.tensors.lazy_tensors import are_equal
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors import links as links_lib
+from transformer_zoo.tensors import safetensors
+from transformer_zoo.tensors.lazy_tensors import are_equal
+from transformer_zoo.tensors.lazy_tensors import Tensor
 
 CONFIG = "config.json"
 SAFETENSORS = "model.safetensors"

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from flax import linen as nn
 
-from transformer_zoo.interop.tensors.links import Link
+from transformer_zoo.tensors.links import Link
 
 
 class Reference(str):

@@ -14,7 +14,7 @@ import msgpack
 import numpy as np
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.lazy_tensors import Tensor
 
 _WEIGHTS = ("kernel", "scale", "embedding")
 

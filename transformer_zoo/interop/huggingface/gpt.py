@@ -12,8 +12,8 @@ from flax import linen as nn
 
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface.family import Architecture
-from transformer_zoo.interop.tensors import links as links_lib
-from transformer_zoo.interop.tensors.links import Link
+from transformer_zoo.tensors import links as links_lib
+from transformer_zoo.tensors.links import Link
 
 HEAD = "lm_head.weight"
 DEFAULTS = {

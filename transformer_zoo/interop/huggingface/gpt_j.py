@@ -14,8 +14,8 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import gpt
 from transformer_zoo.interop.huggingface.family import Architecture
-from transformer_zoo.interop.tensors import links as links_lib
-from transformer_zoo.interop.tensors.links import Link
+from transformer_zoo.tensors import links as links_lib
+from transformer_zoo.tensors.links import Link
 
 _KIND = "gptj"
 _ATTRIBUTES = attributes.Attributes(

@@ -15,8 +15,8 @@ from flax import linen as nn
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface.family import Architecture
-from transformer_zoo.interop.tensors import links as links_lib
-from transformer_zoo.interop.tensors.links import Link
+from transformer_zoo.tensors import links as links_lib
+from transformer_zoo.tensors.links import Link
 
 _HEAD = "lm_head.weight"
 # Old files have the first two, new ones the third.

@@ -13,9 +13,9 @@ from flax import linen as nn
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface.family import Architecture
 from transformer_zoo.interop.huggingface.family import Reference
-from transformer_zoo.interop.tensors import links as links_lib
-from transformer_zoo.interop.tensors.links import Link
-from transformer_zoo.interop.tensors.links import OneRow
+from transformer_zoo.tensors import links as links_lib
+from transformer_zoo.tensors.links import Link
+from transformer_zoo.tensors.links import OneRow
 
 _KIND = "marian"
 _PADDING = 58100

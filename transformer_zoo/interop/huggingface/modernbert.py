@@ -16,9 +16,9 @@ from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import bert
 from transformer_zoo.interop.huggingface.attributes import Attributes
 from transformer_zoo.interop.huggingface.family import Architecture
-from transformer_zoo.interop.tensors import links as links_lib
-from transformer_zoo.interop.tensors.links import Link
-from transformer_zoo.interop.tensors.links import SideBySide
+from transformer_zoo.tensors import links as links_lib
+from transformer_zoo.tensors.links import Link
+from transformer_zoo.tensors.links import SideBySide
 
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
 _OF_TEXTS = ("classes", "number", "choice")

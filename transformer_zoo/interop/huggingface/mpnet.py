@@ -15,8 +15,8 @@ from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface import bert
 from transformer_zoo.interop.huggingface.attributes import Attributes
 from transformer_zoo.interop.huggingface.family import Architecture
-from transformer_zoo.interop.tensors.links import Link
-from transformer_zoo.interop.tensors.links import Transposed
+from transformer_zoo.tensors.links import Link
+from transformer_zoo.tensors.links import Transposed
 
 _BUCKETS, _DISTANCE, _PADDING = 32, 128, 1
 

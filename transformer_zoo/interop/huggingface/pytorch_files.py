@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.lazy_tensors import Tensor
 
 # Files of PyTorch before 1.6 begin otherwise.
 _ARCHIVE = b"PK\x03\x04"

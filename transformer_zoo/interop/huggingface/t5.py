@@ -14,8 +14,8 @@ from flax import linen as nn
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import attributes
 from transformer_zoo.interop.huggingface.family import Architecture
-from transformer_zoo.interop.tensors.links import Link
-from transformer_zoo.interop.tensors.links import Transposed
+from transformer_zoo.tensors.links import Link
+from transformer_zoo.tensors.links import Transposed
 
 _HEAD = "lm_head.weight"
 _TABLE = "shared.weight"

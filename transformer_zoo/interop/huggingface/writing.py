@@ -14,9 +14,9 @@ import numpy as np
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.huggingface.family import Family
-from transformer_zoo.interop.tensors import safetensors
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.interop.tensors.links import to_theirs
+from transformer_zoo.tensors import safetensors
+from transformer_zoo.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.links import to_theirs
 
 DTYPES = {
   "float32": np.dtype(np.float32),

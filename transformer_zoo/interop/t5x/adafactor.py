@@ -20,10 +20,10 @@ import numpy as np
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.t5x.links import Parameter
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.interop.tensors.links import Link
-from transformer_zoo.interop.tensors.links import to_ours
-from transformer_zoo.interop.tensors.links import to_theirs
+from transformer_zoo.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.links import Link
+from transformer_zoo.tensors.links import to_ours
+from transformer_zoo.tensors.links import to_theirs
 
 STATES = "state/param_states/"
 UNUSED = np.zeros(1, np.float32)

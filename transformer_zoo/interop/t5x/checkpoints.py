@@ -18,9 +18,9 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.interop.t5x import adafactor
 from transformer_zoo.interop.t5x import index as t5x_index
 from transformer_zoo.interop.t5x import links as t5x_links
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
-from transformer_zoo.interop.tensors.links import to_ours
-from transformer_zoo.interop.tensors.links import to_theirs
+from transformer_zoo.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.links import to_ours
+from transformer_zoo.tensors.links import to_theirs
 
 TARGET = "target/"
 STEP = "state/step"

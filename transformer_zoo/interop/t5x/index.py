@@ -27,8 +27,8 @@ import msgpack
 import numpy as np
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors.lazy_tensors import ocdbt_store
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+from transformer_zoo.tensors.lazy_tensors import ocdbt_store
+from transformer_zoo.tensors.lazy_tensors import Tensor
 
 INDEX = "checkpoint"
 ORBAX_INDEX = "_METADATA"

@@ -18,7 +18,7 @@ import re
 import numpy as np
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors.links import Link
+from transformer_zoo.tensors.links import Link
 
 # A layer's number, in names of parameters that are stacked.
 EVERY = "layers_*"

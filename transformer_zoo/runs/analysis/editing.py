@@ -12,17 +12,17 @@ from flax import traverse_util
 import jax
 import numpy as np
 
+from transformer_zoo.conversion import convert
+from transformer_zoo.conversion import sources
+from transformer_zoo.conversion import target as conversion_target
 from transformer_zoo.editing import edits
 from transformer_zoo.editing import facts
 from transformer_zoo.editing import rome
 from transformer_zoo.editing.facts import Fact
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.conversion import convert
-from transformer_zoo.interop.conversion import sources
-from transformer_zoo.interop.conversion import target as conversion_target
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.runs.analysis import costs
 from transformer_zoo.runs.loading import opened
+from transformer_zoo.tensors.lazy_tensors import Tensor
 
 
 def open_memory(

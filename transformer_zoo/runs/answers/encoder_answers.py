@@ -18,6 +18,7 @@ from flax import linen as nn
 import jax
 import numpy as np
 
+from transformer_zoo.checkpoints import checkpoint_sources
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.features import forms
@@ -30,7 +31,6 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.scorers.interface import Scorer
 from transformer_zoo.runs.answers import answering
 from transformer_zoo.runs.answers import scoring
-from transformer_zoo.runs.loading import checkpoint_sources
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 
 Example = Mapping[str, Any]

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import distributed
-from transformer_zoo.runs import run_folder
 
 Examples = Iterator[dict[str, Any]]
 _STDIN = "-"
@@ -118,7 +118,7 @@ def write(answers: Iterable[Mapping[str, Any]], output: str) -> None:
   if not distributed.is_first():
     return
   # A link stays one; what it leads to is replaced.
-  run_folder.replace(pathlib.Path(os.path.realpath(output)), text)
+  run_layout.replace(pathlib.Path(os.path.realpath(output)), text)
   os.remove(journal_of(output))
 
 

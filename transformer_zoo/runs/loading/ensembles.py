@@ -7,11 +7,11 @@ import pathlib
 from flax import linen as nn
 
 from transformer_zoo.architectures.ensemble import Ensemble
+from transformer_zoo.checkpoints import checkpoint_sources
+from transformer_zoo.checkpoints.checkpoint_sources import Source
 from transformer_zoo.errors import UserError
 from transformer_zoo.modules import comparison
-from transformer_zoo.runs.loading import checkpoint_sources
 from transformer_zoo.runs.loading import restoration
-from transformer_zoo.runs.loading.checkpoint_sources import Source
 
 # The checkpoint that is evaluated: one, or those of an ensemble's members.
 Checkpoint = tuple[pathlib.Path, ...]

@@ -3,17 +3,10 @@
 from collections.abc import Sequence
 import dataclasses
 import math
-import typing
-from typing import Any
 
-from flax import linen as nn
 import gin
 
-from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
-
-if typing.TYPE_CHECKING:
-  from transformer_zoo.runs.loading.restoration import Restoration
 
 
 @gin.register
@@ -104,38 +97,3 @@ class InitialCheckpoint:
       raise UserError(
         "INITIAL_CHECKPOINT_PATH is '', which names no checkpoint"
       )
-
-  def open(
-    self,
-    model: nn.Module,
-    boxed_params: Any,
-    vocabularies: Sequence[Vocabulary],
-    *,
-    start_id: int | None = None,
-    class_names: Sequence[str] = (),
-  ) -> "Restoration":
-    """Finds every parameter of a model in the checkpoint; reads none.
-
-    Args:
-      model: The model that starts from the checkpoint.
-      boxed_params: The model's parameters, or their shapes, with logical axes.
-      vocabularies: The vocabularies whose ids it will read.
-      start_id: The id that its decoder is fed first; None skips the comparison
-        with that of the checkpoint.
-      class_names: The classes or tags of its tasks in order, if they have the
-        same ones.
-
-    Raises:
-      UserError: There is no checkpoint, or its parameters are not the model's.
-    """
-    # A run from scratch loads no reader of checkpoints.
-    from transformer_zoo.runs.loading import restoration
-
-    return restoration.open_initial(
-      self,
-      model,
-      boxed_params,
-      vocabularies,
-      start_id=start_id,
-      class_names=class_names,
-    )

@@ -7,15 +7,15 @@ from flax import linen as nn
 from flax import traverse_util
 import numpy as np
 
+from transformer_zoo.checkpoints import checkpoint_sources
+from transformer_zoo.checkpoints import generation_config
+from transformer_zoo.checkpoints import tokenizer_files
+from transformer_zoo.conversion import sources
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.editing import interventions
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.conversion import generation_config
-from transformer_zoo.interop.conversion import sources
-from transformer_zoo.interop.conversion import tokenizer_files
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.runs import inputs
-from transformer_zoo.runs.loading import checkpoint_sources
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,21 +20,21 @@ import jax
 import numpy as np
 
 from transformer_zoo import parameter_names
+from transformer_zoo.checkpoints import checkpoint_sources
+from transformer_zoo.checkpoints.checkpoint_sources import Source
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
-from transformer_zoo.interop.tensors import assignment as assignment_lib
-from transformer_zoo.interop.tensors.assignment import Assignment
-from transformer_zoo.interop.tensors.assignment import Rules
-from transformer_zoo.interop.tensors.lazy_tensors import Tensor
 from transformer_zoo.modules import comparison
 from transformer_zoo.parameter_names import Parameter
 from transformer_zoo.peft import substitution
 from transformer_zoo.peft import trainable as trainable_lib
 from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.processes import distributed
-from transformer_zoo.runs.loading import checkpoint_sources
-from transformer_zoo.runs.loading.checkpoint_sources import Source
 from transformer_zoo.runs.loading.initial_checkpoint import InitialCheckpoint
+from transformer_zoo.tensors import assignment as assignment_lib
+from transformer_zoo.tensors.assignment import Assignment
+from transformer_zoo.tensors.assignment import Rules
+from transformer_zoo.tensors.lazy_tensors import Tensor
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.checkpoints import reading
 from transformer_zoo.training.optimizers.adafactor import AdafactorState
@@ -371,7 +371,21 @@ def open_initial(
   start_id: int | None = None,
   class_names: Sequence[str] = (),
 ) -> Restoration:
-  """Opens the checkpoint of `InitialCheckpoint.open`; reads no parameter."""
+  """Finds every parameter of a model in its initial checkpoint; reads none.
+
+  Args:
+    initial: The checkpoint, and how the run may differ from it.
+    model: The model that starts from the checkpoint.
+    boxed_params: The model's parameters, or their shapes, with logical axes.
+    vocabularies: The vocabularies whose ids it will read.
+    start_id: The id that its decoder is fed first; None skips the comparison
+      with that of the checkpoint.
+    class_names: The classes or tags of its tasks in order, if they have the
+      same ones.
+
+  Raises:
+    UserError: There is no checkpoint, or its parameters are not the model's.
+  """
   source = checkpoint_sources.open_source(initial.path)
   if start_id is not None:
     _check_start(model, source, start_id)
@@ -547,7 +561,7 @@ def restore(
   if not source.of_a_run:  # A run's own model is changed on purpose here.
     check_mathematics(model, source)
   if len(sources) > 1:
-    from transformer_zoo.runs.loading import averaging
+    from transformer_zoo.checkpoints import averaging
 
     means = averaging.mean([each.tensors for each in sources])
     # No folder holds the means: `_is_as_saved` has to be false.

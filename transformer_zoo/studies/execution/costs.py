@@ -20,17 +20,17 @@ from transformer_zoo import tracing
 from transformer_zoo.errors import UserError
 from transformer_zoo.forecast import hardware
 from transformer_zoo.forecast import roofline
-from transformer_zoo.forecast import run_costs
 from transformer_zoo.forecast import topologies
 from transformer_zoo.forecast.cost import Cost
 from transformer_zoo.forecast.roofline import Roofline
-from transformer_zoo.forecast.run_costs import RunCosts
 from transformer_zoo.peft import substitution
 from transformer_zoo.peft import trainable
 from transformer_zoo.runs import settings
 from transformer_zoo.studies.design import planned_run
 from transformer_zoo.studies.execution import json_files
+from transformer_zoo.studies.execution import run_costs
 from transformer_zoo.studies.execution import run_progress
+from transformer_zoo.studies.execution.run_costs import RunCosts
 
 COSTS_FILE = "costs.json"
 # The settings that costs depend on.

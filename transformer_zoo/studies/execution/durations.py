@@ -15,8 +15,8 @@ import pathlib
 import statistics
 
 from transformer_zoo import environment
+from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.errors import UserError
-from transformer_zoo.runs import run_folder
 from transformer_zoo.studies.design import planned_run
 from transformer_zoo.studies.execution import json_files
 from transformer_zoo.studies.execution import result_file
@@ -127,7 +127,7 @@ def finished_here(
   for path in sorted(pool.glob(f"*/{run_progress.RESULT_FILE}")):
     folder = path.parent
     try:
-      machine = json_files.read(folder / run_folder.ENVIRONMENT)
+      machine = json_files.read(folder / run_layout.ENVIRONMENT)
       result = json_files.read(path)
       if _machine(machine) != _machine(here):
         continue

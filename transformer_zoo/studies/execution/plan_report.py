@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from transformer_zoo.forecast import topologies
-from transformer_zoo.forecast.report import aligned
+from transformer_zoo.precompile.report import aligned
 from transformer_zoo.studies.design import plan
 from transformer_zoo.studies.design import planned_run
 from transformer_zoo.studies.design.request import Launch

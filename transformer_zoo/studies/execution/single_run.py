@@ -15,9 +15,9 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from transformer_zoo import config
 from transformer_zoo import environment
+from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.errors import UserError
 from transformer_zoo.processes import claims
-from transformer_zoo.runs import run_folder
 from transformer_zoo.studies.design import planned_run
 from transformer_zoo.studies.execution import result_file
 from transformer_zoo.studies.execution import run_progress
@@ -83,8 +83,8 @@ class Execution:
 
 
 def _describe(folder: pathlib.Path) -> None:
-  environment.write_environment(folder / run_folder.ENVIRONMENT)
-  run_folder.replace(folder / run_folder.CONFIG, config.operative_config())
+  environment.write_environment(folder / run_layout.ENVIRONMENT)
+  run_layout.replace(folder / run_layout.CONFIG, config.operative_config())
 
 
 def stop_on_sigterm() -> None:

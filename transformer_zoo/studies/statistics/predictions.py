@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.data.storage import function_references
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation import task_scores
-from transformer_zoo.runs import run_folder
 from transformer_zoo.studies.statistics import resampled_metrics
 from transformer_zoo.studies.statistics.resampled_metrics import Resampled
 
@@ -73,7 +73,7 @@ def read(path: pathlib.Path) -> Predictions:
     Unusable: A file is missing or damaged or lacks the answers that the metrics
       compare, or a metric cannot be imported.
   """
-  scoring = _read(run_folder.scoring_path(path), json.loads)
+  scoring = _read(run_layout.scoring_path(path), json.loads)
   lines = _read(path, lambda text: [*map(json.loads, text.splitlines())])
   kinds = (("metrics", "answer"), ("score_metrics", "log_likelihood"))
   try:

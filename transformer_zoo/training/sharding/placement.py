@@ -13,7 +13,7 @@ from transformer_zoo.parameter_names import Parameter
 
 # A run from scratch imports no part of `interop`.
 if typing.TYPE_CHECKING:
-  from transformer_zoo.interop.tensors.lazy_tensors import Tensor
+  from transformer_zoo.tensors.lazy_tensors import Tensor
 
 # (start, stop) along each axis: what a device has of an array.
 _Box = tuple[tuple[int, int], ...]

@@ -49,7 +49,7 @@ def _local(folder: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
 
 
 def _restore(folder: pathlib.Path, abstract_state: Any) -> Any:
-  from transformer_zoo.interop.tensors import orbax_checkpoints
+  from transformer_zoo.tensors import orbax_checkpoints
 
   tensors = orbax_checkpoints.open_checkpoint(folder)
   there = {name: tuple(tensor.shape) for name, tensor in tensors.items()}

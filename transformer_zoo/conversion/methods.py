@@ -1,0 +1,220 @@
+"""Methods of fine-tuning in conversions: merged, or exchanged.
+
+A directory of `peft` or of `adapters` has an adapter_config.json, which tells
+one from the other.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import os
+import pathlib
+from typing import Any
+
+from flax import traverse_util
+import numpy as np
+
+from transformer_zoo import config
+from transformer_zoo import schemas
+from transformer_zoo.checkpoints import bases
+from transformer_zoo.checkpoints import converted_run
+from transformer_zoo.checkpoints import model_parameters
+from transformer_zoo.checkpoints import run_contents
+from transformer_zoo.conversion import adapters_directories
+from transformer_zoo.conversion import exported_directory
+from transformer_zoo.conversion import peft_directories
+from transformer_zoo.conversion.sources import ADAPTERS
+from transformer_zoo.conversion.sources import HUGGING_FACE
+from transformer_zoo.conversion.sources import open_source
+from transformer_zoo.conversion.sources import PEFT
+from transformer_zoo.conversion.sources import Source
+from transformer_zoo.errors import UserError
+from transformer_zoo.interop.huggingface import directory
+from transformer_zoo.interop.huggingface.family import Family
+from transformer_zoo.modules import comparison
+from transformer_zoo.peft import merging
+from transformer_zoo.peft import substitution
+from transformer_zoo.tensors import orbax_checkpoints
+from transformer_zoo.tensors.lazy_tensors import Tensor
+from transformer_zoo.training.checkpoints import reading
+
+_LIBRARIES = {PEFT: peft_directories, ADAPTERS: adapters_directories}
+
+
+def is_directory(path: str | os.PathLike[str]) -> bool:
+  """Whether a path is a directory of `peft` or of `adapters`."""
+  return (pathlib.Path(path) / peft_directories.CONFIG).is_file()
+
+
+def merged(source: Source) -> Source:
+  """Returns a source whose method is merged into its base.
+
+  Raises:
+    UserError: It has none, or one that cannot be merged, as BitFit over a base
+      without biases.
+  """
+  if source.model is None or not substitution.substitutes(source.model):
+    raise UserError(
+      f"--merge: the model of {source.name!r} has no method to merge"
+    )
+  model, leaves = merging.merge_leaves(
+    source.model, source.parameters, load=Tensor.read
+  )
+  base = substitution.original(source.model)
+  if others := comparison.differences(model, base):
+    field, values = next(iter(others.items()))
+    raise UserError(
+      f"--merge: merged, the model of {source.name!r} is not that of its base "
+      f"({field}: {values}), as where BitFit adds biases; use the run as it is"
+    )
+  return dataclasses.replace(
+    source,
+    model=model,
+    parameters={
+      name: leaf if isinstance(leaf, Tensor) else Tensor.of(np.asarray(leaf))
+      for name, leaf in leaves.items()
+    },
+    bindings=[*source.bindings, "MODEL=%previous/MODEL"],
+    moments=None,
+  )
+
+
+def write_directory(
+  folder: pathlib.Path, source: Source, to: str
+) -> Sequence[Tensor]:
+  """Writes the method of a run as a directory of a library.
+
+  Args:
+    folder: The folder to write.
+    source: A run.
+    to: The library, `PEFT` or `ADAPTERS`.
+
+  Returns:
+    The tensors of the directory.
+
+  Raises:
+    UserError: The library has no such method, or its base is no class of
+      `transformers`.
+  """
+  model, parameters = source.model, source.parameters
+  nested = {
+    name: tensor.read()
+    for name, tensor in parameters.items()
+    if "/prefix/" in name
+  }
+  if nested:
+    model, kept = merging.without_networks(
+      model, traverse_util.unflatten_dict(nested, sep="/")
+    )
+    kept = traverse_util.flatten_dict(kept, sep="/")
+    parameters = {n: t for n, t in parameters.items() if n not in nested} | {
+      name: Tensor.of(np.asarray(array)) for name, array in kept.items()
+    }
+  before = bases.Base.of_run(pathlib.Path(source.name))
+  if before is None:
+    raise UserError(
+      f"{source.name!r} holds base and method in one; a directory of `{to}` "
+      "needs a base to name: train from INITIAL_CHECKPOINT_PATH"
+    )
+  if (
+    to == PEFT
+    and peft_directories.reads_at_prompt(model, parameters)
+    and not run_contents.converter_field(
+      pathlib.Path(source.name), "answers_at_prompt"
+    )
+  ):
+    raise UserError(
+      f"{source.name!r} reads the class of a text at [CLS], and `peft` at the "
+      "first vector of the prompt; train it with peft/prompt_answers.gin to "
+      "exchange it"
+    )
+  family, described, path = _class_of(before.path, substitution.original(model))
+  folder.mkdir(parents=True)
+  return _LIBRARIES[to].write(
+    folder, model, parameters, family, described, path
+  )
+
+
+def _class_of(path: str, model) -> tuple[Family, Mapping[str, Any], str]:
+  """The class of `transformers` of a base, its config.json and its path."""
+  if directory.is_directory(path):
+    found = directory.open_directory(path)
+    return found.family, found.config, path
+  family, described = exported_directory.class_of(model)
+  return family, described, str(reading.run_of(pathlib.Path(path)))
+
+
+def write_run(
+  folder: pathlib.Path,
+  source: str | os.PathLike[str],
+  base_path: str | None,
+  report: Callable[[str], None] = print,
+) -> Sequence[Tensor]:
+  """Writes a directory of `peft` or `adapters` as a run over a base.
+
+  Args:
+    folder: The folder to write.
+    source: The directory.
+    base_path: The path of the base, a directory of `transformers` or a run;
+      None for that which the directory names.
+    report: Called with what is left behind.
+
+  Returns:
+    The tensors of the method.
+
+  Raises:
+    UserError: The method is not known here, or of another base.
+  """
+  source = pathlib.Path(source)
+  said = schemas.read(source / peft_directories.CONFIG, schemas.ADAPTER_CONFIG)
+  of_adapters = adapters_directories.describes(said)
+  library = _LIBRARIES[ADAPTERS if of_adapters else PEFT]
+  base_path = base_path or said.get(library.BASE)
+  if not base_path or not pathlib.Path(base_path).exists():
+    raise UserError(
+      f"the base of {str(source)!r}, {base_path!r}, is not there; name its "
+      "directory or run with --base"
+    )
+  base = open_source(base_path, report=report)
+  if base.kind == HUGGING_FACE:
+    found = directory.open_directory(base_path)
+    family, described = found.family, found.config
+    step = found.path
+  else:
+    family, described = exported_directory.class_of(base.model)
+    step = reading.resolve(base_path)
+  method = library.read(source, said, family, described, base.parameters)
+  gin_files = [*base.gin_files, method.gin_file]
+  bindings = [
+    *base.bindings,
+    *(f"{name}={value!r}" for name, value in method.bindings.items()),
+  ]
+  model = config.build("MODEL", gin_files, bindings)
+  wanted = model_parameters.shapes_of(model)
+  tensors = {
+    name: Tensor.of(np.asarray(array, np.float32))
+    for name, array in method.parameters.items()
+  }
+  if misfits := [
+    f"{name} {tensor.shape} and not {wanted[name]}"
+    for name, tensor in tensors.items()
+    if name in wanted and tuple(tensor.shape) != tuple(wanted[name])
+  ]:
+    raise UserError(
+      f"tensors in {str(source)!r} have other shapes than its "
+      f"{peft_directories.CONFIG} says: {', '.join(misfits[:3])}"
+    )
+  if missing := sorted(wanted.keys() - tensors.keys() - base.parameters.keys()):
+    raise UserError(
+      f"{str(source)!r} lacks {', '.join(missing[:3])} of {method.gin_file}"
+    )
+  folder.mkdir(parents=True)
+  converted_run.write_run(
+    folder,
+    gin_files,
+    bindings,
+    {f"{orbax_checkpoints.PARAMETERS}{n}": t for n, t in tensors.items()},
+    beside=base.beside,
+  )
+  read = {name: name for name in base.parameters if name not in tensors}
+  bases.Base(str(step.absolute()), bases.identity(step), read).write(folder)
+  return list(tensors.values())
