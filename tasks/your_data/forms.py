@@ -35,7 +35,7 @@ from tasks.your_data.rows import RowsDataSource
 from tasks.your_data.rows import TEXT
 from tasks.your_data.templates import RowProblem
 from tasks.your_data.templates import Template
-from transformer_zoo.data.features.converters import name_in_form
+from transformer_zoo.data.features.forms import name_in_form
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.answers import post_processors
 from transformer_zoo.evaluation.answers import tagged_text

@@ -6,7 +6,7 @@ from typing import Any
 
 from transformer_zoo import config
 from transformer_zoo.checkpoints import run_layout
-from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import forms
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
@@ -34,7 +34,7 @@ def _mixture_of(folder: pathlib.Path) -> manifest.PreparedMixture | None:
       return None
     prepared_dir = config.build("PREPARED_DIR", configuration)
     converter = config.build("CONVERTER", configuration)
-    name = converters.name_in_form(name, converter.form)
+    name = forms.name_in_form(name, converter.form)
     return manifest.load(name, pathlib.Path(prepared_dir))
   except UserError:
     return None

@@ -16,6 +16,7 @@ from flax import linen as nn
 import gin
 
 from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import forms
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
@@ -358,7 +359,7 @@ def find_vocabulary(
   if path is not None:
     return Vocabulary(path, extra_ids)
   if mixture_or_task_name is not None:
-    name = converters.name_in_form(mixture_or_task_name, form)
+    name = forms.name_in_form(mixture_or_task_name, form)
     return manifest.load(name, prepared_dir).tasks[0].vocabulary
   raise UserError(
     "no vocabulary: name its file with --vocabulary, or the task that the "

@@ -12,6 +12,7 @@ import gin
 
 from transformer_zoo import corruption as corruptions
 from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import forms
 from transformer_zoo.data.storage import freshness
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
@@ -59,7 +60,7 @@ def prepared(
     UserError: There is no such data, a task does not have the form, or the
       processes see different data.
   """
-  asked, name = name, converters.name_in_form(name, form)
+  asked, name = name, forms.name_in_form(name, form)
   found = None
   if distributed.is_first():
     found = _prepared(name, prepared_dir, required_splits, report)

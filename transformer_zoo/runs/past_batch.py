@@ -11,7 +11,7 @@ import numpy as np
 from transformer_zoo import config
 from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.corruption.sentences.documents import separator_id
-from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import forms
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
@@ -90,7 +90,7 @@ def rebuild(
   last = bound.course.train_steps
   if not 1 <= step <= last:
     raise UserError(f"step {step} is none of this run's, which has 1 to {last}")
-  name = converters.name_in_form(
+  name = forms.name_in_form(
     bound.data.mixture_or_task_name,
     bound.examples.converter.form,
   )

@@ -8,12 +8,12 @@ import pytest
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features.converters import Encoder
 from transformer_zoo.data.features.converters import EncoderDecoder
-from transformer_zoo.data.features.converters import FORMS
 from transformer_zoo.data.features.converters import LanguageModel
 from transformer_zoo.data.features.converters import NO_LABEL
 from transformer_zoo.data.features.converters import PrefixLanguageModel
 from transformer_zoo.data.features.converters import ROW_LABELS
 from transformer_zoo.data.features.converters import trim
+from transformer_zoo.data.features.forms import FORMS
 from transformer_zoo.errors import UserError
 
 # SeqIO's rows of `cases`: `np.savez_compressed` of what it gives, by

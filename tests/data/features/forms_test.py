@@ -5,7 +5,7 @@ import pytest
 
 from transformer_zoo.data.features import converters
 from transformer_zoo.data.features import forms
-from transformer_zoo.data.features.converters import FORMS
+from transformer_zoo.data.features.forms import FORMS
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 
@@ -332,9 +332,9 @@ def test_too_many_choices_for_a_row_are_refused(vocabulary):
   ],
 )
 def test_names_of_forms(name, base, form):
-  assert converters.split_name(name) == (base, form)
-  assert converters.name_in_form(base, form) == name
-  assert converters.name_in_form(name, form) == name
+  assert forms.split_name(name) == (base, form)
+  assert forms.name_in_form(base, form) == name
+  assert forms.name_in_form(name, form) == name
 
 
 def test_first_pieces_of_words():

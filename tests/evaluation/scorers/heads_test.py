@@ -64,7 +64,7 @@ def test_choices_are_scored_at_one_token_each(answering, scores):
   logits = np.arange(8.0)[None, :, None] * [[[-1.0]]]
   segments = np.array([[1, 1, 2, 2, 2, 3, 0, 0]])
   positions = np.array([[0, 1, 0, 1, 2, 0, 0, 0]])
-  (row,) = heads.ChoiceScorer(None, answering).rows(
+  (row,) = heads.ChoiceScorer(None, answering=answering).rows(
     task(),
     batch(
       [{"label": 2, "choices": ["a", "b", "c"]}],

@@ -15,7 +15,6 @@ from tasks.formats import forms
 from tasks.miniature import forms as miniature_forms
 from tests.tasks import tfds_rows
 from transformer_zoo.data import vocabularies
-from transformer_zoo.data.features import converters
 from transformer_zoo.data.features import forms as form_rows
 from transformer_zoo.data.features.converters import Encoder
 from transformer_zoo.data.loader import loader
@@ -27,7 +26,7 @@ from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.answers import tagged_text
 
 REGISTERED = [
-  name for name in seqio.TaskRegistry.names() if converters.split_name(name)[1]
+  name for name in seqio.TaskRegistry.names() if form_rows.split_name(name)[1]
 ]
 MINIATURE = [name for name in REGISTERED if name.startswith("mini_")]
 LENGTHS = {"inputs": 96, "targets": 16}
@@ -45,7 +44,7 @@ SQUAD = {
 def texts_of(name, row):
   """What a form makes of a row of TFDS, before it is cut into pieces."""
   task = seqio.TaskRegistry.get(name)
-  base, _ = converters.split_name(name)
+  base, _ = form_rows.split_name(name)
   spec = tfds_rows.features(seqio.TaskRegistry.get(base)).get_tensor_spec()
   dataset = tf.data.Dataset.from_generator(
     lambda: iter([tfds_rows._fill(row, spec)]), output_signature=spec
@@ -111,7 +110,7 @@ def test_the_benchmarks_have_their_forms():
 @pytest.mark.parametrize("name", REGISTERED)
 def test_a_form_is_scored_as_its_task(name):
   form = seqio.TaskRegistry.get(name)
-  task = seqio.TaskRegistry.get(converters.split_name(name)[0])
+  task = seqio.TaskRegistry.get(form_rows.split_name(name)[0])
   assert form.splits == task.splits
   assert function_references.describe_scoring(
     form
@@ -123,7 +122,7 @@ def test_a_form_is_scored_as_its_task(name):
 def test_a_form_has_the_rows_of_its_task(name, prepare):
   """In the same order, with the targets that its post-processing reads."""
   (task,) = prepare(name, "validation").tasks
-  (base,) = prepare(converters.split_name(name)[0], "validation").tasks
+  (base,) = prepare(form_rows.split_name(name)[0], "validation").tasks
   theirs = [
     text
     for _, texts in loader.evaluation_batches(

@@ -41,11 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
   """Prepares the mixture and prints a line for each task."""
-  from transformer_zoo.data.features import converters
+  from transformer_zoo.data.features import forms
 
   lengths = common.parse_lengths(arguments.length)
   registry, name = common.registered_tasks().MixtureRegistry, arguments.name
-  base, form = converters.split_name(name)
+  base, form = forms.split_name(name)
   if base not in registry.names():
     near = nearest(base, registry.names())
     raise UserError(f"no mixture is named {name!r}{near}{user_modules.HINT}")
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     mixture = mixing.with_rates(mixture, rates)
   declared = {
-    converters.name_in_form(task.name, form): getattr(
+    forms.name_in_form(task.name, form): getattr(
       task.source, "declared_splits", ()
     )
     for task in members

@@ -18,6 +18,7 @@ import numpy as np
 
 from transformer_zoo.corruption.ragged import interleave
 from transformer_zoo.corruption.ragged import Ragged
+from transformer_zoo.data.features.forms import FORMS
 from transformer_zoo.errors import UserError
 
 # What stands for a number of an example (`next_sentence`) in a row without one.
@@ -26,10 +27,6 @@ NO_LABEL = -1
 ROW_LABELS = ("next_sentence", "sentence_order", "answer_starts", "answer_ends")
 # The tokens that may stand for a whole text.
 ANSWERING = ("first", "last")
-# The forms in which the rows of a benchmark become an encoder's examples.
-FORMS = ("classes", "number", "spans", "choices", "tags")
-# Forms with one prediction for each example.
-FORMS_OF_ONE_TOKEN = ("classes", "number")
 
 Shape = tuple[int, ...]
 
@@ -510,7 +507,7 @@ class Encoder(Converter):
           f"{', '.join(map(repr, ANSWERING))}."
         )
     if self.both_orders and (
-      self.form not in FORMS_OF_ONE_TOKEN or self.answering != "last"
+      not self.answers_at_one_token or self.answering != "last"
     ):
       raise UserError(
         "EncoderFeatures.both_orders is True, but the form is "
@@ -530,6 +527,11 @@ class Encoder(Converter):
     if not self.token_types:
       return 0
     return (6 if self.attention_kinds else 2) + (self.cls_place == "last")
+
+  @property
+  def answers_at_one_token(self) -> bool:
+    """Whether each example has one prediction, at one token."""
+    return self.form is not None and FORMS[self.form].answers_at_one_token
 
   def predicted(self, length: int) -> int:
     """Returns how many places of rows of `length` tokens may be predicted."""
@@ -630,7 +632,7 @@ class Encoder(Converter):
 
   @property
   def _answers_share_rows(self) -> bool:
-    return self.form in FORMS_OF_ONE_TOKEN and not self.both_orders
+    return self.answers_at_one_token and not self.both_orders
 
   def _has_segments(self, packing: bool) -> bool:
     return packing or self.form == "choices" or self.both_orders
@@ -762,28 +764,6 @@ def start_id(converter: Converter, pad_id: int) -> int:
     pad_id: The padding id of the vocabulary, which starts if nothing else does.
   """
   return pad_id if converter.bos_id is None else converter.bos_id
-
-
-def name_in_form(name: str, form: str | None) -> str:
-  """Returns the name of a task or mixture in a form: `TASK:FORM`.
-
-  Args:
-    name: The name of the text-to-text task, or already that of the form.
-    form: The form; None leaves the name as it is.
-  """
-  if form is None or name.endswith(f":{form}"):
-    return name
-  return f"{name}:{form}"
-
-
-def split_name(name: str) -> tuple[str, str | None]:
-  """Returns the task or mixture of a name, and the form that it asks for.
-
-  Args:
-    name: A name such as `TASK:FORM` or `TASK`.
-  """
-  base, _, form = name.rpartition(":")
-  return (base, form) if base and form in FORMS else (name, None)
 
 
 def continues(converter: Converter) -> bool:

@@ -12,6 +12,9 @@ needs (`label`, `choices`, places of pieces in the context, ...), which each
 class below names, and what the text-to-text task has: `targets_pretokenized`
 and the fields that its post-processing reads.
 
+A form is described once, by its class: its rows, the head and the scorer that
+answer it, and the texts that it reads; `FORMS` has them by name.
+
 Special tokens are those that the vocabulary has; where it lacks [SEP], EOS
 stands for it.
 """
@@ -120,22 +123,38 @@ def shortened(first: int, second: int, room: int) -> tuple[int, int]:
 
 @dataclasses.dataclass(frozen=True)
 class Form(abc.ABC):
-  """Rows of one form.
+  """A form of a benchmark's examples, and its rows.
 
   Attributes:
     frame: The special tokens.
     length: The most tokens of a row.
     answer_place: The place of the token of a text that answers for all of it,
       0 or -1.
+    name: The name of the form, in `EncoderFeatures.form` and `TASK:FORM`.
+    head: The name of the head that answers.
+    scorer: The module and the class in `evaluation.scorers` that write the
+      answer of the head as text, and score it.
+    num_texts: The least and the largest number of texts of an example; the
+      largest is None for any.
+    names: Whether the `form` of a task lists the names of its answers under the
+      name of the form.
+    answers_at_one_token: Whether an example has one prediction.
+    shares_rows: Whether several examples may stand in one row.
+    cut_part: What is cut where an example is too long, in the plural.
+    least: The fewest pieces of text in a row.
   """
 
   frame: Frame
   length: int
   answer_place: int = 0
+  name: ClassVar[str]
+  head: ClassVar[str]
+  scorer: ClassVar[str]
+  num_texts: ClassVar[tuple[int, int | None]] = (1, 2)
+  names: ClassVar[bool] = False
+  answers_at_one_token: ClassVar[bool] = False
   shares_rows: ClassVar[bool] = True
-  # What is cut where an example is too long, in the plural.
   cut_part: ClassVar[str] = "inputs"
-  # The fewest pieces of text in a row.
   least: ClassVar[int] = 2
 
   def __post_init__(self):
@@ -145,6 +164,25 @@ class Form(abc.ABC):
         f"Inputs of {self.length} tokens are too short for two texts and their "
         f"special tokens; give them at least {needed}."
       )
+
+  @classmethod
+  def record(
+    cls, vocabulary: Vocabulary, texts: Sequence[str]
+  ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Returns what a prepared record of texts without a label has.
+
+    Args:
+      vocabulary: The vocabulary of the texts.
+      texts: The texts, as many as `num_texts` allows.
+
+    Returns:
+      The pieces, `first` and `second`, and the rest of the record.
+    """
+    first, second = (
+      np.array([] if text is None else vocabulary.encode(text), np.int32)
+      for text in (*texts, None)[:2]
+    )
+    return {"first": first, "second": second}, {"label": -1}
 
   def num_rows(self, lengths: np.ndarray) -> np.ndarray:
     """Returns the rows of each example, int64 [n].
@@ -226,6 +264,11 @@ class Classes(Form):
   task's `form` has `classes`, the target texts in the order of the numbers.
   """
 
+  name = head = "classes"
+  scorer = "heads.ClassScorer"
+  names = True
+  answers_at_one_token = True
+
   def __call__(self, ids, text, window):
     """As `Form.__call__`."""
     del window
@@ -240,6 +283,16 @@ class Number(Form):
   Records have `label`, a number, NaN where it is hidden. The target is the
   32 bits of the float.
   """
+
+  name = head = "number"
+  scorer = "heads.NumberScorer"
+  answers_at_one_token = True
+
+  @classmethod
+  def record(cls, vocabulary, texts):
+    """As `Form.record`."""
+    ids, _ = super().record(vocabulary, texts)
+    return ids, {"label": np.nan}
 
   def __call__(self, ids, text, window):
     """As `Form.__call__`."""
@@ -323,8 +376,24 @@ class Choices(Form):
 
   most: int | None = None
   longest: int | None = None
+  name: ClassVar[str] = "choices"
+  head: ClassVar[str] = "choice"
+  scorer: ClassVar[str] = "heads.ChoiceScorer"
+  num_texts: ClassVar[tuple[int, int | None]] = (2, None)
   shares_rows: ClassVar[bool] = False
   cut_part: ClassVar[str] = "choices"
+
+  @classmethod
+  def record(cls, vocabulary, texts):
+    """As `Form.record`: a text, and the choices that may follow it."""
+    first, *choices = (
+      np.array(vocabulary.encode(text), np.int32) for text in texts
+    )
+    return {"first": first, "second": np.concatenate(choices)}, {
+      "label": -1,
+      "choices": list(texts[1:]),
+      "second_lengths": list(map(len, choices)),
+    }
 
   def whole_lengths(self, lengths):
     """As `Form.whole_lengths`; of an example with fewer choices, more."""
@@ -391,8 +460,24 @@ class Spans(Form):
   `pieces`, how many it has; `place`, where in the row the first of them stands.
   """
 
+  name = head = "spans"
+  scorer = "spans.SpanScorer"
+  num_texts = (2, 2)
   shares_rows = False
   cut_part = "questions"
+
+  @classmethod
+  def record(cls, vocabulary, texts):
+    """As `Form.record`: a question, and the context that may answer it."""
+    question, context = texts
+    second, places = vocabulary.encode_with_places(context)
+    first = np.array(vocabulary.encode(question), np.int32)
+    return {"first": first, "second": second}, {
+      "context": context,
+      "answers": [],
+      **{"answer_start": -1, "answer_end": -1},
+      **{"piece_starts": places[:, 0], "piece_ends": places[:, 1]},
+    }
 
   def _question(self, pieces: np.ndarray) -> np.ndarray:
     return np.minimum(pieces, min(LONGEST_QUESTION, self._longest))
@@ -479,7 +564,22 @@ class Tags(Form):
   word that has no piece or is cut off.
   """
 
+  name = head = "tags"
+  scorer = "heads.TagScorer"
+  num_texts = (1, 1)
+  names = True
   least = 1
+
+  @classmethod
+  def record(cls, vocabulary, texts):
+    """As `Form.record`: words with spaces between them."""
+    words = texts[0].split()
+    ids, places = vocabulary.encode_with_places(" ".join(words))
+    return {"first": ids, "second": ids[:0]}, {
+      "tokens": words,
+      "first_pieces": first_pieces(words, places),
+      "label": [-1] * len(words),
+    }
 
   def __call__(self, ids, text, window):
     """As `Form.__call__`."""
@@ -520,12 +620,29 @@ def first_pieces(words: Sequence[str], places: np.ndarray) -> np.ndarray:
   return np.where(has_piece, found, -1).astype(np.int32)
 
 
-_FORMS = {
-  "classes": Classes,
-  "number": Number,
-  "spans": Spans,
-  "tags": Tags,
-}
+FORMS = {each.name: each for each in (Classes, Number, Spans, Choices, Tags)}
+
+
+def name_in_form(name: str, form: str | None) -> str:
+  """Returns the name of a task or mixture in a form: `TASK:FORM`.
+
+  Args:
+    name: The name of the text-to-text task, or already that of the form.
+    form: The form; None leaves the name as it is.
+  """
+  if form is None or name.endswith(f":{form}"):
+    return name
+  return f"{name}:{form}"
+
+
+def split_name(name: str) -> tuple[str, str | None]:
+  """Returns the task or mixture of a name, and the form that it asks for.
+
+  Args:
+    name: A name such as `TASK:FORM` or `TASK`.
+  """
+  base, _, form = name.rpartition(":")
+  return (base, form) if base and form in FORMS else (name, None)
 
 
 def of_task(
@@ -559,9 +676,9 @@ def of_task(
   """
   frame = Frame.of(vocabulary, separators, cls_place, first_new_id)
   place = {"first": 0, "last": -1}[answering]
-  if form["form"] == "choices":
+  of_one = FORMS[form["form"]]
+  if of_one is Choices:
     return Choices(frame, length, place, form.get("most"), longest)
-  of_one = _FORMS[form["form"]]
   if both_orders:
     half = of_one(frame, min(length // 2, longest or length), place)
     return BothOrders(frame, length, place, half)

@@ -172,7 +172,7 @@ class Encoder(_Prompted, converters.Encoder):
         old = examples[name]
         moved = old.values + self.prompt_length * (old.values >= 0)
         result[name] = Ragged(moved.astype(old.values.dtype), old.lengths)
-    if self.answers_at_prompt and self.form in converters.FORMS_OF_ONE_TOKEN:
+    if self.answers_at_prompt and self.answers_at_one_token:
       for name in ("targets", "weights"):
         result[name] = _swapped(result[name], self.prompt_length)
     return result

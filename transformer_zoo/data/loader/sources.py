@@ -10,6 +10,7 @@ from transformer_zoo import corruption as corruptions
 from transformer_zoo.corruption.draws import Draws
 from transformer_zoo.corruption.ragged import Ragged
 from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import forms
 from transformer_zoo.data.features import trimming
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
@@ -222,7 +223,7 @@ _ROWS_AT_ONCE = 256
 _KINDS = {
   "encoder_decoder": "for an encoder_decoder model",
   "encoder": "for an encoder model",
-  **{form: f"of the form {form!r}" for form in converters.FORMS},
+  **{form: f"of the form {form!r}" for form in forms.FORMS},
 }
 
 

@@ -18,7 +18,7 @@ from transformer_zoo import corruption
 from transformer_zoo.data import mixing
 from transformer_zoo.data import user_modules
 from transformer_zoo.data import vocabularies
-from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import forms
 from transformer_zoo.data.features import trimming
 from transformer_zoo.data.prepare import fingerprints
 from transformer_zoo.data.prepare import reading
@@ -279,7 +279,7 @@ def _find(name: str) -> tuple[Any, str | None]:
   names = [*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()]
   if name in names:
     return seqio.get_mixture_or_task(name), None
-  base, form = converters.split_name(name)
+  base, form = forms.split_name(name)
   if form is None or base not in names:
     raise UserError(
       f"No task or mixture is named {name!r}{nearest(name, names)}"
@@ -294,7 +294,7 @@ def _in_form(task: "seqio.Task", form: str | None) -> "seqio.Task":
 
   if form is None:
     return task
-  name = converters.name_in_form(task.name, form)
+  name = forms.name_in_form(task.name, form)
   if name in seqio.TaskRegistry.names():
     return seqio.TaskRegistry.get(name)
   has = _forms_of(task.name, seqio.TaskRegistry.names())
@@ -315,10 +315,10 @@ def find_forms(task_name: str) -> list[dict[str, Any]]:
   """
   import seqio  # pylint: disable=g-import-not-at-top
 
-  task_name, _ = converters.split_name(task_name)
+  task_name, _ = forms.split_name(task_name)
   found = []
   for form in _forms_of(task_name, seqio.TaskRegistry.names()):
-    name = converters.name_in_form(task_name, form)
+    name = forms.name_in_form(task_name, form)
     steps = seqio.TaskRegistry.get(name).preprocessors
     found.append({"task": name, **task_steps.find_form(steps)})
   return found
@@ -332,7 +332,5 @@ def _forms_of(task_name: str, names: Container[str]) -> list[str]:
     names: The names of all registered tasks.
   """
   return [
-    form
-    for form in converters.FORMS
-    if converters.name_in_form(task_name, form) in names
+    form for form in forms.FORMS if forms.name_in_form(task_name, form) in names
   ]

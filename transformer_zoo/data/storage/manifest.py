@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import forms
 from transformer_zoo.data.storage import integrity
 from transformer_zoo.data.vocabularies import BYTES
 from transformer_zoo.data.vocabularies import Vocabulary
@@ -289,12 +289,12 @@ def load(name: str, prepared_dir: Path) -> PreparedMixture:
 
 def _forms_of(name: str, there: Sequence[str]) -> str:
   """Returns a clause on the forms of a task that are prepared, or ""."""
-  task, form = converters.split_name(name)
+  task, form = forms.split_name(name)
   if form is None:
     return ""
-  split = map(converters.split_name, there)
-  forms = [repr(other) for base, other in split if base == task and other]
-  return f"; {task!r} is prepared in {', '.join(forms) or 'none'} of the forms"
+  split = map(forms.split_name, there)
+  found = [repr(other) for base, other in split if base == task and other]
+  return f"; {task!r} is prepared in {', '.join(found) or 'none'} of the forms"
 
 
 def load_task(name: str, prepared_dir: Path) -> PreparedTask:

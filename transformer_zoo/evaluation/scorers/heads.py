@@ -27,9 +27,12 @@ class HeadScorer(abc.ABC):
 
   Attributes:
     logits: computes the logits of a batch.
+    answering: The token of a text that its answer is read from, "first" or
+      "last".
   """
 
   logits: Logits
+  answering: str = dataclasses.field(default="first", kw_only=True)
   # Whether the logits are those of all places of a row, a prompt's too.
   reads_places: ClassVar[bool] = False
 
@@ -91,16 +94,8 @@ class ClassScorer(HeadScorer):
     return _row_of_classes(form["classes"], logits_PK[0], text.get("label", -1))
 
 
-@dataclasses.dataclass(frozen=True)
 class ChoiceScorer(HeadScorer):
-  """The choice with the highest score; `probabilities` in their order.
-
-  Attributes:
-    answering: The token of a choice that its score is read from, "first" or
-      "last".
-  """
-
-  answering: str = "first"
+  """The choice with the highest score; `probabilities` in their order."""
 
   def row(self, form, text, logits_PK, features, length):
     """As `HeadScorer.row`."""

@@ -38,19 +38,10 @@ Example = Mapping[str, Any]
 # The mask in a text, in BERT's spelling or RoBERTa's, whatever the vocabulary.
 # The space before it belongs to it, as in RoBERTa's tokenizer.
 _MASK = re.compile(r"\s*(?:\[MASK\]|<mask>)")
-# The least and the largest number of texts that a form reads; None for any.
-_NUMBERS = {
-  "classes": (1, 2),
-  "number": (1, 2),
-  "choices": (2, None),  # a text and its choices
-  "spans": (2, 2),  # a question and its context
-  "tags": (1, 1),
-}
 _OF_ANSWERS = (
   *answering.OF_ANSWERS,
   *("probabilities", "spans", "null_score", "tags", "fillings"),
 )
-_NOTHING = np.zeros(0, np.int32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,10 +100,10 @@ class HeadAnswers:
       return cls(None, None, num_fillings)
     found = {"form": form}
     if mixture_or_task_name is not None:
-      name = converters.name_in_form(mixture_or_task_name, form)
+      name = forms.name_in_form(mixture_or_task_name, form)
       with contextlib.suppress(UserError):
         found = dict(manifest.load(name, prepared_dir).tasks[0].form)
-    if form in ("classes", "tags"):
+    if forms.FORMS[form].names:
       number = model.offers.heads[form].num_classes
       names = checkpoint_sources.open_source(checkpoint).find_class_names()
       if len(names) != number or len(set(names)) < number:
@@ -142,7 +133,7 @@ class HeadAnswers:
     """
     if self.form is not None:
       form = self.form["form"]
-      examples = check_number(examples, *_NUMBERS[form])
+      examples = check_number(examples, *forms.FORMS[form].num_texts)
       return _with_distinct_choices(examples) if form == "choices" else examples
     if vocabulary.mask_id is None:
       raise UserError(
@@ -450,8 +441,9 @@ class EncoderAnswering:
   ) -> Iterator[dict[str, Any]]:
     """Yields the answers of a head."""
     rows, cut = [], collections.defaultdict(list)
+    record = forms.FORMS[self._form["form"]].record
     for number, segments in enumerate(texts, first + 1):
-      ids, text = self._record(segments)
+      ids, text = record(self._vocabulary, segments)
       lengths = np.array([[len(ids["first"]), len(ids["second"])]])
       for window in range(int(self._rows_of.num_rows(lengths)[0])):
         row, described = self._rows_of(ids, text, window)
@@ -478,36 +470,6 @@ class EncoderAnswering:
       known += batch.texts
     pairs = zip(*self._scorer.joined(task, known, scored), strict=True)
     return (self._answer(text, row) for text, row in pairs)
-
-  def _record(
-    self, segments: Sequence[str]
-  ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Returns what a prepared record of these texts has, labels hidden."""
-    form, (first, *rest) = self._form["form"], segments
-    if form == "tags":
-      words = first.split()
-      ids, places = self._vocabulary.encode_with_places(" ".join(words))
-      return {"first": ids, "second": _NOTHING}, {
-        "tokens": words,
-        "first_pieces": forms.first_pieces(words, places),
-        "label": [-1] * len(words),
-      }
-    encode = functools.partial(encoded, self._vocabulary)
-    ids = encode(first)
-    if form == "spans":
-      (context,) = rest
-      second, places = self._vocabulary.encode_with_places(context)
-      return {"first": ids, "second": second}, {
-        "context": context,
-        "answers": [],
-        **{"answer_start": -1, "answer_end": -1},
-        **{"piece_starts": places[:, 0], "piece_ends": places[:, 1]},
-      }
-    second = list(map(encode, rest))
-    text = {"label": np.nan if form == "number" else -1}
-    if form == "choices":
-      text |= {"choices": rest, "second_lengths": list(map(len, second))}
-    return {"first": ids, "second": np.concatenate([*second, _NOTHING])}, text
 
   def _answer(self, text, row) -> dict[str, Any]:
     """Returns what is shown of a scorer's row."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 import dataclasses
 import functools
+import importlib
 import typing
 from typing import Any
 
@@ -11,11 +12,13 @@ import jax
 import jax.numpy as jnp
 
 from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import forms
 from transformer_zoo.data.features.converters import ENCODER_DECODER
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
 from transformer_zoo.decoding.options import GREEDY
 from transformer_zoo.errors import UserError
+from transformer_zoo.evaluation import scorers
 from transformer_zoo.evaluation.evaluator import Evaluator
 from transformer_zoo.evaluation.scorers.text import TextScorer
 from transformer_zoo.objectives.sequence_to_sequence import example_sums
@@ -27,14 +30,6 @@ if typing.TYPE_CHECKING:
 
 # Stands for EOS where a vocabulary has none.
 NO_END = -1
-# Forms of an encoder and the heads that answer them.
-HEADS = {
-  "classes": "classes",
-  "number": "number",
-  "choices": "choice",
-  "spans": "spans",
-  "tags": "tags",
-}
 _GIB = 2**30
 
 
@@ -119,7 +114,8 @@ def _make_text_scorer(model, mesh, lengths, decoding, ids) -> TextScorer:
 
 def head_of(form: str | None, scorer: Callable | None = None) -> str:
   """The head that answers a form, by the usual scorer or by a given one."""
-  return getattr(scorer, "head", HEADS.get(form, "tokens"))
+  usual = "tokens" if form is None else forms.FORMS[form].head
+  return getattr(scorer, "head", usual)
 
 
 def make_encoder_scorer(
@@ -152,19 +148,12 @@ def make_encoder_scorer(
 
     sums = functools.partial(encoder.example_sums, model)
     return TextScorer(example_sums=jax.jit(sums))
-  from transformer_zoo.evaluation.scorers import heads
-  from transformer_zoo.evaluation.scorers import spans
-
-  kinds = {
-    "classes": heads.ClassScorer,
-    "number": heads.NumberScorer,
-    "choices": functools.partial(
-      heads.ChoiceScorer, answering=converter.answering
-    ),
-    "spans": spans.SpanScorer,
-    "tags": heads.TagScorer,
-  }
-
+  if scorer is None:
+    module, name = forms.FORMS[form].scorer.split(".")
+    module = importlib.import_module(f"{scorers.__name__}.{module}")
+    scorer = functools.partial(
+      getattr(module, name), answering=converter.answering
+    )
   if head == "span_beam" and model.offers.members:
     raise UserError(
       "the ends of heads/span_beam.gin depend on the starts that each model "
@@ -181,7 +170,7 @@ def make_encoder_scorer(
 
       real_BL = batch["encoder_input_tokens"] != model.pad_id
       keywords["may_answer_BL"] = span_beam.may_answer(batch, real_BL)
-    if form in ("classes", "number"):
+    if converter.answers_at_one_token:
       tokens_BL = batch["encoder_input_tokens"]
       places_B1 = jnp.zeros((len(tokens_BL), 1), jnp.int32)
       if converter.answering == "last":
@@ -191,7 +180,7 @@ def make_encoder_scorer(
       hidden_BLD, head, places_BP=places_B1, method="logits", **keywords
     )
 
-  return (scorer or kinds[form])(jax.jit(logits))
+  return scorer(jax.jit(logits))
 
 
 def check_decoding(

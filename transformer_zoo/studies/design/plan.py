@@ -17,7 +17,7 @@ import pathlib
 import gin
 
 from transformer_zoo import config
-from transformer_zoo.data.features import converters
+from transformer_zoo.data.features import forms
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
@@ -219,7 +219,7 @@ class _Planner:
         raise UserError(f"TRAIN_STEPS={steps} must be at least 1")
       # gin builds a reference when it is copied.
       converter = copy.deepcopy(config.setting("converter"))
-      mixture = converters.name_in_form(
+      mixture = forms.name_in_form(
         config.setting("mixture_or_task_name"), converter.form
       )
       return config.config_hash(), mixture, config.setting("prepared_dir")
@@ -277,7 +277,7 @@ def _task_names(mixture: str, prepared_dir: str) -> set[str]:
   except UserError:
     return {""}
   # In a run, a form has the name of its text-to-text task.
-  return {converters.split_name(task.name)[0] for task in found.tasks}
+  return {forms.split_name(task.name)[0] for task in found.tasks}
 
 
 def mark_of_made_data(mixture_or_task_name: str, prepared_dir: str) -> str:
