@@ -167,11 +167,20 @@ def _of_huggingface(path) -> Source:
       + [f"--gin.{binding}" for binding in bindings]
     ),
     find_vocabulary=functools.partial(vocabulary, path),
-    find_start_id=functools.partial(_start_id, model, pathlib.Path(path)),
+    find_start_id=functools.partial(start_id, model, pathlib.Path(path)),
   )
 
 
-def _start_id(model: nn.Module, folder: pathlib.Path) -> int | None:
+def start_id(model: nn.Module, folder: pathlib.Path) -> int | None:
+  """The id that the decoder of a Hugging Face directory reads first.
+
+  Args:
+    model: The model of the directory.
+    folder: The directory.
+
+  Returns:
+    None for an encoder, and where the directory names none.
+  """
   if not model.offers.has_decoder:
     return None
   if not model.offers.continues:

@@ -8,8 +8,6 @@ from flax import traverse_util
 import numpy as np
 
 from transformer_zoo.checkpoints import checkpoint_sources
-from transformer_zoo.checkpoints import generation_config
-from transformer_zoo.checkpoints import tokenizer_files
 from transformer_zoo.conversion import sources
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.editing import interventions
@@ -91,10 +89,7 @@ def _vocabulary(found: sources.Source, path: str | None) -> Vocabulary:
 
 
 def _start_id(found: sources.Source, vocabulary: Vocabulary) -> int | None:
-  """The id that the decoder reads first; None if it is fed the text alone.
-
-  As `zoo infer` has it (`converted_run.defaults`).
-  """
+  """The id that the decoder reads first; None if it is fed the text alone."""
   first = vocabulary.pad_id if found.start_id is None else found.start_id
   continues = found.model.offers.continues
   if found.decoding is not None:  # A run of ours says it itself.
@@ -102,7 +97,5 @@ def _start_id(found: sources.Source, vocabulary: Vocabulary) -> int | None:
     return first if begins else None
   if found.beside is None or not directory.is_directory(found.beside):
     return first
-  if continues:
-    return tokenizer_files.start_id(found.beside)
-  said = generation_config.start_id(found.beside)
-  return first if said is None else said
+  named = checkpoint_sources.start_id(found.model, found.beside)
+  return first if named is None and not continues else named
