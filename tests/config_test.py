@@ -311,6 +311,17 @@ class TestRefusals:
       "string, in the line 'include base'"
     )
     assert refusal("HEADS = (3").endswith("is opened and never closed")
+    assert refusal("HEADS = " + "[" * 2000 + "]" * 2000) == (
+      "run.gin: brackets are nested too deeply; no value is that deep"
+    )
+
+  @pytest.mark.parametrize(
+    "value", ["'a\\0b'", "['a', ('b', 'c\\0')]", "{'a': {'\\0': 1}}"]
+  )
+  def test_nul_characters(self, value):
+    sentence = "a text has a NUL character, which no path and no name holds"
+    assert refusal(f"HEADS = {value}").startswith(f"run.gin:2: {sentence}")
+    assert refusal("", f"HEADS={value}").startswith(f"--gin.HEADS: {sentence}")
 
   def test_missing_module(self):
     assert refusal("import no_such_module").startswith(

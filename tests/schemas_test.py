@@ -69,10 +69,10 @@ def test_what_has_to_be_there():
   ("text", "sentence"),
   [
     ("[1]", "is no JSON object, a table of names and values"),
-    ("{", "is no JSON file"),
+    ("{", "is no JSON ("),
     ("[" * 10**5, "its lists and tables are nested too deeply"),
     ('{"rate": "1"}', "has rate='1'; it takes a number"),
-    (b"\xff", "is no JSON file"),
+    (b"\xff", "is no JSON ("),
   ],
 )
 def test_files(text, sentence, tmp_path):

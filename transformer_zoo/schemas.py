@@ -142,19 +142,32 @@ def read(path: str | os.PathLike[str], schema: Schema) -> dict[str, Any]:
   """
   path = os.fspath(path)
   try:
-    with open(path, encoding="utf-8") as file:
-      content = json.load(file)
+    with open(path, "rb") as file:
+      text = file.read()
   except OSError as error:
     raise UserError(f"cannot read {path!r} ({error.strerror})") from error
+  return parsed(text, schema, repr(path))
+
+
+def parsed(text: str | bytes, schema: Schema, where: str) -> dict[str, Any]:
+  """Reads a JSON text that holds a table, as `read` does a file.
+
+  Args:
+    text: The text, in UTF-8 if it is bytes.
+    schema: The schema of the table.
+    where: What the text is, for the sentence: "line 3 of 'a.jsonl'".
+  """
+  try:
+    content = json.loads(text if isinstance(text, str) else text.decode())
   except RecursionError:
     raise UserError(
-      f"{path!r} is no JSON object: its lists and tables are nested too deeply"
+      f"{where} is no JSON object: its lists and tables are nested too deeply"
     ) from None
   except ValueError as error:
-    raise UserError(f"{path!r} is no JSON file ({error})") from error
+    raise UserError(f"{where} is no JSON ({error})") from error
   if not isinstance(content, dict):
-    raise UserError(f"{path!r} is no JSON object, a table of names and values")
-  check(content, schema, repr(path))
+    raise UserError(f"{where} is no JSON object, a table of names and values")
+  check(content, schema, where)
   return content
 
 

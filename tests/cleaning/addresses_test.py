@@ -58,6 +58,7 @@ def test_a_host_a_line(url, listed):
   [
     ("\n", "list of hosts 'h' is empty"),
     ('{"a": 1}', "list of hosts 'h' is neither one host a line nor a JSON"),
+    ("{" + '"a": [' * 5000, "list of hosts 'h' is neither one host a line"),
     ('{"a": ', "list of hosts 'h' is neither one host a line nor a JSON"),
   ],
 )

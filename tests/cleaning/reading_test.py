@@ -102,9 +102,27 @@ def test_damaged_gzip_is_told(damage):
 @pytest.mark.parametrize(
   "content, message",
   [
-    (b"".join(wet_records())[:-20], "damaged or cut short .it ends within"),
-    (b"WARC/1.0\r\nWARC-Type: x\r\n\r\n", "record without Content-Length"),
-    (b"".join(wet_records()) + b"more", "something else where a WARC record"),
+    (
+      b"".join(wet_records())[:-20],
+      "Record 3 of 'file' has the Content-Length 14, and the file ends before",
+    ),
+    *(
+      (
+        f"WARC/1.0\r\nContent-Length: {length}\r\n\r\nabc".encode(),
+        f"Record 1 of 'file' has the Content-Length {sentence}",
+      )
+      for length, sentence in (
+        ("", "'', which is no number"),
+        ("²", "'²', which is no number"),
+        ("-1", "'-1', which is no number"),
+        ("9" * 15, "999999999999999, and the file ends before"),
+        ("9" * 5000, "9+, and the file ends before"),
+      )
+    ),
+    (
+      b"".join(wet_records()) + b"more",
+      "Record 4 of 'file' begins with someth",
+    ),
     (
       record("conversion", b"\xff", **{"WARC-Target-URI": "u"}),
       "The record of 'u' in 'file' is not UTF-8 .byte 1.",

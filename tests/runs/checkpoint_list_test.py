@@ -28,7 +28,7 @@ def run(tmp_path):
   ]
   text = "".join(json.dumps(line) + "\n" for line in lines)
   (tmp_path / "metrics.jsonl").write_text(text)
-  (tmp_path / "result.json").write_text('{"best_step": 2}')
+  (tmp_path / "result.json").write_text('{"best_step": 2, "step": 4}')
   data = tmp_path / "checkpoints" / "3" / "state" / "d"
   largest = max(data.iterdir(), key=lambda path: path.stat().st_size)
   largest.write_bytes(largest.read_bytes()[:-1] + b"?")

@@ -18,6 +18,7 @@ from typing import Any
 from flax import traverse_util
 
 from transformer_zoo import parameter_names
+from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
 from transformer_zoo.peft.trainable import Trainable
 from transformer_zoo.tensors.lazy_tensors import Tensor
@@ -26,6 +27,11 @@ from transformer_zoo.training.checkpoints import reading
 from transformer_zoo.training.state import TrainState
 
 FILE = "base.json"
+_SCHEMA = {
+  "path": schemas.Required(str),
+  "identity": schemas.Required(str),
+  "parameters": schemas.Required({str: str}),
+}
 # Files that hold the parameters of a directory of another program.
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "flax_model*.msgpack")
 _given = contextvars.ContextVar("path of the base", default=None)
@@ -86,7 +92,8 @@ class Base:
     path = folder / FILE
     if not path.is_file():
       return None
-    return cls(**reading.read_json(path))
+    content = reading.read_json(path, _SCHEMA)
+    return cls(**{name: content[name] for name in _SCHEMA})
 
   def write(self, folder: pathlib.Path) -> None:
     """Writes `base.json`, or compares it with that of a run that resumes.

@@ -65,7 +65,7 @@ def _hosts_of_json(content: str, path: str) -> Hosts:
       domain.lower(): allowed if allowed is True else _below(allowed)
       for domain, allowed in hosts.items()
     }
-  except (ValueError, TypeError) as error:
+  except (ValueError, TypeError, AttributeError, RecursionError) as error:
     raise UserError(
       f"The list of hosts {path!r} is neither one host a line nor a JSON "
       "object from domain to true or a list of names."

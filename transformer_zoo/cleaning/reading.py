@@ -13,6 +13,8 @@ Page = dict[str, Any]
 
 _GZIP = b"\x1f\x8b"
 _WARC = b"WARC/"
+_PIECE = 1 << 20  # Bytes that are read at once.
+_DIGITS = 18  # Of the lengths that a file may have.
 
 
 def refuse(sentence: str) -> None:
@@ -93,19 +95,27 @@ def _read_wet(
   line: bytes, stream: BinaryIO, name: str, on_bad: Callable[[str], None]
 ) -> Iterator[Page]:
   """Yields the conversion records (ISO 28500, 6.8) of a WET file."""
+  number = 0
   while line:
     if line.strip():
+      number += 1
+      record = f"Record {number} of {name!r}"
       if not line.startswith(_WARC):
-        on_bad(f"{name!r} has something else where a WARC record begins")
+        on_bad(f"{record} begins with something else than {_WARC.decode()}")
         return
       headers = _read_headers(stream)
       length = headers.get("content-length", "")
-      if not length.isdigit():
-        on_bad(f"{name!r} has a WARC record without Content-Length")
+      if not (length.isascii() and length.isdigit()):
+        on_bad(
+          f"{record} has the Content-Length {length!r}, which is no number"
+        )
         return
-      content = stream.read(int(length))
-      if len(content) < int(length):
-        raise EOFError("it ends within a record")
+      content = _read_content(stream, int(length[:_DIGITS]))
+      if content is None:
+        on_bad(
+          f"{record} has the Content-Length {length}, and the file ends before"
+        )
+        return
       if headers.get("warc-type") == "conversion":
         page, problem = _page_of(headers, content)
         if problem:
@@ -113,6 +123,21 @@ def _read_wet(
         else:
           yield page
     line = stream.readline()
+
+
+def _read_content(stream: BinaryIO, length: int) -> bytes | None:
+  """The next bytes of a stream; None if it has fewer.
+
+  Memory is taken for what the stream has, not for what a header promises.
+  """
+  pieces = []
+  while length > 0:
+    piece = stream.read(min(length, _PIECE))
+    if not piece:
+      return None
+    pieces.append(piece)
+    length -= len(piece)
+  return b"".join(pieces)
 
 
 def _read_headers(stream: BinaryIO) -> dict[str, str]:

@@ -271,6 +271,10 @@ class _Delegate(gin_config.ParserDelegate):
 def _parse(text: str, where: str) -> Iterator[Any]:
   try:
     yield from config_parser.ConfigParser(text, _Delegate())
+  except RecursionError:
+    raise UserError(
+      f"{where}: brackets are nested too deeply; no value is that deep"
+    ) from None
   except SyntaxError as error:
     reason = error.msg.splitlines()[0].rstrip(".")
     if reason.startswith("malformed node"):
@@ -309,6 +313,11 @@ def _binding(
   statement: config_parser.BindingStatement, where: str, *, override: bool
 ) -> Binding:
   registry.check_references(statement.value, where)
+  if _has_nul(statement.value):
+    raise UserError(
+      f"{where}: a text has a NUL character, which no path and no name holds; "
+      "write a quoted text in which \\0 does not stand"
+    )
   if not statement.arg_name:
     scope = f"{statement.scope}/" if statement.scope else ""
     name = scope + statement.selector
@@ -328,6 +337,14 @@ def _binding(
     where,
     override,
   )
+
+
+def _has_nul(value: Any) -> bool:
+  if isinstance(value, str):
+    return "\0" in value
+  if isinstance(value, dict):
+    return any(map(_has_nul, [*value, *value.values()]))
+  return isinstance(value, list | tuple) and any(map(_has_nul, value))
 
 
 # T5X's name. It is no parameter of anything: `zoo --module` is the same.

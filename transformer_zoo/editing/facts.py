@@ -2,18 +2,23 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
-import json
 import pathlib
 from typing import Any
 
 import numpy as np
 
+from transformer_zoo import schemas
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import UserError
 
 GAP = "{}"
 _NARROWEST = 16
 _REQUIRED = ("prompt", "subject", "target")
+_SCHEMA = {
+  **dict.fromkeys((*_REQUIRED, "true_target"), str),
+  **dict.fromkeys(("paraphrases", "neighbours", "kept"), [str]),
+  "essence": [[str]],
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,17 +110,12 @@ def read(path: str) -> list[Fact]:
   for number, line in enumerate(lines, 1):
     if not line.strip():
       continue
-    try:
-      content = json.loads(line)
-    except json.JSONDecodeError as error:
-      raise UserError(
-        f"line {number} of {path!r} is no JSON: {error}"
-      ) from None
-    unknown = set(content) - fields if isinstance(content, dict) else {line}
+    where = f"line {number} of {path!r}"
+    content = schemas.parsed(line, _SCHEMA, where)
     missing = [name for name in _REQUIRED if name not in content]
-    if unknown or missing:
+    if set(content) - fields or missing:
       raise UserError(
-        f"line {number} of {path!r} has {', '.join(content) or 'nothing'}; a "
+        f"{where} has {', '.join(content) or 'nothing'}; a "
         f"fact has {', '.join(_REQUIRED)} and perhaps "
         f"{', '.join(sorted(fields - set(_REQUIRED)))}"
       )

@@ -172,7 +172,7 @@ def check_finished(folder: pathlib.Path, checkpoints: str) -> None:
   """
   from transformer_zoo.training.checkpoints import reading
 
-  result = reading.read_json(folder / run_layout.RESULT)
+  result = reading.read_json(folder / run_layout.RESULT, reading.RESULT)
   step = result["step"] if result["best_step"] is None else result["best_step"]
   place = StepFolders(checkpoints).of(step)
   _, reason = agreement.first_failure(

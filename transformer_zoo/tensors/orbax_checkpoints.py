@@ -70,7 +70,14 @@ def open_checkpoint(
       else:
         found[name] = _in_files(folder / _place(name), checksums or {})
     return found
-  except (OSError, KeyError, TypeError, ValueError) as error:
+  except (
+    AttributeError,
+    KeyError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+  ) as error:
     reason = str(error).strip().splitlines() or [type(error).__name__]
     raise UserError(
       f"checkpoint {str(path)!r} is damaged or not of a run ({reason[0][:200]})"

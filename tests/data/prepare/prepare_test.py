@@ -241,6 +241,14 @@ def test_unknown_name_has_suggestions(add_task, prepared_dir):
     prepare("zt_tsak", prepared_dir=prepared_dir)
 
 
+@pytest.mark.parametrize("name", ["..", "vocabularies"])
+def test_a_name_of_another_folder_is_refused(add_task, prepared_dir, name):
+  add_task(name, labelled())
+  with pytest.raises(UserError, match=f"'{name}' cannot be the name of a task"):
+    prepare(name, prepared_dir=prepared_dir)
+  assert not list(prepared_dir.rglob("*"))
+
+
 def test_absent_split_is_told(add_task, prepared_dir):
   add_task("zt_task", labelled(), splits=("train",))
   with pytest.raises(

@@ -148,7 +148,7 @@ def test_merges_make_it_a_byte_level_bpe(copy):
   [
     ("target.spm", None, "a third of a Marian .*target.spm' is missing"),
     ("source.spm", b"\nno model", "source.spm' is not a SentencePiece model"),
-    ("vocab.json", b"[1", "vocab.json' is no JSON file"),
+    ("vocab.json", b"[1", "vocab.json' is no JSON"),
     ("vocab.json", b'{"a": "b"}', "has a='b'; it takes a whole number"),
     ("vocab.json", b'{"</s>": 0}', "vocab.json' lacks <pad>, <unk>"),
     ("target_vocab.json", b"{}", "numbers the pieces of targets by themselves"),

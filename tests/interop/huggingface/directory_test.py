@@ -192,9 +192,9 @@ def test_what_is_missing_left_over_and_misshaped_is_told_together(tmp_path):
   ("file", "content", "sentence"),
   [
     ("config.json", "[1]", "is no JSON object"),
-    ("config.json", "{", "is no JSON file"),
+    ("config.json", "{", "is no JSON ("),
     ("config.json", "[" * 100_000 + "]" * 100_000, "are nested too deeply"),
-    ("config.json", '{"num_layers": ' + "9" * 5000 + "}", "is no JSON file"),
+    ("config.json", '{"num_layers": ' + "9" * 5000 + "}", "is no JSON ("),
     ("model.safetensors.index.json", "{}", "lacks weight_map; it is a table"),
     (
       "model.safetensors.index.json",

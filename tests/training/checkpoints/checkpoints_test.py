@@ -240,7 +240,7 @@ class TestResolve:
   def test_best_of_a_finished_run(self, folder, save, capsys, best, found):
     save({2: {}, 4: {}})
     result = folder.parent / "result.json"
-    result.write_text(json.dumps({"best_step": best}))
+    result.write_text(json.dumps({"best_step": best, "step": 4}))
     assert checkpointing.resolve(folder.parent) == folder / found
     assert checkpointing.resolve(folder) == folder / found
     told = (

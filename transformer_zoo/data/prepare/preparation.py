@@ -89,6 +89,8 @@ def prepare(
   provider, form = _find(name)
   named = _members(provider)
   members = [_in_form(task, form) for task in named]
+  for known in (name, *(task.name for task in members)):
+    manifest.folder_of(known, prepared_dir)
   has = {
     task.name: reading.explain(lambda task=task: task.splits, task, "splits")
     for task in members
@@ -161,6 +163,7 @@ def _prepare_task(
   writer: task_writer.Writer,
 ) -> manifest.PreparedTask:
   """Returns the prepared task, from earlier files where they are current."""
+  folder = manifest.folder_of(task.name, prepared_dir)
   vocabulary = folders.store_vocabulary(task, prepared_dir)
   steps, step, eos_after_trim = task_steps.divide_steps(task)
   for name in task_steps.find_random(steps):
@@ -173,7 +176,7 @@ def _prepare_task(
   )
   template = manifest.PreparedTask(
     name=task.name,
-    folder=str(prepared_dir / task.name),
+    folder=str(folder),
     kind="examples" if step is None else "tokens",
     features=tuple(task.output_features),
     vocabulary=vocabulary,
@@ -187,7 +190,7 @@ def _prepare_task(
     form=task_steps.find_form(task.preprocessors),
     template_of=task_steps.find_template(task),
   )
-  with folders.lock(prepared_dir / f".{task.name}.lock"):
+  with folders.lock(folder.with_name(f".{task.name}.lock")):
     old = folders.find_reusable(template, prepared_dir)
     if old is not None:
       new = dataclasses.replace(template, splits=old.splits)

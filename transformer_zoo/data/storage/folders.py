@@ -55,7 +55,7 @@ def store_vocabulary(task: Any, prepared_dir: pathlib.Path) -> Vocabulary:
     )
   vocabulary = found.pop()
   _check_targets(task, vocabulary)
-  return copy_vocabulary(vocabulary, prepared_dir / "vocabularies")
+  return copy_vocabulary(vocabulary, prepared_dir / manifest.VOCABULARIES)
 
 
 def copy_vocabulary(vocabulary: Vocabulary, folder: pathlib.Path) -> Vocabulary:

@@ -175,4 +175,5 @@ def _version(library: str) -> str | None:
 
 
 def _path(name: str, prepared_dir: str | os.PathLike[str]) -> pathlib.Path:
-  return pathlib.Path(prepared_dir) / f".{name}.current.json"
+  folder = manifest.folder_of(name, prepared_dir)
+  return folder.with_name(f".{name}.current.json")

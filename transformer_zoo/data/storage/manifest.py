@@ -30,12 +30,14 @@ from typing import Any
 
 import numpy as np
 
+from transformer_zoo import schemas
 from transformer_zoo.data.features import forms
 from transformer_zoo.data.storage import integrity
 from transformer_zoo.data.vocabularies import BYTES
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
+from transformer_zoo.schemas import Required
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +113,48 @@ class SplitInfo:
 Path = str | os.PathLike[str]
 
 FORMAT = 3  # raised when the record files change their meaning
+VOCABULARIES = "vocabularies"
+_OF_PATHS = "/\\\0"
+
+_NUMBER, _TEXT = Required(int), Required(str)
+_FILE = {"name": _TEXT, "num_bytes": _NUMBER, "sha256": _TEXT}
+_SPLIT = {
+  "num_examples": _NUMBER,
+  "num_tokens": _NUMBER,
+  "quantiles": Required({str: {str: int}}),
+  "shards": Required(
+    [{**_FILE, "num_examples": _NUMBER, "num_tokens": _NUMBER}]
+  ),
+  "tables": Required({str: _FILE}),
+  "num_skipped": int,
+}
+_TASK = {
+  "name": _TEXT,
+  "kind": Required(("examples", "tokens")),
+  "features": Required([str]),
+  "vocabulary": Required(
+    {"file": _TEXT, "extra_ids": _NUMBER, "kind": str, "lower_case": bool}
+  ),
+  "eos_after_trim": Required(bool),
+  "corruption": Required((dict, None)),
+  "corruption_seed": _NUMBER,
+  "splits": Required({str: _SPLIT}),
+  "scoring": Required(
+    (
+      {
+        "postprocess": Required((dict, None)),
+        "metrics": Required([dict]),
+        "score_metrics": [dict],
+      },
+      None,
+    )
+  ),
+  "definition": _TEXT,
+  "trimming": (dict, None),
+  "form": (dict, None),
+  "template_of": (str, None),
+}
+_MIXTURE = {"tasks": Required([str]), "rates": Required([float])}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -281,7 +325,7 @@ def load(name: str, prepared_dir: Path) -> PreparedMixture:
   """
   path = _mixture_file(name, prepared_dir)
   if path.exists():
-    content = _read_json(path)
+    content = _read_json(path, _MIXTURE)
     tasks = tuple(load_task(task, prepared_dir) for task in content["tasks"])
     return PreparedMixture(name, tasks, tuple(content["rates"]))
   return PreparedMixture(name, (load_task(name, prepared_dir),), (1.0,))
@@ -304,7 +348,7 @@ def load_task(name: str, prepared_dir: Path) -> PreparedTask:
     UserError: it has not been prepared, or its manifest is damaged.
   """
   prepared_dir = pathlib.Path(prepared_dir)
-  folder = prepared_dir / name
+  folder = folder_of(name, prepared_dir)
   path = folder / "manifest.json"
   if not path.exists():
     there = [p.parent.name for p in prepared_dir.glob("*/manifest.json")]
@@ -316,12 +360,13 @@ def load_task(name: str, prepared_dir: Path) -> PreparedTask:
       f"Nothing named {name!r} is prepared in {str(prepared_dir)!r}; run "
       "`zoo prepare` first" + (_forms_of(name, there) or nearest(name, there))
     )
-  content = _read_json(path)
+  content = _read_json(path, schema={})
   if content.get("format") != FORMAT:
     raise UserError(
       f"The prepared files in {str(folder)!r} have format "
-      f"{content.get('format')}, not {FORMAT}; run `zoo prepare` again."
+      f"{content.get('format')!r}, not {FORMAT}; run `zoo prepare` again."
     )
+  content = _read_json(path, _TASK)
   del content["format"]
   scoring = content["scoring"]
   return PreparedTask(
@@ -330,7 +375,7 @@ def load_task(name: str, prepared_dir: Path) -> PreparedTask:
       "folder": str(folder),
       "features": tuple(content["features"]),
       "vocabulary": vocabulary_from_json(
-        content["vocabulary"], prepared_dir / "vocabularies"
+        content["vocabulary"], prepared_dir / VOCABULARIES
       ),
       "splits": {
         name: SplitInfo.from_json(split)
@@ -346,17 +391,40 @@ def load_task(name: str, prepared_dir: Path) -> PreparedTask:
   )
 
 
-def _mixture_file(name: str, prepared_dir: Path) -> pathlib.Path:
-  return pathlib.Path(prepared_dir) / f"{name}.mixture.json"
+def folder_of(name: str, prepared_dir: Path) -> pathlib.Path:
+  """Returns the folder of a task in `prepared_dir`.
 
+  Args:
+    name: The name of a task, or of a mixture, whose files lie beside it.
+    prepared_dir: The folder of prepared data.
 
-def _read_json(path: pathlib.Path) -> dict[str, Any]:
-  try:
-    return json.loads(path.read_text(encoding="utf-8"))
-  except (OSError, ValueError) as error:
+  Raises:
+    UserError: The name is that of another folder.
+  """
+  if (
+    name in ("", VOCABULARIES)
+    or name.startswith(".")
+    or not {*name}.isdisjoint(_OF_PATHS)
+  ):
     raise UserError(
-      f"The manifest {str(path)!r} cannot be read ({type(error).__name__}); "
-      "delete it and run `zoo prepare` again."
+      f"{name!r} cannot be the name of a task or mixture, whose files lie in a "
+      "folder of that name: choose one without slashes and NUL characters, "
+      f"that does not begin with a dot and is not {VOCABULARIES!r}"
+    )
+  return pathlib.Path(prepared_dir) / name
+
+
+def _mixture_file(name: str, prepared_dir: Path) -> pathlib.Path:
+  return folder_of(name, prepared_dir).with_name(f"{name}.mixture.json")
+
+
+def _read_json(path: pathlib.Path, schema: schemas.Schema) -> dict[str, Any]:
+  try:
+    return schemas.read(path, schema)
+  except UserError as error:
+    raise UserError(
+      f"The manifest {str(path)!r} cannot be read: {error}; delete it and run "
+      "`zoo prepare` again."
     ) from None
 
 

@@ -164,7 +164,13 @@ def _orbax_names(file: pathlib.Path) -> list[tuple[str, ...]]:
       for leaf in leaves.values()
       if leaf["value_metadata"]["value_type"] != "None"
     ]
-  except (KeyError, TypeError, ValueError) as error:
+  except (
+    AttributeError,
+    KeyError,
+    RecursionError,
+    TypeError,
+    ValueError,
+  ) as error:
     raise UserError(f"{str(file)!r} is damaged: {error}") from error
 
 

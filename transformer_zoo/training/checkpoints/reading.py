@@ -4,7 +4,6 @@
 """
 
 import functools
-import json
 import os
 import pathlib
 import sys
@@ -13,8 +12,14 @@ from typing import Any
 import jax
 import orbax.checkpoint as ocp
 
+from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
 from transformer_zoo.training.checkpoints import checksums
+
+RESULT = {
+  "best_step": schemas.Required((int, None)),
+  "step": schemas.Required(int),
+}
 
 
 class NoCheckpointError(UserError):
@@ -43,21 +48,25 @@ def resolve(path: str | os.PathLike[str]) -> pathlib.Path:
   run = _run_of(path)
   found = steps(path)
   result = run / "result.json"
-  best = read_json(result)["best_step"] if result.exists() else None
+  best = read_json(result, RESULT)["best_step"] if result.exists() else None
   if best is not None and best not in found:
     _report_gone(run, best, max(found))
   return found.get(best, found[max(found)])
 
 
-def read_json(path: pathlib.Path) -> Any:
+def read_json(path: pathlib.Path, schema: schemas.Schema) -> dict[str, Any]:
   """Reads a JSON file of a run folder.
+
+  Args:
+    path: The path of the file.
+    schema: The schema of its table.
 
   Raises:
     UserError: The file is damaged.
   """
   try:
-    return json.loads(path.read_text(encoding="utf-8"))
-  except ValueError as error:
+    return schemas.read(path, schema)
+  except UserError as error:
     raise UserError(
       f"{str(path)!r} is damaged ({error}); bring back a whole copy of it"
     ) from error

@@ -126,7 +126,7 @@ def _text_of(row: str, path: str, number: int, field: str) -> str:
     text = json.loads(row)[field]
     if isinstance(text, str):
       return text
-  except (ValueError, KeyError, TypeError):
+  except (ValueError, KeyError, TypeError, RecursionError):
     pass
   raise UserError(
     f"line {number} of {path!r} is no JSON object with a text {field!r}; name "
