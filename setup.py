@@ -88,7 +88,7 @@ setuptools.setup(
   package_data={
     "": [
       *("*.gin", "*.model", "*.json", "*.html", "*.css", "*.js", "*.yaml"),
-      *("*.csv", "*.toml"),
+      *("*.csv", "*.toml", "*.tsv"),
     ]
   },
   include_package_data=False,

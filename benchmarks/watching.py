@@ -22,11 +22,11 @@ from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
 from transformer_zoo.training.monitoring import anomalies
 from transformer_zoo.training.monitoring import monitor
 from transformer_zoo.training.monitoring.anomalies import Anomalies
-from transformer_zoo.training.monitoring.settings import Watching
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adafactor import adafactor
 from transformer_zoo.training.program import TrainProgram
 from transformer_zoo.training.sharding import partitioning
+from transformer_zoo.training.watching import Watching
 
 SKIP = Anomalies(on_not_finite="skip", on_spike="skip")
 WATCHED = {

@@ -2,6 +2,7 @@
 
 import sys as _sys
 
+from tasks import miniature_larger as _miniature_larger  # noqa: F401
 from tasks.benchmarks import closed_book as _closed_book  # noqa: F401
 from tasks.benchmarks import conll2003 as _conll2003  # noqa: F401
 from tasks.benchmarks import convai2 as _convai2  # noqa: F401
@@ -33,7 +34,6 @@ from tasks.corpora import c4_json_lines as _c4_json_lines  # noqa: F401
 from tasks.corpora import c4_objectives as _c4_objectives  # noqa: F401
 from tasks.corpora import c4_sentences as _c4_sentences  # noqa: F401
 from tasks.corpora import languages as _languages  # noqa: F401
-from tasks.corpora import miniature_larger as _miniature_larger  # noqa: F401
 from tasks.corpora import sentence_text as _sentence_text  # noqa: F401
 from tasks.corpora import unlabelled_text as _unlabelled_text
 from tasks.corpora import wikipedia as _wikipedia  # noqa: F401

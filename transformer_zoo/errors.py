@@ -1,4 +1,4 @@
-"""The error for mistakes of a user, and suggestions for misspelt names.
+"""The error for mistakes of a user, and the words of errors.
 
 Bad input raises `UserError` before anything is compiled. `zoo` prints
 `zoo: error: <message>` on stderr and exits with code 2.
@@ -6,6 +6,11 @@ Bad input raises `UserError` before anything is compiled. `zoo` prints
 
 from collections.abc import Iterable
 import difflib
+import os
+import re
+
+# The number of a system's error at the end of a line of TensorStore's.
+_OS_ERROR = re.compile(r"os_error_code='(\d+)'")
 
 
 class UserError(ValueError):
@@ -19,6 +24,16 @@ class UserError(ValueError):
 def sentence(error: BaseException) -> str:
   """Returns the text of an error, without what gin appends to it."""
   return str(error).partition("\n  In call to configurable")[0]
+
+
+def reason_of(error: Exception) -> str:
+  """Returns the error of a library about a file, in a few words."""
+  text = str(error).strip()
+  code = _OS_ERROR.search(text)
+  number = int(code.group(1)) if code else getattr(error, "errno", None)
+  if number:
+    return os.strerror(number)
+  return (text.splitlines() or [type(error).__name__])[0][:200]
 
 
 def nearest(name: str, allowed: Iterable[str], most: int = 3) -> str:

@@ -575,12 +575,6 @@ _DATA = _of(
     "data/loader",
   ),
   (
-    "storage/compact.py",
-    "start = _COUNT.size + 8 * count",
-    "start = _COUNT.size + 4 * count",
-    "data/storage",
-  ),
-  (
     "storage/integrity.py",
     "start = block * BLOCK_BYTES",
     "start = (block + 1) * BLOCK_BYTES",

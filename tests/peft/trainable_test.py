@@ -22,13 +22,13 @@ from transformer_zoo.peft.adapters import adapters
 from transformer_zoo.peft.trainable import ALL
 from transformer_zoo.peft.trainable import GradualUnfreezing
 from transformer_zoo.peft.trainable import Trainable
+from transformer_zoo.training import layout_report
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training.checkpoints.retention import Checkpointing
 from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adafactor import adafactor
 from transformer_zoo.training.program import TrainProgram
-from transformer_zoo.training.sharding import layout_report
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.sharding.partitioning import Partitioning

@@ -18,7 +18,7 @@ from transformer_zoo.precompile import forecasts
 from transformer_zoo.precompile import mesh_search
 from transformer_zoo.precompile import report as forecast_report
 from transformer_zoo.runs.settings import Run
-from transformer_zoo.training.sharding import layout_report
+from transformer_zoo.training import layout_report
 
 FILES = ["architectures/t5_1_1.gin", "sizes/tiny.gin", "runs/pretrain.gin"]
 SMALL = [

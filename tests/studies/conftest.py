@@ -11,12 +11,13 @@ import gin
 import numpy as np
 import pytest
 
+from transformer_zoo.data.features import converters
 from transformer_zoo.errors import UserError
+from transformer_zoo.studies import runner
 from transformer_zoo.studies.design import plan
 from transformer_zoo.studies.design import suite as suites
 from transformer_zoo.studies.execution import costs
 from transformer_zoo.studies.execution import results
-from transformer_zoo.studies.execution import runner
 from transformer_zoo.studies.execution import single_run
 from transformer_zoo.training.monitoring import recorder
 
@@ -75,6 +76,8 @@ class FakeRuns:
   def setting(self, parameter):
     if parameter == "prepared_dir":
       return "prepared"
+    if parameter == "converter":
+      return converters.ENCODER_DECODER
     if parameter == "train_steps":
       bound = "TRAIN_STEPS" in gin.config_str()
       return gin.query_parameter("%TRAIN_STEPS") if bound else 1

@@ -26,7 +26,7 @@ import jax
 
 from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.errors import UserError
-from transformer_zoo.training import agreement
+from transformer_zoo.processes import agreement
 from transformer_zoo.training.checkpoints.step_folders import is_bucket
 from transformer_zoo.training.monitoring.recorder import METRICS_FILE
 

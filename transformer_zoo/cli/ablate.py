@@ -2,12 +2,10 @@
 
 Finished runs are reused, also those of other studies, and unfinished ones are
 resumed. --plan prints the runs, their costs and durations, and trains nothing.
-Several commands may share the runs of one --output_dir. --carry and --minutes
-run them in slices of time, on one machine after another.
+Several commands may share the runs of one --output_dir.
 """
 
 import argparse
-import pathlib
 
 from transformer_zoo.cli import common
 from transformer_zoo.errors import UserError
@@ -34,10 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   add("--jobs", type=int, default=1, metavar="N", help="runs at once")
   slurm = "option of sbatch: partition, gpus_per_node, time (in minutes), ..."
   add("--slurm", action="append", default=[], metavar="NAME=VALUE", help=slurm)
-  minutes = "stop after so long; the same command goes on"
-  add("--minutes", type=float, metavar="M", help=minutes)
-  carry = "what the next slice needs, at most 64 MiB; needs --minutes"
-  add("--carry", metavar="DIR", help=carry)
   common.add_task_arguments(parser)
 
 
@@ -52,13 +46,9 @@ def run(arguments: argparse.Namespace) -> None:
   for option in ("topology", "json"):
     if getattr(arguments, option) and not arguments.plan:
       raise UserError(f"--{option} is an option of --plan alone")
-  if (arguments.minutes is None) != (arguments.carry is None):
-    raise UserError("--minutes and --carry go together: the time of a slice")
-  if arguments.carry is not None and (arguments.plan or arguments.minutes < 0):
-    raise UserError("--carry takes --minutes of 0 or more, and no --plan")
+  from transformer_zoo.studies import runner
   from transformer_zoo.studies.design import request as requests
   from transformer_zoo.studies.execution import plan_report
-  from transformer_zoo.studies.execution import runner
 
   seeds = None if arguments.seeds is None else range(arguments.seeds)
   launch = requests.Launch(
@@ -72,24 +62,10 @@ def run(arguments: argparse.Namespace) -> None:
     data_dirs=arguments.data_dir,
     search_paths=common.search_paths(arguments),
   )
-  if arguments.carry is not None:
-    _run_slice(request, launch, arguments)
-    return
   if arguments.plan:
     plan_report.show(request, launch, arguments.topology, arguments.json)
     return
   runner.print_outcomes(runner.run_studies(request, launch))
-
-
-def _run_slice(request, launch, arguments: argparse.Namespace) -> None:
-  """Goes on with the studies for some minutes."""
-  from transformer_zoo.studies.execution import runner
-  from transformer_zoo.studies.execution import slices
-
-  if not launch.is_in_turn:
-    raise UserError("--carry trains one run at a time: leave --jobs out")
-  folder = pathlib.Path(arguments.carry)
-  runner.print_outcomes(slices.run(request, folder, arguments.minutes))
 
 
 def _options(words: list[str]) -> dict[str, str]:

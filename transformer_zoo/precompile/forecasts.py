@@ -10,7 +10,7 @@ from transformer_zoo.forecast import roofline
 from transformer_zoo.forecast.topologies import Topology
 from transformer_zoo.precompile import programs
 from transformer_zoo.runs.settings import Run
-from transformer_zoo.training.sharding import layout_report
+from transformer_zoo.training import layout_report
 
 
 @dataclasses.dataclass(frozen=True)

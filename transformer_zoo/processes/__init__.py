@@ -2,6 +2,7 @@
 
 Imports `errors` and `environment` only, and JAX inside functions. Begin with
 `distributed.py` (start, comparison and end of the processes, over
-`jax.distributed`); `clusters.py` finds the launcher, `claims.py` locks a run's
-folder against other programs.
+`jax.distributed`); `agreement.py` has what they tell each other,
+`clusters.py` finds the launcher, `claims.py` locks a run's folder against other
+programs.
 """

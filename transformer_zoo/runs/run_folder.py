@@ -22,11 +22,11 @@ from transformer_zoo.data.loader.batches import Repeats
 from transformer_zoo.data.loader.evaluation_split import EvaluationSplit
 from transformer_zoo.errors import UserError
 from transformer_zoo.evaluation.evaluator import TaskResult
+from transformer_zoo.processes import agreement
 from transformer_zoo.processes import claims
 from transformer_zoo.processes import distributed
 from transformer_zoo.runs import reuse
 from transformer_zoo.runs import settings
-from transformer_zoo.training import agreement
 from transformer_zoo.training import loop
 from transformer_zoo.training.checkpoints import checksums
 from transformer_zoo.training.checkpoints.retention import Checkpointing

@@ -35,11 +35,11 @@ from transformer_zoo.runs.loading.initial_checkpoint import InitialCheckpoint
 from transformer_zoo.training import loop
 from transformer_zoo.training.checkpoints.retention import Checkpointing
 from transformer_zoo.training.checkpoints.retention import KEEP_NEWEST_AND_BEST
-from transformer_zoo.training.monitoring.settings import Watching
 from transformer_zoo.training.program import TrainProgram
 from transformer_zoo.training.sharding import meshes
 from transformer_zoo.training.sharding.partitioning import ONE_COPY_PER_DEVICE
 from transformer_zoo.training.sharding.partitioning import Partitioning
+from transformer_zoo.training.watching import Watching
 
 # JAX's keys have 32 bits where 64-bit types are disabled, as they are here.
 _SEEDS = 2**32

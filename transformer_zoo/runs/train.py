@@ -28,7 +28,7 @@ from transformer_zoo.runs.answers import scoring
 from transformer_zoo.training import loop
 from transformer_zoo.training.checkpoints.retention import Checkpointing
 from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
-from transformer_zoo.training.program import CompiledStep
+from transformer_zoo.training.compiled_step import CompiledStep
 from transformer_zoo.training.program import TrainProgram
 from transformer_zoo.training.sharding import meshes
 from transformer_zoo.training.sharding import partitioning as partitioning_lib

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.training import agreement
+from transformer_zoo.processes import agreement
 from transformer_zoo.training.checkpoints.run_checkpoints import Checkpoints
 from transformer_zoo.training.monitoring.budget import Budget
 from transformer_zoo.training.monitoring.monitor import shapes_of

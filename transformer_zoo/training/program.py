@@ -24,7 +24,6 @@ from transformer_zoo.forecast.cost import Cost
 from transformer_zoo.objectives import terms as terms_lib
 from transformer_zoo.peft import trainable as trainable_lib
 from transformer_zoo.peft.trainable import Trainable
-from transformer_zoo.processes import distributed
 from transformer_zoo.training import state as state_lib
 from transformer_zoo.training import step as step_lib
 from transformer_zoo.training.monitoring import anomalies as anomalies_lib
@@ -32,7 +31,6 @@ from transformer_zoo.training.monitoring.anomalies import Anomalies
 from transformer_zoo.training.monitoring.monitor import TOKENS
 from transformer_zoo.training.monitoring.norms import Norms
 from transformer_zoo.training.optimizers.schedules import Schedule
-from transformer_zoo.training.sharding import layout_report
 from transformer_zoo.training.sharding import partitioning as partitioning_lib
 from transformer_zoo.training.sharding.partitioning import Partitioning
 from transformer_zoo.training.state import TrainState
@@ -282,52 +280,3 @@ def _updates_before(state: TrainState) -> jax.Array:
 def _shardings(abstract_tree):
   """The shardings of all arrays of a tree of shapes."""
   return jax.tree.map(lambda leaf: leaf.sharding, abstract_tree)
-
-
-class CompiledStep:
-  """(state, batch, history) -> what `program.step` returns."""
-
-  def __init__(
-    self,
-    program: TrainProgram,
-    dropout_key: jax.Array,
-    say: Callable[[str], None] = print,
-  ):
-    """Initializes it; nothing is compiled yet.
-
-    Args:
-      program: The program of the step; it is called inside of its mesh and
-        rules.
-      dropout_key: The key of dropout of all steps.
-      say: takes the lines of the report, at the first step of each shape.
-    """
-    self._program = program
-    self._key = dropout_key
-    self._say = say
-    if program.compiled_steps:
-      say("the programs of a run before this one are used again")
-
-  @property
-  def num_bytes(self) -> int:
-    """The bytes on a device that the compiler plans for the largest step."""
-    steps = self._program.compiled_steps.values()
-    return max((compilation.memory_of(s).total for s in steps), default=0)
-
-  def __call__(self, state, batch, history=None):
-    shapes = tuple(batch[name].shape for name in sorted(batch))
-    compiled = self._program.compiled_steps
-    if shapes not in compiled:
-      compiled[shapes] = self._compile(state, batch, history)
-    return compiled[shapes](state, batch, self._key, history)
-
-  def _compile(self, state, batch, history) -> jax.stages.Compiled:
-    if not self._program.compiled_steps:
-      for line in layout_report.layout(self._program):
-        self._say(line)
-    lowered = self._program.step.lower(state, batch, self._key, history)
-    compiled = lowered.compile()
-    self._say(layout_report.planned(compiled))
-    # Gloo waits half a minute for a process to begin a step; compiling takes
-    # some of them longer than others.
-    distributed.meet("a compiled step")
-    return compiled

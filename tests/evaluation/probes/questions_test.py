@@ -5,7 +5,6 @@ import collections
 import pytest
 
 from transformer_zoo.errors import UserError
-from transformer_zoo.evaluation.probes import korean
 from transformer_zoo.evaluation.probes import questions
 
 ALL = questions.questions()
@@ -14,7 +13,7 @@ ALL = questions.questions()
 def test_every_kind_and_language_has_a_few_hundred_questions():
   counts = collections.Counter((q.language, q.kind) for q in ALL)
   assert len(counts) == len(questions.KINDS) * len(questions.LANGUAGES)
-  assert all(120 <= n <= questions.MOST for n in counts.values()), counts
+  assert all(120 <= n <= 300 for n in counts.values()), counts
 
 
 def test_questions_are_minimal_pairs():
@@ -26,13 +25,6 @@ def test_questions_are_minimal_pairs():
   # No question contradicts another one.
   told = {(q.text, q.right) for q in ALL if q.kind != "bias"}
   assert not {(q.text, q.wrong) for q in ALL if q.kind != "bias"} & told
-
-
-@pytest.mark.parametrize(
-  ("word", "topic"), [("학생", "학생은"), ("친구", "친구는"), ("물", "물은")]
-)
-def test_korean_particles_follow_the_last_syllable(word, topic):
-  assert korean._topic(word) == topic
 
 
 def test_sides_of_a_gap():

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.studies import conftest
+from transformer_zoo.studies import runner
 from transformer_zoo.studies.execution import results
-from transformer_zoo.studies.execution import runner
 from transformer_zoo.studies.report import learning_curves
 from transformer_zoo.studies.report import report
 from transformer_zoo.studies.statistics import analysis

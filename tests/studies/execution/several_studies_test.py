@@ -3,9 +3,9 @@
 import pytest
 
 from transformer_zoo.errors import UserError
+from transformer_zoo.studies import runner
 from transformer_zoo.studies.design.request import Request
 from transformer_zoo.studies.execution import results
-from transformer_zoo.studies.execution import runner
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import pytest
 
 from transformer_zoo.errors import UserError
 from transformer_zoo.training.monitoring import recorder
-from transformer_zoo.training.monitoring.settings import Watching
 from transformer_zoo.training.monitoring.writers.mlflow import MlFlow
 from transformer_zoo.training.monitoring.writers.weights_and_biases import (
   WeightsAndBiases,
 )
+from transformer_zoo.training.watching import Watching
 
 
 class FakeWandb(types.ModuleType):

@@ -1,18 +1,17 @@
 """Questions with a gap and two fillings, of which one is right.
 
 A question is a minimal pair: the texts differ in the filling alone. They were
-written for this project; templates are filled from lists, and at most
-`MOST` of a kind are kept, drawn with a fixed seed.
+written for this project, `en.tsv` and `ko.tsv`, at most 300 of a kind.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection
+import csv
+import pathlib
 from typing import NamedTuple
-import zlib
 
 from transformer_zoo.errors import UserError
 
 GAP = "___"
-MOST = 300
 KINDS = (
   *("trivia", "syntax", "coreference", "lexical"),
   *("sentiment", "reasoning", "arithmetic", "bias"),
@@ -53,9 +52,6 @@ def questions(
   Raises:
     UserError: One of them is unknown.
   """
-  from transformer_zoo.evaluation.probes import english
-  from transformer_zoo.evaluation.probes import korean
-
   for name, given, known in (
     ("language", languages, LANGUAGES),
     ("kind", kinds, KINDS),
@@ -66,26 +62,20 @@ def questions(
           f"there are no probes of the {name} {each!r}; choose among "
           f"{', '.join(known)}"
         )
-  modules = {"en": english, "ko": korean}
-  return [
-    Question(kind, language, *each)
-    for language in languages
-    for kind in kinds
-    for each in chosen(getattr(modules[language], kind)())
-  ]
+  found = [each for language in languages for each in _read(language)]
+  order = {
+    (language, kind): (i, j)
+    for i, language in enumerate(languages)
+    for j, kind in enumerate(kinds)
+  }
+  return sorted(
+    (each for each in found if each.kind in kinds),
+    key=lambda each: order[each.language, each.kind],
+  )
 
 
-def chosen(
-  written: Iterable[tuple[str, str, str]],
-) -> list[tuple[str, str, str]]:
-  """At most `MOST` of the questions, in their order, the same ones always."""
-  written = list(dict.fromkeys(written))
-  order = sorted(written, key=lambda each: zlib.crc32("\t".join(each).encode()))
-  kept = set(order[:MOST])
-  return [each for each in written if each in kept]
-
-
-def others(items: Sequence[str], right: str, number: int = 1) -> list[str]:
-  """The next items of a list after the right one, around its end."""
-  place = items.index(right)
-  return [items[(place + 1 + i) % len(items)] for i in range(number)]
+def _read(language: str) -> list[Question]:
+  path = pathlib.Path(__file__).with_name(f"{language}.tsv")
+  with path.open(encoding="utf-8", newline="") as lines:
+    rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    return [Question(language=language, **row) for row in rows]

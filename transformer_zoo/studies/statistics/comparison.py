@@ -1,6 +1,6 @@
 """Comparison of a study's rows with its baseline."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import dataclasses
 
 import numpy as np
@@ -96,13 +96,13 @@ def compare(
   differences = {
     (one.row, one.column): dataclasses.replace(
       one,
-      sentence=wording.verdict(
+      sentence=_verdict(
         one, labels[one.row], labels[table.baseline], len(tested)
       ),
     )
     for one in found
   }
-  notes = wording.notes(len(study.seeds), len(tested), resamples.reasons)
+  notes = _notes(len(study.seeds), len(tested), resamples.reasons)
   return Comparison(differences, len(tested), notes)
 
 
@@ -136,4 +136,140 @@ def _difference(table, resamples, row, column) -> Difference:
   )
   return Difference(
     row, column, seeds, estimate, interval, is_loss=cell.is_loss
+  )
+
+
+def _verdict(
+  found: Difference, row: str, baseline: str, num_comparisons: int
+) -> str:
+  """Returns the conclusion about a row in a column.
+
+  Args:
+    found: The difference with its corrected p-value.
+    row: The label of the row.
+    baseline: The label of the baseline.
+    num_comparisons: The number of comparisons made together.
+  """
+  estimate = found.estimate
+  if found.is_same:
+    return (
+      f"{row} and {baseline} ({found.column}) are the very same runs: what "
+      "differs between the rows changes nothing here."
+    )
+  if estimate is None:
+    return (
+      f"{row} − {baseline} ({found.column}): no seed has both scores, so "
+      "nothing can be said."
+    )
+  decimals = 3 if found.is_loss else 2
+  difference, low, high = (
+    value if value is None else wording.signed(value, decimals)
+    for value in (estimate.difference, estimate.low, estimate.high)
+  )
+  head = f"{row} − {baseline} = {difference} ({found.column})"
+  if low is not None:
+    head += f", {inference.PERCENT} interval {low} to {high}"
+  if len(found.seeds) == 1:
+    return f"{head}. {_of_one_seed(estimate)}"
+  if estimate.p_value is None:
+    return (
+      f"{head}. No seed differs from another, so there is nothing to measure "
+      "the difference against."
+    )
+  head += f", {wording.p_value(estimate.p_value)}"
+  if num_comparisons > 1:
+    head += (
+      f", corrected for {num_comparisons} comparisons "
+      f"{wording.p_value(found.corrected_p_value)}"
+    )
+  return f"{head}. {_conclusion(found, row, num_comparisons, decimals)}"
+
+
+def _notes(
+  num_seeds: int, num_comparisons: int, reasons: Sequence[str]
+) -> tuple[str, ...]:
+  """Returns sentences about the power of a study and the limits of its numbers.
+
+  Args:
+    num_seeds: The number of seeds of every row.
+    num_comparisons: The number of comparisons made together.
+    reasons: Sentences about tasks whose examples could not be resampled.
+  """
+  lines = []
+  if num_seeds == 1:
+    lines.append(
+      "With one seed no difference can be told from what another seed would "
+      "do: intervals are of these very models over other examples, and nothing "
+      "is tested."
+    )
+  elif num_comparisons:
+    alone = inference.deviations_needed(num_seeds)
+    together = inference.deviations_needed(num_seeds, num_comparisons)
+    line = (
+      f"What {num_seeds} seeds can show: a single difference counts from about "
+      f"{alone:.1f} standard deviations over seeds on"
+    )
+    if num_comparisons > 1:
+      line += (
+        f", the clearest of {num_comparisons} comparisons from about "
+        f"{together:.1f}"
+      )
+    line += (
+      ". They cannot show that two rows are equally good: where no difference "
+      "can be concluded, the interval says how large it may be."
+    )
+    lines.append(line)
+  if num_comparisons:
+    lines.append(
+      f"Intervals hold for each comparison alone in {inference.PERCENT} of "
+      "cases (Student's t; seeds, and evaluation examples by a paired "
+      "bootstrap). "
+      "Corrected p-values are Holm's, over all rows and columns: among those "
+      f"at most {1 - inference.LEVEL:.2f} one is wrong in at most one of "
+      "twenty studies."
+    )
+  if reasons:
+    lines.append(
+      "Evaluation examples are taken as they are, not as drawn from more of "
+      f"their kind, in columns that need predictions {' '.join(reasons)}"
+    )
+  return tuple(lines)
+
+
+def _of_one_seed(estimate: inference.Estimate) -> str:
+  if estimate.low is None and estimate.examples_error is None:
+    return "With one seed and without predictions nothing can be concluded."
+  if estimate.low is None:
+    return (
+      "No choice of the examples changes that, so there is nothing to measure "
+      "the difference against."
+    )
+  if estimate.low <= 0 <= estimate.high:
+    return (
+      "These two models are not told apart by so many examples; with one seed "
+      "nothing can be concluded about others."
+    )
+  return (
+    "These two models differ by more than their examples do; with one seed "
+    "nothing can be concluded about others."
+  )
+
+
+def _conclusion(found, row: str, num_comparisons: int, decimals: int) -> str:
+  estimate = found.estimate
+  if found.concluded:
+    higher = estimate.difference > 0
+    word = "worse" if higher == found.is_loss else "better"
+    return f"{row} is {word}, by more than chance explains."
+  if estimate.p_value <= 1 - inference.LEVEL:
+    return (
+      "By itself this would be a difference; as one of "
+      f"{num_comparisons} comparisons it may well be chance."
+    )
+  if estimate.low is None:
+    return "The two score the same with every seed."
+  half = (estimate.high - estimate.low) / 2
+  return (
+    "No difference can be concluded: with these seeds and examples one below "
+    f"about {half:.{decimals}f} is not told from none."
   )

@@ -31,6 +31,7 @@ import scipy.optimize
 import scipy.stats
 
 LEVEL = 0.95
+PERCENT = f"{100 * LEVEL:.0f} %"
 POWER = 0.8
 # Noncentralities between which the one of a power is searched: two seeds, which
 # need most, have 6.8.

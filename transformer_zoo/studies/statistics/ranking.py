@@ -143,7 +143,7 @@ def agreement(
     our_noise_BR=_noise(cells, column, resamples),
     deviation=published_deviation(study, column),
   )
-  sentence = wording.of_ranking(found, column)
+  sentence = _in_words(found, column)
   return Agreement(column, tuple(cells), found, sentence)
 
 
@@ -318,3 +318,44 @@ def _p_value(x_R: np.ndarray, y_R: np.ndarray) -> float:
     rng=np.random.default_rng(0),
   )
   return float(result.pvalue)
+
+
+def _in_words(found: Ranking, column: str) -> str:
+  """Returns the agreement of a column's order with the published one."""
+  if found.tau is None:
+    return (
+      f"{column}: fewer than two rows have different scores here and in print, "
+      "so there is no order to compare."
+    )
+  text = f"{column}: Kendall's tau {wording.signed(found.tau)}"
+  if found.low is not None:
+    text += (
+      f" ({inference.PERCENT} interval {wording.signed(found.low)} to "
+      f"{wording.signed(found.high)})"
+    )
+  text += (
+    f" over {found.num_rows} rows; {found.num_same} of {found.num_pairs} pairs "
+    "stand in the published order"
+  )
+  if not found.num_clear:
+    text += ", and print tells none apart by more than two deviations"
+  elif found.num_clear != found.num_pairs:
+    text += (
+      f", and {found.num_clear_same} of the {found.num_clear} that are more "
+      "than two deviations apart in print"
+    )
+  text += (
+    f". An order at random agrees so much with {wording.p_value(found.p_value)}"
+  )
+  if found.smallest_p_value > 1 - inference.LEVEL:
+    text += (
+      f": {found.num_rows} rows are too few to show agreement, the very same "
+      f"order has {wording.p_value(found.smallest_p_value)}"
+    )
+  elif found.p_value > 1 - inference.LEVEL:
+    text += ": agreement cannot be concluded"
+  elif found.tau > 0:
+    text += ": the orders agree"
+  else:
+    text += ": the orders contradict each other"
+  return text + "."

@@ -18,8 +18,6 @@ from etils import epath
 _NAME = re.compile(r"checksums(\.\d+)?\.json(\.new)?")
 # The folder to which Orbax writes the arrays of one process.
 _OF_PROCESS = re.compile(r"(?:^|/)ocdbt\.process_(\d+)/")
-# The number of a system's error at the end of a line of TensorStore's.
-_OS_ERROR = re.compile(r"os_error_code='(\d+)'")
 _CHUNK = 1 << 22
 _THREADS = 8
 
@@ -173,13 +171,3 @@ def _write(folder: epath.Path, name: str, sums: Mapping[str, int]) -> None:
   temporary = folder / f"{name}.new"
   temporary.write_text(json.dumps(sums, indent=1))
   temporary.replace(folder / name)
-
-
-def reason_of(error: Exception) -> str:
-  """Returns the error of a library about a file, in a few words."""
-  text = str(error).strip()
-  code = _OS_ERROR.search(text)
-  number = int(code.group(1)) if code else getattr(error, "errno", None)
-  if number:
-    return os.strerror(number)
-  return (text.splitlines() or [type(error).__name__])[0][:200]

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import orbax.checkpoint as ocp
 
+from transformer_zoo import errors
 from transformer_zoo import schemas
 from transformer_zoo.errors import UserError
 from transformer_zoo.training.checkpoints import checksums
@@ -172,7 +173,7 @@ def restore_params(path: pathlib.Path, abstract_params) -> Any:
       )
   except Exception as error:  # Orbax raises many kinds for a bad file.
     raise DamagedCheckpointError(
-      f"checkpoint {str(path)!r} is damaged: {checksums.reason_of(error)}"
+      f"checkpoint {str(path)!r} is damaged: {errors.reason_of(error)}"
     ) from error
   return restored["params"]
 

@@ -23,8 +23,9 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from transformer_zoo import errors
 from transformer_zoo.errors import UserError
-from transformer_zoo.training import agreement
+from transformer_zoo.processes import agreement
 from transformer_zoo.training.checkpoints import checksums
 from transformer_zoo.training.checkpoints.retention import Checkpointing
 from transformer_zoo.training.checkpoints.retention import KEEP_NEWEST_AND_BEST
@@ -250,7 +251,7 @@ class Checkpoints:
 
     progress = json.loads((folder / "progress" / "metadata").read_text())
     if not reading.has_layout(folder, abstract_state.params):
-      from transformer_zoo.training.sharding import relayout
+      from transformer_zoo.training.checkpoints import relayout
 
       return relayout.restore(folder, abstract_state), progress
     # The handler's own: a checkpointer would wait for the others, one of which
@@ -317,7 +318,7 @@ class Checkpoints:
         self._folders.remove(step)
       except OSError as error:
         self._report(
-          f"checkpoint {step} cannot be removed ({checksums.reason_of(error)})"
+          f"checkpoint {step} cannot be removed ({errors.reason_of(error)})"
         )
 
   def _sum(self, step: int) -> None:
@@ -327,11 +328,11 @@ class Checkpoints:
     except OSError as error:
       self._report(
         f"checkpoint {step} is saved without checksums "
-        f"({checksums.reason_of(error)}), so that damage may not be found"
+        f"({errors.reason_of(error)}), so that damage may not be found"
       )
 
   def _fail(self, step: int, error: Exception) -> None:
-    self._failure = step, checksums.reason_of(error)
+    self._failure = step, errors.reason_of(error)
     if jax.process_index() == 0:
       with contextlib.suppress(OSError):  # The next start tries again.
         self._folders.remove_leftovers()

@@ -3,17 +3,13 @@
 from collections.abc import Iterator
 import dataclasses
 import math
-import typing
 
 import jax
 import numpy as np
 
 from transformer_zoo.forecast import compilation
+from transformer_zoo.training.program import TrainProgram
 from transformer_zoo.training.sharding import meshes
-
-# It reports the layout itself.
-if typing.TYPE_CHECKING:
-  from transformer_zoo.training.program import TrainProgram
 
 # A replicated parameter of more bytes is pointed out.
 LARGE = 10**6
@@ -21,7 +17,7 @@ LARGE = 10**6
 SHOWN = 8
 
 
-def layout(program: "TrainProgram") -> Iterator[str]:
+def layout(program: TrainProgram) -> Iterator[str]:
   """Lines about the mesh, and what lies where before a step."""
   mesh = program.mesh
   num_slices = meshes.number_of_slices(mesh, program.partitioning.num_slices)
@@ -81,7 +77,7 @@ def _mesh(mesh: jax.sharding.Mesh, num_slices: int) -> Iterator[str]:
   yield from _rest(len(np.unique(processes)), "processes")
 
 
-def _whole(program: "TrainProgram") -> Iterator[str]:
+def _whole(program: TrainProgram) -> Iterator[str]:
   """The large parameters that nothing shares out."""
   shape = program.mesh.shape
   if all(size == 1 for axis, size in shape.items() if axis != "data"):
@@ -149,7 +145,7 @@ class Row:
   replicated: bool
 
 
-def rows(program: "TrainProgram") -> list[Row]:
+def rows(program: TrainProgram) -> list[Row]:
   """One row per parameter of a program."""
   params = program.abstract_state.params
   logical = [leaf.names for leaf in _boxes(program.boxed_params)]

@@ -2,7 +2,7 @@
 
 import seqio
 
-from tasks.corpora import miniature_larger
+from tasks import miniature_larger
 from tasks.miniature import source
 
 FIRST, HELD_OUT = source.NUM_DOCUMENTS.values()

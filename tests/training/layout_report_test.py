@@ -9,11 +9,11 @@ import optax
 from tests import rule_sets
 from tests import tiny_models
 from transformer_zoo.objectives.sequence_to_sequence import sequence_to_sequence
+from transformer_zoo.training import layout_report
+from transformer_zoo.training.compiled_step import CompiledStep
 from transformer_zoo.training.optimizers import schedules
 from transformer_zoo.training.optimizers.adafactor import adafactor
-from transformer_zoo.training.program import CompiledStep
 from transformer_zoo.training.program import TrainProgram
-from transformer_zoo.training.sharding import layout_report
 from transformer_zoo.training.sharding.partitioning import Partitioning
 
 

@@ -14,8 +14,8 @@ import jax
 from jax.experimental import multihost_utils
 import numpy as np
 
+from transformer_zoo import errors
 from transformer_zoo.processes import distributed
-from transformer_zoo.training.checkpoints import checksums
 
 _Value = TypeVar("_Value")
 _REASON_BYTES = 400
@@ -61,7 +61,7 @@ def first_failure(
   try:
     value = attempt()
   except Exception as error:  # Orbax raises many kinds for a bad file.
-    reason = checksums.reason_of(error)
+    reason = errors.reason_of(error)
   if jax.process_count() == 1:
     return value, reason or None
   text = np.zeros(_REASON_BYTES, np.uint8)

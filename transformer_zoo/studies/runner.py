@@ -54,12 +54,7 @@ def run_study(name: str, *, launch: Launch = IN_TURN, **request) -> Outcome:
   return outcome
 
 
-def run_studies(
-  request: Request,
-  launch: Launch = IN_TURN,
-  *,
-  planned: Sequence[PlannedStudy] | None = None,
-) -> list[Outcome]:
+def run_studies(request: Request, launch: Launch = IN_TURN) -> list[Outcome]:
   """Runs studies and writes their tables and reports.
 
   Every configuration is loaded before the first run starts, so a misspelt
@@ -74,7 +69,6 @@ def run_studies(
     request: The studies.
     launch: The processes that train the runs. On SLURM the runs are submitted,
       and the call returns without waiting for them.
-    planned: The result of `request.planned()`; None to plan here.
 
   Returns:
     The outcome of each study, in their order.
@@ -83,15 +77,15 @@ def run_studies(
     UserError: If a study or a configuration of it cannot be run as written, or
       the launch needs a package or program that is not installed.
   """
-  planned = request.planned() if planned is None else planned
-  describe(planned, request, launch)
+  planned = request.planned()
+  _describe(planned, request, launch)
   with request.data_folders():
     failures = _launch(planned, request, launch)
   return [_report(each, failures) for each in planned]
 
 
-def describe(
-  planned: Iterable[PlannedStudy], request: Request, launch: Launch = IN_TURN
+def _describe(
+  planned: Iterable[PlannedStudy], request: Request, launch: Launch
 ) -> None:
   """Writes `study.json` of each study and the gin file of each run."""
   for each in planned:
