@@ -42,6 +42,8 @@ EVAL_PERIOD = 4
 """
 # As on a machine without SeqIO: what is prepared is taken as it is.
 WITHOUT_SEQIO = (
+  # A shell starts what runs in its background with Ctrl-C ignored.
+  "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
   "import sys; sys.modules['seqio'] = None; "
   "from transformer_zoo.cli import main; sys.exit(main.main())"
 )

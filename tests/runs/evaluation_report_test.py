@@ -1,5 +1,6 @@
 """Figures that an evaluation reports beside the scores of its tasks."""
 
+import dataclasses
 import types
 
 from transformer_zoo.evaluation.evaluator import TaskResult
@@ -68,3 +69,21 @@ def test_scores_by_step():
     '{"step": 10, "test/a/f1": 1.0}\n{"step": 20, "test/a/f1": 3.0}\n'
   )
   assert evaluation_report.of_steps({10: {}}) == []
+
+
+def test_the_table_of_an_evaluation():
+  scored = dataclasses.replace(
+    result(88.5), scores={"accuracy": 88.5, "f1": 7.0}, invalid=2
+  )
+  unscored = dataclasses.replace(result(0.0), scores={})
+  assert evaluation_report.of_step(
+    400, {"mini_mrpc": scored, "corpus": unscored}, 47.75
+  ) == [
+    "validation at step 400",
+    "  task         loss  scores",
+    "  mini_mrpc  1.0000  accuracy 88.50  f1 7.00  2 invalid predictions",
+    "  corpus     1.0000  50.00 % of target tokens",
+    "  average            47.75",
+  ]
+  # One task has no average of its own.
+  assert len(evaluation_report.of_step(0, {"corpus": unscored}, None)) == 3

@@ -4,6 +4,7 @@ import functools
 import json
 import pathlib
 import random
+import signal
 import time
 
 import jax
@@ -114,6 +115,13 @@ def test_killed_while_saving_and_evaluating_damaged_and_terminated(
     path.write_bytes(path.read_bytes()[:-7])
 
   process = start()
+  wait_for(process, lambda: 7 in checkpoint_steps(folder))
+  process.send_signal(signal.SIGINT)
+  output, _ = process.communicate(timeout=TIMEOUT)
+  assert process.returncode == 130, output
+  assert "is saved; continue with\n  " in output
+
+  process = start()
   wait_for(process, lambda: 8 in checkpoint_steps(folder))
   process.terminate()
   output, _ = process.communicate(timeout=TIMEOUT)
@@ -125,6 +133,8 @@ def test_killed_while_saving_and_evaluating_damaged_and_terminated(
 
   output = finish(start())
   assert f"training {STEPS - saved} steps, {saved} to {STEPS}, " in output
+  assert f"validation at step {STEPS}\n" in output
+  assert f"best step: {expected['result']['best_step']} of 12, " in output
   assert content(folder) == expected
 
 

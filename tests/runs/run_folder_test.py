@@ -131,3 +131,24 @@ def test_every_process_describes_its_own_folder_of_a_url(tmp_path, monkeypatch):
   (own / "config.gin").touch()
   run_folder.claim(own, "text", None, {})
   assert described == [own]
+
+
+@pytest.mark.parametrize(
+  "steps, told", [((), "no step is saved yet"), ((5, 12), "step 12 is saved")]
+)
+def test_an_interrupted_run_prints_how_it_continues(
+  tmp_path, monkeypatch, capsys, steps, told
+):
+  for step in steps:
+    (tmp_path / str(step)).mkdir()
+  program = tmp_path / "zoo"
+  program.touch(mode=0o755)
+  words = [str(program), "train", "--gin.MODEL_DIR='runs/a'"]
+  monkeypatch.setattr("sys.argv", words)
+  monkeypatch.setenv("PATH", str(tmp_path))
+  with pytest.raises(KeyboardInterrupt), run_folder.continued(tmp_path):
+    raise KeyboardInterrupt
+  assert capsys.readouterr().out == (
+    f"{told}; continue with\n"
+    "  zoo train '--gin.MODEL_DIR='\"'\"'runs/a'\"'\"''\n"
+  )

@@ -237,6 +237,58 @@ def test_sigterm_saves_the_step_and_the_rest_is_the_same(run, tmp_path):
   assert metrics(tmp_path / "cut") == metrics(tmp_path / "whole")
 
 
+@pytest.fixture
+def keyboard():
+  """Ctrl-C arrives; a shell starts its background with SIGINT ignored."""
+  before = signal.signal(signal.SIGINT, signal.default_int_handler)
+  yield
+  signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("keyboard")
+def test_control_c_saves_the_step_and_the_rest_is_the_same(
+  run, tmp_path, capfd
+):
+  def interrupted(state, batch, history):
+    if batch["number"] == 4:
+      signal.raise_signal(signal.SIGINT)
+    return run_step(state, batch, history)
+
+  memory = Memory()
+  with pytest.raises(KeyboardInterrupt):
+    run("cut", run_step=interrupted, checkpoints=memory)
+  assert "this step is finished and saved" in capfd.readouterr().err
+  assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+  assert list(memory.saved) == [2, 4, 5] and memory.finished == 5
+  run("cut", state=memory.saved[5][0], progress=memory.saved[5][1])
+  run("whole")
+  assert metrics(tmp_path / "cut") == metrics(tmp_path / "whole")
+
+
+@pytest.mark.usefixtures("keyboard")
+def test_control_c_again_ends_at_once(run):
+  def interrupted(state, batch, history):
+    signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
+
+  memory = Memory()
+  with pytest.raises(KeyboardInterrupt):
+    run(run_step=interrupted, checkpoints=memory)
+  assert not memory.saved
+
+
+@pytest.mark.usefixtures("keyboard")
+def test_control_c_in_an_evaluation_waits_for_nothing(run):
+  def interrupted(params, step):
+    signal.raise_signal(signal.SIGINT)
+    raise AssertionError("the evaluation went on")
+
+  memory = Memory()
+  with pytest.raises(KeyboardInterrupt):
+    run(evaluate=interrupted, checkpoints=memory)
+  assert list(memory.saved) == [2, 4]  # The last save is complete at `close`.
+
+
 def test_sigterm_in_the_last_evaluation_is_not_forgotten(run, tmp_path):
   def terminated(params, step):
     if step == 10:

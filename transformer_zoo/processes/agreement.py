@@ -1,11 +1,12 @@
 """Agreement of several processes on what each sees differently.
 
-SIGTERM is a notice to save and to end, in all processes at the same step
-(`stop_requests`).
+SIGTERM and Ctrl-C are notices to save and to end, in all processes at the same
+step (`stop_requests`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
 import contextlib
+import os
 import signal
 import threading
 from typing import TypeVar
@@ -19,6 +20,10 @@ from transformer_zoo.processes import distributed
 
 _Value = TypeVar("_Value")
 _REASON_BYTES = 400
+_INTERRUPTED = (
+  b"\ninterrupted: this step is finished and saved; Ctrl-C again ends at once, "
+  b"without saving\n"
+)
 
 
 def wait(what: str) -> None:
@@ -74,42 +79,103 @@ def first_failure(
   return value, None
 
 
+class StopRequests:
+  """The requests to end training after a step, from SIGTERM or Ctrl-C.
+
+  Attributes:
+    interrupted: True if Ctrl-C asked.
+  """
+
+  def __init__(self):
+    self.interrupted = False
+    self._came = False
+    self._is_saved = False
+
+  def __call__(self, step: int) -> bool:
+    """Returns whether training stops after a step."""
+    return self._came
+
+  def terminate(self, *_) -> None:
+    """Handles SIGTERM."""
+    self._came = True
+
+  def interrupt(self, *_) -> None:
+    """Handles SIGINT: a second one, or one with nothing to save, ends at once.
+
+    Raises:
+      KeyboardInterrupt: It does.
+    """
+    if self.interrupted or self._is_saved:
+      raise KeyboardInterrupt
+    self.interrupted = self._came = True
+    # Not `print`: it may be the call that the signal has interrupted.
+    os.write(2, _INTERRUPTED)
+
+  @contextlib.contextmanager
+  def saved(self) -> Iterator[None]:
+    """Lets Ctrl-C end the run at once, as its newest step is saved."""
+    self._is_saved = True
+    try:
+      if self.interrupted:
+        raise KeyboardInterrupt
+      yield
+    finally:
+      self._is_saved = False
+
+
+class _StopsTogether(StopRequests):
+  """Requests to one of several processes, which all of them follow."""
+
+  def __call__(self, step: int) -> bool:
+    return multihost_utils.reached_preemption_sync_point(step)
+
+  def interrupt(self, *_) -> None:
+    signal.raise_signal(signal.SIGTERM)
+
+
 @contextlib.contextmanager
-def stop_requests() -> Iterator[Callable[[int], bool]]:
+def stop_requests() -> Iterator[StopRequests]:
   """Yields a function of the step that returns whether training stops after it.
 
-  Call it after every step, in all processes. When SIGTERM comes to one of
+  Call it after every step, in all processes. When a signal comes to one of
   several processes, JAX agrees with all of them on one step; see
   `jax.experimental.multihost_utils.reached_preemption_sync_point`. Signals are
   handled in the main thread only; in another one the function returns False.
   """
   if threading.current_thread() is not threading.main_thread():
-    yield lambda step: False
-  elif distributed.is_initialized():
-    with _requests_to_any_process() as stop:
+    yield StopRequests()
+    return
+  together = distributed.is_initialized()
+  stop = _StopsTogether() if together else StopRequests()
+  before = {
+    number: signal.getsignal(number)
+    for number in (signal.SIGTERM, signal.SIGINT)
+  }
+  if before[signal.SIGINT] is not signal.SIG_IGN:  # As for `command &`.
+    signal.signal(signal.SIGINT, stop.interrupt)
+  try:
+    with contextlib.ExitStack() as stack:
+      if together:
+        stack.enter_context(_preemption_service())
+      else:
+        signal.signal(signal.SIGTERM, stop.terminate)
       yield stop
-  else:
-    came = threading.Event()
-    before = signal.signal(signal.SIGTERM, lambda *_: came.set())
-    try:
-      yield lambda step: came.is_set()
-    finally:
-      signal.signal(signal.SIGTERM, before)
+  finally:
+    for number, handler in before.items():
+      signal.signal(number, handler)
 
 
 @contextlib.contextmanager
-def _requests_to_any_process() -> Iterator[Callable[[int], bool]]:
+def _preemption_service() -> Iterator[None]:
   # The public way, a setting that `jax.distributed.initialize` reads, takes
   # SIGTERM for good: evaluation and inference would ignore it.
   from jax._src import distributed as jax_distributed
 
   state = jax_distributed.global_state
-  before = signal.getsignal(signal.SIGTERM)
   jax.config.update("jax_enable_preemption_service", True)
   state.initialize_preemption_sync_manager()
   try:
-    yield multihost_utils.reached_preemption_sync_point
+    yield
   finally:
     state.preemption_sync_manager.shutdown()
     state.preemption_sync_manager = None
-    signal.signal(signal.SIGTERM, before)

@@ -115,6 +115,32 @@ def of_checkpoint(result: Mapping[str, Any], evaluator: Evaluator) -> list[str]:
   return lines + _of_submission(result.get("submission"))
 
 
+def of_step(
+  step: int, results: Mapping[str, TaskResult], average: float | None
+) -> list[str]:
+  """Returns the table of one evaluation of a training run.
+
+  Args:
+    step: The number of the step that made the parameters.
+    results: The results on the validation splits by task.
+    average: The mean of the task scores; None without scores.
+  """
+  if not results:
+    return []
+  width = max(map(len, ("average", *results)))
+  lines = [f"validation at step {step}", f"  {'task':{width}}    loss  scores"]
+  for name, result in results.items():
+    parts = [f"{metric} {value:.2f}" for metric, value in result.scores.items()]
+    if result.invalid:
+      parts.append(f"{result.invalid} invalid predictions")
+    if not result.scores:
+      parts = [f"{100 * result.accuracy:.2f} % of target tokens"]
+    lines.append(f"  {name:{width}}  {result.loss:6.4f}  {'  '.join(parts)}")
+  if average is not None and len(results) > 1:
+    lines.append(f"  {'average':{width}}          {average:.2f}")
+  return lines
+
+
 def truncation(
   truncated: Mapping[str, int], number: int, lengths: Mapping[str, int]
 ) -> list[str]:

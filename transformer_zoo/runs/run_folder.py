@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import sys
 from typing import Any
 
@@ -152,6 +153,32 @@ def alone(folder: pathlib.Path) -> Iterator[None]:
     yield
 
 
+@contextlib.contextmanager
+def continued(checkpoints: str | os.PathLike[str]) -> Iterator[None]:
+  """Prints how to continue a run that Ctrl-C ends within the block.
+
+  Args:
+    checkpoints: The folder of its checkpoints.
+  """
+  try:
+    yield
+  except KeyboardInterrupt:
+    steps = StepFolders(checkpoints).steps()
+    saved = f"step {max(steps)} is saved" if steps else "no step is saved yet"
+    print(f"{saved}; continue with\n  {_command()}", flush=True)
+    raise
+
+
+def _command() -> str:
+  """Returns the command of this process, to be pasted into a shell."""
+  program, *arguments = sys.argv
+  if not os.access(program, os.X_OK):  # As of `python -m`.
+    return shlex.join(sys.orig_argv)
+  name = os.path.basename(program)
+  on_path = shutil.which(name) == program
+  return shlex.join([name if on_path else program, *arguments])
+
+
 def _leave_unclaimed(folder: pathlib.Path) -> None:
   """Removes the lock of a run that was refused."""
   if not (folder / run_layout.CONFIG).exists():
@@ -264,7 +291,7 @@ def _describe(folder, configuration, model, lengths) -> None:
   (folder / "model.txt").write_text(summary.as_text(found))
   environment.write_environment(folder / run_layout.ENVIRONMENT)
   with open(folder / "commands.txt", "a", encoding="utf-8") as commands:
-    commands.write(shlex.join(sys.argv) + "\n")
+    commands.write(_command() + "\n")
   # Last: a folder with a configuration is one that a run has claimed.
   run_layout.replace(folder / run_layout.CONFIG, configuration)
 

@@ -93,11 +93,12 @@ def train(run: settings.Run) -> str:
   tasks = [task for task in mixture.tasks if task.name in splits]
 
   with contextlib.ExitStack() as stack:
+    checkpoint_folder = checkpointing.folder_of(folder)
+    stack.enter_context(run_folder.continued(checkpoint_folder))
     stack.enter_context(run_folder.alone(folder))
     stack.enter_context(step.partitioning.activate(mesh))
     abstract = program.abstract_state
     initial, start = None, run.start.initial_checkpoint
-    checkpoint_folder = checkpointing.folder_of(folder)
     base, of_checkpoint = None, {}
     if start.path and _saves_a_part(program, folder, checkpoint_folder):
       from transformer_zoo.checkpoints import bases
@@ -193,6 +194,11 @@ def train(run: settings.Run) -> str:
       recorder=recorder,
       checkpoints=checkpoints,
       folder=folder,
+    )
+  if outcome.best_step is not None:
+    print(
+      f"best step: {outcome.best_step} of {course.train_steps}, with "
+      f"{outcome.best_score:.4g} ({checkpointing.selection})"
     )
   repeats = count_repeats(batches, course.train_steps, exact=True)
   return str(
@@ -369,7 +375,7 @@ def _validate(
   params: Any,
   step: int,
 ) -> dict[str, float]:
-  """Scores parameters on the validation splits; writes the predictions.
+  """Scores parameters on the validation splits; writes and prints the results.
 
   Args:
     evaluator: The evaluator that has opened the splits.
@@ -381,9 +387,12 @@ def _validate(
   Returns:
     The values by name, with `validation/average` if a task has scores.
   """
-  values, scores = {}, {}
+  from transformer_zoo.evaluation import averages
+  from transformer_zoo.runs import evaluation_report
+
+  values, scores, results = {}, {}, {}
   for task in tasks:
-    result = evaluator(params, task, _SPLIT)
+    result = results[task.name] = evaluator(params, task, _SPLIT)
     values[f"validation/{task.name}/loss"] = result.loss
     values[f"validation/{task.name}/token_accuracy"] = result.accuracy
     for metric, value in result.scores.items():
@@ -394,10 +403,9 @@ def _validate(
       scores[task.name] = result.scores
       path = folder / str(step) / f"{task.name}.jsonl"
       run_folder.write_predictions(path, result)
-  if scores:
-    from transformer_zoo.evaluation import averages
-
-    average = averages.average(scores)
-    if average is not None:
-      values["validation/average"] = average
+  average = averages.average(scores) if scores else None
+  if average is not None:
+    values["validation/average"] = average
+  for line in evaluation_report.of_step(step, results, average):
+    print(line, flush=True)
   return values

@@ -161,7 +161,7 @@ def train(
       pending = None
 
   def evaluate_now():
-    with watch.spent("evaluation"):
+    with stop.saved(), watch.spent("evaluation"):
       values = evaluate(state.params, step)
     recorder.record(step, values)
     scores.add(step, values)
@@ -212,6 +212,8 @@ def train(
         display.note(f"checkpoint {step}: training waited {stall:.2f} s")
       if stopping and not last:
         checkpoints.finish(step, state, progress)
+        if stop.interrupted:
+          raise KeyboardInterrupt
         display.note(f"SIGTERM: saved step {step}; the same command resumes")
         raise Preempted
       # After the save, which it may overlap: neither a notice of preemption nor
@@ -222,7 +224,8 @@ def train(
     display.update(step, **watch.shown)
     with watch.budget.spent("saving"):
       checkpoints.finish(step, state, progress)
-    if stop(step + 1):  # A preemption notice arrived since the last step.
+    # A preemption notice arrived since the last step.
+    if stop(step + 1) and not stop.interrupted:
       display.note("SIGTERM: all is saved; the same command ends the run")
       raise Preempted
     display.note(str(checkpoints.stalls))
