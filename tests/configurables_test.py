@@ -12,6 +12,7 @@ import pytest
 import transformer_zoo
 from transformer_zoo import config
 from transformer_zoo.config import registry
+from transformer_zoo.config import signatures
 from transformer_zoo.errors import UserError
 
 PACKAGE = pathlib.Path(transformer_zoo.__file__).parent
@@ -36,8 +37,13 @@ def test_the_sources_name_every_configurable_that_importing_them_registers():
     importlib.import_module(module.removesuffix(".__init__"))
   found = registry._places(registry.ROOMS)
   for selector, place in found.items():
+    # A name is checked by the source before anything is imported.
+    name = place.external or selector.rpartition(".")[2]
+    written = signatures.parameters(place.module, name)
     registry.load(selector)
     assert selector in gin_config._REGISTRY, place
+    bindable = registry.parameters(gin_config._REGISTRY[selector]).keys()
+    assert written is None or bindable <= written, selector
   rooms = tuple(
     f"transformer_zoo.{room.removesuffix('.py').replace('/', '.')}."
     for room in registry.ROOMS
@@ -70,3 +76,33 @@ def test_a_misspelt_name_is_compared_with_what_is_not_imported(tmp_path):
   file.write_text("MODEL = @EncoderDecodr()")
   with pytest.raises(UserError, match="EncoderDecodr.*did you mean"):
     config.load([str(file)], root="MODEL")
+
+
+@pytest.mark.parametrize(
+  "override, told",
+  [
+    ("TRAIN_STEPSS=1", "the macro 'TRAIN_STEPSS' is used by nothing that"),
+    ("Dropuot.rate=0.1", "no configurable is called 'Dropuot'; did you mean"),
+    ("Dropout.rte=0.1", "Dropout has no parameter 'rte'; did you mean 'rate'"),
+    ("train.packin=True", "train has no parameter 'packin'; did you mean"),
+    ("MODEL=@T5x()", "no configurable is called 'T5x'"),
+  ],
+)
+def test_a_misspelt_name_is_answered_before_anything_is_imported(
+  override, told
+):
+  script = """
+import sys
+from transformer_zoo import config
+try:
+  config.check_names(
+    ["runs/miniature_pretrain.gin"], ["MODEL_DIR='a'", sys.argv[1]], (),
+    root="train",
+  )
+except ValueError as error:
+  assert sys.argv[2] in str(error), error
+else:
+  raise AssertionError("not refused")
+assert "jax" not in sys.modules
+"""
+  subprocess.run([sys.executable, "-c", script, override, told], check=True)

@@ -54,3 +54,16 @@ def nearest(name: str, allowed: Iterable[str], most: int = 3) -> str:
     return "; did you mean " + ", ".join(map(repr, close)) + "?"
   shown = ", ".join(map(repr, allowed[:8])) or "none"
   return "; allowed: " + shown + (", ..." if len(allowed) > 8 else "")
+
+
+def no_checkpoint(path: str) -> UserError:
+  """Returns the error for the path of a checkpoint where nothing is."""
+  told = f"there is no checkpoint {path!r}"
+  owner, _, name = path.rpartition("/")
+  is_name = name and "/" not in owner and not path.startswith(("/", "."))
+  if is_name and not (owner and os.path.exists(owner)):
+    told += (
+      "; nothing is downloaded: fetch a model of Hugging Face by `hf download "
+      f"{path} --local-dir {name}` first, and give its folder"
+    )
+  return UserError(told)

@@ -66,6 +66,11 @@ class PreparedTfdsDataSource(seqio.TfdsDataSource):
     return tuple(self._tfds_splits)
 
   @property
+  def places(self) -> list[str]:
+    """The files that describe the dataset, whether they are there or not."""
+    return [self._info_file(root) for root in _roots()]
+
+  @property
   def exists(self) -> bool:
     """Whether the dataset is in one of the places."""
     return self._root() is not None

@@ -118,7 +118,7 @@ def test_missing_folder_of_gin_files(capsys):
 
 def test_missing_folder_of_maps(capsys, tmp_path):
   output = str(tmp_path / "no" / "maps")
-  words = ["inspect", "attention", "runs/a", "red", "--output", output]
+  words = ["inspect", "attention", ".", "red", "--output", output]
   assert error_of(capsys, *words) == (
     f"there is no folder {str(tmp_path / 'no')!r} for --output"
   )
@@ -146,15 +146,33 @@ def configuration_of(checkpoint, kind, *words, overrides=()):
   return checkpoint_arguments.configuration(arguments, kind)
 
 
-def test_missing_checkpoint(capsys):
-  assert error_of(
-    capsys, "evaluate", "--checkpoint", "/no/such", "--mixture", "miniature"
-  ) == ("there is no checkpoint '/no/such'")
+@pytest.mark.parametrize(
+  "words",
+  [
+    ["evaluate", "--mixture=miniature", "--checkpoint"],
+    ["infer", "--checkpoint"],
+    ["probe"],
+    ["convert"],
+  ],
+)
+def test_missing_checkpoint(capsys, tmp_path, monkeypatch, words):
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / "runs").mkdir()
+  target = ["new"] * (words == ["convert"])
+  for path in ("/no/such", "runs/fien"):
+    assert error_of(capsys, *words, path, *target) == (
+      f"there is no checkpoint {path!r}"
+    )
+  assert error_of(capsys, *words, "google/bert", *target) == (
+    "there is no checkpoint 'google/bert'; nothing is downloaded: fetch a "
+    "model of Hugging Face by `hf download google/bert --local-dir bert` "
+    "first, and give its folder"
+  )
 
 
 @pytest.mark.parametrize("option", ["output_dir", "submission"])
 def test_several_adapters_do_not_write_into_one_folder(option, capsys):
-  words = ["evaluate", "--checkpoint=b", "--mixture=m", f"--{option}=out"]
+  words = ["evaluate", "--checkpoint=.", "--mixture=m", f"--{option}=out"]
   assert error_of(capsys, *words, "--adapter=one=a", "--adapter=two=b") == (
     "--output_dir and --submission hold the files of one model; name one "
     "--adapter"
@@ -203,7 +221,7 @@ def test_an_adapter_may_be_a_step_of_its_run(tmp_path):
     ("result.json", "checkpoints {}"),
     ("result.json", "infer --checkpoint={}"),
     ("result.json", "convert {} target"),
-    ("base.json", "infer --checkpoint=base --adapter=a={}"),
+    ("base.json", "infer --checkpoint=. --adapter=a={}"),
   ],
 )
 def test_damaged_files_of_a_run(file, words, capsys, tmp_path):

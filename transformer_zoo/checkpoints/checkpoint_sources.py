@@ -23,6 +23,7 @@ from transformer_zoo.checkpoints import run_contents
 from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.checkpoints import tokenizer_files
 from transformer_zoo.data.vocabularies import Vocabulary
+from transformer_zoo.errors import no_checkpoint
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.t5x import checkpoints as t5x_checkpoints
@@ -89,6 +90,8 @@ def locate(path: str | os.PathLike[str]) -> pathlib.Path:
   if directory.is_directory(path):
     return pathlib.Path(path)
   check_not_tensorflow(path)
+  if not path.exists():
+    raise no_checkpoint(str(path))
   try:
     return reading.resolve(path)
   except reading.NoCheckpointError:

@@ -46,6 +46,10 @@ def run(arguments: argparse.Namespace) -> None:
   for option in ("topology", "json"):
     if getattr(arguments, option) and not arguments.plan:
       raise UserError(f"--{option} is an option of --plan alone")
+  from transformer_zoo.studies.design import loading
+
+  search_paths = common.search_paths(arguments)
+  loading.check_names(arguments.study, arguments.suite, search_paths)
   from transformer_zoo.studies import runner
   from transformer_zoo.studies.design import request as requests
   from transformer_zoo.studies.execution import plan_report
@@ -60,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
     output_dir=arguments.output_dir,
     seeds=seeds,
     data_dirs=arguments.data_dir,
-    search_paths=common.search_paths(arguments),
+    search_paths=search_paths,
   )
   if arguments.plan:
     plan_report.show(request, launch, arguments.topology, arguments.json)

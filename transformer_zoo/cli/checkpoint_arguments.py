@@ -121,9 +121,9 @@ def load_for_inference(
   Raises:
     UserError: There is no checkpoint, or nothing describes its model.
   """
+  found = configuration(arguments, "infer")
   from transformer_zoo.checkpoints import generation_config
 
-  found = configuration(arguments, "infer")
   path = arguments.vocabulary or vocabulary(arguments.checkpoint[0])
   common.load_gin(
     arguments,
@@ -163,9 +163,6 @@ def configuration(arguments: argparse.Namespace, kind: str) -> Configuration:
     UserError: There is no checkpoint, or nothing describes its model.
   """
   arguments.checkpoint = [*map(_fetched, arguments.checkpoint)]
-  for path in arguments.checkpoint:
-    if not path or not pathlib.Path(path).exists():
-      raise UserError(f"there is no checkpoint {path!r}")
   checkpoint, run = arguments.checkpoint[0], f"runs/{kind}.gin"
   bound = _bound(arguments)
   file, _, _ = bound.get(f"{kind}.model", "").rpartition(":")

@@ -142,6 +142,15 @@ def load_gin(
       "--help ends with"
     )
   overrides = [*extra, *arguments.overrides]
+  macros = config.check_names(
+    files, overrides, search_paths(arguments), root=root, defaults=defaults
+  )
+  mixture = macros.get("MIXTURE_OR_TASK_NAME")
+  # A module that a gin file imports may register tasks of its own.
+  if isinstance(mixture, str) and "seqio" not in sys.modules:
+    from transformer_zoo.data.storage import catalogue
+
+    catalogue.check(mixture)
   # A gin file may import a module of tasks, and that TensorFlow.
   with quiet_stderr(keep=not_logged_by_libraries):
     config.load(

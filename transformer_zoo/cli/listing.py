@@ -30,23 +30,16 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"{row['name']:{width}}  {row['summary']}".rstrip())
 
 
-def _tasks() -> list[dict[str, Any]]:
-  registry = common.registered_tasks().TaskRegistry
-  return [
-    {"name": name, "summary": ", ".join(registry.get(name).output_features)}
-    for name in sorted(registry.names())
-  ]
+def _registered(kind: str, otherwise: str = "") -> list[dict[str, Any]]:
+  from transformer_zoo.data.storage import catalogue
 
-
-def _mixtures() -> list[dict[str, Any]]:
-  registry = common.registered_tasks().MixtureRegistry
+  names = catalogue.load()
+  if names is None:
+    seqio = common.registered_tasks()
+    names = catalogue.names_of(seqio.TaskRegistry, seqio.MixtureRegistry)
   return [
-    {
-      "name": name,
-      "summary": ", ".join(task.name for task in registry.get(name).tasks)
-      or "none of its tasks has data on disk",
-    }
-    for name in sorted(registry.names())
+    {"name": name, "summary": ", ".join(parts) or otherwise}
+    for name, parts in names[kind].items()
   ]
 
 
@@ -79,8 +72,10 @@ def _of_studies(kind: str) -> list[dict[str, Any]]:
 
 
 _LISTS = {
-  "tasks": _tasks,
-  "mixtures": _mixtures,
+  "tasks": lambda: _registered("tasks"),
+  "mixtures": lambda: _registered(
+    "mixtures", "none of its tasks has data on disk"
+  ),
   "architectures": lambda: _gin_files("architectures"),
   "studies": lambda: _of_studies("studies"),
   "suites": lambda: _gin_files("suites"),

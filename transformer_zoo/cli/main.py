@@ -12,6 +12,7 @@ from transformer_zoo import __version__
 from transformer_zoo.cli import common
 from transformer_zoo.data import user_modules
 from transformer_zoo.errors import nearest
+from transformer_zoo.errors import no_checkpoint
 from transformer_zoo.errors import sentence
 from transformer_zoo.errors import UserError
 
@@ -189,6 +190,11 @@ def _dispatch(argv: Sequence[str]) -> int:
   for folder in getattr(arguments, "data_dir", []):
     if not os.path.isdir(folder):
       raise UserError(f"there is no data folder {folder!r}")
+  for name in ("checkpoint", "checkpoints", "source"):
+    given = getattr(arguments, name, [])
+    for path in [given] if isinstance(given, str) else given:
+      if "://" not in path and not os.path.exists(path):
+        raise no_checkpoint(path)
   if getattr(arguments, "data_dir", []):
     os.environ["ZOO_DATA_DIR"] = os.pathsep.join(arguments.data_dir)
   if getattr(arguments, "module", []):

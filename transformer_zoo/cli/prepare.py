@@ -37,13 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
   """Prints a line for each split that is written, then the totals."""
-  from transformer_zoo.data.prepare import preparation
+  from transformer_zoo.data.storage import catalogue
 
   if arguments.more and arguments.beam_runner is None:
     raise UserError(
       f"{arguments.more[0]!r} is no argument of `zoo prepare`; flags for Beam "
       "need --beam_runner."
     )
+  catalogue.check(arguments.mixture)
+  from transformer_zoo.data.prepare import preparation
+
   mixture = preparation.prepare(
     arguments.mixture,
     prepared_dir=arguments.prepared_dir,

@@ -1,6 +1,7 @@
 """gin: load files and overrides, check them, explain mistakes, write back.
 
-`load` reads and checks; `call` runs a root such as `train`; `value` builds the
+`check_names` answers a typo before anything is imported, `load` reads and
+checks; `call` runs a root such as `train`; `value` builds the
 value of a macro, `build` that of another configuration. `operative_config` is
 the configuration of a run as text, `text_of` a part of it; `config_hash` and
 `difference` compare configurations by what their settings affect
@@ -34,6 +35,7 @@ __all__ = [
   "bound",
   "build",
   "call",
+  "check_names",
   "config_hash",
   "difference",
   "folders",
@@ -110,6 +112,52 @@ def load(
     _check(root, given)
   except RecursionError as error:
     raise UserError("macros refer to each other in a circle") from error
+
+
+def check_names(
+  gin_files: Sequence[str],
+  bindings: Sequence[str],
+  search_paths: Sequence[str],
+  *,
+  root: str,
+  defaults: Sequence[str] = (),
+) -> dict[str, Any]:
+  """Checks the names that files and overrides use before `load` reads them.
+
+  `load` imports the modules that the names stand for, which takes seconds.
+
+  Args:
+    gin_files: The names of gin files; see `load`.
+    bindings: The overrides; see `load`.
+    search_paths: The folders that are searched first.
+    root: The configurable that will run.
+    defaults: The bindings of what nothing else binds.
+
+  Returns:
+    The values of macros, with references as they are.
+
+  Raises:
+    UserError: A file is missing or does not parse, a name does not exist, or a
+      binding is unused.
+  """
+  kept = [*_loaded]
+  try:
+    with registry.importing_nothing():
+      read = [reading.read_default(text) for text in defaults]
+      for name in gin_files:
+        read += reading.read_file(name, search_paths)
+      read += map(reading.read_override, bindings)
+      read = reading.take_task_modules(read)
+      _loaded[:] = [*read, *previous_bindings(read)]
+      _reached.clear()
+      checks.check_macros(_reach(root), _loaded)
+      _check_unused(root)
+  except RecursionError as error:
+    raise UserError("macros refer to each other in a circle") from error
+  finally:
+    _loaded[:] = kept
+    _reached.clear()
+  return {b.scope: b.value for b in read if b.selector == MACRO}
 
 
 def call(name: str, **arguments: Any) -> Any:
@@ -229,6 +277,12 @@ def _check(root: str | None, given: Sequence[str]) -> None:
   checks.check_sizes(reached)
   if root is None:
     return
+  _check_unused(root)
+  checks.check_required(reached, given)
+
+
+def _check_unused(root: str) -> None:
+  reached = _reach(root)
   runs = [name for name in (*ROOTS, *HEADS) if registry.exists(name)]
   if registry.exists(root):
     ever = _follow(ReachedBindings(_loaded, overridden=True), {root, *runs})
@@ -241,7 +295,6 @@ def _check(root: str | None, given: Sequence[str]) -> None:
     )
     in_files = {binding.key for binding in _loaded if not binding.override}
     checks.check_unused(_loaded, now | in_files, now, root)
-  checks.check_required(reached, given)
 
 
 def _reach(*roots: str | None) -> ReachedBindings:

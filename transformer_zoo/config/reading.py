@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z_][\w./]*\w|[A-Za-z_]")
 _BARE = re.compile(r"[A-Za-z/~.][\w./:~-]*")
 
 
-_parsed: dict[tuple[str, str], list[Any]] = {}
+_parsed: dict[tuple[str, str, bool], list[Any]] = {}
 _bound: dict[tuple[Any, ...], list[Any]] = {}
 
 
@@ -201,11 +201,12 @@ def read_override(text: str) -> Binding:
         f"{where} has the value {value}, which gin cannot read; a string is "
         f"""quoted twice, once for the shell: --gin.{name}="'text'\""""
       ) from error
-    print(
-      f"zoo: note: took {value} as a string; gin wants "
-      f"--gin.{name}=\"'{value}'\"",
-      file=sys.stderr,
-    )
+    if not registry.imports_nothing():  # The names are read again after it.
+      print(
+        f"zoo: note: took {value} as a string; gin wants "
+        f"--gin.{name}=\"'{value}'\"",
+        file=sys.stderr,
+      )
     statement = next(_statements(f"{name} = {value!r}\n", where))
   return _binding(statement, where, override=True)
 
@@ -221,7 +222,7 @@ def _bound_statements(text: str, path: str) -> Iterator[Any]:
   The bindings of a file that imports nothing are found once, until a name of
   theirs may mean more.
   """
-  key = text, path, registry.known()
+  key = text, path, registry.known(), registry.imports_nothing()
   if key in _bound:
     yield from _bound[key]
     return
@@ -242,7 +243,8 @@ def _statements(text: str, where: str) -> Iterator[Any]:
 
   A study reads the same files for each of its runs: they are parsed once.
   """
-  known = _parsed.get((text, where))
+  key = text, where, registry.imports_nothing()
+  known = _parsed.get(key)
   if known is not None:
     yield from known
     return
@@ -254,7 +256,7 @@ def _statements(text: str, where: str) -> Iterator[Any]:
   if not any(
     isinstance(one, config_parser.ImportStatement) for one in statements
   ):
-    _parsed[text, where] = statements
+    _parsed[key] = statements
 
 
 class _Delegate(gin_config.ParserDelegate):
@@ -264,7 +266,10 @@ class _Delegate(gin_config.ParserDelegate):
     super().__init__(skip_unknown=True)
 
   def configurable_reference(self, scoped_selector, evaluate):
-    registry.load(scoped_selector.rpartition("/")[2])
+    name = scoped_selector.rpartition("/")[2]
+    if registry.imports_nothing() and registry.selectors(name):
+      return registry.NamedReference(scoped_selector, evaluate)
+    registry.load(name)
     return super().configurable_reference(scoped_selector, evaluate)
 
 

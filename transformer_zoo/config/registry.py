@@ -21,6 +21,7 @@ from gin import selector_map
 import transformer_zoo
 from transformer_zoo import corruption
 from transformer_zoo import effects
+from transformer_zoo.config import signatures
 from transformer_zoo.errors import nearest
 from transformer_zoo.errors import UserError
 
@@ -69,6 +70,45 @@ class _Place(NamedTuple):
   external: str | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class _Unimported:
+  """A configurable whose module is not imported."""
+
+  selector: str
+
+
+class NamedReference(_Unknown):
+  """A reference to a configurable whose module is not imported."""
+
+  def __init__(self, scoped_selector: str, evaluate: bool):
+    super().__init__(scoped_selector, evaluate)
+    self.scopes = scoped_selector.split("/")[:-1]
+
+  @property
+  def configurable(self) -> _Unimported:
+    """The configurable of the name."""
+    return _Unimported(known().matching_selectors(self.selector)[0])
+
+
+_imports_nothing = False
+
+
+@contextlib.contextmanager
+def importing_nothing() -> Iterator[None]:
+  """Finds configurables by their names in the sources within the block."""
+  global _imports_nothing
+  _imports_nothing = True
+  try:
+    yield
+  finally:
+    _imports_nothing = False
+
+
+def imports_nothing() -> bool:
+  """Whether this is within `importing_nothing`."""
+  return _imports_nothing
+
+
 def load(name: str) -> None:
   """Imports the modules that register the configurables of a name.
 
@@ -76,6 +116,8 @@ def load(name: str) -> None:
     name: A selector, whole or its last parts; gin's registry then has every
       configurable that it may mean.
   """
+  if _imports_nothing:
+    return
   places = _places(ROOMS)
   for selector in _placed(ROOMS, name):
     if selector in gin_config._REGISTRY:
@@ -223,14 +265,14 @@ def apart_from(*modules: str) -> Iterator[None]:
       setattr(gin_config, name, value)
 
 
-def find(name: str, where: str) -> gin_config.Configurable:
+def find(name: str, where: str) -> gin_config.Configurable | _Unimported:
   """Returns the configurable that a file or command names.
 
   Raises:
     UserError: there is none, or the name means several.
   """
   load(name)
-  matches = _registered(name)
+  matches = selectors(name) if _imports_nothing else _registered(name)
   if not matches:
     raise UserError(
       f"{where}: no configurable is called {name!r}{nearest(name, names())}"
@@ -240,13 +282,18 @@ def find(name: str, where: str) -> gin_config.Configurable:
       f"{where}: {name!r} may mean "
       + " or ".join(sorted(map(short_name, matches)))
     )
+  if matches[0] not in gin_config._REGISTRY:
+    return _Unimported(matches[0])
   return gin_config._REGISTRY[matches[0]]
 
 
 def parameters(
-  configurable: gin_config.Configurable,
+  configurable: gin_config.Configurable | _Unimported,
 ) -> dict[str, Parameter]:
   """Returns the parameters that gin may bind, by name."""
+  if isinstance(configurable, _Unimported):
+    names = _source_parameters(configurable) or ()
+    return dict.fromkeys(names, Parameter(Any, None))
   return _parameters(
     configurable.wrapped,
     frozenset(configurable.allowlist or ()),
@@ -285,8 +332,17 @@ def mark(name: str, parameter: str) -> effects.Effect | None:
   return found and effects.marked(found.annotation)
 
 
-def takes_any(configurable: gin_config.Configurable) -> bool:
-  """Returns whether a configurable has `**kwargs`."""
+def _source_parameters(configurable: _Unimported) -> frozenset[str] | None:
+  """The names of the parameters, None if the source does not show them."""
+  place = _places(ROOMS)[configurable.selector]
+  name = place.external or configurable.selector.rpartition(".")[2]
+  return signatures.parameters(place.module, name)
+
+
+def takes_any(configurable: gin_config.Configurable | _Unimported) -> bool:
+  """Returns whether a configurable has `**kwargs`, or may have it."""
+  if isinstance(configurable, _Unimported):
+    return _source_parameters(configurable) is None
   return _takes_any(configurable.wrapped)
 
 

@@ -18,6 +18,7 @@ from transformer_zoo.checkpoints import run_contents
 from transformer_zoo.checkpoints import run_layout
 from transformer_zoo.data.vocabularies import Vocabulary
 from transformer_zoo.decoding.options import DecodingOptions
+from transformer_zoo.errors import no_checkpoint
 from transformer_zoo.errors import UserError
 from transformer_zoo.interop.huggingface import directory
 from transformer_zoo.interop.t5x import checkpoints
@@ -101,7 +102,7 @@ def open_source(
   path = remote.fetched(source)
   checkpoint_sources.check_not_tensorflow(path)
   if not path.exists():
-    raise UserError(f"there is no checkpoint {str(source)!r}")
+    raise no_checkpoint(str(source))
   if not directory.is_directory(path) and checkpoints.is_checkpoint(path):
     return _of_t5x(path, gin_files, bindings, report, search_paths)
   is_directory = directory.is_directory(path)

@@ -44,6 +44,9 @@ def run(arguments: argparse.Namespace) -> None:
   from transformer_zoo.data.features import forms
 
   lengths = common.parse_lengths(arguments.length)
+  from transformer_zoo.data.storage import catalogue
+
+  catalogue.check(arguments.name, ["mixture"])
   registry, name = common.registered_tasks().MixtureRegistry, arguments.name
   base, form = forms.split_name(name)
   if base not in registry.names():

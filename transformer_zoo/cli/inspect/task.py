@@ -37,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
   """Prints the examples, then a line of quantiles for each feature."""
   lengths = common.parse_lengths(arguments.length)
+  from transformer_zoo.data.storage import catalogue
+
+  catalogue.check(arguments.name, ["task"])
   seqio = common.registered_tasks()
   from transformer_zoo.data import user_modules
   from transformer_zoo.data.prepare import inspection

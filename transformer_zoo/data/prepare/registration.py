@@ -6,6 +6,7 @@ import os
 import sys
 
 from transformer_zoo.data import user_modules
+from transformer_zoo.data.storage import catalogue
 from transformer_zoo.errors import UserError
 
 
@@ -16,6 +17,7 @@ def register_tasks(data_dir: str | None = None) -> None:
     UserError: a folder of `data_dir` does not exist, or a module of the user's
       cannot be imported.
   """
+  others_registered = "seqio" in sys.modules
   _import_quietly()
   import seqio  # pylint: disable=g-import-not-at-top
 
@@ -30,6 +32,8 @@ def register_tasks(data_dir: str | None = None) -> None:
   for package in ("tasks", "mixtures"):
     importlib.import_module(package)
   user_modules.import_all()
+  if not others_registered and catalogue.load() is None:
+    catalogue.save(seqio.TaskRegistry, seqio.MixtureRegistry)
 
 
 def _import_quietly() -> None:

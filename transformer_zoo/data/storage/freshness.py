@@ -7,13 +7,14 @@ that were imported, the versions of libraries and the environment. While none
 of it changes, `load` returns the prepared mixture at once.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 import importlib.metadata
 import json
 import os
 import pathlib
 import sys
 import sysconfig
+from typing import Any
 
 from transformer_zoo.data.storage import manifest
 from transformer_zoo.errors import UserError
@@ -42,24 +43,12 @@ def save(
     prepared_dir: The folder of prepared data.
     files: The paths of the files of raw data.
   """
-  code = {
-    str(path)
-    for module in [*sys.modules.values()]
-    if (path := getattr(module, "__file__", None)) and _is_watched(module)
-  }
-  parents = {os.path.dirname(os.path.abspath(file)) for file in files}
-  stamp = {
-    **_surroundings(),
-    "files": {path: _status(path) for path in sorted({*files, *code})},
-    "folders": {path: _status(path) for path in sorted(parents)},
-  }
+  noted = stamp(files)
   path = _path(name, prepared_dir)
-  if stamp["data"] is None:
+  if noted["data"] is None:
     path.unlink(missing_ok=True)
-    return
-  temporary = path.with_name(f"{path.name}.{os.getpid()}")
-  temporary.write_text(json.dumps(stamp), encoding="utf-8")
-  os.replace(temporary, path)
+  else:
+    write_json(path, noted)
 
 
 def load(
@@ -79,13 +68,10 @@ def load(
     are damaged or a split is missing.
   """
   try:
-    stamp = json.loads(_path(name, prepared_dir).read_text(encoding="utf-8"))
-    noted = {**stamp.pop("files"), **stamp.pop("folders")}
-  except (OSError, ValueError, KeyError):
+    noted = json.loads(_path(name, prepared_dir).read_text(encoding="utf-8"))
+  except (OSError, ValueError):
     return None
-  if stamp != _surroundings() or stamp["data"] is None:
-    return None
-  if any(_status(path) != status for path, status in noted.items()):
+  if not is_current(noted):
     return None
   try:
     mixture = manifest.load(name, prepared_dir)
@@ -98,6 +84,46 @@ def load(
     return None
   splits = {split for task in mixture.tasks for split in task.splits}
   return mixture if splits.issuperset(required_splits) else None
+
+
+def stamp(files: Collection[str] = ()) -> dict:
+  """Returns all that the definitions of the registered tasks depend on.
+
+  Args:
+    files: The paths of the files of raw data.
+  """
+  code = {
+    str(path)
+    for module in [*sys.modules.values()]
+    if (path := getattr(module, "__file__", None)) and _is_watched(module)
+  }
+  parents = {os.path.dirname(os.path.abspath(file)) for file in files}
+  return {
+    **_surroundings(),
+    "files": {path: _status(path) for path in sorted({*files, *code})},
+    "folders": {path: _status(path) for path in sorted(parents)},
+  }
+
+
+def is_current(noted: Mapping) -> bool:
+  """Returns whether nothing has changed since `stamp` noted it."""
+  try:
+    rest = dict(noted)
+    paths = {**rest.pop("files"), **rest.pop("folders")}
+  except (KeyError, TypeError, ValueError):
+    return False
+  return (
+    rest == _surroundings()
+    and rest["data"] is not None
+    and all(_status(path) == status for path, status in paths.items())
+  )
+
+
+def write_json(path: pathlib.Path, value: Any) -> None:
+  """Writes a file so that several processes may write it at once."""
+  temporary = path.with_name(f"{path.name}.{os.getpid()}")
+  temporary.write_text(json.dumps(value), encoding="utf-8")
+  os.replace(temporary, path)
 
 
 def _surroundings() -> dict:

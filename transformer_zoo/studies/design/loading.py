@@ -60,6 +60,21 @@ def load_suite(name_or_path: str, search_paths: _Paths = ()) -> Suite:
   return _load("suite", name_or_path, files, search_paths)
 
 
+def check_names(
+  studies: Iterable[str], suite: str | None, search_paths: _Paths = ()
+) -> None:
+  """Checks the names of studies and of their suite; reads none of them.
+
+  Raises:
+    UserError: One does not exist.
+  """
+  files = _files(f"studies/*/{_STUDY_FILE}", search_paths)
+  for name in studies:
+    _find("study", name, files, search_paths)
+  if suite is not None:
+    _find("suite", suite, _files("suites/*.gin", search_paths), search_paths)
+
+
 def study_names(search_paths: _Paths = ()) -> list[str]:
   """Returns the names that `load_study` knows, sorted."""
   return sorted(_files(f"studies/*/{_STUDY_FILE}", search_paths))
