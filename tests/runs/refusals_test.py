@@ -190,10 +190,7 @@ def copied(prepared_dir, tmp_path):
     ),
     (
       "INITIAL_CHECKPOINT_PATH='/no/such'",
-      "no checkpoint in '/no/such': a run folder has checkpoints/<step>/state, "
-      "a Hugging Face directory config.json beside *.safetensors, "
-      "pytorch_model.bin or flax_model.msgpack, a T5X checkpoint a msgpack "
-      "file named `checkpoint`; nothing is downloaded",
+      "there is no checkpoint '/no/such'",
     ),
   ],
 )
